@@ -1,0 +1,32 @@
+//! "Did you mean": the nearest known word to a mistyped one.
+
+/// The known word nearest to `word`, when it is near enough to be a typing error.
+#[must_use]
+pub fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    known
+        .into_iter()
+        .map(|candidate| (strsim::jaro_winkler(word, candidate), candidate))
+        .filter(|(score, _)| *score > 0.75)
+        .max_by(|a, b| a.0.total_cmp(&b.0))
+        .map(|(_, candidate)| candidate)
+}
+
+/// `"; did you mean 'x'?"` or an empty string: the tail of an error message.
+#[must_use]
+pub fn hint<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> String {
+    nearest(word, known).map_or_else(String::new, |near| format!("; did you mean '{near}'?"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn near_words_are_found_and_far_ones_not() {
+        let known = ["threads", "block_size", "duration"];
+        assert_eq!(nearest("thread", known), Some("threads"));
+        assert_eq!(nearest("blocksize", known), Some("block_size"));
+        assert_eq!(nearest("zzz", known), None);
+        assert_eq!(hint("durationn", known), "; did you mean 'duration'?");
+    }
+}

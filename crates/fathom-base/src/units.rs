@@ -1,0 +1,254 @@
+//! Sizes, durations and fractions as people write them, and back.
+//!
+//! `4k`, `4K`, `4KiB` are powers of 1024; `4kB`, `1MB` powers of 1000; a bare number is bytes. Durations need a unit.
+//! Fractions are `0.2` or `20%`.
+
+use thiserror::Error;
+
+/// A quantity that could not be understood; the text names the input, the reason and a form that works.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum UnitError {
+    /// No digits, or something that is not a number where one must stand.
+    #[error("'{0}' is not a number; write for example {1}")]
+    NotANumber(String, &'static str),
+    /// A suffix that names no unit.
+    #[error("'{text}': unknown unit '{unit}'; known are {known}")]
+    UnknownUnit {
+        /// The whole input.
+        text: String,
+        /// The part that was not understood.
+        unit: String,
+        /// The units that would have been.
+        known: &'static str,
+    },
+    /// A duration without a unit.
+    #[error("'{0}' needs a unit: {0}s, {0}m, {0}ms, ...")]
+    NeedsUnit(String),
+    /// Outside what can be represented or makes sense.
+    #[error("'{0}' is out of range: {1}")]
+    OutOfRange(String, &'static str),
+}
+
+const SIZE_UNITS: &str = "k, M, G, T, P (powers of 1024, also KiB, MiB, ...) and kB, MB, GB, TB, PB (powers of 1000)";
+const TIME_UNITS: &str = "ns, us, ms, s, m, h, d";
+
+/// Parses a size in bytes; see the module text for the grammar. Fractions of a unit (`1.5G`) are allowed when they
+/// come to whole bytes.
+///
+/// # Errors
+/// [`UnitError`] names what was not understood; negative sizes are refused.
+pub fn parse_size(text: &str) -> Result<u64, UnitError> {
+    let (number, unit) = split_number(text, "4k, 1M or 10GiB")?;
+    let scale: u64 = match unit {
+        "" | "B" | "b" => 1,
+        "k" | "K" | "KiB" | "kiB" | "Ki" | "ki" => 1 << 10,
+        "m" | "M" | "MiB" | "Mi" | "mi" => 1 << 20,
+        "g" | "G" | "GiB" | "Gi" | "gi" => 1 << 30,
+        "t" | "T" | "TiB" | "Ti" | "ti" => 1 << 40,
+        "p" | "P" | "PiB" | "Pi" | "pi" => 1 << 50,
+        "kB" | "KB" => 1_000,
+        "MB" => 1_000_000,
+        "GB" => 1_000_000_000,
+        "TB" => 1_000_000_000_000,
+        "PB" => 1_000_000_000_000_000,
+        other => return Err(unknown(text, other, SIZE_UNITS)),
+    };
+    scaled(text, number, scale, "sizes go from 0 to 16 EiB in whole bytes")
+}
+
+/// Parses a duration into nanoseconds. A bare `0` is allowed; everything else needs a unit.
+///
+/// # Errors
+/// [`UnitError`] names what was not understood; negative durations are refused.
+pub fn parse_duration_ns(text: &str) -> Result<u64, UnitError> {
+    let (number, unit) = split_number(text, "60s, 2m or 500ms")?;
+    let scale: u64 = match unit {
+        "" if number == "0" => 1,
+        "" => return Err(UnitError::NeedsUnit(text.to_owned())),
+        "ns" => 1,
+        "us" | "µs" => 1_000,
+        "ms" => 1_000_000,
+        "s" | "sec" => 1_000_000_000,
+        "m" | "min" => 60_000_000_000,
+        "h" => 3_600_000_000_000,
+        "d" => 86_400_000_000_000,
+        other => return Err(unknown(text, other, TIME_UNITS)),
+    };
+    scaled(text, number, scale, "durations go from 0 to 500 years")
+}
+
+/// Parses a fraction in `0..=1`, written `0.2` or `20%`.
+///
+/// # Errors
+/// [`UnitError`] when it is no number or outside the range.
+pub fn parse_fraction(text: &str) -> Result<f64, UnitError> {
+    let trimmed = text.trim();
+    let (number, divisor) = trimmed.strip_suffix('%').map_or((trimmed, 1.0), |n| (n.trim(), 100.0));
+    let value: f64 =
+        number.parse().map_err(|_| UnitError::NotANumber(text.to_owned(), "0.2 or 20%"))?;
+    let fraction = value / divisor;
+    if (0.0..=1.0).contains(&fraction) {
+        Ok(fraction)
+    } else {
+        Err(UnitError::OutOfRange(text.to_owned(), "a fraction goes from 0 to 1 (0% to 100%)"))
+    }
+}
+
+/// Parses a whole number (threads, operations), with `k`, `M` as powers of 1000 not allowed: counts are plain.
+///
+/// # Errors
+/// [`UnitError`] when it is not a whole number.
+pub fn parse_count(text: &str) -> Result<u64, UnitError> {
+    text.trim().parse().map_err(|_| UnitError::NotANumber(text.to_owned(), "16"))
+}
+
+fn unknown(text: &str, unit: &str, known: &'static str) -> UnitError {
+    UnitError::UnknownUnit { text: text.to_owned(), unit: unit.to_owned(), known }
+}
+
+/// Splits `1.5GiB` into the digits and the unit.
+fn split_number<'a>(text: &'a str, example: &'static str) -> Result<(&'a str, &'a str), UnitError> {
+    let trimmed = text.trim();
+    if trimmed.starts_with('-') {
+        return Err(UnitError::OutOfRange(text.to_owned(), "it must not be negative"));
+    }
+    let end = trimmed.find(|c: char| !(c.is_ascii_digit() || c == '.')).unwrap_or(trimmed.len());
+    let (number, unit) = trimmed.split_at(end);
+    if number.is_empty() || number.matches('.').count() > 1 || number == "." {
+        return Err(UnitError::NotANumber(text.to_owned(), example));
+    }
+    Ok((number, unit.trim_start()))
+}
+
+/// Exact decimal scaling: `number` x `scale` in integers, refusing a result that is not whole.
+fn scaled(text: &str, number: &str, scale: u64, range: &'static str) -> Result<u64, UnitError> {
+    let out_of_range = || UnitError::OutOfRange(text.to_owned(), range);
+    let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
+    if fraction.len() > 18 {
+        return Err(out_of_range());
+    }
+    let digits: u128 = format!("{whole}{fraction}").parse().map_err(|_| out_of_range())?;
+    let divisor = 10u128.pow(fraction.len() as u32);
+    let product = digits.checked_mul(u128::from(scale)).ok_or_else(out_of_range)?;
+    if !product.is_multiple_of(divisor) {
+        return Err(out_of_range());
+    }
+    u64::try_from(product / divisor).map_err(|_| out_of_range())
+}
+
+/// Bytes in powers of 1024: `8.0 GiB`, `64 KiB`, `512 B`.
+#[must_use]
+pub fn format_size(bytes: u64) -> String {
+    const UNITS: [&str; 6] = ["KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
+    if bytes < 1024 {
+        return format!("{bytes} B");
+    }
+    let power = (bytes.ilog2() / 10).min(6);
+    let value = bytes as f64 / 2f64.powi(10 * power as i32);
+    let unit = UNITS[power as usize - 1];
+    if bytes.is_multiple_of(1 << (10 * power)) { format!("{value:.0} {unit}") } else { format!("{value:.1} {unit}") }
+}
+
+/// Bytes per second in powers of 1000: `302.3 MB/s`.
+#[must_use]
+pub fn format_rate(bytes_per_s: f64) -> String {
+    for (scale, unit) in [(1e12, "TB/s"), (1e9, "GB/s"), (1e6, "MB/s"), (1e3, "kB/s")] {
+        if bytes_per_s >= scale {
+            return format!("{:.1} {unit}", bytes_per_s / scale);
+        }
+    }
+    format!("{bytes_per_s:.0} B/s")
+}
+
+/// A latency or duration with two or three significant digits: `850 ns`, `3.4 ms`, `11 ms`, `1.2 s`.
+#[must_use]
+pub fn format_ns(ns: u64) -> String {
+    let value = ns as f64;
+    for (scale, unit) in [(1e9, "s"), (1e6, "ms"), (1e3, "us")] {
+        if value >= scale * 0.9995 {
+            let scaled = value / scale;
+            return if scaled < 9.95 { format!("{scaled:.1} {unit}") } else { format!("{scaled:.0} {unit}") };
+        }
+    }
+    format!("{ns} ns")
+}
+
+/// A waiting time for people: `45 s`, `2 min 10 s`, `3 h 05 min`.
+#[must_use]
+pub fn format_duration(ns: u64) -> String {
+    let seconds = ns.div_ceil(1_000_000_000);
+    match seconds {
+        0..60 => format!("{seconds} s"),
+        60..3600 => format!("{} min {:02} s", seconds / 60, seconds % 60),
+        _ => format!("{} h {:02} min", seconds / 3600, seconds % 3600 / 60),
+    }
+}
+
+/// A whole number with thin grouping: `1 234 567`.
+#[must_use]
+pub fn format_count(count: u64) -> String {
+    let digits = count.to_string();
+    let mut out = String::new();
+    for (i, c) in digits.chars().enumerate() {
+        if i > 0 && (digits.len() - i).is_multiple_of(3) {
+            out.push(' ');
+        }
+        out.push(c);
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes() {
+        for (text, bytes) in [
+            ("4k", 4096), ("4K", 4096), ("4KiB", 4096), ("4kB", 4000), ("1MB", 1_000_000), ("512", 512),
+            ("1.5G", 3 << 29), ("0", 0), ("10 GiB", 10 << 30), ("16M", 16 << 20), ("2T", 2 << 40),
+        ] {
+            assert_eq!(parse_size(text), Ok(bytes), "{text}");
+        }
+        for text in ["", "k", "-4k", "4q", "4.0001k", "1e3", "99999999999P", "1.2.3k"] {
+            assert!(parse_size(text).is_err(), "{text}");
+        }
+        assert_eq!(
+            parse_size("4q").map_err(|e| e.to_string()),
+            Err("'4q': unknown unit 'q'; known are k, M, G, T, P (powers of 1024, also KiB, MiB, ...) and kB, MB, GB, TB, PB (powers of 1000)".into())
+        );
+    }
+
+    #[test]
+    fn durations_need_a_unit() {
+        for (text, ns) in [("60s", 60_000_000_000), ("2m", 120_000_000_000), ("1.5ms", 1_500_000), ("0", 0), ("1h", 3_600_000_000_000)] {
+            assert_eq!(parse_duration_ns(text), Ok(ns), "{text}");
+        }
+        assert_eq!(parse_duration_ns("60"), Err(UnitError::NeedsUnit("60".into())));
+        assert!(parse_duration_ns("-1s").is_err());
+    }
+
+    #[test]
+    fn fractions() {
+        assert_eq!(parse_fraction("0.2"), Ok(0.2));
+        assert_eq!(parse_fraction("20%"), Ok(0.2));
+        for text in ["20", "-0.1", "120%", "x", "nan"] {
+            assert!(parse_fraction(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn formats() {
+        assert_eq!(format_size(8 << 30), "8 GiB");
+        assert_eq!(format_size(1536), "1.5 KiB");
+        assert_eq!(format_size(512), "512 B");
+        assert_eq!(format_rate(302_300_000.0), "302.3 MB/s");
+        assert_eq!(format_ns(850), "850 ns");
+        assert_eq!(format_ns(3_400_000), "3.4 ms");
+        assert_eq!(format_ns(11_000_000), "11 ms");
+        assert_eq!(format_ns(999_999), "1.0 ms");
+        assert_eq!(format_ns(1_200_000_000), "1.2 s");
+        assert_eq!(format_duration(130_000_000_000), "2 min 10 s");
+        assert_eq!(format_count(1_234_567), "1 234 567");
+    }
+}

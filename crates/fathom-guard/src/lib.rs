@@ -1,0 +1,1 @@
+//! Claims, consent, ownership markers, the measuring lock

@@ -1,0 +1,1 @@
+//! The storage stack as a graph, host facts, rules

@@ -1,0 +1,1 @@
+//! Trials, quick and run

@@ -1,0 +1,1 @@
+//! Records as tables for people and in the classic tools' forms

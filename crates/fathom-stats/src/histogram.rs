@@ -1,0 +1,372 @@
+//! The latency histogram: log-linear, lossless in count, minimum, maximum, mean and standard deviation.
+//!
+//! Every power of two is cut into 64 buckets, so the middle of a bucket is off by at most 1/128 = 0.78 %.
+//! There is no ceiling: the last bucket ends at `u64::MAX` nanoseconds (584 years). Histograms merge by addition;
+//! percentiles are computed from merged counts and never averaged.
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+const SUB_BITS: u32 = 6;
+const SUB_BUCKETS: usize = 1 << SUB_BITS;
+/// Buckets in a histogram: 64 exact ones and 64 for each of the 58 octaves above.
+pub const BUCKETS: usize = SUB_BUCKETS * (64 - SUB_BITS as usize + 1);
+
+/// Counts of values (nanoseconds, by convention) with exact moments.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Histogram {
+    counts: Box<[u64]>,
+    count: u64,
+    min: u64,
+    max: u64,
+    sum: u128,
+    sum_squares: u128,
+}
+
+impl Default for Histogram {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl std::fmt::Debug for Histogram {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Histogram(n={}, min={:?}, max={:?})", self.count, self.min(), self.max())
+    }
+}
+
+/// The bucket that holds `value`.
+#[inline]
+#[must_use]
+pub fn bucket_of(value: u64) -> usize {
+    if value < SUB_BUCKETS as u64 {
+        return value as usize;
+    }
+    let shift = value.ilog2() - SUB_BITS;
+    // The top bit of the shifted value is the 64 that `shift + 1` octaves would add once too often.
+    ((shift as usize) << SUB_BITS) + (value >> shift) as usize
+}
+
+/// The smallest and the largest value of a bucket.
+#[must_use]
+pub fn bucket_bounds(bucket: usize) -> (u64, u64) {
+    if bucket < 2 * SUB_BUCKETS {
+        return (bucket as u64, bucket as u64);
+    }
+    let shift = (bucket >> SUB_BITS) as u32 - 1;
+    let low = ((bucket & (SUB_BUCKETS - 1)) as u64 + SUB_BUCKETS as u64) << shift;
+    (low, low + ((1u64 << shift) - 1))
+}
+
+impl Histogram {
+    /// An empty histogram; allocates its buckets once (30 KiB) and never again.
+    #[must_use]
+    pub fn new() -> Self {
+        Self {
+            counts: vec![0; BUCKETS].into_boxed_slice(),
+            count: 0,
+            min: u64::MAX,
+            max: 0,
+            sum: 0,
+            sum_squares: 0,
+        }
+    }
+
+    /// Counts one value.
+    #[inline]
+    pub fn record(&mut self, value: u64) {
+        self.counts[bucket_of(value)] += 1;
+        self.count += 1;
+        self.min = self.min.min(value);
+        self.max = self.max.max(value);
+        self.sum += u128::from(value);
+        self.sum_squares = self.sum_squares.saturating_add(u128::from(value) * u128::from(value));
+    }
+
+    /// Adds all of `other` to this one.
+    pub fn merge(&mut self, other: &Self) {
+        if other.count == 0 {
+            return;
+        }
+        for (mine, theirs) in self.counts.iter_mut().zip(&other.counts) {
+            *mine += theirs;
+        }
+        self.count += other.count;
+        self.min = self.min.min(other.min);
+        self.max = self.max.max(other.max);
+        self.sum += other.sum;
+        self.sum_squares = self.sum_squares.saturating_add(other.sum_squares);
+    }
+
+    /// Empties the histogram and keeps its memory.
+    pub fn clear(&mut self) {
+        if self.count == 0 {
+            return;
+        }
+        // Only the octaves that were touched need zeroing.
+        let (first, last) = (bucket_of(self.min), bucket_of(self.max));
+        self.counts[first..=last].fill(0);
+        (self.count, self.min, self.max, self.sum, self.sum_squares) = (0, u64::MAX, 0, 0, 0);
+    }
+
+    /// Number of values.
+    #[must_use]
+    pub fn count(&self) -> u64 {
+        self.count
+    }
+
+    /// True when nothing was recorded.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
+    /// Smallest value, exact.
+    #[must_use]
+    pub fn min(&self) -> Option<u64> {
+        (self.count > 0).then_some(self.min)
+    }
+
+    /// Largest value, exact.
+    #[must_use]
+    pub fn max(&self) -> Option<u64> {
+        (self.count > 0).then_some(self.max)
+    }
+
+    /// Sum of all values, exact.
+    #[must_use]
+    pub fn sum(&self) -> u128 {
+        self.sum
+    }
+
+    /// Arithmetic mean, exact up to rounding to `f64`.
+    #[must_use]
+    pub fn mean(&self) -> Option<f64> {
+        (self.count > 0).then(|| self.sum as f64 / self.count as f64)
+    }
+
+    /// Sample standard deviation (n - 1 below); none for fewer than two values.
+    ///
+    /// The difference n*sum(x^2) - sum(x)^2 is taken in integers, so nothing cancels.
+    #[must_use]
+    pub fn stddev(&self) -> Option<f64> {
+        if self.count < 2 {
+            return None;
+        }
+        let n = u128::from(self.count);
+        let variance_sum = match (n.checked_mul(self.sum_squares), self.sum.checked_mul(self.sum)) {
+            (Some(squares), Some(square)) => squares.saturating_sub(square) as f64,
+            // Beyond 128 bits (years of microsecond I/O): floating point, still better than 1e-9 relative.
+            _ => (n as f64 * self.sum_squares as f64 - (self.sum as f64).powi(2)).max(0.0),
+        };
+        Some((variance_sum / (n as f64 * (n as f64 - 1.0))).sqrt())
+    }
+
+    /// The value below or at which a share `q` (0..=1) of all values lies: nearest rank, middle of its bucket,
+    /// clamped to the exact minimum and maximum.
+    #[must_use]
+    pub fn quantile(&self, q: f64) -> Option<u64> {
+        if self.count == 0 {
+            return None;
+        }
+        let rank = ((q.clamp(0.0, 1.0) * self.count as f64).ceil() as u64).clamp(1, self.count);
+        if rank == self.count {
+            return self.max();
+        }
+        let mut seen = 0;
+        for (bucket, count) in self.occupied() {
+            seen += count;
+            if seen >= rank {
+                let (low, high) = bucket_bounds(bucket);
+                return Some((low + (high - low) / 2).clamp(self.min, self.max));
+            }
+        }
+        self.max()
+    }
+
+    /// Values strictly above the bucket of `limit`.
+    #[must_use]
+    pub fn count_above(&self, limit: u64) -> u64 {
+        self.counts[bucket_of(limit) + 1..].iter().sum()
+    }
+
+    /// The buckets that hold something, with their counts, in rising order.
+    pub fn occupied(&self) -> impl Iterator<Item = (usize, u64)> + '_ {
+        let range = if self.count == 0 { 0..0 } else { bucket_of(self.min)..bucket_of(self.max) + 1 };
+        range.filter_map(|bucket| (self.counts[bucket] > 0).then_some((bucket, self.counts[bucket])))
+    }
+}
+
+/// The stored form: sparse, with differences of bucket numbers, so that a typical histogram is a few hundred bytes.
+#[derive(Serialize, Deserialize)]
+struct Stored {
+    count: u64,
+    min: u64,
+    max: u64,
+    /// Decimal strings: 128 bits do not survive JSON readers that use doubles.
+    sum: String,
+    sum_squares: String,
+    /// Alternating: step from the previous occupied bucket, count.
+    buckets: Vec<u64>,
+}
+
+impl Serialize for Histogram {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut buckets = Vec::new();
+        let mut previous = 0;
+        for (bucket, count) in self.occupied() {
+            buckets.extend([(bucket - previous) as u64, count]);
+            previous = bucket;
+        }
+        let (min, max) = (self.min().unwrap_or(0), self.max);
+        let (sum, sum_squares) = (self.sum.to_string(), self.sum_squares.to_string());
+        Stored { count: self.count, min, max, sum, sum_squares, buckets }.serialize(serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for Histogram {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        use serde::de::Error;
+        let stored = Stored::deserialize(deserializer)?;
+        let mut histogram = Self::new();
+        let mut bucket = 0usize;
+        let mut total = 0u64;
+        for pair in stored.buckets.chunks(2) {
+            let [step, count] = *pair else { return Err(D::Error::custom("odd bucket list")) };
+            bucket = usize::try_from(step).ok().and_then(|s| bucket.checked_add(s)).unwrap_or(BUCKETS);
+            let slot =
+                histogram.counts.get_mut(bucket).ok_or_else(|| D::Error::custom("bucket out of range"))?;
+            *slot += count;
+            total = total.checked_add(count).ok_or_else(|| D::Error::custom("count overflow"))?;
+        }
+        if total != stored.count {
+            return Err(D::Error::custom("bucket counts do not add up to the total"));
+        }
+        if total > 0 {
+            histogram.count = total;
+            (histogram.min, histogram.max) = (stored.min, stored.max);
+            histogram.sum = stored.sum.parse().map_err(D::Error::custom)?;
+            histogram.sum_squares = stored.sum_squares.parse().map_err(D::Error::custom)?;
+            let inside = |b: usize| bucket_of(stored.min) <= b && b <= bucket_of(stored.max);
+            if !(0..BUCKETS).all(|b| histogram.counts[b] == 0 || inside(b)) {
+                return Err(D::Error::custom("a bucket lies outside minimum and maximum"));
+            }
+        }
+        Ok(histogram)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn buckets_tile_the_whole_range() {
+        let mut next = 0u64;
+        for bucket in 0..BUCKETS {
+            let (low, high) = bucket_bounds(bucket);
+            assert_eq!(low, next, "bucket {bucket}");
+            assert_eq!((bucket_of(low), bucket_of(high)), (bucket, bucket));
+            // The error bound the module text promises.
+            assert!((high - low) as f64 / 2.0 <= low as f64 / 128.0 + 0.5, "bucket {bucket}");
+            next = high.wrapping_add(1);
+        }
+        assert_eq!(next, 0, "the last bucket ends at u64::MAX");
+    }
+
+    fn of(values: &[u64]) -> Histogram {
+        let mut histogram = Histogram::new();
+        values.iter().for_each(|v| histogram.record(*v));
+        histogram
+    }
+
+    #[test]
+    fn known_moments() {
+        // 2, 4, 4, 4, 5, 5, 7, 9: mean 5, sample variance 32/7.
+        let histogram = of(&[2, 4, 4, 4, 5, 5, 7, 9]);
+        assert_eq!(histogram.mean(), Some(5.0));
+        let sd = histogram.stddev().unwrap_or_default();
+        assert!((sd - (32.0f64 / 7.0).sqrt()).abs() < 1e-12);
+        assert_eq!((histogram.quantile(0.5), histogram.quantile(1.0)), (Some(4), Some(9)));
+        assert_eq!((histogram.min(), histogram.max()), (Some(2), Some(9)));
+        assert_eq!(histogram.count_above(5), 2);
+    }
+
+    #[test]
+    fn no_ceiling_below_a_thousand_seconds_and_no_cancellation() {
+        // A thousand seconds plus or minus one nanosecond: floating sums would lose the deviation entirely.
+        let centre = 1_000_000_000_000u64;
+        let histogram = of(&[centre - 1, centre, centre + 1]);
+        assert_eq!(histogram.stddev(), Some(1.0));
+        let big = of(&[centre * 3, 17]);
+        assert_eq!(big.max(), Some(3_000_000_000_000));
+        assert!((big.quantile(0.99).unwrap_or(0) as f64 / 3e12 - 1.0).abs() < 0.01);
+    }
+
+    #[test]
+    fn empty_has_no_figures() {
+        let histogram = Histogram::new();
+        assert_eq!(histogram.mean(), None);
+        assert_eq!(histogram.quantile(0.5), None);
+        assert_eq!(histogram.stddev(), None);
+        assert_eq!(of(&[7]).stddev(), None);
+    }
+
+    #[test]
+    fn damaged_stored_forms_are_refused() {
+        for text in [
+            r#"{"count":2,"min":1,"max":1,"sum":"1","sum_squares":"1","buckets":[1,1]}"#,
+            r#"{"count":1,"min":1,"max":1,"sum":"1","sum_squares":"1","buckets":[99999,1]}"#,
+            r#"{"count":1,"min":1,"max":1,"sum":"x","sum_squares":"1","buckets":[1,1]}"#,
+            r#"{"count":1,"min":1,"max":1,"sum":"1","sum_squares":"1","buckets":[1]}"#,
+            r#"{"count":1,"min":1,"max":1,"sum":"1","sum_squares":"1","buckets":[5,1]}"#,
+        ] {
+            assert!(serde_json::from_str::<Histogram>(text).is_err(), "{text}");
+        }
+    }
+
+    fn values() -> impl Strategy<Value = Vec<u64>> {
+        prop::collection::vec((0u32..50).prop_flat_map(|bits| 0..(1u64 << bits)), 1..300)
+    }
+
+    proptest! {
+        #[test]
+        fn quantiles_agree_with_the_sorted_values(mut v in values(), q in 0.0f64..=1.0) {
+            let histogram = of(&v);
+            v.sort_unstable();
+            let rank = ((q * v.len() as f64).ceil() as usize).clamp(1, v.len());
+            let (exact, got) = (v[rank - 1] as f64, histogram.quantile(q).unwrap_or(u64::MAX) as f64);
+            prop_assert!((got - exact).abs() <= exact / 128.0 + 0.5, "{got} for {exact}");
+        }
+
+        #[test]
+        fn merging_equals_recording_all(a in values(), b in values()) {
+            let mut merged = of(&a);
+            merged.merge(&of(&b));
+            let all: Vec<u64> = a.iter().chain(&b).copied().collect();
+            prop_assert_eq!(&merged, &of(&all));
+            merged.clear();
+            prop_assert_eq!(merged, Histogram::new());
+        }
+
+        #[test]
+        fn stored_and_read_back(v in values()) {
+            let histogram = of(&v);
+            let text = serde_json::to_string(&histogram).unwrap_or_default();
+            let back: Histogram = serde_json::from_str(&text).map_err(|e| TestCaseError::fail(e.to_string()))?;
+            prop_assert_eq!(back, histogram);
+        }
+
+        #[test]
+        fn agrees_with_hdrhistogram(v in values()) {
+            let mut oracle = hdrhistogram::Histogram::<u64>::new(4).map_err(|e| TestCaseError::fail(e.to_string()))?;
+            for value in &v { oracle.record(value + 1).map_err(|e| TestCaseError::fail(e.to_string()))?; }
+            let shifted: Vec<u64> = v.iter().map(|x| x + 1).collect();
+            let ours = of(&shifted);
+            for q in [0.5, 0.9, 0.99] {
+                let (theirs, ours) = (oracle.value_at_quantile(q) as f64, ours.quantile(q).unwrap_or(0) as f64);
+                prop_assert!((ours - theirs).abs() <= theirs * 0.009 + 1.0, "{ours} {theirs}");
+            }
+        }
+    }
+}

@@ -1,0 +1,1 @@
+//! Test kit: capability probe, loop devices, file systems, oracles
