@@ -5,10 +5,16 @@
 pub fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     known
         .into_iter()
-        .map(|candidate| (strsim::jaro_winkler(word, candidate), candidate))
+        .map(|candidate| (likeness(word, candidate), candidate))
         .filter(|(score, _)| *score > 0.75)
         .max_by(|a, b| a.0.total_cmp(&b.0))
         .map(|(_, candidate)| candidate)
+}
+
+/// 0 to 1; one slip of the finger is always near.
+fn likeness(word: &str, candidate: &str) -> f64 {
+    let by_letters = strsim::jaro_winkler(word, candidate);
+    if strsim::damerau_levenshtein(word, candidate) == 1 { by_letters.max(0.9) } else { by_letters }
 }
 
 /// `"; did you mean 'x'?"` or an empty string: the tail of an error message.
@@ -27,6 +33,7 @@ mod tests {
         assert_eq!(nearest("thread", known), Some("threads"));
         assert_eq!(nearest("blocksize", known), Some("block_size"));
         assert_eq!(nearest("zzz", known), None);
+        assert_eq!(nearest("mx", ["mix", "log"]), Some("mix"));
         assert_eq!(hint("durationn", known), "; did you mean 'duration'?");
     }
 }

@@ -1,1 +1,19 @@
-//! The load engine
+//! The load engine: issues I/O, records every latency, disturbs nothing.
+//!
+//! One OS thread per worker, one engine per thread. The coordinator ([`run::run`]) starts them together, collects
+//! full interval buffers over bounded lock-free queues, and makes the records. Inside the measured loop
+//! ([`worker`]) nothing is allocated, no lock is taken, and the clock is read once per submitted and once per reaped
+//! batch.
+//!
+//! Adding an engine is one file in `engines/` plus its calls in `fathom-sys`.
+
+mod collect;
+pub mod engine;
+mod engines;
+mod generator;
+mod lane;
+pub mod plan;
+mod recorder;
+pub mod run;
+pub mod target;
+mod worker;

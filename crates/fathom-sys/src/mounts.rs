@@ -2,7 +2,7 @@
 
 use crate::devno::DevNo;
 use crate::sysroot::SysRoot;
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 /// One line of a mountinfo file, see proc_pid_mountinfo(5).
@@ -76,21 +76,26 @@ pub fn mount_of<'a>(mounts: &'a [Mount], path: &Path) -> Option<&'a Mount> {
         .max_by_key(|m| m.mount_point.components().count())
 }
 
-/// The mounts of every mount namespace on the machine, each namespace read once, with one process that lives in it.
+/// The mounts of every mount namespace on the machine, as seen from each root directory in use there, with one process
+/// that lives in it.
 ///
-/// Processes whose files cannot be read (other users', when not root) are passed over.
+/// A process whose namespace cannot be read is asked for itself; one whose mounts cannot be read is passed over.
 #[must_use]
 pub fn all_mounts(root: &SysRoot) -> Vec<(u32, Mount)> {
-    let mut namespaces: BTreeMap<PathBuf, u32> = BTreeMap::new();
-    for pid in root.names("proc").iter().filter_map(|name| name.parse::<u32>().ok()) {
-        if let Some(namespace) = root.link(format!("proc/{pid}/ns/mnt")) {
-            namespaces.entry(namespace).or_insert(pid);
-        }
-    }
+    let mut seen: BTreeSet<(PathBuf, Option<PathBuf>)> = BTreeSet::new();
     let mut mounts = Vec::new();
-    for pid in namespaces.into_values() {
-        if let Ok(text) = root.read(format!("proc/{pid}/mountinfo")) {
-            mounts.extend(parse_mountinfo(&text).into_iter().map(|mount| (pid, mount)));
+    for pid in root.names("proc").iter().filter_map(|name| name.parse::<u32>().ok()) {
+        let namespace = root.link(format!("proc/{pid}/ns/mnt"));
+        let view = namespace.map(|namespace| (namespace, root.link(format!("proc/{pid}/root"))));
+        if view.as_ref().is_some_and(|view| seen.contains(view)) {
+            continue;
+        }
+        // A kernel thread or a process that has just ended answers nothing: the next one of its namespace is asked.
+        let text = root.read(format!("proc/{pid}/mountinfo")).unwrap_or_default();
+        let found = parse_mountinfo(&text);
+        if !found.is_empty() {
+            seen.extend(view);
+            mounts.extend(found.into_iter().map(|mount| (pid, mount)));
         }
     }
     mounts

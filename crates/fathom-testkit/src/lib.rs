@@ -1,1 +1,29 @@
-//! Test kit: capability probe, loop devices, file systems, oracles
+//! Test kit: what a test needs of a real machine, found out first, built, and always put away again.
+//!
+//! - [`capability`]: what this machine can do; a test that needs more is skipped with the reason, and counted.
+//! - [`harness`]: kernel-tier tests, `tests/kernel/main.rs` in the crates that have some.
+//! - [`scratch`], [`loopdev`], [`mounted`], [`zram`]: things that are taken down when dropped.
+//! - [`leftovers`]: what a killed test left behind, and its removal.
+//! - [`oracle`]: byte-by-byte witnesses of devices and directory trees; a pattern that knows its place.
+//!
+//! Everything the kit makes lives below, or is backed by a file below, a directory `fathom-testkit-PID-START-*` in the
+//! temporary directory. That name alone says what belongs to which test process.
+
+pub mod capability;
+pub mod command;
+pub mod harness;
+pub mod leftovers;
+pub mod loopdev;
+pub mod mounted;
+pub mod oracle;
+pub mod scratch;
+pub mod zram;
+
+pub use capability::Capability;
+pub use command::KitError;
+pub use harness::{Trial, counted, fathom_binary, is_soak, kernel_test, run, run_parallel, sample};
+pub use loopdev::{Content, LoopDevice, LoopOptions};
+pub use mounted::{Frozen, FsKind, Mount, MountedElsewhere, MountedFs};
+pub use oracle::{Snapshot, TreeSnapshot};
+pub use scratch::Scratch;
+pub use zram::Zram;

@@ -1,0 +1,219 @@
+//! What fathom has made outside its own places, written down before it is made: `owned/ID.json` in the state directory.
+
+use crate::mark::FileId;
+use crate::place::{FileRefusal, io_at};
+use fathom_sys::dirfd::Dir;
+use fathom_sys::process::{Life, ProcessIdentity};
+use fathom_sys::sysroot::SysRoot;
+use serde::{Deserialize, Serialize};
+use std::fs::{self, DirBuilder, File};
+use std::io::{self, Write};
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+
+/// Version of the entries; those of a newer fathom are left alone.
+pub const FORMAT: u32 = 1;
+
+/// What was made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Kind {
+    /// A directory `.fathom-ID` with what is in it.
+    Directory,
+    /// A single file.
+    File,
+}
+
+/// The process that made it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Owner {
+    /// Process number.
+    pub pid: u32,
+    /// Start, in clock ticks since boot.
+    pub start_time_ticks: u64,
+    /// Boot.
+    pub boot_id: String,
+    /// Machine.
+    pub machine: String,
+    /// Process namespace.
+    pub pid_namespace: String,
+}
+
+impl Owner {
+    /// This process.
+    ///
+    /// # Errors
+    /// [`FileRefusal::NoIdentity`].
+    pub fn current(root: &SysRoot) -> Result<Self, FileRefusal> {
+        let me = ProcessIdentity::current(root).ok_or(FileRefusal::NoIdentity)?;
+        Ok(Self {
+            pid: me.pid,
+            start_time_ticks: me.start_time_ticks,
+            boot_id: me.boot_id,
+            machine: me.machine,
+            pid_namespace: me.pid_namespace,
+        })
+    }
+
+    /// Whether it still runs.
+    #[must_use]
+    pub fn life(&self, root: &SysRoot) -> Life {
+        let Self { pid, start_time_ticks, boot_id, machine, pid_namespace } = self.clone();
+        ProcessIdentity { pid, start_time_ticks, boot_id, machine, pid_namespace }.life(root)
+    }
+}
+
+/// One thing that was, or was about to be, made.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Entry {
+    /// Version of this form.
+    pub format: u32,
+    /// The run.
+    pub run_id: String,
+    /// What it is.
+    pub kind: Kind,
+    /// Absolute path without symbolic links.
+    pub path: PathBuf,
+    /// The mount point that its file system had.
+    pub mount_point: PathBuf,
+    /// Its identity; none until it was made.
+    pub id: Option<FileId>,
+    /// Whose it is.
+    pub owner: Owner,
+    /// True when it is to stay.
+    pub kept: bool,
+}
+
+/// An entry and the file that holds it.
+#[derive(Debug)]
+pub struct Record {
+    /// The journal's file.
+    pub file: PathBuf,
+    /// What it says.
+    pub entry: Entry,
+}
+
+fn directory(state_dir: &Path) -> PathBuf {
+    state_dir.join("owned")
+}
+
+impl Record {
+    /// Writes a new entry onto stable storage.
+    ///
+    /// # Errors
+    /// [`FileRefusal::Io`]: without an entry nothing may be made.
+    pub fn write_new(state_dir: &Path, entry: Entry) -> Result<Self, FileRefusal> {
+        let dir = directory(state_dir);
+        let mut builder = DirBuilder::new();
+        builder.recursive(true).mode(0o700).create(&dir).map_err(io_at("make", &dir))?;
+        let text = serialize(&entry).map_err(io_at("note", &entry.path))?;
+        for number in 1..10_000 {
+            let name = match number {
+                1 => format!("{}.json", entry.run_id),
+                _ => format!("{}.{number}.json", entry.run_id),
+            };
+            let file = dir.join(name);
+            match File::create_new(&file) {
+                Ok(open) => {
+                    let written = write_synced(open, &text).and_then(|()| sync_dir(&dir));
+                    if let Err(error) = written {
+                        // Half an entry is worth nothing, and nothing has been made yet.
+                        fs::remove_file(&file).ok();
+                        return Err(io_at("write", file)(error));
+                    }
+                    return Ok(Self { file, entry });
+                }
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                Err(error) => return Err(io_at("write", file)(error)),
+            }
+        }
+        Err(io_at("write", dir)(io::Error::other("too many entries of one run")))
+    }
+
+    /// Changes the entry, as a whole or not at all.
+    ///
+    /// # Errors
+    /// [`FileRefusal::Io`]; the old entry stays then.
+    pub fn update(&mut self, change: impl FnOnce(&mut Entry)) -> Result<(), FileRefusal> {
+        let mut entry = self.entry.clone();
+        change(&mut entry);
+        let text = serialize(&entry).map_err(io_at("note", &entry.path))?;
+        let temporary = self.file.with_extension("new");
+        let replace = || {
+            write_synced(File::create(&temporary)?, &text)?;
+            fs::rename(&temporary, &self.file)?;
+            sync_dir(self.file.parent().unwrap_or(Path::new("/")))
+        };
+        if let Err(error) = replace() {
+            fs::remove_file(&temporary).ok();
+            return Err(io_at("write", &self.file)(error));
+        }
+        self.entry = entry;
+        Ok(())
+    }
+
+    /// Removes the entry; one that is gone already is fine.
+    ///
+    /// # Errors
+    /// [`FileRefusal::Io`].
+    pub fn remove(&self) -> Result<(), FileRefusal> {
+        // A kill in the middle of an update may have left its draft.
+        fs::remove_file(self.file.with_extension("new")).ok();
+        match fs::remove_file(&self.file) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                Err(io_at("remove", &self.file)(error))
+            }
+            Ok(()) | Err(_) => Ok(()),
+        }
+    }
+}
+
+/// All entries, and the files that cannot be understood with the reason. A file that is empty was never finished, so
+/// nothing was made: it is removed.
+///
+/// # Errors
+/// [`FileRefusal::Io`] when the directory exists but cannot be listed.
+#[allow(clippy::type_complexity, reason = "two lists, used at once by the only caller")]
+pub fn read_all(state_dir: &Path) -> Result<(Vec<Record>, Vec<(PathBuf, String)>), FileRefusal> {
+    let dir = directory(state_dir);
+    let (mut records, mut unreadable) = (Vec::new(), Vec::new());
+    let entries = match fs::read_dir(&dir) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok((records, unreadable)),
+        Err(error) => return Err(io_at("list", dir)(error)),
+    };
+    let mut files: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
+    files.sort();
+    for file in files.into_iter().filter(|file| file.extension().is_some_and(|e| e == "json")) {
+        let text = match fs::read(&file) {
+            Ok(text) => text,
+            // Another fathom has put it in order meanwhile.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+            Err(error) => {
+                unreadable.push((file, error.to_string()));
+                continue;
+            }
+        };
+        match serde_json::from_slice::<Entry>(&text) {
+            Ok(entry) if entry.format <= FORMAT => records.push(Record { file, entry }),
+            Ok(entry) => {
+                unreadable.push((file, format!("written by a newer fathom ({})", entry.format)))
+            }
+            Err(error) => unreadable.push((file, error.to_string())),
+        }
+    }
+    Ok((records, unreadable))
+}
+
+fn serialize(entry: &Entry) -> io::Result<Vec<u8>> {
+    serde_json::to_vec(entry).map_err(io::Error::other)
+}
+
+fn write_synced(mut file: File, text: &[u8]) -> io::Result<()> {
+    file.write_all(text)?;
+    file.sync_all()
+}
+
+fn sync_dir(dir: &Path) -> io::Result<()> {
+    Dir::open(dir)?.sync()
+}

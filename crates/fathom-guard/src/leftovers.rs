@@ -1,0 +1,195 @@
+//! Puts in order what killed runs left behind: files and directories of the journal whose owner is dead.
+//!
+//! Only what is provably ours is removed: marked, or listed by inode and time of birth. What belongs to a living
+//! process, to another machine, or was kept stays. Doing it twice does no more than doing it once.
+
+use crate::journal::{self, Kind, Record};
+use crate::mark::{self, FileId, Manifest};
+use crate::ownership::{remove_if_same, remove_own_dir};
+use crate::place::{self, FileRefusal, io_at};
+use fathom_sys::dirfd::{Dir, FileFacts};
+use fathom_sys::process::Life;
+use fathom_sys::sysroot::SysRoot;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// What became of one entry of the journal.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Outcome {
+    /// Removed, and its entry with it.
+    Removed,
+    /// It was gone already; the entry was removed.
+    Vanished,
+    /// Kept on purpose.
+    Kept,
+    /// Its owner runs.
+    OwnerAlive {
+        /// The owner's process number.
+        pid: u32,
+    },
+    /// Its owner belongs to another machine or container: nothing can be said.
+    OwnerElsewhere,
+    /// Its file system is not mounted where it was; the entry stays.
+    NotMounted {
+        /// Where it was mounted.
+        mount_point: PathBuf,
+    },
+    /// Something else lies there by now, or among it: that was not touched, what was ours is gone.
+    Foreign {
+        /// What stays.
+        names: Vec<String>,
+    },
+    /// It could not be removed; the entry stays and the next start tries again.
+    Failed {
+        /// Why.
+        reason: String,
+    },
+}
+
+/// What was done about one path.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Report {
+    /// The run; empty when the entry could not be read.
+    pub run_id: String,
+    /// The file or directory, or the unreadable entry itself.
+    pub path: PathBuf,
+    /// What became of it.
+    pub outcome: Outcome,
+}
+
+/// Goes through the journal in a state directory.
+///
+/// # Errors
+/// [`FileRefusal::Io`] when the journal exists but cannot be listed.
+pub fn clean(root: &SysRoot, state_dir: &Path) -> Result<Vec<Report>, FileRefusal> {
+    let (records, unreadable) = journal::read_all(state_dir)?;
+    let mut reports: Vec<Report> = records.iter().map(|record| clean_one(root, record)).collect();
+    reports.extend(unreadable.into_iter().map(|(path, reason)| Report {
+        run_id: String::new(),
+        path,
+        outcome: Outcome::Failed { reason },
+    }));
+    Ok(reports)
+}
+
+fn clean_one(root: &SysRoot, record: &Record) -> Report {
+    let entry = &record.entry;
+    let outcome = match entry.owner.life(root) {
+        Life::Alive => Outcome::OwnerAlive { pid: entry.owner.pid },
+        Life::Unknown => Outcome::OwnerElsewhere,
+        Life::Dead => remove(root, record)
+            .unwrap_or_else(|error| Outcome::Failed { reason: error.to_string() }),
+    };
+    Report { run_id: entry.run_id.clone(), path: entry.path.clone(), outcome }
+}
+
+fn remove(root: &SysRoot, record: &Record) -> Result<Outcome, FileRefusal> {
+    let entry = &record.entry;
+    if place::mount_point(root, &entry.path) != entry.mount_point {
+        return Ok(Outcome::NotMounted { mount_point: entry.mount_point.clone() });
+    }
+    let outcome = match find(entry.path.as_path())? {
+        None => Outcome::Vanished,
+        Some(_) if entry.kept => return Ok(Outcome::Kept),
+        Some((parent, name, facts)) => match entry.kind {
+            Kind::File => remove_file(record, &parent, &name, facts)?,
+            Kind::Directory => remove_directory(record, &parent, &name, facts)?,
+        },
+    };
+    record.remove()?;
+    Ok(outcome)
+}
+
+/// The directory, the name in it, and what lies there; none when it is gone.
+fn find(path: &Path) -> Result<Option<(Dir, String, FileFacts)>, FileRefusal> {
+    let (Some(parent), Some(name)) = (path.parent(), path.file_name().and_then(|n| n.to_str()))
+    else {
+        return Ok(None);
+    };
+    let found = Dir::open(parent).and_then(|dir| {
+        let facts = dir.facts(name)?;
+        Ok((dir, name.to_owned(), facts))
+    });
+    match found {
+        Ok(found) => Ok(Some(found)),
+        Err(error) if is_gone(&error) => Ok(None),
+        Err(error) => Err(io_at("reach", path)(error)),
+    }
+}
+
+/// The place, or the way to it, does not exist any more.
+fn is_gone(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
+}
+
+fn remove_file(
+    record: &Record,
+    parent: &Dir,
+    name: &str,
+    facts: FileFacts,
+) -> Result<Outcome, FileRefusal> {
+    let entry = &record.entry;
+    let foreign = Outcome::Foreign { names: vec![name.to_owned()] };
+    if !facts.is_file {
+        return Ok(foreign);
+    }
+    let is_ours = match entry.id {
+        Some(id) => id == FileId::from(facts),
+        // Killed between making it and noting its identity: marked, or still empty.
+        None if facts.size_bytes == 0 => true,
+        None => {
+            let file = parent.open_file(name, false).map_err(io_at("open", &entry.path))?;
+            let owner = mark::get(&file).map_err(io_at("look at", &entry.path))?;
+            owner.as_deref() == Some(entry.run_id.as_str())
+        }
+    };
+    if !is_ours {
+        return Ok(foreign);
+    }
+    let removed =
+        remove_if_same(parent, name, facts.into()).map_err(io_at("remove", &entry.path))?;
+    Ok(if removed { Outcome::Removed } else { Outcome::Vanished })
+}
+
+fn remove_directory(
+    record: &Record,
+    parent: &Dir,
+    name: &str,
+    facts: FileFacts,
+) -> Result<Outcome, FileRefusal> {
+    let entry = &record.entry;
+    let path = &entry.path;
+    let is_another = entry.id.is_some_and(|id| id != FileId::from(facts));
+    if !facts.is_dir || is_another {
+        return Ok(Outcome::Foreign { names: vec![name.to_owned()] });
+    }
+    let dir = parent.open_dir(name).map_err(io_at("open", path))?;
+    let manifest = Manifest::read(&dir).map_err(io_at("read", path.join(mark::MANIFEST)))?;
+    let mut names = dir.names().map_err(io_at("list", path))?;
+    // The manifest goes last: a kill in between leaves what is needed to go on.
+    names.sort_by_key(|name| (name == mark::MANIFEST, name == mark::OWNER));
+    let mut foreign = Vec::new();
+    for name in names {
+        match remove_inside(&dir, &manifest, &name, &entry.run_id) {
+            Ok(true) => {}
+            Ok(false) => foreign.push(name),
+            Err(error) if is_gone(&error) => {}
+            Err(error) => return Err(io_at("remove", path.join(name))(error)),
+        }
+    }
+    if !foreign.is_empty() {
+        return Ok(Outcome::Foreign { names: foreign });
+    }
+    remove_own_dir(parent, &dir, name, path)?;
+    Ok(Outcome::Removed)
+}
+
+/// Removes one file if it is ours; false when it is not.
+fn remove_inside(dir: &Dir, manifest: &Manifest, name: &str, run_id: &str) -> io::Result<bool> {
+    let facts = dir.facts(name)?;
+    if !mark::is_ours(dir, manifest, name, run_id)? {
+        return Ok(false);
+    }
+    remove_if_same(dir, name, facts.into())?;
+    Ok(true)
+}

@@ -1,0 +1,183 @@
+//! One measurement at a time on a machine: a whole-file lock on a file that every user can open.
+//!
+//! The file lies in the first of `/run/lock` and `/tmp` in which everybody may make files, so that root and everybody
+//! else meet at the same one. Only the kernel's lock on it counts, which ends with its holder however that ends; the
+//! file's content, owner and age mean nothing and nothing is ever written into it. Who holds it is read from the
+//! kernel (`/proc/locks`), so it can be neither stale nor forged.
+
+use fathom_sys::dirfd::{self, Dir, FileFacts};
+use fathom_sys::process;
+use fathom_sys::sysroot::SysRoot;
+use std::fs::{File, Permissions};
+use std::io;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use thiserror::Error;
+
+/// Name of the file.
+pub const FILE_NAME: &str = "fathom.lock";
+/// Candidates for its place.
+const PLACES: [&str; 2] = ["/run/lock", "/tmp"];
+/// How often to begin again when the file is replaced while it is being locked.
+const TRIES: u32 = 20;
+
+/// The right to measure, until it is dropped or the process ends.
+#[derive(Debug)]
+pub struct MeasuringLock {
+    _file: File,
+    path: PathBuf,
+}
+
+/// Why there is none.
+#[derive(Debug, Error)]
+pub enum LockError {
+    /// Somebody measures.
+    #[error(
+        "another measurement is running on this machine: {holder}\ntwo at a time would spoil each other's figures; wait for its end, or end it"
+    )]
+    Held {
+        /// Who.
+        holder: Holder,
+    },
+    /// The file cannot be used.
+    #[error("the measuring lock {path} cannot be used: {reason}\nremove it as root: rm {path}")]
+    Unusable {
+        /// The file.
+        path: PathBuf,
+        /// Why not.
+        reason: String,
+    },
+}
+
+/// Who holds the lock, as far as it can be seen.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Holder {
+    /// Process number; none in another process namespace.
+    pub pid: Option<u32>,
+    /// Its command line; empty when it cannot be seen.
+    pub command: String,
+    /// How long it has been running, in seconds.
+    pub age_s: Option<u64>,
+}
+
+impl std::fmt::Display for Holder {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Some(pid) = self.pid else {
+            return f.write_str("a process that cannot be seen from here (in a container?)");
+        };
+        write!(f, "process {pid}")?;
+        if !self.command.is_empty() {
+            write!(f, ", {}", self.command)?;
+        }
+        match self.age_s {
+            Some(age_s) => write!(f, ", running for {age_s} s"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl MeasuringLock {
+    /// Takes the machine's lock.
+    ///
+    /// # Errors
+    /// [`LockError::Held`] says by whom; [`LockError::Unusable`].
+    pub fn acquire(root: &SysRoot) -> Result<Self, LockError> {
+        Self::acquire_in(root, place())
+    }
+
+    /// Takes the lock in a directory of one's own choice, which everybody who is to be excluded must choose too.
+    ///
+    /// # Errors
+    /// As [`MeasuringLock::acquire`].
+    pub fn acquire_in(root: &SysRoot, dir_path: &Path) -> Result<Self, LockError> {
+        // The place itself may be reached by a symbolic link; the file must not be one.
+        let dir_path = std::fs::canonicalize(dir_path).unwrap_or_else(|_| dir_path.to_owned());
+        let path = dir_path.join(FILE_NAME);
+        let unusable = |reason: String| LockError::Unusable { path: path.clone(), reason };
+        let dir = Dir::open(&dir_path).map_err(|error| unusable(error.to_string()))?;
+        for _ in 0..TRIES {
+            let Some(file) = open(&dir).map_err(|error| unusable(error.to_string()))? else {
+                continue;
+            };
+            let own = dirfd::facts_of(&file).map_err(|error| unusable(error.to_string()))?;
+            if !own.is_file {
+                return Err(unusable("it is not a regular file".to_owned()));
+            }
+            if !dirfd::try_lock(&file).map_err(|error| unusable(error.to_string()))? {
+                return Err(LockError::Held { holder: holder(root, own) });
+            }
+            // Somebody may have removed or replaced it meanwhile; the lock on a nameless file excludes nobody.
+            let named = dir.facts(FILE_NAME);
+            if named.is_ok_and(|named| (named.dev, named.inode) == (own.dev, own.inode)) {
+                return Ok(Self { _file: file, path });
+            }
+        }
+        Err(unusable("it is replaced again and again".to_owned()))
+    }
+
+    /// The file that is locked.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+/// The first place in which everybody may make files; the same for all users, since it depends on nobody's rights.
+fn place() -> &'static Path {
+    const STICKY_FOR_ALL: u32 = 0o1777;
+    let is_for_all = |place: &&&str| {
+        let meta = std::fs::metadata(place);
+        meta.is_ok_and(|m| m.is_dir() && m.mode() & STICKY_FOR_ALL == STICKY_FOR_ALL)
+    };
+    Path::new(PLACES.iter().find(is_for_all).unwrap_or(&"/tmp"))
+}
+
+/// Opens the file for reading, which is all that locking needs, or makes it; none when another made it just now.
+///
+/// Opening and making are two steps: in a sticky directory the kernel lets nobody "create" an existing file of
+/// somebody else (`fs.protected_regular`).
+fn open(dir: &Dir) -> io::Result<Option<File>> {
+    match dir.open_file(FILE_NAME, false) {
+        Ok(file) => return Ok(Some(file)),
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        Err(_) => {}
+    }
+    match dir.create_file(FILE_NAME) {
+        Ok(file) => {
+            // Whatever the umask: others must be able to open it.
+            file.set_permissions(Permissions::from_mode(0o444))?;
+            Ok(Some(file))
+        }
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+fn holder(root: &SysRoot, file: FileFacts) -> Holder {
+    let locks = root.read("proc/locks").unwrap_or_default();
+    let pid = locks.lines().find_map(|line| holder_in(line, file)).filter(|&pid| pid > 0);
+    Holder {
+        pid,
+        command: pid.map(|pid| process::command_line(root, pid)).unwrap_or_default(),
+        age_s: pid.and_then(|pid| process::age_s(root, pid)),
+    }
+}
+
+/// `1: FLOCK  ADVISORY  WRITE 1234 fe:00:131 0 EOF`; those who wait have `->` in the second place.
+fn holder_in(line: &str, file: FileFacts) -> Option<u32> {
+    let mut fields = line.split_ascii_whitespace().skip(1);
+    if fields.next()? != "FLOCK" {
+        return None;
+    }
+    let pid = fields.nth(2)?.parse().ok()?;
+    let mut place = fields.next()?.split(':');
+    let major = u32::from_str_radix(place.next()?, 16).ok()?;
+    let minor = u32::from_str_radix(place.next()?, 16).ok()?;
+    let inode: u64 = place.next()?.parse().ok()?;
+    let dev = fathom_sys::devno::DevNo { major, minor }.to_raw();
+    ((dev, inode) == (file.dev, file.inode)).then_some(pid)
+}
+
+#[cfg(test)]
+#[path = "lock_tests.rs"]
+mod tests;

@@ -1,0 +1,138 @@
+//! The measuring lock between processes, users and planted files.
+
+use super::*;
+use std::process::{Command, Stdio};
+
+struct Scratch(PathBuf);
+
+impl Scratch {
+    fn new(name: &str) -> Self {
+        let dir = std::env::temp_dir().join(format!("fathom-lock-{name}-{}", std::process::id()));
+        std::fs::create_dir_all(&dir).unwrap();
+        std::fs::set_permissions(&dir, Permissions::from_mode(0o1777)).unwrap();
+        Self(dir)
+    }
+
+    fn acquire(&self) -> Result<MeasuringLock, LockError> {
+        MeasuringLock::acquire_in(&SysRoot::live(), &self.0)
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        std::fs::remove_dir_all(&self.0).unwrap();
+    }
+}
+
+#[test]
+fn the_second_is_told_about_the_first() {
+    let scratch = Scratch::new("second");
+    let first = scratch.acquire().unwrap();
+    let LockError::Held { holder } = scratch.acquire().unwrap_err() else { panic!("not held") };
+    assert_eq!(holder.pid, Some(std::process::id()));
+    assert!(!holder.command.is_empty() && holder.age_s.is_some(), "{holder:?}");
+    drop(first);
+    scratch.acquire().unwrap();
+}
+
+#[test]
+fn a_killed_holder_holds_nothing() {
+    let scratch = Scratch::new("killed");
+    let path = scratch.acquire().unwrap().path().to_owned();
+    let mut child = Command::new("flock")
+        .args(["--no-fork", path.to_str().unwrap(), "sleep", "60"])
+        .stdin(Stdio::null())
+        .spawn()
+        .unwrap();
+    let started = std::time::Instant::now();
+    let holder = loop {
+        assert!(started.elapsed().as_secs() < 20, "the child does not take the lock");
+        match scratch.acquire() {
+            Err(LockError::Held { holder }) => break holder,
+            other => drop(other),
+        }
+    };
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert_eq!(holder.pid, Some(child.id()));
+    scratch.acquire().unwrap();
+}
+
+#[test]
+fn planted_files_are_neither_followed_nor_trusted() {
+    let scratch = Scratch::new("planted");
+    let (path, victim) = (scratch.0.join(FILE_NAME), scratch.0.join("victim"));
+    std::fs::write(&victim, "precious").unwrap();
+    std::os::unix::fs::symlink(&victim, &path).unwrap();
+    assert!(matches!(scratch.acquire(), Err(LockError::Unusable { .. })));
+    std::fs::remove_file(&path).unwrap();
+    assert!(Command::new("mkfifo").arg(&path).status().unwrap().success());
+    assert!(matches!(scratch.acquire(), Err(LockError::Unusable { .. })));
+    std::fs::remove_file(&path).unwrap();
+    std::fs::hard_link(&victim, &path).unwrap();
+    let lock = scratch.acquire().unwrap();
+    drop(lock);
+    assert_eq!(std::fs::read(&victim).unwrap(), b"precious", "nothing is ever written");
+}
+
+#[test]
+fn the_file_of_another_user_is_good_enough() {
+    let scratch = Scratch::new("other");
+    let path = scratch.0.join(FILE_NAME);
+    std::fs::write(&path, "old words").unwrap();
+    std::fs::set_permissions(&path, Permissions::from_mode(0o444)).unwrap();
+    // Only root can give files away; for others the test is the same without that.
+    std::os::unix::fs::chown(&path, Some(65534), Some(65534)).ok();
+    let lock = scratch.acquire().unwrap();
+    assert!(scratch.acquire().is_err());
+    drop(lock);
+    assert_eq!(std::fs::read(&path).unwrap(), b"old words");
+}
+
+#[test]
+fn a_lock_file_that_is_replaced_while_held_still_lets_only_one_in() {
+    let scratch = Scratch::new("replaced");
+    let first = scratch.acquire().unwrap();
+    // A cleaner of temporary files removes it: the next one makes a new file, which is a known limit of lock files.
+    // What must not happen is that somebody holds a lock on a file without a name.
+    std::fs::remove_file(first.path()).unwrap();
+    let second = scratch.acquire().unwrap();
+    assert!(second.path().exists());
+    assert!(matches!(scratch.acquire(), Err(LockError::Held { .. })));
+}
+
+#[test]
+fn everybody_meets_at_one_place() {
+    let place = place();
+    assert!(PLACES.contains(&place.to_str().unwrap()));
+    assert!(place.is_dir());
+}
+
+#[test]
+fn the_kernels_list_is_read_by_device_and_inode() {
+    let file = FileFacts {
+        dev: raw_device(0xfe, 0),
+        inode: 131,
+        born_ns: None,
+        size_bytes: 0,
+        links: 1,
+        uid: 0,
+        is_file: true,
+        is_dir: false,
+        is_symlink: false,
+    };
+    let cases = [
+        ("1: FLOCK  ADVISORY  WRITE 1234 fe:00:131 0 EOF", Some(1234)),
+        ("1: FLOCK  ADVISORY  WRITE 1234 fe:00:132 0 EOF", None),
+        ("1: POSIX  ADVISORY  WRITE 1234 fe:00:131 0 EOF", None),
+        ("1: -> FLOCK  ADVISORY  WRITE 1234 fe:00:131 0 EOF", None),
+        ("rubbish", None),
+    ];
+    for (line, expected) in cases {
+        assert_eq!(holder_in(line, file), expected, "{line}");
+    }
+}
+
+fn raw_device(major: u32, minor: u32) -> u64 {
+    fathom_sys::devno::DevNo { major, minor }.to_raw()
+}

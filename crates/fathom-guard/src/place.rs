@@ -1,0 +1,250 @@
+//! Where files may be made, whether there is space, and why a file is not written to.
+
+use fathom_base::units::format_size;
+use fathom_sys::fsinfo;
+use fathom_sys::mounts;
+use fathom_sys::sysroot::SysRoot;
+use std::io;
+use std::path::{Path, PathBuf};
+use thiserror::Error;
+
+/// Why a file or directory is not made or written to.
+#[derive(Debug, Error)]
+pub enum FileRefusal {
+    /// The directory is not there, or the file to be opened.
+    #[error("{0} does not exist")]
+    Missing(PathBuf),
+    /// The name is taken.
+    #[error("{0} exists already; a file that is to be made needs a new name")]
+    Exists(PathBuf),
+    /// Not a directory.
+    #[error("{0} is not a directory")]
+    NotDirectory(PathBuf),
+    /// The kernel's own file systems.
+    #[error("nothing is made in {path} ({fs_type}): give a directory on a disk")]
+    Forbidden {
+        /// The directory.
+        path: PathBuf,
+        /// Its file system.
+        fs_type: String,
+    },
+    /// A name or identifier that is no plain name.
+    #[error("{0:?} is no usable file name")]
+    Name(String),
+    /// A symbolic link.
+    #[error("{0} is a symbolic link; only the file itself is written to: give its own path")]
+    Symlink(PathBuf),
+    /// Not a regular file.
+    #[error("{0} is not a regular file")]
+    NotRegular(PathBuf),
+    /// More than one name.
+    #[error("{0} has a second name (hard link), so it may be somebody's data; it is only read")]
+    HardLinked(PathBuf),
+    /// A loop device shows it.
+    #[error("{path} is in use: {device} shows it\ndetach it first: losetup -d {device}")]
+    InUseByLoop {
+        /// The file.
+        path: PathBuf,
+        /// The loop device.
+        device: String,
+    },
+    /// Somebody else's.
+    #[error("{0} was not made by fathom, so it is only read; to write, give a new name and size=")]
+    NotOurs(PathBuf),
+    /// Not enough space.
+    #[error(
+        "{} needs {} more, but of {} only {} are free and {} stay free (5 % and at least 1 GiB): at most {} can be used",
+        .path.display(), format_size(*.wanted_bytes), format_size(*.total_bytes),
+        format_size(*.available_bytes), format_size(*.reserve_bytes),
+        format_size(.available_bytes.saturating_sub(*.reserve_bytes))
+    )]
+    Space {
+        /// The directory.
+        path: PathBuf,
+        /// What was asked for.
+        wanted_bytes: u64,
+        /// Free for this user.
+        available_bytes: u64,
+        /// Size of the file system.
+        total_bytes: u64,
+        /// What must stay free.
+        reserve_bytes: u64,
+    },
+    /// `/proc` does not say who this process is.
+    #[error("/proc does not tell this process's start time and boot: mount /proc")]
+    NoIdentity,
+    /// Something foreign is in a directory of ours, which therefore stays.
+    #[error("{path} stays: it holds files that fathom did not make: {names}")]
+    ForeignFiles {
+        /// The directory.
+        path: PathBuf,
+        /// Their names.
+        names: String,
+    },
+    /// The system refused.
+    #[error("cannot {doing} {path}: {source}")]
+    Io {
+        /// What was tried.
+        doing: &'static str,
+        /// On what.
+        path: PathBuf,
+        /// The system's answer.
+        source: io::Error,
+    },
+}
+
+impl FileRefusal {
+    /// True when the rules of safety refuse, false when the system does or the target was named wrongly.
+    #[must_use]
+    pub fn is_safety(&self) -> bool {
+        matches!(
+            self,
+            Self::Forbidden { .. }
+                | Self::Symlink(_)
+                | Self::HardLinked(_)
+                | Self::InUseByLoop { .. }
+                | Self::NotOurs(_)
+                | Self::Space { .. }
+        )
+    }
+}
+
+pub(crate) fn io_at(
+    doing: &'static str,
+    path: impl Into<PathBuf>,
+) -> impl FnOnce(io::Error) -> FileRefusal {
+    let path = path.into();
+    move |source| FileRefusal::Io { doing, path, source }
+}
+
+/// File systems of the kernel itself: nothing is ever made there.
+const KERNEL_FILE_SYSTEMS: &[&str] = &[
+    "bpf",
+    "binfmt_misc",
+    "cgroup",
+    "cgroup2",
+    "configfs",
+    "debugfs",
+    "devpts",
+    "devtmpfs",
+    "efivarfs",
+    "fusectl",
+    "mqueue",
+    "proc",
+    "pstore",
+    "securityfs",
+    "selinuxfs",
+    "sysfs",
+    "tracefs",
+];
+
+/// The directory without symbolic links, when files may be made in it.
+///
+/// # Errors
+/// [`FileRefusal::Missing`], [`FileRefusal::NotDirectory`], [`FileRefusal::Forbidden`], [`FileRefusal::Io`].
+pub fn check_directory(root: &SysRoot, dir: &Path) -> Result<PathBuf, FileRefusal> {
+    let resolved = std::fs::canonicalize(dir).map_err(|error| match error.kind() {
+        io::ErrorKind::NotFound => FileRefusal::Missing(dir.to_owned()),
+        io::ErrorKind::NotADirectory => FileRefusal::NotDirectory(dir.to_owned()),
+        _ => io_at("reach", dir)(error),
+    })?;
+    if !resolved.is_dir() {
+        return Err(FileRefusal::NotDirectory(dir.to_owned()));
+    }
+    let own = mounts::own_mounts(root);
+    let fs_type = mounts::mount_of(&own, &resolved).map(|m| m.fs_type.clone()).unwrap_or_default();
+    let is_kernels = ["/dev", "/proc", "/sys"].iter().any(|top| resolved.starts_with(top))
+        || KERNEL_FILE_SYSTEMS.contains(&fs_type.as_str());
+    if is_kernels { Err(FileRefusal::Forbidden { path: resolved, fs_type }) } else { Ok(resolved) }
+}
+
+/// The mount point that an absolute path without symbolic links lies under.
+#[must_use]
+pub fn mount_point(root: &SysRoot, path: &Path) -> PathBuf {
+    let own = mounts::own_mounts(root);
+    mounts::mount_of(&own, path).map(|mount| mount.mount_point.clone()).unwrap_or_default()
+}
+
+/// Makes sure that `wanted_bytes` more fit into the file system of a directory and that, afterwards, 5 % of it and at
+/// least 1 GiB are still free for everybody.
+///
+/// # Errors
+/// [`FileRefusal::Space`] with the figures; [`FileRefusal::Io`].
+pub fn check_space(dir: &Path, wanted_bytes: u64) -> Result<(), FileRefusal> {
+    let space = fsinfo::space(dir).map_err(io_at("ask for the free space of", dir))?;
+    let reserve_bytes = reserve_bytes(space.total_bytes);
+    if wanted_bytes.saturating_add(reserve_bytes) <= space.available_bytes {
+        return Ok(());
+    }
+    Err(FileRefusal::Space {
+        path: dir.to_owned(),
+        wanted_bytes,
+        available_bytes: space.available_bytes,
+        total_bytes: space.total_bytes,
+        reserve_bytes,
+    })
+}
+
+/// What must stay free of a file system of that size: 5 % and at least 1 GiB.
+#[must_use]
+pub fn reserve_bytes(total_bytes: u64) -> u64 {
+    (total_bytes / 20).max(1 << 30)
+}
+
+/// A single path component that is safe to use as a name.
+pub(crate) fn check_name(name: &str) -> Result<(), FileRefusal> {
+    let is_bad = name.is_empty() || name == "." || name == ".." || name.contains(['/', '\0']);
+    if is_bad { Err(FileRefusal::Name(name.to_owned())) } else { Ok(()) }
+}
+
+/// A run identifier: it becomes part of names.
+pub(crate) fn check_run_id(run_id: &str) -> Result<(), FileRefusal> {
+    let is_good = !run_id.is_empty()
+        && run_id.len() <= 64
+        && run_id.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit());
+    if is_good { Ok(()) } else { Err(FileRefusal::Name(run_id.to_owned())) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_is_made_in_the_kernels_file_systems() {
+        let root = SysRoot::live();
+        for dir in
+            ["/dev", "/dev/shm", "/dev/pts", "/proc", "/proc/self/fd/../../..", "/sys/kernel"]
+        {
+            let refusal = check_directory(&root, Path::new(dir));
+            let allowed = dir == "/proc/self/fd/../../..";
+            assert_eq!(matches!(refusal, Err(FileRefusal::Forbidden { .. })), !allowed, "{dir}");
+        }
+        assert!(check_directory(&root, &std::env::temp_dir()).is_ok());
+        let missing = check_directory(&root, Path::new("/no/such"));
+        assert!(matches!(missing, Err(FileRefusal::Missing(_))));
+        let file = check_directory(&root, Path::new("/proc/self/exe"));
+        assert!(matches!(file, Err(FileRefusal::NotDirectory(_))));
+    }
+
+    #[test]
+    fn a_reserve_stays_free() {
+        assert_eq!(reserve_bytes(4 << 30), 1 << 30);
+        assert_eq!(reserve_bytes(100 << 30), 5 << 30);
+        let dir = std::env::temp_dir();
+        let space = fsinfo::space(&dir).unwrap();
+        check_space(&dir, 0).unwrap();
+        let refusal = check_space(&dir, space.available_bytes).unwrap_err();
+        assert!(refusal.is_safety() && refusal.to_string().contains("at most"), "{refusal}");
+    }
+
+    #[test]
+    fn names_are_single_components() {
+        for bad in ["", ".", "..", "a/b", "/", "a\0"] {
+            assert!(check_name(bad).is_err(), "{bad:?}");
+        }
+        for bad in ["", "../x", "A", "a b", "é"] {
+            assert!(check_run_id(bad).is_err(), "{bad:?}");
+        }
+        assert!(check_name("data.0").is_ok() && check_run_id("7f3kq2m8xw01").is_ok());
+    }
+}

@@ -1,0 +1,309 @@
+//! Facts of mounts and filesystems, and which devices a filesystem lies on.
+
+use crate::paths;
+use crate::stack::nearest_existing;
+use crate::udev;
+use fathom_model::stack::{FsFacts, MountFacts};
+use fathom_sys::fsinfo;
+use fathom_sys::mounts::Mount;
+use fathom_sys::sysfs_block::BlockDir;
+use fathom_sys::sysroot::SysRoot;
+use std::fs::File;
+use std::path::{Path, PathBuf};
+
+/// Where a filesystem keeps its data.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Family {
+    /// On block devices.
+    Device,
+    /// In memory.
+    Memory,
+    /// On another machine, or in another process.
+    Remote,
+    /// In directories of other filesystems.
+    Overlay,
+    /// Nowhere: the kernel makes it up (`/proc`, `/sys`).
+    Kernel,
+}
+
+const MEMORY: [&str; 4] = ["tmpfs", "ramfs", "devtmpfs", "hugetlbfs"];
+const REMOTE: [&str; 18] = [
+    "nfs", "nfs4", "cifs", "smb3", "smbfs", "ceph", "9p", "virtiofs", "fuse", "afs", "lustre",
+    "gpfs", "beegfs", "orangefs", "vboxsf", "prl_fs", "hostfs", "coda",
+];
+const KERNEL: [&str; 17] = [
+    "proc",
+    "sysfs",
+    "cgroup",
+    "cgroup2",
+    "devpts",
+    "securityfs",
+    "debugfs",
+    "tracefs",
+    "bpf",
+    "pstore",
+    "efivarfs",
+    "configfs",
+    "fusectl",
+    "mqueue",
+    "autofs",
+    "binfmt_misc",
+    "rpc_pipefs",
+];
+
+/// Where the filesystem of a mount keeps its data.
+#[must_use]
+pub fn family(mount: &Mount) -> Family {
+    let kind = mount.fs_type.as_str();
+    if MEMORY.contains(&kind) {
+        Family::Memory
+    } else if REMOTE.contains(&kind) || kind.starts_with("fuse.") {
+        Family::Remote
+    } else if kind == "overlay" {
+        Family::Overlay
+    } else if KERNEL.contains(&kind) {
+        Family::Kernel
+    } else {
+        Family::Device
+    }
+}
+
+/// The mount as mountinfo tells it.
+#[must_use]
+pub fn mount_facts(mount: &Mount) -> MountFacts {
+    let words = |text: &str| text.split(',').filter(|o| !o.is_empty()).map(str::to_owned).collect();
+    MountFacts {
+        mount_point: mount.mount_point.display().to_string(),
+        root: mount.root.display().to_string(),
+        fs_type: mount.fs_type.clone(),
+        source: mount.source.clone(),
+        options: words(&mount.options),
+        super_options: words(&mount.super_options),
+        effective_options: Vec::new(),
+    }
+}
+
+/// All options in force of an ext filesystem on the device with this kernel name.
+#[must_use]
+pub fn effective_options(root: &SysRoot, fs_type: &str, device: &str) -> Option<Vec<String>> {
+    let kind = fs_type.starts_with("ext").then_some("ext4")?;
+    let text = root.text(format!("proc/fs/{kind}/{device}/options"))?;
+    Some(text.lines().map(|line| line.trim().to_owned()).collect())
+}
+
+/// Something open inside the mount that ioctls can be asked about: the target, or what is nearest
+/// above it.
+fn question_file(root: &SysRoot, target: &Path) -> Option<File> {
+    if !root.is_live() {
+        return None;
+    }
+    let existing = nearest_existing(target);
+    let parent = existing.parent().unwrap_or(&existing);
+    let opened = fsinfo::open_for_questions(&existing);
+    opened.or_else(|_| fsinfo::open_for_questions(parent)).ok()
+}
+
+/// What every filesystem can tell: space, inodes, UUID, label.
+#[must_use]
+pub fn general_facts(root: &SysRoot, mount: &Mount, target: &Path) -> FsFacts {
+    let mut facts = FsFacts { fs_type: mount.fs_type.clone(), ..FsFacts::default() };
+    if !root.is_live() {
+        return facts;
+    }
+    if let Ok(space) = fsinfo::space(&nearest_existing(target)) {
+        facts.block_bytes = Some(space.block_bytes);
+        facts.total_bytes = Some(space.total_bytes);
+        facts.free_bytes = Some(space.free_bytes);
+        facts.available_bytes = Some(space.available_bytes);
+        facts.inodes = Some(space.inodes);
+        facts.inodes_free = Some(space.inodes_free);
+    }
+    if family(mount) != Family::Device {
+        return facts;
+    }
+    let Some(file) = question_file(root, target) else { return facts };
+    facts.uuid = fsinfo::uuid(&file);
+    facts.label = fsinfo::label(&file).filter(|label| !label.is_empty());
+    if let Some(flags) = fsinfo::inode_flags(&file) {
+        facts.target_nocow = Some(flags.nocow);
+        facts.target_data_journal = Some(flags.data_journal);
+        facts.target_compressed = Some(flags.compressed);
+    }
+    if mount.fs_type == "btrfs" {
+        facts.uuid = fsinfo::btrfs_uuid(&file).or(facts.uuid);
+    }
+    if mount.root == Path::new("/") {
+        facts.made_at_unix_s = born_at_unix_s(&mount.mount_point);
+    }
+    facts
+}
+
+/// When a filesystem was made: the birth of its top directory.
+fn born_at_unix_s(top: &Path) -> Option<i64> {
+    let born = std::fs::metadata(top).ok()?.created().ok()?;
+    i64::try_from(born.duration_since(std::time::UNIX_EPOCH).ok()?.as_secs()).ok()
+}
+
+/// The block devices of a filesystem: by its number, by btrfs's own list, or by the source it was
+/// mounted from.
+#[must_use]
+pub fn devices(root: &SysRoot, mount: &Mount, facts: &FsFacts) -> Vec<BlockDir> {
+    if mount.fs_type == "btrfs" {
+        let dir = btrfs_dir(root, mount, facts.uuid.as_deref());
+        let names = dir.map(|dir| root.names(dir.join("devices"))).unwrap_or_default();
+        let found: Vec<_> = names.iter().filter_map(|n| BlockDir::by_name(root, n)).collect();
+        if !found.is_empty() {
+            return found;
+        }
+    }
+    if mount.devno.major != 0
+        && let Some(device) = BlockDir::by_devno(root, mount.devno)
+    {
+        return vec![device];
+    }
+    source_devices(root, mount)
+}
+
+/// Kernel names of the devices of a filesystem without a number of its own.
+#[must_use]
+pub fn member_names(root: &SysRoot, mount: &Mount) -> Vec<String> {
+    let devices = devices(root, mount, &FsFacts::default());
+    devices.iter().map(|device| device.name().to_owned()).collect()
+}
+
+/// The source of a mount as devices; some filesystems name several with colons between.
+fn source_devices(root: &SysRoot, mount: &Mount) -> Vec<BlockDir> {
+    let named = mount.source.split(':').filter(|source| source.starts_with("/dev/"));
+    named.filter_map(|source| paths::block_device(root, Path::new(source))).collect()
+}
+
+/// The directory of a btrfs filesystem in sysfs: by UUID, or the one that lists a device of the
+/// mount's source.
+fn btrfs_dir(root: &SysRoot, mount: &Mount, uuid: Option<&str>) -> Option<PathBuf> {
+    let base = Path::new("sys/fs/btrfs");
+    if let Some(dir) = uuid.map(|uuid| base.join(uuid)).filter(|dir| root.exists(dir)) {
+        return Some(dir);
+    }
+    let sources = source_devices(root, mount);
+    let lists = |dir: &PathBuf| {
+        sources.iter().any(|device| root.exists(dir.join("devices").join(device.name())))
+    };
+    root.names(base).into_iter().map(|name| base.join(name)).find(lists)
+}
+
+/// Adds what only this kind of filesystem knows: geometry, profiles, errors.
+pub fn add_geometry(
+    root: &SysRoot,
+    mount: &Mount,
+    target: &Path,
+    devices: &[BlockDir],
+    facts: &mut FsFacts,
+) {
+    let file = question_file(root, target);
+    match mount.fs_type.as_str() {
+        "ext2" | "ext3" | "ext4" => add_ext(root, devices.first(), facts),
+        "xfs" => add_xfs(file.as_ref(), facts),
+        "btrfs" => add_btrfs(root, mount, devices, facts),
+        _ => {}
+    }
+    if let Some(device) = devices.first() {
+        let udev = |key: &str| udev::property(root, device, key);
+        facts.uuid =
+            facts.uuid.take().or_else(|| udev("ID_FS_UUID")).or_else(|| by_uuid(root, device));
+        facts.label = facts.label.take().or_else(|| udev("ID_FS_LABEL"));
+    }
+}
+
+/// The name of the link in `/dev/disk/by-uuid` that leads to the device.
+fn by_uuid(root: &SysRoot, device: &BlockDir) -> Option<String> {
+    let base = Path::new("dev/disk/by-uuid");
+    let leads = |name: &String| {
+        let target = root.link(base.join(name));
+        target.is_some_and(|t| t.file_name().is_some_and(|last| last == device.name()))
+    };
+    root.names(base).into_iter().find(leads)
+}
+
+fn add_ext(root: &SysRoot, device: Option<&BlockDir>, facts: &mut FsFacts) {
+    let Some(device) = device else { return };
+    facts.errors_count = root.value(format!("sys/fs/ext4/{}/errors_count", device.name()));
+    if !root.is_live() {
+        return;
+    }
+    let opened = fsinfo::open_for_questions(Path::new(&device.dev_path()));
+    let Some(sb) = opened.and_then(|file| fsinfo::ext_superblock(&file)).ok() else { return };
+    facts.block_bytes = Some(sb.block_bytes);
+    facts.groups = Some(sb.groups);
+    facts.groups_uninitialised = sb.groups_uninitialised;
+    facts.stripe_unit_bytes = Some(sb.stride_bytes);
+    facts.stripe_width_bytes = Some(sb.stripe_width_bytes);
+    facts.made_at_unix_s = Some(sb.made_at_unix_s);
+    facts.journal = Some(sb.journal);
+    facts.uuid = Some(sb.uuid);
+    facts.label = Some(sb.label).filter(|label| !label.is_empty());
+}
+
+fn add_xfs(file: Option<&File>, facts: &mut FsFacts) {
+    let Some(geometry) = file.and_then(fsinfo::xfs_geometry) else { return };
+    facts.block_bytes = Some(geometry.block_bytes);
+    facts.sector_bytes = Some(geometry.sector_bytes);
+    facts.groups = Some(geometry.groups);
+    facts.stripe_unit_bytes = Some(geometry.stripe_unit_bytes);
+    facts.stripe_width_bytes = Some(geometry.stripe_width_bytes);
+    facts.internal_log = Some(geometry.internal_log);
+    facts.uuid = Some(geometry.uuid);
+}
+
+fn add_btrfs(root: &SysRoot, mount: &Mount, devices: &[BlockDir], facts: &mut FsFacts) {
+    facts.devices = devices.iter().map(|device| device.name().to_owned()).collect();
+    let Some(dir) = btrfs_dir(root, mount, facts.uuid.as_deref()) else { return };
+    facts.uuid = dir.file_name().map(|name| name.to_string_lossy().into_owned());
+    facts.label = root.text(dir.join("label"));
+    facts.sector_bytes = root.value(dir.join("sectorsize"));
+    facts.data_profiles = profiles(root, &dir.join("allocation/data"));
+    facts.metadata_profiles = profiles(root, &dir.join("allocation/metadata"));
+    let stats = root.names(dir.join("devinfo"));
+    let stats =
+        stats.iter().filter_map(|id| root.text(dir.join("devinfo").join(id).join("error_stats")));
+    let errors: Vec<u64> = stats
+        .flat_map(|text| {
+            let numbers = text.lines().filter_map(|line| line.rsplit(' ').next()?.parse().ok());
+            numbers.collect::<Vec<u64>>()
+        })
+        .collect();
+    facts.errors_count = (!errors.is_empty()).then(|| errors.iter().sum());
+}
+
+/// The profiles in use: the directories in the one of an allocation type.
+fn profiles(root: &SysRoot, dir: &Path) -> Vec<String> {
+    let known =
+        |name: &String| ["single", "dup"].contains(&name.as_str()) || name.starts_with("raid");
+    root.names(dir).into_iter().filter(known).collect()
+}
+
+/// The directory of an overlay that writes go to, or the top one of a read-only overlay, from its
+/// options.
+#[must_use]
+pub fn overlay_directory(super_options: &str) -> Option<PathBuf> {
+    let value = |key: &str| super_options.split(',').find_map(|o| o.strip_prefix(key));
+    let lower = || value("lowerdir=").and_then(|dirs| dirs.split(':').next());
+    let directory = PathBuf::from(value("upperdir=").or_else(lower)?);
+    // A relative one was meant from a working directory that nobody knows any more.
+    directory.is_absolute().then_some(directory)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn overlays_write_to_the_upper_directory() {
+        let dir = |options: &str| overlay_directory(options).map(|d| d.display().to_string());
+        assert_eq!(
+            dir("rw,lowerdir=/a:/b,upperdir=/var/up,workdir=/w").as_deref(),
+            Some("/var/up")
+        );
+        assert_eq!(dir("ro,lowerdir=/a:/b").as_deref(), Some("/a"));
+        assert_eq!(dir("rw,upperdir=up"), None);
+    }
+}

@@ -1,0 +1,251 @@
+//! The facts of single block devices: queue, partition, array, device-mapper, loop, compressed
+//! memory.
+
+use crate::udev;
+use fathom_model::stack::{
+    DmFacts, LoopFacts, MdFacts, MdMember, NodeKind, PartitionFacts, QueueFacts, ZramFacts,
+};
+use fathom_sys::dm;
+use fathom_sys::hostinfo::bracketed;
+use fathom_sys::sysfs_block::BlockDir;
+use fathom_sys::sysroot::SysRoot;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+/// What kind of block device this is.
+#[must_use]
+pub fn kind(device: &BlockDir) -> NodeKind {
+    let numbered = |prefix: &str| {
+        let rest = device.name().strip_prefix(prefix);
+        rest.is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))
+    };
+    if device.is_partition() {
+        NodeKind::Partition
+    } else if device.has("dm") {
+        NodeKind::Dm
+    } else if device.has("md") {
+        NodeKind::Md
+    } else if numbered("loop") {
+        NodeKind::Loop
+    } else if numbered("zram") {
+        NodeKind::Zram
+    } else if numbered("ram") {
+        NodeKind::Ram
+    } else if numbered("bcache") {
+        NodeKind::Bcache
+    } else if ["nbd", "rbd", "drbd"].iter().any(|prefix| numbered(prefix)) {
+        NodeKind::Remote
+    } else if device.bus().as_deref() == Some("nvme-subsystem") {
+        NodeKind::NvmeMultipath
+    } else {
+        NodeKind::Disk
+    }
+}
+
+/// The request queue; partitions have that of their disk.
+#[must_use]
+pub fn queue_facts(device: &BlockDir) -> Option<QueueFacts> {
+    if !device.has("queue") {
+        return None;
+    }
+    let number = |name: &str| device.value::<u64>(Path::new("queue").join(name));
+    let flag = |name: &str| device.flag(Path::new("queue").join(name));
+    let text = |name: &str| device.text(Path::new("queue").join(name));
+    let schedulers = text("scheduler").unwrap_or_default();
+    let hardware_queues = device.names("mq");
+    Some(QueueFacts {
+        logical_block_bytes: number("logical_block_size"),
+        physical_block_bytes: number("physical_block_size"),
+        minimum_io_bytes: number("minimum_io_size"),
+        optimal_io_bytes: number("optimal_io_size"),
+        max_sectors_kib: number("max_sectors_kb"),
+        max_hw_sectors_kib: number("max_hw_sectors_kb"),
+        requests: number("nr_requests"),
+        scheduler: bracketed(&schedulers),
+        schedulers: schedulers
+            .split_ascii_whitespace()
+            .map(|word| word.trim_matches(['[', ']']).to_owned())
+            .collect(),
+        read_ahead_kib: number("read_ahead_kb"),
+        rotational: flag("rotational"),
+        write_cache: text("write_cache"),
+        fua: flag("fua"),
+        discard_granularity_bytes: number("discard_granularity"),
+        discard_max_bytes: number("discard_max_bytes"),
+        dax: flag("dax"),
+        zoned: text("zoned"),
+        io_poll: flag("io_poll"),
+        wbt_lat_us: device.value("queue/wbt_lat_usec"),
+        nomerges: number("nomerges"),
+        rq_affinity: number("rq_affinity"),
+        iostats: flag("iostats"),
+        numa_node: device
+            .value("device/numa_node")
+            .or_else(|| device.value("device/device/numa_node")),
+        hardware_queues: (!hardware_queues.is_empty()).then_some(hardware_queues.len() as u64),
+        tags: device.value("mq/0/nr_tags"),
+    })
+}
+
+/// The place of a partition on its disk.
+#[must_use]
+pub fn partition_facts(root: &SysRoot, device: &BlockDir) -> PartitionFacts {
+    let uevent = device.text("uevent").unwrap_or_default();
+    let uuid = uevent.lines().find_map(|line| line.strip_prefix("PARTUUID=")).map(str::to_owned);
+    PartitionFacts {
+        number: device.value("partition"),
+        start_bytes: device.value::<u64>("start").map(|sectors| sectors.saturating_mul(512)),
+        uuid: uuid.or_else(|| udev::property(root, device, "ID_PART_ENTRY_UUID")),
+    }
+}
+
+/// The state of a software array.
+#[must_use]
+pub fn md_facts(root: &SysRoot, device: &BlockDir) -> MdFacts {
+    let text = |name: &str| device.text(Path::new("md").join(name));
+    let number = |name: &str| device.value::<u64>(Path::new("md").join(name));
+    let level = text("level");
+    let layout = number("layout");
+    // `1234 / 5678` sectors, or a word when nothing runs.
+    let share = text("sync_completed").and_then(|text| {
+        let (done, all) = text.split_once('/')?;
+        let (done, all): (f64, f64) = (done.trim().parse().ok()?, all.trim().parse().ok()?);
+        (all > 0.0).then(|| done / all)
+    });
+    MdFacts {
+        layout_words: layout.and_then(|l| layout_words(level.as_deref().unwrap_or_default(), l)),
+        level,
+        layout,
+        chunk_bytes: number("chunk_size"),
+        raid_disks: text("raid_disks").and_then(|t| t.split(' ').next()?.parse().ok()),
+        degraded: number("degraded"),
+        array_state: text("array_state"),
+        sync_action: text("sync_action"),
+        sync_completed_share: share,
+        sync_speed_bytes_per_s: number("sync_speed").map(|kib| kib * 1024),
+        metadata_version: text("metadata_version"),
+        mismatch_count: number("mismatch_cnt"),
+        bitmap_location: text("bitmap/location"),
+        bitmap_chunk_bytes: number("bitmap/chunksize"),
+        consistency_policy: text("consistency_policy"),
+        stripe_cache_stripes: number("stripe_cache_size"),
+        group_threads: number("group_thread_cnt"),
+        uuid: text("uuid").or_else(|| udev::property(root, device, "MD_UUID")),
+        members: md_members(device),
+    }
+}
+
+/// The layout number in words: near, far and offset copies of raid10; parity rotation of raid5 and
+/// raid6.
+fn layout_words(level: &str, layout: u64) -> Option<String> {
+    match level {
+        "raid10" => {
+            let (near, far, offset) = (layout & 0xff, layout >> 8 & 0xff, layout >> 16 & 1);
+            let words = [
+                (near > 1).then(|| format!("near={near}")),
+                (far > 1).then(|| format!("{}={far}", if offset == 1 { "offset" } else { "far" })),
+            ];
+            Some(words.into_iter().flatten().collect::<Vec<_>>().join(" "))
+        }
+        "raid5" | "raid6" => {
+            let names =
+                ["left-asymmetric", "right-asymmetric", "left-symmetric", "right-symmetric"];
+            names.get(layout as usize).map(|name| (*name).to_owned())
+        }
+        _ => None,
+    }
+}
+
+fn md_members(device: &BlockDir) -> Vec<MdMember> {
+    let entries = device.names("md");
+    let members = entries.iter().filter_map(|entry| Some((entry, entry.strip_prefix("dev-")?)));
+    members
+        .map(|(entry, name)| {
+            let dir = Path::new("md").join(entry);
+            let offset: Option<u64> = device.value(dir.join("offset"));
+            MdMember {
+                name: name.to_owned(),
+                state: device.text(dir.join("state")),
+                slot: device.text(dir.join("slot")),
+                offset_bytes: offset.map(|sectors| sectors.saturating_mul(512)),
+                errors: device.value(dir.join("errors")),
+            }
+        })
+        .collect()
+}
+
+/// Name, table and status of a device-mapper device; the last two are empty for who is not root.
+#[must_use]
+pub fn dm_facts(root: &SysRoot, device: &BlockDir) -> DmFacts {
+    let lines = |which| {
+        let devno = device.devno()?;
+        dm::lines(root, device.name(), devno, which).ok()
+    };
+    let table = lines(dm::Lines::Table).unwrap_or_default();
+    let mut targets: Vec<String> = Vec::new();
+    for target in &table {
+        if !targets.contains(&target.kind) {
+            targets.push(target.kind.clone());
+        }
+    }
+    let printed = |targets: Vec<dm::Target>| -> Vec<String> {
+        let line = |t: &dm::Target| format!("{} {} {} {}", t.start, t.length, t.kind, t.params);
+        targets.iter().map(|target| line(target).trim_end().to_owned()).collect()
+    };
+    DmFacts {
+        name: device.text("dm/name"),
+        uuid: device.text("dm/uuid"),
+        targets,
+        table: printed(table),
+        status: printed(lines(dm::Lines::Status).unwrap_or_default()),
+        suspended: device.flag("dm/suspended"),
+    }
+}
+
+/// A loop device and its backing file; none when nothing is attached.
+#[must_use]
+pub fn loop_facts(root: &SysRoot, device: &BlockDir) -> Option<LoopFacts> {
+    let backing_file = device.text("loop/backing_file")?;
+    let size_limit_bytes = device.value("loop/sizelimit");
+    // Of a file that is gone, or that is called like this in another namespace, nothing can be
+    // said.
+    let metadata = std::fs::metadata(root.path(&backing_file)).ok().filter(|m| m.is_file());
+    Some(LoopFacts {
+        offset_bytes: device.value("loop/offset"),
+        size_limit_bytes,
+        direct_io: device.flag("loop/dio"),
+        autoclear: device.flag("loop/autoclear"),
+        backing_size_bytes: metadata.as_ref().map(MetadataExt::size),
+        backing_allocated_bytes: metadata.map(|m| m.blocks() * 512),
+        backing_file: Some(backing_file),
+    })
+}
+
+/// A compressed memory device.
+#[must_use]
+pub fn zram_facts(device: &BlockDir) -> ZramFacts {
+    ZramFacts {
+        algorithm: device.text("comp_algorithm").and_then(|text| bracketed(&text)),
+        backing_device: device.text("backing_dev").filter(|path| path != "none"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn layouts_in_words() {
+        for (level, layout, words) in [
+            ("raid10", 0x102, Some("near=2")),
+            ("raid10", 0x201, Some("far=2")),
+            ("raid10", 0x1_0201, Some("offset=2")),
+            ("raid10", 0x202, Some("near=2 far=2")),
+            ("raid5", 2, Some("left-symmetric")),
+            ("raid6", 99, None),
+            ("raid0", 0, None),
+        ] {
+            assert_eq!(layout_words(level, layout).as_deref(), words, "{level} {layout:#x}");
+        }
+    }
+}

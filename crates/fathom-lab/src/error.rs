@@ -1,0 +1,133 @@
+//! Why a laboratory command did not do what was asked, in the classes that exit codes are made of.
+
+use fathom_base::units::format_size;
+use fathom_guard::{FileRefusal, LockError, Refusal};
+use fathom_inspect::InspectError;
+use fathom_load::plan::PlanError;
+use fathom_load::run::LoadError;
+use fathom_model::builtin::WorkloadError;
+use fathom_model::keys::KeyError;
+use std::io;
+use std::path::PathBuf;
+use thiserror::Error;
+
+/// Classes of errors; the binary gives each its exit code.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ErrorClass {
+    /// What was asked makes no sense or cannot be.
+    Usage,
+    /// It could destroy or disturb somebody's data.
+    Refused,
+    /// The system lacks something that is needed.
+    Missing,
+    /// The target failed.
+    TargetIo,
+    /// The run was interrupted before anything was measured.
+    Interrupted,
+}
+
+/// An error of a laboratory command.
+#[derive(Debug, Error)]
+pub enum LabError {
+    /// A workload, key or value.
+    #[error(transparent)]
+    Workload(#[from] WorkloadError),
+    /// A key or a contradiction.
+    #[error(transparent)]
+    Key(#[from] KeyError),
+    /// A job that does not fit its target.
+    #[error("job '{job}' on {target}: {source}")]
+    Plan {
+        /// The job.
+        job: String,
+        /// The target.
+        target: String,
+        /// What does not fit.
+        source: PlanError,
+    },
+    /// Any other request that cannot be.
+    #[error("{0}")]
+    Usage(String),
+    /// A device that must not be written.
+    #[error(transparent)]
+    Refused(#[from] Refusal),
+    /// A file that must not be written, or a place where none may be made.
+    #[error(transparent)]
+    FileRefused(#[from] FileRefusal),
+    /// Another measurement is running.
+    #[error(transparent)]
+    Lock(#[from] LockError),
+    /// Buffers would take too much memory.
+    #[error(
+        "buffers need {}: {sum}; that is more than a quarter of the free memory ({}); use a smaller block_size, depth or threads",
+        format_size(*needed_bytes), format_size(*free_bytes)
+    )]
+    Buffers {
+        /// What they would take.
+        needed_bytes: u64,
+        /// What is free, or what the control group still allows.
+        free_bytes: u64,
+        /// How the sum comes about.
+        sum: String,
+    },
+    /// The target cannot be opened or is no target.
+    #[error("{}: {reason}", path.display())]
+    Target {
+        /// The target.
+        path: PathBuf,
+        /// Why not, and the cure.
+        reason: String,
+        /// Which class it belongs to.
+        class: ErrorClass,
+    },
+    /// The stack under a target cannot be told.
+    #[error(transparent)]
+    Inspect(#[from] InspectError),
+    /// The load engine could not start.
+    #[error(transparent)]
+    Load(#[from] LoadError),
+    /// A system call on the target failed outside the measured time.
+    #[error("{}: {what}: {source}", path.display())]
+    TargetIo {
+        /// The target.
+        path: PathBuf,
+        /// What was tried.
+        what: &'static str,
+        /// The system's reason.
+        source: io::Error,
+    },
+    /// Laying out the test file failed.
+    #[error("writing the test file {}: {message}", path.display())]
+    Layout {
+        /// The file.
+        path: PathBuf,
+        /// What happened.
+        message: String,
+    },
+    /// A signal came before there was anything to keep.
+    #[error("interrupted before anything was measured; everything has been put back")]
+    Interrupted,
+}
+
+impl LabError {
+    /// The class that decides the exit code.
+    #[must_use]
+    pub fn class(&self) -> ErrorClass {
+        match self {
+            Self::Workload(_)
+            | Self::Key(_)
+            | Self::Plan { .. }
+            | Self::Usage(_)
+            | Self::Buffers { .. } => ErrorClass::Usage,
+            Self::Inspect(_) => ErrorClass::Usage,
+            Self::Refused(refusal) if refusal.is_usage() => ErrorClass::Usage,
+            Self::FileRefused(FileRefusal::Io { .. }) => ErrorClass::TargetIo,
+            Self::FileRefused(refusal) if !refusal.is_safety() => ErrorClass::Usage,
+            Self::Refused(_) | Self::FileRefused(_) | Self::Lock(_) => ErrorClass::Refused,
+            Self::Target { class, .. } => *class,
+            Self::Load(_) => ErrorClass::Missing,
+            Self::TargetIo { .. } | Self::Layout { .. } => ErrorClass::TargetIo,
+            Self::Interrupted => ErrorClass::Interrupted,
+        }
+    }
+}

@@ -1,0 +1,75 @@
+//! Test files: really written with random data, never sparse, never only allocated.
+
+use crate::error::LabError;
+use crate::lab::Lab;
+use crate::sampler::{Progress, Sampler};
+use crate::trial::INTERVAL_NS;
+use fathom_load::plan::plan;
+use fathom_load::run::{self, Control, JobSetup};
+use fathom_load::target::LoadTarget;
+use fathom_model::workload::{Access, Job, SyncCall, WeightedSize};
+use std::path::Path;
+
+/// What laying out came to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LaidOut {
+    /// Bytes that are really there, a multiple of the block.
+    pub size_bytes: u64,
+    /// Time it took.
+    pub took_ns: u64,
+}
+
+/// Block of the writes.
+const BLOCK_BYTES: u32 = 1 << 20;
+
+/// Writes `size_bytes` of random data from the start of a file of ours and makes them durable; ends early, with less,
+/// when `time_limit_ns` has passed.
+///
+/// # Errors
+/// [`LabError::Layout`] when a write fails, [`LabError::Interrupted`] after a signal.
+pub fn lay_out(
+    lab: &mut Lab<'_>,
+    target: &LoadTarget,
+    path: &Path,
+    size_bytes: u64,
+    time_limit_ns: Option<u64>,
+    rest_after_ns: u64,
+) -> Result<LaidOut, LabError> {
+    let block = BLOCK_BYTES.min(u32::try_from(size_bytes).unwrap_or(BLOCK_BYTES));
+    let job = Job {
+        name: "layout".into(),
+        access: Access::Sequential,
+        block_size: vec![WeightedSize { size_bytes: block, weight: 1.0 }],
+        align_bytes: Some(target.logical_block_bytes()),
+        depth: 4,
+        write_fraction: 1.0,
+        sync_at_end: Some(SyncCall::Fdatasync),
+        amount_bytes: Some(size_bytes),
+        duration_ns: time_limit_ns,
+        direct: target.is_direct(),
+        ..Job::default()
+    };
+    let seed = lab.seeds.next_u64();
+    let plan = plan(&job, size_bytes, target.logical_block_bytes(), seed).map_err(|source| {
+        LabError::Plan { job: job.name.clone(), target: path.display().to_string(), source }
+    })?;
+    let progress = Progress {
+        label: "layout".into(),
+        rest_after_ns,
+        planned_ns: time_limit_ns.unwrap_or(u64::MAX - rest_after_ns),
+        planned_bytes: Some(size_bytes),
+        layout: true,
+        emit: lab.emit,
+    };
+    let mut sampler = Sampler::new(&lab.root, progress);
+    let control = Control { clock: lab.clock, interval_ns: INTERVAL_NS, stop: &lab.stop };
+    let outcome = run::run(&[JobSetup { plan, target }], &control, &mut sampler)?;
+    if let Some(failure) = outcome.failure {
+        return Err(LabError::Layout { path: path.to_owned(), message: failure.message });
+    }
+    if outcome.interrupted {
+        return Err(LabError::Interrupted);
+    }
+    let written = outcome.jobs.iter().map(|j| j.transfers().bytes).sum();
+    Ok(LaidOut { size_bytes: written, took_ns: outcome.window_ns })
+}

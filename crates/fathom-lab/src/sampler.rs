@@ -1,0 +1,202 @@
+//! Counters of the machine at the borders of the measured window, and progress during it.
+
+use fathom_load::run::{Observer, Tick};
+use fathom_model::event::Event;
+use fathom_model::record::{CpuTime, DeviceDelta, PageCacheDelta, SystemCpu};
+use fathom_sys::clock;
+use fathom_sys::counters::{self, DiskCounters, PageTraffic, SystemCpuTicks};
+use fathom_sys::sysroot::SysRoot;
+use fathom_sys::threads::{self, CpuUse};
+
+/// One reading of everything.
+#[derive(Debug, Clone)]
+struct Reading {
+    process: CpuUse,
+    system: SystemCpuTicks,
+    disks: Vec<DiskCounters>,
+    pages: PageTraffic,
+    /// Boot time minus monotonic time: grows by what the machine slept.
+    asleep_ns: u64,
+}
+
+impl Reading {
+    fn take(root: &SysRoot) -> Self {
+        let monotonic_ns = clock::monotonic_ns();
+        Self {
+            process: threads::process_cpu(),
+            system: counters::system_cpu_ticks(root),
+            disks: counters::disk_counters(root),
+            pages: counters::page_traffic(root),
+            asleep_ns: clock::boottime_ns().saturating_sub(monotonic_ns),
+        }
+    }
+}
+
+/// What changed between the borders of the window.
+#[derive(Debug, Clone, Default)]
+pub struct Deltas {
+    /// CPU of this process.
+    pub process_cpu: CpuTime,
+    /// CPU of the machine.
+    pub system_cpu: SystemCpu,
+    /// Devices that were asked for.
+    pub devices: Vec<DeviceDelta>,
+    /// Page-cache traffic.
+    pub page_cache: PageCacheDelta,
+    /// Time slept.
+    pub suspended_ns: u64,
+}
+
+/// Where progress goes, and how it is put into words.
+pub struct Progress<'a> {
+    /// The row.
+    pub label: String,
+    /// Expected rest of the whole command after this trial.
+    pub rest_after_ns: u64,
+    /// Planned length of this trial's window.
+    pub planned_ns: u64,
+    /// Bytes that this trial moves, when that ends it.
+    pub planned_bytes: Option<u64>,
+    /// True while a test file is being written.
+    pub layout: bool,
+    /// The receiver.
+    pub emit: &'a mut dyn FnMut(Event),
+}
+
+/// An observer that reads counters at the borders and passes progress on.
+pub struct Sampler<'a> {
+    root: &'a SysRoot,
+    progress: Progress<'a>,
+    begin: Option<Reading>,
+    end: Option<Reading>,
+}
+
+impl<'a> Sampler<'a> {
+    /// A sampler for one trial.
+    pub fn new(root: &'a SysRoot, progress: Progress<'a>) -> Self {
+        Self { root, progress, begin: None, end: None }
+    }
+
+    /// The changes over the window, for the named devices.
+    pub fn deltas(self, devices: &[String]) -> Deltas {
+        let (Some(begin), Some(end)) = (self.begin, self.end) else { return Deltas::default() };
+        let cpu = end.process.since(begin.process);
+        Deltas {
+            process_cpu: CpuTime { user_ns: cpu.user_ns, system_ns: cpu.system_ns },
+            system_cpu: system_shares(begin.system, end.system),
+            devices: devices
+                .iter()
+                .filter_map(|name| {
+                    let of = |r: &'_ Reading| r.disks.iter().find(|d| d.name == *name).cloned();
+                    Some(device_delta(&of(&begin)?, &of(&end)?))
+                })
+                .collect(),
+            page_cache: PageCacheDelta {
+                dirtied_bytes: end.pages.dirtied_bytes.saturating_sub(begin.pages.dirtied_bytes),
+                paged_in_bytes: end.pages.paged_in_bytes.saturating_sub(begin.pages.paged_in_bytes),
+            },
+            suspended_ns: end.asleep_ns.saturating_sub(begin.asleep_ns),
+        }
+    }
+}
+
+fn system_shares(begin: SystemCpuTicks, end: SystemCpuTicks) -> SystemCpu {
+    let total = end.total.saturating_sub(begin.total);
+    if total == 0 {
+        return SystemCpu::default();
+    }
+    let share = |a: u64, b: u64| b.saturating_sub(a) as f64 / total as f64;
+    let (idle, iowait) = (share(begin.idle, end.idle), share(begin.iowait, end.iowait));
+    SystemCpu {
+        busy_share: (1.0 - idle - iowait).max(0.0),
+        iowait_share: iowait,
+        steal_share: share(begin.steal, end.steal),
+    }
+}
+
+fn device_delta(begin: &DiskCounters, end: &DiskCounters) -> DeviceDelta {
+    // Counters are 64 bits on every 64-bit kernel; a device that was replaced in between starts again at zero.
+    let since = |a: u64, b: u64| b.checked_sub(a).unwrap_or(b);
+    DeviceDelta {
+        name: end.name.clone(),
+        reads: since(begin.reads, end.reads),
+        read_bytes: since(begin.read_sectors, end.read_sectors) * 512,
+        writes: since(begin.writes, end.writes),
+        written_bytes: since(begin.written_sectors, end.written_sectors) * 512,
+        flushes: end.flushes.map(|f| since(begin.flushes.unwrap_or(0), f)),
+        busy_ns: since(begin.busy_ms, end.busy_ms) * 1_000_000,
+    }
+}
+
+impl Observer for Sampler<'_> {
+    fn window_begins(&mut self) {
+        self.begin = Some(Reading::take(self.root));
+    }
+
+    fn window_ends(&mut self) {
+        self.end = Some(Reading::take(self.root));
+    }
+
+    fn tick(&mut self, tick: Tick) {
+        let progress = &mut self.progress;
+        let by_time_ns = progress.planned_ns.saturating_sub(tick.elapsed_ns);
+        let rest_ns = match progress.planned_bytes {
+            Some(total) if tick.bytes_total > 0 && tick.elapsed_ns > 0 => {
+                let left = total.saturating_sub(tick.bytes_total) as f64;
+                let by_bytes_ns = left / (tick.bytes_total as f64 / tick.elapsed_ns as f64);
+                (by_bytes_ns as u64).min(by_time_ns)
+            }
+            _ => by_time_ns,
+        };
+        let eta_ns = rest_ns.saturating_add(progress.rest_after_ns);
+        let event = if progress.layout {
+            let total_bytes = progress.planned_bytes.unwrap_or(0);
+            Event::Layout { done_bytes: tick.bytes_total, total_bytes, eta_ns }
+        } else {
+            Event::Progress {
+                label: progress.label.clone(),
+                elapsed_ns: tick.elapsed_ns,
+                eta_ns,
+                iops: tick.iops,
+                bytes_per_s: tick.bytes_per_s,
+                latency_ns_p99: tick.latency_ns_p99,
+            }
+        };
+        (progress.emit)(event);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shares_of_cpu_time() {
+        let begin = SystemCpuTicks { total: 1000, idle: 500, iowait: 100, steal: 0 };
+        let end = SystemCpuTicks { total: 1200, idle: 600, iowait: 150, steal: 10 };
+        let shares = system_shares(begin, end);
+        assert!(
+            (shares.busy_share - 0.25).abs() < 1e-12 && (shares.iowait_share - 0.25).abs() < 1e-12
+        );
+        assert!((shares.steal_share - 0.05).abs() < 1e-12);
+        assert_eq!(system_shares(begin, begin), SystemCpu::default());
+    }
+
+    #[test]
+    fn progress_expects_the_rest_from_time_or_bytes_whichever_comes_first() {
+        let mut events = Vec::new();
+        let mut emit = |e| events.push(e);
+        let progress = Progress {
+            label: "x".into(),
+            rest_after_ns: 1_000,
+            planned_ns: 60_000,
+            planned_bytes: Some(1_000),
+            layout: true,
+            emit: &mut emit,
+        };
+        let root = SysRoot::live();
+        let mut sampler = Sampler::new(&root, progress);
+        sampler.tick(Tick { elapsed_ns: 10_000, bytes_total: 500, ..Tick::default() });
+        assert_eq!(events, [Event::Layout { done_bytes: 500, total_bytes: 1_000, eta_ns: 11_000 }]);
+    }
+}

@@ -1,0 +1,249 @@
+//! What a worker notes down: histograms per class for the current interval, the slowest operations, censored ones.
+//!
+//! Buffers go round: the worker fills one, passes it on full and takes an empty one back, over two bounded lock-free
+//! queues. When the coordinator is late and no empty buffer is there, the worker goes on with the one it has and the
+//! interval becomes longer: nothing is lost and nothing is allocated.
+
+use crossbeam_queue::ArrayQueue;
+use fathom_model::record::{CensoredOp, OpClass, SlowOp};
+use fathom_stats::Histogram;
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::sync::Arc;
+
+/// How many of the slowest operations are kept.
+pub const SLOWEST_KEPT: usize = 100;
+
+/// Everything that ended in one interval on one thread.
+#[derive(Debug)]
+pub struct IntervalBuffer {
+    /// Start relative to the window.
+    pub start_ns: u64,
+    /// Length.
+    pub length_ns: u64,
+    /// Latencies, in the order of the recorder's classes.
+    pub latency_ns: Vec<Histogram>,
+    /// Bytes, in the same order.
+    pub bytes: Vec<u64>,
+}
+
+impl IntervalBuffer {
+    fn new(classes: usize) -> Box<Self> {
+        Box::new(Self {
+            start_ns: 0,
+            length_ns: 0,
+            latency_ns: vec![Histogram::new(); classes],
+            bytes: vec![0; classes],
+        })
+    }
+
+    /// Empties it for the next round.
+    pub fn clear(&mut self) {
+        self.latency_ns.iter_mut().for_each(Histogram::clear);
+        self.bytes.fill(0);
+    }
+}
+
+/// The two ends of a worker's buffer exchange.
+#[derive(Debug, Clone)]
+pub struct Exchange {
+    /// Full ones, towards the coordinator.
+    pub full: Arc<ArrayQueue<Box<IntervalBuffer>>>,
+    /// Empty ones, towards the worker.
+    pub empty: Arc<ArrayQueue<Box<IntervalBuffer>>>,
+}
+
+/// Spare buffers per worker.
+const SPARES: usize = 2;
+
+impl Exchange {
+    /// Queues with their spare buffers.
+    pub fn new(classes: usize) -> Self {
+        let exchange = Self {
+            full: Arc::new(ArrayQueue::new(SPARES + 1)),
+            empty: Arc::new(ArrayQueue::new(SPARES + 1)),
+        };
+        for _ in 0..SPARES {
+            // The queue has room for every buffer that exists, so this and all later pushes succeed.
+            let _ = exchange.empty.push(IntervalBuffer::new(classes));
+        }
+        exchange
+    }
+}
+
+/// A worker's notebook.
+pub struct Recorder {
+    map: [u8; OpClass::ALL.len()],
+    current: Box<IntervalBuffer>,
+    exchange: Exchange,
+    interval_ns: u64,
+    window_start_ns: u64,
+    interval_end_ns: u64,
+    slowest: BinaryHeap<Reverse<(u64, u32)>>,
+    slow_ops: Vec<SlowOp>,
+    slow_limit_ns: u64,
+    /// What was in flight at the end.
+    pub censored: Vec<CensoredOp>,
+}
+
+impl Recorder {
+    /// A notebook for the given classes; `in_flight_max` bounds the censored operations.
+    pub fn new(
+        classes: &[OpClass],
+        exchange: Exchange,
+        interval_ns: u64,
+        in_flight_max: usize,
+    ) -> Self {
+        let mut map = [u8::MAX; OpClass::ALL.len()];
+        for (index, class) in classes.iter().enumerate() {
+            map[*class as usize] = index as u8;
+        }
+        Self {
+            map,
+            current: IntervalBuffer::new(classes.len()),
+            exchange,
+            interval_ns,
+            window_start_ns: 0,
+            interval_end_ns: u64::MAX,
+            slowest: BinaryHeap::with_capacity(SLOWEST_KEPT + 1),
+            slow_ops: Vec::with_capacity(SLOWEST_KEPT),
+            slow_limit_ns: 0,
+            censored: Vec::with_capacity(2 * in_flight_max),
+        }
+    }
+
+    /// Starts the measured window: what was noted before is dropped.
+    pub fn begin_window(&mut self, start_ns: u64) {
+        self.current.clear();
+        self.slowest.clear();
+        self.slow_ops.clear();
+        self.slow_limit_ns = 0;
+        self.window_start_ns = start_ns;
+        self.current.start_ns = 0;
+        self.interval_end_ns = start_ns + self.interval_ns;
+    }
+
+    /// Closes intervals that ended at or before `now_ns`.
+    #[inline]
+    pub fn roll(&mut self, now_ns: u64) {
+        if now_ns >= self.interval_end_ns {
+            self.close_interval(now_ns);
+        }
+    }
+
+    #[cold]
+    fn close_interval(&mut self, now_ns: u64) {
+        // The border is the planned one, or a later one when the worker was held up over several intervals.
+        let borders = (now_ns - self.window_start_ns) / self.interval_ns;
+        let border_ns = borders * self.interval_ns;
+        let Some(empty) = self.exchange.empty.pop() else {
+            self.interval_end_ns = self.window_start_ns + border_ns + self.interval_ns;
+            return;
+        };
+        self.current.length_ns = border_ns - self.current.start_ns;
+        let full = std::mem::replace(&mut self.current, empty);
+        let _ = self.exchange.full.push(full);
+        self.current.start_ns = border_ns;
+        self.interval_end_ns = self.window_start_ns + border_ns + self.interval_ns;
+    }
+
+    /// Notes one operation that ended at `end_ns`.
+    #[inline]
+    pub fn record(
+        &mut self,
+        class: OpClass,
+        end_ns: u64,
+        latency_ns: u64,
+        offset_bytes: u64,
+        size_bytes: u32,
+    ) {
+        let index = usize::from(self.map[class as usize]);
+        self.current.latency_ns[index].record(latency_ns);
+        self.current.bytes[index] += u64::from(size_bytes);
+        if latency_ns > self.slow_limit_ns {
+            let end_ns = end_ns.saturating_sub(self.window_start_ns);
+            self.note_slow(SlowOp { class, end_ns, latency_ns, offset_bytes, size_bytes });
+        }
+    }
+
+    fn note_slow(&mut self, op: SlowOp) {
+        if self.slow_ops.len() < SLOWEST_KEPT {
+            self.slowest.push(Reverse((op.latency_ns, self.slow_ops.len() as u32)));
+            self.slow_ops.push(op);
+        } else if let Some(Reverse((_, index))) = self.slowest.pop() {
+            self.slow_ops[index as usize] = op;
+            self.slowest.push(Reverse((op.latency_ns, index)));
+        }
+        if self.slow_ops.len() == SLOWEST_KEPT {
+            self.slow_limit_ns = self.slowest.peek().map_or(0, |Reverse((latency, _))| *latency);
+        }
+    }
+
+    /// Ends the window at `end_ns` and gives back the last, partial interval and the slowest operations.
+    pub fn finish(mut self, end_ns: u64) -> (Box<IntervalBuffer>, Vec<SlowOp>, Vec<CensoredOp>) {
+        let end = end_ns.saturating_sub(self.window_start_ns);
+        self.current.length_ns = end.saturating_sub(self.current.start_ns);
+        (self.current, self.slow_ops, self.censored)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn recorder(exchange: &Exchange) -> Recorder {
+        Recorder::new(&[OpClass::Read, OpClass::Sync], exchange.clone(), 100, 4)
+    }
+
+    #[test]
+    fn intervals_are_closed_on_their_borders_and_nothing_is_lost() {
+        let exchange = Exchange::new(2);
+        let mut recorder = recorder(&exchange);
+        recorder.record(OpClass::Read, 5, 5, 0, 512); // warm-up: dropped
+        recorder.begin_window(1000);
+        for now in [1010, 1099, 1100, 1350] {
+            recorder.roll(now);
+            recorder.record(OpClass::Read, now, 7, 0, 512);
+        }
+        let mut buffers: Vec<_> = std::iter::from_fn(|| exchange.full.pop()).collect();
+        let (last, slow, _) = recorder.finish(1360);
+        buffers.push(last);
+        let seen: Vec<_> = buffers
+            .iter()
+            .map(|b| (b.start_ns, b.length_ns, b.latency_ns[0].count(), b.bytes[0]))
+            .collect();
+        assert_eq!(seen, [(0, 100, 2, 1024), (100, 200, 1, 512), (300, 60, 1, 512)]);
+        assert_eq!(slow.len(), 4);
+    }
+
+    #[test]
+    fn a_late_coordinator_makes_intervals_longer() {
+        let exchange = Exchange::new(2);
+        let mut recorder = recorder(&exchange);
+        recorder.begin_window(0);
+        for now in (10..1000).step_by(10) {
+            recorder.roll(now);
+            recorder.record(OpClass::Sync, now, 1, 0, 0);
+        }
+        let (last, _, _) = recorder.finish(1000);
+        let full: Vec<_> = std::iter::from_fn(|| exchange.full.pop()).collect();
+        assert_eq!(full.len(), SPARES);
+        let counted: u64 =
+            full.iter().map(|b| b.latency_ns[1].count()).sum::<u64>() + last.latency_ns[1].count();
+        assert_eq!(counted, 99);
+        assert_eq!((last.start_ns, last.length_ns), (200, 800));
+    }
+
+    #[test]
+    fn exactly_the_slowest_hundred_are_kept() {
+        let exchange = Exchange::new(2);
+        let mut recorder = recorder(&exchange);
+        recorder.begin_window(0);
+        // A permutation of 1..=9973 (prime): every latency once, in scrambled order.
+        (1..9973u64).for_each(|i| recorder.record(OpClass::Read, i, i * 5003 % 9973, i, 512));
+        let (_, slow, _) = recorder.finish(20_000);
+        let mut latencies: Vec<u64> = slow.iter().map(|s| s.latency_ns).collect();
+        latencies.sort_unstable();
+        assert_eq!(latencies, (9873..=9972).collect::<Vec<u64>>());
+    }
+}

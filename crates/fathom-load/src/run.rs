@@ -1,0 +1,182 @@
+//! The coordinator: starts the workers together, collects what they note, makes job records.
+
+use crate::collect::collect;
+use crate::lane::{Lane, Shared};
+use crate::plan::JobPlan;
+use crate::target::LoadTarget;
+use fathom_base::clock::Clock;
+use fathom_model::record::{IoFailure, JobRecord};
+use fathom_sys::clock::FastClock;
+use fathom_sys::signals::StopFlag;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Barrier, Mutex, mpsc};
+use thiserror::Error;
+
+/// Threads over all jobs at the most.
+pub const THREADS_MAX: u64 = 65_536;
+
+/// Why a run could not start.
+#[derive(Debug, Error)]
+pub enum LoadError {
+    /// A job writes and its target was not opened with the right to be written.
+    #[error("job '{0}' writes, but its target is open for reading only")]
+    NotWritable(String),
+    /// More threads than make sense.
+    #[error(
+        "{0} threads are more than the limit of {THREADS_MAX}; use fewer threads with more depth"
+    )]
+    TooManyThreads(u64),
+    /// A worker could not be set up.
+    #[error("job '{job}', thread {thread}: {what}: {source}; {cure}")]
+    Setup {
+        /// The job.
+        job: String,
+        /// The thread's number.
+        thread: u32,
+        /// What failed.
+        what: &'static str,
+        /// The system's reason.
+        source: std::io::Error,
+        /// What to do.
+        cure: &'static str,
+    },
+}
+
+/// One job with its target.
+pub struct JobSetup<'a> {
+    /// What to issue.
+    pub plan: JobPlan,
+    /// Where.
+    pub target: &'a LoadTarget,
+}
+
+/// What the last closed interval showed, for progress lines.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Tick {
+    /// Since the start of the window.
+    pub elapsed_ns: u64,
+    /// Requests per second.
+    pub iops: f64,
+    /// Bytes per second.
+    pub bytes_per_s: f64,
+    /// p99 latency of reads and writes.
+    pub latency_ns_p99: Option<u64>,
+    /// Bytes moved since the start of the window.
+    pub bytes_total: u64,
+}
+
+/// Who watches a run from outside the measured loop.
+pub trait Observer {
+    /// The measured window begins now.
+    fn window_begins(&mut self);
+    /// Every worker has left the window.
+    fn window_ends(&mut self);
+    /// About once per interval.
+    fn tick(&mut self, tick: Tick);
+}
+
+/// What all jobs share.
+pub struct Control<'a> {
+    /// The workers' clock.
+    pub clock: FastClock,
+    /// Length of the intervals of the series.
+    pub interval_ns: u64,
+    /// Somebody asked for the end.
+    pub stop: &'a StopFlag,
+}
+
+/// What came out.
+#[derive(Debug)]
+pub struct Outcome {
+    /// One record for each job, in order.
+    pub jobs: Vec<JobRecord>,
+    /// Start of the window, UTC, nanoseconds since 1970.
+    pub started_unix_ns: i64,
+    /// From the start of the window to the end of the last job.
+    pub window_ns: u64,
+    /// A signal ended it early.
+    pub interrupted: bool,
+    /// The request that failed, if one did.
+    pub failure: Option<IoFailure>,
+}
+
+/// Runs all jobs at the same time.
+///
+/// # Errors
+/// [`LoadError`] when a worker cannot be set up; nothing has been issued then.
+pub fn run(
+    setups: &[JobSetup<'_>],
+    control: &Control<'_>,
+    observer: &mut dyn Observer,
+) -> Result<Outcome, LoadError> {
+    let lanes = setups
+        .iter()
+        .enumerate()
+        .map(|(index, setup)| Lane::new(index, setup))
+        .collect::<Result<Vec<_>, _>>()?;
+    let threads: u64 = lanes.iter().map(|l| u64::from(l.threads)).sum();
+    if threads > THREADS_MAX {
+        return Err(LoadError::TooManyThreads(threads));
+    }
+    let shared = Shared {
+        window_start_ns: AtomicU64::new(0),
+        go: Barrier::new(threads as usize + 1),
+        give_up: AtomicBool::new(false),
+        failure: Mutex::new(None),
+        stop: control.stop,
+    };
+    std::thread::scope(|scope| {
+        let (ready_send, ready) = mpsc::channel();
+        let (done_send, done) = mpsc::channel();
+        let mut started: u64 = 0;
+        let mut setup_error = None;
+        for lane in &lanes {
+            for thread in 0..lane.threads {
+                let (ready_send, done_send, shared) =
+                    (ready_send.clone(), done_send.clone(), &shared);
+                let spawned = std::thread::Builder::new()
+                    .name(format!("io-{}-{thread}", lane.name_short()))
+                    .stack_size(256 << 10)
+                    .spawn_scoped(scope, move || {
+                        lane.work(thread, shared, control, &ready_send, &done_send);
+                    });
+                match spawned {
+                    Ok(_) => started += 1,
+                    Err(source) => {
+                        setup_error.get_or_insert(LoadError::Setup {
+                            job: lane.plan().job.name.clone(),
+                            thread,
+                            what: "starting the thread",
+                            source,
+                            cure: "the system is out of threads or memory; use fewer threads with more depth",
+                        });
+                    }
+                }
+            }
+        }
+        for _ in 0..started {
+            if let Ok(Err(error)) = ready.recv() {
+                setup_error.get_or_insert(error);
+            }
+        }
+        // Threads that could not be started do not reach the barrier: stand in for them.
+        shared.give_up.store(setup_error.is_some(), Ordering::Relaxed);
+        let start_ns = control.clock.now_ns() + 1_000_000 + 20_000 * threads;
+        let warmup_ns = setups.iter().map(|s| s.plan.job.warmup_ns).max().unwrap_or(0);
+        shared.window_start_ns.store(start_ns + warmup_ns, Ordering::Relaxed);
+        for _ in started..threads {
+            let shared = &shared;
+            scope.spawn(move || shared.go.wait());
+        }
+        shared.go.wait();
+        if let Some(error) = setup_error {
+            return Err(error);
+        }
+        drop(done_send);
+        Ok(collect(&lanes, &shared, control, &done, observer))
+    })
+}
+
+#[cfg(test)]
+#[path = "run_tests.rs"]
+mod tests;

@@ -1,0 +1,59 @@
+//! Events: the only thing that user interfaces see of a running measurement.
+
+use crate::finding::Finding;
+use crate::record::Record;
+use serde::{Deserialize, Serialize};
+
+/// What happens, in the order in which it happens.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "type")]
+pub enum Event {
+    /// A line about what is going on before measuring.
+    Note {
+        /// The line.
+        text: String,
+    },
+    /// Test files are being written.
+    Layout {
+        /// Bytes written.
+        done_bytes: u64,
+        /// Bytes to write.
+        total_bytes: u64,
+        /// Expected time until everything asked for is done.
+        eta_ns: u64,
+    },
+    /// A trial begins.
+    TrialStarted {
+        /// Its row name.
+        label: String,
+        /// 1-based.
+        index: u32,
+        /// How many trials there will be, as far as known.
+        count: u32,
+    },
+    /// About once a second while measuring.
+    Progress {
+        /// The row name.
+        label: String,
+        /// Time since the start of the window; negative times (warm-up) are shown as 0.
+        elapsed_ns: u64,
+        /// Expected time until everything asked for is done.
+        eta_ns: u64,
+        /// Requests per second in the last interval.
+        iops: f64,
+        /// Bytes per second in the last interval.
+        bytes_per_s: f64,
+        /// p99 of the last interval, when there is one.
+        latency_ns_p99: Option<u64>,
+    },
+    /// A trial has ended.
+    TrialFinished {
+        /// Its outcome.
+        record: Box<Record>,
+    },
+    /// Something was found.
+    Found {
+        /// What.
+        finding: Finding,
+    },
+}

@@ -1,0 +1,115 @@
+//! The figures of a record in the well-known forms of classic tools, so that they can be put beside old results.
+//!
+//! The forms are theirs, the measurement is ours: latencies come from exact sums, times from the real length of the
+//! window, and a last sync lies inside it.
+
+mod dd;
+mod randomio;
+
+pub use randomio::Rows;
+
+use fathom_model::record::{OpClass, Record};
+use fathom_model::workload::Classic;
+use fathom_stats::Histogram;
+
+/// The record in the form that its workload asks for; none when it has none. randomio's gets one row for the whole
+/// window, see [`randomio`] for one per interval.
+#[must_use]
+pub fn classic(record: &Record) -> Option<String> {
+    Some(match record.workload.classic? {
+        Classic::Randomio => randomio(record, Rows::Window),
+        Classic::Seeker => seeker(record),
+        Classic::Sdd => sdd(record),
+        Classic::Dd => dd(record),
+    })
+}
+
+/// randomio's table. A write's latency includes the sync that follows it.
+#[must_use]
+pub fn randomio(record: &Record, rows: Rows) -> String {
+    randomio::table(record, rows)
+}
+
+/// seeker's result: seeks per second and mean access time, over the time that really passed.
+#[must_use]
+pub fn seeker(record: &Record) -> String {
+    let seeks = merged(record, &[OpClass::Read]).count();
+    if seeks == 0 || record.window_ns == 0 {
+        return "Results: no seek ended in the measured time\n".to_owned();
+    }
+    let seconds = record.window_ns as f64 / 1e9;
+    format!(
+        "Results: {} seeks/second, {:.2} ms random access time\n",
+        (seeks as f64 / seconds) as u64,
+        seconds * 1e3 / seeks as f64
+    )
+}
+
+/// The line that sdd prints with `-t`; a kByte is 1024 bytes, the rate is cut, not rounded.
+#[must_use]
+pub fn sdd(record: &Record) -> String {
+    let time_ms = record.window_ns / 1_000_000;
+    let kib = u128::from(transferred_bytes(record) >> 10);
+    let rate = kib * 1000 / u128::from(time_ms.max(1));
+    format!("Total time {}.{:03}sec ({rate} kBytes/sec)\n", time_ms / 1000, time_ms % 1000)
+}
+
+/// The three lines of GNU dd.
+#[must_use]
+pub fn dd(record: &Record) -> String {
+    dd::lines(record)
+}
+
+fn transferred_bytes(record: &Record) -> u64 {
+    record.jobs.iter().map(|job| job.transfers().bytes).sum()
+}
+
+fn merged(record: &Record, classes: &[OpClass]) -> Histogram {
+    let mut all = Histogram::new();
+    for job in &record.jobs {
+        all.merge(&job.merged(classes).latency_ns);
+    }
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sample::{class, interrupted, quick, record};
+
+    #[test]
+    fn seeker_over_the_real_time() {
+        let mut seeks = interrupted();
+        assert_eq!(seeker(&seeks), "Results: 4 seeks/second, 222.22 ms random access time\n");
+        assert_eq!(classic(&seeks), Some(seeker(&seeks)));
+        // 30 s nominal, 2550 seeks: the tool's own arithmetic, count / 30 and 30000 / count.
+        seeks.jobs[0].classes = vec![class(OpClass::Read, 2550, 11_000_000, 4096)];
+        seeks.window_ns = 30_000_000_000;
+        assert_eq!(seeker(&seeks), "Results: 85 seeks/second, 11.76 ms random access time\n");
+        seeks.jobs[0].classes.clear();
+        assert_eq!(seeker(&seeks), "Results: no seek ended in the measured time\n");
+    }
+
+    #[test]
+    fn sdd_prints_published_transcripts() {
+        // Bytes and the kBytes/sec of published runs. The millisecond is the one that the rate was computed from.
+        for (bytes, time_ms, line) in [
+            (1u64 << 30, 3489, "Total time 3.489sec (300537 kBytes/sec)\n"),
+            (1 << 30, 11_109, "Total time 11.109sec (94389 kBytes/sec)\n"),
+            (24 << 30, 73_937, "Total time 73.937sec (340368 kBytes/sec)\n"),
+            (1 << 30, 3902, "Total time 3.902sec (268727 kBytes/sec)\n"),
+            (4096, 0, "Total time 0.000sec (4000 kBytes/sec)\n"),
+        ] {
+            let blocks = vec![class(OpClass::Read, 1, 1_000_000, bytes)];
+            let mut read = record("seqread", "x", blocks);
+            read.window_ns = time_ms * 1_000_000 + 999_999;
+            assert_eq!(sdd(&read), line);
+            assert_eq!(classic(&read).as_deref(), Some(line));
+        }
+    }
+
+    #[test]
+    fn workloads_without_a_classic_form_have_none() {
+        assert_eq!(classic(&quick()[2]), None);
+    }
+}

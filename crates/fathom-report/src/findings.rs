@@ -1,0 +1,94 @@
+//! The verdict with its cause and cure.
+
+use crate::text::{printable, push_wrapped};
+use fathom_model::finding::{Finding, Severity, Verdict};
+
+/// The verdict, the findings that made it, the others, and their advice. Advice is never broken into lines: the
+/// last line of it may be a command to copy.
+#[must_use]
+pub fn findings_text(findings: &[Finding], verdict: Verdict) -> String {
+    let against = findings.iter().filter(|f| f.severity > Severity::Note).count();
+    let mut out = match against {
+        0 => format!("{}\n", verdict.word()),
+        1 => format!("{}, 1 finding\n", verdict.word()),
+        n => format!("{}, {n} findings\n", verdict.word()),
+    };
+    let decisive = match verdict {
+        Verdict::Void => Severity::Void,
+        Verdict::Doubtful => Severity::Doubtful,
+        Verdict::Trusted => Severity::Note,
+    };
+    let mut sorted: Vec<&Finding> = findings.iter().collect();
+    // Stable: findings of one severity stay in their order.
+    sorted.sort_by_key(|finding| std::cmp::Reverse(finding.severity));
+    for finding in sorted {
+        let first = match finding.severity {
+            Severity::Note => "  note  ",
+            severity if severity < decisive => "  also  ",
+            _ => "  ",
+        };
+        push_wrapped(&mut out, first, &finding.summary);
+        let indent = if first.len() > 2 { "        " } else { "      " };
+        for line in &finding.advice {
+            out.push_str(indent);
+            out.push_str(&printable(line));
+            out.push('\n');
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use expect_test::expect;
+
+    #[test]
+    fn nothing_to_say() {
+        expect![[r#"
+            TRUSTED
+        "#]]
+        .assert_eq(&findings_text(&[], Verdict::Trusted));
+    }
+
+    #[test]
+    fn the_worst_first_and_notes_last() {
+        let findings = [
+            Finding::new(
+                "short-span",
+                Severity::Note,
+                "each disk could do about 80 random reads/s; six of them and far=2 allow about 500 at this load: \
+                 you get 155 % of that because the test file covers only 0.3 % of the disks",
+            )
+            .advise("for the whole disks: fathom quick --span=full"),
+            Finding::new(
+                "md-sync",
+                Severity::Doubtful,
+                "md10 is checking itself (31 % done): rates are too low, tails too long",
+            )
+            .advise("wait, or stop it and repeat:")
+            .advise("echo idle > /sys/block/md10/md/sync_action"),
+        ];
+        expect![[r#"
+            DOUBTFUL, 1 finding
+              md10 is checking itself (31 % done): rates are too low, tails too long
+                  wait, or stop it and repeat:
+                  echo idle > /sys/block/md10/md/sync_action
+              note  each disk could do about 80 random reads/s; six of them and far=2 allow about 500 at this load: you
+                    get 155 % of that because the test file covers only 0.3 % of the disks
+                    for the whole disks: fathom quick --span=full
+        "#]].assert_eq(&findings_text(&findings, Verdict::of(&findings)));
+        let mut void = findings.to_vec();
+        void.push(Finding::new("holes", Severity::Void, "3.1 GiB of the file are holes"));
+        expect![[r#"
+            VOID, 2 findings
+              3.1 GiB of the file are holes
+              also  md10 is checking itself (31 % done): rates are too low, tails too long
+                    wait, or stop it and repeat:
+                    echo idle > /sys/block/md10/md/sync_action
+              note  each disk could do about 80 random reads/s; six of them and far=2 allow about 500 at this load: you
+                    get 155 % of that because the test file covers only 0.3 % of the disks
+                    for the whole disks: fathom quick --span=full
+        "#]].assert_eq(&findings_text(&void, Verdict::of(&void)));
+    }
+}

@@ -1,0 +1,271 @@
+//! One row per record: what `fathom quick` and `fathom run` print first.
+
+use crate::figures::{
+    Counted, Figures, NOT_ENOUGH, NOT_ENOUGH_NOTE, iops_text, ns_text, quantile_text,
+};
+use crate::table::{Align, Table};
+use crate::text::push_wrapped;
+use fathom_model::record::{Ending, Record};
+
+/// Longer labels are cut, so that the table keeps its width.
+const LABEL_CHARS_MAX: usize = 44;
+
+/// The percentiles of a row.
+const QUANTILES: [(&str, f64); 3] = [("p50", 0.5), ("p99", 0.99), ("p99.9", 0.999)];
+
+/// The compact table: rate, operations per second, latencies, CPU. `remarks` are texts for rows by their index, such
+/// as where throughput stops growing.
+#[must_use]
+pub fn quick_table(records: &[Record], remarks: &[(usize, &str)]) -> String {
+    let rows: Vec<Row> = records
+        .iter()
+        .enumerate()
+        .map(|(index, record)| {
+            let own = remarks.iter().filter(|(at, _)| *at == index).map(|(_, text)| *text);
+            Row::of_record(record, own)
+        })
+        .collect();
+    render(&rows)
+}
+
+/// The rows of `fathom run`: one for each record, below it its jobs when there are several or its kinds of operations
+/// when they are mixed, and the spread of the operations per second over repeats of one workload. A run is one value
+/// there, never an interval inside it.
+#[must_use]
+pub fn run_table(records: &[Record]) -> String {
+    let mut rows = Vec::new();
+    for (index, record) in records.iter().enumerate() {
+        let mut row = Row::of_record(record, std::iter::empty());
+        let same = |other: &&Record| other.label == record.label;
+        if records.iter().filter(same).count() > 1 {
+            row.label += &format!(" #{}", records[..=index].iter().filter(same).count());
+        }
+        rows.push(row);
+        if record.jobs.len() > 1 {
+            rows.extend(record.jobs.iter().map(|job| Row {
+                label: format!("  {}", job.name),
+                figures: Figures::of_job(job),
+                is_part: false,
+                remark: String::new(),
+            }));
+        } else {
+            rows.extend(Figures::parts(record).into_iter().map(|(class, figures)| Row {
+                label: format!("  {}", class.word()),
+                figures,
+                is_part: true,
+                remark: String::new(),
+            }));
+        }
+    }
+    render(&rows) + &repeats(records)
+}
+
+struct Row {
+    label: String,
+    figures: Figures,
+    /// Its CPU time cannot be told from that of the other parts.
+    is_part: bool,
+    remark: String,
+}
+
+impl Row {
+    fn of_record<'a>(record: &Record, remarks: impl Iterator<Item = &'a str>) -> Self {
+        let ending = match record.ending {
+            Ending::Complete => None,
+            Ending::Interrupted => Some("interrupted"),
+            Ending::Failed => Some("failed"),
+        };
+        let remarks: Vec<&str> = remarks.chain(ending).collect();
+        let remark =
+            if remarks.is_empty() { String::new() } else { format!("<- {}", remarks.join(", ")) };
+        Self {
+            label: record.label.clone(),
+            figures: Figures::of_record(record),
+            is_part: false,
+            remark,
+        }
+    }
+}
+
+fn render(rows: &[Row]) -> String {
+    let mut columns = vec![("", Align::Left), ("rate", Align::Right), ("IOPS", Align::Right)];
+    columns.extend(QUANTILES.map(|(title, _)| (title, Align::Right)));
+    columns.extend([("max", Align::Right), ("CPU", Align::Right)]);
+    let mut table = Table::new(columns, 3);
+    let (mut not_enough, mut with_syncs, mut transactions) = (false, false, false);
+    for Row { label, figures, is_part, remark } in rows {
+        let latency_ns = &figures.latency_ns;
+        let quantiles = QUANTILES.map(|(_, q)| quantile_text(latency_ns, q));
+        not_enough |= quantiles.iter().any(|text| text == NOT_ENOUGH);
+        with_syncs |= figures.with_syncs;
+        transactions |= figures.counted == Counted::Transactions;
+        let mut cells = vec![shortened(label), figures.rate_text(), iops_text(figures.iops())];
+        cells.extend(quantiles);
+        cells.push(ns_text(latency_ns.max()));
+        cells.extend((!is_part).then(|| figures.cpu_text()));
+        table.row_with_remark(cells, remark);
+    }
+    let mut out = table.render(0);
+    let mut note = |text: &str| push_wrapped(&mut out, "  ", text);
+    note(
+        "p50 to max: service time (closed loop: the next request waits for an earlier one). CPU: of one core.",
+    );
+    if with_syncs {
+        note("A write that is followed by a sync counts with it, as one operation.");
+    }
+    if transactions {
+        note("Transactions: IOPS are whole rounds of read, write, log and sync per second.");
+    }
+    if not_enough {
+        note(NOT_ENOUGH_NOTE);
+    }
+    out
+}
+
+fn shortened(label: &str) -> String {
+    if label.chars().count() <= LABEL_CHARS_MAX {
+        return label.to_owned();
+    }
+    let kept: String = label.chars().take(LABEL_CHARS_MAX - 3).collect();
+    format!("{kept}...")
+}
+
+/// Minimum, median and maximum over the complete repeats of each label.
+fn repeats(records: &[Record]) -> String {
+    let mut out = String::new();
+    for (index, record) in records.iter().enumerate() {
+        if records[..index].iter().any(|other| other.label == record.label) {
+            continue;
+        }
+        let mut iops: Vec<f64> = records
+            .iter()
+            .filter(|other| other.label == record.label && other.ending == Ending::Complete)
+            .map(|other| Figures::of_record(other).iops())
+            .collect();
+        iops.sort_by(f64::total_cmp);
+        let (Some(min), Some(max)) = (iops.first(), iops.last()) else { continue };
+        if iops.len() < 2 {
+            continue;
+        }
+        let median = (iops[(iops.len() - 1) / 2] + iops[iops.len() / 2]) / 2.0;
+        push_wrapped(
+            &mut out,
+            "",
+            &format!(
+                "IOPS of {} over n = {} runs: min {}, median {}, max {}",
+                shortened(&record.label),
+                iops.len(),
+                iops_text(*min),
+                iops_text(median),
+                iops_text(*max)
+            ),
+        );
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sample::{commit, interrupted, quick, randomio, replication};
+    use crate::text::WIDTH;
+    use expect_test::expect;
+
+    #[test]
+    fn the_table_of_quick() {
+        let text = quick_table(&quick(), &[(3, "where throughput stops growing")]);
+        expect![[r#"
+                                                rate   IOPS      p50      p99    p99.9      max   CPU
+            sequential read               302.0 MB/s    288   3.4 ms    12 ms    15 ms    70 ms   2 %
+            sequential write              118.5 MB/s    113   8.2 ms    29 ms      n/a   171 ms   2 %
+            random read, 1 in flight      364.5 kB/s     89    11 ms    39 ms      n/a   234 ms   2 %
+            random read, 64 in flight       3.2 MB/s    775    72 ms   253 ms   312 ms    1.5 s   2 %   <- where throughput stops growing
+            mixed (20 % writes), 48         3.7 MB/s    900    38 ms    64 ms   190 ms   899 ms   2 %
+            commit (append + fdatasync)            -    104   9.1 ms    32 ms      n/a   189 ms   2 %
+              p50 to max: service time (closed loop: the next request waits for an earlier one). CPU: of one core.
+              A write that is followed by a sync counts with it, as one operation.
+              n/a: too few operations (ten must lie beyond a percentile: p99 needs 1 000, p99.9 needs 10 000).
+        "#]].assert_eq(&text);
+        assert!(text.is_ascii());
+    }
+
+    #[test]
+    fn too_few_operations_and_a_run_cut_short() {
+        expect![[r#"
+                          rate   IOPS     p50   p99   p99.9      max    CPU
+            seeker   18.4 kB/s    4.5   12 ms   n/a     n/a   233 ms   60 %   <- slow, interrupted
+              p50 to max: service time (closed loop: the next request waits for an earlier one). CPU: of one core.
+              n/a: too few operations (ten must lie beyond a percentile: p99 needs 1 000, p99.9 needs 10 000).
+        "#]].assert_eq(&quick_table(&[interrupted()], &[(0, "slow")]));
+    }
+
+    #[test]
+    fn repeats_are_numbered_and_their_spread_is_shown() {
+        let runs = [randomio(100), randomio(120), randomio(90), commit()];
+        expect![[r#"
+                                                rate   IOPS      p50      p99   p99.9      max   CPU
+            mixed (20 % writes), 48 #1    409.6 kB/s    100    38 ms    64 ms     n/a   907 ms   2 %
+              read                        327.7 kB/s     80    43 ms   152 ms     n/a   907 ms
+              write                        75.1 kB/s     18   2.0 ms   7.1 ms     n/a    42 ms
+              write + sync                  6.8 kB/s    1.7    31 ms      n/a     n/a   665 ms
+            mixed (20 % writes), 48 #2    491.5 kB/s    120    38 ms    64 ms     n/a   912 ms   2 %
+              read                        393.2 kB/s     96    43 ms   152 ms     n/a   912 ms
+              write                        90.1 kB/s     22   2.0 ms   7.1 ms     n/a    42 ms
+              write + sync                  8.2 kB/s    2.0    31 ms      n/a     n/a   640 ms
+            mixed (20 % writes), 48 #3    368.6 kB/s     90    38 ms    64 ms     n/a   883 ms   2 %
+              read                        294.9 kB/s     72    43 ms   152 ms     n/a   883 ms
+              write                        67.6 kB/s     17   2.0 ms      n/a     n/a    43 ms
+              write + sync                  6.1 kB/s    1.5    31 ms      n/a     n/a   647 ms
+            commit (append + fdatasync)            -    104   9.1 ms    32 ms     n/a   189 ms   2 %
+              p50 to max: service time (closed loop: the next request waits for an earlier one). CPU: of one core.
+              A write that is followed by a sync counts with it, as one operation.
+              n/a: too few operations (ten must lie beyond a percentile: p99 needs 1 000, p99.9 needs 10 000).
+            IOPS of mixed (20 % writes), 48 over n = 3 runs: min 90, median 100, max 120
+        "#]].assert_eq(&run_table(&runs));
+    }
+
+    #[test]
+    fn several_jobs_and_transactions() {
+        let mut both = replication();
+        both.jobs.extend(commit().jobs);
+        both.label = "a very long label that somebody has given to a workload of two jobs".into();
+        let text = run_table(&[both, replication()]);
+        expect![[r#"
+                                                           rate   IOPS      p50     p99   p99.9      max   CPU
+            a very long label that somebody has given...      -     50    19 ms   68 ms     n/a   399 ms   2 %
+              apply                                           -     50    19 ms   68 ms     n/a   399 ms   0 %
+              log                                             -    104   9.1 ms   32 ms     n/a   189 ms   0 %
+            replication                                       -     50    19 ms   68 ms     n/a   399 ms   2 %
+              p50 to max: service time (closed loop: the next request waits for an earlier one). CPU: of one core.
+              Transactions: IOPS are whole rounds of read, write, log and sync per second.
+              n/a: too few operations (ten must lie beyond a percentile: p99 needs 1 000, p99.9 needs 10 000).
+        "#]].assert_eq(&text);
+        assert!(text.lines().all(|line| line.len() <= WIDTH));
+    }
+
+    #[test]
+    fn an_even_number_of_repeats_and_a_failed_one() {
+        let mut failed = randomio(500);
+        failed.ending = Ending::Failed;
+        let text = run_table(&[randomio(100), failed, randomio(90)]);
+        expect![[r#"
+                                               rate   IOPS      p50      p99    p99.9      max   CPU
+            mixed (20 % writes), 48 #1   409.6 kB/s    100    38 ms    64 ms      n/a   907 ms   2 %
+              read                       327.7 kB/s     80    43 ms   152 ms      n/a   907 ms
+              write                       75.1 kB/s     18   2.0 ms   7.1 ms      n/a    42 ms
+              write + sync                 6.8 kB/s    1.7    31 ms      n/a      n/a   665 ms
+            mixed (20 % writes), 48 #2     2.0 MB/s    500    38 ms    64 ms   190 ms   882 ms   2 %   <- failed
+              read                         1.6 MB/s    400    43 ms   152 ms   190 ms   882 ms
+              write                      375.5 kB/s     92   2.0 ms   7.1 ms      n/a    42 ms
+              write + sync                34.1 kB/s    8.3    31 ms      n/a      n/a   659 ms
+            mixed (20 % writes), 48 #3   368.6 kB/s     90    38 ms    64 ms      n/a   883 ms   2 %
+              read                       294.9 kB/s     72    43 ms   152 ms      n/a   883 ms
+              write                       67.6 kB/s     17   2.0 ms      n/a      n/a    43 ms
+              write + sync                 6.1 kB/s    1.5    31 ms      n/a      n/a   647 ms
+              p50 to max: service time (closed loop: the next request waits for an earlier one). CPU: of one core.
+              A write that is followed by a sync counts with it, as one operation.
+              n/a: too few operations (ten must lie beyond a percentile: p99 needs 1 000, p99.9 needs 10 000).
+            IOPS of mixed (20 % writes), 48 over n = 2 runs: min 90, median 95, max 100
+        "#]].assert_eq(&text);
+    }
+}

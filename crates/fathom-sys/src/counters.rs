@@ -1,0 +1,133 @@
+//! Counters of the running kernel: CPU time, page-cache traffic, block devices, memory.
+
+use crate::sysroot::SysRoot;
+
+/// CPU time of all processors together, in clock ticks since boot, from /proc/stat.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct SystemCpuTicks {
+    /// Everything, idle included.
+    pub total: u64,
+    /// Idle with nothing outstanding.
+    pub idle: u64,
+    /// Idle with I/O outstanding.
+    pub iowait: u64,
+    /// Taken by the hypervisor.
+    pub steal: u64,
+}
+
+/// Reads [`SystemCpuTicks`]; all zero when /proc/stat cannot be read.
+#[must_use]
+pub fn system_cpu_ticks(root: &SysRoot) -> SystemCpuTicks {
+    let text = root.read("proc/stat").unwrap_or_default();
+    let line = text.lines().next().unwrap_or_default();
+    let fields: Vec<u64> =
+        line.split_ascii_whitespace().skip(1).filter_map(|f| f.parse().ok()).collect();
+    let field = |i: usize| fields.get(i).copied().unwrap_or(0);
+    // Guest time (fields 8 and 9) is already inside user and nice.
+    SystemCpuTicks {
+        total: fields.iter().take(8).sum(),
+        idle: field(3),
+        iowait: field(4),
+        steal: field(7),
+    }
+}
+
+/// One line of /proc/diskstats, see Documentation/admin-guide/iostats.rst of the kernel.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DiskCounters {
+    /// Kernel name.
+    pub name: String,
+    /// Reads completed.
+    pub reads: u64,
+    /// Sectors of 512 bytes read.
+    pub read_sectors: u64,
+    /// Writes completed.
+    pub writes: u64,
+    /// Sectors of 512 bytes written.
+    pub written_sectors: u64,
+    /// Milliseconds with at least one request in flight.
+    pub busy_ms: u64,
+    /// Flushes completed; kernels from 5.5 on.
+    pub flushes: Option<u64>,
+}
+
+/// All block devices' counters.
+#[must_use]
+pub fn disk_counters(root: &SysRoot) -> Vec<DiskCounters> {
+    root.read("proc/diskstats").unwrap_or_default().lines().filter_map(parse_disk_line).collect()
+}
+
+fn parse_disk_line(line: &str) -> Option<DiskCounters> {
+    let fields: Vec<&str> = line.split_ascii_whitespace().collect();
+    let number = |i: usize| fields.get(i).and_then(|f| f.parse::<u64>().ok());
+    Some(DiskCounters {
+        name: (*fields.get(2)?).to_owned(),
+        reads: number(3)?,
+        read_sectors: number(5)?,
+        writes: number(7)?,
+        written_sectors: number(9)?,
+        busy_ms: number(12)?,
+        flushes: number(18),
+    })
+}
+
+/// Page-cache traffic since boot, in bytes, from /proc/vmstat.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct PageTraffic {
+    /// Bytes of pages that were dirtied.
+    pub dirtied_bytes: u64,
+    /// Bytes that were read from devices into memory.
+    pub paged_in_bytes: u64,
+}
+
+/// Reads [`PageTraffic`]; zero when the kernel does not tell.
+#[must_use]
+pub fn page_traffic(root: &SysRoot) -> PageTraffic {
+    let text = root.read("proc/vmstat").unwrap_or_default();
+    let value = |name: &str| {
+        let line = text.lines().find_map(|l| l.strip_prefix(name)?.strip_prefix(' '));
+        line.and_then(|v| v.trim().parse::<u64>().ok()).unwrap_or(0)
+    };
+    PageTraffic {
+        dirtied_bytes: value("nr_dirtied") * 4096,
+        paged_in_bytes: value("pgpgin") * 1024,
+    }
+}
+
+/// Memory that could be used without swapping, in bytes, from /proc/meminfo.
+#[must_use]
+pub fn memory_available_bytes(root: &SysRoot) -> Option<u64> {
+    let text = root.read("proc/meminfo").ok()?;
+    let line = text.lines().find_map(|l| l.strip_prefix("MemAvailable:"))?;
+    line.trim().strip_suffix(" kB")?.trim().parse::<u64>().ok().map(|kib| kib * 1024)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn disk_lines_of_three_kernel_ages() {
+        let old = "   8       0 sda 10 1 80 5 20 2 160 9 0 12 14";
+        let discard = "8 16 sdb 10 1 80 5 20 2 160 9 0 12 14 1 0 8 2";
+        let flush = " 254 0 vda 26527 5488 1989994 8641 5166 5792 312136 1175 4 4588 10045 3113 88 140280 215 238 12";
+        let parsed: Vec<_> =
+            [old, discard, flush].into_iter().filter_map(parse_disk_line).collect();
+        assert_eq!(parsed.len(), 3);
+        assert_eq!((parsed[0].reads, parsed[0].read_sectors, parsed[0].busy_ms), (10, 80, 12));
+        assert_eq!((parsed[1].flushes, parsed[2].flushes), (None, Some(238)));
+        assert_eq!(
+            (parsed[2].writes, parsed[2].written_sectors, parsed[2].busy_ms),
+            (5166, 312_136, 4588)
+        );
+        assert_eq!(parse_disk_line("8 0 sda 1 2"), None);
+    }
+
+    #[test]
+    fn this_machine_tells() {
+        let live = SysRoot::live();
+        assert!(system_cpu_ticks(&live).total > 0);
+        assert!(memory_available_bytes(&live).unwrap_or(0) > 1 << 20);
+        assert!(page_traffic(&live).paged_in_bytes > 0);
+    }
+}

@@ -1,0 +1,294 @@
+//! Facts about mounted filesystems: statvfs, identities and geometry by ioctl, ext4's own
+//! superblock where it is readable.
+//!
+//! Every reader answers none when the filesystem, the kernel or the permissions do not give the
+//! fact.
+
+use rustix::fs::OFlags;
+use std::fs::File;
+use std::io;
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::path::Path;
+
+/// Space and inodes of a filesystem.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Space {
+    /// Bytes of a block.
+    pub block_bytes: u64,
+    /// Size.
+    pub total_bytes: u64,
+    /// Free bytes, with those reserved for root.
+    pub free_bytes: u64,
+    /// Free bytes for everybody.
+    pub available_bytes: u64,
+    /// Inodes; 0 where they are made as needed.
+    pub inodes: u64,
+    /// Free inodes.
+    pub inodes_free: u64,
+}
+
+/// Space and inodes of the filesystem that holds `path`.
+///
+/// # Errors
+/// Those of statvfs: the path is missing or may not be reached.
+pub fn space(path: &Path) -> io::Result<Space> {
+    let stat = rustix::fs::statvfs(path)?;
+    let unit = if stat.f_frsize == 0 { stat.f_bsize } else { stat.f_frsize };
+    Ok(Space {
+        block_bytes: stat.f_bsize,
+        total_bytes: stat.f_blocks.saturating_mul(unit),
+        free_bytes: stat.f_bfree.saturating_mul(unit),
+        available_bytes: stat.f_bavail.saturating_mul(unit),
+        inodes: stat.f_files,
+        inodes_free: stat.f_ffree,
+    })
+}
+
+/// Opens a file, directory or device for questions only: never waits, never becomes a controlling
+/// terminal.
+///
+/// # Errors
+/// Those of opening.
+pub fn open_for_questions(path: &Path) -> io::Result<File> {
+    let flags = OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+    File::options().read(true).custom_flags(flags.bits() as i32).open(path)
+}
+
+/// Runs an ioctl that fills `answer`; false when it fails for any reason.
+fn ask<T>(file: &File, request: u32, answer: &mut T) -> bool {
+    // SAFETY: each request used here encodes the size of `T` (see the constants), so the kernel
+    // writes inside it.
+    unsafe {
+        libc::ioctl(file.as_raw_fd(), request as libc::Ioctl, std::ptr::from_mut(answer)) == 0
+    }
+}
+
+/// `_IOR(0x15, 0, struct fsuuid2)`, since Linux 6.9.
+const FS_IOC_GETFSUUID: u32 = 0x8011_1500;
+/// `_IOR(0x94, 49, char[256])`.
+const FS_IOC_GETFSLABEL: u32 = 0x8100_9431;
+/// `_IOR('f', 1, long)`; the kernel writes an int.
+const FS_IOC_GETFLAGS: u32 = 0x8008_6601;
+/// `_IOR('X', 124, struct xfs_fsop_geom_v4)`: the 112 bytes that later forms extend.
+const XFS_IOC_FSGEOMETRY_V4: u32 = 0x8070_587c;
+/// `_IOR(0x94, 31, struct btrfs_ioctl_fs_info_args)`.
+const BTRFS_IOC_FS_INFO: u32 = 0x8400_941f;
+
+/// UUID of the filesystem that holds the open file.
+#[must_use]
+pub fn uuid(file: &File) -> Option<String> {
+    let mut answer = [0u8; 17];
+    let known = ask(file, FS_IOC_GETFSUUID, &mut answer) && answer[0] == 16;
+    known.then(|| format_uuid(&answer[1..17]))
+}
+
+/// Label of the filesystem that holds the open file; empty when it has none.
+#[must_use]
+pub fn label(file: &File) -> Option<String> {
+    let mut answer = [0u8; 256];
+    ask(file, FS_IOC_GETFSLABEL, &mut answer).then(|| text(&answer))
+}
+
+/// Flags of a single file or directory (`lsattr`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct InodeFlags {
+    /// Exempt from copy-on-write, and so from checksums (btrfs).
+    pub nocow: bool,
+    /// Its data goes through the journal (ext4).
+    pub data_journal: bool,
+    /// Compressed on write.
+    pub compressed: bool,
+}
+
+/// Flags of the open file.
+#[must_use]
+pub fn inode_flags(file: &File) -> Option<InodeFlags> {
+    let mut answer = [0u32; 2];
+    let known = ask(file, FS_IOC_GETFLAGS, &mut answer);
+    let has = |bit: u32| answer[0] & bit != 0;
+    known.then(|| InodeFlags {
+        nocow: has(0x0080_0000),
+        data_journal: has(0x4000),
+        compressed: has(0x4),
+    })
+}
+
+/// Geometry of an XFS filesystem.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct XfsGeometry {
+    /// Bytes of a block.
+    pub block_bytes: u64,
+    /// Bytes of a sector.
+    pub sector_bytes: u64,
+    /// Allocation groups.
+    pub groups: u64,
+    /// Stripe unit in bytes; 0 none.
+    pub stripe_unit_bytes: u64,
+    /// Stripe width in bytes; 0 none.
+    pub stripe_width_bytes: u64,
+    /// True when the log is inside the filesystem.
+    pub internal_log: bool,
+    /// UUID.
+    pub uuid: String,
+}
+
+/// Geometry of the XFS filesystem that holds the open file.
+#[must_use]
+pub fn xfs_geometry(file: &File) -> Option<XfsGeometry> {
+    // u64 words: the structure holds 64-bit numbers.
+    let mut answer = [0u64; 14];
+    if !ask(file, XFS_IOC_FSGEOMETRY_V4, &mut answer) {
+        return None;
+    }
+    let bytes: Vec<u8> = answer.iter().flat_map(|word| word.to_ne_bytes()).collect();
+    let number = |offset: usize| u64::from(native_u32(&bytes, offset));
+    let block_bytes = number(0);
+    Some(XfsGeometry {
+        block_bytes,
+        sector_bytes: number(20),
+        groups: number(12),
+        stripe_unit_bytes: number(80) * block_bytes,
+        stripe_width_bytes: number(84) * block_bytes,
+        internal_log: answer[7] != 0,
+        uuid: format_uuid(&bytes[64..80]),
+    })
+}
+
+/// UUID of the btrfs filesystem that holds the open file, as sysfs names it.
+#[must_use]
+pub fn btrfs_uuid(file: &File) -> Option<String> {
+    let mut answer = [0u64; 128];
+    let known = ask(file, BTRFS_IOC_FS_INFO, &mut answer);
+    let bytes: Vec<u8> = answer[2..4].iter().flat_map(|word| word.to_ne_bytes()).collect();
+    known.then(|| format_uuid(&bytes))
+}
+
+/// What the superblock of an ext2, ext3 or ext4 filesystem says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ExtSuperblock {
+    /// Bytes of a block.
+    pub block_bytes: u64,
+    /// Block groups.
+    pub groups: u64,
+    /// Groups whose inode tables the kernel still has to zero; none where that does not apply.
+    pub groups_uninitialised: Option<u64>,
+    /// Stripe unit in bytes; 0 none.
+    pub stride_bytes: u64,
+    /// Stripe width in bytes; 0 none.
+    pub stripe_width_bytes: u64,
+    /// When it was made, seconds since 1970.
+    pub made_at_unix_s: i64,
+    /// Whether it has a journal.
+    pub journal: bool,
+    /// UUID.
+    pub uuid: String,
+    /// Label.
+    pub label: String,
+}
+
+const EXT_MAGIC: u16 = 0xef53;
+/// Group descriptors are read up to this many bytes: 16 TiB of 4 KiB blocks.
+const DESCRIPTOR_BYTES_MAX: u64 = 8 << 20;
+
+/// Reads the superblock (and the flags of the block groups) of an ext2, ext3 or ext4 filesystem
+/// from its device.
+///
+/// # Errors
+/// `InvalidData` when it is none of these; those of reading.
+pub fn ext_superblock(device: &File) -> io::Result<ExtSuperblock> {
+    let mut sb = [0u8; 1024];
+    device.read_exact_at(&mut sb, 1024)?;
+    if little_u16(&sb, 0x38) != EXT_MAGIC || little_u32(&sb, 0x18) > 6 {
+        return Err(io::Error::new(io::ErrorKind::InvalidData, "no ext superblock"));
+    }
+    let block_bytes = 1024u64 << little_u32(&sb, 0x18);
+    let sixty_four = little_u32(&sb, 0x60) & 0x80 != 0;
+    let high = if sixty_four { u64::from(little_u32(&sb, 0x150)) << 32 } else { 0 };
+    let blocks =
+        (u64::from(little_u32(&sb, 0x4)) | high).saturating_sub(u64::from(little_u32(&sb, 0x14)));
+    let groups = blocks.div_ceil(u64::from(little_u32(&sb, 0x20)).max(1));
+    Ok(ExtSuperblock {
+        block_bytes,
+        groups,
+        groups_uninitialised: groups_uninitialised(device, &sb, block_bytes, groups),
+        stride_bytes: u64::from(little_u16(&sb, 0x164)) * block_bytes,
+        stripe_width_bytes: u64::from(little_u32(&sb, 0x170)) * block_bytes,
+        made_at_unix_s: i64::from(little_u32(&sb, 0x108)),
+        journal: little_u32(&sb, 0x5c) & 0x4 != 0,
+        uuid: format_uuid(&sb[0x68..0x78]),
+        label: text(&sb[0x78..0x88]),
+    })
+}
+
+/// Counts the groups without the flag that says "inode table zeroed".
+fn groups_uninitialised(device: &File, sb: &[u8], block_bytes: u64, groups: u64) -> Option<u64> {
+    let (incompat, ro_compat) = (little_u32(sb, 0x60), little_u32(sb, 0x64));
+    let (meta_bg, checksummed) = (incompat & 0x10 != 0, ro_compat & 0x410 != 0);
+    let size = if incompat & 0x80 != 0 { u64::from(little_u16(sb, 0xfe)) } else { 32 };
+    let bytes = groups.checked_mul(size)?;
+    if meta_bg || !checksummed || size < 32 || bytes > DESCRIPTOR_BYTES_MAX {
+        return None;
+    }
+    let mut table = vec![0; bytes as usize];
+    let start = (u64::from(little_u32(sb, 0x14)) + 1) * block_bytes;
+    device.read_exact_at(&mut table, start).ok()?;
+    let pending = table.chunks_exact(size as usize).filter(|d| little_u16(d, 0x12) & 0x4 == 0);
+    Some(pending.count() as u64)
+}
+
+/// The usual form of a UUID.
+fn format_uuid(bytes: &[u8]) -> String {
+    let mut out = String::with_capacity(36);
+    for (i, byte) in bytes.iter().enumerate() {
+        if matches!(i, 4 | 6 | 8 | 10) {
+            out.push('-');
+        }
+        out.push_str(&format!("{byte:02x}"));
+    }
+    out
+}
+
+fn text(bytes: &[u8]) -> String {
+    let end = bytes.iter().position(|&b| b == 0).unwrap_or(bytes.len());
+    String::from_utf8_lossy(&bytes[..end]).trim().to_owned()
+}
+
+fn little_u16(bytes: &[u8], offset: usize) -> u16 {
+    u16::from_le_bytes([bytes[offset], bytes[offset + 1]])
+}
+
+fn little_u32(bytes: &[u8], offset: usize) -> u32 {
+    u32::from(little_u16(bytes, offset)) | (u32::from(little_u16(bytes, offset + 2)) << 16)
+}
+
+fn native_u32(bytes: &[u8], offset: usize) -> u32 {
+    let mut four = [0; 4];
+    four.copy_from_slice(&bytes[offset..offset + 4]);
+    u32::from_ne_bytes(four)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn space_of_the_root_adds_up() {
+        let space = space(Path::new("/")).unwrap();
+        assert!(space.total_bytes >= space.free_bytes && space.free_bytes >= space.available_bytes);
+        assert!(space.block_bytes >= 512 && space.total_bytes > 0, "{space:?}");
+    }
+
+    #[test]
+    fn uuids_have_their_dashes() {
+        let bytes: Vec<u8> = (0..16).collect();
+        assert_eq!(format_uuid(&bytes), "00010203-0405-0607-0809-0a0b0c0d0e0f");
+    }
+
+    #[test]
+    fn a_file_without_superblock_is_none() {
+        let file = open_for_questions(Path::new("/proc/self/exe")).unwrap();
+        assert!(ext_superblock(&file).is_err());
+        assert!(xfs_geometry(&file).is_none() || uuid(&file).is_some());
+    }
+}

@@ -1,0 +1,134 @@
+//! Who has a device or a file open or mapped: every process's file descriptors and mappings.
+//!
+//! Files that the kernel itself holds (a mounted filesystem, the back of a loop device) do not show here, nor do those
+//! of processes that may not be looked into.
+
+use crate::devno::DevNo;
+use crate::sysroot::SysRoot;
+use std::fs::Metadata;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::path::Path;
+
+/// What to look for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Wanted {
+    /// Any of these block devices, by whatever node they were opened.
+    Devices(Vec<DevNo>),
+    /// The file with this inode on the filesystem with this device number.
+    File(DevNo, u64),
+}
+
+/// A process that has it open.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Opener {
+    /// Process number.
+    pub pid: u32,
+    /// Name of its program, without control characters.
+    pub command: String,
+}
+
+/// What a scan found.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Scan {
+    /// The processes, without this one.
+    pub openers: Vec<Opener>,
+    /// Processes that may not be looked into.
+    pub hidden_processes: u32,
+}
+
+impl Wanted {
+    fn is(&self, meta: &Metadata) -> bool {
+        match self {
+            Self::Devices(devices) => {
+                meta.file_type().is_block_device()
+                    && devices.contains(&DevNo::from_raw(meta.rdev()))
+            }
+            Self::File(dev, inode) => meta.ino() == *inode && DevNo::from_raw(meta.dev()) == *dev,
+        }
+    }
+}
+
+/// Looks through all other processes.
+#[must_use]
+pub fn scan(root: &SysRoot, wanted: &Wanted) -> Scan {
+    let mut scan = Scan::default();
+    let own = std::process::id();
+    for pid in root.names("proc").iter().filter_map(|name| name.parse::<u32>().ok()) {
+        if pid == own && root.is_live() {
+            continue;
+        }
+        match has_open(root, pid, wanted) {
+            Some(true) => scan.openers.push(Opener { pid, command: command(root, pid) }),
+            Some(false) => {}
+            None => scan.hidden_processes += 1,
+        }
+    }
+    scan
+}
+
+/// None when the process may not be looked into; one that ends meanwhile has nothing open.
+fn has_open(root: &SysRoot, pid: u32, wanted: &Wanted) -> Option<bool> {
+    let (fds_seen, in_fds) = any_link(root, &format!("proc/{pid}/fd"), wanted);
+    let (_, in_maps) = any_link(root, &format!("proc/{pid}/map_files"), wanted);
+    if in_fds || in_maps { Some(true) } else { fds_seen.then_some(false) }
+}
+
+/// Whether the links of the directory could be followed, and whether one leads to what is wanted.
+fn any_link(root: &SysRoot, dir: &str, wanted: &Wanted) -> (bool, bool) {
+    let entries = match std::fs::read_dir(root.path(dir)) {
+        Ok(entries) => entries,
+        Err(error) => return (error.kind() != std::io::ErrorKind::PermissionDenied, false),
+    };
+    let mut is_visible = true;
+    for entry in entries.flatten() {
+        match std::fs::metadata(entry.path()) {
+            Ok(meta) if wanted.is(&meta) => return (true, true),
+            Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => {
+                is_visible = false
+            }
+            Ok(_) | Err(_) => {}
+        }
+    }
+    (is_visible, false)
+}
+
+/// Name of a process's program as the kernel has it, without control characters; empty when it is gone.
+#[must_use]
+pub fn command(root: &SysRoot, pid: u32) -> String {
+    let name = root.text(Path::new("proc").join(pid.to_string()).join("comm")).unwrap_or_default();
+    name.chars().filter(|c| !c.is_control()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::process::{Command, Stdio};
+
+    fn finds(pid: u32, wanted: &Wanted) -> bool {
+        scan(&SysRoot::live(), wanted).openers.iter().any(|opener| opener.pid == pid)
+    }
+
+    #[test]
+    fn a_child_that_holds_a_file_is_found_until_it_ends() {
+        let path = std::env::temp_dir().join(format!("fathom-openers-{}", std::process::id()));
+        std::fs::write(&path, "x").unwrap();
+        let meta = std::fs::metadata(&path).unwrap();
+        let wanted = Wanted::File(DevNo::from_raw(meta.dev()), meta.ino());
+        let file = std::fs::File::open(&path).unwrap();
+        assert_eq!(scan(&SysRoot::live(), &wanted).openers, [], "this process does not count");
+        let mut child = Command::new("sleep").arg("60").stdin(Stdio::from(file)).spawn().unwrap();
+        let found = finds(child.id(), &wanted);
+        child.kill().unwrap();
+        child.wait().unwrap();
+        let after = finds(child.id(), &wanted);
+        std::fs::remove_file(&path).unwrap();
+        assert!(found && !after);
+    }
+
+    #[test]
+    fn a_device_is_found_by_number() {
+        let none = Wanted::Devices(vec![DevNo { major: 1, minor: 3 }]);
+        // Everybody has /dev/null (1:3) open, but that is a character device.
+        assert_eq!(scan(&SysRoot::live(), &none).openers, []);
+    }
+}

@@ -1,0 +1,161 @@
+//! Telling one process from all others that ever ran: number, start time, boot, machine.
+
+use crate::sysroot::SysRoot;
+use std::path::Path;
+
+/// Who a process is, in a form that survives it on disk.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ProcessIdentity {
+    /// Process number, as seen in `pid_namespace`.
+    pub pid: u32,
+    /// When it started, in clock ticks since boot.
+    pub start_time_ticks: u64,
+    /// The boot that it ran in.
+    pub boot_id: String,
+    /// The machine: machine-id and host name, since clones share the former.
+    pub machine: String,
+    /// The namespace in which the process number counts; empty when it cannot be read.
+    pub pid_namespace: String,
+}
+
+/// What can be said of a process that was written down.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Life {
+    /// It runs.
+    Alive,
+    /// It has ended, or the machine was booted since.
+    Dead,
+    /// It belongs to another machine or to another process namespace: nothing can be said.
+    Unknown,
+}
+
+impl ProcessIdentity {
+    /// This process; none when `/proc` is not there.
+    #[must_use]
+    pub fn current(root: &SysRoot) -> Option<Self> {
+        let pid = std::process::id();
+        Some(Self {
+            pid,
+            start_time_ticks: start_time_ticks(root, pid)?,
+            boot_id: boot_id(root)?,
+            machine: machine(root),
+            pid_namespace: pid_namespace(root),
+        })
+    }
+
+    /// Whether it still runs.
+    #[must_use]
+    pub fn life(&self, root: &SysRoot) -> Life {
+        if self.machine != machine(root) {
+            return Life::Unknown;
+        }
+        if boot_id(root).is_none_or(|boot| boot != self.boot_id) {
+            // Without a boot id of our own nothing can be compared.
+            return if boot_id(root).is_some() { Life::Dead } else { Life::Unknown };
+        }
+        if self.pid_namespace != pid_namespace(root) {
+            return Life::Unknown;
+        }
+        if start_time_ticks(root, self.pid) == Some(self.start_time_ticks) {
+            Life::Alive
+        } else {
+            Life::Dead
+        }
+    }
+}
+
+/// True when this process has the rights of root.
+#[must_use]
+pub fn is_root() -> bool {
+    rustix::process::geteuid().is_root()
+}
+
+/// When a process started, in clock ticks since boot; none when there is none, or only its remains (a zombie).
+#[must_use]
+pub fn start_time_ticks(root: &SysRoot, pid: u32) -> Option<u64> {
+    let stat = root.read(format!("proc/{pid}/stat")).ok()?;
+    // The command name before the last bracket may hold anything.
+    let (_, fields) = stat.rsplit_once(") ")?;
+    let mut fields = fields.split(' ');
+    let state = fields.next()?;
+    if matches!(state, "Z" | "X" | "x") {
+        return None;
+    }
+    fields.nth(18)?.parse().ok()
+}
+
+/// How long ago a process started, in seconds.
+#[must_use]
+pub fn age_s(root: &SysRoot, pid: u32) -> Option<u64> {
+    let uptime_s: f64 = root.text("proc/uptime")?.split(' ').next()?.parse().ok()?;
+    // SAFETY: sysconf only reads a constant of the system.
+    let ticks_per_s = u64::try_from(unsafe { libc::sysconf(libc::_SC_CLK_TCK) }).ok()?.max(1);
+    Some((uptime_s as u64).saturating_sub(start_time_ticks(root, pid)? / ticks_per_s))
+}
+
+/// The command line of a process on one line, without control characters; its program's name when that is not
+/// readable.
+#[must_use]
+pub fn command_line(root: &SysRoot, pid: u32) -> String {
+    let raw = root.read(format!("proc/{pid}/cmdline")).unwrap_or_default();
+    let line: String =
+        raw.trim_end_matches('\0').replace('\0', " ").chars().filter(|c| !c.is_control()).collect();
+    if line.is_empty() { crate::openers::command(root, pid) } else { line }
+}
+
+/// The identifier of this boot.
+#[must_use]
+pub fn boot_id(root: &SysRoot) -> Option<String> {
+    root.text("proc/sys/kernel/random/boot_id")
+}
+
+fn machine(root: &SysRoot) -> String {
+    let id = root.text("etc/machine-id").unwrap_or_default();
+    let host = root.text("proc/sys/kernel/hostname").unwrap_or_default();
+    format!("{id}/{host}")
+}
+
+fn pid_namespace(root: &SysRoot) -> String {
+    let link = root.link(Path::new("proc/self/ns/pid"));
+    link.map(|link| link.display().to_string()).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn this_process_lives_and_its_like_do_not() {
+        let root = SysRoot::live();
+        let me = ProcessIdentity::current(&root).unwrap();
+        assert_eq!(me.life(&root), Life::Alive);
+        let reused = ProcessIdentity { start_time_ticks: me.start_time_ticks - 1, ..me.clone() };
+        assert_eq!(reused.life(&root), Life::Dead);
+        let earlier_boot = ProcessIdentity { boot_id: "other".to_owned(), ..me.clone() };
+        assert_eq!(earlier_boot.life(&root), Life::Dead);
+        let elsewhere = ProcessIdentity { machine: "other/other".to_owned(), ..me.clone() };
+        assert_eq!(elsewhere.life(&root), Life::Unknown);
+        let inside = ProcessIdentity { pid_namespace: "pid:[1]".to_owned(), ..me };
+        assert_eq!(inside.life(&root), Life::Unknown);
+    }
+
+    #[test]
+    fn a_zombie_is_dead() {
+        let root = SysRoot::live();
+        let mut child = std::process::Command::new("true").spawn().unwrap();
+        let started = std::time::Instant::now();
+        while start_time_ticks(&root, child.id()).is_some() {
+            assert!(started.elapsed().as_secs() < 20, "the child does not end");
+            std::thread::yield_now();
+        }
+        child.wait().unwrap();
+    }
+
+    #[test]
+    fn the_command_line_is_one_line() {
+        let root = SysRoot::live();
+        let line = command_line(&root, std::process::id());
+        assert!(!line.is_empty() && !line.contains(['\0', '\n']), "{line:?}");
+        assert!(age_s(&root, std::process::id()).is_some_and(|age| age < 100_000));
+    }
+}

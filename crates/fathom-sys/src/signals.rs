@@ -1,0 +1,98 @@
+//! Ctrl-C, SIGTERM and a closed terminal as a flag that the work looks at.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI32, Ordering};
+
+/// Says whether somebody asked for the end, and by which signal. Clones share the flag.
+#[derive(Debug, Clone, Default)]
+pub struct StopFlag {
+    signal: Arc<AtomicI32>,
+}
+
+impl StopFlag {
+    /// True once a stop was asked for.
+    #[must_use]
+    #[inline]
+    pub fn is_set(&self) -> bool {
+        self.signal.load(Ordering::Relaxed) != 0
+    }
+
+    /// Asks for the end; the first caller's signal number stays.
+    pub fn set(&self, signal: i32) {
+        let _ = self.signal.compare_exchange(0, signal, Ordering::Relaxed, Ordering::Relaxed);
+    }
+
+    /// The name of the signal that asked, if any.
+    #[must_use]
+    pub fn signal_name(&self) -> Option<&'static str> {
+        match self.signal.load(Ordering::Relaxed) {
+            0 => None,
+            libc::SIGINT => Some("SIGINT"),
+            libc::SIGTERM => Some("SIGTERM"),
+            libc::SIGHUP => Some("SIGHUP"),
+            _ => Some("a request"),
+        }
+    }
+}
+
+const WATCHED: [libc::c_int; 3] = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP];
+
+/// Blocks INT, TERM and HUP in this thread and all that it will start, and turns them into `flag`.
+///
+/// Must be called before any other thread exists. SIGHUP stays ignored when it was (nohup). SIGPIPE is ignored, so that
+/// a closed pipe is an error of the write and not the end of the process.
+///
+/// # Errors
+/// When the system has no thread to give.
+pub fn watch(flag: StopFlag) -> io::Result<()> {
+    // SAFETY: sigset_t is plain data that sigemptyset initialises before any use.
+    let mut set: libc::sigset_t = unsafe { std::mem::zeroed() };
+    // SAFETY: the pointer is to our own set.
+    unsafe { libc::sigemptyset(&raw mut set) };
+    for signal in WATCHED {
+        if signal == libc::SIGHUP && is_ignored(signal) {
+            continue;
+        }
+        // SAFETY: as above; the signal numbers are valid.
+        unsafe { libc::sigaddset(&raw mut set, signal) };
+    }
+    // SAFETY: the set is initialised; no handler is replaced. SIG_IGN is a valid disposition.
+    unsafe {
+        libc::pthread_sigmask(libc::SIG_BLOCK, &raw const set, std::ptr::null_mut());
+        libc::signal(libc::SIGPIPE, libc::SIG_IGN);
+    }
+    std::thread::Builder::new().name("signals".into()).spawn(move || {
+        loop {
+            let mut signal = 0;
+            // SAFETY: both pointers are to valid objects of this thread.
+            if unsafe { libc::sigwait(&raw const set, &raw mut signal) } == 0 {
+                flag.set(signal);
+            }
+        }
+    })?;
+    Ok(())
+}
+
+fn is_ignored(signal: libc::c_int) -> bool {
+    // SAFETY: sigaction is plain data; with a null new action the call only reads.
+    let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
+    // SAFETY: the pointer is to our own structure.
+    let told = unsafe { libc::sigaction(signal, std::ptr::null(), &raw mut action) };
+    told == 0 && action.sa_sigaction == libc::SIG_IGN
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_request_names_the_reason() {
+        let flag = StopFlag::default();
+        assert!(!flag.is_set() && flag.signal_name().is_none());
+        flag.clone().set(libc::SIGTERM);
+        flag.set(libc::SIGINT);
+        assert!(flag.is_set());
+        assert_eq!(flag.signal_name(), Some("SIGTERM"));
+    }
+}

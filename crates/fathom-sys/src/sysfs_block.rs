@@ -1,0 +1,259 @@
+//! Block devices in sysfs: finding them by name or number, their attributes, and their neighbours
+//! in the stack.
+
+use crate::devno::DevNo;
+use crate::sysroot::SysRoot;
+use std::path::{Component, Path, PathBuf};
+use std::str::FromStr;
+
+/// A block device (a disk, a partition, a virtual device) and its directory in sysfs.
+#[derive(Debug, Clone)]
+pub struct BlockDir {
+    root: SysRoot,
+    name: String,
+    dir: PathBuf,
+}
+
+impl BlockDir {
+    /// The device with a kernel name (`sda1`, `dm-0`, `cciss!c0d0`).
+    #[must_use]
+    pub fn by_name(root: &SysRoot, name: &str) -> Option<Self> {
+        if name.is_empty() || name.contains('/') || name.starts_with('.') {
+            return None;
+        }
+        ["sys/class/block", "sys/block"].iter().find_map(|class| Self::at(root, class, name))
+    }
+
+    /// The device with a number.
+    #[must_use]
+    pub fn by_devno(root: &SysRoot, devno: DevNo) -> Option<Self> {
+        Self::at(root, "sys/dev/block", &devno.to_string())
+    }
+
+    /// The device that a path under `/dev` without symbolic links names; `/` inside the name is `!`
+    /// in sysfs.
+    #[must_use]
+    pub fn by_dev_path(root: &SysRoot, path: &Path) -> Option<Self> {
+        let name = path.strip_prefix("/dev").ok()?.to_str()?;
+        Self::by_name(root, &name.replace('/', "!"))
+    }
+
+    /// All whole devices, sorted by name.
+    #[must_use]
+    pub fn disks(root: &SysRoot) -> Vec<Self> {
+        root.names("sys/block").iter().filter_map(|name| Self::by_name(root, name)).collect()
+    }
+
+    fn at(root: &SysRoot, class: &str, entry: &str) -> Option<Self> {
+        let link = root.link(Path::new(class).join(entry))?;
+        let dir = lexically(&Path::new(class).join(link));
+        let name = dir.file_name()?.to_str()?.to_owned();
+        root.exists(&dir).then(|| Self { root: root.clone(), name, dir })
+    }
+
+    /// The kernel name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The directory under the root, such as `sys/devices/.../block/sda`.
+    #[must_use]
+    pub fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    /// The usual path of the device node.
+    #[must_use]
+    pub fn dev_path(&self) -> String {
+        format!("/dev/{}", self.name.replace('!', "/"))
+    }
+
+    /// The device number; hidden devices (the paths of NVMe multipath) have none.
+    #[must_use]
+    pub fn devno(&self) -> Option<DevNo> {
+        self.value("dev")
+    }
+
+    /// Size in bytes.
+    #[must_use]
+    pub fn size_bytes(&self) -> Option<u64> {
+        self.value::<u64>("size").map(|sectors| sectors.saturating_mul(512))
+    }
+
+    /// Text of an attribute, such as `queue/scheduler`; none when it is missing, unreadable or
+    /// empty.
+    #[must_use]
+    pub fn text(&self, attribute: impl AsRef<Path>) -> Option<String> {
+        self.root.text(self.dir.join(attribute))
+    }
+
+    /// An attribute as a number or anything that parses.
+    #[must_use]
+    pub fn value<T: FromStr>(&self, attribute: impl AsRef<Path>) -> Option<T> {
+        self.root.value(self.dir.join(attribute))
+    }
+
+    /// An attribute that says 0 or 1.
+    #[must_use]
+    pub fn flag(&self, attribute: impl AsRef<Path>) -> Option<bool> {
+        self.value::<i64>(attribute).map(|value| value != 0)
+    }
+
+    /// Raw bytes of an attribute (SCSI vital product data).
+    #[must_use]
+    pub fn bytes(&self, attribute: impl AsRef<Path>) -> Option<Vec<u8>> {
+        std::fs::read(self.root.path(self.dir.join(attribute))).ok()
+    }
+
+    /// The names in a directory below the device.
+    #[must_use]
+    pub fn names(&self, directory: impl AsRef<Path>) -> Vec<String> {
+        self.root.names(self.dir.join(directory))
+    }
+
+    /// True when the attribute or directory exists.
+    #[must_use]
+    pub fn has(&self, attribute: impl AsRef<Path>) -> bool {
+        self.root.exists(self.dir.join(attribute))
+    }
+
+    /// Where a link below the device leads, as a directory under the root (`device`, `bdi`,
+    /// `md/rd0`).
+    #[must_use]
+    pub fn linked(&self, link: impl AsRef<Path>) -> Option<PathBuf> {
+        let link = self.dir.join(link);
+        let target = self.root.link(&link)?;
+        Some(lexically(&link.parent()?.join(target)))
+    }
+
+    /// True for a partition.
+    #[must_use]
+    pub fn is_partition(&self) -> bool {
+        self.has("partition")
+    }
+
+    /// The disk of a partition; the device itself otherwise.
+    #[must_use]
+    pub fn disk(&self) -> Option<Self> {
+        if !self.is_partition() {
+            return Some(self.clone());
+        }
+        let dir = self.dir.parent()?.to_path_buf();
+        let name = dir.file_name()?.to_str()?.to_owned();
+        Some(Self { root: self.root.clone(), name, dir })
+    }
+
+    /// The partitions of a disk.
+    #[must_use]
+    pub fn partitions(&self) -> Vec<Self> {
+        let entries = self.names("");
+        let inside = entries.iter().filter(|name| self.has(Path::new(name).join("partition")));
+        inside.filter_map(|name| Self::by_name(&self.root, name)).collect()
+    }
+
+    /// The devices that this one is made of.
+    #[must_use]
+    pub fn slaves(&self) -> Vec<Self> {
+        self.neighbours("slaves")
+    }
+
+    /// The devices that are made of this one.
+    #[must_use]
+    pub fn holders(&self) -> Vec<Self> {
+        self.neighbours("holders")
+    }
+
+    fn neighbours(&self, directory: &str) -> Vec<Self> {
+        let names = self.names(directory);
+        names.iter().filter_map(|name| Self::by_name(&self.root, name)).collect()
+    }
+
+    /// The directory of the nearest device above in the bus tree for which `wanted` says yes, the
+    /// device's own first.
+    #[must_use]
+    pub fn ancestor(&self, wanted: impl Fn(&SysRoot, &Path) -> bool) -> Option<PathBuf> {
+        let start = self.linked("device").unwrap_or_else(|| self.dir.clone());
+        let mut dirs = start.ancestors().take_while(|dir| dir.starts_with("sys/devices"));
+        dirs.find(|dir| wanted(&self.root, dir)).map(Path::to_path_buf)
+    }
+
+    /// The nearest PCI function above.
+    #[must_use]
+    pub fn pci_dir(&self) -> Option<PathBuf> {
+        self.ancestor(|root, dir| subsystem(root, dir).as_deref() == Some("pci"))
+    }
+
+    /// The kernel subsystem of the device itself: `scsi`, `nvme`, `nvme-subsystem`, `virtio`,
+    /// `mmc`, `xen`.
+    #[must_use]
+    pub fn bus(&self) -> Option<String> {
+        subsystem(&self.root, &self.linked("device")?)
+    }
+}
+
+/// The subsystem of a device directory: the last word of its `subsystem` link.
+#[must_use]
+pub fn subsystem(root: &SysRoot, dir: &Path) -> Option<String> {
+    last_word(root, &dir.join("subsystem"))
+}
+
+/// The driver of a device directory: the last word of its `driver` link.
+#[must_use]
+pub fn driver(root: &SysRoot, dir: &Path) -> Option<String> {
+    last_word(root, &dir.join("driver"))
+}
+
+fn last_word(root: &SysRoot, link: &Path) -> Option<String> {
+    root.link(link)?.file_name()?.to_str().map(str::to_owned)
+}
+
+/// Removes `.` and `..` without looking at the disk: right in sysfs, whose class links lead to
+/// plain directories.
+fn lexically(path: &Path) -> PathBuf {
+    let mut out = PathBuf::new();
+    for part in path.components() {
+        match part {
+            Component::ParentDir => {
+                out.pop();
+            }
+            Component::Normal(name) => out.push(name),
+            Component::CurDir | Component::RootDir | Component::Prefix(_) => {}
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn links_are_followed_by_words_alone() {
+        let link = Path::new("sys/class/block/../../devices/pci0000:00/./block/sda");
+        assert_eq!(lexically(link), Path::new("sys/devices/pci0000:00/block/sda"));
+    }
+
+    #[test]
+    fn names_that_are_paths_find_nothing() {
+        let root = SysRoot::live();
+        for name in ["", ".", "..", "../sda", "no-such-device"] {
+            assert!(BlockDir::by_name(&root, name).is_none(), "{name}");
+        }
+        assert!(BlockDir::by_dev_path(&root, Path::new("/etc/passwd")).is_none());
+    }
+
+    #[test]
+    fn every_disk_of_this_machine_is_found_by_name_and_number() {
+        let root = SysRoot::live();
+        let disks = BlockDir::disks(&root);
+        assert!(!disks.is_empty(), "a machine without any block device");
+        for disk in disks {
+            assert!(!disk.is_partition(), "{}", disk.name());
+            assert_eq!(disk.disk().map(|d| d.name().to_owned()).as_deref(), Some(disk.name()));
+            let Some(devno) = disk.devno() else { continue };
+            let again = BlockDir::by_devno(&root, devno).unwrap();
+            assert_eq!((again.name(), again.dir()), (disk.name(), disk.dir()));
+        }
+    }
+}

@@ -1,0 +1,159 @@
+//! The harness of the kernel and guest tiers: tests that need something of the machine.
+//!
+//! A test that cannot run is shown as ignored with the reason, and named once more at the end in a line
+//! `SKIPPED name: reason`, which `cargo xtask test` counts. Tests run one after the other; after each, the harness
+//! looks for what it left behind, and a test that left something failed.
+
+use crate::capability::Capability;
+use crate::leftovers;
+use libtest_mimic::{Arguments, Completion, Failed};
+use std::collections::BTreeMap;
+use std::env;
+use std::fmt::Display;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::{Arc, Mutex, PoisonError};
+use thiserror::Error;
+
+/// What a test body gives back: nothing (it panics when it fails) or a result.
+pub trait Outcome {
+    /// The text of the failure, if it is one.
+    fn into_failure(self) -> Option<String>;
+}
+
+impl Outcome for () {
+    fn into_failure(self) -> Option<String> {
+        None
+    }
+}
+
+impl<E: Display> Outcome for Result<(), E> {
+    fn into_failure(self) -> Option<String> {
+        self.err().map(|error| error.to_string())
+    }
+}
+
+/// A named test with what it needs.
+pub struct Trial {
+    name: String,
+    needs: Vec<Capability>,
+    body: Box<dyn FnOnce() -> Option<String> + Send>,
+}
+
+/// A test that runs only where all the capabilities are present.
+pub fn kernel_test<O: Outcome>(
+    name: &str,
+    needs: &[Capability],
+    body: impl FnOnce() -> O + Send + 'static,
+) -> Trial {
+    let body = Box::new(|| body().into_failure());
+    Trial { name: name.to_owned(), needs: needs.to_vec(), body }
+}
+
+/// Runs the tests one after the other, as `main` of a test target with `harness = false`. Takes the arguments of any
+/// Rust test program.
+#[must_use]
+pub fn run(trials: Vec<Trial>) -> ExitCode {
+    let mut args = Arguments::from_args();
+    args.test_threads.get_or_insert(1);
+    run_with(&args, trials)
+}
+
+/// Runs the tests side by side; only for tests that do not mind each other. What they leave behind is then not found
+/// test by test, only by `cargo xtask test` at its end.
+#[must_use]
+pub fn run_parallel(trials: Vec<Trial>) -> ExitCode {
+    run_with(&Arguments::from_args(), trials)
+}
+
+fn run_with(args: &Arguments, trials: Vec<Trial>) -> ExitCode {
+    let shared = Arc::new(Shared { is_serial: args.test_threads == Some(1), ..Shared::default() });
+    let tests = trials.into_iter().map(|trial| shared.clone().prepare(trial)).collect();
+    let conclusion = libtest_mimic::run(args, tests);
+    for (name, reason) in shared.skipped.lock().unwrap_or_else(PoisonError::into_inner).iter() {
+        println!("SKIPPED {name}: {reason}");
+    }
+    conclusion.exit_code()
+}
+
+/// What the tests of one run share: probed capabilities and the list of skips.
+#[derive(Default)]
+struct Shared {
+    is_serial: bool,
+    probed: Mutex<BTreeMap<Capability, Result<(), String>>>,
+    skipped: Mutex<Vec<(String, String)>>,
+}
+
+impl Shared {
+    fn prepare(self: Arc<Self>, trial: Trial) -> libtest_mimic::Trial {
+        let Trial { name, needs, body } = trial;
+        libtest_mimic::Trial::ignorable_test(name.clone(), move || {
+            if let Some(reason) = self.first_missing(&needs) {
+                let mut skipped = self.skipped.lock().unwrap_or_else(PoisonError::into_inner);
+                skipped.push((name, reason.clone()));
+                return Ok(Completion::ignored_with(reason));
+            }
+            match self.execute(body) {
+                Some(failure) => Err(Failed::from(failure)),
+                None => Ok(Completion::Completed),
+            }
+        })
+    }
+
+    fn first_missing(&self, needs: &[Capability]) -> Option<String> {
+        let mut probed = self.probed.lock().unwrap_or_else(PoisonError::into_inner);
+        let check = |need: &Capability| probed.entry(*need).or_insert_with(|| need.check()).clone();
+        needs.iter().map(check).find_map(Result::err)
+    }
+
+    fn execute(&self, body: Box<dyn FnOnce() -> Option<String> + Send>) -> Option<String> {
+        let result = catch_unwind(AssertUnwindSafe(body));
+        let held = if self.is_serial { leftovers::held_by_this_process() } else { Vec::new() };
+        let left: Vec<String> = held.iter().map(ToString::to_string).collect();
+        match result {
+            Ok(None) if left.is_empty() => None,
+            Ok(None) => Some(format!("left behind: {}", left.join(", "))),
+            Ok(failure) => failure,
+            Err(panic) => resume_unwind(panic),
+        }
+    }
+}
+
+/// True when the full counts of a soak run are wanted (`cargo xtask soak`) instead of CI's sample.
+#[must_use]
+pub fn is_soak() -> bool {
+    env::var_os("FATHOM_SOAK").is_some_and(|value| value == "1")
+}
+
+/// How many repetitions to do: a sample in CI, the full count in a soak run.
+#[must_use]
+pub fn sample(ci_count: usize, soak_count: usize) -> usize {
+    if is_soak() { soak_count } else { ci_count }
+}
+
+/// States how large a sample was: `counted("kills between journal steps", 40)`. `cargo xtask` prints it with the
+/// result, and `cargo xtask soak` writes it down.
+pub fn counted(what: &str, count: usize) {
+    // The harness has begun a line and not ended it.
+    println!("\nCOUNTED {what}: {count}");
+}
+
+/// The `fathom` binary is not where tests look for it.
+#[derive(Debug, Error)]
+#[error("the fathom binary is not built (cargo build -p fathom, or set FATHOM_BIN)")]
+pub struct NoBinary;
+
+/// The `fathom` binary under test: `$FATHOM_BIN`, which `cargo xtask test` sets, or the one beside this test program.
+///
+/// # Errors
+/// When neither exists.
+pub fn fathom_binary() -> Result<PathBuf, NoBinary> {
+    if let Some(path) = env::var_os("FATHOM_BIN").map(PathBuf::from).filter(|path| path.is_file()) {
+        return Ok(path);
+    }
+    // target/debug/deps/kernel-HASH -> target/debug/fathom
+    let beside =
+        env::current_exe().ok().and_then(|exe| Some(exe.parent()?.parent()?.join("fathom")));
+    beside.filter(|path| path.is_file()).ok_or(NoBinary)
+}

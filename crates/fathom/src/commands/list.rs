@@ -1,0 +1,67 @@
+//! `fathom list`.
+
+use super::{CommandError, CommandResult, local_zone};
+use crate::args::{Common, List};
+use crate::exit::Exit;
+use crate::output::Output;
+use crate::session;
+use fathom_report::list::{ListRow, list_table};
+use fathom_store::{Filter, RunSummary, Store, StoreError};
+use fathom_sys::process;
+use fathom_sys::sysroot::SysRoot;
+
+/// Opens the store for reading.
+pub fn open(common: &Common, output: Output) -> Result<Option<Store>, CommandError> {
+    let opened = session::store_path(common).and_then(|path| Store::open_read_only(&path));
+    match opened {
+        Ok(store) => Ok(Some(store)),
+        // A machine on which nothing has been measured yet.
+        Err(StoreError::Missing { .. }) if common.db.is_none() => Ok(None),
+        Err(error) => Err(CommandError::report_as(output, &error, Exit::Internal)),
+    }
+}
+
+/// Prints the stored runs.
+pub fn run(common: &Common, output: Output, args: &List) -> CommandResult {
+    let filter = Filter {
+        label: args.label.clone(),
+        target: args.target.clone(),
+        since_unix_ns: None,
+        limit: args.limit,
+    };
+    let store = open(common, output)?;
+    let internal = |e: StoreError| CommandError::report_as(output, &e, Exit::Internal);
+    let mut rows: Vec<(String, RunSummary, &'static str)> = Vec::new();
+    if let Some(store) = &store {
+        for summary in store.list(&filter).map_err(internal)? {
+            let prefix = store.shortest_prefix(&summary.id).map_err(internal)?;
+            let state = state(&summary);
+            rows.push((prefix, summary, state));
+        }
+    }
+    let shown: Vec<ListRow<'_>> = rows
+        .iter()
+        .map(|(prefix, summary, state)| ListRow {
+            prefix,
+            started_unix_ns: summary.started_unix_ns,
+            kind: &summary.kind,
+            target: &summary.target,
+            label: summary.label.as_deref(),
+            trials: summary.trials,
+            state,
+            verdict: summary.verdict.map(fathom_model::finding::Verdict::word),
+        })
+        .collect();
+    output.text(&list_table(&shown, &local_zone()))?;
+    let runs: Vec<&RunSummary> = rows.iter().map(|(_, summary, _)| summary).collect();
+    output.json("result", &serde_json::json!({ "runs": runs }))?;
+    Ok(Exit::Done)
+}
+
+/// The word for how far a run has come.
+pub fn state(summary: &RunSummary) -> &'static str {
+    let (root, writer) = (SysRoot::live(), &summary.writer);
+    let is_alive = process::boot_id(&root).is_some_and(|boot| boot == writer.boot_id)
+        && process::start_time_ticks(&root, writer.pid) == Some(writer.start_ticks);
+    summary.state.word(is_alive)
+}

@@ -1,0 +1,94 @@
+//! The commands, one file each.
+
+mod doctor;
+mod list;
+mod quick;
+mod rm;
+mod run;
+mod show;
+mod workloads;
+
+use crate::args::{Args, Command};
+use crate::exit::Exit;
+use crate::output::Output;
+use crate::session::fail;
+use fathom_sys::signals::StopFlag;
+use jiff::tz::TimeZone;
+use std::io;
+
+/// Runs the command and gives its exit code.
+pub fn dispatch(args: &Args, stop: &StopFlag) -> Exit {
+    let output = Output { json: args.common.json, quiet: args.common.quiet };
+    let common = &args.common;
+    let done = match &args.command {
+        Command::Quick(quick) => quick::run(common, output, stop, quick),
+        Command::Run(run) => run::run(common, output, stop, run),
+        Command::List(list) => list::run(common, output, list),
+        Command::Show(show) => show::run(common, output, show),
+        Command::Rm(rm) => rm::run(common, output, rm),
+        Command::Workloads(workloads) => workloads::run(output, workloads),
+        Command::Doctor => doctor::run(common, output),
+    };
+    match done {
+        Ok(exit) => exit,
+        Err(error) => error.report(output),
+    }
+}
+
+/// Why a command ended early.
+pub enum CommandError {
+    /// It has been printed.
+    Reported(Exit),
+    /// Writing the output failed.
+    Output(io::Error),
+}
+
+impl CommandError {
+    fn report(self, output: Output) -> Exit {
+        match self {
+            Self::Reported(exit) => exit,
+            // Somebody closed the pipe (head, less): they have what they wanted.
+            Self::Output(error) if error.kind() == io::ErrorKind::BrokenPipe => Exit::Done,
+            Self::Output(error) => {
+                output.error(&format!("writing the output: {error}"));
+                Exit::Internal
+            }
+        }
+    }
+
+    /// Prints an error.
+    pub fn report_as(output: Output, error: &impl std::fmt::Display, exit: Exit) -> Self {
+        Self::Reported(fail(output, error, exit))
+    }
+}
+
+impl From<io::Error> for CommandError {
+    fn from(error: io::Error) -> Self {
+        Self::Output(error)
+    }
+}
+
+impl From<Exit> for CommandError {
+    fn from(exit: Exit) -> Self {
+        Self::Reported(exit)
+    }
+}
+
+/// What a command gives back.
+pub type CommandResult = Result<Exit, CommandError>;
+
+/// The zone in which people read times.
+pub fn local_zone() -> TimeZone {
+    TimeZone::system()
+}
+
+/// Splits `key=value`.
+pub fn key_value(output: Output, text: &str) -> Result<(String, String), CommandError> {
+    match text.split_once('=') {
+        Some((key, value)) if !key.is_empty() => Ok((key.to_owned(), value.to_owned())),
+        _ => {
+            let message = format!("'{text}' is no setting; write key=value, such as threads=16");
+            Err(CommandError::report_as(output, &message, Exit::Usage))
+        }
+    }
+}

@@ -1,0 +1,84 @@
+//! `fathom quick`.
+
+use super::{CommandError, CommandResult, key_value};
+use crate::args::{Common, Quick, Span};
+use crate::exit::Exit;
+use crate::output::Output;
+use crate::session::{self, Purpose};
+use fathom_base::units::{format_duration, parse_duration_ns};
+use fathom_lab::quick::{QuickOptions, QuickOutcome, TIME_NS_MAX, TIME_NS_MIN, quick};
+use fathom_model::record::{Record, RunKind};
+use fathom_report::{findings, summary};
+use fathom_sys::signals::StopFlag;
+use fathom_sys::sysroot::SysRoot;
+use std::fmt::Write;
+
+/// Measures a directory and prints the answer.
+pub fn run(common: &Common, output: Output, stop: &StopFlag, args: &Quick) -> CommandResult {
+    let options = options(output, args)?;
+    let target = args.path.display().to_string();
+    let stack = fathom_inspect::resolve(&SysRoot::live(), &args.path)
+        .map_err(|e| CommandError::report_as(output, &e, Exit::Usage))?;
+    output.text(&format!("{}\n", fathom_inspect::one_line(&stack)))?;
+    let purpose = Purpose { kind: RunKind::Quick, target: &target, measure: &args.measure, destroy: Vec::new() };
+    let mut outcome: Option<QuickOutcome> = None;
+    let measured = session::measure(common, output, stop, &purpose, &mut |lab, keep| {
+        let done = quick(lab, &options, keep)?;
+        let records = done.records.clone();
+        outcome = Some(done);
+        Ok(records)
+    })?;
+    let Some(outcome) = outcome else { return Ok(measured.exit) };
+    let mut text = String::from("\n");
+    text += &table(&outcome);
+    text.push('\n');
+    text += &findings::findings_text(&measured.study.findings, measured.study.verdict);
+    let _ = writeln!(
+        text,
+        "Stored as {p}. Next: fathom show {p}, or a longer look: fathom quick {target} --time=10m",
+        p = measured.prefix
+    );
+    output.text(&text)?;
+    output.json(
+        "result",
+        &serde_json::json!({
+            "id": measured.id,
+            "verdict": measured.study.verdict,
+            "findings": measured.study.findings,
+            "knee": outcome.knee,
+            "records": measured.records,
+            "exit_code": measured.exit.code(),
+        }),
+    )?;
+    Ok(measured.exit)
+}
+
+fn options(output: Output, args: &Quick) -> Result<QuickOptions, CommandError> {
+    let usage = |text: String| CommandError::report_as(output, &text, Exit::Usage);
+    let time_ns = parse_duration_ns(&args.time).map_err(|e| usage(format!("--time: {e}")))?;
+    if !(TIME_NS_MIN..=TIME_NS_MAX).contains(&time_ns) {
+        return Err(usage(format!(
+            "--time={}: quick takes from {} to {}; fathom run takes any time for one workload",
+            args.time,
+            format_duration(TIME_NS_MIN),
+            format_duration(TIME_NS_MAX)
+        )));
+    }
+    let settings = args.settings.iter().map(|s| key_value(output, s)).collect::<Result<_, _>>()?;
+    Ok(QuickOptions {
+        path: args.path.clone(),
+        time_ns,
+        full_span: args.span == Span::Full,
+        settings,
+    })
+}
+
+/// The rows that matter, with a mark where throughput stops growing.
+fn table(outcome: &QuickOutcome) -> String {
+    let shown: Vec<Record> =
+        outcome.shown.iter().filter_map(|i| outcome.records.get(*i).cloned()).collect();
+    let mark = outcome.knee.and_then(|knee| outcome.shown.iter().position(|i| *i == knee));
+    let remarks: Vec<(usize, &str)> =
+        mark.map(|row| (row, "where throughput stops growing")).into_iter().collect();
+    summary::quick_table(&shown, &remarks)
+}

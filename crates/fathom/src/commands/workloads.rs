@@ -1,0 +1,53 @@
+//! `fathom workloads`.
+
+use super::{CommandError, CommandResult};
+use crate::args::Workloads;
+use crate::exit::Exit;
+use crate::output::Output;
+use fathom_model::builtin;
+use fathom_model::keys::KEYS;
+use fathom_model::workload::Workload;
+use std::fmt::Write;
+
+/// Lists the workloads, or explains one with all keys.
+pub fn run(output: Output, args: &Workloads) -> CommandResult {
+    let Some(name) = &args.name else {
+        let all = builtin::all();
+        let width = all.iter().map(|w| w.name.len()).max().unwrap_or(0);
+        let mut text = String::new();
+        for workload in &all {
+            let _ = writeln!(text, "{:width$}  {}", workload.name, workload.title);
+        }
+        text += "\nOne in full, with all keys: fathom workloads NAME\n";
+        output.text(&text)?;
+        output.json("result", &serde_json::json!({ "workloads": all }))?;
+        return Ok(Exit::Done);
+    };
+    let workload =
+        builtin::named(name).map_err(|e| CommandError::report_as(output, &e, Exit::Usage))?;
+    output.text(&explain(&workload))?;
+    output.json("result", &workload)?;
+    Ok(Exit::Done)
+}
+
+fn explain(workload: &Workload) -> String {
+    let mut text = format!("{}: {}\n{}\n", workload.name, workload.title, workload.description);
+    for job in &workload.jobs {
+        let _ = writeln!(
+            text,
+            "\njob {}: {} x depth {}, {}, {:.0} % writes, {}",
+            job.name,
+            job.threads,
+            job.depth,
+            job.block_size_text(),
+            job.write_fraction * 100.0,
+            if job.direct { "direct" } else { "buffered" }
+        );
+    }
+    text += "\nkeys (KEY=VALUE for all jobs, JOB.KEY=VALUE for one):\n";
+    let width = KEYS.iter().map(|k| k.name.len()).max().unwrap_or(0);
+    for key in KEYS {
+        let _ = writeln!(text, "  {:width$}  {} ({})", key.name, key.help, key.values);
+    }
+    text
+}

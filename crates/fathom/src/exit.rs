@@ -1,0 +1,103 @@
+//! Exit codes: a small table that scripts can rely on.
+
+use fathom_lab::LabError;
+use fathom_lab::error::ErrorClass;
+use fathom_model::finding::Verdict;
+use fathom_model::record::{Ending, Record};
+use std::process::ExitCode;
+
+/// How fathom ends, from the least to the most serious: of several the last in this order wins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Exit {
+    /// 0: done.
+    Done,
+    /// 1: done, but the verdict is doubtful or void.
+    Doubtful,
+    /// 2: the command line makes no sense.
+    Usage,
+    /// 6: the store, the output or fathom itself failed.
+    Internal,
+    /// 4: the system lacks something that is needed.
+    Missing,
+    /// 3: refused, because data or another measurement is in danger.
+    Refused,
+    /// 5: the target failed.
+    TargetIo,
+    /// 130: interrupted; everything is back in its place.
+    Interrupted,
+}
+
+impl Exit {
+    /// The number.
+    #[must_use]
+    pub fn code(self) -> u8 {
+        match self {
+            Self::Done => 0,
+            Self::Doubtful => 1,
+            Self::Usage => 2,
+            Self::Refused => 3,
+            Self::Missing => 4,
+            Self::TargetIo => 5,
+            Self::Internal => 6,
+            Self::Interrupted => 130,
+        }
+    }
+
+    /// What an error of the laboratory comes to.
+    #[must_use]
+    pub fn of_error(error: &LabError) -> Self {
+        match error.class() {
+            ErrorClass::Usage => Self::Usage,
+            ErrorClass::Refused => Self::Refused,
+            ErrorClass::Missing => Self::Missing,
+            ErrorClass::TargetIo => Self::TargetIo,
+            ErrorClass::Interrupted => Self::Interrupted,
+        }
+    }
+
+    /// What records with their verdict come to; `void_only` lets doubtful ones pass.
+    #[must_use]
+    pub fn of_records(records: &[Record], verdict: Verdict, void_only: bool) -> Self {
+        let ended = |ending| records.iter().any(|r| r.ending == ending);
+        let by_verdict = match verdict {
+            Verdict::Void => Self::Doubtful,
+            Verdict::Doubtful if !void_only => Self::Doubtful,
+            _ => Self::Done,
+        };
+        if ended(Ending::Interrupted) {
+            Self::Interrupted
+        } else if ended(Ending::Failed) {
+            Self::TargetIo
+        } else {
+            by_verdict
+        }
+    }
+}
+
+impl From<Exit> for ExitCode {
+    fn from(exit: Exit) -> Self {
+        Self::from(exit.code())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_order_is_the_documented_one() {
+        let order = [130, 5, 3, 4, 6, 2, 1, 0];
+        let mut exits = [
+            Exit::Done,
+            Exit::Usage,
+            Exit::Interrupted,
+            Exit::Missing,
+            Exit::Doubtful,
+            Exit::TargetIo,
+            Exit::Internal,
+            Exit::Refused,
+        ];
+        exits.sort_by(|a, b| b.cmp(a));
+        assert_eq!(exits.map(Exit::code), order);
+    }
+}

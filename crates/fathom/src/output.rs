@@ -1,0 +1,71 @@
+//! What is printed where: results on standard output, or as JSON lines there and for people on standard error.
+
+use serde::Serialize;
+use serde_json::{Map, Value};
+use std::io::{self, Write};
+
+/// Version of the JSON lines.
+const SCHEMA: &str = "fathom/1";
+
+/// The two streams and who reads them.
+#[derive(Debug, Clone, Copy)]
+pub struct Output {
+    /// Programs read standard output.
+    pub json: bool,
+    /// Nothing but results.
+    pub quiet: bool,
+}
+
+impl Output {
+    /// Text for people: the result of the command.
+    ///
+    /// # Errors
+    /// Those of writing, a closed pipe among them.
+    pub fn text(self, text: &str) -> io::Result<()> {
+        if self.json {
+            return if self.quiet { Ok(()) } else { write(io::stderr(), text) };
+        }
+        write(io::stdout(), text)
+    }
+
+    /// A line about what is going on; not the result.
+    pub fn note(self, text: &str) {
+        if !self.quiet {
+            // Nobody reads standard error any more: not worth ending for.
+            let _ = writeln!(io::stderr(), "{text}");
+        }
+    }
+
+    /// An error, always shown.
+    pub fn error(self, text: &str) {
+        let _ = writeln!(io::stderr(), "fathom: {text}");
+    }
+
+    /// One JSON object with its type and schema; nothing when people read.
+    ///
+    /// # Errors
+    /// Those of writing, a closed pipe among them.
+    pub fn json(self, kind: &str, value: &impl Serialize) -> io::Result<()> {
+        if !self.json {
+            return Ok(());
+        }
+        let mut object = Map::new();
+        object.insert("type".into(), Value::from(kind));
+        object.insert("schema".into(), Value::from(SCHEMA));
+        match serde_json::to_value(value).map_err(io::Error::other)? {
+            Value::Object(fields) => {
+                object.extend(fields.into_iter().filter(|(key, _)| key != "type"));
+            }
+            other => {
+                object.insert("value".into(), other);
+            }
+        }
+        let line = serde_json::to_string(&object).map_err(io::Error::other)? + "\n";
+        write(io::stdout(), &line)
+    }
+}
+
+fn write(mut stream: impl Write, text: &str) -> io::Result<()> {
+    stream.write_all(text.as_bytes())?;
+    stream.flush()
+}

@@ -1,0 +1,102 @@
+//! Events as people see them: one live line on a terminal, plain lines elsewhere, JSON lines for programs.
+
+use crate::output::Output;
+use fathom_base::units::{format_count, format_duration, format_ns, format_rate, format_size};
+use fathom_model::event::Event;
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use std::io::IsTerminal;
+
+/// Plain lines come at most this often, in events of about one second.
+const PLAIN_EVERY: u32 = 10;
+
+/// Shows events.
+pub struct Progress {
+    output: Output,
+    live: Option<ProgressBar>,
+    since_plain: u32,
+}
+
+impl Progress {
+    /// A live line when standard error is a terminal and people read it.
+    pub fn new(output: Output) -> Self {
+        let live = (!output.quiet && std::io::stderr().is_terminal()).then(|| {
+            let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
+            if let Ok(style) = ProgressStyle::with_template("{wide_msg}") {
+                bar.set_style(style);
+            }
+            bar
+        });
+        Self { output, live, since_plain: 0 }
+    }
+
+    /// Shows one event.
+    pub fn show(&mut self, event: &Event) {
+        if self.output.json {
+            let kind = match event {
+                Event::Note { .. } => "note",
+                Event::Layout { .. } => "layout",
+                Event::TrialStarted { .. } => "trial_started",
+                Event::Progress { .. } => "progress",
+                Event::TrialFinished { .. } => "trial_finished",
+                Event::Found { .. } => "found",
+            };
+            // A reader that has gone shows when the result is written.
+            let _ = self.output.json(kind, event);
+        }
+        match event {
+            Event::Note { text } => self.line(text),
+            Event::Layout { done_bytes, total_bytes, eta_ns } => self.passing(&format!(
+                "writing the test file: {} of {}, {} left in all",
+                format_size(*done_bytes),
+                format_size(*total_bytes),
+                format_duration(*eta_ns)
+            )),
+            Event::TrialStarted { label, index, count } => {
+                if self.live.is_none() {
+                    self.line(&format!("[{index}/{count}] {label}"));
+                }
+                self.since_plain = 0;
+            }
+            Event::Progress { label, eta_ns, iops, bytes_per_s, latency_ns_p99, .. } => {
+                let p99 = latency_ns_p99.map_or_else(String::new, |ns| format!(", p99 {}", format_ns(ns)));
+                self.passing(&format!(
+                    "{label}: {} IOPS, {}{p99}, {} left in all",
+                    format_count(iops.round() as u64),
+                    format_rate(*bytes_per_s),
+                    format_duration(*eta_ns)
+                ));
+            }
+            Event::TrialFinished { .. } | Event::Found { .. } => {}
+        }
+    }
+
+    /// A line that stays.
+    fn line(&self, text: &str) {
+        match &self.live {
+            Some(bar) => bar.suspend(|| self.output.note(text)),
+            None => self.output.note(text),
+        }
+    }
+
+    /// A line that the next one replaces; without a terminal every tenth stays.
+    fn passing(&mut self, text: &str) {
+        if let Some(bar) = &self.live {
+            bar.set_message(text.to_owned());
+            bar.tick();
+            return;
+        }
+        if !self.output.json {
+            self.since_plain += 1;
+            if self.since_plain.is_multiple_of(PLAIN_EVERY) {
+                self.output.note(&format!("  {text}"));
+            }
+        }
+    }
+
+    /// Takes the live line away.
+    pub fn finish(&self) {
+        if let Some(bar) = &self.live {
+            bar.finish_and_clear();
+        }
+    }
+}

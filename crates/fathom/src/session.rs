@@ -1,0 +1,234 @@
+//! What every measuring command does around its measurement: store, lock, leftovers, laboratory, verdict.
+
+use crate::args::{Common, FailOn, Measure};
+use crate::exit::Exit;
+use crate::output::Output;
+use crate::progress::Progress;
+use fathom_base::id;
+use fathom_base::prng::Prng;
+use fathom_guard::leftovers::{self, Outcome};
+use fathom_guard::{Consent, MeasuringLock, Protected};
+use fathom_inspect::rules::Surroundings;
+use fathom_lab::{Lab, LabError};
+use fathom_model::event::Event;
+use fathom_model::record::{Ending, Record, RunHead, RunKind};
+use fathom_store::{Store, StoreError, Writer};
+use fathom_study::verdict::{self, Study};
+use fathom_sys::clock::{self, FastClock};
+use fathom_sys::process;
+use fathom_sys::signals::StopFlag;
+use fathom_sys::sysroot::SysRoot;
+use std::collections::hash_map::RandomState;
+use std::hash::{BuildHasher, Hasher};
+use std::path::{Path, PathBuf};
+
+/// What is measured, for the head of the run.
+pub struct Purpose<'a> {
+    /// What kind of run.
+    pub kind: RunKind,
+    /// The target as given.
+    pub target: &'a str,
+    /// What all measuring commands take.
+    pub measure: &'a Measure,
+    /// Devices that may be overwritten.
+    pub destroy: Vec<String>,
+}
+
+/// What a measurement came to.
+pub struct Measured {
+    /// Identifier of the run.
+    pub id: String,
+    /// Shortest prefix that names it.
+    pub prefix: String,
+    /// What was measured.
+    pub records: Vec<Record>,
+    /// What that is worth.
+    pub study: Study,
+    /// How fathom ends.
+    pub exit: Exit,
+}
+
+/// The body of a measurement: gets the laboratory and a place for finished records.
+pub type Body<'b> = dyn FnMut(
+        &mut Lab<'_>,
+        &mut dyn FnMut(&Record) -> Result<(), LabError>,
+    ) -> Result<Vec<Record>, LabError>
+    + 'b;
+
+/// The store's file for these options.
+pub fn store_path(common: &Common) -> Result<PathBuf, StoreError> {
+    let variable = |name| std::env::var_os(name).map(PathBuf::from);
+    let path = match &common.db {
+        Some(path) => path.clone(),
+        None => fathom_store::default_path(
+            variable("FATHOM_DB").as_deref(),
+            process::is_root(),
+            variable("XDG_STATE_HOME").as_deref(),
+            variable("HOME").as_deref(),
+        )?,
+    };
+    Ok(std::path::absolute(&path).unwrap_or(path))
+}
+
+/// A seed from the system, through the standard library's own source of it.
+fn system_seed() -> u64 {
+    let mut hasher = RandomState::new().build_hasher();
+    hasher.write_i64(clock::unix_ns());
+    hasher.finish()
+}
+
+/// Measures: everything around `body`. Errors have been printed when this returns none.
+pub fn measure(
+    common: &Common,
+    output: Output,
+    stop: &StopFlag,
+    purpose: &Purpose<'_>,
+    body: &mut Body<'_>,
+) -> Result<Measured, Exit> {
+    let root = SysRoot::live();
+    let path = store_path(common).map_err(|e| fail(output, &e, Exit::Internal))?;
+    let mut store =
+        Store::open(&path, clock::unix_ns()).map_err(|e| fail(output, &e, Exit::Internal))?;
+    let _lock = MeasuringLock::acquire(&root).map_err(|e| fail(output, &e, Exit::Refused))?;
+    let state_dir = path.parent().unwrap_or(Path::new(".")).to_owned();
+    clean_leftovers(&root, &state_dir, output);
+
+    let host = fathom_inspect::host_facts(&root);
+    let run_id = id::new_id(&mut Prng::new(system_seed(), 0));
+    let head = RunHead {
+        id: run_id.clone(),
+        kind: purpose.kind,
+        label: purpose.measure.label.clone(),
+        command: command_line(),
+        target: purpose.target.to_owned(),
+        started_unix_ns: clock::unix_ns(),
+        host: host.clone(),
+        fathom_version: env!("CARGO_PKG_VERSION").to_owned(),
+    };
+    let store_stack = fathom_inspect::resolve(&root, &path).ok();
+    let now_unix_s = clock::unix_ns() / 1_000_000_000;
+    let mut progress = Progress::new(output);
+    let mut emit = |event: Event| progress.show(&event);
+    let mut lab = Lab {
+        clock: FastClock::calibrated(host.clock_source.as_deref()),
+        stop: stop.clone(),
+        run_id: run_id.clone(),
+        dirs_made: std::cell::Cell::new(0),
+        state_dir,
+        consent: Consent::new(purpose.destroy.clone()),
+        protected: Protected { store_path: path.clone() },
+        around: Surroundings::read(&root, store_stack, now_unix_s),
+        host,
+        keep: purpose.measure.keep,
+        seeds: Prng::new(common.seed.unwrap_or_else(system_seed), 0),
+        emit: &mut emit,
+        root: root.clone(),
+    };
+    let mut keeper = Keeper { store: &mut store, head, begun: false, error: None };
+    let outcome = body(&mut lab, &mut |record| {
+        keeper.keep(&root, record);
+        Ok(())
+    });
+    progress.finish();
+    let records = outcome.map_err(|e| fail(output, &e, Exit::of_error(&e)))?;
+    let study = verdict::judge(&records);
+    let void_only = purpose.measure.fail_on == FailOn::Void;
+    let mut exit = Exit::of_records(&records, study.verdict, void_only);
+    keeper.finish(&records, &study);
+    if let Some(error) = keeper.error {
+        exit = exit.max(fail(output, &format!("the result could not be stored: {error}"), Exit::Internal));
+    }
+    let prefix = store.shortest_prefix(&run_id).unwrap_or_else(|_| run_id.clone());
+    Ok(Measured { id: run_id, prefix, records, study, exit })
+}
+
+/// Puts finished records into the store. A store that fails does not end the measurement: the figures are shown all
+/// the same, and the error at the end.
+struct Keeper<'a> {
+    store: &'a mut Store,
+    head: RunHead,
+    begun: bool,
+    error: Option<StoreError>,
+}
+
+impl Keeper<'_> {
+    fn keep(&mut self, root: &SysRoot, record: &Record) {
+        if self.error.is_some() {
+            return;
+        }
+        let kept = self.begin(root).and_then(|()| self.store.add_trial(&self.head.id, record));
+        self.error = kept.err();
+    }
+
+    /// The head is written with the first record: a command that fails before leaves nothing.
+    fn begin(&mut self, root: &SysRoot) -> Result<(), StoreError> {
+        if self.begun {
+            return Ok(());
+        }
+        let pid = std::process::id();
+        let writer = Writer {
+            pid,
+            start_ticks: process::start_time_ticks(root, pid).unwrap_or(0),
+            boot_id: process::boot_id(root).unwrap_or_default(),
+        };
+        self.store.begin_run(&self.head, &writer)?;
+        self.begun = true;
+        Ok(())
+    }
+
+    fn finish(&mut self, records: &[Record], study: &Study) {
+        if self.error.is_some() || !self.begun {
+            return;
+        }
+        let ending = records.last().map_or(Ending::Failed, |r| r.ending);
+        let finished = self.store.finish_run(
+            &self.head.id,
+            ending,
+            study.verdict,
+            &study.findings,
+            clock::unix_ns(),
+        );
+        self.error = finished.err();
+    }
+}
+
+fn clean_leftovers(root: &SysRoot, state_dir: &Path, output: Output) {
+    match leftovers::clean(root, state_dir) {
+        Ok(reports) => {
+            for report in reports {
+                let path = report.path.display();
+                match report.outcome {
+                    Outcome::Removed => output.note(&format!("Removed what a killed run had left: {path}")),
+                    Outcome::Foreign { names } => output.note(&format!(
+                        "{path} of a killed run stays: it holds files that fathom did not make: {}",
+                        names.join(", ")
+                    )),
+                    Outcome::Failed { reason } => {
+                        output.note(&format!("{path} of a killed run could not be removed: {reason}"));
+                    }
+                    _ => {}
+                }
+            }
+        }
+        Err(error) => output.note(&format!("looking for leftovers of killed runs: {error}")),
+    }
+}
+
+/// Prints an error and gives the exit code back.
+pub fn fail(output: Output, error: &impl std::fmt::Display, exit: Exit) -> Exit {
+    let text = error.to_string();
+    output.error(&text);
+    let fields = serde_json::json!({ "error": text, "exit_code": exit.code() });
+    let _ = output.json("result", &fields);
+    exit
+}
+
+/// The command line as a shell would take it.
+fn command_line() -> String {
+    let quote = |arg: String| {
+        let plain = |c: char| c.is_ascii_alphanumeric() || "/._-:+,@%=".contains(c);
+        if !arg.is_empty() && arg.chars().all(plain) { arg } else { format!("'{}'", arg.replace('\'', "'\\''")) }
+    };
+    let rest = std::env::args_os().skip(1).map(|a| quote(a.to_string_lossy().into_owned()));
+    std::iter::once("fathom".to_owned()).chain(rest).collect::<Vec<_>>().join(" ")
+}

@@ -1,0 +1,43 @@
+//! `cargo xtask ci`: everything that must hold before a change goes in.
+
+use crate::test::{self, Options, Report};
+use crate::{Outcome, flags::Flags, tidy, workspace};
+
+pub const HELP: &str = "\
+cargo xtask ci [--install]
+
+runs tidy, the format check, clippy and all tests
+
+  --install   as for 'cargo xtask test'
+
+All of it runs even when a part fails; failed checks are named and counted in the last line.
+";
+
+/// The command.
+///
+/// # Errors
+/// For bad options, or when cargo cannot be run.
+pub fn run(args: &[String]) -> Outcome {
+    let flags = Flags::parse(args, &["--install"], &[])?;
+    let mut failed = Vec::new();
+    println!("== tidy");
+    if !tidy::run(&[])? {
+        failed.push("cargo xtask tidy".to_owned());
+    }
+    for check in [
+        ["fmt", "--all", "--check"].as_slice(),
+        &["clippy", "--workspace", "--all-targets", "--quiet", "--", "--deny", "warnings"],
+    ] {
+        println!("\n== cargo {}", check.join(" "));
+        let status = workspace::cargo().args(check).status();
+        if !status.map_err(|error| format!("cannot run cargo: {error}"))?.success() {
+            failed.push(format!("cargo {}", check.join(" ")));
+        }
+    }
+    let tiers = test::all_tiers();
+    let options = Options { install: flags.has("--install"), tiers, soak: false };
+    let mut report: Report = test::run_tiers(&options)?;
+    report.failures.splice(0..0, failed);
+    report.print();
+    Ok(report.is_success())
+}

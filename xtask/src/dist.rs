@@ -1,0 +1,112 @@
+//! `cargo xtask dist`: the shipped binary, and the proof that it needs nothing.
+
+use crate::process::{self, Finished};
+use crate::{Outcome, elf, flags::Flags, workspace};
+use std::ffi::OsStr;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+pub const HELP: &str = "\
+cargo xtask dist
+
+builds the one static x86-64 binary, target/dist/fathom, and proves that it needs nothing
+
+Checked: no dynamic loader and no shared library, less than 15 MB, and (as root) that it starts in a directory that
+holds nothing else: 'fathom --version' and 'fathom doctor' under chroot.
+";
+
+const TARGET: &str = "x86_64-unknown-linux-gnu";
+const SIZE_BYTES_MAX: u64 = 15_000_000;
+/// Exit codes of `doctor`: all well, or something of the system is missing, as in an empty directory it is.
+const DOCTOR_CODES: [i32; 2] = [0, 4];
+
+/// The command.
+///
+/// # Errors
+/// When something cannot be built, read or run.
+pub fn run(args: &[String]) -> Outcome {
+    Flags::parse(args, &[], &[])?;
+    let binary = build()?;
+    let file = fs::read(&binary).map_err(|error| format!("{}: {error}", binary.display()))?;
+    elf::check_static(&file)
+        .map_err(|reason| format!("{} is not static: {reason}", binary.display()))?;
+    let size_bytes = file.len() as u64;
+    println!("{}: static, {:.2} MB", binary.display(), size_bytes as f64 / 1e6);
+    if size_bytes >= SIZE_BYTES_MAX {
+        return Err(format!("larger than {} MB", SIZE_BYTES_MAX / 1_000_000));
+    }
+    prove_in_empty_root(&binary)?;
+    Ok(true)
+}
+
+/// Builds and gives the path. The target is named and the flag given for it alone: with a general flag, procedural
+/// macros, which are shared libraries, could not be built.
+fn build() -> Result<PathBuf, String> {
+    let home = std::env::var_os("CARGO_HOME").map(PathBuf::from);
+    let home = home.or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".cargo")));
+    let mut flags = vec!["-Ctarget-feature=+crt-static".to_owned()];
+    // The builder's home is nobody's business.
+    flags.extend(home.map(|home| format!("--remap-path-prefix={}=cargo", home.display())));
+    let flags: Vec<String> = flags.iter().map(|flag| format!("'{flag}'")).collect();
+    let config = format!("target.{TARGET}.rustflags=[{}]", flags.join(","));
+    let mut command = workspace::cargo();
+    command.args(["build", "--locked", "--profile=dist", "--package=fathom", "--target", TARGET]);
+    command
+        .args(["--config", &config])
+        .env_remove("RUSTFLAGS")
+        .env_remove("CARGO_ENCODED_RUSTFLAGS");
+    let status = command.status().map_err(|error| format!("cannot run cargo: {error}"))?;
+    if !status.success() {
+        return Err(format!("the build failed: {status}"));
+    }
+    let target = workspace::root().join("target");
+    let (built, shipped) = (target.join(TARGET).join("dist/fathom"), target.join("dist/fathom"));
+    fs::create_dir_all(target.join("dist"))
+        .and_then(|()| fs::copy(&built, &shipped))
+        .map_err(|error| format!("{}: {error}", shipped.display()))?;
+    Ok(shipped)
+}
+
+/// Starts the binary where there is nothing but itself.
+fn prove_in_empty_root(binary: &Path) -> Result<(), String> {
+    let root = std::env::temp_dir().join(format!("fathom-empty-root-{}", std::process::id()));
+    let place = || -> std::io::Result<()> {
+        fs::create_dir(&root)?;
+        fs::copy(binary, root.join("fathom")).map(drop)
+    };
+    let proof = place().map_err(|error| format!("{}: {error}", root.display())).and_then(|()| {
+        let (finished, _) = in_root(&root, &["--help"])?;
+        // What chroot says when it may not.
+        if finished.status.and_then(|status| status.code()) == Some(125) {
+            println!("skipped: no start in an empty root: chroot needs root");
+            return Ok(());
+        }
+        prove_commands(&root)
+    });
+    let removed = fs::remove_dir_all(&root).map_err(|error| format!("{}: {error}", root.display()));
+    proof.and(removed)
+}
+
+fn prove_commands(root: &Path) -> Result<(), String> {
+    let (finished, lines) = in_root(root, &["--version"])?;
+    if !finished.is_success() || !lines.iter().any(|line| line.starts_with("fathom ")) {
+        return Err(format!("fathom --version in an empty root: {}", finished.describe()));
+    }
+    let (finished, _) = in_root(root, &["doctor"])?;
+    let code = finished.status.and_then(|status| status.code());
+    if !code.is_some_and(|code| DOCTOR_CODES.contains(&code)) {
+        return Err(format!("fathom doctor in an empty root: {}", finished.describe()));
+    }
+    println!("starts in an empty root: --version, doctor");
+    Ok(())
+}
+
+fn in_root(root: &Path, args: &[&str]) -> Result<(Finished, Vec<String>), String> {
+    let mut command = process::bound(Path::new("/usr/sbin/chroot"));
+    command.args([root.as_os_str(), OsStr::new("/fathom")]).args(args).env_clear();
+    let mut lines = Vec::new();
+    let limit = Duration::from_secs(60);
+    let finished = process::stream(&mut command, limit, |line| lines.push(line.to_owned()))?;
+    Ok((finished, lines))
+}

@@ -1,0 +1,271 @@
+//! `cargo xtask test`: the tiers, one program after the other, counted.
+
+mod packages;
+mod programs;
+mod tally;
+
+use crate::process::{self, in_words};
+use crate::{Outcome, flags::Flags};
+use programs::{Built, Program};
+use std::path::Path;
+use std::time::{Duration, Instant};
+pub use tally::Tally;
+
+pub const HELP: &str = "\
+cargo xtask test [--install] [--tier=pure|kernel|guest]...
+
+runs all tests, or those of the named tiers, and counts what passed, failed and was skipped
+
+  pure     unit and integration tests that need nothing of the machine, and doc tests
+  kernel   tests on loop devices, file systems, zram, io_uring: targets named 'kernel'; most need root
+  guest    tests inside a guest kernel: targets named 'guest'
+
+  --install   as root, first installs the missing Debian packages; no daemon is started
+
+Tests that cannot run here are skipped, counted, and named with the reason. The last line is the sum:
+'168 passed, 0 failed, 2 skipped'. Fails when a test failed, hung, or left a mount or loop device behind.
+";
+
+/// Kinds of tests, by what they need.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Tier {
+    /// Nothing.
+    Pure,
+    /// The host's kernel, usually root.
+    Kernel,
+    /// A guest kernel.
+    Guest,
+}
+
+impl Tier {
+    const ALL: [Self; 3] = [Self::Pure, Self::Kernel, Self::Guest];
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Pure => "pure",
+            Self::Kernel => "kernel",
+            Self::Guest => "guest",
+        }
+    }
+
+    /// How long one test program may take before it is killed.
+    fn limit(self) -> Duration {
+        match self {
+            Self::Pure | Self::Kernel => Duration::from_secs(15 * 60),
+            Self::Guest => Duration::from_secs(20 * 60),
+        }
+    }
+}
+
+/// What to run and how.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// Install missing packages first.
+    pub install: bool,
+    /// The tiers, in their order.
+    pub tiers: Vec<Tier>,
+    /// Full counts instead of samples.
+    pub soak: bool,
+}
+
+/// The results of all tiers that ran.
+#[derive(Debug, Default)]
+pub struct Report {
+    tiers: Vec<(Tier, Tally, Duration)>,
+    /// Failures that belong to no test: a build, a check, something left behind.
+    pub failures: Vec<String>,
+}
+
+/// The command.
+///
+/// # Errors
+/// For bad options, or when cargo cannot be run.
+pub fn run(args: &[String]) -> Outcome {
+    let flags = Flags::parse(args, &["--install"], &["--tier"])?;
+    let tiers = parse_tiers(&flags.values("--tier"))?;
+    let options = Options { install: flags.has("--install"), tiers, soak: false };
+    let report = run_tiers(&options)?;
+    report.print();
+    Ok(report.is_success())
+}
+
+fn parse_tiers(names: &[&str]) -> Result<Vec<Tier>, String> {
+    for name in names {
+        if !Tier::ALL.iter().any(|tier| tier.name() == *name) {
+            return Err(format!("no tier '{name}'; there are pure, kernel, guest"));
+        }
+    }
+    let is_wanted = |tier: &Tier| names.is_empty() || names.contains(&tier.name());
+    Ok(Tier::ALL.into_iter().filter(is_wanted).collect())
+}
+
+/// Every tier, in its order.
+#[must_use]
+pub fn all_tiers() -> Vec<Tier> {
+    Tier::ALL.to_vec()
+}
+
+/// Builds the tests and runs the tiers; failures are in the report.
+///
+/// # Errors
+/// When cargo cannot be run at all.
+pub fn run_tiers(options: &Options) -> Result<Report, String> {
+    let mut report = Report::default();
+    if options.install {
+        packages::install();
+    }
+    let Some(built) = programs::build()? else {
+        report.failures.push("the tests do not compile".to_owned());
+        return Ok(report);
+    };
+    if let Some(sweeper) = &built.sweeper {
+        for line in sweep(sweeper) {
+            println!("left by an earlier run, removed: {line}");
+        }
+    }
+    for tier in &options.tiers {
+        let start = Instant::now();
+        let mut tally = Tally::default();
+        for program in built.programs.iter().filter(|program| program.tier == *tier) {
+            tally.add(run_program(program, &built, options));
+        }
+        if *tier == Tier::Pure {
+            tally.add(programs::run_doc_tests(tier.limit())?);
+        }
+        report.tiers.push((*tier, tally, start.elapsed()));
+    }
+    if let Some(sweeper) = &built.sweeper {
+        report
+            .failures
+            .extend(sweep(sweeper).into_iter().map(|line| format!("left behind: {line}")));
+    }
+    Ok(report)
+}
+
+fn run_program(program: &Program, built: &Built, options: &Options) -> Tally {
+    println!("\n== {} {}", program.tier.name(), program.label());
+    let mut command = process::bound(&program.path);
+    command.current_dir(&program.directory).env("CARGO_MANIFEST_DIR", &program.directory);
+    if let Some(fathom) = &built.fathom {
+        command.env("FATHOM_BIN", fathom);
+    }
+    let factor = if options.soak { 20 } else { 1 };
+    command.env("FATHOM_SOAK", if options.soak { "1" } else { "0" });
+    let mut reader = tally::Reader::new(program.short_crate());
+    let limit = program.tier.limit() * factor;
+    match process::stream(&mut command, limit, |line| reader.line(line)) {
+        Ok(finished) => reader.finish(&program.label(), &finished, program.tier != Tier::Pure),
+        Err(error) => Tally::of_failure(format!("{}: {error}", program.label())),
+    }
+}
+
+/// Lists what dead tests left behind and removes it.
+fn sweep(sweeper: &Path) -> Vec<String> {
+    let mut lines = Vec::new();
+    let mut command = process::bound(sweeper);
+    command.arg("--remove");
+    let result =
+        process::stream(&mut command, Duration::from_secs(120), |line| lines.push(line.to_owned()));
+    if let Err(error) = result {
+        lines.push(error);
+    }
+    lines
+}
+
+impl Report {
+    /// True when nothing failed.
+    #[must_use]
+    pub fn is_success(&self) -> bool {
+        self.total().failed == 0
+    }
+
+    /// The sum of all tiers and other failures.
+    #[must_use]
+    pub fn total(&self) -> Tally {
+        let mut total = Tally::default();
+        for (_, tally, _) in &self.tiers {
+            total.add(tally.clone());
+        }
+        for failure in &self.failures {
+            total.add(Tally::of_failure(failure.clone()));
+        }
+        total
+    }
+
+    /// One line per tier with its time, for people and for `docs/soak.md`.
+    #[must_use]
+    pub fn times(&self) -> String {
+        let time = |(tier, _, time): &(Tier, Tally, Duration)| {
+            format!("{} {}", tier.name(), in_words(*time))
+        };
+        self.tiers.iter().map(time).collect::<Vec<_>>().join(", ")
+    }
+
+    /// The closing lines; the very last is the sum.
+    pub fn print(&self) {
+        print!("\n{}", self.closing());
+    }
+
+    fn closing(&self) -> String {
+        let total = self.total();
+        let mut text = String::new();
+        let mut push = |line: String| {
+            text.push_str(&line);
+            text.push('\n');
+        };
+        total.samples.iter().for_each(|sample| push(format!("sample: {sample}")));
+        if !self.tiers.is_empty() {
+            push(format!("time: {}", self.times()));
+        }
+        for (tier, tally, _) in &self.tiers {
+            push(format!("{:<8}{}", format!("{}:", tier.name()), tally.line()));
+            tally.failures.iter().for_each(|name| push(format!("  failed {name}")));
+            tally
+                .skips
+                .iter()
+                .for_each(|(name, reason)| push(format!("  skipped {name}: {reason}")));
+        }
+        self.failures.iter().for_each(|failure| push(format!("failed: {failure}")));
+        push(total.line());
+        text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn closing_lines() {
+        let mut pure = Tally { passed: 123, ..Tally::default() };
+        pure.samples.push("kills: 40".to_owned());
+        let mut kernel = Tally { passed: 45, skipped: 1, ..Tally::default() };
+        let reason = "make-bcache is not installed (apt: bcache-tools)".to_owned();
+        kernel.skips.push(("guard::bcache".to_owned(), reason));
+        kernel.add(Tally::of_failure("guard::swap".to_owned()));
+        let second = Duration::from_secs(1);
+        let report = Report {
+            tiers: vec![(Tier::Pure, pure, second), (Tier::Kernel, kernel, second * 80)],
+            failures: vec!["left behind: mount /tmp/x".to_owned()],
+        };
+        let expected = "\
+sample: kills: 40
+time: pure 1.0 s, kernel 1 min 20 s
+pure:   123 passed, 0 failed, 0 skipped
+kernel: 45 passed, 1 failed, 1 skipped
+  failed guard::swap
+  skipped guard::bcache: make-bcache is not installed (apt: bcache-tools)
+failed: left behind: mount /tmp/x
+168 passed, 2 failed, 1 skipped
+";
+        assert_eq!(report.closing(), expected);
+        assert!(!report.is_success());
+    }
+
+    #[test]
+    fn tiers_are_named() {
+        assert_eq!(parse_tiers(&[]).unwrap().len(), 3);
+        assert_eq!(parse_tiers(&["kernel", "pure"]).unwrap(), [Tier::Pure, Tier::Kernel]);
+        assert!(parse_tiers(&["kernle"]).is_err());
+    }
+}

@@ -1,0 +1,172 @@
+//! The Debian packages that tests use, and their installation without starting a daemon.
+
+use crate::process;
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+/// Packages and what they are for. The one list: a test that needs another tool adds its package here.
+const PACKAGES: &[(&str, &str)] = &[
+    ("bcache-tools", "make-bcache: a signature that must be refused"),
+    ("btrfs-progs", "mkfs.btrfs"),
+    ("cryptsetup-bin", "LUKS headers that must be refused"),
+    ("e2fsprogs", "mkfs.ext4"),
+    ("fdisk", "sfdisk: partition tables"),
+    ("fio", "the other side of benchmarks"),
+    ("gdisk", "sgdisk: backup GPT"),
+    ("kmod", "loading loop, zram and file system modules"),
+    ("lvm2", "pvcreate: a signature that must be refused"),
+    ("mount", "losetup, mount, swapon"),
+    ("strace", "which files a measurement touches"),
+    ("sysbench", "the other side of benchmarks"),
+    ("util-linux", "unshare, wipefs, mkswap, fsfreeze, partx"),
+    ("xfsprogs", "mkfs.xfs"),
+];
+
+const APT_LIMIT: Duration = Duration::from_secs(600);
+
+/// Installs what is missing. Whatever goes wrong is said and not an error: the tests that need it are then skipped,
+/// with the reason.
+pub fn install() {
+    let missing: Vec<&str> = PACKAGES
+        .iter()
+        .map(|(package, _)| *package)
+        .filter(|package| !is_installed(package))
+        .collect();
+    if missing.is_empty() {
+        println!("all {} Debian packages that tests use are installed", PACKAGES.len());
+        return;
+    }
+    println!("missing Debian packages: {}", missing.join(" "));
+    if !is_root() {
+        println!("not root: nothing is installed, tests that need them are skipped");
+        return;
+    }
+    let policy = match Policy::place(Path::new("/usr/sbin/policy-rc.d")) {
+        Ok(policy) => policy,
+        Err(error) => {
+            println!("nothing is installed, a daemon might start: {error}");
+            return;
+        }
+    };
+    apt(&["update"]);
+    if !apt_install(&missing) {
+        // One that does not exist here must not keep the others away.
+        for package in missing.iter().filter(|package| !apt_install(&[package])) {
+            println!("{package} could not be installed; tests that need it are skipped");
+        }
+    }
+    drop(policy);
+}
+
+fn is_installed(package: &str) -> bool {
+    let mut command = Command::new("dpkg-query");
+    command.args(["--show", "--showformat=${db:Status-Status}", package]).stderr(Stdio::null());
+    command.output().is_ok_and(|output| output.stdout == b"installed")
+}
+
+fn is_root() -> bool {
+    let output = Command::new("id").arg("-u").output();
+    output.is_ok_and(|output| output.stdout.trim_ascii() == b"0")
+}
+
+fn apt_install(packages: &[&str]) -> bool {
+    apt(&[["install", "--yes", "--no-install-recommends"].as_slice(), packages].concat())
+}
+
+fn apt(args: &[&str]) -> bool {
+    let mut command = process::bound(Path::new("/usr/bin/apt-get"));
+    command.env("DEBIAN_FRONTEND", "noninteractive");
+    command.args(["-q", "-o", "DPkg::Lock::Timeout=120", "-o", "Acquire::Retries=2"]).args(args);
+    match process::stream(&mut command, APT_LIMIT, |_| {}) {
+        Ok(finished) if finished.is_success() => true,
+        Ok(finished) => {
+            println!("apt-get {}: {}", args.join(" "), finished.describe());
+            false
+        }
+        Err(error) => {
+            println!("{error}");
+            false
+        }
+    }
+}
+
+/// The file that package scripts ask whether they may start a daemon, answering no while this lives. One that the
+/// machine has is kept beside it and put back, also by the next run when this one was killed.
+#[derive(Debug)]
+struct Policy {
+    path: PathBuf,
+    kept: PathBuf,
+}
+
+impl Policy {
+    fn place(path: &Path) -> std::io::Result<Self> {
+        let policy = Self { path: path.to_owned(), kept: path.with_extension("d.kept-by-fathom") };
+        if policy.path.exists() && !policy.kept.exists() {
+            fs::rename(&policy.path, &policy.kept)?;
+        }
+        fs::write(&policy.path, "#!/bin/sh\nexit 101\n")?;
+        fs::set_permissions(&policy.path, fs::Permissions::from_mode(0o755))?;
+        Ok(policy)
+    }
+
+    fn restore(&self) -> std::io::Result<()> {
+        if self.kept.exists() {
+            fs::rename(&self.kept, &self.path)
+        } else {
+            fs::remove_file(&self.path)
+        }
+    }
+}
+
+impl Drop for Policy {
+    fn drop(&mut self) {
+        if let Err(error) = self.restore() {
+            println!("{} could not be put back: {error}", self.path.display());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn scratch(name: &str) -> PathBuf {
+        let dir = std::env::temp_dir().join(format!("xtask-{name}-{}", std::process::id()));
+        fs::create_dir_all(&dir).unwrap();
+        dir
+    }
+
+    #[test]
+    fn the_policy_comes_and_goes() {
+        let dir = scratch("policy-new");
+        let path = dir.join("policy-rc.d");
+        let policy = Policy::place(&path).unwrap();
+        assert_eq!(Command::new(&path).status().unwrap().code(), Some(101));
+        drop(policy);
+        assert!(!path.exists());
+        fs::remove_dir(&dir).unwrap();
+    }
+
+    #[test]
+    fn an_existing_policy_is_put_back_even_by_the_next_run() {
+        let dir = scratch("policy-old");
+        let path = dir.join("policy-rc.d");
+        fs::write(&path, "theirs").unwrap();
+        // The first is killed: nothing puts it back.
+        std::mem::forget(Policy::place(&path).unwrap());
+        assert_ne!(fs::read_to_string(&path).unwrap(), "theirs");
+        drop(Policy::place(&path).unwrap());
+        assert_eq!(fs::read_to_string(&path).unwrap(), "theirs");
+        fs::remove_dir_all(&dir).unwrap();
+    }
+
+    #[test]
+    fn the_list_is_sorted_and_explained() {
+        assert!(PACKAGES.is_sorted_by(|a, b| a.0 < b.0));
+        assert!(PACKAGES.iter().all(|(_, why)| !why.is_empty()));
+        assert!(!is_installed("no-such-package"));
+    }
+}
