@@ -1,5 +1,5 @@
-//! What is never overwritten, whatever anybody consents to: what the running system, its swap and the store of results
-//! lie on.
+//! What is never overwritten, whatever anybody consents to: what the running system and the store of results lie on.
+//! Swap in use is refused with the other uses, in [`crate::relations`]: no consent overrides those either.
 
 use crate::refusal::Refusal;
 use crate::relations;
@@ -98,13 +98,6 @@ fn system_devices(root: &SysRoot, protect: &Protected) -> BTreeMap<DevNo, String
             point == Path::new("/") || SYSTEM_MOUNTS.iter().any(|m| point.starts_with(m));
         if is_system {
             add_mount(root, &own, mount, &point.display().to_string(), &mut found);
-        }
-    }
-    for area in mounts::swap_areas(root) {
-        let reason = format!("swap ({})", area.display());
-        match relations::block_number(root, &area) {
-            Some(devno) => add_below(root, &own, devno, &reason, &mut found),
-            None => add_path(root, &own, &area, &reason, &mut found),
         }
     }
     let store = nearest_existing(&protect.store_path);

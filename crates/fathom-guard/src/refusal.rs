@@ -33,12 +33,12 @@ pub enum Refusal {
         /// What failed, with the system's words.
         what: String,
     },
-    /// It holds the running system, its swap or the results.
+    /// It holds the running system or the results.
     #[error("{device} is never written to, whatever the consent: it lies under {what}")]
     System {
         /// The device.
         device: PathBuf,
-        /// The mount point, swap area or store.
+        /// The mount point or the store.
         what: String,
     },
     /// A partition whose type says that firmware or boot loader keep code in it, often without any signature.
@@ -246,18 +246,29 @@ fn list(found: &[Signature]) -> String {
     found.iter().map(one).collect::<Vec<_>>().join(", ")
 }
 
-/// `wipefs` knows most signatures; where it leaves something, the message says what else to do.
+/// What the user may do: `wipefs`, which knows most signatures, or what else removes those that it leaves.
 fn cure(device: &std::path::Path, found: &[Signature]) -> String {
     let device = device.display();
-    let wipefs = format!("wipefs -a {device}");
-    let has = |name: &str| found.iter().any(|s| s.name == name);
-    if has("ZFS member") {
-        format!("zpool labelclear -f {device} (or wipefs -a {device} at both ends)")
-    } else if found.iter().any(|s| s.kind == SignatureKind::BootSector) {
-        format!("{wipefs} (and dd if=/dev/zero of={device} bs=512 count=1, if that leaves it)")
-    } else {
-        wipefs
+    let left = |s: &&Signature| {
+        s.name == "ZFS member"
+            || s.kind == SignatureKind::BootSector
+            || (s.name == "f2fs" && s.offset_bytes > 1024)
+    };
+    let commands: Vec<String> = found
+        .iter()
+        .filter(left)
+        .map(|s| match s.name {
+            "ZFS member" => format!("zpool labelclear -f {device}"),
+            _ => {
+                let sector = s.offset_bytes / 512;
+                format!("dd if=/dev/zero of={device} bs=512 count=1 seek={sector}")
+            }
+        })
+        .collect();
+    if commands.is_empty() {
+        return format!("wipefs -a {device}");
     }
+    format!("wipefs -a {device}, and for what that leaves: {}", commands.join("; "))
 }
 
 #[cfg(test)]

@@ -9,6 +9,7 @@ use fathom_model::keys;
 use fathom_model::record::{Ending, Record};
 use fathom_model::workload::{Job, Workload};
 use fathom_study::knee::{self, Point};
+use fathom_sys::clock;
 use std::path::{Path, PathBuf};
 
 /// What `quick` is asked to do.
@@ -74,12 +75,15 @@ pub fn quick(
 ) -> Result<QuickOutcome, LabError> {
     let settings = Settings::read(options)?;
     let directory = target::directory_of(&options.path)?;
+    let started_ns = clock::monotonic_ns();
     let (data, log) = prepare(lab, options, &directory)?;
+    // What laying out did not need goes to the rows.
+    let left_ns = options.time_ns.saturating_sub(clock::monotonic_ns() - started_ns);
     let mut rows = Rows {
         lab,
         data: &data,
         log: &log,
-        measuring_ns: (options.time_ns as f64 * (1.0 - LAYOUT_SHARE)) as u64,
+        measuring_ns: left_ns.max((options.time_ns as f64 * (1.0 - LAYOUT_SHARE)) as u64),
         records: Vec::new(),
         keep_record,
     };

@@ -95,9 +95,15 @@ impl<'a> Sampler<'a> {
                 dirtied_bytes: end.pages.dirtied_bytes.saturating_sub(begin.pages.dirtied_bytes),
                 paged_in_bytes: end.pages.paged_in_bytes.saturating_sub(begin.pages.paged_in_bytes),
             },
-            suspended_ns: end.asleep_ns.saturating_sub(begin.asleep_ns),
+            suspended_ns: slept_ns(begin.asleep_ns, end.asleep_ns),
         }
     }
+}
+
+/// The two clocks are read one after the other: what a suspend cannot be shorter than is no suspend.
+fn slept_ns(begin: u64, end: u64) -> u64 {
+    const SHORTEST_NS: u64 = 10_000_000;
+    Some(end.saturating_sub(begin)).filter(|ns| *ns >= SHORTEST_NS).unwrap_or(0)
 }
 
 fn system_shares(begin: SystemCpuTicks, end: SystemCpuTicks) -> SystemCpu {

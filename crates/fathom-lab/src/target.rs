@@ -272,7 +272,8 @@ fn claimed(lab: &mut Lab<'_>, path: &Path) -> Result<PreparedTarget, LabError> {
     let claim =
         claim_block_device(&lab.root, path, &lab.consent, &lab.protected, OpenMode::default())?;
     lab.note(format!(
-        "{} ({}, {}) is overwritten from now on; nothing else is touched.",
+        "DESTROYS everything on {} ({}, {}). Every other device stays as it is. \
+         There is no way back but a backup that was verified.",
         claim.path().display(),
         claim.id(),
         format_size(claim.size_bytes())

@@ -10,6 +10,8 @@ pub mod findings;
 mod job;
 pub mod list;
 #[cfg(test)]
+mod properties;
+#[cfg(test)]
 mod sample;
 mod series;
 pub mod summary;

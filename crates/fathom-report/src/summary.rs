@@ -8,7 +8,7 @@ use crate::text::push_wrapped;
 use fathom_model::record::{Ending, Record};
 
 /// Longer labels are cut, so that the table keeps its width.
-const LABEL_CHARS_MAX: usize = 44;
+const LABEL_CHARS_MAX: usize = 40;
 
 /// The percentiles of a row.
 const QUANTILES: [(&str, f64); 3] = [("p50", 0.5), ("p99", 0.99), ("p99.9", 0.999)];

@@ -64,7 +64,7 @@ pub(crate) enum Found {
     Store(i64),
 }
 
-/// Looks at a database without changing it.
+/// Looks at a database without changing it; to be called inside a transaction.
 pub(crate) fn inspect(connection: &Connection, path: &Path) -> Result<Found, StoreError> {
     let number = |sql: &str| {
         connection

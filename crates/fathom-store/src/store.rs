@@ -61,7 +61,7 @@ impl Store {
         check_header(path)?;
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE;
         let mut connection = connect(path, flags)?;
-        let found = schema::inspect(&connection, path)?;
+        let found = inspect(&connection, path)?;
         let access = match found {
             Found::Store(format) if format > FORMAT => Access::Newer(format),
             Found::Store(_) | Found::Empty => Access::Write,
@@ -97,7 +97,7 @@ impl Store {
         // Not SQLITE_OPEN_READ_ONLY: that could not roll back what a killed writer left. SQLite itself falls
         // back to reading where it may not write.
         let connection = connect(&path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
-        match schema::inspect(&connection, &path)? {
+        match inspect(&connection, &path)? {
             Found::Empty => Err(StoreError::Missing { path }),
             Found::Store(format) if format > FORMAT => {
                 Self::opened(connection, path, Access::Newer(format))
@@ -291,6 +291,12 @@ fn connect(path: &Path, flags: OpenFlags) -> Result<Connection, StoreError> {
         connection.pragma_update(None, pragma, value).map_err(error)?;
     }
     Ok(connection)
+}
+
+/// Looks at a database as it is at one moment: another process may be making it.
+fn inspect(connection: &Connection, path: &Path) -> Result<Found, StoreError> {
+    let transaction = connection.unchecked_transaction().map_err(|e| StoreError::of(path, &e))?;
+    schema::inspect(&transaction, path)
 }
 
 /// Refuses what is no store of ours before SQLite really opens it: that could already change a foreign database (a

@@ -254,6 +254,24 @@ fn concurrent_writers_wait_for_each_other() {
 }
 
 #[test]
+fn the_first_of_many_makes_the_store() {
+    for round in 0..40 {
+        let (_directory, path) = place();
+        std::thread::scope(|scope| {
+            for writer_index in 0..3 {
+                let path = &path;
+                let id = format!("{round:06}{writer_index:06}");
+                scope.spawn(move || {
+                    open(path).begin_run(&head(&id, START_NS), &writer()).expect("begins");
+                });
+            }
+        });
+        let store = Store::open_read_only(&path).expect("opens");
+        assert_eq!(store.list(&Filter::default()).expect("lists").len(), 3);
+    }
+}
+
+#[test]
 fn a_lock_that_stays_is_named() {
     let (directory, path) = place();
     let mut store = open(&path);

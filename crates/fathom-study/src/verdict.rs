@@ -23,7 +23,7 @@ pub fn judge(records: &[Record]) -> Study {
         }
     }
     findings.extend(rules::short_windows(records));
-    findings.sort_by(|a, b| b.severity.cmp(&a.severity));
+    findings.sort_by_key(|finding| std::cmp::Reverse(finding.severity));
     let verdict = Verdict::of(&findings);
     Study { findings, verdict }
 }

@@ -58,7 +58,8 @@ impl Progress {
                 self.since_plain = 0;
             }
             Event::Progress { label, eta_ns, iops, bytes_per_s, latency_ns_p99, .. } => {
-                let p99 = latency_ns_p99.map_or_else(String::new, |ns| format!(", p99 {}", format_ns(ns)));
+                let p99 = latency_ns_p99
+                    .map_or_else(String::new, |ns| format!(", p99 {}", format_ns(ns)));
                 self.passing(&format!(
                     "{label}: {} IOPS, {}{p99}, {} left in all",
                     format_count(iops.round() as u64),

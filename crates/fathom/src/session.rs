@@ -136,7 +136,11 @@ pub fn measure(
     let mut exit = Exit::of_records(&records, study.verdict, void_only);
     keeper.finish(&records, &study);
     if let Some(error) = keeper.error {
-        exit = exit.max(fail(output, &format!("the result could not be stored: {error}"), Exit::Internal));
+        exit = exit.max(fail(
+            output,
+            &format!("the result could not be stored: {error}"),
+            Exit::Internal,
+        ));
     }
     let prefix = store.shortest_prefix(&run_id).unwrap_or_else(|_| run_id.clone());
     Ok(Measured { id: run_id, prefix, records, study, exit })
@@ -198,13 +202,17 @@ fn clean_leftovers(root: &SysRoot, state_dir: &Path, output: Output) {
             for report in reports {
                 let path = report.path.display();
                 match report.outcome {
-                    Outcome::Removed => output.note(&format!("Removed what a killed run had left: {path}")),
+                    Outcome::Removed => {
+                        output.note(&format!("Removed what a killed run had left: {path}"))
+                    }
                     Outcome::Foreign { names } => output.note(&format!(
                         "{path} of a killed run stays: it holds files that fathom did not make: {}",
                         names.join(", ")
                     )),
                     Outcome::Failed { reason } => {
-                        output.note(&format!("{path} of a killed run could not be removed: {reason}"));
+                        output.note(&format!(
+                            "{path} of a killed run could not be removed: {reason}"
+                        ));
                     }
                     _ => {}
                 }
@@ -227,7 +235,11 @@ pub fn fail(output: Output, error: &impl std::fmt::Display, exit: Exit) -> Exit 
 fn command_line() -> String {
     let quote = |arg: String| {
         let plain = |c: char| c.is_ascii_alphanumeric() || "/._-:+,@%=".contains(c);
-        if !arg.is_empty() && arg.chars().all(plain) { arg } else { format!("'{}'", arg.replace('\'', "'\\''")) }
+        if !arg.is_empty() && arg.chars().all(plain) {
+            arg
+        } else {
+            format!("'{}'", arg.replace('\'', "'\\''"))
+        }
     };
     let rest = std::env::args_os().skip(1).map(|a| quote(a.to_string_lossy().into_owned()));
     std::iter::once("fathom".to_owned()).chain(rest).collect::<Vec<_>>().join(" ")

@@ -84,11 +84,11 @@ fn refused(scenario: &Scenario) -> Result {
         assert!(variant.starts_with(&format!("{} ", scenario.refusal)), "{variant}\n{text}");
         assert!(text.contains(scenario.says), "{text}");
         assert!(text.lines().count() <= 3, "{text}");
-        before.assert_same(&staged.witness);
     }
+    before.assert_same(&staged.witness);
     if scenario.is_cured_by_wipefs {
         run_tool("wipefs", [Path::new("-q"), Path::new("-a"), &staged.device])?;
-        control(staged)?;
+        claim_and_write(&staged.device, &staged.id)?;
     }
     Ok(())
 }

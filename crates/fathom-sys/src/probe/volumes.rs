@@ -86,10 +86,10 @@ fn md(image: &Image) -> Vec<Signature> {
     found
 }
 
-/// An LVM2 label lies in one of the first four sectors.
+/// An LVM2 label lies in one of the first four sectors; without its type, which `wipefs` erases, LVM ignores it too.
 fn lvm(image: &Image) -> Option<Signature> {
     (0..4).map(|sector| sector * 512).find_map(|at| {
-        if !image.is(at, b"LABELONE") {
+        if !image.is(at, b"LABELONE") || !image.is(at + 24, b"LVM2 001") {
             return None;
         }
         let header = at + u64::from(image.le32(at + 20)?);

@@ -68,7 +68,11 @@ fn rights() -> Check {
     if process::is_root() {
         return check("root", true, "devices can be read and, with consent, written");
     }
-    check("root", false, "files and directories only; reading devices and seeing other users' processes needs root")
+    check(
+        "root",
+        false,
+        "files and directories only; reading devices and seeing other users' processes needs root",
+    )
 }
 
 fn io_uring(host: &HostFacts) -> Check {
@@ -79,10 +83,16 @@ fn io_uring(host: &HostFacts) -> Check {
         }
         Err(error) => {
             let switch = match host.io_uring_disabled {
-                Some(n) if n > 0 => format!("; kernel.io_uring_disabled is {n}: sysctl -w kernel.io_uring_disabled=0"),
+                Some(n) if n > 0 => format!(
+                    "; kernel.io_uring_disabled is {n}: sysctl -w kernel.io_uring_disabled=0"
+                ),
                 _ => "; a kernel without it, or a seccomp filter (containers have one)".to_owned(),
             };
-            check("io_uring", false, format!("{error}{switch}; psync threads are used in its place"))
+            check(
+                "io_uring",
+                false,
+                format!("{error}{switch}; psync threads are used in its place"),
+            )
         }
     }
 }
@@ -92,13 +102,18 @@ fn clock(host: &HostFacts) -> Check {
     let fast = FastClock::calibrated(host.clock_source.as_deref());
     match fast.source() {
         "tsc" => check("clock", true, "time-stamp counter, as the kernel itself uses"),
-        other => check("clock", true, format!("{other}; the kernel's clock source is {source}, so each reading costs more")),
+        other => check(
+            "clock",
+            true,
+            format!("{other}; the kernel's clock source is {source}, so each reading costs more"),
+        ),
     }
 }
 
 fn store(common: &Common) -> Check {
-    let opened = session::store_path(common)
-        .and_then(|path| fathom_store::Store::open(&path, fathom_sys::clock::unix_ns()).map(|_| path));
+    let opened = session::store_path(common).and_then(|path| {
+        fathom_store::Store::open(&path, fathom_sys::clock::unix_ns()).map(|_| path)
+    });
     match opened {
         Ok(path) => check("store", true, path.display().to_string()),
         Err(error) => check("store", false, error.to_string()),
@@ -124,8 +139,11 @@ fn memory(host: &HostFacts) -> Check {
     let limit = host
         .cgroup_memory_limit_bytes
         .map_or_else(String::new, |b| format!(", control group limit {}", format_size(b)));
-    let detail =
-        format!("{} of {} available{limit}", size(host.memory_available_bytes), size(host.memory_total_bytes));
+    let detail = format!(
+        "{} of {} available{limit}",
+        size(host.memory_available_bytes),
+        size(host.memory_total_bytes)
+    );
     check("memory", host.memory_total_bytes.is_some(), detail)
 }
 
@@ -135,20 +153,32 @@ fn block_devices(root: &SysRoot) -> Check {
         .into_iter()
         .filter(|n| root.value::<u64>(format!("sys/block/{n}/size")).is_some_and(|s| s > 0))
         .collect();
-    check("block devices", !real.is_empty(), if real.is_empty() { "none".into() } else { real.join(", ") })
+    check(
+        "block devices",
+        !real.is_empty(),
+        if real.is_empty() { "none".into() } else { real.join(", ") },
+    )
 }
 
 fn tracing(root: &SysRoot) -> Check {
     let events = ["sys/kernel/tracing/events/block", "sys/kernel/debug/tracing/events/block"];
     match events.iter().find(|e| !root.names(e).is_empty()) {
         Some(path) => check("block tracing", true, format!("/{path}")),
-        None => check("block tracing", false, "no tracefs to be read: mount -t tracefs nodev /sys/kernel/tracing, as root"),
+        None => check(
+            "block tracing",
+            false,
+            "no tracefs to be read: mount -t tracefs nodev /sys/kernel/tracing, as root",
+        ),
     }
 }
 
 fn pressure(root: &SysRoot) -> Check {
     match root.text("proc/pressure/io") {
         Some(_) => check("pressure stall", true, "/proc/pressure/io"),
-        None => check("pressure stall", false, "the kernel does not tell (CONFIG_PSI, or boot with psi=1)"),
+        None => check(
+            "pressure stall",
+            false,
+            "the kernel does not tell (CONFIG_PSI, or boot with psi=1)",
+        ),
     }
 }

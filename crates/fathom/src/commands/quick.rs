@@ -20,7 +20,12 @@ pub fn run(common: &Common, output: Output, stop: &StopFlag, args: &Quick) -> Co
     let stack = fathom_inspect::resolve(&SysRoot::live(), &args.path)
         .map_err(|e| CommandError::report_as(output, &e, Exit::Usage))?;
     output.text(&format!("{}\n", fathom_inspect::one_line(&stack)))?;
-    let purpose = Purpose { kind: RunKind::Quick, target: &target, measure: &args.measure, destroy: Vec::new() };
+    let purpose = Purpose {
+        kind: RunKind::Quick,
+        target: &target,
+        measure: &args.measure,
+        destroy: Vec::new(),
+    };
     let mut outcome: Option<QuickOutcome> = None;
     let measured = session::measure(common, output, stop, &purpose, &mut |lab, keep| {
         let done = quick(lab, &options, keep)?;

@@ -17,7 +17,12 @@ pub fn run(common: &Common, output: Output, args: &Rm) -> CommandResult {
     let path = session::store_path(common).map_err(failed)?;
     Store::open_read_only(&path).map_err(failed)?;
     let mut store = Store::open(&path, clock::unix_ns()).map_err(failed)?;
-    let ids = args.run.iter().map(|run| store.resolve(run)).collect::<Result<Vec<_>, _>>().map_err(failed)?;
+    let ids = args
+        .run
+        .iter()
+        .map(|run| store.resolve(run))
+        .collect::<Result<Vec<_>, _>>()
+        .map_err(failed)?;
     for id in &ids {
         store.remove(id).map_err(failed)?;
         output.note(&format!("removed {id}"));

@@ -48,7 +48,11 @@ pub fn run(common: &Common, output: Output, stop: &StopFlag, args: &Run) -> Comm
 }
 
 /// Records in the form that was asked for.
-pub fn records_text(output: Output, records: &[Record], style: Style) -> Result<String, CommandError> {
+pub fn records_text(
+    output: Output,
+    records: &[Record],
+    style: Style,
+) -> Result<String, CommandError> {
     let mut text = String::new();
     for record in records {
         match style {
@@ -74,7 +78,8 @@ pub fn records_text(output: Output, records: &[Record], style: Style) -> Result<
 }
 
 fn workload(output: Output, args: &Run) -> Result<Workload, CommandError> {
-    let usage = |e: &dyn std::fmt::Display| CommandError::report_as(output, &e.to_string(), Exit::Usage);
+    let usage =
+        |e: &dyn std::fmt::Display| CommandError::report_as(output, &e.to_string(), Exit::Usage);
     let mut workload = if Path::new(&args.workload).extension().is_some_and(|e| e == "toml") {
         let text = std::fs::read_to_string(&args.workload)
             .map_err(|e| usage(&format!("workload file '{}': {e}", args.workload)))?;
