@@ -61,7 +61,7 @@ pub fn lay_out(
         layout: true,
         emit: lab.emit,
     };
-    let mut sampler = Sampler::new(&lab.root, progress);
+    let mut sampler = Sampler::new(&lab.root, Vec::new(), progress);
     let control = Control { clock: lab.clock, interval_ns: INTERVAL_NS, stop: &lab.stop };
     let outcome = run::run(&[JobSetup { plan, target }], &control, &mut sampler)?;
     if let Some(failure) = outcome.failure {

@@ -3,7 +3,7 @@
 use crate::error::LabError;
 use crate::lab::Lab;
 use crate::target::{self, PreparedTarget};
-use crate::trial::{Trial, run_trial};
+use crate::trial::{Trial, check_buffers, run_trial};
 use fathom_base::units::{format_duration, format_size};
 use fathom_model::keys;
 use fathom_model::record::{Ending, Record};
@@ -76,7 +76,7 @@ pub fn quick(
     let settings = Settings::read(options)?;
     let directory = target::directory_of(&options.path)?;
     let started_ns = clock::monotonic_ns();
-    let (data, log) = prepare(lab, options, &directory)?;
+    let (data, log) = prepare(lab, options, &settings, &directory)?;
     // What laying out did not need goes to the rows.
     let left_ns = options.time_ns.saturating_sub(clock::monotonic_ns() - started_ns);
     let mut rows = Rows {
@@ -167,12 +167,22 @@ impl Settings {
         }
         Ok(read)
     }
+
+    /// The random row with the most requests in flight.
+    fn largest_job(&self) -> Result<Job, LabError> {
+        let most = self.threads.unwrap_or(0).max(SWEEP[SWEEP.len() - 1]);
+        let mut job = Job { name: "random read".into(), ..Job::default() };
+        keys::set(&mut job, "block_size", &self.block_size)?;
+        keys::set(&mut job, "depth", &most.to_string())?;
+        Ok(job)
+    }
 }
 
 /// Chooses the size, says why, and lays out.
 fn prepare(
     lab: &mut Lab<'_>,
     options: &QuickOptions,
+    settings: &Settings,
     directory: &Path,
 ) -> Result<(PreparedTarget, PreparedTarget), LabError> {
     let space = target::space(directory)?;
@@ -185,6 +195,9 @@ fn prepare(
         return Err(target::no_space(directory, (64 << 20) + LOG_BYTES));
     }
     let limit_ns = (options.time_ns as f64 * LAYOUT_SHARE) as u64;
+    let probe = settings.largest_job()?;
+    check_buffers(lab, std::slice::from_ref(&probe))?;
+    target::check_fit(&[probe], directory, size_bytes, &stack)?;
     let why = match (options.full_span, wanted <= usable) {
         (true, _) => "the whole free space but for the reserve".to_owned(),
         (false, true) if cache_bytes > 0 => format!("{CACHE_MULTIPLE} x {cache_reason}"),

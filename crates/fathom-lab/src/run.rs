@@ -3,7 +3,7 @@
 use crate::error::{ErrorClass, LabError};
 use crate::lab::Lab;
 use crate::target::{self, PreparedTarget, TargetWish};
-use crate::trial::{Trial, run_trial};
+use crate::trial::{Trial, check_buffers, run_trial};
 use fathom_base::units::format_duration;
 use fathom_model::record::{Ending, Record, TargetKind};
 use fathom_model::workload::{Access, Job, Workload};
@@ -30,6 +30,7 @@ pub fn run(
     options: &RunOptions,
     keep_record: &mut dyn FnMut(&Record) -> Result<(), LabError>,
 ) -> Result<Vec<Record>, LabError> {
+    check_buffers(lab, &options.workload.jobs)?;
     let prepared = prepare_all(lab, options)?;
     let variants = variants(&options.workload, &prepared);
     let total = options.repeats as usize * variants.len();
@@ -114,6 +115,7 @@ fn prepare_all(
     let mut wishes: BTreeMap<(String, bool), TargetWish> = BTreeMap::new();
     for job in &options.workload.jobs {
         let wish = wishes.entry(key_of(job, &options.target)).or_default();
+        wish.jobs.push(job.clone());
         wish.write |= job.writes();
         wish.direct |= job.direct;
         wish.fresh |= starts_empty(job);

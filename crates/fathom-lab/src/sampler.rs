@@ -15,21 +15,32 @@ struct Reading {
     system: SystemCpuTicks,
     disks: Vec<DiskCounters>,
     pages: PageTraffic,
+    /// CPU time of the threads of software arrays, by array.
+    arrays: Vec<(String, u64)>,
     /// Boot time minus monotonic time: grows by what the machine slept.
     asleep_ns: u64,
 }
 
 impl Reading {
-    fn take(root: &SysRoot) -> Self {
+    fn take(root: &SysRoot, devices: &[String]) -> Self {
         let monotonic_ns = clock::monotonic_ns();
         Self {
             process: threads::process_cpu(),
             system: counters::system_cpu_ticks(root),
             disks: counters::disk_counters(root),
             pages: counters::page_traffic(root),
+            arrays: arrays(root, devices),
             asleep_ns: clock::boottime_ns().saturating_sub(monotonic_ns),
         }
     }
+}
+
+/// Asks only where there are arrays: it means looking at every process.
+fn arrays(root: &SysRoot, devices: &[String]) -> Vec<(String, u64)> {
+    let names = devices.iter().filter(|name| name.starts_with("md"));
+    names
+        .filter_map(|name| Some((name.clone(), counters::array_thread_cpu_ns(root, name)?)))
+        .collect()
 }
 
 /// What changed between the borders of the window.
@@ -66,29 +77,36 @@ pub struct Progress<'a> {
 /// An observer that reads counters at the borders and passes progress on.
 pub struct Sampler<'a> {
     root: &'a SysRoot,
+    devices: Vec<String>,
     progress: Progress<'a>,
     begin: Option<Reading>,
     end: Option<Reading>,
 }
 
 impl<'a> Sampler<'a> {
-    /// A sampler for one trial.
-    pub fn new(root: &'a SysRoot, progress: Progress<'a>) -> Self {
-        Self { root, progress, begin: None, end: None }
+    /// A sampler for one trial that looks at the named devices.
+    pub fn new(root: &'a SysRoot, devices: Vec<String>, progress: Progress<'a>) -> Self {
+        Self { root, devices, progress, begin: None, end: None }
     }
 
-    /// The changes over the window, for the named devices.
-    pub fn deltas(self, devices: &[String]) -> Deltas {
+    /// The changes over the window.
+    pub fn deltas(self) -> Deltas {
         let (Some(begin), Some(end)) = (self.begin, self.end) else { return Deltas::default() };
         let cpu = end.process.since(begin.process);
         Deltas {
             process_cpu: CpuTime { user_ns: cpu.user_ns, system_ns: cpu.system_ns },
             system_cpu: system_shares(begin.system, end.system),
-            devices: devices
+            devices: self
+                .devices
                 .iter()
                 .filter_map(|name| {
                     let of = |r: &'_ Reading| r.disks.iter().find(|d| d.name == *name).cloned();
-                    Some(device_delta(&of(&begin)?, &of(&end)?))
+                    let mut delta = device_delta(&of(&begin)?, &of(&end)?);
+                    let cpu =
+                        |r: &Reading| r.arrays.iter().find(|(n, _)| n == name).map(|(_, ns)| *ns);
+                    delta.kernel_thread_cpu_ns =
+                        cpu(&begin).zip(cpu(&end)).map(|(a, b)| b.saturating_sub(a));
+                    Some(delta)
                 })
                 .collect(),
             page_cache: PageCacheDelta {
@@ -131,16 +149,17 @@ fn device_delta(begin: &DiskCounters, end: &DiskCounters) -> DeviceDelta {
         written_bytes: since(begin.written_sectors, end.written_sectors) * 512,
         flushes: end.flushes.map(|f| since(begin.flushes.unwrap_or(0), f)),
         busy_ns: since(begin.busy_ms, end.busy_ms) * 1_000_000,
+        kernel_thread_cpu_ns: None,
     }
 }
 
 impl Observer for Sampler<'_> {
     fn window_begins(&mut self) {
-        self.begin = Some(Reading::take(self.root));
+        self.begin = Some(Reading::take(self.root, &self.devices));
     }
 
     fn window_ends(&mut self) {
-        self.end = Some(Reading::take(self.root));
+        self.end = Some(Reading::take(self.root, &self.devices));
     }
 
     fn tick(&mut self, tick: Tick) {
@@ -201,7 +220,7 @@ mod tests {
             emit: &mut emit,
         };
         let root = SysRoot::live();
-        let mut sampler = Sampler::new(&root, progress);
+        let mut sampler = Sampler::new(&root, Vec::new(), progress);
         sampler.tick(Tick { elapsed_ns: 10_000, bytes_total: 500, ..Tick::default() });
         assert_eq!(events, [Event::Layout { done_bytes: 500, total_bytes: 1_000, eta_ns: 11_000 }]);
     }

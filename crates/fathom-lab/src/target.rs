@@ -5,19 +5,23 @@ use crate::error::{ErrorClass, LabError};
 use crate::lab::Lab;
 use crate::layout::lay_out;
 use crate::run::{default_size_bytes, wrong_kind};
+use fathom_base::prng::Prng;
 use fathom_base::units::format_size;
 use fathom_guard::{Claim, FileRefusal, OwnedDir, OwnedFile, check_space, claim_block_device};
 use fathom_guard::{open_owned_for_write, place};
 use fathom_inspect::rules;
+use fathom_load::plan::plan;
 use fathom_load::target::LoadTarget;
 use fathom_model::extents::FileExtents;
 use fathom_model::finding::Finding;
 use fathom_model::record::{TargetKind, TargetRecord};
 use fathom_model::stack::Stack;
+use fathom_model::workload::Job;
+use fathom_sys::arena::Arena;
 use fathom_sys::blkdev;
 use fathom_sys::io::{self as sys_io, OpenMode};
 use fathom_sys::sysroot::SysRoot;
-use fathom_sys::{clock, fsinfo};
+use fathom_sys::{clock, counters, fsinfo};
 use std::cell::RefCell;
 use std::fs::File;
 use std::io;
@@ -26,8 +30,10 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 /// What the jobs on one target want of it together.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct TargetWish {
+    /// The jobs.
+    pub jobs: Vec<Job>,
     /// Some job writes.
     pub write: bool,
     /// Some job uses direct I/O.
@@ -73,6 +79,8 @@ pub struct PreparedTarget {
     logical_block_bytes: u64,
     /// Emptied whenever it is opened.
     fresh: bool,
+    /// Direct writes bypass the page cache; none where it was not tried.
+    direct_honoured: Option<bool>,
     stack: Stack,
 }
 
@@ -145,6 +153,7 @@ pub fn prepare(
     let kind = meta.file_type();
     if kind.is_dir() {
         let size_bytes = wish.size_bytes.unwrap_or(wished_size(lab, path, wish)?);
+        check_fit(&wish.jobs, path, size_bytes, &resolve(lab, path)?)?;
         return if wish.fresh {
             own_fresh_file(lab, path, size_bytes)
         } else {
@@ -185,6 +194,23 @@ fn logical_block(stack: &Stack) -> u64 {
     blocks.max().unwrap_or(512)
 }
 
+/// Finds out whether jobs fit a file that is still to be made: it may take long to write.
+pub fn check_fit(
+    jobs: &[Job],
+    path: &Path,
+    size_bytes: u64,
+    stack: &Stack,
+) -> Result<(), LabError> {
+    for job in jobs {
+        plan(job, size_bytes, logical_block(stack), 0).map_err(|source| LabError::Plan {
+            job: job.name.clone(),
+            target: path.display().to_string(),
+            source,
+        })?;
+    }
+    Ok(())
+}
+
 /// Makes `.fathom-ID/NAME` in a directory and writes it full; `time_limit_ns` may leave it smaller.
 pub fn own_file(
     lab: &mut Lab<'_>,
@@ -208,6 +234,7 @@ fn own_fresh_file(
     check_space(directory, size_bytes)?;
     let mut target = in_new_dir(lab, directory, "data", size_bytes)?;
     target.fresh = true;
+    target.probe_direct()?;
     Ok(target)
 }
 
@@ -231,6 +258,7 @@ fn in_new_dir(
         size_bytes,
         logical_block_bytes: logical_block(&stack),
         fresh: false,
+        direct_honoured: None,
         stack,
     })
 }
@@ -245,11 +273,16 @@ fn new_file(
         return Err(unreachable_target(path, &io::Error::from(io::ErrorKind::NotFound)));
     }
     let parent = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    if !parent.is_dir() {
+        let reason = format!("there is no directory {}; make it first", parent.display());
+        return Err(wrong_kind(path, reason));
+    }
     let stack = resolve(lab, parent)?;
     let Some(size_bytes) = wish.size_bytes else {
         let reason = "does not exist; to make it, say how large: size=4G".to_owned();
         return Err(wrong_kind(path, reason));
     };
+    check_fit(&wish.jobs, path, size_bytes, &stack)?;
     check_space(parent, size_bytes)?;
     let file = OwnedFile::create(&lab.root, path, &lab.run_id, &lab.state_dir)?;
     let mut target = PreparedTarget {
@@ -260,9 +293,12 @@ fn new_file(
         size_bytes,
         logical_block_bytes: logical_block(&stack),
         fresh: wish.fresh,
+        direct_honoured: None,
         stack,
     };
-    if !wish.fresh {
+    if wish.fresh {
+        target.probe_direct()?;
+    } else {
         target.fill(lab, None, rest_after_ns)?;
     }
     Ok(target)
@@ -286,6 +322,7 @@ fn claimed(lab: &mut Lab<'_>, path: &Path) -> Result<PreparedTarget, LabError> {
         holder: Holder::Device(Box::new(claim)),
         kind: TargetKind::BlockDevice,
         fresh: false,
+        direct_honoured: None,
         stack: resolve(lab, path)?,
     })
 }
@@ -314,6 +351,7 @@ fn readable(lab: &Lab<'_>, path: &Path, kind: TargetKind) -> Result<PreparedTarg
         size_bytes,
         logical_block_bytes,
         fresh: false,
+        direct_honoured: None,
         stack,
     })
 }
@@ -337,6 +375,7 @@ impl PreparedTarget {
             size_bytes,
             logical_block_bytes: 512,
             fresh: false,
+            direct_honoured: None,
             stack: Stack { path, resolved_path, nodes: Vec::new(), top: 0 },
         }
     }
@@ -364,6 +403,7 @@ impl PreparedTarget {
             size_bytes,
             logical_block_bytes: self.logical_block_bytes,
             fresh: true,
+            direct_honoured: self.direct_honoured,
             stack: self.stack.clone(),
         })
     }
@@ -392,12 +432,48 @@ impl PreparedTarget {
         self.size_bytes = laid.size_bytes;
         let took_ns = clock::monotonic_ns() - started_ns;
         let rate = laid.size_bytes as f64 / (took_ns.max(1) as f64 / 1e9);
+        self.probe_direct()?;
         lab.note(format!(
             "Written: {} in {}, {}.",
             format_size(laid.size_bytes),
             fathom_base::units::format_duration(took_ns),
             fathom_base::units::format_rate(rate)
         ));
+        Ok(())
+    }
+
+    /// Finds out whether direct writes to a file of ours bypass the page cache, by what they dirty.
+    ///
+    /// The counter is the whole machine's, so that others can add to it but not take away: of several short tries the
+    /// least counts.
+    fn probe_direct(&mut self) -> Result<(), LabError> {
+        const TRIES: usize = 4;
+        const PIECE_BYTES: usize = 4 << 20;
+        let mode = OpenMode { write: true, direct: true, ..OpenMode::default() };
+        let target = match self.open(mode) {
+            Err(LabError::Target { class: ErrorClass::Missing, .. }) => return Ok(()),
+            other => other?,
+        };
+        let size = PIECE_BYTES.min((self.size_bytes >> 20 << 20) as usize);
+        let Some(file) = target.file().filter(|_| size >= 1 << 20) else { return Ok(()) };
+        let failed = |source| LabError::TargetIo {
+            path: self.path.clone(),
+            what: "trying direct writes",
+            source,
+        };
+        let mut arena = Arena::new(1, size).map_err(failed)?;
+        Prng::new(self.size_bytes, 0xD1).fill(arena.slot_mut(0));
+        let mut least = u64::MAX;
+        for _ in 0..TRIES {
+            let before = counters::page_traffic(&self.root).dirtied_bytes;
+            sys_io::write_at(file, arena.slot_mut(0), 0).map_err(failed)?;
+            least =
+                least.min(counters::page_traffic(&self.root).dirtied_bytes.saturating_sub(before));
+        }
+        self.direct_honoured = Some(least < size as u64 / 2);
+        if self.fresh {
+            target.truncate().map_err(failed)?;
+        }
         Ok(())
     }
 
@@ -485,6 +561,7 @@ impl PreparedTarget {
             kind: self.kind,
             size_bytes: self.size_bytes,
             direct,
+            direct_honoured: self.direct_honoured,
             extents: self.extents(),
             device_cache_bytes,
             device_cache_reason,

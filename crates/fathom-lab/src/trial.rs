@@ -75,8 +75,7 @@ pub fn run_trial(lab: &mut Lab<'_>, trial: &Trial<'_>) -> Result<Record, LabErro
     let (index, count) = trial.position;
     (lab.emit)(Event::TrialStarted { label: trial.label.clone(), index, count });
 
-    let devices = device_names(&trial.targets);
-    let (outcome, deltas) = measure(lab, trial, opened, &devices)?;
+    let (outcome, deltas) = measure(lab, trial, opened)?;
     let ending = match (&outcome.failure, outcome.interrupted) {
         (Some(_), _) => Ending::Failed,
         (None, true) => Ending::Interrupted,
@@ -106,7 +105,6 @@ fn measure(
     lab: &mut Lab<'_>,
     trial: &Trial<'_>,
     opened: Vec<(LoadTarget, JobPlan)>,
-    devices: &[String],
 ) -> Result<(Outcome, Deltas), LabError> {
     let planned = trial.workload.jobs.iter().map(|j| j.duration_ns.unwrap_or(u64::MAX)).max();
     let amounts: Option<Vec<u64>> = opened.iter().map(|(_, p)| p.amount_bytes).collect();
@@ -118,17 +116,20 @@ fn measure(
         layout: false,
         emit: lab.emit,
     };
-    let mut sampler = Sampler::new(&lab.root, progress);
+    let mut sampler = Sampler::new(&lab.root, device_names(&trial.targets), progress);
     let control = Control { clock: lab.clock, interval_ns: INTERVAL_NS, stop: &lab.stop };
     let (targets, plans): (Vec<LoadTarget>, Vec<JobPlan>) = opened.into_iter().unzip();
     let setups: Vec<JobSetup<'_>> =
         targets.iter().zip(plans).map(|(target, plan)| JobSetup { plan, target }).collect();
     let outcome = run::run(&setups, &control, &mut sampler)?;
-    Ok((outcome, sampler.deltas(devices)))
+    Ok((outcome, sampler.deltas()))
 }
 
 /// Buffers above a quarter of what is free push other things out of memory, or the machine into swap.
-fn check_buffers(lab: &Lab<'_>, jobs: &[Job]) -> Result<(), LabError> {
+///
+/// # Errors
+/// [`LabError::Buffers`] with the sum.
+pub fn check_buffers(lab: &Lab<'_>, jobs: &[Job]) -> Result<(), LabError> {
     let needed_bytes: u64 = jobs.iter().map(Job::buffer_bytes).fold(0, u64::saturating_add);
     let free_bytes = lab.free_memory_bytes();
     if needed_bytes <= free_bytes / 4 {

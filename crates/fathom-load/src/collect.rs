@@ -253,6 +253,7 @@ impl Collector<'_> {
             batches: cpu(|w| w.counts.batches),
             in_flight_sum: cpu(|w| w.counts.in_flight_sum),
             cpu: CpuTime { user_ns: cpu(|w| w.cpu.user_ns), system_ns: cpu(|w| w.cpu.system_ns) },
+            thread_operations: workers.iter().map(|w| w.counts.operations).collect(),
             busiest_thread_cpu_ns: workers
                 .iter()
                 .map(|w| w.cpu.user_ns + w.cpu.system_ns)

@@ -53,6 +53,8 @@ pub struct LoopCounts {
     pub batches: u64,
     /// Sum of requests in flight over these rounds.
     pub in_flight_sum: u64,
+    /// Reads and writes that ended in the window.
+    pub operations: u64,
     /// When the last counted request ended, or the window's end.
     pub end_ns: u64,
 }
@@ -286,6 +288,7 @@ impl<'a, E: Engine, C: Clock> Worker<'a, E, C> {
         let class = slot.stage.class();
         let bytes = if class == OpClass::Sync { 0 } else { size_bytes };
         self.recorder.record(class, now_ns, now_ns - slot.start_ns, offset_bytes, bytes);
+        self.counts.operations += u64::from(class != OpClass::Sync);
         if class == OpClass::Sync {
             let commit_ns = now_ns - slot.write_start_ns;
             self.recorder.record(OpClass::Commit, now_ns, commit_ns, offset_bytes, size_bytes);

@@ -66,7 +66,7 @@ impl Engine for Disk<'_> {
 
 struct Ran {
     counts: Result<LoopCounts, Failed>,
-    buffers: Vec<Box<IntervalBuffer>>,
+    buffers: Vec<IntervalBuffer>,
     slow: Vec<SlowOp>,
     censored: Vec<CensoredOp>,
     log: Vec<Op>,
@@ -111,8 +111,8 @@ fn run(
     let counts = worker.run(times, &|| false, || ());
     let end_ns = counts.map_or(clock.now_ns(), |c| c.end_ns);
     let (last, slow, censored) = worker.recorder.finish(end_ns);
-    let mut buffers: Vec<_> = std::iter::from_fn(|| exchange.full.pop()).collect();
-    buffers.push(last);
+    let mut buffers: Vec<_> = std::iter::from_fn(|| exchange.full.pop()).map(|b| *b).collect();
+    buffers.push(*last);
     Ran { counts, buffers, slow, censored, log: disk.log }
 }
 

@@ -2,6 +2,7 @@
 //! allocations. The allocator counts by thread name, because the coordinator beside them may allocate.
 
 #![expect(unsafe_code, reason = "a global allocator cannot be written without")]
+#![expect(clippy::expect_used, reason = "a test ends at the first surprise")]
 
 use fathom_load::plan::plan;
 use fathom_load::run::{Control, JobSetup, Observer, Tick, run};

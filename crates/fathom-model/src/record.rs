@@ -159,6 +159,9 @@ pub struct JobRecord {
     pub in_flight_sum: u64,
     /// CPU time of the job's threads inside the window.
     pub cpu: CpuTime,
+    /// Reads and writes that each thread ended inside the window: what fairness is judged by.
+    #[serde(default)]
+    pub thread_operations: Vec<u64>,
     /// CPU time of the busiest thread inside the window.
     pub busiest_thread_cpu_ns: u64,
     /// The last sync, when one was asked for; inside the window.
@@ -221,6 +224,9 @@ pub struct DeviceDelta {
     pub flushes: Option<u64>,
     /// Time with at least one request in flight.
     pub busy_ns: u64,
+    /// CPU time of the kernel thread that serves a software array; none for other devices.
+    #[serde(default)]
+    pub kernel_thread_cpu_ns: Option<u64>,
 }
 
 /// What the I/O went to.
@@ -234,6 +240,10 @@ pub struct TargetRecord {
     pub size_bytes: u64,
     /// O_DIRECT in effect when it was opened.
     pub direct: bool,
+    /// Direct writes really bypass the page cache, as a probe before the measurement saw it; none where nothing of ours
+    /// could be written to find out.
+    #[serde(default)]
+    pub direct_honoured: Option<bool>,
     /// Where its data lies; none for devices.
     pub extents: Option<FileExtents>,
     /// Caches of controllers and drives below, in bytes; assumed where unknown.

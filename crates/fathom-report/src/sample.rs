@@ -52,6 +52,7 @@ pub(crate) fn job(name: &str) -> JobRecord {
         batches: 0,
         in_flight_sum: 0,
         cpu: CpuTime::default(),
+        thread_operations: Vec::new(),
         busiest_thread_cpu_ns: 0,
         final_sync_ns: None,
         window_ns: 60 * SECOND_NS,
@@ -88,6 +89,7 @@ fn target() -> TargetRecord {
         kind: TargetKind::OwnFile,
         size_bytes: 8 << 30,
         direct: true,
+        direct_honoured: Some(true),
         extents: Some(FileExtents {
             source: ExtentSource::Fiemap,
             size_bytes: 8 << 30,
@@ -174,6 +176,7 @@ pub(crate) fn randomio(iops: u64) -> Record {
             written_bytes: writes * 4096,
             flushes: (name == "sda").then_some(commits),
             busy_ns: 59_400_000_000,
+            kernel_thread_cpu_ns: None,
         })
         .into();
     record

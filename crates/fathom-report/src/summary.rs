@@ -231,11 +231,11 @@ mod tests {
         both.label = "a very long label that somebody has given to a workload of two jobs".into();
         let text = run_table(&[both, replication()]);
         expect![[r#"
-                                                           rate   IOPS      p50     p99   p99.9      max   CPU
-            a very long label that somebody has given...      -     50    19 ms   68 ms     n/a   399 ms   2 %
-              apply                                           -     50    19 ms   68 ms     n/a   399 ms   0 %
-              log                                             -    104   9.1 ms   32 ms     n/a   189 ms   0 %
-            replication                                       -     50    19 ms   68 ms     n/a   399 ms   2 %
+                                                       rate   IOPS      p50     p99   p99.9      max   CPU
+            a very long label that somebody has g...      -     50    19 ms   68 ms     n/a   399 ms   2 %
+              apply                                       -     50    19 ms   68 ms     n/a   399 ms   0 %
+              log                                         -    104   9.1 ms   32 ms     n/a   189 ms   0 %
+            replication                                   -     50    19 ms   68 ms     n/a   399 ms   2 %
               p50 to max: service time (closed loop: the next request waits for an earlier one). CPU: of one core.
               Transactions: IOPS are whole rounds of read, write, log and sync per second.
               n/a: too few operations (ten must lie beyond a percentile: p99 needs 1 000, p99.9 needs 10 000).

@@ -29,6 +29,7 @@ pub fn record() -> Record {
         batches: 60_000,
         in_flight_sum: 300_000,
         cpu: CpuTime { user_ns: 100_000_000, system_ns: 900_000_000 },
+        thread_operations: vec![60_000],
         busiest_thread_cpu_ns: 1_000_000_000,
         final_sync_ns: None,
         window_ns: 60_000_000_000,
@@ -48,6 +49,7 @@ pub fn record() -> Record {
         written_bytes: 40_960,
         flushes: None,
         busy_ns: 59_000_000_000,
+        kernel_thread_cpu_ns: None,
     };
     Record {
         version: RECORD_VERSION,
@@ -82,6 +84,7 @@ fn target() -> TargetRecord {
         kind: TargetKind::OwnFile,
         size_bytes: 8 << 30,
         direct: true,
+        direct_honoured: Some(true),
         extents: Some(FileExtents {
             source: ExtentSource::Fiemap,
             size_bytes: 8 << 30,

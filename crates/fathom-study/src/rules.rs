@@ -179,32 +179,39 @@ fn all_direct(record: &Record) -> bool {
     !record.targets.is_empty() && record.targets.iter().all(|t| t.direct)
 }
 
-/// Direct writes dirty no pages. When at least half as many bytes were dirtied as were written, and at least 1 MiB,
-/// somebody below or in the filesystem buffers them.
+/// Direct writes that end in the page cache: seen by a probe on the test file, or, where a loop device buffers below,
+/// by at least half as many bytes dirtied as were written.
 fn direct_is_buffered(record: &Record) -> Option<Finding> {
     let (written, dirtied) = (written_bytes(record), record.page_cache.dirtied_bytes);
-    if !all_direct(record) || written < 1 << 20 || dirtied < written / 2 {
+    if !all_direct(record) || written == 0 {
         return None;
     }
-    let text = format!(
-        "O_DIRECT was accepted but not honoured: {} were written directly and {} of pages were dirtied",
-        format_size(written),
-        format_size(dirtied)
-    );
-    let looped = record
-        .targets
-        .iter()
-        .flat_map(|t| t.stack.walk())
-        .find(|n| n.loop_device.as_ref().is_some_and(|l| l.direct_io != Some(true)));
-    let advice = match looped {
-        Some(node) => format!(
-            "{} passes writes through the page cache of its backing file: losetup --direct-io=on {}",
-            node.name,
-            node.label()
-        ),
-        None => "btrfs with checksums (use chattr +C on the directory) and ext4 with data=journal do this: the figures are those of buffered writes".to_owned(),
+    let find = |text: String, advice: String| {
+        Some(Finding::new("direct-is-buffered", Severity::Doubtful, text).advise(advice))
     };
-    Some(Finding::new("direct-is-buffered", Severity::Doubtful, text).advise(advice))
+    if let Some(target) = record.targets.iter().find(|t| t.direct_honoured == Some(false)) {
+        let fs = target.stack.filesystem().map_or("the filesystem", |n| n.name.as_str());
+        return find(
+            format!("{fs} accepted O_DIRECT and buffered the writes all the same (a probe on the test file dirtied the page cache)"),
+            "btrfs with checksums (chattr +C on the directory avoids it) and ext4 with data=journal do this: the figures are those of buffered writes".to_owned(),
+        );
+    }
+    let buffers = |n: &&fathom_model::stack::Node| {
+        n.loop_device.as_ref().is_some_and(|l| l.direct_io == Some(false))
+    };
+    let node = record.targets.iter().flat_map(|t| t.stack.walk()).find(buffers)?;
+    if written < 1 << 20 || dirtied < written / 2 {
+        return None;
+    }
+    find(
+        format!(
+            "{} passes direct writes through the page cache of its backing file: {} were written, {} of pages dirtied",
+            node.name,
+            format_size(written),
+            format_size(dirtied)
+        ),
+        format!("losetup --direct-io=on {}", node.label()),
+    )
 }
 
 /// The deltas of the lowest devices that count.

@@ -94,6 +94,25 @@ pub fn page_traffic(root: &SysRoot) -> PageTraffic {
     }
 }
 
+/// CPU time of the kernel thread that serves a software array (`md0_raid5`), user and system together; none when there
+/// is no such thread (levels 0 and linear have none).
+#[must_use]
+pub fn array_thread_cpu_ns(root: &SysRoot, array: &str) -> Option<u64> {
+    // The kernel counts in ticks of 10 ms for user space, whatever its own tick is.
+    const TICK_NS: u64 = 10_000_000;
+    let prefix = format!("{array}_raid");
+    let pids =
+        root.names("proc").into_iter().filter(|name| name.bytes().all(|b| b.is_ascii_digit()));
+    let mut threads = pids.filter(|pid| {
+        root.text(format!("proc/{pid}/comm")).is_some_and(|comm| comm.starts_with(&prefix))
+    });
+    let stat = root.text(format!("proc/{}/stat", threads.next()?))?;
+    // The name in brackets may hold blanks; after it the fields are plain. utime and stime are numbers 14 and 15.
+    let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_ascii_whitespace().collect();
+    let ticks = |number: usize| fields.get(number - 3)?.parse::<u64>().ok();
+    Some((ticks(14)? + ticks(15)?) * TICK_NS)
+}
+
 /// Memory that could be used without swapping, in bytes, from /proc/meminfo.
 #[must_use]
 pub fn memory_available_bytes(root: &SysRoot) -> Option<u64> {
@@ -121,6 +140,23 @@ mod tests {
             (5166, 312_136, 4588)
         );
         assert_eq!(parse_disk_line("8 0 sda 1 2"), None);
+    }
+
+    #[test]
+    fn the_thread_of_an_array_is_found_by_its_name() {
+        let dir = std::env::temp_dir().join(format!("fathom-counters-{}", std::process::id()));
+        let root = SysRoot::at(&dir);
+        for (pid, comm, stat) in [
+            ("7", "kworker/0:1", "7 (kworker/0:1) S 2 0 0 0 -1 1 0 0 0 0 9 9 0 0"),
+            ("81", "md10_raid10", "81 (md10_raid10) S 2 0 0 0 -1 2129984 0 0 0 0 5 120 0 0 20 0"),
+        ] {
+            std::fs::create_dir_all(root.path(format!("proc/{pid}"))).unwrap();
+            std::fs::write(root.path(format!("proc/{pid}/comm")), comm).unwrap();
+            std::fs::write(root.path(format!("proc/{pid}/stat")), stat).unwrap();
+        }
+        assert_eq!(array_thread_cpu_ns(&root, "md10"), Some(1_250_000_000));
+        assert_eq!(array_thread_cpu_ns(&root, "md1"), None);
+        std::fs::remove_dir_all(dir).unwrap();
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! The guard against real devices, mounts and processes.
 
+mod child;
 mod claims;
 mod files;
 mod scenarios;
@@ -7,6 +8,9 @@ mod scenarios;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
+    if let Some(role) = std::env::var_os(child::ROLE) {
+        return child::play(&role.to_string_lossy());
+    }
     let mut trials = claims::trials();
     trials.extend(files::trials());
     fathom_testkit::run(trials)

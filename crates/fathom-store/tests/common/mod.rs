@@ -79,6 +79,7 @@ pub fn record(label: &str, seed: u64) -> Record {
         batches: 6150,
         in_flight_sum: 6150,
         cpu: CpuTime { user_ns: 10_000_000, system_ns: 60_000_000 },
+        thread_operations: Vec::new(),
         busiest_thread_cpu_ns: 5_000_000,
         final_sync_ns: None,
         window_ns: 60_000_000_000,
@@ -101,6 +102,7 @@ pub fn record(label: &str, seed: u64) -> Record {
             written_bytes: 150 * 4096,
             flushes: Some(150),
             busy_ns: 59_000_000_000,
+            kernel_thread_cpu_ns: None,
         }],
         page_cache: PageCacheDelta::default(),
         suspended_ns: 0,
@@ -120,6 +122,7 @@ fn target() -> TargetRecord {
         kind: TargetKind::OwnFile,
         size_bytes: 8 << 30,
         direct: true,
+        direct_honoured: Some(true),
         extents: Some(FileExtents {
             source: ExtentSource::Fiemap,
             size_bytes: 8 << 30,

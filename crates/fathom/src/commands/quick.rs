@@ -17,6 +17,8 @@ use std::fmt::Write;
 pub fn run(common: &Common, output: Output, stop: &StopFlag, args: &Quick) -> CommandResult {
     let options = options(output, args)?;
     let target = args.path.display().to_string();
+    fathom_lab::target::directory_of(&args.path)
+        .map_err(|e| CommandError::report_as(output, &e, Exit::of_error(&e)))?;
     let stack = fathom_inspect::resolve(&SysRoot::live(), &args.path)
         .map_err(|e| CommandError::report_as(output, &e, Exit::Usage))?;
     output.text(&format!("{}\n", fathom_inspect::one_line(&stack)))?;

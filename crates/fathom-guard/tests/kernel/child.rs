@@ -1,0 +1,111 @@
+//! The same program as another process: one that owns files or the lock, and can be killed.
+
+use fathom_guard::{MeasuringLock, OwnedDir, OwnedFile};
+use fathom_sys::sysroot::SysRoot;
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Child, Command, ExitCode, Stdio};
+
+/// Variable that names the role.
+pub const ROLE: &str = "FATHOM_GUARD_TEST_ROLE";
+/// Variable that names the directory to work in.
+const DIR: &str = "FATHOM_GUARD_TEST_DIR";
+/// Variable that names the state directory.
+const STATE: &str = "FATHOM_GUARD_TEST_STATE";
+
+/// The run that a child's files belong to.
+pub const RUN: &str = "child000run0";
+
+/// A process in a role; killed when dropped.
+pub struct Actor(Child);
+
+impl Actor {
+    /// Starts it and waits until it says that it is ready, unless the role goes on for ever.
+    pub fn start(role: &str, dir: &Path, state: &Path, uid: Option<u32>) -> Self {
+        let mut command = Command::new("/proc/self/exe");
+        command.env(ROLE, role).env(DIR, dir).env(STATE, state);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped());
+        if let Some(uid) = uid {
+            command.uid(uid).gid(uid);
+        }
+        let mut actor = Self(command.spawn().unwrap());
+        let mut line = String::new();
+        BufReader::new(actor.0.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        assert_eq!(line.trim(), "ready", "the child in role {role} failed");
+        actor
+    }
+
+    pub fn pid(&self) -> u32 {
+        self.0.id()
+    }
+
+    /// Sends SIGKILL and waits for the end.
+    pub fn kill(mut self) {
+        self.0.kill().unwrap();
+        self.0.wait().unwrap();
+    }
+}
+
+impl Drop for Actor {
+    fn drop(&mut self) {
+        self.0.kill().ok();
+        self.0.wait().ok();
+    }
+}
+
+pub fn play(role: &str) -> ExitCode {
+    let root = SysRoot::live();
+    let place = |name: &str| std::path::PathBuf::from(std::env::var_os(name).unwrap());
+    let (dir, state) = (place(DIR), place(STATE));
+    match role {
+        "directory" => {
+            let mut owned = OwnedDir::create(&root, &dir, RUN, &state).unwrap();
+            for name in ["a", "b"] {
+                owned.create_file(name).unwrap().write_all(&[7; 100_000]).unwrap();
+            }
+            wait();
+        }
+        "file" => {
+            let owned = OwnedFile::create(&root, &dir.join("new"), RUN, &state).unwrap();
+            owned.file().write_all(&[7; 100_000]).unwrap();
+            wait();
+        }
+        "churn" => churn(&root, &dir, &state),
+        "lock" => {
+            let _lock = MeasuringLock::acquire_in(&root, &dir).unwrap();
+            wait();
+        }
+        other => panic!("no such role: {other}"),
+    }
+    ExitCode::SUCCESS
+}
+
+/// Makes and removes for ever, so that a kill meets any step.
+fn churn(root: &SysRoot, dir: &Path, state: &Path) {
+    say_ready();
+    for number in 0_u64.. {
+        let run = format!("{RUN}{number}");
+        let mut owned = OwnedDir::create(root, dir, &run, state).unwrap();
+        for name in ["a", "b", "c"] {
+            owned.create_file(name).unwrap().write_all(&[7; 9000]).unwrap();
+        }
+        let file = OwnedFile::create(root, &dir.join("new"), &run, state).unwrap();
+        file.file().write_all(&[7; 9000]).unwrap();
+        if number % 2 == 0 {
+            file.remove().unwrap();
+            owned.remove().unwrap();
+        }
+    }
+}
+
+fn say_ready() {
+    println!("ready");
+    std::io::stdout().flush().unwrap();
+}
+
+/// Until the kill, or until the parent is gone and with it the other end of the pipe.
+fn wait() {
+    say_ready();
+    std::io::stdin().read_line(&mut String::new()).unwrap();
+}

@@ -1,0 +1,338 @@
+//! The `fathom` binary as a user calls it, with a store of its own in a scratch directory.
+
+use fathom_testkit::{Scratch, fathom_binary};
+use serde_json::Value;
+use std::fs;
+use std::io::{BufRead, BufReader, Read};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::{Arc, Mutex};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+pub const MIB: u64 = 1 << 20;
+pub const GIB: u64 = 1 << 30;
+/// No command of these tests may take longer.
+const LIMIT: Duration = Duration::from_secs(120);
+/// How long to wait while somebody else on the machine measures.
+const LOCK_LIMIT: Duration = Duration::from_secs(300);
+
+/// A path as an argument.
+pub fn p(path: &Path) -> &str {
+    path.to_str().expect("test paths are UTF-8")
+}
+
+/// A scratch directory with a store in `state/` and a directory `d` for targets.
+pub struct Sandbox {
+    pub scratch: Scratch,
+    db: PathBuf,
+}
+
+impl Sandbox {
+    pub fn new() -> Self {
+        let scratch = Scratch::new().unwrap();
+        fs::create_dir(scratch.join("d")).unwrap();
+        let db = scratch.join("state/fathom.db");
+        Self { scratch, db }
+    }
+
+    /// The store lies there.
+    pub fn with_db(db: PathBuf) -> Self {
+        Self { db, ..Self::new() }
+    }
+
+    /// The store's file.
+    pub fn db(&self) -> &Path {
+        &self.db
+    }
+
+    /// A directory for targets on the disk of the machine.
+    pub fn dir(&self) -> PathBuf {
+        self.scratch.join("d")
+    }
+
+    pub fn command(&self, args: &[&str]) -> Command {
+        let mut command = Command::new(fathom_binary().unwrap());
+        command.arg("--db").arg(&self.db).args(args).stdin(Stdio::null());
+        command.env("LC_ALL", "C").env_remove("FATHOM_DB");
+        command
+    }
+
+    /// Runs it to its end.
+    pub fn run(&self, args: &[&str]) -> Done {
+        run(|| self.command(args))
+    }
+
+    /// Runs it with `--json`, which must end with one of the codes.
+    #[track_caller]
+    pub fn json(&self, args: &[&str], codes: &[i32]) -> Done {
+        let done = self.run(&[&["--json", "--quiet"], args].concat());
+        assert!(codes.contains(&done.code), "{args:?}: {done:?}");
+        done
+    }
+
+    /// A refused command: the code, and one message on standard error with all the words; standard output stays empty,
+    /// and nothing is left.
+    #[track_caller]
+    pub fn refuses(&self, args: &[&str], code: i32, words: &[&str]) -> Done {
+        let done = self.run(args);
+        done.is_refusal(code, words);
+        self.nothing_left(&[]);
+        done
+    }
+
+    /// Starts it with `--json` and waits for an event of that type, the `count`-th.
+    pub fn start(&self, args: &[&str], kind: &str, count: usize) -> Running {
+        let mut command = self.command(&[&["--json"], args].concat());
+        Running::start(&mut command, kind, count)
+    }
+
+    /// No test directory in the places, no entry in the journal, no side file of the store.
+    #[track_caller]
+    pub fn nothing_left(&self, places: &[&Path]) {
+        let own = self.dir();
+        for place in places.iter().copied().chain([own.as_path()]) {
+            let left: Vec<String> =
+                names(place).into_iter().filter(|name| name.contains("fathom")).collect();
+            assert!(left.is_empty(), "left in {}: {left:?}", place.display());
+        }
+        let state = self.db.parent().unwrap();
+        assert_eq!(names(&state.join("owned")), Vec::<String>::new(), "journal entries");
+        let beside: Vec<String> = names(state)
+            .into_iter()
+            .filter(|name| name.starts_with("fathom.db-"))
+            .collect();
+        assert!(beside.is_empty(), "{beside:?}");
+    }
+
+    /// The stored runs, newest first.
+    pub fn runs(&self) -> Vec<Value> {
+        let done = self.json(&["list"], &[0]);
+        done.result()["runs"].as_array().unwrap().clone()
+    }
+}
+
+/// What a directory holds; nothing when there is none.
+pub fn names(dir: &Path) -> Vec<String> {
+    let Ok(entries) = fs::read_dir(dir) else { return Vec::new() };
+    entries.map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned()).collect()
+}
+
+/// Runs a command; again while another measurement holds the machine.
+pub fn run(make: impl Fn() -> Command) -> Done {
+    let begun = Instant::now();
+    loop {
+        let mut command = make();
+        let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let done = Running::of(child).finish();
+        if !done.is_locked_out() {
+            return done;
+        }
+        assert!(begun.elapsed() < LOCK_LIMIT, "{done:?}");
+        thread::sleep(Duration::from_millis(200));
+    }
+}
+
+/// A command that has ended.
+#[derive(Debug)]
+pub struct Done {
+    /// Exit code; 128 + the signal when a signal ended it.
+    pub code: i32,
+    pub stdout: String,
+    pub stderr: String,
+}
+
+impl Done {
+    pub fn of(status: ExitStatus, stdout: String, stderr: String) -> Self {
+        use std::os::unix::process::ExitStatusExt;
+        let code = status.code().or(status.signal().map(|signal| 128 + signal)).unwrap();
+        Self { code, stdout, stderr }
+    }
+
+    pub fn is_locked_out(&self) -> bool {
+        self.code == 3 && self.stderr.contains("another measurement is running")
+    }
+
+    #[track_caller]
+    pub fn is_refusal(&self, code: i32, words: &[&str]) {
+        assert_eq!(self.code, code, "{self:?}");
+        assert_eq!(self.stdout, "", "a refusal prints no result: {self:?}");
+        let message = self.stderr.strip_prefix("fathom: ");
+        let message = message.unwrap_or_else(|| panic!("nothing but the error: {self:?}"));
+        for word in words {
+            assert!(message.contains(word), "'{word}' is not in: {message}");
+        }
+    }
+
+    /// All objects of standard output; each must have type and schema, the last one be the result.
+    #[track_caller]
+    pub fn objects(&self) -> Vec<Value> {
+        let parse = |line: &str| -> Value {
+            let object: Value = serde_json::from_str(line).unwrap_or_else(|e| panic!("{e}: {line}"));
+            assert!(object["type"].is_string() && object["schema"].is_string(), "{line}");
+            object
+        };
+        self.stdout.lines().map(parse).collect()
+    }
+
+    #[track_caller]
+    pub fn result(&self) -> Value {
+        let last = self.objects().pop().unwrap_or_else(|| panic!("no result: {self:?}"));
+        assert_eq!(last["type"], "result");
+        last
+    }
+
+    /// The result's records.
+    #[track_caller]
+    pub fn records(&self) -> Vec<Value> {
+        self.result()["records"].as_array().unwrap_or_else(|| panic!("{self:?}")).clone()
+    }
+
+    /// The identifiers of the findings.
+    #[track_caller]
+    pub fn findings(&self) -> Vec<String> {
+        let result = self.result();
+        let findings = result["findings"].as_array().unwrap();
+        findings.iter().map(|f| f["id"].as_str().unwrap().to_owned()).collect()
+    }
+
+    #[track_caller]
+    pub fn finding(&self, id: &str) -> Value {
+        let result = self.result();
+        let findings = result["findings"].as_array().unwrap();
+        let found = findings.iter().find(|f| f["id"] == id).cloned();
+        found.unwrap_or_else(|| panic!("no finding {id} in {findings:#?}"))
+    }
+
+    #[track_caller]
+    pub fn has_not(&self, id: &str) {
+        let ids = self.findings();
+        assert!(!ids.iter().any(|known| known == id), "{id} in {ids:?}");
+    }
+
+    /// The first word that a text for people names a stored run by.
+    #[track_caller]
+    pub fn id(&self) -> String {
+        self.result()["id"].as_str().unwrap().to_owned()
+    }
+}
+
+/// Requests of all jobs of a record that moved data.
+pub fn operations(record: &Value) -> u64 {
+    let jobs = record["jobs"].as_array().unwrap();
+    let classes = jobs.iter().flat_map(|job| job["classes"].as_array().unwrap());
+    let moved = classes.filter(|class| class["bytes"].as_u64() > Some(0));
+    moved.map(|class| class["latency_ns"]["count"].as_u64().unwrap_or(0)).sum()
+}
+
+/// Bytes that all jobs of a record moved.
+pub fn bytes(record: &Value) -> u64 {
+    let jobs = record["jobs"].as_array().unwrap();
+    let classes = jobs.iter().flat_map(|job| job["classes"].as_array().unwrap());
+    classes.map(|class| class["bytes"].as_u64().unwrap()).sum()
+}
+
+/// A command that runs; killed when dropped.
+pub struct Running {
+    child: Child,
+    lines: Arc<Mutex<Vec<String>>>,
+    stdout: Option<JoinHandle<()>>,
+    stderr: Option<JoinHandle<String>>,
+}
+
+impl Running {
+    pub fn of(mut child: Child) -> Self {
+        let lines = Arc::new(Mutex::new(Vec::new()));
+        let (sink, out) = (lines.clone(), child.stdout.take());
+        let stdout = out.map(|out| {
+            thread::spawn(move || {
+                for line in BufReader::new(out).lines().map_while(Result::ok) {
+                    sink.lock().unwrap().push(line);
+                }
+            })
+        });
+        let stderr = child.stderr.take().map(|mut err| {
+            thread::spawn(move || {
+                let mut bytes = Vec::new();
+                err.read_to_end(&mut bytes).ok();
+                String::from_utf8_lossy(&bytes).into_owned()
+            })
+        });
+        Self { child, lines, stdout, stderr }
+    }
+
+    /// Starts a command with `--json` and waits for its `count`-th event of a type; starts again while another
+    /// measurement holds the machine.
+    pub fn start(command: &mut Command, kind: &str, count: usize) -> Self {
+        let begun = Instant::now();
+        loop {
+            let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+            let mut running = Self::of(child);
+            let seen = running.wait_for(kind, count);
+            if seen {
+                return running;
+            }
+            let done = running.finish();
+            assert!(done.is_locked_out(), "ended before {kind}: {done:?}");
+            assert!(begun.elapsed() < LOCK_LIMIT, "{done:?}");
+            thread::sleep(Duration::from_millis(200));
+        }
+    }
+
+    /// Waits for the `count`-th event of a type; false when the command ended before.
+    pub fn wait_for(&mut self, kind: &str, count: usize) -> bool {
+        let begun = Instant::now();
+        while self.events(kind) < count {
+            if self.child.try_wait().unwrap().is_some() {
+                return false;
+            }
+            assert!(begun.elapsed() < LIMIT, "no {kind}: {:?}", self.lines.lock().unwrap());
+            thread::sleep(Duration::from_millis(2));
+        }
+        true
+    }
+
+    /// How many events of a type there have been.
+    pub fn events(&self, kind: &str) -> usize {
+        let sought = format!("\"type\":\"{kind}\"");
+        self.lines.lock().unwrap().iter().filter(|line| line.contains(&sought)).count()
+    }
+
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    pub fn signal(&self, name: &str) {
+        let args = [format!("-{name}"), self.pid().to_string()];
+        fathom_testkit::command::run_tool("kill", args).unwrap();
+    }
+
+    /// Nobody reads standard output any more is not offered here: see `Command`. Waits for the end.
+    pub fn finish(mut self) -> Done {
+        let begun = Instant::now();
+        let status = loop {
+            if let Some(status) = self.child.try_wait().unwrap() {
+                break status;
+            }
+            assert!(begun.elapsed() < LIMIT, "still running: {:?}", self.lines.lock().unwrap());
+            thread::sleep(Duration::from_millis(2));
+        };
+        if let Some(reader) = self.stdout.take() {
+            reader.join().unwrap();
+        }
+        let stderr = self.stderr.take().map(|reader| reader.join().unwrap()).unwrap_or_default();
+        let mut stdout = self.lines.lock().unwrap().join("\n");
+        if !stdout.is_empty() {
+            stdout.push('\n');
+        }
+        Done::of(status, stdout, stderr)
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // Ended processes are waited for already; killing them does nothing.
+        self.child.kill().ok();
+        self.child.wait().ok();
+    }
+}
