@@ -3,10 +3,10 @@
 use crate::mark::FileId;
 use crate::place::{FileRefusal, io_at};
 use fathom_sys::dirfd::Dir;
-use fathom_sys::process::{Life, ProcessIdentity};
+use fathom_sys::process::{self, Life, ProcessIdentity};
 use fathom_sys::sysroot::SysRoot;
 use serde::{Deserialize, Serialize};
-use std::fs::{self, DirBuilder, File};
+use std::fs::{self, DirBuilder};
 use std::io::{self, Write};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
@@ -106,25 +106,15 @@ impl Record {
         let dir = directory(state_dir);
         let mut builder = DirBuilder::new();
         builder.recursive(true).mode(0o700).create(&dir).map_err(io_at("make", &dir))?;
-        let text = serialize(&entry).map_err(io_at("note", &entry.path))?;
         for number in 1..10_000 {
             let name = match number {
                 1 => format!("{}.json", entry.run_id),
                 _ => format!("{}.{number}.json", entry.run_id),
             };
-            let file = dir.join(name);
-            match File::create_new(&file) {
-                Ok(open) => {
-                    let written = write_synced(open, &text).and_then(|()| sync_dir(&dir));
-                    if let Err(error) = written {
-                        // Half an entry is worth nothing, and nothing has been made yet.
-                        fs::remove_file(&file).ok();
-                        return Err(io_at("write", file)(error));
-                    }
-                    return Ok(Self { file, entry });
-                }
+            match put(&dir, &name, &entry, false) {
+                Ok(()) => return Ok(Self { file: dir.join(name), entry }),
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-                Err(error) => return Err(io_at("write", file)(error)),
+                Err(error) => return Err(io_at("write", dir.join(name))(error)),
             }
         }
         Err(io_at("write", dir)(io::Error::other("too many entries of one run")))
@@ -137,17 +127,9 @@ impl Record {
     pub fn update(&mut self, change: impl FnOnce(&mut Entry)) -> Result<(), FileRefusal> {
         let mut entry = self.entry.clone();
         change(&mut entry);
-        let text = serialize(&entry).map_err(io_at("note", &entry.path))?;
-        let temporary = self.file.with_extension("new");
-        let replace = || {
-            write_synced(File::create(&temporary)?, &text)?;
-            fs::rename(&temporary, &self.file)?;
-            sync_dir(self.file.parent().unwrap_or(Path::new("/")))
-        };
-        if let Err(error) = replace() {
-            fs::remove_file(&temporary).ok();
-            return Err(io_at("write", &self.file)(error));
-        }
+        let name = self.file.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        let dir = self.file.parent().unwrap_or(Path::new("/"));
+        put(dir, name, &entry, true).map_err(io_at("write", &self.file))?;
         self.entry = entry;
         Ok(())
     }
@@ -157,8 +139,6 @@ impl Record {
     /// # Errors
     /// [`FileRefusal::Io`].
     pub fn remove(&self) -> Result<(), FileRefusal> {
-        // A kill in the middle of an update may have left its draft.
-        fs::remove_file(self.file.with_extension("new")).ok();
         match fs::remove_file(&self.file) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
                 Err(io_at("remove", &self.file)(error))
@@ -168,13 +148,16 @@ impl Record {
     }
 }
 
-/// All entries, and the files that cannot be understood with the reason. A file that is empty was never finished, so
-/// nothing was made: it is removed.
+/// All entries, and the files that cannot be understood with the reason. Drafts of processes that were killed while
+/// writing are removed: what they would have noted was not made.
 ///
 /// # Errors
 /// [`FileRefusal::Io`] when the directory exists but cannot be listed.
 #[allow(clippy::type_complexity, reason = "two lists, used at once by the only caller")]
-pub fn read_all(state_dir: &Path) -> Result<(Vec<Record>, Vec<(PathBuf, String)>), FileRefusal> {
+pub fn read_all(
+    root: &SysRoot,
+    state_dir: &Path,
+) -> Result<(Vec<Record>, Vec<(PathBuf, String)>), FileRefusal> {
     let dir = directory(state_dir);
     let (mut records, mut unreadable) = (Vec::new(), Vec::new());
     let entries = match fs::read_dir(&dir) {
@@ -184,6 +167,10 @@ pub fn read_all(state_dir: &Path) -> Result<(Vec<Record>, Vec<(PathBuf, String)>
     };
     let mut files: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
     files.sort();
+    for draft in files.iter().filter(|file| is_dead_draft(root, file)) {
+        // Another fathom may have removed it meanwhile.
+        fs::remove_file(draft).ok();
+    }
     for file in files.into_iter().filter(|file| file.extension().is_some_and(|e| e == "json")) {
         let text = match fs::read(&file) {
             Ok(text) => text,
@@ -205,15 +192,41 @@ pub fn read_all(state_dir: &Path) -> Result<(Vec<Record>, Vec<(PathBuf, String)>
     Ok((records, unreadable))
 }
 
-fn serialize(entry: &Entry) -> io::Result<Vec<u8>> {
-    serde_json::to_vec(entry).map_err(io::Error::other)
+/// Writes an entry so that its file appears, or changes, as a whole. Until then it is a draft whose name tells the
+/// writing process, since an empty file could not say whether its writer is still at it. A new entry never takes
+/// another's place.
+fn put(dir_path: &Path, name: &str, entry: &Entry, replace: bool) -> io::Result<()> {
+    let dir = Dir::open(dir_path)?;
+    let Owner { pid, start_time_ticks, .. } = entry.owner;
+    let draft = format!("{pid}-{start_time_ticks}-{name}{DRAFT}");
+    let mut file = dir.create_file(&draft)?;
+    let text = serde_json::to_vec(entry).map_err(io::Error::other);
+    let written = text
+        .and_then(|text| file.write_all(&text))
+        .and_then(|()| file.sync_all())
+        .and_then(|()| dir.rename(&draft, name, replace));
+    if written.is_err() {
+        dir.unlink(&draft).ok();
+        return written;
+    }
+    let synced = dir.sync();
+    if synced.is_err() && !replace {
+        dir.unlink(name).ok();
+    }
+    synced
 }
 
-fn write_synced(mut file: File, text: &[u8]) -> io::Result<()> {
-    file.write_all(text)?;
-    file.sync_all()
-}
+/// How the names of drafts end.
+const DRAFT: &str = ".draft";
 
-fn sync_dir(dir: &Path) -> io::Result<()> {
-    Dir::open(dir)?.sync()
+fn is_dead_draft(root: &SysRoot, file: &Path) -> bool {
+    let name = file.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+    let Some(stem) = name.strip_suffix(DRAFT) else { return false };
+    let mut numbers = stem.split('-');
+    let pid = numbers.next().and_then(|pid| pid.parse::<u32>().ok());
+    let start = numbers.next().and_then(|start| start.parse::<u64>().ok());
+    match (pid, start) {
+        (Some(pid), Some(start)) => process::start_time_ticks(root, pid) != Some(start),
+        _ => false,
+    }
 }

@@ -62,7 +62,7 @@ pub struct Report {
 /// # Errors
 /// [`FileRefusal::Io`] when the journal exists but cannot be listed.
 pub fn clean(root: &SysRoot, state_dir: &Path) -> Result<Vec<Report>, FileRefusal> {
-    let (records, unreadable) = journal::read_all(state_dir)?;
+    let (records, unreadable) = journal::read_all(root, state_dir)?;
     let mut reports: Vec<Report> = records.iter().map(|record| clean_one(root, record)).collect();
     reports.extend(unreadable.into_iter().map(|(path, reason)| Report {
         run_id: String::new(),

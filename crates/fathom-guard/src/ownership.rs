@@ -132,8 +132,15 @@ impl OwnedDir {
         for (name, id) in self.files.iter().rev() {
             remove_if_same(&self.dir, name, *id).map_err(io_at("remove", self.path.join(name)))?;
         }
-        remove_own_dir(&self.parent, &self.dir, &self.name, &self.path)?;
-        self.record.remove()
+        match remove_own_dir(&self.parent, &self.dir, &self.name, &self.path) {
+            // Nothing in it is ours any more, so nothing is left to remember.
+            Err(foreign @ FileRefusal::ForeignFiles { .. }) => {
+                self.record.remove()?;
+                Err(foreign)
+            }
+            Err(error) => Err(error),
+            Ok(()) => self.record.remove(),
+        }
     }
 }
 

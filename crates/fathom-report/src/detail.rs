@@ -1,18 +1,17 @@
 //! One record in full: what `fathom show` prints.
 
 use crate::figures::per_second;
-use crate::findings::findings_text;
 use crate::job::{self, plural, seconds};
 use crate::table::{Align, Table};
 use crate::text::{format_share, format_time, push_wrapped};
 use fathom_base::units;
 use fathom_model::extents::FileExtents;
-use fathom_model::finding::Verdict;
 use fathom_model::record::{DeviceDelta, Ending, Record, TargetKind, TargetRecord};
 use jiff::tz::TimeZone;
 
 /// Everything about one record: what was asked and where, every job with every class of operations, what the
-/// devices and the CPUs did, findings and verdict. Latencies of closed loops are called service times.
+/// devices and the CPUs did. Latencies of closed loops are called service times. Findings and verdict belong to the
+/// whole run and are not repeated for each record.
 #[must_use]
 pub fn run_detail(record: &Record, zone: &TimeZone) -> String {
     let mut out = String::new();
@@ -42,15 +41,6 @@ pub fn run_detail(record: &Record, zone: &TimeZone) -> String {
     }
     push_machine(&mut out, record);
     push_devices(&mut out, &record.devices, record.window_ns);
-    let verdict = Verdict::of(&record.findings);
-    let findings = findings_text(&record.findings, verdict);
-    // What was cut short is not judged as a whole; what speaks against it counts all the same.
-    match findings.split_once('\n') {
-        Some((_, notes)) if record.ending != Ending::Complete && verdict == Verdict::Trusted => {
-            out += &format!("no verdict: the measurement was {ending} before its end\n{notes}");
-        }
-        _ => out += &findings,
-    }
     out
 }
 
@@ -73,11 +63,7 @@ fn push_target(out: &mut String, target: &TargetRecord) {
     if target.kind == TargetKind::Null {
         return;
     }
-    let mut caches = format!(
-        "{} in controllers and drives ({})",
-        units::format_size(target.device_cache_bytes),
-        target.device_cache_reason
-    );
+    let mut caches = target.device_cache_reason.clone();
     if !target.direct {
         caches += &format!(", {} of memory", units::format_size(target.memory_bytes));
     }
@@ -187,6 +173,16 @@ fn push_devices(out: &mut String, devices: &[DeviceDelta], window_ns: u64) {
         ]);
     }
     out.push_str(&table.render(0));
+    for device in devices {
+        if let Some(cpu_ns) = device.kernel_thread_cpu_ns {
+            let share = format_share(cpu_ns as f64 / window_ns.max(1) as f64);
+            push_wrapped(
+                out,
+                &format!("{}  ", device.name),
+                &format!("its kernel thread used {share} of one core"),
+            );
+        }
+    }
 }
 
 #[cfg(test)]
@@ -219,7 +215,7 @@ mod tests {
                 mixed (20 % writes), 48 (workload randomio): complete, 60.0 s from 2026-11-21 03:00:00 +00:00, seed 42
                 target  /srv/data/.fathom-7f3k/f0: test file of 8 GiB, O_DIRECT
                   lies    in 5 extents, 3 pieces, between 1 GiB and 13 GiB of the device, 0.3 % of the device
-                  caches  512 MiB in controllers and drives (256 MiB assumed for each of 2 disks)
+                  caches  256 MiB assumed for each of 2 disks
                 job mix  io_uring (single_issuer, defer_taskrun, fixed_buffers), 48 threads x depth 1, batch 1; 1.0 of 1 in
                          flight on average per thread
                   asked for    random, 4 KiB, 20 % writes, fsync after 10 % of them, O_DIRECT
@@ -229,12 +225,12 @@ mod tests {
                   write (before its sync)      900           15     3.5 MiB    61.4 kB/s
                   sync                         900           15           -            -
                   write + sync                 900           15           -            -
-                  service time                min    mean  stddev     p50     p90     p99   p99.9  p99.99     max
-                  read                      22 ms   44 ms   18 ms   43 ms   61 ms  152 ms  190 ms     n/a  899 ms
-                  write                    1.0 ms  2.1 ms  949 us  2.0 ms  2.8 ms  7.1 ms     n/a     n/a   47 ms
-                  write (before its sync)  500 us  1.1 ms  792 us  1.0 ms  1.4 ms     n/a     n/a     n/a   21 ms
-                  sync                      15 ms   32 ms   24 ms   30 ms   42 ms     n/a     n/a     n/a  632 ms
-                  write + sync              16 ms   33 ms   25 ms   31 ms   44 ms     n/a     n/a     n/a  653 ms
+                  service time                min    mean  stddev     p50     p90     p95     p99   p99.9  p99.99     max
+                  read                      22 ms   44 ms   18 ms   43 ms   61 ms   63 ms  152 ms  190 ms     n/a  899 ms
+                  write                    1.0 ms  2.1 ms  949 us  2.0 ms  2.8 ms  2.9 ms  7.1 ms     n/a     n/a   47 ms
+                  write (before its sync)  500 us  1.1 ms  792 us  1.0 ms  1.4 ms  1.5 ms     n/a     n/a     n/a   21 ms
+                  sync                      15 ms   32 ms   24 ms   30 ms   42 ms   44 ms     n/a     n/a     n/a  632 ms
+                  write + sync              16 ms   33 ms   25 ms   31 ms   44 ms   45 ms     n/a     n/a     n/a  653 ms
                     n/a: too few operations (ten must lie beyond a percentile: p99 needs 1 000, p99.9 needs 10 000).
                   CPU          threads 1.0 % of one core, busiest thread < 0.1 %; per I/O 1.8 us user + 9.1 us system
                   IOPS         |#####___##| 6 s per character; min 0, max 152
@@ -250,9 +246,6 @@ mod tests {
                 device   reads/s       read    mean   writes/s      written    mean   flushes/s   busy
                 sda          720   2.9 MB/s   4 KiB        165   675.8 kB/s   4 KiB          15   99 %
                 md10         720   2.9 MB/s   4 KiB        165   675.8 kB/s   4 KiB           -   99 %
-                TRUSTED
-                  note  the test file covers 0.3 % of the device
-                        for the whole of it: fathom quick --span=full
             "#]],
         );
     }
@@ -272,20 +265,19 @@ mod tests {
                 target  /srv/data/.fathom-7f3k/f0: test file of 8 GiB, O_DIRECT
                   lies    in 5 extents, 3 pieces, at positions unknown: the filesystem has its own addresses; 4 KiB are holes;
                           1 MiB are allocated but never written; shares extents with other files or snapshots
-                  caches  512 MiB in controllers and drives (256 MiB assumed for each of 2 disks)
+                  caches  256 MiB assumed for each of 2 disks
                 job write  io_uring (single_issuer, defer_taskrun, fixed_buffers), 1 thread x depth 1, batch 1
                   asked for    sequential, 1 MiB, writes, fdatasync at the end, O_DIRECT
                           count   per second     bytes         rate
                   write   6 780          113   6.6 GiB   118.5 MB/s
-                  service time     min    mean  stddev     p50    p90    p99  p99.9  p99.99     max
-                  write         4.1 ms  8.5 ms  4.0 ms  8.2 ms  12 ms  29 ms    n/a     n/a  171 ms
+                  service time     min    mean  stddev     p50    p90    p95    p99  p99.9  p99.99     max
+                  write         4.1 ms  8.5 ms  4.0 ms  8.2 ms  12 ms  12 ms  29 ms    n/a     n/a  171 ms
                     n/a: too few operations (ten must lie beyond a percentile: p99 needs 1 000, p99.9 needs 10 000).
                   final sync   1.2 s, inside the measured time; without it the rate would be 121.0 MB/s
                   CPU          threads 0 % of one core; per I/O 0 ns user + 0 ns system
                 CPU  fathom 2.0 % of one core (0.3 % user, 1.7 % system); all CPUs: 3.1 % busy, 25 % idle with I/O
                      outstanding, 0 % taken by the hypervisor
                 page cache  of the whole machine: 3 GiB dirtied, 17 MiB read in
-                TRUSTED
             "#]],
         );
     }
@@ -317,7 +309,7 @@ mod tests {
                 seeker (workload seeker): failed, 2.0 s from 2026-11-21 03:00:00 +00:00, seed 42
                 error  /dev/sda: read of 4096 bytes at offset 4096 failed: I/O error (EIO); see dmesg
                 target  /srv/data/.fathom-7f3k/f0: block device of 8 GiB, O_DIRECT
-                  caches  512 MiB in controllers and drives (256 MiB assumed for each of 2 disks)
+                  caches  256 MiB assumed for each of 2 disks
                 job seek  io_uring, 1 thread x depth 1, batch 1
                   not as asked io_uring is switched off (kernel.io_uring_disabled = 2); psync is used
                   asked for    random, 4 KiB, reads, O_DIRECT
@@ -326,7 +318,6 @@ mod tests {
                 CPU  fathom 60 % of one core (10 % user, 50 % system); all CPUs: 3.1 % busy, 25 % idle with I/O outstanding,
                      0 % taken by the hypervisor
                 suspended  for 1 min 30 s during the measurement
-                no verdict: the measurement was failed before its end
             "#]],
         );
     }
@@ -339,22 +330,21 @@ mod tests {
                 commit (append + fdatasync) (workload commit): complete, 60.0 s from 2026-11-21 03:00:00 +00:00, seed 42
                 target  /srv/data/.fathom-7f3k/f0: test file of 8 GiB, O_DIRECT
                   lies    in 5 extents, 3 pieces, between 1 GiB and 13 GiB of the device, 0.3 % of the device
-                  caches  512 MiB in controllers and drives (256 MiB assumed for each of 2 disks)
+                  caches  256 MiB assumed for each of 2 disks
                 job log  io_uring (single_issuer, defer_taskrun, fixed_buffers), 1 thread x depth 1, batch 1
                   asked for    append, 4 KiB, writes, fdatasync after each write, buffered
                                             count   per second      bytes         rate
                   write (before its sync)   6 240          104   24.4 MiB   426.0 kB/s
                   sync                      6 240          104          -            -
                   write + sync              6 240          104          -            -
-                  service time                min    mean  stddev     p50    p90     p99  p99.9  p99.99     max
-                  write (before its sync)   30 us   62 us   29 us   60 us  84 us  212 us    n/a     n/a  1.2 ms
-                  sync                     4.5 ms  9.3 ms  4.4 ms  9.1 ms  13 ms   32 ms    n/a     n/a  187 ms
-                  write + sync             4.5 ms  9.4 ms  4.4 ms  9.1 ms  13 ms   32 ms    n/a     n/a  189 ms
+                  service time                min    mean  stddev     p50    p90    p95     p99  p99.9  p99.99     max
+                  write (before its sync)   30 us   62 us   29 us   60 us  84 us  88 us  212 us    n/a     n/a  1.2 ms
+                  sync                     4.5 ms  9.3 ms  4.4 ms  9.1 ms  13 ms  13 ms   32 ms    n/a     n/a  187 ms
+                  write + sync             4.5 ms  9.4 ms  4.4 ms  9.1 ms  13 ms  13 ms   32 ms    n/a     n/a  189 ms
                     n/a: too few operations (ten must lie beyond a percentile: p99 needs 1 000, p99.9 needs 10 000).
                   CPU          threads 0 % of one core; per I/O 0 ns user + 0 ns system
                 CPU  fathom 2.0 % of one core (0.3 % user, 1.7 % system); all CPUs: 3.1 % busy, 25 % idle with I/O
                      outstanding, 0 % taken by the hypervisor
-                TRUSTED
             "#]],
         );
     }

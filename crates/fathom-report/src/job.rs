@@ -13,8 +13,14 @@ use fathom_model::workload::{
 /// How many of the slowest operations are shown.
 const SLOWEST_SHOWN: usize = 5;
 
-const QUANTILES: [(&str, f64); 5] =
-    [("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("p99.9", 0.999), ("p99.99", 0.9999)];
+const QUANTILES: [(&str, f64); 6] = [
+    ("p50", 0.5),
+    ("p90", 0.9),
+    ("p95", 0.95),
+    ("p99", 0.99),
+    ("p99.9", 0.999),
+    ("p99.99", 0.9999),
+];
 
 /// Everything about one job. `asked` is what was asked of it.
 pub(crate) fn push(out: &mut String, job: &JobRecord, asked: Option<&Job>) {
@@ -32,6 +38,9 @@ pub(crate) fn push(out: &mut String, job: &JobRecord, asked: Option<&Job>) {
         line("final sync", &final_sync(job, sync_ns));
     }
     line("CPU", &cpu(job));
+    if let Some(text) = fairness(job) {
+        line("fairness", &text);
+    }
     if let Some(drawn) = series::line(job) {
         line("IOPS", &drawn);
     }
@@ -220,6 +229,26 @@ fn cpu(job: &JobRecord) -> String {
         );
     }
     text
+}
+
+/// How evenly the threads were served: operations of each, and the spread relative to the mean.
+fn fairness(job: &JobRecord) -> Option<String> {
+    let operations = &job.thread_operations;
+    let (least, most) = (operations.iter().min()?, operations.iter().max()?);
+    if operations.len() < 2 {
+        return None;
+    }
+    let n = operations.len() as f64;
+    let mean = operations.iter().sum::<u64>() as f64 / n;
+    let variance = operations.iter().map(|o| (*o as f64 - mean).powi(2)).sum::<f64>() / (n - 1.0);
+    let spread = if mean > 0.0 { variance.sqrt() / mean } else { 0.0 };
+    Some(format!(
+        "operations per thread {} to {}, mean {}, stddev {} of it",
+        units::format_count(*least),
+        units::format_count(*most),
+        units::format_count(mean.round() as u64),
+        format_share(spread)
+    ))
 }
 
 /// Operations that were in flight at the end.

@@ -1,7 +1,7 @@
 //! Files relative to an open directory, without following symbolic links: what is checked is what is then used.
 //! Also extended attributes and whole-file locks.
 
-use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags, StatxFlags, XattrFlags};
+use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags, RenameFlags, StatxFlags, XattrFlags};
 use rustix::io::Errno;
 use std::fs::File;
 use std::io;
@@ -108,6 +108,25 @@ impl Dir {
     /// ENOENT; EISDIR.
     pub fn unlink(&self, name: &str) -> io::Result<()> {
         Ok(rustix::fs::unlinkat(&self.fd, name, AtFlags::empty())?)
+    }
+
+    /// Gives a file another name, in place of a file of that name only if `replace` says so.
+    ///
+    /// # Errors
+    /// EEXIST.
+    pub fn rename(&self, from: &str, to: &str, replace: bool) -> io::Result<()> {
+        if replace {
+            return Ok(rustix::fs::renameat(&self.fd, from, &self.fd, to)?);
+        }
+        let flags = RenameFlags::NOREPLACE;
+        match rustix::fs::renameat_with(&self.fd, from, &self.fd, to, flags) {
+            // The filesystem has no such rename: two steps instead of one.
+            Err(Errno::INVAL) if self.facts(to).is_err() => {
+                Ok(rustix::fs::renameat(&self.fd, from, &self.fd, to)?)
+            }
+            Err(Errno::INVAL) => Err(Errno::EXIST.into()),
+            other => Ok(other?),
+        }
     }
 
     /// Removes an empty directory.
@@ -252,6 +271,12 @@ mod tests {
         assert!(inner.own_facts().unwrap().is_dir && dir.make("d").is_err());
         std::os::unix::fs::symlink("d", path.join("to-d")).unwrap();
         assert!(dir.open_dir("to-d").is_err());
+        assert_eq!(dir.names().unwrap(), ["a", "d", "link", "to-d"]);
+        dir.create_file("e").unwrap();
+        let taken = dir.rename("e", "a", false).unwrap_err();
+        assert_eq!(taken.kind(), io::ErrorKind::AlreadyExists);
+        dir.rename("e", "f", false).unwrap();
+        dir.rename("f", "a", true).unwrap();
         assert_eq!(dir.names().unwrap(), ["a", "d", "link", "to-d"]);
         dir.unlink("a").unwrap();
         dir.remove_dir("d").unwrap();

@@ -40,6 +40,8 @@ pub struct Measured {
     pub id: String,
     /// Shortest prefix that names it.
     pub prefix: String,
+    /// Wall-clock time of the whole command so far.
+    pub took_ns: u64,
     /// What was measured.
     pub records: Vec<Record>,
     /// What that is worth.
@@ -85,6 +87,7 @@ pub fn measure(
     purpose: &Purpose<'_>,
     body: &mut Body<'_>,
 ) -> Result<Measured, Exit> {
+    let started_ns = clock::monotonic_ns();
     let root = SysRoot::live();
     let path = store_path(common).map_err(|e| fail(output, &e, Exit::Internal))?;
     let mut store =
@@ -124,17 +127,25 @@ pub fn measure(
         emit: &mut emit,
         root: root.clone(),
     };
-    let mut keeper = Keeper { store: &mut store, head, begun: false, error: None };
+    // Before anything is measured: a store that cannot be written shows here.
+    begin(&root, &mut store, &head).map_err(|e| fail(output, &e, Exit::Internal))?;
+    let mut keeper = Keeper { store: &mut store, run_id: &run_id, error: None };
     let outcome = body(&mut lab, &mut |record| {
-        keeper.keep(&root, record);
+        keeper.keep(record);
         Ok(())
     });
     progress.finish();
-    let records = outcome.map_err(|e| fail(output, &e, Exit::of_error(&e)))?;
+    let records = match outcome {
+        Ok(records) => records,
+        Err(error) => {
+            keeper.give_up();
+            return Err(fail(output, &error, Exit::of_error(&error)));
+        }
+    };
     let study = verdict::judge(&records);
     let void_only = purpose.measure.fail_on == FailOn::Void;
     let mut exit = Exit::of_records(&records, study.verdict, void_only);
-    keeper.finish(&records, &study);
+    keeper.finish(records.last().map_or(Ending::Failed, |r| r.ending), &study);
     if let Some(error) = keeper.error {
         exit = exit.max(fail(
             output,
@@ -143,57 +154,61 @@ pub fn measure(
         ));
     }
     let prefix = store.shortest_prefix(&run_id).unwrap_or_else(|_| run_id.clone());
-    Ok(Measured { id: run_id, prefix, records, study, exit })
+    let took_ns = clock::monotonic_ns() - started_ns;
+    Ok(Measured { id: run_id, prefix, took_ns, records, study, exit })
 }
 
 /// Puts finished records into the store. A store that fails does not end the measurement: the figures are shown all
 /// the same, and the error at the end.
 struct Keeper<'a> {
     store: &'a mut Store,
-    head: RunHead,
-    begun: bool,
+    run_id: &'a str,
     error: Option<StoreError>,
 }
 
 impl Keeper<'_> {
-    fn keep(&mut self, root: &SysRoot, record: &Record) {
+    fn keep(&mut self, record: &Record) {
+        if self.error.is_none() {
+            self.error = self.store.add_trial(self.run_id, record).err();
+        }
+    }
+
+    /// The command failed: without a record there is nothing to remember; with some it stays, as a failed one.
+    fn give_up(&mut self) {
+        let stored = self.store.load(self.run_id).map(|run| run.records);
+        let done = match stored {
+            Ok(records) if records.is_empty() => self.store.remove(self.run_id),
+            Ok(records) => {
+                self.finish(Ending::Failed, &verdict::judge(&records));
+                Ok(())
+            }
+            Err(error) => Err(error),
+        };
+        // The failure that led here is the one to report.
+        self.error = done.err();
+    }
+
+    fn finish(&mut self, ending: Ending, study: &Study) {
         if self.error.is_some() {
             return;
         }
-        let kept = self.begin(root).and_then(|()| self.store.add_trial(&self.head.id, record));
-        self.error = kept.err();
+        let now_ns = clock::unix_ns();
+        self.error = self
+            .store
+            .finish_run(self.run_id, ending, study.verdict, &study.findings, now_ns)
+            .err();
     }
+}
 
-    /// The head is written with the first record: a command that fails before leaves nothing.
-    fn begin(&mut self, root: &SysRoot) -> Result<(), StoreError> {
-        if self.begun {
-            return Ok(());
-        }
-        let pid = std::process::id();
-        let writer = Writer {
-            pid,
-            start_ticks: process::start_time_ticks(root, pid).unwrap_or(0),
-            boot_id: process::boot_id(root).unwrap_or_default(),
-        };
-        self.store.begin_run(&self.head, &writer)?;
-        self.begun = true;
-        Ok(())
-    }
-
-    fn finish(&mut self, records: &[Record], study: &Study) {
-        if self.error.is_some() || !self.begun {
-            return;
-        }
-        let ending = records.last().map_or(Ending::Failed, |r| r.ending);
-        let finished = self.store.finish_run(
-            &self.head.id,
-            ending,
-            study.verdict,
-            &study.findings,
-            clock::unix_ns(),
-        );
-        self.error = finished.err();
-    }
+/// Writes the head of the run.
+fn begin(root: &SysRoot, store: &mut Store, head: &RunHead) -> Result<(), StoreError> {
+    let pid = std::process::id();
+    let writer = Writer {
+        pid,
+        start_ticks: process::start_time_ticks(root, pid).unwrap_or(0),
+        boot_id: process::boot_id(root).unwrap_or_default(),
+    };
+    store.begin_run(head, &writer)
 }
 
 fn clean_leftovers(root: &SysRoot, state_dir: &Path, output: Output) {

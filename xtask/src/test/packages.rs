@@ -12,7 +12,9 @@ const PACKAGES: &[(&str, &str)] = &[
     ("bcache-tools", "make-bcache: a signature that must be refused"),
     ("btrfs-progs", "mkfs.btrfs"),
     ("cryptsetup-bin", "LUKS headers that must be refused"),
+    ("dosfstools", "mkfs.vfat: a signature that must be refused"),
     ("e2fsprogs", "mkfs.ext4"),
+    ("f2fs-tools", "mkfs.f2fs: a signature that must be refused"),
     ("fdisk", "sfdisk: partition tables"),
     ("fio", "the other side of benchmarks"),
     ("gdisk", "sgdisk: backup GPT"),
@@ -161,6 +163,20 @@ mod tests {
         drop(Policy::place(&path).unwrap());
         assert_eq!(fs::read_to_string(&path).unwrap(), "theirs");
         fs::remove_dir_all(&dir).unwrap();
+    }
+
+    /// The test kit names packages in the reasons of skips; what it names, `--install` must install.
+    #[test]
+    fn packages_that_skips_name_are_installed() {
+        let path = crate::workspace::root().join("crates/fathom-testkit/src/capability.rs");
+        let source = fs::read_to_string(path).unwrap();
+        let table = source.split("const PACKAGES").nth(1).unwrap().split("];").next().unwrap();
+        let named: Vec<&str> = table.split('"').skip(3).step_by(4).collect();
+        assert!(named.contains(&"bcache-tools"), "{named:?}");
+        // 41 MB that come with the first guest test.
+        for package in named.iter().filter(|package| **package != "user-mode-linux") {
+            assert!(PACKAGES.iter().any(|(known, _)| known == package), "{package}");
+        }
     }
 
     #[test]

@@ -5,6 +5,7 @@ use crate::args::{Common, Run, Style};
 use crate::exit::Exit;
 use crate::output::Output;
 use crate::session::{self, Purpose};
+use fathom_base::units::format_ns;
 use fathom_lab::run::{RunOptions, run as run_workload};
 use fathom_model::builtin;
 use fathom_model::record::{Record, RunKind};
@@ -32,7 +33,13 @@ pub fn run(common: &Common, output: Output, stop: &StopFlag, args: &Run) -> Comm
     })?;
     let mut text = records_text(output, &measured.records, args.style)?;
     text += &findings::findings_text(&measured.study.findings, measured.study.verdict);
-    let _ = writeln!(text, "Stored as {p}. All of it: fathom show {p}", p = measured.prefix);
+    let _ = writeln!(
+        text,
+        "Whole command {}, of it measured {}. Stored as {p}; all of it again: fathom show {p}",
+        format_ns(measured.took_ns),
+        format_ns(measured.records.iter().map(|r| r.window_ns).sum()),
+        p = measured.prefix
+    );
     output.text(&text)?;
     output.json(
         "result",

@@ -1,0 +1,301 @@
+//! What makes no sense or cannot be: one clear message, the right exit code, and nothing has happened.
+
+use crate::cli::{Done, MIB, Sandbox, p, run};
+use fathom_testkit::Capability::{FathomBinary, LoopDevices, Root, Tool};
+use fathom_testkit::{
+    Content, LoopDevice, LoopOptions, Snapshot, TreeSnapshot, Trial, fathom_binary, kernel_test,
+    loopdev,
+};
+use std::fs::{self, Permissions};
+use std::os::unix::fs::{PermissionsExt, chown};
+use std::os::unix::net::UnixListener;
+use std::path::Path;
+use std::process::Command;
+
+const NOBODY: u32 = 65_534;
+
+pub fn trials() -> Vec<Trial> {
+    vec![
+        kernel_test("words_and_values", &[FathomBinary], words_and_values),
+        kernel_test("workload_files", &[FathomBinary], workload_files),
+        kernel_test("sizes_and_places", &[FathomBinary, LoopDevices], sizes_and_places),
+        kernel_test("large_sectors", &[FathomBinary, LoopDevices], large_sectors),
+        kernel_test("paths_that_are_no_target", &[FathomBinary, Tool("mkfifo")], no_targets),
+        kernel_test("mistyped_device", &[FathomBinary, Root], mistyped_device),
+        kernel_test("too_large_buffers", &[FathomBinary], too_large_buffers),
+        kernel_test("quick_refuses", &[FathomBinary, LoopDevices], quick_refuses),
+        kernel_test(
+            "no_permission",
+            &[FathomBinary, LoopDevices, Tool("setpriv")],
+            no_permission,
+        ),
+    ]
+}
+
+/// Refused with code 2, and everything below the target directory is as it was.
+#[track_caller]
+fn usage(sandbox: &Sandbox, args: &[&str], words: &[&str]) {
+    let before = TreeSnapshot::take(&sandbox.dir()).unwrap();
+    sandbox.refuses(args, 2, words);
+    before.assert_same(&sandbox.dir());
+}
+
+fn words_and_values() {
+    let sandbox = Sandbox::new();
+    let dir = sandbox.dir();
+    let d = p(&dir);
+    for (setting, words) in [
+        ("blok_size=4k", &["'blok_size'", "did you mean 'block_size'?"][..]),
+        ("rd.threads=2", &["no job 'rd'", "it has read"]),
+        ("block_size=4q", &["block_size=4q", "unit 'q'", "k, M, G"]),
+        ("block_size=4k:0", &["weight", "above 0"]),
+        ("block_size=3G", &["block_size=3G", "at most 2147479552"]),
+        ("duration=3", &["duration=3", "needs a unit: 3s"]),
+        ("duration=0s", &["duration=0s", "longer than 0"]),
+        ("size=0", &["size=0", "larger than 0"]),
+        ("size=-1", &["size=-1", "must not be negative"]),
+        ("threads=0", &["threads=0", "between 1 and"]),
+        ("depth=1000000", &["depth=1000000", "between 1 and 32768"]),
+        ("write_fraction=1.5", &["write_fraction=1.5"]),
+        ("direct=maybe", &["direct=maybe", "yes|no"]),
+        ("engine=iouring", &["engine=iouring", "did you mean 'io_uring'?"]),
+        ("cpus=3-1", &["cpus=3-1", "runs backwards"]),
+        ("io_priority=rt/0", &["io_priority=rt/0", "be/0..7"]),
+        ("engine=psync", &["depth=32", "threads=32"]),
+        ("batch=64", &["batch=64", "depth=32"]),
+        ("fsync_fraction=0.5", &["writes nothing", "write_fraction"]),
+        ("block_size=1000", &["block_size", "1000", "direct=no"]),
+        ("sizes", &["'sizes'", "key=value"]),
+    ] {
+        usage(&sandbox, &["run", "randread", d, setting], words);
+    }
+    usage(&sandbox, &["run", "randraed", d], &["'randraed'", "did you mean 'randread'?"]);
+    usage(&sandbox, &["run", "randread", d, "--repeats=0"], &["--repeats=0", "at least 1"]);
+    usage(&sandbox, &["run", "oltp", d, "--style=classic"], &["'oltp'", "no classic form"]);
+    let unknown = sandbox.run(&["run", "randread", d, "--repeat=2"]);
+    assert!(unknown.code == 2 && unknown.stderr.contains("--repeats"), "{unknown:?}");
+    let as_json = sandbox.run(&["--json", "run", "randraed", d]);
+    assert_eq!((as_json.code, as_json.result()["exit_code"].as_i64()), (2, Some(2)));
+    assert!(as_json.result()["error"].as_str().unwrap().contains("randraed"));
+    assert!(!sandbox.db().exists(), "refused before there was anything to store");
+}
+
+fn workload_files() {
+    let sandbox = Sandbox::new();
+    let dir = sandbox.dir();
+    let file = sandbox.scratch.join("my.toml");
+    usage(&sandbox, &["run", p(&file), p(&dir)], &[p(&file), "No such file"]);
+    for (text, word) in [
+        ("name = ", "line 1"),
+        ("name = 'x'", "at least one [[job]]"),
+        ("name = 'x'\n[[job]]\nthread = 2", "did you mean 'threads'?"),
+        ("name = 'x'\n[[job]]\nthreads = 2", "nothing ends it"),
+        ("nam = 'x'", "did you mean 'name'?"),
+    ] {
+        fs::write(&file, text).unwrap();
+        usage(&sandbox, &["run", p(&file), p(&dir)], &[word]);
+    }
+    // The control: a good file runs.
+    fs::write(&file, "name = 'x'\n[[job]]\noperations = 100\nsize = '4M'\n").unwrap();
+    let done = sandbox.json(&["run", p(&file), p(&dir)], &[0, 1]);
+    assert_eq!(crate::cli::operations(&done.records()[0]), 100);
+    sandbox.nothing_left(&[]);
+}
+
+fn sizes_and_places() {
+    let sandbox = Sandbox::new();
+    let dir = sandbox.dir();
+    let d = p(&dir);
+    let more = sandbox.refuses(&["run", "randread", d, "size=900T"], 3, &[d, "900 TiB", "free"]);
+    assert!(more.stderr.contains("at most"), "{more:?}");
+    usage(
+        &sandbox,
+        &["run", "randread", d, "size=4k", "block_size=64k"],
+        &[d, "4 KiB", "64 KiB", "smaller block_size"],
+    );
+    usage(
+        &sandbox,
+        &["run", "randread", d, "size=8M", "offset=9M"],
+        &["offset", "9 MiB", "8 MiB", "make it smaller"],
+    );
+    usage(
+        &sandbox,
+        &["run", "randread", d, "size=8M", "offset=4M", "span=5M"],
+        &["span", "8 MiB"],
+    );
+    let new = dir.join("new");
+    usage(&sandbox, &["run", "randread", p(&new)], &[p(&new), "does not exist", "size=4G"]);
+    let deep = dir.join("no/new");
+    usage(
+        &sandbox,
+        &["run", "randread", p(&deep), "size=4M"],
+        &[p(&deep), "no directory", "make it first"],
+    );
+    let empty = dir.join("empty");
+    fs::write(&empty, "").unwrap();
+    usage(&sandbox, &["run", "randread", p(&empty)], &[p(&empty), "is empty"]);
+    let file = dir.join("file");
+    loopdev::make_file(&file, MIB, Content::Pattern(1)).unwrap();
+    usage(
+        &sandbox,
+        &["run", "randread", p(&file), "block_size=2M"],
+        &[p(&file), "1 MiB", "2 MiB"],
+    );
+    let device = LoopDevice::new(MIB).unwrap();
+    let name = p(device.path());
+    usage(&sandbox, &["run", "randread", name, "block_size=2M"], &[name, "1 MiB", "2 MiB"]);
+    usage(&sandbox, &["run", "randread", name, "offset=2M"], &["offset", "2 MiB", "1 MiB"]);
+}
+
+fn large_sectors() {
+    let sandbox = Sandbox::new();
+    let options = LoopOptions { sector_size_bytes: Some(4096), ..LoopOptions::default() };
+    let device = LoopDevice::with(16 * MIB, Content::Pattern(2), &options).unwrap();
+    let name = p(device.path());
+    for setting in ["block_size=512", "block_size=6k", "align=512", "offset=512"] {
+        let key = setting.split('=').next().unwrap();
+        usage(&sandbox, &["run", "randread", name, setting], &[key, "4096", "direct=no"]);
+    }
+    let before = Snapshot::take(device.path()).unwrap();
+    let id = format!("--destroy={}", device.backing().display());
+    usage(&sandbox, &["run", "randwrite", name, "block_size=512", &id], &["block_size", "4096"]);
+    before.assert_same(device.path());
+    // Buffered I/O takes any size.
+    let args = ["run", "randread", name, "block_size=512", "direct=no", "operations=200"];
+    let done = sandbox.json(&args, &[0, 1]);
+    assert_eq!(crate::cli::bytes(&done.records()[0]), 200 * 512);
+}
+
+fn no_targets() {
+    let sandbox = Sandbox::new();
+    let dir = sandbox.dir();
+    let (fifo, socket) = (dir.join("fifo"), dir.join("socket"));
+    fathom_testkit::command::run_tool("mkfifo", [&fifo]).unwrap();
+    let _listener = UnixListener::bind(&socket).unwrap();
+    for path in [fifo.as_path(), &socket, Path::new("/dev/null"), Path::new("/dev/zero")] {
+        for workload in ["randread", "randwrite"] {
+            usage(&sandbox, &["run", workload, p(path)], &[p(path), "neither a file"]);
+        }
+    }
+    for path in ["/proc", "/sys", "/dev"] {
+        let done = sandbox.run(&["run", "randread", path, "size=4M"]);
+        assert!([2, 3].contains(&done.code), "{done:?}");
+        done.is_refusal(done.code, &[path, "directory on a disk"]);
+    }
+    let loops = dir.join("loop");
+    std::os::unix::fs::symlink(&loops, &loops).unwrap();
+    usage(&sandbox, &["run", "randread", p(&loops)], &[p(&loops)]);
+    let inside_file = dir.join("file/x");
+    fs::write(dir.join("file"), "x").unwrap();
+    usage(&sandbox, &["run", "randread", p(&inside_file), "size=4M"], &[p(&inside_file)]);
+}
+
+fn mistyped_device() {
+    let sandbox = Sandbox::new();
+    let names = || {
+        let mut names = crate::cli::names(Path::new("/dev"));
+        // Other tests attach loop devices at any time.
+        names.retain(|name| !name.starts_with("loop") && !name.starts_with("zram"));
+        names.sort();
+        names
+    };
+    let before = names();
+    for path in ["/dev/fathom-no-such", "/dev/disk/by-id/fathom-no-such", "/dev/no/such"] {
+        for workload in ["randread", "randwrite", "seqwrite"] {
+            let args = ["run", workload, path, "size=4M", "--destroy=x"];
+            usage(&sandbox, &args, &[path, "no such device", "lsblk"]);
+        }
+        assert!(!Path::new(path).exists());
+    }
+    assert_eq!(before, names());
+}
+
+fn too_large_buffers() {
+    let sandbox = Sandbox::new();
+    let dir = sandbox.dir();
+    let args = ["run", "randread", p(&dir), "size=4G", "block_size=1G", "depth=1024", "threads=3"];
+    usage(
+        &sandbox,
+        &args,
+        &["buffers need 3 TiB", "1 GiB x depth 1024 x 3 threads", "quarter of the free memory"],
+    );
+}
+
+fn quick_refuses() {
+    let sandbox = Sandbox::new();
+    let dir = sandbox.dir();
+    let file = dir.join("file");
+    fs::write(&file, "somebody's").unwrap();
+    usage(&sandbox, &["quick", p(&file)], &[p(&file), "is a file", "directory"]);
+    let device = LoopDevice::new(MIB).unwrap();
+    let name = p(device.path());
+    usage(&sandbox, &["quick", name], &[name, "block device", "fathom run randread"]);
+    let missing = dir.join("missing");
+    usage(&sandbox, &["quick", p(&missing)], &[p(&missing), "does not exist"]);
+    for (args, word) in [
+        (&["--time=29s"][..], "30 s"),
+        (&["--time=61m"], "1 h"),
+        (&["--time=60"], "needs a unit: 60s"),
+        (&["depth=4"], "threads, write_fraction, block_size"),
+        (&["block_sise=4k"], "did you mean 'block_size'?"),
+        (&["block_size=1000"], "block_size"),
+        (&["block_size=1G"], "quarter of the free memory"),
+        (&["threads=0"], "between 1 and"),
+    ] {
+        usage(&sandbox, &[&["quick", p(&dir)], args].concat(), &[word]);
+    }
+}
+
+/// As the user nobody, with a store of its own.
+fn no_permission() {
+    let sandbox = Sandbox::new();
+    let (dir, home) = (sandbox.dir(), sandbox.scratch.join("home"));
+    fs::create_dir(&home).unwrap();
+    chown(&home, Some(NOBODY), Some(NOBODY)).unwrap();
+    for path in [sandbox.scratch.path(), &dir] {
+        fs::set_permissions(path, Permissions::from_mode(0o755)).unwrap();
+    }
+    // The build directory may be closed to others.
+    let binary = sandbox.scratch.join("fathom");
+    fs::copy(fathom_binary().unwrap(), &binary).unwrap();
+    let as_nobody = |args: &[&str]| -> Done {
+        run(|| {
+            let mut command: Command = fathom_testkit::command::tool("setpriv");
+            command.args(["--reuid", "65534", "--regid", "65534", "--clear-groups"]).arg(&binary);
+            command.arg("--db").arg(home.join("fathom.db")).args(args);
+            command
+        })
+    };
+    let file = dir.join("secret");
+    loopdev::make_file(&file, MIB, Content::Pattern(3)).unwrap();
+    fs::set_permissions(&file, Permissions::from_mode(0o600)).unwrap();
+    let device = LoopDevice::with(4 * MIB, Content::Pattern(4), &LoopOptions::default()).unwrap();
+    let before = (TreeSnapshot::take(&dir).unwrap(), Snapshot::take(device.path()).unwrap());
+    let new = dir.join("new");
+    let (d, f, n) = (p(&dir), p(&file), p(&new));
+    let name = p(device.path());
+    let id = format!("--destroy={}", device.backing().display());
+    for (args, path) in [
+        (&["run", "randread", f][..], f),
+        (&["run", "randwrite", f], f),
+        (&["run", "randread", d, "size=4M"], d),
+        (&["run", "randread", n, "size=4M"], d),
+        (&["run", "randread", name], name),
+        (&["run", "randwrite", name, &id], name),
+        (&["quick", d], d),
+    ] {
+        let done = as_nobody(args);
+        assert!([2, 3].contains(&done.code), "{args:?}: {done:?}");
+        assert!(done.stderr.contains(path), "{args:?}: {done:?}");
+        assert!(done.stderr.to_lowercase().contains("permission"), "{args:?}: {done:?}");
+    }
+    before.0.assert_same(&dir);
+    before.1.assert_same(device.path());
+    // The control: in a place of its own it works.
+    fs::create_dir(home.join("d")).unwrap();
+    chown(home.join("d"), Some(NOBODY), Some(NOBODY)).unwrap();
+    let own = home.join("d");
+    let done = as_nobody(&["run", "randread", p(&own), "size=8M", "operations=500"]);
+    assert!([0, 1].contains(&done.code), "{done:?}");
+    assert!(crate::cli::names(&own).is_empty());
+}

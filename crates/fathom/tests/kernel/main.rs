@@ -1,0 +1,12 @@
+//! The `fathom` binary as a user calls it: real devices, filesystems, signals and failures.
+#![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test's panic is its report")]
+
+mod bad_input;
+mod cli;
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let mut trials = bad_input::trials();
+    fathom_testkit::run(trials)
+}
