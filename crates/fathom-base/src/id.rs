@@ -31,8 +31,11 @@ mod tests {
     #[test]
     fn ids_are_distinct_and_well_formed() {
         let mut prng = Prng::new(1, 1);
-        let ids: std::collections::BTreeSet<String> = (0..10_000).map(|_| new_id(&mut prng)).collect();
+        let ids: std::collections::BTreeSet<String> =
+            (0..10_000).map(|_| new_id(&mut prng)).collect();
         assert_eq!(ids.len(), 10_000);
-        assert!(ids.iter().all(|id| id.len() == ID_CHARS && id.bytes().all(|b| ALPHABET.contains(&b))));
+        assert!(
+            ids.iter().all(|id| id.len() == ID_CHARS && id.bytes().all(|b| ALPHABET.contains(&b)))
+        );
     }
 }

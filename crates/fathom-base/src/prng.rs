@@ -47,11 +47,7 @@ impl Prng {
 /// Turns a probability in `0..=1` into the threshold that [`Prng::chance`] takes.
 #[must_use]
 pub fn chance_threshold(probability: f64) -> u64 {
-    if probability >= 1.0 {
-        u64::MAX
-    } else {
-        (probability.max(0.0) * 2f64.powi(64)) as u64
-    }
+    if probability >= 1.0 { u64::MAX } else { (probability.max(0.0) * 2f64.powi(64)) as u64 }
 }
 
 #[cfg(test)]

@@ -29,7 +29,8 @@ pub enum UnitError {
     OutOfRange(String, &'static str),
 }
 
-const SIZE_UNITS: &str = "k, M, G, T, P (powers of 1024, also KiB, MiB, ...) and kB, MB, GB, TB, PB (powers of 1000)";
+const SIZE_UNITS: &str =
+    "k, M, G, T, P (powers of 1024, also KiB, MiB, ...) and kB, MB, GB, TB, PB (powers of 1000)";
 const TIME_UNITS: &str = "ns, us, ms, s, m, h, d";
 
 /// Parses a size in bytes; see the module text for the grammar. Fractions of a unit (`1.5G`) are allowed when they
@@ -146,7 +147,11 @@ pub fn format_size(bytes: u64) -> String {
     let power = (bytes.ilog2() / 10).min(6);
     let value = bytes as f64 / 2f64.powi(10 * power as i32);
     let unit = UNITS[power as usize - 1];
-    if bytes.is_multiple_of(1 << (10 * power)) { format!("{value:.0} {unit}") } else { format!("{value:.1} {unit}") }
+    if bytes.is_multiple_of(1 << (10 * power)) {
+        format!("{value:.0} {unit}")
+    } else {
+        format!("{value:.1} {unit}")
+    }
 }
 
 /// Bytes per second in powers of 1000: `302.3 MB/s`.
@@ -167,7 +172,11 @@ pub fn format_ns(ns: u64) -> String {
     for (scale, unit) in [(1e9, "s"), (1e6, "ms"), (1e3, "us")] {
         if value >= scale * 0.9995 {
             let scaled = value / scale;
-            return if scaled < 9.95 { format!("{scaled:.1} {unit}") } else { format!("{scaled:.0} {unit}") };
+            return if scaled < 9.95 {
+                format!("{scaled:.1} {unit}")
+            } else {
+                format!("{scaled:.0} {unit}")
+            };
         }
     }
     format!("{ns} ns")
@@ -205,8 +214,17 @@ mod tests {
     #[test]
     fn sizes() {
         for (text, bytes) in [
-            ("4k", 4096), ("4K", 4096), ("4KiB", 4096), ("4kB", 4000), ("1MB", 1_000_000), ("512", 512),
-            ("1.5G", 3 << 29), ("0", 0), ("10 GiB", 10 << 30), ("16M", 16 << 20), ("2T", 2 << 40),
+            ("4k", 4096),
+            ("4K", 4096),
+            ("4KiB", 4096),
+            ("4kB", 4000),
+            ("1MB", 1_000_000),
+            ("512", 512),
+            ("1.5G", 3 << 29),
+            ("0", 0),
+            ("10 GiB", 10 << 30),
+            ("16M", 16 << 20),
+            ("2T", 2 << 40),
         ] {
             assert_eq!(parse_size(text), Ok(bytes), "{text}");
         }
@@ -221,7 +239,13 @@ mod tests {
 
     #[test]
     fn durations_need_a_unit() {
-        for (text, ns) in [("60s", 60_000_000_000), ("2m", 120_000_000_000), ("1.5ms", 1_500_000), ("0", 0), ("1h", 3_600_000_000_000)] {
+        for (text, ns) in [
+            ("60s", 60_000_000_000),
+            ("2m", 120_000_000_000),
+            ("1.5ms", 1_500_000),
+            ("0", 0),
+            ("1h", 3_600_000_000_000),
+        ] {
             assert_eq!(parse_duration_ns(text), Ok(ns), "{text}");
         }
         assert_eq!(parse_duration_ns("60"), Err(UnitError::NeedsUnit("60".into())));

@@ -8,8 +8,10 @@ use fathom_inspect::identity::{self, DeviceId};
 use fathom_sys::blkdev;
 use fathom_sys::devno::DevNo;
 use fathom_sys::io::{OpenMode, open_existing};
-use fathom_sys::openers::{self, Opener, Wanted};
+use fathom_sys::mounts;
+use fathom_sys::openers::{self, Scan, Wanted};
 use fathom_sys::probe;
+use fathom_sys::process;
 use fathom_sys::sysfs_block::BlockDir;
 use fathom_sys::sysroot::SysRoot;
 use std::fs::File;
@@ -111,6 +113,7 @@ pub fn claim_block_device(
     mode: OpenMode,
 ) -> Result<Claim, Refusal> {
     let target = Target::resolve(root, path)?;
+    check_sight(root, &target)?;
     protected::check(root, &target, protect)?;
     relations::check_unused(root, &target)?;
     let held = hold(root, &target)?;
@@ -128,11 +131,26 @@ pub fn claim_block_device(
     Ok(Claim { file, held, path, devno, id, size_bytes, logical_block_size_bytes })
 }
 
+/// Without sight nothing can be called unused.
+fn check_sight(root: &SysRoot, target: &Target) -> Result<(), Refusal> {
+    let blind = if !root.is_live() {
+        "what is known of the machine was recorded elsewhere"
+    } else if mounts::own_mounts(root).is_empty() {
+        "no mounts can be read: is /proc mounted?"
+    } else {
+        return Ok(());
+    };
+    Err(Refusal::CannotCheck { device: target.path.clone(), what: blind.to_owned() })
+}
+
 /// Opens exclusively, and makes sure that this is the device that was looked at.
 fn hold(root: &SysRoot, target: &Target) -> Result<File, Refusal> {
     let held = blkdev::hold(&target.path).map_err(|error| {
         if error.kind() == io::ErrorKind::ResourceBusy {
-            Refusal::Busy { device: target.path.clone(), openers: find_openers(root, target) }
+            Refusal::Busy {
+                device: target.path.clone(),
+                openers: find_openers(root, target).openers,
+            }
         } else {
             cannot_open(target, &error)
         }
@@ -184,23 +202,29 @@ fn check_content(target: &Target, held: &File) -> Result<u64, Refusal> {
 fn check_openers(root: &SysRoot, target: &Target) -> Result<(), Refusal> {
     const TRIES: u32 = 10;
     const PAUSE: Duration = Duration::from_millis(100);
-    let mut openers = find_openers(root, target);
+    let mut scan = find_openers(root, target);
+    if scan.hidden_processes > 0 && !process::is_root() {
+        let count = scan.hidden_processes;
+        let what =
+            format!("what {count} processes of others have open cannot be seen: run as root");
+        return Err(Refusal::CannotCheck { device: target.path.clone(), what });
+    }
     for _ in 1..TRIES {
-        if openers.is_empty() {
+        if scan.openers.is_empty() {
             return Ok(());
         }
         std::thread::sleep(PAUSE);
-        openers = find_openers(root, target);
+        scan = find_openers(root, target);
     }
-    if openers.is_empty() {
+    if scan.openers.is_empty() {
         return Ok(());
     }
-    Err(Refusal::OpenElsewhere { device: target.path.clone(), openers })
+    Err(Refusal::OpenElsewhere { device: target.path.clone(), openers: scan.openers })
 }
 
-fn find_openers(root: &SysRoot, target: &Target) -> Vec<Opener> {
+fn find_openers(root: &SysRoot, target: &Target) -> Scan {
     let devices = relations::touching(&target.device).into_keys().collect();
-    openers::scan(root, &Wanted::Devices(devices)).openers
+    openers::scan(root, &Wanted::Devices(devices))
 }
 
 fn check_writable(target: &Target, held: &File) -> Result<(), Refusal> {

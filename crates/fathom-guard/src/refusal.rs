@@ -41,8 +41,11 @@ pub enum Refusal {
         /// The mount point or the store.
         what: String,
     },
-    /// A partition whose type says that firmware or boot loader keep code in it, often without any signature.
-    #[error("{device} is a boot partition (type {type_id}): the machine may not start without it")]
+    /// A partition whose type says that firmware or boot loader keep code in it, often without any signature, or that it
+    /// holds further partitions.
+    #[error(
+        "{device} is a boot partition or holds a partition table (type {type_id}): the machine may not start without it"
+    )]
     BootPartition {
         /// The device.
         device: PathBuf,

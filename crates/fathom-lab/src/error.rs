@@ -121,6 +121,11 @@ impl LabError {
             | Self::Buffers { .. } => ErrorClass::Usage,
             Self::Inspect(_) => ErrorClass::Usage,
             Self::Refused(refusal) if refusal.is_usage() => ErrorClass::Usage,
+            Self::FileRefused(FileRefusal::Io { source, .. }) | Self::TargetIo { source, .. }
+                if is_denied(source) =>
+            {
+                ErrorClass::Usage
+            }
             Self::FileRefused(FileRefusal::Io { .. }) => ErrorClass::TargetIo,
             Self::FileRefused(refusal) if !refusal.is_safety() => ErrorClass::Usage,
             Self::Refused(_) | Self::FileRefused(_) | Self::Lock(_) => ErrorClass::Refused,
@@ -130,4 +135,9 @@ impl LabError {
             Self::Interrupted => ErrorClass::Interrupted,
         }
     }
+}
+
+/// The target works; this user may not, or nobody may write.
+fn is_denied(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem)
 }

@@ -62,7 +62,7 @@ impl Lab<'_> {
     #[must_use]
     pub fn next_suffix(&self) -> String {
         let made = self.dirs_made.replace(self.dirs_made.get() + 1);
-        if made == 0 { String::new() } else { format!("-{}", made + 1) }
+        if made == 0 { String::new() } else { format!("x{}", made + 1) }
     }
 
     /// A line for people about what is going on.

@@ -64,6 +64,17 @@ pub struct QuickOutcome {
     pub shown: Vec<usize>,
 }
 
+/// Finds out whether it can be done as asked, before anything is written or printed.
+///
+/// # Errors
+/// [`LabError`] for a path that is no directory, a setting that is refused or too large.
+pub fn check(lab: &Lab<'_>, options: &QuickOptions) -> Result<(), LabError> {
+    let jobs = [Settings::read(options)?.largest_job()?];
+    let directory = target::directory_of(&options.path)?;
+    check_buffers(lab, &jobs)?;
+    target::check_fit(&jobs, &directory, u64::MAX, &target::resolve(lab, &directory)?)
+}
+
 /// Runs all rows. Each finished record goes to `keep_record` at once, between two measurements.
 ///
 /// # Errors
@@ -76,7 +87,7 @@ pub fn quick(
     let settings = Settings::read(options)?;
     let directory = target::directory_of(&options.path)?;
     let started_ns = clock::monotonic_ns();
-    let (data, log) = prepare(lab, options, &settings, &directory)?;
+    let (data, log) = prepare(lab, options, &directory)?;
     // What laying out did not need goes to the rows.
     let left_ns = options.time_ns.saturating_sub(clock::monotonic_ns() - started_ns);
     let mut rows = Rows {
@@ -182,7 +193,6 @@ impl Settings {
 fn prepare(
     lab: &mut Lab<'_>,
     options: &QuickOptions,
-    settings: &Settings,
     directory: &Path,
 ) -> Result<(PreparedTarget, PreparedTarget), LabError> {
     let space = target::space(directory)?;
@@ -195,9 +205,6 @@ fn prepare(
         return Err(target::no_space(directory, (64 << 20) + LOG_BYTES));
     }
     let limit_ns = (options.time_ns as f64 * LAYOUT_SHARE) as u64;
-    let probe = settings.largest_job()?;
-    check_buffers(lab, std::slice::from_ref(&probe))?;
-    target::check_fit(&[probe], directory, size_bytes, &stack)?;
     let why = match (options.full_span, wanted <= usable) {
         (true, _) => "the whole free space but for the reserve".to_owned(),
         (false, true) if cache_bytes > 0 => format!("{CACHE_MULTIPLE} x {cache_reason}"),
@@ -284,6 +291,7 @@ impl Rows<'_, '_> {
     fn commit(&mut self) -> Result<(), LabError> {
         let pairs = [
             ("access", "append"),
+            ("engine", "psync"),
             ("block_size", "4k"),
             ("direct", "no"),
             ("write_fraction", "1"),

@@ -162,7 +162,7 @@ pub fn prepare(
     }
     if kind.is_block_device() {
         return if wish.write {
-            claimed(lab, path)
+            claimed(lab, path, &wish.jobs)
         } else {
             readable(lab, path, TargetKind::BlockDevice)
         };
@@ -201,14 +201,37 @@ pub fn check_fit(
     size_bytes: u64,
     stack: &Stack,
 ) -> Result<(), LabError> {
+    fits(jobs, path, size_bytes, logical_block(stack))
+}
+
+fn fits(jobs: &[Job], path: &Path, size_bytes: u64, block_bytes: u64) -> Result<(), LabError> {
     for job in jobs {
-        plan(job, size_bytes, logical_block(stack), 0).map_err(|source| LabError::Plan {
+        plan(job, size_bytes, block_bytes, 0).map_err(|source| LabError::Plan {
             job: job.name.clone(),
             target: path.display().to_string(),
             source,
         })?;
     }
     Ok(())
+}
+
+/// Makes sure that a file of that size may and can be made in a directory.
+fn check_room(lab: &Lab<'_>, directory: &Path, size_bytes: u64) -> Result<(), LabError> {
+    place::check_directory(&lab.root, directory)?;
+    if fsinfo::space(directory).is_ok_and(|space| space.total_bytes > 0) {
+        return Ok(check_space(directory, size_bytes)?);
+    }
+    // ramfs and its like have no size: what they take is memory.
+    let free_bytes = lab.free_memory_bytes();
+    if size_bytes <= free_bytes / 2 {
+        return Ok(());
+    }
+    let reason = format!(
+        "lies in memory: {} are more than half of what is free ({}); use a smaller size=",
+        format_size(size_bytes),
+        format_size(free_bytes)
+    );
+    Err(wrong_kind(directory, reason))
 }
 
 /// Makes `.fathom-ID/NAME` in a directory and writes it full; `time_limit_ns` may leave it smaller.
@@ -220,7 +243,7 @@ pub fn own_file(
     time_limit_ns: Option<u64>,
     rest_after_ns: u64,
 ) -> Result<PreparedTarget, LabError> {
-    check_space(directory, size_bytes)?;
+    check_room(lab, directory, size_bytes)?;
     let mut target = in_new_dir(lab, directory, name, size_bytes)?;
     target.fill(lab, time_limit_ns, rest_after_ns)?;
     Ok(target)
@@ -231,7 +254,7 @@ fn own_fresh_file(
     directory: &Path,
     size_bytes: u64,
 ) -> Result<PreparedTarget, LabError> {
-    check_space(directory, size_bytes)?;
+    check_room(lab, directory, size_bytes)?;
     let mut target = in_new_dir(lab, directory, "data", size_bytes)?;
     target.fresh = true;
     target.probe_direct()?;
@@ -283,7 +306,7 @@ fn new_file(
         return Err(wrong_kind(path, reason));
     };
     check_fit(&wish.jobs, path, size_bytes, &stack)?;
-    check_space(parent, size_bytes)?;
+    check_room(lab, parent, size_bytes)?;
     let file = OwnedFile::create(&lab.root, path, &lab.run_id, &lab.state_dir)?;
     let mut target = PreparedTarget {
         root: lab.root.clone(),
@@ -304,9 +327,11 @@ fn new_file(
     Ok(target)
 }
 
-fn claimed(lab: &mut Lab<'_>, path: &Path) -> Result<PreparedTarget, LabError> {
+fn claimed(lab: &mut Lab<'_>, path: &Path, jobs: &[Job]) -> Result<PreparedTarget, LabError> {
     let claim =
         claim_block_device(&lab.root, path, &lab.consent, &lab.protected, OpenMode::default())?;
+    let logical_block_bytes = u64::from(claim.logical_block_size_bytes());
+    fits(jobs, path, claim.size_bytes(), logical_block_bytes)?;
     lab.note(format!(
         "DESTROYS everything on {} ({}, {}). Every other device stays as it is. \
          There is no way back but a backup that was verified.",
@@ -318,7 +343,7 @@ fn claimed(lab: &mut Lab<'_>, path: &Path) -> Result<PreparedTarget, LabError> {
         root: lab.root.clone(),
         path: claim.path().to_owned(),
         size_bytes: claim.size_bytes(),
-        logical_block_bytes: u64::from(claim.logical_block_size_bytes()),
+        logical_block_bytes,
         holder: Holder::Device(Box::new(claim)),
         kind: TargetKind::BlockDevice,
         fresh: false,

@@ -70,8 +70,13 @@ pub fn run_trial(lab: &mut Lab<'_>, trial: &Trial<'_>) -> Result<Record, LabErro
     for target in distinct(&trial.targets) {
         findings.extend(target.findings(lab));
     }
-    let records =
-        distinct(&trial.targets).map(|t| t.record(lab, jobs.iter().all(|j| j.direct))).collect();
+    let records = distinct(&trial.targets)
+        .map(|target| {
+            let mut on_it =
+                jobs.iter().zip(&trial.targets).filter(|(_, t)| std::ptr::eq(**t, target));
+            target.record(lab, on_it.all(|(job, _)| job.direct))
+        })
+        .collect();
     let (index, count) = trial.position;
     (lab.emit)(Event::TrialStarted { label: trial.label.clone(), index, count });
 

@@ -294,13 +294,7 @@ impl<'a, E: Engine, C: Clock> Worker<'a, E, C> {
             self.recorder.record(OpClass::Commit, now_ns, commit_ns, offset_bytes, size_bytes);
             if slot.ends_transaction {
                 let transaction_ns = now_ns - self.transaction_start_ns;
-                self.recorder.record(
-                    OpClass::Transaction,
-                    now_ns,
-                    transaction_ns,
-                    offset_bytes,
-                    size_bytes,
-                );
+                self.recorder.record(OpClass::Transaction, now_ns, transaction_ns, offset_bytes, 0);
             }
         }
     }

@@ -93,6 +93,9 @@ fn workload(job: &Job) -> String {
     };
     let mut parts = vec![format!("{access}, {}", job.block_size_text())];
     match (job.reads(), job.writes()) {
+        _ if job.access == Access::Replication => {
+            parts.push("rounds of read, write back, append to the log".into());
+        }
         (true, true) => parts.push(format!("{} writes", format_share(job.write_fraction))),
         (true, false) => parts.push("reads".into()),
         (false, _) => parts.push("writes".into()),

@@ -191,8 +191,10 @@ impl Histogram {
 
     /// The buckets that hold something, with their counts, in rising order.
     pub fn occupied(&self) -> impl Iterator<Item = (usize, u64)> + '_ {
-        let range = if self.count == 0 { 0..0 } else { bucket_of(self.min)..bucket_of(self.max) + 1 };
-        range.filter_map(|bucket| (self.counts[bucket] > 0).then_some((bucket, self.counts[bucket])))
+        let range =
+            if self.count == 0 { 0..0 } else { bucket_of(self.min)..bucket_of(self.max) + 1 };
+        range
+            .filter_map(|bucket| (self.counts[bucket] > 0).then_some((bucket, self.counts[bucket])))
     }
 }
 
@@ -232,9 +234,12 @@ impl<'de> Deserialize<'de> for Histogram {
         let mut total = 0u64;
         for pair in stored.buckets.chunks(2) {
             let [step, count] = *pair else { return Err(D::Error::custom("odd bucket list")) };
-            bucket = usize::try_from(step).ok().and_then(|s| bucket.checked_add(s)).unwrap_or(BUCKETS);
-            let slot =
-                histogram.counts.get_mut(bucket).ok_or_else(|| D::Error::custom("bucket out of range"))?;
+            bucket =
+                usize::try_from(step).ok().and_then(|s| bucket.checked_add(s)).unwrap_or(BUCKETS);
+            let slot = histogram
+                .counts
+                .get_mut(bucket)
+                .ok_or_else(|| D::Error::custom("bucket out of range"))?;
             *slot += count;
             total = total.checked_add(count).ok_or_else(|| D::Error::custom("count overflow"))?;
         }

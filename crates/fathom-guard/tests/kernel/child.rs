@@ -1,6 +1,7 @@
 //! The same program as another process: one that owns files or the lock, and can be killed.
 
-use fathom_guard::{MeasuringLock, OwnedDir, OwnedFile};
+use fathom_guard::{Consent, MeasuringLock, OwnedDir, OwnedFile, Protected, claim_block_device};
+use fathom_sys::io::OpenMode;
 use fathom_sys::sysroot::SysRoot;
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::process::CommandExt;
@@ -21,8 +22,20 @@ pub const RUN: &str = "child000run0";
 pub struct Actor(Child);
 
 impl Actor {
-    /// Starts it and waits until it says that it is ready, unless the role goes on for ever.
+    /// Starts it and waits until it says that it is ready.
     pub fn start(role: &str, dir: &Path, state: &Path, uid: Option<u32>) -> Self {
+        let (actor, line) = Self::start_and_listen(role, dir, state, uid);
+        assert_eq!(line, "ready", "the child in role {role} failed");
+        actor
+    }
+
+    /// Starts it and gives the first line that it says.
+    pub fn start_and_listen(
+        role: &str,
+        dir: &Path,
+        state: &Path,
+        uid: Option<u32>,
+    ) -> (Self, String) {
         let mut command = Command::new("/proc/self/exe");
         command.env(ROLE, role).env(DIR, dir).env(STATE, state);
         command.stdin(Stdio::piped()).stdout(Stdio::piped());
@@ -32,8 +45,7 @@ impl Actor {
         let mut actor = Self(command.spawn().unwrap());
         let mut line = String::new();
         BufReader::new(actor.0.stdout.take().unwrap()).read_line(&mut line).unwrap();
-        assert_eq!(line.trim(), "ready", "the child in role {role} failed");
-        actor
+        (actor, line.trim().to_owned())
     }
 
     pub fn pid(&self) -> u32 {
@@ -72,6 +84,15 @@ pub fn play(role: &str) -> ExitCode {
             wait();
         }
         "churn" => churn(&root, &dir, &state),
+        "claim" => {
+            let consent = Consent::new(vec![state.display().to_string()]);
+            let protect = Protected { store_path: "/no/such/store".into() };
+            let mode = OpenMode::default();
+            match claim_block_device(&root, &dir, &consent, &protect, mode) {
+                Ok(_) => println!("claimed"),
+                Err(refusal) => println!("{refusal:?}"),
+            }
+        }
         "lock" => {
             let _lock = MeasuringLock::acquire_in(&root, &dir).unwrap();
             wait();

@@ -1,5 +1,6 @@
 //! Claims of block devices: every refusal provoked with the right consent, and the controls that must write.
 
+use crate::child::Actor;
 use crate::scenarios::{self, Scenario, Staged};
 use fathom_guard::{Claim, Consent, Protected, Refusal, claim_block_device};
 use fathom_sys::io::OpenMode;
@@ -45,6 +46,7 @@ pub fn trials() -> Vec<Trial> {
         kernel_test("mounts_above_are_listed", &ext4, mounts_above),
         kernel_test("a_reused_device_number_is_noticed", LOOP, reused_name),
         kernel_test("claim_with_direct_io", LOOP, direct_io),
+        kernel_test("without_sight_nothing_is_claimed", LOOP, without_sight),
     ]);
     trials
 }
@@ -262,6 +264,26 @@ fn reused_name() -> Result {
     let second = LoopDevice::new(16 << 20)?;
     let refusal = claim(second.path(), &[&id]).unwrap_err();
     assert!(matches!(refusal, Refusal::ConsentMissing { .. }), "{refusal}");
+    Ok(())
+}
+
+/// Others than root cannot see who has a device open, even one that they may write to.
+fn without_sight() -> Result {
+    const NOBODY: u32 = 65534;
+    let staged = scenarios::blank_device()?;
+    let id = Path::new(&staged.id);
+    let (_, answer) = Actor::start_and_listen("claim", &staged.device, id, None);
+    assert_eq!(answer, "claimed", "the control");
+    run_tool("chmod", [Path::new("o+rw"), &staged.device])?;
+    let (_, answer) = Actor::start_and_listen("claim", &staged.device, id, Some(NOBODY));
+    run_tool("chmod", [Path::new("o-rw"), &staged.device])?;
+    assert!(answer.starts_with("CannotCheck") && answer.contains("run as root"), "{answer}");
+    // A recorded machine says nothing about a real device.
+    let recorded = SysRoot::at("/proc/self/root");
+    let consent = Consent::new(vec![staged.id.clone()]);
+    let refusal =
+        claim_block_device(&recorded, &staged.device, &consent, &protect(), OpenMode::default());
+    assert!(matches!(refusal, Err(Refusal::CannotCheck { .. })));
     Ok(())
 }
 

@@ -174,7 +174,7 @@ fn tell_kernel(disk: &LoopDevice) -> Result<Box<dyn Any>, KitError> {
 fn mount_frozen(staged: Staged, device: &Path) -> Result<Staged, KitError> {
     let mount = fathom_testkit::Mount::new("ext4", device, "")?;
     let point = mount.dir().to_owned();
-    Ok(freeze(staged.with(mount), point)?)
+    freeze(staged.with(mount), point)
 }
 
 fn freeze(staged: Staged, point: PathBuf) -> Result<Staged, KitError> {

@@ -6,22 +6,16 @@ use crate::exit::Exit;
 use crate::output::Output;
 use crate::session::{self, Purpose};
 use fathom_base::units::{format_duration, parse_duration_ns};
-use fathom_lab::quick::{QuickOptions, QuickOutcome, TIME_NS_MAX, TIME_NS_MIN, quick};
+use fathom_lab::quick::{QuickOptions, QuickOutcome, TIME_NS_MAX, TIME_NS_MIN, check, quick};
 use fathom_model::record::{Record, RunKind};
 use fathom_report::{findings, summary};
 use fathom_sys::signals::StopFlag;
-use fathom_sys::sysroot::SysRoot;
 use std::fmt::Write;
 
 /// Measures a directory and prints the answer.
 pub fn run(common: &Common, output: Output, stop: &StopFlag, args: &Quick) -> CommandResult {
     let options = options(output, args)?;
     let target = args.path.display().to_string();
-    fathom_lab::target::directory_of(&args.path)
-        .map_err(|e| CommandError::report_as(output, &e, Exit::of_error(&e)))?;
-    let stack = fathom_inspect::resolve(&SysRoot::live(), &args.path)
-        .map_err(|e| CommandError::report_as(output, &e, Exit::Usage))?;
-    output.text(&format!("{}\n", fathom_inspect::one_line(&stack)))?;
     let purpose = Purpose {
         kind: RunKind::Quick,
         target: &target,
@@ -30,6 +24,10 @@ pub fn run(common: &Common, output: Output, stop: &StopFlag, args: &Quick) -> Co
     };
     let mut outcome: Option<QuickOutcome> = None;
     let measured = session::measure(common, output, stop, &purpose, &mut |lab, keep| {
+        check(lab, &options)?;
+        let stack = fathom_inspect::resolve(&lab.root, &options.path)?;
+        // A reader that has gone shows when the result is written.
+        let _ = output.text(&format!("{}\n", fathom_inspect::one_line(&stack)));
         let done = quick(lab, &options, keep)?;
         let records = done.records.clone();
         outcome = Some(done);

@@ -64,7 +64,6 @@ fn words_and_values() {
         ("engine=psync", &["depth=32", "threads=32"]),
         ("batch=64", &["batch=64", "depth=32"]),
         ("fsync_fraction=0.5", &["writes nothing", "write_fraction"]),
-        ("block_size=1000", &["block_size", "1000", "direct=no"]),
         ("sizes", &["'sizes'", "key=value"]),
     ] {
         usage(&sandbox, &["run", "randread", d, setting], words);
@@ -125,6 +124,11 @@ fn sizes_and_places() {
     );
     let new = dir.join("new");
     usage(&sandbox, &["run", "randread", p(&new)], &[p(&new), "does not exist", "size=4G"]);
+    usage(
+        &sandbox,
+        &["run", "randread", d, "size=8M", "block_size=1000"],
+        &[d, "block_size", "1000", "512", "direct=no"],
+    );
     let deep = dir.join("no/new");
     usage(
         &sandbox,
@@ -154,11 +158,11 @@ fn large_sectors() {
     let name = p(device.path());
     for setting in ["block_size=512", "block_size=6k", "align=512", "offset=512"] {
         let key = setting.split('=').next().unwrap();
-        usage(&sandbox, &["run", "randread", name, setting], &[key, "4096", "direct=no"]);
+        usage(&sandbox, &["run", "randread", name, setting], &[key, "4 KiB", "direct=no"]);
     }
     let before = Snapshot::take(device.path()).unwrap();
     let id = format!("--destroy={}", device.backing().display());
-    usage(&sandbox, &["run", "randwrite", name, "block_size=512", &id], &["block_size", "4096"]);
+    usage(&sandbox, &["run", "randwrite", name, "block_size=512", &id], &["block_size", "4 KiB"]);
     before.assert_same(device.path());
     // Buffered I/O takes any size.
     let args = ["run", "randread", name, "block_size=512", "direct=no", "operations=200"];
