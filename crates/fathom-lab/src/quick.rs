@@ -5,6 +5,7 @@ use crate::lab::Lab;
 use crate::target::{self, PreparedTarget};
 use crate::trial::{Trial, check_buffers, run_trial};
 use fathom_base::units::{format_duration, format_size};
+use fathom_model::event::Event;
 use fathom_model::keys;
 use fathom_model::record::{Ending, Record};
 use fathom_model::workload::{Job, Workload};
@@ -344,6 +345,7 @@ impl Rows<'_, '_> {
         };
         let record = run_trial(self.lab, &trial)?;
         (self.keep_record)(&record)?;
+        (self.lab.emit)(Event::TrialFinished { record: Box::new(record.clone()) });
         self.records.push(record);
         Ok(())
     }

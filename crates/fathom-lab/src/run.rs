@@ -5,6 +5,7 @@ use crate::lab::Lab;
 use crate::target::{self, PreparedTarget, TargetWish};
 use crate::trial::{Trial, check_buffers, run_trial};
 use fathom_base::units::format_duration;
+use fathom_model::event::Event;
 use fathom_model::record::{Ending, Record, TargetKind};
 use fathom_model::workload::{Access, Job, Workload};
 use std::collections::BTreeMap;
@@ -66,6 +67,7 @@ pub fn run(
             };
             let record = run_trial(lab, &trial)?;
             keep_record(&record)?;
+            (lab.emit)(Event::TrialFinished { record: Box::new(record.clone()) });
             records.push(record);
         }
     }

@@ -15,7 +15,7 @@ use fathom_load::target::LoadTarget;
 use fathom_model::extents::FileExtents;
 use fathom_model::finding::Finding;
 use fathom_model::record::{TargetKind, TargetRecord};
-use fathom_model::stack::Stack;
+use fathom_model::stack::{Node, Stack};
 use fathom_model::workload::Job;
 use fathom_sys::arena::Arena;
 use fathom_sys::blkdev;
@@ -474,13 +474,20 @@ impl PreparedTarget {
     fn probe_direct(&mut self) -> Result<(), LabError> {
         const TRIES: usize = 4;
         const PIECE_BYTES: usize = 4 << 20;
+        let buffers_below =
+            |n: &Node| n.loop_device.as_ref().is_some_and(|l| l.direct_io != Some(true));
+        if self.stack.walk().into_iter().any(buffers_below) {
+            // What a loop device below dirties cannot be told from what the filesystem does.
+            return Ok(());
+        }
         let mode = OpenMode { write: true, direct: true, ..OpenMode::default() };
         let target = match self.open(mode) {
             Err(LabError::Target { class: ErrorClass::Missing, .. }) => return Ok(()),
             other => other?,
         };
-        let size = PIECE_BYTES.min((self.size_bytes >> 20 << 20) as usize);
-        let Some(file) = target.file().filter(|_| size >= 1 << 20) else { return Ok(()) };
+        // Each try has a place of its own: ext4 with data=journal counts a page only once until it is written back.
+        let size = PIECE_BYTES.min((self.size_bytes as usize / TRIES) >> 16 << 16);
+        let Some(file) = target.file().filter(|_| size >= 256 << 10) else { return Ok(()) };
         let failed = |source| LabError::TargetIo {
             path: self.path.clone(),
             what: "trying direct writes",
@@ -489,9 +496,9 @@ impl PreparedTarget {
         let mut arena = Arena::new(1, size).map_err(failed)?;
         Prng::new(self.size_bytes, 0xD1).fill(arena.slot_mut(0));
         let mut least = u64::MAX;
-        for _ in 0..TRIES {
+        for place in 0..TRIES {
             let before = counters::page_traffic(&self.root).dirtied_bytes;
-            sys_io::write_at(file, arena.slot_mut(0), 0).map_err(failed)?;
+            sys_io::write_at(file, arena.slot_mut(0), (place * size) as u64).map_err(failed)?;
             least =
                 least.min(counters::page_traffic(&self.root).dirtied_bytes.saturating_sub(before));
         }

@@ -180,16 +180,21 @@ impl Collector<'_> {
             (elapsed_ns / self.control.interval_ns).saturating_sub(1) * self.control.interval_ns;
         let mut latency_ns = Histogram::new();
         for (lane, series) in self.lanes.iter().zip(&self.series) {
-            let transfers = |class: &OpClass| {
-                matches!(class, OpClass::Read | OpClass::Write | OpClass::SyncedWrite)
-            };
             for (start, (length_ns, histograms, bytes)) in &series.intervals {
-                for (index, _) in lane.classes.iter().enumerate().filter(|(_, c)| transfers(c)) {
-                    tick.bytes_total += bytes[index];
-                    if *start == last {
+                for (index, class) in lane.classes.iter().enumerate() {
+                    let moves =
+                        matches!(class, OpClass::Read | OpClass::Write | OpClass::SyncedWrite);
+                    // A write with its sync is what its caller waits for.
+                    let waits = matches!(class, OpClass::Read | OpClass::Write | OpClass::Commit);
+                    if moves {
+                        tick.bytes_total += bytes[index];
+                    }
+                    if *start == last && moves {
                         let seconds = (*length_ns).max(1) as f64 / 1e9;
                         tick.iops += histograms[index].count() as f64 / seconds;
                         tick.bytes_per_s += bytes[index] as f64 / seconds;
+                    }
+                    if *start == last && waits {
                         latency_ns.merge(&histograms[index]);
                     }
                 }

@@ -1,6 +1,5 @@
 //! Events: the only thing that user interfaces see of a running measurement.
 
-use crate::finding::Finding;
 use crate::record::Record;
 use serde::{Deserialize, Serialize};
 
@@ -50,10 +49,5 @@ pub enum Event {
     TrialFinished {
         /// Its outcome.
         record: Box<Record>,
-    },
-    /// Something was found.
-    Found {
-        /// What.
-        finding: Finding,
     },
 }

@@ -38,7 +38,6 @@ impl Progress {
                 Event::TrialStarted { .. } => "trial_started",
                 Event::Progress { .. } => "progress",
                 Event::TrialFinished { .. } => "trial_finished",
-                Event::Found { .. } => "found",
             };
             // A reader that has gone shows when the result is written.
             let _ = self.output.json(kind, event);
@@ -67,7 +66,7 @@ impl Progress {
                     format_duration(*eta_ns)
                 ));
             }
-            Event::TrialFinished { .. } | Event::Found { .. } => {}
+            Event::TrialFinished { .. } => {}
         }
     }
 

@@ -3,10 +3,12 @@
 
 mod bad_input;
 mod cli;
+mod filesystems;
 
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
     let mut trials = bad_input::trials();
+    trials.extend(filesystems::trials());
     fathom_testkit::run(trials)
 }
