@@ -33,6 +33,8 @@ pub struct Lab<'a> {
     pub host: HostFacts,
     /// What rules know beside the stack.
     pub around: Surroundings,
+    /// Length of the intervals of every series.
+    pub interval_ns: u64,
     /// Test files stay when the command ends.
     pub keep: bool,
     /// Source of the seeds of trials.

@@ -3,7 +3,6 @@
 use crate::error::LabError;
 use crate::lab::Lab;
 use crate::sampler::{Progress, Sampler};
-use crate::trial::INTERVAL_NS;
 use fathom_load::plan::plan;
 use fathom_load::run::{self, Control, JobSetup};
 use fathom_load::target::LoadTarget;
@@ -19,6 +18,8 @@ pub struct LaidOut {
     pub took_ns: u64,
 }
 
+/// How often progress is told.
+const PROGRESS_NS: u64 = 1_000_000_000;
 /// Block of the writes.
 const BLOCK_BYTES: u32 = 1 << 20;
 
@@ -62,7 +63,7 @@ pub fn lay_out(
         emit: lab.emit,
     };
     let mut sampler = Sampler::new(&lab.root, Vec::new(), progress);
-    let control = Control { clock: lab.clock, interval_ns: INTERVAL_NS, stop: &lab.stop };
+    let control = Control { clock: lab.clock, interval_ns: PROGRESS_NS, stop: &lab.stop };
     let outcome = run::run(&[JobSetup { plan, target }], &control, &mut sampler)?;
     if let Some(failure) = outcome.failure {
         return Err(LabError::Layout { path: path.to_owned(), message: failure.message });

@@ -160,6 +160,17 @@ pub fn prepare(
             own_file(lab, path, "data", size_bytes, None, rest_after_ns)
         };
     }
+    if !kind.is_block_device() && !kind.is_file() {
+        let reason = "is neither a file, a directory nor a block device".to_owned();
+        return Err(wrong_kind(path, reason));
+    }
+    if let Some(size_bytes) = wish.size_bytes {
+        let reason = format!(
+            "exists; size={} is for files that fathom makes: span= limits how much of an existing target is used",
+            format_size(size_bytes).replace(' ', "")
+        );
+        return Err(wrong_kind(path, reason));
+    }
     if kind.is_block_device() {
         return if wish.write {
             claimed(lab, path, &wish.jobs)
@@ -167,16 +178,11 @@ pub fn prepare(
             readable(lab, path, TargetKind::BlockDevice)
         };
     }
-    if !kind.is_file() {
-        let reason = "is neither a file, a directory nor a block device".to_owned();
-        return Err(wrong_kind(path, reason));
-    }
     if wish.write {
         open_owned_for_write(&lab.root, path, OpenMode::default())?;
         let mut target = readable(lab, path, TargetKind::OwnFile)?;
         target.holder = Holder::Kept;
         target.fresh = wish.fresh;
-        target.size_bytes = wish.size_bytes.unwrap_or(target.size_bytes).max(target.size_bytes);
         return Ok(target);
     }
     readable(lab, path, TargetKind::ForeignFile)

@@ -13,9 +13,6 @@ use fathom_model::record::{Ending, RECORD_VERSION, Record};
 use fathom_model::workload::{Job, OpenSync, Workload};
 use fathom_sys::io::OpenMode;
 
-/// Length of the intervals of every series.
-pub const INTERVAL_NS: u64 = 1_000_000_000;
-
 /// What a trial is asked to do.
 pub struct Trial<'a> {
     /// Row name.
@@ -122,7 +119,7 @@ fn measure(
         emit: lab.emit,
     };
     let mut sampler = Sampler::new(&lab.root, device_names(&trial.targets), progress);
-    let control = Control { clock: lab.clock, interval_ns: INTERVAL_NS, stop: &lab.stop };
+    let control = Control { clock: lab.clock, interval_ns: lab.interval_ns, stop: &lab.stop };
     let (targets, plans): (Vec<LoadTarget>, Vec<JobPlan>) = opened.into_iter().unzip();
     let setups: Vec<JobSetup<'_>> =
         targets.iter().zip(plans).map(|(target, plan)| JobSetup { plan, target }).collect();

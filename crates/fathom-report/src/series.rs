@@ -30,17 +30,19 @@ pub(crate) fn line(job: &JobRecord) -> Option<String> {
     let (min, max) = rates
         .iter()
         .fold((f64::INFINITY, 0.0f64), |(min, max), rate| (min.min(*rate), max.max(*rate)));
-    let of_intervals = if per_char == 1 {
-        String::new()
-    } else {
-        format!(" in intervals of {}", units::format_duration(first_ns))
-    };
+    let of_intervals =
+        if per_char == 1 { String::new() } else { format!(" in intervals of {}", time(first_ns)) };
     Some(format!(
         "|{drawn}| {} per character; min {}, max {}{of_intervals}",
-        units::format_duration(first_ns * per_char as u64),
+        time(first_ns * per_char as u64),
         iops_text(min),
         iops_text(max)
     ))
+}
+
+/// Intervals are whole seconds, or shorter than one.
+fn time(ns: u64) -> String {
+    if ns < 1_000_000_000 { units::format_ns(ns) } else { units::format_duration(ns) }
 }
 
 fn rate(intervals: &[IntervalRecord], classes: &[OpClass]) -> f64 {
@@ -70,6 +72,12 @@ mod tests {
         let mut job = job("x");
         job.series = series(counts, length_ns);
         line(&job)
+    }
+
+    #[test]
+    fn short_intervals_keep_their_unit() {
+        let text = drawn(&[1, 2, 3], 100_000_000);
+        assert!(text.is_some_and(|t| t.contains("| 100 ms per character;")));
     }
 
     #[test]

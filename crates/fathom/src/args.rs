@@ -133,6 +133,9 @@ pub struct Run {
     /// How often
     #[arg(long, default_value = "1", value_name = "N")]
     pub repeats: u32,
+    /// Length of the intervals of the stored series, 10ms to 1m
+    #[arg(long, default_value = "1s", value_name = "TIME")]
+    pub interval: String,
     /// How figures are shown
     #[arg(long, value_enum, default_value = "fathom", value_name = "STYLE")]
     pub style: Style,

@@ -22,6 +22,9 @@ use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher, Hasher};
 use std::path::{Path, PathBuf};
 
+/// Length of the intervals of a series when nobody says.
+pub const INTERVAL_NS: u64 = 1_000_000_000;
+
 /// What is measured, for the head of the run.
 pub struct Purpose<'a> {
     /// What kind of run.
@@ -32,6 +35,8 @@ pub struct Purpose<'a> {
     pub measure: &'a Measure,
     /// Devices that may be overwritten.
     pub destroy: Vec<String>,
+    /// Length of the intervals of the series.
+    pub interval_ns: u64,
 }
 
 /// What a measurement came to.
@@ -122,6 +127,7 @@ pub fn measure(
         protected: Protected { store_path: path.clone() },
         around: Surroundings::read(&root, store_stack, now_unix_s),
         host,
+        interval_ns: purpose.interval_ns,
         keep: purpose.measure.keep,
         seeds: Prng::new(common.seed.unwrap_or_else(system_seed), 0),
         emit: &mut emit,

@@ -21,6 +21,7 @@ pub fn run(common: &Common, output: Output, stop: &StopFlag, args: &Quick) -> Co
         target: &target,
         measure: &args.measure,
         destroy: Vec::new(),
+        interval_ns: session::INTERVAL_NS,
     };
     let mut outcome: Option<QuickOutcome> = None;
     let measured = session::measure(common, output, stop, &purpose, &mut |lab, keep| {

@@ -5,7 +5,7 @@ use crate::args::{Common, Run, Style};
 use crate::exit::Exit;
 use crate::output::Output;
 use crate::session::{self, Purpose};
-use fathom_base::units::format_ns;
+use fathom_base::units::{format_ns, parse_duration_ns};
 use fathom_lab::run::{RunOptions, run as run_workload};
 use fathom_model::builtin;
 use fathom_model::record::{Record, RunKind};
@@ -27,6 +27,7 @@ pub fn run(common: &Common, output: Output, stop: &StopFlag, args: &Run) -> Comm
         target: &args.target,
         measure: &args.measure,
         destroy: args.destroy.clone(),
+        interval_ns: interval(output, &args.interval)?,
     };
     let measured = session::measure(common, output, stop, &purpose, &mut |lab, keep| {
         run_workload(lab, &options, keep)
@@ -82,6 +83,18 @@ pub fn records_text(
         text.push('\n');
     }
     Ok(text)
+}
+
+fn interval(output: Output, text: &str) -> Result<u64, CommandError> {
+    let usage = |reason: String| {
+        CommandError::report_as(output, &format!("--interval={text}: {reason}"), Exit::Usage)
+    };
+    let interval_ns = parse_duration_ns(text).map_err(|e| usage(e.to_string()))?;
+    if (10_000_000..=60_000_000_000).contains(&interval_ns) {
+        Ok(interval_ns)
+    } else {
+        Err(usage("from 10ms to 1m".into()))
+    }
 }
 
 fn workload(output: Output, args: &Run) -> Result<Workload, CommandError> {
