@@ -1,12 +1,12 @@
 //! `cargo xtask ci`: everything that must hold before a change goes in.
 
 use crate::test::{self, Options, Report};
-use crate::{Outcome, flags::Flags, tidy, workspace};
+use crate::{Outcome, dist, flags::Flags, tidy, workspace};
 
 pub const HELP: &str = "\
 cargo xtask ci [--install]
 
-runs tidy, the format check, clippy and all tests
+runs tidy, the format check, clippy, all tests, and builds the static binary and starts it in an empty directory
 
   --install   as for 'cargo xtask test'
 
@@ -37,6 +37,14 @@ pub fn run(args: &[String]) -> Outcome {
     let tiers = test::all_tiers();
     let options = Options { install: flags.has("--install"), tiers, soak: false };
     let mut report: Report = test::run_tiers(&options)?;
+    println!("\n== dist");
+    let is_proven = dist::run(&[]).unwrap_or_else(|reason| {
+        eprintln!("{reason}");
+        false
+    });
+    if !is_proven {
+        failed.push("cargo xtask dist".to_owned());
+    }
     report.failures.splice(0..0, failed);
     report.print();
     Ok(report.is_success())
