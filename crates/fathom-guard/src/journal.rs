@@ -93,6 +93,15 @@ pub struct Record {
     pub entry: Entry,
 }
 
+/// What the journal holds.
+#[derive(Debug, Default)]
+pub struct Contents {
+    /// The entries.
+    pub records: Vec<Record>,
+    /// Files that cannot be understood, with the reason; they are left alone.
+    pub unreadable: Vec<(PathBuf, String)>,
+}
+
 fn directory(state_dir: &Path) -> PathBuf {
     state_dir.join("owned")
 }
@@ -148,21 +157,17 @@ impl Record {
     }
 }
 
-/// All entries, and the files that cannot be understood with the reason. Drafts of processes that were killed while
+/// All entries. Drafts of processes that were killed while
 /// writing are removed: what they would have noted was not made.
 ///
 /// # Errors
 /// [`FileRefusal::Io`] when the directory exists but cannot be listed.
-#[allow(clippy::type_complexity, reason = "two lists, used at once by the only caller")]
-pub fn read_all(
-    root: &SysRoot,
-    state_dir: &Path,
-) -> Result<(Vec<Record>, Vec<(PathBuf, String)>), FileRefusal> {
+pub fn read_all(root: &SysRoot, state_dir: &Path) -> Result<Contents, FileRefusal> {
     let dir = directory(state_dir);
-    let (mut records, mut unreadable) = (Vec::new(), Vec::new());
+    let mut contents = Contents::default();
     let entries = match fs::read_dir(&dir) {
         Ok(entries) => entries,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok((records, unreadable)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(contents),
         Err(error) => return Err(io_at("list", dir)(error)),
     };
     let mut files: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
@@ -177,19 +182,19 @@ pub fn read_all(
             // Another fathom has put it in order meanwhile.
             Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
             Err(error) => {
-                unreadable.push((file, error.to_string()));
+                contents.unreadable.push((file, error.to_string()));
                 continue;
             }
         };
         match serde_json::from_slice::<Entry>(&text) {
-            Ok(entry) if entry.format <= FORMAT => records.push(Record { file, entry }),
-            Ok(entry) => {
-                unreadable.push((file, format!("written by a newer fathom ({})", entry.format)))
-            }
-            Err(error) => unreadable.push((file, error.to_string())),
+            Ok(entry) if entry.format <= FORMAT => contents.records.push(Record { file, entry }),
+            Ok(entry) => contents
+                .unreadable
+                .push((file, format!("written by a newer fathom ({})", entry.format))),
+            Err(error) => contents.unreadable.push((file, error.to_string())),
         }
     }
-    Ok((records, unreadable))
+    Ok(contents)
 }
 
 /// Writes an entry so that its file appears, or changes, as a whole. Until then it is a draft whose name tells the

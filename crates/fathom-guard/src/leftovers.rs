@@ -10,6 +10,7 @@ use crate::place::{self, FileRefusal, io_at};
 use fathom_sys::dirfd::{Dir, FileFacts};
 use fathom_sys::process::Life;
 use fathom_sys::sysroot::SysRoot;
+use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -57,12 +58,47 @@ pub struct Report {
     pub outcome: Outcome,
 }
 
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let path = self.path.display();
+        match &self.outcome {
+            Outcome::Removed => write!(f, "{path}: removed, left behind by run {}", self.run_id),
+            Outcome::Vanished => write!(f, "{path}: already gone"),
+            Outcome::Kept => write!(f, "{path}: kept on purpose by run {}", self.run_id),
+            Outcome::OwnerAlive { pid } => write!(f, "{path}: in use by process {pid}"),
+            Outcome::OwnerElsewhere => {
+                write!(f, "{path}: belongs to a fathom in another container or on another machine")
+            }
+            Outcome::NotMounted { mount_point } => {
+                let point = mount_point.display();
+                write!(
+                    f,
+                    "{path}: {point} is not mounted; it is looked for again at the next start"
+                )
+            }
+            Outcome::Foreign { names } => {
+                let names = names.join(", ");
+                write!(f, "{path}: what fathom did not make stays ({names}), the rest is removed")
+            }
+            Outcome::Failed { reason } => write!(f, "{path}: cannot be put in order: {reason}"),
+        }
+    }
+}
+
+impl Outcome {
+    /// True when nobody needs to hear of it: a living owner's, a kept thing, or one that was gone.
+    #[must_use]
+    pub fn is_quiet(&self) -> bool {
+        matches!(self, Self::Vanished | Self::Kept | Self::OwnerAlive { .. })
+    }
+}
+
 /// Goes through the journal in a state directory.
 ///
 /// # Errors
 /// [`FileRefusal::Io`] when the journal exists but cannot be listed.
 pub fn clean(root: &SysRoot, state_dir: &Path) -> Result<Vec<Report>, FileRefusal> {
-    let (records, unreadable) = journal::read_all(root, state_dir)?;
+    let journal::Contents { records, unreadable } = journal::read_all(root, state_dir)?;
     let mut reports: Vec<Report> = records.iter().map(|record| clean_one(root, record)).collect();
     reports.extend(unreadable.into_iter().map(|(path, reason)| Report {
         run_id: String::new(),

@@ -126,6 +126,24 @@ mod tests {
     }
 
     #[test]
+    fn a_file_that_is_only_mapped_is_found() {
+        if !crate::process::is_root() {
+            return; // The kernel shows mappings by file to root alone.
+        }
+        let dir = std::env::temp_dir().join(format!("fathom-mapped-{}", std::process::id()));
+        std::fs::create_dir_all(&dir).unwrap();
+        let path = dir.join("sleep");
+        std::fs::copy("/bin/sleep", &path).unwrap();
+        let meta = std::fs::metadata(&path).unwrap();
+        let mut child = Command::new(&path).arg("60").stdin(Stdio::null()).spawn().unwrap();
+        let found = finds(child.id(), &Wanted::File(DevNo::from_raw(meta.dev()), meta.ino()));
+        child.kill().unwrap();
+        child.wait().unwrap();
+        std::fs::remove_dir_all(&dir).unwrap();
+        assert!(found, "a running program has its file mapped, but not open");
+    }
+
+    #[test]
     fn a_device_is_found_by_number() {
         let none = Wanted::Devices(vec![DevNo { major: 1, minor: 3 }]);
         // Everybody has /dev/null (1:3) open, but that is a character device.

@@ -221,13 +221,16 @@ impl Ring {
         self.unsubmitted += 1;
     }
 
-    /// Hands everything queued to the kernel, waits until `wait_for` requests have ended, and gives every ended one
-    /// to `done` as (slot, result); results are as in read(2), errors as negative errno.
+    /// Hands everything queued to the kernel, waits until `wait_for` requests have ended, and says how many ends are
+    /// there to be taken with [`Ring::take`]. A clock read after this is later than all of them.
+    ///
+    /// Some requests may stay queued when ends must be taken before the kernel accepts more; the next call hands
+    /// them over.
     ///
     /// # Errors
     /// Those of io_uring_enter(2) other than interruption by a signal.
     #[inline]
-    pub fn enter(&mut self, wait_for: u32, mut done: impl FnMut(u32, i32)) -> io::Result<()> {
+    pub fn enter(&mut self, wait_for: u32) -> io::Result<u32> {
         loop {
             // SAFETY: plain system call on our own ring; no pointers are passed.
             let result = unsafe {
@@ -248,26 +251,28 @@ impl Ring {
             } else {
                 let error = io::Error::last_os_error();
                 match error.raw_os_error() {
-                    // Interrupted, or completions must be reaped before more can be taken: reap and come back.
+                    // Interrupted, or no room before ends are taken.
                     Some(libc::EINTR | libc::EAGAIN | libc::EBUSY) => {}
                     _ => return Err(error),
                 }
             }
-            let mut reaped = 0;
-            for completion in self.ring.completion() {
-                let slot = completion.user_data() as u32;
-                self.busy[slot as usize] = false;
-                reaped += 1;
-                done(slot, completion.result());
-            }
-            self.in_flight -= reaped;
-            if reaped >= wait_for.min(1) && self.unsubmitted == 0 {
-                return Ok(());
-            }
-            if self.in_flight == 0 && self.unsubmitted == 0 {
-                return Ok(());
+            let ended = self.ring.completion().len() as u32;
+            let nothing_to_do = self.unsubmitted == 0 && (wait_for == 0 || self.in_flight == 0);
+            if ended > 0 || nothing_to_do {
+                return Ok(ended);
             }
         }
+    }
+
+    /// Takes one ended request as (slot, result); results are as in read(2), errors as negative errno. None when
+    /// all are taken.
+    #[inline]
+    pub fn take(&mut self) -> Option<(u32, i32)> {
+        let completion = self.ring.completion().next()?;
+        let slot = completion.user_data() as u32;
+        self.busy[slot as usize] = false;
+        self.in_flight -= 1;
+        Some((slot, completion.result()))
     }
 }
 
@@ -305,6 +310,12 @@ mod tests {
         file.unwrap()
     }
 
+    /// Waits for one request and takes it.
+    fn one(ring: &mut Ring) -> (u32, i32) {
+        assert!(ring.enter(1).unwrap() > 0);
+        ring.take().unwrap()
+    }
+
     #[test]
     fn writes_and_reads_what_it_says() {
         let mut file = scratch();
@@ -313,12 +324,12 @@ mod tests {
         let mut ring = Ring::new(file.as_fd(), Arena::new(4, 4096).unwrap(), &features).unwrap();
         ring.buffer_mut(1).fill(9);
         ring.queue(1, RingOp::Write { offset_bytes: 4096, size_bytes: 4096 });
-        ring.enter(1, |slot, result| assert_eq!((slot, result), (1, 4096))).unwrap();
+        assert_eq!(one(&mut ring), (1, 4096));
         ring.queue(0, RingOp::Read { offset_bytes: 0, size_bytes: 4096 });
         ring.queue(2, RingOp::Read { offset_bytes: 4096, size_bytes: 4096 });
         let mut seen = Vec::new();
         while seen.len() < 2 {
-            ring.enter(1, |slot, result| seen.push((slot, result))).unwrap();
+            seen.push(one(&mut ring));
         }
         seen.sort_unstable();
         assert_eq!(seen, [(0, 4096), (2, 4096)]);
@@ -327,7 +338,7 @@ mod tests {
                 && ring.buffer_mut(2).iter().all(|b| *b == 9)
         );
         ring.queue(3, RingOp::Fdatasync);
-        ring.enter(1, |slot, result| assert_eq!((slot, result), (3, 0))).unwrap();
+        assert_eq!(one(&mut ring), (3, 0));
         let mut content = vec![0; 16384];
         file.rewind().unwrap();
         file.read_exact(&mut content).unwrap();
@@ -341,9 +352,8 @@ mod tests {
         let file = std::fs::File::open("/dev/null").unwrap();
         let mut ring = Ring::new(file.as_fd(), Arena::new(1, 4096).unwrap(), &[]).unwrap();
         ring.queue(0, RingOp::Write { offset_bytes: 0, size_bytes: 512 });
-        let mut result = 0;
-        ring.enter(1, |_, r| result = r).unwrap();
-        assert_eq!(result, -libc::EBADF);
+        assert_eq!(one(&mut ring), (0, -libc::EBADF));
+        assert_eq!(ring.take(), None);
     }
 
     #[test]
@@ -357,11 +367,10 @@ mod tests {
         });
         let mut ended = 0;
         while ended < 256 {
-            ring.enter(1, |_, r| {
-                assert_eq!(r, 4096);
-                ended += 1;
-            })
-            .unwrap();
+            let ready = ring.enter(1).unwrap();
+            assert!(ready > 0);
+            (0..ready).for_each(|_| assert_eq!(ring.take().unwrap().1, 4096));
+            ended += ready;
         }
     }
 }

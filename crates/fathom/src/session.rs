@@ -6,7 +6,7 @@ use crate::output::Output;
 use crate::progress::Progress;
 use fathom_base::id;
 use fathom_base::prng::Prng;
-use fathom_guard::leftovers::{self, Outcome};
+use fathom_guard::leftovers;
 use fathom_guard::{Consent, MeasuringLock, Protected};
 use fathom_inspect::rules::Surroundings;
 use fathom_lab::{Lab, LabError};
@@ -153,11 +153,8 @@ pub fn measure(
     let mut exit = Exit::of_records(&records, study.verdict, void_only);
     keeper.finish(records.last().map_or(Ending::Failed, |r| r.ending), &study);
     if let Some(error) = keeper.error {
-        exit = exit.max(fail(
-            output,
-            &format!("the result could not be stored: {error}"),
-            Exit::Internal,
-        ));
+        output.error(&format!("the result could not be stored: {error}"));
+        exit = exit.max(Exit::Internal);
     }
     let prefix = store.shortest_prefix(&run_id).unwrap_or_else(|_| run_id.clone());
     let took_ns = clock::monotonic_ns() - started_ns;
@@ -220,23 +217,8 @@ fn begin(root: &SysRoot, store: &mut Store, head: &RunHead) -> Result<(), StoreE
 fn clean_leftovers(root: &SysRoot, state_dir: &Path, output: Output) {
     match leftovers::clean(root, state_dir) {
         Ok(reports) => {
-            for report in reports {
-                let path = report.path.display();
-                match report.outcome {
-                    Outcome::Removed => {
-                        output.note(&format!("Removed what a killed run had left: {path}"))
-                    }
-                    Outcome::Foreign { names } => output.note(&format!(
-                        "{path} of a killed run stays: it holds files that fathom did not make: {}",
-                        names.join(", ")
-                    )),
-                    Outcome::Failed { reason } => {
-                        output.note(&format!(
-                            "{path} of a killed run could not be removed: {reason}"
-                        ));
-                    }
-                    _ => {}
-                }
+            for report in reports.iter().filter(|report| !report.outcome.is_quiet()) {
+                output.note(&report.to_string());
             }
         }
         Err(error) => output.note(&format!("looking for leftovers of killed runs: {error}")),

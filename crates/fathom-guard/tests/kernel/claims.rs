@@ -23,7 +23,15 @@ pub fn trials() -> Vec<Trial> {
             kernel_test(&format!("refused_{}", scenario.name), &needs, move || refused(&scenario))
         })
         .collect();
-    let gpt = [LOOP, &[Capability::Tool("sgdisk"), Capability::FsOnLoop(FsKind::Ext4)]].concat();
+    let gpt = [
+        LOOP,
+        &[
+            Capability::Tool("sgdisk"),
+            Capability::Tool("partx"),
+            Capability::FsOnLoop(FsKind::Ext4),
+        ],
+    ]
+    .concat();
     let ext4 = [Capability::FsOnLoop(FsKind::Ext4)];
     trials.extend([
         kernel_test(

@@ -24,6 +24,7 @@ type Result<T = ()> = std::result::Result<T, Box<dyn Error>>;
 pub fn trials() -> Vec<Trial> {
     let ramfs = [Capability::MountFs("ramfs")];
     let ext4 = [Capability::FsOnLoop(FsKind::Ext4)];
+    let attributes = [Capability::Xattr, Capability::Tool("getfattr")];
     vec![
         kernel_test(
             "owned_directory_comes_and_goes",
@@ -33,7 +34,7 @@ pub fn trials() -> Vec<Trial> {
         kernel_test("owned_directory_without_xattr", &ramfs, || comes_and_goes(&Ground::ramfs()?)),
         kernel_test("only_own_files_are_opened_for_writing", &[Capability::Xattr], only_own),
         kernel_test("only_listed_files_without_xattr", &ramfs, only_listed),
-        kernel_test("a_copy_with_its_attributes_is_not_ours", &[Capability::Xattr], copy),
+        kernel_test("a_copy_with_its_attributes_is_not_ours", &attributes, copy),
         kernel_test(
             "a_file_shown_by_a_loop_device_is_in_use",
             &[Capability::LoopDevices],

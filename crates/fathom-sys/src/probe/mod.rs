@@ -54,7 +54,7 @@ const KIB: u64 = 1024;
 /// Covers everything that starts near the front, and the two front labels of ZFS.
 const FRONT_BYTES: u64 = 512 * KIB;
 /// Covers the md 0.90 superblock, firmware RAID and the backup GPT header.
-const TAIL_BYTES: u64 = 128 * KIB;
+const TAIL_BYTES: u64 = 132 * KIB;
 /// Single blocks further in: secondary LUKS2 headers, VMFS.
 const ISLANDS_AT: [u64; 4] = [512 * KIB, 1024 * KIB, 2048 * KIB, 4096 * KIB];
 const ISLAND_BYTES: u64 = 4 * KIB;

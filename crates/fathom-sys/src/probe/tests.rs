@@ -144,6 +144,8 @@ fn plain_magics_are_found_at_their_places() {
     check(5 * MIB, &[(4 * MIB, b"SKUL\xba\xbe")], &["LUKS2 (secondary header)"]);
     check(MIB, &[(MIB - 1024, b"Intel Raid ISM Cfg Sig. 1.3.00")], &["Intel RAID (IMSM)"]);
     check(MIB, &[(MIB - 512, b"\xde\x11\xde\x11")], &["DDF RAID"]);
+    check(64 * MIB, &[(64 * MIB - 257 * 512, b"\xde\x11\xde\x11")], &["DDF RAID"]);
+    check(64 * MIB, &[(64 * MIB - 255 * 512, b"Promise Technology, Inc.")], &["Promise RAID"]);
     check(MIB, &[(MIB - 4096 + 60, b"\x83\x74\x02\x6b")], &["DRBD"]);
     check(MIB, &[(0, b"RDSK\0\0\0\x40")], &["Amiga partition table"]);
 }

@@ -8,7 +8,9 @@ use crate::session;
 use fathom_report::list::{ListRow, list_table};
 use fathom_store::{Filter, RunSummary, Store, StoreError};
 use fathom_sys::process;
+
 use fathom_sys::sysroot::SysRoot;
+use serde_json::Value;
 
 /// Opens the store for reading.
 pub fn open(common: &Common, output: Output) -> Result<Option<Store>, CommandError> {
@@ -53,9 +55,16 @@ pub fn run(common: &Common, output: Output, args: &List) -> CommandResult {
         })
         .collect();
     output.text(&list_table(&shown, &local_zone()))?;
-    let runs: Vec<&RunSummary> = rows.iter().map(|(_, summary, _)| summary).collect();
+    let runs: Vec<Value> = rows.iter().map(|(_, summary, state)| as_json(summary, state)).collect();
     output.json("result", &serde_json::json!({ "runs": runs }))?;
     Ok(Exit::Done)
+}
+
+/// Programs get the same word as people: a killed run is partial and not running.
+fn as_json(summary: &RunSummary, state: &str) -> Value {
+    let mut value = serde_json::to_value(summary).unwrap_or_default();
+    value["state"] = Value::from(state);
+    value
 }
 
 /// The word for how far a run has come.

@@ -31,7 +31,11 @@ pub fn dispatch(args: &Args, stop: &StopFlag) -> Exit {
     };
     match done {
         Ok(exit) => exit,
-        Err(error) => error.report(output),
+        Err(error) => {
+            let exit = error.report(output);
+            // A closed terminal takes the output along; that it ended the run is what counts.
+            if stop.is_set() { exit.max(Exit::Interrupted) } else { exit }
+        }
     }
 }
 
