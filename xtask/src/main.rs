@@ -1,6 +1,7 @@
 //! The project's automation, run as `cargo xtask COMMAND`. Needs nothing but the Rust toolchain and git; imports none
 //! of the project's crates, so that it works when they do not compile.
 
+mod bench;
 mod ci;
 mod dist;
 mod elf;
@@ -28,6 +29,7 @@ const COMMANDS: &[Subcommand] = &[
     Subcommand { name: "tidy", help: tidy::HELP, run: tidy::run },
     Subcommand { name: "test", help: test::HELP, run: test::run },
     Subcommand { name: "dist", help: dist::HELP, run: dist::run },
+    Subcommand { name: "bench", help: bench::HELP, run: bench::run },
     Subcommand { name: "soak", help: soak::HELP, run: soak::run },
 ];
 

@@ -55,14 +55,14 @@ impl Facts {
 }
 
 /// What a small command says, or that it is unknown.
-fn said(program: &str, args: &[&str]) -> String {
+pub fn said(program: &str, args: &[&str]) -> String {
     let output = Command::new(program).args(args).current_dir(workspace::root()).output();
     let text = output.map(|o| String::from_utf8_lossy(&o.stdout).trim().to_owned());
     text.ok().filter(|text| !text.is_empty()).unwrap_or_else(|| "unknown".to_owned())
 }
 
 /// `Linux 6.1.0 x86_64, 2 x Some CPU, 16 GiB`.
-fn machine() -> String {
+pub fn machine() -> String {
     let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
     let field = |text: &str, name: &str| {
         let line = text.lines().find(|line| line.starts_with(name)).unwrap_or_default().to_owned();

@@ -9,7 +9,7 @@ use fathom_load::plan::{self, JobPlan};
 use fathom_load::run::{self, Control, JobSetup, Outcome};
 use fathom_load::target::LoadTarget;
 use fathom_model::event::Event;
-use fathom_model::record::{Ending, RECORD_VERSION, Record};
+use fathom_model::record::{Ending, IoFailure, RECORD_VERSION, Record};
 use fathom_model::workload::{Job, OpenSync, Workload};
 use fathom_sys::io::OpenMode;
 
@@ -83,6 +83,7 @@ pub fn run_trial(lab: &mut Lab<'_>, trial: &Trial<'_>) -> Result<Record, LabErro
         (None, true) => Ending::Interrupted,
         (None, false) => Ending::Complete,
     };
+    let failure = outcome.failure.map(|failure| named(failure, trial));
     Ok(Record {
         version: RECORD_VERSION,
         label: trial.label.clone(),
@@ -97,10 +98,21 @@ pub fn run_trial(lab: &mut Lab<'_>, trial: &Trial<'_>) -> Result<Record, LabErro
         page_cache: deltas.page_cache,
         suspended_ns: deltas.suspended_ns,
         ending,
-        failure: outcome.failure,
+        failure,
         seed: trial.seed,
         findings,
     })
+}
+
+/// The engine does not know what it works on: the message gets the path of the job's target.
+fn named(failure: IoFailure, trial: &Trial<'_>) -> IoFailure {
+    let jobs = trial.workload.jobs.iter().zip(&trial.targets);
+    let target = jobs.filter(|(job, _)| job.name == failure.job).map(|(_, target)| target).next();
+    let message = match target {
+        Some(target) => format!("{}: {}", target.path_text(), failure.message),
+        None => failure.message,
+    };
+    IoFailure { message, ..failure }
 }
 
 fn measure(

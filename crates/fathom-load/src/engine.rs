@@ -2,28 +2,8 @@
 
 use std::io;
 
-/// What one request asks of the kernel.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Op {
-    /// Read into the slot's buffer.
-    Read {
-        /// Where, in bytes.
-        offset_bytes: u64,
-        /// How much.
-        size_bytes: u32,
-    },
-    /// Write from the slot's buffer.
-    Write {
-        /// Where, in bytes.
-        offset_bytes: u64,
-        /// How much.
-        size_bytes: u32,
-    },
-    /// fsync(2).
-    Fsync,
-    /// fdatasync(2).
-    Fdatasync,
-}
+/// What one request asks of the kernel: the same for every engine, so that io_uring takes it as it is.
+pub use fathom_sys::ring::RingOp as Op;
 
 /// A way to issue requests. Each thread owns one; slots are numbered from 0 to the depth.
 pub trait Engine {
@@ -36,10 +16,13 @@ pub trait Engine {
     /// Takes a request; it need not start before [`Engine::run`].
     fn queue(&mut self, slot: u32, op: Op);
 
-    /// Starts everything queued, waits for at least `wait_for` ends, and reports each end as (slot, result): bytes
-    /// moved, or a negative errno.
+    /// Starts everything queued, waits for at least `wait_for` ends, and says how many can be taken. A time read after
+    /// this is later than all of them.
     ///
     /// # Errors
     /// When the way to the kernel itself is broken; errors of single requests are results.
-    fn run(&mut self, wait_for: u32, done: &mut impl FnMut(u32, i32)) -> io::Result<()>;
+    fn run(&mut self, wait_for: u32) -> io::Result<u32>;
+
+    /// Takes one end as (slot, result): bytes moved, or a negative errno. None when all are taken.
+    fn take(&mut self) -> Option<(u32, i32)>;
 }

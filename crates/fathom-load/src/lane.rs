@@ -320,10 +320,11 @@ impl<'a> Lane<'a> {
         shared: &Shared<'_>,
     ) -> Option<u64> {
         let start_ns = clock.now_ns();
-        let mut result = 0;
         engine.queue(0, op);
-        let ran = engine.run(1, &mut |_, r| result = r);
-        let errno = ran.err().map_or(-result, |e| e.raw_os_error().unwrap_or(5));
+        let errno = match engine.run(1) {
+            Ok(_) => engine.take().map_or(0, |(_, result)| -result),
+            Err(error) => error.raw_os_error().unwrap_or(5),
+        };
         if errno != 0 {
             let operation = if op == Op::Fsync { "fsync" } else { "fdatasync" };
             let failed =

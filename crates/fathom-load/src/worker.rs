@@ -63,8 +63,6 @@ pub struct LoopCounts {
 struct Slot {
     /// Start of the call in flight.
     start_ns: u64,
-    /// Start of the write that the sync belongs to.
-    write_start_ns: u64,
     offset_bytes: u64,
     size_bytes: u32,
     stage: Stage,
@@ -102,8 +100,9 @@ pub struct Worker<'a, E, C> {
     /// How.
     pub rules: Rules,
     slots: Vec<Slot>,
+    /// For each slot that syncs, the start of the write that the sync belongs to.
+    write_starts_ns: Vec<u64>,
     free: Vec<u32>,
-    ended: Vec<(u32, i32)>,
     in_flight: u32,
     transaction_start_ns: u64,
     stamp: u64,
@@ -128,8 +127,8 @@ impl<'a, E: Engine, C: Clock> Worker<'a, E, C> {
             recorder,
             rules,
             slots: vec![Slot::default(); depth],
+            write_starts_ns: vec![0; depth],
             free: (0..rules.depth).rev().collect(),
-            ended: Vec::with_capacity(depth),
             in_flight: 0,
             transaction_start_ns: 0,
             stamp: stamp_seed,
@@ -162,11 +161,7 @@ impl<'a, E: Engine, C: Clock> Worker<'a, E, C> {
             self.counts.batches += u64::from(measuring);
             self.counts.in_flight_sum += u64::from(measuring) * u64::from(self.in_flight);
             let wait_for = self.rules.batch.min(self.in_flight);
-            let (engine, ended) = (&mut *self.engine, &mut self.ended);
-            if let Err(error) = engine.run(wait_for, &mut |slot, result| ended.push((slot, result)))
-            {
-                return Err(Failed::of_engine(&error));
-            }
+            let ended = self.engine.run(wait_for).map_err(|error| Failed::of_engine(&error))?;
             let now_ns = self.clock.now_ns();
             if !measuring && now_ns >= times.window_start_ns {
                 measuring = true;
@@ -177,18 +172,18 @@ impl<'a, E: Engine, C: Clock> Worker<'a, E, C> {
             }
             let over = now_ns >= times.window_end_ns;
             if closed_at_ns.is_some() {
-                self.discard(&mut failed);
+                self.discard(ended, &mut failed);
             } else if over && !self.rules.count_drained {
                 (issuing, closed_at_ns) = (false, Some(times.window_end_ns));
-                self.close(times.window_end_ns, &mut failed);
+                self.close(times.window_end_ns, ended, &mut failed);
             } else {
-                self.reap(now_ns, measuring, &mut failed);
+                self.reap(ended, now_ns, measuring, &mut failed);
                 issuing = issuing && !over;
                 if failed.is_some() || stop() {
                     issuing = false;
                     if !self.rules.count_drained {
                         closed_at_ns = Some(now_ns);
-                        self.close(now_ns, &mut failed);
+                        self.close(now_ns, 0, &mut failed);
                     }
                 }
             }
@@ -236,7 +231,6 @@ impl<'a, E: Engine, C: Clock> Worker<'a, E, C> {
         };
         self.slots[slot as usize] = Slot {
             start_ns: now_ns,
-            write_start_ns: now_ns,
             offset_bytes,
             size_bytes,
             stage,
@@ -248,13 +242,13 @@ impl<'a, E: Engine, C: Clock> Worker<'a, E, C> {
 
     /// Takes in everything that has ended; writes that need a sync go on with it in the same slot.
     #[inline]
-    fn reap(&mut self, now_ns: u64, counted: bool, failed: &mut Option<Failed>) {
+    fn reap(&mut self, ended: u32, now_ns: u64, counted: bool, failed: &mut Option<Failed>) {
         if counted {
             self.recorder.roll(now_ns);
             self.counts.end_ns = now_ns;
         }
-        for index in 0..self.ended.len() {
-            let (number, result) = self.ended[index];
+        for _ in 0..ended {
+            let Some((number, result)) = self.engine.take() else { break };
             let slot = self.slots[number as usize];
             self.in_flight -= 1;
             if result != slot.expected() {
@@ -263,9 +257,10 @@ impl<'a, E: Engine, C: Clock> Worker<'a, E, C> {
                 continue;
             }
             if counted {
-                self.note(slot, now_ns);
+                self.note(number, slot, now_ns);
             }
             if slot.stage == Stage::SyncedWrite && failed.is_none() {
+                self.write_starts_ns[number as usize] = slot.start_ns;
                 self.slots[number as usize] = Slot { start_ns: now_ns, stage: Stage::Sync, ..slot };
                 self.engine.queue(number, self.rules.sync_op);
                 self.in_flight += 1;
@@ -273,7 +268,6 @@ impl<'a, E: Engine, C: Clock> Worker<'a, E, C> {
                 self.release(number);
             }
         }
-        self.ended.clear();
     }
 
     #[inline]
@@ -282,26 +276,35 @@ impl<'a, E: Engine, C: Clock> Worker<'a, E, C> {
         self.free.push(number);
     }
 
-    #[inline]
-    fn note(&mut self, slot: Slot, now_ns: u64) {
-        let Slot { offset_bytes, size_bytes, .. } = slot;
+    #[inline(always)]
+    fn note(&mut self, number: u32, slot: Slot, now_ns: u64) {
         let class = slot.stage.class();
-        let bytes = if class == OpClass::Sync { 0 } else { size_bytes };
-        self.recorder.record(class, now_ns, now_ns - slot.start_ns, offset_bytes, bytes);
-        self.counts.operations += u64::from(class != OpClass::Sync);
         if class == OpClass::Sync {
-            let commit_ns = now_ns - slot.write_start_ns;
-            self.recorder.record(OpClass::Commit, now_ns, commit_ns, offset_bytes, size_bytes);
-            if slot.ends_transaction {
-                let transaction_ns = now_ns - self.transaction_start_ns;
-                self.recorder.record(OpClass::Transaction, now_ns, transaction_ns, offset_bytes, 0);
-            }
+            self.note_sync(number, slot, now_ns);
+            return;
+        }
+        let Slot { start_ns, offset_bytes, size_bytes, .. } = slot;
+        self.recorder.record(class, now_ns, now_ns - start_ns, offset_bytes, size_bytes);
+        self.counts.operations += 1;
+    }
+
+    /// A sync moves no bytes itself; it ends a commit, and perhaps a transaction.
+    #[inline(never)]
+    fn note_sync(&mut self, number: u32, slot: Slot, now_ns: u64) {
+        let Slot { offset_bytes, size_bytes, .. } = slot;
+        let mut record = |class, start_ns, bytes| {
+            self.recorder.record(class, now_ns, now_ns - start_ns, offset_bytes, bytes);
+        };
+        record(OpClass::Sync, slot.start_ns, 0);
+        record(OpClass::Commit, self.write_starts_ns[number as usize], size_bytes);
+        if slot.ends_transaction {
+            record(OpClass::Transaction, self.transaction_start_ns, size_bytes);
         }
     }
 
     /// The window ended at `end_ns` while these were in flight: they are censored, and what has just come back came
     /// too late to count. Requests go on until they end, but no sync follows any more.
-    fn close(&mut self, end_ns: u64, failed: &mut Option<Failed>) {
+    fn close(&mut self, end_ns: u64, ended: u32, failed: &mut Option<Failed>) {
         self.recorder.roll(end_ns);
         for slot in self.slots.iter().filter(|s| s.stage != Stage::Free) {
             self.recorder.censored.push(CensoredOp {
@@ -311,7 +314,7 @@ impl<'a, E: Engine, C: Clock> Worker<'a, E, C> {
                 size_bytes: slot.size_bytes,
             });
         }
-        self.discard(failed);
+        self.discard(ended, failed);
         // Writes still in flight end as plain ones: their sync would be outside the window.
         for slot in &mut self.slots {
             if slot.stage == Stage::SyncedWrite {
@@ -321,9 +324,9 @@ impl<'a, E: Engine, C: Clock> Worker<'a, E, C> {
     }
 
     /// Takes in what has ended outside the window: only failures matter.
-    fn discard(&mut self, failed: &mut Option<Failed>) {
-        for index in 0..self.ended.len() {
-            let (number, result) = self.ended[index];
+    fn discard(&mut self, ended: u32, failed: &mut Option<Failed>) {
+        for _ in 0..ended {
+            let Some((number, result)) = self.engine.take() else { break };
             let slot = self.slots[number as usize];
             if result != slot.expected() {
                 failed.get_or_insert(self.failure(slot, result));
@@ -331,7 +334,6 @@ impl<'a, E: Engine, C: Clock> Worker<'a, E, C> {
             self.in_flight -= 1;
             self.release(number);
         }
-        self.ended.clear();
     }
 
     #[cold]

@@ -14,6 +14,7 @@ use std::io;
 struct Disk<'c> {
     clock: &'c ManualClock,
     queue: VecDeque<(u32, Op)>,
+    ended: VecDeque<(u32, i32)>,
     service_ns: u64,
     sync_ns: u64,
     fail_at: Option<usize>,
@@ -23,10 +24,11 @@ struct Disk<'c> {
 
 impl<'c> Disk<'c> {
     fn new(clock: &'c ManualClock) -> Self {
-        let (queue, log) = (VecDeque::new(), Vec::new());
+        let (queue, ended, log) = (VecDeque::new(), VecDeque::new(), Vec::new());
         Self {
             clock,
             queue,
+            ended,
             service_ns: 100,
             sync_ns: 1000,
             fail_at: None,
@@ -46,7 +48,7 @@ impl Engine for Disk<'_> {
     fn queue(&mut self, slot: u32, op: Op) {
         self.queue.push_back((slot, op));
     }
-    fn run(&mut self, wait_for: u32, done: &mut impl FnMut(u32, i32)) -> io::Result<()> {
+    fn run(&mut self, wait_for: u32) -> io::Result<u32> {
         for _ in 0..wait_for {
             let (slot, op) = self.queue.pop_front().expect("something in flight");
             let (time, result) = match op {
@@ -58,9 +60,12 @@ impl Engine for Disk<'_> {
             self.clock.advance_ns(time);
             self.log.push(op);
             let result = if self.fail_at == Some(self.log.len()) { -5 } else { result };
-            done(slot, result);
+            self.ended.push_back((slot, result));
         }
-        Ok(())
+        Ok(self.ended.len() as u32)
+    }
+    fn take(&mut self) -> Option<(u32, i32)> {
+        self.ended.pop_front()
     }
 }
 

@@ -5,7 +5,7 @@
 //! kernel may still write to them.
 
 use crate::arena::Arena;
-use io_uring::{IoUring, opcode, types};
+use io_uring::{IoUring, opcode, squeue, types};
 use std::io;
 use std::mem::ManuallyDrop;
 use std::os::fd::{AsRawFd, BorrowedFd};
@@ -184,34 +184,40 @@ impl Ring {
         let file = types::Fixed(0);
         let pointer = self.arena.slot_pointer(slot as usize);
         let fits = |size_bytes: u32| assert!(size_bytes as usize <= self.arena.slot_bytes());
-        let entry = match op {
+        match op {
             RingOp::Read { offset_bytes, size_bytes } => {
                 fits(size_bytes);
                 if self.fixed_buffers {
-                    opcode::ReadFixed::new(file, pointer, size_bytes, 0)
-                        .offset(offset_bytes)
-                        .build()
+                    let read = opcode::ReadFixed::new(file, pointer, size_bytes, 0);
+                    self.push(slot, read.offset(offset_bytes).build());
                 } else {
-                    opcode::Read::new(file, pointer, size_bytes).offset(offset_bytes).build()
+                    let read = opcode::Read::new(file, pointer, size_bytes);
+                    self.push(slot, read.offset(offset_bytes).build());
                 }
             }
             RingOp::Write { offset_bytes, size_bytes } => {
                 fits(size_bytes);
                 if self.fixed_buffers {
-                    opcode::WriteFixed::new(file, pointer.cast_const(), size_bytes, 0)
-                        .offset(offset_bytes)
-                        .build()
+                    let write = opcode::WriteFixed::new(file, pointer.cast_const(), size_bytes, 0);
+                    self.push(slot, write.offset(offset_bytes).build());
                 } else {
-                    opcode::Write::new(file, pointer.cast_const(), size_bytes)
-                        .offset(offset_bytes)
-                        .build()
+                    let write = opcode::Write::new(file, pointer.cast_const(), size_bytes);
+                    self.push(slot, write.offset(offset_bytes).build());
                 }
             }
-            RingOp::Fsync => opcode::Fsync::new(file).build(),
+            RingOp::Fsync => self.push(slot, opcode::Fsync::new(file).build()),
             RingOp::Fdatasync => {
-                opcode::Fsync::new(file).flags(types::FsyncFlags::DATASYNC).build()
+                let flags = types::FsyncFlags::DATASYNC;
+                self.push(slot, opcode::Fsync::new(file).flags(flags).build());
             }
-        };
+        }
+    }
+
+    /// Puts a request into the submission queue and marks its slot.
+    ///
+    /// Always inlined: then the entry is built in the queue itself, not on the stack and copied.
+    #[inline(always)]
+    fn push(&mut self, slot: u32, entry: squeue::Entry) {
         let entry = entry.user_data(u64::from(slot));
         // SAFETY: the buffer belongs to this ring's arena, is large enough, and stays untouched while the slot is
         // busy; the arena outlives the request (see `Drop`).

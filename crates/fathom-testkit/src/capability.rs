@@ -71,7 +71,9 @@ impl Capability {
 const PACKAGES: &[(&str, &str)] = &[
     ("blkid", "util-linux"),
     ("btrfs", "btrfs-progs"),
+    ("busybox", "busybox-static"),
     ("cryptsetup", "cryptsetup-bin"),
+    ("fsfreeze", "util-linux"),
     ("linux.uml", "user-mode-linux"),
     ("losetup", "mount"),
     ("lvcreate", "lvm2"),
@@ -84,10 +86,12 @@ const PACKAGES: &[(&str, &str)] = &[
     ("mkfs.xfs", "xfsprogs"),
     ("mkswap", "util-linux"),
     ("modprobe", "kmod"),
+    ("multipathd", "multipath-tools"),
     ("pvcreate", "lvm2"),
     ("sfdisk", "fdisk"),
     ("sgdisk", "gdisk"),
     ("swapon", "mount"),
+    ("udevadm", "udev"),
     ("unshare", "util-linux"),
     ("wipefs", "util-linux"),
 ];

@@ -1,4 +1,4 @@
-//! What tests left behind: mounts, swap, loop and zram devices, directories; and taking them down.
+//! What tests left behind: processes, mounts, swap, loop and zram devices, directories; and taking them down.
 //!
 //! Found by name only: a path with a scratch directory in it. Nothing else is ever touched, and the directories of
 //! processes that still run belong to them.
@@ -8,6 +8,7 @@ use crate::scratch::{Owner, PREFIX};
 use crate::zram;
 use fathom_sys::mounts::{Mount, own_mounts, swap_areas};
 use fathom_sys::sysroot::SysRoot;
+use rustix::process::{Pid, Signal, kill_process};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::fs;
@@ -59,6 +60,9 @@ fn found(wanted: impl Fn(Owner) -> bool) -> Vec<Leftover> {
             all.entry(dir).or_default().push(what);
         }
     };
+    for (pid, dir) in orphans() {
+        note(&dir, format!("process {} in {}", pid.as_raw_nonzero(), dir.display()));
+    }
     for mount in own_mounts(&SysRoot::live()) {
         note(&mount.mount_point, format!("mount {}", mount.mount_point.display()));
     }
@@ -78,6 +82,38 @@ fn found(wanted: impl Fn(Owner) -> bool) -> Vec<Leftover> {
         what.into_iter().map(move |what| Leftover { dir: dir.clone(), what })
     };
     all.into_iter().flat_map(one).collect()
+}
+
+/// Processes that work in a scratch directory of a dead process, such as its guest.
+fn orphans() -> Vec<(Pid, PathBuf)> {
+    let is_orphaned =
+        |(_, cwd): &(Pid, PathBuf)| Owner::of_path(cwd).is_some_and(|(_, owner)| !owner.is_alive());
+    let working_in = |name: String| {
+        let pid = Pid::from_raw(name.parse().ok()?)?;
+        Some((pid, fs::read_link(format!("/proc/{name}/cwd")).ok()?))
+    };
+    let names = SysRoot::live().names("proc").into_iter();
+    names.filter_map(working_in).filter(is_orphaned).collect()
+}
+
+/// Kills the orphans in a directory and waits until they are gone.
+fn kill_orphans(dir: &Path) {
+    let deadline = Instant::now() + Duration::from_secs(5);
+    while Instant::now() < deadline {
+        let left: Vec<Pid> = orphans()
+            .into_iter()
+            .filter(|(_, cwd)| cwd.starts_with(dir))
+            .map(|(pid, _)| pid)
+            .collect();
+        if left.is_empty() {
+            return;
+        }
+        for pid in left {
+            // It may have gone by itself.
+            let _ = kill_process(pid, Signal::KILL);
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
 }
 
 fn is_scratch(dir: &Path) -> bool {
@@ -123,11 +159,13 @@ fn in_use(dir: &Path) -> InUse {
     InUse { mounts: mounts_on(dir, &devices), devices }
 }
 
-/// Takes down everything that uses `dir`, innermost first, then removes the directory.
+/// Takes down everything that uses `dir`, innermost first, then removes the directory. Processes that work in it are
+/// killed when the one that made it is dead.
 ///
 /// # Errors
 /// When something below is still mounted afterwards (the directory then stays), or a removal failed.
 pub fn take_down(dir: &Path) -> Result<(), KitError> {
+    kill_orphans(dir);
     // A stack (a file system on a loop device in a file system on a loop device) comes down one layer per round.
     // Politely as long as that gets on; what is then still busy is unmounted lazily.
     let mut is_lazy = false;

@@ -3,6 +3,7 @@
 //! - [`capability`]: what this machine can do; a test that needs more is skipped with the reason, and counted.
 //! - [`harness`]: kernel-tier tests, `tests/kernel/main.rs` in the crates that have some.
 //! - [`scratch`], [`loopdev`], [`mounted`], [`zram`]: things that are taken down when dropped.
+//! - [`guest`]: kernels of their own, for md, LVM, multipath and SCSI disks.
 //! - [`leftovers`]: what a killed test left behind, and its removal.
 //! - [`oracle`]: byte-by-byte witnesses of devices and directory trees; a pattern that knows its place.
 //!
@@ -11,6 +12,7 @@
 
 pub mod capability;
 pub mod command;
+pub mod guest;
 pub mod harness;
 pub mod leftovers;
 pub mod loopdev;
@@ -21,6 +23,7 @@ pub mod zram;
 
 pub use capability::Capability;
 pub use command::KitError;
+pub use guest::{Guest, GuestError, GuestJob, GuestReport, StepResult};
 pub use harness::{Trial, counted, fathom_binary, is_soak, kernel_test, run, run_parallel, sample};
 pub use loopdev::{Content, LoopDevice, LoopOptions};
 pub use mounted::{Frozen, FsKind, Mount, MountedElsewhere, MountedFs};

@@ -92,7 +92,8 @@ pub fn run(args: &[String]) -> Outcome {
     }
     build()?;
     let scenes: Vec<Scene> = scenes.into_iter().filter(|s| options.wants(s.name)).collect();
-    if scenes.iter().any(|s| s.file.as_deref() == Some(&files.cached)) {
+    let is_cached = |scene: &Scene| scene.file.as_deref() == Some(&files.cached);
+    if scenes.iter().any(is_cached) || options.wants(INSTRUCTIONS) {
         lay_out(&files.cached, CACHED_BYTES)?;
     }
     if scenes.iter().any(|s| s.file.as_deref() == Some(&files.direct)) {
@@ -108,7 +109,7 @@ pub fn run(args: &[String]) -> Outcome {
         print!("{text}");
     }
     if options.wants(INSTRUCTIONS) {
-        let text = report.add_instructions(instructions::count(&programs));
+        let text = report.add_instructions(instructions::count(&programs, &files.cached));
         print!("{text}");
     }
     print!("{}", report.ending());
@@ -128,7 +129,7 @@ fn measure(
     report: &mut Report,
 ) -> Vec<Vec<Option<Sample>>> {
     let count = scene.sides.len();
-    let mut samples: Vec<Vec<Option<Sample>>> = vec![vec![None; rounds]; count];
+    let mut samples: Vec<Vec<Option<Sample>>> = vec![Vec::with_capacity(rounds); count];
     let mut given_up = vec![false; count];
     for (index, side) in scene.sides.iter().enumerate() {
         if let Some(reason) = programs.missing(side.tool) {
@@ -140,16 +141,13 @@ fn measure(
         eprint!("\r{} {}/{rounds} ", scene.name, round + 1);
         for step in 0..count {
             let index = scenes::turn(round, step, count);
-            if given_up[index] {
-                continue;
+            let side = &scene.sides[index];
+            let sample = if given_up[index] { None } else { Some(programs.run(scene, side)) };
+            if let Some(Err(error)) = &sample {
+                report.fail(format!("{}, {}: {error}", scene.name, side.name));
+                given_up[index] = true;
             }
-            match programs.run(scene, &scene.sides[index]) {
-                Ok(sample) => samples[index][round] = Some(sample),
-                Err(error) => {
-                    report.fail(format!("{}, {}: {error}", scene.name, scene.sides[index].name));
-                    given_up[index] = true;
-                }
-            }
+            samples[index].push(sample.and_then(Result::ok));
         }
     }
     eprint!("\r{:30}\r", "");

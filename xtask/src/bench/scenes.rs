@@ -87,7 +87,7 @@ pub struct Files {
 /// backwards.
 #[must_use]
 pub fn turn(round: usize, step: usize, count: usize) -> usize {
-    let step = if round % 2 == 0 { step } else { count - 1 - step };
+    let step = if round.is_multiple_of(2) { step } else { count - 1 - step };
     (step + round / 2) % count
 }
 
@@ -139,7 +139,14 @@ impl Maker {
             contest(FATHOM_PSYNC, SYSBENCH_SYNC, Measure::Rate, Goal::None),
             contest(FATHOM_URING, FIO_PSYNC, Measure::Rate, Goal::None),
         ];
-        self.scene("cached-1", "4 MiB in the page cache", Some(file), 1, sides, contests)
+        Scene {
+            name: "cached-1",
+            title: title("4 MiB in the page cache", 1),
+            file: Some(file.to_owned()),
+            depth: 1,
+            sides,
+            contests,
+        }
     }
 
     fn cached_deep(&self, name: &'static str, file: &Path, depth: u32) -> Scene {
@@ -164,7 +171,8 @@ impl Maker {
             contest(FATHOM_URING, FIO_URING_DEFAULT, Measure::Rate, Goal::None),
             contest(FATHOM_URING, SYSBENCH_ASYNC, Measure::Rate, Goal::None),
         ];
-        self.scene(name, "4 MiB in the page cache", Some(file), depth, sides, contests)
+        let title = title("4 MiB in the page cache", depth);
+        Scene { name, title, file: Some(file.to_owned()), depth, sides, contests }
     }
 
     fn direct(&self, name: &'static str, file: &Path, depth: u32) -> Scene {
@@ -189,7 +197,8 @@ impl Maker {
             contests.push(contest(FATHOM_URING, batch, Measure::Cpu, Goal::AtMost(0.92)));
             contests.push(contest(FATHOM_URING, FIO_URING_FIXED, Measure::Cpu, Goal::None));
         }
-        self.scene(name, "1 GiB on disk, O_DIRECT", Some(file), depth, sides, contests)
+        let title = title("1 GiB on disk, O_DIRECT", depth);
+        Scene { name, title, file: Some(file.to_owned()), depth, sides, contests }
     }
 
     fn null(&self, name: &'static str, depth: u32) -> Scene {
@@ -204,20 +213,8 @@ impl Maker {
             let goal = Goal::AtMost(0.20);
             contests.push(contest(FATHOM_NULL, FIO_NULL_BATCH, Measure::UserCpu, goal));
         }
-        self.scene(name, "null engines: the tools alone", None, depth, sides, contests)
-    }
-
-    fn scene(
-        &self,
-        name: &'static str,
-        what: &str,
-        file: Option<&Path>,
-        depth: u32,
-        sides: Vec<Side>,
-        contests: Vec<Contest>,
-    ) -> Scene {
-        let title = format!("4 KiB random reads, {what}, depth {depth}");
-        Scene { name, title, file: file.map(Path::to_owned), depth, sides, contests }
+        let title = title("null engines: the tools alone", depth);
+        Scene { name, title, file: None, depth, sides, contests }
     }
 
     fn fathom(&self, name: &'static str, file: Option<&Path>, settings: &[&str]) -> Side {
@@ -274,7 +271,9 @@ impl Maker {
     ) -> Side {
         let mut args = vec!["--name=bench".to_owned(), format!("--ioengine={engine}")];
         args.extend(file.map(|f| format!("--filename={}", f.display())));
-        args.extend(["--rw=randread", "--bs=4k", "--readonly", "--invalidate=0"].map(str::to_owned));
+        args.extend(
+            ["--rw=randread", "--bs=4k", "--readonly", "--invalidate=0"].map(str::to_owned),
+        );
         args.extend([format!("--iodepth={depth}"), "--randrepeat=0".to_owned()]);
         args.extend(["--time_based".to_owned(), format!("--runtime={}", self.seconds)]);
         args.extend(["--cpus_allowed=0".to_owned(), "--output-format=json".to_owned()]);
@@ -293,12 +292,11 @@ impl Maker {
     }
 }
 
-fn contest(
-    ours: &'static str,
-    theirs: &'static str,
-    measure: Measure,
-    goal: Goal,
-) -> Contest {
+fn title(what: &str, depth: u32) -> String {
+    format!("4 KiB random reads, {what}, depth {depth}")
+}
+
+fn contest(ours: &'static str, theirs: &'static str, measure: Measure, goal: Goal) -> Contest {
     Contest { ours, theirs, measure, goal }
 }
 
@@ -315,7 +313,9 @@ mod tests {
             assert_eq!(names.len(), scene.sides.len(), "{}", scene.name);
             for contest in &scene.contests {
                 assert!(names.contains(contest.ours) && names.contains(contest.theirs));
-                assert!(contest.ours.starts_with("fathom") && !contest.theirs.starts_with("fathom"));
+                assert!(
+                    contest.ours.starts_with("fathom") && !contest.theirs.starts_with("fathom")
+                );
             }
             assert!(!scene.contests.is_empty());
         }

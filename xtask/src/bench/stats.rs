@@ -7,7 +7,7 @@ pub fn median(values: &[f64]) -> f64 {
     let n = sorted.len();
     match n {
         0 => f64::NAN,
-        _ if n % 2 == 1 => sorted[n / 2],
+        _ if !n.is_multiple_of(2) => sorted[n / 2],
         _ => f64::midpoint(sorted[n / 2 - 1], sorted[n / 2]),
     }
 }

@@ -8,13 +8,15 @@ use std::io;
 pub struct Null {
     arena: Arena,
     queued: Vec<(u32, i32)>,
+    ended: Vec<(u32, i32)>,
 }
 
 impl Null {
     /// An engine with one slot per buffer.
     pub fn new(arena: Arena) -> Self {
-        let queued = Vec::with_capacity(arena.slots());
-        Self { arena, queued }
+        let room = || Vec::with_capacity(arena.slots());
+        let (queued, ended) = (room(), room());
+        Self { arena, queued, ended }
     }
 }
 
@@ -38,8 +40,35 @@ impl Engine for Null {
     }
 
     #[inline]
-    fn run(&mut self, _wait_for: u32, done: &mut impl FnMut(u32, i32)) -> io::Result<()> {
-        self.queued.drain(..).for_each(|(slot, result)| done(slot, result));
-        Ok(())
+    fn run(&mut self, _wait_for: u32) -> io::Result<u32> {
+        debug_assert!(self.ended.is_empty(), "every end is taken before more are asked for");
+        std::mem::swap(&mut self.queued, &mut self.ended);
+        Ok(self.ended.len() as u32)
+    }
+
+    #[inline]
+    fn take(&mut self) -> Option<(u32, i32)> {
+        self.ended.pop()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A sync that follows a write within its slot must not end in the write's own batch.
+    #[test]
+    fn what_is_queued_while_ends_are_taken_belongs_to_the_next_batch() {
+        let mut engine = Null::new(Arena::new(2, 4096).unwrap());
+        engine.queue(0, Op::Write { offset_bytes: 0, size_bytes: 512 });
+        engine.queue(1, Op::Read { offset_bytes: 0, size_bytes: 4096 });
+        assert_eq!(engine.run(1).unwrap(), 2);
+        let first = engine.take().unwrap();
+        engine.queue(0, Op::Fsync);
+        let second = engine.take().unwrap();
+        let mut ended = [first, second];
+        ended.sort_unstable();
+        assert_eq!((ended, engine.take()), ([(0, 512), (1, 4096)], None));
+        assert_eq!((engine.run(1).unwrap(), engine.take()), (1, Some((0, 0))));
     }
 }

@@ -11,12 +11,13 @@ pub struct Psync<'f> {
     file: BorrowedFd<'f>,
     arena: Arena,
     pending: Option<(u32, Op)>,
+    ended: Option<(u32, i32)>,
 }
 
 impl<'f> Psync<'f> {
     /// An engine of depth 1.
     pub fn new(file: BorrowedFd<'f>, arena: Arena) -> Self {
-        Self { file, arena, pending: None }
+        Self { file, arena, pending: None, ended: None }
     }
 
     #[inline]
@@ -52,7 +53,7 @@ impl Engine for Psync<'_> {
     }
 
     #[inline]
-    fn run(&mut self, _wait_for: u32, done: &mut impl FnMut(u32, i32)) -> io::Result<()> {
+    fn run(&mut self, _wait_for: u32) -> io::Result<u32> {
         if let Some((slot, op)) = self.pending.take() {
             let result = loop {
                 match self.call(slot, op) {
@@ -61,8 +62,13 @@ impl Engine for Psync<'_> {
                     Err(e) => break -e.raw_os_error().unwrap_or(5),
                 }
             };
-            done(slot, result);
+            self.ended = Some((slot, result));
         }
-        Ok(())
+        Ok(u32::from(self.ended.is_some()))
+    }
+
+    #[inline]
+    fn take(&mut self) -> Option<(u32, i32)> {
+        self.ended.take()
     }
 }

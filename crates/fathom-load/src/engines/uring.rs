@@ -2,7 +2,7 @@
 
 use crate::engine::{Engine, Op};
 use fathom_sys::arena::Arena;
-use fathom_sys::ring::{Ring, RingFeature, RingOp};
+use fathom_sys::ring::{Ring, RingFeature};
 use std::io;
 use std::os::fd::BorrowedFd;
 
@@ -30,21 +30,16 @@ impl Engine for Uring {
 
     #[inline]
     fn queue(&mut self, slot: u32, op: Op) {
-        self.ring.queue(
-            slot,
-            match op {
-                Op::Read { offset_bytes, size_bytes } => RingOp::Read { offset_bytes, size_bytes },
-                Op::Write { offset_bytes, size_bytes } => {
-                    RingOp::Write { offset_bytes, size_bytes }
-                }
-                Op::Fsync => RingOp::Fsync,
-                Op::Fdatasync => RingOp::Fdatasync,
-            },
-        );
+        self.ring.queue(slot, op);
     }
 
     #[inline]
-    fn run(&mut self, wait_for: u32, done: &mut impl FnMut(u32, i32)) -> io::Result<()> {
-        self.ring.enter(wait_for, done)
+    fn run(&mut self, wait_for: u32) -> io::Result<u32> {
+        self.ring.enter(wait_for)
+    }
+
+    #[inline]
+    fn take(&mut self) -> Option<(u32, i32)> {
+        self.ring.take()
     }
 }

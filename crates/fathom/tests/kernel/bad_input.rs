@@ -24,11 +24,7 @@ pub fn trials() -> Vec<Trial> {
         kernel_test("mistyped_device", &[FathomBinary, Root], mistyped_device),
         kernel_test("too_large_buffers", &[FathomBinary], too_large_buffers),
         kernel_test("quick_refuses", &[FathomBinary, LoopDevices], quick_refuses),
-        kernel_test(
-            "no_permission",
-            &[FathomBinary, LoopDevices, Tool("setpriv")],
-            no_permission,
-        ),
+        kernel_test("no_permission", &[FathomBinary, LoopDevices, Tool("setpriv")], no_permission),
     ]
 }
 
@@ -117,11 +113,7 @@ fn sizes_and_places() {
         &["run", "randread", d, "size=8M", "offset=9M"],
         &["offset", "9 MiB", "8 MiB", "make it smaller"],
     );
-    usage(
-        &sandbox,
-        &["run", "randread", d, "size=8M", "offset=4M", "span=5M"],
-        &["span", "8 MiB"],
-    );
+    usage(&sandbox, &["run", "randread", d, "size=8M", "offset=4M", "span=5M"], &["span", "8 MiB"]);
     let new = dir.join("new");
     usage(&sandbox, &["run", "randread", p(&new)], &[p(&new), "does not exist", "size=4G"]);
     usage(
@@ -140,11 +132,7 @@ fn sizes_and_places() {
     usage(&sandbox, &["run", "randread", p(&empty)], &[p(&empty), "is empty"]);
     let file = dir.join("file");
     loopdev::make_file(&file, MIB, Content::Pattern(1)).unwrap();
-    usage(
-        &sandbox,
-        &["run", "randread", p(&file), "block_size=2M"],
-        &[p(&file), "1 MiB", "2 MiB"],
-    );
+    usage(&sandbox, &["run", "randread", p(&file), "block_size=2M"], &[p(&file), "1 MiB", "2 MiB"]);
     let device = LoopDevice::new(MIB).unwrap();
     let name = p(device.path());
     usage(&sandbox, &["run", "randread", name, "block_size=2M"], &[name, "1 MiB", "2 MiB"]);

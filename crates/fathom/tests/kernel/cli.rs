@@ -2,6 +2,7 @@
 
 use fathom_testkit::{Scratch, fathom_binary};
 use serde_json::Value;
+use std::fmt;
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
@@ -98,10 +99,8 @@ impl Sandbox {
         }
         let state = self.db.parent().unwrap();
         assert_eq!(names(&state.join("owned")), Vec::<String>::new(), "journal entries");
-        let beside: Vec<String> = names(state)
-            .into_iter()
-            .filter(|name| name.starts_with("fathom.db-"))
-            .collect();
+        let beside: Vec<String> =
+            names(state).into_iter().filter(|name| name.starts_with("fathom.db-")).collect();
         assert!(beside.is_empty(), "{beside:?}");
     }
 
@@ -134,12 +133,22 @@ pub fn run(make: impl Fn() -> Command) -> Done {
 }
 
 /// A command that has ended.
-#[derive(Debug)]
 pub struct Done {
     /// Exit code; 128 + the signal when a signal ended it.
     pub code: i32,
     pub stdout: String,
     pub stderr: String,
+}
+
+impl fmt::Debug for Done {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let short = |text: &str| match text.char_indices().nth(1500) {
+            Some((end, _)) => format!("{}...", &text[..end]),
+            None => text.to_owned(),
+        };
+        let (stdout, stderr) = (short(&self.stdout), short(&self.stderr));
+        write!(f, "code {}\nstdout: {stdout}\nstderr: {stderr}", self.code)
+    }
 }
 
 impl Done {
@@ -168,7 +177,8 @@ impl Done {
     #[track_caller]
     pub fn objects(&self) -> Vec<Value> {
         let parse = |line: &str| -> Value {
-            let object: Value = serde_json::from_str(line).unwrap_or_else(|e| panic!("{e}: {line}"));
+            let object: Value =
+                serde_json::from_str(line).unwrap_or_else(|e| panic!("{e}: {line}"));
             assert!(object["type"].is_string() && object["schema"].is_string(), "{line}");
             object
         };
@@ -217,19 +227,23 @@ impl Done {
     }
 }
 
-/// Requests of all jobs of a record that moved data.
-pub fn operations(record: &Value) -> u64 {
+/// The classes of all jobs of a record that move data and are no sums of others.
+fn transfers(record: &Value) -> impl Iterator<Item = &Value> {
     let jobs = record["jobs"].as_array().unwrap();
     let classes = jobs.iter().flat_map(|job| job["classes"].as_array().unwrap());
-    let moved = classes.filter(|class| class["bytes"].as_u64() > Some(0));
-    moved.map(|class| class["latency_ns"]["count"].as_u64().unwrap_or(0)).sum()
+    classes.filter(|class| {
+        ["read", "write", "synced_write"].contains(&class["class"].as_str().unwrap())
+    })
 }
 
-/// Bytes that all jobs of a record moved.
+/// Requests of a record that moved data.
+pub fn operations(record: &Value) -> u64 {
+    transfers(record).map(|class| class["latency_ns"]["count"].as_u64().unwrap_or(0)).sum()
+}
+
+/// Bytes that a record moved.
 pub fn bytes(record: &Value) -> u64 {
-    let jobs = record["jobs"].as_array().unwrap();
-    let classes = jobs.iter().flat_map(|job| job["classes"].as_array().unwrap());
-    classes.map(|class| class["bytes"].as_u64().unwrap()).sum()
+    transfers(record).map(|class| class["bytes"].as_u64().unwrap()).sum()
 }
 
 /// A command that runs; killed when dropped.

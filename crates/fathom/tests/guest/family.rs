@@ -1,0 +1,135 @@
+//! A family of tests that share one guest: the first test that runs boots it, all look at what came of its steps.
+
+use fathom_testkit::{
+    Capability, Guest, GuestJob, GuestReport, StepResult, Trial, fathom_binary, kernel_test,
+};
+use serde_json::Value;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
+
+/// What a family needs besides the tools of its own.
+const NEEDS: &[Capability] = &[
+    Capability::Uml,
+    Capability::Tool("busybox"),
+    Capability::Tool("modprobe"),
+    Capability::FathomBinary,
+];
+
+/// Shell functions for all families: results, a short measurement, identifiers of devices that are not asked of fathom,
+/// and an attempt to overwrite a device, with a witness of its content.
+const PRELUDE: &str = r#"
+export FATHOM_DB=/run/store/fathom.db
+json() { fathom --json --quiet "$@"; }
+measure() { fathom --json run randread mnt size=16M duration=1s depth=8; }
+show_last() { fathom show $(json list | grep -o '"id":"[a-z0-9]*' | head -1 | cut -c7-); }
+wwn() { cat /sys/block/$1/device/wwid; }
+dm() { dmsetup info -c --noheadings -o uuid $1; }
+md() { cat /sys/block/$1/md/uuid; }
+attempt() {
+    local device=$1 code=0
+    shift
+    dd if=$device of=/run/before bs=1M iflag=direct status=none
+    fathom run randwrite $device duration=300ms "$@" || code=$?
+    if dd if=$device bs=1M iflag=direct status=none | cmp - /run/before >&2; then
+        echo UNCHANGED
+    else
+        echo CHANGED
+    fi
+    return $code
+}
+"#;
+
+/// One guest and the tests on it.
+pub struct Family {
+    name: &'static str,
+    needs: Vec<Capability>,
+    shared: Arc<Shared>,
+    trials: Vec<Trial>,
+}
+
+struct Shared {
+    job: fn(GuestJob) -> GuestJob,
+    report: OnceLock<Result<GuestReport, String>>,
+    /// Some test has already failed with the guest's error.
+    is_told: AtomicBool,
+}
+
+impl Shared {
+    fn report(&self) -> Result<&GuestReport, String> {
+        let boot = || {
+            let binary = fathom_binary().map_err(|error| error.to_string())?;
+            let tools = binary.parent().ok_or("the binary has no directory")?;
+            let job = (self.job)(GuestJob::new(tools).prelude(PRELUDE));
+            Guest::boot(job).and_then(Guest::wait).map_err(|error| error.to_string())
+        };
+        self.report.get_or_init(boot).as_ref().map_err(|error| {
+            let known = self.is_told.swap(true, Ordering::Relaxed);
+            if known {
+                "this family's guest failed, as said above".to_owned()
+            } else {
+                error.clone()
+            }
+        })
+    }
+}
+
+impl Family {
+    /// A family with the tools that its guest runs and with what the guest does.
+    pub fn new(name: &'static str, tools: &[&'static str], job: fn(GuestJob) -> GuestJob) -> Self {
+        let tools = tools.iter().map(|tool| Capability::Tool(tool));
+        let needs = NEEDS.iter().copied().chain(tools).collect();
+        let shared =
+            Arc::new(Shared { job, report: OnceLock::new(), is_told: AtomicBool::new(false) });
+        Self { name, needs, shared, trials: Vec::new() }
+    }
+
+    /// A test on what came of the steps.
+    pub fn test(mut self, name: &str, body: impl FnOnce(&GuestReport) + Send + 'static) -> Self {
+        let shared = Arc::clone(&self.shared);
+        let body = move || shared.report().map(body);
+        self.trials.push(kernel_test(&format!("{}::{name}", self.name), &self.needs, body));
+        self
+    }
+
+    pub fn into_trials(self) -> Vec<Trial> {
+        self.trials
+    }
+}
+
+/// The last line of a step with `--json`, which ended with the code: its result.
+#[track_caller]
+pub fn result(report: &GuestReport, step: &str, code: i32) -> Value {
+    let step = ended(report, step, code);
+    let line = step.stdout.lines().last().unwrap_or_default();
+    let value: Value = serde_json::from_str(line).expect(line);
+    assert_eq!(value["type"], "result", "{line}");
+    value
+}
+
+/// The step, which ended with the code.
+#[track_caller]
+pub fn ended<'a>(report: &'a GuestReport, step: &str, code: i32) -> &'a StepResult {
+    let step = report.step(step);
+    assert_eq!(step.code, Some(code), "{}: {}", step.name, step.said());
+    step
+}
+
+/// The identifiers of the findings of a result.
+pub fn findings(result: &Value) -> Vec<&str> {
+    let all = result["findings"].as_array().expect("findings");
+    all.iter().filter_map(|finding| finding["id"].as_str()).collect()
+}
+
+/// The text contains all the words.
+#[track_caller]
+pub fn contains(text: &str, words: &[&str]) {
+    for word in words {
+        assert!(text.contains(word), "'{word}' is not in:\n{text}");
+    }
+}
+
+/// The nodes of the stack under the first target, of one kind.
+pub fn nodes<'a>(record: &'a Value, kind: &str) -> Vec<&'a Value> {
+    let nodes = record["targets"][0]["stack"]["nodes"].as_array().expect("nodes");
+    nodes.iter().filter(|node| node["kind"] == kind).collect()
+}

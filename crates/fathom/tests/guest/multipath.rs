@@ -1,0 +1,146 @@
+//! Two disks, each over two paths, under multipathd with udev running.
+
+use crate::family::{Family, contains, ended, nodes, result};
+use fathom_testkit::{GuestJob, GuestReport, Trial};
+use serde_json::Value;
+use std::time::Duration;
+
+pub fn trials() -> Vec<Trial> {
+    Family::new("multipath", &["multipathd", "dmsetup", "udevadm"], job)
+        .test("paths_without_a_map_cannot_be_told_apart", paths_without_a_map)
+        .test("the_map_and_its_paths_are_seen", map_and_paths)
+        .test("two_maps_of_two_paths_are_two_disks", two_disks)
+        .test("a_path_of_a_map_is_refused", path_of_a_map)
+        .test("the_map_is_written_with_consent", map_is_written)
+        .test("a_failed_path_shows", failed_path)
+        .into_trials()
+}
+
+const PATHS: &str = r#"
+cat >/etc/multipath.conf <<'CONF'
+defaults {
+    user_friendly_names yes
+    find_multipaths no
+    path_grouping_policy multibus
+    path_selector "round-robin 0"
+}
+blacklist {
+    devnode "^(ubd|loop|md|ram|dm-)"
+}
+CONF
+load sd_mod dm-mod dm-multipath dm-round-robin dm-service-time
+load_with scsi_debug dev_size_mb=64 add_host=2 num_tgts=2 vpd_use_hostno=0 delay=0
+wait_for /dev/sd{a,b,c,d}
+"#;
+
+const MAPS: &str = "
+unset DM_DISABLE_UDEV
+/lib/systemd/systemd-udevd --daemon
+udevadm trigger --action=add --subsystem-match=block
+udevadm settle --timeout=30
+multipathd
+for _ in {1..100}; do [ $(dmsetup ls --target multipath | grep -c mpath) -lt 2 ] || break; sleep 0.1; done
+udevadm settle --timeout=30
+[ -e /dev/mapper/mpatha ] && [ -e /dev/mapper/mpathb ]
+";
+
+/// A device across both maps. The disks share one memory, so nothing may be kept on them.
+const STRIPED: &str = r#"
+dmsetup create striped --table "0 262144 striped 2 128 /dev/mapper/mpatha 0 /dev/mapper/mpathb 0"
+udevadm settle --timeout=30
+"#;
+
+/// A path fails, and the map has noticed.
+const FAIL: &str = "
+echo offline >/sys/block/sda/device/state
+dd if=/dev/mapper/mpatha of=/dev/null iflag=direct bs=4k count=64 status=none
+for _ in {1..100}; do dmsetup status mpatha | grep -v '8:0 F' || break; sleep 0.2; done
+dmsetup status mpatha
+";
+
+fn job(job: GuestJob) -> GuestJob {
+    job.limit(Duration::from_secs(120))
+        .setup("paths", PATHS)
+        .step("twins", "attempt /dev/sda --destroy=$(wwn sda)")
+        .setup("maps", MAPS)
+        .step("run", "json run randread /dev/mapper/mpatha duration=1s depth=8")
+        .step("show", "show_last")
+        .step("path", "attempt /dev/sda --destroy=$(wwn sda)")
+        .setup("id", "dm mpatha")
+        .step("without", "attempt /dev/mapper/mpatha")
+        .step("map", "attempt /dev/mapper/mpatha --destroy=$(dm mpatha)")
+        .setup("stripes", STRIPED)
+        .step("striped", "json run randread /dev/mapper/striped duration=1s depth=8")
+        .setup("fail", FAIL)
+        .step("failed", "json run randread /dev/mapper/mpatha duration=1s depth=8")
+}
+
+/// The bytes that a device read in a run.
+fn read_bytes(record: &Value, name: &str) -> f64 {
+    let devices = record["devices"].as_array().expect("devices");
+    let device = devices.iter().find(|device| device["name"] == name).expect(name);
+    device["read_bytes"].as_f64().expect("bytes")
+}
+
+fn paths_without_a_map(report: &GuestReport) {
+    let step = ended(report, "twins", 3);
+    contains(&step.stderr, &["/dev/sda cannot be told from /dev/sdc", "naa.3333"]);
+    assert_eq!(step.stdout.trim(), "UNCHANGED");
+}
+
+fn map_and_paths(report: &GuestReport) {
+    let result = result(report, "run", 1);
+    let record = &result["records"][0];
+    assert_eq!(nodes(record, "dm")[0]["dm"]["targets"][0], "multipath");
+    let paths: Vec<&Value> = nodes(record, "disk").iter().map(|disk| &disk["name"]).collect();
+    assert_eq!(paths, ["sda", "sdc"]);
+    // Round robin: each path carries half.
+    let whole = read_bytes(record, "dm-0");
+    for path in ["sda", "sdc"] {
+        let share = read_bytes(record, path) / whole;
+        assert!((0.45..0.55).contains(&share), "{path}: {share}");
+    }
+    // Two paths have one cache.
+    let reason = "the controller and drive caches (assumed 256 MiB)";
+    assert_eq!(record["targets"][0]["device_cache_reason"], reason);
+    let tree = &ended(report, "show", 0).stdout;
+    contains(
+        tree,
+        &["  dm-0  multipath mpatha (2 paths)", "    sda  Linux scsi_debug", "    sdc  Linux"],
+    );
+}
+
+fn two_disks(report: &GuestReport) {
+    let result = result(report, "striped", 1);
+    let record = &result["records"][0];
+    assert_eq!(nodes(record, "disk").len(), 4);
+    let reason = record["targets"][0]["device_cache_reason"].as_str().unwrap_or_default();
+    contains(reason, &["caches of 2 disks"]);
+}
+
+fn path_of_a_map(report: &GuestReport) {
+    let step = ended(report, "path", 3);
+    contains(&step.stderr, &["/dev/sda is in use", "part of /dev/dm-0"]);
+    assert_eq!(step.stdout.trim(), "UNCHANGED");
+}
+
+fn map_is_written(report: &GuestReport) {
+    let id = ended(report, "id", 0).stdout.trim();
+    assert!(id.starts_with("mpath-"), "{id}");
+    let step = ended(report, "without", 3);
+    contains(&step.stderr, &[&format!("--destroy={id}\n")]);
+    assert_eq!(step.stdout.trim(), "UNCHANGED");
+    let step = ended(report, "map", 1);
+    assert_eq!(step.stdout.lines().last(), Some("CHANGED"));
+}
+
+fn failed_path(report: &GuestReport) {
+    contains(&ended(report, "fail", 0).stdout, &["8:0 F", "8:32 A"]);
+    let result = result(report, "failed", 1);
+    let record = &result["records"][0];
+    assert_eq!(read_bytes(record, "sda"), 0.0);
+    assert_eq!(read_bytes(record, "sdc"), read_bytes(record, "dm-0"));
+    let states: Vec<&Value> =
+        nodes(record, "disk").iter().map(|disk| &disk["drive"]["state"]).collect();
+    assert_eq!(states, ["offline", "running"]);
+}

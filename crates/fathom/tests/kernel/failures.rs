@@ -1,0 +1,157 @@
+//! Targets that fail in the middle of a run: exit code 5, the record says where and why, nothing is left behind.
+
+use crate::cli::{Done, MIB, Sandbox, p};
+use crate::filesystems::mounted;
+use fathom_testkit::Capability::{FathomBinary, FsOnLoop, LoopDevices, Tool};
+use fathom_testkit::command::run_tool;
+use fathom_testkit::{Content, FsKind, LoopDevice, LoopOptions, MountedFs, Trial, kernel_test};
+use std::fs::OpenOptions;
+use std::path::Path;
+use std::thread;
+use std::time::Duration;
+
+const EIO: i64 = 5;
+const ENOSPC: i64 = 28;
+
+pub fn trials() -> Vec<Trial> {
+    let fs = [FathomBinary, FsOnLoop(FsKind::Ext4)];
+    vec![
+        kernel_test("reads_that_fail", &[FathomBinary, LoopDevices], reads_fail),
+        kernel_test("reads_of_a_file_fail", &fs, file_reads_fail),
+        kernel_test("a_file_that_becomes_shorter", &[FathomBinary], file_shrinks),
+        kernel_test("writes_that_fail", &[FathomBinary, LoopDevices, Tool("kill")], writes_fail),
+        kernel_test("filesystem_becomes_full", &fs, filesystem_full),
+        kernel_test("layout_that_fails", &fs, layout_fails),
+    ]
+}
+
+fn direct() -> LoopOptions {
+    LoopOptions { direct_io: true, ..LoopOptions::default() }
+}
+
+fn truncate(path: &Path, size_bytes: u64) {
+    OpenOptions::new().write(true).open(path).unwrap().set_len(size_bytes).unwrap();
+}
+
+/// The run failed, said so on both streams, and is stored as failed and void.
+#[track_caller]
+fn failed(sandbox: &Sandbox, done: &Done, operation: &str, errno: i64, path: &str) {
+    assert_eq!(done.code, 5, "{done:?}");
+    let record = done.records().pop().unwrap();
+    assert_eq!(record["ending"], "failed");
+    let failure = &record["failure"];
+    assert_eq!(failure["operation"], operation);
+    assert_eq!(failure["errno"].as_i64(), Some(errno), "{failure}");
+    let finding = done.finding("io-failure");
+    assert_eq!(finding["severity"], "void");
+    let text = finding["summary"].as_str().unwrap();
+    for word in [path, operation, "offset"] {
+        assert!(text.contains(word), "'{word}' is not in {text}");
+    }
+    let line = done.stderr.lines().find(|line| line.contains(operation) && line.contains(path));
+    assert!(line.is_some(), "{}", done.stderr);
+    assert_eq!(
+        (&done.result()["verdict"], &done.result()["exit_code"]),
+        (&"void".into(), &5.into())
+    );
+    let stored = &sandbox.runs()[0];
+    assert_eq!((&stored["state"], &stored["verdict"]), (&"failed".into(), &"void".into()));
+    assert_eq!(stored["trials"].as_u64(), Some(1));
+}
+
+fn reads_fail() {
+    for engine in [&["depth=8"][..], &["engine=psync", "depth=1", "threads=2"]] {
+        let sandbox = Sandbox::new();
+        let device = LoopDevice::with(16 * MIB, Content::Pattern(1), &direct()).unwrap();
+        let args = ["run", "randread", p(device.path()), "duration=20s"];
+        let running = sandbox.start(&[&args[..], engine].concat(), "progress", 1);
+        truncate(device.backing(), MIB);
+        failed(&sandbox, &running.finish(), "read", EIO, p(device.path()));
+        sandbox.nothing_left(&[]);
+    }
+}
+
+/// The disk below a mounted filesystem goes away; the test directory can still be removed from the cached metadata.
+fn file_reads_fail() {
+    let sandbox = Sandbox::new();
+    let fs = mounted(FsKind::Ext4, &[], "");
+    let args = ["run", "randread", p(fs.dir()), "size=32M", "duration=20s"];
+    let running = sandbox.start(&args, "progress", 1);
+    let size_bytes = std::fs::metadata(fs.device().backing()).unwrap().len();
+    truncate(fs.device().backing(), MIB);
+    let done = running.finish();
+    truncate(fs.device().backing(), size_bytes);
+    failed(&sandbox, &done, "read", EIO, p(fs.dir()));
+    sandbox.nothing_left(&[fs.dir()]);
+}
+
+/// Somebody truncates the file that is being read: no error of the system, but no data either.
+fn file_shrinks() {
+    let sandbox = Sandbox::new();
+    let file = sandbox.dir().join("log");
+    fathom_testkit::loopdev::make_file(&file, 16 * MIB, Content::Pattern(1)).unwrap();
+    let args = ["run", "randread", p(&file), "duration=20s"];
+    let running = sandbox.start(&args, "progress", 1);
+    truncate(&file, MIB);
+    let done = running.finish();
+    failed(&sandbox, &done, "read", 0, p(&file));
+    assert!(done.finding("io-failure")["summary"].as_str().unwrap().contains("became shorter"));
+}
+
+fn writes_fail() {
+    let sandbox = Sandbox::new();
+    let device = LoopDevice::with(16 * MIB, Content::Sparse, &direct()).unwrap();
+    let id = format!("--destroy={}", device.backing().display());
+    let args = ["run", "randwrite", p(device.path()), "duration=20s", &id];
+    let running = sandbox.start(&args, "progress", 1);
+    // Writes would make the file long again before the device hears of its new size.
+    running.signal("STOP");
+    thread::sleep(Duration::from_millis(200));
+    truncate(device.backing(), MIB);
+    device.reread_size().unwrap();
+    running.signal("CONT");
+    let done = running.finish();
+    failed(&sandbox, &done, "write", ENOSPC, p(device.path()));
+    sandbox.nothing_left(&[]);
+}
+
+fn small_fs() -> MountedFs {
+    let device = LoopDevice::with(1300 * MIB, Content::Sparse, &direct()).unwrap();
+    MountedFs::with(FsKind::Ext4, device, &[], "").unwrap()
+}
+
+/// Takes all space of a filesystem.
+fn fill_up(fs: &MountedFs) {
+    let (large, rest) = (fs.dir().join("large"), format!("of={}/rest", fs.dir().display()));
+    run_tool("fallocate", [Path::new("-l1150M"), &large]).unwrap();
+    assert!(run_tool("dd", ["if=/dev/zero", &rest, "bs=1M"]).is_err(), "dd ends on a full disk");
+}
+
+fn filesystem_full() {
+    let sandbox = Sandbox::new();
+    let fs = small_fs();
+    let args = ["run", "commit", p(fs.dir()), "size=16M", "duration=20s"];
+    let running = sandbox.start(&args, "progress", 1);
+    fill_up(&fs);
+    let done = running.finish();
+    failed(&sandbox, &done, "write", ENOSPC, p(fs.dir()));
+    assert!(done.finding("io-failure")["summary"].as_str().unwrap().contains("full"));
+    sandbox.nothing_left(&[fs.dir()]);
+}
+
+fn layout_fails() {
+    let sandbox = Sandbox::new();
+    let fs = mounted(FsKind::Ext4, &[], "");
+    let args = ["run", "randread", p(fs.dir()), "size=700M", "duration=20s"];
+    let running = sandbox.start(&args, "note", 1);
+    fill_up(&fs);
+    let done = running.finish();
+    assert_eq!(done.code, 5, "{done:?}");
+    let error = done.result()["error"].as_str().unwrap().to_owned();
+    for word in ["writing the test file", p(fs.dir()), "No space left", "free space"] {
+        assert!(error.contains(word), "'{word}' is not in {error}");
+    }
+    assert!(done.stderr.contains(&error), "{}", done.stderr);
+    assert!(sandbox.runs().is_empty(), "nothing was measured");
+    sandbox.nothing_left(&[fs.dir()]);
+}

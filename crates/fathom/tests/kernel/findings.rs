@@ -1,0 +1,236 @@
+//! Traps that fool a benchmark, each provoked for real, and a control without it.
+
+use crate::cli::{Done, MIB, Sandbox, operations, p, run};
+use crate::filesystems::mounted;
+use fathom_testkit::Capability::{FathomBinary, FsOnLoop, IoUring, LoopDevices, Tool};
+use fathom_testkit::command::tool;
+use fathom_testkit::{
+    Content, FsKind, LoopDevice, LoopOptions, Snapshot, Trial, kernel_test, loopdev,
+};
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+
+pub fn trials() -> Vec<Trial> {
+    let fs = [FathomBinary, FsOnLoop(FsKind::Ext4)];
+    let nice = [FathomBinary, FsOnLoop(FsKind::Ext4), Tool("nice")];
+    let seccomp = [FathomBinary, Tool("python3"), IoUring];
+    vec![
+        kernel_test("reads_from_the_page_cache", &fs, page_cache),
+        kernel_test("generator_is_the_limit", &nice, generator_bound),
+        kernel_test("others_use_the_device", &[FathomBinary, LoopDevices, Tool("dd")], other_io),
+        kernel_test("small_sample_and_span", &fs, small_sample),
+        kernel_test("few_requests_and_zeroes", &[FathomBinary], few_and_zeroes),
+        kernel_test("io_uring_forbidden", &seccomp, forbidden_ring),
+        kernel_test("one_seed_one_sequence", &[FathomBinary, LoopDevices], seeds),
+    ]
+}
+
+/// A file of somebody's on a filesystem of its own.
+fn file_on(dir: &Path, size_bytes: u64) -> PathBuf {
+    let file = dir.join("file");
+    loopdev::make_file(&file, size_bytes, Content::Pattern(1)).unwrap();
+    file
+}
+
+fn page_cache() {
+    let sandbox = Sandbox::new();
+    let fs = mounted(FsKind::Ext4, &[], "");
+    let file = file_on(fs.dir(), 8 * MIB);
+    let args = ["run", "randread", p(&file), "operations=20000"];
+    let done = sandbox.json(&[&args[..], &["direct=no"]].concat(), &[1]);
+    let finding = done.finding("reads-from-page-cache");
+    assert_eq!(finding["severity"], "doubtful");
+    assert!(finding["advice"][0].as_str().unwrap().contains("direct=yes"), "{finding}");
+    let small = done.finding("sample-too-small");
+    assert!(small["summary"].as_str().unwrap().contains("memory"), "{small}");
+    sandbox.json(&args, &[0, 1]).has_not("reads-from-page-cache");
+    // One pass over cold data comes from the device.
+    let args = ["run", "seqread", p(&file), "amount=8M", "direct=no"];
+    sandbox.json(&args, &[0, 1]).has_not("reads-from-page-cache");
+}
+
+fn generator_bound() {
+    let sandbox = Sandbox::new();
+    let fs = mounted(FsKind::Ext4, &[], "");
+    let file = file_on(fs.dir(), MIB);
+    let args = ["run", "randread", p(&file), "direct=no", "engine=psync", "depth=1", "duration=2s"];
+    // On a busy machine the thread would not get its CPU for nine tenths of the time.
+    let done = run(|| {
+        let fathom = sandbox.command(&[&["--json", "--quiet"], &args[..]].concat());
+        let mut command = tool("nice");
+        command.args(["-n", "-20"]).arg(fathom.get_program()).args(fathom.get_args());
+        command
+    });
+    let finding = done.finding("generator-bound");
+    assert_eq!(finding["severity"], "doubtful");
+    assert!(finding["advice"][0].as_str().unwrap().contains("threads=2"), "{finding}");
+    let args = ["run", "randread", p(&file), "depth=1", "duration=1s"];
+    sandbox.json(&args, &[0, 1]).has_not("generator-bound");
+}
+
+/// Runs `dd` with these arguments again and again; ends with its scope.
+fn busy<R>(args: &[String], body: impl FnOnce() -> R) -> R {
+    let is_done = AtomicBool::new(false);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            while !is_done.load(Ordering::Relaxed) {
+                let mut command = tool("dd");
+                command.args(args).stdout(Stdio::null()).stderr(Stdio::null());
+                let mut child: Child = command.spawn().unwrap();
+                child.wait().unwrap();
+            }
+        });
+        let result = body();
+        is_done.store(true, Ordering::Relaxed);
+        result
+    })
+}
+
+fn other_io() {
+    let sandbox = Sandbox::new();
+    let options = LoopOptions { direct_io: true, ..LoopOptions::default() };
+    let device = LoopDevice::with(64 * MIB, Content::Pattern(1), &options).unwrap();
+    let name = p(device.path());
+    let args = ["run", "randread", name, "depth=1", "duration=1s"];
+    sandbox.json(&args, &[0, 1]).has_not("other-io");
+    for dd in [
+        ["of=/dev/null".to_owned(), format!("if={name}"), "iflag=direct".to_owned()],
+        ["if=/dev/zero".to_owned(), format!("of={name}"), "oflag=direct".to_owned()],
+    ] {
+        let dd = [&dd[..], &["bs=1M".to_owned(), "count=64".to_owned()]].concat();
+        let done = busy(&dd, || sandbox.json(&args, &[1]));
+        let finding = done.finding("other-io");
+        assert_eq!(finding["severity"], "doubtful");
+        assert!(finding["summary"].as_str().unwrap().contains(&device.name()), "{finding}");
+    }
+}
+
+fn small_sample() {
+    let sandbox = Sandbox::new();
+    let fs = mounted(FsKind::Ext4, &[], "");
+    let run = |size: &str| {
+        sandbox.json(&["run", "randread", p(fs.dir()), size, "operations=1000"], &[0, 1])
+    };
+    let small = run("size=32M");
+    assert_eq!(small.finding("sample-too-small")["severity"], "doubtful");
+    assert_eq!(small.finding("small-span")["severity"], "note");
+    let share = &small.records()[0]["targets"][0]["extents"]["share_of_device"];
+    assert!((0.01..0.03).contains(&share.as_f64().unwrap()), "{share}");
+    let args = ["run", "randread", p(fs.dir()), "size=32M", "operations=1000", "--fail-on=void"];
+    let relaxed = sandbox.json(&args, &[0]);
+    assert_eq!(relaxed.result()["verdict"], "doubtful", "said, but no failure");
+    let large = run("size=600M");
+    large.has_not("sample-too-small");
+    large.has_not("small-span");
+    assert_eq!(large.result()["verdict"], "trusted", "{:?}", large.findings());
+    assert_eq!(large.code, 0);
+    sandbox.nothing_left(&[fs.dir()]);
+}
+
+fn few_and_zeroes() {
+    let sandbox = Sandbox::new();
+    let dir = sandbox.dir();
+    let few = sandbox.json(&["run", "randread", p(&dir), "size=8M", "operations=20"], &[1]);
+    assert!(few.finding("too-few")["summary"].as_str().unwrap().contains("only 20 requests"));
+    let args = ["run", "randwrite", p(&dir), "size=8M", "operations=1000"];
+    let zeroes = sandbox.json(&[&args[..], &["content=zero"]].concat(), &[0, 1]);
+    assert_eq!(zeroes.finding("zero-content")["severity"], "note");
+    sandbox.json(&args, &[0, 1]).has_not("zero-content");
+}
+
+/// Forbids `io_uring_setup` (425 everywhere) with EPERM for the rest of its arguments.
+const FORBID_RING: &str = r#"
+import ctypes, os, struct, sys
+def op(code, if_true, if_false, k):
+    return struct.pack("HBBI", code, if_true, if_false, k)
+program = op(0x20, 0, 0, 0) + op(0x15, 0, 1, 425) + op(0x06, 0, 0, 0x50001) + op(0x06, 0, 0, 0x7FFF0000)
+code = ctypes.create_string_buffer(program, len(program))
+class Filter(ctypes.Structure):
+    _fields_ = [("length", ctypes.c_ushort), ("code", ctypes.c_void_p)]
+chosen = Filter(4, ctypes.addressof(code))
+libc = ctypes.CDLL(None, use_errno=True)
+libc.prctl.argtypes = [ctypes.c_int] + [ctypes.c_ulong] * 4
+assert libc.prctl(38, 1, 0, 0, 0) == 0 and libc.prctl(22, 2, ctypes.addressof(chosen), 0, 0) == 0
+os.execv(sys.argv[1], sys.argv[1:])
+"#;
+
+fn forbidden_ring() {
+    let sandbox = Sandbox::new();
+    let dir = sandbox.dir();
+    let script = sandbox.scratch.join("forbid.py");
+    std::fs::write(&script, FORBID_RING).unwrap();
+    let forbidden = |args: &[&str]| -> Done {
+        run(|| {
+            let fathom = sandbox.command(args);
+            let mut command = tool("python3");
+            command.arg(&script).arg(fathom.get_program()).args(fathom.get_args());
+            command
+        })
+    };
+    let args = ["--json", "--quiet", "run", "randread", p(&dir), "size=8M"];
+    let done = forbidden(&[&args[..], &["depth=4", "threads=2", "operations=4000"]].concat());
+    assert!([0, 1].contains(&done.code), "{done:?}");
+    let engine = &done.records()[0]["jobs"][0]["engine"];
+    assert_eq!((&engine["kind"], engine["threads"].as_u64()), (&"psync".into(), Some(8)));
+    assert_eq!(engine["depth"].as_u64(), Some(1));
+    assert!(engine["fallback"].as_str().unwrap().contains("io_uring is forbidden"), "{engine}");
+    assert_eq!(operations(&done.records()[0]), 4000);
+    let finding = done.finding("engine-fallback");
+    assert_eq!(finding["severity"], "note");
+    assert!(finding["summary"].as_str().unwrap().contains("8 threads"), "{finding}");
+    // Asked for openly it is no fall-back.
+    let open = ["engine=psync", "depth=1", "threads=8", "operations=4000"];
+    forbidden(&[&args[..], &open].concat()).has_not("engine-fallback");
+    let doctor = forbidden(&["--json", "doctor"]);
+    let result = doctor.result();
+    let ring = result["checks"].as_array().unwrap().iter().find(|c| c["what"] == "io_uring");
+    assert_eq!(ring.unwrap()["works"], false);
+    assert!(ring.unwrap()["detail"].as_str().unwrap().contains("psync"));
+}
+
+/// The 100 slowest of 100 operations are all of them.
+fn offsets(done: &Done) -> Vec<u64> {
+    let record = &done.records()[0];
+    let slowest = record["jobs"][0]["slowest"].as_array().unwrap();
+    let mut offsets: Vec<u64> =
+        slowest.iter().map(|op: &Value| op["offset_bytes"].as_u64().unwrap()).collect();
+    assert_eq!(offsets.len(), 100);
+    offsets.sort_unstable();
+    offsets
+}
+
+fn seeds() {
+    let sandbox = Sandbox::new();
+    let dir = sandbox.dir();
+    for threads in ["threads=1", "threads=2"] {
+        let of = |seed: &str| {
+            let args = [
+                "run",
+                "randread",
+                p(&dir),
+                "size=64M",
+                "operations=100",
+                "depth=1",
+                threads,
+                seed,
+            ];
+            offsets(&sandbox.json(&args, &[0, 1]))
+        };
+        assert_eq!(of("--seed=7"), of("--seed=7"));
+        assert_ne!(of("--seed=7"), of("--seed=8"));
+    }
+    // Writes too: the same places of two blank devices, and the same bytes in them.
+    let written = |seed: &str| {
+        let device = LoopDevice::new(16 * MIB).unwrap();
+        let id = format!("--destroy={}", device.backing().display());
+        let args = ["run", "randwrite", p(device.path()), "operations=100", "depth=1", seed, &id];
+        sandbox.json(&args, &[0, 1]);
+        Snapshot::take(device.path()).unwrap()
+    };
+    let first = written("--seed=7");
+    assert_eq!(first, written("--seed=7"));
+    assert_ne!(first, written("--seed=8"));
+}

@@ -1,0 +1,255 @@
+//! Ctrl-C, SIGTERM, a closed terminal and kill -9: test files go, finished trials stay.
+
+use crate::cli::{Done, Running, Sandbox, names, p};
+use crate::filesystems::mounted;
+use fathom_testkit::Capability::{FathomBinary, FsOnLoop, Tool};
+use fathom_testkit::command::tool;
+use fathom_testkit::{FsKind, Trial, counted, kernel_test, sample};
+use serde_json::Value;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::thread;
+use std::time::Duration;
+
+const SIGNALS: [&str; 3] = ["INT", "TERM", "HUP"];
+/// Takes some seconds to lay out.
+const LONG_LAYOUT: [&str; 2] = ["size=6G", "duration=20s"];
+const LONG_RUN: [&str; 2] = ["size=8M", "duration=20s"];
+
+pub fn trials() -> Vec<Trial> {
+    let needs = [FathomBinary, Tool("kill")];
+    let python = [FathomBinary, Tool("python3")];
+    let quick = [FathomBinary, FsOnLoop(FsKind::Ext4), Tool("kill")];
+    vec![
+        kernel_test("signals_during_layout", &needs, during_layout),
+        kernel_test("signals_during_measuring", &needs, during_measuring),
+        kernel_test("signal_between_repeats", &needs, between_repeats),
+        kernel_test("signal_during_quick", &quick, during_quick),
+        kernel_test("closed_terminal", &python, closed_terminal),
+        kernel_test("nohup_survives", &[FathomBinary, Tool("nohup"), Tool("kill")], nohup),
+        kernel_test("killed_during_layout", &needs, || killed(&LONG_LAYOUT, "note")),
+        kernel_test("killed_during_measuring", &needs, || killed(&LONG_RUN, "progress")),
+        kernel_test("killed_with_a_new_file", &needs, killed_with_file),
+        kernel_test("killed_at_random_moments", &needs, killed_at_random),
+    ]
+}
+
+fn start(sandbox: &Sandbox, more: &[&str], kind: &str) -> Running {
+    let dir = sandbox.dir();
+    sandbox.start(&[&["run", "randread", p(&dir)], more].concat(), kind, 1)
+}
+
+fn during_layout() {
+    for signal in SIGNALS {
+        let sandbox = Sandbox::new();
+        let running = start(&sandbox, &LONG_LAYOUT, "note");
+        thread::sleep(Duration::from_millis(300));
+        assert_eq!(names(&sandbox.dir()).len(), 1, "the test directory is there");
+        running.signal(signal);
+        let done = running.finish();
+        assert_eq!(done.code, 130, "{signal}: {done:?}");
+        assert!(done.stderr.contains("interrupted before anything was measured"), "{done:?}");
+        assert_eq!(done.result()["exit_code"].as_i64(), Some(130));
+        sandbox.nothing_left(&[]);
+        assert!(sandbox.runs().is_empty(), "nothing was measured, nothing is stored");
+    }
+}
+
+/// The partial result is printed and stored, and marked.
+#[track_caller]
+fn is_interrupted(sandbox: &Sandbox, done: &Done, trials: u64) {
+    assert_eq!(done.code, 130, "{done:?}");
+    let records = done.records();
+    assert_eq!(records.len() as u64, trials);
+    let last = records.last().unwrap();
+    assert_eq!(last["ending"], "interrupted");
+    assert!(crate::cli::operations(last) > 0, "what was measured until then is kept");
+    done.finding("interrupted");
+    let stored = &sandbox.runs()[0];
+    assert_eq!(stored["id"], done.result()["id"]);
+    assert_eq!(
+        (&stored["state"], stored["trials"].as_u64()),
+        (&"interrupted".into(), Some(trials))
+    );
+    let shown = sandbox.json(&["show", stored["id"].as_str().unwrap()], &[0]);
+    assert_eq!(shown.records(), records, "the store has what was printed");
+    sandbox.nothing_left(&[]);
+}
+
+fn during_measuring() {
+    for signal in SIGNALS {
+        let sandbox = Sandbox::new();
+        let running = start(&sandbox, &LONG_RUN, "progress");
+        running.signal(signal);
+        is_interrupted(&sandbox, &running.finish(), 1);
+    }
+}
+
+fn between_repeats() {
+    let sandbox = Sandbox::new();
+    let dir = sandbox.dir();
+    let args =
+        ["run", "randread", p(&dir), "size=8M", "duration=1s", "warmup=500ms", "--repeats=20"];
+    let running = sandbox.start(&args, "trial_started", 3);
+    thread::sleep(Duration::from_millis(1000));
+    running.signal("INT");
+    is_interrupted(&sandbox, &running.finish(), 3);
+}
+
+fn during_quick() {
+    let sandbox = Sandbox::new();
+    let fs = mounted(FsKind::Ext4, &[], "");
+    let running = sandbox.start(&["quick", p(fs.dir()), "--time=30s"], "progress", 2);
+    running.signal("INT");
+    let done = running.finish();
+    assert_eq!(done.code, 130, "{done:?}");
+    let records = done.records();
+    assert_eq!(records.last().unwrap()["ending"], "interrupted");
+    assert_eq!(sandbox.runs()[0]["state"], "interrupted");
+    sandbox.nothing_left(&[fs.dir()]);
+}
+
+/// Runs the rest of its arguments on a terminal of its own, closes that after a second and a half of output, and gives
+/// the exit code on.
+const CLOSE_TERMINAL: &str = r#"
+import os, pty, sys, time, select
+pid, terminal = pty.fork()
+if pid == 0:
+    os.execv(sys.argv[1], sys.argv[1:])
+begun = None
+while begun is None or time.monotonic() - begun < 1.5:
+    ready, _, _ = select.select([terminal], [], [], 0.1)
+    try:
+        text = os.read(terminal, 65536) if ready else b""
+    except OSError:
+        break
+    if b"randread" in text and begun is None:
+        begun = time.monotonic()
+os.close(terminal)
+_, status = os.waitpid(pid, 0)
+sys.exit(os.waitstatus_to_exitcode(status))
+"#;
+
+fn closed_terminal() {
+    let sandbox = Sandbox::new();
+    let dir = sandbox.dir();
+    let script = sandbox.scratch.join("close.py");
+    std::fs::write(&script, CLOSE_TERMINAL).unwrap();
+    loop {
+        let fathom = sandbox.command(&["run", "randread", p(&dir), "size=8M", "duration=20s"]);
+        let mut command = tool("python3");
+        command.arg(&script).arg(fathom.get_program()).args(fathom.get_args());
+        let status = command.stdout(Stdio::null()).status().unwrap();
+        // Another measurement may have held the machine.
+        if status.code() != Some(3) {
+            assert_eq!(status.code(), Some(130));
+            break;
+        }
+        thread::sleep(Duration::from_millis(200));
+    }
+    sandbox.nothing_left(&[]);
+    let stored = &sandbox.runs()[0];
+    assert_eq!((&stored["state"], stored["trials"].as_u64()), (&"interrupted".into(), Some(1)));
+}
+
+fn nohup() {
+    let sandbox = Sandbox::new();
+    let dir = sandbox.dir();
+    let fathom = sandbox.command(&["--json", "run", "randread", p(&dir), "size=8M", "duration=3s"]);
+    let mut command: Command = tool("nohup");
+    command.arg(fathom.get_program()).args(fathom.get_args());
+    let running = Running::start(&mut command, "progress", 1);
+    running.signal("HUP");
+    let done = running.finish();
+    assert!([0, 1].contains(&done.code), "{done:?}");
+    let window_ns = done.records()[0]["window_ns"].as_u64().unwrap();
+    assert!(window_ns >= 3_000_000_000, "ended after {window_ns} ns");
+    assert_eq!(sandbox.runs()[0]["state"], "complete");
+}
+
+/// A short run, which puts in order what killed ones left and says so.
+#[track_caller]
+fn next_start(sandbox: &Sandbox, gone: &Path) {
+    let dir = sandbox.dir();
+    let done = sandbox.run(&["run", "randread", p(&dir), "size=4M", "operations=50"]);
+    assert!([0, 1].contains(&done.code), "{done:?}");
+    let said = done.stderr.lines().find(|line| line.contains("left behind"));
+    let said = said.unwrap_or_else(|| panic!("nothing said: {done:?}"));
+    assert!(said.contains("removed") && said.contains(p(gone)), "{said}");
+    assert!(!gone.exists());
+    sandbox.nothing_left(&[]);
+}
+
+fn killed(more: &[&str], kind: &str) {
+    let sandbox = Sandbox::new();
+    let running = start(&sandbox, more, kind);
+    thread::sleep(Duration::from_millis(200));
+    // Of a run that lives, others touch nothing.
+    let left = names(&sandbox.dir());
+    assert_eq!(left.len(), 1, "{left:?}");
+    assert_eq!(sandbox.runs()[0]["state"], "running");
+    running.signal("KILL");
+    assert_eq!(running.finish().code, 128 + 9);
+    let left = names(&sandbox.dir());
+    assert_eq!(left.len(), 1, "kill -9 lets nobody tidy up: {left:?}");
+    let stored = sandbox.runs();
+    assert_eq!((&stored[0]["state"], stored[0]["trials"].as_u64()), (&"partial".into(), Some(0)));
+    let listed = sandbox.run(&["list"]);
+    assert!(listed.code == 0 && listed.stdout.contains("partial"), "{listed:?}");
+    next_start(&sandbox, &sandbox.dir().join(&left[0]));
+    assert_eq!(sandbox.runs().len(), 2);
+}
+
+fn killed_with_file() {
+    let sandbox = Sandbox::new();
+    let file = sandbox.dir().join("new");
+    let beside = sandbox.dir().join("theirs");
+    std::fs::write(&beside, "somebody's").unwrap();
+    // By a relative name: the next start is somewhere else.
+    let args = ["--json", "run", "randread", "new", "size=8M", "duration=20s"];
+    let mut command = sandbox.command(&args);
+    let running = Running::start(command.current_dir(sandbox.dir()), "progress", 1);
+    running.signal("KILL");
+    running.finish();
+    assert!(file.exists());
+    next_start(&sandbox, &file);
+    assert_eq!(std::fs::read_to_string(&beside).unwrap(), "somebody's");
+}
+
+/// Every trial before the last one begun is in the store, each record whole.
+fn killed_at_random() {
+    let count = sample(5, 200);
+    counted("kills at random moments", count);
+    let sandbox = Sandbox::new();
+    let dir = sandbox.dir();
+    let args = ["run", "randread", p(&dir), "size=4M", "operations=100", "--repeats=200"];
+    let mut state = 0x9E37_79B9_u64;
+    let mut known = 0;
+    for _ in 0..count {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        let running = sandbox.start(&args, "trial_started", 1);
+        thread::sleep(Duration::from_micros((state >> 33) % 700_000));
+        running.signal("KILL");
+        let done = running.finish();
+        assert_eq!(done.code, 128 + 9, "killed before its end");
+        let begun = done.stdout.lines().filter(|l| l.contains("\"trial_started\"")).count() as u64;
+        let runs = sandbox.runs();
+        known += 1;
+        assert_eq!(runs.len(), known);
+        let stored = runs[0]["trials"].as_u64().unwrap();
+        assert!(stored + 1 == begun || stored == begun, "{stored} stored of {begun} begun");
+        // The last line may be torn.
+        let whole = |line: &&str| serde_json::from_str::<Value>(line).is_ok();
+        let finished = done.stdout.lines().filter(whole).filter(|l| l.contains("trial_finished"));
+        assert!(finished.count() as u64 <= stored, "what is reported is stored already");
+        assert_eq!(runs[0]["state"], "partial");
+        let shown = sandbox.json(&["show", runs[0]["id"].as_str().unwrap()], &[0]);
+        let records = shown.records();
+        assert_eq!(records.len() as u64, stored);
+        assert!(records.iter().all(|record| crate::cli::operations(record) == 100));
+    }
+    // The last one's directory; those before were removed by their successors.
+    let left = names(&dir);
+    assert_eq!(left.len(), 1, "{left:?}");
+    next_start(&sandbox, &dir.join(&left[0]));
+}

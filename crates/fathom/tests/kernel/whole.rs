@@ -1,0 +1,301 @@
+//! The main job: `fathom quick` from the first line to the stored run; the well-known forms of `run`.
+
+use crate::cli::{GIB, MIB, Sandbox, bytes, operations, p, run};
+use fathom_testkit::Capability::{FathomBinary, FsOnLoop};
+use fathom_testkit::{Content, FsKind, LoopDevice, LoopOptions, MountedFs, Trial, kernel_test};
+use std::fs;
+use std::os::unix::ffi::OsStrExt;
+use std::time::Instant;
+
+pub fn trials() -> Vec<Trial> {
+    vec![
+        kernel_test("quick", &[FathomBinary, FsOnLoop(FsKind::Ext4)], quick),
+        kernel_test("several_jobs_and_targets", &[FathomBinary], several_jobs),
+        kernel_test("odd_names_and_relative_paths", &[FathomBinary], odd_names),
+        kernel_test("one_measurement_at_a_time", &[FathomBinary], one_at_a_time),
+        kernel_test("classic_randomio", &[FathomBinary], classic_randomio),
+        kernel_test("classic_seeker", &[FathomBinary], classic_seeker),
+        kernel_test("classic_sdd", &[FathomBinary], classic_sdd),
+        kernel_test("classic_dd", &[FathomBinary], classic_dd),
+    ]
+}
+
+const ROWS: [&str; 6] = [
+    "sequential read",
+    "sequential write",
+    "random read, 1 in flight",
+    "random read, ",
+    "mixed (20 % writes)",
+    "commit (append + fdatasync)",
+];
+
+fn quick() {
+    let sandbox = Sandbox::new();
+    let options = LoopOptions { direct_io: true, ..LoopOptions::default() };
+    let device = LoopDevice::with(3 * GIB, Content::Sparse, &options).unwrap();
+    let fs = MountedFs::with(FsKind::Ext4, device, &[], "").unwrap();
+    fs::write(fs.dir().join("theirs"), "somebody's").unwrap();
+    let began = Instant::now();
+    let done = sandbox.run(&["quick", p(fs.dir()), "--time=30s", "--label=it"]);
+    let took_s = began.elapsed().as_secs_f64();
+    assert!([0, 1].contains(&done.code), "{done:?}");
+    assert!((25.0..60.0).contains(&took_s), "asked for 30 s, took {took_s:.0} s");
+    let text = &done.stdout;
+    let first = text.lines().next().unwrap();
+    for word in [p(fs.dir()), "ext4", &fs.device().name()] {
+        assert!(first.contains(word), "the stack comes first: {first}");
+    }
+    for row in ROWS {
+        let line = text.lines().find(|line| line.starts_with(row));
+        let line = line.unwrap_or_else(|| panic!("no row '{row}' in\n{text}"));
+        assert!(line.split_whitespace().any(|word| word.ends_with('s')), "latencies: {line}");
+    }
+    let knee = text.lines().find(|line| line.contains("where throughput stops growing"));
+    assert!(knee.is_some_and(|line| line.starts_with("random read, ")), "{text}");
+    let verdict =
+        ["TRUSTED", "DOUBTFUL", "VOID"].iter().any(|v| text.lines().any(|l| l.starts_with(v)));
+    assert!(verdict && text.contains("Stored as"), "{text}");
+    assert!(done.stderr.contains("Test file") && done.stderr.contains("About"), "{done:?}");
+
+    let runs = sandbox.runs();
+    assert_eq!((runs.len(), &runs[0]["kind"]), (1, &"quick".into()));
+    assert_eq!((&runs[0]["state"], &runs[0]["label"]), (&"complete".into(), &"it".into()));
+    let shown = sandbox.json(&["show", runs[0]["id"].as_str().unwrap()], &[0]);
+    let records = shown.records();
+    assert!(records.len() >= ROWS.len(), "{}", records.len());
+    assert!(records.iter().all(|r| r["ending"] == "complete" && operations(r) > 0));
+    assert!(shown.findings().contains(&"short-windows".to_owned()), "indicative: said");
+    let file = &records[0]["targets"][0];
+    let size_bytes = file["size_bytes"].as_u64().unwrap();
+    assert!((256 * MIB..2 * GIB).contains(&size_bytes), "{size_bytes}");
+    assert_eq!(file["extents"]["hole_bytes"].as_u64(), Some(0), "really written");
+    assert_eq!(file["extents"]["unwritten_bytes"].as_u64(), Some(0), "really written");
+    sandbox.nothing_left(&[fs.dir()]);
+    let mut names = crate::cli::names(fs.dir());
+    names.sort();
+    assert_eq!(names, ["lost+found", "theirs"]);
+}
+
+/// Data and log side by side, and a third job somewhere else.
+fn several_jobs() {
+    let sandbox = Sandbox::new();
+    let (dir, other) = (sandbox.dir(), sandbox.scratch.join("other"));
+    fs::create_dir(&other).unwrap();
+    let file = sandbox.scratch.join("mix.toml");
+    let text = "name = 'mix'
+        [[job]]
+        name = 'data'
+        size = '16M'
+        write_fraction = 0.5
+        duration = '1s'
+        [[job]]
+        name = 'log'
+        access = 'append'
+        direct = 'no'
+        write_fraction = 1
+        fsync_every = 1
+        size = '16M'
+        duration = '1s'
+        [[job]]
+        name = 'far'
+        size = '8M'
+        threads = 2
+        duration = '1s'";
+    fs::write(&file, text).unwrap();
+    let far = format!("far.target={}", other.display());
+    let done = sandbox.json(&["run", p(&file), p(&dir), &far, "log.block_size=8k"], &[0, 1]);
+    let record = done.records().remove(0);
+    let jobs = record["jobs"].as_array().unwrap();
+    let names: Vec<_> = jobs.iter().map(|job| job["name"].as_str().unwrap()).collect();
+    assert_eq!(names, ["data", "log", "far"]);
+    for job in jobs {
+        assert!(job["classes"][0]["latency_ns"]["count"].as_u64() > Some(10), "{}", job["name"]);
+    }
+    assert_eq!(record["targets"].as_array().unwrap().len(), 3, "a file each");
+    let log = jobs[1]["classes"].as_array().unwrap();
+    let commits = log.iter().find(|class| class["class"] == "commit").unwrap();
+    let count = commits["latency_ns"]["count"].as_u64().unwrap();
+    assert!(count > 10, "each append and its sync are one commit");
+    sandbox.nothing_left(&[&other]);
+}
+
+fn odd_names() {
+    let sandbox = Sandbox::new();
+    let dir = sandbox.dir().join("a b'c \u{fc}");
+    fs::create_dir(&dir).unwrap();
+    let args = ["--json", "--quiet", "run", "randread", ".", "size=4M", "operations=50"];
+    let relative = || {
+        let mut command = sandbox.command(&args);
+        command.current_dir(&dir);
+        command
+    };
+    let done = run(relative);
+    assert!([0, 1].contains(&done.code), "{done:?}");
+    let mut new = args;
+    new[4] = "n e w";
+    let done = run(|| {
+        let mut command = sandbox.command(&new);
+        command.current_dir(&dir);
+        command
+    });
+    assert!([0, 1].contains(&done.code), "{done:?}");
+    assert!(crate::cli::names(&dir).is_empty());
+    let done = sandbox.json(&["run", "randread", p(&dir), "size=4M", "operations=50"], &[0, 1]);
+    let shown = sandbox.json(&["show", &done.id()], &[0]);
+    let command = shown.result()["head"]["command"].as_str().unwrap().to_owned();
+    assert!(command.contains(r"a b'\''c"), "as a shell takes it: {command}");
+    sandbox.nothing_left(&[&dir]);
+    let not_unicode = std::ffi::OsStr::from_bytes(b"/tmp/\xff\xfe");
+    let done = run(|| {
+        let mut command = sandbox.command(&["run", "randread"]);
+        command.arg(not_unicode);
+        command
+    });
+    assert!(done.code == 2 && done.stderr.contains("UTF-8"), "{done:?}");
+}
+
+fn one_at_a_time() {
+    let sandbox = Sandbox::new();
+    let dir = sandbox.dir();
+    let running =
+        sandbox.start(&["run", "randread", p(&dir), "size=8M", "duration=20s"], "progress", 1);
+    let second = Sandbox::new();
+    let output = second.command(&["run", "randread", "null:", "duration=1s"]).output().unwrap();
+    let text = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(3), "{text}");
+    for word in ["another measurement is running", &running.pid().to_string(), "run randread"] {
+        assert!(text.contains(word), "'{word}' is not in {text}");
+    }
+    assert!(output.stdout.is_empty());
+    // Looking is always possible.
+    assert_eq!(sandbox.runs()[0]["state"], "running");
+    let doctor = sandbox.json(&["doctor"], &[0]);
+    let checks = doctor.result()["checks"].clone();
+    let lock = checks.as_array().unwrap().iter().find(|c| c["what"] == "measuring lock").unwrap();
+    assert!(
+        lock["works"] == false && lock["detail"].as_str().unwrap().contains("another"),
+        "{lock}"
+    );
+    running.signal("INT");
+    assert_eq!(running.finish().code, 130);
+    assert!(!second.db().exists() || second.runs().is_empty());
+}
+
+/// The text of a classic run and the record behind it.
+fn classic(sandbox: &Sandbox, args: &[&str]) -> (Vec<String>, serde_json::Value) {
+    let done = sandbox.run(&[&["run"], args, &["--style=classic", "--quiet"]].concat());
+    assert!([0, 1].contains(&done.code) && done.stderr.is_empty(), "{done:?}");
+    let stored = sandbox.runs()[0]["id"].as_str().unwrap().to_owned();
+    let record = sandbox.json(&["show", &stored], &[0]).records().remove(0);
+    let shown = sandbox.run(&["show", &stored, "--style=classic"]);
+    let lines: Vec<String> = done.stdout.lines().map(str::to_owned).collect();
+    assert!(shown.stdout.contains(&lines[0]), "{}", shown.stdout);
+    (lines, record)
+}
+
+fn numbers(line: &str) -> Vec<f64> {
+    let words = line.split(|c: char| c == '|' || c.is_whitespace());
+    words.filter(|word| !word.is_empty()).map(|word| word.parse().unwrap()).collect()
+}
+
+fn classic_randomio() {
+    let sandbox = Sandbox::new();
+    let dir = sandbox.dir();
+    let args = ["randomio", p(&dir), "size=8M", "duration=1s", "threads=2"];
+    let (lines, record) = classic(&sandbox, &args);
+    assert_eq!(
+        lines[0],
+        "  total |  read:         latency (ms)       |  write:        latency (ms)"
+    );
+    assert_eq!(
+        lines[1],
+        "   iops |   iops   min    avg    max   sdev |   iops   min    avg    max   sdev"
+    );
+    assert_eq!(
+        lines[2],
+        "--------+-----------------------------------+----------------------------------"
+    );
+    let row = numbers(&lines[3]);
+    assert_eq!(row.len(), 11, "{}", lines[3]);
+    assert!((row[0] - row[1] - row[6]).abs() < 0.2, "reads and writes are the total: {row:?}");
+    for side in [&row[1..6], &row[6..11]] {
+        assert!(side[1] <= side[2] && side[2] <= side[3], "min <= avg <= max: {side:?}");
+    }
+    let seconds = record["window_ns"].as_f64().unwrap() / 1e9;
+    let total = operations(&record) as f64 / seconds;
+    assert!((row[0] / total - 1.0).abs() < 0.001, "{} of {total}", row[0]);
+    let share = row[6] / row[0];
+    assert!((0.15..0.25).contains(&share), "a fifth of them write: {share}");
+}
+
+fn classic_seeker() {
+    let sandbox = Sandbox::new();
+    let dir = sandbox.dir();
+    let (lines, record) = classic(&sandbox, &["seeker", p(&dir), "size=8M", "duration=1s"]);
+    let rest = lines[0].strip_prefix("Results: ").unwrap();
+    let (seeks, rest) = rest.split_once(" seeks/second, ").unwrap();
+    let (ms, end) = rest.split_once(' ').unwrap();
+    assert_eq!(end, "ms random access time");
+    let (seeks, ms): (f64, f64) = (seeks.parse().unwrap(), ms.parse().unwrap());
+    assert!((1000.0 / seeks - ms).abs() < 0.006 + 0.01 * ms, "{seeks} per second, {ms} ms");
+    let seconds = record["window_ns"].as_f64().unwrap() / 1e9;
+    assert_eq!(seeks, (operations(&record) as f64 / seconds).floor());
+    assert_eq!(record["jobs"][0]["engine"]["threads"].as_u64(), Some(1));
+}
+
+fn classic_sdd() {
+    let sandbox = Sandbox::new();
+    let dir = sandbox.dir();
+    let (lines, record) = classic(&sandbox, &["seqread", p(&dir), "size=64M", "amount=64M"]);
+    assert_eq!(bytes(&record), 64 * MIB);
+    let rest = lines[0].strip_prefix("Total time ").unwrap();
+    let (seconds, rest) = rest.split_once("sec (").unwrap();
+    let rate: f64 = rest.strip_suffix(" kBytes/sec)").unwrap().parse().unwrap();
+    assert_eq!(seconds.split_once('.').unwrap().1.len(), 3, "{}", lines[0]);
+    let seconds: f64 = seconds.parse().unwrap();
+    assert_eq!(rate, (65536.0 / seconds).floor(), "{}", lines[0]);
+    // A position in percent, as sdd users give it.
+    let tail = ["seqread", p(&dir), "size=64M", "offset=75%", "amount=8M"];
+    let (_, record) = classic(&sandbox, &tail);
+    let slowest = record["jobs"][0]["slowest"].as_array().unwrap();
+    assert!(slowest.iter().all(|op| op["offset_bytes"].as_u64() >= Some(48 * MIB)));
+}
+
+/// As many bytes as asked for, in the lines and on the disk.
+fn classic_dd() {
+    let sandbox = Sandbox::new();
+    for (number, (settings, records, amount, shown)) in [
+        (&["amount=8M"][..], "8+0", 8 * MIB, "8388608 bytes (8.4 MB, 8.0 MiB) copied, "),
+        (
+            &["amount=7M", "block_size=2M"],
+            "3+1",
+            7 * MIB,
+            "7340032 bytes (7.3 MB, 7.0 MiB) copied, ",
+        ),
+        (
+            &["amount=5000000", "direct=no", "content=zero"],
+            "4+1",
+            5_000_000,
+            "5000000 bytes (5.0 MB, 4.8 MiB) copied, ",
+        ),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let file = sandbox.dir().join(format!("new{number}"));
+        let args = [&["seqwrite", p(&file), "size=8M", "--keep"], settings].concat();
+        let (lines, record) = classic(&sandbox, &args);
+        assert_eq!(lines[0], format!("{records} records in"));
+        assert_eq!(lines[1], format!("{records} records out"));
+        let (seconds, rate) = lines[2].strip_prefix(shown).unwrap().split_once(" s, ").unwrap();
+        let seconds: f64 = seconds.parse().unwrap();
+        assert!(rate.ends_with("MB/s") || rate.ends_with("GB/s"), "{rate}");
+        assert_eq!(bytes(&record), amount);
+        let window_s = record["window_ns"].as_f64().unwrap() / 1e9;
+        assert!((seconds / window_s - 1.0).abs() < 1e-4, "{seconds} of {window_s}");
+        assert!(record["jobs"][0]["final_sync_ns"].as_u64() > Some(0), "inside the time");
+        assert_eq!(fs::metadata(&file).unwrap().len(), amount);
+        let is_zero = fs::read(&file).unwrap().iter().all(|byte| *byte == 0);
+        assert_eq!(is_zero, settings.contains(&"content=zero"));
+    }
+}

@@ -1,0 +1,274 @@
+//! Running one side once, and reading what it says about itself.
+
+use super::scenes::{Scene, Side, Tool};
+use crate::workspace::{items, text};
+use serde_json::Value;
+use std::fs;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::time::Duration;
+
+/// The name that sysbench gives its first test file.
+pub const SYSBENCH_FILE: &str = "test_file.0";
+
+/// What one run of one side showed.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Sample {
+    /// Requests per second.
+    pub rate: f64,
+    /// User and system CPU time per request, nanoseconds.
+    pub cpu_ns: f64,
+    /// User CPU time per request, nanoseconds.
+    pub user_ns: f64,
+    /// Little's law: mean latency times rate by depth, 1 when no time is lost. None where no latency is told.
+    pub closure: Option<f64>,
+}
+
+/// The programs of this machine.
+pub struct Programs {
+    /// fathom's binary.
+    pub fathom: PathBuf,
+    store: PathBuf,
+    /// `fio-3.33`; none where it is not installed.
+    pub fio: Option<String>,
+    /// `sysbench 1.0.20`; none where it is not installed.
+    pub sysbench: Option<String>,
+}
+
+impl Programs {
+    /// Asks every program for its version.
+    #[must_use]
+    pub fn found(fathom: PathBuf, store: PathBuf) -> Self {
+        let version = |program| {
+            let output = Command::new(program).arg("--version").output().ok()?;
+            Some(String::from_utf8_lossy(&output.stdout).trim().to_owned())
+        };
+        Self { fathom, store, fio: version("fio"), sysbench: version("sysbench") }
+    }
+
+    /// The store that fathom's runs go to.
+    #[must_use]
+    pub fn store(&self) -> &Path {
+        &self.store
+    }
+
+    /// Why a tool cannot run; none when it can.
+    #[must_use]
+    pub fn missing(&self, tool: Tool) -> Option<&'static str> {
+        match tool {
+            Tool::Fio if self.fio.is_none() => Some("fio is not installed"),
+            Tool::Sysbench if self.sysbench.is_none() => Some("sysbench is not installed"),
+            _ => None,
+        }
+    }
+
+    /// Runs a side once. What is to be cached is read before.
+    ///
+    /// # Errors
+    /// When the program fails, did not do what it was asked to, or says nothing that can be read.
+    pub fn run(&self, scene: &Scene, side: &Side) -> Result<Sample, String> {
+        if let Some(file) = &scene.file
+            && scene.name.starts_with("cached")
+        {
+            fs::read(file).map_err(|error| format!("{}: {error}", file.display()))?;
+        }
+        let before = children_cpu()?;
+        let output = patiently(&mut self.command(scene, side)?)?;
+        let cpu = children_cpu()?;
+        let spent =
+            Cpu { user_ns: cpu.user_ns - before.user_ns, all_ns: cpu.all_ns - before.all_ns };
+        let said = String::from_utf8_lossy(&output.stdout);
+        // fathom ends with 1 for a doubtful result, and reads from the page cache are doubtful: the point here.
+        let good: &[i32] = if side.tool == Tool::Fathom { &[0, 1] } else { &[0] };
+        if !output.status.code().is_some_and(|code| good.contains(&code)) {
+            let errors = String::from_utf8_lossy(&output.stderr);
+            return Err(format!("{}: {}", output.status, errors.lines().last().unwrap_or("")));
+        }
+        match side.tool {
+            Tool::Fathom => of_fathom(&said, scene.depth),
+            Tool::Fio => of_fio(&said, scene.depth),
+            Tool::Sysbench => of_sysbench(&said, spent),
+        }
+    }
+
+    fn command(&self, scene: &Scene, side: &Side) -> Result<Command, String> {
+        let mut command = match side.tool {
+            Tool::Fathom => {
+                let mut command = Command::new(&self.fathom);
+                command.arg("--db").arg(&self.store);
+                command
+            }
+            Tool::Fio => Command::new("fio"),
+            Tool::Sysbench => {
+                let file = scene.file.as_deref().unwrap_or(Path::new(SYSBENCH_FILE));
+                let size_bytes = fs::metadata(file)
+                    .map_err(|error| format!("{}: {error}", file.display()))?
+                    .len();
+                let mut command = Command::new("taskset");
+                command.args(["-c", "0", "sysbench"]);
+                command.arg(format!("--file-total-size={size_bytes}"));
+                command.current_dir(file.parent().unwrap_or(Path::new(".")));
+                command
+            }
+        };
+        command.args(&side.args);
+        Ok(command)
+    }
+}
+
+/// Runs a command, again while fathom says that another one is measuring on this machine.
+///
+/// # Errors
+/// When it cannot be started.
+pub fn patiently(command: &mut Command) -> Result<Output, String> {
+    let mut tries = 1;
+    loop {
+        let output = command.stdin(Stdio::null()).output().map_err(|error| error.to_string())?;
+        // Nothing else can be refused here: no side writes anything.
+        if output.status.code() != Some(FATHOM_REFUSED) || tries == TRIES_MAX {
+            return Ok(output);
+        }
+        tries += 1;
+        std::thread::sleep(Duration::from_secs(1));
+    }
+}
+
+const FATHOM_REFUSED: i32 = 3;
+const TRIES_MAX: u32 = 120;
+
+/// CPU time of all children that have ended.
+#[derive(Debug, Clone, Copy)]
+struct Cpu {
+    user_ns: f64,
+    all_ns: f64,
+}
+
+/// From /proc/self/stat, in hundredths of a second.
+fn children_cpu() -> Result<Cpu, String> {
+    let mut stat = String::new();
+    fs::File::open("/proc/self/stat")
+        .and_then(|mut file| file.read_to_string(&mut stat))
+        .map_err(|error| format!("/proc/self/stat: {error}"))?;
+    // Fields 16 and 17 of proc(5), counted behind the name in parentheses, which ends field 2.
+    let fields = stat.rsplit(')').next().unwrap_or_default().split_whitespace();
+    let ticks: Vec<f64> = fields.skip(13).take(2).filter_map(|f| f.parse().ok()).collect();
+    match ticks[..] {
+        [user, system] => Ok(Cpu { user_ns: user * 1e7, all_ns: (user + system) * 1e7 }),
+        _ => Err("/proc/self/stat is not understood".to_owned()),
+    }
+}
+
+/// fathom's result line: CPU time of its worker threads inside the window.
+fn of_fathom(said: &str, depth: u32) -> Result<Sample, String> {
+    let line = said.lines().last().unwrap_or_default();
+    let value: Value = serde_json::from_str(line).map_err(|error| error.to_string())?;
+    let job = &value["records"][0]["jobs"][0];
+    if let Some(reason) = job["engine"]["fallback"].as_str() {
+        return Err(format!("fell back: {reason}"));
+    }
+    let latency = items(&job["classes"]).next().map_or(&Value::Null, |class| &class["latency_ns"]);
+    let count = number(&latency["count"])?;
+    let window_ns = number(&job["window_ns"])?;
+    let (user_ns, system_ns) = (number(&job["cpu"]["user_ns"])?, number(&job["cpu"]["system_ns"])?);
+    Ok(Sample {
+        rate: count / window_ns * 1e9,
+        cpu_ns: (user_ns + system_ns) / count,
+        user_ns: user_ns / count,
+        closure: Some(number(&latency["sum"])? / (window_ns * f64::from(depth))),
+    })
+}
+
+/// fio's JSON: CPU time of its job's thread, as percent of the job's time.
+fn of_fio(said: &str, depth: u32) -> Result<Sample, String> {
+    // Notes may stand before the JSON.
+    let start = said.find('{').ok_or("no JSON")?;
+    let value: Value = serde_json::from_str(&said[start..]).map_err(|error| error.to_string())?;
+    let job = &value["jobs"][0];
+    let read = &job["read"];
+    let (count, rate) = (number(&read["total_ios"])?, number(&read["iops"])?);
+    // Percent of the milliseconds of the job.
+    let per_percent_ns = number(&job["job_runtime"])? * 1e4 / count;
+    let (user, system) = (number(&job["usr_cpu"])?, number(&job["sys_cpu"])?);
+    let latency_ns = number(&read["lat_ns"]["mean"])?;
+    Ok(Sample {
+        rate,
+        cpu_ns: (user + system) * per_percent_ns,
+        user_ns: user * per_percent_ns,
+        closure: Some(latency_ns * rate / 1e9 / f64::from(depth)),
+    })
+}
+
+/// sysbench's text; it says nothing of CPU time, so that of the whole process stands for it.
+fn of_sysbench(said: &str, spent: Cpu) -> Result<Sample, String> {
+    let after = |label: &str| {
+        let line = said.lines().find_map(|line| line.trim().strip_prefix(label));
+        line.and_then(|rest| rest.trim().trim_end_matches('s').parse::<f64>().ok())
+            .ok_or_else(|| format!("'{label}' is missing"))
+    };
+    let count = after("total number of events:")?;
+    if count <= 0.0 {
+        return Err("nothing was read".to_owned());
+    }
+    Ok(Sample {
+        rate: after("reads/s:")?,
+        cpu_ns: spent.all_ns / count,
+        user_ns: spent.user_ns / count,
+        closure: None,
+    })
+}
+
+/// A JSON number, also one written as a string.
+fn number(value: &Value) -> Result<f64, String> {
+    let number = value.as_f64().or_else(|| text(value).parse().ok());
+    number.filter(|n| n.is_finite()).ok_or_else(|| format!("{value} is no number"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fathoms_line_is_read() {
+        let said = r#"{"type":"start"}
+{"type":"result","records":[{"jobs":[{"engine":{"fallback":null},"window_ns":2000,
+"cpu":{"user_ns":100,"system_ns":900},"classes":[{"latency_ns":{"count":10,"sum":"3200"}}]}]}]}"#
+            .replace(",\n", ",");
+        let sample = of_fathom(&said, 2).unwrap();
+        let expected = Sample { rate: 5e6, cpu_ns: 100.0, user_ns: 10.0, closure: Some(0.8) };
+        assert_eq!(sample, expected);
+        let fallen = said.replace("\"fallback\":null", "\"fallback\":\"no io_uring\"");
+        assert!(of_fathom(&fallen, 2).unwrap_err().contains("no io_uring"));
+        assert!(of_fathom("", 1).is_err());
+    }
+
+    #[test]
+    fn fios_json_is_read() {
+        let said = r#"fio: a note
+{"jobs":[{"job_runtime":1000,"usr_cpu":25.0,"sys_cpu":75.0,
+"read":{"total_ios":1000000,"iops":1000000.0,"lat_ns":{"mean":31000.0}}}]}"#;
+        let sample = of_fio(said, 32).unwrap();
+        let expected =
+            Sample { rate: 1e6, cpu_ns: 1000.0, user_ns: 250.0, closure: Some(0.968_75) };
+        assert_eq!(sample, expected);
+    }
+
+    #[test]
+    fn sysbenchs_text_is_read() {
+        let said = "File operations:\n    reads/s:     1080.5\n    writes/s:   0.00\n\
+                    General statistics:\n    total time:  1.0001s\n    total number of events:  1000\n";
+        let spent = Cpu { user_ns: 2e5, all_ns: 1e6 };
+        let sample = of_sysbench(said, spent).unwrap();
+        let expected = Sample { rate: 1080.5, cpu_ns: 1000.0, user_ns: 200.0, closure: None };
+        assert_eq!(sample, expected);
+        assert!(of_sysbench("FATAL: no file", spent).is_err());
+    }
+
+    #[test]
+    fn the_cpu_time_of_children_is_seen() {
+        let before = children_cpu().unwrap();
+        let script = "i=0; while [ $i -lt 300000 ]; do i=$((i+1)); done";
+        assert!(Command::new("sh").args(["-c", script]).status().unwrap().success());
+        assert!(children_cpu().unwrap().user_ns >= before.user_ns + 1e7);
+    }
+}
