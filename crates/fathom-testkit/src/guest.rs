@@ -9,11 +9,11 @@
 
 use crate::command::{KitError, at, find_tool};
 use crate::scratch::Scratch;
-use rustix::process::{Pid, Signal, kill_process_group};
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
 use std::fs::{self, File};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 use thiserror::Error;
 
@@ -152,7 +152,8 @@ impl GuestJob {
 /// A guest that runs. Dropping it kills it.
 #[derive(Debug)]
 pub struct Guest {
-    child: Child,
+    /// None once it has been waited for.
+    child: Option<Child>,
     started: Instant,
     job: GuestJob,
     scratch: Scratch,
@@ -180,7 +181,7 @@ impl Guest {
         let child = command
             .spawn()
             .map_err(|source| KitError::Spawn { command: program.display().to_string(), source })?;
-        Ok(Self { child, started: Instant::now(), job, scratch })
+        Ok(Self { child: Some(child), started: Instant::now(), job, scratch })
     }
 
     /// Waits until the guest has powered itself off.
@@ -188,17 +189,13 @@ impl Guest {
     /// # Errors
     /// [`GuestError`] when it did not come up, was lost, took too long, or a preparing step failed.
     pub fn wait(mut self) -> Result<GuestReport, GuestError> {
-        let why = loop {
-            if let Some(status) = self.child.try_wait().map_err(at(self.scratch.path()))? {
-                break status.to_string();
-            }
-            if self.started.elapsed() > self.job.limit {
-                break format!("killed after {} s", self.job.limit.as_secs());
-            }
+        while !self.has_ended() && self.started.elapsed() <= self.job.limit {
             std::thread::sleep(Duration::from_millis(20));
-        };
+        }
         let duration = self.started.elapsed();
-        self.kill();
+        let status = self.end().filter(|_| duration <= self.job.limit);
+        let killed = || format!("killed after {} s", self.job.limit.as_secs());
+        let why = status.map_or_else(killed, |status| status.to_string());
         let out = self.scratch.join("out");
         let console = || tail(&fs::read(self.scratch.join("console")).unwrap_or_default());
         if !out.join("up").exists() {
@@ -235,19 +232,31 @@ impl Guest {
         self.job.steps.iter().enumerate().map(one).collect()
     }
 
+    /// True when the kernel's process has ended; it stays to be waited for, so that its number is not given away.
+    fn has_ended(&self) -> bool {
+        let Some(pid) = self.child.as_ref().and_then(pid) else { return true };
+        let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+        !matches!(waitid(WaitId::Pid(pid), options), Ok(None))
+    }
+
     /// Kills what is left of the guest: the kernel's process and those that it runs programs in.
-    fn kill(&mut self) {
-        if let Ok(Some(group)) = i32::try_from(self.child.id()).map(Pid::from_raw) {
-            // That there is none left is the good case.
+    fn end(&mut self) -> Option<ExitStatus> {
+        let mut child = self.child.take()?;
+        if let Some(group) = pid(&child) {
+            // That nothing but the ended leader is left is the good case.
             let _ = kill_process_group(group, Signal::KILL);
         }
-        drop(self.child.wait());
+        child.wait().ok()
     }
+}
+
+fn pid(child: &Child) -> Option<Pid> {
+    i32::try_from(child.id()).ok().and_then(Pid::from_raw)
 }
 
 impl Drop for Guest {
     fn drop(&mut self) {
-        self.kill();
+        self.end();
     }
 }
 

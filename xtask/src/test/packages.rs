@@ -180,7 +180,7 @@ mod tests {
         let named: Vec<&str> = table.split('"').skip(3).step_by(4).collect();
         assert!(named.contains(&"bcache-tools"), "{named:?}");
         for package in named {
-            assert!(PACKAGES.iter().any(|(known, _)| known == package), "{package}");
+            assert!(PACKAGES.iter().any(|(known, _)| *known == package), "{package}");
         }
     }
 

@@ -11,7 +11,7 @@ use std::time::Duration;
 /// f, g: arrays that were stopped; h, i, j: a blank raid5; k: nothing;
 /// l: opened by the kernel's SCSI target.
 const STORAGE: &str = r#"
-load sd_mod raid1 raid456 dm-mod dm-crypt xts configfs target_core_mod target_core_iblock target_core_file
+load sd_mod raid1 raid456 dm-mod dm-crypt xts configfs target_core_mod target_core_iblock
 load_with scsi_debug dev_size_mb=40 add_host=12 per_host_store=1 delay=0
 wait_for /dev/sd{a,b,c,d,e,f,g,h,i,j,k,l}
 mdadm --create /dev/md0 --run --level=1 --raid-devices=2 --assume-clean /dev/sda /dev/sdb
@@ -48,7 +48,8 @@ pub fn trials() -> Vec<Trial> {
         .test("consent_is_asked_for_by_the_right_identifier", consent)
         .test("blank_devices_with_consent_are_written", blank)
         .test("a_wiped_member_is_blank", wiped)
-        .test("raid5_has_a_thread_that_works", array_thread);
+        .test("raid5_has_a_thread_that_works", array_thread)
+        .test("a_bad_sector_ends_the_run_and_is_named", bad_sector);
     REFUSED
         .iter()
         .fold(family, |family, case| family.test(case.name, move |report| refused(report, case)))
@@ -76,17 +77,9 @@ const fn case(
     Case { name, before: "", device, id, why }
 }
 
-/// An array of that format on f and g, stopped again.
-macro_rules! stopped {
-    ($name:literal, $format:literal, $why:literal) => {
-        Case {
-            name: $name,
-            before: concat!("stopped_array ", $format),
-            device: "/dev/sdf",
-            id: "wwn sdf",
-            why: $why,
-        }
-    };
+/// A member of an array that `before` makes and stops.
+const fn stopped(name: &'static str, before: &'static str, why: &'static str) -> Case {
+    Case { name, before, device: "/dev/sdf", id: "wwn sdf", why }
 }
 
 const REFUSED: &[Case] = &[
@@ -105,11 +98,11 @@ const REFUSED: &[Case] = &[
     case("disk_under_an_open_crypt", "/dev/sde", "wwn sde", "/dev/sde is part of /dev/dm-"),
     case("member_of_a_blank_array", "/dev/sdh", "wwn sdh", "/dev/sdh is part of /dev/md2"),
     case("disk_exported_by_the_kernel", "/dev/sdl", "wwn sdl", "is held exclusively"),
-    stopped!("stopped_0_90", "0.90", "md 0.90"),
-    stopped!("stopped_1_0", "1.0", "md 1.0"),
-    stopped!("stopped_1_1", "1.1", "md 1.1"),
-    stopped!("stopped_ddf", "ddf", "DDF"),
-    stopped!("stopped_1_2", "1.2", "md 1.2"),
+    stopped("stopped_0_90", "stopped_array 0.90", "md 0.90"),
+    stopped("stopped_1_0", "stopped_array 1.0", "md 1.0"),
+    stopped("stopped_1_1", "stopped_array 1.1", "md 1.1"),
+    stopped("stopped_ddf", "stopped_array ddf", "DDF"),
+    stopped("stopped_1_2", "stopped_array 1.2", "md 1.2"),
     Case {
         name: "member_of_an_array_that_did_not_start",
         before: "mdadm --incremental /dev/sdf",
@@ -136,6 +129,13 @@ stopped_array() {
     mdadm --stop /dev/md1
 }
 "#;
+
+/// From the second MiB on, eight sectors cannot be read.
+const BAD_SECTOR: &str = "
+echo 2048 >/sys/module/scsi_debug/parameters/medium_error_start
+echo 8 >/sys/module/scsi_debug/parameters/medium_error_count
+echo 2 >/sys/bus/pseudo/drivers/scsi_debug/opts
+";
 
 /// Gives back what blank devices need: an array that did not start, a frozen file system.
 const THAW: &str = "
@@ -164,10 +164,9 @@ fn job(job: GuestJob) -> GuestJob {
     job.step("wrong", "attempt /dev/sdk --destroy=$(wwn sda)")
         .step("wiped_before", "attempt /dev/sdf --destroy=$(wwn sdf)")
         .setup("wipe", "mdadm --zero-superblock /dev/sdf")
-        .step("fileio", "D=/sys/kernel/config/target/core/fileio_2/disk; mkdir -p $D; echo fd_dev_name=/dev/sdk,fd_dev_size=41943040 >$D/control; echo 1 >$D/enable; cat $D/info; mdadm --zero-superblock /dev/sdg; D2=/sys/kernel/config/target/core/fileio_3/disk; mkdir -p $D2; echo fd_dev_name=/dev/sdg >$D2/control; echo 1 >$D2/enable; cat $D2/info $D2/udev_path; attempt /dev/sdg --destroy=$(wwn sdg)")
-        .step("medium", "ls /sys/module/scsi_debug/parameters; echo 1000 >/sys/module/scsi_debug/parameters/medium_error_start; echo 8 > /sys/module/scsi_debug/parameters/medium_error_count; echo 2 >/sys/bus/pseudo/drivers/scsi_debug/opts; fathom run seqread /dev/sdi")
-        .step("suspended", "echo 0 >/sys/bus/pseudo/drivers/scsi_debug/opts; dmsetup suspend vg1-idle; timeout -s KILL 10 fathom run randread /dev/vg1/idle duration=1s || echo $?; dmsetup resume vg1-idle")
         .step("wiped", "attempt /dev/sdf --destroy=$(wwn sdf)")
+        .setup("break", BAD_SECTOR)
+        .step("broken", "fathom run seqread /dev/sdk block_size=64k depth=1")
 }
 
 #[track_caller]
@@ -206,7 +205,6 @@ fn blank(report: &GuestReport) {
 }
 
 fn wiped(report: &GuestReport) {
-    for n in ["fileio","medium","suspended"] { let s = report.step(n); println!("== {n} {:?} {}", s.code, s.said()); }
     stays(report, "wiped_before", &["md 1.2"]);
     is_written(report, "wiped");
 }
@@ -216,4 +214,9 @@ fn array_thread(report: &GuestReport) {
     let share = text.split("md2  its kernel thread used ").nth(1).expect(text);
     let percent: f64 = share.split(' ').next().unwrap_or_default().parse().expect(share);
     assert!(percent > 0.0, "{share}");
+}
+
+fn bad_sector(report: &GuestReport) {
+    let step = ended(report, "broken", 5);
+    contains(&step.said(), &["/dev/sdk: read of 65536 bytes at offset 1048576", "dmesg"]);
 }

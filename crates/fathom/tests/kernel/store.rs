@@ -2,7 +2,7 @@
 
 use crate::cli::{MIB, Running, Sandbox, p, run};
 use crate::filesystems::mounted;
-use fathom_testkit::Capability::{FathomBinary, FsOnLoop, MountFs, Tool};
+use fathom_testkit::Capability::{FathomBinary, FsOnLoop, MountFs, Root, Tool};
 use fathom_testkit::command::run_tool;
 use fathom_testkit::{FsKind, Mount, Scratch, TreeSnapshot, Trial, fathom_binary, kernel_test};
 use std::fs;
@@ -20,12 +20,16 @@ pub fn trials() -> Vec<Trial> {
         kernel_test("store_is_silent_while_measuring", &[FathomBinary], silent),
         kernel_test("store_on_the_tested_filesystem", &on_ext4, silent_on_target),
         kernel_test("store_on_a_read_only_place", &tmpfs, read_only),
-        kernel_test("store_without_permission", &[FathomBinary, Tool("setpriv")], no_permission),
+        kernel_test(
+            "store_without_permission",
+            &[FathomBinary, Root, Tool("setpriv")],
+            no_permission,
+        ),
         kernel_test("store_on_a_full_disk", &tmpfs, full),
         kernel_test("disk_of_the_store_becomes_full", &tmpfs, becomes_full),
         kernel_test("store_that_is_damaged", &[FathomBinary], damaged),
         kernel_test("store_that_is_something_else", &[FathomBinary], something_else),
-        kernel_test("store_without_a_place", &[FathomBinary, Tool("setpriv")], no_place),
+        kernel_test("store_without_a_place", &[FathomBinary, Root, Tool("setpriv")], no_place),
         kernel_test("store_from_the_environment", &[FathomBinary], from_environment),
     ]
 }
