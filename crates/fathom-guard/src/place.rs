@@ -82,7 +82,7 @@ pub enum FileRefusal {
         names: String,
     },
     /// The system refused.
-    #[error("cannot {doing} {path}: {source}")]
+    #[error("cannot {doing} {path}: {source}{}", cure(.source))]
     Io {
         /// What was tried.
         doing: &'static str,
@@ -91,6 +91,15 @@ pub enum FileRefusal {
         /// The system's answer.
         source: io::Error,
     },
+}
+
+fn cure(source: &io::Error) -> &'static str {
+    match source.kind() {
+        io::ErrorKind::PermissionDenied => "; run as the owner or as root",
+        io::ErrorKind::ReadOnlyFilesystem => "; its file system is mounted read-only",
+        io::ErrorKind::StorageFull => "; the file system is full",
+        _ => "",
+    }
 }
 
 impl FileRefusal {

@@ -467,7 +467,7 @@ impl PreparedTarget {
         lab.note(format!(
             "Written: {} in {}, {}.",
             format_size(laid.size_bytes),
-            fathom_base::units::format_duration(took_ns),
+            fathom_base::units::format_ns(took_ns),
             fathom_base::units::format_rate(rate)
         ));
         Ok(())

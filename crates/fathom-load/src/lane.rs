@@ -373,7 +373,9 @@ fn failure(job: &str, failed: Failed) -> IoFailure {
             5 => {
                 "the device or its backing failed; look at dmesg, and at the health of the disk, before anything else"
             }
-            28 => "the filesystem is full; free space or use a smaller size=",
+            28 => {
+                "the filesystem is full, or the device became shorter; free space or use a smaller size= or span="
+            }
             22 => {
                 "the target does not take requests of this size or alignment; use a multiple of its logical block, or direct=no"
             }

@@ -298,7 +298,8 @@ impl<'a, E: Engine, C: Clock> Worker<'a, E, C> {
         record(OpClass::Sync, slot.start_ns, 0);
         record(OpClass::Commit, self.write_starts_ns[number as usize], size_bytes);
         if slot.ends_transaction {
-            record(OpClass::Transaction, self.transaction_start_ns, size_bytes);
+            // Its bytes are those of its parts.
+            record(OpClass::Transaction, self.transaction_start_ns, 0);
         }
     }
 

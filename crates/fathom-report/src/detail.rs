@@ -51,17 +51,16 @@ fn push_target(out: &mut String, target: &TargetRecord) {
         TargetKind::BlockDevice => "block device",
         TargetKind::Null => "nothing (null engine)",
     };
-    let mut text = format!("{}: {kind}", target.path);
-    if target.kind != TargetKind::Null {
-        let cache = if target.direct { "O_DIRECT" } else { "buffered" };
-        text += &format!(" of {}, {cache}", units::format_size(target.size_bytes));
+    if target.kind == TargetKind::Null {
+        push_wrapped(out, "target  ", kind);
+        return;
     }
+    let mut text = format!("{}: {kind}", target.path);
+    let cache = if target.direct { "O_DIRECT" } else { "buffered" };
+    text += &format!(" of {}, {cache}", units::format_size(target.size_bytes));
     push_wrapped(out, "target  ", &text);
     if let Some(extents) = &target.extents {
         push_wrapped(out, "  lies    ", &extents_text(extents));
-    }
-    if target.kind == TargetKind::Null {
-        return;
     }
     let mut caches = target.device_cache_reason.clone();
     if !target.direct {

@@ -294,6 +294,9 @@ fn register_ring_fd(fd: i32) -> Option<i32> {
 impl Drop for Ring {
     fn drop(&mut self) {
         if self.in_flight == 0 && self.unsubmitted == 0 {
+            // The kernel takes a closed ring apart some time later; the file must not stay busy until then, or an
+            // unmount right after a run fails. When this fails, it is only later.
+            let _ = self.ring.submitter().unregister_files();
             // The kernel holds its own reference on registered pages, so the order of unmapping does not matter.
             // SAFETY: dropped once, here; the field is not used afterwards.
             unsafe { ManuallyDrop::drop(&mut self.arena) };

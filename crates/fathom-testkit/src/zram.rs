@@ -92,7 +92,17 @@ pub(crate) fn remove_device(number: u32) -> Result<(), KitError> {
         return Ok(());
     }
     let reset = sysfs(number).join("reset");
-    fs::write(&reset, "1").map_err(at(&reset))?;
+    // Whoever had it open may take a moment to let go: the kernel closes files of a dead process some time later.
+    const TRIES: u32 = 20;
+    let mut written = fs::write(&reset, "1");
+    for _ in 1..TRIES {
+        if !written.as_ref().is_err_and(|error| error.kind() == std::io::ErrorKind::ResourceBusy) {
+            break;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(100));
+        written = fs::write(&reset, "1");
+    }
+    written.map_err(at(&reset))?;
     let hot_remove = Path::new(CONTROL).join("hot_remove");
     fs::write(&hot_remove, number.to_string()).map_err(at(&hot_remove))
 }

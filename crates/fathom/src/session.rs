@@ -148,6 +148,10 @@ pub fn measure(
             return Err(fail(output, &error, Exit::of_error(&error)));
         }
     };
+    // Also for those who asked for quiet: this is an error.
+    for failure in records.iter().filter_map(|record| record.failure.as_ref()) {
+        output.error(&failure.message);
+    }
     let study = verdict::judge(&records);
     let void_only = purpose.measure.fail_on == FailOn::Void;
     let mut exit = Exit::of_records(&records, study.verdict, void_only);
