@@ -4,24 +4,24 @@
 //! stand in for a machine.
 
 pub mod arena;
+pub mod blkdev;
 pub mod cgroup;
 pub mod clock;
-pub mod ring;
 pub mod counters;
-pub mod io;
-pub mod signals;
-pub mod threads;
 pub mod devno;
+pub mod dirfd;
 pub mod dm;
 pub mod fiemap;
 pub mod fsinfo;
 pub mod hostinfo;
-pub mod mounts;
-pub mod sysfs_block;
-pub mod sysroot;
-pub mod blkdev;
-pub mod dirfd;
+pub mod io;
 pub mod loopdev;
+pub mod mounts;
 pub mod openers;
 pub mod probe;
 pub mod process;
+pub mod ring;
+pub mod signals;
+pub mod sysfs_block;
+pub mod sysroot;
+pub mod threads;
