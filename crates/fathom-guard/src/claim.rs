@@ -3,7 +3,7 @@
 use crate::protected::{self, Protected};
 use crate::refusal::Refusal;
 use crate::target::Target;
-use crate::{backing, relations};
+use crate::{backing, exports, relations};
 use fathom_inspect::identity::{self, DeviceId};
 use fathom_sys::blkdev;
 use fathom_sys::devno::DevNo;
@@ -122,6 +122,7 @@ pub fn claim_block_device(
     let size_bytes = check_content(&target, &held)?;
     check_openers(root, &target)?;
     check_writable(&target, &held)?;
+    exports::check(root, &target)?;
     backing::check(root, &target, protect)?;
     let id = check_consent(root, &target, consent)?;
     let cannot_open = |error| cannot_open(&target, &error);

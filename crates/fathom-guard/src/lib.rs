@@ -1,13 +1,14 @@
 //! What stands between a measurement and somebody's data.
 //!
 //! - [`claim`]: the one way to write to a block device; [`refusal`] says why not.
-//! - [`protected`], [`relations`], [`backing`]: who uses the device, directly or through a file behind it.
+//! - [`protected`], [`relations`], [`exports`], [`backing`]: who uses the device, directly or through a file behind it.
 //! - [`ownership`]: files and directories that fathom made, the only ones it writes to; [`journal`] remembers them,
 //!   [`leftovers`] removes those of dead owners.
 //! - [`lock`]: one measurement at a time on a machine.
 
 pub mod backing;
 pub mod claim;
+pub mod exports;
 pub mod journal;
 pub mod leftovers;
 pub mod lock;

@@ -86,6 +86,18 @@ pub enum Refusal {
         /// The devices made of it.
         holders: String,
     },
+    /// The kernel serves it to other machines.
+    #[error(
+        "{device} is in use: {by} serves {served} to other machines\nend that first (targetcli, nvmetcli or configfs)"
+    )]
+    Exported {
+        /// The device.
+        device: PathBuf,
+        /// The device or file that is served.
+        served: String,
+        /// What serves it, by its place in configfs.
+        by: String,
+    },
     /// A loop device shows it, or a part of it.
     #[error("{device} is in use: {other} shows {used}\ndetach it first: losetup -d {other}")]
     LoopOnTop {

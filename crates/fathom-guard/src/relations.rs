@@ -49,7 +49,7 @@ fn extent(partition: &BlockDir) -> Option<(u64, u64)> {
 }
 
 /// The devices that share bytes with this one and everything made of them, upwards to the last.
-fn touching_and_above(root: &SysRoot, device: &BlockDir) -> Devices {
+pub(crate) fn touching_and_above(root: &SysRoot, device: &BlockDir) -> Devices {
     let mut found = touching(device);
     let loops = loopdev::attached(root);
     let mut pending: Vec<BlockDir> = found.values().cloned().collect();

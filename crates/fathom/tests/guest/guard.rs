@@ -9,11 +9,11 @@ use std::time::Duration;
 /// a, b: an array, on it a volume group with a mounted, a swap and a blank volume;
 /// c: a volume group with an active volume; d: one without volumes; e: LUKS, open;
 /// f, g: arrays that were stopped; h, i, j: a blank raid5; k: nothing;
-/// l: opened by the kernel's SCSI target.
+/// l: opened by the kernel's SCSI target; m: opened by it without holding it.
 const STORAGE: &str = r#"
-load sd_mod raid1 raid456 dm-mod dm-crypt xts configfs target_core_mod target_core_iblock
-load_with scsi_debug dev_size_mb=40 add_host=12 per_host_store=1 delay=0
-wait_for /dev/sd{a,b,c,d,e,f,g,h,i,j,k,l}
+load sd_mod raid1 raid456 dm-mod dm-crypt xts configfs target_core_mod target_core_iblock target_core_file
+load_with scsi_debug dev_size_mb=40 add_host=13 per_host_store=1 delay=0
+wait_for /dev/sd{a,b,c,d,e,f,g,h,i,j,k,l,m}
 mdadm --create /dev/md0 --run --level=1 --raid-devices=2 --assume-clean /dev/sda /dev/sdb
 pvcreate /dev/md0 /dev/sdc /dev/sdd
 vgcreate vg0 /dev/md0
@@ -33,6 +33,10 @@ mount -t configfs configfs /sys/kernel/config
 export=/sys/kernel/config/target/core/iblock_1/disk
 mkdir -p $export
 echo udev_path=/dev/sdl >$export/control
+echo 1 >$export/enable
+export=/sys/kernel/config/target/core/fileio_2/disk
+mkdir -p $export
+echo fd_dev_name=/dev/sdm >$export/control
 echo 1 >$export/enable
 fsfreeze -f mnt
 # An array notes in its superblocks that it is clean, some time after the last write.
@@ -98,6 +102,7 @@ const REFUSED: &[Case] = &[
     case("disk_under_an_open_crypt", "/dev/sde", "wwn sde", "/dev/sde is part of /dev/dm-"),
     case("member_of_a_blank_array", "/dev/sdh", "wwn sdh", "/dev/sdh is part of /dev/md2"),
     case("disk_exported_by_the_kernel", "/dev/sdl", "wwn sdl", "is held exclusively"),
+    case("disk_served_without_hold", "/dev/sdm", "wwn sdm", "serves /dev/sdm to other machines"),
     stopped("stopped_0_90", "stopped_array 0.90", "md 0.90"),
     stopped("stopped_1_0", "stopped_array 1.0", "md 1.0"),
     stopped("stopped_1_1", "stopped_array 1.1", "md 1.1"),
