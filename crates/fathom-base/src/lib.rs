@@ -5,5 +5,6 @@
 pub mod clock;
 pub mod id;
 pub mod prng;
+pub mod stamp;
 pub mod suggest;
 pub mod units;

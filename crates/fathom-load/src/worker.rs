@@ -5,6 +5,7 @@ use crate::engine::{Engine, Op};
 use crate::generator::{Generator, Request};
 use crate::recorder::Recorder;
 use fathom_base::clock::Clock;
+use fathom_base::stamp;
 use fathom_model::record::{CensoredOp, OpClass};
 
 /// When a worker starts, measures and ends.
@@ -223,7 +224,7 @@ impl<'a, E: Engine, C: Clock> Worker<'a, E, C> {
         let op = if request.write {
             if self.rules.stamp_writes {
                 self.stamp = self.stamp.wrapping_add(1);
-                stamp_blocks(&mut self.engine.buffer_mut(slot)[..size_bytes as usize], self.stamp);
+                stamp::stamp(&mut self.engine.buffer_mut(slot)[..size_bytes as usize], self.stamp);
             }
             Op::Write { offset_bytes, size_bytes }
         } else {
@@ -371,17 +372,6 @@ impl Stage {
             Self::Write => OpClass::Write,
             Self::SyncedWrite => OpClass::SyncedWrite,
             Self::Sync => OpClass::Sync,
-        }
-    }
-}
-
-/// Makes every 4 KiB of a buffer different from all others ever written, at the cost of one store each.
-#[inline]
-fn stamp_blocks(buffer: &mut [u8], stamp: u64) {
-    for (index, block) in buffer.chunks_mut(4096).enumerate() {
-        if let Some(head) = block.first_chunk_mut::<8>() {
-            let unique = stamp.wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ ((index as u64) << 48);
-            *head = unique.to_le_bytes();
         }
     }
 }

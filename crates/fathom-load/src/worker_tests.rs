@@ -208,14 +208,3 @@ fn the_first_failure_ends_the_run_and_names_itself() {
     assert_eq!(ran.censored.len(), 3, "those in flight beside it are waited for, not counted");
     assert_eq!(ran.log.len(), 10);
 }
-
-#[test]
-fn stamped_blocks_differ() {
-    let mut a = vec![0u8; 16384];
-    let mut b = vec![0u8; 16384];
-    stamp_blocks(&mut a, 1);
-    stamp_blocks(&mut b, 2);
-    let heads: std::collections::BTreeSet<&[u8]> =
-        a.chunks(4096).chain(b.chunks(4096)).map(|block| &block[..8]).collect();
-    assert_eq!(heads.len(), 8);
-}
