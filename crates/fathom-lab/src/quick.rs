@@ -2,6 +2,7 @@
 
 use crate::error::LabError;
 use crate::lab::Lab;
+use crate::run::note_failure;
 use crate::target::{self, PreparedTarget};
 use crate::trial::{Trial, check_buffers, run_trial};
 use fathom_base::units::{format_duration, format_size};
@@ -40,7 +41,7 @@ const CACHE_MULTIPLE: u64 = 16;
 /// And not smaller than this, where there is space.
 const SIZE_BYTES_MIN: u64 = 1 << 30;
 /// Size of the log of the commit row.
-const LOG_BYTES: u64 = 256 << 20;
+const LOG_BYTES: u64 = 1 << 30;
 /// Requests in flight of the sweep after the row with one.
 const SWEEP: [u64; 7] = [4, 8, 16, 32, 64, 128, 256];
 
@@ -125,8 +126,9 @@ pub fn quick(
     }
     let points = rows.points(first);
     let knee_at = knee::knee(&points);
-    let concurrency =
-        settings.threads.or(knee_at.map(|i| points[i].concurrency.min(64))).unwrap_or(16);
+    // Where it still grows at the end, the end is the most that was tried.
+    let most = knee_at.map_or(points.last(), |i| points.get(i)).map(|p| p.concurrency.min(64));
+    let concurrency = settings.threads.or(most).unwrap_or(16);
     rows.mixed(&settings, concurrency)?;
     rows.commit()?;
     let records = rows.records;
@@ -135,11 +137,12 @@ pub fn quick(
     }
     if lab.keep {
         drop(log);
-        if let Some(path) = data.keep()? {
-            lab.note(format!("Kept: {}", path.display()));
+        match data.keep() {
+            Ok(Some(path)) => lab.note(format!("Kept: {}", path.display())),
+            other => note_failure(lab, other.map(|_| ())),
         }
     } else {
-        data.remove()?;
+        note_failure(lab, data.remove());
     }
     let last_random = first + points.len().saturating_sub(1);
     let knee = knee_at.map(|i| first + i);

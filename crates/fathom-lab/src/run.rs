@@ -7,7 +7,7 @@ use crate::trial::{Trial, check_buffers, run_trial};
 use fathom_base::units::format_duration;
 use fathom_model::event::Event;
 use fathom_model::record::{Ending, Record, TargetKind};
-use fathom_model::workload::{Access, Job, Workload};
+use fathom_model::workload::{Access, EngineKind, Job, Workload};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
@@ -71,23 +71,30 @@ pub fn run(
             records.push(record);
         }
     }
-    give_back(lab, prepared)?;
+    give_back(lab, prepared);
     if records.is_empty() { Err(LabError::Interrupted) } else { Ok(records) }
 }
 
-/// Removes what was made, or keeps it when asked.
-fn give_back(
-    lab: &mut Lab<'_>,
-    prepared: BTreeMap<(String, bool), PreparedTarget>,
-) -> Result<(), LabError> {
+/// Removes what was made, or keeps it when asked. What cannot be removed is said, and stays in the journal for the next
+/// start; the figures are worth no less for it.
+fn give_back(lab: &mut Lab<'_>, prepared: BTreeMap<TargetKey, PreparedTarget>) {
     for target in prepared.into_values() {
         if !lab.keep {
-            target.remove()?;
-        } else if let Some(path) = target.keep()? {
-            lab.note(format!("Kept: {}", path.display()));
+            note_failure(lab, target.remove());
+            continue;
+        }
+        match target.keep() {
+            Ok(Some(path)) => lab.note(format!("Kept: {}", path.display())),
+            other => note_failure(lab, other.map(|_| ())),
         }
     }
-    Ok(())
+}
+
+/// Says what could not be put in order, and goes on.
+pub(crate) fn note_failure(lab: &mut Lab<'_>, done: Result<(), LabError>) {
+    if let Err(error) = done {
+        lab.note(error.to_string());
+    }
 }
 
 /// The longest that one run takes by its own settings.
@@ -106,15 +113,21 @@ fn starts_empty(job: &Job) -> bool {
     job.access == Access::Append || (job.access == Access::Sequential && !job.reads())
 }
 
-fn key_of(job: &Job, default: &str) -> (String, bool) {
-    (job.target.clone().unwrap_or_else(|| default.to_owned()), starts_empty(job))
+/// Jobs with the same key share a target: path, starting empty, none at all, and for appending jobs the job itself, as
+/// each has a log of its own.
+type TargetKey = (String, bool, bool, Option<String>);
+
+fn key_of(job: &Job, default: &str) -> TargetKey {
+    let path = job.target.clone().unwrap_or_else(|| default.to_owned());
+    let own = (job.access == Access::Append).then(|| job.name.clone());
+    (path, starts_empty(job), job.engine == EngineKind::Null, own)
 }
 
 fn prepare_all(
     lab: &mut Lab<'_>,
     options: &RunOptions,
-) -> Result<BTreeMap<(String, bool), PreparedTarget>, LabError> {
-    let mut wishes: BTreeMap<(String, bool), TargetWish> = BTreeMap::new();
+) -> Result<BTreeMap<TargetKey, PreparedTarget>, LabError> {
+    let mut wishes: BTreeMap<TargetKey, TargetWish> = BTreeMap::new();
     for job in &options.workload.jobs {
         let wish = wishes.entry(key_of(job, &options.target)).or_default();
         wish.jobs.push(job.clone());
@@ -122,7 +135,7 @@ fn prepare_all(
         wish.direct |= job.direct;
         wish.fresh |= starts_empty(job);
         wish.size_bytes = wish.size_bytes.max(job.size_bytes);
-        wish.null |= job.engine == fathom_model::workload::EngineKind::Null;
+        wish.null = job.engine == EngineKind::Null;
         wish.smallest_bytes = wish.smallest_bytes.max(smallest_target(job));
     }
     let mut prepared = BTreeMap::new();
@@ -146,7 +159,7 @@ fn smallest_target(job: &Job) -> u64 {
 /// one but not the other, and which of the two was meant is not known.
 fn variants(
     workload: &Workload,
-    prepared: &BTreeMap<(String, bool), PreparedTarget>,
+    prepared: &BTreeMap<TargetKey, PreparedTarget>,
 ) -> Vec<(String, Workload)> {
     let reads_only = workload.jobs.iter().all(|j| !j.writes());
     let mounted = prepared.values().any(|t| t.kind() == TargetKind::BlockDevice && t.is_mounted());

@@ -608,9 +608,9 @@ impl PreparedTarget {
         }
     }
 
-    /// Where its data lies; none for devices and for files that are still empty.
+    /// Where its data lies; none for devices.
     fn extents(&self) -> Option<FileExtents> {
-        if !matches!(self.kind, TargetKind::OwnFile | TargetKind::ForeignFile) || self.fresh {
+        if !matches!(self.kind, TargetKind::OwnFile | TargetKind::ForeignFile) {
             return None;
         }
         let file = File::open(&self.path).ok()?;

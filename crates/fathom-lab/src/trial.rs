@@ -9,6 +9,7 @@ use fathom_load::plan::{self, JobPlan};
 use fathom_load::run::{self, Control, JobSetup, Outcome};
 use fathom_load::target::LoadTarget;
 use fathom_model::event::Event;
+use fathom_model::finding::Finding;
 use fathom_model::record::{Ending, IoFailure, RECORD_VERSION, Record};
 use fathom_model::workload::{Job, OpenSync, Workload};
 use fathom_sys::io::OpenMode;
@@ -67,6 +68,17 @@ pub fn run_trial(lab: &mut Lab<'_>, trial: &Trial<'_>) -> Result<Record, LabErro
     for target in distinct(&trial.targets) {
         findings.extend(target.findings(lab));
     }
+    let (index, count) = trial.position;
+    (lab.emit)(Event::TrialStarted { label: trial.label.clone(), index, count });
+
+    let (outcome, deltas) = measure(lab, trial, opened)?;
+    // An array may have begun to rebuild meanwhile.
+    for finding in distinct(&trial.targets).flat_map(|target| target.findings(lab)) {
+        if !findings.iter().any(|known: &Finding| known.id == finding.id) {
+            findings.push(finding);
+        }
+    }
+    // After the run: files that started empty have their extents only now.
     let records = distinct(&trial.targets)
         .map(|target| {
             let mut on_it =
@@ -74,10 +86,6 @@ pub fn run_trial(lab: &mut Lab<'_>, trial: &Trial<'_>) -> Result<Record, LabErro
             target.record(lab, on_it.all(|(job, _)| job.direct))
         })
         .collect();
-    let (index, count) = trial.position;
-    (lab.emit)(Event::TrialStarted { label: trial.label.clone(), index, count });
-
-    let (outcome, deltas) = measure(lab, trial, opened)?;
     let ending = match (&outcome.failure, outcome.interrupted) {
         (Some(_), _) => Ending::Failed,
         (None, true) => Ending::Interrupted,

@@ -22,6 +22,9 @@ struct Series {
 
 impl Series {
     fn add(&mut self, buffer: &IntervalBuffer, interval_ns: u64) {
+        if buffer.length_ns == 0 && buffer.latency_ns.iter().all(Histogram::is_empty) {
+            return;
+        }
         let start_ns = buffer.start_ns / interval_ns * interval_ns;
         let entry = self.intervals.entry(start_ns).or_insert_with(|| {
             let classes = buffer.latency_ns.len();
@@ -34,16 +37,20 @@ impl Series {
 }
 
 impl Series {
-    fn records(&self, classes: &[OpClass]) -> Vec<IntervalRecord> {
-        let of =
-            |(start, (length_ns, latency_ns, bytes)): (&u64, &(u64, Vec<Histogram>, Vec<u64>))| {
-                IntervalRecord {
-                    start_ns: *start,
-                    length_ns: *length_ns,
-                    classes: class_records(classes, latency_ns, bytes),
-                }
-            };
-        self.intervals.iter().map(of).collect()
+    /// The intervals in order; those in which nothing ended are there too, empty.
+    fn records(&self, classes: &[OpClass], interval_ns: u64) -> Vec<IntervalRecord> {
+        let mut records: Vec<IntervalRecord> = Vec::new();
+        for (start_ns, (length_ns, latency_ns, bytes)) in &self.intervals {
+            let mut next_ns = records.last().map_or(0, |r| r.start_ns + r.length_ns);
+            while next_ns < *start_ns {
+                let length_ns = interval_ns.min(start_ns - next_ns);
+                records.push(IntervalRecord { start_ns: next_ns, length_ns, classes: Vec::new() });
+                next_ns += length_ns;
+            }
+            let classes = class_records(classes, latency_ns, bytes);
+            records.push(IntervalRecord { start_ns: *start_ns, length_ns: *length_ns, classes });
+        }
+        records
     }
 }
 
@@ -252,7 +259,7 @@ impl Collector<'_> {
                 batch: job.batch.min(lane.depth),
             },
             classes: class_records(&lane.classes, &latency_ns, &bytes),
-            series: series.records(&lane.classes),
+            series: series.records(&lane.classes, self.control.interval_ns),
             slowest,
             censored,
             batches: cpu(|w| w.counts.batches),

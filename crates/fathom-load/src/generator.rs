@@ -89,7 +89,7 @@ impl Generator {
             operations_left: job.operations.map_or(u64::MAX, share),
             bytes_left: plan
                 .amount_bytes
-                .map_or(u64::MAX, |amount| byte_share(plan, amount, thread, threads)),
+                .map_or(u64::MAX, |amount| split(plan, amount, thread, threads).1),
             replication: Replication::new(plan),
         }
     }
@@ -152,6 +152,10 @@ impl Generator {
         // The last piece of an amount that is no multiple of the block keeps its own size.
         let size = u64::from(self.size().size_bytes).min(self.bytes_left);
         if self.cursor + size > self.length {
+            // A log that began anew at its start would overwrite, which is not what was asked to be measured.
+            if self.access == Access::Append {
+                return None;
+            }
             self.cursor = 0;
         }
         let offset = self.start + self.cursor;
@@ -279,25 +283,21 @@ fn part(plan: &JobPlan, thread: u32, threads: u32) -> (u64, u64) {
         Access::Random | Access::Append => (plan.start_bytes, plan.length_bytes),
         Access::Replication => (plan.start_bytes, data_length(plan)),
         Access::Sequential => {
-            let unit = u64::from(plan.job.block_size_bytes_max()).max(1);
-            let each = plan.length_bytes / unit / u64::from(threads) * unit;
-            let start = plan.start_bytes + u64::from(thread) * each;
-            // The last thread takes what does not divide.
-            let end = if thread + 1 == threads {
-                plan.start_bytes + plan.length_bytes
-            } else {
-                start + each
-            };
-            (start, end - start)
+            let (before, own) = split(plan, plan.length_bytes, thread, threads);
+            (plan.start_bytes + before, own)
         }
     }
 }
 
-/// A thread's share of an amount of bytes, in whole blocks, the rest with the last thread.
-fn byte_share(plan: &JobPlan, amount: u64, thread: u32, threads: u32) -> u64 {
+/// A thread's part of `total` bytes in whole blocks, as (bytes before it, its own): the blocks that do not divide go to
+/// the first threads, one each, and the rest of a block to the next.
+fn split(plan: &JobPlan, total: u64, thread: u32, threads: u32) -> (u64, u64) {
     let unit = u64::from(plan.job.block_size_bytes_max()).max(1);
-    let each = amount / unit / u64::from(threads) * unit;
-    if thread + 1 == threads { amount - each * u64::from(threads - 1) } else { each }
+    let (thread, threads) = (u64::from(thread), u64::from(threads));
+    let (each, more, rest) = (total / unit / threads, total / unit % threads, total % unit);
+    let before = (thread * each + thread.min(more)) * unit + if thread > more { rest } else { 0 };
+    let own = (each + u64::from(thread < more)) * unit + if thread == more { rest } else { 0 };
+    (before, own)
 }
 
 #[cfg(test)]
@@ -386,6 +386,16 @@ mod tests {
             }
         }
         assert!(covered.iter().all(|c| *c == 1), "each sector exactly once");
+    }
+
+    #[test]
+    fn amounts_are_spread_evenly_and_appending_ends_at_the_end() {
+        let pairs = [("access", "sequential"), ("block_size", "4k"), ("amount", "28k")];
+        let blocks: Vec<usize> =
+            (0..4).map(|t| requests(&pairs, 8 * 4096, usize::MAX, t, 4).len()).collect();
+        assert_eq!(blocks, [2, 2, 2, 1]);
+        let log = requests(&[("access", "append"), ("block_size", "4k")], 3 * 4096, 9, 0, 1);
+        assert_eq!(log.len(), 3);
     }
 
     #[test]

@@ -6,7 +6,7 @@ use crate::generator::Generator;
 use crate::plan::JobPlan;
 use crate::recorder::{Exchange, IntervalBuffer, Recorder};
 use crate::run::{Control, JobSetup, LoadError, THREADS_MAX};
-use crate::worker::{Failed, LoopCounts, Rules, Times, Worker};
+use crate::worker::{ENGINE_CALL, Failed, LoopCounts, Rules, Times, Worker};
 use fathom_base::clock::Clock;
 use fathom_base::prng::Prng;
 use fathom_model::record::{CensoredOp, IoFailure, OpClass, SlowOp};
@@ -18,15 +18,38 @@ use fathom_sys::signals::StopFlag;
 use fathom_sys::threads::{self, CpuUse, IoClass};
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Barrier, Mutex, mpsc};
+use std::sync::{Condvar, Mutex, PoisonError, mpsc};
 use std::time::Duration;
+
+/// Keeps workers waiting until it is opened for all of them.
+#[derive(Default)]
+pub struct Gate {
+    is_open: Mutex<bool>,
+    opened: Condvar,
+}
+
+impl Gate {
+    /// Waits until it is open.
+    pub fn pass(&self) {
+        let mut is_open = self.is_open.lock().unwrap_or_else(PoisonError::into_inner);
+        while !*is_open {
+            is_open = self.opened.wait(is_open).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    /// Lets everybody through, now and later.
+    pub fn open(&self) {
+        *self.is_open.lock().unwrap_or_else(PoisonError::into_inner) = true;
+        self.opened.notify_all();
+    }
+}
 
 /// What all workers of a run share.
 pub struct Shared<'a> {
     /// Start of the measured window; set before the barrier opens.
     pub window_start_ns: AtomicU64,
     /// Opens when every worker is ready.
-    pub go: Barrier,
+    pub go: Gate,
     /// Everybody stops: a setup or a request failed.
     pub give_up: AtomicBool,
     /// The first failure.
@@ -136,12 +159,16 @@ impl<'a> Lane<'a> {
         Ok(lane)
     }
 
+    /// The same number of requests in flight, except for sequential access: more threads would be more streams.
     fn fall_back(&mut self, error: &std::io::Error) -> Result<(), LoadError> {
-        let concurrency = self.plan().job.concurrency();
-        self.fallback = Some(fallback_text(error, concurrency));
-        self.kind = EngineKind::Psync;
-        self.threads =
+        let job = &self.plan().job;
+        let is_one_stream = job.access != Access::Random;
+        let concurrency = if is_one_stream { u64::from(job.threads) } else { job.concurrency() };
+        let threads =
             u32::try_from(concurrency).map_err(|_| LoadError::TooManyThreads(concurrency))?;
+        self.fallback = Some(fallback_text(error, concurrency, job.concurrency()));
+        self.kind = EngineKind::Psync;
+        self.threads = threads;
         self.depth = 1;
         Ok(())
     }
@@ -169,7 +196,7 @@ impl<'a> Lane<'a> {
             Ok(arena) => arena,
             Err(error) => {
                 let _ = ready.send(Err(error));
-                shared.go.wait();
+                shared.go.pass();
                 return;
             }
         };
@@ -178,10 +205,12 @@ impl<'a> Lane<'a> {
                 match Uring::new(file.as_fd(), arena, &self.ring_features) {
                     Ok(engine) => self.drive(engine, thread, shared, control, ready),
                     Err(source) => {
-                        let error =
-                            self.setup_error(thread, "setting up the ring", source, RING_CURE);
+                        let error = {
+                            let cure = ring_cure(&source);
+                            self.setup_error(thread, "setting up the ring", source, cure)
+                        };
                         let _ = ready.send(Err(error));
-                        shared.go.wait();
+                        shared.go.pass();
                         None
                     }
                 }
@@ -269,7 +298,7 @@ impl<'a> Lane<'a> {
         let clock = control.clock;
         let mut worker = Worker::new(&mut engine, &clock, generator, recorder, rules, stamp_seed);
         let _ = ready.send(Ok(()));
-        shared.go.wait();
+        shared.go.pass();
         if shared.give_up.load(Ordering::Relaxed) {
             return None;
         }
@@ -282,6 +311,7 @@ impl<'a> Lane<'a> {
         let times = Times { window_start_ns, window_end_ns };
         let ran = worker.run(times, &stop, || cpu_before = threads::thread_cpu());
         let cpu = threads::thread_cpu().since(cpu_before);
+        let engine_failed = matches!(&ran, Err(failed) if failed.operation == ENGINE_CALL);
         let mut counts = match ran {
             Ok(counts) => counts,
             Err(failed) => {
@@ -290,9 +320,11 @@ impl<'a> Lane<'a> {
             }
         };
         let recorder = worker.recorder;
+        // After a failure of the engine itself nothing more can be asked of it; after a stop nobody waits.
+        let may_sync = !engine_failed && !shared.stop.is_set();
         let last_out = self.running.fetch_sub(1, Ordering::AcqRel) == 1;
         let final_sync_ns = match plan.job.sync_at_end {
-            Some(call) if last_out => {
+            Some(call) if last_out && may_sync => {
                 let took = self.final_sync(&mut engine, JobPlan::sync_op(call), &clock, shared);
                 counts.end_ns = counts.end_ns.max(clock.now_ns());
                 took
@@ -335,10 +367,20 @@ impl<'a> Lane<'a> {
     }
 }
 
+/// What to do when a ring cannot be made, by the reason.
+fn ring_cure(error: &std::io::Error) -> &'static str {
+    match error.raw_os_error() {
+        Some(23 | 24) => {
+            "each thread needs two descriptors: raise the limit (ulimit -n) or use fewer threads with more depth"
+        }
+        _ => RING_CURE,
+    }
+}
+
 const RING_CURE: &str =
     "raise the locked-memory limit (ulimit -l), use a smaller depth or threads, or engine=psync";
 
-fn fallback_text(error: &std::io::Error, concurrency: u64) -> String {
+fn fallback_text(error: &std::io::Error, threads: u64, asked: u64) -> String {
     let why = match error.raw_os_error() {
         Some(38) => "this kernel has no io_uring",
         Some(1 | 13) => {
@@ -347,9 +389,14 @@ fn fallback_text(error: &std::io::Error, concurrency: u64) -> String {
         Some(12) => "not enough locked memory for a ring (ulimit -l)",
         _ => "io_uring does not work here",
     };
-    format!(
-        "{why}: {error}; psync with {concurrency} threads keeps the same number of requests in flight"
-    )
+    let instead = if threads == asked {
+        format!("psync with {threads} threads keeps the same number of requests in flight")
+    } else {
+        format!(
+            "psync with one request in flight per thread ({threads}, not {asked}): more would be other streams"
+        )
+    };
+    format!("{why}: {error}; {instead}")
 }
 
 fn sleep_until(clock: &FastClock, start_ns: u64) {

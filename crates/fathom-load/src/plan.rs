@@ -1,7 +1,7 @@
 //! From a job and a target to exact ranges, or to the reason why they do not fit.
 
 use fathom_base::units::format_size;
-use fathom_model::workload::{Access, Content, EngineKind, Job, SyncCall, SyncRule};
+use fathom_model::workload::{Access, Content, EngineKind, Job, SyncCall};
 use thiserror::Error;
 
 /// A job that does not fit its target; each text names the values and the cure.
@@ -124,8 +124,14 @@ pub fn plan(
             offset
         }
     };
-    let span = job.span.map(|s| s.bytes(target_bytes));
-    let length_bytes = span.unwrap_or(target_bytes - start_bytes);
+    if let Some(fathom_model::workload::Extent::Bytes(span)) = job.span {
+        whole("span", span)?;
+    }
+    whole("amount", job.amount_bytes.unwrap_or(0))?;
+    // The last bytes of a file whose size is no multiple of the block cannot be reached directly.
+    let reachable_bytes = target_bytes - target_bytes % unit;
+    let span = job.span.map(|s| s.bytes(target_bytes) / unit * unit);
+    let length_bytes = span.unwrap_or(reachable_bytes.saturating_sub(start_bytes));
     if start_bytes.checked_add(length_bytes).is_none_or(|end| end > target_bytes) {
         return Err(PlanError::BeyondTarget {
             what: "span",
@@ -157,20 +163,6 @@ pub fn plan(
         _ => job.amount_bytes,
     };
     Ok(JobPlan { job: job.clone(), start_bytes, length_bytes, align_bytes, amount_bytes, seed })
-}
-
-/// Bytes of the target that the job can touch, for notes about small spans.
-#[must_use]
-pub fn touched_share(plan: &JobPlan, target_bytes: u64) -> f64 {
-    if target_bytes == 0 { 0.0 } else { plan.length_bytes as f64 / target_bytes as f64 }
-}
-
-/// True when every write is made durable at once, so that the page cache cannot flatter the figures.
-#[must_use]
-pub fn every_write_is_synced(job: &Job) -> bool {
-    job.open_sync != fathom_model::workload::OpenSync::None
-        || matches!(job.sync, SyncRule::Every(1))
-        || matches!(job.sync, SyncRule::Fraction(f) if f >= 1.0)
 }
 
 #[cfg(test)]
@@ -214,7 +206,18 @@ mod tests {
         let plan =
             plan(&job(&[("offset", "33%"), ("span", "10%")]), 1 << 20, 512, 1).expect("fits");
         assert_eq!(plan.start_bytes % 4096, 0);
-        assert_eq!(plan.length_bytes, (1u64 << 20) / 10);
+        assert_eq!(plan.length_bytes, (1u64 << 20) / 10 / 512 * 512);
+    }
+
+    #[test]
+    fn odd_sizes_are_used_as_far_as_blocks_reach() {
+        let odd = plan(&job(&[("access", "sequential")]), 10_000_001, 4096, 1).expect("fits");
+        assert_eq!(odd.length_bytes, 10_000_001 / 4096 * 4096);
+        assert!(
+            error(&[("access", "sequential"), ("amount", "1000000")])
+                .starts_with("amount=976.6 KiB is not")
+        );
+        assert!(error(&[("span", "1000")]).starts_with("span=1000 B is not a multiple"));
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! The coordinator: starts the workers together, collects what they note, makes job records.
 
 use crate::collect::collect;
-use crate::lane::{Lane, Shared};
+use crate::lane::{Finished, Gate, Lane, Shared};
 use crate::plan::JobPlan;
 use crate::target::LoadTarget;
 use fathom_base::clock::Clock;
@@ -9,7 +9,7 @@ use fathom_model::record::{IoFailure, JobRecord};
 use fathom_sys::clock::FastClock;
 use fathom_sys::signals::StopFlag;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Barrier, Mutex, mpsc};
+use std::sync::{Mutex, mpsc};
 use thiserror::Error;
 
 /// Threads over all jobs at the most.
@@ -120,7 +120,7 @@ pub fn run(
     }
     let shared = Shared {
         window_start_ns: AtomicU64::new(0),
-        go: Barrier::new(threads as usize + 1),
+        go: Gate::default(),
         give_up: AtomicBool::new(false),
         failure: Mutex::new(None),
         stop: control.stop,
@@ -128,53 +128,57 @@ pub fn run(
     std::thread::scope(|scope| {
         let (ready_send, ready) = mpsc::channel();
         let (done_send, done) = mpsc::channel();
-        let mut started: u64 = 0;
-        let mut setup_error = None;
-        for lane in &lanes {
-            for thread in 0..lane.threads {
-                let (ready_send, done_send, shared) =
-                    (ready_send.clone(), done_send.clone(), &shared);
-                let spawned = std::thread::Builder::new()
-                    .name(format!("io-{}-{thread}", lane.name_short()))
-                    .stack_size(256 << 10)
-                    .spawn_scoped(scope, move || {
-                        lane.work(thread, shared, control, &ready_send, &done_send);
-                    });
-                match spawned {
-                    Ok(_) => started += 1,
-                    Err(source) => {
-                        setup_error.get_or_insert(LoadError::Setup {
-                            job: lane.plan().job.name.clone(),
-                            thread,
-                            what: "starting the thread",
-                            source,
-                            cure: "the system is out of threads or memory; use fewer threads with more depth",
-                        });
-                    }
-                }
+        let started = start(scope, &lanes, &shared, control, &ready_send, &done_send);
+        // Only the workers hold the other ends now: when the last has gone, so has the channel.
+        drop((ready_send, done_send));
+        let mut result = started;
+        for _ in 0..threads {
+            match ready.recv() {
+                Ok(Ok(())) => {}
+                Ok(Err(error)) if result.is_ok() => result = Err(error),
+                Ok(Err(_)) => {}
+                Err(_) => break,
+            }
+            if result.is_err() {
+                break;
             }
         }
-        for _ in 0..started {
-            if let Ok(Err(error)) = ready.recv() {
-                setup_error.get_or_insert(error);
-            }
-        }
-        // Threads that could not be started do not reach the barrier: stand in for them.
-        shared.give_up.store(setup_error.is_some(), Ordering::Relaxed);
+        shared.give_up.store(result.is_err(), Ordering::Relaxed);
         let start_ns = control.clock.now_ns() + 1_000_000 + 20_000 * threads;
         let warmup_ns = setups.iter().map(|s| s.plan.job.warmup_ns).max().unwrap_or(0);
         shared.window_start_ns.store(start_ns + warmup_ns, Ordering::Relaxed);
-        for _ in started..threads {
-            let shared = &shared;
-            scope.spawn(move || shared.go.wait());
-        }
-        shared.go.wait();
-        if let Some(error) = setup_error {
-            return Err(error);
-        }
-        drop(done_send);
+        shared.go.open();
+        result?;
         Ok(collect(&lanes, &shared, control, &done, observer))
     })
+}
+
+/// Starts every worker; they wait at the gate when they are ready. Ends at the first that cannot be started.
+fn start<'scope, 'env: 'scope>(
+    scope: &'scope std::thread::Scope<'scope, 'env>,
+    lanes: &'env [Lane<'env>],
+    shared: &'env Shared<'env>,
+    control: &'env Control<'env>,
+    ready: &mpsc::Sender<Result<(), LoadError>>,
+    done: &mpsc::Sender<Option<Finished>>,
+) -> Result<(), LoadError> {
+    for lane in lanes {
+        for thread in 0..lane.threads {
+            let (ready, done) = (ready.clone(), done.clone());
+            std::thread::Builder::new()
+                .name(format!("io-{}-{thread}", lane.name_short()))
+                .stack_size(256 << 10)
+                .spawn_scoped(scope, move || lane.work(thread, shared, control, &ready, &done))
+                .map_err(|source| LoadError::Setup {
+                    job: lane.plan().job.name.clone(),
+                    thread,
+                    what: "starting the thread",
+                    source,
+                    cure: "the system is out of threads or memory; use fewer threads with more depth",
+                })?;
+        }
+    }
+    Ok(())
 }
 
 #[cfg(test)]

@@ -32,6 +32,9 @@ pub struct Rules {
     pub count_drained: bool,
 }
 
+/// The operation that a failure of the engine itself is reported as; requests may still be in flight then.
+pub const ENGINE_CALL: &str = "io_uring_enter";
+
 /// Why a request failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Failed {
@@ -142,7 +145,8 @@ impl<'a, E: Engine, C: Clock> Worker<'a, E, C> {
     /// `on_window` is called once, when the window begins.
     ///
     /// # Errors
-    /// The first failed request. What was in flight beside it has ended when this returns.
+    /// The first failed request; what was in flight beside it has ended when this returns. When the engine itself
+    /// failed ([`ENGINE_CALL`]), requests may still be in flight.
     pub fn run(
         &mut self,
         times: Times,
@@ -285,7 +289,13 @@ impl<'a, E: Engine, C: Clock> Worker<'a, E, C> {
             return;
         }
         let Slot { start_ns, offset_bytes, size_bytes, .. } = slot;
-        self.recorder.record(class, now_ns, now_ns - start_ns, offset_bytes, size_bytes);
+        self.recorder.record(
+            class,
+            now_ns,
+            now_ns.saturating_sub(start_ns),
+            offset_bytes,
+            size_bytes,
+        );
         self.counts.operations += 1;
     }
 
@@ -294,7 +304,13 @@ impl<'a, E: Engine, C: Clock> Worker<'a, E, C> {
     fn note_sync(&mut self, number: u32, slot: Slot, now_ns: u64) {
         let Slot { offset_bytes, size_bytes, .. } = slot;
         let mut record = |class, start_ns, bytes| {
-            self.recorder.record(class, now_ns, now_ns - start_ns, offset_bytes, bytes);
+            self.recorder.record(
+                class,
+                now_ns,
+                now_ns.saturating_sub(start_ns),
+                offset_bytes,
+                bytes,
+            );
         };
         record(OpClass::Sync, slot.start_ns, 0);
         record(OpClass::Commit, self.write_starts_ns[number as usize], size_bytes);
@@ -360,7 +376,7 @@ impl Failed {
     #[cold]
     fn of_engine(error: &std::io::Error) -> Self {
         let errno = error.raw_os_error().unwrap_or(5);
-        Self { operation: "io_uring_enter", offset_bytes: 0, size_bytes: 0, errno, moved_bytes: 0 }
+        Self { operation: ENGINE_CALL, offset_bytes: 0, size_bytes: 0, errno, moved_bytes: 0 }
     }
 }
 

@@ -80,7 +80,7 @@ pub const KEYS: &[Key] = &[
         name: "write_fraction",
         values: "0..1 or %",
         help: "share of requests that write",
-        set: |j, v| fraction(v).map(|x| j.write_fraction = x),
+        set: set_write_fraction,
     },
     Key {
         name: "threads",
@@ -307,6 +307,15 @@ fn one_of<T: Copy>(value: &str, known: &[(&str, T)]) -> Result<T, String> {
 
 fn sync_call(value: &str) -> Result<SyncCall, String> {
     one_of(value, &[("fsync", SyncCall::Fsync), ("fdatasync", SyncCall::Fdatasync)])
+}
+
+/// Nothing to write leaves nothing to sync: a workload's own sync settings go with its writes.
+fn set_write_fraction(job: &mut Job, value: &str) -> Result<(), String> {
+    job.write_fraction = fraction(value)?;
+    if job.write_fraction == 0.0 {
+        (job.sync, job.sync_at_end) = (SyncRule::Never, None);
+    }
+    Ok(())
 }
 
 fn set_access(job: &mut Job, value: &str) -> Result<(), String> {

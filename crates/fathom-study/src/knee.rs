@@ -12,11 +12,10 @@ pub struct Point {
 /// A doubling of concurrency that brings less than this share more is not growth: above the noise of a short row.
 pub const GROWTH_MIN: f64 = 0.10;
 
-/// Index of the point from which on throughput no longer grows by [`GROWTH_MIN`]; the last point when it grows to
-/// the end. Points are in rising concurrency; the best of all later points counts, so that one bad row is no knee.
+/// Index of the point from which on throughput no longer grows by [`GROWTH_MIN`]; none when it still grows at the end. Points are in rising concurrency; the best of all later points counts, so that one bad row is no knee.
 #[must_use]
 pub fn knee(points: &[Point]) -> Option<usize> {
-    (0..points.len()).find(|&i| {
+    (0..points.len().saturating_sub(1)).find(|&i| {
         let best_later = points[i + 1..].iter().map(|p| p.iops).fold(0.0, f64::max);
         best_later < points[i].iops * (1.0 + GROWTH_MIN)
     })
@@ -47,9 +46,9 @@ mod tests {
     #[test]
     fn the_knee_is_where_growth_ends() {
         assert_eq!(knee(&points(&[100.0, 195.0, 370.0, 400.0, 405.0])), Some(2));
-        assert_eq!(knee(&points(&[100.0, 200.0, 400.0])), Some(2));
+        assert_eq!(knee(&points(&[100.0, 200.0, 400.0])), None, "it still grows");
         assert_eq!(knee(&points(&[100.0, 90.0, 300.0, 310.0])), Some(2), "one bad row is no knee");
-        assert_eq!(knee(&points(&[100.0])), Some(0));
+        assert_eq!(knee(&points(&[100.0])), None);
         assert_eq!(knee(&[]), None);
     }
 

@@ -102,21 +102,22 @@ fn nothing_measured(record: &Record) -> Option<Finding> {
 /// Reads of extents that were never written come from nowhere: the filesystem answers with zeroes by itself. One
 /// part in ten thousand is allowed for a last partial block.
 fn unwritten_extents(record: &Record) -> Option<Finding> {
-    let reads = record.workload.jobs.iter().any(Job::reads);
-    let (target, extents) =
-        record.targets.iter().find_map(|t| t.extents.as_ref().map(|e| (t, e)))?;
+    let is_absent = |t: &&TargetRecord| {
+        t.extents.as_ref().is_some_and(|e| {
+            (e.hole_bytes + e.unwritten_bytes) as f64 > e.size_bytes as f64 / 10_000.0
+        })
+    };
+    let target = record.targets.iter().find(is_absent)?;
+    let extents = target.extents.as_ref()?;
     let absent = extents.hole_bytes + extents.unwritten_bytes;
-    if !reads
-        || absent as f64 <= extents.size_bytes as f64 / 10_000.0
-        || target.kind == TargetKind::OwnFile
-    {
+    if !record.workload.jobs.iter().any(Job::reads) {
         return None;
     }
     let text = format!(
-        "{} of the {} of {} were never written (holes {}, unwritten extents {}): reading them does not reach the device",
+        "{}: {} of its {} were never written (holes {}, unwritten extents {}): reading them does not reach the device",
+        target.path,
         format_size(absent),
         format_size(extents.size_bytes),
-        target.path,
         format_size(extents.hole_bytes),
         format_size(extents.unwritten_bytes)
     );
@@ -293,7 +294,8 @@ fn sample_too_small(record: &Record) -> Option<Finding> {
     let appends = record.workload.jobs.iter().all(|j| j.access == Access::Append);
     let synced = record.workload.jobs.iter().all(|j| !j.reads() && j.sync_at_end.is_some());
     let caches = target.device_cache_bytes + if direct || synced { 0 } else { target.memory_bytes };
-    if appends || target.size_bytes >= 2 * caches {
+    let range_bytes = range_bytes(record, target.size_bytes);
+    if appends || range_bytes >= 2 * caches {
         return None;
     }
     let which = if direct || synced {
@@ -303,7 +305,7 @@ fn sample_too_small(record: &Record) -> Option<Finding> {
     };
     let text = format!(
         "{} is smaller than twice {which} ({}, {})",
-        format_size(target.size_bytes),
+        format_size(range_bytes),
         format_size(caches),
         target.device_cache_reason
     );
@@ -311,6 +313,15 @@ fn sample_too_small(record: &Record) -> Option<Finding> {
         Finding::new("sample-too-small", Severity::Doubtful, text)
             .advise(format!("size={} or more", format_size(2 * caches).replace(' ', ""))),
     )
+}
+
+/// How much of a target of that size the jobs reach: the largest range of one of them.
+fn range_bytes(record: &Record, size_bytes: u64) -> u64 {
+    let range = |job: &Job| {
+        let start = job.offset.bytes(size_bytes).min(size_bytes);
+        job.span.map_or(size_bytes - start, |span| span.bytes(size_bytes))
+    };
+    record.workload.jobs.iter().map(range).max().unwrap_or(size_bytes)
 }
 
 /// Reads (or, in a run that only reads, writes) of the device that are not ours: more than a tenth of our traffic and

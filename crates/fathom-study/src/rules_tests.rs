@@ -57,8 +57,8 @@ fn counts() {
 }
 
 #[test]
-fn foreign_files_with_holes_are_void_and_own_ones_are_not_asked() {
-    let holes = |kind| {
+fn files_with_holes_are_void_whoever_made_them_and_wherever_they_stand() {
+    let make = |kind| {
         move |r: &mut Record| {
             r.targets[0].kind = kind;
             if let Some(e) = &mut r.targets[0].extents {
@@ -66,8 +66,16 @@ fn foreign_files_with_holes_are_void_and_own_ones_are_not_asked() {
             }
         }
     };
-    check("unwritten-extents", Severity::Void, holes(TargetKind::ForeignFile));
-    assert_eq!(raised(holes(TargetKind::OwnFile)), []);
+    check("unwritten-extents", Severity::Void, make(TargetKind::ForeignFile));
+    check("unwritten-extents", Severity::Void, make(TargetKind::OwnFile));
+    let second = raised(|r| {
+        let mut sparse = r.targets[0].clone();
+        if let Some(e) = &mut sparse.extents {
+            e.hole_bytes = 1 << 30;
+        }
+        r.targets.push(sparse);
+    });
+    assert!(second.contains(&("unwritten-extents".to_owned(), Severity::Void)));
 }
 
 #[test]
@@ -133,6 +141,9 @@ fn reads_that_no_device_saw() {
 fn samples_smaller_than_twice_the_caches() {
     check("sample-too-small", Severity::Doubtful, |r| r.targets[0].size_bytes = 500 << 20);
     assert_eq!(raised(|r| r.targets[0].size_bytes = 512 << 20), []);
+    check("sample-too-small", Severity::Doubtful, |r| {
+        r.workload.jobs[0].span = Some(fathom_model::workload::Extent::Bytes(1 << 20));
+    });
     // Buffered reads have the memory to defeat as well.
     check("sample-too-small", Severity::Doubtful, |r| r.targets[0].direct = false);
     let synced = |r: &mut Record| {

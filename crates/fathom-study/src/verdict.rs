@@ -31,7 +31,12 @@ pub fn judge(records: &[Record]) -> Study {
 /// A finding of several rows is said once: the first row's text, and in which rows it was seen.
 fn add(findings: &mut Vec<Finding>, mut finding: Finding, label: Option<&str>) {
     let rule_of_row = rules::is_about_one_row(&finding.id);
-    if let Some(known) = findings.iter_mut().find(|f| f.id == finding.id) {
+    // The same rule on two arrays or files says two things, on two rows one. What it is about is the first word; the
+    // rest may change from row to row (how far a check has come).
+    let subject = |f: &Finding| f.summary.split(' ').next().unwrap_or_default().to_owned();
+    let is_same =
+        |f: &&mut Finding| f.id == finding.id && (rule_of_row || subject(f) == subject(&finding));
+    if let Some(known) = findings.iter_mut().find(is_same) {
         known.severity = known.severity.max(finding.severity);
         if let Some(label) = label.filter(|_| rule_of_row) {
             known.advice.insert(0, format!("also in: {label}"));
@@ -68,6 +73,22 @@ mod tests {
         assert_eq!(bound.len(), 1);
         assert!(bound[0].summary.starts_with("row a: ") && bound[0].advice[0] == "also in: row b");
         assert_eq!(study.verdict, Verdict::Doubtful);
+    }
+
+    #[test]
+    fn two_arrays_are_two_findings() {
+        let mut record = record();
+        for array in ["md0", "md1"] {
+            record.findings.push(Finding::new(
+                "md-degraded",
+                Severity::Doubtful,
+                format!("{array} is degraded"),
+            ));
+        }
+        let mut later = record.clone();
+        later.findings[0].summary += " by now";
+        let twice = judge(&[record, later]);
+        assert_eq!(twice.findings.iter().filter(|f| f.id == "md-degraded").count(), 2);
     }
 
     #[test]

@@ -7,6 +7,7 @@
 use crate::arena::Arena;
 use io_uring::{IoUring, opcode, squeue, types};
 use std::io;
+use std::marker::PhantomData;
 use std::mem::ManuallyDrop;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
@@ -115,6 +116,8 @@ pub struct Ring {
     busy: Vec<bool>,
     fixed_buffers: bool,
     features: Vec<&'static str>,
+    /// A registered ring descriptor is an index into a table of the thread that made it.
+    not_send: PhantomData<*const ()>,
 }
 
 impl Ring {
@@ -131,7 +134,8 @@ impl Ring {
         ring.submitter().register_files(&[file.as_raw_fd()])?;
         features.push("registered_file");
         let whole = libc::iovec { iov_base: arena.base().cast(), iov_len: arena.total_bytes() };
-        // SAFETY: the mapping lives until after the ring is closed: `Drop` closes the ring first, or leaks the arena.
+        // SAFETY: the mapping is owned by this ring and is unmapped only when nothing is in flight (see `Drop`); the
+        // kernel holds its own reference on the registered pages.
         let fixed_buffers = unsafe { ring.submitter().register_buffers(&[whole]) }.is_ok();
         if fixed_buffers {
             features.push("registered_buffers");
@@ -155,6 +159,7 @@ impl Ring {
             busy,
             fixed_buffers,
             features,
+            not_send: PhantomData,
         })
     }
 

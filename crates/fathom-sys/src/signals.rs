@@ -38,14 +38,15 @@ impl StopFlag {
 
 const WATCHED: [libc::c_int; 3] = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP];
 
-/// Blocks INT, TERM and HUP in this thread and all that it will start, and turns them into `flag`.
+/// Blocks INT, TERM and HUP in this thread and all that it will start, and turns them into `flag`; `heard` is told of
+/// each, with how many have come by now.
 ///
 /// Must be called before any other thread exists. SIGHUP stays ignored when it was (nohup). SIGPIPE is ignored, so that
 /// a closed pipe is an error of the write and not the end of the process.
 ///
 /// # Errors
 /// When the system has no thread to give.
-pub fn watch(flag: StopFlag) -> io::Result<()> {
+pub fn watch(flag: StopFlag, heard: impl Fn(u32) + Send + 'static) -> io::Result<()> {
     // SAFETY: sigset_t is plain data that sigemptyset initialises before any use.
     let mut set: libc::sigset_t = unsafe { std::mem::zeroed() };
     // SAFETY: the pointer is to our own set.
@@ -63,11 +64,14 @@ pub fn watch(flag: StopFlag) -> io::Result<()> {
         libc::signal(libc::SIGPIPE, libc::SIG_IGN);
     }
     std::thread::Builder::new().name("signals".into()).spawn(move || {
+        let mut count = 0;
         loop {
             let mut signal = 0;
             // SAFETY: both pointers are to valid objects of this thread.
             if unsafe { libc::sigwait(&raw const set, &raw mut signal) } == 0 {
                 flag.set(signal);
+                count += 1;
+                heard(count);
             }
         }
     })?;

@@ -70,6 +70,15 @@ pub fn allowed_cpus() -> io::Result<Vec<u32>> {
     Ok((0..CpuSet::MAX_CPU).filter(|cpu| set.is_set(*cpu)).map(|cpu| cpu as u32).collect())
 }
 
+/// Raises the limit of open files to what the administrator allows: every thread's ring takes one.
+pub fn raise_file_limit() {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let limit = getrlimit(Resource::Nofile);
+    let wanted = Rlimit { current: limit.maximum, maximum: limit.maximum };
+    // Where it is not allowed, the old limit stays, and an error names it when it is reached.
+    let _ = setrlimit(Resource::Nofile, wanted);
+}
+
 /// I/O scheduling classes of ioprio_set(2).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum IoClass {

@@ -13,12 +13,14 @@ mod session;
 use clap::Parser;
 use exit::Exit;
 use fathom_sys::signals::{self, StopFlag};
+use fathom_sys::threads;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
+    threads::raise_file_limit();
     // Before any thread exists: all of them inherit the blocked signals.
     let stop = StopFlag::default();
-    if let Err(error) = signals::watch(stop.clone()) {
+    if let Err(error) = signals::watch(stop.clone(), heard) {
         eprintln!("fathom: no thread for signals: {error}");
         return Exit::Internal.into();
     }
@@ -32,4 +34,16 @@ fn main() -> ExitCode {
         }
     };
     commands::dispatch(&args, &stop).into()
+}
+
+/// A first signal waits for what is in flight, which a dead device may never give back; a second one does not wait.
+fn heard(signals: u32) {
+    if signals == 1 {
+        eprintln!(
+            "fathom: stopping; requests in flight are waited for (a second signal ends at once)"
+        );
+    } else {
+        eprintln!("fathom: ended at once; test files that are left are removed at the next start");
+        std::process::exit(i32::from(Exit::Interrupted.code()));
+    }
 }

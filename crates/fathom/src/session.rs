@@ -11,6 +11,7 @@ use fathom_guard::{Consent, MeasuringLock, Protected};
 use fathom_inspect::rules::Surroundings;
 use fathom_lab::{Lab, LabError};
 use fathom_model::event::Event;
+use fathom_model::host::HostFacts;
 use fathom_model::record::{Ending, Record, RunHead, RunKind};
 use fathom_store::{Store, StoreError, Writer};
 use fathom_study::verdict::{self, Study};
@@ -103,16 +104,7 @@ pub fn measure(
 
     let host = fathom_inspect::host_facts(&root);
     let run_id = id::new_id(&mut Prng::new(system_seed(), 0));
-    let head = RunHead {
-        id: run_id.clone(),
-        kind: purpose.kind,
-        label: purpose.measure.label.clone(),
-        command: command_line(),
-        target: purpose.target.to_owned(),
-        started_unix_ns: clock::unix_ns(),
-        host: host.clone(),
-        fathom_version: env!("CARGO_PKG_VERSION").to_owned(),
-    };
+    let head = head(&run_id, purpose, host.clone());
     let store_stack = fathom_inspect::resolve(&root, &path).ok();
     let now_unix_s = clock::unix_ns() / 1_000_000_000;
     let mut progress = Progress::new(output);
@@ -155,7 +147,15 @@ pub fn measure(
     let study = verdict::judge(&records);
     let void_only = purpose.measure.fail_on == FailOn::Void;
     let mut exit = Exit::of_records(&records, study.verdict, void_only);
-    keeper.finish(records.last().map_or(Ending::Failed, |r| r.ending), &study);
+    // A signal between two trials leaves whole records, and a run that is not.
+    let ending = match records.last().map_or(Ending::Failed, |r| r.ending) {
+        Ending::Complete if stop.is_set() => Ending::Interrupted,
+        ending => ending,
+    };
+    if ending == Ending::Interrupted {
+        exit = exit.max(Exit::Interrupted);
+    }
+    keeper.finish(ending, &study);
     if let Some(error) = keeper.error {
         output.error(&format!("the result could not be stored: {error}"));
         exit = exit.max(Exit::Internal);
@@ -163,6 +163,20 @@ pub fn measure(
     let prefix = store.shortest_prefix(&run_id).unwrap_or_else(|_| run_id.clone());
     let took_ns = clock::monotonic_ns() - started_ns;
     Ok(Measured { id: run_id, prefix, took_ns, records, study, exit })
+}
+
+/// What the run's records have in common.
+fn head(run_id: &str, purpose: &Purpose<'_>, host: HostFacts) -> RunHead {
+    RunHead {
+        id: run_id.to_owned(),
+        kind: purpose.kind,
+        label: purpose.measure.label.clone(),
+        command: command_line(),
+        target: purpose.target.to_owned(),
+        started_unix_ns: clock::unix_ns(),
+        host,
+        fathom_version: env!("CARGO_PKG_VERSION").to_owned(),
+    }
 }
 
 /// Puts finished records into the store. A store that fails does not end the measurement: the figures are shown all

@@ -78,6 +78,15 @@ impl From<Exit> for CommandError {
     }
 }
 
+/// Ends a measurement whose result is being written: somebody who closes the pipe early has what they wanted, and the
+/// exit code is the measurement's.
+pub fn written(result: io::Result<()>, exit: Exit) -> CommandResult {
+    match result {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error.into()),
+        _ => Ok(exit),
+    }
+}
+
 /// What a command gives back.
 pub type CommandResult = Result<Exit, CommandError>;
 

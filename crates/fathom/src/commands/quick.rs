@@ -1,6 +1,6 @@
 //! `fathom quick`.
 
-use super::{CommandError, CommandResult, key_value};
+use super::{CommandError, CommandResult, key_value, written};
 use crate::args::{Common, Quick, Span};
 use crate::exit::Exit;
 use crate::output::Output;
@@ -44,19 +44,20 @@ pub fn run(common: &Common, output: Output, stop: &StopFlag, args: &Quick) -> Co
         "Stored as {p}. Next: fathom show {p}, or a longer look: fathom quick {target} --time=10m",
         p = measured.prefix
     );
-    output.text(&text)?;
-    output.json(
-        "result",
-        &serde_json::json!({
-            "id": measured.id,
-            "verdict": measured.study.verdict,
-            "findings": measured.study.findings,
-            "knee": outcome.knee,
-            "records": measured.records,
-            "exit_code": measured.exit.code(),
-        }),
-    )?;
-    Ok(measured.exit)
+    let shown = output.text(&text).and_then(|()| {
+        output.json(
+            "result",
+            &serde_json::json!({
+                "id": measured.id,
+                "verdict": measured.study.verdict,
+                "findings": measured.study.findings,
+                "knee": outcome.knee,
+                "records": measured.records,
+                "exit_code": measured.exit.code(),
+            }),
+        )
+    });
+    written(shown, measured.exit)
 }
 
 fn options(output: Output, args: &Quick) -> Result<QuickOptions, CommandError> {

@@ -1,6 +1,6 @@
 //! `fathom run`.
 
-use super::{CommandError, CommandResult, key_value, local_zone};
+use super::{CommandError, CommandResult, key_value, local_zone, written};
 use crate::args::{Common, Run, Style};
 use crate::exit::Exit;
 use crate::output::Output;
@@ -41,18 +41,19 @@ pub fn run(common: &Common, output: Output, stop: &StopFlag, args: &Run) -> Comm
         format_ns(measured.records.iter().map(|r| r.window_ns).sum()),
         p = measured.prefix
     );
-    output.text(&text)?;
-    output.json(
-        "result",
-        &serde_json::json!({
-            "id": measured.id,
-            "verdict": measured.study.verdict,
-            "findings": measured.study.findings,
-            "records": measured.records,
-            "exit_code": measured.exit.code(),
-        }),
-    )?;
-    Ok(measured.exit)
+    let shown = output.text(&text).and_then(|()| {
+        output.json(
+            "result",
+            &serde_json::json!({
+                "id": measured.id,
+                "verdict": measured.study.verdict,
+                "findings": measured.study.findings,
+                "records": measured.records,
+                "exit_code": measured.exit.code(),
+            }),
+        )
+    });
+    written(shown, measured.exit)
 }
 
 /// Records in the form that was asked for.
