@@ -1,7 +1,7 @@
-//! Written blocks say that fathom wrote them: the first 16 bytes of every 4 KiB of a request are a unique number and its
+//! Written blocks say that fathom wrote them: the first 16 bytes of every 4 KiB of a file are a unique number and its
 //! check. That makes blocks differ, and tells a test file from data that somebody copied into it later.
 
-/// Distance of stamps, in bytes from the start of a request.
+/// Distance of stamps in bytes.
 pub const STEP_BYTES: usize = 4096;
 /// Bytes of a stamp.
 pub const STAMP_BYTES: usize = 16;
@@ -20,6 +20,20 @@ pub fn stamp(buffer: &mut [u8], unique: u64) {
     }
 }
 
+/// Stamps a request's buffer so that the stamps lie on the 4 KiB multiples of the file, wherever the request begins;
+/// what lies before the first multiple is made unique as well.
+#[inline]
+pub fn stamp_at(buffer: &mut [u8], offset_bytes: u64, unique: u64) {
+    let into = (offset_bytes % STEP_BYTES as u64) as usize;
+    if into == 0 {
+        stamp(buffer, unique);
+        return;
+    }
+    let (lead, rest) = buffer.split_at_mut((STEP_BYTES - into).min(buffer.len()));
+    stamp(lead, !unique);
+    stamp(rest, unique);
+}
+
 /// True for the head of a block that [`stamp`] wrote.
 #[must_use]
 pub fn is_stamp(head: &[u8]) -> bool {
@@ -36,6 +50,16 @@ fn check(number: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn stamps_lie_on_the_multiples_of_the_file() {
+        let mut file = vec![0u8; 64 << 10];
+        for (unique, start) in (0..file.len() - 6144).step_by(1536).enumerate() {
+            stamp_at(&mut file[start..start + 6144], start as u64, unique as u64);
+        }
+        let written = file.len() / 6144 * 6144;
+        assert!((0..written).step_by(STEP_BYTES).all(|at| is_stamp(&file[at..])));
+    }
 
     #[test]
     fn stamps_are_known_again_and_all_different() {

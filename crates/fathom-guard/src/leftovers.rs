@@ -5,7 +5,7 @@
 
 use crate::journal::{self, Kind, Record};
 use crate::mark::{self, FileId, Manifest};
-use crate::ownership::{remove_if_same, remove_own_dir};
+use crate::ownership::{Removal, remove_if_only_ours, remove_if_same, remove_own_dir};
 use crate::place::{self, FileRefusal, io_at};
 use fathom_sys::dirfd::{Dir, FileFacts};
 use fathom_sys::process::Life;
@@ -40,6 +40,8 @@ pub enum Outcome {
         /// What stays.
         names: Vec<String>,
     },
+    /// Somebody put data into it: it stays, and is no longer marked as ours.
+    ForeignData,
     /// It could not be removed; the entry stays and the next start tries again.
     Failed {
         /// Why.
@@ -79,6 +81,9 @@ impl fmt::Display for Report {
             Outcome::Foreign { names } => {
                 let names = names.join(", ");
                 write!(f, "{path}: what fathom did not make stays ({names}), the rest is removed")
+            }
+            Outcome::ForeignData => {
+                write!(f, "{path}: stays, it holds data that fathom did not write")
             }
             Outcome::Failed { reason } => write!(f, "{path}: cannot be put in order: {reason}"),
         }
@@ -169,22 +174,25 @@ fn remove_file(
     if !facts.is_file {
         return Ok(foreign);
     }
+    let open = || parent.open_file(name, false).map_err(io_at("open", &entry.path));
     let is_ours = match entry.id {
         Some(id) => id == FileId::from(facts),
         // Killed between making it and noting its identity: marked, or still empty.
         None if facts.size_bytes == 0 => true,
         None => {
-            let file = parent.open_file(name, false).map_err(io_at("open", &entry.path))?;
-            let owner = mark::get(&file).map_err(io_at("look at", &entry.path))?;
+            let owner = mark::get(&open()?).map_err(io_at("look at", &entry.path))?;
             owner.as_deref() == Some(entry.run_id.as_str())
         }
     };
     if !is_ours {
         return Ok(foreign);
     }
-    let removed =
-        remove_if_same(parent, name, facts.into()).map_err(io_at("remove", &entry.path))?;
-    Ok(if removed { Outcome::Removed } else { Outcome::Vanished })
+    let removed = remove_if_only_ours(parent, name, &open()?, facts.into());
+    Ok(match removed.map_err(io_at("remove", &entry.path))? {
+        Removal::Done => Outcome::Removed,
+        Removal::NotThere => Outcome::Vanished,
+        Removal::ForeignData => Outcome::ForeignData,
+    })
 }
 
 fn remove_directory(
@@ -220,12 +228,16 @@ fn remove_directory(
     Ok(Outcome::Removed)
 }
 
-/// Removes one file if it is ours; false when it is not.
+/// Removes one file if it is ours; false when it is not, or holds somebody's data.
 fn remove_inside(dir: &Dir, manifest: &Manifest, name: &str, run_id: &str) -> io::Result<bool> {
     let facts = dir.facts(name)?;
     if !mark::is_ours(dir, manifest, name, run_id)? {
         return Ok(false);
     }
-    remove_if_same(dir, name, facts.into())?;
-    Ok(true)
+    if matches!(name, mark::MANIFEST | mark::OWNER) {
+        remove_if_same(dir, name, facts.into())?;
+        return Ok(true);
+    }
+    let file = dir.open_file(name, false)?;
+    Ok(remove_if_only_ours(dir, name, &file, facts.into())? != Removal::ForeignData)
 }

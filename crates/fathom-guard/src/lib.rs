@@ -3,11 +3,12 @@
 //! - [`claim`]: the one way to write to a block device; [`refusal`] says why not.
 //! - [`protected`], [`relations`], [`exports`], [`backing`]: who uses the device, directly or through a file behind it.
 //! - [`ownership`]: files and directories that fathom made, the only ones it writes to; [`journal`] remembers them,
-//!   [`leftovers`] removes those of dead owners.
+//!   [`leftovers`] removes those of dead owners; [`content`] tells what fathom wrote from what was copied in later.
 //! - [`lock`]: one measurement at a time on a machine.
 
 pub mod backing;
 pub mod claim;
+pub mod content;
 pub mod exports;
 pub mod journal;
 pub mod leftovers;

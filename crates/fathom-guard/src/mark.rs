@@ -63,6 +63,14 @@ pub fn set(file: &File, run_id: &str) -> io::Result<bool> {
     }
 }
 
+/// Takes the mark off: from here on the file is its user's.
+///
+/// # Errors
+/// Those of removing the attribute.
+pub fn take_off(file: &File) -> io::Result<()> {
+    dirfd::remove_xattr(file, XATTR)
+}
+
 /// The run whose mark the file carries; none without a mark, and with one that belongs to another inode.
 ///
 /// # Errors

@@ -1,6 +1,7 @@
 //! Directories and files that fathom makes, and may therefore write to and remove: noted before they are made, marked
 //! when they are, removed when dropped unless kept.
 
+use crate::content;
 use crate::journal::{Entry, FORMAT, Kind, Owner, Record};
 use crate::mark::{self, FileId, Manifest};
 use crate::place::{self, FileRefusal, io_at};
@@ -228,10 +229,10 @@ impl OwnedFile {
         &self.path
     }
 
-    /// Removes it, if it is still the file that was made.
+    /// Removes it, if it is still the file that was made and holds nothing but what fathom wrote.
     ///
     /// # Errors
-    /// [`FileRefusal::Io`].
+    /// [`FileRefusal::ForeignData`] when somebody put data into it: it stays, without its mark; [`FileRefusal::Io`].
     pub fn remove(mut self) -> Result<(), FileRefusal> {
         self.is_done = true;
         self.take_down()
@@ -248,9 +249,14 @@ impl OwnedFile {
     }
 
     fn take_down(&self) -> Result<(), FileRefusal> {
-        let removed = remove_if_same(&self.parent, &self.name, self.id);
-        removed.map_err(io_at("remove", &self.path))?;
-        self.record.remove()
+        let (file, path) = (&self.file, &self.path);
+        let removed = remove_if_only_ours(&self.parent, &self.name, file, self.id);
+        let removed = removed.map_err(io_at("remove", path))?;
+        self.record.remove()?;
+        match removed {
+            Removal::ForeignData => Err(FileRefusal::ForeignData(path.clone())),
+            Removal::Done | Removal::NotThere => Ok(()),
+        }
     }
 }
 
@@ -287,6 +293,34 @@ fn sign_file(
     let id: FileId = dirfd::facts_of(file).map_err(io_at("look at", path))?.into();
     record.update(|entry| entry.id = Some(id))?;
     Ok(id)
+}
+
+/// What became of a file that was to be removed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Removal {
+    /// It is gone.
+    Done,
+    /// The name is free or another file's by now.
+    NotThere,
+    /// Somebody's data is in it: it stays, and its mark is gone.
+    ForeignData,
+}
+
+/// Removes a name if it is the open file, which was made under it, and nobody put data into that.
+pub(crate) fn remove_if_only_ours(
+    dir: &Dir,
+    name: &str,
+    file: &File,
+    id: FileId,
+) -> io::Result<Removal> {
+    if FileId::from(dirfd::facts_of(file)?) != id {
+        return Ok(Removal::NotThere);
+    }
+    if !content::holds_only_ours(file)? {
+        mark::take_off(file)?;
+        return Ok(Removal::ForeignData);
+    }
+    Ok(if remove_if_same(dir, name, id)? { Removal::Done } else { Removal::NotThere })
 }
 
 /// Removes a name if it is the file that was made under it; one that is gone is fine, another file stays.
@@ -327,7 +361,7 @@ pub(crate) fn remove_own_dir(
 /// system without attributes, listed in the manifest. Never creates, never truncates.
 ///
 /// # Errors
-/// [`FileRefusal::NotOurs`] and the other reasons; [`FileRefusal::Io`] when opening fails, for example with O_DIRECT
+/// [`FileRefusal::NotOurs`], [`FileRefusal::HoldsForeignData`] and the other reasons; [`FileRefusal::Io`] when opening fails, for example with O_DIRECT
 /// where there is none.
 pub fn open_owned_for_write(
     root: &SysRoot,
@@ -362,6 +396,11 @@ pub fn open_owned_for_write(
     {
         return Err(FileRefusal::NotOurs(path));
     }
+    // What this process has just made is not read through again at every opening.
+    let is_fresh = is_own_dir(&parent_path) && is_made_by_this_process(root, &parent);
+    if !is_fresh && !content::holds_only_ours(&file).map_err(io_at("read", &path))? {
+        return Err(FileRefusal::HoldsForeignData(path));
+    }
     if facts.links != 1 {
         return Err(FileRefusal::HardLinked(path));
     }
@@ -386,8 +425,19 @@ fn is_marked(
     if mark::get(file)?.is_some() {
         return Ok(true);
     }
-    let dir_name = parent_path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-    Ok(dir_name.starts_with(mark::DIR_PREFIX)
+    Ok(is_own_dir(parent_path)
         && !dirfd::supports_xattr(file)?
         && Manifest::read(parent)?.lists(name, id))
+}
+
+fn is_own_dir(path: &Path) -> bool {
+    let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+    name.starts_with(mark::DIR_PREFIX)
+}
+
+/// What the owner's card in a directory of ours says; false when in doubt.
+fn is_made_by_this_process(root: &SysRoot, dir: &Dir) -> bool {
+    let Ok(card) = dir.open_file(mark::OWNER, false) else { return false };
+    let card: Option<Entry> = serde_json::from_reader(card).ok();
+    card.zip(Owner::current(root).ok()).is_some_and(|(card, me)| card.owner == me)
 }

@@ -51,6 +51,15 @@ pub enum FileRefusal {
     /// Somebody else's.
     #[error("{0} was not made by fathom, so it is only read; to write, give a new name and size=")]
     NotOurs(PathBuf),
+    /// Made by fathom, but somebody's data is in it by now.
+    #[error(
+        "{0} was made by fathom but holds data that fathom did not write, so it is only read; to write, give a new \
+         name and size="
+    )]
+    HoldsForeignData(PathBuf),
+    /// Somebody's data is in a file of ours, which therefore stays.
+    #[error("{0} stays: it holds data that fathom did not write")]
+    ForeignData(PathBuf),
     /// Not enough space.
     #[error(
         "{} needs {} more, but of {} only {} are free and {} stay free (5 % and at least 1 GiB): at most {} can be used",
@@ -113,6 +122,7 @@ impl FileRefusal {
                 | Self::HardLinked(_)
                 | Self::InUseByLoop { .. }
                 | Self::NotOurs(_)
+                | Self::HoldsForeignData(_)
                 | Self::Space { .. }
         )
     }

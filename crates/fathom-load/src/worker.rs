@@ -228,7 +228,8 @@ impl<'a, E: Engine, C: Clock> Worker<'a, E, C> {
         let op = if request.write {
             if self.rules.stamp_writes {
                 self.stamp = self.stamp.wrapping_add(1);
-                stamp::stamp(&mut self.engine.buffer_mut(slot)[..size_bytes as usize], self.stamp);
+                let buffer = &mut self.engine.buffer_mut(slot)[..size_bytes as usize];
+                stamp::stamp_at(buffer, offset_bytes, self.stamp);
             }
             Op::Write { offset_bytes, size_bytes }
         } else {

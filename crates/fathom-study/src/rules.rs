@@ -28,6 +28,7 @@ pub fn all(record: &Record) -> Vec<Finding> {
         stolen_time,
         engine_fallback,
         stalled,
+        log_full,
         too_few,
         zero_content,
         small_span,
@@ -394,6 +395,20 @@ fn stalled(record: &Record) -> Option<Finding> {
         );
         Finding::new("stalled", Severity::Note, text)
             .advise("it is in no percentile: its latency is at least that long")
+    })
+}
+
+/// A log that was full before its time: appending ends there, since going on would overwrite.
+fn log_full(record: &Record) -> Option<Finding> {
+    let jobs = record.jobs.iter().zip(&record.workload.jobs);
+    let mut appending = jobs.filter(|(_, job)| job.access == Access::Append);
+    let (done, job) = appending.find(|(done, job)| {
+        job.duration_ns.is_some_and(|planned_ns| done.window_ns < planned_ns)
+    })?;
+    let ended = record.ending == Ending::Complete;
+    ended.then(|| {
+        let text = format!("{}: the log was full after {}", job.name, format_ns(done.window_ns));
+        Finding::new("log-full", Severity::Note, text).advise("a larger size= lets it go on")
     })
 }
 

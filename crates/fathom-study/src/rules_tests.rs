@@ -184,6 +184,11 @@ fn notes_about_the_run() {
             size_bytes: 4096,
         }];
     });
+    check("log-full", Severity::Note, |r| {
+        as_writes(r);
+        r.workload.jobs[0].access = Access::Append;
+        r.jobs[0].window_ns = 3_000_000_000;
+    });
     check("zero-content", Severity::Note, |r| {
         as_writes(r);
         r.workload.jobs[0].content = Content::Zero;

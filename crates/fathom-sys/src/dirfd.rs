@@ -201,6 +201,17 @@ pub fn set_xattr(file: &File, name: &str, value: &str) -> io::Result<()> {
     Ok(rustix::fs::fsetxattr(file, name, value.as_bytes(), XattrFlags::CREATE)?)
 }
 
+/// Removes an extended attribute; that there is none is fine.
+///
+/// # Errors
+/// Those of removing it, other than that.
+pub fn remove_xattr(file: &File, name: &str) -> io::Result<()> {
+    match rustix::fs::fremovexattr(file, name) {
+        Ok(()) | Err(Errno::NODATA | Errno::OPNOTSUPP) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
+}
+
 /// The text of an extended attribute; none when it is absent or the filesystem has no attributes.
 ///
 /// # Errors

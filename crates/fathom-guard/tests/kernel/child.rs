@@ -74,13 +74,13 @@ pub fn play(role: &str) -> ExitCode {
         "directory" => {
             let mut owned = OwnedDir::create(&root, &dir, RUN, &state).unwrap();
             for name in ["a", "b"] {
-                owned.create_file(name).unwrap().write_all(&[7; 100_000]).unwrap();
+                owned.create_file(name).unwrap().write_all(&written(100_000)).unwrap();
             }
             wait();
         }
         "file" => {
             let owned = OwnedFile::create(&root, &dir.join("new"), RUN, &state).unwrap();
-            owned.file().write_all(&[7; 100_000]).unwrap();
+            owned.file().write_all(&written(100_000)).unwrap();
             wait();
         }
         "churn" => churn(&root, &dir, &state),
@@ -109,15 +109,22 @@ fn churn(root: &SysRoot, dir: &Path, state: &Path) {
         let run = format!("{RUN}{number}");
         let mut owned = OwnedDir::create(root, dir, &run, state).unwrap();
         for name in ["a", "b", "c"] {
-            owned.create_file(name).unwrap().write_all(&[7; 9000]).unwrap();
+            owned.create_file(name).unwrap().write_all(&written(9000)).unwrap();
         }
         let file = OwnedFile::create(root, &dir.join("new"), &run, state).unwrap();
-        file.file().write_all(&[7; 9000]).unwrap();
+        file.file().write_all(&written(9000)).unwrap();
         if number % 2 == 0 {
             file.remove().unwrap();
             owned.remove().unwrap();
         }
     }
+}
+
+/// As a run writes.
+pub fn written(bytes: usize) -> Vec<u8> {
+    let mut data = vec![7; bytes];
+    fathom_base::stamp::stamp(&mut data, 1);
+    data
 }
 
 fn say_ready() {

@@ -1,6 +1,6 @@
 //! Files and directories of fathom's own: made, marked, removed, also after a kill; and the lock between users.
 
-use crate::child::{Actor, RUN};
+use crate::child::{Actor, RUN, written};
 use fathom_guard::leftovers::{Outcome, Report, clean};
 use fathom_guard::lock::LockError;
 use fathom_guard::place::FileRefusal;
@@ -15,7 +15,7 @@ use fathom_testkit::{
 use std::error::Error;
 use std::fs;
 use std::io::{ErrorKind, Write};
-use std::os::unix::fs::{MetadataExt, symlink};
+use std::os::unix::fs::{FileExt, MetadataExt, symlink};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -52,6 +52,14 @@ pub fn trials() -> Vec<Trial> {
         kernel_test("killed_at_any_moment_without_xattr", &ramfs, || kills(&Ground::ramfs()?)),
         kernel_test("kept_things_stay_until_they_vanish", &[], kept),
         kernel_test("new_file_of_a_killed_owner", &[], killed_file),
+        kernel_test("copied_in_data_survives_a_killed_owner", &[], || {
+            copied_in(&Ground::temporary()?)
+        }),
+        kernel_test("copied_in_data_survives_a_killed_owner_without_xattr", &ramfs, || {
+            copied_in(&Ground::ramfs()?)
+        }),
+        kernel_test("copied_in_data_is_not_written_to", &[Capability::Xattr], copied_into_kept),
+        kernel_test("copied_in_data_survives_the_end_of_a_run", &[], copied_in_meanwhile),
         kernel_test("a_reused_inode_is_not_ours", &ext4, reused_inode),
         kernel_test("an_unmounted_place_is_remembered", &ext4, unmounted),
         kernel_test("a_full_disk_leaves_nothing", &ext4, full_disk),
@@ -354,6 +362,91 @@ fn killed_file() -> Result {
     fs::write(&mine, "precious")?;
     drop(owned);
     assert_eq!(fs::read(&mine)?, b"precious");
+    Ok(())
+}
+
+/// `cp thesis new`: the inode and the mark stay, the data is somebody's.
+fn copied_in(ground: &Ground) -> Result {
+    let path = ground.dir.join("new");
+    let left_behind = || Actor::start("file", &ground.dir, &ground.state, None).kill();
+    let change = |from: u64, bytes: &[u8]| -> Result<Vec<u8>> {
+        fs::File::options().write(true).open(&path)?.write_all_at(bytes, from)?;
+        Ok(fs::read(&path)?)
+    };
+    for (from, is_whole) in [(0, true), (0, false), (50_000, false), (100_000, false)] {
+        left_behind();
+        let inode = fs::metadata(&path)?.ino();
+        if is_whole {
+            fs::write(&path, "")?;
+        }
+        let content = change(from, &[b't'; 50_000])?;
+        assert_eq!(fs::metadata(&path)?.ino(), inode, "not the case to be tested");
+        ground.assert_clean_gives(&[Outcome::ForeignData]);
+        assert_eq!(fs::read(&path)?, content);
+        assert!(matches!(open(&path), Err(FileRefusal::NotOurs(_))), "the mark is gone");
+        ground.assert_clean_gives(&[]);
+        fs::remove_file(&path)?;
+    }
+    // Cut off, emptied or zeroed, nothing in it is anybody's.
+    for (size_bytes, zeros) in [(0, 0), (50_000, 0), (0, 70_000), (200_000, 0)] {
+        left_behind();
+        fs::File::options().write(true).open(&path)?.set_len(size_bytes)?;
+        change(0, &vec![0; zeros])?;
+        ground.assert_clean_gives(&[Outcome::Removed]);
+        ground.assert_nothing_left();
+    }
+    let actor = Actor::start("directory", &ground.dir, &ground.state, None);
+    let dir = ground.dir.join(format!(".fathom-{RUN}"));
+    fs::write(dir.join("a"), "thesis")?;
+    actor.kill();
+    let refusal = open(&dir.join("a")).unwrap_err();
+    assert!(matches!(refusal, FileRefusal::HoldsForeignData(_)), "{refusal}");
+    open(&dir.join("b"))?;
+    ground.assert_clean_gives(&[Outcome::Foreign { names: vec!["a".to_owned()] }]);
+    assert_eq!((names(&dir), fs::read(dir.join("a"))?), (vec!["a".to_owned()], b"thesis".to_vec()));
+    Ok(())
+}
+
+fn copied_into_kept() -> Result {
+    let ground = Ground::temporary()?;
+    let owned = ground.create_file("new")?;
+    owned.file().write_all_at(&written(100_000), 0)?;
+    let path = owned.keep()?;
+    open(&path)?;
+    for text in ["thesis".to_owned(), "thesis ".repeat(10_000)] {
+        fs::write(&path, &text)?;
+        let refusal = open(&path).unwrap_err();
+        assert!(matches!(refusal, FileRefusal::HoldsForeignData(_)) && refusal.is_safety());
+        assert!(refusal.to_string().contains("fathom did not write"), "{refusal}");
+        assert_eq!(fs::read_to_string(&path)?, text);
+    }
+    for fine in [written(50_000), vec![0; 50_000], vec![]] {
+        fs::write(&path, fine)?;
+        open(&path)?;
+    }
+    Ok(())
+}
+
+fn copied_in_meanwhile() -> Result {
+    let ground = Ground::temporary()?;
+    for name in ["removed", "dropped"] {
+        let owned = ground.create_file(name)?;
+        owned.file().write_all_at(&written(100_000), 0)?;
+        let path = owned.path().to_owned();
+        fs::write(&path, "thesis")?;
+        if name == "removed" {
+            let refusal = owned.remove().unwrap_err();
+            assert!(matches!(refusal, FileRefusal::ForeignData(_)), "{refusal}");
+        } else {
+            drop(owned);
+        }
+        assert_eq!((fs::read(&path)?, ground.journal()), (b"thesis".to_vec(), vec![]));
+        assert!(matches!(open(&path), Err(FileRefusal::NotOurs(_))), "{name}");
+    }
+    let owned = ground.create_file("ours")?;
+    owned.file().write_all_at(&written(100_000), 0)?;
+    owned.remove()?;
+    assert_eq!(ground.names(), ["dropped", "removed"]);
     Ok(())
 }
 

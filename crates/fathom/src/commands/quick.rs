@@ -84,8 +84,13 @@ fn options(output: Output, args: &Quick) -> Result<QuickOptions, CommandError> {
 fn table(outcome: &QuickOutcome) -> String {
     let shown: Vec<Record> =
         outcome.shown.iter().filter_map(|i| outcome.records.get(*i).cloned()).collect();
-    let mark = outcome.knee.and_then(|knee| outcome.shown.iter().position(|i| *i == knee));
-    let remarks: Vec<(usize, &str)> =
-        mark.map(|row| (row, "where throughput stops growing")).into_iter().collect();
+    let at = |row: usize| outcome.shown.iter().position(|i| *i == row);
+    let last_random =
+        outcome.records.iter().rposition(|record| record.label.starts_with("random read"));
+    let mark = match outcome.knee {
+        Some(knee) => at(knee).map(|row| (row, "where throughput stops growing")),
+        None => last_random.and_then(at).map(|row| (row, "still growing")),
+    };
+    let remarks: Vec<(usize, &str)> = mark.into_iter().collect();
     summary::quick_table(&shown, &remarks)
 }

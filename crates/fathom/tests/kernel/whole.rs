@@ -12,6 +12,8 @@ pub fn trials() -> Vec<Trial> {
         kernel_test("quick", &[FathomBinary, FsOnLoop(FsKind::Ext4)], quick),
         kernel_test("several_jobs_and_targets", &[FathomBinary], several_jobs),
         kernel_test("odd_names_and_relative_paths", &[FathomBinary], odd_names),
+        kernel_test("odd_sizes_and_full_logs", &[FathomBinary], odd_sizes),
+        kernel_test("null_beside_a_real_job", &[FathomBinary], null_beside_real),
         kernel_test("one_measurement_at_a_time", &[FathomBinary], one_at_a_time),
         kernel_test("classic_randomio", &[FathomBinary], classic_randomio),
         kernel_test("classic_seeker", &[FathomBinary], classic_seeker),
@@ -50,7 +52,8 @@ fn quick() {
         let line = line.unwrap_or_else(|| panic!("no row '{row}' in\n{text}"));
         assert!(line.split_whitespace().any(|word| word.ends_with('s')), "latencies: {line}");
     }
-    let knee = text.lines().find(|line| line.contains("where throughput stops growing"));
+    let marks = ["where throughput stops growing", "still growing"];
+    let knee = text.lines().find(|line| marks.iter().any(|mark| line.contains(mark)));
     assert!(knee.is_some_and(|line| line.starts_with("random read, ")), "{text}");
     let verdict =
         ["TRUSTED", "DOUBTFUL", "VOID"].iter().any(|v| text.lines().any(|l| l.starts_with(v)));
@@ -77,6 +80,42 @@ fn quick() {
 }
 
 /// Data and log side by side, and a third job somewhere else.
+fn odd_sizes() {
+    let sandbox = Sandbox::new();
+    let (dir, odd) = (sandbox.dir(), sandbox.scratch.join("odd"));
+    fs::write(&odd, vec![0x5A; 1_000_001]).unwrap();
+    let read = sandbox.json(&["run", "seqread", p(&odd), "block_size=4k"], &[0, 1]);
+    let reached = bytes(&read.records()[0]);
+    assert!((1_000_001 - 4096..=1_000_001).contains(&reached), "as far as blocks reach: {reached}");
+    sandbox.refuses(&["run", "seqread", p(&odd), "amount=100001"], 2, &["amount=", "multiple"]);
+    // A log that is full ends the run and does not begin to overwrite itself.
+    let log = sandbox.json(&["run", "commit", p(&dir), "size=64k", "duration=30s"], &[0, 1]);
+    assert_eq!(bytes(&log.records()[0]), 64 << 10);
+    log.finding("log-full");
+    sandbox.nothing_left(&[]);
+}
+
+fn null_beside_real() {
+    let sandbox = Sandbox::new();
+    let file = sandbox.scratch.join("two.toml");
+    let text = "name = 'two'
+        [[job]]
+        name = 'nothing'
+        engine = 'null'
+        operations = 100
+        [[job]]
+        name = 'real'
+        size = '16M'
+        operations = 100";
+    fs::write(&file, text).unwrap();
+    let done = sandbox.json(&["run", p(&file), p(&sandbox.dir())], &[0, 1]);
+    let record = done.records().remove(0);
+    let kinds: Vec<_> =
+        record["jobs"].as_array().unwrap().iter().map(|j| &j["engine"]["kind"]).collect();
+    assert_eq!(kinds, ["null", "io_uring"]);
+    sandbox.nothing_left(&[]);
+}
+
 fn several_jobs() {
     let sandbox = Sandbox::new();
     let (dir, other) = (sandbox.dir(), sandbox.scratch.join("other"));
