@@ -53,7 +53,7 @@ mod tests {
 
     #[test]
     fn stamps_lie_on_the_multiples_of_the_file() {
-        let mut file = vec![0u8; 64 << 10];
+        let mut file = [0u8; 64 << 10];
         for (unique, start) in (0..file.len() - 6144).step_by(1536).enumerate() {
             stamp_at(&mut file[start..start + 6144], start as u64, unique as u64);
         }
