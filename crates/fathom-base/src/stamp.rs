@@ -63,7 +63,7 @@ mod tests {
 
     #[test]
     fn stamps_are_known_again_and_all_different() {
-        let mut buffers = vec![vec![0u8; 16384], vec![0u8; 16384], vec![7u8; 512], vec![1u8; 8]];
+        let mut buffers = [vec![0u8; 16384], vec![0u8; 16384], vec![7u8; 512], vec![1u8; 8]];
         buffers.iter_mut().enumerate().for_each(|(i, b)| stamp(b, i as u64));
         let heads: std::collections::BTreeSet<Vec<u8>> = buffers[..3]
             .iter()
