@@ -86,7 +86,18 @@ pub struct PreparedTarget {
 
 /// The stack under a path.
 pub fn resolve(lab: &Lab<'_>, path: &Path) -> Result<Stack, LabError> {
-    Ok(fathom_inspect::resolve(&lab.root, path)?)
+    let stack = fathom_inspect::resolve(&lab.root, path)?;
+    let is_suspended = |n: &&Node| n.dm.as_ref().is_some_and(|dm| dm.suspended == Some(true));
+    if let Some(node) = stack.block_devices().into_iter().find(is_suspended) {
+        let name =
+            node.dm.as_ref().and_then(|dm| dm.name.clone()).unwrap_or_else(|| node.name.clone());
+        let reason = format!(
+            "{} below it is suspended, so that I/O would wait for ever: dmsetup resume {name}",
+            node.label()
+        );
+        return Err(LabError::Target { path: path.to_owned(), reason, class: ErrorClass::Missing });
+    }
+    Ok(stack)
 }
 
 /// The directory itself, or the one that holds a file.
@@ -334,6 +345,8 @@ fn new_file(
 }
 
 fn claimed(lab: &mut Lab<'_>, path: &Path, jobs: &[Job]) -> Result<PreparedTarget, LabError> {
+    // Before anything is read from it: a suspended device would never answer.
+    let stack = resolve(lab, path)?;
     let claim =
         claim_block_device(&lab.root, path, &lab.consent, &lab.protected, OpenMode::default())?;
     let logical_block_bytes = u64::from(claim.logical_block_size_bytes());
@@ -354,7 +367,7 @@ fn claimed(lab: &mut Lab<'_>, path: &Path, jobs: &[Job]) -> Result<PreparedTarge
         kind: TargetKind::BlockDevice,
         fresh: false,
         direct_honoured: None,
-        stack: resolve(lab, path)?,
+        stack,
     })
 }
 

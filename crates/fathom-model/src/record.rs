@@ -292,7 +292,7 @@ pub struct IoFailure {
 pub struct PageCacheDelta {
     /// Bytes dirtied.
     pub dirtied_bytes: u64,
-    /// Bytes that reads brought in from devices.
+    /// Bytes that reads brought in from devices; direct reads are among them, on every layer.
     pub paged_in_bytes: u64,
 }
 

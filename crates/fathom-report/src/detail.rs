@@ -126,14 +126,9 @@ fn push_machine(out: &mut String, record: &Record) {
         format_share(record.system_cpu.steal_share),
     );
     push_wrapped(out, "CPU  ", &cpu);
-    let cache = record.page_cache;
-    if cache.dirtied_bytes + cache.paged_in_bytes > 0 {
-        let text = format!(
-            "of the whole machine: {} dirtied, {} read in",
-            units::format_size(cache.dirtied_bytes),
-            units::format_size(cache.paged_in_bytes)
-        );
-        push_wrapped(out, "page cache  ", &text);
+    if record.page_cache.dirtied_bytes > 0 {
+        let dirtied = units::format_size(record.page_cache.dirtied_bytes);
+        push_wrapped(out, "page cache  ", &format!("of the whole machine: {dirtied} dirtied"));
     }
     if record.suspended_ns > 0 {
         let slept = units::format_duration(record.suspended_ns);
@@ -276,7 +271,7 @@ mod tests {
                   CPU          threads 0 % of one core; per I/O 0 ns user + 0 ns system
                 CPU  fathom 2.0 % of one core (0.3 % user, 1.7 % system); all CPUs: 3.1 % busy, 25 % idle with I/O
                      outstanding, 0 % taken by the hypervisor
-                page cache  of the whole machine: 3 GiB dirtied, 17 MiB read in
+                page cache  of the whole machine: 3 GiB dirtied
             "#]],
         );
     }
