@@ -40,8 +40,10 @@ const LAYOUT_SHARE: f64 = 0.4;
 const CACHE_MULTIPLE: u64 = 16;
 /// And not smaller than this, where there is space.
 const SIZE_BYTES_MIN: u64 = 1 << 30;
-/// Size of the log of the commit row.
-const LOG_BYTES: u64 = 1 << 30;
+/// Size of the log of the commit row, where there is space; it takes only what is appended.
+const LOG_BYTES_MAX: u64 = 1 << 30;
+/// Below this there is nothing to be learnt.
+const DATA_BYTES_MIN: u64 = 64 << 20;
 /// Requests in flight of the sweep after the row with one.
 const SWEEP: [u64; 7] = [4, 8, 16, 32, 64, 128, 256];
 
@@ -203,10 +205,11 @@ fn prepare(
     let stack = target::resolve(lab, directory)?;
     let (cache_bytes, cache_reason) = fathom_inspect::rules::cache_bytes_assumed(&stack);
     let wanted = (cache_bytes * CACHE_MULTIPLE).max(SIZE_BYTES_MIN);
-    let usable = space.usable_bytes.saturating_sub(LOG_BYTES);
+    let log_bytes = (space.usable_bytes / 8).min(LOG_BYTES_MAX) >> 20 << 20;
+    let usable = space.usable_bytes - log_bytes;
     let size_bytes = if options.full_span { usable } else { wanted.min(usable) } >> 20 << 20;
-    if size_bytes < 64 << 20 {
-        return Err(target::no_space(directory, (64 << 20) + LOG_BYTES));
+    if size_bytes < DATA_BYTES_MIN {
+        return Err(target::no_space(directory, DATA_BYTES_MIN * 8 / 7));
     }
     let limit_ns = (options.time_ns as f64 * LAYOUT_SHARE) as u64;
     let why = match (options.full_span, wanted <= usable) {
@@ -230,7 +233,7 @@ fn prepare(
             format_size(data.size_bytes())
         ));
     }
-    let log = data.sibling_empty("log", LOG_BYTES)?;
+    let log = data.sibling_empty("log", log_bytes)?;
     Ok((data, log))
 }
 
