@@ -56,6 +56,19 @@ pub struct Measured {
     pub exit: Exit,
 }
 
+impl Measured {
+    /// The last JSON line of a measuring command, as far as all of them share it.
+    pub fn json(&self) -> serde_json::Value {
+        serde_json::json!({
+            "id": self.id,
+            "verdict": self.study.verdict,
+            "findings": self.study.findings,
+            "records": self.records,
+            "exit_code": self.exit.code(),
+        })
+    }
+}
+
 /// The body of a measurement: gets the laboratory and a place for finished records.
 pub type Body<'b> = dyn FnMut(
         &mut Lab<'_>,

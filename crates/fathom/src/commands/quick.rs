@@ -44,19 +44,9 @@ pub fn run(common: &Common, output: Output, stop: &StopFlag, args: &Quick) -> Co
         "Stored as {p}. Next: fathom show {p}, or a longer look: fathom quick {target} --time=10m",
         p = measured.prefix
     );
-    let shown = output.text(&text).and_then(|()| {
-        output.json(
-            "result",
-            &serde_json::json!({
-                "id": measured.id,
-                "verdict": measured.study.verdict,
-                "findings": measured.study.findings,
-                "knee": outcome.knee,
-                "records": measured.records,
-                "exit_code": measured.exit.code(),
-            }),
-        )
-    });
+    let mut result = measured.json();
+    result["knee"] = outcome.knee.into();
+    let shown = output.text(&text).and_then(|()| output.json("result", &result));
     written(shown, measured.exit)
 }
 

@@ -41,18 +41,7 @@ pub fn run(common: &Common, output: Output, stop: &StopFlag, args: &Run) -> Comm
         format_ns(measured.records.iter().map(|r| r.window_ns).sum()),
         p = measured.prefix
     );
-    let shown = output.text(&text).and_then(|()| {
-        output.json(
-            "result",
-            &serde_json::json!({
-                "id": measured.id,
-                "verdict": measured.study.verdict,
-                "findings": measured.study.findings,
-                "records": measured.records,
-                "exit_code": measured.exit.code(),
-            }),
-        )
-    });
+    let shown = output.text(&text).and_then(|()| output.json("result", &measured.json()));
     written(shown, measured.exit)
 }
 
