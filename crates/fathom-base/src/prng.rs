@@ -26,10 +26,10 @@ impl Prng {
         self.inner.next_u64()
     }
 
-    /// A number in `0..bound`; `bound` 0 is treated as 1. The bias of the multiply method is below 2^-64 x bound.
+    /// A number in `0..bound`; 0 for the `bound` 0. The bias of the multiply method is below 2^-64 x bound.
     #[inline]
     pub fn below(&mut self, bound: u64) -> u64 {
-        ((u128::from(self.next_u64()) * u128::from(bound.max(1))) >> 64) as u64
+        ((u128::from(self.next_u64()) * u128::from(bound)) >> 64) as u64
     }
 
     /// True with the given probability, compared as a 64-bit threshold from [`chance_threshold`].

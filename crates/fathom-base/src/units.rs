@@ -154,6 +154,34 @@ pub fn format_size(bytes: u64) -> String {
     }
 }
 
+/// Two different sizes that stand in one sentence, as [`format_size`] writes them but with so many digits that they
+/// can be told apart: `2.001 GiB` and `2 GiB`; bytes where three decimals do not suffice.
+#[must_use]
+pub fn format_sizes(a_bytes: u64, b_bytes: u64) -> (String, String) {
+    let scale = |bytes: u64| 1u64 << (bytes.max(1).ilog2() / 10 * 10);
+    let number =
+        |bytes: u64, digits: usize| format!("{:.digits$}", bytes as f64 / scale(bytes) as f64);
+    let shown =
+        |bytes, digits| number(bytes, digits).parse::<f64>().unwrap_or(0.0) * scale(bytes) as f64;
+    let differ = |digits: &usize| shown(a_bytes, *digits) != shown(b_bytes, *digits);
+    if a_bytes == b_bytes {
+        return (format_size(a_bytes), format_size(b_bytes));
+    }
+    let Some(digits) = (1..=3).find(differ) else {
+        return (format!("{a_bytes} B"), format!("{b_bytes} B"));
+    };
+    let text = |bytes: u64| {
+        let short = format_size(bytes);
+        match short.split_once(' ') {
+            Some((plain, unit)) if plain.contains('.') => {
+                format!("{} {unit}", number(bytes, digits))
+            }
+            _ => short,
+        }
+    };
+    (text(a_bytes), text(b_bytes))
+}
+
 /// Bytes per second in powers of 1000: `302.3 MB/s`.
 #[must_use]
 pub fn format_rate(bytes_per_s: f64) -> String {
@@ -258,6 +286,27 @@ mod tests {
         assert_eq!(parse_fraction("20%"), Ok(0.2));
         for text in ["20", "-0.1", "120%", "x", "nan"] {
             assert!(parse_fraction(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn two_sizes_can_be_told_apart() {
+        const GIB: u64 = 1 << 30;
+        for (a, b, texts) in [
+            (2 * GIB, 2 * GIB, ("2 GiB", "2 GiB")),
+            (2 * GIB + 1, 2 * GIB, ("2147483649 B", "2147483648 B")),
+            (2 * GIB + (8 << 20), 2 * GIB + (32 << 20), ("2.01 GiB", "2.03 GiB")),
+            (2 * GIB + (2 << 20), 2 * GIB, ("2.002 GiB", "2 GiB")),
+            (4097, 4096, ("4.001 KiB", "4 KiB")),
+            (1025, 1024, ("1.001 KiB", "1 KiB")),
+            (GIB - 1, GIB, ("1073741823 B", "1073741824 B")),
+            (3 * GIB / 2, 2 * GIB, ("1.5 GiB", "2 GiB")),
+            (0, 1, ("0 B", "1 B")),
+            (700, 512, ("700 B", "512 B")),
+            (u64::MAX, u64::MAX - 1, ("18446744073709551615 B", "18446744073709551614 B")),
+        ] {
+            assert_eq!(format_sizes(a, b), (texts.0.to_owned(), texts.1.to_owned()));
+            assert_eq!(format_sizes(b, a), (texts.1.to_owned(), texts.0.to_owned()));
         }
     }
 

@@ -47,7 +47,7 @@ impl Consent {
     }
 
     fn covers(&self, id: &DeviceId) -> bool {
-        self.destroy_ids.contains(&id.text)
+        self.destroy_ids.iter().any(|text| id.is_meant_by(text))
     }
 }
 

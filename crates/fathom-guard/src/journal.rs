@@ -1,11 +1,13 @@
 //! What fathom has made outside its own places, written down before it is made: `owned/ID.json` in the state directory.
 
-use crate::mark::FileId;
+use crate::filesystem::FilesystemId;
+use crate::mark::{FileId, Seal};
 use crate::place::{FileRefusal, io_at};
 use fathom_sys::dirfd::Dir;
 use fathom_sys::process::{self, Life, ProcessIdentity};
 use fathom_sys::sysroot::SysRoot;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use std::fs::{self, DirBuilder};
 use std::io::{self, Write};
 use std::os::unix::fs::DirBuilderExt;
@@ -22,6 +24,11 @@ pub enum Kind {
     Directory,
     /// A single file.
     File,
+    /// A control group.
+    ControlGroup {
+        /// The `io` controller was enabled in the group above for this one alone.
+        is_enabled_for_it: bool,
+    },
 }
 
 /// The process that made it.
@@ -76,12 +83,18 @@ pub struct Entry {
     pub path: PathBuf,
     /// The mount point that its file system had.
     pub mount_point: PathBuf,
+    /// That file system; none in entries of older versions, and where nothing tells.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub filesystem: Option<FilesystemId>,
     /// Its identity; none until it was made.
     pub id: Option<FileId>,
     /// Whose it is.
     pub owner: Owner,
     /// True when it is to stay.
     pub kept: bool,
+    /// Of files that are only read now, by name, how their owner left them. What has another time or size is somebody's.
+    #[serde(default)]
+    pub seals: BTreeMap<String, Seal>,
 }
 
 /// An entry and the file that holds it.

@@ -3,11 +3,15 @@
 //! Only what is provably ours is removed: marked, or listed by inode and time of birth. What belongs to a living
 //! process, to another machine, or was kept stays. Doing it twice does no more than doing it once.
 
+use crate::filesystem::{self, Mounted};
 use crate::journal::{self, Kind, Record};
 use crate::mark::{self, FileId, Manifest};
-use crate::ownership::{Removal, remove_if_only_ours, remove_if_same, remove_own_dir};
-use crate::place::{self, FileRefusal, io_at};
-use fathom_sys::dirfd::{Dir, FileFacts};
+use crate::ownership::{Evidence, Removal, remove_if_only_ours, remove_if_same, remove_own_dir};
+use crate::place::{FileRefusal, io_at};
+use crate::tree;
+use fathom_base::shell;
+use fathom_sys::cgroup_io;
+use fathom_sys::dirfd::{self, Dir, FileFacts};
 use fathom_sys::process::Life;
 use fathom_sys::sysroot::SysRoot;
 use std::fmt;
@@ -34,6 +38,10 @@ pub enum Outcome {
     NotMounted {
         /// Where it was mounted.
         mount_point: PathBuf,
+        /// Another file system is mounted there.
+        is_another: bool,
+        /// The entry.
+        entry: PathBuf,
     },
     /// Something else lies there by now, or among it: that was not touched, what was ours is gone.
     Foreign {
@@ -71,19 +79,40 @@ impl fmt::Display for Report {
             Outcome::OwnerElsewhere => {
                 write!(f, "{path}: belongs to a fathom in another container or on another machine")
             }
-            Outcome::NotMounted { mount_point } => {
+            Outcome::NotMounted { mount_point, is_another, entry } => {
                 let point = mount_point.display();
+                let what =
+                    if *is_another { "has another file system by now" } else { "is not mounted" };
                 write!(
                     f,
-                    "{path}: {point} is not mounted; it is looked for again at the next start"
+                    "{path}: {point} {what}; it is looked for again at the next start (if it never comes back, forget \
+                     it: rm {})",
+                    shell::path(entry)
                 )
             }
+            Outcome::Foreign { names }
+                if names
+                    .iter()
+                    .any(|name| self.path.file_name().is_some_and(|n| n == &name[..])) =>
+            {
+                write!(f, "{path}: something that fathom did not make lies there by now, and stays")
+            }
             Outcome::Foreign { names } => {
-                let names = names.join(", ");
-                write!(f, "{path}: what fathom did not make stays ({names}), the rest is removed")
+                let names = shell::list(names);
+                write!(
+                    f,
+                    "{path}: what fathom did not write, or cannot prove to have written, stays ({names}), the rest is \
+                     removed; if nobody needs it: rm -r {}",
+                    shell::path(&self.path)
+                )
             }
             Outcome::ForeignData => {
-                write!(f, "{path}: stays, it holds data that fathom did not write")
+                write!(
+                    f,
+                    "{path}: stays, it holds data that fathom did not write or cannot prove to have written; if nobody \
+                     needs it: rm {}",
+                    shell::path(&self.path)
+                )
             }
             Outcome::Failed { reason } => write!(f, "{path}: cannot be put in order: {reason}"),
         }
@@ -126,15 +155,32 @@ fn clean_one(root: &SysRoot, record: &Record) -> Report {
 
 fn remove(root: &SysRoot, record: &Record) -> Result<Outcome, FileRefusal> {
     let entry = &record.entry;
-    if place::mount_point(root, &entry.path) != entry.mount_point {
-        return Ok(Outcome::NotMounted { mount_point: entry.mount_point.clone() });
+    let noted = entry.filesystem.as_ref();
+    match filesystem::mounted(root, &entry.path, &entry.mount_point, noted) {
+        Mounted::Same => {}
+        // Nothing is to be done about it, wherever its file system is.
+        Mounted::Nothing | Mounted::Another if entry.kept => return Ok(Outcome::Kept),
+        other => {
+            return Ok(Outcome::NotMounted {
+                mount_point: entry.mount_point.clone(),
+                is_another: other == Mounted::Another,
+                entry: record.file.clone(),
+            });
+        }
     }
-    let outcome = match find(entry.path.as_path())? {
+    let found = find(entry.path.as_path())?;
+    // Also when the group is gone: a kill may have come between that and disabling what was enabled for it.
+    if let Kind::ControlGroup { is_enabled_for_it } = entry.kind {
+        cgroup_io::remove_left(&entry.path, is_enabled_for_it)
+            .map_err(io_at("remove", &entry.path))?;
+    }
+    let outcome = match found {
         None => Outcome::Vanished,
         Some(_) if entry.kept => return Ok(Outcome::Kept),
         Some((parent, name, facts)) => match entry.kind {
             Kind::File => remove_file(record, &parent, &name, facts)?,
             Kind::Directory => remove_directory(record, &parent, &name, facts)?,
+            Kind::ControlGroup { .. } => Outcome::Removed,
         },
     };
     record.remove()?;
@@ -181,13 +227,14 @@ fn remove_file(
         None if facts.size_bytes == 0 => true,
         None => {
             let owner = mark::get(&open()?).map_err(io_at("look at", &entry.path))?;
-            owner.as_deref() == Some(entry.run_id.as_str())
+            owner.is_some_and(|mark| mark.run_id == entry.run_id)
         }
     };
     if !is_ours {
         return Ok(foreign);
     }
-    let removed = remove_if_only_ours(parent, name, &open()?, facts.into());
+    let evidence = evidence(record, name);
+    let removed = remove_if_only_ours(parent, name, &open()?, facts.into(), evidence);
     Ok(match removed.map_err(io_at("remove", &entry.path))? {
         Removal::Done => Outcome::Removed,
         Removal::NotThere => Outcome::Vanished,
@@ -214,9 +261,8 @@ fn remove_directory(
     names.sort_by_key(|name| (name == mark::MANIFEST, name == mark::OWNER));
     let mut foreign = Vec::new();
     for name in names {
-        match remove_inside(&dir, &manifest, &name, &entry.run_id) {
-            Ok(true) => {}
-            Ok(false) => foreign.push(name),
+        match remove_inside(&dir, &manifest, &name, record) {
+            Ok(inside) => foreign.extend(inside),
             Err(error) if is_gone(&error) => {}
             Err(error) => return Err(io_at("remove", path.join(name))(error)),
         }
@@ -228,16 +274,40 @@ fn remove_directory(
     Ok(Outcome::Removed)
 }
 
-/// Removes one file if it is ours; false when it is not, or holds somebody's data.
-fn remove_inside(dir: &Dir, manifest: &Manifest, name: &str, run_id: &str) -> io::Result<bool> {
-    let facts = dir.facts(name)?;
-    if !mark::is_ours(dir, manifest, name, run_id)? {
-        return Ok(false);
+/// What a dead owner left to tell its data from others'.
+fn evidence(record: &Record, name: &str) -> Evidence {
+    record.entry.seals.get(name).map_or(Evidence::Content, |seal| Evidence::Sealed(*seal))
+}
+
+/// Removes one file, or directory of test files, if it is ours; gives back what is not, or holds somebody's data.
+fn remove_inside(
+    dir: &Dir,
+    manifest: &Manifest,
+    name: &str,
+    record: &Record,
+) -> io::Result<Vec<String>> {
+    if dirfd::is_lossy(name) {
+        return Ok(vec![name.to_owned()]);
     }
-    if matches!(name, mark::MANIFEST | mark::OWNER) {
+    let facts = dir.facts(name)?;
+    if facts.is_dir {
+        return tree::remove_left_behind(dir, manifest, name, facts);
+    }
+    let foreign = || Ok(vec![name.to_owned()]);
+    if !mark::is_ours(dir, manifest, name, &record.entry.run_id)? {
+        return foreign();
+    }
+    if mark::is_reserved(name) {
         remove_if_same(dir, name, facts.into())?;
-        return Ok(true);
+        return Ok(Vec::new());
     }
     let file = dir.open_file(name, false)?;
-    Ok(remove_if_only_ours(dir, name, &file, facts.into())? != Removal::ForeignData)
+    match remove_if_only_ours(dir, name, &file, facts.into(), evidence(record, name))? {
+        Removal::ForeignData => foreign(),
+        Removal::Done | Removal::NotThere => Ok(Vec::new()),
+    }
 }
+
+#[cfg(test)]
+#[path = "leftovers_tests.rs"]
+mod tests;

@@ -5,6 +5,7 @@
 //! file's content, owner and age mean nothing and nothing is ever written into it. Who holds it is read from the
 //! kernel (`/proc/locks`), so it can be neither stale nor forged.
 
+use fathom_base::shell;
 use fathom_sys::dirfd::{self, Dir, FileFacts};
 use fathom_sys::process;
 use fathom_sys::sysroot::SysRoot;
@@ -28,6 +29,14 @@ pub struct MeasuringLock {
     path: PathBuf,
 }
 
+/// Numbers of errors that have a cure of their own.
+const ENOENT: i32 = 2;
+const ENOTDIR: i32 = 20;
+const ENFILE: i32 = 23;
+const EMFILE: i32 = 24;
+const ENOSPC: i32 = 28;
+const EROFS: i32 = 30;
+
 /// Why there is none.
 #[derive(Debug, Error)]
 pub enum LockError {
@@ -40,12 +49,14 @@ pub enum LockError {
         holder: Holder,
     },
     /// The file cannot be used.
-    #[error("the measuring lock {path} cannot be used: {reason}\nremove it as root: rm {path}")]
+    #[error("the measuring lock {path} cannot be used: {reason}\n{cure}")]
     Unusable {
         /// The file.
         path: PathBuf,
         /// Why not.
         reason: String,
+        /// What to do.
+        cure: String,
     },
 }
 
@@ -85,6 +96,12 @@ impl MeasuringLock {
         Self::acquire_in(root, place())
     }
 
+    /// The machine's lock, which need not exist yet.
+    #[must_use]
+    pub fn default_path() -> PathBuf {
+        place().join(FILE_NAME)
+    }
+
     /// Takes the lock in a directory of one's own choice, which everybody who is to be excluded must choose too.
     ///
     /// # Errors
@@ -93,17 +110,30 @@ impl MeasuringLock {
         // The place itself may be reached by a symbolic link; the file must not be one.
         let dir_path = std::fs::canonicalize(dir_path).unwrap_or_else(|_| dir_path.to_owned());
         let path = dir_path.join(FILE_NAME);
-        let unusable = |reason: String| LockError::Unusable { path: path.clone(), reason };
-        let dir = Dir::open(&dir_path).map_err(|error| unusable(error.to_string()))?;
+        let foreign = |reason: &str| {
+            let cure = format!("remove it as root: rm {}", shell::path(&path));
+            LockError::Unusable { path: path.clone(), reason: reason.to_owned(), cure }
+        };
+        let unusable = |error: io::Error| {
+            let cure = match error.raw_os_error() {
+                Some(EMFILE | ENFILE) => "too many files are open: raise the limit (ulimit -n)",
+                Some(ENOSPC | EROFS) => "free some space there, or make it writable",
+                Some(ENOENT | ENOTDIR) => "make the directory: it should be there on every system",
+                _ => return foreign(&error.to_string()),
+            };
+            let (path, reason) = (path.clone(), error.to_string());
+            LockError::Unusable { path, reason, cure: cure.to_owned() }
+        };
+        let dir = Dir::open(&dir_path).map_err(unusable)?;
         for _ in 0..TRIES {
-            let Some(file) = open(&dir).map_err(|error| unusable(error.to_string()))? else {
+            let Some(file) = open(&dir).map_err(unusable)? else {
                 continue;
             };
-            let own = dirfd::facts_of(&file).map_err(|error| unusable(error.to_string()))?;
+            let own = dirfd::facts_of(&file).map_err(unusable)?;
             if !own.is_file {
-                return Err(unusable("it is not a regular file".to_owned()));
+                return Err(foreign("it is not a regular file"));
             }
-            if !dirfd::try_lock(&file).map_err(|error| unusable(error.to_string()))? {
+            if !dirfd::try_lock(&file).map_err(unusable)? {
                 return Err(LockError::Held { holder: holder(root, own) });
             }
             // Somebody may have removed or replaced it meanwhile; the lock on a nameless file excludes nobody.
@@ -112,7 +142,7 @@ impl MeasuringLock {
                 return Ok(Self { _file: file, path });
             }
         }
-        Err(unusable("it is replaced again and again".to_owned()))
+        Err(foreign("it is replaced again and again"))
     }
 
     /// The file that is locked.

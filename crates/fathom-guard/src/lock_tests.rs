@@ -65,6 +65,8 @@ fn planted_files_are_neither_followed_nor_trusted() {
     std::fs::write(&victim, "precious").unwrap();
     std::os::unix::fs::symlink(&victim, &path).unwrap();
     assert!(matches!(scratch.acquire(), Err(LockError::Unusable { .. })));
+    let text = scratch.acquire().err().unwrap().to_string();
+    assert!(text.ends_with(&format!("remove it as root: rm {}", path.display())), "{text}");
     std::fs::remove_file(&path).unwrap();
     assert!(Command::new("mkfifo").arg(&path).status().unwrap().success());
     assert!(matches!(scratch.acquire(), Err(LockError::Unusable { .. })));
@@ -114,6 +116,7 @@ fn the_kernels_list_is_read_by_device_and_inode() {
         dev: raw_device(0xfe, 0),
         inode: 131,
         born_ns: None,
+        modified_ns: 0,
         size_bytes: 0,
         links: 1,
         uid: 0,

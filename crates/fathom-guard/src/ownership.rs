@@ -2,18 +2,22 @@
 //! when they are, removed when dropped unless kept.
 
 use crate::content;
+use crate::filesystem::FilesystemId;
 use crate::journal::{Entry, FORMAT, Kind, Owner, Record};
-use crate::mark::{self, FileId, Manifest};
+use crate::mark::{self, FileId, Manifest, Seal};
+use crate::names::OwnedNames;
 use crate::place::{self, FileRefusal, io_at};
+use crate::tree::OwnedTree;
+use fathom_base::shell;
 use fathom_sys::blkdev::path_of_open;
-use fathom_sys::devno::DevNo;
 use fathom_sys::dirfd::{self, Dir};
 use fathom_sys::io::{OpenMode, open_existing};
-use fathom_sys::loopdev;
 use fathom_sys::sysroot::SysRoot;
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// A directory `.fathom-ID` and the files made in it; removed when dropped, unless kept.
 #[derive(Debug)]
@@ -25,6 +29,8 @@ pub struct OwnedDir {
     run_id: String,
     record: Record,
     files: Vec<(String, FileId)>,
+    tree: Option<Arc<OwnedTree>>,
+    names: Option<Arc<OwnedNames>>,
     is_done: bool,
 }
 
@@ -43,7 +49,7 @@ impl OwnedDir {
         let parent_path = place::check_directory(root, parent_dir)?;
         let owner = Owner::current(root)?;
         let name = format!("{}{run_id}", mark::DIR_PREFIX);
-        let path = parent_path.join(&name);
+        let path = place::check_text(parent_path.join(&name))?;
         let parent = Dir::open(&parent_path).map_err(io_at("open", &parent_path))?;
         let record =
             Record::write_new(state_dir, entry(root, run_id, Kind::Directory, &path, owner))?;
@@ -57,7 +63,9 @@ impl OwnedDir {
         })?;
         let run_id = run_id.to_owned();
         let files = Vec::new();
-        let mut made = Self { parent, dir, name, path, run_id, record, files, is_done: false };
+        let (tree, names, is_done) = (None, None, false);
+        let mut made =
+            Self { parent, dir, name, path, run_id, record, files, tree, names, is_done };
         // From here on a failure drops `made`, which removes what there is.
         made.sign()?;
         Ok(made)
@@ -97,6 +105,68 @@ impl OwnedDir {
         self.make_file(name)
     }
 
+    /// Makes many empty files in numbered directories inside. `goes_on` is asked before each directory of them.
+    ///
+    /// # Errors
+    /// [`FileRefusal::Exists`] when this was done before, [`FileRefusal::Io`].
+    pub fn create_tree(
+        &mut self,
+        count: u32,
+        goes_on: &mut dyn FnMut(u32) -> bool,
+    ) -> Result<Arc<OwnedTree>, FileRefusal> {
+        if self.tree.is_some() {
+            return Err(FileRefusal::Exists(self.path.clone()));
+        }
+        let base = Dir::open(&self.path).map_err(io_at("open", &self.path))?;
+        let mut tree = OwnedTree::over(base, count).map_err(io_at("look at", &self.path))?;
+        let grown = tree.grow(&self.dir, count, goes_on);
+        // What was made until a failure is removed with the rest.
+        let tree = Arc::new(tree);
+        self.tree = Some(Arc::clone(&tree));
+        grown.map_err(io_at("make test files in", &self.path))?;
+        Ok(tree)
+    }
+
+    /// Makes a directory inside for files whose names are what is tested.
+    ///
+    /// # Errors
+    /// [`FileRefusal::Exists`] when this was done before, [`FileRefusal::Io`].
+    pub fn create_names(&mut self) -> Result<Arc<OwnedNames>, FileRefusal> {
+        if self.names.is_some() {
+            return Err(FileRefusal::Exists(self.path.clone()));
+        }
+        let made = Dir::open(&self.path).and_then(OwnedNames::over);
+        let names = Arc::new(made.map_err(io_at("make test files in", &self.path))?);
+        self.names = Some(Arc::clone(&names));
+        Ok(names)
+    }
+
+    /// Notes, on stable storage, how a file is left that is only read from here on: whatever changes it then was not
+    /// fathom. Of test files in numbered directories, made with [`OwnedDir::create_tree`], all are noted, in memory.
+    ///
+    /// # Errors
+    /// [`FileRefusal::Io`].
+    pub fn seal_file(&mut self, name: &str) -> Result<(), FileRefusal> {
+        if let Some(tree) = &self.tree {
+            return tree.seal().map_err(io_at("look at test files in", &self.path));
+        }
+        let failed = || io_at("look at", self.path.join(name));
+        let file = self.dir.open_file(name, false).map_err(failed())?;
+        let seal = mark::settled(&file).map_err(failed())?.into();
+        self.record.update(|entry| _ = entry.seals.insert(name.to_owned(), seal))
+    }
+
+    /// Notes that a file is about to be written to.
+    ///
+    /// # Errors
+    /// [`FileRefusal::Io`].
+    pub fn unseal_file(&mut self, name: &str) -> Result<(), FileRefusal> {
+        if let Some(tree) = &self.tree {
+            tree.unseal();
+        }
+        unseal(&mut self.record, name)
+    }
+
     fn make_file(&mut self, name: &str) -> Result<File, FileRefusal> {
         let path = self.path.join(name);
         let file = self.dir.create_file(name).map_err(|error| exists_or_io(error, &path))?;
@@ -118,20 +188,47 @@ impl OwnedDir {
         self.take_down()
     }
 
-    /// Leaves everything in place, for later runs, and notes that.
+    /// Leaves everything in place, for later runs, and notes that, and how it is left.
     ///
     /// # Errors
     /// [`FileRefusal::Io`]; everything is removed then.
     pub fn keep(mut self) -> Result<PathBuf, FileRefusal> {
+        for (name, id) in self.files.iter().filter(|(name, _)| !mark::is_reserved(name)) {
+            self.seal(name, *id).map_err(io_at("mark", self.path.join(name)))?;
+        }
         self.record.update(|entry| entry.kept = true)?;
         self.is_done = true;
         Ok(self.path.clone())
     }
 
+    /// Notes how a file is left, if it is still there and still the one that was made.
+    fn seal(&self, name: &str, id: FileId) -> io::Result<()> {
+        match self.dir.open_file(name, false) {
+            Ok(file) if FileId::from(dirfd::facts_of(&file)?) == id => {
+                mark::seal(&self.dir, name, &file)
+            }
+            Ok(_) => Ok(()),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
     fn take_down(&self) -> Result<(), FileRefusal> {
+        if let Some(tree) = &self.tree {
+            tree.take_down(&self.dir).map_err(io_at("remove test files in", &self.path))?;
+        }
+        if let Some(names) = &self.names {
+            names.take_down().map_err(io_at("remove test files in", &self.path))?;
+        }
         // The manifest was made first and goes last: a kill in between leaves what is needed to go on.
         for (name, id) in self.files.iter().rev() {
-            remove_if_same(&self.dir, name, *id).map_err(io_at("remove", self.path.join(name)))?;
+            let evidence = match self.record.entry.seals.get(name) {
+                Some(seal) => Evidence::Sealed(*seal),
+                None => Evidence::Identity,
+            };
+            // What somebody changed stays; the directory is then not empty, and the error names it.
+            remove_inside(&self.dir, name, *id, evidence)
+                .map_err(io_at("remove", self.path.join(name)))?;
         }
         match remove_own_dir(&self.parent, &self.dir, &self.name, &self.path) {
             // Nothing in it is ours any more, so nothing is left to remember.
@@ -163,6 +260,7 @@ pub struct OwnedFile {
     path: PathBuf,
     record: Record,
     id: FileId,
+    has_odd_writes: bool,
     is_done: bool,
 }
 
@@ -185,9 +283,8 @@ impl OwnedFile {
             None => return Err(FileRefusal::Exists(path.to_owned())),
         };
         let parent_path = place::check_directory(root, parent_dir)?;
-        let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default().to_owned();
-        place::check_name(&name)?;
-        let path = parent_path.join(&name);
+        let name = place::name_of(path)?;
+        let path = place::check_text(parent_path.join(&name))?;
         let parent = Dir::open(&parent_path).map_err(io_at("open", &parent_path))?;
         if parent.facts(&name).is_ok() {
             return Err(FileRefusal::Exists(path));
@@ -206,7 +303,8 @@ impl OwnedFile {
             parent.unlink(&name).ok();
             record.remove().ok();
         })?;
-        Ok(Self { file, parent, name, path, record, id, is_done: false })
+        let has_odd_writes = false;
+        Ok(Self { file, parent, name, path, record, id, has_odd_writes, is_done: false })
     }
 
     /// The file, open for reading and writing.
@@ -229,7 +327,29 @@ impl OwnedFile {
         &self.path
     }
 
-    /// Removes it, if it is still the file that was made and holds nothing but what fathom wrote.
+    /// Notes, on stable storage, how it is left when it is only read from here on: whatever changes it then was not
+    /// fathom.
+    ///
+    /// # Errors
+    /// [`FileRefusal::Io`].
+    pub fn seal(&mut self) -> Result<(), FileRefusal> {
+        let facts = mark::settled(&self.file).map_err(io_at("look at", &self.path))?;
+        let name = self.name.clone();
+        self.record.update(|entry| _ = entry.seals.insert(name, facts.into()))
+    }
+
+    /// Notes that it is about to be written to; `odd_writes` by requests whose offset or size is no multiple of a
+    /// sector, or whose content has no stamps of its own, after which stamps say nothing.
+    ///
+    /// # Errors
+    /// [`FileRefusal::Io`].
+    pub fn unseal(&mut self, odd_writes: bool) -> Result<(), FileRefusal> {
+        self.has_odd_writes |= odd_writes;
+        unseal(&mut self.record, &self.name)
+    }
+
+    /// Removes it, if it is still the file that was made and nobody else wrote to it, as far as that can be told while
+    /// fathom itself does: see [`OwnedFile::seal`].
     ///
     /// # Errors
     /// [`FileRefusal::ForeignData`] when somebody put data into it: it stays, without its mark; [`FileRefusal::Io`].
@@ -238,11 +358,12 @@ impl OwnedFile {
         self.take_down()
     }
 
-    /// Leaves it in place and notes that.
+    /// Leaves it in place, and notes that and how it is left.
     ///
     /// # Errors
     /// [`FileRefusal::Io`]; it is removed then.
     pub fn keep(mut self) -> Result<PathBuf, FileRefusal> {
+        mark::seal(&self.parent, &self.name, &self.file).map_err(io_at("mark", &self.path))?;
         self.record.update(|entry| entry.kept = true)?;
         self.is_done = true;
         Ok(self.path.clone())
@@ -250,7 +371,12 @@ impl OwnedFile {
 
     fn take_down(&self) -> Result<(), FileRefusal> {
         let (file, path) = (&self.file, &self.path);
-        let removed = remove_if_only_ours(&self.parent, &self.name, file, self.id);
+        let evidence = match self.record.entry.seals.get(&self.name) {
+            Some(seal) => Evidence::Sealed(*seal),
+            None if self.has_odd_writes => Evidence::Identity,
+            None => Evidence::Stamps,
+        };
+        let removed = remove_if_only_ours(&self.parent, &self.name, file, self.id, evidence);
         let removed = removed.map_err(io_at("remove", path))?;
         self.record.remove()?;
         match removed {
@@ -272,7 +398,16 @@ impl Drop for OwnedFile {
 fn entry(root: &SysRoot, run_id: &str, kind: Kind, path: &Path, owner: Owner) -> Entry {
     let (run_id, path) = (run_id.to_owned(), path.to_owned());
     let mount_point = place::mount_point(root, &path);
-    Entry { format: FORMAT, run_id, kind, path, mount_point, id: None, owner, kept: false }
+    let (id, kept, seals) = (None, false, BTreeMap::new());
+    let filesystem = FilesystemId::of(root, &path);
+    Entry { format: FORMAT, run_id, kind, path, mount_point, filesystem, id, owner, kept, seals }
+}
+
+fn unseal(record: &mut Record, name: &str) -> Result<(), FileRefusal> {
+    if record.entry.seals.contains_key(name) {
+        record.update(|entry| _ = entry.seals.remove(name))?;
+    }
+    Ok(())
 }
 
 fn exists_or_io(error: io::Error, path: &Path) -> FileRefusal {
@@ -306,28 +441,73 @@ pub(crate) enum Removal {
     ForeignData,
 }
 
+/// What tells whether anybody else wrote to a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Evidence {
+    /// It was only read since, and is as it was left then.
+    Sealed(Seal),
+    /// This process wrote it, last or at any rate all over it: a file that was replaced has no stamps.
+    Stamps,
+    /// This process wrote it, and stamps would say nothing: nobody else's bytes could have lasted.
+    Identity,
+    /// Who wrote it last died: every byte must be explained.
+    Content,
+}
+
 /// Removes a name if it is the open file, which was made under it, and nobody put data into that.
 pub(crate) fn remove_if_only_ours(
     dir: &Dir,
     name: &str,
     file: &File,
     id: FileId,
+    evidence: Evidence,
 ) -> io::Result<Removal> {
-    if FileId::from(dirfd::facts_of(file)?) != id {
+    let facts = dirfd::facts_of(file)?;
+    if FileId::from(facts) != id {
         return Ok(Removal::NotThere);
     }
-    if !content::holds_only_ours(file)? {
+    let kept = mark::get(file)?.and_then(|mark| mark.seal);
+    let is_ours = kept.is_none_or(|seal| seal == facts.into())
+        && match evidence {
+            Evidence::Sealed(seal) => seal == facts.into(),
+            Evidence::Stamps => content::is_stamped(file)?,
+            Evidence::Identity => true,
+            Evidence::Content => content::holds_only_ours(file)?,
+        };
+    if !is_ours {
         mark::take_off(file)?;
         return Ok(Removal::ForeignData);
     }
     Ok(if remove_if_same(dir, name, id)? { Removal::Done } else { Removal::NotThere })
 }
 
-/// Removes a name if it is the file that was made under it; one that is gone is fine, another file stays.
+/// The same for a file that may be gone, or another by now.
+fn remove_inside(dir: &Dir, name: &str, id: FileId, evidence: Evidence) -> io::Result<()> {
+    if evidence == Evidence::Identity {
+        return remove_if_same(dir, name, id).map(|_| ());
+    }
+    match dir.open_file(name, false) {
+        Ok(file) => remove_if_only_ours(dir, name, &file, id, evidence).map(|_| ()),
+        Err(error) if is_another(&error) => Ok(()),
+        Err(error) => Err(error),
+    }
+}
+
+/// True for the errors of opening what is gone, or something of another kind by now.
+pub(crate) fn is_another(error: &io::Error) -> bool {
+    use io::ErrorKind::{NotADirectory, NotFound};
+    // ELOOP of a symbolic link, ENXIO of a socket.
+    matches!(error.kind(), NotFound | NotADirectory) || matches!(error.raw_os_error(), Some(40 | 6))
+}
+
+/// Removes a name if it is the file that was made under it, on the directory's own file system; one that is gone is
+/// fine, another file stays.
 pub(crate) fn remove_if_same(dir: &Dir, name: &str, id: FileId) -> io::Result<bool> {
     match dir.facts(name) {
-        Ok(facts) if facts.is_file && FileId::from(facts) == id => dir.unlink(name).map(|()| true),
-        Ok(_) => Ok(false),
+        Ok(facts) if !facts.is_file || FileId::from(facts) != id => Ok(false),
+        // A file of another file system may have been mounted over it.
+        Ok(facts) if facts.dev != dir.own_facts()?.dev => Ok(false),
+        Ok(_) => dir.unlink(name).map(|()| true),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
         Err(error) => Err(error),
     }
@@ -342,7 +522,7 @@ pub(crate) fn remove_own_dir(
 ) -> Result<(), FileRefusal> {
     let foreign = dir.names().map_err(io_at("list", path))?;
     if !foreign.is_empty() {
-        let names = foreign.join(", ");
+        let names = shell::list(&foreign);
         return Err(FileRefusal::ForeignFiles { path: path.to_owned(), names });
     }
     let is_same = || -> io::Result<bool> {
@@ -355,89 +535,4 @@ pub(crate) fn remove_own_dir(
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
         Err(error) => Err(io_at("look at", path)(error)),
     }
-}
-
-/// Opens an existing file for writing if fathom made it: marked by attribute or, in a `.fathom-ID` directory on a file
-/// system without attributes, listed in the manifest. Never creates, never truncates.
-///
-/// # Errors
-/// [`FileRefusal::NotOurs`], [`FileRefusal::HoldsForeignData`] and the other reasons; [`FileRefusal::Io`] when opening fails, for example with O_DIRECT
-/// where there is none.
-pub fn open_owned_for_write(
-    root: &SysRoot,
-    path: &Path,
-    mode: OpenMode,
-) -> Result<File, FileRefusal> {
-    let parent_dir =
-        path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-    place::check_name(name)?;
-    let parent_path = place::check_directory(root, parent_dir)?;
-    let path = parent_path.join(name);
-    let parent = Dir::open(&parent_path).map_err(io_at("open", &parent_path))?;
-    let facts = parent.facts(name).map_err(|error| match error.kind() {
-        io::ErrorKind::NotFound => FileRefusal::Missing(path.clone()),
-        _ => io_at("look at", &path)(error),
-    })?;
-    if facts.is_symlink {
-        return Err(FileRefusal::Symlink(path));
-    }
-    if !facts.is_file {
-        return Err(FileRefusal::NotRegular(path));
-    }
-    let file = parent.open_file(name, false).map_err(io_at("open", &path))?;
-    // From here on only the open file counts, whatever its name may come to mean.
-    let facts = dirfd::facts_of(&file).map_err(io_at("look at", &path))?;
-    if !facts.is_file {
-        return Err(FileRefusal::NotRegular(path));
-    }
-    if !is_marked(&file, &parent, &parent_path, name, facts.into())
-        .map_err(io_at("look at", &path))?
-    {
-        return Err(FileRefusal::NotOurs(path));
-    }
-    // What this process has just made is not read through again at every opening.
-    let is_fresh = is_own_dir(&parent_path) && is_made_by_this_process(root, &parent);
-    if !is_fresh && !content::holds_only_ours(&file).map_err(io_at("read", &path))? {
-        return Err(FileRefusal::HoldsForeignData(path));
-    }
-    if facts.links != 1 {
-        return Err(FileRefusal::HardLinked(path));
-    }
-    let inode = Some((DevNo::from_raw(facts.dev), facts.inode));
-    if let Some(other) = loopdev::attached(root).iter().find(|l| l.backing_inode == inode) {
-        return Err(FileRefusal::InUseByLoop { path, device: format!("/dev/{}", other.name) });
-    }
-    open_existing(&path_of_open(&file), OpenMode { write: true, ..mode })
-        .map_err(io_at("open", path))
-}
-
-fn is_marked(
-    file: &File,
-    parent: &Dir,
-    parent_path: &Path,
-    name: &str,
-    id: FileId,
-) -> io::Result<bool> {
-    if matches!(name, mark::MANIFEST | mark::OWNER) {
-        return Ok(false);
-    }
-    if mark::get(file)?.is_some() {
-        return Ok(true);
-    }
-    Ok(is_own_dir(parent_path)
-        && !dirfd::supports_xattr(file)?
-        && Manifest::read(parent)?.lists(name, id))
-}
-
-fn is_own_dir(path: &Path) -> bool {
-    let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-    name.starts_with(mark::DIR_PREFIX)
-}
-
-/// What the owner's card in a directory of ours says; false when in doubt.
-fn is_made_by_this_process(root: &SysRoot, dir: &Dir) -> bool {
-    let Ok(card) = dir.open_file(mark::OWNER, false) else { return false };
-    let card: Option<Entry> = serde_json::from_reader(card).ok();
-    card.zip(Owner::current(root).ok()).is_some_and(|(card, me)| card.owner == me)
 }

@@ -1,11 +1,12 @@
 //! Where files may be made, whether there is space, and why a file is not written to.
 
-use fathom_base::units::format_size;
+use fathom_base::shell;
+use fathom_base::units::{format_size, format_sizes};
 use fathom_sys::fsinfo;
 use fathom_sys::mounts;
 use fathom_sys::sysroot::SysRoot;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 use thiserror::Error;
 
 /// Why a file or directory is not made or written to.
@@ -31,6 +32,13 @@ pub enum FileRefusal {
     /// A name or identifier that is no plain name.
     #[error("{0:?} is no usable file name")]
     Name(String),
+    /// A path that is no text.
+    #[error(
+        "{} has bytes that are not UTF-8: files there could not be noted in the journal, which is text; use a path \
+         of plain text (for a directory another one can be made: mount --bind {} /mnt)",
+        .0.display(), shell::path(.0.parent().unwrap_or(.0))
+    )]
+    NotText(PathBuf),
     /// A symbolic link.
     #[error("{0} is a symbolic link; only the file itself is written to: give its own path")]
     Symlink(PathBuf),
@@ -41,7 +49,7 @@ pub enum FileRefusal {
     #[error("{0} has a second name (hard link), so it may be somebody's data; it is only read")]
     HardLinked(PathBuf),
     /// A loop device shows it.
-    #[error("{path} is in use: {device} shows it\ndetach it first: losetup -d {device}")]
+    #[error("{path} is in use: {device} shows it\ndetach it first: losetup -d {}", shell::word(.device))]
     InUseByLoop {
         /// The file.
         path: PathBuf,
@@ -51,21 +59,30 @@ pub enum FileRefusal {
     /// Somebody else's.
     #[error("{0} was not made by fathom, so it is only read; to write, give a new name and size=")]
     NotOurs(PathBuf),
-    /// Made by fathom, but somebody's data is in it by now.
+    /// Made by fathom, but changed by somebody else.
     #[error(
-        "{0} was made by fathom but holds data that fathom did not write, so it is only read; to write, give a new \
+        "{0} was made by fathom but changed by somebody else since, so it may hold their data and is only read; \
+         remove it yourself if it may go, or give a new name and size="
+    )]
+    Changed(PathBuf),
+    /// Made by fathom, but not closed by the run that last wrote to it.
+    #[error(
+        "{0} was made by fathom, but the run that last wrote to it has not closed it (killed, or still at it): whether \
+         somebody changed it since cannot be told, so it is only read; remove it yourself if it may go, or give a new \
          name and size="
     )]
-    HoldsForeignData(PathBuf),
+    NotClosed(PathBuf),
     /// Somebody's data is in a file of ours, which therefore stays.
-    #[error("{0} stays: it holds data that fathom did not write")]
+    #[error("{} stays: it holds data that fathom did not write; if nobody needs it: rm {}", .0.display(), shell::path(.0))]
     ForeignData(PathBuf),
     /// Not enough space.
     #[error(
-        "{} needs {} more, but of {} only {} are free and {} stay free (5 % and at least 1 GiB): at most {} can be used",
-        .path.display(), format_size(*.wanted_bytes), format_size(*.total_bytes),
-        format_size(*.available_bytes), format_size(*.reserve_bytes),
-        format_size(.available_bytes.saturating_sub(*.reserve_bytes))
+        "{} needs {} more, but of {} only {} are free and {} stay free (5 % and at least 1 GiB): at most {} can be used; \
+         use a smaller size, or another file system",
+        .path.display(),
+        format_sizes(*.wanted_bytes, .available_bytes.saturating_sub(*.reserve_bytes)).0,
+        format_size(*.total_bytes), format_size(*.available_bytes), format_size(*.reserve_bytes),
+        format_sizes(*.wanted_bytes, .available_bytes.saturating_sub(*.reserve_bytes)).1
     )]
     Space {
         /// The directory.
@@ -83,7 +100,10 @@ pub enum FileRefusal {
     #[error("/proc does not tell this process's start time and boot: mount /proc")]
     NoIdentity,
     /// Something foreign is in a directory of ours, which therefore stays.
-    #[error("{path} stays: it holds files that fathom did not make: {names}")]
+    #[error(
+        "{} stays: it holds what fathom did not write: {names}; if nobody needs it: rm -r {}",
+        .path.display(), shell::path(.path)
+    )]
     ForeignFiles {
         /// The directory.
         path: PathBuf,
@@ -122,8 +142,8 @@ impl FileRefusal {
                 | Self::HardLinked(_)
                 | Self::InUseByLoop { .. }
                 | Self::NotOurs(_)
-                | Self::HoldsForeignData(_)
-                | Self::Space { .. }
+                | Self::Changed(_)
+                | Self::NotClosed(_)
         )
     }
 }
@@ -177,6 +197,32 @@ pub fn check_directory(root: &SysRoot, dir: &Path) -> Result<PathBuf, FileRefusa
     if is_kernels { Err(FileRefusal::Forbidden { path: resolved, fs_type }) } else { Ok(resolved) }
 }
 
+/// Makes sure that a file which need not exist yet, nor its directories, would not come to lie in one of the kernel's
+/// file systems. A symbolic link in its place is followed, also one that leads to nothing yet.
+///
+/// # Errors
+/// [`FileRefusal::Forbidden`]; [`FileRefusal::Missing`] for a way back (`..`) out of a directory that does not exist.
+/// Whatever else is wrong with the path shows when it is used.
+pub fn check_new_path(root: &SysRoot, path: &Path) -> Result<(), FileRefusal> {
+    /// As many links as the kernel follows.
+    const LINKS_MAX: usize = 40;
+    let mut path = path.to_owned();
+    for _ in 0..LINKS_MAX {
+        let Ok(target) = std::fs::read_link(&path) else { break };
+        path = path.parent().unwrap_or(Path::new("/")).join(target);
+    }
+    let is_there = |dir: &&Path| std::fs::symlink_metadata(dir).is_ok();
+    let Some(nearest) = path.ancestors().skip(1).find(is_there) else { return Ok(()) };
+    let missing = path.strip_prefix(nearest).unwrap_or(Path::new(""));
+    if missing.components().any(|part| part == Component::ParentDir) {
+        return Err(FileRefusal::Missing(nearest.join(missing.iter().next().unwrap_or_default())));
+    }
+    match check_directory(root, nearest) {
+        Err(forbidden @ FileRefusal::Forbidden { .. }) => Err(forbidden),
+        _ => Ok(()),
+    }
+}
+
 /// The mount point that an absolute path without symbolic links lies under.
 #[must_use]
 pub fn mount_point(root: &SysRoot, path: &Path) -> PathBuf {
@@ -216,6 +262,19 @@ pub(crate) fn check_name(name: &str) -> Result<(), FileRefusal> {
     if is_bad { Err(FileRefusal::Name(name.to_owned())) } else { Ok(()) }
 }
 
+/// The last component of a path, as text that is safe to use as a name.
+pub(crate) fn name_of(path: &Path) -> Result<String, FileRefusal> {
+    let name = path.file_name().unwrap_or_default();
+    let name = name.to_str().ok_or_else(|| FileRefusal::NotText(path.to_owned()))?;
+    check_name(name)?;
+    Ok(name.to_owned())
+}
+
+/// A path that the journal can note.
+pub(crate) fn check_text(path: PathBuf) -> Result<PathBuf, FileRefusal> {
+    if path.to_str().is_some() { Ok(path) } else { Err(FileRefusal::NotText(path)) }
+}
+
 /// A run identifier: it becomes part of names.
 pub(crate) fn check_run_id(run_id: &str) -> Result<(), FileRefusal> {
     let is_good = !run_id.is_empty()
@@ -246,6 +305,26 @@ mod tests {
     }
 
     #[test]
+    fn a_new_path_is_judged_by_where_it_would_come_to_lie() {
+        let root = SysRoot::live();
+        let scratch = fathom_testkit::Scratch::new().unwrap();
+        let dangling = scratch.path().join("link");
+        std::os::unix::fs::symlink("/dev/no-such-disk", &dangling).unwrap();
+        for bad in
+            ["/dev/no-such-disk", "/dev/no/such/dir", "/proc/x", "/sys/kernel/x", "/dev/shm/x"]
+        {
+            let refusal = check_new_path(&root, Path::new(bad));
+            assert!(matches!(refusal, Err(FileRefusal::Forbidden { .. })), "{bad}: {refusal:?}");
+        }
+        let refusal = check_new_path(&root, &dangling);
+        assert!(matches!(refusal, Err(FileRefusal::Forbidden { .. })), "{refusal:?}");
+        let refusal = check_new_path(&root, Path::new("/no-such/../dev/no-such-disk"));
+        assert!(matches!(refusal, Err(FileRefusal::Missing(_))), "{refusal:?}");
+        check_new_path(&root, &scratch.path().join("a/b/c.db")).unwrap();
+        check_new_path(&root, &scratch.path().join("../x.db")).unwrap();
+    }
+
+    #[test]
     fn a_reserve_stays_free() {
         assert_eq!(reserve_bytes(4 << 30), 1 << 30);
         assert_eq!(reserve_bytes(100 << 30), 5 << 30);
@@ -253,7 +332,7 @@ mod tests {
         let space = fsinfo::space(&dir).unwrap();
         check_space(&dir, 0).unwrap();
         let refusal = check_space(&dir, space.available_bytes).unwrap_err();
-        assert!(refusal.is_safety() && refusal.to_string().contains("at most"), "{refusal}");
+        assert!(!refusal.is_safety() && refusal.to_string().contains("at most"), "{refusal}");
     }
 
     #[test]

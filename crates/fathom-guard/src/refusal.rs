@@ -1,6 +1,7 @@
 //! Why a block device is not written to: one variant per reason, each text saying what, on what evidence, and what
 //! to do.
 
+use fathom_base::shell;
 use fathom_sys::openers::Opener;
 use fathom_sys::probe::{Signature, SignatureKind};
 use std::path::PathBuf;
@@ -54,7 +55,8 @@ pub enum Refusal {
     },
     /// A file system on it is mounted.
     #[error(
-        "{device} is in use: {used} is mounted on {mount_point}{place}\nunmount it first: umount {mount_point}"
+        "{device} is in use: {used} is mounted on {mount_point}{place}\nunmount it first: umount {}",
+        shell::word(.mount_point)
     )]
     Mounted {
         /// The device.
@@ -67,7 +69,7 @@ pub enum Refusal {
         place: String,
     },
     /// It is, or holds, a swap area in use.
-    #[error("{device} is in use: {area} is a swap area\nend that first: swapoff {area}")]
+    #[error("{device} is in use: {area} is a swap area\nend that first: swapoff {}", shell::word(.area))]
     Swap {
         /// The device.
         device: PathBuf,
@@ -86,6 +88,18 @@ pub enum Refusal {
         /// The devices made of it.
         holders: String,
     },
+    /// It is one of several ways to what a multipath map shows.
+    #[error(
+        "{device} is in use: {used} is one path of the multipath map {map}\nthe map is the device, give that: {map}"
+    )]
+    PathOfMap {
+        /// The device.
+        device: PathBuf,
+        /// The part of it that is used.
+        used: String,
+        /// The map.
+        map: String,
+    },
     /// The kernel serves it to other machines.
     #[error(
         "{device} is in use: {by} serves {served} to other machines\nend that first (targetcli, nvmetcli or configfs)"
@@ -99,7 +113,7 @@ pub enum Refusal {
         by: String,
     },
     /// A loop device shows it, or a part of it.
-    #[error("{device} is in use: {other} shows {used}\ndetach it first: losetup -d {other}")]
+    #[error("{device} is in use: {other} shows {used}\ndetach it first: losetup -d {}", shell::word(.other))]
     LoopOnTop {
         /// The device.
         device: PathBuf,
@@ -120,7 +134,7 @@ pub enum Refusal {
         found: Vec<Signature>,
     },
     /// The kernel knows partitions that no table on the device describes any more.
-    #[error("{device} has partitions in the kernel ({partitions}) but no partition table: it may be the last trace of lost data\nif they may go: partx -d {}", .device.display())]
+    #[error("{device} has partitions in the kernel ({partitions}) but no partition table: it may be the last trace of lost data\nif they may go: partx -d {}", shell::path(.device))]
     KernelPartitions {
         /// The device.
         device: PathBuf,
@@ -128,7 +142,7 @@ pub enum Refusal {
         partitions: String,
     },
     /// Some process has it open.
-    #[error("{device} is open elsewhere: {}\nend that first (lsof {} shows more)", people(.openers), .device.display())]
+    #[error("{device} is open elsewhere: {}\nend that first (lsof {} shows more)", people(.openers), shell::path(.device))]
     OpenElsewhere {
         /// The device.
         device: PathBuf,
@@ -167,7 +181,8 @@ pub enum Refusal {
     },
     /// Two loop devices over one file: exclusive opening of one does not see the other.
     #[error(
-        "{device} and {other} show the same file, {backing}\ndetach one of them first: losetup -d {other}"
+        "{device} and {other} show the same file, {backing}\ndetach one of them first: losetup -d {}",
+        shell::word(.other)
     )]
     SameBackingFile {
         /// The device.
@@ -200,7 +215,7 @@ pub enum Refusal {
         others: String,
     },
     /// Everything is in order, but nobody has said that this device may be overwritten.
-    #[error("{device} ({what}) would be overwritten: everything on it is destroyed, other devices and partitions stay{given}\nmake sure of a verified backup; then, to consent, add exactly: --destroy={}", quoted(.id))]
+    #[error("{device} ({what}) would be overwritten: everything on it is destroyed, other devices and partitions stay{given}\nmake sure of a verified backup; then, to consent, add exactly: --destroy={}", shell::word(.id))]
     ConsentMissing {
         /// The device.
         device: PathBuf,
@@ -231,15 +246,6 @@ impl Refusal {
     }
 }
 
-/// A word as a shell takes it.
-fn quoted(text: &str) -> String {
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-:+,@%".contains(c);
-    if text.chars().all(is_plain) {
-        return text.to_owned();
-    }
-    format!("'{}'", text.replace('\'', "'\\''"))
-}
-
 fn people(openers: &[Opener]) -> String {
     const SHOWN: usize = 4;
     if openers.is_empty() {
@@ -263,7 +269,7 @@ fn list(found: &[Signature]) -> String {
 
 /// What the user may do: `wipefs`, which knows most signatures, or what else removes those that it leaves.
 fn cure(device: &std::path::Path, found: &[Signature]) -> String {
-    let device = device.display();
+    let device = shell::path(device);
     let left = |s: &&Signature| {
         s.name == "ZFS member"
             || s.kind == SignatureKind::BootSector

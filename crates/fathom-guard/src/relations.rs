@@ -131,7 +131,7 @@ pub fn mounted_above(root: &SysRoot, devno: DevNo) -> Vec<Mount> {
 /// Refuses a device that is in use by the kernel in any way that can be seen.
 ///
 /// # Errors
-/// [`Refusal::Mounted`], [`Refusal::Swap`], [`Refusal::HasHolders`], [`Refusal::LoopOnTop`].
+/// [`Refusal::Mounted`], [`Refusal::Swap`], [`Refusal::PathOfMap`], [`Refusal::HasHolders`], [`Refusal::LoopOnTop`].
 pub fn check_unused(root: &SysRoot, target: &Target) -> Result<(), Refusal> {
     let touched = touching(&target.device);
     check_mounts(root, target, &touched)?;
@@ -188,6 +188,10 @@ fn check_swap(root: &SysRoot, target: &Target) -> Result<(), Refusal> {
 fn check_holders(target: &Target, touched: &Devices) -> Result<(), Refusal> {
     for device in touched.values() {
         let holders = device.holders();
+        if let Some(map) = holders.iter().find_map(multipath_map) {
+            let used = device.dev_path();
+            return Err(Refusal::PathOfMap { device: target.path.clone(), used, map });
+        }
         let named = names(&holders);
         let holders = match (holders.is_empty(), device.has("bcache")) {
             (true, false) => continue,
@@ -198,6 +202,13 @@ fn check_holders(target: &Target, touched: &Devices) -> Result<(), Refusal> {
         return Err(Refusal::HasHolders { device: target.path.clone(), used, holders });
     }
     Ok(())
+}
+
+/// The path of a multipath map; none for other devices.
+fn multipath_map(device: &BlockDir) -> Option<String> {
+    let is_map = device.text("dm/uuid").is_some_and(|uuid| uuid.starts_with("mpath-"));
+    let name = device.text("dm/name").filter(|_| is_map)?;
+    Some(format!("/dev/mapper/{name}"))
 }
 
 fn check_loops_on_top(root: &SysRoot, target: &Target, touched: &Devices) -> Result<(), Refusal> {

@@ -2,46 +2,36 @@
 //! dangerous to provoke.
 
 use super::*;
-use std::path::PathBuf;
+use fathom_testkit as testkit;
 
 /// A recorded machine that a test builds up.
-struct Tree(PathBuf);
+struct Tree(testkit::Tree);
 
 impl Tree {
-    fn new(name: &str) -> Self {
-        let dir = format!("fathom-relations-{name}-{}", std::process::id());
-        let tree = Self(std::env::temp_dir().join(dir));
-        std::fs::create_dir_all(&tree.0).unwrap();
-        tree
+    fn new() -> Self {
+        Self(testkit::Tree::new())
     }
 
-    fn put(&self, path: &str, text: &str) -> &Self {
-        let path = self.0.join(path);
-        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
-        std::fs::write(path, text).unwrap();
+    fn put(&self, path: &str, content: impl AsRef<[u8]>) -> &Self {
+        self.0.put(path, content);
         self
     }
 
     fn link(&self, from: &str, to: &str) -> &Self {
-        let from = self.0.join(from);
-        std::fs::create_dir_all(from.parent().unwrap()).unwrap();
-        std::os::unix::fs::symlink(to, from).unwrap();
+        self.0.link(from, to);
         self
     }
 
     /// Adds a device at `sys/devices/DIR`.
     fn device(&self, dir: &str, devno: &str) -> &Self {
-        let name = dir.rsplit('/').next().unwrap();
-        self.put(&format!("sys/devices/{dir}/dev"), devno);
-        self.link(&format!("sys/dev/block/{devno}"), &format!("../../devices/{dir}"));
-        self.link(&format!("sys/class/block/{name}"), &format!("../../devices/{dir}"))
+        self.0.device(dir, devno, &[]);
+        self
     }
 
     fn partition(&self, dir: &str, devno: &str, start: u64, size: u64) -> &Self {
-        self.device(dir, devno);
-        self.put(&format!("sys/devices/{dir}/partition"), "1");
-        self.put(&format!("sys/devices/{dir}/start"), &start.to_string());
-        self.put(&format!("sys/devices/{dir}/size"), &size.to_string())
+        let (start, size) = (start.to_string(), size.to_string());
+        self.0.device(dir, devno, &[("partition", "1"), ("start", &start), ("size", &size)]);
+        self
     }
 
     fn holder(&self, below: &str, above: &str) -> &Self {
@@ -55,7 +45,7 @@ impl Tree {
     }
 
     fn root(&self) -> SysRoot {
-        SysRoot::at(&self.0)
+        self.0.root()
     }
 
     fn target(&self, devno: &str) -> Target {
@@ -69,19 +59,13 @@ impl Tree {
     }
 }
 
-impl Drop for Tree {
-    fn drop(&mut self) {
-        std::fs::remove_dir_all(&self.0).unwrap();
-    }
-}
-
 fn numbers(devices: &Devices) -> Vec<String> {
     devices.keys().map(ToString::to_string).collect()
 }
 
 #[test]
 fn a_disk_touches_its_partitions_and_a_partition_what_it_overlaps() {
-    let tree = Tree::new("touch");
+    let tree = Tree::new();
     tree.device("a/sda", "8:0").partition("a/sda/sda1", "8:1", 2048, 1000);
     tree.partition("a/sda/sda2", "8:2", 3048, 1000).partition("a/sda/sda3", "8:3", 3500, 10);
     let touched = |devno| numbers(&touching(&tree.target(devno).device));
@@ -93,7 +77,7 @@ fn a_disk_touches_its_partitions_and_a_partition_what_it_overlaps() {
 
 #[test]
 fn what_is_made_of_a_device_keeps_it() {
-    let tree = Tree::new("holders");
+    let tree = Tree::new();
     tree.device("a/sda", "8:0").partition("a/sda/sda1", "8:1", 2048, 1000);
     tree.partition("a/sda/sda2", "8:2", 4096, 1000);
     tree.device("v/md0", "9:0").holder("a/sda/sda1", "v/md0");
@@ -106,15 +90,26 @@ fn what_is_made_of_a_device_keeps_it() {
 }
 
 #[test]
+fn a_path_of_a_multipath_map_is_told_the_map() {
+    let tree = Tree::new();
+    tree.device("a/sda", "8:0").device("v/dm-3", "253:3").holder("a/sda", "v/dm-3");
+    tree.put("sys/devices/v/dm-3/dm/name", "mpatha\n");
+    tree.put("sys/devices/v/dm-3/dm/uuid", "mpath-36000\n");
+    let refusal = tree.check("8:0").unwrap_err();
+    assert!(matches!(&refusal, Refusal::PathOfMap { map, .. } if map == "/dev/mapper/mpatha"));
+    assert!(refusal.to_string().contains("give that: /dev/mapper/mpatha"), "{refusal}");
+}
+
+#[test]
 fn a_registered_bcache_device_is_in_use() {
-    let tree = Tree::new("bcache");
+    let tree = Tree::new();
     tree.device("a/sdb", "8:16").put("sys/devices/a/sdb/bcache/state", "clean");
     assert!(matches!(tree.check("8:16"), Err(Refusal::HasHolders { .. })));
 }
 
 #[test]
 fn a_mount_far_above_is_named() {
-    let tree = Tree::new("above");
+    let tree = Tree::new();
     tree.device("a/sda", "8:0").device("v/md0", "9:0").device("v/dm-0", "252:0");
     tree.holder("a/sda", "v/md0").holder("v/md0", "v/dm-0");
     tree.mounts("30 1 252:0 / /srv/data rw - ext4 /dev/mapper/vg-data rw\n");
@@ -132,7 +127,7 @@ fn a_mount_far_above_is_named() {
 
 #[test]
 fn every_member_of_a_mounted_btrfs_is_in_use() {
-    let tree = Tree::new("btrfs");
+    let tree = Tree::new();
     tree.device("a/sdb", "8:16").device("a/sdc", "8:32").device("a/sdd", "8:48");
     for name in ["sdb", "sdc"] {
         tree.link(&format!("sys/fs/btrfs/some-uuid/devices/{name}"), "x");
@@ -147,7 +142,7 @@ fn every_member_of_a_mounted_btrfs_is_in_use() {
 
 #[test]
 fn mounts_of_processes_that_hide_their_namespace_count() {
-    let tree = Tree::new("hidden");
+    let tree = Tree::new();
     tree.device("a/sdb", "8:16");
     tree.put("proc/self/mountinfo", "20 1 8:1 / / rw - ext4 /dev/sda1 rw\n");
     tree.put("proc/99/mountinfo", "30 1 8:16 / /elsewhere rw - xfs /dev/sdb rw\n");
@@ -172,7 +167,7 @@ mod protected {
 
     #[test]
     fn what_lies_under_the_root_is_never_written() {
-        let tree = Tree::new("root");
+        let tree = Tree::new();
         tree.device("a/sda", "8:0").partition("a/sda/sda1", "8:1", 2048, 1000);
         tree.partition("a/sda/sda2", "8:2", 4096, 1000).partition("a/sda/sda3", "8:3", 9000, 10);
         tree.device("v/dm-0", "252:0").holder("a/sda/sda2", "v/dm-0").device("b/sdb", "8:16");
@@ -190,7 +185,7 @@ mod protected {
 
     #[test]
     fn what_lies_under_the_store_is_never_written() {
-        let tree = Tree::new("store");
+        let tree = Tree::new();
         tree.device("b/sdb", "8:16").device("a/sda", "8:0").device("c/sdc", "8:32");
         let store = std::env::temp_dir();
         let point = std::fs::canonicalize(&store).unwrap();
@@ -207,7 +202,7 @@ mod protected {
 
     #[test]
     fn the_file_below_a_loop_device_below_the_root_counts() {
-        let tree = Tree::new("live");
+        let tree = Tree::new();
         tree.device("v/loop0", "7:0").put("sys/devices/v/loop0/loop/backing_file", "/cd/fs.img");
         tree.device("b/sdb", "8:16");
         tree.mounts(
@@ -218,7 +213,7 @@ mod protected {
 
     #[test]
     fn the_layers_of_an_overlay_root_count() {
-        let tree = Tree::new("overlay");
+        let tree = Tree::new();
         tree.device("b/sdb", "8:16");
         tree.mounts(
             "20 1 0:30 / / rw - overlay overlay rw,lowerdir=/ro:/ro2,upperdir=/rw/up,workdir=/rw/w\n\
@@ -229,7 +224,7 @@ mod protected {
 
     #[test]
     fn boot_partitions_without_any_signature_are_spared() {
-        let tree = Tree::new("bios");
+        let tree = Tree::new();
         tree.device("a/sda", "8:0").partition("a/sda/sda1", "8:1", 34, 100);
         tree.mounts("20 1 0:30 / / rw - tmpfs tmpfs rw\n");
         let mut disk = vec![0; 8192];
@@ -239,8 +234,7 @@ mod protected {
         disk[596] = 128;
         disk[1024..1040].copy_from_slice(b"Hah!IdontNeedEFI");
         disk[1040] = 1;
-        std::fs::create_dir_all(tree.0.join("dev")).unwrap();
-        std::fs::write(tree.0.join("dev/sda"), disk).unwrap();
+        tree.put("dev/sda", disk);
         let protect = Protected { store_path: "/no/such/place".into() };
         let refusal = check(&tree.root(), &tree.target("8:1"), &protect).unwrap_err();
         assert!(matches!(refusal, Refusal::BootPartition { .. }), "{refusal}");

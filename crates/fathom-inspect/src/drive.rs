@@ -108,9 +108,7 @@ fn add_link(root: &SysRoot, disk: &BlockDir, facts: &mut DriveFacts) {
         }
         Some("sata") => sata_link(root, disk, facts),
         Some("usb") => {
-            let usb = disk.ancestor(|root, dir| root.exists(dir.join("bMaxPower")));
-            let usb = usb.or_else(|| disk.ancestor(|root, dir| root.exists(dir.join("speed"))));
-            let speed = usb.and_then(|dir| root.text(dir.join("speed")));
+            let speed = usb_device(disk).and_then(|dir| root.text(dir.join("speed")));
             facts.link_speed = speed.map(|megabits| format!("{megabits} Mbit/s"));
         }
         _ => {}
@@ -118,6 +116,12 @@ fn add_link(root: &SysRoot, disk: &BlockDir, facts: &mut DriveFacts) {
     if matches!(facts.transport.as_deref(), Some("sas" | "sata")) && facts.link_speed.is_none() {
         sas_link(root, disk, facts);
     }
+}
+
+/// The directory of the USB device that a disk is.
+pub(crate) fn usb_device(disk: &BlockDir) -> Option<PathBuf> {
+    let usb = disk.ancestor(|root, dir| root.exists(dir.join("bMaxPower")));
+    usb.or_else(|| disk.ancestor(|root, dir| root.exists(dir.join("speed"))))
 }
 
 fn sata_link(root: &SysRoot, disk: &BlockDir, facts: &mut DriveFacts) {
@@ -133,20 +137,23 @@ fn sata_link(root: &SysRoot, disk: &BlockDir, facts: &mut DriveFacts) {
     facts.link_speed_max = speed("hw_sata_spd_limit");
 }
 
-fn numbered_name(dir: &Path, prefix: &str) -> Option<u32> {
+pub(crate) fn numbered_name(dir: &Path, prefix: &str) -> Option<u32> {
     dir.file_name()?.to_str()?.strip_prefix(prefix)?.parse().ok()
 }
 
 /// The first phy of the SAS port that the end device hangs on.
 fn sas_link(root: &SysRoot, disk: &BlockDir, facts: &mut DriveFacts) {
+    let Some(phy) = sas_phys(root, disk).into_iter().next() else { return };
+    facts.link_speed = root.text(phy.join("negotiated_linkrate"));
+    facts.link_speed_max = root.text(phy.join("maximum_linkrate"));
+}
+
+/// The directories of the phys of the SAS port that the end device hangs on.
+pub(crate) fn sas_phys(root: &SysRoot, disk: &BlockDir) -> Vec<PathBuf> {
     let is_port = |_: &SysRoot, dir: &Path| {
         dir.file_name().is_some_and(|name| name.to_string_lossy().starts_with("port-"))
     };
-    let Some(port) = disk.ancestor(is_port) else { return };
-    let Some(phy) = root.names(&port).into_iter().find(|name| name.starts_with("phy-")) else {
-        return;
-    };
-    let phy: PathBuf = port.join(&phy).join("sas_phy").join(&phy);
-    facts.link_speed = root.text(phy.join("negotiated_linkrate"));
-    facts.link_speed_max = root.text(phy.join("maximum_linkrate"));
+    let Some(port) = disk.ancestor(is_port) else { return Vec::new() };
+    let phys = root.names(&port).into_iter().filter(|name| name.starts_with("phy-"));
+    phys.map(|phy| port.join(&phy).join("sas_phy").join(&phy)).collect()
 }

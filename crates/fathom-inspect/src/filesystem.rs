@@ -1,14 +1,17 @@
 //! Facts of mounts and filesystems, and which devices a filesystem lies on.
 
+use crate::links::Links;
 use crate::paths;
 use crate::stack::nearest_existing;
 use crate::udev;
 use fathom_model::stack::{FsFacts, MountFacts};
+use fathom_sys::devno::DevNo;
 use fathom_sys::fsinfo;
 use fathom_sys::mounts::Mount;
 use fathom_sys::sysfs_block::BlockDir;
 use fathom_sys::sysroot::SysRoot;
 use std::fs::File;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 /// Where a filesystem keeps its data.
@@ -91,26 +94,48 @@ pub fn effective_options(root: &SysRoot, fs_type: &str, device: &str) -> Option<
     Some(text.lines().map(|line| line.trim().to_owned()).collect())
 }
 
+/// Filesystems whose files may have other numbers than their mounts: subvolumes, files of lower layers.
+const OWN_NUMBERS: [&str; 3] = ["btrfs", "bcachefs", "overlay"];
+
+/// True when a path that exists lies on the mount. What nobody could reach below it lies elsewhere: the nearest
+/// directory above a mount point is on another filesystem.
+fn lies_on(mount: &Mount, existing: &Path) -> bool {
+    let Ok(metadata) = std::fs::metadata(existing) else { return false };
+    let same = DevNo::from_raw(MetadataExt::dev(&metadata)) == mount.devno;
+    let differs = OWN_NUMBERS.contains(&mount.fs_type.as_str()) || family(mount) == Family::Remote;
+    same || (differs && existing.starts_with(&mount.mount_point))
+}
+
+/// What can be asked about the mount: the target, or what exists nearest above it; none when that is on another
+/// filesystem.
+fn place_in(mount: &Mount, target: &Path) -> Option<PathBuf> {
+    Some(nearest_existing(target)).filter(|existing| lies_on(mount, existing))
+}
+
+/// True when the mount can be asked at this path.
+pub(crate) fn is_reached(root: &SysRoot, mount: &Mount, target: &Path) -> bool {
+    !root.is_live() || place_in(mount, target).is_some()
+}
+
 /// Something open inside the mount that ioctls can be asked about: the target, or what is nearest
 /// above it.
-fn question_file(root: &SysRoot, target: &Path) -> Option<File> {
+fn question_file(root: &SysRoot, mount: &Mount, target: &Path) -> Option<File> {
     if !root.is_live() {
         return None;
     }
-    let existing = nearest_existing(target);
-    let parent = existing.parent().unwrap_or(&existing);
-    let opened = fsinfo::open_for_questions(&existing);
-    opened.or_else(|_| fsinfo::open_for_questions(parent)).ok()
+    let existing = place_in(mount, target)?;
+    let parent = existing.parent().filter(|parent| lies_on(mount, parent));
+    let opened = fsinfo::open_for_questions(&existing).ok();
+    opened.or_else(|| fsinfo::open_for_questions(parent?).ok())
 }
 
-/// What every filesystem can tell: space, inodes, UUID, label.
+/// What every filesystem can tell: space, inodes, UUID, label. Without a target inside of it, it is not asked.
 #[must_use]
-pub fn general_facts(root: &SysRoot, mount: &Mount, target: &Path) -> FsFacts {
+pub fn general_facts(root: &SysRoot, mount: &Mount, target: Option<&Path>) -> FsFacts {
     let mut facts = FsFacts { fs_type: mount.fs_type.clone(), ..FsFacts::default() };
-    if !root.is_live() {
-        return facts;
-    }
-    if let Ok(space) = fsinfo::space(&nearest_existing(target)) {
+    let Some(target) = target.filter(|_| root.is_live()) else { return facts };
+    let Some(place) = place_in(mount, target) else { return facts };
+    if let Ok(space) = fsinfo::space(&place) {
         facts.block_bytes = Some(space.block_bytes);
         facts.total_bytes = Some(space.total_bytes);
         facts.free_bytes = Some(space.free_bytes);
@@ -121,7 +146,7 @@ pub fn general_facts(root: &SysRoot, mount: &Mount, target: &Path) -> FsFacts {
     if family(mount) != Family::Device {
         return facts;
     }
-    let Some(file) = question_file(root, target) else { return facts };
+    let Some(file) = question_file(root, mount, target) else { return facts };
     facts.uuid = fsinfo::uuid(&file);
     facts.label = fsinfo::label(&file).filter(|label| !label.is_empty());
     if let Some(flags) = fsinfo::inode_flags(&file) {
@@ -179,7 +204,7 @@ fn source_devices(root: &SysRoot, mount: &Mount) -> Vec<BlockDir> {
 
 /// The directory of a btrfs filesystem in sysfs: by UUID, or the one that lists a device of the
 /// mount's source.
-fn btrfs_dir(root: &SysRoot, mount: &Mount, uuid: Option<&str>) -> Option<PathBuf> {
+pub(crate) fn btrfs_dir(root: &SysRoot, mount: &Mount, uuid: Option<&str>) -> Option<PathBuf> {
     let base = Path::new("sys/fs/btrfs");
     if let Some(dir) = uuid.map(|uuid| base.join(uuid)).filter(|dir| root.exists(dir)) {
         return Some(dir);
@@ -195,43 +220,40 @@ fn btrfs_dir(root: &SysRoot, mount: &Mount, uuid: Option<&str>) -> Option<PathBu
 pub fn add_geometry(
     root: &SysRoot,
     mount: &Mount,
-    target: &Path,
+    target: Option<&Path>,
     devices: &[BlockDir],
     facts: &mut FsFacts,
 ) {
-    let file = question_file(root, target);
+    let file = target.and_then(|target| question_file(root, mount, target));
     match mount.fs_type.as_str() {
-        "ext2" | "ext3" | "ext4" => add_ext(root, devices.first(), facts),
+        "ext2" | "ext3" | "ext4" => {
+            let device = devices.first().map(BlockDir::name).unwrap_or_default();
+            facts.errors_count = root.value(format!("sys/fs/ext4/{device}/errors_count"));
+        }
         "xfs" => add_xfs(file.as_ref(), facts),
         "btrfs" => add_btrfs(root, mount, devices, facts),
         _ => {}
     }
-    if let Some(device) = devices.first() {
-        let udev = |key: &str| udev::property(root, device, key);
-        facts.uuid =
-            facts.uuid.take().or_else(|| udev("ID_FS_UUID")).or_else(|| by_uuid(root, device));
-        facts.label = facts.label.take().or_else(|| udev("ID_FS_LABEL"));
-    }
 }
 
-/// The name of the link in `/dev/disk/by-uuid` that leads to the device.
-fn by_uuid(root: &SysRoot, device: &BlockDir) -> Option<String> {
-    let base = Path::new("dev/disk/by-uuid");
-    let leads = |name: &String| {
-        let target = root.link(base.join(name));
-        target.is_some_and(|t| t.file_name().is_some_and(|last| last == device.name()))
-    };
-    root.names(base).into_iter().find(leads)
+/// Adds the UUID and label that udev found, or the links in `/dev/disk`, where the filesystem did not tell them.
+pub fn add_names(root: &SysRoot, device: &BlockDir, links: &Links, facts: &mut FsFacts) {
+    let udev = |key: &str| udev::property(root, device, key);
+    let link = || links.of(device.name()).iter().find_map(|link| link.strip_prefix("by-uuid/"));
+    let uuid = facts.uuid.take().or_else(|| udev("ID_FS_UUID"));
+    facts.uuid = uuid.or_else(|| link().map(str::to_owned));
+    facts.label = facts.label.take().or_else(|| udev("ID_FS_LABEL"));
 }
 
-fn add_ext(root: &SysRoot, device: Option<&BlockDir>, facts: &mut FsFacts) {
-    let Some(device) = device else { return };
-    facts.errors_count = root.value(format!("sys/fs/ext4/{}/errors_count", device.name()));
-    if !root.is_live() {
+/// Adds what the superblock of an ext filesystem says, read from its device; nothing for other filesystems. Of the
+/// descriptors of its block groups at most so many bytes are read.
+pub fn add_superblock(device: &BlockDir, descriptor_bytes_max: u64, facts: &mut FsFacts) {
+    if !facts.fs_type.starts_with("ext") {
         return;
     }
     let opened = fsinfo::open_for_questions(Path::new(&device.dev_path()));
-    let Some(sb) = opened.and_then(|file| fsinfo::ext_superblock(&file)).ok() else { return };
+    let read = opened.and_then(|file| fsinfo::ext_superblock(&file, descriptor_bytes_max));
+    let Ok(sb) = read else { return };
     facts.block_bytes = Some(sb.block_bytes);
     facts.groups = Some(sb.groups);
     facts.groups_uninitialised = sb.groups_uninitialised;

@@ -1,6 +1,7 @@
 //! What a block device is called where a mistake would destroy data: a name that moves with the device, not with the
 //! order in which the kernel found it.
 
+use crate::layers::is_suspended;
 use fathom_sys::devno::DevNo;
 use fathom_sys::loopdev;
 use fathom_sys::probe::table::{self, PartitionEntry};
@@ -34,6 +35,20 @@ pub struct DeviceId {
     pub kind: DeviceIdKind,
     /// One word without blanks or control characters, except that a backing file's path is as it is.
     pub text: String,
+    /// Another way to write it: the UUID of an md array as sysfs has it, where `text` is as mdadm shows it.
+    pub also: Option<String>,
+}
+
+impl DeviceId {
+    fn new(kind: DeviceIdKind, text: String) -> Self {
+        Self { kind, text, also: None }
+    }
+
+    /// True when somebody who writes this means this device.
+    #[must_use]
+    pub fn is_meant_by(&self, text: &str) -> bool {
+        self.text == text || self.also.as_deref() == Some(text)
+    }
 }
 
 impl fmt::Display for DeviceId {
@@ -50,22 +65,41 @@ impl fmt::Display for DeviceId {
 pub fn device_id(root: &SysRoot, devno: DevNo) -> DeviceId {
     use DeviceIdKind::{BackingFile, DmUuid, MdUuid, NameSizeSequence, PartUuid, Serial, Wwn};
     let Some(device) = BlockDir::by_devno(root, devno) else {
-        return DeviceId { kind: NameSizeSequence, text: format!("{devno}:0:0") };
+        return DeviceId::new(NameSizeSequence, format!("{devno}:0:0"));
     };
+    let id = |kind| move |text| DeviceId::new(kind, text);
     let found = if device.is_partition() {
-        partition_entry(root, devno).map(|entry| (PartUuid, entry.uuid))
+        let read = || partition_entry(root, devno).map(|entry| entry.uuid);
+        part_uuid(&device).or_else(read).map(id(PartUuid))
     } else {
+        let md = |text| DeviceId { also: device.text("md/uuid"), ..id(MdUuid)(text) };
         wwn(&device)
-            .map(|text| (Wwn, text))
-            .or_else(|| serial(&device).map(|text| (Serial, text)))
-            .or_else(|| device.text("dm/uuid").map(|text| (DmUuid, word(&text))))
-            .or_else(|| device.text("md/uuid").map(|text| (MdUuid, word(&text))))
-            .or_else(|| backing_file(root, devno).map(|text| (BackingFile, text)))
+            .map(id(Wwn))
+            .or_else(|| serial(&device).map(id(Serial)))
+            .or_else(|| device.text("dm/uuid").map(|text| id(DmUuid)(word(&text))))
+            .or_else(|| md_uuid(&device).map(md))
+            .or_else(|| backing_file(root, devno).map(id(BackingFile)))
     };
-    let (kind, text) = found
-        .filter(|(_, text)| !text.is_empty())
-        .unwrap_or_else(|| (NameSizeSequence, name_size_sequence(&device)));
-    DeviceId { kind, text }
+    found
+        .filter(|found| !found.text.is_empty())
+        .unwrap_or_else(|| id(NameSizeSequence)(name_size_sequence(&device)))
+}
+
+/// The UUID of an md array as mdadm shows it: four groups with colons, where sysfs has five with dashes. Superblocks of
+/// version 0.90 hold four numbers, whose bytes stand the other way round in sysfs. None for arrays with foreign metadata
+/// (DDF, IMSM), whose UUID the kernel does not know, and what is no UUID stays as it is.
+pub(crate) fn md_uuid(device: &BlockDir) -> Option<String> {
+    let text = device.text("md/uuid").and_then(|text| meaningful(&text))?;
+    let digits: Vec<u8> = text.bytes().filter(|byte| *byte != b'-').collect();
+    if digits.len() != 32 || !digits.iter().all(u8::is_ascii_hexdigit) {
+        return Some(text);
+    }
+    let is_swapped = device.text("md/metadata_version").is_some_and(|v| v.starts_with("0.9"));
+    let group = |digits: &[u8]| -> String {
+        let bytes = digits.chunks(2).map(String::from_utf8_lossy);
+        if is_swapped { bytes.rev().collect() } else { bytes.collect() }
+    };
+    Some(digits.chunks(8).map(group).collect::<Vec<_>>().join(":"))
 }
 
 /// Other devices that answer with the same identifier, as drives with a factory's dummy serial number do.
@@ -85,17 +119,20 @@ pub fn partition_entry(root: &SysRoot, devno: DevNo) -> Option<PartitionEntry> {
     let partition = BlockDir::by_devno(root, devno)?;
     let number: u32 = partition.value("partition")?;
     let disk = partition.disk()?;
-    let read = fathom_sys::fsinfo::open_for_questions(&root.path(disk.dev_path()))
-        .and_then(|file| table::partition_entry(&file, number))
-        .ok()
-        .flatten();
+    let open = || fathom_sys::fsinfo::open_for_questions(&root.path(disk.dev_path())).ok();
+    let read = (!is_suspended(&disk)).then(open).flatten();
+    let read = read.and_then(|file| table::partition_entry(&file, number).ok().flatten());
     // The kernel's word comes first: it is what the partition was made from.
-    let uuid = uevent(&partition, "PARTUUID").map(|uuid| uuid.to_lowercase());
-    match (uuid, read) {
+    match (part_uuid(&partition), read) {
         (Some(uuid), Some(entry)) if entry.uuid == uuid => Some(entry),
         (Some(uuid), _) => Some(PartitionEntry { uuid, type_id: None }),
         (None, read) => read,
     }
+}
+
+/// The kernel's word, for which nothing has to be read from the disk.
+fn part_uuid(partition: &BlockDir) -> Option<String> {
+    uevent(partition, "PARTUUID").map(|uuid| uuid.to_lowercase())
 }
 
 fn wwn(device: &BlockDir) -> Option<String> {
@@ -152,62 +189,16 @@ fn uevent(device: &BlockDir, key: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::path::{Path, PathBuf};
-
-    /// A recorded machine that a test builds up.
-    struct Tree(PathBuf);
-
-    impl Tree {
-        fn new(name: &str) -> Self {
-            let dir = format!("fathom-identity-{name}-{}", std::process::id());
-            let tree = Self(std::env::temp_dir().join(dir));
-            std::fs::create_dir_all(tree.0.join("sys/dev/block")).unwrap();
-            std::fs::create_dir_all(tree.0.join("dev")).unwrap();
-            tree
-        }
-
-        fn put(&self, path: &str, bytes: impl AsRef<[u8]>) -> &Self {
-            let path = self.0.join(path);
-            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
-            std::fs::write(path, bytes).unwrap();
-            self
-        }
-
-        /// Adds a device at `sys/devices/DIR` with attributes.
-        fn device(&self, dir: &str, devno: &str, attributes: &[(&str, &str)]) -> &Self {
-            self.put(&format!("sys/devices/{dir}/dev"), devno);
-            for (name, text) in attributes {
-                self.put(&format!("sys/devices/{dir}/{name}"), text);
-            }
-            let link = self.0.join("sys/dev/block").join(devno);
-            std::os::unix::fs::symlink(Path::new("../../devices").join(dir), &link).unwrap();
-            let class = self.0.join("sys/class/block");
-            std::fs::create_dir_all(&class).unwrap();
-            let name = Path::new(dir).file_name().unwrap();
-            std::os::unix::fs::symlink(Path::new("../../devices").join(dir), class.join(name))
-                .unwrap();
-            self
-        }
-
-        fn id(&self, devno: &str) -> (DeviceIdKind, String) {
-            let id = device_id(&SysRoot::at(&self.0), devno.parse().unwrap());
-            (id.kind, id.text)
-        }
-    }
-
-    impl Drop for Tree {
-        fn drop(&mut self) {
-            std::fs::remove_dir_all(&self.0).unwrap();
-        }
-    }
+    use fathom_testkit::Tree;
 
     fn expect(tree: &Tree, devno: &str, kind: DeviceIdKind, text: &str) {
-        assert_eq!(tree.id(devno), (kind, text.to_owned()));
+        let id = device_id(&tree.root(), devno.parse().unwrap());
+        assert_eq!((id.kind, id.text), (kind, text.to_owned()));
     }
 
     #[test]
     fn the_first_that_exists_wins() {
-        let tree = Tree::new("order");
+        let tree = Tree::new();
         let wwid = ("device/wwid", "naa.5000c500a1b2c3d4\n");
         let serial = ("device/vpd_pg80", "\0\u{80}\0\u{8}WD-123  ");
         tree.device("a/sda", "8:0", &[wwid, serial]);
@@ -221,6 +212,9 @@ mod tests {
         expect(&tree, "252:0", DeviceIdKind::DmUuid, "LVM-abc");
         tree.device("e/md0", "9:0", &[("md/uuid", "1:2:3:4")]);
         expect(&tree, "9:0", DeviceIdKind::MdUuid, "1:2:3:4");
+        let nothing = ("md/uuid", "00000000-0000-0000-0000-000000000000");
+        tree.device("e/md9", "9:9", &[nothing, ("size", "2"), ("diskseq", "3")]);
+        expect(&tree, "9:9", DeviceIdKind::NameSizeSequence, "md9:1024:3");
         let plain = [("size", "2048\n"), ("diskseq", "17\n"), ("serial", "00000000")];
         tree.device("f/sdf", "8:80", &plain);
         expect(&tree, "8:80", DeviceIdKind::NameSizeSequence, "sdf:1048576:17");
@@ -228,8 +222,25 @@ mod tests {
     }
 
     #[test]
+    fn an_array_is_called_as_by_mdadm_and_as_by_sysfs() {
+        let tree = Tree::new();
+        let sysfs = "a1b2c3d4-e5f6-0718-293a-4b5c6d7e8f90";
+        for (devno, version, mdadm) in [
+            ("9:0", "1.2", "a1b2c3d4:e5f60718:293a4b5c:6d7e8f90"),
+            ("9:1", "0.90", "d4c3b2a1:1807f6e5:5c4b3a29:908f7e6d"),
+        ] {
+            let facts = [("md/uuid", sysfs), ("md/metadata_version", version)];
+            tree.device(&format!("a/md{}", &devno[2..]), devno, &facts);
+            expect(&tree, devno, DeviceIdKind::MdUuid, mdadm);
+            let id = device_id(&tree.root(), devno.parse().unwrap());
+            assert!(id.is_meant_by(mdadm) && id.is_meant_by(sysfs), "{id:?}");
+            assert!(!id.is_meant_by("") && !id.is_meant_by(&mdadm[1..]), "{id:?}");
+        }
+    }
+
+    #[test]
     fn the_vital_product_data_page_is_read_by_its_length() {
-        let tree = Tree::new("vpd");
+        let tree = Tree::new();
         tree.device("a/sda", "8:0", &[]);
         tree.put("sys/devices/a/sda/device/vpd_pg80", b"\0\x80\0\x08  SER 12junk");
         expect(&tree, "8:0", DeviceIdKind::Serial, "SER_12");
@@ -237,7 +248,7 @@ mod tests {
 
     #[test]
     fn a_partition_is_never_its_disk() {
-        let tree = Tree::new("part");
+        let tree = Tree::new();
         let disk = [("device/wwid", "naa.5000"), ("serial", "S1"), ("diskseq", "5")];
         tree.device("a/sda", "8:0", &disk);
         let uevent = ("uevent", "DEVNAME=sda1\nPARTN=1\nPARTUUID=ABCD-01\n");
@@ -256,7 +267,7 @@ mod tests {
 
     #[test]
     fn a_loop_device_is_its_file_while_the_path_leads_there() {
-        let tree = Tree::new("loop");
+        let tree = Tree::new();
         tree.put("srv/a disk.img", "x");
         tree.device("a/loop0", "7:0", &[("loop/backing_file", "/srv/a disk.img\n")]);
         expect(&tree, "7:0", DeviceIdKind::BackingFile, "/srv/a disk.img");
@@ -267,12 +278,12 @@ mod tests {
 
     #[test]
     fn two_drives_with_one_serial_number_are_told() {
-        let tree = Tree::new("twins");
+        let tree = Tree::new();
         for (dir, devno) in [("a/sda", "8:0"), ("b/sdb", "8:16"), ("c/sdc", "8:32")] {
             let serial = if dir == "c/sdc" { "OTHER" } else { "0123456789ABCDEF" };
             tree.device(dir, devno, &[("serial", serial)]);
         }
-        let root = SysRoot::at(&tree.0);
+        let root = tree.root();
         assert_eq!(namesakes(&root, "8:0".parse().unwrap()), ["8:16".parse().unwrap()]);
         assert_eq!(namesakes(&root, "8:32".parse().unwrap()), []);
     }

@@ -1,9 +1,11 @@
 //! The facts of single block devices: queue, partition, array, device-mapper, loop, compressed
 //! memory.
 
+use crate::drive::drive_facts;
+use crate::identity::md_uuid;
 use crate::udev;
 use fathom_model::stack::{
-    DmFacts, LoopFacts, MdFacts, MdMember, NodeKind, PartitionFacts, QueueFacts, ZramFacts,
+    DmFacts, LoopFacts, MdFacts, MdMember, Node, NodeKind, PartitionFacts, QueueFacts, ZramFacts,
 };
 use fathom_sys::dm;
 use fathom_sys::hostinfo::bracketed;
@@ -40,6 +42,37 @@ pub fn kind(device: &BlockDir) -> NodeKind {
     } else {
         NodeKind::Disk
     }
+}
+
+/// Everything that records hold of a block device, without what is below it.
+#[must_use]
+pub fn block_node(root: &SysRoot, device: &BlockDir) -> Node {
+    let kind = kind(device);
+    let mut node = Node::new(kind, device.name());
+    node.devno = device.devno().map(|devno| devno.to_string());
+    node.path = node.devno.is_some().then(|| device.dev_path());
+    node.size_bytes = device.size_bytes();
+    node.read_only = device.flag("ro");
+    node.alignment_offset_bytes = device.value("alignment_offset");
+    node.queue = queue_facts(device);
+    match kind {
+        NodeKind::Partition => node.partition = Some(partition_facts(root, device)),
+        NodeKind::Md => node.md = Some(md_facts(root, device)),
+        NodeKind::Dm => node.dm = Some(dm_facts(root, device)),
+        NodeKind::Loop => node.loop_device = loop_facts(root, device),
+        NodeKind::Zram => node.zram = Some(zram_facts(device)),
+        NodeKind::Disk | NodeKind::NvmeMultipath => node.drive = Some(drive_facts(root, device)),
+        _ => {}
+    }
+    node
+}
+
+/// True when device-mapper holds back all I/O of the device or of one below it: a read would wait for ever.
+#[must_use]
+pub fn is_suspended(device: &BlockDir) -> bool {
+    let below =
+        || device.slaves().into_iter().chain(device.disk().filter(|_| device.is_partition()));
+    device.flag("dm/suspended") == Some(true) || below().any(|device| is_suspended(&device))
 }
 
 /// The request queue; partitions have that of their disk.
@@ -130,7 +163,7 @@ pub fn md_facts(root: &SysRoot, device: &BlockDir) -> MdFacts {
         consistency_policy: text("consistency_policy"),
         stripe_cache_stripes: number("stripe_cache_size"),
         group_threads: number("group_thread_cnt"),
-        uuid: text("uuid").or_else(|| udev::property(root, device, "MD_UUID")),
+        uuid: md_uuid(device).or_else(|| udev::property(root, device, "MD_UUID")),
         members: md_members(device),
     }
 }

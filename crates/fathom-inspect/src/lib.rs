@@ -1,31 +1,47 @@
-//! The storage stack as a graph, host facts, and rules that judge them.
+//! The storage stack as a graph, and facts about the machine.
 //!
 //! Facts are read under an injectable root and without asking for anything that needs more than the
-//! caller's rights: what cannot be read is none. Rules are pure: facts in, findings out.
+//! caller's rights: what cannot be read is none. What follows from them is said by fathom-check.
 
-pub mod describe;
+pub mod content;
+mod detail;
 pub mod drive;
 pub mod extents;
 pub mod filesystem;
+mod graph;
 pub mod host;
 pub mod identity;
 pub mod layers;
+pub mod links;
+pub mod machine;
+mod parallel;
 pub mod paths;
-pub mod rules;
 pub mod stack;
-pub mod tree;
+pub mod system;
 pub mod udev;
+pub mod vendor;
 
-pub use describe::one_line;
 pub use extents::extents;
 pub use host::host_facts;
-pub use rules::{Surroundings, cache_bytes_assumed, judge};
+pub use machine::{Scan, scan};
 pub use stack::resolve;
-pub use tree::tree;
+pub use system::{Moment, system_facts};
 
+use fathom_check::Surroundings;
+use fathom_model::stack::Stack;
 use fathom_sys::devno::DevNo;
+use fathom_sys::hostinfo;
+use fathom_sys::sysroot::SysRoot;
 use std::path::Path;
 use thiserror::Error;
+
+/// What the rules about a measurement know beside the stack; `store` is the stack of the directory that results go to,
+/// `now_unix_s` the time.
+#[must_use]
+pub fn surroundings(root: &SysRoot, store: Option<Stack>, now_unix_s: i64) -> Surroundings {
+    let ext4_lazy_init_thread = hostinfo::any_process_named(root, |name| name == "ext4lazyinit");
+    Surroundings { ext4_lazy_init_thread, store, now_unix_s }
+}
 
 /// Why a path is no target that could be inspected.
 #[derive(Debug, Error)]

@@ -1,7 +1,7 @@
 //! Why a laboratory command did not do what was asked, in the classes that exit codes are made of.
 
 use fathom_base::units::format_size;
-use fathom_guard::{FileRefusal, LockError, Refusal};
+use fathom_guard::{FileRefusal, Refusal};
 use fathom_inspect::InspectError;
 use fathom_load::plan::PlanError;
 use fathom_load::run::LoadError;
@@ -54,9 +54,6 @@ pub enum LabError {
     /// A file that must not be written, or a place where none may be made.
     #[error(transparent)]
     FileRefused(#[from] FileRefusal),
-    /// Another measurement is running.
-    #[error(transparent)]
-    Lock(#[from] LockError),
     /// Buffers would take too much memory.
     #[error(
         "buffers need {}: {sum}; that is more than a quarter of the free memory ({}); use a smaller block_size, depth or threads",
@@ -127,8 +124,9 @@ impl LabError {
                 ErrorClass::Usage
             }
             Self::FileRefused(FileRefusal::Io { .. }) => ErrorClass::TargetIo,
+            Self::FileRefused(FileRefusal::Space { .. }) => ErrorClass::Missing,
             Self::FileRefused(refusal) if !refusal.is_safety() => ErrorClass::Usage,
-            Self::Refused(_) | Self::FileRefused(_) | Self::Lock(_) => ErrorClass::Refused,
+            Self::Refused(_) | Self::FileRefused(_) => ErrorClass::Refused,
             Self::Target { class, .. } => *class,
             Self::Load(_) => ErrorClass::Missing,
             Self::TargetIo { .. } | Self::Layout { .. } => ErrorClass::TargetIo,

@@ -1,8 +1,8 @@
 //! What every laboratory command works with: the machine, the clock, the rights, the receiver of events.
 
 use fathom_base::prng::Prng;
+use fathom_check::Surroundings;
 use fathom_guard::{Consent, Protected};
-use fathom_inspect::rules::Surroundings;
 use fathom_model::event::Event;
 use fathom_model::host::HostFacts;
 use fathom_sys::clock::FastClock;

@@ -6,7 +6,9 @@ use crate::sampler::{Progress, Sampler};
 use fathom_load::plan::plan;
 use fathom_load::run::{self, Control, JobSetup};
 use fathom_load::target::LoadTarget;
+use fathom_model::pattern::FileChoice;
 use fathom_model::workload::{Access, Job, SyncCall, WeightedSize};
+use fathom_sys::io as sys_io;
 use std::path::Path;
 
 /// What laying out came to.
@@ -36,22 +38,26 @@ pub fn lay_out(
     time_limit_ns: Option<u64>,
     rest_after_ns: u64,
 ) -> Result<LaidOut, LabError> {
-    let block = BLOCK_BYTES.min(u32::try_from(size_bytes).unwrap_or(BLOCK_BYTES));
+    let file_bytes = target.size_bytes().min(size_bytes);
+    let block = BLOCK_BYTES.min(u32::try_from(file_bytes).unwrap_or(BLOCK_BYTES));
     let job = Job {
         name: "layout".into(),
         access: Access::Sequential,
-        block_size: vec![WeightedSize { size_bytes: block, weight: 1.0 }],
+        block_size: vec![WeightedSize::fixed(block)],
+        files: target.files(),
+        file_choice: FileChoice::Sequential,
         align_bytes: Some(target.logical_block_bytes()),
         depth: 4,
         write_fraction: 1.0,
-        sync_at_end: Some(SyncCall::Fdatasync),
+        // One call for each of many files would take longer than writing them.
+        sync_at_end: (target.files() == 1).then_some(SyncCall::Fdatasync),
         amount_bytes: Some(size_bytes),
         duration_ns: time_limit_ns,
         direct: target.is_direct(),
         ..Job::default()
     };
     let seed = lab.seeds.next_u64();
-    let plan = plan(&job, size_bytes, target.logical_block_bytes(), seed).map_err(|source| {
+    let plan = plan(&job, file_bytes, target.logical_block_bytes(), seed).map_err(|source| {
         LabError::Plan { job: job.name.clone(), target: path.display().to_string(), source }
     })?;
     let progress = Progress {
@@ -70,6 +76,13 @@ pub fn lay_out(
     }
     if outcome.interrupted {
         return Err(LabError::Interrupted);
+    }
+    if let Some(file) = target.file().filter(|_| target.files() > 1) {
+        sys_io::sync_filesystem(file).map_err(|source| LabError::TargetIo {
+            path: path.to_owned(),
+            what: "bringing the test files onto the disk",
+            source,
+        })?;
     }
     let written = outcome.jobs.iter().map(|j| j.transfers().bytes).sum();
     Ok(LaidOut { size_bytes: written, took_ns: outcome.window_ns })

@@ -2,14 +2,21 @@
 //!
 //! Nothing is stored or printed here: the caller gets events and records.
 
+pub mod books;
+pub mod control_group;
 pub mod error;
 pub mod lab;
 pub mod layout;
+mod limits;
 pub mod quick;
 pub mod run;
 mod sampler;
+pub mod saturate;
+mod search;
+pub mod size;
 pub mod target;
 pub mod trial;
+pub mod verify;
 
 pub use error::LabError;
 pub use lab::Lab;

@@ -4,13 +4,15 @@ use crate::error::LabError;
 use crate::lab::Lab;
 use crate::run::note_failure;
 use crate::target::{self, PreparedTarget};
-use crate::trial::{Trial, check_buffers, run_trial};
+use crate::trial::{KeepRecord, Trial, check_buffers, run_trial};
+use fathom_base::shell;
 use fathom_base::units::{format_duration, format_size};
-use fathom_model::event::Event;
+use fathom_guard::place;
 use fathom_model::keys;
 use fathom_model::record::{Ending, Record};
 use fathom_model::workload::{Job, Workload};
 use fathom_study::knee::{self, Point};
+use fathom_study::sweep;
 use fathom_sys::clock;
 use std::path::{Path, PathBuf};
 
@@ -47,6 +49,9 @@ const DATA_BYTES_MIN: u64 = 64 << 20;
 /// Requests in flight of the sweep after the row with one.
 const SWEEP: [u64; 7] = [4, 8, 16, 32, 64, 128, 256];
 
+/// Threads of the random rows: enough that the fastest drives are not limited by the CPU time that asking takes.
+const THREADS_MAX: u64 = 16;
+
 /// Shares of the measuring time.
 struct Shares;
 impl Shares {
@@ -55,6 +60,36 @@ impl Shares {
     const SWEEP_ROW: f64 = 0.048;
     const MIXED: f64 = 0.16;
     const COMMIT: f64 = 0.12;
+}
+
+/// The rows that are still to come, for progress and the expected end.
+struct Ahead {
+    rows: usize,
+    /// Their part of the measuring time.
+    share: f64,
+}
+
+impl Ahead {
+    fn all() -> Self {
+        let sweep = Shares::SWEEP_ROW * SWEEP.len() as f64;
+        let fixed = 2.0 * Shares::SEQUENTIAL + Shares::SINGLE + Shares::MIXED + Shares::COMMIT;
+        Self { rows: 5 + SWEEP.len(), share: fixed + sweep }
+    }
+
+    /// These will not be measured.
+    fn skip(&mut self, rows: usize, share_each: f64) {
+        self.rows = self.rows.saturating_sub(rows);
+        self.share = (self.share - share_each * rows as f64).max(0.0);
+    }
+
+    /// One begins after `done` others: its number, how many there will have been at the end, and its part of the time
+    /// that is left.
+    fn begin(&mut self, done: usize, share: f64) -> ((u32, u32), f64) {
+        let count = (done + self.rows) as u32;
+        let part = (share / self.share.max(share)).min(1.0);
+        self.skip(1, share);
+        ((done as u32 + 1, count), part)
+    }
 }
 
 /// What came out.
@@ -68,6 +103,14 @@ pub struct QuickOutcome {
     pub shown: Vec<usize>,
 }
 
+/// Finds out whether the settings make sense, whatever the directory.
+///
+/// # Errors
+/// [`LabError`] for one that is refused.
+pub fn check_settings(options: &QuickOptions) -> Result<(), LabError> {
+    Settings::read(options)?.largest_job().map(drop)
+}
+
 /// Finds out whether it can be done as asked, before anything is written or printed.
 ///
 /// # Errors
@@ -75,18 +118,19 @@ pub struct QuickOutcome {
 pub fn check(lab: &Lab<'_>, options: &QuickOptions) -> Result<(), LabError> {
     let jobs = [Settings::read(options)?.largest_job()?];
     let directory = target::directory_of(&options.path)?;
+    place::check_directory(&lab.root, &directory)?;
     check_buffers(lab, &jobs)?;
     target::check_fit(&jobs, &directory, u64::MAX, &target::resolve(lab, &directory)?)
 }
 
-/// Runs all rows. Each finished record goes to `keep_record` at once, between two measurements.
+/// Runs all rows.
 ///
 /// # Errors
 /// [`LabError`] when nothing could be measured; an interrupted or failed row ends the list instead.
 pub fn quick(
     lab: &mut Lab<'_>,
     options: &QuickOptions,
-    keep_record: &mut dyn FnMut(&Record) -> Result<(), LabError>,
+    keep_record: KeepRecord<'_>,
 ) -> Result<QuickOutcome, LabError> {
     let settings = Settings::read(options)?;
     let directory = target::directory_of(&options.path)?;
@@ -100,6 +144,7 @@ pub fn quick(
         log: &log,
         measuring_ns: left_ns.max((options.time_ns as f64 * (1.0 - LAYOUT_SHARE)) as u64),
         records: Vec::new(),
+        ahead: Ahead::all(),
         keep_record,
     };
     rows.fixed(
@@ -120,8 +165,9 @@ pub fn quick(
     )?;
     let first = rows.records.len();
     rows.random(&settings, 1, Shares::SINGLE)?;
-    for concurrency in SWEEP {
+    for (step, concurrency) in SWEEP.into_iter().enumerate() {
         if rows.stopped() || knee::has_flattened(&rows.points(first)) {
+            rows.ahead.skip(SWEEP.len() - step, Shares::SWEEP_ROW);
             break;
         }
         rows.random(&settings, concurrency, Shares::SWEEP_ROW)?;
@@ -177,7 +223,7 @@ impl Settings {
                     let known = KEYS.join(", ");
                     return Err(LabError::Usage(format!(
                         "quick takes {known}, not '{key}'; fathom run randomio {} {key}={value} takes them all",
-                        options.path.display()
+                        shell::path(&options.path)
                     )));
                 }
             }
@@ -201,18 +247,21 @@ fn prepare(
     options: &QuickOptions,
     directory: &Path,
 ) -> Result<(PreparedTarget, PreparedTarget), LabError> {
-    let space = target::space(directory)?;
+    let space = target::space(lab, directory)?;
     let stack = target::resolve(lab, directory)?;
-    let (cache_bytes, cache_reason) = fathom_inspect::rules::cache_bytes_assumed(&stack);
+    let (cache_bytes, cache_reason) = fathom_check::cache_bytes_assumed(&stack);
     let wanted = (cache_bytes * CACHE_MULTIPLE).max(SIZE_BYTES_MIN);
     let log_bytes = (space.usable_bytes / 8).min(LOG_BYTES_MAX) >> 20 << 20;
     let usable = space.usable_bytes - log_bytes;
     let size_bytes = if options.full_span { usable } else { wanted.min(usable) } >> 20 << 20;
     if size_bytes < DATA_BYTES_MIN {
-        return Err(target::no_space(directory, DATA_BYTES_MIN * 8 / 7));
+        return Err(target::no_space(lab, directory, DATA_BYTES_MIN * 8 / 7));
     }
     let limit_ns = (options.time_ns as f64 * LAYOUT_SHARE) as u64;
     let why = match (options.full_span, wanted <= usable) {
+        (true, _) | (false, false) if space.is_memory => {
+            "half of the free memory, in which it lies".to_owned()
+        }
         (true, _) => "the whole free space but for the reserve".to_owned(),
         (false, true) if cache_bytes > 0 => format!("{CACHE_MULTIPLE} x {cache_reason}"),
         (false, true) => cache_reason,
@@ -243,7 +292,8 @@ struct Rows<'r, 'l> {
     log: &'r PreparedTarget,
     measuring_ns: u64,
     records: Vec<Record>,
-    keep_record: &'r mut dyn FnMut(&Record) -> Result<(), LabError>,
+    ahead: Ahead,
+    keep_record: KeepRecord<'r>,
 }
 
 impl Rows<'_, '_> {
@@ -253,12 +303,7 @@ impl Rows<'_, '_> {
     }
 
     fn points(&self, first: usize) -> Vec<Point> {
-        let of = |r: &Record| Point {
-            concurrency: r.workload.jobs.iter().map(Job::concurrency).sum(),
-            iops: r.jobs.iter().map(|j| j.transfers().latency_ns.count()).sum::<u64>() as f64
-                / (r.window_ns.max(1) as f64 / 1e9),
-        };
-        self.records.get(first..).unwrap_or_default().iter().map(of).collect()
+        self.records.get(first..).unwrap_or_default().iter().map(sweep::point).collect()
     }
 
     fn fixed(&mut self, label: &str, pairs: &[(&str, &str)], share: f64) -> Result<(), LabError> {
@@ -308,10 +353,15 @@ impl Rows<'_, '_> {
         self.row("commit (append + fdatasync)", &pairs, Shares::COMMIT, true)
     }
 
-    /// Threads x depth for a number of requests in flight: as many threads as processors, four at the most.
+    /// Threads x depth for a number of requests in flight: as many threads as processors, up to [`THREADS_MAX`].
     fn split(&self, concurrency: u64) -> (String, String) {
-        let cpus =
-            self.lab.host.cpus_allowed.or(self.lab.host.cpus_online).unwrap_or(1).clamp(1, 4);
+        let cpus = self
+            .lab
+            .host
+            .cpus_allowed
+            .or(self.lab.host.cpus_online)
+            .unwrap_or(1)
+            .clamp(1, THREADS_MAX);
         let threads = (1..=cpus).rev().find(|t| concurrency.is_multiple_of(*t)).unwrap_or(1);
         (threads.to_string(), (concurrency / threads).to_string())
     }
@@ -326,7 +376,11 @@ impl Rows<'_, '_> {
         if self.stopped() || self.lab.stop.is_set() {
             return Ok(());
         }
-        let duration_ns = ((self.measuring_ns as f64 * share) as u64).max(1_000_000_000);
+        // What rows before it did not need, as a sweep that was cut short, goes to those that are left.
+        let done_ns: u64 = self.records.iter().map(|r| r.window_ns).sum();
+        let left_ns = self.measuring_ns.saturating_sub(done_ns);
+        let (position, part) = self.ahead.begin(self.records.len(), share);
+        let duration_ns = ((left_ns as f64 * part) as u64).max(1_000_000_000);
         let mut job =
             Job { name: "quick".into(), duration_ns: Some(duration_ns), ..Job::default() };
         for (key, value) in pairs {
@@ -340,19 +394,54 @@ impl Rows<'_, '_> {
             classic: None,
             jobs: vec![job],
         };
-        let done_ns: u64 = self.records.iter().map(|r| r.window_ns).sum();
         let trial = Trial {
             label: label.into(),
             workload: &workload,
             targets: vec![if on_log { self.log } else { self.data }],
             seed: self.lab.seeds.next_u64(),
-            rest_after_ns: self.measuring_ns.saturating_sub(done_ns + duration_ns),
-            position: (self.records.len() as u32 + 1, 5 + SWEEP.len() as u32),
+            rest_after_ns: left_ns.saturating_sub(duration_ns),
+            position,
         };
-        let record = run_trial(self.lab, &trial)?;
-        (self.keep_record)(&record)?;
-        (self.lab.emit)(Event::TrialFinished { record: Box::new(record.clone()) });
-        self.records.push(record);
+        self.records.push(run_trial(self.lab, &trial, self.keep_record)?);
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What progress shows when the sweep is cut short after some steps.
+    fn positions(sweep_steps: usize) -> Vec<(u32, u32)> {
+        let mut ahead = Ahead::all();
+        let mut shown = Vec::new();
+        let mut left = 1.0;
+        let mut begin = |ahead: &mut Ahead, share| {
+            let (position, part) = ahead.begin(shown.len(), share);
+            shown.push(position);
+            left -= left * part;
+        };
+        for share in [Shares::SEQUENTIAL, Shares::SEQUENTIAL, Shares::SINGLE] {
+            begin(&mut ahead, share);
+        }
+        (0..sweep_steps).for_each(|_| begin(&mut ahead, Shares::SWEEP_ROW));
+        ahead.skip(SWEEP.len() - sweep_steps, Shares::SWEEP_ROW);
+        begin(&mut ahead, Shares::MIXED);
+        begin(&mut ahead, Shares::COMMIT);
+        assert!(f64::abs(left) < 1e-9, "the time is used up: {left}");
+        assert!(ahead.share.abs() < 1e-9 && ahead.rows == 0);
+        shown
+    }
+
+    #[test]
+    fn the_last_row_shown_is_the_last_there_is() {
+        for steps in 0..=SWEEP.len() {
+            let shown = positions(steps);
+            let rows = 5 + steps as u32;
+            assert_eq!(shown.last(), Some(&(rows, rows)));
+            assert!(shown.iter().zip(1..).all(|((number, _), expected)| *number == expected));
+            assert!(shown.windows(2).all(|pair| pair[1].1 <= pair[0].1), "it only shrinks");
+        }
+        assert!(Ahead::all().share <= 1.0);
     }
 }

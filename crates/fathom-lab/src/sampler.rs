@@ -2,10 +2,13 @@
 
 use fathom_load::run::{Observer, Tick};
 use fathom_model::event::Event;
-use fathom_model::record::{CpuTime, DeviceDelta, PageCacheDelta, SystemCpu};
+use fathom_model::record::{
+    CpuTime, DeviceDelta, DriveHeat, HeatRecord, PageCacheDelta, SystemCpu,
+};
 use fathom_sys::clock;
 use fathom_sys::counters::{self, DiskCounters, PageTraffic, SystemCpuTicks};
 use fathom_sys::sysroot::SysRoot;
+use fathom_sys::thermal;
 use fathom_sys::threads::{self, CpuUse};
 
 /// One reading of everything.
@@ -17,20 +20,22 @@ struct Reading {
     pages: PageTraffic,
     /// CPU time of the threads of software arrays, by array.
     arrays: Vec<(String, u64)>,
-    /// Boot time minus monotonic time: grows by what the machine slept.
+    /// How often processors were slowed down because of heat.
+    throttled: Option<u64>,
+    /// What the machine has slept since it booted.
     asleep_ns: u64,
 }
 
 impl Reading {
     fn take(root: &SysRoot, devices: &[String]) -> Self {
-        let monotonic_ns = clock::monotonic_ns();
         Self {
             process: threads::process_cpu(),
             system: counters::system_cpu_ticks(root),
             disks: counters::disk_counters(root),
             pages: counters::page_traffic(root),
             arrays: arrays(root, devices),
-            asleep_ns: clock::boottime_ns().saturating_sub(monotonic_ns),
+            throttled: thermal::cpu_throttle_events(root),
+            asleep_ns: clock::suspended_ns(),
         }
     }
 }
@@ -56,6 +61,8 @@ pub struct Deltas {
     pub page_cache: PageCacheDelta,
     /// Time slept.
     pub suspended_ns: u64,
+    /// What was hot.
+    pub heat: HeatRecord,
 }
 
 /// Where progress goes, and how it is put into words.
@@ -114,8 +121,29 @@ impl<'a> Sampler<'a> {
                 paged_in_bytes: end.pages.paged_in_bytes.saturating_sub(begin.pages.paged_in_bytes),
             },
             suspended_ns: slept_ns(begin.asleep_ns, end.asleep_ns),
+            heat: HeatRecord {
+                cpu_throttle_events: begin
+                    .throttled
+                    .zip(end.throttled)
+                    .map(|(a, b)| b.saturating_sub(a)),
+                drives: self
+                    .devices
+                    .iter()
+                    .filter_map(|name| drive_heat(self.root, name))
+                    .collect(),
+            },
         }
     }
+}
+
+fn drive_heat(root: &SysRoot, name: &str) -> Option<DriveHeat> {
+    let celsius = |thousandths: i64| thousandths as f64 / 1000.0;
+    let found = thermal::drive_temperature(root, name)?;
+    Some(DriveHeat {
+        name: name.to_owned(),
+        celsius: celsius(found.now_millicelsius),
+        limit_celsius: found.limit_millicelsius.map(celsius),
+    })
 }
 
 /// The two clocks are read one after the other: what a suspend cannot be shorter than is no suspend.
@@ -149,6 +177,10 @@ fn device_delta(begin: &DiskCounters, end: &DiskCounters) -> DeviceDelta {
         written_bytes: since(begin.written_sectors, end.written_sectors) * 512,
         flushes: end.flushes.map(|f| since(begin.flushes.unwrap_or(0), f)),
         busy_ns: since(begin.busy_ms, end.busy_ms) * 1_000_000,
+        in_flight_ns: begin
+            .in_flight_ms
+            .zip(end.in_flight_ms)
+            .map(|(a, b)| since(a, b) * 1_000_000),
         kernel_thread_cpu_ns: None,
     }
 }

@@ -5,11 +5,10 @@ use crate::error::{ErrorClass, LabError};
 use crate::lab::Lab;
 use crate::layout::lay_out;
 use crate::run::{default_size_bytes, wrong_kind};
-use fathom_base::prng::Prng;
-use fathom_base::units::format_size;
-use fathom_guard::{Claim, FileRefusal, OwnedDir, OwnedFile, check_space, claim_block_device};
-use fathom_guard::{open_owned_for_write, place};
-use fathom_inspect::rules;
+use fathom_base::shell;
+use fathom_base::units::{format_count, format_size};
+use fathom_check::measuring;
+use fathom_guard::{Claim, FileRefusal, KeptFile, OwnedDir, OwnedFile, claim_block_device};
 use fathom_load::plan::plan;
 use fathom_load::target::LoadTarget;
 use fathom_model::extents::FileExtents;
@@ -17,17 +16,25 @@ use fathom_model::finding::Finding;
 use fathom_model::record::{TargetKind, TargetRecord};
 use fathom_model::stack::{Node, Stack};
 use fathom_model::workload::Job;
-use fathom_sys::arena::Arena;
 use fathom_sys::blkdev;
+use fathom_sys::clock;
 use fathom_sys::io::{self as sys_io, OpenMode};
 use fathom_sys::sysroot::SysRoot;
-use fathom_sys::{clock, counters, fsinfo};
 use std::cell::RefCell;
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
+
+mod probe;
+mod room;
+mod seal;
+mod tree;
+
+use room::{check_blocks, check_room};
+pub use room::{no_space, space};
+use tree::TestFiles;
 
 /// What the jobs on one target want of it together.
 #[derive(Debug, Clone, Default)]
@@ -38,23 +45,22 @@ pub struct TargetWish {
     pub write: bool,
     /// Some job uses direct I/O.
     pub direct: bool,
-    /// The file starts empty and grows.
+    /// The first jobs on it start with an empty file, which grows: nothing is written before.
     pub fresh: bool,
+    /// Some job starts with an empty file.
+    pub emptied: bool,
     /// Size that was asked for.
     pub size_bytes: Option<u64>,
     /// Every job runs on the null engine.
     pub null: bool,
-    /// What one pass of a job needs.
-    pub smallest_bytes: u64,
-}
-
-/// Free space as it may be used.
-#[derive(Debug, Clone, Copy)]
-pub struct FreeSpace {
-    /// Free for this user.
-    pub free_bytes: u64,
-    /// Free less what must stay free.
-    pub usable_bytes: u64,
+    /// What a job moves in one pass; 0 where that is not known.
+    pub pass_bytes: u64,
+    /// What every job needs to run at all.
+    pub range_bytes_min: u64,
+    /// How many files.
+    pub files: u32,
+    /// How many files jobs create themselves.
+    pub names: u32,
 }
 
 /// What holds the target, and what gives it back when dropped.
@@ -63,10 +69,16 @@ enum Holder {
     Foreign,
     /// A file in a directory of ours; the directory is removed with its last file.
     InDir(Rc<RefCell<Option<OwnedDir>>>),
-    New(Box<OwnedFile>),
+    New(Box<RefCell<OwnedFile>>),
     /// A file that an earlier run made and kept.
-    Kept,
+    Kept(Box<KeptFile>),
     Device(Box<Claim>),
+}
+
+impl Holder {
+    fn of_dir(dir: OwnedDir) -> Self {
+        Self::InDir(Rc::new(RefCell::new(Some(dir))))
+    }
 }
 
 /// A target that is ready to be opened by jobs.
@@ -77,10 +89,16 @@ pub struct PreparedTarget {
     kind: TargetKind,
     size_bytes: u64,
     logical_block_bytes: u64,
-    /// Emptied whenever it is opened.
+    /// Jobs that want an empty file empty it.
     fresh: bool,
+    /// Still to be written full.
+    to_fill: bool,
+    /// Jobs write pieces that are no whole sectors.
+    odd_writes: bool,
     /// Direct writes bypass the page cache; none where it was not tried.
     direct_honoured: Option<bool>,
+    /// Its files, where it has many.
+    tree: Option<TestFiles>,
     stack: Stack,
 }
 
@@ -92,8 +110,9 @@ pub fn resolve(lab: &Lab<'_>, path: &Path) -> Result<Stack, LabError> {
         let name =
             node.dm.as_ref().and_then(|dm| dm.name.clone()).unwrap_or_else(|| node.name.clone());
         let reason = format!(
-            "{} below it is suspended, so that I/O would wait for ever: dmsetup resume {name}",
-            node.label()
+            "{} below it is suspended, so that I/O would wait for ever: dmsetup resume {}",
+            node.label(),
+            shell::word(&name)
         );
         return Err(LabError::Target { path: path.to_owned(), reason, class: ErrorClass::Missing });
     }
@@ -109,7 +128,7 @@ pub fn directory_of(path: &Path) -> Result<PathBuf, LabError> {
     let cure = if meta.file_type().is_block_device() {
         format!(
             "is a block device; quick works on directories: fathom run randread {} reads the device",
-            path.display()
+            shell::path(path)
         )
     } else {
         "is a file; quick works on directories: give the directory that it is in".to_owned()
@@ -117,31 +136,19 @@ pub fn directory_of(path: &Path) -> Result<PathBuf, LabError> {
     Err(wrong_kind(path, cure))
 }
 
-/// How much of a directory's filesystem may be used.
-pub fn space(directory: &Path) -> Result<FreeSpace, LabError> {
-    let space = fsinfo::space(directory).map_err(|source| LabError::TargetIo {
-        path: directory.to_owned(),
-        what: "asking for its free space",
-        source,
-    })?;
-    let usable_bytes =
-        space.available_bytes.saturating_sub(place::reserve_bytes(space.total_bytes));
-    Ok(FreeSpace { free_bytes: space.available_bytes, usable_bytes })
-}
-
 fn unreachable_target(path: &Path, error: &io::Error) -> LabError {
     let reason = match error.kind() {
         io::ErrorKind::NotFound if path.starts_with("/dev") => {
             "there is no such device; lsblk lists those that exist".to_owned()
         }
-        io::ErrorKind::NotFound => "does not exist".to_owned(),
+        io::ErrorKind::NotFound => "does not exist; give one that does".to_owned(),
         io::ErrorKind::PermissionDenied => "no permission; run as its owner or as root".to_owned(),
         _ => error.to_string(),
     };
     wrong_kind(path, reason)
 }
 
-/// Prepares a target: nothing is measured yet, but test files are written.
+/// Checks a target and makes what is missing; [`PreparedTarget::fill_up`] then writes test files full.
 ///
 /// # Errors
 /// [`LabError`]; whatever had been made is removed again.
@@ -149,26 +156,59 @@ pub fn prepare(
     lab: &mut Lab<'_>,
     path: &Path,
     wish: &TargetWish,
-    rest_after_ns: u64,
+) -> Result<PreparedTarget, LabError> {
+    let mut target = find_or_make(lab, path, wish)?;
+    if matches!(target.holder, Holder::Foreign | Holder::Kept(_)) {
+        fits(&wish.jobs, path, target.size_bytes, target.logical_block_bytes)?;
+    }
+    target.fresh = wish.emptied
+        && matches!(target.holder, Holder::InDir(_) | Holder::New(_) | Holder::Kept(_));
+    target.odd_writes = wish.jobs.iter().any(|job| seal::has_odd_writes(job, target.size_bytes));
+    Ok(target)
+}
+
+fn find_or_make(
+    lab: &mut Lab<'_>,
+    path: &Path,
+    wish: &TargetWish,
 ) -> Result<PreparedTarget, LabError> {
     if wish.null || path.as_os_str().as_encoded_bytes().starts_with(b"null:") {
-        return Ok(PreparedTarget::null(lab, wish.size_bytes.unwrap_or(1 << 40)));
+        if wish.names > 0 {
+            return Err(tree::needs_directory(path, wish));
+        }
+        let each_bytes = wish.size_bytes.unwrap_or(1 << 40) / u64::from(wish.files.max(1));
+        return Ok(PreparedTarget::null(lab, each_bytes));
     }
     let meta = match std::fs::metadata(path) {
         Ok(meta) => meta,
+        Err(e) if e.kind() == io::ErrorKind::NotFound && wish.files.max(wish.names) > 1 => {
+            return Err(tree::needs_directory(path, wish));
+        }
         Err(e) if e.kind() == io::ErrorKind::NotFound => {
-            return new_file(lab, path, wish, rest_after_ns);
+            return new_file(lab, path, wish);
         }
         Err(e) => return Err(unreachable_target(path, &e)),
     };
     let kind = meta.file_type();
+    if wish.files > 1 || wish.names > 0 {
+        return match (kind.is_dir(), wish.names) {
+            (false, _) => Err(tree::needs_directory(path, wish)),
+            (true, 0) => tree::make(lab, path, wish),
+            (true, _) => tree::make_names(lab, path, wish),
+        };
+    }
     if kind.is_dir() {
         let size_bytes = wish.size_bytes.unwrap_or(wished_size(lab, path, wish)?);
-        check_fit(&wish.jobs, path, size_bytes, &resolve(lab, path)?)?;
+        let stack = resolve(lab, path)?;
+        check_fit(&wish.jobs, path, size_bytes, &stack)?;
         return if wish.fresh {
             own_fresh_file(lab, path, size_bytes)
         } else {
-            own_file(lab, path, "data", size_bytes, None, rest_after_ns)
+            check_blocks(path, size_bytes, logical_block(&stack))?;
+            check_room(lab, path, size_bytes)?;
+            let mut target = in_new_dir(lab, path, "data", size_bytes)?;
+            target.to_fill = true;
+            Ok(target)
         };
     }
     if !kind.is_block_device() && !kind.is_file() {
@@ -190,18 +230,18 @@ pub fn prepare(
         };
     }
     if wish.write {
-        open_owned_for_write(&lab.root, path, OpenMode::default())?;
+        let kept = KeptFile::open(&lab.root, path)?;
         let mut target = readable(lab, path, TargetKind::OwnFile)?;
-        target.holder = Holder::Kept;
-        target.fresh = wish.fresh;
+        target.holder = Holder::Kept(Box::new(kept));
         return Ok(target);
     }
     readable(lab, path, TargetKind::ForeignFile)
 }
 
 fn wished_size(lab: &Lab<'_>, path: &Path, wish: &TargetWish) -> Result<u64, LabError> {
-    let (cache_bytes, _) = rules::cache_bytes_assumed(&resolve(lab, path)?);
-    Ok(default_size_bytes(cache_bytes, wish.smallest_bytes))
+    let stack = resolve(lab, path)?;
+    let (cache_bytes, _) = measuring::cache_bytes_assumed(&stack);
+    Ok(default_size_bytes(cache_bytes, wish).next_multiple_of(logical_block(&stack).max(1)))
 }
 
 /// The unit of direct I/O on a file of this stack.
@@ -232,26 +272,7 @@ fn fits(jobs: &[Job], path: &Path, size_bytes: u64, block_bytes: u64) -> Result<
     Ok(())
 }
 
-/// Makes sure that a file of that size may and can be made in a directory.
-fn check_room(lab: &Lab<'_>, directory: &Path, size_bytes: u64) -> Result<(), LabError> {
-    place::check_directory(&lab.root, directory)?;
-    if fsinfo::space(directory).is_ok_and(|space| space.total_bytes > 0) {
-        return Ok(check_space(directory, size_bytes)?);
-    }
-    // ramfs and its like have no size: what they take is memory.
-    let free_bytes = lab.free_memory_bytes();
-    if size_bytes <= free_bytes / 2 {
-        return Ok(());
-    }
-    let reason = format!(
-        "lies in memory: {} are more than half of what is free ({}); use a smaller size=",
-        format_size(size_bytes),
-        format_size(free_bytes)
-    );
-    Err(wrong_kind(directory, reason))
-}
-
-/// Makes `.fathom-ID/NAME` in a directory and writes it full; `time_limit_ns` may leave it smaller.
+/// Makes `.fathom-ID/NAME` in a directory, for direct I/O, and writes it full; `time_limit_ns` may leave it smaller.
 pub fn own_file(
     lab: &mut Lab<'_>,
     directory: &Path,
@@ -262,6 +283,8 @@ pub fn own_file(
 ) -> Result<PreparedTarget, LabError> {
     check_room(lab, directory, size_bytes)?;
     let mut target = in_new_dir(lab, directory, name, size_bytes)?;
+    // Before it is written, which may take long.
+    target.open_untouched(OpenMode { write: true, direct: true, ..OpenMode::default() })?;
     target.fill(lab, time_limit_ns, rest_after_ns)?;
     Ok(target)
 }
@@ -285,30 +308,20 @@ fn in_new_dir(
     size_bytes: u64,
 ) -> Result<PreparedTarget, LabError> {
     let stack = resolve(lab, directory)?;
-    // Several targets of one run in one directory (a log beside the data) need names of their own.
-    let id = format!("{}{}", lab.run_id, lab.next_suffix());
-    let mut dir = OwnedDir::create(&lab.root, directory, &id, &lab.state_dir)?;
+    let mut dir = new_dir(lab, directory)?;
     dir.create_file(name)?;
-    let path = dir.path().join(name);
-    Ok(PreparedTarget {
-        root: lab.root.clone(),
-        path,
-        holder: Holder::InDir(Rc::new(RefCell::new(Some(dir)))),
-        kind: TargetKind::OwnFile,
-        size_bytes,
-        logical_block_bytes: logical_block(&stack),
-        fresh: false,
-        direct_honoured: None,
-        stack,
-    })
+    let (path, kind) = (dir.path().join(name), TargetKind::OwnFile);
+    Ok(PreparedTarget::new(lab, path, Holder::of_dir(dir), kind, size_bytes, stack))
 }
 
-fn new_file(
-    lab: &mut Lab<'_>,
-    path: &Path,
-    wish: &TargetWish,
-    rest_after_ns: u64,
-) -> Result<PreparedTarget, LabError> {
+/// A directory of ours for the files of a target.
+fn new_dir(lab: &Lab<'_>, directory: &Path) -> Result<OwnedDir, LabError> {
+    // Several targets of one run in one directory (a log beside the data) need names of their own.
+    let id = format!("{}{}", lab.run_id, lab.next_suffix());
+    Ok(OwnedDir::create(&lab.root, directory, &id, &lab.state_dir)?)
+}
+
+fn new_file(lab: &mut Lab<'_>, path: &Path, wish: &TargetWish) -> Result<PreparedTarget, LabError> {
     if path.starts_with("/dev") {
         return Err(unreachable_target(path, &io::Error::from(io::ErrorKind::NotFound)));
     }
@@ -319,27 +332,25 @@ fn new_file(
     }
     let stack = resolve(lab, parent)?;
     let Some(size_bytes) = wish.size_bytes else {
-        let reason = "does not exist; to make it, say how large: size=4G".to_owned();
+        let gib = wish.pass_bytes.max(wish.range_bytes_min).max(4 << 30).div_ceil(1 << 30);
+        let reason = format!("does not exist; to make it, say how large: size={gib}G");
         return Err(wrong_kind(path, reason));
     };
     check_fit(&wish.jobs, path, size_bytes, &stack)?;
+    if !wish.fresh {
+        check_blocks(path, size_bytes, logical_block(&stack))?;
+    }
     check_room(lab, parent, size_bytes)?;
     let file = OwnedFile::create(&lab.root, path, &lab.run_id, &lab.state_dir)?;
+    let path = file.path().to_owned();
+    let (holder, kind) = (Holder::New(Box::new(RefCell::new(file))), TargetKind::OwnFile);
     let mut target = PreparedTarget {
-        root: lab.root.clone(),
-        path: file.path().to_owned(),
-        holder: Holder::New(Box::new(file)),
-        kind: TargetKind::OwnFile,
-        size_bytes,
-        logical_block_bytes: logical_block(&stack),
         fresh: wish.fresh,
-        direct_honoured: None,
-        stack,
+        to_fill: !wish.fresh,
+        ..PreparedTarget::new(lab, path, holder, kind, size_bytes, stack)
     };
     if wish.fresh {
         target.probe_direct()?;
-    } else {
-        target.fill(lab, None, rest_after_ns)?;
     }
     Ok(target)
 }
@@ -358,16 +369,11 @@ fn claimed(lab: &mut Lab<'_>, path: &Path, jobs: &[Job]) -> Result<PreparedTarge
         claim.id(),
         format_size(claim.size_bytes())
     ));
+    let (path, size_bytes) = (claim.path().to_owned(), claim.size_bytes());
+    let (holder, kind) = (Holder::Device(Box::new(claim)), TargetKind::BlockDevice);
     Ok(PreparedTarget {
-        root: lab.root.clone(),
-        path: claim.path().to_owned(),
-        size_bytes: claim.size_bytes(),
         logical_block_bytes,
-        holder: Holder::Device(Box::new(claim)),
-        kind: TargetKind::BlockDevice,
-        fresh: false,
-        direct_honoured: None,
-        stack,
+        ..PreparedTarget::new(lab, path, holder, kind, size_bytes, stack)
     })
 }
 
@@ -388,40 +394,41 @@ fn readable(lab: &Lab<'_>, path: &Path, kind: TargetKind) -> Result<PreparedTarg
         return Err(wrong_kind(path, "is empty: there is nothing to read".into()));
     }
     Ok(PreparedTarget {
-        root: lab.root.clone(),
-        path: path.to_owned(),
-        holder: Holder::Foreign,
-        kind,
-        size_bytes,
         logical_block_bytes,
-        fresh: false,
-        direct_honoured: None,
-        stack,
+        ..PreparedTarget::new(lab, path.to_owned(), Holder::Foreign, kind, size_bytes, stack)
     })
 }
 
-/// The error for a directory with too little space.
-pub fn no_space(directory: &Path, wanted_bytes: u64) -> LabError {
-    match check_space(directory, wanted_bytes) {
-        Err(refusal) => LabError::FileRefused(refusal),
-        Ok(()) => LabError::Usage(format!("{}: too little space", directory.display())),
-    }
-}
-
 impl PreparedTarget {
-    fn null(lab: &Lab<'_>, size_bytes: u64) -> Self {
-        let (path, resolved_path) = ("null:".to_owned(), "null:".to_owned());
+    /// A target to which nothing more is to be done, in the blocks of its stack.
+    fn new(
+        lab: &Lab<'_>,
+        path: PathBuf,
+        holder: Holder,
+        kind: TargetKind,
+        size_bytes: u64,
+        stack: Stack,
+    ) -> Self {
         Self {
             root: lab.root.clone(),
-            path: PathBuf::from("null:"),
-            holder: Holder::Null,
-            kind: TargetKind::Null,
+            path,
+            holder,
+            kind,
             size_bytes,
-            logical_block_bytes: 512,
+            logical_block_bytes: logical_block(&stack),
             fresh: false,
+            to_fill: false,
+            odd_writes: false,
             direct_honoured: None,
-            stack: Stack { path, resolved_path, nodes: Vec::new(), top: 0 },
+            tree: None,
+            stack,
         }
+    }
+
+    fn null(lab: &Lab<'_>, size_bytes: u64) -> Self {
+        let (path, resolved_path) = ("null:".to_owned(), "null:".to_owned());
+        let stack = Stack { path, resolved_path, nodes: Vec::new(), top: 0 };
+        Self::new(lab, "null:".into(), Holder::Null, TargetKind::Null, size_bytes, stack)
     }
 
     /// Another file in the same directory of ours, which starts empty whenever it is opened.
@@ -447,9 +454,31 @@ impl PreparedTarget {
             size_bytes,
             logical_block_bytes: self.logical_block_bytes,
             fresh: true,
+            to_fill: false,
+            odd_writes: false,
+            tree: None,
             direct_honoured: self.direct_honoured,
             stack: self.stack.clone(),
         })
+    }
+
+    /// Writes a test file full, where that is still to be done; after `limit_ns` it ends, smaller.
+    ///
+    /// # Errors
+    /// [`LabError`] when there is no room any more or a write fails.
+    pub fn fill_up(
+        &mut self,
+        lab: &mut Lab<'_>,
+        limit_ns: Option<u64>,
+        rest_after_ns: u64,
+    ) -> Result<(), LabError> {
+        if !std::mem::take(&mut self.to_fill) {
+            return Ok(());
+        }
+        // Other targets of the run may have been written meanwhile.
+        let directory = self.path.parent().unwrap_or(Path::new(".")).to_owned();
+        check_room(lab, &directory, self.size_bytes)?;
+        self.fill(lab, limit_ns, rest_after_ns)
     }
 
     /// Writes the file full, or as far as the time allows.
@@ -459,15 +488,21 @@ impl PreparedTarget {
         limit_ns: Option<u64>,
         rest_ns: u64,
     ) -> Result<(), LabError> {
+        let what = match &self.tree {
+            Some(tree) => format!("{} test files", format_count(u64::from(tree.count()))),
+            None => "the test file".to_owned(),
+        };
         lab.note(format!(
-            "Writing the test file: {} of random data in {}.",
+            "Writing {what}: {} of random data in {}.",
             format_size(self.size_bytes),
             self.path.parent().unwrap_or(Path::new(".")).display()
         ));
-        let direct = OpenMode { write: true, direct: true, ..OpenMode::default() };
-        let target = match self.open(direct) {
+        // Many small files are written faster through the page cache, which is brought to the disk at the end.
+        let direct = self.tree.is_none();
+        let direct = OpenMode { write: true, direct, ..OpenMode::default() };
+        let target = match self.open(direct, true) {
             Err(LabError::Target { class: ErrorClass::Missing, .. }) => {
-                self.open(OpenMode { direct: false, ..direct })?
+                self.open(OpenMode { direct: false, ..direct }, true)?
             }
             other => other?,
         };
@@ -477,6 +512,8 @@ impl PreparedTarget {
         let took_ns = clock::monotonic_ns() - started_ns;
         let rate = laid.size_bytes as f64 / (took_ns.max(1) as f64 / 1e9);
         self.probe_direct()?;
+        drop(target);
+        self.seal()?;
         lab.note(format!(
             "Written: {} in {}, {}.",
             format_size(laid.size_bytes),
@@ -486,64 +523,51 @@ impl PreparedTarget {
         Ok(())
     }
 
-    /// Finds out whether direct writes to a file of ours bypass the page cache, by what they dirty.
-    ///
-    /// The counter is the whole machine's, so that others can add to it but not take away: of several short tries the
-    /// least counts.
-    fn probe_direct(&mut self) -> Result<(), LabError> {
-        const TRIES: usize = 4;
-        const PIECE_BYTES: usize = 4 << 20;
-        let buffers_below =
-            |n: &Node| n.loop_device.as_ref().is_some_and(|l| l.direct_io != Some(true));
-        if self.stack.walk().into_iter().any(buffers_below) {
-            // What a loop device below dirties cannot be told from what the filesystem does.
-            return Ok(());
-        }
-        let mode = OpenMode { write: true, direct: true, ..OpenMode::default() };
-        let target = match self.open(mode) {
-            Err(LabError::Target { class: ErrorClass::Missing, .. }) => return Ok(()),
-            other => other?,
-        };
-        // Each try has a place of its own: ext4 with data=journal counts a page only once until it is written back.
-        let size = PIECE_BYTES.min((self.size_bytes as usize / TRIES) >> 16 << 16);
-        let Some(file) = target.file().filter(|_| size >= 256 << 10) else { return Ok(()) };
-        let failed = |source| LabError::TargetIo {
-            path: self.path.clone(),
-            what: "trying direct writes",
-            source,
-        };
-        let mut arena = Arena::new(1, size).map_err(failed)?;
-        Prng::new(self.size_bytes, 0xD1).fill(arena.slot_mut(0));
-        let mut least = u64::MAX;
-        for place in 0..TRIES {
-            // Like all that fathom writes; otherwise the file would be taken for somebody's data.
-            fathom_base::stamp::stamp(arena.slot_mut(0), place as u64);
-            let before = counters::page_traffic(&self.root).dirtied_bytes;
-            sys_io::write_at(file, arena.slot_mut(0), (place * size) as u64).map_err(failed)?;
-            least =
-                least.min(counters::page_traffic(&self.root).dirtied_bytes.saturating_sub(before));
-        }
-        self.direct_honoured = Some(least < size as u64 / 2);
-        if self.fresh {
-            target.truncate().map_err(failed)?;
-        }
-        Ok(())
-    }
-
-    /// Opens it for a job.
+    /// Opens it for a job; `from_empty` empties it first, where it may be.
     ///
     /// # Errors
     /// [`LabError::Target`] with class `Missing` where the filesystem refuses direct I/O.
-    pub fn open(&self, mode: OpenMode) -> Result<LoadTarget, LabError> {
-        let (size, block) = (self.size_bytes, self.logical_block_bytes);
+    pub fn open(&self, mode: OpenMode, from_empty: bool) -> Result<LoadTarget, LabError> {
+        let from_empty = from_empty && self.fresh;
+        let size = if self.fresh && !from_empty {
+            self.written_bytes().map_err(|e| self.open_error(mode, e))?
+        } else {
+            self.size_bytes
+        };
+        let target = self.open_as(mode, mode.write || from_empty, size)?;
+        if from_empty {
+            target.truncate().map_err(|e| self.open_error(mode, e))?;
+        }
+        Ok(target)
+    }
+
+    /// Opens it as it is, to find out whether a job can: with the size that it will have.
+    ///
+    /// # Errors
+    /// As [`Self::open`].
+    pub fn open_untouched(&self, mode: OpenMode) -> Result<LoadTarget, LabError> {
+        self.open_as(mode, mode.write, self.size_bytes)
+    }
+
+    fn open_as(&self, mode: OpenMode, write: bool, size: u64) -> Result<LoadTarget, LabError> {
+        if write {
+            self.unseal()?;
+        }
+        let block = self.logical_block_bytes;
         let io_error = |e: io::Error| self.open_error(mode, e);
-        let target = match (&self.holder, mode.write || self.fresh) {
+        if let Some(tree) = &self.tree {
+            return tree.open(size, block, mode).map_err(io_error);
+        }
+        Ok(match (&self.holder, write) {
             (Holder::Null, _) => LoadTarget::null(size),
             (Holder::Device(claim), true) => LoadTarget::claimed(claim, mode).map_err(io_error)?,
             (Holder::New(file), true) => {
-                LoadTarget::own_file(file, size, block, mode).map_err(io_error)?
+                LoadTarget::own_file(&file.borrow(), size, block, mode).map_err(io_error)?
             }
-            (Holder::InDir(_) | Holder::Kept, true) => LoadTarget::own_path(
+            (Holder::Kept(file), true) => {
+                LoadTarget::kept_file(file, size, block, mode).map_err(io_error)?
+            }
+            (Holder::InDir(_), true) => LoadTarget::own_path(
                 &self.root, &self.path, size, block, mode,
             )
             .map_err(|e| match e {
@@ -551,11 +575,17 @@ impl PreparedTarget {
                 other => other.into(),
             })?,
             (_, _) => LoadTarget::read_only(&self.path, size, block, mode).map_err(io_error)?,
-        };
-        if self.fresh {
-            target.truncate().map_err(|e| self.open_error(mode, e))?;
+        })
+    }
+
+    /// What a file that starts empty has grown to.
+    fn written_bytes(&self) -> io::Result<u64> {
+        let written = |tree: &TestFiles| tree.written_bytes();
+        let one = || Ok(std::fs::metadata(&self.path)?.len());
+        match self.tree.as_ref().map_or_else(one, written)? {
+            0 => Err(io::Error::other("it is empty: no phase has written it")),
+            bytes => Ok(bytes),
         }
-        Ok(target)
     }
 
     fn open_error(&self, mode: OpenMode, error: io::Error) -> LabError {
@@ -575,12 +605,13 @@ impl PreparedTarget {
         LabError::TargetIo { path, what, source: error }
     }
 
-    /// Drops what the page cache holds of it, so that buffered reads reach the device.
+    /// Drops what the page cache holds of it, so that buffered reads reach the device. Only of what is ours: other
+    /// people's programs may live from those pages, and their cache is not a benchmark's to empty.
     ///
     /// # Errors
     /// [`LabError::TargetIo`].
     pub fn drop_cached_pages(&self) -> Result<(), LabError> {
-        if matches!(self.holder, Holder::Null) {
+        if matches!(self.holder, Holder::Null | Holder::Foreign) {
             return Ok(());
         }
         let failed = |source| LabError::TargetIo {
@@ -588,27 +619,35 @@ impl PreparedTarget {
             what: "dropping its cached pages",
             source,
         };
+        if let Some(tree) = &self.tree {
+            return tree.drop_cached_pages().map_err(failed);
+        }
         let file = sys_io::open_existing(&self.path, OpenMode::default()).map_err(failed)?;
         sys_io::drop_cached_pages(&file).map_err(failed)
     }
 
-    /// What is known about it before a trial: the state of the stack.
+    /// The layers below as they are now; none when they cannot be read, as those of a device that went away.
     #[must_use]
-    pub fn findings(&self, lab: &Lab<'_>) -> Vec<Finding> {
-        if matches!(self.holder, Holder::Null) {
-            return Vec::new();
-        }
-        // State changes (an array starts to check itself) between trials: look again.
-        match resolve(lab, &self.path) {
-            Ok(stack) => rules::judge(&stack, &lab.around),
-            Err(_) => rules::judge(&self.stack, &lab.around),
+    pub fn stack_now(&self, lab: &Lab<'_>) -> Option<Stack> {
+        match self.holder {
+            Holder::Null => Some(self.stack.clone()),
+            _ => resolve(lab, &self.path).ok(),
         }
     }
 
-    /// The record's part about it.
+    /// What is to be said about them.
     #[must_use]
-    pub fn record(&self, lab: &Lab<'_>, direct: bool) -> TargetRecord {
-        let (device_cache_bytes, device_cache_reason) = rules::cache_bytes_assumed(&self.stack);
+    pub fn findings(&self, lab: &Lab<'_>, stack: &Stack) -> Vec<Finding> {
+        if matches!(self.holder, Holder::Null) {
+            return Vec::new();
+        }
+        measuring::judge(stack, &lab.around)
+    }
+
+    /// The record's part about it; `stack` as it was when the trial began.
+    #[must_use]
+    pub fn record(&self, lab: &Lab<'_>, stack: Stack, direct: bool) -> TargetRecord {
+        let (device_cache_bytes, device_cache_reason) = measuring::cache_bytes_assumed(&stack);
         TargetRecord {
             path: self.path_text(),
             kind: self.kind,
@@ -619,13 +658,14 @@ impl PreparedTarget {
             device_cache_bytes,
             device_cache_reason,
             memory_bytes: lab.cache_memory_bytes(),
-            stack: self.stack.clone(),
+            stack,
         }
     }
 
-    /// Where its data lies; none for devices.
+    /// Where its data lies; none for devices and for many files.
     fn extents(&self) -> Option<FileExtents> {
-        if !matches!(self.kind, TargetKind::OwnFile | TargetKind::ForeignFile) {
+        let is_file = matches!(self.kind, TargetKind::OwnFile | TargetKind::ForeignFile);
+        if !is_file || self.tree.is_some() {
             return None;
         }
         let file = File::open(&self.path).ok()?;
@@ -638,7 +678,7 @@ impl PreparedTarget {
     /// [`LabError::FileRefused`] when that cannot be noted.
     pub fn keep(self) -> Result<Option<PathBuf>, LabError> {
         Ok(match self.holder {
-            Holder::New(file) => Some(file.keep()?),
+            Holder::New(file) => Some(file.into_inner().keep()?),
             Holder::InDir(dir) => dir.take().map(OwnedDir::keep).transpose()?,
             _ => None,
         })
@@ -650,7 +690,7 @@ impl PreparedTarget {
     /// [`LabError::FileRefused`] when something cannot be removed; the next start tries again.
     pub fn remove(self) -> Result<(), LabError> {
         match self.holder {
-            Holder::New(file) => file.remove()?,
+            Holder::New(file) => file.into_inner().remove()?,
             Holder::InDir(dir) => {
                 if let Some(dir) = dir.take() {
                     dir.remove()?;
@@ -659,6 +699,18 @@ impl PreparedTarget {
             _ => {}
         }
         Ok(())
+    }
+
+    /// True when it is still there after the run: kept as asked, or not made by it.
+    #[must_use]
+    pub fn stays(&self, keep: bool) -> bool {
+        keep || matches!(self.holder, Holder::Kept(_) | Holder::Device(_))
+    }
+
+    /// Where it lies.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
     }
 
     /// As given or made.

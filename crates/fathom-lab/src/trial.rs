@@ -1,17 +1,26 @@
 //! One trial: a workload on prepared targets, from the open files to the raw record.
 
+use crate::control_group;
 use crate::error::LabError;
 use crate::lab::Lab;
+use crate::limits;
+use crate::run::note_failure;
 use crate::sampler::{Deltas, Progress, Sampler};
 use crate::target::PreparedTarget;
+use crate::verify::{self, Verification};
 use fathom_base::units::format_size;
+use fathom_check::measuring;
+use fathom_load::delivered;
 use fathom_load::plan::{self, JobPlan};
-use fathom_load::run::{self, Control, JobSetup, Outcome};
+use fathom_load::run::{self, Control, JobSetup, MemoryNeed, Observer, Outcome, Tick};
 use fathom_load::target::LoadTarget;
 use fathom_model::event::Event;
 use fathom_model::finding::Finding;
+use fathom_model::limits::ControlGroupRecord;
 use fathom_model::record::{Ending, IoFailure, RECORD_VERSION, Record};
+use fathom_model::stack::Stack;
 use fathom_model::workload::{Job, OpenSync, Workload};
+use fathom_study::drift;
 use fathom_sys::io::OpenMode;
 
 /// What a trial is asked to do.
@@ -41,49 +50,56 @@ pub fn open_mode(job: &Job) -> OpenMode {
     }
 }
 
-/// Runs one trial.
+/// The receiver of finished records, which gets each at once, between two measurements.
+pub type KeepRecord<'k> = &'k mut dyn FnMut(&Record) -> Result<(), LabError>;
+
+/// Runs one trial. Its record is announced when it has been kept, not before.
 ///
 /// # Errors
-/// [`LabError`] when it could not start. A request that fails, or a signal, gives a record that says so.
-pub fn run_trial(lab: &mut Lab<'_>, trial: &Trial<'_>) -> Result<Record, LabError> {
+/// [`LabError`] when it could not start, or the record could not be kept. A request that fails, or a signal, gives a
+/// record that says so.
+pub fn run_trial(
+    lab: &mut Lab<'_>,
+    trial: &Trial<'_>,
+    keep_record: KeepRecord<'_>,
+) -> Result<Record, LabError> {
+    let record = record_of(lab, trial)?;
+    keep_record(&record)?;
+    (lab.emit)(Event::TrialFinished { record: Box::new(record.clone()) });
+    Ok(record)
+}
+
+fn record_of(lab: &mut Lab<'_>, trial: &Trial<'_>) -> Result<Record, LabError> {
     let jobs = &trial.workload.jobs;
     check_buffers(lab, jobs)?;
-    let mut opened: Vec<(LoadTarget, JobPlan)> = Vec::new();
+    let opened = open(lab, trial)?;
     for (job, target) in jobs.iter().zip(&trial.targets) {
-        let load = target.open(open_mode(job))?;
-        let plan = plan::plan(job, load.size_bytes(), load.logical_block_bytes(), trial.seed)
-            .map_err(|source| LabError::Plan {
-                job: job.name.clone(),
-                target: target.path_text(),
-                source,
-            })?;
-        opened.push((load, plan));
-    }
-    for (job, target) in jobs.iter().zip(&trial.targets) {
-        if !job.direct && job.reads() {
+        if !job.direct && job.reads() && job.drop_cache {
             target.drop_cached_pages()?;
         }
     }
-    let mut findings = Vec::new();
-    for target in distinct(&trial.targets) {
-        findings.extend(target.findings(lab));
-    }
+    // State changes between trials (an array starts to check itself): look again.
+    let before: Vec<Stack> = distinct(&trial.targets)
+        .map(|target| target.stack_now(lab).unwrap_or_else(|| target.stack().clone()))
+        .collect();
+    let looked_at = distinct(&trial.targets).zip(&before);
+    let mut findings: Vec<Finding> =
+        looked_at.flat_map(|(target, stack)| target.findings(lab, stack)).collect();
+    findings.extend(measuring::slow_clock(&lab.host));
     let (index, count) = trial.position;
     (lab.emit)(Event::TrialStarted { label: trial.label.clone(), index, count });
 
-    let (outcome, deltas) = measure(lab, trial, opened)?;
-    // An array may have begun to rebuild meanwhile.
-    for finding in distinct(&trial.targets).flat_map(|target| target.findings(lab)) {
-        if !findings.iter().any(|known: &Finding| known.id == finding.id) {
-            findings.push(finding);
-        }
-    }
+    let measured = measure_verified(lab, trial, opened, &mut findings)?;
+    let Measured { outcome, deltas, control_group } = measured;
+    add_changes(lab, trial, &before, &mut findings);
     // After the run: files that started empty have their extents only now.
     let records = distinct(&trial.targets)
-        .map(|target| {
+        .zip(before)
+        .map(|(target, stack)| {
             let mut on_it =
                 jobs.iter().zip(&trial.targets).filter(|(_, t)| std::ptr::eq(**t, target));
-            target.record(lab, on_it.all(|(job, _)| job.direct))
+            let direct = on_it.all(|(job, _)| job.direct && job.metadata.is_none());
+            target.record(lab, stack, direct)
         })
         .collect();
     let ending = match (&outcome.failure, outcome.interrupted) {
@@ -105,11 +121,109 @@ pub fn run_trial(lab: &mut Lab<'_>, trial: &Trial<'_>) -> Result<Record, LabErro
         devices: deltas.devices,
         page_cache: deltas.page_cache,
         suspended_ns: deltas.suspended_ns,
+        held_up_ns: outcome.held_up_ns,
+        heat: deltas.heat,
+        control_group,
         ending,
         failure,
         seed: trial.seed,
         findings,
     })
+}
+
+/// What is found after a trial and was not before: an array that has begun to rebuild, a setting that somebody changed.
+fn add_changes(lab: &Lab<'_>, trial: &Trial<'_>, before: &[Stack], findings: &mut Vec<Finding>) {
+    for (target, before) in distinct(&trial.targets).zip(before) {
+        let Some(after) = target.stack_now(lab) else { continue };
+        let new = drift::changed_meanwhile(before, &after).into_iter();
+        for finding in new.chain(target.findings(lab, &after)) {
+            if !findings.iter().any(|known| known.id == finding.id) {
+                findings.push(finding);
+            }
+        }
+    }
+}
+
+/// Opens the targets and plans the jobs.
+fn open(lab: &Lab<'_>, trial: &Trial<'_>) -> Result<Vec<(LoadTarget, JobPlan)>, LabError> {
+    verify::forget_emptied(lab, trial)?;
+    let mut opened = planned(&trial.workload.jobs, &trial.targets, trial.seed, |target, job| {
+        target.open(open_mode(job), job.starts_empty())
+    })?;
+    plan::share_cursors(opened.iter_mut().map(|(load, plan)| (&*load, plan)));
+    Ok(opened)
+}
+
+/// Finds out whether the jobs of a trial could start, while test files are still empty: to write them full may take long.
+///
+/// # Errors
+/// [`LabError`] with what keeps them from it.
+pub fn check_start(
+    lab: &Lab<'_>,
+    jobs: &[Job],
+    targets: &[&PreparedTarget],
+) -> Result<(), LabError> {
+    let mut opened =
+        planned(jobs, targets, 0, |target, job| target.open_untouched(open_mode(job)))?;
+    verify::limit_memory(lab, &mut opened);
+    let (targets, plans): (Vec<LoadTarget>, Vec<JobPlan>) = opened.into_iter().unzip();
+    Ok(run::check(&setups(&targets, plans))?)
+}
+
+/// Every job with its open target and its places in it.
+fn planned(
+    jobs: &[Job],
+    targets: &[&PreparedTarget],
+    seed: u64,
+    open: impl Fn(&PreparedTarget, &Job) -> Result<LoadTarget, LabError>,
+) -> Result<Vec<(LoadTarget, JobPlan)>, LabError> {
+    let one = |(job, target): (&Job, &&PreparedTarget)| {
+        let load = open(target, job)?;
+        let plan = plan::plan(job, load.size_bytes(), load.logical_block_bytes(), seed);
+        let plan = plan.map_err(|source| LabError::Plan {
+            job: job.name.clone(),
+            target: target.path_text(),
+            source,
+        })?;
+        Ok((load, plan))
+    };
+    jobs.iter().zip(targets).map(one).collect()
+}
+
+fn setups(targets: &[LoadTarget], plans: Vec<JobPlan>) -> Vec<JobSetup<'_>> {
+    targets.iter().zip(plans).map(|(target, plan)| JobSetup { plan, target }).collect()
+}
+
+/// What came of the measured part of a trial.
+struct Measured {
+    outcome: Outcome,
+    deltas: Deltas,
+    control_group: Option<ControlGroupRecord>,
+}
+
+/// Measures, with what verification needs around it; whatever keeps the first request from being issued leaves what is
+/// known of the targets as it was.
+fn measure_verified(
+    lab: &mut Lab<'_>,
+    trial: &Trial<'_>,
+    mut opened: Vec<(LoadTarget, JobPlan)>,
+    findings: &mut Vec<Finding>,
+) -> Result<Measured, LabError> {
+    let mut verification = verify::begin(lab, trial, &mut opened)?;
+    let plans: Vec<JobPlan> = opened.iter().map(|(_, plan)| plan.clone()).collect();
+    match measure_limited(lab, trial, opened, &mut verification, findings) {
+        Ok(mut measured) => {
+            verification.end(lab, trial, &plans, &mut measured.outcome)?;
+            for (plan, job) in plans.iter().zip(&mut measured.outcome.jobs) {
+                job.delivered = delivered(plan, &job.thread_operations);
+            }
+            Ok(measured)
+        }
+        Err(error) => {
+            verification.call_off(lab);
+            Err(error)
+        }
+    }
 }
 
 /// The engine does not know what it works on: the message gets the path of the job's target.
@@ -123,10 +237,63 @@ fn named(failure: IoFailure, trial: &Trial<'_>) -> IoFailure {
     IoFailure { message, ..failure }
 }
 
+/// Measures in the control group that the workload asks for, if any, and says what limits cannot do here.
+fn measure_limited(
+    lab: &mut Lab<'_>,
+    trial: &Trial<'_>,
+    opened: Vec<(LoadTarget, JobPlan)>,
+    verification: &mut Verification,
+    findings: &mut Vec<Finding>,
+) -> Result<Measured, LabError> {
+    let jobs = &trial.workload.jobs;
+    let kernel = lab.host.kernel.as_deref();
+    let inert = jobs
+        .iter()
+        .zip(&trial.targets)
+        .filter_map(|(job, target)| limits::io_priority_finding(job, target.stack(), kernel));
+    findings.extend(inert);
+    let group = control_group::enter(lab, jobs, distinct(&trial.targets))?;
+    let measured = measure(lab, trial, opened, verification);
+    let control_group = group.map(|group| {
+        findings.extend(group.findings.iter().cloned());
+        let record = group.record.clone();
+        note_failure(lab, group.leave());
+        record
+    });
+    findings.dedup();
+    let (outcome, deltas) = measured?;
+    Ok(Measured { outcome, deltas, control_group })
+}
+
+/// The sampler, and what is to be forgotten before the first request.
+struct Watch<'a, 'v> {
+    sampler: Sampler<'a>,
+    verification: &'v mut Verification,
+}
+
+impl Observer for Watch<'_, '_> {
+    fn starts(&mut self) -> Result<(), String> {
+        self.verification.starts().map_err(|error| error.to_string())
+    }
+
+    fn window_begins(&mut self) {
+        self.sampler.window_begins();
+    }
+
+    fn window_ends(&mut self) {
+        self.sampler.window_ends();
+    }
+
+    fn tick(&mut self, tick: Tick) {
+        self.sampler.tick(tick);
+    }
+}
+
 fn measure(
     lab: &mut Lab<'_>,
     trial: &Trial<'_>,
     opened: Vec<(LoadTarget, JobPlan)>,
+    verification: &mut Verification,
 ) -> Result<(Outcome, Deltas), LabError> {
     let planned = trial.workload.jobs.iter().map(|j| j.duration_ns.unwrap_or(u64::MAX)).max();
     let amounts: Option<Vec<u64>> = opened.iter().map(|(_, p)| p.amount_bytes).collect();
@@ -138,30 +305,34 @@ fn measure(
         layout: false,
         emit: lab.emit,
     };
-    let mut sampler = Sampler::new(&lab.root, device_names(&trial.targets), progress);
+    let sampler = Sampler::new(&lab.root, device_names(&trial.targets), progress);
+    let mut watch = Watch { sampler, verification };
     let control = Control { clock: lab.clock, interval_ns: lab.interval_ns, stop: &lab.stop };
     let (targets, plans): (Vec<LoadTarget>, Vec<JobPlan>) = opened.into_iter().unzip();
-    let setups: Vec<JobSetup<'_>> =
-        targets.iter().zip(plans).map(|(target, plan)| JobSetup { plan, target }).collect();
-    let outcome = run::run(&setups, &control, &mut sampler)?;
-    Ok((outcome, sampler.deltas()))
+    let outcome = run::run(&setups(&targets, plans), &control, &mut watch)?;
+    Ok((outcome, watch.sampler.deltas()))
 }
 
 /// Buffers above a quarter of what is free push other things out of memory, or the machine into swap.
 ///
 /// # Errors
-/// [`LabError::Buffers`] with the sum.
+/// [`LabError::Buffers`] with the sum, [`LabError::Load`] for more threads than there may be.
 pub fn check_buffers(lab: &Lab<'_>, jobs: &[Job]) -> Result<(), LabError> {
-    let needed_bytes: u64 = jobs.iter().map(Job::buffer_bytes).fold(0, u64::saturating_add);
-    let free_bytes = lab.free_memory_bytes();
+    let needs = jobs.iter().map(MemoryNeed::of).collect::<Result<Vec<_>, _>>()?;
+    fits(&needs, lab.free_memory_bytes())
+}
+
+fn fits(needs: &[MemoryNeed], free_bytes: u64) -> Result<(), LabError> {
+    let needed_bytes = needs.iter().map(|n| n.total_bytes()).fold(0, u64::saturating_add);
     if needed_bytes <= free_bytes / 4 {
         return Ok(());
     }
-    let terms: Vec<String> = jobs
+    let terms: Vec<String> = needs
         .iter()
-        .map(|j| {
-            let size = format_size(u64::from(j.block_size_bytes_max()));
-            format!("{size} x depth {} x {} threads", j.depth, j.threads)
+        .map(|need| {
+            let [buffer, histograms] = [need.buffer_bytes, need.histogram_bytes].map(format_size);
+            let (depth, threads) = (need.depth, need.threads);
+            format!("{buffer} x depth {depth} x {threads} threads + {histograms} of histograms x {threads} threads")
         })
         .collect();
     Err(LabError::Buffers { needed_bytes, free_bytes, sum: terms.join(" + ") })
@@ -187,4 +358,46 @@ fn device_names(targets: &[&PreparedTarget]) -> Vec<String> {
     names.sort();
     names.dedup();
     names
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use fathom_model::keys;
+
+    fn need(pairs: &[(&str, &str)]) -> MemoryNeed {
+        let mut job = Job::default();
+        pairs.iter().for_each(|(k, v)| keys::set(&mut job, k, v).expect(k));
+        MemoryNeed::of(&job).expect("not too many threads")
+    }
+
+    #[test]
+    fn histograms_of_thousands_of_threads_are_in_the_sum() {
+        // Three buffers for each thread, of 59 x 64 counts of 8 bytes for each class; reads have one class, mixed
+        // ones with syncs five.
+        let dense = 59 * 64 * 8;
+        let psync = [("engine", "psync"), ("depth", "1"), ("threads", "20000")];
+        let reads = need(&psync);
+        assert_eq!(reads.total_bytes(), 20_000 * (4096 + 3 * dense));
+        let mix = [("write_fraction", "0.2"), ("fsync_fraction", "0.1"), ("block_size", "1000")];
+        let mixed = need(&[&psync[..], &mix[..]].concat());
+        assert_eq!(mixed.total_bytes(), 20_000 * (4096 + 15 * dense));
+        let sum_bytes = reads.total_bytes() + mixed.total_bytes();
+        assert!(fits(&[reads, mixed], 4 * sum_bytes).is_ok());
+        assert!(fits(&[reads, mixed], 4 * sum_bytes - 1).is_err(), "a byte too little");
+        let text = fits(&[reads, mixed], 16 << 30).expect_err("far too little").to_string();
+        for part in [
+            "buffers need 10.3 GiB: 4 KiB x depth 1 x 20000 threads + 88.5 KiB of histograms x 20000 threads + 4 KiB x",
+            " + 442.5 KiB of histograms x 20000 threads; that is more than a quarter of the free memory",
+        ] {
+            assert!(text.contains(part), "{text}");
+        }
+    }
+
+    #[test]
+    fn sums_that_overflow_are_refused() {
+        let huge = need(&[("block_size", "1G"), ("depth", "32768"), ("threads", "65536")]);
+        assert!(huge.total_bytes() > 1 << 60);
+        assert!(fits(&[huge; 20], u64::MAX).is_err());
+    }
 }

@@ -1,20 +1,34 @@
 //! The engine trait: how requests reach the kernel and come back.
 
 use std::io;
+use std::time::Duration;
 
-/// What one request asks of the kernel: the same for every engine, so that io_uring takes it as it is.
-pub use fathom_sys::ring::RingOp as Op;
+/// What one request asks of the kernel: the same for every engine, so that each takes it as it is.
+pub use fathom_sys::request::IoOp as Op;
 
 /// A way to issue requests. Each thread owns one; slots are numbered from 0 to the depth.
 pub trait Engine {
-    /// What is in use, for the record.
-    fn features(&self) -> Vec<String>;
+    /// The call that is named when the way to the kernel itself is broken.
+    const CALL: &'static str;
+
+    /// What is and was in use, for the record; nothing where there is nothing to choose.
+    fn features(&self) -> Vec<String> {
+        Vec::new()
+    }
 
     /// The buffer of a slot with no request in flight.
     fn buffer_mut(&mut self, slot: u32) -> &mut [u8];
 
-    /// Takes a request; it need not start before [`Engine::run`].
-    fn queue(&mut self, slot: u32, op: Op);
+    /// Takes a request on the file of that index (0 for the only one); it need not start before [`Engine::run`].
+    fn queue(&mut self, slot: u32, file: u32, op: Op);
+
+    /// The descriptor of that index means another file now. No request on it is queued or in flight.
+    ///
+    /// # Errors
+    /// Those of telling the kernel.
+    fn renew_file(&mut self, _file: u32) -> io::Result<()> {
+        Ok(())
+    }
 
     /// Starts everything queued, waits for at least `wait_for` ends, and says how many can be taken. A time read after
     /// this is later than all of them.
@@ -22,6 +36,19 @@ pub trait Engine {
     /// # Errors
     /// When the way to the kernel itself is broken; errors of single requests are results.
     fn run(&mut self, wait_for: u32) -> io::Result<u32>;
+
+    /// Like [`Engine::run`], but comes back after `wait_ns` at the latest, perhaps with nothing; 0 looks without waiting.
+    /// `wait_for` is at least 1, also with nothing in flight. What one call does as a whole is not interrupted.
+    ///
+    /// # Errors
+    /// As [`Engine::run`].
+    fn run_for(&mut self, _wait_for: u32, wait_ns: u64) -> io::Result<u32> {
+        let ended = self.run(0)?;
+        if ended == 0 && wait_ns > 0 {
+            std::thread::sleep(Duration::from_nanos(wait_ns));
+        }
+        Ok(ended)
+    }
 
     /// Takes one end as (slot, result): bytes moved, or a negative errno. None when all are taken.
     fn take(&mut self) -> Option<(u32, i32)>;

@@ -1,15 +1,22 @@
 //! Which request comes next: offsets, sizes, reads or writes, syncs. Pure: a function of the plan and the seed.
 
+use crate::in_turn::InTurn;
+pub use crate::kinds::Kind;
+use crate::kinds::{Kinds, Sizes};
 use crate::plan::JobPlan;
+use crate::streams::{Place, Route};
 use fathom_base::prng::{Prng, chance_threshold};
+use fathom_model::pattern::{Cursor, Distribution, Mix};
 use fathom_model::workload::{Access, SyncRule, WeightedSize};
 
 /// One transfer to issue, and whether a sync follows it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Request {
-    /// True for a write.
-    pub write: bool,
-    /// Where, in bytes from the start of the target.
+    /// What it does.
+    pub kind: Kind,
+    /// Which of the job's files.
+    pub file: u32,
+    /// Where, in bytes from the start of the file.
     pub offset_bytes: u64,
     /// How much.
     pub size_bytes: u32,
@@ -25,7 +32,7 @@ pub struct Request {
 #[derive(Debug)]
 pub struct Generator {
     prng: Prng,
-    access: Access,
+    way: Way,
     sizes: Vec<SizeChoice>,
     start: u64,
     length: u64,
@@ -37,7 +44,82 @@ pub struct Generator {
     writes_since_sync: u32,
     operations_left: u64,
     bytes_left: u64,
+    /// Operations and bytes that the measured window is to have; none when it has begun.
+    after_warmup: Option<(u64, u64)>,
     replication: Replication,
+    largest: u32,
+    /// What only some jobs need; their requests come from there.
+    special: Option<Box<Special>>,
+}
+
+/// How requests are found: the common ways have code of their own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Way {
+    Uniform,
+    Sequential,
+    Append,
+    Replication,
+    Special,
+}
+
+impl Way {
+    fn of(plan: &JobPlan) -> Self {
+        let job = &plan.job;
+        let has_ranges = job.block_size.iter().any(|size| size.up_to_bytes.is_some());
+        let has_own_sizes = !job.write_block_size.is_empty() || !job.trim_block_size.is_empty();
+        let is_plain = job.sync_all_every.is_none()
+            && job.write_back_fraction == 0.0
+            && job.trim_fraction + job.zero_fraction == 0.0
+            && job.mix == Mix::Random
+            && job.files == 1
+            && plan.first_file.is_none()
+            && job.cursor == Cursor::Thread
+            && !has_own_sizes
+            && !has_ranges;
+        match job.access {
+            Access::Random if is_plain && job.distribution == Distribution::Uniform => {
+                Self::Uniform
+            }
+            Access::Sequential if is_plain => Self::Sequential,
+            Access::Append => Self::Append,
+            Access::Replication => Self::Replication,
+            _ => Self::Special,
+        }
+    }
+}
+
+/// Everything beyond uniform and sequential requests of one kind of size.
+#[derive(Debug)]
+struct Special {
+    kinds: Kinds,
+    reads: Sizes,
+    writes: Sizes,
+    trims: Sizes,
+    route: Route,
+    /// What files are counted from: of all of them the first, of a thread with files of its own the first of those.
+    first_file: u32,
+    in_turn: Option<InTurn>,
+}
+
+impl Special {
+    /// None where the route does not exist; the plan has refused that before.
+    fn new(plan: &JobPlan, thread: u32, threads: u32) -> Option<Box<Self>> {
+        let job = &plan.job;
+        let own = plan.of_thread(thread);
+        let route = match &own {
+            Some(own) => Route::new(own, 0, 1).ok()?,
+            None => Route::new(plan, thread, threads).ok()?,
+        };
+        Some(Box::new(Self {
+            kinds: Kinds::of(job),
+            reads: Sizes::of(job.read_sizes()),
+            writes: Sizes::of(job.write_sizes()),
+            trims: Sizes::of(job.trim_sizes()),
+            route,
+            first_file: plan.first_file.unwrap_or(0) + own.map_or(0, |_| plan.file_of(thread)),
+            in_turn: InTurn::of(plan),
+        }))
+    }
 }
 
 /// One of the sizes, with what would otherwise be computed for each request.
@@ -46,7 +128,9 @@ struct SizeChoice {
     /// Cumulative threshold on 64 bits; that of the last is `u64::MAX`.
     below: u64,
     size_bytes: u32,
-    /// How many offsets there are for it.
+    /// How many multiples of it are equally frequent.
+    multiples: u32,
+    /// How many offsets there are for it, and for all its multiples.
     places: u64,
 }
 
@@ -74,10 +158,17 @@ impl Generator {
             total / u64::from(threads) + u64::from(u64::from(thread) < total % u64::from(threads))
         };
         let (start, length) = part(plan, thread, threads);
+        let way = Way::of(plan);
+        let sizes = if way == Way::Append { job.write_sizes() } else { job.read_sizes() };
+        let operations = job.operations.map_or(u64::MAX, share);
+        let bytes = plan.amount_bytes.map_or(u64::MAX, |a| split(plan, a, thread, threads).1);
+        let warms_up = job.warmup_ns > 0;
+        let (operations_left, bytes_left) =
+            if warms_up { (u64::MAX, u64::MAX) } else { (operations, bytes) };
         Self {
             prng: Prng::new(plan.seed, u64::from(thread)),
-            access: job.access,
-            sizes: size_choices(&job.block_size, length, plan.align_bytes),
+            way,
+            sizes: size_choices(sizes, length, plan.align_bytes),
             start,
             length,
             align: plan.align_bytes,
@@ -86,30 +177,88 @@ impl Generator {
             sync_threshold,
             sync_every,
             writes_since_sync: 0,
-            operations_left: job.operations.map_or(u64::MAX, share),
-            bytes_left: plan
-                .amount_bytes
-                .map_or(u64::MAX, |amount| split(plan, amount, thread, threads).1),
+            operations_left,
+            bytes_left,
+            after_warmup: warms_up.then_some((operations, bytes)),
             replication: Replication::new(plan),
+            largest: job.block_size_bytes_max(),
+            special: if way == Way::Special { Special::new(plan, thread, threads) } else { None },
         }
     }
 
+    /// The measured window begins, with this much in flight: from now on amount and operations are used up. Without a
+    /// warm-up they were from the start.
+    pub fn begin_window(&mut self, operations_in_flight: u64, bytes_in_flight: u64) {
+        if let Some((operations, bytes)) = self.after_warmup.take() {
+            self.operations_left = operations.saturating_sub(operations_in_flight);
+            self.bytes_left = bytes.saturating_sub(bytes_in_flight);
+        }
+    }
+
+    /// Requests still to come; of an amount in several sizes at least these.
+    pub fn requests_left(&self) -> u64 {
+        self.operations_left.min(self.bytes_left.div_ceil(u64::from(self.largest.max(1))))
+    }
+
+    /// Of `depth`, how many requests may be in flight: during a warm-up not more than the window is to have, because
+    /// what is in flight when the window begins ends inside it.
+    pub fn depth_usable(&self, depth: u32) -> u32 {
+        let Some((operations, bytes)) = self.after_warmup else { return depth };
+        let largest = u64::from(self.largest);
+        let whole = (bytes / largest.max(1)).max(u64::from(bytes > 0));
+        u32::try_from(operations.min(whole)).map_or(depth, |most| most.min(depth))
+    }
+
+    /// True for uniform reads and writes on one file, which [`Generator::next_uniform`] gives.
+    #[inline]
+    pub fn is_uniform(&self) -> bool {
+        self.way == Way::Uniform
+    }
+
     /// The next request; none when the amount or the number of operations is used up.
-    ///
-    /// Always inlined: its one caller is the measured loop, where a call costs a third as much as the work itself.
-    #[inline(always)]
     pub fn next(&mut self) -> Option<Request> {
-        if self.operations_left == 0 || self.bytes_left == 0 {
+        let in_turn = self.special.as_mut().and_then(|special| special.in_turn.as_mut());
+        if let Some(owed) = in_turn.and_then(InTurn::owed) {
+            return Some(owed);
+        }
+        if self.is_used_up() {
             return None;
         }
-        let request = match self.access {
-            Access::Random => self.next_random(),
-            Access::Sequential | Access::Append => self.next_sequential()?,
-            Access::Replication => self.next_replication(),
+        let request = match self.way {
+            Way::Uniform => self.next_random(),
+            Way::Sequential | Way::Append => self.next_sequential()?,
+            Way::Replication => self.next_replication(),
+            Way::Special => self.next_special()?,
         };
+        self.use_up(request);
+        if let Some(in_turn) = self.special.as_mut().and_then(|special| special.in_turn.as_mut()) {
+            in_turn.issued(request, &mut self.prng);
+        }
+        Some(request)
+    }
+
+    /// The next request of a uniform job.
+    ///
+    /// Always inlined into the measured loop, where a call costs a third as much as the work itself.
+    #[inline(always)]
+    pub fn next_uniform(&mut self) -> Option<Request> {
+        if self.is_used_up() {
+            return None;
+        }
+        let request = self.next_random();
+        self.use_up(request);
+        Some(request)
+    }
+
+    #[inline(always)]
+    fn is_used_up(&self) -> bool {
+        self.operations_left == 0 || self.bytes_left == 0
+    }
+
+    #[inline(always)]
+    fn use_up(&mut self, request: Request) {
         self.operations_left -= 1;
         self.bytes_left = self.bytes_left.saturating_sub(u64::from(request.size_bytes));
-        Some(request)
     }
 
     #[inline]
@@ -121,6 +270,16 @@ impl Generator {
         self.sizes.iter().find(|choice| draw <= choice.below).copied().unwrap_or_default()
     }
 
+    /// Also of ranges of sizes.
+    #[inline(never)]
+    fn size_of_range(&mut self) -> SizeChoice {
+        let mut choice = self.size();
+        if choice.multiples > 1 {
+            choice.size_bytes *= 1 + self.prng.below(u64::from(choice.multiples)) as u32;
+        }
+        choice
+    }
+
     #[inline]
     fn random_offset(&mut self, size: SizeChoice) -> u64 {
         self.start + self.prng.below(size.places) * self.align
@@ -130,7 +289,8 @@ impl Generator {
     fn transfer(&mut self, write: bool, offset_bytes: u64, size_bytes: u32) -> Request {
         let sync_after = write && self.sync_follows();
         Request {
-            write,
+            kind: if write { Kind::Write } else { Kind::Read },
+            file: 0,
             offset_bytes,
             size_bytes,
             sync_after,
@@ -150,18 +310,52 @@ impl Generator {
     #[inline(never)]
     fn next_sequential(&mut self) -> Option<Request> {
         // The last piece of an amount that is no multiple of the block keeps its own size.
-        let size = u64::from(self.size().size_bytes).min(self.bytes_left);
+        let size = u64::from(self.size_of_range().size_bytes).min(self.bytes_left);
         if self.cursor + size > self.length {
             // A log that began anew at its start would overwrite, which is not what was asked to be measured.
-            if self.access == Access::Append {
+            if self.way == Way::Append {
                 return None;
             }
             self.cursor = 0;
         }
         let offset = self.start + self.cursor;
         self.cursor += size;
-        let write = self.access == Access::Append || self.is_write();
+        let write = self.way == Way::Append || self.is_write();
         (size > 0).then(|| self.transfer(write, offset, size as u32))
+    }
+
+    #[inline(never)]
+    fn next_special(&mut self) -> Option<Request> {
+        let special = self.special.as_mut()?;
+        let mut request = Request {
+            kind: Kind::Read,
+            file: 0,
+            offset_bytes: 0,
+            size_bytes: self.largest,
+            sync_after: false,
+            begins_transaction: false,
+            ends_transaction: false,
+        };
+        if let Some(next) = special.route.next_randomio() {
+            request.offset_bytes = next.offset_bytes;
+            request.kind = if next.write { Kind::Write } else { Kind::Read };
+            request.sync_after = next.fsync;
+            return Some(request);
+        }
+        request.kind = special.kinds.next(&mut self.prng);
+        let sizes = match request.kind {
+            Kind::Read => &special.reads,
+            Kind::Write => &special.writes,
+            Kind::Trim | Kind::Zero | Kind::SyncAll => &special.trims,
+        };
+        // The last piece of an amount that is no multiple of the block keeps its own size.
+        let left = u32::try_from(self.bytes_left).unwrap_or(u32::MAX);
+        let size_bytes = sizes.next(&mut self.prng).min(left);
+        let place = special.route.next(size_bytes, &mut self.prng)?;
+        let Place { file, offset_bytes, size_bytes } = place;
+        let file = special.first_file + file;
+        request.sync_after = request.kind == Kind::Write && self.sync_follows();
+        Some(Request { file, offset_bytes, size_bytes, ..request })
     }
 
     #[inline(never)]
@@ -170,7 +364,7 @@ impl Generator {
         self.replication.step = (step + 1) % 3;
         match step {
             0 => {
-                let size = self.size();
+                let size = self.size_of_range();
                 self.replication.size = size.size_bytes;
                 self.replication.offset = self.random_offset(size);
                 let mut read = self.transfer(false, self.replication.offset, self.replication.size);
@@ -178,7 +372,8 @@ impl Generator {
                 read
             }
             1 => Request {
-                write: true,
+                kind: Kind::Write,
+                file: 0,
                 offset_bytes: self.replication.offset,
                 size_bytes: self.replication.size,
                 sync_after: false,
@@ -188,7 +383,8 @@ impl Generator {
             _ => {
                 let (offset_bytes, size_bytes) = self.replication.next_log_record();
                 Request {
-                    write: true,
+                    kind: Kind::Write,
+                    file: 0,
                     offset_bytes,
                     size_bytes,
                     sync_after: true,
@@ -201,12 +397,8 @@ impl Generator {
 
     #[inline]
     fn is_write(&mut self) -> bool {
-        // No draw is spent on pure reads or pure writes.
-        match self.write_threshold {
-            0 => false,
-            u64::MAX => true,
-            threshold => self.prng.chance(threshold),
-        }
+        // No draw is spent on pure reads; pure writes need none.
+        self.write_threshold > 0 && self.prng.chance(self.write_threshold)
     }
 
     #[inline]
@@ -219,10 +411,7 @@ impl Generator {
             }
             return due;
         }
-        match self.sync_threshold {
-            0 => false,
-            threshold => self.prng.chance(threshold),
-        }
+        self.sync_threshold > 0 && self.prng.chance(self.sync_threshold)
     }
 }
 
@@ -231,11 +420,13 @@ fn size_choices(sizes: &[WeightedSize], length: u64, align: u64) -> Vec<SizeChoi
     let mut below = 0.0;
     let mut choices: Vec<SizeChoice> = sizes
         .iter()
-        .map(|&WeightedSize { size_bytes, weight }| {
-            below += weight / total;
+        .map(|size| {
+            below += size.weight / total;
             // A part that is smaller than a request is never asked for a random offset.
-            let places = length.saturating_sub(u64::from(size_bytes)) / align + 1;
-            SizeChoice { below: chance_threshold(below), size_bytes, places }
+            let places = length.saturating_sub(u64::from(size.max_bytes())) / align + 1;
+            let size_bytes = size.size_bytes;
+            let multiples = size.max_bytes() / size_bytes.max(1);
+            SizeChoice { below: chance_threshold(below), size_bytes, multiples, places }
         })
         .collect();
     if let Some(last) = choices.last_mut() {
@@ -280,18 +471,19 @@ fn data_length(plan: &JobPlan) -> u64 {
 /// The range of one thread: its own part for sequential access, the whole otherwise.
 fn part(plan: &JobPlan, thread: u32, threads: u32) -> (u64, u64) {
     match plan.job.access {
-        Access::Random | Access::Append => (plan.start_bytes, plan.length_bytes),
         Access::Replication => (plan.start_bytes, data_length(plan)),
         Access::Sequential => {
             let (before, own) = split(plan, plan.length_bytes, thread, threads);
             (plan.start_bytes + before, own)
         }
+        // Special ways know their own parts.
+        _ => (plan.start_bytes, plan.length_bytes),
     }
 }
 
 /// A thread's part of `total` bytes in whole blocks, as (bytes before it, its own): the blocks that do not divide go to
 /// the first threads, one each, and the rest of a block to the next.
-fn split(plan: &JobPlan, total: u64, thread: u32, threads: u32) -> (u64, u64) {
+pub(crate) fn split(plan: &JobPlan, total: u64, thread: u32, threads: u32) -> (u64, u64) {
     let unit = u64::from(plan.job.block_size_bytes_max()).max(1);
     let (thread, threads) = (u64::from(thread), u64::from(threads));
     let (each, more, rest) = (total / unit / threads, total / unit % threads, total % unit);
@@ -301,137 +493,5 @@ fn split(plan: &JobPlan, total: u64, thread: u32, threads: u32) -> (u64, u64) {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::plan::plan;
-    use fathom_model::keys;
-    use fathom_model::workload::Job;
-    use std::collections::BTreeMap;
-
-    fn requests(
-        pairs: &[(&str, &str)],
-        size: u64,
-        count: usize,
-        thread: u32,
-        threads: u32,
-    ) -> Vec<Request> {
-        let mut job = Job { duration_ns: Some(1), ..Job::default() };
-        pairs.iter().for_each(|(k, v)| keys::set(&mut job, k, v).expect(k));
-        job.threads = threads;
-        let plan = plan(&job, size, 512, 42).expect("fits");
-        let mut generator = Generator::new(&plan, thread, threads);
-        std::iter::from_fn(|| generator.next()).take(count).collect()
-    }
-
-    #[test]
-    fn random_offsets_are_aligned_uniform_and_reach_both_ends() {
-        let blocks = 16u64;
-        let all = requests(&[("block_size", "4k")], blocks * 4096, 160_000, 0, 1);
-        let mut counts: BTreeMap<u64, u32> = BTreeMap::new();
-        all.iter().for_each(|r| *counts.entry(r.offset_bytes).or_default() += 1);
-        assert_eq!(
-            counts.keys().copied().collect::<Vec<_>>(),
-            (0..blocks).map(|b| b * 4096).collect::<Vec<_>>()
-        );
-        // Chi-square with 15 degrees of freedom: 99.99 % of uniform streams stay below 44.3.
-        let chi: f64 = counts.values().map(|c| (f64::from(*c) - 10_000.0).powi(2) / 10_000.0).sum();
-        assert!(chi < 44.3, "{chi}");
-        assert!(all.iter().all(|r| !r.write));
-    }
-
-    #[test]
-    fn weights_fractions_and_alignment() {
-        let pairs = [
-            ("block_size", "4k:3,16k:1"),
-            ("align", "512"),
-            ("write_fraction", "0.3"),
-            ("fsync_fraction", "0.5"),
-        ];
-        let all = requests(&pairs, 1 << 20, 100_000, 0, 1);
-        let share = |f: &dyn Fn(&Request) -> bool| {
-            all.iter().filter(|r| f(r)).count() as f64 / all.len() as f64
-        };
-        assert!((share(&|r| r.size_bytes == 4096) - 0.75).abs() < 0.01);
-        assert!((share(&|r| r.write) - 0.3).abs() < 0.01);
-        assert!((share(&|r| r.sync_after) - 0.15).abs() < 0.01);
-        assert!(
-            all.iter().all(|r| r.offset_bytes % 512 == 0
-                && r.offset_bytes + u64::from(r.size_bytes) <= 1 << 20)
-        );
-        assert!(all.iter().any(|r| r.offset_bytes % 4096 != 0));
-        assert!(all.iter().all(|r| r.write || !r.sync_after), "a read is never synced");
-    }
-
-    #[test]
-    fn sync_every_nth_write_exactly() {
-        let pairs = [("write_fraction", "1"), ("fsync_every", "4")];
-        let all = requests(&pairs, 1 << 20, 40, 0, 1);
-        let synced: Vec<usize> =
-            all.iter().enumerate().filter(|(_, r)| r.sync_after).map(|(i, _)| i).collect();
-        assert_eq!(synced, [3, 7, 11, 15, 19, 23, 27, 31, 35, 39]);
-    }
-
-    #[test]
-    fn sequential_threads_tile_the_range_and_the_amount() {
-        let size = 1_000_000u64 / 512 * 512;
-        let pairs =
-            [("access", "sequential"), ("block_size", "4k"), ("amount", "1G"), ("align", "512")];
-        let mut covered = vec![0u8; (size / 512) as usize];
-        for thread in 0..3 {
-            for r in requests(&pairs, size, usize::MAX, thread, 3) {
-                let first = (r.offset_bytes / 512) as usize;
-                covered[first..first + (r.size_bytes / 512) as usize]
-                    .iter_mut()
-                    .for_each(|c| *c += 1);
-            }
-        }
-        assert!(covered.iter().all(|c| *c == 1), "each sector exactly once");
-    }
-
-    #[test]
-    fn amounts_are_spread_evenly_and_appending_ends_at_the_end() {
-        let pairs = [("access", "sequential"), ("block_size", "4k"), ("amount", "28k")];
-        let blocks: Vec<usize> =
-            (0..4).map(|t| requests(&pairs, 8 * 4096, usize::MAX, t, 4).len()).collect();
-        assert_eq!(blocks, [2, 2, 2, 1]);
-        let log = requests(&[("access", "append"), ("block_size", "4k")], 3 * 4096, 9, 0, 1);
-        assert_eq!(log.len(), 3);
-    }
-
-    #[test]
-    fn sequential_by_time_starts_again_at_the_end() {
-        let all = requests(&[("access", "sequential"), ("block_size", "4k")], 3 * 4096, 7, 0, 1);
-        let offsets: Vec<u64> = all.iter().map(|r| r.offset_bytes / 4096).collect();
-        assert_eq!(offsets, [0, 1, 2, 0, 1, 2, 0]);
-    }
-
-    #[test]
-    fn operations_are_shared_out_completely() {
-        let total: usize = (0..3)
-            .map(|t| requests(&[("operations", "100")], 1 << 20, usize::MAX, t, 3).len())
-            .sum();
-        assert_eq!(total, 100);
-    }
-
-    #[test]
-    fn replication_reads_rewrites_logs_and_keeps_log_and_data_apart() {
-        let pairs = [("access", "replication"), ("block_size", "16k"), ("write_fraction", "0.5")];
-        let all = requests(&pairs, 1 << 20, 300, 0, 1);
-        let log_start = (1u64 << 20) * 15 / 16;
-        for (i, step) in all.chunks(3).enumerate() {
-            let [read, write, log] = step else { panic!("three steps") };
-            assert!(!read.write && read.begins_transaction);
-            assert!(write.write && write.offset_bytes == read.offset_bytes && !write.sync_after);
-            assert!(log.write && log.sync_after && log.ends_transaction && log.size_bytes == 4096);
-            assert!(write.offset_bytes + u64::from(write.size_bytes) <= log_start);
-            assert_eq!(log.offset_bytes, log_start + (i as u64 % 16) * 4096);
-        }
-    }
-
-    #[test]
-    fn the_same_seed_gives_the_same_stream() {
-        let pairs = [("write_fraction", "0.5")];
-        assert_eq!(requests(&pairs, 1 << 30, 100, 2, 4), requests(&pairs, 1 << 30, 100, 2, 4));
-        assert_ne!(requests(&pairs, 1 << 30, 100, 2, 4), requests(&pairs, 1 << 30, 100, 3, 4));
-    }
-}
+#[path = "generator_tests.rs"]
+pub(crate) mod tests;

@@ -1,48 +1,65 @@
 //! A lane: one job with its engine chosen, and the body of its worker threads.
 
 use crate::engine::{Engine, Op};
-use crate::engines::{null::Null, psync::Psync, uring::Uring};
+use crate::engines::{
+    ability, libaio::Libaio, mmap::Mmap, null::Null, psync::Psync, uring, uring::Uring,
+};
+use crate::files::{FileSet, OpenFiles};
 use crate::generator::Generator;
+use crate::limits;
+use crate::pace::{OpenEnd, Pace};
+use crate::payload::{self, Fill, Payload};
 use crate::plan::JobPlan;
-use crate::recorder::{Exchange, IntervalBuffer, Recorder};
+use crate::recorder::{Exchange, IntervalBuffer, Recorder, notebook_bytes};
 use crate::run::{Control, JobSetup, LoadError, THREADS_MAX};
-use crate::worker::{ENGINE_CALL, Failed, LoopCounts, Rules, Times, Worker};
+use crate::verify::{self, Book, Verifier};
+use crate::worker::{Ended, Failed, LoopCounts, Rules, Times, Worker};
 use fathom_base::clock::Clock;
-use fathom_base::prng::Prng;
+use fathom_base::content::Filler;
+use fathom_model::limits::LimitsRecord;
 use fathom_model::record::{CensoredOp, IoFailure, OpClass, SlowOp};
-use fathom_model::workload::{Access, Content, EngineKind, IoPriority, Job, SyncRule};
+use fathom_model::workload::{Access, EngineKind, Job, SyncRule};
 use fathom_sys::arena::Arena;
 use fathom_sys::clock::FastClock;
-use fathom_sys::ring::{self, RingFeature};
+use fathom_sys::ring::{self, RingOptions};
 use fathom_sys::signals::StopFlag;
-use fathom_sys::threads::{self, CpuUse, IoClass};
-use std::os::fd::AsFd;
+use fathom_sys::threads::{self, CpuUse};
+use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Condvar, Mutex, PoisonError, mpsc};
+use std::sync::{Condvar, Mutex, OnceLock, PoisonError, mpsc};
 use std::time::Duration;
 
-/// Keeps workers waiting until it is opened for all of them.
+mod names;
+
+/// Keeps workers waiting until it is decided whether the run starts.
 #[derive(Default)]
 pub struct Gate {
-    is_open: Mutex<bool>,
-    opened: Condvar,
+    may_start: Mutex<Option<bool>>,
+    decided: Condvar,
 }
 
 impl Gate {
-    /// Waits until it is open.
-    pub fn pass(&self) {
-        let mut is_open = self.is_open.lock().unwrap_or_else(PoisonError::into_inner);
-        while !*is_open {
-            is_open = self.opened.wait(is_open).unwrap_or_else(PoisonError::into_inner);
+    /// Waits for the decision: false when the run was called off.
+    #[must_use]
+    pub fn pass(&self) -> bool {
+        let mut may_start = self.may_start.lock().unwrap_or_else(PoisonError::into_inner);
+        loop {
+            if let Some(decision) = *may_start {
+                return decision;
+            }
+            may_start = self.decided.wait(may_start).unwrap_or_else(PoisonError::into_inner);
         }
     }
 
-    /// Lets everybody through, now and later.
-    pub fn open(&self) {
-        *self.is_open.lock().unwrap_or_else(PoisonError::into_inner) = true;
-        self.opened.notify_all();
+    /// Lets everybody through, now and later: to start or to go home.
+    pub fn open(&self, may_start: bool) {
+        *self.may_start.lock().unwrap_or_else(PoisonError::into_inner) = Some(may_start);
+        self.decided.notify_all();
     }
 }
+
+/// How often a thread that waits for its start looks whether there will be one.
+const STOP_LOOK: Duration = Duration::from_millis(50);
 
 /// What all workers of a run share.
 pub struct Shared<'a> {
@@ -50,7 +67,7 @@ pub struct Shared<'a> {
     pub window_start_ns: AtomicU64,
     /// Opens when every worker is ready.
     pub go: Gate,
-    /// Everybody stops: a setup or a request failed.
+    /// Everybody stops: a request failed.
     pub give_up: AtomicBool,
     /// The first failure.
     pub failure: Mutex<Option<IoFailure>>,
@@ -59,6 +76,11 @@ pub struct Shared<'a> {
 }
 
 impl Shared<'_> {
+    /// True when nobody is to issue any more.
+    fn is_over(&self) -> bool {
+        self.give_up.load(Ordering::Relaxed) || self.stop.is_set()
+    }
+
     fn fail(&self, failure: IoFailure) {
         if let Ok(mut slot) = self.failure.lock() {
             slot.get_or_insert(failure);
@@ -71,6 +93,8 @@ impl Shared<'_> {
 pub struct Finished {
     /// Index of its job.
     pub lane: usize,
+    /// Its number in the job.
+    pub thread: u32,
     /// The last, partial interval.
     pub last: Box<IntervalBuffer>,
     /// Its slowest operations.
@@ -83,9 +107,104 @@ pub struct Finished {
     pub cpu: CpuUse,
     /// The last sync, if this worker made it.
     pub final_sync_ns: Option<u64>,
+    /// How its open loop went.
+    pub open_loop: Option<OpenEnd>,
     /// What its engine used.
     pub features: Vec<String>,
+    /// What must be found where, when the job verifies.
+    pub book: Option<Book>,
 }
+
+/// What will really run for a job on this machine.
+struct Choice {
+    kind: EngineKind,
+    fallback: Option<String>,
+    ring: RingOptions,
+    threads: u32,
+    depth: u32,
+}
+
+impl Choice {
+    /// As asked, or psync where io_uring cannot be had.
+    fn of(job: &Job, is_null: bool) -> Result<Self, LoadError> {
+        let mut choice = Self {
+            kind: match job.metadata {
+                _ if is_null => EngineKind::Null,
+                Some(_) => EngineKind::Psync,
+                None => job.engine,
+            },
+            fallback: None,
+            ring: RingOptions::default(),
+            threads: job.threads,
+            depth: job.depth,
+        };
+        if choice.kind == EngineKind::IoUring {
+            match ring::supported_features() {
+                Ok(features) => choice.ring = uring::options(job, features),
+                Err(error) => choice.fall_back(job, &error)?,
+            }
+        }
+        if u64::from(choice.threads) > THREADS_MAX {
+            return Err(LoadError::TooManyThreads(u64::from(choice.threads)));
+        }
+        Ok(choice)
+    }
+
+    /// As many psync threads as requests were to be in flight, except for sequential access: more threads would be more
+    /// streams.
+    fn fall_back(&mut self, job: &Job, error: &std::io::Error) -> Result<(), LoadError> {
+        if let Some(setting) = uring::setting_of_its_own(job) {
+            let what = format!("{setting} needs io_uring, but {}: {error}", why_no_ring(error));
+            return Err(LoadError::Missing { job: job.name.clone(), what });
+        }
+        let is_one_stream =
+            !matches!(job.access, Access::Random | Access::Shuffled | Access::Randomio);
+        let concurrency = if is_one_stream { u64::from(job.threads) } else { job.concurrency() };
+        let threads =
+            u32::try_from(concurrency).map_err(|_| LoadError::TooManyThreads(concurrency))?;
+        self.fallback = Some(fallback_text(error, concurrency, job.concurrency()));
+        self.kind = EngineKind::Psync;
+        self.threads = threads;
+        self.depth = 1;
+        Ok(())
+    }
+}
+
+/// Memory that the workers of a job take.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MemoryNeed {
+    /// Threads that will run: more than asked for where psync takes the place of io_uring.
+    pub threads: u32,
+    /// Requests in flight on each.
+    pub depth: u32,
+    /// Bytes of one I/O buffer, of which there is one for each request in flight.
+    pub buffer_bytes: u64,
+    /// Bytes of one thread's histograms.
+    pub histogram_bytes: u64,
+}
+
+impl MemoryNeed {
+    /// What a job needs on this machine.
+    ///
+    /// # Errors
+    /// [`LoadError::TooManyThreads`].
+    pub fn of(job: &Job) -> Result<Self, LoadError> {
+        let Choice { threads, depth, .. } = Choice::of(job, job.engine == EngineKind::Null)?;
+        let buffer_bytes = u64::from(job.buffer_bytes_max()).next_multiple_of(4096);
+        let histogram_bytes = notebook_bytes(classes_of(job).len(), job.rate.is_some());
+        Ok(Self { threads, depth, buffer_bytes, histogram_bytes })
+    }
+
+    /// All threads together, in bytes.
+    #[must_use]
+    pub fn total_bytes(self) -> u64 {
+        let buffers_bytes = self.buffer_bytes.saturating_mul(u64::from(self.depth));
+        buffers_bytes.saturating_add(self.histogram_bytes).saturating_mul(u64::from(self.threads))
+    }
+}
+
+/// A worker's number, and what it shares with the others.
+type Place<'a> = (u32, &'a Shared<'a>, &'a Control<'a>, &'a mpsc::Sender<Result<(), LoadError>>);
 
 /// One job, ready to run: the engine is chosen, the threads are counted.
 pub struct Lane<'a> {
@@ -97,7 +216,9 @@ pub struct Lane<'a> {
     pub kind: EngineKind,
     /// Why it is not what was asked for.
     pub fallback: Option<String>,
-    ring_features: Vec<RingFeature>,
+    ring: RingOptions,
+    /// What its engine does by plain system calls.
+    plain_calls: Vec<String>,
     /// Threads that run.
     pub threads: u32,
     /// Requests in flight on each.
@@ -106,15 +227,26 @@ pub struct Lane<'a> {
     pub exchanges: Vec<Exchange>,
     /// Workers that still run: the last one makes the final sync.
     running: AtomicU32,
+    /// How the threads are ranked and bound, as the first of them read it back.
+    pub limits: OnceLock<LimitsRecord>,
+    /// What fills the buffers of writes.
+    filler: Option<Filler>,
+    /// Open files of a job with several.
+    files: FileSet,
+    /// One for each thread of a job that verifies, until the thread takes it.
+    verifiers: Mutex<Vec<Option<Verifier>>>,
 }
 
 /// The classes that a job can produce.
 fn classes_of(job: &Job) -> Vec<OpClass> {
+    if let Some(metadata) = job.metadata {
+        return vec![names::class(metadata)];
+    }
     let mut classes = Vec::new();
     if job.reads() {
         classes.push(OpClass::Read);
     }
-    if job.writes() {
+    if job.writes_data() {
         classes.push(OpClass::Write);
         if job.sync != SyncRule::Never || job.access == Access::Replication {
             classes.extend([OpClass::SyncedWrite, OpClass::Sync, OpClass::Commit]);
@@ -123,54 +255,82 @@ fn classes_of(job: &Job) -> Vec<OpClass> {
     if job.access == Access::Replication {
         classes.push(OpClass::Transaction);
     }
+    let asked = [
+        (OpClass::Sync, job.sync_all_every.is_some() && !classes.contains(&OpClass::Sync)),
+        (OpClass::Trim, job.trim_fraction > 0.0),
+        (OpClass::Zero, job.zero_fraction > 0.0),
+        (OpClass::Open, job.files > 1),
+    ];
+    classes.extend(asked.into_iter().filter(|(_, is_asked)| *is_asked).map(|(class, _)| class));
     classes
 }
 
+/// The kernel's thread may take a request up when its descriptor is another file's already.
+const SQPOLL_SWITCHES: &str = "sqpoll=yes needs all files open, and the limit of descriptors allows fewer; raise it \
+     (ulimit -n), use fewer files, or leave out sqpoll";
+
 impl<'a> Lane<'a> {
-    /// Chooses the engine: io_uring falls back to as many psync threads as requests were to be in flight.
+    /// Chooses the engine, and finds out whether the job can run.
     pub fn new(index: usize, setup: &'a JobSetup<'a>) -> Result<Self, LoadError> {
         let job = &setup.plan.job;
         if job.writes() && !setup.target.is_writable() {
             return Err(LoadError::NotWritable(job.name.clone()));
         }
-        let mut lane = Self {
+        if job.metadata.is_some() && setup.target.names().is_none() {
+            let what = "its target has no directory for names; name a directory".to_owned();
+            return Err(LoadError::Missing { job: job.name.clone(), what });
+        }
+        let is_null = setup.target.file().is_none() && job.metadata.is_none();
+        let Choice { kind, fallback, ring, threads, depth } = Choice::of(job, is_null)?;
+        let plain_calls = match setup.target.file() {
+            Some(file) => ability::check(job, kind, &ring, file, &ability::kinds_of(job))?,
+            None => Vec::new(),
+        };
+        if !verify::has_room(&setup.plan, threads) {
+            let what = format!(
+                "verify={} gives each thread a part of its own, and psync, which takes the place of io_uring here, has {threads} of them: more than the target has room for; use a smaller depth or block_size, or a larger target",
+                job.verify.word()
+            );
+            return Err(LoadError::Missing { job: job.name.clone(), what });
+        }
+        let classes = classes_of(job);
+        let running = AtomicU32::new(threads);
+        let filler = payload::filler(job, setup.plan.seed)
+            .map_err(|source| LoadError::Content { job: job.name.clone(), source })?;
+        let verifiers = verify::verifiers(&setup.plan, index, threads, depth)
+            .map_err(|source| LoadError::Verify { job: job.name.clone(), source })?;
+        let files = FileSet::new(setup.target, job, threads, depth)
+            .map_err(|source| files_error(job, source))?;
+        if kind == EngineKind::IoUring && ring.sqpoll && files.is_switching() {
+            return Err(LoadError::Missing {
+                job: job.name.clone(),
+                what: SQPOLL_SWITCHES.to_owned(),
+            });
+        }
+        Ok(Self {
             index,
             setup,
-            classes: classes_of(job),
-            kind: if setup.target.file().is_none() { EngineKind::Null } else { job.engine },
-            fallback: None,
-            ring_features: Vec::new(),
-            threads: job.threads,
-            depth: job.depth,
+            files,
+            classes,
+            kind,
+            fallback,
+            ring,
+            plain_calls,
+            threads,
+            depth,
             exchanges: Vec::new(),
-            running: AtomicU32::new(0),
-        };
-        if lane.kind == EngineKind::IoUring {
-            match ring::supported_features() {
-                Ok(features) => lane.ring_features = features,
-                Err(error) => lane.fall_back(&error)?,
-            }
-        }
-        if u64::from(lane.threads) > THREADS_MAX {
-            return Err(LoadError::TooManyThreads(u64::from(lane.threads)));
-        }
-        lane.exchanges = (0..lane.threads).map(|_| Exchange::new(lane.classes.len())).collect();
-        lane.running = AtomicU32::new(lane.threads);
-        Ok(lane)
+            running,
+            limits: OnceLock::new(),
+            filler,
+            verifiers: Mutex::new(verifiers),
+        })
     }
 
-    /// The same number of requests in flight, except for sequential access: more threads would be more streams.
-    fn fall_back(&mut self, error: &std::io::Error) -> Result<(), LoadError> {
-        let job = &self.plan().job;
-        let is_one_stream = job.access != Access::Random;
-        let concurrency = if is_one_stream { u64::from(job.threads) } else { job.concurrency() };
-        let threads =
-            u32::try_from(concurrency).map_err(|_| LoadError::TooManyThreads(concurrency))?;
-        self.fallback = Some(fallback_text(error, concurrency, job.concurrency()));
-        self.kind = EngineKind::Psync;
-        self.threads = threads;
-        self.depth = 1;
-        Ok(())
+    /// Makes the buffer exchanges. Only for a run: what is made, dropped and made again would be cleared by hand, and so
+    /// become real memory.
+    pub fn make_exchanges(&mut self) {
+        let (classes, is_open) = (self.classes.len(), self.plan().job.rate.is_some());
+        self.exchanges = (0..self.threads).map(|_| Exchange::new(classes, is_open)).collect();
     }
 
     /// The job's plan.
@@ -192,34 +352,50 @@ impl<'a> Lane<'a> {
         ready: &mpsc::Sender<Result<(), LoadError>>,
         done: &mpsc::Sender<Option<Finished>>,
     ) {
-        let arena = match self.prepare_thread(thread) {
-            Ok(arena) => arena,
-            Err(error) => {
-                let _ = ready.send(Err(error));
-                shared.go.pass();
-                return;
+        let started = self.prepare_thread(thread).and_then(|arena| {
+            if let Some(directory) = self.setup.target.names() {
+                return self.go_through_names(directory, thread, shared, control, ready);
             }
-        };
-        let finished = match (self.kind, self.setup.target.file()) {
-            (EngineKind::IoUring, Some(file)) => {
-                match Uring::new(file.as_fd(), arena, &self.ring_features) {
-                    Ok(engine) => self.drive(engine, thread, shared, control, ready),
-                    Err(source) => {
-                        let error = {
-                            let cure = ring_cure(&source);
-                            self.setup_error(thread, "setting up the ring", source, cure)
-                        };
-                        let _ = ready.send(Err(error));
-                        shared.go.pass();
-                        None
-                    }
+            if self.setup.target.file().is_none() {
+                return Ok(self.drive(Null::new(arena), thread, shared, control, ready));
+            };
+            let failed =
+                |source, cure| self.setup_error(thread, "setting up the engine", source, cure);
+            let files = self
+                .files
+                .table(self.setup.target, thread)
+                .map_err(|e| failed(e, "the target went away; look at it"))?;
+            Ok(match self.kind {
+                EngineKind::IoUring => {
+                    let engine = Uring::new(files, arena, &self.ring).map_err(|e| {
+                        let cure = ring_cure(&e);
+                        failed(e, cure)
+                    })?;
+                    self.drive(engine, thread, shared, control, ready)
                 }
-            }
-            (EngineKind::Psync, Some(file)) => {
-                self.drive(Psync::new(file.as_fd(), arena), thread, shared, control, ready)
-            }
-            _ => self.drive(Null::new(arena), thread, shared, control, ready),
-        };
+                EngineKind::Libaio => {
+                    let engine = Libaio::new(files, arena, self.plan().job.batch_submit)
+                        .map_err(|e| failed(e, AIO_CURE))?;
+                    self.drive(engine, thread, shared, control, ready)
+                }
+                EngineKind::Mmap => {
+                    let target = self.setup.target;
+                    let (size_bytes, may_write) = (target.size_bytes(), self.plan().job.writes());
+                    let engine = Mmap::new(files, size_bytes, may_write, arena)
+                        .map_err(|e| failed(e, MMAP_CURE))?;
+                    self.drive(engine, thread, shared, control, ready)
+                }
+                EngineKind::Psync => {
+                    self.drive(Psync::new(files, arena), thread, shared, control, ready)
+                }
+                EngineKind::Null => self.drive(Null::new(arena), thread, shared, control, ready),
+            })
+        });
+        let finished = started.unwrap_or_else(|error| {
+            let _ = ready.send(Err(error));
+            let _ = shared.go.pass();
+            None
+        });
         let _ = done.send(finished);
     }
 
@@ -233,31 +409,12 @@ impl<'a> Lane<'a> {
         LoadError::Setup { job: self.plan().job.name.clone(), thread, what, source, cure }
     }
 
-    /// Binds the thread and fills its buffers.
+    /// Ranks and binds the thread, and makes its buffers.
     fn prepare_thread(&self, thread: u32) -> Result<Arena, LoadError> {
         let job = &self.plan().job;
-        if let Some(cpu) = job.cpus.get(thread as usize % job.cpus.len().max(1)) {
-            threads::bind_to_cpu(*cpu).map_err(|e| {
-                self.setup_error(
-                    thread,
-                    "binding to a CPU",
-                    e,
-                    "name CPUs that exist and that the cgroup allows in cpus=",
-                )
-            })?;
-        }
-        let class = match job.io_priority {
-            IoPriority::Inherit => None,
-            IoPriority::BestEffort(level) => Some(IoClass::BestEffort(level)),
-            IoPriority::Idle => Some(IoClass::Idle),
-        };
-        if let Some(class) = class {
-            threads::set_io_class(class).map_err(|e| {
-                self.setup_error(thread, "setting the I/O priority", e, "leave out io_priority=")
-            })?;
-        }
+        limits::apply(job, thread)?;
         let slots = self.depth as usize;
-        let mut arena = Arena::new(slots, job.block_size_bytes_max() as usize).map_err(|e| {
+        let mut arena = Arena::new(slots, job.buffer_bytes_max() as usize).map_err(|e| {
             self.setup_error(
                 thread,
                 "allocating buffers",
@@ -265,98 +422,148 @@ impl<'a> Lane<'a> {
                 "use a smaller block_size, depth or threads",
             )
         })?;
-        if job.writes() && job.content == Content::Random {
-            let mut prng = Prng::new(self.plan().seed ^ 0xB0FF_E25D, u64::from(thread));
-            (0..slots).for_each(|slot| prng.fill(arena.slot_mut(slot)));
-        }
+        self.limits.get_or_init(|| limits::in_effect(job, arena.slot_mut(0)));
         Ok(arena)
     }
 
-    /// Runs the measured loop on an engine that is ready.
+    /// Runs the measured loop on an engine that is ready, with what writes are made of.
     fn drive<E: Engine>(
         &self,
-        mut engine: E,
+        engine: E,
         thread: u32,
         shared: &Shared<'_>,
         control: &Control<'_>,
         ready: &mpsc::Sender<Result<(), LoadError>>,
     ) -> Option<Finished> {
+        let verifier = self.verifiers.lock().ok()?.get_mut(thread as usize).and_then(Option::take);
+        let Some(verifier) = verifier else {
+            let fill = Fill::new(self.filler.clone(), thread);
+            let generator = Generator::new(self.plan(), thread, self.threads);
+            let place = (thread, shared, control, ready);
+            return self.measure(engine, fill, generator, place).map(|(finished, _)| finished);
+        };
+        let generator = verify::generator(self.plan(), thread, self.threads);
+        let place = (thread, shared, control, ready);
+        let (finished, verifier) = self.measure(engine, verifier, generator, place)?;
+        Some(Finished { book: Some(verifier.into_book()), ..finished })
+    }
+
+    fn measure<E: Engine, P: Payload>(
+        &self,
+        mut engine: E,
+        payload: P,
+        generator: Generator,
+        (thread, shared, control, ready): Place<'_>,
+    ) -> Option<(Finished, P)> {
         let plan = self.plan();
-        let features = engine.features();
         let exchange = self.exchanges[thread as usize].clone();
         let recorder =
             Recorder::new(&self.classes, exchange, control.interval_ns, self.depth as usize);
         let rules = Rules {
-            depth: self.depth,
-            batch: plan.job.batch.min(self.depth),
+            depth: generator.depth_usable(self.depth),
+            batch: plan.job.batch,
             sync_op: JobPlan::sync_op(plan.job.sync_call),
-            stamp_writes: plan.stamps_writes(),
             count_drained: plan.job.sync_at_end.is_some(),
         };
-        let generator = Generator::new(plan, thread, self.threads);
-        let stamp_seed = plan.seed ^ (u64::from(thread) << 40);
         let clock = control.clock;
-        let mut worker = Worker::new(&mut engine, &clock, generator, recorder, rules, stamp_seed);
+        let pace = Pace::new(&plan.job, plan.seed, thread, self.threads, rules.depth);
+        if pace.is_some() {
+            threads::wake_precisely();
+        }
+        let mut worker = Worker::new(&mut engine, &clock, generator, recorder, rules, payload);
+        worker.pace = pace;
+        worker.open_files = self.files.switching(self.setup.target, thread);
         let _ = ready.send(Ok(()));
-        shared.go.pass();
-        if shared.give_up.load(Ordering::Relaxed) {
+        // Also when a request of an earlier thread has failed already: a job that verifies needs what all its threads
+        // know.
+        if !shared.go.pass() {
             return None;
         }
         let window_start_ns = shared.window_start_ns.load(Ordering::Relaxed);
-        sleep_until(&clock, window_start_ns - plan.job.warmup_ns);
+        let start_ns = window_start_ns - plan.job.warmup_ns;
         let window_end_ns =
             plan.job.duration_ns.map_or(u64::MAX, |d| window_start_ns.saturating_add(d));
+        let stop = || shared.is_over();
+        let times = Times { start_ns, window_start_ns, window_end_ns };
+        let has_begun = sleep_until(&clock, start_ns, &stop);
         let mut cpu_before = threads::thread_cpu();
-        let stop = || shared.give_up.load(Ordering::Relaxed) || shared.stop.is_set();
-        let times = Times { window_start_ns, window_end_ns };
-        let ran = worker.run(times, &stop, || cpu_before = threads::thread_cpu());
-        let cpu = threads::thread_cpu().since(cpu_before);
-        let engine_failed = matches!(&ran, Err(failed) if failed.operation == ENGINE_CALL);
-        let mut counts = match ran {
-            Ok(counts) => counts,
-            Err(failed) => {
-                shared.fail(failure(&plan.job.name, failed));
-                LoopCounts { end_ns: clock.now_ns().max(window_start_ns), ..LoopCounts::default() }
-            }
+        let ended = if has_begun {
+            worker.run(times, &stop, || cpu_before = threads::thread_cpu())
+        } else {
+            Ended::before(window_start_ns)
         };
-        let recorder = worker.recorder;
+        let cpu = threads::thread_cpu().since(cpu_before);
+        let Ended { mut counts, failed, engine_broke } = ended;
+        if let Some(failed) = failed {
+            shared.fail(failure(&plan.job.name, failed));
+        }
+        let (recorder, pace, payload) = (worker.recorder, worker.pace, worker.payload);
         // After a failure of the engine itself nothing more can be asked of it; after a stop nobody waits.
-        let may_sync = !engine_failed && !shared.stop.is_set();
+        let may_sync = !engine_broke && !shared.stop.is_set();
         let last_out = self.running.fetch_sub(1, Ordering::AcqRel) == 1;
+        let files = self.files_to_sync(thread, last_out);
         let final_sync_ns = match plan.job.sync_at_end {
-            Some(call) if last_out && may_sync => {
-                let took = self.final_sync(&mut engine, JobPlan::sync_op(call), &clock, shared);
+            Some(call) if !files.is_empty() && may_sync => {
+                let op = JobPlan::sync_op(call);
+                let took = self.final_sync(&mut engine, thread, (files, op), &clock, shared);
                 counts.end_ns = counts.end_ns.max(clock.now_ns());
                 took
             }
             _ => None,
         };
         let (last, slowest, censored) = recorder.finish(counts.end_ns);
-        Some(Finished {
+        // Only now does an engine know all of what it did.
+        let features = engine.features().into_iter().chain(self.plain_calls.clone()).collect();
+        let finished = Finished {
             lane: self.index,
+            thread,
             last,
             slowest,
             censored,
             counts,
             cpu,
             final_sync_ns,
+            open_loop: pace.and_then(Pace::finish),
             features,
-        })
+            book: None,
+        };
+        Some((finished, payload))
+    }
+
+    /// The files that a thread synchronises at its end: its own, or all of them where it is the last to end.
+    fn files_to_sync(&self, thread: u32, is_last: bool) -> Range<u32> {
+        if self.plan().of_thread(thread).is_some() {
+            let own = self.plan().file_of(thread);
+            return own..own + 1;
+        }
+        match self.setup.target.file() {
+            _ if !is_last => 0..0,
+            Some(_) => 0..self.setup.target.files(),
+            None => 0..1,
+        }
     }
 
     fn final_sync<E: Engine>(
         &self,
         engine: &mut E,
-        op: Op,
+        thread: u32,
+        (files, op): (Range<u32>, Op),
         clock: &FastClock,
         shared: &Shared<'_>,
     ) -> Option<u64> {
         let start_ns = clock.now_ns();
-        engine.queue(0, op);
-        let errno = match engine.run(1) {
-            Ok(_) => engine.take().map_or(0, |(_, result)| -result),
-            Err(error) => error.raw_os_error().unwrap_or(5),
-        };
+        let mut open_files = self.files.switching(self.setup.target, thread);
+        if let Some(open_files) = &mut open_files {
+            open_files.forget();
+        }
+        let mut errno = 0;
+        for file in files.take_while(|_| !shared.stop.is_set()) {
+            let synced = sync_one(engine, open_files.as_mut(), file, op);
+            errno = synced.map_or_else(|e| e.raw_os_error().unwrap_or(5), |result| -result);
+            if errno != 0 {
+                break;
+            }
+        }
         if errno != 0 {
             let operation = if op == Op::Fsync { "fsync" } else { "fdatasync" };
             let failed =
@@ -367,28 +574,69 @@ impl<'a> Lane<'a> {
     }
 }
 
+/// One sync of one file, which is opened for it if need be; nothing else is in flight.
+fn sync_one<E: Engine>(
+    engine: &mut E,
+    open_files: Option<&mut OpenFiles<'_>>,
+    file: u32,
+    op: Op,
+) -> std::io::Result<i32> {
+    let index = match open_files {
+        None => file,
+        Some(open) => match open.find(file) {
+            Some(index) => index,
+            None => {
+                let index = open.replace(file, |_| false)?;
+                engine.renew_file(index)?;
+                index
+            }
+        },
+    };
+    engine.queue(0, index, op);
+    engine.run(1)?;
+    Ok(engine.take().map_or(0, |(_, result)| result))
+}
+
+fn files_error(job: &Job, source: std::io::Error) -> LoadError {
+    LoadError::Setup {
+        job: job.name.clone(),
+        thread: 0,
+        what: "opening its files",
+        source,
+        cure: "raise the limit of descriptors (ulimit -n), or use fewer threads, less depth or a smaller files_open",
+    }
+}
+
 /// What to do when a ring cannot be made, by the reason.
 fn ring_cure(error: &std::io::Error) -> &'static str {
     match error.raw_os_error() {
         Some(23 | 24) => {
-            "each thread needs two descriptors: raise the limit (ulimit -n) or use fewer threads with more depth"
+            "each thread needs a descriptor, with verify=crash two: raise the limit (ulimit -n) or use fewer threads with more depth"
         }
         _ => RING_CURE,
     }
 }
 
+const AIO_CURE: &str = "raise the system's limit of asynchronous requests (sysctl fs.aio-max-nr), or use a smaller depth or threads";
+
+const MMAP_CURE: &str = "use a filesystem that maps files, a smaller target, or engine=psync";
+
 const RING_CURE: &str =
     "raise the locked-memory limit (ulimit -l), use a smaller depth or threads, or engine=psync";
 
-fn fallback_text(error: &std::io::Error, threads: u64, asked: u64) -> String {
-    let why = match error.raw_os_error() {
+fn why_no_ring(error: &std::io::Error) -> &'static str {
+    match error.raw_os_error() {
         Some(38) => "this kernel has no io_uring",
         Some(1 | 13) => {
             "io_uring is forbidden here (sysctl kernel.io_uring_disabled, seccomp or SELinux)"
         }
         Some(12) => "not enough locked memory for a ring (ulimit -l)",
         _ => "io_uring does not work here",
-    };
+    }
+}
+
+fn fallback_text(error: &std::io::Error, threads: u64, asked: u64) -> String {
+    let why = why_no_ring(error);
     let instead = if threads == asked {
         format!("psync with {threads} threads keeps the same number of requests in flight")
     } else {
@@ -399,11 +647,15 @@ fn fallback_text(error: &std::io::Error, threads: u64, asked: u64) -> String {
     format!("{why}: {error}; {instead}")
 }
 
-fn sleep_until(clock: &FastClock, start_ns: u64) {
-    let now_ns = clock.now_ns();
-    if let Some(wait_ns) = start_ns.checked_sub(now_ns) {
-        std::thread::sleep(Duration::from_nanos(wait_ns));
+/// False when `stop` said so before the time had come: a job may begin long after the others have warmed up.
+fn sleep_until(clock: &FastClock, start_ns: u64, stop: &impl Fn() -> bool) -> bool {
+    while let Some(wait_ns) = start_ns.checked_sub(clock.now_ns()).filter(|ns| *ns > 0) {
+        if stop() {
+            return false;
+        }
+        std::thread::sleep(Duration::from_nanos(wait_ns).min(STOP_LOOK));
     }
+    true
 }
 
 /// A failed request in words: what, where, why, what to do.

@@ -8,12 +8,25 @@
 //! Adding an engine is one file in `engines/` plus its calls in `fathom-sys`.
 
 mod collect;
+mod delivered;
 pub mod engine;
 mod engines;
+mod files;
 mod generator;
+mod in_turn;
+mod kinds;
 mod lane;
+pub mod limits;
+mod pace;
+mod payload;
 pub mod plan;
+pub mod readback;
 mod recorder;
 pub mod run;
+mod streams;
 pub mod target;
+pub mod verify;
 mod worker;
+
+pub use delivered::delivered;
+pub use engines::ability::check_early;

@@ -1,16 +1,25 @@
 //! From a job and a target to exact ranges, or to the reason why they do not fit.
 
-use fathom_base::units::format_size;
-use fathom_model::workload::{Access, Content, EngineKind, Job, SyncCall};
+use crate::payload;
+use crate::streams;
+pub use crate::streams::Shared;
+use crate::target::LoadTarget;
+use crate::verify::{VerifyPlan, own_part};
+use fathom_base::content::ContentError;
+use fathom_base::distribution::DistributionError;
+use fathom_base::units::format_sizes;
+use fathom_base::verify_block::FormatError;
+use fathom_model::pattern::{Cursor, FileChoice};
+use fathom_model::workload::{Access, EngineKind, Job, SyncCall, Verify};
 use thiserror::Error;
 
 /// A job that does not fit its target; each text names the values and the cure.
-#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[derive(Debug, Clone, PartialEq, Error)]
 pub enum PlanError {
     /// Direct I/O in units that the device does not have.
     #[error(
         "{what}={} is not a multiple of the target's logical block of {} that direct I/O needs; use a multiple, or direct=no",
-        format_size(*value_bytes), format_size(*logical_block_bytes)
+        format_sizes(*value_bytes, *logical_block_bytes).0, format_sizes(*value_bytes, *logical_block_bytes).1
     )]
     NotBlockMultiple {
         /// The key.
@@ -22,13 +31,15 @@ pub enum PlanError {
     },
     /// Nothing, or less than one request, to work on.
     #[error(
-        "the range has {} but one request is {}; {cure}",
-        format_size(*range_bytes), format_size(*request_bytes)
+        "the range has {} but {needs} {}; {cure}",
+        format_sizes(*range_bytes, *request_bytes).0, format_sizes(*range_bytes, *request_bytes).1
     )]
     RangeTooSmall {
         /// What there is.
         range_bytes: u64,
-        /// What one request needs.
+        /// Who needs more.
+        needs: &'static str,
+        /// How much that is.
         request_bytes: u64,
         /// What to change.
         cure: &'static str,
@@ -36,7 +47,7 @@ pub enum PlanError {
     /// Offset or span beyond the target's end.
     #[error(
         "{what}={} reaches beyond the target, which has {}; make it smaller",
-        format_size(*value_bytes), format_size(*target_bytes)
+        format_sizes(*value_bytes, *target_bytes).0, format_sizes(*value_bytes, *target_bytes).1
     )]
     BeyondTarget {
         /// The key.
@@ -46,14 +57,59 @@ pub enum PlanError {
         /// The target's size.
         target_bytes: u64,
     },
+    /// A distribution or an order that does not exist over the range.
+    #[error("{key}: {source}")]
+    Pattern {
+        /// The key.
+        key: &'static str,
+        /// What is wrong.
+        source: DistributionError,
+    },
+    /// Something must be a multiple of the alignment.
+    #[error("stride={} is not a multiple of the distance of offsets, {}; use a multiple, or set align",
+        format_sizes(*stride_bytes, *align_bytes).0, format_sizes(*stride_bytes, *align_bytes).1)]
+    Stride {
+        /// Its value.
+        stride_bytes: u64,
+        /// The alignment.
+        align_bytes: u64,
+    },
+    /// A stride longer than the range that a thread has.
+    #[error("stride={} is longer than the range of a thread, {}; use a smaller one, a larger target or span, or fewer threads",
+        format_sizes(*stride_bytes, *range_bytes).0, format_sizes(*stride_bytes, *range_bytes).1)]
+    StrideTooLong {
+        /// Its value.
+        stride_bytes: u64,
+        /// The length of the range.
+        range_bytes: u64,
+    },
+    /// Content that cannot be made.
+    #[error(transparent)]
+    Content(#[from] ContentError),
+    /// Blocks that cannot be verified.
+    #[error("verify: {0}")]
+    Verify(#[from] FormatError),
+    /// More records than a list of them should have.
+    #[error(
+        "access=iozone keeps a list of all {records} records, at most {RECORDS_MAX}; use a larger block_size or a smaller span"
+    )]
+    TooManyRecords {
+        /// How many there are.
+        records: u64,
+    },
 }
 
+/// The longest list that `access=iozone` makes: 1 GiB.
+const RECORDS_MAX: u64 = 1 << 27;
+
 /// A job with its places in bytes.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone)]
 pub struct JobPlan {
     /// The job as asked.
     pub job: Job,
-    /// First byte of the range.
+    /// Of a part of the files, the first: its requests are on that one and those that follow. None of all of them.
+    pub first_file: Option<u32>,
+    /// First byte of the range, in each file.
     pub start_bytes: u64,
     /// Length of the range.
     pub length_bytes: u64,
@@ -63,24 +119,59 @@ pub struct JobPlan {
     pub amount_bytes: Option<u64>,
     /// Seed of all its choices.
     pub seed: u64,
+    /// What its threads share.
+    pub shared: Shared,
+    /// How written blocks are told and checked.
+    pub verify: Option<VerifyPlan>,
 }
 
 impl JobPlan {
+    /// What a thread does that has a file for itself; none where all threads work on all files. The order of
+    /// `access=iozone` is the same for all of them, everything else is not.
+    #[must_use]
+    pub(crate) fn of_thread(&self, thread: u32) -> Option<Self> {
+        if self.job.file_choice != FileChoice::Thread || self.job.files == 1 {
+            return None;
+        }
+        let mut own = self.clone();
+        (own.job.files, own.job.threads) = (1, 1);
+        own.seed = self.seed.wrapping_add(u64::from(thread).wrapping_mul(0x9E37_79B9_7F4A_7C15));
+        Some(own)
+    }
+
+    /// The file of a thread that has one for itself. There can be more threads than files where psync takes the place of
+    /// io_uring.
+    #[must_use]
+    pub(crate) fn file_of(&self, thread: u32) -> u32 {
+        thread % self.job.files.max(1)
+    }
+
+    /// The plan of a job on names.
+    fn without_data(job: &Job, seed: u64) -> Self {
+        Self {
+            job: job.clone(),
+            first_file: None,
+            start_bytes: 0,
+            length_bytes: 0,
+            align_bytes: 1,
+            amount_bytes: None,
+            seed,
+            shared: Shared::default(),
+            verify: None,
+        }
+    }
+
     /// The synchronising call as an engine operation.
     #[must_use]
     pub fn sync_op(call: SyncCall) -> crate::engine::Op {
         match call {
             SyncCall::Fsync => crate::engine::Op::Fsync,
             SyncCall::Fdatasync => crate::engine::Op::Fdatasync,
+            // Place and size are those of the write that it follows.
+            SyncCall::SyncFileRange => {
+                crate::engine::Op::SyncRange { offset_bytes: 0, size_bytes: 0 }
+            }
         }
-    }
-
-    /// True when written buffers must be made distinct.
-    #[must_use]
-    pub fn stamps_writes(&self) -> bool {
-        self.job.writes()
-            && self.job.content == Content::Random
-            && self.job.engine != EngineKind::Null
     }
 }
 
@@ -94,6 +185,9 @@ pub fn plan(
     logical_block_bytes: u64,
     seed: u64,
 ) -> Result<JobPlan, PlanError> {
+    if job.metadata.is_some() {
+        return Ok(JobPlan::without_data(job, seed));
+    }
     let align_bytes = job.alignment_bytes().max(1);
     let unit =
         if job.direct && job.engine != EngineKind::Null { logical_block_bytes.max(1) } else { 1 };
@@ -104,8 +198,8 @@ pub fn plan(
             Err(PlanError::NotBlockMultiple { what, value_bytes, logical_block_bytes: unit })
         }
     };
-    for size in &job.block_size {
-        whole("block_size", u64::from(size.size_bytes))?;
+    for (what, size_bytes) in asked_sizes(job) {
+        whole(what, u64::from(size_bytes))?;
     }
     if job.access == Access::Replication {
         whole("log_block_size", u64::from(job.log_block_size_bytes))?;
@@ -139,30 +233,136 @@ pub fn plan(
             target_bytes,
         });
     }
+    let verify = VerifyPlan::of(job, start_bytes, align_bytes)?;
+    // What is verified is written in whole pieces.
+    let piece_bytes = verify.as_ref().map_or(1, |verify| verify.granule_bytes);
+    let length_bytes = length_bytes / piece_bytes * piece_bytes;
+    check_length(job, length_bytes)?;
+    let files = u64::from(job.files.max(1));
+    let plan = JobPlan {
+        job: job.clone(),
+        first_file: None,
+        start_bytes,
+        length_bytes,
+        align_bytes,
+        amount_bytes: amount(job, length_bytes.saturating_mul(files)),
+        seed,
+        shared: Shared::default(),
+        verify,
+    };
+    payload::filler(job, seed)?;
+    check_pattern(&plan)?;
+    Ok(plan)
+}
+
+/// The smallest size of each entry of the keys for sizes; ranges consist of its multiples.
+fn asked_sizes(job: &Job) -> impl Iterator<Item = (&'static str, u32)> {
+    let keys = [
+        ("block_size", &job.block_size),
+        ("write_block_size", &job.write_block_size),
+        ("trim_block_size", &job.trim_block_size),
+    ];
+    keys.into_iter().flat_map(|(key, sizes)| sizes.iter().map(move |size| (key, size.size_bytes)))
+}
+
+/// How many threads have a part of the range for themselves.
+fn parts(job: &Job) -> u64 {
+    let has_parts = job.access.has_cursor() && job.cursor == Cursor::Thread;
+    let has_parts = has_parts && job.access != Access::Sweep || job.verify != Verify::None;
+    if has_parts { u64::from(job.threads) } else { 1 }
+}
+
+/// The shortest range in bytes that a job can work on: room for one request of each thread that has a part of its own.
+#[must_use]
+pub fn range_bytes_min(job: &Job) -> u64 {
+    let requests = if job.access == Access::Replication { 32 } else { parts(job) };
+    u64::from(job.block_size_bytes_max()) * requests
+}
+
+/// Makes sure that each file has room for a request, and each thread's part for its own.
+fn check_length(job: &Job, length_bytes: u64) -> Result<(), PlanError> {
     let request_bytes = u64::from(job.block_size_bytes_max());
-    let parts = if job.access == Access::Sequential { u64::from(job.threads) } else { 1 };
-    let needed =
-        if job.access == Access::Replication { request_bytes * 32 } else { request_bytes * parts };
-    if length_bytes < needed {
-        let cure = if parts > 1 {
-            "use a smaller block_size, fewer threads (each has its own part) or a larger target"
+    let files = u64::from(job.files.max(1));
+    // Where blocks are verified, threads that share a file have parts of it.
+    let is_shared = job.verify != Verify::None && u64::from(job.threads) > files;
+    let sharers = if is_shared { u64::from(job.threads).div_ceil(files) } else { 1 };
+    let needed_in_each = request_bytes.saturating_mul(sharers);
+    let needed = range_bytes_min(job);
+    if length_bytes < needed_in_each || length_bytes.saturating_mul(files) < needed {
+        let needs = match job.access {
+            Access::Replication => "32 requests of data and log are",
+            _ if parts(job) > 1 => "one request of each thread is",
+            _ => "one request is",
+        };
+        let cure = if parts(job) > 1 {
+            "use a smaller block_size, fewer threads (each has its own part) or a larger target (size=, where fathom \
+             makes the file)"
         } else {
-            "use a smaller block_size or a larger target or span"
+            "use a smaller block_size, or a larger span or target (size=, where fathom makes the file)"
         };
         return Err(PlanError::RangeTooSmall {
             range_bytes: length_bytes,
+            needs,
             request_bytes: needed,
             cure,
         });
     }
-    // One pass: a second one over the same place would be served by caches.
-    let amount_bytes = match job.access {
-        Access::Sequential if job.duration_ns.is_none() || job.amount_bytes.is_some() => {
-            job.amount_bytes.map(|amount| amount.min(length_bytes))
-        }
-        _ => job.amount_bytes,
+    Ok(())
+}
+
+/// Bytes after which a job ends. One pass where places follow each other: over the same place a second one would be
+/// served by caches.
+fn amount(job: &Job, total_bytes: u64) -> Option<u64> {
+    let is_one_pass = job.makes_one_pass() && job.access != Access::Sweep;
+    if !is_one_pass || (job.duration_ns.is_some() && job.amount_bytes.is_none()) {
+        return job.amount_bytes;
+    }
+    match (job.amount_bytes, job.operations) {
+        (None, None) => Some(total_bytes),
+        (amount, _) => amount.map(|amount| amount.min(total_bytes)),
+    }
+}
+
+fn check_pattern(plan: &JobPlan) -> Result<(), PlanError> {
+    let (job, align_bytes) = (&plan.job, plan.align_bytes);
+    if let Some(stride_bytes) = job.stride_bytes.filter(|s| !s.is_multiple_of(align_bytes)) {
+        return Err(PlanError::Stride { stride_bytes, align_bytes });
+    }
+    let parts = if job.cursor == Cursor::Thread { u64::from(job.threads) } else { 1 };
+    let places = plan.length_bytes / align_bytes * u64::from(job.files) / parts;
+    let range_bytes = places * align_bytes;
+    if let Some(stride_bytes) = job.stride_bytes.filter(|s| *s > range_bytes) {
+        return Err(PlanError::StrideTooLong { stride_bytes, range_bytes });
+    }
+    let records = plan.length_bytes / align_bytes * u64::from(job.files);
+    if job.access == Access::Iozone && records > RECORDS_MAX {
+        return Err(PlanError::TooManyRecords { records });
+    }
+    let key = match job.access {
+        Access::Random => "distribution",
+        Access::Strided => "stride",
+        Access::Sweep => "sweep_points",
+        _ => "access",
     };
-    Ok(JobPlan { job: job.clone(), start_bytes, length_bytes, align_bytes, amount_bytes, seed })
+    let check =
+        |plan: &JobPlan| streams::check(plan).map_err(|source| PlanError::Pattern { key, source });
+    let Some(verify) = &plan.verify else { return check(plan) };
+    let part = |thread| own_part(plan, verify.granule_bytes, thread, job.threads);
+    [0, job.threads.max(1) - 1].into_iter().try_for_each(|thread| check(&part(thread)))
+}
+
+/// Lets the jobs of `cursor=workload` that lie on the same target share one position. Those that count visits (strided,
+/// iozone, sweep) and those that count bytes do so apart from each other.
+pub fn share_cursors<'a>(jobs: impl Iterator<Item = (&'a LoadTarget, &'a mut JobPlan)>) {
+    let mut known = Vec::new();
+    for (target, plan) in jobs.filter(|(_, plan)| plan.job.cursor == Cursor::Workload) {
+        let counts_bytes = matches!(plan.job.access, Access::Sequential | Access::Reverse);
+        let key = (target.identity(), counts_bytes);
+        match known.iter().find(|(other, _)| *other == key) {
+            Some((_, shared)) => plan.shared = Shared::clone(shared),
+            None => known.push((key, plan.shared.clone())),
+        }
+    }
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@
 use crossbeam_queue::ArrayQueue;
 use fathom_model::record::{CensoredOp, OpClass, SlowOp};
 use fathom_stats::Histogram;
+use fathom_stats::histogram::HISTOGRAM_BYTES;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::sync::Arc;
@@ -25,22 +26,35 @@ pub struct IntervalBuffer {
     pub latency_ns: Vec<Histogram>,
     /// Bytes, in the same order.
     pub bytes: Vec<u64>,
+    /// Response times of an open loop, in the same order.
+    pub response_ns: Vec<Histogram>,
+    /// The most that was due and not started.
+    pub backlog_max: u64,
+    /// The same at the end.
+    pub backlog_end: u64,
 }
 
 impl IntervalBuffer {
-    fn new(classes: usize) -> Box<Self> {
+    fn new(classes: usize, is_open: bool) -> Box<Self> {
+        let responses = if is_open { classes } else { 0 };
         Box::new(Self {
             start_ns: 0,
             length_ns: 0,
-            latency_ns: vec![Histogram::new(); classes],
+            // Not cloned: what no latency ever falls into is then never touched and takes no memory.
+            latency_ns: (0..classes).map(|_| Histogram::new()).collect(),
             bytes: vec![0; classes],
+            response_ns: (0..responses).map(|_| Histogram::new()).collect(),
+            backlog_max: 0,
+            backlog_end: 0,
         })
     }
 
     /// Empties it for the next round.
     pub fn clear(&mut self) {
         self.latency_ns.iter_mut().for_each(Histogram::clear);
+        self.response_ns.iter_mut().for_each(Histogram::clear);
         self.bytes.fill(0);
+        (self.backlog_max, self.backlog_end) = (0, 0);
     }
 }
 
@@ -51,21 +65,30 @@ pub struct Exchange {
     pub full: Arc<ArrayQueue<Box<IntervalBuffer>>>,
     /// Empty ones, towards the worker.
     pub empty: Arc<ArrayQueue<Box<IntervalBuffer>>>,
+    is_open: bool,
 }
 
 /// Spare buffers per worker.
 const SPARES: usize = 2;
 
+/// Memory for the histograms of one worker in bytes, at the most: in one buffer that it fills and in its spares. An
+/// open loop has twice as many.
+pub fn notebook_bytes(classes: usize, is_open: bool) -> u64 {
+    let histograms = if is_open { 2 * classes } else { classes };
+    ((SPARES + 1) * histograms * HISTOGRAM_BYTES) as u64
+}
+
 impl Exchange {
-    /// Queues with their spare buffers.
-    pub fn new(classes: usize) -> Self {
+    /// Queues with their spare buffers, which have room for response times when the loop is open.
+    pub fn new(classes: usize, is_open: bool) -> Self {
         let exchange = Self {
             full: Arc::new(ArrayQueue::new(SPARES + 1)),
             empty: Arc::new(ArrayQueue::new(SPARES + 1)),
+            is_open,
         };
         for _ in 0..SPARES {
             // The queue has room for every buffer that exists, so this and all later pushes succeed.
-            let _ = exchange.empty.push(IntervalBuffer::new(classes));
+            let _ = exchange.empty.push(IntervalBuffer::new(classes, is_open));
         }
         exchange
     }
@@ -82,6 +105,8 @@ pub struct Recorder {
     slowest: BinaryHeap<Reverse<(u64, u32)>>,
     slow_ops: Vec<SlowOp>,
     slow_limit_ns: u64,
+    /// The place of the one that was noted last.
+    last_slow: usize,
     /// What was in flight at the end.
     pub censored: Vec<CensoredOp>,
 }
@@ -100,7 +125,7 @@ impl Recorder {
         }
         Self {
             map,
-            current: IntervalBuffer::new(classes.len()),
+            current: IntervalBuffer::new(classes.len(), exchange.is_open),
             exchange,
             interval_ns,
             window_start_ns: 0,
@@ -108,6 +133,7 @@ impl Recorder {
             slowest: BinaryHeap::with_capacity(SLOWEST_KEPT + 1),
             slow_ops: Vec::with_capacity(SLOWEST_KEPT),
             slow_limit_ns: 0,
+            last_slow: 0,
             censored: Vec::with_capacity(2 * in_flight_max),
         }
     }
@@ -144,12 +170,13 @@ impl Recorder {
         self.current.length_ns =
             self.interval_end_ns - self.window_start_ns - self.current.start_ns;
         let full = std::mem::replace(&mut self.current, empty);
+        (self.current.backlog_max, self.current.backlog_end) = (full.backlog_end, full.backlog_end);
         let _ = self.exchange.full.push(full);
         self.current.start_ns = border_ns;
         self.interval_end_ns = self.window_start_ns + border_ns + self.interval_ns;
     }
 
-    /// Notes one operation that ended at `end_ns`.
+    /// Notes one operation that ended at `end_ns`. True when it is among the slowest until now.
     ///
     /// Always inlined, as the measured loop calls it for each operation.
     #[inline(always)]
@@ -160,35 +187,74 @@ impl Recorder {
         latency_ns: u64,
         offset_bytes: u64,
         size_bytes: u32,
-    ) {
+    ) -> bool {
+        if cfg!(feature = "silent") {
+            return false;
+        }
         let index = usize::from(self.map[class as usize]);
         self.current.latency_ns[index].record(latency_ns);
         self.current.bytes[index] += u64::from(size_bytes);
-        if latency_ns > self.slow_limit_ns {
-            let end_ns = end_ns.saturating_sub(self.window_start_ns);
-            self.note_slow(SlowOp { class, end_ns, latency_ns, offset_bytes, size_bytes });
+        if latency_ns <= self.slow_limit_ns {
+            return false;
+        }
+        let end_ns = end_ns.saturating_sub(self.window_start_ns);
+        self.note_slow(SlowOp { class, end_ns, latency_ns, file: 0, offset_bytes, size_bytes })
+    }
+
+    /// Says on which file the operation was that [`Recorder::record`] has just noted as a slow one.
+    #[cold]
+    pub fn slow_was_on(&mut self, file: u32) {
+        if let Some(op) = self.slow_ops.get_mut(self.last_slow) {
+            op.file = file;
         }
     }
 
-    fn note_slow(&mut self, op: SlowOp) {
+    /// Notes how long a request of an open loop took from its intended start.
+    #[inline]
+    pub fn record_response(&mut self, class: OpClass, response_ns: u64) {
+        let index = usize::from(self.map[class as usize]);
+        self.current.response_ns[index].record(response_ns);
+    }
+
+    /// Notes how much is due and not started.
+    #[inline]
+    pub fn note_backlog(&mut self, backlog: u64) {
+        self.current.backlog_max = self.current.backlog_max.max(backlog);
+        self.current.backlog_end = backlog;
+    }
+
+    /// The last nanosecond of an interval that has ended and is not closed.
+    #[inline]
+    pub fn border_before(&self, now_ns: u64) -> Option<u64> {
+        (now_ns >= self.interval_end_ns).then(|| self.interval_end_ns - 1)
+    }
+
+    fn note_slow(&mut self, op: SlowOp) -> bool {
         // One entry for each request: what is a part of a commit, or made of several, is not counted again.
         if matches!(op.class, OpClass::SyncedWrite | OpClass::Sync | OpClass::Transaction) {
-            return;
+            return false;
         }
         if self.slow_ops.len() < SLOWEST_KEPT {
+            self.last_slow = self.slow_ops.len();
             self.slowest.push(Reverse((op.latency_ns, self.slow_ops.len() as u32)));
             self.slow_ops.push(op);
         } else if let Some(Reverse((_, index))) = self.slowest.pop() {
+            self.last_slow = index as usize;
             self.slow_ops[index as usize] = op;
             self.slowest.push(Reverse((op.latency_ns, index)));
         }
         if self.slow_ops.len() == SLOWEST_KEPT {
             self.slow_limit_ns = self.slowest.peek().map_or(0, |Reverse((latency, _))| *latency);
         }
+        true
     }
 
     /// Ends the window at `end_ns` and gives back the last, partial interval and the slowest operations.
     pub fn finish(mut self, end_ns: u64) -> (Box<IntervalBuffer>, Vec<SlowOp>, Vec<CensoredOp>) {
+        if self.interval_end_ns == u64::MAX {
+            // Ended in the warm-up: nothing was measured.
+            self.begin_window(end_ns);
+        }
         let end = end_ns.saturating_sub(self.window_start_ns);
         self.current.length_ns = end.saturating_sub(self.current.start_ns);
         (self.current, self.slow_ops, self.censored)
@@ -205,7 +271,7 @@ mod tests {
 
     #[test]
     fn intervals_are_closed_on_their_borders_and_nothing_is_lost() {
-        let exchange = Exchange::new(2);
+        let exchange = Exchange::new(2, false);
         let mut recorder = recorder(&exchange);
         recorder.record(OpClass::Read, 5, 5, 0, 512); // warm-up: dropped
         recorder.begin_window(1000);
@@ -226,7 +292,7 @@ mod tests {
 
     #[test]
     fn a_late_coordinator_makes_intervals_longer() {
-        let exchange = Exchange::new(2);
+        let exchange = Exchange::new(2, false);
         let mut recorder = recorder(&exchange);
         recorder.begin_window(0);
         for now in (10..1000).step_by(10) {
@@ -243,12 +309,47 @@ mod tests {
     }
 
     #[test]
+    fn a_backlog_goes_on_into_the_next_interval() {
+        let exchange = Exchange::new(2, true);
+        let mut recorder = recorder(&exchange);
+        recorder.begin_window(0);
+        [5, 9, 3].iter().for_each(|backlog| recorder.note_backlog(*backlog));
+        recorder.record_response(OpClass::Sync, 40);
+        recorder.roll(110);
+        recorder.note_backlog(2);
+        let first = exchange.full.pop().unwrap();
+        assert_eq!((first.backlog_max, first.backlog_end), (9, 3));
+        assert_eq!((first.response_ns[1].count(), first.latency_ns[1].count()), (1, 0));
+        let (last, _, _) = recorder.finish(120);
+        assert_eq!((last.backlog_max, last.backlog_end), (3, 2));
+    }
+
+    #[test]
+    fn a_slow_operation_gets_its_own_file() {
+        let exchange = Exchange::new(2, false);
+        let mut recorder = recorder(&exchange);
+        recorder.begin_window(0);
+        for i in 1..=300 {
+            if recorder.record(OpClass::Read, i, i, 0, 512) {
+                recorder.slow_was_on(i as u32);
+            }
+            // Not among the slowest: part of a commit.
+            assert!(!recorder.record(OpClass::Sync, i, i + 1, 0, 0));
+        }
+        let (_, slow, _) = recorder.finish(1000);
+        assert_eq!(slow.len(), SLOWEST_KEPT);
+        assert!(slow.iter().all(|op| u64::from(op.file) == op.latency_ns), "{slow:?}");
+    }
+
+    #[test]
     fn exactly_the_slowest_hundred_are_kept() {
-        let exchange = Exchange::new(2);
+        let exchange = Exchange::new(2, false);
         let mut recorder = recorder(&exchange);
         recorder.begin_window(0);
         // A permutation of 1..=9973 (prime): every latency once, in scrambled order.
-        (1..9973u64).for_each(|i| recorder.record(OpClass::Read, i, i * 5003 % 9973, i, 512));
+        (1..9973u64).for_each(|i| {
+            recorder.record(OpClass::Read, i, i * 5003 % 9973, i, 512);
+        });
         let (_, slow, _) = recorder.finish(20_000);
         let mut latencies: Vec<u64> = slow.iter().map(|s| s.latency_ns).collect();
         latencies.sort_unstable();

@@ -1,10 +1,15 @@
 //! The coordinator: starts the workers together, collects what they note, makes job records.
 
-use crate::collect::collect;
+use crate::collect::{Window, collect};
+pub use crate::lane::MemoryNeed;
 use crate::lane::{Finished, Gate, Lane, Shared};
+use crate::limits::InControl;
 use crate::plan::JobPlan;
 use crate::target::LoadTarget;
+use crate::verify::Book;
 use fathom_base::clock::Clock;
+use fathom_base::content::ContentError;
+use fathom_base::ledger::LedgerError;
 use fathom_model::record::{IoFailure, JobRecord};
 use fathom_sys::clock::FastClock;
 use fathom_sys::signals::StopFlag;
@@ -26,6 +31,33 @@ pub enum LoadError {
         "{0} threads are more than the limit of {THREADS_MAX}; use fewer threads with more depth"
     )]
     TooManyThreads(u64),
+    /// The engine, the kernel or the target lacks something that the job needs.
+    #[error("job '{job}': {what}")]
+    Missing {
+        /// The job.
+        job: String,
+        /// What is missing, and the cure.
+        what: String,
+    },
+    /// The content of writes cannot be made.
+    #[error("job '{job}': {source}")]
+    Content {
+        /// The job.
+        job: String,
+        /// Why not.
+        source: ContentError,
+    },
+    /// What is written cannot be verified.
+    #[error("job '{job}': {source}")]
+    Verify {
+        /// The job.
+        job: String,
+        /// Why not.
+        source: LedgerError,
+    },
+    /// The observer did not let it start.
+    #[error("{0}")]
+    CalledOff(String),
     /// A worker could not be set up.
     #[error("job '{job}', thread {thread}: {what}: {source}; {cure}")]
     Setup {
@@ -67,6 +99,13 @@ pub struct Tick {
 
 /// Who watches a run from outside the measured loop.
 pub trait Observer {
+    /// Every worker is set up, and the first request comes next.
+    ///
+    /// # Errors
+    /// What keeps the run from starting.
+    fn starts(&mut self) -> Result<(), String> {
+        Ok(())
+    }
     /// The measured window begins now.
     fn window_begins(&mut self);
     /// Every worker has left the window.
@@ -94,30 +133,45 @@ pub struct Outcome {
     pub started_unix_ns: i64,
     /// From the start of the window to the end of the last job.
     pub window_ns: u64,
+    /// Time in the window for which the process did not run; see the record's field of this name.
+    pub held_up_ns: u64,
     /// A signal ended it early.
     pub interrupted: bool,
     /// The request that failed, if one did.
     pub failure: Option<IoFailure>,
+    /// What must be found where, for jobs that verify.
+    pub books: Vec<Book>,
+}
+
+/// Finds out whether jobs could start on their targets, which may still be empty: whether engine, kernel, target and limits
+/// have what they ask for. Nothing is issued.
+///
+/// # Errors
+/// As those of [`run`], but for what only the start of the workers shows.
+pub fn check(setups: &[JobSetup<'_>]) -> Result<(), LoadError> {
+    lanes(setups).map(drop)
+}
+
+/// The jobs, ready to run.
+fn lanes<'a>(setups: &'a [JobSetup<'a>]) -> Result<Vec<Lane<'a>>, LoadError> {
+    let made = setups.iter().enumerate().map(|(index, setup)| Lane::new(index, setup));
+    let lanes = made.collect::<Result<Vec<_>, _>>()?;
+    let threads: u64 = lanes.iter().map(|l| u64::from(l.threads)).sum();
+    if threads > THREADS_MAX { Err(LoadError::TooManyThreads(threads)) } else { Ok(lanes) }
 }
 
 /// Runs all jobs at the same time.
 ///
 /// # Errors
-/// [`LoadError`] when a worker cannot be set up; nothing has been issued then.
+/// [`LoadError`] when a worker cannot be set up or the observer refuses; nothing has been issued then.
 pub fn run(
     setups: &[JobSetup<'_>],
     control: &Control<'_>,
     observer: &mut dyn Observer,
 ) -> Result<Outcome, LoadError> {
-    let lanes = setups
-        .iter()
-        .enumerate()
-        .map(|(index, setup)| Lane::new(index, setup))
-        .collect::<Result<Vec<_>, _>>()?;
+    let mut lanes = lanes(setups)?;
+    lanes.iter_mut().for_each(Lane::make_exchanges);
     let threads: u64 = lanes.iter().map(|l| u64::from(l.threads)).sum();
-    if threads > THREADS_MAX {
-        return Err(LoadError::TooManyThreads(threads));
-    }
     let shared = Shared {
         window_start_ns: AtomicU64::new(0),
         go: Gate::default(),
@@ -143,13 +197,24 @@ pub fn run(
                 break;
             }
         }
-        shared.give_up.store(result.is_err(), Ordering::Relaxed);
-        let start_ns = control.clock.now_ns() + 1_000_000 + 20_000 * threads;
+        // Only now: the workers would inherit it.
+        let jobs: Vec<_> = setups.iter().map(|s| &s.plan.job).collect();
+        let in_control = result.and_then(|()| InControl::of(&jobs, control.stop));
+        let may_start = in_control
+            .and_then(|held| observer.starts().map(|()| held).map_err(LoadError::CalledOff));
         let warmup_ns = setups.iter().map(|s| s.plan.job.warmup_ns).max().unwrap_or(0);
+        // Without a warm-up the window begins with the first request: counters that are read later miss what came before,
+        // on a busy machine much of a short run.
+        let has_begun = warmup_ns == 0 && may_start.is_ok();
+        if has_begun {
+            observer.window_begins();
+        }
+        let start_ns = control.clock.now_ns() + 1_000_000 + 20_000 * threads;
         shared.window_start_ns.store(start_ns + warmup_ns, Ordering::Relaxed);
-        shared.go.open();
-        result?;
-        Ok(collect(&lanes, &shared, control, &done, observer))
+        shared.go.open(may_start.is_ok());
+        let _in_control = may_start?;
+        let window = if has_begun { Window::Inside } else { Window::Before };
+        Ok(collect(&lanes, &shared, control, &done, window, observer))
     })
 }
 
@@ -174,7 +239,7 @@ fn start<'scope, 'env: 'scope>(
                     thread,
                     what: "starting the thread",
                     source,
-                    cure: "the system is out of threads or memory; use fewer threads with more depth",
+                    cure: "the limit of threads (ulimit -u, or pids.max of the control group) or the memory is used up: raise it, or use fewer threads with more depth",
                 })?;
         }
     }

@@ -2,15 +2,23 @@
 //! it against a simulated device.
 
 use crate::engine::{Engine, Op};
-use crate::generator::{Generator, Request};
+use crate::files::OpenFiles;
+use crate::generator::{Generator, Kind, Request};
+use crate::pace::Pace;
+use crate::payload::Payload;
 use crate::recorder::Recorder;
 use fathom_base::clock::Clock;
-use fathom_base::stamp;
 use fathom_model::record::{CensoredOp, OpClass};
+use std::io;
+
+#[path = "worker/paced.rs"]
+mod paced;
 
 /// When a worker starts, measures and ends.
 #[derive(Debug, Clone, Copy)]
 pub struct Times {
+    /// From then on requests are issued: the start of the warm-up.
+    pub start_ns: u64,
     /// Start of the measured window on the worker's clock.
     pub window_start_ns: u64,
     /// End of the window; `u64::MAX` when something else ends the job.
@@ -26,14 +34,12 @@ pub struct Rules {
     pub batch: u32,
     /// The call that makes writes durable.
     pub sync_op: Op,
-    /// Make the content of written buffers distinct.
-    pub stamp_writes: bool,
     /// Count what ends while draining, because a final sync closes the window.
     pub count_drained: bool,
 }
 
-/// The operation that a failure of the engine itself is reported as; requests may still be in flight then.
-pub const ENGINE_CALL: &str = "io_uring_enter";
+/// Linux's number for "try again".
+const EAGAIN: i32 = 11;
 
 /// Why a request failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -53,14 +59,31 @@ pub struct Failed {
 /// What the loop did besides what the recorder holds.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct LoopCounts {
-    /// Rounds of hand-over and reaping in the window.
+    /// Rounds of handing over and reaping in the window.
     pub batches: u64,
-    /// Sum of requests in flight over these rounds.
-    pub in_flight_sum: u64,
     /// Reads and writes that ended in the window.
     pub operations: u64,
     /// When the last counted request ended, or the window's end.
     pub end_ns: u64,
+}
+
+/// How a loop ended.
+#[derive(Debug, Clone, Copy)]
+pub struct Ended {
+    /// What it did, also when it failed.
+    pub counts: LoopCounts,
+    /// The first failed request.
+    pub failed: Option<Failed>,
+    /// The engine itself failed: requests may still be in flight, and it takes no more.
+    pub engine_broke: bool,
+}
+
+impl Ended {
+    /// It was called off before its first request.
+    pub fn before(window_start_ns: u64) -> Self {
+        let counts = LoopCounts { end_ns: window_start_ns, ..LoopCounts::default() };
+        Self { counts, failed: None, engine_broke: false }
+    }
 }
 
 #[derive(Debug, Clone, Copy, Default)]
@@ -77,7 +100,7 @@ impl Slot {
     /// The result of the call in flight when all went well.
     #[inline]
     fn expected(self) -> i32 {
-        if self.stage == Stage::Sync { 0 } else { self.size_bytes as i32 }
+        if self.stage.moves_bytes() { self.size_bytes as i32 } else { 0 }
     }
 }
 
@@ -88,11 +111,15 @@ enum Stage {
     Read,
     Write,
     SyncedWrite,
+    Trim,
+    Zero,
     Sync,
+    /// A sync that belongs to no write.
+    SyncAll,
 }
 
 /// One worker's loop with everything it needs, all allocated before it starts.
-pub struct Worker<'a, E, C> {
+pub struct Worker<'a, E, C, P> {
     /// The way to the kernel.
     pub engine: &'a mut E,
     /// The time.
@@ -106,14 +133,27 @@ pub struct Worker<'a, E, C> {
     slots: Vec<Slot>,
     /// For each slot that syncs, the start of the write that the sync belongs to.
     write_starts_ns: Vec<u64>,
+    /// For each slot, the engine's index of the file that it works on, where there are several.
+    files: Vec<u32>,
+    /// More files than may be open; none when all are.
+    pub open_files: Option<OpenFiles<'a>>,
+    /// Slots whose requests have not been handed over, where files are opened in between.
+    waiting: Vec<u32>,
+    /// A file that could not be opened.
+    not_opened: Option<Failed>,
     free: Vec<u32>,
     in_flight: u32,
     transaction_start_ns: u64,
-    stamp: u64,
+    /// What is written.
+    pub payload: P,
     counts: LoopCounts,
+    /// What is waited for besides ends; none in a plain closed loop.
+    pub pace: Option<Pace>,
+    /// By how much sleeps end too late, on average.
+    sleep_excess_ns: u64,
 }
 
-impl<'a, E: Engine, C: Clock> Worker<'a, E, C> {
+impl<'a, E: Engine, C: Clock, P: Payload> Worker<'a, E, C, P> {
     /// Puts a worker together.
     pub fn new(
         engine: &'a mut E,
@@ -121,7 +161,7 @@ impl<'a, E: Engine, C: Clock> Worker<'a, E, C> {
         generator: Generator,
         recorder: Recorder,
         rules: Rules,
-        stamp_seed: u64,
+        payload: P,
     ) -> Self {
         let depth = rules.depth as usize;
         Self {
@@ -132,45 +172,75 @@ impl<'a, E: Engine, C: Clock> Worker<'a, E, C> {
             rules,
             slots: vec![Slot::default(); depth],
             write_starts_ns: vec![0; depth],
+            files: vec![0; depth],
+            open_files: None,
+            waiting: Vec::with_capacity(2 * depth),
+            not_opened: None,
             free: (0..rules.depth).rev().collect(),
             in_flight: 0,
             transaction_start_ns: 0,
-            stamp: stamp_seed,
+            payload,
             counts: LoopCounts::default(),
+            pace: None,
+            sleep_excess_ns: 0,
         }
     }
 
     /// Runs until the window ends, the generator is used up, `stop` says so, or a request fails.
     ///
-    /// `on_window` is called once, when the window begins.
-    ///
-    /// # Errors
-    /// The first failed request; what was in flight beside it has ended when this returns. When the engine itself
-    /// failed ([`ENGINE_CALL`]), requests may still be in flight.
+    /// `on_window` is called once, when the window begins. What was in flight beside a failed request has ended when
+    /// this returns.
     pub fn run(
         &mut self,
         times: Times,
         stop: &impl Fn() -> bool,
         on_window: impl FnOnce(),
-    ) -> Result<LoopCounts, Failed> {
+    ) -> Ended {
+        match &mut self.pace {
+            None => self.run_as::<false>(times, stop, on_window),
+            Some(pace) => {
+                pace.begin(times);
+                self.run_as::<true>(times, stop, on_window)
+            }
+        }
+    }
+
+    /// A loop for each kind, so that a job that is not paced pays nothing.
+    fn run_as<const PACED: bool>(
+        &mut self,
+        times: Times,
+        stop: &impl Fn() -> bool,
+        on_window: impl FnOnce(),
+    ) -> Ended {
         let mut measuring = false;
         let mut on_window = Some(on_window);
         let mut issuing = true;
         let mut closed_at_ns = None;
         let mut failed = None;
+        let mut engine_broke = false;
         loop {
-            issuing = issuing && self.fill();
-            if self.in_flight == 0 {
+            issuing = issuing && if PACED { self.fill_paced() } else { self.fill() };
+            if self.in_flight == 0 && !(PACED && issuing) {
                 break;
             }
-            self.counts.batches += u64::from(measuring);
-            self.counts.in_flight_sum += u64::from(measuring) * u64::from(self.in_flight);
-            let wait_for = self.rules.batch.min(self.in_flight);
-            let ended = self.engine.run(wait_for).map_err(|error| Failed::of_engine(&error))?;
+            let edge_ns = if measuring { times.window_end_ns } else { times.window_start_ns };
+            let ended = match self.wait::<PACED>(issuing, edge_ns) {
+                Ok(ended) => ended,
+                Err(error) => {
+                    failed.get_or_insert(Failed::of_engine(E::CALL, &error));
+                    engine_broke = true;
+                    if closed_at_ns.is_none() {
+                        let now_ns = self.clock.now_ns().min(times.window_end_ns);
+                        closed_at_ns = Some(now_ns);
+                        self.close::<PACED>(issuing, now_ns, 0, &mut failed);
+                    }
+                    break;
+                }
+            };
             let now_ns = self.clock.now_ns();
             if !measuring && now_ns >= times.window_start_ns {
                 measuring = true;
-                self.recorder.begin_window(times.window_start_ns);
+                self.begin_window(times.window_start_ns);
                 if let Some(on_window) = on_window.take() {
                     on_window();
                 }
@@ -179,22 +249,46 @@ impl<'a, E: Engine, C: Clock> Worker<'a, E, C> {
             if closed_at_ns.is_some() {
                 self.discard(ended, &mut failed);
             } else if over && !self.rules.count_drained {
-                (issuing, closed_at_ns) = (false, Some(times.window_end_ns));
-                self.close(times.window_end_ns, ended, &mut failed);
+                closed_at_ns = Some(times.window_end_ns);
+                self.close::<PACED>(issuing, times.window_end_ns, ended, &mut failed);
+                issuing = false;
             } else {
-                self.reap(ended, now_ns, measuring, &mut failed);
-                issuing = issuing && !over;
-                if failed.is_some() || stop() {
-                    issuing = false;
-                    if !self.rules.count_drained {
-                        closed_at_ns = Some(now_ns);
-                        self.close(now_ns, 0, &mut failed);
-                    }
+                self.reap::<PACED>(ended, now_ns, measuring, &mut failed);
+                let stops = failed.is_some() || stop();
+                if stops && !self.rules.count_drained {
+                    closed_at_ns = Some(now_ns);
+                    self.close::<PACED>(issuing, now_ns, 0, &mut failed);
+                } else if PACED && (over || stops) {
+                    self.end_arrivals(issuing, now_ns.min(times.window_end_ns));
                 }
+                issuing = issuing && !over && !stops;
             }
         }
         self.counts.end_ns = closed_at_ns.unwrap_or(self.counts.end_ns).max(times.window_start_ns);
-        failed.map_or(Ok(self.counts), Err)
+        Ended { counts: self.counts, failed: failed.or(self.not_opened), engine_broke }
+    }
+
+    /// Hands over what is queued and waits.
+    #[inline(always)]
+    fn wait<const PACED: bool>(&mut self, issuing: bool, edge_ns: u64) -> io::Result<u32> {
+        if PACED && issuing {
+            return self.run_until_next(edge_ns);
+        }
+        self.engine.run(self.rules.batch.min(self.in_flight))
+    }
+
+    /// What was counted until now is dropped, and amount and operations begin: what is in flight ends inside the window
+    /// and belongs to them. A write whose sync is in flight counts as an operation that has not ended, but its bytes
+    /// have moved.
+    #[cold]
+    fn begin_window(&mut self, start_ns: u64) {
+        self.recorder.begin_window(start_ns);
+        let of_none = |s: &&Slot| matches!(s.stage, Stage::Free | Stage::SyncAll);
+        let in_flight = || self.slots.iter().filter(|s| !of_none(s));
+        let moving = in_flight().filter(|s| s.stage != Stage::Sync);
+        let bytes = moving.map(|s| u64::from(s.size_bytes)).sum();
+        let operations = in_flight().count() as u64;
+        self.generator.begin_window(operations, bytes);
     }
 
     /// Issues requests into every free slot. False when the generator is used up.
@@ -204,8 +298,11 @@ impl<'a, E: Engine, C: Clock> Worker<'a, E, C> {
             return true;
         }
         let now_ns = self.clock.now_ns();
+        if !self.generator.is_uniform() {
+            return self.fill_any(now_ns);
+        }
         while let Some(slot) = self.free.pop() {
-            let Some(request) = self.generator.next() else {
+            let Some(request) = self.generator.next_uniform() else {
                 self.free.push(slot);
                 return false;
             };
@@ -214,10 +311,105 @@ impl<'a, E: Engine, C: Clock> Worker<'a, E, C> {
         true
     }
 
-    #[inline]
+    /// Apart from uniform requests, which then pay nothing for kinds, orders and files that they do not have.
+    #[inline(never)]
+    fn fill_any(&mut self, now_ns: u64) -> bool {
+        let mut opened_at_ns = None;
+        while let Some(slot) = self.free.pop() {
+            let Some(request) = self.generator.next() else {
+                self.free.push(slot);
+                return false;
+            };
+            let Some(file) = self.ready_file(request.file, &mut opened_at_ns) else {
+                self.free.push(slot);
+                return false;
+            };
+            self.issue_any(slot, Request { file, ..request }, now_ns);
+        }
+        // Nothing of this batch has been handed over yet: the time that files took to open is not its.
+        if self.open_files.is_some() {
+            while let Some(slot) = self.waiting.pop() {
+                let start_ns = &mut self.slots[slot as usize].start_ns;
+                *start_ns = opened_at_ns.unwrap_or(*start_ns);
+            }
+        }
+        true
+    }
+
+    /// The engine's index of a file, which is opened if it is not open. None when that fails.
+    fn ready_file(&mut self, file: u32, opened_at_ns: &mut Option<u64>) -> Option<u32> {
+        let Some(open_files) = &mut self.open_files else { return Some(file) };
+        if let Some(index) = open_files.find(file) {
+            return Some(index);
+        }
+        let start_ns = self.clock.now_ns();
+        let (slots, files) = (&self.slots, &self.files);
+        let in_use = |index: u32| {
+            slots.iter().zip(files).any(|(slot, file)| slot.stage != Stage::Free && *file == index)
+        };
+        let opened = open_files.replace(file, in_use).and_then(|index| {
+            self.engine.renew_file(index)?;
+            Ok(index)
+        });
+        let now_ns = self.clock.now_ns();
+        match opened {
+            Ok(index) => {
+                *opened_at_ns = Some(now_ns);
+                let took_ns = now_ns.saturating_sub(start_ns);
+                if self.recorder.record(OpClass::Open, now_ns, took_ns, 0, 0) {
+                    self.recorder.slow_was_on(file);
+                }
+                Some(index)
+            }
+            Err(error) => {
+                let errno = error.raw_os_error().unwrap_or(5);
+                let (offset_bytes, size_bytes, moved_bytes) = (0, 0, 0);
+                self.not_opened = Some(Failed {
+                    operation: "open",
+                    offset_bytes,
+                    size_bytes,
+                    errno,
+                    moved_bytes,
+                });
+                None
+            }
+        }
+    }
+
+    /// Issues a request of whatever kind, on the file of this index.
+    #[inline(never)]
+    fn issue_any(&mut self, slot: u32, request: Request, now_ns: u64) {
+        let Request { kind, offset_bytes, size_bytes, file, .. } = request;
+        self.files[slot as usize] = file;
+        if self.open_files.is_some() {
+            self.waiting.push(slot);
+        }
+        let (stage, op) = match kind {
+            Kind::Read | Kind::Write => return self.issue(slot, request, now_ns),
+            Kind::Trim => (Stage::Trim, Op::Trim { offset_bytes, size_bytes }),
+            Kind::Zero => (Stage::Zero, Op::Zero { offset_bytes, size_bytes }),
+            Kind::SyncAll => (Stage::SyncAll, self.rules.sync_op),
+        };
+        self.slots[slot as usize] =
+            Slot { start_ns: now_ns, offset_bytes, size_bytes, stage, ends_transaction: false };
+        self.tell_payload(slot, op);
+        self.engine.queue(slot, file, op);
+        self.in_flight += 1;
+    }
+
+    /// The payload learns of a request. One that does not want to know the file does not pay for it.
+    #[inline(always)]
+    fn tell_payload(&mut self, slot: u32, op: Op) {
+        let file = if P::WANTS_FILE { self.file_of(slot) } else { 0 };
+        self.payload.queued(slot, file, op, self.engine);
+    }
+
+    /// Always inlined, so that a request goes from the generator into its slot without a stop in memory.
+    #[inline(always)]
     fn issue(&mut self, slot: u32, request: Request, now_ns: u64) {
         let Request { offset_bytes, size_bytes, .. } = request;
-        let stage = match (request.write, request.sync_after) {
+        let is_write = request.kind == Kind::Write;
+        let stage = match (is_write, request.sync_after) {
             (false, _) => Stage::Read,
             (true, false) => Stage::Write,
             (true, true) => Stage::SyncedWrite,
@@ -225,12 +417,7 @@ impl<'a, E: Engine, C: Clock> Worker<'a, E, C> {
         if request.begins_transaction {
             self.transaction_start_ns = now_ns;
         }
-        let op = if request.write {
-            if self.rules.stamp_writes {
-                self.stamp = self.stamp.wrapping_add(1);
-                let buffer = &mut self.engine.buffer_mut(slot)[..size_bytes as usize];
-                stamp::stamp_at(buffer, offset_bytes, self.stamp);
-            }
+        let op = if is_write {
             Op::Write { offset_bytes, size_bytes }
         } else {
             Op::Read { offset_bytes, size_bytes }
@@ -242,78 +429,171 @@ impl<'a, E: Engine, C: Clock> Worker<'a, E, C> {
             stage,
             ends_transaction: request.ends_transaction,
         };
-        self.engine.queue(slot, op);
+        self.tell_payload(slot, op);
+        self.engine.queue(slot, request.file, op);
+        self.in_flight += 1;
+    }
+
+    /// The write on a slot has ended: its sync follows in the same one.
+    #[inline(never)]
+    fn go_on_with_sync(&mut self, number: u32, now_ns: u64) {
+        let slot = &mut self.slots[number as usize];
+        self.write_starts_ns[number as usize] = slot.start_ns;
+        (slot.start_ns, slot.stage) = (now_ns, Stage::Sync);
+        let Slot { offset_bytes, size_bytes, .. } = *slot;
+        let op = match self.rules.sync_op {
+            Op::SyncRange { .. } => Op::SyncRange { offset_bytes, size_bytes },
+            whole_file => whole_file,
+        };
+        self.tell_payload(number, op);
+        if self.open_files.is_some() {
+            self.waiting.push(number);
+        }
+        self.engine.queue(number, self.files[number as usize], op);
         self.in_flight += 1;
     }
 
     /// Takes in everything that has ended; writes that need a sync go on with it in the same slot.
     #[inline]
-    fn reap(&mut self, ended: u32, now_ns: u64, counted: bool, failed: &mut Option<Failed>) {
+    fn reap<const PACED: bool>(
+        &mut self,
+        ended: u32,
+        now_ns: u64,
+        counted: bool,
+        failed: &mut Option<Failed>,
+    ) {
+        if PACED && counted {
+            self.note_backlog_at_border(now_ns);
+        }
+        if PACED && ended == 0 {
+            if counted {
+                self.recorder.roll(now_ns);
+            }
+            return;
+        }
         if counted {
             self.recorder.roll(now_ns);
+            self.counts.batches += 1;
             self.counts.end_ns = now_ns;
         }
         for _ in 0..ended {
             let Some((number, result)) = self.engine.take() else { break };
-            let slot = self.slots[number as usize];
-            self.in_flight -= 1;
-            if result != slot.expected() {
-                failed.get_or_insert(self.failure(slot, result));
-                self.release(number);
+            let slot = self.vacate(number);
+            let is_whole = result == slot.expected();
+            if !is_whole && self.again(number, slot, result, now_ns) {
+                continue;
+            }
+            self.payload.ended(number, is_whole, self.engine);
+            if !is_whole {
+                failed.get_or_insert(self.failure(number, slot.stage, result));
+                self.release::<PACED>(number, now_ns);
                 continue;
             }
             if counted {
-                self.note(number, slot, now_ns);
+                self.note::<PACED>(number, slot, now_ns);
             }
             if slot.stage == Stage::SyncedWrite && failed.is_none() {
-                self.write_starts_ns[number as usize] = slot.start_ns;
-                self.slots[number as usize] = Slot { start_ns: now_ns, stage: Stage::Sync, ..slot };
-                self.engine.queue(number, self.rules.sync_op);
-                self.in_flight += 1;
+                self.go_on_with_sync(number, now_ns);
             } else {
-                self.release(number);
+                self.release::<PACED>(number, now_ns);
             }
         }
+    }
+
+    /// Issues a read or write once more that the kernel gave back because it would have had to wait for a place in the
+    /// device's queue: kernels before 6.3 do that to io_uring's requests that are split, and with limits of a control
+    /// group. Its time goes on. True when it was issued; not for ever, lest one that can never be taken spins.
+    #[cold]
+    #[inline(never)]
+    fn again(&mut self, number: u32, slot: Slot, result: i32, now_ns: u64) -> bool {
+        const PATIENCE_NS: u64 = 30_000_000_000;
+        let Slot { offset_bytes, size_bytes, .. } = slot;
+        let op = match slot.stage {
+            Stage::Read => Op::Read { offset_bytes, size_bytes },
+            Stage::Write | Stage::SyncedWrite => Op::Write { offset_bytes, size_bytes },
+            _ => return false,
+        };
+        // Where not all files are open, its own may be closed by now.
+        let is_refused = result != -EAGAIN || self.open_files.is_some();
+        if is_refused || now_ns.saturating_sub(slot.start_ns) > PATIENCE_NS {
+            return false;
+        }
+        self.slots[number as usize].stage = slot.stage;
+        self.engine.queue(number, self.file_of(number), op);
+        self.in_flight += 1;
+        true
+    }
+
+    /// The request on a slot has ended; what it was. Only in parts for functions that are not inlined: for those it would
+    /// be copied to the stack, each time.
+    #[inline(always)]
+    fn vacate(&mut self, number: u32) -> Slot {
+        let place = &mut self.slots[number as usize];
+        let slot = *place;
+        place.stage = Stage::Free;
+        self.in_flight -= 1;
+        slot
     }
 
     #[inline]
-    fn release(&mut self, number: u32) {
-        self.slots[number as usize].stage = Stage::Free;
-        self.free.push(number);
+    fn release<const PACED: bool>(&mut self, number: u32, now_ns: u64) {
+        if PACED {
+            self.release_paced(number, now_ns);
+        } else {
+            self.free.push(number);
+        }
     }
 
     #[inline(always)]
-    fn note(&mut self, number: u32, slot: Slot, now_ns: u64) {
+    fn note<const PACED: bool>(&mut self, number: u32, slot: Slot, now_ns: u64) {
         let class = slot.stage.class();
-        if class == OpClass::Sync {
-            self.note_sync(number, slot, now_ns);
+        if slot.stage.is_sync() {
+            self.note_sync(number, slot.stage, now_ns);
+            if PACED {
+                self.note_response(number, OpClass::Commit, now_ns);
+            }
             return;
         }
+        if PACED && class != OpClass::SyncedWrite {
+            self.note_response(number, class, now_ns);
+        }
         let Slot { start_ns, offset_bytes, size_bytes, .. } = slot;
-        self.recorder.record(
-            class,
-            now_ns,
-            now_ns.saturating_sub(start_ns),
-            offset_bytes,
-            size_bytes,
-        );
+        let latency_ns = now_ns.saturating_sub(start_ns);
+        if self.recorder.record(class, now_ns, latency_ns, offset_bytes, size_bytes) {
+            self.name_file(number);
+        }
         self.counts.operations += 1;
+    }
+
+    /// The slow operation that was just noted gets its file.
+    #[cold]
+    fn name_file(&mut self, number: u32) {
+        let file = self.file_of(number);
+        self.recorder.slow_was_on(file);
+    }
+
+    /// Which of the job's files a slot works on: the engine's index, unless files take turns at being open.
+    fn file_of(&self, number: u32) -> u32 {
+        let index = self.files[number as usize];
+        self.open_files.as_ref().map_or(index, |open| open.file_in(index))
     }
 
     /// A sync moves no bytes itself; it ends a commit, and perhaps a transaction.
     #[inline(never)]
-    fn note_sync(&mut self, number: u32, slot: Slot, now_ns: u64) {
+    fn note_sync(&mut self, number: u32, stage: Stage, now_ns: u64) {
+        let slot = self.slots[number as usize];
         let Slot { offset_bytes, size_bytes, .. } = slot;
+        let file = self.file_of(number);
         let mut record = |class, start_ns, bytes| {
-            self.recorder.record(
-                class,
-                now_ns,
-                now_ns.saturating_sub(start_ns),
-                offset_bytes,
-                bytes,
-            );
+            let latency_ns = now_ns.saturating_sub(start_ns);
+            if self.recorder.record(class, now_ns, latency_ns, offset_bytes, bytes) {
+                self.recorder.slow_was_on(file);
+            }
         };
         record(OpClass::Sync, slot.start_ns, 0);
+        if stage == Stage::SyncAll {
+            return;
+        }
         record(OpClass::Commit, self.write_starts_ns[number as usize], size_bytes);
         if slot.ends_transaction {
             // Its bytes are those of its parts.
@@ -323,12 +603,31 @@ impl<'a, E: Engine, C: Clock> Worker<'a, E, C> {
 
     /// The window ended at `end_ns` while these were in flight: they are censored, and what has just come back came
     /// too late to count. Requests go on until they end, but no sync follows any more.
-    fn close(&mut self, end_ns: u64, ended: u32, failed: &mut Option<Failed>) {
+    fn close<const PACED: bool>(
+        &mut self,
+        issuing: bool,
+        end_ns: u64,
+        ended: u32,
+        failed: &mut Option<Failed>,
+    ) {
+        if PACED {
+            self.note_backlog_at_border(end_ns);
+        }
         self.recorder.roll(end_ns);
-        for slot in self.slots.iter().filter(|s| s.stage != Stage::Free) {
+        if PACED {
+            self.note_unfinished(end_ns);
+            self.end_arrivals(issuing, end_ns);
+        }
+        for number in 0..self.slots.len() {
+            let slot = self.slots[number];
+            if slot.stage == Stage::Free {
+                continue;
+            }
+            let file = self.file_of(number as u32);
             self.recorder.censored.push(CensoredOp {
                 class: slot.stage.class(),
                 age_ns: end_ns.saturating_sub(slot.start_ns),
+                file,
                 offset_bytes: slot.offset_bytes,
                 size_bytes: slot.size_bytes,
             });
@@ -346,20 +645,26 @@ impl<'a, E: Engine, C: Clock> Worker<'a, E, C> {
     fn discard(&mut self, ended: u32, failed: &mut Option<Failed>) {
         for _ in 0..ended {
             let Some((number, result)) = self.engine.take() else { break };
-            let slot = self.slots[number as usize];
-            if result != slot.expected() {
-                failed.get_or_insert(self.failure(slot, result));
+            let slot = self.vacate(number);
+            let is_whole = result == slot.expected();
+            self.payload.ended(number, is_whole, self.engine);
+            // One that was to be issued once more is not: see `again`.
+            if !is_whole && result != -EAGAIN {
+                failed.get_or_insert(self.failure(number, slot.stage, result));
             }
-            self.in_flight -= 1;
-            self.release(number);
+            self.release::<false>(number, 0);
         }
     }
 
     #[cold]
-    fn failure(&self, slot: Slot, result: i32) -> Failed {
-        let operation = match (slot.stage, self.rules.sync_op) {
-            (Stage::Sync, Op::Fdatasync) => "fdatasync",
-            (Stage::Sync, _) => "fsync",
+    fn failure(&self, number: u32, stage: Stage, result: i32) -> Failed {
+        let slot = self.slots[number as usize];
+        let operation = match (stage, self.rules.sync_op) {
+            (Stage::Sync | Stage::SyncAll, Op::Fdatasync) => "fdatasync",
+            (Stage::Sync | Stage::SyncAll, Op::SyncRange { .. }) => "sync_file_range",
+            (Stage::Trim, _) => "trim",
+            (Stage::Zero, _) => "zero_range",
+            (Stage::Sync | Stage::SyncAll, _) => "fsync",
             (Stage::Read, _) => "read",
             _ => "write",
         };
@@ -375,24 +680,44 @@ impl<'a, E: Engine, C: Clock> Worker<'a, E, C> {
 
 impl Failed {
     #[cold]
-    fn of_engine(error: &std::io::Error) -> Self {
+    fn of_engine(operation: &'static str, error: &std::io::Error) -> Self {
         let errno = error.raw_os_error().unwrap_or(5);
-        Self { operation: ENGINE_CALL, offset_bytes: 0, size_bytes: 0, errno, moved_bytes: 0 }
+        Self { operation, offset_bytes: 0, size_bytes: 0, errno, moved_bytes: 0 }
     }
 }
 
 impl Stage {
     #[inline]
+    fn moves_bytes(self) -> bool {
+        (self as u8) < Self::Trim as u8
+    }
+
+    #[inline]
+    fn is_sync(self) -> bool {
+        self as u8 >= Self::Sync as u8
+    }
+
+    /// By a table, which is cheaper than the jumps of a match.
+    #[inline]
     fn class(self) -> OpClass {
-        match self {
-            Self::Free | Self::Read => OpClass::Read,
-            Self::Write => OpClass::Write,
-            Self::SyncedWrite => OpClass::SyncedWrite,
-            Self::Sync => OpClass::Sync,
-        }
+        const CLASSES: [OpClass; 8] = [
+            OpClass::Read,
+            OpClass::Read,
+            OpClass::Write,
+            OpClass::SyncedWrite,
+            OpClass::Trim,
+            OpClass::Zero,
+            OpClass::Sync,
+            OpClass::Sync,
+        ];
+        CLASSES[self as usize]
     }
 }
 
 #[cfg(test)]
 #[path = "worker_tests.rs"]
 mod tests;
+
+#[cfg(test)]
+#[path = "worker_paced_tests.rs"]
+mod paced_tests;

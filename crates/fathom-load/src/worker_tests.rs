@@ -18,6 +18,11 @@ struct Disk<'c> {
     service_ns: u64,
     sync_ns: u64,
     fail_at: Option<usize>,
+    /// So many calls from the start on are given back instead of served.
+    given_back: usize,
+    /// The call of [`Engine::run`] that fails as a whole.
+    break_at: Option<usize>,
+    runs: usize,
     log: Vec<Op>,
     buffer: Vec<u8>,
 }
@@ -32,6 +37,9 @@ impl<'c> Disk<'c> {
             service_ns: 100,
             sync_ns: 1000,
             fail_at: None,
+            given_back: 0,
+            break_at: None,
+            runs: 0,
             log,
             buffer: vec![0; 1 << 20],
         }
@@ -39,27 +47,36 @@ impl<'c> Disk<'c> {
 }
 
 impl Engine for Disk<'_> {
-    fn features(&self) -> Vec<String> {
-        Vec::new()
-    }
+    const CALL: &'static str = "disk";
+
     fn buffer_mut(&mut self, _: u32) -> &mut [u8] {
         &mut self.buffer
     }
-    fn queue(&mut self, slot: u32, op: Op) {
+    fn queue(&mut self, slot: u32, _file: u32, op: Op) {
         self.queue.push_back((slot, op));
     }
     fn run(&mut self, wait_for: u32) -> io::Result<u32> {
+        self.runs += 1;
+        if self.break_at == Some(self.runs) {
+            return Err(io::Error::from_raw_os_error(9));
+        }
         for _ in 0..wait_for {
             let (slot, op) = self.queue.pop_front().expect("something in flight");
             let (time, result) = match op {
                 Op::Read { size_bytes, .. } | Op::Write { size_bytes, .. } => {
                     (self.service_ns, size_bytes as i32)
                 }
-                Op::Fsync | Op::Fdatasync => (self.sync_ns, 0),
+                _ => (self.sync_ns, 0),
             };
             self.clock.advance_ns(time);
             self.log.push(op);
-            let result = if self.fail_at == Some(self.log.len()) { -5 } else { result };
+            let result = if self.log.len() <= self.given_back {
+                -EAGAIN
+            } else if self.fail_at == Some(self.log.len()) {
+                -5
+            } else {
+                result
+            };
             self.ended.push_back((slot, result));
         }
         Ok(self.ended.len() as u32)
@@ -70,7 +87,7 @@ impl Engine for Disk<'_> {
 }
 
 struct Ran {
-    counts: Result<LoopCounts, Failed>,
+    ended: Ended,
     buffers: Vec<IntervalBuffer>,
     slow: Vec<SlowOp>,
     censored: Vec<CensoredOp>,
@@ -101,33 +118,36 @@ fn run(
     let clock = ManualClock::default();
     let mut disk = Disk::new(&clock);
     shape(&mut disk);
-    let exchange = Exchange::new(OpClass::ALL.len());
+    let exchange = Exchange::new(OpClass::ALL.len(), plan.job.rate.is_some());
     let recorder = Recorder::new(&OpClass::ALL, exchange.clone(), 1_000_000, 64);
     let sync_op = JobPlan::sync_op(plan.job.sync_call);
+    let generator = Generator::new(&plan, 0, 1);
     let rules = Rules {
-        depth: plan.job.depth,
+        depth: generator.depth_usable(plan.job.depth),
         batch: plan.job.batch,
         sync_op,
-        stamp_writes: true,
         count_drained,
     };
-    let generator = Generator::new(&plan, 0, 1);
-    let mut worker = Worker::new(&mut disk, &clock, generator, recorder, rules, 7);
-    let counts = worker.run(times, &|| false, || ());
-    let end_ns = counts.map_or(clock.now_ns(), |c| c.end_ns);
-    let (last, slow, censored) = worker.recorder.finish(end_ns);
+    let pace = Pace::new(&plan.job, plan.seed, 0, 1, rules.depth);
+    let payload = crate::payload::Fill::new(None, 0);
+    let mut worker = Worker::new(&mut disk, &clock, generator, recorder, rules, payload);
+    worker.pace = pace;
+    let ended = worker.run(times, &|| false, || ());
+    let (last, slow, censored) = worker.recorder.finish(ended.counts.end_ns);
     let mut buffers: Vec<_> = std::iter::from_fn(|| exchange.full.pop()).map(|b| *b).collect();
     buffers.push(*last);
-    Ran { counts, buffers, slow, censored, log: disk.log }
+    Ran { ended, buffers, slow, censored, log: disk.log }
 }
 
-const WHOLE: Times = Times { window_start_ns: 0, window_end_ns: u64::MAX };
+const WHOLE: Times = Times { start_ns: 0, window_start_ns: 0, window_end_ns: u64::MAX };
 
 #[test]
 fn one_in_flight_sees_the_service_time() {
     let ran = run(&[("operations", "50")], WHOLE, |_| (), false);
     assert_eq!(ran.class(OpClass::Read), (50, Some(100), Some(100)));
-    assert_eq!(ran.counts.map(|c| (c.batches, c.in_flight_sum, c.end_ns)), Ok((49, 49, 5000)));
+    let LoopCounts { batches, operations, end_ns } = ran.ended.counts;
+    assert_eq!((batches, operations, end_ns), (50, 50, 5000));
+    assert!(ran.ended.failed.is_none() && !ran.ended.engine_broke);
 }
 
 #[test]
@@ -142,11 +162,11 @@ fn queued_requests_wait_for_those_before_them_and_little_holds() {
 
 #[test]
 fn what_is_in_flight_at_the_end_is_censored_with_its_age() {
-    let times = Times { window_start_ns: 0, window_end_ns: 1050 };
+    let times = Times { start_ns: 0, window_start_ns: 0, window_end_ns: 1050 };
     let ran = run(&[("depth", "4")], times, |_| (), false);
     // Ten end by 1000; the eleventh comes back at 1100, after the window, with three others behind it.
     assert_eq!(ran.class(OpClass::Read).0, 10);
-    assert_eq!(ran.counts.map(|c| c.end_ns), Ok(1050));
+    assert_eq!(ran.ended.counts.end_ns, 1050);
     let mut ages: Vec<u64> = ran.censored.iter().map(|c| c.age_ns).collect();
     ages.sort_unstable();
     assert_eq!(ages, [50, 150, 250, 350]);
@@ -155,7 +175,7 @@ fn what_is_in_flight_at_the_end_is_censored_with_its_age() {
 
 #[test]
 fn warm_up_is_not_counted() {
-    let times = Times { window_start_ns: 1000, window_end_ns: 2000 };
+    let times = Times { start_ns: 0, window_start_ns: 1000, window_end_ns: 2000 };
     let ran = run(&[("depth", "1")], times, |_| (), false);
     // The request that ends exactly at the start of the window counts, the one at its end does not.
     assert_eq!(ran.class(OpClass::Read).0, 10);
@@ -192,19 +212,104 @@ fn a_transaction_spans_its_four_calls() {
 
 #[test]
 fn with_a_final_sync_to_come_everything_drained_counts() {
-    let times = Times { window_start_ns: 0, window_end_ns: 1050 };
+    let times = Times { start_ns: 0, window_start_ns: 0, window_end_ns: 1050 };
     let ran = run(&[("depth", "4"), ("write_fraction", "1")], times, |_| (), true);
     assert_eq!(ran.class(OpClass::Write).0, 14);
     assert!(ran.censored.is_empty());
-    assert_eq!(ran.counts.map(|c| c.end_ns), Ok(1400));
+    assert_eq!(ran.ended.counts.end_ns, 1400);
 }
 
 #[test]
 fn the_first_failure_ends_the_run_and_names_itself() {
     let ran = run(&[("depth", "4")], WHOLE, |disk| disk.fail_at = Some(7), false);
-    let failed = ran.counts.expect_err("failed");
+    let failed = ran.ended.failed.expect("failed");
     assert_eq!((failed.operation, failed.errno, failed.size_bytes), ("read", 5, 4096));
     assert_eq!(ran.class(OpClass::Read).0, 6);
+    assert_eq!((ran.ended.counts.operations, ran.ended.counts.end_ns), (6, 700), "it is kept");
     assert_eq!(ran.censored.len(), 3, "those in flight beside it are waited for, not counted");
     assert_eq!(ran.log.len(), 10);
+}
+
+#[test]
+fn what_the_kernel_gives_back_is_issued_again_and_its_time_goes_on() {
+    let times = Times { start_ns: 0, window_start_ns: 0, window_end_ns: 1000 };
+    let ran = run(&[("depth", "1")], times, |disk| disk.given_back = 2, false);
+    assert!(ran.ended.failed.is_none());
+    assert_eq!((ran.log[0], ran.log[1]), (ran.log[1], ran.log[2]), "the same request");
+    assert_ne!(ran.log[2], ran.log[3]);
+    let (count, min, max) = ran.class(OpClass::Read);
+    assert_eq!((count, min.map(|ns| ns / 100), max.map(|ns| ns / 100)), (7, Some(1), Some(3)));
+    // One that is never taken ends the run in the end.
+    let times = Times { start_ns: 0, window_start_ns: 0, window_end_ns: 100_000_000_000 };
+    let never = |disk: &mut Disk| {
+        (disk.given_back, disk.service_ns) = (usize::MAX, 1_000_000_000);
+    };
+    let ran = run(&[("depth", "1")], times, never, false);
+    assert_eq!(ran.ended.failed.map(|failed| failed.errno), Some(EAGAIN));
+}
+
+#[test]
+fn an_engine_that_breaks_leaves_what_it_did_and_what_it_owed() {
+    let ran = run(&[("depth", "4")], WHOLE, |disk| disk.break_at = Some(8), false);
+    assert!(ran.ended.engine_broke);
+    assert_eq!(ran.ended.failed.map(|f| (f.operation, f.errno)), Some(("disk", 9)));
+    assert_eq!((ran.ended.counts.operations, ran.ended.counts.end_ns), (7, 700));
+    assert_eq!((ran.class(OpClass::Read).0, ran.censored.len()), (7, 4));
+}
+
+/// A warm-up of ten service times.
+const AFTER_WARMUP: Times = Times { start_ns: 0, window_start_ns: 1000, window_end_ns: u64::MAX };
+
+#[test]
+fn operations_and_amount_are_those_of_the_window() {
+    for depth in ["1", "7", "32"] {
+        let pairs = [("depth", depth), ("warmup", "1us"), ("operations", "50")];
+        let ran = run(&pairs, AFTER_WARMUP, |_| (), false);
+        assert_eq!((ran.class(OpClass::Read).0, ran.log.len()), (50, 59), "depth {depth}");
+        assert_eq!((ran.ended.counts.operations, ran.ended.counts.end_ns), (50, 5900));
+        let pairs = [
+            ("depth", depth),
+            ("warmup", "1us"),
+            ("access", "sequential"),
+            ("amount", "200k"),
+            ("block_size", "4k"),
+        ];
+        let ran = run(&pairs, AFTER_WARMUP, |_| (), false);
+        assert_eq!((ran.class(OpClass::Read).0, ran.log.len()), (50, 59), "depth {depth}");
+        assert_eq!(ran.buffers.iter().flat_map(|b| &b.bytes).sum::<u64>(), 200 << 10);
+        let places: Vec<u64> = ran.log.iter().map(|op| offset(*op)).collect();
+        assert_eq!(places, (0..59).map(|i| i * 4096).collect::<Vec<_>>(), "one pass, no gap");
+    }
+}
+
+fn offset(op: Op) -> u64 {
+    match op {
+        Op::Read { offset_bytes, .. } | Op::Write { offset_bytes, .. } => offset_bytes,
+        _ => 0,
+    }
+}
+
+#[test]
+fn fewer_operations_than_depth_are_exact_after_a_warm_up_too() {
+    for (key, value) in [("operations", "3"), ("amount", "12k")] {
+        let pairs = [("depth", "32"), ("warmup", "1us"), (key, value)];
+        let ran = run(&pairs, AFTER_WARMUP, |_| (), false);
+        assert_eq!(ran.class(OpClass::Read).0, 3, "{key}");
+    }
+}
+
+#[test]
+fn a_write_with_its_sync_is_one_operation_of_the_window() {
+    for (every, depth) in [("1", "1"), ("2", "1"), ("3", "5"), ("1", "8")] {
+        let pairs = [
+            ("write_fraction", "1"),
+            ("fsync_every", every),
+            ("depth", depth),
+            ("warmup", "1us"),
+            ("operations", "20"),
+        ];
+        let ran = run(&pairs, AFTER_WARMUP, |_| (), false);
+        let ended = ran.class(OpClass::Write).0 + ran.class(OpClass::Commit).0;
+        assert_eq!(ended, 20, "every {every}, depth {depth}");
+    }
 }

@@ -2,9 +2,14 @@
 //!
 //! A workload file has `name`, `title`, `description`, optionally `classic`, and `[[job]]` tables whose entries are
 //! the keys of [`crate::keys`]. Values may be strings, numbers or booleans; they mean what they mean on the command
-//! line.
+//! line, and what would have no effect is refused as it is there. Jobs run side by side; with `phase = "..."` those of one phase do, and the phases follow each other in the
+//! order in which the file names them. A job without a name has that of its phase.
 
-use crate::keys::{self, KeyError};
+use crate::keys::{self, KEYS, KeyError};
+use crate::limits;
+use crate::metadata;
+use crate::payload;
+use crate::settings;
 use crate::workload::{Classic, Job, Workload};
 use fathom_base::suggest;
 use thiserror::Error;
@@ -20,6 +25,14 @@ const FILES: &[&str] = &[
     include_str!("../workloads/commit.toml"),
     include_str!("../workloads/oltp.toml"),
     include_str!("../workloads/replication.toml"),
+    include_str!("../workloads/randomio-exact.toml"),
+    include_str!("../workloads/iozone.toml"),
+    include_str!("../workloads/sysbench-fileio.toml"),
+    include_str!("../workloads/tiobench.toml"),
+    include_str!("../workloads/bonnie.toml"),
+    include_str!("../workloads/hdparm.toml"),
+    include_str!("../workloads/dd.toml"),
+    include_str!("../workloads/sdd.toml"),
 ];
 
 /// A workload that could not be made.
@@ -45,9 +58,16 @@ pub enum WorkloadError {
         /// What is wrong and where.
         reason: String,
     },
-    /// A setting was refused.
-    #[error(transparent)]
-    Key(#[from] KeyError),
+    /// A phase that the workload does not have.
+    #[error("the workload has no phase '{name}'{hint}; it has {known}")]
+    UnknownPhase {
+        /// What was typed.
+        name: String,
+        /// `; did you mean ...` or empty.
+        hint: String,
+        /// The phases.
+        known: String,
+    },
 }
 
 /// All built-in workloads.
@@ -56,7 +76,7 @@ pub enum WorkloadError {
 /// Never in a tested build: a test parses every file.
 #[must_use]
 pub fn all() -> Vec<Workload> {
-    FILES.iter().filter_map(|text| parse("built in", text).ok()).collect()
+    FILES.iter().filter_map(|text| Some(parse("built in", text).ok()?.workload)).collect()
 }
 
 /// The built-in workload of that name.
@@ -76,13 +96,27 @@ pub fn named(name: &str) -> Result<Workload, WorkloadError> {
     })
 }
 
+/// A workload file: the workload, and what the file says of its jobs as (`JOB.key`, value).
+#[derive(Debug, Clone, PartialEq)]
+pub struct WorkloadFile {
+    /// The workload.
+    pub workload: Workload,
+    /// The keys of its jobs in the order of the jobs.
+    pub settings: Vec<(String, String)>,
+}
+
 /// Parses a workload file.
 ///
 /// # Errors
-/// [`WorkloadError::File`] when it is not one, [`WorkloadError::Key`] for a refused setting.
-pub fn parse(origin: &str, text: &str) -> Result<Workload, WorkloadError> {
-    let refuse = |reason: String| WorkloadError::File { origin: origin.to_owned(), reason };
-    let table: toml::Table = text.parse().map_err(|e: toml::de::Error| refuse(e.to_string()))?;
+/// [`WorkloadError::File`] with its path or name: it is no workload file, or it has a key, a value or a setting without
+/// effect that the command line would refuse too. Contradictions are left to [`Workload::check`], because settings of
+/// the command line may resolve them.
+pub fn parse(origin: &str, text: &str) -> Result<WorkloadFile, WorkloadError> {
+    parse_text(text).map_err(|reason| WorkloadError::File { origin: origin.to_owned(), reason })
+}
+
+fn parse_text(text: &str) -> Result<WorkloadFile, String> {
+    let table: toml::Table = text.parse().map_err(|error| fault(text, &error))?;
     let mut workload = Workload {
         name: String::new(),
         title: String::new(),
@@ -90,74 +124,122 @@ pub fn parse(origin: &str, text: &str) -> Result<Workload, WorkloadError> {
         classic: None,
         jobs: Vec::new(),
     };
+    let mut settings = Vec::new();
     for (key, value) in table {
-        match (key.as_str(), value) {
-            ("name", toml::Value::String(s)) => workload.name = s,
-            ("title", toml::Value::String(s)) => workload.title = s,
-            ("description", toml::Value::String(s)) => workload.description = s,
-            ("classic", toml::Value::String(s)) => {
-                workload.classic = Some(classic(&s).ok_or_else(|| {
-                    refuse(format!("classic = '{s}' is none of randomio, seeker, sdd, dd"))
-                })?)
-            }
-            ("job", toml::Value::Array(jobs)) => {
+        match key.as_str() {
+            "name" => workload.name = word(&key, value)?,
+            "title" => workload.title = word(&key, value)?,
+            "description" => workload.description = word(&key, value)?,
+            "classic" => workload.classic = Some(classic(&word(&key, value)?)?),
+            "job" => {
+                let toml::Value::Array(jobs) = value else {
+                    return Err("each job is a [[job]] table, with two brackets".into());
+                };
                 for job in jobs {
-                    workload.jobs.push(parse_job(job).map_err(|e| match e {
-                        JobError::Form(reason) => refuse(reason),
-                        JobError::Key(e) => e.into(),
-                    })?);
+                    let (job, own) = parse_job(job)?;
+                    settings.extend(own);
+                    workload.jobs.push(job);
                 }
             }
-            (key, _) => {
-                return Err(refuse(format!(
-                    "unexpected '{key}'{}",
-                    suggest::hint(key, ["name", "title", "description", "classic", "job"])
-                )));
+            key if KEYS.iter().any(|known| known.name == key) => {
+                return Err(format!("'{key}' is a setting of jobs; move it below [[job]]"));
+            }
+            key => {
+                let known = ["name", "title", "description", "classic", "job"];
+                return Err(format!("unexpected '{key}'{}", suggest::hint(key, known)));
             }
         }
     }
+    check_jobs(&workload)?;
+    settings::check_distinct(&settings)
+        .and_then(|()| workload.check_effects(&settings))
+        .map_err(|error| error.to_string())?;
+    Ok(WorkloadFile { workload, settings })
+}
+
+/// What is wrong with the form of a file, and where, in one line.
+fn fault(text: &str, error: &toml::de::Error) -> String {
+    let before = error.span().and_then(|span| text.get(..span.start)).unwrap_or_default();
+    let line = before.matches('\n').count() + 1;
+    let column = before.chars().rev().take_while(|c| *c != '\n').count() + 1;
+    format!("no TOML at line {line}, column {column}: {}", error.message().replace('\n', "; "))
+}
+
+/// What the file must have, and names that tell its jobs apart.
+fn check_jobs(workload: &Workload) -> Result<(), String> {
     if workload.name.is_empty() || workload.jobs.is_empty() {
-        return Err(refuse("needs a name and at least one [[job]]".into()));
+        return Err("needs a name and at least one [[job]]".into());
     }
-    Ok(workload)
+    if !workload.phases().is_empty() && workload.jobs.iter().any(|job| job.phase.is_none()) {
+        return Err("with phases every [[job]] needs phase = ...".into());
+    }
+    for (index, job) in workload.jobs.iter().enumerate() {
+        let name = &job.name;
+        if workload.jobs[..index].iter().any(|other| other.name == *name) {
+            return Err(format!("two jobs are called '{name}'; give each a name = ... of its own"));
+        }
+        if name.is_empty() || name.contains('.') {
+            return Err(format!(
+                "'{name}' is no name for a job: JOB.key=value must tell the two apart; use letters, digits, - or _"
+            ));
+        }
+    }
+    Ok(())
 }
 
-enum JobError {
-    Form(String),
-    Key(KeyError),
+fn word(key: &str, value: toml::Value) -> Result<String, String> {
+    match value {
+        toml::Value::String(text) => Ok(text),
+        other => Err(format!("{key} = {other} is no text; put it into quotation marks")),
+    }
 }
 
-fn parse_job(value: toml::Value) -> Result<Job, JobError> {
+fn parse_job(value: toml::Value) -> Result<(Job, Vec<(String, String)>), String> {
     let toml::Value::Table(table) = value else {
-        return Err(JobError::Form("a job must be a [[job]] table".into()));
+        return Err("a job must be a [[job]] table".into());
     };
-    let mut job = Job::default();
+    let (mut job, mut name, mut settings) = (Job::default(), None, Vec::new());
     for (key, value) in table {
         let text = match value {
             toml::Value::String(s) => s,
             toml::Value::Integer(i) => i.to_string(),
             toml::Value::Float(f) => f.to_string(),
             toml::Value::Boolean(b) => b.to_string(),
-            _ => return Err(JobError::Form(format!("job key '{key}' takes a string or a number"))),
+            _ => return Err(format!("job key '{key}' takes a string or a number")),
         };
-        if key == "name" {
-            job.name = text;
-        } else {
-            keys::set(&mut job, &key, &text).map_err(JobError::Key)?;
+        match key.as_str() {
+            "name" => name = Some(text),
+            "phase" => job.phase = Some(text),
+            _ => settings.push((key, text)),
         }
     }
-    Ok(job)
+    job.name = name.or_else(|| job.phase.clone()).unwrap_or(job.name);
+    for (key, value) in &settings {
+        keys::set(&mut job, key, value).map_err(|error| format!("job '{}': {error}", job.name))?;
+    }
+    let named = |(key, value)| (format!("{}.{key}", job.name), value);
+    let settings = settings.into_iter().map(named).collect();
+    Ok((job, settings))
 }
 
-fn classic(word: &str) -> Option<Classic> {
-    [
-        ("randomio", Classic::Randomio),
-        ("seeker", Classic::Seeker),
-        ("sdd", Classic::Sdd),
-        ("dd", Classic::Dd),
-    ]
-    .into_iter()
-    .find_map(|(known, classic)| (known == word).then_some(classic))
+/// The words for the classic tools.
+const CLASSICS: [(&str, Classic); 9] = [
+    ("randomio", Classic::Randomio),
+    ("seeker", Classic::Seeker),
+    ("sdd", Classic::Sdd),
+    ("dd", Classic::Dd),
+    ("iozone", Classic::Iozone),
+    ("sysbench-fileio", Classic::SysbenchFileio),
+    ("tiobench", Classic::Tiobench),
+    ("bonnie", Classic::Bonnie),
+    ("hdparm", Classic::Hdparm),
+];
+
+fn classic(word: &str) -> Result<Classic, String> {
+    let known = CLASSICS.into_iter().find(|(known, _)| *known == word);
+    known.map(|(_, classic)| classic).ok_or_else(|| {
+        format!("classic = '{word}' is none of {}", CLASSICS.map(|(word, _)| word).join(", "))
+    })
 }
 
 impl Workload {
@@ -177,7 +259,44 @@ impl Workload {
             };
             return keys::set(job, key, value);
         }
-        self.jobs.iter_mut().try_for_each(|job| keys::set(job, key, value))
+        let known = KEYS.iter().any(|entry| entry.name == key);
+        let mut jobs = self.jobs.iter_mut().filter(|job| !known || metadata::takes(job, key));
+        jobs.try_for_each(|job| keys::set(job, key, value))
+    }
+
+    /// Its phases, in their order; none for a workload whose jobs all run together.
+    #[must_use]
+    pub fn phases(&self) -> Vec<&str> {
+        let mut phases: Vec<&str> = Vec::new();
+        for phase in self.jobs.iter().filter_map(|job| job.phase.as_deref()) {
+            if !phases.contains(&phase) {
+                phases.push(phase);
+            }
+        }
+        phases
+    }
+
+    /// The jobs of one phase as a workload of their own.
+    #[must_use]
+    pub fn of_phase(&self, phase: &str) -> Self {
+        let mut one = self.clone();
+        one.jobs.retain(|job| job.phase.as_deref() == Some(phase));
+        one
+    }
+
+    /// Leaves only some phases, which keep their order.
+    ///
+    /// # Errors
+    /// [`WorkloadError::UnknownPhase`].
+    pub fn keep_phases(&mut self, wanted: &[String]) -> Result<(), WorkloadError> {
+        let known: Vec<String> = self.phases().into_iter().map(str::to_owned).collect();
+        if let Some(name) = wanted.iter().find(|name| !known.contains(name)) {
+            let listed = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
+            let hint = suggest::hint(name, known.iter().map(String::as_str));
+            return Err(WorkloadError::UnknownPhase { name: name.clone(), hint, known: listed });
+        }
+        self.jobs.retain(|job| job.phase.as_ref().is_some_and(|phase| wanted.contains(phase)));
+        Ok(())
     }
 
     /// Checks every job for contradictions.
@@ -185,7 +304,11 @@ impl Workload {
     /// # Errors
     /// The first contradiction.
     pub fn check(&self) -> Result<(), KeyError> {
-        self.jobs.iter().try_for_each(keys::check)
+        self.jobs.iter().try_for_each(keys::check)?;
+        if let Some((job, reason)) = payload::overlap(&self.jobs) {
+            return Err(KeyError::Contradiction { job: job.name.clone(), reason });
+        }
+        limits::check(&self.jobs)
     }
 }
 
@@ -197,7 +320,7 @@ mod tests {
     fn every_built_in_file_is_valid_and_runs_as_it_is() {
         assert_eq!(all().len(), FILES.len());
         for text in FILES {
-            let workload = parse("built in", text).expect("parses");
+            let workload = parse("built in", text).expect("parses").workload;
             workload.check().expect("no contradiction");
             assert!(
                 !workload.title.is_empty() && !workload.description.is_empty(),
@@ -227,13 +350,52 @@ mod tests {
     }
 
     #[test]
+    fn phases_in_their_order() {
+        let text =
+            "name='x'\n[[job]]\nphase='b'\n[[job]]\nphase='a'\n[[job]]\nname='log'\nphase='b'";
+        let mut workload = parse("f", text).expect("parses").workload;
+        assert_eq!(workload.phases(), ["b", "a"]);
+        let names = |w: &Workload| w.jobs.iter().map(|j| j.name.clone()).collect::<Vec<_>>();
+        assert_eq!(names(&workload.of_phase("b")), ["b", "log"]);
+        assert!(workload.set("log.threads", "2").is_ok());
+        let error = workload.keep_phases(&["zz".into()]).expect_err("unknown").to_string();
+        assert_eq!(error, "the workload has no phase 'zz'; it has b, a");
+        workload.keep_phases(&["a".into()]).expect("known");
+        assert_eq!(names(&workload), ["a"]);
+        let mut plain = named("seeker").expect("known");
+        assert!(plain.phases().is_empty());
+        assert!(
+            plain
+                .keep_phases(&["a".into()])
+                .expect_err("none")
+                .to_string()
+                .ends_with("it has none")
+        );
+    }
+
+    #[test]
     fn damaged_files_are_named() {
         for (text, part) in [
             ("name = 'x'", "needs a name and at least one"),
             ("name = 'x'\n[[job]]\nthreads = [1]", "takes a string or a number"),
             ("nam = 'x'", "did you mean 'name'"),
-            ("name = ", "TOML"),
+            ("name = ", "no TOML at line 1, column 8: "),
+            ("name = 'x'\n[[job]]\nthreads = = 3\n", "no TOML at line 3, column 11: "),
+            ("name = 'x'\n[[job]]\nthreads = 3\nthreads = 4", "line 4, column 1: duplicate key"),
             ("name='x'\nclassic='y'\n[[job]]", "none of randomio"),
+            ("name='x'\n[[job]]\nphase='a'\n[[job]]", "with phases every [[job]]"),
+            ("name = 5", "name = 5 is no text"),
+            ("name='x'\n[job]\nthreads=1", "with two brackets"),
+            ("name='x'\nthreads=1\n[[job]]", "'threads' is a setting of jobs; move it below"),
+            ("name='x'\n[[job]]\n[[job]]", "two jobs are called 'job'"),
+            ("name='x'\n[[job]]\nname='a.b'", "'a.b' is no name"),
+            ("name='x'\n[[job]]\nthreads=0", "job 'job': threads=0: must be between"),
+            ("name='x'\n[[job]]\nname='r'\ncontent='zero'", "r.content=zero: has no effect on"),
+            (
+                "name='x'\n[[job]]\nfsync_every=8\nwrite_fraction=0",
+                "job.fsync_every=8: has no effect on job 'job': it writes nothing",
+            ),
+            ("name='x'\n[[job]]\nblock_size='4k'\nrecord_size='8k'", "sets the same"),
         ] {
             let error = parse("f.toml", text).expect_err(text).to_string();
             assert!(
@@ -241,6 +403,5 @@ mod tests {
                 "{error}"
             );
         }
-        assert!(matches!(parse("f", "name='x'\n[[job]]\nthreads=0"), Err(WorkloadError::Key(_))));
     }
 }

@@ -1,6 +1,7 @@
 //! Events: the only thing that user interfaces see of a running measurement.
 
 use crate::record::Record;
+use crate::workload::Job;
 use serde::{Deserialize, Serialize};
 
 /// What happens, in the order in which it happens.
@@ -12,6 +13,15 @@ pub enum Event {
         /// The line.
         text: String,
     },
+    /// What was understood of a job, before anything is written or measured.
+    JobAsked {
+        /// With every setting resolved.
+        job: Box<Job>,
+        /// Path of its target.
+        target: String,
+        /// The target's size; of a file that starts empty, what it may grow to.
+        target_bytes: u64,
+    },
     /// Test files are being written.
     Layout {
         /// Bytes written.
@@ -20,6 +30,13 @@ pub enum Event {
         total_bytes: u64,
         /// Expected time until everything asked for is done.
         eta_ns: u64,
+    },
+    /// Written blocks are read back.
+    Verifying {
+        /// Bytes checked.
+        done_bytes: u64,
+        /// Bytes to check.
+        total_bytes: u64,
     },
     /// A trial begins.
     TrialStarted {

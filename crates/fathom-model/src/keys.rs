@@ -1,9 +1,16 @@
 //! The words that set a job: one table for workload files, `key=value` arguments and help.
 
+use crate::array;
+use crate::engine_keys;
+use crate::limits::IoMax;
+use crate::metadata;
+use crate::pattern::{self, Cursor, Distribution, FileChoice, Mix};
+use crate::payload;
 use crate::workload::{
-    Access, Content, EngineKind, Extent, IoPriority, Job, OpenSync, SyncCall, SyncRule,
+    Access, Arrivals, EngineKind, Extent, IoPriority, Job, OpenSync, SyncCall, SyncRule,
     WeightedSize,
 };
+use fathom_base::distribution::Exponential;
 use fathom_base::suggest;
 use fathom_base::units::{self, UnitError};
 use thiserror::Error;
@@ -12,14 +19,12 @@ use thiserror::Error;
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum KeyError {
     /// No such key.
-    #[error("unknown key '{key}'{hint}; known keys: {known}")]
+    #[error("unknown key '{key}'{hint}")]
     Unknown {
         /// What was typed.
         key: String,
-        /// `; did you mean ...` or empty.
+        /// `; did you mean ...`, or where all keys are listed.
         hint: String,
-        /// All keys.
-        known: String,
     },
     /// `job.key` with no such job.
     #[error("the workload has no job '{job}'{hint}; it has {known}")]
@@ -66,21 +71,75 @@ pub struct Key {
 pub const KEYS: &[Key] = &[
     Key {
         name: "access",
-        values: "random|sequential|append|replication",
-        help: "how offsets follow each other",
-        set: set_access,
+        values: "random|shuffled|sequential|reverse|strided|sweep|append|replication|randomio|iozone",
+        help: "how offsets follow each other (shuffled: every place once before any comes again)",
+        set: |j, v| one_of(v, &pattern::ACCESS_WORDS).map(|x| j.access = x),
+    },
+    Key {
+        name: "distribution",
+        values: "uniform|zipf:1.2|pareto:0.2|normal:10%|zones:90/10,10/90",
+        help: "where access=random goes; zones are pairs of I/O share / space share",
+        set: |j, v| Distribution::parse(v).map(|x| j.distribution = x),
+    },
+    Key {
+        name: "stride",
+        values: "SIZE",
+        help: "distance of the requests of access=strided",
+        set: |j, v| positive_size(v).map(|x| j.stride_bytes = Some(x)),
+    },
+    Key {
+        name: "sweep_points",
+        values: "N",
+        help: "places that access=sweep visits from start to end, once",
+        set: |j, v| count(v, 1, u64::MAX).map(|x| j.sweep_points = Some(x)),
+    },
+    Key {
+        name: "cursor",
+        values: "thread|job|workload",
+        help: "who shares one sequential position: none, all threads of a job, all jobs on a target",
+        set: set_cursor,
     },
     Key {
         name: "block_size",
-        values: "SIZE or SIZE:WEIGHT,...",
-        help: "size of requests, or several with their weights",
+        values: "SIZE, SIZE-SIZE or SIZE:WEIGHT,...",
+        help: "size of requests, a range of them, or several with their weights",
         set: set_block_size,
+    },
+    Key {
+        name: "write_block_size",
+        values: "as block_size",
+        help: "sizes of writes, where they differ",
+        set: |j, v| pattern::sizes(v, request_size).map(|x| j.write_block_size = x),
+    },
+    Key {
+        name: "trim_block_size",
+        values: "as block_size",
+        help: "sizes of trims and zero ranges, where they differ",
+        set: |j, v| pattern::sizes(v, request_size).map(|x| j.trim_block_size = x),
     },
     Key {
         name: "write_fraction",
         values: "0..1 or %",
         help: "share of requests that write",
         set: set_write_fraction,
+    },
+    Key {
+        name: "trim_fraction",
+        values: "0..1 or %",
+        help: "share of requests that trim: discard on a device, a hole in a file",
+        set: |j, v| fraction(v).map(|x| j.trim_fraction = x),
+    },
+    Key {
+        name: "zero_fraction",
+        values: "0..1 or %",
+        help: "share of requests that zero a range without sending zeros",
+        set: |j, v| fraction(v).map(|x| j.zero_fraction = x),
+    },
+    Key {
+        name: "mix",
+        values: "random|interleave",
+        help: "reads and writes by chance, or in a fixed pattern on each thread",
+        set: set_mix,
     },
     Key {
         name: "threads",
@@ -102,9 +161,33 @@ pub const KEYS: &[Key] = &[
     },
     Key {
         name: "engine",
-        values: "io_uring|psync|null",
+        values: "io_uring|libaio|psync|mmap|null",
         help: "how requests reach the kernel",
         set: set_engine,
+    },
+    Key {
+        name: "polled",
+        values: "yes|no",
+        help: "io_uring polls the device for completions, without interrupts",
+        set: |j, v| yes_no(v).map(|x| j.polled = x),
+    },
+    Key {
+        name: "sqpoll",
+        values: "yes|no",
+        help: "a kernel thread submits for each io_uring and takes a CPU for it",
+        set: |j, v| yes_no(v).map(|x| j.sqpoll = x),
+    },
+    Key {
+        name: "registered",
+        values: "yes|no",
+        help: "io_uring registers files, buffers and ring (default: what the limits allow)",
+        set: |j, v| yes_no(v).map(|x| j.registered = Some(x)),
+    },
+    Key {
+        name: "batch_submit",
+        values: "N",
+        help: "requests that one system call hands over at the most",
+        set: |j, v| count(v, 1, 32_768).map(|x| j.batch_submit = Some(x)),
     },
     Key {
         name: "direct",
@@ -132,9 +215,21 @@ pub const KEYS: &[Key] = &[
     },
     Key {
         name: "sync_call",
-        values: "fsync|fdatasync",
-        help: "which call makes writes durable",
-        set: |j, v| sync_call(v).map(|x| j.sync_call = x),
+        values: "fsync|fdatasync|sync_file_range",
+        help: "which call follows writes (sync_file_range makes nothing durable)",
+        set: set_sync_call,
+    },
+    Key {
+        name: "sync_all_every",
+        values: "N",
+        help: "after every N requests of all threads all files are synchronised; belongs to no write",
+        set: |j, v| count(v, 1, u64::from(u32::MAX)).map(|x| j.sync_all_every = Some(x)),
+    },
+    Key {
+        name: "write_back_fraction",
+        values: "0..1 or %",
+        help: "share of reads after which the same block is written back",
+        set: |j, v| fraction(v).map(|x| j.write_back_fraction = x),
     },
     Key {
         name: "sync_at_end",
@@ -172,7 +267,78 @@ pub const KEYS: &[Key] = &[
         help: "size of the test file that fathom makes",
         set: |j, v| positive_size(v).map(|x| j.size_bytes = Some(x)),
     },
-    Key { name: "content", values: "random|zero", help: "what is written", set: set_content },
+    Key {
+        name: "files",
+        values: "N",
+        help: "number of files that share the size, in a directory target",
+        set: set_files,
+    },
+    Key {
+        name: "file_choice",
+        values: "round_robin|random|sequential|thread",
+        help: "which file comes next (sequential: each to its end; thread: a file for each thread)",
+        set: set_file_choice,
+    },
+    Key {
+        name: "files_open",
+        values: "N",
+        help: "files that each thread keeps open (default: what the limit of descriptors allows)",
+        set: |j, v| count(v, 1, 1 << 20).map(|x| j.files_open = Some(x)),
+    },
+    Key {
+        name: "metadata",
+        values: "create|stat|delete",
+        help: "no data: names= files in one directory, in the order of access=sequential or random",
+        set: |j, v| one_of(v, &metadata::WORDS).map(|x| j.metadata = Some(x)),
+    },
+    Key {
+        name: "names",
+        values: "N",
+        help: "number of files of metadata=",
+        set: |j, v| count(v, 1, u64::from(metadata::NAMES_MAX)).map(|x| j.names = Some(x)),
+    },
+    Key {
+        name: "overwrite",
+        values: "yes|no",
+        help: "sequential writes go over data that lies there, not into a file that starts empty",
+        set: |j, v| yes_no(v).map(|x| j.overwrite = x),
+    },
+    Key {
+        name: "drop_cache",
+        values: "yes|no",
+        help: "before buffered reads of its own file, fathom drops what the page cache holds of it",
+        set: |j, v| yes_no(v).map(|x| j.drop_cache = x),
+    },
+    Key {
+        name: "record_size",
+        values: "SIZE",
+        help: "what each call asks for, as dd's bs=; of more than 0x7ffff000 bytes the kernel moves only so many",
+        set: set_record_size,
+    },
+    Key {
+        name: "content",
+        values: "random|zero|pattern:HEX",
+        help: "what is written (a pattern repeats from the start of the target)",
+        set: |j, v| payload::content(v).map(|x| j.content = x),
+    },
+    Key {
+        name: "compressible",
+        values: "0..1 or %",
+        help: "share of what is written that a compressor can save, in any 512 bytes",
+        set: |j, v| fraction(v).map(|x| j.compressible = x),
+    },
+    Key {
+        name: "duplicate",
+        values: "0..1 or %",
+        help: "share of the written blocks that are copies of others",
+        set: |j, v| fraction(v).map(|x| j.duplicate = x),
+    },
+    Key {
+        name: "verify",
+        values: "none|during|after|crash",
+        help: "check what was written: as the job reads it, at the end, or also after a crash of the machine",
+        set: |j, v| one_of(v, &payload::VERIFY_WORDS).map(|x| j.verify = x),
+    },
     Key {
         name: "duration",
         values: "60s, 2m, ...",
@@ -183,25 +349,82 @@ pub const KEYS: &[Key] = &[
         name: "warmup",
         values: "5s, ...",
         help: "time before the window, not counted",
-        set: |j, v| units::parse_duration_ns(v).map_err(text).map(|x| j.warmup_ns = x),
+        set: |j, v| time(v).map(|x| j.warmup_ns = x),
     },
     Key {
         name: "amount",
         values: "SIZE",
-        help: "end after this many bytes",
+        help: "end after this many bytes of the measured window",
         set: |j, v| positive_size(v).map(|x| j.amount_bytes = Some(x)),
     },
     Key {
         name: "operations",
         values: "N",
-        help: "end after this many requests",
+        help: "end after this many requests of the measured window (a write with its sync is one)",
         set: |j, v| count(v, 1, u64::MAX).map(|x| j.operations = Some(x)),
     },
     Key {
+        name: "rate",
+        values: "N",
+        help: "requests per second over all threads, whether earlier ones have ended or not (open loop)",
+        set: |j, v| per_second(v).map(|x| j.rate = Some(x)),
+    },
+    Key {
+        name: "arrivals",
+        values: "even|poisson",
+        help: "how the requests of rate= follow each other",
+        set: |j, v| {
+            let known = [Arrivals::Even, Arrivals::Poisson].map(|x| (x.word(), x));
+            one_of(v, &known).map(|x| j.arrivals = x)
+        },
+    },
+    Key {
+        name: "think_time",
+        values: "10ms, ...",
+        help: "time between the end of a request and the next one in its place",
+        set: |j, v| time(v).map(|x| j.think_time_ns = x),
+    },
+    Key {
+        name: "cap_iops",
+        values: "N",
+        help: "requests per second over all threads at the most",
+        set: |j, v| per_second(v).map(|x| j.cap_iops = Some(x)),
+    },
+    Key {
+        name: "cap_bytes",
+        values: "SIZE",
+        help: "bytes per second over all threads at the most",
+        set: |j, v| positive_size(v).map(|x| j.cap_bytes = Some(x)),
+    },
+    Key {
         name: "io_priority",
-        values: "inherit|be/0..7|idle",
-        help: "I/O scheduling class and level",
-        set: set_io_priority,
+        values: "inherit|rt/1..7|be/0..7|idle",
+        help: "I/O scheduling class and level; rt needs root",
+        set: |j, v| IoPriority::parse(v).map(|x| j.io_priority = x),
+    },
+    Key {
+        name: "nice",
+        values: "-20..19",
+        help: "CPU priority of the threads, -20 goes first",
+        set: set_nice,
+    },
+    Key {
+        name: "numa_node",
+        values: "N",
+        help: "node whose CPUs and memory the threads use (with cpus=: memory only)",
+        set: |j, v| count(v, 0, 1023).map(|x| j.numa_node = Some(x)),
+    },
+    Key {
+        name: "cgroup_weight",
+        values: "1..10000",
+        help: "I/O weight of a cgroup that the whole run is put into (others have 100)",
+        set: |j, v| count(v, 1, 10_000).map(|x| j.cgroup_weight = Some(x)),
+    },
+    Key {
+        name: "cgroup_max",
+        values: "read_bytes:100MB,write_bytes:SIZE,read_iops:N,write_iops:500",
+        help: "limits per second of a cgroup that the whole run is put into",
+        set: |j, v| IoMax::parse(v).map(|x| j.cgroup_max = x),
     },
     Key {
         name: "cpus",
@@ -209,15 +432,7 @@ pub const KEYS: &[Key] = &[
         help: "CPUs that threads are bound to in turn",
         set: set_cpus,
     },
-    Key {
-        name: "target",
-        values: "PATH",
-        help: "this job's own target",
-        set: |j, v| {
-            j.target = Some(v.to_owned());
-            Ok(())
-        },
-    },
+    Key { name: "target", values: "PATH", help: "this job's own target", set: set_target },
 ];
 
 /// Sets one key of one job.
@@ -225,19 +440,29 @@ pub const KEYS: &[Key] = &[
 /// # Errors
 /// [`KeyError`] for an unknown key (with the nearest known one) or a value it does not take.
 pub fn set(job: &mut Job, key: &str, value: &str) -> Result<(), KeyError> {
+    if array::is_symbolic(value) && array::takes(key) {
+        // Checked now with any array, so that a mistyped value is found before the target is looked at.
+        set(&mut job.clone(), key, &array::in_bytes(value, array::ANY))?;
+        job.array_sizes.retain(|(known, _)| known != key);
+        job.array_sizes.push((key.to_owned(), value.to_owned()));
+        return Ok(());
+    }
+    job.array_sizes.retain(|(known, _)| known != key);
     let Some(entry) = KEYS.iter().find(|k| k.name == key) else {
-        let names = || KEYS.iter().map(|k| k.name);
-        return Err(KeyError::Unknown {
-            key: key.to_owned(),
-            hint: suggest::hint(key, names()),
-            known: names().collect::<Vec<_>>().join(", "),
-        });
+        let near = suggest::hint(key, KEYS.iter().map(|k| k.name));
+        let list = "; fathom workloads randread lists all keys";
+        let hint = if near.is_empty() { list.to_owned() } else { near };
+        return Err(KeyError::Unknown { key: key.to_owned(), hint });
     };
     (entry.set)(job, value).map_err(|reason| KeyError::Value {
         key: key.to_owned(),
         value: value.to_owned(),
         reason: format!("{reason} (takes {})", entry.values),
-    })
+    })?;
+    if job.file_choice == FileChoice::Thread {
+        job.files = job.threads;
+    }
+    Ok(())
 }
 
 fn text(error: UnitError) -> String {
@@ -261,6 +486,15 @@ fn count<T: TryFrom<u64>>(value: &str, min: u64, max: u64) -> Result<T, String> 
     T::try_from(number).map_err(|_| refused())
 }
 
+/// A number of requests per second, which need not be whole.
+fn per_second(value: &str) -> Result<f64, String> {
+    let rate: f64 = value
+        .trim()
+        .parse()
+        .map_err(|_| format!("'{value}' is not a number; write for example 2000 or 0.5"))?;
+    Exponential::from_rate(rate).map(|_| rate).map_err(|e| e.to_string())
+}
+
 fn positive_size(value: &str) -> Result<u64, String> {
     match units::parse_size(value).map_err(text)? {
         0 => Err("must be larger than 0".into()),
@@ -268,16 +502,39 @@ fn positive_size(value: &str) -> Result<u64, String> {
     }
 }
 
+/// The most that one call moves on Linux: 2 GiB less a page.
+const CALL_BYTES_MAX: u32 = 0x7fff_f000;
+
 /// A request size: up to what one call moves on Linux, rounded down to a page.
 fn request_size(value: &str) -> Result<u32, String> {
     let bytes = positive_size(value)?;
-    u32::try_from(bytes).ok().filter(|b| *b <= 0x7fff_f000).ok_or_else(|| {
+    u32::try_from(bytes).ok().filter(|b| *b <= CALL_BYTES_MAX).ok_or_else(|| {
         "one call moves at most 2147479552 bytes (0x7ffff000); use a smaller size".into()
     })
 }
 
+fn set_record_size(job: &mut Job, value: &str) -> Result<(), String> {
+    let bytes = positive_size(value)?;
+    let moved = bytes.min(u64::from(CALL_BYTES_MAX));
+    job.block_size = vec![WeightedSize::fixed(moved as u32)];
+    job.record_size_bytes = (moved < bytes).then_some(bytes);
+    Ok(())
+}
+
+/// Longer than anybody waits, and short enough that sums of times are far from the end of 64 bits.
+const TIME_DAYS_MAX: u64 = 365;
+
+/// In nanoseconds.
+fn time(value: &str) -> Result<u64, String> {
+    let ns = units::parse_duration_ns(value).map_err(text)?;
+    if ns > TIME_DAYS_MAX * 86_400_000_000_000 {
+        return Err(format!("must be at most {TIME_DAYS_MAX}d"));
+    }
+    Ok(ns)
+}
+
 fn duration(value: &str) -> Result<u64, String> {
-    match units::parse_duration_ns(value).map_err(text)? {
+    match time(value)? {
         0 => Err("must be longer than 0".into()),
         ns => Ok(ns),
     }
@@ -309,29 +566,78 @@ fn sync_call(value: &str) -> Result<SyncCall, String> {
     one_of(value, &[("fsync", SyncCall::Fsync), ("fdatasync", SyncCall::Fdatasync)])
 }
 
+fn set_sync_call(job: &mut Job, value: &str) -> Result<(), String> {
+    let call = match value {
+        "sync_file_range" => Ok(SyncCall::SyncFileRange),
+        _ => sync_call(value),
+    };
+    call.map(|x| job.sync_call = x)
+}
+
 /// Nothing to write leaves nothing to sync: a workload's own sync settings go with its writes.
 fn set_write_fraction(job: &mut Job, value: &str) -> Result<(), String> {
     job.write_fraction = fraction(value)?;
     if job.write_fraction == 0.0 {
-        (job.sync, job.sync_at_end) = (SyncRule::Never, None);
+        (job.sync, job.sync_at_end, job.sync_all_every) = (SyncRule::Never, None, None);
     }
     Ok(())
 }
 
-fn set_access(job: &mut Job, value: &str) -> Result<(), String> {
+fn set_cursor(job: &mut Job, value: &str) -> Result<(), String> {
+    let known = [("thread", Cursor::Thread), ("job", Cursor::Job), ("workload", Cursor::Workload)];
+    one_of(value, &known).map(|x| job.cursor = x)
+}
+
+fn set_target(job: &mut Job, value: &str) -> Result<(), String> {
+    if value.is_empty() {
+        return Err("no path".into());
+    }
+    job.target = Some(value.to_owned());
+    Ok(())
+}
+
+fn set_mix(job: &mut Job, value: &str) -> Result<(), String> {
+    let known = [("random", Mix::Random), ("interleave", Mix::Interleave)];
+    one_of(value, &known).map(|x| job.mix = x)
+}
+
+fn set_file_choice(job: &mut Job, value: &str) -> Result<(), String> {
     let known = [
-        ("random", Access::Random),
-        ("sequential", Access::Sequential),
-        ("append", Access::Append),
-        ("replication", Access::Replication),
+        ("round_robin", FileChoice::RoundRobin),
+        ("random", FileChoice::Random),
+        ("sequential", FileChoice::Sequential),
+        ("thread", FileChoice::Thread),
     ];
-    one_of(value, &known).map(|x| job.access = x)
+    let choice = one_of(value, &known)?;
+    let is_for_threads = [choice, job.file_choice].map(|x| x == FileChoice::Thread);
+    if is_for_threads == [true, false] && job.files != 1 {
+        return Err(format!("there is one for each thread; leave out files={}", job.files));
+    }
+    if is_for_threads == [false, true] {
+        job.files = 1;
+    }
+    job.file_choice = choice;
+    Ok(())
+}
+
+fn set_files(job: &mut Job, value: &str) -> Result<(), String> {
+    let files = count(value, 1, 10_000_000)?;
+    if job.file_choice == FileChoice::Thread && files != job.threads {
+        return Err(
+            "file_choice=thread makes one for each thread; set threads, or give another file_choice first"
+                .into(),
+        );
+    }
+    job.files = files;
+    Ok(())
 }
 
 fn set_engine(job: &mut Job, value: &str) -> Result<(), String> {
     let known = [
         ("io_uring", EngineKind::IoUring),
+        ("libaio", EngineKind::Libaio),
         ("psync", EngineKind::Psync),
+        ("mmap", EngineKind::Mmap),
         ("null", EngineKind::Null),
     ];
     one_of(value, &known).map(|x| job.engine = x)
@@ -340,10 +646,6 @@ fn set_engine(job: &mut Job, value: &str) -> Result<(), String> {
 fn set_open_sync(job: &mut Job, value: &str) -> Result<(), String> {
     let known = [("none", OpenSync::None), ("dsync", OpenSync::Dsync), ("sync", OpenSync::Sync)];
     one_of(value, &known).map(|x| job.open_sync = x)
-}
-
-fn set_content(job: &mut Job, value: &str) -> Result<(), String> {
-    one_of(value, &[("random", Content::Random), ("zero", Content::Zero)]).map(|x| job.content = x)
 }
 
 fn set_every(job: &mut Job, value: &str) -> Result<(), String> {
@@ -357,14 +659,9 @@ fn set_sync_at_end(job: &mut Job, value: &str) -> Result<(), String> {
     Ok(())
 }
 
-fn set_io_priority(job: &mut Job, value: &str) -> Result<(), String> {
-    job.io_priority = match value.split_once('/') {
-        None if value == "inherit" => IoPriority::Inherit,
-        None if value == "idle" => IoPriority::Idle,
-        None if value == "be" => IoPriority::BestEffort(4),
-        Some(("be", level)) => IoPriority::BestEffort(count(level, 0, 7)?),
-        _ => return Err("not a class that can be set".into()),
-    };
+fn set_nice(job: &mut Job, value: &str) -> Result<(), String> {
+    let nice = value.parse().ok().filter(|nice| (-20..=19).contains(nice));
+    job.nice = Some(nice.ok_or("must be a whole number between -20 and 19")?);
     Ok(())
 }
 
@@ -383,19 +680,30 @@ fn set_cpus(job: &mut Job, value: &str) -> Result<(), String> {
 }
 
 fn set_block_size(job: &mut Job, value: &str) -> Result<(), String> {
-    let mut sizes = Vec::new();
-    for part in value.split(',') {
-        let (size, weight) = part.split_once(':').unwrap_or((part, "1"));
-        let weight: f64 = weight
-            .trim_end_matches('%')
-            .parse()
-            .ok()
-            .filter(|w| *w > 0.0 && *w <= 1e9)
-            .ok_or_else(|| format!("the weight in '{part}' must be a number above 0"))?;
-        sizes.push(WeightedSize { size_bytes: request_size(size)?, weight });
-    }
-    job.block_size = sizes;
+    job.block_size = pattern::sizes(value, request_size)?;
+    job.record_size_bytes = None;
     Ok(())
+}
+
+/// What an open loop and a slowed-down closed one cannot have both.
+fn pace_contradiction(job: &Job) -> Option<String> {
+    let Some(rate) = job.rate else {
+        let reason = "arrivals=poisson is about the requests of an open loop; give their rate=";
+        return (job.arrivals == Arrivals::Poisson).then(|| reason.to_owned());
+    };
+    let closed = [
+        ("think_time", job.think_time_ns > 0),
+        ("cap_iops", job.cap_iops.is_some()),
+        ("cap_bytes", job.cap_bytes.is_some()),
+    ];
+    if let Some((key, _)) = closed.into_iter().find(|(_, is_set)| *is_set) {
+        return Some(format!(
+            "with rate={rate} requests start when they are due, {key} would hold them back; leave out one of the two"
+        ));
+    }
+    (job.access == Access::Replication).then(|| {
+        "access=replication starts each step when the one before has ended, so no rate= can be kept; use cap_iops= to slow it down".to_owned()
+    })
 }
 
 /// Checks what only the whole job can tell, before a target is known.
@@ -404,15 +712,20 @@ fn set_block_size(job: &mut Job, value: &str) -> Result<(), String> {
 /// [`KeyError::Contradiction`] names the settings and the cure.
 pub fn check(job: &Job) -> Result<(), KeyError> {
     let refuse = |reason: String| Err(KeyError::Contradiction { job: job.name.clone(), reason });
-    if job.duration_ns.is_none() && job.amount_bytes.is_none() && job.operations.is_none() {
+    let has_end =
+        job.duration_ns.is_some() || job.amount_bytes.is_some() || job.operations.is_some();
+    if let Some(reason) = metadata::contradiction(job) {
+        return refuse(reason);
+    }
+    if !has_end && !job.makes_one_pass() {
         return refuse("nothing ends it; give duration=60s, amount=1G or operations=100000".into());
     }
-    if job.engine == EngineKind::Psync && job.depth > 1 {
-        return refuse(format!(
-            "engine=psync has one request in flight per thread, depth={} cannot be honoured; use threads={} or engine=io_uring",
-            job.depth,
-            job.concurrency()
-        ));
+    if let Some(reason) = engine_keys::contradiction(job)
+        .or_else(|| pattern::contradiction(job))
+        .or_else(|| pace_contradiction(job))
+        .or_else(|| payload::contradiction(job))
+    {
+        return refuse(reason);
     }
     if job.batch > job.depth {
         return refuse(format!(
@@ -420,9 +733,19 @@ pub fn check(job: &Job) -> Result<(), KeyError> {
             job.batch, job.depth
         ));
     }
-    if !job.writes() && (job.sync != SyncRule::Never || job.sync_at_end.is_some()) {
+    let syncs_nothing = !job.writes_data() && job.sync != SyncRule::Never;
+    let syncs_later = job.sync_at_end.is_some() || job.sync_all_every.is_some();
+    if syncs_nothing || (!job.writes() && syncs_later) {
         return refuse(
             "it asks for syncs but writes nothing; set write_fraction or drop the sync".into(),
+        );
+    }
+    if job.access == Access::Append && job.write_fraction < 1.0 {
+        return refuse("access=append only writes; set write_fraction=1".into());
+    }
+    if job.access == Access::Replication && job.write_fraction == 0.0 {
+        return refuse(
+            "access=replication writes back what it reads; set write_fraction=0.5".into(),
         );
     }
     if job.access == Access::Replication && (job.threads, job.depth) != (1, 1) {
@@ -438,97 +761,5 @@ pub fn check(job: &Job) -> Result<(), KeyError> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn set_all(pairs: &[(&str, &str)]) -> Result<Job, KeyError> {
-        let mut job = Job { duration_ns: Some(1), ..Job::default() };
-        for (key, value) in pairs {
-            set(&mut job, key, value)?;
-        }
-        check(&job).map(|()| job)
-    }
-
-    #[test]
-    fn every_key_takes_a_good_value_and_refuses_a_bad_one() {
-        let samples = [
-            ("access", "sequential", "sideways"),
-            ("block_size", "4k:40,8k:60", "0"),
-            ("write_fraction", "20%", "2"),
-            ("threads", "8", "0"),
-            ("depth", "32", "-1"),
-            ("batch", "4", "x"),
-            ("engine", "psync", "libfoo"),
-            ("direct", "no", "maybe"),
-            ("open_sync", "dsync", "hard"),
-            ("fsync_fraction", "0.1", "1.1"),
-            ("fsync_every", "100", "1.5"),
-            ("sync_call", "fdatasync", "sync"),
-            ("sync_at_end", "fsync", "x"),
-            ("log_block_size", "512", "3G"),
-            ("align", "64k", "0"),
-            ("offset", "50%", "120%"),
-            ("span", "1G", "q"),
-            ("size", "1G", "0"),
-            ("content", "zero", "ones"),
-            ("duration", "60s", "60"),
-            ("warmup", "5s", "-5s"),
-            ("amount", "1G", "1Q"),
-            ("operations", "10", "0"),
-            ("io_priority", "be/7", "rt/0"),
-            ("cpus", "0,2-3", "3-1"),
-            ("target", "/tmp", ""),
-        ];
-        for key in KEYS {
-            let Some((_, good, bad)) = samples.iter().find(|(name, _, _)| *name == key.name) else {
-                panic!("no sample for {}", key.name)
-            };
-            let mut job = Job::default();
-            assert_eq!(set(&mut job, key.name, good), Ok(()), "{}={good}", key.name);
-            if key.name != "target" {
-                assert_ne!(job, Job::default(), "{}={good} changes nothing", key.name);
-                let error = set(&mut job, key.name, bad).map_err(|e| e.to_string());
-                let message = error.expect_err(key.name);
-                assert!(message.starts_with(&format!("{}={bad}: ", key.name)), "{message}");
-            }
-        }
-    }
-
-    #[test]
-    fn unknown_keys_name_the_nearest() {
-        let error = set_all(&[("thread", "1")]).expect_err("unknown").to_string();
-        assert!(
-            error.starts_with("unknown key 'thread'; did you mean 'threads'?; known keys: access,"),
-            "{error}"
-        );
-    }
-
-    #[test]
-    fn contradictions() {
-        for pairs in [
-            &[("engine", "psync"), ("depth", "32")][..],
-            &[("batch", "2")],
-            &[("fsync_every", "1")],
-            &[("access", "replication"), ("threads", "2")],
-        ] {
-            assert!(matches!(set_all(pairs), Err(KeyError::Contradiction { .. })), "{pairs:?}");
-        }
-        assert!(set_all(&[("write_fraction", "1"), ("fsync_every", "1")]).is_ok());
-        let endless = Job::default();
-        assert!(check(&endless).expect_err("endless").to_string().contains("nothing ends it"));
-    }
-
-    #[test]
-    fn weighted_sizes_have_a_mean() {
-        // The oltp mix of the built-in workload: mean 26 KiB.
-        let job =
-            set_all(&[("block_size", "4k:40,8k:20,16k:20,32k:10,64k:5,128k:2,256k:2,512k:1")])
-                .expect("valid");
-        assert!(
-            (job.block_size_bytes_mean() / 1024.0 - 25.5).abs() < 0.7,
-            "{}",
-            job.block_size_bytes_mean()
-        );
-        assert_eq!((job.block_size_bytes_max(), job.block_size_bytes_min()), (512 << 10, 4 << 10));
-    }
-}
+#[path = "keys_tests.rs"]
+mod tests;

@@ -3,12 +3,24 @@
 //! Types here have no behaviour beyond construction, validation and (de)serialisation; they are what the store keeps
 //! and what every other crate exchanges.
 
+pub mod array;
 pub mod builtin;
+pub mod defect;
+mod engine_keys;
 pub mod event;
 pub mod extents;
 pub mod finding;
 pub mod host;
 pub mod keys;
+pub mod limits;
+pub mod metadata;
+pub mod pattern;
+pub mod payload;
 pub mod record;
+mod settings;
+pub mod snapshot;
 pub mod stack;
+pub mod system;
+pub mod vendor;
+pub mod verification;
 pub mod workload;

@@ -3,9 +3,12 @@
 use crate::extents::FileExtents;
 use crate::finding::Finding;
 use crate::host::HostFacts;
+use crate::limits::{ControlGroupRecord, LimitsRecord};
+use crate::payload::DeliveredRecord;
 use crate::stack::Stack;
+use crate::verification::VerifyRecord;
 use crate::workload::{EngineKind, Workload};
-use fathom_stats::Histogram;
+use fathom_stats::{Histogram, SparseHistogram};
 use serde::{Deserialize, Serialize};
 
 /// Version of the record's form; readers refuse newer ones.
@@ -27,12 +30,40 @@ pub enum OpClass {
     Commit,
     /// One round of `access=replication`: read, write, append, sync.
     Transaction,
+    /// A trim: a discard on a device, a hole in a file. Its bytes are given back, not moved.
+    Trim,
+    /// A range zeroed without sending zeros. Its bytes are not moved.
+    Zero,
+    /// The opening of a file that was not open, before a request on it; one of the others was closed for it.
+    Open,
+    /// An empty file was created and closed.
+    Create,
+    /// A file was looked up by its name.
+    Stat,
+    /// A file was deleted.
+    Unlink,
 }
 
 impl OpClass {
     /// All classes.
-    pub const ALL: [Self; 6] =
-        [Self::Read, Self::Write, Self::SyncedWrite, Self::Sync, Self::Commit, Self::Transaction];
+    pub const ALL: [Self; 12] = [
+        Self::Read,
+        Self::Write,
+        Self::SyncedWrite,
+        Self::Sync,
+        Self::Commit,
+        Self::Transaction,
+        Self::Trim,
+        Self::Zero,
+        Self::Open,
+        Self::Create,
+        Self::Stat,
+        Self::Unlink,
+    ];
+    /// Those on names, which move no data.
+    pub const ON_NAMES: [Self; 3] = [Self::Create, Self::Stat, Self::Unlink];
+    /// Those that move data.
+    pub const TRANSFERS: [Self; 3] = [Self::Read, Self::Write, Self::SyncedWrite];
 
     /// The word that people see.
     #[must_use]
@@ -44,13 +75,19 @@ impl OpClass {
             Self::Sync => "sync",
             Self::Commit => "write + sync",
             Self::Transaction => "transaction",
+            Self::Trim => "trim",
+            Self::Zero => "zero range",
+            Self::Open => "open",
+            Self::Create => "create",
+            Self::Stat => "stat",
+            Self::Unlink => "delete",
         }
     }
 
     /// True for classes that are one request to the kernel and not a sum of others.
     #[must_use]
     pub fn is_request(self) -> bool {
-        !matches!(self, Self::Commit | Self::Transaction)
+        !matches!(self, Self::Commit | Self::Transaction | Self::Open)
     }
 }
 
@@ -65,6 +102,24 @@ pub struct ClassRecord {
     pub bytes: u64,
 }
 
+/// The latencies of one class in one interval: frozen, because a series has many of them.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct IntervalClass {
+    /// Which class.
+    pub class: OpClass,
+    /// Nanoseconds from hand-over to the kernel to the return.
+    pub latency_ns: SparseHistogram,
+    /// Bytes moved.
+    pub bytes: u64,
+}
+
+impl From<ClassRecord> for IntervalClass {
+    fn from(record: ClassRecord) -> Self {
+        let ClassRecord { class, latency_ns, bytes } = record;
+        Self { class, latency_ns: SparseHistogram::from(&latency_ns), bytes }
+    }
+}
+
 /// One interval of a job's series.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct IntervalRecord {
@@ -73,7 +128,87 @@ pub struct IntervalRecord {
     /// Length; the last one may be shorter.
     pub length_ns: u64,
     /// What ended in it.
-    pub classes: Vec<ClassRecord>,
+    pub classes: Vec<IntervalClass>,
+    /// How an open loop kept up; none in a closed loop, and where fathom itself stood still.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub open_loop: Option<OpenInterval>,
+}
+
+/// One interval of an open loop. The backlog is what was due and not started, because as many requests as allowed were
+/// in flight or because fathom was late.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct OpenInterval {
+    /// The largest backlog; over several threads the sum of what each saw, which need not be at the same time.
+    pub backlog_max: u64,
+    /// The backlog when the interval ended.
+    pub backlog_end: u64,
+    /// What ended in it.
+    pub classes: Vec<IntervalResponse>,
+}
+
+/// The response times of one class in one interval.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct IntervalResponse {
+    /// Which class.
+    pub class: OpClass,
+    /// Nanoseconds from the intended start to the return.
+    pub response_ns: SparseHistogram,
+}
+
+/// The response times of one class of an open loop: reads, writes, and writes with their syncs.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ResponseClass {
+    /// Which class.
+    pub class: OpClass,
+    /// Nanoseconds from the intended start to the return, of what ended in the window.
+    pub response_ns: Histogram,
+    /// Of what was due in the window and had not ended with it, started or not: nanoseconds from the intended start
+    /// to the window's end. Their response times are longer.
+    pub unfinished_ns: Histogram,
+}
+
+impl ResponseClass {
+    /// All that was due: what had not ended counts with its age, so that percentiles are lower bounds. Without it they
+    /// would be those of the lucky ones.
+    #[must_use]
+    pub fn at_least_ns(&self) -> Histogram {
+        let mut all = self.response_ns.clone();
+        all.merge(&self.unfinished_ns);
+        all
+    }
+}
+
+/// How an open loop went: requests start when they are due, whether earlier ones have ended or not.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct OpenLoopRecord {
+    /// Requests that became due inside the window.
+    pub due: u64,
+    /// Requests that were due and not started when the window began.
+    pub backlog_start: u64,
+    /// Requests that were due and not started when it ended.
+    pub not_started: u64,
+    /// How long the oldest of these had been due.
+    pub oldest_not_started_ns: Option<u64>,
+    /// How late fathom itself started each request: nanoseconds after it was due and a place for it was free. Waiting
+    /// for a place is not in it.
+    pub start_delay_ns: Histogram,
+    /// Response times by class.
+    pub classes: Vec<ResponseClass>,
+}
+
+impl OpenLoopRecord {
+    /// Response times of several classes together.
+    #[must_use]
+    pub fn merged(&self, classes: &[OpClass]) -> ResponseClass {
+        let class = classes.first().copied().unwrap_or(OpClass::Read);
+        let (response_ns, unfinished_ns) = (Histogram::new(), Histogram::new());
+        let mut sum = ResponseClass { class, response_ns, unfinished_ns };
+        for part in self.classes.iter().filter(|c| classes.contains(&c.class)) {
+            sum.response_ns.merge(&part.response_ns);
+            sum.unfinished_ns.merge(&part.unfinished_ns);
+        }
+        sum
+    }
 }
 
 /// One of the slowest operations.
@@ -85,7 +220,10 @@ pub struct SlowOp {
     pub end_ns: u64,
     /// How long it took.
     pub latency_ns: u64,
-    /// Where, in bytes from the start of the target.
+    /// Which of the job's files, from 0 on.
+    #[serde(default)]
+    pub file: u32,
+    /// Where, in bytes from the start of the file or device.
     pub offset_bytes: u64,
     /// How much.
     pub size_bytes: u32,
@@ -98,7 +236,10 @@ pub struct CensoredOp {
     pub class: OpClass,
     /// How long it had been waiting when the window ended; its latency is at least this.
     pub age_ns: u64,
-    /// Where, in bytes from the start of the target.
+    /// Which of the job's files, from 0 on.
+    #[serde(default)]
+    pub file: u32,
+    /// Where, in bytes from the start of the file or device.
     pub offset_bytes: u64,
     /// How much.
     pub size_bytes: u32,
@@ -138,6 +279,17 @@ impl CpuTime {
     }
 }
 
+/// What one thread moved, and its times.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ThreadTimes {
+    /// Bytes of its reads and writes that ended inside the window.
+    pub bytes: u64,
+    /// The sum of their latencies.
+    pub busy_ns: u64,
+    /// From the start of the window to the end of its last operation, or of its own last sync.
+    pub window_ns: u64,
+}
+
 /// What one job did.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct JobRecord {
@@ -153,21 +305,36 @@ pub struct JobRecord {
     pub slowest: Vec<SlowOp>,
     /// What was still in flight at the end of the window.
     pub censored: Vec<CensoredOp>,
-    /// System calls (or batches) that submitted and reaped.
+    /// How its threads were ranked and bound.
+    #[serde(default)]
+    pub limits: LimitsRecord,
+    /// Rounds of handing over and reaping inside the window: the requests that ended, divided by this, ended with each
+    /// system call.
     pub batches: u64,
-    /// Sum over batches of the requests in flight when waiting began: divided by `batches`, the depth really held.
-    pub in_flight_sum: u64,
     /// CPU time of the job's threads inside the window.
     pub cpu: CpuTime,
-    /// Reads and writes that each thread ended inside the window: what fairness is judged by.
+    /// Reads and writes that each thread ended inside the window, in the order of the threads: what fairness is judged
+    /// by.
     #[serde(default)]
     pub thread_operations: Vec<u64>,
+    /// What each thread moved and how long it took, in the same order.
+    #[serde(default)]
+    pub thread_times: Vec<ThreadTimes>,
     /// CPU time of the busiest thread inside the window.
     pub busiest_thread_cpu_ns: u64,
     /// The last sync, when one was asked for; inside the window.
     pub final_sync_ns: Option<u64>,
     /// Length of the measured window of this job.
     pub window_ns: u64,
+    /// Response times and backlog; none in a closed loop, where there are service times only.
+    #[serde(default)]
+    pub open_loop: Option<OpenLoopRecord>,
+    /// What checking its blocks came to, when that was asked for.
+    #[serde(default)]
+    pub verify: Option<VerifyRecord>,
+    /// What a storage can save of what it wrote, when it asked for a share of that.
+    #[serde(default)]
+    pub delivered: Option<DeliveredRecord>,
 }
 
 impl JobRecord {
@@ -189,10 +356,33 @@ impl JobRecord {
         sum
     }
 
+    /// Requests in flight on average over the window, by Little's law: rate x mean latency, which is the sum of all
+    /// latencies over the length of the window. What was still in flight at the end counts with its age. None when
+    /// nothing was issued.
+    ///
+    /// Requests that began before the window count in full, so this is an estimate, good when latencies are short
+    /// against the window; it is at most what the job may have in flight.
+    #[must_use]
+    pub fn in_flight_mean(&self) -> Option<f64> {
+        let requests = self.classes.iter().filter(|c| c.class.is_request());
+        let ended_ns: u128 = requests.map(|c| c.latency_ns.sum()).sum();
+        let waiting_ns: u128 =
+            self.censored.iter().map(|op| u128::from(op.age_ns.min(self.window_ns))).sum();
+        let spent_ns = ended_ns + waiting_ns;
+        (self.window_ns > 0 && spent_ns > 0)
+            .then(|| (spent_ns as f64 / self.window_ns as f64).min(self.in_flight_max() as f64))
+    }
+
+    /// Requests that the job may have in flight: threads x depth.
+    #[must_use]
+    pub fn in_flight_max(&self) -> u64 {
+        u64::from(self.engine.threads) * u64::from(self.engine.depth)
+    }
+
     /// Reads and writes (not syncs): the I/O that moves data.
     #[must_use]
     pub fn transfers(&self) -> ClassRecord {
-        self.merged(&[OpClass::Read, OpClass::Write, OpClass::SyncedWrite])
+        self.merged(&OpClass::TRANSFERS)
     }
 }
 
@@ -224,9 +414,26 @@ pub struct DeviceDelta {
     pub flushes: Option<u64>,
     /// Time with at least one request in flight.
     pub busy_ns: u64,
+    /// Time that requests spent in flight, summed over the requests that ended; none in records of older versions.
+    #[serde(default)]
+    pub in_flight_ns: Option<u64>,
     /// CPU time of the kernel thread that serves a software array; none for other devices.
     #[serde(default)]
     pub kernel_thread_cpu_ns: Option<u64>,
+}
+
+impl DeviceDelta {
+    /// Requests in flight on average over a window, by the device's own count.
+    #[must_use]
+    pub fn in_flight_mean(&self, window_ns: u64) -> Option<f64> {
+        (window_ns > 0).then_some(self.in_flight_ns? as f64 / window_ns as f64)
+    }
+
+    /// Share of a window with at least one request in flight, 0 to 1.
+    #[must_use]
+    pub fn busy_share(&self, window_ns: u64) -> f64 {
+        (self.busy_ns as f64 / window_ns.max(1) as f64).min(1.0)
+    }
 }
 
 /// What the I/O went to.
@@ -266,6 +473,8 @@ pub enum TargetKind {
     ForeignFile,
     /// A block device.
     BlockDevice,
+    /// A directory of fathom's, in which files are created.
+    OwnDirectory,
     /// Nothing: the null engine's.
     Null,
 }
@@ -335,6 +544,16 @@ pub struct Record {
     pub page_cache: PageCacheDelta,
     /// Time the machine was suspended during the window.
     pub suspended_ns: u64,
+    /// Time in the window for which fathom itself did not run: its coordinator, which only waits for a timer, woke up
+    /// that much too late. Delays of less than 100 ms are left out.
+    #[serde(default)]
+    pub held_up_ns: u64,
+    /// What was hot at the end of the window.
+    #[serde(default)]
+    pub heat: HeatRecord,
+    /// The control group that was made for it; none unless a limit was asked for.
+    #[serde(default)]
+    pub control_group: Option<ControlGroupRecord>,
     /// How it ended.
     pub ending: Ending,
     /// The error that ended it.
@@ -345,6 +564,26 @@ pub struct Record {
     pub findings: Vec<Finding>,
 }
 
+/// What was hot.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct HeatRecord {
+    /// How often processors were slowed down because of heat inside the window; none when the kernel does not count it.
+    pub cpu_throttle_events: Option<u64>,
+    /// The disks that tell their temperature.
+    pub drives: Vec<DriveHeat>,
+}
+
+/// Temperature of one disk.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct DriveHeat {
+    /// Kernel name.
+    pub name: String,
+    /// Degrees Celsius at the end of the window.
+    pub celsius: f64,
+    /// From which on it warns or slows down; none when it does not say.
+    pub limit_celsius: Option<f64>,
+}
+
 /// What a run was for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -353,6 +592,12 @@ pub enum RunKind {
     Quick,
     /// `fathom run`.
     Run,
+    /// `fathom run --until-steady`.
+    Rounds,
+    /// `fathom saturate`.
+    Saturate,
+    /// `fathom size`.
+    Size,
 }
 
 /// One invocation's head: what its records have in common.
@@ -374,4 +619,89 @@ pub struct RunHead {
     pub host: HostFacts,
     /// Version of fathom.
     pub fathom_version: String,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn job(window_ns: u64, ended: &[(OpClass, u64)], ages_ns: &[u64]) -> JobRecord {
+        let class = |class: OpClass| {
+            let mut latency_ns = Histogram::new();
+            let own = ended.iter().filter(|(of, _)| *of == class);
+            own.for_each(|(_, latency)| latency_ns.record(*latency));
+            ClassRecord { class, latency_ns, bytes: 0 }
+        };
+        let waiting = |age_ns: &u64| CensoredOp {
+            class: OpClass::Read,
+            age_ns: *age_ns,
+            file: 0,
+            offset_bytes: 0,
+            size_bytes: 512,
+        };
+        JobRecord {
+            name: "mix".into(),
+            engine: EngineRecord {
+                kind: EngineKind::IoUring,
+                fallback: None,
+                features: Vec::new(),
+                threads: 2,
+                depth: 3,
+                batch: 1,
+            },
+            classes: OpClass::ALL.map(class).into(),
+            series: Vec::new(),
+            slowest: Vec::new(),
+            censored: ages_ns.iter().map(waiting).collect(),
+            batches: 1,
+            cpu: CpuTime::default(),
+            thread_operations: Vec::new(),
+            thread_times: Vec::new(),
+            limits: LimitsRecord::default(),
+            busiest_thread_cpu_ns: 0,
+            final_sync_ns: None,
+            window_ns,
+            open_loop: None,
+            verify: None,
+            delivered: None,
+        }
+    }
+
+    /// Checked by counting, at each point of time, what is in flight.
+    #[test]
+    fn in_flight_is_the_mean_over_time() {
+        // (start, end); the last two are not over when the window is. A commit is its two calls and counts once.
+        let calls = [
+            (OpClass::Read, 0, 10),
+            (OpClass::Read, 5, 17),
+            (OpClass::SyncedWrite, 2, 4),
+            (OpClass::Sync, 4, 19),
+        ];
+        let unfinished = [12, 18];
+        let busy = |t: &u64| {
+            calls.iter().filter(|(_, start, end)| start <= t && t < end).count()
+                + unfinished.iter().filter(|start| *start <= t).count()
+        };
+        let counted = (0..20u64).map(|t| busy(&t)).sum::<usize>() as f64 / 20.0;
+        let mut ended: Vec<_> = calls.map(|(class, start, end)| (class, end - start)).into();
+        ended.push((OpClass::Commit, 17));
+        let mean = job(20, &ended, &unfinished.map(|start| 20 - start)).in_flight_mean();
+        assert_eq!(mean, Some(counted));
+    }
+
+    #[test]
+    fn operations_of_older_records_are_on_the_first_file() {
+        let text = r#"{"class":"read","age_ns":5,"offset_bytes":4096,"size_bytes":512}"#;
+        let op: CensoredOp = serde_json::from_str(text).expect("readable");
+        assert_eq!((op.file, op.offset_bytes), (0, 4096));
+    }
+
+    #[test]
+    fn no_more_can_be_in_flight_than_there_may_be() {
+        // One of them began long before the window.
+        let ended = [(OpClass::Read, 1000), (OpClass::Read, 5)];
+        assert_eq!(job(10, &ended, &[3000]).in_flight_mean(), Some(6.0));
+        assert_eq!(job(10, &[], &[]).in_flight_mean(), None);
+        assert_eq!(job(0, &ended, &[]).in_flight_mean(), None);
+    }
 }

@@ -4,8 +4,10 @@
 //! Facts only, as they were read; whatever could not be read is none. What follows from them is
 //! said by rules.
 
+pub mod detail;
 pub mod facts;
 
+pub use detail::Detail;
 pub use facts::{
     DmFacts, DriveFacts, FsFacts, LoopFacts, MdFacts, MdMember, MountFacts, PartitionFacts,
     QueueFacts, ZramFacts,
@@ -104,6 +106,9 @@ pub struct Node {
     /// Where filesystems on this device (not only the one in this stack) are mounted.
     #[serde(default)]
     pub mounted_at: Vec<String>,
+    /// What only a look at the whole machine collects; records have none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub detail: Option<Box<Detail>>,
     /// Indexes of the nodes directly below.
     #[serde(default)]
     pub below: Vec<usize>,
@@ -131,8 +136,27 @@ impl Node {
             mount: None,
             fs: None,
             mounted_at: Vec::new(),
+            detail: None,
             below: Vec::new(),
         }
+    }
+
+    /// What tells it from all other nodes of its machine: `/dev/sda` for devices, the mount point for mounts, for
+    /// filesystems their type and UUID, or the path that they were given where there is none or another has it too.
+    #[must_use]
+    pub fn key(&self) -> String {
+        let uuid = self.fs.as_ref().and_then(|fs| fs.uuid.as_deref());
+        match (self.kind, uuid, &self.path) {
+            (NodeKind::FileSystem, Some(uuid), None) => format!("{} {uuid}", self.name),
+            _ => self.label().to_owned(),
+        }
+    }
+
+    /// The further facts, empty where none were collected.
+    #[must_use]
+    pub fn details(&self) -> &Detail {
+        static NONE: std::sync::LazyLock<Detail> = std::sync::LazyLock::new(Detail::default);
+        self.detail.as_deref().unwrap_or(&NONE)
     }
 
     /// The path of the device node or mount point; the name where there is none.

@@ -3,25 +3,73 @@
 //! The forms are theirs, the measurement is ours: latencies come from exact sums, times from the real length of the
 //! window, and a last sync lies inside it.
 
+mod bonnie;
 mod dd;
+mod hdparm;
+mod iozone;
 mod randomio;
+mod sysbench;
+mod tiobench;
 
 pub use randomio::Rows;
 
-use fathom_model::record::{OpClass, Record};
+use fathom_model::record::{ClassRecord, OpClass, Record};
 use fathom_model::workload::Classic;
 use fathom_stats::Histogram;
 
-/// The record in the form that its workload asks for; none when it has none. randomio's gets one row for the whole
-/// window, see [`randomio`] for one per interval.
+/// The records in the form that their workload asks for; none when it has none. Tools that run several phases get one
+/// table for the phases of each repeat. randomio's has one row for the whole window, see [`randomio`] for one per
+/// interval.
 #[must_use]
-pub fn classic(record: &Record) -> Option<String> {
-    Some(match record.workload.classic? {
-        Classic::Randomio => randomio(record, Rows::Window),
-        Classic::Seeker => seeker(record),
-        Classic::Sdd => sdd(record),
-        Classic::Dd => dd(record),
+pub fn classic(records: &[Record]) -> Option<String> {
+    let tables = repeats(records).into_iter().map(|of_one| table(&of_one));
+    tables.collect::<Option<Vec<_>>>().map(|tables| tables.join("\n"))
+}
+
+fn table(records: &[&Record]) -> Option<String> {
+    let each = |form: fn(&Record) -> String| records.iter().map(|record| form(record)).collect();
+    Some(match records.first()?.workload.classic? {
+        Classic::Randomio => each(|record| randomio(record, Rows::Window)),
+        Classic::Seeker => each(seeker),
+        Classic::Sdd => each(sdd),
+        Classic::Dd => each(dd),
+        Classic::SysbenchFileio => {
+            let reports: Vec<String> =
+                records.iter().map(|record| sysbench::report(record)).collect();
+            reports.join("\n")
+        }
+        Classic::Iozone => iozone::rows(records),
+        Classic::Tiobench => tiobench::tables(records),
+        Classic::Bonnie => bonnie::table(records),
+        Classic::Hdparm => hdparm::lines(records),
     })
+}
+
+/// Records that belong together: the phases of one workload until one comes again.
+fn repeats(records: &[Record]) -> Vec<Vec<&Record>> {
+    let mut groups: Vec<Vec<&Record>> = Vec::new();
+    for record in records {
+        let goes_on = |group: &&mut Vec<&Record>| {
+            let known = group.iter().any(|other| phase(other) == phase(record));
+            let same = group.iter().all(|other| other.workload.name == record.workload.name);
+            phase(record).is_some() && same && !known
+        };
+        match groups.last_mut().filter(goes_on) {
+            Some(group) => group.push(record),
+            None => groups.push(vec![record]),
+        }
+    }
+    groups
+}
+
+/// The phase that a record is of.
+fn phase(record: &Record) -> Option<&str> {
+    record.workload.jobs.first()?.phase.as_deref()
+}
+
+/// True when the record is of this phase and something ended in it.
+fn reached(record: &Record, name: &str) -> bool {
+    phase(record) == Some(name) && !transfers(record).latency_ns.is_empty()
 }
 
 /// randomio's table. A write's latency includes the sync that follows it.
@@ -30,7 +78,8 @@ pub fn randomio(record: &Record, rows: Rows) -> String {
     randomio::table(record, rows)
 }
 
-/// seeker's result: seeks per second and mean access time, over the time that really passed.
+/// seeker's result: seeks per second and access time, over the time that really passed. With several threads the access
+/// time is that of a thread, because the original's (time by seeks) would be the fraction of one.
 #[must_use]
 pub fn seeker(record: &Record) -> String {
     let seeks = merged(record, &[OpClass::Read]).count();
@@ -38,10 +87,12 @@ pub fn seeker(record: &Record) -> String {
         return "Results: no seek ended in the measured time\n".to_owned();
     }
     let seconds = record.window_ns as f64 / 1e9;
+    let in_flight: u64 = record.jobs.iter().map(|job| job.in_flight_max()).sum();
+    let together = if in_flight > 1 { format!(" ({in_flight} at a time)") } else { String::new() };
     format!(
-        "Results: {} seeks/second, {:.2} ms random access time\n",
+        "Results: {} seeks/second{together}, {:.2} ms random access time\n",
         (seeks as f64 / seconds) as u64,
-        seconds * 1e3 / seeks as f64
+        seconds * 1e3 * in_flight.max(1) as f64 / seeks as f64
     )
 }
 
@@ -64,6 +115,17 @@ fn transferred_bytes(record: &Record) -> u64 {
     record.jobs.iter().map(|job| job.transfers().bytes).sum()
 }
 
+/// All reads and writes of all jobs.
+fn transfers(record: &Record) -> ClassRecord {
+    let mut all = ClassRecord { class: OpClass::Read, latency_ns: Histogram::new(), bytes: 0 };
+    for job in &record.jobs {
+        let own = job.transfers();
+        all.latency_ns.merge(&own.latency_ns);
+        all.bytes += own.bytes;
+    }
+    all
+}
+
 fn merged(record: &Record, classes: &[OpClass]) -> Histogram {
     let mut all = Histogram::new();
     for job in &record.jobs {
@@ -81,11 +143,16 @@ mod tests {
     fn seeker_over_the_real_time() {
         let mut seeks = interrupted();
         assert_eq!(seeker(&seeks), "Results: 4 seeks/second, 222.22 ms random access time\n");
-        assert_eq!(classic(&seeks), Some(seeker(&seeks)));
+        assert_eq!(classic(&[seeks.clone()]), Some(seeker(&seeks)));
         // 30 s nominal, 2550 seeks: the tool's own arithmetic, count / 30 and 30000 / count.
         seeks.jobs[0].classes = vec![class(OpClass::Read, 2550, 11_000_000, 4096)];
         seeks.window_ns = 30_000_000_000;
         assert_eq!(seeker(&seeks), "Results: 85 seeks/second, 11.76 ms random access time\n");
+        seeks.jobs[0].engine.threads = 32;
+        assert_eq!(
+            seeker(&seeks),
+            "Results: 85 seeks/second (32 at a time), 376.47 ms random access time\n"
+        );
         seeks.jobs[0].classes.clear();
         assert_eq!(seeker(&seeks), "Results: no seek ended in the measured time\n");
     }
@@ -104,12 +171,26 @@ mod tests {
             let mut read = record("seqread", "x", blocks);
             read.window_ns = time_ms * 1_000_000 + 999_999;
             assert_eq!(sdd(&read), line);
-            assert_eq!(classic(&read).as_deref(), Some(line));
+            assert_eq!(classic(&[read]).as_deref(), Some(line));
         }
     }
 
     #[test]
+    fn phases_belong_together_until_one_comes_again() {
+        let of = |phase: &str| {
+            let mut record = record("hdparm", phase, Vec::new());
+            record.workload = record.workload.of_phase(phase);
+            record
+        };
+        let seeker = record("seeker", "x", Vec::new());
+        let runs = [of("cached"), of("device"), of("cached"), of("device"), seeker.clone(), seeker];
+        let sizes: Vec<usize> = repeats(&runs).iter().map(Vec::len).collect();
+        assert_eq!(sizes, [2, 2, 1, 1]);
+        assert_eq!(classic(&runs[..4]).map(|text| text.matches("/f0:\n").count()), Some(2));
+    }
+
+    #[test]
     fn workloads_without_a_classic_form_have_none() {
-        assert_eq!(classic(&quick()[2]), None);
+        assert_eq!(classic(&quick()[2..3]), None);
     }
 }

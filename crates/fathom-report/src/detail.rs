@@ -45,19 +45,22 @@ pub fn run_detail(record: &Record, zone: &TimeZone) -> String {
 }
 
 fn push_target(out: &mut String, target: &TargetRecord) {
-    let kind = match target.kind {
-        TargetKind::OwnFile => "test file",
-        TargetKind::ForeignFile => "existing file, only read",
-        TargetKind::BlockDevice => "block device",
-        TargetKind::Null => "nothing (null engine)",
+    let (kind, only_read) = match target.kind {
+        TargetKind::OwnFile => ("test file", ""),
+        TargetKind::ForeignFile => ("existing file", "only read, "),
+        TargetKind::BlockDevice => ("block device", ""),
+        TargetKind::OwnDirectory => {
+            push_wrapped(out, "target  ", &format!("{}: directory of test files", target.path));
+            return;
+        }
+        TargetKind::Null => {
+            push_wrapped(out, "target  ", "nothing (null engine)");
+            return;
+        }
     };
-    if target.kind == TargetKind::Null {
-        push_wrapped(out, "target  ", kind);
-        return;
-    }
-    let mut text = format!("{}: {kind}", target.path);
     let cache = if target.direct { "O_DIRECT" } else { "buffered" };
-    text += &format!(" of {}, {cache}", units::format_size(target.size_bytes));
+    let size = units::format_size(target.size_bytes);
+    let text = format!("{}: {kind} of {size}, {only_read}{cache}", target.path);
     push_wrapped(out, "target  ", &text);
     if let Some(extents) = &target.extents {
         push_wrapped(out, "  lies    ", &extents_text(extents));
@@ -83,9 +86,9 @@ fn extents_text(extents: &FileExtents) -> String {
         }
         (Some(first), Some(last)) => {
             let share = extents.share_of_device.map_or_else(String::new, |share| {
-                format!(", {} of the device", format_share(share))
+                format!(" and so spread over {} of it", format_share(share))
             });
-            let (from, to) = (units::format_size(first), units::format_size(last + 1));
+            let (from, to) = units::format_sizes(first, last + 1);
             format!(", between {from} and {to} of the device{share}")
         }
         _ => ", at positions unknown".to_owned(),
@@ -130,9 +133,20 @@ fn push_machine(out: &mut String, record: &Record) {
         let dirtied = units::format_size(record.page_cache.dirtied_bytes);
         push_wrapped(out, "page cache  ", &format!("of the whole machine: {dirtied} dirtied"));
     }
+    if let Some(group) = &record.control_group {
+        push_wrapped(out, "cgroup  ", &format!("all jobs: {}", group.text()));
+    }
     if record.suspended_ns > 0 {
-        let slept = units::format_duration(record.suspended_ns);
+        let slept = units::format_ns(record.suspended_ns);
         push_wrapped(out, "suspended  ", &format!("for {slept} during the measurement"));
+    }
+    if record.held_up_ns > 0 {
+        let stopped = units::format_ns(record.held_up_ns);
+        push_wrapped(
+            out,
+            "stopped  ",
+            &format!("fathom itself for {stopped} during the measurement"),
+        );
     }
 }
 
@@ -208,10 +222,10 @@ mod tests {
             &expect![[r#"
                 mixed (20 % writes), 48 (workload randomio): complete, 60.0 s from 2026-11-21 03:00:00 +00:00, seed 42
                 target  /srv/data/.fathom-7f3k/f0: test file of 8 GiB, O_DIRECT
-                  lies    in 5 extents, 3 pieces, between 1 GiB and 13 GiB of the device, 0.3 % of the device
+                  lies    in 5 extents, 3 pieces, between 1 GiB and 13 GiB of the device and so spread over 0.3 % of it
                   caches  256 MiB assumed for each of 2 disks
-                job mix  io_uring (single_issuer, defer_taskrun, fixed_buffers), 48 threads x depth 1, batch 1; 1.0 of 1 in
-                         flight on average per thread
+                job mix  io_uring (single_issuer, defer_taskrun, fixed_buffers), 48 threads x depth 1, batch 1; about 33.7 of
+                         48 in flight on average
                   asked for    random, 4 KiB, 20 % writes, fsync after 10 % of them, O_DIRECT
                                              count   per second       bytes         rate
                   read                      43 200          720   168.8 MiB     2.9 MB/s
@@ -225,7 +239,8 @@ mod tests {
                   write (before its sync)  500 us  1.1 ms  792 us  1.0 ms  1.4 ms  1.5 ms     n/a     n/a     n/a   21 ms
                   sync                      15 ms   32 ms   24 ms   30 ms   42 ms   44 ms     n/a     n/a     n/a  632 ms
                   write + sync              16 ms   33 ms   25 ms   31 ms   44 ms   45 ms     n/a     n/a     n/a  653 ms
-                    n/a: too few operations (ten must lie beyond a percentile: p99 needs 1 000, p99.9 needs 10 000).
+                    n/a: too few operations (ten must lie beyond a percentile: p99 needs 1 000, p99.9 needs 10 000, p99.99
+                    needs 100 000).
                   CPU          threads 1.0 % of one core, busiest thread < 0.1 %; per I/O 1.8 us user + 9.1 us system
                   IOPS         |#####___##| 6 s per character; min 0, max 152
                   slowest      1.2 s: read of 4 KiB at offset 8589934592, 31.2 s after the start
@@ -260,13 +275,14 @@ mod tests {
                   lies    in 5 extents, 3 pieces, at positions unknown: the filesystem has its own addresses; 4 KiB are holes;
                           1 MiB are allocated but never written; shares extents with other files or snapshots
                   caches  256 MiB assumed for each of 2 disks
-                job write  io_uring (single_issuer, defer_taskrun, fixed_buffers), 1 thread x depth 1, batch 1
+                job write  io_uring (single_issuer, defer_taskrun, fixed_buffers), 1 thread x depth 1, batch 1; about 1.0 of 1
+                           in flight on average
                   asked for    sequential, 1 MiB, writes, fdatasync at the end, O_DIRECT
                           count   per second     bytes         rate
                   write   6 780          113   6.6 GiB   118.5 MB/s
                   service time     min    mean  stddev     p50    p90    p95    p99  p99.9  p99.99     max
                   write         4.1 ms  8.5 ms  4.0 ms  8.2 ms  12 ms  12 ms  29 ms    n/a     n/a  171 ms
-                    n/a: too few operations (ten must lie beyond a percentile: p99 needs 1 000, p99.9 needs 10 000).
+                    n/a: too few operations (ten must lie beyond a percentile: p99.9 needs 10 000, p99.99 needs 100 000).
                   final sync   1.2 s, inside the measured time; without it the rate would be 121.0 MB/s
                   CPU          threads 0 % of one core; per I/O 0 ns user + 0 ns system
                 CPU  fathom 2.0 % of one core (0.3 % user, 1.7 % system); all CPUs: 3.1 % busy, 25 % idle with I/O
@@ -311,7 +327,7 @@ mod tests {
                   CPU          threads 0 % of one core
                 CPU  fathom 60 % of one core (10 % user, 50 % system); all CPUs: 3.1 % busy, 25 % idle with I/O outstanding,
                      0 % taken by the hypervisor
-                suspended  for 1 min 30 s during the measurement
+                suspended  for 90 s during the measurement
             "#]],
         );
     }
@@ -323,9 +339,10 @@ mod tests {
             &expect![[r#"
                 commit (append + fdatasync) (workload commit): complete, 60.0 s from 2026-11-21 03:00:00 +00:00, seed 42
                 target  /srv/data/.fathom-7f3k/f0: test file of 8 GiB, O_DIRECT
-                  lies    in 5 extents, 3 pieces, between 1 GiB and 13 GiB of the device, 0.3 % of the device
+                  lies    in 5 extents, 3 pieces, between 1 GiB and 13 GiB of the device and so spread over 0.3 % of it
                   caches  256 MiB assumed for each of 2 disks
-                job log  io_uring (single_issuer, defer_taskrun, fixed_buffers), 1 thread x depth 1, batch 1
+                job log  io_uring (single_issuer, defer_taskrun, fixed_buffers), 1 thread x depth 1, batch 1; about 1.0 of 1
+                         in flight on average
                   asked for    append, 4 KiB, writes, fdatasync after each write, buffered
                                             count   per second      bytes         rate
                   write (before its sync)   6 240          104   24.4 MiB   426.0 kB/s
@@ -335,7 +352,7 @@ mod tests {
                   write (before its sync)   30 us   62 us   29 us   60 us  84 us  88 us  212 us    n/a     n/a  1.2 ms
                   sync                     4.5 ms  9.3 ms  4.4 ms  9.1 ms  13 ms  13 ms   32 ms    n/a     n/a  187 ms
                   write + sync             4.5 ms  9.4 ms  4.4 ms  9.1 ms  13 ms  13 ms   32 ms    n/a     n/a  189 ms
-                    n/a: too few operations (ten must lie beyond a percentile: p99 needs 1 000, p99.9 needs 10 000).
+                    n/a: too few operations (ten must lie beyond a percentile: p99.9 needs 10 000, p99.99 needs 100 000).
                   CPU          threads 0 % of one core; per I/O 0 ns user + 0 ns system
                 CPU  fathom 2.0 % of one core (0.3 % user, 1.7 % system); all CPUs: 3.1 % busy, 25 % idle with I/O
                      outstanding, 0 % taken by the hypervisor

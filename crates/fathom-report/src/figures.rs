@@ -16,14 +16,19 @@ pub(crate) enum Counted {
     Commits,
     /// Whole rounds of several requests.
     Transactions,
+    /// Files created, looked up or deleted.
+    Names,
 }
 
 impl Counted {
     pub(crate) fn classes(self) -> &'static [OpClass] {
         match self {
-            Self::Requests => &[OpClass::Read, OpClass::Write, OpClass::Commit],
+            Self::Requests => {
+                &[OpClass::Read, OpClass::Write, OpClass::Commit, OpClass::Trim, OpClass::Zero]
+            }
             Self::Commits => &[OpClass::Commit],
             Self::Transactions => &[OpClass::Transaction],
+            Self::Names => &OpClass::ON_NAMES,
         }
     }
 }
@@ -35,8 +40,10 @@ pub(crate) struct Figures {
     /// True when syncs are part of some of the latencies of [`Counted::Requests`].
     pub with_syncs: bool,
     pub latency_ns: Histogram,
-    /// Bytes of reads and writes.
-    pub bytes: u64,
+    /// Operations per second: the sum of what each job did in its own window.
+    pub iops: f64,
+    /// Bytes of reads and writes per second, summed likewise.
+    pub bytes_per_s: f64,
     pub window_ns: u64,
     pub cpu: CpuTime,
 }
@@ -56,11 +63,8 @@ impl Figures {
         let part = |class: OpClass| {
             // The bytes of a write with its sync are those of the write.
             let moved = if class == OpClass::Commit { OpClass::SyncedWrite } else { class };
-            let mut part = Self { latency_ns: Histogram::new(), bytes: 0, ..whole.clone() };
-            for job in &record.jobs {
-                part.latency_ns.merge(&job.merged(&[class]).latency_ns);
-                part.bytes += job.merged(&[moved]).bytes;
-            }
+            let mut part = whole.clone();
+            part.sum(record.jobs.iter(), &[class], &[moved]);
             (class, part)
         };
         let all = whole.counted.classes().iter().map(|class| part(*class));
@@ -68,7 +72,7 @@ impl Figures {
         if parts.len() > 1 { parts } else { Vec::new() }
     }
 
-    fn of_jobs<'a>(
+    pub(crate) fn of_jobs<'a>(
         jobs: impl Iterator<Item = &'a JobRecord> + Clone,
         window_ns: u64,
         cpu: CpuTime,
@@ -79,34 +83,51 @@ impl Figures {
         let commits = count(OpClass::Commit);
         let counted = if count(OpClass::Transaction) > 0 {
             Counted::Transactions
-        } else if commits > 0 && count(OpClass::Read) + count(OpClass::Write) == 0 {
+        } else if OpClass::ON_NAMES.map(count) != [0; 3] {
+            Counted::Names
+        } else if commits > 0
+            && [OpClass::Read, OpClass::Write, OpClass::Trim, OpClass::Zero].map(count) == [0; 4]
+        {
             Counted::Commits
         } else {
             Counted::Requests
         };
-        let mut latency_ns = Histogram::new();
-        for job in jobs.clone() {
-            latency_ns.merge(&job.merged(counted.classes()).latency_ns);
-        }
-        Self {
+        let mut figures = Self {
             counted,
             with_syncs: counted == Counted::Requests && commits > 0,
-            latency_ns,
-            bytes: jobs.map(|job| job.transfers().bytes).sum(),
+            latency_ns: Histogram::new(),
+            iops: 0.0,
+            bytes_per_s: 0.0,
             window_ns,
             cpu,
-        }
+        };
+        let moved = [OpClass::Read, OpClass::Write, OpClass::SyncedWrite];
+        figures.sum(jobs, counted.classes(), &moved);
+        figures
     }
 
-    pub(crate) fn iops(&self) -> f64 {
-        per_second(self.latency_ns.count(), self.window_ns)
+    /// Adds the jobs up: operations of some classes, bytes of others. Jobs that run side by side need not end
+    /// together, so that each rate is over the job's own window.
+    fn sum<'a>(
+        &mut self,
+        jobs: impl Iterator<Item = &'a JobRecord>,
+        counted: &[OpClass],
+        moved: &[OpClass],
+    ) {
+        (self.latency_ns, self.iops, self.bytes_per_s) = (Histogram::new(), 0.0, 0.0);
+        for job in jobs {
+            let operations = job.merged(counted).latency_ns;
+            self.iops += per_second(operations.count(), job.window_ns);
+            self.bytes_per_s += per_second(job.merged(moved).bytes, job.window_ns);
+            self.latency_ns.merge(&operations);
+        }
     }
 
     /// Bytes per second; `-` where the rate is not the point.
     pub(crate) fn rate_text(&self) -> String {
         match self.counted {
-            Counted::Requests => units::format_rate(per_second(self.bytes, self.window_ns)),
-            Counted::Commits | Counted::Transactions => "-".to_owned(),
+            Counted::Requests => units::format_rate(self.bytes_per_s),
+            Counted::Commits | Counted::Transactions | Counted::Names => "-".to_owned(),
         }
     }
 
@@ -146,6 +167,61 @@ pub(crate) fn ns_text(ns: Option<u64>) -> String {
     ns.map_or_else(|| "-".to_owned(), units::format_ns)
 }
 
-/// The footnote for [`NOT_ENOUGH`].
-pub(crate) const NOT_ENOUGH_NOTE: &str = "n/a: too few operations (ten must lie beyond a percentile: \
-    p99 needs 1 000, p99.9 needs 10 000).";
+/// The percentiles of a table that are shown as [`NOT_ENOUGH`], for its footnote.
+#[derive(Debug, Default)]
+pub(crate) struct NotEnough {
+    /// Names of percentiles and the numbers of operations that they need.
+    needed: Vec<(&'static str, u64)>,
+}
+
+impl NotEnough {
+    /// Notes those of a row.
+    pub(crate) fn look_at(&mut self, latency_ns: &Histogram, percentiles: &[(&'static str, f64)]) {
+        let missing = |q: f64| !quantile::is_supported(latency_ns.count(), q);
+        for (name, q) in percentiles.iter().filter(|(_, q)| missing(*q)) {
+            let needed = (*name, quantile::values_needed(*q));
+            if !latency_ns.is_empty() && !self.needed.contains(&needed) {
+                self.needed.push(needed);
+            }
+        }
+    }
+
+    /// The footnote; none where every percentile is shown.
+    pub(crate) fn note(mut self) -> Option<String> {
+        self.needed.sort_by_key(|(_, count)| *count);
+        let needs =
+            |(name, count): &(&str, u64)| format!("{name} needs {}", units::format_count(*count));
+        let all: Vec<String> = self.needed.iter().map(needs).collect();
+        (!all.is_empty()).then(|| {
+            format!(
+                "n/a: too few operations (ten must lie beyond a percentile: {}).",
+                all.join(", ")
+            )
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_footnote_names_what_is_missing() {
+        let note = |count: u64| {
+            let mut latency_ns = Histogram::new();
+            (0..count).for_each(|_| latency_ns.record(1));
+            let mut missing = NotEnough::default();
+            missing.look_at(&latency_ns, &[("p95", 0.95), ("p99", 0.99), ("p99.9", 0.999)]);
+            missing.look_at(&latency_ns, &[("p99", 0.99)]);
+            missing.note()
+        };
+        let of = |needs: &str| {
+            Some(format!("n/a: too few operations (ten must lie beyond a percentile: {needs})."))
+        };
+        assert_eq!(note(0), None, "nothing at all is shown as -");
+        assert_eq!(note(199), of("p95 needs 200, p99 needs 1 000, p99.9 needs 10 000"));
+        assert_eq!(note(200), of("p99 needs 1 000, p99.9 needs 10 000"));
+        assert_eq!(note(1000), of("p99.9 needs 10 000"));
+        assert_eq!(note(10_000), None);
+    }
+}

@@ -1,12 +1,12 @@
 //! The verdict with its cause and cure.
 
-use crate::text::{printable, push_wrapped};
+use crate::text::{printable, push_wrapped_to};
 use fathom_model::finding::{Finding, Severity, Verdict};
 
-/// The verdict, the findings that made it, the others, and their advice. Advice is never broken into lines: the
-/// last line of it may be a command to copy.
+/// The verdict, the findings that made it, the others, and their advice, in lines of `width` columns. Advice is never
+/// broken into lines: the last line of it may be a command to copy.
 #[must_use]
-pub fn findings_text(findings: &[Finding], verdict: Verdict) -> String {
+pub fn findings_text(findings: &[Finding], verdict: Verdict, width: usize) -> String {
     let against = findings.iter().filter(|f| f.severity > Severity::Note).count();
     let mut out = match against {
         0 => format!("{}\n", verdict.word()),
@@ -27,7 +27,7 @@ pub fn findings_text(findings: &[Finding], verdict: Verdict) -> String {
             severity if severity < decisive => "  also  ",
             _ => "  ",
         };
-        push_wrapped(&mut out, first, &finding.summary);
+        push_wrapped_to(&mut out, width, first, &finding.summary);
         let indent = if first.len() > 2 { "        " } else { "      " };
         for line in &finding.advice {
             out.push_str(indent);
@@ -41,6 +41,7 @@ pub fn findings_text(findings: &[Finding], verdict: Verdict) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::text::WIDTH;
     use expect_test::expect;
 
     #[test]
@@ -48,7 +49,7 @@ mod tests {
         expect![[r#"
             TRUSTED
         "#]]
-        .assert_eq(&findings_text(&[], Verdict::Trusted));
+        .assert_eq(&findings_text(&[], Verdict::Trusted, WIDTH));
     }
 
     #[test]
@@ -77,7 +78,7 @@ mod tests {
               note  each disk could do about 80 random reads/s; six of them and far=2 allow about 500 at this load: you
                     get 155 % of that because the test file covers only 0.3 % of the disks
                     for the whole disks: fathom quick --span=full
-        "#]].assert_eq(&findings_text(&findings, Verdict::of(&findings)));
+        "#]].assert_eq(&findings_text(&findings, Verdict::of(&findings), WIDTH));
         let mut void = findings.to_vec();
         void.push(Finding::new("holes", Severity::Void, "3.1 GiB of the file are holes"));
         expect![[r#"
@@ -89,6 +90,14 @@ mod tests {
               note  each disk could do about 80 random reads/s; six of them and far=2 allow about 500 at this load: you
                     get 155 % of that because the test file covers only 0.3 % of the disks
                     for the whole disks: fathom quick --span=full
-        "#]].assert_eq(&findings_text(&void, Verdict::of(&void)));
+        "#]].assert_eq(&findings_text(&void, Verdict::of(&void), WIDTH));
+        expect![[r#"
+            DOUBTFUL, 1 finding
+              md10 is checking itself (31 % done): rates are too low,
+              tails too long
+                  wait, or stop it and repeat:
+                  echo idle > /sys/block/md10/md/sync_action
+        "#]]
+        .assert_eq(&findings_text(&findings[1..], Verdict::Doubtful, 60));
     }
 }

@@ -1,19 +1,21 @@
 //! One job of a record in full.
 
-use crate::figures::{NOT_ENOUGH, NOT_ENOUGH_NOTE, iops_text, ns_text, per_second, quantile_text};
-use crate::series;
+use crate::figures::{NotEnough, iops_text, ns_text, per_second, quantile_text};
 use crate::table::{Align, Table};
 use crate::text::{format_share, push_wrapped};
+use crate::verification;
+use crate::{asked, open_loop, series};
 use fathom_base::units;
+use fathom_model::metadata::Metadata;
+use fathom_model::pattern::{Cursor, Distribution, FileChoice, Mix};
 use fathom_model::record::{ClassRecord, JobRecord, OpClass};
-use fathom_model::workload::{
-    Access, Content, Extent, IoPriority, Job, OpenSync, SyncCall, SyncRule,
-};
+use fathom_model::workload::{Access, Extent, IoPriority, Job, OpenSync, SyncRule};
+use fathom_stats::Histogram;
 
 /// How many of the slowest operations are shown.
 const SLOWEST_SHOWN: usize = 5;
 
-const QUANTILES: [(&str, f64); 6] = [
+pub(crate) const QUANTILES: [(&str, f64); 6] = [
     ("p50", 0.5),
     ("p90", 0.9),
     ("p95", 0.95),
@@ -30,16 +32,36 @@ pub(crate) fn push(out: &mut String, job: &JobRecord, asked: Option<&Job>) {
         line("not as asked", reason);
     }
     if let Some(asked) = asked {
-        line("asked for", &workload(asked));
+        let mut text = workload(asked);
+        let part = asked::arrivals(asked);
+        if !part.is_empty() {
+            text += &format!(", {part}");
+        }
+        line("asked for", &text);
+        if let Some(text) = job.limits.text(asked) {
+            line("in effect", &text);
+        }
     }
     push_classes(out, job);
+    if let Some(open) = &job.open_loop {
+        open_loop::push_responses(out, open);
+    }
     let mut line = |name: &str, text: &str| push_wrapped(out, &format!("  {name:<12} "), text);
     if let Some(sync_ns) = job.final_sync_ns {
         line("final sync", &final_sync(job, sync_ns));
     }
+    for (name, text) in job.open_loop.iter().flat_map(|open| open_loop::lines(job, open)) {
+        line(name, &text);
+    }
     line("CPU", &cpu(job));
     if let Some(text) = fairness(job) {
         line("fairness", &text);
+    }
+    if let Some(text) = asked.and_then(|asked| verification::delivered(job, asked)) {
+        line("content", &text);
+    }
+    for (index, text) in verification::of_job(job).iter().enumerate() {
+        line(if index == 0 { "verified" } else { "" }, text);
     }
     if let Some(drawn) = series::line(job) {
         line("IOPS", &drawn);
@@ -48,7 +70,7 @@ pub(crate) fn push(out: &mut String, job: &JobRecord, asked: Option<&Job>) {
         let text = format!(
             "{}: {}, {} after the start",
             units::format_ns(op.latency_ns),
-            place(op.class, op.offset_bytes, op.size_bytes),
+            place(op.class, file_of(asked, op.file), op.offset_bytes, op.size_bytes),
             seconds(op.end_ns)
         );
         line(if index == 0 { "slowest" } else { "" }, &text);
@@ -56,7 +78,7 @@ pub(crate) fn push(out: &mut String, job: &JobRecord, asked: Option<&Job>) {
     if job.slowest.len() > SLOWEST_SHOWN {
         line("", &format!("({} more are stored)", job.slowest.len() - SLOWEST_SHOWN));
     }
-    if let Some(text) = censored(job) {
+    if let Some(text) = censored(job, asked) {
         line("not ended", &text);
     }
 }
@@ -68,12 +90,9 @@ fn engine(job: &JobRecord) -> String {
     } else {
         format!(" ({})", engine.features.join(", "))
     };
-    let held = if job.batches == 0 {
-        String::new()
-    } else {
-        let mean = job.in_flight_sum as f64 / job.batches as f64;
-        format!("; {mean:.1} of {} in flight on average per thread", engine.depth)
-    };
+    let held = job.in_flight_mean().map_or_else(String::new, |mean| {
+        format!("; about {mean:.1} of {} in flight on average", job.in_flight_max())
+    });
     format!(
         "{}{features}, {} x depth {}, batch {}{held}",
         engine.kind.word(),
@@ -84,31 +103,47 @@ fn engine(job: &JobRecord) -> String {
 }
 
 /// What was asked, in the order in which people think of it.
-fn workload(job: &Job) -> String {
-    let access = match job.access {
-        Access::Random => "random",
-        Access::Sequential => "sequential",
-        Access::Append => "append",
-        Access::Replication => "replication",
-    };
-    let mut parts = vec![format!("{access}, {}", job.block_size_text())];
+pub(crate) fn workload(job: &Job) -> String {
+    if let Some(metadata) = job.metadata {
+        return on_names(job, metadata);
+    }
+    let mut parts = vec![format!("{}, {}", offsets(job), job.block_size_text())];
     match (job.reads(), job.writes()) {
         _ if job.access == Access::Replication => {
             parts.push("rounds of read, write back, append to the log".into());
         }
-        (true, true) => parts.push(format!("{} writes", format_share(job.write_fraction))),
-        (true, false) => parts.push("reads".into()),
+        _ if job.write_back_fraction > 0.0 => {
+            let share = format_share(job.write_back_fraction);
+            parts.push(format!("reads, {share} of them written back"));
+        }
+        (true, true) if job.writes_data() => {
+            let fixed = if job.mix == Mix::Interleave { " in a fixed order" } else { "" };
+            parts.push(format!("{} writes{fixed}", format_share(job.write_fraction)));
+        }
+        (true, _) => parts.push("reads".into()),
+        (false, _) if !job.writes_data() => {}
         (false, _) => parts.push("writes".into()),
+    }
+    for (share, kind) in [(job.trim_fraction, "trims"), (job.zero_fraction, "zero ranges")] {
+        if share > 0.0 {
+            parts.push(format!("{} {kind}", format_share(share)));
+        }
     }
     match job.sync {
         SyncRule::Never => {}
         SyncRule::Fraction(share) => {
-            parts.push(format!("{} after {} of them", call(job.sync_call), format_share(share)));
+            parts.push(format!("{} after {} of them", job.sync_call.word(), format_share(share)));
         }
-        SyncRule::Every(1) => parts.push(format!("{} after each write", call(job.sync_call))),
-        SyncRule::Every(n) => parts.push(format!("{} after every {n} writes", call(job.sync_call))),
+        SyncRule::Every(1) => parts.push(format!("{} after each write", job.sync_call.word())),
+        SyncRule::Every(n) => {
+            parts.push(format!("{} after every {n} writes", job.sync_call.word()))
+        }
     }
-    parts.extend(job.sync_at_end.map(|end| format!("{} at the end", call(end))));
+    parts.extend(
+        job.sync_all_every
+            .map(|n| format!("{} of every file after every {n} requests", job.sync_call.word())),
+    );
+    parts.extend(job.sync_at_end.map(|end| format!("{} at the end", end.word())));
     parts.push(if job.direct { "O_DIRECT".into() } else { "buffered".into() });
     match job.open_sync {
         OpenSync::None => {}
@@ -120,25 +155,56 @@ fn workload(job: &Job) -> String {
         parts.push(format!("from {}", extent(job.offset)));
     }
     parts.extend(job.span.map(|span| format!("over {}", extent(span))));
-    if job.writes() && job.content == Content::Zero {
-        parts.push("zero bytes".into());
+    parts.extend(verification::asked(job));
+    if job.io_priority != IoPriority::Inherit {
+        parts.push(format!("I/O priority {}", job.io_priority.word()));
     }
-    match job.io_priority {
-        IoPriority::Inherit => {}
-        IoPriority::BestEffort(level) => parts.push(format!("best-effort priority {level}")),
-        IoPriority::Idle => parts.push("idle priority".into()),
-    }
+    parts.extend(job.nice.map(|nice| format!("nice {nice}")));
+    parts.extend(job.numa_node.map(|node| format!("NUMA node {node}")));
     if job.warmup_ns > 0 {
-        parts.push(format!("after {} of warm-up", units::format_duration(job.warmup_ns)));
+        // Whole seconds as they were asked for; a part of one is not rounded away.
+        let is_whole = job.warmup_ns.is_multiple_of(1_000_000_000);
+        let show = if is_whole { units::format_duration } else { seconds };
+        parts.push(format!("after {} of warm-up", show(job.warmup_ns)));
     }
     parts.join(", ")
 }
 
-fn call(call: SyncCall) -> &'static str {
-    match call {
-        SyncCall::Fsync => "fsync",
-        SyncCall::Fdatasync => "fdatasync",
+/// What is done with names, and in which order.
+fn on_names(job: &Job, metadata: Metadata) -> String {
+    let verb = match metadata {
+        Metadata::Create => "creates",
+        Metadata::Stat => "looks up",
+        Metadata::Delete => "deletes",
+    };
+    let order = match (job.access, metadata) {
+        (Access::Sequential, Metadata::Create) => "in the order of their names",
+        (Access::Sequential, _) => "in the order of the directory",
+        (_, Metadata::Create) => "with names in no order",
+        _ => "in a random order",
+    };
+    let empty = if metadata == Metadata::Create { "empty " } else { "" };
+    let count = plural(u64::from(job.names.unwrap_or(0)), &format!("{empty}file"));
+    format!("{verb} {count} {order}, one after the other")
+}
+
+/// How offsets follow each other, and over which files.
+fn offsets(job: &Job) -> String {
+    let mut text = job.access.word().to_owned();
+    if job.distribution != Distribution::Uniform {
+        text += &format!(" {}", job.distribution.text());
     }
+    match job.cursor {
+        Cursor::Thread => {}
+        Cursor::Job => text += " with one position for all threads",
+        Cursor::Workload => text += " with one position for all jobs",
+    }
+    match (job.files, job.file_choice) {
+        (1, _) => {}
+        (_, FileChoice::Thread) => text += " in a file of each thread",
+        (files, _) => text += &format!(" in {files} files"),
+    }
+    text
 }
 
 fn extent(extent: Extent) -> String {
@@ -161,12 +227,12 @@ fn push_classes(out: &mut String, job: &JobRecord) {
         [("", Align::Left), right("count"), right("per second"), right("bytes"), right("rate")],
         3,
     );
-    let mut columns = vec![("service time", Align::Left)];
-    columns.extend(["min", "mean", "stddev"].map(right));
-    columns.extend(QUANTILES.map(|(title, _)| right(title)));
-    columns.push(right("max"));
-    let mut latencies = Table::new(columns, 2);
-    let mut not_enough = false;
+    let title = match job.engine.batch {
+        0 | 1 => "service time".to_owned(),
+        batch => format!("service time, batch {batch}"),
+    };
+    let mut latencies = latency_table(&title);
+    let mut not_enough = NotEnough::default();
     for class in classes {
         let histogram = &class.latency_ns;
         let (count, word) = (histogram.count(), class.class.word());
@@ -178,23 +244,38 @@ fn push_classes(out: &mut String, job: &JobRecord) {
         };
         let iops = iops_text(per_second(count, job.window_ns));
         amounts.row([word.to_owned(), units::format_count(count), iops, bytes, rate]);
-        let rounded = |ns: Option<f64>| ns_text(ns.map(|ns| ns.round() as u64));
-        let mut cells = vec![
-            word.to_owned(),
-            ns_text(histogram.min()),
-            rounded(histogram.mean()),
-            rounded(histogram.stddev()),
-        ];
-        cells.extend(QUANTILES.map(|(_, q)| quantile_text(histogram, q)));
-        not_enough |= cells.iter().any(|cell| cell == NOT_ENOUGH);
-        cells.push(ns_text(histogram.max()));
-        latencies.row(cells);
+        not_enough.look_at(histogram, &QUANTILES);
+        latencies.row(latency_row(word, histogram));
     }
     out.push_str(&amounts.render(2));
     out.push_str(&latencies.render(2));
-    if not_enough {
-        push_wrapped(out, "    ", NOT_ENOUGH_NOTE);
+    if let Some(text) = not_enough.note() {
+        push_wrapped(out, "    ", &text);
     }
+}
+
+/// A table of latencies, without rows.
+pub(crate) fn latency_table(title: &str) -> Table {
+    let right = |title| (title, Align::Right);
+    let mut columns = vec![(title, Align::Left)];
+    columns.extend(["min", "mean", "stddev"].map(right));
+    columns.extend(QUANTILES.map(|(title, _)| right(title)));
+    columns.push(right("max"));
+    Table::new(columns, 2)
+}
+
+/// One row of it.
+pub(crate) fn latency_row(word: &str, histogram: &Histogram) -> Vec<String> {
+    let rounded = |ns: Option<f64>| ns_text(ns.map(|ns| ns.round() as u64));
+    let mut cells = vec![
+        word.to_owned(),
+        ns_text(histogram.min()),
+        rounded(histogram.mean()),
+        rounded(histogram.stddev()),
+    ];
+    cells.extend(QUANTILES.map(|(_, q)| quantile_text(histogram, q)));
+    cells.push(ns_text(histogram.max()));
+    cells
 }
 
 fn final_sync(job: &JobRecord, sync_ns: u64) -> String {
@@ -255,35 +336,55 @@ fn fairness(job: &JobRecord) -> Option<String> {
 }
 
 /// Operations that were in flight at the end.
-fn censored(job: &JobRecord) -> Option<String> {
+fn censored(job: &JobRecord, asked: Option<&Job>) -> Option<String> {
     let oldest = job.censored.iter().max_by_key(|op| op.age_ns)?;
     Some(format!(
         "{} still in flight at the end, oldest {}: {}",
         job.censored.len(),
-        if oldest.age_ns < 1_000_000_000 {
-            units::format_ns(oldest.age_ns)
-        } else {
-            seconds(oldest.age_ns)
-        },
-        place(oldest.class, oldest.offset_bytes, oldest.size_bytes)
+        seconds(oldest.age_ns),
+        place(oldest.class, file_of(asked, oldest.file), oldest.offset_bytes, oldest.size_bytes)
     ))
 }
 
-fn place(class: OpClass, offset_bytes: u64, size_bytes: u32) -> String {
-    if size_bytes == 0 {
-        return class.word().to_owned();
-    }
-    let size = units::format_size(u64::from(size_bytes));
-    format!("{} of {size} at offset {offset_bytes}", class.word())
+/// The file of an operation, where there are several.
+fn file_of(asked: Option<&Job>, file: u32) -> Option<u32> {
+    asked.filter(|job| job.files > 1).map(|_| file)
 }
 
-/// A point inside the window: `31.2 s`.
+fn place(class: OpClass, file: Option<u32>, offset_bytes: u64, size_bytes: u32) -> String {
+    let of_file = file.map_or_else(String::new, |file| format!(" of file {file}"));
+    if size_bytes == 0 {
+        return format!("{}{of_file}", class.word());
+    }
+    let size = units::format_size(u64::from(size_bytes));
+    format!("{} of {size} at offset {offset_bytes}{of_file}", class.word())
+}
+
+/// A point inside the window, or its length: `31.2 s`, below a second `214 ms`.
 pub(crate) fn seconds(ns: u64) -> String {
-    format!("{:.1} s", ns as f64 / 1e9)
+    if ns < 999_500_000 { units::format_ns(ns) } else { format!("{:.1} s", ns as f64 / 1e9) }
 }
 
 /// `1 thread`, `16 threads`.
 pub(crate) fn plural(count: u64, noun: &str) -> String {
     let ending = if count == 1 { "" } else { "s" };
     format!("{} {noun}{ending}", units::format_count(count))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_short_warm_up_is_not_rounded_up() {
+        for (warmup_ns, text) in [
+            (100_000_000, "after 100 ms of warm-up"),
+            (1_500_000_000, "after 1.5 s of warm-up"),
+            (20_000_000_000, "after 20 s of warm-up"),
+            (120_000_000_000, "after 2 min 00 s of warm-up"),
+        ] {
+            let text_of = workload(&Job { warmup_ns, ..Job::default() });
+            assert!(text_of.ends_with(text), "{text_of}");
+        }
+    }
 }

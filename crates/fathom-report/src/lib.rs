@@ -3,17 +3,27 @@
 //! Texts are ASCII, end with a newline, and are at most [`text::WIDTH`] columns wide, except for remarks behind a
 //! row, paths, and commands that are to be copied whole.
 
+pub mod asked;
+pub mod check;
 pub mod classic;
+pub mod comparison;
 pub mod detail;
 mod figures;
 pub mod findings;
+pub mod history;
+pub mod imported;
 mod job;
 pub mod list;
+mod open_loop;
 #[cfg(test)]
 mod properties;
+pub mod rounds;
 #[cfg(test)]
 mod sample;
+pub mod saturation;
 mod series;
+pub mod sizes;
 pub mod summary;
 pub mod table;
 pub mod text;
+pub mod verification;

@@ -28,7 +28,8 @@ pub(crate) fn series(counts: &[u64], length_ns: u64) -> Vec<IntervalRecord> {
     let interval = |(start_ns, count): (u64, &u64)| IntervalRecord {
         start_ns,
         length_ns,
-        classes: vec![class(OpClass::Read, *count, 1_000_000, 4096)],
+        classes: vec![class(OpClass::Read, *count, 1_000_000, 4096).into()],
+        open_loop: None,
     };
     starts.zip(counts).map(interval).collect()
 }
@@ -50,12 +51,16 @@ pub(crate) fn job(name: &str) -> JobRecord {
         slowest: Vec::new(),
         censored: Vec::new(),
         batches: 0,
-        in_flight_sum: 0,
         cpu: CpuTime::default(),
         thread_operations: Vec::new(),
+        thread_times: Vec::new(),
+        limits: fathom_model::limits::LimitsRecord::default(),
         busiest_thread_cpu_ns: 0,
         final_sync_ns: None,
         window_ns: 60 * SECOND_NS,
+        open_loop: None,
+        verify: None,
+        delivered: None,
     }
 }
 
@@ -76,6 +81,9 @@ pub(crate) fn record(workload: &str, label: &str, classes: Vec<ClassRecord>) -> 
         devices: Vec::new(),
         page_cache: PageCacheDelta::default(),
         suspended_ns: 0,
+        held_up_ns: 0,
+        heat: fathom_model::record::HeatRecord::default(),
+        control_group: None,
         ending: Ending::Complete,
         failure: None,
         seed: 42,
@@ -148,7 +156,7 @@ pub(crate) fn randomio(iops: u64) -> Record {
     let mut record = record("randomio", "mixed (20 % writes), 48", classes);
     let job = &mut record.jobs[0];
     job.engine.threads = 48;
-    (job.batches, job.in_flight_sum) = (reads + writes, reads + writes);
+    job.batches = reads + writes;
     job.cpu = CpuTime { user_ns: SECOND_NS / 10, system_ns: SECOND_NS / 2 };
     job.busiest_thread_cpu_ns = SECOND_NS / 40;
     job.series = series(&[900, 910, 905, 890, 880, 10, 0, 20, 870, 900], 6 * SECOND_NS);
@@ -156,6 +164,7 @@ pub(crate) fn randomio(iops: u64) -> Record {
         class: if i.is_multiple_of(2) { OpClass::Read } else { OpClass::Sync },
         end_ns: 31_200_000_000 + i * 1_000_000,
         latency_ns: 1_175_000_000 - i * 50_000_000,
+        file: 0,
         offset_bytes: (1 << 33) + i * 4096,
         size_bytes: if i.is_multiple_of(2) { 4096 } else { 0 },
     };
@@ -163,6 +172,7 @@ pub(crate) fn randomio(iops: u64) -> Record {
     let censored = |i: u64| CensoredOp {
         class: OpClass::Write,
         age_ns: 19_600_000_000 - i * 1_000_000_000,
+        file: 0,
         offset_bytes: 12_288 + i * 4096,
         size_bytes: 4096,
     };
@@ -176,6 +186,7 @@ pub(crate) fn randomio(iops: u64) -> Record {
             written_bytes: writes * 4096,
             flushes: (name == "sda").then_some(commits),
             busy_ns: 59_400_000_000,
+            in_flight_ns: None,
             kernel_thread_cpu_ns: None,
         })
         .into();

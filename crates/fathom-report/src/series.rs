@@ -11,33 +11,48 @@ const LEVELS: &[u8] = b"_.:-=+*#";
 const CHARS_MAX: usize = 60;
 
 /// The operations per second of each interval: the line, its scale, and the extremes. None for fewer than two
-/// intervals. A last interval that is less than half as long as the first is left out: its rate is noise.
+/// intervals.
 pub(crate) fn line(job: &JobRecord) -> Option<String> {
     let classes = Figures::of_job(job).counted.classes();
-    let first_ns = job.series.first()?.length_ns;
-    let kept = match job.series.as_slice() {
-        [rest @ .., last] if last.length_ns * 2 < first_ns => rest,
-        all => all,
+    let (drawn, scale) = drawn(job, |intervals| rate(intervals, classes))?;
+    let kept = kept(job);
+    let rates = kept.iter().map(|one| rate(std::slice::from_ref(one), classes));
+    let (min, max) =
+        rates.fold((f64::INFINITY, 0.0f64), |(min, max), rate| (min.min(rate), max.max(rate)));
+    let of_intervals = if kept.len() <= CHARS_MAX {
+        String::new()
+    } else {
+        format!(" in intervals of {}", time(kept[0].length_ns))
     };
+    let (min, max) = (iops_text(min), iops_text(max));
+    Some(format!("|{drawn}| {scale} per character; min {min}, max {max}{of_intervals}"))
+}
+
+/// A series as one line of characters, each the value of one or several intervals, and how long a character is. None for
+/// fewer than two intervals.
+pub(crate) fn drawn(
+    job: &JobRecord,
+    value: impl Fn(&[IntervalRecord]) -> f64,
+) -> Option<(String, String)> {
+    let kept = kept(job);
     if kept.len() < 2 {
         return None;
     }
     let per_char = kept.len().div_ceil(CHARS_MAX);
-    let points: Vec<f64> = kept.chunks(per_char).map(|chunk| rate(chunk, classes)).collect();
-    let rates: Vec<f64> = kept.iter().map(|one| rate(std::slice::from_ref(one), classes)).collect();
+    let points: Vec<f64> = kept.chunks(per_char).map(value).collect();
     let highest = points.iter().copied().fold(0.0, f64::max);
-    let drawn: String = points.iter().map(|rate| level(*rate, highest)).collect();
-    let (min, max) = rates
-        .iter()
-        .fold((f64::INFINITY, 0.0f64), |(min, max), rate| (min.min(*rate), max.max(*rate)));
-    let of_intervals =
-        if per_char == 1 { String::new() } else { format!(" in intervals of {}", time(first_ns)) };
-    Some(format!(
-        "|{drawn}| {} per character; min {}, max {}{of_intervals}",
-        time(first_ns * per_char as u64),
-        iops_text(min),
-        iops_text(max)
-    ))
+    let drawn = points.iter().map(|point| level(*point, highest)).collect();
+    Some((drawn, time(kept[0].length_ns * per_char as u64)))
+}
+
+/// All intervals; a last one that is less than half as long as the first is left out: its rate is noise.
+fn kept(job: &JobRecord) -> &[IntervalRecord] {
+    match job.series.as_slice() {
+        [first, .., last] if last.length_ns * 2 < first.length_ns => {
+            &job.series[..job.series.len() - 1]
+        }
+        all => all,
+    }
 }
 
 /// Intervals are whole seconds, or shorter than one.

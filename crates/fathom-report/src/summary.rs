@@ -1,11 +1,10 @@
 //! One row per record: what `fathom quick` and `fathom run` print first.
 
-use crate::figures::{
-    Counted, Figures, NOT_ENOUGH, NOT_ENOUGH_NOTE, iops_text, ns_text, quantile_text,
-};
+use crate::figures::{Counted, Figures, NotEnough, iops_text, ns_text, quantile_text};
 use crate::table::{Align, Table};
 use crate::text::push_wrapped;
-use fathom_model::record::{Ending, Record};
+use fathom_model::record::{CpuTime, Ending, JobRecord, Record};
+use fathom_stats::Histogram;
 
 /// Longer labels are cut, so that the table keeps its width.
 const LABEL_CHARS_MAX: usize = 40;
@@ -40,21 +39,30 @@ pub fn run_table(records: &[Record]) -> String {
         if records.iter().filter(same).count() > 1 {
             row.label += &format!(" #{}", records[..=index].iter().filter(same).count());
         }
+        let response = Row::of_responses(&row.label, &record.jobs);
         rows.push(row);
         if record.jobs.len() > 1 {
-            rows.extend(record.jobs.iter().map(|job| Row {
-                label: format!("  {}", job.name),
-                figures: Figures::of_job(job),
-                is_part: false,
-                remark: String::new(),
-            }));
+            for job in &record.jobs {
+                let label = format!("  {}", job.name);
+                let response = Row::of_responses(&label, std::slice::from_ref(job));
+                rows.push(Row {
+                    label,
+                    figures: Figures::of_job(job),
+                    is_part: false,
+                    is_response: false,
+                    remark: String::new(),
+                });
+                rows.extend(response);
+            }
         } else {
             rows.extend(Figures::parts(record).into_iter().map(|(class, figures)| Row {
                 label: format!("  {}", class.word()),
                 figures,
                 is_part: true,
+                is_response: false,
                 remark: String::new(),
             }));
+            rows.extend(response);
         }
     }
     render(&rows) + &repeats(records)
@@ -65,6 +73,8 @@ struct Row {
     figures: Figures,
     /// Its CPU time cannot be told from that of the other parts.
     is_part: bool,
+    /// Its latencies count from the intended start; the rest is in the row that it belongs to.
+    is_response: bool,
     remark: String,
 }
 
@@ -82,8 +92,24 @@ impl Row {
             label: record.label.clone(),
             figures: Figures::of_record(record),
             is_part: false,
+            is_response: false,
             remark,
         }
+    }
+
+    /// The response times of open loops; none where all loops were closed.
+    fn of_responses(label: &str, jobs: &[JobRecord]) -> Option<Self> {
+        let opens = jobs.iter().filter_map(|job| job.open_loop.as_ref());
+        let mut latency_ns = Histogram::new();
+        opens.flat_map(|open| &open.classes).for_each(|c| latency_ns.merge(&c.at_least_ns()));
+        let indent = label.len() - label.trim_start().len() + 2;
+        (!latency_ns.is_empty()).then(|| Self {
+            label: format!("{}response time", " ".repeat(indent)),
+            figures: Figures { latency_ns, ..Figures::of_jobs(jobs.iter(), 0, CpuTime::default()) },
+            is_part: true,
+            is_response: true,
+            remark: String::new(),
+        })
     }
 }
 
@@ -92,14 +118,22 @@ fn render(rows: &[Row]) -> String {
     columns.extend(QUANTILES.map(|(title, _)| (title, Align::Right)));
     columns.extend([("max", Align::Right), ("CPU", Align::Right)]);
     let mut table = Table::new(columns, 3);
-    let (mut not_enough, mut with_syncs, mut transactions) = (false, false, false);
-    for Row { label, figures, is_part, remark } in rows {
+    let (mut with_syncs, mut transactions) = (false, false);
+    let mut not_enough = NotEnough::default();
+    let mut is_open = false;
+    for Row { label, figures, is_part, is_response, remark } in rows {
         let latency_ns = &figures.latency_ns;
         let quantiles = QUANTILES.map(|(_, q)| quantile_text(latency_ns, q));
-        not_enough |= quantiles.iter().any(|text| text == NOT_ENOUGH);
+        not_enough.look_at(latency_ns, &QUANTILES);
         with_syncs |= figures.with_syncs;
         transactions |= figures.counted == Counted::Transactions;
-        let mut cells = vec![shortened(label), figures.rate_text(), iops_text(figures.iops())];
+        is_open |= *is_response;
+        let (rate, iops) = if *is_response {
+            (String::new(), String::new())
+        } else {
+            (figures.rate_text(), iops_text(figures.iops))
+        };
+        let mut cells = vec![shortened(label), rate, iops];
         cells.extend(quantiles);
         cells.push(ns_text(latency_ns.max()));
         cells.extend((!is_part).then(|| figures.cpu_text()));
@@ -107,17 +141,20 @@ fn render(rows: &[Row]) -> String {
     }
     let mut out = table.render(0);
     let mut note = |text: &str| push_wrapped(&mut out, "  ", text);
-    note(
-        "p50 to max: service time (closed loop: the next request waits for an earlier one). CPU: of one core.",
-    );
+    note(if is_open {
+        "p50 to max: service time (hand-over to end), and below it the response time of an open loop: from the intended \
+         start, with what had not ended counted at the age that it had. CPU: of one core."
+    } else {
+        "p50 to max: service time (closed loop: the next request waits for an earlier one). CPU: of one core."
+    });
     if with_syncs {
         note("A write that is followed by a sync counts with it, as one operation.");
     }
     if transactions {
         note("Transactions: IOPS are whole rounds of read, write, log and sync per second.");
     }
-    if not_enough {
-        note(NOT_ENOUGH_NOTE);
+    if let Some(text) = not_enough.note() {
+        note(&text);
     }
     out
 }
@@ -130,17 +167,25 @@ fn shortened(label: &str) -> String {
     format!("{kept}...")
 }
 
+/// What a run's repeats have in common: the label without its number.
+fn without_number(label: &str) -> &str {
+    let is_number = |text: &str| !text.is_empty() && text.chars().all(|c| c.is_ascii_digit());
+    label.rsplit_once(" #").filter(|(_, n)| is_number(n)).map_or(label, |(name, _)| name)
+}
+
 /// Minimum, median and maximum over the complete repeats of each label.
 fn repeats(records: &[Record]) -> String {
     let mut out = String::new();
     for (index, record) in records.iter().enumerate() {
-        if records[..index].iter().any(|other| other.label == record.label) {
+        let name = without_number(&record.label);
+        let is_same = |other: &Record| without_number(&other.label) == name;
+        if records[..index].iter().any(is_same) {
             continue;
         }
         let mut iops: Vec<f64> = records
             .iter()
-            .filter(|other| other.label == record.label && other.ending == Ending::Complete)
-            .map(|other| Figures::of_record(other).iops())
+            .filter(|other| is_same(other) && other.ending == Ending::Complete)
+            .map(|other| Figures::of_record(other).iops)
             .collect();
         iops.sort_by(f64::total_cmp);
         let (Some(min), Some(max)) = (iops.first(), iops.last()) else { continue };
@@ -153,7 +198,7 @@ fn repeats(records: &[Record]) -> String {
             "",
             &format!(
                 "IOPS of {} over n = {} runs: min {}, median {}, max {}",
-                shortened(&record.label),
+                shortened(name),
                 iops.len(),
                 iops_text(*min),
                 iops_text(median),
@@ -184,7 +229,7 @@ mod tests {
             commit (append + fdatasync)            -    104   9.1 ms    32 ms      n/a   189 ms   2 %
               p50 to max: service time (closed loop: the next request waits for an earlier one). CPU: of one core.
               A write that is followed by a sync counts with it, as one operation.
-              n/a: too few operations (ten must lie beyond a percentile: p99 needs 1 000, p99.9 needs 10 000).
+              n/a: too few operations (ten must lie beyond a percentile: p99.9 needs 10 000).
         "#]].assert_eq(&text);
         assert!(text.is_ascii());
     }
@@ -238,9 +283,43 @@ mod tests {
             replication                                   -     50    19 ms   68 ms     n/a   399 ms   2 %
               p50 to max: service time (closed loop: the next request waits for an earlier one). CPU: of one core.
               Transactions: IOPS are whole rounds of read, write, log and sync per second.
-              n/a: too few operations (ten must lie beyond a percentile: p99 needs 1 000, p99.9 needs 10 000).
+              n/a: too few operations (ten must lie beyond a percentile: p99.9 needs 10 000).
         "#]].assert_eq(&text);
         assert!(text.lines().all(|line| line.len() <= WIDTH));
+    }
+
+    #[test]
+    fn repeats_that_carry_a_number_are_one_workload() {
+        let mut runs = [randomio(100), randomio(120), commit()];
+        (runs[0].label, runs[1].label) = ("oltp, direct #1".into(), "oltp, direct #2".into());
+        let text = run_table(&runs);
+        let spread = "IOPS of oltp, direct over n = 2 runs: min 100, median 110, max 120\n";
+        assert!(text.ends_with(spread), "{text}");
+        assert_eq!(without_number("a #x"), "a #x");
+    }
+
+    /// A job of 60 s beside one that had done its amount after 15 s: 100/s and 200/s are 300/s while both run.
+    #[test]
+    fn jobs_of_different_length_are_divided_by_their_own() {
+        let read = |count, window_ns| {
+            let mut job = crate::sample::job("x");
+            job.classes = vec![crate::sample::class(
+                fathom_model::record::OpClass::Read,
+                count,
+                1_000_000,
+                4096,
+            )];
+            job.window_ns = window_ns;
+            job
+        };
+        let mut record = randomio(1);
+        record.jobs = vec![read(6000, 60_000_000_000), read(3000, 15_000_000_000)];
+        let figures = Figures::of_record(&record);
+        assert_eq!((figures.iops, figures.bytes_per_s), (300.0, 300.0 * 4096.0));
+        assert_eq!(figures.latency_ns.count(), 9000);
+        // A row that is divided by the longest has to fail here.
+        let row = run_table(&[record]).lines().nth(1).map(str::to_owned).unwrap_or_default();
+        assert!(row.contains(" 1.2 MB/s ") && row.contains(" 300 "), "{row}");
     }
 
     #[test]

@@ -3,8 +3,11 @@
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
-/// Columns that texts keep to.
+/// Columns that texts keep to; those for a narrower terminal keep to its width, down to [`WIDTH_MIN`].
 pub const WIDTH: usize = 110;
+
+/// No text is made narrower.
+pub const WIDTH_MIN: usize = 60;
 
 /// A point in time for people, with its distance from UTC: `2026-11-21 04:00:00 +01:00`.
 #[must_use]
@@ -33,9 +36,14 @@ pub(crate) fn printable(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { '?' } else { c }).collect()
 }
 
-/// Appends `text` in lines of at most [`WIDTH`] columns; the first begins with `first`, the others are indented by
-/// as much. Words are never cut, and a percent sign stays with its number.
+/// As [`push_wrapped_to`], to [`WIDTH`].
 pub(crate) fn push_wrapped(out: &mut String, first: &str, text: &str) {
+    push_wrapped_to(out, WIDTH, first, text);
+}
+
+/// Appends `text` in lines of at most `width` columns; the first begins with `first`, the others are indented by
+/// as much. Words are never cut, and a percent sign stays with its number.
+pub(crate) fn push_wrapped_to(out: &mut String, width: usize, first: &str, text: &str) {
     let indent = first.chars().count();
     let mut column = 0;
     let mut words = text.split_whitespace().peekable();
@@ -46,7 +54,7 @@ pub(crate) fn push_wrapped(out: &mut String, first: &str, text: &str) {
         if column == 0 {
             out.push_str(first);
             column = indent;
-        } else if column + 1 + chars > WIDTH {
+        } else if column + 1 + chars > width {
             out.push('\n');
             out.extend(std::iter::repeat_n(' ', indent));
             column = indent;

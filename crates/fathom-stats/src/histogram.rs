@@ -4,12 +4,16 @@
 //! There is no ceiling: the last bucket ends at `u64::MAX` nanoseconds (584 years). Histograms merge by addition;
 //! percentiles are computed from merged counts and never averaged.
 
+use crate::sparse::SparseHistogram;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 const SUB_BITS: u32 = 6;
 const SUB_BUCKETS: usize = 1 << SUB_BITS;
 /// Buckets in a histogram: 64 exact ones and 64 for each of the 58 octaves above.
 pub const BUCKETS: usize = SUB_BUCKETS * (64 - SUB_BITS as usize + 1);
+
+/// Memory of one histogram in bytes, whatever it holds.
+pub const HISTOGRAM_BYTES: usize = BUCKETS * size_of::<u64>();
 
 /// Counts of values (nanoseconds, by convention) with exact moments.
 #[derive(Clone, PartialEq, Eq)]
@@ -82,19 +86,45 @@ impl Histogram {
         self.sum_squares = self.sum_squares.saturating_add(u128::from(value) * u128::from(value));
     }
 
+    /// Counts a value `times` times.
+    pub fn record_n(&mut self, value: u64, times: u64) {
+        if times == 0 {
+            return;
+        }
+        self.counts[bucket_of(value)] += times;
+        self.count += times;
+        self.min = self.min.min(value);
+        self.max = self.max.max(value);
+        let (value, times) = (u128::from(value), u128::from(times));
+        self.sum = self.sum.saturating_add(value * times);
+        self.sum_squares = self.sum_squares.saturating_add((value * value).saturating_mul(times));
+    }
+
     /// Adds all of `other` to this one.
     pub fn merge(&mut self, other: &Self) {
         if other.count == 0 {
             return;
         }
-        for (mine, theirs) in self.counts.iter_mut().zip(&other.counts) {
-            *mine += theirs;
-        }
+        // Only the octaves that were touched hold anything.
+        let touched = bucket_of(other.min)..=bucket_of(other.max);
+        let pairs = self.counts[touched.clone()].iter_mut().zip(&other.counts[touched]);
+        pairs.for_each(|(mine, theirs)| *mine += theirs);
         self.count += other.count;
         self.min = self.min.min(other.min);
         self.max = self.max.max(other.max);
         self.sum += other.sum;
         self.sum_squares = self.sum_squares.saturating_add(other.sum_squares);
+    }
+
+    /// Adds all of `other` to this one.
+    pub fn merge_sparse(&mut self, other: &SparseHistogram) {
+        let (Some(min), Some(max)) = (other.min(), other.max()) else { return };
+        other.occupied().for_each(|(bucket, count)| self.counts[bucket] += count);
+        self.count += other.count();
+        self.min = self.min.min(min);
+        self.max = self.max.max(max);
+        self.sum += other.sum();
+        self.sum_squares = self.sum_squares.saturating_add(other.sum_squares());
     }
 
     /// Empties the histogram and keeps its memory.
@@ -136,6 +166,12 @@ impl Histogram {
     #[must_use]
     pub fn sum(&self) -> u128 {
         self.sum
+    }
+
+    /// Sum of the squares of all values; stops at `u128::MAX`.
+    #[must_use]
+    pub fn sum_squares(&self) -> u128 {
+        self.sum_squares
     }
 
     /// Arithmetic mean, exact up to rounding to `f64`.
@@ -198,65 +234,24 @@ impl Histogram {
     }
 }
 
-/// The stored form: sparse, with differences of bucket numbers, so that a typical histogram is a few hundred bytes.
-#[derive(Serialize, Deserialize)]
-struct Stored {
-    count: u64,
-    min: u64,
-    max: u64,
-    /// Decimal strings: 128 bits do not survive JSON readers that use doubles.
-    sum: String,
-    sum_squares: String,
-    /// Alternating: step from the previous occupied bucket, count.
-    buckets: Vec<u64>,
+impl From<&SparseHistogram> for Histogram {
+    fn from(sparse: &SparseHistogram) -> Self {
+        let mut dense = Self::new();
+        dense.merge_sparse(sparse);
+        dense
+    }
 }
 
+/// Stored as [`SparseHistogram`] is.
 impl Serialize for Histogram {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut buckets = Vec::new();
-        let mut previous = 0;
-        for (bucket, count) in self.occupied() {
-            buckets.extend([(bucket - previous) as u64, count]);
-            previous = bucket;
-        }
-        let (min, max) = (self.min().unwrap_or(0), self.max);
-        let (sum, sum_squares) = (self.sum.to_string(), self.sum_squares.to_string());
-        Stored { count: self.count, min, max, sum, sum_squares, buckets }.serialize(serializer)
+        SparseHistogram::from(self).serialize(serializer)
     }
 }
 
 impl<'de> Deserialize<'de> for Histogram {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        use serde::de::Error;
-        let stored = Stored::deserialize(deserializer)?;
-        let mut histogram = Self::new();
-        let mut bucket = 0usize;
-        let mut total = 0u64;
-        for pair in stored.buckets.chunks(2) {
-            let [step, count] = *pair else { return Err(D::Error::custom("odd bucket list")) };
-            bucket =
-                usize::try_from(step).ok().and_then(|s| bucket.checked_add(s)).unwrap_or(BUCKETS);
-            let slot = histogram
-                .counts
-                .get_mut(bucket)
-                .ok_or_else(|| D::Error::custom("bucket out of range"))?;
-            *slot += count;
-            total = total.checked_add(count).ok_or_else(|| D::Error::custom("count overflow"))?;
-        }
-        if total != stored.count {
-            return Err(D::Error::custom("bucket counts do not add up to the total"));
-        }
-        if total > 0 {
-            histogram.count = total;
-            (histogram.min, histogram.max) = (stored.min, stored.max);
-            histogram.sum = stored.sum.parse().map_err(D::Error::custom)?;
-            histogram.sum_squares = stored.sum_squares.parse().map_err(D::Error::custom)?;
-            let inside = |b: usize| bucket_of(stored.min) <= b && b <= bucket_of(stored.max);
-            if !(0..BUCKETS).all(|b| histogram.counts[b] == 0 || inside(b)) {
-                return Err(D::Error::custom("a bucket lies outside minimum and maximum"));
-            }
-        }
-        Ok(histogram)
+        SparseHistogram::deserialize(deserializer).map(|sparse| Self::from(&sparse))
     }
 }
 
@@ -283,6 +278,16 @@ mod tests {
         let mut histogram = Histogram::new();
         values.iter().for_each(|v| histogram.record(*v));
         histogram
+    }
+
+    #[test]
+    fn a_value_counted_n_times_is_n_values() {
+        let mut at_once = of(&[7]);
+        for (value, times) in [(3, 0), (1_000_000_007, 5), (u64::MAX, 2)] {
+            at_once.record_n(value, times);
+        }
+        let (big, most) = (1_000_000_007, u64::MAX);
+        assert_eq!(at_once, of(&[7, big, big, big, big, big, most, most]));
     }
 
     #[test]
@@ -325,6 +330,8 @@ mod tests {
             r#"{"count":1,"min":1,"max":1,"sum":"x","sum_squares":"1","buckets":[1,1]}"#,
             r#"{"count":1,"min":1,"max":1,"sum":"1","sum_squares":"1","buckets":[1]}"#,
             r#"{"count":1,"min":1,"max":1,"sum":"1","sum_squares":"1","buckets":[5,1]}"#,
+            r#"{"count":2,"min":1,"max":1,"sum":"2","sum_squares":"2","buckets":[1,1,0,1]}"#,
+            r#"{"count":1,"min":1,"max":2,"sum":"1","sum_squares":"1","buckets":[1,1,1,0]}"#,
         ] {
             assert!(serde_json::from_str::<Histogram>(text).is_err(), "{text}");
         }

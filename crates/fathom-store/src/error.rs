@@ -1,5 +1,6 @@
 //! What can go wrong with the store, each with cause and cure.
 
+use fathom_base::shell;
 use rusqlite::ErrorCode;
 use rusqlite::ffi;
 use std::fs::File;
@@ -13,6 +14,14 @@ pub enum StoreError {
     /// Nothing says where the store is.
     #[error("no place for the store: $HOME is not set; give one with --db FILE or $FATHOM_DB")]
     NoPlace,
+    /// It would come to lie where nothing is stored.
+    #[error("store '{}': {reason}; choose another with --db FILE", .path.display())]
+    Place {
+        /// The store's file.
+        path: PathBuf,
+        /// Why not.
+        reason: String,
+    },
     /// The directory could not be made or looked into.
     #[error("store '{}': cannot make its directory: {source}; choose another with --db FILE", .path.display())]
     Directory {
@@ -66,7 +75,7 @@ pub enum StoreError {
         detail: String,
     },
     /// The file was a store and is damaged.
-    #[error("store '{}' is damaged ({detail}); it was left untouched; go on with a new one (--db FILE), and try 'sqlite3 {} .recover' to save what can be saved", .path.display(), .path.display())]
+    #[error("store '{}' is damaged ({detail}); it was left untouched; go on with a new one (--db FILE), and try: sqlite3 {} .recover, to save what can be saved", .path.display(), shell::path(.path))]
     Corrupt {
         /// The file.
         path: PathBuf,
@@ -74,7 +83,7 @@ pub enum StoreError {
         detail: String,
     },
     /// Another process holds it.
-    #[error("store '{}' is locked by another process (waited 5 s); repeat when that has finished, see: fuser {}", .path.display(), .path.display())]
+    #[error("store '{}' is locked by another process (waited 5 s); repeat when that has finished, see: fuser {}", .path.display(), shell::path(.path))]
     Locked {
         /// The file.
         path: PathBuf,

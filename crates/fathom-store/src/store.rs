@@ -59,6 +59,7 @@ impl Store {
             made.map_err(|source| StoreError::Directory { path: path.clone(), source })?;
         }
         check_header(path)?;
+        let is_new = !path.exists();
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE;
         let mut connection = connect(path, flags)?;
         let found = inspect(&connection, path)?;
@@ -77,7 +78,11 @@ impl Store {
             connection.pragma_update(None, "journal_mode", "DELETE").map_err(error)?;
             connection.pragma_update(None, "synchronous", "EXTRA").map_err(error)?;
             if found != Found::Store(FORMAT) {
-                schema::migrate(&mut connection, path, now_unix_ns)?;
+                let made = schema::migrate(&mut connection, path, now_unix_ns);
+                if made.is_err() && is_new {
+                    remove_if_empty(&connection, path);
+                }
+                made?;
             }
         }
         Self::opened(connection, path.clone(), access)
@@ -113,6 +118,36 @@ impl Store {
                 .map_err(|e| StoreError::of(&path, &e))?;
         }
         Ok(Self { connection, path, access })
+    }
+
+    /// Finds out whether the file is whole and whether something could be stored in it now. What that takes is undone.
+    ///
+    /// # Errors
+    /// [`StoreError::Corrupt`], [`StoreError::Newer`], and everything about writing.
+    pub fn check(&mut self) -> Result<(), StoreError> {
+        let error = |e: rusqlite::Error| StoreError::of(&self.path, &e);
+        let found: String = self
+            .connection
+            .query_row("PRAGMA quick_check(1)", (), |row| row.get(0))
+            .map_err(error)?;
+        if found != "ok" {
+            // Behind a line that names the database.
+            let detail = found.lines().last().unwrap_or_default().to_owned();
+            return Err(StoreError::Corrupt { path: self.path.clone(), detail });
+        }
+        if let Access::Newer(format) = self.access {
+            return Err(StoreError::Newer { path: self.path.clone(), format, known: FORMAT });
+        }
+        let restrict = |on: bool| self.connection.pragma_update(None, "query_only", on);
+        restrict(false).map_err(error)?;
+        let tried = Transaction::new_unchecked(&self.connection, TransactionBehavior::Immediate)
+            .and_then(|transaction| {
+                // Its journal is written at once, as that of a result would be.
+                transaction.execute_batch("CREATE TABLE probe (x INTEGER)")?;
+                transaction.rollback()
+            });
+        restrict(self.access == Access::Read).map_err(error)?;
+        tried.map_err(error)
     }
 
     /// The store's file, as an absolute path.
@@ -270,6 +305,17 @@ impl Store {
     }
 }
 
+/// Takes back a new file that nothing could be written to, as on a full disk. Only under the lock that keeps all others
+/// out: one of them may have made a store of it meanwhile.
+fn remove_if_empty(connection: &Connection, path: &Path) {
+    let is_empty = || std::fs::metadata(path).is_ok_and(|meta| meta.len() == 0);
+    if connection.execute_batch("BEGIN EXCLUSIVE").is_ok() && is_empty() {
+        // An empty file that stays does no harm; what went wrong before is the error to report.
+        let file = path.canonicalize();
+        file.and_then(std::fs::remove_file).ok();
+    }
+}
+
 /// `:memory:` and the like are file names here, as every other.
 fn absolute(path: &Path) -> Result<PathBuf, StoreError> {
     std::path::absolute(path)
@@ -351,4 +397,32 @@ fn immutable_uri(path: &Path) -> String {
         }
     }
     uri + "?immutable=1"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_an_empty_file_that_nobody_works_on_is_taken_back() {
+        let directory = tempfile::TempDir::new().expect("temporary directory");
+        let path = directory.path().join("n.db");
+        let open = || {
+            let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE;
+            let connection = connect(&path, flags).expect("opens");
+            connection.busy_timeout(Duration::ZERO).expect("sets");
+            connection
+        };
+        let (own, other) = (open(), open());
+        other.execute_batch("BEGIN IMMEDIATE").expect("locks");
+        remove_if_empty(&own, &path);
+        assert!(path.exists(), "another process makes a store of it");
+        other.execute_batch("CREATE TABLE t (x); COMMIT").expect("makes");
+        remove_if_empty(&own, &path);
+        assert!(path.exists(), "it has content");
+        drop((own, other));
+        std::fs::remove_file(&path).expect("removes");
+        remove_if_empty(&open(), &path);
+        assert!(!path.exists());
+    }
 }

@@ -136,6 +136,31 @@ fn all_well_or_refused(path: &Path, written: &[Record], bytes: &[u8], what: &str
 }
 
 #[test]
+fn a_check_notices_damage_that_opening_does_not_and_changes_nothing() {
+    let directory = TempDir::new().expect("temporary directory");
+    let (bytes, _) = healthy(directory.path());
+    let path = directory.path().join("healthy.db");
+    let check = || Store::open_read_only(&path).and_then(|mut store| store.check());
+    check().expect("healthy");
+    assert_eq!(std::fs::read(&path).expect("reads"), bytes);
+    let mut unnoticed = 0;
+    for page in 1..bytes.len() / 4096 {
+        let mut damaged = bytes.clone();
+        damaged[page * 4096..(page + 1) * 4096].fill(0xa5);
+        std::fs::write(&path, &damaged).expect("writes");
+        match check() {
+            Err(StoreError::Corrupt { .. }) => {}
+            // A piece of a record, which has a checksum of its own.
+            Ok(()) => unnoticed += 1,
+            Err(other) => panic!("page {page}: {other:?}"),
+        }
+        assert_eq!(std::fs::read(&path).expect("reads"), damaged, "page {page}");
+    }
+    assert!(unnoticed < bytes.len() / 4096 / 2, "{unnoticed} of {}", bytes.len() / 4096);
+    assert_eq!(std::fs::read_dir(directory.path()).expect("lists").count(), 1);
+}
+
+#[test]
 fn truncated_stores() {
     let directory = TempDir::new().expect("temporary directory");
     let (bytes, records) = healthy(directory.path());

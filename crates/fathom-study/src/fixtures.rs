@@ -1,15 +1,87 @@
-//! A record of a healthy run, for tests to damage.
+//! A record of a healthy run, for tests to damage; runs and series with given rates.
 
+use crate::compare::Run;
+use fathom_base::prng::Prng;
 use fathom_model::extents::{ExtentSource, FileExtents};
+use fathom_model::host::HostFacts;
 use fathom_model::record::*;
 use fathom_model::stack::{Node, NodeKind, Stack};
 use fathom_model::workload::{EngineKind, Job, Workload};
 use fathom_stats::Histogram;
 
+/// The head of its run.
+pub fn head() -> RunHead {
+    RunHead {
+        id: "000000000000".into(),
+        kind: RunKind::Run,
+        label: None,
+        command: "fathom run randread /srv".into(),
+        target: "/srv".into(),
+        started_unix_ns: 0,
+        host: HostFacts { kernel: Some("6.1".into()), ..HostFacts::default() },
+        fathom_version: "0.1.0".into(),
+    }
+}
+
+/// From 0 to below 1, all equally likely.
+pub fn uniform(prng: &mut Prng) -> f64 {
+    (prng.next_u64() >> 11) as f64 / (1u64 << 53) as f64
+}
+
+/// A run of one record of a minute, five requests in flight: so many reads per second, begun at that time.
+pub fn run(started_unix_ns: i64, iops: f64) -> Run {
+    let mut record = record();
+    record.started_unix_ns = started_unix_ns;
+    reads(&mut record, (iops * 60.0) as u64, (5e9 / iops) as u64);
+    let head = RunHead { id: format!("{started_unix_ns:012}"), started_unix_ns, ..head() };
+    Run { head, records: vec![record], unfinished: None }
+}
+
+/// Makes the record's only class so many reads of 4 KiB, each as long; the device has read as much.
+pub fn reads(record: &mut Record, count: u64, each_ns: u64) {
+    let class = &mut record.jobs[0].classes[0];
+    class.latency_ns = Histogram::new();
+    class.latency_ns.record_n(each_ns, count);
+    class.bytes = count * 4096;
+    record.devices[0].read_bytes = class.bytes;
+}
+
+/// A series of seconds, each of so many reads of 4 KiB at 1 ms.
+pub fn seconds(counts: impl IntoIterator<Item = u64>) -> Vec<IntervalRecord> {
+    const SECOND_NS: u64 = 1_000_000_000;
+    let interval = |(number, count): (u64, u64)| {
+        let mut latency_ns = Histogram::new();
+        latency_ns.record_n(1_000_000, count);
+        let class = ClassRecord { class: OpClass::Read, latency_ns, bytes: count * 4096 };
+        IntervalRecord {
+            start_ns: number * SECOND_NS,
+            length_ns: SECOND_NS,
+            classes: vec![class.into()],
+            open_loop: None,
+        }
+    };
+    (0..).zip(counts).map(interval).collect()
+}
+
+/// The record as an open loop that keeps up: all of it was due, and started after 20 us.
+pub fn open_loop(shape: impl FnOnce(&mut OpenLoopRecord)) -> Record {
+    let mut record = record();
+    record.workload.jobs[0].rate = Some(1000.0);
+    let response_ns = record.jobs[0].classes[0].latency_ns.clone();
+    let class =
+        ResponseClass { class: OpClass::Read, response_ns, unfinished_ns: Histogram::new() };
+    let mut open =
+        OpenLoopRecord { due: 60_000, classes: vec![class], ..OpenLoopRecord::default() };
+    open.start_delay_ns.record_n(20_000, 60_000);
+    shape(&mut open);
+    record.jobs[0].open_loop = Some(open);
+    record
+}
+
 /// Random reads, 60 s, 1000 per second of 4 KiB at 5 ms, from a file on ext4 on sda.
 pub fn record() -> Record {
     let mut latency_ns = Histogram::new();
-    (0..60_000).for_each(|_| latency_ns.record(5_000_000));
+    latency_ns.record_n(5_000_000, 60_000);
     let bytes = 60_000 * 4096;
     let job = Job { duration_ns: Some(60_000_000_000), ..Job::default() };
     let jobs = vec![JobRecord {
@@ -27,12 +99,16 @@ pub fn record() -> Record {
         slowest: Vec::new(),
         censored: Vec::new(),
         batches: 60_000,
-        in_flight_sum: 300_000,
         cpu: CpuTime { user_ns: 100_000_000, system_ns: 900_000_000 },
         thread_operations: vec![60_000],
+        thread_times: Vec::new(),
+        limits: fathom_model::limits::LimitsRecord::default(),
         busiest_thread_cpu_ns: 1_000_000_000,
         final_sync_ns: None,
         window_ns: 60_000_000_000,
+        open_loop: None,
+        verify: None,
+        delivered: None,
     }];
     let workload = Workload {
         name: "randread".into(),
@@ -49,6 +125,7 @@ pub fn record() -> Record {
         written_bytes: 40_960,
         flushes: None,
         busy_ns: 59_000_000_000,
+        in_flight_ns: None,
         kernel_thread_cpu_ns: None,
     };
     Record {
@@ -64,6 +141,9 @@ pub fn record() -> Record {
         devices: vec![device],
         page_cache: PageCacheDelta::default(),
         suspended_ns: 0,
+        held_up_ns: 0,
+        heat: fathom_model::record::HeatRecord::default(),
+        control_group: None,
         ending: Ending::Complete,
         failure: None,
         seed: 1,

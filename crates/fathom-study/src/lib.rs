@@ -1,8 +1,21 @@
-//! Conclusions over records: verdicts and knees. Pure: records in, findings out, recomputable at any time.
+//! Conclusions over records: verdicts, knees, what limited a sweep. Pure: records in, findings out, recomputable at any time.
 
+pub mod compare;
+mod counters;
+pub mod drift;
+pub mod history;
 pub mod knee;
+pub mod measured;
+mod open_loop;
+pub mod rounds;
 pub mod rules;
+pub mod saturate;
+pub mod size;
+mod steadiness;
+pub mod sweep;
+pub mod table;
 pub mod verdict;
+mod verification;
 
 #[cfg(test)]
 mod fixtures;

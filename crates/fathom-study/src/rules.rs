@@ -3,10 +3,18 @@
 //! Every rule states its threshold and why it is that; a test provokes it. Rules about the state of the stack before
 //! the run (arrays that rebuild, lazy initialisation) are the inspector's.
 
-use fathom_base::units::{format_ns, format_rate, format_size};
+use crate::counters;
+use crate::open_loop;
+use crate::steadiness;
+use crate::verification;
+use fathom_base::shell;
+use fathom_base::units::{format_ns, format_rate, format_size, format_sizes};
+use fathom_model::extents::FileExtents;
 use fathom_model::finding::{Finding, Severity};
-use fathom_model::record::{DeviceDelta, Ending, OpClass, Record, TargetKind, TargetRecord};
-use fathom_model::stack::NodeKind;
+use fathom_model::record::{
+    DeviceDelta, Ending, JobRecord, OpClass, Record, TargetKind, TargetRecord,
+};
+use fathom_model::stack::{Node, NodeKind};
 use fathom_model::workload::{Access, Content, EngineKind, Job};
 
 /// All rules on one record.
@@ -16,22 +24,39 @@ pub fn all(record: &Record) -> Vec<Finding> {
         io_failure,
         interrupted,
         suspended,
+        held_up,
         nothing_measured,
+        null_engine,
         unwritten_extents,
         memory_target,
         generator_bound,
+        open_loop::generator_behind,
+        open_loop::overloaded,
         direct_is_buffered,
         reads_not_from_device,
         reads_from_page_cache,
         sample_too_small,
         other_io,
         stolen_time,
+        busy_cpus,
         engine_fallback,
+        libaio_synchronous,
+        counters::syncs_without_flush,
+        counters::waiting_above_device,
+        counters::array_like_one_disk,
+        counters::throttled,
+        counters::compressed,
+        steadiness::not_steady,
         stalled,
         log_full,
         too_few,
+        verification::mismatch,
+        verification::not_verified,
+        verification::verified_load,
         zero_content,
         small_span,
+        counters::depth_not_held,
+        counters::busy_says_nothing,
         batched,
     ];
     RULES.iter().filter_map(|rule| rule(record)).collect()
@@ -43,17 +68,38 @@ pub fn is_about_one_row(id: &str) -> bool {
     ROW_RULES.contains(&id)
 }
 
+/// The name of the rule about rows that the CPU limits.
+pub(crate) const GENERATOR_BOUND: &str = "generator-bound";
+
 const ROW_RULES: &[&str] = &[
     "io-failure",
+    "data-mismatch",
+    "not-verified",
     "interrupted",
     "suspended",
+    "held-up",
     "nothing-measured",
-    "generator-bound",
+    "null-engine",
+    "reads-of-trimmed",
+    GENERATOR_BOUND,
+    "generator-behind",
+    "overloaded",
     "direct-is-buffered",
     "reads-not-from-device",
     "reads-from-page-cache",
     "other-io",
     "stolen-time",
+    "busy-cpus",
+    "libaio-synchronous",
+    "syncs-without-flush",
+    "waiting-above-device",
+    "array-like-one-disk",
+    "throttled",
+    "compressed-on-the-way",
+    "depth-not-held",
+    "busy-is-not-saturated",
+    "not-steady",
+    "warm-up-inside",
     "stalled",
     "too-few",
 ];
@@ -87,10 +133,42 @@ fn suspended(record: &Record) -> Option<Finding> {
     })
 }
 
+/// Fathom itself did not run while time went on: what ended meanwhile was noticed only afterwards, and nothing new was
+/// issued. Half a second is more than any scheduler lets a waiting thread wait; a device that does not answer holds up
+/// the threads that do I/O, but not the one whose delay is counted here. With a tenth of the window gone, rates are
+/// wrong by more than what is taken for a difference anywhere else here.
+fn held_up(record: &Record) -> Option<Finding> {
+    // A clock that goes on while the machine sleeps shows that sleep too.
+    let held_ns = record.held_up_ns.saturating_sub(record.suspended_ns);
+    if held_ns < 500_000_000 {
+        return None;
+    }
+    let share = held_ns as f64 / record.window_ns.max(1) as f64;
+    let severity = if share < 0.1 { Severity::Doubtful } else { Severity::Void };
+    let text = format!(
+        "fathom itself was stopped for {} of the {} measured: rates are too low, and the longest latencies are those \
+         of the stop",
+        format_ns(held_ns),
+        format_ns(record.window_ns)
+    );
+    Some(
+        Finding::new("held-up", severity, text)
+            .advise("Ctrl-Z, SIGSTOP, a debugger, a frozen control group, a paused virtual machine or much too busy CPUs do that")
+            .advise("run it again and let it run"),
+    )
+}
+
+/// Requests that ended inside the window: reads, writes, trims and zero ranges, and operations on names.
+fn ended(record: &Record) -> u64 {
+    let of_data =
+        [OpClass::Read, OpClass::Write, OpClass::SyncedWrite, OpClass::Trim, OpClass::Zero];
+    let classes = [&of_data[..], &OpClass::ON_NAMES].concat();
+    record.jobs.iter().map(|job| job.merged(&classes).latency_ns.count()).sum()
+}
+
 /// Not one request ended inside the window.
 fn nothing_measured(record: &Record) -> Option<Finding> {
-    let ended: u64 = record.jobs.iter().map(|j| j.transfers().latency_ns.count()).sum();
-    (ended == 0 && record.failure.is_none()).then(|| {
+    (ended(record) == 0 && record.failure.is_none()).then(|| {
         Finding::new(
             "nothing-measured",
             Severity::Void,
@@ -110,21 +188,64 @@ fn unwritten_extents(record: &Record) -> Option<Finding> {
     };
     let target = record.targets.iter().find(is_absent)?;
     let extents = target.extents.as_ref()?;
-    let absent = extents.hole_bytes + extents.unwritten_bytes;
+    let absent_bytes = extents.hole_bytes + extents.unwritten_bytes;
     if !record.workload.jobs.iter().any(Job::reads) {
         return None;
     }
+    let given_back_bytes = moved(record, |c| matches!(c, OpClass::Trim | OpClass::Zero));
+    if target.kind == TargetKind::OwnFile && given_back_bytes > 0 {
+        return Some(reads_of_trimmed(target, absent_bytes, extents.size_bytes, given_back_bytes));
+    }
+    let (absent, size) = format_sizes(absent_bytes, extents.size_bytes);
     let text = format!(
-        "{}: {} of its {} were never written (holes {}, unwritten extents {}): reading them does not reach the device",
+        "{}: {absent} of its {size} were never written (holes {}, unwritten extents {}): reading them does not reach the device",
         target.path,
-        format_size(absent),
-        format_size(extents.size_bytes),
         format_size(extents.hole_bytes),
         format_size(extents.unwritten_bytes)
     );
     Some(
         Finding::new("unwritten-extents", Severity::Void, text)
             .advise("let fathom make the test file: give a directory or a new path with size="),
+    )
+}
+
+/// The job's own trims and zero ranges left places that no read brings from the device: that is what a mix of reads and
+/// trims does. More than this window gave back lay there before it, from a warm-up or an earlier run.
+fn reads_of_trimmed(
+    target: &TargetRecord,
+    absent_bytes: u64,
+    size_bytes: u64,
+    given_back_bytes: u64,
+) -> Finding {
+    let share = percent(absent_bytes as f64 / size_bytes.max(1) as f64);
+    let mut severity = Severity::Note;
+    let mut text = format!(
+        "{}: {share} of it had been trimmed or zeroed at the end: reads of these places are cheap, they do not reach the device",
+        target.path
+    );
+    if absent_bytes > given_back_bytes {
+        severity = Severity::Doubtful;
+        let (absent, here) = format_sizes(absent_bytes, given_back_bytes);
+        text += &format!(" ({absent}, of which this window gave back at most {here})");
+    }
+    Finding::new("reads-of-trimmed", severity, text)
+        .advise("verdicts on reads alone need a run without trim_fraction= and zero_fraction=")
+}
+
+/// The null engine asks no storage at all; on `null:` that is what was asked for, on a path it cannot be. Beside a job
+/// that does I/O, the figures are those of both.
+fn null_engine(record: &Record) -> Option<Finding> {
+    let jobs = record.jobs.iter().zip(&record.workload.jobs);
+    let real = |job: &Job| job.target.as_ref().filter(|path| !path.starts_with("null:")).cloned();
+    let path = jobs
+        .filter(|(done, _)| done.engine.kind == EngineKind::Null)
+        .find_map(|(_, job)| real(job))?;
+    let text = format!("{path}: no I/O was done: the null engine measures fathom");
+    let is_all = record.jobs.iter().all(|done| done.engine.kind == EngineKind::Null);
+    let severity = if is_all { Severity::Void } else { Severity::Doubtful };
+    Some(
+        Finding::new("null-engine", severity, text)
+            .advise("leave out engine=null, or name null: as the target"),
     )
 }
 
@@ -144,24 +265,36 @@ fn memory_target(record: &Record) -> Option<Finding> {
 }
 
 /// A worker that uses its CPU for 90 % of the window and more cannot ask for more: the figure is the processor's.
-fn generator_bound(record: &Record) -> Option<Finding> {
+pub(crate) fn generator_bound(record: &Record) -> Option<Finding> {
     record.jobs.iter().zip(&record.workload.jobs).find_map(|(done, job)| {
         let share = done.busiest_thread_cpu_ns as f64 / done.window_ns.max(1) as f64;
-        if share < 0.9 || done.engine.kind == EngineKind::Null || done.window_ns < 100_000_000 {
+        // Names are the kernel's work, which is what is measured there.
+        if share < 0.9 || job.metadata.is_some() || done.engine.kind == EngineKind::Null || done.window_ns < 100_000_000 {
             return None;
         }
         let user = done.cpu.user_ns as f64 / done.cpu.total_ns().max(1) as f64;
         let text = format!(
-            "the busiest thread used {:.0} % of its CPU ({:.0} % of that in fathom itself, the rest in the kernel): the processor limits the figure, not the device",
+            "the busiest thread used {:.0} % of its CPU ({:.0} % of that in fathom itself, the rest in the kernel): the CPU limits the figure, not the storage, which may do more",
             share.min(1.0) * 100.0,
             user * 100.0
         );
-        let more = u64::from(done.engine.threads) * 2;
-        Some(
-            Finding::new("generator-bound", Severity::Doubtful, text)
-                .advise(format!("give it more processors: threads={more} (now {}, depth {})", done.engine.threads, job.depth)),
-        )
+        let (threads, depth) = (u64::from(done.engine.threads), job.depth);
+        let finding = Finding::new(GENERATOR_BOUND, Severity::Doubtful, text).advise(format!(
+            "give it more CPUs: threads={} (now threads={threads}, depth={depth})",
+            threads * 2
+        ));
+        Some(with_busy_machine(finding, record))
     })
+}
+
+/// More threads are no cure where no CPU is left for them.
+pub(crate) fn with_busy_machine(finding: Finding, record: &Record) -> Finding {
+    if record.system_cpu.busy_share < 0.9 {
+        return finding;
+    }
+    finding.advise(
+        "but all CPUs of this machine were busy: stop what else runs, or ask from a larger machine",
+    )
 }
 
 /// Bytes that the run wrote and read.
@@ -198,22 +331,23 @@ fn direct_is_buffered(record: &Record) -> Option<Finding> {
             "btrfs with checksums (chattr +C on the directory avoids it) and ext4 with data=journal do this: the figures are those of buffered writes".to_owned(),
         );
     }
-    let buffers = |n: &&fathom_model::stack::Node| {
-        n.loop_device.as_ref().is_some_and(|l| l.direct_io == Some(false))
-    };
-    let node = record.targets.iter().flat_map(|t| t.stack.walk()).find(buffers)?;
+    let node = record.targets.iter().find_map(buffering_loop)?;
     if written < 1 << 20 || dirtied < written / 2 {
         return None;
     }
-    find(
-        format!(
-            "{} passes direct writes through the page cache of its backing file: {} were written, {} of pages dirtied",
-            node.name,
-            format_size(written),
-            format_size(dirtied)
-        ),
-        format!("losetup --direct-io=on {}", node.label()),
-    )
+    // No bytes: a kernel with large folios counts whole ones, which random writes make many times what was written.
+    let text = format!(
+        "{} passes direct writes through the page cache of its backing file, whose pages they made dirty",
+        node.name
+    );
+    find(text, format!("losetup --direct-io=on {}", node.label()))
+}
+
+/// A loop device under the target that goes through the page cache of its file, also for direct I/O.
+fn buffering_loop(target: &TargetRecord) -> Option<&Node> {
+    let buffers =
+        |node: &&Node| node.loop_device.as_ref().is_some_and(|l| l.direct_io == Some(false));
+    target.stack.walk().into_iter().find(buffers)
 }
 
 /// The deltas of the lowest devices that count.
@@ -260,6 +394,10 @@ fn reads_not_from_device(record: &Record) -> Option<Finding> {
 
 /// Buffered reads that the page cache answered: the devices delivered less than nine tenths of what was read.
 fn reads_from_page_cache(record: &Record) -> Option<Finding> {
+    // Those that keep the cache on purpose ask for what it holds.
+    if record.workload.jobs.iter().all(|job| !job.drop_cache) {
+        return None;
+    }
     let target = record.targets.iter().find(|t| !t.direct && t.kind != TargetKind::Null)?;
     let devices = top(record, target);
     let (asked, seen) = (read_bytes(record), devices.iter().map(|d| d.read_bytes).sum::<u64>());
@@ -272,15 +410,26 @@ fn reads_from_page_cache(record: &Record) -> Option<Finding> {
         format_size(asked),
         format_size(seen)
     );
-    Some(
-        Finding::new("reads-from-page-cache", Severity::Doubtful, text)
-            .advise("direct=yes goes past it; or use a size= above the memory"),
-    )
+    let finding = Finding::new("reads-from-page-cache", Severity::Doubtful, text);
+    Some(if target.kind == TargetKind::OwnFile {
+        finding.advise("direct=yes goes past it; or use a size= above the memory")
+    } else {
+        finding
+            .advise(
+                "direct=yes goes past it; fathom does not empty the cache of what is not its own",
+            )
+            .advise("to do so first (whoever uses it then waits for the disk):")
+            .advise(format!("sync; dd if={} iflag=nocache count=0", shell::word(&target.path)))
+    })
 }
 
 /// The minimal sample is twice the caches that can answer: those of controller and drives for direct I/O, and the
-/// memory on top for buffered reads.
+/// memory on top for buffered reads and for what a loop device below buffers.
 fn sample_too_small(record: &Record) -> Option<Finding> {
+    // Those that keep the page cache on purpose ask for what caches hold.
+    if record.workload.jobs.iter().all(|job| !job.drop_cache && !job.direct) {
+        return None;
+    }
     let (target, direct) = record
         .targets
         .iter()
@@ -294,26 +443,46 @@ fn sample_too_small(record: &Record) -> Option<Finding> {
         .next()?;
     let appends = record.workload.jobs.iter().all(|j| j.access == Access::Append);
     let synced = record.workload.jobs.iter().all(|j| !j.reads() && j.sync_at_end.is_some());
-    let caches = target.device_cache_bytes + if direct || synced { 0 } else { target.memory_bytes };
+    let buffering = buffering_loop(target).filter(|_| direct);
+    let is_past_memory = synced || (direct && buffering.is_none());
+    let caches = target.device_cache_bytes + if is_past_memory { 0 } else { target.memory_bytes };
     let range_bytes = range_bytes(record, target.size_bytes);
     if appends || range_bytes >= 2 * caches {
         return None;
     }
-    let which = if direct || synced {
-        "the controller's and drives' caches"
+    let twice_bytes = 2 * caches;
+    let (range, twice) = format_sizes(range_bytes, twice_bytes);
+    let below = (target.device_cache_bytes > 0).then(|| target.device_cache_reason.clone());
+    let memory = (caches > target.device_cache_bytes)
+        .then(|| format!("the memory ({})", format_size(target.memory_bytes)));
+    let both: Vec<String> = memory.into_iter().chain(below).collect();
+    let text = format!("{range} is less than {twice}, twice {}", both.join(" and "));
+    let cure = if target.kind == TargetKind::OwnFile {
+        let unit = if twice_bytes < 1 << 30 { 1 << 20 } else { 1 << 30 };
+        let size = format_size(twice_bytes.next_multiple_of(unit)).replace(' ', "");
+        // Quick chooses the size of its file by itself.
+        if record.workload.name == "quick" {
+            format!(
+                "fathom quick --span=full, or fathom run ... size={size} or more where there is room"
+            )
+        } else {
+            format!("size={size} or more")
+        }
+    } else if record.workload.jobs.iter().any(|job| job.span.is_some()) {
+        "use a larger span=, or leave it out".to_owned()
     } else {
-        "memory and drive caches"
+        "use a larger target".to_owned()
     };
-    let text = format!(
-        "{} is smaller than twice {which} ({}, {})",
-        format_size(range_bytes),
-        format_size(caches),
-        target.device_cache_reason
-    );
-    Some(
-        Finding::new("sample-too-small", Severity::Doubtful, text)
-            .advise(format!("size={} or more", format_size(2 * caches).replace(' ', ""))),
-    )
+    let finding = Finding::new("sample-too-small", Severity::Doubtful, text);
+    Some(match buffering.filter(|_| !synced) {
+        Some(node) => finding
+            .advise(format!(
+                "losetup --direct-io=on {}    (direct I/O is kept in memory below it), or",
+                node.label()
+            ))
+            .advise(cure),
+        None => finding.advise(cure),
+    })
 }
 
 /// How much of a target of that size the jobs reach: the largest range of one of them.
@@ -374,6 +543,24 @@ fn stolen_time(record: &Record) -> Option<Finding> {
     Some(Finding::new("stolen-time", severity, text).advise("repeat it when the host is quieter"))
 }
 
+/// All CPUs busy, and not by fathom's threads, which used less than half of a single one: whatever ended had to wait
+/// for a CPU before it was seen. A note, because it may be the kernel's own work for the storage (encryption, parity),
+/// which belongs to the figure.
+fn busy_cpus(record: &Record) -> Option<Finding> {
+    let own = record.process_cpu.total_ns() as f64 / record.window_ns.max(1) as f64;
+    let busy = record.system_cpu.busy_share - record.system_cpu.steal_share;
+    (busy >= 0.95 && own < 0.5).then(|| {
+        let text = format!(
+            "all CPUs were {:.0} % busy, of which fathom took {:.0} % of one: latencies include waiting for a CPU",
+            busy * 100.0,
+            own * 100.0
+        );
+        Finding::new("busy-cpus", Severity::Note, text).advise(
+            "other programs, or the kernel's own work for the storage (encryption, parity); top shows which",
+        )
+    })
+}
+
 /// The engine that ran is not the one that was asked for.
 fn engine_fallback(record: &Record) -> Option<Finding> {
     let why = record.jobs.iter().find_map(|j| j.engine.fallback.clone())?;
@@ -381,6 +568,19 @@ fn engine_fallback(record: &Record) -> Option<Finding> {
         Finding::new("engine-fallback", Severity::Note, why)
             .advise("fathom doctor says more; engine=psync asks for it openly"),
     )
+}
+
+/// The call that hands requests over did them one after the other, so that the depth was never in flight.
+fn libaio_synchronous(record: &Record) -> Option<Finding> {
+    let mut deep = record.jobs.iter().map(|j| &j.engine).filter(|e| e.depth > 1);
+    let engine = deep.find(|e| e.features.iter().any(|f| f.starts_with("synchronous: ")))?;
+    let text = format!(
+        "libaio was synchronous here: io_submit did each request before it returned, so one was in flight and not {}",
+        engine.depth
+    );
+    Some(Finding::new("libaio-synchronous", Severity::Doubtful, text).advise(
+        "buffered files, and direct writes that make a file longer, are always so: use direct=yes on data that exists, or engine=io_uring",
+    ))
 }
 
 /// Something was in flight for more than a second when the window ended.
@@ -414,14 +614,26 @@ fn log_full(record: &Record) -> Option<Finding> {
 
 /// Fewer than 30 requests say little about a rate.
 fn too_few(record: &Record) -> Option<Finding> {
-    let ended: u64 = record.jobs.iter().map(|j| j.transfers().latency_ns.count()).sum();
+    let ended = ended(record);
     (1..30).contains(&ended).then(|| {
-        Finding::new(
-            "too-few",
-            Severity::Doubtful,
-            format!("only {ended} requests ended inside the window"),
-        )
-        .advise("use a longer duration= or a smaller block_size=")
+        let noun = if ended == 1 { "request" } else { "requests" };
+        let text = format!("only {ended} {noun} ended inside the window");
+        let cure = match fewest_end(record) {
+            Some("names") => "use more names=".to_owned(),
+            Some(key) => format!("use more {key}= or a smaller block_size="),
+            None => "use a longer duration= or a smaller block_size=".to_owned(),
+        };
+        Finding::new("too-few", Severity::Doubtful, text).advise(cure)
+    })
+}
+
+/// The setting that ended the run before its time, where it was not the time.
+fn fewest_end(record: &Record) -> Option<&'static str> {
+    let jobs = record.jobs.iter().zip(&record.workload.jobs);
+    let early = |done: &JobRecord, job: &Job| job.duration_ns.is_none_or(|ns| done.window_ns < ns);
+    jobs.filter(|(done, job)| early(done, job)).find_map(|(_, job)| {
+        let by_count = job.names.map(|_| "names").or(job.operations.map(|_| "operations"));
+        by_count.or(job.amount_bytes.map(|_| "amount"))
     })
 }
 
@@ -441,24 +653,57 @@ fn zero_content(record: &Record) -> Option<Finding> {
 /// Heads that travel over a small part of the disk travel less: below a fifth of the device the figures are those of
 /// that part.
 fn small_span(record: &Record) -> Option<Finding> {
+    // A log is written in one place, however small: that is what it is for.
+    if record.workload.jobs.iter().all(|job| job.access == Access::Append) {
+        return None;
+    }
     let target = record.targets.iter().find(|t| t.extents.is_some())?;
     let extents = target.extents.as_ref()?;
     if extents.physical_is_logical {
         return Some(Finding::new(
             "small-span",
             Severity::Note,
-            "where the test file lies on the disks is unknown: the filesystem's addresses are not the device's",
+            "where the file lies on the disks is unknown: the filesystem's addresses are not the device's",
         ));
     }
     let share = extents.share_of_device?;
     (share < 0.2).then(|| {
+        let (what, cure) = match target.kind {
+            TargetKind::OwnFile if is_nearly_full(target) => {
+                ("test file", "only more free space lets a test file cover more")
+            }
+            TargetKind::OwnFile => (
+                "test file",
+                "fathom quick --span=full, or fathom run ... with a larger size=, covers more",
+            ),
+            _ => ("file", "a larger file, or one of fathom's own with size=, covers more"),
+        };
         let text = format!(
-            "the test file covers {} of the device: a rotating disk is faster on so little",
-            percent(share)
+            "the {what} {} of the device: a rotating disk is faster on so little",
+            spread(extents, share)
         );
-        Finding::new("small-span", Severity::Note, text)
-            .advise("a larger size=, or fathom quick --span=full, covers more")
+        Finding::new("small-span", Severity::Note, text).advise(cure)
     })
+}
+
+/// What is free beside the test file is at most twice of what fathom leaves free anyway.
+fn is_nearly_full(target: &TargetRecord) -> bool {
+    let facts = target.stack.filesystem().and_then(|node| node.fs.as_ref());
+    facts.and_then(|fs| fs.available_bytes.zip(fs.total_bytes)).is_some_and(
+        |(available_bytes, total_bytes)| available_bytes <= (total_bytes / 10).max(2 << 30),
+    )
+}
+
+/// How much of the device a file takes and over how much of it the pieces are spread; one figure where it is the same.
+fn spread(extents: &FileExtents, span_share: f64) -> String {
+    let span_bytes = extents.span_bytes().unwrap_or(0).max(1);
+    let taken = (extents.allocated_bytes as f64 / span_bytes as f64).min(1.0) * span_share;
+    let (taken, spread) = (percent(taken), percent(span_share));
+    if taken == spread {
+        format!("covers {spread}")
+    } else {
+        format!("covers {taken} and is spread over {spread}")
+    }
 }
 
 /// A share in percent with as many digits as it needs.

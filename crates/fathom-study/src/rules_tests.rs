@@ -2,9 +2,9 @@
 //! are injected; the kernel tests provoke the real ones where a machine can give them.
 
 use super::*;
-use crate::fixtures::record;
+use crate::fixtures::{reads, record};
 use fathom_model::record::{CensoredOp, IoFailure};
-use fathom_model::stack::LoopFacts;
+use fathom_model::stack::{FsFacts, LoopFacts};
 use fathom_model::workload::SyncCall;
 
 /// The ids and severities that a damaged record raises beyond the healthy one's.
@@ -38,22 +38,79 @@ fn ends_that_were_not_planned() {
     });
     check("interrupted", Severity::Doubtful, |r| r.ending = Ending::Interrupted);
     check("suspended", Severity::Void, |r| r.suspended_ns = 2_000_000_000);
+    check("held-up", Severity::Doubtful, |r| r.held_up_ns = 1_500_000_000);
+    check("held-up", Severity::Void, |r| r.held_up_ns = 7_000_000_000);
+    assert_eq!(raised(|r| r.held_up_ns = 400_000_000), []);
+    check("suspended", Severity::Void, |r| {
+        (r.suspended_ns, r.held_up_ns) = (2_000_000_000, 2_100_000_000);
+    });
 }
 
 #[test]
 fn counts() {
-    let few = |n: u64| {
-        move |r: &mut Record| {
-            let mut h = fathom_stats::Histogram::new();
-            (0..n).for_each(|_| h.record(1));
-            let class = &mut r.jobs[0].classes[0];
-            (class.latency_ns, class.bytes) = (h, n * 4096);
-            r.devices[0].read_bytes = n * 4096;
-        }
-    };
+    let few = |n: u64| move |r: &mut Record| reads(r, n, 1);
     check("nothing-measured", Severity::Void, few(0));
     check("too-few", Severity::Doubtful, few(29));
     assert_eq!(raised(few(30)), []);
+    // Trims and zero ranges move nothing, and are what was asked for.
+    for class in [OpClass::Trim, OpClass::Zero] {
+        assert_eq!(raised(|r| (few(30)(r), r.jobs[0].classes[0].class = class).1), []);
+    }
+    let (text, cure) = said("too-few", few(1));
+    assert_eq!(text, "only 1 request ended inside the window");
+    assert_eq!(cure, ["use a longer duration= or a smaller block_size="]);
+    let by_count = |r: &mut Record| {
+        few(29)(r);
+        (r.workload.jobs[0].operations, r.workload.jobs[0].duration_ns) = (Some(29), None);
+    };
+    assert_eq!(said("too-few", by_count).1, ["use more operations= or a smaller block_size="]);
+    let by_amount = |r: &mut Record| {
+        few(29)(r);
+        (r.workload.jobs[0].amount_bytes, r.jobs[0].window_ns) = (Some(29 * 4096), 1_000_000);
+    };
+    assert_eq!(said("too-few", by_amount).1, ["use more amount= or a smaller block_size="]);
+}
+
+#[test]
+fn places_that_the_job_itself_trimmed_are_a_note() {
+    let trimmed = |absent_bytes: u64, given_back_bytes: u64, kind| {
+        move |r: &mut Record| {
+            let mut trims = r.jobs[0].classes[0].clone();
+            (trims.class, trims.bytes) = (OpClass::Trim, given_back_bytes);
+            r.jobs[0].classes.push(trims);
+            r.targets[0].kind = kind;
+            if let Some(e) = &mut r.targets[0].extents {
+                e.hole_bytes = absent_bytes;
+            }
+        }
+    };
+    let own = TargetKind::OwnFile;
+    check("reads-of-trimmed", Severity::Note, trimmed(2 << 30, 2 << 30, own));
+    let (text, _) = said("reads-of-trimmed", trimmed(2 << 30, 3 << 30, own));
+    assert!(text.contains(": 25 % of it had been trimmed or zeroed"), "{text}");
+    // What lay there before the window is not its doing.
+    check("reads-of-trimmed", Severity::Doubtful, trimmed(3 << 30, 1 << 30, own));
+    check("unwritten-extents", Severity::Void, trimmed(1 << 30, 0, own));
+    check("unwritten-extents", Severity::Void, trimmed(1 << 30, 2 << 30, TargetKind::ForeignFile));
+}
+
+#[test]
+fn the_null_engine_on_a_real_path_measures_nothing_of_it() {
+    let null = |target: Option<&'static str>| {
+        move |r: &mut Record| {
+            r.jobs[0].engine.kind = EngineKind::Null;
+            r.workload.jobs[0].target = target.map(str::to_owned);
+        }
+    };
+    check("null-engine", Severity::Void, null(Some("/dev/sda")));
+    check("null-engine", Severity::Doubtful, |r| {
+        let (real, job) = (r.jobs[0].clone(), r.workload.jobs[0].clone());
+        null(Some("/dev/sda"))(r);
+        r.jobs.push(fathom_model::record::JobRecord { classes: Vec::new(), ..real });
+        r.workload.jobs.push(job);
+    });
+    assert_eq!(raised(null(Some("null:"))), []);
+    assert_eq!(raised(null(None)), []);
 }
 
 #[test]
@@ -121,8 +178,11 @@ fn buffered_direct_writes_name_the_layer() {
     looped.page_cache.dirtied_bytes = 60_000 * 4096;
     looped.targets[0].stack.nodes[2].loop_device =
         Some(LoopFacts { direct_io: Some(false), ..LoopFacts::default() });
-    let advice = all(&looped).remove(0).advice.join(" ");
-    assert!(advice.contains("losetup --direct-io=on"), "{advice}");
+    // As kernels with large folios count it.
+    looped.page_cache.dirtied_bytes *= 100;
+    let found = all(&looped).remove(0);
+    assert!(found.advice.join(" ").contains("losetup --direct-io=on"), "{found:?}");
+    assert!(!found.summary.contains("GiB"), "{found:?}");
     assert_eq!(raised(as_writes), []);
 }
 
@@ -135,6 +195,70 @@ fn reads_that_no_device_saw() {
         r.devices[0].read_bytes /= 2;
     };
     check("reads-from-page-cache", Severity::Doubtful, buffered);
+    // Who keeps the cache asks for what it holds.
+    let on_purpose = |r: &mut Record| {
+        buffered(r);
+        r.workload.jobs.iter_mut().for_each(|job| job.drop_cache = false);
+    };
+    assert_eq!(raised(on_purpose), []);
+}
+
+/// What a damaged record's finding says: its line, and its advice.
+fn said(id: &str, damage: impl FnOnce(&mut Record)) -> (String, Vec<String>) {
+    let mut record = record();
+    damage(&mut record);
+    let found = all(&record).into_iter().find(|f| f.id == id);
+    found.map(|f| (f.summary, f.advice)).unwrap_or_default()
+}
+
+#[test]
+fn the_cache_of_what_is_not_ours_is_left_alone_and_the_advice_says_how_to_empty_it() {
+    let buffered = |kind| {
+        move |r: &mut Record| {
+            (r.targets[0].direct, r.targets[0].kind) = (false, kind);
+            (r.targets[0].path, r.devices[0].read_bytes) = ("/srv/their file".into(), 0);
+        }
+    };
+    let (_, ours) = said("reads-from-page-cache", buffered(TargetKind::OwnFile));
+    assert!(ours.len() == 1 && ours[0].contains("size="), "{ours:?}");
+    let (_, theirs) = said("reads-from-page-cache", buffered(TargetKind::ForeignFile));
+    assert_eq!(theirs.last().unwrap(), "sync; dd if='/srv/their file' iflag=nocache count=0");
+    assert!(!theirs.join(" ").contains("size="), "{theirs:?}");
+}
+
+#[test]
+fn sizes_that_are_compared_can_be_told_apart() {
+    let (text, cure) =
+        said("sample-too-small", |r| r.targets[0].size_bytes = (512 << 20) - 100_000);
+    assert_eq!(text, "511.9 MiB is less than 512 MiB, twice assumed");
+    assert_eq!(cure, ["size=512MiB or more"]);
+    let (text, cure) = said("sample-too-small", |r| {
+        (r.targets[0].direct, r.targets[0].memory_bytes) = (false, (16 << 30) - 1);
+    });
+    assert_eq!(text, "8 GiB is less than 32.5 GiB, twice the memory (16.0 GiB) and assumed");
+    assert_eq!(
+        cure,
+        ["size=33GiB or more"],
+        "rounded up: rounded down it would be too small again"
+    );
+    let (_, cure) = said("sample-too-small", |r| {
+        (r.targets[0].kind, r.targets[0].size_bytes) = (TargetKind::ForeignFile, 1 << 20);
+    });
+    assert_eq!(cure, ["use a larger target"], "size= is for files that fathom makes");
+    let (_, cure) = said("sample-too-small", |r| {
+        (r.workload.name, r.targets[0].size_bytes) = ("quick".into(), (512 << 20) - 100_000);
+    });
+    assert_eq!(
+        cure,
+        ["fathom quick --span=full, or fathom run ... size=512MiB or more where there is room"],
+        "quick has no size="
+    );
+    let (text, _) = said("unwritten-extents", |r| {
+        if let Some(e) = &mut r.targets[0].extents {
+            (e.size_bytes, e.hole_bytes) = (2 << 30, (2 << 30) - 4096);
+        }
+    });
+    assert!(text.contains("2147479552 B of its 2147483648 B were never written"), "{text}");
 }
 
 #[test]
@@ -144,8 +268,29 @@ fn samples_smaller_than_twice_the_caches() {
     check("sample-too-small", Severity::Doubtful, |r| {
         r.workload.jobs[0].span = Some(fathom_model::workload::Extent::Bytes(1 << 20));
     });
+    // Who keeps the page cache on purpose asks for what it holds; past the page cache that means nothing.
+    let kept = |direct: bool| {
+        move |r: &mut Record| {
+            (r.targets[0].direct, r.targets[0].size_bytes) = (direct, 2 << 20);
+            let job = &mut r.workload.jobs[0];
+            (job.direct, job.drop_cache) = (direct, false);
+        }
+    };
+    assert_eq!(raised(kept(false)), []);
+    check("sample-too-small", Severity::Doubtful, kept(true));
     // Buffered reads have the memory to defeat as well.
     check("sample-too-small", Severity::Doubtful, |r| r.targets[0].direct = false);
+    // So have direct ones where a loop device below goes through the page cache: half of 64 GiB cannot be in 16.
+    let looped = |size_bytes: u64, direct_io: bool| {
+        move |r: &mut Record| {
+            r.targets[0].size_bytes = size_bytes;
+            r.targets[0].stack.nodes[2].loop_device =
+                Some(LoopFacts { direct_io: Some(direct_io), ..LoopFacts::default() });
+        }
+    };
+    check("sample-too-small", Severity::Doubtful, looped(8 << 30, false));
+    assert_eq!(raised(looped(8 << 30, true)), []);
+    assert_eq!(raised(looped(64 << 30, false)), []);
     let synced = |r: &mut Record| {
         as_writes(r);
         r.targets[0].direct = false;
@@ -169,6 +314,11 @@ fn others_on_the_device() {
 fn the_machine_around() {
     check("stolen-time", Severity::Note, |r| r.system_cpu.steal_share = 0.05);
     check("stolen-time", Severity::Doubtful, |r| r.system_cpu.steal_share = 0.2);
+    check("busy-cpus", Severity::Note, |r| r.system_cpu.busy_share = 0.99);
+    let by_fathom = raised(|r| {
+        (r.system_cpu.busy_share, r.process_cpu.system_ns) = (0.99, 31_000_000_000);
+    });
+    assert_eq!(by_fathom, [], "its own use is no disturbance");
     check("engine-fallback", Severity::Note, |r| {
         r.jobs[0].engine.fallback = Some("forbidden".into())
     });
@@ -180,6 +330,7 @@ fn notes_about_the_run() {
         r.jobs[0].censored = vec![CensoredOp {
             class: OpClass::Read,
             age_ns: 19_600_000_000,
+            file: 0,
             offset_bytes: 0,
             size_bytes: 4096,
         }];
@@ -203,7 +354,37 @@ fn notes_about_the_run() {
             e.physical_is_logical = true;
         }
     });
+    let spread = |allocated_bytes: u64, share: f64| {
+        said("small-span", |r| {
+            if let Some(e) = &mut r.targets[0].extents {
+                e.allocated_bytes = allocated_bytes;
+                e.share_of_device = Some(share);
+            }
+        })
+        .0
+    };
+    let (all, rest) = (8u64 << 30, "of the device: a rotating disk is faster on so little");
+    assert_eq!(spread(all, 0.06), format!("the test file covers 6 % {rest}"));
+    assert_eq!(
+        spread(500 << 10, 0.06),
+        format!("the test file covers less than 0.1 % and is spread over 6 % {rest}")
+    );
     check("batched", Severity::Note, |r| r.jobs[0].engine.batch = 8);
+}
+
+#[test]
+fn a_full_filesystem_gets_no_advice_that_needs_room() {
+    let advice = |available_bytes: u64| {
+        let (_, advice) = said("small-span", |r| {
+            r.targets[0].extents.as_mut().unwrap().share_of_device = Some(0.003);
+            let (available_bytes, total_bytes) = (Some(available_bytes), Some(100 << 30));
+            let facts = FsFacts { available_bytes, total_bytes, ..FsFacts::default() };
+            r.targets[0].stack.nodes[1].fs = Some(facts);
+        });
+        advice.join(" ")
+    };
+    assert!(advice(40 << 30).contains("--span=full"));
+    assert_eq!(advice(6 << 30), "only more free space lets a test file cover more");
 }
 
 #[test]
@@ -214,4 +395,20 @@ fn short_rows_are_said_once() {
     assert_eq!(all_short.as_deref(), Some("rows measured for less than a minute are indicative"));
     let one = short_windows(&[short(4_000_000_000), record()]).map(|f| f.summary);
     assert!(one.is_some_and(|t| t.starts_with("1 of 2 rows")));
+}
+
+#[test]
+fn libaio_without_depth() {
+    let said = |share: &str| vec!["user_space_reaping".to_owned(), share.to_owned()];
+    check("libaio-synchronous", Severity::Doubtful, |r| {
+        r.jobs[0].engine.depth = 8;
+        r.jobs[0].engine.features = said("synchronous: 100 % had ended when io_submit returned");
+    });
+    for (depth, share) in [(8, "asynchronous: 2 %"), (1, "synchronous: 100 %")] {
+        let raised = raised(|r| {
+            r.jobs[0].engine.depth = depth;
+            r.jobs[0].engine.features = said(share);
+        });
+        assert_eq!(raised, [], "{depth} {share}");
+    }
 }

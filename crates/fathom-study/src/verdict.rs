@@ -1,8 +1,8 @@
 //! From the records of a run to its findings and its verdict.
 
-use crate::rules;
-use fathom_model::finding::{Finding, Verdict};
-use fathom_model::record::Record;
+use crate::{rounds, rules, saturate, size, sweep};
+use fathom_model::finding::{Finding, Severity, Verdict};
+use fathom_model::record::{Record, RunKind};
 
 /// What a run's records come to.
 #[derive(Debug, Clone, PartialEq)]
@@ -13,12 +13,28 @@ pub struct Study {
     pub verdict: Verdict,
 }
 
+/// Judges the records of a run by what it was for: a search does some things on purpose that are doubts elsewhere.
+#[must_use]
+pub fn judge_run(kind: RunKind, records: &[Record]) -> Study {
+    match kind {
+        RunKind::Rounds => rounds::judge(records),
+        RunKind::Saturate => saturate::judge(records),
+        RunKind::Size => size::judge(records),
+        _ => judge(records),
+    }
+}
+
 /// Judges one or more records of a run together.
 #[must_use]
 pub fn judge(records: &[Record]) -> Study {
-    let mut findings: Vec<Finding> = Vec::new();
-    for record in records {
-        for finding in record.findings.iter().cloned().chain(rules::all(record)) {
+    let bound = sweep::cpu_bound(records);
+    let is_said = |row: usize, finding: &Finding| {
+        finding.id == rules::GENERATOR_BOUND && bound.iter().any(|of| of.rows.contains(&row))
+    };
+    let mut findings: Vec<Finding> = bound.iter().map(|of| of.finding.clone()).collect();
+    for (row, record) in records.iter().enumerate() {
+        let own = rules::all(record).into_iter().filter(|finding| !is_said(row, finding));
+        for finding in record.findings.iter().cloned().chain(own) {
             add(&mut findings, finding, (records.len() > 1).then_some(record.label.as_str()));
         }
     }
@@ -28,8 +44,26 @@ pub fn judge(records: &[Record]) -> Study {
     Study { findings, verdict }
 }
 
+/// Judges a stored run. `unfinished` is the word for one that is still being made or whose process was killed: what is
+/// there is at best a part of what was asked for.
+#[must_use]
+pub fn judge_stored(kind: RunKind, records: &[Record], unfinished: Option<&str>) -> Study {
+    let mut study = judge_run(kind, records);
+    let text = match (records.len(), unfinished) {
+        (0, _) => "not one trial is stored: nothing was measured to its end".to_owned(),
+        (_, None) => return study,
+        (1, Some(word)) => format!("the run is {word}: only 1 trial is stored"),
+        (trials, Some(word)) => format!("the run is {word}: only {trials} trials are stored"),
+    };
+    let severity = if records.is_empty() { Severity::Void } else { Severity::Doubtful };
+    study.findings.insert(0, Finding::new("unfinished-run", severity, text));
+    study.findings.sort_by_key(|finding| std::cmp::Reverse(finding.severity));
+    study.verdict = Verdict::of(&study.findings);
+    study
+}
+
 /// A finding of several rows is said once: the first row's text, and in which rows it was seen.
-fn add(findings: &mut Vec<Finding>, mut finding: Finding, label: Option<&str>) {
+pub(crate) fn add(findings: &mut Vec<Finding>, mut finding: Finding, label: Option<&str>) {
     let rule_of_row = rules::is_about_one_row(&finding.id);
     // The same rule on two arrays or files says two things, on two rows one. What it is about is the first word; the
     // rest may change from row to row (how far a check has come).
@@ -53,7 +87,6 @@ fn add(findings: &mut Vec<Finding>, mut finding: Finding, label: Option<&str>) {
 mod tests {
     use super::*;
     use crate::fixtures::record;
-    use fathom_model::finding::Severity;
 
     #[test]
     fn a_clean_record_is_trusted_with_notes_only() {
@@ -73,6 +106,15 @@ mod tests {
         assert_eq!(bound.len(), 1);
         assert!(bound[0].summary.starts_with("row a: ") && bound[0].advice[0] == "also in: row b");
         assert_eq!(study.verdict, Verdict::Doubtful);
+    }
+
+    #[test]
+    fn a_part_of_a_run_is_never_trusted() {
+        let verdict = |records: &[Record], word| judge_stored(RunKind::Run, records, word).verdict;
+        assert_eq!(verdict(&[record()], None), Verdict::Trusted);
+        assert_eq!(verdict(&[record()], Some("partial")), Verdict::Doubtful);
+        assert_eq!(verdict(&[], Some("partial")), Verdict::Void);
+        assert_eq!(verdict(&[], None), Verdict::Void);
     }
 
     #[test]

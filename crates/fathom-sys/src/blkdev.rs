@@ -76,6 +76,20 @@ pub fn hold(path: &Path) -> io::Result<File> {
     Ok(File::from(rustix::fs::open(path, flags | OFlags::NONBLOCK, Mode::empty())?))
 }
 
+/// Opens a block device read-only for a look at a few blocks: waits for nothing, and asks for no read-ahead. With `direct`
+/// reads go past the page cache, and need buffers and offsets that are multiples of 4 KiB.
+///
+/// # Errors
+/// Those of opening.
+pub fn open_to_look(path: &Path, direct: bool) -> io::Result<File> {
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+    let flags = if direct { flags | OFlags::DIRECT } else { flags };
+    let file = File::from(rustix::fs::open(path, flags, Mode::empty())?);
+    // Only advice: without it more is read than was asked for.
+    let _ = rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::Random);
+    Ok(file)
+}
+
 /// The path by which this process can open again just what `file` is, whatever its name means by now.
 #[must_use]
 pub fn path_of_open(file: &File) -> PathBuf {

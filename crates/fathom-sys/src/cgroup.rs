@@ -70,7 +70,7 @@ fn one_cpu_limit(root: &SysRoot, dir: &Path) -> Option<f64> {
 
 /// The directories of the process's group for one controller and of all groups above, as far as
 /// they are visible.
-fn group_dirs(root: &SysRoot, controller: &str) -> Vec<PathBuf> {
+pub(crate) fn group_dirs(root: &SysRoot, controller: &str) -> Vec<PathBuf> {
     let mounts = own_mounts(root);
     let text = root.read("proc/self/cgroup").unwrap_or_default();
     let mut dirs = Vec::new();

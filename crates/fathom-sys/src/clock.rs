@@ -20,14 +20,40 @@ struct Tsc {
 }
 
 /// Calibration: long enough for an error of a few parts in a million (two reads of 30 ns each in 10 ms).
-const CALIBRATION: Duration = Duration::from_millis(10);
+const CALIBRATION_NS: u64 = 10_000_000;
+
+/// The first of the two readings that a calibration compares. Taken early, the work in between is the wait.
+#[derive(Debug, Clone, Copy)]
+pub struct Calibration {
+    start: u64,
+    start_ns: u64,
+}
+
+impl Calibration {
+    /// Takes the first reading.
+    #[must_use]
+    pub fn begin() -> Self {
+        let (start, start_ns) = pair();
+        Self { start, start_ns }
+    }
+
+    /// Takes the second reading, 10 ms after the first at the earliest.
+    fn end(self) -> Option<Tsc> {
+        let passed_ns = monotonic_ns().saturating_sub(self.start_ns);
+        std::thread::sleep(Duration::from_nanos(CALIBRATION_NS.saturating_sub(passed_ns)));
+        let (end, end_ns) = pair();
+        let ticks = end.checked_sub(self.start).filter(|t| *t > 0)?;
+        let multiplier = (u128::from(end_ns - self.start_ns) << 32) / u128::from(ticks);
+        Some(Tsc { base: end, base_ns: end_ns, multiplier: u64::try_from(multiplier).ok()? })
+    }
+}
 
 impl FastClock {
-    /// Calibrates the counter against `CLOCK_MONOTONIC` (takes 10 ms), or falls back to that clock when the kernel
-    /// does not use the counter as its clock source.
+    /// Calibrates the counter against `CLOCK_MONOTONIC` (takes what is left of 10 ms since `begun`), or falls back to
+    /// that clock when the kernel does not use the counter as its clock source.
     #[must_use]
-    pub fn calibrated(clock_source: Option<&str>) -> Self {
-        let tsc = (clock_source == Some("tsc")).then(calibrate).flatten();
+    pub fn calibrated(begun: Calibration, clock_source: Option<&str>) -> Self {
+        let tsc = (clock_source == Some("tsc")).then(|| begun.end()).flatten();
         Self { tsc }
     }
 
@@ -63,10 +89,33 @@ pub fn monotonic_ns() -> u64 {
     ns_of(ClockId::Monotonic)
 }
 
-/// `CLOCK_BOOTTIME` in nanoseconds: like the monotonic clock, but goes on while the machine is suspended.
+/// Time this machine has been suspended since it booted, in nanoseconds: `CLOCK_BOOTTIME`, which goes on meanwhile, less
+/// `CLOCK_MONOTONIC`, which does not.
+///
+/// The two cannot be read at one instant, and a thread that loses its processor between them would take the wait for a
+/// suspension. So the first is read between two readings of the second, until these lie close together; the tightest of
+/// the tries counts, and its width bounds the error.
 #[must_use]
-pub fn boottime_ns() -> u64 {
-    ns_of(ClockId::Boottime)
+pub fn suspended_ns() -> u64 {
+    tightest_difference(monotonic_ns, || ns_of(ClockId::Boottime))
+}
+
+/// `outer` is read before and after `other`; what the second is ahead of the first, by the tightest of a few tries.
+fn tightest_difference(mut outer: impl FnMut() -> u64, mut other: impl FnMut() -> u64) -> u64 {
+    const TIGHT_NS: u64 = 100_000;
+    const TRIES: usize = 64;
+    let mut best = (u64::MAX, 0);
+    for _ in 0..TRIES {
+        let (before_ns, other_ns, after_ns) = (outer(), other(), outer());
+        let width_ns = after_ns.saturating_sub(before_ns);
+        if width_ns < best.0 {
+            best = (width_ns, other_ns.saturating_sub(before_ns + width_ns / 2));
+        }
+        if width_ns <= TIGHT_NS {
+            break;
+        }
+    }
+    best.1
 }
 
 /// UTC in nanoseconds since 1970.
@@ -106,22 +155,13 @@ fn pair() -> (u64, u64) {
     (best.1, best.2)
 }
 
-fn calibrate() -> Option<Tsc> {
-    let (start, start_ns) = pair();
-    std::thread::sleep(CALIBRATION);
-    let (end, end_ns) = pair();
-    let ticks = end.checked_sub(start).filter(|t| *t > 0)?;
-    let multiplier = (u128::from(end_ns - start_ns) << 32) / u128::from(ticks);
-    Some(Tsc { base: end, base_ns: end_ns, multiplier: u64::try_from(multiplier).ok()? })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn the_counter_agrees_with_the_kernel_clock() {
-        let clock = FastClock::calibrated(Some("tsc"));
+        let clock = FastClock::calibrated(Calibration::begin(), Some("tsc"));
         let (a, a_ns) = (clock.now_ns(), monotonic_ns());
         std::thread::sleep(Duration::from_millis(200));
         let (b, b_ns) = (clock.now_ns(), monotonic_ns());
@@ -132,9 +172,49 @@ mod tests {
 
     #[test]
     fn other_clock_sources_fall_back() {
-        assert_eq!(FastClock::calibrated(Some("hpet")).source(), "clock_monotonic");
-        assert_eq!(FastClock::calibrated(None).source(), "clock_monotonic");
-        let monotonic = monotonic_ns();
-        assert!(boottime_ns() >= monotonic);
+        assert_eq!(
+            FastClock::calibrated(Calibration::begin(), Some("hpet")).source(),
+            "clock_monotonic"
+        );
+        assert_eq!(FastClock::calibrated(Calibration::begin(), None).source(), "clock_monotonic");
+    }
+
+    #[test]
+    fn a_lost_processor_is_no_suspension() {
+        // Slept 5 s; between the first pair of readings the thread waits for 1.1 s, once before and once after the other.
+        for waits in [[1_100_000_000, 0], [0, 1_100_000_000]] {
+            let now = std::cell::Cell::new(1_000_000_000_u64);
+            let mut waits = waits.into_iter();
+            let mut pass = || {
+                let read = now.get();
+                now.set(read + 50 + waits.next().unwrap_or(0));
+                read
+            };
+            let difference = tightest_difference(&mut pass, || {
+                let read = now.get();
+                now.set(read + 50 + if read > 2_000_000_000 { 0 } else { 1_000 });
+                read + 5_000_000_000
+            });
+            assert!(difference.abs_diff(5_000_000_000) < 1_000, "{difference}");
+        }
+        // Never tight: the tightest counts.
+        let now = std::cell::Cell::new(0_u64);
+        let widths = std::cell::Cell::new(100_u64);
+        let difference = tightest_difference(
+            || {
+                widths.set(widths.get() - 1);
+                now.set(now.get() + widths.get() * 1_000_000);
+                now.get()
+            },
+            || now.get() + 7,
+        );
+        assert!(difference < 200_000_000, "{difference}");
+    }
+
+    #[test]
+    fn the_real_clocks_differ_by_whole_sleeps_only() {
+        let first = suspended_ns();
+        std::thread::sleep(Duration::from_millis(20));
+        assert!(suspended_ns().abs_diff(first) < 10_000_000);
     }
 }

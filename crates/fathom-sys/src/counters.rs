@@ -45,8 +45,13 @@ pub struct DiskCounters {
     pub writes: u64,
     /// Sectors of 512 bytes written.
     pub written_sectors: u64,
+    /// Requests in flight at this moment.
+    pub in_flight: u64,
     /// Milliseconds with at least one request in flight.
     pub busy_ms: u64,
+    /// Milliseconds that requests spent in flight, summed over requests: divided by the time that passed, the mean number
+    /// in flight.
+    pub in_flight_ms: Option<u64>,
     /// Flushes completed; kernels from 5.5 on.
     pub flushes: Option<u64>,
 }
@@ -66,7 +71,9 @@ fn parse_disk_line(line: &str) -> Option<DiskCounters> {
         read_sectors: number(5)?,
         writes: number(7)?,
         written_sectors: number(9)?,
+        in_flight: number(11)?,
         busy_ms: number(12)?,
+        in_flight_ms: number(13),
         flushes: number(18),
     })
 }
@@ -134,6 +141,9 @@ mod tests {
             [old, discard, flush].into_iter().filter_map(parse_disk_line).collect();
         assert_eq!(parsed.len(), 3);
         assert_eq!((parsed[0].reads, parsed[0].read_sectors, parsed[0].busy_ms), (10, 80, 12));
+        assert_eq!(parsed.iter().map(|disk| disk.in_flight).collect::<Vec<_>>(), [0, 0, 4]);
+        let in_flight: Vec<_> = parsed.iter().map(|disk| disk.in_flight_ms).collect();
+        assert_eq!(in_flight, [Some(14), Some(14), Some(10_045)]);
         assert_eq!((parsed[1].flushes, parsed[2].flushes), (None, Some(238)));
         assert_eq!(
             (parsed[2].writes, parsed[2].written_sectors, parsed[2].busy_ms),

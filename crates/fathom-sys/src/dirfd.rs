@@ -1,6 +1,7 @@
 //! Files relative to an open directory, without following symbolic links: what is checked is what is then used.
 //! Also extended attributes and whole-file locks.
 
+use crate::io::OpenMode;
 use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags, RenameFlags, StatxFlags, XattrFlags};
 use rustix::io::Errno;
 use std::fs::File;
@@ -23,6 +24,8 @@ pub struct FileFacts {
     pub inode: u64,
     /// When it was made, nanoseconds since 1970, where the filesystem knows: tells a reused inode number.
     pub born_ns: Option<i64>,
+    /// When its content last changed, nanoseconds since 1970.
+    pub modified_ns: i64,
     /// Size in bytes.
     pub size_bytes: u64,
     /// Names that it has.
@@ -86,6 +89,21 @@ impl Dir {
         Ok(File::from(rustix::fs::openat(&self.fd, name, flags, Mode::empty())?))
     }
 
+    /// Opens an existing file for I/O, without updating its access time where that is allowed. A symbolic link in the
+    /// last place of the name is refused.
+    ///
+    /// # Errors
+    /// As [`crate::io::open_existing`].
+    pub fn open_for_io(&self, name: &str, mode: OpenMode) -> io::Result<File> {
+        let flags = mode.flags() | OFlags::NOFOLLOW;
+        let open = |flags| rustix::fs::openat(&self.fd, name, flags, Mode::empty());
+        let fd = match open(flags | OFlags::NOATIME) {
+            Err(Errno::PERM) => open(flags)?,
+            other => other?,
+        };
+        Ok(File::from(fd))
+    }
+
     /// What lies under a name; a symbolic link is described, not followed.
     ///
     /// # Errors
@@ -137,19 +155,29 @@ impl Dir {
         Ok(rustix::fs::unlinkat(&self.fd, name, AtFlags::REMOVEDIR)?)
     }
 
-    /// The names inside, sorted, without `.` and `..`.
+    /// The names inside, sorted, without `.` and `..`. In names that are not UTF-8 what is no text is replaced: they are for
+    /// people to read, and [`is_lossy`] tells them.
     ///
     /// # Errors
-    /// Those of reading; EILSEQ for a name that is not UTF-8.
+    /// Those of reading.
     pub fn names(&self) -> io::Result<Vec<String>> {
+        let mut names = self.names_as_stored()?;
+        names.sort();
+        Ok(names)
+    }
+
+    /// The names inside in the order in which the filesystem lists them (readdir).
+    ///
+    /// # Errors
+    /// As [`Dir::names`].
+    pub fn names_as_stored(&self) -> io::Result<Vec<String>> {
         let mut names = Vec::new();
         for entry in rustix::fs::Dir::read_from(&self.fd)? {
-            let name = entry?.file_name().to_str().map_err(|_| Errno::ILSEQ)?.to_owned();
+            let name = entry?.file_name().to_string_lossy().into_owned();
             if name != "." && name != ".." {
                 names.push(name);
             }
         }
-        names.sort();
         Ok(names)
     }
 
@@ -166,6 +194,12 @@ impl Dir {
     }
 }
 
+/// True for a name of [`Dir::names`] under which the file may not be found, because it was no text.
+#[must_use]
+pub fn is_lossy(name: &str) -> bool {
+    name.contains(char::REPLACEMENT_CHARACTER)
+}
+
 /// Facts of an open file.
 ///
 /// # Errors
@@ -179,11 +213,12 @@ fn statx(fd: impl AsFd, name: &str, flags: AtFlags) -> io::Result<FileFacts> {
     let stat = rustix::fs::statx(fd, name, flags, wanted)?;
     let kind = rustix::fs::FileType::from_raw_mode(stat.stx_mode.into());
     let has_birth = StatxFlags::from_bits_retain(stat.stx_mask).contains(StatxFlags::BTIME);
-    let (s, ns) = (stat.stx_btime.tv_sec, i64::from(stat.stx_btime.tv_nsec));
+    let ns_of = |s: i64, ns: u32| s.saturating_mul(1_000_000_000).saturating_add(ns.into());
     Ok(FileFacts {
         dev: rustix::fs::makedev(stat.stx_dev_major, stat.stx_dev_minor),
         inode: stat.stx_ino,
-        born_ns: has_birth.then(|| s.saturating_mul(1_000_000_000).saturating_add(ns)),
+        born_ns: has_birth.then(|| ns_of(stat.stx_btime.tv_sec, stat.stx_btime.tv_nsec)),
+        modified_ns: ns_of(stat.stx_mtime.tv_sec, stat.stx_mtime.tv_nsec),
         size_bytes: stat.stx_size,
         links: stat.stx_nlink,
         uid: stat.stx_uid,
@@ -199,6 +234,14 @@ fn statx(fd: impl AsFd, name: &str, flags: AtFlags) -> io::Result<FileFacts> {
 /// EOPNOTSUPP where the filesystem has none.
 pub fn set_xattr(file: &File, name: &str, value: &str) -> io::Result<()> {
     Ok(rustix::fs::fsetxattr(file, name, value.as_bytes(), XattrFlags::CREATE)?)
+}
+
+/// Gives an extended attribute that exists another value.
+///
+/// # Errors
+/// ENODATA when it does not exist; EOPNOTSUPP where the filesystem has none.
+pub fn replace_xattr(file: &File, name: &str, value: &str) -> io::Result<()> {
+    Ok(rustix::fs::fsetxattr(file, name, value.as_bytes(), XattrFlags::REPLACE)?)
 }
 
 /// Removes an extended attribute; that there is none is fine.
@@ -283,6 +326,9 @@ mod tests {
         std::os::unix::fs::symlink("d", path.join("to-d")).unwrap();
         assert!(dir.open_dir("to-d").is_err());
         assert_eq!(dir.names().unwrap(), ["a", "d", "link", "to-d"]);
+        let mut as_stored = dir.names_as_stored().unwrap();
+        as_stored.sort();
+        assert_eq!(as_stored, dir.names().unwrap());
         dir.create_file("e").unwrap();
         let taken = dir.rename("e", "a", false).unwrap_err();
         assert_eq!(taken.kind(), io::ErrorKind::AlreadyExists);
@@ -292,6 +338,18 @@ mod tests {
         dir.unlink("a").unwrap();
         dir.remove_dir("d").unwrap();
         dir.sync().unwrap();
+        std::fs::remove_dir_all(&path).unwrap();
+    }
+
+    #[test]
+    fn names_that_are_no_text_are_listed_and_told() {
+        let path = scratch("lossy");
+        let name = std::os::unix::ffi::OsStrExt::from_bytes(b"a\xff");
+        std::fs::write(path.join::<&std::ffi::OsStr>(name), "x").unwrap();
+        std::fs::write(path.join("b"), "x").unwrap();
+        let names = Dir::open(&path).unwrap().names().unwrap();
+        assert_eq!(names, ["a\u{fffd}", "b"]);
+        assert!(is_lossy(&names[0]) && !is_lossy(&names[1]));
         std::fs::remove_dir_all(&path).unwrap();
     }
 

@@ -83,6 +83,24 @@ pub fn uuid(file: &File) -> Option<String> {
     known.then(|| format_uuid(&answer[1..17]))
 }
 
+/// UUID of the filesystem of that type (`xfs`) that holds the open file, also by the ways of older kernels; none for one of
+/// zeros only, which is no UUID.
+#[must_use]
+pub fn uuid_of_type(file: &File, fs_type: &str) -> Option<String> {
+    let found = uuid(file).or_else(|| match fs_type {
+        "btrfs" => btrfs_uuid(file),
+        "xfs" => xfs_geometry(file).map(|geometry| geometry.uuid),
+        _ => None,
+    });
+    found.filter(|uuid| uuid.bytes().any(|b| b != b'0' && b != b'-'))
+}
+
+/// The number that statfs(2) gives the filesystem of the open file; none where it gives none (0).
+#[must_use]
+pub fn fsid(file: &File) -> Option<u64> {
+    rustix::fs::fstatvfs(file).ok().map(|stat| stat.f_fsid).filter(|&fsid| fsid != 0)
+}
+
 /// Label of the filesystem that holds the open file; empty when it has none.
 #[must_use]
 pub fn label(file: &File) -> Option<String> {
@@ -188,15 +206,15 @@ pub struct ExtSuperblock {
 }
 
 const EXT_MAGIC: u16 = 0xef53;
-/// Group descriptors are read up to this many bytes: 16 TiB of 4 KiB blocks.
-const DESCRIPTOR_BYTES_MAX: u64 = 8 << 20;
+/// Group descriptors of 16 TiB of 4 KiB blocks.
+pub const EXT_DESCRIPTOR_BYTES_MAX: u64 = 8 << 20;
 
-/// Reads the superblock (and the flags of the block groups) of an ext2, ext3 or ext4 filesystem
-/// from its device.
+/// Reads the superblock of an ext2, ext3 or ext4 filesystem from its device, and the flags of the
+/// block groups where their descriptors are not longer than `descriptor_bytes_max`.
 ///
 /// # Errors
 /// `InvalidData` when it is none of these; those of reading.
-pub fn ext_superblock(device: &File) -> io::Result<ExtSuperblock> {
+pub fn ext_superblock(device: &File, descriptor_bytes_max: u64) -> io::Result<ExtSuperblock> {
     let mut sb = [0u8; 1024];
     device.read_exact_at(&mut sb, 1024)?;
     if little_u16(&sb, 0x38) != EXT_MAGIC || little_u32(&sb, 0x18) > 6 {
@@ -208,10 +226,12 @@ pub fn ext_superblock(device: &File) -> io::Result<ExtSuperblock> {
     let blocks =
         (u64::from(little_u32(&sb, 0x4)) | high).saturating_sub(u64::from(little_u32(&sb, 0x14)));
     let groups = blocks.div_ceil(u64::from(little_u32(&sb, 0x20)).max(1));
+    let descriptors = Descriptors::of(&sb, block_bytes, groups);
+    let descriptors = descriptors.filter(|d| d.bytes() <= descriptor_bytes_max);
     Ok(ExtSuperblock {
         block_bytes,
         groups,
-        groups_uninitialised: groups_uninitialised(device, &sb, block_bytes, groups),
+        groups_uninitialised: descriptors.and_then(|d| d.uninitialised(device)),
         stride_bytes: u64::from(little_u16(&sb, 0x164)) * block_bytes,
         stripe_width_bytes: u64::from(little_u32(&sb, 0x170)) * block_bytes,
         made_at_unix_s: i64::from(little_u32(&sb, 0x108)),
@@ -221,20 +241,36 @@ pub fn ext_superblock(device: &File) -> io::Result<ExtSuperblock> {
     })
 }
 
-/// Counts the groups without the flag that says "inode table zeroed".
-fn groups_uninitialised(device: &File, sb: &[u8], block_bytes: u64, groups: u64) -> Option<u64> {
-    let (incompat, ro_compat) = (little_u32(sb, 0x60), little_u32(sb, 0x64));
-    let (meta_bg, checksummed) = (incompat & 0x10 != 0, ro_compat & 0x410 != 0);
-    let size = if incompat & 0x80 != 0 { u64::from(little_u16(sb, 0xfe)) } else { 32 };
-    let bytes = groups.checked_mul(size)?;
-    if meta_bg || !checksummed || size < 32 || bytes > DESCRIPTOR_BYTES_MAX {
-        return None;
+/// The table of group descriptors of an ext filesystem that says which inode tables are zeroed.
+struct Descriptors {
+    start_bytes: u64,
+    descriptor_bytes: u64,
+    groups: u64,
+}
+
+impl Descriptors {
+    /// None where there is no such table in one piece.
+    fn of(sb: &[u8], block_bytes: u64, groups: u64) -> Option<Self> {
+        let (incompat, ro_compat) = (little_u32(sb, 0x60), little_u32(sb, 0x64));
+        let (meta_bg, checksummed) = (incompat & 0x10 != 0, ro_compat & 0x410 != 0);
+        let size = if incompat & 0x80 != 0 { u64::from(little_u16(sb, 0xfe)) } else { 32 };
+        groups.checked_mul(size)?;
+        let start_bytes = (u64::from(little_u32(sb, 0x14)) + 1) * block_bytes;
+        let told = !meta_bg && checksummed && size >= 32;
+        told.then_some(Self { start_bytes, descriptor_bytes: size, groups })
     }
-    let mut table = vec![0; bytes as usize];
-    let start = (u64::from(little_u32(sb, 0x14)) + 1) * block_bytes;
-    device.read_exact_at(&mut table, start).ok()?;
-    let pending = table.chunks_exact(size as usize).filter(|d| little_u16(d, 0x12) & 0x4 == 0);
-    Some(pending.count() as u64)
+
+    fn bytes(&self) -> u64 {
+        self.groups * self.descriptor_bytes
+    }
+
+    /// Counts the groups without the flag that says "inode table zeroed".
+    fn uninitialised(&self, device: &File) -> Option<u64> {
+        let mut table = vec![0; self.bytes() as usize];
+        device.read_exact_at(&mut table, self.start_bytes).ok()?;
+        let groups = table.chunks_exact(self.descriptor_bytes as usize);
+        Some(groups.filter(|group| little_u16(group, 0x12) & 0x4 == 0).count() as u64)
+    }
 }
 
 /// The usual form of a UUID.
@@ -288,7 +324,7 @@ mod tests {
     #[test]
     fn a_file_without_superblock_is_none() {
         let file = open_for_questions(Path::new("/proc/self/exe")).unwrap();
-        assert!(ext_superblock(&file).is_err());
+        assert!(ext_superblock(&file, EXT_DESCRIPTOR_BYTES_MAX).is_err());
         assert!(xfs_geometry(&file).is_none() || uuid(&file).is_some());
     }
 }

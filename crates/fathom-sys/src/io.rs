@@ -3,7 +3,7 @@
 use rustix::fs::{Mode, OFlags};
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::Path;
 
 /// How a target is opened.
@@ -20,13 +20,21 @@ pub struct OpenMode {
 }
 
 impl OpenMode {
-    fn flags(self) -> OFlags {
+    pub(crate) fn flags(self) -> OFlags {
         let mut flags = if self.write { OFlags::RDWR } else { OFlags::RDONLY };
         flags.set(OFlags::DIRECT, self.direct);
         flags.set(OFlags::DSYNC, self.dsync);
         flags.set(OFlags::SYNC, self.sync);
         flags | OFlags::CLOEXEC
     }
+}
+
+/// Makes sure that this user may write to a file, or make files in a directory. Opens and changes nothing.
+///
+/// # Errors
+/// Those of access(2).
+pub fn check_writable(path: &Path) -> io::Result<()> {
+    Ok(rustix::fs::access(path, rustix::fs::Access::WRITE_OK)?)
 }
 
 /// Opens an existing file or device, without updating its access time where that is allowed. Never creates.
@@ -49,6 +57,17 @@ pub fn open_existing(path: &Path, mode: OpenMode) -> io::Result<File> {
 fn clear_nonblock(fd: &OwnedFd) -> io::Result<()> {
     let flags = rustix::fs::fcntl_getfl(fd)?;
     Ok(rustix::fs::fcntl_setfl(fd, flags - OFlags::NONBLOCK)?)
+}
+
+/// Lets the descriptor of an open file mean another one, which is closed under its own number: whoever holds the
+/// descriptor works on the other file from then on. What is in flight goes on with the old one.
+///
+/// # Errors
+/// Those of dup3(2).
+pub fn replace_open(old: &File, new: File) -> io::Result<()> {
+    // SAFETY: both descriptors are open; the old number stays a valid descriptor, of another file.
+    let done = unsafe { libc::dup3(new.as_raw_fd(), old.as_raw_fd(), libc::O_CLOEXEC) };
+    if done >= 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
 /// Reads at an offset; one pread(2), short transfers are the caller's to judge.
@@ -83,6 +102,14 @@ pub fn fsync(file: impl AsFd) -> io::Result<()> {
 /// Those of fdatasync(2): EIO means that written data is lost.
 pub fn fdatasync(file: impl AsFd) -> io::Result<()> {
     Ok(rustix::fs::fdatasync(file)?)
+}
+
+/// syncfs(2): brings all of the file's filesystem onto stable storage.
+///
+/// # Errors
+/// Those of syncfs(2).
+pub fn sync_filesystem(file: impl AsFd) -> io::Result<()> {
+    Ok(rustix::fs::syncfs(file)?)
 }
 
 /// Drops the clean cached pages of a file, after writing the dirty ones.
@@ -145,6 +172,23 @@ mod tests {
             Some(io::ErrorKind::NotFound)
         );
         assert!(!path.exists());
+    }
+
+    #[test]
+    fn a_descriptor_means_another_file_after_it_was_replaced() {
+        let path = std::env::temp_dir().join(format!("fathom-replace-{}", std::process::id()));
+        let file = |text: &str| {
+            std::fs::write(&path, text).unwrap();
+            let file = open_existing(&path, OpenMode::default()).unwrap();
+            std::fs::remove_file(&path).unwrap();
+            file
+        };
+        let (old, new) = (file("old"), file("new"));
+        let number = old.as_raw_fd();
+        replace_open(&old, new).unwrap();
+        let mut text = [0u8; 3];
+        assert_eq!(read_at(&old, &mut text, 0).unwrap(), 3);
+        assert_eq!((&text, old.as_raw_fd()), (b"new", number));
     }
 
     #[test]

@@ -3,9 +3,12 @@
 //! Everything that reads `/sys`, `/proc` or `/dev` does so under a [`sysroot::SysRoot`], so that recorded trees can
 //! stand in for a machine.
 
+pub mod aio;
 pub mod arena;
+pub mod ata;
 pub mod blkdev;
 pub mod cgroup;
+pub mod cgroup_io;
 pub mod clock;
 pub mod counters;
 pub mod devno;
@@ -15,13 +18,24 @@ pub mod fiemap;
 pub mod fsinfo;
 pub mod hostinfo;
 pub mod io;
+pub mod kmsg;
 pub mod loopdev;
+pub mod mapping;
 pub mod mounts;
+pub mod numa;
+pub mod nvme;
 pub mod openers;
+pub mod pci;
+pub mod priority;
 pub mod probe;
 pub mod process;
+pub mod request;
 pub mod ring;
+pub mod scsi;
 pub mod signals;
 pub mod sysfs_block;
+pub mod sysfs_dir;
 pub mod sysroot;
+pub mod terminal;
+pub mod thermal;
 pub mod threads;

@@ -2,12 +2,17 @@
 
 use crate::devno::DevNo;
 use crate::sysroot::SysRoot;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
 use std::path::{Path, PathBuf};
 
 /// One line of a mountinfo file, see proc_pid_mountinfo(5).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mount {
+    /// Number of the mount.
+    pub id: u32,
+    /// Number of the mount that it is mounted on.
+    pub parent: u32,
     /// `st_dev` of the files in it; for btrfs and overlay an anonymous number.
     pub devno: DevNo,
     /// The part of the filesystem that is visible here (`/` or the source of a bind mount).
@@ -32,9 +37,11 @@ pub fn parse_mountinfo(text: &str) -> Vec<Mount> {
 
 fn parse_line(line: &str) -> Option<Mount> {
     let (left, right) = line.split_once(" - ")?;
-    let mut left = left.split(' ').skip(2);
+    let mut left = left.split(' ');
     let mut right = right.split(' ');
     Some(Mount {
+        id: left.next()?.parse().ok()?,
+        parent: left.next()?.parse().ok()?,
         devno: left.next()?.parse().ok()?,
         root: unescape(left.next()?).into(),
         mount_point: unescape(left.next()?).into(),
@@ -74,6 +81,92 @@ pub fn mount_of<'a>(mounts: &'a [Mount], path: &Path) -> Option<&'a Mount> {
         .iter()
         .filter(|m| path.starts_with(&m.mount_point))
         .max_by_key(|m| m.mount_point.components().count())
+}
+
+/// For each mount whether another one hides it, so that its path leads elsewhere.
+#[must_use]
+pub fn hidden(mounts: &[Mount]) -> Vec<bool> {
+    let by_id: BTreeMap<u32, &Mount> = mounts.iter().map(|mount| (mount.id, mount)).collect();
+    let places = mounts.iter().filter(|mount| mount.id != mount.parent);
+    let by_place: BTreeMap<(u32, &Path), u32> =
+        places.map(|m| ((m.parent, m.mount_point.as_path()), m.id)).collect();
+    mounts.iter().map(|mount| is_hidden(mount, &by_id, &by_place)).collect()
+}
+
+/// Looks along the way that the kernel takes to the mount: from each mount to the one that it is mounted on.
+fn is_hidden(
+    mount: &Mount,
+    by_id: &BTreeMap<u32, &Mount>,
+    by_place: &BTreeMap<(u32, &Path), u32>,
+) -> bool {
+    if by_place.contains_key(&(mount.id, &mount.mount_point)) {
+        return true;
+    }
+    let mut here = mount;
+    // Numbers that lead in a circle end here.
+    for _ in 0..by_id.len() {
+        let Some(&parent) = by_id.get(&here.parent) else { return false };
+        let place = |path| by_place.get(&(parent.id, path)).copied();
+        let covered = place(&parent.mount_point).is_some_and(|cover| cover != here.id);
+        let above = here.mount_point.ancestors().skip(1);
+        let mut between = above.take_while(|path| *path != parent.mount_point);
+        if covered || between.any(|path| place(path).is_some()) {
+            return true;
+        }
+        here = parent;
+    }
+    false
+}
+
+/// The mounts of a namespace that is not this process's own.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Namespace {
+    /// The first process in it.
+    pub pid: u32,
+    /// The name of this process.
+    pub process: String,
+    /// The mounts as it sees them.
+    pub mounts: Vec<Mount>,
+}
+
+/// All mount namespaces but this process's own, each once, and how many processes did not let their mounts be read.
+///
+/// Processes in a root directory of their own see a part of their namespace only: they are asked where there is no other.
+#[must_use]
+pub fn other_namespaces(root: &SysRoot) -> (Vec<Namespace>, usize) {
+    let mut pids: Vec<u32> = root.names("proc").iter().filter_map(|n| n.parse().ok()).collect();
+    pids.sort_unstable();
+    let mut seen: BTreeSet<PathBuf> = root.link("proc/self/ns/mnt").into_iter().collect();
+    // Where a namespace has no name (other users' processes), its text names it: numbers of mounts are the machine's.
+    let mut texts: BTreeSet<String> = root.read("proc/self/mountinfo").into_iter().collect();
+    let (mut found, mut refused) = (Vec::new(), 0);
+    for in_part in [false, true] {
+        for &pid in &pids {
+            let namespace = root.link(format!("proc/{pid}/ns/mnt"));
+            if namespace.as_ref().is_some_and(|namespace| seen.contains(namespace)) {
+                continue;
+            }
+            let sees = root.link(format!("proc/{pid}/root"));
+            if sees.is_some_and(|sees| sees != Path::new("/")) != in_part {
+                continue;
+            }
+            let text = match root.read(format!("proc/{pid}/mountinfo")) {
+                Ok(text) => text,
+                Err(error) => {
+                    refused += usize::from(error.kind() == io::ErrorKind::PermissionDenied);
+                    continue;
+                }
+            };
+            let mounts = parse_mountinfo(&text);
+            if mounts.is_empty() || !texts.insert(text) {
+                continue;
+            }
+            seen.extend(namespace);
+            let process = root.text(format!("proc/{pid}/comm")).unwrap_or_default();
+            found.push(Namespace { pid, process, mounts });
+        }
+    }
+    (found, refused)
 }
 
 /// The mounts of every mount namespace on the machine, as seen from each root directory in use there, with one process
@@ -140,6 +233,27 @@ not a mount line
     #[test]
     fn escapes() {
         assert_eq!(unescape("a\\040b\\134c\\"), "a b\\c\\");
+    }
+
+    /// Whether each mount of `id parent point` is hidden.
+    fn hidden_of(lines: &[&str]) -> Vec<bool> {
+        let line = |line: &&str| {
+            let words: Vec<&str> = line.split(' ').collect();
+            format!("{} {} 8:1 / {} rw - ext4 /dev/sda1 rw\n", words[0], words[1], words[2])
+        };
+        hidden(&parse_mountinfo(&lines.iter().map(line).collect::<String>()))
+    }
+
+    #[test]
+    fn mounts_over_mounts_hide() {
+        // As left by an initial ramdisk: what lies under the root was there before it.
+        assert_eq!(hidden_of(&["22 29 /sys", "29 1 /", "30 29 /data"]), [false; 3]);
+        // On the same point, further up, and below something hidden.
+        assert_eq!(hidden_of(&["29 1 /", "30 29 /data", "31 30 /data"]), [false, true, false]);
+        assert_eq!(hidden_of(&["29 1 /", "30 29 /a/b", "31 29 /a"]), [false, true, false]);
+        let below = ["29 1 /", "30 29 /a", "31 30 /a/b", "32 30 /a", "33 32 /a/c"];
+        assert_eq!(hidden_of(&below), [false, true, true, false, false]);
+        assert_eq!(hidden_of(&["5 6 /x", "6 5 /y", "7 7 /z"]), [false; 3]);
     }
 
     #[test]

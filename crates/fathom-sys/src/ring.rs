@@ -1,101 +1,39 @@
-//! One io_uring with registered buffers, one registered file table and one owner thread, behind a safe slot interface.
+//! One io_uring with one owner thread, its buffers and its files, behind a safe slot interface.
 //!
 //! A slot is a request's place: its buffer, its identity in completions. The ring owns the buffers, so they outlive
-//! every request: when a ring is dropped with requests in flight, the buffers are leaked on purpose, because the
-//! kernel may still write to them.
+//! every request: when a ring is dropped, it waits for what is in flight; if that does not end, the buffers are leaked
+//! on purpose, because the kernel may still write to them.
+
+mod options;
+
+pub use options::{Registration, RingFeature, RingOptions, supported_features};
 
 use crate::arena::Arena;
+use crate::request::{FileTable, HOLE, IoOp, SYNC_RANGE_FLAGS, TargetFile, ZEROES};
 use io_uring::{IoUring, opcode, squeue, types};
 use std::io;
 use std::marker::PhantomData;
 use std::mem::ManuallyDrop;
 use std::os::fd::{AsRawFd, BorrowedFd};
-
-/// A setup flag that makes a ring cheaper; each is probed on its own.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum RingFeature {
-    /// Only one thread submits.
-    SingleIssuer,
-    /// Completion work runs when the owner waits for it, not by interrupting it.
-    DeferTaskrun,
-    /// Completion work does not interrupt the owner with an inter-processor interrupt.
-    CoopTaskrun,
-    /// No indirection array for submissions.
-    NoSqarray,
-}
-
-impl RingFeature {
-    /// All features, in the order in which they are tried.
-    pub const ALL: [Self; 4] =
-        [Self::SingleIssuer, Self::DeferTaskrun, Self::CoopTaskrun, Self::NoSqarray];
-
-    /// The kernel's name, in lower case.
-    #[must_use]
-    pub fn word(self) -> &'static str {
-        match self {
-            Self::SingleIssuer => "single_issuer",
-            Self::DeferTaskrun => "defer_taskrun",
-            Self::CoopTaskrun => "coop_taskrun",
-            Self::NoSqarray => "no_sqarray",
-        }
-    }
-}
-
-fn build(entries: u32, features: &[RingFeature]) -> io::Result<IoUring> {
-    let mut builder = IoUring::builder();
-    builder.setup_clamp().setup_cqsize(entries.next_power_of_two().max(2) * 2);
-    for feature in features {
-        match feature {
-            RingFeature::SingleIssuer => builder.setup_single_issuer(),
-            RingFeature::DeferTaskrun => builder.setup_defer_taskrun(),
-            RingFeature::CoopTaskrun => builder.setup_coop_taskrun(),
-            RingFeature::NoSqarray => builder.setup_no_sqarray(),
-        };
-    }
-    builder.build(entries)
-}
-
-/// The features that this kernel has, each probed alone (deferred task work needs the single issuer beside it).
-///
-/// # Errors
-/// When no ring can be made at all: ENOSYS (kernel without io_uring), EPERM (forbidden by
-/// `kernel.io_uring_disabled` or a seccomp filter), ENOMEM (locked-memory limit on old kernels).
-pub fn supported_features() -> io::Result<Vec<RingFeature>> {
-    build(2, &[])?;
-    let works = |feature: &RingFeature| match feature {
-        RingFeature::DeferTaskrun => build(2, &[RingFeature::SingleIssuer, *feature]).is_ok(),
-        other => build(2, &[*other]).is_ok(),
-    };
-    Ok(RingFeature::ALL.into_iter().filter(works).collect())
-}
-
-/// A request to queue.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum RingOp {
-    /// Read into the slot's buffer.
-    Read {
-        /// Where in the file.
-        offset_bytes: u64,
-        /// How much.
-        size_bytes: u32,
-    },
-    /// Write from the slot's buffer.
-    Write {
-        /// Where in the file.
-        offset_bytes: u64,
-        /// How much.
-        size_bytes: u32,
-    },
-    /// fsync(2).
-    Fsync,
-    /// fdatasync(2).
-    Fdatasync,
-}
+use std::time::Duration;
 
 /// io_uring_enter(2) flags that the binding keeps private.
 const ENTER_GETEVENTS: u32 = 1;
+const ENTER_SQ_WAKEUP: u32 = 1 << 1;
+const ENTER_EXT_ARG: u32 = 1 << 3;
 const ENTER_REGISTERED_RING: u32 = 1 << 4;
 const REGISTER_RING_FDS: u32 = 20;
+const UNREGISTER_RING_FDS: u32 = 21;
+
+/// `_IO(0x12, 0)`: discards start and length of the command, since Linux 6.12.
+const BLOCK_URING_CMD_DISCARD: u32 = 0x1200;
+
+/// How often a full look at the completions is tried before the owner sleeps, while the kernel's thread submits:
+/// some ten microseconds.
+const LOOKS_BEFORE_SLEEP: u32 = 500;
+
+/// How long a dropped ring waits for what is in flight.
+const DROP_LIMIT_MS: u32 = 1000;
 
 #[repr(C)]
 struct RingFdUpdate {
@@ -104,60 +42,88 @@ struct RingFdUpdate {
     data: u64,
 }
 
-/// A ring for one thread and one file.
-pub struct Ring {
+/// What is registered with the kernel.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Registered {
+    FilesAndBuffers,
+    Files,
+    Nothing,
+}
+
+/// A ring for one thread and its files.
+pub struct Ring<'f> {
     ring: IoUring,
     arena: ManuallyDrop<Arena>,
+    files: FileTable<'f>,
+    registered: Registered,
     /// Index of the registered ring descriptor, or the descriptor itself.
     enter_fd: i32,
     enter_flags: u32,
     in_flight: u32,
     unsubmitted: u32,
     busy: Vec<bool>,
-    fixed_buffers: bool,
-    features: Vec<&'static str>,
+    /// Requests that one call hands over at the most.
+    submit_max: u32,
+    /// Completions are polled for.
+    is_polled: bool,
+    /// The kernel's thread submits.
+    sqpoll: bool,
+    /// The plain way to hand over will not do.
+    is_special: bool,
+    /// A wait in io_uring_enter(2) can have a limit: not before Linux 5.11, and never while completions are polled for.
+    has_time_limit: bool,
+    features: Vec<String>,
     /// A registered ring descriptor is an index into a table of the thread that made it.
     not_send: PhantomData<*const ()>,
 }
 
-impl Ring {
-    /// Makes a ring with one slot for each buffer of `arena`, for requests on `file`.
+impl<'f> Ring<'f> {
+    /// Makes a ring with one slot for each buffer of `arena`, for requests on `files`.
     ///
-    /// Must be called on the thread that will use it. Buffers that cannot be registered (locked-memory limit) are
-    /// used unregistered; [`Ring::features`] tells.
+    /// Must be called on the thread that will use it. [`Ring::features`] tells what could be registered.
     ///
     /// # Errors
     /// Those of io_uring_setup(2) and io_uring_register(2).
-    pub fn new(file: BorrowedFd<'_>, arena: Arena, wanted: &[RingFeature]) -> io::Result<Self> {
-        let ring = build(arena.slots() as u32, wanted)?;
-        let mut features: Vec<&'static str> = wanted.iter().map(|f| f.word()).collect();
-        ring.submitter().register_files(&[file.as_raw_fd()])?;
-        features.push("registered_file");
-        let whole = libc::iovec { iov_base: arena.base().cast(), iov_len: arena.total_bytes() };
-        // SAFETY: the mapping is owned by this ring and is unmapped only when nothing is in flight (see `Drop`); the
-        // kernel holds its own reference on the registered pages.
-        let fixed_buffers = unsafe { ring.submitter().register_buffers(&[whole]) }.is_ok();
-        if fixed_buffers {
-            features.push("registered_buffers");
+    pub fn new(files: FileTable<'f>, arena: Arena, options: &RingOptions) -> io::Result<Self> {
+        let ring = options.build(arena.slots() as u32)?;
+        let mut features: Vec<String> =
+            options.features_used().map(|f| f.word().to_owned()).collect();
+        for (is_asked, word) in [(options.polled, "polled"), (options.sqpoll, "sqpoll")] {
+            if is_asked {
+                features.push(word.to_owned());
+            }
         }
-        let (enter_fd, enter_flags) = match register_ring_fd(ring.as_raw_fd()) {
+        let registered = register(&ring, &files, &arena, options.registration)?;
+        features.extend(registered.words().iter().map(|word| (*word).to_owned()));
+        let is_wanted = options.registration != Registration::Never;
+        let (enter_fd, enter_flags) = match register_ring_fd(ring.as_raw_fd(), is_wanted) {
             Some(index) => {
-                features.push("registered_ring");
+                features.push("registered_ring".to_owned());
                 (index, ENTER_GETEVENTS | ENTER_REGISTERED_RING)
+            }
+            None if options.registration == Registration::Must => {
+                return Err(io::Error::from_raw_os_error(libc::EINVAL));
             }
             None => (ring.as_raw_fd(), ENTER_GETEVENTS),
         };
-        let busy = vec![false; arena.slots()];
-        let arena = ManuallyDrop::new(arena);
+        if let Some(most) = options.submit_max {
+            features.push(format!("batch_submit={most}"));
+        }
         Ok(Self {
+            has_time_limit: ring.params().is_feature_ext_arg() && !options.polled,
             ring,
-            arena,
+            busy: vec![false; arena.slots()],
+            arena: ManuallyDrop::new(arena),
+            files,
+            registered,
             enter_fd,
             enter_flags,
             in_flight: 0,
             unsubmitted: 0,
-            busy,
-            fixed_buffers,
+            submit_max: options.submit_max.unwrap_or(u32::MAX).max(1),
+            is_polled: options.polled,
+            sqpoll: options.sqpoll,
+            is_special: options.sqpoll || options.submit_max.is_some(),
             features,
             not_send: PhantomData,
         })
@@ -165,7 +131,7 @@ impl Ring {
 
     /// What is in use: setup flags and registrations.
     #[must_use]
-    pub fn features(&self) -> &[&'static str] {
+    pub fn features(&self) -> &[String] {
         &self.features
     }
 
@@ -179,43 +145,77 @@ impl Ring {
         self.arena.slot_mut(slot as usize)
     }
 
-    /// Queues a request; nothing reaches the kernel before [`Ring::enter`].
+    /// Tells the kernel that the descriptor of an index means another file now; no request on it may be queued or in
+    /// flight.
+    ///
+    /// # Errors
+    /// Those of io_uring_register(2).
+    pub fn renew_file(&mut self, file: u32) -> io::Result<()> {
+        if self.registered == Registered::Nothing {
+            return Ok(());
+        }
+        let fd = self.files.get(file).fd.as_raw_fd();
+        self.ring.submitter().register_files_update(file, &[fd]).map(|_| ())
+    }
+
+    /// Queues a request on the file of that index; nothing reaches the kernel before [`Ring::enter`], unless a thread
+    /// of the kernel submits.
     ///
     /// # Panics
-    /// When the slot is in flight already or the request is larger than its buffer: both are errors of the caller.
+    /// When the slot is in flight already, the request is larger than its buffer, or there is no such file: all are
+    /// errors of the caller.
     #[inline]
-    pub fn queue(&mut self, slot: u32, op: RingOp) {
+    pub fn queue(&mut self, slot: u32, file: u32, op: IoOp) {
         assert!(!self.busy[slot as usize], "slot {slot} is in flight");
-        let file = types::Fixed(0);
-        let pointer = self.arena.slot_pointer(slot as usize);
         let fits = |size_bytes: u32| assert!(size_bytes as usize <= self.arena.slot_bytes());
+        let pointer = self.arena.slot_pointer(slot as usize);
         match op {
-            RingOp::Read { offset_bytes, size_bytes } => {
+            IoOp::Read { offset_bytes, size_bytes } => {
                 fits(size_bytes);
-                if self.fixed_buffers {
+                if self.registered == Registered::FilesAndBuffers {
+                    let file = types::Fixed(file);
                     let read = opcode::ReadFixed::new(file, pointer, size_bytes, 0);
                     self.push(slot, read.offset(offset_bytes).build());
                 } else {
-                    let read = opcode::Read::new(file, pointer, size_bytes);
-                    self.push(slot, read.offset(offset_bytes).build());
+                    self.queue_plain_buffer(slot, file, op);
                 }
             }
-            RingOp::Write { offset_bytes, size_bytes } => {
+            IoOp::Write { offset_bytes, size_bytes } => {
                 fits(size_bytes);
-                if self.fixed_buffers {
+                if self.registered == Registered::FilesAndBuffers {
+                    let file = types::Fixed(file);
                     let write = opcode::WriteFixed::new(file, pointer.cast_const(), size_bytes, 0);
                     self.push(slot, write.offset(offset_bytes).build());
                 } else {
-                    let write = opcode::Write::new(file, pointer.cast_const(), size_bytes);
-                    self.push(slot, write.offset(offset_bytes).build());
+                    self.queue_plain_buffer(slot, file, op);
                 }
             }
-            RingOp::Fsync => self.push(slot, opcode::Fsync::new(file).build()),
-            RingOp::Fdatasync => {
-                let flags = types::FsyncFlags::DATASYNC;
-                self.push(slot, opcode::Fsync::new(file).flags(flags).build());
-            }
+            other => self.push(slot, entry_without_data(self.files.get(file), other)),
         }
+    }
+
+    #[inline(never)]
+    fn queue_plain_buffer(&mut self, slot: u32, file: u32, op: IoOp) {
+        let pointer = self.arena.slot_pointer(slot as usize);
+        let fd = types::Fd(self.files.get(file).fd.as_raw_fd());
+        let index = types::Fixed(file);
+        let is_registered = self.registered == Registered::Files;
+        let entry = match op {
+            IoOp::Read { offset_bytes, size_bytes } if is_registered => {
+                opcode::Read::new(index, pointer, size_bytes).offset(offset_bytes).build()
+            }
+            IoOp::Read { offset_bytes, size_bytes } => {
+                opcode::Read::new(fd, pointer, size_bytes).offset(offset_bytes).build()
+            }
+            IoOp::Write { offset_bytes, size_bytes } if is_registered => {
+                opcode::Write::new(index, pointer, size_bytes).offset(offset_bytes).build()
+            }
+            IoOp::Write { offset_bytes, size_bytes } => {
+                opcode::Write::new(fd, pointer, size_bytes).offset(offset_bytes).build()
+            }
+            other => entry_without_data(self.files.get(file), other),
+        };
+        self.push(slot, entry);
     }
 
     /// Puts a request into the submission queue and marks its slot.
@@ -225,7 +225,7 @@ impl Ring {
     fn push(&mut self, slot: u32, entry: squeue::Entry) {
         let entry = entry.user_data(u64::from(slot));
         // SAFETY: the buffer belongs to this ring's arena, is large enough, and stays untouched while the slot is
-        // busy; the arena outlives the request (see `Drop`).
+        // busy; arena and files outlive the request (see `Drop`).
         let pushed = unsafe { self.ring.submission().push(&entry) };
         assert!(pushed.is_ok(), "the submission queue has room for every slot");
         self.busy[slot as usize] = true;
@@ -240,38 +240,164 @@ impl Ring {
     ///
     /// # Errors
     /// Those of io_uring_enter(2) other than interruption by a signal.
-    #[inline]
+    #[inline(always)]
     pub fn enter(&mut self, wait_for: u32) -> io::Result<u32> {
+        if self.is_special {
+            return self.enter_specially(wait_for);
+        }
         loop {
-            // SAFETY: plain system call on our own ring; no pointers are passed.
-            let result = unsafe {
-                libc::syscall(
-                    libc::SYS_io_uring_enter,
-                    self.enter_fd,
-                    self.unsubmitted,
-                    wait_for,
-                    self.enter_flags,
-                    std::ptr::null::<libc::c_void>(),
-                    0usize,
-                )
-            };
-            if result >= 0 {
-                let submitted = result as u32;
-                self.unsubmitted -= submitted;
-                self.in_flight += submitted;
+            let told = self.system_call(self.unsubmitted, wait_for, self.enter_flags);
+            if told < 0 {
+                is_worth_another_try()?;
             } else {
-                let error = io::Error::last_os_error();
-                match error.raw_os_error() {
-                    // Interrupted, or no room before ends are taken.
-                    Some(libc::EINTR | libc::EAGAIN | libc::EBUSY) => {}
-                    _ => return Err(error),
-                }
+                self.unsubmitted -= told as u32;
+                self.in_flight += told as u32;
             }
             let ended = self.ring.completion().len() as u32;
             let nothing_to_do = self.unsubmitted == 0 && (wait_for == 0 || self.in_flight == 0);
             if ended > 0 || nothing_to_do {
                 return Ok(ended);
             }
+        }
+    }
+
+    /// io_uring_enter(2) as it is.
+    #[inline(always)]
+    fn system_call(&self, to_submit: u32, wait_for: u32, flags: u32) -> libc::c_long {
+        // SAFETY: plain system call on our own ring; no pointers are passed.
+        unsafe {
+            libc::syscall(
+                libc::SYS_io_uring_enter,
+                self.enter_fd,
+                to_submit,
+                wait_for,
+                flags,
+                std::ptr::null::<libc::c_void>(),
+                0usize,
+            )
+        }
+    }
+
+    /// One io_uring_enter(2) off the beaten track; says how many requests were handed over.
+    fn call(&mut self, to_submit: u32, wait_for: u32, flags: u32) -> io::Result<u32> {
+        let told = self.system_call(to_submit, wait_for, flags);
+        if told < 0 {
+            return is_worth_another_try().map(|()| 0);
+        }
+        self.unsubmitted -= told as u32;
+        self.in_flight += told as u32;
+        Ok(told as u32)
+    }
+
+    /// Like [`Ring::enter`], but comes back after `wait_ns` at the latest, perhaps with nothing; 0 looks without
+    /// waiting. A polled ring with something in flight always only looks. A kernel before 5.11 comes back with the
+    /// first end, however many are waited for.
+    ///
+    /// # Errors
+    /// As [`Ring::enter`].
+    pub fn enter_for(&mut self, wait_for: u32, wait_ns: u64) -> io::Result<u32> {
+        let ended = self.enter(0)?;
+        if ended > 0 || wait_ns == 0 || (self.is_polled && self.in_flight > 0) {
+            return Ok(ended);
+        }
+        if self.has_time_limit {
+            self.wait_at_most(wait_for, wait_ns)?;
+        } else {
+            self.poll_at_most(wait_ns)?;
+        }
+        Ok(self.ring.completion().len() as u32)
+    }
+
+    fn wait_at_most(&self, wait_for: u32, wait_ns: u64) -> io::Result<()> {
+        let time = types::Timespec::from(Duration::from_nanos(wait_ns));
+        let argument = types::SubmitArgs::new().timespec(&time);
+        // SAFETY: plain system call on our own ring; the argument and the time it points to live until it returns.
+        let result = unsafe {
+            libc::syscall(
+                libc::SYS_io_uring_enter,
+                self.enter_fd,
+                0u32,
+                wait_for,
+                self.enter_flags | ENTER_EXT_ARG,
+                &raw const argument,
+                size_of::<types::SubmitArgs<'_, '_>>(),
+            )
+        };
+        if result >= 0 {
+            return Ok(());
+        }
+        let error = io::Error::last_os_error();
+        match error.raw_os_error() {
+            Some(libc::ETIME | libc::EINTR | libc::EAGAIN | libc::EBUSY) => Ok(()),
+            _ => Err(error),
+        }
+    }
+
+    /// The same where io_uring_enter(2) has no time limit.
+    fn poll_at_most(&self, wait_ns: u64) -> io::Result<()> {
+        let limit = libc::timespec {
+            tv_sec: (wait_ns / 1_000_000_000) as libc::time_t,
+            tv_nsec: (wait_ns % 1_000_000_000) as libc::c_long,
+        };
+        let mut polled =
+            libc::pollfd { fd: self.ring.as_raw_fd(), events: libc::POLLIN, revents: 0 };
+        // SAFETY: one valid pollfd, a valid time, no signal mask.
+        let result = unsafe { libc::ppoll(&raw mut polled, 1, &raw const limit, std::ptr::null()) };
+        match io::Error::last_os_error() {
+            error if result < 0 && error.raw_os_error() != Some(libc::EINTR) => Err(error),
+            _ => Ok(()),
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn enter_specially(&mut self, wait_for: u32) -> io::Result<u32> {
+        if self.sqpoll { self.enter_sqpoll(wait_for) } else { self.enter_in_parts(wait_for) }
+    }
+
+    /// Hands over in parts, but always all of it before it waits: the depth is held.
+    fn enter_in_parts(&mut self, wait_for: u32) -> io::Result<u32> {
+        loop {
+            let part = self.unsubmitted.min(self.submit_max);
+            let is_last = part == self.unsubmitted;
+            let wait = if is_last { wait_for } else { 0 };
+            let submitted = self.call(part, wait, self.enter_flags)?;
+            if !is_last && submitted > 0 {
+                continue;
+            }
+            let ended = self.ring.completion().len() as u32;
+            let nothing_to_do = self.unsubmitted == 0 && (wait_for == 0 || self.in_flight == 0);
+            if ended > 0 || nothing_to_do {
+                return Ok(ended);
+            }
+        }
+    }
+
+    /// The kernel's thread has what is queued already, but may have to be woken; the owner looks for a while and then
+    /// sleeps.
+    fn enter_sqpoll(&mut self, wait_for: u32) -> io::Result<u32> {
+        self.in_flight += std::mem::take(&mut self.unsubmitted);
+        let mut looks = 0;
+        loop {
+            // With the full fence that this needs: our tail must be seen before we see its flag.
+            let sleeps = self.ring.submission().need_wakeup();
+            let wake = if sleeps { ENTER_SQ_WAKEUP } else { 0 };
+            let ended = self.ring.completion().len() as u32;
+            let is_enough = ended >= wait_for.min(self.in_flight);
+            if is_enough || looks >= LOOKS_BEFORE_SLEEP {
+                let wait = if is_enough { 0 } else { wait_for };
+                if sleeps || !is_enough {
+                    self.call(0, wait, self.enter_flags | wake)?;
+                }
+                let ended = self.ring.completion().len() as u32;
+                if ended > 0 || is_enough {
+                    return Ok(ended);
+                }
+            } else if sleeps {
+                self.call(0, 0, self.enter_flags | wake)?;
+            }
+            looks += 1;
+            std::hint::spin_loop();
         }
     }
 
@@ -285,9 +411,108 @@ impl Ring {
         self.in_flight -= 1;
         Some((slot, completion.result()))
     }
+
+    /// Waits a while for what is in flight; true when nothing is any more. What was not handed over never will be.
+    fn drain(&mut self) -> bool {
+        if !self.sqpoll {
+            self.unsubmitted = 0;
+        }
+        for _ in 0..DROP_LIMIT_MS {
+            let entered = if self.sqpoll {
+                self.enter_sqpoll(0).map(|_| ())
+            } else {
+                self.call(0, 0, self.enter_flags).map(|_| ())
+            };
+            while self.take().is_some() {}
+            if self.in_flight == 0 {
+                return true;
+            }
+            if entered.is_err() {
+                return false;
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        false
+    }
 }
 
-fn register_ring_fd(fd: i32) -> Option<i32> {
+/// Looks at why a call failed.
+#[cold]
+fn is_worth_another_try() -> io::Result<()> {
+    let error = io::Error::last_os_error();
+    match error.raw_os_error() {
+        // Interrupted, or no room before ends are taken.
+        Some(libc::EINTR | libc::EAGAIN | libc::EBUSY) => Ok(()),
+        _ => Err(error),
+    }
+}
+
+impl Registered {
+    fn words(self) -> &'static [&'static str] {
+        match self {
+            Self::FilesAndBuffers => &["registered_file", "registered_buffers"],
+            Self::Files => &["registered_file"],
+            Self::Nothing => &[],
+        }
+    }
+}
+
+/// A request that moves no data; it names its file by descriptor, whose look-up is nothing beside such a request.
+#[inline(never)]
+fn entry_without_data(file: TargetFile<'_>, op: IoOp) -> squeue::Entry {
+    let fd = types::Fd(file.fd.as_raw_fd());
+    let fallocate = |offset_bytes: u64, size_bytes: u32, mode: rustix::fs::FallocateFlags| {
+        let fallocate = opcode::Fallocate::new(fd, u64::from(size_bytes));
+        fallocate.offset(offset_bytes).mode(mode.bits() as i32).build()
+    };
+    match op {
+        IoOp::Trim { offset_bytes, size_bytes } if file.is_block_device => {
+            discard(fd, offset_bytes, u64::from(size_bytes))
+        }
+        IoOp::Trim { offset_bytes, size_bytes } => fallocate(offset_bytes, size_bytes, HOLE),
+        IoOp::Zero { offset_bytes, size_bytes } => fallocate(offset_bytes, size_bytes, ZEROES),
+        IoOp::SyncRange { offset_bytes, size_bytes } => {
+            let sync = opcode::SyncFileRange::new(fd, size_bytes);
+            sync.offset(offset_bytes).flags(SYNC_RANGE_FLAGS).build()
+        }
+        IoOp::Fsync => opcode::Fsync::new(fd).build(),
+        IoOp::Fdatasync => opcode::Fsync::new(fd).flags(types::FsyncFlags::DATASYNC).build(),
+        IoOp::Read { .. } | IoOp::Write { .. } => opcode::Nop::new().build(),
+    }
+}
+
+fn discard(fd: types::Fd, offset_bytes: u64, size_bytes: u64) -> squeue::Entry {
+    let mut command = [0u8; 16];
+    command[..8].copy_from_slice(&size_bytes.to_ne_bytes());
+    let discard = opcode::UringCmd16::new(fd, BLOCK_URING_CMD_DISCARD);
+    discard.addr(Some(offset_bytes)).cmd(command).build()
+}
+
+fn register(
+    ring: &IoUring,
+    files: &FileTable<'_>,
+    arena: &Arena,
+    wanted: Registration,
+) -> io::Result<Registered> {
+    if wanted == Registration::Never {
+        return Ok(Registered::Nothing);
+    }
+    let fds: Vec<i32> = files.iter().map(|file| file.fd.as_raw_fd()).collect();
+    ring.submitter().register_files(&fds)?;
+    let whole = libc::iovec { iov_base: arena.base().cast(), iov_len: arena.total_bytes() };
+    // SAFETY: the mapping is owned by the ring and is unmapped only when nothing is in flight (see `Drop`); the kernel
+    // holds its own reference on the registered pages.
+    match unsafe { ring.submitter().register_buffers(&[whole]) } {
+        Ok(()) => Ok(Registered::FilesAndBuffers),
+        Err(error) if wanted == Registration::Must => Err(error),
+        Err(_) => Ok(Registered::Files),
+    }
+}
+
+fn register_ring_fd(fd: i32, is_wanted: bool) -> Option<i32> {
+    if !is_wanted {
+        return None;
+    }
     let mut update = RingFdUpdate { offset: u32::MAX, reserved: 0, data: fd as u64 };
     // SAFETY: the pointer is to one valid update structure, as the count says.
     let registered = unsafe {
@@ -296,12 +521,24 @@ fn register_ring_fd(fd: i32) -> Option<i32> {
     (registered == 1).then_some(update.offset as i32)
 }
 
-impl Drop for Ring {
+/// A thread has room for sixteen registered rings, and each lives on until it is taken out or the thread ends.
+fn unregister_ring_fd(fd: i32, index: i32) {
+    let mut update = RingFdUpdate { offset: index as u32, reserved: 0, data: 0 };
+    // SAFETY: the pointer is to one valid update structure, as the count says.
+    unsafe {
+        libc::syscall(libc::SYS_io_uring_register, fd, UNREGISTER_RING_FDS, &raw mut update, 1u32)
+    };
+}
+
+impl Drop for Ring<'_> {
     fn drop(&mut self) {
-        if self.in_flight == 0 && self.unsubmitted == 0 {
+        if self.drain() {
             // The kernel takes a closed ring apart some time later; the file must not stay busy until then, or an
             // unmount right after a run fails. When this fails, it is only later.
             let _ = self.ring.submitter().unregister_files();
+            if self.enter_flags & ENTER_REGISTERED_RING != 0 {
+                unregister_ring_fd(self.ring.as_raw_fd(), self.enter_fd);
+            }
             // The kernel holds its own reference on registered pages, so the order of unmapping does not matter.
             // SAFETY: dropped once, here; the field is not used afterwards.
             unsafe { ManuallyDrop::drop(&mut self.arena) };
@@ -309,82 +546,38 @@ impl Drop for Ring {
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use std::io::{Read, Seek, Write};
-    use std::os::fd::AsFd;
+/// Reads one block with a ring of these options: the proof that the target takes its requests.
+///
+/// # Errors
+/// EOPNOTSUPP when the target cannot be polled for completions; otherwise those of making a ring and of reading.
+pub fn probe_read(file: BorrowedFd<'_>, size_bytes: u32, options: &RingOptions) -> io::Result<()> {
+    let arena = Arena::new(1, size_bytes as usize)?;
+    let mut ring = Ring::new(FileTable::new(&[file])?, arena, options)?;
+    ring.queue(0, 0, IoOp::Read { offset_bytes: 0, size_bytes });
+    one_result(&mut ring).map(|_| ())
+}
 
-    fn scratch() -> std::fs::File {
-        let path =
-            std::env::temp_dir().join(format!("fathom-ring-{}-{:p}", std::process::id(), &0));
-        let file =
-            std::fs::File::options().read(true).write(true).create(true).truncate(true).open(&path);
-        std::fs::remove_file(&path).unwrap();
-        file.unwrap()
-    }
+/// True when this kernel discards ranges of a block device by a ring: since Linux 6.12. The device must have discard.
+/// Asked with an empty range, which every kernel refuses, each with its own reason.
+///
+/// # Errors
+/// Those of making a ring.
+pub fn can_discard(device: BorrowedFd<'_>) -> io::Result<bool> {
+    let files = FileTable::new(&[device])?;
+    let mut ring = Ring::new(files, Arena::new(1, 512)?, &RingOptions::default())?;
+    ring.push(0, discard(types::Fd(device.as_raw_fd()), 0, 0));
+    let refusal = one_result(&mut ring).err().and_then(|e| e.raw_os_error());
+    Ok(refusal == Some(libc::EINVAL))
+}
 
-    /// Waits for one request and takes it.
-    fn one(ring: &mut Ring) -> (u32, i32) {
-        assert!(ring.enter(1).unwrap() > 0);
-        ring.take().unwrap()
-    }
-
-    #[test]
-    fn writes_and_reads_what_it_says() {
-        let mut file = scratch();
-        file.write_all(&[7u8; 16384]).unwrap();
-        let features = supported_features().unwrap();
-        let mut ring = Ring::new(file.as_fd(), Arena::new(4, 4096).unwrap(), &features).unwrap();
-        ring.buffer_mut(1).fill(9);
-        ring.queue(1, RingOp::Write { offset_bytes: 4096, size_bytes: 4096 });
-        assert_eq!(one(&mut ring), (1, 4096));
-        ring.queue(0, RingOp::Read { offset_bytes: 0, size_bytes: 4096 });
-        ring.queue(2, RingOp::Read { offset_bytes: 4096, size_bytes: 4096 });
-        let mut seen = Vec::new();
-        while seen.len() < 2 {
-            seen.push(one(&mut ring));
-        }
-        seen.sort_unstable();
-        assert_eq!(seen, [(0, 4096), (2, 4096)]);
-        assert!(
-            ring.buffer_mut(0).iter().all(|b| *b == 7)
-                && ring.buffer_mut(2).iter().all(|b| *b == 9)
-        );
-        ring.queue(3, RingOp::Fdatasync);
-        assert_eq!(one(&mut ring), (3, 0));
-        let mut content = vec![0; 16384];
-        file.rewind().unwrap();
-        file.read_exact(&mut content).unwrap();
-        assert!(
-            content[4096..8192].iter().all(|b| *b == 9) && content[8192..].iter().all(|b| *b == 7)
-        );
-    }
-
-    #[test]
-    fn errors_come_back_as_negative_errno() {
-        let file = std::fs::File::open("/dev/null").unwrap();
-        let mut ring = Ring::new(file.as_fd(), Arena::new(1, 4096).unwrap(), &[]).unwrap();
-        ring.queue(0, RingOp::Write { offset_bytes: 0, size_bytes: 512 });
-        assert_eq!(one(&mut ring), (0, -libc::EBADF));
-        assert_eq!(ring.take(), None);
-    }
-
-    #[test]
-    fn more_requests_than_one_enter_takes() {
-        let file = scratch();
-        file.set_len(1 << 20).unwrap();
-        let features = supported_features().unwrap();
-        let mut ring = Ring::new(file.as_fd(), Arena::new(256, 4096).unwrap(), &features).unwrap();
-        (0..256).for_each(|s| {
-            ring.queue(s, RingOp::Read { offset_bytes: u64::from(s) * 4096, size_bytes: 4096 })
-        });
-        let mut ended = 0;
-        while ended < 256 {
-            let ready = ring.enter(1).unwrap();
-            assert!(ready > 0);
-            (0..ready).for_each(|_| assert_eq!(ring.take().unwrap().1, 4096));
-            ended += ready;
-        }
+fn one_result(ring: &mut Ring<'_>) -> io::Result<u32> {
+    ring.enter(1)?;
+    match ring.take() {
+        Some((_, result)) if result >= 0 => Ok(result as u32),
+        Some((_, errno)) => Err(io::Error::from_raw_os_error(-errno)),
+        None => Err(io::Error::from_raw_os_error(libc::EIO)),
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,5 +1,6 @@
 //! Ctrl-C, SIGTERM and a closed terminal as a flag that the work looks at.
 
+use crate::priority::ThreadId;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, Ordering};
@@ -8,6 +9,7 @@ use std::sync::atomic::{AtomicI32, Ordering};
 #[derive(Debug, Clone, Default)]
 pub struct StopFlag {
     signal: Arc<AtomicI32>,
+    watcher: Arc<AtomicI32>,
 }
 
 impl StopFlag {
@@ -21,6 +23,12 @@ impl StopFlag {
     /// Asks for the end; the first caller's signal number stays.
     pub fn set(&self, signal: i32) {
         let _ = self.signal.compare_exchange(0, signal, Ordering::Relaxed, Ordering::Relaxed);
+    }
+
+    /// The thread that [`watch`] waits for signals with; none when nobody does.
+    #[must_use]
+    pub fn watcher(&self) -> Option<ThreadId> {
+        ThreadId::of(self.watcher.load(Ordering::Relaxed))
     }
 
     /// The name of the signal that asked, if any.
@@ -64,6 +72,7 @@ pub fn watch(flag: StopFlag, heard: impl Fn(u32) + Send + 'static) -> io::Result
         libc::signal(libc::SIGPIPE, libc::SIG_IGN);
     }
     std::thread::Builder::new().name("signals".into()).spawn(move || {
+        flag.watcher.store(ThreadId::current().number(), Ordering::Relaxed);
         let mut count = 0;
         loop {
             let mut signal = 0;

@@ -2,9 +2,13 @@
 //! in the stack.
 
 use crate::devno::DevNo;
-use crate::sysroot::SysRoot;
+use crate::pci;
+use crate::sysroot::{ATTRIBUTE_BYTES_MAX, SysRoot, attribute_at};
+use rustix::fs::{Mode, OFlags};
+use std::os::fd::OwnedFd;
 use std::path::{Component, Path, PathBuf};
 use std::str::FromStr;
+use std::sync::Arc;
 
 /// A block device (a disk, a partition, a virtual device) and its directory in sysfs.
 #[derive(Debug, Clone)]
@@ -12,6 +16,7 @@ pub struct BlockDir {
     root: SysRoot,
     name: String,
     dir: PathBuf,
+    held: Option<Arc<OwnedFd>>,
 }
 
 impl BlockDir {
@@ -48,7 +53,7 @@ impl BlockDir {
         let link = root.link(Path::new(class).join(entry))?;
         let dir = lexically(&Path::new(class).join(link));
         let name = dir.file_name()?.to_str()?.to_owned();
-        root.exists(&dir).then(|| Self { root: root.clone(), name, dir })
+        root.exists(&dir).then(|| Self { root: root.clone(), name, dir, held: None })
     }
 
     /// The kernel name.
@@ -81,17 +86,30 @@ impl BlockDir {
         self.value::<u64>("size").map(|sectors| sectors.saturating_mul(512))
     }
 
+    /// The same device with its directory held open, for who reads many attributes: the way to them is walked once. Keeps a
+    /// file descriptor until it and its clones are dropped.
+    #[must_use]
+    pub fn held(&self) -> Self {
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let opened = rustix::fs::open(self.root.path(&self.dir), flags, Mode::empty());
+        Self { held: opened.ok().map(Arc::new), ..self.clone() }
+    }
+
     /// Text of an attribute, such as `queue/scheduler`; none when it is missing, unreadable or
     /// empty.
     #[must_use]
     pub fn text(&self, attribute: impl AsRef<Path>) -> Option<String> {
-        self.root.text(self.dir.join(attribute))
+        let text = match &self.held {
+            Some(dir) => attribute_at(dir, attribute.as_ref()),
+            None => self.root.attribute(self.dir.join(attribute)),
+        };
+        text.ok().filter(|text| !text.is_empty())
     }
 
     /// An attribute as a number or anything that parses.
     #[must_use]
     pub fn value<T: FromStr>(&self, attribute: impl AsRef<Path>) -> Option<T> {
-        self.root.value(self.dir.join(attribute))
+        self.text(attribute)?.parse().ok()
     }
 
     /// An attribute that says 0 or 1.
@@ -103,7 +121,7 @@ impl BlockDir {
     /// Raw bytes of an attribute (SCSI vital product data).
     #[must_use]
     pub fn bytes(&self, attribute: impl AsRef<Path>) -> Option<Vec<u8>> {
-        std::fs::read(self.root.path(self.dir.join(attribute))).ok()
+        self.root.bytes(self.dir.join(attribute), ATTRIBUTE_BYTES_MAX).ok()
     }
 
     /// The names in a directory below the device.
@@ -141,7 +159,7 @@ impl BlockDir {
         }
         let dir = self.dir.parent()?.to_path_buf();
         let name = dir.file_name()?.to_str()?.to_owned();
-        Some(Self { root: self.root.clone(), name, dir })
+        Some(Self { root: self.root.clone(), name, dir, held: None })
     }
 
     /// The partitions of a disk.
@@ -181,7 +199,7 @@ impl BlockDir {
     /// The nearest PCI function above.
     #[must_use]
     pub fn pci_dir(&self) -> Option<PathBuf> {
-        self.ancestor(|root, dir| subsystem(root, dir).as_deref() == Some("pci"))
+        self.ancestor(is_pci_function)
     }
 
     /// The kernel subsystem of the device itself: `scsi`, `nvme`, `nvme-subsystem`, `virtio`,
@@ -190,6 +208,13 @@ impl BlockDir {
     pub fn bus(&self) -> Option<String> {
         subsystem(&self.root, &self.linked("device")?)
     }
+}
+
+/// True for the directory of a PCI function; its name decides first, for which nothing has to be read.
+#[must_use]
+pub fn is_pci_function(root: &SysRoot, dir: &Path) -> bool {
+    let name = dir.file_name().and_then(|name| name.to_str());
+    name.is_some_and(pci::is_address) && subsystem(root, dir).as_deref() == Some("pci")
 }
 
 /// The subsystem of a device directory: the last word of its `subsystem` link.

@@ -1,9 +1,18 @@
 //! The root under which `/sys`, `/proc`, `/dev` and `/etc` are read: `/` on a live machine, a directory of recorded
 //! files in tests.
 
+use rustix::fs::{CWD, Mode, OFlags};
 use std::io;
+use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
+
+/// The most that is read of any file. The longest ones of the kernel's (interrupts of hundreds of processors, ten
+/// thousands of mounts) are a tenth of it.
+pub const FILE_BYTES_MAX: usize = 32 << 20;
+
+/// The most that is read of an attribute in sysfs: those of text end at a page, vital product data at 64 KiB.
+pub const ATTRIBUTE_BYTES_MAX: usize = (64 << 10) + 4;
 
 /// Where the kernel's files are found.
 #[derive(Debug, Clone)]
@@ -40,17 +49,31 @@ impl SysRoot {
     /// The whole file as text; bytes that are not UTF-8 are replaced.
     ///
     /// # Errors
-    /// Those of opening and reading.
+    /// Those of opening and reading; `FileTooLarge` above [`FILE_BYTES_MAX`].
     pub fn read(&self, below: impl AsRef<Path>) -> io::Result<String> {
-        Ok(String::from_utf8_lossy(&std::fs::read(self.path(below))?).into_owned())
+        Ok(lossy(self.bytes(below, FILE_BYTES_MAX)?))
+    }
+
+    /// The whole file, when it is not longer than `bytes_max`.
+    ///
+    /// # Errors
+    /// Those of opening and reading; `FileTooLarge` for a longer one.
+    pub fn bytes(&self, below: impl AsRef<Path>, bytes_max: usize) -> io::Result<Vec<u8>> {
+        read_whole(CWD, &self.path(below), bytes_max, false)
     }
 
     /// The file's text without surrounding white space; none when it is missing, unreadable or empty.
     #[must_use]
     pub fn text(&self, below: impl AsRef<Path>) -> Option<String> {
-        let text = self.read(below).ok()?;
-        let trimmed = text.trim_matches(|c: char| c.is_whitespace() || c == '\0');
-        (!trimmed.is_empty()).then(|| trimmed.to_owned())
+        Some(trimmed(self.read(below).ok()?)).filter(|text| !text.is_empty())
+    }
+
+    /// An attribute in sysfs without surrounding white space.
+    ///
+    /// # Errors
+    /// Those of opening and reading; `FileTooLarge` above [`ATTRIBUTE_BYTES_MAX`].
+    pub fn attribute(&self, below: impl AsRef<Path>) -> io::Result<String> {
+        attribute_at(CWD, &self.path(below))
     }
 
     /// The file as a number (or anything that parses); none when it is missing or something else.
@@ -79,5 +102,72 @@ impl SysRoot {
     #[must_use]
     pub fn exists(&self, below: impl AsRef<Path>) -> bool {
         std::fs::symlink_metadata(self.path(below)).is_ok()
+    }
+}
+
+/// An attribute below an open directory, as [`SysRoot::attribute`] reads it.
+pub(crate) fn attribute_at(dir: impl AsFd, path: &Path) -> io::Result<String> {
+    // The kernel hands out an attribute as a whole: half a million reads less on a large machine.
+    Ok(trimmed(lossy(read_whole(dir, path, ATTRIBUTE_BYTES_MAX, true)?)))
+}
+
+/// Reads a file to its end, which a read of less than was asked for shows already where `short_ends`.
+fn read_whole(
+    dir: impl AsFd,
+    path: &Path,
+    bytes_max: usize,
+    short_ends: bool,
+) -> io::Result<Vec<u8>> {
+    // NONBLOCK: a pipe in a recorded tree holds nobody up, and nothing else here cares.
+    let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
+    let file = rustix::fs::openat(dir, path, flags, Mode::empty())?;
+    let mut chunk = [0u8; 8 << 10];
+    let mut bytes = Vec::new();
+    loop {
+        match rustix::io::read(&file, &mut chunk) {
+            Ok(0) => return Ok(bytes),
+            Ok(count) if bytes.len() + count > bytes_max => {
+                return Err(io::ErrorKind::FileTooLarge.into());
+            }
+            Ok(count) => {
+                bytes.extend_from_slice(&chunk[..count]);
+                if short_ends && count < chunk.len() {
+                    return Ok(bytes);
+                }
+            }
+            Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+}
+
+fn lossy(bytes: Vec<u8>) -> String {
+    String::from_utf8(bytes).unwrap_or_else(|e| String::from_utf8_lossy(e.as_bytes()).into_owned())
+}
+
+fn trimmed(text: String) -> String {
+    let inside = text.trim_matches(|c: char| c.is_whitespace() || c == '\0');
+    if inside.len() == text.len() { text } else { inside.to_owned() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn endless_and_absent_files_are_errors() {
+        let root = SysRoot::live();
+        let error = root.bytes("dev/zero", 100_000).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::FileTooLarge);
+        assert!(root.attribute("dev/zero").is_err() && root.text("dev/null").is_none());
+        assert_eq!(root.attribute("dev/null").ok().as_deref(), Some(""));
+        assert!(root.read("proc").is_err() && root.read("proc/no-such-file").is_err());
+    }
+
+    #[test]
+    fn text_is_trimmed_and_never_invalid() {
+        assert_eq!(trimmed(lossy(b" a b\0\n".to_vec())), "a b");
+        assert_eq!(trimmed(lossy(vec![b'x', 0xff])), "x\u{fffd}");
+        assert_eq!(trimmed("plain".to_owned()), "plain");
     }
 }

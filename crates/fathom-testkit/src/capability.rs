@@ -1,6 +1,7 @@
 //! What a test may need of the machine, and whether it is there: with the reason and the cure when it is not.
 
 use crate::command::{find_tool, run_tool};
+use crate::guest::qemu;
 use crate::harness::fathom_binary;
 use crate::loopdev::LoopDevice;
 use crate::mounted::FsKind;
@@ -35,6 +36,8 @@ pub enum Capability {
     Tool(&'static str),
     /// User-mode Linux for guest tests.
     Uml,
+    /// QEMU with a kernel, for guest tests with [`crate::GuestJob::qemu`].
+    Qemu,
     /// The built `fathom` binary, see [`fathom_binary`].
     FathomBinary,
 }
@@ -62,6 +65,7 @@ impl Capability {
             Self::Swap => root().and_then(|()| has_tool("mkswap")).and_then(|()| swap()),
             Self::Tool(name) => has_tool(name),
             Self::Uml => has_tool("linux.uml"),
+            Self::Qemu => has_tool(qemu::EMULATOR).and_then(|()| qemu::modules().map(drop)),
             Self::FathomBinary => fathom_binary().map(drop).map_err(|error| error.to_string()),
         }
     }
@@ -74,6 +78,7 @@ const PACKAGES: &[(&str, &str)] = &[
     ("busybox", "busybox-static"),
     ("cryptsetup", "cryptsetup-bin"),
     ("fsfreeze", "util-linux"),
+    ("getfattr", "attr"),
     ("linux.uml", "user-mode-linux"),
     ("losetup", "mount"),
     ("lvcreate", "lvm2"),
@@ -88,9 +93,13 @@ const PACKAGES: &[(&str, &str)] = &[
     ("modprobe", "kmod"),
     ("multipathd", "multipath-tools"),
     ("pvcreate", "lvm2"),
+    ("qemu-system-x86_64", "qemu-system-x86"),
     ("sfdisk", "fdisk"),
+    ("sg_start", "sg3-utils"),
+    ("sg_turs", "sg3-utils"),
     ("sgdisk", "gdisk"),
     ("swapon", "mount"),
+    ("systemd-analyze", "systemd"),
     ("udevadm", "udev"),
     ("unshare", "util-linux"),
     ("wipefs", "util-linux"),

@@ -1,29 +1,36 @@
-//! Guests: a kernel of its own, for md, device mapper, multipath and SCSI disks where the host has none of them.
+//! Guests: a kernel of its own, for storage that the host may not have.
 //!
-//! A guest is User Mode Linux, a kernel that runs as a process, also without root. Its root directory is the host's,
-//! read-only; `/etc` is an overlay, `/run`, `/tmp` and `/dev/shm` are memory, and one directory of the test is written
-//! through to the host. So it sees the host's tools and the binary under test without any disk image.
+//! There are two kinds. User Mode Linux is a kernel that runs as a process, up in three seconds: md, device mapper,
+//! multipath, SCSI disks. QEMU emulates a whole PC, up in ten seconds: NVMe, several CPUs, tracing, disks that lose
+//! what was not flushed. Both run as any user; the root directory is the host's, read-only; `/etc` is an overlay, `/run`,
+//! `/tmp` and `/dev/shm` are memory, and one directory of the test is written through to the host. So a guest sees the
+//! host's tools and the binary under test without any disk image.
 //!
 //! A [`GuestJob`] is a list of small bash scripts. [`Guest::boot`] starts it, [`Guest::wait`] gives back what each
 //! script said and how it ended.
 
-use crate::command::{KitError, at, find_tool};
+mod initramfs;
+mod job;
+pub(crate) mod qemu;
+mod uml;
+mod volatile;
+
+pub use job::{Bus, GuestJob};
+
+use crate::command::{KitError, at};
 use crate::scratch::Scratch;
+use job::{Machine, Step, StepKind};
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
 use std::fs::{self, File};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Child, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 use thiserror::Error;
+use volatile::VolatileDisk;
 
 /// What process 1 of the guest does; the variables it needs are put before it.
 const INIT: &str = include_str!("guest/init.sh");
-/// The name of the guest kernel's program.
-const KERNEL: &str = "linux.uml";
-/// The last letters of the guest's disks.
-const DISKS: &str = "abcdefgh";
-
 /// Why there is no result of a guest.
 #[derive(Debug, Error)]
 pub enum GuestError {
@@ -60,95 +67,6 @@ pub enum GuestError {
     },
 }
 
-/// What a guest is to do.
-#[derive(Debug, Clone)]
-pub struct GuestJob {
-    memory_mib: u32,
-    limit: Duration,
-    tools: PathBuf,
-    disks: Vec<u64>,
-    prelude: String,
-    steps: Vec<Step>,
-}
-
-#[derive(Debug, Clone)]
-struct Step {
-    name: String,
-    must_succeed: bool,
-    script: String,
-}
-
-impl Step {
-    /// The name of its file: the order, the name, and what a failure means.
-    fn file_name(&self, index: usize) -> String {
-        let kind = if self.must_succeed { "must" } else { "may" };
-        format!("{index:03}-{}.{kind}", self.name)
-    }
-}
-
-impl GuestJob {
-    /// An empty job that may take a minute. The programs in the `tools` directory of the host come first on the
-    /// guest's `PATH`.
-    #[must_use]
-    pub fn new(tools: &Path) -> Self {
-        Self {
-            memory_mib: 768,
-            limit: Duration::from_secs(60),
-            tools: tools.to_owned(),
-            disks: Vec::new(),
-            prelude: String::new(),
-            steps: Vec::new(),
-        }
-    }
-
-    /// How long the guest may live.
-    #[must_use]
-    pub fn limit(mut self, limit: Duration) -> Self {
-        self.limit = limit;
-        self
-    }
-
-    /// The guest's memory, in MiB; RAM disks must fit into it.
-    #[must_use]
-    pub fn memory_mib(mut self, memory_mib: u32) -> Self {
-        self.memory_mib = memory_mib;
-        self
-    }
-
-    /// One more blank disk over a sparse file: `/dev/ubda`, `/dev/ubdb` and so on, eight at most.
-    #[must_use]
-    pub fn disk(mut self, size_bytes: u64) -> Self {
-        self.disks.push(size_bytes);
-        self
-    }
-
-    /// Shell functions that all steps know.
-    #[must_use]
-    pub fn prelude(mut self, script: &str) -> Self {
-        self.prelude.push_str(script);
-        self
-    }
-
-    /// A script that prepares what follows: at its first failing command it ends, and the job with it. The name is a
-    /// plain word. Scripts have `load MODULE...` to load kernel modules, `load_with MODULE NAME=VALUE...` for one with
-    /// parameters, and `wait_for PATH...`, which waits until all of these exist.
-    #[must_use]
-    pub fn setup(self, name: &str, script: &str) -> Self {
-        self.add(name, true, script)
-    }
-
-    /// A script whose end is recorded, whatever it is; like [`GuestJob::setup`] it ends at its first failing command.
-    #[must_use]
-    pub fn step(self, name: &str, script: &str) -> Self {
-        self.add(name, false, script)
-    }
-
-    fn add(mut self, name: &str, must_succeed: bool, script: &str) -> Self {
-        self.steps.push(Step { name: name.to_owned(), must_succeed, script: script.to_owned() });
-        self
-    }
-}
-
 /// A guest that runs. Dropping it kills it.
 #[derive(Debug)]
 pub struct Guest {
@@ -156,6 +74,8 @@ pub struct Guest {
     child: Option<Child>,
     started: Instant,
     job: GuestJob,
+    /// The disks, when the power will be cut and they can lose something by it.
+    disks: Vec<VolatileDisk>,
     scratch: Scratch,
 }
 
@@ -169,44 +89,67 @@ impl Guest {
         let scratch = Scratch::new()?;
         let out = scratch.join("out");
         write_files(&job, &scratch, &out)?;
-        let console = scratch.join("console");
-        let console = File::create(&console).map_err(at(&console))?;
-        let copy = console.try_clone().map_err(at(scratch.path()))?;
-        let program = find_tool(KERNEL).unwrap_or_else(|| PathBuf::from(KERNEL));
-        let mut command = Command::new(&program);
-        command.args(kernel_arguments(&job, &scratch));
-        // Its sockets are made in the home directory. All its processes can be found by the group and by where they are.
-        command.env("HOME", scratch.path()).current_dir(scratch.path()).process_group(0);
-        command.stdin(Stdio::null()).stdout(console).stderr(copy);
-        let child = command
-            .spawn()
-            .map_err(|source| KitError::Spawn { command: program.display().to_string(), source })?;
-        Ok(Self { child: Some(child), started: Instant::now(), job, scratch })
+        let mut disks = Vec::new();
+        if job.machine == Machine::Qemu && job.has_power_cut() {
+            for index in 0..job.disks.len() {
+                let file = disk_path(&scratch, index);
+                let lies = job.disks[index].lies;
+                disks.push(VolatileDisk::serve(&file, qemu::socket(&file), lies)?);
+            }
+        }
+        let mut guest = Self { child: None, started: Instant::now(), job, disks, scratch };
+        guest.power_on()?;
+        Ok(guest)
     }
 
-    /// Waits until the guest has powered itself off.
+    fn power_on(&mut self) -> Result<(), KitError> {
+        let console = self.scratch.join("console");
+        let console =
+            File::options().create(true).append(true).open(&console).map_err(at(&console))?;
+        let copy = console.try_clone().map_err(at(self.scratch.path()))?;
+        let mut command = match self.job.machine {
+            Machine::Uml => uml::command(&self.job, &self.scratch)?,
+            Machine::Qemu => qemu::command(&self.job, &self.scratch, !self.disks.is_empty())?,
+        };
+        // All its processes can be found by the group and by where they are.
+        command.current_dir(self.scratch.path()).process_group(0);
+        command.stdin(Stdio::null()).stdout(console).stderr(copy);
+        let program = command.get_program().to_string_lossy().into_owned();
+        let child = command.spawn();
+        self.child = Some(child.map_err(|source| KitError::Spawn { command: program, source })?);
+        Ok(())
+    }
+
+    /// Waits until the guest has powered itself off; cuts its power where the job says so.
     ///
     /// # Errors
     /// [`GuestError`] when it did not come up, was lost, took too long, or a preparing step failed.
     pub fn wait(mut self) -> Result<GuestReport, GuestError> {
+        let out = self.scratch.join("out");
+        let is_cut = |(index, step): (usize, &Step)| {
+            (step.kind == StepKind::Cut).then(|| result_path(&out, index, step, "code"))
+        };
+        let cuts: Vec<PathBuf> = self.job.steps.iter().enumerate().filter_map(is_cut).collect();
+        let mut cuts = cuts.iter().peekable();
         while !self.has_ended() && self.started.elapsed() <= self.job.limit {
+            if cuts.next_if(|reached| reached.exists()).is_some() {
+                self.end();
+                self.power_on()?;
+            }
             std::thread::sleep(Duration::from_millis(20));
         }
         let duration = self.started.elapsed();
         let status = self.end().filter(|_| duration <= self.job.limit);
         let killed = || format!("killed after {} s", self.job.limit.as_secs());
         let why = status.map_or_else(killed, |status| status.to_string());
-        let out = self.scratch.join("out");
         let console = || tail(&fs::read(self.scratch.join("console")).unwrap_or_default());
         if !out.join("up").exists() {
             return Err(GuestError::NotUp { why, console: console() });
         }
         let steps = self.results(&out);
-        if let Some((failed, step)) = steps
-            .iter()
-            .zip(&self.job.steps)
-            .find(|(result, step)| step.must_succeed && result.code.is_some_and(|code| code != 0))
-        {
+        if let Some((failed, step)) = steps.iter().zip(&self.job.steps).find(|(result, step)| {
+            step.kind == StepKind::Must && result.code.is_some_and(|code| code != 0)
+        }) {
             let (code, output) = (failed.code.unwrap_or(-1), failed.said());
             return Err(GuestError::Step { step: step.name.clone(), code, output });
         }
@@ -220,8 +163,8 @@ impl Guest {
 
     fn results(&self, out: &Path) -> Vec<StepResult> {
         let read = |index: usize, step: &Step, what: &str| {
-            let path = out.join("results").join(format!("{}.{what}", step.file_name(index)));
-            fs::read(path).map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
+            fs::read(result_path(out, index, step, what))
+                .map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
         };
         let one = |(index, step): (usize, &Step)| StepResult {
             name: step.name.clone(),
@@ -260,18 +203,14 @@ impl Drop for Guest {
     }
 }
 
-fn kernel_arguments(job: &GuestJob, scratch: &Scratch) -> Vec<String> {
-    // Never `rw`: as root that would be the host's own file system.
-    let fixed =
-        "root=none rootfstype=hostfs ro con=null con0=null,fd:1 con1=null loglevel=5 panic=-1";
-    let mut words: Vec<String> = fixed.split(' ').map(str::to_owned).collect();
-    words.push(format!("mem={}M", job.memory_mib));
-    words.push(format!("init={}", scratch.join("init").display()));
-    for (index, letter) in DISKS.chars().enumerate().take(job.disks.len()) {
-        // `t`: no discard, which is slow.
-        words.push(format!("ubd{index}t={}", scratch.join(format!("ubd{letter}")).display()));
-    }
-    words
+/// The file over which a disk lies.
+fn disk_path(scratch: &Scratch, index: usize) -> PathBuf {
+    scratch.join(format!("disk{index}"))
+}
+
+/// What the guest writes about a step: `out`, `err` or `code`.
+fn result_path(out: &Path, index: usize, step: &Step, what: &str) -> PathBuf {
+    out.join("results").join(format!("{}.{what}", step.file_name(index)))
 }
 
 fn write_files(job: &GuestJob, scratch: &Scratch, out: &Path) -> Result<(), KitError> {
@@ -284,14 +223,18 @@ fn write_files(job: &GuestJob, scratch: &Scratch, out: &Path) -> Result<(), KitE
         put(steps.join(step.file_name(index)), &step.script)?;
     }
     put(out.join("prelude"), &job.prelude)?;
-    for (letter, size_bytes) in DISKS.chars().zip(&job.disks) {
-        let path = scratch.join(format!("ubd{letter}"));
+    for (index, disk) in job.disks.iter().enumerate() {
+        let path = disk_path(scratch, index);
         let file = File::create_new(&path).map_err(at(&path))?;
-        file.set_len(*size_bytes).map_err(at(&path))?;
+        file.set_len(disk.size_bytes).map_err(at(&path))?;
     }
+    let special = match job.machine {
+        Machine::Uml => uml::INIT.to_owned(),
+        Machine::Qemu => qemu::init(),
+    };
     let init = scratch.join("init");
     let text = format!(
-        "#!/bin/bash\nOUT={}\nTOOLS={}\nLIMIT={}\n{INIT}",
+        "#!/bin/bash\nOUT={}\nTOOLS={}\nLIMIT={}\n{special}{INIT}",
         quoted(out),
         quoted(&job.tools),
         job.limit.as_secs()
@@ -310,9 +253,19 @@ fn quoted(path: &Path) -> String {
 fn tail(bytes: &[u8]) -> String {
     const SHOWN: usize = 20;
     let text = String::from_utf8_lossy(bytes);
-    let is_frame = |line: &str| line.starts_with("[<") || line.is_empty();
-    let lines: Vec<&str> = text.lines().filter(|line| !is_frame(line.trim())).collect();
+    let lines: Vec<&str> = text.lines().filter(|line| !is_dump(line)).collect();
     lines[lines.len().saturating_sub(SHOWN)..].join("\n")
+}
+
+/// True for empty lines, stack frames and registers of a kernel that has crashed.
+fn is_dump(line: &str) -> bool {
+    let line = line.trim();
+    let is_frame = line.starts_with("[<") || (line.contains("+0x") && line.contains("/0x"));
+    // After the time in brackets.
+    let text = line.split_once("] ").map_or(line, |(_, text)| text).trim();
+    let is_short = |word: &str| word.len() <= 3 && word.chars().all(char::is_alphanumeric);
+    let is_register = text.split_once(':').is_some_and(|(name, _)| is_short(name));
+    text.is_empty() || is_frame || is_register || text.starts_with("Code: ")
 }
 
 /// What came of one step.
@@ -341,7 +294,7 @@ impl StepResult {
 pub struct GuestReport {
     /// The steps in their order.
     pub steps: Vec<StepResult>,
-    /// From the start of the kernel to its end.
+    /// From the start of the kernel to its end, over all boots.
     pub duration: Duration,
 }
 

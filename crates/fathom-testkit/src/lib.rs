@@ -3,7 +3,9 @@
 //! - [`capability`]: what this machine can do; a test that needs more is skipped with the reason, and counted.
 //! - [`harness`]: kernel-tier tests, `tests/kernel/main.rs` in the crates that have some.
 //! - [`scratch`], [`loopdev`], [`mounted`], [`zram`]: things that are taken down when dropped.
-//! - [`guest`]: kernels of their own, for md, LVM, multipath and SCSI disks.
+//! - [`no_ring`]: the same command where io_uring is forbidden.
+//! - [`guest`]: kernels of their own, for md, LVM, multipath, SCSI and NVMe disks, tracing and power failures.
+//! - [`tree`]: machines that were written down.
 //! - [`leftovers`]: what a killed test left behind, and its removal.
 //! - [`oracle`]: byte-by-byte witnesses of devices and directory trees; a pattern that knows its place.
 //!
@@ -17,16 +19,20 @@ pub mod harness;
 pub mod leftovers;
 pub mod loopdev;
 pub mod mounted;
+pub mod no_ring;
 pub mod oracle;
 pub mod scratch;
+pub mod tree;
 pub mod zram;
 
 pub use capability::Capability;
 pub use command::KitError;
-pub use guest::{Guest, GuestError, GuestJob, GuestReport, StepResult};
+pub use guest::{Bus, Guest, GuestError, GuestJob, GuestReport, StepResult};
 pub use harness::{Trial, counted, fathom_binary, is_soak, kernel_test, run, run_parallel, sample};
 pub use loopdev::{Content, LoopDevice, LoopOptions};
 pub use mounted::{Frozen, FsKind, Mount, MountedElsewhere, MountedFs};
+pub use no_ring::without_io_uring;
 pub use oracle::{Snapshot, TreeSnapshot};
 pub use scratch::Scratch;
+pub use tree::Tree;
 pub use zram::Zram;

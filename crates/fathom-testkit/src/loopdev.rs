@@ -4,7 +4,7 @@ use crate::command::{KitError, at, run_tool};
 use crate::leftovers;
 use crate::oracle;
 use crate::scratch::Scratch;
-use std::fs::File;
+use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
 /// What the backing file holds at first.
@@ -140,6 +140,7 @@ impl LoopDevice {
 
 impl Drop for LoopDevice {
     fn drop(&mut self) {
+        reset_queue(&self.path);
         leftovers::release_device(&self.path);
         leftovers::detach(&self.path);
     }
@@ -169,5 +170,15 @@ fn attach(backing: &Path, options: &LoopOptions) -> Result<PathBuf, KitError> {
         // A device that somebody set read-only stays so over detaching and attaching.
         run_tool("blockdev", [Path::new("--setrw"), &path])?;
     }
+    reset_queue(&path);
     Ok(path)
+}
+
+/// The scheduler that a test set stays so over detaching and attaching as well: puts back that of a new loop device.
+///
+/// A discard limit of 0 cannot be put back: the kernel then refuses every other value until the device is made anew. Tests
+/// that need a device without discard put it on a filesystem that cannot punch holes.
+fn reset_queue(path: &Path) {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    drop(fs::write(format!("/sys/block/{name}/queue/scheduler"), "none"));
 }

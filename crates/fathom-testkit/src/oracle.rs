@@ -65,6 +65,12 @@ impl Snapshot {
         ranges
     }
 
+    /// True when the device or file is as it was.
+    #[must_use]
+    pub fn is_same(&self, path: &Path) -> bool {
+        Self::take(path).is_ok_and(|now| now == *self)
+    }
+
     /// Panics with the changed ranges when the device or file is not as it was.
     #[track_caller]
     pub fn assert_same(&self, path: &Path) {

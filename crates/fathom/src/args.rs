@@ -17,20 +17,23 @@ pub struct Args {
     pub command: Command,
 }
 
+/// Where help lists the options that every command has: after its own.
+const EVERY: &str = "Options of every command";
+
 /// Options of every command.
 #[derive(Debug, ClapArgs)]
 pub struct Common {
     /// One JSON object per line on standard output; texts for people go to standard error
-    #[arg(long, global = true)]
+    #[arg(long, global = true, help_heading = EVERY)]
     pub json: bool,
     /// The store of results [default: $FATHOM_DB, /var/lib/fathom/fathom.db as root, else ~/.local/state/fathom/fathom.db]
-    #[arg(long, global = true, value_name = "FILE")]
+    #[arg(long, global = true, help_heading = EVERY, value_name = "FILE")]
     pub db: Option<PathBuf>,
     /// No progress and no notes, only the result
-    #[arg(long, global = true)]
+    #[arg(long, global = true, help_heading = EVERY)]
     pub quiet: bool,
     /// Seed of all random choices [default: from the system]
-    #[arg(long, global = true, value_name = "N")]
+    #[arg(long, global = true, help_heading = EVERY, value_name = "N")]
     pub seed: Option<u64>,
 }
 
@@ -39,16 +42,30 @@ pub struct Common {
 pub enum Command {
     /// About two minutes on a directory: what this storage does, and whether to believe it
     Quick(Quick),
+    /// The whole storage stack of a target or of the machine, and what is wrong with it; no load
+    Check(Check),
     /// One workload on a file, directory or device
     Run(Run),
+    /// How many requests in flight this storage needs, what it then does, and the most load within a latency bound
+    Saturate(Saturate),
+    /// The smallest test set and the shortest run that give the same answer as large and long ones
+    Size(Size),
+    /// Check what an earlier run wrote with verify=, also after a crash of the machine
+    Verify(Verify),
     /// The stored runs
     List(List),
     /// One stored run in full
     Show(Show),
+    /// Whether two runs, or two sets of runs, really differ, by how much, and what else differed
+    Compare(Compare),
+    /// Results of one target over time: where they changed, and what changed about the machine then
+    History(History),
     /// Remove stored runs
     Rm(Rm),
     /// The workloads that can be run, or one of them in full
     Workloads(Workloads),
+    /// Analyse a table of foreign results
+    Import(Import),
     /// What works on this machine, and why not
     Doctor,
 }
@@ -67,6 +84,33 @@ pub struct Measure {
     pub fail_on: FailOn,
 }
 
+/// Options of commands that measure any target, devices among them.
+#[derive(Debug, ClapArgs)]
+pub struct MeasureAny {
+    /// Consent to the destruction of what is on this device; once for each device
+    #[arg(long, value_name = "ID")]
+    pub destroy: Vec<String>,
+    /// What all measuring commands take.
+    #[command(flatten)]
+    pub measure: Measure,
+}
+
+/// What the searches take.
+#[derive(Debug, ClapArgs)]
+pub struct Search {
+    /// What the I/O goes to
+    pub target: String,
+    /// A workload of one job [default: randread], and its settings, such as block_size=16k
+    #[arg(value_name = "WORKLOAD|KEY=VALUE")]
+    pub rest: Vec<String>,
+    /// The whole time, 10s to 24h
+    #[arg(long, default_value = "5m", value_name = "TIME")]
+    pub time: String,
+    /// What commands that measure any target take.
+    #[command(flatten)]
+    pub any: MeasureAny,
+}
+
 /// From which verdict on the exit code is 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum FailOn {
@@ -79,7 +123,7 @@ pub enum FailOn {
 /// `fathom quick`.
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "\
-Makes a test file in PATH/.fathom-ID/, measures sequential and random reads and writes and commits with it, and removes
+Makes a test file in PATH/.fathom-ID/, measures sequential and random reads and writes and commits with it, and removes \
 it. Nothing that exists is touched. Random rows can be shaped with block_size=16k, threads=32, write_fraction=0.3.
 
   fathom quick /srv/data
@@ -111,16 +155,88 @@ pub enum Span {
     Full,
 }
 
+/// `fathom check`.
+#[derive(Debug, ClapArgs)]
+#[command(after_help = "\
+Reads facts only: nothing is started, written or woken. Without a target the whole machine is looked at. As root more \
+can be read: superblocks, device-mapper tables, the health of drives.
+
+  fathom check
+  fathom check /srv/data /dev/sdb --all
+  fathom check --explain md-degraded        what a finding means, why it matters, how it is mended
+  fathom check --explain stripe             what chunk, strip, stripe and stride mean, and each maker's word for them
+  fathom check --snapshot machine.json.gz --anonymise
+  fathom check --from machine.json.gz       on any other machine")]
+pub struct Check {
+    /// Directories, files or devices; without any the whole machine
+    pub targets: Vec<String>,
+    /// Also findings of low gravity in full
+    #[arg(long)]
+    pub all: bool,
+    /// How the stack is shown
+    #[arg(long, value_enum, default_value = "tree", value_name = "FORM")]
+    pub show: CheckForm,
+    /// The alignment of every layer, step by step
+    #[arg(long)]
+    pub alignment: bool,
+    /// Everything that could not be read
+    #[arg(long)]
+    pub unread: bool,
+    /// Stores every fact in a file, compressed when its name ends in .gz
+    #[arg(long, value_name = "FILE")]
+    pub snapshot: Option<PathBuf>,
+    /// Replaces serial numbers, names and addresses, the same by the same
+    #[arg(long)]
+    pub anonymise: bool,
+    /// Judges a stored snapshot, of this machine or another
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["targets", "vendor_tools"])]
+    pub from: Option<PathBuf>,
+    /// Explains a finding or a word; list names all
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["targets", "from", "snapshot"])]
+    pub explain: Option<String>,
+    /// Starts installed tools of RAID controllers' makers (storcli, perccli, ssacli, arcconf) and reads what they say
+    #[arg(long)]
+    pub vendor_tools: bool,
+    /// From which gravity on the exit code is 1
+    #[arg(long, value_enum, default_value = "never", value_name = "GRAVITY")]
+    pub fail_on: Threshold,
+}
+
+/// How `fathom check` shows the stack.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum CheckForm {
+    /// Layers under layers
+    Tree,
+    /// Block devices, one line each
+    Table,
+    /// Figures for monitoring
+    Openmetrics,
+}
+
+/// From which gravity on `fathom check` fails.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Threshold {
+    /// Any finding
+    Low,
+    /// Medium and high
+    Medium,
+    /// High only
+    High,
+    /// Findings never matter
+    Never,
+}
+
 /// `fathom run`.
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "\
-TARGET is a directory (a test file is made in it and removed), a new file (needs size=), an existing file or a block
-device (both only read), or null: (measures fathom itself). Writing to a block device destroys what is on it: fathom
+TARGET is a directory (a test file is made in it and removed), a new file (needs size=), an existing file or a block \
+device (both only read), or null: (measures fathom itself). Writing to a block device destroys what is on it: fathom \
 refuses devices in use or with anything recognisable on them, and needs --destroy=ID for the rest. It says which ID.
 
   fathom run randomio /srv/data threads=32 write_fraction=0.2 duration=2m
   fathom run seqread /dev/sdb offset=99% amount=1G
   fathom run seqwrite /srv/data/new size=4G direct=no --style=classic
+  fathom run randwrite /srv/data depth=32 --until-steady
   fathom workloads         lists the workloads; fathom workloads randomio explains one and all keys")]
 pub struct Run {
     /// Name of a workload, or the path of a workload file (*.toml)
@@ -130,21 +246,72 @@ pub struct Run {
     /// Settings, such as threads=16 block_size=4k; JOB.key=value sets one job of several
     #[arg(value_name = "KEY=VALUE")]
     pub settings: Vec<String>,
-    /// How often
+    /// Only these phases of a workload that has several: --phase=write,rewrite
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    pub phase: Vec<String>,
+    /// How often; each time all phases
     #[arg(long, default_value = "1", value_name = "N")]
     pub repeats: u32,
+    /// In rounds until the figures are steady by the rule of the SNIA, at most so many [default: 25]
+    #[arg(long, value_name = "ROUNDS", num_args = 0..=1, require_equals = true, default_missing_value = "25")]
+    pub until_steady: Option<u32>,
     /// Length of the intervals of the stored series, 10ms to 1m
     #[arg(long, default_value = "1s", value_name = "TIME")]
     pub interval: String,
     /// How figures are shown
     #[arg(long, value_enum, default_value = "fathom", value_name = "STYLE")]
     pub style: Style,
-    /// Consent to the destruction of what is on this device; once for each device
-    #[arg(long, value_name = "ID")]
-    pub destroy: Vec<String>,
-    /// What all measuring commands take.
+    /// What commands that measure any target take.
     #[command(flatten)]
-    pub measure: Measure,
+    pub any: MeasureAny,
+}
+
+/// `fathom saturate`.
+#[derive(Debug, ClapArgs)]
+#[command(after_help = "\
+Raises the requests in flight until throughput stops growing, narrows, and repeats the points near \
+the knee in random order. With --bound it then sets the rate of requests (an open loop) and finds \
+the highest at which every run keeps the bound. TARGET is what it is for fathom run; without a \
+workload it is randread.
+
+  fathom saturate /srv/data
+  fathom saturate /srv/data --bound=p99:2ms block_size=16k
+  fathom saturate /srv/data randomio write_fraction=0.3 --bound=max:500ms --time=20m
+  fathom saturate /dev/sdb                           read only, nothing is written
+
+The search sets depth, rate, warmup and duration; threads=N is the most threads that ask.")]
+pub struct Saturate {
+    /// The latency that the highest load is looked for: p99:2ms, p99.9:20ms, max:500ms
+    #[arg(long, value_name = "WHAT:TIME")]
+    pub bound: Option<String>,
+    /// What the searches take.
+    #[command(flatten)]
+    pub search: Search,
+}
+
+/// `fathom size`.
+#[derive(Debug, ClapArgs)]
+#[command(after_help = "\
+Measures the largest test set for the longest time several times, looks at shorter parts of these \
+runs, then measures smaller sets in random order. A cell agrees when the whole interval of its ratio \
+to the reference lies within the margin. TARGET is what it is for fathom run; without a workload it \
+is randread. In a directory size= is the largest set; an existing file or device is used whole.
+
+  fathom size /srv/data
+  fathom size /srv/data --data=800GB --time=20m      the reference is the real-life set for that
+  fathom size /dev/sdb randread block_size=16k       read only, nothing is written
+
+The search sets span and duration.")]
+pub struct Size {
+    /// The largest change that does not matter
+    #[arg(long, default_value = "5%", value_name = "PERCENT")]
+    pub margin: String,
+    /// What the application has on this storage: gives the test set that is to the caches as that is to the memory
+    #[arg(long, value_name = "SIZE")]
+    pub data: Option<String>,
+    /// What the searches take.
+    #[command(flatten)]
+    pub search: Search,
 }
 
 /// How figures are shown.
@@ -152,8 +319,27 @@ pub struct Run {
 pub enum Style {
     /// fathom's tables
     Fathom,
-    /// The form of randomio, seeker, sdd or dd
+    /// The form of the classic tool: randomio, seeker, dd, sdd, iozone, sysbench, tiobench, bonnie, hdparm
     Classic,
+}
+
+/// `fathom verify`.
+#[derive(Debug, ClapArgs)]
+#[command(after_help = "\
+Only reads. What must be there was noted, beside the store, by a run that wrote with verify=after, during or crash: to a \
+device, or with --keep to files. After a crash of the machine verify before anything else of fathom runs, because test \
+files of dead runs are removed then.
+
+  fathom run randwrite /srv/data duration=1m verify=after --keep
+  fathom verify /srv/data
+  fathom run randwrite /dev/sdb --destroy=ID fsync_every=1 duration=1h verify=crash \\
+      --db=/mnt/other/fathom.db
+  fathom verify /dev/sdb --db=/mnt/other/fathom.db         after the power was cut
+
+Exit code 5 when a block does not hold what must be there.")]
+pub struct Verify {
+    /// The file, the directory that it lies in, or the device
+    pub path: PathBuf,
 }
 
 /// `fathom list`.
@@ -180,6 +366,66 @@ pub struct Show {
     pub style: Style,
 }
 
+/// `fathom compare`.
+#[derive(Debug, ClapArgs)]
+#[command(after_help = "\
+A and B are labels (all finished runs with that label), the first characters of runs, several with commas between them, \
+or the file of a store (all its runs). NAME:ROW takes only rows that begin with ROW, NAME@FILE looks in another store.
+
+The run is the unit: one run on each side decides nothing. Eight of each, made in turn, decide most things:
+
+  one() { echo $1 > /sys/block/sdb/queue/scheduler; fathom run randread /srv --label=$1; }
+  for i in 1 2 3 4; do one none; one bfq; one bfq; one none; done
+  fathom compare none bfq
+
+Exit code 1 when B is worse, or when the comparison is void or doubtful.")]
+pub struct Compare {
+    /// The runs to compare with
+    pub a: String,
+    /// The runs that may be better or worse
+    pub b: String,
+    /// The thing under test, when several things differ: its name in the list, or device, size, region, fill
+    #[arg(long, value_name = "NAME")]
+    pub factor: Option<String>,
+    /// The largest change that does not matter
+    #[arg(long, default_value = "3%", value_name = "PERCENT")]
+    pub margin: String,
+    /// Confidence level of the intervals
+    #[arg(long, default_value = "95%", value_name = "PERCENT")]
+    pub level: String,
+    /// More pairs are added until the answer is clear, looking after 8, 12, 18 and 25 of them
+    #[arg(long)]
+    pub looks: bool,
+    /// Exit code 1 only when B is worse by so much: slower:5%
+    #[arg(long, value_name = "slower:PERCENT")]
+    pub fail_if: Option<String>,
+    /// Which verdicts end with exit code 1
+    #[arg(long, value_enum, default_value = "doubtful", value_name = "VERDICT")]
+    pub fail_on: FailOn,
+}
+
+/// `fathom history`.
+#[derive(Debug, ClapArgs)]
+#[command(after_help = "\
+Runs with the same settings on the same device and size form a series. From 16 runs on, changes of its level are looked \
+for; each is shown with what differed between the last run before it and the first one after it.
+
+  fathom history /srv/data
+  fathom history /srv/data --row='random read' --label=nightly")]
+pub struct History {
+    /// As it was given to quick or run, or a directory above
+    pub target: String,
+    /// Only rows that begin with this
+    #[arg(long, value_name = "NAME")]
+    pub row: Option<String>,
+    /// Only runs with this label
+    #[arg(long, value_name = "WORD")]
+    pub label: Option<String>,
+    /// The smallest change of level to look for
+    #[arg(long, default_value = "5%", value_name = "PERCENT")]
+    pub step: String,
+}
+
 /// `fathom rm`.
 #[derive(Debug, ClapArgs)]
 pub struct Rm {
@@ -193,4 +439,61 @@ pub struct Rm {
 pub struct Workloads {
     /// One of them, in full
     pub name: Option<String>,
+}
+
+/// `fathom import`.
+#[derive(Debug, ClapArgs)]
+pub struct Import {
+    /// The form of the table.
+    #[command(subcommand)]
+    pub from: ImportFrom,
+}
+
+/// Forms of foreign results.
+#[derive(Debug, Subcommand)]
+pub enum ImportFrom {
+    /// A CSV file: the first line names the columns, each further one is a single run
+    Csv(ImportCsv),
+}
+
+/// `fathom import csv`.
+#[derive(Debug, ClapArgs)]
+#[command(after_help = "\
+Columns that --columns does not name are factors: rows are compared only when they agree in all of them but the one in \
+question. Nothing is stored; exit code 1 when rows cannot be right or not be compared.
+
+  fathom import csv old.csv --columns=total_iops:higher:1/s,r_iops:higher:1/s,r_ms:lower:ms \\
+      --columns=w_iops:higher:1/s,w_ms:lower:ms --little='threads=r_iops*r_ms+w_iops*w_ms' \\
+      --sweep=threads:total_iops --best=array:total_iops:block_size \\
+      --compare=scheduler:noop:deadline:total_iops")]
+pub struct ImportCsv {
+    /// The file
+    pub file: PathBuf,
+    /// What columns are: NAME:higher[:UNIT] and NAME:lower[:UNIT] for metrics, NAME:factor, NAME:skip
+    #[arg(long, required = true, value_name = "NAME:ROLE[:UNIT]", value_delimiter = ',')]
+    pub columns: Vec<String>,
+    /// Check each row by Little's law, IN_FLIGHT a column or a number
+    #[arg(long, value_name = "IN_FLIGHT=RATE*LATENCY+...")]
+    pub little: Option<String>,
+    /// How a metric goes with a number, and where it stops growing
+    #[arg(long, value_name = "FACTOR:METRIC")]
+    pub sweep: Vec<String>,
+    /// Which level of a factor is best, for each combination of further factors
+    #[arg(long, value_name = "FACTOR:METRIC[:FACTOR...]")]
+    pub best: Vec<String>,
+    /// Level B of a factor against level A, in rows that differ in nothing else
+    #[arg(long, value_name = "FACTOR:A:B:METRIC")]
+    pub compare: Vec<String>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    /// Options come from several places: none may stand twice in one command.
+    #[test]
+    fn the_command_line_is_consistent() {
+        Args::command().debug_assert();
+    }
 }

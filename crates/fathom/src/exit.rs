@@ -1,9 +1,11 @@
 //! Exit codes: a small table that scripts can rely on.
 
+use fathom_guard::LockError;
 use fathom_lab::LabError;
 use fathom_lab::error::ErrorClass;
 use fathom_model::finding::Verdict;
 use fathom_model::record::{Ending, Record};
+use fathom_store::StoreError;
 use std::process::ExitCode;
 
 /// How fathom ends, from the least to the most serious: of several the last in this order wins.
@@ -55,23 +57,51 @@ impl Exit {
         }
     }
 
+    /// What an error of the measuring lock comes to: who waits for the end of another measurement repeats after a refusal,
+    /// and would do so for ever when the lock itself cannot be used.
+    #[must_use]
+    pub fn of_lock(error: &LockError) -> Self {
+        match error {
+            LockError::Held { .. } => Self::Refused,
+            LockError::Unusable { .. } => Self::Missing,
+        }
+    }
+
+    /// What an error of the store comes to: a name that is no run's, or that of several, is a word of the command line.
+    #[must_use]
+    pub fn of_store(error: &StoreError) -> Self {
+        match error {
+            StoreError::NotFound { .. } | StoreError::Ambiguous { .. } => Self::Usage,
+            _ => Self::Internal,
+        }
+    }
+
+    /// What a verdict comes to; `void_only` lets doubtful ones pass.
+    #[must_use]
+    pub fn of_verdict(verdict: Verdict, void_only: bool) -> Self {
+        match verdict {
+            Verdict::Void => Self::Doubtful,
+            Verdict::Doubtful if !void_only => Self::Doubtful,
+            Verdict::Doubtful | Verdict::Trusted => Self::Done,
+        }
+    }
+
     /// What records with their verdict come to; `void_only` lets doubtful ones pass.
     #[must_use]
     pub fn of_records(records: &[Record], verdict: Verdict, void_only: bool) -> Self {
         let ended = |ending| records.iter().any(|r| r.ending == ending);
-        let by_verdict = match verdict {
-            Verdict::Void => Self::Doubtful,
-            Verdict::Doubtful if !void_only => Self::Doubtful,
-            _ => Self::Done,
-        };
         if ended(Ending::Interrupted) {
             Self::Interrupted
-        } else if ended(Ending::Failed) {
+        } else if ended(Ending::Failed) || records.iter().any(has_mismatches) {
             Self::TargetIo
         } else {
-            by_verdict
+            Self::of_verdict(verdict, void_only)
         }
     }
+}
+
+fn has_mismatches(record: &Record) -> bool {
+    record.jobs.iter().filter_map(|job| job.verify.as_ref()).any(|check| check.mismatches > 0)
 }
 
 impl From<Exit> for ExitCode {
@@ -83,6 +113,24 @@ impl From<Exit> for ExitCode {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use fathom_guard::lock::Holder;
+
+    #[test]
+    fn only_a_held_lock_asks_to_be_waited_for() {
+        let holder = Holder { pid: None, command: String::new(), age_s: None };
+        assert_eq!(Exit::of_lock(&LockError::Held { holder }).code(), 3);
+        let (path, reason, cure) = ("/run/lock/fathom.lock".into(), String::new(), String::new());
+        assert_eq!(Exit::of_lock(&LockError::Unusable { path, reason, cure }).code(), 4);
+    }
+
+    #[test]
+    fn doubtful_results_pass_only_when_asked() {
+        let codes = |void_only| {
+            [Verdict::Trusted, Verdict::Doubtful, Verdict::Void]
+                .map(|verdict| Exit::of_verdict(verdict, void_only).code())
+        };
+        assert_eq!((codes(false), codes(true)), ([0, 1, 1], [0, 0, 1]));
+    }
 
     #[test]
     fn the_order_is_the_documented_one() {

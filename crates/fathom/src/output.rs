@@ -1,5 +1,7 @@
 //! What is printed where: results on standard output, or as JSON lines there and for people on standard error.
 
+use fathom_report::text::{WIDTH, WIDTH_MIN};
+use fathom_sys::terminal;
 use serde::Serialize;
 use serde_json::{Map, Value};
 use std::io::{self, Write};
@@ -17,15 +19,29 @@ pub struct Output {
 }
 
 impl Output {
-    /// Text for people: the result of the command.
+    /// Text for people: the result of the command. With JSON it is the lines on standard output that count, whoever
+    /// reads standard error.
     ///
     /// # Errors
-    /// Those of writing, a closed pipe among them.
+    /// Those of writing to standard output, a closed pipe among them.
     pub fn text(self, text: &str) -> io::Result<()> {
         if self.json {
-            return if self.quiet { Ok(()) } else { write(io::stderr(), text) };
+            if !self.quiet {
+                let _ = write(io::stderr(), text);
+            }
+            return Ok(());
         }
         write(io::stdout(), text)
+    }
+
+    /// Columns for running text: those of the terminal that shows the result, within reason.
+    pub fn width(self) -> usize {
+        let columns = if self.json {
+            terminal::columns(io::stderr())
+        } else {
+            terminal::columns(io::stdout())
+        };
+        columns.map_or(WIDTH, |columns| columns.clamp(WIDTH_MIN, WIDTH))
     }
 
     /// A line about what is going on; not the result.

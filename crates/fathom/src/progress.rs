@@ -3,6 +3,7 @@
 use crate::output::Output;
 use fathom_base::units::{format_count, format_duration, format_ns, format_rate, format_size};
 use fathom_model::event::Event;
+use fathom_report::asked;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::io::IsTerminal;
 
@@ -34,7 +35,9 @@ impl Progress {
         if self.output.json {
             let kind = match event {
                 Event::Note { .. } => "note",
+                Event::JobAsked { .. } => "job_asked",
                 Event::Layout { .. } => "layout",
+                Event::Verifying { .. } => "verifying",
                 Event::TrialStarted { .. } => "trial_started",
                 Event::Progress { .. } => "progress",
                 Event::TrialFinished { .. } => "trial_finished",
@@ -44,11 +47,19 @@ impl Progress {
         }
         match event {
             Event::Note { text } => self.line(text),
+            Event::JobAsked { job, target, target_bytes } => {
+                self.line(&asked::line(job, target, *target_bytes));
+            }
             Event::Layout { done_bytes, total_bytes, eta_ns } => self.passing(&format!(
                 "writing the test file: {} of {}, {} left in all",
                 format_size(*done_bytes),
                 format_size(*total_bytes),
                 format_duration(*eta_ns)
+            )),
+            Event::Verifying { done_bytes, total_bytes } => self.passing(&format!(
+                "verifying: {} of {}",
+                format_size(*done_bytes),
+                format_size(*total_bytes)
             )),
             Event::TrialStarted { label, index, count } => {
                 if self.live.is_none() {

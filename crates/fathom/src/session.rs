@@ -6,16 +6,19 @@ use crate::output::Output;
 use crate::progress::Progress;
 use fathom_base::id;
 use fathom_base::prng::Prng;
+use fathom_base::shell;
 use fathom_guard::leftovers;
+use fathom_guard::place;
 use fathom_guard::{Consent, MeasuringLock, Protected};
-use fathom_inspect::rules::Surroundings;
+use fathom_lab::trial::KeepRecord;
 use fathom_lab::{Lab, LabError};
 use fathom_model::event::Event;
 use fathom_model::host::HostFacts;
 use fathom_model::record::{Ending, Record, RunHead, RunKind};
+use fathom_report::findings::findings_text;
 use fathom_store::{Store, StoreError, Writer};
 use fathom_study::verdict::{self, Study};
-use fathom_sys::clock::{self, FastClock};
+use fathom_sys::clock::{self, Calibration, FastClock};
 use fathom_sys::process;
 use fathom_sys::signals::StopFlag;
 use fathom_sys::sysroot::SysRoot;
@@ -44,8 +47,8 @@ pub struct Purpose<'a> {
 pub struct Measured {
     /// Identifier of the run.
     pub id: String,
-    /// Shortest prefix that names it.
-    pub prefix: String,
+    /// Shortest prefix that names it in the store; none when it could not be stored.
+    pub prefix: Option<String>,
     /// Wall-clock time of the whole command so far.
     pub took_ns: u64,
     /// What was measured.
@@ -61,20 +64,28 @@ impl Measured {
     pub fn json(&self) -> serde_json::Value {
         serde_json::json!({
             "id": self.id,
+            "stored": self.prefix.is_some(),
             "verdict": self.study.verdict,
             "findings": self.study.findings,
             "records": self.records,
             "exit_code": self.exit.code(),
         })
     }
+
+    /// The verdict with its findings, for people.
+    pub fn findings(&self, output: Output) -> String {
+        findings_text(&self.study.findings, self.study.verdict, output.width())
+    }
+
+    /// `Stored as` the prefix, with what `rest` makes of it; or that it is not.
+    pub fn stored_as(&self, rest: impl FnOnce(&str) -> String) -> String {
+        let stored = |prefix: &String| format!("Stored as {prefix}{}", rest(prefix));
+        self.prefix.as_ref().map_or_else(|| "Not stored.".to_owned(), stored)
+    }
 }
 
 /// The body of a measurement: gets the laboratory and a place for finished records.
-pub type Body<'b> = dyn FnMut(
-        &mut Lab<'_>,
-        &mut dyn FnMut(&Record) -> Result<(), LabError>,
-    ) -> Result<Vec<Record>, LabError>
-    + 'b;
+pub type Body<'b> = dyn FnMut(&mut Lab<'_>, KeepRecord<'_>) -> Result<Vec<Record>, LabError> + 'b;
 
 /// The store's file for these options.
 pub fn store_path(common: &Common) -> Result<PathBuf, StoreError> {
@@ -88,11 +99,16 @@ pub fn store_path(common: &Common) -> Result<PathBuf, StoreError> {
             variable("HOME").as_deref(),
         )?,
     };
-    Ok(std::path::absolute(&path).unwrap_or(path))
+    let path = std::path::absolute(&path).unwrap_or(path);
+    // Nothing is made for a mistyped name, least of all one of a device.
+    match place::check_new_path(&SysRoot::live(), &path) {
+        Ok(()) => Ok(path),
+        Err(refusal) => Err(StoreError::Place { path, reason: refusal.to_string() }),
+    }
 }
 
 /// A seed from the system, through the standard library's own source of it.
-fn system_seed() -> u64 {
+pub fn system_seed() -> u64 {
     let mut hasher = RandomState::new().build_hasher();
     hasher.write_i64(clock::unix_ns());
     hasher.finish()
@@ -107,11 +123,12 @@ pub fn measure(
     body: &mut Body<'_>,
 ) -> Result<Measured, Exit> {
     let started_ns = clock::monotonic_ns();
+    let calibration = Calibration::begin();
     let root = SysRoot::live();
     let path = store_path(common).map_err(|e| fail(output, &e, Exit::Internal))?;
     let mut store =
         Store::open(&path, clock::unix_ns()).map_err(|e| fail(output, &e, Exit::Internal))?;
-    let _lock = MeasuringLock::acquire(&root).map_err(|e| fail(output, &e, Exit::Refused))?;
+    let _lock = MeasuringLock::acquire(&root).map_err(|e| fail(output, &e, Exit::of_lock(&e)))?;
     let state_dir = path.parent().unwrap_or(Path::new(".")).to_owned();
     clean_leftovers(&root, &state_dir, output);
 
@@ -120,17 +137,20 @@ pub fn measure(
     let head = head(&run_id, purpose, host.clone());
     let store_stack = fathom_inspect::resolve(&root, &path).ok();
     let now_unix_s = clock::unix_ns() / 1_000_000_000;
+    // Before anything is measured: a store that cannot be written shows here.
+    begin(&root, &mut store, &head).map_err(|e| fail(output, &e, Exit::Internal))?;
     let mut progress = Progress::new(output);
     let mut emit = |event: Event| progress.show(&event);
     let mut lab = Lab {
-        clock: FastClock::calibrated(host.clock_source.as_deref()),
         stop: stop.clone(),
         run_id: run_id.clone(),
         dirs_made: std::cell::Cell::new(0),
         state_dir,
         consent: Consent::new(purpose.destroy.clone()),
         protected: Protected { store_path: path.clone() },
-        around: Surroundings::read(&root, store_stack, now_unix_s),
+        around: fathom_inspect::surroundings(&root, store_stack, now_unix_s),
+        // Waits for what is left of the calibration: after all else that takes time.
+        clock: FastClock::calibrated(calibration, host.clock_source.as_deref()),
         host,
         interval_ns: purpose.interval_ns,
         keep: purpose.measure.keep,
@@ -138,9 +158,7 @@ pub fn measure(
         emit: &mut emit,
         root: root.clone(),
     };
-    // Before anything is measured: a store that cannot be written shows here.
-    begin(&root, &mut store, &head).map_err(|e| fail(output, &e, Exit::Internal))?;
-    let mut keeper = Keeper { store: &mut store, run_id: &run_id, error: None };
+    let mut keeper = Keeper { store: &mut store, run_id: &run_id, kind: purpose.kind, error: None };
     let outcome = body(&mut lab, &mut |record| {
         keeper.keep(record);
         Ok(())
@@ -157,7 +175,7 @@ pub fn measure(
     for failure in records.iter().filter_map(|record| record.failure.as_ref()) {
         output.error(&failure.message);
     }
-    let study = verdict::judge(&records);
+    let study = verdict::judge_run(purpose.kind, &records);
     let void_only = purpose.measure.fail_on == FailOn::Void;
     let mut exit = Exit::of_records(&records, study.verdict, void_only);
     // A signal between two trials leaves whole records, and a run that is not.
@@ -169,11 +187,14 @@ pub fn measure(
         exit = exit.max(Exit::Interrupted);
     }
     keeper.finish(ending, &study);
-    if let Some(error) = keeper.error {
-        output.error(&format!("the result could not be stored: {error}"));
-        exit = exit.max(Exit::Internal);
-    }
-    let prefix = store.shortest_prefix(&run_id).unwrap_or_else(|_| run_id.clone());
+    let prefix = match keeper.error {
+        None => Some(store.shortest_prefix(&run_id).unwrap_or_else(|_| run_id.clone())),
+        Some(error) => {
+            output.error(&format!("the result could not be stored: {error}"));
+            exit = exit.max(Exit::Internal);
+            None
+        }
+    };
     let took_ns = clock::monotonic_ns() - started_ns;
     Ok(Measured { id: run_id, prefix, took_ns, records, study, exit })
 }
@@ -185,11 +206,28 @@ fn head(run_id: &str, purpose: &Purpose<'_>, host: HostFacts) -> RunHead {
         kind: purpose.kind,
         label: purpose.measure.label.clone(),
         command: command_line(),
-        target: purpose.target.to_owned(),
+        target: absolute_target(purpose.target),
         started_unix_ns: clock::unix_ns(),
         host,
         fathom_version: env!("CARGO_PKG_VERSION").to_owned(),
     }
+}
+
+/// A target by the name that is the same from every directory. Of a file or device the last part stays, also when it is a
+/// symbolic link: it is what the target was called.
+pub fn absolute_target(target: &str) -> String {
+    if target.starts_with("null:") {
+        return target.to_owned();
+    }
+    let path = Path::new(target);
+    let in_directory = || {
+        let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+        let directory = parent.unwrap_or(Path::new(".")).canonicalize()?;
+        Ok(directory.join(path.file_name().unwrap_or_default()))
+    };
+    let found = if path.is_dir() { path.canonicalize() } else { in_directory() };
+    let found = found.or_else(|_: std::io::Error| std::path::absolute(path));
+    found.map_or_else(|_| target.to_owned(), |path| path.display().to_string())
 }
 
 /// Puts finished records into the store. A store that fails does not end the measurement: the figures are shown all
@@ -197,6 +235,7 @@ fn head(run_id: &str, purpose: &Purpose<'_>, host: HostFacts) -> RunHead {
 struct Keeper<'a> {
     store: &'a mut Store,
     run_id: &'a str,
+    kind: RunKind,
     error: Option<StoreError>,
 }
 
@@ -213,7 +252,7 @@ impl Keeper<'_> {
         let done = match stored {
             Ok(records) if records.is_empty() => self.store.remove(self.run_id),
             Ok(records) => {
-                self.finish(Ending::Failed, &verdict::judge(&records));
+                self.finish(Ending::Failed, &verdict::judge_run(self.kind, &records));
                 Ok(())
             }
             Err(error) => Err(error),
@@ -254,10 +293,13 @@ fn clean_leftovers(root: &SysRoot, state_dir: &Path, output: Output) {
         }
         Err(error) => output.note(&format!("looking for leftovers of killed runs: {error}")),
     }
+    if let Err(error) = fathom_lab::verify::forget_removed(root, state_dir) {
+        output.note(&format!("forgetting what was to be verified in files that are gone: {error}"));
+    }
 }
 
 /// Prints an error and gives the exit code back.
-pub fn fail(output: Output, error: &impl std::fmt::Display, exit: Exit) -> Exit {
+pub fn fail(output: Output, error: &dyn std::fmt::Display, exit: Exit) -> Exit {
     let text = error.to_string();
     output.error(&text);
     let fields = serde_json::json!({ "error": text, "exit_code": exit.code() });
@@ -267,14 +309,33 @@ pub fn fail(output: Output, error: &impl std::fmt::Display, exit: Exit) -> Exit 
 
 /// The command line as a shell would take it.
 fn command_line() -> String {
-    let quote = |arg: String| {
-        let plain = |c: char| c.is_ascii_alphanumeric() || "/._-:+,@%=".contains(c);
-        if !arg.is_empty() && arg.chars().all(plain) {
-            arg
-        } else {
-            format!("'{}'", arg.replace('\'', "'\\''"))
-        }
-    };
-    let rest = std::env::args_os().skip(1).map(|a| quote(a.to_string_lossy().into_owned()));
+    let rest = std::env::args_os().skip(1).map(shell::word);
     std::iter::once("fathom".to_owned()).chain(rest).collect::<Vec<_>>().join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn targets_have_the_same_name_from_everywhere() {
+        // Tests run in the directory of their crate.
+        let here = Path::new(env!("CARGO_MANIFEST_DIR")).canonicalize().expect("it is there");
+        let below = |name: &str| here.join(name).display().to_string();
+        for (target, name) in [
+            (".", here.display().to_string()),
+            ("./", here.display().to_string()),
+            ("src/../src/", below("src")),
+            ("Cargo.toml", below("Cargo.toml")),
+            ("src/../new", below("new")),
+            ("none/new", below("none/new")),
+            ("null:", "null:".to_owned()),
+            ("null:1G", "null:1G".to_owned()),
+            // A link whose name says more than where it leads.
+            ("/proc/self/exe", format!("/proc/{}/exe", std::process::id())),
+            ("/no/such/place", "/no/such/place".to_owned()),
+        ] {
+            assert_eq!(absolute_target(target), name, "{target}");
+        }
+    }
 }

@@ -1,57 +1,84 @@
-//! Instructions per request, counted by callgrind: the one figure here that does not depend on the neighbours.
+//! Instructions per request, counted by callgrind: the one figure here that does not depend on the neighbours. It
+//! shows what options cost that were not asked for (nothing), and what those cost that were.
 
+use super::goals::Goal;
+use super::report::{Figure, Section};
 use super::tools::{Programs, patiently};
+use super::{Bench, Trouble};
+use std::fmt::Write;
 use std::path::Path;
 use std::process::Command;
+use std::time::Duration;
 
-/// What one request costs in one way.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Count {
-    /// The engine.
-    pub engine: &'static str,
-    /// Requests in flight.
-    pub depth: u32,
-    /// Instructions in user mode for each request: everything from one request to the next, less the kernel.
-    pub per_request: f64,
+/// For `--only`.
+pub const NAME: &str = "instructions";
+
+/// One way of issuing requests.
+struct Way {
+    /// What is set besides `direct=no`.
+    settings: &'static [&'static str],
+    /// Instructions per request of the plain job, counted before jobs could have distributions, rates or
+    /// verification; none for a way that asks for one of these.
+    before: Option<f64>,
 }
+
+/// A new option is one line here with its setting and without `before`; the plain ways must stay where they are.
+const WAYS: [Way; 5] = [
+    Way { settings: &["engine=null", "depth=1"], before: Some(320.5) },
+    Way { settings: &["engine=null", "depth=32"], before: Some(201.7) },
+    Way { settings: &["engine=psync", "depth=1"], before: Some(356.4) },
+    Way { settings: &["engine=io_uring", "depth=1"], before: Some(416.7) },
+    Way { settings: &["engine=io_uring", "depth=32"], before: Some(285.0) },
+];
+
+/// Compilers lay out the same source differently: what is below this is no cost.
+const GROWTH_MAX: f64 = 1.02;
 
 /// Two runs that differ in the number of requests alone: their difference is free of start and end.
 const FEW: u64 = 20_000;
 const MANY: u64 = 220_000;
-const WAYS: [(&str, u32); 5] =
-    [("null", 1), ("null", 32), ("psync", 1), ("io_uring", 1), ("io_uring", 32)];
 
-/// Counts; all but the null engine read `file`. None when valgrind is not installed.
-///
-/// # Errors
-/// When a run fails.
-pub fn count(programs: &Programs, file: &Path) -> Result<Option<Vec<Count>>, String> {
-    if Command::new("valgrind").arg("--version").output().is_err() {
-        return Ok(None);
-    }
-    let each = WAYS.into_iter().map(|(engine, depth)| {
-        let counted = |operations| counted(programs, file, engine, depth, operations);
-        let (few, many) = (counted(FEW)?, counted(MANY)?);
-        let per_request = (many as f64 - few as f64) / (MANY - FEW) as f64;
-        Ok(Count { engine, depth, per_request })
-    });
-    each.collect::<Result<Vec<_>, String>>().map(Some)
+/// About how long it takes.
+#[must_use]
+pub fn estimate(_rounds: usize) -> Duration {
+    Duration::from_secs(4) * WAYS.len() as u32
 }
 
-fn counted(
-    programs: &Programs,
-    file: &Path,
-    engine: &str,
-    depth: u32,
-    operations: u64,
-) -> Result<u64, String> {
+/// Counts every way.
+///
+/// # Errors
+/// Without valgrind, and when a run fails.
+pub fn section(bench: &Bench) -> Result<Section, Trouble> {
+    if Command::new("valgrind").arg("--version").output().is_err() {
+        return Err(Trouble::Missing("valgrind is not installed".to_owned()));
+    }
+    let mut text = "| job | instructions per request |\n|---|--:|\n".to_owned();
+    let mut figures = Vec::new();
+    for way in &WAYS {
+        let counted = |operations| counted(&bench.programs, &bench.files.cached, way, operations);
+        let (few, many) = (counted(FEW)?, counted(MANY)?);
+        let per_request = (many as f64 - few as f64) / (MANY - FEW) as f64;
+        let job = way.settings.join(" ");
+        let _ = writeln!(text, "| {job} | {per_request:.1} |");
+        figures.extend(way.before.map(|before| Figure {
+            what: format!("{job}: by the {before} of the time before optional features"),
+            goal: Goal::UpTo(GROWTH_MAX),
+            values: vec![per_request / before],
+            rounds_min: 1,
+        }));
+    }
+    let title = "user mode, counted by callgrind".to_owned();
+    Ok(Section { name: NAME, title, text, figures, commands: Vec::new() })
+}
+
+fn counted(programs: &Programs, file: &Path, way: &Way, operations: u64) -> Result<u64, String> {
     let mut command = Command::new("valgrind");
     command.args(["--tool=callgrind", "--callgrind-out-file=/dev/null"]).arg(&programs.fathom);
     command.args(["run", "randread"]);
-    command.arg(if engine == "null" { Path::new("null:") } else { file });
+    let is_null = way.settings.contains(&"engine=null");
+    command.arg(if is_null { Path::new("null:") } else { file });
     command.args(["direct=no", "--quiet", "--seed=1"]).arg("--db").arg(programs.store());
-    command.args([format!("engine={engine}"), format!("depth={depth}")]);
-    command.arg(format!("operations={operations}"));
+    command.args(way.settings).arg(format!("operations={operations}"));
     let output = patiently(&mut command)?;
     let said = String::from_utf8_lossy(&output.stderr);
     // 1 is a doubtful result: of so short a run nothing else is wanted.

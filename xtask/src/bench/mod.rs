@@ -2,22 +2,33 @@
 //!
 //! Absolute figures mean nothing from one hour to the next; what counts is the ratio of two sides that ran seconds
 //! apart. So every round runs each side of a comparison once, in an order that turns round from round to round, and
-//! the result is the median of the rounds' ratios with an exact interval. Nothing is asserted: figures are printed
-//! beside their goals.
+//! the result is the median of the rounds' ratios with an exact interval. Goals that are missed do not fail the
+//! command: figures are printed beside their goals.
 
+mod goals;
 mod instructions;
+mod memory;
+mod place;
+mod pread;
+mod recording;
 mod report;
 mod scenes;
+mod sides;
+mod start;
 mod stats;
+mod tio;
 mod tools;
+mod trace;
+mod truth;
 
+use crate::process::in_words;
 use crate::{Outcome, flags::Flags, workspace};
-use report::{Facts, Report};
-use scenes::{Files, Scene};
+use place::{LoopDevice, Place, lay_out};
+use report::{Facts, Report, Section};
+use scenes::{Files, Scene, Source};
 use std::fs;
-use std::io::Write as _;
-use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
 use tools::{Programs, Sample};
 
 pub const HELP: &str = "\
@@ -25,25 +36,29 @@ cargo xtask bench [--pairs=N] [--seconds=S] [--only=NAME]... [--instructions] [-
 
 measures the load engine's speed against fio and sysbench, as ratios beside their goals
 
-  --pairs=N        rounds; each runs every side of a comparison once (default 7)
-  --seconds=S      length of each single run (default 1)
-  --only=NAME      this comparison alone; may be repeated: cached-1, cached-32, cached-128, direct-1,
-                   direct-32, direct-128, null-1, null-32, instructions
+  --pairs=N        rounds; each runs every side of a comparison once (default 20; fewer let nothing pass)
+  --seconds=S      length of each single run, also 0.5 (default 1)
+  --only=NAME      this part alone; may be repeated. Comparisons: cached-1, cached-8, cached-32, cached-128,
+                   loop-1, loop-32, loop-128, null-32; for information, with a quarter of the rounds: disk-1,
+                   disk-32, disk-128, others-1, others-32. Single figures: recording (cost of recording
+                   latencies), memory, start (time to the first I/O), truth (latencies against the kernel's
+                   tracepoints), instructions
   --instructions   the same as --only=instructions: callgrind counts what one request costs (stable)
   --write          the result also goes to docs/bench.md, to be committed
 
-Builds target/release/fathom first. Uses CPU 0 for all sides, and 1 GiB of disk for as long as it runs. What is
-not installed (fio, sysbench, valgrind) is skipped and counted.
+Builds target/release/fathom first, and once t/io_uring from fio's Debian source package (kept in target/bench).
+Uses CPU 0 for all sides; 1 GiB of disk and 256 MiB of memory for as long as it runs. As root, it makes a loop device,
+mounts the kernel's tracing files for itself, and keeps unbound kernel workers off CPU 0 for the while. What is not
+installed (fio, sysbench, valgrind) or not permitted is skipped and counted. About 15 minutes.
 ";
 
-const INSTRUCTIONS: &str = "instructions";
 const CACHED_BYTES: u64 = 4 << 20;
-const DIRECT_BYTES: u64 = 1 << 30;
+const DISK_BYTES: u64 = 1 << 30;
 
 /// What was asked for.
 struct Options {
     rounds: usize,
-    seconds: u32,
+    length: Duration,
     only: Vec<String>,
     write: bool,
 }
@@ -52,21 +67,21 @@ impl Options {
     fn parse(args: &[String]) -> Result<Self, String> {
         let keys = ["--pairs", "--seconds", "--only"];
         let flags = Flags::parse(args, &["--instructions", "--write"], &keys)?;
-        let number = |key: &str, default: u32| match flags.values(key).last() {
+        let number = |key: &str, default: f64, least: f64| match flags.values(key).last() {
             None => Ok(default),
-            Some(text) => text
-                .parse()
-                .ok()
-                .filter(|n| *n > 0)
-                .ok_or_else(|| format!("{key}={text}: a number from 1 up is needed")),
+            Some(text) => {
+                text.parse().ok().filter(|n| (least..=1e4).contains(n)).ok_or_else(|| {
+                    format!("{key}={text}: a number from {least} to 10000 is needed")
+                })
+            }
         };
         let mut only: Vec<String> = flags.values("--only").into_iter().map(str::to_owned).collect();
         if flags.has("--instructions") {
-            only.push(INSTRUCTIONS.to_owned());
+            only.push(instructions::NAME.to_owned());
         }
         Ok(Self {
-            rounds: number("--pairs", 7)? as usize,
-            seconds: number("--seconds", 1)?,
+            rounds: number("--pairs", 20.0, 1.0)? as usize,
+            length: Duration::from_secs_f64(number("--seconds", 1.0, 0.1)?),
             only,
             write: flags.has("--write"),
         })
@@ -77,6 +92,71 @@ impl Options {
     }
 }
 
+/// What a part has to work with.
+struct Bench {
+    programs: Programs,
+    files: Files,
+    /// None where it cannot be made, with the reason.
+    device: Result<LoopDevice, String>,
+    place: Place,
+    rounds: usize,
+}
+
+/// Why a part has no result.
+enum Trouble {
+    /// This machine lacks something.
+    Missing(String),
+    /// It went wrong.
+    Failed(String),
+}
+
+impl From<String> for Trouble {
+    fn from(error: String) -> Self {
+        Self::Failed(error)
+    }
+}
+
+/// A part that is measured in a way of its own.
+struct Single {
+    name: &'static str,
+    estimate: fn(usize) -> Duration,
+    source: Source,
+    run: fn(&Bench) -> Result<Section, Trouble>,
+}
+
+const SINGLES: [Single; 5] = [
+    Single {
+        name: recording::NAME,
+        estimate: recording::estimate,
+        source: Source::Cached,
+        run: recording::section,
+    },
+    Single {
+        name: memory::NAME,
+        estimate: memory::estimate,
+        source: Source::Cached,
+        run: memory::section,
+    },
+    Single {
+        name: start::NAME,
+        estimate: start::estimate,
+        source: Source::Cached,
+        run: start::section,
+    },
+    Single {
+        name: truth::NAME,
+        estimate: truth::estimate,
+        source: Source::Loop,
+        run: truth::section,
+    },
+    Single {
+        name: instructions::NAME,
+        estimate: instructions::estimate,
+        source: Source::Cached,
+        run: instructions::section,
+    },
+];
+
 /// The command.
 ///
 /// # Errors
@@ -84,55 +164,95 @@ impl Options {
 pub fn run(args: &[String]) -> Outcome {
     let options = Options::parse(args)?;
     let place = Place::new()?;
-    let files = Files { cached: place.file("cached"), direct: place.file("direct") };
-    let scenes: Vec<Scene> = scenes::all(&files, options.seconds);
-    let is_known = |name: &String| name == INSTRUCTIONS || scenes.iter().any(|s| s.name == *name);
+    let mut files = Files {
+        cached: place.file("cached"),
+        disk: place.file("disk"),
+        looped: PathBuf::from("/dev/no-loop-device"),
+    };
+    let is_known = |name: &String| {
+        let scenes = scenes::all(&files, options.length);
+        SINGLES.iter().any(|s| s.name == *name) || scenes.iter().any(|s| s.name == *name)
+    };
     if let Some(unknown) = options.only.iter().find(|name| !is_known(name)) {
-        return Err(format!("there is no comparison '{unknown}'; --help names them"));
+        return Err(format!("there is no part '{unknown}'; --help names them"));
     }
-    build()?;
-    let scenes: Vec<Scene> = scenes.into_iter().filter(|s| options.wants(s.name)).collect();
-    let is_cached = |scene: &Scene| scene.file.as_deref() == Some(&files.cached);
-    if scenes.iter().any(is_cached) || options.wants(INSTRUCTIONS) {
+    build_with(&["--package=fathom"])?;
+    if options.wants(recording::NAME) {
+        recording::build()?;
+    }
+    let wanted = |all: Vec<Scene>| -> Vec<Scene> {
+        all.into_iter().filter(|s| options.wants(s.name)).collect()
+    };
+    let singles: Vec<&Single> = SINGLES.iter().filter(|s| options.wants(s.name)).collect();
+    let scenes = wanted(scenes::all(&files, options.length));
+    let needs = |source| {
+        scenes.iter().any(|s| s.source == source) || singles.iter().any(|s| s.source == source)
+    };
+    let device =
+        if needs(Source::Loop) { LoopDevice::new() } else { Err("not asked for".to_owned()) };
+    if needs(Source::Cached) {
         lay_out(&files.cached, CACHED_BYTES)?;
     }
-    if scenes.iter().any(|s| s.file.as_deref() == Some(&files.direct)) {
-        lay_out(&files.direct, DIRECT_BYTES)?;
+    if needs(Source::Disk) {
+        lay_out(&files.disk, DISK_BYTES)?;
     }
-    let programs = Programs::found(binary(), place.store());
-    let facts = Facts::of_now(&options, &programs, &place.directory);
-    let mut report = Report::new(facts);
+    if let Ok(device) = &device {
+        files.looped.clone_from(&device.path);
+    }
+    let scenes = wanted(scenes::all(&files, options.length));
+    let bare = scenes.iter().flat_map(|s| &s.sides).any(|s| s.tool == sides::Tool::Bare);
+    let bare = if bare { tio::program(&kept()) } else { Err("not asked for".to_owned()) };
+    let programs = Programs::found(binary(), place.store(), bare);
+    let bench = Bench { programs, files, device, place, rounds: options.rounds };
+    Ok(all(&options, &bench, &scenes, &singles)?.is_success())
+}
+
+fn all(
+    options: &Options,
+    bench: &Bench,
+    scenes: &[Scene],
+    singles: &[&Single],
+) -> Result<Report, String> {
+    let mut report = Report::new(Facts::of_now(options, &bench.programs, &bench.place.directory));
     print!("{}", report.heading());
-    for scene in &scenes {
-        let samples = measure(scene, options.rounds, &programs, &mut report);
-        let text = report.add_scene(scene, &samples);
-        print!("{text}");
+    let of_scenes: Duration =
+        scenes.iter().map(|s| s.estimate(options.rounds, options.length)).sum();
+    let of_singles: Duration = singles.iter().map(|s| (s.estimate)(options.rounds)).sum();
+    eprintln!("\nabout {} to go", in_words(of_scenes + of_singles));
+    let start = Instant::now();
+    for scene in scenes {
+        let samples = measure(scene, bench, &mut report);
+        print!("{}", report.add_scene(scene, &samples));
     }
-    if options.wants(INSTRUCTIONS) {
-        let text = report.add_instructions(instructions::count(&programs, &files.cached));
-        print!("{text}");
+    for single in singles {
+        eprint!("\r{} ", single.name);
+        let section = (single.run)(bench);
+        eprint!("\r{:30}\r", "");
+        match section {
+            Ok(section) => print!("{}", report.add_section(section)),
+            Err(Trouble::Missing(reason)) => report.skip(format!("{}: {reason}", single.name)),
+            Err(Trouble::Failed(error)) => report.fail(format!("{}: {error}", single.name)),
+        }
     }
     print!("{}", report.ending());
+    eprintln!("\ntook {}", in_words(start.elapsed()));
     if options.write {
         let path = workspace::root().join("docs/bench.md");
         fs::write(&path, report.document()).map_err(|e| format!("{}: {e}", path.display()))?;
         println!("written: {}", path.display());
     }
-    Ok(report.is_success())
+    Ok(report)
 }
 
 /// Every round's sample of each side; none where the side's program is missing or failed.
-fn measure(
-    scene: &Scene,
-    rounds: usize,
-    programs: &Programs,
-    report: &mut Report,
-) -> Vec<Vec<Option<Sample>>> {
-    let count = scene.sides.len();
+fn measure(scene: &Scene, bench: &Bench, report: &mut Report) -> Vec<Vec<Option<Sample>>> {
+    let (count, rounds) = (scene.sides.len(), scene.rounds(bench.rounds));
     let mut samples: Vec<Vec<Option<Sample>>> = vec![Vec::with_capacity(rounds); count];
     let mut given_up = vec![false; count];
+    let no_device = bench.device.as_ref().err().filter(|_| scene.source == Source::Loop);
     for (index, side) in scene.sides.iter().enumerate() {
-        if let Some(reason) = programs.missing(side.tool) {
+        let no_device = no_device.map(|reason| format!("no loop device: {reason}"));
+        if let Some(reason) = no_device.or_else(|| bench.programs.missing(side.tool)) {
             report.skip(format!("{}, {}: {reason}", scene.name, side.name));
             given_up[index] = true;
         }
@@ -142,7 +262,7 @@ fn measure(
         for step in 0..count {
             let index = scenes::turn(round, step, count);
             let side = &scene.sides[index];
-            let sample = if given_up[index] { None } else { Some(programs.run(scene, side)) };
+            let sample = if given_up[index] { None } else { Some(bench.programs.run(scene, side)) };
             if let Some(Err(error)) = &sample {
                 report.fail(format!("{}, {}: {error}", scene.name, side.name));
                 given_up[index] = true;
@@ -158,57 +278,16 @@ fn binary() -> PathBuf {
     workspace::root().join("target/release/fathom")
 }
 
-fn build() -> Result<(), String> {
+/// What later runs use again.
+fn kept() -> PathBuf {
+    workspace::root().join("target/bench")
+}
+
+fn build_with(args: &[&str]) -> Result<(), String> {
     let mut command = workspace::cargo();
-    command.args(["build", "--locked", "--release", "--package=fathom"]);
+    command.args(["build", "--locked", "--release"]).args(args);
     let status = command.status().map_err(|error| format!("cannot run cargo: {error}"))?;
     if status.success() { Ok(()) } else { Err(format!("the build failed: {status}")) }
-}
-
-/// A directory of its own in the target directory, removed at the end.
-struct Place {
-    directory: PathBuf,
-}
-
-impl Place {
-    fn new() -> Result<Self, String> {
-        let directory =
-            workspace::root().join("target").join(format!("bench-{}", std::process::id()));
-        fs::create_dir_all(&directory).map_err(|e| format!("{}: {e}", directory.display()))?;
-        Ok(Self { directory })
-    }
-
-    /// A test file under the name that sysbench gives its first one, so that all tools read the same file.
-    fn file(&self, name: &str) -> PathBuf {
-        self.directory.join(name).join(tools::SYSBENCH_FILE)
-    }
-
-    fn store(&self) -> PathBuf {
-        self.directory.join("fathom.db")
-    }
-}
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        if let Err(error) = fs::remove_dir_all(&self.directory) {
-            eprintln!("{} is left behind: {error}", self.directory.display());
-        }
-    }
-}
-
-/// Writes a file full of random bytes: never sparse, never only allocated.
-fn lay_out(path: &Path, size_bytes: u64) -> Result<(), String> {
-    let fail = |error: std::io::Error| format!("{}: {error}", path.display());
-    if let Some(directory) = path.parent() {
-        fs::create_dir_all(directory).map_err(fail)?;
-    }
-    let random = fs::File::open("/dev/urandom").map_err(fail)?;
-    let mut file = fs::File::create(path).map_err(fail)?;
-    std::io::copy(&mut std::io::Read::take(random, size_bytes), &mut file).map_err(fail)?;
-    file.flush().and_then(|()| file.sync_all()).map_err(fail)?;
-    // The dust of a gigabyte written settles before anything is measured.
-    std::thread::sleep(Duration::from_secs(u64::from(size_bytes >= 1 << 30)));
-    Ok(())
 }
 
 #[cfg(test)]
@@ -221,22 +300,34 @@ mod tests {
 
     #[test]
     fn options() {
-        let options = parse(&["--pairs=20", "--only", "null-1", "--instructions"]).unwrap();
-        assert_eq!((options.rounds, options.seconds, options.write), (20, 1, false));
-        assert!(options.wants("null-1") && options.wants(INSTRUCTIONS));
-        assert!(!options.wants("null-32"));
+        let options = parse(&["--pairs=7", "--only", "null-32", "--instructions"]).unwrap();
+        assert_eq!((options.rounds, options.length.as_millis(), options.write), (7, 1000, false));
+        assert!(options.wants("null-32") && options.wants(instructions::NAME));
+        assert!(!options.wants("cached-1"));
         assert!(parse(&[]).unwrap().wants("null-32"));
-        for bad in ["--pairs=0", "--pairs=x", "--second=1"] {
+        assert_eq!(parse(&["--seconds=0.5"]).unwrap().length.as_millis(), 500);
+        for bad in ["--pairs=0", "--pairs=x", "--second=1", "--seconds=0", "--seconds=NaN"] {
             assert!(parse(&[bad]).is_err(), "{bad}");
         }
     }
 
     #[test]
-    fn the_help_names_every_comparison() {
-        let nowhere = Files { cached: PathBuf::from("c"), direct: PathBuf::from("d") };
-        for scene in scenes::all(&nowhere, 1) {
+    fn the_help_names_every_part() {
+        let nowhere = Files { cached: "c".into(), disk: "d".into(), looped: "l".into() };
+        for scene in scenes::all(&nowhere, Duration::from_secs(1)) {
             assert!(HELP.contains(scene.name), "{}", scene.name);
         }
-        assert!(HELP.contains(INSTRUCTIONS));
+        assert!(SINGLES.iter().all(|single| HELP.contains(single.name)));
+    }
+
+    #[test]
+    fn a_whole_run_takes_a_quarter_of_an_hour() {
+        let options = parse(&[]).unwrap();
+        let nowhere = Files { cached: "c".into(), disk: "d".into(), looped: "l".into() };
+        let scenes = scenes::all(&nowhere, options.length);
+        let of_scenes: Duration =
+            scenes.iter().map(|s| s.estimate(options.rounds, options.length)).sum();
+        let of_singles: Duration = SINGLES.iter().map(|s| (s.estimate)(options.rounds)).sum();
+        assert!(of_scenes + of_singles <= Duration::from_secs(900), "{of_scenes:?} {of_singles:?}");
     }
 }

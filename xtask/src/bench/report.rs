@@ -1,10 +1,11 @@
 //! The tables, for the terminal and for docs/bench.md: the same Markdown for both.
 
-use super::instructions::Count;
-use super::scenes::{Contest, Goal, Measure, Scene, Side, Tool};
+use super::Options;
+use super::goals::{Goal, PAIRS_MIN, Verdict};
+use super::scenes::{Contest, Scene};
+use super::sides::Side;
 use super::stats::{Spread, median, spread};
 use super::tools::{Programs, Sample};
-use super::{Options, binary};
 use crate::soak;
 use std::fmt::Write;
 use std::path::Path;
@@ -27,13 +28,16 @@ impl Facts {
             ("date", soak::said("date", &["--utc", "+%Y-%m-%d %H:%M UTC"])),
             ("commit", soak::said("git", &commit)),
             ("machine", soak::machine()),
-            ("filesystem of the direct file", disk),
+            ("filesystem of the disk file", disk),
             ("load average at the start", soak::said("cut", &["-d ", "-f1-3", "/proc/loadavg"])),
             (
                 "fio, sysbench",
                 format!("{}, {}", version(&programs.fio), version(&programs.sysbench)),
             ),
-            ("rounds", format!("{} of {} s each side", options.rounds, options.seconds)),
+            (
+                "rounds",
+                format!("{} of {} s each side", options.rounds, options.length.as_secs_f64()),
+            ),
         ];
         Self { rows }
     }
@@ -44,6 +48,7 @@ pub struct Report {
     facts: Facts,
     body: String,
     commands: String,
+    verdicts: Vec<Verdict>,
     skips: Vec<String>,
     failures: Vec<String>,
 }
@@ -54,7 +59,10 @@ Ratios are fathom's by the other's, one for each round; shown are their median, 
 median with its coverage, and the extremes. CPU per request is what each tool says of its own thread in the measured
 time (fathom's JSON, fio's usr_cpu and sys_cpu); for sysbench, which says nothing, that of the whole process. The
 split into user and system is sampled by the timer tick where the kernel counts so, hence rough for a few
-nanoseconds. Closure is Little's law: mean latency x rate / depth, 1 when no time is lost (fio's total latency).
+nanoseconds. Closure is Little's law: mean latency x rate / depth, 1 when no time is lost, and hence the share of the
+depth that was really held; fio's is that of its total latency, and behind the stroke that of clat, which it shows
+first. 'Batch' is how many requests end for each hand-over. `t/io_uring` counts its second second, the first one in
+which it records latencies.
 ";
 
 impl Report {
@@ -62,7 +70,8 @@ impl Report {
     #[must_use]
     pub fn new(facts: Facts) -> Self {
         let (body, commands) = (String::new(), String::new());
-        Self { facts, body, commands, skips: Vec::new(), failures: Vec::new() }
+        let (verdicts, skips, failures) = (Vec::new(), Vec::new(), Vec::new());
+        Self { facts, body, commands, verdicts, skips, failures }
     }
 
     /// Something could not be compared for want of a program.
@@ -94,48 +103,80 @@ impl Report {
     /// Adds a scene's two tables and gives them back.
     pub fn add_scene(&mut self, scene: &Scene, samples: &[Vec<Option<Sample>>]) -> String {
         let mut text = format!("\n## {}: {}\n\n", scene.name, scene.title);
-        text.push_str(
-            "| side | requests/s | CPU ns | of that user | closure |\n|---|--:|--:|--:|--:|\n",
-        );
+        text.push_str("| side | requests/s | CPU ns | of that user | closure | batch |\n");
+        text.push_str("|---|--:|--:|--:|--:|--:|\n");
         for (side, samples) in scene.sides.iter().zip(samples) {
             text.push_str(&side_row(side, samples));
-            let _ = writeln!(self.commands, "- {}, {}: `{}`", scene.name, side.name, shown(side));
+            let _ = writeln!(self.commands, "- {}, {}: `{}`", scene.name, side.name, side.shown());
         }
-        text.push_str("\n| ratio | of | median | interval | min..max | goal | |\n|---|---|--:|---|---|---|---|\n");
+        text.push('\n');
+        text.push_str(RATIO_HEAD);
         for contest in &scene.contests {
             let of = |name| {
                 let index = scene.sides.iter().position(|side| side.name == name);
                 index.map_or(&[][..], |index| &samples[index][..])
             };
-            text.push_str(&contest_row(contest, of(contest.ours), of(contest.theirs)));
+            let values = values(contest, of(contest.ours), contest.theirs.map(of));
+            let names = contest.theirs.map_or_else(
+                || contest.ours.to_owned(),
+                |theirs| format!("{} / {theirs}", contest.ours),
+            );
+            let what = format!("{names}: {}", contest.measure.name());
+            let figure = Figure { what, goal: contest.goal, values, rounds_min: PAIRS_MIN };
+            text.push_str(&self.judge(scene.name, figure));
         }
         self.body.push_str(&text);
         text
     }
 
-    /// Adds what callgrind counted and gives it back.
-    pub fn add_instructions(&mut self, counted: Result<Option<Vec<Count>>, String>) -> String {
-        let mut text = String::new();
-        match counted {
-            Ok(Some(counts)) => {
-                text.push_str("\n## instructions: user mode, counted by callgrind\n\n");
-                text.push_str("| engine | depth | instructions per request |\n|---|--:|--:|\n");
-                for count in counts {
-                    let Count { engine, depth, per_request } = count;
-                    let _ = writeln!(text, "| {engine} | {depth} | {per_request:.1} |");
-                }
-            }
-            Ok(None) => self.skip("instructions: valgrind is not installed".to_owned()),
-            Err(error) => self.fail(format!("instructions: {error}")),
+    /// Adds a section with tables of its own and gives it back; judged figures follow in a table below `text`.
+    pub fn add_section(&mut self, section: Section) -> String {
+        let Section { name, title, text, figures, commands } = section;
+        let mut text = format!("\n## {name}: {title}\n\n{text}");
+        if !figures.is_empty() {
+            text.push('\n');
+            text.push_str(RATIO_HEAD);
+        }
+        for figure in figures {
+            text.push_str(&self.judge(name, figure));
+        }
+        for (side, command) in commands {
+            let _ = writeln!(self.commands, "- {name}, {side}: `{command}`");
         }
         self.body.push_str(&text);
         text
     }
 
-    /// What was skipped and what failed.
+    /// The row of one figure; its verdict is kept for the end.
+    fn judge(&mut self, scene: &str, figure: Figure) -> String {
+        let Figure { what, goal, values, rounds_min } = figure;
+        let spread = spread(&values);
+        let row = figure_row(&what, goal, spread.as_ref());
+        self.verdicts.push(Verdict { scene: scene.to_owned(), what, goal, spread, rounds_min });
+        row
+    }
+
+    /// One row for each goal, and how many passed.
+    fn verdicts(&self) -> String {
+        let rows: Vec<String> = self.verdicts.iter().filter_map(Verdict::row).collect();
+        if rows.is_empty() {
+            return String::new();
+        }
+        let passed = self.verdicts.iter().filter(|v| v.has_passed()).count();
+        format!(
+            "\n## goals\n\nA ratio of speeds passes when the bound of its interval (95 %) lies within 7 % of the goal, \
+             every other figure when its bound meets the goal; {PAIRS_MIN} rounds at least, fewer for what does not waver.\n\n\
+             | scene | what | goal | median | bound | rounds | |\n|---|---|---|--:|--:|--:|---|\n{}\n\
+             {passed} of {} goals passed\n",
+            rows.concat(),
+            rows.len()
+        )
+    }
+
+    /// The goals, what was skipped and what failed.
     #[must_use]
     pub fn ending(&self) -> String {
-        let mut text = String::new();
+        let mut text = self.verdicts();
         for (title, lines) in [("skipped", &self.skips), ("failed", &self.failures)] {
             if !lines.is_empty() {
                 let _ = writeln!(text, "\n{} {title}:\n", lines.len());
@@ -160,94 +201,89 @@ impl Report {
     }
 }
 
-/// A command line without this machine's directories.
-fn shown(side: &Side) -> String {
-    let program = match side.tool {
-        Tool::Fathom => "fathom",
-        Tool::Fio => "fio",
-        Tool::Sysbench => "taskset -c 0 sysbench --file-total-size=SIZE",
-    };
-    let target = binary().parent().and_then(Path::parent).map(|p| format!("{}/", p.display()));
-    let pid = format!("bench-{}/", std::process::id());
-    let line = format!("{program} {}", side.args.join(" "));
-    line.replace(&target.unwrap_or_default(), "").replace(&pid, "")
+/// Something measured in a way of its own.
+pub struct Section {
+    /// For `--only`.
+    pub name: &'static str,
+    /// For people.
+    pub title: String,
+    /// What was measured and its tables.
+    pub text: String,
+    /// What is judged.
+    pub figures: Vec<Figure>,
+    /// Names of sides with their command lines.
+    pub commands: Vec<(String, String)>,
 }
 
+/// A figure with one value for each round.
+pub struct Figure {
+    /// Of what.
+    pub what: String,
+    /// What is wanted.
+    pub goal: Goal,
+    /// Round by round.
+    pub values: Vec<f64>,
+    /// Rounds without which it does not pass.
+    pub rounds_min: usize,
+}
+
+const RATIO_HEAD: &str =
+    "| figure | median | interval | min..max | goal |\n|---|--:|---|---|---|\n";
+
 fn side_row(side: &Side, samples: &[Option<Sample>]) -> String {
-    let of =
-        |get: fn(&Sample) -> f64| median(&samples.iter().flatten().map(get).collect::<Vec<_>>());
     if samples.iter().all(Option::is_none) {
-        return format!("| {} | - | - | - | - |\n", side.name);
+        return format!("| {} | - | - | - | - | - |\n", side.name);
     }
-    let closures: Vec<f64> = samples.iter().flatten().filter_map(|s| s.closure).collect();
-    let closure =
-        if closures.is_empty() { "-".to_owned() } else { format!("{:.3}", median(&closures)) };
+    let of = |get: fn(&Sample) -> Option<f64>| {
+        let values: Vec<f64> = samples.iter().flatten().filter_map(get).collect();
+        (!values.is_empty()).then(|| median(&values))
+    };
+    let shown = |value: Option<f64>, digits: usize| {
+        value.map_or_else(|| "-".to_owned(), |value| format!("{value:.digits$}"))
+    };
+    let mut closure = shown(of(|s| s.closure), 3);
+    if let Some(clat) = of(|s| s.closure_clat) {
+        let _ = write!(closure, " / {clat:.3}");
+    }
     format!(
-        "| {} | {} | {:.0} | {:.0} | {closure} |\n",
+        "| {} | {} | {} | {} | {closure} | {} |\n",
         side.name,
-        grouped(of(|s| s.rate)),
-        of(|s| s.cpu_ns),
-        of(|s| s.user_ns),
+        grouped(of(|s| Some(s.rate)).unwrap_or_default()),
+        shown(of(|s| s.cpu_ns), 0),
+        shown(of(|s| s.user_ns), 0),
+        shown(of(|s| s.batch), 1),
     )
 }
 
-fn contest_row(contest: &Contest, ours: &[Option<Sample>], theirs: &[Option<Sample>]) -> String {
-    let (what, get): (_, fn(&Sample) -> f64) = match contest.measure {
-        Measure::Rate => ("requests/s", |s| s.rate),
-        Measure::Cpu => ("CPU per request", |s| s.cpu_ns),
-        Measure::UserCpu => ("user CPU per request", |s| s.user_ns),
-    };
-    let pairs = ours.iter().zip(theirs).filter_map(|(a, b)| Some((a.as_ref()?, b.as_ref()?)));
-    let ratios: Vec<f64> =
-        pairs.map(|(a, b)| get(a) / get(b)).filter(|ratio| ratio.is_finite()).collect();
-    let names = format!("{} / {}", contest.ours, contest.theirs);
-    match spread(&ratios) {
-        None => format!("| {names} | {what} | - | - | - | {} | - |\n", wanted(contest.goal)),
-        Some(s) => format!(
-            "| {names} | {what} | {:.3} | {:.3}..{:.3} ({:.0} %) | {:.3}..{:.3} | {} | {} |\n",
-            s.median,
-            s.low,
-            s.high,
-            s.coverage * 100.0,
-            s.min,
-            s.max,
-            wanted(contest.goal),
-            standing(contest.goal, &s)
-        ),
-    }
+/// The figure of each round in which both sides have one.
+fn values(
+    contest: &Contest,
+    ours: &[Option<Sample>],
+    theirs: Option<&[Option<Sample>]>,
+) -> Vec<f64> {
+    let of = |sample: &Option<Sample>| contest.measure.of(sample.as_ref()?);
+    let Some(theirs) = theirs else { return ours.iter().filter_map(of).collect() };
+    let pairs = ours.iter().zip(theirs).filter_map(|(a, b)| Some(of(a)? / of(b)?));
+    pairs.filter(|ratio| ratio.is_finite()).collect()
 }
 
-fn wanted(goal: Goal) -> String {
-    match goal {
-        Goal::AtLeast(ratio) => format!(">= {ratio}"),
-        Goal::AtMost(ratio) => format!("<= {ratio}"),
-        Goal::Equal(share) => format!("1 +- {share}"),
-        Goal::None => "-".to_owned(),
-    }
-}
-
-/// How the median stands to the goal, and whether the interval leaves a doubt.
-fn standing(goal: Goal, spread: &Spread) -> &'static str {
-    let (least, most) = match goal {
-        Goal::AtLeast(limit) => (limit, f64::INFINITY),
-        Goal::AtMost(limit) => (0.0, limit),
-        Goal::Equal(share) => (1.0 - share, 1.0 + share),
-        Goal::None => return "",
-    };
-    let meets = |ratio: f64| (least..=most).contains(&ratio);
-    if meets(spread.low) && meets(spread.high) {
-        "reached"
-    } else if meets(spread.median) {
-        "reached by the median, not by the whole interval"
-    } else if spread.low <= most && spread.high >= least {
-        "not by the median, open"
-    } else {
-        "not reached"
-    }
+fn figure_row(what: &str, goal: Goal, spread: Option<&Spread>) -> String {
+    let goal = goal.shown();
+    let Some(s) = spread else { return format!("| {what} | - | - | - | {goal} |\n") };
+    format!(
+        "| {what} | {:.3} | {:.3}..{:.3} ({:.0} %) | {:.3}..{:.3} | {goal} |\n",
+        s.median,
+        s.low,
+        s.high,
+        s.coverage * 100.0,
+        s.min,
+        s.max,
+    )
 }
 
 /// `1 234 567`.
-fn grouped(value: f64) -> String {
+#[must_use]
+pub fn grouped(value: f64) -> String {
     let digits = format!("{value:.0}");
     let mut text = String::new();
     for (index, digit) in digits.chars().enumerate() {
@@ -262,57 +298,60 @@ fn grouped(value: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::workspace;
+    use crate::bench::scenes::Measure;
 
     fn samples(rates: &[f64]) -> Vec<Option<Sample>> {
-        let sample = |rate: &f64| Sample { rate: *rate, cpu_ns: 1.0, user_ns: 1.0, closure: None };
-        rates.iter().map(|rate| Some(sample(rate))).collect()
+        rates.iter().map(|rate| Some(Sample { rate: *rate, ..Sample::NOTHING })).collect()
+    }
+
+    fn contest(measure: Measure) -> Contest {
+        Contest { ours: "fathom a", theirs: Some("fio b"), measure, goal: Goal::AtLeast(1.9) }
     }
 
     #[test]
     fn ratios_are_taken_round_by_round() {
-        let contest = Contest {
-            ours: "fathom a",
-            theirs: "fio b",
-            measure: Measure::Rate,
-            goal: Goal::AtLeast(1.9),
-        };
+        let contest = contest(Measure::Rate);
         // Rounds twice as slow as others on both sides change no ratio.
         let ours = samples(&[200.0, 400.0, 210.0, 200.0, 100.0, 202.0]);
-        let row =
-            contest_row(&contest, &ours, &samples(&[100.0, 200.0, 100.0, 100.0, 50.0, 101.0]));
-        assert!(
-            row.contains("| requests/s | 2.000 | 2.000..2.100 (97 %) | 2.000..2.100 |"),
-            "{row}"
-        );
-        assert!(row.ends_with("| >= 1.9 | reached |\n"), "{row}");
+        let theirs = samples(&[100.0, 200.0, 100.0, 100.0, 50.0, 101.0]);
+        let ratios = values(&contest, &ours, Some(&theirs));
+        assert_eq!(ratios, [2.0, 2.0, 2.1, 2.0, 2.0, 2.0]);
+        let row = figure_row("a / b", contest.goal, spread(&ratios).as_ref());
+        assert_eq!(row, "| a / b | 2.000 | 2.000..2.100 (97 %) | 2.000..2.100 | >= 1.9 |\n");
         let mut holed = samples(&[100.0, 200.0]);
         holed[0] = None;
-        assert!(
-            contest_row(&contest, &holed, &samples(&[1.0, 100.0])).contains("2.000..2.000 (0 %)")
-        );
-        assert!(contest_row(&contest, &[], &[]).contains("| - | - | - |"));
+        assert_eq!(values(&contest, &holed, Some(&samples(&[1.0, 100.0]))), [2.0]);
+        assert_eq!(figure_row("x", Goal::None, None), "| x | - | - | - | - |\n");
     }
 
     #[test]
-    fn goals_are_judged_with_their_interval() {
-        let of = |median, low, high| Spread {
-            median,
-            low,
-            high,
-            coverage: 0.98,
-            min: low,
-            max: high,
-            n: 7,
+    fn what_a_tool_does_not_tell_is_not_compared() {
+        let (ours, theirs) = (samples(&[1.0]), samples(&[2.0]));
+        assert!(values(&contest(Measure::Cpu), &ours, Some(&theirs)).is_empty());
+        let alone = Contest { theirs: None, ..contest(Measure::Rate) };
+        assert_eq!(values(&alone, &ours, None), [1.0]);
+    }
+
+    #[test]
+    fn every_goal_has_a_row_at_the_end() {
+        let mut report = Report::new(Facts { rows: Vec::new() });
+        let figure = |goal, value| Figure {
+            what: "w".into(),
+            goal,
+            values: vec![value; PAIRS_MIN],
+            rounds_min: PAIRS_MIN,
         };
-        assert_eq!(standing(Goal::AtMost(0.2), &of(0.15, 0.1, 0.18)), "reached");
-        assert_eq!(standing(Goal::AtMost(0.2), &of(0.3, 0.25, 0.4)), "not reached");
-        assert_eq!(standing(Goal::AtLeast(1.4), &of(1.3, 1.2, 1.5)), "not by the median, open");
-        assert!(
-            standing(Goal::Equal(0.03), &of(1.01, 0.9, 1.1)).starts_with("reached by the median")
-        );
-        assert_eq!(standing(Goal::Equal(0.03), &of(1.05, 0.9, 1.1)), "not by the median, open");
-        assert_eq!(standing(Goal::None, &of(1.0, 1.0, 1.0)), "");
+        report.add_section(Section {
+            name: "n",
+            title: "t".into(),
+            text: String::new(),
+            figures: vec![figure(Goal::UpTo(1.0), 0.5), figure(Goal::None, 9.0)],
+            commands: vec![("side".into(), "command".into())],
+        });
+        let ending = report.ending();
+        assert!(ending.contains("| n | w | <= 1 | 0.500 | 0.500 | 20 | passed |\n"), "{ending}");
+        assert!(ending.contains("1 of 1 goals passed"), "{ending}");
+        assert!(report.document().contains("- n, side: `command`"));
     }
 
     #[test]
@@ -320,14 +359,5 @@ mod tests {
         assert_eq!(grouped(1_234_567.4), "1 234 567");
         assert_eq!(grouped(999.6), "1 000");
         assert_eq!(grouped(12.0), "12");
-    }
-
-    #[test]
-    fn commands_are_shown_without_the_directories_of_this_machine() {
-        let file = workspace::root()
-            .join(format!("target/bench-{}/cached/test_file.0", std::process::id()));
-        let args = vec!["run".to_owned(), file.display().to_string()];
-        let side = Side { name: "fathom x", tool: Tool::Fathom, args };
-        assert_eq!(shown(&side), "fathom run cached/test_file.0");
     }
 }

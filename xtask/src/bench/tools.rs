@@ -1,28 +1,46 @@
 //! Running one side once, and reading what it says about itself.
 
-use super::scenes::{Scene, Side, Tool};
+use super::scenes::{Scene, Source};
+use super::sides::{Side, Tool};
+use super::tio;
 use crate::workspace::{items, text};
 use serde_json::Value;
 use std::fs;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// The name that sysbench gives its first test file.
 pub const SYSBENCH_FILE: &str = "test_file.0";
 
-/// What one run of one side showed.
+/// What one run of one side showed; none where the tool does not tell.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Sample {
     /// Requests per second.
     pub rate: f64,
     /// User and system CPU time per request, nanoseconds.
-    pub cpu_ns: f64,
+    pub cpu_ns: Option<f64>,
     /// User CPU time per request, nanoseconds.
-    pub user_ns: f64,
-    /// Little's law: mean latency times rate by depth, 1 when no time is lost. None where no latency is told.
+    pub user_ns: Option<f64>,
+    /// Little's law: mean latency times rate by depth, 1 when no time is lost.
     pub closure: Option<f64>,
+    /// The same from the latency that fio shows first, which leaves out the hand-over.
+    pub closure_clat: Option<f64>,
+    /// Requests that ended per hand-over.
+    pub batch: Option<f64>,
+}
+
+impl Sample {
+    /// Nothing told yet.
+    pub const NOTHING: Self = Self {
+        rate: 0.0,
+        cpu_ns: None,
+        user_ns: None,
+        closure: None,
+        closure_clat: None,
+        batch: None,
+    };
 }
 
 /// The programs of this machine.
@@ -34,17 +52,19 @@ pub struct Programs {
     pub fio: Option<String>,
     /// `sysbench 1.0.20`; none where it is not installed.
     pub sysbench: Option<String>,
+    /// `t/io_uring` of the installed fio's source, or why there is none.
+    pub bare: Result<PathBuf, String>,
 }
 
 impl Programs {
     /// Asks every program for its version.
     #[must_use]
-    pub fn found(fathom: PathBuf, store: PathBuf) -> Self {
+    pub fn found(fathom: PathBuf, store: PathBuf, bare: Result<PathBuf, String>) -> Self {
         let version = |program| {
             let output = Command::new(program).arg("--version").output().ok()?;
             Some(String::from_utf8_lossy(&output.stdout).trim().to_owned())
         };
-        Self { fathom, store, fio: version("fio"), sysbench: version("sysbench") }
+        Self { fathom, store, fio: version("fio"), sysbench: version("sysbench"), bare }
     }
 
     /// The store that fathom's runs go to.
@@ -55,10 +75,13 @@ impl Programs {
 
     /// Why a tool cannot run; none when it can.
     #[must_use]
-    pub fn missing(&self, tool: Tool) -> Option<&'static str> {
-        match tool {
-            Tool::Fio if self.fio.is_none() => Some("fio is not installed"),
-            Tool::Sysbench if self.sysbench.is_none() => Some("sysbench is not installed"),
+    pub fn missing(&self, tool: Tool) -> Option<String> {
+        match (tool, &self.bare) {
+            (Tool::Fio, _) if self.fio.is_none() => Some("fio is not installed".to_owned()),
+            (Tool::Sysbench, _) if self.sysbench.is_none() => {
+                Some("sysbench is not installed".to_owned())
+            }
+            (Tool::Bare, Err(reason)) => Some(format!("t/io_uring cannot be had: {reason}")),
             _ => None,
         }
     }
@@ -69,7 +92,7 @@ impl Programs {
     /// When the program fails, did not do what it was asked to, or says nothing that can be read.
     pub fn run(&self, scene: &Scene, side: &Side) -> Result<Sample, String> {
         if let Some(file) = &scene.file
-            && scene.name.starts_with("cached")
+            && scene.source == Source::Cached
         {
             fs::read(file).map_err(|error| format!("{}: {error}", file.display()))?;
         }
@@ -89,6 +112,7 @@ impl Programs {
             Tool::Fathom => of_fathom(&said, scene.depth),
             Tool::Fio => of_fio(&said, scene.depth),
             Tool::Sysbench => of_sysbench(&said, spent),
+            Tool::Bare => tio::sample(&said),
         }
     }
 
@@ -100,6 +124,15 @@ impl Programs {
                 command
             }
             Tool::Fio => Command::new("fio"),
+            Tool::Bare => {
+                let mut command = Command::new("timeout");
+                command.args(["--foreground", "--preserve-status", "--signal=INT"]);
+                command.arg(format!("{:.1}", tio::RUN.as_secs_f64()));
+                command
+                    .args(["taskset", "-c", "0"])
+                    .arg(self.bare.as_ref().map_err(String::clone)?);
+                command
+            }
             Tool::Sysbench => {
                 let file = scene.file.as_deref().unwrap_or(Path::new(SYSBENCH_FILE));
                 let size_bytes = fs::metadata(file)
@@ -122,20 +155,67 @@ impl Programs {
 /// # Errors
 /// When it cannot be started.
 pub fn patiently(command: &mut Command) -> Result<Output, String> {
+    patiently_from(command).map(|(_, output)| output)
+}
+
+/// The same, with the time (UTC, nanoseconds since 1970) just before the start of the last try.
+///
+/// # Errors
+/// When it cannot be started.
+pub fn patiently_from(command: &mut Command) -> Result<(i64, Output), String> {
     let mut tries = 1;
     loop {
-        let output = command.stdin(Stdio::null()).output().map_err(|error| error.to_string())?;
+        command.stdin(Stdio::null());
+        let started_ns = unix_ns();
+        let output = command.output().map_err(|error| error.to_string())?;
         // Nothing else can be refused here: no side writes anything.
         if output.status.code() != Some(FATHOM_REFUSED) || tries == TRIES_MAX {
-            return Ok(output);
+            return Ok((started_ns, output));
         }
         tries += 1;
         std::thread::sleep(Duration::from_secs(1));
     }
 }
 
-const FATHOM_REFUSED: i32 = 3;
-const TRIES_MAX: u32 = 120;
+/// UTC, nanoseconds since 1970.
+#[must_use]
+pub fn unix_ns() -> i64 {
+    let passed = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(passed.as_nanos()).unwrap_or(i64::MAX)
+}
+
+/// One operation with its stamps, UTC in nanoseconds since 1970.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Stamped {
+    /// Handed to the kernel.
+    pub start_ns: i64,
+    /// Back.
+    pub end_ns: i64,
+    /// Where.
+    pub offset_bytes: u64,
+}
+
+/// The operations in the order of their starts, from fathom's result line: of a run of up to 100, its slowest 100 are
+/// all.
+#[must_use]
+pub fn operations(said: &str) -> Option<Vec<Stamped>> {
+    let value: Value = serde_json::from_str(said.lines().last()?).ok()?;
+    let record = &value["records"][0];
+    let window_ns = record["started_unix_ns"].as_i64()?;
+    let each = items(&record["jobs"][0]["slowest"]).map(|op| {
+        let end_ns = window_ns + op["end_ns"].as_i64()?;
+        let start_ns = end_ns - op["latency_ns"].as_i64()?;
+        Some(Stamped { start_ns, end_ns, offset_bytes: op["offset_bytes"].as_u64()? })
+    });
+    let mut operations = each.collect::<Option<Vec<Stamped>>>()?;
+    operations.sort_by_key(|op| op.start_ns);
+    Some(operations)
+}
+
+/// fathom's exit code when somebody else measures.
+pub const FATHOM_REFUSED: i32 = 3;
+/// How often to ask again, a second after each refusal.
+pub const TRIES_MAX: u32 = 120;
 
 /// CPU time of all children that have ended.
 #[derive(Debug, Clone, Copy)]
@@ -169,13 +249,15 @@ fn of_fathom(said: &str, depth: u32) -> Result<Sample, String> {
     }
     let latency = items(&job["classes"]).next().map_or(&Value::Null, |class| &class["latency_ns"]);
     let count = number(&latency["count"])?;
-    let window_ns = number(&job["window_ns"])?;
+    let (window_ns, batches) = (number(&job["window_ns"])?, number(&job["batches"])?);
     let (user_ns, system_ns) = (number(&job["cpu"]["user_ns"])?, number(&job["cpu"]["system_ns"])?);
     Ok(Sample {
         rate: count / window_ns * 1e9,
-        cpu_ns: (user_ns + system_ns) / count,
-        user_ns: user_ns / count,
-        closure: Some(number(&latency["sum"])? / (window_ns * f64::from(depth))),
+        cpu_ns: Some((user_ns + system_ns) / count),
+        user_ns: Some(user_ns / count),
+        closure: Some(number(&latency["sum"])? / window_ns / f64::from(depth)),
+        closure_clat: None,
+        batch: Some(count / batches),
     })
 }
 
@@ -190,12 +272,15 @@ fn of_fio(said: &str, depth: u32) -> Result<Sample, String> {
     // Percent of the milliseconds of the job.
     let per_percent_ns = number(&job["job_runtime"])? * 1e4 / count;
     let (user, system) = (number(&job["usr_cpu"])?, number(&job["sys_cpu"])?);
-    let latency_ns = number(&read["lat_ns"]["mean"])?;
+    let closure =
+        |key| Ok::<_, String>(number(&read[key]["mean"])? * rate / 1e9 / f64::from(depth));
     Ok(Sample {
         rate,
-        cpu_ns: (user + system) * per_percent_ns,
-        user_ns: user * per_percent_ns,
-        closure: Some(latency_ns * rate / 1e9 / f64::from(depth)),
+        cpu_ns: Some((user + system) * per_percent_ns),
+        user_ns: Some(user * per_percent_ns),
+        closure: Some(closure("lat_ns")?),
+        closure_clat: Some(closure("clat_ns")?),
+        ..Sample::NOTHING
     })
 }
 
@@ -212,9 +297,9 @@ fn of_sysbench(said: &str, spent: Cpu) -> Result<Sample, String> {
     }
     Ok(Sample {
         rate: after("reads/s:")?,
-        cpu_ns: spent.all_ns / count,
-        user_ns: spent.user_ns / count,
-        closure: None,
+        cpu_ns: Some(spent.all_ns / count),
+        user_ns: Some(spent.user_ns / count),
+        ..Sample::NOTHING
     })
 }
 
@@ -232,10 +317,17 @@ mod tests {
     fn fathoms_line_is_read() {
         let said = r#"{"type":"start"}
 {"type":"result","records":[{"jobs":[{"engine":{"fallback":null},"window_ns":2000,
-"cpu":{"user_ns":100,"system_ns":900},"classes":[{"latency_ns":{"count":10,"sum":"3200"}}]}]}]}"#
+"batches":5,"cpu":{"user_ns":100,"system_ns":900},"classes":[{"latency_ns":{"count":10,"sum":"3200"}}]}]}]}"#
             .replace(",\n", ",");
         let sample = of_fathom(&said, 2).unwrap();
-        let expected = Sample { rate: 5e6, cpu_ns: 100.0, user_ns: 10.0, closure: Some(0.8) };
+        let expected = Sample {
+            rate: 5e6,
+            cpu_ns: Some(100.0),
+            user_ns: Some(10.0),
+            closure: Some(0.8),
+            closure_clat: None,
+            batch: Some(2.0),
+        };
         assert_eq!(sample, expected);
         let fallen = said.replace("\"fallback\":null", "\"fallback\":\"no io_uring\"");
         assert!(of_fathom(&fallen, 2).unwrap_err().contains("no io_uring"));
@@ -243,13 +335,30 @@ mod tests {
     }
 
     #[test]
+    fn operations_get_their_time_of_day() {
+        let said = r#"{"records":[{"started_unix_ns":1000,"jobs":[{"slowest":[
+{"end_ns":90,"latency_ns":30,"offset_bytes":4096},{"end_ns":50,"latency_ns":20,"offset_bytes":0}]}]}]}"#
+            .replace('\n', "");
+        let first = Stamped { start_ns: 1030, end_ns: 1050, offset_bytes: 0 };
+        let second = Stamped { start_ns: 1060, end_ns: 1090, offset_bytes: 4096 };
+        assert_eq!(operations(&said), Some(vec![first, second]));
+        assert_eq!(operations("{}"), None);
+    }
+
+    #[test]
     fn fios_json_is_read() {
         let said = r#"fio: a note
 {"jobs":[{"job_runtime":1000,"usr_cpu":25.0,"sys_cpu":75.0,
-"read":{"total_ios":1000000,"iops":1000000.0,"lat_ns":{"mean":31000.0}}}]}"#;
+"read":{"total_ios":1000000,"iops":1000000.0,"lat_ns":{"mean":31000.0},"clat_ns":{"mean":1600.0}}}]}"#;
         let sample = of_fio(said, 32).unwrap();
-        let expected =
-            Sample { rate: 1e6, cpu_ns: 1000.0, user_ns: 250.0, closure: Some(0.968_75) };
+        let expected = Sample {
+            rate: 1e6,
+            cpu_ns: Some(1000.0),
+            user_ns: Some(250.0),
+            closure: Some(0.968_75),
+            closure_clat: Some(0.05),
+            ..Sample::NOTHING
+        };
         assert_eq!(sample, expected);
     }
 
@@ -259,7 +368,8 @@ mod tests {
                     General statistics:\n    total time:  1.0001s\n    total number of events:  1000\n";
         let spent = Cpu { user_ns: 2e5, all_ns: 1e6 };
         let sample = of_sysbench(said, spent).unwrap();
-        let expected = Sample { rate: 1080.5, cpu_ns: 1000.0, user_ns: 200.0, closure: None };
+        let expected =
+            Sample { rate: 1080.5, cpu_ns: Some(1000.0), user_ns: Some(200.0), ..Sample::NOTHING };
         assert_eq!(sample, expected);
         assert!(of_sysbench("FATAL: no file", spent).is_err());
     }

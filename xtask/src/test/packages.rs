@@ -1,5 +1,7 @@
 //! The Debian packages that tests use, and their installation without starting a daemon.
 
+mod kernel;
+
 use crate::process;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -9,7 +11,9 @@ use std::time::Duration;
 
 /// Packages and what they are for. The one list: a test that needs another tool adds its package here.
 const PACKAGES: &[(&str, &str)] = &[
+    ("attr", "getfattr, setfattr: copies with their attributes"),
     ("bcache-tools", "make-bcache: a signature that must be refused"),
+    ("bonnie++", "the other side of benchmarks"),
     ("btrfs-progs", "mkfs.btrfs"),
     ("busybox-static", "powering off a guest"),
     ("cryptsetup-bin", "LUKS headers that must be refused"),
@@ -20,17 +24,23 @@ const PACKAGES: &[(&str, &str)] = &[
     ("fdisk", "sfdisk: partition tables"),
     ("fio", "the other side of benchmarks"),
     ("gdisk", "sgdisk: backup GPT"),
+    ("hdparm", "the other side of benchmarks"),
+    ("ioping", "another program's latencies"),
     ("kmod", "loading loop, zram and file system modules"),
     ("lvm2", "pvcreate: a signature that must be refused; volumes in guests"),
     ("mdadm", "arrays in guests"),
     ("mount", "losetup, mount, swapon"),
     ("multipath-tools", "multipathd in guests"),
+    ("qemu-system-x86", "guests with NVMe, several CPUs and tracing"),
+    ("sg3-utils", "sg_start, sg_turs: SCSI drives that stand still, in guests"),
     ("strace", "which files a measurement touches"),
     ("sysbench", "the other side of benchmarks"),
+    ("systemd", "systemd-analyze: what the words of timers mean"),
     ("udev", "multipathd in guests needs it"),
     ("user-mode-linux", "the guests' kernel"),
     ("util-linux", "unshare, wipefs, mkswap, fsfreeze, partx"),
     ("xfsprogs", "mkfs.xfs"),
+    ("xz-utils", "unpacking the kernel of QEMU guests"),
 ];
 
 const APT_LIMIT: Duration = Duration::from_secs(600);
@@ -43,11 +53,14 @@ pub fn install() {
         .map(|(package, _)| *package)
         .filter(|package| !is_installed(package))
         .collect();
-    if missing.is_empty() {
+    if missing.is_empty() && kernel::is_there() {
         println!("all {} Debian packages that tests use are installed", PACKAGES.len());
         return;
     }
     println!("missing Debian packages: {}", missing.join(" "));
+    if !kernel::is_there() {
+        println!("missing: the kernel of QEMU guests");
+    }
     if !is_root() {
         println!("not root: nothing is installed, tests that need them are skipped");
         return;
@@ -59,7 +72,7 @@ pub fn install() {
             return;
         }
     };
-    apt(&["update"]);
+    finish(&mut apt(&["update"]));
     if !apt_install(&missing) {
         // One that does not exist here must not keep the others away.
         for package in missing.iter().filter(|package| !apt_install(&[package])) {
@@ -67,6 +80,11 @@ pub fn install() {
         }
     }
     drop(policy);
+    if !kernel::is_there()
+        && let Err(reason) = kernel::unpack()
+    {
+        println!("no kernel for QEMU guests, tests that need it are skipped: {reason}");
+    }
 }
 
 fn is_installed(package: &str) -> bool {
@@ -81,17 +99,25 @@ fn is_root() -> bool {
 }
 
 fn apt_install(packages: &[&str]) -> bool {
-    apt(&[["install", "--yes", "--no-install-recommends"].as_slice(), packages].concat())
+    let words = [["install", "--yes", "--no-install-recommends"].as_slice(), packages].concat();
+    packages.is_empty() || finish(&mut apt(&words))
 }
 
-fn apt(args: &[&str]) -> bool {
+/// The command `apt-get` with these words.
+fn apt(args: &[&str]) -> Command {
     let mut command = process::bound(Path::new("/usr/bin/apt-get"));
     command.env("DEBIAN_FRONTEND", "noninteractive");
     command.args(["-q", "-o", "DPkg::Lock::Timeout=120", "-o", "Acquire::Retries=2"]).args(args);
-    match process::stream(&mut command, APT_LIMIT, |_| {}) {
+    command
+}
+
+/// Runs it to its end; whether that was a good one.
+fn finish(command: &mut Command) -> bool {
+    match process::stream(command, APT_LIMIT, |_| {}) {
         Ok(finished) if finished.is_success() => true,
         Ok(finished) => {
-            println!("apt-get {}: {}", args.join(" "), finished.describe());
+            let words: Vec<_> = command.get_args().map(|word| word.to_string_lossy()).collect();
+            println!("{}: {}", words.join(" "), finished.describe());
             false
         }
         Err(error) => {

@@ -12,18 +12,19 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("stats", &["base"]),
     ("model", &["base", "stats"]),
     ("sys", &["base"]),
+    ("check", &["base", "model"]),
     ("guard", &["base", "model", "sys", "inspect"]),
     ("load", &["base", "stats", "model", "sys", "guard"]),
-    ("inspect", &["base", "stats", "model", "sys"]),
+    ("inspect", &["base", "stats", "model", "sys", "check"]),
     ("study", &["base", "stats", "model"]),
-    ("lab", &["base", "stats", "model", "sys", "guard", "load", "inspect", "study"]),
+    ("lab", &["base", "stats", "model", "sys", "guard", "load", "inspect", "study", "check"]),
     ("store", &["base", "stats", "model"]),
-    ("report", &["base", "stats", "model", "study"]),
+    ("report", &["base", "stats", "model", "study", "check"]),
     (
         "fathom",
         &[
             "base", "stats", "model", "sys", "guard", "load", "inspect", "study", "lab", "store",
-            "report",
+            "report", "check",
         ],
     ),
     ("testkit", &["base", "model", "sys"]),
@@ -238,7 +239,7 @@ mod tests {
             |c| c[2].manifest = "crates/model/Cargo.toml".into(),
             "fathom-model lives in model",
         );
-        expect_one(|c| c.truncate(12), "no crate testkit");
+        expect_one(|c| c.truncate(13), "no crate testkit");
         let xtask = Crate {
             name: "xtask".to_owned(),
             manifest: "xtask/Cargo.toml".into(),

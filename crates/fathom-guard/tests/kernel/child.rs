@@ -1,12 +1,18 @@
 //! The same program as another process: one that owns files or the lock, and can be killed.
 
-use fathom_guard::{Consent, MeasuringLock, OwnedDir, OwnedFile, Protected, claim_block_device};
+use fathom_base::prng::Prng;
+use fathom_guard::names::NumberPlace;
+use fathom_guard::{
+    Consent, KeptFile, MeasuringLock, NamesDir, OwnedDir, OwnedFile, Protected, TestName,
+    claim_block_device,
+};
 use fathom_sys::io::OpenMode;
 use fathom_sys::sysroot::SysRoot;
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, ExitCode, Stdio};
+use std::sync::Arc;
 
 /// Variable that names the role.
 pub const ROLE: &str = "FATHOM_GUARD_TEST_ROLE";
@@ -83,7 +89,41 @@ pub fn play(role: &str) -> ExitCode {
             owned.file().write_all(&written(100_000)).unwrap();
             wait();
         }
+        "sealed" => {
+            let mut owned = OwnedFile::create(&root, &dir.join("new"), RUN, &state).unwrap();
+            owned.file().write_all(&written(100_000)).unwrap();
+            owned.seal().unwrap();
+            let mut owned = OwnedDir::create(&root, &dir, RUN, &state).unwrap();
+            owned.create_file("a").unwrap().write_all(&written(100_000)).unwrap();
+            owned.seal_file("a").unwrap();
+            wait();
+        }
+        "kept" => {
+            let _kept = KeptFile::open(&root, &dir).unwrap();
+            wait();
+        }
         "churn" => churn(&root, &dir, &state),
+        "tree" => {
+            let mut owned = OwnedDir::create(&root, &dir, RUN, &state).unwrap();
+            let tree = owned.create_tree(2500, &mut |_| true).unwrap();
+            let mode = OpenMode { write: true, ..OpenMode::default() };
+            for index in (0..2500).step_by(7) {
+                tree.open(index, mode).unwrap().write_all(&written(9000)).unwrap();
+            }
+            wait();
+        }
+        "names" => {
+            let mut owned = OwnedDir::create(&root, &dir, RUN, &state).unwrap();
+            make_names(&mut owned, 700);
+            wait();
+        }
+        "names_churn" => churn_of_many(&root, &dir, &state, |owned| {
+            let (directory, names) = make_names(owned, 300);
+            names.iter().step_by(2).for_each(|name| directory.delete(name).unwrap());
+        }),
+        "tree_churn" => churn_of_many(&root, &dir, &state, |owned| {
+            owned.create_tree(1100, &mut |_| true).unwrap();
+        }),
         "claim" => {
             let consent = Consent::new(vec![state.display().to_string()]);
             let protect = Protected { store_path: "/no/such/store".into() };
@@ -100,6 +140,28 @@ pub fn play(role: &str) -> ExitCode {
         other => panic!("no such role: {other}"),
     }
     ExitCode::SUCCESS
+}
+
+/// Empty files, with their numbers first and last by turns.
+fn make_names(owned: &mut OwnedDir, count: u32) -> (Arc<NamesDir>, Vec<TestName>) {
+    let (directory, mut prng) = (owned.create_names().unwrap().renew().unwrap(), Prng::new(1, 0));
+    let place = |number| if number % 2 == 0 { NumberPlace::First } else { NumberPlace::Last };
+    let names = (0..count).map(|number| TestName::new(number, place(number), &mut prng));
+    let names: Vec<TestName> = names.collect();
+    names.iter().for_each(|name| directory.create(name).unwrap());
+    (directory, names)
+}
+
+/// Fills and removes directories for ever.
+fn churn_of_many(root: &SysRoot, dir: &Path, state: &Path, fill: impl Fn(&mut OwnedDir)) {
+    say_ready();
+    for number in 0_u64.. {
+        let mut owned = OwnedDir::create(root, dir, &format!("{RUN}{number}"), state).unwrap();
+        fill(&mut owned);
+        if number % 2 == 0 {
+            owned.remove().unwrap();
+        }
+    }
 }
 
 /// Makes and removes for ever, so that a kill meets any step.
@@ -122,8 +184,8 @@ fn churn(root: &SysRoot, dir: &Path, state: &Path) {
 
 /// As a run writes.
 pub fn written(bytes: usize) -> Vec<u8> {
-    let mut data = vec![7; bytes];
-    fathom_base::stamp::stamp(&mut data, 1);
+    let mut data = vec![0; bytes];
+    fathom_base::content::Filler::noise(7).fill(&mut data, 0, 1);
     data
 }
 

@@ -4,7 +4,7 @@ use crate::child::{Actor, RUN, written};
 use fathom_guard::leftovers::{Outcome, Report, clean};
 use fathom_guard::lock::LockError;
 use fathom_guard::place::FileRefusal;
-use fathom_guard::{MeasuringLock, OwnedDir, OwnedFile, open_owned_for_write};
+use fathom_guard::{KeptFile, MeasuringLock, OwnedDir, OwnedFile, content, open_owned_for_write};
 use fathom_sys::io::OpenMode;
 use fathom_sys::sysroot::SysRoot;
 use fathom_testkit::command::run_tool;
@@ -19,7 +19,7 @@ use std::os::unix::fs::{FileExt, MetadataExt, symlink};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-type Result<T = ()> = std::result::Result<T, Box<dyn Error>>;
+pub type Result<T = ()> = std::result::Result<T, Box<dyn Error>>;
 
 pub fn trials() -> Vec<Trial> {
     let ramfs = [Capability::MountFs("ramfs")];
@@ -58,8 +58,22 @@ pub fn trials() -> Vec<Trial> {
         kernel_test("copied_in_data_survives_a_killed_owner_without_xattr", &ramfs, || {
             copied_in(&Ground::ramfs()?)
         }),
-        kernel_test("copied_in_data_is_not_written_to", &[Capability::Xattr], copied_into_kept),
+        kernel_test("changed_kept_files_are_not_written_to", &[Capability::Xattr], changed),
+        kernel_test("changed_kept_files_without_xattr", &ramfs, || {
+            changed_in_directory(&Ground::ramfs()?)
+        }),
+        kernel_test("changed_kept_files_in_a_directory", &[Capability::Xattr], || {
+            changed_in_directory(&Ground::temporary()?)
+        }),
+        kernel_test("one_byte_in_a_kept_file", &[Capability::Xattr], one_byte),
+        kernel_test("killed_while_writing_a_kept_file", &[Capability::Xattr], killed_with_kept),
         kernel_test("copied_in_data_survives_the_end_of_a_run", &[], copied_in_meanwhile),
+        kernel_test("edits_within_blocks_survive_a_killed_owner", &[], edited_in_place),
+        kernel_test("changes_of_sealed_files_survive", &[], || sealed(&Ground::temporary()?)),
+        kernel_test("changes_of_sealed_files_survive_without_xattr", &ramfs, || {
+            sealed(&Ground::ramfs()?)
+        }),
+        kernel_test("odd_writes_of_the_owner_are_its_own", &[], odd_writes),
         kernel_test("a_reused_inode_is_not_ours", &ext4, reused_inode),
         kernel_test("an_unmounted_place_is_remembered", &ext4, unmounted),
         kernel_test("a_full_disk_leaves_nothing", &ext4, full_disk),
@@ -71,15 +85,15 @@ pub fn trials() -> Vec<Trial> {
 }
 
 /// Where a test works, and where its journal lies.
-struct Ground {
-    dir: PathBuf,
-    state: PathBuf,
+pub struct Ground {
+    pub dir: PathBuf,
+    pub state: PathBuf,
     _mount: Option<Mount>,
     _scratch: Scratch,
 }
 
 impl Ground {
-    fn temporary() -> Result<Self> {
+    pub fn temporary() -> Result<Self> {
         let scratch = Scratch::new()?;
         let (dir, state) =
             (fs::canonicalize(scratch.path())?.join("ground"), scratch.join("state"));
@@ -88,46 +102,46 @@ impl Ground {
     }
 
     /// A file system without extended attributes.
-    fn ramfs() -> Result<Self> {
+    pub fn ramfs() -> Result<Self> {
         let scratch = Scratch::new()?;
         let mount = Mount::new("ramfs", Path::new("ramfs"), "")?;
         let (dir, state) = (fs::canonicalize(mount.dir())?, scratch.join("state"));
         Ok(Self { dir, state, _mount: Some(mount), _scratch: scratch })
     }
 
-    fn create(&self, run_id: &str) -> Result<OwnedDir> {
+    pub fn create(&self, run_id: &str) -> Result<OwnedDir> {
         Ok(OwnedDir::create(&SysRoot::live(), &self.dir, run_id, &self.state)?)
     }
 
-    fn create_file(&self, name: &str) -> std::result::Result<OwnedFile, FileRefusal> {
+    pub fn create_file(&self, name: &str) -> std::result::Result<OwnedFile, FileRefusal> {
         OwnedFile::create(&SysRoot::live(), &self.dir.join(name), "run1", &self.state)
     }
 
-    fn clean(&self) -> Result<Vec<Report>> {
+    pub fn clean(&self) -> Result<Vec<Report>> {
         Ok(clean(&SysRoot::live(), &self.state)?)
     }
 
     #[track_caller]
-    fn assert_clean_gives(&self, expected: &[Outcome]) {
+    pub fn assert_clean_gives(&self, expected: &[Outcome]) {
         let outcomes: Vec<Outcome> = self.clean().unwrap().into_iter().map(|r| r.outcome).collect();
         assert_eq!(outcomes, expected);
     }
 
-    fn names(&self) -> Vec<String> {
+    pub fn names(&self) -> Vec<String> {
         names(&self.dir)
     }
 
-    fn journal(&self) -> Vec<String> {
+    pub fn journal(&self) -> Vec<String> {
         names(&self.state.join("owned"))
     }
 
     #[track_caller]
-    fn assert_nothing_left(&self) {
+    pub fn assert_nothing_left(&self) {
         assert_eq!((self.names(), self.journal()), (vec![], vec![]));
     }
 }
 
-fn names(dir: &Path) -> Vec<String> {
+pub fn names(dir: &Path) -> Vec<String> {
     let Ok(entries) = fs::read_dir(dir) else { return Vec::new() };
     let mut names: Vec<String> =
         entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
@@ -137,6 +151,10 @@ fn names(dir: &Path) -> Vec<String> {
 
 fn open(path: &Path) -> std::result::Result<fs::File, FileRefusal> {
     open_owned_for_write(&SysRoot::live(), path, OpenMode::default())
+}
+
+fn reuse(path: &Path) -> std::result::Result<KeptFile, FileRefusal> {
+    KeptFile::open(&SysRoot::live(), path)
 }
 
 fn comes_and_goes(ground: &Ground) -> Result {
@@ -246,10 +264,11 @@ fn loop_file() -> Result {
     let file = ground.create_file("new")?;
     file.file().set_len(1 << 20)?;
     let device = LoopDevice::over(file.path(), &LoopOptions::default())?;
-    let refusal = open(file.path()).unwrap_err();
+    let path = file.keep()?;
+    let refusal = reuse(&path).unwrap_err();
     assert!(matches!(refusal, FileRefusal::InUseByLoop { .. }) && refusal.is_safety(), "{refusal}");
     drop(device);
-    open(file.path())?;
+    reuse(&path)?;
     Ok(())
 }
 
@@ -388,7 +407,7 @@ fn copied_in(ground: &Ground) -> Result {
         fs::remove_file(&path)?;
     }
     // Cut off, emptied or zeroed, nothing in it is anybody's.
-    for (size_bytes, zeros) in [(0, 0), (50_000, 0), (0, 70_000), (200_000, 0)] {
+    for (size_bytes, zeros) in [(0, 0), (50_000, 0), (0, 70_000)] {
         left_behind();
         fs::File::options().write(true).open(&path)?.set_len(size_bytes)?;
         change(0, &vec![0; zeros])?;
@@ -399,31 +418,99 @@ fn copied_in(ground: &Ground) -> Result {
     let dir = ground.dir.join(format!(".fathom-{RUN}"));
     fs::write(dir.join("a"), "thesis")?;
     actor.kill();
-    let refusal = open(&dir.join("a")).unwrap_err();
-    assert!(matches!(refusal, FileRefusal::HoldsForeignData(_)), "{refusal}");
-    open(&dir.join("b"))?;
+    for name in ["a", "b"] {
+        let refusal = reuse(&dir.join(name)).unwrap_err();
+        assert!(matches!(refusal, FileRefusal::NotClosed(_)) && refusal.is_safety(), "{refusal}");
+    }
     ground.assert_clean_gives(&[Outcome::Foreign { names: vec!["a".to_owned()] }]);
     assert_eq!((names(&dir), fs::read(dir.join("a"))?), (vec!["a".to_owned()], b"thesis".to_vec()));
     Ok(())
 }
 
-fn copied_into_kept() -> Result {
+/// Whatever somebody does to a kept file, from then on it is only read.
+fn changed() -> Result {
+    type Change = fn(&Path) -> std::io::Result<()>;
+    let changes: [(&str, Change); 5] = [
+        ("copied over", |path| fs::write(path, "thesis")),
+        ("copied over by our own data", |path| fs::write(path, written(100_000))),
+        ("emptied", |path| fs::write(path, "")),
+        ("appended to", |path| fs::File::options().append(true).open(path)?.write_all(b"x")),
+        ("cut off", |path| fs::File::options().write(true).open(path)?.set_len(50_000)),
+    ];
+    let ground = Ground::temporary()?;
+    for (index, (what, change)) in changes.into_iter().enumerate() {
+        let owned = ground.create_file(&format!("new{index}"))?;
+        owned.file().write_all_at(&written(100_000), 0)?;
+        let path = owned.keep()?;
+        // What fathom itself writes is no change, however often.
+        for _ in 0..2 {
+            reuse(&path)?.reopen(OpenMode::default())?.write_all_at(&written(9000), 4096)?;
+            open(&path)?;
+        }
+        change(&path)?;
+        let content = fs::read(&path)?;
+        for refusal in [reuse(&path).unwrap_err(), open(&path).unwrap_err()] {
+            assert!(matches!(refusal, FileRefusal::Changed(_)) && refusal.is_safety(), "{what}");
+            assert!(refusal.to_string().contains("remove it yourself"), "{refusal}");
+        }
+        assert_eq!(fs::read(&path)?, content, "{what}");
+    }
+    Ok(())
+}
+
+fn changed_in_directory(ground: &Ground) -> Result {
+    let mut owned = ground.create("run1")?;
+    for name in ["data", "log"] {
+        owned.create_file(name)?.write_all(&written(100_000))?;
+    }
+    let dir = owned.keep()?;
+    for name in ["data", "log"] {
+        for _ in 0..2 {
+            let kept = reuse(&dir.join(name))?;
+            kept.reopen(OpenMode::default())?.write_all_at(&written(9000), 0)?;
+        }
+    }
+    fs::File::options().write(true).open(dir.join("log"))?.write_all_at(b"x", 70_000)?;
+    assert!(matches!(reuse(&dir.join("log")), Err(FileRefusal::Changed(_))));
+    reuse(&dir.join("data"))?;
+    Ok(())
+}
+
+/// Too small for any sample of the content to find.
+fn one_byte() -> Result {
+    const SIZE: usize = 64 << 20;
+    const OFFSET: u64 = (33 << 20) + 12_345;
+    let ground = Ground::temporary()?;
+    let owned = ground.create_file("new")?;
+    owned.file().write_all_at(&written(SIZE), 0)?;
+    let path = owned.keep()?;
+    drop(reuse(&path)?);
+    let edited = fs::File::options().read(true).write(true).open(&path)?;
+    edited.write_all_at(b"x", OFFSET)?;
+    assert!(content::is_stamped(&edited)?, "the stamps tell it: nothing is tested");
+    let inside = fs::read(&path)?;
+    assert!(matches!(reuse(&path), Err(FileRefusal::Changed(_))));
+    // As if the run had been killed between noting how the file was left and that it was kept.
+    let [entry] = ground.journal().try_into().map_err(|_| "one entry")?;
+    let entry = ground.state.join("owned").join(entry);
+    let text = fs::read_to_string(&entry)?.replace("\"kept\":true", "\"kept\":false");
+    fs::write(&entry, text.replace("\"start_time_ticks\":", "\"start_time_ticks\":1"))?;
+    ground.assert_clean_gives(&[Outcome::ForeignData]);
+    assert_eq!(fs::read(&path)?, inside);
+    assert!(matches!(reuse(&path), Err(FileRefusal::NotOurs(_))), "the mark is gone");
+    Ok(())
+}
+
+fn killed_with_kept() -> Result {
     let ground = Ground::temporary()?;
     let owned = ground.create_file("new")?;
     owned.file().write_all_at(&written(100_000), 0)?;
     let path = owned.keep()?;
-    open(&path)?;
-    for text in ["thesis".to_owned(), "thesis ".repeat(10_000)] {
-        fs::write(&path, &text)?;
-        let refusal = open(&path).unwrap_err();
-        assert!(matches!(refusal, FileRefusal::HoldsForeignData(_)) && refusal.is_safety());
-        assert!(refusal.to_string().contains("fathom did not write"), "{refusal}");
-        assert_eq!(fs::read_to_string(&path)?, text);
-    }
-    for fine in [written(50_000), vec![0; 50_000], vec![]] {
-        fs::write(&path, fine)?;
-        open(&path)?;
-    }
+    Actor::start("kept", &path, &ground.state, None).kill();
+    let refusal = reuse(&path).unwrap_err();
+    assert!(matches!(refusal, FileRefusal::NotClosed(_)) && refusal.is_safety(), "{refusal}");
+    assert!(refusal.to_string().contains("killed"), "{refusal}");
+    assert_eq!(fs::read(&path)?, written(100_000));
     Ok(())
 }
 
@@ -447,6 +534,91 @@ fn copied_in_meanwhile() -> Result {
     owned.file().write_all_at(&written(100_000), 0)?;
     owned.remove()?;
     assert_eq!(ground.names(), ["dropped", "removed"]);
+    Ok(())
+}
+
+/// A few bytes anywhere in a file of a run that was killed while it wrote.
+fn edited_in_place() -> Result {
+    let ground = Ground::temporary()?;
+    let path = ground.dir.join("new");
+    for (from, text) in
+        [(100_000, &b"TEXT\n"[..]), (4200, b"twenty-three bytes here"), (99_999, b"x"), (0, b"x")]
+    {
+        Actor::start("file", &ground.dir, &ground.state, None).kill();
+        let file = fs::File::options().write(true).open(&path)?;
+        file.write_all_at(text, from)?;
+        let content = fs::read(&path)?;
+        let said = ground.clean()?.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n");
+        assert!(said.contains(&format!("rm {}", path.display())), "{said}");
+        assert_eq!((fs::read(&path)?, ground.journal()), (content, vec![]), "at {from}");
+        fs::remove_file(&path)?;
+    }
+    Actor::start("directory", &ground.dir, &ground.state, None).kill();
+    let inside = ground.dir.join(format!(".fathom-{RUN}/b"));
+    fs::File::options().append(true).open(&inside)?.write_all(b"TEXT\n")?;
+    ground.assert_clean_gives(&[Outcome::Foreign { names: vec!["b".to_owned()] }]);
+    assert!(fs::read(&inside)?.ends_with(b"TEXT\n"));
+    Ok(())
+}
+
+/// Files that are only read any more: somebody's change shows by the time, be its content what it may.
+fn sealed(ground: &Ground) -> Result {
+    let edit = |path: &Path| fs::File::options().write(true).open(path)?.write_all_at(b"\0", 4200);
+    for is_alive in [true, false] {
+        let (path, dir) = (ground.dir.join("new"), ground.dir.join(format!(".fathom-{RUN}")));
+        let inside = dir.join("a");
+        for is_edited in [false, true] {
+            if is_alive {
+                let mut file = ground.create_file("new")?;
+                file.file().write_all_at(&written(100_000), 0)?;
+                file.seal()?;
+                let mut owned = ground.create(RUN)?;
+                owned.create_file("a")?.write_all(&written(100_000))?;
+                owned.seal_file("a")?;
+                if is_edited {
+                    edit(&path)?;
+                    edit(&inside)?;
+                    assert!(matches!(file.remove(), Err(FileRefusal::ForeignData(_))));
+                    assert!(matches!(owned.remove(), Err(FileRefusal::ForeignFiles { .. })));
+                } else {
+                    file.remove()?;
+                    owned.remove()?;
+                }
+            } else {
+                Actor::start("sealed", &ground.dir, &ground.state, None).kill();
+                if is_edited {
+                    edit(&path)?;
+                    edit(&inside)?;
+                }
+                ground.clean()?;
+            }
+            assert_eq!(ground.journal(), Vec::<String>::new());
+            assert_eq!((path.exists(), inside.exists()), (is_edited, is_edited), "{is_alive}");
+        }
+        assert_eq!(fs::read(&path)?[4200], 0);
+        fs::remove_file(&path)?;
+        fs::remove_dir_all(&dir)?;
+    }
+    // Once it is written again, its own changes are none.
+    let mut file = ground.create_file("new")?;
+    file.seal()?;
+    file.unseal(false)?;
+    file.file().write_all_at(&written(9000), 0)?;
+    file.remove()?;
+    ground.assert_nothing_left();
+    Ok(())
+}
+
+/// Small unaligned writes destroy stamps.
+fn odd_writes() -> Result {
+    let ground = Ground::temporary()?;
+    let mut file = ground.create_file("new")?;
+    file.file().write_all_at(&written(100_000), 0)?;
+    file.seal()?;
+    file.unseal(true)?;
+    file.file().write_all_at(b"8 bytes.", 8200 - 8)?;
+    file.remove()?;
+    ground.assert_nothing_left();
     Ok(())
 }
 
@@ -478,7 +650,19 @@ fn unmounted() -> Result {
     Actor::start("directory", &point, state.path(), None).kill();
     run_tool("umount", [&point])?;
     let reports = clean(&root, state.path())?;
-    assert_eq!(reports[0].outcome, Outcome::NotMounted { mount_point: point.clone() });
+    let entry = state.join("owned").join(format!("{RUN}.json"));
+    let outcome = |is_another| Outcome::NotMounted {
+        mount_point: point.clone(),
+        is_another,
+        entry: entry.clone(),
+    };
+    assert_eq!(reports[0].outcome, outcome(false));
+    assert!(reports[0].to_string().ends_with(&format!("rm {})", entry.display())), "{reports:?}");
+    // Another file system in its place: what was made is not gone for that.
+    run_tool("mount", [Path::new("-t"), Path::new("tmpfs"), Path::new("none"), &point])?;
+    let reports = clean(&root, state.path())?;
+    run_tool("umount", [&point])?;
+    assert_eq!(reports[0].outcome, outcome(true));
     run_tool("mount", [fs_mount.device().path(), &point])?;
     let reports = clean(&root, state.path())?;
     assert_eq!(reports[0].outcome, Outcome::Removed, "{reports:?}");

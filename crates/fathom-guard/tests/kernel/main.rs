@@ -5,6 +5,7 @@ mod child;
 mod claims;
 mod files;
 mod scenarios;
+mod trees;
 
 use std::process::ExitCode;
 
@@ -14,5 +15,6 @@ fn main() -> ExitCode {
     }
     let mut trials = claims::trials();
     trials.extend(files::trials());
+    trials.extend(trees::trials());
     fathom_testkit::run(trials)
 }

@@ -34,6 +34,17 @@ pub struct Scenario {
     pub is_cured_by_wipefs: bool,
 }
 
+impl Scenario {
+    /// How often to try until nothing else wrote to the device: the kernel writes to swap in use when it likes.
+    pub fn attempts(&self) -> usize {
+        if ["swap-in-use", "its-partition-swap", "swap-on-zram"].contains(&self.name) {
+            3
+        } else {
+            1
+        }
+    }
+}
+
 /// A built situation; taken down when dropped, the newest part first.
 pub struct Staged {
     /// What is given as the target.

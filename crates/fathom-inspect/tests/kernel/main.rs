@@ -1,10 +1,14 @@
 //! Stacks, extents and rules on real loop devices, partitions, zram, ext4, XFS, btrfs and overlay.
 #![expect(clippy::unwrap_used, reason = "a test's panic is its report")]
 
+mod content_tests;
 mod extent_tests;
+mod machine_tests;
+mod system_tests;
 
+use fathom_check::{measuring as rules, one_line};
 use fathom_inspect::host::host_facts;
-use fathom_inspect::{one_line, rules, stack};
+use fathom_inspect::stack;
 use fathom_model::finding::Finding;
 use fathom_model::stack::{FsFacts, NodeKind, Stack};
 use fathom_sys::hostinfo;
@@ -30,6 +34,14 @@ fn main() -> ExitCode {
     if let Some(paths) = std::env::var_os(CHILD) {
         if paths == "memory" {
             println!("{:?}", host_facts(&SysRoot::live()).cgroup_memory_limit_bytes);
+            return ExitCode::SUCCESS;
+        }
+        if paths == "system" {
+            system_tests::print();
+            return ExitCode::SUCCESS;
+        }
+        if paths == "machine" {
+            machine_tests::print();
             return ExitCode::SUCCESS;
         }
         for path in paths.to_string_lossy().split(':') {
@@ -59,7 +71,10 @@ fn main() -> ExitCode {
         kernel_test("results_on_the_target", &[ext4], results_on_the_target),
         kernel_test("without_root", &[ext4, Tool("setpriv")], without_root),
     ];
+    trials.extend(content_tests::trials());
     trials.extend(extent_tests::trials());
+    trials.extend(machine_tests::trials());
+    trials.extend(system_tests::trials());
     run(trials)
 }
 
@@ -135,7 +150,7 @@ fn ext4_lazy_init() {
     let thread = hostinfo::any_process_named(&root, |name| name == "ext4lazyinit");
     assert!(thread, "the kernel thread is not seen");
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs() as i64;
-    let around = rules::Surroundings::read(&root, None, now);
+    let around = fathom_inspect::surroundings(&root, None, now);
     assert!(around.ext4_lazy_init_thread);
     let mut stack = resolve(fs.dir());
     let facts = fs_facts(&stack);

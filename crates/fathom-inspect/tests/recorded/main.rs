@@ -2,23 +2,26 @@
 
 #![expect(clippy::unwrap_used, reason = "a test's panic is its report")]
 
+mod broken;
 mod machines;
-mod tree;
+mod scan;
+mod system;
 
 use expect_test::{Expect, expect};
-use fathom_inspect::{one_line, rules, stack};
+use fathom_check::{measuring as rules, one_line};
+use fathom_inspect::stack;
 use fathom_model::finding::{Finding, Severity};
 use fathom_model::stack::{NodeKind, Stack};
+use fathom_testkit::Tree;
 use std::path::Path;
-use tree::Tree;
 
 fn resolve(machine: &str, path: &str) -> Stack {
-    let tree = Tree::new(machine);
+    let tree = Tree::of_text(machine);
     stack::resolve(&tree.root(), Path::new(path)).unwrap()
 }
 
 fn check(stack: &Stack, expected: Expect) {
-    let text = format!("{}\n\n{}\n", one_line(stack), fathom_inspect::tree(stack).join("\n"));
+    let text = format!("{}\n\n{}\n", one_line(stack), fathom_check::tree(stack).join("\n"));
     expected.assert_eq(&text);
     let json = serde_json::to_string(stack).unwrap();
     assert_eq!(&serde_json::from_str::<Stack>(&json).unwrap(), stack);
@@ -60,7 +63,7 @@ fn ext4_on_lv_on_raid10_of_six() {
 #[test]
 fn the_same_array_by_its_device_names() {
     let machine = machines::six_disk_array("idle", "none", 0);
-    let tree = Tree::new(&machine);
+    let tree = Tree::of_text(&machine);
     let by = |path: &str| stack::resolve(&tree.root(), Path::new(path)).unwrap();
     let lines: Vec<String> = ["/dev/mapper/vg0-data", "/dev/vg0/data", "/dev/dm-0"]
         .iter()
@@ -134,6 +137,15 @@ fn a_virtual_machine_with_its_root_on_virtio() {
     "#]],
     );
     assert_eq!(ids(&judge(&stack)), ["discard-online"]);
+    // A command is copied into a shell.
+    let mut blank = stack.clone();
+    blank
+        .nodes
+        .iter_mut()
+        .filter_map(|node| node.mount.as_mut())
+        .for_each(|mount| mount.mount_point = "/my data".into());
+    let advice = &judge(&blank)[0].advice;
+    assert_eq!(advice[1], "mount -o remount,nodiscard '/my data'");
 }
 
 #[test]
@@ -151,6 +163,33 @@ fn multipath_counts_one_drive() {
     );
     assert_eq!(stack.leaves().len(), 2);
     assert_eq!(stack.disks().len(), 1);
+    assert!(judge(&stack).is_empty(), "{:?}", judge(&stack));
+}
+
+#[test]
+fn failed_paths_are_doubtful() {
+    let healthy = machines::dm_multipath();
+    let status = |first: char, second: char| {
+        let line = format!("2 0 0 0 1 1 A 0 2 2 8:0 {first} 1 1 8:16 {second} 0 1");
+        let line = format!("dm-0.status = 0 4294967296 multipath {line}\ndm-0.table");
+        judge(&resolve(&healthy.replace("dm-0.table", &line), "/dev/mapper/mpatha"))
+    };
+    assert!(status('A', 'A').is_empty());
+    // The map has noticed; root sees it.
+    let findings = status('F', 'A');
+    expect![[r#"
+        multipath map mpatha has lost 1 of its 2 paths (sda): it is slower and less safe than it looks.
+        bring the paths back before measuring: cable, switch, port, target
+        multipath -ll mpatha
+    "#]]
+    .assert_eq(&format!("{}\n{}\n", findings[0].summary, findings[0].advice.join("\n")));
+    assert_eq!(ids(&findings), ["multipath-degraded"]);
+    assert_eq!(findings[0].severity, Severity::Doubtful);
+    assert!(status('F', 'F')[0].summary.contains("2 of its 2 paths (sda, sdb)"));
+    // For everybody: the state of the path's device.
+    let offline = healthy.replacen("state = running", "state = offline", 1);
+    let findings = judge(&resolve(&offline, "/dev/mapper/mpatha"));
+    assert!(findings[0].summary.contains("1 of its 2 paths (sda)"), "{findings:?}");
 }
 
 #[test]
@@ -254,10 +293,10 @@ fn layers_that_do_not_agree_are_misaligned() {
 
 #[test]
 fn a_name_that_is_no_device_lies_where_its_directory_does() {
-    let tree = Tree::new(&machines::nfs());
+    let tree = Tree::of_text(&machines::nfs());
     let stack = stack::resolve(&tree.root(), Path::new("/dev/sdq")).unwrap();
     assert_eq!(one_line(&stack), "/dev/sdq  ext4 on /dev/root (unknown)");
-    let nothing = Tree::new("[proc]\nx = y\n");
+    let nothing = Tree::of_text("[proc]\nx = y\n");
     let error = stack::resolve(&nothing.root(), Path::new("/srv")).unwrap_err();
     assert!(error.to_string().starts_with("/srv: no mount holds it"), "{error}");
 }

@@ -21,9 +21,7 @@ impl Null {
 }
 
 impl Engine for Null {
-    fn features(&self) -> Vec<String> {
-        Vec::new()
-    }
+    const CALL: &'static str = "null";
 
     #[inline]
     fn buffer_mut(&mut self, slot: u32) -> &mut [u8] {
@@ -31,15 +29,11 @@ impl Engine for Null {
     }
 
     #[inline]
-    fn queue(&mut self, slot: u32, op: Op) {
-        let result = match op {
-            Op::Read { size_bytes, .. } | Op::Write { size_bytes, .. } => size_bytes as i32,
-            Op::Fsync | Op::Fdatasync => 0,
-        };
-        self.queued.push((slot, result));
+    fn queue(&mut self, slot: u32, _file: u32, op: Op) {
+        self.queued.push((slot, op.moved_bytes() as i32));
     }
 
-    #[inline]
+    #[inline(always)]
     fn run(&mut self, _wait_for: u32) -> io::Result<u32> {
         debug_assert!(self.ended.is_empty(), "every end is taken before more are asked for");
         std::mem::swap(&mut self.queued, &mut self.ended);
@@ -60,11 +54,11 @@ mod tests {
     #[test]
     fn what_is_queued_while_ends_are_taken_belongs_to_the_next_batch() {
         let mut engine = Null::new(Arena::new(2, 4096).unwrap());
-        engine.queue(0, Op::Write { offset_bytes: 0, size_bytes: 512 });
-        engine.queue(1, Op::Read { offset_bytes: 0, size_bytes: 4096 });
+        engine.queue(0, 0, Op::Write { offset_bytes: 0, size_bytes: 512 });
+        engine.queue(1, 0, Op::Read { offset_bytes: 0, size_bytes: 4096 });
         assert_eq!(engine.run(1).unwrap(), 2);
         let first = engine.take().unwrap();
-        engine.queue(0, Op::Fsync);
+        engine.queue(0, 0, Op::Fsync);
         let second = engine.take().unwrap();
         let mut ended = [first, second];
         ended.sort_unstable();

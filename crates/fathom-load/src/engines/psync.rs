@@ -2,68 +2,48 @@
 
 use crate::engine::{Engine, Op};
 use fathom_sys::arena::Arena;
-use fathom_sys::io as sys_io;
+use fathom_sys::request::{FileTable, as_result, perform};
 use std::io;
-use std::os::fd::BorrowedFd;
 
 /// Plain system calls.
 pub struct Psync<'f> {
-    file: BorrowedFd<'f>,
+    files: FileTable<'f>,
     arena: Arena,
-    pending: Option<(u32, Op)>,
     ended: Option<(u32, i32)>,
 }
 
 impl<'f> Psync<'f> {
     /// An engine of depth 1.
-    pub fn new(file: BorrowedFd<'f>, arena: Arena) -> Self {
-        Self { file, arena, pending: None, ended: None }
-    }
-
-    #[inline]
-    fn call(&mut self, slot: u32, op: Op) -> io::Result<usize> {
-        let buffer = self.arena.slot_mut(slot as usize);
-        match op {
-            Op::Read { offset_bytes, size_bytes } => {
-                sys_io::read_at(self.file, &mut buffer[..size_bytes as usize], offset_bytes)
-            }
-            Op::Write { offset_bytes, size_bytes } => {
-                sys_io::write_at(self.file, &buffer[..size_bytes as usize], offset_bytes)
-            }
-            Op::Fsync => sys_io::fsync(self.file).map(|()| 0),
-            Op::Fdatasync => sys_io::fdatasync(self.file).map(|()| 0),
-        }
+    pub fn new(files: FileTable<'f>, arena: Arena) -> Self {
+        Self { files, arena, ended: None }
     }
 }
 
 impl Engine for Psync<'_> {
-    fn features(&self) -> Vec<String> {
-        Vec::new()
-    }
+    const CALL: &'static str = "pread or pwrite";
 
     #[inline]
     fn buffer_mut(&mut self, slot: u32) -> &mut [u8] {
         self.arena.slot_mut(slot as usize)
     }
 
+    /// Does it at once: nothing else could be queued before [`Engine::run`].
     #[inline]
-    fn queue(&mut self, slot: u32, op: Op) {
-        debug_assert!(self.pending.is_none(), "psync has one request at a time");
-        self.pending = Some((slot, op));
+    fn queue(&mut self, slot: u32, file: u32, op: Op) {
+        debug_assert!(self.ended.is_none(), "psync has one request at a time");
+        let file = self.files.get(file);
+        let buffer = self.arena.slot_mut(slot as usize);
+        let result = loop {
+            match perform(file, buffer, op) {
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                outcome => break as_result(outcome),
+            }
+        };
+        self.ended = Some((slot, result));
     }
 
-    #[inline]
+    #[inline(always)]
     fn run(&mut self, _wait_for: u32) -> io::Result<u32> {
-        if let Some((slot, op)) = self.pending.take() {
-            let result = loop {
-                match self.call(slot, op) {
-                    Ok(moved) => break moved as i32,
-                    Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
-                    Err(e) => break -e.raw_os_error().unwrap_or(5),
-                }
-            };
-            self.ended = Some((slot, result));
-        }
         Ok(u32::from(self.ended.is_some()))
     }
 

@@ -1,6 +1,6 @@
 //! randomio's table: operations per second and latencies in milliseconds, reads and writes apart.
 
-use super::merged;
+use crate::figures::per_second;
 use fathom_model::record::{OpClass, Record};
 use fathom_stats::Histogram;
 
@@ -25,39 +25,64 @@ pub(super) fn table(record: &Record, rows: Rows) -> String {
     let mut out = HEADER.to_owned();
     match rows {
         Rows::Window => {
-            let reads = merged(record, &[OpClass::Read]);
-            out += &row(&reads, &merged(record, &WRITES), record.window_ns);
+            let mut sums = Sums::default();
+            for job in &record.jobs {
+                for class in &job.classes {
+                    let rate = per_second(class.latency_ns.count(), job.window_ns);
+                    sums.add(class.class, rate, |sum| sum.merge(&class.latency_ns));
+                }
+            }
+            out += &sums.row();
         }
         Rows::Intervals => {
             let samples = record.jobs.iter().map(|job| job.series.len()).max().unwrap_or(0);
             for sample in 0..samples {
-                let (mut reads, mut writes) = (Histogram::new(), Histogram::new());
-                let mut length_ns = 0;
+                let mut sums = Sums::default();
                 for interval in record.jobs.iter().filter_map(|job| job.series.get(sample)) {
-                    length_ns = length_ns.max(interval.length_ns);
                     for class in &interval.classes {
-                        if class.class == OpClass::Read {
-                            reads.merge(&class.latency_ns);
-                        } else if WRITES.contains(&class.class) {
-                            writes.merge(&class.latency_ns);
-                        }
+                        let rate = per_second(class.latency_ns.count(), interval.length_ns);
+                        sums.add(class.class, rate, |sum| sum.merge_sparse(&class.latency_ns));
                     }
                 }
-                out += &row(&reads, &writes, length_ns);
+                out += &sums.row();
             }
         }
     }
     out
 }
 
-fn row(reads: &Histogram, writes: &Histogram, window_ns: u64) -> String {
-    let seconds = window_ns as f64 / 1e9;
-    let total = (reads.count() + writes.count()) as f64 / seconds;
-    format!(
-        "{total:7.1} |{} |{}\n",
-        side(&Side::of(reads, seconds)),
-        side(&Side::of(writes, seconds))
-    )
+/// One line: what the jobs did side by side, each rate over the job's own time.
+#[derive(Default)]
+struct Sums {
+    reads: Sum,
+    writes: Sum,
+}
+
+#[derive(Default)]
+struct Sum {
+    latency_ns: Histogram,
+    iops: f64,
+}
+
+impl Sums {
+    fn add(&mut self, class: OpClass, iops: f64, merge_into: impl FnOnce(&mut Histogram)) {
+        let sum = match class {
+            OpClass::Read => &mut self.reads,
+            class if WRITES.contains(&class) => &mut self.writes,
+            _ => return,
+        };
+        sum.iops += iops;
+        merge_into(&mut sum.latency_ns);
+    }
+
+    fn row(&self) -> String {
+        format!(
+            "{:7.1} |{} |{}\n",
+            self.reads.iops + self.writes.iops,
+            side(&Side::of(&self.reads)),
+            side(&Side::of(&self.writes))
+        )
+    }
 }
 
 /// The figures of one direction, in milliseconds.
@@ -70,10 +95,11 @@ struct Side {
 }
 
 impl Side {
-    fn of(latency_ns: &Histogram, seconds: f64) -> Self {
+    fn of(sum: &Sum) -> Self {
         let ms = |ns: f64| ns / 1e6;
+        let Sum { latency_ns, iops } = sum;
         Self {
-            iops: latency_ns.count() as f64 / seconds,
+            iops: *iops,
             // What the original's arithmetic comes to when nothing was counted.
             min: latency_ns.min().map_or(f64::INFINITY, |ns| ms(ns as f64)),
             mean: latency_ns.mean().map_or(f64::NAN, ms),
@@ -134,7 +160,7 @@ mod tests {
             of(OpClass::Sync, &[8]),
             of(OpClass::Commit, &[9]),
         ];
-        record.window_ns = 2_000_000_000;
+        record.jobs[0].window_ns = 2_000_000_000;
         expect![[r#"
               total |  read:         latency (ms)       |  write:        latency (ms)
                iops |   iops   min    avg    max   sdev |   iops   min    avg    max   sdev

@@ -44,14 +44,15 @@ fn class(class: OpClass, values: u64, spread: u64) -> ClassRecord {
     ClassRecord { class, latency_ns, bytes: values * 4096 }
 }
 
-/// A record of one job with a minute of intervals.
-pub fn record(label: &str, seed: u64) -> Record {
+/// A job with a minute of intervals.
+fn job(seed: u64) -> JobRecord {
     let series = (0..60).map(|second| IntervalRecord {
         start_ns: second * 1_000_000_000,
         length_ns: 1_000_000_000,
-        classes: vec![class(OpClass::Read, 100 + seed % 7, 7919 + second)],
+        classes: vec![class(OpClass::Read, 100 + seed % 7, 7919 + second).into()],
+        open_loop: None,
     });
-    let job = JobRecord {
+    JobRecord {
         name: "mix".into(),
         engine: EngineRecord {
             kind: EngineKind::Psync,
@@ -67,29 +68,39 @@ pub fn record(label: &str, seed: u64) -> Record {
             class: OpClass::Commit,
             end_ns: 31_000_000_000,
             latency_ns: 270_000_000,
+            file: 17,
             offset_bytes: 1 << 33,
             size_bytes: 4096,
         }],
         censored: vec![CensoredOp {
             class: OpClass::Read,
             age_ns: 19_600_000_000,
+            file: 3,
             offset_bytes: 12_288,
             size_bytes: 4096,
         }],
         batches: 6150,
-        in_flight_sum: 6150,
         cpu: CpuTime { user_ns: 10_000_000, system_ns: 60_000_000 },
         thread_operations: Vec::new(),
+        thread_times: Vec::new(),
+        limits: fathom_model::limits::LimitsRecord::default(),
         busiest_thread_cpu_ns: 5_000_000,
         final_sync_ns: None,
         window_ns: 60_000_000_000,
-    };
+        open_loop: None,
+        verify: None,
+        delivered: None,
+    }
+}
+
+/// A record of one job.
+pub fn record(label: &str, seed: u64) -> Record {
     Record {
         version: RECORD_VERSION,
         label: label.into(),
         workload: builtin::named("randomio").expect("built in"),
         targets: vec![target()],
-        jobs: vec![job],
+        jobs: vec![job(seed)],
         started_unix_ns: START_NS + 1,
         window_ns: 60_000_000_000,
         process_cpu: CpuTime { user_ns: 11_000_000, system_ns: 65_000_000 },
@@ -102,10 +113,14 @@ pub fn record(label: &str, seed: u64) -> Record {
             written_bytes: 150 * 4096,
             flushes: Some(150),
             busy_ns: 59_000_000_000,
+            in_flight_ns: None,
             kernel_thread_cpu_ns: None,
         }],
         page_cache: PageCacheDelta::default(),
         suspended_ns: 0,
+        held_up_ns: 0,
+        heat: fathom_model::record::HeatRecord::default(),
+        control_group: None,
         ending: Ending::Complete,
         failure: None,
         seed,

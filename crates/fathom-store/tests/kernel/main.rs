@@ -22,6 +22,12 @@ fn main() -> ExitCode {
             let mount = Mount::new("tmpfs", Path::new("none"), "size=2m").expect("mounts");
             full(mount.dir());
         }),
+        kernel_test(
+            "a_check_notices_that_nothing_fits_any_more",
+            &[MountFs("tmpfs")],
+            check_of_full,
+        ),
+        kernel_test("nothing_is_left_where_nothing_fits", &[MountFs("tmpfs")], nothing_fits),
         kernel_test("read_only_mount", &[MountFs("tmpfs")], read_only_mount),
         kernel_test("hot_journal", &[MountFs("tmpfs")], hot_journal),
     ];
@@ -60,6 +66,31 @@ fn fill(path: &Path) {
             }
         }
     }
+}
+
+fn check_of_full() {
+    let mount = Mount::new("tmpfs", Path::new("none"), "size=2m").expect("mounts");
+    let path = mount.dir().join("fathom.db");
+    drop(begun(&path));
+    let before = fs::read(&path).expect("reads");
+    let check = || Store::open_read_only(&path).and_then(|mut store| store.check());
+    check().expect("there is room");
+    fill(&mount.dir().join("ballast"));
+    let error = check().expect_err("there is none");
+    assert!(matches!(error, StoreError::Full { .. }), "{error:?}");
+    fs::remove_file(mount.dir().join("ballast")).expect("removes");
+    check().expect("there is room again");
+    assert_eq!(fs::read(&path).expect("reads"), before);
+    assert_eq!(fs::read_dir(mount.dir()).expect("lists").count(), 1);
+}
+
+/// No room for the first page: no empty file stays.
+fn nothing_fits() {
+    let mount = Mount::new("tmpfs", Path::new("none"), "size=16k").expect("mounts");
+    let path = mount.dir().join("fathom.db");
+    let error = Store::open(&path, START_NS).expect_err("there is no room");
+    assert!(matches!(error, StoreError::Full { .. }), "{error:?}");
+    assert_eq!(fs::read_dir(mount.dir()).expect("lists").count(), 0);
 }
 
 /// Writes until nothing more fits: the error says so, what was stored before stays, and goes on with space again.

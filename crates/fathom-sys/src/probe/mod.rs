@@ -66,14 +66,24 @@ const ISLAND_BYTES: u64 = 4 * KIB;
 /// # Errors
 /// Those of reading: a device that cannot be read cannot be called blank.
 pub fn signatures(file: &File, size_bytes: u64) -> io::Result<Vec<Signature>> {
-    let image = Image::read(file, size_bytes)?;
-    let mut found = magics::find(&image);
-    found.extend(filesystems::find(&image));
-    found.extend(volumes::find(&image));
-    found.extend(boot::find(&image, &found));
+    Ok(find(&Image::read(file, size_bytes)?))
+}
+
+/// The signatures that show in parts of a device of `size_bytes` that were read already, each with its offset; sorted by
+/// offset. What no part covers is not found.
+#[must_use]
+pub fn signatures_among(size_bytes: u64, regions: Vec<(u64, Vec<u8>)>) -> Vec<Signature> {
+    find(&Image { size_bytes, regions })
+}
+
+fn find(image: &Image) -> Vec<Signature> {
+    let mut found = magics::find(image);
+    found.extend(filesystems::find(image));
+    found.extend(volumes::find(image));
+    found.extend(boot::find(image, &found));
     found.sort_by_key(|signature| signature.offset_bytes);
     found.dedup();
-    Ok(found)
+    found
 }
 
 /// The parts of a device that recognisers look at.

@@ -1,5 +1,6 @@
-# Process 1 of a guest. Before this, three variables are set: OUT (the only host directory that can be written), TOOLS
-# (the host directory with the programs under test) and LIMIT (seconds, after which the guest powers itself off).
+# Process 1 of a guest. Before this come variables: OUT (the only host directory that can be written), TOOLS (the host
+# directory with the programs under test), LIMIT (seconds, after which the guest powers itself off) and MODULES (where
+# the package of its kernel has the modules), and what mount_out does in this kind of guest.
 # The root is the host's, read-only; whatever must be writable is memory.
 export PATH=/run/tools:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
 export HOME=/run LC_ALL=C DM_DISABLE_UDEV=1
@@ -7,25 +8,25 @@ export HOME=/run LC_ALL=C DM_DISABLE_UDEV=1
 mount -t proc proc /proc
 mount -t sysfs sysfs /sys
 mount -t tmpfs tmpfs /run
-mkdir -p /run/out /run/tools /run/lock /run/lvm /run/etc/upper /run/etc/work /run/modules/lib
-mount -t hostfs -o "$OUT" hostfs /run/out
-mount -t hostfs -o "ro,$TOOLS" hostfs /run/tools
+mkdir -p /run/out /run/tools /run/lock /run/lvm /run/etc/upper /run/etc/work /run/modules/lib /dev/shm /dev/pts
+mount_out
+mount --bind "$TOOLS" /run/tools
 echo up >/run/out/up
-mkdir -p /dev/shm /dev/pts
 mount -t tmpfs tmpfs /dev/shm
 mount -t devpts devpts /dev/pts
 mount -t tmpfs tmpfs /tmp
+[ ! -d /sys/kernel/tracing ] || mount -t tracefs tracefs /sys/kernel/tracing
 
 # A guest that nobody waits for any more must not stay.
 (sleep "$LIMIT" && busybox poweroff -f) >/dev/null 2>&1 &
 
-# Modules come from the package of the guest's kernel, also those that the kernel asks for itself.
-ln -s /usr/lib/uml/modules /run/modules/lib/modules
+# Also the modules that the kernel asks for itself.
+ln -s "$MODULES" /run/modules/lib/modules
 printf '#!/bin/sh\nexec /sbin/modprobe -d /run/modules "$@"\n' >/run/modules/modprobe
 chmod +x /run/modules/modprobe
 echo /run/modules/modprobe >/proc/sys/kernel/modprobe
-load() { /run/modules/modprobe -a "$@"; }
-load_with() { /run/modules/modprobe "$@"; }
+load() { modprobe -d /run/modules -a "$@"; }
+load_with() { modprobe -d /run/modules "$@"; }
 # Disks appear some time after their driver was loaded.
 wait_for() {
     for path; do
@@ -34,10 +35,24 @@ wait_for() {
         return 1
     done
 }
+# The name of the NVMe disk with that serial number, when it has appeared: names vary with the order of controllers.
+nvme_disk() {
+    local disk serial
+    for _ in {1..200}; do
+        for disk in /sys/block/nvme*; do
+            # Such as nvme0c1n1: one of several paths.
+            case ${disk##*/nvme} in *c*) continue ;; esac
+            read -r serial 2>/dev/null <"$disk/device/serial" || continue
+            [ "$serial" != "$1" ] || { echo "${disk##*/}"; return; }
+        done
+        sleep 0.05
+    done
+    echo "no NVMe disk $1 appears" >&2
+    return 1
+}
 
 # No udev runs unless a step starts it, so nobody must wait for it; and when it runs, it must not take the disks of
 # tests for arrays and volume groups of the machine.
-load overlay
 mount -t overlay -o lowerdir=/etc,upperdir=/run/etc/upper,workdir=/run/etc/work overlay /etc
 mkdir -p /etc/lvm /etc/udev/rules.d
 cat >/etc/lvm/lvmlocal.conf <<'CONF'
@@ -50,6 +65,11 @@ devices {
     external_device_info_source = "none"
     use_devicesfile = 0
 }
+# Where the machine keeps them is closed to an ordinary user, who is root in here only.
+backup {
+    backup = 0
+    archive = 0
+}
 CONF
 ln -sf /dev/null /etc/udev/rules.d/64-md-raid-assembly.rules
 ln -sf /dev/null /etc/udev/rules.d/69-lvm.rules
@@ -57,11 +77,19 @@ ln -sf /dev/null /etc/udev/rules.d/69-lvm.rules
 cd /run
 [ ! -f /run/out/prelude ] || . /run/out/prelude
 for step in /run/out/steps/*; do
-    (set -e; . "$step") >"/run/out/results/${step##*/}.out" 2>"/run/out/results/${step##*/}.err" </dev/null
+    result=/run/out/results/${step##*/}
+    # Done before the power was cut.
+    [ ! -e "$result.code" ] || continue
+    case $step in *.cut)
+        echo 0 >"$result.code"
+        # The host sees it and cuts the power; until then, whatever else runs here goes on.
+        sleep "$LIMIT"
+    esac
+    (set -e; . "$step") >"$result.out" 2>"$result.err" </dev/null
     code=$?
-    echo "$code" >"/run/out/results/${step##*/}.code"
+    echo "$code" >"$result.code"
     case $step in *.must) [ "$code" = 0 ] || break ;; esac
 done
 echo done >/run/out/done
-# A reboot would start the kernel anew for ever.
+# A reboot would start the kernel of User Mode Linux anew for ever.
 busybox poweroff -f

@@ -1,9 +1,11 @@
 //! Guests come up, do their job, tell how it went, and always go away again.
 #![expect(clippy::unwrap_used, reason = "a test's panic is its report")]
 
+mod qemu;
+
 use fathom_testkit::Capability::{Tool, Uml};
 use fathom_testkit::leftovers::{leftovers, take_down};
-use fathom_testkit::{Guest, GuestError, GuestJob, GuestReport, kernel_test, run};
+use fathom_testkit::{Bus, Guest, GuestError, GuestJob, GuestReport, kernel_test, run};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
@@ -19,7 +21,7 @@ fn main() -> ExitCode {
         return ExitCode::FAILURE;
     }
     let needs = [Uml, Tool("busybox"), Tool("modprobe")];
-    run(vec![
+    let mut trials = vec![
         kernel_test("steps_are_recorded", &needs, steps_are_recorded),
         kernel_test("a_failed_preparation_ends_the_job", &needs, a_failed_preparation),
         kernel_test("a_hung_guest_is_killed_whole", &needs, a_hung_guest_is_killed_whole),
@@ -27,7 +29,10 @@ fn main() -> ExitCode {
         kernel_test("the_guest_of_a_killed_test_is_found", &needs, the_guest_of_a_killed_test),
         kernel_test("a_guest_that_dies_shows_its_console", &needs, a_guest_that_dies),
         kernel_test("a_guest_that_does_not_come_up", &needs, a_guest_that_does_not_come_up),
-    ])
+        kernel_test("a_power_cut_boots_again", &needs, a_power_cut_boots_again),
+    ];
+    trials.extend(qemu::trials());
+    run(trials)
 }
 
 fn job() -> GuestJob {
@@ -127,6 +132,22 @@ fn the_guest_of_a_killed_test() {
     take_down(&left[0].dir).unwrap();
     assert_eq!(guest_processes(victim.id()), Vec::<PathBuf>::new());
     assert!(!left[0].dir.exists());
+}
+
+/// Of User Mode Linux: memory is lost, what reached the disk stays.
+fn a_power_cut_boots_again() {
+    let job = job()
+        .disk(1 << 20)
+        .step("before", "echo x >/tmp/mark; printf kept | dd of=/dev/ubda oflag=sync status=none")
+        .power_cut("cut")
+        .step("after", "test ! -e /tmp/mark; head -c 4 /dev/ubda");
+    let report = outcome(job).unwrap();
+    assert_eq!(report.step("before").code, Some(0), "{}", report.step("before").said());
+    assert_eq!(report.step("cut").code, Some(0));
+    assert_eq!(report.step("after").code, Some(0));
+    assert_eq!(report.step("after").stdout, "kept");
+    let error = outcome(self::job().disk_on(Bus::Nvme, 1 << 20)).unwrap_err().to_string();
+    assert!(error.contains("GuestJob::qemu"), "{error}");
 }
 
 fn a_guest_that_dies() {

@@ -8,11 +8,14 @@ use crate::session;
 use fathom_base::units::format_size;
 use fathom_guard::MeasuringLock;
 use fathom_model::host::HostFacts;
-use fathom_sys::clock::FastClock;
+use fathom_store::{Store, StoreError};
+use fathom_sys::clock::{Calibration, FastClock};
+use fathom_sys::io::check_writable;
 use fathom_sys::sysroot::SysRoot;
 use fathom_sys::{process, ring, threads};
 use serde::Serialize;
 use std::fmt::Write;
+use std::path::Path;
 
 /// One thing that was looked at.
 #[derive(Debug, Serialize)]
@@ -29,6 +32,7 @@ pub fn run(common: &Common, output: Output) -> CommandResult {
     let checks = vec![
         rights(),
         io_uring(&host),
+        libaio(&root),
         clock(&host),
         store(common),
         lock(&root),
@@ -97,9 +101,21 @@ fn io_uring(host: &HostFacts) -> Check {
     }
 }
 
+fn libaio(root: &SysRoot) -> Check {
+    let number = |name: &str| root.value::<u64>(format!("/proc/sys/fs/{name}"));
+    match (number("aio-nr"), number("aio-max-nr")) {
+        (Some(used), Some(limit)) => check(
+            "libaio",
+            used < limit,
+            format!("{used} of {limit} places for requests in use (sysctl fs.aio-max-nr)"),
+        ),
+        _ => check("libaio", false, "this kernel was built without it"),
+    }
+}
+
 fn clock(host: &HostFacts) -> Check {
     let source = host.clock_source.clone().unwrap_or_else(|| "unknown".into());
-    let fast = FastClock::calibrated(host.clock_source.as_deref());
+    let fast = FastClock::calibrated(Calibration::begin(), host.clock_source.as_deref());
     match fast.source() {
         "tsc" => check("clock", true, "time-stamp counter, as the kernel itself uses"),
         other => check(
@@ -110,17 +126,56 @@ fn clock(host: &HostFacts) -> Check {
     }
 }
 
+/// Looks at the store without making it.
 fn store(common: &Common) -> Check {
-    let opened = session::store_path(common).and_then(|path| {
-        fathom_store::Store::open(&path, fathom_sys::clock::unix_ns()).map(|_| path)
-    });
-    match opened {
-        Ok(path) => check("store", true, path.display().to_string()),
-        Err(error) => check("store", false, error.to_string()),
+    let path = match session::store_path(common) {
+        Ok(path) => path,
+        Err(error) => return check("store", false, error.to_string()),
+    };
+    let shown = path.display();
+    let mut store = match Store::open_read_only(&path) {
+        Ok(store) => store,
+        Err(StoreError::Missing { .. }) => {
+            return to_be_made("store", &path, "made by the first measurement");
+        }
+        Err(error) => return check("store", false, error.to_string()),
+    };
+    // A transaction has its journal beside the file.
+    let directory = path.parent().unwrap_or(Path::new("/"));
+    match check_writable(&path).and_then(|()| check_writable(directory)) {
+        Ok(()) => match store.check() {
+            Ok(()) => check("store", true, shown.to_string()),
+            Err(error) => check("store", false, error.to_string()),
+        },
+        Err(error) => {
+            check("store", false, format!("{shown} cannot be written to: {error}; --db FILE"))
+        }
     }
 }
 
+/// A file that is not there yet: whether it can be.
+fn to_be_made(what: &'static str, path: &Path, when: &str) -> Check {
+    let shown = path.display();
+    let nearest = path.ancestors().skip(1).find(|dir| dir.exists()).unwrap_or(Path::new("/"));
+    match check_writable(nearest) {
+        Ok(()) if !nearest.is_dir() => check(
+            what,
+            false,
+            format!("{shown} cannot be made: {} is no directory", nearest.display()),
+        ),
+        Ok(()) => check(what, true, format!("{shown}, {when}")),
+        Err(error) => {
+            check(what, false, format!("{shown} cannot be made: {}: {error}", nearest.display()))
+        }
+    }
+}
+
+/// Tries the lock without making its file.
 fn lock(root: &SysRoot) -> Check {
+    let path = MeasuringLock::default_path();
+    if path.symlink_metadata().is_err() {
+        return to_be_made("measuring lock", &path, "made by the first measurement");
+    }
     match MeasuringLock::acquire(root) {
         Ok(lock) => check("measuring lock", true, lock.path().display().to_string()),
         Err(error) => check("measuring lock", false, error.to_string().replace('\n', "; ")),

@@ -6,9 +6,8 @@ use crate::exit::Exit;
 use crate::output::Output;
 use crate::session;
 use fathom_report::list::{ListRow, list_table};
-use fathom_store::{Filter, RunSummary, Store, StoreError};
+use fathom_store::{Filter, RunState, RunSummary, Store, StoreError, Writer};
 use fathom_sys::process;
-
 use fathom_sys::sysroot::SysRoot;
 use serde_json::Value;
 
@@ -27,7 +26,7 @@ pub fn open(common: &Common, output: Output) -> Result<Option<Store>, CommandErr
 pub fn run(common: &Common, output: Output, args: &List) -> CommandResult {
     let filter = Filter {
         label: args.label.clone(),
-        target: args.target.clone(),
+        target: args.target.as_deref().map(session::absolute_target),
         since_unix_ns: None,
         limit: args.limit,
     };
@@ -69,8 +68,13 @@ fn as_json(summary: &RunSummary, state: &str) -> Value {
 
 /// The word for how far a run has come.
 pub fn state(summary: &RunSummary) -> &'static str {
-    let (root, writer) = (SysRoot::live(), &summary.writer);
+    state_of(summary.state, &summary.writer)
+}
+
+/// The word for a state as it was stored, which depends on whether the writer is still at work.
+pub fn state_of(stored: RunState, writer: &Writer) -> &'static str {
+    let root = SysRoot::live();
     let is_alive = process::boot_id(&root).is_some_and(|boot| boot == writer.boot_id)
         && process::start_time_ticks(&root, writer.pid) == Some(writer.start_ticks);
-    summary.state.word(is_alive)
+    stored.word(is_alive)
 }

@@ -1,19 +1,30 @@
 //! The commands, one file each.
 
+mod check;
+mod compare;
 mod doctor;
+mod history;
+mod import;
 mod list;
 mod quick;
 mod rm;
 mod run;
+mod saturate;
+mod searched;
 mod show;
+mod size;
+mod verify;
 mod workloads;
 
 use crate::args::{Args, Command};
 use crate::exit::Exit;
 use crate::output::Output;
 use crate::session::fail;
+use fathom_store::StoreError;
 use fathom_sys::signals::StopFlag;
 use jiff::tz::TimeZone;
+use serde_json::Value;
+use std::fmt::Display;
 use std::io;
 
 /// Runs the command and gives its exit code.
@@ -23,10 +34,17 @@ pub fn dispatch(args: &Args, stop: &StopFlag) -> Exit {
     let done = match &args.command {
         Command::Quick(quick) => quick::run(common, output, stop, quick),
         Command::Run(run) => run::run(common, output, stop, run),
+        Command::Saturate(saturate) => saturate::run(common, output, stop, saturate),
+        Command::Size(size) => size::run(common, output, stop, size),
+        Command::Verify(verify) => verify::run(common, output, stop, verify),
+        Command::Check(check) => check::run(common, output, check),
         Command::List(list) => list::run(common, output, list),
         Command::Show(show) => show::run(common, output, show),
+        Command::Compare(compare) => compare::run(common, output, compare),
+        Command::History(history) => history::run(common, output, history),
         Command::Rm(rm) => rm::run(common, output, rm),
         Command::Workloads(workloads) => workloads::run(output, workloads),
+        Command::Import(import) => import::run(output, import),
         Command::Doctor => doctor::run(common, output),
     };
     match done {
@@ -61,8 +79,23 @@ impl CommandError {
     }
 
     /// Prints an error.
-    pub fn report_as(output: Output, error: &impl std::fmt::Display, exit: Exit) -> Self {
+    pub fn report_as(output: Output, error: &dyn Display, exit: Exit) -> Self {
         Self::Reported(fail(output, error, exit))
+    }
+
+    /// Prints what makes no sense in the command line.
+    pub fn usage(output: Output, error: &dyn Display) -> Self {
+        Self::report_as(output, error, Exit::Usage)
+    }
+
+    /// Prints an error of the store that a word of the command line may have led to.
+    pub fn store(output: Output, error: &StoreError) -> Self {
+        Self::report_as(output, error, Exit::of_store(error))
+    }
+
+    /// Prints that the store has no run at all.
+    pub fn nothing_stored(output: Output) -> Self {
+        Self::usage(output, &"nothing has been stored yet; start with: fathom quick")
     }
 }
 
@@ -78,10 +111,10 @@ impl From<Exit> for CommandError {
     }
 }
 
-/// Ends a measurement whose result is being written: somebody who closes the pipe early has what they wanted, and the
-/// exit code is the measurement's.
-pub fn written(result: io::Result<()>, exit: Exit) -> CommandResult {
-    match result {
+/// Ends a measurement with its result, for people or for programs. Somebody who closes the pipe early has what they
+/// wanted, and the exit code is the measurement's.
+pub fn finish(output: Output, text: &str, result: &Value, exit: Exit) -> CommandResult {
+    match output.text(text).and_then(|()| output.json("result", result)) {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error.into()),
         _ => Ok(exit),
     }
@@ -101,7 +134,7 @@ pub fn key_value(output: Output, text: &str) -> Result<(String, String), Command
         Some((key, value)) if !key.is_empty() => Ok((key.to_owned(), value.to_owned())),
         _ => {
             let message = format!("'{text}' is no setting; write key=value, such as threads=16");
-            Err(CommandError::report_as(output, &message, Exit::Usage))
+            Err(CommandError::usage(output, &message))
         }
     }
 }

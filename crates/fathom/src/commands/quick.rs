@@ -1,14 +1,16 @@
 //! `fathom quick`.
 
-use super::{CommandError, CommandResult, key_value, written};
+use super::{CommandError, CommandResult, finish, key_value};
 use crate::args::{Common, Quick, Span};
-use crate::exit::Exit;
 use crate::output::Output;
 use crate::session::{self, Purpose};
+use fathom_base::shell;
 use fathom_base::units::{format_duration, parse_duration_ns};
-use fathom_lab::quick::{QuickOptions, QuickOutcome, TIME_NS_MAX, TIME_NS_MIN, check, quick};
+use fathom_lab::quick::{
+    QuickOptions, QuickOutcome, TIME_NS_MAX, TIME_NS_MIN, check, check_settings, quick,
+};
 use fathom_model::record::{Record, RunKind};
-use fathom_report::{findings, summary};
+use fathom_report::summary;
 use fathom_sys::signals::StopFlag;
 use std::fmt::Write;
 
@@ -28,7 +30,7 @@ pub fn run(common: &Common, output: Output, stop: &StopFlag, args: &Quick) -> Co
         check(lab, &options)?;
         let stack = fathom_inspect::resolve(&lab.root, &options.path)?;
         // A reader that has gone shows when the result is written.
-        let _ = output.text(&format!("{}\n", fathom_inspect::one_line(&stack)));
+        let _ = output.text(&format!("{}\n", fathom_check::one_line(&stack)));
         let done = quick(lab, &options, keep)?;
         let records = done.records.clone();
         outcome = Some(done);
@@ -38,20 +40,19 @@ pub fn run(common: &Common, output: Output, stop: &StopFlag, args: &Quick) -> Co
     let mut text = String::from("\n");
     text += &table(&outcome);
     text.push('\n');
-    text += &findings::findings_text(&measured.study.findings, measured.study.verdict);
-    let _ = writeln!(
-        text,
-        "Stored as {p}. Next: fathom show {p}, or a longer look: fathom quick {target} --time=10m",
-        p = measured.prefix
-    );
+    text += &measured.findings(output);
+    let stored = measured.stored_as(|prefix| {
+        let again = format!("fathom quick {} --time=10m", shell::path(&args.path));
+        format!(". Next: fathom show {prefix}, or a longer look: {again}")
+    });
+    let _ = writeln!(text, "{stored}");
     let mut result = measured.json();
     result["knee"] = outcome.knee.into();
-    let shown = output.text(&text).and_then(|()| output.json("result", &result));
-    written(shown, measured.exit)
+    finish(output, &text, &result, measured.exit)
 }
 
 fn options(output: Output, args: &Quick) -> Result<QuickOptions, CommandError> {
-    let usage = |text: String| CommandError::report_as(output, &text, Exit::Usage);
+    let usage = |text: String| CommandError::usage(output, &text);
     let time_ns = parse_duration_ns(&args.time).map_err(|e| usage(format!("--time: {e}")))?;
     if !(TIME_NS_MIN..=TIME_NS_MAX).contains(&time_ns) {
         return Err(usage(format!(
@@ -62,12 +63,14 @@ fn options(output: Output, args: &Quick) -> Result<QuickOptions, CommandError> {
         )));
     }
     let settings = args.settings.iter().map(|s| key_value(output, s)).collect::<Result<_, _>>()?;
-    Ok(QuickOptions {
+    let options = QuickOptions {
         path: args.path.clone(),
         time_ns,
         full_span: args.span == Span::Full,
         settings,
-    })
+    };
+    check_settings(&options).map_err(|e| usage(e.to_string()))?;
+    Ok(options)
 }
 
 /// The rows that matter, with a mark where throughput stops growing.

@@ -1,48 +1,77 @@
 //! `fathom run`.
 
-use super::{CommandError, CommandResult, key_value, local_zone, written};
+use super::{CommandError, CommandResult, finish, key_value, local_zone};
 use crate::args::{Common, Run, Style};
-use crate::exit::Exit;
 use crate::output::Output;
 use crate::session::{self, Purpose};
+use fathom_base::shell;
 use fathom_base::units::{format_ns, parse_duration_ns};
 use fathom_lab::run::{RunOptions, run as run_workload};
-use fathom_model::builtin;
+use fathom_model::builtin::{self, WorkloadError, WorkloadFile};
 use fathom_model::record::{Record, RunKind};
-use fathom_model::workload::Workload;
-use fathom_report::{classic, detail, findings, summary};
+use fathom_model::workload::{EngineKind, Job, Workload};
+use fathom_report::{classic, detail, summary};
+use fathom_stats::steady::WINDOW_ROUNDS;
+use fathom_study::rounds::{self, Rounds};
 use fathom_sys::signals::StopFlag;
 use std::fmt::Write;
+use std::ops::RangeInclusive;
 use std::path::Path;
 
 /// Runs a workload and prints what came out.
 pub fn run(common: &Common, output: Output, stop: &StopFlag, args: &Run) -> CommandResult {
     let workload = workload(output, args)?;
-    if args.repeats == 0 {
-        return Err(CommandError::report_as(output, &"--repeats=0: at least 1", Exit::Usage));
-    }
-    let options = RunOptions { workload, target: args.target.clone(), repeats: args.repeats };
+    let until_steady = args.until_steady.is_some();
+    let repeats = repeats(args).map_err(|e| CommandError::usage(output, &e))?;
+    let options = RunOptions { workload, target: args.target.clone(), repeats, until_steady };
     let purpose = Purpose {
-        kind: RunKind::Run,
+        kind: if until_steady { RunKind::Rounds } else { RunKind::Run },
         target: &args.target,
-        measure: &args.measure,
-        destroy: args.destroy.clone(),
+        measure: &args.any.measure,
+        destroy: args.any.destroy.clone(),
         interval_ns: interval(output, &args.interval)?,
     };
     let measured = session::measure(common, output, stop, &purpose, &mut |lab, keep| {
         run_workload(lab, &options, keep)
     })?;
-    let mut text = records_text(output, &measured.records, args.style)?;
-    text += &findings::findings_text(&measured.study.findings, measured.study.verdict);
+    let rounds = until_steady.then(|| rounds::study(&measured.records));
+    let mut text = match &rounds {
+        Some(rounds) if args.style == Style::Fathom => rounds_text(rounds),
+        _ => records_text(output, &measured.records, args.style)?,
+    };
+    text += &measured.findings(output);
     let _ = writeln!(
         text,
-        "Whole command {}, of it measured {}. Stored as {p}; all of it again: fathom show {p}",
+        "Whole command {}, of it measured {}. {}",
         format_ns(measured.took_ns),
         format_ns(measured.records.iter().map(|r| r.window_ns).sum()),
-        p = measured.prefix
+        measured.stored_as(|prefix| format!("; all of it again: fathom show {prefix}"))
     );
-    let shown = output.text(&text).and_then(|()| output.json("result", &measured.json()));
-    written(shown, measured.exit)
+    let mut result = measured.json();
+    if let Some(rounds) = &rounds {
+        result["rounds"] = serde_json::to_value(rounds).unwrap_or_default();
+    }
+    finish(output, &text, &result, measured.exit)
+}
+
+/// How often, at the most.
+fn repeats(args: &Run) -> Result<u32, String> {
+    const ROUNDS: RangeInclusive<u32> = WINDOW_ROUNDS as u32..=10_000;
+    match (args.repeats, args.until_steady) {
+        (0, _) => Err("--repeats=0: at least 1".into()),
+        (2.., Some(_)) => Err("--repeats and --until-steady: rounds are repeats; give one".into()),
+        (_, Some(rounds)) if !ROUNDS.contains(&rounds) => Err(format!(
+            "--until-steady={rounds}: from {} rounds, which the rule looks at, to {}",
+            ROUNDS.start(),
+            ROUNDS.end()
+        )),
+        (repeats, rounds) => Ok(rounds.unwrap_or(repeats)),
+    }
+}
+
+/// What rounds until steady came to.
+pub fn rounds_text(found: &Rounds) -> String {
+    fathom_report::rounds::text(found) + "\n"
 }
 
 /// Records in the form that was asked for.
@@ -51,34 +80,37 @@ pub fn records_text(
     records: &[Record],
     style: Style,
 ) -> Result<String, CommandError> {
+    if style == Style::Classic {
+        let Some(text) = classic::classic(records) else {
+            let name = records.first().map_or("", |record| record.workload.name.as_str());
+            return Err(no_classic_form(output, name));
+        };
+        return Ok(text + "\n");
+    }
     let mut text = String::new();
     for record in records {
-        match style {
-            Style::Fathom => text += &detail::run_detail(record, &local_zone()),
-            Style::Classic => {
-                let Some(lines) = classic::classic(record) else {
-                    let message = format!(
-                        "workload '{}' has no classic form; randomio, seeker, seqread and seqwrite have",
-                        record.workload.name
-                    );
-                    return Err(CommandError::report_as(output, &message, Exit::Usage));
-                };
-                text += &lines;
-            }
-        }
+        text += &detail::run_detail(record, &local_zone());
         text.push('\n');
     }
-    if records.len() > 1 && style == Style::Fathom {
+    if records.len() > 1 {
         text += &summary::run_table(records);
         text.push('\n');
     }
     Ok(text)
 }
 
+fn no_classic_form(output: Output, workload: &str) -> CommandError {
+    let all = builtin::all();
+    let have: Vec<&str> =
+        all.iter().filter(|w| w.classic.is_some()).map(|w| w.name.as_str()).collect();
+    let text =
+        format!("workload '{workload}' has no classic form; these have: {}", have.join(", "));
+    CommandError::usage(output, &text)
+}
+
 fn interval(output: Output, text: &str) -> Result<u64, CommandError> {
-    let usage = |reason: String| {
-        CommandError::report_as(output, &format!("--interval={text}: {reason}"), Exit::Usage)
-    };
+    let usage =
+        |reason: String| CommandError::usage(output, &format!("--interval={text}: {reason}"));
     let interval_ns = parse_duration_ns(text).map_err(|e| usage(e.to_string()))?;
     if (10_000_000..=60_000_000_000).contains(&interval_ns) {
         Ok(interval_ns)
@@ -88,25 +120,131 @@ fn interval(output: Output, text: &str) -> Result<u64, CommandError> {
 }
 
 fn workload(output: Output, args: &Run) -> Result<Workload, CommandError> {
-    let usage =
-        |e: &dyn std::fmt::Display| CommandError::report_as(output, &e.to_string(), Exit::Usage);
-    let mut workload = if Path::new(&args.workload).extension().is_some_and(|e| e == "toml") {
-        let text = std::fs::read_to_string(&args.workload)
-            .map_err(|e| usage(&format!("workload file '{}': {e}", args.workload)))?;
-        builtin::parse(&args.workload, &text).map_err(|e| usage(&e))?
-    } else {
-        builtin::named(&args.workload).map_err(|e| usage(&e))?
-    };
+    let usage = |e: &dyn std::fmt::Display| CommandError::usage(output, e);
+    if args.target.is_empty() {
+        return Err(usage(&"the target is empty; name a directory, a file, a device, or null:"));
+    }
+    let found = load(&args.workload, |error| unknown(args, error));
+    let WorkloadFile { mut workload, settings: of_file } = found.map_err(|e| usage(&e))?;
     if args.style == Style::Classic && workload.classic.is_none() {
-        return Err(usage(&format!(
-            "workload '{}' has no classic form; randomio, seeker, seqread and seqwrite have",
-            workload.name
-        )));
+        return Err(no_classic_form(output, &workload.name));
     }
-    for setting in &args.settings {
-        let (key, value) = key_value(output, setting)?;
-        workload.set(&key, &value).map_err(|e| usage(&e))?;
+    if !args.phase.is_empty() {
+        workload.keep_phases(&args.phase).map_err(|e| usage(&e))?;
     }
+    let settings: Vec<(String, String)> =
+        args.settings.iter().map(|s| key_value(output, s)).collect::<Result<_, _>>()?;
+    workload.apply(&settings).map_err(|e| usage(&e))?;
+    check_null_targets(&workload, &settings, &args.target).map_err(|e| usage(&e))?;
+    check_null_targets(&workload, &of_file, &args.target)
+        .map_err(|e| usage(&format!("workload file '{}': {e}", args.workload)))?;
+    name_null_targets(&mut workload, &args.target);
     workload.check().map_err(|e| usage(&e))?;
     Ok(workload)
+}
+
+/// The workload of that name, or of that file; `unknown` says that there is none.
+pub(super) fn load(
+    name: &str,
+    unknown: impl Fn(&WorkloadError) -> String,
+) -> Result<WorkloadFile, String> {
+    if Path::new(name).extension().is_some_and(|e| e == "toml") {
+        let text = std::fs::read_to_string(name).map_err(|e| no_file(name, &e))?;
+        return builtin::parse(name, &text).map_err(|e| e.to_string());
+    }
+    let workload = builtin::named(name).map_err(|e| unknown(&e))?;
+    Ok(WorkloadFile { workload, settings: Vec::new() })
+}
+
+fn no_file(path: &str, error: &std::io::Error) -> String {
+    format!("workload file '{path}': {error}; fathom workloads lists those that are built in")
+}
+
+/// Two words that are in the wrong order say so.
+fn unknown(args: &Run, error: &WorkloadError) -> String {
+    match builtin::named(&args.target) {
+        Ok(_) => format!(
+            "'{}' is no workload; the workload comes first, then the target: fathom run {} {}",
+            args.workload,
+            shell::word(&args.target),
+            shell::path(Path::new(&args.workload))
+        ),
+        Err(_) => error.to_string(),
+    }
+}
+
+fn is_null(job: &Job, target: &str) -> bool {
+    job.target.as_deref().unwrap_or(target).starts_with("null:")
+}
+
+/// `null:` has the null engine only: another one that somebody asked for is not silently replaced.
+pub(super) fn check_null_targets(
+    workload: &Workload,
+    settings: &[(String, String)],
+    target: &str,
+) -> Result<(), String> {
+    for job in workload.jobs.iter().filter(|job| is_null(job, target)) {
+        let of_job = format!("{}.engine", job.name);
+        let is_engine = |key: &str| key == "engine" || key == of_job;
+        let asked = settings.iter().find(|(key, _)| is_engine(key));
+        if let Some((key, value)) = asked.filter(|_| job.engine != EngineKind::Null) {
+            return Err(format!(
+                "{key}={value}: null: does no I/O, so no engine is used; leave it out, or name a directory, file or \
+                 device"
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// A real path that the null engine gets instead stays known to the job, so that the figures are not taken for those of
+/// the path.
+pub(super) fn name_null_targets(workload: &mut Workload, target: &str) {
+    for job in &mut workload.jobs {
+        if job.engine == EngineKind::Null && !is_null(job, target) {
+            job.target.get_or_insert_with(|| target.to_owned());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A built-in workload with settings of the command line, or those of a file.
+    fn check(target: &str, pairs: &[(&str, &str)]) -> Result<Workload, String> {
+        let mut workload = builtin::named("randread").expect("built in");
+        let own = |(key, value): &(&str, &str)| ((*key).to_owned(), (*value).to_owned());
+        let settings: Vec<_> = pairs.iter().map(own).collect();
+        workload.apply(&settings).expect("known");
+        check_null_targets(&workload, &settings, target)?;
+        name_null_targets(&mut workload, target);
+        Ok(workload)
+    }
+
+    #[test]
+    fn the_null_engine_and_the_null_target_go_together() {
+        let error = check("null:", &[("engine", "psync")]).expect_err("no engine");
+        assert!(error.starts_with("engine=psync: null: does no I/O"), "{error}");
+        assert!(check("null:", &[("read.engine", "io_uring")]).is_err());
+        assert!(check("/srv", &[("target", "null:"), ("engine", "libaio")]).is_err());
+        // The one that is for this job alone counts.
+        assert!(check("null:", &[("engine", "psync"), ("read.engine", "null")]).is_ok());
+        for (target, engine, known) in
+            [("null:", "null", None), ("/srv", "null", Some("/srv")), ("/srv", "psync", None)]
+        {
+            let workload = check(target, &[("engine", engine)]).expect("valid");
+            assert_eq!(workload.jobs[0].target.as_deref(), known, "{target} {engine}");
+        }
+    }
+
+    #[test]
+    fn an_engine_of_a_file_is_not_silently_replaced() {
+        let text =
+            "name='x'\n[[job]]\noperations=1\nengine='io_uring'\n[[job]]\nname='b'\noperations=1";
+        let WorkloadFile { workload, settings } = builtin::parse("f", text).expect("valid");
+        let error = check_null_targets(&workload, &settings, "null:").expect_err("asked for");
+        assert!(error.starts_with("job.engine=io_uring: null: does no I/O"), "{error}");
+        assert_eq!(check_null_targets(&workload, &settings, "/srv"), Ok(()));
+    }
 }

@@ -1,33 +1,34 @@
 //! `fathom show`.
 
-use super::list::open;
-use super::run::records_text;
-use super::{CommandError, CommandResult};
+use super::list::{open, state_of};
+use super::run::{records_text, rounds_text};
+use super::{CommandError, CommandResult, saturate, size};
 use crate::args::{Common, Show};
 use crate::exit::Exit;
 use crate::output::Output;
-use fathom_report::findings;
-use fathom_store::StoreError;
-use fathom_study::verdict;
+use fathom_model::record::RunKind;
+use fathom_report::findings::findings_text;
+use fathom_store::{RunState, StoreError};
+use fathom_study::{rounds, verdict};
 use std::fmt::Write;
 
 /// Prints one stored run in full. The verdict is made anew from the records.
 pub fn run(common: &Common, output: Output, args: &Show) -> CommandResult {
     let Some(store) = open(common, output)? else {
-        let text = "nothing has been stored yet; start with: fathom quick";
-        return Err(CommandError::report_as(output, &text, Exit::Usage));
+        return Err(CommandError::nothing_stored(output));
     };
-    let failed = |e: StoreError| {
-        let usage = matches!(e, StoreError::NotFound { .. } | StoreError::Ambiguous { .. });
-        CommandError::report_as(output, &e, if usage { Exit::Usage } else { Exit::Internal })
-    };
+    let failed = |e: StoreError| CommandError::store(output, &e);
     let id = store.resolve(&args.run).map_err(failed)?;
     let stored = store.load(&id).map_err(failed)?;
-    let study = verdict::judge(&stored.records);
+    let is_whole = stored.state != RunState::Running;
+    let state = state_of(stored.state, &stored.writer);
+    let unfinished = (!is_whole).then_some(state);
+    let study = verdict::judge_stored(stored.head.kind, &stored.records, unfinished);
     let head = &stored.head;
     let mut text = String::new();
     let label = head.label.as_ref().map_or_else(String::new, |l| format!(" ({l})"));
-    let _ = writeln!(text, "run {}{label}: {}", head.id, head.command);
+    let unfinished = if is_whole { String::new() } else { format!(" [{state}]") };
+    let _ = writeln!(text, "run {}{label}{unfinished}: {}", head.id, head.command);
     let unknown = || "unknown".to_owned();
     let _ = writeln!(
         text,
@@ -38,22 +39,30 @@ pub fn run(common: &Common, output: Output, args: &Show) -> CommandResult {
         head.fathom_version
     );
     if let Some(target) = stored.records.first().and_then(|r| r.targets.first()) {
-        let lines = fathom_inspect::tree(&target.stack);
+        let lines = fathom_check::tree(&target.stack);
         lines.iter().for_each(|line| text += &format!("  {line}\n"));
     }
     text.push('\n');
+    let rounds = (head.kind == RunKind::Rounds).then(|| rounds::study(&stored.records));
+    // What a search or rounds came to stands before the runs that it is made of.
+    text += &match head.kind {
+        RunKind::Saturate => saturate::answer(&head.command, &stored.records),
+        RunKind::Size => size::answer(&head.command, &stored.records),
+        _ => rounds.as_ref().map_or_else(String::new, rounds_text),
+    };
     text += &records_text(output, &stored.records, args.style)?;
-    text += &findings::findings_text(&study.findings, study.verdict);
+    text += &findings_text(&study.findings, study.verdict, output.width());
     output.text(&text)?;
-    output.json(
-        "result",
-        &serde_json::json!({
-            "head": head,
-            "state": stored.state,
-            "verdict": study.verdict,
-            "findings": study.findings,
-            "records": stored.records,
-        }),
-    )?;
+    let mut result = serde_json::json!({
+        "head": head,
+        "state": state,
+        "verdict": study.verdict,
+        "findings": study.findings,
+        "records": stored.records,
+    });
+    if let Some(rounds) = &rounds {
+        result["rounds"] = serde_json::to_value(rounds).unwrap_or_default();
+    }
+    output.json("result", &result)?;
     Ok(Exit::Done)
 }

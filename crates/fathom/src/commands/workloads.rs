@@ -7,6 +7,7 @@ use crate::output::Output;
 use fathom_model::builtin;
 use fathom_model::keys::KEYS;
 use fathom_model::workload::Workload;
+use fathom_report::asked;
 use std::fmt::Write;
 
 /// Lists the workloads, or explains one with all keys.
@@ -23,8 +24,7 @@ pub fn run(output: Output, args: &Workloads) -> CommandResult {
         output.json("result", &serde_json::json!({ "workloads": all }))?;
         return Ok(Exit::Done);
     };
-    let workload =
-        builtin::named(name).map_err(|e| CommandError::report_as(output, &e, Exit::Usage))?;
+    let workload = builtin::named(name).map_err(|e| CommandError::usage(output, &e))?;
     output.text(&explain(&workload))?;
     output.json("result", &workload)?;
     Ok(Exit::Done)
@@ -32,17 +32,13 @@ pub fn run(output: Output, args: &Workloads) -> CommandResult {
 
 fn explain(workload: &Workload) -> String {
     let mut text = format!("{}: {}\n{}\n", workload.name, workload.title, workload.description);
+    let phases = workload.phases();
+    if !phases.is_empty() {
+        let _ = writeln!(text, "\nphases, one after the other: {}", phases.join(", "));
+    }
+    text += "\njobs:\n";
     for job in &workload.jobs {
-        let _ = writeln!(
-            text,
-            "\njob {}: {} x depth {}, {}, {:.0} % writes, {}",
-            job.name,
-            job.threads,
-            job.depth,
-            job.block_size_text(),
-            job.write_fraction * 100.0,
-            if job.direct { "direct" } else { "buffered" }
-        );
+        let _ = writeln!(text, "  {}", asked::settings(job));
     }
     text += "\nkeys (KEY=VALUE for all jobs, JOB.KEY=VALUE for one):\n";
     let width = KEYS.iter().map(|k| k.name.len()).max().unwrap_or(0);

@@ -24,7 +24,7 @@ measure() { fathom --json run randread mnt size=16M duration=1s depth=8; }
 show_last() { fathom show $(json list | grep -o '"id":"[a-z0-9]*' | head -1 | cut -c7-); }
 wwn() { cat /sys/block/$1/device/wwid; }
 dm() { dmsetup info -c --noheadings -o uuid $1; }
-md() { cat /sys/block/$1/md/uuid; }
+md() { mdadm --detail --export /dev/$1 | sed -n s/^MD_UUID=//p; }
 attempt() {
     local device=$1 code=0
     shift

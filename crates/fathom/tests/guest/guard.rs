@@ -135,6 +135,12 @@ stopped_array() {
 }
 "#;
 
+/// Superblocks of version 0.90 hold the UUID as four numbers. The copies must agree: reads come from either.
+const OLD_ARRAY: &str = "
+for disk in sdf sdg; do dd if=/dev/zero of=/dev/$disk bs=1M count=40 oflag=direct status=none; done
+mdadm --create /dev/md3 --run --metadata=0.90 --level=1 --raid-devices=2 --assume-clean /dev/sdf /dev/sdg
+";
+
 /// From the second MiB on, eight sectors cannot be read.
 const BAD_SECTOR: &str = "
 echo 2048 >/sys/module/scsi_debug/parameters/medium_error_start
@@ -167,9 +173,14 @@ fn job(job: GuestJob) -> GuestJob {
             .step(&format!("{name}_written"), &format!("attempt {device} --destroy=$({id})"));
     }
     job.step("wrong", "attempt /dev/sdk --destroy=$(wwn sda)")
+        .step("array_by_sysfs", "attempt /dev/md2 --destroy=$(cat /sys/block/md2/md/uuid)")
         .step("wiped_before", "attempt /dev/sdf --destroy=$(wwn sdf)")
         .setup("wipe", "mdadm --zero-superblock /dev/sdf")
         .step("wiped", "attempt /dev/sdf --destroy=$(wwn sdf)")
+        .setup("old_array", OLD_ARRAY)
+        .setup("old_array_id", "md md3")
+        .step("old_array_without", "attempt /dev/md3")
+        .step("old_array_written", "attempt /dev/md3 --destroy=$(md md3)")
         .setup("break", BAD_SECTOR)
         .step("broken", "fathom run seqread /dev/sdk block_size=64k depth=1")
 }
@@ -200,6 +211,10 @@ fn consent(report: &GuestReport) {
         let wanted = format!("add exactly: --destroy={id}\n");
         stays(report, &format!("{name}_without"), &["would be overwritten", &wanted]);
     }
+    let id = ended(report, "old_array_id", 0).stdout.trim();
+    stays(report, "old_array_without", &[&format!("add exactly: --destroy={id}\n")]);
+    let groups: Vec<usize> = id.split(':').map(str::len).collect();
+    assert_eq!(groups, [8, 8, 8, 8], "as mdadm shows it: {id}");
     stays(report, "wrong", &["what was consented to is another device: naa.3333"]);
 }
 
@@ -207,6 +222,8 @@ fn blank(report: &GuestReport) {
     for (name, ..) in BLANK {
         is_written(report, &format!("{name}_written"));
     }
+    is_written(report, "array_by_sysfs");
+    is_written(report, "old_array_written");
 }
 
 fn wiped(report: &GuestReport) {

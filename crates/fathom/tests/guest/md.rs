@@ -16,6 +16,7 @@ pub fn trials() -> Vec<Trial> {
         .test("the_record_has_counters_of_every_layer", counters_of_every_layer)
         .test("the_record_has_each_disks_queue", queues)
         .test("a_healthy_array_has_no_finding", healthy)
+        .test("sizes_in_units_of_the_array", array_sizes)
         .test("a_check_is_found_and_the_advice_ends_it", checking)
         .test("a_degraded_array_is_found", degraded)
         .test("a_rebuild_is_found", rebuilding)
@@ -42,7 +43,12 @@ for letter in a b c d; do
     ln -s $PWD/$disk $port/lun/lun_0/port
     wait_for /dev/sd$letter
 done
-wait_for /sys/block/sd{a,b,c,d}/queue/scheduler
+# A disk's queue shows before the kernel has read its limits for the second time, which sets the read-ahead.
+for letter in a b c d; do
+    for _ in {1..200}; do ! dmesg | grep -F "[sd$letter] Attached" >/dev/null || continue 2; sleep 0.05; done
+    echo "sd$letter is not attached" >&2
+    exit 1
+done
 set_queue() { echo $2 >/sys/block/$1/queue/scheduler; echo $3 >/sys/block/$1/queue/read_ahead_kb; }
 set_queue sda none 64
 set_queue sdb bfq 128
@@ -78,6 +84,10 @@ fn job(job: GuestJob) -> GuestJob {
         .step("run", "measure")
         .step("show", "show_last")
         .step("quick", "fathom quick mnt --time=30s")
+        .step(
+            "array_sizes",
+            "fathom --json --quiet run randread mnt size=16M duration=1s block_size=chunk:1,stride:1 align=2xchunk",
+        )
         .setup("check", CHECK)
         .step("checking", "measure")
         .step("advice", "echo idle > /sys/block/md10/md/sync_action; cat /sys/block/md10/md/sync_action")
@@ -206,6 +216,20 @@ fn healthy(report: &GuestReport) {
     for id in ["md-sync-running", "md-degraded", "ext4-lazy-init"] {
         assert!(!found.contains(&id), "{found:?}");
     }
+}
+
+/// 64 KiB chunks on four disks, of which far copies leave all for each row.
+fn array_sizes(report: &GuestReport) {
+    let result = measured(report, "array_sizes");
+    let job = &result["records"][0]["workload"]["jobs"][0];
+    let sizes: Vec<&Value> = job["block_size"]
+        .as_array()
+        .expect("sizes")
+        .iter()
+        .map(|size| &size["size_bytes"])
+        .collect();
+    assert_eq!(sizes, [64 << 10, 256 << 10]);
+    assert_eq!(job["align_bytes"], 128 << 10);
 }
 
 fn checking(report: &GuestReport) {

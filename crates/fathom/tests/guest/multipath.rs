@@ -1,6 +1,6 @@
 //! Two disks, each over two paths, under multipathd with udev running.
 
-use crate::family::{Family, contains, ended, nodes, result};
+use crate::family::{Family, contains, ended, findings, nodes, result};
 use fathom_testkit::{GuestJob, GuestReport, Trial};
 use serde_json::Value;
 use std::time::Duration;
@@ -90,6 +90,7 @@ fn paths_without_a_map(report: &GuestReport) {
 
 fn map_and_paths(report: &GuestReport) {
     let result = result(report, "run", 1);
+    assert!(!findings(&result).contains(&"multipath-degraded"), "both paths work");
     let record = &result["records"][0];
     assert_eq!(nodes(record, "dm")[0]["dm"]["targets"][0], "multipath");
     let paths: Vec<&Value> = nodes(record, "disk").iter().map(|disk| &disk["name"]).collect();
@@ -120,7 +121,10 @@ fn two_disks(report: &GuestReport) {
 
 fn path_of_a_map(report: &GuestReport) {
     let step = ended(report, "path", 3);
-    contains(&step.stderr, &["/dev/sda is in use", "part of /dev/dm-0"]);
+    contains(
+        &step.stderr,
+        &["/dev/sda is in use", "one path of the multipath map /dev/mapper/mpatha"],
+    );
     assert_eq!(step.stdout.trim(), "UNCHANGED");
 }
 
@@ -143,4 +147,9 @@ fn failed_path(report: &GuestReport) {
     let states: Vec<&Value> =
         nodes(record, "disk").iter().map(|disk| &disk["drive"]["state"]).collect();
     assert_eq!(states, ["offline", "running"]);
+    assert_eq!(result["verdict"], "doubtful");
+    let found = result["findings"].as_array().expect("findings");
+    let degraded = found.iter().find(|f| f["id"] == "multipath-degraded").expect("a finding");
+    let summary = degraded["summary"].as_str().unwrap_or_default();
+    contains(summary, &["mpatha has lost 1 of its 2 paths (sda)"]);
 }

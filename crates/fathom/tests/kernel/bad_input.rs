@@ -1,16 +1,16 @@
 //! What makes no sense or cannot be: one clear message, the right exit code, and nothing has happened.
 
-use crate::cli::{Done, MIB, Sandbox, p, run};
+use crate::cli::{Done, MIB, Sandbox, as_nobody, binary_for_nobody, p, run};
 use fathom_testkit::Capability::{FathomBinary, LoopDevices, Root, Tool};
 use fathom_testkit::{
-    Content, LoopDevice, LoopOptions, Snapshot, TreeSnapshot, Trial, fathom_binary, kernel_test,
-    loopdev,
+    Content, LoopDevice, LoopOptions, Snapshot, TreeSnapshot, Trial, kernel_test, loopdev,
 };
+use std::ffi::OsStr;
 use std::fs::{self, Permissions};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{PermissionsExt, chown};
 use std::os::unix::net::UnixListener;
 use std::path::Path;
-use std::process::Command;
 
 const NOBODY: u32 = 65_534;
 
@@ -19,6 +19,7 @@ pub fn trials() -> Vec<Trial> {
         kernel_test("words_and_values", &[FathomBinary], words_and_values),
         kernel_test("workload_files", &[FathomBinary], workload_files),
         kernel_test("sizes_and_places", &[FathomBinary, LoopDevices], sizes_and_places),
+        kernel_test("jobs_that_cannot_share_a_file", &[FathomBinary], cannot_share),
         kernel_test("large_sectors", &[FathomBinary, LoopDevices], large_sectors),
         kernel_test("paths_that_are_no_target", &[FathomBinary, Tool("mkfifo")], no_targets),
         kernel_test("mistyped_device", &[FathomBinary, Root], mistyped_device),
@@ -50,6 +51,7 @@ fn words_and_values() {
         ("duration=0s", &["duration=0s", "longer than 0"]),
         ("size=0", &["size=0", "larger than 0"]),
         ("size=-1", &["size=-1", "must not be negative"]),
+        ("block_size=-4k", &["block_size=-4k", "must not be negative"]),
         ("threads=0", &["threads=0", "between 1 and"]),
         ("depth=1000000", &["depth=1000000", "between 1 and 32768"]),
         ("write_fraction=1.5", &["write_fraction=1.5"]),
@@ -61,9 +63,25 @@ fn words_and_values() {
         ("batch=64", &["batch=64", "depth=32"]),
         ("fsync_fraction=0.5", &["writes nothing", "write_fraction"]),
         ("sizes", &["'sizes'", "key=value"]),
+        ("content=zero", &["content=zero: has no effect on job 'read'", "write_fraction"]),
+        ("access=append", &["only writes", "write_fraction=1"]),
+        ("distribution=zipf:0", &["zipf exponent 0 is out of range", "at most 10"]),
+        ("distribution=zipf", &["zipf needs a number"]),
+        ("distribution=zones:90/10,20/90", &["sum to 110 %, not 100 %"]),
+        ("block_size=4k:50%,8k:60%", &["sum to 110 %, not 100 %"]),
+        ("block_size=4k:50,8k", &["some sizes have a weight and others none"]),
+        ("rate=0", &["rate=0", "above 0"]),
+        ("engine=mmap", &["depth=32", "threads=32"]),
+        ("drop_cache=no", &["drop_cache=no: has no effect on job 'read'", "direct=no"]),
     ] {
         usage(&sandbox, &["run", "randread", d, setting], words);
     }
+    usage(&sandbox, &["run", "seeker", d, "threads=2", "threads=3"], &["threads=3", "twice"]);
+    usage(&sandbox, &["run", "seeker", "null:", "engine=psync"], &["engine=psync", "null:"]);
+    usage(&sandbox, &["run", "seeker", ""], &["the target is empty"]);
+    usage(&sandbox, &["run", d, "seeker"], &["is no workload", &format!("fathom run seeker {d}")]);
+    let rivals = ["run", "commit", d, "fsync_every=8", "fsync_fraction=0.1"];
+    usage(&sandbox, &rivals, &["fsync_fraction=0.1", "fsync_every=8 sets the same"]);
     usage(&sandbox, &["run", "randraed", d], &["'randraed'", "did you mean 'randread'?"]);
     usage(&sandbox, &["run", "randread", d, "--repeats=0"], &["--repeats=0", "at least 1"]);
     usage(&sandbox, &["run", "oltp", d, "--style=classic"], &["'oltp'", "no classic form"]);
@@ -86,10 +104,21 @@ fn workload_files() {
         ("name = 'x'\n[[job]]\nthread = 2", "did you mean 'threads'?"),
         ("name = 'x'\n[[job]]\nthreads = 2", "nothing ends it"),
         ("nam = 'x'", "did you mean 'name'?"),
+        ("name = 'x'\n[[job]]\ncontent = 'zero'", "job.content=zero: has no effect on job 'job'"),
+        ("name = 'x'\n[[job]]\nfsync_every = 8\nfsync_fraction = 0.1", "sets the same"),
+        ("name = 'x'\n[[job]]\n[[job]]", "two jobs are called 'job'"),
+        ("name = 'x'\ndepth = 2\n[[job]]", "move it below [[job]]"),
     ] {
         fs::write(&file, text).unwrap();
         usage(&sandbox, &["run", p(&file), p(&dir)], &[word]);
+        if !word.contains("nothing ends it") {
+            usage(&sandbox, &["run", p(&file), p(&dir)], &[p(&file)]);
+        }
     }
+    // An engine that a file asks for is not silently replaced.
+    fs::write(&file, "name = 'x'\n[[job]]\noperations = 100\nengine = 'psync'\n").unwrap();
+    usage(&sandbox, &["run", p(&file), "null:"], &[p(&file), "job.engine=psync", "null:"]);
+    sandbox.json(&["run", p(&file), "null:", "engine=null"], &[0, 1]);
     // The control: a good file runs.
     fs::write(&file, "name = 'x'\n[[job]]\noperations = 100\nsize = '4M'\n").unwrap();
     let done = sandbox.json(&["run", p(&file), p(&dir)], &[0, 1]);
@@ -97,11 +126,31 @@ fn workload_files() {
     sandbox.nothing_left(&[]);
 }
 
+/// Jobs of two kinds on one file: the reason is that, and not that the file is in use.
+fn cannot_share() {
+    let sandbox = Sandbox::new();
+    let (file, kept) = (sandbox.scratch.join("two.toml"), sandbox.dir().join("kept"));
+    let make = ["run", "randread", p(&kept), "size=4M", "operations=10", "--keep"];
+    sandbox.json(&make, &[0, 1]);
+    let log = "[[job]]\nname = 'log'\naccess = 'append'\nwrite_fraction = 1\noperations = 10\n";
+    let data = "[[job]]\nname = 'data'\nwrite_fraction = 1\noperations = 10\n";
+    fs::write(&file, format!("name = 'two'\n{log}{data}")).unwrap();
+    let words = [p(&kept), "job log appends", "job data uses", "cannot share it", "JOB.target="];
+    let before = Snapshot::take(&kept).unwrap();
+    sandbox.run(&["run", p(&file), p(&kept)]).is_refusal(2, &words);
+    before.assert_same(&kept);
+    // The control: each job alone, and both in a directory.
+    fs::write(&file, format!("name = 'one'\n{data}")).unwrap();
+    sandbox.json(&["run", p(&file), p(&kept)], &[0, 1]);
+    fs::write(&file, format!("name = 'two'\n{log}{data}")).unwrap();
+    sandbox.json(&["run", p(&file), p(&sandbox.dir()), "size=4M"], &[0, 1]);
+}
+
 fn sizes_and_places() {
     let sandbox = Sandbox::new();
     let dir = sandbox.dir();
     let d = p(&dir);
-    let more = sandbox.refuses(&["run", "randread", d, "size=900T"], 3, &[d, "900 TiB", "free"]);
+    let more = sandbox.refuses(&["run", "randread", d, "size=900T"], 4, &[d, "900 TiB", "free"]);
     assert!(more.stderr.contains("at most"), "{more:?}");
     usage(
         &sandbox,
@@ -121,6 +170,19 @@ fn sizes_and_places() {
         &["run", "randread", d, "size=8M", "block_size=1000"],
         &[d, "block_size", "1000", "512", "direct=no"],
     );
+    for odd in ["size=1000001", "size=10000001"] {
+        for direct in ["direct=yes", "direct=no"] {
+            usage(
+                &sandbox,
+                &["run", "randread", d, odd, direct],
+                &[d, odd, "no multiple of", "use size="],
+            );
+            usage(&sandbox, &["run", "randread", p(&new), odd, direct], &[odd, "no multiple of"]);
+        }
+    }
+    // More than can be counted is not little.
+    let most = ["run", "randread", d, "size=18446744073709551615", "files=2", "block_size=512"];
+    sandbox.refuses(&most, 4, &[d, "free"]);
     let deep = dir.join("no/new");
     usage(
         &sandbox,
@@ -170,9 +232,11 @@ fn no_targets() {
         }
     }
     for path in ["/proc", "/sys", "/dev"] {
-        let done = sandbox.run(&["run", "randread", path, "size=4M"]);
-        assert!([2, 3].contains(&done.code), "{done:?}");
-        done.is_refusal(done.code, &[path, "directory on a disk"]);
+        for args in [&["run", "randread", path, "size=4M"][..], &["quick", path]] {
+            let done = sandbox.run(args);
+            assert!([2, 3].contains(&done.code), "{done:?}");
+            done.is_refusal(done.code, &[path, "directory on a disk"]);
+        }
     }
     let loops = dir.join("loop");
     std::os::unix::fs::symlink(&loops, &loops).unwrap();
@@ -209,7 +273,7 @@ fn too_large_buffers() {
     usage(
         &sandbox,
         &args,
-        &["buffers need 3 TiB", "1 GiB x depth 1024 x 3 threads", "quarter of the free memory"],
+        &["buffers need 3.0 TiB", "1 GiB x depth 1024 x 3 threads", "quarter of the free memory"],
     );
 }
 
@@ -236,6 +300,15 @@ fn quick_refuses() {
     ] {
         usage(&sandbox, &[&["quick", p(&dir)], args].concat(), &[word]);
     }
+    let no_text = dir.join(OsStr::from_bytes(b"a\xff"));
+    fs::create_dir(&no_text).unwrap();
+    let done = run(|| {
+        let mut command = sandbox.command(&["quick"]);
+        command.arg(&no_text);
+        command
+    });
+    assert!(done.code == 2 && done.stderr.contains("not UTF-8"), "{done:?}");
+    assert_eq!(fs::read_dir(&no_text).unwrap().count(), 0);
 }
 
 /// As the user nobody, with a store of its own.
@@ -244,16 +317,11 @@ fn no_permission() {
     let (dir, home) = (sandbox.dir(), sandbox.scratch.join("home"));
     fs::create_dir(&home).unwrap();
     chown(&home, Some(NOBODY), Some(NOBODY)).unwrap();
-    for path in [sandbox.scratch.path(), &dir] {
-        fs::set_permissions(path, Permissions::from_mode(0o755)).unwrap();
-    }
-    // The build directory may be closed to others.
-    let binary = sandbox.scratch.join("fathom");
-    fs::copy(fathom_binary().unwrap(), &binary).unwrap();
+    fs::set_permissions(&dir, Permissions::from_mode(0o755)).unwrap();
+    let binary = binary_for_nobody(&sandbox.scratch);
     let as_nobody = |args: &[&str]| -> Done {
         run(|| {
-            let mut command: Command = fathom_testkit::command::tool("setpriv");
-            command.args(["--reuid", "65534", "--regid", "65534", "--clear-groups"]).arg(&binary);
+            let mut command = as_nobody(&binary);
             command.arg("--db").arg(home.join("fathom.db")).args(args);
             command
         })

@@ -3,8 +3,9 @@
 use fathom_testkit::{Scratch, fathom_binary};
 use serde_json::Value;
 use std::fmt;
-use std::fs;
+use std::fs::{self, Permissions};
 use std::io::{BufRead, BufReader, Read};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex};
@@ -109,6 +110,21 @@ impl Sandbox {
         let done = self.json(&["list"], &[0]);
         done.result()["runs"].as_array().unwrap().clone()
     }
+}
+
+/// A copy of the binary in an opened scratch directory, for the user nobody: the build directory may be closed to others.
+pub fn binary_for_nobody(scratch: &Scratch) -> PathBuf {
+    let binary = scratch.join("fathom");
+    fs::copy(fathom_binary().unwrap(), &binary).unwrap();
+    fs::set_permissions(scratch.path(), Permissions::from_mode(0o755)).unwrap();
+    binary
+}
+
+/// That binary as the user nobody. Needs `Tool("setpriv")`.
+pub fn as_nobody(binary: &Path) -> Command {
+    let mut command = fathom_testkit::command::tool("setpriv");
+    command.args(["--reuid", "65534", "--regid", "65534", "--clear-groups"]).arg(binary);
+    command
 }
 
 /// What a directory holds; nothing when there is none.
@@ -250,29 +266,52 @@ pub fn bytes(record: &Value) -> u64 {
 pub struct Running {
     child: Child,
     lines: Arc<Mutex<Vec<String>>>,
-    stdout: Option<JoinHandle<()>>,
-    stderr: Option<JoinHandle<String>>,
+    said: Arc<Mutex<Vec<u8>>>,
+    readers: Vec<JoinHandle<()>>,
 }
 
 impl Running {
     pub fn of(mut child: Child) -> Self {
-        let lines = Arc::new(Mutex::new(Vec::new()));
-        let (sink, out) = (lines.clone(), child.stdout.take());
-        let stdout = out.map(|out| {
-            thread::spawn(move || {
+        let (lines, said) = (Arc::new(Mutex::new(Vec::new())), Arc::new(Mutex::new(Vec::new())));
+        let mut readers = Vec::new();
+        if let Some(out) = child.stdout.take() {
+            let sink = lines.clone();
+            readers.push(thread::spawn(move || {
                 for line in BufReader::new(out).lines().map_while(Result::ok) {
                     sink.lock().unwrap().push(line);
                 }
-            })
-        });
-        let stderr = child.stderr.take().map(|mut err| {
-            thread::spawn(move || {
-                let mut bytes = Vec::new();
-                err.read_to_end(&mut bytes).ok();
-                String::from_utf8_lossy(&bytes).into_owned()
-            })
-        });
-        Self { child, lines, stdout, stderr }
+            }));
+        }
+        if let Some(mut err) = child.stderr.take() {
+            let sink = said.clone();
+            readers.push(thread::spawn(move || {
+                let mut piece = [0; 4096];
+                while let Ok(len @ 1..) = err.read(&mut piece) {
+                    sink.lock().unwrap().extend_from_slice(&piece[..len]);
+                }
+            }));
+        }
+        Self { child, lines, said, readers }
+    }
+
+    /// What it has written to standard error so far.
+    pub fn said(&self) -> String {
+        String::from_utf8_lossy(&self.said.lock().unwrap()).into_owned()
+    }
+
+    /// Waits until it has written this to standard error.
+    #[track_caller]
+    pub fn wait_for_words(&self, words: &str) {
+        let begun = Instant::now();
+        while !self.said().contains(words) {
+            assert!(begun.elapsed() < LIMIT, "no '{words}' in: {}", self.said());
+            thread::sleep(Duration::from_millis(2));
+        }
+    }
+
+    /// True when it has ended.
+    pub fn is_over(&mut self) -> bool {
+        self.child.try_wait().unwrap().is_some()
     }
 
     /// Starts a command with `--json` and waits for its `count`-th event of a type; starts again while another
@@ -321,7 +360,7 @@ impl Running {
         fathom_testkit::command::run_tool("kill", args).unwrap();
     }
 
-    /// Nobody reads standard output any more is not offered here: see `Command`. Waits for the end.
+    /// Waits for the end.
     pub fn finish(mut self) -> Done {
         let begun = Instant::now();
         let status = loop {
@@ -331,15 +370,14 @@ impl Running {
             assert!(begun.elapsed() < LIMIT, "still running: {:?}", self.lines.lock().unwrap());
             thread::sleep(Duration::from_millis(2));
         };
-        if let Some(reader) = self.stdout.take() {
+        for reader in self.readers.drain(..) {
             reader.join().unwrap();
         }
-        let stderr = self.stderr.take().map(|reader| reader.join().unwrap()).unwrap_or_default();
         let mut stdout = self.lines.lock().unwrap().join("\n");
         if !stdout.is_empty() {
             stdout.push('\n');
         }
-        Done::of(status, stdout, stderr)
+        Done::of(status, stdout, self.said())
     }
 }
 

@@ -2,42 +2,49 @@
 
 use crate::cli::{Done, MIB, Sandbox, p};
 use crate::filesystems::mounted;
-use fathom_testkit::Capability::{FathomBinary, FsOnLoop, LoopDevices, Tool};
+use fathom_testkit::Capability::{FathomBinary, FsOnLoop, LoopDevices, MountFs, Tool};
 use fathom_testkit::command::run_tool;
-use fathom_testkit::{Content, FsKind, LoopDevice, LoopOptions, MountedFs, Trial, kernel_test};
+use fathom_testkit::{
+    Content, FsKind, LoopDevice, LoopOptions, Mount, MountedFs, Trial, kernel_test, loopdev,
+};
 use std::fs::OpenOptions;
 use std::path::Path;
 use std::thread;
 use std::time::Duration;
 
-const EIO: i64 = 5;
+pub const EIO: i64 = 5;
 const ENOSPC: i64 = 28;
 
 pub fn trials() -> Vec<Trial> {
     let fs = [FathomBinary, FsOnLoop(FsKind::Ext4)];
+    let thin = [FathomBinary, LoopDevices, MountFs("tmpfs")];
     vec![
         kernel_test("reads_that_fail", &[FathomBinary, LoopDevices], reads_fail),
         kernel_test("reads_of_a_file_fail", &fs, file_reads_fail),
         kernel_test("a_file_that_becomes_shorter", &[FathomBinary], file_shrinks),
         kernel_test("writes_that_fail", &[FathomBinary, LoopDevices, Tool("kill")], writes_fail),
+        kernel_test("writes_without_space_below", &thin, no_space_below),
         kernel_test("filesystem_becomes_full", &fs, filesystem_full),
         kernel_test("layout_that_fails", &fs, layout_fails),
     ]
 }
 
-fn direct() -> LoopOptions {
+/// The device reads from its backing file and not from the page cache.
+pub fn direct() -> LoopOptions {
     LoopOptions { direct_io: true, ..LoopOptions::default() }
 }
 
-fn truncate(path: &Path, size_bytes: u64) {
+/// Cuts a file off, or makes it longer.
+pub fn truncate(path: &Path, size_bytes: u64) {
     OpenOptions::new().write(true).open(path).unwrap().set_len(size_bytes).unwrap();
 }
 
-/// The run failed, said so on both streams, and is stored as failed and void.
+/// The last trial failed, said so on both streams, and the run is stored as failed and void, with all its trials.
 #[track_caller]
-fn failed(sandbox: &Sandbox, done: &Done, operation: &str, errno: i64, path: &str) {
+pub fn failed(sandbox: &Sandbox, done: &Done, operation: &str, errno: i64, path: &str) {
     assert_eq!(done.code, 5, "{done:?}");
-    let record = done.records().pop().unwrap();
+    let records = done.records();
+    let record = records.last().unwrap();
     assert_eq!(record["ending"], "failed");
     let failure = &record["failure"];
     assert_eq!(failure["operation"], operation);
@@ -56,7 +63,7 @@ fn failed(sandbox: &Sandbox, done: &Done, operation: &str, errno: i64, path: &st
     );
     let stored = &sandbox.runs()[0];
     assert_eq!((&stored["state"], &stored["verdict"]), (&"failed".into(), &"void".into()));
-    assert_eq!(stored["trials"].as_u64(), Some(1));
+    assert_eq!(stored["trials"].as_u64(), Some(records.len() as u64));
 }
 
 fn reads_fail() {
@@ -113,6 +120,27 @@ fn writes_fail() {
     let done = running.finish();
     failed(&sandbox, &done, "write", ENOSPC, p(device.path()));
     sandbox.nothing_left(&[]);
+}
+
+/// A device that promises more than what it lies on can hold, as thin volumes do: direct writes fail at once, buffered
+/// ones when they are written back, which only the synchronising call at the end tells.
+fn no_space_below() {
+    for (settings, operation) in
+        [(&["direct=yes"][..], "write"), (&["direct=no", "amount=24M"], "fdatasync")]
+    {
+        let sandbox = Sandbox::new();
+        let mount = Mount::new("tmpfs", Path::new("none"), "size=8M").unwrap();
+        let backing = mount.dir().join("image");
+        loopdev::make_file(&backing, 32 * MIB, Content::Sparse).unwrap();
+        let device = LoopDevice::over(&backing, &LoopOptions::default()).unwrap();
+        let id = format!("--destroy={}", p(&backing));
+        let args = ["--json", "run", "seqwrite", p(device.path()), &id];
+        let done = sandbox.run(&[&args[..], settings].concat());
+        let errno = done.records()[0]["failure"]["errno"].as_i64().unwrap();
+        assert!([EIO, ENOSPC].contains(&errno), "{errno}");
+        failed(&sandbox, &done, operation, errno, p(device.path()));
+        sandbox.nothing_left(&[]);
+    }
 }
 
 fn small_fs() -> MountedFs {

@@ -15,6 +15,7 @@ pub fn trials() -> Vec<Trial> {
     let fs = |kind| [FathomBinary, FsOnLoop(kind)];
     vec![
         kernel_test("ramfs_has_no_direct_io", &[FathomBinary, MountFs("ramfs")], ramfs),
+        kernel_test("refused_before_files_are_written", &fs(FsKind::Ext4), refused_early),
         kernel_test("tmpfs_is_memory", &[FathomBinary, MountFs("tmpfs")], tmpfs),
         kernel_test("btrfs_buffers_with_checksums", &fs(FsKind::Btrfs), btrfs),
         kernel_test("ext4_buffers_with_journaled_data", &fs(FsKind::Ext4), ext4),
@@ -38,8 +39,16 @@ fn ramfs() {
     let sandbox = Sandbox::new();
     let mount = Mount::new("ramfs", Path::new("none"), "").unwrap();
     let args = ["run", "randread", p(mount.dir()), "size=8M", "operations=1000"];
-    let refused = sandbox.run(&[&["--quiet"], &args[..]].concat());
+    // Nothing but the refusal is printed: no test file was written before it.
+    let refused = sandbox.run(&args);
     refused.is_refusal(4, &[p(mount.dir()), "ramfs", "no direct I/O", "direct=no"]);
+    for (setting, words) in [
+        ("trim_fraction=0.1", &["cannot do trim", "ext4"][..]),
+        ("zero_fraction=0.1", &["cannot do zero", "ext4"]),
+    ] {
+        let refused = sandbox.run(&[&args[..], &["direct=no", setting]].concat());
+        refused.is_refusal(4, words);
+    }
     sandbox.nothing_left(&[mount.dir()]);
     assert!(sandbox.runs().is_empty());
     let done = sandbox.json(&[&args[..], &["direct=no"]].concat(), &[0, 1]);
@@ -47,6 +56,33 @@ fn ramfs() {
     sandbox.nothing_left(&[mount.dir()]);
     let huge = ["run", "randread", p(mount.dir()), "size=1P", "direct=no"];
     sandbox.refuses(&huge, 2, &[p(mount.dir()), "memory", "smaller size="]);
+    // Before anything is written: there is no note of a test file.
+    let quick = sandbox.run(&["quick", p(mount.dir())]);
+    assert_eq!(quick.code, 4, "{quick:?}");
+    assert!(
+        quick.stderr.contains("no direct I/O") && !quick.stderr.contains("Writing"),
+        "{quick:?}"
+    );
+    sandbox.nothing_left(&[mount.dir()]);
+}
+
+/// What engine or device cannot do is known before test files are written.
+fn refused_early() {
+    let sandbox = Sandbox::new();
+    let fs = mounted(FsKind::Ext4, &[], "");
+    let before = TreeSnapshot::take(fs.dir()).unwrap();
+    let args = ["run", "randwrite", p(fs.dir()), "size=64M", "operations=100"];
+    for (more, words) in [
+        (&["polled=yes", "sync_at_end=none"][..], &["cannot be polled", "use polled=no"][..]),
+        (&["files=10", "polled=yes", "sync_at_end=none"], &["cannot be polled"]),
+        (&["engine=libaio", "zero_fraction=0.1", "write_fraction=0.9"], &["libaio has no zero"]),
+    ] {
+        sandbox.run(&[&args[..], more].concat()).is_refusal(4, words);
+        sandbox.nothing_left(&[fs.dir()]);
+    }
+    before.assert_same(fs.dir());
+    // The control.
+    sandbox.json(&args, &[0, 1]);
 }
 
 fn tmpfs() {
@@ -57,6 +93,11 @@ fn tmpfs() {
     assert!(done.finding("memory-target")["summary"].as_str().unwrap().contains("tmpfs"));
     assert_eq!(done.result()["verdict"], "doubtful");
     sandbox.nothing_left(&[mount.dir()]);
+    // Room that is larger than the memory behind it.
+    let large = Mount::new("tmpfs", Path::new("none"), "size=64T").unwrap();
+    let huge = ["run", "randread", p(large.dir()), "size=32T"];
+    sandbox.refuses(&huge, 2, &[p(large.dir()), "lies in memory", "smaller size="]);
+    sandbox.nothing_left(&[large.dir()]);
 }
 
 /// A short direct write of a file in the directory.
@@ -124,6 +165,10 @@ fn buffering_loop() {
     let done = sandbox.json(&args, &[0, 1]);
     let finding = done.finding("loop-buffered");
     assert!(finding["summary"].as_str().unwrap().contains(&device.name()), "{finding}");
+    let small = done.finding("sample-too-small");
+    assert_eq!(small["severity"], "doubtful");
+    assert!(small["summary"].as_str().unwrap().contains("the memory"), "{small}");
+    assert!(small["advice"][0].as_str().unwrap().contains("--direct-io=on"), "{small}");
     // The file was written a moment ago and is in the page cache: its disk sees nothing of 40 MiB of direct reads.
     let args = ["run", "randread", p(device.path()), "operations=10000"];
     let done = sandbox.json(&args, &[1]);

@@ -2,18 +2,36 @@
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test's panic is its report")]
 
 mod bad_input;
+mod check;
+mod check_geometry;
+mod classics;
+mod classics_peers;
 mod cli;
+mod compare;
+mod content;
+mod counters;
 mod devices;
+mod engines;
 mod failures;
 mod filesystems;
-
 mod findings;
+mod import;
+mod kept_edits;
+mod limits;
+mod limits_priority;
+mod open_loop;
 mod output;
+mod patterns;
+mod rounds;
+mod saturate;
 #[path = "../../../fathom-guard/tests/kernel/scenarios.rs"]
 #[expect(dead_code, reason = "the guard's own tests use all of it")]
 mod scenarios;
+mod searches;
 mod signals;
 mod store;
+mod verify;
+mod verify_files;
 mod whole;
 
 use std::process::ExitCode;
@@ -22,11 +40,30 @@ fn main() -> ExitCode {
     let mut trials = bad_input::trials();
     trials.extend(filesystems::trials());
     trials.extend(failures::trials());
+    trials.extend(engines::trials());
     trials.extend(signals::trials());
     trials.extend(store::trials());
+    trials.extend(open_loop::trials());
     trials.extend(output::trials());
     trials.extend(devices::trials());
     trials.extend(findings::trials());
+    trials.extend(kept_edits::trials());
+    trials.extend(limits::trials());
+    trials.extend(limits_priority::trials());
+    trials.extend(content::trials());
+    trials.extend(check::trials());
+    trials.extend(check_geometry::trials());
+    trials.extend(compare::trials());
+    trials.extend(counters::trials());
+    trials.extend(verify::trials());
+    trials.extend(verify_files::trials());
     trials.extend(whole::trials());
+    trials.extend(patterns::trials());
+    trials.extend(rounds::trials());
+    trials.extend(saturate::trials());
+    trials.extend(searches::trials());
+    trials.extend(import::trials());
+    trials.extend(classics::trials());
+    trials.extend(classics_peers::trials());
     fathom_testkit::run(trials)
 }

@@ -4,6 +4,7 @@ use crate::cli::{Done, Running, Sandbox, p};
 use fathom_testkit::Capability::FathomBinary;
 use fathom_testkit::{Trial, kernel_test};
 use serde_json::Value;
+use std::fs::File;
 use std::process::Stdio;
 
 const PROBE: [&str; 4] = ["run", "randread", "null:", "operations=100"];
@@ -13,6 +14,9 @@ pub fn trials() -> Vec<Trial> {
         kernel_test("json_lines", &[FathomBinary], json_lines),
         kernel_test("streams", &[FathomBinary], streams),
         kernel_test("closed_pipe_is_quiet", &[FathomBinary], closed_pipe),
+        kernel_test("json_when_errors_cannot_be_written", &[FathomBinary], full_stderr),
+        kernel_test("json_of_wrong_arguments", &[FathomBinary], wrong_arguments),
+        kernel_test("targets_are_stored_whole", &[FathomBinary], whole_targets),
         kernel_test("runs_are_found_again", &[FathomBinary], found_again),
         kernel_test("runs_are_removed", &[FathomBinary], removed),
         kernel_test("help_and_version", &[FathomBinary], help),
@@ -36,6 +40,10 @@ fn json_lines() {
     let result = done.result();
     assert_eq!(result["exit_code"].as_i64(), Some(i64::from(done.code)));
     assert_eq!(result["records"].as_array().unwrap().len(), 2);
+    assert_eq!(result["stored"], true);
+    for progress in objects.iter().filter(|o| o["type"] == "progress") {
+        assert!(progress["iops"].as_f64().unwrap() > 0.0, "also at the end: {progress}");
+    }
     let etas: Vec<u64> = objects
         .iter()
         .filter(|o| o["type"] == "progress")
@@ -110,6 +118,63 @@ fn closed_pipe() {
     assert!([0, 1].contains(&done.code) && done.stderr.is_empty(), "{done:?}");
     assert_eq!(sandbox.runs().len(), 2);
     assert_eq!(sandbox.runs()[0]["state"], "complete");
+}
+
+/// What people would read goes to standard error, which is full; the result does not.
+fn full_stderr() {
+    let sandbox = Sandbox::new();
+    let id = sandbox.json(&PROBE, &[0, 1]).id();
+    for args in [&["--json", "list"][..], &["--json", "show", &id]] {
+        let full = File::options().write(true).open("/dev/full").unwrap();
+        let mut command = sandbox.command(args);
+        let child = command.stdout(Stdio::piped()).stderr(full).spawn().unwrap();
+        let done = Running::of(child).finish();
+        assert_eq!(done.code, 0, "{args:?}: {done:?}");
+        done.result();
+    }
+}
+
+fn wrong_arguments() {
+    let sandbox = Sandbox::new();
+    for args in [&["--json", "bogus"][..], &["list", "--bogus", "--json"]] {
+        let done = sandbox.run(args);
+        assert_eq!((done.code, done.objects().len()), (2, 1), "{args:?}: {done:?}");
+        let result = done.result();
+        assert_eq!(result["exit_code"].as_i64(), Some(2));
+        assert!(result["error"].as_str().unwrap().contains("bogus"), "{result}");
+        assert!(done.stderr.contains("bogus"), "{done:?}");
+    }
+    let people = sandbox.run(&["bogus"]);
+    assert_eq!((people.code, people.stdout.as_str()), (2, ""), "{people:?}");
+}
+
+/// A target is found again from everywhere, whatever it was called.
+fn whole_targets() {
+    let sandbox = Sandbox::new();
+    let dir = sandbox.dir().canonicalize().unwrap();
+    let in_dir = |args: &[&str]| {
+        let done = crate::cli::run(|| {
+            let mut command = sandbox.command(&[&["--json", "--quiet"], args].concat());
+            command.current_dir(&dir);
+            command
+        });
+        assert!([0, 1].contains(&done.code), "{done:?}");
+        done
+    };
+    in_dir(&["run", "randread", ".", "size=4M", "operations=100"]);
+    in_dir(&["run", "randread", "new", "size=4M", "operations=100"]);
+    in_dir(&["run", "randread", "null:", "operations=100"]);
+    let targets = |done: &Done| -> Vec<String> {
+        let runs = done.result()["runs"].as_array().unwrap().clone();
+        runs.iter().map(|run| run["target"].as_str().unwrap().to_owned()).collect()
+    };
+    let new = dir.join("new");
+    assert_eq!(targets(&sandbox.json(&["list"], &[0])), ["null:", p(&new), p(&dir)]);
+    let below = [p(&new), p(&dir)];
+    assert_eq!(targets(&sandbox.json(&["list", "--target", p(&dir)], &[0])), below);
+    assert_eq!(targets(&in_dir(&["list", "--target=."])), below);
+    assert_eq!(targets(&in_dir(&["list", "--target=../d/new"])), [p(&new)]);
+    assert_eq!(targets(&in_dir(&["list", "--target=null:"])), ["null:"]);
 }
 
 /// Runs until two begin with the same character; gives all identifiers and that character.

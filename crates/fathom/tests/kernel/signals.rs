@@ -9,7 +9,7 @@ use serde_json::Value;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 const SIGNALS: [&str; 3] = ["INT", "TERM", "HUP"];
 /// Takes some seconds to lay out.
@@ -24,7 +24,13 @@ pub fn trials() -> Vec<Trial> {
         kernel_test("signals_during_layout", &needs, during_layout),
         kernel_test("signals_during_measuring", &needs, during_measuring),
         kernel_test("signal_between_repeats", &needs, between_repeats),
+        kernel_test("signal_during_the_warm_up_of_one_of_two_jobs", &needs, during_warm_up),
         kernel_test("signal_during_quick", &quick, during_quick),
+        kernel_test("stopped_while_measuring", &needs, stopped),
+        kernel_test("a_device_that_stalls_is_no_stop", &quick, stalled),
+        kernel_test("signals_while_the_filesystem_is_frozen", &quick, while_frozen),
+        kernel_test("second_signal_when_nobody_reads_errors", &quick, nobody_reads_errors),
+        kernel_test("a_run_that_is_being_made_is_not_removed", &needs, removed_while_running),
         kernel_test("closed_terminal", &python, closed_terminal),
         kernel_test("nohup_survives", &[FathomBinary, Tool("nohup"), Tool("kill")], nohup),
         kernel_test("killed_during_layout", &needs, || killed(&LONG_LAYOUT, "note")),
@@ -85,6 +91,28 @@ fn during_measuring() {
     }
 }
 
+/// The job that waits for its turn does not keep the run from ending.
+fn during_warm_up() {
+    let sandbox = Sandbox::new();
+    let (file, dir) = (sandbox.scratch.join("two.toml"), sandbox.dir());
+    let job = |name: &str| format!("[[job]]\nname = '{name}'\nduration = '1s'\n");
+    let text = format!("name = 'two'\n{}warmup = '60s'\n{}", job("a"), job("b"));
+    std::fs::write(&file, text).unwrap();
+    let running = sandbox.start(&["run", p(&file), p(&dir), "size=8M"], "trial_started", 1);
+    thread::sleep(Duration::from_millis(1000));
+    let begun = Instant::now();
+    running.signal("TERM");
+    let done = running.finish();
+    assert_eq!(done.code, 130, "{done:?}");
+    assert!(begun.elapsed() < Duration::from_secs(20), "ended after {:?}", begun.elapsed());
+    let record = &done.records()[0];
+    assert_eq!((&record["ending"], record["window_ns"].as_u64()), (&"interrupted".into(), Some(0)));
+    for job in record["jobs"].as_array().unwrap() {
+        assert_eq!(job["series"].as_array().map(Vec::len), Some(0), "{job}");
+    }
+    sandbox.nothing_left(&[]);
+}
+
 fn between_repeats() {
     let sandbox = Sandbox::new();
     let dir = sandbox.dir();
@@ -107,6 +135,124 @@ fn during_quick() {
     assert_eq!(records.last().unwrap()["ending"], "interrupted");
     assert_eq!(sandbox.runs()[0]["state"], "interrupted");
     sandbox.nothing_left(&[fs.dir()]);
+}
+
+/// Ctrl-Z, a debugger or a frozen control group: fathom itself stands still and the clock goes on.
+fn stopped() {
+    let sandbox = Sandbox::new();
+    let running = start(&sandbox, &["size=8M", "duration=4s"], "progress");
+    running.signal("STOP");
+    thread::sleep(Duration::from_millis(1500));
+    running.signal("CONT");
+    let done = running.finish();
+    assert_eq!(done.code, 1, "{done:?}");
+    let held_ns = done.records()[0]["held_up_ns"].as_u64().unwrap();
+    // What its timer would have taken anyway, up to a tenth of a second, is not counted.
+    assert!((1_300_000_000..4_000_000_000).contains(&held_ns), "{held_ns}");
+    let finding = done.finding("held-up");
+    assert_eq!(finding["severity"], "void", "more than a tenth of the window");
+    assert!(finding["summary"].as_str().unwrap().contains("fathom itself was stopped for 1."));
+    assert_eq!(done.result()["verdict"], "void");
+    let undisturbed =
+        sandbox.json(&["run", "randread", p(&sandbox.dir()), "size=8M", "duration=2s"], &[0, 1]);
+    undisturbed.has_not("held-up");
+}
+
+/// Writes that a frozen filesystem holds back for as long: the workers wait in the kernel, fathom does not.
+fn stalled() {
+    let sandbox = Sandbox::new();
+    let fs = mounted(FsKind::Ext4, &[], "");
+    let args =
+        ["run", "randwrite", p(fs.dir()), "size=8M", "duration=4s", "engine=psync", "depth=1"];
+    let running = sandbox.start(&args, "progress", 1);
+    let frozen = fs.mount().freeze().unwrap();
+    thread::sleep(Duration::from_millis(1500));
+    drop(frozen);
+    let done = running.finish();
+    assert!([0, 1].contains(&done.code), "{done:?}");
+    let slowest_ns = done.records()[0]["jobs"][0]["slowest"][0]["latency_ns"].as_u64().unwrap();
+    assert!(slowest_ns >= 1_400_000_000, "the freeze was felt: {slowest_ns}");
+    assert_eq!(done.records()[0]["held_up_ns"].as_u64(), Some(0));
+    done.has_not("held-up");
+    sandbox.nothing_left(&[fs.dir()]);
+}
+
+/// Writes that do not return: the first signal says what is waited for, the second does not wait. The kernel may keep
+/// the process until its writes return, but that does nothing more, and the next start tidies up.
+fn while_frozen() {
+    for (engine, second) in [("io_uring", "INT"), ("psync", "TERM")] {
+        let sandbox = Sandbox::new();
+        let fs = mounted(FsKind::Ext4, &[], "");
+        let engine = format!("engine={engine}");
+        let args =
+            ["run", "randwrite", p(fs.dir()), "size=16M", "depth=1", "duration=60s", &engine];
+        let mut running = sandbox.start(&args, "progress", 1);
+        let frozen = fs.mount().freeze().unwrap();
+        thread::sleep(Duration::from_millis(500));
+        running.signal("INT");
+        running.wait_for_words("requests in flight are waited for");
+        thread::sleep(Duration::from_millis(500));
+        assert!(!running.is_over(), "nothing was in flight: nothing is tested");
+        running.signal(second);
+        running.wait_for_words("ended at once");
+        drop(frozen);
+        ended_at_once(&sandbox, running, fs.dir());
+    }
+}
+
+/// A second signal ended it, without a result; the next start removes what it left in the directory.
+#[track_caller]
+fn ended_at_once(sandbox: &Sandbox, running: Running, dir: &Path) {
+    let done = running.finish();
+    assert_eq!(done.code, 130, "{done:?}");
+    assert!(!done.stdout.contains("\"result\""), "it ended without a result: {done:?}");
+    assert_eq!(sandbox.runs()[0]["state"], "partial");
+    let left: Vec<String> = names(dir).into_iter().filter(|name| name.contains("fathom")).collect();
+    let [left] = left.try_into().unwrap();
+    next_start(sandbox, &dir.join(left));
+    sandbox.nothing_left(&[dir]);
+}
+
+/// As when a pager has been closed: what cannot be said must not keep the second signal from ending it.
+fn nobody_reads_errors() {
+    let sandbox = Sandbox::new();
+    let fs = mounted(FsKind::Ext4, &[], "");
+    let args = ["--json", "run", "randwrite", p(fs.dir()), "size=16M", "depth=1", "duration=60s"];
+    let running = loop {
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        let mut command = sandbox.command(&args);
+        let child = command.stdout(Stdio::piped()).stderr(writer).spawn().unwrap();
+        let mut running = Running::of(child);
+        if running.wait_for("progress", 1) {
+            break running;
+        }
+        // Another measurement may have held the machine.
+        let done = running.finish();
+        assert_eq!(done.code, 3, "{done:?}");
+        thread::sleep(Duration::from_millis(200));
+    };
+    let frozen = fs.mount().freeze().unwrap();
+    thread::sleep(Duration::from_millis(500));
+    for signal in ["INT", "TERM"] {
+        running.signal(signal);
+        thread::sleep(Duration::from_secs(1));
+    }
+    drop(frozen);
+    ended_at_once(&sandbox, running, fs.dir());
+}
+
+fn removed_while_running() {
+    let sandbox = Sandbox::new();
+    let running = start(&sandbox, &LONG_RUN, "progress");
+    let id = sandbox.runs()[0]["id"].as_str().unwrap().to_owned();
+    let pid = running.pid().to_string();
+    sandbox.run(&["rm", &id]).is_refusal(3, &[&id, "still being made", &pid]);
+    assert_eq!(sandbox.runs()[0]["state"], "running");
+    running.signal("INT");
+    is_interrupted(&sandbox, &running.finish(), 1);
+    sandbox.json(&["rm", &id], &[0]);
+    assert!(sandbox.runs().is_empty());
 }
 
 /// Runs the rest of its arguments on a terminal of its own, closes that after a second and a half of output, and gives
@@ -169,7 +315,7 @@ fn nohup() {
 
 /// A short run, which puts in order what killed ones left and says so.
 #[track_caller]
-fn next_start(sandbox: &Sandbox, gone: &Path) {
+pub fn next_start(sandbox: &Sandbox, gone: &Path) {
     let dir = sandbox.dir();
     let done = sandbox.run(&["run", "randread", p(&dir), "size=4M", "operations=50"]);
     assert!([0, 1].contains(&done.code), "{done:?}");
@@ -196,6 +342,13 @@ fn killed(more: &[&str], kind: &str) {
     assert_eq!((&stored[0]["state"], stored[0]["trials"].as_u64()), (&"partial".into(), Some(0)));
     let listed = sandbox.run(&["list"]);
     assert!(listed.code == 0 && listed.stdout.contains("partial"), "{listed:?}");
+    let id = stored[0]["id"].as_str().unwrap();
+    let shown = sandbox.json(&["show", id], &[0]);
+    assert_eq!((&shown.result()["verdict"], shown.records().len()), (&"void".into(), 0));
+    assert_eq!(shown.finding("unfinished-run")["severity"], "void");
+    let text = sandbox.run(&["show", id]);
+    let words = ["[partial]", "VOID", "not one trial is stored"];
+    assert!(words.iter().all(|word| text.stdout.contains(word)), "{text:?}");
     next_start(&sandbox, &sandbox.dir().join(&left[0]));
     assert_eq!(sandbox.runs().len(), 2);
 }
@@ -246,6 +399,8 @@ fn killed_at_random() {
         let shown = sandbox.json(&["show", runs[0]["id"].as_str().unwrap()], &[0]);
         let records = shown.records();
         assert_eq!(records.len() as u64, stored);
+        shown.finding("unfinished-run");
+        assert_ne!(shown.result()["verdict"], "trusted");
         assert!(records.iter().all(|record| crate::cli::operations(record) == 100));
     }
     // The last one's directory; those before were removed by their successors.

@@ -1,6 +1,6 @@
 //! The store as a user meets it: silent while measuring, clear when it cannot be used, never damaged.
 
-use crate::cli::{MIB, Running, Sandbox, p, run};
+use crate::cli::{MIB, Running, Sandbox, as_nobody, binary_for_nobody, p, run};
 use crate::filesystems::mounted;
 use fathom_testkit::Capability::{FathomBinary, FsOnLoop, MountFs, Root, Tool};
 use fathom_testkit::command::run_tool;
@@ -25,6 +25,7 @@ pub fn trials() -> Vec<Trial> {
             &[FathomBinary, Root, Tool("setpriv")],
             no_permission,
         ),
+        kernel_test("store_with_the_name_of_a_device", &[FathomBinary], mistyped),
         kernel_test("store_on_a_full_disk", &tmpfs, full),
         kernel_test("disk_of_the_store_becomes_full", &tmpfs, becomes_full),
         kernel_test("store_that_is_damaged", &[FathomBinary], damaged),
@@ -114,14 +115,10 @@ fn read_only() {
 
 fn no_permission() {
     let scratch = Scratch::new().unwrap();
-    let binary = scratch.join("fathom");
-    fs::copy(fathom_binary().unwrap(), &binary).unwrap();
-    let open = std::os::unix::fs::PermissionsExt::from_mode(0o755);
-    fs::set_permissions(scratch.path(), open).unwrap();
+    let binary = binary_for_nobody(&scratch);
     let db = scratch.join("fathom.db");
     let done = run(|| {
-        let mut command = fathom_testkit::command::tool("setpriv");
-        command.args(["--reuid", "65534", "--regid", "65534", "--clear-groups"]).arg(&binary);
+        let mut command = as_nobody(&binary);
         command.arg("--db").arg(&db).args(PROBE);
         command
     });
@@ -135,7 +132,33 @@ fn full() {
     let dir = sandbox.dir();
     let args = ["run", "randread", p(&dir), "size=8M", "operations=1000"];
     refused(&sandbox, &args, &["no space left"]);
+    assert!(!sandbox.db().exists(), "no empty store");
     sandbox.nothing_left(&[]);
+}
+
+/// What the doctor says of a store that cannot be used.
+#[track_caller]
+fn doctor_objects(sandbox: &Sandbox, words: &[&str]) {
+    let doctor = sandbox.json(&["doctor"], &[0]);
+    let checks = doctor.result()["checks"].clone();
+    let store = checks.as_array().unwrap().iter().find(|c| c["what"] == "store").unwrap();
+    assert_eq!(store["works"], false, "{store}");
+    let detail = store["detail"].as_str().unwrap();
+    assert!(words.iter().all(|word| detail.contains(word)), "{words:?} in {detail}");
+}
+
+/// A mistyped name of a device, in the place that the kernel's file systems have.
+fn mistyped() {
+    for name in ["/dev/fathom-no-such-disk", "/dev/fathom-no-such/disk", "/sys/x.db"] {
+        let sandbox = Sandbox::with_db(name.into());
+        refused(&sandbox, &PROBE, &["nothing is made in"]);
+        doctor_objects(&sandbox, &[]);
+        assert!(!Path::new(name).exists() && !Path::new("/dev/fathom-no-such").exists());
+    }
+    // Where a store may be, looking makes none.
+    let sandbox = Sandbox::new();
+    sandbox.json(&["doctor"], &[0]);
+    assert!(!sandbox.db().exists());
 }
 
 /// The store fails only after the measurement: the figures are printed all the same.
@@ -155,6 +178,10 @@ fn becomes_full() {
     for word in ["could not be stored", p(sandbox.db()), "no space left", "--db"] {
         assert!(done.stderr.contains(word), "'{word}' is not in {}", done.stderr);
     }
+    assert_eq!(done.result()["stored"], false);
+    let said = &done.stderr;
+    assert!(said.contains("Not stored.") && !said.contains("fathom show"), "{said}");
+    doctor_objects(&sandbox, &["no space left"]);
     sandbox.nothing_left(&[]);
     fs::remove_file(mount.dir().join("rest")).unwrap();
     let runs = sandbox.runs();
@@ -184,7 +211,15 @@ fn damaged() {
             done.is_refusal(6, &[p(sandbox.db()), "untouched", "--db"]);
             before.assert_same(state);
         }
+        doctor_objects(&sandbox, &["untouched"]);
+        before.assert_same(state);
     }
+    // Of damage further behind opening need not notice anything.
+    let mut last = good.clone();
+    let half = last.len() / 2 / 4096 * 4096;
+    last[half..].fill(0xa5);
+    fs::write(sandbox.db(), &last).unwrap();
+    doctor_objects(&sandbox, &["is damaged"]);
     fs::write(sandbox.db(), &good).unwrap();
     assert_eq!(sandbox.runs().len(), 1);
 }
@@ -227,13 +262,9 @@ fn from_environment() {
 
 fn no_place() {
     let scratch = Scratch::new().unwrap();
-    let binary = scratch.join("fathom");
-    fs::copy(fathom_binary().unwrap(), &binary).unwrap();
-    let open = std::os::unix::fs::PermissionsExt::from_mode(0o755);
-    fs::set_permissions(scratch.path(), open).unwrap();
+    let binary = binary_for_nobody(&scratch);
     let done = run(|| {
-        let mut command = fathom_testkit::command::tool("setpriv");
-        command.args(["--reuid", "65534", "--regid", "65534", "--clear-groups"]).arg(&binary);
+        let mut command = as_nobody(&binary);
         command.env_clear().args(PROBE);
         command
     });

@@ -59,6 +59,9 @@ fn quick() {
         ["TRUSTED", "DOUBTFUL", "VOID"].iter().any(|v| text.lines().any(|l| l.starts_with(v)));
     assert!(verdict && text.contains("Stored as"), "{text}");
     assert!(done.stderr.contains("Test file") && done.stderr.contains("About"), "{done:?}");
+    let last = done.stderr.lines().rfind(|line| line.starts_with('[')).unwrap();
+    let (number, count) = last[1..].split_once(']').unwrap().0.split_once('/').unwrap();
+    assert!(number == count && last.contains("commit"), "the last row is the last: {last}");
 
     let runs = sandbox.runs();
     assert_eq!((runs.len(), &runs[0]["kind"]), (1, &"quick".into()));

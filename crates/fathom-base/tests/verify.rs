@@ -1,0 +1,258 @@
+//! Whatever a storage does to verified blocks is found and named; what it may do is never called damage.
+#![expect(clippy::unwrap_used, reason = "a test's panic is its report")]
+
+#[path = "verify/disk.rs"]
+mod disk;
+#[path = "verify/faults.rs"]
+mod faults;
+#[path = "verify/files.rs"]
+mod files;
+
+use disk::{Disk, Habits};
+use fathom_base::ledger::{Change, Ledger, LedgerError, Mark, Region};
+use fathom_base::prng::Prng;
+use fathom_base::stamp::is_stamp;
+use fathom_base::verify_block::{Format, FormatError, Found, Legal, unit_for};
+use faults::{FAULTS, Spot, Target};
+use std::collections::BTreeMap;
+
+const LIMIT: u64 = 1 << 30;
+
+#[test]
+fn a_thousand_injected_faults_are_found_and_named() {
+    let mut prng = Prng::new(2024, 1);
+    let mut seen = BTreeMap::new();
+    for case in 0..1100 {
+        let granule = [512, 1024, 1536, 4096, 6144, 16384, 65536][prng.below(7) as usize];
+        let mut target = Target::new(granule, &mut prng);
+        assert_eq!(target.findings(), [], "sound");
+        let spot = Spot::pick(&target, &mut prng);
+        let name = FAULTS[case % FAULTS.len()](&mut target, spot, &mut prng);
+        *seen.entry(name).or_insert(0) += 1;
+    }
+    assert!(seen.len() == FAULTS.len() && seen.values().all(|&count| count >= 30), "{seen:?}");
+}
+
+#[test]
+fn every_bit_of_a_header_counts() {
+    for unit in [512, 4096] {
+        let format = Format::new(1, 2, unit).unwrap();
+        let mut block = vec![0; unit as usize];
+        format.fill(&mut block, 1 << 40, 3);
+        // All of the header, a sample of the rest.
+        for bit in (0..block.len() * 8).filter(|bit| *bit < 64 * 8 || bit % 97 == 0) {
+            block[bit / 8] ^= 1 << (bit % 8);
+            let finding = format.check(&block, 1 << 40, Legal::only(3)).unwrap_err();
+            let Found::Corrupt { generation, first_byte, bits, .. } = finding.found else {
+                panic!("bit {bit}: {finding}")
+            };
+            assert_eq!((generation, first_byte, bits), (3, (1 << 40) + bit as u64 / 8, 1));
+            block[bit / 8] ^= 1 << (bit % 8);
+        }
+        assert_eq!(format.check(&block, 1 << 40, Legal::only(3)), Ok(()));
+    }
+}
+
+#[test]
+fn units_keep_the_stamp_and_say_what_is_wrong() {
+    let format = Format::new(1, 2, 4096).unwrap();
+    let mut block = vec![0; 16384];
+    format.fill(&mut block, 8192, 17);
+    assert!(block.chunks(4096).all(is_stamp));
+    let text = |block: &[u8], at, legal| format.check(block, at, legal).unwrap_err().to_string();
+    assert_eq!(
+        text(&block, 8192, Legal::only(18)),
+        "offset 8192, 4096 bytes: expected generation 18; found generation 17: a later write was \
+         lost, or undone"
+    );
+    assert_eq!(
+        text(&block, 4096, Legal::range(3, u64::MAX)),
+        "offset 4096, 4096 bytes: expected generation 3 or newer; found the block of offset 8192 \
+         (generation 17)"
+    );
+    let byte = block[100];
+    block[100] ^= 0x21;
+    assert_eq!(
+        text(&block, 8192, Legal::range(16, 17)),
+        format!(
+            "offset 8192, 4096 bytes: expected generation 16 to 17; found generation 17 with 2 \
+             wrong bits, the first in the byte at offset 8292: {:02x} instead of {byte:02x}",
+            byte ^ 0x21
+        )
+    );
+    assert_eq!(unit_for(&[6144, 65536]), Ok(2048));
+    assert_eq!(unit_for(&[1 << 20]), Ok(4096));
+    assert_eq!(unit_for(&[4096, 100]), Err(FormatError::NotSectors(100)));
+    assert_eq!(unit_for(&[0]), Err(FormatError::NotSectors(0)));
+    assert!(Format::new(1, 1, 8192).is_err());
+}
+
+#[test]
+fn what_lay_there_before_is_legal_until_the_first_durable_write() {
+    let format = Format::new(1, 2, 4096).unwrap();
+    let mut unit = vec![b'x'; 4096];
+    let open = Legal::range(0, 9);
+    assert_eq!(format.check(&unit, 0, open), Ok(()));
+    assert!(format.check(&unit, 0, Legal::range(1, 9)).is_err());
+    let mut new = vec![0; 4096];
+    format.fill(&mut new, 0, 9);
+    unit[1024..2048].copy_from_slice(&new[1024..2048]);
+    assert_eq!(format.check(&unit, 0, open), Ok(()), "torn over older data");
+    // But neither damage nor a block of ours that belongs elsewhere.
+    new[3000] ^= 1;
+    assert!(format.check(&new, 0, open).is_err());
+    format.fill(&mut new, 4096, 9);
+    assert!(format.check(&new, 0, open).is_err());
+    format.fill(&mut new, 0, 10);
+    assert!(format.check(&new, 0, open).is_err());
+}
+
+#[test]
+fn no_false_alarm_in_ten_thousand_histories() {
+    let mut prng = Prng::new(7, 7);
+    let (mut granules, mut damaged) = (0, 0);
+    for history in 0..10_000 {
+        let (races, failures, clears) = (history % 2 == 0, history % 5 == 0, history % 3 == 0);
+        let mut disk = Disk::new(Habits { races, failures, clears }, &mut prng);
+        let steps = 20 + prng.below(80);
+        (0..steps).for_each(|_| disk.step(&mut prng));
+        disk.check_live();
+        let (guaranteed, assured) = (disk.guaranteed(), disk.assured());
+        let (ledger, replayed) = disk.crash(&mut prng);
+        for (place, &guaranteed) in guaranteed.iter().enumerate() {
+            for book in [Some(&ledger), replayed.as_ref()].into_iter().flatten() {
+                let legal = disk.expect(book, place);
+                assert_eq!(disk.check(place, legal), Ok(()), "history {history}");
+            }
+            let legal = disk.expect(&ledger, place);
+            let min = legal.min_generation;
+            assert!(min <= guaranteed, "history {history}");
+            granules += 1;
+            let is_plain = !races && !failures;
+            assert!(!is_plain || min == assured[place], "history {history}: exact");
+            // The bound has teeth: an older generation is an alarm.
+            if min > 1 && !legal.is_unknown() {
+                let stale = disk.with_generation(place, min - 1);
+                let found = disk.hold(place, &stale, legal);
+                let wanted = Found::Stale { generation: min - 1 };
+                assert_eq!(found.unwrap_err().found, wanted);
+                damaged += 1;
+            }
+        }
+    }
+    assert!(damaged * 4 > granules, "{damaged} of {granules}");
+}
+
+#[test]
+fn a_book_survives_as_bytes() {
+    let mut prng = Prng::new(3, 3);
+    for history in 0..300 {
+        let (failures, clears) = (history % 3 == 0, history % 2 == 0);
+        let mut disk = Disk::new(Habits { races: true, failures, clears }, &mut prng);
+        (0..60).for_each(|_| disk.step(&mut prng));
+        let bytes = disk.ledger.to_bytes(&disk.format());
+        let (book, format) = Ledger::from_bytes(&bytes, LIMIT).unwrap();
+        assert_eq!((book.region(), format), (disk.ledger.region(), disk.format()));
+        assert_eq!(book.last_generation(), disk.ledger.last_generation());
+        for place in 0..disk::GRANULES {
+            let said = |book| {
+                let Legal { min_generation, max_generation, cleared, .. } =
+                    disk.expect(book, place);
+                (min_generation, max_generation, cleared)
+            };
+            assert_eq!(said(&book), said(&disk.ledger), "history {history}");
+        }
+        assert_eq!(book.expect(0, 0), None);
+        // Cut or damaged anywhere, it is refused.
+        let at = prng.below(bytes.len() as u64) as usize;
+        assert!(Ledger::from_bytes(&bytes[..at], LIMIT).is_err());
+        let mut bad = bytes.clone();
+        bad[at] ^= 1 << prng.below(8);
+        assert!(matches!(Ledger::from_bytes(&bad, LIMIT), Err(LedgerError::Unreadable(_))));
+    }
+}
+
+#[test]
+fn the_last_whole_mark_of_a_torn_log_counts() {
+    let mut prng = Prng::new(4, 4);
+    let mut disk = Disk::new(Habits { races: true, failures: false, clears: false }, &mut prng);
+    let mut log = Vec::new();
+    let mut ends = vec![(0, BTreeMap::new())];
+    for _ in 0..20 {
+        (0..15).for_each(|_| disk.step(&mut prng));
+        let file = prng.below(u64::from(disk.ledger.region().files)) as u32;
+        let mark = disk.ledger.mark(file).unwrap();
+        mark.append_to(&mut log);
+        let mut last: BTreeMap<u32, Mark> = ends[ends.len() - 1].1.clone();
+        last.insert(file, mark);
+        ends.push((log.len(), last));
+    }
+    for cut in 0..=log.len() {
+        let wanted = ends.iter().rev().find(|(end, _)| *end <= cut).unwrap();
+        assert_eq!(Mark::last_of(&log[..cut]), wanted.1, "cut at {cut}");
+    }
+}
+
+#[test]
+fn memory_is_bounded_and_bad_sizes_are_named() {
+    let region = Region::of_one;
+    let error = Ledger::new(region(0, 1 << 40, 4096), 512 << 20).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "verifying 1099511627776 bytes in pieces of 4096 needs 4294967296 bytes of memory, more \
+         than 536870912: verify at most 137438953472 bytes (size=), or write larger blocks"
+    );
+    let fits = Ledger::new(region(0, 1 << 40, 1 << 20), 512 << 20).unwrap();
+    assert!(fits.to_bytes(&Format::new(1, 1, 4096).unwrap()).len() < 64);
+    assert!(Ledger::new(region(0, 4096, 100), LIMIT).is_err());
+    assert!(Ledger::new(region(512, 4096, 4096), LIMIT).is_err());
+    assert!(Ledger::new(region(0, 4096, 0), LIMIT).is_err());
+    let mut ledger = Ledger::new(region(8192, 8192, 4096), LIMIT).unwrap();
+    assert_eq!(
+        ledger.issued(Change::write(512, 4096)).unwrap_err().to_string(),
+        "a write of 4096 bytes at offset 512 does not fill pieces of 4096 bytes"
+    );
+    assert!(ledger.issued(Change::write(0, 0)).is_err());
+    // Outside the region a write counts, and is not kept.
+    assert_eq!(ledger.issued(Change::write(0, 4096)).unwrap(), 1);
+    assert_eq!(ledger.issued(Change::write(4096, 8192)).unwrap(), 2);
+    assert_eq!(ledger.issued(Change::write(1 << 40, 4096)).unwrap(), 3);
+    (1..=3).for_each(|generation| ledger.completed(generation, false));
+    let found: Vec<_> = [0, 8192, 12288, 16384].map(|at| ledger.expect(0, at)).into();
+    assert_eq!(found, [None, Some(Legal::only(2)), Some(Legal::only(0)), None]);
+}
+
+#[test]
+fn long_histories_leave_the_window() {
+    let region = Region::of_one(0, 1 << 20, 4096);
+    let mut ledger = Ledger::new(region, LIMIT).unwrap();
+    let mut prng = Prng::new(5, 5);
+    let mut last = [0; 256];
+    let mut write = |ledger: &mut Ledger, count, durable| {
+        for _ in 0..count {
+            let place = prng.below(256);
+            last[place as usize] = ledger.issued(Change::write(place * 4096, 4096)).unwrap();
+            ledger.completed(last[place as usize], durable);
+        }
+        last
+    };
+    let all = |ledger: &Ledger| -> Vec<Legal> {
+        (0..256).map(|place| ledger.expect(0, place * 4096).unwrap()).collect()
+    };
+    write(&mut ledger, 100_000, false);
+    let token = ledger.sync_issued(0);
+    ledger.synced(token);
+    let synced = write(&mut ledger, 0, false);
+    let latest = write(&mut ledger, 100_000, false);
+    // Long after the sync each granule still knows what it had.
+    let bytes = ledger.to_bytes(&Format::new(1, 1, 4096).unwrap());
+    ledger.crash(false);
+    for (legal, (min, max)) in all(&ledger).into_iter().zip(synced.into_iter().zip(latest)) {
+        assert_eq!((legal.min_generation, legal.max_generation), (min, max));
+    }
+    // Durable writes need no sync.
+    let (mut ledger, _) = Ledger::from_bytes(&bytes, LIMIT).unwrap();
+    let latest = write(&mut ledger, 100_000, true);
+    ledger.crash(false);
+    assert_eq!(all(&ledger), latest.map(Legal::only));
+}

@@ -1,0 +1,441 @@
+//! What an array is doing, and what it lacks.
+
+use super::{arrays, is_level, is_redundant, losses_left, md_detail, md_file, superblocks};
+use crate::conditions;
+use crate::rules::shared::list;
+use crate::scene::Scene;
+use fathom_base::shell::word;
+use fathom_base::units::{format_rate, format_size};
+use fathom_model::defect::{Certainty, Defect, Gravity};
+use fathom_model::stack::{MdFacts, Node};
+
+/// Below this a limit holds a rebuild back more than any drive would, in KiB per second.
+const SLOW_LIMIT_KIB_PER_S: u64 = 10_000;
+
+/// An array without all its members.
+pub(super) fn degraded(scene: &Scene<'_>) -> Vec<Defect> {
+    let all = arrays(scene).filter(|(_, _, md)| is_redundant(md) && !is_broken(md));
+    all.filter_map(|(index, node, md)| {
+        let missing = md.degraded.filter(|&missing| missing > 0)?;
+        let failed = conditions::failed_members(md);
+        let of = md.raid_disks.map_or_else(String::new, |all| format!(" of {all}"));
+        let who = if failed.is_empty() {
+            String::new()
+        } else {
+            format!(" ({} failed)", list(failed.iter().copied()))
+        };
+        let rebuild = if md.sync_action.as_deref() == Some("recover") {
+            format!("; it is rebuilding{}", conditions::done_words(md))
+        } else {
+            String::new()
+        };
+        let name = &node.name;
+        let mut defect = Defect::new(
+            "md-degraded",
+            Gravity::High,
+            Some(&node.key()),
+            format!("{name} lacks {missing}{of} members{who}{rebuild}"),
+        )
+        .seen(md_file(node, "degraded"), missing.to_string())
+        .because(why_degraded(md));
+        for member in failed {
+            defect = defect.seen(md_file(node, &format!("dev-{member}/state")), "faulty");
+        }
+        Some(mend(scene, index, defect))
+    })
+    .collect()
+}
+
+fn why_degraded(md: &MdFacts) -> String {
+    let next = match losses_left(md) {
+        Some(0) => "one more lost member can take all its data with it",
+        Some(_) => "it has less left to lose than it was made for",
+        None => "it is less safe than it looks",
+    };
+    format!(
+        "{next}, and what the missing member held is computed or read elsewhere for each request"
+    )
+}
+
+/// What to do depends on whether the lost member is still there, and whether the array is at it already.
+fn mend(scene: &Scene<'_>, index: usize, defect: Defect) -> Defect {
+    let node = scene.node(index);
+    let array = word(node.label());
+    let mut defect =
+        defect.command("see which member is missing, and why", format!("mdadm --detail {array}"));
+    if node.md.as_ref().and_then(|md| md.sync_action.as_deref()) == Some("recover") {
+        return defect
+            .command("let it end", format!("mdadm --wait {array}"))
+            .risking("none; until the end a further loss can take the data")
+            .verified_by(format!("cat {} says 0", word(md_file(node, "degraded"))));
+    }
+    let left_out = superblocks::left_out(scene, index);
+    for (member, behind) in &left_out {
+        let device = scene.node(*member);
+        let behind = behind.map_or_else(String::new, |events| format!(", {events} events behind"));
+        defect = defect
+            .also_on(device.key())
+            .seen(
+                format!("md superblock of {}", device.label()),
+                format!("belongs to this array{behind}"),
+            )
+            .command(
+                format!(
+                    "{} was a member: if its drive and cable are good, take it back (only \
+                    what changed is copied where a bitmap is kept)",
+                    device.name
+                ),
+                format!("mdadm {array} --re-add {}", word(device.label())),
+            );
+    }
+    for member in node.md.as_ref().map(conditions::failed_members).unwrap_or_default() {
+        defect = defect.command(
+            format!("take {member} out, then replace the drive"),
+            format!("mdadm {array} --remove {}", word(format!("/dev/{member}"))),
+        );
+    }
+    if left_out.is_empty() {
+        defect = defect.command(
+            "add the new drive, partitioned as the old one was",
+            format!("mdadm {array} --add /dev/NEW"),
+        );
+    }
+    defect
+        .risking(
+            "--add overwrites the device that is named; the rebuild reads every other \
+            member from end to end, which may show further bad ones: have a backup first",
+        )
+        .verified_by(format!(
+            "cat {} says 0 after the rebuild; fathom quick \
+            before and after shows what the loss cost",
+            word(md_file(node, "degraded"))
+        ))
+}
+
+/// The array has lost more than its level forgives.
+pub(super) fn broken(scene: &Scene<'_>) -> Vec<Defect> {
+    let all = arrays(scene).filter(|(_, _, md)| is_broken(md));
+    all.map(|(index, node, md)| {
+        let failed = conditions::failed_members(md);
+        let who = if failed.is_empty() {
+            String::new()
+        } else {
+            format!(" ({} failed)", list(failed.iter().copied()))
+        };
+        Defect::new(
+            "md-broken",
+            Gravity::High,
+            Some(&node.key()),
+            format!("{} has lost more members than it can{who}", node.name),
+        )
+        .seen(md_file(node, "array_state"), md.array_state.clone().unwrap_or_default())
+        .seen(md_file(node, "degraded"), md.degraded.unwrap_or(0).to_string())
+        .because("requests for the lost part fail, and filesystems on it stop or turn read-only")
+        .command(
+            "first save what is known of the members",
+            format!("mdadm --examine {} >/root/members.txt", member_paths(scene, index, md)),
+        )
+        .advise(
+            "find out whether drives failed or only a cable or adapter: drives that left \
+            together are usually good",
+        )
+        .advise(
+            "read: fathom check --explain degraded, which says when members can be taken \
+            back by force",
+        )
+        .risking(
+            "forcing members that are out of date together gives mixed old and new data: \
+            copy the drives first where the data matters",
+        )
+        .verified_by(format!(
+            "mdadm --detail {} shows all members, then a read-only check of the filesystem",
+            word(node.label())
+        ))
+    })
+    .collect()
+}
+
+/// The members that the array knows, and those that only their superblocks show.
+fn member_paths(scene: &Scene<'_>, index: usize, md: &MdFacts) -> String {
+    let mut paths: Vec<String> =
+        md.members.iter().map(|member| word(format!("/dev/{}", member.name))).collect();
+    for (left, _) in superblocks::left_out(scene, index) {
+        let path = word(scene.node(left).label());
+        if !paths.contains(&path) {
+            paths.push(path);
+        }
+    }
+    if paths.is_empty() { "/dev/MEMBER...".to_owned() } else { paths.join(" ") }
+}
+
+/// The kernel's word for a lost raid0 or linear array; others by what they lack.
+fn is_broken(md: &MdFacts) -> bool {
+    let gone = md.array_state.as_deref() == Some("broken");
+    let too_many = match (md.level.as_deref(), md.degraded, md.raid_disks) {
+        (Some("raid4" | "raid5"), Some(missing), _) => missing > 1,
+        (Some("raid6"), Some(missing), _) => missing > 2,
+        (Some("raid1"), Some(missing), Some(all)) => all > 0 && missing >= all,
+        _ => false,
+    };
+    gone || too_many
+}
+
+/// Collected, but not started.
+pub(super) fn inactive(scene: &Scene<'_>) -> Vec<Defect> {
+    let is_container = |md: &MdFacts| {
+        md.level.as_deref() == Some("container")
+            || md
+                .metadata_version
+                .as_deref()
+                .is_some_and(|version| version.starts_with("external:"))
+    };
+    let all = arrays(scene)
+        .filter(|(_, _, md)| md.array_state.as_deref() == Some("inactive") && !is_container(md));
+    all.map(|(_, node, md)| {
+        let array = word(node.label());
+        let of = md
+            .raid_disks
+            .filter(|&all| all > 0)
+            .map_or_else(String::new, |all| format!(" of {all}"));
+        Defect::new(
+            "md-inactive",
+            Gravity::High,
+            Some(&node.key()),
+            format!("{} is not started: {}{of} members are there", node.name, md.members.len()),
+        )
+        .seen(md_file(node, "array_state"), "inactive")
+        .because(
+            "nothing on it can be read until it runs; usually members are missing, or they \
+            disagree on what happened last",
+        )
+        .command("see which members it waits for", format!("mdadm --detail {array}"))
+        .command("compare the members' event counts", "mdadm --examine --scan --verbose")
+        .command(
+            "when all that can come are there, start it with what it has",
+            format!("mdadm --run {array}"),
+        )
+        .risking(
+            "started without a member it is degraded, and writes leave that member behind; \
+            never use --force before reading fathom check --explain degraded",
+        )
+        .verified_by(format!("cat {} says clean or active", word(md_file(node, "array_state"))))
+    })
+    .collect()
+}
+
+/// A missing member, and nobody may rebuild.
+pub(super) fn frozen(scene: &Scene<'_>) -> Vec<Defect> {
+    let all = arrays(scene).filter(|(_, _, md)| md.sync_action.as_deref() == Some("frozen"));
+    all.map(|(_, node, _)| {
+        let file = md_file(node, "sync_action");
+        Defect::new(
+            "md-sync-frozen",
+            Gravity::Medium,
+            Some(&node.key()),
+            format!("{} is told not to rebuild, resync or check", node.name),
+        )
+        .seen(file.clone(), "frozen")
+        .because(
+            "a spare is not used and a replaced member not filled for as long as it stays \
+            frozen; mdadm freezes an array only while it changes it",
+        )
+        .advise("make sure that no mdadm --grow or --add is at work: ps -C mdadm")
+        .command("let it work again", format!("echo idle > {}", word(&file)))
+        .risking("none, when no mdadm is at work on it")
+        .verified_by(format!("cat {} says idle, resync or recover", word(&file)))
+    })
+    .collect()
+}
+
+/// A check, resync, rebuild or reshape at work. The rebuild of a degraded array is told with what it lacks.
+pub(super) fn sync_running(scene: &Scene<'_>) -> Vec<Defect> {
+    let is_told = |md: &MdFacts| {
+        md.sync_action.as_deref() == Some("recover")
+            && md.degraded.is_some_and(|missing| missing > 0)
+    };
+    let all = arrays(scene).filter(|(_, _, md)| !is_told(md));
+    all.filter_map(|(_, node, md)| {
+        let words = conditions::array_work(md)?;
+        let speed = md.sync_speed_bytes_per_s.filter(|&speed| speed > 0);
+        let speed =
+            speed.map_or_else(String::new, |speed| format!(" at {}", format_rate(speed as f64)));
+        let gravity =
+            if md.sync_action.as_deref() == Some("check") { Gravity::Low } else { Gravity::Medium };
+        let done = conditions::done_words(md);
+        let defect = Defect::new(
+            "md-sync-running",
+            gravity,
+            Some(&node.key()),
+            format!("{} {words}{done}{speed}", node.name),
+        )
+        .seen(md_file(node, "sync_action"), md.sync_action.clone().unwrap_or_default());
+        Some(slow_down_or_wait(node, md, defect))
+    })
+    .collect()
+}
+
+fn slow_down_or_wait(node: &Node, md: &MdFacts, defect: Defect) -> Defect {
+    let slower = format!("echo 20000 > {}", word(md_file(node, "sync_speed_max")));
+    let defect = defect.because(
+        "it takes its share of every member's time: rates are too low and tails too long \
+        meanwhile, and so is what a benchmark shows",
+    );
+    let array = word(node.label());
+    if matches!(md.sync_action.as_deref(), Some("check" | "repair")) {
+        let file = md_file(node, "sync_action");
+        return defect
+            .command(
+                "let it end, or stop it and let it run at a quieter time",
+                format!("echo idle > {}", word(&file)),
+            )
+            .command("or slow it down (KiB/s for each member)", slower)
+            .risking(
+                "what is not checked is not known to be readable when a member fails: run \
+                it to its end within weeks",
+            )
+            .verified_by(format!("cat {} says idle", word(file)));
+    }
+    defect
+        .command("wait for its end", format!("mdadm --wait {array}"))
+        .command(
+            "where users suffer, slow it down (KiB/s for each member); back with: system",
+            slower,
+        )
+        .risking("the slower it goes, the longer the array is without its full safety")
+        .verified_by(format!("cat {} says idle", word(md_file(node, "sync_action"))))
+}
+
+/// A rebuild that is held back by a limit far below what drives can do.
+pub(super) fn sync_slow(scene: &Scene<'_>) -> Vec<Defect> {
+    let restores =
+        |md: &MdFacts| matches!(md.sync_action.as_deref(), Some("resync" | "recover" | "reshape"));
+    let all = arrays(scene).filter(|(_, _, md)| restores(md));
+    all.filter_map(|(_, node, md)| {
+        let own = md_detail(node, "sync_speed_max");
+        let limit = own.and_then(|text| text.split_whitespace().next()?.parse::<u64>().ok());
+        let of_system = || scene.snapshot.system.raid_speed_limit_kib.map(|(_, max)| max);
+        let limit = limit.or_else(of_system).filter(|&kib| kib < SLOW_LIMIT_KIB_PER_S)?;
+        let (file, command) = match own {
+            Some(text) if text.contains("local") => {
+                let file = md_file(node, "sync_speed_max");
+                (file.clone(), format!("echo system > {}", word(file)))
+            }
+            _ => (
+                "/proc/sys/dev/raid/speed_limit_max".to_owned(),
+                "sysctl -w dev.raid.speed_limit_max=200000".to_owned(),
+            ),
+        };
+        Some(
+            Defect::new(
+                "md-sync-slow",
+                Gravity::Medium,
+                Some(&node.key()),
+                format!(
+                    "{} {}, but no faster than {limit} KiB/s for each member",
+                    node.name,
+                    conditions::array_work(md)?
+                ),
+            )
+            .seen(file, own.map_or_else(|| limit.to_string(), str::to_owned))
+            .because(how_long(scene, node, limit))
+            .command("lift the limit", command)
+            .risking("the rebuild then takes more of the members' time from other I/O")
+            .verified_by(format!("cat {} rises", word(md_file(node, "sync_speed")))),
+        )
+    })
+    .collect()
+}
+
+fn how_long(scene: &Scene<'_>, node: &Node, limit_kib: u64) -> String {
+    let members =
+        node.below.iter().filter_map(|&member| scene.machine().nodes.get(member)?.size_bytes);
+    let hours = members.min().map(|bytes| bytes as f64 / (limit_kib.max(1) * 1024) as f64 / 3600.0);
+    let hours =
+        hours.map_or_else(String::new, |hours| format!(": a whole member takes {hours:.0} hours"));
+    format!(
+        "a drive could go ten times as fast, and until the end the array has not its \
+            full safety{hours}"
+    )
+}
+
+/// The last check found sectors that do not agree.
+pub(super) fn mismatch(scene: &Scene<'_>) -> Vec<Defect> {
+    // After a repair or resync the number says what was rewritten.
+    let is_mended = |node: &Node| {
+        matches!(md_detail(node, "last_sync_action"), Some("repair" | "resync" | "recover"))
+    };
+    let all = arrays(scene).filter(|(_, node, md)| is_redundant(md) && !is_mended(node));
+    all.filter_map(|(index, node, md)| {
+        let sectors = md.mismatch_count.filter(|&sectors| sectors > 0)?;
+        let swaps = holds_swap(scene, index);
+        let parity = is_level(md, &["raid4", "raid5", "raid6"]);
+        let (gravity, certainty, why) = if parity {
+            (
+                Gravity::High,
+                Certainty::Likely,
+                "when a member fails, what it held is computed from parity that is wrong in \
+                these places; the reason may be a drive, a power cut, or an array made \
+                with --assume-clean and never synchronised",
+            )
+        } else if swaps {
+            (
+                Gravity::Low,
+                Certainty::Possible,
+                "copies differ; swap lies on this array, and pages that change or are given \
+                up while they are written leave harmless differences",
+            )
+        } else {
+            (
+                Gravity::Medium,
+                Certainty::Possible,
+                "copies differ, and a read may give either; memory-mapped files that change \
+                while they are written leave harmless differences, a failing drive or \
+                adapter does not",
+            )
+        };
+        let file = md_file(node, "sync_action");
+        Some(
+            Defect::new(
+                "md-mismatch",
+                gravity,
+                Some(&node.key()),
+                format!(
+                    "the last check of {} found {sectors} sectors ({}) that do not agree",
+                    node.name,
+                    format_size(sectors.saturating_mul(512))
+                ),
+            )
+            .sure(certainty)
+            .seen(md_file(node, "mismatch_cnt"), format!("{sectors} sectors"))
+            .because(why)
+            .advise(
+                "look for the reason first: smartctl -a of each member, the kernel's log, \
+                memory errors",
+            )
+            .command(
+                "check once more: a number that grows means a fault at work",
+                format!("echo check > {}", word(&file)),
+            )
+            .command(
+                "when the reason is gone, make them agree",
+                format!("echo repair > {}", word(&file)),
+            )
+            .risking(
+                "repair takes the first copy, or the data as against the parity, for true, \
+                which may be the wrong one: check files against a backup or checksums before",
+            )
+            .verified_by(format!(
+                "after another check cat {} says 0",
+                word(md_file(node, "mismatch_cnt"))
+            )),
+        )
+    })
+    .collect()
+}
+
+fn holds_swap(scene: &Scene<'_>, index: usize) -> bool {
+    let above: Vec<String> =
+        scene.everything_above(index).iter().map(|&i| scene.node(i).key()).collect();
+    let swaps = scene.snapshot.system.swaps.iter();
+    swaps.filter_map(|swap| swap.node.as_ref()).any(|node| above.contains(node))
+}

@@ -1,0 +1,183 @@
+//! What md superblocks say of arrays, running or not.
+
+use super::arrays;
+use crate::rules::shared::{list, shows_all};
+use crate::scene::Scene;
+use fathom_base::shell::word;
+use fathom_model::defect::{Defect, Gravity};
+use fathom_model::stack::MdFacts;
+use fathom_model::stack::detail::MdSuperblock;
+use std::collections::BTreeMap;
+
+/// A UUID in any of its forms (`0b1c:...`, `0b1c-...`), for comparison.
+fn bare(uuid: &str) -> String {
+    let digits = uuid.chars().filter(char::is_ascii_hexdigit);
+    digits.collect::<String>().to_ascii_lowercase()
+}
+
+/// A superblock of md's own format and the node that it is on. One that shows on a disk and on its last partition, or on
+/// several paths to a drive, counts once: where something uses it, else where it is highest.
+fn superblocks<'a>(scene: &Scene<'a>) -> Vec<(usize, &'a MdSuperblock)> {
+    let own = |sb: &&MdSuperblock| sb.version.starts_with(['0', '1']);
+    let all = scene.nodes(&[]).filter_map(|(index, node)| {
+        Some((index, node.details().content.as_ref()?.md.as_ref().filter(own)?))
+    });
+    let mut by_device: BTreeMap<String, (usize, &MdSuperblock)> = BTreeMap::new();
+    for (index, sb) in all {
+        let key = sb.device_uuid.as_deref().map_or_else(|| scene.node(index).key(), bare);
+        let is_better = by_device
+            .get(&key)
+            .is_none_or(|&(known, _)| scene.everything_above(known).contains(&index));
+        if is_better {
+            by_device.insert(key, (index, sb));
+        }
+    }
+    let mut found: Vec<_> = by_device.into_values().collect();
+    found.sort_by_key(|&(index, _)| index);
+    found
+}
+
+/// True when the device is, or lies below, a member of the array.
+fn is_member(scene: &Scene<'_>, md: &MdFacts, array: usize, index: usize) -> bool {
+    let named =
+        |index: usize| md.members.iter().any(|member| member.name == scene.node(index).name);
+    named(index) || scene.node(array).below.contains(&index)
+}
+
+/// Devices that a running array's superblocks name but that are not in it, and by how many events they are behind.
+pub(super) fn left_out(scene: &Scene<'_>, array: usize) -> Vec<(usize, Option<u64>)> {
+    let Some(md) = scene.node(array).md.as_ref() else { return Vec::new() };
+    let Some(uuid) = md.uuid.as_deref().map(bare) else { return Vec::new() };
+    let same = superblocks(scene)
+        .into_iter()
+        .filter(|(_, sb)| sb.array_uuid.as_deref().map(bare).as_ref() == Some(&uuid));
+    let same: Vec<_> = same.collect();
+    let newest = same.iter().filter_map(|(_, sb)| sb.events).max();
+    let outside = same
+        .into_iter()
+        .filter(|&(index, _)| !is_member(scene, md, array, index) && !scene.in_use(index));
+    outside
+        .map(|(index, sb)| (index, newest.zip(sb.events).map(|(newest, own)| newest - own)))
+        .collect()
+}
+
+/// A device that still calls itself a member of an array that is whole without it.
+pub(super) fn stale_member(scene: &Scene<'_>) -> Vec<Defect> {
+    let whole = arrays(scene).filter(|(_, _, md)| md.degraded == Some(0));
+    let stale = whole.flat_map(|(array, node, _)| {
+        left_out(scene, array).into_iter().map(move |(index, behind)| (node, index, behind))
+    });
+    stale
+        .map(|(array, index, behind)| {
+            let device = scene.node(index);
+            let path = word(device.label());
+            let behind = behind.map_or_else(
+                || "another event count".to_owned(),
+                |events| format!("{events} events behind"),
+            );
+            Defect::new(
+                "md-stale-member",
+                Gravity::Medium,
+                Some(&device.key()),
+                format!(
+                    "{} says that it belongs to {}, which is whole without it",
+                    device.label(),
+                    array.name
+                ),
+            )
+            .also_on(array.key())
+            .seen(format!("md superblock of {}", device.label()), behind)
+            .because(
+                "when the array is assembled anew, the old member may be taken first: then \
+                it is started with old data, or a second array appears (md127)",
+            )
+            .command(
+                "make sure that it is the old drive and holds nothing else",
+                format!("mdadm --examine {path}"),
+            )
+            .command("remove its superblock", format!("mdadm --zero-superblock {path}"))
+            .risking(
+                "the superblock of the device that is named is gone for good: a second look \
+                at the name is worth it",
+            )
+            .verified_by(format!("mdadm --examine {path} finds no md superblock"))
+        })
+        .collect()
+}
+
+/// Members of an array that no running array is made of.
+pub(super) fn not_running(scene: &Scene<'_>) -> Vec<Defect> {
+    if !shows_all(scene) {
+        return Vec::new();
+    }
+    let running: Vec<String> =
+        arrays(scene).filter_map(|(_, _, md)| md.uuid.as_deref().map(bare)).collect();
+    let mut idle: BTreeMap<String, Vec<(usize, &MdSuperblock)>> = BTreeMap::new();
+    for (index, sb) in superblocks(scene) {
+        let Some(uuid) = sb.array_uuid.as_deref().map(bare) else { continue };
+        // Where arrays run without a known UUID, nothing can be said of the rest.
+        let unknown = arrays(scene)
+            .any(|(array, _, md)| md.uuid.is_none() || is_member(scene, md, array, index));
+        if !running.contains(&uuid) && !unknown && !scene.in_use(index) {
+            idle.entry(uuid).or_default().push((index, sb));
+        }
+    }
+    idle.into_values().filter_map(|members| idle_array(scene, &members)).collect()
+}
+
+fn idle_array(scene: &Scene<'_>, members: &[(usize, &MdSuperblock)]) -> Option<Defect> {
+    let (first, sb) = *members.first()?;
+    let name = sb.name.as_deref().or(sb.array_uuid.as_deref())?;
+    let of = sb.raid_disks.map_or_else(String::new, |all| format!(" of {all}"));
+    let names = list(members.iter().map(|&(index, _)| scene.node(index).label()));
+    let mut defect = Defect::new(
+        "md-not-running",
+        Gravity::Medium,
+        Some(&scene.node(first).key()),
+        format!(
+            "{}{of} members of the array {name} are there ({names}), but it does not run",
+            members.len()
+        ),
+    );
+    for &(index, sb) in members {
+        let device = scene.node(index);
+        let events =
+            sb.events.map_or_else(|| "member".to_owned(), |events| format!("{events} events"));
+        defect = defect.seen(format!("md superblock of {}", device.label()), events);
+        if index != first {
+            defect = defect.also_on(device.key());
+        }
+    }
+    let events: Vec<u64> = members.iter().filter_map(|(_, sb)| sb.events).collect();
+    let apart = events.iter().max().zip(events.iter().min()).map_or(0, |(max, min)| max - min);
+    let why = if apart > 1 {
+        format!(
+            "nothing on it can be read; its members are up to {apart} events apart, so \
+                some stopped taking part earlier than others"
+        )
+    } else {
+        "nothing on it can be read, and tools that see bare members may take them for free drives"
+            .to_owned()
+    };
+    let paths: Vec<String> =
+        members.iter().map(|&(index, _)| word(scene.node(index).label())).collect();
+    Some(
+        defect
+            .because(why)
+            .command("look at all members", format!("mdadm --examine {}", paths.join(" ")))
+            .command(
+                "start it, if it is meant to run here; degraded ones are not started by this",
+                "mdadm --assemble --scan --no-degraded",
+            )
+            .advise("if members are missing or apart: fathom check --explain degraded")
+            .advise(
+                "or: when the array is given up for good, on each member (that destroys what is \
+                on it): mdadm --zero-superblock /dev/MEMBER",
+            )
+            .risking(
+                "an array that runs on another machine as well is destroyed; \
+                --zero-superblock makes its data unreachable",
+            )
+            .verified_by("cat /proc/mdstat shows it; fathom check then draws it"),
+    )
+}

@@ -1,0 +1,85 @@
+//! Drives: health, caches, what they say of themselves.
+
+mod caches;
+mod features;
+mod health;
+mod state;
+#[cfg(test)]
+mod tests;
+mod zones;
+
+use crate::rule;
+use crate::rule::Rule;
+
+/// The rules of this group.
+pub const RULES: &[Rule] = &[
+    rule!("drive-failing", "a drive reports damage", High, Simulated, health::failing),
+    rule!(
+        "drive-worn",
+        "a drive is near the end of its promised life",
+        Medium,
+        Simulated,
+        health::worn
+    ),
+    rule!("drive-hot", "a drive is too hot", High, Simulated, health::hot),
+    rule!("drive-cable-errors", "errors on the cable of a drive", Medium, Simulated, health::cable),
+    rule!(
+        "drive-self-test-missing",
+        "a drive was not tested for long",
+        Low,
+        Simulated,
+        health::untested
+    ),
+    rule!("drive-offline", "a drive does not take requests", High, Guest, state::offline),
+    rule!("drive-read-only", "a drive refuses writes", Low, Simulated, state::read_only),
+    rule!(
+        "flushes-dropped",
+        "a volatile cache that is never flushed",
+        High,
+        Guest,
+        caches::flushes_dropped
+    ),
+    rule!(
+        "write-cache-off",
+        "the write cache of a drive is off",
+        Medium,
+        Simulated,
+        caches::write_cache_off
+    ),
+    rule!(
+        "flushes-slow",
+        "a drive takes long to flush its cache",
+        Low,
+        Simulated,
+        caches::flushes_slow
+    ),
+    rule!(
+        "command-queueing-off",
+        "a drive takes one command at a time",
+        High,
+        Simulated,
+        features::queueing_off
+    ),
+    rule!(
+        "drive-features",
+        "a drive is set to save power or noise",
+        Medium,
+        Simulated,
+        features::settings
+    ),
+    rule!(
+        "nvme-format-slow",
+        "a faster sector format is offered",
+        Low,
+        Simulated,
+        features::nvme_format
+    ),
+    rule!("smr-in-array", "a shingled drive in an array", High, Simulated, zones::smr_in_array),
+    rule!(
+        "zoned-scheduler",
+        "a zoned drive without the scheduler that it needs",
+        High,
+        Simulated,
+        zones::zoned_scheduler
+    ),
+];

@@ -1,0 +1,116 @@
+//! Filesystems and mounts.
+
+mod loops;
+mod options;
+mod space;
+mod state;
+#[cfg(test)]
+mod tests;
+mod trim;
+
+use crate::rule;
+use crate::rule::Rule;
+use crate::scene::Scene;
+use fathom_model::stack::{FsFacts, MountFacts, Node, NodeKind};
+
+/// The rules of this group.
+pub const RULES: &[Rule] = &[
+    rule!("filesystem-errors", "a filesystem has counted errors", High, Guest, state::errors),
+    rule!(
+        "remounted-read-only",
+        "a filesystem has turned read-only",
+        High,
+        Guest,
+        state::turned_read_only
+    ),
+    rule!("filesystem-unclean", "a filesystem was not put away", Low, Guest, state::unclean),
+    rule!(
+        "filesystem-check-due",
+        "the next boot checks a filesystem",
+        Low,
+        Guest,
+        state::check_due
+    ),
+    rule!(
+        "ext4-lazy-init",
+        "a new filesystem still prepares itself",
+        Medium,
+        Guest,
+        state::lazy_init
+    ),
+    rule!(
+        "barriers-off",
+        "writes are not flushed through a volatile cache",
+        High,
+        Guest,
+        options::barriers_off
+    ),
+    rule!(
+        "journal-same-spindle",
+        "the journal's own disk is the data's disk",
+        Medium,
+        Guest,
+        options::journal_same_spindle
+    ),
+    rule!("mount-data-journal", "all data is written twice", Low, Guest, options::data_journal),
+    rule!("mount-sync", "every write waits for the disk", Medium, Guest, options::sync),
+    rule!("mount-strictatime", "every read writes", Low, Guest, options::strict_atime),
+    rule!("discard-online", "every deletion waits for its discards", Medium, Guest, trim::online),
+    rule!("trim-never", "nobody tells flash what is free", Medium, Simulated, trim::never),
+    rule!("trim-lost", "a layer does not pass discards on", Low, Guest, trim::lost),
+    rule!("filesystem-full", "a filesystem is nearly full", High, Guest, space::full),
+    rule!("inodes-low", "a filesystem has few inodes left", Medium, Guest, space::inodes),
+    rule!(
+        "btrfs-unallocated",
+        "btrfs has no unallocated space left",
+        Medium,
+        Simulated,
+        space::unallocated
+    ),
+    rule!(
+        "free-space-scattered",
+        "free space lies in small pieces",
+        Low,
+        Simulated,
+        space::scattered
+    ),
+    rule!("loop-buffered", "a loop device caches everything twice", Low, Guest, loops::buffered),
+    rule!("loop-sparse", "a loop device lies in a file with holes", Low, Guest, loops::sparse),
+];
+
+/// A filesystem and where it is mounted.
+struct Mounted<'a> {
+    index: usize,
+    node: &'a Node,
+    fs: &'a FsFacts,
+    mount: &'a MountFacts,
+    /// Key of the mount.
+    key: String,
+}
+
+/// Every filesystem on block devices that is mounted, each once: by the mount of its top directory, where there is one.
+fn mounted<'a>(scene: &Scene<'a>) -> Vec<Mounted<'a>> {
+    let filesystems = scene.nodes(&[NodeKind::FileSystem]);
+    filesystems
+        .filter_map(|(index, node)| {
+            let mounts =
+                scene.above(index).filter_map(|(_, above)| Some((above, above.mount.as_ref()?)));
+            let (above, mount) =
+                mounts.min_by_key(|(_, mount)| (mount.root != "/", mount.mount_point.len()))?;
+            Some(Mounted { index, node, fs: node.fs.as_ref()?, mount, key: above.key() })
+        })
+        .collect()
+}
+
+impl Mounted<'_> {
+    /// The filesystem takes writes.
+    fn is_writable(&self) -> bool {
+        let is_read_only = |options: &[String]| options.iter().any(|option| option == "ro");
+        !is_read_only(&self.mount.options) && !is_read_only(&self.mount.super_options)
+    }
+
+    /// Where the options of the mount can be read.
+    fn options_file(&self) -> String {
+        format!("/proc/self/mountinfo: {}", self.mount.mount_point)
+    }
+}

@@ -1,0 +1,255 @@
+//! Mount options and journals.
+
+use super::{Mounted, mounted};
+use crate::rules::shared::on_one_drive;
+use crate::scene::Scene;
+use fathom_base::shell::word;
+use fathom_model::defect::{Certainty, Defect, Gravity};
+
+/// No flushes on a drive whose cache forgets.
+pub(super) fn barriers_off(scene: &Scene<'_>) -> Vec<Defect> {
+    mounted(scene)
+        .iter()
+        .filter(|m| m.is_writable())
+        .filter_map(|m| {
+            let off =
+                m.mount.has_option("nobarrier") || m.mount.option_value("barrier") == Some("0");
+            let volatile =
+                scene.machine().disks_under(m.index).into_iter().map(|disk| scene.node(disk)).find(
+                    |disk| {
+                        let safe = disk
+                            .details()
+                            .identity
+                            .as_ref()
+                            .and_then(|identity| identity.power_loss_protection);
+                        let cache =
+                            disk.queue.as_ref().and_then(|queue| queue.write_cache.as_deref());
+                        cache == Some("write back") && safe != Some(true)
+                    },
+                );
+            let disk = volatile.filter(|_| off)?;
+            let place = &m.mount.mount_point;
+            Some(
+                Defect::new(
+                    "barriers-off",
+                    Gravity::High,
+                    Some(&m.key),
+                    format!(
+                        "{} at {place} is mounted without barriers, \
+                        and {} has a cache that forgets",
+                        m.fs.fs_type, disk.name
+                    ),
+                )
+                .also_on(disk.key())
+                .seen(m.options_file(), "nobarrier")
+                .seen(format!("/sys/class/block/{}/queue/write_cache", disk.name), "write back")
+                .because(
+                    "fsync returns before the data is on stable storage, and the journal \
+                    may reach it in the wrong order: a power cut loses what was promised, \
+                    or the filesystem",
+                )
+                .command("switch them on", format!("mount -o remount,barrier {}", word(place)))
+                .advise("and take nobarrier (barrier=0) out of /etc/fstab")
+                .risking(
+                    "commits become as slow as the drive's flush; where that is too slow, \
+                    use drives with power loss protection",
+                )
+                .verified_by(format!(
+                    "fathom run commit {} before and after \
+                    shows the real price of a commit",
+                    word(place)
+                )),
+            )
+        })
+        .collect()
+}
+
+/// A journal that was put on a device of its own, which lies on the data's disk.
+pub(super) fn journal_same_spindle(scene: &Scene<'_>) -> Vec<Defect> {
+    mounted(scene)
+        .iter()
+        .filter_map(|m| {
+            let (data, device) = scene.below(m.index).next()?;
+            let journal = journal_device(scene, m, data)?;
+            // Without heads to move, a device of its own costs nothing.
+            if journal == data || scene.rotates(journal) != Some(true) {
+                return None;
+            }
+            let pairs = on_one_drive(scene, &[data, journal]);
+            let (_, _, disk) = pairs.first()?;
+            let other = scene.node(journal);
+            Some(
+                Defect::new(
+                    "journal-same-spindle",
+                    Gravity::Medium,
+                    Some(&m.node.key()),
+                    format!(
+                        "the journal of {} at {} lies on {}, on the same disk {disk} as the data",
+                        m.fs.fs_type, m.mount.mount_point, other.name
+                    ),
+                )
+                .also_on(other.key())
+                .seen(
+                    format!("{} and {}", device.label(), other.label()),
+                    format!("both on {disk}"),
+                )
+                .because(
+                    "the heads move between journal and data for each commit, further than \
+                    they would with a journal inside the filesystem",
+                )
+                .advise(
+                    "put the journal on another drive, best one without heads and with \
+                    power loss protection, or inside the filesystem",
+                )
+                .command(
+                    "ext4, unmounted: take the journal away",
+                    format!("tune2fs -O ^has_journal {}", word(device.label())),
+                )
+                .command("and make one inside", format!("tune2fs -j {}", word(device.label())))
+                .risking(
+                    "between the two commands a crash needs a full check; XFS cannot change \
+                    the place of its log without mkfs",
+                )
+                .verified_by(format!(
+                    "fathom run commit {} before and after",
+                    word(&m.mount.mount_point)
+                )),
+            )
+        })
+        .collect()
+}
+
+/// The device of an external journal: named by the mount (XFS), or by the superblock's UUID of it (ext4).
+fn journal_device(scene: &Scene<'_>, m: &Mounted<'_>, data: usize) -> Option<usize> {
+    if let Some(path) = m.mount.option_value("logdev") {
+        let by_path = scene.by_key(path);
+        return by_path.or_else(|| scene.device(path.strip_prefix("/dev/")?));
+    }
+    let own = scene.node(data).details().content.as_ref()?.filesystem.as_ref()?;
+    let wanted = own.journal_uuid.as_deref()?;
+    let mut all = scene.nodes(&[]).filter(|&(index, _)| index != data);
+    all.find_map(|(index, node)| {
+        let uuid = node.details().content.as_ref()?.filesystem.as_ref()?.uuid.as_deref()?;
+        (uuid.eq_ignore_ascii_case(wanted)).then_some(index)
+    })
+}
+
+/// ext4 writes data to its journal and then to its place.
+pub(super) fn data_journal(scene: &Scene<'_>) -> Vec<Defect> {
+    let all = mounted(scene);
+    let found = all.iter().filter(|m| {
+        m.fs.fs_type.starts_with("ext") && m.mount.option_value("data") == Some("journal")
+    });
+    found
+        .map(|m| {
+            Defect::new(
+                "mount-data-journal",
+                Gravity::Low,
+                Some(&m.key),
+                format!(
+                    "{} is mounted with data=journal: every byte is written twice",
+                    m.mount.mount_point
+                ),
+            )
+            .seen(options_source(m), "data=journal")
+            .because(
+                "sequential writes reach half the speed, and direct I/O is not direct; it \
+                helps only where many small synchronous writes come in bursts that fit \
+                into the journal",
+            )
+            .advise(
+                "where nobody chose it for that: take data=journal out of /etc/fstab and of \
+                the default options",
+            )
+            .command(
+                "see the default options",
+                format!("tune2fs -l {} | grep -i 'default mount'", word(&m.mount.source)),
+            )
+            .risking(
+                "data=ordered, the default, may after a crash show new data in files that \
+                were being overwritten; the change needs an unmount",
+            )
+            .verified_by(format!(
+                "fathom run seqwrite {} before and after",
+                word(&m.mount.mount_point)
+            ))
+        })
+        .collect()
+}
+
+fn options_source(m: &Mounted<'_>) -> String {
+    let device = m.mount.source.rsplit('/').next().unwrap_or_default();
+    if m.mount.effective_options.is_empty() {
+        m.options_file()
+    } else {
+        format!("/proc/fs/ext4/{device}/options")
+    }
+}
+
+/// Every write waits until it is on stable storage.
+pub(super) fn sync(scene: &Scene<'_>) -> Vec<Defect> {
+    let all = mounted(scene);
+    let found = all.iter().filter(|m| m.is_writable() && m.mount.has_option("sync"));
+    found
+        .map(|m| {
+            let place = &m.mount.mount_point;
+            Defect::new(
+                "mount-sync",
+                Gravity::Medium,
+                Some(&m.key),
+                format!("{place} is mounted with sync: every write waits for the disk"),
+            )
+            .sure(Certainty::Likely)
+            .seen(m.options_file(), "sync")
+            .because(
+                "each write of a program costs one or more flushes of the drive, also \
+                    where nobody asked for safety; programs that need it call fsync themselves",
+            )
+            .command("switch it off", format!("mount -o remount,async {}", word(place)))
+            .advise("and take sync out of /etc/fstab")
+            .risking(
+                "programs that relied on the mount in the place of fsync lose their \
+                    newest data in a crash",
+            )
+            .verified_by(format!("fathom run seqwrite {} before and after", word(place)))
+        })
+        .collect()
+}
+
+/// Every read of a file writes its time of access.
+pub(super) fn strict_atime(scene: &Scene<'_>) -> Vec<Defect> {
+    let all = mounted(scene);
+    let is_strict = |m: &&Mounted<'_>| {
+        let options = &m.mount.options;
+        // The kernel shows the absence of relatime and noatime, not the word.
+        let has = |word: &str| options.iter().any(|option| option == word);
+        m.is_writable() && !options.is_empty() && !has("relatime") && !has("noatime")
+    };
+    let found = all.iter().filter(is_strict);
+    found
+        .map(|m| {
+            let place = &m.mount.mount_point;
+            Defect::new(
+                "mount-strictatime",
+                Gravity::Low,
+                Some(&m.key),
+                format!("{place} is mounted with strictatime: every read of a file writes"),
+            )
+            .seen(m.options_file(), m.mount.options.join(","))
+            .because(
+                "reading a tree of files writes every inode of it; hardly any program \
+                    looks at these times",
+            )
+            .command(
+                "the default, which writes a time once a day at most",
+                format!("mount -o remount,relatime {}", word(place)),
+            )
+            .advise("or noatime, or lazytime with it, in /etc/fstab")
+            .risking(
+                "programs that compare times of access with times of change (some mail \
+                    readers) work with relatime, not with noatime",
+            )
+            .verified_by(format!("fathom check {} no longer shows it", word(place)))
+        })
+        .collect()
+}

@@ -1,0 +1,211 @@
+//! Space, inodes, and the pieces that free space comes in.
+
+use super::{Mounted, mounted};
+use crate::conditions::{self, FULL_SHARE};
+use crate::scene::Scene;
+use fathom_base::shell::word;
+use fathom_base::units::{format_count, format_size};
+use fathom_model::defect::{Certainty, Defect, Gravity};
+
+/// From this share on, somebody has to act now.
+const URGENT_SHARE: f64 = 0.97;
+
+/// btrfs makes its chunks of data this large.
+const BTRFS_CHUNK_BYTES: u64 = 1 << 30;
+
+/// A share of free space in pieces of 1 MiB and more below this is little.
+const LARGE_PIECES_SHARE: f64 = 0.5;
+
+/// Types that are made full, and never written.
+const MADE_FULL: [&str; 6] = ["squashfs", "iso9660", "udf", "erofs", "cramfs", "romfs"];
+
+fn writable(all: &[Mounted<'_>]) -> impl Iterator<Item = usize> {
+    let fitting = all
+        .iter()
+        .enumerate()
+        .filter(|(_, m)| m.is_writable() && !MADE_FULL.contains(&m.fs.fs_type.as_str()));
+    fitting.map(|(index, _)| index).collect::<Vec<_>>().into_iter()
+}
+
+/// Nearly full.
+pub(super) fn full(scene: &Scene<'_>) -> Vec<Defect> {
+    let all = mounted(scene);
+    writable(&all)
+        .filter_map(|index| {
+            let m = &all[index];
+            let used = conditions::used_share(m.fs).filter(|&used| used > FULL_SHARE)?;
+            let left = m.fs.available_bytes.unwrap_or(0);
+            let place = &m.mount.mount_point;
+            Some(
+                Defect::new(
+                    "filesystem-full",
+                    if used >= URGENT_SHARE { Gravity::High } else { Gravity::Medium },
+                    Some(&m.node.key()),
+                    format!("{place} is {:.0} % full ({} left)", used * 100.0, format_size(left)),
+                )
+                .seen(
+                    format!("statfs of {place}"),
+                    format!(
+                        "{} of {} available",
+                        format_size(left),
+                        format_size(m.fs.total_bytes.unwrap_or(0))
+                    ),
+                )
+                .because(
+                    "new files get scattered over what is left, and stay so; databases stop \
+                    when the rest is used",
+                )
+                .command(
+                    "find what can go",
+                    format!("du -xh --max-depth=2 {} | sort -h | tail -30", word(place)),
+                )
+                .command(
+                    "deleted files that are still open take space too",
+                    format!("lsof +aL1 {}", word(place)),
+                )
+                .advise("or make the filesystem larger")
+                .risking("none in looking")
+                .verified_by(format!("df -h {}", word(place))),
+            )
+        })
+        .collect()
+}
+
+/// Few inodes left.
+pub(super) fn inodes(scene: &Scene<'_>) -> Vec<Defect> {
+    let all = mounted(scene);
+    writable(&all)
+        .filter_map(|index| {
+            let m = &all[index];
+            let (free, inodes) = conditions::few_inodes(m.fs)?;
+            let place = &m.mount.mount_point;
+            Some(
+                Defect::new(
+                    "inodes-low",
+                    Gravity::Medium,
+                    Some(&m.node.key()),
+                    format!(
+                        "{place} has only {} of {} inodes left",
+                        format_count(free),
+                        format_count(inodes)
+                    ),
+                )
+                .seen(format!("statfs of {place}"), format!("{free} of {inodes} inodes free"))
+                .because("no file can be made without one, however much space is free")
+                .command(
+                    "see where they went",
+                    format!("du -x --inodes {} | sort -n | tail -30", word(place)),
+                )
+                .advise(
+                    "ext4 gets more inodes only with more space (resize2fs), or by \
+                    mkfs.ext4 -i; XFS: xfs_growfs -m raises the limit",
+                )
+                .risking("none in looking")
+                .verified_by(format!("df -i {}", word(place))),
+            )
+        })
+        .collect()
+}
+
+/// btrfs has given all space to chunks: what one kind of them has too much, the other cannot use.
+pub(super) fn unallocated(scene: &Scene<'_>) -> Vec<Defect> {
+    let all = mounted(scene);
+    writable(&all)
+        .filter_map(|index| {
+            let m = &all[index];
+            let free =
+                m.node.details().unallocated_bytes.filter(|&bytes| bytes < BTRFS_CHUNK_BYTES)?;
+            let total = m.fs.total_bytes.filter(|&total| total >= 16 * BTRFS_CHUNK_BYTES)?;
+            let available = m.fs.available_bytes?;
+            // A filesystem that is simply full is told as that.
+            if conditions::used_share(m.fs).is_some_and(|used| used > FULL_SHARE) {
+                return None;
+            }
+            let place = &m.mount.mount_point;
+            Some(
+                Defect::new(
+                    "btrfs-unallocated",
+                    Gravity::Medium,
+                    Some(&m.node.key()),
+                    format!(
+                        "btrfs at {place} has {} free, but only {} that belong to no chunk yet",
+                        format_size(available),
+                        format_size(free)
+                    ),
+                )
+                .sure(Certainty::Likely)
+                .seen(
+                    format!("btrfs filesystem usage {place}"),
+                    format!("unallocated {} of {}", format_size(free), format_size(total)),
+                )
+                .because(
+                    "when metadata needs another chunk there is none, and writes and even \
+                    deletions fail although data space is free",
+                )
+                .command(
+                    "give nearly empty data chunks back",
+                    format!("btrfs balance start -dusage=20 {}", word(place)),
+                )
+                .risking(
+                    "a balance reads and writes what it moves: at a quiet time; it can be \
+                    stopped by btrfs balance cancel",
+                )
+                .verified_by(format!(
+                    "btrfs filesystem usage {} shows some GiB unallocated",
+                    word(place)
+                )),
+            )
+        })
+        .collect()
+}
+
+/// Free space that is there, but in pieces.
+pub(super) fn scattered(scene: &Scene<'_>) -> Vec<Defect> {
+    let all = mounted(scene);
+    writable(&all)
+        .filter_map(|index| {
+            let m = &all[index];
+            let (largest, share) = m.node.details().free_pieces?;
+            let free = m.fs.free_bytes.filter(|&free| free >= 1 << 30)?;
+            let full = conditions::used_share(m.fs).is_some_and(|used| used > FULL_SHARE);
+            if share >= LARGE_PIECES_SHARE || full {
+                return None;
+            }
+            let rotates = scene.rotates(m.index) == Some(true);
+            let place = &m.mount.mount_point;
+            Some(
+                Defect::new(
+                    "free-space-scattered",
+                    if rotates { Gravity::Medium } else { Gravity::Low },
+                    Some(&m.node.key()),
+                    format!(
+                        "of the {} free at {place} only {:.0} % are in pieces of 1 MiB and more",
+                        format_size(free),
+                        share * 100.0
+                    ),
+                )
+                .seen(
+                    format!("free pieces of {}", m.fs.fs_type),
+                    format!("the largest has {}", format_size(largest)),
+                )
+                .because(
+                    "large files written now end in many pieces, and are read back with as \
+                    many requests",
+                )
+                .advise(
+                    "free space well below 80 % used; then copy large files that matter, \
+                    which writes them anew in fewer pieces (XFS: xfs_fsr, ext4: e4defrag, \
+                    btrfs: btrfs filesystem defragment)",
+                )
+                .risking(
+                    "defragmenting reads and writes all it moves, breaks reflinks and \
+                    snapshots apart, and wears flash",
+                )
+                .verified_by(format!(
+                    "filefrag of new files; fathom run seqread {} on a new file before and after",
+                    word(place)
+                )),
+            )
+        })
+        .collect()
+}

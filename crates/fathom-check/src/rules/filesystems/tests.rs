@@ -1,0 +1,331 @@
+//! Filesystems in trouble, and healthy ones beside them.
+
+use super::{RULES, loops, options, space, state, trim};
+use crate::fixtures::{Bench, GIB, MIB};
+use fathom_model::defect::{Certainty, Gravity};
+use fathom_model::stack::detail::{DriveIdentity, FsSuperblock};
+use fathom_model::system::{FstabEntry, Timer};
+
+/// A filesystem on a partition of a disk.
+fn on_disk(fs_type: &str) -> (Bench, usize, usize) {
+    let mut bench = Bench::new();
+    let disk = bench.disk("sda");
+    let part = bench.partition("sda1", MIB, disk);
+    let (fs, mount) = bench.mounted(fs_type, "/srv", part);
+    (bench, fs, mount)
+}
+
+fn timer(kind: &str, enabled: bool) -> Timer {
+    Timer { name: kind.into(), kind: kind.into(), enabled, ..Timer::default() }
+}
+
+#[test]
+fn healthy_filesystems_are_not_told() {
+    for fs_type in ["ext4", "xfs", "btrfs"] {
+        let (mut bench, _, _) = on_disk(fs_type);
+        bench.snapshot.system.timers = vec![timer("trim", true)];
+        let ssd = bench.ssd("sdb");
+        bench.mounted(fs_type, "/var", ssd);
+        assert_eq!(bench.ids(RULES), [""; 0], "{fs_type}");
+    }
+}
+
+#[test]
+fn counted_errors_are_told() {
+    for (fs_type, command) in
+        [("ext4", "umount /srv && e2fsck -f /dev/sda1"), ("btrfs", "btrfs scrub start -B /srv")]
+    {
+        let (mut bench, fs, _) = on_disk(fs_type);
+        bench.fs_of(fs).errors_count = Some(0);
+        assert_eq!(bench.ask(state::errors), []);
+        bench.fs_of(fs).errors_count = Some(7);
+        let defect = bench.one(state::errors);
+        assert_eq!(defect.gravity, Gravity::High);
+        assert!(
+            defect.fix.iter().any(|step| step.command.as_deref() == Some(command)),
+            "{defect:?}"
+        );
+    }
+}
+
+#[test]
+fn read_only_against_fstab_is_told() {
+    let (mut bench, _, mount) = on_disk("ext4");
+    bench.mount_of(mount).super_options = vec!["ro".into()];
+    assert_eq!(bench.ask(state::turned_read_only), [], "nobody said that it should be written");
+    let entry = |options: &str| FstabEntry {
+        source: "/dev/sda1".into(),
+        mount_point: "/srv".into(),
+        fs_type: "ext4".into(),
+        options: options.split(',').map(str::to_owned).collect(),
+    };
+    bench.snapshot.system.configuration.fstab = vec![entry("defaults,noatime")];
+    let defect = bench.one(state::turned_read_only);
+    assert_eq!(defect.certainty, Certainty::Likely);
+    let commands: Vec<_> = defect.fix.iter().filter_map(|step| step.command.as_deref()).collect();
+    assert!(commands.contains(&"umount /srv && e2fsck -fn /dev/sda1"), "{commands:?}");
+    bench.mount_of(mount).super_options = vec!["rw".into()];
+    assert_eq!(bench.ask(state::turned_read_only), []);
+    bench.mount_of(mount).effective_options = vec!["emergency_ro".into()];
+    bench.one(state::turned_read_only);
+    for options in ["ro", "defaults,noauto"] {
+        bench.snapshot.system.configuration.fstab = vec![entry(options)];
+        assert_eq!(bench.ask(state::turned_read_only), [], "{options}");
+    }
+}
+
+#[test]
+fn superblocks_of_unmounted_filesystems_are_read() {
+    let mut bench = Bench::new();
+    let disk = bench.disk("sda");
+    let superblock = |state: &str| {
+        Some(FsSuperblock {
+            fs_type: "ext4".into(),
+            state: Some(state.into()),
+            ..FsSuperblock::default()
+        })
+    };
+    for (state, gravity) in [
+        ("clean", None),
+        ("not clean", Some(Gravity::Low)),
+        ("needs recovery", Some(Gravity::Low)),
+        ("needs repair", Some(Gravity::Low)),
+        ("not clean, with errors", Some(Gravity::Medium)),
+    ] {
+        bench.content_of(disk).filesystem = superblock(state);
+        assert_eq!(bench.gravities(state::unclean), Vec::from_iter(gravity), "{state}");
+    }
+    bench.one(state::unclean);
+    // A mounted filesystem is never clean on the disk.
+    bench.mounted("ext4", "/srv", disk);
+    assert_eq!(bench.ask(state::unclean), []);
+}
+
+#[test]
+fn a_check_is_due_when_the_count_reaches_a_limit() {
+    let mut bench = Bench::new();
+    let disk = bench.disk("sda");
+    for (mounts, count) in [((19, 20), 0), ((20, 20), 1), ((500, -1), 0), ((500, 0), 0)] {
+        let superblock = FsSuperblock {
+            fs_type: "ext4".into(),
+            mounts: Some(mounts),
+            ..FsSuperblock::default()
+        };
+        bench.content_of(disk).filesystem = Some(superblock);
+        assert_eq!(bench.ask(state::check_due).len(), count, "{mounts:?}");
+    }
+    bench.content_of(disk).filesystem =
+        Some(FsSuperblock { mounts: Some((21, 20)), ..FsSuperblock::default() });
+    bench.one(state::check_due);
+}
+
+#[test]
+fn lazy_initialisation_needs_the_thread_and_something_left() {
+    let (mut bench, fs, mount) = on_disk("ext4");
+    bench.fs_of(fs).groups = Some(100);
+    bench.fs_of(fs).groups_uninitialised = Some(40);
+    assert_eq!(bench.ask(state::lazy_init), []);
+    bench.snapshot.system.kernel_threads = vec!["ext4lazyinit".into()];
+    let defect = bench.one(state::lazy_init);
+    assert!(defect.summary.ends_with("(40 of 100 block groups are left)"), "{}", defect.summary);
+    bench.fs_of(fs).groups_uninitialised = Some(0);
+    assert_eq!(bench.ask(state::lazy_init), []);
+    // Without root the age decides.
+    bench.fs_of(fs).groups_uninitialised = None;
+    bench.fs_of(fs).made_at_unix_s = Some(1_000_000);
+    bench.snapshot.made_at_unix_s = 1_000_000 + 24 * 3600;
+    assert_eq!(bench.one(state::lazy_init).certainty, Certainty::Likely);
+    bench.snapshot.made_at_unix_s += 1;
+    assert_eq!(bench.ask(state::lazy_init), []);
+    bench.fs_of(fs).made_at_unix_s = None;
+    assert_eq!(bench.ask(state::lazy_init), [], "its age is unknown too");
+    bench.fs_of(fs).made_at_unix_s = Some(1_000_001);
+    bench.one(state::lazy_init);
+    let other = bench.disk("sdb");
+    let (second, _) = bench.mounted("ext4", "/var", other);
+    bench.one(state::lazy_init);
+    bench.fs_of(second).made_at_unix_s = Some(1_000_001);
+    assert_eq!(bench.ask(state::lazy_init), [], "it may be either");
+    bench.fs_of(second).made_at_unix_s = None;
+    bench.mount_of(mount).options.push("noinit_itable".into());
+    assert_eq!(bench.ask(state::lazy_init), []);
+}
+
+#[test]
+fn barriers_matter_where_a_cache_forgets() {
+    let (mut bench, _, mount) = on_disk("ext4");
+    for option in ["nobarrier", "barrier=0"] {
+        bench.mount_of(mount).effective_options = vec![option.into()];
+        assert_eq!(bench.one(options::barriers_off).gravity, Gravity::High, "{option}");
+    }
+    bench.detail_of(0).identity =
+        Some(DriveIdentity { power_loss_protection: Some(true), ..DriveIdentity::default() });
+    assert_eq!(bench.ask(options::barriers_off), []);
+    bench.node(0).detail = None;
+    bench.queue_of(0).write_cache = Some("write through".into());
+    assert_eq!(bench.ask(options::barriers_off), []);
+    bench.queue_of(0).write_cache = Some("write back".into());
+    bench.mount_of(mount).effective_options = vec!["barrier=1".into()];
+    assert_eq!(bench.ask(options::barriers_off), []);
+}
+
+#[test]
+fn an_external_journal_wants_another_spindle() {
+    // XFS names the device of its log.
+    let (mut bench, _, mount) = on_disk("xfs");
+    bench.partition("sda2", 500 * GIB, 0);
+    let other = bench.disk("sdb");
+    bench.mount_of(mount).super_options.push("logdev=/dev/sda2".into());
+    let defect = bench.one(options::journal_same_spindle);
+    assert!(defect.summary.contains("lies on sda2, on the same disk sda"), "{}", defect.summary);
+    *bench.mount_of(mount).super_options.last_mut().unwrap() = "logdev=/dev/sdb".into();
+    assert_eq!(bench.ask(options::journal_same_spindle), []);
+    // ext4 names it by its UUID.
+    let (mut bench, _, _) = on_disk("ext4");
+    let journal = bench.partition("sda2", 500 * GIB, 0);
+    let superblock = |uuid: &str, journal: Option<&str>| FsSuperblock {
+        uuid: Some(uuid.into()),
+        journal_uuid: journal.map(str::to_owned),
+        ..FsSuperblock::default()
+    };
+    bench.content_of(1).filesystem = Some(superblock("aaaa", Some("BBBB")));
+    bench.content_of(journal).filesystem = Some(superblock("bbbb", None));
+    assert_eq!(bench.one(options::journal_same_spindle).gravity, Gravity::Medium);
+    bench.queue_of(0).rotational = Some(false);
+    assert_eq!(bench.ask(options::journal_same_spindle), []);
+    let _ = other;
+}
+
+#[test]
+fn options_that_cost_are_told() {
+    let (mut bench, _, mount) = on_disk("ext4");
+    bench.mount_of(mount).effective_options = vec!["data=journal".into()];
+    assert_eq!(bench.one(options::data_journal).evidence[0].source, "/proc/fs/ext4/sda1/options");
+    bench.mount_of(mount).effective_options = vec!["data=ordered".into()];
+    assert_eq!(bench.ask(options::data_journal), []);
+    bench.mount_of(mount).super_options.push("sync".into());
+    assert_eq!(bench.one(options::sync).gravity, Gravity::Medium);
+    bench.mount_of(mount).super_options = vec!["ro".into(), "sync".into()];
+    assert_eq!(bench.ask(options::sync), []);
+    bench.mount_of(mount).super_options = vec!["rw".into()];
+    for (options, count) in [("rw,relatime", 0), ("rw,noatime", 0), ("rw", 1), ("ro", 0)] {
+        bench.mount_of(mount).options = options.split(',').map(str::to_owned).collect();
+        assert_eq!(bench.ask(options::strict_atime).len(), count, "{options}");
+    }
+    bench.mount_of(mount).options = vec!["rw".into()];
+    bench.one(options::strict_atime);
+}
+
+#[test]
+fn discards_at_once_are_told_by_drive() {
+    let (mut bench, _, mount) = on_disk("ext4");
+    bench.mount_of(mount).super_options.push("discard".into());
+    assert_eq!(bench.one(trim::online).gravity, Gravity::Medium);
+    bench.drive_of(0).transport = Some("nvme".into());
+    assert_eq!(bench.one(trim::online).gravity, Gravity::Low);
+    *bench.mount_of(mount).super_options.last_mut().unwrap() = "discard=async".into();
+    assert_eq!(bench.ask(trim::online), []);
+}
+
+#[test]
+fn flash_wants_to_be_told_what_is_free() {
+    let mut bench = Bench::new();
+    let ssd = bench.ssd("sda");
+    let part = bench.partition("sda1", MIB, ssd);
+    let (_, mount) = bench.mounted("ext4", "/srv", part);
+    assert_eq!(bench.ask(trim::never), [], "timers were not read");
+    bench.snapshot.system.timers = vec![timer("md-check", true), timer("trim", false)];
+    assert_eq!(bench.one(trim::never).gravity, Gravity::Medium);
+    bench.snapshot.system.timers[1].enabled = true;
+    assert_eq!(bench.ask(trim::never), []);
+    bench.snapshot.system.timers[1].enabled = false;
+    bench.mount_of(mount).super_options.push("discard".into());
+    assert_eq!(bench.ask(trim::never), []);
+    bench.mount_of(mount).super_options.pop();
+    bench.drive_of(ssd).transport = Some("virtio".into());
+    assert_eq!(bench.ask(trim::never), [], "what is below is the host's matter");
+}
+
+#[test]
+fn a_layer_that_keeps_discards_is_told() {
+    let mut bench = Bench::new();
+    let ssd = bench.ssd("sda");
+    let table = ["0 8 crypt aes-xts-plain64 - 0 8:0 32768".to_owned()];
+    let crypt = bench.dm("dm-0", "home", "CRYPT-LUKS2-x", &table, &[ssd]);
+    assert_eq!(bench.ask(trim::lost), [], "nothing is mounted there");
+    bench.mounted("ext4", "/home", crypt);
+    let defect = bench.one(trim::lost);
+    assert_eq!(defect.gravity, Gravity::Low);
+    assert_eq!(
+        defect.fix[0].command.as_deref(),
+        Some("cryptsetup refresh --allow-discards --persistent home")
+    );
+    bench.queue_of(crypt).discard_max_bytes = Some(GIB);
+    assert_eq!(bench.ask(trim::lost), []);
+    // Only the layer that keeps them is told, not those on it.
+    bench.queue_of(crypt).discard_max_bytes = Some(0);
+    let volume = bench.dm("dm-1", "vg-data", "LVM-x", &["0 8 linear 253:1 0".to_owned()], &[crypt]);
+    bench.mounted("xfs", "/data", volume);
+    assert_eq!(bench.one(trim::lost).node.as_deref(), Some("/dev/dm-0"));
+    bench.queue_of(ssd).discard_max_bytes = Some(0);
+    assert_eq!(bench.ask(trim::lost), []);
+}
+
+#[test]
+fn space_and_inodes_have_thresholds() {
+    let (mut bench, fs, mount) = on_disk("ext4");
+    for (available, gravity) in
+        [(10 * GIB, None), (10 * GIB - 1, Some(Gravity::Medium)), (3 * GIB, Some(Gravity::High))]
+    {
+        bench.fs_of(fs).available_bytes = Some(available);
+        assert_eq!(bench.gravities(space::full), Vec::from_iter(gravity), "{available}");
+    }
+    bench.one(space::full);
+    bench.mount_of(mount).super_options = vec!["ro".into()];
+    assert_eq!(bench.ask(space::full), []);
+    let (mut bench, fs, _) = on_disk("squashfs");
+    bench.fs_of(fs).available_bytes = Some(0);
+    assert_eq!(bench.ask(space::full), []);
+    let (mut bench, fs, _) = on_disk("ext4");
+    bench.fs_of(fs).inodes_free = Some(100_000);
+    assert_eq!(bench.ask(space::inodes), []);
+    bench.fs_of(fs).inodes_free = Some(99_999);
+    assert!(bench.one(space::inodes).summary.contains("99 999 of 1 000 000 inodes left"));
+    bench.fs_of(fs).inodes = Some(0);
+    assert_eq!(bench.ask(space::inodes), [], "inodes are made as needed");
+}
+
+#[test]
+fn free_space_has_a_shape() {
+    let (mut bench, fs, _) = on_disk("btrfs");
+    bench.detail_of(fs).unallocated_bytes = Some(GIB);
+    assert_eq!(bench.ask(space::unallocated), []);
+    bench.detail_of(fs).unallocated_bytes = Some(GIB - 1);
+    assert_eq!(bench.one(space::unallocated).gravity, Gravity::Medium);
+    bench.fs_of(fs).available_bytes = Some(GIB);
+    assert_eq!(bench.ask(space::unallocated), [], "simply full");
+    let (mut bench, fs, _) = on_disk("ext4");
+    bench.detail_of(fs).free_pieces = Some((8 * MIB, 0.5));
+    assert_eq!(bench.ask(space::scattered), []);
+    bench.detail_of(fs).free_pieces = Some((8 * MIB, 0.49));
+    assert_eq!(bench.one(space::scattered).gravity, Gravity::Medium);
+    bench.queue_of(0).rotational = Some(false);
+    assert_eq!(bench.gravities(space::scattered), [Gravity::Low]);
+}
+
+#[test]
+fn loop_devices_that_take_writes_are_told() {
+    let (mut bench, fs, mount) = on_disk("ext4");
+    let device = bench.loop_device("loop0", &[mount]);
+    assert_eq!(bench.ids(RULES), [""; 0]);
+    bench.node(device).loop_device.as_mut().unwrap().direct_io = Some(false);
+    assert_eq!(bench.one(loops::buffered).gravity, Gravity::Low);
+    bench.node(device).loop_device.as_mut().unwrap().backing_allocated_bytes = Some(GIB - 4096);
+    assert_eq!(
+        bench.one(loops::sparse).fix[0].command.as_deref(),
+        Some("fallocate -l 1073741824 /srv/image")
+    );
+    bench.node(device).read_only = Some(true);
+    assert_eq!(bench.ids(RULES), [""; 0], "a package's image");
+    let _ = fs;
+}

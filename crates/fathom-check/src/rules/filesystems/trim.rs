@@ -1,0 +1,205 @@
+//! Discards: too often, never, or lost on the way.
+
+use super::mounted;
+use crate::conditions;
+use crate::rules::shared::{mount_points, sysfs};
+use crate::scene::Scene;
+use fathom_base::shell::word;
+use fathom_model::defect::{Certainty, Defect, Gravity};
+use fathom_model::stack::{Node, NodeKind};
+
+/// Deletions send discards at once.
+pub(super) fn online(scene: &Scene<'_>) -> Vec<Defect> {
+    let all = mounted(scene);
+    let found = all.iter().filter(|m| m.is_writable() && conditions::discards_at_once(m.mount));
+    found
+        .map(|m| {
+            let place = &m.mount.mount_point;
+            // Drives on SATA stop everything else for a discard; NVMe takes them beside other commands.
+            let disks = scene.machine().disks_under(m.index);
+            let nvme = disks.iter().all(|&disk| {
+                scene
+                    .node(disk)
+                    .drive
+                    .as_ref()
+                    .is_some_and(|drive| drive.transport.as_deref() == Some("nvme"))
+            });
+            let gravity = if nvme && !disks.is_empty() { Gravity::Low } else { Gravity::Medium };
+            let defect = Defect::new(
+                "discard-online",
+                gravity,
+                Some(&m.key),
+                format!(
+                    "{place} is mounted with discard: deleting \
+                    files sends discards between other I/O"
+                ),
+            )
+            .seen(m.options_file(), "discard")
+            .because(
+                "on many drives a discard holds up everything behind it for milliseconds, \
+                and a deletion of many files sends thousands",
+            )
+            .command("a weekly trim costs less", "systemctl enable --now fstrim.timer");
+            let defect = if m.fs.fs_type == "xfs" {
+                defect.advise(
+                    "take discard out of /etc/fstab, then umount and mount: a remount does \
+                    not change it on XFS",
+                )
+            } else {
+                let instead = if m.fs.fs_type == "btrfs" { "discard=async" } else { "nodiscard" };
+                defect
+                    .command("switch it off", format!("mount -o remount,{instead} {}", word(place)))
+                    .advise("and take discard out of /etc/fstab")
+            };
+            defect
+                .risking("free space is told to the drive, or to thin storage, up to a week later")
+                .verified_by(format!(
+                    "fathom run randread {} while files are deleted, before and after",
+                    word(place)
+                ))
+        })
+        .collect()
+}
+
+fn takes_discards(node: &Node) -> Option<bool> {
+    node.queue.as_ref()?.discard_max_bytes.map(|bytes| bytes > 0)
+}
+
+/// Flash that is never told what is free.
+pub(super) fn never(scene: &Scene<'_>) -> Vec<Defect> {
+    let timers = &scene.snapshot.system.timers;
+    // Without any timer seen, timers could not be read.
+    if timers.is_empty() || timers.iter().any(|timer| timer.kind == "trim" && timer.enabled) {
+        return Vec::new();
+    }
+    let all = mounted(scene);
+    let found = all.iter().filter(|m| {
+        let disks = scene.machine().disks_under(m.index);
+        let flash = |&disk: &usize| {
+            let node = scene.node(disk);
+            let transport = node.drive.as_ref().and_then(|drive| drive.transport.as_deref());
+            takes_discards(node) == Some(true)
+                && node.queue.as_ref().and_then(|queue| queue.rotational) == Some(false)
+                && matches!(transport, Some("sata" | "sas" | "nvme"))
+        };
+        let passes = scene.below(m.index).any(|(device, _)| {
+            scene
+                .queue(device)
+                .and_then(|queue| queue.discard_max_bytes)
+                .is_some_and(|bytes| bytes > 0)
+        });
+        let by_mount = m.mount.has_option("discard") || m.mount.option_value("discard").is_some();
+        m.is_writable() && passes && !by_mount && !disks.is_empty() && disks.iter().all(flash)
+    });
+    found
+        .map(|m| {
+            let place = &m.mount.mount_point;
+            Defect::new(
+                "trim-never",
+                Gravity::Medium,
+                Some(&m.node.key()),
+                format!("{place} lies on flash that nobody tells what is free"),
+            )
+            .sure(Certainty::Likely)
+            .seen("timers and cron jobs that are switched on", "none that runs fstrim")
+            .seen(m.options_file(), "no discard")
+            .because(
+                "a drive that believes all its blocks to be in use has less room to move \
+                data: writes become slower and wear it more",
+            )
+            .command("once a week, for all filesystems", "systemctl enable --now fstrim.timer")
+            .command("and once now, at a quiet time", "fstrim --all --verbose")
+            .risking("what was deleted can no longer be recovered from the drive")
+            .verified_by(format!("fathom run randwrite {} before and after", word(place)))
+        })
+        .collect()
+}
+
+/// A layer that takes no discards on devices that all do.
+pub(super) fn lost(scene: &Scene<'_>) -> Vec<Defect> {
+    let layers = scene.nodes(&[NodeKind::Md, NodeKind::Dm, NodeKind::Bcache]);
+    layers
+        .filter_map(|(index, node)| {
+            let below: Option<Vec<bool>> = scene
+                .below(index)
+                .map(|(device, below)| {
+                    let queue = scene.queue(device).or(below.queue.as_ref())?;
+                    queue.discard_max_bytes.map(|bytes| bytes > 0)
+                })
+                .collect();
+            let below = below.filter(|all| !all.is_empty() && all.iter().all(|takes| *takes))?;
+            if takes_discards(node) != Some(false) || scene.rotates(index) != Some(false) {
+                return None;
+            }
+            let places = mount_points(scene, index);
+            if places.is_empty() {
+                return None;
+            }
+            let defect = Defect::new(
+                "trim-lost",
+                Gravity::Low,
+                Some(&node.key()),
+                format!(
+                    "{} does not pass discards on, although {} below it would take them",
+                    label(node),
+                    if below.len() == 1 { "the device" } else { "all devices" }
+                ),
+            )
+            .seen(sysfs(node, "queue/discard_max_bytes"), "0")
+            .because(format!(
+                "fstrim on {} does nothing: the drives believe all their blocks to be in \
+                use, and have less room to move data",
+                places.join(", ")
+            ));
+            Some(mend(node, defect).verified_by(format!(
+                "fstrim --verbose {} no longer says that it is not supported",
+                word(places[0])
+            )))
+        })
+        .collect()
+}
+
+fn label(node: &Node) -> &str {
+    node.dm.as_ref().and_then(|dm| dm.name.as_deref()).unwrap_or(&node.name)
+}
+
+/// What to do depends on why the layer keeps discards to itself.
+fn mend(node: &Node, defect: Defect) -> Defect {
+    let has =
+        |target: &str| node.dm.as_ref().is_some_and(|dm| dm.targets.iter().any(|t| t == target));
+    let parity = node
+        .md
+        .as_ref()
+        .and_then(|md| md.level.as_deref())
+        .is_some_and(|level| matches!(level, "raid4" | "raid5" | "raid6"));
+    if has("crypt") {
+        return defect
+            .command(
+                "LUKS2: allow them, now and for later",
+                format!("cryptsetup refresh --allow-discards --persistent {}", word(label(node))),
+            )
+            .advise("LUKS1: the option discard in /etc/crypttab")
+            .risking(
+                "who can look at the drive sees which blocks are in use, and how much; many \
+                accept that, some must not",
+            );
+    }
+    if parity {
+        return defect
+            .advise(
+                "md trusts no drive to give zeros for discarded blocks, which parity needs; \
+                where the maker promises it: raid456.devices_handle_discard_safely=Y on \
+                the kernel's command line",
+            )
+            .risking(
+                "a drive that gives anything else for discarded blocks then makes parity \
+                wrong without a word",
+            );
+    }
+    defect
+        .advise(
+            "look why: one of its targets does not pass them, or a device below got the \
+            ability later (make the layer anew, or load its table again)",
+        )
+        .risking("none in looking")
+}

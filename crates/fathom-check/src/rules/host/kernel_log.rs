@@ -1,0 +1,351 @@
+//! What the kernel has logged about devices, told on the device whose name stands in the line.
+
+use crate::scene::Scene;
+use fathom_base::units::format_duration;
+use fathom_model::defect::{Certainty, Defect, Gravity};
+use fathom_model::stack::NodeKind;
+use fathom_model::system::LogLine;
+use std::collections::BTreeMap;
+
+/// What a line is about; each line counts once, for the first kind that fits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    /// The device does not answer, or was reset.
+    Reset,
+    /// The way to the device loses or damages data.
+    Link,
+    /// The device answers that it cannot.
+    Error,
+}
+
+/// Words of resets and timeouts, in lower case.
+const RESET: [&str; 19] = [
+    "timeout, aborting",
+    "timeout, reset controller",
+    "timeout, disable controller",
+    "timeout, completion polled",
+    "controller is down; will reset",
+    "resetting controller",
+    "device not ready",
+    "removing after probe failure",
+    "hard resetting link",
+    "link is slow to respond",
+    "exception emask",
+    "timing out command",
+    "attempting task abort",
+    "task abort:",
+    "device reset",
+    "host reset",
+    "adapter reset",
+    "device offlined",
+    "rejecting i/o to",
+];
+
+/// Words of links.
+const LINK: [&str; 7] = [
+    "pcie bus error",
+    "aer:",
+    "dpc: containment event",
+    "icrc",
+    "limiting sata link speed",
+    "speed down requested",
+    "ncq disabled",
+];
+
+/// Words of errors that the device itself tells.
+const ERROR: [&str; 7] = [
+    "critical medium error",
+    "critical target error",
+    "unrecovered read error",
+    "medium error",
+    "hardware error",
+    "i/o error",
+    "read error not corrected",
+];
+
+fn kind(text: &str) -> Option<Kind> {
+    let text = text.to_lowercase();
+    let has = |words: &[&str]| words.iter().any(|words| text.contains(words));
+    // Errors that a removed loop or network device, or a filesystem above, tells are consequences; that it was switched on
+    // every drive says once.
+    let consequence = [
+        "buffer i/o error",
+        "dev loop",
+        "dev nbd",
+        "dev fd",
+        "dev sr",
+        "metadata i/o error",
+        "power-on or device reset",
+    ];
+    if has(&consequence) {
+        return None;
+    }
+    [
+        (Kind::Link, LINK.as_slice()),
+        (Kind::Reset, RESET.as_slice()),
+        (Kind::Error, ERROR.as_slice()),
+    ]
+    .into_iter()
+    .find(|(_, words)| has(words))
+    .map(|(kind, _)| kind)
+}
+
+/// True for an error of which nothing but the failure is told.
+fn is_bare(text: &str) -> bool {
+    let text = text.to_lowercase();
+    !ERROR.iter().any(|words| *words != "i/o error" && text.contains(words))
+}
+
+/// The node that a line is about: by the kernel name of a device (`sda`, `nvme0n1`), of an NVMe controller (`nvme0`), or by
+/// the address of an adapter with a single disk: SCSI (`sd 2:0:0:0:`, the first number is the adapter's) or PCI.
+fn node_of(scene: &Scene<'_>, text: &str) -> Option<usize> {
+    let words = || text.split(|c: char| !(c.is_ascii_alphanumeric() || "_-!:.".contains(c)));
+    let bare = || words().map(|word| word.trim_matches([':', '.'])).filter(|word| !word.is_empty());
+    let device = bare().find_map(|word| scene.device(word).or_else(|| controller(scene, word)));
+    let by_scsi =
+        || bare().find_map(|word| only_disk_of(scene, &format!("host{}", scsi_host(word)?)));
+    let by_pci = || {
+        let mut hosts = scene.snapshot.system.hosts.iter();
+        let host = hosts.find(|host| {
+            host.pci_address.as_deref().is_some_and(|address| bare().any(|word| word == address))
+        })?;
+        only_disk_of(scene, &host.name)
+    };
+    device.or_else(by_scsi).or_else(by_pci)
+}
+
+/// The number of the adapter in an address of a SCSI device: 2 of `2:0:1:0`.
+fn scsi_host(word: &str) -> Option<u32> {
+    let numbers: Option<Vec<u32>> = word.split(':').map(|part| part.parse().ok()).collect();
+    numbers.filter(|numbers| numbers.len() == 4).map(|numbers| numbers[0])
+}
+
+/// The disk of an adapter that has no other.
+fn only_disk_of(scene: &Scene<'_>, host: &str) -> Option<usize> {
+    let mut disks = scene
+        .nodes(&[NodeKind::Disk])
+        .filter(|(_, node)| node.details().host.as_deref() == Some(host));
+    let (index, _) = disks.next()?;
+    disks.next().is_none().then_some(index)
+}
+
+/// The drive behind an NVMe controller by the controller's name.
+fn controller(scene: &Scene<'_>, word: &str) -> Option<usize> {
+    let number = word.strip_prefix("nvme")?;
+    if number.is_empty() || !number.bytes().all(|b| b.is_ascii_digit()) {
+        return None;
+    }
+    let by_host = scene.nodes(&[]).find(|(_, node)| node.details().host.as_deref() == Some(word));
+    by_host.map(|(index, _)| index).or_else(|| scene.device(&format!("{word}n1")))
+}
+
+/// Lines of a kind by the node that they are about.
+fn lines<'a>(scene: &Scene<'a>, wanted: Kind) -> BTreeMap<Option<usize>, Vec<&'a LogLine>> {
+    let mut found: BTreeMap<Option<usize>, Vec<&LogLine>> = BTreeMap::new();
+    for line in &scene.snapshot.system.kernel_log {
+        if kind(&line.text) == Some(wanted) {
+            found.entry(node_of(scene, &line.text)).or_default().push(line);
+        }
+    }
+    if wanted == Kind::Error {
+        // Requests fail when their device is given up: there only what the device itself told counts.
+        let given_up = lines(scene, Kind::Reset);
+        found.retain(|node, lines| {
+            if node.is_some() && given_up.contains_key(node) {
+                lines.retain(|line| !is_bare(&line.text));
+            }
+            !lines.is_empty()
+        });
+    }
+    // Of a part of the machine only what belongs to it counts.
+    if !scene.snapshot.targets.is_empty() {
+        found.remove(&None);
+    }
+    found
+}
+
+/// Defects of one rule, one for each node, with the last lines as evidence.
+fn defects(scene: &Scene<'_>, rule: &str, gravity: Gravity, kind: Kind, what: &str) -> Vec<Defect> {
+    let uptime_us = scene.snapshot.host.uptime_s.map(|seconds| (seconds * 1e6) as u64);
+    let of_node = |(index, lines): (Option<usize>, Vec<&LogLine>)| {
+        let node = index.map(|index| scene.node(index));
+        let name = node.map_or("a device", |node| node.label());
+        let last = lines.iter().map(|line| line.boot_us).max().unwrap_or(0);
+        let ago =
+            uptime_us.and_then(|uptime| uptime.checked_sub(last)).map_or_else(String::new, |us| {
+                format!(", the last {} ago", format_duration(us.saturating_mul(1000)))
+            });
+        let count = match lines.len() {
+            1 => "1 line".to_owned(),
+            count => format!("{count} lines"),
+        };
+        let summary = format!("{name}: the kernel's log has {count} about {what}{ago}");
+        let key = node.map(|node| node.key());
+        let mut defect =
+            Defect::new(rule, gravity, key.as_deref(), summary).sure(Certainty::Likely);
+        for line in lines.iter().rev().take(5) {
+            let source = format!("dmesg: [{:.6}]", line.boot_us as f64 / 1e6);
+            defect = defect.seen(source, line.text.clone());
+        }
+        defect
+    };
+    lines(scene, kind).into_iter().map(of_node).collect()
+}
+
+/// Errors that drives have told.
+pub(super) fn io_errors(scene: &Scene<'_>) -> Vec<Defect> {
+    let found = defects(scene, "kernel-log-io-errors", Gravity::High, Kind::Error, "errors");
+    let complete = |defect: Defect| {
+        defect
+            .because("a request came back with an error, so that data could not be read or was not written; an array or a second try may have hidden it")
+            .command("see all of it", "dmesg -T | grep -iE 'error|medium|sector'")
+            .advise("save what is on the drive first; then look at its own counters (smartctl -a) and replace it when they grow")
+            .risking("none to look; a long self-test or a full read may be the last thing that a dying drive does")
+            .verified_by("no new lines appear while everything is read once: an array's check, or fathom run seqread DEVICE")
+    };
+    found.into_iter().map(complete).collect()
+}
+
+/// Resets and timeouts.
+pub(super) fn resets(scene: &Scene<'_>) -> Vec<Defect> {
+    let found =
+        defects(scene, "kernel-log-resets", Gravity::High, Kind::Reset, "timeouts and resets");
+    let complete = |defect: Defect| {
+        defect
+            .because("requests waited for tens of seconds until the kernel gave up and reset the device; each time everything in flight is held up, and an array may drop the member")
+            .command("see all of it", "dmesg -T | grep -iE 'timeout|reset|abort|exception|offline'")
+            .advise("look at cable, power supply and temperature, then at the firmware of drive and adapter")
+            .advise("NVMe drives that vanish when idle: boot with nvme_core.default_ps_max_latency_us=0 as a trial")
+            .risking("none to look; new firmware may need the drive to be empty: save the data first")
+            .verified_by("no new lines appear during an hour of fathom run randread with many requests in flight")
+    };
+    found.into_iter().map(complete).collect()
+}
+
+/// Errors of links. Where the adapter's own counters tell of PCI Express errors, they are told there.
+pub(super) fn link_errors(scene: &Scene<'_>) -> Vec<Defect> {
+    let counted = scene.snapshot.system.hosts.iter().any(|host| {
+        host.aer_errors.is_some_and(|(corrected, nonfatal, fatal)| corrected + nonfatal + fatal > 0)
+    });
+    let is_pci = |defect: &Defect| {
+        defect.evidence.iter().all(|evidence| {
+            let text = evidence.value.to_lowercase();
+            text.contains("pcie bus error") || text.contains("aer:")
+        })
+    };
+    let found =
+        defects(scene, "kernel-log-link-errors", Gravity::Medium, Kind::Link, "errors of a link");
+    let complete = |defect: Defect| {
+        defect
+            .because("what is damaged on the way is sent again, which takes time, and the kernel slows links down that fail often; what is not noticed damages data")
+            .command("see all of it", "dmesg -T | grep -iE 'AER|PCIe|ICRC|SATA link'")
+            .advise("SATA and SAS: change cable and slot. PCI Express: reseat card, riser and cable; look for firmware of the board; try without power saving (pcie_aspm=off)")
+            .risking("none to look; the machine has to be off to reseat cards")
+            .verified_by("the counters of the link (aer_dev_correctable, SMART attribute 199) stand still under load")
+    };
+    let own = found.into_iter().filter(|defect| !(counted && is_pci(defect)));
+    own.map(complete).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixtures::Bench;
+    use fathom_model::system::StorageHost;
+
+    fn bench(lines: &[&str]) -> Bench {
+        let mut bench = Bench::new();
+        let sda = bench.disk("sda");
+        bench.partition("sda1", 1 << 20, sda);
+        bench.nvme("nvme0n1");
+        let nvme = bench.nvme("nvme1n1");
+        bench.detail_of(nvme).host = Some("nvme1".into());
+        let host = StorageHost {
+            name: "nvme1".into(),
+            pci_address: Some("0000:04:00.0".into()),
+            ..StorageHost::default()
+        };
+        bench.snapshot.system.hosts.push(host);
+        bench.snapshot.host.uptime_s = Some(1000.0);
+        let line = |(n, text): (usize, &&str)| LogLine {
+            boot_us: 400_000_000 + n as u64,
+            level: 3,
+            text: (*text).to_owned(),
+        };
+        bench.snapshot.system.kernel_log = lines.iter().enumerate().map(line).collect();
+        bench
+    }
+
+    #[test]
+    fn errors_are_told_on_the_device_in_the_line() {
+        let bench = bench(&[
+            "I/O error, dev sda, sector 1000 op 0x0:(READ) flags 0x80700",
+            "critical medium error, dev sda, sector 1008",
+            "Buffer I/O error on dev sda1, logical block 0",
+            "I/O error, dev loop7, sector 0",
+            "usb 1-1: reset high-speed USB device",
+        ]);
+        let defect = bench.one(io_errors);
+        assert_eq!(defect.node.as_deref(), Some("/dev/sda"));
+        assert_eq!(
+            defect.summary,
+            "/dev/sda: the kernel's log has 2 lines about errors, the last 10 min 00 s ago"
+        );
+        assert!(bench.ask(resets).is_empty() && bench.ask(link_errors).is_empty());
+    }
+
+    #[test]
+    fn that_requests_to_a_lost_device_fail_is_not_told_again() {
+        let mut bench = bench(&[
+            "nvme nvme0: controller is down; will reset: CSTS=0xffffffff",
+            "I/O error, dev nvme0n1, sector 8 op 0x1:(WRITE) flags 0x0",
+            "sd 0:0:0:0: Power-on or device reset occurred",
+        ]);
+        assert!(bench.ask(io_errors).is_empty());
+        assert_eq!(bench.one(resets).node.as_deref(), Some("/dev/nvme0n1"));
+        bench.snapshot.system.kernel_log[1].text =
+            "critical medium error, dev nvme0n1, sector 8".into();
+        assert_eq!(bench.one(io_errors).node.as_deref(), Some("/dev/nvme0n1"));
+    }
+
+    #[test]
+    fn an_nvme_drive_is_known_by_its_controller() {
+        let bench = bench(&[
+            "nvme nvme0: I/O 12 (Write) QID 3 timeout, aborting",
+            "nvme nvme1: controller is down; will reset: CSTS=0x3, PCI_STATUS=0x10",
+        ]);
+        let found = bench.ask(resets);
+        let nodes: Vec<_> = found.iter().map(|defect| defect.node.as_deref()).collect();
+        assert_eq!(nodes, [Some("/dev/nvme0n1"), Some("/dev/nvme1n1")]);
+    }
+
+    #[test]
+    fn a_scsi_address_leads_to_the_only_disk_of_its_adapter() {
+        let mut bench = bench(&["sd 7:0:0:0: Device offlined - not ready after error recovery"]);
+        assert_eq!(bench.one(resets).node, None);
+        let sda = Scene::new(&bench.snapshot).device("sda").unwrap();
+        bench.detail_of(sda).host = Some("host7".into());
+        assert_eq!(bench.one(resets).node.as_deref(), Some("/dev/sda"));
+        let sdb = bench.disk("sdb");
+        bench.detail_of(sdb).host = Some("host7".into());
+        assert_eq!(bench.one(resets).node, None, "one of two");
+    }
+
+    #[test]
+    fn a_sata_port_without_a_name_is_told_of_the_machine() {
+        let mut bench =
+            bench(&["ata3.00: exception Emask 0x10 SAct 0x4 SErr 0x400000 action 0x6 frozen"]);
+        assert_eq!(bench.one(resets).node, None);
+        bench.snapshot.targets = vec!["/dev/sda".into()];
+        assert!(bench.ask(resets).is_empty(), "it may belong to another disk");
+    }
+
+    #[test]
+    fn errors_of_a_pci_link_are_told_where_nothing_counts_them() {
+        let mut bench =
+            bench(&["nvme 0000:04:00.0: PCIe Bus Error: severity=Corrected, type=Physical Layer"]);
+        assert_eq!(bench.one(link_errors).node.as_deref(), Some("/dev/nvme1n1"));
+        bench.snapshot.system.hosts[0].aer_errors = Some((3, 0, 0));
+        assert!(bench.ask(link_errors).is_empty());
+    }
+}

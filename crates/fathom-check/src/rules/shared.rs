@@ -1,0 +1,60 @@
+//! What several groups of rules ask for.
+
+use crate::scene::Scene;
+use fathom_model::stack::{Node, NodeKind};
+use std::collections::BTreeSet;
+
+/// Where an attribute of a block device stands.
+pub(super) fn sysfs(node: &Node, attribute: &str) -> String {
+    format!("/sys/class/block/{}/{attribute}", node.name)
+}
+
+/// True when the snapshot shows all of the machine: only then does it mean anything that something is not there.
+pub(super) fn shows_all(scene: &Scene<'_>) -> bool {
+    scene.snapshot.targets.is_empty()
+}
+
+/// What tells the drive behind a disk from all others, however many paths lead to it.
+pub(super) fn drive_identity(disk: &Node) -> String {
+    let drive = disk.drive.as_ref();
+    let identity = drive.and_then(|drive| {
+        let serial = || Some(format!("{} {}", drive.model.as_deref()?, drive.serial.as_deref()?));
+        drive.wwn.clone().or_else(serial)
+    });
+    identity.unwrap_or_else(|| disk.name.clone())
+}
+
+/// The drives that a node lies on.
+pub(super) fn drives(scene: &Scene<'_>, index: usize) -> BTreeSet<String> {
+    let disks = scene.machine().disks_under(index).into_iter();
+    disks.map(|disk| drive_identity(scene.node(disk))).collect()
+}
+
+/// Pairs of nodes that lie on a drive in common, with the name of a disk that shows it.
+pub(super) fn on_one_drive(scene: &Scene<'_>, nodes: &[usize]) -> Vec<(usize, usize, String)> {
+    let drives: Vec<BTreeSet<String>> = nodes.iter().map(|&node| drives(scene, node)).collect();
+    let mut pairs = Vec::new();
+    for (a, first) in nodes.iter().enumerate() {
+        for (b, second) in nodes.iter().enumerate().skip(a + 1) {
+            if let Some(common) = drives[a].intersection(&drives[b]).next() {
+                let disks = scene.machine().disks_under(*first);
+                let mut disks = disks.into_iter().map(|disk| scene.node(disk));
+                let disk = disks.find(|disk| &drive_identity(disk) == common);
+                let name = disk.map_or_else(|| common.clone(), |disk| disk.name.clone());
+                pairs.push((*first, *second, name));
+            }
+        }
+    }
+    pairs
+}
+
+/// Where what stands on the node is mounted.
+pub(super) fn mount_points<'a>(scene: &Scene<'a>, index: usize) -> Vec<&'a str> {
+    let above = scene.everything_above(index).into_iter().map(|above| scene.node(above));
+    above.filter(|node| node.kind == NodeKind::Mount).map(Node::label).collect()
+}
+
+/// Names joined for a sentence.
+pub(super) fn list<'a>(names: impl IntoIterator<Item = &'a str>) -> String {
+    names.into_iter().collect::<Vec<_>>().join(", ")
+}

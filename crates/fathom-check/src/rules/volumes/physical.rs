@@ -1,0 +1,255 @@
+//! Physical volumes: their sizes, their groups, and those that are there twice.
+
+use crate::rules::shared::{list, shows_all};
+use crate::scene::Scene;
+use fathom_base::shell::word;
+use fathom_base::units::{format_size, format_sizes};
+use fathom_model::defect::{Certainty, Defect, Gravity};
+use fathom_model::stack::NodeKind;
+use fathom_model::stack::detail::LvmHeader;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Growth below this is not worth a word: what rounding and partitioning leave.
+const WORTH_BYTES: u64 = 64 << 20;
+
+/// Every device with a label of LVM.
+fn headers<'a>(scene: &Scene<'a>) -> impl Iterator<Item = (usize, &'a LvmHeader)> {
+    scene
+        .nodes(&[])
+        .filter_map(|(index, node)| Some((index, node.details().content.as_ref()?.lvm.as_ref()?)))
+}
+
+/// Volumes by their UUID; where one shows on several layers (a disk and the mirror on it), on the highest.
+fn volumes<'a>(scene: &Scene<'a>) -> BTreeMap<&'a str, Vec<(usize, &'a LvmHeader)>> {
+    let mut found: BTreeMap<&str, Vec<(usize, &LvmHeader)>> = BTreeMap::new();
+    for (index, header) in headers(scene) {
+        let Some(uuid) = header.uuid.as_deref() else { continue };
+        let same = found.entry(uuid).or_default();
+        if same.iter().any(|&(known, _)| scene.everything_above(index).contains(&known)) {
+            continue;
+        }
+        same.retain(|&(known, _)| !scene.everything_above(known).contains(&index));
+        same.push((index, header));
+    }
+    found
+}
+
+/// A device that has become larger or smaller than when LVM last looked.
+pub(super) fn resized(scene: &Scene<'_>) -> Vec<Defect> {
+    let single = volumes(scene).into_values().filter(|same| same.len() == 1);
+    single
+        .flatten()
+        .filter_map(|(index, header)| {
+            let node = scene.node(index);
+            let (believed, real) =
+                (header.device_size_bytes.filter(|&b| b > 0)?, node.size_bytes.filter(|&b| b > 0)?);
+            let extent = header.extent_bytes.unwrap_or(4 << 20);
+            let group = header.group.as_deref().unwrap_or("no group");
+            let (is, was) = format_sizes(real, believed);
+            let path = word(node.label());
+            let told = |gravity, summary: String| {
+                Defect::new("lvm-pv-resized", gravity, Some(&node.key()), summary)
+                    .seen(format!("/sys/class/block/{}/size", node.name), is.clone())
+                    .seen(format!("label of LVM on {}", node.label()), was.clone())
+            };
+            if real + extent <= believed {
+                let summary =
+                    format!("{} has {is}, but LVM ({group}) believes {was}", node.label());
+                let missing = format_size(believed - real);
+                return Some(
+                    told(Gravity::High, summary)
+                        .because(format!(
+                            "what LVM put into the last {missing} \
+                            cannot be read or written any more"
+                        ))
+                        .advise(
+                            "make the device as large again as it was, before anything is \
+                            written: it was shrunk without LVM",
+                        )
+                        .command("see what lies at its end", format!("pvdisplay --maps {path}"))
+                        .risking(
+                            "pvresize is refused while extents there \
+                            are in use; do not force it",
+                        )
+                        .verified_by(
+                            "pvs shows the size of the device; fsck -n of the volumes on it \
+                            finds nothing",
+                        ),
+                );
+            }
+            if real < believed.saturating_add(extent.max(WORTH_BYTES)) {
+                return None;
+            }
+            let summary =
+                format!("{} has grown to {is}, LVM ({group}) still uses {was}", node.label());
+            Some(
+                told(Gravity::Low, summary)
+                    .because("the new space cannot be given to volumes before LVM knows of it")
+                    .command("tell LVM", format!("pvresize {path}"))
+                    .risking(
+                        "none; space that is to stay free for something else is better left \
+                        to a partition of its own",
+                    )
+                    .verified_by(format!("pvs {path} shows {is}")),
+            )
+        })
+        .collect()
+}
+
+/// Groups whose members are not all there.
+pub(super) fn incomplete(scene: &Scene<'_>) -> Vec<Defect> {
+    if !shows_all(scene) {
+        return Vec::new();
+    }
+    let seen = volumes(scene);
+    let mut groups: BTreeMap<&str, (usize, &LvmHeader)> = BTreeMap::new();
+    for &(index, header) in seen.values().flatten() {
+        if let Some(group) = header.group.as_deref().filter(|_| !header.group_members.is_empty()) {
+            groups.entry(group).or_insert((index, header));
+        }
+    }
+    // A device that nobody looked at may be the missing one.
+    let all_read = scene.snapshot.unread.is_empty();
+    groups
+        .into_iter()
+        .filter_map(|(group, (index, header))| {
+            let missing: BTreeSet<&str> = header
+                .group_members
+                .iter()
+                .map(String::as_str)
+                .filter(|uuid| !seen.contains_key(uuid))
+                .collect();
+            if missing.is_empty() {
+                return None;
+            }
+            let node = scene.node(index);
+            let quoted = word(group);
+            Some(
+                Defect::new(
+                    "lvm-vg-incomplete",
+                    Gravity::High,
+                    Some(&node.key()),
+                    format!(
+                        "{} of the {} devices of the group {group} are not there",
+                        missing.len(),
+                        header.group_members.len()
+                    ),
+                )
+                .sure(if all_read { Certainty::Certain } else { Certainty::Possible })
+                .seen(
+                    format!("metadata of LVM on {}", node.label()),
+                    format!("names {}", list(missing.iter().copied())),
+                )
+                .because(
+                    "volumes with a part on a missing device cannot be used, or only with \
+                    less safety, and the group cannot be changed",
+                )
+                .command("see which volumes that are", format!("lvs -a -o +devices {quoted}; pvs"))
+                .advise(
+                    "bring the devices back: cable, adapter, iSCSI or multipath that was \
+                    not up in time",
+                )
+                .command("when they come back", format!("vgchange -ay {quoted}"))
+                .advise(
+                    "when they are gone for good: vgreduce --removemissing, after lvconvert \
+                    --repair of mirrored volumes",
+                )
+                .risking(
+                    "vgreduce --removemissing --force removes every volume with a part on a \
+                    missing device",
+                )
+                .verified_by(format!("vgs {quoted} shows no p (partial) among its attributes")),
+            )
+        })
+        .collect()
+}
+
+/// Whole disks, or the same place on different ones: of one drive these are paths, two partitions of a disk are not.
+fn are_paths(scene: &Scene<'_>, indexes: &[usize]) -> bool {
+    let places: Option<BTreeSet<u64>> = indexes
+        .iter()
+        .map(|&index| {
+            let node = scene.node(index);
+            match node.kind {
+                NodeKind::Disk | NodeKind::NvmeMultipath => Some(0),
+                NodeKind::Partition => node.partition.as_ref()?.start_bytes,
+                _ => None,
+            }
+        })
+        .collect();
+    places.is_some_and(|places| places.len() == 1)
+}
+
+/// Volumes of LVM, as those of guests and their snapshots: LVM does not look into its own (`devices/scan_lvs`).
+fn are_volumes(scene: &Scene<'_>, indexes: &[usize]) -> bool {
+    indexes.iter().all(|&index| {
+        let uuid = scene.node(index).dm.as_ref().and_then(|dm| dm.uuid.as_deref());
+        uuid.is_some_and(|uuid| uuid.starts_with("LVM-"))
+    })
+}
+
+/// Devices that carry the same label of LVM, none of which stands on the other.
+pub(super) fn duplicates(scene: &Scene<'_>) -> Vec<Defect> {
+    let twice = volumes(scene).into_iter().filter(|(_, same)| same.len() > 1);
+    twice
+        .filter_map(|(uuid, same)| {
+            let indexes: Vec<usize> = same.iter().map(|&(index, _)| index).collect();
+            // Paths to one drive are another rule's matter.
+            let drives: BTreeSet<_> =
+                indexes.iter().map(|&index| crate::rules::shared::drives(scene, index)).collect();
+            let is_one = drives.len() == 1 && drives.iter().all(|set| !set.is_empty());
+            if is_one && (are_paths(scene, &indexes) || are_volumes(scene, &indexes)) {
+                return None;
+            }
+            let used: Vec<usize> =
+                indexes.iter().copied().filter(|&index| scene.in_use(index)).collect();
+            let names = list(indexes.iter().map(|&index| scene.node(index).label()));
+            let gravity = if used.is_empty() { Gravity::Medium } else { Gravity::High };
+            let first = used.first().or(indexes.first())?;
+            let mut defect = Defect::new(
+                "lvm-duplicate-pv",
+                gravity,
+                Some(&scene.node(*first).key()),
+                format!("{names} all say that they are the physical volume {uuid}"),
+            );
+            for &index in &indexes {
+                let node = scene.node(index);
+                let use_ = if scene.in_use(index) { "in use" } else { "not in use" };
+                defect = defect
+                    .seen(format!("label of LVM on {}", node.label()), format!("{uuid}, {use_}"));
+                if index != *first {
+                    defect = defect.also_on(node.key());
+                }
+            }
+            let mut free = indexes.iter().filter(|&&index| !scene.in_use(index));
+            let copy = match (free.next(), free.next()) {
+                (Some(&index), None) if !used.is_empty() => scene.node(index).label(),
+                _ => "/dev/COPY",
+            };
+            Some(
+                defect
+                    .because(
+                        "LVM takes the one that it finds first: after a reboot it may be \
+                        the old copy, and writes then go to two different versions",
+                    )
+                    .advise(
+                        "find out where the copy comes from: a clone, a snapshot of an \
+                        array, a mirror that is not assembled",
+                    )
+                    .command(
+                        "where both shall be used: give the copy a name and UUIDs of its own",
+                        format!("vgimportclone {}", word(copy)),
+                    )
+                    .advise(
+                        "where it shall not be seen: take it away, or reject it by \
+                        devices/global_filter in /etc/lvm/lvm.conf",
+                    )
+                    .risking(
+                        "vgimportclone changes the device that is named: name the copy, not \
+                        the original",
+                    )
+                    .verified_by("pvs prints no warning about duplicates"),
+            )
+        })
+        .collect()
+}

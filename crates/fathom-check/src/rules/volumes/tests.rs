@@ -1,0 +1,460 @@
+//! Volumes in trouble, and healthy ones beside them.
+
+use super::{RULES, arrays, caches, layers, physical, pools, snapshots};
+use crate::fixtures::{Bench, GIB, MIB, TB};
+use fathom_model::defect::{Certainty, Gravity};
+use fathom_model::snapshot::Unread;
+use fathom_model::stack::NodeKind;
+use fathom_model::stack::detail::{BcacheSuperblock, LvmHeader};
+use fathom_model::system::LvmConfiguration;
+
+const LVM: &str = "LVM-0123456789abcdef";
+
+fn lines(text: &str) -> Vec<String> {
+    text.lines().map(str::to_owned).collect()
+}
+
+/// A thin pool of 1 TB with a status.
+fn pool(table: &str, status: &str) -> (Bench, usize) {
+    let mut bench = Bench::new();
+    let disk = bench.disk("sda");
+    let pool = bench.dm("dm-2", "vg-pool-tpool", LVM, &lines(table), &[disk]);
+    bench.dm_of(pool).status = lines(status);
+    (bench, pool)
+}
+
+const POOL_TABLE: &str = "0 1953125000 thin-pool 253:0 253:1 512 0 0";
+
+#[test]
+fn healthy_volumes_are_not_told() {
+    let mut bench = Bench::new();
+    let disks = [bench.ssd("sda"), bench.ssd("sdb")];
+    let numbers: Vec<String> =
+        disks.iter().map(|&d| bench.node(d).devno.clone().unwrap()).collect();
+    let striped = format!("0 4096 striped 2 128 {} 2048 {} 2048", numbers[0], numbers[1]);
+    bench.dm("dm-0", "vg-data", LVM, &[striped], &disks);
+    bench.dm(
+        "dm-1",
+        "home",
+        "CRYPT-LUKS2-x",
+        &lines("0 8 crypt aes-xts-plain64 - 0 8:0 32768 1 allow_discards"),
+        &[disks[0]],
+    );
+    let raid = bench.dm(
+        "dm-2",
+        "vg-mirror",
+        LVM,
+        &lines("0 8 raid raid1 3 0 region_size 1024 2 253:0 253:1 253:2 253:3"),
+        &disks,
+    );
+    bench.dm_of(raid).status = lines("0 8 raid raid1 2 AA 8/8 idle 0 0 -");
+    let pool = bench.dm("dm-3", "vg-pool-tpool", LVM, &lines(POOL_TABLE), &disks);
+    bench.dm_of(pool).status =
+        lines("0 1 thin-pool 0 10/1024 79/100 - rw discard_passdown queue_if_no_space - 256");
+    assert_eq!(bench.ids(RULES), [""; 0]);
+}
+
+#[test]
+fn a_suspended_device_is_told() {
+    let mut bench = Bench::new();
+    let disk = bench.disk("sda");
+    let dm = bench.dm("dm-0", "vg-data", LVM, &lines("0 8 linear 8:0 0"), &[disk]);
+    assert_eq!(bench.ask(layers::suspended), []);
+    bench.dm_of(dm).suspended = Some(true);
+    let defect = bench.one(layers::suspended);
+    assert_eq!(
+        defect.fix.last().and_then(|s| s.command.as_deref()),
+        Some("dmsetup resume vg-data")
+    );
+}
+
+#[test]
+fn errors_in_a_part_of_a_volume_are_told() {
+    let mut bench = Bench::new();
+    let disk = bench.disk("sda");
+    let volume =
+        bench.dm("dm-0", "vg-data", LVM, &lines("0 2048 linear 8:0 0\n2048 2048 error"), &[disk]);
+    let defect = bench.one(layers::error_target);
+    assert_eq!(defect.summary, "1 MiB of vg/data give only errors");
+    bench.dm_of(volume).table = lines("0 2048 error");
+    bench.dm_of(volume).targets = vec!["error".into()];
+    assert_eq!(bench.ask(layers::error_target), [], "a placeholder");
+}
+
+#[test]
+fn encryption_of_nvme_is_a_note_until_both_flags_are_set() {
+    let mut bench = Bench::new();
+    let disk = bench.nvme("nvme0n1");
+    let crypt = bench.dm(
+        "dm-0",
+        "home",
+        "CRYPT-LUKS2-x",
+        &lines("0 8 crypt aes-xts-plain64 - 0 8:0 32768 1 no_read_workqueue"),
+        &[disk],
+    );
+    let defect = bench.one(layers::crypt_workqueues);
+    assert_eq!((defect.gravity, defect.certainty), (Gravity::Low, Certainty::Possible));
+    assert_eq!(
+        defect.fix[1].command.as_deref(),
+        Some("cryptsetup refresh --perf-no_write_workqueue home")
+    );
+    bench.dm_of(crypt).table =
+        lines("0 8 crypt aes-xts-plain64 - 0 8:0 32768 2 no_read_workqueue no_write_workqueue");
+    assert_eq!(bench.ask(layers::crypt_workqueues), []);
+    bench.dm_of(crypt).table = lines("0 8 crypt aes-xts-plain64 - 0 8:0 32768");
+    bench.drive_of(disk).transport = Some("sata".into());
+    assert_eq!(bench.ask(layers::crypt_workqueues), []);
+}
+
+#[test]
+fn a_journal_of_checksums_is_told_a_bitmap_is_not() {
+    for (mode, count) in [("J", 1), ("B", 0), ("D", 0)] {
+        let mut bench = Bench::new();
+        let disk = bench.disk("sda");
+        bench.dm(
+            "dm-0",
+            "safe",
+            "CRYPT-INTEGRITY-x",
+            &[format!("0 8 integrity 8:0 0 4 {mode} 1 block_size:4096")],
+            &[disk],
+        );
+        assert_eq!(bench.ask(layers::integrity_journal).len(), count, "{mode}");
+    }
+}
+
+#[test]
+fn vdo_is_told_from_four_fifths_on() {
+    for (status, gravity) in [
+        ("normal - online online 79 100", None),
+        ("normal - online online 80 100", Some(Gravity::Medium)),
+        ("normal - online online 95 100", Some(Gravity::High)),
+        ("read-only - online online 10 100", Some(Gravity::High)),
+    ] {
+        let mut bench = Bench::new();
+        let disk = bench.disk("sda");
+        let dm = bench.dm("dm-0", "vg-vpool", LVM, &lines("0 8 vdo V4 8:0 1"), &[disk]);
+        bench.dm_of(dm).status = vec![format!("0 8 vdo /dev/dm-0 {status}")];
+        assert_eq!(bench.gravities(layers::vdo_full), Vec::from_iter(gravity), "{status}");
+    }
+}
+
+#[test]
+fn pools_are_told_by_their_state_and_share() {
+    for (status, ids) in [
+        ("0 1 thin-pool 0 10/100 79/100 - rw discard_passdown queue_if_no_space - 9", &[][..]),
+        (
+            "0 1 thin-pool 0 10/100 80/100 - rw discard_passdown queue_if_no_space - 9",
+            &["thin-pool-full"],
+        ),
+        (
+            "0 1 thin-pool 0 80/100 10/100 - rw discard_passdown queue_if_no_space - 9",
+            &["thin-pool-metadata-full"],
+        ),
+        (
+            "0 1 thin-pool 0 10/100 100/100 - out_of_data_space discard_passdown queue_if_no_space - 9",
+            &["thin-pool-failed"],
+        ),
+        (
+            "0 1 thin-pool 0 10/100 10/100 - ro discard_passdown queue_if_no_space needs_check 9",
+            &["thin-pool-failed"],
+        ),
+        ("0 1 thin-pool Fail", &["thin-pool-failed"]),
+    ] {
+        assert_eq!(pool(POOL_TABLE, status).0.ids(RULES), ids, "{status}");
+    }
+    let (bench, _) = pool(
+        POOL_TABLE,
+        "0 1 thin-pool 0 10/100 96/100 - rw discard_passdown error_if_no_space - 9",
+    );
+    let defect = bench.one(pools::data_full);
+    assert_eq!(defect.gravity, Gravity::High);
+    assert!(defect.why.starts_with("writes to new places fail at once"), "{}", defect.why);
+    assert_eq!(defect.fix[2].command.as_deref(), Some("lvextend -L +10G vg/pool"));
+    let (bench, _) = pool(
+        POOL_TABLE,
+        "0 1 thin-pool 0 2000/2048 1/100 - rw discard_passdown queue_if_no_space - 9",
+    );
+    let defect = bench.one(pools::metadata_full);
+    assert_eq!(defect.gravity, Gravity::High);
+    assert_eq!(defect.fix[0].command.as_deref(), Some("lvextend --poolmetadatasize +4M vg/pool"));
+    let (bench, _) = pool(POOL_TABLE, "0 1 thin-pool Fail");
+    assert!(bench.one(pools::failed).summary.contains("has failed"));
+}
+
+#[test]
+fn a_promise_beyond_the_pool_wants_growth() {
+    let (mut bench, index) = pool(
+        POOL_TABLE,
+        "0 1 thin-pool 0 10/100 10/1000 - rw discard_passdown queue_if_no_space - 9",
+    );
+    let volume = bench.dm("dm-3", "vg-thin", LVM, &lines("0 8 thin 253:2 1"), &[index]);
+    bench.node(volume).size_bytes = Some(1000 * 256 * 1024 + 1);
+    assert_eq!(bench.ask(pools::no_autoextend), [], "what LVM is told is not known");
+    bench.snapshot.system.configuration.lvm = Some(LvmConfiguration::default());
+    assert_eq!(bench.one(pools::no_autoextend).gravity, Gravity::Medium);
+    bench.node(volume).size_bytes = Some(1000 * 256 * 1024);
+    assert_eq!(bench.ask(pools::no_autoextend), []);
+    bench.node(volume).size_bytes = Some(TB);
+    let growing = LvmConfiguration {
+        thin_autoextend_threshold_percent: Some(70),
+        ..LvmConfiguration::default()
+    };
+    bench.snapshot.system.configuration.lvm = Some(growing);
+    assert_eq!(bench.ask(pools::no_autoextend), []);
+}
+
+#[test]
+fn chunks_of_pools_are_judged() {
+    let status = "0 1 thin-pool 0 10/100 10/100 - rw discard_passdown queue_if_no_space - 9";
+    let of = |sectors: u64, features: &str| {
+        pool(&format!("0 8 thin-pool 253:0 253:1 {sectors} 0 {features}"), status)
+    };
+    assert_eq!(of(1023, "0").0.ask(pools::zeroing), []);
+    assert_eq!(of(1024, "0").0.one(pools::zeroing).gravity, Gravity::Low);
+    assert_eq!(of(1024, "1 skip_block_zeroing").0.ask(pools::zeroing), []);
+    let (mut bench, index) = of(128, "0");
+    bench.node(index).size_bytes = Some((1 << 40) - 1);
+    assert_eq!(bench.ask(pools::small_chunk), []);
+    bench.node(index).size_bytes = Some(1 << 40);
+    assert_eq!(bench.one(pools::small_chunk).certainty, Certainty::Possible);
+    bench.queue_of(0).rotational = Some(false);
+    assert_eq!(bench.ask(pools::small_chunk), []);
+}
+
+#[test]
+fn snapshots_cost_writes_then_run_full_then_are_lost() {
+    for (status, id, gravity) in [
+        ("16/1000 16", "snapshot-present", Gravity::Medium),
+        ("799/1000 16", "snapshot-present", Gravity::Medium),
+        ("800/1000 16", "snapshot-full", Gravity::Medium),
+        ("950/1000 16", "snapshot-full", Gravity::High),
+        ("Invalid", "snapshot-full", Gravity::High),
+    ] {
+        let mut bench = Bench::new();
+        let disk = bench.disk("sda");
+        let dm = bench.dm("dm-0", "vg-snap", LVM, &lines("0 8 snapshot 253:1 253:2 P 8"), &[disk]);
+        bench.dm_of(dm).status = vec![format!("0 8 snapshot {status}")];
+        assert_eq!(bench.ids(RULES), [id], "{status}");
+        let check = if id == "snapshot-full" { snapshots::full } else { snapshots::present };
+        assert_eq!(bench.one(check).gravity, gravity, "{status}");
+        bench.queue_of(disk).rotational = Some(false);
+        let expected = if id == "snapshot-present" { Gravity::Low } else { gravity };
+        assert_eq!(bench.gravities(check), [expected], "{status}");
+    }
+}
+
+fn cache(mode: &str, end: &str) -> Bench {
+    let mut bench = Bench::new();
+    let (slow, fast) = (bench.disk("sda"), bench.ssd("sdb"));
+    let number = bench.node(fast).devno.clone().unwrap();
+    let table = format!("0 8 cache 253:9 {number} 8:0 128 2 metadata2 {mode} smq 0");
+    let dm = bench.dm("dm-0", "vg-data", LVM, &[table], &[slow, fast]);
+    bench.dm_of(dm).status = vec![format!(
+        "0 8 cache 8 27/1024 128 10/16384 30 10 14 2 0 10 3 2 metadata2 {mode} 2 migration_threshold 2048 smq 0 {end}"
+    )];
+    bench
+}
+
+#[test]
+fn caches_are_told_by_mode_and_state() {
+    assert_eq!(cache("writethrough", "rw -").ids(RULES), ["cache-not-writing"]);
+    let defect = cache("writethrough", "rw -").one(caches::not_writing);
+    assert_eq!(defect.gravity, Gravity::Low);
+    assert!(defect.evidence[1].value.contains("75 % of 40 reads"), "{defect:?}");
+    assert_eq!(cache("passthrough", "rw -").gravities(caches::not_writing), [Gravity::Medium]);
+    let defect = cache("writeback", "rw -").one(caches::dirty_alone);
+    assert!(defect.evidence[0].value.contains("192 KiB not on the slow drive"), "{defect:?}");
+    assert_eq!(
+        cache("writeback", "rw needs_check").ids(RULES),
+        ["cache-failed", "cache-dirty-alone"]
+    );
+    assert_eq!(cache("writeback", "ro -").gravities(caches::failed), [Gravity::High]);
+}
+
+#[test]
+fn a_cache_on_a_mirror_may_keep_writes_back() {
+    let mut bench = Bench::new();
+    let (slow, fast) = (bench.disk("sda"), [bench.ssd("sdb"), bench.ssd("sdc")]);
+    let mirror = bench.md("md0", "raid1", &fast);
+    let number = bench.node(mirror).devno.clone().unwrap();
+    let dm = bench.dm(
+        "dm-0",
+        "vg-data",
+        LVM,
+        &[format!("0 8 cache 253:9 {number} 8:0 128 1 writeback smq 0")],
+        &[slow, mirror],
+    );
+    bench.dm_of(dm).status = lines(
+        "0 8 cache 8 27/1024 128 10/16384 30 10 14 2 0 10 3 1 writeback 2 migration_threshold 2048 smq 0 rw -",
+    );
+    assert_eq!(bench.ids(RULES), [""; 0]);
+}
+
+#[test]
+fn bcache_is_told_by_mode_and_state() {
+    let mut bench = Bench::new();
+    let (slow, fast) = (bench.disk("sda"), bench.ssd("sdb"));
+    let superblock =
+        |kind: &str| Some(BcacheSuperblock { kind: kind.into(), ..BcacheSuperblock::default() });
+    bench.content_of(slow).bcache = superblock("backing");
+    bench.content_of(fast).bcache = superblock("cache");
+    let bcache = bench.device(NodeKind::Bcache, "bcache0", TB, &[slow, fast]);
+    let mut set = |mode: &str, state: &str| {
+        bench.detail_of(bcache).bcache = vec![
+            ("cache_mode".into(), mode.into()),
+            ("state".into(), state.into()),
+            ("dirty_data".into(), "1.5G".into()),
+        ];
+        bench.ids(RULES)
+    };
+    assert_eq!(set("writethrough [writeback] writearound none", "dirty"), ["cache-dirty-alone"]);
+    assert_eq!(set("[writethrough] writeback writearound none", "clean"), ["cache-not-writing"]);
+    assert_eq!(set("writearound", "clean"), ["cache-not-writing"]);
+    assert_eq!(set("writeback", "inconsistent"), ["cache-failed", "cache-dirty-alone"]);
+}
+
+#[test]
+fn mirrored_volumes_are_told_by_their_letters() {
+    for (line, ids) in [
+        ("raid raid1 2 AA 8/8 idle 0 0 -", &[][..]),
+        ("raid raid1 2 AD 8/8 idle 0 0 -", &["lvm-raid-degraded"]),
+        ("raid raid1 2 Aa 4/8 recover 0 0 -", &["lvm-raid-syncing"]),
+        ("raid raid5_ls 3 AAA 8/8 idle 16 0 -", &["lvm-raid-mismatch"]),
+        ("raid raid5_ls 3 AAA 8/8 check 16 0 -", &["lvm-raid-syncing"]),
+        ("mirror 2 253:3 253:4 400/400 1 AA 3 disk 253:2 A", &[]),
+        ("mirror 2 253:3 253:4 400/400 1 AD 3 disk 253:2 A", &["lvm-raid-degraded"]),
+        ("mirror 2 253:3 253:4 100/400 1 AA 3 disk 253:2 A", &["lvm-raid-syncing"]),
+    ] {
+        let mut bench = Bench::new();
+        let disk = bench.disk("sda");
+        let dm = bench.dm("dm-0", "vg-data", LVM, &[], &[disk]);
+        bench.dm_of(dm).status = vec![format!("0 8 {line}")];
+        assert_eq!(bench.ids(RULES), ids, "{line}");
+    }
+    let mut bench = Bench::new();
+    let disk = bench.disk("sda");
+    let dm = bench.dm("dm-0", "vg-data", LVM, &[], &[disk]);
+    bench.dm_of(dm).status = lines("0 8 raid raid1 2 AD 8/8 idle 0 0 -");
+    assert!(bench.one(arrays::degraded).summary.starts_with("1 of the 2 parts of vg/data"));
+    bench.dm_of(dm).status = lines("0 8 raid raid1 2 AA 8/8 check 0 0 -");
+    assert_eq!(bench.one(arrays::syncing).gravity, Gravity::Low);
+    bench.dm_of(dm).status = lines("0 8 raid raid1 2 AA 8/8 idle 8 0 -");
+    assert_eq!(bench.one(arrays::mismatch).certainty, Certainty::Possible);
+}
+
+#[test]
+fn parts_of_a_volume_on_one_drive_are_found() {
+    for (kind, gravity) in
+        [("striped 2 128", Gravity::Medium), ("mirror core 1 1024 2", Gravity::High)]
+    {
+        let mut bench = Bench::new();
+        let disk = bench.disk("sda");
+        let parts = [bench.partition("sda1", MIB, disk), bench.partition("sda2", 500 * GIB, disk)];
+        let numbers: Vec<String> =
+            parts.iter().map(|&p| bench.node(p).devno.clone().unwrap()).collect();
+        let table = format!("0 8 {kind} {} 0 {} 0", numbers[0], numbers[1]);
+        bench.dm("dm-0", "vg-data", LVM, &[table], &parts);
+        let defect = bench.one(arrays::one_disk);
+        assert_eq!(defect.gravity, gravity, "{kind}");
+        assert!(defect.summary.ends_with("share the drive sda"), "{}", defect.summary);
+    }
+    // Two linear parts of one drive are how volumes grow.
+    let mut bench = Bench::new();
+    let disk = bench.disk("sda");
+    bench.dm("dm-0", "vg-data", LVM, &lines("0 8 linear 8:0 2048\n8 8 linear 8:0 9000"), &[disk]);
+    assert_eq!(bench.ids(RULES), [""; 0]);
+}
+
+fn header(uuid: &str, members: &[&str]) -> LvmHeader {
+    LvmHeader {
+        uuid: Some(uuid.into()),
+        device_size_bytes: Some(TB),
+        group: Some("vg".into()),
+        extent_bytes: Some(4 * MIB),
+        group_members: members.iter().map(|m| (*m).to_owned()).collect(),
+        ..LvmHeader::default()
+    }
+}
+
+#[test]
+fn sizes_that_lvm_believes_are_held_against_the_device() {
+    let mut bench = Bench::new();
+    let disk = bench.disk("sda");
+    bench.content_of(disk).lvm = Some(header("a", &["a"]));
+    for (bytes, gravity) in [
+        (TB, None),
+        (TB + 64 * MIB - 1, None),
+        (TB + 64 * MIB, Some(Gravity::Low)),
+        (TB - 4 * MIB + 1, None),
+        (TB - 4 * MIB, Some(Gravity::High)),
+    ] {
+        bench.node(disk).size_bytes = Some(bytes);
+        assert_eq!(bench.gravities(physical::resized), Vec::from_iter(gravity), "{bytes}");
+    }
+    assert!(bench.one(physical::resized).why.contains("last 4 MiB"));
+}
+
+#[test]
+fn groups_that_lack_devices_are_told() {
+    let mut bench = Bench::new();
+    let disk = bench.disk("sda");
+    bench.content_of(disk).lvm = Some(header("a", &["a", "b", "c"]));
+    let defect = bench.one(physical::incomplete);
+    assert_eq!(defect.summary, "2 of the 3 devices of the group vg are not there");
+    assert_eq!(defect.certainty, Certainty::Certain);
+    // The missing one may be what could not be read.
+    bench.snapshot.unread = vec![Unread { what: "/dev/sdb".into(), why: "no permission".into() }];
+    assert_eq!(bench.one(physical::incomplete).certainty, Certainty::Possible);
+    bench.snapshot.targets = vec!["/srv".into()];
+    assert_eq!(bench.ask(physical::incomplete), []);
+    bench.snapshot.targets.clear();
+    for (name, uuid) in [("sdb", "b"), ("sdc", "c")] {
+        let disk = bench.disk(name);
+        bench.content_of(disk).lvm = Some(header(uuid, &["a", "b", "c"]));
+    }
+    assert_eq!(bench.ids(RULES), [""; 0]);
+}
+
+#[test]
+fn labels_that_are_there_twice_are_told() {
+    let mut bench = Bench::new();
+    let disks = [bench.disk("sda"), bench.disk("sdb")];
+    for disk in disks {
+        bench.content_of(disk).lvm = Some(header("a", &["a"]));
+    }
+    let import = |bench: &Bench, path: &str| {
+        let command = format!("vgimportclone {path}");
+        let defect = bench.one(physical::duplicates);
+        defect.fix.iter().any(|step| step.command.as_deref() == Some(command.as_str()))
+    };
+    assert_eq!(bench.one(physical::duplicates).gravity, Gravity::Medium);
+    assert!(import(&bench, "/dev/COPY"), "either may be the original");
+    bench.dm("dm-0", "vg-data", LVM, &lines("0 8 linear 8:0 2048"), &disks[..1]);
+    let defect = bench.one(physical::duplicates);
+    assert_eq!((defect.gravity, defect.node.as_deref()), (Gravity::High, Some("/dev/sda")));
+    assert!(import(&bench, "/dev/sdb"));
+    // Two paths to one drive are told as paths.
+    let wwn = bench.drive_of(disks[0]).wwn.clone();
+    bench.drive_of(disks[1]).wwn = wwn;
+    assert_eq!(bench.ask(physical::duplicates), []);
+    // Two partitions of one drive are copies; the same one over two paths is not.
+    for (name, start, expected) in [("sda", 2 * MIB, 1), ("sdb", MIB, 0), ("sdb", 2 * MIB, 1)] {
+        let mut bench = Bench::new();
+        let first = bench.disk("sda");
+        let second = if name == "sda" { first } else { bench.disk(name) };
+        bench.drive_of(second).wwn = bench.drive_of(first).wwn.clone();
+        let parts = [bench.partition("sda1", MIB, first), bench.partition("x2", start, second)];
+        for part in parts {
+            bench.content_of(part).lvm = Some(header("a", &["a"]));
+        }
+        assert_eq!(bench.ask(physical::duplicates).len(), expected, "{name} {start}");
+    }
+    // The halves of a mirror show the label of what is on the mirror.
+    let mut bench = Bench::new();
+    let disks = [bench.disk("sda"), bench.disk("sdb")];
+    let md = bench.md("md0", "raid1", &disks);
+    for node in [disks[0], disks[1], md] {
+        bench.content_of(node).lvm = Some(header("a", &["a"]));
+    }
+    assert_eq!(bench.ids(RULES), [""; 0]);
+}

@@ -1,0 +1,150 @@
+//! A stack as an indented tree, for those who look closer.
+
+use crate::describe::{model_and_size, name_of, shown_options};
+use fathom_base::units::{format_count, format_size};
+use fathom_model::stack::{DriveFacts, MountFacts, Node, NodeKind, Stack};
+
+/// The stack as an indented tree, one line per layer; what is reached a second time is only named.
+#[must_use]
+pub fn tree(stack: &Stack) -> Vec<String> {
+    forest(stack, &[stack.top]).into_iter().map(|line| line.text).collect()
+}
+
+/// A line of a tree.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Line {
+    /// Index of the node.
+    pub node: usize,
+    /// How deep it stands; 0 at the top.
+    pub depth: usize,
+    /// True when the node was shown before and is only named here.
+    pub again: bool,
+    /// What is said, indented.
+    pub text: String,
+}
+
+/// Several tops and all below them, one line per layer; what is reached a second time is only named.
+#[must_use]
+pub fn forest(stack: &Stack, tops: &[usize]) -> Vec<Line> {
+    let mut lines = Vec::new();
+    let mut printed = vec![false; stack.nodes.len()];
+    // Its own list of what is to come: a chain of devices may be deeper than a stack of calls.
+    let mut pending: Vec<(usize, usize)> = tops.iter().rev().map(|&top| (top, 0)).collect();
+    while let Some((index, depth)) = pending.pop() {
+        let Some(node) = stack.nodes.get(index) else { continue };
+        let indent = "  ".repeat(depth);
+        let again = std::mem::replace(&mut printed[index], true);
+        let text = if again {
+            format!("{indent}{} (see above)", node.label())
+        } else {
+            let mut parts = vec![heading(stack, node)];
+            parts.extend(details(node));
+            pending.extend(node.below.iter().rev().map(|&below| (below, depth + 1)));
+            format!("{indent}{}", parts.join("  "))
+        };
+        lines.push(Line { node: index, depth, again, text });
+    }
+    lines
+}
+
+fn heading(stack: &Stack, node: &Node) -> String {
+    match node.kind {
+        NodeKind::Mount => node.label().to_owned(),
+        NodeKind::Dm => format!("{}  {}", node.name, name_of(stack, node, None)),
+        NodeKind::Disk => format!("{}  {}", node.name, model_and_size(node)),
+        NodeKind::FileSystem => node.name.clone(),
+        _ => name_of(stack, node, None),
+    }
+}
+
+fn details(node: &Node) -> Vec<String> {
+    let mut words = Vec::new();
+    if let Some(mount) = &node.mount {
+        words.push(format!("mount of {}", mount.source));
+        words.push(mount_words(mount));
+    }
+    fs_details(node, &mut words);
+    if node.kind != NodeKind::Disk {
+        words.extend(node.size_bytes.map(format_size));
+    }
+    if let Some(partition) = &node.partition {
+        words
+            .extend(partition.start_bytes.map(|start| format!("starts at {}", format_size(start))));
+    }
+    if let Some(md) = &node.md {
+        words.extend(md.array_state.clone());
+        let share = md.sync_completed_share.map(|share| format!(" {:.0} %", share * 100.0));
+        words.extend(md.sync_action.as_ref().map(|a| format!("{a}{}", share.unwrap_or_default())));
+    }
+    if let Some(loop_device) = &node.loop_device {
+        let direct = loop_device.direct_io.map(|d| if d { "direct" } else { "buffered" });
+        words.extend(direct.map(|how| format!("{how} I/O to its file")));
+    }
+    if let Some(drive) = &node.drive {
+        drive_details(drive, &mut words);
+    }
+    if node.kind != NodeKind::Partition {
+        queue_details(node, &mut words);
+    }
+    if node.read_only == Some(true) {
+        words.push("read-only".to_owned());
+    }
+    words
+}
+
+/// The options that mountinfo shows and those in force that matter, each once.
+fn mount_words(mount: &MountFacts) -> String {
+    let mut words: Vec<String> = Vec::new();
+    let listed = mount.options.iter().chain(&mount.super_options).cloned();
+    for option in listed.chain(shown_options(mount)) {
+        if !words.contains(&option) {
+            words.push(option);
+        }
+    }
+    words.join(",")
+}
+
+fn fs_details(node: &Node, words: &mut Vec<String>) {
+    let Some(fs) = &node.fs else { return };
+    if let (Some(free), Some(total @ 1..)) = (fs.available_bytes, fs.total_bytes) {
+        words.push(format!("{} free of {}", format_size(free), format_size(total)));
+    }
+    words.extend(fs.block_bytes.map(|bytes| format!("block {}", format_size(bytes))));
+    if let (Some(unit), Some(width)) = (fs.stripe_unit_bytes, fs.stripe_width_bytes)
+        && unit > 0
+    {
+        words.push(format!("stripe {} x {}", format_size(unit), width / unit));
+    }
+    if !fs.data_profiles.is_empty() {
+        let (data, metadata) = (fs.data_profiles.join("+"), fs.metadata_profiles.join("+"));
+        words.push(format!("data {data}, metadata {metadata}"));
+    }
+}
+
+fn drive_details(drive: &DriveFacts, words: &mut Vec<String>) {
+    let link = [drive.transport.clone(), drive.link_speed.clone()];
+    let mut link: Vec<String> = link.into_iter().flatten().collect();
+    link.extend(drive.link_width.map(|lanes| format!("x{lanes}")));
+    words.push(link.join(" "));
+    words.extend(drive.serial.as_ref().map(|serial| format!("serial {serial}")));
+    words.extend(drive.firmware.as_ref().map(|firmware| format!("firmware {firmware}")));
+    words.extend(drive.queue_depth.map(|depth| format!("takes {} at once", format_count(depth))));
+    words.extend(drive.io_policy.as_ref().map(|policy| format!("path policy {policy}")));
+    words.extend(drive.state.clone());
+    words.retain(|word| !word.is_empty());
+}
+
+fn queue_details(node: &Node, words: &mut Vec<String>) {
+    let Some(queue) = &node.queue else { return };
+    let blocks = [queue.logical_block_bytes, queue.physical_block_bytes];
+    if let [Some(logical), Some(physical)] = blocks {
+        words.push(format!("blocks {logical}/{physical} B"));
+    }
+    words.extend(queue.scheduler.as_ref().map(|scheduler| format!("scheduler {scheduler}")));
+    let sectors = |kib: u64| format!("read-ahead {kib} KiB ({} sectors)", kib * 2);
+    words.extend(queue.read_ahead_kib.map(sectors));
+    words.extend(queue.write_cache.as_ref().map(|cache| format!("cache {cache}")));
+    if queue.rotational == Some(true) {
+        words.push("rotating".to_owned());
+    }
+}

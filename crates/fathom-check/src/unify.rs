@@ -1,0 +1,153 @@
+//! One cause is told once.
+
+use crate::scene::Scene;
+use fathom_model::defect::Defect;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Causes and what else they show as on the same node: rules of different groups, which do not know each other. Within a
+/// group a rule yields by itself.
+const SYMPTOMS: &[(&str, &str)] = &[
+    ("drive-offline", "kernel-log-resets"),
+    ("pcie-link-downgraded", "link-oversubscribed"),
+    ("raid-drive-degraded", "raid-busy"),
+    ("rotational-wrong", "rotational-flag-wrong"),
+];
+
+/// Drops the symptoms of causes that are told, joins what is wrong with several nodes in the same way, and puts the
+/// gravest first.
+pub(crate) fn one_for_each_cause(scene: &Scene<'_>, found: Vec<Defect>) -> Vec<Defect> {
+    let mut told = joined(scene, without_symptoms(found));
+    told.sort_by(|a, b| {
+        let key =
+            |d: &Defect| (Reverse(d.gravity), Reverse(d.certainty), d.rule.clone(), d.node.clone());
+        key(a).cmp(&key(b))
+    });
+    told
+}
+
+fn without_symptoms(found: Vec<Defect>) -> Vec<Defect> {
+    let told: BTreeSet<(String, Option<String>)> =
+        found.iter().map(|defect| (defect.rule.clone(), defect.node.clone())).collect();
+    let is_symptom = |defect: &Defect| {
+        let mut causes = SYMPTOMS.iter().filter(|(_, symptom)| *symptom == defect.rule);
+        causes.any(|(cause, _)| told.contains(&((*cause).to_owned(), defect.node.clone())))
+    };
+    found.into_iter().filter(|defect| !is_symptom(defect)).collect()
+}
+
+/// Defects of one rule on several nodes whose words differ by nothing but the node's name become one that names the
+/// others in `also`, with the evidence and the commands of all.
+fn joined(scene: &Scene<'_>, found: Vec<Defect>) -> Vec<Defect> {
+    let mut first: BTreeMap<(String, String), usize> = BTreeMap::new();
+    let mut told: Vec<Defect> = Vec::new();
+    for defect in found {
+        let Some(node) = defect.node.clone() else {
+            told.push(defect);
+            continue;
+        };
+        let key = (defect.rule.clone(), words_without_names(scene, &defect, &node));
+        let Some(&index) = first.get(&key) else {
+            first.insert(key, told.len());
+            told.push(defect);
+            continue;
+        };
+        let into = &mut told[index];
+        let others = std::iter::once(node).chain(defect.also);
+        for other in others {
+            if into.node.as_ref() != Some(&other) && !into.also.contains(&other) {
+                into.also.push(other);
+            }
+        }
+        into.evidence.extend(
+            defect.evidence.into_iter().filter(|e| !into.evidence.contains(e)).collect::<Vec<_>>(),
+        );
+        into.fix.extend(
+            defect.fix.into_iter().filter(|step| !into.fix.contains(step)).collect::<Vec<_>>(),
+        );
+        into.gravity = into.gravity.max(defect.gravity);
+        into.certainty = into.certainty.max(defect.certainty);
+    }
+    told
+}
+
+/// Summary and reason with the names of the node taken out.
+fn words_without_names(scene: &Scene<'_>, defect: &Defect, node: &str) -> String {
+    let mut names = vec![node.to_owned()];
+    if let Some(index) = scene.by_key(node) {
+        names.push(scene.node(index).name.clone());
+    }
+    names.sort_by_key(|name| Reverse(name.len()));
+    let words = format!("{}\n{}\n{}", defect.summary, defect.why, defect.verify);
+    names
+        .iter()
+        .filter(|name| name.len() > 1)
+        .fold(words, |words, name| words.replace(name.as_str(), "\u{0}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use fathom_model::defect::{Certainty, Gravity};
+    use fathom_model::snapshot::Snapshot;
+    use fathom_model::stack::{Node, NodeKind};
+
+    fn two_disks() -> Snapshot {
+        let mut snapshot = Snapshot::default();
+        for name in ["sda", "sdb"] {
+            let mut node = Node::new(NodeKind::Disk, name);
+            node.path = Some(format!("/dev/{name}"));
+            node.devno = Some("8:0".to_owned());
+            snapshot.machine.nodes.push(node);
+        }
+        snapshot
+    }
+
+    fn defect(rule: &str, disk: &str, gravity: Gravity, text: &str) -> Defect {
+        Defect::new(rule, gravity, Some(&format!("/dev/{disk}")), format!("{disk} {text}"))
+            .seen(format!("/sys/block/{disk}/x"), "1")
+            .command("mend it", format!("mend /dev/{disk}"))
+    }
+
+    #[test]
+    fn the_same_on_two_disks_is_told_once() {
+        let snapshot = two_disks();
+        let scene = Scene::new(&snapshot);
+        let found = vec![
+            defect("slow", "sda", Gravity::Low, "is slow"),
+            defect("slow", "sdb", Gravity::Low, "is slow").sure(Certainty::Likely),
+            defect("slow", "sdb", Gravity::Low, "is slower still"),
+            defect("broken", "sdb", Gravity::High, "is broken"),
+        ];
+        let told = one_for_each_cause(&scene, found);
+        let rules: Vec<_> = told.iter().map(|d| (d.rule.as_str(), d.also.clone())).collect();
+        let none = Vec::<String>::new();
+        assert_eq!(
+            rules,
+            [("broken", none.clone()), ("slow", vec!["/dev/sdb".to_owned()]), ("slow", none)]
+        );
+        assert_eq!((told[1].evidence.len(), told[1].fix.len()), (2, 2));
+        assert_eq!(told[1].certainty, Certainty::Certain);
+    }
+
+    #[test]
+    fn a_symptom_is_not_told_beside_its_cause() {
+        let snapshot = two_disks();
+        let scene = Scene::new(&snapshot);
+        let found = vec![
+            defect("kernel-log-resets", "sda", Gravity::High, "was reset"),
+            defect("drive-offline", "sda", Gravity::High, "is offline"),
+            defect("kernel-log-resets", "sdb", Gravity::High, "was reset"),
+        ];
+        let told = one_for_each_cause(&scene, found);
+        let told: Vec<_> = told.iter().map(|d| (d.rule.as_str(), d.node.as_deref())).collect();
+        assert_eq!(
+            told,
+            [("drive-offline", Some("/dev/sda")), ("kernel-log-resets", Some("/dev/sdb"))]
+        );
+        let known: BTreeSet<&str> = crate::rules::all().map(|rule| rule.id).collect();
+        for (cause, symptom) in SYMPTOMS {
+            assert!(known.contains(cause) && known.contains(symptom), "{cause} {symptom}");
+        }
+    }
+}

@@ -1,0 +1,58 @@
+//! Every rule has its page, every page its rule, and each says all that it must.
+
+use fathom_check::rules;
+use std::collections::BTreeSet;
+use std::path::Path;
+
+#[test]
+fn every_page_says_what_it_must() {
+    let sections = [
+        "## What it is",
+        "## Why it matters",
+        "## How it is recognised",
+        "## What to do",
+        "## How to verify",
+        "## Source",
+        "## Tested",
+    ];
+    for rule in rules::all() {
+        let id = rule.id;
+        assert!(rule.page.starts_with("# "), "{id}: begins with a title");
+        let places: Vec<_> =
+            sections.iter().map(|section| rule.page.find(&format!("{section}\n"))).collect();
+        assert!(places.iter().all(Option::is_some), "{id}: {places:?}");
+        assert!(places.is_sorted(), "{id}: in this order");
+        let tested = rule.page.split("## Tested\n").nth(1).unwrap();
+        let words = rule.proof.words().split(':').next().unwrap();
+        assert!(tested.to_lowercase().contains(words), "{id}: '{words}' in: {tested}");
+        assert!(rule.page.lines().count() <= 60, "{id}: a page is read in a minute");
+        assert!(!rule.title.ends_with('.') && rule.title.len() <= 70, "{id}: {}", rule.title);
+    }
+}
+
+#[test]
+fn names_are_single_and_pages_have_rules() {
+    let ids: Vec<&str> = rules::all().map(|rule| rule.id).collect();
+    let set: BTreeSet<&str> = ids.iter().copied().collect();
+    assert_eq!(set.len(), ids.len(), "a name stands for one rule");
+    let pages = Path::new(env!("CARGO_MANIFEST_DIR")).join("pages");
+    for entry in pages.read_dir().unwrap() {
+        let name = entry.unwrap().file_name().into_string().unwrap();
+        let id = name.strip_suffix(".md").unwrap_or(&name);
+        assert!(set.contains(id), "{name} has no rule");
+    }
+    for id in ids {
+        assert!(
+            id.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-'),
+            "{id}"
+        );
+        assert_eq!(rules::by_id(id).unwrap().id, id);
+    }
+}
+
+/// A machine without anything, and facts of which nothing is known, are no reason to say anything.
+#[test]
+fn nothing_is_said_of_nothing() {
+    let snapshot = fathom_model::snapshot::Snapshot::default();
+    assert_eq!(fathom_check::check(&snapshot), []);
+}

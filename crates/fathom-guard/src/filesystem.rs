@@ -1,0 +1,122 @@
+//! Which filesystem it was that something was made on: by the next start another one may be mounted in the same place.
+
+use crate::place;
+use fathom_sys::fsinfo;
+use fathom_sys::mounts;
+use fathom_sys::process;
+use fathom_sys::sysroot::SysRoot;
+use serde::{Deserialize, Serialize};
+use std::path::{Path, PathBuf};
+
+/// What tells a mounted filesystem, or the part of it that is visible, from another one in the same place.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FilesystemId {
+    /// Its UUID, which it keeps for ever; none where there is none, or the kernel does not tell it.
+    uuid: Option<String>,
+    /// `f_fsid` of statfs(2). Some filesystems make it of the device's number, so that it is good for one boot only.
+    fsid: Option<u64>,
+    /// The boot that `fsid` was read in.
+    boot_id: Option<String>,
+    /// The part of the filesystem that is mounted: a subvolume, or the source of a bind mount.
+    root: PathBuf,
+}
+
+impl FilesystemId {
+    /// Of the filesystem that holds a path, which need not exist itself; none when nothing tells.
+    #[must_use]
+    pub fn of(root: &SysRoot, path: &Path) -> Option<Self> {
+        let own = mounts::own_mounts(root);
+        let mount = mounts::mount_of(&own, path)?;
+        let file = fsinfo::open_for_questions(&mount.mount_point).ok()?;
+        Some(Self {
+            uuid: fsinfo::uuid_of_type(&file, &mount.fs_type),
+            fsid: fsinfo::fsid(&file),
+            boot_id: process::boot_id(root),
+            root: mount.root.clone(),
+        })
+    }
+
+    /// True when the two are certainly not the same filesystem. Where neither UUIDs nor numbers of the same boot can be
+    /// compared, only the visible part tells.
+    #[must_use]
+    pub fn differs_from(&self, other: &Self) -> bool {
+        let is_other = match (&self.uuid, &other.uuid) {
+            (Some(own), Some(other)) => own != other,
+            _ if self.boot_id.is_none() || self.boot_id != other.boot_id => false,
+            _ => self.fsid.zip(other.fsid).is_some_and(|(own, other)| own != other),
+        };
+        is_other || self.root != other.root
+    }
+}
+
+/// What is mounted where something was made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mounted {
+    /// The filesystem that it was made on, as far as that can be told.
+    Same,
+    /// Nothing: the path leads into the filesystem above.
+    Nothing,
+    /// Another filesystem, or another part of it.
+    Another,
+}
+
+/// What is mounted at `mount_point`, which holds `path`. `noted` is the filesystem as it was then; without it only the
+/// mount point is compared.
+#[must_use]
+pub fn mounted(
+    root: &SysRoot,
+    path: &Path,
+    mount_point: &Path,
+    noted: Option<&FilesystemId>,
+) -> Mounted {
+    if place::mount_point(root, path) != mount_point {
+        return Mounted::Nothing;
+    }
+    let Some(noted) = noted else { return Mounted::Same };
+    match FilesystemId::of(root, path) {
+        Some(found) if noted.differs_from(&found) => Mounted::Another,
+        _ => Mounted::Same,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn id(uuid: Option<&str>, fsid: u64, boot: &str) -> FilesystemId {
+        FilesystemId {
+            uuid: uuid.map(str::to_owned),
+            fsid: Some(fsid),
+            boot_id: Some(boot.to_owned()),
+            root: "/".into(),
+        }
+    }
+
+    #[test]
+    fn a_uuid_tells_for_ever_and_a_number_within_a_boot() {
+        let a = id(Some("a"), 1, "x");
+        assert!(!a.differs_from(&id(Some("a"), 2, "y")), "on another device");
+        assert!(a.differs_from(&id(Some("b"), 1, "x")));
+        assert!(id(None, 1, "x").differs_from(&id(None, 2, "x")));
+        assert!(!id(None, 1, "x").differs_from(&id(None, 1, "x")));
+        assert!(!id(None, 1, "x").differs_from(&id(None, 2, "y")), "nothing can be said");
+        assert!(a.differs_from(&FilesystemId { root: "/@home".into(), ..a.clone() }));
+    }
+
+    #[test]
+    fn filesystems_of_this_machine_are_told_apart() {
+        let root = SysRoot::live();
+        let of = |path: &str| FilesystemId::of(&root, Path::new(path)).unwrap();
+        assert!(!of("/proc/self").differs_from(&of("/proc")));
+        assert!(of("/proc").differs_from(&of("/sys")), "{:?} {:?}", of("/proc"), of("/sys"));
+        let temporary = std::env::temp_dir();
+        let point = place::mount_point(&root, &temporary);
+        let here = FilesystemId::of(&root, &temporary);
+        assert_eq!(mounted(&root, &temporary, &point, here.as_ref()), Mounted::Same);
+        assert_eq!(mounted(&root, &temporary, &point, None), Mounted::Same);
+        let another = of("/proc");
+        assert_eq!(mounted(&root, &temporary, &point, Some(&another)), Mounted::Another);
+        let nowhere = Path::new("/nowhere");
+        assert_eq!(mounted(&root, &temporary, nowhere, here.as_ref()), Mounted::Nothing);
+    }
+}

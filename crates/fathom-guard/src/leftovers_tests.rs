@@ -1,0 +1,125 @@
+//! Leftovers of dead owners, with entries as other versions and other mounts leave them.
+
+use super::*;
+use crate::ownership::OwnedDir;
+use fathom_testkit::Scratch;
+use serde_json::{Value, json};
+use std::ffi::OsStr;
+use std::fs;
+use std::os::unix::ffi::OsStrExt;
+
+/// A directory of test files whose owner is dead, and its entry in the journal.
+struct Left {
+    scratch: Scratch,
+    path: PathBuf,
+    entry: PathBuf,
+}
+
+impl Left {
+    /// In a directory with a blank in its name; `change` edits the entry, as another version or machine would have
+    /// written it.
+    fn new(is_kept: bool, change: impl FnOnce(&mut Value)) -> Self {
+        let scratch = Scratch::new().unwrap();
+        let (ground, state) = (scratch.path().join("my data"), scratch.path().join("state"));
+        fs::create_dir(&ground).unwrap();
+        let mut owned = OwnedDir::create(&SysRoot::live(), &ground, "run1", &state).unwrap();
+        owned.create_file("data").unwrap();
+        let path = owned.path().to_owned();
+        if is_kept {
+            owned.keep().unwrap();
+        } else {
+            std::mem::forget(owned);
+        }
+        let entry = state.join("owned/run1.json");
+        let mut value: Value = serde_json::from_slice(&fs::read(&entry).unwrap()).unwrap();
+        // This process started at another time, so the one that is noted has ended.
+        value["owner"]["start_time_ticks"] = json!(1);
+        change(&mut value);
+        fs::write(&entry, value.to_string()).unwrap();
+        Self { scratch, path, entry }
+    }
+
+    fn clean(&self) -> Vec<Report> {
+        clean(&SysRoot::live(), &self.scratch.path().join("state")).unwrap()
+    }
+}
+
+/// A UUID that no file system has.
+fn of_another(value: &mut Value) {
+    value["filesystem"]["uuid"] = json!("11111111-2222-3333-4444-555555555555");
+    value["filesystem"]["root"] = json!("/another");
+}
+
+#[test]
+fn what_is_on_a_filesystem_that_another_hides_is_not_forgotten() {
+    let left = Left::new(false, of_another);
+    // As it looks in the other file system.
+    fs::remove_dir_all(&left.path).unwrap();
+    let reports = left.clean();
+    assert!(
+        matches!(reports[0].outcome, Outcome::NotMounted { is_another: true, .. }),
+        "{reports:?}"
+    );
+    assert!(left.entry.exists() && !reports[0].outcome.is_quiet());
+    let cure = format!("forget it: rm {})", left.entry.display());
+    assert!(reports[0].to_string().ends_with(&cure), "{}", reports[0]);
+}
+
+#[test]
+fn entries_of_older_versions_go_by_the_mount_point() {
+    let left = Left::new(false, |value| _ = value.as_object_mut().unwrap().remove("filesystem"));
+    assert_eq!(left.clean()[0].outcome, Outcome::Removed);
+    assert!(!left.entry.exists() && !left.path.exists());
+}
+
+#[test]
+fn what_was_kept_is_not_spoken_of_wherever_its_filesystem_is() {
+    for change in [of_another, |value: &mut Value| value["mount_point"] = json!("/nowhere")] {
+        let left = Left::new(true, change);
+        let reports = left.clean();
+        assert_eq!(reports[0].outcome, Outcome::Kept);
+        assert!(reports[0].outcome.is_quiet() && left.entry.exists());
+    }
+    let left = Left::new(false, |value| value["mount_point"] = json!("/nowhere"));
+    assert!(!left.clean()[0].outcome.is_quiet());
+}
+
+#[test]
+fn a_name_that_is_no_text_stays_and_is_named_with_the_cure() {
+    let left = Left::new(false, |_| ());
+    fs::write(left.path.join(OsStr::from_bytes(b"thesis\xff")), "precious").unwrap();
+    let reports = left.clean();
+    let names = vec!["thesis\u{fffd}".to_owned()];
+    assert_eq!(reports[0].outcome, Outcome::Foreign { names });
+    assert!(!left.path.join("data").exists() && !left.entry.exists());
+    // The directory's name has a blank: unquoted, the command would remove another one.
+    let cure = format!("rm -r '{}'", left.path.display());
+    assert!(reports[0].to_string().ends_with(&cure), "{}", reports[0]);
+}
+
+#[test]
+fn every_cure_quotes_its_path() {
+    let path = PathBuf::from("/srv/my data/x");
+    let outcome = Outcome::ForeignData;
+    let report = Report { run_id: "r".into(), path: path.clone(), outcome };
+    assert!(report.to_string().ends_with("rm '/srv/my data/x'"), "{report}");
+    for refusal in [
+        FileRefusal::ForeignData(path.clone()).to_string(),
+        FileRefusal::ForeignFiles { path, names: "a".into() }.to_string(),
+    ] {
+        assert!(refusal.ends_with(" '/srv/my data/x'"), "{refusal}");
+    }
+}
+
+#[test]
+fn a_path_that_is_no_text_is_refused_as_such() {
+    let scratch = Scratch::new().unwrap();
+    let ground = scratch.path().join(OsStr::from_bytes(b"a\xff b"));
+    fs::create_dir(&ground).unwrap();
+    let state = scratch.path().join("state");
+    let refusal = OwnedDir::create(&SysRoot::live(), &ground, "run1", &state).unwrap_err();
+    assert!(matches!(refusal, FileRefusal::NotText(_)) && !refusal.is_safety(), "{refusal}");
+    let text = refusal.to_string();
+    assert!(text.contains("mount --bind $'") && text.contains("a\\377 b' /mnt)"), "{text}");
+    assert!(!state.exists() && fs::read_dir(&ground).unwrap().next().is_none());
+}

@@ -1,0 +1,232 @@
+//! What sysfs says of a block device beyond what records hold.
+
+use super::unread;
+use crate::drive::{numbered_name, sas_phys, usb_device};
+use crate::links::Links;
+use fathom_model::snapshot::Unread;
+use fathom_model::stack::detail::DiskCounters;
+use fathom_model::stack::{Detail, Node, NodeKind};
+use fathom_sys::sysfs_block::BlockDir;
+use fathom_sys::sysfs_dir::attributes;
+use fathom_sys::sysroot::SysRoot;
+use std::path::{Path, PathBuf};
+
+/// What was found on one device.
+pub(crate) struct Found {
+    pub(crate) detail: Detail,
+    pub(crate) unread: Vec<Unread>,
+    /// The directory of the adapter that the drive hangs on; its name is [`Detail::host`].
+    pub(crate) host: Option<PathBuf>,
+}
+
+/// Attributes of the queue that [`fathom_model::stack::QueueFacts`] holds, and three that the kernel keeps for old
+/// programs with the same value everywhere.
+const QUEUE_ELSEWHERE: [&str; 24] = [
+    "logical_block_size",
+    "physical_block_size",
+    "minimum_io_size",
+    "optimal_io_size",
+    "max_sectors_kb",
+    "max_hw_sectors_kb",
+    "nr_requests",
+    "scheduler",
+    "read_ahead_kb",
+    "rotational",
+    "write_cache",
+    "fua",
+    "discard_granularity",
+    "discard_max_bytes",
+    "dax",
+    "zoned",
+    "io_poll",
+    "wbt_lat_usec",
+    "nomerges",
+    "rq_affinity",
+    "iostats",
+    "hw_sector_size",
+    "write_same_max_bytes",
+    "discard_zeroes_data",
+];
+
+/// Attributes of an array that [`fathom_model::stack::MdFacts`] holds.
+const MD_ELSEWHERE: [&str; 15] = [
+    "level",
+    "layout",
+    "chunk_size",
+    "raid_disks",
+    "degraded",
+    "array_state",
+    "sync_action",
+    "sync_completed",
+    "sync_speed",
+    "metadata_version",
+    "mismatch_cnt",
+    "consistency_policy",
+    "stripe_cache_size",
+    "group_thread_cnt",
+    "uuid",
+];
+
+/// Listings below `bcache/` that cost the kernel a look at every bucket.
+const BCACHE_COSTLY: [&str; 2] = ["priority_stats", "bset_tree_stats"];
+
+/// Reads all about one device; `node` holds what records know of it.
+pub(crate) fn read(root: &SysRoot, device: &BlockDir, node: &Node, links: &Links) -> Found {
+    let mut reader = Reader { root, device, unread: Vec::new() };
+    let mut detail = Detail {
+        in_flight: device.text("inflight").and_then(|text| pair(&text)),
+        counters: device.text("stat").and_then(|text| counters(&text)),
+        links: links.of(device.name()).to_vec(),
+        ..Detail::default()
+    };
+    if device.devno().is_some() && node.size_bytes.is_none() {
+        let error = std::io::Error::other("no size in it");
+        reader.unread.push(unread(&device.dir().join("size"), &error));
+    }
+    if node.queue.is_some() {
+        detail.queue = reader.values("queue", |name| !QUEUE_ELSEWHERE.contains(&name));
+        detail.scheduler = reader.values("queue/iosched", |_| true);
+        detail.queue_cpus = queue_cpus(device);
+    }
+    if matches!(node.kind, NodeKind::Disk | NodeKind::Partition | NodeKind::Bcache) {
+        detail.bcache = reader.values("bcache", |name| !BCACHE_COSTLY.contains(&name));
+    }
+    if node.kind == NodeKind::Md {
+        reader.array(&mut detail);
+    }
+    let mut host = None;
+    if node.kind == NodeKind::Disk {
+        reader.drive(node, &mut detail);
+        host = adapter(device);
+        detail.host = host.as_deref().and_then(last_name);
+    }
+    Found { detail, unread: reader.unread, host }
+}
+
+struct Reader<'a> {
+    root: &'a SysRoot,
+    device: &'a BlockDir,
+    unread: Vec<Unread>,
+}
+
+impl Reader<'_> {
+    fn values(&mut self, dir: &str, wanted: impl Fn(&str) -> bool) -> Vec<(String, String)> {
+        let found = attributes(self.root, &self.device.dir().join(dir), wanted);
+        self.unread.extend(found.unread.iter().map(|(path, error)| unread(path, error)));
+        found.values
+    }
+
+    fn array(&mut self, detail: &mut Detail) {
+        detail.md = self.values("md", |name| !MD_ELSEWHERE.contains(&name));
+        let bitmap = self.values("md/bitmap", |name| !["location", "chunksize"].contains(&name));
+        detail.md.extend(bitmap.into_iter().map(|(name, value)| (format!("bitmap/{name}"), value)));
+        for entry in self.device.names("md") {
+            let Some(member) = entry.strip_prefix("dev-") else { continue };
+            let list = Path::new("md").join(&entry).join("bad_blocks");
+            // An empty file is a member without bad blocks, and no file one of a kernel that does not know them.
+            if self.device.has(&list) {
+                let ranges = self.device.text(&list).unwrap_or_default();
+                detail.bad_blocks.push((member.to_owned(), ranges.lines().count() as u64));
+            }
+        }
+    }
+
+    fn drive(&self, node: &Node, detail: &mut Detail) {
+        let (root, device) = (self.root, self.device);
+        detail.timeout_s = device.value("device/timeout").or_else(|| {
+            let milliseconds: u64 = device.value("queue/io_timeout")?;
+            Some(milliseconds / 1000)
+        });
+        detail.access_state =
+            device.text("device/access_state").or_else(|| device.text("ana_state"));
+        let Some(drive) = &node.drive else { return };
+        match drive.transport.as_deref() {
+            Some("sata") => {
+                let speeds = drive.link_speed.clone().zip(drive.link_speed_max.clone());
+                detail.sata_speed = speeds.filter(|(now, _)| now.contains("Gbps"));
+                detail.sas_rates = sas_rates(root, device);
+            }
+            Some("sas") => detail.sas_rates = sas_rates(root, device),
+            Some("usb") => {
+                let speed = usb_device(device).and_then(|dir| root.text(dir.join("speed")));
+                // `1.5` is the one speed with a fraction: no disk has it.
+                detail.usb_mbit_per_s = speed.and_then(|text| text.parse().ok());
+            }
+            _ => {}
+        }
+    }
+}
+
+fn sas_rates(root: &SysRoot, device: &BlockDir) -> Vec<(String, String)> {
+    let rates = sas_phys(root, device).into_iter().filter_map(|phy| {
+        let rate = |name: &str| root.text(phy.join(name));
+        rate("negotiated_linkrate").zip(rate("maximum_linkrate"))
+    });
+    rates.collect()
+}
+
+/// The adapter of a drive: the SCSI host, the NVMe controller, else the device itself on its bus.
+fn adapter(device: &BlockDir) -> Option<PathBuf> {
+    if device.bus().as_deref() == Some("scsi") {
+        return device.ancestor(|_, dir| numbered_name(dir, "host").is_some());
+    }
+    device.linked("device")
+}
+
+fn last_name(dir: &Path) -> Option<String> {
+    dir.file_name()?.to_str().map(str::to_owned)
+}
+
+/// The CPUs of the hardware queues, in the order of their numbers.
+fn queue_cpus(device: &BlockDir) -> Vec<String> {
+    let mut numbers: Vec<u32> =
+        device.names("mq").iter().filter_map(|name| name.parse().ok()).collect();
+    numbers.sort_unstable();
+    let lists = numbers.iter().map(|number| device.text(format!("mq/{number}/cpu_list")));
+    lists.map(Option::unwrap_or_default).collect()
+}
+
+/// Two numbers with blanks between.
+fn pair(text: &str) -> Option<(u64, u64)> {
+    let mut words = text.split_ascii_whitespace().map(str::parse);
+    Some((words.next()?.ok()?, words.next()?.ok()?))
+}
+
+/// The counters of `stat` (Documentation/block/stat.rst); its sectors have 512 bytes. Kernels before 5.5 have no flushes,
+/// those before 4.18 no discards.
+fn counters(text: &str) -> Option<DiskCounters> {
+    let numbers: Option<Vec<u64>> =
+        text.split_ascii_whitespace().map(|word| word.parse().ok()).collect();
+    let numbers = numbers.filter(|numbers| numbers.len() >= 11)?;
+    let at = |index: usize| numbers.get(index).copied().unwrap_or(0);
+    Some(DiskCounters {
+        reads: at(0),
+        read_bytes: at(2).saturating_mul(512),
+        read_ms: at(3),
+        writes: at(4),
+        written_bytes: at(6).saturating_mul(512),
+        write_ms: at(7),
+        flushes: at(15),
+        flush_ms: at(16),
+        discards: at(11),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counters_of_new_and_old_kernels() {
+        let new = "1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17";
+        let found = counters(new).unwrap();
+        assert_eq!((found.reads, found.read_bytes, found.read_ms), (1, 3 * 512, 4));
+        assert_eq!((found.writes, found.written_bytes, found.write_ms), (5, 7 * 512, 8));
+        assert_eq!((found.discards, found.flushes, found.flush_ms), (12, 16, 17));
+        let old = counters("1 2 3 4 5 6 7 8 9 10 11").unwrap();
+        assert_eq!((old.write_ms, old.flushes, old.discards), (8, 0, 0));
+        assert_eq!(counters("1 2 3"), None);
+        assert_eq!(counters("1 2 3 4 5 6 7 8 9 10 x"), None);
+        assert_eq!((pair("3  4"), pair("3"), pair("a 4")), (Some((3, 4)), None, None));
+    }
+}

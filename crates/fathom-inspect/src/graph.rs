@@ -1,0 +1,388 @@
+//! The graph while it is put together: each layer is entered once, whoever comes to it first.
+
+use crate::filesystem::{self, Family};
+use crate::layers;
+use crate::links::Links;
+use crate::paths;
+use crate::stack::{nearest_existing, target_device};
+use crate::udev;
+use fathom_model::stack::{Node, NodeKind};
+use fathom_sys::devno::DevNo;
+use fathom_sys::fsinfo;
+use fathom_sys::mounts::{self, Mount};
+use fathom_sys::sysfs_block::BlockDir;
+use fathom_sys::sysroot::SysRoot;
+use std::cell::OnceCell;
+use std::collections::{BTreeMap, HashMap};
+use std::path::Path;
+
+/// Layers below each other. No kernel stacks this many; a recorded tree may say so.
+const LAYERS_MAX: usize = 64;
+
+/// How far questions go.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Reach {
+    /// The stack of a record: superblocks of its filesystems are read at once.
+    Record,
+    /// A machine, whose devices nobody may touch before they were asked whether they sleep.
+    Machine,
+}
+
+/// Collects nodes, found again by their keys.
+pub(crate) struct Builder<'a> {
+    root: &'a SysRoot,
+    reach: Reach,
+    links: &'a Links,
+    /// The mounts that this process sees.
+    pub(crate) mounts: Vec<Mount>,
+    /// All layers so far.
+    pub(crate) nodes: Vec<Node>,
+    /// The devices behind those of them that are block devices.
+    pub(crate) devices: BTreeMap<usize, BlockDir>,
+    /// The first mounts of those that are filesystems.
+    pub(crate) filesystems: BTreeMap<usize, Mount>,
+    known: HashMap<String, usize>,
+    /// Facts of block devices that were read before, by kernel name.
+    ready: HashMap<String, Node>,
+    nvme_paths: OnceCell<BTreeMap<String, Vec<String>>>,
+    pools: OnceCell<BTreeMap<String, Vec<BlockDir>>>,
+    depth: usize,
+}
+
+impl<'a> Builder<'a> {
+    pub(crate) fn new(root: &'a SysRoot, links: &'a Links, reach: Reach) -> Self {
+        Self {
+            root,
+            reach,
+            links,
+            mounts: mounts::own_mounts(root),
+            nodes: Vec::new(),
+            devices: BTreeMap::new(),
+            filesystems: BTreeMap::new(),
+            known: HashMap::new(),
+            ready: HashMap::new(),
+            nvme_paths: OnceCell::new(),
+            pools: OnceCell::new(),
+            depth: 0,
+        }
+    }
+
+    /// The index of the node with this key, and whether it was there already. New nodes are entered
+    /// before what is below them is looked at, so that a circle ends.
+    fn entry(&mut self, key: String, make: impl FnOnce() -> Node) -> (usize, bool) {
+        if let Some(&index) = self.known.get(&key) {
+            return (index, true);
+        }
+        self.nodes.push(make());
+        let index = self.nodes.len() - 1;
+        self.known.insert(key, index);
+        (index, false)
+    }
+
+    /// The mount that holds a resolved path, with all below.
+    pub(crate) fn file(&mut self, path: &Path) -> Option<usize> {
+        let mount = self.mount_of(path)?.clone();
+        let key = mount_key(&mount);
+        Some(self.mount(key, &mount, Some(path)))
+    }
+
+    /// A mount with all below. Its filesystem is asked for its facts through `target`, which lies inside of it.
+    pub(crate) fn mount(&mut self, key: String, mount: &Mount, target: Option<&Path>) -> usize {
+        let point = shown(&mount.mount_point);
+        let (index, known) = self.entry(key, || {
+            let mut node = Node::new(NodeKind::Mount, point.clone());
+            node.path = Some(point);
+            node.mount = Some(filesystem::mount_facts(mount));
+            node
+        });
+        if !known {
+            let below = self.deeper(|builder| builder.filesystem(mount, target));
+            self.nodes[index].below = vec![below];
+            self.add_effective_options(index, below);
+        }
+        index
+    }
+
+    /// The mount that holds a resolved path. The longest mount point is not always it: a later mount further up hides
+    /// those below it. So the number of the filesystem decides where it can be asked; where no mount has
+    /// that number (subvolumes of btrfs have their own), the path does.
+    fn mount_of(&self, path: &Path) -> Option<&Mount> {
+        let by_path = mounts::mount_of(&self.mounts, path)?;
+        if !self.root.is_live() {
+            return Some(by_path);
+        }
+        let Ok(metadata) = std::fs::metadata(nearest_existing(path)) else { return Some(by_path) };
+        let devno = DevNo::from_raw(std::os::unix::fs::MetadataExt::dev(&metadata));
+        let holding = self.mounts.iter().filter(|m| m.devno == devno);
+        let holding = holding.filter(|m| path.starts_with(&m.mount_point));
+        Some(holding.max_by_key(|m| m.mount_point.components().count()).unwrap_or(by_path))
+    }
+
+    /// The options in force of the filesystem below a mount node, which are listed by the name of
+    /// its device.
+    fn add_effective_options(&mut self, mount: usize, fs: usize) {
+        let device = self.nodes[fs].below.first().map(|&below| self.nodes[below].name.clone());
+        let kind = self.nodes[fs].name.clone();
+        let Some(options) =
+            device.and_then(|d| filesystem::effective_options(self.root, &kind, &d))
+        else {
+            return;
+        };
+        if let Some(facts) = self.nodes[fs].fs.as_mut() {
+            // With a journal there is always a word on how data and journal go together.
+            let journal = options.iter().any(|option| option.starts_with("data="));
+            facts.journal = facts.journal.or(Some(journal));
+        }
+        if let Some(facts) = self.nodes[mount].mount.as_mut() {
+            facts.effective_options = options;
+        }
+    }
+
+    fn filesystem(&mut self, mount: &Mount, target: Option<&Path>) -> usize {
+        let family = filesystem::family(mount);
+        let kind = match family {
+            Family::Memory => NodeKind::Memory,
+            Family::Remote => NodeKind::Remote,
+            Family::Overlay => NodeKind::Overlay,
+            Family::Kernel => NodeKind::Unknown,
+            Family::Device => NodeKind::FileSystem,
+        };
+        let key = format!("fs {} {}", mount.devno, mount.fs_type);
+        let (index, known) = self.entry(key, || Node::new(kind, mount.fs_type.clone()));
+        if known {
+            return index;
+        }
+        self.filesystems.insert(index, mount.clone());
+        let mut facts = filesystem::general_facts(self.root, mount, target);
+        self.nodes[index].path = (kind == NodeKind::Remote).then(|| mount.source.clone());
+        let below = match family {
+            Family::Device => {
+                let mut devices = filesystem::devices(self.root, mount, &facts);
+                if devices.is_empty() && self.reach == Reach::Machine {
+                    devices = self.pool_members(mount);
+                }
+                self.add_device_facts(mount, target, &devices, &mut facts);
+                if devices.is_empty() {
+                    vec![self.unknown(&mount.source)]
+                } else {
+                    devices.iter().map(|device| self.block(device)).collect()
+                }
+            }
+            Family::Overlay => self.overlay_below(mount),
+            Family::Memory | Family::Remote | Family::Kernel => Vec::new(),
+        };
+        self.nodes[index].below = below;
+        self.nodes[index].fs = Some(facts);
+        index
+    }
+
+    fn add_device_facts(
+        &self,
+        mount: &Mount,
+        target: Option<&Path>,
+        devices: &[BlockDir],
+        facts: &mut fathom_model::stack::FsFacts,
+    ) {
+        filesystem::add_geometry(self.root, mount, target, devices, facts);
+        let Some(device) = devices.first() else { return };
+        let reads = self.reach == Reach::Record && self.root.is_live();
+        if reads && !layers::is_suspended(device) {
+            filesystem::add_superblock(device, fsinfo::EXT_DESCRIPTOR_BYTES_MAX, facts);
+        }
+        filesystem::add_names(self.root, device, self.links, facts);
+    }
+
+    /// The members of the pool of a ZFS mount: what udev calls a member and by the name of the pool.
+    fn pool_members(&self, mount: &Mount) -> Vec<BlockDir> {
+        if mount.fs_type != "zfs" {
+            return Vec::new();
+        }
+        let pools = self.pools.get_or_init(|| zfs_members(self.root));
+        let pool = mount.source.split('/').next().unwrap_or_default();
+        pools.get(pool).cloned().unwrap_or_default()
+    }
+
+    /// What holds the upper directory of an overlay (the lowest of a read-only one), when this
+    /// namespace sees it.
+    fn overlay_below(&mut self, mount: &Mount) -> Vec<usize> {
+        let Some(directory) = filesystem::overlay_directory(&mount.super_options) else {
+            return Vec::new();
+        };
+        let Ok(path) = paths::resolved(self.root, &directory) else { return Vec::new() };
+        // In a container the directory lies outside of what can be seen: the path then leads back
+        // to the overlay itself, or to a directory that does not exist.
+        let back = mounts::mount_of(&self.mounts, &path).is_none_or(|m| m.devno == mount.devno);
+        if back || (self.root.is_live() && !path.is_dir()) {
+            return vec![self.unknown(&shown(&directory))];
+        }
+        self.file(&path).into_iter().collect()
+    }
+
+    fn unknown(&mut self, name: &str) -> usize {
+        self.entry(format!("unknown {name}"), || Node::new(NodeKind::Unknown, name)).0
+    }
+
+    /// Goes one layer down; too far down the rest is unknown.
+    fn deeper(&mut self, go: impl FnOnce(&mut Self) -> usize) -> usize {
+        if self.depth == LAYERS_MAX {
+            return self.unknown("deeper than 64 layers");
+        }
+        self.depth += 1;
+        let found = go(self);
+        self.depth -= 1;
+        found
+    }
+
+    /// A block device and everything below it.
+    pub(crate) fn block(&mut self, device: &BlockDir) -> usize {
+        let (index, known) = self.enter(device);
+        if !known {
+            self.connect(index);
+        }
+        index
+    }
+
+    /// Enters a block device whose facts were read before, without what is below it.
+    pub(crate) fn enter_ready(&mut self, device: &BlockDir, facts: Node) -> usize {
+        self.ready.insert(device.name().to_owned(), facts);
+        self.enter(device).0
+    }
+
+    fn enter(&mut self, device: &BlockDir) -> (usize, bool) {
+        let (root, ready) = (self.root, self.ready.remove(device.name()));
+        let key = format!("block {}", device.name());
+        let (index, known) =
+            self.entry(key, || ready.unwrap_or_else(|| layers::block_node(root, device)));
+        if !known {
+            self.devices.insert(index, device.clone());
+        }
+        (index, known)
+    }
+
+    /// Adds what is below a block device.
+    pub(crate) fn connect(&mut self, index: usize) {
+        let Some(device) = self.devices.get(&index).cloned() else { return };
+        let devices = match self.nodes[index].kind {
+            NodeKind::Partition => device.disk().into_iter().collect(),
+            NodeKind::Loop => {
+                self.nodes[index].below = self.backing_file(index).into_iter().collect();
+                return;
+            }
+            NodeKind::NvmeMultipath => self.nvme_paths(&device),
+            NodeKind::Zram => {
+                let path = self.nodes[index].zram.as_ref().and_then(|z| z.backing_device.clone());
+                path.and_then(|p| paths::block_device(self.root, Path::new(&p)))
+                    .into_iter()
+                    .collect()
+            }
+            _ => device.slaves(),
+        };
+        let below =
+            devices.iter().map(|below| self.deeper(|builder| builder.block(below))).collect();
+        self.nodes[index].below = below;
+    }
+
+    /// What holds the backing file of a loop device; a backing file can be a block device as well.
+    fn backing_file(&mut self, index: usize) -> Option<usize> {
+        let path = self.nodes[index].loop_device.as_ref()?.backing_file.clone()?;
+        if path.ends_with(" (deleted)") {
+            return Some(self.unknown(&path));
+        }
+        let resolved = paths::resolved(self.root, Path::new(&path)).ok()?;
+        match target_device(self.root, &resolved) {
+            Ok(Some(device)) => Some(self.deeper(|builder| builder.block(&device))),
+            Ok(None) => self.file(&resolved),
+            Err(_) => Some(self.unknown(&path)),
+        }
+    }
+
+    /// The paths of an NVMe namespace that is reached over several controllers.
+    fn nvme_paths(&self, head: &BlockDir) -> Vec<BlockDir> {
+        let all = self.nvme_paths.get_or_init(|| nvme_paths(&self.root.names("sys/block")));
+        let names = all.get(head.name()).map(Vec::as_slice).unwrap_or_default();
+        names.iter().filter_map(|name| BlockDir::by_name(self.root, name)).collect()
+    }
+
+    /// Where the filesystems on a device, its partitions and everything made of these are mounted,
+    /// in any namespace.
+    pub(crate) fn mounted_above(&self, device: &BlockDir) -> Vec<String> {
+        let mut above: BTreeMap<String, BlockDir> = BTreeMap::new();
+        let mut pending = vec![device.clone()];
+        while let Some(next) = pending.pop() {
+            if !above.contains_key(next.name()) {
+                pending.extend(next.partitions());
+                pending.extend(next.holders());
+                above.insert(next.name().to_owned(), next);
+            }
+        }
+        let numbers: Vec<DevNo> = above.values().filter_map(BlockDir::devno).collect();
+        let everywhere = mounts::all_mounts(self.root).into_iter().map(|(_, mount)| mount);
+        let mut points: Vec<String> = Vec::new();
+        for mount in self.mounts.iter().cloned().chain(everywhere) {
+            let direct = numbers.contains(&mount.devno);
+            let through = || {
+                mount.devno.major == 0
+                    && filesystem::family(&mount) == Family::Device
+                    && filesystem::member_names(self.root, &mount)
+                        .iter()
+                        .any(|name| above.contains_key(name))
+            };
+            let point = shown(&mount.mount_point);
+            if !points.contains(&point) && (direct || through()) {
+                points.push(point);
+            }
+        }
+        points
+    }
+}
+
+/// The key of a mount that nothing hides.
+pub(crate) fn mount_key(mount: &Mount) -> String {
+    format!("mount {}", mount.mount_point.display())
+}
+
+pub(crate) fn shown(path: &Path) -> String {
+    path.to_string_lossy().into_owned()
+}
+
+/// By the name of an NVMe namespace (`nvme0n1`) the names of its paths (`nvme0c1n1`).
+fn nvme_paths(names: &[String]) -> BTreeMap<String, Vec<String>> {
+    let digits = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
+    let mut paths: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for name in names.iter().filter(|name| name.starts_with("nvme")) {
+        let Some((start, namespace)) = name.rsplit_once('n') else { continue };
+        let Some((subsystem, controller)) = start.split_once('c') else { continue };
+        if digits(controller) && digits(namespace) {
+            paths.entry(format!("{subsystem}n{namespace}")).or_default().push(name.clone());
+        }
+    }
+    paths
+}
+
+fn zfs_members(root: &SysRoot) -> BTreeMap<String, Vec<BlockDir>> {
+    let mut pools: BTreeMap<String, Vec<BlockDir>> = BTreeMap::new();
+    for name in root.names("sys/class/block") {
+        let Some(device) = BlockDir::by_name(root, &name) else { continue };
+        let kind = udev::property(root, &device, "ID_FS_TYPE");
+        let pool = kind.filter(|kind| kind == "zfs_member");
+        if let Some(pool) = pool.and_then(|_| udev::property(root, &device, "ID_FS_LABEL")) {
+            pools.entry(pool).or_default().push(device);
+        }
+    }
+    pools
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_of_nvme_namespaces_are_told_by_their_names() {
+        let names = ["nvme0n1", "nvme0c0n1", "nvme0c12n1", "nvme0c1n2", "nvme1n1", "nvmecn", "sdc"];
+        let found = nvme_paths(&names.map(str::to_owned));
+        let of = |head: &str| found.get(head).cloned().unwrap_or_default();
+        assert_eq!(of("nvme0n1"), ["nvme0c0n1", "nvme0c12n1"]);
+        assert_eq!(of("nvme0n2"), ["nvme0c1n2"]);
+        assert!(of("nvme1n1").is_empty() && found.len() == 2, "{found:?}");
+    }
+}

@@ -1,0 +1,249 @@
+//! The whole machine as one graph, with all that a look at it collects.
+//!
+//! Facts are read in four rounds. Attributes first, which wake nobody. Then drives are asked whether they sleep. Those that
+//! do not are asked for their health, and what lies on them is read. At last each node gets a key of its own.
+
+mod keys;
+mod whole;
+
+use crate::InspectError;
+use crate::content;
+use crate::detail::drive::{self, Language};
+use crate::detail::touch::{self, Rest};
+use crate::detail::{block, filesystem as fs_detail, hosts, why};
+use crate::filesystem;
+use crate::graph::{Builder, Reach};
+use crate::links::Links;
+use crate::parallel;
+use crate::paths;
+use crate::stack;
+use fathom_model::snapshot::{Machine, Unread};
+use fathom_model::stack::{Detail, Node};
+use fathom_model::system::StorageHost;
+use fathom_sys::mounts::Mount;
+use fathom_sys::sysfs_block::BlockDir;
+use fathom_sys::sysroot::SysRoot;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+
+/// What a look at a machine found.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Scan {
+    /// The graph, with details.
+    pub machine: Machine,
+    /// Adapters of the disks in it, by name.
+    pub hosts: Vec<StorageHost>,
+    /// What could not be read, and why; sorted.
+    pub unread: Vec<Unread>,
+}
+
+/// Threads that wait for drives to answer.
+const WAITING_THREADS: usize = 16;
+
+/// Descriptors of block groups that are read of an ext filesystem: beside its superblocks a device is read as little as
+/// that.
+const EXT_DESCRIPTOR_BYTES_MAX: u64 = 64 << 10;
+
+/// Looks at everything under these targets, and without any at the whole machine: all block devices that have a size or
+/// a use, all filesystems that are mounted in any namespace.
+///
+/// Starts and writes nothing, and touches no device that sleeps or that would make the reader wait. Only the live machine's
+/// devices are opened at all.
+///
+/// # Errors
+/// [`InspectError`] when a target is no storage target. Whatever else cannot be read is in [`Scan::unread`].
+pub fn scan(root: &SysRoot, targets: &[PathBuf]) -> Result<Scan, InspectError> {
+    let links = Links::new(root);
+    let mut builder = Builder::new(root, &links, Reach::Machine);
+    let mut unread = Vec::new();
+    if targets.is_empty() {
+        unread = whole::enter(root, &mut builder);
+    }
+    for target in targets {
+        let resolved = paths::resolved(root, target)?;
+        stack::enter(&mut builder, root, &resolved)?;
+    }
+    let Builder { nodes, devices, filesystems, .. } = builder;
+    let mut look = Look { root, nodes, devices: devices.into_iter().collect(), unread };
+    let hosts = look.attributes(&links);
+    look.filesystem_attributes(&filesystems);
+    look.unread_tables();
+    let rests = look.rests();
+    look.devices(&rests);
+    keys::make_unique(&mut look.nodes);
+    let tops = tops(&look.nodes);
+    let unread: BTreeSet<Unread> = look.unread.into_iter().collect();
+    let machine = Machine { nodes: look.nodes, tops };
+    Ok(Scan { machine, hosts, unread: unread.into_iter().collect() })
+}
+
+/// The indexes of the nodes that nothing stands on.
+fn tops(nodes: &[Node]) -> Vec<usize> {
+    let below: BTreeSet<usize> = nodes.iter().flat_map(|node| node.below.iter().copied()).collect();
+    (0..nodes.len()).filter(|index| !below.contains(index)).collect()
+}
+
+struct Look<'a> {
+    root: &'a SysRoot,
+    nodes: Vec<Node>,
+    /// The block devices among the nodes.
+    devices: Vec<(usize, BlockDir)>,
+    unread: Vec<Unread>,
+}
+
+impl Look<'_> {
+    /// The first round: attributes of devices, filesystems and adapters.
+    fn attributes(&mut self, links: &Links) -> Vec<StorageHost> {
+        let (root, nodes) = (self.root, &self.nodes);
+        let found = parallel::map(&self.devices, parallel::processors(), |(index, device)| {
+            block::read(root, &device.held(), &nodes[*index], links)
+        });
+        let mut adapters: BTreeMap<String, PathBuf> = BTreeMap::new();
+        for ((index, _), found) in self.devices.iter().zip(found) {
+            adapters.extend(found.detail.host.clone().zip(found.host));
+            self.nodes[*index].detail = Some(Box::new(found.detail));
+            self.unread.extend(found.unread);
+        }
+        let adapters: Vec<PathBuf> = adapters.into_values().collect();
+        let found =
+            parallel::map(&adapters, parallel::processors(), |dir| hosts::read(self.root, dir));
+        let (hosts, unread): (Vec<_>, Vec<_>) = found.into_iter().unzip();
+        self.unread.extend(unread.into_iter().flatten());
+        hosts
+    }
+
+    fn filesystem_attributes(&mut self, filesystems: &BTreeMap<usize, Mount>) {
+        let devices: BTreeMap<usize, &BlockDir> =
+            self.devices.iter().map(|(index, device)| (*index, device)).collect();
+        for (&index, mount) in filesystems {
+            let node = &mut self.nodes[index];
+            let uuid = node.fs.as_ref().and_then(|fs| fs.uuid.clone());
+            let members: Vec<&BlockDir> =
+                node.below.iter().filter_map(|below| devices.get(below).copied()).collect();
+            let mut detail = Detail::default();
+            let unread = fs_detail::add(self.root, mount, uuid.as_deref(), &members, &mut detail);
+            node.detail = Some(Box::new(detail));
+            self.unread.extend(unread);
+        }
+    }
+
+    /// Tables of device-mapper stay empty for whom the kernel does not tell them.
+    fn unread_tables(&mut self) {
+        let is_mute = |node: &Node| node.dm.as_ref().is_some_and(|dm| dm.table.is_empty());
+        if self.root.is_live() && self.nodes.iter().any(is_mute) {
+            let opened = std::fs::File::open("/dev/mapper/control");
+            let what = "/dev/mapper/control: tables of device-mapper".to_owned();
+            self.unread.extend(opened.err().map(|error| Unread { what, why: why(&error) }));
+        }
+    }
+
+    /// The second round: which nodes must be left alone. Drives that might sleep are asked.
+    fn rests(&mut self) -> Vec<Option<Rest>> {
+        let (root, nodes) = (self.root, &self.nodes);
+        let found = parallel::map(&self.devices, parallel::processors(), |(index, device)| {
+            touch::own_rest(root, device, &nodes[*index])
+        });
+        let mut own = vec![None; self.nodes.len()];
+        for ((index, _), rest) in self.devices.iter().zip(found) {
+            own[*index] = rest;
+        }
+        let mut rests = touch::spread(&self.nodes, &own);
+        if self.root.is_live() {
+            for (index, answer) in self.ask(&rests, drive::sleeps) {
+                match answer {
+                    Ok(sleeps) => own[index] = own[index].or(sleeps.then_some(touch::STANDBY)),
+                    Err(error) => {
+                        let what = format!("{}: power mode", self.nodes[index].label());
+                        self.unread.push(Unread { what, why: why(&error) });
+                    }
+                }
+            }
+            rests = touch::spread(&self.nodes, &own);
+        }
+        self.note_untouched(&rests);
+        rests
+    }
+
+    fn note_untouched(&mut self, rests: &[Option<Rest>]) {
+        for (index, _) in &self.devices {
+            let Some(rest) = rests[*index] else { continue };
+            let node = &mut self.nodes[*index];
+            node.detail.get_or_insert_default().untouched = Some(rest.word.to_owned());
+            let done = if rest == touch::STANDBY { "not woken" } else { "not touched" };
+            let what = format!("{}: superblocks and health", node.label());
+            self.unread.push(Unread { what, why: format!("{}: {done}", rest.word) });
+        }
+    }
+
+    /// Asks every drive that may be touched, in its language.
+    fn ask<R: Send>(
+        &self,
+        rests: &[Option<Rest>],
+        question: impl Fn(&BlockDir, Language) -> R + Sync,
+    ) -> Vec<(usize, R)> {
+        let drives = self.devices.iter().filter(|(index, _)| rests[*index].is_none());
+        let drives: Vec<(usize, &BlockDir, Language)> = drives
+            .filter_map(|(index, device)| {
+                let node = &self.nodes[*index];
+                let language = drive::is_drive(node).then(|| drive::language(device, node));
+                Some((*index, device, language??))
+            })
+            .collect();
+        let answers = parallel::map(&drives, WAITING_THREADS, |(_, device, language)| {
+            question(device, *language)
+        });
+        drives.iter().map(|(index, ..)| *index).zip(answers).collect()
+    }
+
+    /// The third round: health of drives, and what lies on devices.
+    fn devices(&mut self, rests: &[Option<Rest>]) {
+        if self.root.is_live() {
+            for (index, said) in self.ask(rests, drive::ask) {
+                let detail = self.nodes[index].detail.get_or_insert_default();
+                (detail.health, detail.identity) = (said.health, said.identity);
+                self.unread.extend(said.unread);
+            }
+        }
+        // A recorded tree may hold images of its devices; most hold none.
+        if self.root.is_live() || self.root.exists("content") {
+            self.contents(rests);
+        }
+        if self.root.is_live() {
+            self.superblocks(rests);
+        }
+    }
+
+    fn contents(&mut self, rests: &[Option<Rest>]) {
+        let readable = self.devices.iter().filter(|(index, device)| {
+            rests[*index].is_none() && self.nodes[*index].devno.is_some() && !is_memory(device)
+        });
+        let readable: Vec<&(usize, BlockDir)> = readable.collect();
+        let found = parallel::map(&readable, WAITING_THREADS, |(_, device)| {
+            content::read(self.root, device)
+        });
+        for ((index, _), (content, table, unread)) in readable.iter().zip(found) {
+            let detail = self.nodes[*index].detail.get_or_insert_default();
+            (detail.content, detail.table) = (content, table);
+            self.unread.extend(unread);
+        }
+    }
+
+    /// What mounted ext filesystems say only on their devices.
+    fn superblocks(&mut self, rests: &[Option<Rest>]) {
+        let devices: BTreeMap<usize, &BlockDir> =
+            self.devices.iter().map(|(index, device)| (*index, device)).collect();
+        for index in 0..self.nodes.len() {
+            let below = self.nodes[index].below.first().copied();
+            let device = below.filter(|&below| rests[below].is_none());
+            let Some(device) = device.and_then(|below| devices.get(&below)) else { continue };
+            if let Some(facts) = self.nodes[index].fs.as_mut() {
+                filesystem::add_superblock(device, EXT_DESCRIPTOR_BYTES_MAX, facts);
+            }
+        }
+    }
+}
+
+/// Compressed memory holds nothing that anybody left there.
+fn is_memory(device: &BlockDir) -> bool {
+    device.name().starts_with("zram")
+}

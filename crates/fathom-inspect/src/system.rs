@@ -1,0 +1,75 @@
+//! Facts about the system that matter to its storage in use: memory, processors, interrupts, timers, daemons, configuration
+//! files, limits, the kernel's log.
+//!
+//! No process is started, nothing is written, and no device is asked anything. The parsers are pure functions from text.
+
+pub mod calendar;
+pub mod cgroups;
+pub mod civil;
+pub mod cloud;
+pub mod config;
+pub mod cron;
+pub mod io_now;
+pub mod kernel;
+pub mod kernel_log;
+pub mod memory;
+pub mod processes;
+pub mod processors;
+mod reader;
+pub mod schedule;
+pub mod timers;
+pub mod units;
+
+use fathom_model::snapshot::{Machine, Unread};
+use fathom_model::system::SystemFacts;
+use fathom_sys::sysroot::SysRoot;
+use reader::Reader;
+use std::time::Duration;
+
+/// What the caller knows of the time, and how long it wants to look at I/O.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Moment {
+    /// Seconds since 1970.
+    pub now_unix_s: i64,
+    /// What local time is ahead of UTC, in seconds: timers and cron count in local time. A change of the clock between now
+    /// and the next start of a timer makes that start wrong by the change.
+    pub utc_offset_s: i64,
+    /// Pause between two looks at the counters of devices; zero skips that.
+    pub pause: Duration,
+}
+
+/// All facts of the system, and what could not be read. Adapters ([`SystemFacts::hosts`]) are left empty: they belong to the
+/// devices.
+#[must_use]
+pub fn system_facts(
+    root: &SysRoot,
+    machine: &Machine,
+    moment: &Moment,
+) -> (SystemFacts, Vec<Unread>) {
+    let mut reader = Reader::new(root);
+    let processes = processes::all(&mut reader);
+    let (kernel_log, kernel_log_read) = kernel_log::read(&mut reader);
+    let facts = SystemFacts {
+        vm: memory::vm(&mut reader),
+        raid_speed_limit_kib: memory::raid_speed_limit_kib(&mut reader),
+        swaps: memory::swaps(&mut reader, machine),
+        cpu_frequency: processors::frequency_policies(&mut reader),
+        cpu_idle: processors::idle_states(&mut reader),
+        cpus_online: processors::online(root),
+        stolen_share: processors::stolen_share(root),
+        command_line: reader.line("proc/cmdline"),
+        module_parameters: kernel::module_parameters(&mut reader),
+        interrupts: processors::storage_interrupts(&mut reader),
+        timers: timers::all(&mut reader, &processes, moment),
+        daemons: processes::daemons(&processes),
+        kernel_threads: processes::kernel_threads(&processes),
+        configuration: config::all(&mut reader),
+        io_limits: cgroups::io_limits(&mut reader),
+        cloud: cloud::cloud(root),
+        kernel_log,
+        kernel_log_read,
+        io_now: io_now::look(root, moment.pause),
+        hosts: Vec::new(),
+    };
+    (facts, reader.into_unread())
+}

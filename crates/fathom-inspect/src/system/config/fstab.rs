@@ -1,0 +1,70 @@
+//! `/etc/fstab`, see fstab(5).
+
+use fathom_model::system::FstabEntry;
+use fathom_sys::mounts::unescape;
+
+/// Options that hold a secret or a person's name (CIFS); only their names are kept.
+const SECRET: [&str; 8] =
+    ["cred", "credentials", "domain", "pass", "password", "password2", "user", "username"];
+
+/// The entries, without comments and lines of fewer than three fields.
+#[must_use]
+pub fn parse(text: &str) -> Vec<FstabEntry> {
+    text.lines().filter_map(|line| parse_line(line.trim())).collect()
+}
+
+fn parse_line(line: &str) -> Option<FstabEntry> {
+    let mut fields = line.split_ascii_whitespace();
+    let source = fields.next().filter(|first| !first.starts_with('#'))?;
+    let (mount_point, fs_type) = (fields.next()?, fields.next()?);
+    let options = fields.next().unwrap_or("defaults");
+    Some(FstabEntry {
+        source: unescape(source.trim_matches('"')),
+        mount_point: unescape(mount_point),
+        fs_type: fs_type.to_owned(),
+        options: options.split(',').filter(|o| !o.is_empty()).map(without_secret).collect(),
+    })
+}
+
+fn without_secret(option: &str) -> String {
+    match option.split_once('=') {
+        Some((name, _)) if SECRET.contains(&name) => name.to_owned(),
+        _ => unescape(option),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn entries_with_their_options() {
+        let found = parse(
+            "# /dev/sdz / ext4\nUUID=0a / ext4 errors=remount-ro 0 1\n\n\
+             /dev/sdb1\t/srv/my\\040data  xfs  noatime,nofail 0 0\n//host/share /m cifs user=me,password=x,vers=3 0 0\n\
+             /dev/sdc1 none\n/dev/sdd1 /d auto\n",
+        );
+        let told: Vec<_> =
+            found.iter().map(|e| (e.source.as_str(), e.mount_point.as_str())).collect();
+        assert_eq!(
+            told,
+            [
+                ("UUID=0a", "/"),
+                ("/dev/sdb1", "/srv/my data"),
+                ("//host/share", "/m"),
+                ("/dev/sdd1", "/d")
+            ]
+        );
+        assert_eq!(found[1].options, ["noatime", "nofail"]);
+        assert_eq!(found[2].options, ["user", "password", "vers=3"]);
+        assert_eq!(found[3].options, ["defaults"]);
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_is_read_without_a_crash(text in any::<String>()) {
+            prop_assert!(parse(&text).len() <= text.lines().count());
+        }
+    }
+}

@@ -1,0 +1,101 @@
+//! What devices do at this moment: two looks at their counters.
+
+use fathom_model::system::IoNow;
+use fathom_sys::counters::{DiskCounters, disk_counters};
+use fathom_sys::sysroot::SysRoot;
+use std::collections::BTreeMap;
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// Devices other than partitions with I/O between two looks or in flight at the second; empty for a pause of zero.
+pub(crate) fn look(root: &SysRoot, pause: Duration) -> Vec<IoNow> {
+    if pause.is_zero() {
+        return Vec::new();
+    }
+    let (before, start) = (disk_counters(root), Instant::now());
+    thread::sleep(pause);
+    let (after, passed) = (disk_counters(root), start.elapsed());
+    let is_whole = |io: &IoNow| root.exists(format!("sys/block/{}", io.name));
+    between(&before, &after, passed).into_iter().filter(is_whole).collect()
+}
+
+/// What happened between two looks, the busiest first; devices that came or went meanwhile are left out.
+#[must_use]
+pub fn between(before: &[DiskCounters], after: &[DiskCounters], passed: Duration) -> Vec<IoNow> {
+    let seconds = passed.as_secs_f64();
+    let rate = |count: u64| if seconds > 0.0 { count as f64 / seconds } else { 0.0 };
+    let known: BTreeMap<&str, &DiskCounters> =
+        before.iter().map(|then| (then.name.as_str(), then)).collect();
+    let both = after.iter().filter_map(|now| Some((*known.get(now.name.as_str())?, now)));
+    let mut found: Vec<IoNow> = both
+        .map(|(then, now)| {
+            let since = |of: fn(&DiskCounters) -> u64| of(now).saturating_sub(of(then));
+            let sectors = since(|c| c.read_sectors) + since(|c| c.written_sectors);
+            IoNow {
+                name: now.name.replace('/', "!"),
+                operations_per_s: rate(since(|c| c.reads) + since(|c| c.writes)),
+                bytes_per_s: rate(sectors.saturating_mul(512)),
+                in_flight: now.in_flight,
+            }
+        })
+        .filter(|io| io.operations_per_s > 0.0 || io.in_flight > 0)
+        .collect();
+    found.sort_by(|a, b| b.operations_per_s.total_cmp(&a.operations_per_s));
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use fathom_testkit::Tree;
+
+    fn counters(name: &str, reads: u64, written_sectors: u64, in_flight: u64) -> DiskCounters {
+        DiskCounters {
+            name: name.into(),
+            reads,
+            read_sectors: reads * 8,
+            writes: 0,
+            written_sectors,
+            in_flight,
+            busy_ms: 0,
+            in_flight_ms: None,
+            flushes: None,
+        }
+    }
+
+    #[test]
+    fn rates_are_differences_over_the_time_that_passed() {
+        let before =
+            [counters("sda", 100, 0, 0), counters("sdb", 7, 7, 0), counters("sdc", 5, 0, 0)];
+        let after =
+            [counters("sda", 150, 0, 2), counters("sdc", 5, 0, 1), counters("sdd", 9, 9, 9)];
+        let found = between(&before, &after, Duration::from_millis(500));
+        let told: Vec<_> = found
+            .iter()
+            .map(|io| (io.name.as_str(), io.operations_per_s, io.bytes_per_s, io.in_flight))
+            .collect();
+        assert_eq!(told, [("sda", 100.0, 409_600.0, 2), ("sdc", 0.0, 0.0, 1)]);
+    }
+
+    #[test]
+    fn counters_that_went_back_are_no_io() {
+        let found = between(
+            &[counters("sda", 100, 50, 0)],
+            &[counters("sda", 1, 1, 0)],
+            Duration::from_secs(1),
+        );
+        assert_eq!(found, []);
+    }
+
+    #[test]
+    fn no_pause_is_no_look_and_partitions_are_left_out() {
+        let line = |name: &str| format!("8 0 {name} 10 1 80 5 20 2 160 9 3 12 14");
+        let tree = Tree::new();
+        tree.put("proc/diskstats", format!("{}\n{}\n", line("sda"), line("sda1")));
+        tree.put("sys/block/sda/size", "1");
+        assert_eq!(look(&tree.root(), Duration::ZERO), []);
+        let found = look(&tree.root(), Duration::from_millis(1));
+        let told: Vec<_> = found.iter().map(|io| (io.name.as_str(), io.in_flight)).collect();
+        assert_eq!(told, [("sda", 3)]);
+    }
+}

@@ -1,0 +1,167 @@
+//! Lines of the kernel's log about storage trouble.
+
+use super::reader::Reader;
+use fathom_model::system::LogLine;
+use fathom_sys::kmsg;
+use std::path::Path;
+
+/// The most lines that are kept; the newest win.
+pub const LINES_MAX: usize = 200;
+
+/// The longest text of a line that is kept.
+const TEXT_CHARS_MAX: usize = 400;
+
+/// What trouble says, in lower case, as the kernel's drivers and filesystems word it.
+const TROUBLE: [&str; 48] = [
+    // Block layer, SCSI.
+    "i/o error",
+    "critical medium error",
+    "critical target error",
+    "critical space allocation error",
+    "rejecting i/o to",
+    "unrecovered read error",
+    "medium error",
+    "hardware error",
+    "device offlined",
+    "timing out command",
+    "attempting task abort",
+    "task abort:",
+    "device reset",
+    "host reset",
+    "adapter reset",
+    "log_info(",
+    // SATA.
+    "exception emask",
+    "failed command:",
+    "hard resetting link",
+    "link is slow to respond",
+    "limiting sata link speed",
+    "ncq disabled",
+    "icrc",
+    "speed down requested",
+    // NVMe.
+    "timeout, aborting",
+    "timeout, reset controller",
+    "timeout, disable controller",
+    "timeout, completion polled",
+    "controller is down; will reset",
+    "resetting controller",
+    "device not ready",
+    "removing after probe failure",
+    // PCI Express.
+    "pcie bus error",
+    "aer:",
+    "dpc: containment event",
+    // Arrays, volumes, paths.
+    "disk failure on",
+    "kicking non-fresh",
+    "read error corrected",
+    "read error not corrected",
+    "failing path",
+    "reached low water mark",
+    "no free space",
+    "is misaligned",
+    "alignment inconsistency",
+    // Filesystems.
+    "ext4-fs error",
+    "metadata i/o error",
+    "btrfs error",
+    "corruption",
+];
+
+/// The lines about trouble, and true when the log could be read.
+pub(crate) fn read(reader: &mut Reader<'_>) -> (Vec<LogLine>, bool) {
+    match kmsg::read(reader.root) {
+        Ok(text) => (troubles(&text), true),
+        Err(error) => {
+            reader.note(Path::new("dev/kmsg"), &error);
+            (Vec::new(), false)
+        }
+    }
+}
+
+/// The newest [`LINES_MAX`] lines about storage trouble in the text of `/dev/kmsg`, the newest last.
+#[must_use]
+pub fn troubles(text: &str) -> Vec<LogLine> {
+    let mut found: Vec<LogLine> = text.lines().filter_map(record).filter(is_trouble).collect();
+    found.drain(..found.len().saturating_sub(LINES_MAX));
+    found
+}
+
+fn is_trouble(line: &LogLine) -> bool {
+    let text = line.text.to_lowercase();
+    // Every SCSI drive says this once, when it is first asked.
+    let is_greeting = text.contains("power-on or device reset occurred");
+    !is_greeting && TROUBLE.iter().any(|words| text.contains(words))
+}
+
+/// `PRIORITY,NUMBER,MICROSECONDS,FLAGS[,...];TEXT` of the kernel itself: the upper bits of the priority are the facility, 0
+/// for the kernel; programs have others. Lines of properties begin with a blank.
+fn record(line: &str) -> Option<LogLine> {
+    let (head, text) = line.split_once(';')?;
+    let mut fields = head.split(',');
+    let priority: u64 = fields.next()?.parse().ok()?;
+    let boot_us = fields.nth(1)?.parse().ok()?;
+    let text = text.chars().filter(|c| !c.is_control()).take(TEXT_CHARS_MAX).collect();
+    (priority < 8).then_some(LogLine { boot_us, level: priority as u8, text })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use fathom_testkit::Tree;
+    use proptest::prelude::*;
+
+    const LOG: &str = "\
+6,339,5140900,-;NET: Registered PF_INET protocol family
+4,812,9000000,-;nvme nvme0: I/O 12 (Write) QID 3 timeout, aborting
+ SUBSYSTEM=nvme
+ DEVICE=c243:0
+3,813,9100000,-,caller=T12;I/O error, dev sda, sector 1000 op 0x0:(READ) flags 0x80700 phys_seg 1 prio class 2
+30,814,9200000,-;smartd[12]: I/O error that a program tells
+5,815,9250000,-;sd 0:0:0:0: Power-on or device reset occurred
+3,816,9300000,-;critical medium error, dev sdb, sector 5
+";
+
+    #[test]
+    fn lines_of_the_kernel_about_trouble() {
+        let found = troubles(LOG);
+        let told: Vec<_> =
+            found.iter().map(|l| (l.boot_us, l.level, l.text.get(..20).unwrap_or(""))).collect();
+        assert_eq!(
+            told,
+            [
+                (9_000_000, 4, "nvme nvme0: I/O 12 ("),
+                (9_100_000, 3, "I/O error, dev sda, "),
+                (9_300_000, 3, "critical medium erro"),
+            ]
+        );
+    }
+
+    #[test]
+    fn the_newest_are_kept() {
+        let line = |n: usize| format!("3,{n},{n},-;I/O error, dev sda, sector {n}\n");
+        let text: String = (0..LINES_MAX + 5).map(line).collect();
+        let found = troubles(&text);
+        assert_eq!(found.len(), LINES_MAX);
+        assert_eq!((found[0].boot_us, found[LINES_MAX - 1].boot_us), (5, LINES_MAX as u64 + 4));
+    }
+
+    #[test]
+    fn a_log_that_is_missing_is_told_by_its_flag() {
+        let tree = Tree::new();
+        let root = tree.root();
+        assert_eq!(read(&mut Reader::new(&root)), (Vec::new(), false));
+        tree.put("dev/kmsg", LOG);
+        let (lines, is_read) = read(&mut Reader::new(&root));
+        assert_eq!((lines.len(), is_read), (3, true));
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_is_read_without_a_crash(text in any::<String>()) {
+            prop_assert!(troubles(&text).len() <= LINES_MAX);
+            prop_assert_eq!(troubles(&format!("3,1,7,-;I/O error, {text}")).first().map(|l| l.boot_us), Some(7));
+        }
+    }
+}

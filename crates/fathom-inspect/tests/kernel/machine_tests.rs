@@ -1,0 +1,180 @@
+//! The whole machine as it really is, with filesystems and namespaces of the tests' own.
+
+use fathom_inspect::{Scan, scan};
+use fathom_model::stack::{Node, NodeKind};
+use fathom_sys::sysroot::SysRoot;
+use fathom_testkit::capability::Capability::{FsOnLoop, LoopDevices, MountNamespaces, Tool};
+use fathom_testkit::command::{run_tool, tool};
+use fathom_testkit::{
+    FsKind, LoopDevice, MountedElsewhere, MountedFs, Scratch, Snapshot, Trial, kernel_test,
+};
+use std::collections::BTreeSet;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
+pub fn trials() -> Vec<Trial> {
+    let ext4 = FsOnLoop(FsKind::Ext4);
+    vec![
+        kernel_test("machine_holds_what_is_mounted", &[ext4], holds_what_is_mounted),
+        kernel_test("machine_btrfs", &[FsOnLoop(FsKind::Btrfs)], btrfs),
+        kernel_test("machine_namespaces", &[ext4, MountNamespaces], namespaces),
+        kernel_test("machine_hidden_mount", &[ext4], hidden_mount),
+        kernel_test("machine_reads_little", &[ext4, Tool("blockdev")], reads_little),
+        kernel_test("machine_writes_nothing", &[LoopDevices], writes_nothing),
+        kernel_test("machine_without_root", &[ext4, Tool("setpriv")], without_root),
+    ]
+}
+
+fn look() -> Scan {
+    let scan = scan(&SysRoot::live(), &[]).unwrap();
+    let keys: BTreeSet<String> = scan.machine.nodes.iter().map(Node::key).collect();
+    assert_eq!(keys.len(), scan.machine.nodes.len());
+    scan
+}
+
+fn node<'a>(scan: &'a Scan, key: &str) -> &'a Node {
+    let found = scan.machine.nodes.iter().find(|node| node.key() == key);
+    found.unwrap_or_else(|| panic!("no {key}"))
+}
+
+fn only_below<'a>(scan: &'a Scan, node: &'a Node) -> &'a Node {
+    let below: Vec<&Node> = scan.machine.below(node).collect();
+    assert_eq!(below.len(), 1, "{}", node.key());
+    below[0]
+}
+
+fn shown(path: &Path) -> String {
+    path.display().to_string()
+}
+
+fn holds_what_is_mounted() {
+    let options = ["-L", "lab", "-E", "stride=16,stripe_width=64,lazy_itable_init=0"];
+    let device = LoopDevice::new(64 << 20).unwrap();
+    let fs = MountedFs::with(FsKind::Ext4, device, &options, "noatime").unwrap();
+    let scan = look();
+    let mount = node(&scan, &shown(fs.dir()));
+    assert!(mount.mount.as_ref().unwrap().has_option("noatime"));
+    let filesystem = only_below(&scan, mount);
+    let facts = filesystem.fs.as_ref().unwrap();
+    assert_eq!((facts.label.as_deref(), facts.stripe_unit_bytes), (Some("lab"), Some(16 << 10)));
+    assert!(facts.available_bytes.is_some() && facts.groups_uninitialised == Some(0), "{facts:?}");
+    let attributes = &filesystem.details().filesystem;
+    assert!(attributes.iter().any(|(name, _)| name == "lifetime_write_kbytes"), "{attributes:?}");
+    let disk = only_below(&scan, filesystem);
+    assert_eq!((disk.kind, disk.path.clone()), (NodeKind::Loop, Some(shown(fs.device().path()))));
+    let content = disk.details().content.as_ref().unwrap();
+    assert_eq!(content.filesystem.as_ref().unwrap().fs_type, "ext4");
+    assert!(disk.details().counters.as_ref().unwrap().writes > 0);
+    assert!(disk.details().queue.iter().any(|(name, _)| name == "max_segments"));
+    // The backing file leads on to the filesystem that the test's files lie on.
+    assert_eq!(only_below(&scan, disk).kind, NodeKind::Mount);
+    let loops = scan.machine.nodes.iter().filter(|node| node.kind == NodeKind::Loop);
+    assert!(loops.clone().all(|node| node.loop_device.is_some()), "empty ones are left out");
+}
+
+fn btrfs() {
+    let (one, two) = (LoopDevice::new(256 << 20).unwrap(), LoopDevice::new(256 << 20).unwrap());
+    let second = shown(two.path());
+    let fs = MountedFs::with(FsKind::Btrfs, one, &["-d", "raid0", &second], "").unwrap();
+    let scan = look();
+    let filesystem = only_below(&scan, node(&scan, &shown(fs.dir())));
+    let mut devices: Vec<String> = scan.machine.below(filesystem).map(Node::key).collect();
+    devices.sort();
+    let mut expected = vec![shown(fs.device().path()), second];
+    expected.sort();
+    assert_eq!(devices, expected);
+    let detail = filesystem.details();
+    let unallocated = detail.unallocated_bytes.unwrap();
+    assert!((1..512 << 20).contains(&unallocated), "{unallocated}");
+    assert!(detail.bdi_read_ahead_kib.is_some());
+    assert!(detail.filesystem.iter().any(|(name, _)| name == "nodesize"));
+}
+
+fn namespaces() {
+    let device = LoopDevice::new(32 << 20).unwrap();
+    FsKind::Ext4.make(device.path(), &[]).unwrap();
+    let elsewhere = MountedElsewhere::new(device.path()).unwrap();
+    let scan = look();
+    let pid = elsewhere.pid().to_string();
+    let other = |node: &&Node| {
+        let seen = &node.details().other_namespaces;
+        seen.iter().any(|label| label.split(' ').next() == Some(&pid))
+    };
+    let seen: Vec<&Node> = scan.machine.nodes.iter().filter(other).collect();
+    assert!(seen.iter().any(|node| node.key() == "/"), "what both see stands once");
+    let on_device = |node: &&&Node| {
+        scan.machine.below(node).any(|fs| scan.machine.below(fs).any(|n| n.name == device.name()))
+    };
+    let own: Vec<_> = seen.iter().filter(on_device).collect();
+    assert_eq!(own.len(), 1, "{seen:?}");
+    assert!(own[0].key().contains(&format!("(as {pid} ")), "{}", own[0].key());
+}
+
+fn hidden_mount() {
+    let fs = MountedFs::new(FsKind::Ext4, 64 << 20).unwrap();
+    let words = ["-t", "tmpfs", "cover"].map(Path::new);
+    run_tool("mount", words.into_iter().chain([fs.dir()])).unwrap();
+    let scan = look();
+    run_tool("umount", [fs.dir()]).unwrap();
+    let top = node(&scan, &shown(fs.dir()));
+    assert_eq!(only_below(&scan, top).kind, NodeKind::Memory);
+    let hidden = node(&scan, &format!("{} (hidden by another mount)", fs.dir().display()));
+    let filesystem = only_below(&scan, hidden);
+    assert_eq!(filesystem.name, "ext4");
+    // Its path would have led to the other one.
+    assert_eq!(filesystem.fs.as_ref().unwrap().available_bytes, None);
+}
+
+/// At most a mebibyte is read of a device, whatever lies on it.
+fn reads_little() {
+    let device = LoopDevice::new(512 << 20).unwrap();
+    FsKind::Ext4.make(device.path(), &[]).unwrap();
+    let read_bytes = || {
+        let root = SysRoot::live();
+        let stat = root.text(format!("sys/block/{}/stat", device.name())).unwrap();
+        stat.split_ascii_whitespace().nth(2).unwrap().parse::<u64>().unwrap() * 512
+    };
+    run_tool("blockdev", [Path::new("--flushbufs"), device.path()]).unwrap();
+    let before = read_bytes();
+    let scan = look();
+    let read = read_bytes() - before;
+    assert!((1..=1 << 20).contains(&read), "{read} bytes");
+    let content = node(&scan, &shown(device.path())).details().content.as_ref();
+    assert!(content.unwrap().filesystem.is_some());
+}
+
+fn writes_nothing() {
+    let device = LoopDevice::new(16 << 20).unwrap();
+    let before = Snapshot::take(device.path()).unwrap();
+    look();
+    before.assert_same(device.path());
+}
+
+/// A user without rights gets the same graph, and a list of what was kept from it.
+fn without_root() {
+    let fs = MountedFs::new(FsKind::Ext4, 64 << 20).unwrap();
+    let scratch = Scratch::new().unwrap();
+    let program = scratch.join("inspect");
+    std::fs::copy(std::env::current_exe().unwrap(), &program).unwrap();
+    for dir in [scratch.path(), fs.dir().parent().unwrap()] {
+        std::fs::set_permissions(dir, PermissionsExt::from_mode(0o755)).unwrap();
+    }
+    let mut command = tool("setpriv");
+    command.args(["--reuid=65534", "--regid=65534", "--clear-groups"]).arg(&program);
+    let output = command.env(super::CHILD, "machine").output().unwrap();
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(output.status.success() && output.stderr.is_empty(), "{output:?}");
+    let lines: BTreeSet<&str> = text.lines().collect();
+    for expected in [shown(fs.dir()), shown(fs.device().path())] {
+        assert!(lines.contains(expected.as_str()), "{expected} is not in\n{text}");
+    }
+    let refused = format!("superblocks of {}: no permission", fs.device().path().display());
+    assert!(lines.contains(refused.as_str()), "{refused} is not in\n{text}");
+}
+
+/// What [`without_root`] reads: keys of nodes, then what could not be read.
+pub fn print() {
+    let scan = look();
+    scan.machine.nodes.iter().for_each(|node| println!("{}", node.key()));
+    scan.unread.iter().for_each(|unread| println!("{}: {}", unread.what, unread.why));
+}

@@ -1,0 +1,140 @@
+//! Machines whose files are cut, binary, huge, contradictory or gone: looks at them end, and give a graph.
+
+use crate::machines;
+use crate::scan::check_graph;
+use fathom_inspect::scan;
+use fathom_testkit::Tree;
+use proptest::prelude::*;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+
+/// What is done to a file.
+#[derive(Debug, Clone)]
+enum Damage {
+    Bytes(Vec<u8>),
+    Huge,
+    Gone,
+    Directory,
+    LinkTo(usize),
+    Pipe,
+}
+
+fn damage() -> impl Strategy<Value = Damage> {
+    let odd = vec!["-1", "18446744073709551616", "[", "a [b] c", "1 / 0", "7:0", "../x", "\n\n"];
+    prop_oneof![
+        3 => prop::collection::vec(any::<u8>(), 0..40).prop_map(Damage::Bytes),
+        3 => prop::sample::select(odd).prop_map(|text| Damage::Bytes(text.into())),
+        1 => Just(Damage::Huge),
+        2 => Just(Damage::Gone),
+        1 => Just(Damage::Directory),
+        3 => any::<usize>().prop_map(Damage::LinkTo),
+        1 => Just(Damage::Pipe),
+    ]
+}
+
+/// All files and links below a directory, sorted.
+fn files(dir: &Path) -> Vec<PathBuf> {
+    let (mut found, mut pending) = (Vec::new(), vec![dir.to_path_buf()]);
+    while let Some(dir) = pending.pop() {
+        for entry in std::fs::read_dir(dir).unwrap().flatten() {
+            if entry.file_type().unwrap().is_dir() {
+                pending.push(entry.path());
+            } else {
+                found.push(entry.path());
+            }
+        }
+    }
+    found.sort();
+    found
+}
+
+fn spoil(path: &Path, all: &[PathBuf], damage: &Damage) {
+    if std::fs::remove_file(path).is_err() {
+        return;
+    }
+    match damage {
+        Damage::Bytes(bytes) => std::fs::write(path, bytes).unwrap(),
+        Damage::Huge => std::fs::File::create(path).unwrap().set_len(1 << 40).unwrap(),
+        Damage::Gone => {}
+        Damage::Directory => std::fs::create_dir(path).unwrap(),
+        Damage::LinkTo(other) => symlink(&all[other % all.len()], path).unwrap(),
+        Damage::Pipe => {
+            let made = std::process::Command::new("mkfifo").arg(path).status().unwrap();
+            assert!(made.success());
+        }
+    }
+}
+
+fn sample_machines() -> Vec<String> {
+    vec![
+        machines::six_disk_array("recover", "1 / 8", 1),
+        machines::nvme_multipath(),
+        machines::dm_multipath(),
+        machines::dm_crypt(),
+        machines::overlay(),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 96, ..ProptestConfig::default() })]
+
+    #[test]
+    fn spoilt_files_never_spoil_the_look(
+        machine in prop::sample::select(sample_machines()),
+        damages in prop::collection::vec((any::<prop::sample::Index>(), damage()), 1..12),
+    ) {
+        let tree = Tree::of_text(&machine);
+        let all = files(&tree.root().path("/"));
+        for (place, damage) in &damages {
+            spoil(&all[place.index(all.len())], &all, damage);
+        }
+        check_graph(&scan(&tree.root(), &[]).unwrap().machine);
+        for target in ["/srv/data", "/dev/dm-0"] {
+            if let Ok(scan) = scan(&tree.root(), &[PathBuf::from(target)]) {
+                check_graph(&scan.machine);
+            }
+        }
+    }
+}
+
+/// Volumes on volumes, as many as no kernel stacks, and a circle at their end.
+#[test]
+fn towers_and_circles_end() {
+    let tree = Tree::new();
+    let count = 3000;
+    for index in 0..count {
+        let dir = format!("sys/devices/virtual/block/dm-{index}");
+        tree.put(format!("{dir}/dev"), format!("253:{index}\n"));
+        tree.put(format!("{dir}/size"), "8\n").put(format!("{dir}/dm/name"), "x\n");
+        let below = (index + 1) % count;
+        tree.link(format!("{dir}/slaves/dm-{below}"), format!("../../dm-{below}"));
+    }
+    let whole = scan(&tree.root(), &[]).unwrap().machine;
+    check_graph(&whole);
+    assert_eq!(whole.nodes.len(), count);
+    assert!(whole.tops.is_empty(), "everything stands under something");
+    let one = scan(&tree.root(), &[PathBuf::from("/dev/dm-7")]).unwrap().machine;
+    check_graph(&one);
+    assert!((60..=70).contains(&one.nodes.len()), "{}", one.nodes.len());
+    assert_eq!(one.nodes.last().unwrap().name, "deeper than 64 layers");
+}
+
+#[test]
+fn what_cannot_be_read_is_listed() {
+    let tree = Tree::of_text(&machines::virtio_root());
+    tree.link("sys/class/block/sdz", "../../devices/gone/sdz");
+    let queue = "sys/devices/pci0000:00/0000:00:02.0/virtio1/block/vda";
+    tree.put(format!("{queue}/queue/max_segments"), vec![b'1'; 100_000]);
+    tree.put(format!("{queue}/size"), "many\n");
+    let scan = scan(&tree.root(), &[]).unwrap();
+    let told: Vec<String> =
+        scan.unread.iter().map(|unread| format!("{}: {}", unread.what, unread.why)).collect();
+    assert_eq!(
+        told,
+        [
+            "/sys/class/block/sdz: vanished".to_owned(),
+            format!("/{queue}/queue/max_segments: unreadable: far too long for what it should be"),
+            format!("/{queue}/size: unreadable: no size in it"),
+        ]
+    );
+}

@@ -1,0 +1,450 @@
+//! What is known of verified blocks, kept for a later run and for after a crash of the machine: beside the journal, never
+//! on the tested filesystem for its own sake.
+//!
+//! A directory for each job that verified: `head.json` says what was written where and from which requests, `N.ledger`
+//! what must be found of thread N's writes when its run had ended, `N.marks` what was acknowledged as durable, in which
+//! file, while it went on.
+
+use fathom_base::ledger::{Ledger, LedgerError, Mark};
+use fathom_base::verify_block::Format;
+use fathom_guard::filesystem::{self, FilesystemId, Mounted};
+use fathom_guard::mark::FileId;
+use fathom_guard::place;
+use fathom_inspect::identity;
+use fathom_load::verify::{Book, BookId, Marks, StoredPlan};
+use fathom_sys::devno::DevNo;
+use fathom_sys::dirfd::Dir;
+use fathom_sys::sysroot::SysRoot;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+/// Version of the directory's form.
+const VERSION: u32 = 1;
+/// What makes a directory a volume.
+const HEAD: &str = "head.json";
+/// How long the writer of marks waits for one.
+const WAIT: Duration = Duration::from_millis(100);
+
+/// What was written, by whom, where.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Head {
+    version: u32,
+    /// Version of fathom: only the same one makes the same requests again.
+    pub fathom_version: String,
+    /// The run.
+    pub run_id: String,
+    /// Start of the trial, UTC, nanoseconds since 1970.
+    pub started_unix_ns: i64,
+    /// The target, without symbolic links.
+    pub target: PathBuf,
+    /// The device's identifier; none for files.
+    pub device_id: Option<String>,
+    /// The identity of the file, or of the directory of several; none for devices.
+    #[serde(default)]
+    file_id: Option<FileId>,
+    /// Where its filesystem was mounted; none for devices.
+    #[serde(default)]
+    mount_point: Option<PathBuf>,
+    /// That filesystem; none for devices, in heads of older versions, and where nothing tells.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    filesystem: Option<FilesystemId>,
+    /// The job with its range.
+    pub plan: StoredPlan,
+    /// Threads that ran.
+    pub threads: u32,
+}
+
+/// What tells a target from others: a device keeps its identifier when its name changes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Place {
+    /// Without symbolic links.
+    pub path: PathBuf,
+    /// None for files.
+    pub device_id: Option<String>,
+    /// None for devices.
+    file_id: Option<FileId>,
+    /// None for devices.
+    mount_point: Option<PathBuf>,
+    /// None for devices and where nothing tells.
+    filesystem: Option<FilesystemId>,
+}
+
+impl Place {
+    /// Of an existing file, directory or device.
+    ///
+    /// # Errors
+    /// Those of looking at it.
+    pub fn of(root: &SysRoot, path: &Path) -> io::Result<Self> {
+        let path = fs::canonicalize(path)?;
+        let meta = fs::metadata(&path)?;
+        let is_device = meta.file_type().is_block_device();
+        let device_id =
+            is_device.then(|| identity::device_id(root, DevNo::from_raw(meta.rdev())).text);
+        let file_id = if meta.is_file() {
+            Some(file_id(&path)?)
+        } else {
+            // The root directory has no name.
+            (!is_device).then(|| file_id(&path).ok()).flatten()
+        };
+        let mount_point = (!is_device).then(|| place::mount_point(root, &path));
+        let filesystem = if is_device { None } else { FilesystemId::of(root, &path) };
+        Ok(Self { path, device_id, file_id, mount_point, filesystem })
+    }
+
+    /// True for the target itself, or a directory that it lies in.
+    fn covers(&self, head: &Head) -> bool {
+        match (&self.device_id, &head.device_id) {
+            // An identifier of last resort begins with the device's name and ends with the boot.
+            (Some(own), Some(other)) => {
+                let name = self.path.file_name().unwrap_or_default().to_string_lossy();
+                own == other || (head.target == self.path && other.starts_with(&format!("{name}:")))
+            }
+            (None, None) => head.target.starts_with(&self.path),
+            _ => false,
+        }
+    }
+}
+
+/// Looks at the identity of a file or directory without opening it.
+fn file_id(path: &Path) -> io::Result<FileId> {
+    let nowhere = || io::Error::from(io::ErrorKind::NotFound);
+    let name = path.file_name().and_then(|name| name.to_str()).ok_or_else(nowhere)?;
+    let dir = Dir::open(path.parent().ok_or_else(nowhere)?)?;
+    Ok(dir.facts(name)?.into())
+}
+
+impl Head {
+    /// Whether the file at its path is the one that was written, as far as that can be known. The time of birth tells,
+    /// and only where a filesystem has none the inode's number: FAT gives other numbers after each mount. The
+    /// filesystem's device number tells nothing, as it may change with every start of the machine.
+    ///
+    /// # Errors
+    /// Those of looking at it.
+    pub fn is_still_there(&self) -> io::Result<bool> {
+        let Some(written) = self.file_id else { return Ok(true) };
+        let found = file_id(&self.target)?;
+        Ok(match (written.born_ns, found.born_ns) {
+            (Some(written_ns), Some(found_ns)) => written_ns == found_ns,
+            _ => written.inode == found.inode,
+        })
+    }
+
+    /// True when the file was removed: the filesystem that it was on is mounted, and has no such file.
+    fn is_gone(&self, root: &SysRoot) -> bool {
+        let Some(mount_point) = &self.mount_point else { return false };
+        let noted = self.filesystem.as_ref();
+        let is_mounted =
+            filesystem::mounted(root, &self.target, mount_point, noted) == Mounted::Same;
+        let found = fs::symlink_metadata(&self.target);
+        is_mounted && found.is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
+    }
+}
+
+/// A head for a job that is about to run.
+pub fn head(
+    place: Place,
+    run_id: &str,
+    started_unix_ns: i64,
+    plan: StoredPlan,
+    threads: u32,
+) -> Head {
+    Head {
+        version: VERSION,
+        fathom_version: env!("CARGO_PKG_VERSION").to_owned(),
+        run_id: run_id.to_owned(),
+        started_unix_ns,
+        target: place.path,
+        device_id: place.device_id,
+        file_id: place.file_id,
+        mount_point: place.mount_point,
+        filesystem: place.filesystem,
+        plan,
+        threads,
+    }
+}
+
+/// Everything that is kept.
+#[derive(Debug, Clone)]
+pub struct Shelf(PathBuf);
+
+/// What is kept of one job.
+#[derive(Debug, Clone)]
+pub struct Volume {
+    dir: PathBuf,
+    /// What was written.
+    pub head: Head,
+}
+
+/// What is known of one thread's writes.
+#[derive(Debug)]
+pub enum Known {
+    /// The run had ended: exactly what must be there.
+    Ended(Box<Ledger>, Format),
+    /// It had not: the last mark of each file.
+    Marked(BTreeMap<u32, Mark>),
+    /// It had not, and nothing had been acknowledged.
+    Nothing,
+}
+
+impl Shelf {
+    /// The one beside the journal.
+    #[must_use]
+    pub fn new(state_dir: &Path) -> Self {
+        Self(state_dir.join("verify"))
+    }
+
+    /// Its directory.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.0
+    }
+
+    /// What is kept about a target or what lies below a directory, the oldest first. Volumes that cannot be read are
+    /// left out: the machine may have stopped while they were made.
+    #[must_use]
+    pub fn about(&self, place: &Place) -> Vec<Volume> {
+        let mut volumes: Vec<Volume> =
+            self.all().into_iter().filter(|volume| place.covers(&volume.head)).collect();
+        volumes.sort_by_key(|volume| volume.head.started_unix_ns);
+        volumes
+    }
+
+    /// The targets that something is known of.
+    #[must_use]
+    pub fn targets(&self) -> Vec<PathBuf> {
+        let mut targets: Vec<PathBuf> = self.all().into_iter().map(|v| v.head.target).collect();
+        targets.sort();
+        targets.dedup();
+        targets
+    }
+
+    /// Forgets what is kept about files that were removed, as those of killed runs are.
+    ///
+    /// # Errors
+    /// Those of removing it.
+    pub fn forget_removed(&self, root: &SysRoot) -> io::Result<()> {
+        let mut gone = self.all().into_iter().filter(|volume| volume.head.is_gone(root));
+        gone.try_for_each(Volume::remove)
+    }
+
+    fn all(&self) -> Vec<Volume> {
+        let Ok(entries) = fs::read_dir(&self.0) else { return Vec::new() };
+        let volume = |entry: fs::DirEntry| {
+            let dir = entry.path();
+            let head: Head = serde_json::from_reader(File::open(dir.join(HEAD)).ok()?).ok()?;
+            (head.version == VERSION).then_some(Volume { dir, head })
+        };
+        entries.flatten().filter_map(volume).collect()
+    }
+
+    /// Makes a volume, on stable storage when this returns.
+    ///
+    /// # Errors
+    /// Those of writing it.
+    pub fn add(&self, head: Head, has_marks: bool) -> io::Result<Volume> {
+        fs::create_dir_all(&self.0)?;
+        let dir = self.0.join(format!("{:016x}", head.plan.target_id));
+        fs::create_dir(&dir)?;
+        let mut file = File::create_new(dir.join(HEAD))?;
+        serde_json::to_writer(&mut file, &head)?;
+        file.sync_all()?;
+        if has_marks {
+            for thread in 0..head.threads {
+                File::create_new(dir.join(format!("{thread}.marks")))?.sync_all()?;
+            }
+        }
+        File::open(&dir)?.sync_all()?;
+        File::open(&self.0)?.sync_all()?;
+        Ok(Volume { dir, head })
+    }
+}
+
+impl Volume {
+    fn file(&self, thread: u32, kind: &str) -> PathBuf {
+        self.dir.join(format!("{thread}.{kind}"))
+    }
+
+    /// Notes what must be found after the end of a run.
+    ///
+    /// # Errors
+    /// Those of writing it.
+    pub fn close(&self, book: &Book) -> io::Result<()> {
+        let mut file = File::create_new(self.file(book.id.thread, "ledger"))?;
+        file.write_all(&book.ledger.to_bytes(&book.format))?;
+        file.sync_all()?;
+        File::open(&self.dir)?.sync_all()
+    }
+
+    /// What is known of a thread's writes.
+    ///
+    /// # Errors
+    /// [`LedgerError`] for a ledger that is damaged or needs more memory than it may take; `Unreadable` for one that
+    /// cannot be opened.
+    pub fn known(&self, thread: u32, limit_bytes: u64) -> Result<Known, LedgerError> {
+        if let Ok(bytes) = fs::read(self.file(thread, "ledger")) {
+            return Ledger::from_bytes(&bytes, limit_bytes)
+                .map(|(ledger, format)| Known::Ended(Box::new(ledger), format));
+        }
+        let marks = fs::read(self.file(thread, "marks")).unwrap_or_default();
+        let marks = Mark::last_of(&marks);
+        Ok(if marks.is_empty() { Known::Nothing } else { Known::Marked(marks) })
+    }
+
+    /// True when acknowledged writes were noted.
+    #[must_use]
+    pub fn has_marks(&self) -> bool {
+        self.file(0, "marks").exists()
+    }
+
+    /// Forgets it, also for after a crash of the machine: what is written next must not be held against it then.
+    ///
+    /// # Errors
+    /// Those of removing it.
+    pub fn remove(self) -> io::Result<()> {
+        // Without its head, the rest is nothing.
+        fs::remove_file(self.dir.join(HEAD))?;
+        File::open(&self.dir)?.sync_all()?;
+        fs::remove_dir_all(&self.dir)
+    }
+}
+
+/// Writes marks down while jobs run, as fast as stable storage takes them.
+#[derive(Debug)]
+pub struct Scribe {
+    marks: Arc<Marks>,
+    is_over: Arc<AtomicBool>,
+    thread: JoinHandle<io::Result<()>>,
+}
+
+impl Scribe {
+    /// For jobs by their place in the workload.
+    ///
+    /// # Errors
+    /// When the files cannot be opened or the thread not be started.
+    pub fn start(volumes: &BTreeMap<usize, Volume>) -> io::Result<Self> {
+        let mut files = BTreeMap::new();
+        for (&job, volume) in volumes {
+            for thread in 0..volume.head.threads {
+                let file = File::options().append(true).open(volume.file(thread, "marks"))?;
+                files.insert(BookId { job, thread }, file);
+            }
+        }
+        let (marks, is_over) = (Arc::new(Marks::default()), Arc::new(AtomicBool::new(false)));
+        let (source, ends) = (Arc::clone(&marks), Arc::clone(&is_over));
+        let thread = std::thread::Builder::new()
+            .name("verify-marks".into())
+            .spawn(move || write_down(&source, &ends, &files))?;
+        Ok(Self { marks, is_over, thread })
+    }
+
+    /// Where jobs put their marks.
+    #[must_use]
+    pub fn marks(&self) -> Arc<Marks> {
+        Arc::clone(&self.marks)
+    }
+
+    /// Writes down what is still waiting, and ends.
+    ///
+    /// # Errors
+    /// When marks could not be written: then less is known than could be.
+    pub fn end(self) -> io::Result<()> {
+        self.is_over.store(true, Ordering::Relaxed);
+        self.thread.join().unwrap_or_else(|_| Err(io::Error::other("it gave up")))
+    }
+}
+
+fn write_down(
+    marks: &Marks,
+    is_over: &AtomicBool,
+    files: &BTreeMap<BookId, File>,
+) -> io::Result<()> {
+    loop {
+        let ends = is_over.load(Ordering::Relaxed);
+        let waiting = marks.take(if ends { Duration::ZERO } else { WAIT });
+        if waiting.is_empty() && ends {
+            return Ok(());
+        }
+        for (id, marks) in waiting {
+            let Some(mut file) = files.get(&id) else { continue };
+            let mut bytes = Vec::new();
+            marks.values().for_each(|mark| mark.append_to(&mut bytes));
+            file.write_all(&bytes)?;
+            file.sync_data()?;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use fathom_load::plan::plan;
+    use fathom_model::keys;
+    use fathom_model::workload::Job;
+
+    /// A shelf with one volume about a file, both in a directory of the test's own.
+    fn shelf_about_a_file(name: &str) -> (PathBuf, PathBuf, Shelf) {
+        let dir = std::env::temp_dir().join(format!("fathom-books-{name}-{}", std::process::id()));
+        fs::create_dir_all(&dir).unwrap();
+        let file = dir.join("data");
+        fs::write(&file, "written").unwrap();
+        let mut job = Job::default();
+        for (key, value) in [("write_fraction", "1"), ("verify", "after"), ("operations", "1")] {
+            keys::set(&mut job, key, value).unwrap();
+        }
+        let stored = StoredPlan::of(&plan(&job, 1 << 20, 512, 1).unwrap()).unwrap();
+        let place = Place::of(&SysRoot::live(), &file).unwrap();
+        let shelf = Shelf::new(&dir);
+        shelf.add(head(place, "run", 1, stored, 1), false).unwrap();
+        (dir, file, shelf)
+    }
+
+    #[test]
+    fn another_file_of_the_same_name_is_not_the_one_that_was_written() {
+        let (dir, file, shelf) = shelf_about_a_file("another");
+        let head = shelf.all().pop().unwrap().head;
+        fs::write(&file, "the same one, written again").unwrap();
+        assert!(head.is_still_there().unwrap());
+        // Times of birth are as fine as a tick of the kernel.
+        std::thread::sleep(Duration::from_millis(50));
+        fs::remove_file(&file).unwrap();
+        assert!(head.is_still_there().is_err(), "gone");
+        fs::write(&file, "written").unwrap();
+        assert!(!head.is_still_there().unwrap(), "its inode number may be the old one");
+        fs::remove_dir_all(&dir).unwrap();
+    }
+
+    #[test]
+    fn what_is_kept_about_removed_files_is_forgotten() {
+        let (dir, file, shelf) = shelf_about_a_file("removed");
+        let root = SysRoot::live();
+        shelf.forget_removed(&root).unwrap();
+        assert_eq!(shelf.all().len(), 1, "it is there");
+        // As if the file lay on a filesystem that is not mounted now.
+        let head_file = shelf.all().pop().unwrap().dir.join(HEAD);
+        let text = fs::read_to_string(&head_file).unwrap();
+        let mut elsewhere: Head = serde_json::from_str(&text).unwrap();
+        elsewhere.mount_point = Some("/nowhere".into());
+        fs::write(&head_file, serde_json::to_string(&elsewhere).unwrap()).unwrap();
+        fs::remove_file(&file).unwrap();
+        shelf.forget_removed(&root).unwrap();
+        assert_eq!(shelf.all().len(), 1, "it may come back with its filesystem");
+        // As if another filesystem were mounted in its place.
+        let mut hidden: serde_json::Value = serde_json::from_str(&text).unwrap();
+        hidden["filesystem"]["root"] = "/another".into();
+        fs::write(&head_file, hidden.to_string()).unwrap();
+        shelf.forget_removed(&root).unwrap();
+        assert_eq!(shelf.all().len(), 1, "that one never had the file");
+        fs::write(&head_file, text).unwrap();
+        shelf.forget_removed(&root).unwrap();
+        assert!(shelf.all().is_empty());
+        fs::remove_dir_all(&dir).unwrap();
+    }
+}

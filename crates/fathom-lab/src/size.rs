@@ -1,0 +1,269 @@
+//! `fathom size`: the largest and longest runs, then smaller and shorter ones. What agrees is decided by `fathom-study`.
+//!
+//! One file is laid out for all sizes: a smaller set is its first part (`span=`), which is what a smaller file would be to
+//! every cache below.
+
+use crate::error::LabError;
+use crate::lab::Lab;
+use crate::run::{RunOptions, give_back_one, single_target};
+use crate::search::Trials;
+use crate::target::{self, PreparedTarget};
+use crate::trial::KeepRecord;
+use fathom_base::units::{format_duration, format_size};
+use fathom_check::measuring;
+use fathom_model::keys::KeyError;
+use fathom_model::record::Record;
+use fathom_model::workload::{Access, EngineKind, Extent, Job, Workload};
+use fathom_study::size::{RUNS_MIN, real_life_bytes, short_enough, smaller};
+use fathom_sys::clock;
+use std::path::Path;
+
+/// What `size` is asked to do.
+#[derive(Debug, Clone)]
+pub struct SizeOptions {
+    /// One job, already checked for contradictions.
+    pub workload: Workload,
+    /// Where.
+    pub target: String,
+    /// The whole time, writing the test file included.
+    pub time_ns: u64,
+    /// The largest change that does not matter, as a share.
+    pub margin: f64,
+    /// What the application has on this storage.
+    pub data_bytes: Option<u64>,
+}
+
+/// Share of the time that writing the test file may take.
+const LAYOUT_SHARE: f64 = 0.4;
+/// The reference is this many times the caches, where there is room.
+const CACHE_MULTIPLE: u64 = 16;
+/// And not smaller than this.
+const SIZE_BYTES_MIN: u64 = 1 << 30;
+/// Below this there is nothing to compare.
+const DATA_BYTES_MIN: u64 = 64 << 20;
+/// Runs of the reference before the others; one more comes at the end, so that drift shows in their spread.
+const REFERENCE_RUNS: usize = 3;
+/// The reference runs take a third of the time.
+const REFERENCE_PARTS: u64 = 12;
+/// A minute is enough for everything but devices that change their ways later.
+const REFERENCE_NS_MAX: u64 = 60_000_000_000;
+/// Blocks at most.
+const BLOCKS_MAX: usize = 6;
+/// What a run takes beside its window.
+const OVERHEAD: f64 = 1.1;
+
+/// Refuses what contradicts a search, before anything is touched.
+///
+/// # Errors
+/// [`LabError::Key`] for workloads that do not work on a range of a file.
+pub fn check(options: &SizeOptions) -> Result<(), LabError> {
+    let is_append =
+        |job: &&Job| matches!(job.access, Access::Append | Access::Replication | Access::Sweep);
+    let Some(job) = options.workload.jobs.iter().find(is_append) else { return Ok(()) };
+    let reason = "it does not go over a range again and again, so there is no size to vary; use randread, randwrite, seqread";
+    Err(KeyError::Contradiction { job: job.name.clone(), reason: reason.into() }.into())
+}
+
+/// Runs the search.
+///
+/// # Errors
+/// [`LabError`] when nothing could be measured; an interrupted or failed run ends the list instead.
+pub fn size(
+    lab: &mut Lab<'_>,
+    options: &SizeOptions,
+    keep_record: KeepRecord<'_>,
+) -> Result<Vec<Record>, LabError> {
+    let started_ns = clock::monotonic_ns();
+    let (workload, target) = prepare(lab, options)?;
+    let largest_bytes = largest(&workload, &target);
+    let deadline_ns = started_ns + options.time_ns;
+    let left_ns = deadline_ns.saturating_sub(clock::monotonic_ns()).max(options.time_ns / 2);
+    // Whole seconds: shorter parts are taken from a series of these.
+    let second_ns = 1_000_000_000;
+    let reference_ns = (left_ns / REFERENCE_PARTS).min(REFERENCE_NS_MAX) / second_ns * second_ns;
+    let reference_ns = reference_ns.max(2 * second_ns);
+    lab.note(format!(
+        "Reference: {} for {}, {} times; about {} in all.",
+        format_size(largest_bytes),
+        format_duration(reference_ns),
+        REFERENCE_RUNS + 1,
+        format_duration(options.time_ns)
+    ));
+    let deadline_ns = clock::monotonic_ns() + left_ns;
+    let trials = Trials::new(lab, &target, workload, deadline_ns, keep_record);
+    let mut driver = Driver { trials, largest_bytes, reference_ns };
+    driver.all(options.margin)?;
+    let records = driver.trials.records;
+    give_back_one(lab, target);
+    if records.is_empty() { Err(LabError::Interrupted) } else { Ok(records) }
+}
+
+/// What the job reaches of the target, in whole MiB.
+fn largest(workload: &Workload, target: &PreparedTarget) -> u64 {
+    let whole = target.size_bytes();
+    let offset = |job: &Job| job.offset.bytes(whole).min(whole);
+    let offset_bytes = workload.jobs.iter().map(offset).max().unwrap_or(0);
+    let bytes = whole - offset_bytes;
+    if bytes < 1 << 20 { bytes } else { bytes >> 20 << 20 }
+}
+
+/// The target for the largest size.
+fn prepare(
+    lab: &mut Lab<'_>,
+    options: &SizeOptions,
+) -> Result<(Workload, PreparedTarget), LabError> {
+    let mut workload = options.workload.clone();
+    for job in &mut workload.jobs {
+        // A file that is emptied for each run would have no size to vary.
+        job.overwrite |= job.starts_empty();
+        job.duration_ns = Some(options.time_ns);
+    }
+    let path = Path::new(&options.target);
+    let is_free = |job: &Job| job.size_bytes.is_none() && job.engine != EngineKind::Null;
+    let directory = path.is_dir() && workload.jobs.len() == 1 && workload.jobs.iter().all(is_free);
+    let mut limit_ns = None;
+    if directory {
+        let size_bytes = wished(lab, path, options, &workload)?;
+        workload.jobs.iter_mut().for_each(|job| job.size_bytes = Some(size_bytes));
+        limit_ns = Some((options.time_ns as f64 * LAYOUT_SHARE) as u64);
+    } else if let Some(data_bytes) = options.data_bytes {
+        say_real_life(lab, path, &workload, data_bytes)?;
+    }
+    let run =
+        RunOptions { workload, target: options.target.clone(), repeats: 1, until_steady: false };
+    let (mut workload, mut target) = single_target(lab, &run)?;
+    target.fill_up(lab, limit_ns, options.time_ns)?;
+    // What could be written in time is the largest.
+    workload.jobs.iter_mut().for_each(|job| job.size_bytes = None);
+    Ok((workload, target))
+}
+
+/// The caches that can answer instead of the device, with the reason.
+fn caches(lab: &Lab<'_>, path: &Path, workload: &Workload) -> Result<(u64, String), LabError> {
+    // A file that is still to be made lies where its directory does.
+    let there = if path.exists() { Some(path) } else { path.parent() };
+    let place = there.filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let (device_bytes, reason) = measuring::cache_bytes_assumed(&target::resolve(lab, place)?);
+    if workload.jobs.iter().all(|job| job.direct) {
+        return Ok((device_bytes, reason));
+    }
+    let memory_bytes = lab.cache_memory_bytes();
+    let reason = format!("the memory of {} and {reason}", format_size(memory_bytes));
+    Ok((device_bytes + memory_bytes, reason))
+}
+
+/// The real-life set, after saying how it comes about.
+fn say_real_life(
+    lab: &mut Lab<'_>,
+    path: &Path,
+    workload: &Workload,
+    data_bytes: u64,
+) -> Result<u64, LabError> {
+    let (cache_bytes, reason) = caches(lab, path, workload)?;
+    let memory_bytes = lab.cache_memory_bytes();
+    let real_bytes = real_life_bytes(cache_bytes, data_bytes, memory_bytes);
+    lab.note(format!(
+        "Test sets: at least {} (twice {reason}); real-life {} for {} of data, which is {:.0} x the memory of {}, as the \
+         test set is {:.0} x the caches.",
+        format_size(cache_bytes * 2),
+        format_size(real_bytes >> 20 << 20),
+        format_size(data_bytes),
+        data_bytes as f64 / memory_bytes.max(1) as f64,
+        format_size(memory_bytes),
+        real_bytes as f64 / cache_bytes.max(1) as f64
+    ));
+    Ok(real_bytes)
+}
+
+/// The largest size in a directory: many times the caches or the real-life set, as far as there is room.
+fn wished(
+    lab: &mut Lab<'_>,
+    directory: &Path,
+    options: &SizeOptions,
+    workload: &Workload,
+) -> Result<u64, LabError> {
+    let (cache_bytes, reason) = caches(lab, directory, workload)?;
+    let mut wanted = (cache_bytes * CACHE_MULTIPLE).max(SIZE_BYTES_MIN);
+    let mut why = format!("{CACHE_MULTIPLE} x {reason}");
+    if let Some(data_bytes) = options.data_bytes {
+        wanted = say_real_life(lab, directory, workload, data_bytes)?.max(DATA_BYTES_MIN);
+        "the real-life set".clone_into(&mut why);
+    }
+    let space = target::space(lab, directory)?;
+    if space.usable_bytes < DATA_BYTES_MIN {
+        return Err(target::no_space(lab, directory, DATA_BYTES_MIN));
+    }
+    if wanted > space.usable_bytes {
+        why = format!("all that the free space allows of {}", format_size(wanted >> 20 << 20));
+    }
+    let size_bytes = wanted.min(space.usable_bytes) >> 20 << 20;
+    lab.note(format!("Largest set: {}, {why}.", format_size(size_bytes)));
+    Ok(size_bytes)
+}
+
+struct Driver<'r, 'l> {
+    trials: Trials<'r, 'l>,
+    largest_bytes: u64,
+    reference_ns: u64,
+}
+
+impl Driver<'_, '_> {
+    fn all(&mut self, margin: f64) -> Result<(), LabError> {
+        for _ in 0..REFERENCE_RUNS {
+            self.run(self.largest_bytes, self.reference_ns, 1 + RUNS_MIN)?;
+        }
+        let short_ns = short_enough(&self.trials.records, margin).max(1_000_000_000);
+        self.blocks(short_ns)?;
+        self.run(self.largest_bytes, self.reference_ns, 0)
+    }
+
+    /// All sizes at the shorter duration, block by block.
+    fn blocks(&mut self, short_ns: u64) -> Result<(), LabError> {
+        let reserve_ns = (self.reference_ns as f64 * OVERHEAD) as u64;
+        let time_ns = self.trials.left_ns().saturating_sub(reserve_ns);
+        let affordable = (time_ns as f64 / (short_ns as f64 * OVERHEAD)) as usize;
+        let mut sizes = smaller(self.largest_bytes);
+        // At the reference's own duration there is nothing shorter to prove.
+        if short_ns < self.reference_ns {
+            sizes.insert(0, self.largest_bytes);
+        }
+        let fitting = affordable / RUNS_MIN;
+        if sizes.len() > fitting {
+            self.trials.lab.note(format!(
+                "The time is enough for {fitting} of {} smaller or shorter cells (--time= allows more).",
+                sizes.len()
+            ));
+            sizes.truncate(fitting);
+        }
+        let blocks = affordable.checked_div(sizes.len()).unwrap_or(0).min(BLOCKS_MAX);
+        for block in 0..blocks {
+            let mut order = sizes.clone();
+            for last in (1..order.len()).rev() {
+                let other = self.trials.lab.seeds.below(last as u64 + 1) as usize;
+                order.swap(last, other);
+            }
+            for (place, size_bytes) in order.into_iter().enumerate() {
+                let still = (blocks - block) * sizes.len() - place;
+                self.run(size_bytes, short_ns, still)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn run(&mut self, size_bytes: u64, duration_ns: u64, still: usize) -> Result<(), LabError> {
+        if self.trials.stopped() {
+            return Ok(());
+        }
+        let mut job = self.trials.workload.jobs.first().cloned().unwrap_or_default();
+        job.span = Some(Extent::Bytes(size_bytes));
+        (job.duration_ns, job.warmup_ns) = (Some(duration_ns), 0);
+        let label = format!(
+            "{}, {} for {}",
+            self.trials.workload.name,
+            format_size(size_bytes),
+            format_duration(duration_ns)
+        );
+        self.trials.measure(&label, job, still)?;
+        Ok(())
+    }
+}

@@ -1,0 +1,56 @@
+//! Whether direct writes to a test file bypass the page cache.
+
+use super::PreparedTarget;
+use crate::error::{ErrorClass, LabError};
+use fathom_base::content::Filler;
+use fathom_model::stack::Node;
+use fathom_sys::arena::Arena;
+use fathom_sys::counters;
+use fathom_sys::io::{self as sys_io, OpenMode};
+
+impl PreparedTarget {
+    /// Finds out whether direct writes to a file of ours bypass the page cache, by what they dirty.
+    ///
+    /// The counter is the whole machine's, so that others can add to it but not take away: of several short tries the
+    /// least counts.
+    pub(super) fn probe_direct(&mut self) -> Result<(), LabError> {
+        const TRIES: usize = 4;
+        const PIECE_BYTES: usize = 4 << 20;
+        let buffers_below =
+            |n: &Node| n.loop_device.as_ref().is_some_and(|l| l.direct_io != Some(true));
+        if self.stack.walk().into_iter().any(buffers_below) {
+            // What a loop device below dirties cannot be told from what the filesystem does.
+            return Ok(());
+        }
+        let mode = OpenMode { write: true, direct: true, ..OpenMode::default() };
+        let was_empty = std::fs::metadata(&self.path).is_ok_and(|meta| meta.len() == 0);
+        let target = match self.open(mode, was_empty) {
+            Err(LabError::Target { class: ErrorClass::Missing, .. }) => return Ok(()),
+            other => other?,
+        };
+        // Each try has a place of its own: ext4 with data=journal counts a page only once until it is written back.
+        let size = PIECE_BYTES.min((target.size_bytes() as usize / TRIES) >> 16 << 16);
+        let Some(file) = target.file().filter(|_| size >= 256 << 10) else { return Ok(()) };
+        let failed = |source| LabError::TargetIo {
+            path: self.path.clone(),
+            what: "trying direct writes",
+            source,
+        };
+        let mut arena = Arena::new(1, size).map_err(failed)?;
+        // Like all that fathom writes; otherwise the file would be taken for somebody's data.
+        let filler = Filler::noise(self.size_bytes ^ 0xD1);
+        let mut least = u64::MAX;
+        for place in 0..TRIES {
+            filler.fill(arena.slot_mut(0), (place * size) as u64, place as u64);
+            let before = counters::page_traffic(&self.root).dirtied_bytes;
+            sys_io::write_at(file, arena.slot_mut(0), (place * size) as u64).map_err(failed)?;
+            least =
+                least.min(counters::page_traffic(&self.root).dirtied_bytes.saturating_sub(before));
+        }
+        self.direct_honoured = Some(least < size as u64 / 2);
+        if was_empty {
+            target.truncate().map_err(failed)?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,451 @@
+//! Verified blocks around a trial and in later runs: who may verify what, reading back, and what is kept.
+
+use crate::books::{self, Known, Place, Scribe, Shelf, Volume};
+use crate::error::{ErrorClass, LabError};
+use crate::lab::Lab;
+use crate::target::PreparedTarget;
+use crate::trial::Trial;
+use fathom_base::prng::Prng;
+use fathom_load::plan::JobPlan;
+use fathom_load::readback::Page;
+use fathom_load::run::{MemoryNeed, Outcome};
+use fathom_load::target::LoadTarget;
+use fathom_load::verify::{Book, Marks, StoredPlan, as_of};
+use fathom_model::event::Event;
+use fathom_model::record::TargetKind;
+use fathom_model::verification::VerifyRecord;
+use fathom_model::workload::{Job, Verify};
+use fathom_sys::clock;
+use fathom_sys::signals::StopFlag;
+use fathom_sys::sysroot::SysRoot;
+use std::collections::BTreeMap;
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use std::sync::Arc;
+
+mod read;
+
+use read::Files;
+
+/// Too many open files: in the system, in this process.
+const ENFILE: i32 = 23;
+const EMFILE: i32 = 24;
+
+/// What a trial takes along: what is known of the targets that it will write, and what jobs that verify need.
+pub struct Verification {
+    shelf: Shelf,
+    /// By the job's place in the workload.
+    volumes: BTreeMap<usize, Volume>,
+    scribe: Option<Scribe>,
+    /// True until the first request.
+    outdated: Vec<Volume>,
+}
+
+/// Forgets what is known of files that the trial empties when it opens them.
+///
+/// # Errors
+/// [`LabError::Usage`] when it cannot be removed; the files must not be emptied then.
+pub fn forget_emptied(lab: &Lab<'_>, trial: &Trial<'_>) -> Result<(), LabError> {
+    let shelf = Shelf::new(&lab.state_dir);
+    let is_emptied = |job: &Job, target: &PreparedTarget| {
+        job.starts_empty() && target.kind() != TargetKind::BlockDevice
+    };
+    let mut known = known_of(lab, trial, &shelf, is_emptied);
+    known.try_for_each(Volume::remove).map_err(|error| no_place(&shelf, &error))
+}
+
+/// Before a trial: jobs that verify get what they need. What is known of the targets stays until
+/// [`Verification::starts`].
+///
+/// # Errors
+/// [`LabError::Usage`] for what cannot be verified; all is as before then.
+pub fn begin(
+    lab: &mut Lab<'_>,
+    trial: &Trial<'_>,
+    opened: &mut [(LoadTarget, JobPlan)],
+) -> Result<Verification, LabError> {
+    let shelf = Shelf::new(&lab.state_dir);
+    let outdated = known_of(lab, trial, &shelf, |job, _| job.writes()).collect();
+    let mut verification = Verification { shelf, volumes: BTreeMap::new(), scribe: None, outdated };
+    match verification.equip(lab, trial, opened) {
+        Ok(()) => Ok(verification),
+        Err(error) => {
+            verification.call_off(lab);
+            Err(error)
+        }
+    }
+}
+
+/// All ledgers together may take a quarter of the free memory.
+pub fn limit_memory(lab: &Lab<'_>, opened: &mut [(LoadTarget, JobPlan)]) {
+    let plans = opened.iter_mut().filter_map(|(_, plan)| plan.verify.as_mut());
+    let mut plans: Vec<_> = plans.collect();
+    let limit_bytes = lab.free_memory_bytes() / 4 / plans.len().max(1) as u64;
+    plans.iter_mut().for_each(|verify| verify.memory_limit_bytes = limit_bytes);
+}
+
+/// What is known of the targets of jobs that the trial has and that are chosen.
+fn known_of(
+    lab: &Lab<'_>,
+    trial: &Trial<'_>,
+    shelf: &Shelf,
+    is_chosen: impl Fn(&Job, &PreparedTarget) -> bool,
+) -> impl Iterator<Item = Volume> {
+    // Jobs that share a target have it once.
+    let mut places: Vec<Place> = Vec::new();
+    let is_in_use = shelf.path().exists();
+    for (job, target) in trial.workload.jobs.iter().zip(&trial.targets).filter(|_| is_in_use) {
+        let Ok(place) = Place::of(&lab.root, target.path()) else { continue };
+        if is_chosen(job, target) && !places.contains(&place) {
+            places.push(place);
+        }
+    }
+    places.into_iter().flat_map(|place| shelf.about(&place))
+}
+
+fn no_place(shelf: &Shelf, error: &io::Error) -> LabError {
+    let limit = match error.raw_os_error() {
+        Some(EMFILE) => Some("the limit of descriptors (ulimit -n)"),
+        Some(ENFILE) => Some("the system's limit of open files (sysctl fs.file-max)"),
+        _ => None,
+    };
+    if let Some(limit) = limit {
+        let reason = format!(
+            "what must be found after a crash cannot be noted there: {error}; verify=crash takes a descriptor more for \
+             each thread: raise {limit}, or use fewer threads with more depth"
+        );
+        let path = shelf.path().to_owned();
+        return LabError::Target { path, reason, class: ErrorClass::Missing };
+    }
+    LabError::Usage(format!(
+        "{}: what must be found after a crash cannot be noted there: {error}; name a store on a filesystem that can \
+         be written (--db=FILE)",
+        shelf.path().display()
+    ))
+}
+
+/// Finds out whether what a job writes to a target can be verified, before anything is written there.
+///
+/// # Errors
+/// [`LabError::Usage`] with the reason.
+pub fn check_target(
+    verify: Verify,
+    target: &PreparedTarget,
+    state_dir: &Path,
+) -> Result<(), LabError> {
+    if verify == Verify::None {
+        return Ok(());
+    }
+    let word = verify.word();
+    if target.kind() == TargetKind::Null {
+        return Err(LabError::Usage(format!(
+            "verify={word} on null: nothing is written there that could be read back; name a file, a directory or a \
+             device"
+        )));
+    }
+    let device = |path: &Path| std::fs::metadata(path).map(|meta| meta.dev()).ok();
+    let is_file = target.kind() != TargetKind::BlockDevice;
+    if verify == Verify::Crash && is_file && device(target.path()) == device(state_dir) {
+        return Err(LabError::Usage(format!(
+            "verify=crash: {} lies on the tested filesystem, and what is noted there would be lost with it; name a \
+             store elsewhere (--db=FILE)",
+            state_dir.display()
+        )));
+    }
+    if verify == Verify::Crash {
+        let shelf = Shelf::new(state_dir);
+        std::fs::create_dir_all(shelf.path()).map_err(|error| no_place(&shelf, &error))?;
+    }
+    Ok(())
+}
+
+fn volume(
+    lab: &Lab<'_>,
+    shelf: &Shelf,
+    target: &PreparedTarget,
+    plan: &JobPlan,
+    has_marks: bool,
+) -> io::Result<Volume> {
+    let place = Place::of(&lab.root, target.path())?;
+    let threads = MemoryNeed::of(&plan.job).map_or(plan.job.threads, |need| need.threads);
+    let stored = StoredPlan::of(plan).ok_or_else(|| io::Error::other("it does not verify"))?;
+    shelf.add(books::head(place, &lab.run_id, clock::unix_ns(), stored, threads), has_marks)
+}
+
+impl Verification {
+    fn equip(
+        &mut self,
+        lab: &Lab<'_>,
+        trial: &Trial<'_>,
+        opened: &mut [(LoadTarget, JobPlan)],
+    ) -> Result<(), LabError> {
+        limit_memory(lab, opened);
+        let mut prng = Prng::new(hash(&lab.run_id), u64::from(trial.position.0));
+        for (job, ((_, plan), target)) in opened.iter_mut().zip(&trial.targets).enumerate() {
+            let target_id = prng.next_u64();
+            let Some(verify) = &mut plan.verify else { continue };
+            verify.target_id = target_id;
+            // A trim of a file makes a hole.
+            verify.trims_read_zero = target.kind() != TargetKind::BlockDevice;
+            if plan.job.verify == Verify::Crash {
+                let volume = volume(lab, &self.shelf, target, plan, true)
+                    .map_err(|error| no_place(&self.shelf, &error))?;
+                self.volumes.insert(job, volume);
+            }
+        }
+        if self.volumes.is_empty() {
+            return Ok(());
+        }
+        let scribe = Scribe::start(&self.volumes).map_err(|error| no_place(&self.shelf, &error))?;
+        let marks = scribe.marks();
+        for (_, plan) in opened.iter_mut().filter(|(_, plan)| plan.job.verify == Verify::Crash) {
+            if let Some(verify) = &mut plan.verify {
+                verify.marks = Some(Arc::<Marks>::clone(&marks));
+            }
+        }
+        self.scribe = Some(scribe);
+        Ok(())
+    }
+
+    /// The first request comes next: what was known of the targets is true no longer.
+    ///
+    /// # Errors
+    /// When it cannot be removed: no request may be issued then.
+    pub fn starts(&mut self) -> Result<(), LabError> {
+        let mut outdated = self.outdated.drain(..);
+        outdated.try_for_each(Volume::remove).map_err(|error| no_place(&self.shelf, &error))
+    }
+
+    /// No request was issued: what was known stays, and nothing is known of this trial.
+    pub fn call_off(mut self, lab: &mut Lab<'_>) {
+        self.end_marks(lab);
+        for volume in std::mem::take(&mut self.volumes).into_values() {
+            if let Err(error) = volume.remove() {
+                lab.note(no_place(&self.shelf, &error).to_string());
+            }
+        }
+    }
+
+    fn end_marks(&mut self, lab: &mut Lab<'_>) {
+        if let Some(Err(error)) = self.scribe.take().map(Scribe::end) {
+            lab.note(format!(
+                "{}: what was acknowledged could not be noted any more: {error}",
+                self.shelf.path().display()
+            ));
+        }
+    }
+
+    /// After a trial: keeps what later runs need, reads back where that was asked for, and puts what was found into the
+    /// records of the jobs. A job whose target fails does not keep the others from it.
+    ///
+    /// # Errors
+    /// [`LabError::TargetIo`] when a target cannot be opened or made durable, or not be read back.
+    pub fn end(
+        mut self,
+        lab: &mut Lab<'_>,
+        trial: &Trial<'_>,
+        plans: &[JobPlan],
+        outcome: &mut Outcome,
+    ) -> Result<(), LabError> {
+        self.end_marks(lab);
+        let books = std::mem::take(&mut outcome.books);
+        let is_over = outcome.interrupted || outcome.failure.is_some();
+        let mut failed = None;
+        for (job, (plan, target)) in plans.iter().zip(&trial.targets).enumerate() {
+            let own: Vec<&Book> = books.iter().filter(|book| book.id.job == job).collect();
+            if plan.verify.is_none() || own.is_empty() {
+                continue;
+            }
+            match self.conclude(lab, (job, plan, target), &own, is_over) {
+                Ok(record) => {
+                    if let Some(done) = outcome.jobs.get_mut(job) {
+                        done.verify = Some(record);
+                    }
+                }
+                Err(error) => {
+                    failed.get_or_insert(error);
+                }
+            }
+        }
+        failed.map_or(Ok(()), Err)
+    }
+
+    /// The outcome of one job. What later runs need is kept before it is read back, which may take long or fail.
+    fn conclude(
+        &mut self,
+        lab: &mut Lab<'_>,
+        (job, plan, target): (usize, &JobPlan, &PreparedTarget),
+        books: &[&Book],
+        is_over: bool,
+    ) -> Result<VerifyRecord, LabError> {
+        let mut record = VerifyRecord::default();
+        let files = Files::of(target.path())?;
+        for book in books {
+            record.checked_bytes += book.checked_bytes;
+            record.skipped_bytes += book.skipped_bytes;
+            files.note(&mut record, &book.mismatches);
+        }
+        if target.stays(lab.keep) {
+            // What is kept for later says what must be found also after a crash.
+            files.make_durable(plan.job.files)?;
+        }
+        if let Err(error) = self.keep(lab, job, plan, target, books) {
+            lab.note(format!(
+                "{}: what later runs need to verify {} could not be noted: {error}",
+                self.shelf.path().display(),
+                target.path_text()
+            ));
+        }
+        let is_during = plan.job.verify == Verify::During;
+        if is_during || is_over {
+            record.is_partial = !is_during;
+            return Ok(record);
+        }
+        let pages: Vec<Page<'_>> =
+            books.iter().map(|book| Page { ledger: &book.ledger, format: &book.format }).collect();
+        files.check(&pages, &lab.stop, lab.emit, &mut record)?;
+        Ok(record)
+    }
+
+    fn keep(
+        &mut self,
+        lab: &Lab<'_>,
+        job: usize,
+        plan: &JobPlan,
+        target: &PreparedTarget,
+        books: &[&Book],
+    ) -> io::Result<()> {
+        let known = self.volumes.remove(&job);
+        if !target.stays(lab.keep) {
+            return known.map_or(Ok(()), Volume::remove);
+        }
+        let volume = match known {
+            Some(volume) => volume,
+            None => volume(lab, &self.shelf, target, plan, false)?,
+        };
+        books.iter().try_for_each(|book| volume.close(book))
+    }
+}
+
+/// A stable number from a run's name (FNV-1a, 64 bits).
+fn hash(text: &str) -> u64 {
+    text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
+    })
+}
+
+/// What a later check of one earlier job's blocks came to.
+#[derive(Debug)]
+pub struct LaterCheck {
+    /// What was written.
+    pub head: books::Head,
+    /// What came of it.
+    pub record: VerifyRecord,
+    /// The run had not ended: the machine stopped, or it was killed.
+    pub was_cut_off: bool,
+    /// Writes of which it was known that they must be there, when the run was cut off.
+    pub acknowledged: u64,
+}
+
+/// Where later checks take what they need from.
+pub struct Later<'a> {
+    /// Where the kernel's files are.
+    pub root: &'a SysRoot,
+    /// Where journals are kept.
+    pub state_dir: &'a Path,
+    /// Memory for ledgers in bytes.
+    pub memory_limit_bytes: u64,
+    /// Somebody asked for the end.
+    pub stop: &'a StopFlag,
+    /// The receiver of events.
+    pub emit: &'a mut dyn FnMut(Event),
+}
+
+/// Forgets what is known of files that were removed since.
+///
+/// # Errors
+/// Those of removing what is kept about them.
+pub fn forget_removed(root: &SysRoot, state_dir: &Path) -> io::Result<()> {
+    Shelf::new(state_dir).forget_removed(root)
+}
+
+/// Checks what earlier runs wrote with `verify` to a file, to the files in a directory, or to a device. Only reads.
+///
+/// # Errors
+/// [`LabError::Target`] when there is no such target, nothing is known of it, or it cannot be worked out again;
+/// [`LabError::TargetIo`] when it cannot be opened.
+pub fn verify_later(later: &mut Later<'_>, path: &Path) -> Result<Vec<LaterCheck>, LabError> {
+    let shelf = Shelf::new(later.state_dir);
+    let refuse = |class, reason| LabError::Target { path: path.to_owned(), reason, class };
+    let place = Place::of(later.root, path)
+        .map_err(|error| refuse(ErrorClass::Usage, error.to_string()))?;
+    let volumes = shelf.about(&place);
+    if volumes.is_empty() {
+        let known: Vec<String> =
+            shelf.targets().iter().map(|target| target.display().to_string()).collect();
+        let known = if known.is_empty() {
+            "which is empty".to_owned()
+        } else {
+            format!("which has those of {}", known.join(", "))
+        };
+        let reason = format!(
+            "nothing is known of blocks to verify here: they are noted by runs with verify= on devices, and with \
+             --keep on files, in {}, {known}",
+            shelf.path().display()
+        );
+        return Err(refuse(ErrorClass::Usage, reason));
+    }
+    volumes.into_iter().map(|volume| check_volume(later, volume)).collect()
+}
+
+fn check_volume(later: &mut Later<'_>, volume: Volume) -> Result<LaterCheck, LabError> {
+    let head = volume.head.clone();
+    // A device may have another name now.
+    let refuse = |reason: String| LabError::Target {
+        path: head.target.clone(),
+        reason,
+        class: ErrorClass::Usage,
+    };
+    if !head.is_still_there().map_err(|error| refuse(error.to_string()))? {
+        return Err(refuse(format!(
+            "is not the file that was written by run {}: that one was removed or replaced since, and nothing is known of this one",
+            head.run_id
+        )));
+    }
+    let plan = head.plan.plan().map_err(|error| refuse(error.to_string()))?;
+    let limit_bytes = later.memory_limit_bytes / u64::from(head.threads.max(1));
+    let (mut books, mut was_cut_off, mut acknowledged) = (Vec::new(), false, 0);
+    for thread in 0..head.threads {
+        let known = volume.known(thread, limit_bytes);
+        match known.map_err(|error| refuse(error.to_string()))? {
+            Known::Ended(ledger, format) => books.push((*ledger, format)),
+            Known::Nothing => was_cut_off = true,
+            Known::Marked(marks) => {
+                was_cut_off = true;
+                if head.fathom_version != env!("CARGO_PKG_VERSION") {
+                    return Err(refuse(format!(
+                        "it was written by fathom {}, which alone knows its requests: verify it with that",
+                        head.fathom_version
+                    )));
+                }
+                let known = as_of(&plan, (thread, head.threads), &marks, limit_bytes)
+                    .map_err(|error| refuse(error.to_string()))?;
+                if let Some(known) = known {
+                    acknowledged += known.durable_writes;
+                    books.push((known.ledger, known.format));
+                }
+            }
+        }
+    }
+    if was_cut_off && !volume.has_marks() {
+        return Err(refuse(
+            "the run that wrote it was cut off, and did not note what was acknowledged: verify=crash does that".into(),
+        ));
+    }
+    let pages: Vec<Page<'_>> =
+        books.iter().map(|(ledger, format)| Page { ledger, format }).collect();
+    let mut record = VerifyRecord::default();
+    Files::of(&head.target)?.check(&pages, later.stop, later.emit, &mut record)?;
+    Ok(LaterCheck { head, record, was_cut_off, acknowledged })
+}

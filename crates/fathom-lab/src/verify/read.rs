@@ -1,0 +1,152 @@
+//! Reading a target back: which files it consists of, how they are opened, and what was found, as records.
+
+use crate::error::LabError;
+use fathom_base::verify_block::Mismatch;
+use fathom_guard::OwnedTree;
+use fathom_load::readback::{Page, Unreadable, read_back};
+use fathom_load::verify::{MISMATCHES_KEPT, Mismatches};
+use fathom_model::event::Event;
+use fathom_model::verification::{MismatchRecord, ReadBackWay, VerifyRecord};
+use fathom_sys::clock;
+use fathom_sys::dirfd::Dir;
+use fathom_sys::io::{self as sys_io, OpenMode};
+use fathom_sys::signals::StopFlag;
+use std::fs::File;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// EINVAL: how a filesystem says that it has no direct I/O.
+const EINVAL: i32 = 22;
+
+/// The files of a target: the target itself, or those in a directory of fathom's.
+pub struct Files {
+    path: PathBuf,
+    /// None of a single file or device.
+    directory: Option<Dir>,
+    /// Some could not be opened for direct I/O.
+    has_cached: AtomicBool,
+}
+
+impl Files {
+    /// Of a target's path, which is a directory where there are several.
+    ///
+    /// # Errors
+    /// [`LabError::TargetIo`] when the directory cannot be opened.
+    pub fn of(path: &Path) -> Result<Self, LabError> {
+        let directory = path.is_dir().then(|| Dir::open(path)).transpose();
+        let directory = directory.map_err(|error| failed(path, "opening", error))?;
+        Ok(Self { path: path.to_owned(), directory, has_cached: AtomicBool::new(false) })
+    }
+
+    fn open(&self, file: u32, mode: OpenMode) -> io::Result<File> {
+        match &self.directory {
+            Some(directory) => directory.open_for_io(&OwnedTree::name_of(file), mode),
+            None => sys_io::open_existing(&self.path, mode),
+        }
+    }
+
+    /// Writes and drops what the page cache holds of a file or device, and opens it, directly where that is possible.
+    fn open_uncached(&self, file: u32) -> io::Result<File> {
+        let cached = self.open(file, OpenMode::default())?;
+        sys_io::drop_cached_pages(&cached)?;
+        match self.open(file, OpenMode { direct: true, ..OpenMode::default() }) {
+            Err(error) if error.raw_os_error() == Some(EINVAL) => {
+                self.has_cached.store(true, Ordering::Relaxed);
+                Ok(cached)
+            }
+            other => other,
+        }
+    }
+
+    /// Brings to stable storage what was written to so many files.
+    ///
+    /// # Errors
+    /// [`LabError::TargetIo`] at the first that fails.
+    pub fn make_durable(&self, files: u32) -> Result<(), LabError> {
+        let files = if self.directory.is_some() { files } else { 1 };
+        (0..files).try_for_each(|file| {
+            let cached = self.open(file, OpenMode::default());
+            let done = cached.and_then(sys_io::drop_cached_pages);
+            let path =
+                self.name(file).map_or_else(|| self.path.clone(), |name| self.path.join(name));
+            done.map_err(|error| failed(&path, "writing its cached pages", error))
+        })
+    }
+
+    /// Where a file of that number lies in its directory.
+    fn name(&self, file: u32) -> Option<String> {
+        self.directory.as_ref().map(|_| OwnedTree::name_of(file))
+    }
+
+    /// Reads back what the ledgers know of, and adds what was found to the record.
+    ///
+    /// # Errors
+    /// [`LabError::TargetIo`] when a target that is one file cannot be opened, or there is no memory for buffers.
+    pub fn check(
+        &self,
+        pages: &[Page<'_>],
+        stop: &StopFlag,
+        emit: &mut dyn FnMut(Event),
+        record: &mut VerifyRecord,
+    ) -> Result<(), LabError> {
+        let started_ns = clock::monotonic_ns();
+        if self.directory.is_none() {
+            self.open_uncached(0).map_err(|error| failed(&self.path, "opening", error))?;
+        }
+        let mut tick = |done_bytes, total_bytes| {
+            emit(Event::Verifying { done_bytes, total_bytes });
+            !stop.is_set()
+        };
+        let found = read_back(&|file| self.open_uncached(file), pages, &mut tick)
+            .map_err(|error| failed(&self.path, "reading it back", error))?;
+        record.checked_bytes += found.checked_bytes;
+        record.skipped_bytes += found.skipped_bytes;
+        self.note(record, &found.mismatches);
+        record.mismatches += found.unreadable_count;
+        record.first.extend(found.unreadable.iter().map(|part| self.unread(part)));
+        record.first.truncate(MISMATCHES_KEPT);
+        let has_cached = self.has_cached.load(Ordering::Relaxed);
+        record.read_back =
+            Some(if has_cached { ReadBackWay::DroppedCache } else { ReadBackWay::Direct });
+        record.read_back_ns += clock::monotonic_ns() - started_ns;
+        record.is_partial |= found.is_partial;
+        Ok(())
+    }
+
+    /// Adds what was found wrong to the record.
+    pub fn note(&self, record: &mut VerifyRecord, wrong: &Mismatches) {
+        record.mismatches += wrong.count;
+        record.first.extend(wrong.first.iter().map(|mismatch| self.wrong(mismatch)));
+        record.first.truncate(MISMATCHES_KEPT);
+    }
+
+    fn wrong(&self, mismatch: &Mismatch) -> MismatchRecord {
+        MismatchRecord {
+            kind: mismatch.found.word().to_owned(),
+            file: mismatch.file,
+            path: mismatch.file.and_then(|file| self.name(file)),
+            offset_bytes: mismatch.offset_bytes,
+            length_bytes: u64::from(mismatch.length_bytes),
+            expected: mismatch.legal.to_string(),
+            found: mismatch.found.to_string(),
+        }
+    }
+
+    fn unread(&self, part: &Unreadable) -> MismatchRecord {
+        let path = self.name(part.file);
+        MismatchRecord {
+            kind: "unreadable".to_owned(),
+            file: path.as_ref().map(|_| part.file),
+            path,
+            offset_bytes: part.offset_bytes,
+            length_bytes: part.length_bytes,
+            expected: "what was written there".to_owned(),
+            found: format!("nothing: {}", part.error),
+        }
+    }
+}
+
+fn failed(path: &Path, what: &'static str, source: io::Error) -> LabError {
+    LabError::TargetIo { path: path.to_owned(), what, source }
+}

@@ -1,0 +1,144 @@
+//! A snapshot: every fact about a machine's storage at one moment, enough to judge it on another machine.
+
+use crate::host::HostFacts;
+use crate::stack::{Node, NodeKind};
+use crate::system::SystemFacts;
+use crate::vendor::Controller;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// Version of the form that snapshots are stored in. A program reads its own and older ones.
+pub const SNAPSHOT_FORMAT: u32 = 1;
+
+/// Every fact about a machine's storage at one moment.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Snapshot {
+    /// Form of this snapshot: [`SNAPSHOT_FORMAT`].
+    pub format: u32,
+    /// Version of the fathom that made it.
+    pub fathom: String,
+    /// Seconds since 1970.
+    pub made_at_unix_s: i64,
+    /// True when serial numbers, names and addresses were replaced.
+    pub anonymised: bool,
+    /// The target that was asked for, as given and resolved; empty for the whole machine.
+    pub targets: Vec<String>,
+    /// The graph.
+    pub machine: Machine,
+    /// Facts that go with records too.
+    pub host: HostFacts,
+    /// Everything else about the system.
+    pub system: SystemFacts,
+    /// Hardware RAID controllers as their makers' tools describe them.
+    pub controllers: Vec<Controller>,
+    /// The newest measurements of parts of this machine, from the store.
+    pub measured: Vec<Measured>,
+    /// What could not be read, and why.
+    pub unread: Vec<Unread>,
+}
+
+/// Something that could not be read.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Unread {
+    /// A path, or a device and what was asked of it.
+    pub what: String,
+    /// Why: `no permission`, `vanished`, `suspended: not touched`, `standby: not woken`, `unreadable: ...`.
+    pub why: String,
+}
+
+/// The figures of a stored measurement that rules need.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Measured {
+    /// Identifier of the run.
+    pub run: String,
+    /// When it was made, seconds since 1970.
+    pub made_at_unix_s: i64,
+    /// Keys of the nodes that it went to: the mount or the device at the top.
+    pub target: String,
+    /// The workload, such as `seqread`; of `fathom quick` with its row: `quick, sequential read`.
+    pub workload: String,
+    /// `trusted`, `doubtful` or `void`.
+    pub verdict: String,
+    /// Threads times depth.
+    pub in_flight: u64,
+    /// Mean request size.
+    pub request_bytes_mean: f64,
+    /// Sizes of requests with their shares, 0 to 1.
+    pub request_sizes: Vec<(u64, f64)>,
+    /// Bytes per second read.
+    pub read_bytes_per_s: Option<f64>,
+    /// Bytes per second written.
+    pub write_bytes_per_s: Option<f64>,
+    /// Median latency of a read.
+    pub read_latency_ns_p50: Option<u64>,
+    /// Mean latency of a read.
+    pub read_latency_ns_mean: Option<f64>,
+    /// True when the reads were at random places.
+    pub random: bool,
+    /// Findings of the run, by name.
+    pub findings: Vec<String>,
+}
+
+/// All layers of a machine as one graph. Shared layers stand in it once.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Machine {
+    /// All nodes.
+    pub nodes: Vec<Node>,
+    /// Indexes of those that nothing stands on: mounts, unused devices.
+    pub tops: Vec<usize>,
+}
+
+impl Machine {
+    /// The nodes directly below.
+    pub fn below<'a>(&'a self, node: &'a Node) -> impl Iterator<Item = &'a Node> + 'a {
+        node.below.iter().filter_map(|&index| self.nodes.get(index))
+    }
+
+    /// For each node the indexes of those that stand directly on it.
+    #[must_use]
+    pub fn above(&self) -> Vec<Vec<usize>> {
+        let mut above = vec![Vec::new(); self.nodes.len()];
+        for (index, node) in self.nodes.iter().enumerate() {
+            for &below in &node.below {
+                if let Some(list) = above.get_mut(below)
+                    && !list.contains(&index)
+                {
+                    list.push(index);
+                }
+            }
+        }
+        above
+    }
+
+    /// Indexes by [`Node::key`].
+    #[must_use]
+    pub fn by_key(&self) -> BTreeMap<String, usize> {
+        self.nodes.iter().enumerate().map(|(index, node)| (node.key(), index)).collect()
+    }
+
+    /// Everything that can be reached downwards from a node, itself first, each once; ends in circles too.
+    #[must_use]
+    pub fn walk_from(&self, index: usize) -> Vec<usize> {
+        let mut seen = vec![false; self.nodes.len()];
+        let (mut order, mut pending) = (Vec::new(), vec![index]);
+        while let Some(next) = pending.pop() {
+            if let Some(seen) = seen.get_mut(next)
+                && !std::mem::replace(seen, true)
+            {
+                order.push(next);
+                pending.extend(self.nodes[next].below.iter().rev());
+            }
+        }
+        order
+    }
+
+    /// The whole disks under a node, itself included.
+    #[must_use]
+    pub fn disks_under(&self, index: usize) -> Vec<usize> {
+        let walk = self.walk_from(index).into_iter();
+        walk.filter(|&i| self.nodes[i].kind == NodeKind::Disk).collect()
+    }
+}

@@ -1,0 +1,154 @@
+//! What `fathom check` shows: the machine as a tree or a table, what is wrong with it, and figures for monitoring.
+
+pub mod findings;
+pub mod metrics;
+pub mod table;
+
+use crate::text::{printable, push_wrapped_to};
+use fathom_model::defect::{Defect, Gravity};
+use fathom_model::snapshot::{Machine, Snapshot};
+use fathom_model::stack::Stack;
+use std::collections::BTreeMap;
+
+/// The layers as an indented tree, each line marked with the gravest that is wrong there: `!!` high, `!` medium, `.` low.
+#[must_use]
+pub fn tree_text(machine: Machine, defects: &[Defect]) -> String {
+    let marks = marks(&machine, defects);
+    let Machine { nodes, tops } = machine;
+    let stack = Stack { path: String::new(), resolved_path: String::new(), nodes, top: 0 };
+    let mut out = String::new();
+    for line in fathom_check::forest(&stack, &tops) {
+        let mark =
+            marks.get(&line.node).filter(|_| !line.again).map_or("", |gravity| mark(*gravity));
+        out.push_str(&format!("{mark:2} {}\n", printable(&line.text)));
+    }
+    out
+}
+
+/// The gravest of each node, by index.
+fn marks(machine: &Machine, defects: &[Defect]) -> BTreeMap<usize, Gravity> {
+    let by_key = machine.by_key();
+    let mut marks = BTreeMap::new();
+    for defect in defects {
+        for key in defect.node.iter().chain(&defect.also) {
+            if let Some(&index) = by_key.get(key) {
+                let gravest = marks.entry(index).or_insert(defect.gravity);
+                *gravest = defect.gravity.max(*gravest);
+            }
+        }
+    }
+    marks
+}
+
+fn mark(gravity: Gravity) -> &'static str {
+    match gravity {
+        Gravity::High => "!!",
+        Gravity::Medium => "!",
+        Gravity::Low => ".",
+    }
+}
+
+/// What could not be read: how much, and the first few of it; all with `all`.
+#[must_use]
+pub fn unread_text(snapshot: &Snapshot, all: bool, width: usize) -> String {
+    const SHOWN: usize = 5;
+    let unread = &snapshot.unread;
+    if unread.is_empty() {
+        return String::new();
+    }
+    let mut by_reason: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for item in unread {
+        by_reason.entry(&item.why).or_default().push(&item.what);
+    }
+    let mut out = format!("Not read: {}\n", unread.len());
+    for (why, what) in by_reason {
+        let limit = if all { what.len() } else { SHOWN };
+        let more = what.len().saturating_sub(limit);
+        let mut text = what[..what.len().min(limit)].join(", ");
+        if more > 0 {
+            text.push_str(&format!(" and {more} more (--unread lists all)"));
+        }
+        push_wrapped_to(&mut out, width, "  ", &format!("{why}:"));
+        push_wrapped_to(&mut out, width, "      ", &text);
+    }
+    out
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use expect_test::expect;
+    use fathom_model::snapshot::Unread;
+    use fathom_model::stack::{Node, NodeKind, QueueFacts};
+
+    /// A mount on an array of two disks, the second of which is broken.
+    pub(crate) fn sample() -> (Snapshot, Vec<Defect>) {
+        let mut nodes = Vec::new();
+        let mut add = |kind, name: &str, below: &[usize]| {
+            let mut node = Node::new(kind, name);
+            if kind != NodeKind::FileSystem {
+                node.path = Some(if kind == NodeKind::Mount {
+                    name.into()
+                } else {
+                    format!("/dev/{name}")
+                });
+            }
+            if matches!(kind, NodeKind::Md | NodeKind::Disk) {
+                node.devno = Some("8:0".into());
+                node.size_bytes = Some(4_000_787_030_016);
+                node.queue = Some(QueueFacts {
+                    logical_block_bytes: Some(512),
+                    physical_block_bytes: Some(4096),
+                    scheduler: Some("mq-deadline".into()),
+                    requests: Some(64),
+                    read_ahead_kib: Some(128),
+                    rotational: Some(true),
+                    ..QueueFacts::default()
+                });
+            }
+            node.below = below.to_vec();
+            nodes.push(node);
+        };
+        add(NodeKind::Mount, "/srv", &[1]);
+        add(NodeKind::FileSystem, "xfs", &[2]);
+        add(NodeKind::Md, "md0", &[3, 4]);
+        add(NodeKind::Disk, "sda", &[]);
+        add(NodeKind::Disk, "sdb", &[]);
+        let machine = Machine { nodes, tops: vec![0] };
+        let unread = vec![Unread { what: "/dev/sda: SMART".into(), why: "no permission".into() }];
+        let defects = vec![
+            Defect::new(
+                "smart-failing",
+                Gravity::High,
+                Some("/dev/sdb"),
+                "sdb has 12 sectors that it could not read",
+            )
+            .seen("SMART attribute 198 of sdb", "12")
+            .because("the next rebuild of md0 has to read all of it")
+            .command("replace it", "mdadm /dev/md0 --replace /dev/sdb")
+            .risking("the array has no spare meanwhile")
+            .verified_by("fathom check /dev/md0"),
+            Defect::new("no-trim", Gravity::Low, None, "nothing trims /srv")
+                .advise("switch fstrim.timer on"),
+        ];
+        (Snapshot { machine, unread, ..Snapshot::default() }, defects)
+    }
+
+    #[test]
+    fn the_tree_marks_where_something_is_wrong() {
+        let (snapshot, defects) = sample();
+        expect![[r#"
+               /srv
+                 xfs
+                   md0  3.6 TiB  blocks 512/4096 B  scheduler mq-deadline  read-ahead 128 KiB (256 sectors)  rotating
+                     sda  disk 4 TB  blocks 512/4096 B  scheduler mq-deadline  read-ahead 128 KiB (256 sectors)  rotating
+            !!       sdb  disk 4 TB  blocks 512/4096 B  scheduler mq-deadline  read-ahead 128 KiB (256 sectors)  rotating
+        "#]].assert_eq(&tree_text(snapshot.machine.clone(), &defects));
+        expect![[r#"
+            Not read: 1
+              no permission:
+                  /dev/sda: SMART
+        "#]]
+        .assert_eq(&unread_text(&snapshot, false, 80));
+    }
+}

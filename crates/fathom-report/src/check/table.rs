@@ -1,0 +1,120 @@
+//! All block devices as a table, one line each.
+
+use crate::table::{Align, Table};
+use fathom_base::units::{format_count, format_size};
+use fathom_model::snapshot::Machine;
+use fathom_model::stack::{Node, NodeKind};
+
+/// The block devices with their topology and queues; what is unknown is `-`.
+#[must_use]
+pub fn table_text(machine: &Machine) -> String {
+    let columns = [
+        ("device", Align::Left),
+        ("is", Align::Left),
+        ("size", Align::Right),
+        ("sectors", Align::Right),
+        ("min/opt I/O", Align::Right),
+        ("off", Align::Right),
+        ("scheduler", Align::Left),
+        ("requests", Align::Right),
+        ("depth", Align::Right),
+        ("read-ahead", Align::Right),
+        ("cache", Align::Left),
+        ("turns", Align::Left),
+        ("used by", Align::Left),
+    ];
+    let mut table = Table::new(columns, 2);
+    let above = machine.above();
+    for (index, node) in machine.nodes.iter().enumerate() {
+        if node.devno.is_some() {
+            let users = above[index].iter().map(|&user| machine.nodes[user].name.clone());
+            table.row(cells(node, users.collect::<Vec<_>>().join(",")));
+        }
+    }
+    table.render(0)
+}
+
+fn cells(node: &Node, users: String) -> Vec<String> {
+    let dash = || "-".to_owned();
+    let or_dash = |text: Option<String>| text.unwrap_or_else(dash);
+    let queue = node.queue.as_ref();
+    let pair = |a: Option<u64>, b: Option<u64>| match (a, b) {
+        (Some(a), Some(b)) => format!("{}/{}", bare_size(a), bare_size(b)),
+        _ => dash(),
+    };
+    let off = node.alignment_offset_bytes.map(|offset| match offset {
+        -1 => "misaligned".to_owned(),
+        bytes => bytes.to_string(),
+    });
+    vec![
+        node.name.clone(),
+        kind_word(node),
+        or_dash(node.size_bytes.map(format_size)),
+        pair(queue.and_then(|q| q.logical_block_bytes), queue.and_then(|q| q.physical_block_bytes)),
+        pair(queue.and_then(|q| q.minimum_io_bytes), queue.and_then(|q| q.optimal_io_bytes)),
+        or_dash(off),
+        or_dash(queue.and_then(|q| q.scheduler.clone())),
+        or_dash(queue.and_then(|q| q.requests).map(format_count)),
+        or_dash(node.drive.as_ref().and_then(|d| d.queue_depth).map(format_count)),
+        or_dash(queue.and_then(|q| q.read_ahead_kib).map(|kib| format!("{kib} KiB"))),
+        or_dash(queue.and_then(|q| q.write_cache.clone())),
+        or_dash(
+            queue.and_then(|q| q.rotational).map(|yes| if yes { "yes" } else { "no" }.to_owned()),
+        ),
+        if users.is_empty() { dash() } else { users },
+    ]
+}
+
+/// `512`, `4K`, `64K`, `2M`: short enough for two in a column.
+fn bare_size(bytes: u64) -> String {
+    match bytes {
+        b if b >= 1 << 20 && b.is_multiple_of(1 << 20) => format!("{}M", b >> 20),
+        b if b >= 1 << 10 && b.is_multiple_of(1 << 10) => format!("{}K", b >> 10),
+        b => b.to_string(),
+    }
+}
+
+fn kind_word(node: &Node) -> String {
+    let word = match node.kind {
+        NodeKind::Dm => {
+            let targets = node.dm.as_ref().map(|dm| dm.targets.join("+"));
+            return targets.filter(|words| !words.is_empty()).unwrap_or_else(|| "dm".to_owned());
+        }
+        NodeKind::Md => {
+            let level = node.md.as_ref().and_then(|md| md.level.clone());
+            return level.unwrap_or_else(|| "md".to_owned());
+        }
+        NodeKind::Disk => {
+            let transport = node.drive.as_ref().and_then(|drive| drive.transport.clone());
+            return transport
+                .map_or_else(|| "disk".to_owned(), |transport| format!("{transport} disk"));
+        }
+        NodeKind::Partition => "partition",
+        NodeKind::Loop => "loop",
+        NodeKind::Bcache => "bcache",
+        NodeKind::NvmeMultipath => "nvme multipath",
+        NodeKind::Zram => "zram",
+        NodeKind::Ram => "ram",
+        NodeKind::Remote => "remote",
+        _ => "other",
+    };
+    word.to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::check::tests::sample;
+    use expect_test::expect;
+
+    #[test]
+    fn one_line_for_each_device() {
+        let (snapshot, _) = sample();
+        expect![[r#"
+            device  is       size  sectors  min/opt I/O  off  scheduler    requests  depth  read-ahead  cache  turns  used by
+            md0     md    3.6 TiB   512/4K            -    -  mq-deadline        64      -     128 KiB  -      yes    xfs
+            sda     disk  3.6 TiB   512/4K            -    -  mq-deadline        64      -     128 KiB  -      yes    md0
+            sdb     disk  3.6 TiB   512/4K            -    -  mq-deadline        64      -     128 KiB  -      yes    md0
+        "#]].assert_eq(&table_text(&snapshot.machine));
+    }
+}

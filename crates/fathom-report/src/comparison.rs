@@ -1,0 +1,302 @@
+//! A comparison as text: what is real in one sentence a row, the figures, everything that differed, the verdict.
+
+use crate::findings::findings_text;
+use crate::table::{Align, Table};
+use crate::text::{WIDTH, push_wrapped};
+use fathom_stats::equivalence::{Better, Decision};
+use fathom_stats::interval::Interval;
+use fathom_study::compare::{Comparison, Difference, Figure, Metric, RowComparison, Weight};
+use std::fmt::Write;
+
+/// The whole comparison.
+#[must_use]
+pub fn comparison_text(comparison: &Comparison) -> String {
+    let mut out = format!("A is {}, B is {}.\n", comparison.a, comparison.b);
+    for row in &comparison.rows {
+        push_wrapped(&mut out, "", &sentence(row));
+    }
+    for (side, only) in [("A", &comparison.only_a), ("B", &comparison.only_b)] {
+        if !only.is_empty() {
+            push_wrapped(&mut out, "", &format!("Only {side} has: {}.", only.join("; ")));
+        }
+    }
+    out.push('\n');
+    out += &figures_table(comparison);
+    out.push('\n');
+    out += &differences_text(&comparison.differences);
+    out.push('\n');
+    out + &findings_text(&comparison.findings, comparison.verdict, WIDTH)
+}
+
+/// What a row comes to: `read: B is 12.0 % faster (+8.1 % to +16.0 %), 8 pairs; read p99: no difference larger than 3 %.`
+#[must_use]
+pub fn sentence(row: &RowComparison) -> String {
+    let runs = match (row.in_pairs, row.runs_a, row.runs_b) {
+        (true, 1, _) => "1 pair".to_owned(),
+        (true, n, _) => format!("{n} pairs"),
+        (false, a, b) => format!("{a} against {b} runs"),
+    };
+    let Some((first, others)) = row.figures.split_first() else {
+        return format!("{}: nothing that can be compared.", row.name);
+    };
+    let tail = others.iter().find(|figure| matches!(figure.metric, Metric::LatencyNsP99(_)));
+    let tail = tail.map_or_else(String::new, |figure| format!("; {}", clause(figure, false)));
+    let next = row.next_look.map_or_else(String::new, |n| format!(" Next look at {n} pairs."));
+    format!("{}: {}, {runs}{tail}.{next}", row.name, clause(first, true))
+}
+
+fn clause(figure: &Figure, is_first: bool) -> String {
+    let words = figure.metric.words();
+    let subject = if is_first { format!("B's {words}") } else { words };
+    let ratio = figure.answer.ratio;
+    let range = ratio.interval.map(|i| format!("{} to {}", change(i.low), change(i.high)));
+    let is_rate = figure.metric.better() == Better::Higher;
+    match (figure.decision, range) {
+        (Decision::Faster, Some(range)) if is_first && is_rate => {
+            format!("B is {} faster ({range})", size(ratio.value))
+        }
+        (Decision::Slower, Some(range)) if is_first && is_rate => {
+            format!("B is {} slower ({range})", size(ratio.value))
+        }
+        (Decision::Faster | Decision::Slower, Some(range)) => {
+            let how = if ratio.value >= 1.0 { "higher" } else { "lower" };
+            let judged = if figure.decision == Decision::Faster { "better" } else { "worse" };
+            format!("{subject} {} {how} ({range}), {judged}", size(ratio.value))
+        }
+        (Decision::Equivalent, Some(_)) => {
+            let margin = round(figure.answer.question.margin_percent);
+            format!("{subject}: no difference larger than {margin} %")
+        }
+        (_, Some(range)) => {
+            let adjusted = figure.answer.decision != Decision::Inconclusive;
+            let why = if adjusted { " after adjustment for the number of rows" } else { "" };
+            format!("{subject}: undecided{why} ({range})")
+        }
+        (_, None) => {
+            format!("{subject}: {} in these runs, too few to decide", change(ratio.value))
+        }
+    }
+}
+
+/// A percentage without the tail of digits that binary numbers have.
+fn round(percent: f64) -> String {
+    let text = format!("{percent:.3}");
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
+}
+
+/// A ratio as a change with its sign; in percent as long as percents mean something.
+fn change(ratio: f64) -> String {
+    if (1.0 / 3.0..3.0).contains(&ratio) {
+        format!("{:+.1} %", 100.0 * (ratio - 1.0))
+    } else {
+        format!("x {}", times(ratio))
+    }
+}
+
+/// The size of a change without its direction.
+fn size(ratio: f64) -> String {
+    if (1.0 / 3.0..3.0).contains(&ratio) {
+        format!("{:.1} %", 100.0 * (ratio - 1.0).abs())
+    } else {
+        format!("{} times", times(if ratio < 1.0 { 1.0 / ratio } else { ratio }))
+    }
+}
+
+/// Three digits that count.
+fn times(ratio: f64) -> String {
+    match ratio {
+        r if r >= 100.0 => format!("{r:.0}"),
+        r if r >= 10.0 => format!("{r:.1}"),
+        r if r >= 0.1 => format!("{r:.2}"),
+        r => format!("{r:.4}"),
+    }
+}
+
+fn figures_table(comparison: &Comparison) -> String {
+    let columns = [
+        ("", Align::Left),
+        ("A", Align::Right),
+        ("B", Align::Right),
+        ("change", Align::Right),
+        ("interval", Align::Right),
+        ("", Align::Left),
+    ];
+    let mut table = Table::new(columns, 3);
+    for row in &comparison.rows {
+        table.row([row.name.as_str()]);
+        for figure in &row.figures {
+            let ratio = figure.answer.ratio;
+            table.row([
+                format!("  {}", figure.metric.words()),
+                figure.metric.text(figure.a.value),
+                figure.metric.text(figure.b.value),
+                change(ratio.value),
+                ratio.interval.map_or_else(|| "-".to_owned(), interval_text),
+                decision_word(figure).to_owned(),
+            ]);
+        }
+    }
+    let coverage = comparison.rows.iter().flat_map(|row| &row.figures).next();
+    let level = coverage.map_or(95.0, |figure| figure.answer.question.level * 100.0);
+    let mut out = table.render(0);
+    let _ = writeln!(
+        out,
+        "Medians over runs; changes are ratios B / A (Hodges-Lehmann) with intervals of {} % by ranks.",
+        round(level)
+    );
+    if comparison.rows.len() > 1 {
+        let _ = writeln!(
+            out,
+            "First figures are adjusted for {} rows (Holm); the others explain, each at its own level.",
+            comparison.rows.len()
+        );
+    }
+    out
+}
+
+fn interval_text(interval: Interval) -> String {
+    format!("{} .. {}", change(interval.low), change(interval.high))
+}
+
+fn decision_word(figure: &Figure) -> &'static str {
+    match figure.decision {
+        Decision::Faster => "better",
+        Decision::Slower => "worse",
+        Decision::Equivalent => "same",
+        Decision::Inconclusive => "undecided",
+    }
+}
+
+/// Everything that differed, by what it means.
+fn differences_text(differences: &[Difference]) -> String {
+    if differences.is_empty() {
+        return "Nothing that fathom records differed between A and B.\n".to_owned();
+    }
+    let mut table = Table::new(
+        [("Differed", Align::Left), ("A", Align::Left), ("B", Align::Left), ("", Align::Left)],
+        3,
+    );
+    for difference in differences {
+        let meaning = match difference.weight {
+            Weight::Voids => "another thing",
+            Weight::Confounder => "may be the cause",
+            Weight::Factor => "under test",
+            Weight::Consequence => "follows",
+            Weight::Background => "",
+        };
+        let values = |values: &[String]| cut(&values.join(", "));
+        table.row([
+            difference.what.clone(),
+            values(&difference.a),
+            values(&difference.b),
+            meaning.to_owned(),
+        ]);
+    }
+    table.render(0)
+}
+
+/// Longer values are cut: the whole is in `--json`.
+fn cut(text: &str) -> String {
+    const CHARS_MAX: usize = 30;
+    if text.chars().count() <= CHARS_MAX {
+        return text.to_owned();
+    }
+    text.chars().take(CHARS_MAX - 3).chain("...".chars()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sample;
+    use expect_test::expect;
+    use fathom_model::host::HostFacts;
+    use fathom_model::record::{ClassRecord, OpClass, RunHead, RunKind};
+    use fathom_stats::Histogram;
+    use fathom_study::compare::{Options, Run, Side, compare};
+
+    fn head(side: &str, block: i64) -> RunHead {
+        RunHead {
+            id: format!("{side}{block}"),
+            kind: RunKind::Run,
+            label: None,
+            command: "fathom run randread /srv".into(),
+            target: "/srv".into(),
+            started_unix_ns: 0,
+            host: HostFacts::default(),
+            fathom_version: "0.1.0".into(),
+        }
+    }
+
+    /// Runs made in turn: B reads `ratio` times as much.
+    fn text(ratio: f64, blocks: i64) -> String {
+        let side = |name: &str, ratio: f64, shift: i64| {
+            let run = |block: i64| {
+                let count = (ratio * 60_000.0 * (1.0 + 0.002 * block as f64)) as u64;
+                let mut latency_ns = Histogram::new();
+                latency_ns.record_n(5_000_000, count);
+                let class = ClassRecord { class: OpClass::Read, latency_ns, bytes: count * 4096 };
+                let mut record = sample::record("randread", "read", vec![class]);
+                record.started_unix_ns = 10 * block + shift;
+                Run { head: head(name, block), records: vec![record], unfinished: None }
+            };
+            Side { name: name.into(), runs: (0..blocks).map(run).collect() }
+        };
+        let (a, b) = (side("before", 1.0, 0), side("after", ratio, 5));
+        let mut found = compare(&a, &b, &Options::default());
+        // What the sample itself is blamed for is no matter here.
+        found.findings.retain(|finding| finding.id != "side-not-trusted");
+        comparison_text(&found)
+    }
+
+    #[test]
+    fn a_difference() {
+        expect![[r#"
+            A is before, B is after.
+            read: B is 12.0 % faster (+12.0 % to +12.0 %), 8 pairs; read p99: no difference larger than 3 %.
+
+                                A        B    change             interval
+            read
+              IOPS          1 007    1 128   +12.0 %   +12.0 % .. +12.0 %   better
+              read p99     5.0 ms   5.0 ms    +0.0 %     +0.0 % .. +0.0 %   same
+              read p50     5.0 ms   5.0 ms    +0.0 %     +0.0 % .. +0.0 %   same
+              read p99.9   5.0 ms   5.0 ms    +0.0 %     +0.0 % .. +0.0 %   same
+            Medians over runs; changes are ratios B / A (Hodges-Lehmann) with intervals of 95 % by ranks.
+
+            Nothing that fathom records differed between A and B.
+
+            TRUSTED
+        "#]].assert_eq(&text(1.12, 8));
+    }
+
+    #[test]
+    fn single_runs() {
+        expect![[r#"
+            A is before, B is after.
+            read: B's IOPS: x 5.00 in these runs, too few to decide, 1 against 1 runs; read p99: +0.0 % in these runs, too
+            few to decide.
+
+                                A        B   change   interval
+            read
+              IOPS          1 000    5 000   x 5.00          -   undecided
+              read p99     5.0 ms   5.0 ms   +0.0 %          -   undecided
+              read p50     5.0 ms   5.0 ms   +0.0 %          -   undecided
+              read p99.9   5.0 ms   5.0 ms   +0.0 %          -   undecided
+            Medians over runs; changes are ratios B / A (Hodges-Lehmann) with intervals of 95 % by ranks.
+
+            Nothing that fathom records differed between A and B.
+
+            TRUSTED
+              note  read: 1 against 1 runs cannot decide anything at 95 %: the ratios are those of these runs only
+                    at least 6 pairs made in turn: A, B, B, A, A, B, ... each with its own --label
+        "#]].assert_eq(&text(5.0, 1));
+    }
+
+    #[test]
+    fn changes_are_percents_as_long_as_these_mean_something() {
+        let texts = [0.0001, 0.2, 0.9, 1.0, 1.5, 30.0, 1234.5].map(change);
+        assert_eq!(
+            texts,
+            ["x 0.0001", "x 0.20", "-10.0 %", "+0.0 %", "+50.0 %", "x 30.0", "x 1234"]
+        );
+    }
+}

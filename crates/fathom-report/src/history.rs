@@ -1,0 +1,192 @@
+//! Results of one target over time, as text: a line and a bar for each run, and what changed where.
+
+use crate::table::{Align, Table};
+use crate::text::{format_time, push_wrapped};
+use fathom_model::finding::Verdict;
+use fathom_study::history::{Change, Point, Series};
+use jiff::tz::TimeZone;
+use std::fmt::Write;
+
+/// Runs shown of each series: the newest.
+const SHOWN_MAX: usize = 40;
+/// Width of the longest bar.
+const BAR_CHARS: f64 = 40.0;
+
+/// All series; `prefix` gives the shortest name of a run.
+#[must_use]
+pub fn history_text(all: &[Series], zone: &TimeZone, prefix: &dyn Fn(&str) -> String) -> String {
+    let mut out = String::new();
+    for series in all {
+        let _ = writeln!(out, "{}: {}", series.name, series.metric.words());
+        out += &runs_table(series, zone, prefix);
+        let changes = series.changes.iter();
+        changes.for_each(|change| out += &change_text(series, change, zone, prefix));
+        if series.changes.is_empty() {
+            let (have, needed) = (series.points.len(), series.points_needed);
+            if have < needed {
+                let _ =
+                    writeln!(out, "{have} runs: a change can be told from luck from {needed} on.");
+            } else {
+                let _ = writeln!(out, "No change of level in {have} runs.");
+            }
+        }
+        out += &rise_text(series);
+        out.push('\n');
+    }
+    out
+}
+
+fn runs_table(series: &Series, zone: &TimeZone, prefix: &dyn Fn(&str) -> String) -> String {
+    let columns = [
+        ("run", Align::Left),
+        ("started", Align::Left),
+        ("label", Align::Left),
+        ("", Align::Right),
+        ("", Align::Left),
+    ];
+    let mut table = Table::new(columns, 2);
+    let most = series.points.iter().map(|point| point.value).fold(0.0, f64::max);
+    let hidden = series.points.len().saturating_sub(SHOWN_MAX);
+    for (index, point) in series.points.iter().enumerate().skip(hidden) {
+        let remark = if series.changes.iter().any(|change| change.at == index) {
+            "<- changed"
+        } else if point.verdict == Verdict::Doubtful {
+            "doubtful"
+        } else {
+            ""
+        };
+        table.row_with_remark(
+            [
+                prefix(&point.run),
+                format_time(point.started_unix_ns, zone),
+                point.label.clone().unwrap_or_default(),
+                series.metric.text(point.value),
+                bar(point, most),
+            ],
+            remark,
+        );
+    }
+    let mut out = table.render(2);
+    if hidden > 0 {
+        let _ = writeln!(out, "  ({hidden} older runs not shown; --json has all)");
+    }
+    out
+}
+
+fn bar(point: &Point, most: f64) -> String {
+    let chars = if most > 0.0 { (point.value / most * BAR_CHARS).round() as usize } else { 0 };
+    "#".repeat(chars.max(1))
+}
+
+/// A slow decline has no place where it happened.
+fn rise_text(series: &Series) -> String {
+    let Some(percent) = series.rise_percent else { return String::new() };
+    let how = if percent > 0.0 { "rising" } else { "falling" };
+    let first = series.changes.last().map_or(0, |change| change.at);
+    let runs = series.points.len() - first;
+    let percent = percent.abs();
+    format!("Slowly {how}: by {percent:.1} % over the last {runs} runs, in no single place.\n")
+}
+
+fn change_text(
+    series: &Series,
+    change: &Change,
+    zone: &TimeZone,
+    prefix: &dyn Fn(&str) -> String,
+) -> String {
+    let Some(first) = series.points.get(change.at) else { return String::new() };
+    let percent = 100.0 * (change.to / change.from - 1.0);
+    let mut out = String::new();
+    let text = format!(
+        "{percent:+.1} % from run {} on ({}): {} before, {} since",
+        prefix(&first.run),
+        format_time(first.started_unix_ns, zone),
+        series.metric.text(change.from),
+        series.metric.text(change.to)
+    );
+    push_wrapped(&mut out, "", &text);
+    if change.differences.is_empty() {
+        out += "    nothing that fathom records differed at that point\n";
+    }
+    for difference in &change.differences {
+        let line = format!(
+            "{}: {} -> {}",
+            difference.what,
+            difference.a.join(", "),
+            difference.b.join(", ")
+        );
+        push_wrapped(&mut out, "    ", &line);
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use expect_test::expect;
+    use fathom_study::compare::{Difference, Metric, Weight};
+
+    fn series(values: &[f64], changes: Vec<Change>) -> Series {
+        let point = |(index, value): (usize, &f64)| Point {
+            run: format!("{index:04}abcdefgh"),
+            label: (index == 1).then(|| "after-upgrade".into()),
+            started_unix_ns: 86_400_000_000_000 * index as i64,
+            value: *value,
+            verdict: if index == 0 { Verdict::Doubtful } else { Verdict::Trusted },
+        };
+        let points = values.iter().enumerate().map(point).collect();
+        Series {
+            name: "random read".into(),
+            metric: Metric::Iops,
+            points,
+            changes,
+            rise_percent: None,
+            points_needed: 4,
+        }
+    }
+
+    fn text(series: Series) -> String {
+        history_text(&[series], &TimeZone::UTC, &|id| id.chars().take(4).collect())
+    }
+
+    #[test]
+    fn a_change_with_its_companions() {
+        let kernel = Difference {
+            what: "host.kernel".into(),
+            a: vec!["6.1".into()],
+            b: vec!["6.12".into()],
+            weight: Weight::Factor,
+        };
+        let change = Change { at: 2, from: 1000.0, to: 750.0, differences: vec![kernel] };
+        expect![[r#"
+            random read: IOPS
+              run   started                     label
+              0000  1970-01-01 00:00:00 +00:00                 1 010  ########################################   doubtful
+              0001  1970-01-02 00:00:00 +00:00  after-upgrade    990  #######################################
+              0002  1970-01-03 00:00:00 +00:00                   760  ##############################             <- changed
+              0003  1970-01-04 00:00:00 +00:00                   740  #############################
+            -25.0 % from run 0002 on (1970-01-03 00:00:00 +00:00): 1 000 before, 750 since
+                host.kernel: 6.1 -> 6.12
+
+        "#]].assert_eq(&text(series(&[1010.0, 990.0, 760.0, 740.0], vec![change])));
+    }
+
+    #[test]
+    fn a_slow_decline() {
+        let declining = Series { rise_percent: Some(-4.0), ..series(&[1000.0, 960.0], Vec::new()) };
+        let last = "Slowly falling: by 4.0 % over the last 2 runs, in no single place.\n\n";
+        assert!(text(declining).ends_with(last));
+    }
+
+    #[test]
+    fn too_few_runs() {
+        expect![[r#"
+            random read: IOPS
+              run   started                     label
+              0000  1970-01-01 00:00:00 +00:00                 1 000  ########################################   doubtful
+              0001  1970-01-02 00:00:00 +00:00  after-upgrade    500  ####################
+            2 runs: a change can be told from luck from 4 on.
+
+        "#]].assert_eq(&text(series(&[1000.0, 500.0], Vec::new())));
+    }
+}

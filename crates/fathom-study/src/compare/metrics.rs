@@ -1,0 +1,239 @@
+//! The figures of one job of a record that two sides are compared by: one number for each run.
+
+use fathom_base::units::{format_count, format_ns, format_rate};
+use fathom_model::record::{JobRecord, OpClass, Record};
+use fathom_model::workload::{Access, Job};
+use fathom_stats::Histogram;
+use fathom_stats::equivalence::Better;
+use serde::Serialize;
+use std::borrow::Cow;
+
+/// Which figure.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Metric {
+    /// Bytes moved per second.
+    BytesPerS,
+    /// Reads and writes per second.
+    Iops,
+    /// Operations of one class per second: commits, trims, file creations.
+    PerS(OpClass),
+    /// Mean latency in nanoseconds.
+    LatencyNsMean(OpClass),
+    /// Median latency in nanoseconds.
+    LatencyNsP50(OpClass),
+    /// 99th percentile of latency in nanoseconds.
+    LatencyNsP99(OpClass),
+    /// 99.9th percentile of latency in nanoseconds.
+    LatencyNsP999(OpClass),
+    /// CPU time of fathom's threads for each read or write in nanoseconds.
+    CpuNsPerRequest,
+}
+
+impl Metric {
+    /// In which direction it gets better.
+    #[must_use]
+    pub fn better(self) -> Better {
+        match self {
+            Self::BytesPerS | Self::Iops | Self::PerS(_) => Better::Higher,
+            _ => Better::Lower,
+        }
+    }
+
+    /// The words that people see.
+    #[must_use]
+    pub fn words(self) -> String {
+        let of = |class: OpClass, what: &str| format!("{} {what}", class.word());
+        match self {
+            Self::BytesPerS => "rate".into(),
+            Self::Iops => "IOPS".into(),
+            Self::PerS(OpClass::Commit) => "commits/s".into(),
+            Self::PerS(OpClass::Unlink) => "deletes/s".into(),
+            Self::PerS(class) => format!("{}s/s", class.word()),
+            Self::LatencyNsMean(class) => of(class, "mean"),
+            Self::LatencyNsP50(class) => of(class, "p50"),
+            Self::LatencyNsP99(class) => of(class, "p99"),
+            Self::LatencyNsP999(class) => of(class, "p99.9"),
+            Self::CpuNsPerRequest => "CPU per I/O".into(),
+        }
+    }
+
+    /// A value of it, as people read it.
+    #[must_use]
+    pub fn text(self, value: f64) -> String {
+        match self {
+            Self::BytesPerS => format_rate(value),
+            Self::Iops | Self::PerS(_) if value > 0.0 && value < 9.95 => format!("{value:.1}"),
+            Self::Iops | Self::PerS(_) => format_count(value.round() as u64),
+            _ => format_ns(value.round() as u64),
+        }
+    }
+}
+
+/// Classes whose rate is an answer, the one that spans most first.
+const RATED: [OpClass; 7] = [
+    OpClass::Transaction,
+    OpClass::Commit,
+    OpClass::Create,
+    OpClass::Stat,
+    OpClass::Unlink,
+    OpClass::Trim,
+    OpClass::Zero,
+];
+
+/// A percentile needs ten events beyond it to be worth comparing.
+const EVENTS_BEYOND: f64 = 10.0;
+
+/// The figures that a job can be compared by, the one that answers "is it faster" first. With requests that come at
+/// their own times the rate is given, and the response times are the answer.
+#[must_use]
+pub fn metrics(job: &Job, record: &JobRecord) -> Vec<Metric> {
+    let rates = rates(job, record);
+    let classes = timed(record);
+    let latencies = classes.iter().flat_map(|class| {
+        [Metric::LatencyNsP99(*class), Metric::LatencyNsP50(*class), Metric::LatencyNsP999(*class)]
+    });
+    if record.open_loop.is_some() {
+        latencies.chain(rates).chain([Metric::CpuNsPerRequest]).collect()
+    } else {
+        let first = rates.first().copied();
+        let rest = rates.iter().skip(1).copied();
+        first.into_iter().chain(latencies).chain(rest).chain([Metric::CpuNsPerRequest]).collect()
+    }
+}
+
+/// What is followed from round to round of a workload: the rate that answers "is it faster", the mean latency of what moves
+/// data (or of what else is counted), and its 99th percentile.
+pub(crate) fn followed(job: &Job, record: &JobRecord) -> Vec<Metric> {
+    let classes = timed(record);
+    let moves = |class: &&OpClass| matches!(class, OpClass::Read | OpClass::Write);
+    let moving = classes.iter().filter(moves).count();
+    let main = classes[..moving.max(1).min(classes.len())].iter().copied();
+    let latencies =
+        main.flat_map(|class| [Metric::LatencyNsMean(class), Metric::LatencyNsP99(class)]);
+    rates(job, record).into_iter().take(1).chain(latencies).collect()
+}
+
+/// The rates of what was done, the one that answers "is it faster" first.
+fn rates(job: &Job, record: &JobRecord) -> Vec<Metric> {
+    let in_order = matches!(
+        job.access,
+        Access::Sequential | Access::Reverse | Access::Strided | Access::Sweep | Access::Append
+    );
+    // What moves data by itself comes first: of a mix in which some writes are synced, those are a small sample.
+    let moves = has(record, OpClass::Read) || has(record, OpClass::Write);
+    let data = moves.then_some(if in_order { Metric::BytesPerS } else { Metric::Iops });
+    let others = RATED.into_iter().filter(|class| has(record, *class));
+    data.into_iter().chain(others.map(Metric::PerS)).collect()
+}
+
+/// The classes that have a latency of their own, those that move data first.
+fn timed(record: &JobRecord) -> Vec<OpClass> {
+    let all = [OpClass::Read, OpClass::Write].into_iter().chain(RATED);
+    all.filter(|class| has(record, *class)).collect()
+}
+
+fn has(record: &JobRecord, class: OpClass) -> bool {
+    record.class(class).is_some_and(|c| !c.latency_ns.is_empty())
+}
+
+/// The figure of one run; none where there were too few events for it, or none at all.
+#[must_use]
+pub fn value(record: &Record, job: usize, metric: Metric) -> Option<f64> {
+    let job = record.jobs.get(job)?;
+    let window_s = job.window_ns as f64 / 1e9;
+    let per_s = |count: u64| (count > 0 && window_s > 0.0).then(|| count as f64 / window_s);
+    match metric {
+        Metric::BytesPerS => per_s(job.transfers().bytes),
+        Metric::Iops => per_s(job.transfers().latency_ns.count()),
+        Metric::PerS(class) => per_s(job.class(class)?.latency_ns.count()),
+        Metric::LatencyNsMean(class) => latencies(job, class)?.mean(),
+        Metric::LatencyNsP50(class) => percentile(job, class, 0.5),
+        Metric::LatencyNsP99(class) => percentile(job, class, 0.99),
+        Metric::LatencyNsP999(class) => percentile(job, class, 0.999),
+        Metric::CpuNsPerRequest => {
+            let requests = job.transfers().latency_ns.count();
+            let cpu_ns = job.cpu.total_ns();
+            (requests > 0 && cpu_ns > 0).then(|| cpu_ns as f64 / requests as f64)
+        }
+    }
+}
+
+fn percentile(job: &JobRecord, class: OpClass, share: f64) -> Option<f64> {
+    let latency_ns = latencies(job, class)?;
+    let beyond = latency_ns.count() as f64 * (1.0 - share);
+    (beyond >= EVENTS_BEYOND).then_some(latency_ns.quantile(share)? as f64)
+}
+
+/// Response times where there are any: what the caller of an open loop waits.
+fn latencies(job: &JobRecord, class: OpClass) -> Option<Cow<'_, Histogram>> {
+    let response = job.open_loop.as_ref().map(|open| open.merged(&[class]).at_least_ns());
+    match response.filter(|histogram| !histogram.is_empty()) {
+        Some(histogram) => Some(Cow::Owned(histogram)),
+        None => Some(Cow::Borrowed(&job.class(class)?.latency_ns)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixtures;
+
+    #[test]
+    fn figures_of_a_healthy_run() {
+        let record = fixtures::record();
+        let of = |metric| value(&record, 0, metric);
+        assert_eq!(of(Metric::Iops), Some(1000.0));
+        assert_eq!(of(Metric::BytesPerS), Some(4_096_000.0));
+        let p99 = of(Metric::LatencyNsP99(OpClass::Read)).expect("many events");
+        assert!((p99 / 5e6 - 1.0).abs() < 0.01, "{p99}");
+        assert_eq!(of(Metric::CpuNsPerRequest), Some(1e9 / 60_000.0));
+        assert_eq!(of(Metric::LatencyNsP99(OpClass::Write)), None);
+        assert_eq!(value(&record, 1, Metric::Iops), None);
+    }
+
+    #[test]
+    fn percentiles_need_events_beyond_them() {
+        let mut record = fixtures::record();
+        let few = &mut record.jobs[0].classes[0].latency_ns;
+        *few = Histogram::new();
+        (0..999).for_each(|_| few.record(5));
+        assert_eq!(value(&record, 0, Metric::LatencyNsP99(OpClass::Read)), None);
+        record.jobs[0].classes[0].latency_ns.record(5);
+        assert!(value(&record, 0, Metric::LatencyNsP99(OpClass::Read)).is_some());
+        assert_eq!(value(&record, 0, Metric::LatencyNsP999(OpClass::Read)), None);
+    }
+
+    #[test]
+    fn operations_that_move_nothing_have_a_rate_too() {
+        for (class, words) in [
+            (OpClass::Create, "creates/s"),
+            (OpClass::Trim, "trims/s"),
+            (OpClass::Commit, "commits/s"),
+        ] {
+            let mut record = fixtures::record();
+            record.jobs[0].classes[0].class = class;
+            let first = metrics(&Job::default(), &record.jobs[0])[0];
+            assert_eq!((first.words(), value(&record, 0, first)), (words.into(), Some(1000.0)));
+        }
+        // Some of the writes are synced: the mix is what counts.
+        let mut record = fixtures::record();
+        let mut commits = record.jobs[0].classes[0].clone();
+        commits.class = OpClass::Commit;
+        record.jobs[0].classes.push(commits);
+        let all = metrics(&Job::default(), &record.jobs[0]);
+        assert_eq!(all[0], Metric::Iops);
+        assert!(all.contains(&Metric::PerS(OpClass::Commit)));
+    }
+
+    #[test]
+    fn the_first_figure_answers_the_question() {
+        let record = fixtures::record();
+        let first = |access| metrics(&Job { access, ..Job::default() }, &record.jobs[0])[0];
+        assert_eq!(first(Access::Random), Metric::Iops);
+        assert_eq!(first(Access::Sequential), Metric::BytesPerS);
+        let mut open = record.jobs[0].clone();
+        open.open_loop = Some(fathom_model::record::OpenLoopRecord::default());
+        assert_eq!(metrics(&Job::default(), &open)[0], Metric::LatencyNsP99(OpClass::Read));
+    }
+}

@@ -1,0 +1,130 @@
+//! QEMU with Debian's own kernel: a PC with NVMe, several CPUs and tracing. Always emulated, never KVM: a `/dev/kvm`
+//! says little on machines that are guests themselves, and so a test is the same everywhere.
+
+use super::job::{Bus, Disk, GuestJob};
+use super::{disk_path, initramfs};
+use crate::command::{KitError, at, find_tool};
+use crate::scratch::Scratch;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// The name of the emulator.
+pub(crate) const EMULATOR: &str = "qemu-system-x86_64";
+/// Where `cargo xtask test --install` puts the guest's kernel: `vmlinux`, and `lib/modules` of its package.
+const KERNEL: &str = "/var/cache/fathom-testkit/linux";
+/// No mitigations: nobody attacks a guest, and emulated they are dear. Without the random seed a boot would wait.
+const COMMAND_LINE: &str = "console=ttyS0 loglevel=5 panic=-1 mitigations=off nokaslr audit=0 \
+    random.trust_cpu=on tsc=reliable raid=noautodetect";
+
+/// What is different in the first process.
+pub(super) fn init() -> String {
+    let share = "mount -t 9p -o trans=virtio,version=9p2000.L,msize=512000 out /run/out";
+    format!("MODULES={KERNEL}/lib/modules\nmount_out() {{ {share}; }}\n")
+}
+
+/// The directory of the kernel's modules.
+///
+/// # Errors
+/// When the kernel is not there: the reason and the cure.
+pub(crate) fn modules() -> Result<PathBuf, String> {
+    let base = Path::new(KERNEL);
+    let versions = fs::read_dir(base.join("lib/modules")).into_iter().flatten().flatten();
+    let version = versions.map(|entry| entry.path()).find(|dir| dir.join("modules.dep").exists());
+    version.filter(|_| base.join("vmlinux").exists()).ok_or_else(|| {
+        format!("no kernel for QEMU guests in {KERNEL} (as root: cargo xtask test --install)")
+    })
+}
+
+/// The command that starts the emulator; the kernel's first files are written for it. With `has_cache` the disks are
+/// served from their sockets, else they are files.
+///
+/// # Errors
+/// When the kernel or busybox is missing, or the files cannot be written.
+pub(super) fn command(
+    job: &GuestJob,
+    scratch: &Scratch,
+    has_cache: bool,
+) -> Result<Command, KitError> {
+    let modules = modules().map_err(KitError::Other)?;
+    let archive = scratch.join("initramfs");
+    let init = super::quoted(&scratch.join("init"));
+    fs::write(&archive, initramfs::build(&modules, &init)?).map_err(at(&archive))?;
+    let mut command = Command::new(find_tool(EMULATOR).unwrap_or_else(|| PathBuf::from(EMULATOR)));
+    let machine = "-M q35 -accel tcg,thread=multi -cpu max -smp 2 -nodefaults -no-user-config \
+        -display none -no-reboot -serial stdio -initrd initramfs";
+    command.args(machine.split_whitespace());
+    command.args(["-m", &format!("{}M", job.memory_mib)]);
+    if job.has_two_nodes {
+        for node in 0..2 {
+            let size = job.memory_mib / 2;
+            command.args(["-object", &format!("memory-backend-ram,id=node{node},size={size}M")]);
+            command.args(["-numa", &format!("node,nodeid={node},cpus={node},memdev=node{node}")]);
+        }
+    }
+    command.args(["-kernel", &format!("{KERNEL}/vmlinux"), "-append", COMMAND_LINE]);
+    let share = "local,security_model=none,multidevs=remap";
+    command.args(["-virtfs", &format!("{share},path=/,mount_tag=root,readonly=on")]);
+    command.args(["-virtfs", &format!("{share},path=out,mount_tag=out")]);
+    for (index, disk) in job.disks.iter().enumerate() {
+        let path = disk_path(scratch, index);
+        let source = if has_cache {
+            format!("driver=nbd,server.type=unix,server.path={}", socket(&path).display())
+        } else {
+            format!("driver=file,filename={}", path.display())
+        };
+        command.args(["-blockdev", &format!("{source},node-name=disk{index}")]);
+        for device in devices(index, *disk) {
+            command.args(["-device", &device]);
+        }
+    }
+    Ok(command)
+}
+
+/// The socket at which a disk with a cache is served.
+pub(super) fn socket(disk: &Path) -> PathBuf {
+    disk.with_extension("socket")
+}
+
+/// The devices of one disk: host adapters first.
+fn devices(n: usize, disk: Disk) -> Vec<String> {
+    let scsi = |path: usize| {
+        [
+            format!("virtio-scsi-pci,id=scsi{n}-{path}"),
+            // 5: registered by a company; the rest is made up.
+            format!(
+                "scsi-hd,bus=scsi{n}-{path}.0,drive=disk{n},serial=fathom-{n},wwn=0x5fa7000000000{n:03x},share-rw=on"
+            ),
+        ]
+    };
+    let controller =
+        |path: usize| format!("nvme,id=nvme{n}-{path},serial=fathom-{n},subsys=subsys{n}");
+    let subsystem = format!("nvme-subsys,id=subsys{n},nqn=fathom-{n}");
+    // Shared namespaces are attached to all controllers of the subsystem.
+    let namespace =
+        |shared: &str| format!("nvme-ns,bus=nvme{n}-0,drive=disk{n},nsid=1,shared={shared}");
+    match disk.bus {
+        Bus::Virtio => vec![format!("virtio-blk-pci,drive=disk{n},serial=fathom-{n}")],
+        Bus::Scsi => scsi(0).into(),
+        Bus::TwoPathScsi => scsi(0).into_iter().chain(scsi(1)).collect(),
+        Bus::Nvme => vec![format!("nvme,id=nvme{n}-0,serial=fathom-{n}"), namespace("off")],
+        Bus::TwoPathNvme => vec![subsystem, controller(0), controller(1), namespace("on")],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn two_paths_lead_to_one_disk() {
+        for (bus, adapter) in [(Bus::TwoPathScsi, "virtio-scsi-pci"), (Bus::TwoPathNvme, "nvme,")] {
+            let devices = devices(3, Disk { bus, size_bytes: 1 << 20, lies: false });
+            let count = |start: &str| devices.iter().filter(|d| d.starts_with(start)).count();
+            assert_eq!(count(adapter), 2, "{devices:?}");
+            assert!(
+                devices.iter().filter(|d| d.contains("drive=")).all(|d| d.contains("drive=disk3"))
+            );
+        }
+    }
+}

@@ -1,0 +1,160 @@
+//! `fathom check`.
+
+use super::{CommandError, CommandResult, finish};
+use crate::args::{Check, CheckForm, Common, Threshold};
+use crate::exit::Exit;
+use crate::output::Output;
+use crate::session;
+use fathom_base::suggest::nearest;
+use fathom_check::{Scene, alignment, glossary, rules};
+use fathom_model::defect::{Defect, Gravity};
+use fathom_model::snapshot::{SNAPSHOT_FORMAT, Snapshot};
+use fathom_report::check::{
+    findings::findings_text, metrics::metrics_text, table::table_text, tree_text, unread_text,
+};
+use fathom_sys::clock;
+use fathom_sys::sysroot::SysRoot;
+use serde_json::json;
+use std::fmt::Write as _;
+
+mod collect;
+mod file;
+
+/// Shows the stack and what is wrong with it.
+pub fn run(common: &Common, output: Output, args: &Check) -> CommandResult {
+    if let Some(id) = &args.explain {
+        return explain(output, id);
+    }
+    if output.json && matches!(args.show, CheckForm::Openmetrics) {
+        return Err(CommandError::usage(output, &"--json and --show=openmetrics: one of them"));
+    }
+    let snapshot = match &args.from {
+        Some(path) => file::read(path)
+            .map_err(|error| CommandError::report_as(output, &error, Exit::Internal))?,
+        None => collect::snapshot(common, output, args)?,
+    };
+    let snapshot = if args.anonymise {
+        fathom_check::anonymise::anonymise(&snapshot, session::system_seed())
+    } else {
+        snapshot
+    };
+    if let Some(path) = &args.snapshot {
+        file::write(path, &snapshot)
+            .map_err(|error| CommandError::report_as(output, &error, Exit::Internal))?;
+        output.note(&format!(
+            "every fact is stored in {}; fathom check --from={0} judges it",
+            path.display()
+        ));
+    }
+    let defects = fathom_check::check(&snapshot);
+    let exit = exit(args.fail_on, &defects);
+    let needed = rules::measured::needed(&Scene::new(&snapshot));
+    let result = json!({
+        "defects": defects,
+        "needs_measurement": needed.iter().map(|(rule, command)| json!({"rule": rule, "command": command})).collect::<Vec<_>>(),
+        "snapshot": if output.json { serde_json::to_value(&snapshot).unwrap_or_default() } else { json!(null) },
+    });
+    let text = match args.show {
+        CheckForm::Openmetrics => metrics_text(&snapshot, &defects),
+        form => text(form, output, args, snapshot, &defects, &needed),
+    };
+    finish(output, &text, &result, exit)
+}
+
+/// Everything for people.
+fn text(
+    form: CheckForm,
+    output: Output,
+    args: &Check,
+    snapshot: Snapshot,
+    defects: &[Defect],
+    needed: &[(&'static str, String)],
+) -> String {
+    let width = output.width();
+    let unread = unread_text(&snapshot, args.unread, width);
+    let steps = if args.alignment { steps(&Scene::new(&snapshot)) } else { String::new() };
+    let mut out = match form {
+        CheckForm::Table => table_text(&snapshot.machine),
+        _ => tree_text(snapshot.machine, defects),
+    };
+    if args.alignment {
+        let _ = write!(out, "\n{steps}");
+    }
+    let _ = write!(out, "\n{}", findings_text(defects, args.all, width));
+    for (rule, command) in needed {
+        let _ = writeln!(out, "needs a measurement: {rule}: {command}");
+    }
+    out.push_str(&unread);
+    out
+}
+
+/// The alignment of everything that nothing stands on.
+fn steps(scene: &Scene<'_>) -> String {
+    let mut out = String::new();
+    let has_device = |top: usize| {
+        scene.machine().walk_from(top).into_iter().any(|index| scene.node(index).devno.is_some())
+    };
+    for top in scene.machine().tops.iter().copied().filter(|&top| has_device(top)) {
+        let label = scene.node(top).label();
+        let printable: String =
+            label.chars().map(|c| if c.is_control() { '?' } else { c }).collect();
+        let _ = writeln!(out, "Alignment under {printable}:");
+        for line in alignment::lines(&alignment::explain(scene, top)) {
+            let _ = writeln!(out, "  {line}");
+        }
+    }
+    out
+}
+
+fn exit(threshold: Threshold, defects: &[Defect]) -> Exit {
+    let least = match threshold {
+        Threshold::Never => return Exit::Done,
+        Threshold::Low => Gravity::Low,
+        Threshold::Medium => Gravity::Medium,
+        Threshold::High => Gravity::High,
+    };
+    if defects.iter().any(|defect| defect.gravity >= least) { Exit::Doubtful } else { Exit::Done }
+}
+
+/// The page of a rule, or what a word means.
+fn explain(output: Output, id: &str) -> CommandResult {
+    let page = match rules::by_id(id) {
+        Some(rule) => rule.page.to_owned(),
+        None => match glossary::explain(id) {
+            Some(text) => text,
+            None if id == "list" => list(),
+            None => {
+                let mut names: Vec<&str> = rules::all().map(|rule| rule.id).collect();
+                names.extend(glossary::words());
+                let hint = nearest(id, names)
+                    .map_or_else(String::new, |near| format!("; did you mean {near}?"));
+                let text = format!(
+                    "'{id}' is no rule and no word that is explained{hint} (all: fathom check --explain list)"
+                );
+                return Err(CommandError::usage(output, &text));
+            }
+        },
+    };
+    finish(output, &page, &json!({ "explains": id, "page": page }), Exit::Done)
+}
+
+/// All rules, a line each.
+fn list() -> String {
+    let mut out = String::new();
+    for rule in rules::all() {
+        let _ = writeln!(out, "{:34} {:7} {}", rule.id, rule.gravity.word(), rule.title);
+    }
+    let _ = writeln!(out, "\nwords: {}", glossary::words().join(", "));
+    out
+}
+
+/// A snapshot that knows nothing yet.
+fn empty() -> Snapshot {
+    Snapshot {
+        format: SNAPSHOT_FORMAT,
+        fathom: env!("CARGO_PKG_VERSION").to_owned(),
+        made_at_unix_s: clock::unix_ns() / 1_000_000_000,
+        host: fathom_inspect::host_facts(&SysRoot::live()),
+        ..Snapshot::default()
+    }
+}

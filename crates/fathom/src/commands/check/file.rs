@@ -1,0 +1,104 @@
+//! Snapshots as files: JSON, compressed when the name ends in `.gz`.
+
+use fathom_model::snapshot::{SNAPSHOT_FORMAT, Snapshot};
+use flate2::Compression;
+use flate2::read::GzDecoder;
+use flate2::write::GzEncoder;
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+
+/// No snapshot of a machine is larger than this when it is unpacked.
+const LARGEST_BYTES: u64 = 64 << 20;
+
+/// Stores a snapshot: a new file takes the name only when it is whole. It holds serial numbers: its owner alone reads it.
+pub fn write(path: &Path, snapshot: &Snapshot) -> Result<(), String> {
+    if path == Path::new("-") {
+        return Err("-: --snapshot wants the name of a file; --json prints the facts".to_owned());
+    }
+    let failed = |error: io::Error| {
+        format!("{}: the snapshot could not be written: {error}", path.display())
+    };
+    let text = serde_json::to_vec_pretty(snapshot).map_err(|error| failed(error.into()))?;
+    let name = path.file_name().ok_or_else(|| format!("{}: no name of a file", path.display()))?;
+    if let Ok(there) = path.symlink_metadata() {
+        let kind = if !there.is_file() {
+            Some("no regular file")
+        } else {
+            read(path).is_err().then_some("no snapshot of fathom")
+        };
+        if let Some(kind) = kind {
+            let name = path.display();
+            return Err(format!("{name} exists and is {kind}; nothing is written there"));
+        }
+    }
+    let mut unfinished = name.to_owned();
+    unfinished.push(format!(".{}.part", std::process::id()));
+    let unfinished = path.with_file_name(unfinished);
+    let created = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&unfinished);
+    let stored = created.and_then(|file| {
+        if is_packed(path) {
+            let mut packer = GzEncoder::new(file, Compression::default());
+            packer.write_all(&text)?;
+            packer.finish()?.sync_all()
+        } else {
+            let mut file = file;
+            file.write_all(&text)?;
+            file.write_all(b"\n")?;
+            file.sync_all()
+        }
+    });
+    let stored = stored.and_then(|()| std::fs::rename(&unfinished, path));
+    stored.map_err(|error| {
+        // Nothing half-written stays.
+        let _ = std::fs::remove_file(&unfinished);
+        failed(error)
+    })
+}
+
+/// Reads a snapshot.
+pub fn read(path: &Path) -> Result<Snapshot, String> {
+    let name = path.display();
+    // To open a pipe would wait for somebody who writes into it.
+    let about = std::fs::metadata(path).map_err(|error| format!("{name}: {error}"))?;
+    if !about.is_file() {
+        return Err(format!("{name}: no regular file, so no snapshot of fathom check"));
+    }
+    let large = format!("{name}: too large for a snapshot (more than {} MiB)", LARGEST_BYTES >> 20);
+    let mut bytes = Vec::new();
+    let read =
+        File::open(path).and_then(|file| file.take(LARGEST_BYTES + 1).read_to_end(&mut bytes));
+    read.map_err(|error| format!("{name}: {error}"))?;
+    if bytes.len() as u64 > LARGEST_BYTES {
+        return Err(large);
+    }
+    // Packed or not is said by the content: a file may have been renamed.
+    if bytes.starts_with(&[0x1f, 0x8b]) {
+        let mut text = Vec::new();
+        let unpacked =
+            GzDecoder::new(bytes.as_slice()).take(LARGEST_BYTES + 1).read_to_end(&mut text);
+        unpacked.map_err(|error| format!("{name}: damaged, or cut short: {error}"))?;
+        if text.len() as u64 > LARGEST_BYTES {
+            return Err(large);
+        }
+        bytes = text;
+    }
+    let value: serde_json::Value = serde_json::from_slice(&bytes)
+        .map_err(|error| format!("{name}: no snapshot of fathom check, or cut short ({error})"))?;
+    let format = value.get("format").and_then(serde_json::Value::as_u64);
+    match format {
+        None | Some(0) => {
+            Err(format!("{name}: no snapshot of fathom check (made with --snapshot)"))
+        }
+        Some(newer) if newer > u64::from(SNAPSHOT_FORMAT) => Err(format!(
+            "{name}: form {newer} of a newer fathom; this one reads up to {SNAPSHOT_FORMAT}: use the newer one"
+        )),
+        Some(_) => serde_json::from_value(value)
+            .map_err(|error| format!("{name}: not understood: {error}")),
+    }
+}
+
+fn is_packed(path: &Path) -> bool {
+    path.extension().is_some_and(|extension| extension == "gz")
+}

@@ -1,0 +1,156 @@
+//! `fathom compare`.
+
+use super::list::{open, state_of};
+use super::{CommandError, CommandResult};
+use crate::args::{Common, Compare, FailOn};
+use crate::exit::Exit;
+use crate::output::Output;
+use fathom_base::units::parse_fraction;
+use fathom_report::comparison::comparison_text;
+use fathom_store::{Filter, RunState, Store, StoreError};
+use fathom_study::compare::{Comparison, Options, Run, Side, compare};
+use fathom_study::rounds;
+use std::path::Path;
+
+/// Compares two sides and says whether the difference is real.
+pub fn run(common: &Common, output: Output, args: &Compare) -> CommandResult {
+    let usage = |text: String| CommandError::usage(output, &text);
+    let share = |option: &str, text: &str| {
+        let value = parse_fraction(text).map_err(|e| usage(format!("{option}={text}: {e}")))?;
+        Ok::<f64, CommandError>(value)
+    };
+    let margin_percent = 100.0 * share("--margin", &args.margin)?;
+    let level = share("--level", &args.level)?;
+    if !(0.5..1.0).contains(&level) {
+        return Err(usage(format!("--level={}: from 50% to below 100%", args.level)));
+    }
+    let limit_percent = match args.fail_if.as_deref().map(|text| (text, text.split_once(':'))) {
+        None => 0.0,
+        Some((_, Some(("slower", percent)))) => 100.0 * share("--fail-if=slower", percent)?,
+        Some((text, _)) => {
+            return Err(usage(format!(
+                "--fail-if={text}: write slower:PERCENT, such as slower:5%"
+            )));
+        }
+    };
+    let (a, b) = (side(common, output, &args.a)?, side(common, output, &args.b)?);
+    // Rows of one run may be compared with each other, a run with itself not: that would prove nothing.
+    let same = |run: &&Run| {
+        let mut others = b.runs.iter().filter(|other| other.head.id == run.head.id);
+        others.any(|other| other.records == run.records)
+    };
+    if let Some(run) = a.runs.iter().find(same) {
+        return Err(usage(format!("run {} is on both sides; name different runs", run.head.id)));
+    }
+    let factor = args.factor.clone();
+    let found = compare(&a, &b, &Options { margin_percent, level, looks: args.looks, factor });
+    let exit = exit(&found, limit_percent, args.fail_on);
+    let mut text = comparison_text(&found);
+    let worse: Vec<&str> =
+        found.slower_by(limit_percent).iter().map(|row| row.name.as_str()).collect();
+    if !worse.is_empty() {
+        text += &format!("REGRESSION: B is worse in: {}\n", worse.join("; "));
+    }
+    output.text(&text)?;
+    let fields = serde_json::json!({
+        "comparison": found,
+        "regressions": worse,
+        "exit_code": exit.code(),
+    });
+    output.json("result", &fields)?;
+    Ok(exit)
+}
+
+fn exit(found: &Comparison, limit_percent: f64, fail_on: FailOn) -> Exit {
+    if found.slower_by(limit_percent).is_empty() {
+        Exit::of_verdict(found.verdict, fail_on == FailOn::Void)
+    } else {
+        Exit::Doubtful
+    }
+}
+
+/// The runs that words name: `NAME[:ROW][@STORE]`, several names with commas between them (a row may hold commas, so that
+/// with one there is one name), or the file of a store for all its runs. A name is a label, else the first characters of
+/// a run.
+fn side(common: &Common, output: Output, words: &str) -> Result<Side, CommandError> {
+    let separator = if words.contains(':') { '\0' } else { ',' };
+    let mut runs: Vec<Run> = Vec::new();
+    for word in words.split(separator).filter(|word| !word.is_empty()) {
+        for run in of_word(common, output, word)? {
+            // Named twice, it is still one run.
+            if !runs.iter().any(|known| known.head.id == run.head.id) {
+                runs.push(run);
+            }
+        }
+    }
+    if runs.is_empty() {
+        return Err(CommandError::usage(output, &format!("'{words}' names no run")));
+    }
+    Ok(Side { name: words.to_owned(), runs })
+}
+
+fn of_word(common: &Common, output: Output, word: &str) -> Result<Vec<Run>, CommandError> {
+    let failed = |e: StoreError| CommandError::store(output, &e);
+    let (name, path) = match word.split_once('@') {
+        Some((name, path)) => (name, Some(path)),
+        None => (word, None),
+    };
+    let (name, row) = match name.split_once(':') {
+        Some((name, row)) => (name, Some(row)),
+        None => (name, None),
+    };
+    let store = match path {
+        Some(path) => Some(Store::open_read_only(Path::new(path)).map_err(failed)?),
+        None => open(common, output)?,
+    };
+    let found = store.as_ref().map(|store| ids(store, Some(name).filter(|name| !name.is_empty())));
+    // A file may have the name of a label; that of a store, which nobody labelled so, stands for all its runs.
+    let (store, ids) = match (store, found) {
+        (Some(store), Some(Ok(ids))) => (store, ids),
+        (_, error) if path.is_none() && Path::new(word).is_file() => {
+            drop(error);
+            let store = Store::open_read_only(Path::new(word)).map_err(failed)?;
+            let ids = ids(&store, None).map_err(failed)?;
+            (store, ids)
+        }
+        (_, Some(Err(error))) => return Err(failed(error)),
+        _ => return Err(CommandError::nothing_stored(output)),
+    };
+    let mut runs = Vec::new();
+    for id in ids {
+        let stored = store.load(&id).map_err(failed)?;
+        let mut records = rounds::answering(stored.head.kind, stored.records);
+        if let Some(row) = row {
+            records.retain(|record| record.label.starts_with(row));
+        }
+        let unfinished = (stored.state != RunState::Complete)
+            .then(|| state_of(stored.state, &stored.writer).to_owned());
+        if !records.is_empty() {
+            runs.push(Run { head: stored.head, records, unfinished });
+        }
+    }
+    match row {
+        Some(row) if runs.is_empty() => {
+            let text = format!("'{word}': no row begins with '{row}'");
+            Err(CommandError::usage(output, &text))
+        }
+        _ => Ok(runs),
+    }
+}
+
+/// Finished runs with that label (the others when none is finished), else the one run that begins so; all finished runs
+/// without a name.
+fn ids(store: &Store, name: Option<&str>) -> Result<Vec<String>, StoreError> {
+    let filter = Filter { label: name.map(str::to_owned), ..Filter::default() };
+    let all = store.list(&filter)?;
+    let complete = |run: &&fathom_store::RunSummary| run.state == RunState::Complete;
+    let ids: Vec<String> = all.iter().filter(complete).map(|run| run.id.clone()).collect();
+    match name {
+        // The word for how far these have come is part of what is said about them.
+        Some(_) if ids.is_empty() && !all.is_empty() => {
+            Ok(all.into_iter().map(|run| run.id).collect())
+        }
+        Some(name) if ids.is_empty() => Ok(vec![store.resolve(name)?]),
+        _ => Ok(ids),
+    }
+}

@@ -1,0 +1,55 @@
+//! `fathom history`.
+
+use super::list::open;
+use super::{CommandError, CommandResult, local_zone};
+use crate::args::{Common, History};
+use crate::exit::Exit;
+use crate::output::Output;
+use crate::session;
+use fathom_base::units::parse_fraction;
+use fathom_report::history::history_text;
+use fathom_store::{Filter, RunState, StoreError};
+use fathom_study::compare::Run;
+use fathom_study::history::history;
+use fathom_study::rounds;
+
+/// Prints the results of one target over time.
+pub fn run(common: &Common, output: Output, args: &History) -> CommandResult {
+    let usage = |text: String| CommandError::usage(output, &text);
+    let step = parse_fraction(&args.step)
+        .ok()
+        .filter(|step| (0.001..1.0).contains(step))
+        .ok_or_else(|| usage(format!("--step={}: from 0.1% to below 100%", args.step)))?;
+    let nothing = || usage(format!("no finished run on '{}'; all runs: fathom list", args.target));
+    let Some(store) = open(common, output)? else { return Err(nothing()) };
+    let failed = |e: StoreError| CommandError::report_as(output, &e, Exit::Internal);
+    let filter = Filter {
+        label: args.label.clone(),
+        target: Some(session::absolute_target(&args.target)),
+        ..Filter::default()
+    };
+    let mut runs = Vec::new();
+    for summary in store.list(&filter).map_err(failed)? {
+        if summary.state != RunState::Complete {
+            continue;
+        }
+        let stored = store.load(&summary.id).map_err(failed)?;
+        let mut records = rounds::answering(stored.head.kind, stored.records);
+        if let Some(row) = &args.row {
+            records.retain(|record| record.label.starts_with(row.as_str()));
+        }
+        runs.push(Run { head: stored.head, records, unfinished: None });
+    }
+    if runs.iter().all(|run| run.records.is_empty()) {
+        return Err(nothing());
+    }
+    let found = history(&runs, 100.0 * step);
+    if found.is_empty() {
+        let text = "are void or have no figure to follow (too few requests for a percentile)";
+        return Err(usage(format!("all runs on '{}' {text}; see: fathom list", args.target)));
+    }
+    let prefix = |id: &str| store.shortest_prefix(id).unwrap_or_else(|_| id.to_owned());
+    output.text(&history_text(&found, &local_zone(), &prefix))?;
+    output.json("result", &serde_json::json!({ "series": found }))?;
+    Ok(Exit::Done)
+}

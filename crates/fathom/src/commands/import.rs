@@ -1,0 +1,101 @@
+//! `fathom import`: what a table of foreign results says, once its rows have been checked.
+
+use super::{CommandError, CommandResult};
+use crate::args::{Import, ImportFrom};
+use crate::exit::Exit;
+use crate::output::Output;
+use fathom_report::imported;
+use fathom_stats::equivalence::Better;
+use fathom_study::table::{
+    Answers, Comparison, Copied, InFlight, Question, Questions, Table, TableError, parse_column,
+};
+use serde_json::{Value, json};
+use std::fs;
+use std::io::ErrorKind;
+
+/// Reads a table and answers what was asked about it. Nothing is stored: a row of figures is no record.
+pub fn run(output: Output, args: &Import) -> CommandResult {
+    let ImportFrom::Csv(args) = &args.from;
+    let name = args.file.display().to_string();
+    let usage = |e: &dyn std::fmt::Display| CommandError::usage(output, &format!("{name}: {e}"));
+    let text = fs::read_to_string(&args.file).map_err(|e| match e.kind() {
+        ErrorKind::InvalidData => usage(&"is no text in UTF-8, so no CSV file"),
+        _ => usage(&e),
+    })?;
+    let questions = Questions {
+        little: args.little.as_deref(),
+        sweep: &args.sweep,
+        best: &args.best,
+        compare: &args.compare,
+    };
+    let read = || -> Result<(Table, Answers), TableError> {
+        let said = args.columns.iter().map(|text| parse_column(text));
+        let table = Table::parse(&text, &said.collect::<Result<Vec<_>, _>>()?)?;
+        let answers = table.ask(&questions)?;
+        Ok((table, answers))
+    };
+    let (table, answers) = read().map_err(|e| usage(&e))?;
+    output.text(&imported::text(&name, &table, &answers))?;
+    output.json("result", &json(&table, &answers))?;
+    Ok(if answers.is_doubtful() { Exit::Doubtful } else { Exit::Done })
+}
+
+fn json(table: &Table, answers: &Answers) -> Value {
+    let law = answers.law.as_ref().map(|(law, rows)| {
+        let row = |row: &InFlight| {
+            json!({ "line": row.line, "stated": row.stated, "computed": row.computed,
+                        "breaks_law": row.breaks_law() })
+        };
+        json!({ "law": law, "rows": rows.iter().map(row).collect::<Vec<_>>() })
+    });
+    let copy = |copied: &Copied| {
+        json!({ "lines": [copied.lines.0, copied.lines.1], "earlier": object(&copied.earlier),
+                    "later": object(&copied.later) })
+    };
+    let sweeps = answers.sweeps.iter().flat_map(|(question, sweeps)| {
+        sweeps.iter().map(|sweep| {
+            json!({ "x": question.parts[0], "metric": question.metric, "unit": question.unit,
+                        "group": object(&sweep.group), "points": sweep.points,
+                        "knee": sweep.knee().filter(|_| question.better == Better::Higher),
+                        "gain": sweep.gain() })
+        })
+    });
+    let best = answers.best.iter().flat_map(|(question, best)| {
+        best.iter().map(|best| {
+            let ranked = best.ranking.iter();
+            let ranked =
+                ranked.map(|r| json!({ "level": r.level, "value": r.value, "line": r.line }));
+            json!({ "factor": question.parts[0], "metric": question.metric, "unit": question.unit,
+                        "group": object(&best.group), "ranking": ranked.collect::<Vec<_>>() })
+        })
+    });
+    json!({
+        "rows": table.len(),
+        "littles_law": law,
+        "copies": answers.copies.iter().map(copy).collect::<Vec<_>>(),
+        "left_out": answers.left_out,
+        "sweeps": sweeps.collect::<Vec<_>>(),
+        "best": best.collect::<Vec<_>>(),
+        "comparisons": answers.comparisons.iter().map(comparison_json).collect::<Vec<_>>(),
+    })
+}
+
+fn object(group: &[(String, String)]) -> Value {
+    group.iter().map(|(name, value)| (name.clone(), Value::from(value.as_str()))).collect()
+}
+
+fn comparison_json((question, comparison): &(Question, Comparison)) -> Value {
+    let asked = &question.parts;
+    match comparison {
+        Comparison::Paired(paired) => json!({
+            "question": asked, "comparable": true, "pairs": paired.pairs.len(),
+            "unmatched": paired.unmatched, "answer": paired.answer,
+        }),
+        Comparison::NotComparable(differing) => {
+            let differing = differing.iter();
+            let differing = differing.map(|d| json!({ "factor": d.factor, "a": d.a, "b": d.b }));
+            json!({ "question": asked, "comparable": false,
+                    "also_differ": differing.collect::<Vec<_>>() })
+        }
+    }
+}

@@ -1,0 +1,90 @@
+//! `fathom verify`.
+
+use super::{CommandError, CommandResult, finish, local_zone};
+use crate::args::{Common, Verify};
+use crate::exit::Exit;
+use crate::output::Output;
+use crate::progress::Progress;
+use crate::session;
+use fathom_guard::MeasuringLock;
+use fathom_lab::verify::{Later, LaterCheck, verify_later};
+use fathom_report::verification;
+use fathom_sys::counters;
+use fathom_sys::signals::StopFlag;
+use fathom_sys::sysroot::SysRoot;
+use jiff::Timestamp;
+use std::fmt::Write;
+use std::path::Path;
+
+/// Reads back what earlier runs wrote with `verify=`. Leftovers of killed runs stay: they may be what is to be checked.
+pub fn run(common: &Common, output: Output, stop: &StopFlag, args: &Verify) -> CommandResult {
+    let root = SysRoot::live();
+    let store = session::store_path(common)
+        .map_err(|error| CommandError::report_as(output, &error, Exit::Internal))?;
+    // Before the lock: no use waiting for another measurement.
+    std::fs::metadata(&args.path).map_err(|error| {
+        let text = format!("{}: {error}; name a file, directory or device", args.path.display());
+        CommandError::usage(output, &text)
+    })?;
+    let _lock = MeasuringLock::acquire(&root)
+        .map_err(|error| CommandError::report_as(output, &error, Exit::of_lock(&error)))?;
+    let mut progress = Progress::new(output);
+    let mut later = Later {
+        root: &root,
+        state_dir: store.parent().unwrap_or(Path::new(".")),
+        memory_limit_bytes: counters::memory_available_bytes(&root).unwrap_or(1 << 30) / 4,
+        stop,
+        emit: &mut |event| progress.show(&event),
+    };
+    let checked = verify_later(&mut later, &args.path);
+    progress.finish();
+    let checks =
+        checked.map_err(|error| CommandError::report_as(output, &error, Exit::of_error(&error)))?;
+    let exit = if checks.iter().any(|check| check.record.mismatches > 0) {
+        Exit::TargetIo
+    } else {
+        Exit::Done
+    };
+    let exit = if stop.is_set() { exit.max(Exit::Interrupted) } else { exit };
+    let text: String = checks.iter().map(text).collect();
+    let json = serde_json::json!({
+        "checks": checks.iter().map(json).collect::<Vec<_>>(),
+        "exit_code": exit.code(),
+    });
+    finish(output, &text, &json, exit)
+}
+
+fn text(check: &LaterCheck) -> String {
+    let LaterCheck { head, record, was_cut_off, acknowledged } = check;
+    let started = Timestamp::from_nanosecond(i128::from(head.started_unix_ns)).map_or_else(
+        |_| String::new(),
+        |at| format!(" on {}", at.to_zoned(local_zone()).strftime("%Y-%m-%d %H:%M:%S")),
+    );
+    let mut text = format!(
+        "{}: written{started} by run {}, job {}\n",
+        head.target.display(),
+        head.run_id,
+        head.plan.job().name
+    );
+    if *was_cut_off {
+        let _ = writeln!(
+            text,
+            "  the run was cut off: {acknowledged} writes had been acknowledged as safe and noted as such; they must be there"
+        );
+    }
+    for line in verification::lines(record) {
+        let _ = writeln!(text, "  {line}");
+    }
+    text
+}
+
+fn json(check: &LaterCheck) -> serde_json::Value {
+    serde_json::json!({
+        "target": check.head.target,
+        "run": check.head.run_id,
+        "job": check.head.plan.job().name,
+        "was_cut_off": check.was_cut_off,
+        "acknowledged_writes": check.acknowledged,
+        "verify": check.record,
+    })
+}

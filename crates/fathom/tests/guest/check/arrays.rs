@@ -1,0 +1,315 @@
+//! md arrays of all levels: clean, degraded, at work, badly made.
+
+use super::{Look, agree, look};
+use crate::family::{Family, contains};
+use fathom_testkit::{GuestJob, GuestReport, Trial};
+use std::time::Duration;
+
+/// Rules that healthy arrays must not provoke.
+const TROUBLE: &[&str] = &[
+    "md-degraded",
+    "md-broken",
+    "md-inactive",
+    "md-sync-frozen",
+    "md-sync-running",
+    "md-sync-slow",
+    "md-mismatch",
+    "md-not-running",
+    "md-stale-member",
+    "md-member-errors",
+    "md-members-one-disk",
+    "md-members-differ",
+    "md-members-settings",
+    "md-no-write-mostly",
+    "md-raid0-unequal",
+    "md-no-bitmap",
+    "md-bitmap-chunk",
+    "md-no-spare",
+];
+
+pub fn trials() -> Vec<Trial> {
+    Family::new("check_md", &["mdadm", "sfdisk", "lsblk"], job)
+        .test("clean_arrays_of_every_level", clean)
+        .test("degraded_arrays", degraded)
+        .test("a_rebuild_that_is_held_back", rebuild)
+        .test("an_array_that_checks_itself", check_running)
+        .test("a_frozen_array", |report| {
+            look(report, "md_frozen").has(&["md-sync-frozen /dev/md10"]);
+        })
+        .test("mismatches", mismatch)
+        .test("an_array_that_does_not_run", not_running)
+        .test("an_old_member", stale)
+        .test("members_that_do_not_fit", unfit)
+        .test("members_on_one_disk_and_of_unequal_size", one_disk)
+        .test("an_array_that_lost_too_much", |report| {
+            look(report, "md_broken").has(&["md-broken /dev/md5"]).lacks(&["md-degraded"]);
+        })
+        .test("an_array_that_waits_for_members", |report| {
+            let look = look(report, "md_inactive");
+            contains(
+                &look.defect("md-inactive").to_string(),
+                &["is not started", "mdadm --run /dev/md"],
+            );
+            look.lacks(&["md-not-running"]);
+        })
+        .test("bitmaps", bitmaps)
+        .into_trials()
+}
+
+const DISKS: &str = "
+load md-mod raid0 raid1 raid10 raid456 sd_mod
+load_with scsi_debug dev_size_mb=32 add_host=10 per_host_store=1 delay=0
+wait_for /dev/sd{a,b,c,d,e,f,g,h,i,j}
+";
+
+/// Arrays of each level, as mdadm makes them; whole, so that nothing has to be synchronised.
+const CLEAN: &str = "
+make() { mdadm --create $1 --run --assume-clean --bitmap=internal --homehost=test $2 >&2; }
+make /dev/md10 '--level=10 --layout=n2 --chunk=64 --raid-devices=2 /dev/sda /dev/sdb'
+make /dev/md11 '--level=10 --layout=f2 --chunk=64 --raid-devices=2 /dev/sdc /dev/sdd'
+make /dev/md12 '--level=10 --layout=o2 --chunk=64 --raid-devices=2 /dev/sde /dev/sdf'
+make /dev/md6 '--level=6 --chunk=64 --raid-devices=4 /dev/sdg /dev/sdh /dev/sdi /dev/sdj'
+look
+";
+
+const DEGRADED: &str = "
+mdadm /dev/md10 --fail /dev/sdb >&2
+mdadm /dev/md6 --fail /dev/sdj --remove /dev/sdj >&2
+look
+";
+
+/// So slow that it outlasts the look.
+const REBUILD: &str = "
+echo 500 >/sys/block/md6/md/sync_speed_min
+echo 1000 >/sys/block/md6/md/sync_speed_max
+mdadm --zero-superblock /dev/sdj
+mdadm /dev/md6 --add /dev/sdj >&2
+sleep 1
+look
+";
+
+const CHECK: &str = "
+echo 500 >/sys/block/md11/md/sync_speed_min
+echo 1000 >/sys/block/md11/md/sync_speed_max
+echo check >/sys/block/md11/md/sync_action
+sleep 0.5
+look
+echo idle >/sys/block/md11/md/sync_action
+";
+
+const FROZEN: &str = "
+mdadm /dev/md10 --remove /dev/sdb >&2
+echo frozen >/sys/block/md10/md/sync_action
+look
+echo idle >/sys/block/md10/md/sync_action
+";
+
+const STOP: &str = "
+mdadm --stop /dev/md10 /dev/md11 /dev/md12 /dev/md6 >&2
+for disk in /dev/sd[a-j]; do mdadm --zero-superblock $disk; done
+";
+
+/// One copy is changed behind the array's back.
+const MISMATCH: &str = "
+mdadm --create /dev/md1 --run --assume-clean --bitmap=none --level=1 --raid-devices=2 /dev/sda /dev/sdb >&2
+mdadm --create /dev/md5 --run --assume-clean --bitmap=none --level=5 --chunk=512 --raid-devices=3 /dev/sd[cde] >&2
+dd if=/dev/urandom of=/dev/sda bs=64k seek=300 count=1 oflag=direct status=none
+dd if=/dev/urandom of=/dev/sdc bs=64k seek=300 count=1 oflag=direct status=none
+for array in md1 md5; do
+    echo check >/sys/block/$array/md/sync_action
+    for _ in {1..200}; do [ $(cat /sys/block/$array/md/sync_action) != idle ] || break; sleep 0.1; done
+done
+look
+";
+
+const NOT_RUNNING: &str = "
+mdadm --stop /dev/md1 /dev/md5 >&2
+look
+";
+
+const STALE: &str = "
+for disk in /dev/sd[a-j]; do mdadm --zero-superblock $disk; done
+mdadm --create /dev/md1 --run --assume-clean --bitmap=none --level=1 --raid-devices=3 /dev/sda /dev/sdb /dev/sdc >&2
+mdadm /dev/md1 --fail /dev/sdc --remove /dev/sdc >&2
+mdadm --grow /dev/md1 --raid-devices=2 >&2
+look
+mdadm --stop /dev/md1 >&2
+for disk in /dev/sd[a-c]; do mdadm --zero-superblock $disk; done
+";
+
+/// A mirror and a parity array over drives that say that they rotate and others that do not; many members, no spare.
+const UNFIT: &str = "
+echo 1 >/sys/block/sda/queue/rotational
+echo 1 >/sys/block/sdc/queue/rotational
+mdadm --create /dev/md1 --run --assume-clean --bitmap=none --level=1 --raid-devices=2 /dev/sda /dev/sdb >&2
+mdadm --create /dev/md5 --run --assume-clean --bitmap=none --level=5 --chunk=512 --raid-devices=5 /dev/sd[cdefg] >&2
+look
+mdadm --stop /dev/md1 /dev/md5 >&2
+for disk in /dev/sd[a-g]; do mdadm --zero-superblock $disk; done
+";
+
+/// Two members of an array that forgives one.
+const BROKEN: &str = "
+mdadm --create /dev/md5 --run --assume-clean --bitmap=none --level=5 --chunk=64 --raid-devices=3 /dev/sd[hij] >&2
+mdadm /dev/md5 --fail /dev/sdi >&2
+mdadm /dev/md5 --fail /dev/sdj >&2 || true
+look
+mdadm --stop /dev/md5 >&2
+";
+
+/// One member arrives, and the others do not.
+const INACTIVE: &str = "
+for disk in /dev/sd[hij]; do mdadm --zero-superblock $disk; done
+mdadm --create /dev/md5 --run --assume-clean --bitmap=none --level=5 --chunk=64 --raid-devices=3 /dev/sd[hij] >&2
+mdadm --stop /dev/md5 >&2
+mdadm --zero-superblock /dev/sdi /dev/sdj
+mdadm --incremental /dev/sdh >&2 || true
+look
+mdadm --stop --scan >&2
+mdadm --zero-superblock /dev/sdh
+";
+
+const ONE_DISK: &str = "
+echo 0 >/sys/block/sda/queue/rotational
+printf 'start=2048, size=20480\\nstart=24576, size=20480\\n' | sfdisk --quiet /dev/sda
+wait_for /dev/sda1 /dev/sda2
+mdadm --create /dev/md1 --run --assume-clean --bitmap=none --level=1 --raid-devices=2 /dev/sda1 /dev/sda2 >&2
+printf 'start=2048, size=20480\\n' | sfdisk --quiet /dev/sdb
+wait_for /dev/sdb1
+mdadm --create /dev/md0 --run --level=0 --chunk=64 --raid-devices=2 /dev/sdb1 /dev/sdd >&2
+look
+mdadm --stop /dev/md1 /dev/md0 >&2
+";
+
+/// Arrays of more than 100 GB on sparse disks, one without bitmap and one whose bitmap has small chunks.
+const BITMAPS: &str = "
+mdadm --create /dev/md1 --run --assume-clean --bitmap=none --level=1 --raid-devices=2 /dev/ubda /dev/ubdb >&2
+mdadm --create /dev/md2 --run --assume-clean --bitmap=internal --bitmap-chunk=4M --level=1 --raid-devices=2 /dev/ubdc /dev/ubdd >&2
+look
+";
+
+fn job(job: GuestJob) -> GuestJob {
+    let job = (0..4).fold(super::job(job), |job, _| job.disk(110_000_000_000));
+    job.limit(Duration::from_secs(400))
+        .memory_mib(1024)
+        .setup("disks", DISKS)
+        .step("md_clean", CLEAN)
+        .step("md_degraded", DEGRADED)
+        .step("md_rebuild", REBUILD)
+        .step("md_check", CHECK)
+        .step("md_frozen", FROZEN)
+        .setup("stop", STOP)
+        .step("md_mismatch", MISMATCH)
+        .step("md_not_running", NOT_RUNNING)
+        .step("md_stale", STALE)
+        .step("md_unfit", UNFIT)
+        .step("md_broken", BROKEN)
+        .step("md_inactive", INACTIVE)
+        .step("md_one_disk", ONE_DISK)
+        .step("md_bitmaps", BITMAPS)
+}
+
+fn clean(report: &GuestReport) {
+    let look = look(report, "md_clean");
+    look.lacks(TROUBLE);
+    agree::with_all(&look);
+    for (name, words) in
+        [("md10", "near=2"), ("md11", "far=2"), ("md12", "offset=2"), ("md6", "left-symmetric")]
+    {
+        assert_eq!(look.node(name)["md"]["layout_words"], words, "{name}");
+    }
+}
+
+fn degraded(report: &GuestReport) {
+    let look = look(report, "md_degraded");
+    look.has(&["md-degraded /dev/md10", "md-degraded /dev/md6"]).lacks(&[
+        "md-broken",
+        "md-sync-running",
+        "md-not-running",
+        "md-stale-member",
+    ]);
+    agree::with_all(&look);
+    let defects = look.result["defects"].as_array().expect("defects");
+    let of = |node: &str| {
+        defects
+            .iter()
+            .find(|d| d["rule"] == "md-degraded" && d["node"] == node)
+            .expect(node)
+            .to_string()
+    };
+    contains(&of("/dev/md10"), &["lacks 1 of 2 members (sdb failed)", "--remove /dev/sdb"]);
+    // The one that was taken out still says where it belongs.
+    contains(&of("/dev/md6"), &["lacks 1 of 4 members", "mdadm /dev/md6 --re-add /dev/sdj"]);
+}
+
+fn rebuild(report: &GuestReport) {
+    let look = look(report, "md_rebuild");
+    look.has(&["md-degraded /dev/md6", "md-sync-slow /dev/md6"]).lacks(&["md-sync-running"]);
+    contains(
+        look.defect("md-sync-slow")["summary"].as_str().unwrap_or_default(),
+        &["is rebuilding a member", "1000 KiB/s"],
+    );
+}
+
+fn check_running(report: &GuestReport) {
+    let look = look(report, "md_check");
+    look.has(&["md-sync-running /dev/md11"]);
+    assert_eq!(look.defect("md-sync-running")["gravity"], "low");
+    agree::with_all(&look);
+}
+
+fn mismatch(report: &GuestReport) {
+    let look = look(report, "md_mismatch");
+    look.has(&["md-mismatch /dev/md1", "md-mismatch /dev/md5"]).lacks(&[
+        "md-degraded",
+        "md-no-bitmap",
+        "md-stripe-cache",
+    ]);
+    agree::with_all(&look);
+    let count = look.node("md1")["md"]["mismatch_count"].as_u64();
+    assert!(count.is_some_and(|sectors| sectors >= 128), "{count:?}");
+}
+
+fn not_running(report: &GuestReport) {
+    let look = look(report, "md_not_running");
+    look.has(&["md-not-running /dev/sda", "md-not-running /dev/sdc"])
+        .lacks(&["md-degraded", "md-stale-member"]);
+}
+
+fn stale(report: &GuestReport) {
+    let look = look(report, "md_stale");
+    look.has(&["md-stale-member /dev/sdc"]).lacks(&["md-degraded", "md-not-running"]);
+    contains(
+        &look.defect("md-stale-member").to_string(),
+        &["mdadm --zero-superblock /dev/sdc", "events behind"],
+    );
+}
+
+fn unfit(report: &GuestReport) {
+    let look = look(report, "md_unfit");
+    look.has(&[
+        "md-no-write-mostly /dev/md1",
+        "md-members-differ /dev/md5",
+        "md-no-spare /dev/md5",
+    ]);
+    assert!(!look.found().contains(&"md-members-differ /dev/md1".to_owned()), "told once");
+}
+
+fn one_disk(report: &GuestReport) {
+    let look: Look = look(report, "md_one_disk");
+    look.has(&["md-members-one-disk /dev/md1", "md-raid0-unequal /dev/md0"])
+        .lacks(&["md-degraded"]);
+    agree::with_all(&look);
+}
+
+fn bitmaps(report: &GuestReport) {
+    let look = look(report, "md_bitmaps");
+    look.has(&["md-no-bitmap /dev/md1", "md-bitmap-chunk /dev/md2"]);
+    let found = look.found();
+    assert!(
+        !found.contains(&"md-no-bitmap /dev/md2".to_owned())
+            && !found.contains(&"md-bitmap-chunk /dev/md1".to_owned()),
+        "{found:?}"
+    );
+    agree::with_all(&look);
+}

@@ -1,0 +1,193 @@
+//! The machine around the disks: settings, timers, control groups, the kernel's log, who watches, and what measurements
+//! show.
+
+use super::look;
+use crate::family::{Family, contains};
+use fathom_testkit::{GuestJob, GuestReport, Trial};
+use std::time::Duration;
+
+pub fn trials() -> Vec<Trial> {
+    Family::new("check_host", &["mdadm", "mkfs.ext4", "lsblk"], job)
+        .test("files_of_the_administrator", files)
+        .test("nobody_watches_an_array", |report| {
+            look(report, "host_unwatched").has(&["md-no-monitor "]).lacks(&["md-no-alarm"]);
+        })
+        .test("a_monitor_with_nobody_to_tell", |report| {
+            look(report, "host_silent").has(&["md-no-alarm "]).lacks(&["md-no-monitor"]);
+            look(report, "host_told").lacks(&["md-no-alarm", "md-no-monitor"]);
+        })
+        .test("errors_in_the_kernels_log", |report| {
+            let look = look(report, "host_errors");
+            look.has(&["kernel-log-io-errors /dev/sda"]).lacks(&["kernel-log-resets"]);
+            contains(
+                &look.defect("kernel-log-io-errors").to_string(),
+                &["critical medium error, dev sda"],
+            );
+        })
+        .test("a_drive_that_is_given_up", |report| {
+            let look = look(report, "host_resets");
+            look.has(&["kernel-log-resets /dev/sdc", "kernel-log-io-errors /dev/sda"]);
+            // That its requests then fail is the same trouble.
+            assert!(!look.found().contains(&"kernel-log-io-errors /dev/sdc".to_owned()));
+        })
+        .test("limits_of_control_groups", |report| {
+            let look = look(report, "host_limits");
+            look.has(&["io-limits-active /dev/sda", "memory-limit "]);
+            contains(
+                &look.defect("io-limits-active").to_string(),
+                &["riops=500", "/sys/fs/cgroup/a/io.max"],
+            );
+        })
+        .test("a_busy_disk", |report| {
+            let look = look(report, "host_busy");
+            look.has(&["other-io /dev/sdb", "maintenance-running "]);
+        })
+        .test("what_measurements_show", measured)
+        .into_trials()
+}
+
+/// Settings, each as somebody may have left it.
+const FILES: &str = r#"
+mkfs.ext4 -q /dev/sda
+mkdir /run/far
+mount /dev/sda /run/far
+echo '/dev/sda /run/far ext4 defaults 0 2' >/etc/fstab
+echo 'ACTION=="add|change", KERNEL=="sd[a-z]", ATTR{queue/scheduler}="none"' >/etc/udev/rules.d/90-first.rules
+echo 'KERNEL=="sd[a-z]", ATTR{queue/scheduler}="kyber"' >/etc/udev/rules.d/91-second.rules
+mkdir -p /run/systemd/system /etc/systemd/system/timers.target.wants
+printf '[Timer]\nOnCalendar=hourly\n' >/etc/systemd/system/copy.timer
+printf '[Service]\nExecStart=/usr/bin/rsync -a /srv /copy\n' >/etc/systemd/system/copy.service
+ln -s ../copy.timer /etc/systemd/system/timers.target.wants/copy.timer
+echo 0 >/proc/sys/vm/dirty_writeback_centisecs
+look
+rm -r /run/systemd/system /etc/udev/rules.d/9?-*.rules
+echo 500 >/proc/sys/vm/dirty_writeback_centisecs
+"#;
+
+/// 0x1234 is where scsi_debug has its bad sectors while it is told to.
+const ERRORS: &str = "
+echo 2 >/sys/bus/pseudo/drivers/scsi_debug/opts
+dd if=/dev/sda of=/dev/null bs=512 skip=4660 count=1 iflag=direct && exit 1
+echo 0 >/sys/bus/pseudo/drivers/scsi_debug/opts
+look
+";
+
+const SILENT: &str = "
+echo 'HOMEHOST <system>' >/etc/mdadm/mdadm.conf
+mdadm --monitor --scan --syslog --daemonise --pid-file=/run/monitor.pid
+look
+";
+
+const LIMITS: &str = r#"
+mount -t cgroup2 cgroup2 /sys/fs/cgroup
+cd /sys/fs/cgroup
+echo '+io +memory' >cgroup.subtree_control
+mkdir a
+echo '8:0 riops=500' >a/io.max
+echo 100M >a/memory.max
+(echo $BASHPID >a/cgroup.procs; look)
+"#;
+
+const BUSY: &str = "
+while :; do dd if=/dev/sdb of=/dev/null bs=4k iflag=direct status=none; done & busy=$!
+look
+kill $busy
+";
+
+/// The drive answers nothing any more; the kernel gives up after a second, and then gives the drive up.
+const RESETS: &str = "
+mdadm --stop /dev/md0
+echo 1 >/sys/block/sdc/device/timeout
+echo 1 >/sys/block/sdc/device/eh_timeout
+echo 1 | tee /sys/class/scsi_host/host*/eh_deadline >/dev/null
+echo 4 >/sys/bus/pseudo/drivers/scsi_debug/opts
+echo 1 >/sys/bus/pseudo/drivers/scsi_debug/every_nth
+dd if=/dev/sdc of=/dev/null bs=4k count=1 iflag=direct && exit 1
+echo 0 >/sys/bus/pseudo/drivers/scsi_debug/every_nth
+echo 0 >/sys/bus/pseudo/drivers/scsi_debug/opts
+# Switched on again: while it is offline, that alone is told.
+echo running >/sys/block/sdc/device/state
+look
+";
+
+/// A disk that says it rotates and answers in microseconds.
+const MEASURED: &str = "
+mkfs.ext4 -q /dev/ubda
+mkdir /run/near
+mount /dev/ubda /run/near
+echo 1 >/sys/block/ubda/queue/rotational
+look
+";
+
+/// With the writes held back by others it takes longer than a minute to write what may be dirty.
+const AFTER: &str = "
+fathom run randread /run/near size=64M duration=2s depth=1 || [ $? = 1 ]
+echo \"$(cat /sys/block/ubda/dev) wbps=4000000\" >/sys/fs/cgroup/a/io.max
+(echo $BASHPID >/sys/fs/cgroup/a/cgroup.procs
+ fathom run seqwrite /run/near size=64M amount=64M duration=3s || [ $? = 1 ])
+echo 1000000000000 >/proc/sys/vm/dirty_bytes
+look
+";
+
+fn job(job: GuestJob) -> GuestJob {
+    super::job(job)
+        .limit(Duration::from_secs(180))
+        .memory_mib(768)
+        .disk(3 << 30)
+        .setup(
+            "disks",
+            "load sd_mod ext4 raid1 kyber-iosched
+             load_with scsi_debug dev_size_mb=64 add_host=3 per_host_store=1 delay=0
+             wait_for /dev/sdc",
+        )
+        .step("host_files", FILES)
+        .setup(
+            "array",
+            "mdadm --create /dev/md0 --run --level=1 --raid-devices=2 --assume-clean --bitmap=none /dev/sdb /dev/sdc",
+        )
+        .step("host_unwatched", "look")
+        .step("host_silent", SILENT)
+        .step("host_told", "echo 'MAILADDR root' >>/etc/mdadm/mdadm.conf; look; kill $(cat /run/monitor.pid)")
+        .step("host_errors", ERRORS)
+        .step("host_limits", LIMITS)
+        .step("host_busy", BUSY)
+        .step("host_resets", RESETS)
+        .step("host_unmeasured", MEASURED)
+        .step("host_measured", AFTER)
+}
+
+fn files(report: &GuestReport) {
+    let look = look(report, "host_files");
+    look.has(&[
+        "fstab-unstable-name /dev/sda",
+        "udev-rules-contradict ",
+        "udev-rule-not-in-effect /dev/sda",
+        "maintenance-soon ",
+        "writeback-off ",
+    ]);
+    contains(&look.defect("maintenance-soon").to_string(), &["copy.timer (a backup) starts in"]);
+    contains(&look.defect("udev-rule-not-in-effect").to_string(), &["to kyber, but it is"]);
+    self::look_after(report);
+}
+
+/// What was taken back is told no more.
+fn look_after(report: &GuestReport) {
+    look(report, "host_unwatched").lacks(&[
+        "udev-rules-contradict",
+        "maintenance-soon",
+        "writeback-off",
+    ]);
+}
+
+fn measured(report: &GuestReport) {
+    let before = look(report, "host_unmeasured");
+    before.lacks(&["rotational-flag-wrong", "dirty-limits"]);
+    contains(
+        &before.result["needs_measurement"].to_string(),
+        &["rotational-flag-wrong", "fathom quick /run/near"],
+    );
+    let after = look(report, "host_measured");
+    after.has(&["rotational-flag-wrong /dev/ubda", "dirty-limits /run/near"]);
+    assert_eq!(after.defect("dirty-limits")["gravity"], "high");
+    assert!(!after.result["needs_measurement"].to_string().contains("/run/near"));
+}

@@ -1,0 +1,440 @@
+//! Volumes of the device-mapper: LVM on arrays, thin pools, snapshots, caches, encryption; healthy and in trouble.
+
+use super::{agree, look};
+use crate::family::{Family, contains};
+use fathom_testkit::{GuestJob, GuestReport, Trial};
+use serde_json::Value;
+use std::time::Duration;
+
+pub fn trials() -> Vec<Trial> {
+    Family::new("check_volumes", &["mdadm", "lvcreate", "dmsetup", "mkfs.ext4", "lsblk"], job)
+        .test("lvm_on_an_array_well_aligned", |report| {
+            let look = look(report, "lvm_good");
+            look.lacks(&[
+                "stripe-misaligned",
+                "ext4-stripe-geometry",
+                "lvm-legs-one-disk",
+                "lvm-pv-resized",
+                "lvm-vg-incomplete",
+                "lvm-duplicate-pv",
+                "dm-suspended",
+            ]);
+            agree::with_all(&look);
+            volumes_agree(report, "lvm_good");
+        })
+        .test("lvm_on_an_array_badly_aligned", badly_aligned)
+        .test("four_layers_deep", four_deep)
+        .test("a_thin_pool_and_a_snapshot", thin)
+        .test("a_full_pool_and_a_lost_snapshot", full)
+        .test("a_pool_that_has_stopped", |report| {
+            let look = look(report, "thin_stopped");
+            contains(&look.defect("thin-pool-failed").to_string(), &["vg0/pool has no space left"]);
+            look.lacks(&["thin-pool-full"]);
+        })
+        .test("copies_that_are_made_to_agree", |report| {
+            let look = look(report, "syncing");
+            contains(&look.defect("lvm-raid-syncing").to_string(), &["vg2/copies works on itself"]);
+        })
+        .test("copies_on_one_drive", |report| {
+            let look = look(report, "legs");
+            look.has(&["lvm-legs-one-disk /dev/dm-0"]);
+            agree::with_all(&look);
+        })
+        .test("a_mirror_that_lost_a_leg", |report| {
+            let look = look(report, "leg_lost");
+            assert!(
+                look.found().iter().any(|found| found.starts_with("lvm-raid-degraded ")),
+                "{:?}",
+                look.found()
+            );
+        })
+        .test("caches", caches)
+        .test("encryption_with_small_and_large_sectors", encryption)
+        .test("a_suspended_device_is_not_read", suspended)
+        .test("errors_in_a_part", |report| {
+            look(report, "errors").has(&["dm-error-target /dev/dm-0"]);
+        })
+        .test("a_device_that_grew_and_one_that_shrank", resized)
+        .test("a_group_that_lacks_a_device", |report| {
+            let look = look(report, "incomplete");
+            look.has(&["lvm-vg-incomplete /dev/sda"]);
+            contains(
+                &look.defect("lvm-vg-incomplete").to_string(),
+                &["1 of the 2 devices of the group vg0"],
+            );
+        })
+        .test("a_copied_label", |report| {
+            let look = look(report, "duplicate");
+            assert!(
+                look.found().iter().any(|found| found.starts_with("lvm-duplicate-pv ")),
+                "{:?}",
+                look.found()
+            );
+        })
+        .into_trials()
+}
+
+/// Disks in memory, each with a store of its own, that take discards.
+const DISKS: &str = r#"
+load md-mod raid0 raid1 raid10 raid456 sd_mod dm-mod dm-snapshot dm-thin-pool dm-mirror dm-raid dm-cache dm-cache-smq dm-crypt xts aes_ti ecb ext4 loop
+load_with scsi_debug dev_size_mb=64 add_host=6 per_host_store=1 delay=0 lbpu=1
+wait_for /dev/sd{a,b,c,d,e,f}
+# Checkers that are not installed; nobody watches.
+cat >>/etc/lvm/lvmlocal.conf <<'CONF'
+global {
+    thin_check_executable = ""
+    thin_repair_executable = ""
+    cache_check_executable = ""
+    cache_repair_executable = ""
+}
+CONF
+sed -i 's/^activation {/activation {\n    monitoring = 0/' /etc/lvm/lvmlocal.conf
+"#;
+
+/// Runs before `look` what names the volumes.
+const LVM_GOOD: &str = "
+mdadm --create /dev/md5 --run --assume-clean --bitmap=none --level=5 --chunk=64 --raid-devices=3 /dev/sd[abc] >&2
+pvcreate --dataalignment 128k /dev/md5 >&2
+vgcreate vg0 /dev/md5 >&2
+lvcreate -Wn -Zn -L 32M -n data vg0 >&2
+mkfs.ext4 -q -b 4096 -E stride=16,stripe_width=32,nodiscard /dev/vg0/data
+mkdir -p mnt
+mount /dev/vg0/data mnt
+echo === lvs
+lvs --noheadings --units b --nosuffix -o vg_name,lv_name,lv_size,lv_kernel_major,lv_kernel_minor
+echo === dumpe2fs
+dumpe2fs -h /dev/vg0/data 2>/dev/null
+look
+umount mnt
+";
+
+/// Extents that begin 4 KiB behind a stripe of the array, and a filesystem that does not know of it.
+const LVM_BAD: &str = "
+vgremove -f vg0 >&2
+pvremove /dev/md5 >&2
+pvcreate --dataalignment 128k --dataalignmentoffset 4k /dev/md5 >&2
+vgcreate vg0 /dev/md5 >&2
+lvcreate -Wn -Zn -L 32M -n data vg0 >&2
+mkfs.ext4 -q -E nodiscard,stride=2,stripe_width=4 /dev/vg0/data
+mount /dev/vg0/data mnt
+look
+umount mnt
+";
+
+/// A filesystem on a loop device on a file of a filesystem on encrypted storage on a volume on an array.
+const FOUR_DEEP: &str = r#"
+key=$(printf '0%.0s' {1..128})
+dmsetup create safe --table "0 $(blockdev --getsz /dev/vg0/data) crypt aes-xts-plain64 $key 0 /dev/vg0/data 0"
+mkfs.ext4 -q -E nodiscard /dev/mapper/safe
+mount /dev/mapper/safe mnt
+truncate -s 8M mnt/image
+losetup /dev/loop0 mnt/image
+mkfs.ext4 -q /dev/loop0
+mkdir -p inner
+mount /dev/loop0 inner
+look
+umount inner
+losetup -d /dev/loop0
+umount mnt
+dmsetup remove safe
+vgremove -f vg0 >&2
+pvremove /dev/md5 >&2
+mdadm --stop /dev/md5 >&2
+for disk in /dev/sd[abc]; do mdadm --zero-superblock $disk; wipefs -qa $disk; done
+"#;
+
+const THIN: &str = "
+vgcreate vg0 /dev/sda /dev/sdb >&2
+lvcreate -L 32M --chunksize 512k --thinpool pool vg0 >&2
+lvcreate -V 200M --thin -n wide vg0/pool >&2
+lvcreate -Wn -Zn -L 16M -n plain vg0 >&2
+lvcreate -L 8M --snapshot --chunksize 4k -n before vg0/plain >&2
+dd if=/dev/zero of=/dev/vg0/plain bs=1M count=2 oflag=direct status=none
+look
+";
+
+/// More than the snapshot can keep, and most of the pool.
+const FULL: &str = "
+dd if=/dev/zero of=/dev/vg0/plain bs=1M count=12 oflag=direct status=none || true
+dd if=/dev/zero of=/dev/vg0/wide bs=1M count=27 oflag=direct status=none
+look
+";
+
+/// A write that finds no space waits; the pool has stopped.
+const THIN_STOPPED: &str = "
+echo 3 >/sys/module/dm_thin_pool/parameters/no_space_timeout
+timeout 5 dd if=/dev/zero of=/dev/vg0/wide bs=1M count=40 oflag=direct status=none || true
+look
+vgremove -f vg0 >&2 || dmsetup remove_all -f
+for disk in /dev/sd[ab]; do dd if=/dev/zero of=$disk bs=1M count=2 oflag=direct status=none; done
+";
+
+/// Copies that are being made to agree, slowly.
+const SYNCING: &str = "
+vgcreate vg2 /dev/sde /dev/sdf >&2
+lvcreate -Wn -Zn --type raid1 -m 1 --maxrecoveryrate 500k -L 32M -n copies vg2 >&2
+look
+vgremove -f vg2 >&2
+wipefs -qa /dev/sde /dev/sdf >&2
+";
+
+const LEGS: &str = "
+printf 'start=2048, size=40960\\nstart=43008, size=40960\\n' | sfdisk --quiet /dev/sdc
+wait_for /dev/sdc1 /dev/sdc2
+vgcreate vg1 /dev/sdc1 /dev/sdc2 >&2
+lvcreate -Wn -Zn -i 2 -I 64k -L 16M -n stripes vg1 >&2
+look
+vgremove -f vg1 >&2
+wipefs -qa /dev/sdc1 /dev/sdc2 /dev/sdc >&2
+";
+
+const LEG_LOST: &str = "
+vgcreate vg0 /dev/sda /dev/sdb >&2
+lvcreate -Wn -Zn --type raid1 -m 1 --nosync -L 16M -n copies vg0 >&2
+echo offline >/sys/block/sdb/device/state
+dd if=/dev/zero of=/dev/vg0/copies bs=64k count=16 oflag=direct status=none || true
+sleep 1
+look
+lvchange -an vg0/copies >&2 || true
+echo running >/sys/block/sdb/device/state
+vgremove -f vg0 >&2 || { dmsetup remove_all -f; wipefs -qaf /dev/sda /dev/sdb; }
+";
+
+/// Both modes, without LVM: its tools want checkers that are not installed here.
+const CACHES: &str = r#"
+dd if=/dev/zero of=/dev/sdd bs=1M oflag=direct status=none || true
+dmsetup create meta1 --table "0 8192 linear /dev/sdd 0"
+dmsetup create fast1 --table "0 32768 linear /dev/sdd 8192"
+dmsetup create through --table "0 65536 cache /dev/mapper/meta1 /dev/mapper/fast1 /dev/sde 128 1 writethrough smq 0"
+dmsetup create meta2 --table "0 8192 linear /dev/sdd 49152"
+dmsetup create fast2 --table "0 32768 linear /dev/sdd 57344"
+dmsetup create back --table "0 65536 cache /dev/mapper/meta2 /dev/mapper/fast2 /dev/sdf 128 1 writeback smq 0"
+look
+dmsetup remove back through
+dmsetup remove meta1 meta2 fast1 fast2
+"#;
+
+const ENCRYPTION: &str = r#"
+key=$(printf '0%.0s' {1..128})
+dmsetup create small --table "0 65536 crypt aes-xts-plain64 $key 0 /dev/sda 0"
+dmsetup create large --table "0 65536 crypt aes-xts-plain64 $key 0 /dev/sdb 0 1 sector_size:4096"
+for name in small large; do
+    mkfs.ext4 -q /dev/mapper/$name
+    mkdir -p $name
+    mount /dev/mapper/$name $name
+done
+look
+umount small large
+dmsetup remove small large
+"#;
+
+const SUSPENDED: &str = r#"
+dmsetup create held --table "0 8192 linear /dev/sda 0"
+dmsetup suspend held
+timeout 60 fathom --json --quiet check || echo "code $?"
+dmsetup resume held
+dmsetup remove held
+"#;
+
+const ERRORS: &str = r#"
+printf '0 8192 linear /dev/sda 0\n8192 8192 error\n' | dmsetup create holes
+look
+dmsetup remove holes
+"#;
+
+/// Loop devices, for they can grow and shrink.
+const RESIZED: &str = "
+for disk in /dev/sd[a-f]; do dd if=/dev/zero of=$disk bs=1M count=2 oflag=direct status=none; done
+truncate -s 300M grows shrinks
+losetup /dev/loop0 grows
+losetup /dev/loop1 shrinks
+vgcreate vga /dev/loop0 >&2
+vgcreate vgb /dev/loop1 >&2
+truncate -s 500M grows
+losetup -c /dev/loop0
+truncate -s 200M shrinks
+losetup -c /dev/loop1
+look
+losetup -d /dev/loop0 /dev/loop1
+rm grows shrinks
+";
+
+const INCOMPLETE: &str = "
+vgcreate vg0 /dev/sda /dev/sdb >&2
+echo 1 >/sys/block/sdb/device/delete
+look
+";
+
+const DUPLICATE: &str = "
+dd if=/dev/sda of=/dev/sdc bs=1M count=4 oflag=direct status=none
+look
+";
+
+fn job(job: GuestJob) -> GuestJob {
+    super::job(job)
+        .limit(Duration::from_secs(400))
+        .memory_mib(1024)
+        .setup("disks", DISKS)
+        .step("lvm_good", LVM_GOOD)
+        .step("lvm_bad", LVM_BAD)
+        .step("four_deep", FOUR_DEEP)
+        .step("thin", THIN)
+        .step("thin_full", FULL)
+        .step("thin_stopped", THIN_STOPPED)
+        .step("syncing", SYNCING)
+        .step("legs", LEGS)
+        .step("leg_lost", LEG_LOST)
+        .step("caches", CACHES)
+        .step("encryption", ENCRYPTION)
+        .step("suspended", SUSPENDED)
+        .step("errors", ERRORS)
+        .step("resized", RESIZED)
+        .step("incomplete", INCOMPLETE)
+        .step("duplicate", DUPLICATE)
+}
+
+/// Names, sizes and numbers of volumes as LVM has them; the geometry as the filesystem has it.
+fn volumes_agree(report: &GuestReport, step: &str) {
+    let look = look(report, step);
+    let mut compared = 0;
+    for line in look.tool("lvs").lines() {
+        let words: Vec<&str> = line.split_ascii_whitespace().collect();
+        let [group, volume, size, major, minor] = words[..] else { continue };
+        let node = look
+            .nodes()
+            .iter()
+            .find(|node| node["devno"] == format!("{major}:{minor}"))
+            .expect(line);
+        assert_eq!(node["dm"]["name"], format!("{group}-{volume}"));
+        assert_eq!(node["size_bytes"].as_u64(), size.parse().ok(), "{line}");
+        compared += 1;
+    }
+    assert_eq!(compared, 1, "{}", look.tool("lvs"));
+    let says = |key: &str| {
+        look.tool("dumpe2fs")
+            .lines()
+            .find_map(|line| line.strip_prefix(key)?.strip_prefix(':'))
+            .map(str::trim)
+    };
+    let fs = look
+        .nodes()
+        .iter()
+        .find(|node| {
+            node["kind"] == "file_system"
+                && node["below"].as_array().is_some_and(|below| !below.is_empty())
+                && node["name"] == "ext4"
+        })
+        .expect("ext4");
+    let fs = &fs["fs"];
+    let blocks = |key: &str| {
+        says(key)
+            .and_then(|text| text.parse::<u64>().ok())
+            .map(|n| n * fs["block_bytes"].as_u64().unwrap_or(0))
+    };
+    assert_eq!(fs["uuid"].as_str(), says("Filesystem UUID"));
+    assert_eq!(fs["block_bytes"].as_u64(), says("Block size").and_then(|text| text.parse().ok()));
+    assert_eq!(fs["stripe_unit_bytes"].as_u64(), blocks("RAID stride"));
+    assert_eq!(fs["stripe_width_bytes"].as_u64(), blocks("RAID stripe width"));
+}
+
+fn badly_aligned(report: &GuestReport) {
+    let look = look(report, "lvm_bad");
+    agree::with_all(&look);
+    let found = look.found();
+    for rule in ["stripe-misaligned ", "ext4-stripe-geometry "] {
+        assert!(found.iter().any(|found| found.starts_with(rule)), "{rule}: {found:#?}");
+    }
+}
+
+fn four_deep(report: &GuestReport) {
+    let look = look(report, "four_deep");
+    agree::with_all(&look);
+    look.has(&["loop-buffered /dev/loop0", "loop-sparse /dev/loop0"]);
+    // From the innermost mount every layer is reached.
+    let nodes = look.nodes();
+    let mut index = nodes.iter().position(|node| node["name"] == "/run/inner").expect("the mount");
+    let mut kinds: Vec<String> = Vec::new();
+    loop {
+        kinds.push(nodes[index]["kind"].as_str().unwrap_or_default().to_owned());
+        match nodes[index]["below"]
+            .as_array()
+            .and_then(|below| below.first())
+            .and_then(Value::as_u64)
+        {
+            Some(below) => index = below as usize,
+            None => break,
+        }
+    }
+    let expected =
+        ["mount", "file_system", "loop", "mount", "file_system", "dm", "dm", "md", "disk"];
+    assert_eq!(kinds, expected);
+}
+
+fn thin(report: &GuestReport) {
+    let look = look(report, "thin");
+    agree::with_all(&look);
+    look.lacks(&["thin-pool-full", "thin-pool-failed", "snapshot-full"]);
+    let found = look.found();
+    for rule in ["snapshot-present ", "thin-pool-zeroing ", "thin-pool-no-autoextend "] {
+        assert!(found.iter().any(|found| found.starts_with(rule)), "{rule}: {found:#?}");
+    }
+}
+
+fn full(report: &GuestReport) {
+    let look = look(report, "thin_full");
+    look.lacks(&["snapshot-present"]);
+    contains(
+        &look.defect("snapshot-full").to_string(),
+        &["vg0/before is lost (Invalid)", "lvremove vg0/before"],
+    );
+    contains(
+        &look.defect("thin-pool-full").to_string(),
+        &["vg0/pool is 8", "lvextend -L +10G vg0/pool"],
+    );
+}
+
+fn caches(report: &GuestReport) {
+    let look = look(report, "caches");
+    agree::with_all(&look);
+    contains(
+        &look.defect("cache-not-writing").to_string(),
+        &["through has a cache", "writethrough"],
+    );
+    contains(&look.defect("cache-dirty-alone").to_string(), &["back keeps writes back"]);
+    look.lacks(&["cache-failed"]);
+}
+
+fn encryption(report: &GuestReport) {
+    let look = look(report, "encryption");
+    agree::with_all(&look);
+    let found = look.found();
+    // Both keep discards to themselves, and say so once each or together.
+    assert!(found.iter().any(|found| found.starts_with("trim-lost ")), "{found:#?}");
+    let sector = |name: &str| {
+        let node = look.nodes().iter().find(|node| node["dm"]["name"] == name).expect(name);
+        node["queue"]["logical_block_bytes"].as_u64()
+    };
+    assert_eq!((sector("small"), sector("large")), (Some(512), Some(4096)));
+    // No key, not even one of zeros, is in what is stored.
+    assert!(!look.result.to_string().contains(&"0".repeat(64)), "a key was kept");
+}
+
+fn suspended(report: &GuestReport) {
+    let step = report.step("suspended");
+    let line = step.stdout.lines().last().unwrap_or_default();
+    let result: Value = serde_json::from_str(line).unwrap_or_else(|_| panic!("{}", step.said()));
+    let defects = result["defects"].as_array().expect("defects");
+    let defect = defects.iter().find(|defect| defect["rule"] == "dm-suspended").expect("a finding");
+    contains(&defect.to_string(), &["held is suspended", "dmsetup resume held"]);
+    contains(&result["snapshot"]["unread"].to_string(), &["suspended"]);
+}
+
+fn resized(report: &GuestReport) {
+    let look = look(report, "resized");
+    look.has(&["lvm-pv-resized /dev/loop0", "lvm-pv-resized /dev/loop1"]);
+    let defects = look.result["defects"].as_array().expect("defects");
+    let gravity = |node: &str| {
+        defects.iter().find(|d| d["rule"] == "lvm-pv-resized" && d["node"] == node).expect(node)["gravity"].clone()
+    };
+    assert_eq!((gravity("/dev/loop0"), gravity("/dev/loop1")), ("low".into(), "high".into()));
+}

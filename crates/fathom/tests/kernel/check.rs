@@ -1,0 +1,356 @@
+//! `fathom check` on real filesystems, loop devices and settings.
+
+use crate::cli::{Done, MIB, Sandbox, as_nobody, binary_for_nobody, p, run};
+use crate::filesystems::mounted;
+use fathom_testkit::Capability::{FathomBinary, FsOnLoop, LoopDevices, Root, Tool};
+use fathom_testkit::{
+    Content, FsKind, LoopDevice, LoopOptions, Scratch, Trial, command, kernel_test,
+};
+use serde_json::Value;
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
+pub fn trials() -> Vec<Trial> {
+    let ext4 = [FathomBinary, FsOnLoop(FsKind::Ext4)];
+    let all = [
+        FathomBinary,
+        FsOnLoop(FsKind::Ext4),
+        FsOnLoop(FsKind::Xfs),
+        FsOnLoop(FsKind::Btrfs),
+        Tool("blockdev"),
+    ];
+    vec![
+        kernel_test("check_sees_the_whole_machine", &[FathomBinary], whole_machine),
+        kernel_test("check_sees_what_the_tools_see", &all, agrees_with_tools),
+        kernel_test("check_tells_a_full_filesystem", &ext4, full),
+        kernel_test(
+            "check_tells_discard_and_buffered_loops",
+            &[FathomBinary, LoopDevices, FsOnLoop(FsKind::Ext4)],
+            mounts,
+        ),
+        kernel_test("check_of_a_snapshot_says_the_same", &ext4, snapshots),
+        kernel_test("check_hides_what_identifies", &ext4, anonymous),
+        kernel_test("check_fails_on_what_is_asked", &ext4, thresholds),
+        kernel_test(
+            "check_works_for_everybody",
+            &[Root, FathomBinary, Tool("setpriv")],
+            without_root,
+        ),
+        kernel_test("check_starts_and_writes_nothing", &[FathomBinary, Tool("strace")], only_reads),
+        kernel_test("check_refuses_what_it_cannot_read", &[FathomBinary], refusals),
+        kernel_test("check_explains", &[FathomBinary], explains),
+    ]
+}
+
+fn nodes(done: &Done) -> Vec<Value> {
+    done.result()["snapshot"]["machine"]["nodes"].as_array().unwrap().clone()
+}
+
+fn rules(done: &Done) -> Vec<String> {
+    let result = done.result();
+    let defects = result["defects"].as_array().unwrap();
+    defects.iter().map(|defect| defect["rule"].as_str().unwrap().to_owned()).collect()
+}
+
+fn defect(done: &Done, rule: &str) -> Value {
+    let result = done.result();
+    let defects = result["defects"].as_array().unwrap();
+    let found = defects.iter().find(|defect| defect["rule"] == rule);
+    found.unwrap_or_else(|| panic!("no {rule} in {:?}", rules(done))).clone()
+}
+
+/// All mounts on block devices and all disks of this machine are there; people get a tree with the same.
+fn whole_machine() {
+    let sandbox = Sandbox::new();
+    let done = sandbox.json(&["check"], &[0]);
+    let nodes = nodes(&done);
+    let names: Vec<&str> = nodes.iter().map(|node| node["name"].as_str().unwrap()).collect();
+    for disk in fs::read_dir("/sys/block").unwrap() {
+        let disk = disk.unwrap();
+        let name = disk.file_name().into_string().unwrap();
+        let size = fs::read_to_string(disk.path().join("size")).unwrap_or_default();
+        let memory = ["loop", "ram", "zram", "nbd"].iter().any(|kind| name.starts_with(kind));
+        if !memory && size.trim() != "0" && !size.is_empty() {
+            assert!(names.contains(&name.as_str()), "{name} is not in {names:?}");
+        }
+    }
+    for line in fs::read_to_string("/proc/self/mounts").unwrap().lines() {
+        let words: Vec<&str> = line.split(' ').collect();
+        if words[0].starts_with("/dev/") && Path::new(words[1]).is_dir() {
+            assert!(names.contains(&words[1]), "{} is not in {names:?}", words[1]);
+        }
+    }
+    let shown = sandbox.run(&["check"]);
+    assert_eq!((shown.code, shown.stderr.as_str()), (0, ""), "{shown:?}");
+    let root = shown.stdout.lines().find(|line| line[3..].starts_with("/  "));
+    assert!(root.is_some_and(|line| line.contains("mount of")), "{shown:?}");
+    let table = sandbox.run(&["check", "--show=table"]);
+    assert!(table.stdout.lines().next().unwrap().starts_with("device"), "{table:?}");
+    let metrics = sandbox.run(&["check", "--show=openmetrics"]);
+    assert!(metrics.stdout.ends_with("# EOF\n"), "{metrics:?}");
+    assert!(metrics.stdout.contains("# TYPE fathom_findings gauge\n"), "{metrics:?}");
+    sandbox.run(&["list"]).is_refusal(6, &["does not exist", "nothing has been stored"]);
+}
+
+/// Sizes, sectors and read-ahead as blockdev says; blocks and stripes as mkfs made them.
+fn agrees_with_tools() {
+    let sandbox = Sandbox::new();
+    let makers: [(FsKind, &[&str]); 3] = [
+        (FsKind::Ext4, &["-E", "stride=16,stripe_width=48"]),
+        (FsKind::Xfs, &["-d", "su=64k,sw=3"]),
+        (FsKind::Btrfs, &[]),
+    ];
+    for (kind, options) in makers {
+        let fs = mounted(kind, options, "");
+        let done = sandbox.json(&["check", p(fs.dir())], &[0]);
+        let nodes = nodes(&done);
+        let named = |kind: &str| nodes.iter().find(|node| node["kind"] == kind).unwrap();
+        let device = named("loop");
+        let asked = |option: &str| {
+            let output = command::run_tool("blockdev", [option, p(fs.device().path())]).unwrap();
+            output.trim().parse::<u64>().unwrap()
+        };
+        assert_eq!(device["size_bytes"], asked("--getsize64"), "{kind:?}");
+        assert_eq!(device["queue"]["logical_block_bytes"], asked("--getss"));
+        assert_eq!(device["queue"]["physical_block_bytes"], asked("--getpbsz"));
+        assert_eq!(device["queue"]["read_ahead_kib"], asked("--getra") / 2);
+        let filesystem = &named("file_system")["fs"];
+        assert_eq!(filesystem["block_bytes"], 4096, "{kind:?}: {filesystem}");
+        if kind != FsKind::Btrfs {
+            assert_eq!(filesystem["stripe_unit_bytes"], 64 << 10, "{kind:?}");
+            assert_eq!(filesystem["stripe_width_bytes"], 192 << 10, "{kind:?}");
+        }
+        let content = &device["detail"]["content"]["filesystem"];
+        assert_eq!(content["block_bytes"], 4096, "from its own look: {device}");
+        assert_eq!(content["uuid"], filesystem["uuid"], "{kind:?}");
+    }
+}
+
+fn full() {
+    let sandbox = Sandbox::new();
+    let fs = mounted(FsKind::Ext4, &["-m", "0"], "");
+    let before = sandbox.json(&["check", p(fs.dir())], &[0]);
+    assert!(!rules(&before).contains(&"filesystem-full".to_owned()), "{:?}", rules(&before));
+    command::run_tool("fallocate", ["-l", "1850M", p(&fs.dir().join("filler"))]).unwrap();
+    let after = sandbox.json(&["check", p(fs.dir())], &[0]);
+    let found = defect(&after, "filesystem-full");
+    assert!(found["summary"].as_str().unwrap().contains('%'), "{found}");
+    for field in ["why", "risk", "verify"] {
+        assert!(found[field].as_str().is_some_and(|text| !text.is_empty()), "{field}: {found}");
+    }
+    assert!(!found["evidence"].as_array().unwrap().is_empty(), "{found}");
+    let shown = sandbox.run(&["check", p(fs.dir()), "--all"]);
+    assert!(shown.stdout.contains("[filesystem-full]"), "{shown:?}");
+}
+
+fn mounts() {
+    let sandbox = Sandbox::new();
+    let fs = mounted(FsKind::Ext4, &[], "discard");
+    let done = sandbox.json(&["check", p(fs.dir())], &[0]);
+    assert!(rules(&done).contains(&"discard-online".to_owned()), "{:?}", rules(&done));
+    let options = LoopOptions { direct_io: false, ..LoopOptions::default() };
+    let device = LoopDevice::with(64 * MIB, Content::Sparse, &options).unwrap();
+    let done = sandbox.json(&["check", p(device.path())], &[0]);
+    for rule in ["loop-buffered", "loop-sparse"] {
+        assert!(rules(&done).contains(&rule.to_owned()), "{rule}: {:?}", rules(&done));
+    }
+}
+
+/// What is stored is judged in the same words, packed or not; a file from the future or cut short is refused by name.
+fn snapshots() {
+    let sandbox = Sandbox::new();
+    let scratch = Scratch::new().unwrap();
+    let fs = mounted(FsKind::Ext4, &[], "discard");
+    for name in ["machine.json", "machine.json.gz"] {
+        let file = scratch.join(name);
+        let first =
+            sandbox.run(&["check", p(fs.dir()), "--all", "--quiet", "--snapshot", p(&file)]);
+        assert_eq!(first.code, 0, "{first:?}");
+        let again = sandbox.run(&["check", "--all", "--from", p(&file)]);
+        assert_eq!(again.stdout, first.stdout);
+        assert!(again.stdout.contains("[discard-online]"), "{again:?}");
+    }
+    let plain = fs::read_to_string(scratch.join("machine.json")).unwrap();
+    let packed = fs::metadata(scratch.join("machine.json.gz")).unwrap().len();
+    assert!(packed * 3 < plain.len() as u64, "{packed} of {}", plain.len());
+    let bad = scratch.join("bad.json");
+    for (content, word) in [
+        (plain.replacen("\"format\": 1", "\"format\": 99", 1), "newer fathom"),
+        (plain[..plain.len() / 2].to_owned(), "cut short"),
+        ("{}".to_owned(), "no snapshot"),
+    ] {
+        fs::write(&bad, content).unwrap();
+        sandbox.run(&["check", "--from", p(&bad)]).is_refusal(6, &[p(&bad), word]);
+    }
+    let nowhere = scratch.join("none").join("machine.json");
+    let failed = sandbox.run(&["check", p(fs.dir()), "--snapshot", p(&nowhere)]);
+    failed.is_refusal(6, &[p(&nowhere)]);
+    let mode = fs::metadata(scratch.join("machine.json")).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600, "it holds serial numbers");
+    let machine = scratch.join("machine.json");
+    let replaced = sandbox.run(&["check", p(fs.dir()), "--quiet", "--snapshot", p(&machine)]);
+    assert_eq!(replaced.code, 0, "{replaced:?}");
+    let (own, link) = (scratch.join("own.txt"), scratch.join("link.json"));
+    fs::write(&own, "mine").unwrap();
+    std::os::unix::fs::symlink(&machine, &link).unwrap();
+    for (file, word) in [(&own, "no snapshot of fathom"), (&link, "no regular file")] {
+        let refused = sandbox.run(&["check", p(fs.dir()), "--snapshot", p(file)]);
+        refused.is_refusal(6, &[p(file), word]);
+    }
+    assert_eq!(fs::read_to_string(&own).unwrap(), "mine");
+    assert!(link.is_symlink());
+    sandbox.run(&["check", p(fs.dir()), "--snapshot", "-"]).is_refusal(6, &["--snapshot"]);
+    let huge = scratch.join("huge.json");
+    fs::File::create(&huge).unwrap().set_len(65 * MIB).unwrap();
+    sandbox.run(&["check", "--from", p(&huge)]).is_refusal(6, &[p(&huge), "too large"]);
+    command::run_tool("gzip", [p(&huge)]).unwrap();
+    let bomb = scratch.join("huge.json.gz");
+    sandbox.run(&["check", "--from", p(&bomb)]).is_refusal(6, &[p(&bomb), "too large"]);
+    let fifo = scratch.join("fifo");
+    command::run_tool("mkfifo", [p(&fifo)]).unwrap();
+    for file in [p(&fifo), "/dev/zero"] {
+        sandbox.run(&["check", "--from", file]).is_refusal(6, &[file, "no regular file"]);
+    }
+    let left: Vec<String> = crate::cli::names(scratch.path());
+    assert!(!left.iter().any(|name| name.contains(".part")), "{left:?}");
+}
+
+fn anonymous() {
+    let sandbox = Sandbox::new();
+    let scratch = Scratch::new().unwrap();
+    let fs = mounted(FsKind::Ext4, &["-L", "PAYROLL77"], "discard");
+    let file = scratch.join("machine.json");
+    let args = ["check", p(fs.dir()), "--anonymise", "--snapshot", p(&file), "--all", "--quiet"];
+    let done = sandbox.run(&args);
+    assert_eq!(done.code, 0, "{done:?}");
+    let open = sandbox.json(&["check", p(fs.dir())], &[0]);
+    let nodes = nodes(&open);
+    let uuid = nodes.iter().find_map(|node| node["fs"]["uuid"].as_str()).unwrap();
+    let stored = fs::read_to_string(&file).unwrap();
+    // The last word of it is an ordinary one: mnt.
+    let own = fs.dir().parent().unwrap().file_name().unwrap().to_str().unwrap();
+    for secret in ["PAYROLL77", uuid, own] {
+        assert!(!stored.contains(secret) && !done.stdout.contains(secret), "{secret}");
+    }
+    let hidden = sandbox.json(&["check", "--from", p(&file)], &[0]);
+    assert_eq!(rules(&hidden), rules(&open), "the judgement is the same");
+}
+
+fn thresholds() {
+    let sandbox = Sandbox::new();
+    let fs = mounted(FsKind::Ext4, &[], "discard");
+    let code = |args: &[&str]| sandbox.run(&[&["check", p(fs.dir())], args].concat()).code;
+    let done = sandbox.json(&["check", p(fs.dir())], &[0]);
+    let result = done.result();
+    let gravities: Vec<&str> = result["defects"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|d| d["gravity"].as_str().unwrap())
+        .collect();
+    assert!(!gravities.is_empty());
+    let order = ["low", "medium", "high"];
+    let worst = gravities.iter().filter_map(|g| order.iter().position(|o| o == g)).max().unwrap();
+    for (place, name) in order.iter().enumerate() {
+        let expected = i32::from(worst >= place);
+        assert_eq!(code(&[&format!("--fail-on={name}")]), expected, "{name} with {gravities:?}");
+    }
+    assert_eq!(code(&[]), 0);
+    let wrong = sandbox.run(&["check", "--fail-on=severe"]);
+    assert!(wrong.code == 2 && wrong.stderr.contains("severe"), "{wrong:?}");
+}
+
+/// An ordinary user sees the graph, and what could not be read is listed.
+fn without_root() {
+    let scratch = Scratch::new().unwrap();
+    let binary = binary_for_nobody(&scratch);
+    let done = run(|| {
+        let mut command = as_nobody(&binary);
+        command.args(["check", "--json", "--quiet"]).env("FATHOM_DB", "/nonexistent/fathom.db");
+        command
+    });
+    assert_eq!(done.code, 0, "{done:?}");
+    assert!(!nodes(&done).is_empty());
+    let result = done.result();
+    let unread = result["snapshot"]["unread"].as_array().unwrap();
+    let denied = unread.iter().filter(|item| item["why"].as_str().unwrap().contains("permission"));
+    assert!(denied.count() > 0, "{unread:?}");
+}
+
+/// Seen from outside: no process is started, no file opened for writing, no device opened but to read.
+fn only_reads() {
+    let sandbox = Sandbox::new();
+    let scratch = Scratch::new().unwrap();
+    let log = scratch.join("calls");
+    let done = run(|| {
+        let own = sandbox.command(&["check", "--quiet"]);
+        let mut command = command::tool("strace");
+        let calls = "trace=execve,fork,vfork,clone,clone3,open,openat,creat,unlink,rename,mkdir,write,pwrite64,io_uring_enter";
+        command.args(["-f", "-qq", "-e", calls, "-o"]).arg(&log);
+        command.arg(own.get_program()).args(own.get_args());
+        for (key, value) in own.get_envs() {
+            if let Some(value) = value {
+                command.env(key, value);
+            }
+        }
+        command
+    });
+    assert_eq!(done.code, 0, "{done:?}");
+    let log = fs::read_to_string(&log).unwrap();
+    let calls: Vec<&str> = log.lines().collect();
+    assert!(
+        calls.iter().any(|call| call.contains("openat(") && call.contains("/sys/")),
+        "it was watched"
+    );
+    let starts = calls.iter().filter(|call| call.contains("execve(")).count();
+    assert_eq!(starts, 1, "only fathom itself");
+    for call in &calls {
+        let writes = ["O_WRONLY", "O_RDWR", "O_CREAT", "unlink(", "rename(", "mkdir("];
+        assert!(!writes.iter().any(|word| call.contains(word)), "{call}");
+        let forks = ["fork("].iter().any(|word| call.contains(word))
+            || (call.contains("clone") && !call.contains("CLONE_THREAD") && call.contains("clone"));
+        assert!(!forks || call.contains("resumed"), "{call}");
+        if call.contains("write(") {
+            assert!(call.contains("write(1,") || call.contains("write(2,"), "{call}");
+        }
+    }
+}
+
+fn refusals() {
+    let sandbox = Sandbox::new();
+    sandbox.refuses(&["check", "/dev/no-such-disk"], 2, &["/dev/no-such-disk", "lsblk"]);
+    for missing in ["/no/such/directory", "/nonexist", ""] {
+        sandbox.refuses(&["check", missing], 2, &[missing, "does not exist"]);
+    }
+    sandbox.refuses(&["check", "/dev/null"], 2, &["/dev/null", "character device"]);
+    let forms = sandbox.run(&["--json", "check", "--show=openmetrics"]);
+    assert!(forms.code == 2 && forms.stderr.contains("one of them"), "{forms:?}");
+    let both = sandbox.run(&["check", "/tmp", "--from", "x"]);
+    assert!(both.code == 2 && both.stderr.contains("--from"), "{both:?}");
+    sandbox.refuses(&["check", "--from", "/no/such/file"], 6, &["/no/such/file"]);
+    sandbox.refuses(&["check", "--explain", "md-degradde"], 2, &["did you mean md-degraded"]);
+}
+
+fn explains() {
+    let sandbox = Sandbox::new();
+    let list = sandbox.run(&["check", "--explain", "list"]);
+    let ids: Vec<&str> = list
+        .stdout
+        .lines()
+        .take_while(|line| !line.is_empty())
+        .map(|line| line.split(' ').next().unwrap())
+        .collect();
+    assert!(ids.len() > 60, "{ids:?}");
+    for id in ids {
+        let page = sandbox.run(&["check", "--explain", id]);
+        assert!(
+            page.stdout.starts_with("# ") && page.stdout.contains("## What to do"),
+            "{id}: {page:?}"
+        );
+    }
+    let word = sandbox.run(&["check", "--explain", "stripe"]);
+    for maker in ["md", "MegaRAID", "ext4"] {
+        assert!(word.stdout.contains(maker), "{word:?}");
+    }
+}

@@ -1,0 +1,143 @@
+//! `fathom check` on partition tables and filesystems that do not fit their devices: real ones, on loop devices. Where the
+//! advice can be followed, it is, and the finding is gone.
+
+use crate::cli::{Done, GIB, MIB, Sandbox, p};
+use fathom_testkit::Capability::{FathomBinary, FsOnLoop, LoopDevices, Tool};
+use fathom_testkit::command::run_tool;
+use fathom_testkit::{Content, FsKind, LoopDevice, LoopOptions, MountedFs, Trial, kernel_test};
+use serde_json::Value;
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+
+pub fn trials() -> Vec<Trial> {
+    let sgdisk = [FathomBinary, LoopDevices, Tool("sgdisk")];
+    let ext4 = [FathomBinary, LoopDevices, FsOnLoop(FsKind::Ext4)];
+    vec![
+        kernel_test("check_tells_a_disk_that_grew", &sgdisk, grown_disk),
+        kernel_test("check_tells_a_disk_that_shrank", &sgdisk, shrunk_disk),
+        kernel_test("check_tells_a_table_for_other_sectors", &sgdisk, other_sectors),
+        kernel_test(
+            "check_tells_an_mbr_over_2_tib",
+            &[FathomBinary, LoopDevices, Tool("sfdisk"), Tool("sgdisk")],
+            large_mbr,
+        ),
+        kernel_test("check_tells_a_filesystem_that_was_not_grown", &ext4, not_grown),
+        kernel_test("check_tells_a_filesystem_that_was_cut_off", &ext4, cut_off),
+        kernel_test("check_tells_a_damaged_superblock", &ext4, damaged),
+    ]
+}
+
+fn resize(device: &LoopDevice, size_bytes: u64) {
+    let file = File::options().write(true).open(device.backing()).unwrap();
+    file.set_len(size_bytes).unwrap();
+    device.reread_size().unwrap();
+}
+
+fn check(device: &LoopDevice) -> Vec<Value> {
+    let done: Done = Sandbox::new().json(&["check", p(device.path())], &[0]);
+    let defects = done.result()["defects"].as_array().unwrap().clone();
+    let is_about_files =
+        |defect: &Value| defect["rule"].as_str().is_some_and(|rule| rule.starts_with("loop-"));
+    // Loop devices of tests have holes and go through the page cache.
+    let on_it =
+        defects.into_iter().filter(|d| d["node"] == p(device.path()) || !d["node"].is_string());
+    on_it.filter(|defect| !is_about_files(defect)).collect()
+}
+
+#[track_caller]
+fn one(device: &LoopDevice, rule: &str) -> String {
+    let found = check(device);
+    let fitting: Vec<&Value> = found.iter().filter(|defect| defect["rule"] == rule).collect();
+    assert_eq!(fitting.len(), 1, "{rule}: {found:#?}");
+    fitting[0].to_string()
+}
+
+#[track_caller]
+fn none(device: &LoopDevice, rule: &str) {
+    let found = check(device);
+    assert!(found.iter().all(|defect| defect["rule"] != rule), "{rule}: {found:#?}");
+}
+
+fn run(tool: &str, args: &[&str], device: &LoopDevice) -> String {
+    run_tool(tool, args.iter().map(Path::new).chain([device.path()])).unwrap()
+}
+
+fn grown_disk() {
+    let device = LoopDevice::new(64 * MIB).unwrap();
+    run("sgdisk", &["--new=1:0:+32M"], &device);
+    none(&device, "gpt-backup-misplaced");
+    resize(&device, 128 * MIB);
+    let text = one(&device, "gpt-backup-misplaced");
+    assert!(text.contains("is in sector 131071; the last sector is 262143"), "{text}");
+    assert!(text.contains("\"gravity\":\"medium\""), "{text}");
+    run("sgdisk", &["--move-second-header"], &device);
+    none(&device, "gpt-backup-misplaced");
+}
+
+fn shrunk_disk() {
+    let device = LoopDevice::new(128 * MIB).unwrap();
+    run("sgdisk", &["--new=1:0:+32M"], &device);
+    resize(&device, 64 * MIB);
+    let text = one(&device, "gpt-backup-misplaced");
+    assert!(text.contains("\"gravity\":\"high\""), "{text}");
+}
+
+fn other_sectors() {
+    let large = LoopOptions { sector_size_bytes: Some(4096), ..LoopOptions::default() };
+    let device = LoopDevice::with(64 * MIB, Content::Sparse, &large).unwrap();
+    run("sgdisk", &["--new=1:0:+32M"], &device);
+    none(&device, "table-sector-size");
+    let again = LoopDevice::over(device.backing(), &LoopOptions::default()).unwrap();
+    let text = one(&again, "table-sector-size");
+    assert!(text.contains("counts in sectors of 4096 B, the drive has 512 B"), "{text}");
+}
+
+fn large_mbr() {
+    let device = LoopDevice::new(3 << 40).unwrap();
+    let script = format!(
+        "printf 'label: dos\\nsize=1TiB\\n' | sfdisk -q --no-reread {}",
+        device.path().display()
+    );
+    run_tool("sh", ["-c", &script]).unwrap();
+    let text = one(&device, "mbr-over-2tib");
+    assert!(text.contains("has 3 TiB and an MBR, which reaches no further than 2 TiB"), "{text}");
+    run("sgdisk", &["--mbrtogpt"], &device);
+    none(&device, "mbr-over-2tib");
+    assert!(one(&device, "device-space-unused").contains("leave 2 TiB of 3 TiB unused"));
+}
+
+fn not_grown() {
+    let fs = MountedFs::new(FsKind::Ext4, 256 * MIB).unwrap();
+    resize(fs.device(), 2 * GIB);
+    let done = Sandbox::new().json(&["check", p(fs.dir())], &[0]);
+    let text = done.result()["defects"].to_string();
+    assert!(text.contains("leaves 1.8 GiB of 2 GiB unused"), "{text}");
+    // In use it needs a right that not every root has.
+    let device = fs.unmount();
+    assert!(one(&device, "device-space-unused").contains("resize2fs /dev/loop"));
+    run("e2fsck", &["-fp"], &device);
+    run("resize2fs", &[], &device);
+    none(&device, "device-space-unused");
+}
+
+fn cut_off() {
+    let device = LoopDevice::new(64 * MIB).unwrap();
+    FsKind::Ext4.make(device.path(), &[]).unwrap();
+    none(&device, "filesystem-larger-than-device");
+    resize(&device, 32 * MIB);
+    let text = one(&device, "filesystem-larger-than-device");
+    assert!(text.contains("its last 32 MiB are not there"), "{text}");
+}
+
+fn damaged() {
+    let device = LoopDevice::new(64 * MIB).unwrap();
+    FsKind::Ext4.make(device.path(), &[]).unwrap();
+    none(&device, "superblock-damaged");
+    let file = File::options().write(true).open(device.path()).unwrap();
+    // The label, without the checksum over it.
+    file.write_all_at(b"changed", 1024 + 0x78).unwrap();
+    let text = one(&device, "superblock-damaged");
+    assert!(text.contains("ext superblock on loop"), "{text}");
+    assert!(text.contains("wipefs --no-act /dev/loop"), "{text}");
+}

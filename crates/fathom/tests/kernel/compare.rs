@@ -1,0 +1,111 @@
+//! `fathom compare` on real runs: differences whose size is known because a cap makes them.
+
+use crate::cli::{Done, MIB, Sandbox, p};
+use fathom_testkit::Capability::{FathomBinary, LoopDevices};
+use fathom_testkit::{LoopDevice, Trial, kernel_test};
+use serde_json::Value;
+
+pub fn trials() -> Vec<Trial> {
+    vec![
+        kernel_test("compare_finds_what_a_cap_makes", &[FathomBinary], capped),
+        kernel_test("compare_of_two_devices", &[FathomBinary, LoopDevices], two_devices),
+        kernel_test("compare_bad_input", &[FathomBinary], bad_input),
+    ]
+}
+
+/// Runs are indicative or doubtful by themselves here: only what voids ends with 1.
+fn compared(sandbox: &Sandbox, args: &[&str], code: i32) -> Value {
+    let args = [&["compare", "--fail-on=void"], args].concat();
+    let done: Done = sandbox.json(&args, &[code]);
+    done.result()
+}
+
+fn capped() {
+    let sandbox = Sandbox::new();
+    let file = sandbox.dir().join("f");
+    std::fs::write(&file, vec![7_u8; MIB as usize]).unwrap();
+    let one = |cap: &str, label: &str| {
+        let args =
+            ["run", "randread", p(&file), "direct=no", "depth=1", "duration=200ms", "warmup=0s"];
+        let cap = format!("cap_iops={cap}");
+        let label = format!("--label={label}");
+        sandbox.json(&[&args[..], &[cap.as_str(), label.as_str()]].concat(), &[0, 1]);
+    };
+    for _ in 0..8 {
+        one("2000", "slow");
+        one("2500", "fast");
+    }
+    let found = compared(&sandbox, &["slow", "fast"], 0);
+    let row = &found["comparison"]["rows"][0];
+    let iops = &row["figures"][0];
+    assert_eq!((&row["in_pairs"], &iops["decision"]), (&true.into(), &"faster".into()), "{row}");
+    let ratio = iops["answer"]["ratio"]["value"].as_f64().unwrap();
+    assert!((ratio / 1.25 - 1.0).abs() < 0.05, "{ratio}");
+    let differs = &found["comparison"]["differences"];
+    let what: Vec<(&str, &str)> = differs
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter_map(|d| Some((d["what"].as_str()?, d["weight"].as_str()?)))
+        .filter(|(_, weight)| *weight != "background")
+        .collect();
+    assert_eq!(what, [("workload.cap_iops", "factor")]);
+
+    // The other way round it is a regression, unless it may be so large.
+    let found = compared(&sandbox, &["fast", "slow"], 1);
+    assert_eq!(found["regressions"].as_array().map(Vec::len), Some(1), "{found}");
+    compared(&sandbox, &["fast", "slow", "--fail-if=slower:10%"], 1);
+    compared(&sandbox, &["fast", "slow", "--fail-if=slower:23%"], 0);
+    compared(&sandbox, &["fast", "slow", "--fail-if=slower:50%"], 0);
+    // A store by its file, and a row by its name.
+    let elsewhere = format!("slow:randread@{}", p(sandbox.db()));
+    compared(&sandbox, &[&elsewhere, "fast:randread"], 0);
+    let text = sandbox.run(&["compare", "slow", "fast", "--fail-on=void"]);
+    assert!(text.stdout.contains("randread: B is ") && text.stdout.contains("8 pairs"), "{text:?}");
+}
+
+fn two_devices() {
+    let sandbox = Sandbox::new();
+    let disks = [LoopDevice::new(64 * MIB), LoopDevice::new(64 * MIB)];
+    for (disk, label) in disks.iter().zip(["one", "two"]) {
+        let disk = disk.as_ref().unwrap();
+        let label = format!("--label={label}");
+        let args = ["run", "randread", p(disk.path()), "duration=200ms", "warmup=0s", &label];
+        sandbox.json(&args, &[0, 1]);
+    }
+    let found = compared(&sandbox, &["one", "two"], 1);
+    let first = &found["comparison"]["findings"][0];
+    assert_eq!(first["id"], "not-comparable", "{found}");
+    let found = compared(&sandbox, &["one", "two", "--factor=device"], 0);
+    let ids: Vec<&str> = found["comparison"]["findings"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter_map(|f| f["id"].as_str())
+        .collect();
+    assert!(ids.contains(&"too-few-runs") && !ids.contains(&"not-comparable"), "{ids:?}");
+}
+
+fn bad_input() {
+    let sandbox = Sandbox::new();
+    sandbox.json(&["run", "randread", "null:", "operations=1000", "--label=x"], &[0, 1]);
+    let (db, nowhere) = (p(sandbox.db()).to_owned(), "/nowhere/fathom.db");
+    for (args, words) in [
+        (vec!["compare", "x", "zzzz"], vec!["zzzz", "fathom list"]),
+        (vec!["compare", "x", "x"], vec!["both sides"]),
+        (vec!["compare", "x", "x", "--fail-if=5%"], vec!["--fail-if=5%", "slower:5%"]),
+        (vec!["compare", "x", "x", "--level=10%"], vec!["--level=10%", "50%"]),
+        (vec!["compare", "x", "x", "--margin=lots"], vec!["--margin=lots"]),
+        (vec!["compare", "x", "x:nothing"], vec!["x:nothing", "no row"]),
+        (vec!["compare", "x", ","], vec!["names no run"]),
+    ] {
+        sandbox.refuses(&args, 2, &words);
+    }
+    let missing = format!("x@{nowhere}");
+    sandbox.refuses(&["compare", "x", &missing], 6, &[nowhere]);
+    sandbox.json(&["run", "randread", "null:", "operations=1000", "--label=y"], &[0, 1]);
+    let done = sandbox.run(&["compare", "x", "y", "--fail-on=void"]);
+    assert!(done.stdout.contains("Nothing that fathom records differed"), "{done:?}");
+    // All runs of a store, by its file.
+    sandbox.refuses(&["compare", "x", &db], 2, &["both sides"]);
+}

@@ -1,0 +1,217 @@
+//! Every engine on real devices: what it does, what it refuses before anything is measured, and how it fails.
+
+use crate::cli::{Done, MIB, Sandbox, operations, p};
+use fathom_testkit::Capability::{FathomBinary, IoUring, LoopDevices, Tool};
+use fathom_testkit::{Content, LoopDevice, LoopOptions, Trial, kernel_test, loopdev};
+use serde_json::Value;
+use std::fs::OpenOptions;
+use std::path::Path;
+
+pub fn trials() -> Vec<Trial> {
+    let device = [FathomBinary, LoopDevices];
+    vec![
+        kernel_test("engines_count_the_same", &device, count_the_same),
+        kernel_test("engines_write_what_they_say", &device, write_what_they_say),
+        kernel_test("engine_contradictions", &[FathomBinary], contradictions),
+        kernel_test(
+            "a_device_that_cannot_be_polled",
+            &[FathomBinary, LoopDevices, IoUring],
+            not_polled,
+        ),
+        kernel_test("engines_see_failing_reads", &device, reads_fail),
+        kernel_test("a_mapped_file_that_becomes_shorter", &[FathomBinary], mapped_file_shrinks),
+        kernel_test("buffered_libaio_is_called_synchronous", &[FathomBinary], synchronous),
+        kernel_test("a_submitting_thread_counts", &[FathomBinary, IoUring], submitting_thread),
+        kernel_test("no_place_for_asynchronous_requests", &[FathomBinary, Tool("sh")], no_place),
+    ]
+}
+
+/// Ways to run, and a word of the features that each must show.
+const WAYS: [(&[&str], &str); 7] = [
+    (&["engine=io_uring", "depth=16"], "registered_buffers"),
+    (&["engine=io_uring", "depth=16", "batch_submit=4"], "batch_submit=4"),
+    (&["engine=io_uring", "depth=16", "registered=no"], "single_issuer"),
+    (&["engine=io_uring", "depth=16", "sqpoll=yes"], "sqpoll"),
+    (&["engine=libaio", "depth=16", "batch_submit=4"], "asynchronous: "),
+    (&["engine=psync", "depth=1"], ""),
+    (&["engine=mmap", "depth=1", "direct=no"], "fdatasync_is_msync"),
+];
+
+fn device() -> LoopDevice {
+    let options = LoopOptions { direct_io: true, ..LoopOptions::default() };
+    LoopDevice::with(16 * MIB, Content::Pattern(3), &options).unwrap()
+}
+
+fn features(record: &Value) -> Vec<String> {
+    let features = record["jobs"][0]["engine"]["features"].as_array().unwrap();
+    features.iter().map(|f| f.as_str().unwrap().to_owned()).collect()
+}
+
+#[track_caller]
+fn ran(sandbox: &Sandbox, args: &[&str], way: &[&str], word: &str) -> Value {
+    let record = sandbox.json(&[args, way].concat(), &[0, 1]).records().remove(0);
+    let engine = way[0].strip_prefix("engine=").unwrap();
+    assert_eq!(record["jobs"][0]["engine"]["kind"], engine, "{way:?}");
+    let features = features(&record);
+    assert!(word.is_empty() || features.iter().any(|f| f.starts_with(word)), "{features:?}");
+    record
+}
+
+fn count_the_same() {
+    let device = device();
+    let sandbox = Sandbox::new();
+    for (way, word) in WAYS {
+        let record =
+            ran(&sandbox, &["run", "randread", p(device.path()), "operations=2000"], way, word);
+        assert_eq!(operations(&record), 2000, "{way:?}");
+    }
+}
+
+/// One pass of writes over a device by each engine leaves different content on every block.
+fn write_what_they_say() {
+    for (way, word) in WAYS {
+        let device = device();
+        let sandbox = Sandbox::new();
+        let destroy = format!("--destroy={}", device.backing().display());
+        let args = ["run", "seqwrite", p(device.path()), "block_size=64k", "amount=16M", &destroy];
+        let record = ran(&sandbox, &args, way, word);
+        assert_eq!(operations(&record), 256, "{way:?}");
+        let content = std::fs::read(device.path()).unwrap();
+        let blocks: std::collections::BTreeSet<&[u8]> = content.chunks(4096).collect();
+        assert_eq!(blocks.len(), 4096, "{way:?}: no two blocks alike");
+        assert!(record["jobs"][0]["final_sync_ns"].as_u64().unwrap() > 0, "{way:?}");
+    }
+}
+
+fn contradictions() {
+    let sandbox = Sandbox::new();
+    let dir = sandbox.dir();
+    for (settings, words) in [
+        (&["engine=mmap", "depth=1"][..], &["engine=mmap", "use direct=no"][..]),
+        (&["engine=mmap", "direct=no", "depth=4"], &["depth=4", "threads=4"]),
+        (&["engine=libaio", "sqpoll=yes"], &["sqpoll=yes", "engine=libaio", "engine=io_uring"]),
+        (&["engine=psync", "depth=1", "batch_submit=1"], &["batch_submit=1", "psync"]),
+        (&["polled=yes", "direct=no"], &["polled=yes", "direct=yes"]),
+        (&["depth=8", "batch_submit=9"], &["batch_submit=9", "depth=8"]),
+        (&["engine=libayo"], &["did you mean 'libaio'?"]),
+    ] {
+        sandbox.refuses(&[&["run", "randread", p(&dir)], settings].concat(), 2, words);
+    }
+    let words = ["a mapping cannot make a file longer", "engine=psync"];
+    let append = ["run", "commit", p(&dir), "engine=mmap", "direct=no"];
+    sandbox.refuses(&append, 2, &words);
+}
+
+/// A loop device has no poll queues: said before anything is measured.
+fn not_polled() {
+    let device = device();
+    let sandbox = Sandbox::new();
+    let args = ["run", "randread", p(device.path()), "duration=60s", "polled=yes"];
+    for settings in [&[][..], &["sqpoll=yes"]] {
+        let refused = sandbox.run(&[&args[..], settings].concat());
+        assert_eq!(refused.code, 4, "{refused:?}");
+        for word in ["job 'read'", "cannot be polled", "io_poll", "use polled=no"] {
+            assert!(refused.stderr.contains(word), "'{word}' is not in {refused:?}");
+        }
+    }
+    assert!(sandbox.runs().is_empty(), "nothing was measured");
+}
+
+#[track_caller]
+fn failed(done: &Done, errno: i64) {
+    assert_eq!(done.code, 5, "{done:?}");
+    let record = done.records().pop().unwrap();
+    assert_eq!(record["ending"], "failed");
+    assert_eq!(record["failure"]["operation"], "read");
+    assert_eq!(record["failure"]["errno"].as_i64(), Some(errno), "{}", record["failure"]);
+}
+
+fn truncate(path: &Path, size_bytes: u64) {
+    OpenOptions::new().write(true).open(path).unwrap().set_len(size_bytes).unwrap();
+}
+
+fn reads_fail() {
+    const EIO: i64 = 5;
+    for (way, _) in WAYS {
+        let sandbox = Sandbox::new();
+        let device = device();
+        let args = ["run", "randread", p(device.path()), "duration=20s"];
+        if way[0] == "engine=mmap" {
+            // What is in the page cache by then would still be had.
+            truncate(device.backing(), MIB);
+            let done = sandbox.run(&[&["--json"], &args[..], way].concat());
+            failed(&done, EIO);
+        } else {
+            let running = sandbox.start(&[&args[..], way].concat(), "progress", 1);
+            truncate(device.backing(), MIB);
+            failed(&running.finish(), EIO);
+        }
+        sandbox.nothing_left(&[]);
+    }
+}
+
+fn mapped_file_shrinks() {
+    let sandbox = Sandbox::new();
+    let file = sandbox.dir().join("log");
+    loopdev::make_file(&file, 16 * MIB, Content::Pattern(1)).unwrap();
+    let args = [
+        "run",
+        "randread",
+        p(&file),
+        "duration=20s",
+        "engine=mmap",
+        "direct=no",
+        "depth=1",
+        "threads=3",
+    ];
+    let running = sandbox.start(&args, "progress", 1);
+    truncate(&file, MIB);
+    let done = running.finish();
+    failed(&done, 0);
+    assert!(done.finding("io-failure")["summary"].as_str().unwrap().contains("became shorter"));
+}
+
+fn synchronous() {
+    let sandbox = Sandbox::new();
+    let file = sandbox.dir().join("data");
+    loopdev::make_file(&file, 16 * MIB, Content::Pattern(1)).unwrap();
+    let args = ["run", "randread", p(&file), "operations=5000", "engine=libaio", "depth=8"];
+    let buffered = sandbox.json(&[&args[..], &["direct=no"]].concat(), &[1]);
+    let finding = buffered.finding("libaio-synchronous");
+    assert_eq!(finding["severity"], "doubtful");
+    assert!(features(&buffered.records()[0]).iter().any(|f| f.starts_with("synchronous: 100 %")));
+    sandbox.json(&[&args[..], &["direct=yes"]].concat(), &[0, 1]).has_not("libaio-synchronous");
+}
+
+/// The kernel's thread that submits is one of the process: its CPU time is in the process's and not in the job's.
+fn submitting_thread() {
+    let sandbox = Sandbox::new();
+    let file = sandbox.dir().join("data");
+    loopdev::make_file(&file, 16 * MIB, Content::Pattern(1)).unwrap();
+    let args = ["run", "randread", p(&file), "duration=1s", "direct=no", "depth=4"];
+    let beside_job_ns = |setting: &str| {
+        let done = sandbox.json(&[&args[..], &[setting]].concat(), &[0, 1]);
+        let record = done.records().remove(0);
+        let sum =
+            |cpu: &Value| cpu["user_ns"].as_u64().unwrap() + cpu["system_ns"].as_u64().unwrap();
+        sum(&record["process_cpu"]).saturating_sub(sum(&record["jobs"][0]["cpu"]))
+    };
+    let (without, with) = (beside_job_ns("sqpoll=no"), beside_job_ns("sqpoll=yes"));
+    assert!(with > 100_000_000 && with > 2 * without, "{without} ns without, {with} ns with");
+}
+
+/// The system's limit on asynchronous requests: exit code 4 with the switch's name. The limit is not changed: one job
+/// alone asks for more than it allows.
+fn no_place() {
+    let sandbox = Sandbox::new();
+    let file = sandbox.dir().join("data");
+    loopdev::make_file(&file, 16 * MIB, Content::Pattern(1)).unwrap();
+    let limit: u64 =
+        std::fs::read_to_string("/proc/sys/fs/aio-max-nr").unwrap().trim().parse().unwrap();
+    let threads = limit / 32_768 + 1;
+    let threads = format!("threads={threads}");
+    let args = ["run", "randread", p(&file), "operations=10", "engine=libaio", "depth=32768"];
+    let refused = sandbox.run(&[&args[..], &["block_size=512", &threads]].concat());
+    assert_eq!(refused.code, 4, "{refused:?}");
+    assert!(refused.stderr.contains("fs.aio-max-nr"), "{refused:?}");
+}

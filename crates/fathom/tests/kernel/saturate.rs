@@ -1,0 +1,152 @@
+//! `saturate` and `size` as a user calls them, where something of the answer is known beforehand.
+
+use crate::cli::{Done, MIB, Sandbox, p};
+use crate::filesystems::mounted;
+use fathom_testkit::Capability::{FathomBinary, FsOnLoop, LoopDevices, Tool};
+use fathom_testkit::{Content, FsKind, LoopDevice, LoopOptions, Trial, kernel_test};
+use serde_json::Value;
+
+pub fn trials() -> Vec<Trial> {
+    let stops = [FathomBinary, Tool("kill")];
+    let queue = [FathomBinary, LoopDevices];
+    let fs = [FathomBinary, FsOnLoop(FsKind::Ext4)];
+    vec![
+        kernel_test("saturate_fathom_itself", &[FathomBinary], itself),
+        kernel_test("saturate_what_is_capped", &[FathomBinary], capped),
+        kernel_test("saturate_a_short_queue", &queue, short_queue),
+        kernel_test("saturate_is_stopped", &stops, stopped),
+        kernel_test("size_rejects_what_the_cache_answers", &fs, cached),
+        kernel_test("saturate_and_size_bad_input", &[FathomBinary], bad_input),
+    ]
+}
+
+fn rows(saturation: &Value) -> Vec<(u64, f64)> {
+    let one = |row: &Value| {
+        (row["concurrency"].as_u64().unwrap(), row["iops"]["value"].as_f64().unwrap())
+    };
+    saturation["rows"].as_array().unwrap().iter().map(one).collect()
+}
+
+fn highest(done: &Done) -> f64 {
+    rows(&done.result()["saturation"]).into_iter().map(|(_, iops)| iops).fold(0.0, f64::max)
+}
+
+/// There is no device: it is said, and every run is stored and can be shown.
+fn itself() {
+    let sandbox = Sandbox::new();
+    let done = sandbox.json(&["saturate", "null:", "--time=10s"], &[0, 1]);
+    let result = done.result();
+    let limit = &result["saturation"]["limit"];
+    assert_eq!(limit["cause"], "fathom", "{limit}");
+    assert!(rows(&result["saturation"]).len() >= 4, "{done:?}");
+    let records = done.records();
+    assert!(records.len() > 8, "{}", records.len());
+    let run = &sandbox.runs()[0];
+    assert_eq!(run["kind"], "saturate", "{run}");
+    let shown = sandbox.run(&["show", &done.id()]);
+    assert!(shown.code == 0 && shown.stdout.contains("in flight"), "{shown:?}");
+    let text = sandbox.run(&["saturate", "null:", "--time=10s"]);
+    assert!(text.stdout.contains("Limit: fathom itself"), "{text:?}");
+}
+
+/// A cap of the rate is the true highest throughput, and one or two requests in flight reach it: flat from there on.
+fn capped() {
+    let sandbox = Sandbox::new();
+    let dir = sandbox.dir();
+    let args =
+        ["saturate", p(&dir), "randread", "size=16M", "direct=no", "cap_iops=500", "--time=12s"];
+    let done = sandbox.json(&args, &[0, 1]);
+    let most = highest(&done);
+    // Ten milliseconds may be caught up in each run of a fifth of a second.
+    assert!((400.0..=550.0).contains(&most), "{most}");
+    let knee = &done.result()["saturation"]["knee"];
+    assert!(knee["concurrency"].as_u64().is_some_and(|c| c <= 8), "{knee}");
+    assert_eq!(done.result()["saturation"]["limit"]["cause"], "asked");
+    sandbox.nothing_left(&[]);
+}
+
+/// A device that takes four requests at a time: its own counter says that more were never in flight on it, and that its
+/// queue was the limit.
+fn short_queue() {
+    let sandbox = Sandbox::new();
+    let device = LoopDevice::with(64 * MIB, Content::Pattern(3), &LoopOptions::default()).unwrap();
+    let requests = format!("/sys/block/{}/queue/nr_requests", device.name());
+    let before = std::fs::read_to_string(&requests).unwrap();
+    std::fs::write(&requests, "4").unwrap();
+    let done = sandbox.json(&["saturate", p(device.path()), "--time=12s"], &[0, 1]);
+    std::fs::write(&requests, before.trim()).unwrap();
+    let saturation = done.result()["saturation"].clone();
+    for row in saturation["rows"].as_array().unwrap() {
+        let in_flight = row["in_flight_device"].as_f64().unwrap();
+        assert!(in_flight <= 4.4, "{row}");
+    }
+    let many = rows(&saturation).into_iter().filter(|(c, _)| *c >= 32).count();
+    assert!(many >= 2, "{saturation}");
+}
+
+/// A signal in the middle: the runs so far are kept, nothing is left behind.
+fn stopped() {
+    let sandbox = Sandbox::new();
+    let dir = sandbox.dir();
+    let args = ["saturate", p(&dir), "size=16M", "direct=no", "--time=60s"];
+    let running = sandbox.start(&args, "trial_started", 3);
+    running.signal("INT");
+    let done = running.finish();
+    assert_eq!(done.code, 130, "{done:?}");
+    assert!(done.result()["saturation"]["rows"].as_array().is_some_and(|rows| !rows.is_empty()));
+    assert_eq!(sandbox.runs()[0]["state"], "interrupted");
+    sandbox.nothing_left(&[]);
+}
+
+/// Buffered reads at a fixed rate: the small sets are in the page cache before the run is over, the large one is not. The
+/// rate is the same for all of them, so that only the devices' counters tell.
+fn cached() {
+    let sandbox = Sandbox::new();
+    // A device of its own, so that nobody else reads from it.
+    let fs = mounted(FsKind::Ext4, &[], "");
+    // Among pages that are cached, the kernel takes reads at random for ordered ones and reads ahead.
+    let read_ahead = format!("/sys/block/{}/queue/read_ahead_kb", fs.device().name());
+    let before = std::fs::read_to_string(&read_ahead).unwrap();
+    std::fs::write(&read_ahead, "0").unwrap();
+    let args =
+        ["size", p(fs.dir()), "randread", "size=256M", "direct=no", "cap_iops=5000", "--time=30s"];
+    let smallest_of = |sizes: &Value| -> Option<Value> {
+        let is_smallest = |c: &&Value| c["size_bytes"] == 16 * MIB && c["is_part"] == false;
+        sizes["cells"].as_array()?.iter().find(is_smallest).cloned()
+    };
+    // The smallest set has 4096 blocks: of 5000 reads in a second at most 82 % can come from the device. Where others use the machine, the reference may be too uneven to compare anything with.
+    let measure = || sandbox.json(&args, &[0, 1]).result()["sizes"].clone();
+    let is_measured = |sizes: &Value| smallest_of(sizes).is_some();
+    let sizes = (0..3).map(|_| measure()).find(is_measured).expect("a quiet half minute");
+    std::fs::write(&read_ahead, before.trim()).unwrap();
+    let (cells, smallest) = (sizes["cells"].as_array().unwrap(), smallest_of(&sizes).unwrap());
+    assert_eq!(smallest["outcome"], "cache", "{smallest}");
+    assert!(smallest["reason"].as_str().unwrap().starts_with("cache: "), "{smallest}");
+    let reference = &cells[0];
+    assert!(reference["from_device"].as_f64().unwrap() > 0.8, "{reference}");
+    assert_ne!(sizes["answer"][0].as_u64(), Some(16 * MIB));
+    assert_eq!(sandbox.runs()[0]["kind"], "size");
+    sandbox.nothing_left(&[fs.dir()]);
+}
+
+fn bad_input() {
+    let sandbox = Sandbox::new();
+    let dir = sandbox.dir();
+    for (args, words) in [
+        (&["saturate", "null:", "depth=4"][..], &["depth=4", "by itself"][..]),
+        (&["saturate", "null:", "--time=1s"], &["--time=1s", "from 10 s"]),
+        (&["saturate", "null:", "--bound=p99"], &["--bound", "p99:2ms"]),
+        (&["saturate", "null:", "--bound=p99:2"], &["--bound", "unit"]),
+        (&["saturate", "null:", "arrivals=odd"], &["arrivals=odd", "poisson"]),
+        (&["saturate", "null:", "randraed"], &["randraed", "did you mean"]),
+        (&["saturate", p(&dir), "commit"], &["nothing to raise"]),
+        (&["saturate", p(&dir), "bonnie"], &["bonnie", " jobs; a search changes one"]),
+        (&["saturate", "null:", "--bound=p99:2ms", "cap_iops=5"], &["cap_iops"]),
+        (&["size", "null:", "span=1G"], &["span=1G", "by itself"]),
+        (&["size", "null:", "--margin=80%"], &["--margin=80%", "50%"]),
+        (&["size", p(&dir), "--data=lots"], &["--data", "lots"]),
+        (&["size", p(&dir), "commit"], &["no size to vary"]),
+    ] {
+        sandbox.refuses(args, 2, words);
+    }
+}

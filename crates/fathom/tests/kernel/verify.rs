@@ -1,0 +1,539 @@
+//! Verified blocks: every damage that is done below the filesystem is found, named and placed, and nothing is found
+//! where nothing was done.
+
+use crate::cli::{GIB, MIB, Sandbox, names, p, run};
+use fathom_base::prng::Prng;
+use fathom_base::verify_block::{Format, Legal};
+use fathom_sys::fiemap;
+use fathom_testkit::Capability::{FathomBinary, FsOnLoop, IoUring, LoopDevices, Tool};
+use fathom_testkit::command::tool;
+use fathom_testkit::{
+    Content, FsKind, LoopDevice, LoopOptions, MountedFs, Trial, counted, kernel_test, sample,
+};
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+
+/// A block, the unit of the headers, and the ledger's piece in the tests that do damage.
+pub const BLOCK: usize = 4096;
+const BLOCKS: usize = 512;
+/// Damages done at once: the record keeps a hundred mismatches.
+const AT_ONCE: usize = 40;
+
+pub fn trials() -> Vec<Trial> {
+    let ext4 = [FathomBinary, FsOnLoop(FsKind::Ext4)];
+    let device = [FathomBinary, LoopDevices];
+    let no_rings = [FathomBinary, LoopDevices, Tool("prlimit"), IoUring];
+    let no_rings_on_ext4 = [FathomBinary, FsOnLoop(FsKind::Ext4), Tool("prlimit"), IoUring];
+    vec![
+        kernel_test("verify_finds_damage_below_a_file", &ext4, damage_below_a_file),
+        kernel_test("verify_finds_damage_on_a_device", &device, damage_on_a_device),
+        kernel_test("verify_finds_damage_while_it_runs", &device, damage_during),
+        kernel_test("verify_after_finds_damage_in_the_run", &device, damage_before_the_end),
+        kernel_test("verify_gives_no_false_alarms", &ext4, no_false_alarms),
+        kernel_test("verify_after_a_kill", &ext4, after_a_kill),
+        kernel_test("verify_follows_what_is_overwritten", &ext4, overwritten),
+        kernel_test("verify_knows_the_file_that_was_written", &ext4, replaced),
+        kernel_test("verify_keeps_what_a_refused_run_left", &ext4, refused_run),
+        kernel_test("verify_keeps_what_a_run_that_cannot_start_left", &no_rings, cannot_start),
+        kernel_test("verify_forgets_a_file_that_was_emptied", &no_rings_on_ext4, emptied),
+        kernel_test("verify_refuses_what_it_cannot_check", &ext4, refusals),
+    ]
+}
+
+/// A target whose blocks can be changed behind the kernel's back.
+struct Below<'a> {
+    backing: &'a Path,
+    /// Where each block lies on the device.
+    places: Vec<u64>,
+    target: &'a str,
+    format: Format,
+}
+
+pub type Block = [u8; BLOCK];
+
+impl Below<'_> {
+    fn read(&self, block: usize) -> Block {
+        let mut data = [0; BLOCK];
+        File::open(self.backing).unwrap().read_exact_at(&mut data, self.places[block]).unwrap();
+        data
+    }
+
+    fn write(&self, block: usize, data: &Block) {
+        spoil(self.backing, self.places[block], data);
+    }
+
+    fn all(&self) -> Vec<Block> {
+        (0..self.places.len()).map(|block| self.read(block)).collect()
+    }
+
+    /// A whole block of this place, of whatever generation.
+    fn is_sound(&self, block: usize, data: &Block) -> bool {
+        let any = Legal::range(1, u64::MAX);
+        self.format.check(data, (block * BLOCK) as u64, any).is_ok()
+    }
+}
+
+/// Writes into the file below a loop device. It is opened for no longer than that: a device whose file is open
+/// elsewhere is not overwritten.
+pub fn spoil(backing: &Path, offset_bytes: u64, data: &[u8]) {
+    let file = File::options().write(true).open(backing).unwrap();
+    file.write_all_at(data, offset_bytes).unwrap();
+}
+
+/// On a loop device that reads and writes its file through the page cache, as the tests do.
+pub fn buffered_ext4() -> MountedFs {
+    let device = LoopDevice::with(2 * GIB, Content::Sparse, &LoopOptions::default()).unwrap();
+    MountedFs::with(FsKind::Ext4, device, &[], "").unwrap()
+}
+
+/// The device's places of a file's first blocks.
+pub fn places_of(file: &Path, count: usize) -> Vec<u64> {
+    let mut places = Vec::new();
+    fiemap::for_each_extent(&File::open(file).unwrap(), |extent| {
+        assert!(extent.has_position() && !extent.is_encoded() && !extent.is_unwritten());
+        assert_eq!(extent.logical, places.len() as u64 * BLOCK as u64, "no holes");
+        let blocks = extent.length / BLOCK as u64;
+        places.extend((0..blocks).map(|block| extent.physical + block * BLOCK as u64));
+    })
+    .unwrap();
+    places.truncate(count);
+    places
+}
+
+/// How the blocks of the newest verified job are told.
+fn format_of(sandbox: &Sandbox) -> Format {
+    let shelf = sandbox.db().parent().unwrap().join("verify");
+    let dirs: Vec<_> = std::fs::read_dir(shelf).unwrap().map(|dir| dir.unwrap().path()).collect();
+    assert_eq!(dirs.len(), 1, "{dirs:?}");
+    let head: Value =
+        serde_json::from_reader(File::open(dirs[0].join("head.json")).unwrap()).unwrap();
+    let number = |key: &str| head["plan"][key].as_u64().unwrap();
+    Format::new(number("target_id"), number("seed"), BLOCK as u32).unwrap()
+}
+
+/// What `fathom verify` finds: exit code, and kind by offset.
+fn verify(sandbox: &Sandbox, target: &str) -> (i32, BTreeMap<u64, String>) {
+    let done = sandbox.json(&["verify", target], &[0, 5]);
+    let result = done.result();
+    let checks = result["checks"].as_array().unwrap();
+    let mut found = BTreeMap::new();
+    let mut count = 0;
+    for check in checks {
+        count += check["verify"]["mismatches"].as_u64().unwrap();
+        for one in check["verify"]["first"].as_array().unwrap() {
+            let kind = one["kind"].as_str().unwrap().to_owned();
+            found.insert(one["offset_bytes"].as_u64().unwrap(), kind);
+        }
+    }
+    assert_eq!(count, found.len() as u64, "all are listed");
+    (done.code, found)
+}
+
+/// Does damage of all kinds, many at once, and looks what is found; all is put back each time.
+fn damage(sandbox: &Sandbox, below: &Below<'_>, before: &[Block], old: &[Block], cases: usize) {
+    let now = below.all();
+    let mut prng = Prng::new(cases as u64, 9);
+    let mut done = 0;
+    let stale: Vec<usize> =
+        (0..now.len()).filter(|&b| old[b] != now[b] && below.is_sound(b, &old[b])).collect();
+    assert!(stale.len() > 50, "{} blocks have an old generation", stale.len());
+    while done < cases {
+        let mut expected = BTreeMap::new();
+        let mut fresh = |prng: &mut Prng, among: Option<&[usize]>| loop {
+            let pick = prng.below(among.map_or(now.len(), <[usize]>::len) as u64) as usize;
+            let block = among.map_or(pick, |among| among[pick]);
+            let offset = (block * BLOCK) as u64;
+            if expected.insert(offset, String::new()).is_none() {
+                break block;
+            }
+        };
+        let mut wrong: Vec<(usize, Block, &str)> = Vec::new();
+        for _ in 0..AT_ONCE.min(cases - done) {
+            match prng.below(6) {
+                0 | 1 => {
+                    let block = fresh(&mut prng, None);
+                    let bit = prng.below(BLOCK as u64 * 8) as usize;
+                    let mut data = now[block];
+                    data[bit / 8] ^= 1 << (bit % 8);
+                    wrong.push((block, data, "corrupt"));
+                }
+                2 => {
+                    let (a, b) = (fresh(&mut prng, None), fresh(&mut prng, None));
+                    wrong.extend([(a, now[b], "misplaced"), (b, now[a], "misplaced")]);
+                }
+                3 => {
+                    let block = fresh(&mut prng, Some(&stale));
+                    wrong.push((block, old[block], "stale"));
+                }
+                4 => {
+                    // A write that never arrived: what an earlier run left there.
+                    let block = fresh(&mut prng, None);
+                    wrong.push((block, before[block], "other_target"));
+                }
+                _ => wrong.push((fresh(&mut prng, None), [0; BLOCK], "zeros")),
+            }
+        }
+        for (block, data, kind) in &wrong {
+            below.write(*block, data);
+            expected.insert((block * BLOCK) as u64, (*kind).to_owned());
+        }
+        done += AT_ONCE.min(cases - done);
+        assert_eq!(verify(sandbox, below.target), (5, expected));
+        wrong.iter().for_each(|(block, ..)| below.write(*block, &now[*block]));
+    }
+    assert_eq!(verify(sandbox, below.target), (0, BTreeMap::new()), "all is as it was");
+    counted(
+        &format!("damages below {}", if below.places[0] == 0 { "a device" } else { "a file" }),
+        cases,
+    );
+}
+
+/// Two verified runs over the same blocks; in the second one a look at the state in the middle.
+fn two_runs(
+    sandbox: &Sandbox,
+    target: &str,
+    (first, more): (&[&str], &[&str]),
+    cases: usize,
+    backing: &Path,
+    places: &dyn Fn() -> Vec<u64>,
+) {
+    let common = ["run", "randwrite", target, "block_size=4k", "verify=after", "--keep"];
+    let args = [&common[..], first, more, &["operations=20000"]].concat();
+    let done = sandbox.json(&args, &[0, 1]);
+    assert_eq!(done.records()[0]["jobs"][0]["verify"]["mismatches"], 0);
+    let places = places();
+    assert_eq!(places.len(), BLOCKS);
+    let mut below = Below { backing, places, target, format: format_of(sandbox) };
+    let before = below.all();
+    let args = [&common[..], more, &["duration=1500ms", "fsync_fraction=0.02"]].concat();
+    let running = sandbox.start(&args, "progress", 1);
+    let old = below.all();
+    let done = running.finish();
+    assert!([0, 1].contains(&done.code), "{done:?}");
+    let record = &done.records()[0]["jobs"][0]["verify"];
+    assert_eq!(record["checked_bytes"].as_u64(), Some((BLOCKS * BLOCK) as u64), "all was written");
+    assert_eq!((&record["mismatches"], &record["read_back"]), (&0.into(), &"direct".into()));
+    below.format = format_of(sandbox);
+    damage(sandbox, &below, &before, &old, cases);
+}
+
+fn damage_below_a_file() {
+    let sandbox = Sandbox::new();
+    let fs = buffered_ext4();
+    let file = fs.dir().join("kept");
+    let cases = sample(80, 600);
+    let places = || places_of(&file, BLOCKS);
+    two_runs(
+        &sandbox,
+        p(&file),
+        (&["size=2M"], &["threads=2", "depth=16"]),
+        cases,
+        fs.device().backing(),
+        &places,
+    );
+}
+
+fn damage_on_a_device() {
+    let sandbox = Sandbox::new();
+    let device = LoopDevice::new(2 * MIB).unwrap();
+    let id = format!("--destroy={}", device.backing().display());
+    let places = || (0..BLOCKS).map(|block| (block * BLOCK) as u64).collect();
+    let more = [id.as_str(), "engine=psync", "depth=1", "threads=3"];
+    two_runs(&sandbox, p(device.path()), (&[], &more), sample(40, 400), device.backing(), &places);
+}
+
+pub fn blank_device() -> (LoopDevice, String) {
+    let device = LoopDevice::with(8 * MIB, Content::Zeros, &LoopOptions::default()).unwrap();
+    let id = format!("--destroy={}", device.backing().display());
+    (device, id)
+}
+
+/// A quarter of the target is overwritten with zeros while the job reads and writes it.
+fn damage_during() {
+    let sandbox = Sandbox::new();
+    let (device, id) = blank_device();
+    let args = [
+        "run",
+        "randomio",
+        p(device.path()),
+        &id,
+        "write_fraction=0.3",
+        "fsync_fraction=0",
+        "span=2M",
+    ];
+    let more = ["block_size=4k", "threads=2", "depth=4", "verify=during", "duration=2500ms"];
+    let running = sandbox.start(&[&args[..], &more].concat(), "progress", 1);
+    spoil(device.backing(), 512 << 10, &vec![0; 512 << 10]);
+    let done = running.finish();
+    assert_eq!(done.code, 5, "{done:?}");
+    let record = done.records().remove(0);
+    let verify = &record["jobs"][0]["verify"];
+    assert!(verify["mismatches"].as_u64().unwrap() > 0 && verify["read_back"].is_null());
+    for one in verify["first"].as_array().unwrap() {
+        assert!((512 << 10..1 << 20).contains(&one["offset_bytes"].as_u64().unwrap()), "{one}");
+        assert_eq!(one["kind"], "zeros", "{one}");
+    }
+    let finding = done.finding("data-mismatch");
+    assert_eq!((&finding["severity"], &done.result()["verdict"]), (&"void".into(), &"void".into()));
+}
+
+/// Damage in a block that is written early and not again, before everything is read back: the whole report.
+fn damage_before_the_end() {
+    let sandbox = Sandbox::new();
+    let (device, id) = blank_device();
+    let args =
+        ["run", "seqwrite", p(device.path()), &id, "block_size=64k", "rate=64", "verify=after"];
+    let running = sandbox.start(&args, "progress", 1);
+    spoil(device.backing(), 5000, &[0x55]);
+    let done = running.finish();
+    assert_eq!(done.code, 5, "{done:?}");
+    let first = &done.records()[0]["jobs"][0]["verify"]["first"];
+    assert_eq!(first.as_array().unwrap().len(), 1, "{first}");
+    assert_eq!(
+        (&first[0]["kind"], first[0]["offset_bytes"].as_u64()),
+        (&"corrupt".into(), Some(4096))
+    );
+    let shown = sandbox.run(&["show", &done.id()]);
+    for words in [
+        "verified",
+        "1 block WRONG",
+        "offset 4096, 4096 bytes: expected generation 1; found",
+        "VOID",
+    ] {
+        assert!(shown.stdout.contains(words), "'{words}' is not in {}", shown.stdout);
+    }
+}
+
+/// Jobs of all kinds, at random.
+fn no_false_alarms() {
+    let fs = buffered_ext4();
+    let (device, id) = blank_device();
+    let mut prng = Prng::new(7, 7);
+    let runs = sample(10, 300);
+    for run in 0..runs {
+        let sandbox = Sandbox::new();
+        let mut pick = |among: &[&'static str]| among[prng.below(among.len() as u64) as usize];
+        let target = if run % 4 == 3 { p(device.path()) } else { p(fs.dir()) };
+        let mut args = vec!["run", "randomio", target, "duration=300ms"];
+        args.push(if run % 4 == 3 { &id } else { "size=8M" });
+        args.push(pick(&[
+            "block_size=4k",
+            "block_size=4k:3,16k:1",
+            "block_size=512:1,4k:2,64k:1",
+            "block_size=1M",
+        ]));
+        args.push(pick(&["write_fraction=1", "write_fraction=0.5", "write_fraction=0.9"]));
+        args.push(pick(&["fsync_fraction=0.05", "fsync_fraction=0", "fsync_every=7"]));
+        args.push(pick(&["threads=1", "threads=2", "threads=4"]));
+        args.push(pick(&[
+            "access=random",
+            "access=sequential",
+            "access=shuffled",
+            "access=reverse",
+            "distribution=zipf:1.2",
+        ]));
+        args.extend(match pick(&["io_uring", "io_uring", "psync", "libaio", "mmap"]) {
+            "io_uring" => [
+                "engine=io_uring",
+                pick(&["depth=1", "depth=32"]),
+                pick(&["direct=yes", "direct=no"]),
+            ],
+            "libaio" => ["engine=libaio", "depth=32", "direct=yes"],
+            "psync" => ["engine=psync", "depth=1", pick(&["direct=yes", "direct=no"])],
+            _ => ["engine=mmap", "depth=1", "direct=no"],
+        });
+        let during = pick(&["verify=after", "verify=during"]);
+        let is_write_only = args.contains(&"write_fraction=1");
+        args.push(if is_write_only { "verify=after" } else { during });
+        args.retain(|arg| !(*arg == "access=random" || arg.is_empty()));
+        let done = sandbox.json(&args, &[0, 1]);
+        let verify = &done.records()[0]["jobs"][0]["verify"];
+        assert_eq!(verify["mismatches"], 0, "{args:?}: {verify}");
+        let checked = verify["checked_bytes"].as_u64().unwrap();
+        assert!(checked > 0 || args.contains(&"verify=during"), "{args:?}: {verify}");
+        // What is on the device can be checked again.
+        if run % 4 == 3 {
+            assert_eq!(self::verify(&sandbox, target).0, 0, "{args:?}");
+        }
+    }
+    counted("verified runs without damage", runs);
+}
+
+/// The process is killed in the middle; the machine goes on. What was acknowledged is there, and its loss is found.
+fn after_a_kill() {
+    let sandbox = Sandbox::new();
+    let (device, id) = blank_device();
+    let target = p(device.path());
+    let args = ["run", "randwrite", target, &id, "block_size=4k", "threads=2", "fsync_every=4"];
+    let more = ["span=2M", "verify=crash", "duration=60s"];
+    for engine in [&["engine=io_uring", "depth=8"], &["engine=psync", "depth=1"]] {
+        let running = sandbox.start(&[&args[..], &more, engine].concat(), "progress", 2);
+        // Dropping it kills it.
+        drop(running);
+        let result = sandbox.json(&["verify", target], &[0]).result();
+        let check = &result["checks"][0];
+        assert_eq!(check["was_cut_off"], true);
+        let acknowledged = check["acknowledged_writes"].as_u64().unwrap();
+        assert!(acknowledged > 1000, "{acknowledged}");
+        assert_eq!(check["verify"]["mismatches"], 0);
+        // All blocks had been written and synced long ago: of each some generation must be there.
+        spoil(device.backing(), 300 * BLOCK as u64, &[0; BLOCK]);
+        let found = verify(&sandbox, target);
+        let lost = (300 * BLOCK as u64, "zeros".to_owned());
+        assert_eq!(found, (5, BTreeMap::from([lost])));
+    }
+}
+
+/// What another run has overwritten is not asked for any more.
+fn overwritten() {
+    let sandbox = Sandbox::new();
+    let fs = buffered_ext4();
+    let file = fs.dir().join("kept");
+    let base = ["run", "randwrite", p(&file), "block_size=4k", "operations=500"];
+    sandbox.json(&[&base[..], &["size=2M", "verify=after", "--keep"]].concat(), &[0, 1]);
+    assert_eq!(verify(&sandbox, p(fs.dir())).0, 0, "the directory will do");
+    sandbox.json(&base, &[0, 1]);
+    let refused = sandbox.run(&["verify", p(&file)]);
+    refused.is_refusal(2, &[p(&file), "nothing is known", "verify="]);
+}
+
+/// Another file of the same name is not the one that was written; a removed one is forgotten at the next start.
+fn replaced() {
+    let sandbox = Sandbox::new();
+    let fs = buffered_ext4();
+    let file = fs.dir().join("kept");
+    let write = ["run", "randwrite", p(&file), "size=2M", "operations=500", "--keep"];
+    sandbox.json(&[&write[..], &["verify=after"]].concat(), &[0, 1]);
+    std::fs::remove_file(&file).unwrap();
+    let shelf = sandbox.db().parent().unwrap().join("verify");
+    let known = || std::fs::read_dir(&shelf).unwrap().count();
+    assert_eq!(known(), 1);
+    std::fs::write(&file, vec![1; 2 << 20]).unwrap();
+    let refused = sandbox.run(&["verify", p(&file)]);
+    refused.is_refusal(2, &[p(&file), "is not the file that was written"]);
+    std::fs::remove_file(&file).unwrap();
+    sandbox.json(&["run", "randread", "null:", "operations=100"], &[0, 1]);
+    assert_eq!(known(), 0);
+}
+
+/// A run that is refused has overwritten nothing.
+fn refused_run() {
+    let fs = buffered_ext4();
+    let file = fs.dir().join("kept");
+    // A store on the tested filesystem: good enough for all but verify=crash.
+    let sandbox = Sandbox::with_db(fs.dir().join("state/fathom.db"));
+    let write = ["run", "randwrite", p(&file), "operations=500", "fsync_every=1", "--quiet"];
+    sandbox.json(&[&write[..], &["size=2M", "verify=after", "--keep"]].concat(), &[0, 1]);
+    let refused = sandbox.run(&[&write[..], &["verify=crash"]].concat());
+    refused.is_refusal(2, &["verify=crash", "lies on the tested filesystem"]);
+    assert_eq!(verify(&sandbox, p(&file)), (0, BTreeMap::new()));
+}
+
+/// A run of a hundred threads for whose rings, one descriptor each, `limit` is too low: the engine fails when everything
+/// else is ready.
+#[track_caller]
+fn without_rings(sandbox: &Sandbox, limit: u32, args: &[&str]) {
+    let words = ["setting up the engine: Too many open files", "ulimit -n"];
+    without_descriptors(sandbox, limit, args, &words);
+}
+
+/// A run of a hundred threads that has too few descriptors.
+#[track_caller]
+fn without_descriptors(sandbox: &Sandbox, limit: u32, args: &[&str], words: &[&str]) {
+    let args = [&["--quiet", "run"], args, &["engine=io_uring", "threads=100"]].concat();
+    let done = run(|| {
+        let fathom = sandbox.command(&args);
+        let mut command = tool("prlimit");
+        command.arg(format!("--nofile={limit}")).arg(fathom.get_program());
+        command.args(fathom.get_args());
+        command
+    });
+    done.is_refusal(4, words);
+}
+
+/// A run whose engine cannot be set up has written nothing: what was known stays, and of that run nothing is known.
+fn cannot_start() {
+    let sandbox = Sandbox::new();
+    let (device, id) = blank_device();
+    let target = p(device.path());
+    let write = ["randwrite", target, &id, "block_size=4k", "operations=2000", "fsync_every=4"];
+    sandbox.json(&[&["run"], &write[..], &["verify=after"]].concat(), &[0, 1]);
+    let shelf = sandbox.db().parent().unwrap().join("verify");
+    let known = names(&shelf);
+    assert_eq!(known.len(), 1);
+    // What crash notes takes a descriptor for each thread too, and those are there.
+    for (verify_of_it, limit) in [("verify=none", 64), ("verify=after", 64), ("verify=crash", 150)]
+    {
+        without_rings(&sandbox, limit, &[&write[..], &[verify_of_it]].concat());
+        assert_eq!(verify(&sandbox, target), (0, BTreeMap::new()), "{verify_of_it}");
+        assert_eq!(names(&shelf), known, "{verify_of_it}");
+    }
+    // Too few even for that.
+    let words = ["what must be found after a crash", "Too many open files", "ulimit -n"];
+    without_descriptors(&sandbox, 64, &[&write[..], &["verify=crash"]].concat(), &words);
+    assert_eq!(verify(&sandbox, target), (0, BTreeMap::new()));
+    assert_eq!(names(&shelf), known);
+    // The control: a run that starts makes it forget.
+    sandbox.json(&[&["run"], &write[..]].concat(), &[0, 1]);
+    assert_eq!(names(&shelf), Vec::<String>::new());
+}
+
+/// A file that a run has emptied, before it failed, holds nothing of what was known.
+fn emptied() {
+    let sandbox = Sandbox::new();
+    let fs = buffered_ext4();
+    let file = fs.dir().join("kept");
+    let target = p(&file);
+    let first = ["run", "randwrite", target, "size=2M", "operations=500", "verify=after", "--keep"];
+    sandbox.json(&first, &[0, 1]);
+    assert_eq!(verify(&sandbox, target), (0, BTreeMap::new()));
+    without_rings(&sandbox, 64, &["seqwrite", target, "block_size=4k", "amount=2M"]);
+    assert_eq!(std::fs::metadata(&file).unwrap().len(), 0);
+    sandbox.run(&["verify", target]).is_refusal(2, &[target, "nothing is known"]);
+}
+
+fn refusals() {
+    let sandbox = Sandbox::new();
+    let fs = buffered_ext4();
+    let dir = p(fs.dir());
+    let write = ["size=8M", "duration=1s"];
+    let cases: [(&[&str], &[&str]); 10] = [
+        (&["randread", dir, "verify=after"], &["verify=after", "writes nothing", "fathom verify"]),
+        (&["randwrite", dir, "verify=during"], &["verify=during", "only writes", "verify=after"]),
+        (&["randwrite", dir, "verify=after", "content=zero"], &["verify=after", "content"]),
+        (&["randwrite", dir, "verify=after", "compressible=0.5"], &["compressible"]),
+        (&["randwrite", dir, "verify=crash", "fsync_every=0"], &["verify=crash", "without syncs"]),
+        (
+            &["randwrite", dir, "verify=after", "block_size=1000", "direct=no"],
+            &["1000 bytes", "512"],
+        ),
+        (
+            &[
+                "randwrite",
+                dir,
+                "verify=crash",
+                "trim_fraction=0.1",
+                "write_fraction=0.9",
+                "fsync_every=1",
+            ],
+            &["trim"],
+        ),
+        (&["randwrite", "null:", "verify=after"], &["verify=after", "null"]),
+        (&["randwrite", dir, "content=pattern:0"], &["content=pattern:0", "pairs"]),
+        (&["randwrite", dir, "content=zero", "duplicate=0.5"], &["content=zero", "duplicate"]),
+    ];
+    for (args, words) in cases {
+        let done = sandbox.run(&[&["run"], args, &write, &["--quiet"]].concat());
+        done.is_refusal(2, words);
+    }
+    // What is noted for after a crash must not be lost with the target.
+    let inside = Sandbox::with_db(fs.dir().join("store/fathom.db"));
+    let args = ["--quiet", "run", "randwrite", dir, "fsync_every=1", "verify=crash", "size=8M"];
+    inside
+        .run(&[&args[..], &["duration=1s"]].concat())
+        .is_refusal(2, &["tested filesystem", "--db"]);
+    sandbox.nothing_left(&[fs.dir()]);
+}

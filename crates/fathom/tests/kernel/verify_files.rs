@@ -1,0 +1,419 @@
+//! Verified blocks in several files, and beside zero ranges and trims: damage is named with its file, and nothing is
+//! found where nothing was done.
+
+use crate::cli::{Sandbox, names, p};
+use crate::verify::{BLOCK, Block, blank_device, buffered_ext4, places_of, spoil};
+use fathom_base::prng::Prng;
+use fathom_base::verify_block::{Format, Legal};
+use fathom_testkit::Capability::{FathomBinary, FsOnLoop, LoopDevices};
+use fathom_testkit::{FsKind, Trial, counted, kernel_test, sample};
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+const FILES: usize = 6;
+/// Blocks of each file.
+const BLOCKS: usize = 64;
+/// Damages done at once.
+const AT_ONCE: usize = 20;
+
+pub fn trials() -> Vec<Trial> {
+    let ext4 = [FathomBinary, FsOnLoop(FsKind::Ext4)];
+    let device = [FathomBinary, LoopDevices];
+    vec![
+        kernel_test("verify_names_the_file_of_a_damage", &ext4, damage_below_files),
+        kernel_test("verify_of_files_gives_no_false_alarms", &ext4, no_false_alarms),
+        kernel_test("verify_of_files_after_a_kill", &ext4, after_a_kill),
+        kernel_test("verify_of_files_finds_what_is_gone", &ext4, gone),
+        kernel_test("verify_follows_zero_ranges_on_a_device", &device, cleared_on_a_device),
+        kernel_test("verify_follows_zero_ranges_in_a_file", &ext4, cleared_in_a_file),
+    ]
+}
+
+/// The directory of test files that a run has made.
+fn kept_in(dir: &Path) -> PathBuf {
+    let kept: Vec<String> =
+        names(dir).into_iter().filter(|name| name.starts_with(".fathom-")).collect();
+    assert_eq!(kept.len(), 1, "{kept:?}");
+    dir.join(&kept[0])
+}
+
+/// A finding: kind, what was expected, what was found.
+type Wrong = (String, String, String);
+
+/// What `fathom verify` finds: exit code, and what is wrong by file and offset.
+fn verify(sandbox: &Sandbox, target: &str) -> (i32, BTreeMap<(u64, u64), Wrong>) {
+    let done = sandbox.json(&["verify", target], &[0, 5]);
+    let result = done.result();
+    let check = &result["checks"][0]["verify"];
+    let mut found = BTreeMap::new();
+    for one in check["first"].as_array().unwrap() {
+        let file = one["file"].as_u64().unwrap();
+        assert_eq!(one["path"].as_str().unwrap(), format!("d0000/f{file:03}"));
+        let text = |key: &str| one[key].as_str().unwrap().to_owned();
+        let wrong = (text("kind"), text("expected"), text("found"));
+        found.insert((file, one["offset_bytes"].as_u64().unwrap()), wrong);
+    }
+    assert_eq!(check["mismatches"].as_u64(), Some(found.len() as u64), "all are listed");
+    (done.code, found)
+}
+
+/// Files whose blocks can be changed behind the kernel's back; their blocks are counted over all of them.
+struct Below<'a> {
+    backing: &'a Path,
+    places: Vec<u64>,
+    format: Format,
+}
+
+impl Below<'_> {
+    fn read(&self, block: usize) -> Block {
+        let mut data = [0; BLOCK];
+        File::open(self.backing).unwrap().read_exact_at(&mut data, self.places[block]).unwrap();
+        data
+    }
+
+    fn write(&self, block: usize, data: &Block) {
+        spoil(self.backing, self.places[block], data);
+    }
+
+    fn all(&self) -> Vec<Block> {
+        (0..self.places.len()).map(|block| self.read(block)).collect()
+    }
+
+    fn place(block: usize) -> (u64, u64) {
+        ((block / BLOCKS) as u64, (block % BLOCKS * BLOCK) as u64)
+    }
+
+    fn is_sound(&self, block: usize, data: &Block) -> bool {
+        let (file, offset_bytes) = Self::place(block);
+        let any = Legal::range(1, u64::MAX);
+        self.format.on(file as u32).check(data, offset_bytes, any).is_ok()
+    }
+}
+
+/// The format of the only verified job.
+fn format_of(sandbox: &Sandbox) -> Format {
+    let shelf = sandbox.db().parent().unwrap().join("verify");
+    let dirs = names(&shelf);
+    assert_eq!(dirs.len(), 1, "{dirs:?}");
+    let head = File::open(shelf.join(&dirs[0]).join("head.json")).unwrap();
+    let head: Value = serde_json::from_reader(head).unwrap();
+    let number = |key: &str| head["plan"][key].as_u64().unwrap();
+    let format = Format::new(number("target_id"), number("seed"), BLOCK as u32).unwrap();
+    format.over(FILES as u32)
+}
+
+/// Damage of one kind: what is written where, and what must be said about it.
+fn one_damage(
+    prng: &mut Prng,
+    now: &[Block],
+    old: &[Block],
+    stale: &[usize],
+    fresh: &mut dyn FnMut(&mut Prng, &[usize]) -> usize,
+) -> Vec<(usize, Block, &'static str, String)> {
+    let all: Vec<usize> = (0..now.len()).collect();
+    match prng.below(5) {
+        0 => {
+            let block = fresh(prng, &all);
+            let bit = prng.below(BLOCK as u64 * 8) as usize;
+            let mut data = now[block];
+            data[bit / 8] ^= 1 << (bit % 8);
+            let at = Below::place(block).1 as usize + bit / 8;
+            let words = format!("1 wrong bits, the first in the byte at offset {at}:");
+            vec![(block, data, "corrupt", words)]
+        }
+        1 | 2 => {
+            // Two blocks of different files change places.
+            let a = fresh(prng, &all);
+            let elsewhere: Vec<usize> =
+                all.into_iter().filter(|block| block / BLOCKS != a / BLOCKS).collect();
+            let b = fresh(prng, &elsewhere);
+            let words = |block: usize| {
+                let (file, offset) = Below::place(block);
+                format!("the block of file {file}, offset {offset} (generation ")
+            };
+            vec![(a, now[b], "misplaced", words(b)), (b, now[a], "misplaced", words(a))]
+        }
+        3 => {
+            let block = fresh(prng, stale);
+            vec![(block, old[block], "stale", "a later write was lost, or undone".into())]
+        }
+        _ => {
+            let block = fresh(prng, &all);
+            vec![(block, [0; BLOCK], "zeros", "never written, discarded or lost".into())]
+        }
+    }
+}
+
+/// Does damage of all kinds, many at once, and looks what is found; all is put back each time.
+fn damage(sandbox: &Sandbox, below: &Below<'_>, target: &str, old: &[Block], cases: usize) {
+    let now = below.all();
+    let is_stale =
+        |block: &usize| old[*block] != now[*block] && below.is_sound(*block, &old[*block]);
+    let stale: Vec<usize> = (0..now.len()).filter(is_stale).collect();
+    assert!(stale.len() > 50, "{} blocks have an old generation", stale.len());
+    let mut prng = Prng::new(cases as u64, 11);
+    for _ in 0..cases.div_ceil(AT_ONCE) {
+        let mut taken = std::collections::BTreeSet::new();
+        let mut fresh = |prng: &mut Prng, among: &[usize]| loop {
+            let block = among[prng.below(among.len() as u64) as usize];
+            if taken.insert(block) {
+                break block;
+            }
+        };
+        let wrong: Vec<_> = (0..AT_ONCE)
+            .flat_map(|_| one_damage(&mut prng, &now, old, &stale, &mut fresh))
+            .collect();
+        wrong.iter().for_each(|(block, data, ..)| below.write(*block, data));
+        let (code, found) = verify(sandbox, target);
+        assert_eq!((code, found.len()), (5, wrong.len()), "{found:?}");
+        for (block, _, kind, words) in &wrong {
+            let (is, expected, text) = &found[&Below::place(*block)];
+            assert!(is == kind && text.contains(words), "{kind} {words}: {is} {text}");
+            assert!(expected.starts_with("generation "), "{expected}");
+        }
+        wrong.iter().for_each(|(block, ..)| below.write(*block, &now[*block]));
+    }
+    assert_eq!(verify(sandbox, target), (0, BTreeMap::new()), "all is as it was");
+    counted("damages below several files", cases.div_ceil(AT_ONCE) * AT_ONCE);
+}
+
+fn damage_below_files() {
+    // More files than threads, and more threads than files.
+    let ways: [&[&str]; 2] = [&["threads=4", "depth=8"], &["threads=8", "engine=psync", "depth=1"]];
+    for way in ways {
+        let sandbox = Sandbox::new();
+        let fs = buffered_ext4();
+        let args = ["run", "randwrite", p(fs.dir()), "files=6", "size=1536k", "block_size=4k"];
+        let more = ["verify=after", "--keep", "duration=2s", "fsync_fraction=0.02"];
+        let running = sandbox.start(&[&args[..], &more, way].concat(), "progress", 1);
+        let kept = kept_in(fs.dir());
+        let file = |number: usize| kept.join(format!("d0000/f{number:03}"));
+        let places: Vec<u64> =
+            (0..FILES).flat_map(|file_| places_of(&file(file_), BLOCKS)).collect();
+        assert_eq!(places.len(), FILES * BLOCKS);
+        let format = Format::new(0, 0, BLOCK as u32).unwrap();
+        let mut below = Below { backing: fs.device().backing(), places, format };
+        let old = below.all();
+        let done = running.finish();
+        assert!([0, 1].contains(&done.code), "{done:?}");
+        let record = &done.records()[0]["jobs"][0]["verify"];
+        let all_bytes = (FILES * BLOCKS * BLOCK) as u64;
+        assert_eq!(record["checked_bytes"].as_u64(), Some(all_bytes), "all was written");
+        assert_eq!((&record["mismatches"], &record["read_back"]), (&0.into(), &"direct".into()));
+        below.format = format_of(&sandbox);
+        damage(&sandbox, &below, p(&kept), &old, sample(60, 600));
+        // The whole report names the file.
+        below.write(BLOCKS + 1, &[0; BLOCK]);
+        let told = sandbox.run(&["verify", p(&kept)]);
+        assert_eq!(told.code, 5, "{told:?}");
+        let words = "file 1 (d0000/f001), offset 4096, 4096 bytes: expected generation";
+        assert!(told.stdout.contains(words), "{told:?}");
+    }
+}
+
+/// Jobs of all kinds, at random.
+fn no_false_alarms() {
+    let fs = buffered_ext4();
+    let mut prng = Prng::new(8, 8);
+    let runs = sample(12, 300);
+    for _ in 0..runs {
+        let sandbox = Sandbox::new();
+        let mut pick = |among: &[&'static str]| among[prng.below(among.len() as u64) as usize];
+        let mut args = vec!["--quiet", "--json", "run", "randwrite", p(fs.dir()), "size=4M"];
+        args.push("duration=300ms");
+        args.push(pick(&["block_size=4k", "block_size=4k:3,16k:1", "block_size=512:1,4k:2,16k:1"]));
+        let own = ["threads=3", "file_choice=thread"];
+        let several = [
+            pick(&["files=2", "files=5", "files=40"]),
+            pick(&["threads=1", "threads=2", "threads=7"]),
+            pick(&[
+                "access=sequential",
+                "access=shuffled",
+                "distribution=zipf:1.2",
+                "access=random",
+            ]),
+        ];
+        args.extend(if pick(&["own", "", ""]) == "own" { &own[..] } else { &several[..] });
+        args.push(pick(&["zero_fraction=0", "zero_fraction=0.1", "trim_fraction=0.1"]));
+        let is_cleared = !args.contains(&"zero_fraction=0");
+        args.extend(
+            match (pick(&["io_uring", "io_uring", "psync", "libaio", "mmap"]), is_cleared) {
+                ("libaio", false) => ["engine=libaio", "depth=8", "direct=yes"],
+                ("mmap", false) => ["engine=mmap", "depth=1", "direct=no"],
+                ("psync", _) => ["engine=psync", "depth=1", pick(&["direct=yes", "direct=no"])],
+                _ => [
+                    "engine=io_uring",
+                    pick(&["depth=1", "depth=8"]),
+                    pick(&["direct=yes", "direct=no"]),
+                ],
+            },
+        );
+        // All files can be synchronised only where nothing else is in flight.
+        let sync_all =
+            if args.contains(&"depth=1") { "sync_all_every=50" } else { "fsync_every=1" };
+        args.push(pick(&["fsync_fraction=0.05", "fsync_every=7", sync_all]));
+        if !args.contains(&"engine=mmap") && several.iter().all(|arg| args.contains(arg)) {
+            args.extend(Some(pick(&["files_open=8", ""])).filter(|arg| !arg.is_empty()));
+        }
+        let during = pick(&["verify=after", "verify=during"]);
+        args.push(during);
+        args.push(if during == "verify=during" {
+            "write_fraction=0.5"
+        } else {
+            "write_fraction=0.9"
+        });
+        // Shares that make a whole leave nothing to read.
+        let done = sandbox.run(&args);
+        assert!([0, 1].contains(&done.code), "{args:?}: {done:?}");
+        let verify = &done.records()[0]["jobs"][0]["verify"];
+        assert_eq!(verify["mismatches"], 0, "{args:?}: {verify}");
+        let checked = verify["checked_bytes"].as_u64().unwrap();
+        assert!(checked > 0 || during == "verify=during", "{args:?}: {verify}");
+        // Reads that meet writes are another matter.
+        let has_skipped = !verify["skipped_bytes"].is_null();
+        assert!(!has_skipped || during == "verify=during", "holes of files are zeros: {args:?}");
+        sandbox.nothing_left(&[fs.dir()]);
+    }
+    counted("verified runs over several files without damage", runs);
+}
+
+/// The process is killed in the middle; the machine goes on. What was acknowledged in each file is there, and its loss is
+/// found.
+fn after_a_kill() {
+    let sandbox = Sandbox::new();
+    let fs = buffered_ext4();
+    let args = ["run", "randwrite", p(fs.dir()), "files=6", "size=1536k", "block_size=4k"];
+    let more = ["threads=4", "depth=8", "fsync_every=4", "verify=crash", "duration=60s"];
+    let running = sandbox.start(&[&args[..], &more].concat(), "progress", 2);
+    // Dropping it kills it.
+    drop(running);
+    let kept = kept_in(fs.dir());
+    let result = sandbox.json(&["verify", p(fs.dir())], &[0]).result();
+    let check = &result["checks"][0];
+    assert_eq!(check["was_cut_off"], true);
+    let acknowledged = check["acknowledged_writes"].as_u64().unwrap();
+    assert!(acknowledged > 1000, "{acknowledged}");
+    assert_eq!(check["verify"]["mismatches"], 0);
+    // All blocks had been written and synced long ago: of each some generation must be there.
+    let lost = File::options().write(true).open(kept.join("d0000/f004")).unwrap();
+    lost.write_all_at(&[0; BLOCK], 20 * BLOCK as u64).unwrap();
+    let (code, found) = verify(&sandbox, p(&kept));
+    assert_eq!((code, found.len()), (5, 1), "{found:?}");
+    assert_eq!(found[&(4, 20 * BLOCK as u64)].0, "zeros");
+}
+
+/// Files that were removed, cut off or replaced.
+fn gone() {
+    let sandbox = Sandbox::new();
+    let fs = buffered_ext4();
+    let args = ["run", "seqwrite", p(fs.dir()), "files=3", "size=768k", "block_size=64k"];
+    sandbox.json(&[&args[..], &["verify=after", "--keep"]].concat(), &[0, 1]);
+    let kept = kept_in(fs.dir());
+    assert_eq!(verify(&sandbox, p(&kept)), (0, BTreeMap::new()));
+    File::options().write(true).open(kept.join("d0000/f001")).unwrap().set_len(128 << 10).unwrap();
+    let (code, found) = verify(&sandbox, p(&kept));
+    assert_eq!(code, 5);
+    let places: Vec<(u64, u64)> = found.keys().copied().collect();
+    assert_eq!(places, [(1, 128 << 10), (1, 192 << 10)], "beyond its end there are zeros");
+    std::fs::remove_file(kept.join("d0000/f002")).unwrap();
+    let (_, found) = verify(&sandbox, p(&kept));
+    let unread = &found[&(2, 0)];
+    assert!(unread.0 == "unreadable" && unread.2.contains("No such file"), "{unread:?}");
+    // Another directory of the same name.
+    let copy = fs.dir().join("copy");
+    std::fs::rename(&kept, &copy).unwrap();
+    std::thread::sleep(std::time::Duration::from_millis(50));
+    std::fs::create_dir(&kept).unwrap();
+    let refused = sandbox.run(&["verify", p(&kept)]);
+    refused.is_refusal(2, &["is not the file that was written"]);
+}
+
+/// The verification of a record's only job.
+fn verified(record: &Value) -> (u64, u64, u64) {
+    let verify = &record["jobs"][0]["verify"];
+    let number = |key: &str| verify[key].as_u64();
+    let skipped = number("skipped_bytes").unwrap_or(0);
+    (number("mismatches").unwrap(), number("checked_bytes").unwrap(), skipped)
+}
+
+/// Zero ranges must be zeros; of what was trimmed on a device nothing is known, and that is said.
+fn cleared_on_a_device() {
+    let sandbox = Sandbox::new();
+    let (device, id) = blank_device();
+    let target = p(device.path());
+    let args = ["run", "randwrite", target, &id, "block_size=4k", "span=2M", "engine=psync"];
+    let more = ["depth=1", "threads=2", "zero_fraction=0.3", "trim_fraction=0.2"];
+    let after = ["write_fraction=0.5", "verify=after", "operations=6000"];
+    let done = sandbox.json(&[&args[..], &more, &after].concat(), &[0, 1]);
+    let (mismatches, checked, skipped) = verified(&done.records()[0]);
+    assert_eq!((mismatches, checked + skipped), (0, 2 << 20), "every block was met");
+    assert!(skipped > 100 << 10, "{skipped}");
+    let shown = sandbox.run(&["show", &done.id()]).stdout;
+    assert!(shown.contains("not checked: trimmed"), "{shown}");
+    // The same in a later run. A wrong bit in each block of zeros is found where zeros must be, and only there.
+    let sound = File::open(device.backing()).unwrap();
+    let is_zero = |block: &u64| {
+        let mut data = [0; BLOCK];
+        sound.read_exact_at(&mut data, block * BLOCK as u64).unwrap();
+        data == [0; BLOCK]
+    };
+    let zeros: Vec<u64> = (0..512).filter(is_zero).collect();
+    // A device whose file is open elsewhere is not overwritten.
+    drop(sound);
+    zeros.iter().for_each(|block| spoil(device.backing(), block * BLOCK as u64 + 9, &[1]));
+    let result = sandbox.json(&["verify", target], &[5]).result();
+    let later = &result["checks"][0]["verify"];
+    assert_eq!(later["skipped_bytes"].as_u64(), Some(skipped));
+    let wrong = later["mismatches"].as_u64().unwrap();
+    assert!(wrong > 50 && wrong < zeros.len() as u64, "{wrong} of {}", zeros.len());
+    for one in later["first"].as_array().unwrap() {
+        let block = one["offset_bytes"].as_u64().unwrap() / BLOCK as u64;
+        assert!(zeros.contains(&block) && one["kind"] == "corrupt", "{one}");
+        let text = |key: &str| one[key].as_str().unwrap();
+        assert!(text("expected").starts_with("zeros") && text("found").contains("zeros with 1"));
+    }
+    zeros.iter().for_each(|block| spoil(device.backing(), block * BLOCK as u64 + 9, &[0]));
+    sandbox.json(&["verify", target], &[0]);
+    // While it runs: reads meet zero ranges and trims that are in flight.
+    let args = ["run", "randwrite", target, &id, "block_size=4k", "span=1M", "engine=psync"];
+    let during = ["write_fraction=0.3", "verify=during", "duration=500ms"];
+    let done = sandbox.json(&[&args[..], &more, &during].concat(), &[0, 1]);
+    let (mismatches, checked, skipped) = verified(&done.records()[0]);
+    assert!(mismatches == 0 && checked > 0 && skipped > 0, "{mismatches} {checked} {skipped}");
+}
+
+/// In a file a trim makes a hole, which reads as zeros: both are checked.
+fn cleared_in_a_file() {
+    let sandbox = Sandbox::new();
+    let fs = buffered_ext4();
+    let file = fs.dir().join("kept");
+    let args = ["run", "randwrite", p(&file), "size=2M", "block_size=4k", "depth=8", "--keep"];
+    let more = ["zero_fraction=0.2", "trim_fraction=0.2", "write_fraction=0.6"];
+    let done =
+        sandbox.json(&[&args[..], &more, &["verify=after", "operations=6000"]].concat(), &[0, 1]);
+    assert_eq!(verified(&done.records()[0]), (0, 2 << 20, 0));
+    let content = std::fs::read(&file).unwrap();
+    let is_zero = |block: &usize| content[block * BLOCK..(block + 1) * BLOCK] == [0; BLOCK];
+    let zeros: Vec<usize> = (0..512).filter(is_zero).collect();
+    assert!((100..350).contains(&zeros.len()), "{}", zeros.len());
+    // A block of data in one of them, and one of them in place of data.
+    let data = (0..512).find(|block| !is_zero(block)).unwrap();
+    let opened = File::options().write(true).open(&file).unwrap();
+    let block = &content[data * BLOCK..(data + 1) * BLOCK];
+    opened.write_all_at(block, (zeros[7] * BLOCK) as u64).unwrap();
+    opened.write_all_at(&[0; BLOCK], (data * BLOCK) as u64).unwrap();
+    let result = sandbox.json(&["verify", p(&file)], &[5]).result();
+    let found = &result["checks"][0]["verify"];
+    assert_eq!(found["mismatches"], 2, "{found}");
+    let kinds: BTreeMap<u64, &str> = found["first"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|one| (one["offset_bytes"].as_u64().unwrap(), one["kind"].as_str().unwrap()))
+        .collect();
+    let expected = [((zeros[7] * BLOCK) as u64, "misplaced"), ((data * BLOCK) as u64, "zeros")];
+    assert_eq!(kinds, expected.into());
+}
