@@ -166,11 +166,15 @@ impl Guest {
             fs::read(result_path(out, index, step, what))
                 .map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
         };
-        let one = |(index, step): (usize, &Step)| StepResult {
-            name: step.name.clone(),
-            code: read(index, step, "code").ok().and_then(|text| text.trim().parse().ok()),
-            stdout: read(index, step, "out").unwrap_or_default(),
-            stderr: read(index, step, "err").unwrap_or_default(),
+        let one = |(index, step): (usize, &Step)| {
+            let (code, duration) = read(index, step, "code").map_or((None, None), |t| ending(&t));
+            StepResult {
+                name: step.name.clone(),
+                code,
+                duration: duration.unwrap_or_default(),
+                stdout: read(index, step, "out").unwrap_or_default(),
+                stderr: read(index, step, "err").unwrap_or_default(),
+            }
         };
         self.job.steps.iter().enumerate().map(one).collect()
     }
@@ -249,6 +253,16 @@ fn quoted(path: &Path) -> String {
     format!("'{}'", path.to_string_lossy().replace('\'', "'\\''"))
 }
 
+/// What the guest notes at the end of a step: its code, and when it began and ended, in seconds.
+fn ending(text: &str) -> (Option<i32>, Option<Duration>) {
+    let mut words = text.split_whitespace();
+    let code = words.next().and_then(|word| word.parse().ok());
+    let mut second = || words.next().and_then(|word| word.parse::<f64>().ok());
+    let duration = second().zip(second()).map(|(began, ended)| ended - began);
+    // The guest may set its clock.
+    (code, duration.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok()))
+}
+
 /// The last lines of a console that a person can make something of.
 fn tail(bytes: &[u8]) -> String {
     const SHOWN: usize = 20;
@@ -275,6 +289,8 @@ pub struct StepResult {
     pub name: String,
     /// Its exit code; none when it did not end.
     pub code: Option<i32>,
+    /// How long it took, by the guest's clock; 0 when it did not end.
+    pub duration: Duration,
     /// Its standard output.
     pub stdout: String,
     /// Its standard error.
@@ -299,6 +315,19 @@ pub struct GuestReport {
 }
 
 impl GuestReport {
+    /// Where the time went, for people: all of it, what was no step (boots, the way down), and the longest steps.
+    #[must_use]
+    pub fn times(&self) -> String {
+        const NAMED: usize = 5;
+        let in_steps: Duration = self.steps.iter().map(|step| step.duration).sum();
+        let mut steps: Vec<&StepResult> = self.steps.iter().collect();
+        steps.sort_by_key(|step| std::cmp::Reverse(step.duration));
+        let one = |step: &&StepResult| format!("{} {:.1}", step.name, step.duration.as_secs_f64());
+        let longest: Vec<String> = steps.iter().take(NAMED).map(one).collect();
+        let (all, steps) = (self.duration.as_secs_f64(), in_steps.as_secs_f64());
+        format!("{all:.1} s, without steps {:.1}; {}", all - steps, longest.join(", "))
+    }
+
     /// The step of that name.
     ///
     /// # Panics

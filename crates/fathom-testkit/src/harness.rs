@@ -14,6 +14,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 use thiserror::Error;
 
 /// What a test body gives back: nothing (it panics when it fails) or a result.
@@ -41,6 +42,14 @@ pub struct Trial {
     body: Box<dyn FnOnce() -> Option<String> + Send>,
 }
 
+impl Trial {
+    /// Its name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+}
+
 /// A test that runs only where all the capabilities are present.
 pub fn kernel_test<O: Outcome>(
     name: &str,
@@ -60,11 +69,14 @@ pub fn run(trials: Vec<Trial>) -> ExitCode {
     run_with(&args, trials)
 }
 
-/// Runs the tests side by side; only for tests that do not mind each other. What they leave behind is then not found
-/// test by test, only by `cargo xtask test` at its end.
+/// Runs so many tests side by side, but no more than there are processors; only for tests that do not mind each other. What
+/// they leave behind is found when all have ended.
 #[must_use]
-pub fn run_parallel(trials: Vec<Trial>) -> ExitCode {
-    run_with(&Arguments::from_args(), trials)
+pub fn run_parallel(most: usize, trials: Vec<Trial>) -> ExitCode {
+    let mut args = Arguments::from_args();
+    let processors = std::thread::available_parallelism().map_or(1, usize::from);
+    args.test_threads.get_or_insert(most.min(processors));
+    run_with(&args, trials)
 }
 
 fn run_with(args: &Arguments, trials: Vec<Trial>) -> ExitCode {
@@ -74,7 +86,15 @@ fn run_with(args: &Arguments, trials: Vec<Trial>) -> ExitCode {
     for (name, reason) in shared.skipped.lock().unwrap_or_else(PoisonError::into_inner).iter() {
         println!("SKIPPED {name}: {reason}");
     }
-    conclusion.exit_code()
+    for (name, took) in shared.longest() {
+        println!("TOOK {name}: {:.1}", took.as_secs_f64());
+    }
+    let left = leftovers::held_by_this_process();
+    if args.list || left.is_empty() {
+        return conclusion.exit_code();
+    }
+    left.iter().for_each(|left| println!("left behind by these tests: {left}"));
+    ExitCode::FAILURE
 }
 
 /// What the tests of one run share: probed capabilities and the list of skips.
@@ -83,9 +103,19 @@ struct Shared {
     is_serial: bool,
     probed: Mutex<BTreeMap<Capability, Result<(), String>>>,
     skipped: Mutex<Vec<(String, String)>>,
+    times: Mutex<Vec<(String, Duration)>>,
 }
 
 impl Shared {
+    /// The tests that took longest, the longest first. `cargo xtask test` makes one list of those of all programs.
+    fn longest(&self) -> Vec<(String, Duration)> {
+        const NAMED: usize = 10;
+        let mut times = self.times.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        times.sort_by_key(|(_, took)| std::cmp::Reverse(*took));
+        times.truncate(NAMED);
+        times
+    }
+
     fn prepare(self: Arc<Self>, trial: Trial) -> libtest_mimic::Trial {
         let Trial { name, needs, body } = trial;
         libtest_mimic::Trial::ignorable_test(name.clone(), move || {
@@ -94,7 +124,12 @@ impl Shared {
                 skipped.push((name, reason.clone()));
                 return Ok(Completion::ignored_with(reason));
             }
-            match self.execute(body) {
+            let begun = Instant::now();
+            let result = catch_unwind(AssertUnwindSafe(|| self.execute(body)));
+            let mut times = self.times.lock().unwrap_or_else(PoisonError::into_inner);
+            times.push((name, begun.elapsed()));
+            drop(times);
+            match result.unwrap_or_else(|panic| resume_unwind(panic)) {
                 Some(failure) => Err(Failed::from(failure)),
                 None => Ok(Completion::Completed),
             }

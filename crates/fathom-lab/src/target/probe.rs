@@ -12,10 +12,11 @@ impl PreparedTarget {
     /// Finds out whether direct writes to a file of ours bypass the page cache, by what they dirty.
     ///
     /// The counter is the whole machine's, so that others can add to it but not take away: of several short tries the
-    /// least counts.
+    /// least counts, and the first that dirties next to nothing decides.
     pub(super) fn probe_direct(&mut self) -> Result<(), LabError> {
-        const TRIES: usize = 4;
-        const PIECE_BYTES: usize = 4 << 20;
+        const TRIES: usize = 16;
+        /// Counters of single processors are added up some hundred pages late.
+        const PIECE_BYTES: std::ops::RangeInclusive<usize> = 1 << 20..=4 << 20;
         let buffers_below =
             |n: &Node| n.loop_device.as_ref().is_some_and(|l| l.direct_io != Some(true));
         if self.stack.walk().into_iter().any(buffers_below) {
@@ -29,7 +30,8 @@ impl PreparedTarget {
             other => other?,
         };
         // Each try has a place of its own: ext4 with data=journal counts a page only once until it is written back.
-        let size = PIECE_BYTES.min((target.size_bytes() as usize / TRIES) >> 16 << 16);
+        let of_file = |share: usize| (target.size_bytes() as usize / share) >> 16 << 16;
+        let size = of_file(TRIES).clamp(*PIECE_BYTES.start(), *PIECE_BYTES.end()).min(of_file(4));
         let Some(file) = target.file().filter(|_| size >= 256 << 10) else { return Ok(()) };
         let failed = |source| LabError::TargetIo {
             path: self.path.clone(),
@@ -39,15 +41,18 @@ impl PreparedTarget {
         let mut arena = Arena::new(1, size).map_err(failed)?;
         // Like all that fathom writes; otherwise the file would be taken for somebody's data.
         let filler = Filler::noise(self.size_bytes ^ 0xD1);
-        let mut least = u64::MAX;
-        for place in 0..TRIES {
+        let mut is_honoured = false;
+        for place in 0..TRIES.min(target.size_bytes() as usize / size) {
             filler.fill(arena.slot_mut(0), (place * size) as u64, place as u64);
             let before = counters::page_traffic(&self.root).dirtied_bytes;
             sys_io::write_at(file, arena.slot_mut(0), (place * size) as u64).map_err(failed)?;
-            least =
-                least.min(counters::page_traffic(&self.root).dirtied_bytes.saturating_sub(before));
+            let after = counters::page_traffic(&self.root).dirtied_bytes;
+            is_honoured = after.saturating_sub(before) < size as u64 / 2;
+            if is_honoured {
+                break;
+            }
         }
-        self.direct_honoured = Some(least < size as u64 / 2);
+        self.direct_honoured = Some(is_honoured);
         if was_empty {
             target.truncate().map_err(failed)?;
         }

@@ -11,7 +11,8 @@ mount -t tmpfs tmpfs /run
 mkdir -p /run/out /run/tools /run/lock /run/lvm /run/etc/upper /run/etc/work /run/modules/lib /dev/shm /dev/pts
 mount_out
 mount --bind "$TOOLS" /run/tools
-echo up >/run/out/up
+read -r up _ </proc/uptime
+echo "$up" >/run/out/up
 mount -t tmpfs tmpfs /dev/shm
 mount -t devpts devpts /dev/pts
 mount -t tmpfs tmpfs /tmp
@@ -30,7 +31,7 @@ load_with() { modprobe -d /run/modules "$@"; }
 # Disks appear some time after their driver was loaded.
 wait_for() {
     for path; do
-        for _ in {1..200}; do [ ! -e "$path" ] || continue 2; sleep 0.05; done
+        for _ in {1..1200}; do [ ! -e "$path" ] || continue 2; sleep 0.05; done
         echo "$path does not appear" >&2
         return 1
     done
@@ -38,7 +39,7 @@ wait_for() {
 # The name of the NVMe disk with that serial number, when it has appeared: names vary with the order of controllers.
 nvme_disk() {
     local disk serial
-    for _ in {1..200}; do
+    for _ in {1..1200}; do
         for disk in /sys/block/nvme*; do
             # Such as nvme0c1n1: one of several paths.
             case ${disk##*/nvme} in *c*) continue ;; esac
@@ -81,13 +82,14 @@ for step in /run/out/steps/*; do
     # Done before the power was cut.
     [ ! -e "$result.code" ] || continue
     case $step in *.cut)
-        echo 0 >"$result.code"
+        echo 0 0 0 >"$result.code"
         # The host sees it and cuts the power; until then, whatever else runs here goes on.
         sleep "$LIMIT"
     esac
+    began=$EPOCHREALTIME
     (set -e; . "$step") >"$result.out" 2>"$result.err" </dev/null
     code=$?
-    echo "$code" >"$result.code"
+    echo "$code $began $EPOCHREALTIME" >"$result.code"
     case $step in *.must) [ "$code" = 0 ] || break ;; esac
 done
 echo done >/run/out/done

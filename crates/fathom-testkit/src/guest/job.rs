@@ -81,7 +81,7 @@ impl Step {
 }
 
 impl GuestJob {
-    /// An empty job for User Mode Linux that may take a minute. The programs in the `tools` directory of the host come
+    /// An empty job for User Mode Linux that may take five minutes. The programs in the `tools` directory of the host come
     /// first on the guest's `PATH`.
     #[must_use]
     pub fn new(tools: &Path) -> Self {
@@ -89,7 +89,7 @@ impl GuestJob {
             machine: Machine::Uml,
             memory_mib: 768,
             has_two_nodes: false,
-            limit: Duration::from_secs(60),
+            limit: Duration::from_secs(300),
             tools: tools.to_owned(),
             disks: Vec::new(),
             prelude: String::new(),
@@ -98,11 +98,11 @@ impl GuestJob {
     }
 
     /// Makes it a job for QEMU: two CPUs, NVMe, tracing, and disks that lose what was not flushed when the power is
-    /// cut. Emulated, so all is several times as slow; unless [`GuestJob::limit`] follows, it may take five minutes.
+    /// cut. Emulated, so all is several times as slow; unless [`GuestJob::limit`] follows, it may take a quarter of an hour.
     #[must_use]
     pub fn qemu(mut self) -> Self {
         self.machine = Machine::Qemu;
-        self.limit = Duration::from_secs(300);
+        self.limit = Duration::from_secs(900);
         self
     }
 
@@ -110,6 +110,13 @@ impl GuestJob {
     #[must_use]
     pub fn limit(mut self, limit: Duration) -> Self {
         self.limit = limit;
+        self
+    }
+
+    /// That long at least.
+    #[must_use]
+    pub fn limit_at_least(mut self, limit: Duration) -> Self {
+        self.limit = self.limit.max(limit);
         self
     }
 

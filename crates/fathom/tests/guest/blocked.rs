@@ -2,7 +2,6 @@
 
 use crate::family::{Family, contains, ended};
 use fathom_testkit::{GuestJob, GuestReport, Trial};
-use std::time::Duration;
 
 pub fn trials() -> Vec<Trial> {
     Family::new("blocked", &["dmsetup", "timeout"], job)
@@ -63,8 +62,7 @@ wait $pid
 "#;
 
 fn job(job: GuestJob) -> GuestJob {
-    job.limit(Duration::from_secs(180))
-        .prelude(TWICE)
+    job.prelude(TWICE)
         .setup("storage", STORAGE)
         .setup("id", "dm raw || true")
         .setup("suspend", "dmsetup suspend raw; dmsetup suspend lower")

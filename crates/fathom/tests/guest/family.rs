@@ -5,7 +5,8 @@ use fathom_testkit::{
 };
 use serde_json::Value;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, OnceLock, PoisonError, RwLock};
+use std::time::Duration;
 
 /// What a family needs besides the tools of its own.
 const NEEDS: &[Capability] = &[
@@ -39,6 +40,43 @@ attempt() {
 }
 "#;
 
+/// Guests run side by side, but for those that measure how fast something is: they have the machine to themselves.
+static MACHINE: RwLock<()> = RwLock::new(());
+/// No guest is given up before that: a job that hangs must end, a machine that is slow must not end it.
+const LIMIT: Duration = Duration::from_secs(15 * 60);
+
+/// Runs a guest to its end and says where the time went.
+pub fn run_guest(name: &str, job: GuestJob, is_alone: bool) -> Result<GuestReport, String> {
+    let wait = || Guest::boot(job.limit_at_least(LIMIT)).and_then(Guest::wait);
+    let report = if is_alone {
+        let _alone = MACHINE.write().unwrap_or_else(PoisonError::into_inner);
+        wait()
+    } else {
+        let _with_others = MACHINE.read().unwrap_or_else(PoisonError::into_inner);
+        wait()
+    };
+    let report = report.map_err(|error| error.to_string())?;
+    println!("\nguest {name}: {}", report.times());
+    Ok(report)
+}
+
+/// The tests so that guests run side by side: first one of each guest, in the order of `first` and then as they stand; it
+/// boots the guest that the others look at.
+pub fn in_order(first: &[&str], mut trials: Vec<Trial>) -> Vec<Trial> {
+    let guest = |trial: &Trial| trial.name().split("::").next().unwrap_or_default().to_owned();
+    trials.sort_by_key(|trial| {
+        first.iter().position(|name| *name == guest(trial)).unwrap_or(first.len())
+    });
+    let mut known = Vec::new();
+    let (boots, looks): (Vec<_>, Vec<_>) = trials.into_iter().partition(|trial| {
+        let guest = guest(trial);
+        let is_new = !known.contains(&guest);
+        known.extend(is_new.then_some(guest));
+        is_new
+    });
+    boots.into_iter().chain(looks).collect()
+}
+
 /// One guest and the tests on it.
 pub struct Family {
     name: &'static str,
@@ -48,7 +86,9 @@ pub struct Family {
 }
 
 struct Shared {
+    name: &'static str,
     job: fn(GuestJob) -> GuestJob,
+    is_alone: AtomicBool,
     report: OnceLock<Result<GuestReport, String>>,
     /// Some test has already failed with the guest's error.
     is_told: AtomicBool,
@@ -60,7 +100,7 @@ impl Shared {
             let binary = fathom_binary().map_err(|error| error.to_string())?;
             let tools = binary.parent().ok_or("the binary has no directory")?;
             let job = (self.job)(GuestJob::new(tools).prelude(PRELUDE));
-            Guest::boot(job).and_then(Guest::wait).map_err(|error| error.to_string())
+            run_guest(self.name, job, self.is_alone.load(Ordering::Relaxed))
         };
         self.report.get_or_init(boot).as_ref().map_err(|error| {
             let known = self.is_told.swap(true, Ordering::Relaxed);
@@ -78,9 +118,15 @@ impl Family {
     pub fn new(name: &'static str, tools: &[&'static str], job: fn(GuestJob) -> GuestJob) -> Self {
         let tools = tools.iter().map(|tool| Capability::Tool(tool));
         let needs = NEEDS.iter().copied().chain(tools).collect();
-        let shared =
-            Arc::new(Shared { job, report: OnceLock::new(), is_told: AtomicBool::new(false) });
+        let (is_alone, is_told) = (AtomicBool::new(false), AtomicBool::new(false));
+        let shared = Arc::new(Shared { name, job, is_alone, report: OnceLock::new(), is_told });
         Self { name, needs, shared, trials: Vec::new() }
+    }
+
+    /// No other guest runs meanwhile: speed is judged.
+    pub fn alone(self) -> Self {
+        self.shared.is_alone.store(true, Ordering::Relaxed);
+        self
     }
 
     /// A test on what came of the steps.

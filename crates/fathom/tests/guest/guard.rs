@@ -3,7 +3,6 @@
 
 use crate::family::{Family, contains, ended};
 use fathom_testkit::{GuestJob, GuestReport, Trial};
-use std::time::Duration;
 
 /// Disks in memory, and on them:
 /// a, b: an array, on it a volume group with a mounted, a swap and a blank volume;
@@ -155,11 +154,7 @@ for array in $(grep -l inactive /sys/block/md*/md/array_state | cut -d/ -f4); do
 ";
 
 fn job(job: GuestJob) -> GuestJob {
-    let mut job = job
-        .limit(Duration::from_secs(240))
-        .memory_mib(1024)
-        .prelude(STOPPED_ARRAY)
-        .setup("storage", STORAGE);
+    let mut job = job.memory_mib(1024).prelude(STOPPED_ARRAY).setup("storage", STORAGE);
     for case in REFUSED {
         let Case { name, before, device, id, .. } = case;
         let script = format!("{before} >&2\nattempt {device} --destroy=$({id})");

@@ -1,8 +1,8 @@
 //! Control groups (version 2) for a run: limits that hold, groups that go, and nothing changed for anybody else.
 
-use crate::family::{Family, contains, ended, findings, result};
+use crate::family::{Family, contains, ended, findings, result, run_guest};
 use fathom_testkit::Capability::{FathomBinary, Qemu, Tool};
-use fathom_testkit::{Guest, GuestJob, GuestReport, Trial, fathom_binary, kernel_test};
+use fathom_testkit::{GuestJob, GuestReport, Trial, fathom_binary, kernel_test};
 use serde_json::Value;
 
 pub fn trials() -> Vec<Trial> {
@@ -14,6 +14,7 @@ pub fn trials() -> Vec<Trial> {
 
 fn family() -> Vec<Trial> {
     Family::new("cgroup", &["losetup", "mkfs.ext4", "sfdisk"], job)
+        .alone()
         .test("limits_hold", limits_hold)
         .test("a_group_of_its_own", own_group)
         .test("nothing_is_enabled_for_others", refusals)
@@ -249,7 +250,7 @@ fn qemu_job() -> GuestJob {
 }
 
 fn weights_and_nodes() {
-    let report = Guest::boot(qemu_job()).and_then(Guest::wait).map_err(|e| e.to_string());
+    let report = run_guest("cgroup_weights_and_numa_nodes", qemu_job(), false);
     let report = &report.unwrap_or_else(|error| panic!("{error}"));
     let has_note = |step: &str| {
         let code = report.step(step).code.expect("it ended");

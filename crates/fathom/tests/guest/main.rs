@@ -15,21 +15,23 @@ mod verify;
 
 use std::process::ExitCode;
 
+/// Those that have the machine to themselves, and then the longest, so that none is left for the end.
+const FIRST: [&str; 4] = ["saturate", "cgroup", "verify_after_power_cuts", "check_geometry"];
+/// Guests at a time: User Mode Linux has one processor.
+const GUESTS: usize = 2;
+
 fn main() -> ExitCode {
-    fathom_testkit::run(
-        [
-            md::trials(),
-            guard::trials(),
-            multipath::trials(),
-            blocked::trials(),
-            check::trials(),
-            limits::trials(),
-            polled::trials(),
-            saturate::trials(),
-            verify::trials(),
-        ]
-        .into_iter()
-        .flatten()
-        .collect(),
-    )
+    let trials = [
+        md::trials(),
+        guard::trials(),
+        multipath::trials(),
+        blocked::trials(),
+        check::trials(),
+        limits::trials(),
+        polled::trials(),
+        saturate::trials(),
+        verify::trials(),
+    ];
+    let trials = family::in_order(&FIRST, trials.into_iter().flatten().collect());
+    fathom_testkit::run_parallel(GUESTS, trials)
 }

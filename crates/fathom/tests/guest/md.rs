@@ -4,7 +4,6 @@
 use crate::family::{Family, contains, ended, findings, nodes, result};
 use fathom_testkit::{GuestJob, GuestReport, Trial};
 use serde_json::Value;
-use std::time::Duration;
 
 const GIB: u64 = 1 << 30;
 
@@ -78,8 +77,7 @@ cat /sys/block/md10/md/sync_action
 
 fn job(job: GuestJob) -> GuestJob {
     let job = (0..4).fold(job, |job, _| job.disk(GIB));
-    job.limit(Duration::from_secs(240))
-        .setup("disks", DISKS)
+    job.setup("disks", DISKS)
         .setup("stack", STACK)
         .step("run", "measure")
         .step("show", "show_last")

@@ -3,7 +3,6 @@
 use crate::family::{Family, contains, ended, findings, nodes, result};
 use fathom_testkit::{GuestJob, GuestReport, Trial};
 use serde_json::Value;
-use std::time::Duration;
 
 pub fn trials() -> Vec<Trial> {
     Family::new("multipath", &["multipathd", "dmsetup", "udevadm"], job)
@@ -59,8 +58,7 @@ dmsetup status mpatha
 ";
 
 fn job(job: GuestJob) -> GuestJob {
-    job.limit(Duration::from_secs(120))
-        .setup("paths", PATHS)
+    job.setup("paths", PATHS)
         .step("twins", "attempt /dev/sda --destroy=$(wwn sda)")
         .setup("maps", MAPS)
         .step("run", "json run randread /dev/mapper/mpatha duration=1s depth=8")

@@ -1,10 +1,9 @@
 //! Completions by polling, on devices that can, in a guest of QEMU: NVMe with a poll queue and null_blk.
 
-use crate::family::{contains, ended, result};
+use crate::family::{contains, ended, result, run_guest};
 use fathom_testkit::Capability::{FathomBinary, Qemu, Tool};
-use fathom_testkit::{Bus, Guest, GuestJob, GuestReport, Trial, fathom_binary, kernel_test};
+use fathom_testkit::{Bus, GuestJob, GuestReport, Trial, fathom_binary, kernel_test};
 use serde_json::Value;
-use std::time::Duration;
 
 pub fn trials() -> Vec<Trial> {
     let needs = [Qemu, Tool("busybox"), Tool("modprobe"), Tool("mkfs.ext4"), FathomBinary];
@@ -22,7 +21,6 @@ fn job() -> GuestJob {
     let binary = fathom_binary().expect("asked for");
     GuestJob::new(binary.parent().expect("a directory"))
         .qemu()
-        .limit(Duration::from_secs(600))
         .disk(16 << 20)
         .disk_on(Bus::Nvme, 3 << 30)
         .prelude(PRELUDE)
@@ -53,8 +51,7 @@ fn job() -> GuestJob {
 }
 
 fn polled() {
-    let report = Guest::boot(job()).and_then(Guest::wait).map_err(|e| e.to_string());
-    let report = report.unwrap_or_else(|error| panic!("{error}"));
+    let report = run_guest("polled", job(), false).unwrap_or_else(|error| panic!("{error}"));
     for (step, operations) in
         [("nvme", 2000), ("deep", 2000), ("thread", 500), ("null", 2000), ("file", 500)]
     {

@@ -5,7 +5,6 @@
 use crate::family::{Family, result};
 use fathom_testkit::{GuestJob, GuestReport, Trial};
 use serde_json::Value;
-use std::time::Duration;
 
 const DISK: &str = "load sd_mod
     load_with scsi_debug dev_size_mb=64 ndelay=5000000 max_queue=8
@@ -15,6 +14,7 @@ const DISK: &str = "load sd_mod
 
 pub fn trials() -> Vec<Trial> {
     Family::new("saturate", &[], job)
+        .alone()
         .test("eight_commands_at_a_time", servers)
         .test("a_load_within_a_bound", bound)
         .test("a_limit_above_the_disk", throttled)
@@ -24,9 +24,7 @@ pub fn trials() -> Vec<Trial> {
 }
 
 fn job(job: GuestJob) -> GuestJob {
-    // The searches alone take two minutes.
-    job.limit(Duration::from_secs(420))
-        .setup("disk", DISK)
+    job.setup("disk", DISK)
         .step("servers", "json saturate /dev/sda --time=30s")
         .step("bound", "json saturate /dev/sda --time=75s --bound=p99:100ms")
         .step("throttled", "json saturate /dev/sda --time=60s cgroup_max=read_iops:300")
