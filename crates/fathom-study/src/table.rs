@@ -47,6 +47,11 @@ struct Row {
     cells: Vec<String>,
 }
 
+/// The most rows of a table. Each is held against all others, and a result is a run of minutes: nobody has more.
+pub const ROWS_MAX: usize = 10_000;
+/// The most columns.
+pub const COLUMNS_MAX: usize = 1_000;
+
 /// Rows of factors and metrics.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Table {
@@ -83,6 +88,18 @@ pub enum TableError {
         "the table has no rows: the first line names the columns, each further one is a result"
     )]
     NoRows,
+    /// More rows or columns than anybody has measured.
+    #[error(
+        "line {line}: more than {most} {what} are no table of results; import a part of it, or cut what nobody asks about"
+    )]
+    TooMany {
+        /// Where the limit was passed.
+        line: usize,
+        /// `rows` or `columns`.
+        what: &'static str,
+        /// The limit.
+        most: usize,
+    },
     /// A column name stands twice in the first line.
     #[error("the first line names two columns '{name}'; rename one")]
     TwoColumns {

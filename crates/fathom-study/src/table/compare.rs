@@ -130,17 +130,16 @@ impl Table {
     fn differences(&self, factor: usize, a: &str, b: &str) -> Vec<Difference> {
         let others = self.factors_but(&[factor]);
         let of = |level| self.rows.iter().filter(move |row: &&Row| row.cells[factor] == level);
+        let differs = |at: usize, (left, right): (&Row, &Row)| left.cells[at] != right.cells[at];
         let pairs = of(a).flat_map(|left| of(b).map(move |right| (left, right)));
-        let differing = |(left, right): (&Row, &Row)| -> Vec<Difference> {
-            let differs = |at: &&usize| left.cells[**at] != right.cells[**at];
-            let named = |at: &usize| Difference {
-                factor: self.columns[*at].name.clone(),
-                a: left.cells[*at].clone(),
-                b: right.cells[*at].clone(),
-            };
-            others.iter().filter(differs).map(named).collect()
+        let count = |pair: &(&Row, &Row)| others.iter().filter(|at| differs(**at, *pair)).count();
+        let Some(nearest) = pairs.min_by_key(count) else { return Vec::new() };
+        let named = |at: usize| Difference {
+            factor: self.columns[at].name.clone(),
+            a: nearest.0.cells[at].clone(),
+            b: nearest.1.cells[at].clone(),
         };
-        pairs.map(differing).min_by_key(Vec::len).unwrap_or_default()
+        others.iter().copied().filter(|at| differs(*at, nearest)).map(named).collect()
     }
 }
 

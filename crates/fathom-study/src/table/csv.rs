@@ -1,7 +1,7 @@
 //! Comma-separated values as RFC 4180 has them: quoted cells may hold commas, line ends and doubled quotes. Lines may
 //! end with CR LF, a byte order mark is skipped, and so are empty lines.
 
-use super::TableError;
+use super::{COLUMNS_MAX, ROWS_MAX, TableError};
 
 /// One line of the file.
 pub struct Record {
@@ -14,7 +14,7 @@ pub struct Record {
 /// Splits a text into records.
 ///
 /// # Errors
-/// When a quote is never closed.
+/// When a quote is never closed, and as soon as there are more rows or columns than [`ROWS_MAX`] and [`COLUMNS_MAX`].
 pub fn records(text: &str) -> Result<Vec<Record>, TableError> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let mut reader = Reader::new();
@@ -26,15 +26,15 @@ pub fn records(text: &str) -> Result<Vec<Record>, TableError> {
             '"' if reader.is_quoted => reader.is_quoted = false,
             _ if reader.is_quoted => reader.cell.push(c),
             '"' if reader.cell.trim().is_empty() => reader.open_quote(),
-            ',' => reader.end_cell(),
-            '\n' => reader.end_record(),
+            ',' => reader.end_cell()?,
+            '\n' => reader.end_record()?,
             _ => reader.cell.push(c),
         }
     }
     if reader.is_quoted {
         return Err(TableError::OpenQuote { line: reader.quote_line });
     }
-    reader.end_record();
+    reader.end_record()?;
     Ok(reader.records)
 }
 
@@ -71,22 +71,35 @@ impl Reader {
         (self.is_quoted, self.had_quotes, self.quote_line) = (true, true, self.line);
     }
 
-    fn end_cell(&mut self) {
+    fn end_cell(&mut self) -> Result<(), TableError> {
+        if self.cells.len() == COLUMNS_MAX {
+            return Err(self.too_many("columns", COLUMNS_MAX));
+        }
         let cell = std::mem::take(&mut self.cell);
         self.cells.push(if self.had_quotes { cell } else { cell.trim().to_owned() });
         self.had_quotes = false;
+        Ok(())
     }
 
-    fn end_record(&mut self) {
+    fn too_many(&self, what: &'static str, most: usize) -> TableError {
+        TableError::TooMany { line: self.record_line, what, most }
+    }
+
+    fn end_record(&mut self) -> Result<(), TableError> {
         let is_blank = self.cells.is_empty() && !self.had_quotes && self.cell.trim().is_empty();
         if is_blank {
             self.cell.clear();
         } else {
-            self.end_cell();
+            // The first line names the columns.
+            if self.records.len() > ROWS_MAX {
+                return Err(self.too_many("rows", ROWS_MAX));
+            }
+            self.end_cell()?;
             let cells = std::mem::take(&mut self.cells);
             self.records.push(Record { line: self.record_line, cells });
         }
         self.record_line = self.line;
+        Ok(())
     }
 }
 
@@ -121,6 +134,22 @@ mod tests {
         assert_eq!(cells(text), expected);
         assert_eq!(cells("\" a \", b \n"), [row(1, &[" a ", "b"])]);
         assert_eq!(cells("\"\"\n"), [row(1, &[""])], "an empty cell is no empty line");
+    }
+
+    #[test]
+    fn a_table_has_an_end() {
+        let error = |text: &str| records(text).map(|_| ()).unwrap_err();
+        let wide = vec!["x"; COLUMNS_MAX].join(",");
+        assert_eq!(cells(&wide)[0].1.len(), COLUMNS_MAX);
+        let (what, most) = ("columns", COLUMNS_MAX);
+        assert_eq!(
+            error(&format!("a\n{wide},x\n")),
+            TableError::TooMany { line: 2, what, most }
+        );
+        let long = "1\n".repeat(1 + ROWS_MAX);
+        assert_eq!(records(&long).unwrap().len(), 1 + ROWS_MAX);
+        let (line, what, most) = (ROWS_MAX + 2, "rows", ROWS_MAX);
+        assert_eq!(error(&(long + "1\n")), TableError::TooMany { line, what, most });
     }
 
     #[test]

@@ -4,6 +4,7 @@ use super::{CommandError, CommandResult};
 use crate::args::{Import, ImportFrom};
 use crate::exit::Exit;
 use crate::output::Output;
+use fathom_base::units::format_size;
 use fathom_report::imported;
 use fathom_stats::equivalence::Better;
 use fathom_study::table::{
@@ -11,14 +12,18 @@ use fathom_study::table::{
 };
 use serde_json::{Value, json};
 use std::fs;
-use std::io::ErrorKind;
+use std::io::{self, ErrorKind, Read};
+use std::path::Path;
+
+/// A row for each run of many years has less.
+const BYTES_MAX: u64 = 16 << 20;
 
 /// Reads a table and answers what was asked about it. Nothing is stored: a row of figures is no record.
 pub fn run(output: Output, args: &Import) -> CommandResult {
     let ImportFrom::Csv(args) = &args.from;
     let name = args.file.display().to_string();
     let usage = |e: &dyn std::fmt::Display| CommandError::usage(output, &format!("{name}: {e}"));
-    let text = fs::read_to_string(&args.file).map_err(|e| match e.kind() {
+    let text = read_bounded(&args.file).map_err(|e| match e.kind() {
         ErrorKind::InvalidData => usage(&"is no text in UTF-8, so no CSV file"),
         _ => usage(&e),
     })?;
@@ -38,6 +43,19 @@ pub fn run(output: Output, args: &Import) -> CommandResult {
     output.text(&imported::text(&name, &table, &answers))?;
     output.json("result", &json(&table, &answers))?;
     Ok(if answers.is_doubtful() { Exit::Doubtful } else { Exit::Done })
+}
+
+/// The file's text. What has no end (`/dev/zero`, a pipe) is read up to the limit only.
+fn read_bounded(file: &Path) -> io::Result<String> {
+    let mut text = String::new();
+    fs::File::open(file)?.take(BYTES_MAX + 1).read_to_string(&mut text)?;
+    if text.len() as u64 <= BYTES_MAX {
+        return Ok(text);
+    }
+    Err(io::Error::other(format!(
+        "more than {}, the most that a table of results may have; is it the right file? else import a part of its rows",
+        format_size(BYTES_MAX)
+    )))
 }
 
 fn json(table: &Table, answers: &Answers) -> Value {

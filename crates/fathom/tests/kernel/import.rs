@@ -40,6 +40,7 @@ pub fn trials() -> Vec<Trial> {
         kernel_test("import_exit_codes", &[FathomBinary], exit_codes),
         kernel_test("import_what_is_no_table", &[FathomBinary], no_table),
         kernel_test("import_what_does_not_fit_the_table", &[FathomBinary], no_fit),
+        kernel_test("import_what_has_no_end", &[FathomBinary], no_end),
     ]
 }
 
@@ -187,4 +188,27 @@ fn no_fit() {
     }
     let untold = sandbox.run(&asked(&file, &[]));
     assert!(untold.code == 2 && untold.stderr.contains("--columns"), "{untold:?}");
+}
+
+/// Neither an endless line, nor endless rows, nor a table that is too large is read to its end.
+fn no_end() {
+    let sandbox = Sandbox::new();
+    let metric = ["--columns=iops:higher:1/s"];
+    refused(&sandbox, Path::new("/dev/zero"), &metric, "more than 16 MiB");
+    let file = sandbox.scratch.join("endless.csv");
+    for (row, words) in [
+        ("x".repeat(17 << 20), "more than 16 MiB, the most that a table of results may have"),
+        ("1\n".repeat(10_001), "line 10002: more than 10000 rows are no table of results"),
+        (",".repeat(1000), "line 2: more than 1000 columns are no table of results"),
+    ] {
+        fs::write(&file, format!("iops\n{row}")).unwrap();
+        refused(&sandbox, &file, &metric, words);
+    }
+    // The largest table that is taken is answered, and soon.
+    let rows: String = (0..10_000).map(|i| format!("{},{i},{}\n", i % 2, 100 + i)).collect();
+    fs::write(&file, format!("side,block,iops\n{rows}")).unwrap();
+    let started = std::time::Instant::now();
+    let asked = sandbox.run(&asked(&file, &[metric[0], "--compare=side:0:1:iops"]));
+    assert_eq!(asked.code, 1, "{asked:?}");
+    assert!(started.elapsed().as_secs() < 120, "{:?}", started.elapsed());
 }
