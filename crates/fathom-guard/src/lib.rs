@@ -5,12 +5,15 @@
 //! - [`ownership`]: files and directories that fathom made, the only ones it writes to; [`journal`] remembers them
 //!   and the [`filesystem`] that they are on, [`leftovers`] removes those of dead owners, [`kept`] takes up again what was kept; [`mark`] and [`content`] tell what
 //!   fathom wrote from what came later.
+//! - [`changes`]: the journal of changed settings and built things; [`faults`] are the places at which tests break it off.
 //! - [`lock`]: one measurement at a time on a machine.
 
 pub mod backing;
+pub mod changes;
 pub mod claim;
 pub mod content;
 pub mod exports;
+pub mod faults;
 pub mod filesystem;
 pub mod journal;
 pub mod kept;

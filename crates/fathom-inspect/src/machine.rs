@@ -8,6 +8,7 @@ mod whole;
 
 use crate::InspectError;
 use crate::content;
+use crate::detail::backing;
 use crate::detail::drive::{self, Language};
 use crate::detail::touch::{self, Rest};
 use crate::detail::{block, filesystem as fs_detail, hosts, why};
@@ -18,7 +19,7 @@ use crate::parallel;
 use crate::paths;
 use crate::stack;
 use fathom_model::snapshot::{Machine, Unread};
-use fathom_model::stack::{Detail, Node};
+use fathom_model::stack::{Detail, Node, NodeKind};
 use fathom_model::system::StorageHost;
 use fathom_sys::mounts::Mount;
 use fathom_sys::sysfs_block::BlockDir;
@@ -210,6 +211,26 @@ impl Look<'_> {
         }
         if self.root.is_live() {
             self.superblocks(rests);
+            self.backing_files(rests);
+        }
+    }
+
+    /// Where the files behind loop devices lie, unless what they lie on is left alone.
+    fn backing_files(&mut self, rests: &[Option<Rest>]) {
+        for (index, device) in &self.devices {
+            let node = &self.nodes[*index];
+            let path = node.loop_device.as_ref().and_then(|facts| facts.backing_file.as_deref());
+            let mount = node.below.first().map(|&below| &self.nodes[below]);
+            let fs = mount.and_then(|mount| mount.below.first()).map(|&fs| &self.nodes[fs]);
+            let (Some(path), Some(fs), None) = (path, fs, rests[*index]) else { continue };
+            // Extents of files on XFS's realtime device have addresses there.
+            let is_elsewhere = mount
+                .and_then(|mount| mount.mount.as_ref())
+                .is_some_and(|mount| mount.option_value("rtdev").is_some());
+            if fs.kind == NodeKind::FileSystem && fs.below.len() == 1 && !is_elsewhere {
+                let place = backing::place(self.root, device, path, &fs.name);
+                self.nodes[*index].detail.get_or_insert_default().backing = place;
+            }
         }
     }
 

@@ -2,6 +2,7 @@
 //!
 //! Nothing is stored or printed here: the caller gets events and records.
 
+pub mod against;
 pub mod books;
 pub mod control_group;
 pub mod error;

@@ -95,7 +95,7 @@ fn is_steady(lab: &mut Lab<'_>, records: &[Record]) -> bool {
 }
 
 /// Everything that can be found out before a target is touched, and then the targets, still to be written full.
-fn checked_targets(
+pub(crate) fn checked_targets(
     lab: &mut Lab<'_>,
     options: &RunOptions,
 ) -> Result<BTreeMap<TargetKey, PreparedTarget>, LabError> {
@@ -134,7 +134,7 @@ pub(crate) fn single_target(
 }
 
 /// What the jobs of a trial work on, in their order.
-fn targets_of<'a>(
+pub(crate) fn targets_of<'a>(
     options: &RunOptions,
     trial: &Workload,
     prepared: &'a BTreeMap<TargetKey, PreparedTarget>,
@@ -143,7 +143,7 @@ fn targets_of<'a>(
     trial.jobs.iter().map(of).collect()
 }
 
-fn about(expected_ns: u64) -> String {
+pub(crate) fn about(expected_ns: u64) -> String {
     if expected_ns == 0 {
         String::new()
     } else {
@@ -192,7 +192,10 @@ fn expected_ns(trials: &[(String, Workload)], done: &[Record]) -> u64 {
 }
 
 /// The workload with all sizes in bytes: those in units of an array need the stack under the job's target.
-fn with_array_sizes(lab: &Lab<'_>, options: &RunOptions) -> Result<RunOptions, LabError> {
+pub(crate) fn with_array_sizes(
+    lab: &Lab<'_>,
+    options: &RunOptions,
+) -> Result<RunOptions, LabError> {
     let mut options = options.clone();
     for job in options.workload.jobs.iter_mut().filter(|job| !job.array_sizes.is_empty()) {
         let path = PathBuf::from(job.target.as_ref().unwrap_or(&options.target));
@@ -210,7 +213,7 @@ fn with_array_sizes(lab: &Lab<'_>, options: &RunOptions) -> Result<RunOptions, L
 }
 
 /// One event for each job: what was understood of it, before anything is written or measured.
-fn say_what_is_asked(
+pub(crate) fn say_what_is_asked(
     lab: &mut Lab<'_>,
     options: &RunOptions,
     prepared: &BTreeMap<TargetKey, PreparedTarget>,
@@ -227,7 +230,7 @@ fn say_what_is_asked(
 
 /// Removes what was made, or keeps it when asked. What cannot be removed is said, and stays in the journal for the next
 /// start; the figures are worth no less for it.
-fn give_back(lab: &mut Lab<'_>, prepared: BTreeMap<TargetKey, PreparedTarget>) {
+pub(crate) fn give_back(lab: &mut Lab<'_>, prepared: BTreeMap<TargetKey, PreparedTarget>) {
     prepared.into_values().for_each(|target| give_back_one(lab, target));
 }
 
@@ -250,7 +253,7 @@ pub(crate) fn note_failure(lab: &mut Lab<'_>, done: Result<(), LabError>) {
 }
 
 /// The longest that one repeat takes by its own settings.
-fn planned_ns(workload: &Workload) -> u64 {
+pub(crate) fn planned_ns(workload: &Workload) -> u64 {
     let longest = |jobs: &mut dyn Iterator<Item = &Job>| {
         jobs.map(|j| j.duration_ns.unwrap_or(0).saturating_add(j.warmup_ns)).max().unwrap_or(0)
     };
@@ -267,7 +270,7 @@ fn planned_ns(workload: &Workload) -> u64 {
 /// Jobs with the same key share a target: path, in need of an empty file while others of the same phase need a full
 /// one, none at all, and for appending jobs the job itself, as each has a log of its own (nobody's name for the
 /// directory of jobs on names).
-type TargetKey = (String, bool, bool, Option<String>, u32);
+pub(crate) type TargetKey = (String, bool, bool, Option<String>, u32);
 
 fn path_of<'a>(job: &'a Job, default: &'a str) -> &'a str {
     job.target.as_deref().unwrap_or(default)

@@ -109,6 +109,7 @@ fn record_of(lab: &mut Lab<'_>, trial: &Trial<'_>) -> Result<Record, LabError> {
     };
     let failure = outcome.failure.map(|failure| named(failure, trial));
     Ok(Record {
+        cell: None,
         version: RECORD_VERSION,
         label: trial.label.clone(),
         workload: trial.workload.clone(),

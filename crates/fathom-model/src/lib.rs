@@ -5,6 +5,7 @@
 
 pub mod array;
 pub mod builtin;
+pub mod change;
 pub mod defect;
 mod engine_keys;
 pub mod event;
@@ -16,6 +17,7 @@ pub mod limits;
 pub mod metadata;
 pub mod pattern;
 pub mod payload;
+pub mod plan;
 pub mod record;
 mod settings;
 pub mod snapshot;

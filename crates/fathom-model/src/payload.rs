@@ -233,7 +233,7 @@ mod tests {
         let check = |other: Job| {
             let jobs = vec![named("checked", &[("verify", "after")]), other];
             let (name, title, description) = ("w".into(), String::new(), String::new());
-            Workload { name, title, description, classic: None, jobs }.check()
+            Workload { name, title, description, classic: None, jobs, tracked: Vec::new() }.check()
         };
         let error = check(named("other", &[])).expect_err("both write").to_string();
         assert!(error.contains("'checked'") && error.contains("'other'"), "{error}");

@@ -5,6 +5,7 @@ use crate::finding::Finding;
 use crate::host::HostFacts;
 use crate::limits::{ControlGroupRecord, LimitsRecord};
 use crate::payload::DeliveredRecord;
+use crate::plan::cell::CellRecord;
 use crate::stack::Stack;
 use crate::verification::VerifyRecord;
 use crate::workload::{EngineKind, Workload};
@@ -554,6 +555,9 @@ pub struct Record {
     /// The control group that was made for it; none unless a limit was asked for.
     #[serde(default)]
     pub control_group: Option<ControlGroupRecord>,
+    /// Which cell of an experiment it belongs to, and how the machine was set; none outside of experiments.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cell: Option<Box<CellRecord>>,
     /// How it ended.
     pub ending: Ending,
     /// The error that ended it.
@@ -594,10 +598,14 @@ pub enum RunKind {
     Run,
     /// `fathom run --until-steady`.
     Rounds,
+    /// `fathom run --against`.
+    Against,
     /// `fathom saturate`.
     Saturate,
     /// `fathom size`.
     Size,
+    /// `fathom lab`, and what is built on it.
+    Experiment,
 }
 
 /// One invocation's head: what its records have in common.

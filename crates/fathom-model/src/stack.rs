@@ -7,7 +7,7 @@
 pub mod detail;
 pub mod facts;
 
-pub use detail::Detail;
+pub use detail::{BackingPlace, Detail};
 pub use facts::{
     DmFacts, DriveFacts, FsFacts, LoopFacts, MdFacts, MdMember, MountFacts, PartitionFacts,
     QueueFacts, ZramFacts,

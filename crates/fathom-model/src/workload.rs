@@ -19,6 +19,46 @@ pub struct Workload {
     pub classic: Option<Classic>,
     /// What is issued.
     pub jobs: Vec<Job>,
+    /// The figures that have to become steady where it runs in rounds until they are; none named means rates and means.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tracked: Vec<Tracked>,
+}
+
+/// A figure that rounds can be judged by: a rate, or a latency of each class that moves data.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Tracked {
+    /// Operations or bytes per second, whichever the workload is about.
+    Rate,
+    /// Mean latency.
+    Mean,
+    /// Median latency.
+    P50,
+    /// 99th percentile.
+    P99,
+    /// 99.9th percentile.
+    P999,
+    /// The longest latency.
+    Max,
+}
+
+impl Tracked {
+    /// All of them.
+    pub const ALL: [Self; 6] =
+        [Self::Rate, Self::Mean, Self::P50, Self::P99, Self::P999, Self::Max];
+
+    /// The word that people use.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Rate => "rate",
+            Self::Mean => "mean",
+            Self::P50 => "p50",
+            Self::P99 => "p99",
+            Self::P999 => "p99.9",
+            Self::Max => "max",
+        }
+    }
 }
 
 /// The classic tools whose output forms are known.

@@ -69,6 +69,7 @@ pub(crate) fn record(workload: &str, label: &str, classes: Vec<ClassRecord>) -> 
     let workload = builtin::named(workload).expect("built in");
     let job = JobRecord { classes, ..job(&workload.jobs[0].name) };
     Record {
+        cell: None,
         version: RECORD_VERSION,
         label: label.into(),
         workload,

@@ -144,6 +144,7 @@ pub fn record() -> Record {
         held_up_ns: 0,
         heat: fathom_model::record::HeatRecord::default(),
         control_group: None,
+        cell: None,
         ending: Ending::Complete,
         failure: None,
         seed: 1,

@@ -1,5 +1,6 @@
 //! Conclusions over records: verdicts, knees, what limited a sweep. Pure: records in, findings out, recomputable at any time.
 
+pub mod against;
 pub mod compare;
 mod counters;
 pub mod drift;

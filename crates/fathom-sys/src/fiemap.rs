@@ -100,8 +100,24 @@ struct Fiemap {
 /// # Errors
 /// `EOPNOTSUPP` (or `ENOTTY`) when the filesystem has no map; those of reading it.
 pub fn for_each_extent(file: &File, mut each: impl FnMut(Extent)) -> io::Result<()> {
+    walk(file, FIEMAP_FLAG_SYNC, |extent| {
+        each(extent);
+        true
+    })
+}
+
+/// Calls `each` for every extent of the file as it is now, in order, until it says false. Nothing is written back: what is
+/// still in memory alone has no position yet.
+///
+/// # Errors
+/// As of [`for_each_extent`].
+pub fn for_each_extent_now(file: &File, each: impl FnMut(Extent) -> bool) -> io::Result<()> {
+    walk(file, 0, each)
+}
+
+fn walk(file: &File, first_flags: u32, mut each: impl FnMut(Extent) -> bool) -> io::Result<()> {
     let mut start = 0;
-    let mut flags = FIEMAP_FLAG_SYNC;
+    let mut flags = first_flags;
     loop {
         let mut map = Fiemap {
             start,
@@ -122,7 +138,9 @@ pub fn for_each_extent(file: &File, mut each: impl FnMut(Extent)) -> io::Result<
         let Some(last) = got.last() else { return Ok(()) };
         for raw in got {
             let RawExtent { logical, physical, length, flags, .. } = *raw;
-            each(Extent { logical, physical, length, flags });
+            if !each(Extent { logical, physical, length, flags }) {
+                return Ok(());
+            }
         }
         let next = last.logical.saturating_add(last.length);
         if last.flags & Extent::LAST != 0 || next <= start {

@@ -1,9 +1,11 @@
 //! Mounts of this and every other namespace (`/proc/PID/mountinfo`) and swap areas (`/proc/swaps`).
 
 use crate::devno::DevNo;
-use crate::sysroot::SysRoot;
+use crate::sysroot::{FILE_BYTES_MAX, SysRoot};
 use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsString;
 use std::io;
+use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 
 /// One line of a mountinfo file, see proc_pid_mountinfo(5).
@@ -29,33 +31,45 @@ pub struct Mount {
     pub super_options: String,
 }
 
-/// Parses the text of a mountinfo file; lines that do not have its form are skipped.
+/// Parses a mountinfo file; lines that do not have its form are skipped. Names need not be UTF-8.
 #[must_use]
-pub fn parse_mountinfo(text: &str) -> Vec<Mount> {
-    text.lines().filter_map(parse_line).collect()
+pub fn parse_mountinfo(text: impl AsRef<[u8]>) -> Vec<Mount> {
+    text.as_ref().split(|&byte| byte == b'\n').filter_map(parse_line).collect()
 }
 
-fn parse_line(line: &str) -> Option<Mount> {
-    let (left, right) = line.split_once(" - ")?;
-    let mut left = left.split(' ');
-    let mut right = right.split(' ');
+fn parse_line(line: &[u8]) -> Option<Mount> {
+    let mut fields = line.split(|&byte| byte == b' ');
+    let mut field = || fields.next();
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    let path = |bytes: &[u8]| PathBuf::from(OsString::from_vec(unescaped(bytes)));
+    let mount = Mount {
+        id: text(field()?).parse().ok()?,
+        parent: text(field()?).parse().ok()?,
+        devno: text(field()?).parse().ok()?,
+        root: path(field()?),
+        mount_point: path(field()?),
+        options: text(field()?),
+        fs_type: String::new(),
+        source: String::new(),
+        super_options: String::new(),
+    };
+    // Any number of optional fields, up to a lone dash.
+    while field()? != b"-" {}
     Some(Mount {
-        id: left.next()?.parse().ok()?,
-        parent: left.next()?.parse().ok()?,
-        devno: left.next()?.parse().ok()?,
-        root: unescape(left.next()?).into(),
-        mount_point: unescape(left.next()?).into(),
-        options: left.next()?.to_owned(),
-        fs_type: right.next()?.to_owned(),
-        source: unescape(right.next()?),
-        super_options: right.next().unwrap_or_default().to_owned(),
+        fs_type: text(field()?),
+        source: text(&unescaped(field()?)),
+        super_options: field().map(text).unwrap_or_default(),
+        ..mount
     })
 }
 
 /// Undoes the kernel's octal escapes (space, tab, newline, backslash, hash).
 #[must_use]
 pub fn unescape(text: &str) -> String {
-    let bytes = text.as_bytes();
+    String::from_utf8_lossy(&unescaped(text.as_bytes())).into_owned()
+}
+
+fn unescaped(bytes: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(bytes.len());
     let mut i = 0;
     while i < bytes.len() {
@@ -64,13 +78,18 @@ pub fn unescape(text: &str) -> String {
         out.push(code.unwrap_or(bytes[i]));
         i += if code.is_some() { 4 } else { 1 };
     }
-    String::from_utf8_lossy(&out).into_owned()
+    out
+}
+
+/// The bytes of a mountinfo file.
+fn mountinfo(root: &SysRoot, whose: impl std::fmt::Display) -> io::Result<Vec<u8>> {
+    root.bytes(format!("proc/{whose}/mountinfo"), FILE_BYTES_MAX)
 }
 
 /// The mounts that this process sees.
 #[must_use]
 pub fn own_mounts(root: &SysRoot) -> Vec<Mount> {
-    root.read("proc/self/mountinfo").map(|text| parse_mountinfo(&text)).unwrap_or_default()
+    mountinfo(root, "self").map(parse_mountinfo).unwrap_or_default()
 }
 
 /// The mount that holds `path` (which must be absolute and free of symbolic links): the longest mount point that is
@@ -138,7 +157,7 @@ pub fn other_namespaces(root: &SysRoot) -> (Vec<Namespace>, usize) {
     pids.sort_unstable();
     let mut seen: BTreeSet<PathBuf> = root.link("proc/self/ns/mnt").into_iter().collect();
     // Where a namespace has no name (other users' processes), its text names it: numbers of mounts are the machine's.
-    let mut texts: BTreeSet<String> = root.read("proc/self/mountinfo").into_iter().collect();
+    let mut texts: BTreeSet<Vec<u8>> = mountinfo(root, "self").into_iter().collect();
     let (mut found, mut refused) = (Vec::new(), 0);
     for in_part in [false, true] {
         for &pid in &pids {
@@ -150,7 +169,7 @@ pub fn other_namespaces(root: &SysRoot) -> (Vec<Namespace>, usize) {
             if sees.is_some_and(|sees| sees != Path::new("/")) != in_part {
                 continue;
             }
-            let text = match root.read(format!("proc/{pid}/mountinfo")) {
+            let text = match mountinfo(root, pid) {
                 Ok(text) => text,
                 Err(error) => {
                     refused += usize::from(error.kind() == io::ErrorKind::PermissionDenied);
@@ -184,8 +203,7 @@ pub fn all_mounts(root: &SysRoot) -> Vec<(u32, Mount)> {
             continue;
         }
         // A kernel thread or a process that has just ended answers nothing: the next one of its namespace is asked.
-        let text = root.read(format!("proc/{pid}/mountinfo")).unwrap_or_default();
-        let found = parse_mountinfo(&text);
+        let found = mountinfo(root, pid).map(parse_mountinfo).unwrap_or_default();
         if !found.is_empty() {
             seen.extend(view);
             mounts.extend(found.into_iter().map(|mount| (pid, mount)));
@@ -228,6 +246,15 @@ not a mount line
         let found = mount_of(&mounts, Path::new("/mnt/with space/x")).map(|m| m.fs_type.as_str());
         assert_eq!(found, Some("btrfs"));
         assert_eq!(mount_of(&mounts, Path::new("/mntx")).map(|m| m.fs_type.as_str()), Some("ext4"));
+    }
+
+    #[test]
+    fn names_need_not_be_utf_8() {
+        use std::os::unix::ffi::OsStrExt;
+        let line = b"40 22 8:1 / /mnt/caf\xe9 rw shared:2 master:3 - xfs /dev/sdb1 rw\n";
+        let mounts = parse_mountinfo(line);
+        assert_eq!(mounts[0].mount_point.as_os_str().as_bytes(), b"/mnt/caf\xe9");
+        assert_eq!((mounts[0].fs_type.as_str(), mounts[0].super_options.as_str()), ("xfs", "rw"));
     }
 
     #[test]

@@ -237,6 +237,7 @@ refuses devices in use or with anything recognisable on them, and needs --destro
   fathom run seqread /dev/sdb offset=99% amount=1G
   fathom run seqwrite /srv/data/new size=4G direct=no --style=classic
   fathom run randwrite /srv/data depth=32 --until-steady
+  fathom run randread /srv/data --against depth=32           is B, with depth=32, faster than A?
   fathom workloads         lists the workloads; fathom workloads randomio explains one and all keys")]
 pub struct Run {
     /// Name of a workload, or the path of a workload file (*.toml)
@@ -255,6 +256,9 @@ pub struct Run {
     /// In rounds until the figures are steady by the rule of the SNIA, at most so many [default: 25]
     #[arg(long, value_name = "ROUNDS", num_args = 0..=1, require_equals = true, default_missing_value = "25")]
     pub until_steady: Option<u32>,
+    /// Compares with the same workload under these settings: both in turn, until it is known which is faster
+    #[arg(long, value_name = "KEY=VALUE[,KEY=VALUE]", conflicts_with_all = ["repeats", "until_steady"])]
+    pub against: Vec<String>,
     /// Length of the intervals of the stored series, 10ms to 1m
     #[arg(long, default_value = "1s", value_name = "TIME")]
     pub interval: String,

@@ -23,6 +23,8 @@ pub(crate) struct Place {
     pub cut: Option<Striping>,
     /// Addresses are moved by unknown multiples of this; 0 for not at all.
     pub loose_bytes: u64,
+    /// It is several pieces, whose shifts differ from the first one's by multiples of this; 0 for a single one.
+    pub apart_bytes: u64,
     /// What shifts or deals, for people.
     pub words: String,
 }
@@ -71,7 +73,7 @@ pub(crate) fn origin_bytes(node: &Node) -> u64 {
 }
 
 fn plain(below: usize, shift_bytes: i128, words: impl Into<String>) -> Place {
-    Place { below, shift_bytes, cut: None, loose_bytes: 0, words: words.into() }
+    Place { below, shift_bytes, cut: None, loose_bytes: 0, apart_bytes: 0, words: words.into() }
 }
 
 fn all(scene: &Scene<'_>, index: usize, loose_bytes: u64, words: &str) -> Option<Vec<Place>> {
@@ -96,13 +98,30 @@ fn filesystem(scene: &Scene<'_>, index: usize) -> Option<Vec<Place>> {
 }
 
 fn loop_device(scene: &Scene<'_>, index: usize) -> Option<Vec<Place>> {
-    let offset = scene.node(index).loop_device.as_ref()?.offset_bytes.unwrap_or(0);
+    let node = scene.node(index);
+    let offset = node.loop_device.as_ref()?.offset_bytes.unwrap_or(0);
     let (below, holder) = scene.below(index).next()?;
-    let is_file = holder.devno.is_none();
-    let block = holder.fs.as_ref().and_then(|fs| fs.block_bytes).unwrap_or(BLOCK_BYTES_USUAL);
-    let words = format!("from byte {offset} of the backing file, whose blocks lie anywhere");
-    let place = plain(below, i128::from(offset), words);
-    Some(vec![Place { loose_bytes: if is_file { block } else { 0 }, ..place }])
+    if holder.devno.is_some() {
+        let words = format!("from byte {offset} of the device on");
+        return Some(vec![plain(below, i128::from(offset), words)]);
+    }
+    let Some(file) = node.details().backing else {
+        let block = scene.below(below).next().and_then(|(_, fs)| fs.fs.as_ref()?.block_bytes);
+        let words = format!("from byte {offset} of the backing file, whose blocks lie anywhere");
+        let place = plain(below, i128::from(offset), words);
+        return Some(vec![Place { loose_bytes: block.unwrap_or(BLOCK_BYTES_USUAL), ..place }]);
+    };
+    let block = scene.below(below).next().and_then(|(_, fs)| fs.fs.as_ref()?.block_bytes);
+    let words = match file.pieces {
+        1 => format!("from byte {offset} of the backing file, which lies in one piece"),
+        pieces => format!("from byte {offset} of the backing file, which lies in {pieces} pieces"),
+    };
+    let holes = if file.is_whole { "" } else { " and has parts without a place" };
+    Some(vec![Place {
+        loose_bytes: if file.is_whole { 0 } else { block.unwrap_or(BLOCK_BYTES_USUAL) },
+        apart_bytes: file.step_bytes,
+        ..plain(below, i128::from(offset) + i128::from(file.shift_bytes), format!("{words}{holes}"))
+    }])
 }
 
 fn bcache(scene: &Scene<'_>, index: usize) -> Option<Vec<Place>> {

@@ -32,8 +32,8 @@ impl Fit {
 pub struct Position {
     /// Byte of the layer at which byte 0 of the start lies (or would lie, for later pieces of a volume).
     pub shift_bytes: i128,
-    /// Addresses were dealt out in chunks, whose borders lie on multiples of this in the start's addresses; 0 for not at
-    /// all.
+    /// Addresses were dealt out in chunks, whose borders lie on multiples of this in the start's addresses, or pieces of
+    /// a file were moved by different multiples of this; 0 for not at all.
     pub cut_bytes: u64,
     /// Addresses were moved by unknown multiples of this, as the blocks of a file are; 0 for not at all.
     pub loose_bytes: u64,
@@ -64,6 +64,7 @@ impl Position {
             next.cut_bytes = greatest_common_divisor(self.cut_bytes, border);
         }
         next.shift_bytes += place.shift_bytes;
+        next.cut_bytes = greatest_common_divisor(next.cut_bytes, place.apart_bytes);
         next.loose_bytes = greatest_common_divisor(next.loose_bytes, place.loose_bytes);
         next
     }

@@ -4,6 +4,7 @@
 //! others, in the languages of [`ata`], [`scsi`] and [`nvme`], whose answers are parsed there as plain bytes.
 
 pub(crate) mod ata;
+pub(crate) mod backing;
 pub(crate) mod block;
 mod bytes;
 pub(crate) mod drive;

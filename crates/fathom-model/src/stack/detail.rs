@@ -54,8 +54,24 @@ pub struct Detail {
     pub unallocated_bytes: Option<u64>,
     /// Read-ahead of the filesystem's own backing device (`/sys/class/bdi`), in KiB.
     pub bdi_read_ahead_kib: Option<u64>,
+    /// Loop: where the backing file lies on the device of its filesystem.
+    pub backing: Option<BackingPlace>,
     /// Mount namespaces other than fathom's own that see it, by the first process there: `pid name`.
     pub other_namespaces: Vec<String>,
+}
+
+/// Where a file lies on the device of its filesystem, as far as multiples are concerned.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct BackingPlace {
+    /// By how many bytes addresses on the device are larger than those in the file, at its first piece.
+    pub shift_bytes: i64,
+    /// The shifts of all other pieces differ from that by multiples of this; 0 when it is the same everywhere.
+    pub step_bytes: u64,
+    /// Pieces of different shift that follow each other.
+    pub pieces: u64,
+    /// False when parts have no place yet (holes), or there are more pieces than were looked at.
+    pub is_whole: bool,
 }
 
 /// Counters of a device since boot.

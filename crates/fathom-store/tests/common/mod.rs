@@ -96,6 +96,7 @@ fn job(seed: u64) -> JobRecord {
 /// A record of one job.
 pub fn record(label: &str, seed: u64) -> Record {
     Record {
+        cell: None,
         version: RECORD_VERSION,
         label: label.into(),
         workload: builtin::named("randomio").expect("built in"),

@@ -105,7 +105,7 @@ impl Measured {
 }
 
 /// Everything that differs, the gravest first. `factor` names the thing under test: a name as it is listed or its last
-/// words (`scheduler`), `device`, `size`, `region` or `fill`. Without it a single setting that differs is taken for it;
+/// words (`scheduler`), `device`, `size`, `region` or `fill`, or `workload` for all its settings together. Without it a single setting that differs is taken for it;
 /// several cannot be told apart, so each of them is a confounder.
 #[must_use]
 pub fn differences(a: &[Measured], b: &[Measured], factor: Option<&str>) -> Vec<Difference> {
@@ -133,6 +133,7 @@ pub fn differences(a: &[Measured], b: &[Measured], factor: Option<&str>) -> Vec<
 fn is_meant(difference: &Difference, factor: &str) -> bool {
     let what = difference.what.as_str();
     match factor {
+        "workload" => what.starts_with("workload."),
         "device" => is_device(what) && difference.weight > Weight::Consequence,
         "size" => what == "workload.size_bytes" || what.ends_with("target.size") || is_size(what),
         _ => {

@@ -352,7 +352,9 @@ fn of_side(side: &Side) -> Option<Finding> {
     let why = study.findings.first().map_or("", |finding| finding.summary.as_str());
     let text =
         format!("{}: run {id} is {} itself: {why}", side.name, study.verdict.word().to_lowercase());
-    Some(Finding::new("side-not-trusted", severity, text).advise(format!("fathom show {id}")))
+    // A block of a run has the run's name and its number.
+    let stored = id.split('#').next().unwrap_or(id);
+    Some(Finding::new("side-not-trusted", severity, text).advise(format!("fathom show {stored}")))
 }
 
 /// With so few runs nothing can be decided, however large the difference; the more rows, the more runs it takes.

@@ -142,10 +142,7 @@ mod tests {
         let wide = vec!["x"; COLUMNS_MAX].join(",");
         assert_eq!(cells(&wide)[0].1.len(), COLUMNS_MAX);
         let (what, most) = ("columns", COLUMNS_MAX);
-        assert_eq!(
-            error(&format!("a\n{wide},x\n")),
-            TableError::TooMany { line: 2, what, most }
-        );
+        assert_eq!(error(&format!("a\n{wide},x\n")), TableError::TooMany { line: 2, what, most });
         let long = "1\n".repeat(1 + ROWS_MAX);
         assert_eq!(records(&long).unwrap().len(), 1 + ROWS_MAX);
         let (line, what, most) = (ROWS_MAX + 2, "rows", ROWS_MAX);

@@ -1,0 +1,334 @@
+//! The journal of changes to the machine: `changes/RUN.jsonl` in the state directory, one line for each step, each on stable
+//! storage before the next thing happens.
+//!
+//! A change is noted before it is made (`Intended`), noted again when it is made (`Made`, with what only then is known), and once
+//! more when it was taken back (`Undone`). What a dead process left is therefore always known: everything intended and not undone.
+//! A line that was being written when the machine or the process stopped is no line: what it would have noted was not made.
+
+use crate::faults::Faults;
+use crate::journal::Owner;
+use crate::place::{FileRefusal, io_at};
+use fathom_model::change::Change;
+use fathom_sys::dirfd::Dir;
+use fathom_sys::process::Life;
+use fathom_sys::sysroot::SysRoot;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+
+/// Version of the lines; logs of a newer fathom are left alone.
+pub const FORMAT: u32 = 1;
+
+/// Number of a change in its log, from 0 in the order in which they were intended.
+pub type Step = u32;
+
+/// A line.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "line")]
+enum Line {
+    Head {
+        format: u32,
+        run_id: String,
+        owner: Owner,
+    },
+    Intended {
+        step: Step,
+        change: Change,
+    },
+    Made {
+        step: Step,
+        change: Change,
+    },
+    Undone {
+        step: Step,
+    },
+    /// Another process goes on with the log: a resumed experiment, or one that restores.
+    Adopted {
+        owner: Owner,
+    },
+}
+
+/// What became of a change.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum State {
+    /// About to be made: it may have happened or not, or in part.
+    Intended,
+    /// Made.
+    Made,
+    /// Taken back.
+    Undone,
+}
+
+/// A change with what became of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Entry {
+    /// Its number.
+    pub step: Step,
+    /// What it is, as last noted.
+    pub change: Change,
+    /// What became of it.
+    pub state: State,
+}
+
+/// The log of one run.
+#[derive(Debug)]
+pub struct ChangeLog {
+    path: PathBuf,
+    file: File,
+    run_id: String,
+    owner: Owner,
+    entries: BTreeMap<Step, Entry>,
+    faults: Faults,
+    /// A line could not be written: nothing more may be changed.
+    is_broken: bool,
+}
+
+fn directory(state_dir: &Path) -> PathBuf {
+    state_dir.join("changes")
+}
+
+impl ChangeLog {
+    /// A new log, on stable storage when this returns.
+    ///
+    /// # Errors
+    /// [`FileRefusal::Io`], also when the run has a log already: nothing may be changed then.
+    pub fn create(
+        root: &SysRoot,
+        state_dir: &Path,
+        run_id: &str,
+        faults: Faults,
+    ) -> Result<Self, FileRefusal> {
+        let dir = directory(state_dir);
+        let mut builder = DirBuilder::new();
+        builder.recursive(true).mode(0o700).create(&dir).map_err(io_at("make", &dir))?;
+        let path = dir.join(format!("{run_id}.jsonl"));
+        let file = OpenOptions::new()
+            .append(true)
+            .create_new(true)
+            .open(&path)
+            .map_err(io_at("make", &path))?;
+        let owner = Owner::current(root)?;
+        let mut log = Self {
+            path,
+            file,
+            run_id: run_id.to_owned(),
+            owner: owner.clone(),
+            entries: BTreeMap::new(),
+            faults,
+            is_broken: false,
+        };
+        log.append(&Line::Head { format: FORMAT, run_id: run_id.to_owned(), owner })?;
+        Dir::open(&dir).and_then(|dir| dir.sync()).map_err(io_at("write", &dir))?;
+        Ok(log)
+    }
+
+    /// Identifier of the run that began it.
+    #[must_use]
+    pub fn run_id(&self) -> &str {
+        &self.run_id
+    }
+
+    /// Whose it is now.
+    #[must_use]
+    pub fn owner(&self) -> &Owner {
+        &self.owner
+    }
+
+    /// The file.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Goes on with the log of a dead process.
+    ///
+    /// # Errors
+    /// [`FileRefusal::Io`].
+    pub fn adopt(&mut self, root: &SysRoot, faults: Faults) -> Result<(), FileRefusal> {
+        self.faults = faults;
+        let owner = Owner::current(root)?;
+        self.append(&Line::Adopted { owner: owner.clone() })?;
+        self.owner = owner;
+        Ok(())
+    }
+
+    /// Notes what is about to be changed; on stable storage when this returns.
+    ///
+    /// # Errors
+    /// [`FileRefusal::Io`]: the change must not be made then.
+    pub fn intend(&mut self, change: Change) -> Result<Step, FileRefusal> {
+        let step = self.entries.last_key_value().map_or(0, |(last, _)| last + 1);
+        self.append(&Line::Intended { step, change: change.clone() })?;
+        self.entries.insert(step, Entry { step, change, state: State::Intended });
+        Ok(step)
+    }
+
+    /// Notes that it is made, and what only now is known of it. May be called again when it changes further.
+    ///
+    /// # Errors
+    /// [`FileRefusal::Io`]: the change is to be taken back then.
+    pub fn made(&mut self, step: Step, change: Change) -> Result<(), FileRefusal> {
+        self.append(&Line::Made { step, change: change.clone() })?;
+        self.entries.insert(step, Entry { step, change, state: State::Made });
+        Ok(())
+    }
+
+    /// Notes that it was taken back, verified.
+    ///
+    /// # Errors
+    /// [`FileRefusal::Io`]: taking it back again later must do no harm.
+    pub fn undone(&mut self, step: Step) -> Result<(), FileRefusal> {
+        self.append(&Line::Undone { step })?;
+        if let Some(entry) = self.entries.get_mut(&step) {
+            entry.state = State::Undone;
+        }
+        Ok(())
+    }
+
+    /// What is still to be taken back, newest first: the order in which it must be.
+    #[must_use]
+    pub fn pending(&self) -> Vec<Entry> {
+        self.entries.values().rev().filter(|e| e.state != State::Undone).cloned().collect()
+    }
+
+    /// One change.
+    #[must_use]
+    pub fn entry(&self, step: Step) -> Option<&Entry> {
+        self.entries.get(&step)
+    }
+
+    /// A place at which a test can end this process: call it before and after each act on the machine.
+    pub fn fault_point(&self, name: &str) {
+        self.faults.point(name);
+    }
+
+    /// Removes the log when nothing is left to take back; gives it back otherwise.
+    ///
+    /// # Errors
+    /// [`FileRefusal::Io`].
+    pub fn close(self) -> Result<Option<Self>, FileRefusal> {
+        if !self.pending().is_empty() {
+            return Ok(Some(self));
+        }
+        self.faults.point("remove the journal");
+        match fs::remove_file(&self.path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                Err(io_at("remove", &self.path)(error))
+            }
+            Ok(()) | Err(_) => Ok(None),
+        }
+    }
+
+    fn append(&mut self, line: &Line) -> Result<(), FileRefusal> {
+        let broken = || io::Error::other("an earlier line could not be written");
+        if self.is_broken {
+            return Err(io_at("write", &self.path)(broken()));
+        }
+        self.faults.point("before a line of the journal");
+        let text = serde_json::to_string(line).map_err(io::Error::other);
+        // The newline comes first too, so that a torn line before it spoils nothing but itself.
+        let written = text
+            .and_then(|text| self.file.write_all(format!("\n{text}\n").as_bytes()))
+            .and_then(|()| self.file.sync_data());
+        self.is_broken = written.is_err();
+        written.map_err(io_at("write", &self.path))?;
+        self.faults.point("after a line of the journal");
+        Ok(())
+    }
+
+    /// Reads a log.
+    fn open(path: &Path) -> Result<Self, String> {
+        let text = fs::read(path).map_err(|error| error.to_string())?;
+        let mut lines = text.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
+        let head = lines.next().ok_or("it is empty")?;
+        let head: Line = serde_json::from_slice(head).map_err(|error| error.to_string())?;
+        let Line::Head { format, run_id, owner } = head else {
+            return Err("it has no head".to_owned());
+        };
+        if format > FORMAT {
+            return Err(format!("written by a newer fathom ({format})"));
+        }
+        let file = OpenOptions::new().append(true).open(path).map_err(|e| e.to_string())?;
+        let mut log = Self {
+            path: path.to_owned(),
+            file,
+            run_id,
+            owner,
+            entries: BTreeMap::new(),
+            faults: Faults::none(),
+            is_broken: false,
+        };
+        for line in lines {
+            // A line that was torn by a crash says nothing; what follows it was written by a process that knew.
+            if let Ok(line) = serde_json::from_slice(line) {
+                log.take(line);
+            }
+        }
+        Ok(log)
+    }
+
+    fn take(&mut self, line: Line) {
+        match line {
+            Line::Head { .. } => {}
+            Line::Adopted { owner } => self.owner = owner,
+            Line::Intended { step, change } => {
+                self.entries.insert(step, Entry { step, change, state: State::Intended });
+            }
+            Line::Made { step, change } => {
+                self.entries.insert(step, Entry { step, change, state: State::Made });
+            }
+            Line::Undone { step } => {
+                if let Some(entry) = self.entries.get_mut(&step) {
+                    entry.state = State::Undone;
+                }
+            }
+        }
+    }
+}
+
+/// What lies in the state directory.
+#[derive(Debug, Default)]
+pub struct Logs {
+    /// Logs of processes that are dead, oldest first.
+    pub dead: Vec<ChangeLog>,
+    /// Logs of processes that live, or of which nobody can tell here: they are left alone.
+    pub others: Vec<ChangeLog>,
+    /// Files that cannot be understood, with the reason; they are left alone.
+    pub unreadable: Vec<(PathBuf, String)>,
+}
+
+/// All logs. A log that has no whole head was being begun: nothing was changed under it, and it is removed when nobody lives
+/// who could be writing it, which the measuring lock of the caller guarantees.
+///
+/// # Errors
+/// [`FileRefusal::Io`] when the directory exists but cannot be listed.
+pub fn read_all(root: &SysRoot, state_dir: &Path) -> Result<Logs, FileRefusal> {
+    let dir = directory(state_dir);
+    let entries = match fs::read_dir(&dir) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Logs::default()),
+        Err(error) => return Err(io_at("list", dir)(error)),
+    };
+    let mut files: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
+    files.retain(|file| file.extension().is_some_and(|e| e == "jsonl"));
+    files.sort_by_key(|file| (fs::metadata(file).and_then(|m| m.modified()).ok(), file.clone()));
+    let mut logs = Logs::default();
+    for file in files {
+        match ChangeLog::open(&file) {
+            Ok(log) if log.owner.life(root) == Life::Dead => logs.dead.push(log),
+            Ok(log) => logs.others.push(log),
+            Err(_) if fs::read(&file).is_ok_and(|t| t.len() < 2 || !t.ends_with(b"\n")) => {
+                fs::remove_file(&file).ok();
+            }
+            Err(reason) => logs.unreadable.push((file, reason)),
+        }
+    }
+    Ok(logs)
+}
+
+#[cfg(test)]
+#[path = "changes_tests.rs"]
+mod tests;

@@ -1,0 +1,78 @@
+//! Tests of the journal of changes.
+
+use super::*;
+use fathom_model::change::knob::{KnobChange, KnobPlace, KnobValue};
+
+fn change(value: &str) -> Change {
+    let before = KnobValue { knob: "vm.swappiness".into(), value: value.into(), file: None };
+    Change::Knobs(KnobChange { place: KnobPlace::Machine, before: vec![before], left: vec![] })
+}
+
+fn reread(state_dir: &Path) -> Logs {
+    read_all(&SysRoot::live(), state_dir).expect("is readable")
+}
+
+#[test]
+fn what_is_not_undone_stays_known() {
+    let dir = tempfile::tempdir().expect("directory");
+    let root = SysRoot::live();
+    let mut log = ChangeLog::create(&root, dir.path(), "run", Faults::none()).expect("is made");
+    let first = log.intend(change("60")).expect("is written");
+    log.made(first, change("61")).expect("is written");
+    let second = log.intend(change("62")).expect("is written");
+    let third = log.intend(change("63")).expect("is written");
+    log.undone(third).expect("is written");
+    let mut logs = reread(dir.path());
+    assert!(logs.dead.is_empty(), "its owner lives");
+    let read = logs.others.pop().expect("is there");
+    assert_eq!(read.pending(), log.pending());
+    let steps: Vec<_> = read.pending().iter().map(|e| (e.step, e.state)).collect();
+    assert_eq!(steps, [(second, State::Intended), (first, State::Made)]);
+    assert_eq!(read.entry(first).map(|e| e.change.clone()), Some(change("61")));
+    let mut log = read.close().expect("can be closed").expect("is kept while something is pending");
+    log.undone(first).expect("is written");
+    log.undone(second).expect("is written");
+    assert!(log.close().expect("can be closed").is_none());
+    assert!(reread(dir.path()).others.is_empty());
+}
+
+#[test]
+fn a_log_cut_anywhere_knows_what_was_noted_before() {
+    let dir = tempfile::tempdir().expect("directory");
+    let root = SysRoot::live();
+    let mut log = ChangeLog::create(&root, dir.path(), "run", Faults::none()).expect("is made");
+    let head = fs::read(log.path()).expect("is there").len();
+    let mut ends = Vec::new();
+    for number in 0..4 {
+        log.intend(change(&number.to_string())).expect("is written");
+        ends.push(fs::read(log.path()).expect("is there").len());
+    }
+    let (path, whole) = (log.path().to_owned(), fs::read(log.path()).expect("is there"));
+    for cut in 0..=whole.len() {
+        fs::write(&path, &whole[..cut]).expect("is cut");
+        let logs = reread(dir.path());
+        // The last byte of a line is its newline, without which it still can be read.
+        let expected = ends.iter().filter(|end| cut + 1 >= **end).count();
+        match logs.others.first() {
+            Some(log) => assert_eq!(log.pending().len(), expected, "cut at {cut}"),
+            None => assert!(cut + 1 < head && !path.exists(), "cut at {cut}"),
+        }
+    }
+    // Going on after a torn line spoils nothing.
+    fs::write(&path, &whole[..whole.len() - 7]).expect("is cut");
+    let mut log = reread(dir.path()).others.pop().expect("is there");
+    log.adopt(&root, Faults::none()).expect("is written");
+    log.intend(change("9")).expect("is written");
+    let read = reread(dir.path()).others.pop().expect("is there");
+    let values: Vec<_> = read.pending().into_iter().map(|entry| entry.change).collect();
+    assert_eq!(values, [change("9"), change("2"), change("1"), change("0")]);
+}
+
+#[test]
+fn a_run_has_one_log() {
+    let dir = tempfile::tempdir().expect("directory");
+    let root = SysRoot::live();
+    let first = ChangeLog::create(&root, dir.path(), "run", Faults::none());
+    assert!(first.is_ok());
+    assert!(ChangeLog::create(&root, dir.path(), "run", Faults::none()).is_err());
+}

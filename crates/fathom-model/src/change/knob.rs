@@ -1,0 +1,77 @@
+//! Settings that were changed, with what they were before.
+
+use serde::{Deserialize, Serialize};
+use std::path::PathBuf;
+
+/// Settings of one place (a device, a mount, the machine), as they were before the first of them was written. All values that
+/// depend on each other are noted together, because writing one changes others: a new scheduler resets the queue size.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct KnobChange {
+    /// Where.
+    pub place: KnobPlace,
+    /// What was there before, in the order in which it must be written back.
+    pub before: Vec<KnobValue>,
+    /// What fathom left there, read back after the last write; empty until it has written. A value that is neither this nor
+    /// the one before was set by somebody else since.
+    pub left: Vec<KnobValue>,
+}
+
+impl KnobChange {
+    /// A few words for people.
+    #[must_use]
+    pub fn summary(&self) -> String {
+        let ids: Vec<&str> = self.before.iter().map(|value| value.knob.as_str()).collect();
+        format!("{} of {}", ids.join(", "), self.place.name())
+    }
+}
+
+/// One setting with a value.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct KnobValue {
+    /// Identifier of the knob, such as `block.scheduler`.
+    pub knob: String,
+    /// The value, as it is written to restore it.
+    pub value: String,
+    /// The file below `/`, for knobs that are files.
+    pub file: Option<PathBuf>,
+}
+
+/// What has a setting.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "kind")]
+pub enum KnobPlace {
+    /// The machine as a whole.
+    Machine,
+    /// A block device.
+    Device {
+        /// The device's ID as consent names it: survives renaming.
+        id: String,
+        /// Its kernel name when it was changed.
+        name: String,
+    },
+    /// A mounted filesystem.
+    Mount {
+        /// Where.
+        mount_point: PathBuf,
+        /// The ID of the device below.
+        device_id: String,
+    },
+    /// A setting of the user's own, by its name.
+    Own {
+        /// Its name in the plan.
+        name: String,
+    },
+}
+
+impl KnobPlace {
+    /// For people.
+    #[must_use]
+    pub fn name(&self) -> String {
+        match self {
+            Self::Machine => "the machine".to_owned(),
+            Self::Device { name, .. } => name.clone(),
+            Self::Mount { mount_point, .. } => mount_point.display().to_string(),
+            Self::Own { name } => name.clone(),
+        }
+    }
+}

@@ -1,0 +1,256 @@
+//! Plans: an experiment as plain data. A question, what is measured, which factors vary, in which order, within which budget.
+//!
+//! Reading a plan file, checking it and making its cells is the work of `fathom-plan`; running it that of `fathom-lab`.
+
+pub mod cell;
+pub mod setup;
+
+use serde::{Deserialize, Serialize};
+use setup::SetupSpec;
+use std::collections::BTreeMap;
+
+/// Version of the stored form; newer ones are refused.
+pub const PLAN_VERSION: u32 = 1;
+
+/// An experiment.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Plan {
+    /// [`PLAN_VERSION`] of the writer.
+    pub version: u32,
+    /// Short name: letters, digits, `-`.
+    pub name: String,
+    /// What is to be found out, one sentence.
+    pub question: String,
+    /// What is expected, to be confirmed or refuted.
+    pub hypothesis: Option<Hypothesis>,
+    /// File, directory or block device; none when the setup makes it.
+    pub target: Option<String>,
+    /// What is issued in each trial: one after the other, or side by side.
+    pub workloads: Vec<PlanWorkload>,
+    /// The workloads run at the same time.
+    pub is_together: bool,
+    /// What varies.
+    pub factors: Vec<Factor>,
+    /// What is built before measuring, as far as no factor says otherwise.
+    pub setup: SetupSpec,
+    /// Settings that hold in every cell, by knob.
+    pub knobs: BTreeMap<String, String>,
+    /// Settings of the user's own.
+    pub own_knobs: Vec<OwnKnob>,
+    /// Which combinations, how often, in which order.
+    pub design: Design,
+    /// What decides, most important first.
+    pub objectives: Vec<Objective>,
+    /// What is done around each trial and around the whole.
+    pub prepare: Prepare,
+    /// What it may cost.
+    pub budget: Budget,
+    /// What happens when a trial fails.
+    pub on_error: OnError,
+}
+
+/// An expectation that the experiment confirms, refutes, or leaves open.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Hypothesis {
+    /// In words.
+    pub text: String,
+    /// Levels of the cell that is expected to be better, by factor.
+    pub better: BTreeMap<String, String>,
+    /// Levels of the cell it is compared with.
+    pub than: BTreeMap<String, String>,
+    /// By how much at least, as a share of the other one.
+    pub by: f64,
+}
+
+/// A workload with its settings.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct PlanWorkload {
+    /// Short name in results; unique in the plan.
+    pub label: String,
+    /// A built-in workload or the path of a workload file; none when a command is the load.
+    pub name: Option<String>,
+    /// A program as the load.
+    pub command: Option<String>,
+    /// `key=value` settings, as on the command line of `fathom run`.
+    pub settings: BTreeMap<String, String>,
+    /// A target of its own.
+    pub target: Option<String>,
+}
+
+/// One thing that varies.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Factor {
+    /// Short name in tables; by default the last part of what it sets.
+    pub name: String,
+    /// What it sets.
+    pub sets: FactorKind,
+    /// The values, in the order given; the first is the baseline unless the design says otherwise.
+    pub levels: Vec<String>,
+}
+
+/// What a factor sets.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "kind")]
+pub enum FactorKind {
+    /// A knob of the registry or one of the user's own.
+    Knob {
+        /// Its identifier, such as `block.scheduler`.
+        id: String,
+    },
+    /// A setting of the workloads.
+    Workload {
+        /// The key, such as `block_size`.
+        key: String,
+        /// Of which workload; all of them when none.
+        label: Option<String>,
+    },
+    /// A part of the setup.
+    Setup {
+        /// The path in the setup's table, such as `filesystem.type` or `array.chunk`.
+        key: String,
+    },
+    /// Beside the measured load: a companion (`none`, `memory`, `cpu`, or a command).
+    Companion,
+    /// What the machine was booted with; fathom says what to boot, verifies it, and goes on.
+    Boot {
+        /// A parameter of the kernel's command line, or `kernel` for its release.
+        parameter: String,
+    },
+    /// Nothing at all: a null test, whose levels must come out equal.
+    Null,
+}
+
+/// A setting that fathom does not know: read and written by commands.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OwnKnob {
+    /// Its name; used as `own.NAME`.
+    pub name: String,
+    /// Prints the value.
+    pub read: String,
+    /// Sets the value, which replaces `{value}`.
+    pub write: String,
+    /// What it may be set to.
+    pub values: Vec<String>,
+}
+
+/// Which cells are measured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum DesignKind {
+    /// Every combination.
+    Full,
+    /// The baseline, and each other level with everything else at the baseline.
+    OneAtATime,
+    /// A regular fraction of two-level combinations that keeps main effects clear of each other.
+    Fractional,
+    /// Plackett-Burman: many factors, main effects only.
+    Screening,
+    /// One numeric factor, narrowed by halving the interval around the best.
+    Narrowing,
+}
+
+/// Combinations, repetition, order.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Design {
+    /// Which cells.
+    pub kind: DesignKind,
+    /// The level of each factor in the baseline, by factor.
+    pub baseline: BTreeMap<String, String>,
+    /// Cells that are left out: combinations of levels, by factor.
+    pub except: Vec<BTreeMap<String, String>>,
+    /// At most this many blocks; each has every cell once.
+    pub blocks: u32,
+    /// Stop at a look (8, 12, 18, 25 blocks) when everything asked is decided.
+    pub is_sequential: bool,
+    /// A sentinel cell (the baseline) at the start, middle and end of every block, to see drift.
+    pub has_sentinel: bool,
+    /// Differences below this share do not matter, such as 0.03.
+    pub margin: f64,
+    /// Seed of the order.
+    pub seed: Option<u64>,
+    /// Cells of one setup are measured together within a block, because building it costs too much.
+    pub groups_setups: bool,
+}
+
+/// What makes a cell better.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Objective {
+    /// Which figure.
+    pub metric: Metric,
+    /// Of which workload; all together when none.
+    pub workload: Option<String>,
+    /// A bound that must hold instead of a figure to be made best, in the metric's unit.
+    pub bound: Option<u64>,
+}
+
+/// Figures that decide.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Metric {
+    /// Operations per second; more is better.
+    Iops,
+    /// Bytes per second; more is better.
+    Rate,
+    /// Mean latency in nanoseconds; less is better.
+    LatencyMean,
+    /// Median latency in nanoseconds.
+    LatencyP50,
+    /// 99th percentile of latency in nanoseconds.
+    LatencyP99,
+    /// 99.9th percentile of latency in nanoseconds.
+    LatencyP999,
+    /// Longest latency in nanoseconds.
+    LatencyMax,
+    /// CPU time per operation in nanoseconds.
+    CpuPerIo,
+    /// A figure that the application printed; more is better.
+    Application,
+}
+
+impl Metric {
+    /// True when more is better.
+    #[must_use]
+    pub fn is_more_better(self) -> bool {
+        matches!(self, Self::Iops | Self::Rate | Self::Application)
+    }
+}
+
+/// What is done around trials.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Prepare {
+    /// The page cache is dropped before each trial, and it is verified that it was.
+    pub drops_caches: bool,
+    /// The filesystem is mounted anew before each trial instead.
+    pub remounts: bool,
+    /// Wait after settings were written, in nanoseconds.
+    pub settle_ns: u64,
+    /// How long the devices must have been quiet before a trial, in nanoseconds; 0 for no such check.
+    pub quiet_ns: u64,
+    /// How long to wait for that at the most, in nanoseconds.
+    pub quiet_wait_ns: u64,
+    /// Swap is off while it runs.
+    pub swap_off: bool,
+    /// systemd units that are stopped while it runs.
+    pub stop_services: Vec<String>,
+    /// At least this much memory must be free, in bytes, for a trial to count.
+    pub memory_floor_bytes: Option<u64>,
+}
+
+/// What an experiment may cost; what is planned above it is refused before anything begins.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Budget {
+    /// Time of the whole experiment, in nanoseconds.
+    pub time_ns: Option<u64>,
+    /// Bytes that may be written to devices.
+    pub written_bytes: Option<u64>,
+}
+
+/// What happens when a trial is void.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum OnError {
+    /// Everything is restored and the experiment ends.
+    Stop,
+    /// The next trial follows.
+    Continue,
+}

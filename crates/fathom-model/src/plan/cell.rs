@@ -1,0 +1,85 @@
+//! Cells and trials of an experiment.
+
+use super::PlanWorkload;
+use super::setup::SetupSpec;
+use crate::change::knob::KnobPlace;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// One combination of levels, with everything it means resolved.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Cell {
+    /// Number, from 0, in the order of the design.
+    pub index: u32,
+    /// The level of each factor, in the order of the factors.
+    pub levels: Vec<(String, String)>,
+    /// Knobs with their values, constant ones included.
+    pub knobs: BTreeMap<String, String>,
+    /// What is built.
+    pub setup: SetupSpec,
+    /// What is issued.
+    pub workloads: Vec<PlanWorkload>,
+    /// The load beside it; none for no companion.
+    pub companion: Option<String>,
+    /// What the machine must have been booted with, by parameter.
+    pub boot: BTreeMap<String, String>,
+}
+
+impl Cell {
+    /// The levels as one line: `scheduler=none nr_requests=64`; `baseline` without factors.
+    #[must_use]
+    pub fn name(&self) -> String {
+        let words: Vec<String> = self.levels.iter().map(|(f, l)| format!("{f}={l}")).collect();
+        if words.is_empty() { "baseline".to_owned() } else { words.join(" ") }
+    }
+}
+
+/// One place in the order of an experiment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Slot {
+    /// Block, from 0.
+    pub block: u32,
+    /// Place in the block, from 0.
+    pub place: u32,
+    /// The cell.
+    pub cell: u32,
+    /// A repetition of the baseline that only shows drift.
+    pub is_sentinel: bool,
+}
+
+/// What a record of an experiment says about its trial: which cell, and how the machine was set.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct CellRecord {
+    /// Where in the order.
+    pub slot: Slot,
+    /// Levels, as in [`Cell::levels`].
+    pub levels: Vec<(String, String)>,
+    /// Which workload of the trial, by label, when they ran one after the other.
+    pub workload: String,
+    /// Every knob of the cell as it was read before and after the measurement.
+    pub knobs: Vec<KnobReading>,
+    /// What the setup came to: the commands that were run, and facts read back.
+    pub setup: Vec<String>,
+    /// Why the trial does not count; none when it does.
+    pub void: Option<String>,
+    /// How long apply, build, prepare and settle took, in nanoseconds.
+    pub prepare_ns: u64,
+    /// Figures of an application, by name.
+    #[serde(default)]
+    pub application: BTreeMap<String, f64>,
+}
+
+/// One knob around one measurement.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct KnobReading {
+    /// The knob.
+    pub knob: String,
+    /// Of what.
+    pub place: KnobPlace,
+    /// What was asked for.
+    pub asked: String,
+    /// What was read before; none when it could not be.
+    pub before: Option<String>,
+    /// What was read after.
+    pub after: Option<String>,
+}

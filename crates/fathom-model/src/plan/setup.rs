@@ -1,0 +1,123 @@
+//! What is built before measuring, from the bottom up.
+
+use serde::{Deserialize, Serialize};
+
+/// Layers from the bottom up; each that is there stands on the one before. All sizes are words as in the plan file (`64k`), because
+/// `chunk` and `stride` are known only when the array is there.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SetupSpec {
+    /// Block devices as given, or `loop:SIZE` for a loop device over a file of fathom's in the state directory.
+    pub devices: Vec<String>,
+    /// Equal pieces of each device, by GPT partitions.
+    pub slice: Option<SliceSpec>,
+    /// A software array over them.
+    pub array: Option<ArraySpec>,
+    /// Encryption above.
+    pub crypt: Option<CryptSpec>,
+    /// A logical volume above.
+    pub volume: Option<VolumeSpec>,
+    /// A filesystem above.
+    pub filesystem: Option<FilesystemSpec>,
+}
+
+impl SetupSpec {
+    /// True when nothing is built.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+/// The same piece of every device.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SliceSpec {
+    /// Where it begins on each device, such as `2GiB` or `50%`.
+    pub start: String,
+    /// How long, such as `4GiB`; the smallest device decides when none.
+    pub size: Option<String>,
+}
+
+/// A software array.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ArraySpec {
+    /// `raid0`, `raid1`, `raid4`, `raid5`, `raid6`, `raid10`.
+    pub level: String,
+    /// `left-symmetric`, `n2`, `f2`, `o2` and so on; the default of the level when none.
+    pub layout: Option<String>,
+    /// `64k`; the default of the kernel's tool when none.
+    pub chunk: Option<String>,
+    /// How many of the devices are members; all but the spares when none.
+    pub members: Option<u32>,
+    /// Order of the members as places in the list of devices; as listed when empty.
+    pub order: Vec<u32>,
+    /// `none`, `internal`.
+    pub bitmap: Option<String>,
+    /// `1.2`, `1.1`, `1.0`, `0.90`.
+    pub metadata: Option<String>,
+    /// Devices that stand by.
+    pub spares: u32,
+    /// Initial synchronisation is left out, and the results say so.
+    pub is_assumed_clean: bool,
+    /// In which state it is measured.
+    pub state: ArrayState,
+}
+
+/// The state in which an array is measured.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ArrayState {
+    /// All members there, nothing running.
+    #[default]
+    Normal,
+    /// One member failed and removed.
+    Degraded,
+    /// A member is being rebuilt while it is measured.
+    Rebuilding,
+    /// A check runs while it is measured.
+    Checking,
+}
+
+/// Encryption.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CryptSpec {
+    /// `aes-xts-plain64`.
+    pub cipher: String,
+    /// 512 or 4096.
+    pub sector_size: u32,
+    /// Reads and writes are not handed to work queues.
+    pub no_workqueues: bool,
+}
+
+/// A logical volume over all that lies below.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct VolumeSpec {
+    /// `linear` or `striped`.
+    pub kind: String,
+    /// Size of the pieces of a striped one.
+    pub stripe_size: Option<String>,
+    /// Share of the group, or a size; `100%` when none.
+    pub size: Option<String>,
+    /// Where the data of physical volumes begin, such as `1m` or `stride`.
+    pub data_alignment: Option<String>,
+}
+
+/// A filesystem.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FilesystemSpec {
+    /// `ext4`, `xfs`, `btrfs`, `f2fs`, `ext2`, `ext3`.
+    pub kind: String,
+    /// Options of mkfs, word for word, after those that fathom computes.
+    pub make_options: Vec<String>,
+    /// Options are computed from the geometry below (stride, stripe width, su, sw).
+    pub is_aligned: bool,
+    /// Options of mount.
+    pub mount_options: Vec<String>,
+    /// `internal`, or the device of an external journal.
+    pub journal: Option<String>,
+    /// Tables are left to the background, as mkfs would: off, so that it cannot disturb.
+    pub is_lazy: bool,
+    /// Filled to this share before measuring, in percent.
+    pub fill_percent: Option<u32>,
+    /// Rounds of creating and deleting files before measuring.
+    pub ageing_rounds: Option<u32>,
+}
