@@ -2,6 +2,7 @@
 
 use crate::test::{self, Options, Report};
 use crate::{Outcome, dist, flags::Flags, tidy, workspace};
+use std::time::Instant;
 
 pub const HELP: &str = "\
 cargo xtask ci [--install]
@@ -20,6 +21,7 @@ All of it runs even when a part fails; failed checks are named and counted in th
 pub fn run(args: &[String]) -> Outcome {
     let flags = Flags::parse(args, &["--install"], &[])?;
     let mut failed = Vec::new();
+    let start = Instant::now();
     println!("== tidy");
     if !tidy::run(&[])? {
         failed.push("cargo xtask tidy".to_owned());
@@ -34,10 +36,12 @@ pub fn run(args: &[String]) -> Outcome {
             failed.push(format!("cargo {}", check.join(" ")));
         }
     }
+    let checks = start.elapsed();
     let tiers = test::all_tiers();
     let options = Options { install: flags.has("--install"), tiers, soak: false };
     let mut report: Report = test::run_tiers(&options)?;
     println!("\n== dist");
+    let start_of_dist = Instant::now();
     let is_proven = dist::run(&[]).unwrap_or_else(|reason| {
         eprintln!("{reason}");
         false
@@ -45,6 +49,9 @@ pub fn run(args: &[String]) -> Outcome {
     if !is_proven {
         failed.push("cargo xtask dist".to_owned());
     }
+    report.parts.push(("checks".to_owned(), checks));
+    report.parts.push(("dist".to_owned(), start_of_dist.elapsed()));
+    report.parts.push(("all".to_owned(), start.elapsed()));
     report.failures.splice(0..0, failed);
     report.print();
     Ok(report.is_success())

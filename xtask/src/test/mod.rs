@@ -47,15 +47,13 @@ impl Tier {
             Self::Guest => "guest",
         }
     }
-
-    /// How long one test program may take before it is killed.
-    fn limit(self) -> Duration {
-        match self {
-            Self::Pure | Self::Kernel => Duration::from_secs(15 * 60),
-            Self::Guest => Duration::from_secs(20 * 60),
-        }
-    }
 }
+
+/// How long one test program may take before it is killed: some times what the slowest of them takes, so that only one that
+/// hangs does.
+const LIMIT: Duration = Duration::from_secs(40 * 60);
+/// How many of the slowest tests are named.
+const SLOWEST: usize = 10;
 
 /// What to run and how.
 #[derive(Debug, Clone)]
@@ -72,6 +70,8 @@ pub struct Options {
 #[derive(Debug, Default)]
 pub struct Report {
     tiers: Vec<(Tier, Tally, Duration)>,
+    /// What else took time.
+    pub parts: Vec<(String, Duration)>,
     /// Failures that belong to no test: a build, a check, something left behind.
     pub failures: Vec<String>,
 }
@@ -112,9 +112,14 @@ pub fn all_tiers() -> Vec<Tier> {
 pub fn run_tiers(options: &Options) -> Result<Report, String> {
     let mut report = Report::default();
     if options.install {
+        let start = Instant::now();
         packages::install();
+        report.parts.push(("packages".to_owned(), start.elapsed()));
     }
-    let Some(built) = programs::build()? else {
+    let start = Instant::now();
+    let built = programs::build()?;
+    report.parts.push(("building the tests".to_owned(), start.elapsed()));
+    let Some(built) = built else {
         report.failures.push("the tests do not compile".to_owned());
         return Ok(report);
     };
@@ -130,7 +135,7 @@ pub fn run_tiers(options: &Options) -> Result<Report, String> {
             tally.add(run_program(program, &built, options));
         }
         if *tier == Tier::Pure {
-            tally.add(programs::run_doc_tests(tier.limit())?);
+            tally.add(programs::run_doc_tests(LIMIT)?);
         }
         report.tiers.push((*tier, tally, start.elapsed()));
     }
@@ -144,7 +149,7 @@ pub fn run_tiers(options: &Options) -> Result<Report, String> {
 
 fn run_program(program: &Program, built: &Built, options: &Options) -> Tally {
     println!("\n== {} {}", program.tier.name(), program.label());
-    let mut command = process::bound(&program.path);
+    let mut command = process::with_all_signals(&program.path);
     command.current_dir(&program.directory).env("CARGO_MANIFEST_DIR", &program.directory);
     if let Some(fathom) = &built.fathom {
         command.env("FATHOM_BIN", fathom);
@@ -152,7 +157,7 @@ fn run_program(program: &Program, built: &Built, options: &Options) -> Tally {
     let factor = if options.soak { 20 } else { 1 };
     command.env("FATHOM_SOAK", if options.soak { "1" } else { "0" });
     let mut reader = tally::Reader::new(program.short_crate());
-    let limit = program.tier.limit() * factor;
+    let limit = LIMIT * factor;
     match process::stream(&mut command, limit, |line| reader.line(line)) {
         Ok(finished) => reader.finish(&program.label(), &finished, program.tier != Tier::Pure),
         Err(error) => Tally::of_failure(format!("{}: {error}", program.label())),
@@ -198,7 +203,8 @@ impl Report {
         let time = |(tier, _, time): &(Tier, Tally, Duration)| {
             format!("{} {}", tier.name(), in_words(*time))
         };
-        self.tiers.iter().map(time).collect::<Vec<_>>().join(", ")
+        let parts = self.parts.iter().map(|(name, time)| format!("{name} {}", in_words(*time)));
+        self.tiers.iter().map(time).chain(parts).collect::<Vec<_>>().join(", ")
     }
 
     /// The closing lines; the very last is the sum.
@@ -214,6 +220,8 @@ impl Report {
             text.push('\n');
         };
         total.samples.iter().for_each(|sample| push(format!("sample: {sample}")));
+        let slowest = total.slowest(SLOWEST);
+        slowest.iter().for_each(|(name, took)| push(format!("slow: {} {name}", in_words(*took))));
         if !self.tiers.is_empty() {
             push(format!("time: {}", self.times()));
         }
@@ -239,18 +247,23 @@ mod tests {
     fn closing_lines() {
         let mut pure = Tally { passed: 123, ..Tally::default() };
         pure.samples.push("kills: 40".to_owned());
+        pure.times.push(("stats lib".to_owned(), Duration::from_secs(2)));
         let mut kernel = Tally { passed: 45, skipped: 1, ..Tally::default() };
         let reason = "make-bcache is not installed (apt: bcache-tools)".to_owned();
+        kernel.times.push(("guard::kills".to_owned(), Duration::from_secs(70)));
         kernel.skips.push(("guard::bcache".to_owned(), reason));
         kernel.add(Tally::of_failure("guard::swap".to_owned()));
         let second = Duration::from_secs(1);
         let report = Report {
             tiers: vec![(Tier::Pure, pure, second), (Tier::Kernel, kernel, second * 80)],
+            parts: vec![("building the tests".to_owned(), second * 5)],
             failures: vec!["left behind: mount /tmp/x".to_owned()],
         };
         let expected = "\
 sample: kills: 40
-time: pure 1.0 s, kernel 1 min 20 s
+slow: 1 min 10 s guard::kills
+slow: 2.0 s stats lib
+time: pure 1.0 s, kernel 1 min 20 s, building the tests 5.0 s
 pure:   123 passed, 0 failed, 0 skipped
 kernel: 45 passed, 1 failed, 1 skipped
   failed guard::swap

@@ -1,6 +1,7 @@
 //! Counting: what a test program says on its output, and sums of it.
 
 use crate::process::Finished;
+use std::time::Duration;
 
 /// Counts of tests, with the names that need one.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -17,6 +18,8 @@ pub struct Tally {
     pub skips: Vec<(String, String)>,
     /// Stated sample sizes.
     pub samples: Vec<String>,
+    /// How long tests took that took long; of the pure tier, whole programs.
+    pub times: Vec<(String, Duration)>,
 }
 
 impl Tally {
@@ -34,6 +37,16 @@ impl Tally {
         self.failures.extend(other.failures);
         self.skips.extend(other.skips);
         self.samples.extend(other.samples);
+        self.times.extend(other.times);
+    }
+
+    /// The tests that took longest, the longest first.
+    #[must_use]
+    pub fn slowest(&self, count: usize) -> Vec<(String, Duration)> {
+        let mut times = self.times.clone();
+        times.sort_by_key(|(_, took)| std::cmp::Reverse(*took));
+        times.truncate(count);
+        times
     }
 
     /// `168 passed, 0 failed, 2 skipped`.
@@ -75,6 +88,8 @@ impl Reader {
             self.tally.skips.push((format!("{}::{name}", self.prefix), reason.to_owned()));
         } else if let Some(sample) = line.strip_prefix("COUNTED ") {
             self.tally.samples.push(format!("{}: {sample}", self.prefix));
+        } else if let Some((name, took)) = line.strip_prefix("TOOK ").and_then(took) {
+            self.tally.times.push((format!("{}::{name}", self.prefix), took));
         } else if line == "failures:" {
             self.in_failures = true;
             self.failed_names.clear();
@@ -103,6 +118,9 @@ impl Reader {
     #[must_use]
     pub fn finish(mut self, label: &str, finished: &Finished, must_test: bool) -> Tally {
         let tally = &mut self.tally;
+        if !must_test {
+            tally.times.push((label.to_owned(), finished.duration));
+        }
         let count = tally.passed + tally.failed + tally.skipped;
         let problem = if finished.status.is_none() || !self.has_result {
             Some("ended without a result")
@@ -124,6 +142,12 @@ impl Reader {
         }
         self.tally
     }
+}
+
+/// `name: 12.3`, in seconds.
+fn took(text: &str) -> Option<(&str, Duration)> {
+    let (name, seconds) = text.rsplit_once(": ")?;
+    Some((name, Duration::try_from_secs_f64(seconds.parse().ok()?).ok()?))
 }
 
 #[cfg(test)]
@@ -151,11 +175,13 @@ test c ... ignored (not root)
 
 test result: ok. 2 passed; 0 failed; 1 ignored; 0 measured; 0 filtered out; finished in 0.01s
 SKIPPED c: not root
+TOOK a: 12.5
 ";
 
     #[test]
     fn a_good_program() {
         let expected = Tally {
+            times: vec![("guard::a".to_owned(), Duration::from_millis(12_500))],
             passed: 2,
             skipped: 1,
             skips: vec![("guard::c".to_owned(), "not root".to_owned())],
@@ -197,7 +223,8 @@ test result: FAILED. 1 passed; 2 failed; 0 ignored; 0 measured; 0 filtered out; 
             assert!(tally.failures[0].contains(part), "{part}: {:?}", tally.failures);
         }
         let empty = "test result: ok. 0 passed; 0 failed; 0 ignored;";
-        assert_eq!(read(empty, Some(0), false), Tally::default());
+        let times = vec![("guard kernel".to_owned(), Duration::from_secs(900))];
+        assert_eq!(read(empty, Some(0), false), Tally { times, ..Tally::default() });
     }
 
     #[test]
