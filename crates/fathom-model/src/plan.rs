@@ -3,6 +3,7 @@
 //! Reading a plan file, checking it and making its cells is the work of `fathom-plan`; running it that of `fathom-lab`.
 
 pub mod cell;
+pub mod outline;
 pub mod setup;
 
 use serde::{Deserialize, Serialize};
@@ -170,6 +171,16 @@ pub struct Design {
     pub seed: Option<u64>,
     /// Cells of one setup are measured together within a block, because building it costs too much.
     pub groups_setups: bool,
+    /// Workloads that run side by side change their places (target, offset, span) from block to block, so that each has
+    /// every place equally often.
+    #[serde(default)]
+    pub rotates_places: bool,
+    /// Least resolution of a fractional design, 3 or 4: 4 keeps main effects clear of interactions of two.
+    #[serde(default)]
+    pub resolution: Option<u8>,
+    /// A narrowing design ends when the levels beside the best one are nearer to it than this share.
+    #[serde(default)]
+    pub narrow_to: Option<f64>,
 }
 
 /// What makes a cell better.
@@ -234,6 +245,9 @@ pub struct Prepare {
     pub stop_services: Vec<String>,
     /// At least this much memory must be free, in bytes, for a trial to count.
     pub memory_floor_bytes: Option<u64>,
+    /// Memory that the measured load and its page cache may have, in bytes, by a control group.
+    #[serde(default)]
+    pub memory_limit_bytes: Option<u64>,
 }
 
 /// What an experiment may cost; what is planned above it is refused before anything begins.

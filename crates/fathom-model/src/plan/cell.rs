@@ -23,6 +23,9 @@ pub struct Cell {
     pub companion: Option<String>,
     /// What the machine must have been booted with, by parameter.
     pub boot: BTreeMap<String, String>,
+    /// Why this combination cannot exist: it is shown as n/a and never measured; none for cells that can.
+    #[serde(default)]
+    pub impossible: Option<String>,
 }
 
 impl Cell {
@@ -67,6 +70,9 @@ pub struct CellRecord {
     /// Figures of an application, by name.
     #[serde(default)]
     pub application: BTreeMap<String, f64>,
+    /// The end of what an application printed; empty without one.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub output: String,
 }
 
 /// One knob around one measurement.
