@@ -38,6 +38,7 @@ pub fn judge(records: &[Record]) -> Study {
             add(&mut findings, finding, (records.len() > 1).then_some(record.label.as_str()));
         }
     }
+    findings.iter_mut().for_each(shorten_rows);
     findings.extend(rules::short_windows(records));
     findings.sort_by_key(|finding| std::cmp::Reverse(finding.severity));
     let verdict = Verdict::of(&findings);
@@ -62,6 +63,22 @@ pub fn judge_stored(kind: RunKind, records: &[Record], unfinished: Option<&str>)
     study
 }
 
+/// How advice names a further row with the same finding.
+const ALSO_IN: &str = "also in: ";
+
+/// Names the further rows of a finding in one line, the first two when there are many.
+fn shorten_rows(finding: &mut Finding) {
+    let rows = finding.advice.iter().map_while(|line| line.strip_prefix(ALSO_IN));
+    let rows: Vec<String> = rows.map(str::to_owned).collect();
+    let text = match rows.as_slice() {
+        [] | [_] => return,
+        [a, b] => format!("{ALSO_IN}{a}; {b}"),
+        [a, b, c] => format!("{ALSO_IN}{a}; {b}; {c}"),
+        [a, b, rest @ ..] => format!("{ALSO_IN}{a}; {b}; and {} more rows", rest.len()),
+    };
+    finding.advice.splice(..rows.len(), [text]);
+}
+
 /// A finding of several rows is said once: the first row's text, and in which rows it was seen.
 pub(crate) fn add(findings: &mut Vec<Finding>, mut finding: Finding, label: Option<&str>) {
     let rule_of_row = rules::is_about_one_row(&finding.id);
@@ -73,7 +90,8 @@ pub(crate) fn add(findings: &mut Vec<Finding>, mut finding: Finding, label: Opti
     if let Some(known) = findings.iter_mut().find(is_same) {
         known.severity = known.severity.max(finding.severity);
         if let Some(label) = label.filter(|_| rule_of_row) {
-            known.advice.insert(0, format!("also in: {label}"));
+            let others = known.advice.iter().take_while(|line| line.starts_with(ALSO_IN)).count();
+            known.advice.insert(others, format!("{ALSO_IN}{label}"));
         }
         return;
     }
@@ -106,6 +124,22 @@ mod tests {
         assert_eq!(bound.len(), 1);
         assert!(bound[0].summary.starts_with("row a: ") && bound[0].advice[0] == "also in: row b");
         assert_eq!(study.verdict, Verdict::Doubtful);
+    }
+
+    #[test]
+    fn many_rows_of_a_finding_are_one_line() {
+        let mut bound = record();
+        bound.jobs[0].busiest_thread_cpu_ns = bound.window_ns;
+        let line = |rows: u32| {
+            let row = |number| Record { label: format!("row {number}"), ..bound.clone() };
+            let study = judge(&(1..=rows).map(row).collect::<Vec<_>>());
+            let found = study.findings.into_iter().find(|f| f.id == "generator-bound");
+            found.map(|found| found.advice[0].clone()).unwrap_or_default()
+        };
+        assert_eq!(line(2), "also in: row 2");
+        assert_eq!(line(3), "also in: row 2; row 3");
+        assert_eq!(line(4), "also in: row 2; row 3; row 4");
+        assert_eq!(line(9), "also in: row 2; row 3; and 6 more rows");
     }
 
     #[test]
