@@ -4,9 +4,11 @@
 //! back, and can tell whether somebody else has changed the same thing since.
 
 pub mod knob;
+pub mod machine;
 pub mod setup;
 
 use knob::KnobChange;
+use machine::MachineChange;
 use serde::{Deserialize, Serialize};
 use setup::SetupChange;
 
@@ -18,6 +20,8 @@ pub enum Change {
     Knobs(KnobChange),
     /// Something that was built: a loop device, an array, a filesystem, a mount, and so on.
     Setup(SetupChange),
+    /// Something about the machine as a whole: swap, a service, a program that runs beside.
+    Machine(MachineChange),
 }
 
 impl Change {
@@ -27,6 +31,7 @@ impl Change {
         match self {
             Self::Knobs(change) => change.summary(),
             Self::Setup(change) => change.summary(),
+            Self::Machine(change) => change.summary(),
         }
     }
 }

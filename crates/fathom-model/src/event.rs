@@ -38,6 +38,23 @@ pub enum Event {
         /// Bytes to check.
         total_bytes: u64,
     },
+    /// A trial of an experiment begins: what is built, set and prepared before it is measured.
+    SlotStarted {
+        /// Block, from 1.
+        block: u32,
+        /// How many blocks there are at the most.
+        blocks: u32,
+        /// Place in the block, from 1.
+        place: u32,
+        /// How many places a block has.
+        places: u32,
+        /// Levels of the cell.
+        cell: String,
+        /// What comes after it.
+        next: Option<String>,
+        /// Expected time until everything planned is done.
+        eta_ns: u64,
+    },
     /// A trial begins.
     TrialStarted {
         /// Its row name.

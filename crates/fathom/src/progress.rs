@@ -38,6 +38,7 @@ impl Progress {
                 Event::JobAsked { .. } => "job_asked",
                 Event::Layout { .. } => "layout",
                 Event::Verifying { .. } => "verifying",
+                Event::SlotStarted { .. } => "slot_started",
                 Event::TrialStarted { .. } => "trial_started",
                 Event::Progress { .. } => "progress",
                 Event::TrialFinished { .. } => "trial_finished",
@@ -61,6 +62,13 @@ impl Progress {
                 format_size(*done_bytes),
                 format_size(*total_bytes)
             )),
+            Event::SlotStarted { block, blocks, place, places, cell, next, eta_ns } => {
+                let next = next.as_ref().map_or_else(String::new, |next| format!("; next: {next}"));
+                self.line(&format!(
+                    "block {block}/{blocks}, {place}/{places}: {cell}{next}; at most {} left",
+                    format_duration(*eta_ns)
+                ));
+            }
             Event::TrialStarted { label, index, count } => {
                 if self.live.is_none() {
                     self.line(&format!("[{index}/{count}] {label}"));

@@ -1,0 +1,43 @@
+//! What an experiment changed about the machine as a whole, with what is needed to take it back.
+
+use serde::{Deserialize, Serialize};
+use std::path::PathBuf;
+
+/// One change.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "kind")]
+pub enum MachineChange {
+    /// A swap area was switched off.
+    SwapOff {
+        /// The file or device, as the kernel names it.
+        area: PathBuf,
+        /// Its priority; negative ones are given out by the kernel itself.
+        priority: i32,
+    },
+    /// A service was stopped.
+    ServiceStopped {
+        /// Its name, such as `cron.service`.
+        unit: String,
+    },
+    /// A program was started, which is to end with the trial: a companion, or an application as the load.
+    Program {
+        /// What was started, for people.
+        command: String,
+        /// Its number, and that of its group; 0 before it was started.
+        pid: u32,
+        /// When it started, in clock ticks since boot; 0 before it was started.
+        start_time_ticks: u64,
+    },
+}
+
+impl MachineChange {
+    /// A few words for people.
+    #[must_use]
+    pub fn summary(&self) -> String {
+        match self {
+            Self::SwapOff { area, .. } => format!("swap on {} (off)", area.display()),
+            Self::ServiceStopped { unit } => format!("service {unit} (stopped)"),
+            Self::Program { command, .. } => format!("program {command}"),
+        }
+    }
+}

@@ -1,0 +1,97 @@
+//! What an experiment would do, before anything is touched, and how the machine was before and after one.
+
+use super::cell::Slot;
+use serde::{Deserialize, Serialize};
+
+/// A plan worked out on this machine.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Outline {
+    /// The plan's name.
+    pub name: String,
+    /// Its question.
+    pub question: String,
+    /// What is measured, as found: the layers of the target, or what will be built.
+    pub target: String,
+    /// Every cell.
+    pub cells: Vec<CellOutline>,
+    /// Order of the first block.
+    pub first_block: Vec<Slot>,
+    /// Blocks at the most.
+    pub blocks: u32,
+    /// Trials at the most.
+    pub trials: u32,
+    /// What is done once before the first trial, such as swap that is switched off.
+    pub around: Vec<Act>,
+    /// What is done before each trial.
+    pub before_each: Vec<Act>,
+    /// Everything that is destroyed; each with the ID that consents to it.
+    pub destroyed: Vec<String>,
+    /// What cannot be put back exactly as it was, and why.
+    pub unrestorable: Vec<String>,
+    /// What stands in the way: the experiment would be refused.
+    pub refusals: Vec<String>,
+    /// Expected time of everything, in nanoseconds.
+    pub time_ns: u64,
+    /// Time that may be taken.
+    pub time_ns_max: Option<u64>,
+    /// Bytes that will be written to devices; none when nothing tells beforehand.
+    pub written_bytes: Option<u64>,
+    /// Bytes that may be written.
+    pub written_bytes_max: Option<u64>,
+    /// What the machine must be booted with, when not all cells can be measured as it is now.
+    pub boots: Vec<String>,
+}
+
+/// A cell worked out.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct CellOutline {
+    /// Its number.
+    pub index: u32,
+    /// Its levels.
+    pub name: String,
+    /// Commands that build its setup, as they will be run.
+    pub builds: Vec<Act>,
+    /// Settings that are written.
+    pub writes: Vec<Write>,
+    /// What is issued, one line for each workload.
+    pub workloads: Vec<String>,
+    /// The load beside it.
+    pub companion: Option<String>,
+    /// Expected time of one trial.
+    pub trial_ns: u64,
+}
+
+/// Something that is done to the machine.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Act {
+    /// A command as it could be typed, or words.
+    pub text: String,
+    /// The right that it takes, such as `root`; none when everybody may.
+    pub privilege: Option<String>,
+}
+
+/// A setting that is written.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Write {
+    /// The knob.
+    pub knob: String,
+    /// Of what.
+    pub place: String,
+    /// As it is now; none when that is not known before the setup is built.
+    pub old: Option<String>,
+    /// As it will be.
+    pub new: String,
+}
+
+/// How one thing was before and after an experiment.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BeforeAfter {
+    /// What.
+    pub what: String,
+    /// Before.
+    pub before: String,
+    /// After.
+    pub after: String,
+    /// Whether the two are the same, as far as they must be.
+    pub is_same: bool,
+}
