@@ -19,6 +19,7 @@ use fathom_model::workload::Job;
 use fathom_sys::blkdev;
 use fathom_sys::clock;
 use fathom_sys::io::{self as sys_io, OpenMode};
+use fathom_sys::process;
 use fathom_sys::sysroot::SysRoot;
 use std::cell::RefCell;
 use std::fs::File;
@@ -142,6 +143,10 @@ fn unreachable_target(path: &Path, error: &io::Error) -> LabError {
             "there is no such device; lsblk lists those that exist".to_owned()
         }
         io::ErrorKind::NotFound => "does not exist; give one that does".to_owned(),
+        io::ErrorKind::PermissionDenied if process::is_root() => {
+            "no permission, although this is root: a container, a security module or the device itself forbids it"
+                .to_owned()
+        }
         io::ErrorKind::PermissionDenied => "no permission; run as its owner or as root".to_owned(),
         _ => error.to_string(),
     };
