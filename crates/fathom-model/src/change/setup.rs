@@ -3,10 +3,81 @@
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
+/// A device that something was built on.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BuiltOn {
+    /// The device's ID as consent names it: survives renaming and, for most devices, a boot.
+    pub id: String,
+    /// Its kernel name then.
+    pub name: String,
+}
+
 /// One thing that was, or was about to be, built.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "kind")]
 pub enum SetupChange {
+    /// A directory of fathom's own for mount points and the files of loop devices; removed when it is empty.
+    Directory {
+        /// Absolute path.
+        path: PathBuf,
+    },
+    /// The file of a loop device; removed.
+    LoopFile {
+        /// Absolute path, inside a directory of fathom's own.
+        path: PathBuf,
+        /// Its size.
+        size_bytes: u64,
+    },
+    /// A loop device over such a file; detached.
+    Loop {
+        /// The file.
+        path: PathBuf,
+        /// Its kernel name, once it is known.
+        name: Option<String>,
+    },
+    /// A partition table on a device that was blank before; the partitions and the table are removed.
+    Table {
+        /// The device's ID as consent names it.
+        device_id: String,
+        /// Its kernel name then.
+        name: String,
+        /// The table's GUID, chosen before it was written.
+        guid: String,
+        /// The partitions' GUIDs, chosen likewise.
+        partitions: Vec<String>,
+    },
+    /// A software array; stopped, and its superblocks are removed.
+    Array {
+        /// The device's kernel name when it was made: `md200`.
+        name: String,
+        /// The array's UUID, chosen before it was made, as mdadm writes it.
+        uuid: String,
+        /// The members and spares, blank before.
+        members: Vec<BuiltOn>,
+    },
+    /// A mapping of dm-crypt; closed.
+    Crypt {
+        /// The mapping's name, which tells of which run it is.
+        name: String,
+        /// The device's ID as consent names it.
+        device_id: String,
+    },
+    /// A volume group; removed.
+    Group {
+        /// Its name, which tells of which run it is.
+        name: String,
+        /// UUIDs of its physical volumes, chosen before they were made.
+        uuids: Vec<String>,
+    },
+    /// A logical volume; removed.
+    Volume {
+        /// The volume group.
+        group: String,
+        /// Its name.
+        name: String,
+        /// UUIDs of the group's physical volumes.
+        uuids: Vec<String>,
+    },
     /// A filesystem or another signature was written onto a device that was blank before; it is wiped again.
     Signature {
         /// The device's ID as consent names it.
@@ -32,6 +103,18 @@ impl SetupChange {
     #[must_use]
     pub fn summary(&self) -> String {
         match self {
+            Self::Directory { path } => format!("directory {}", path.display()),
+            Self::LoopFile { path, .. } => format!("file {}", path.display()),
+            Self::Loop { path, .. } => format!("loop device over {}", path.display()),
+            Self::Table { name, .. } => format!("partition table on {name}"),
+            Self::Array { name, members, .. } => {
+                let members: Vec<&str> =
+                    members.iter().map(|member| member.name.as_str()).collect();
+                format!("array {name} of {}", members.join(", "))
+            }
+            Self::Crypt { name, .. } => format!("encrypted device {name}"),
+            Self::Group { name, .. } => format!("volume group {name}"),
+            Self::Volume { group, name, .. } => format!("logical volume {group}/{name}"),
             Self::Signature { name, signature, .. } => format!("{signature} on {name}"),
             Self::Mount { mount_point, .. } => format!("mount at {}", mount_point.display()),
         }

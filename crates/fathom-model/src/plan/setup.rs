@@ -80,6 +80,8 @@ pub enum ArrayState {
 /// Encryption.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CryptSpec {
+    /// `luks2` or `plain`.
+    pub kind: String,
     /// `aes-xts-plain64`.
     pub cipher: String,
     /// 512 or 4096.

@@ -117,6 +117,7 @@ fn xfs_log(image: &Image) -> Option<Signature> {
         let record = image.is(at, b"\xfe\xed\xba\xbe")
             && matches!(image.be32(at + 8)?, 1 | 2)
             && image.be32(at + 12)?.is_multiple_of(4);
-        record.then(|| Signature::new(Filesystem, "xfs external log", at))
+        let uuid = || image.uuid(at + 304);
+        record.then(|| Signature::new(Filesystem, "xfs external log", at).with(uuid(), None))
     })
 }
