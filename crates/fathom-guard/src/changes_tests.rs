@@ -5,7 +5,13 @@ use fathom_model::change::knob::{KnobChange, KnobPlace, KnobValue};
 
 fn change(value: &str) -> Change {
     let before = KnobValue { knob: "vm.swappiness".into(), value: value.into(), file: None };
-    Change::Knobs(KnobChange { place: KnobPlace::Machine, before: vec![before], left: vec![] })
+    Change::Knobs(KnobChange {
+        place: KnobPlace::Machine,
+        before: vec![before],
+        left: vec![],
+        boot_id: String::new(),
+        own: None,
+    })
 }
 
 fn reread(state_dir: &Path) -> Logs {

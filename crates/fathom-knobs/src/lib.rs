@@ -1,2 +1,31 @@
 //! Settings of kernel, devices, arrays and mounts: which there are, what they may be, and how they are changed so that they can
 //! always be put back.
+//!
+//! - [`knob`] says what is known of a setting, [`all`] and [`find`] look it up in the tables by family; old names are understood.
+//! - [`scope`]: where the settings of an experiment apply; [`resolve`] makes them into [`Setting`]s, checked against what the
+//!   devices there accept.
+//! - [`apply`] notes everything that a write can change in the journal, writes in the order that the kernel's couplings demand, reads
+//!   back and compares. [`undo`] takes back, [`drift`] tells whether somebody else interfered, [`unrestorable`] says before what
+//!   cannot be put back exactly.
+//! - [`persist`]: the text that makes a setting survive a boot. fathom prints it, and never installs it.
+
+mod apply;
+mod drift;
+pub mod error;
+pub mod knob;
+mod names;
+mod resolve;
+pub mod scope;
+mod site;
+mod table;
+mod undo;
+
+pub use apply::{Applied, apply};
+pub use drift::{Drift, drift, unrestorable};
+pub use error::KnobError;
+pub use knob::Knob;
+pub use names::{OldName, all, find, old_names, old_value};
+pub use resolve::{Setting, resolve};
+pub use scope::{Scope, ScopeDevice, ScopeMount};
+pub use site::{places, read};
+pub use undo::{Foreign, Undo, undo};

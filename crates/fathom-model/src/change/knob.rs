@@ -1,5 +1,6 @@
 //! Settings that were changed, with what they were before.
 
+use crate::plan::OwnKnob;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
@@ -14,6 +15,12 @@ pub struct KnobChange {
     /// What fathom left there, read back after the last write; empty until it has written. A value that is neither this nor
     /// the one before was set by somebody else since.
     pub left: Vec<KnobValue>,
+    /// The boot in which they were changed: the next one begins with the kernel's own values.
+    #[serde(default)]
+    pub boot_id: String,
+    /// How to read and write a setting of the user's own; none for those of the registry.
+    #[serde(default)]
+    pub own: Option<OwnKnob>,
 }
 
 impl KnobChange {

@@ -1,0 +1,124 @@
+//! Where the settings of an experiment apply.
+
+use fathom_inspect::identity::device_id;
+use fathom_model::change::knob::KnobPlace;
+use fathom_model::plan::OwnKnob;
+use fathom_model::stack::{NodeKind, Stack};
+use fathom_sys::devno::DevNo;
+use fathom_sys::sysroot::SysRoot;
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+
+/// The devices of a target's stack, its mount, and the user's own settings; the machine always belongs to it.
+#[derive(Debug, Clone, Copy)]
+pub struct Scope<'a> {
+    /// From the top layer down.
+    pub devices: &'a [ScopeDevice],
+    /// The mount that the target lies on; none for a block device.
+    pub mount: Option<&'a ScopeMount>,
+    /// Settings of the user's own.
+    pub own: &'a [OwnKnob],
+}
+
+/// A block device of the stack.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ScopeDevice {
+    /// Kernel name.
+    pub name: String,
+    /// ID, as consent names it.
+    pub id: String,
+    /// Nothing of the stack lies below it: a disk.
+    pub is_member: bool,
+    /// It holds the file behind a loop device: other people's data are there too, so it is set only by its name.
+    pub is_behind_file: bool,
+}
+
+impl ScopeDevice {
+    /// As the journal names it.
+    #[must_use]
+    pub fn place(&self) -> KnobPlace {
+        KnobPlace::Device { id: self.id.clone(), name: self.name.clone() }
+    }
+}
+
+/// A mount.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ScopeMount {
+    /// Where.
+    pub mount_point: PathBuf,
+    /// ID of the device below; of the first one where there are several.
+    pub device_id: String,
+    /// Type of the filesystem.
+    pub fs_type: String,
+}
+
+impl ScopeMount {
+    /// As the journal names it.
+    #[must_use]
+    pub fn place(&self) -> KnobPlace {
+        let (mount_point, device_id) = (self.mount_point.clone(), self.device_id.clone());
+        KnobPlace::Mount { mount_point, device_id }
+    }
+}
+
+/// The devices and the mount of a stack. Partitions have no settings of their own and are passed over; devices below a loop
+/// device's file are there, marked.
+#[must_use]
+pub fn of_stack(root: &SysRoot, stack: &Stack) -> (Vec<ScopeDevice>, Option<ScopeMount>) {
+    let behind = behind_files(stack);
+    let mut devices: Vec<ScopeDevice> = Vec::new();
+    for node in stack.walk() {
+        let Some(devno) = node.devno.as_deref().and_then(|text| text.parse::<DevNo>().ok()) else {
+            continue;
+        };
+        let is_plain = !matches!(
+            node.kind,
+            NodeKind::Mount | NodeKind::FileSystem | NodeKind::Overlay | NodeKind::Partition
+        );
+        if is_plain && devices.iter().all(|known| known.name != node.name) {
+            devices.push(ScopeDevice {
+                name: node.name.clone(),
+                id: device_id(root, devno).text,
+                is_member: is_lowest(stack, node.name.as_str()),
+                is_behind_file: behind.contains(&node.name),
+            });
+        }
+    }
+    let mount = stack.top_node().filter(|top| top.kind == NodeKind::Mount);
+    let mount = mount.and_then(|node| {
+        let facts = node.mount.as_ref()?;
+        let below = |node| stack.below(node).next();
+        // The filesystem, and the first device below it.
+        let device = below(node).and_then(below)?.devno.as_deref()?.parse().ok()?;
+        Some(ScopeMount {
+            mount_point: facts.mount_point.clone().into(),
+            device_id: device_id(root, device).text,
+            fs_type: facts.fs_type.clone(),
+        })
+    });
+    (devices, mount)
+}
+
+/// True when no further block device of the same filesystem lies below, partitions not counted.
+fn is_lowest(stack: &Stack, name: &str) -> bool {
+    let Some(node) = stack.nodes.iter().find(|node| node.name == name && node.devno.is_some())
+    else {
+        return true;
+    };
+    node.kind == NodeKind::Loop || node.below.is_empty()
+}
+
+/// Names of the devices that lie below the file of a loop device and nowhere else in the stack.
+fn behind_files(stack: &Stack) -> BTreeSet<String> {
+    let mut direct = BTreeSet::new();
+    let mut pending = vec![stack.top];
+    let mut seen = BTreeSet::new();
+    while let Some(index) = pending.pop() {
+        let Some(node) = stack.nodes.get(index).filter(|_| seen.insert(index)) else { continue };
+        direct.insert(node.name.clone());
+        if node.kind != NodeKind::Loop {
+            pending.extend(&node.below);
+        }
+    }
+    stack.nodes.iter().map(|node| node.name.clone()).filter(|name| !direct.contains(name)).collect()
+}
