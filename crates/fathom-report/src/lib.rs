@@ -8,6 +8,7 @@ pub mod check;
 pub mod classic;
 pub mod comparison;
 pub mod detail;
+pub mod experiment;
 mod figures;
 pub mod findings;
 pub mod history;

@@ -45,6 +45,12 @@ pub enum StatsError {
         /// Values of the second.
         b: usize,
     },
+    /// Times that do not rise.
+    #[error("time {place} is not after the one before it")]
+    Order {
+        /// Which, counted from 1.
+        place: usize,
+    },
     /// A share or probability out of range.
     #[error("{0} is out of range: a share above 0 and below 1 is needed, such as 0.95")]
     Share(f64),

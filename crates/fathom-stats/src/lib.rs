@@ -22,6 +22,7 @@ mod simulated;
 pub mod sparse;
 pub mod special;
 pub mod steady;
+pub mod trend;
 pub mod warm_up;
 
 pub use histogram::Histogram;

@@ -4,6 +4,7 @@ pub mod against;
 pub mod compare;
 mod counters;
 pub mod drift;
+pub mod experiment;
 pub mod history;
 pub mod knee;
 pub mod measured;

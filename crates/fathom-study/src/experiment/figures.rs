@@ -1,0 +1,256 @@
+//! Which figures an experiment is about, and what they are in one trial.
+
+use crate::compare::metrics;
+use fathom_model::plan::{Metric, Plan};
+use fathom_model::record::{JobRecord, OpClass, Record};
+use fathom_stats::Histogram;
+use fathom_stats::equivalence::Better;
+use serde::Serialize;
+
+/// A percentile needs so many events beyond it to be worth comparing.
+const EVENTS_BEYOND: f64 = 10.0;
+
+/// One figure of every trial.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Figure {
+    /// Of which workload, by label; none for all of them: their sum where they run together, else their geometric mean.
+    pub workload: Option<String>,
+    /// Which figure.
+    pub metric: Metric,
+    /// The plan ranks by it. The others stand beside it, because a rate without a latency says little.
+    pub is_objective: bool,
+}
+
+impl Figure {
+    /// In which direction it gets better.
+    #[must_use]
+    pub fn better(&self) -> Better {
+        if self.metric.is_more_better() { Better::Higher } else { Better::Lower }
+    }
+}
+
+/// The objectives first, then what stands beside them: of every workload its rate, the slow end of its latency, and what
+/// it costs in CPU time. Figures that no trial has are left out.
+#[must_use]
+pub fn figures(plan: &Plan, records: &[&Record]) -> Vec<Figure> {
+    let mut figures: Vec<Figure> = Vec::new();
+    let mut add = |workload: Option<String>, metric: Metric, is_objective: bool| {
+        let is_known = |f: &Figure| f.workload == workload && f.metric == metric;
+        if !figures.iter().any(is_known) {
+            figures.push(Figure { workload, metric, is_objective });
+        }
+    };
+    for objective in &plan.objectives {
+        add(workload_of(plan, objective.workload.as_deref()), objective.metric, true);
+    }
+    for workload in &plan.workloads {
+        let label = Some(workload.label.clone());
+        let has = |metric: Metric| {
+            records.iter().any(|r| value(plan, r, &workload.label, metric).is_some())
+        };
+        let latency =
+            if has(Metric::LatencyP99) { Metric::LatencyP99 } else { Metric::LatencyMean };
+        let rate = rate_of(plan, records, &workload.label);
+        for metric in [rate, latency, Metric::CpuPerIo, Metric::Application] {
+            if has(metric) {
+                add(label.clone(), metric, false);
+            }
+        }
+    }
+    figures
+}
+
+/// The label of the only workload stands for all of them.
+#[must_use]
+pub fn workload_of(plan: &Plan, named: Option<&str>) -> Option<String> {
+    match (named, plan.workloads.as_slice()) {
+        (None, [one]) => Some(one.label.clone()),
+        (named, _) => named.map(str::to_owned),
+    }
+}
+
+/// Bytes for what is read or written in order, else operations.
+fn rate_of(plan: &Plan, records: &[&Record], label: &str) -> Metric {
+    let first = |record: &&Record| {
+        let index = jobs_of(plan, record, label).next()?.0;
+        let job = record.workload.jobs.get(index)?;
+        metrics::metrics(job, record.jobs.get(index)?).into_iter().next()
+    };
+    match records.iter().find_map(first) {
+        Some(metrics::Metric::BytesPerS) => Metric::Rate,
+        _ => Metric::Iops,
+    }
+}
+
+/// The jobs of a workload in a record: all of them, or those with its label where several workloads ran together.
+fn jobs_of<'a>(
+    plan: &'a Plan,
+    record: &'a Record,
+    label: &'a str,
+) -> impl Iterator<Item = (usize, &'a JobRecord)> {
+    let is_own = move |name: &str| {
+        let rest = name.strip_prefix(label);
+        rest.is_some_and(|rest| !rest.starts_with(|c: char| c.is_alphanumeric() || c == '_'))
+    };
+    let is_one = !plan.is_together || plan.workloads.len() == 1;
+    let of_record = match &record.cell {
+        Some(cell) => plan.is_together || cell.workload == label || cell.workload.is_empty(),
+        None => true,
+    };
+    let jobs = record.jobs.iter().enumerate();
+    jobs.filter(move |(_, job)| of_record && (is_one || is_own(&job.name)))
+}
+
+/// The figure of one workload in one record; none where there were too few events for it, or none at all.
+#[must_use]
+pub fn value(plan: &Plan, record: &Record, label: &str, metric: Metric) -> Option<f64> {
+    let jobs: Vec<&JobRecord> = jobs_of(plan, record, label).map(|(_, job)| job).collect();
+    of_jobs(record, &jobs, metric)
+}
+
+/// The figure of all jobs of a record together.
+#[must_use]
+pub fn value_of_all(record: &Record, metric: Metric) -> Option<f64> {
+    of_jobs(record, &record.jobs.iter().collect::<Vec<_>>(), metric)
+}
+
+fn of_jobs(record: &Record, jobs: &[&JobRecord], metric: Metric) -> Option<f64> {
+    if jobs.is_empty() {
+        return None;
+    }
+    let per_s = |amount: &dyn Fn(&JobRecord) -> u64| {
+        let of = |job: &&JobRecord| amount(job) as f64 / (job.window_ns.max(1) as f64 / 1e9);
+        Some(jobs.iter().map(of).sum::<f64>()).filter(|rate| *rate > 0.0)
+    };
+    match metric {
+        Metric::Iops => per_s(&operations),
+        Metric::Rate => per_s(&|job| job.transfers().bytes),
+        Metric::LatencyMean => latency(jobs).mean().filter(|ns| *ns > 0.0),
+        Metric::LatencyP50 => percentile(jobs, 0.5),
+        Metric::LatencyP99 => percentile(jobs, 0.99),
+        Metric::LatencyP999 => percentile(jobs, 0.999),
+        Metric::LatencyMax => latency(jobs).max().map(|ns| ns as f64),
+        Metric::CpuPerIo => {
+            let count: u64 = jobs.iter().map(|job| operations(job)).sum();
+            let cpu_ns = cpu_ns(record, jobs);
+            (count > 0 && cpu_ns > 0).then(|| cpu_ns as f64 / count as f64)
+        }
+        Metric::Application => {
+            let printed = record.cell.as_ref()?.application.values().next().copied();
+            printed.filter(|figure| figure.is_finite() && *figure > 0.0)
+        }
+    }
+}
+
+/// CPU time of the workload: of its threads, and where it ran alone also of the kernel's threads for its I/O and for the
+/// arrays below it.
+fn cpu_ns(record: &Record, jobs: &[&JobRecord]) -> u64 {
+    let own: u64 = jobs.iter().map(|job| job.cpu.total_ns()).sum();
+    if jobs.len() < record.jobs.len() {
+        return own;
+    }
+    let arrays: u64 = record.devices.iter().filter_map(|d| d.kernel_thread_cpu_ns).sum();
+    own.max(record.process_cpu.total_ns()) + arrays
+}
+
+/// The classes that a job's figures are about: what moves data by itself, else the operation that spans most.
+fn classes(job: &JobRecord) -> Vec<OpClass> {
+    const RATED: [OpClass; 7] = [
+        OpClass::Transaction,
+        OpClass::Commit,
+        OpClass::Create,
+        OpClass::Stat,
+        OpClass::Unlink,
+        OpClass::Trim,
+        OpClass::Zero,
+    ];
+    let has = |class: OpClass| job.class(class).is_some_and(|c| !c.latency_ns.is_empty());
+    if has(OpClass::Read) || has(OpClass::Write) {
+        return OpClass::TRANSFERS.to_vec();
+    }
+    RATED.into_iter().find(|class| has(*class)).map_or(OpClass::TRANSFERS.to_vec(), |c| vec![c])
+}
+
+fn operations(job: &JobRecord) -> u64 {
+    job.merged(&classes(job)).latency_ns.count()
+}
+
+/// Latencies of all jobs: response times where requests came at their own times.
+fn latency(jobs: &[&JobRecord]) -> Histogram {
+    let mut all = Histogram::new();
+    for job in jobs {
+        let classes = classes(job);
+        let response = job.open_loop.as_ref().map(|open| open.merged(&classes).at_least_ns());
+        match response.filter(|histogram| !histogram.is_empty()) {
+            Some(response) => all.merge(&response),
+            None => all.merge(&job.merged(&classes).latency_ns),
+        }
+    }
+    all
+}
+
+fn percentile(jobs: &[&JobRecord], share: f64) -> Option<f64> {
+    let latency_ns = latency(jobs);
+    let beyond = latency_ns.count() as f64 * (1.0 - share);
+    (beyond >= EVENTS_BEYOND).then_some(latency_ns.quantile(share)? as f64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::experiment::sample;
+    use crate::fixtures;
+    use fathom_model::record::CpuTime;
+
+    #[test]
+    fn figures_of_a_healthy_trial() {
+        let plan = sample::plan(&[]);
+        let record = fixtures::record();
+        let of = |metric| value(&plan, &record, "read", metric);
+        assert_eq!(of(Metric::Iops), Some(1000.0));
+        assert_eq!(of(Metric::Rate), Some(4_096_000.0));
+        assert_eq!(of(Metric::CpuPerIo), Some(1e9 / 60_000.0));
+        assert_eq!(of(Metric::LatencyMax), Some(5e6));
+        assert!((of(Metric::LatencyMean).expect("some") / 5e6 - 1.0).abs() < 1e-9);
+        assert_eq!(of(Metric::Application), None);
+    }
+
+    #[test]
+    fn the_kernels_threads_count_as_cost() {
+        let plan = sample::plan(&[]);
+        let mut record = fixtures::record();
+        record.process_cpu = CpuTime { user_ns: 1_000_000_000, system_ns: 1_000_000_000 };
+        record.devices[0].kernel_thread_cpu_ns = Some(1_000_000_000);
+        let got = value(&plan, &record, "read", Metric::CpuPerIo);
+        assert_eq!(got, Some(3e9 / 60_000.0));
+    }
+
+    #[test]
+    fn jobs_that_run_together_are_told_apart_by_label() {
+        let mut plan = sample::plan(&[]);
+        let mut second = plan.workloads[0].clone();
+        second.label = "readers".into();
+        plan.workloads.push(second);
+        plan.is_together = true;
+        let mut record = fixtures::record();
+        let mut other = record.jobs[0].clone();
+        other.name = "readers.one".into();
+        other.window_ns /= 2;
+        record.jobs.push(other);
+        assert_eq!(value(&plan, &record, "read", Metric::Iops), Some(1000.0));
+        assert_eq!(value(&plan, &record, "readers", Metric::Iops), Some(2000.0));
+        assert_eq!(value_of_all(&record, Metric::Iops), Some(3000.0));
+    }
+
+    #[test]
+    fn a_rate_is_never_alone() {
+        let plan = sample::plan(&[]);
+        let record = fixtures::record();
+        let got = figures(&plan, &[&record]);
+        let words: Vec<_> = got.iter().map(|f| (f.metric, f.is_objective)).collect();
+        assert_eq!(
+            words,
+            [(Metric::Iops, true), (Metric::LatencyP99, false), (Metric::CpuPerIo, false)]
+        );
+    }
+}

@@ -1,0 +1,268 @@
+//! What speaks for and against the answer of an experiment.
+
+use super::cells::{CellStudy, Values};
+use super::figures::Figure;
+use super::values::VoidTrial;
+use super::{ExperimentStudy, drift, looks};
+use crate::{rules, verdict};
+use fathom_model::finding::{Finding, Severity, Verdict};
+use fathom_model::plan::cell::Cell;
+use fathom_model::record::Record;
+use fathom_stats::interval::{Estimate, median};
+
+/// A value so many robust standard deviations from its cell's median is worth a look (B. Iglewicz, D. C. Hoaglin, How to
+/// Detect and Handle Outliers, 1993, have 3.5; here it is asked of every trial).
+const FAR: f64 = 5.0;
+
+/// Everything that the study itself shows, the gravest first.
+#[must_use]
+pub fn of_study(
+    study: &ExperimentStudy,
+    cells: &[Cell],
+    values: &[Values],
+    nulls: &[(String, String, Estimate)],
+) -> Vec<Finding> {
+    let mut findings: Vec<Finding> = Vec::new();
+    findings.extend(study.drift.as_ref().and_then(|found| drift::finding(found, study.margin)));
+    findings.extend(of_nulls(nulls));
+    findings.extend(of_void(&study.void, study.trials));
+    findings.extend(too_few(study));
+    findings.extend(no_winner(study));
+    findings.extend(outliers(&study.figures, cells, values));
+    findings.extend(ranks(study));
+    findings
+}
+
+fn of_nulls(nulls: &[(String, String, Estimate)]) -> Option<Finding> {
+    let (factor, level, ratio) = nulls.first()?;
+    let text = format!(
+        "{factor}={level} sets nothing and still came out {:+.1} % different: something else differs between the cells",
+        100.0 * (ratio.value - 1.0)
+    );
+    Some(
+        Finding::new("null-factor-differs", Severity::Doubtful, text)
+            .advise("differences of that size in other factors prove nothing either")
+            .advise("look for what follows the order of the cells: place on the device, age of the filesystem, heat"),
+    )
+}
+
+fn of_void(void: &[VoidTrial], trials: usize) -> Option<Finding> {
+    let first = void.first()?;
+    let (count, cause, cell) = (void.len(), &first.cause, &first.cell);
+    // All of them: no answer at all, said elsewhere.
+    let severity = if 2 * count > trials { Severity::Doubtful } else { Severity::Note };
+    let text =
+        format!("{count} of {trials} trials are void, the first one ({cell}) because: {cause}");
+    Some(
+        Finding::new("void-trials", severity, text)
+            .advise("they are left out together with their pairs; nothing else is"),
+    )
+}
+
+/// So few blocks that no difference, however large, could be found.
+fn too_few(study: &ExperimentStudy) -> Option<Finding> {
+    let changes = study.cells.iter().flat_map(|cell| cell.figures.iter().zip(&study.figures));
+    let asked = changes.filter(|(_, figure)| figure.is_objective);
+    let smallest = asked
+        .filter_map(|(own, _)| own.as_ref()?.change.as_ref())
+        .map(|change| change.answer.smallest_p)
+        .fold(f64::INFINITY, f64::min);
+    let comparisons = study.comparisons.max(1) as f64;
+    let error = 1.0 - study.level;
+    // The smallest p of many must stand Holm's first step.
+    if !smallest.is_finite() || smallest * comparisons <= error + 1e-12 {
+        return None;
+    }
+    let needed = (2.0 * comparisons / error).log2().ceil().max(6.0);
+    let text = format!(
+        "cannot be significant at this n: {} blocks, {} comparisons; the figures are those of these trials only",
+        study.blocks_done, study.comparisons
+    );
+    Some(
+        Finding::new("too-few-blocks", Severity::Note, text)
+            .advise(format!("at least {needed:.0} blocks can decide all of them")),
+    )
+}
+
+fn no_winner(study: &ExperimentStudy) -> Option<Finding> {
+    if study.ranking.winner.is_some() {
+        return None;
+    }
+    let text = if study.trials == study.void.len() {
+        "not one trial counts: nothing was measured"
+    } else if study.ranking.bounds.is_empty() {
+        "no cell has the figure that decides"
+    } else {
+        "no cell keeps the bounds"
+    };
+    Some(Finding::new("no-winner", Severity::Void, text))
+}
+
+/// Trials far from the others of their cell: flagged, never left out.
+fn outliers(figures: &[Figure], cells: &[Cell], values: &[Values]) -> Option<Finding> {
+    let mut found: Vec<String> = Vec::new();
+    for (figure, values) in figures.iter().zip(values).filter(|(f, _)| f.is_objective) {
+        for (cell, own) in cells.iter().zip(values).filter(|(_, own)| own.len() >= 5) {
+            let logs: Vec<f64> = own.values().map(|value| value.ln()).collect();
+            let Ok(middle) = median(&logs) else { continue };
+            let distances: Vec<f64> = logs.iter().map(|log| (log - middle).abs()).collect();
+            let Ok(usual) = median(&distances) else { continue };
+            // A spread below a tenth of a percent is no measure of what is unusual.
+            let deviation = (1.4826 * usual).max(0.001);
+            for (block, distance) in own.keys().zip(&distances) {
+                if *distance > FAR * deviation {
+                    let _ = figure;
+                    found.push(format!("{} in block {}", cell.name(), block + 1));
+                }
+            }
+        }
+    }
+    found.dedup();
+    let first = found.first()?;
+    let more = match found.len() {
+        1 => String::new(),
+        n => format!(" and {} more", n - 1),
+    };
+    Some(Finding::new(
+        "far-trials",
+        Severity::Note,
+        format!(
+            "far from the other trials of its cell: {first}{more}; kept, because no declared cause was seen"
+        ),
+    ))
+}
+
+fn ranks(study: &ExperimentStudy) -> Option<Finding> {
+    let all = study.effects.iter().flat_map(|effects| &effects.effects);
+    let first = all.clone().find(|effect| effect.ranks_disagree)?;
+    let words: Vec<String> = first.of.iter().map(|(f, l)| format!("{f}={l}")).collect();
+    let text = format!("the effect of {} is not borne out by ranks", words.join(" with "));
+    Some(
+        Finding::new("ranks-disagree", Severity::Note, text)
+            .advise("the noise is far from normal: believe the ranks, which find nothing sure"),
+    )
+}
+
+/// What the rules say about the trials that count: each once, with the cells it was seen in. A finding about few trials of
+/// many is a note, because medians bear it.
+#[must_use]
+pub fn of_trials(records: &[&Record]) -> Vec<Finding> {
+    let mut found: Vec<(Finding, Vec<String>, usize)> = Vec::new();
+    for record in records {
+        let label = record.cell.as_ref().map_or("", |_| record.label.as_str());
+        let mut seen: Vec<String> = Vec::new();
+        for finding in record.findings.iter().cloned().chain(rules::all(record)) {
+            if finding.severity == Severity::Note || seen.contains(&finding.id) {
+                continue;
+            }
+            seen.push(finding.id.clone());
+            match found.iter_mut().find(|(known, ..)| known.id == finding.id) {
+                None => found.push((finding, vec![label.to_owned()], 1)),
+                Some((known, labels, count)) => {
+                    known.severity = known.severity.max(finding.severity);
+                    *count += 1;
+                    if !labels.iter().any(|known| known == label) {
+                        labels.push(label.to_owned());
+                    }
+                }
+            }
+        }
+    }
+    let all = records.len();
+    let said = |(mut finding, labels, count): (Finding, Vec<String>, usize)| {
+        finding.summary =
+            format!("{count} of {all} trials ({}): {}", some(&labels), finding.summary);
+        finding
+    };
+    found.into_iter().map(said).collect()
+}
+
+/// The first few of many.
+fn some(labels: &[String]) -> String {
+    match labels {
+        [a, b, c, rest @ ..] if !rest.is_empty() => format!("{a}; {b}; {c}; {} more", rest.len()),
+        few => few.join("; "),
+    }
+}
+
+/// Puts everything together, the gravest first.
+#[must_use]
+pub fn judged(mut findings: Vec<Finding>) -> verdict::Study {
+    findings.sort_by_key(|finding| std::cmp::Reverse(finding.severity));
+    let verdict = Verdict::of(&findings);
+    verdict::Study { findings, verdict }
+}
+
+/// How the experiment stands, for a line while it runs: what is decided and what is not.
+#[must_use]
+pub fn open_questions(cells: &[CellStudy], figures: &[Figure]) -> (usize, usize) {
+    let asked = cells
+        .iter()
+        .filter(|cell| !cell.is_baseline && cell.impossible.is_none())
+        .flat_map(|cell| cell.figures.iter().zip(figures))
+        .filter(|(_, figure)| figure.is_objective);
+    let settled = |own: &Option<super::cells::CellFigure>| {
+        let change = own.as_ref().and_then(|own| own.change.as_ref());
+        change.is_some_and(|c| looks::is_settled(c.decision, c.answer.ratio.interval))
+    };
+    let all: Vec<bool> = asked.map(|(own, _)| settled(own)).collect();
+    (all.iter().filter(|settled| !**settled).count(), all.len())
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::experiment::sample::{Sample, noise};
+    use crate::experiment::study;
+    use fathom_base::prng::Prng;
+    use fathom_model::finding::Verdict;
+
+    fn sample(blocks: u32) -> Sample {
+        let mut prng = Prng::new(1, 0);
+        Sample::new(&[("a", &["x", "y", "z"])], blocks, |_, _| 1000.0 * noise(&mut prng, 0.01))
+    }
+
+    fn ids(sample: &Sample) -> Vec<String> {
+        let study = study(&sample.plan, &sample.cells, &sample.records);
+        study.findings.into_iter().map(|f| f.id).collect()
+    }
+
+    #[test]
+    fn a_clean_experiment_is_trusted() {
+        let sample = sample(10);
+        let study = study(&sample.plan, &sample.cells, &sample.records);
+        assert_eq!((study.verdict, study.findings.as_slice()), (Verdict::Trusted, [].as_slice()));
+    }
+
+    #[test]
+    fn few_blocks_are_said_with_the_number_that_would_do() {
+        let sample = sample(6);
+        let found = study(&sample.plan, &sample.cells, &sample.records).findings;
+        let few = found.iter().find(|f| f.id == "too-few-blocks").expect("said");
+        // Two comparisons: 2 x 2 / 2^7 = 0.03.
+        assert_eq!(few.advice, ["at least 7 blocks can decide all of them"]);
+        assert!(ids(&self::sample(7)).is_empty());
+    }
+
+    #[test]
+    fn outliers_are_told_and_kept() {
+        let mut sample = sample(10);
+        let cell = sample.cells[1].clone();
+        let slot = sample.records[4].cell.as_ref().expect("a cell").slot;
+        sample.records[4] = crate::experiment::sample::record(&cell, slot, 500.0);
+        assert_eq!(ids(&sample), ["far-trials"]);
+        let study = study(&sample.plan, &sample.cells, &sample.records);
+        assert_eq!(study.cells[1].figures[0].as_ref().expect("figures").median.count, 10);
+    }
+
+    #[test]
+    fn nothing_measured_is_void() {
+        let mut sample = sample(2);
+        for record in &mut sample.records {
+            record.cell.as_mut().expect("a cell").void = Some("mdadm refused".into());
+        }
+        let study = study(&sample.plan, &sample.cells, &sample.records);
+        assert_eq!(study.verdict, Verdict::Void);
+        assert!(ids(&sample).contains(&"no-winner".to_owned()));
+        assert_eq!(study.void.len(), 6);
+    }
+}

@@ -1,0 +1,198 @@
+//! What an experiment says: each cell with its interval, each against the baseline within blocks, the best by the plan's
+//! objectives, what each factor does, whether the machine drifted, and whether the expectation held. Pure: the plan, its cells
+//! and the records in, a study out, recomputable at any time.
+//!
+//! The unit is the trial, a complete execution of a cell. Trials of one block are compared with each other, so that what
+//! changes slowly cancels. See `docs/lab.md` for how to read the result.
+
+mod cells;
+mod contrasts;
+mod drift;
+mod effects;
+mod figures;
+mod findings;
+mod hypothesis;
+mod looks;
+mod narrowing;
+mod ranking;
+#[cfg(test)]
+mod sample;
+mod values;
+
+pub use cells::{Adjustment, CellFigure, CellStudy, Change};
+pub use drift::Drift;
+pub use effects::{Effect, Effects, Noise};
+pub use figures::Figure;
+pub use hypothesis::{HypothesisStudy, Outcome};
+pub use looks::{Decision, LEVEL, looks};
+pub use narrowing::Narrowed;
+pub use ranking::{Bound, Kept, Ranking};
+pub use values::VoidTrial;
+
+use cells::Values;
+use fathom_model::finding::{Finding, Verdict};
+use fathom_model::plan::Plan;
+use fathom_model::plan::cell::Cell;
+use fathom_model::record::Record;
+use serde::Serialize;
+use values::Trials;
+
+/// What an experiment says.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct ExperimentStudy {
+    /// The plan's name.
+    pub name: String,
+    /// What was to be found out.
+    pub question: String,
+    /// The factors, in order.
+    pub factors: Vec<String>,
+    /// The figures, those that decide first.
+    pub figures: Vec<Figure>,
+    /// The cells, in the order of the design.
+    pub cells: Vec<CellStudy>,
+    /// Place of the cell that others are compared with.
+    pub baseline: usize,
+    /// Blocks in which every cell was tried.
+    pub blocks_done: u32,
+    /// Blocks that the plan allows.
+    pub blocks_max: u32,
+    /// Trials that were tried, by workload, those that do not count included.
+    pub trials: usize,
+    /// Those that do not count.
+    pub void: Vec<VoidTrial>,
+    /// The largest change that does not matter, as a share.
+    pub margin: f64,
+    /// Confidence of each interval: above 0.95 where the data are looked at more than once.
+    pub level: f64,
+    /// Comparisons with the baseline that p-values are adjusted for.
+    pub comparisons: usize,
+    /// How they are adjusted.
+    pub adjustment: Adjustment,
+    /// Who is best, and who cannot be told apart.
+    pub ranking: Ranking,
+    /// Effects of whole factors on the ranked figures.
+    pub effects: Vec<Effects>,
+    /// The sentinel over time.
+    pub drift: Option<Drift>,
+    /// The plan's expectation.
+    pub hypothesis: Option<HypothesisStudy>,
+    /// Where the best value lies, of a narrowing design.
+    pub narrowed: Option<Narrowed>,
+    /// What speaks against the answer, the gravest first.
+    pub findings: Vec<Finding>,
+    /// Whether it can be believed.
+    pub verdict: Verdict,
+}
+
+/// The level of a factor in a cell.
+fn level_of<'c>(cell: &'c Cell, factor: &str) -> Option<&'c str> {
+    cell.levels.iter().find(|(name, _)| name == factor).map(|(_, level)| level.as_str())
+}
+
+/// The place of the baseline: the cell with the plan's baseline levels, the first level of each other factor; else the first
+/// cell.
+#[must_use]
+pub fn baseline(plan: &Plan, cells: &[Cell]) -> usize {
+    let wanted = |factor: &fathom_model::plan::Factor| {
+        let first = factor.levels.first();
+        plan.design.baseline.get(&factor.name).or(first).cloned().unwrap_or_default()
+    };
+    let is_baseline = |cell: &Cell| {
+        let is_at = |factor: &fathom_model::plan::Factor| {
+            level_of(cell, &factor.name).is_none_or(|level| level == wanted(factor))
+        };
+        plan.factors.iter().all(is_at)
+    };
+    cells.iter().position(is_baseline).unwrap_or(0)
+}
+
+/// Studies the records of an experiment, finished or not. Records of other runs must not be among them.
+#[must_use]
+pub fn study(plan: &Plan, cells: &[Cell], records: &[Record]) -> ExperimentStudy {
+    let trials = Trials::new(plan, cells, records);
+    let baseline = baseline(plan, cells);
+    let figures = figures::figures(plan, trials.records());
+    let values: Vec<Values> = figures.iter().map(|figure| trials.values(figure)).collect();
+    let level = level(plan, &values);
+    let margin = plan.design.margin;
+    let mut studied = cells::study(cells, baseline, &figures, &values, 100.0 * margin, level);
+    let (comparisons, adjustment) = cells::adjust(&mut studied, &figures);
+    let ranking = ranking::rank(plan, &figures, &values, baseline, level);
+    let effects = ranking.figures.iter().filter_map(|place| {
+        let (figure, values) = (&figures[*place], &values[*place]);
+        effects::study(plan, cells, baseline, *place, figure, values, level)
+    });
+    let effects: Vec<Effects> = effects.collect();
+    let first = ranking.figures.first().copied();
+    let drift = first.and_then(|place| {
+        let index = cells.get(baseline)?.index;
+        drift::study(&trials, place, &figures[place], index, plan.design.has_sentinel)
+    });
+    let hypothesis = first
+        .and_then(|place| hypothesis::judge(plan, cells, &figures, place, &values[place], level));
+    let nulls =
+        first.map(|at| effects::null_factors(plan, cells, &values[at], level)).unwrap_or_default();
+    let narrowed = narrowing::study(plan, cells, &figures, &values, &ranking);
+    let mut study = ExperimentStudy {
+        name: plan.name.clone(),
+        question: plan.question.clone(),
+        factors: plan.factors.iter().map(|factor| factor.name.clone()).collect(),
+        figures,
+        cells: studied,
+        baseline,
+        blocks_done: trials.blocks_done,
+        blocks_max: plan.design.blocks,
+        trials: trials.records().len() + trials.void.len(),
+        void: trials.void.clone(),
+        margin,
+        level,
+        comparisons,
+        adjustment,
+        ranking,
+        effects,
+        drift,
+        hypothesis,
+        narrowed,
+        findings: Vec::new(),
+        verdict: Verdict::Trusted,
+    };
+    let mut found = findings::of_study(&study, cells, &values, &nulls);
+    found.extend(findings::of_trials(trials.records()));
+    let judged = findings::judged(found);
+    (study.findings, study.verdict) = (judged.findings, judged.verdict);
+    study
+}
+
+/// Confidence of each interval: of the look that the longest series of pairs belongs to.
+fn level(plan: &Plan, values: &[Values]) -> f64 {
+    let longest = values.iter().flatten().map(std::collections::BTreeMap::len).max();
+    looks::level(plan, longest.unwrap_or(0))
+}
+
+/// Whether an experiment has its answers after the blocks measured so far: to be asked at the looks of a sequential plan
+/// ([`looks`]). Every comparison of an objective with the baseline must be decided, or known to within 2 %.
+#[must_use]
+pub fn is_decided(plan: &Plan, cells: &[Cell], records: &[Record]) -> Decision {
+    let trials = Trials::new(plan, cells, records);
+    let all = figures::figures(plan, trials.records());
+    let figures: Vec<Figure> = all.into_iter().filter(|figure| figure.is_objective).collect();
+    let values: Vec<Values> = figures.iter().map(|figure| trials.values(figure)).collect();
+    let level = level(plan, &values);
+    let margin_percent = 100.0 * plan.design.margin;
+    let baseline = baseline(plan, cells);
+    let mut studied = cells::study(cells, baseline, &figures, &values, margin_percent, level);
+    cells::adjust(&mut studied, &figures);
+    let is_settled = cells::is_settled(&studied, &figures);
+    looks::next(plan, trials.blocks_done, is_settled)
+}
+
+impl ExperimentStudy {
+    /// How many of the comparisons asked for are open, and how many there are.
+    #[must_use]
+    pub fn open_questions(&self) -> (usize, usize) {
+        findings::open_questions(&self.cells, &self.figures)
+    }
+}
+
+#[cfg(test)]
+mod tests;

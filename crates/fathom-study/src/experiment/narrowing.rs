@@ -1,0 +1,104 @@
+//! Where the best value of one numeric factor lies, as far as it has been narrowed.
+
+use super::cells::Values;
+use super::figures::Figure;
+use super::level_of;
+use super::ranking::Ranking;
+use fathom_base::units::{parse_count, parse_duration_ns, parse_size};
+use fathom_model::plan::cell::Cell;
+use fathom_model::plan::{DesignKind, Plan};
+use fathom_stats::interval::median;
+use serde::Serialize;
+
+/// What has been narrowed down.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Narrowed {
+    /// The factor.
+    pub factor: String,
+    /// Its levels in rising order with the median of the first ranked figure.
+    pub levels: Vec<(String, f64)>,
+    /// The best.
+    pub best: String,
+    /// The nearest measured levels that are shown to be worse, below and above; none where the best lies at that end, or
+    /// nothing there can be told apart from it.
+    pub worse_below: Option<String>,
+    /// Likewise above.
+    pub worse_above: Option<String>,
+    /// The best is the smallest or the largest level: the optimum may lie beyond.
+    pub is_at_end: bool,
+}
+
+/// A level as a number, whatever its unit.
+fn number(level: &str) -> Option<f64> {
+    let size = parse_size(level).ok();
+    let number = size.or_else(|| parse_count(level).ok()).or_else(|| parse_duration_ns(level).ok());
+    number.map(|n| n as f64).or_else(|| level.parse().ok())
+}
+
+/// The result of a narrowing design; none of any other.
+#[must_use]
+pub fn study(
+    plan: &Plan,
+    cells: &[Cell],
+    figures: &[Figure],
+    values: &[Values],
+    ranking: &Ranking,
+) -> Option<Narrowed> {
+    if plan.design.kind != DesignKind::Narrowing {
+        return None;
+    }
+    let place = *ranking.figures.first()?;
+    figures.get(place)?;
+    let factor = plan.factors.first()?.name.clone();
+    let mut found: Vec<(f64, usize, String, f64)> = Vec::new();
+    for (at, cell) in cells.iter().enumerate() {
+        let Some(level) = level_of(cell, &factor) else { continue };
+        let own: Vec<f64> = values[place][at].values().copied().collect();
+        if let (Some(number), Ok(median)) = (number(level), median(&own)) {
+            found.push((number, at, level.to_owned(), median));
+        }
+    }
+    found.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let winner = ranking.winner?;
+    let best = found.iter().position(|(_, at, ..)| *at == winner)?;
+    let is_leader = |at: &usize| ranking.leaders.contains(at);
+    let is_worse = |(_, at, ..): &&(f64, usize, String, f64)| !is_leader(at);
+    let below = found[..best].iter().rev().find(is_worse).map(|(_, _, level, _)| level.clone());
+    let above = found[best + 1..].iter().find(is_worse).map(|(_, _, level, _)| level.clone());
+    Some(Narrowed {
+        factor,
+        best: found[best].2.clone(),
+        worse_below: below,
+        worse_above: above,
+        is_at_end: found.len() > 1 && (best == 0 || best + 1 == found.len()),
+        levels: found.into_iter().map(|(_, _, level, median)| (level, median)).collect(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::experiment::sample::{Sample, noise};
+    use crate::experiment::study as study_experiment;
+    use fathom_base::prng::Prng;
+
+    #[test]
+    fn the_best_with_its_neighbours() {
+        let mut prng = Prng::new(2, 0);
+        let levels: [&str; 5] = ["4", "32", "64", "128", "1024"];
+        let rates = [600.0, 1000.0, 1200.0, 1195.0, 900.0];
+        let mut sample = Sample::new(&[("nr_requests", &levels)], 12, |cell, _| {
+            rates[cell.index as usize] * noise(&mut prng, 0.01)
+        });
+        sample.plan.design.kind = DesignKind::Narrowing;
+        let study = study_experiment(&sample.plan, &sample.cells, &sample.records);
+        let got = study.narrowed.expect("narrowed");
+        assert!(matches!(got.best.as_str(), "64" | "128"), "{got:?}");
+        assert_eq!(
+            (got.worse_below.as_deref(), got.worse_above.as_deref()),
+            (Some("32"), Some("1024"))
+        );
+        assert!(!got.is_at_end);
+        assert_eq!(got.levels.len(), 5);
+    }
+}

@@ -1,0 +1,278 @@
+//! Which cell is best by the plan's objectives, in their order, and which ones cannot be told apart from it.
+//!
+//! Bounds first: a cell that breaks one is out. Then each objective in turn leaves of the cells still in the race those that
+//! are not shown to be worse than another: by one-sided signed ranks of the log-ratios within blocks, each at the error
+//! divided by the number of rivals. So the truly best cell is among those that are left with the stated confidence at each
+//! objective (subset selection: S. S. Gupta, Technometrics 7, 1965, with Bonferroni's bound), however many were compared.
+
+use super::cells::Values;
+use super::figures::{Figure, workload_of};
+use super::values::pairs;
+use fathom_model::plan::{Metric, Plan};
+use fathom_stats::equivalence::Better;
+use fathom_stats::interval::{Interval, median, median_interval};
+use fathom_stats::rank::paired::{hodges_lehmann, log_ratios, signed_rank_test};
+use serde::Serialize;
+
+/// How a cell stands to a bound.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Kept {
+    /// The whole interval keeps it.
+    Kept,
+    /// The median keeps it, the interval reaches beyond, or there are too few trials for one.
+    Unsure,
+    /// The median breaks it, or it was not measured.
+    Broken,
+}
+
+/// A bound of the plan, and who keeps it.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Bound {
+    /// Which figure, as a place in the study's figures.
+    pub figure: usize,
+    /// The bound, in the figure's unit.
+    pub value: f64,
+    /// For each cell, in their order.
+    pub kept: Vec<Kept>,
+}
+
+/// The answer of an experiment.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Ranking {
+    /// The bounds.
+    pub bounds: Vec<Bound>,
+    /// Figures that were ranked by, most important first, as places in the study's figures.
+    pub figures: Vec<usize>,
+    /// Places of cells in order, best first: those that keep all bounds, then the others.
+    pub order: Vec<usize>,
+    /// Place of the best cell; none when no cell keeps the bounds, or nothing was measured.
+    pub winner: Option<usize>,
+    /// Places of the cells that cannot be told apart from the best, itself included.
+    pub leaders: Vec<usize>,
+    /// The best cell against the baseline in the first ranked figure, when it is not the baseline: the ratio.
+    pub ratio_to_baseline: Option<f64>,
+    /// Its interval.
+    pub ratio_interval: Option<Interval>,
+}
+
+/// Ranks the cells; see the top of this file.
+#[must_use]
+pub fn rank(
+    plan: &Plan,
+    figures: &[Figure],
+    values: &[Values],
+    baseline: usize,
+    level: f64,
+) -> Ranking {
+    let count = values.first().map_or(0, Vec::len);
+    let place = |workload: &Option<String>, metric: Metric| {
+        figures.iter().position(|f| f.metric == metric && f.workload == *workload)
+    };
+    let (mut bounds, mut ranked) = (Vec::new(), Vec::new());
+    for objective in &plan.objectives {
+        let workload = workload_of(plan, objective.workload.as_deref());
+        let Some(figure) = place(&workload, objective.metric) else { continue };
+        match objective.bound {
+            Some(value) => {
+                let value = value as f64;
+                let kept = values[figure].iter().map(|own| {
+                    let own: Vec<f64> = own.values().copied().collect();
+                    keeps(&own, value, figures[figure].better(), level)
+                });
+                bounds.push(Bound { figure, value, kept: kept.collect() });
+            }
+            None => ranked.push(figure),
+        }
+    }
+    let keeps = |cell: &usize| bounds.iter().all(|bound| bound.kept[*cell] != Kept::Broken);
+    let is_measured = |cell: &usize| ranked.iter().all(|f| !values[*f][*cell].is_empty());
+    let fit: Vec<usize> = (0..count).filter(keeps).filter(is_measured).collect();
+    let mut leaders = fit.clone();
+    for figure in &ranked {
+        leaders = not_worse(&leaders, &values[*figure], figures[*figure].better(), 1.0 - level);
+    }
+    if ranked.is_empty() {
+        leaders = fit;
+    }
+    let order = order(count, &leaders, &keeps, &ranked, figures, values);
+    let winner = order.first().copied().filter(|cell| leaders.contains(cell));
+    let against = || {
+        let values = values.get(*ranked.first()?)?;
+        let cell = winner.filter(|cell| *cell != baseline)?;
+        let (a, b) = pairs(values.get(baseline)?, values.get(cell)?);
+        let shift = hodges_lehmann(&log_ratios(&a, &b).ok()?, level).ok()?;
+        Some(shift.map(f64::exp))
+    };
+    let ratio = against();
+    Ranking {
+        bounds,
+        figures: ranked,
+        order,
+        winner,
+        leaders,
+        ratio_to_baseline: ratio.map(|ratio| ratio.value),
+        ratio_interval: ratio.and_then(|ratio| ratio.interval),
+    }
+}
+
+fn keeps(values: &[f64], bound: f64, better: Better, level: f64) -> Kept {
+    let is_kept = |value: f64| match better {
+        Better::Higher => value >= bound,
+        Better::Lower => value <= bound,
+    };
+    match median_interval(values, level) {
+        Err(_) => Kept::Broken,
+        Ok(estimate) if !is_kept(estimate.value) => Kept::Broken,
+        Ok(estimate) => match estimate.interval {
+            Some(i) if is_kept(i.low) && is_kept(i.high) => Kept::Kept,
+            _ => Kept::Unsure,
+        },
+    }
+}
+
+/// The cells that no other of them is shown to beat.
+fn not_worse(cells: &[usize], values: &Values, better: Better, error: f64) -> Vec<usize> {
+    let rivals = cells.len().saturating_sub(1).max(1) as f64;
+    let beats = |rival: usize, cell: usize| {
+        let (a, b) = pairs(&values[cell], &values[rival]);
+        let Ok(ratios) = log_ratios(&a, &b) else { return false };
+        let (Ok(test), Ok(shift)) = (signed_rank_test(&ratios), hodges_lehmann(&ratios, 0.95))
+        else {
+            return false;
+        };
+        let is_better = match better {
+            Better::Higher => shift.value > 0.0,
+            Better::Lower => shift.value < 0.0,
+        };
+        is_better && 0.5 * test.p <= error / rivals + 1e-12
+    };
+    let is_left = |cell: &usize| !cells.iter().any(|rival| rival != cell && beats(*rival, *cell));
+    let left: Vec<usize> = cells.iter().copied().filter(is_left).collect();
+    // A circle, where each is beaten by another: nothing is known.
+    if left.is_empty() { cells.to_vec() } else { left }
+}
+
+/// Cells in order: leaders, others that keep the bounds, the rest; each by the medians of the ranked figures.
+fn order(
+    count: usize,
+    leaders: &[usize],
+    keeps: &dyn Fn(&usize) -> bool,
+    ranked: &[usize],
+    figures: &[Figure],
+    values: &[Values],
+) -> Vec<usize> {
+    let key = |cell: usize| -> Vec<f64> {
+        let of = |figure: &usize| {
+            let own: Vec<f64> = values[*figure][cell].values().copied().collect();
+            let Ok(median) = median(&own) else { return f64::INFINITY };
+            if figures[*figure].better() == Better::Higher { -median } else { median }
+        };
+        ranked.iter().map(of).collect()
+    };
+    let class = |cell: usize| match () {
+        () if leaders.contains(&cell) => 0,
+        () if keeps(&cell) => 1,
+        () => 2,
+    };
+    let mut order: Vec<usize> = (0..count).collect();
+    order.sort_by(|a, b| {
+        let by_figures = || {
+            let keys = key(*a).into_iter().zip(key(*b));
+            let mut different = keys.map(|(x, y)| x.total_cmp(&y)).filter(|o| o.is_ne());
+            different.next().unwrap_or(std::cmp::Ordering::Equal)
+        };
+        class(*a).cmp(&class(*b)).then_with(by_figures)
+    });
+    order
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::experiment::sample::{Sample, noise};
+    use crate::experiment::{ExperimentStudy, study};
+    use fathom_base::prng::Prng;
+    use fathom_model::plan::Objective;
+
+    fn sample(rates: &'static [f64], blocks: u32, spread: f64, seed: u64) -> Sample {
+        const NAMES: [&str; 6] = ["a", "b", "c", "d", "e", "f"];
+        let mut prng = Prng::new(seed, 0);
+        let levels: Vec<&str> = NAMES[..rates.len()].to_vec();
+        Sample::new(&[("x", &levels)], blocks, |cell, _| {
+            1000.0 * rates[cell.index as usize] * noise(&mut prng, spread)
+        })
+    }
+
+    fn ranked(sample: &Sample) -> Ranking {
+        let ExperimentStudy { ranking, .. } = study(&sample.plan, &sample.cells, &sample.records);
+        ranking
+    }
+
+    #[test]
+    fn the_best_and_those_that_cannot_be_told_apart() {
+        let got = ranked(&sample(&[1.0, 1.2, 0.7, 1.2], 12, 0.01, 1));
+        assert!(matches!(got.winner, Some(1 | 3)), "{got:?}");
+        let mut leaders = got.leaders.clone();
+        leaders.sort_unstable();
+        assert_eq!(leaders, [1, 3]);
+        assert_eq!(got.order[2..], [0, 2]);
+        let ratio = got.ratio_to_baseline.expect("a ratio");
+        assert!((ratio - 1.2).abs() < 0.02, "{ratio}");
+    }
+
+    #[test]
+    fn few_blocks_tell_nothing_apart() {
+        let got = ranked(&sample(&[1.0, 1.2, 0.7, 1.2], 3, 0.01, 1));
+        assert_eq!(got.leaders.len(), 4);
+    }
+
+    /// Five requests in flight: latency is 5 / IOPS. A bound takes the fastest out only when it concerns another figure.
+    #[test]
+    fn bounds_come_before_rates() {
+        let mut sample = sample(&[1.0, 2.0, 4.0], 8, 0.01, 2);
+        let bound = |metric, bound| Objective { metric, workload: None, bound: Some(bound) };
+        let rate = sample.plan.objectives[0].clone();
+        // Rates of at most nobody's: none keeps it.
+        sample.plan.objectives = vec![bound(Metric::LatencyMean, 100), rate.clone()];
+        let got = ranked(&sample);
+        assert_eq!(
+            (got.winner, got.bounds[0].kept.as_slice()),
+            (None, [Kept::Broken; 3].as_slice())
+        );
+        // 1000 IOPS are 5 ms, 2000 are 2.5 ms.
+        sample.plan.objectives = vec![bound(Metric::LatencyMean, 3_000_000), rate];
+        let got = ranked(&sample);
+        assert_eq!(got.bounds[0].kept, [Kept::Broken, Kept::Kept, Kept::Kept]);
+        assert_eq!((got.winner, got.order.as_slice()), (Some(2), [2, 1, 0].as_slice()));
+    }
+
+    #[test]
+    fn later_objectives_decide_among_equals() {
+        let mut sample = sample(&[1.0, 1.0, 0.5], 10, 0.002, 3);
+        sample.plan.objectives.push(Objective {
+            metric: Metric::CpuPerIo,
+            workload: None,
+            bound: None,
+        });
+        for record in &mut sample.records {
+            let cell = record.cell.as_ref().expect("a cell").slot.cell;
+            record.jobs[0].cpu.system_ns *= [3, 2, 1][cell as usize];
+        }
+        let got = ranked(&sample);
+        // Cell 2 is cheapest and slow: the rate comes first.
+        assert_eq!((got.winner, got.leaders.as_slice()), (Some(1), [1].as_slice()));
+    }
+
+    /// Six equal cells: how often the true best (any of them: cell 0) is thrown out. Stated: at most 5 %.
+    #[test]
+    fn the_best_is_rarely_thrown_out() {
+        let rounds = 400;
+        let thrown = (0..rounds).filter(|seed| {
+            let got = ranked(&sample(&[1.0; 6], 12, 0.05, 100 + seed));
+            !got.leaders.contains(&0)
+        });
+        let share = thrown.count() as f64 / rounds as f64;
+        assert!(share <= 0.05 + 0.022, "{share}");
+    }
+}

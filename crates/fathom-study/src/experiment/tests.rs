@@ -1,0 +1,92 @@
+//! The study as a whole, and the error that it states.
+
+use super::sample::{Sample, noise};
+use super::*;
+use fathom_base::prng::Prng;
+use fathom_stats::equivalence::Decision as Verdict;
+
+fn sequential(rates: &'static [f64], spread: f64, seed: u64) -> Sample {
+    const NAMES: [&str; 4] = ["a", "b", "c", "d"];
+    let mut prng = Prng::new(seed, 0);
+    let levels: Vec<&str> = NAMES[..rates.len()].to_vec();
+    let mut sample = Sample::new(&[("x", &levels)], 25, |cell, block| {
+        let drift = 0.995f64.powi(block as i32);
+        1000.0 * drift * rates[cell.index as usize] * noise(&mut prng, spread)
+    });
+    (sample.plan.design.blocks, sample.plan.design.is_sequential) = (25, true);
+    sample
+}
+
+/// Runs it as the laboratory does: until a look says that everything is decided.
+fn run(sample: &Sample) -> (u32, ExperimentStudy) {
+    let mut blocks = 0;
+    loop {
+        let until = |blocks: u32| -> Vec<Record> {
+            let is_in = |r: &&Record| r.cell.as_ref().expect("a cell").slot.block < blocks;
+            sample.records.iter().filter(is_in).cloned().collect()
+        };
+        match is_decided(&sample.plan, &sample.cells, &until(blocks)) {
+            Decision::Measure { blocks: next } => blocks = next,
+            Decision::Answered | Decision::Exhausted => {
+                return (blocks, study(&sample.plan, &sample.cells, &until(blocks)));
+            }
+        }
+    }
+}
+
+#[test]
+fn clear_answers_come_early_and_close_ones_late() {
+    let (blocks, study) = run(&sequential(&[1.0, 1.3], 0.01, 1));
+    assert_eq!((blocks, study.ranking.winner), (8, Some(1)));
+    let (blocks, study) = run(&sequential(&[1.0, 1.0], 0.08, 1));
+    assert_eq!(blocks, 25);
+    assert_eq!(study.ranking.leaders.len(), 2);
+    assert_eq!(study.open_questions(), (1, 1));
+}
+
+/// 300 experiments with four equal cells and four looks: how many call any of them better or worse. Stated: at most 5 %.
+#[test]
+fn equal_cells_are_rarely_called_different() {
+    let rounds = 300;
+    let differs = |seed: &u64| {
+        let (_, study) = run(&sequential(&[1.0; 4], 0.05, 1000 + seed));
+        study
+            .cells
+            .iter()
+            .filter_map(|c| c.figures[0].as_ref()?.change.as_ref())
+            .any(|change| matches!(change.decision, Verdict::Faster | Verdict::Slower))
+    };
+    let share = (0..rounds).filter(differs).count() as f64 / rounds as f64;
+    assert!(share <= 0.05 + 0.025, "{share}");
+}
+
+#[test]
+fn an_unfinished_experiment_has_a_study_too() {
+    let mut sample = sequential(&[1.0, 1.3], 0.01, 1);
+    sample.records.truncate(3);
+    let study = study(&sample.plan, &sample.cells, &sample.records);
+    assert_eq!((study.blocks_done, study.trials), (1, 3));
+    assert_eq!(study.ranking.leaders.len(), 2);
+    let none = super::study(&sample.plan, &sample.cells, &[]);
+    assert_eq!((none.ranking.winner, none.cells.len()), (None, 2));
+    assert_eq!(is_decided(&sample.plan, &sample.cells, &[]), Decision::Measure { blocks: 8 });
+}
+
+#[test]
+fn the_baseline_is_the_plans() {
+    let mut sample = Sample::new(&[("a", &["x", "y"]), ("b", &["1", "2"])], 1, |_, _| 1.0e3);
+    assert_eq!(baseline(&sample.plan, &sample.cells), 0);
+    sample.plan.design.baseline.insert("a".into(), "y".into());
+    assert_eq!(baseline(&sample.plan, &sample.cells), 2);
+    sample.plan.design.baseline.insert("a".into(), "z".into());
+    assert_eq!(baseline(&sample.plan, &sample.cells), 0);
+}
+
+#[test]
+fn a_study_is_json() {
+    let sample = sequential(&[1.0, 1.3], 0.01, 1);
+    let study = study(&sample.plan, &sample.cells, &sample.records);
+    let json = serde_json::to_value(&study).expect("serialisable");
+    assert_eq!(json["ranking"]["winner"], 1);
+    assert_eq!(json["cells"][1]["figures"][0]["change"]["decision"], "faster");
+}

@@ -1,0 +1,227 @@
+//! The figures of all trials, by cell and block, and the trials that do not count.
+
+use super::figures::{self, Figure};
+use fathom_model::plan::Plan;
+use fathom_model::plan::cell::{Cell, Slot};
+use fathom_model::record::{Ending, Record};
+use serde::Serialize;
+use std::collections::BTreeMap;
+
+/// A trial that does not count, with the cause. Nothing else is ever left out: what merely looks odd stays in.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct VoidTrial {
+    /// Its place in the order.
+    pub slot: Slot,
+    /// The cell's levels, `scheduler=none`.
+    pub cell: String,
+    /// Which workload, by label.
+    pub workload: String,
+    /// Why.
+    pub cause: String,
+}
+
+/// One repetition of the sentinel.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Sentinel {
+    /// Start, UTC, nanoseconds since 1970.
+    pub started_unix_ns: i64,
+    /// The figure.
+    pub value: f64,
+}
+
+/// Trials that count, in order.
+#[derive(Debug)]
+pub struct Trials<'a> {
+    plan: &'a Plan,
+    cells: &'a [Cell],
+    /// Records that count, sentinels included.
+    good: Vec<&'a Record>,
+    /// Those that do not.
+    pub void: Vec<VoidTrial>,
+    /// Blocks in which every cell has been tried.
+    pub blocks_done: u32,
+}
+
+/// Why a record does not count, by the rules that are fixed before anything is measured: the runner's cause, or an ending
+/// that was not planned.
+fn cause(record: &Record) -> Option<String> {
+    let cell = record.cell.as_ref()?;
+    cell.void.clone().or_else(|| match record.ending {
+        Ending::Complete => None,
+        Ending::Interrupted => Some("interrupted".to_owned()),
+        Ending::Failed => {
+            let why = record.failure.as_ref().map(|failure| failure.message.clone());
+            Some(why.unwrap_or_else(|| "failed".to_owned()))
+        }
+    })
+}
+
+impl<'a> Trials<'a> {
+    /// Sorts the records of an experiment. Records without a cell are none of it.
+    pub fn new(plan: &'a Plan, cells: &'a [Cell], records: &'a [Record]) -> Self {
+        let (mut good, mut void) = (Vec::new(), Vec::new());
+        let mut tried: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
+        for record in records {
+            let Some(of) = &record.cell else { continue };
+            if !of.slot.is_sentinel {
+                tried.entry(of.slot.block).or_default().push(of.slot.cell);
+            }
+            match cause(record) {
+                None => good.push(record),
+                Some(cause) => void.push(VoidTrial {
+                    slot: of.slot,
+                    cell: name(&of.levels),
+                    workload: of.workload.clone(),
+                    cause,
+                }),
+            }
+        }
+        let is_there = |there: &Vec<u32>, cell: &Cell| {
+            cell.impossible.is_some() || there.contains(&cell.index)
+        };
+        let is_whole = |there: &&Vec<u32>| cells.iter().all(|cell| is_there(there, cell));
+        let blocks_done = tried.values().filter(is_whole).count() as u32;
+        Self { plan, cells, good, void, blocks_done }
+    }
+
+    /// The records that count.
+    pub fn records(&self) -> &[&'a Record] {
+        &self.good
+    }
+
+    /// The figure in every block of each cell: `[cell][block]`, in the order of the cells.
+    pub fn values(&self, figure: &Figure) -> Vec<BTreeMap<u32, f64>> {
+        let of = |cell: &Cell| {
+            let mut blocks: BTreeMap<u32, Vec<&Record>> = BTreeMap::new();
+            for record in &self.good {
+                let Some(own) = &record.cell else { continue };
+                if own.slot.cell == cell.index && !own.slot.is_sentinel {
+                    blocks.entry(own.slot.block).or_default().push(record);
+                }
+            }
+            let value = |(block, records): (u32, Vec<&Record>)| {
+                Some((block, self.value(&records, figure)?))
+            };
+            blocks.into_iter().filter_map(value).collect()
+        };
+        self.cells.iter().map(of).collect()
+    }
+
+    /// The figure in every repetition of the sentinel, in the order of time; where the plan has none, in every trial of the
+    /// baseline.
+    pub fn sentinels(&self, figure: &Figure, baseline: u32) -> Vec<Sentinel> {
+        let of = |is_sentinel: bool| {
+            let mut places: BTreeMap<(u32, u32), Vec<&Record>> = BTreeMap::new();
+            for record in &self.good {
+                let Some(own) = &record.cell else { continue };
+                let slot = own.slot;
+                if slot.is_sentinel == is_sentinel && (is_sentinel || slot.cell == baseline) {
+                    places.entry((slot.block, slot.place)).or_default().push(record);
+                }
+            }
+            let mut found: Vec<Sentinel> = places
+                .into_values()
+                .filter_map(|records| {
+                    let started_unix_ns = records.iter().map(|r| r.started_unix_ns).min()?;
+                    Some(Sentinel { started_unix_ns, value: self.value(&records, figure)? })
+                })
+                .collect();
+            found.sort_by_key(|sentinel| sentinel.started_unix_ns);
+            found
+        };
+        let sentinels = of(true);
+        if sentinels.is_empty() { of(false) } else { sentinels }
+    }
+
+    /// The figure of one trial from its records: one for each workload, or one for all. A trial that was made again counts
+    /// once, by the geometric mean.
+    fn value(&self, records: &[&Record], figure: &Figure) -> Option<f64> {
+        let of = |label: &str| {
+            let each = records.iter();
+            let each = each.filter_map(|r| figures::value(self.plan, r, label, figure.metric));
+            geometric_mean(each)
+        };
+        match &figure.workload {
+            Some(label) => of(label),
+            None if self.plan.is_together => {
+                let each = records.iter();
+                geometric_mean(each.filter_map(|r| figures::value_of_all(r, figure.metric)))
+            }
+            None => {
+                let each: Option<Vec<f64>> =
+                    self.plan.workloads.iter().map(|workload| of(&workload.label)).collect();
+                geometric_mean(each?.into_iter())
+            }
+        }
+    }
+}
+
+/// Levels in a line.
+pub fn name(levels: &[(String, String)]) -> String {
+    let words: Vec<String> = levels.iter().map(|(f, l)| format!("{f}={l}")).collect();
+    if words.is_empty() { "baseline".to_owned() } else { words.join(" ") }
+}
+
+fn geometric_mean(values: impl Iterator<Item = f64>) -> Option<f64> {
+    let values: Vec<f64> = values.collect();
+    match values.as_slice() {
+        [one] => Some(*one),
+        _ => fathom_stats::means::geometric_mean(&values).ok(),
+    }
+}
+
+/// Values of two cells from the blocks that both have, in the order of blocks.
+pub fn pairs(a: &BTreeMap<u32, f64>, b: &BTreeMap<u32, f64>) -> (Vec<f64>, Vec<f64>) {
+    a.iter().filter_map(|(block, x)| Some((*x, *b.get(block)?))).unzip()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::experiment::sample::{self, Sample};
+    use fathom_model::plan::Metric;
+
+    #[test]
+    fn only_declared_causes_leave_a_trial_out() {
+        let mut sample = Sample::new(&[("a", &["x", "y"])], 3, |_, _| 1000.0);
+        let cell = sample.records[1].cell.as_mut().expect("a cell");
+        cell.void = Some("block.scheduler of sda changed".into());
+        let slot = cell.slot;
+        sample.records[4].ending = Ending::Interrupted;
+        let trials = Trials::new(&sample.plan, &sample.cells, &sample.records);
+        assert_eq!(trials.blocks_done, 3);
+        assert_eq!(trials.records().len(), 4);
+        assert_eq!(trials.void[0].slot, slot);
+        assert_eq!(trials.void[0].cause, "block.scheduler of sda changed");
+        assert_eq!(trials.void[1].cause, "interrupted");
+        let figure =
+            Figure { workload: Some("read".into()), metric: Metric::Iops, is_objective: true };
+        let values = trials.values(&figure);
+        assert_eq!(values.iter().map(BTreeMap::len).sum::<usize>(), 4);
+    }
+
+    #[test]
+    fn several_workloads_have_one_figure_by_geometric_mean() {
+        let mut sample = Sample::new(&[("a", &["x", "y"])], 1, |_, _| 100.0);
+        let mut second = sample.plan.workloads[0].clone();
+        second.label = "write".into();
+        sample.plan.workloads.push(second);
+        let more: Vec<Record> = sample
+            .records
+            .iter()
+            .map(|record| {
+                let mut record = record.clone();
+                sample::set_iops(&mut record, 400.0);
+                record.cell.as_mut().expect("a cell").workload = "write".into();
+                record
+            })
+            .collect();
+        sample.records.extend(more);
+        let trials = Trials::new(&sample.plan, &sample.cells, &sample.records);
+        let figure = Figure { workload: None, metric: Metric::Iops, is_objective: true };
+        let got = trials.values(&figure)[0][&0];
+        assert!((got - 200.0).abs() < 1e-6, "{got}");
+        let of = Figure { workload: Some("write".into()), ..figure };
+        assert_eq!(trials.values(&of)[0][&0], 400.0);
+    }
+}
