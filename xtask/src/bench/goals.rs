@@ -4,19 +4,19 @@ use super::stats::Spread;
 
 /// Pairs that a ratio needs before it may pass.
 pub const PAIRS_MIN: usize = 20;
-/// How far the bound of a ratio of speeds may lie off its goal: about what 20 pairs can tell apart.
+/// How far the bound of a figure may lie off its goal: about what 20 pairs can tell apart.
 const SLACK: f64 = 0.07;
 
 /// What is wanted of a figure.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Goal {
-    /// A ratio of this or more, give or take the slack.
+    /// This or more, give or take the slack.
     AtLeast(f64),
-    /// A ratio of this or less, give or take the slack.
+    /// This or less, give or take the slack.
     AtMost(f64),
-    /// This or more, without slack.
+    /// This or more, without slack: shares of what was counted one by one.
     From(f64),
-    /// This or less, without slack.
+    /// This or less, without slack: what is counted and does not waver.
     UpTo(f64),
     /// A ratio equal to 1 within this: the whole interval must lie inside.
     Equal(f64),
@@ -80,16 +80,13 @@ impl Verdict {
         if self.goal == Goal::None {
             return None;
         }
-        let (median, bound) = self.spread.map_or_else(
+        let (ratio, bound) = self.spread.map_or_else(
             || ("-".to_owned(), "-".to_owned()),
-            |s| (format!("{:.3}", s.median), self.goal.bound(&s)),
+            |s| (format!("{:.3}", s.ratio), self.goal.bound(&s)),
         );
         let (scene, what, goal) = (&self.scene, &self.what, self.goal.shown());
         let n = self.spread.map_or(0, |s| s.n);
-        Some(format!(
-            "| {scene} | {what} | {goal} | {median} | {bound} | {n} | {} |\n",
-            self.word()
-        ))
+        Some(format!("| {scene} | {what} | {goal} | {ratio} | {bound} | {n} | {} |\n", self.word()))
     }
 
     /// True when the goal was reached by enough rounds.
@@ -121,14 +118,14 @@ mod tests {
     use super::*;
 
     fn word(goal: Goal, low: f64, high: f64, n: usize) -> &'static str {
-        let median = f64::midpoint(low, high);
-        let spread = Some(Spread { median, low, high, coverage: 0.96, min: low, max: high, n });
+        let ratio = f64::midpoint(low, high);
+        let spread = Some(Spread { ratio, low, high, coverage: 0.96, min: low, max: high, n });
         let (scene, what) = (String::new(), String::new());
         Verdict { scene, what, goal, spread, rounds_min: PAIRS_MIN }.word()
     }
 
     #[test]
-    fn the_bound_decides_and_not_the_median() {
+    fn the_bound_decides_and_not_the_estimate() {
         assert_eq!(word(Goal::AtLeast(1.4), 1.31, 1.5, 20), PASSED);
         assert_eq!(word(Goal::AtLeast(1.4), 1.29, 1.9, 20), "not shown: the interval holds both");
         assert_eq!(word(Goal::AtLeast(1.4), 1.1, 1.2, 20), "NOT PASSED");

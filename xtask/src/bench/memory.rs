@@ -118,7 +118,7 @@ fn figures(ours_mib: &[f64], theirs_mib: &[f64]) -> Vec<Figure> {
     vec![
         figure("fathom, MiB", Goal::None, ours_mib.to_vec()),
         figure("fio, MiB", Goal::None, theirs_mib.to_vec()),
-        figure("fathom / fio: memory without I/O buffers", Goal::UpTo(0.25), ratios),
+        figure("fathom / fio: memory without I/O buffers", Goal::AtMost(0.25), ratios),
     ]
 }
 

@@ -2,7 +2,7 @@
 //!
 //! Absolute figures mean nothing from one hour to the next; what counts is the ratio of two sides that ran seconds
 //! apart. So every round runs each side of a comparison once, in an order that turns round from round to round, and
-//! the result is the median of the rounds' ratios with an exact interval. Goals that are missed do not fail the
+//! the result is the rounds' ratio (Hodges and Lehmann, on logs) with an exact interval. Goals that are missed do not fail the
 //! command: figures are printed beside their goals.
 
 mod goals;
@@ -36,7 +36,8 @@ cargo xtask bench [--pairs=N] [--seconds=S] [--only=NAME]... [--instructions] [-
 
 measures the load engine's speed against fio and sysbench, as ratios beside their goals
 
-  --pairs=N        rounds; each runs every side of a comparison once (default 20; fewer let nothing pass)
+  --pairs=N        rounds; each runs every side of a comparison once (default 20; fewer let nothing pass; more where
+                   the goal is sameness or lies near)
   --seconds=S      length of each single run, also 0.5 (default 1)
   --only=NAME      this part alone; may be repeated. Comparisons: cached-1, cached-8, cached-32, cached-128,
                    loop-1, loop-32, loop-128, null-32; for information, with a quarter of the rounds: disk-1,
@@ -49,7 +50,7 @@ measures the load engine's speed against fio and sysbench, as ratios beside thei
 Builds target/release/fathom first, and once t/io_uring from fio's Debian source package (kept in target/bench).
 Uses CPU 0 for all sides; 1 GiB of disk and 256 MiB of memory for as long as it runs. As root, it makes a loop device,
 mounts the kernel's tracing files for itself, and keeps unbound kernel workers off CPU 0 for the while. What is not
-installed (fio, sysbench, valgrind) or not permitted is skipped and counted. About 15 minutes.
+installed (fio, sysbench, valgrind) or not permitted is skipped and counted. About 20 minutes.
 ";
 
 const CACHED_BYTES: u64 = 4 << 20;
@@ -215,8 +216,7 @@ fn all(
 ) -> Result<Report, String> {
     let mut report = Report::new(Facts::of_now(options, &bench.programs, &bench.place.directory));
     print!("{}", report.heading());
-    let of_scenes: Duration =
-        scenes.iter().map(|s| s.estimate(options.rounds, options.length)).sum();
+    let of_scenes: Duration = scenes.iter().map(|s| s.estimate(options.rounds)).sum();
     let of_singles: Duration = singles.iter().map(|s| (s.estimate)(options.rounds)).sum();
     eprintln!("\nabout {} to go", in_words(of_scenes + of_singles));
     let start = Instant::now();
@@ -321,13 +321,15 @@ mod tests {
     }
 
     #[test]
-    fn a_whole_run_takes_a_quarter_of_an_hour() {
+    fn a_whole_run_takes_twenty_minutes() {
         let options = parse(&[]).unwrap();
         let nowhere = Files { cached: "c".into(), disk: "d".into(), looped: "l".into() };
         let scenes = scenes::all(&nowhere, options.length);
-        let of_scenes: Duration =
-            scenes.iter().map(|s| s.estimate(options.rounds, options.length)).sum();
+        let of_scenes: Duration = scenes.iter().map(|s| s.estimate(options.rounds)).sum();
         let of_singles: Duration = SINGLES.iter().map(|s| (s.estimate)(options.rounds)).sum();
-        assert!(of_scenes + of_singles <= Duration::from_secs(900), "{of_scenes:?} {of_singles:?}");
+        assert!(
+            of_scenes + of_singles <= Duration::from_secs(1200),
+            "{of_scenes:?} {of_singles:?}"
+        );
     }
 }

@@ -36,7 +36,7 @@ pub fn section(bench: &Bench) -> Result<Section, Trouble> {
         .to_owned();
     let figure = Figure {
         what: "milliseconds to the first read".to_owned(),
-        goal: Goal::UpTo(GOAL_MS),
+        goal: Goal::AtMost(GOAL_MS),
         values,
         rounds_min: PAIRS_MIN,
     };
