@@ -1,9 +1,13 @@
 //! What an experiment takes: time and bytes written, against its budget.
 
-use crate::PlanError;
+use crate::{PlanError, order};
+use fathom_base::units::{format_duration, format_size};
 use fathom_model::plan::Plan;
 use fathom_model::plan::cell::Cell;
 use fathom_model::plan::setup::SetupSpec;
+
+/// Fewest blocks after which anything can be said.
+const BLOCKS_MIN: u32 = 5;
 
 /// What the machine makes of a cell; whoever knows the machine says so.
 pub struct Estimate<'a> {
@@ -22,6 +26,8 @@ pub struct Estimate<'a> {
 pub struct Cost {
     /// Blocks.
     pub blocks: u32,
+    /// Cells that are measured.
+    pub cells: u32,
     /// Trials, sentinels included.
     pub trials: u32,
     /// Of them sentinels.
@@ -36,13 +42,41 @@ pub struct Cost {
     pub build_ns: u64,
     /// Bytes written to devices.
     pub written_bytes: u64,
+    /// Of them, by building.
+    pub build_written_bytes: u64,
 }
 
 /// Adds up what the experiment takes when all its blocks are measured.
 #[must_use]
 pub fn cost(plan: &Plan, cells: &[Cell], seed: u64, estimate: &Estimate) -> Cost {
-    let _ = (cells, seed, estimate);
-    Cost { blocks: plan.design.blocks, ..Cost::default() }
+    let possible = cells.iter().filter(|cell| cell.impossible.is_none()).count();
+    let mut cost = Cost { blocks: plan.design.blocks, cells: possible as u32, ..Cost::default() };
+    // Each cell's own, once: the functions may be slow.
+    let trials: Vec<(u64, u64)> = cells
+        .iter()
+        .map(|cell| ((estimate.trial_ns)(cell), (estimate.trial_written_bytes)(cell)))
+        .collect();
+    let mut before: Option<&Cell> = None;
+    for slot in order(plan, cells, seed, 0..plan.design.blocks) {
+        let Some(at) = cells.iter().position(|cell| cell.index == slot.cell) else { continue };
+        let cell = &cells[at];
+        cost.trials += 1;
+        cost.sentinels += u32::from(slot.is_sentinel);
+        cost.time_ns = cost.time_ns.saturating_add(trials[at].0);
+        cost.written_bytes = cost.written_bytes.saturating_add(trials[at].1);
+        cost.boots += u32::from(before.is_some_and(|before| before.boot != cell.boot));
+        let is_same = before.is_some_and(|b| b.setup == cell.setup && b.boot == cell.boot);
+        if !is_same && !cell.setup.is_empty() {
+            cost.builds += 1;
+            cost.build_ns = cost.build_ns.saturating_add((estimate.build_ns)(&cell.setup));
+            let written = (estimate.build_written_bytes)(&cell.setup);
+            cost.build_written_bytes = cost.build_written_bytes.saturating_add(written);
+        }
+        before = Some(cell);
+    }
+    cost.time_ns = cost.time_ns.saturating_add(cost.build_ns);
+    cost.written_bytes = cost.written_bytes.saturating_add(cost.build_written_bytes);
+    cost
 }
 
 impl Cost {
@@ -51,7 +85,62 @@ impl Cost {
     /// # Errors
     /// Figures, and what to cut.
     pub fn check(&self, plan: &Plan) -> Result<(), PlanError> {
-        let _ = plan;
+        let budget = &plan.budget;
+        if let Some(most) = budget.time_ns.filter(|most| *most < self.time_ns) {
+            let reason = format!(
+                "{} take {}, of it {} building; allowed are {}. {}",
+                self.trials_text(),
+                format_duration(self.time_ns),
+                format_duration(self.build_ns),
+                format_duration(most),
+                self.cure(self.time_ns, most, "shorter trials", self.build_ns),
+            );
+            return Err(PlanError::new(reason).about("budget.time"));
+        }
+        if let Some(most) = budget.written_bytes.filter(|most| *most < self.written_bytes) {
+            let reason = format!(
+                "{} write about {}, of it {} by building; allowed are {}. {}",
+                self.trials_text(),
+                format_size(self.written_bytes),
+                format_size(self.build_written_bytes),
+                format_size(most),
+                self.cure(
+                    self.written_bytes,
+                    most,
+                    "trials that write less",
+                    self.build_written_bytes
+                ),
+            );
+            return Err(PlanError::new(reason).about("budget.written"));
+        }
         Ok(())
+    }
+
+    fn trials_text(&self) -> String {
+        let sentinels = match self.sentinels {
+            0 => String::new(),
+            count => format!(" and {count} sentinels"),
+        };
+        format!("{} blocks of {} cells{sentinels}", self.blocks, self.cells)
+    }
+
+    /// What would fit: fewer blocks, or what else makes it smaller.
+    fn cure(&self, needed: u64, most: u64, shorter: &str, building: u64) -> String {
+        let blocks =
+            (u128::from(self.blocks) * u128::from(most) / u128::from(needed.max(1))) as u32;
+        if blocks >= BLOCKS_MIN {
+            return format!("It fits with design.blocks = {blocks}, or raise the budget");
+        }
+        let mut cures = vec!["fewer levels", shorter];
+        if self.sentinels > 0 {
+            cures.push("design.sentinel = false");
+        }
+        if building > needed / 2 {
+            cures.push("fewer levels of what is built");
+        }
+        format!(
+            "Fewer than {BLOCKS_MIN} blocks would fit, too few to tell anything: take {}, or raise the budget",
+            cures.join(", ")
+        )
     }
 }

@@ -11,6 +11,8 @@ pub struct PlanError {
     pub line: Option<usize>,
     /// The key it is about, with its table: `factors.block.scheduler`.
     pub key: Option<String>,
+    /// What was written there.
+    pub value: Option<String>,
     /// What is wrong and what would do.
     pub reason: String,
 }
@@ -19,13 +21,20 @@ impl PlanError {
     /// An error of a plan as a whole.
     #[must_use]
     pub fn new(reason: impl Into<String>) -> Self {
-        Self { origin: None, line: None, key: None, reason: reason.into() }
+        Self { origin: None, line: None, key: None, value: None, reason: reason.into() }
     }
 
     /// The same, about one key.
     #[must_use]
     pub fn about(mut self, key: impl Into<String>) -> Self {
         self.key.get_or_insert(key.into());
+        self
+    }
+
+    /// The same, with what was written there.
+    #[must_use]
+    pub fn with_value(mut self, value: impl Into<String>) -> Self {
+        self.value.get_or_insert(value.into());
         self
     }
 
@@ -51,8 +60,10 @@ impl fmt::Display for PlanError {
             (Some(origin), None) => write!(f, "plan '{origin}': ")?,
             (None, _) => f.write_str("plan: ")?,
         }
-        if let Some(key) = &self.key {
-            write!(f, "{key}: ")?;
+        match (&self.key, &self.value) {
+            (Some(key), Some(value)) => write!(f, "{key} = {value}: ")?,
+            (Some(key), None) => write!(f, "{key}: ")?,
+            (None, _) => {}
         }
         f.write_str(&self.reason)
     }

@@ -1,0 +1,97 @@
+//! `[[workload]]`: what is issued in each trial.
+
+use crate::doc::{Item, Section};
+use crate::{Known, PlanError};
+use fathom_model::plan::PlanWorkload;
+
+/// Reads all of them; each is checked by itself.
+pub fn read(root: &mut Section, known: &dyn Known) -> Result<Vec<PlanWorkload>, PlanError> {
+    let Some(item) = root.take("workload") else {
+        let reason = "measures nothing; write for example:  [[workload]]  use = \"randread\"  duration = \"30s\"";
+        return Err(PlanError::new(reason));
+    };
+    let mut workloads: Vec<PlanWorkload> = Vec::new();
+    for section in item.tables()? {
+        let workload = read_one(section, known)?;
+        if workloads.iter().any(|other| other.label == workload.label) {
+            let reason = format!(
+                "two workloads are called '{}'; give each a label = \"...\" of its own",
+                workload.label
+            );
+            return Err(item.refuse_key(reason));
+        }
+        workloads.push(workload);
+    }
+    if workloads.is_empty() {
+        return Err(item.refuse_key("there is none"));
+    }
+    Ok(workloads)
+}
+
+fn read_one(mut section: Section, known: &dyn Known) -> Result<PlanWorkload, PlanError> {
+    let source = section.take("use");
+    let program = section.take("command");
+    let name = source.as_ref().map(Item::words).transpose()?;
+    let command = program.as_ref().map(Item::words).transpose()?;
+    let label = match (section.take("label"), &name) {
+        (Some(item), _) => label(&item)?,
+        (None, Some(name)) => {
+            let stem = name.rsplit('/').next().unwrap_or(name);
+            stem.trim_end_matches(".toml").replace('.', "-")
+        }
+        (None, None) => "application".to_owned(),
+    };
+    let target = section.take("target").map(|item| super::target(&item)).transpose()?;
+    if name.is_some() == command.is_some() {
+        let reason = match name {
+            Some(_) => "use and command exclude each other; write two workloads",
+            None => {
+                "needs use = \"randread\" (fathom workloads lists them, or a file) or command = \"...\""
+            }
+        };
+        return Err(section.refuse(reason));
+    }
+    let mut workload = PlanWorkload { label, name, command, settings: Default::default(), target };
+    let items = section.leaves(|_| false);
+    for (key, item) in &items {
+        workload.settings.insert(key.clone(), item.scalar()?);
+    }
+    check(&workload, &items, known, source.as_ref().or(program.as_ref()))?;
+    Ok(workload)
+}
+
+fn label(item: &Item) -> Result<String, PlanError> {
+    let label = item.words()?;
+    let is_fine = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
+    if label.chars().all(is_fine) {
+        return Ok(label);
+    }
+    Err(item.refuse("a label has letters, digits, - and _"))
+}
+
+fn check(
+    workload: &PlanWorkload,
+    items: &[(String, Item)],
+    known: &dyn Known,
+    source: Option<&Item>,
+) -> Result<(), PlanError> {
+    if let Some(command) = &workload.command {
+        let idle = items.iter().find(|(key, _)| !command.contains(&format!("{{{key}}}")));
+        return match idle {
+            Some((key, item)) => Err(item.refuse_key(format!(
+                "the command has no place for it; write {{{key}}} where it belongs"
+            ))),
+            None => Ok(()),
+        };
+    }
+    known.workload(workload).map_err(|reason| {
+        let about = items.iter().find(|(key, _)| reason.starts_with(&format!("{key}=")));
+        let unknown =
+            items.iter().find(|(key, _)| reason.starts_with(&format!("unknown key '{key}'")));
+        match (about.or(unknown), source) {
+            (Some((_, item)), _) => item.refuse(reason),
+            (None, Some(source)) => source.refuse(reason),
+            (None, None) => PlanError::new(reason),
+        }
+    })
+}

@@ -1,0 +1,443 @@
+//! The keys of a setup: one table for `[setup]` and for factors, and what of their combinations can exist.
+
+mod array;
+mod mount;
+
+use fathom_base::suggest;
+use fathom_base::units;
+use fathom_model::plan::setup::{
+    ArraySpec, ArrayState, CryptSpec, FilesystemSpec, SetupSpec, SliceSpec, VolumeSpec,
+};
+
+/// One key: what it takes and what it means; the documentation shows the same table.
+pub struct SetupKey {
+    /// The word, with its layer.
+    pub name: &'static str,
+    /// The form of its values.
+    pub values: &'static str,
+    /// One line of help.
+    pub help: &'static str,
+}
+
+const fn key(name: &'static str, values: &'static str, help: &'static str) -> SetupKey {
+    SetupKey { name, values, help }
+}
+
+/// All keys of a setup that are single words; layers themselves (`filesystem.type`) first, because the others stand on them.
+pub const SETUP_KEYS: &[SetupKey] = &[
+    key(
+        "array.level",
+        "none|raid0|raid1|raid4|raid5|raid6|raid10",
+        "md array over the devices; none uses the first device alone",
+    ),
+    key("volume.type", "none|linear|striped", "logical volume (LVM)"),
+    key("crypt.cipher", "none|aes-xts-plain64|...", "dm-crypt"),
+    key(
+        "filesystem.type",
+        "none|ext4|xfs|btrfs|f2fs|ext3|ext2",
+        "filesystem; none measures the device",
+    ),
+    key("slice.start", "SIZE or %", "where the partition begins on each device"),
+    key("slice.size", "SIZE", "its length; the smallest device decides without it"),
+    key("array.layout", "left-symmetric|n2|f2|o2|...", "places of data, copies and parity"),
+    key("array.chunk", "SIZE", "bytes on one member before the next one's turn"),
+    key("array.members", "N", "how many of the devices are members"),
+    key("array.order", "0,1,2,...", "order of the members, as places in the list of devices"),
+    key("array.bitmap", "none|internal", "write-intent bitmap"),
+    key("array.metadata", "1.2|1.1|1.0|0.90", "version of the superblock"),
+    key("array.spares", "N", "devices that stand by"),
+    key("array.assume_clean", "yes|no", "leave out the first synchronisation; results say so"),
+    key(
+        "array.state",
+        "normal|degraded|rebuilding|checking",
+        "in which state the array is measured",
+    ),
+    key("crypt.sector_size", "512|1024|2048|4096", "sector of the encryption"),
+    key("crypt.no_workqueues", "yes|no", "encrypt in the context of the request"),
+    key("volume.stripe_size", "SIZE", "piece of a striped volume, a power of two from 4k"),
+    key("volume.size", "SIZE or %", "size of the volume; 100% when not given"),
+    key("volume.data_alignment", "SIZE or stride", "where the data of physical volumes begin"),
+    key("filesystem.make_options", "words", "options of mkfs, after those that fathom computes"),
+    key("filesystem.aligned", "yes|no", "compute options from the geometry below"),
+    key("filesystem.journal", "internal or DEVICE", "where the journal lies (ext3, ext4, xfs)"),
+    key("filesystem.lazy", "yes|no", "leave tables to the background, as mkfs does by itself"),
+    key("filesystem.fill", "1%..95%", "filled to this share before measuring"),
+    key("filesystem.ageing_rounds", "1..1000", "rounds of creating and deleting files"),
+    key("mount.options", "words", "options of mount, as after -o; defaults for none"),
+];
+
+/// Keys that make a layer or take it away; a layer alone as a key means the same: `filesystem = "ext4"`.
+pub(crate) const LAYERS: [&str; 4] =
+    ["array.level", "volume.type", "crypt.cipher", "filesystem.type"];
+
+/// The first words of all keys; `mount.` takes any option of the filesystem as `mount.OPTION`.
+const HEADS: [&str; 6] = ["slice.", "array.", "crypt.", "volume.", "filesystem.", "mount."];
+
+/// Smallest file behind a loop device: below it filesystems cannot be made.
+const LOOP_BYTES_MIN: u64 = 16 << 20;
+
+/// True for keys that belong to a setup.
+#[must_use]
+pub(crate) fn is_key(name: &str) -> bool {
+    HEADS.iter().any(|head| name.starts_with(head))
+}
+
+/// The key that a layer's name alone stands for.
+#[must_use]
+pub(crate) fn whole_key(name: &str) -> &str {
+    match name {
+        "array" => "array.level",
+        "volume" => "volume.type",
+        "crypt" => "crypt.cipher",
+        "filesystem" => "filesystem.type",
+        "mount" => "mount.options",
+        other => other,
+    }
+}
+
+/// Keys in the order in which they must be set: layers before what belongs to them.
+pub(crate) fn rank(name: &str) -> usize {
+    let known = SETUP_KEYS.iter().position(|key| key.name == name);
+    known.unwrap_or(SETUP_KEYS.len())
+}
+
+/// Sets one key.
+///
+/// # Errors
+/// Why there is no such key or value, without their names.
+pub(crate) fn set(spec: &mut SetupSpec, name: &str, value: &str) -> Result<(), String> {
+    let (head, own) = name.split_once('.').unwrap_or((name, ""));
+    match head {
+        "slice" => set_slice(spec, own, value),
+        "array" => array::set(spec, own, value),
+        "crypt" => set_crypt(spec, own, value),
+        "volume" => set_volume(spec, own, value),
+        "filesystem" => set_filesystem(spec, own, value),
+        "mount" => set_mount(spec, own, value),
+        _ => Err(unknown(name)),
+    }
+}
+
+fn unknown(name: &str) -> String {
+    let near = suggest::hint(name, SETUP_KEYS.iter().map(|key| key.name));
+    let list = "; fathom's documentation of plans lists the keys of a setup";
+    format!("no such part of a setup{}", if near.is_empty() { list } else { &near })
+}
+
+fn one_of(value: &str, known: &[&str]) -> Result<String, String> {
+    if known.contains(&value) {
+        return Ok(value.to_owned());
+    }
+    let near = suggest::hint(value, known.iter().copied());
+    Err(format!("must be one of {}{near}", known.join(", ")))
+}
+
+fn yes_no(value: &str) -> Result<bool, String> {
+    match value {
+        "yes" | "true" | "on" => Ok(true),
+        "no" | "false" | "off" => Ok(false),
+        _ => Err("must be yes or no".to_owned()),
+    }
+}
+
+fn count(value: &str, min: u32, max: u32) -> Result<u32, String> {
+    let number = units::parse_count(value).map_err(|error| error.to_string())?;
+    let fits = u32::try_from(number).ok().filter(|number| (min..=max).contains(number));
+    fits.ok_or_else(|| format!("must be between {min} and {max}"))
+}
+
+/// A size larger than nothing.
+fn size(value: &str) -> Result<u64, String> {
+    match units::parse_size(value).map_err(|error| error.to_string())? {
+        0 => Err("must be larger than 0".to_owned()),
+        bytes => Ok(bytes),
+    }
+}
+
+/// A size or a share.
+fn extent(value: &str) -> Result<(), String> {
+    let parsed = match value.trim_end().ends_with('%') {
+        true => units::parse_fraction(value).map(|_| ()),
+        false => units::parse_size(value).map(|_| ()),
+    };
+    parsed.map_err(|error| error.to_string())
+}
+
+fn missing(layer: &str, key: &str) -> String {
+    format!("there is no {layer} that it could belong to; give {key}")
+}
+
+fn set_slice(spec: &mut SetupSpec, own: &str, value: &str) -> Result<(), String> {
+    let slice = || SliceSpec { start: "1MiB".to_owned(), size: None };
+    match own {
+        "start" => {
+            extent(value)?;
+            spec.slice.get_or_insert_with(slice).start = value.to_owned();
+        }
+        "size" => {
+            size(value)?;
+            spec.slice.get_or_insert_with(slice).size = Some(value.to_owned());
+        }
+        _ => return Err(unknown(&format!("slice.{own}"))),
+    }
+    Ok(())
+}
+
+fn set_crypt(spec: &mut SetupSpec, own: &str, value: &str) -> Result<(), String> {
+    if own == "cipher" {
+        spec.crypt = (value != "none").then(|| CryptSpec {
+            kind: "luks2".to_owned(),
+            cipher: value.to_owned(),
+            sector_size: 512,
+            no_workqueues: false,
+        });
+        let is_word = |c: char| c.is_ascii_alphanumeric() || "-:.()".contains(c);
+        let is_cipher = value == "none" || value.contains('-') && value.chars().all(is_word);
+        let reason = "is no cipher; write for example aes-xts-plain64, or none";
+        return if is_cipher { Ok(()) } else { Err(reason.to_owned()) };
+    }
+    let parsed_size = match own {
+        "sector_size" => one_of(value, &["512", "1024", "2048", "4096"])?.parse().unwrap_or(512),
+        "no_workqueues" => u32::from(yes_no(value)?),
+        _ => return Err(unknown(&format!("crypt.{own}"))),
+    };
+    let crypt = spec.crypt.as_mut().ok_or_else(|| missing("encryption", "crypt.cipher"))?;
+    match own {
+        "sector_size" => crypt.sector_size = parsed_size,
+        _ => crypt.no_workqueues = parsed_size == 1,
+    }
+    Ok(())
+}
+
+fn set_volume(spec: &mut SetupSpec, own: &str, value: &str) -> Result<(), String> {
+    if own == "type" {
+        let kind = one_of(value, &["none", "linear", "striped"])?;
+        let made =
+            VolumeSpec { kind: String::new(), stripe_size: None, size: None, data_alignment: None };
+        if let Some(volume) = place(&mut spec.volume, value != "none", made) {
+            volume.kind = kind;
+        }
+        return Ok(());
+    }
+    match own {
+        "stripe_size" => {
+            let bytes = size(value)?;
+            if !bytes.is_power_of_two() || bytes < 4096 {
+                return Err("must be a power of two from 4k".to_owned());
+            }
+        }
+        "size" => extent(value)?,
+        "data_alignment" if value == "stride" => {}
+        "data_alignment" => size(value).map(|_| ())?,
+        _ => return Err(unknown(&format!("volume.{own}"))),
+    }
+    let volume = spec.volume.as_mut().ok_or_else(|| missing("volume", "volume.type"))?;
+    let value = Some(value.to_owned());
+    match own {
+        "stripe_size" => volume.stripe_size = value,
+        "size" => volume.size = value,
+        _ => volume.data_alignment = value,
+    }
+    Ok(())
+}
+
+fn set_filesystem(spec: &mut SetupSpec, own: &str, value: &str) -> Result<(), String> {
+    if own == "type" {
+        let kind = one_of(value, &["none", "ext4", "xfs", "btrfs", "f2fs", "ext3", "ext2"])?;
+        if let Some(filesystem) = place(&mut spec.filesystem, value != "none", filesystem_spec()) {
+            filesystem.kind = kind;
+        }
+        return Ok(());
+    }
+    // A value is checked also where there is no filesystem.
+    set_part(&mut filesystem_spec(), own, value)?;
+    let filesystem = spec.filesystem.as_mut();
+    let filesystem = filesystem.ok_or_else(|| missing("filesystem", "filesystem.type"))?;
+    set_part(filesystem, own, value)
+}
+
+fn set_part(filesystem: &mut FilesystemSpec, own: &str, value: &str) -> Result<(), String> {
+    match own {
+        "make_options" => {
+            filesystem.make_options = value.split_whitespace().map(str::to_owned).collect();
+        }
+        "aligned" => filesystem.is_aligned = yes_no(value)?,
+        "lazy" => filesystem.is_lazy = yes_no(value)?,
+        "journal" if value == "internal" => filesystem.journal = None,
+        "journal" => {
+            device(value)?;
+            filesystem.journal = Some(value.to_owned());
+        }
+        "fill" => {
+            let percent = value.trim().trim_end_matches('%').trim();
+            filesystem.fill_percent = Some(count(percent, 1, 95)?);
+        }
+        "ageing_rounds" => filesystem.ageing_rounds = Some(count(value, 1, 1000)?),
+        _ => return Err(unknown(&format!("filesystem.{own}"))),
+    }
+    Ok(())
+}
+
+fn set_mount(spec: &mut SetupSpec, own: &str, value: &str) -> Result<(), String> {
+    if own == "options" {
+        let options = mount::options(value)?;
+        return match spec.filesystem.as_mut() {
+            Some(filesystem) => {
+                filesystem.mount_options = options;
+                Ok(())
+            }
+            None if options.is_empty() => Ok(()),
+            None => Err(missing("filesystem", "filesystem.type")),
+        };
+    }
+    let kind = spec.filesystem.as_ref().map(|filesystem| filesystem.kind.clone());
+    let option = mount::option(own, value, kind.as_deref())?;
+    let filesystem = spec.filesystem.as_mut();
+    let filesystem = filesystem.ok_or_else(|| missing("filesystem", "filesystem.type"))?;
+    if let Some(option) = option {
+        filesystem.mount_options.retain(|known| !mount::are_rivals(known, &option));
+        filesystem.mount_options.push(option);
+    }
+    Ok(())
+}
+
+/// `/dev/sdb`, `loop:1GiB`.
+///
+/// # Errors
+/// It is neither.
+pub(crate) fn device(text: &str) -> Result<(), String> {
+    if let Some(of) = text.strip_prefix("loop:") {
+        return match size(of)? {
+            bytes if bytes >= LOOP_BYTES_MIN => Ok(()),
+            _ => Err("a loop device needs at least 16MiB".to_owned()),
+        };
+    }
+    if text.starts_with('/') {
+        return Ok(());
+    }
+    Err("must be the path of a device, such as /dev/sdb, or loop:SIZE for one over a file of fathom's".to_owned())
+}
+
+/// What of the combination cannot exist.
+///
+/// # Errors
+/// Why not.
+pub(crate) fn check(spec: &SetupSpec) -> Result<(), String> {
+    if spec.is_empty() {
+        return Ok(());
+    }
+    if spec.devices.is_empty() {
+        return Err("nothing can be built without devices; give [setup] devices = [...]".to_owned());
+    }
+    if let Some(array) = &spec.array {
+        array::check(array, spec.devices.len())?;
+    }
+    if let Some(volume) = &spec.volume {
+        check_volume(volume, spec)?;
+    }
+    match &spec.filesystem {
+        Some(filesystem) => check_filesystem(filesystem, &spec.devices),
+        None => Ok(()),
+    }
+}
+
+fn check_volume(volume: &VolumeSpec, spec: &SetupSpec) -> Result<(), String> {
+    let below = if spec.array.is_some() { 1 } else { spec.devices.len() };
+    match volume.kind.as_str() {
+        "striped" if below < 2 => {
+            Err("a striped volume needs at least two devices below, and there is one".to_owned())
+        }
+        "linear" if volume.stripe_size.is_some() => {
+            Err("a linear volume has no stripes; leave out volume.stripe_size".to_owned())
+        }
+        _ => Ok(()),
+    }
+}
+
+fn check_filesystem(filesystem: &FilesystemSpec, devices: &[String]) -> Result<(), String> {
+    let kind = filesystem.kind.as_str();
+    filesystem.mount_options.iter().try_for_each(|option| mount::check(option, kind))?;
+    if let Some(journal) = &filesystem.journal {
+        if !["ext3", "ext4", "xfs"].contains(&kind) {
+            return Err(format!("{kind} has no journal that could lie on another device"));
+        }
+        if !journal.starts_with("loop:") && devices.contains(journal) {
+            return Err(format!("the journal cannot lie on {journal}, which holds the data"));
+        }
+    }
+    Ok(())
+}
+
+/// Makes a layer, keeps the one that is there, or takes it away.
+fn place<T>(layer: &mut Option<T>, is_wanted: bool, made: T) -> Option<&mut T> {
+    if !is_wanted {
+        *layer = None;
+        return None;
+    }
+    Some(layer.get_or_insert(made))
+}
+
+/// Why a key means nothing in this setup; none when it does.
+pub(crate) fn inapplicable(spec: &SetupSpec, name: &str) -> Option<String> {
+    let (head, own) = name.split_once('.').unwrap_or((name, ""));
+    let is_missing = match head {
+        _ if LAYERS.contains(&name) => false,
+        "array" => spec.array.is_none(),
+        "crypt" => spec.crypt.is_none(),
+        "volume" => spec.volume.is_none(),
+        "filesystem" | "mount" => spec.filesystem.is_none(),
+        _ => false,
+    };
+    if is_missing {
+        let layer = if head == "mount" { "filesystem" } else { head };
+        return Some(format!("there is no {layer}, so {name} means nothing"));
+    }
+    match (&spec.array, &spec.filesystem) {
+        (Some(array), _) if head == "array" => array::inapplicable(array, own),
+        (_, Some(filesystem)) if head == "mount" => mount::inapplicable(own, &filesystem.kind),
+        _ => None,
+    }
+}
+
+/// Leaves out what the array's level does not have; for plans in which the level varies.
+pub(crate) fn prune(spec: &mut SetupSpec) {
+    let Some(array) = &mut spec.array else { return };
+    if array::inapplicable(array, "chunk").is_some() {
+        array.chunk = None;
+    }
+    if array::inapplicable(array, "layout").is_some() {
+        array.layout = None;
+    }
+    if array::inapplicable(array, "bitmap").is_some() {
+        array.bitmap = None;
+    }
+}
+
+fn filesystem_spec() -> FilesystemSpec {
+    FilesystemSpec {
+        kind: String::new(),
+        make_options: Vec::new(),
+        is_aligned: true,
+        mount_options: Vec::new(),
+        journal: None,
+        is_lazy: false,
+        fill_percent: None,
+        ageing_rounds: None,
+    }
+}
+
+/// An array without anything said about it.
+fn array_spec(level: String) -> ArraySpec {
+    ArraySpec {
+        level,
+        layout: None,
+        chunk: None,
+        members: None,
+        order: Vec::new(),
+        bitmap: None,
+        metadata: None,
+        spares: 0,
+        is_assumed_clean: false,
+        state: ArrayState::Normal,
+    }
+}
