@@ -176,14 +176,38 @@ pub(crate) fn stripes_below(
     index: usize,
     at: Position,
 ) -> Vec<(usize, Striping, Position)> {
-    let mut found: Vec<(usize, Striping, Position)> = Vec::new();
+    layers_below(scene, index, at, |index| Striping::of(scene.node(index)))
+}
+
+/// Every disk below a place that tells its physical blocks, with their size and origin and where the start lies on it.
+pub(crate) fn disks_below(
+    scene: &Scene<'_>,
+    index: usize,
+    at: Position,
+) -> Vec<(usize, (u64, u64), Position)> {
+    layers_below(scene, index, at, |index| {
+        let node = scene.node(index);
+        let (physical, _) = maps::granularity(node)?;
+        let is_end = matches!(maps::below(scene, index), Below::End);
+        is_end.then(|| (physical, maps::origin_bytes(node)))
+    })
+}
+
+/// Every layer below a place of which `fact` says something, each place on it once.
+fn layers_below<F: PartialEq>(
+    scene: &Scene<'_>,
+    index: usize,
+    at: Position,
+    fact: impl Fn(usize) -> Option<F>,
+) -> Vec<(usize, F, Position)> {
+    let mut found: Vec<(usize, F, Position)> = Vec::new();
     let mut pending = vec![(index, at, 0)];
     while let Some((index, at, depth)) = pending.pop() {
         if depth > DEPTH_MAX || found.len() > ROUTES_MAX {
             break;
         }
-        if let Some(striping) = Striping::of(scene.node(index)) {
-            let here = (index, striping, at);
+        if let Some(fact) = fact(index) {
+            let here = (index, fact, at);
             if !found.contains(&here) {
                 found.push(here);
             }

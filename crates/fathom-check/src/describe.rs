@@ -88,13 +88,18 @@ fn drives(disks: &[&Node]) -> String {
     words.collect::<Vec<_>>().join(" + ")
 }
 
-/// `WD10EACS 1 TB`; the transport stands in for a missing model.
-pub(crate) fn model_and_size(disk: &Node) -> String {
+/// The model of a drive; the transport stands in for a missing one.
+pub(crate) fn model(disk: &Node) -> String {
     let drive = disk.drive.as_ref();
-    let model = drive.and_then(vendor_and_model).unwrap_or_else(|| {
+    drive.and_then(vendor_and_model).unwrap_or_else(|| {
         let transport = drive.and_then(|d| d.transport.as_deref());
         transport.map_or_else(|| "disk".to_owned(), |transport| format!("{transport} disk"))
-    });
+    })
+}
+
+/// `WD10EACS 1 TB`, as the label on the drive says.
+fn model_and_size(disk: &Node) -> String {
+    let model = model(disk);
     match disk.size_bytes {
         Some(bytes) if bytes > 0 => format!("{model} {}", format_capacity(bytes)),
         _ => model,
@@ -131,6 +136,7 @@ pub(crate) fn name_of(stack: &Stack, node: &Node, mount: Option<&MountFacts>) ->
     match node.kind {
         NodeKind::FileSystem => {
             let mut words = mount.map_or_else(Vec::new, shown_options);
+            words.splice(0..0, mount.and_then(part_of_filesystem));
             if node.fs.as_ref().is_some_and(|fs| fs.journal == Some(false)) {
                 words.push("no journal".to_owned());
             }
@@ -175,6 +181,13 @@ fn with_details(name: &str, details: Option<Vec<String>>) -> String {
 fn paths_words(node: &Node) -> String {
     let count = node.below.len();
     format!("{count} path{}", if count == 1 { "" } else { "s" })
+}
+
+/// The part of its filesystem that a mount shows, where that is not all: `directory /srv`, `subvolume /@home`.
+pub(crate) fn part_of_filesystem(mount: &MountFacts) -> Option<String> {
+    let is_all = mount.root.is_empty() || mount.root == "/";
+    let kind = if mount.fs_type == "btrfs" { "subvolume" } else { "directory" };
+    (!is_all).then(|| format!("{kind} {}", mount.root))
 }
 
 /// The options that change what a measurement shows.

@@ -7,6 +7,7 @@ pub mod alignment;
 pub mod anonymise;
 pub mod array;
 mod conditions;
+mod content;
 pub mod describe;
 pub mod dm;
 #[cfg(test)]
@@ -23,7 +24,7 @@ pub use describe::one_line;
 pub use measuring::{Surroundings, cache_bytes_assumed, judge};
 pub use rule::{Proof, Rule};
 pub use scene::Scene;
-pub use tree::{forest, tree};
+pub use tree::{forest, ordered_tops, tree};
 
 use fathom_model::defect::Defect;
 use fathom_model::snapshot::Snapshot;

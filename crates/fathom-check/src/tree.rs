@@ -1,7 +1,9 @@
 //! A stack as an indented tree, for those who look closer.
 
-use crate::describe::{model_and_size, name_of, shown_options};
+use crate::content;
+use crate::describe::{model, name_of, part_of_filesystem, shown_options};
 use fathom_base::units::{format_count, format_size};
+use fathom_model::snapshot::Machine;
 use fathom_model::stack::{DriveFacts, MountFacts, Node, NodeKind, Stack};
 
 /// The stack as an indented tree, one line per layer; what is reached a second time is only named.
@@ -39,6 +41,9 @@ pub fn forest(stack: &Stack, tops: &[usize]) -> Vec<Line> {
         } else {
             let mut parts = vec![heading(stack, node)];
             parts.extend(details(node));
+            if depth == 0 && node.devno.is_some() {
+                parts.extend(content::words(node));
+            }
             pending.extend(node.below.iter().rev().map(|&below| (below, depth + 1)));
             format!("{indent}{}", parts.join("  "))
         };
@@ -47,11 +52,35 @@ pub fn forest(stack: &Stack, tops: &[usize]) -> Vec<Line> {
     lines
 }
 
+/// The tops of a machine in the order in which people look for them: what is mounted from devices, from other machines,
+/// devices that nothing stands on, and what lies in memory.
+#[must_use]
+pub fn ordered_tops(machine: &Machine) -> Vec<usize> {
+    let rank = |&top: &usize| {
+        let Some(node) = machine.nodes.get(top) else { return 4 };
+        if node.devno.is_some() {
+            return 2;
+        }
+        let below = machine.walk_from(top);
+        let has = |wanted: &dyn Fn(&Node) -> bool| below.iter().any(|&i| wanted(&machine.nodes[i]));
+        if has(&|node| node.devno.is_some()) {
+            0
+        } else if has(&|node| node.kind == NodeKind::Memory) {
+            3
+        } else {
+            1
+        }
+    };
+    let mut tops = machine.tops.clone();
+    tops.sort_by_key(rank);
+    tops
+}
+
 fn heading(stack: &Stack, node: &Node) -> String {
     match node.kind {
         NodeKind::Mount => node.label().to_owned(),
         NodeKind::Dm => format!("{}  {}", node.name, name_of(stack, node, None)),
-        NodeKind::Disk => format!("{}  {}", node.name, model_and_size(node)),
+        NodeKind::Disk => format!("{}  {}", node.name, model(node)),
         NodeKind::FileSystem => node.name.clone(),
         _ => name_of(stack, node, None),
     }
@@ -61,12 +90,11 @@ fn details(node: &Node) -> Vec<String> {
     let mut words = Vec::new();
     if let Some(mount) = &node.mount {
         words.push(format!("mount of {}", mount.source));
+        words.extend(part_of_filesystem(mount).map(|part| format!("its {part}")));
         words.push(mount_words(mount));
     }
     fs_details(node, &mut words);
-    if node.kind != NodeKind::Disk {
-        words.extend(node.size_bytes.map(format_size));
-    }
+    words.extend(node.size_bytes.filter(|&bytes| bytes > 0).map(format_size));
     if let Some(partition) = &node.partition {
         words
             .extend(partition.start_bytes.map(|start| format!("starts at {}", format_size(start))));
@@ -138,7 +166,7 @@ fn queue_details(node: &Node, words: &mut Vec<String>) {
     let Some(queue) = &node.queue else { return };
     let blocks = [queue.logical_block_bytes, queue.physical_block_bytes];
     if let [Some(logical), Some(physical)] = blocks {
-        words.push(format!("blocks {logical}/{physical} B"));
+        words.push(format!("blocks {}/{}", format_size(logical), format_size(physical)));
     }
     words.extend(queue.scheduler.as_ref().map(|scheduler| format!("scheduler {scheduler}")));
     let sectors = |kib: u64| format!("read-ahead {kib} KiB ({} sectors)", kib * 2);

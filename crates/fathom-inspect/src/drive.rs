@@ -10,7 +10,9 @@ use std::path::{Path, PathBuf};
 /// Everything known of the drive behind a whole disk, an NVMe path or an NVMe multipath head.
 #[must_use]
 pub fn drive_facts(root: &SysRoot, disk: &BlockDir) -> DriveFacts {
-    let first = |names: &[&str]| names.iter().find_map(|name| disk.text(name)).map(squeezed);
+    // The kernel prints so what a driver does not know.
+    let said = |name: &&str| disk.text(name).filter(|text| text != "(null)");
+    let first = |names: &[&str]| names.iter().find_map(said).map(squeezed);
     let udev = |key: &str| udev::property(root, disk, key);
     let mut facts = DriveFacts {
         vendor: first(&["device/vendor"]).filter(|vendor| !vendor.starts_with("0x")),

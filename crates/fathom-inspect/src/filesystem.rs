@@ -304,14 +304,12 @@ fn profiles(root: &SysRoot, dir: &Path) -> Vec<String> {
 }
 
 /// The directory of an overlay that writes go to, or the top one of a read-only overlay, from its
-/// options.
+/// options. A relative one was meant from a working directory that nobody knows any more.
 #[must_use]
 pub fn overlay_directory(super_options: &str) -> Option<PathBuf> {
     let value = |key: &str| super_options.split(',').find_map(|o| o.strip_prefix(key));
     let lower = || value("lowerdir=").and_then(|dirs| dirs.split(':').next());
-    let directory = PathBuf::from(value("upperdir=").or_else(lower)?);
-    // A relative one was meant from a working directory that nobody knows any more.
-    directory.is_absolute().then_some(directory)
+    Some(PathBuf::from(value("upperdir=").or_else(lower)?))
 }
 
 #[cfg(test)]
@@ -326,6 +324,7 @@ mod tests {
             Some("/var/up")
         );
         assert_eq!(dir("ro,lowerdir=/a:/b").as_deref(), Some("/a"));
-        assert_eq!(dir("rw,upperdir=up"), None);
+        assert_eq!(dir("rw,upperdir=up").as_deref(), Some("up"));
+        assert_eq!(dir("rw"), None);
     }
 }

@@ -208,6 +208,10 @@ impl<'a> Builder<'a> {
         let Some(directory) = filesystem::overlay_directory(&mount.super_options) else {
             return Vec::new();
         };
+        if directory.is_relative() {
+            let name = shown(&directory);
+            return vec![self.unknown(&format!("directory {name}, relative to an unknown one"))];
+        }
         let Ok(path) = paths::resolved(self.root, &directory) else { return Vec::new() };
         // In a container the directory lies outside of what can be seen: the path then leads back
         // to the overlay itself, or to a directory that does not exist.

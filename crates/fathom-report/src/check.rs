@@ -8,19 +8,26 @@ use crate::text::{printable, push_wrapped_to};
 use fathom_model::defect::{Defect, Gravity};
 use fathom_model::snapshot::{Machine, Snapshot};
 use fathom_model::stack::Stack;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The layers as an indented tree, each line marked with the gravest that is wrong there: `!!` high, `!` medium, `.` low.
 #[must_use]
-pub fn tree_text(machine: Machine, defects: &[Defect]) -> String {
+pub fn tree_text(snapshot: Snapshot, defects: &[Defect]) -> String {
+    let Snapshot { machine, system, .. } = snapshot;
     let marks = marks(&machine, defects);
-    let Machine { nodes, tops } = machine;
+    let tops = fathom_check::ordered_tops(&machine);
+    let by_key = machine.by_key();
+    let swaps = system.swaps.iter().filter_map(|swap| by_key.get(swap.node.as_ref()?).copied());
+    let swaps: BTreeSet<usize> = swaps.collect();
+    let nodes = machine.nodes;
     let stack = Stack { path: String::new(), resolved_path: String::new(), nodes, top: 0 };
     let mut out = String::new();
     for line in fathom_check::forest(&stack, &tops) {
         let mark =
             marks.get(&line.node).filter(|_| !line.again).map_or("", |gravity| mark(*gravity));
-        out.push_str(&format!("{mark:2} {}\n", printable(&line.text)));
+        let is_swap = !line.again && swaps.contains(&line.node);
+        let swap = if is_swap { "  swapped to" } else { "" };
+        out.push_str(&format!("{mark:2} {}{swap}\n", printable(&line.text)));
     }
     out
 }
@@ -140,10 +147,10 @@ pub(crate) mod tests {
         expect![[r#"
                /srv
                  xfs
-                   md0  3.6 TiB  blocks 512/4096 B  scheduler mq-deadline  read-ahead 128 KiB (256 sectors)  rotating
-                     sda  disk 4 TB  blocks 512/4096 B  scheduler mq-deadline  read-ahead 128 KiB (256 sectors)  rotating
-            !!       sdb  disk 4 TB  blocks 512/4096 B  scheduler mq-deadline  read-ahead 128 KiB (256 sectors)  rotating
-        "#]].assert_eq(&tree_text(snapshot.machine.clone(), &defects));
+                   md0  3.6 TiB  blocks 512 B/4 KiB  scheduler mq-deadline  read-ahead 128 KiB (256 sectors)  rotating
+                     sda  disk  3.6 TiB  blocks 512 B/4 KiB  scheduler mq-deadline  read-ahead 128 KiB (256 sectors)  rotating
+            !!       sdb  disk  3.6 TiB  blocks 512 B/4 KiB  scheduler mq-deadline  read-ahead 128 KiB (256 sectors)  rotating
+        "#]].assert_eq(&tree_text(snapshot.clone(), &defects));
         expect![[r#"
             Not read: 1
               no permission:

@@ -75,6 +75,7 @@ pub const RULES: &[Rule] = &[
         space::scattered
     ),
     rule!("loop-buffered", "a loop device caches everything twice", Low, Guest, loops::buffered),
+    rule!("loop-file-deleted", "the file behind a loop device is gone", High, Host, loops::deleted),
     rule!("loop-sparse", "a loop device lies in a file with holes", Low, Guest, loops::sparse),
 ];
 

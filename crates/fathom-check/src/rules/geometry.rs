@@ -1,5 +1,6 @@
 //! Alignment and geometry through all layers.
 
+mod behind_files;
 mod filesystems;
 mod hints;
 mod requests;

@@ -7,7 +7,6 @@ use fathom_model::snapshot::Unread;
 use fathom_model::stack::detail::DiskCounters;
 use fathom_model::stack::{Detail, Node, NodeKind};
 use fathom_sys::sysfs_block::BlockDir;
-use fathom_sys::sysfs_dir::attributes;
 use fathom_sys::sysroot::SysRoot;
 use std::path::{Path, PathBuf};
 
@@ -73,9 +72,11 @@ const BCACHE_COSTLY: [&str; 2] = ["priority_stats", "bset_tree_stats"];
 /// Reads all about one device; `node` holds what records know of it.
 pub(crate) fn read(root: &SysRoot, device: &BlockDir, node: &Node, links: &Links) -> Found {
     let mut reader = Reader { root, device, unread: Vec::new() };
+    // Of partitions nobody asks: those of the disk say whether it is busy.
+    let of_disk = (node.kind != NodeKind::Partition).then_some(());
     let mut detail = Detail {
-        in_flight: device.text("inflight").and_then(|text| pair(&text)),
-        counters: device.text("stat").and_then(|text| counters(&text)),
+        in_flight: of_disk.and_then(|_| pair(&device.text("inflight")?)),
+        counters: of_disk.and_then(|_| counters(&device.text("stat")?)),
         links: links.of(device.name()).to_vec(),
         ..Detail::default()
     };
@@ -111,7 +112,7 @@ struct Reader<'a> {
 
 impl Reader<'_> {
     fn values(&mut self, dir: &str, wanted: impl Fn(&str) -> bool) -> Vec<(String, String)> {
-        let found = attributes(self.root, &self.device.dir().join(dir), wanted);
+        let found = self.device.attributes(dir, wanted);
         self.unread.extend(found.unread.iter().map(|(path, error)| unread(path, error)));
         found.values
     }

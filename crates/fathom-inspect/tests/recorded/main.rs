@@ -41,19 +41,19 @@ fn ext4_on_lv_on_raid10_of_six() {
     check(
         &stack,
         expect![[r#"
-        /srv/data/new-file  ext4 (noatime, data=ordered) on LV vg0/data (linear) on md10 (raid10 far=2, 64 KiB chunk, 6 of 6) on 6 x WD10EACS 1 TB
+            /srv/data/new-file  ext4 (noatime, data=ordered) on LV vg0/data (linear) on md10 (raid10 far=2, 64 KiB chunk, 6 of 6) on 6 x WD10EACS 1 TB
 
-        /srv/data  mount of /dev/mapper/vg0-data  rw,noatime,data=ordered
-          ext4
-            dm-0  LV vg0/data (linear)  2.7 TiB  blocks 512/512 B  read-ahead 768 KiB (1536 sectors)  rotating
-              md10 (raid10 far=2, 64 KiB chunk, 6 of 6)  2.7 TiB  clean  idle  blocks 512/512 B  read-ahead 768 KiB (1536 sectors)  rotating
-                sda  WD10EACS 1 TB  sata 3.0 Gbps  firmware 01.0  takes 31 at once  running  blocks 512/512 B  scheduler mq-deadline  read-ahead 128 KiB (256 sectors)  cache write back  rotating
-                sdb  WD10EACS 1 TB  sata 3.0 Gbps  firmware 01.0  takes 31 at once  running  blocks 512/512 B  scheduler mq-deadline  read-ahead 128 KiB (256 sectors)  cache write back  rotating
-                sdc  WD10EACS 1 TB  sata 3.0 Gbps  firmware 01.0  takes 31 at once  running  blocks 512/512 B  scheduler mq-deadline  read-ahead 128 KiB (256 sectors)  cache write back  rotating
-                sdd  WD10EACS 1 TB  sata 3.0 Gbps  firmware 01.0  takes 31 at once  running  blocks 512/512 B  scheduler mq-deadline  read-ahead 128 KiB (256 sectors)  cache write back  rotating
-                sde  WD10EACS 1 TB  sata 3.0 Gbps  firmware 01.0  takes 31 at once  running  blocks 512/512 B  scheduler mq-deadline  read-ahead 128 KiB (256 sectors)  cache write back  rotating
-                sdf  WD10EACS 1 TB  sata 3.0 Gbps  firmware 01.0  takes 31 at once  running  blocks 512/512 B  scheduler mq-deadline  read-ahead 128 KiB (256 sectors)  cache write back  rotating
-    "#]],
+            /srv/data  mount of /dev/mapper/vg0-data  rw,noatime,data=ordered
+              ext4
+                dm-0  LV vg0/data (linear)  2.7 TiB  blocks 512 B/512 B  read-ahead 768 KiB (1536 sectors)  rotating
+                  md10 (raid10 far=2, 64 KiB chunk, 6 of 6)  2.7 TiB  clean  idle  blocks 512 B/512 B  read-ahead 768 KiB (1536 sectors)  rotating
+                    sda  WD10EACS  931.5 GiB  sata 3.0 Gbps  firmware 01.0  takes 31 at once  running  blocks 512 B/512 B  scheduler mq-deadline  read-ahead 128 KiB (256 sectors)  cache write back  rotating
+                    sdb  WD10EACS  931.5 GiB  sata 3.0 Gbps  firmware 01.0  takes 31 at once  running  blocks 512 B/512 B  scheduler mq-deadline  read-ahead 128 KiB (256 sectors)  cache write back  rotating
+                    sdc  WD10EACS  931.5 GiB  sata 3.0 Gbps  firmware 01.0  takes 31 at once  running  blocks 512 B/512 B  scheduler mq-deadline  read-ahead 128 KiB (256 sectors)  cache write back  rotating
+                    sdd  WD10EACS  931.5 GiB  sata 3.0 Gbps  firmware 01.0  takes 31 at once  running  blocks 512 B/512 B  scheduler mq-deadline  read-ahead 128 KiB (256 sectors)  cache write back  rotating
+                    sde  WD10EACS  931.5 GiB  sata 3.0 Gbps  firmware 01.0  takes 31 at once  running  blocks 512 B/512 B  scheduler mq-deadline  read-ahead 128 KiB (256 sectors)  cache write back  rotating
+                    sdf  WD10EACS  931.5 GiB  sata 3.0 Gbps  firmware 01.0  takes 31 at once  running  blocks 512 B/512 B  scheduler mq-deadline  read-ahead 128 KiB (256 sectors)  cache write back  rotating
+        "#]],
     );
     assert_eq!(stack.rotational(), Some(true));
     assert_eq!(stack.disks().len(), 6);
@@ -109,9 +109,9 @@ fn xfs_on_nvme_with_two_paths() {
             /fast  mount of /dev/nvme0n1p1  rw,relatime,attr2,inode64,noquota
               xfs
                 partition nvme0n1p1  1.5 TiB  starts at 1 MiB
-                  nvme0n1 (NVMe multipath, 2 paths)  1.5 TiB  nvme  serial S0N1  firmware AB12  path policy numa  blocks 512/4096 B  read-ahead 128 KiB (256 sectors)  cache write through
-                    nvme0c0n1  EXAMPLE DUAL PORT 1.6 TB  nvme 8.0 GT/s PCIe x2  serial S0N1  firmware AB12  optimized
-                    nvme0c1n1  EXAMPLE DUAL PORT 1.6 TB  nvme 8.0 GT/s PCIe x2  serial S0N1  firmware AB12  non-optimized
+                  nvme0n1 (NVMe multipath, 2 paths)  1.5 TiB  nvme  serial S0N1  firmware AB12  path policy numa  blocks 512 B/4 KiB  read-ahead 128 KiB (256 sectors)  cache write through
+                    nvme0c0n1  EXAMPLE DUAL PORT  1.5 TiB  nvme 8.0 GT/s PCIe x2  serial S0N1  firmware AB12  optimized
+                    nvme0c1n1  EXAMPLE DUAL PORT  1.5 TiB  nvme 8.0 GT/s PCIe x2  serial S0N1  firmware AB12  non-optimized
         "#]],
     );
     assert_eq!(stack.disks().len(), 1);
@@ -129,12 +129,12 @@ fn a_virtual_machine_with_its_root_on_virtio() {
     check(
         &stack,
         expect![[r#"
-        /home/someone/data  ext4 (discard, data=ordered) on virtio disk 21.5 GB (vda)
+            /home/someone/data  ext4 (discard, data=ordered) on virtio disk 21.5 GB (vda)
 
-        /  mount of /dev/root  rw,relatime,discard,data=ordered
-          ext4
-            vda  virtio disk 21.5 GB  virtio  serial root-disk  blocks 512/512 B  scheduler none  read-ahead 128 KiB (256 sectors)  cache write back  rotating
-    "#]],
+            /  mount of /dev/root  rw,relatime,discard,data=ordered
+              ext4
+                vda  virtio disk  20 GiB  virtio  serial root-disk  blocks 512 B/512 B  scheduler none  read-ahead 128 KiB (256 sectors)  cache write back  rotating
+        "#]],
     );
     assert_eq!(ids(&judge(&stack)), ["discard-online"]);
     // A command is copied into a shell.
@@ -157,8 +157,8 @@ fn multipath_counts_one_drive() {
             /dev/mapper/mpatha  multipath mpatha (2 paths) on EXAMPLE SAN VOLUME 2.2 TB (sda, sdb)
 
             dm-0  multipath mpatha (2 paths)  2 TiB  scheduler mq-deadline
-              sda  EXAMPLE SAN VOLUME 2.2 TB  fc  firmware 0210  takes 64 at once  running  scheduler mq-deadline
-              sdb  EXAMPLE SAN VOLUME 2.2 TB  fc  firmware 0210  takes 64 at once  running  scheduler mq-deadline
+              sda  EXAMPLE SAN VOLUME  2 TiB  fc  firmware 0210  takes 64 at once  running  scheduler mq-deadline
+              sdb  EXAMPLE SAN VOLUME  2 TiB  fc  firmware 0210  takes 64 at once  running  scheduler mq-deadline
         "#]],
     );
     assert_eq!(stack.leaves().len(), 2);
@@ -204,7 +204,7 @@ fn dm_crypt_shows_its_cipher_and_never_its_key() {
               ext4
                 dm-0  dm-crypt home (aes-xts-plain64)  465.7 GiB
                   partition sda2  465.8 GiB  starts at 1.0 MiB
-                    sda  EXAMPLE SSD 500 GB  sata 3.0 Gbps  firmware 01.0  takes 31 at once  running  blocks 512/4096 B  scheduler mq-deadline  read-ahead 128 KiB (256 sectors)  cache write back
+                    sda  EXAMPLE SSD  465.8 GiB  sata 3.0 Gbps  firmware 01.0  takes 31 at once  running  blocks 512 B/4 KiB  scheduler mq-deadline  read-ahead 128 KiB (256 sectors)  cache write back
         "#]],
     );
     assert!(!serde_json::to_string(&stack).unwrap().contains("5ec2e7"));
@@ -237,14 +237,14 @@ fn an_overlay_leads_to_its_upper_directory() {
     check(
         &stack,
         expect![[r#"
-        /var/merged/x  overlay on ext4 (discard, data=ordered) on virtio disk 21.5 GB (vda)
+            /var/merged/x  overlay on ext4 (discard, data=ordered) on virtio disk 21.5 GB (vda)
 
-        /var/merged  mount of overlay  rw,relatime,lowerdir=/var/lower,upperdir=/var/upper,workdir=/var/work
-          overlay
-            /  mount of /dev/root  rw,relatime,discard,data=ordered
-              ext4
-                vda  virtio disk 21.5 GB  virtio  serial root-disk  blocks 512/512 B  scheduler none  read-ahead 128 KiB (256 sectors)  cache write back  rotating
-    "#]],
+            /var/merged  mount of overlay  rw,relatime,lowerdir=/var/lower,upperdir=/var/upper,workdir=/var/work
+              overlay
+                /  mount of /dev/root  rw,relatime,discard,data=ordered
+                  ext4
+                    vda  virtio disk  20 GiB  virtio  serial root-disk  blocks 512 B/512 B  scheduler none  read-ahead 128 KiB (256 sectors)  cache write back  rotating
+        "#]],
     );
     assert_eq!(stack.disks().len(), 1);
 }

@@ -3,7 +3,7 @@
 use crate::table::{Align, Table};
 use fathom_base::units::{format_count, format_size};
 use fathom_model::snapshot::Machine;
-use fathom_model::stack::{Node, NodeKind};
+use fathom_model::stack::{Node, NodeKind, QueueFacts};
 
 /// The block devices with their topology and queues; what is unknown is `-`.
 #[must_use]
@@ -18,7 +18,7 @@ pub fn table_text(machine: &Machine) -> String {
         ("scheduler", Align::Left),
         ("requests", Align::Right),
         ("depth", Align::Right),
-        ("read-ahead", Align::Right),
+        ("read-ahead (sectors)", Align::Right),
         ("cache", Align::Left),
         ("turns", Align::Left),
         ("used by", Align::Left),
@@ -28,18 +28,23 @@ pub fn table_text(machine: &Machine) -> String {
     for (index, node) in machine.nodes.iter().enumerate() {
         if node.devno.is_some() {
             let users = above[index].iter().map(|&user| machine.nodes[user].name.clone());
-            table.row(cells(node, users.collect::<Vec<_>>().join(",")));
+            let disk = || machine.below(node).next().and_then(|disk| disk.queue.as_ref());
+            let queue = node
+                .queue
+                .as_ref()
+                .or_else(|| if node.kind == NodeKind::Partition { disk() } else { None });
+            table.row(cells(node, queue, users.collect::<Vec<_>>().join(",")));
         }
     }
     table.render(0)
 }
 
-fn cells(node: &Node, users: String) -> Vec<String> {
+/// The cells of a device; a partition has the queue of its disk.
+fn cells(node: &Node, queue: Option<&QueueFacts>, users: String) -> Vec<String> {
     let dash = || "-".to_owned();
     let or_dash = |text: Option<String>| text.unwrap_or_else(dash);
-    let queue = node.queue.as_ref();
     let pair = |a: Option<u64>, b: Option<u64>| match (a, b) {
-        (Some(a), Some(b)) => format!("{}/{}", bare_size(a), bare_size(b)),
+        (Some(a), Some(b)) => format!("{}/{}", format_size(a), format_size(b)),
         _ => dash(),
     };
     let off = node.alignment_offset_bytes.map(|offset| match offset {
@@ -56,22 +61,13 @@ fn cells(node: &Node, users: String) -> Vec<String> {
         or_dash(queue.and_then(|q| q.scheduler.clone())),
         or_dash(queue.and_then(|q| q.requests).map(format_count)),
         or_dash(node.drive.as_ref().and_then(|d| d.queue_depth).map(format_count)),
-        or_dash(queue.and_then(|q| q.read_ahead_kib).map(|kib| format!("{kib} KiB"))),
+        or_dash(queue.and_then(|q| q.read_ahead_kib).map(|kib| format!("{kib} KiB ({})", kib * 2))),
         or_dash(queue.and_then(|q| q.write_cache.clone())),
         or_dash(
             queue.and_then(|q| q.rotational).map(|yes| if yes { "yes" } else { "no" }.to_owned()),
         ),
         if users.is_empty() { dash() } else { users },
     ]
-}
-
-/// `512`, `4K`, `64K`, `2M`: short enough for two in a column.
-fn bare_size(bytes: u64) -> String {
-    match bytes {
-        b if b >= 1 << 20 && b.is_multiple_of(1 << 20) => format!("{}M", b >> 20),
-        b if b >= 1 << 10 && b.is_multiple_of(1 << 10) => format!("{}K", b >> 10),
-        b => b.to_string(),
-    }
 }
 
 fn kind_word(node: &Node) -> String {
@@ -111,10 +107,10 @@ mod tests {
     fn one_line_for_each_device() {
         let (snapshot, _) = sample();
         expect![[r#"
-            device  is       size  sectors  min/opt I/O  off  scheduler    requests  depth  read-ahead  cache  turns  used by
-            md0     md    3.6 TiB   512/4K            -    -  mq-deadline        64      -     128 KiB  -      yes    xfs
-            sda     disk  3.6 TiB   512/4K            -    -  mq-deadline        64      -     128 KiB  -      yes    md0
-            sdb     disk  3.6 TiB   512/4K            -    -  mq-deadline        64      -     128 KiB  -      yes    md0
+            device  is       size      sectors  min/opt I/O  off  scheduler    requests  depth  read-ahead (sectors)  cache  turns  used by
+            md0     md    3.6 TiB  512 B/4 KiB            -    -  mq-deadline        64      -         128 KiB (256)  -      yes    xfs
+            sda     disk  3.6 TiB  512 B/4 KiB            -    -  mq-deadline        64      -         128 KiB (256)  -      yes    md0
+            sdb     disk  3.6 TiB  512 B/4 KiB            -    -  mq-deadline        64      -         128 KiB (256)  -      yes    md0
         "#]].assert_eq(&table_text(&snapshot.machine));
     }
 }

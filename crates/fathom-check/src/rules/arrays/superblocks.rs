@@ -92,15 +92,30 @@ pub(super) fn stale_member(scene: &Scene<'_>) -> Vec<Defect> {
                 it is started with old data, or a second array appears (md127)",
             )
             .command(
-                "make sure that it is the old drive and holds nothing else",
-                format!("mdadm --examine {path}"),
+                "compare the event counts and times of both before anything else: which one is \
+                the old one?",
+                format!("mdadm --examine {path}; mdadm --detail {}", word(array.label())),
             )
-            .command("remove its superblock", format!("mdadm --zero-superblock {path}"))
+            .command(
+                "if it shall serve the array again: take it back, as a spare or in place of what \
+                fails next",
+                format!("mdadm {} --add {path}", word(array.label())),
+            )
+            .advise(format!(
+                "or, only when it leaves for good and nothing on it is needed: mdadm \
+                --zero-superblock {device}; that cannot be taken back",
+                device = device.label()
+            ))
             .risking(
-                "the superblock of the device that is named is gone for good: a second look \
-                at the name is worth it",
+                "--add overwrites what is on it as soon as a member fails; --zero-superblock makes \
+                what is on it unreachable: of the wrong device, a member of the array. If the \
+                array was itself started from old data, the left-out device holds the newer: copy \
+                it first",
             )
-            .verified_by(format!("mdadm --examine {path} finds no md superblock"))
+            .verified_by(format!(
+                "mdadm --detail {} lists it, or mdadm --examine {path} finds nothing",
+                word(array.label())
+            ))
         })
         .collect()
 }

@@ -26,9 +26,9 @@ pub(super) fn buffered(scene: &Scene<'_>) -> Vec<Defect> {
                 "loop-buffered",
                 Gravity::Low,
                 Some(&node.key()),
-                format!("{} uses {} through the page cache", node.name, file(facts)),
+                format!("{} uses its file through the page cache", node.name),
             )
-            .seen(format!("/sys/block/{}/loop/dio", node.name), "0")
+            .seen(format!("/sys/block/{}/loop/dio", node.name), format!("0, for {}", file(facts)))
             .because(
                 "everything is in memory twice, direct I/O on it is answered from memory, \
                 and much written data waits for one moment to reach the disk",
@@ -52,32 +52,67 @@ pub(super) fn sparse(scene: &Scene<'_>) -> Vec<Defect> {
         .filter_map(|(_, node, facts)| {
             let (allocated, size) = conditions::sparse_backing(facts)?;
             let (has, of) = format_sizes(allocated, size);
+            let name = word(file(facts));
             Some(
                 Defect::new(
                     "loop-sparse",
                     Gravity::Low,
                     Some(&node.key()),
-                    format!(
-                        "{} lies in a sparse file ({}): {has} of {of} have space",
-                        node.name,
-                        file(facts)
-                    ),
+                    format!("{} lies in a file with holes", node.name),
                 )
-                .seen(format!("stat {}", word(file(facts))), format!("{has} allocated of {of}"))
+                .seen(format!("stat {name}"), format!("{has} of {of} have space"))
                 .because(
                     "reads of holes touch no disk, the first write to each allocates, and \
                     writes fail when the filesystem of the file is full",
                 )
-                .command(
-                    "give it all its space",
-                    format!("fallocate -l {size} {}", word(file(facts))),
-                )
+                .command("give it all its space", format!("fallocate -l {size} {name}"))
                 .risking("none but the space; refused when there is not enough")
-                .verified_by(format!(
-                    "du -h --apparent-size and du -h of {} agree",
-                    word(file(facts))
-                )),
+                .verified_by("du --apparent-size and du of the file agree"),
             )
+        })
+        .collect()
+}
+
+/// The file has lost its name: it lives as long as the loop device has it open.
+pub(super) fn deleted(scene: &Scene<'_>) -> Vec<Defect> {
+    let gone = |facts: &LoopFacts| {
+        facts.backing_file.as_deref().is_some_and(|path| path.ends_with(" (deleted)"))
+    };
+    let loops = scene.nodes(&[NodeKind::Loop]);
+    let found = loops.filter_map(|(index, node)| Some((index, node, node.loop_device.as_ref()?)));
+    found
+        .filter(|(_, _, facts)| gone(facts))
+        .map(|(index, node, facts)| {
+            // What only reads an image may have deleted it on purpose, as live systems do.
+            let is_written = node.read_only != Some(true);
+            let gravity = match (is_written, scene.in_use(index)) {
+                (true, true) => Gravity::High,
+                (true, false) => Gravity::Medium,
+                (false, _) => Gravity::Low,
+            };
+            let device = word(node.label());
+            Defect::new(
+                "loop-file-deleted",
+                gravity,
+                Some(&node.key()),
+                format!("the file behind {} was deleted, or another took its name", node.name),
+            )
+            .seen(format!("/sys/block/{}/loop/backing_file", node.name), file(facts))
+            .because(
+                "what is on it is gone for good when the device is detached or the machine \
+                stops, and its space stays taken until then",
+            )
+            .advise("if anything on it is needed: unmount what is on it, but do not detach it")
+            .command(
+                "copy it to a file of its own, on a filesystem with as much space",
+                format!("dd if={device} of=NEW_FILE bs=1M conv=sparse status=progress"),
+            )
+            .command("then let it go", format!("losetup -d {device}"))
+            .risking(
+                "detaching it destroys what was not copied; of a device with an offset or a \
+                size limit the copy holds only the part that it shows",
+            )
+            .verified_by("losetup --list shows no file with (deleted) behind it")
         })
         .collect()
 }

@@ -327,5 +327,12 @@ fn loop_devices_that_take_writes_are_told() {
     );
     bench.node(device).read_only = Some(true);
     assert_eq!(bench.ids(RULES), [""; 0], "a package's image");
+    let facts = bench.node(device).loop_device.as_mut().unwrap();
+    facts.backing_file = Some("/srv/image (deleted)".into());
+    assert_eq!(bench.one(loops::deleted).gravity, Gravity::Low);
+    bench.node(device).read_only = Some(false);
+    assert_eq!(bench.one(loops::deleted).gravity, Gravity::Medium);
+    bench.mounted("ext4", "/inner", device);
+    assert_eq!(bench.one(loops::deleted).gravity, Gravity::High);
     let _ = fs;
 }

@@ -1,5 +1,6 @@
 //! Where partitions, volumes and encrypted data begin.
 
+use super::behind_files;
 use crate::alignment::maps::{granularity, origin_bytes};
 use crate::alignment::{Fit, Position, stripes_below};
 use crate::array::{self, SECTOR_BYTES, Striping};
@@ -21,7 +22,11 @@ pub(super) fn misaligned(scene: &Scene<'_>) -> Vec<Defect> {
     let partitions = scene.nodes(&[NodeKind::Partition]);
     let mut found: Vec<Defect> =
         partitions.filter_map(|(index, node)| misaligned_partition(scene, index, node)).collect();
-    let told: Vec<String> = found.iter().filter_map(|defect| defect.node.clone()).collect();
+    let told = |found: &[Defect]| -> Vec<String> {
+        found.iter().filter_map(|defect| defect.node.clone()).collect()
+    };
+    found.extend(behind_files::misaligned(scene, &told(&found)));
+    let told = told(&found);
     found.extend(
         scene.nodes(&[]).filter_map(|(index, node)| misaligned_stack(scene, index, node, &told)),
     );
@@ -153,14 +158,14 @@ pub(super) fn stripe_misaligned(scene: &Scene<'_>) -> Vec<Defect> {
 }
 
 /// Where a node, or the volumes on it, begin on another.
-struct Start {
-    on: usize,
-    bytes: u64,
-    source: String,
-    what: &'static str,
+pub(super) struct Start {
+    pub(super) on: usize,
+    pub(super) bytes: u64,
+    pub(super) source: String,
+    pub(super) what: &'static str,
 }
 
-fn starts(scene: &Scene<'_>, index: usize, node: &Node) -> Option<Start> {
+pub(super) fn starts(scene: &Scene<'_>, index: usize, node: &Node) -> Option<Start> {
     let lvm = node.details().content.as_ref().and_then(|content| content.lvm.as_ref());
     if let Some(bytes) = lvm.and_then(|lvm| lvm.extents_start_bytes) {
         let source = format!("LVM label and metadata on {}: pe_start", node.label());

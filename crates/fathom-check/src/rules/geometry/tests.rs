@@ -6,8 +6,8 @@ use fathom_model::defect::Gravity;
 use fathom_model::snapshot::Measured;
 use fathom_model::stack::NodeKind;
 use fathom_model::stack::detail::{
-    BcacheSuperblock, DriveIdentity, FsSuperblock, LuksHeader, LvmHeader, MdSuperblock,
-    PartitionEntry, PartitionTable,
+    BackingPlace, BcacheSuperblock, DriveIdentity, FsSuperblock, LuksHeader, LvmHeader,
+    MdSuperblock, PartitionEntry, PartitionTable,
 };
 
 /// An array of so many disks with chunks of 512 KiB.
@@ -97,6 +97,40 @@ fn small_unused_and_hinted_partitions() {
     assert!(found.summary.contains("preferred smallest I/O of 64 KiB"), "{}", found.summary);
     bench.queue_of(disk).minimum_io_bytes = Some(512);
     assert_eq!(bench.gravities(starts::misaligned), []);
+}
+
+#[test]
+fn files_of_loop_devices_are_looked_through() {
+    let mut bench = Bench::new();
+    let disk = bench.disk("sda");
+    bench.queue_of(disk).physical_block_bytes = Some(4096);
+    let (_, mount) = bench.mounted("ext4", "/srv", disk);
+    let image = bench.loop_device("loop0", &[mount]);
+    let part = bench.partition("loop0p1", 63 * 512, image);
+    // Where the file lies is not known, but its blocks are 4 KiB.
+    let found = bench.one(starts::misaligned);
+    assert_eq!(found.node.as_deref(), Some("/dev/loop0p1"));
+    assert!(
+        found.summary.contains("3584 B behind the physical blocks of 4 KiB of sda"),
+        "{found:?}"
+    );
+    let place = |shift_bytes, step_bytes| BackingPlace {
+        shift_bytes,
+        step_bytes,
+        pieces: 1 + u64::from(step_bytes > 0),
+        is_whole: true,
+    };
+    bench.detail_of(image).backing = Some(place(1 << 20, 4096));
+    assert_eq!(bench.one(starts::misaligned).node.as_deref(), Some("/dev/loop0p1"));
+    // A file that begins inside a block, as on a filesystem with small ones: that is the filesystem's fault.
+    bench.detail_of(image).backing = Some(place(512, 0));
+    assert_eq!(bench.gravities(starts::misaligned), []);
+    bench.node(part).partition.as_mut().unwrap().start_bytes = Some(1 << 20);
+    bench.detail_of(image).backing = Some(place(1 << 20, 0));
+    assert_eq!(bench.gravities(starts::misaligned), []);
+    // A part of a file.
+    bench.node(image).loop_device.as_mut().unwrap().offset_bytes = Some(512);
+    assert_eq!(bench.one(starts::misaligned).node.as_deref(), Some("/dev/loop0"));
 }
 
 #[test]

@@ -1,0 +1,104 @@
+//! What superblocks say of a device, in a few words.
+
+use fathom_model::stack::Node;
+use fathom_model::stack::detail::{Content, LuksHeader, LvmHeader, MdSuperblock, PartitionTable};
+
+/// What lies on a device that nothing stands on; none where it was not read.
+pub(crate) fn words(node: &Node) -> Option<String> {
+    let detail = node.details();
+    let content = detail.content.as_ref()?;
+    let mut words = Vec::new();
+    words.extend(content.md.as_ref().map(md));
+    words.extend(content.lvm.as_ref().map(lvm));
+    words.extend(content.luks.as_ref().map(luks));
+    words.extend(content.bcache.as_ref().map(|bcache| format!("bcache {} device", bcache.kind)));
+    words.extend(content.filesystem.as_ref().map(|fs| filesystem(&fs.fs_type, node)));
+    words.extend(content.other.iter().map(|other| match other.strip_suffix("_raid_member") {
+        Some(kind) => format!("member of an array ({kind})"),
+        None => other.replace('_', " "),
+    }));
+    words.extend(content.damaged.iter().map(|what| format!("damaged: {what}")));
+    words.extend(detail.table.as_ref().map(table));
+    if words.is_empty() && *content == Content::default() {
+        return Some("holds nothing that is known".to_owned());
+    }
+    (!words.is_empty()).then(|| format!("holds {}", words.join(", ")))
+}
+
+fn md(sb: &MdSuperblock) -> String {
+    let name = sb.name.as_deref().or(sb.array_uuid.as_deref());
+    let role = sb.role.as_deref().map_or_else(String::new, |role| {
+        let is_number = role.bytes().all(|b| b.is_ascii_digit());
+        if is_number { format!(", number {role}") } else { format!(", {role}") }
+    });
+    format!("member of md array {}{role}", name.unwrap_or("without a name"))
+}
+
+fn lvm(lvm: &LvmHeader) -> String {
+    match &lvm.group {
+        Some(group) => format!("physical volume of {group}"),
+        None => "physical volume of no group".to_owned(),
+    }
+}
+
+fn luks(luks: &LuksHeader) -> String {
+    format!("LUKS{} container, closed", luks.version)
+}
+
+fn filesystem(kind: &str, node: &Node) -> String {
+    match node.mounted_at.as_slice() {
+        [] => format!("{kind}, not mounted"),
+        points => format!("{kind}, mounted at {}", points.join(", ")),
+    }
+}
+
+fn table(table: &PartitionTable) -> String {
+    let kind = if table.kind == "gpt" { "GPT" } else { "MBR" };
+    match table.entries.len() {
+        0 => format!("an empty {kind} partition table"),
+        1 => format!("a {kind} partition table with 1 partition"),
+        count => format!("a {kind} partition table with {count} partitions"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use fathom_model::stack::NodeKind;
+    use fathom_model::stack::detail::FsSuperblock;
+
+    fn of(content: Content, table: Option<PartitionTable>) -> Option<String> {
+        let mut node = Node::new(NodeKind::Disk, "sda");
+        let detail = node.detail.get_or_insert_default();
+        (detail.content, detail.table) = (Some(content), table);
+        words(&node)
+    }
+
+    #[test]
+    fn what_lies_there_is_said() {
+        assert_eq!(words(&Node::new(NodeKind::Disk, "sda")), None, "not read");
+        let text = of(Content::default(), None);
+        assert_eq!(text.as_deref(), Some("holds nothing that is known"));
+        let md = MdSuperblock {
+            name: Some("host:0".into()),
+            role: Some("2".into()),
+            ..MdSuperblock::default()
+        };
+        let lvm = LvmHeader { group: Some("vg0".into()), ..LvmHeader::default() };
+        let text = of(Content { md: Some(md), lvm: Some(lvm), ..Content::default() }, None);
+        let expected = "holds member of md array host:0, number 2, physical volume of vg0";
+        assert_eq!(text.as_deref(), Some(expected));
+        let luks = LuksHeader { version: 2, ..LuksHeader::default() };
+        let text = of(Content { luks: Some(luks), ..Content::default() }, None);
+        assert_eq!(text.as_deref(), Some("holds LUKS2 container, closed"));
+        let fs = FsSuperblock { fs_type: "xfs".into(), ..FsSuperblock::default() };
+        let text = of(Content { filesystem: Some(fs), ..Content::default() }, None);
+        assert_eq!(text.as_deref(), Some("holds xfs, not mounted"));
+        let other = vec!["swap".to_owned(), "isw_raid_member".to_owned()];
+        let text = of(Content { other, ..Content::default() }, None);
+        assert_eq!(text.as_deref(), Some("holds swap, member of an array (isw)"));
+        let table = PartitionTable { kind: "gpt".into(), ..PartitionTable::default() };
+        let text = of(Content::default(), Some(table));
+        assert_eq!(text.as_deref(), Some("holds an empty GPT partition table"));
+    }
+}

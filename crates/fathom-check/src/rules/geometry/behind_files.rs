@@ -1,0 +1,109 @@
+//! Starts on loop devices, whose physical blocks the kernel does not carry through their files.
+
+use super::starts::{Start, starts};
+use crate::alignment::{Fit, Position, disks_below};
+use crate::array;
+use crate::rules::shared::sysfs;
+use crate::scene::Scene;
+use fathom_base::shell::word;
+use fathom_base::units::format_size;
+use fathom_model::defect::{Defect, Gravity};
+use fathom_model::stack::{Node, NodeKind};
+
+/// What begins off the blocks of a disk below a file, though the file itself begins on one.
+pub(super) fn misaligned(scene: &Scene<'_>, told: &[String]) -> Vec<Defect> {
+    let found = scene.nodes(&[]).filter_map(|(index, node)| {
+        let start = start(scene, index, node)?;
+        if told.contains(&node.key()) || !lies_in_a_file(scene, start.on) {
+            return None;
+        }
+        let own = disks_below(scene, start.on, start.from);
+        let at = disks_below(scene, start.on, start.at);
+        at.into_iter().find_map(|(disk, (unit, origin), at)| {
+            let misses = |at: Position| at.check("", unit, origin).fit == Fit::Misaligned;
+            let is_inherited = own.iter().any(|(other, _, at)| *other == disk && misses(*at));
+            let over = at.check("", unit, origin).remainder_bytes;
+            let facts = Missed { disk: scene.node(disk), unit, over };
+            (misses(at) && !is_inherited).then(|| tell(scene, index, node, &start, &facts))
+        })
+    });
+    found.collect()
+}
+
+/// A start, and where it would be if it began with what it is on.
+struct Inside {
+    on: usize,
+    bytes: u64,
+    source: String,
+    what: &'static str,
+    at: Position,
+    from: Position,
+}
+
+fn start(scene: &Scene<'_>, index: usize, node: &Node) -> Option<Inside> {
+    if node.kind == NodeKind::Loop {
+        let bytes = node.loop_device.as_ref()?.offset_bytes.filter(|&bytes| bytes > 0)?;
+        let from = Position { shift_bytes: -i128::from(bytes), ..Position::TOP };
+        let (source, at) = (sysfs(node, "loop/offset"), Position::TOP);
+        return Some(Inside { on: index, bytes, source, what: "the part of the file", at, from });
+    }
+    let Start { on, bytes, source, what } = starts(scene, index, node)?;
+    let at = Position::at(bytes);
+    Some(Inside { on, bytes, source, what, at, from: Position::TOP })
+}
+
+fn lies_in_a_file(scene: &Scene<'_>, index: usize) -> bool {
+    let below = scene.machine().walk_from(index);
+    below.into_iter().any(|index| scene.node(index).kind == NodeKind::Loop)
+}
+
+struct Missed<'a> {
+    disk: &'a Node,
+    unit: u64,
+    over: u64,
+}
+
+fn tell(
+    scene: &Scene<'_>,
+    index: usize,
+    node: &Node,
+    start: &Inside,
+    missed: &Missed<'_>,
+) -> Defect {
+    let Missed { disk, unit, over } = missed;
+    let gravity = if scene.in_use(index) { Gravity::High } else { Gravity::Medium };
+    let name = &node.name;
+    let begins =
+        if start.what.ends_with("extents of the physical volume") { "begin" } else { "begins" };
+    let defect = Defect::new(
+        "misaligned",
+        gravity,
+        Some(&node.key()),
+        format!(
+            "{} on {name} {begins} {over} B behind the physical blocks of {} of {}, which lies below its file",
+            start.what,
+            format_size(*unit),
+            disk.name
+        ),
+    )
+    .seen(start.source.clone(), format!("{} B", start.bytes))
+    .seen(sysfs(disk, "queue/physical_block_size"), format!("{unit} B"));
+    let device = word(node.label());
+    let next = array::next_start_bytes(start.bytes, *unit, (start.bytes + unit - over) % unit);
+    let next = next.unwrap_or(*unit);
+    let advice = match start.what {
+        "the part of the file" => {
+            format!(
+                "attach it anew with --offset at a multiple of {unit} B, of an image that was made for that"
+            )
+        }
+        "the partition" => format!("make the partition anew, from byte {next} on"),
+        _ => format!("make it anew, so that its data begins at byte {next} of what it is on"),
+    };
+    defect
+        .because("every block lies across two blocks of the drive: each small write reads both, changes them and writes them back; the kernel does not see it, since files hide the blocks below them")
+        .command("see every layer", format!("fathom check --alignment {device}"))
+        .advise(format!("copy what is on it elsewhere, then {advice}; that destroys what is on it"))
+        .risking("everything on it is lost without the copy")
+        .verified_by(format!("fathom check --alignment {device}; fathom run randwrite on a file of it before and after"))
+}
