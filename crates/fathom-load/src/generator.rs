@@ -2,7 +2,7 @@
 
 use crate::in_turn::InTurn;
 pub use crate::kinds::Kind;
-use crate::kinds::{Kinds, Sizes};
+use crate::kinds::{Kinds, OutOfStep, Sizes};
 use crate::plan::JobPlan;
 use crate::streams::{Place, Route};
 use fathom_base::prng::{Prng, chance_threshold};
@@ -99,6 +99,7 @@ struct Special {
     /// What files are counted from: of all of them the first, of a thread with files of its own the first of those.
     first_file: u32,
     in_turn: Option<InTurn>,
+    out_of_step: Option<OutOfStep>,
 }
 
 impl Special {
@@ -118,6 +119,7 @@ impl Special {
             route,
             first_file: plan.first_file.unwrap_or(0) + own.map_or(0, |_| plan.file_of(thread)),
             in_turn: InTurn::of(plan),
+            out_of_step: OutOfStep::of(job),
         }))
     }
 }
@@ -354,7 +356,13 @@ impl Generator {
         let place = special.route.next(size_bytes, &mut self.prng)?;
         let Place { file, offset_bytes, size_bytes } = place;
         let file = special.first_file + file;
-        request.sync_after = request.kind == Kind::Write && self.sync_follows();
+        let is_write = request.kind == Kind::Write;
+        let skips = is_write && special.out_of_step.as_mut().is_some_and(OutOfStep::skips);
+        request.sync_after = is_write && !skips && self.sync_follows();
+        let out_of_step = self.special.as_mut().and_then(|special| special.out_of_step.as_mut());
+        if let Some(out_of_step) = out_of_step.filter(|_| request.sync_after) {
+            self.writes_since_sync = out_of_step.synced();
+        }
         Some(Request { file, offset_bytes, size_bytes, ..request })
     }
 

@@ -71,6 +71,33 @@ fn sync_every_nth_write_exactly() {
     assert_eq!(synced, [3, 7, 11, 15, 19, 23, 27, 31, 35, 39]);
 }
 
+/// Files in turn and syncs after every n-th write: in step, some files would never be synchronised.
+#[test]
+fn every_file_gets_its_syncs() {
+    for (files, every) in [(4, 4), (4, 8), (6, 4), (4, 2), (10, 15), (3, 4), (4, 1), (128, 100)] {
+        let (own_files, own_every) = (files.to_string(), every.to_string());
+        let pairs = [
+            ("write_fraction", "1"),
+            ("files", own_files.as_str()),
+            ("fsync_every", own_every.as_str()),
+        ];
+        let count = files * every * 20;
+        let all = requests(&pairs, 1 << 20, count, 0, 1);
+        let mut syncs = vec![0usize; files];
+        all.iter().filter(|r| r.sync_after).for_each(|r| syncs[r.file as usize] += 1);
+        // The end may cut a round.
+        assert!(syncs.iter().all(|n| (19..=20).contains(n)), "{files}, {every}: {syncs:?}");
+        let gap = all.split(|r| r.sync_after).map(<[_]>::len).max().unwrap();
+        assert!(gap <= every, "{files} files, every {every}: {gap} writes without");
+    }
+    // Where they are not in step, and with one file, every n-th is exact.
+    let pairs = [("write_fraction", "1"), ("files", "3"), ("fsync_every", "4")];
+    let all = requests(&pairs, 1 << 20, 12, 0, 1);
+    let synced: Vec<usize> =
+        all.iter().enumerate().filter(|(_, r)| r.sync_after).map(|(i, _)| i).collect();
+    assert_eq!(synced, [3, 7, 11]);
+}
+
 #[test]
 fn sequential_threads_tile_the_range_and_the_amount() {
     let size = 1_000_000u64 / 512 * 512;

@@ -1,8 +1,8 @@
 //! Which kind of request comes next, and how large it is.
 
 use fathom_base::prng::{Prng, chance_threshold};
-use fathom_model::pattern::Mix;
-use fathom_model::workload::{Access, Job, WeightedSize};
+use fathom_model::pattern::{FileChoice, Mix};
+use fathom_model::workload::{Access, Job, SyncRule, WeightedSize};
 
 /// What a request does to its range.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -98,6 +98,58 @@ impl Interleave {
             Kind::Write
         }
     }
+}
+
+/// Files that come in turn and syncs after every n-th write fall into step where the two numbers have a common divisor: the
+/// same files are synchronised over and over, and the others never. Each time the syncs have gone once round, one write is not
+/// counted, which shifts them to the next files; when they are back at the first ones, as many are counted twice, so that on
+/// average it is every n-th.
+#[derive(Debug)]
+pub(crate) struct OutOfStep {
+    /// Syncs in which they come round, and shifts after which they are back.
+    syncs: u32,
+    shifts: u32,
+    synced: u32,
+    shifted: u32,
+    skips: bool,
+}
+
+impl OutOfStep {
+    /// None where every file gets its syncs without it.
+    pub fn of(job: &Job) -> Option<Self> {
+        let SyncRule::Every(every) = job.sync else { return None };
+        let divisor = common_divisor(job.files, every);
+        let in_turn = job.files > 1 && job.file_choice == FileChoice::RoundRobin;
+        let new = || {
+            let syncs = job.files / divisor;
+            Self { syncs, shifts: divisor, synced: 0, shifted: 0, skips: false }
+        };
+        (in_turn && divisor > 1).then(new)
+    }
+
+    /// True for a write that does not count.
+    pub fn skips(&mut self) -> bool {
+        std::mem::take(&mut self.skips)
+    }
+
+    /// A sync belongs to the last write: how many count for the next one already.
+    pub fn synced(&mut self) -> u32 {
+        self.synced += 1;
+        if self.synced < self.syncs {
+            return 0;
+        }
+        (self.synced, self.shifted) = (0, self.shifted + 1);
+        if self.shifted == self.shifts {
+            self.shifted = 0;
+            return self.shifts - 1;
+        }
+        self.skips = true;
+        0
+    }
+}
+
+fn common_divisor(a: u32, b: u32) -> u32 {
+    if b == 0 { a } else { common_divisor(b, a % b) }
 }
 
 /// The sizes of one kind of request.
