@@ -1,12 +1,296 @@
-//! An experiment as text: what it would do, and what it says.
+//! An experiment as text: what it would do, and what it says. The answer comes first, in one sentence.
 
+mod cells;
+mod effects;
 pub mod outline;
+mod words;
 
 use crate::findings::findings_text;
-use fathom_study::experiment::ExperimentStudy;
+use crate::text::push_wrapped_to;
+use fathom_model::plan::FactorKind;
+use fathom_stats::equivalence::Decision;
+use fathom_study::experiment::{
+    Choice, ExperimentStudy, Figure, HypothesisStudy, Narrowed, Outcome,
+};
 
-/// What an experiment says.
+/// How to have what the best cell had: for one choice, what sets it at once and what makes it last.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HowTo {
+    /// Commands that set it until the next boot.
+    pub now: Vec<String>,
+    /// What makes it survive a boot: lines for a file, with the file's name before them.
+    pub persist: Vec<String>,
+}
+
+/// What an experiment says, in lines of `width` columns.
 #[must_use]
 pub fn text(study: &ExperimentStudy, width: usize) -> String {
-    findings_text(&study.findings, study.verdict, width)
+    text_with(study, &[], width)
 }
+
+/// The same with the commands for each of [`ExperimentStudy::choices`], in their order.
+#[must_use]
+pub fn text_with(study: &ExperimentStudy, how: &[HowTo], width: usize) -> String {
+    let mut out = String::new();
+    let push = |out: &mut String, text: &str| push_wrapped_to(out, width, "", text);
+    push(&mut out, &format!("{}: {}", study.name, study.question));
+    out.push('\n');
+    push(&mut out, &answer(study));
+    for line in beside(study).into_iter().chain(rivals(study)) {
+        push(&mut out, &line);
+    }
+    // What is not shown to be better than what is there is no advice.
+    if !study.ranking.leaders.contains(&study.baseline) {
+        out += &choices(study, how, width);
+    }
+    if let Some(found) = &study.hypothesis {
+        push(&mut out, &expectation(study, found));
+    }
+    if let Some(found) = &study.narrowed {
+        push(&mut out, &narrowed(study, found));
+    }
+    out.push('\n');
+    out += &cells::text(study, width);
+    out += &effects::text(study, width);
+    out += &course(study, width);
+    out.push('\n');
+    out + &findings_text(&study.findings, study.verdict, width)
+}
+
+/// The figure that decides first.
+fn first(study: &ExperimentStudy) -> Option<(usize, &Figure)> {
+    let place = *study.ranking.figures.first()?;
+    Some((place, study.figures.get(place)?))
+}
+
+/// The answer in one sentence.
+#[must_use]
+pub fn answer(study: &ExperimentStudy) -> String {
+    let blocks = words::count(study.blocks_done as usize, "block", "blocks");
+    let (Some((place, figure)), Some(winner)) = (first(study), study.ranking.winner) else {
+        return "No answer: see the findings below.".to_owned();
+    };
+    let name = |at: usize| words::levels(&study.cells[at].levels);
+    let own = study.cells[winner].figures[place].as_ref();
+    let value = own.map_or_else(String::new, |own| words::value(figure.metric, own.median.value));
+    let words = words::figure(study, figure);
+    if study.cells.len() == 1 {
+        return format!("{words} {value}, {blocks}; there is nothing to compare it with.");
+    }
+    if study.ranking.leaders.len() == study.cells.len() && !is_decided(study, place) {
+        return format!(
+            "No difference is shown between the {} cells after {blocks}: the best in these trials is {} with {words} {value}.",
+            study.cells.len(),
+            name(winner)
+        );
+    }
+    let keeps_baseline = study.ranking.leaders.contains(&study.baseline);
+    let change = own.and_then(|own| own.change.as_ref());
+    match change {
+        None => format!(
+            "Leave it as it is: nothing is better than the baseline ({}) with {words} {value}, {blocks}.",
+            name(winner)
+        ),
+        Some(change) => {
+            let range = change.answer.ratio.interval.map(words::interval);
+            let size = words::change(change.answer.ratio.value);
+            let size = range.map_or_else(|| size.clone(), |range| format!("{size} ({range})"));
+            let against = format!("{words} {value}, {size} against the baseline, {blocks}");
+            match change.decision {
+                Decision::Faster if !keeps_baseline => {
+                    format!("Best: {}: {against}.", name(winner))
+                }
+                Decision::Equivalent if keeps_baseline => format!(
+                    "Leave it as it is: the best in these trials, {}, is not better by a size that matters: {against}.",
+                    name(winner)
+                ),
+                _ if keeps_baseline => format!(
+                    "Best in these trials: {}: {against}; but the baseline cannot be told apart from it.",
+                    name(winner)
+                ),
+                _ => format!("Best: {}: {against}.", name(winner)),
+            }
+        }
+    }
+}
+
+/// Some comparison of the figure is decided.
+fn is_decided(study: &ExperimentStudy, place: usize) -> bool {
+    let changes = study.cells.iter().filter_map(|c| c.figures[place].as_ref()?.change.as_ref());
+    changes.into_iter().any(|change| change.decision != Decision::Inconclusive)
+}
+
+/// The other figures of the best cell and of the baseline: a rate says little without its latency.
+fn beside(study: &ExperimentStudy) -> Option<String> {
+    let (place, _) = first(study)?;
+    let winner = study.ranking.winner?;
+    let value = |at: usize, place: usize| {
+        let figure = &study.figures[place];
+        let own = study.cells.get(at)?.figures[place].as_ref()?;
+        Some(words::value(figure.metric, own.median.value))
+    };
+    let one = |other: usize| {
+        let words = words::figure(study, &study.figures[other]);
+        let own = value(winner, other)?;
+        if winner == study.baseline {
+            return Some(format!("{words} {own}"));
+        }
+        Some(format!("{words} {own} (baseline {})", value(study.baseline, other)?))
+    };
+    let others = (0..study.figures.len()).filter(|other| *other != place);
+    let words: Vec<String> = others.filter_map(one).collect();
+    (!words.is_empty()).then(|| format!("With it: {}.", words.join("; ")))
+}
+
+/// Cells that cannot be told apart from the best.
+fn rivals(study: &ExperimentStudy) -> Option<String> {
+    const NAMED_MAX: usize = 4;
+    let ranking = &study.ranking;
+    let rivals: Vec<usize> =
+        ranking.order.iter().copied().filter(|at| ranking.leaders.contains(at)).skip(1).collect();
+    // All of them: the answer says so.
+    let all = rivals.len() + 1 == study.cells.len();
+    match rivals.len() {
+        0 => None,
+        _ if all && !is_decided(study, first(study)?.0) => None,
+        n if all && n > 1 => Some("No cell can be told apart from it.".to_owned()),
+        n => {
+            let named =
+                rivals.iter().take(NAMED_MAX).map(|at| words::levels(&study.cells[*at].levels));
+            let named: Vec<String> = named.collect();
+            let more =
+                if n > NAMED_MAX { format!("; and {} more", n - NAMED_MAX) } else { String::new() };
+            Some(format!("Cannot be told apart from it: {}{more}.", named.join("; ")))
+        }
+    }
+}
+
+fn choices(study: &ExperimentStudy, how: &[HowTo], width: usize) -> String {
+    let mut out = String::new();
+    for (place, choice) in study.choices.iter().enumerate() {
+        push_wrapped_to(&mut out, width, "  ", &choice_text(choice));
+        let Some(how) = how.get(place) else { continue };
+        // Commands are to be copied: never broken into lines.
+        for line in &how.now {
+            out += &format!("      {line}\n");
+        }
+        for (number, line) in how.persist.iter().enumerate() {
+            let lead = if number == 0 { "to make it last: " } else { "    " };
+            out += &format!("      {lead}{line}\n");
+        }
+    }
+    out
+}
+
+fn choice_text(choice: &Choice) -> String {
+    let Choice { factor, level, baseline, .. } = choice;
+    let instead = format!("{level} instead of {baseline}");
+    match &choice.sets {
+        FactorKind::Knob { id } => {
+            let places: Vec<String> = choice.settings.iter().map(|s| s.place.name()).collect();
+            let of = if places.is_empty() {
+                String::new()
+            } else {
+                format!(" of {}", places.join(", "))
+            };
+            format!("set {id}{of} to {instead}")
+        }
+        FactorKind::Workload { key, .. } => format!("the load itself: {key}={instead}"),
+        FactorKind::Setup { key } => format!("build it with {key} {instead}"),
+        FactorKind::Boot { parameter } => format!("boot with {parameter} {instead}"),
+        FactorKind::Companion => format!("beside it runs {instead}"),
+        FactorKind::Null => format!("{factor} sets nothing"),
+    }
+}
+
+fn expectation(study: &ExperimentStudy, found: &HypothesisStudy) -> String {
+    let word = match found.outcome {
+        Outcome::Confirmed => "CONFIRMED",
+        Outcome::Refuted => "REFUTED",
+        Outcome::Inconclusive => "INCONCLUSIVE",
+    };
+    let figure = study.figures.get(found.figure);
+    let (of, limit) = figure.map_or((String::new(), "at least"), |figure| {
+        let limit = if figure.metric.is_more_better() { "at least" } else { "at most" };
+        (words::figure(study, figure), limit)
+    });
+    let expected = match found.expected {
+        e if (e - 1.0).abs() < 1e-12 => "any size was expected".to_owned(),
+        e => format!("{limit} {} was expected", words::change(e)),
+    };
+    let seen = found.ratio.map_or_else(
+        || "nothing to judge it by".to_owned(),
+        |ratio| {
+            let range = ratio.interval.map(|i| format!(" ({})", words::interval(i)));
+            format!("{of} {}{}", words::change(ratio.value), range.unwrap_or_default())
+        },
+    );
+    let why = found.why.as_ref().map_or_else(String::new, |why| format!("; {why}"));
+    format!("Expected: {}. {word}: {seen}; {expected}{why}.", found.text.trim_end_matches('.'))
+}
+
+fn narrowed(study: &ExperimentStudy, found: &Narrowed) -> String {
+    let mut text = format!("{} is best at {}", found.factor, found.best);
+    text += &match (&found.worse_below, &found.worse_above) {
+        (Some(below), Some(above)) => format!(", between {below} and {above}, which are worse"),
+        (Some(below), None) => format!(", above {below}, which is worse; no end upward was found"),
+        (None, Some(above)) => {
+            format!(", below {above}, which is worse; no end downward was found")
+        }
+        (None, None) => "; none of the others is shown to be worse".to_owned(),
+    };
+    if found.is_at_end {
+        text += "; that is the end of what was measured, the optimum may lie beyond";
+    }
+    if let Some((_, figure)) = first(study) {
+        let points = found.levels.iter();
+        let points = points
+            .map(|(level, value)| format!("{level}: {}", words::value(figure.metric, *value)));
+        text += &format!(". {}", points.collect::<Vec<_>>().join(", "));
+    }
+    text + "."
+}
+
+/// How the experiment went: blocks, void trials, the sentinel.
+fn course(study: &ExperimentStudy, width: usize) -> String {
+    const VOID_MAX: usize = 12;
+    let mut out = String::from("\n");
+    let good = study.trials - study.void.len();
+    let void = match study.void.len() {
+        0 => String::new(),
+        n => format!(", {n} of them void"),
+    };
+    let text = format!(
+        "{} of at most {}, {}{void}.",
+        words::count(study.blocks_done as usize, "block", "blocks"),
+        study.blocks_max,
+        words::count(study.trials, "trial", "trials"),
+    );
+    push_wrapped_to(&mut out, width, "", &text);
+    if let Some(drift) = study.drift.as_ref().filter(|drift| !drift.is_found() && good > 0) {
+        let who = if drift.is_sentinel { "The sentinel" } else { "The baseline" };
+        let far = words::percent(drift.farthest);
+        let text = format!(
+            "{who}, measured {} times, showed no drift (at most {far} from its median).",
+            drift.repetitions
+        );
+        push_wrapped_to(&mut out, width, "", &text);
+    }
+    for void in study.void.iter().take(VOID_MAX) {
+        let text = format!(
+            "void: block {}, {}, {}: {}",
+            void.slot.block + 1,
+            void.cell,
+            void.workload,
+            void.cause
+        );
+        push_wrapped_to(&mut out, width, "  ", &text);
+    }
+    if study.void.len() > VOID_MAX {
+        out += &format!("  and {} more void trials\n", study.void.len() - VOID_MAX);
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests;

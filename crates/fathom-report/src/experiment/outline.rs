@@ -1,9 +1,226 @@
 //! What an experiment would do, before anything is touched.
 
-use fathom_model::plan::outline::Outline;
+use super::words;
+use crate::table::{Align, Table};
+use crate::text::push_wrapped_to;
+use fathom_base::units::{format_duration, format_size};
+use fathom_model::plan::outline::{Act, CellOutline, Outline};
 
-/// The outline of a plan.
+/// The outline of a plan, in lines of `width` columns; commands are never broken.
 #[must_use]
-pub fn text(outline: &Outline, _width: usize) -> String {
-    format!("{}: {}\n", outline.name, outline.question)
+pub fn text(outline: &Outline, width: usize) -> String {
+    let mut out = String::new();
+    push_wrapped_to(&mut out, width, "", &format!("{}: {}", outline.name, outline.question));
+    push_wrapped_to(&mut out, width, "", &format!("Target: {}", outline.target));
+    out.push('\n');
+    out += &cells(outline, width);
+    order(outline, &mut out, width);
+    cost(outline, &mut out, width);
+    out += &acts("Once, before the first trial (taken back at the end):", &outline.around);
+    out += &acts("Before each trial:", &outline.before_each);
+    for cell in &outline.cells {
+        out += &of_cell(cell);
+    }
+    list(&mut out, width, "Cannot be put back exactly:", &outline.unrestorable);
+    list(&mut out, width, "Needs other boots:", &outline.boots);
+    if outline.destroyed.is_empty() {
+        out += "\nNothing is destroyed.\n";
+    } else {
+        list(&mut out, width, "DESTROYED, everything on:", &outline.destroyed);
+    }
+    list(&mut out, width, "REFUSED as it stands:", &outline.refusals);
+    out
+}
+
+fn cells(outline: &Outline, width: usize) -> String {
+    let columns = [
+        ("", Align::Right),
+        ("cell", Align::Left),
+        ("workloads", Align::Left),
+        ("beside it", Align::Left),
+        ("one trial", Align::Right),
+    ];
+    let mut table = Table::new(columns, 2);
+    for cell in &outline.cells {
+        table.row([
+            (cell.index + 1).to_string(),
+            cell.name.clone(),
+            cell.workloads.join("; "),
+            cell.companion.clone().unwrap_or_default(),
+            format_duration(cell.trial_ns),
+        ]);
+    }
+    table.render_to(0, width)
+}
+
+fn order(outline: &Outline, out: &mut String, width: usize) {
+    let place = |slot: &fathom_model::plan::cell::Slot| {
+        let mark = if slot.is_sentinel { "s" } else { "" };
+        format!("{}{mark}", slot.cell + 1)
+    };
+    let first: Vec<String> = outline.first_block.iter().map(place).collect();
+    let has_sentinel = outline.first_block.iter().any(|slot| slot.is_sentinel);
+    let sentinel = if has_sentinel { " (s: the sentinel)" } else { "" };
+    let text = format!(
+        "At most {} of {}, {} in all; order of the first block: {}{sentinel}.",
+        words::count(outline.blocks as usize, "block", "blocks"),
+        words::count(first.len(), "trial", "trials"),
+        words::count(outline.trials as usize, "trial", "trials"),
+        first.join(" ")
+    );
+    push_wrapped_to(out, width, "", &text);
+}
+
+fn cost(outline: &Outline, out: &mut String, width: usize) {
+    let time = format_duration(outline.time_ns);
+    let time_max = outline.time_ns_max.map(|ns| format!(" ({} allowed)", format_duration(ns)));
+    let written = match outline.written_bytes {
+        Some(0) => "nothing is written".to_owned(),
+        Some(bytes) => format!("about {} are written to devices", format_size(bytes)),
+        None => "how much is written cannot be told beforehand".to_owned(),
+    };
+    let written_max = outline.written_bytes_max.map(|b| format!(" ({} allowed)", format_size(b)));
+    let text = format!(
+        "At most {time}{}; {written}{}.",
+        time_max.unwrap_or_default(),
+        written_max.unwrap_or_default()
+    );
+    push_wrapped_to(out, width, "", &text);
+}
+
+fn line(act: &Act) -> String {
+    let right = act.privilege.as_ref().map_or_else(String::new, |right| format!("   ({right})"));
+    format!("{}{right}", act.text)
+}
+
+fn acts(title: &str, acts: &[Act]) -> String {
+    if acts.is_empty() {
+        return String::new();
+    }
+    let lines: String = acts.iter().map(|act| format!("  {}\n", line(act))).collect();
+    format!("\n{title}\n{lines}")
+}
+
+/// What is built and written for one cell.
+fn of_cell(cell: &CellOutline) -> String {
+    if cell.builds.is_empty() && cell.writes.is_empty() {
+        return String::new();
+    }
+    let mut out = format!("\nCell {} ({}):\n", cell.index + 1, cell.name);
+    for act in &cell.builds {
+        out += &format!("  {}\n", line(act));
+    }
+    for write in &cell.writes {
+        let value = match &write.old {
+            Some(old) if *old == write.new => format!("{old} (as it is)"),
+            Some(old) => format!("{old} -> {}", write.new),
+            None => write.new.clone(),
+        };
+        out += &format!("  {} of {}: {value}\n", write.knob, write.place);
+    }
+    out
+}
+
+fn list(out: &mut String, width: usize, title: &str, lines: &[String]) {
+    if lines.is_empty() {
+        return;
+    }
+    *out += &format!("\n{title}\n");
+    for line in lines {
+        push_wrapped_to(out, width, "  ", line);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use expect_test::expect;
+    use fathom_model::plan::cell::Slot;
+    use fathom_model::plan::outline::Write;
+
+    fn outline() -> Outline {
+        let cell = |index: u32, scheduler: &str| CellOutline {
+            index,
+            name: format!("scheduler={scheduler}"),
+            builds: Vec::new(),
+            writes: vec![Write {
+                knob: "block.scheduler".into(),
+                place: "sda".into(),
+                old: Some("none".into()),
+                new: scheduler.into(),
+            }],
+            workloads: vec!["randread depth=32, 60 s".into()],
+            companion: None,
+            trial_ns: 63_000_000_000,
+        };
+        let slot = |place, cell, is_sentinel| Slot { block: 0, place, cell, is_sentinel };
+        let act = |text: &str, privilege: Option<&str>| Act {
+            text: text.into(),
+            privilege: privilege.map(str::to_owned),
+        };
+        Outline {
+            name: "scheduler".into(),
+            question: "Which scheduler suits sda?".into(),
+            target: "/dev/sda (WDC WD10EACS, 931.5 GiB)".into(),
+            cells: vec![cell(0, "none"), cell(1, "bfq")],
+            first_block: vec![slot(0, 0, true), slot(1, 1, false), slot(2, 0, false)],
+            blocks: 8,
+            trials: 24,
+            around: vec![act("swapoff -a", Some("root"))],
+            before_each: vec![act("sync; drop caches", Some("root"))],
+            destroyed: vec!["wwn-0x5000 (/dev/sda)".into()],
+            unrestorable: vec![
+                "block.wbt_lat_usec of sda: counts as set by hand afterwards".into(),
+            ],
+            refusals: vec!["/dev/sda: mounted at /srv".into()],
+            time_ns: 1_600_000_000_000,
+            time_ns_max: Some(3_600_000_000_000),
+            written_bytes: Some(1 << 30),
+            written_bytes_max: Some(10 << 30),
+            boots: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn everything_that_would_be_done() {
+        expect![[r#"
+            scheduler: Which scheduler suits sda?
+            Target: /dev/sda (WDC WD10EACS, 931.5 GiB)
+
+               cell            workloads                 one trial
+            1  scheduler=none  randread depth=32, 60 s  1 min 03 s
+            2  scheduler=bfq   randread depth=32, 60 s  1 min 03 s
+            At most 8 blocks of 3 trials, 24 trials in all; order of the first block: 1s 2 1 (s: the sentinel).
+            At most 26 min 40 s (1 h 00 min allowed); about 1 GiB are written to devices (10 GiB allowed).
+
+            Once, before the first trial (taken back at the end):
+              swapoff -a   (root)
+
+            Before each trial:
+              sync; drop caches   (root)
+
+            Cell 1 (scheduler=none):
+              block.scheduler of sda: none (as it is)
+
+            Cell 2 (scheduler=bfq):
+              block.scheduler of sda: none -> bfq
+
+            Cannot be put back exactly:
+              block.wbt_lat_usec of sda: counts as set by hand afterwards
+
+            DESTROYED, everything on:
+              wwn-0x5000 (/dev/sda)
+
+            REFUSED as it stands:
+              /dev/sda: mounted at /srv
+        "#]].assert_eq(&text(&outline(), 100));
+    }
+
+    #[test]
+    fn a_harmless_one_says_so() {
+        let harmless = Outline { destroyed: Vec::new(), refusals: Vec::new(), ..outline() };
+        let text = text(&harmless, 80);
+        assert!(text.contains("\nNothing is destroyed.\n") && !text.contains("REFUSED"));
+        assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
+    }
 }

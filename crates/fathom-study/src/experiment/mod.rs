@@ -6,6 +6,7 @@
 //! changes slowly cancels. See `docs/lab.md` for how to read the result.
 
 mod cells;
+mod choice;
 mod contrasts;
 mod drift;
 mod effects;
@@ -20,6 +21,7 @@ mod sample;
 mod values;
 
 pub use cells::{Adjustment, CellFigure, CellStudy, Change};
+pub use choice::{Choice, Setting};
 pub use drift::Drift;
 pub use effects::{Effect, Effects, Noise};
 pub use figures::Figure;
@@ -70,6 +72,8 @@ pub struct ExperimentStudy {
     pub adjustment: Adjustment,
     /// Who is best, and who cannot be told apart.
     pub ranking: Ranking,
+    /// What the best cell has that the baseline has not.
+    pub choices: Vec<Choice>,
     /// Effects of whole factors on the ranked figures.
     pub effects: Vec<Effects>,
     /// The sentinel over time.
@@ -130,6 +134,9 @@ pub fn study(plan: &Plan, cells: &[Cell], records: &[Record]) -> ExperimentStudy
     });
     let hypothesis = first
         .and_then(|place| hypothesis::judge(plan, cells, &figures, place, &values[place], level));
+    let choices = ranking.winner.zip(cells.get(baseline)).map_or_else(Vec::new, |(at, base)| {
+        choice::study(plan, &cells[at], base, trials.records())
+    });
     let nulls =
         first.map(|at| effects::null_factors(plan, cells, &values[at], level)).unwrap_or_default();
     let narrowed = narrowing::study(plan, cells, &figures, &values, &ranking);
@@ -149,6 +156,7 @@ pub fn study(plan: &Plan, cells: &[Cell], records: &[Record]) -> ExperimentStudy
         comparisons,
         adjustment,
         ranking,
+        choices,
         effects,
         drift,
         hypothesis,

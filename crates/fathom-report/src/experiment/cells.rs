@@ -1,0 +1,146 @@
+//! The table of an experiment's cells, best first, with what its words mean.
+
+use super::words;
+use crate::table::{Align, Table};
+use crate::text::{format_share, push_wrapped_to};
+use fathom_stats::equivalence::Decision;
+use fathom_study::experiment::{Adjustment, CellStudy, ExperimentStudy, Kept};
+
+/// One row for each cell, and the explanation below.
+pub(super) fn text(study: &ExperimentStudy, width: usize) -> String {
+    let mut out = table(study).render_to(0, width);
+    legend(study, &mut out, width);
+    out
+}
+
+fn table(study: &ExperimentStudy) -> Table {
+    let names: Vec<String> = study.figures.iter().map(|f| words::figure(study, f)).collect();
+    let mut columns: Vec<(&str, Align)> =
+        study.factors.iter().map(|factor| (factor.as_str(), Align::Left)).collect();
+    if columns.is_empty() {
+        columns.push(("", Align::Left));
+    }
+    for (figure, name) in study.figures.iter().zip(&names) {
+        columns.push((name, Align::Right));
+        if figure.is_objective {
+            let more = [("change", Align::Right), ("interval", Align::Right)];
+            columns.extend(more.into_iter().chain([("", Align::Left), ("spread", Align::Right)]));
+        }
+    }
+    columns.push(("trials", Align::Right));
+    let mut table = Table::new(columns, 2);
+    for place in &study.ranking.order {
+        let Some(cell) = study.cells.get(*place) else { continue };
+        table.row_with_remark(row(study, cell), &remark(study, *place, cell));
+    }
+    table
+}
+
+fn row(study: &ExperimentStudy, cell: &CellStudy) -> Vec<String> {
+    let level = |factor: &String| {
+        let of = cell.levels.iter().find(|(name, _)| name == factor);
+        of.map_or_else(String::new, |(_, level)| level.clone())
+    };
+    let mut row: Vec<String> = study.factors.iter().map(level).collect();
+    if row.is_empty() {
+        row.push("measured".to_owned());
+    }
+    for (figure, own) in study.figures.iter().zip(&cell.figures) {
+        let nothing = || "n/a".to_owned();
+        row.push(
+            own.as_ref().map_or_else(nothing, |own| words::value(figure.metric, own.median.value)),
+        );
+        if !figure.is_objective {
+            continue;
+        }
+        let change = own.as_ref().and_then(|own| own.change.as_ref());
+        row.push(change.map_or_else(String::new, |c| words::change(c.answer.ratio.value)));
+        let interval = change.and_then(|c| c.answer.ratio.interval);
+        row.push(interval.map_or_else(String::new, words::interval));
+        row.push(change.map_or("", |c| words::decision(c.decision)).to_owned());
+        let spread = own.as_ref().and_then(|own| own.spread);
+        row.push(spread.map_or_else(String::new, format_share));
+    }
+    let counts = cell.figures.iter().flatten().map(|own| own.median.count);
+    row.push(counts.max().unwrap_or(0).to_string());
+    row
+}
+
+fn remark(study: &ExperimentStudy, place: usize, cell: &CellStudy) -> String {
+    let ranking = &study.ranking;
+    let is_broken = |kept: Kept| ranking.bounds.iter().any(|b| b.kept.get(place) == Some(&kept));
+    let mut words: Vec<&str> = Vec::new();
+    if ranking.winner == Some(place) && study.cells.len() > 1 {
+        words.push("<- best");
+    } else if ranking.leaders.contains(&place) && ranking.leaders.len() > 1 {
+        words.push("<- not told apart");
+    }
+    if cell.is_baseline {
+        words.push("(baseline)");
+    }
+    if let Some(why) = &cell.impossible {
+        return format!("n/a: {why}");
+    }
+    if is_broken(Kept::Broken) {
+        words.push("breaks a bound");
+    } else if is_broken(Kept::Unsure) {
+        words.push("bound not sure");
+    }
+    words.join(" ")
+}
+
+/// What the table's words mean, as far as they occur.
+fn legend(study: &ExperimentStudy, out: &mut String, width: usize) {
+    let mut push = |text: &str| push_wrapped_to(out, width, "", text);
+    let trials =
+        study.cells.iter().flat_map(|c| c.figures.iter().flatten()).map(|f| f.median.count);
+    if trials.max().unwrap_or(0) == 0 {
+        return;
+    }
+    let base = study.cells.get(study.baseline);
+    if study.comparisons > 0 {
+        let base = base.map_or_else(String::new, |cell| words::levels(&cell.levels));
+        push(&format!(
+            "Medians over trials. change: against the baseline ({base}) within blocks (Hodges-Lehmann), interval of {} by \
+             ranks; spread: standard deviation over trials.",
+            words::percent(study.level)
+        ));
+        let margin = words::percent(study.margin);
+        push(&format!(
+            "better, worse: the interval leaves out no change; same: no difference of {margin} or more; open: not decided."
+        ));
+        let how = match study.adjustment {
+            Adjustment::Holm => {
+                "adjusted by Holm: with 95 % none of the differences found is false"
+            }
+            Adjustment::BenjaminiHochberg => {
+                "adjusted by Benjamini-Hochberg: at most 5 % of the differences found are false"
+            }
+            Adjustment::None => "not adjusted",
+        };
+        let number = words::count(study.comparisons, "comparison", "comparisons");
+        push(&format!("{number}, {how}."));
+    } else {
+        push("Medians over trials; spread: standard deviation over trials.");
+    }
+    if study.ranking.leaders.len() > 1 && study.cells.len() > 1 {
+        push("not told apart: with 95 % the best of all is among these and the one called best.");
+    }
+    for bound in &study.ranking.bounds {
+        let Some(figure) = study.figures.get(bound.figure) else { continue };
+        let side = if figure.metric.is_more_better() { "at least" } else { "at most" };
+        let value = words::value(figure.metric, bound.value);
+        push(&format!("Bound: {} {side} {value}.", words::figure(study, figure)));
+    }
+    let is_open = |cell: &CellStudy| {
+        let changes = cell.figures.iter().flatten().filter_map(|own| own.change.as_ref());
+        changes.filter(|c| c.p_adjusted.is_some()).any(|c| {
+            c.decision == Decision::Inconclusive && c.answer.decision != Decision::Inconclusive
+        })
+    };
+    if study.cells.iter().any(is_open) {
+        push(
+            "Where an interval leaves out no change and it still says open, the adjustment took it back.",
+        );
+    }
+}

@@ -1,0 +1,84 @@
+//! What whole factors do, as a table.
+
+use super::words;
+use crate::table::{Align, Table};
+use crate::text::{format_share, push_wrapped_to};
+use fathom_stats::equivalence::Decision;
+use fathom_study::experiment::{Effect, Effects, ExperimentStudy};
+
+/// The effects on each figure that was ranked by; nothing where a design has none.
+pub(super) fn text(study: &ExperimentStudy, width: usize) -> String {
+    study.effects.iter().map(|effects| of_figure(study, effects, width)).collect()
+}
+
+fn of_figure(study: &ExperimentStudy, effects: &Effects, width: usize) -> String {
+    let Some(figure) = study.figures.get(effects.figure) else { return String::new() };
+    let mut out = String::from("\n");
+    let (main, pairs): (Vec<&Effect>, Vec<&Effect>) =
+        effects.effects.iter().partition(|effect| effect.of.len() == 1);
+    let title = format!("Effects on {}", words::figure(study, figure));
+    if !main.is_empty() {
+        let columns = [(title.as_str(), Align::Left), ("against", Align::Left)];
+        let numbers = ["change", "interval"].map(|name| (name, Align::Right));
+        let rest = [("", Align::Left), ("noise", Align::Right)];
+        let mut table = Table::new(columns.into_iter().chain(numbers).chain(rest), 2);
+        let sure = |effect: &&&Effect| effect.decision != Decision::Inconclusive;
+        // Of interactions only those that are sure: there are many, and most are nothing.
+        for effect in main.iter().chain(pairs.iter().filter(|effect| sure(effect))) {
+            table.row(row(effects, effect));
+        }
+        out += &table.render_to(0, width);
+    }
+    let found = pairs
+        .iter()
+        .filter(|effect| matches!(effect.decision, Decision::Faster | Decision::Slower));
+    let (found, asked) = (found.count(), pairs.len());
+    let mut push = |text: &str| push_wrapped_to(&mut out, width, "", text);
+    if asked > 0 {
+        push(&format!(
+            "{} of two factors, {found} of them sure; an interaction says by what the first one's ratio changes with the \
+             second.",
+            words::count(asked, "interaction", "interactions")
+        ));
+    }
+    let left_out = match effects.blocks_left_out {
+        0 => String::new(),
+        n => format!(", {n} left out because a trial is missing"),
+    };
+    if !main.is_empty() {
+        push(&format!(
+            "Over {}{left_out}; p adjusted for {}.",
+            words::count(effects.blocks, "complete block", "complete blocks"),
+            words::count(effects.effects.len(), "effect", "effects")
+        ));
+    }
+    if let Some(remark) = &effects.remark {
+        push(&format!("{title}: {remark}."));
+    }
+    out
+}
+
+fn row(effects: &Effects, effect: &Effect) -> Vec<String> {
+    let name = |of: &[(String, String)]| {
+        let words: Vec<String> = of.iter().map(|(f, l)| format!("{f}={l}")).collect();
+        words.join(" x ")
+    };
+    let noise = match effect.of.as_slice() {
+        [(factor, level)] => {
+            effects.noise.iter().find(|n| n.factor == *factor && n.level == *level)
+        }
+        _ => None,
+    };
+    let word = match effect.ranks_disagree {
+        true => "ranks disagree",
+        false => words::decision(effect.decision),
+    };
+    vec![
+        name(&effect.of),
+        name(&effect.against),
+        words::change(effect.ratio.value),
+        effect.ratio.interval.map_or_else(String::new, words::interval),
+        word.to_owned(),
+        noise.map_or_else(String::new, |noise| format_share(noise.deviation)),
+    ]
+}

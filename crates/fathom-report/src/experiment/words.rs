@@ -1,0 +1,97 @@
+//! Words for the figures of an experiment and for changes.
+
+use fathom_base::units::{format_count, format_ns, format_rate};
+use fathom_model::plan::Metric;
+use fathom_stats::equivalence::Decision;
+use fathom_stats::interval::Interval;
+use fathom_study::experiment::{ExperimentStudy, Figure};
+
+/// The words that people see.
+pub(super) fn metric(metric: Metric) -> &'static str {
+    match metric {
+        Metric::Iops => "IOPS",
+        Metric::Rate => "rate",
+        Metric::LatencyMean => "mean latency",
+        Metric::LatencyP50 => "p50",
+        Metric::LatencyP99 => "p99",
+        Metric::LatencyP999 => "p99.9",
+        Metric::LatencyMax => "longest",
+        Metric::CpuPerIo => "CPU per I/O",
+        Metric::Application => "application",
+    }
+}
+
+/// A figure's name in this study: with its workload, where there are several.
+pub(super) fn figure(study: &ExperimentStudy, of: &Figure) -> String {
+    let mut workloads: Vec<&Option<String>> = study.figures.iter().map(|f| &f.workload).collect();
+    workloads.dedup();
+    let words = metric(of.metric);
+    match &of.workload {
+        Some(label) if workloads.len() > 1 => format!("{label} {words}"),
+        None if workloads.len() > 1 => format!("all {words}"),
+        _ => words.to_owned(),
+    }
+}
+
+/// A value with its unit.
+pub(super) fn value(metric: Metric, value: f64) -> String {
+    match metric {
+        Metric::Rate => format_rate(value),
+        Metric::Iops if value < 9.95 => format!("{value:.1}"),
+        Metric::Iops => format_count(value.round() as u64),
+        Metric::Application if value < 99.95 => format!("{value:.2}"),
+        Metric::Application => format!("{value:.0}"),
+        _ => format_ns(value.round() as u64),
+    }
+}
+
+/// A ratio as a change with its sign; in percent as long as percents mean something.
+pub(super) fn change(ratio: f64) -> String {
+    if (1.0 / 3.0..3.0).contains(&ratio) {
+        format!("{:+.1} %", 100.0 * (ratio - 1.0))
+    } else {
+        format!("x {}", times(ratio))
+    }
+}
+
+/// Both ends of an interval of a ratio.
+pub(super) fn interval(interval: Interval) -> String {
+    format!("{} .. {}", change(interval.low), change(interval.high))
+}
+
+/// Three digits that count.
+pub(super) fn times(ratio: f64) -> String {
+    match ratio {
+        r if r >= 100.0 => format!("{r:.0}"),
+        r if r >= 10.0 => format!("{r:.1}"),
+        r if r >= 0.1 => format!("{r:.2}"),
+        r => format!("{r:.4}"),
+    }
+}
+
+/// A decision in a word.
+pub(super) fn decision(decision: Decision) -> &'static str {
+    match decision {
+        Decision::Faster => "better",
+        Decision::Slower => "worse",
+        Decision::Equivalent => "same",
+        Decision::Inconclusive => "open",
+    }
+}
+
+/// A share in percent without a tail of digits.
+pub(super) fn percent(share: f64) -> String {
+    let text = format!("{:.2}", 100.0 * share);
+    format!("{} %", text.trim_end_matches('0').trim_end_matches('.'))
+}
+
+/// A number of things.
+pub(super) fn count(number: usize, one: &str, several: &str) -> String {
+    if number == 1 { format!("1 {one}") } else { format!("{number} {several}") }
+}
+
+/// A cell's levels in a line.
+pub(super) fn levels(levels: &[(String, String)]) -> String {
+    let words: Vec<String> = levels.iter().map(|(f, l)| format!("{f}={l}")).collect();
+    if words.is_empty() { "the only cell".to_owned() } else { words.join(" ") }
+}
