@@ -62,6 +62,19 @@ pub struct Noise {
     pub deviation: f64,
 }
 
+/// What the effects are of.
+#[derive(Debug, Clone, Copy)]
+pub struct Asked<'a> {
+    /// The plan.
+    pub plan: &'a Plan,
+    /// Its cells.
+    pub cells: &'a [Cell],
+    /// Place of the baseline.
+    pub baseline: usize,
+    /// Confidence of each interval.
+    pub level: f64,
+}
+
 /// The levels that occur of each factor, the baseline's first.
 fn levels(plan: &Plan, cells: &[Cell], baseline: &Cell) -> Vec<(String, Vec<String>)> {
     let of = |factor: &fathom_model::plan::Factor| {
@@ -78,15 +91,8 @@ fn levels(plan: &Plan, cells: &[Cell], baseline: &Cell) -> Vec<(String, Vec<Stri
 
 /// The effects on one figure; none where a design tells no more than its cells do (one factor, or one at a time).
 #[must_use]
-pub fn study(
-    plan: &Plan,
-    cells: &[Cell],
-    baseline: usize,
-    place: usize,
-    figure: &Figure,
-    values: &Values,
-    level: f64,
-) -> Option<Effects> {
+pub fn study(asked: &Asked<'_>, place: usize, figure: &Figure, values: &Values) -> Option<Effects> {
+    let Asked { plan, cells, baseline, level } = *asked;
     let there: Vec<usize> = (0..cells.len()).filter(|at| !values[*at].is_empty()).collect();
     let base = cells.get(baseline)?;
     let cells: &Vec<Cell> = &there.iter().map(|at| cells[*at].clone()).collect();

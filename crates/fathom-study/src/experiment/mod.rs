@@ -124,7 +124,7 @@ pub fn study(plan: &Plan, cells: &[Cell], records: &[Record]) -> ExperimentStudy
     let ranking = ranking::rank(plan, &figures, &values, baseline, level);
     let effects = ranking.figures.iter().filter_map(|place| {
         let (figure, values) = (&figures[*place], &values[*place]);
-        effects::study(plan, cells, baseline, *place, figure, values, level)
+        effects::study(&effects::Asked { plan, cells, baseline, level }, *place, figure, values)
     });
     let effects: Vec<Effects> = effects.collect();
     let first = ranking.figures.first().copied();
