@@ -251,7 +251,7 @@ fn a_cpu_that_does_not_exist_is_an_error_before_any_request() {
 #[test]
 fn a_stop_ends_the_run_and_keeps_what_was_measured() {
     let target = readable();
-    let job = Job { direct: false, duration_ns: Some(30_000_000_000), depth: 4, ..Job::default() };
+    let job = Job { direct: false, duration_ns: Some(600_000_000_000), depth: 4, ..Job::default() };
     let plan = plan(&job, target.size_bytes(), 512, 3).expect("fits");
     let stop = StopFlag::default();
     let control = Control { clock: FastClock::monotonic(), interval_ns: 50_000_000, stop: &stop };
@@ -265,7 +265,7 @@ fn a_stop_ends_the_run_and_keeps_what_was_measured() {
     asker.join().expect("thread");
     assert!(outcome.interrupted);
     assert!(
-        outcome.window_ns < 5_000_000_000 && outcome.jobs[0].transfers().latency_ns.count() > 0
+        outcome.window_ns < 300_000_000_000 && outcome.jobs[0].transfers().latency_ns.count() > 0
     );
 }
 
@@ -280,7 +280,7 @@ fn with_a_long_warm_up(
         pairs.iter().for_each(|(k, v)| keys::set(&mut job, k, v).expect(k));
         plan(&job, target.size_bytes(), 512, 3).expect("fits")
     };
-    let long = [("warmup", "40s"), ("duration", "1s")];
+    let long = [("warmup", "10m"), ("duration", "1s")];
     let setups = [&long[..], second].map(|pairs| JobSetup { plan: job(pairs), target });
     let control = Control { clock: FastClock::monotonic(), interval_ns: 50_000_000, stop };
     let begun_ns = control.clock.now_ns();
@@ -293,7 +293,7 @@ fn with_a_long_warm_up(
 /// That it ended long before the warm-up would have, and that nothing counts as measured.
 #[track_caller]
 fn ended_in_the_warm_up(outcome: &Outcome, took_ns: u64) {
-    assert!(took_ns < 20_000_000_000, "ended after {took_ns} ns");
+    assert!(took_ns < 300_000_000_000, "ended after {took_ns} ns");
     for job in &outcome.jobs {
         assert!(job.classes.is_empty() && job.series.is_empty(), "{:?}", job.series);
         assert_eq!((job.window_ns, job.slowest.len()), (0, 0));

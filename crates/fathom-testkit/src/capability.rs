@@ -5,6 +5,7 @@ use crate::guest::qemu;
 use crate::harness::fathom_binary;
 use crate::loopdev::LoopDevice;
 use crate::mounted::FsKind;
+use crate::pids::PidsGroup;
 use crate::scratch::Scratch;
 use std::fs;
 use std::path::Path;
@@ -32,6 +33,10 @@ pub enum Capability {
     MountNamespaces,
     /// Swap areas.
     Swap,
+    /// The realtime scheduling classes, which a control group without a share of them has not.
+    Realtime,
+    /// Control groups with the controller of processes, in which groups can be made.
+    PidsController,
     /// A program, by name.
     Tool(&'static str),
     /// User-mode Linux for guest tests.
@@ -63,6 +68,8 @@ impl Capability {
                 root().and_then(|()| has_tool("unshare")).and_then(|()| unshare())
             }
             Self::Swap => root().and_then(|()| has_tool("mkswap")).and_then(|()| swap()),
+            Self::Realtime => has_tool("chrt").and_then(|()| realtime()),
+            Self::PidsController => root().and_then(|()| pids()),
             Self::Tool(name) => has_tool(name),
             Self::Uml => has_tool("linux.uml"),
             Self::Qemu => has_tool(qemu::EMULATOR).and_then(|()| qemu::modules().map(drop)),
@@ -76,6 +83,7 @@ const PACKAGES: &[(&str, &str)] = &[
     ("blkid", "util-linux"),
     ("btrfs", "btrfs-progs"),
     ("busybox", "busybox-static"),
+    ("chrt", "util-linux"),
     ("cryptsetup", "cryptsetup-bin"),
     ("fsfreeze", "util-linux"),
     ("getfattr", "attr"),
@@ -187,6 +195,15 @@ fn io_uring() -> Result<(), String> {
 fn unshare() -> Result<(), String> {
     let result = run_tool("unshare", ["--mount", "true"]);
     result.map(drop).map_err(|error| format!("no mount namespaces: {error}"))
+}
+
+fn pids() -> Result<(), String> {
+    PidsGroup::new(100).map(drop).map_err(|error| format!("no limits of processes: {error}"))
+}
+
+fn realtime() -> Result<(), String> {
+    let result = run_tool("chrt", ["--rr", "1", "true"]);
+    result.map(drop).map_err(|error| format!("no realtime scheduling: {error}"))
 }
 
 fn swap() -> Result<(), String> {

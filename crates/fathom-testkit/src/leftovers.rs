@@ -98,7 +98,7 @@ fn orphans() -> Vec<(Pid, PathBuf)> {
 
 /// Kills the orphans in a directory and waits until they are gone.
 fn kill_orphans(dir: &Path) {
-    let deadline = Instant::now() + Duration::from_secs(5);
+    let deadline = Instant::now() + Duration::from_secs(60);
     while Instant::now() < deadline {
         let left: Vec<Pid> = orphans()
             .into_iter()
@@ -238,7 +238,7 @@ fn unmount_all(dir: &Path, devices: &[PathBuf], is_lazy: bool) {
 /// # Errors
 /// When even the lazy way failed.
 pub fn unmount(point: &Path) -> Result<(), KitError> {
-    for _ in 0..10 {
+    for _ in 0..100 {
         let is_mounted = own_mounts(&SysRoot::live()).iter().any(|m| m.mount_point == point);
         if !is_mounted || run_tool("umount", [point]).is_ok() {
             return Ok(());
@@ -265,7 +265,7 @@ pub fn detach(device: &Path) {
         return;
     }
     report(run_tool("losetup", [Path::new("--detach"), device]).map(drop));
-    let deadline = Instant::now() + Duration::from_millis(500);
+    let deadline = Instant::now() + Duration::from_secs(5);
     while attached.exists() && Instant::now() < deadline {
         std::thread::sleep(Duration::from_millis(5));
     }

@@ -3,6 +3,7 @@
 //! - [`capability`]: what this machine can do; a test that needs more is skipped with the reason, and counted.
 //! - [`harness`]: kernel-tier tests, `tests/kernel/main.rs` in the crates that have some.
 //! - [`scratch`], [`loopdev`], [`mounted`], [`zram`]: things that are taken down when dropped.
+//! - [`pids`]: control groups that allow so many threads.
 //! - [`no_ring`]: the same command where io_uring is forbidden.
 //! - [`guest`]: kernels of their own, for md, LVM, multipath, SCSI and NVMe disks, tracing and power failures.
 //! - [`tree`]: machines that were written down.
@@ -21,6 +22,7 @@ pub mod loopdev;
 pub mod mounted;
 pub mod no_ring;
 pub mod oracle;
+pub mod pids;
 pub mod scratch;
 pub mod tree;
 pub mod zram;
@@ -33,6 +35,7 @@ pub use loopdev::{Content, LoopDevice, LoopOptions};
 pub use mounted::{Frozen, FsKind, Mount, MountedElsewhere, MountedFs};
 pub use no_ring::without_io_uring;
 pub use oracle::{Snapshot, TreeSnapshot};
+pub use pids::PidsGroup;
 pub use scratch::Scratch;
 pub use tree::Tree;
 pub use zram::Zram;

@@ -93,7 +93,7 @@ pub(crate) fn remove_device(number: u32) -> Result<(), KitError> {
     }
     let reset = sysfs(number).join("reset");
     // Whoever had it open may take a moment to let go: the kernel closes files of a dead process some time later.
-    const TRIES: u32 = 20;
+    const TRIES: u32 = 300;
     let mut written = fs::write(&reset, "1");
     for _ in 1..TRIES {
         if !written.as_ref().is_err_and(|error| error.kind() == std::io::ErrorKind::ResourceBusy) {

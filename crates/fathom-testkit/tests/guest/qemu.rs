@@ -60,7 +60,7 @@ fn devices() {
              cat trace",
         );
     let report = outcome(job).unwrap();
-    println!("devices: {:.1} s", report.duration.as_secs_f64());
+    println!("guest devices: {}", report.times());
     assert_eq!(said(&report, "processors"), "2");
     assert_eq!(said(&report, "polled"), "1\n1\n0");
     assert_eq!(said(&report, "nvme_sizes"), "32768\n49152");
@@ -107,7 +107,7 @@ fn power_cut() {
              done",
         );
     let report = outcome(job).unwrap();
-    println!("two boots: {:.1} s", report.duration.as_secs_f64());
+    println!("guest power_cut: {}", report.times());
     said(&report, "files");
     // Before the cut the disk gave back what it only had in its cache.
     assert_eq!(said(&report, "sectors"), "cached");

@@ -83,7 +83,8 @@ fn whole_machine() {
     }
     let shown = sandbox.run(&["check"]);
     assert_eq!((shown.code, shown.stderr.as_str()), (0, ""), "{shown:?}");
-    let root = shown.stdout.lines().find(|line| line[3..].starts_with("/  "));
+    let root =
+        shown.stdout.lines().find(|line| line.get(3..).is_some_and(|rest| rest.starts_with("/  ")));
     assert!(root.is_some_and(|line| line.contains("mount of")), "{shown:?}");
     let table = sandbox.run(&["check", "--show=table"]);
     assert!(table.stdout.lines().next().unwrap().starts_with("device"), "{table:?}");

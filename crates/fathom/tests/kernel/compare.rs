@@ -21,6 +21,24 @@ fn compared(sandbox: &Sandbox, args: &[&str], code: i32) -> Value {
 }
 
 fn capped() {
+    // Where others use the machine, a run may have no request at all in its time.
+    let sandbox = (0..6).find_map(|_| eight_pairs()).expect("what the cap makes is found");
+    let sandbox = &sandbox;
+    // The other way round it is a regression, unless it may be so large.
+    let found = compared(sandbox, &["fast", "slow"], 1);
+    assert_eq!(found["regressions"].as_array().map(Vec::len), Some(1), "{found}");
+    compared(sandbox, &["fast", "slow", "--fail-if=slower:10%"], 1);
+    compared(sandbox, &["fast", "slow", "--fail-if=slower:23%"], 0);
+    compared(sandbox, &["fast", "slow", "--fail-if=slower:50%"], 0);
+    // A store by its file, and a row by its name.
+    let elsewhere = format!("slow:randread@{}", p(sandbox.db()));
+    compared(sandbox, &[&elsewhere, "fast:randread"], 0);
+    let text = sandbox.run(&["compare", "slow", "fast", "--fail-on=void"]);
+    assert!(text.stdout.contains("randread: B is ") && text.stdout.contains("8 pairs"), "{text:?}");
+}
+
+/// The store of eight runs with each cap, where the difference was measured as it is to within two percent.
+fn eight_pairs() -> Option<Sandbox> {
     let sandbox = Sandbox::new();
     let file = sandbox.dir().join("f");
     std::fs::write(&file, vec![7_u8; MIB as usize]).unwrap();
@@ -35,12 +53,25 @@ fn capped() {
         one("2000", "slow");
         one("2500", "fast");
     }
-    let found = compared(&sandbox, &["slow", "fast"], 0);
+    let args = ["compare", "--fail-on=void", "slow", "fast"];
+    let found = sandbox.json(&args, &[0, 1]);
+    if found.code == 1 {
+        println!("{:?}", found.result()["comparison"]["findings"]);
+        return None;
+    }
+    let found = found.result();
     let row = &found["comparison"]["rows"][0];
     let iops = &row["figures"][0];
-    assert_eq!((&row["in_pairs"], &iops["decision"]), (&true.into(), &"faster".into()), "{row}");
+    assert_eq!(row["in_pairs"], true, "{row}");
+    if iops["decision"] != "faster" {
+        println!("{row}");
+        return None;
+    }
     let ratio = iops["answer"]["ratio"]["value"].as_f64().unwrap();
-    assert!((ratio / 1.25 - 1.0).abs() < 0.05, "{ratio}");
+    if (ratio / 1.25 - 1.0).abs() > 0.02 {
+        println!("ratio {ratio}");
+        return None;
+    }
     let differs = &found["comparison"]["differences"];
     let what: Vec<(&str, &str)> = differs
         .as_array()
@@ -50,18 +81,7 @@ fn capped() {
         .filter(|(_, weight)| *weight != "background")
         .collect();
     assert_eq!(what, [("workload.cap_iops", "factor")]);
-
-    // The other way round it is a regression, unless it may be so large.
-    let found = compared(&sandbox, &["fast", "slow"], 1);
-    assert_eq!(found["regressions"].as_array().map(Vec::len), Some(1), "{found}");
-    compared(&sandbox, &["fast", "slow", "--fail-if=slower:10%"], 1);
-    compared(&sandbox, &["fast", "slow", "--fail-if=slower:23%"], 0);
-    compared(&sandbox, &["fast", "slow", "--fail-if=slower:50%"], 0);
-    // A store by its file, and a row by its name.
-    let elsewhere = format!("slow:randread@{}", p(sandbox.db()));
-    compared(&sandbox, &[&elsewhere, "fast:randread"], 0);
-    let text = sandbox.run(&["compare", "slow", "fast", "--fail-on=void"]);
-    assert!(text.stdout.contains("randread: B is ") && text.stdout.contains("8 pairs"), "{text:?}");
+    Some(sandbox)
 }
 
 fn two_devices() {

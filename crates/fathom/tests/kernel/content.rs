@@ -33,7 +33,8 @@ fn written(sandbox: &Sandbox, args: &[&str]) -> PathBuf {
 fn written_by(sandbox: &Sandbox, args: &[&str]) -> (PathBuf, Value) {
     let file = sandbox.dir().join("kept");
     let _ = std::fs::remove_file(&file);
-    let common = ["run", args[0], p(&file), "direct=no", "--keep"];
+    // Shares of some thousand blocks: with another seed, one in some hundred would be two percent off.
+    let common = ["run", args[0], p(&file), "direct=no", "--keep", "--seed=5"];
     let done = sandbox.json(&[&common[..], &args[1..]].concat(), &[0, 1]);
     let record = done.records().remove(0);
     assert_eq!(record["ending"], "complete");

@@ -135,7 +135,7 @@ fn reads_fail() {
     for (way, _) in WAYS {
         let sandbox = Sandbox::new();
         let device = device();
-        let args = ["run", "randread", p(device.path()), "duration=20s"];
+        let args = ["run", "randread", p(device.path()), "duration=10m"];
         if way[0] == "engine=mmap" {
             // What is in the page cache by then would still be had.
             truncate(device.backing(), MIB);
@@ -158,7 +158,7 @@ fn mapped_file_shrinks() {
         "run",
         "randread",
         p(&file),
-        "duration=20s",
+        "duration=10m",
         "engine=mmap",
         "direct=no",
         "depth=1",
@@ -196,8 +196,15 @@ fn submitting_thread() {
             |cpu: &Value| cpu["user_ns"].as_u64().unwrap() + cpu["system_ns"].as_u64().unwrap();
         sum(&record["process_cpu"]).saturating_sub(sum(&record["jobs"][0]["cpu"]))
     };
-    let (without, with) = (beside_job_ns("sqpoll=no"), beside_job_ns("sqpoll=yes"));
-    assert!(with > 100_000_000 && with > 2 * without, "{without} ns without, {with} ns with");
+    // On a busy machine it gets less than it would use.
+    let mut seen = Vec::new();
+    let mut is_counted = || {
+        let (without, with) = (beside_job_ns("sqpoll=no"), beside_job_ns("sqpoll=yes"));
+        seen.push((without, with));
+        with > 100_000_000 && with > 2 * without
+    };
+    let is_counted = (0..8).any(|_| is_counted());
+    assert!(is_counted, "ns without and with: {seen:?}");
 }
 
 /// The system's limit on asynchronous requests: exit code 4 with the switch's name. The limit is not changed: one job

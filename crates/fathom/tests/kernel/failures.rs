@@ -70,7 +70,7 @@ fn reads_fail() {
     for engine in [&["depth=8"][..], &["engine=psync", "depth=1", "threads=2"]] {
         let sandbox = Sandbox::new();
         let device = LoopDevice::with(16 * MIB, Content::Pattern(1), &direct()).unwrap();
-        let args = ["run", "randread", p(device.path()), "duration=20s"];
+        let args = ["run", "randread", p(device.path()), "duration=10m"];
         let running = sandbox.start(&[&args[..], engine].concat(), "progress", 1);
         truncate(device.backing(), MIB);
         failed(&sandbox, &running.finish(), "read", EIO, p(device.path()));
@@ -82,7 +82,7 @@ fn reads_fail() {
 fn file_reads_fail() {
     let sandbox = Sandbox::new();
     let fs = mounted(FsKind::Ext4, &[], "");
-    let args = ["run", "randread", p(fs.dir()), "size=32M", "duration=20s"];
+    let args = ["run", "randread", p(fs.dir()), "size=32M", "duration=10m"];
     let running = sandbox.start(&args, "progress", 1);
     let size_bytes = std::fs::metadata(fs.device().backing()).unwrap().len();
     truncate(fs.device().backing(), MIB);
@@ -97,7 +97,7 @@ fn file_shrinks() {
     let sandbox = Sandbox::new();
     let file = sandbox.dir().join("log");
     fathom_testkit::loopdev::make_file(&file, 16 * MIB, Content::Pattern(1)).unwrap();
-    let args = ["run", "randread", p(&file), "duration=20s"];
+    let args = ["run", "randread", p(&file), "duration=10m"];
     let running = sandbox.start(&args, "progress", 1);
     truncate(&file, MIB);
     let done = running.finish();
@@ -109,7 +109,7 @@ fn writes_fail() {
     let sandbox = Sandbox::new();
     let device = LoopDevice::with(16 * MIB, Content::Sparse, &direct()).unwrap();
     let id = format!("--destroy={}", device.backing().display());
-    let args = ["run", "randwrite", p(device.path()), "duration=20s", &id];
+    let args = ["run", "randwrite", p(device.path()), "duration=10m", &id];
     let running = sandbox.start(&args, "progress", 1);
     // Writes would make the file long again before the device hears of its new size.
     running.signal("STOP");
@@ -158,7 +158,7 @@ fn fill_up(fs: &MountedFs) {
 fn filesystem_full() {
     let sandbox = Sandbox::new();
     let fs = small_fs();
-    let args = ["run", "commit", p(fs.dir()), "size=16M", "duration=20s"];
+    let args = ["run", "commit", p(fs.dir()), "size=16M", "duration=10m"];
     let running = sandbox.start(&args, "progress", 1);
     fill_up(&fs);
     let done = running.finish();
@@ -170,8 +170,11 @@ fn filesystem_full() {
 fn layout_fails() {
     let sandbox = Sandbox::new();
     let fs = mounted(FsKind::Ext4, &[], "");
-    let args = ["run", "randread", p(fs.dir()), "size=700M", "duration=20s"];
+    let args = ["run", "randread", p(fs.dir()), "size=700M", "duration=10m"];
     let running = sandbox.start(&args, "note", 1);
+    crate::cli::wait_until("it has begun", || {
+        crate::cli::names(fs.dir()).iter().any(|name| name.contains("fathom"))
+    });
     fill_up(&fs);
     let done = running.finish();
     assert_eq!(done.code, 5, "{done:?}");

@@ -35,6 +35,21 @@ pub fn mounted(kind: FsKind, mkfs: &[&str], options: &str) -> MountedFs {
     MountedFs::with(kind, device, mkfs, options).unwrap()
 }
 
+/// A loop device over a file in memory: as fast on every machine, however slow its disk is.
+pub struct InMemory {
+    pub device: LoopDevice,
+    // Unmounted after the device is gone.
+    _memory: Mount,
+}
+
+pub fn in_memory(size_bytes: u64, content: Content) -> InMemory {
+    let memory = Mount::new("tmpfs", Path::new("none"), "size=3G").unwrap();
+    let backing = memory.dir().join("disk.img");
+    loopdev::make_file(&backing, size_bytes, content).unwrap();
+    let device = LoopDevice::over(&backing, &LoopOptions::default()).unwrap();
+    InMemory { device, _memory: memory }
+}
+
 fn ramfs() {
     let sandbox = Sandbox::new();
     let mount = Mount::new("ramfs", Path::new("none"), "").unwrap();

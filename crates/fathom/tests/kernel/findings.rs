@@ -1,16 +1,17 @@
 //! Traps that fool a benchmark, each provoked for real, and a control without it.
 
 use crate::cli::{Done, MIB, Sandbox, operations, p, run};
-use crate::filesystems::mounted;
+use crate::filesystems::{InMemory, in_memory, mounted};
 use fathom_model::finding::Verdict;
 use fathom_model::record::Record;
 use fathom_model::workload::EngineKind;
 use fathom_study::verdict::judge;
-use fathom_testkit::Capability::{FathomBinary, FsOnLoop, IoUring, LoopDevices, Root, Tool};
+use fathom_testkit::Capability::{
+    FathomBinary, FsOnLoop, IoUring, LoopDevices, MountFs, Realtime, Root, Tool,
+};
 use fathom_testkit::command::{run_tool, tool};
 use fathom_testkit::{
-    Content, FsKind, LoopDevice, LoopOptions, Snapshot, Trial, kernel_test, loopdev,
-    without_io_uring,
+    Content, FsKind, LoopDevice, Snapshot, Trial, kernel_test, loopdev, without_io_uring,
 };
 use serde_json::Value;
 use std::path::{Path, PathBuf};
@@ -21,7 +22,7 @@ use std::thread;
 pub fn trials() -> Vec<Trial> {
     let fs = [FathomBinary, FsOnLoop(FsKind::Ext4)];
     let cached = [FathomBinary, FsOnLoop(FsKind::Ext4), Tool("fincore"), Tool("dd"), Tool("sync")];
-    let chrt = [FathomBinary, FsOnLoop(FsKind::Ext4), Tool("chrt")];
+    let chrt = [FathomBinary, FsOnLoop(FsKind::Ext4), Realtime];
     let seccomp = [FathomBinary, Tool("python3"), IoUring];
     vec![
         kernel_test("reads_from_the_page_cache", &fs, page_cache),
@@ -30,10 +31,14 @@ pub fn trials() -> Vec<Trial> {
         kernel_test("generator_is_the_limit", &chrt, generator_bound),
         kernel_test(
             "sweep_that_the_cpu_limits",
-            &[Root, FathomBinary, Tool("chrt")],
+            &[Root, FathomBinary, Realtime],
             sweep_without_storage,
         ),
-        kernel_test("others_use_the_device", &[FathomBinary, LoopDevices, Tool("dd")], other_io),
+        kernel_test(
+            "others_use_the_device",
+            &[FathomBinary, LoopDevices, MountFs("tmpfs"), Tool("dd")],
+            other_io,
+        ),
         kernel_test("small_sample_and_span", &fs, small_sample),
         kernel_test("few_requests_and_zeroes", &[FathomBinary], few_and_zeroes),
         kernel_test("io_uring_forbidden", &seccomp, forbidden_ring),
@@ -136,7 +141,7 @@ fn generator_bound() {
         command
     };
     let is_bound = |done: &Done| done.findings().iter().any(|id| id == "generator-bound");
-    let found = (0..5).map(|_| run(first_in_line)).find(is_bound);
+    let found = (0..10).map(|_| run(first_in_line)).find(is_bound);
     let finding = found.expect("a thread that never waits").finding("generator-bound");
     assert_eq!(finding["severity"], "doubtful");
     assert!(finding["advice"][0].as_str().unwrap().contains("threads=2"), "{finding}");
@@ -174,7 +179,7 @@ fn sweep_without_storage() {
         ids(&rows) == ["generator-bound"] && judge(&rows).verdict == Verdict::Doubtful
     };
     // On a busy machine the thread may get less than it would use.
-    assert!((0..5).any(|_| is_as_expected()));
+    assert!((0..10).any(|_| is_as_expected()));
 }
 
 /// Runs `dd` with these arguments again and again; ends with its scope.
@@ -197,8 +202,7 @@ fn busy<R>(args: &[String], body: impl FnOnce() -> R) -> R {
 
 fn other_io() {
     let sandbox = Sandbox::new();
-    let options = LoopOptions { direct_io: true, ..LoopOptions::default() };
-    let device = LoopDevice::with(64 * MIB, Content::Pattern(1), &options).unwrap();
+    let InMemory { device, .. } = &in_memory(64 * MIB, Content::Pattern(1));
     let name = p(device.path());
     let args = ["run", "randread", name, "depth=1", "duration=1s"];
     sandbox.json(&args, &[0, 1]).has_not("other-io");
@@ -207,8 +211,10 @@ fn other_io() {
         ["if=/dev/zero".to_owned(), format!("of={name}"), "oflag=direct".to_owned()],
     ] {
         let dd = [&dd[..], &["bs=1M".to_owned(), "count=64".to_owned()]].concat();
-        let done = busy(&dd, || sandbox.json(&args, &[1]));
-        let finding = done.finding("other-io");
+        // Where others use the machine, dd may come to nothing in a second.
+        let is_seen = |done: &Done| done.findings().contains(&"other-io".to_owned());
+        let done = busy(&dd, || (0..8).map(|_| sandbox.json(&args, &[0, 1])).find(is_seen));
+        let finding = done.expect("somebody else's I/O is seen").finding("other-io");
         assert_eq!(finding["severity"], "doubtful");
         assert!(finding["summary"].as_str().unwrap().contains(&device.name()), "{finding}");
     }
@@ -232,7 +238,9 @@ fn small_sample() {
     large.has_not("sample-too-small");
     large.has_not("small-span");
     // The host of a virtual machine may take processor time away at any moment.
-    if !large.findings().iter().any(|id| id == "stolen-time") {
+    // Nothing that others do to the machine may be taken for something that is wrong with the measurement.
+    let others = ["stolen-time", "busy-cpus", "held-up", "not-steady", "uneven", "other-io"];
+    if !large.findings().iter().any(|id| others.contains(&id.as_str())) {
         assert_eq!(large.result()["verdict"], "trusted", "{:?}", large.findings());
         assert_eq!(large.code, 0);
     }

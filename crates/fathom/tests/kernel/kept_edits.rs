@@ -41,7 +41,7 @@ fn holds(path: &Path, at: u64, text: &[u8]) {
 fn kill_writer(sandbox: &Sandbox, file: &Path, block_size: &str) {
     let block_size = format!("block_size={block_size}");
     let args =
-        ["run", "randwrite", p(file), "size=1000448", &block_size, "direct=no", "duration=30s"];
+        ["run", "randwrite", p(file), "size=1000448", &block_size, "direct=no", "duration=10m"];
     let running = sandbox.start(&args, "progress", 2);
     running.signal("KILL");
     running.finish();

@@ -2,9 +2,9 @@
 //! it; nothing hangs and nothing is left behind.
 
 use crate::cli::{Done, Sandbox, bytes, names, operations, p, run};
-use fathom_testkit::Capability::{FathomBinary, FsOnLoop, IoUring, Tool};
+use fathom_testkit::Capability::{FathomBinary, FsOnLoop, IoUring, PidsController, Tool};
 use fathom_testkit::command::tool;
-use fathom_testkit::{FsKind, Trial, fathom_binary, kernel_test, without_io_uring};
+use fathom_testkit::{FsKind, PidsGroup, Trial, fathom_binary, kernel_test, without_io_uring};
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
 
@@ -12,10 +12,12 @@ use crate::filesystems::mounted;
 
 pub fn trials() -> Vec<Trial> {
     let threads = [FathomBinary, Tool("setpriv"), Tool("prlimit"), FsOnLoop(FsKind::Ext4)];
+    let group = [FathomBinary, PidsController, Tool("sh")];
     let descriptors = [FathomBinary, Tool("prlimit"), IoUring];
     let forbidden = [FathomBinary, Tool("python3"), FsOnLoop(FsKind::Ext4)];
     vec![
         kernel_test("threads_run_out", &threads, threads_run_out),
+        kernel_test("threads_run_out_in_a_control_group", &group, threads_run_out_in_a_group),
         kernel_test("descriptors_run_out", &descriptors, descriptors_run_out),
         kernel_test("sequential_without_io_uring", &forbidden, sequential_without_ring),
     ]
@@ -63,6 +65,46 @@ fn threads_run_out() {
         let done = limited("60", &few);
         assert!([0, 1].contains(&done.code), "{done:?}");
         assert_eq!(operations(&done.records()[0]), 2000);
+    }
+}
+
+/// The limit of a container: root too gets no more threads. Each run is in a group of its own, since a run that has just ended
+/// may still count.
+fn threads_run_out_in_a_group() {
+    let sandbox = Sandbox::new();
+    let dir = sandbox.dir();
+    let limited = |limit: u32, args: &[&str]| -> Done {
+        let group = PidsGroup::new(limit).unwrap();
+        run(|| {
+            let fathom = sandbox.command(args);
+            let mut command = tool("sh");
+            command.args(["-c", r#"echo $$ >"$0/cgroup.procs" && exec "$@""#]).arg(group.path());
+            command.arg(fathom.get_program()).args(fathom.get_args());
+            command
+        })
+    };
+    let args = ["run", "randread", p(&dir), "size=8M", "operations=2000"];
+    for engine in ["engine=io_uring", "engine=psync"] {
+        let done = limited(40, &[&args[..], &[engine, "depth=1", "threads=200"]].concat());
+        let words = ["job 'read', thread ", "starting the thread: ", "pids.max", "fewer threads"];
+        assert_eq!(done.code, 4, "{done:?}");
+        let last = done.stderr.lines().last().unwrap();
+        for word in words {
+            assert!(last.contains(word), "'{word}' is not in {done:?}");
+        }
+        sandbox.nothing_left(&[]);
+        // The control: as many as there may be.
+        let few = [&args[..], &[engine, "depth=1", "threads=20", "--json", "--quiet"]].concat();
+        let done = limited(40, &few);
+        assert!([0, 1].contains(&done.code), "{done:?}");
+        assert_eq!(operations(&done.records()[0]), 2000);
+    }
+    // Not even those that fathom itself needs.
+    for limit in [1, 2, 3] {
+        let done = limited(limit, &args);
+        assert!([0, 1, 4].contains(&done.code), "{limit}: {done:?}");
+        assert!(done.code < 2 || done.stderr.contains("thread"), "{limit}: {done:?}");
+        sandbox.nothing_left(&[]);
     }
 }
 

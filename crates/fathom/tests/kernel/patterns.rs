@@ -188,8 +188,11 @@ fn killed() {
     for (kind, wait_ms) in [("note", 5), ("note", 120), ("progress", 50)] {
         let sandbox = Sandbox::new();
         let args = ["run", "randread", p(fs.dir()), "files=20000", "size=160M"];
-        let more = ["duration=20s", "write_fraction=0.5"];
+        let more = ["duration=10m", "write_fraction=0.5"];
         let running = sandbox.start(&[&args[..], &more].concat(), kind, 1);
+        crate::cli::wait_until("there is something to tidy up", || {
+            names(fs.dir()).iter().any(|name| name.contains("fathom"))
+        });
         std::thread::sleep(std::time::Duration::from_millis(wait_ms));
         running.signal("KILL");
         assert_eq!(running.finish().code, 128 + 9);

@@ -1,6 +1,6 @@
 //! Ctrl-C, SIGTERM, a closed terminal and kill -9: test files go, finished trials stay.
 
-use crate::cli::{Done, Running, Sandbox, names, p};
+use crate::cli::{Done, Running, Sandbox, names, p, wait_until};
 use crate::filesystems::mounted;
 use fathom_testkit::Capability::{FathomBinary, FsOnLoop, Tool};
 use fathom_testkit::command::tool;
@@ -12,9 +12,10 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 const SIGNALS: [&str; 3] = ["INT", "TERM", "HUP"];
-/// Takes some seconds to lay out.
-const LONG_LAYOUT: [&str; 2] = ["size=6G", "duration=20s"];
-const LONG_RUN: [&str; 2] = ["size=8M", "duration=20s"];
+/// Takes some seconds to lay out, on every disk.
+const LONG_LAYOUT: [&str; 2] = ["size=6G", "duration=10m"];
+/// Ended by what is tested, however long that takes to come.
+const LONG_RUN: [&str; 2] = ["size=8M", "duration=10m"];
 
 pub fn trials() -> Vec<Trial> {
     let needs = [FathomBinary, Tool("kill")];
@@ -49,8 +50,8 @@ fn during_layout() {
     for signal in SIGNALS {
         let sandbox = Sandbox::new();
         let running = start(&sandbox, &LONG_LAYOUT, "note");
+        wait_until("the test directory is there", || names(&sandbox.dir()).len() == 1);
         thread::sleep(Duration::from_millis(300));
-        assert_eq!(names(&sandbox.dir()).len(), 1, "the test directory is there");
         running.signal(signal);
         let done = running.finish();
         assert_eq!(done.code, 130, "{signal}: {done:?}");
@@ -96,7 +97,7 @@ fn during_warm_up() {
     let sandbox = Sandbox::new();
     let (file, dir) = (sandbox.scratch.join("two.toml"), sandbox.dir());
     let job = |name: &str| format!("[[job]]\nname = '{name}'\nduration = '1s'\n");
-    let text = format!("name = 'two'\n{}warmup = '60s'\n{}", job("a"), job("b"));
+    let text = format!("name = 'two'\n{}warmup = '10m'\n{}", job("a"), job("b"));
     std::fs::write(&file, text).unwrap();
     let running = sandbox.start(&["run", p(&file), p(&dir), "size=8M"], "trial_started", 1);
     thread::sleep(Duration::from_millis(1000));
@@ -104,7 +105,7 @@ fn during_warm_up() {
     running.signal("TERM");
     let done = running.finish();
     assert_eq!(done.code, 130, "{done:?}");
-    assert!(begun.elapsed() < Duration::from_secs(20), "ended after {:?}", begun.elapsed());
+    assert!(begun.elapsed() < Duration::from_secs(300), "ended after {:?}", begun.elapsed());
     let record = &done.records()[0];
     assert_eq!((&record["ending"], record["window_ns"].as_u64()), (&"interrupted".into(), Some(0)));
     for job in record["jobs"].as_array().unwrap() {
@@ -117,9 +118,11 @@ fn between_repeats() {
     let sandbox = Sandbox::new();
     let dir = sandbox.dir();
     let args =
-        ["run", "randread", p(&dir), "size=8M", "duration=1s", "warmup=500ms", "--repeats=20"];
-    let running = sandbox.start(&args, "trial_started", 3);
-    thread::sleep(Duration::from_millis(1000));
+        ["run", "randread", p(&dir), "size=8M", "duration=4s", "warmup=500ms", "--repeats=20"];
+    let mut running = sandbox.start(&args, "trial_started", 3);
+    // In the window of the third, of which there is most to come.
+    let before = running.events("progress");
+    assert!(running.wait_for("progress", before + 1));
     running.signal("INT");
     is_interrupted(&sandbox, &running.finish(), 3);
 }
@@ -140,7 +143,7 @@ fn during_quick() {
 /// Ctrl-Z, a debugger or a frozen control group: fathom itself stands still and the clock goes on.
 fn stopped() {
     let sandbox = Sandbox::new();
-    let running = start(&sandbox, &["size=8M", "duration=4s"], "progress");
+    let running = start(&sandbox, &["size=8M", "duration=6s"], "progress");
     running.signal("STOP");
     thread::sleep(Duration::from_millis(1500));
     running.signal("CONT");
@@ -148,14 +151,18 @@ fn stopped() {
     assert_eq!(done.code, 1, "{done:?}");
     let held_ns = done.records()[0]["held_up_ns"].as_u64().unwrap();
     // What its timer would have taken anyway, up to a tenth of a second, is not counted.
-    assert!((1_300_000_000..4_000_000_000).contains(&held_ns), "{held_ns}");
+    let window_ns = done.records()[0]["window_ns"].as_u64().unwrap();
+    assert!((1_300_000_000..window_ns).contains(&held_ns), "{held_ns}");
     let finding = done.finding("held-up");
     assert_eq!(finding["severity"], "void", "more than a tenth of the window");
-    assert!(finding["summary"].as_str().unwrap().contains("fathom itself was stopped for 1."));
+    assert!(finding["summary"].as_str().unwrap().contains("fathom itself was stopped for "));
     assert_eq!(done.result()["verdict"], "void");
-    let undisturbed =
-        sandbox.json(&["run", "randread", p(&sandbox.dir()), "size=8M", "duration=2s"], &[0, 1]);
-    undisturbed.has_not("held-up");
+    // Where others use the machine, fathom may be held up without a signal: not every time.
+    let dir = sandbox.dir();
+    let args = ["run", "randread", p(&dir), "size=8M", "duration=2s"];
+    let is_undisturbed =
+        || !sandbox.json(&args, &[0, 1]).findings().contains(&"held-up".to_owned());
+    assert!((0..8).any(|_| is_undisturbed()), "held up without a signal");
 }
 
 /// Writes that a frozen filesystem holds back for as long: the workers wait in the kernel, fathom does not.
@@ -163,7 +170,7 @@ fn stalled() {
     let sandbox = Sandbox::new();
     let fs = mounted(FsKind::Ext4, &[], "");
     let args =
-        ["run", "randwrite", p(fs.dir()), "size=8M", "duration=4s", "engine=psync", "depth=1"];
+        ["run", "randwrite", p(fs.dir()), "size=8M", "duration=6s", "engine=psync", "depth=1"];
     let running = sandbox.start(&args, "progress", 1);
     let frozen = fs.mount().freeze().unwrap();
     thread::sleep(Duration::from_millis(1500));
@@ -172,8 +179,12 @@ fn stalled() {
     assert!([0, 1].contains(&done.code), "{done:?}");
     let slowest_ns = done.records()[0]["jobs"][0]["slowest"][0]["latency_ns"].as_u64().unwrap();
     assert!(slowest_ns >= 1_400_000_000, "the freeze was felt: {slowest_ns}");
-    assert_eq!(done.records()[0]["held_up_ns"].as_u64(), Some(0));
-    done.has_not("held-up");
+    // None of it, though a busy machine may hold fathom up for moments.
+    let held_ns = done.records()[0]["held_up_ns"].as_u64().unwrap();
+    assert!(held_ns < slowest_ns / 2, "{held_ns} of {slowest_ns}");
+    if held_ns == 0 {
+        done.has_not("held-up");
+    }
     sandbox.nothing_left(&[fs.dir()]);
 }
 
@@ -185,7 +196,7 @@ fn while_frozen() {
         let fs = mounted(FsKind::Ext4, &[], "");
         let engine = format!("engine={engine}");
         let args =
-            ["run", "randwrite", p(fs.dir()), "size=16M", "depth=1", "duration=60s", &engine];
+            ["run", "randwrite", p(fs.dir()), "size=16M", "depth=1", "duration=10m", &engine];
         let mut running = sandbox.start(&args, "progress", 1);
         let frozen = fs.mount().freeze().unwrap();
         thread::sleep(Duration::from_millis(500));
@@ -213,11 +224,27 @@ fn ended_at_once(sandbox: &Sandbox, running: Running, dir: &Path) {
     sandbox.nothing_left(&[dir]);
 }
 
+fn status_line(pid: u32, key: &str) -> String {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    let line = text.lines().find_map(|line| line.strip_prefix(key));
+    line.unwrap_or_default().trim().to_owned()
+}
+
+fn has_pending_signals(pid: u32) -> bool {
+    status_line(pid, "ShdPnd:").bytes().any(|digit| digit != b'0')
+}
+
+/// Its first thread is gone, or it has been waited for.
+fn is_ending(pid: u32) -> bool {
+    let state = status_line(pid, "State:");
+    state.is_empty() || state.starts_with('Z') || state.starts_with('X')
+}
+
 /// As when a pager has been closed: what cannot be said must not keep the second signal from ending it.
 fn nobody_reads_errors() {
     let sandbox = Sandbox::new();
     let fs = mounted(FsKind::Ext4, &[], "");
-    let args = ["--json", "run", "randwrite", p(fs.dir()), "size=16M", "depth=1", "duration=60s"];
+    let args = ["--json", "run", "randwrite", p(fs.dir()), "size=16M", "depth=1", "duration=10m"];
     let running = loop {
         let (reader, writer) = std::io::pipe().unwrap();
         drop(reader);
@@ -234,10 +261,12 @@ fn nobody_reads_errors() {
     };
     let frozen = fs.mount().freeze().unwrap();
     thread::sleep(Duration::from_millis(500));
-    for signal in ["INT", "TERM"] {
-        running.signal(signal);
-        thread::sleep(Duration::from_secs(1));
-    }
+    running.signal("INT");
+    // Taken by the thread that waits for signals, which is then about to say so.
+    wait_until("the first signal is taken", || !has_pending_signals(running.pid()));
+    thread::sleep(Duration::from_secs(2));
+    running.signal("TERM");
+    wait_until("it has ended, but for what the kernel holds", || is_ending(running.pid()));
     drop(frozen);
     ended_at_once(&sandbox, running, fs.dir());
 }
@@ -255,22 +284,20 @@ fn removed_while_running() {
     assert!(sandbox.runs().is_empty());
 }
 
-/// Runs the rest of its arguments on a terminal of its own, closes that after a second and a half of output, and gives
-/// the exit code on.
+/// Runs the rest of its arguments on a terminal of its own, closes that as soon as the live line tells of requests, and
+/// gives the exit code on.
 const CLOSE_TERMINAL: &str = r#"
-import os, pty, sys, time, select
+import os, pty, re, sys, select
 pid, terminal = pty.fork()
 if pid == 0:
     os.execv(sys.argv[1], sys.argv[1:])
-begun = None
-while begun is None or time.monotonic() - begun < 1.5:
+said = b""
+while not re.search(rb"[1-9][0-9 ]* IOPS", said):
     ready, _, _ = select.select([terminal], [], [], 0.1)
     try:
-        text = os.read(terminal, 65536) if ready else b""
+        said += os.read(terminal, 65536) if ready else b""
     except OSError:
         break
-    if b"randread" in text and begun is None:
-        begun = time.monotonic()
 os.close(terminal)
 _, status = os.waitpid(pid, 0)
 sys.exit(os.waitstatus_to_exitcode(status))
@@ -282,7 +309,7 @@ fn closed_terminal() {
     let script = sandbox.scratch.join("close.py");
     std::fs::write(&script, CLOSE_TERMINAL).unwrap();
     loop {
-        let fathom = sandbox.command(&["run", "randread", p(&dir), "size=8M", "duration=20s"]);
+        let fathom = sandbox.command(&["run", "randread", p(&dir), "size=8M", "duration=10m"]);
         let mut command = tool("python3");
         command.arg(&script).arg(fathom.get_program()).args(fathom.get_args());
         let status = command.stdout(Stdio::null()).status().unwrap();
@@ -329,6 +356,7 @@ pub fn next_start(sandbox: &Sandbox, gone: &Path) {
 fn killed(more: &[&str], kind: &str) {
     let sandbox = Sandbox::new();
     let running = start(&sandbox, more, kind);
+    wait_until("there is a test file", || !names(&sandbox.dir()).is_empty());
     thread::sleep(Duration::from_millis(200));
     // Of a run that lives, others touch nothing.
     let left = names(&sandbox.dir());
@@ -359,7 +387,7 @@ fn killed_with_file() {
     let beside = sandbox.dir().join("theirs");
     std::fs::write(&beside, "somebody's").unwrap();
     // By a relative name: the next start is somewhere else.
-    let args = ["--json", "run", "randread", "new", "size=8M", "duration=20s"];
+    let args = ["--json", "run", "randread", "new", "size=8M", "duration=10m"];
     let mut command = sandbox.command(&args);
     let running = Running::start(command.current_dir(sandbox.dir()), "progress", 1);
     running.signal("KILL");

@@ -286,8 +286,9 @@ fn after_a_kill() {
     let sandbox = Sandbox::new();
     let fs = buffered_ext4();
     let args = ["run", "randwrite", p(fs.dir()), "files=6", "size=1536k", "block_size=4k"];
-    let more = ["threads=4", "depth=8", "fsync_every=4", "verify=crash", "duration=60s"];
-    let running = sandbox.start(&[&args[..], &more].concat(), "progress", 2);
+    let more = ["threads=4", "depth=8", "fsync_every=4", "verify=crash", "duration=10m"];
+    let mut running = sandbox.start(&[&args[..], &more].concat(), "progress", 2);
+    running.wait_for_requests(10_000.0);
     // Dropping it kills it.
     drop(running);
     let kept = kept_in(fs.dir());
