@@ -393,6 +393,7 @@ impl Rows<'_, '_> {
             description: String::new(),
             classic: None,
             jobs: vec![job],
+            tracked: Vec::new(),
         };
         let trial = Trial {
             label: label.into(),

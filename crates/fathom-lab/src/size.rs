@@ -14,7 +14,7 @@ use fathom_check::measuring;
 use fathom_model::keys::KeyError;
 use fathom_model::record::Record;
 use fathom_model::workload::{Access, EngineKind, Extent, Job, Workload};
-use fathom_study::size::{RUNS_MIN, real_life_bytes, short_enough, smaller};
+use fathom_study::size::{RUNS_MIN, real_life_bytes, short_enough, smaller, study};
 use fathom_sys::clock;
 use std::path::Path;
 
@@ -49,6 +49,8 @@ const REFERENCE_PARTS: u64 = 12;
 const REFERENCE_NS_MAX: u64 = 60_000_000_000;
 /// Blocks at most.
 const BLOCKS_MAX: usize = 6;
+/// Share of the time that is left for sizes between the last that agrees and the first that does not.
+const NARROWING_SHARE: f64 = 0.25;
 /// What a run takes beside its window.
 const OVERHEAD: f64 = 1.1;
 
@@ -214,19 +216,21 @@ impl Driver<'_, '_> {
         }
         let short_ns = short_enough(&self.trials.records, margin).max(1_000_000_000);
         self.blocks(short_ns)?;
+        self.narrow(short_ns, margin)?;
         self.run(self.largest_bytes, self.reference_ns, 0)
     }
 
     /// All sizes at the shorter duration, block by block.
     fn blocks(&mut self, short_ns: u64) -> Result<(), LabError> {
-        let reserve_ns = (self.reference_ns as f64 * OVERHEAD) as u64;
-        let time_ns = self.trials.left_ns().saturating_sub(reserve_ns);
-        let affordable = (time_ns as f64 / (short_ns as f64 * OVERHEAD)) as usize;
+        let whole = self.affordable(short_ns);
+        let affordable = (whole as f64 * (1.0 - NARROWING_SHARE)) as usize;
         let mut sizes = smaller(self.largest_bytes);
         // At the reference's own duration there is nothing shorter to prove.
         if short_ns < self.reference_ns {
             sizes.insert(0, self.largest_bytes);
         }
+        // Before there is anything between them, the sizes themselves count.
+        let affordable = if affordable / RUNS_MIN < sizes.len() { whole } else { affordable };
         let fitting = affordable / RUNS_MIN;
         if sizes.len() > fitting {
             self.trials.lab.note(format!(
@@ -245,6 +249,36 @@ impl Driver<'_, '_> {
             for (place, size_bytes) in order.into_iter().enumerate() {
                 let still = (blocks - block) * sizes.len() - place;
                 self.run(size_bytes, short_ns, still)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Runs of so many nanoseconds that the time is enough for, the last reference run left aside.
+    fn affordable(&self, short_ns: u64) -> usize {
+        let reserve_ns = (self.reference_ns as f64 * OVERHEAD) as u64;
+        let time_ns = self.trials.left_ns().saturating_sub(reserve_ns);
+        (time_ns as f64 / (short_ns as f64 * OVERHEAD)) as usize
+    }
+
+    /// Sizes between the smallest that agrees and the next one, which does not, as long as there is time.
+    fn narrow(&mut self, short_ns: u64, margin: f64) -> Result<(), LabError> {
+        while self.affordable(short_ns) >= RUNS_MIN {
+            let sizes = study(&self.trials.records, margin);
+            let Some((sizes, between)) = sizes.and_then(|s| s.between().map(|b| (s, b))) else {
+                return Ok(());
+            };
+            if let Some((agrees, rejected)) = sizes.gap() {
+                let [agrees, rejected, size] = [agrees, rejected, between].map(format_size);
+                self.trials.lab.note(format!(
+                    "{agrees} agrees, {rejected} does not: {size}, between them, is tried."
+                ));
+            }
+            for run in 0..RUNS_MIN {
+                if self.trials.stopped() {
+                    return Ok(());
+                }
+                self.run(between, short_ns, RUNS_MIN - run)?;
             }
         }
         Ok(())

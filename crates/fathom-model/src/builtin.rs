@@ -123,6 +123,7 @@ fn parse_text(text: &str) -> Result<WorkloadFile, String> {
         description: String::new(),
         classic: None,
         jobs: Vec::new(),
+        tracked: Vec::new(),
     };
     let mut settings = Vec::new();
     for (key, value) in table {

@@ -2,30 +2,38 @@
 
 use crate::findings::findings_text;
 use crate::table::{Align, Table};
-use crate::text::{WIDTH, push_wrapped};
+use crate::text::push_wrapped_to;
 use fathom_stats::equivalence::{Better, Decision};
 use fathom_stats::interval::Interval;
 use fathom_study::compare::{Comparison, Difference, Figure, Metric, RowComparison, Weight};
-use std::fmt::Write;
 
-/// The whole comparison.
+/// The whole comparison in so many columns.
 #[must_use]
-pub fn comparison_text(comparison: &Comparison) -> String {
-    let mut out = format!("A is {}, B is {}.\n", comparison.a, comparison.b);
+pub fn comparison_text(comparison: &Comparison, width: usize) -> String {
+    let sides = format!("A is {}, B is {}.", comparison.a, comparison.b);
+    answer_text(comparison, &sides, width)
+        + &findings_text(&comparison.findings, comparison.verdict, width)
+}
+
+/// The comparison without the findings; `sides` says in a sentence what A and B are.
+#[must_use]
+pub fn answer_text(comparison: &Comparison, sides: &str, width: usize) -> String {
+    let mut out = String::new();
+    push_wrapped_to(&mut out, width, "", sides);
     for row in &comparison.rows {
-        push_wrapped(&mut out, "", &sentence(row));
+        push_wrapped_to(&mut out, width, "", &sentence(row));
     }
     for (side, only) in [("A", &comparison.only_a), ("B", &comparison.only_b)] {
         if !only.is_empty() {
-            push_wrapped(&mut out, "", &format!("Only {side} has: {}.", only.join("; ")));
+            push_wrapped_to(&mut out, width, "", &format!("Only {side} has: {}.", only.join("; ")));
         }
     }
     out.push('\n');
-    out += &figures_table(comparison);
+    out += &figures_table(comparison, width);
     out.push('\n');
-    out += &differences_text(&comparison.differences);
+    out += &differences_text(&comparison.differences, width);
     out.push('\n');
-    out + &findings_text(&comparison.findings, comparison.verdict, WIDTH)
+    out
 }
 
 /// What a row comes to: `read: B is 12.0 % faster (+8.1 % to +16.0 %), 8 pairs; read p99: no difference larger than 3 %.`
@@ -112,7 +120,7 @@ fn times(ratio: f64) -> String {
     }
 }
 
-fn figures_table(comparison: &Comparison) -> String {
+fn figures_table(comparison: &Comparison, width: usize) -> String {
     let columns = [
         ("", Align::Left),
         ("A", Align::Right),
@@ -138,18 +146,18 @@ fn figures_table(comparison: &Comparison) -> String {
     }
     let coverage = comparison.rows.iter().flat_map(|row| &row.figures).next();
     let level = coverage.map_or(95.0, |figure| figure.answer.question.level * 100.0);
-    let mut out = table.render(0);
-    let _ = writeln!(
-        out,
-        "Medians over runs; changes are ratios B / A (Hodges-Lehmann) with intervals of {} % by ranks.",
-        round(level)
+    let mut out = table.render_to(0, width);
+    let level = round(level);
+    let text = format!(
+        "Medians over runs; changes are ratios B / A (Hodges-Lehmann) with intervals of {level} % by ranks."
     );
+    push_wrapped_to(&mut out, width, "", &text);
     if comparison.rows.len() > 1 {
-        let _ = writeln!(
-            out,
+        let text = format!(
             "First figures are adjusted for {} rows (Holm); the others explain, each at its own level.",
             comparison.rows.len()
         );
+        push_wrapped_to(&mut out, width, "", &text);
     }
     out
 }
@@ -168,7 +176,7 @@ fn decision_word(figure: &Figure) -> &'static str {
 }
 
 /// Everything that differed, by what it means.
-fn differences_text(differences: &[Difference]) -> String {
+fn differences_text(differences: &[Difference], width: usize) -> String {
     if differences.is_empty() {
         return "Nothing that fathom records differed between A and B.\n".to_owned();
     }
@@ -192,7 +200,7 @@ fn differences_text(differences: &[Difference]) -> String {
             meaning.to_owned(),
         ]);
     }
-    table.render(0)
+    table.render_to(0, width)
 }
 
 /// Longer values are cut: the whole is in `--json`.
@@ -208,6 +216,7 @@ fn cut(text: &str) -> String {
 mod tests {
     use super::*;
     use crate::sample;
+    use crate::text::WIDTH;
     use expect_test::expect;
     use fathom_model::host::HostFacts;
     use fathom_model::record::{ClassRecord, OpClass, RunHead, RunKind};
@@ -245,7 +254,7 @@ mod tests {
         let mut found = compare(&a, &b, &Options::default());
         // What the sample itself is blamed for is no matter here.
         found.findings.retain(|finding| finding.id != "side-not-trusted");
-        comparison_text(&found)
+        comparison_text(&found, WIDTH)
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Results of one target over time, as text: a line and a bar for each run, and what changed where.
 
 use crate::table::{Align, Table};
-use crate::text::{format_time, push_wrapped};
+use crate::text::{format_time, push_wrapped_to};
 use fathom_model::finding::Verdict;
 use fathom_study::history::{Change, Point, Series};
 use jiff::tz::TimeZone;
@@ -11,16 +11,23 @@ use std::fmt::Write;
 const SHOWN_MAX: usize = 40;
 /// Width of the longest bar.
 const BAR_CHARS: f64 = 40.0;
+/// What the other columns take, about.
+const OTHERS_CHARS: usize = 76;
 
-/// All series; `prefix` gives the shortest name of a run.
+/// All series in so many columns; `prefix` gives the shortest name of a run.
 #[must_use]
-pub fn history_text(all: &[Series], zone: &TimeZone, prefix: &dyn Fn(&str) -> String) -> String {
+pub fn history_text(
+    all: &[Series],
+    zone: &TimeZone,
+    prefix: &dyn Fn(&str) -> String,
+    width: usize,
+) -> String {
     let mut out = String::new();
     for series in all {
         let _ = writeln!(out, "{}: {}", series.name, series.metric.words());
-        out += &runs_table(series, zone, prefix);
+        out += &runs_table(series, zone, prefix, width);
         let changes = series.changes.iter();
-        changes.for_each(|change| out += &change_text(series, change, zone, prefix));
+        changes.for_each(|change| out += &change_text(series, change, zone, prefix, width));
         if series.changes.is_empty() {
             let (have, needed) = (series.points.len(), series.points_needed);
             if have < needed {
@@ -36,7 +43,12 @@ pub fn history_text(all: &[Series], zone: &TimeZone, prefix: &dyn Fn(&str) -> St
     out
 }
 
-fn runs_table(series: &Series, zone: &TimeZone, prefix: &dyn Fn(&str) -> String) -> String {
+fn runs_table(
+    series: &Series,
+    zone: &TimeZone,
+    prefix: &dyn Fn(&str) -> String,
+    width: usize,
+) -> String {
     let columns = [
         ("run", Align::Left),
         ("started", Align::Left),
@@ -45,6 +57,8 @@ fn runs_table(series: &Series, zone: &TimeZone, prefix: &dyn Fn(&str) -> String)
         ("", Align::Left),
     ];
     let mut table = Table::new(columns, 2);
+    // A bar is no number: it gives way.
+    let bar_chars = BAR_CHARS.min(width.saturating_sub(OTHERS_CHARS) as f64).max(BAR_CHARS / 5.0);
     let most = series.points.iter().map(|point| point.value).fold(0.0, f64::max);
     let hidden = series.points.len().saturating_sub(SHOWN_MAX);
     for (index, point) in series.points.iter().enumerate().skip(hidden) {
@@ -61,20 +75,20 @@ fn runs_table(series: &Series, zone: &TimeZone, prefix: &dyn Fn(&str) -> String)
                 format_time(point.started_unix_ns, zone),
                 point.label.clone().unwrap_or_default(),
                 series.metric.text(point.value),
-                bar(point, most),
+                bar(point, most, bar_chars),
             ],
             remark,
         );
     }
-    let mut out = table.render(2);
+    let mut out = table.render_to(2, width);
     if hidden > 0 {
         let _ = writeln!(out, "  ({hidden} older runs not shown; --json has all)");
     }
     out
 }
 
-fn bar(point: &Point, most: f64) -> String {
-    let chars = if most > 0.0 { (point.value / most * BAR_CHARS).round() as usize } else { 0 };
+fn bar(point: &Point, most: f64, longest_chars: f64) -> String {
+    let chars = if most > 0.0 { (point.value / most * longest_chars).round() as usize } else { 0 };
     "#".repeat(chars.max(1))
 }
 
@@ -93,6 +107,7 @@ fn change_text(
     change: &Change,
     zone: &TimeZone,
     prefix: &dyn Fn(&str) -> String,
+    width: usize,
 ) -> String {
     let Some(first) = series.points.get(change.at) else { return String::new() };
     let percent = 100.0 * (change.to / change.from - 1.0);
@@ -104,7 +119,7 @@ fn change_text(
         series.metric.text(change.from),
         series.metric.text(change.to)
     );
-    push_wrapped(&mut out, "", &text);
+    push_wrapped_to(&mut out, width, "", &text);
     if change.differences.is_empty() {
         out += "    nothing that fathom records differed at that point\n";
     }
@@ -115,7 +130,7 @@ fn change_text(
             difference.a.join(", "),
             difference.b.join(", ")
         );
-        push_wrapped(&mut out, "    ", &line);
+        push_wrapped_to(&mut out, width, "    ", &line);
     }
     out
 }
@@ -123,6 +138,7 @@ fn change_text(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::text::WIDTH;
     use expect_test::expect;
     use fathom_study::compare::{Difference, Metric, Weight};
 
@@ -146,7 +162,7 @@ mod tests {
     }
 
     fn text(series: Series) -> String {
-        history_text(&[series], &TimeZone::UTC, &|id| id.chars().take(4).collect())
+        history_text(&[series], &TimeZone::UTC, &|id| id.chars().take(4).collect(), WIDTH)
     }
 
     #[test]
@@ -161,10 +177,10 @@ mod tests {
         expect![[r#"
             random read: IOPS
               run   started                     label
-              0000  1970-01-01 00:00:00 +00:00                 1 010  ########################################   doubtful
-              0001  1970-01-02 00:00:00 +00:00  after-upgrade    990  #######################################
-              0002  1970-01-03 00:00:00 +00:00                   760  ##############################             <- changed
-              0003  1970-01-04 00:00:00 +00:00                   740  #############################
+              0000  1970-01-01 00:00:00 +00:00                 1 010  ##################################   doubtful
+              0001  1970-01-02 00:00:00 +00:00  after-upgrade    990  #################################
+              0002  1970-01-03 00:00:00 +00:00                   760  ##########################           <- changed
+              0003  1970-01-04 00:00:00 +00:00                   740  #########################
             -25.0 % from run 0002 on (1970-01-03 00:00:00 +00:00): 1 000 before, 750 since
                 host.kernel: 6.1 -> 6.12
 
@@ -183,8 +199,8 @@ mod tests {
         expect![[r#"
             random read: IOPS
               run   started                     label
-              0000  1970-01-01 00:00:00 +00:00                 1 000  ########################################   doubtful
-              0001  1970-01-02 00:00:00 +00:00  after-upgrade    500  ####################
+              0000  1970-01-01 00:00:00 +00:00                 1 000  ##################################   doubtful
+              0001  1970-01-02 00:00:00 +00:00  after-upgrade    500  #################
             2 runs: a change can be told from luck from 4 on.
 
         "#]].assert_eq(&text(series(&[1000.0, 500.0], Vec::new())));

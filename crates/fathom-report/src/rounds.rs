@@ -1,14 +1,14 @@
 //! What `fathom run --until-steady` prints: the rounds, whether they became steady, and the verification window.
 
 use crate::table::{Align, Table};
-use crate::text::push_wrapped;
+use crate::text::push_wrapped_to;
 use fathom_stats::steady::{ROUNDS_MAX, WINDOW_ROUNDS};
 use fathom_study::rounds::{Followed, Rounds};
 
-/// The whole answer.
+/// The whole answer in so many columns.
 #[must_use]
-pub fn text(found: &Rounds) -> String {
-    let mut out = rounds_table(found);
+pub fn text(found: &Rounds, width: usize) -> String {
+    let mut out = rounds_table(found, width);
     out.push('\n');
     let (range, rise) = (100.0 * found.range_share_max, 100.0 * found.rise_share_max);
     let answer = match (found.reached, found.window) {
@@ -19,31 +19,32 @@ pub fn text(found: &Rounds) -> String {
             let text = format!(
                 "Steady state not reached: {rounds} whole rounds, and it takes {WINDOW_ROUNDS}."
             );
-            push_wrapped(&mut out, "", &text);
+            push_wrapped_to(&mut out, width, "", &text);
             return out;
         }
     };
     let (first, last) = found.window.unwrap_or_default();
-    push_wrapped(
+    push_wrapped_to(
         &mut out,
+        width,
         "",
         &format!("{answer}. Verification window, rounds {first} to {last}:"),
     );
-    out += &window_table(found);
+    out += &window_table(found, width);
     let rule = format!(
         "steady: range (largest less smallest) at most {range:.0} % of the average, and what the fitted line rises or falls \
-         over the window at most {rise:.0} % (SNIA PTS, definition 2.1.24). Percentiles are no part of that rule."
+         over the window at most {rise:.0} % (SNIA PTS, definition 2.1.24), of every figure that is not \"shown only\"."
     );
-    push_wrapped(&mut out, "  ", &rule);
+    push_wrapped_to(&mut out, width, "  ", &rule);
     out
 }
 
 /// The figures of each round, row by row; of very many rounds the newest.
-fn rounds_table(found: &Rounds) -> String {
+fn rounds_table(found: &Rounds, width: usize) -> String {
     let mut out = String::new();
     let hidden = found.rounds.saturating_sub(ROUNDS_MAX);
     for row in found.figures.chunk_by(|a, b| a.name == b.name) {
-        push_wrapped(&mut out, "", &row[0].name);
+        push_wrapped_to(&mut out, width, "", &row[0].name);
         let titles: Vec<String> = row.iter().map(|figure| figure.metric.words()).collect();
         let mut columns = vec![("round", Align::Right)];
         columns.extend(titles.iter().map(|title| (title.as_str(), Align::Right)));
@@ -54,15 +55,20 @@ fn rounds_table(found: &Rounds) -> String {
             let is_last = found.reached == Some(round + 1);
             table.row_with_remark(cells, if is_last { "<- steady" } else { "" });
         }
-        out += &table.render(2);
+        out += &table.render_to(2, width);
     }
     if hidden > 0 {
-        push_wrapped(&mut out, "  ", &format!("{hidden} earlier rounds not shown; --json has all"));
+        push_wrapped_to(
+            &mut out,
+            width,
+            "  ",
+            &format!("{hidden} earlier rounds not shown; --json has all"),
+        );
     }
     out
 }
 
-fn window_table(found: &Rounds) -> String {
+fn window_table(found: &Rounds, width: usize) -> String {
     let mut table = Table::new(
         [
             ("", Align::Left),
@@ -78,7 +84,7 @@ fn window_table(found: &Rounds) -> String {
             table.row_with_remark(cells, remark(figure));
         }
     }
-    table.render(2)
+    table.render_to(2, width)
 }
 
 fn window_cells(figure: &Followed) -> Option<[String; 5]> {
@@ -87,9 +93,14 @@ fn window_cells(figure: &Followed) -> Option<[String; 5]> {
         figure.name.clone(),
         figure.metric.words(),
         figure.metric.text(window.average),
-        format!("{:.1} %", 100.0 * figure.range_share?),
-        format!("{:+.1} %", 100.0 * figure.rise_share?),
+        share(figure.range_share?, |percent| format!("{percent:.1} %")),
+        share(figure.rise_share?, |percent| format!("{percent:+.1} %")),
     ])
+}
+
+/// There is no share of nothing.
+fn share(share: f64, text: fn(f64) -> String) -> String {
+    if share.is_finite() { text(100.0 * share) } else { "n/a".to_owned() }
 }
 
 fn remark(figure: &Followed) -> &'static str {
@@ -104,6 +115,7 @@ fn remark(figure: &Followed) -> &'static str {
 mod tests {
     use super::*;
     use crate::sample::randomio;
+    use crate::text::WIDTH;
     use expect_test::expect;
     use fathom_study::rounds::study;
 
@@ -138,21 +150,21 @@ mod tests {
               randomio   write mean    2.1 ms   0.2 %   +0.2 %
               randomio   write p99     7.1 ms   0.0 %   +0.0 %   (shown only)
               steady: range (largest less smallest) at most 20 % of the average, and what the fitted line rises or falls
-              over the window at most 10 % (SNIA PTS, definition 2.1.24). Percentiles are no part of that rule.
-        "#]].assert_eq(&text(&rounds(&[400, 200, 110, 104, 101, 100, 100])));
+              over the window at most 10 % (SNIA PTS, definition 2.1.24), of every figure that is not "shown only".
+        "#]].assert_eq(&text(&rounds(&[400, 200, 110, 104, 101, 100, 100]), WIDTH));
     }
 
     #[test]
     fn rounds_that_do_not() {
-        let falling = text(&rounds(&[400, 350, 300, 250, 200]));
+        let falling = text(&rounds(&[400, 350, 300, 250, 200]), WIDTH);
         assert!(falling.contains("Steady state not reached in 5 rounds."), "{falling}");
         assert!(falling.contains("<- not steady"), "{falling}");
-        let few = text(&rounds(&[400, 350]));
+        let few = text(&rounds(&[400, 350]), WIDTH);
         assert!(
             few.ends_with("Steady state not reached: 2 whole rounds, and it takes 5.\n"),
             "{few}"
         );
-        let many = text(&rounds(&[100, 200].repeat(20)));
+        let many = text(&rounds(&[100, 200].repeat(20)), WIDTH);
         assert!(
             many.contains("15 earlier rounds not shown") && !many.contains("<- steady"),
             "{many}"

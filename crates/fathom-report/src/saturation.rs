@@ -2,29 +2,29 @@
 
 use crate::figures::{NOT_ENOUGH, iops_text, ns_text};
 use crate::table::{Align, Table};
-use crate::text::{format_share, push_wrapped};
+use crate::text::{format_share, push_wrapped_to};
 use fathom_base::units::{format_count, format_ns, format_rate};
 use fathom_stats::interval::Interval;
 use fathom_study::saturate::limit::Cause;
 use fathom_study::saturate::search::Knee;
 use fathom_study::saturate::{OfBound, OpenRow, Row, Saturation};
 
-/// The whole answer.
+/// The whole answer in so many columns.
 #[must_use]
-pub fn text(study: &Saturation) -> String {
-    let mut out = curve(study);
+pub fn text(study: &Saturation, width: usize) -> String {
+    let mut out = curve(study, width);
     out.push('\n');
-    push_knee(&mut out, study);
-    push_wrapped(&mut out, "Limit: ", &study.limit.text);
-    push_members(&mut out, study);
+    push_knee(&mut out, study, width);
+    push_wrapped_to(&mut out, width, "Limit: ", &study.limit.text);
+    push_members(&mut out, study, width);
     if let Some(bound) = &study.bound {
         out.push('\n');
-        push_bound(&mut out, bound);
+        push_bound(&mut out, bound, width);
     }
     out
 }
 
-fn curve(study: &Saturation) -> String {
+fn curve(study: &Saturation, width: usize) -> String {
     let right = [
         "in flight",
         "runs",
@@ -52,8 +52,8 @@ fn curve(study: &Saturation) -> String {
             if marks.is_empty() { String::new() } else { format!("<- {}", marks.join(", ")) };
         table.row_with_remark(cells(row), &remark);
     }
-    let mut out = table.render(0);
-    let mut note = |text: &str| push_wrapped(&mut out, "  ", text);
+    let mut out = table.render_to(0, width);
+    let mut note = |text: &str| push_wrapped_to(&mut out, width, "  ", text);
     note(
         "IOPS: median of the runs, beside it its interval where there are six runs or more. p50 to max: service time.",
     );
@@ -94,7 +94,7 @@ fn interval_text(interval: Interval) -> String {
     format!("{} to {}", iops_text(interval.low), iops_text(interval.high))
 }
 
-fn push_knee(out: &mut String, study: &Saturation) {
+fn push_knee(out: &mut String, study: &Saturation, width: usize) {
     let of = |concurrency: u64| study.rows.iter().find(|row| row.concurrency == concurrency);
     let Some(highest) = of(study.highest) else { return };
     let most = highest.iops.value;
@@ -104,7 +104,7 @@ fn push_knee(out: &mut String, study: &Saturation) {
             format_count(study.rows.last().map_or(0, |row| row.concurrency)),
             iops_text(most)
         );
-        return push_wrapped(out, "", &text);
+        return push_wrapped_to(out, width, "", &text);
     };
     let at = of(knee.concurrency).map_or(0.0, |row| row.iops.value);
     let fathom = if study.limit.cause == Cause::Fathom { " (fathom's own)" } else { "" };
@@ -128,8 +128,8 @@ fn push_knee(out: &mut String, study: &Saturation) {
             format_count(last.concurrency)
         );
     }
-    push_wrapped(out, "", &text);
-    push_wrapped(out, "  ", &certainty(&knee));
+    push_wrapped_to(out, width, "", &text);
+    push_wrapped_to(out, width, "  ", &certainty(&knee));
 }
 
 /// How sure the knee is.
@@ -154,7 +154,7 @@ fn certainty(knee: &Knee) -> String {
     }
 }
 
-fn push_members(out: &mut String, study: &Saturation) {
+fn push_members(out: &mut String, study: &Saturation, width: usize) {
     // One member is in the text of the limit.
     let [_, _, ..] = study.limit.members.as_slice() else { return };
     let one = |m: &fathom_study::saturate::limit::Member| {
@@ -162,10 +162,10 @@ fn push_members(out: &mut String, study: &Saturation) {
         format!("{} {:.0} % busy{in_flight}", m.name, m.busy_share * 100.0)
     };
     let all: Vec<String> = study.limit.members.iter().map(one).collect();
-    push_wrapped(out, "  at the highest: ", &all.join(", "));
+    push_wrapped_to(out, width, "  at the highest: ", &all.join(", "));
 }
 
-fn push_bound(out: &mut String, bound: &OfBound) {
+fn push_bound(out: &mut String, bound: &OfBound, width: usize) {
     let right = ["due/s", "runs", "kept", "p50", "p99", "max"];
     let mut table = Table::new(right.map(|title| (title, Align::Right)), 2);
     for row in &bound.rows {
@@ -182,11 +182,11 @@ fn push_bound(out: &mut String, bound: &OfBound) {
         let remark = if is_answer { "<- the highest that keeps the bound" } else { "" };
         table.row_with_remark(cells, remark);
     }
-    *out += &table.render(0);
+    *out += &table.render_to(0, width);
     let note = "Response times of an open loop: from the intended start, with what had not ended counted at its age.";
-    push_wrapped(out, "  ", note);
+    push_wrapped_to(out, width, "  ", note);
     out.push('\n');
-    push_wrapped(out, "", &bound_text(bound));
+    push_wrapped_to(out, width, "", &bound_text(bound));
 }
 
 fn bound_text(bound: &OfBound) -> String {
@@ -236,6 +236,7 @@ fn rate_text(rate: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::text::WIDTH;
     use expect_test::expect;
     use fathom_stats::interval::Estimate;
     use fathom_study::saturate::bound::Answer;
@@ -308,7 +309,8 @@ mod tests {
             in flight  runs  IOPS        95 %        rate     p50     p99     max   held  device  CPU    busy
                     1     1    89              364.5 kB/s   11 ms     n/a  225 ms    1.0     1.0  3 %  5 of 6
                    40     8   640  627 to 646    2.6 MB/s   62 ms  250 ms   1.2 s   40.0    38.8  3 %  5 of 6
-                   48     8   705  691 to 712    2.9 MB/s   68 ms  272 ms   1.4 s   48.0    46.6  3 %  5 of 6   <- throughput stops growing
+                   48     8   705  691 to 712    2.9 MB/s   68 ms  272 ms   1.4 s   48.0    46.6  3 %  5 of 6
+                <- throughput stops growing
                   120     8   775  760 to 783    3.2 MB/s  155 ms  619 ms   3.1 s  120.0   116.4  3 %  5 of 6   <- highest
               IOPS: median of the runs, beside it its interval where there are six runs or more. p50 to max: service time.
               held: requests that fathom had in flight on average; device: those that the device counted; busy: devices at
@@ -330,14 +332,16 @@ mod tests {
 
             512 per second keep max of at most 500 ms, in all 4 runs at it (max 390 ms to 480 ms); 537 per second break
             it.
-        "#]].assert_eq(&text(&study()));
+        "#]].assert_eq(&text(&study(), WIDTH));
     }
 
     #[test]
     fn what_is_not_known_is_said() {
         let mut study = study();
         (study.knee, study.bound) = (None, None);
-        assert!(text(&study).contains("still grows at 120 in flight, the most that was tried"));
+        assert!(
+            text(&study, WIDTH).contains("still grows at 120 in flight, the most that was tried")
+        );
         let knee = |above, reached_by, blocks| Knee { concurrency: 8, above, reached_by, blocks };
         for (knee, words) in [
             (knee(None, None, 0), "Single runs say so"),
@@ -380,6 +384,6 @@ mod tests {
     fn throughput_that_falls_past_the_peak_is_said() {
         let mut study = study();
         study.rows.push(row(480, 300.0, 1));
-        assert!(text(&study).contains("It falls beyond 120: 300 at 480."));
+        assert!(text(&study, WIDTH).contains("It falls beyond 120: 300 at 480."));
     }
 }

@@ -2,13 +2,13 @@
 
 use crate::figures::iops_text;
 use crate::table::{Align, Table};
-use crate::text::push_wrapped;
+use crate::text::push_wrapped_to;
 use fathom_base::units::{format_duration, format_size};
 use fathom_study::size::{Cell, Outcome, Sizes};
 
-/// The whole answer.
+/// The whole answer in so many columns.
 #[must_use]
-pub fn text(sizes: &Sizes) -> String {
+pub fn text(sizes: &Sizes, width: usize) -> String {
     let right = ["size", "time", "runs", "IOPS", "from device"];
     let mut columns: Vec<(&str, Align)> = right.map(|title| (title, Align::Right)).into();
     columns.extend([("", Align::Left), ("against the reference", Align::Left)]);
@@ -17,13 +17,13 @@ pub fn text(sizes: &Sizes) -> String {
         let is_answer = !cell.is_part && sizes.answer == Some((cell.size_bytes, cell.duration_ns));
         table.row_with_remark(cells(cell), if is_answer { "<- small enough" } else { "" });
     }
-    let mut out = table.render(0);
+    let mut out = table.render_to(0, width);
     if sizes.cells.iter().any(|cell| cell.is_part) {
         let note = "* the first part of the reference runs: shows which time is worth measuring, and decides nothing.";
-        push_wrapped(&mut out, "  ", note);
+        push_wrapped_to(&mut out, width, "  ", note);
     }
     out.push('\n');
-    push_wrapped(&mut out, "", &answer_text(sizes));
+    push_wrapped_to(&mut out, width, "", &answer_text(sizes));
     out
 }
 
@@ -57,9 +57,20 @@ fn answer_text(sizes: &Sizes) -> String {
              --margin=, or more --time= where runs were too few or too noisy."
         );
     };
+    let rejected = sizes.rejected.and_then(|at| sizes.cells.get(at));
+    let next = rejected.map_or_else(String::new, |cell| {
+        let size = format_size(cell.size_bytes);
+        let what = word(cell.outcome);
+        format!(" The next smaller that was tried, {size}, is {what}: {}.", cell.reason)
+    });
+    let gap = if sizes.gap().is_some() {
+        " For sizes between the two the time was too short: --time= allows more."
+    } else {
+        ""
+    };
     format!(
         "{} for {} is enough: no difference larger than {margin} from the reference, as for all larger sets (interval of \
-         90 %, so that a larger difference is missed in at most 5 % of such claims).",
+         90 %, so that a larger difference is missed in at most 5 % of such claims).{next}{gap}",
         format_size(size_bytes),
         format_duration(duration_ns)
     )
@@ -68,6 +79,7 @@ fn answer_text(sizes: &Sizes) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::text::WIDTH;
     use expect_test::expect;
     use fathom_stats::interval::Estimate;
 
@@ -114,23 +126,28 @@ mod tests {
             ],
             margin: 0.05,
             answer: Some((1 << 30, 5_000_000_000)),
+            rejected: Some(4),
         };
         expect![[r#"
                size  time  runs   IOPS  from device             against the reference
               4 GiB  20 s     4    777        100 %  reference  the runs lie 1.4 % apart
               4 GiB  *5 s     4    775               agrees     -0.3 % (-1.4 to +1.0 %)
               4 GiB   5 s     4    774        100 %  agrees     -0.4 % (-2.0 to +0.9 %)
-              1 GiB   5 s     4    790        100 %  agrees     +1.7 % (+0.5 to +3.1 %)                                     <- small enough
+              1 GiB   5 s     4    790        100 %  agrees     +1.7 % (+0.5 to +3.1 %)
+                <- small enough
             256 MiB   5 s     4  1 310         42 %  rejected   cache: 58 % of what was read did not come from the device
              64 MiB   5 s     4  1 500        100 %  unknown    +2.0 % (-9.0 to +15.0 %): too wide for a margin of 5 %
               * the first part of the reference runs: shows which time is worth measuring, and decides nothing.
 
             1 GiB for 5 s is enough: no difference larger than 5 % from the reference, as for all larger sets (interval of
-            90 %, so that a larger difference is missed in at most 5 % of such claims).
-        "#]].assert_eq(&text(&sizes));
+            90 %, so that a larger difference is missed in at most 5 % of such claims). The next smaller that was tried,
+            256 MiB, is rejected: cache: 58 % of what was read did not come from the device. For sizes between the two the
+            time was too short: --time= allows more.
+        "#]].assert_eq(&text(&sizes, WIDTH));
         sizes.answer = None;
         assert!(
-            text(&sizes).contains("No smaller or shorter run agrees with the reference within 5 %")
+            text(&sizes, WIDTH)
+                .contains("No smaller or shorter run agrees with the reference within 5 %")
         );
     }
 }

@@ -116,6 +116,7 @@ pub fn record() -> Record {
         description: String::new(),
         classic: None,
         jobs: vec![job],
+        tracked: Vec::new(),
     };
     let device = DeviceDelta {
         name: "sda".into(),

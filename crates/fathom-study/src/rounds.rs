@@ -17,7 +17,7 @@ pub struct Followed {
     pub name: String,
     /// Which figure.
     pub metric: Metric,
-    /// Whether the rule is about it: rates and mean latencies are tracked variables, percentiles are only shown.
+    /// Whether the rule is about it: rates and mean latencies, or what was asked for. The others are only shown.
     pub is_tracked: bool,
     /// Its value in each round, in the unit of the metric.
     pub values: Vec<f64>,
@@ -92,8 +92,7 @@ fn of_row(row: &[&Record]) -> Vec<Followed> {
             1 => row_name.to_owned(),
             _ => format!("{row_name}, {}", job.name),
         };
-        for metric in metrics::followed(asked, job) {
-            let is_tracked = !matches!(metric, Metric::LatencyNsP99(_));
+        for (metric, is_tracked) in metrics::followed(asked, job, &first.workload.tracked) {
             let value = |record: &&Record| metrics::value(record, index, metric);
             let values: Option<Vec<f64>> =
                 row.iter().map(|record| value(record).or(is_tracked.then_some(0.0))).collect();
@@ -128,6 +127,19 @@ impl Rounds {
             row = figure.name.as_str();
         }
         text
+    }
+
+    /// The tracked figure that some round of the window lacks.
+    fn lacking(&self) -> Option<String> {
+        let (first, last) = self.window?;
+        let lacks = |f: &&Followed| f.is_tracked && f.values[first - 1..last].contains(&0.0);
+        let figure = self.figures.iter().find(lacks)?;
+        let count = figure.values[first - 1..last].iter().filter(|value| **value == 0.0).count();
+        Some(format!(
+            "{} {}: {count} of these rounds have too few requests for it",
+            figure.name,
+            figure.metric.words()
+        ))
     }
 
     /// The tracked figure that is furthest beyond its limits, with by how much: `range 31 % of at most 20 %`.
@@ -194,7 +206,7 @@ fn not_reached(records: &[Record]) -> Option<Finding> {
     if rounds.reached.is_some() {
         return None;
     }
-    let why = rounds.worst().map_or_else(
+    let why = rounds.lacking().or_else(|| rounds.worst()).map_or_else(
         || format!("it takes {WINDOW_ROUNDS}"),
         |worst| format!("in the last {WINDOW_ROUNDS}, {worst}"),
     );
@@ -211,6 +223,7 @@ fn not_reached(records: &[Record]) -> Option<Finding> {
 mod tests {
     use super::*;
     use crate::fixtures;
+    use fathom_model::workload::Tracked;
 
     /// A round for each rate, with five requests in flight.
     fn rounds(rates: &[f64]) -> Vec<Record> {
@@ -288,6 +301,35 @@ mod tests {
         let few = judge(&reads[..4]);
         assert!(few.findings[0].summary.ends_with("not steady in 4 rounds: it takes 5"));
         assert_eq!((study(&[]).rounds, study(&[]).reached), (0, None));
+    }
+
+    /// The median falls all the time, the rate does not: who tracks only the rate does not wait for the tail.
+    #[test]
+    fn what_is_tracked_is_what_was_asked_for() {
+        let mut records = rounds(&[1000.0; 8]);
+        for (number, record) in records.iter_mut().enumerate() {
+            let latency_ns = &mut record.jobs[0].classes[0].latency_ns;
+            latency_ns.record_n(10_000_000 << number, 1_000);
+        }
+        assert_eq!(study(&records).reached, None, "the mean grows");
+        let with = |tracked: &[Tracked]| {
+            let mut records = records.clone();
+            records.iter_mut().for_each(|record| record.workload.tracked = tracked.to_vec());
+            study(&records)
+        };
+        assert_eq!(with(&[Tracked::Rate, Tracked::P50]).reached, Some(5));
+        let found = with(&[Tracked::Rate, Tracked::P99, Tracked::Max]);
+        assert_eq!(found.reached, None);
+        let words = |f: &Followed| (f.metric.words(), f.is_tracked);
+        let all: Vec<(String, bool)> = found.figures.iter().map(words).collect();
+        let shown = [("IOPS", true), ("read mean", false), ("read p99", true), ("read max", true)];
+        assert_eq!(all, shown.map(|(name, tracked)| (name.to_owned(), tracked)));
+        // A thousand requests have one beyond the 99.9th percentile, and that carries nothing.
+        let mut few = rounds(&[10.0; 6]);
+        few.iter_mut().for_each(|record| record.workload.tracked = vec![Tracked::P999]);
+        let finding = &judge(&few).findings[0];
+        let words = "random read read p99.9: 5 of these rounds have too few requests for it";
+        assert!(finding.summary.contains(words), "{}", finding.summary);
     }
 
     /// The round that a signal ended is no round, and a level below the first rounds makes the whole run not void.

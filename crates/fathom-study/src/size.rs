@@ -72,6 +72,30 @@ pub struct Sizes {
     pub margin: f64,
     /// The smallest size and shortest duration that agree; none when only the reference is good enough.
     pub answer: Option<(u64, u64)>,
+    /// The next smaller set that was tried, as an index into the cells: it does not agree. None where all agree.
+    pub rejected: Option<usize>,
+}
+
+impl Sizes {
+    /// The sizes between which the answer lies: the larger one agrees (or is the reference), the smaller one was rejected
+    /// for what it is, not for noise. None where they are near each other, and where nothing is known.
+    #[must_use]
+    pub fn gap(&self) -> Option<(u64, u64)> {
+        let rejected = self.cells.get(self.rejected?)?;
+        let is_clear = matches!(rejected.outcome, Outcome::Differs | Outcome::Cache);
+        let agrees =
+            self.answer.map_or_else(|| self.cells.first().map(|c| c.size_bytes), |a| Some(a.0))?;
+        let is_wide = agrees as f64 > NEAR * rejected.size_bytes as f64;
+        (is_clear && is_wide).then_some((agrees, rejected.size_bytes))
+    }
+
+    /// The size to try next: in the middle of the gap on a scale of ratios, in whole MiB.
+    #[must_use]
+    pub fn between(&self) -> Option<u64> {
+        let (agrees, rejected) = self.gap()?;
+        let middle = ((agrees as f64 * rejected as f64).sqrt() / MIB as f64).round() as u64 * MIB;
+        (rejected < middle && middle < agrees).then_some(middle)
+    }
 }
 
 /// The sizes to try below the largest, falling: at most five, each the same part of the next larger one.
@@ -85,6 +109,8 @@ pub fn smaller(largest_bytes: u64) -> Vec<u64> {
 }
 
 const MIB: u64 = 1 << 20;
+/// Sizes this near are not told apart any more.
+const NEAR: f64 = 1.25;
 
 /// The real-life test set: the caches that can answer, times what the application has for each byte of memory.
 ///
@@ -253,8 +279,8 @@ pub fn study(records: &[Record], margin: f64) -> Option<Sizes> {
         explain(&mut cell, first);
         cells.push(cell);
     }
-    let answer = answer(&cells);
-    Some(Sizes { cells, margin, answer })
+    let (answer, rejected) = (answer(&cells), rejected(&cells));
+    Some(Sizes { cells, margin, answer, rejected })
 }
 
 /// How far the reference runs lie apart.
@@ -306,6 +332,12 @@ fn answer(cells: &[Cell]) -> Option<(u64, u64)> {
     let own = cells.iter().filter(|cell| cell.outcome != Outcome::Reference && !cell.is_part);
     let agreeing = own.take_while(|cell| cell.outcome == Outcome::Agrees);
     agreeing.last().map(|cell| (cell.size_bytes, cell.duration_ns))
+}
+
+/// The largest size of its own that does not agree.
+fn rejected(cells: &[Cell]) -> Option<usize> {
+    let is_own = |cell: &Cell| cell.outcome != Outcome::Reference && !cell.is_part;
+    cells.iter().position(|cell| is_own(cell) && cell.outcome != Outcome::Agrees)
 }
 
 /// The answer as the settings that make `fathom run` do the same.

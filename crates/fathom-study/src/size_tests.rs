@@ -116,6 +116,36 @@ fn sizes_fall_by_one_factor() {
     }
 }
 
+#[test]
+fn injected_the_gap_is_narrowed_from_both_sides() {
+    let mut records = steady(8 * GIB, 8, &[1000, 1010, 995, 1005]);
+    let small = steady(2 * GIB, 8, &[1300, 1310, 1305]);
+    records.extend(small);
+    let next = |records: &[Record]| study(records, 0.05).expect("measured").between();
+    assert_eq!(next(&records), Some(4 * GIB), "between the reference and the first smaller one");
+    records.extend(steady(4 * GIB, 8, &[1003, 998, 1001]));
+    assert_eq!(next(&records), Some(2896 * MIB));
+    records.extend(steady(2896 * MIB, 8, &[1150, 1155, 1145]));
+    assert_eq!(next(&records), Some(3444 * MIB));
+    records.extend(steady(3444 * MIB, 8, &[1002, 999, 1001]));
+    let sizes = study(&records, 0.05).expect("measured");
+    assert_eq!((sizes.between(), sizes.gap()), (None, None), "these are near");
+    assert_eq!(sizes.answer, Some((3444 * MIB, 8 * SECOND_NS)));
+    assert_eq!(sizes.rejected.map(|at| sizes.cells[at].size_bytes), Some(2896 * MIB));
+    // Noise is narrowed by more runs, not by other sizes.
+    let mut noisy = steady(8 * GIB, 8, &[1000, 1010, 995, 1005]);
+    noisy.extend(steady(2 * GIB, 8, &[900, 1100, 1000]));
+    assert_eq!(next(&noisy), None);
+    // All agree: there is nothing between.
+    let mut equal = steady(8 * GIB, 8, &[1000, 1010, 995, 1005]);
+    equal.extend(steady(2 * GIB, 8, &[1000, 1001, 1002]));
+    assert_eq!(next(&equal), None);
+    // The largest set for a shorter time: when that does not agree, no smaller one matters.
+    let mut short = steady(8 * GIB, 8, &[1000, 1010, 995, 1005]);
+    short.extend(steady(8 * GIB, 2, &[1300, 1310, 1305]));
+    assert_eq!(next(&short), None);
+}
+
 /// The worked example of the study that the rule is from: 800 GB of data, 12.9 GB of memory, caches of 516 MB.
 #[test]
 fn the_real_life_set_of_the_published_example() {

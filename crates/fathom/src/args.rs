@@ -256,6 +256,9 @@ pub struct Run {
     /// In rounds until the figures are steady by the rule of the SNIA, at most so many [default: 25]
     #[arg(long, value_name = "ROUNDS", num_args = 0..=1, require_equals = true, default_missing_value = "25")]
     pub until_steady: Option<u32>,
+    /// What has to become steady, any of rate, mean, p50, p99, p99.9, max [default: rate,mean]
+    #[arg(long, value_name = "FIGURES", value_delimiter = ',', requires = "until_steady")]
+    pub track: Vec<String>,
     /// Compares with the same workload under these settings: both in turn, until it is known which is faster
     #[arg(long, value_name = "KEY=VALUE[,KEY=VALUE]", conflicts_with_all = ["repeats", "until_steady"])]
     pub against: Vec<String>,

@@ -45,8 +45,8 @@ pub struct Purpose<'a> {
 
 /// What a measurement came to.
 pub struct Measured {
-    /// Identifier of the run.
-    pub id: String,
+    /// The head of the run.
+    pub head: RunHead,
     /// Shortest prefix that names it in the store; none when it could not be stored.
     pub prefix: Option<String>,
     /// Wall-clock time of the whole command so far.
@@ -63,7 +63,7 @@ impl Measured {
     /// The last JSON line of a measuring command, as far as all of them share it.
     pub fn json(&self) -> serde_json::Value {
         serde_json::json!({
-            "id": self.id,
+            "id": self.head.id,
             "stored": self.prefix.is_some(),
             "verdict": self.study.verdict,
             "findings": self.study.findings,
@@ -196,7 +196,7 @@ pub fn measure(
         }
     };
     let took_ns = clock::monotonic_ns() - started_ns;
-    Ok(Measured { id: run_id, prefix, took_ns, records, study, exit })
+    Ok(Measured { head, prefix, took_ns, records, study, exit })
 }
 
 /// What the run's records have in common.

@@ -2,7 +2,7 @@
 
 use fathom_base::units::{format_count, format_ns, format_rate};
 use fathom_model::record::{JobRecord, OpClass, Record};
-use fathom_model::workload::{Access, Job};
+use fathom_model::workload::{Access, Job, Tracked};
 use fathom_stats::Histogram;
 use fathom_stats::equivalence::Better;
 use serde::Serialize;
@@ -26,6 +26,8 @@ pub enum Metric {
     LatencyNsP99(OpClass),
     /// 99.9th percentile of latency in nanoseconds.
     LatencyNsP999(OpClass),
+    /// Longest latency in nanoseconds.
+    LatencyNsMax(OpClass),
     /// CPU time of fathom's threads for each read or write in nanoseconds.
     CpuNsPerRequest,
 }
@@ -54,6 +56,7 @@ impl Metric {
             Self::LatencyNsP50(class) => of(class, "p50"),
             Self::LatencyNsP99(class) => of(class, "p99"),
             Self::LatencyNsP999(class) => of(class, "p99.9"),
+            Self::LatencyNsMax(class) => of(class, "max"),
             Self::CpuNsPerRequest => "CPU per I/O".into(),
         }
     }
@@ -102,16 +105,32 @@ pub fn metrics(job: &Job, record: &JobRecord) -> Vec<Metric> {
     }
 }
 
-/// What is followed from round to round of a workload: the rate that answers "is it faster", the mean latency of what moves
-/// data (or of what else is counted), and its 99th percentile.
-pub(crate) fn followed(job: &Job, record: &JobRecord) -> Vec<Metric> {
+/// What the rule of steady state is about where nobody says.
+const TRACKED: [Tracked; 2] = [Tracked::Rate, Tracked::Mean];
+
+/// What is followed from round to round of a workload, and whether steady state is judged by it: the rate that answers "is
+/// it faster", of what moves data (or of what else is counted) the mean latency and the 99th percentile, and what was asked
+/// for besides.
+pub(crate) fn followed(job: &Job, record: &JobRecord, asked: &[Tracked]) -> Vec<(Metric, bool)> {
+    let asked = if asked.is_empty() { &TRACKED } else { asked };
     let classes = timed(record);
     let moves = |class: &&OpClass| matches!(class, OpClass::Read | OpClass::Write);
     let moving = classes.iter().filter(moves).count();
     let main = classes[..moving.max(1).min(classes.len())].iter().copied();
-    let latencies =
-        main.flat_map(|class| [Metric::LatencyNsMean(class), Metric::LatencyNsP99(class)]);
-    rates(job, record).into_iter().take(1).chain(latencies).collect()
+    let rate = rates(job, record).into_iter().take(1).map(|metric| (metric, Tracked::Rate));
+    let of_class = |class| {
+        [
+            (Metric::LatencyNsMean(class), Tracked::Mean),
+            (Metric::LatencyNsP50(class), Tracked::P50),
+            (Metric::LatencyNsP99(class), Tracked::P99),
+            (Metric::LatencyNsP999(class), Tracked::P999),
+            (Metric::LatencyNsMax(class), Tracked::Max),
+        ]
+    };
+    let is_shown =
+        |what: Tracked| TRACKED.contains(&what) || what == Tracked::P99 || asked.contains(&what);
+    let all = rate.chain(main.flat_map(of_class)).filter(|(_, what)| is_shown(*what));
+    all.map(|(metric, what)| (metric, asked.contains(&what))).collect()
 }
 
 /// The rates of what was done, the one that answers "is it faster" first.
@@ -151,6 +170,7 @@ pub fn value(record: &Record, job: usize, metric: Metric) -> Option<f64> {
         Metric::LatencyNsP50(class) => percentile(job, class, 0.5),
         Metric::LatencyNsP99(class) => percentile(job, class, 0.99),
         Metric::LatencyNsP999(class) => percentile(job, class, 0.999),
+        Metric::LatencyNsMax(class) => latencies(job, class)?.max().map(|ns| ns as f64),
         Metric::CpuNsPerRequest => {
             let requests = job.transfers().latency_ns.count();
             let cpu_ns = job.cpu.total_ns();

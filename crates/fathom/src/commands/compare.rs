@@ -9,7 +9,7 @@ use fathom_base::units::parse_fraction;
 use fathom_report::comparison::comparison_text;
 use fathom_store::{Filter, RunState, Store, StoreError};
 use fathom_study::compare::{Comparison, Options, Run, Side, compare};
-use fathom_study::rounds;
+use fathom_study::{against, rounds};
 use std::path::Path;
 
 /// Compares two sides and says whether the difference is real.
@@ -45,7 +45,7 @@ pub fn run(common: &Common, output: Output, args: &Compare) -> CommandResult {
     let factor = args.factor.clone();
     let found = compare(&a, &b, &Options { margin_percent, level, looks: args.looks, factor });
     let exit = exit(&found, limit_percent, args.fail_on);
-    let mut text = comparison_text(&found);
+    let mut text = comparison_text(&found, output.width());
     let worse: Vec<&str> =
         found.slower_by(limit_percent).iter().map(|row| row.name.as_str()).collect();
     if !worse.is_empty() {
@@ -126,7 +126,7 @@ fn of_word(common: &Common, output: Output, word: &str) -> Result<Vec<Run>, Comm
         let unfinished = (stored.state != RunState::Complete)
             .then(|| state_of(stored.state, &stored.writer).to_owned());
         if !records.is_empty() {
-            runs.push(Run { head: stored.head, records, unfinished });
+            runs.extend(against::runs(Run { head: stored.head, records, unfinished }));
         }
     }
     match row {

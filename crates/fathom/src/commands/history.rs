@@ -49,7 +49,7 @@ pub fn run(common: &Common, output: Output, args: &History) -> CommandResult {
         return Err(usage(format!("all runs on '{}' {text}; see: fathom list", args.target)));
     }
     let prefix = |id: &str| store.shortest_prefix(id).unwrap_or_else(|_| id.to_owned());
-    output.text(&history_text(&found, &local_zone(), &prefix))?;
+    output.text(&history_text(&found, &local_zone(), &prefix, output.width()))?;
     output.json("result", &serde_json::json!({ "series": found }))?;
     Ok(Exit::Done)
 }

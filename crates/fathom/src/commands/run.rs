@@ -1,15 +1,16 @@
 //! `fathom run`.
 
-use super::{CommandError, CommandResult, finish, key_value, local_zone};
+use super::{CommandError, CommandResult, against, finish, key_value, local_zone};
 use crate::args::{Common, Run, Style};
 use crate::output::Output;
 use crate::session::{self, Purpose};
 use fathom_base::shell;
+use fathom_base::suggest;
 use fathom_base::units::{format_ns, parse_duration_ns};
 use fathom_lab::run::{RunOptions, run as run_workload};
 use fathom_model::builtin::{self, WorkloadError, WorkloadFile};
 use fathom_model::record::{Record, RunKind};
-use fathom_model::workload::{EngineKind, Job, Workload};
+use fathom_model::workload::{EngineKind, Job, Tracked, Workload};
 use fathom_report::{classic, detail, summary};
 use fathom_stats::steady::WINDOW_ROUNDS;
 use fathom_study::rounds::{self, Rounds};
@@ -20,7 +21,12 @@ use std::path::Path;
 
 /// Runs a workload and prints what came out.
 pub fn run(common: &Common, output: Output, stop: &StopFlag, args: &Run) -> CommandResult {
-    let workload = workload(output, args)?;
+    let interval_ns = interval(output, &args.interval)?;
+    if !args.against.is_empty() {
+        return against::run(common, output, stop, args, interval_ns);
+    }
+    let mut workload = workload(output, args)?;
+    workload.tracked = tracked(output, &args.track)?;
     let until_steady = args.until_steady.is_some();
     let repeats = repeats(args).map_err(|e| CommandError::usage(output, &e))?;
     let options = RunOptions { workload, target: args.target.clone(), repeats, until_steady };
@@ -29,14 +35,14 @@ pub fn run(common: &Common, output: Output, stop: &StopFlag, args: &Run) -> Comm
         target: &args.target,
         measure: &args.any.measure,
         destroy: args.any.destroy.clone(),
-        interval_ns: interval(output, &args.interval)?,
+        interval_ns,
     };
     let measured = session::measure(common, output, stop, &purpose, &mut |lab, keep| {
         run_workload(lab, &options, keep)
     })?;
     let rounds = until_steady.then(|| rounds::study(&measured.records));
     let mut text = match &rounds {
-        Some(rounds) if args.style == Style::Fathom => rounds_text(rounds),
+        Some(rounds) if args.style == Style::Fathom => rounds_text(output, rounds),
         _ => records_text(output, &measured.records, args.style)?,
     };
     text += &measured.findings(output);
@@ -52,6 +58,20 @@ pub fn run(common: &Common, output: Output, stop: &StopFlag, args: &Run) -> Comm
         result["rounds"] = serde_json::to_value(rounds).unwrap_or_default();
     }
     finish(output, &text, &result, measured.exit)
+}
+
+/// The figures that have to become steady.
+fn tracked(output: Output, words: &[String]) -> Result<Vec<Tracked>, CommandError> {
+    let known = || Tracked::ALL.iter().map(|tracked| tracked.word());
+    let one = |word: &String| {
+        let found = Tracked::ALL.into_iter().find(|tracked| tracked.word() == word);
+        found.ok_or_else(|| {
+            let (all, hint) =
+                (known().collect::<Vec<_>>().join(", "), suggest::hint(word, known()));
+            CommandError::usage(output, &format!("--track={word}: one or more of {all}{hint}"))
+        })
+    };
+    words.iter().map(one).collect()
 }
 
 /// How often, at the most.
@@ -70,8 +90,8 @@ fn repeats(args: &Run) -> Result<u32, String> {
 }
 
 /// What rounds until steady came to.
-pub fn rounds_text(found: &Rounds) -> String {
-    fathom_report::rounds::text(found) + "\n"
+pub fn rounds_text(output: Output, found: &Rounds) -> String {
+    fathom_report::rounds::text(found, output.width()) + "\n"
 }
 
 /// Records in the form that was asked for.
@@ -119,7 +139,17 @@ fn interval(output: Output, text: &str) -> Result<u64, CommandError> {
     }
 }
 
-fn workload(output: Output, args: &Run) -> Result<Workload, CommandError> {
+/// The workload of the command line.
+pub(super) fn workload(output: Output, args: &Run) -> Result<Workload, CommandError> {
+    checked(output, args, &[])
+}
+
+/// The workload of the command line with further settings.
+pub(super) fn checked(
+    output: Output,
+    args: &Run,
+    further: &[(String, String)],
+) -> Result<Workload, CommandError> {
     let usage = |e: &dyn std::fmt::Display| CommandError::usage(output, e);
     if args.target.is_empty() {
         return Err(usage(&"the target is empty; name a directory, a file, a device, or null:"));
@@ -132,8 +162,11 @@ fn workload(output: Output, args: &Run) -> Result<Workload, CommandError> {
     if !args.phase.is_empty() {
         workload.keep_phases(&args.phase).map_err(|e| usage(&e))?;
     }
-    let settings: Vec<(String, String)> =
+    let mut settings: Vec<(String, String)> =
         args.settings.iter().map(|s| key_value(output, s)).collect::<Result<_, _>>()?;
+    // What is said again is said otherwise.
+    settings.retain(|(key, _)| !further.iter().any(|(other, _)| other == key));
+    settings.extend_from_slice(further);
     workload.apply(&settings).map_err(|e| usage(&e))?;
     check_null_targets(&workload, &settings, &args.target).map_err(|e| usage(&e))?;
     check_null_targets(&workload, &of_file, &args.target)

@@ -24,7 +24,11 @@ pub fn run(common: &Common, output: Output, stop: &StopFlag, args: &Saturate) ->
         saturate(lab, &options, keep)
     })?;
     let study = study(&measured.records, options.bound.as_ref());
-    let mut text = searched::text(output, &measured, study.as_ref().map(saturation::text));
+    let mut text = searched::text(
+        output,
+        &measured,
+        study.as_ref().map(|study| saturation::text(study, output.width())),
+    );
     let in_full = |prefix: &str| format!("; every run in full: fathom show {prefix}");
     let _ = writeln!(text, "{}", measured.stored_as(in_full));
     let mut result = measured.json();
@@ -33,9 +37,10 @@ pub fn run(common: &Common, output: Output, stop: &StopFlag, args: &Saturate) ->
 }
 
 /// The answer of a stored search; its bound stands in the command only.
-pub fn answer(command: &str, records: &[Record]) -> String {
+pub fn answer(output: Output, command: &str, records: &[Record]) -> String {
     let bound = searched::option_in(command, "--bound").and_then(|text| text.parse().ok());
-    searched::answer_text(study(records, bound.as_ref()).as_ref().map(saturation::text))
+    let study = study(records, bound.as_ref());
+    searched::answer_text(study.as_ref().map(|study| saturation::text(study, output.width())))
 }
 
 fn options(output: Output, args: &Saturate) -> Result<SaturateOptions, CommandError> {

@@ -2,7 +2,7 @@
 
 use super::list::{open, state_of};
 use super::run::{records_text, rounds_text};
-use super::{CommandError, CommandResult, saturate, size};
+use super::{CommandError, CommandResult, against, saturate, size};
 use crate::args::{Common, Show};
 use crate::exit::Exit;
 use crate::output::Output;
@@ -45,10 +45,13 @@ pub fn run(common: &Common, output: Output, args: &Show) -> CommandResult {
     text.push('\n');
     let rounds = (head.kind == RunKind::Rounds).then(|| rounds::study(&stored.records));
     // What a search or rounds came to stands before the runs that it is made of.
+    let against =
+        (head.kind == RunKind::Against).then(|| against::answer(output, head, &stored.records));
+    text += against.as_ref().map_or("", |(answer, _)| answer.as_str());
     text += &match head.kind {
-        RunKind::Saturate => saturate::answer(&head.command, &stored.records),
-        RunKind::Size => size::answer(&head.command, &stored.records),
-        _ => rounds.as_ref().map_or_else(String::new, rounds_text),
+        RunKind::Saturate => saturate::answer(output, &head.command, &stored.records),
+        RunKind::Size => size::answer(output, &head.command, &stored.records),
+        _ => rounds.as_ref().map_or_else(String::new, |rounds| rounds_text(output, rounds)),
     };
     text += &records_text(output, &stored.records, args.style)?;
     text += &findings_text(&study.findings, study.verdict, output.width());
@@ -62,6 +65,9 @@ pub fn run(common: &Common, output: Output, args: &Show) -> CommandResult {
     });
     if let Some(rounds) = &rounds {
         result["rounds"] = serde_json::to_value(rounds).unwrap_or_default();
+    }
+    if let Some((_, comparison)) = &against {
+        result["comparison"] = serde_json::to_value(comparison).unwrap_or_default();
     }
     output.json("result", &result)?;
     Ok(Exit::Done)

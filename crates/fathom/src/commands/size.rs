@@ -27,7 +27,11 @@ pub fn run(common: &Common, output: Output, stop: &StopFlag, args: &Size) -> Com
         size(lab, &options, keep)
     })?;
     let study = study(&measured.records, options.margin);
-    let mut text = searched::text(output, &measured, study.as_ref().map(sizes::text));
+    let mut text = searched::text(
+        output,
+        &measured,
+        study.as_ref().map(|study| sizes::text(study, output.width())),
+    );
     text += &measured.stored_as(|_| ".".to_owned());
     if let Some(answer) = study.as_ref().and_then(|study| study.answer) {
         // Of what exists a part is used; a test file is made as large.
@@ -47,10 +51,11 @@ pub fn run(common: &Common, output: Output, stop: &StopFlag, args: &Size) -> Com
 }
 
 /// The answer of a stored search; its margin stands in the command only.
-pub fn answer(command: &str, records: &[Record]) -> String {
+pub fn answer(output: Output, command: &str, records: &[Record]) -> String {
     let margin =
         searched::option_in(command, "--margin").and_then(|text| parse_fraction(text).ok());
-    searched::answer_text(study(records, margin.unwrap_or(MARGIN)).as_ref().map(sizes::text))
+    let study = study(records, margin.unwrap_or(MARGIN));
+    searched::answer_text(study.as_ref().map(|study| sizes::text(study, output.width())))
 }
 
 fn options(output: Output, args: &Size) -> Result<SizeOptions, CommandError> {
