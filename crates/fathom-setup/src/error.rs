@@ -2,6 +2,8 @@
 
 use fathom_guard::{FileRefusal, Refusal};
 use std::fmt::Write;
+use std::io;
+use std::path::PathBuf;
 use thiserror::Error;
 
 /// What kind of trouble it is: decides the exit code.
@@ -99,6 +101,15 @@ impl SetupError {
             | Self::Left(_) => ErrorKind::Io,
         }
     }
+}
+
+/// An error of the system with what was tried.
+pub(crate) fn io_at(
+    doing: &'static str,
+    path: impl Into<PathBuf>,
+) -> impl FnOnce(io::Error) -> SetupError {
+    let path = path.into();
+    move |source| SetupError::Place(FileRefusal::Io { doing, path, source })
 }
 
 fn missing(tools: &[MissingTool]) -> String {

@@ -6,8 +6,24 @@
 //!   with a UUID that was chosen before; [`take_down`] and, for the journal of a dead process, [`undo()`] take back just that.
 //! - [`refresh`] brings an array into its state again before a trial; [`remount`] mounts anew, as another way to empty caches.
 
+mod array;
+mod build;
+mod causes;
+mod crypt;
+mod devices;
 mod error;
+mod filesystem;
+mod fill;
+mod known;
+mod mounting;
+mod options;
 mod outline;
+mod site;
+mod table;
+mod tools;
+mod undo;
+mod volume;
+mod wipe;
 
 pub use error::{ErrorKind, MissingTool, SetupError};
 pub use outline::{Capacity, Destroyed, Outline, ToolFound};
@@ -59,6 +75,12 @@ pub struct Built {
     pub steps: Vec<Step>,
     /// What it was built from.
     pub spec: SetupSpec,
+    /// Of the devices that nothing else holds.
+    held: Vec<Claim>,
+    /// The devices that were given, each with its identifier.
+    given: Vec<(PathBuf, String)>,
+    /// What is needed to bring it into its state again.
+    parts: build::Parts,
 }
 
 /// What became of something that was to be taken back.
@@ -92,8 +114,7 @@ pub fn check(
     work_dir: &Path,
     spec: &SetupSpec,
 ) -> Result<Outline, SetupError> {
-    let _ = (root, consent, protected, work_dir, spec);
-    Ok(Outline::default())
+    build::check(root, consent, protected, work_dir, spec)
 }
 
 /// Builds it. What was built when an error comes up is taken down again before this returns.
@@ -101,8 +122,7 @@ pub fn check(
 /// # Errors
 /// [`SetupError`].
 pub fn build(builder: &mut Builder<'_>, spec: &SetupSpec) -> Result<Built, SetupError> {
-    let _ = (builder.root, spec);
-    Err(SetupError::Spec("setups cannot be built yet".to_owned()))
+    build::build(builder, spec)
 }
 
 /// Brings the array into its state again, where a rebuild or a check has ended since: to be called before each trial.
@@ -110,8 +130,7 @@ pub fn build(builder: &mut Builder<'_>, spec: &SetupSpec) -> Result<Built, Setup
 /// # Errors
 /// [`SetupError`].
 pub fn refresh(builder: &mut Builder<'_>, built: &mut Built) -> Result<(), SetupError> {
-    let _ = (builder.root, built);
-    Ok(())
+    build::refresh(builder, built)
 }
 
 /// Unmounts and mounts anew: afterwards nothing of the filesystem is cached.
@@ -119,8 +138,7 @@ pub fn refresh(builder: &mut Builder<'_>, built: &mut Built) -> Result<(), Setup
 /// # Errors
 /// [`SetupError`].
 pub fn remount(builder: &mut Builder<'_>, built: &mut Built) -> Result<(), SetupError> {
-    let _ = (builder.root, built);
-    Ok(())
+    build::remount(builder, built)
 }
 
 /// Takes down everything that was built, newest first, and verifies that the devices are blank again.
@@ -128,8 +146,7 @@ pub fn remount(builder: &mut Builder<'_>, built: &mut Built) -> Result<(), Setup
 /// # Errors
 /// [`SetupError::Left`] names what is still there, and why; the rest is taken down.
 pub fn take_down(builder: &mut Builder<'_>, built: Built) -> Result<(), SetupError> {
-    let _ = (builder.root, built);
-    Ok(())
+    build::take_down(builder, built)
 }
 
 /// Takes back one change of a journal, whoever made it; to be called newest first. Notes in the journal when it is done.
@@ -140,6 +157,10 @@ pub fn undo(
     change: &SetupChange,
     note: &mut dyn FnMut(&str),
 ) -> Undo {
-    let _ = (root, log, step, change, note);
-    Undo::Failed("cannot be taken back yet".to_owned())
+    let undo = undo::Undoing::new(root, log, note).take_back(change);
+    let is_done = matches!(undo, Undo::Restored | Undo::AlreadyBack | Undo::Rebooted);
+    match if is_done { log.undone(step) } else { Ok(()) } {
+        Ok(()) => undo,
+        Err(error) => Undo::Failed(error.to_string()),
+    }
 }

@@ -1,0 +1,515 @@
+//! Software arrays, and the states in which they are measured.
+
+use crate::error::SetupError;
+use crate::known;
+use crate::outline::Capacity;
+use crate::site::{Device, Site, device_of};
+use crate::tools::Call;
+use fathom_base::units::parse_size;
+use fathom_check::array::{Striping, kib_words};
+use fathom_model::change::setup::SetupChange;
+use fathom_model::plan::setup::{ArraySpec, ArrayState};
+use fathom_sys::sysfs_block::BlockDir;
+use fathom_sys::sysroot::SysRoot;
+use std::fs;
+use std::path::Path;
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// mdadm's own since 3.1; given always, so that it does not depend on the version.
+const CHUNK_BYTES_DEFAULT: u64 = 512 << 10;
+/// What an array keeps of each member for its superblock, bitmap and room to reshape, at the most about.
+const SUPERBLOCK_SHARE: u64 = 100;
+/// Numbers of our arrays: above those that are taken by udev (127 downward) and by custom (0 upward).
+const NUMBERS: std::ops::Range<u32> = 200..500;
+
+/// An array that was built.
+#[derive(Debug, Clone)]
+pub(crate) struct Array {
+    pub device: Device,
+    pub uuid: String,
+    pub members: Vec<Device>,
+    pub spec: ArraySpec,
+}
+
+/// What the description comes to.
+struct Shape {
+    members: Vec<usize>,
+    spares: Vec<usize>,
+    chunk_bytes: Option<u64>,
+    layout: Option<String>,
+    data_disks: f64,
+}
+
+fn shape(spec: &ArraySpec, devices: usize) -> Result<Shape, SetupError> {
+    let wrong = |text: String| Err(SetupError::Spec(format!("array: {text}")));
+    let spares = spec.spares as usize;
+    let count = spec.members.map_or(devices.saturating_sub(spares), |members| members as usize);
+    let least = match spec.level.as_str() {
+        "raid0" | "raid1" | "raid10" => 2,
+        "raid4" | "raid5" => 3,
+        "raid6" => 4,
+        other => return wrong(format!("level '{other}' is none of raid0, 1, 4, 5, 6, 10")),
+    };
+    if count < least || count + spares > devices {
+        return wrong(format!(
+            "{} needs at least {least} members; {count} members and {spares} spares of {devices} devices",
+            spec.level
+        ));
+    }
+    let mut members: Vec<usize> = spec.order.iter().map(|place| *place as usize).collect();
+    if members.is_empty() {
+        members = (0..count).collect();
+    }
+    let is_once = |place: &usize| *place < devices && members.iter().filter(|m| *m == place).count() == 1;
+    if members.len() != count || !members.iter().all(is_once) {
+        return wrong(format!("order must name {count} of the {devices} devices once each, from 0"));
+    }
+    let rest = (0..devices).filter(|place| !members.contains(place));
+    let spares: Vec<usize> = rest.take(spares).collect();
+    let has_state = spec.state != ArrayState::Normal;
+    if has_state && spec.level == "raid0" {
+        return wrong("raid0 has no redundancy: it knows only the state normal".to_owned());
+    }
+    if spec.state == ArrayState::Degraded && !spares.is_empty() {
+        return wrong("a spare would take the failed member's place at once: no spares".to_owned());
+    }
+    let chunk_bytes = match (&spec.chunk, spec.level.as_str()) {
+        (None, "raid1") => None,
+        (Some(_), "raid1") => return wrong("raid1 has no chunks".to_owned()),
+        (None, _) => Some(CHUNK_BYTES_DEFAULT),
+        (Some(text), _) => match parse_size(text) {
+            Ok(bytes) if bytes >= 4096 && bytes.is_multiple_of(4096) => Some(bytes),
+            Ok(_) => return wrong(format!("chunk {text}: a multiple of 4k")),
+            Err(error) => return wrong(format!("chunk: {error}")),
+        },
+    };
+    let data_disks = data_disks(spec, count)?;
+    let layout = spec.layout.clone();
+    Ok(Shape { members, spares, chunk_bytes, layout, data_disks })
+}
+
+/// Members' worth of data.
+fn data_disks(spec: &ArraySpec, members: usize) -> Result<f64, SetupError> {
+    let members_share = members as f64;
+    Ok(match spec.level.as_str() {
+        "raid1" => 1.0,
+        "raid4" | "raid5" => members_share - 1.0,
+        "raid6" => members_share - 2.0,
+        "raid10" => {
+            let copies = copies(spec)?;
+            if copies > members {
+                let text = format!("array: {copies} copies need {copies} members");
+                return Err(SetupError::Spec(text));
+            }
+            members_share / copies as f64
+        }
+        _ => members_share,
+    })
+}
+
+fn copies(spec: &ArraySpec) -> Result<usize, SetupError> {
+    let layout = spec.layout.as_deref().unwrap_or("n2");
+    let copies = layout.strip_prefix(['n', 'f', 'o']).and_then(|copies| copies.parse().ok());
+    copies.ok_or_else(|| {
+        SetupError::Spec(format!("array: layout '{layout}' of raid10 is none of n2, f2, o2, n3, ..."))
+    })
+}
+
+/// How it deals its addresses out: known before it is there, so that filesystems can be planned.
+pub(crate) fn striping(spec: &ArraySpec, devices: usize) -> Option<Striping> {
+    let shape = shape(spec, devices).ok()?;
+    let disks = shape.members.len() as u64;
+    let chunk_bytes = shape.chunk_bytes?;
+    let near_copies = match (spec.level.as_str(), spec.layout.as_deref()) {
+        ("raid10", Some(layout)) if !layout.starts_with('n') => 1,
+        ("raid10", _) => copies(spec).ok()? as u64,
+        _ => 1,
+    };
+    let (data_disks, parity) = match spec.level.as_str() {
+        "raid4" | "raid5" => (disks - 1, true),
+        "raid6" => (disks - 2, true),
+        "raid10" if disks.is_multiple_of(near_copies) => (disks / near_copies, false),
+        _ => (disks, false),
+    };
+    let is_copy = data_disks == 1 && !parity;
+    Some(Striping { chunk_bytes, data_disks, disks, near_copies, parity, is_copy })
+}
+
+/// Makes it, waits for the first synchronisation, and brings it into its state.
+pub(crate) fn build(
+    site: &mut Site<'_, '_>,
+    spec: &ArraySpec,
+    devices: &[Device],
+) -> Result<Array, SetupError> {
+    let shape = shape(spec, devices.len())?;
+    let all: Vec<Device> =
+        shape.members.iter().chain(&shape.spares).filter_map(|place| devices.get(*place)).cloned().collect();
+    count_capacity(site, &shape, &all);
+    let uuid = md_uuid(&site.uuid()?);
+    let name = free_name(site.root);
+    let call = create(site, spec, &shape, &name, &uuid, &all);
+    let change = SetupChange::Array {
+        name: name.clone(),
+        uuid: uuid.clone(),
+        members: all.iter().map(Device::built_on).collect(),
+    };
+    site.known.add(&uuid);
+    let held: Vec<&Device> = all.iter().collect();
+    site.make(change, &held, &call)?;
+    if spec.is_assumed_clean {
+        site.facts.push(format!("{} was assumed clean: no first synchronisation", spec.level));
+    }
+    let smallest = all.iter().map(|device| device.size_bytes).min().unwrap_or(0);
+    if site.is_dry() {
+        let size = (smallest - smallest / SUPERBLOCK_SHARE) as f64 * shape.data_disks;
+        let below = all.first().cloned();
+        let below = below.ok_or_else(|| SetupError::Spec("array: no devices".to_owned()))?;
+        let device = site.imagined(&format!("/dev/{name}"), size as u64, &below);
+        if has_first_sync(spec) {
+            site.outline.sync_ns = Some(sync_ns(site.root, &all, smallest));
+            site.outline.written_bytes += smallest * spec_written(spec);
+            site.commands.push(format!("# wait until /sys/block/{name}/md/sync_action says idle"));
+        }
+        let array = Array { device, uuid, members: all, spec: spec.clone() };
+        bring_into_state(site, &array)?;
+        return Ok(array);
+    }
+    let device = verify(site, &name, &uuid, &all)?;
+    let array = Array { device, uuid, members: all, spec: spec.clone() };
+    if has_first_sync(spec) {
+        wait_for_sync(site, &array, "first synchronisation")?;
+    }
+    site.hold_new(&array.device)?;
+    bring_into_state(site, &array)?;
+    Ok(array)
+}
+
+fn has_first_sync(spec: &ArraySpec) -> bool {
+    !spec.is_assumed_clean && spec.level != "raid0"
+}
+
+/// Members that the first synchronisation writes.
+fn spec_written(spec: &ArraySpec) -> u64 {
+    if spec.level == "raid6" { 2 } else { 1 }
+}
+
+/// About, at what disks of their kind do: the first synchronisation reads and writes every member from end to end.
+fn sync_ns(root: &SysRoot, members: &[Device], bytes: u64) -> u64 {
+    let is_rotational = |device: &Device| {
+        let disk = BlockDir::by_name(root, &device.name).and_then(|device| device.disk());
+        disk.and_then(|disk| disk.flag("queue/rotational")).unwrap_or(false)
+    };
+    let bytes_per_s = if members.iter().any(is_rotational) { 120e6 } else { 400e6 };
+    (bytes as f64 / bytes_per_s * 1e9) as u64
+}
+
+fn count_capacity(site: &mut Site<'_, '_>, shape: &Shape, all: &[Device]) {
+    let smallest = all.iter().map(|device| device.size_bytes).min().unwrap_or(0);
+    for (place, device) in all.iter().enumerate() {
+        let used_bytes = if place < shape.members.len() { smallest } else { 0 };
+        let capacity = Capacity {
+            device: device.word(),
+            size_bytes: device.size_bytes,
+            used_bytes,
+            wasted_bytes: device.size_bytes - used_bytes,
+        };
+        site.outline.capacity.push(capacity);
+    }
+}
+
+/// As mdadm writes it: four groups of eight.
+fn md_uuid(uuid: &str) -> String {
+    let digits: Vec<char> = uuid.chars().filter(char::is_ascii_hexdigit).collect();
+    if digits.len() != 32 {
+        return uuid.to_owned();
+    }
+    digits.chunks(8).map(|group| group.iter().collect()).collect::<Vec<String>>().join(":")
+}
+
+fn free_name(root: &SysRoot) -> String {
+    let is_free = |number: &u32| {
+        !root.exists(format!("sys/block/md{number}")) && !root.exists(format!("dev/md{number}"))
+    };
+    let mut numbers = NUMBERS;
+    let number = numbers.find(is_free).unwrap_or(NUMBERS.end);
+    format!("md{number}")
+}
+
+fn create(
+    site: &Site<'_, '_>,
+    spec: &ArraySpec,
+    shape: &Shape,
+    name: &str,
+    uuid: &str,
+    all: &[Device],
+) -> Call {
+    let metadata = spec.metadata.as_deref().unwrap_or("1.2");
+    let number = spec.level.trim_start_matches("raid");
+    let mut call = Call::new("mdadm", ["--create", &format!("/dev/{name}")])
+        .args(["--run", "--quiet", "--auto=md"])
+        .arg(format!("--level={number}"))
+        .arg(format!("--metadata={metadata}"))
+        .arg(format!("--uuid={uuid}"));
+    if metadata != "0.90" {
+        // Without the machine's name: longer names have no room in the superblock.
+        call = call.args(["--homehost=any".to_owned(), format!("--name=fathom-{}", site.id())]);
+    }
+    if let Some(bytes) = shape.chunk_bytes {
+        call = call.arg(format!("--chunk={}", kib_words(bytes).to_uppercase()));
+    }
+    if let Some(layout) = &shape.layout {
+        call = call.arg(format!("--layout={layout}"));
+    }
+    if spec.level != "raid0" {
+        call = call.arg(format!("--bitmap={}", spec.bitmap.as_deref().unwrap_or("none")));
+        if spec.is_assumed_clean {
+            call = call.arg("--assume-clean");
+        }
+    }
+    call = call.arg(format!("--raid-devices={}", shape.members.len()));
+    if !shape.spares.is_empty() {
+        call = call.arg(format!("--spare-devices={}", shape.spares.len()));
+    }
+    call.args(all.iter().map(Device::word))
+}
+
+/// The array that mdadm made is ours, of our members.
+fn verify(
+    site: &Site<'_, '_>,
+    name: &str,
+    uuid: &str,
+    members: &[Device],
+) -> Result<Device, SetupError> {
+    let ids: Vec<&str> = members.iter().map(|member| member.id.as_str()).collect();
+    let disk = site.wait_for(&format!("/dev/{name}"), |root| {
+        let arrays = known::arrays(root, uuid, name, &ids);
+        let disk = arrays.into_iter().find(|disk| disk.name() == name)?;
+        let is_there = root.exists(disk.dev_path().trim_start_matches('/'));
+        (is_there && disk.size_bytes().is_some_and(|size| size > 0)).then_some(disk)
+    })?;
+    let holders = |member: &Device| {
+        let device = BlockDir::by_name(site.root, &member.name);
+        device.map(|device| device.holders()).unwrap_or_default()
+    };
+    for member in members {
+        if !holders(member).iter().any(|holder| holder.name() == name) {
+            let text = format!("{} is no member of {name}, which mdadm has just made", member.name);
+            return Err(SetupError::NotAsAsked(text));
+        }
+    }
+    let path = disk.dev_path().into();
+    let below = members.first();
+    let is_own_loop = below.is_some_and(|member| member.is_own_loop);
+    Ok(Device { is_own_loop, ..device_of(site.root, &disk, path) })
+}
+
+/// Brings the array into the state in which it is to be measured, as far as it is not in it.
+pub(crate) fn bring_into_state(
+    site: &mut Site<'_, '_>,
+    array: &Array,
+) -> Result<(), SetupError> {
+    match array.spec.state {
+        ArrayState::Normal => Ok(()),
+        ArrayState::Degraded => fail_member(site, array),
+        ArrayState::Rebuilding => {
+            if is_syncing(site.root, &array.device.name) {
+                return Ok(());
+            }
+            fail_member(site, array)?;
+            add_member(site, array)
+        }
+        ArrayState::Checking => {
+            if is_syncing(site.root, &array.device.name) {
+                return Ok(());
+            }
+            write_attribute(site, array, "sync_action", "check")
+        }
+    }
+}
+
+/// The last of the members proper.
+fn victim(array: &Array) -> Option<&Device> {
+    let spares = array.spec.spares as usize;
+    array.members.get(array.members.len().saturating_sub(spares + 1))
+}
+
+fn fail_member(site: &mut Site<'_, '_>, array: &Array) -> Result<(), SetupError> {
+    let Some(member) = victim(array).cloned() else { return Ok(()) };
+    let slot = format!("sys/block/{}/md/dev-{}", array.device.name, member.name);
+    if !site.is_dry() && !site.root.exists(&slot) {
+        return Ok(());
+    }
+    let path = array.device.word();
+    site.run(&Call::new("mdadm", [&path, "--fail", &member.word()]))?;
+    // What was in flight must have ended before it can be removed.
+    const TRIES: u32 = 50;
+    let call = Call::new("mdadm", [&path, "--remove", &member.word()]);
+    for attempt in 1..=TRIES {
+        match site.attempt(&call)? {
+            Some(ended) if !ended.is_success() && attempt == TRIES => {
+                let said = ended.said();
+                let cause = String::new();
+                return Err(SetupError::Tool { command: call.line(), said, cause });
+            }
+            Some(ended) if !ended.is_success() => {
+                site.commands.pop();
+                thread::sleep(Duration::from_millis(100));
+            }
+            _ => break,
+        }
+    }
+    if site.is_dry() {
+        return Ok(());
+    }
+    site.wait_for(&format!("the removal of {}", member.name), |root| {
+        (!root.exists(&slot)).then_some(())
+    })?;
+    site.hold(&member)
+}
+
+fn add_member(site: &mut Site<'_, '_>, array: &Array) -> Result<(), SetupError> {
+    let Some(member) = victim(array).cloned() else { return Ok(()) };
+    // Without its superblock it is new to the array, and rebuilt as a whole, bitmap or not.
+    site.on(&[&member], &Call::new("mdadm", ["--zero-superblock", &member.word()]))?;
+    let call = Call::new("mdadm", [&array.device.word(), "--add", &member.word()]);
+    site.on(&[&member], &call)?;
+    if site.is_dry() {
+        return Ok(());
+    }
+    let name = array.device.name.clone();
+    let slot = format!("sys/block/{name}/md/dev-{}/state", member.name);
+    let text = format!("the rebuild of {name}");
+    let is_done = |root: &SysRoot| root.text(&slot).is_some_and(|state| state.contains("in_sync"));
+    site.wait_for(&text, |root| (is_syncing(root, &name) || is_done(root)).then_some(()))?;
+    if is_done(site.root) {
+        site.facts.push(format!("the rebuild of {name} ended at once: give larger members, or a lower md.sync_speed_max"));
+    }
+    Ok(())
+}
+
+fn write_attribute(
+    site: &mut Site<'_, '_>,
+    array: &Array,
+    name: &str,
+    value: &str,
+) -> Result<(), SetupError> {
+    let below = format!("sys/block/{}/md/{name}", array.device.name);
+    site.commands.push(format!("echo {value} > /{below}"));
+    if site.is_dry() {
+        return Ok(());
+    }
+    site.fault("before writing to md");
+    let path = site.root.path(&below);
+    fs::write(&path, value).map_err(crate::error::io_at("write", &path))?;
+    site.fault("after writing to md");
+    Ok(())
+}
+
+/// True while a synchronisation, rebuild or check runs.
+pub(crate) fn is_syncing(root: &SysRoot, name: &str) -> bool {
+    let action = root.text(format!("sys/block/{name}/md/sync_action"));
+    action.is_some_and(|action| !matches!(action.as_str(), "idle" | "frozen"))
+}
+
+/// Waits for it, as fast as the array can: nobody measures meanwhile.
+fn wait_for_sync(site: &mut Site<'_, '_>, array: &Array, what: &str) -> Result<(), SetupError> {
+    const QUIET: u32 = 5;
+    let name = array.device.name.clone();
+    let speed = site.root.path(format!("sys/block/{name}/md/sync_speed_min"));
+    let hurry = fs::write(&speed, "10000000").is_ok();
+    let mut idle = 0;
+    let mut told = Instant::now();
+    while idle < QUIET {
+        site.check_stop(&format!("waiting for the {what} of {name}"))?;
+        thread::sleep(Duration::from_millis(50));
+        idle = if is_in_order(site.root, &name) { idle + 1 } else { 0 };
+        let failed = site.root.text(format!("sys/block/{name}/md/array_state"));
+        if failed.is_none_or(|state| matches!(state.as_str(), "clear" | "inactive")) {
+            let text = format!("{name} stopped working during its {what}; the kernel's log (dmesg) says why");
+            return Err(SetupError::Device(text));
+        }
+        if told.elapsed() > Duration::from_secs(5) {
+            told = Instant::now();
+            let done = site.root.text(format!("sys/block/{name}/md/sync_completed"));
+            site.note(&format!("{what} of {name}: {} sectors", done.unwrap_or_default()));
+        }
+    }
+    if hurry {
+        let _ = fs::write(&speed, "system");
+    }
+    Ok(())
+}
+
+/// All members in sync, nothing running.
+fn is_in_order(root: &SysRoot, name: &str) -> bool {
+    let md = Path::new("sys/block").join(name).join("md");
+    let degraded: u64 = root.value(md.join("degraded")).unwrap_or(0);
+    !is_syncing(root, name) && degraded == 0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use fathom_model::stack::MdFacts;
+
+    pub(crate) fn spec(level: &str, layout: Option<&str>) -> ArraySpec {
+        ArraySpec {
+            level: level.to_owned(),
+            layout: layout.map(str::to_owned),
+            chunk: None,
+            members: None,
+            order: Vec::new(),
+            bitmap: None,
+            metadata: None,
+            spares: 0,
+            is_assumed_clean: false,
+            state: ArrayState::Normal,
+        }
+    }
+
+    /// What is computed before the array is there must be what is computed from the array that is there.
+    #[test]
+    fn the_planned_geometry_is_that_of_the_kernel() {
+        for (level, layout, number) in [
+            ("raid0", None, 0),
+            ("raid4", None, 0),
+            ("raid5", None, 2),
+            ("raid6", None, 2),
+            ("raid10", None, 0x102),
+            ("raid10", Some("f2"), 0x201),
+            ("raid10", Some("o2"), 0x10201),
+            ("raid10", Some("n3"), 0x103),
+        ] {
+            for disks in 4..8 {
+                let planned = striping(&spec(level, layout), disks);
+                let facts = serde_json::json!({
+                    "level": level, "layout": number, "chunk_bytes": 512 << 10, "raid_disks": disks,
+                    "members": [],
+                });
+                let facts: MdFacts = serde_json::from_value(facts).unwrap();
+                assert_eq!(planned, Striping::of_md(&facts), "{level} {layout:?} {disks}");
+            }
+        }
+        assert_eq!(striping(&spec("raid1", None), 2), None);
+    }
+
+    #[test]
+    fn what_md_cannot_do_is_refused_with_the_reason() {
+        let refusal = |spec: &ArraySpec, devices| match shape(spec, devices) {
+            Err(error) => error.to_string(),
+            Ok(_) => panic!("{spec:?}"),
+        };
+        assert!(refusal(&spec("raid5", None), 2).contains("at least 3 members"));
+        assert!(refusal(&spec("raid7", None), 9).contains("none of raid0"));
+        assert!(refusal(&spec("raid10", Some("x2")), 4).contains("none of n2, f2, o2"));
+        let degraded = ArraySpec { state: ArrayState::Degraded, ..spec("raid0", None) };
+        assert!(refusal(&degraded, 2).contains("no redundancy"));
+        let degraded = ArraySpec { spares: 1, ..ArraySpec { level: "raid1".into(), ..degraded } };
+        assert!(refusal(&degraded, 3).contains("no spares"));
+        let order = ArraySpec { order: vec![0, 0, 1], ..spec("raid5", None) };
+        assert!(refusal(&order, 3).contains("once each"));
+        let order = ArraySpec { order: vec![2, 0, 1], ..spec("raid5", None) };
+        assert_eq!(shape(&order, 3).unwrap_or_else(|e| panic!("{e}")).members, [2, 0, 1]);
+    }
+}

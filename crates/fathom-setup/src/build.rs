@@ -1,0 +1,312 @@
+//! From a description to what stands: layer after layer; and back.
+
+use crate::array::{self, Array};
+use crate::error::SetupError;
+use crate::outline::{Capacity, Outline};
+use crate::site::{Device, Site};
+use crate::tools::{Call, Tools};
+use crate::{Builder, Built, Undo, crypt, devices, filesystem, fill, mounting, table, volume};
+use fathom_guard::changes::Step;
+use fathom_guard::{Claim, Consent, Protected, claim_block_device};
+use fathom_model::change::Change;
+use fathom_model::plan::setup::{ArraySpec, FilesystemSpec, SetupSpec};
+use fathom_sys::signals::StopFlag;
+use fathom_sys::sysroot::SysRoot;
+use std::path::{Path, PathBuf};
+
+/// What of the layers is needed later.
+#[derive(Debug, Default)]
+pub(crate) struct Parts {
+    array: Option<Array>,
+    filesystem: Option<(Device, Option<Device>)>,
+}
+
+/// What stands.
+struct Top {
+    device: Device,
+    mount_point: Option<PathBuf>,
+    given: Vec<(PathBuf, String)>,
+    parts: Parts,
+}
+
+pub(crate) fn check(
+    root: &SysRoot,
+    consent: &Consent,
+    protected: &Protected,
+    work_dir: &Path,
+    spec: &SetupSpec,
+) -> Result<Outline, SetupError> {
+    let tools = Tools::find(&tools_for(spec)?)?;
+    check_kernel(root, spec)?;
+    let versions = tools.versions(&StopFlag::default());
+    let mut site = Site::dry(root, protected, work_dir, tools);
+    let top = construct(&mut site, consent, spec)?;
+    let Site { mut outline, commands, facts, .. } = site;
+    outline.usable_bytes = top.device.size_bytes;
+    outline.commands = commands;
+    outline.facts = facts;
+    outline.tools = versions;
+    Ok(outline)
+}
+
+pub(crate) fn build(builder: &mut Builder<'_>, spec: &SetupSpec) -> Result<Built, SetupError> {
+    let tools = Tools::find(&tools_for(spec)?)?;
+    check_kernel(builder.root, spec)?;
+    let consent = builder.consent;
+    let mut site = Site::real(builder, tools);
+    let top = construct(&mut site, consent, spec);
+    let Site { commands, facts, steps, mut claims, .. } = site;
+    match top {
+        Ok(Top { device, mount_point, given, parts }) => {
+            let claim = claims.remove(&device.path).filter(|_| mount_point.is_none());
+            let target = mount_point.clone().unwrap_or_else(|| device.path.clone());
+            let held = claims.into_values().collect();
+            let device = device.path;
+            let spec = spec.clone();
+            Ok(Built {
+                target,
+                claim,
+                mount_point,
+                device,
+                commands,
+                facts,
+                steps,
+                spec,
+                held,
+                given,
+                parts,
+            })
+        }
+        Err(error) => {
+            drop(claims);
+            match undo_steps(builder, &steps) {
+                Ok(()) => Err(error),
+                Err(left) => Err(SetupError::AndLeft { error: error.into(), left: left.into() }),
+            }
+        }
+    }
+}
+
+/// Brings the array into its state again.
+pub(crate) fn refresh(builder: &mut Builder<'_>, built: &mut Built) -> Result<(), SetupError> {
+    let Some(array) = built.parts.array.clone() else { return Ok(()) };
+    let mut site = Site::real(builder, Tools::default());
+    for claim in built.held.drain(..) {
+        site.claims.insert(claim.path().to_owned(), claim);
+    }
+    let done = array::bring_into_state(&mut site, &array);
+    let Site { claims, commands, facts, .. } = site;
+    built.held = claims.into_values().collect();
+    built.commands.extend(commands);
+    built.facts.extend(facts);
+    done
+}
+
+/// Unmounts and mounts anew.
+pub(crate) fn remount(builder: &mut Builder<'_>, built: &mut Built) -> Result<(), SetupError> {
+    let (Some(dir), Some(spec), Some((device, journal))) =
+        (&built.mount_point, &built.spec.filesystem, &built.parts.filesystem)
+    else {
+        return Ok(());
+    };
+    let mut site = Site::real(builder, Tools::default());
+    site.run(&Call::new("umount", [dir.display().to_string()]))?;
+    mounting::mount_again(&mut site, spec, device, journal.as_ref(), dir)
+}
+
+pub(crate) fn take_down(builder: &mut Builder<'_>, built: Built) -> Result<(), SetupError> {
+    let Built { claim, steps, held, given, .. } = built;
+    drop((claim, held));
+    undo_steps(builder, &steps)?;
+    // Blank as before, and nobody's: what a claim asks for.
+    let mode = crate::wipe::FOR_WRITING;
+    let mut left = Vec::new();
+    for (path, id) in given {
+        let consent = Consent::new(vec![id]);
+        let claim = claim_block_device(builder.root, &path, &consent, builder.protected, mode);
+        left.extend(claim.err().map(|refusal| refusal.to_string()));
+    }
+    if left.is_empty() { Ok(()) } else { Err(SetupError::Left(left)) }
+}
+
+/// Takes back these steps, newest first. What cannot be taken back does not keep the rest from being.
+fn undo_steps(builder: &mut Builder<'_>, steps: &[Step]) -> Result<(), SetupError> {
+    let mut left = Vec::new();
+    for step in steps.iter().rev() {
+        let Some(Change::Setup(change)) = builder.log.entry(*step).map(|entry| entry.change.clone())
+        else {
+            continue;
+        };
+        let undo = crate::undo(builder.root, builder.log, *step, &change, builder.note);
+        let what = change.summary();
+        match undo {
+            Undo::Restored | Undo::AlreadyBack | Undo::Rebooted => {}
+            Undo::ChangedBySomebody { found } => {
+                left.push(format!("{what}: somebody has changed it since ({found})"));
+            }
+            Undo::Gone(device) => left.push(format!("{what}: {device} is away")),
+            Undo::Failed(why) => left.push(format!("{what}: {why}")),
+        }
+    }
+    if left.is_empty() { Ok(()) } else { Err(SetupError::Left(left)) }
+}
+
+/// The tools that a setup needs, also to be taken down.
+fn tools_for(spec: &SetupSpec) -> Result<Vec<&'static str>, SetupError> {
+    let mut tools = Vec::new();
+    let journal = spec.filesystem.as_ref().and_then(|fs| fs.journal.as_ref());
+    if spec.devices.iter().chain(journal).any(|device| device.starts_with("loop:")) {
+        tools.push("losetup");
+    }
+    if spec.slice.is_some() {
+        tools.extend(["sfdisk", "partx"]);
+    }
+    tools.extend(spec.array.is_some().then_some("mdadm"));
+    tools.extend(spec.crypt.is_some().then_some("cryptsetup"));
+    tools.extend(spec.volume.is_some().then_some("lvm"));
+    if let Some(fs) = &spec.filesystem {
+        tools.extend([filesystem::tool(&fs.kind)?, "mount", "umount"]);
+    }
+    Ok(tools)
+}
+
+/// What the kernel must have: there already, or as a module that it loads when asked.
+fn check_kernel(root: &SysRoot, spec: &SetupSpec) -> Result<(), SetupError> {
+    let release = root.text("proc/sys/kernel/osrelease").unwrap_or_default();
+    let lists = ["modules.dep", "modules.builtin"];
+    let modules: String = lists
+        .iter()
+        .filter_map(|list| root.read(format!("lib/modules/{release}/{list}")).ok())
+        .collect();
+    let has_module = |name: &str| modules.contains(&format!("/{name}.ko"));
+    let lacks = |what: &str, module: &str| {
+        Err(SetupError::NotSupported(format!(
+            "this kernel ({release}) has no {what}: neither loaded nor a module {module}; another kernel is needed"
+        )))
+    };
+    if spec.array.is_some() && !root.exists("proc/mdstat") && !has_module("md-mod") {
+        return lacks("md arrays", "md-mod");
+    }
+    let has_mapper = root.exists("sys/class/misc/device-mapper") || has_module("dm-mod");
+    if (spec.crypt.is_some() || spec.volume.is_some()) && !has_mapper {
+        return lacks("device mapper", "dm-mod");
+    }
+    if let Some(fs) = &spec.filesystem {
+        let known = root.read("proc/filesystems").unwrap_or_default();
+        let is_known = known.lines().any(|line| line.trim() == fs.kind);
+        // The driver of ext4 also mounts ext2 and ext3.
+        let kind = if filesystem::is_ext(&fs.kind) { "ext4" } else { &fs.kind };
+        if !is_known && !has_module(kind) && !known.lines().any(|line| line.trim() == kind) {
+            return lacks(&fs.kind, kind);
+        }
+    }
+    Ok(())
+}
+
+fn construct(
+    site: &mut Site<'_, '_>,
+    consent: &Consent,
+    spec: &SetupSpec,
+) -> Result<Top, SetupError> {
+    let (mut layer, given) = lowest(site, consent, spec)?;
+    if let Some(slice) = &spec.slice {
+        layer = table::slices(site, slice, &layer)?;
+    } else if spec.array.is_none() {
+        for device in &layer {
+            site.outline.capacity.push(Capacity {
+                device: device.word(),
+                size_bytes: device.size_bytes,
+                used_bytes: device.size_bytes,
+                wasted_bytes: 0,
+            });
+        }
+    }
+    let mut parts = Parts::default();
+    let mut striping = None;
+    if let Some(array_spec) = &spec.array {
+        striping = array::striping(array_spec, layer.len());
+        let array = array::build(site, array_spec, &layer)?;
+        layer = vec![array.device.clone()];
+        parts.array = Some(array);
+    }
+    if let Some(crypt) = &spec.crypt {
+        layer = crypt::build(site, crypt, &layer)?;
+    }
+    if let Some(volume) = &spec.volume {
+        let device = volume::build(site, volume, &layer, striping)?;
+        striping = volume::striping(volume, layer.len(), striping);
+        layer = vec![device];
+    }
+    let device = layer.into_iter().next();
+    let device = device.ok_or_else(|| SetupError::Spec("devices: none are given".to_owned()))?;
+    let mut given = given;
+    let Some(fs) = &spec.filesystem else {
+        return Ok(Top { device, mount_point: None, given, parts });
+    };
+    let journal = journal(site, consent, fs, &mut given)?;
+    filesystem::make(site, fs, &device, journal.as_ref(), striping)?;
+    let dir = mounting::mount(site, fs, &device, journal.as_ref())?;
+    fill::prepare(site, fs, &dir)?;
+    parts.filesystem = Some((device.clone(), journal));
+    Ok(Top { device, mount_point: Some(dir), given, parts })
+}
+
+/// All devices where something joins them, else the first alone; and those that were given, to be looked at in the end.
+#[expect(clippy::type_complexity, reason = "two lists")]
+fn lowest(
+    site: &mut Site<'_, '_>,
+    consent: &Consent,
+    spec: &SetupSpec,
+) -> Result<(Vec<Device>, Vec<(PathBuf, String)>), SetupError> {
+    let joins = spec.array.is_some() || spec.volume.is_some();
+    let count = if joins { spec.devices.len() } else { spec.devices.len().min(1) };
+    let words = &spec.devices[..count];
+    if count < spec.devices.len() {
+        site.facts.push(format!(
+            "{} alone is used: nothing joins it with the other devices",
+            spec.devices[0]
+        ));
+    }
+    let (mut layer, mut given): (Vec<Device>, Vec<(PathBuf, String)>) = (Vec::new(), Vec::new());
+    // Those that were given come first: a refusal is found before anything is made.
+    for word in words.iter().filter(|word| !word.starts_with("loop:")) {
+        let device = devices::take(site, consent, word, spec.slice.is_some())?;
+        if given.iter().any(|(path, _)| *path == device.path) {
+            return Err(SetupError::Spec(format!("devices: {word} is given twice")));
+        }
+        given.push((device.path.clone(), device.id.clone()));
+        layer.push(device);
+    }
+    let mut taken = layer.into_iter();
+    let mut ordered = Vec::new();
+    for word in words {
+        ordered.push(match (word.starts_with("loop:"), taken.len()) {
+            (false, 1..) => match taken.next() {
+                Some(device) => device,
+                None => continue,
+            },
+            _ => devices::take(site, consent, word, spec.slice.is_some())?,
+        });
+    }
+    Ok((ordered, given))
+}
+
+fn journal(
+    site: &mut Site<'_, '_>,
+    consent: &Consent,
+    fs: &FilesystemSpec,
+    given: &mut Vec<(PathBuf, String)>,
+) -> Result<Option<Device>, SetupError> {
+    let Some(word) = fs.journal.as_ref().filter(|word| *word != "internal") else {
+        return Ok(None);
+    };
+    let device = devices::take(site, consent, word, false)?;
+    if given.iter().any(|(path, _)| *path == device.path) {
+        let text = format!("filesystem.journal: {word} is one of the devices below, too");
+        return Err(SetupError::Spec(text));
+    }
+    if !word.starts_with("loop:") {
+        given.push((device.path.clone(), device.id.clone()));
+    }
+    Ok(Some(device))
+}

@@ -1,0 +1,207 @@
+//! What lies in a filesystem before measuring: filled to a share, aged by creating and deleting.
+
+use crate::error::{SetupError, io_at};
+use crate::site::Site;
+use fathom_base::prng::Prng;
+use fathom_model::plan::setup::FilesystemSpec;
+use fathom_sys::fsinfo;
+use fathom_sys::io::{fsync, sync_filesystem};
+use std::fs::{self, File};
+use std::io::{ErrorKind, Write};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+/// Directory of the files, in the filesystem.
+const NAME: &str = "fathom-fill";
+/// Files of ageing: from a block to this, evenly on a logarithmic scale.
+const SIZES_LOG2: std::ops::Range<u64> = 12..22;
+/// Ageing without a share: so full it becomes in each round.
+const AGED_PERCENT: u64 = 70;
+/// A single file of filling.
+const FILE_BYTES: u64 = 64 << 20;
+/// Streams of random numbers.
+const STREAM: u64 = 0x6167_6569_6e67;
+
+/// Ages it and fills it, as asked.
+pub(crate) fn prepare(
+    site: &mut Site<'_, '_>,
+    spec: &FilesystemSpec,
+    dir: &Path,
+) -> Result<(), SetupError> {
+    if spec.ageing_rounds.is_none() && spec.fill_percent.is_none() {
+        return Ok(());
+    }
+    let percent = u64::from(spec.fill_percent.unwrap_or(0));
+    if percent > 95 {
+        return Err(SetupError::Spec(format!("filesystem.fill {percent}%: at most 95 %")));
+    }
+    if let Some(rounds) = spec.ageing_rounds {
+        site.commands.push(format!(
+            "# create and delete files of 4 KiB to 4 MiB, {rounds} rounds, up to {} % full",
+            percent.max(AGED_PERCENT)
+        ));
+    }
+    if percent > 0 {
+        site.commands.push(format!("# fill {} to {percent} %", dir.display()));
+    }
+    if site.is_dry() {
+        return Ok(());
+    }
+    let mut filler = Filler::new(site, dir)?;
+    if let Some(rounds) = spec.ageing_rounds {
+        filler.age(site, rounds, percent.max(AGED_PERCENT))?;
+    }
+    filler.fill(site, percent)?;
+    let text = filler.summary()?;
+    site.facts.push(text);
+    Ok(())
+}
+
+struct Filler {
+    dir: PathBuf,
+    mount: PathBuf,
+    prng: Prng,
+    files: Vec<PathBuf>,
+    number: u64,
+    created: u64,
+    buffer: Vec<u8>,
+    told: Instant,
+}
+
+impl Filler {
+    fn new(site: &Site<'_, '_>, mount: &Path) -> Result<Self, SetupError> {
+        let dir = mount.join(NAME);
+        fs::create_dir(&dir).map_err(io_at("make", &dir))?;
+        let mut prng = Prng::new(site.seed(), STREAM);
+        let mut buffer = vec![0; 1 << 20];
+        prng.fill(&mut buffer);
+        Ok(Self {
+            dir,
+            mount: mount.to_owned(),
+            prng,
+            files: Vec::new(),
+            number: 0,
+            created: 0,
+            buffer,
+            told: Instant::now(),
+        })
+    }
+
+    /// Bytes in use and bytes in all, as far as users can have them.
+    fn usage(&self) -> Result<(u64, u64), SetupError> {
+        let space = fsinfo::space(&self.mount).map_err(io_at("ask for the space of", &self.mount))?;
+        Ok((space.total_bytes.saturating_sub(space.available_bytes), space.total_bytes))
+    }
+
+    /// Up to `limit` bytes until that much is in use; less when it is full.
+    fn room(&self, percent: u64) -> Result<u64, SetupError> {
+        let (used, total) = self.usage()?;
+        Ok((total / 100 * percent).saturating_sub(used))
+    }
+
+    fn age(
+        &mut self,
+        site: &mut Site<'_, '_>,
+        rounds: u32,
+        percent: u64,
+    ) -> Result<(), SetupError> {
+        for round in 1..=rounds {
+            // What was written is counted only when it is on the device: filesystems allocate late.
+            self.sync()?;
+            let mut room = self.room(percent)?;
+            while room > 0 {
+                self.go_on(site, &format!("ageing, round {round} of {rounds}"))?;
+                let exponent = SIZES_LOG2.start + self.prng.below(SIZES_LOG2.end - SIZES_LOG2.start);
+                let size = (1 << exponent) + self.prng.below(1 << exponent);
+                if !self.write_file(size.min(room), false)? {
+                    break;
+                }
+                room = room.saturating_sub(size);
+            }
+            self.sync()?;
+            // Half of them go, by chance.
+            let mut kept = Vec::new();
+            for file in std::mem::take(&mut self.files) {
+                if self.prng.below(2) == 0 {
+                    fs::remove_file(&file).map_err(io_at("remove", &file))?;
+                } else {
+                    kept.push(file);
+                }
+            }
+            self.files = kept;
+        }
+        self.sync()
+    }
+
+    /// Writes large files until it is so full. One that is fuller already is emptied by whole files of ours.
+    fn fill(&mut self, site: &mut Site<'_, '_>, percent: u64) -> Result<(), SetupError> {
+        if percent == 0 {
+            return Ok(());
+        }
+        while self.usage()?.0 > self.usage()?.1 / 100 * percent {
+            let Some(file) = self.files.pop() else { break };
+            fs::remove_file(&file).map_err(io_at("remove", &file))?;
+            self.sync()?;
+        }
+        loop {
+            let room = self.room(percent)?;
+            if room < 4096 {
+                break;
+            }
+            self.go_on(site, "filling")?;
+            // The last tenth in smaller steps, because metadata takes room too.
+            let size = FILE_BYTES.min(room).min((room / 2).max(1 << 20));
+            if !self.write_file(size, true)? {
+                break;
+            }
+        }
+        self.sync()
+    }
+
+    fn go_on(&mut self, site: &mut Site<'_, '_>, doing: &str) -> Result<(), SetupError> {
+        site.check_stop(doing)?;
+        if self.told.elapsed() > Duration::from_secs(5) {
+            self.told = Instant::now();
+            let (used, total) = self.usage()?;
+            site.note(&format!("{doing}: {} % full", used * 100 / total.max(1)));
+        }
+        Ok(())
+    }
+
+    /// False when the filesystem is full.
+    fn write_file(&mut self, size: u64, is_synced: bool) -> Result<bool, SetupError> {
+        self.number += 1;
+        let path = self.dir.join(format!("{}", self.number));
+        let mut left = size;
+        let written = File::create_new(&path).and_then(|mut file| {
+            while left > 0 {
+                // No two blocks are alike, and none can be compressed.
+                let stamp = self.prng.next_u64().to_le_bytes();
+                self.buffer[..8].copy_from_slice(&stamp);
+                let length = left.min(self.buffer.len() as u64);
+                file.write_all(&self.buffer[..length as usize])?;
+                left -= length;
+            }
+            if is_synced { fsync(&file) } else { Ok(()) }
+        });
+        self.created += 1;
+        self.files.push(path.clone());
+        match written {
+            Ok(()) => Ok(true),
+            Err(error) if error.kind() == ErrorKind::StorageFull => Ok(false),
+            Err(error) => Err(io_at("write", path)(error)),
+        }
+    }
+
+    fn sync(&self) -> Result<(), SetupError> {
+        let synced = File::open(&self.mount).and_then(sync_filesystem);
+        synced.map_err(io_at("write", &self.mount))
+    }
+
+    fn summary(&self) -> Result<String, SetupError> {
+        let (used, total) = self.usage()?;
+        let share = used as f64 * 100.0 / total.max(1) as f64;
+        let deleted = self.created - self.files.len() as u64;
+        Ok(format!("{share:.0} % full; {} files created, {deleted} deleted before measuring", self.created))
+    }
+}

@@ -1,0 +1,163 @@
+//! What is on a device and whose it is: signatures are ours when their UUID was in the journal before they were written.
+
+use fathom_guard::changes::ChangeLog;
+use fathom_inspect::identity;
+use fathom_model::change::Change;
+use fathom_model::change::setup::SetupChange;
+use fathom_sys::blkdev;
+use fathom_sys::devno::DevNo;
+use fathom_sys::probe::{self, Signature};
+use fathom_sys::sysfs_block::BlockDir;
+use fathom_sys::sysroot::SysRoot;
+use std::io;
+use std::path::Path;
+
+/// UUIDs that fathom chose, in one spelling.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Known {
+    uuids: Vec<String>,
+}
+
+impl Known {
+    /// All of a journal, also of what was taken back: a copy of it may show elsewhere, such as on the members of an array.
+    pub fn of(log: &ChangeLog) -> Self {
+        let mut known = Self::default();
+        for entry in (0..).map_while(|step| log.entry(step)) {
+            if let Change::Setup(change) = &entry.change {
+                known.add_change(change);
+            }
+        }
+        known
+    }
+
+    fn add_change(&mut self, change: &SetupChange) {
+        match change {
+            SetupChange::Table { guid, .. } => self.add(guid),
+            SetupChange::Array { uuid, .. } | SetupChange::Signature { uuid, .. } => self.add(uuid),
+            SetupChange::Group { uuids, .. } | SetupChange::Volume { uuids, .. } => {
+                uuids.iter().for_each(|uuid| self.add(uuid));
+            }
+            SetupChange::Directory { .. }
+            | SetupChange::LoopFile { .. }
+            | SetupChange::Loop { .. }
+            | SetupChange::Crypt { .. }
+            | SetupChange::Mount { .. } => {}
+        }
+    }
+
+    /// One more.
+    pub fn add(&mut self, uuid: &str) {
+        self.uuids.push(plain(uuid));
+    }
+
+    /// True when it is one of them, however it is written.
+    pub fn has(&self, uuid: &str) -> bool {
+        let uuid = plain(uuid);
+        !uuid.is_empty() && self.uuids.contains(&uuid)
+    }
+
+    fn has_made(&self, signature: &Signature) -> bool {
+        signature.uuid.as_deref().is_some_and(|uuid| self.has(uuid))
+    }
+
+    /// Which of the signatures are ours: the protective MBR goes with the GPT.
+    pub fn judge<'a>(&'a self, found: &[Signature]) -> impl Fn(&Signature) -> bool + 'a {
+        let has_our_table = found.iter().any(|s| s.name.starts_with("GPT") && self.has_made(s));
+        move |s| self.has_made(s) || (has_our_table && s.name == "MBR (protective)")
+    }
+}
+
+/// Letters and digits; hexadecimal ones small, because tools write them both ways. LVM's UUIDs, which are not
+/// hexadecimal, keep their case.
+fn plain(uuid: &str) -> String {
+    let text: String = uuid.chars().filter(char::is_ascii_alphanumeric).collect();
+    let is_hex = text.bytes().all(|byte| byte.is_ascii_hexdigit());
+    if is_hex { text.to_ascii_lowercase() } else { text }
+}
+
+/// True when both mean the same UUID.
+pub(crate) fn is_same_uuid(a: &str, b: &str) -> bool {
+    plain(a) == plain(b)
+}
+
+/// What is recognisable on a device, without holding it.
+///
+/// # Errors
+/// Those of opening and reading.
+pub(crate) fn signatures(path: &Path) -> io::Result<Vec<Signature>> {
+    let file = blkdev::open_to_look(path, false)?;
+    let size_bytes = blkdev::size_bytes(&file)?;
+    probe::signatures(&file, size_bytes)
+}
+
+/// The device that answers to an identifier now, whatever its name.
+pub(crate) fn by_id(root: &SysRoot, id: &str) -> Option<BlockDir> {
+    let numbers = root.names("sys/dev/block");
+    let mut devices = numbers.iter().filter_map(|name| name.parse::<DevNo>().ok());
+    let found = devices.find(|devno| identity::device_id(root, *devno).is_meant_by(id))?;
+    BlockDir::by_devno(root, found)
+}
+
+/// The arrays with that UUID, by whatever name, also those that were assembled only in part. `name` with members of these
+/// identifiers alone counts too: one that was being created may not know its UUID yet.
+pub(crate) fn arrays(root: &SysRoot, uuid: &str, name: &str, member_ids: &[&str]) -> Vec<BlockDir> {
+    let is_wanted = |disk: &BlockDir| {
+        if !disk.name().starts_with("md") {
+            return false;
+        }
+        let own = disk.text("md/uuid").is_some_and(|own| is_same_uuid(&own, uuid));
+        let slaves = disk.slaves();
+        let on_slave = |slave: &BlockDir| {
+            let found = signatures(slave.dev_path().as_ref()).unwrap_or_default();
+            found.iter().any(|s| {
+                s.name.starts_with("md ") && s.uuid.as_deref().is_some_and(|u| is_same_uuid(u, uuid))
+            })
+        };
+        let is_member = |slave: &BlockDir| {
+            let id = slave.devno().map(|devno| identity::device_id(root, devno));
+            id.is_some_and(|id| member_ids.iter().any(|member| id.is_meant_by(member)))
+        };
+        own || slaves.iter().any(on_slave)
+            || (disk.name() == name && !slaves.is_empty() && slaves.iter().all(is_member))
+    };
+    BlockDir::disks(root).into_iter().filter(is_wanted).collect()
+}
+
+/// The device of device-mapper with that name.
+pub(crate) fn mapped(root: &SysRoot, name: &str) -> Option<BlockDir> {
+    BlockDir::disks(root).into_iter().find(|disk| disk.text("dm/name").as_deref() == Some(name))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use fathom_sys::probe::SignatureKind;
+
+    fn signature(name: &'static str, uuid: Option<&str>) -> Signature {
+        let kind = SignatureKind::Filesystem;
+        Signature { kind, name, offset_bytes: 0, uuid: uuid.map(str::to_owned), label: None }
+    }
+
+    #[test]
+    fn uuids_are_the_same_however_tools_write_them() {
+        let mut known = Known::default();
+        known.add("0A1B2C3D:00112233:44556677:8899aabb");
+        assert!(known.has("0a1b2c3d-0011-2233-4455-66778899aabb"));
+        assert!(!known.has("1a1b2c3d-0011-2233-4455-66778899aabb") && !known.has(""));
+        known.add("qx3ILb-CBOo-i3OH");
+        assert!(known.has("qx3ILbCBOoi3OH") && !known.has("QX3ILbCBOoi3OH"));
+    }
+
+    #[test]
+    fn what_has_no_uuid_of_ours_is_somebodys() {
+        let mut known = Known::default();
+        known.add("11");
+        let table = [signature("GPT", Some("11")), signature("MBR (protective)", None)];
+        assert!(table.iter().all(known.judge(&table)));
+        let foreign = [signature("GPT", Some("12")), signature("MBR (protective)", None)];
+        assert!(!foreign.iter().any(known.judge(&foreign)));
+        let mixed = [signature("ext4", None), signature("xfs", Some("11"))];
+        let ours: Vec<bool> = mixed.iter().map(known.judge(&mixed)).collect();
+        assert_eq!(ours, [false, true]);
+    }
+}

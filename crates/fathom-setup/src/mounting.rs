@@ -1,0 +1,129 @@
+//! Mounting where nobody else mounts, and reading back what the kernel made of the options.
+
+use crate::devices::make_dir;
+use crate::error::SetupError;
+use crate::options::{self, Effect};
+use crate::site::{Device, Site};
+use crate::tools::Call;
+use crate::devices;
+use fathom_guard::relations::devices_of_mount;
+use fathom_model::change::setup::SetupChange;
+use fathom_model::plan::setup::FilesystemSpec;
+use fathom_sys::mounts::{self, Mount};
+use fathom_sys::sysfs_block::BlockDir;
+use fathom_sys::sysroot::SysRoot;
+use std::path::{Path, PathBuf};
+
+/// Mounts it in a directory of the run's own.
+pub(crate) fn mount(
+    site: &mut Site<'_, '_>,
+    spec: &FilesystemSpec,
+    device: &Device,
+    journal: Option<&Device>,
+) -> Result<PathBuf, SetupError> {
+    let dir = devices::own_dir(site)?.join("mnt");
+    make_dir(site, &dir)?;
+    let change = SetupChange::Mount { mount_point: dir.clone(), device_id: device.id.clone() };
+    mount_at(site, spec, device, journal, &dir, Some(change))?;
+    Ok(dir)
+}
+
+/// Mounts it again where it was mounted; the journal knows of it.
+pub(crate) fn mount_again(
+    site: &mut Site<'_, '_>,
+    spec: &FilesystemSpec,
+    device: &Device,
+    journal: Option<&Device>,
+    dir: &Path,
+) -> Result<(), SetupError> {
+    mount_at(site, spec, device, journal, dir, None)
+}
+
+fn mount_at(
+    site: &mut Site<'_, '_>,
+    spec: &FilesystemSpec,
+    device: &Device,
+    journal: Option<&Device>,
+    dir: &Path,
+    change: Option<SetupChange>,
+) -> Result<(), SetupError> {
+    let mut asked: Vec<String> = spec.mount_options.clone();
+    if let Some(journal) = journal.filter(|_| spec.kind == "xfs") {
+        asked.push(format!("logdev={}", journal.word()));
+    }
+    let mut call = Call::new("mount", ["-t", &spec.kind]);
+    if !asked.is_empty() {
+        call = call.args(["-o".to_owned(), asked.join(",")]);
+    }
+    let call = call.args([device.word(), dir.display().to_string()]);
+    let mut devices = vec![device];
+    devices.extend(journal.filter(|journal| site.claims.contains_key(&journal.path)));
+    let gone = options::removed(&spec.kind, &asked);
+    let mounted = match change {
+        Some(change) => site.make(change, &devices, &call),
+        None => site.on(&devices, &call),
+    };
+    mounted.map_err(|error| explained(error, &gone))?;
+    if site.is_dry() {
+        site.facts.extend(gone);
+        return Ok(());
+    }
+    let Some(mount) = mount_at_point(site.root, dir) else {
+        let text = format!("mount said nothing, but {} is not mounted", dir.display());
+        return Err(SetupError::NotAsAsked(text));
+    };
+    let own = BlockDir::by_name(site.root, &device.name).and_then(|device| device.devno());
+    if !own.is_some_and(|own| devices_of_mount(site.root, &mount).contains(&own)) {
+        let text = format!("{} came to be mounted at {}, not {}", mount.source, dir.display(), device.name);
+        return Err(SetupError::NotAsAsked(text));
+    }
+    judge(site, &asked, &mount, &device.name)
+}
+
+fn explained(error: SetupError, gone: &[String]) -> SetupError {
+    match error {
+        SetupError::Tool { command, said, mut cause } => {
+            for text in gone {
+                cause += "\nlikely cause: the option ";
+                cause += text;
+            }
+            SetupError::Tool { command, said, cause }
+        }
+        other => other,
+    }
+}
+
+/// The youngest mount at that place.
+pub(crate) fn mount_at_point(root: &SysRoot, dir: &Path) -> Option<Mount> {
+    mounts::own_mounts(root).into_iter().rfind(|mount| mount.mount_point == dir)
+}
+
+fn judge(
+    site: &mut Site<'_, '_>,
+    asked: &[String],
+    mount: &Mount,
+    name: &str,
+) -> Result<(), SetupError> {
+    let shown = options::in_effect(site.root, mount, name);
+    let kind = &mount.fs_type;
+    for option in asked {
+        match options::effect(option, &shown) {
+            Effect::InEffect => {}
+            Effect::Explained(text) => site.facts.push(text),
+            Effect::NotShown => site.facts.push(format!(
+                "{option}: taken by {kind}, but the kernel does not show whether it is in effect"
+            )),
+            Effect::Different(found) => {
+                let text = format!(
+                    "mount option {option} is not in effect: the kernel has {found}; {kind} does not do both, or another \
+                     option rules it out"
+                );
+                return Err(SetupError::NotAsAsked(text));
+            }
+        }
+    }
+    let mut all: Vec<String> = shown.iter().filter(|word| !word.contains('/')).cloned().collect();
+    all.dedup();
+    site.facts.push(format!("{kind} options in effect: {}", all.join(",")));
+    Ok(())
+}
