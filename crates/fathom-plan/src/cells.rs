@@ -7,8 +7,10 @@ use crate::PlanError;
 use crate::factor;
 use crate::known::workload_of;
 use crate::setup;
+use fathom_model::builtin;
 use fathom_model::plan::cell::Cell;
-use fathom_model::plan::{DesignKind, Factor, FactorKind, Plan};
+use fathom_model::plan::{DesignKind, Factor, FactorKind, Plan, PlanWorkload};
+use fathom_model::workload::Workload;
 use std::collections::BTreeMap;
 
 /// More combinations than anybody measures.
@@ -27,9 +29,13 @@ pub fn cells(plan: &Plan) -> Result<Vec<Cell>, PlanError> {
         DesignKind::Narrowing => narrowing(plan)?,
     };
     let mut cells = Vec::with_capacity(rows.len());
+    let mut workloads = Workloads::default();
     for row in rows {
         let index = cells.len() as u32;
-        let cell = resolve(plan, &row, index);
+        let mut cell = resolve(plan, &row, index);
+        if cell.impossible.is_none() {
+            cell.impossible = cell.workloads.iter().find_map(|workload| workloads.fault(workload));
+        }
         if !plan.design.except.iter().any(|pattern| matches(pattern, &cell)) {
             cells.push(cell);
         }
@@ -177,20 +183,35 @@ fn resolve(plan: &Plan, row: &[usize], index: u32) -> Cell {
     if cell.setup.array.is_none() && cell.setup.volume.is_none() {
         cell.setup.devices.truncate(1);
     }
-    cell.impossible = reason.or_else(|| impossible(&cell));
+    cell.impossible = reason.or_else(|| setup::check(&cell.setup).err());
     cell
 }
 
-/// Why the parts of a cell do not fit together.
-fn impossible(cell: &Cell) -> Option<String> {
-    if let Err(reason) = setup::check(&cell.setup) {
-        return Some(reason);
-    }
-    let is_file = |name: &String| name.contains('/') || name.ends_with(".toml");
-    cell.workloads.iter().find_map(|workload| {
-        if workload.name.as_ref().is_some_and(is_file) {
-            return None;
+/// Built-in workloads and what was found wrong with their settings: many cells share them.
+#[derive(Default)]
+struct Workloads {
+    built_in: Vec<Workload>,
+    checked: Vec<(PlanWorkload, Option<String>)>,
+}
+
+impl Workloads {
+    /// Why its settings do not fit together; workload files are for whoever can read them.
+    fn fault(&mut self, workload: &PlanWorkload) -> Option<String> {
+        let name = workload.name.as_deref().filter(|name| !is_file(name))?;
+        if let Some((_, fault)) = self.checked.iter().find(|(known, _)| known == workload) {
+            return fault.clone();
         }
-        workload_of(workload, None).err()
-    })
+        if self.built_in.is_empty() {
+            self.built_in = builtin::all();
+        }
+        let base = self.built_in.iter().find(|base| base.name == name).cloned();
+        let fault = workload_of(workload, base).err();
+        self.checked.push((workload.clone(), fault.clone()));
+        fault
+    }
+}
+
+/// True for the path of a workload file.
+pub(crate) fn is_file(name: &str) -> bool {
+    name.contains('/') || name.ends_with(".toml")
 }

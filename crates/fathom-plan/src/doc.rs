@@ -116,6 +116,8 @@ impl<'a> Section<'a> {
                 _ => leaves.push((name, item)),
             }
         }
+        // Dotted keys of one table need not stand together.
+        leaves.sort_by_key(|(_, item)| item.place.start);
         leaves
     }
 }

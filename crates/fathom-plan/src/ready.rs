@@ -1,7 +1,31 @@
-//! Plans that come with fathom: files with places for targets and devices.
+//! Plans that come with fathom: plan files with places for targets, devices and a few figures.
+//!
+//! A place is a string such as `"<target>"`. What may be filled in stands in the file's table `[parameters]`: a line of help, or
+//! help and a default. Filling makes an ordinary plan file, which people can keep and change.
 
 use crate::PlanError;
+use crate::doc::{self, Item, Section};
+use fathom_base::suggest;
 use std::collections::BTreeMap;
+
+/// Name and text, in the order of lists.
+const FILES: &[(&str, &str)] = &[
+    ("scheduler", include_str!("../plans/scheduler.toml")),
+    ("read-ahead", include_str!("../plans/read-ahead.toml")),
+    ("read-ahead-mixed", include_str!("../plans/read-ahead-mixed.toml")),
+    ("queue", include_str!("../plans/queue.toml")),
+    ("block-size-threads", include_str!("../plans/block-size-threads.toml")),
+    ("start-end", include_str!("../plans/start-end.toml")),
+    ("io-classes", include_str!("../plans/io-classes.toml")),
+    ("io-levels", include_str!("../plans/io-levels.toml")),
+    ("mount-options", include_str!("../plans/mount-options.toml")),
+    ("filesystem-grid", include_str!("../plans/filesystem-grid.toml")),
+    ("raw-lvm-filesystem", include_str!("../plans/raw-lvm-filesystem.toml")),
+    ("chunk", include_str!("../plans/chunk.toml")),
+    ("member-order", include_str!("../plans/member-order.toml")),
+    ("shared-journal", include_str!("../plans/shared-journal.toml")),
+    ("application", include_str!("../plans/application.toml")),
+];
 
 /// A plan that comes with fathom.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -10,19 +34,21 @@ pub struct ReadyPlan {
     pub name: &'static str,
     /// Its question, one sentence.
     pub question: String,
-    /// What must be given.
+    /// What must be given, and what may be.
     pub parameters: Vec<Parameter>,
-    /// The file, with comments; `{target}` stands where a parameter goes.
+    /// The file, with comments; `"<target>"` stands where a parameter goes.
     pub text: &'static str,
 }
 
-/// Something that a ready-made plan must be given.
+/// Something that a ready-made plan is given.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Parameter {
     /// Name: `target`, `devices`, or another.
     pub name: String,
     /// What it is, for help.
     pub help: String,
+    /// What holds when it is not given; none when it must be.
+    pub default: Option<String>,
 }
 
 /// What was given on the command line.
@@ -36,21 +62,86 @@ pub struct Given {
     pub others: BTreeMap<String, String>,
 }
 
+impl Given {
+    /// Parameter `name` as TOML.
+    fn value(&self, name: &str) -> Option<String> {
+        match name {
+            "target" => self.target.as_deref().map(quoted),
+            "devices" if self.devices.is_empty() => None,
+            "devices" => {
+                let devices: Vec<String> = self.devices.iter().map(|name| quoted(name)).collect();
+                Some(format!("[{}]", devices.join(", ")))
+            }
+            other => self.others.get(other).map(|value| quoted(value)),
+        }
+    }
+
+    /// Everything that was given, by name, and how it is written on the command line.
+    fn names(&self) -> Vec<(&str, &'static str)> {
+        let target = self.target.as_ref().map(|_| ("target", "a target"));
+        let devices = (!self.devices.is_empty()).then_some(("devices", "--device"));
+        let others = self.others.keys().map(|name| (name.as_str(), ""));
+        target.into_iter().chain(devices).chain(others).collect()
+    }
+}
+
 impl ReadyPlan {
     /// The file with what was given in place: what [`crate::read`] takes.
     ///
     /// # Errors
     /// A parameter that is missing, or one that the plan does not have.
     pub fn fill(&self, given: &Given) -> Result<String, PlanError> {
-        let _ = given;
-        Ok(self.text.to_owned())
+        let refuse = |reason: String| Err(PlanError::new(reason).in_file(self.name));
+        for (name, option) in given.names() {
+            if !self.parameters.iter().any(|parameter| parameter.name == name) {
+                let names = self.parameters.iter().map(|parameter| parameter.name.as_str());
+                let near = suggest::hint(name, names.clone());
+                let shown = if option.is_empty() { name } else { option };
+                let list = names.collect::<Vec<_>>().join(", ");
+                return refuse(format!("takes no {shown}{near}; it takes {list}"));
+            }
+        }
+        let mut text = self.text.to_owned();
+        for parameter in &self.parameters {
+            let default = parameter.default.as_deref().map(quoted);
+            let Some(value) = given.value(&parameter.name).or(default) else {
+                return refuse(format!("needs {}: {}", parameter.usage(), parameter.help));
+            };
+            text = text.replace(&format!("\"<{}>\"", parameter.name), &value);
+        }
+        Ok(text)
     }
+
+    /// The command line: `fathom lab scheduler TARGET [duration=60s]`.
+    #[must_use]
+    pub fn usage(&self) -> String {
+        let words: Vec<String> = self.parameters.iter().map(Parameter::usage).collect();
+        format!("fathom lab {} {}", self.name, words.join(" "))
+    }
+}
+
+impl Parameter {
+    /// How it is given on the command line.
+    #[must_use]
+    pub fn usage(&self) -> String {
+        match (self.name.as_str(), &self.default) {
+            ("target", _) => "TARGET".to_owned(),
+            ("devices", _) => "--device DEVICE...".to_owned(),
+            (name, Some(default)) => format!("[{name}={default}]"),
+            (name, None) => format!("{name}=..."),
+        }
+    }
+}
+
+/// A string as TOML writes it.
+fn quoted(text: &str) -> String {
+    toml::Value::String(text.to_owned()).to_string()
 }
 
 /// All of them, in the order of lists.
 #[must_use]
 pub fn ready() -> Vec<ReadyPlan> {
-    Vec::new()
+    FILES.iter().filter_map(|(name, text)| parse(name, text).ok()).collect()
 }
 
 /// The one of that name.
@@ -58,5 +149,39 @@ pub fn ready() -> Vec<ReadyPlan> {
 /// # Errors
 /// The nearest name.
 pub fn ready_named(name: &str) -> Result<ReadyPlan, PlanError> {
-    Err(PlanError::new(format!("no plan that comes with fathom is called '{name}'")))
+    let names = || FILES.iter().map(|(name, _)| *name);
+    match FILES.iter().find(|(known, _)| *known == name) {
+        Some((name, text)) => parse(name, text),
+        None => {
+            let near = suggest::hint(name, names());
+            let list = names().collect::<Vec<_>>().join(", ");
+            let reason = format!(
+                "neither a plan that comes with fathom nor a file{near}; there are: {list} (or the path of a plan file)"
+            );
+            Err(PlanError::new(reason).about(format!("'{name}'")))
+        }
+    }
+}
+
+fn parse(name: &'static str, text: &'static str) -> Result<ReadyPlan, PlanError> {
+    let table = doc::parse(text)?;
+    let mut root = Section::root(text, &table);
+    let question = root.take("question").map(|item| item.words()).transpose()?.unwrap_or_default();
+    let mut parameters = Vec::new();
+    if let Some(item) = root.take("parameters") {
+        for (name, item) in item.table()?.take_all() {
+            parameters.push(parameter(name, &item)?);
+        }
+    }
+    Ok(ReadyPlan { name, question, parameters, text })
+}
+
+fn parameter(name: String, item: &Item) -> Result<Parameter, PlanError> {
+    let Some(mut section) = item.section() else {
+        return Ok(Parameter { name, help: item.words()?, default: None });
+    };
+    let help = section.take("help").map(|item| item.words()).transpose()?.unwrap_or_default();
+    let default = section.take("default").map(|item| item.scalar()).transpose()?;
+    section.finish(&["help", "default"])?;
+    Ok(Parameter { name, help, default })
 }

@@ -294,10 +294,8 @@ fn set_mount(spec: &mut SetupSpec, own: &str, value: &str) -> Result<(), String>
     let option = mount::option(own, value, kind.as_deref())?;
     let filesystem = spec.filesystem.as_mut();
     let filesystem = filesystem.ok_or_else(|| missing("filesystem", "filesystem.type"))?;
-    if let Some(option) = option {
-        filesystem.mount_options.retain(|known| !mount::are_rivals(known, &option));
-        filesystem.mount_options.push(option);
-    }
+    filesystem.mount_options.retain(|known| !mount::are_rivals(known, own));
+    filesystem.mount_options.extend(option);
     Ok(())
 }
 

@@ -1,7 +1,7 @@
 //! What only the whole plan can tell.
 
 use super::rest::check_constants;
-use crate::cells::{baseline, baseline_cell, cells, matches};
+use crate::cells::{baseline, baseline_cell, cells, is_file, matches};
 use crate::{Known, PlanError, factor, narrow};
 use fathom_model::plan::cell::Cell;
 use fathom_model::plan::{DesignKind, Plan, PlanWorkload};
@@ -94,7 +94,9 @@ fn check_together(plan: &Plan) -> Result<(), PlanError> {
 fn check_files(cells: &[Cell], known: &dyn Known) -> Result<(), PlanError> {
     let mut seen: Vec<&PlanWorkload> = Vec::new();
     for cell in cells.iter().filter(|cell| cell.impossible.is_none()) {
-        for workload in cell.workloads.iter().filter(|workload| workload.name.is_some()) {
+        for workload in
+            cell.workloads.iter().filter(|workload| workload.name.as_deref().is_some_and(is_file))
+        {
             if seen.contains(&workload) {
                 continue;
             }

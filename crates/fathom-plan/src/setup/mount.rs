@@ -157,6 +157,10 @@ pub fn option(name: &str, value: &str, kind: Option<&str>) -> Result<Option<Stri
             }
             if is_on { "barrier" } else { "nobarrier" }.to_owned()
         }
+        // What is off unless it is asked for.
+        (_, Some(false)) if row(name).is_some() && row(&format!("no{name}")).is_none() => {
+            return Ok(None);
+        }
         (_, Some(true)) => name.to_owned(),
         (_, Some(false)) => format!("no{name}"),
         (_, None) => format!("{name}={value}"),

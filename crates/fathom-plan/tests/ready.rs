@@ -1,0 +1,123 @@
+//! The plans that come with fathom: each can be read, and has the cells that its text promises.
+
+use fathom_model::plan::Plan;
+use fathom_plan::{Given, ReadyPlan, Unchecked, cells, order, read, ready, ready_named};
+
+/// What each of them is given here, beside its defaults.
+fn given(plan: &ReadyPlan) -> Given {
+    let mut given = Given::default();
+    for parameter in &plan.parameters {
+        match parameter.name.as_str() {
+            "target" => given.target = Some("/srv/data".into()),
+            "devices" => {
+                let disks = ["/dev/sdb", "/dev/sdc", "/dev/sdd", "/dev/sde"];
+                let count = if ["chunk", "member-order"].contains(&plan.name) { 4 } else { 1 };
+                given.devices = disks[..count].iter().map(|disk| (*disk).to_owned()).collect();
+            }
+            name if parameter.default.is_none() => {
+                given.others.insert(name.into(), format!("/dev/{name}"));
+            }
+            _ => {}
+        }
+    }
+    given
+}
+
+fn plan(name: &str) -> Plan {
+    let ready = ready_named(name).expect("known");
+    let text = ready.fill(&given(&ready)).expect("filled");
+    read(&text, name, &Unchecked).unwrap_or_else(|error| panic!("{error}"))
+}
+
+#[test]
+fn every_one_can_be_read_and_has_its_cells() {
+    let counts: Vec<(&str, usize, usize)> = ready()
+        .iter()
+        .map(|ready| {
+            let plan = plan(ready.name);
+            assert_eq!(plan.name, ready.name);
+            assert!(plan.question.ends_with('?'), "{}", plan.question);
+            assert!(ready.text.contains(&format!("fathom lab {}", ready.name)), "{}", ready.name);
+            let cells = cells(&plan).expect("cells");
+            let impossible = cells.iter().filter(|cell| cell.impossible.is_some()).count();
+            assert!(!order(&plan, &cells, 1, 0..1).is_empty());
+            (ready.name, cells.len(), impossible)
+        })
+        .collect();
+    let expected = [
+        ("scheduler", 4, 0),
+        ("read-ahead", 9, 0),
+        ("read-ahead-mixed", 7, 0),
+        ("queue", 12, 0),
+        ("block-size-threads", 42, 0),
+        ("start-end", 5, 0),
+        ("io-classes", 12, 0),
+        ("io-levels", 6, 0),
+        ("mount-options", 10, 0),
+        ("filesystem-grid", 72, 0),
+        ("raw-lvm-filesystem", 8, 0),
+        ("chunk", 6, 0),
+        ("member-order", 4, 0),
+        ("shared-journal", 2, 0),
+        ("application", 4, 0),
+    ];
+    assert_eq!(counts, expected);
+}
+
+#[test]
+fn the_grid_has_every_combination_once() {
+    let plan = plan("filesystem-grid");
+    let cells = cells(&plan).expect("cells");
+    let mut names: Vec<String> = cells.iter().map(fathom_model::plan::cell::Cell::name).collect();
+    assert!(names.contains(
+        &"scheduler=bfq data=journal atime=strictatime journal=/dev/ram barrier=off".to_owned()
+    ));
+    names.sort();
+    names.dedup();
+    assert_eq!(names.len(), 72);
+    let options = |name: &str| {
+        let cell = cells.iter().find(|cell| cell.name() == name).expect(name);
+        cell.setup.filesystem.clone().expect("ext4")
+    };
+    let cell = options("scheduler=bfq data=journal atime=strictatime journal=/dev/ram barrier=off");
+    assert_eq!(cell.mount_options, ["data=journal", "strictatime", "nobarrier"]);
+    assert_eq!(cell.journal.as_deref(), Some("/dev/ram"));
+}
+
+#[test]
+fn pairs_of_classes_are_each_there_once() {
+    let cells = cells(&plan("io-classes")).expect("cells");
+    let pairs: Vec<String> = cells[..6]
+        .iter()
+        .map(|cell| format!("{}+{}", cell.levels[1].1, cell.levels[2].1))
+        .collect();
+    let expected = ["be/4+be/4", "be/4+idle", "rt/4+be/4", "rt/4+rt/4", "rt/4+idle", "idle+idle"];
+    assert_eq!(pairs, expected);
+}
+
+#[test]
+fn parameters_are_asked_for_and_known() {
+    let scheduler = ready_named("scheduler").expect("known");
+    assert_eq!(scheduler.usage(), "fathom lab scheduler TARGET [duration=60s]");
+    let none = scheduler.fill(&Given::default()).expect_err("no target").to_string();
+    assert_eq!(none, "plan 'scheduler': needs TARGET: directory or block device to measure");
+    let mut wrong = Given { target: Some("/srv".into()), ..Given::default() };
+    wrong.others.insert("duratoin".into(), "10s".into());
+    let error = scheduler.fill(&wrong).expect_err("unknown").to_string();
+    assert_eq!(
+        error,
+        "plan 'scheduler': takes no duratoin; did you mean 'duration'?; it takes target, duration"
+    );
+    let devices = Given { devices: vec!["/dev/sdb".into()], ..Given::default() };
+    let error = scheduler.fill(&devices).expect_err("no devices").to_string();
+    assert!(error.contains("takes no --device"), "{error}");
+    let unknown = ready_named("schedular").expect_err("unknown").to_string();
+    assert!(unknown.contains("did you mean 'scheduler'?"), "{unknown}");
+    // What people type is text, whatever is in it.
+    let odd = Given { target: Some("/srv/a \"b\" \\c".into()), ..Given::default() };
+    let plan = read(&scheduler.fill(&odd).expect("filled"), "x", &Unchecked).expect("valid");
+    assert_eq!(plan.target.as_deref(), Some("/srv/a \"b\" \\c"));
+    // A file that is taken as it is has places to be filled in.
+    let error = read(scheduler.text, "x", &Unchecked).expect_err("open places").to_string();
+    assert!(error.contains("'target' is still to be filled in"), "{error}");
+}
