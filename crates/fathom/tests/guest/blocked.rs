@@ -33,17 +33,23 @@ lives() {
     [ -e /proc/$1 ] || return
     [ "$(ls /proc/$1/task | wc -l)" -gt 1 ] || ! grep -q '^State:.Z' /proc/$1/status
 }
+# Measuring has begun.
+begun() {
+    local _
+    for _ in {1..900}; do ! grep -qF '[1/1]' said || break; sleep 0.1; done
+    sleep 2
+}
 twice() {
     "$@" 2>said &
     local pid=$! code=0
-    sleep 3
+    begun
     dmsetup suspend --nolockfs --noflush raw
     sleep 1
     kill -TERM $pid
     sleep 1
     if lives $pid; then echo WAITS; fi
     kill -TERM $pid
-    for _ in {1..50}; do lives $pid || break; sleep 0.1; done
+    for _ in {1..900}; do lives $pid || break; sleep 0.1; done
     if lives $pid; then echo HANGS; fi
     dmsetup resume raw
     wait $pid || code=$?
@@ -54,11 +60,13 @@ twice() {
 
 /// A run on a disk that is removed meanwhile.
 const REMOVED: &str = r#"
-fathom run randwrite /dev/sdc duration=30s --destroy=$(wwn sdc) &
-pid=$!
-sleep 3
+fathom run randwrite /dev/sdc duration=10m --destroy=$(wwn sdc) 2>said &
+pid=$! code=0
+begun
 echo 1 >/sys/block/sdc/device/delete
-wait $pid
+wait $pid || code=$?
+cat said >&2
+exit $code
 "#;
 
 fn job(job: GuestJob) -> GuestJob {
@@ -66,15 +74,15 @@ fn job(job: GuestJob) -> GuestJob {
         .setup("storage", STORAGE)
         .setup("id", "dm raw || true")
         .setup("suspend", "dmsetup suspend raw; dmsetup suspend lower")
-        .step("raw", "timeout 20 fathom run randread /dev/mapper/raw duration=1s")
-        .step("write", "timeout 20 fathom run randwrite /dev/mapper/raw duration=1s --destroy=x")
-        .step("directory", "timeout 20 fathom run randread mnt size=4M duration=1s")
-        .step("file", "timeout 20 fathom run randread mnt/theirs duration=1s")
-        .step("quick", "timeout 20 fathom quick mnt")
+        .step("raw", "timeout 200 fathom run randread /dev/mapper/raw duration=1s")
+        .step("write", "timeout 200 fathom run randwrite /dev/mapper/raw duration=1s --destroy=x")
+        .step("directory", "timeout 200 fathom run randread mnt size=4M duration=1s")
+        .step("file", "timeout 200 fathom run randread mnt/theirs duration=1s")
+        .step("quick", "timeout 200 fathom quick mnt")
         .setup("resume", "dmsetup resume raw; dmsetup resume lower")
-        .step("resumed", "timeout 60 fathom run randread /dev/mapper/raw duration=1s")
+        .step("resumed", "timeout 600 fathom run randread /dev/mapper/raw duration=1s")
         .step("left", "ls -A mnt")
-        .step("signals", "twice fathom run randread /dev/mapper/raw duration=60s")
+        .step("signals", "twice fathom run randread /dev/mapper/raw duration=10m")
         .step("removed", REMOVED)
 }
 

@@ -90,8 +90,8 @@ fn job(job: GuestJob) -> GuestJob {
         .step("still_there", "json verify /dev/loop0; ls /run/store/verify | wc -l >&2")
         .step(
             "killed",
-            "fathom run randread /dev/loop0 duration=30s cgroup_max=read_iops:100 & pid=$!
-             for _ in {1..200}; do ls -d $C/fathom-* 2>/dev/null && break; sleep 0.05; done
+            "fathom run randread /dev/loop0 duration=10m cgroup_max=read_iops:100 & pid=$!
+             for _ in {1..1200}; do ls -d $C/fathom-* 2>/dev/null && break; sleep 0.05; done
              sleep 0.5; kill -9 $pid; wait $pid || :; groups",
         )
         .step("next", "fathom run randread /dev/loop0 operations=100")

@@ -20,6 +20,7 @@ pub fn trials() -> Vec<Trial> {
         .test("a_degraded_array_is_found", degraded)
         .test("a_rebuild_is_found", rebuilding)
         .test("lazy_initialisation_is_found", lazy_init)
+        .test("flushes_are_counted_below_the_array", flushes)
         .into_trials()
 }
 
@@ -44,7 +45,7 @@ for letter in a b c d; do
 done
 # A disk's queue shows before the kernel has read its limits for the second time, which sets the read-ahead.
 for letter in a b c d; do
-    for _ in {1..200}; do ! dmesg | grep -F "[sd$letter] Attached" >/dev/null || continue 2; sleep 0.05; done
+    for _ in {1..1200}; do ! dmesg | grep -F "[sd$letter] Attached" >/dev/null || continue 2; sleep 0.05; done
     echo "sd$letter is not attached" >&2
     exit 1
 done
@@ -86,12 +87,22 @@ fn job(job: GuestJob) -> GuestJob {
             "array_sizes",
             "fathom --json --quiet run randread mnt size=16M duration=1s block_size=chunk:1,stride:1 align=2xchunk",
         )
+        // From here on the disks say that they forget at a power cut.
+        .setup("volatile", "for disk in a b c d; do echo 'write back' >/sys/block/sd$disk/queue/write_cache; done")
+        .step("flushed", "fathom --json --quiet run commit mnt size=16M duration=1s")
+        .setup("no_barrier", "mount -o remount,barrier=0 mnt")
+        .step("unflushed", "fathom --json --quiet run commit mnt size=16M duration=1s")
+        .setup("barrier", "mount -o remount,barrier=1 mnt; for disk in a b c d; do echo 'write through' >/sys/block/sd$disk/queue/write_cache; done")
         .setup("check", CHECK)
         .step("checking", "measure")
         .step("advice", "echo idle > /sys/block/md10/md/sync_action; cat /sys/block/md10/md/sync_action")
         .setup("fail", "mdadm /dev/md10 --fail /dev/sdd; mdadm /dev/md10 --remove /dev/sdd")
         .step("degraded", "measure")
-        .setup("replace", "mdadm --zero-superblock /dev/sdd; mdadm /dev/md10 --add /dev/sdd; sleep 0.5")
+        .setup(
+            "replace",
+            "mdadm --zero-superblock /dev/sdd; mdadm /dev/md10 --add /dev/sdd
+             for _ in {1..600}; do ! grep -q recover /sys/block/md10/md/sync_action || break; sleep 0.1; done",
+        )
         .step("rebuilding", "measure")
         .setup(
             "young",
@@ -264,4 +275,24 @@ fn lazy_init(report: &GuestReport) {
     let result = measured(report, "lazy");
     assert!(findings(&result).contains(&"ext4-lazy-init"), "{:?}", findings(&result));
     contains(&report.step("lazy").stderr, &["zeroes its inode tables", "block groups are left"]);
+}
+
+/// Neither the logical volume nor the array counts flushes; their disks do.
+fn flushes(report: &GuestReport) {
+    let flushed = |step: &str| -> (u64, u64, bool) {
+        let code = report.step(step).code.unwrap_or(-1);
+        assert!((0..=1).contains(&code), "{step}: {}", report.step(step).said());
+        let result = result(report, step, code);
+        let devices = result["records"][0]["devices"].as_array().expect("devices").clone();
+        let of = |is_disk: bool| -> u64 {
+            let own = devices.iter().filter(|device| {
+                device["name"].as_str().is_some_and(|name| name.starts_with("sd")) == is_disk
+            });
+            own.filter_map(|device| device["flushes"].as_u64()).sum()
+        };
+        (of(true), of(false), findings(&result).contains(&"syncs-without-flush"))
+    };
+    let (disks, above, is_missed) = flushed("flushed");
+    assert!(disks >= 8 && above == 0 && !is_missed, "{disks} {above} {is_missed}");
+    assert_eq!(flushed("unflushed"), (0, 0, true));
 }

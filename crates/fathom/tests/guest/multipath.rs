@@ -36,24 +36,24 @@ const MAPS: &str = "
 unset DM_DISABLE_UDEV
 /lib/systemd/systemd-udevd --daemon
 udevadm trigger --action=add --subsystem-match=block
-udevadm settle --timeout=30
+udevadm settle --timeout=120
 multipathd
-for _ in {1..100}; do [ $(dmsetup ls --target multipath | grep -c mpath) -lt 2 ] || break; sleep 0.1; done
-udevadm settle --timeout=30
+for _ in {1..900}; do [ $(dmsetup ls --target multipath | grep -c mpath) -lt 2 ] || break; sleep 0.1; done
+udevadm settle --timeout=120
 [ -e /dev/mapper/mpatha ] && [ -e /dev/mapper/mpathb ]
 ";
 
 /// A device across both maps. The disks share one memory, so nothing may be kept on them.
 const STRIPED: &str = r#"
 dmsetup create striped --table "0 262144 striped 2 128 /dev/mapper/mpatha 0 /dev/mapper/mpathb 0"
-udevadm settle --timeout=30
+udevadm settle --timeout=120
 "#;
 
 /// A path fails, and the map has noticed.
 const FAIL: &str = "
 echo offline >/sys/block/sda/device/state
 dd if=/dev/mapper/mpatha of=/dev/null iflag=direct bs=4k count=64 status=none
-for _ in {1..100}; do dmsetup status mpatha | grep -v '8:0 F' || break; sleep 0.2; done
+for _ in {1..450}; do dmsetup status mpatha | grep -v '8:0 F' || break; sleep 0.2; done
 dmsetup status mpatha
 ";
 

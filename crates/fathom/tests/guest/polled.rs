@@ -1,6 +1,6 @@
 //! Completions by polling, on devices that can, in a guest of QEMU: NVMe with a poll queue and null_blk.
 
-use crate::family::{contains, ended, result, run_guest};
+use crate::family::{contains, ended, findings, result, run_guest};
 use fathom_testkit::Capability::{FathomBinary, Qemu, Tool};
 use fathom_testkit::{Bus, GuestJob, GuestReport, Trial, fathom_binary, kernel_test};
 use serde_json::Value;
@@ -14,6 +14,7 @@ pub fn trials() -> Vec<Trial> {
 const PRELUDE: &str = r#"
 export FATHOM_DB=/run/store/fathom.db
 read_some() { fathom --json --quiet run randread "$@"; }
+limit() { echo $1 >$(ls /sys/class/nvme/nvme*/hwmon*/temp1_max /sys/class/nvme/nvme*/hwmon/hwmon*/temp1_max 2>/dev/null | head -1); }
 interrupts() { awk '/nvme/ { for (i = 2; i <= 3; i++) sum += $i } END { print sum + 0 }' /proc/interrupts; }
 "#;
 
@@ -48,10 +49,19 @@ fn job() -> GuestJob {
         .step("rate_thread", "read_some /run/nvme rate=200 operations=400 depth=4 polled=yes sqpoll=yes")
         .step("slow", "read_some /run/nvme cap_iops=200 operations=200 depth=2 polled=yes")
         .step("refused", "read_some /dev/vda operations=500 polled=yes")
+        // The drive says that it has 50 degrees; the limit is a setting of its own.
+        .step("cool", "read_some /run/nvme operations=500 depth=4")
+        .step("hot", "limit 40000; read_some /run/nvme operations=500 depth=4; code=$?; limit 80000; exit $code")
+        .step(
+            "clock",
+            "echo acpi_pm >/sys/devices/system/clocksource/clocksource0/current_clocksource
+             read_some /run/nvme operations=500 depth=4",
+        )
 }
 
 fn polled() {
     let report = run_guest("polled", job(), false).unwrap_or_else(|error| panic!("{error}"));
+    conditions(&report);
     for (step, operations) in
         [("nvme", 2000), ("deep", 2000), ("thread", 500), ("null", 2000), ("file", 500)]
     {
@@ -100,4 +110,25 @@ fn did(report: &GuestReport, step: &str, operations: u64, class: &str) -> Value 
     let features = record["jobs"][0]["engine"]["features"].to_string();
     contains(&features, &["\"polled\""]);
     record
+}
+
+/// A drive at its limit of temperature, and a clock that is dear to read.
+fn conditions(report: &GuestReport) {
+    let found = |step: &str| {
+        let code = report.step(step).code.unwrap_or(-1);
+        assert!((0..=1).contains(&code), "{step}: {}", report.step(step).said());
+        result(report, step, code)
+    };
+    let (cool, hot, clock) = (found("cool"), found("hot"), found("clock"));
+    let of = |result: &Value| -> Vec<String> {
+        findings(result)
+            .into_iter()
+            .filter(|id| ["throttled", "slow-clock"].contains(id))
+            .map(str::to_owned)
+            .collect()
+    };
+    assert_eq!(of(&cool), [] as [&str; 0], "{cool}");
+    assert_eq!(of(&hot), ["throttled"], "{hot}");
+    assert_eq!(hot["verdict"], "doubtful", "{hot}");
+    assert_eq!(of(&clock), ["slow-clock"], "{clock}");
 }

@@ -2,24 +2,34 @@
 //! five milliseconds for each, so that it does 1600 a second with eight in flight, and no more with any number; and the same
 //! disk with a limit of the control group on top.
 
-use crate::family::{Family, result};
+use crate::family::{Family, findings, result};
 use fathom_testkit::{GuestJob, GuestReport, Trial};
 use serde_json::Value;
 
 const DISK: &str = "load sd_mod
-    load_with scsi_debug dev_size_mb=64 ndelay=5000000 max_queue=8
+    load_with scsi_debug dev_size_mb=64 ndelay=5000000 max_queue=8 per_host_store=1
     wait_for /dev/sda
     mount -t cgroup2 cgroup2 /sys/fs/cgroup
     echo +io >/sys/fs/cgroup/cgroup.subtree_control";
 
+/// Four more disks, each with a store of its own, that take forty milliseconds for a command, as if they had heads.
+const ARRAY: &str = "load md-mod raid0
+    echo 4 >/sys/bus/pseudo/drivers/scsi_debug/add_host
+    wait_for /dev/sdb /dev/sdc /dev/sdd /dev/sde
+    for disk in b c d e; do echo 1 >/sys/block/sd$disk/queue/rotational; done
+    mdadm --create /dev/md0 --run --level=0 --chunk=64 --raid-devices=4 /dev/sd[bcde]
+    echo 40000000 >/sys/bus/pseudo/drivers/scsi_debug/ndelay";
+
 pub fn trials() -> Vec<Trial> {
-    Family::new("saturate", &[], job)
+    Family::new("saturate", &["mdadm"], job)
         .alone()
         .test("eight_commands_at_a_time", servers)
         .test("a_load_within_a_bound", bound)
         .test("a_limit_above_the_disk", throttled)
         .test("every_size_agrees", sizes)
         .test("rounds_become_steady", steady)
+        .test("a_busy_disk_is_not_saturated", busy)
+        .test("one_slow_member_holds_up_the_array", slow_member)
         .into_trials()
 }
 
@@ -30,6 +40,10 @@ fn job(job: GuestJob) -> GuestJob {
         .step("throttled", "json saturate /dev/sda --time=60s cgroup_max=read_iops:300")
         .step("steady", "json run randread /dev/sda depth=4 duration=2s --until-steady")
         .step("sizes", "json size /dev/sda --time=30s --margin=30% depth=16")
+        .setup("array", ARRAY)
+        .step("members", "json run randread /dev/md0 depth=16 duration=4s")
+        .setup("slow", "echo 1 >/sys/block/sdb/device/queue_depth")
+        .step("slow_member", "json run randread /dev/md0 depth=16 duration=4s")
 }
 
 /// The result of a step that ended, whatever its verdict.
@@ -112,4 +126,18 @@ fn steady(report: &GuestReport) {
     let (iops, mean_ms) = (window(0), window(1) / 1e6);
     assert!((600.0..=840.0).contains(&iops), "{iops} of 800: {rounds}");
     assert!((4.9..=6.7).contains(&mean_ms), "{mean_ms} ms of 5: {rounds}");
+}
+
+/// With four in flight the disk has something to do all the time, and does half of what it can with eight.
+fn busy(report: &GuestReport) {
+    let result = outcome(report, "steady");
+    assert!(findings(&result).contains(&"busy-is-not-saturated"), "{:?}", findings(&result));
+}
+
+/// Four disks that take eight commands at a time, and then one of them only one: all wait for it.
+fn slow_member(report: &GuestReport) {
+    let (all, slow) = (outcome(report, "members"), outcome(report, "slow_member"));
+    let is_found = |result: &Value| findings(result).contains(&"array-like-one-disk");
+    assert!(!is_found(&all), "{:?}", findings(&all));
+    assert!(is_found(&slow), "{:?} {}", findings(&slow), slow["records"][0]["devices"]);
 }
