@@ -6,6 +6,7 @@
 pub mod alignment;
 pub mod anonymise;
 pub mod array;
+pub mod array_map;
 mod conditions;
 mod content;
 pub mod describe;
