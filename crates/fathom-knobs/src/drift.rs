@@ -1,9 +1,15 @@
 //! Whether settings are still what they were set to, and what could not be put back exactly.
 
+use crate::legal::matches;
+use crate::names;
+use crate::own;
 use crate::resolve::Setting;
+use crate::settle;
+use crate::site::Site;
 use fathom_model::change::knob::KnobPlace;
 use fathom_model::plan::OwnKnob;
 use fathom_sys::sysroot::SysRoot;
+use std::fmt;
 
 /// A setting that is not what it was set to.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -18,14 +24,70 @@ pub struct Drift {
     pub now: Option<String>,
 }
 
-/// What differs from what was set; empty when nobody interfered.
-#[must_use]
-pub fn drift(_root: &SysRoot, _settings: &[Setting], _own: &[OwnKnob]) -> Vec<Drift> {
-    Vec::new()
+impl fmt::Display for Drift {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { knob, place, asked, now } = self;
+        match now {
+            Some(now) => {
+                write!(f, "{knob} of {} was set to '{asked}' and is '{now}'", place.name())?
+            }
+            None => write!(
+                f,
+                "{knob} of {} was set to '{asked}' and is not there any more",
+                place.name()
+            )?,
+        }
+        f.write_str(": something else on this machine changes it (udev, tuned, a person)")
+    }
 }
 
-/// What of the present state could not be put back exactly after these settings, one sentence each.
+/// What differs from what was set; empty when nobody interfered.
 #[must_use]
-pub fn unrestorable(_root: &SysRoot, _settings: &[Setting]) -> Vec<String> {
-    Vec::new()
+pub fn drift(root: &SysRoot, settings: &[Setting], own: &[OwnKnob]) -> Vec<Drift> {
+    let of = |setting: &Setting| {
+        let now = current(root, setting, own);
+        let knob = names::find(&setting.knob).ok();
+        let is_same = now.as_ref().is_some_and(|now| match knob {
+            Some(knob) => matches(knob, &setting.value, now),
+            None => *now == setting.value,
+        });
+        (!is_same).then(|| Drift {
+            knob: setting.knob.clone(),
+            place: setting.place.clone(),
+            asked: setting.value.clone(),
+            now,
+        })
+    };
+    settings.iter().filter_map(of).collect()
+}
+
+/// The value of a setting now, those of the user's own included.
+#[must_use]
+pub fn current(root: &SysRoot, setting: &Setting, own: &[OwnKnob]) -> Option<String> {
+    if let KnobPlace::Own { name } = &setting.place {
+        return own::read(own.iter().find(|own| own.name == *name)?).ok();
+    }
+    let site = Site::find(root, &setting.place).ok()?;
+    settle::now(root, &site, &setting.knob)
+}
+
+/// What of the present state could not be put back exactly after these settings, one sentence each. Settings that are so already change
+/// nothing.
+#[must_use]
+pub fn unrestorable(root: &SysRoot, settings: &[Setting]) -> Vec<String> {
+    let mut sentences = Vec::new();
+    for setting in settings {
+        let Ok(knob) = names::find(&setting.knob) else { continue };
+        let now = current(root, setting, &[]);
+        let is_same = now.as_ref().is_some_and(|now| matches(knob, &setting.value, now));
+        if !knob.inexact.is_empty() && !is_same {
+            let (id, place) = (knob.id, setting.place.name());
+            sentences.push(format!(
+                "{id} of {place} (now {}): not put back is {}",
+                now.as_deref().unwrap_or("unknown"),
+                knob.inexact
+            ));
+        }
+    }
+    sentences
 }

@@ -37,6 +37,8 @@ pub struct Knob {
     pub persist: Persist,
     /// What people run into.
     pub trap: &'static str,
+    /// Drive or array keep it over a boot.
+    pub is_kept: bool,
 }
 
 /// Where the kernel keeps a setting.
@@ -83,6 +85,8 @@ pub enum Opt {
     Value(&'static str, &'static str),
     /// One of two words: the first for 1, the second for 0; the last says what holds when neither is shown.
     Flag(&'static str, &'static str, bool),
+    /// One of several: the value, the option that shows it (of the last one: none), the options that set it.
+    Choice(&'static [(&'static str, &'static str, &'static str)]),
 }
 
 /// What a setting may be.
@@ -136,8 +140,8 @@ pub enum Rounding {
     PagesKib,
     /// Rounded to the kernel's timer tick: a few milliseconds.
     Tick,
-    /// Follows the size of memory: within one percent.
-    Percent,
+    /// Follows the free memory: within five percent.
+    Share,
     /// `-1` and `0` stand for something else that is then read.
     Stands,
     /// The kernel adds further words to those that were written.
@@ -217,6 +221,7 @@ impl Knob {
         inexact: "",
         persist: Persist::Udev,
         trap: "",
+        is_kept: false,
     };
 
     /// The family: what stands before the point.
@@ -270,6 +275,10 @@ impl Knob {
             Home::AccessTime => "mount -o remount,bind,WORD".to_owned(),
             Home::Option(_, Opt::Value(name, _)) => format!("mount -o remount,{name}=VALUE"),
             Home::Option(_, Opt::Flag(on, off, _)) => format!("mount -o remount,{on} or {off}"),
+            Home::Option(_, Opt::Choice(several)) => {
+                let words: Vec<&str> = several.iter().map(|(_, _, write)| *write).collect();
+                format!("mount -o remount,{}", words.join(" or "))
+            }
             Home::FileSystem(kind, file) => format!("/sys/fs/{kind}/DEV/{file}"),
             Home::Nowhere => "no file of the kernel's".to_owned(),
         }
@@ -278,6 +287,8 @@ impl Knob {
 
 /// The order of writing, as the couplings demand: what resets others comes first.
 pub(crate) mod order {
+    /// The drive is asked again for all its limits.
+    pub const DRIVE: u16 = 5;
     /// A new scheduler resets the number of requests and brings its own settings.
     pub const SCHEDULER: u16 = 10;
     /// Flags of the queue, limits: each write raises the read-ahead.

@@ -105,7 +105,7 @@ fn is_lowest(stack: &Stack, name: &str) -> bool {
     else {
         return true;
     };
-    node.kind == NodeKind::Loop || node.below.is_empty()
+    matches!(node.kind, NodeKind::Loop | NodeKind::NvmeMultipath) || node.below.is_empty()
 }
 
 /// Names of the devices that lie below the file of a loop device and nowhere else in the stack.

@@ -1,21 +1,334 @@
-//! Where a setting of a place is to be found now.
+//! Where a setting of a place is to be found now: devices are found again by their IDs, mounts by point and device.
 
 use crate::error::KnobError;
-use crate::knob::Knob;
+use crate::knob::{Home, Knob, Opt, Values};
+use crate::mounted;
+use crate::names;
 use crate::scope::Scope;
+use fathom_inspect::filesystem;
+use fathom_inspect::identity::device_id;
 use fathom_model::change::knob::KnobPlace;
+use fathom_model::stack::FsFacts;
+use fathom_sys::attribute;
+use fathom_sys::mounts::{self, Mount};
+use fathom_sys::remount::Part;
+use fathom_sys::sysfs_block::{BlockDir, subsystem};
 use fathom_sys::sysroot::SysRoot;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// A place that is there.
+#[derive(Debug, Clone)]
+pub struct Site {
+    // The device of a device, or the first one of a mount.
+    device: Option<BlockDir>,
+    mount: Option<Mount>,
+}
+
+/// Where a value is.
+#[derive(Debug, Clone)]
+pub enum Spot {
+    /// In files that hold the same value.
+    Files(Vec<PathBuf>),
+    /// In the line of a file that begins with the number of a device.
+    Line(PathBuf, String),
+    /// In the flags of a mount.
+    AccessTime(Mount),
+    /// In the options of a filesystem; with the kernel name of its device.
+    Option(Mount, Opt, Option<String>),
+    /// On the kernel's command line.
+    Boot(&'static str),
+}
+
+impl Site {
+    /// Finds a place again.
+    ///
+    /// # Errors
+    /// What is gone, in words.
+    pub fn find(root: &SysRoot, place: &KnobPlace) -> Result<Self, String> {
+        match place {
+            KnobPlace::Machine | KnobPlace::Own { .. } => Ok(Self { device: None, mount: None }),
+            KnobPlace::Device { id, name } => {
+                let device = find_device(root, id, name)
+                    .ok_or_else(|| format!("the device {name} ({id}) is not there any more"))?;
+                Ok(Self { device: Some(device), mount: None })
+            }
+            KnobPlace::Mount { mount_point, device_id } => {
+                let (mount, device) = find_mount(root, mount_point, device_id)
+                    .ok_or_else(|| format!("{} is not mounted any more", mount_point.display()))?;
+                Ok(Self { device, mount: Some(mount) })
+            }
+        }
+    }
+
+    /// The kernel name of the device now.
+    pub fn device_name(&self) -> Option<&str> {
+        self.device.as_ref().map(BlockDir::name)
+    }
+
+    /// The device.
+    pub fn device(&self) -> Option<&BlockDir> {
+        self.device.as_ref()
+    }
+
+    /// Where the setting is, if the place has it.
+    pub fn spot(&self, root: &SysRoot, knob: &Knob) -> Option<Spot> {
+        let file = |path: PathBuf| root.exists(&path).then(|| Spot::Files(vec![path]));
+        let below = |file: &str| self.device_dir().map(|dir| dir.join(file));
+        match knob.home {
+            Home::Queue(name) => file(below("queue")?.join(name)),
+            Home::Scheduler(scheduler, name) => {
+                let active = active_scheduler(self.device.as_ref()?)?;
+                (active == scheduler).then_some(())?;
+                file(below("queue/iosched")?.join(name))
+            }
+            Home::Device(name) => file(below(name)?),
+            Home::Bdi(name) => {
+                self.device_dir()?;
+                file(self.device.as_ref()?.linked("bdi")?.join(name))
+            }
+            Home::NvmeSubsystem(name) => file(self.nvme_subsystem(root)?.join(name)),
+            Home::NvmeController(name) => self.nvme_controllers(root, name),
+            Home::ScsiDisk(name) => file(self.scsi_disk(root)?.join(name)),
+            Home::Sysctl(name) => self.machine(file(Path::new("proc/sys").join(name))),
+            Home::Module(module, name) => self
+                .machine(file(Path::new("sys/module").join(module).join("parameters").join(name))),
+            Home::Boot(name) => {
+                self.machine(root.exists("proc/cmdline").then_some(Spot::Boot(name)))
+            }
+            Home::RootGroup(name) => {
+                let number = self.device_dir().and(self.device.as_ref()?.devno())?;
+                let file = root_group(root)?.join(name);
+                root.exists(&file).then(|| Spot::Line(file, number.to_string()))
+            }
+            Home::AccessTime => self.mount.clone().map(Spot::AccessTime),
+            Home::Option(kinds, opt) => {
+                let mount = self.mount.clone().filter(|m| kinds.contains(&m.fs_type.as_str()))?;
+                Some(Spot::Option(mount, opt, self.device_name().map(str::to_owned)))
+            }
+            Home::FileSystem(kind, name) => file(self.fs_dir(root, kind)?.join(name)),
+            Home::Group(_) | Home::Nowhere => None,
+        }
+    }
+
+    /// Where a setting is that was noted by its ID; those of schedulers need not be in the table.
+    pub fn spot_of(&self, root: &SysRoot, id: &str) -> Option<Spot> {
+        if let Some(knob) = names::all().iter().find(|knob| knob.id == id) {
+            return self.spot(root, knob);
+        }
+        let (scheduler, name) = id.split_once('.')?;
+        let device = self.device.as_ref()?;
+        (active_scheduler(device)? == scheduler).then_some(())?;
+        let file = device.dir().join("queue/iosched").join(name);
+        root.exists(&file).then(|| Spot::Files(vec![file]))
+    }
+
+    fn machine(&self, spot: Option<Spot>) -> Option<Spot> {
+        spot.filter(|_| self.device.is_none() && self.mount.is_none())
+    }
+
+    /// The directory of the device, unless the place is a mount.
+    fn device_dir(&self) -> Option<&Path> {
+        self.device.as_ref().filter(|_| self.mount.is_none()).map(BlockDir::dir)
+    }
+
+    fn nvme_subsystem(&self, root: &SysRoot) -> Option<PathBuf> {
+        self.device_dir()?;
+        let parent = self.device.as_ref()?.linked("device")?;
+        if subsystem(root, &parent).as_deref() == Some("nvme-subsystem") {
+            return Some(parent);
+        }
+        // Of a namespace with one path: the subsystem that lists its controller.
+        let controller = parent.file_name()?.to_owned();
+        let class = Path::new("sys/class/nvme-subsystem");
+        let names = root.names(class);
+        let dirs = names.iter().map(|name| class.join(name));
+        dirs.into_iter().find(|dir| root.exists(dir.join(&controller)))
+    }
+
+    fn nvme_controllers(&self, root: &SysRoot, name: &str) -> Option<Spot> {
+        self.device_dir()?;
+        let parent = self.device.as_ref()?.linked("device")?;
+        let dirs = match subsystem(root, &parent).as_deref() {
+            Some("nvme") => vec![parent],
+            Some("nvme-subsystem") => {
+                let is_controller = |name: &String| {
+                    name.strip_prefix("nvme").is_some_and(|n| n.bytes().all(|b| b.is_ascii_digit()))
+                };
+                root.names(&parent)
+                    .into_iter()
+                    .filter(is_controller)
+                    .map(|n| parent.join(n))
+                    .collect()
+            }
+            _ => return None,
+        };
+        let files: Vec<PathBuf> = dirs.iter().map(|dir| dir.join(name)).collect();
+        (!files.is_empty() && files.iter().all(|file| root.exists(file)))
+            .then_some(Spot::Files(files))
+    }
+
+    fn scsi_disk(&self, root: &SysRoot) -> Option<PathBuf> {
+        self.device_dir()?;
+        let dir = self.device.as_ref()?.linked("device")?.join("scsi_disk");
+        root.names(&dir).first().map(|name| dir.join(name))
+    }
+
+    fn fs_dir(&self, root: &SysRoot, kind: &str) -> Option<PathBuf> {
+        let mount = self.mount.as_ref()?;
+        let is_ext = kind == "ext4" && mount.fs_type.starts_with("ext");
+        (mount.fs_type == kind || is_ext).then_some(())?;
+        let device = self.device_name()?;
+        if kind != "btrfs" {
+            return Some(Path::new("sys/fs").join(kind).join(device));
+        }
+        let base = Path::new("sys/fs/btrfs");
+        let dirs = root.names(base).into_iter().map(|name| base.join(name));
+        dirs.into_iter().find(|dir| root.exists(dir.join("devices").join(device)))
+    }
+}
+
+/// The scheduler that is active.
+pub fn active_scheduler(device: &BlockDir) -> Option<String> {
+    device.text("queue/scheduler").map(|text| active_word(&text))
+}
+
+/// The word in brackets; the whole text where there is none.
+pub fn active_word(text: &str) -> String {
+    let inside = text.split_once('[').and_then(|(_, rest)| rest.split_once(']'));
+    inside.map_or(text, |(word, _)| word).trim().to_owned()
+}
+
+fn find_device(root: &SysRoot, id: &str, name: &str) -> Option<BlockDir> {
+    let is_it = |device: &BlockDir| {
+        device.devno().is_some_and(|devno| device_id(root, devno).is_meant_by(id))
+    };
+    // What a loop device is set to stays with its number, whatever file it shows, and goes with a boot.
+    if id.starts_with('/') {
+        return BlockDir::by_name(root, name);
+    }
+    // Most devices keep their names, and asking all of a large machine takes a while.
+    let same = BlockDir::by_name(root, name).filter(is_it);
+    let every = || {
+        let names = root.names("sys/class/block");
+        names.iter().filter_map(|name| BlockDir::by_name(root, name)).find(is_it)
+    };
+    same.or_else(every)
+}
+
+fn find_mount(root: &SysRoot, point: &Path, id: &str) -> Option<(Mount, Option<BlockDir>)> {
+    let own = mounts::own_mounts(root);
+    let hidden = mounts::hidden(&own);
+    let seen =
+        own.iter().zip(hidden).filter(|(mount, hidden)| mount.mount_point == point && !hidden);
+    let mount = seen.map(|(mount, _)| mount).next_back()?;
+    let devices = filesystem::devices(root, mount, &FsFacts::default());
+    let is_it = |device: &BlockDir| {
+        device.devno().is_some_and(|devno| device_id(root, devno).is_meant_by(id))
+    };
+    devices.iter().any(is_it).then(|| (mount.clone(), devices.into_iter().next()))
+}
+
+fn root_group(root: &SysRoot) -> Option<PathBuf> {
+    let own = mounts::own_mounts(root);
+    let mount = own.into_iter().find(|mount| mount.fs_type == "cgroup2")?;
+    Some(mount.mount_point)
+}
+
+/// Reads a value in the form in which it is written.
+pub fn read_spot(root: &SysRoot, spot: &Spot, values: Values) -> io::Result<String> {
+    match spot {
+        Spot::Files(files) => {
+            let texts: io::Result<Vec<String>> =
+                files.iter().map(|file| root.attribute(file)).collect();
+            let mut texts: Vec<String> =
+                texts?.iter().map(|text| written_form(values, text)).collect();
+            texts.dedup();
+            Ok(texts.join(" | "))
+        }
+        Spot::Line(file, number) => {
+            let text = root.read(file)?;
+            let line =
+                text.lines().find_map(|line| line.strip_prefix(number.as_str())?.strip_prefix(' '));
+            Ok(line.unwrap_or("none").trim().to_owned())
+        }
+        Spot::AccessTime(mount) => Ok(mounted::access_time(mount).to_owned()),
+        Spot::Option(mount, opt, device) => {
+            Ok(mounted::value(*opt, &mounted::in_force(root, mount, device.as_deref())))
+        }
+        Spot::Boot(name) => {
+            let line = root.read("proc/cmdline")?;
+            let given =
+                line.split_ascii_whitespace().rev().find_map(|word| word.strip_prefix(name));
+            let value = given.filter(|rest| rest.is_empty() || rest.starts_with('='));
+            Ok(value
+                .map_or("not given", |rest| rest.strip_prefix('=').unwrap_or("given"))
+                .to_owned())
+        }
+    }
+}
+
+/// `[none] bfq` is none; `1000 (system)` is written as `system`, `5000 (local)` as 5000.
+fn written_form(values: Values, text: &str) -> String {
+    match values {
+        Values::Listed => active_word(text),
+        Values::NumberOr(..) => match text.split_once(" (") {
+            Some((_, "system)")) => "system".to_owned(),
+            Some((number, _)) => number.to_owned(),
+            None => text.to_owned(),
+        },
+        _ => text.to_owned(),
+    }
+}
+
+/// Writes a value: what [`read_spot`] gave, or what was asked for.
+pub fn write_spot(root: &SysRoot, spot: &Spot, value: &str) -> io::Result<()> {
+    match spot {
+        Spot::Files(files) => {
+            let values: Vec<&str> = value.split(" | ").collect();
+            let of =
+                |index: usize| if values.len() == files.len() { values[index] } else { values[0] };
+            files.iter().enumerate().try_for_each(|(i, file)| attribute::write(root, file, of(i)))
+        }
+        Spot::Line(file, number) => {
+            let off = if file.ends_with("io.cost.model") { "ctrl=auto" } else { "enable=0" };
+            let words = if value == "none" { off } else { value };
+            attribute::write(root, file, &format!("{number} {words}"))
+        }
+        Spot::AccessTime(mount) => {
+            let options = mounted::with_access_time(mount, value);
+            mounted::write(root, mount, Part::Mount, &options)
+        }
+        Spot::Option(mount, opt, _) => {
+            mounted::write(root, mount, Part::FileSystem, &mounted::with(mount, *opt, value))
+        }
+        Spot::Boot(_) => Err(io::ErrorKind::Unsupported.into()),
+    }
+}
 
 /// The value now, in the form in which it is written.
 ///
 /// # Errors
-/// [`KnobError::Read`], [`KnobError::Unknown`].
-pub fn read(_root: &SysRoot, _place: &KnobPlace, id: &str) -> Result<String, KnobError> {
-    Err(KnobError::Unknown { name: id.to_owned(), hint: String::new() })
+/// [`KnobError::Unknown`]; [`KnobError::Read`] when the place is gone, does not have it, or cannot be read.
+pub fn read(root: &SysRoot, place: &KnobPlace, id: &str) -> Result<String, KnobError> {
+    let knob = names::find(id)?;
+    let failed =
+        |reason: String| KnobError::Read { knob: knob.id.to_owned(), place: place.name(), reason };
+    let site = Site::find(root, place).map_err(failed)?;
+    let spot = site.spot(root, knob).ok_or_else(|| failed("it does not have it".to_owned()))?;
+    read_spot(root, &spot, knob.values).map_err(|error| failed(attribute::explained(&error)))
 }
 
-/// The places of the scope that have the setting.
+/// The places of the scope that have the setting: those that may be changed without naming them.
 #[must_use]
-pub fn places(_root: &SysRoot, _scope: &Scope<'_>, _knob: &Knob) -> Vec<KnobPlace> {
-    Vec::new()
+pub fn places(root: &SysRoot, scope: &Scope<'_>, knob: &Knob) -> Vec<KnobPlace> {
+    let devices = scope.devices.iter().filter(|device| !device.is_behind_file).map(|d| d.place());
+    let mount = scope.mount.map(|mount| mount.place());
+    let all = devices.chain(mount).chain([KnobPlace::Machine]);
+    all.filter(|place| has(root, place, knob)).collect()
+}
+
+/// True when the place has the setting.
+pub fn has(root: &SysRoot, place: &KnobPlace, knob: &Knob) -> bool {
+    Site::find(root, place).is_ok_and(|site| site.spot(root, knob).is_some())
 }
