@@ -306,6 +306,18 @@ pub struct Logs {
 /// # Errors
 /// [`FileRefusal::Io`] when the directory exists but cannot be listed.
 pub fn read_all(root: &SysRoot, state_dir: &Path) -> Result<Logs, FileRefusal> {
+    read(root, state_dir, true)
+}
+
+/// All logs, for a look at them without the measuring lock: nothing is removed.
+///
+/// # Errors
+/// [`FileRefusal::Io`] when the directory exists but cannot be listed.
+pub fn look(root: &SysRoot, state_dir: &Path) -> Result<Logs, FileRefusal> {
+    read(root, state_dir, false)
+}
+
+fn read(root: &SysRoot, state_dir: &Path, is_locked: bool) -> Result<Logs, FileRefusal> {
     let dir = directory(state_dir);
     let entries = match fs::read_dir(&dir) {
         Ok(entries) => entries,
@@ -321,7 +333,9 @@ pub fn read_all(root: &SysRoot, state_dir: &Path) -> Result<Logs, FileRefusal> {
             Ok(log) if log.owner.life(root) == Life::Dead => logs.dead.push(log),
             Ok(log) => logs.others.push(log),
             Err(_) if fs::read(&file).is_ok_and(|t| t.len() < 2 || !t.ends_with(b"\n")) => {
-                fs::remove_file(&file).ok();
+                if is_locked {
+                    fs::remove_file(&file).ok();
+                }
             }
             Err(reason) => logs.unreadable.push((file, reason)),
         }

@@ -77,6 +77,14 @@ pub enum LabError {
         /// Which class it belongs to.
         class: ErrorClass,
     },
+    /// A setting or a setup of an experiment.
+    #[error("{reason}")]
+    Cell {
+        /// Why not, and the cure.
+        reason: String,
+        /// Which class it belongs to.
+        class: ErrorClass,
+    },
     /// The stack under a target cannot be told.
     #[error(transparent)]
     Inspect(#[from] InspectError),
@@ -127,7 +135,7 @@ impl LabError {
             Self::FileRefused(FileRefusal::Space { .. }) => ErrorClass::Missing,
             Self::FileRefused(refusal) if !refusal.is_safety() => ErrorClass::Usage,
             Self::Refused(_) | Self::FileRefused(_) => ErrorClass::Refused,
-            Self::Target { class, .. } => *class,
+            Self::Target { class, .. } | Self::Cell { class, .. } => *class,
             Self::Load(_) => ErrorClass::Missing,
             Self::TargetIo { .. } | Self::Layout { .. } => ErrorClass::TargetIo,
             Self::Interrupted => ErrorClass::Interrupted,

@@ -100,13 +100,20 @@ pub(crate) fn checked_targets(
     options: &RunOptions,
 ) -> Result<BTreeMap<TargetKey, PreparedTarget>, LabError> {
     let jobs = &options.workload.jobs;
+    check_all(lab, options)?;
+    let prepared = prepare_all(lab, options)?;
+    control_group::check_targets(lab, jobs, prepared.values())?;
+    Ok(prepared)
+}
+
+/// Everything that can be found out before a target is touched.
+pub(crate) fn check_all(lab: &Lab<'_>, options: &RunOptions) -> Result<(), LabError> {
+    let jobs = &options.workload.jobs;
     check_buffers(lab, jobs)?;
     limits::check(jobs, &lab.stop)?;
     control_group::check_place(lab, jobs)?;
     check_devices(options)?;
-    let prepared = prepare_all(lab, options)?;
-    control_group::check_targets(lab, jobs, prepared.values())?;
-    Ok(prepared)
+    check_shared(&wishes(options))
 }
 
 /// The target of a workload of one job, still to be written full, and the job with all sizes in bytes.
@@ -343,6 +350,17 @@ fn prepare_all(
     lab: &mut Lab<'_>,
     options: &RunOptions,
 ) -> Result<BTreeMap<TargetKey, PreparedTarget>, LabError> {
+    let wishes = wishes(options);
+    let mut prepared = BTreeMap::new();
+    for (key, wish) in wishes {
+        let target = target::prepare(lab, &PathBuf::from(&key.0), &wish)?;
+        prepared.insert(key, target);
+    }
+    Ok(prepared)
+}
+
+/// What the jobs want of each target.
+pub(crate) fn wishes(options: &RunOptions) -> BTreeMap<TargetKey, TargetWish> {
     let RunOptions { workload, target, .. } = options;
     let mut wishes: BTreeMap<TargetKey, TargetWish> = BTreeMap::new();
     for job in &workload.jobs {
@@ -360,13 +378,7 @@ fn prepare_all(
         wish.pass_bytes = wish.pass_bytes.max(pass_bytes(job));
         wish.range_bytes_min = wish.range_bytes_min.max(range_bytes_min(job));
     }
-    check_shared(&wishes)?;
-    let mut prepared = BTreeMap::new();
-    for (key, wish) in wishes {
-        let target = target::prepare(lab, &PathBuf::from(&key.0), &wish)?;
-        prepared.insert(key, target);
-    }
-    Ok(prepared)
+    wishes
 }
 
 /// A job that reads or writes an amount in one pass has that much room, where fathom makes the file.

@@ -64,12 +64,23 @@ pub fn run_trial(
     keep_record: KeepRecord<'_>,
 ) -> Result<Record, LabError> {
     let record = record_of(lab, trial)?;
-    keep_record(&record)?;
-    (lab.emit)(Event::TrialFinished { record: Box::new(record.clone()) });
+    announce(lab, &record, keep_record)?;
     Ok(record)
 }
 
-fn record_of(lab: &mut Lab<'_>, trial: &Trial<'_>) -> Result<Record, LabError> {
+/// Keeps a finished record, and then tells of it.
+pub(crate) fn announce(
+    lab: &mut Lab<'_>,
+    record: &Record,
+    keep_record: KeepRecord<'_>,
+) -> Result<(), LabError> {
+    keep_record(record)?;
+    (lab.emit)(Event::TrialFinished { record: Box::new(record.clone()) });
+    Ok(())
+}
+
+/// Measures, without keeping the record.
+pub(crate) fn record_of(lab: &mut Lab<'_>, trial: &Trial<'_>) -> Result<Record, LabError> {
     let jobs = &trial.workload.jobs;
     check_buffers(lab, jobs)?;
     let opened = open(lab, trial)?;

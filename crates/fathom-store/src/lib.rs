@@ -5,6 +5,7 @@
 
 mod checksum;
 mod error;
+mod experiments;
 mod place;
 mod read;
 mod resolve;
@@ -12,6 +13,7 @@ mod schema;
 mod store;
 
 pub use error::StoreError;
+pub use experiments::StoredPlan;
 pub use place::default_path;
 pub use read::{Filter, RunState, RunSummary, StoredRun};
 pub use schema::FORMAT;

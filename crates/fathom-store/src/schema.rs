@@ -12,7 +12,8 @@ use std::path::Path;
 pub(crate) const APPLICATION_ID: i64 = 0x6661_7468;
 
 /// The SQL that leads from format `n` to `n + 1`, in order.
-const MIGRATIONS: &[&str] = &["
+const MIGRATIONS: &[&str] = &[
+    "
 CREATE TABLE migrations (
     format          INTEGER PRIMARY KEY,
     applied_unix_ns INTEGER NOT NULL
@@ -50,7 +51,19 @@ CREATE TRIGGER trials_never_change BEFORE UPDATE ON trials
 BEGIN
     SELECT RAISE(ABORT, 'records never change');
 END;
-"];
+",
+    "
+CREATE TABLE plans (
+    run_id TEXT PRIMARY KEY NOT NULL REFERENCES runs (id) ON DELETE CASCADE,
+    name   TEXT NOT NULL,
+    plan   TEXT NOT NULL
+) STRICT;
+CREATE TRIGGER plans_never_change BEFORE UPDATE ON plans
+BEGIN
+    SELECT RAISE(ABORT, 'the plan of a run never changes');
+END;
+",
+];
 
 /// The format that this program writes.
 pub const FORMAT: i64 = MIGRATIONS.len() as i64;
@@ -140,13 +153,16 @@ mod tests {
             table trials: CREATE TABLE trials ( run_id TEXT NOT NULL REFERENCES runs (id) ON DELETE CASCADE, trial_index INTEGER NOT NULL, label TEXT NOT NULL, started_unix_ns INTEGER NOT NULL, record TEXT NOT NULL, record_fnv1a INTEGER NOT NULL, PRIMARY KEY (run_id, trial_index) ) STRICT
             index sqlite_autoindex_trials_1: 
             trigger trials_never_change: CREATE TRIGGER trials_never_change BEFORE UPDATE ON trials BEGIN SELECT RAISE(ABORT, 'records never change'); END
+            table plans: CREATE TABLE plans ( run_id TEXT PRIMARY KEY NOT NULL REFERENCES runs (id) ON DELETE CASCADE, name TEXT NOT NULL, plan TEXT NOT NULL ) STRICT
+            index sqlite_autoindex_plans_1: 
+            trigger plans_never_change: CREATE TRIGGER plans_never_change BEFORE UPDATE ON plans BEGIN SELECT RAISE(ABORT, 'the plan of a run never changes'); END
         "#]]
         .assert_eq(&text);
         let applied: Vec<(i64, i64)> = connection
             .prepare("SELECT format, applied_unix_ns FROM migrations")
             .and_then(|mut s| s.query_map((), |r| Ok((r.get(0)?, r.get(1)?)))?.collect())
             .expect("migrations");
-        assert_eq!(applied, [(1, 7)]);
+        assert_eq!(applied, [(1, 7), (2, 7)]);
         assert_eq!(inspect(&connection, "x".as_ref()).ok(), Some(Found::Store(FORMAT)));
     }
 }

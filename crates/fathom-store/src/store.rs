@@ -259,7 +259,7 @@ impl Store {
         self.change_run(run_id, "DELETE FROM runs WHERE id = ?1", [run_id])
     }
 
-    fn change_run(
+    pub(crate) fn change_run(
         &mut self,
         run_id: &str,
         sql: &str,
@@ -272,7 +272,7 @@ impl Store {
     }
 
     /// Runs `work` in one transaction, which is either on stable storage afterwards or did not happen.
-    fn write<T>(
+    pub(crate) fn write<T>(
         &mut self,
         work: impl FnOnce(&Transaction<'_>) -> rusqlite::Result<T>,
     ) -> Result<T, StoreError> {
@@ -297,7 +297,7 @@ impl Store {
             .map_err(|e| StoreError::of(&self.path, &e))
     }
 
-    fn json(&self, value: &impl serde::Serialize) -> Result<String, StoreError> {
+    pub(crate) fn json(&self, value: &impl serde::Serialize) -> Result<String, StoreError> {
         serde_json::to_string(value).map_err(|e| StoreError::Internal {
             path: self.path.clone(),
             detail: format!("a value has no stored form: {e}"),

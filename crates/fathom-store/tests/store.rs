@@ -323,3 +323,71 @@ fn any_file_name_will_do() {
         assert!(there.contains(&name.to_owned()), "{there:?}");
     }
 }
+
+fn plan(name: &str) -> fathom_model::plan::Plan {
+    let plan = serde_json::json!({
+        "version": 1, "name": name, "question": "Which?", "target": "/srv", "workloads": [], "is_together": false,
+        "factors": [], "setup": fathom_model::plan::setup::SetupSpec::default(), "knobs": {}, "own_knobs": [],
+        "design": {
+            "kind": "full", "baseline": {}, "except": [], "blocks": 8, "is_sequential": false, "has_sentinel": false,
+            "margin": 0.03, "seed": 7, "groups_setups": false,
+        },
+        "objectives": [],
+        "prepare": {
+            "drops_caches": false, "remounts": false, "settle_ns": 0, "quiet_ns": 0, "quiet_wait_ns": 0,
+            "swap_off": false, "stop_services": [],
+        },
+        "budget": {}, "on_error": "stop",
+    });
+    serde_json::from_value(plan).expect("a plan")
+}
+
+#[test]
+fn an_experiment_is_found_again_by_its_plan_and_taken_up() {
+    let (_directory, path) = place();
+    let mut store = open(&path);
+    for (id, start_ns, name) in
+        [("aaaaaaaaaaaa", 1, "x"), ("bbbbbbbbbbbb", 3, "x"), ("cccccccccccc", 2, "y")]
+    {
+        store
+            .begin_experiment(&head(id, START_NS + start_ns), &writer(), &plan(name))
+            .expect("begins");
+    }
+    let newest = store.newest_of_plan("x").expect("looks").expect("is there");
+    assert_eq!((newest.run_id.as_str(), newest.plan), ("bbbbbbbbbbbb", plan("x")));
+    assert_eq!(store.newest_of_plan("z").expect("looks"), None);
+    store.begin_run(&head("dddddddddddd", START_NS), &writer()).expect("begins");
+    assert_eq!(store.plan("dddddddddddd").expect("looks"), None, "a run without a plan");
+
+    store.add_trial("bbbbbbbbbbbb", &record("a", 1)).expect("adds");
+    store.finish_run("bbbbbbbbbbbb", Ending::Interrupted, Verdict::Doubtful, &[], 5).expect("ends");
+    let other = fathom_store::Writer { pid: 1, ..writer() };
+    store.take_up("bbbbbbbbbbbb", &other).expect("goes on");
+    store.add_trial("bbbbbbbbbbbb", &record("b", 2)).expect("adds");
+    let run = store.load("bbbbbbbbbbbb").expect("loads");
+    assert_eq!((run.state, run.verdict, run.finished_unix_ns), (RunState::Running, None, None));
+    assert_eq!((run.writer, run.records.len()), (other, 2));
+    store.remove("bbbbbbbbbbbb").expect("removes");
+    assert_eq!(store.plan("bbbbbbbbbbbb").expect("looks"), None, "the plan goes with its run");
+    let edited = store.newest_of_plan("x").expect("looks").expect("is there");
+    assert_eq!(edited.run_id, "aaaaaaaaaaaa");
+}
+
+#[test]
+fn a_store_of_the_first_format_has_no_plans_and_gets_a_place_for_them() {
+    let (_directory, path) = place();
+    open(&path).begin_run(&head("aaaaaaaaaaaa", START_NS), &writer()).expect("begins");
+    let raw = Connection::open(&path).expect("opens");
+    raw.execute_batch(
+        "DROP TRIGGER plans_never_change; DROP TABLE plans; DELETE FROM migrations WHERE format = 2;
+         PRAGMA user_version = 1",
+    )
+    .expect("as the first format");
+    drop(raw);
+    let old = Store::open_read_only(&path).expect("opens");
+    assert_eq!(old.plan("aaaaaaaaaaaa").expect("looks"), None);
+    drop(old);
+    let mut store = open(&path);
+    store.begin_experiment(&head("bbbbbbbbbbbb", START_NS), &writer(), &plan("x")).expect("begins");
+    assert!(store.load("aaaaaaaaaaaa").is_ok() && store.plan("bbbbbbbbbbbb").is_ok());
+}

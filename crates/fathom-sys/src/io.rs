@@ -112,6 +112,11 @@ pub fn sync_filesystem(file: impl AsFd) -> io::Result<()> {
     Ok(rustix::fs::syncfs(file)?)
 }
 
+/// sync(2): brings everything dirty of the whole machine to the devices.
+pub fn sync_all() {
+    rustix::fs::sync();
+}
+
 /// Drops the clean cached pages of a file, after writing the dirty ones.
 ///
 /// # Errors
@@ -121,47 +126,47 @@ pub fn drop_cached_pages(file: impl AsFd) -> io::Result<()> {
     Ok(rustix::fs::fadvise(file, 0, None, rustix::fs::Advice::DontNeed)?)
 }
 
+/// Bytes of the file that are in the page cache now, from mincore(2); none when it cannot be told
+/// (an unreadable or empty file, a file of another owner).
+#[must_use]
+pub fn cached_bytes(file: impl AsFd, size_bytes: u64) -> Option<u64> {
+    const PAGE: u64 = 4096;
+    const WINDOW: u64 = 1 << 30;
+    let mut cached = 0;
+    let mut offset = 0;
+    while offset < size_bytes {
+        let length = (size_bytes - offset).min(WINDOW);
+        cached += cached_in_window(file.as_fd(), offset, length as usize)? * PAGE;
+        offset += length;
+    }
+    Some(cached)
+}
+
+fn cached_in_window(file: impl AsFd, offset: u64, length: usize) -> Option<u64> {
+    use rustix::mm::{MapFlags, ProtFlags};
+    // SAFETY: a new shared mapping that is only inspected, never read, so truncation cannot fault us.
+    let pointer = unsafe {
+        rustix::mm::mmap(
+            std::ptr::null_mut(),
+            length,
+            ProtFlags::READ,
+            MapFlags::SHARED,
+            file,
+            offset,
+        )
+    }
+    .ok()?;
+    let mut pages = vec![0u8; length.div_ceil(4096)];
+    // SAFETY: the mapping is `length` bytes long and the vector has one byte for each of its pages.
+    let told = unsafe { libc::mincore(pointer, length, pages.as_mut_ptr()) };
+    // SAFETY: the mapping made above, unmapped once.
+    let unmapped = unsafe { rustix::mm::munmap(pointer, length) };
+    (told == 0 && unmapped.is_ok()).then(|| pages.iter().filter(|p| **p & 1 == 1).count() as u64)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    /// Bytes of a mapping of the file that are in the page cache now, from mincore(2); none when it cannot be told
-    /// (an unreadable or empty file, a file of another owner).
-    fn cached_bytes(file: impl AsFd, size_bytes: u64) -> Option<u64> {
-        const PAGE: u64 = 4096;
-        const WINDOW: u64 = 1 << 30;
-        let mut cached = 0;
-        let mut offset = 0;
-        while offset < size_bytes {
-            let length = (size_bytes - offset).min(WINDOW);
-            cached += cached_in_window(file.as_fd(), offset, length as usize)? * PAGE;
-            offset += length;
-        }
-        Some(cached)
-    }
-
-    fn cached_in_window(file: impl AsFd, offset: u64, length: usize) -> Option<u64> {
-        use rustix::mm::{MapFlags, ProtFlags};
-        // SAFETY: a new shared mapping that is only inspected, never read, so truncation cannot fault us.
-        let pointer = unsafe {
-            rustix::mm::mmap(
-                std::ptr::null_mut(),
-                length,
-                ProtFlags::READ,
-                MapFlags::SHARED,
-                file,
-                offset,
-            )
-        }
-        .ok()?;
-        let mut pages = vec![0u8; length.div_ceil(4096)];
-        // SAFETY: the mapping is `length` bytes long and the vector has one byte for each of its pages.
-        let told = unsafe { libc::mincore(pointer, length, pages.as_mut_ptr()) };
-        // SAFETY: the mapping made above, unmapped once.
-        let unmapped = unsafe { rustix::mm::munmap(pointer, length) };
-        (told == 0 && unmapped.is_ok())
-            .then(|| pages.iter().filter(|p| **p & 1 == 1).count() as u64)
-    }
 
     #[test]
     fn opening_never_creates() {
@@ -193,9 +198,9 @@ mod tests {
 
     #[test]
     fn cached_pages_are_counted_and_dropped() {
-        // Only a disk-backed filesystem can drop its pages; the crate's own target directory is one.
-        let path = Path::new(env!("CARGO_MANIFEST_DIR"))
-            .join(format!("../../target/cached-{}", std::process::id()));
+        // Only a disk-backed filesystem can drop its pages; the directory of the build is one.
+        let program = std::env::current_exe().unwrap();
+        let path = program.with_file_name(format!("cached-{}", std::process::id()));
         std::fs::write(&path, vec![1u8; 1 << 20]).unwrap();
         let file = open_existing(&path, OpenMode::default()).unwrap();
         std::fs::remove_file(&path).unwrap();

@@ -1,0 +1,359 @@
+//! `fathom lab`: an experiment. Block by block each cell is built, set, prepared, measured and read back; at the end, and whenever it
+//! ends early, the machine is as it was.
+//!
+//! [`outline`] says what would be done and touches nothing; [`run`] does it; [`resume`] tells what of it is done already. What is
+//! held of the machine is in the bench (see its module), whose journal outlives a kill.
+
+mod around;
+mod bench;
+mod boot;
+mod calm;
+mod companion;
+mod loads;
+pub(crate) mod machine;
+pub mod outline;
+mod program;
+pub mod resume;
+mod slot;
+
+pub use loads::check_workload;
+
+use crate::error::{ErrorClass, LabError};
+use crate::lab::Lab;
+use crate::restore::Report;
+use crate::trial::KeepRecord;
+use bench::Bench;
+use fathom_base::units::{format_duration, format_size};
+use fathom_guard::faults::Faults;
+use fathom_model::plan::cell::{Cell, Slot};
+use fathom_model::plan::outline::BeforeAfter;
+use fathom_model::plan::{DesignKind, OnError, Plan, PlanWorkload};
+use fathom_model::record::Record;
+use fathom_plan::Narrowed;
+use fathom_study::experiment::{self as study, Decision};
+use fathom_sys::clock;
+use resume::Done;
+
+/// Trials in a row that may be void because of what the machine did beside, before that ends the experiment.
+const VOID_IN_A_ROW_MAX: u32 = 3;
+
+/// What is to be run.
+#[derive(Debug, Clone)]
+pub struct Experiment {
+    /// The plan, with the seed of its order chosen.
+    pub plan: Plan,
+    /// Where a test ends the process.
+    pub faults: Faults,
+}
+
+/// How an experiment ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Ended {
+    /// As planned.
+    Complete,
+    /// By its stop rule: everything asked is decided.
+    Answered,
+    /// The time or the bytes of its budget are used up.
+    Budget(String),
+    /// By a signal.
+    Interrupted,
+    /// A trial failed, and the plan says to stop then.
+    Failed {
+        /// Why.
+        cause: String,
+        /// What kind of failure.
+        class: ErrorClass,
+    },
+    /// The rest needs another boot.
+    Boot(Vec<String>),
+}
+
+/// What came of an experiment.
+#[derive(Debug)]
+pub struct Finished {
+    /// The plan, with the levels that narrowing added.
+    pub plan: Plan,
+    /// Its cells.
+    pub cells: Vec<Cell>,
+    /// All records, those of earlier starts first.
+    pub records: Vec<Record>,
+    /// How many of them were there before.
+    pub resumed: usize,
+    /// How it ended.
+    pub ended: Ended,
+    /// What was put back.
+    pub restored: Vec<Report>,
+    /// The machine before and after.
+    pub around: Vec<BeforeAfter>,
+}
+
+/// Runs an experiment, or what is left of it.
+///
+/// # Errors
+/// [`LabError`] when nothing could be measured; everything is put back then too. What ends it later is in [`Finished::ended`].
+pub fn run(
+    lab: &mut Lab<'_>,
+    experiment: &Experiment,
+    done: &[Record],
+    keep_record: KeepRecord<'_>,
+) -> Result<Finished, LabError> {
+    let mut plan = experiment.plan.clone();
+    let seed = *plan.design.seed.get_or_insert_with(|| lab.seeds.next_u64());
+    let cells = fathom_plan::cells(&plan).map_err(usage)?;
+    outline::check(lab, &plan, &cells)?;
+    let before = around::look(lab, &plan);
+    let mut bench = Bench::new(lab, &plan, seed, experiment.faults.clone())?;
+    let mut campaign = Campaign {
+        lab,
+        plan,
+        cells,
+        seed,
+        bench: &mut bench,
+        keep_record,
+        records: done.to_vec(),
+        fresh: 0,
+        trials: Trials::default(),
+        void_in_a_row: 0,
+        begun_ns: clock::monotonic_ns(),
+    };
+    let ended = campaign.run();
+    let Campaign { lab, plan, cells, records, fresh, .. } = campaign;
+    let restored = bench.restore(lab);
+    for report in restored.iter().filter(|report| !report.outcome.is_done()) {
+        lab.note(report.to_string());
+    }
+    let ended = match ended {
+        Ok(ended) => ended,
+        // Nothing was measured, now or before: a refusal like that of any command.
+        Err(error) if records.is_empty() => return Err(error),
+        Err(LabError::Interrupted) => Ended::Interrupted,
+        Err(error) => Ended::Failed { cause: error.to_string(), class: error.class() },
+    };
+    let around = around::compare(&before, &around::look(lab, &plan), &records, &plan);
+    let resumed = records.len() - fresh;
+    Ok(Finished { plan, cells, records, resumed, ended, restored, around })
+}
+
+fn usage(error: fathom_plan::PlanError) -> LabError {
+    LabError::Usage(error.to_string())
+}
+
+/// How long trials took, for what is still to come.
+#[derive(Debug, Default)]
+struct Trials {
+    count: u64,
+    took_ns: u64,
+}
+
+impl Trials {
+    fn mean_ns(&self) -> Option<u64> {
+        self.took_ns.checked_div(self.count)
+    }
+}
+
+/// An experiment that runs.
+struct Campaign<'r, 'l, 'b, 'k> {
+    lab: &'r mut Lab<'l>,
+    plan: Plan,
+    cells: Vec<Cell>,
+    seed: u64,
+    bench: &'b mut Bench,
+    keep_record: KeepRecord<'k>,
+    /// Those of earlier starts first.
+    records: Vec<Record>,
+    /// How many of them this start has measured.
+    fresh: usize,
+    trials: Trials,
+    void_in_a_row: u32,
+    begun_ns: u64,
+}
+
+/// Why a trial does not count.
+struct Void {
+    cause: String,
+    /// What kind of failure; none when the machine was not quiet, or somebody interfered: that is nobody's fault.
+    class: Option<ErrorClass>,
+}
+
+impl Campaign<'_, '_, '_, '_> {
+    fn run(&mut self) -> Result<Ended, LabError> {
+        if self.fresh == 0 && !self.records.is_empty() {
+            self.lab.note(format!(
+                "{} trials are there already; the next one follows.",
+                self.records.len()
+            ));
+        }
+        self.bench.prepare_machine(self.lab, &self.plan)?;
+        loop {
+            let ended = self.blocks()?;
+            if !matches!(ended, Ended::Complete | Ended::Answered) || !self.narrow()? {
+                return Ok(ended);
+            }
+        }
+    }
+
+    /// All blocks of the plan as it is now.
+    fn blocks(&mut self) -> Result<Ended, LabError> {
+        let mut unbooted: Vec<String> = Vec::new();
+        for block in 0..self.plan.design.blocks {
+            let slots = fathom_plan::order(&self.plan, &self.cells, self.seed, block..block + 1);
+            let done = Done::of(&self.records);
+            for (at, slot) in slots.iter().enumerate() {
+                let Some(cell) = self.cells.iter().find(|cell| cell.index == slot.cell).cloned()
+                else {
+                    continue;
+                };
+                if cell.impossible.is_some() {
+                    continue;
+                }
+                if let Some(wanted) = boot::wanted(&self.lab.root, &cell) {
+                    if !unbooted.contains(&wanted) {
+                        unbooted.push(wanted);
+                    }
+                    continue;
+                }
+                let workloads = fathom_plan::workloads_in(&self.plan, &cell, self.seed, block);
+                if done.has_all(slot, &workloads, self.plan.is_together) {
+                    continue;
+                }
+                if self.lab.stop.is_set() {
+                    return Ok(Ended::Interrupted);
+                }
+                if let Some(why) = self.over_budget() {
+                    return Ok(Ended::Budget(why));
+                }
+                if let Some(ended) = self.slot(&slots, at, &cell, &workloads, &done)? {
+                    return Ok(ended);
+                }
+            }
+            if self.plan.design.is_sequential
+                && unbooted.is_empty()
+                && study::is_decided(&self.plan, &self.cells, &self.records) == Decision::Answered
+            {
+                return Ok(Ended::Answered);
+            }
+        }
+        Ok(if unbooted.is_empty() { Ended::Complete } else { Ended::Boot(unbooted) })
+    }
+
+    /// One trial; what ends the experiment after it.
+    fn slot(
+        &mut self,
+        slots: &[Slot],
+        at: usize,
+        cell: &Cell,
+        workloads: &[PlanWorkload],
+        done: &Done,
+    ) -> Result<Option<Ended>, LabError> {
+        let begun_ns = clock::monotonic_ns();
+        let eta_ns = self.rest_ns(slots, at);
+        self.announce(slots, at, cell, eta_ns);
+        let position = slot::Position { slot: slots[at], cell, eta_ns };
+        let void = self.run_slot(&position, workloads, done)?;
+        self.trials.count += 1;
+        self.trials.took_ns += clock::monotonic_ns() - begun_ns;
+        let Some(void) = void else {
+            self.void_in_a_row = 0;
+            return Ok(None);
+        };
+        self.lab.note(format!("Void: {}", void.cause));
+        self.void_in_a_row += 1;
+        let is_stopped = match void.class {
+            Some(_) => self.plan.on_error == OnError::Stop,
+            None => self.void_in_a_row >= VOID_IN_A_ROW_MAX,
+        };
+        Ok(is_stopped.then(|| Ended::Failed {
+            cause: void.cause,
+            class: void.class.unwrap_or(ErrorClass::Missing),
+        }))
+    }
+
+    fn announce(&mut self, slots: &[Slot], at: usize, cell: &Cell, eta_ns: u64) {
+        let name = |slot: &Slot| {
+            let cell = self.cells.iter().find(|cell| cell.index == slot.cell);
+            let name = cell.map(Cell::name).unwrap_or_default();
+            if slot.is_sentinel { format!("{name} (sentinel)") } else { name }
+        };
+        let event = fathom_model::event::Event::SlotStarted {
+            block: slots[at].block + 1,
+            blocks: self.plan.design.blocks,
+            place: at as u32 + 1,
+            places: slots.len() as u32,
+            cell: if slots[at].is_sentinel { name(&slots[at]) } else { cell.name() },
+            next: slots.get(at + 1).map(name),
+            eta_ns,
+        };
+        (self.lab.emit)(event);
+    }
+
+    /// Expected time of everything from this place on, by what trials took so far, or what they say themselves.
+    fn rest_ns(&self, slots: &[Slot], at: usize) -> u64 {
+        let blocks_after = u64::from(self.plan.design.blocks.saturating_sub(slots[at].block + 1));
+        let left = slots.len() as u64 * blocks_after + (slots.len() - at) as u64;
+        let planned = |cell: &Cell| outline::trial_ns(&self.plan, cell);
+        let mean_ns = self.trials.mean_ns().unwrap_or_else(|| {
+            let all: u64 = self.cells.iter().map(planned).sum();
+            all / self.cells.len().max(1) as u64
+        });
+        left.saturating_mul(mean_ns)
+    }
+
+    /// Why no further trial may begin; none when one may.
+    fn over_budget(&self) -> Option<String> {
+        let budget = &self.plan.budget;
+        let spent_ns = clock::monotonic_ns() - self.begun_ns;
+        let written_bytes: u64 = self.records.iter().map(written_bytes).sum();
+        let time = budget
+            .time_ns
+            .filter(|most| spent_ns >= *most)
+            .map(|most| format!("its time of {} is used up", format_duration(most)));
+        let wear = budget.written_bytes.filter(|most| written_bytes >= *most).map(|most| {
+            format!(
+                "{} were written, and its budget is {}",
+                format_size(written_bytes),
+                format_size(most)
+            )
+        });
+        time.or(wear)
+    }
+
+    /// Adds the next level of a narrowing design; false when there is none.
+    fn narrow(&mut self) -> Result<bool, LabError> {
+        if self.plan.design.kind != DesignKind::Narrowing {
+            return Ok(false);
+        }
+        let studied = study::study(&self.plan, &self.cells, &self.records);
+        let Some(narrowed) = studied.narrowed else { return Ok(false) };
+        // The narrowing wants more to be better.
+        let sign = match self.plan.objectives.first() {
+            Some(objective) if !objective.metric.is_more_better() => -1.0,
+            _ => 1.0,
+        };
+        let measured: Vec<(String, f64)> =
+            narrowed.levels.into_iter().map(|(level, value)| (level, sign * value)).collect();
+        match fathom_plan::narrow(&self.plan, &measured).map_err(usage)? {
+            Narrowed::Next { level, plan } => {
+                self.lab.note(format!("Narrowing: {} comes next.", level));
+                self.plan = *plan;
+                self.cells = fathom_plan::cells(&self.plan).map_err(usage)?;
+                Ok(true)
+            }
+            Narrowed::Done { best, reason, .. } => {
+                self.lab.note(format!("Narrowing ended at {best}: {reason}."));
+                Ok(false)
+            }
+        }
+    }
+}
+
+/// What a trial wrote to the disks at the bottom of its stacks, by their own counters.
+fn written_bytes(record: &Record) -> u64 {
+    let bottoms: Vec<&str> = record
+        .targets
+        .iter()
+        .flat_map(|target| target.stack.leaves())
+        .map(|node| node.name.as_str())
+        .collect();
+    let is_bottom = |name: &str| bottoms.is_empty() || bottoms.contains(&name);
+    record.devices.iter().filter(|d| is_bottom(&d.name)).map(|d| d.written_bytes).sum()
+}

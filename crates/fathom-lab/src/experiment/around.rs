@@ -1,0 +1,190 @@
+//! The machine before and after an experiment: memory, swap, services, space, settings, drives, and the baseline measured again.
+
+use super::machine;
+use crate::lab::Lab;
+use fathom_base::units::{format_count, format_size};
+use fathom_model::plan::Plan;
+use fathom_model::plan::outline::BeforeAfter;
+use fathom_model::record::Record;
+use fathom_model::stack::Stack;
+use fathom_sys::fsinfo;
+use fathom_sys::swap;
+use fathom_sys::sysroot::SysRoot;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+/// Share of memory or space that comes and goes by itself.
+const DRIFT_SHARE: f64 = 0.05;
+
+/// What was found.
+pub(crate) struct Look {
+    memory_bytes: Option<u64>,
+    swaps: Vec<String>,
+    services: Vec<String>,
+    /// Free space by mount point.
+    space: Vec<(String, u64)>,
+    /// Every file of the queues of the devices that are not built by the experiment, by path.
+    settings: BTreeMap<PathBuf, String>,
+    /// Words of each drive about its health.
+    drives: Vec<(String, String)>,
+}
+
+/// Looks at the machine.
+pub(crate) fn look(lab: &Lab<'_>, plan: &Plan) -> Look {
+    let root = &lab.root;
+    let area = |area: swap::Area| format!("{} (priority {})", area.path.display(), area.priority);
+    let service = |unit: &String| {
+        let state = if matches!(machine::is_active(unit), Ok(true)) { "runs" } else { "stopped" };
+        format!("{unit} {state}")
+    };
+    let target = plan.target.as_deref().filter(|target| !target.starts_with("null:"));
+    let place = target.map(|target| fathom_inspect::stack::nearest_existing(Path::new(target)));
+    let stack = place.as_ref().and_then(|place| fathom_inspect::resolve(root, place).ok());
+    let mut space = vec![("the store".to_owned(), lab.state_dir.clone())];
+    space.extend(
+        place.clone().filter(|place| place.is_dir()).map(|place| ("the target".to_owned(), place)),
+    );
+    let free =
+        |(name, path): (String, PathBuf)| Some((name, fsinfo::space(&path).ok()?.available_bytes));
+    Look {
+        memory_bytes: fathom_sys::counters::memory_available_bytes(root),
+        swaps: swap::areas(root).into_iter().map(area).collect(),
+        services: plan.prepare.stop_services.iter().map(service).collect(),
+        space: space.into_iter().filter_map(free).collect(),
+        settings: stack.as_ref().map(|stack| settings(root, stack)).unwrap_or_default(),
+        drives: place.map(|place| drives(root, &place)).unwrap_or_default(),
+    }
+}
+
+/// All files of the queues below a target, but for the disks behind the file of a loop device: those are not touched.
+fn settings(root: &SysRoot, stack: &Stack) -> BTreeMap<PathBuf, String> {
+    let (devices, _) = fathom_knobs::scope::of_stack(root, stack);
+    let mut found = BTreeMap::new();
+    for device in devices.iter().filter(|device| !device.is_behind_file) {
+        let queue = PathBuf::from("sys/block").join(&device.name).join("queue");
+        for dir in [queue.clone(), queue.join("iosched")] {
+            for name in root.names(&dir) {
+                let file = dir.join(name);
+                if let Some(value) = root.text(&file) {
+                    found.insert(file, value);
+                }
+            }
+        }
+    }
+    found
+}
+
+fn drives(root: &SysRoot, place: &Path) -> Vec<(String, String)> {
+    let Ok(scan) = fathom_inspect::machine::scan(root, &[place.to_owned()]) else {
+        return Vec::new();
+    };
+    let health = |node: &fathom_model::stack::Node| {
+        let health = node.details().health.as_ref()?;
+        let word = |name: &str, value: Option<u64>| value.map(|value| format!("{name} {value}"));
+        let passed =
+            health.passed.map(|passed| if passed { "passed" } else { "FAILED" }.to_owned());
+        let parts = [
+            passed,
+            word("reallocated", health.reallocated),
+            word("pending", health.pending),
+            word("uncorrectable", health.uncorrectable),
+            word("cable errors", health.interface_crc_errors),
+            health.used_percent.map(|used| format!("{used} % used")),
+        ];
+        let text = parts.into_iter().flatten().collect::<Vec<_>>().join(", ");
+        (!text.is_empty()).then(|| (node.name.clone(), text))
+    };
+    scan.machine.nodes.iter().filter_map(health).collect()
+}
+
+/// Puts both side by side.
+pub(crate) fn compare(
+    before: &Look,
+    after: &Look,
+    records: &[Record],
+    plan: &Plan,
+) -> Vec<BeforeAfter> {
+    let mut lines = Vec::new();
+    let mut add = |what: &str, before: String, after: String, is_same: bool| {
+        lines.push(BeforeAfter { what: what.to_owned(), before, after, is_same });
+    };
+    if let (Some(a), Some(b)) = (before.memory_bytes, after.memory_bytes) {
+        add("memory that is free", format_size(a), format_size(b), is_near(a, b));
+    }
+    let list =
+        |items: &[String]| if items.is_empty() { "none".to_owned() } else { items.join(", ") };
+    add("swap", list(&before.swaps), list(&after.swaps), same_set(&before.swaps, &after.swaps));
+    if !before.services.is_empty() {
+        let same = before.services == after.services;
+        add("services", list(&before.services), list(&after.services), same);
+    }
+    for ((name, a), (_, b)) in before.space.iter().zip(&after.space) {
+        add(&format!("space on {name}"), format_size(*a), format_size(*b), is_near(*a, *b));
+    }
+    let changed: Vec<String> = before
+        .settings
+        .iter()
+        .filter_map(|(file, was)| {
+            let is = after.settings.get(file).map_or("gone", String::as_str);
+            (is != was).then(|| format!("{}: {was} -> {is}", file.display()))
+        })
+        .collect();
+    if !before.settings.is_empty() {
+        let count = format_count(before.settings.len() as u64);
+        let now = if changed.is_empty() { "the same".to_owned() } else { changed.join("; ") };
+        add("settings of the queues", format!("{count} files"), now, changed.is_empty());
+    }
+    for (name, was) in &before.drives {
+        let is = after.drives.iter().find(|(known, _)| known == name);
+        let is = is.map_or_else(|| "not readable".to_owned(), |(_, text)| text.clone());
+        add(&format!("health of {name}"), was.clone(), is.clone(), *was == is);
+    }
+    lines.extend(baseline(records, plan));
+    lines
+}
+
+fn is_near(a: u64, b: u64) -> bool {
+    a.abs_diff(b) as f64 <= a.max(b) as f64 * DRIFT_SHARE
+}
+
+/// The order of areas with priorities of the kernel's own is not ours to keep.
+fn same_set(a: &[String], b: &[String]) -> bool {
+    let sorted = |list: &[String]| {
+        let names = list.iter().map(|item| item.split(" (").next().unwrap_or_default().to_owned());
+        let mut names: Vec<String> = names.collect();
+        names.sort();
+        names
+    };
+    sorted(a) == sorted(b)
+}
+
+/// The same cell, measured first and last: a machine that is as it was gives the same.
+fn baseline(records: &[Record], plan: &Plan) -> Option<BeforeAfter> {
+    let of_cell = |record: &&Record| {
+        let cell = record.cell.as_deref();
+        cell.is_some_and(|cell| {
+            cell.void.is_none() && (cell.slot.is_sentinel || !plan.design.has_sentinel)
+        })
+    };
+    let mut of_it = records.iter().filter(of_cell);
+    let first = of_it.next()?;
+    let (first_cell, last) = (first.cell.as_deref()?, of_it.next_back()?);
+    let is_same_cell = last.cell.as_deref().is_some_and(|cell| {
+        (cell.slot.cell, &cell.workload) == (first_cell.slot.cell, &first_cell.workload)
+    });
+    let iops = |record: &Record| {
+        let count: u64 = record.jobs.iter().map(|job| job.transfers().latency_ns.count()).sum();
+        count as f64 / (record.window_ns.max(1) as f64 / 1e9)
+    };
+    let (a, b) = (iops(first), iops(last));
+    if !is_same_cell || a <= 0.0 {
+        return None;
+    }
+    let margin = plan.design.margin.max(DRIFT_SHARE);
+    Some(BeforeAfter {
+        what: format!("{} measured first and last", first.label),
+        before: format!("{} IOPS", format_count(a.round() as u64)),
+        after: format!("{} IOPS", format_count(b.round() as u64)),
+        is_same: (b / a - 1.0).abs() <= margin,
+    })
+}

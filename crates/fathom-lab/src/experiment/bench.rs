@@ -1,0 +1,498 @@
+//! What an experiment holds of the machine: setup, settings, test files, programs beside it. Everything is in the journal, and
+//! everything is given back when this is dropped, also by a panic.
+
+use super::{companion, machine};
+use crate::error::{ErrorClass, LabError};
+use crate::lab::Lab;
+use crate::restore::{self, Report};
+use crate::run::{self, RunOptions, TargetKey};
+use crate::target::{self, PreparedTarget, TargetWish};
+use fathom_guard::changes::ChangeLog;
+use fathom_guard::faults::Faults;
+use fathom_knobs::{Scope, Setting};
+use fathom_model::change::Change;
+use fathom_model::change::knob::KnobPlace;
+use fathom_model::change::machine::MachineChange;
+use fathom_model::plan::cell::{Cell, KnobReading};
+use fathom_model::plan::setup::{ArrayState, SetupSpec};
+use fathom_model::plan::{OwnKnob, Plan};
+use fathom_model::record::TargetKind;
+use fathom_model::stack::Stack;
+use fathom_setup::{Builder, Built, SetupError};
+use fathom_sys::child::{Output, Program};
+use fathom_sys::process;
+use fathom_sys::signals::StopFlag;
+use fathom_sys::sysroot::SysRoot;
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+/// What an experiment holds.
+pub(crate) struct Bench {
+    root: SysRoot,
+    log: Option<ChangeLog>,
+    built: Option<Built>,
+    /// Nothing more can be built on it: a member failed.
+    is_spoilt: bool,
+    settings: Vec<Setting>,
+    own: Vec<OwnKnob>,
+    prepared: BTreeMap<TargetKey, PreparedTarget>,
+    wishes: BTreeMap<TargetKey, TargetWish>,
+    companions: Vec<Program>,
+    seed: u64,
+}
+
+impl Bench {
+    /// Nothing held yet; the journal is begun.
+    pub fn new(lab: &Lab<'_>, plan: &Plan, seed: u64, faults: Faults) -> Result<Self, LabError> {
+        let log = ChangeLog::create(&lab.root, &lab.state_dir, &lab.run_id, faults)?;
+        Ok(Self {
+            root: lab.root.clone(),
+            log: Some(log),
+            built: None,
+            is_spoilt: false,
+            settings: Vec::new(),
+            own: plan.own_knobs.clone(),
+            prepared: BTreeMap::new(),
+            wishes: BTreeMap::new(),
+            companions: Vec::new(),
+            seed,
+        })
+    }
+
+    fn log(log: &mut Option<ChangeLog>) -> Result<&mut ChangeLog, LabError> {
+        log.as_mut().ok_or(LabError::Interrupted)
+    }
+
+    /// Swap and services, once before everything.
+    pub fn prepare_machine(&mut self, lab: &mut Lab<'_>, plan: &Plan) -> Result<(), LabError> {
+        let log = Self::log(&mut self.log)?;
+        let mut notes = Vec::new();
+        let done = machine::prepare(&lab.root, log, &plan.prepare, &mut |text| notes.push(text));
+        notes.into_iter().for_each(|text| lab.note(text));
+        done
+    }
+
+    /// A place at which a test ends the process.
+    pub fn fault_point(&self, name: &str) {
+        if let Some(log) = &self.log {
+            log.fault_point(name);
+        }
+    }
+
+    /// What is measured: the built filesystem or device, or the plan's own target.
+    pub fn target(&self, plan: &Plan) -> Result<String, LabError> {
+        match (&self.built, &plan.target) {
+            (Some(built), _) => Ok(built.target.display().to_string()),
+            (None, Some(target)) => Ok(target.clone()),
+            (None, None) => Err(LabError::Usage(format!(
+                "plan '{}' has neither a target nor a setup: fathom lab PLAN TARGET, or write target = \"...\"",
+                plan.name
+            ))),
+        }
+    }
+
+    /// What a reader of the result must know of the setup: commands and facts.
+    pub fn setup_facts(&self) -> Vec<String> {
+        let of = |built: &Built| [built.commands.clone(), built.facts.clone()].concat();
+        self.built.as_ref().map(of).unwrap_or_default()
+    }
+
+    /// Builds what the cell stands on, unless it stands already.
+    pub fn build(&mut self, lab: &mut Lab<'_>, spec: &SetupSpec) -> Result<(), LabError> {
+        let is_there =
+            self.built.as_ref().is_some_and(|built| built.spec == *spec) && !self.is_spoilt;
+        if self.built.is_none() && spec.is_empty() {
+            return Ok(());
+        }
+        if is_there {
+            return self.with_builder(lab, |builder, built| fathom_setup::refresh(builder, built));
+        }
+        self.restore_knobs()?;
+        self.take_down(lab)?;
+        if spec.is_empty() {
+            return Ok(());
+        }
+        let work_dir = lab.state_dir.join("setups");
+        let log = Self::log(&mut self.log)?;
+        let Lab { root, consent, protected, stop, emit, .. } = lab;
+        let mut note =
+            |text: &str| (emit)(fathom_model::event::Event::Note { text: text.to_owned() });
+        let mut builder = Builder {
+            root,
+            log,
+            consent,
+            protected,
+            work_dir: &work_dir,
+            seed: self.seed,
+            note: &mut note,
+            stop,
+        };
+        let built = fathom_setup::build(&mut builder, spec).map_err(of_setup)?;
+        self.built = Some(built);
+        self.is_spoilt = false;
+        Ok(())
+    }
+
+    /// Mounts the built filesystem anew, so that nothing of it is cached.
+    pub fn remount(&mut self, lab: &mut Lab<'_>) -> Result<(), LabError> {
+        if self.built.as_ref().is_none_or(|built| built.mount_point.is_none()) {
+            return Err(LabError::Usage(
+                "remount: only a filesystem that the plan's setup makes is mounted anew; use drop_caches = true".to_owned(),
+            ));
+        }
+        // Open files would keep it busy: they are made again, after it.
+        self.release_targets(lab);
+        self.with_builder(lab, |builder, built| fathom_setup::remount(builder, built))
+    }
+
+    fn with_builder(
+        &mut self,
+        lab: &mut Lab<'_>,
+        act: impl FnOnce(&mut Builder<'_>, &mut Built) -> Result<(), SetupError>,
+    ) -> Result<(), LabError> {
+        let Some(built) = &mut self.built else { return Ok(()) };
+        let work_dir = lab.state_dir.join("setups");
+        let log = Self::log(&mut self.log)?;
+        let Lab { root, consent, protected, stop, emit, .. } = lab;
+        let mut note =
+            |text: &str| (emit)(fathom_model::event::Event::Note { text: text.to_owned() });
+        let mut builder = Builder {
+            root,
+            log,
+            consent,
+            protected,
+            work_dir: &work_dir,
+            seed: self.seed,
+            note: &mut note,
+            stop,
+        };
+        act(&mut builder, built).map_err(of_setup)
+    }
+
+    /// Gives test files back, and the claim of a built device to its setup.
+    pub fn release_targets(&mut self, lab: &mut Lab<'_>) {
+        self.wishes.clear();
+        for (_, target) in std::mem::take(&mut self.prepared) {
+            let is_device = target.kind() == TargetKind::BlockDevice;
+            match &mut self.built {
+                Some(built) if is_device && built.claim.is_none() => {
+                    built.claim = target.into_claim()
+                }
+                _ => run::note_failure(lab, target.remove()),
+            }
+        }
+    }
+
+    /// Takes the setup down.
+    pub fn take_down(&mut self, lab: &mut Lab<'_>) -> Result<(), LabError> {
+        self.release_targets(lab);
+        let Some(built) = self.built.take() else { return Ok(()) };
+        let work_dir = lab.state_dir.join("setups");
+        let log = Self::log(&mut self.log)?;
+        let Lab { root, consent, protected, emit, .. } = lab;
+        let mut note =
+            |text: &str| (emit)(fathom_model::event::Event::Note { text: text.to_owned() });
+        // Also after a signal: what was built comes down.
+        let stop = &StopFlag::default();
+        let mut builder = Builder {
+            root,
+            log,
+            consent,
+            protected,
+            work_dir: &work_dir,
+            seed: self.seed,
+            note: &mut note,
+            stop,
+        };
+        fathom_setup::take_down(&mut builder, built).map_err(of_setup)
+    }
+
+    /// The setup is not what it was any more: the next trial builds it anew.
+    pub fn spoil(&mut self) {
+        self.is_spoilt = true;
+    }
+
+    /// In which state the array is to be.
+    pub fn array_state(&self) -> ArrayState {
+        let array = self.built.as_ref().and_then(|built| built.spec.array.as_ref());
+        array.map(|array| array.state).unwrap_or_default()
+    }
+
+    /// Writes the settings of a cell, after those of the one before were taken back.
+    pub fn set_knobs(&mut self, cell: &Cell, stack: Option<&Stack>) -> Result<(), LabError> {
+        self.restore_knobs()?;
+        if cell.knobs.is_empty() {
+            return Ok(());
+        }
+        let (devices, mount) =
+            stack.map(|stack| fathom_knobs::scope::of_stack(&self.root, stack)).unwrap_or_default();
+        let scope = Scope { devices: &devices, mount: mount.as_ref(), own: &self.own };
+        let settings = fathom_knobs::resolve(&self.root, &scope, &cell.knobs).map_err(of_knob)?;
+        // Known before they are written: what is half written is drift too.
+        self.settings.clone_from(&settings);
+        let log = Self::log(&mut self.log)?;
+        fathom_knobs::apply(&self.root, log, &settings, &self.own).map_err(of_knob)?;
+        Ok(())
+    }
+
+    /// The settings of the cell as they are now, in the place for before.
+    pub fn readings(&self) -> Vec<KnobReading> {
+        let one = |setting: &Setting| KnobReading {
+            knob: setting.knob.clone(),
+            place: setting.place.clone(),
+            asked: setting.value.clone(),
+            before: self.read(setting),
+            after: None,
+        };
+        self.settings.iter().map(one).collect()
+    }
+
+    /// Reads them again after the measurement.
+    pub fn read_after(&self, readings: &mut [KnobReading]) {
+        for (reading, setting) in readings.iter_mut().zip(&self.settings) {
+            reading.after = self.read(setting);
+        }
+    }
+
+    fn read(&self, setting: &Setting) -> Option<String> {
+        if !matches!(setting.place, KnobPlace::Own { .. }) {
+            return fathom_knobs::read(&self.root, &setting.place, &setting.knob).ok();
+        }
+        let drift = fathom_knobs::drift(&self.root, std::slice::from_ref(setting), &self.own);
+        drift.first().map_or_else(|| Some(setting.value.clone()), |drift| drift.now.clone())
+    }
+
+    /// Which setting is not what it was set to; none when nobody interfered.
+    pub fn drift(&self) -> Option<String> {
+        let drift = fathom_knobs::drift(&self.root, &self.settings, &self.own);
+        let one = |d: &fathom_knobs::Drift| {
+            let now = d.now.as_deref().unwrap_or("not readable");
+            format!("{} of {} was set to {} and is {now}", d.knob, d.place.name(), d.asked)
+        };
+        let all: Vec<String> = drift.iter().map(one).collect();
+        (!all.is_empty()).then(|| {
+            format!("somebody else changed a setting during the trial: {}", all.join("; "))
+        })
+    }
+
+    /// Takes the settings of the last cell back.
+    ///
+    /// # Errors
+    /// [`LabError::Target`] when one cannot be put back.
+    pub fn restore_knobs(&mut self) -> Result<(), LabError> {
+        self.settings.clear();
+        let log = Self::log(&mut self.log)?;
+        let mut failed = Vec::new();
+        for entry in log.pending() {
+            if !matches!(entry.change, Change::Knobs(_)) {
+                continue;
+            }
+            let report = restore::restore_entry(&self.root, log, &entry, false, true, &mut |_| ());
+            if !report.outcome.is_done() {
+                failed.push(report.to_string());
+            }
+        }
+        if failed.is_empty() {
+            return Ok(());
+        }
+        let path = PathBuf::from("settings");
+        Err(LabError::Target { path, reason: failed.join("; "), class: ErrorClass::Refused })
+    }
+
+    /// The targets of the cell's loads, still to be written full: those of the trial before where they are the same.
+    pub fn targets(
+        &mut self,
+        lab: &mut Lab<'_>,
+        options: &RunOptions,
+    ) -> Result<&mut BTreeMap<TargetKey, PreparedTarget>, LabError> {
+        let wishes = run::wishes(options);
+        let serves = |(key, wish): (&TargetKey, &TargetWish)| {
+            let known = self.wishes.get(key).is_some_and(|known| known.is_like(wish));
+            known && self.prepared.get(key).is_some_and(|target| target.suits(&wish.jobs))
+        };
+        if !self.prepared.is_empty()
+            && wishes.len() == self.wishes.len()
+            && wishes.iter().all(serves)
+        {
+            return Ok(&mut self.prepared);
+        }
+        self.release_targets(lab);
+        run::check_all(lab, options)?;
+        let mut claim = self.built.as_mut().and_then(|built| built.claim.take());
+        for (key, wish) in &wishes {
+            let path = PathBuf::from(&key.0);
+            let is_built =
+                wish.write && claim.as_ref().is_some_and(|claim| is_same_file(claim.path(), &path));
+            let made = match claim.take_if(|_| is_built) {
+                Some(claim) => target::over_claim(lab, claim, &wish.jobs),
+                None => target::prepare(lab, &path, wish),
+            };
+            match made {
+                Ok(target) => self.prepared.insert(key.clone(), target),
+                Err(error) => {
+                    self.give_claim_back(claim);
+                    self.release_targets(lab);
+                    return Err(error);
+                }
+            };
+        }
+        self.give_claim_back(claim);
+        self.wishes = wishes;
+        Ok(&mut self.prepared)
+    }
+
+    fn give_claim_back(&mut self, claim: Option<fathom_guard::Claim>) {
+        if let (Some(built), Some(claim)) = (&mut self.built, claim) {
+            built.claim = Some(claim);
+        }
+    }
+
+    /// Test files and devices that are held now.
+    pub fn prepared(&self) -> &BTreeMap<TargetKey, PreparedTarget> {
+        &self.prepared
+    }
+
+    /// Starts the load beside the measured one.
+    pub fn start_companion(
+        &mut self,
+        lab: &Lab<'_>,
+        companion: Option<&str>,
+        dir: &Path,
+    ) -> Result<(), LabError> {
+        for words in companion::commands(companion.unwrap_or_default()) {
+            let nowhere = Output { stdout: None, stderr: None };
+            let program = self.start_program(lab, &words, dir, nowhere)?;
+            self.companions.push(program);
+        }
+        Ok(())
+    }
+
+    /// Starts a program that is in the journal as long as it runs.
+    pub fn start_program(
+        &mut self,
+        lab: &Lab<'_>,
+        words: &[OsString],
+        dir: &Path,
+        output: Output,
+    ) -> Result<Program, LabError> {
+        let text = words.iter().map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ");
+        let change = |pid, start_time_ticks| {
+            Change::Machine(MachineChange::Program { command: text.clone(), pid, start_time_ticks })
+        };
+        let log = Self::log(&mut self.log)?;
+        let step = log.intend(change(0, 0))?;
+        log.fault_point("before a program is started");
+        let started = Program::start(&lab.root, words, dir, output);
+        log.fault_point("after a program was started");
+        match started {
+            Ok(program) => {
+                log.made(step, change(program.pid, program.start_time_ticks))?;
+                Ok(program)
+            }
+            Err(error) => {
+                log.undone(step)?;
+                let reason = format!("'{text}' cannot be started: {error}");
+                Err(LabError::Target { path: dir.to_owned(), reason, class: ErrorClass::Missing })
+            }
+        }
+    }
+
+    /// Ends a program, and notes that.
+    pub fn end_program(&mut self, program: Program) -> Result<(), LabError> {
+        let pid = program.pid;
+        program.end();
+        let log = Self::log(&mut self.log)?;
+        let of_it = |change: &Change| matches!(change, Change::Machine(MachineChange::Program { pid: known, .. }) if *known == pid);
+        for entry in log.pending().into_iter().filter(|entry| of_it(&entry.change)) {
+            log.undone(entry.step)?;
+        }
+        Ok(())
+    }
+
+    /// Ends the load beside the measured one; an error when it had ended by itself, because then there was none.
+    pub fn end_companions(&mut self) -> Result<Option<String>, LabError> {
+        let mut died = None;
+        for mut program in std::mem::take(&mut self.companions) {
+            if let Ok(Some(ended)) = program.ended() {
+                died = Some(format!("the companion ended before the trial did ({ended:?})"));
+            }
+            self.end_program(program)?;
+        }
+        Ok(died)
+    }
+
+    /// Gives everything back and says what became of it.
+    pub fn restore(mut self, lab: &mut Lab<'_>) -> Vec<Report> {
+        let companions = self.end_companions();
+        run::note_failure(lab, companions.map(|_| ()));
+        let taken = self.restore_knobs().and_then(|()| self.take_down(lab));
+        if let Err(error) = taken {
+            lab.note(error.to_string());
+        }
+        let reports = self.restore_rest(&mut |text| {
+            (lab.emit)(fathom_model::event::Event::Note { text: text.to_owned() })
+        });
+        if let Some(log) = self.log.take() {
+            run::note_failure(lab, log.close().map(|_| ()).map_err(LabError::from));
+        }
+        reports
+    }
+
+    /// Everything that is pending in the journal, from the journal alone.
+    fn restore_rest(&mut self, note: &mut dyn FnMut(&str)) -> Vec<Report> {
+        for program in std::mem::take(&mut self.companions) {
+            program.end();
+        }
+        // Files first, then what they lie on.
+        self.prepared.clear();
+        self.built = None;
+        match &mut self.log {
+            Some(log) => restore::restore_log(&self.root, log, false, note),
+            None => Vec::new(),
+        }
+    }
+}
+
+impl Drop for Bench {
+    fn drop(&mut self) {
+        // By an error or a panic: nobody is left to be told; what stays is in the journal, and the next start tells.
+        self.restore_rest(&mut |_| ());
+        if let Some(log) = self.log.take() {
+            log.close().ok();
+        }
+    }
+}
+
+fn is_same_file(a: &Path, b: &Path) -> bool {
+    let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
+    real(a) == real(b)
+}
+
+/// An error of a setup as one of the laboratory.
+pub(crate) fn of_setup(error: SetupError) -> LabError {
+    use fathom_setup::ErrorKind;
+    let class = match error.kind() {
+        ErrorKind::Usage => ErrorClass::Usage,
+        ErrorKind::Safety => ErrorClass::Refused,
+        ErrorKind::Missing => ErrorClass::Missing,
+        ErrorKind::Io => ErrorClass::TargetIo,
+        ErrorKind::Stopped => return LabError::Interrupted,
+    };
+    LabError::Cell { reason: error.to_string(), class }
+}
+
+/// An error of a setting as one of the laboratory.
+pub(crate) fn of_knob(error: fathom_knobs::KnobError) -> LabError {
+    use fathom_knobs::KnobError;
+    let class = match &error {
+        KnobError::Unknown { .. } | KnobError::Value { .. } => ErrorClass::Usage,
+        KnobError::Refused { .. } => ErrorClass::Refused,
+        KnobError::Nowhere { .. } | KnobError::Journal(_) => ErrorClass::Missing,
+        KnobError::Write { .. } if !process::is_root() => ErrorClass::Usage,
+        KnobError::Read { .. } | KnobError::Write { .. } | KnobError::NotTaken { .. } => {
+            ErrorClass::Missing
+        }
+    };
+    LabError::Cell { reason: error.to_string(), class }
+}

@@ -1,0 +1,289 @@
+//! From the workloads of a cell to what is issued: jobs on targets, or a program that is the load.
+
+use crate::error::LabError;
+use fathom_base::units::parse_duration_ns;
+use fathom_model::builtin;
+use fathom_model::plan::PlanWorkload;
+use fathom_model::workload::{EngineKind, Workload};
+use std::collections::BTreeMap;
+
+/// How long a program may take when nobody says.
+const TIMEOUT_NS: u64 = 3600 * 1_000_000_000;
+
+/// What begins a setting that picks a figure out of a program's output.
+const FIGURE: &str = "figure.";
+
+/// Something that a trial measures on its own.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Load {
+    /// The workload's label in the plan, or those of all that run side by side.
+    pub label: String,
+    /// What it is.
+    pub kind: LoadKind,
+}
+
+/// What is issued.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum LoadKind {
+    /// Requests.
+    Io(Box<Workload>),
+    /// A program.
+    Program(ProgramLoad),
+}
+
+/// A program as the load.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct ProgramLoad {
+    /// As the shell takes it.
+    pub command: String,
+    /// Ended after this.
+    pub timeout_ns: u64,
+    /// Figures by name, each with the text around it: `{}` stands for the number.
+    pub figures: BTreeMap<String, String>,
+    /// A directory of its own.
+    pub target: Option<String>,
+}
+
+impl Load {
+    /// The longest that it takes by its own settings.
+    pub fn planned_ns(&self) -> u64 {
+        match &self.kind {
+            LoadKind::Io(workload) => crate::run::planned_ns(workload),
+            // Nobody knows; a timeout that somebody chose says more than nothing.
+            LoadKind::Program(program) if program.timeout_ns < TIMEOUT_NS => program.timeout_ns,
+            LoadKind::Program(_) => 0,
+        }
+    }
+}
+
+/// The loads of a trial in order: one for each workload, or all of them as one.
+///
+/// # Errors
+/// [`LabError::Usage`] for what cannot be issued.
+pub(crate) fn loads(workloads: &[PlanWorkload], is_together: bool) -> Result<Vec<Load>, LabError> {
+    let single = |workload: &PlanWorkload| {
+        let kind = match &workload.command {
+            Some(command) => LoadKind::Program(program(workload, command)?),
+            None => LoadKind::Io(Box::new(io_workload(workload)?)),
+        };
+        Ok(Load { label: workload.label.clone(), kind })
+    };
+    let singles: Vec<Load> = workloads.iter().map(single).collect::<Result<_, LabError>>()?;
+    if is_together && singles.len() > 1 {
+        together(singles).map(|load| vec![load])
+    } else {
+        Ok(singles)
+    }
+}
+
+/// Whether a workload of a plan can be issued.
+///
+/// # Errors
+/// [`LabError`] with what is wrong.
+pub fn check_workload(workload: &PlanWorkload) -> Result<(), LabError> {
+    loads(std::slice::from_ref(workload), false).map(|_| ())
+}
+
+/// The workload of that name or file with its settings; `phase=` chooses one of several.
+///
+/// # Errors
+/// [`LabError::Usage`] with what is wrong, and [`LabError::Key`].
+pub(crate) fn io_workload(asked: &PlanWorkload) -> Result<Workload, LabError> {
+    let usage = |text: String| LabError::Usage(format!("workload '{}': {text}", asked.label));
+    let Some(name) = &asked.name else {
+        return Err(usage("it has neither a name nor a command".to_owned()));
+    };
+    let is_file = std::path::Path::new(name).extension().is_some_and(|e| e == "toml");
+    let mut workload = if is_file {
+        let text =
+            std::fs::read_to_string(name).map_err(|error| usage(format!("{name}: {error}")))?;
+        builtin::parse(name, &text)?.workload
+    } else {
+        builtin::named(name)?
+    };
+    let mut settings = asked.settings.clone();
+    if let Some(phase) = settings.remove("phase") {
+        workload.keep_phases(&[phase])?;
+    }
+    let phases = workload.phases();
+    if phases.len() > 1 {
+        let text = format!(
+            "'{name}' has the phases {}; an experiment measures one: phase = \"{}\"",
+            phases.join(", "),
+            phases[0]
+        );
+        return Err(usage(text));
+    }
+    let settings: Vec<(String, String)> = settings.into_iter().collect();
+    workload.apply(&settings)?;
+    for job in &mut workload.jobs {
+        job.phase = None;
+        if job.target.is_none() {
+            job.target.clone_from(&asked.target);
+        }
+        let is_null = job.target.as_deref().is_some_and(|target| target.starts_with("null:"));
+        if is_null
+            && settings.iter().any(|(key, _)| key == "engine")
+            && job.engine != EngineKind::Null
+        {
+            return Err(usage(
+                "null: does no I/O, so no engine is used; leave engine out".to_owned(),
+            ));
+        }
+    }
+    workload.check()?;
+    Ok(workload)
+}
+
+/// Jobs of all workloads in one measurement, named by the workload that they are of.
+fn together(singles: Vec<Load>) -> Result<Load, LabError> {
+    let mut labels: Vec<&str> = singles.iter().map(|load| load.label.as_str()).collect();
+    labels.sort_unstable();
+    let label = labels.join("+");
+    let mut jobs = Vec::new();
+    for load in singles {
+        let LoadKind::Io(workload) = load.kind else {
+            return Err(LabError::Usage(format!(
+                "workload '{}' is a command; commands run one after the other: make it a companion to run it beside others",
+                load.label
+            )));
+        };
+        let has_one = workload.jobs.len() == 1;
+        jobs.extend(workload.jobs.into_iter().map(|mut job| {
+            job.name =
+                if has_one { load.label.clone() } else { format!("{}-{}", load.label, job.name) };
+            job
+        }));
+    }
+    let workload = Workload {
+        name: label.clone(),
+        title: "several workloads side by side".to_owned(),
+        description: String::new(),
+        classic: None,
+        jobs,
+        tracked: Vec::new(),
+    };
+    workload.check()?;
+    Ok(Load { label, kind: LoadKind::Io(Box::new(workload)) })
+}
+
+/// A command with its settings: `timeout=`, and `figure.NAME=` with the text around a number.
+///
+/// # Errors
+/// [`LabError::Usage`] for other settings.
+pub(crate) fn program(asked: &PlanWorkload, command: &str) -> Result<ProgramLoad, LabError> {
+    let usage = |text: String| LabError::Usage(format!("workload '{}': {text}", asked.label));
+    if command.trim().is_empty() {
+        return Err(usage("its command is empty".to_owned()));
+    }
+    let mut load = ProgramLoad {
+        command: command.to_owned(),
+        timeout_ns: TIMEOUT_NS,
+        figures: BTreeMap::new(),
+        target: asked.target.clone(),
+    };
+    for (key, value) in &asked.settings {
+        match key.strip_prefix(FIGURE) {
+            Some(name) if !name.is_empty() && value.matches("{}").count() == 1 => {
+                load.figures.insert(name.to_owned(), value.clone());
+            }
+            Some(_) => {
+                let text = format!(
+                    "{key}='{value}': write the text around the number, with {{}} for the number: {FIGURE}tps = \"tps = {{}}\""
+                );
+                return Err(usage(text));
+            }
+            None if key == "timeout" => {
+                load.timeout_ns = parse_duration_ns(value)
+                    .map_err(|error| usage(format!("timeout={value}: {error}")))?;
+            }
+            None => {
+                let text =
+                    format!("'{key}' is no setting of a command; known: timeout, {FIGURE}NAME");
+                return Err(usage(text));
+            }
+        }
+    }
+    Ok(load)
+}
+
+/// The number that stands where `{}` does in the last line that has the text before it.
+pub(crate) fn figure(output: &str, pattern: &str) -> Option<f64> {
+    let (before, after) = pattern.split_once("{}")?;
+    output.lines().rev().find_map(|line| {
+        let rest = match before.trim_start() {
+            "" => line,
+            before => line.split_once(before)?.1,
+        };
+        let rest = rest.trim_start();
+        let is_part = |c: char| c.is_ascii_digit() || matches!(c, '.' | '-' | '+' | 'e' | 'E');
+        let end = rest.find(|c| !is_part(c)).unwrap_or(rest.len());
+        // A full stop may end the sentence.
+        let number = rest[..end].trim_end_matches(['.', 'e', 'E', '-', '+']);
+        let fits = rest[number.len()..].trim_start().starts_with(after.trim_start());
+        number.parse::<f64>().ok().filter(|value| fits && value.is_finite())
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn asked(label: &str, name: Option<&str>, pairs: &[(&str, &str)]) -> PlanWorkload {
+        PlanWorkload {
+            label: label.into(),
+            name: name.map(Into::into),
+            command: None,
+            settings: pairs.iter().map(|(k, v)| ((*k).into(), (*v).into())).collect(),
+            target: None,
+        }
+    }
+
+    #[test]
+    fn several_workloads_become_jobs_of_one() {
+        let read = PlanWorkload {
+            target: Some("/a".into()),
+            ..asked("fast", Some("randread"), &[("io_priority", "be/0")])
+        };
+        let write = asked("slow", Some("randwrite"), &[("io_priority", "be/7")]);
+        let one = loads(&[read.clone(), write.clone()], true).expect("fits");
+        let [Load { label, kind: LoadKind::Io(workload) }] = one.as_slice() else {
+            panic!("{one:?}")
+        };
+        assert_eq!(label, "fast+slow");
+        let jobs: Vec<_> =
+            workload.jobs.iter().map(|j| (j.name.as_str(), j.target.as_deref())).collect();
+        assert_eq!(jobs, [("fast", Some("/a")), ("slow", None)]);
+        assert_eq!(loads(&[read, write], false).expect("fits").len(), 2);
+    }
+
+    #[test]
+    fn a_workload_of_phases_wants_one() {
+        let error = io_workload(&asked("x", Some("iozone"), &[])).expect_err("phases").to_string();
+        assert!(error.contains("phase = \"write\""), "{error}");
+        let one = io_workload(&asked("x", Some("iozone"), &[("phase", "read")])).expect("one");
+        assert!(one.phases().is_empty() && !one.jobs.is_empty());
+    }
+
+    #[test]
+    fn figures_are_picked_out_of_the_output() {
+        let text = "starting\ntps = 12.5 (without)\nlatency average: 3 ms\ntps = 1840.25 (excluding connections)\nratio -1.5e3.\n";
+        assert_eq!(figure(text, "tps = {}"), Some(1840.25));
+        assert_eq!(figure(text, "tps = {} (without"), Some(12.5));
+        assert_eq!(figure(text, "average: {} ms"), Some(3.0));
+        assert_eq!(figure(text, "ratio {}"), Some(-1500.0));
+        assert_eq!(figure(text, "nothing {}"), None);
+        assert_eq!(figure("42\n", "{}"), Some(42.0));
+    }
+
+    #[test]
+    fn commands_have_few_settings() {
+        let of = |pairs: &[(&str, &str)]| program(&asked("app", None, pairs), "make");
+        let load = of(&[("timeout", "90s"), ("figure.tps", "tps {}")]).expect("known");
+        assert_eq!((load.timeout_ns, load.figures.len()), (90_000_000_000, 1));
+        for bad in [("timeot", "1s"), ("figure.tps", "tps"), ("timeout", "soon"), ("figure.", "{}")]
+        {
+            assert!(of(&[bad]).is_err(), "{bad:?}");
+        }
+    }
+}

@@ -1,0 +1,171 @@
+//! Swap and services around an experiment: noted before they are changed, and put back.
+
+use crate::error::{ErrorClass, LabError};
+use crate::restore::Outcome;
+use fathom_base::shell;
+use fathom_guard::changes::{ChangeLog, Step};
+use fathom_model::change::Change;
+use fathom_model::change::machine::MachineChange;
+use fathom_model::plan::Prepare;
+use fathom_sys::child;
+use fathom_sys::swap;
+use fathom_sys::sysroot::SysRoot;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// The program that stops and starts services.
+const SYSTEMCTL: &str = "systemctl";
+
+/// Switches swap off and stops services, as the plan asks.
+///
+/// # Errors
+/// [`LabError`]; what was changed before is in the journal, and is put back with the rest.
+pub(crate) fn prepare(
+    root: &SysRoot,
+    log: &mut ChangeLog,
+    prepare: &Prepare,
+    note: &mut dyn FnMut(String),
+) -> Result<(), LabError> {
+    if prepare.swap_off {
+        for area in swap::areas(root) {
+            note(format!("Switching swap on {} off.", area.path.display()));
+            let change =
+                MachineChange::SwapOff { area: area.path.clone(), priority: area.priority };
+            let step = log.intend(Change::Machine(change.clone()))?;
+            log.fault_point("before swapoff");
+            let done = swap::off(&area.path);
+            log.fault_point("after swapoff");
+            if let Err(error) = done {
+                let cure = match error.kind() {
+                    io::ErrorKind::PermissionDenied => "run as root",
+                    _ => "leave swap_off out",
+                };
+                return Err(missing(
+                    &area.path,
+                    format!("swap cannot be switched off: {error}; {cure}"),
+                ));
+            }
+            log.made(step, Change::Machine(change))?;
+        }
+    }
+    for unit in &prepare.stop_services {
+        if !is_active(unit)? {
+            continue;
+        }
+        note(format!("Stopping {unit}."));
+        let change = MachineChange::ServiceStopped { unit: unit.clone() };
+        let step = log.intend(Change::Machine(change.clone()))?;
+        log.fault_point("before a service is stopped");
+        let done = systemctl(&["stop", "--", unit]);
+        log.fault_point("after a service was stopped");
+        done.map_err(|reason| missing(Path::new(unit), format!("it cannot be stopped: {reason}")))?;
+        log.made(step, Change::Machine(change))?;
+    }
+    Ok(())
+}
+
+/// Whether services can be stopped and which of them run.
+///
+/// # Errors
+/// [`LabError::Target`] when there is no systemctl.
+pub(crate) fn is_active(unit: &str) -> Result<bool, LabError> {
+    let program = find_systemctl().ok_or_else(|| {
+        missing(
+            Path::new(unit),
+            "services are stopped by systemctl, which is not here (apt: systemd); leave stop_services out".to_owned(),
+        )
+    })?;
+    let status = Command::new(program)
+        .args(["is-active", "--quiet", "--", unit])
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status()
+        .map_err(|error| missing(Path::new(unit), format!("systemctl: {error}")))?;
+    Ok(status.success())
+}
+
+fn missing(path: &Path, reason: String) -> LabError {
+    LabError::Target { path: path.to_owned(), reason, class: ErrorClass::Missing }
+}
+
+fn find_systemctl() -> Option<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let usual = ["/usr/bin", "/bin", "/usr/sbin", "/sbin"].map(PathBuf::from);
+    let mut found = std::env::split_paths(&path).chain(usual).map(|dir| dir.join(SYSTEMCTL));
+    found.find(|file| file.is_absolute() && file.is_file())
+}
+
+fn systemctl(arguments: &[&str]) -> Result<(), String> {
+    let program = find_systemctl().ok_or("there is no systemctl")?;
+    let output = Command::new(program)
+        .args(arguments)
+        .env("LC_ALL", "C")
+        .stdin(Stdio::null())
+        .output()
+        .map_err(|error| error.to_string())?;
+    let said = String::from_utf8_lossy(&output.stderr);
+    if output.status.success() { Ok(()) } else { Err(said.trim().to_owned()) }
+}
+
+/// Puts one change back.
+pub(crate) fn undo(
+    root: &SysRoot,
+    log: &mut ChangeLog,
+    step: Step,
+    change: &MachineChange,
+    is_same_boot: bool,
+) -> Outcome {
+    let outcome = match change {
+        // A boot ends programs, starts services, and switches on what /etc/fstab names.
+        _ if !is_same_boot => Outcome::Rebooted,
+        MachineChange::SwapOff { area, priority } => swap_on(root, log, area, *priority),
+        MachineChange::ServiceStopped { unit } => start_service(log, unit),
+        MachineChange::Program { pid, start_time_ticks, .. } => {
+            log.fault_point("before a program is ended");
+            let was_there = child::end_left_behind(root, *pid, *start_time_ticks);
+            log.fault_point("after a program was ended");
+            if was_there { Outcome::Restored } else { Outcome::AlreadyBack }
+        }
+    };
+    outcome.noted(log, step)
+}
+
+fn swap_on(root: &SysRoot, log: &ChangeLog, area: &Path, priority: i32) -> Outcome {
+    let is_on = || swap::areas(root).iter().any(|on| on.path == *area);
+    if is_on() {
+        return Outcome::AlreadyBack;
+    }
+    if !area.exists() {
+        return Outcome::Gone(format!("swap area {} does not exist any more", area.display()));
+    }
+    log.fault_point("before swapon");
+    let done = swap::on(area, priority);
+    log.fault_point("after swapon");
+    match done {
+        Ok(()) if is_on() => Outcome::Restored,
+        Ok(()) => Outcome::Failed(format!("swap on {} did not come back", area.display())),
+        Err(error) => Outcome::Failed(format!(
+            "swap on {} cannot be switched on: {error}; try: swapon {}",
+            area.display(),
+            shell::path(area)
+        )),
+    }
+}
+
+fn start_service(log: &ChangeLog, unit: &str) -> Outcome {
+    if matches!(is_active(unit), Ok(true)) {
+        return Outcome::AlreadyBack;
+    }
+    log.fault_point("before a service is started");
+    let done = systemctl(&["start", "--", unit]);
+    log.fault_point("after a service was started");
+    match done {
+        Ok(()) => Outcome::Restored,
+        Err(reason) => Outcome::Failed(format!(
+            "service {unit} cannot be started: {reason}; try: systemctl start {}",
+            shell::word(unit)
+        )),
+    }
+}

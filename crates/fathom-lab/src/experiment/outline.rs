@@ -1,0 +1,410 @@
+//! What an experiment would do on this machine, to the last write, without touching anything.
+
+use super::loads::{self, Load, LoadKind};
+use super::{bench, boot, companion, machine, usage};
+use crate::error::{ErrorClass, LabError};
+use crate::lab::Lab;
+use fathom_base::units::{format_duration, format_size};
+use fathom_guard::{Consent, Protected};
+use fathom_knobs::{Scope, ScopeDevice, ScopeMount};
+use fathom_model::plan::Plan;
+use fathom_model::plan::cell::Cell;
+use fathom_model::plan::outline::{Act, CellOutline, Outline, Write};
+use fathom_model::plan::setup::SetupSpec;
+use fathom_model::workload::{Access, Job};
+use fathom_plan::Estimate;
+use fathom_setup::Outline as SetupOutline;
+use fathom_sys::swap;
+use fathom_sys::sysroot::SysRoot;
+use std::path::Path;
+
+/// What is known of the surroundings before anything begins.
+pub struct Ground<'a> {
+    /// The machine.
+    pub root: &'a SysRoot,
+    /// Devices that may be overwritten.
+    pub consent: &'a Consent,
+    /// What never is.
+    pub protected: &'a Protected,
+    /// Where the journal is.
+    pub state_dir: &'a Path,
+}
+
+/// Time around each trial that nothing in the plan says: settings, opening, storing.
+const AROUND_NS: u64 = 500_000_000;
+
+/// How fast test files are assumed to be written, in bytes per second, until something was measured.
+const RATE_ASSUMED: u64 = 200 << 20;
+
+/// Works a plan out; with the first of what stands in the way, all of which is in [`Outline::refusals`].
+///
+/// # Errors
+/// [`LabError::Usage`] when the plan has no cells.
+pub fn dry_run(
+    ground: &Ground<'_>,
+    plan: &Plan,
+    cells: &[Cell],
+) -> Result<(Outline, Option<LabError>), LabError> {
+    let survey = Survey::new(ground, plan, cells)?;
+    Ok((survey.outline, survey.first))
+}
+
+/// Refuses what would fail in the middle of the experiment.
+///
+/// # Errors
+/// The first refusal.
+pub(crate) fn check(lab: &Lab<'_>, plan: &Plan, cells: &[Cell]) -> Result<(), LabError> {
+    let Lab { root, consent, protected, state_dir, .. } = lab;
+    let ground = Ground { root, consent, protected, state_dir };
+    let survey = Survey::new(&ground, plan, cells)?;
+    survey.first.map_or(Ok(()), Err)
+}
+
+/// A plan being worked out.
+struct Survey<'a> {
+    ground: &'a Ground<'a>,
+    plan: &'a Plan,
+    /// Setups by their description, worked out once.
+    setups: Vec<(SetupSpec, SetupOutline)>,
+    devices: Vec<ScopeDevice>,
+    mount: Option<ScopeMount>,
+    outline: Outline,
+    first: Option<LabError>,
+}
+
+impl<'a> Survey<'a> {
+    fn new(ground: &'a Ground<'a>, plan: &'a Plan, cells: &[Cell]) -> Result<Self, LabError> {
+        if cells.iter().all(|cell| cell.impossible.is_some()) {
+            let text = format!("plan '{}' has no cell that can be measured", plan.name);
+            return Err(LabError::Usage(text));
+        }
+        let mut survey = Self {
+            ground,
+            plan,
+            setups: Vec::new(),
+            devices: Vec::new(),
+            mount: None,
+            outline: empty(plan),
+            first: None,
+        };
+        survey.look_at_target();
+        survey.look_at_setups(cells);
+        for cell in cells.iter().filter(|cell| cell.impossible.is_none()) {
+            let outlined = survey.cell(cell);
+            survey.outline.cells.push(outlined);
+            let boot = boot::wanted(ground.root, cell);
+            survey.outline.boots.extend(boot.filter(|boot| !survey.outline.boots.contains(boot)));
+        }
+        survey.add_acts();
+        survey.add_cost(cells);
+        Ok(survey)
+    }
+
+    fn refuse(&mut self, error: LabError) {
+        let text = error.to_string();
+        if !self.outline.refusals.contains(&text) {
+            self.outline.refusals.push(text);
+        }
+        self.first.get_or_insert(error);
+    }
+
+    /// The target that is there already.
+    fn look_at_target(&mut self) {
+        let target = match (&self.plan.target, self.plan.setup.is_empty()) {
+            (Some(target), _) if target.starts_with("null:") => {
+                self.outline.target = "null: (fathom itself)".to_owned();
+                return;
+            }
+            (Some(target), _) => target.clone(),
+            (None, _) => return,
+        };
+        let place = fathom_inspect::stack::nearest_existing(Path::new(&target));
+        match fathom_inspect::resolve(self.ground.root, &place) {
+            Ok(stack) => {
+                self.outline.target = fathom_check::one_line(&stack);
+                (self.devices, self.mount) =
+                    fathom_knobs::scope::of_stack(self.ground.root, &stack);
+            }
+            Err(error) => self.refuse(error.into()),
+        }
+    }
+
+    fn look_at_setups(&mut self, cells: &[Cell]) {
+        let Ground { root, consent, protected, state_dir } = *self.ground;
+        let work_dir = state_dir.join("setups");
+        for cell in cells.iter().filter(|cell| cell.impossible.is_none()) {
+            let is_known = self.setups.iter().any(|(spec, _)| *spec == cell.setup);
+            if is_known || cell.setup.is_empty() {
+                continue;
+            }
+            match fathom_setup::check(root, consent, protected, &work_dir, &cell.setup) {
+                Ok(outline) => {
+                    self.add_destroyed(&outline);
+                    self.setups.push((cell.setup.clone(), outline));
+                }
+                Err(error) => self.refuse(bench::of_setup(error)),
+            }
+        }
+        if self.plan.target.is_none() {
+            if self.setups.is_empty() && self.first.is_none() {
+                let text = format!(
+                    "plan '{}' has neither a target nor a setup: fathom lab PLAN TARGET",
+                    self.plan.name
+                );
+                self.refuse(LabError::Usage(text));
+            }
+            self.outline.target = "what the setup makes".to_owned();
+        }
+    }
+
+    fn add_destroyed(&mut self, outline: &SetupOutline) {
+        for device in &outline.destroyed {
+            let consent = if device.is_consented { "consented" } else { "needs consent" };
+            let line = format!(
+                "{} ({}): everything on it; {consent}: --destroy={}",
+                device.path.display(),
+                device.what,
+                fathom_base::shell::word(&device.id)
+            );
+            if self.outline.destroyed.contains(&line) {
+                continue;
+            }
+            self.outline.destroyed.push(line);
+            if !device.is_consented {
+                self.refuse(LabError::Cell {
+                    reason: format!(
+                        "{} would be overwritten; consent with --destroy={}",
+                        device.path.display(),
+                        fathom_base::shell::word(&device.id)
+                    ),
+                    class: ErrorClass::Refused,
+                });
+            }
+        }
+    }
+
+    fn cell(&mut self, cell: &Cell) -> CellOutline {
+        let root = |text: &String| Act { text: text.clone(), privilege: Some("root".to_owned()) };
+        let setup =
+            self.setups.iter().find(|(spec, _)| *spec == cell.setup).map(|(_, o)| o.clone());
+        let builds = setup.map(|outline| outline.commands.iter().map(root).collect());
+        let workloads = match loads::loads(&cell.workloads, self.plan.is_together) {
+            Ok(loads) => loads.iter().map(words).collect(),
+            Err(error) => {
+                self.refuse(error);
+                Vec::new()
+            }
+        };
+        CellOutline {
+            index: cell.index,
+            name: cell.name(),
+            builds: builds.unwrap_or_default(),
+            writes: self.writes(cell),
+            workloads,
+            companion: cell.companion.as_deref().map(companion::words),
+            trial_ns: trial_ns(self.plan, cell),
+        }
+    }
+
+    /// Each setting with its value now; below a setup that is still to be built nothing is known of them.
+    fn writes(&mut self, cell: &Cell) -> Vec<Write> {
+        if !cell.setup.is_empty() {
+            let unknown = |(knob, value): (&String, &String)| Write {
+                knob: knob.clone(),
+                place: "what is built".to_owned(),
+                old: None,
+                new: value.clone(),
+            };
+            return cell.knobs.iter().map(unknown).collect();
+        }
+        let own = &self.plan.own_knobs;
+        let scope = Scope { devices: &self.devices, mount: self.mount.as_ref(), own };
+        match fathom_knobs::resolve(self.ground.root, &scope, &cell.knobs) {
+            Ok(settings) => {
+                for text in fathom_knobs::unrestorable(self.ground.root, &settings) {
+                    if !self.outline.unrestorable.contains(&text) {
+                        self.outline.unrestorable.push(text);
+                    }
+                }
+                let old = |setting: &fathom_knobs::Setting| {
+                    fathom_knobs::read(self.ground.root, &setting.place, &setting.knob).ok()
+                };
+                settings
+                    .iter()
+                    .map(|setting| Write {
+                        knob: setting.knob.clone(),
+                        place: setting.place.name(),
+                        old: old(setting),
+                        new: setting.value.clone(),
+                    })
+                    .collect()
+            }
+            Err(error) => {
+                self.refuse(bench::of_knob(error));
+                Vec::new()
+            }
+        }
+    }
+
+    fn add_acts(&mut self) {
+        let prepare = &self.plan.prepare;
+        let act = |text: String, is_root: bool| Act {
+            text,
+            privilege: is_root.then(|| "root".to_owned()),
+        };
+        let mut around: Vec<Act> = Vec::new();
+        if prepare.swap_off {
+            let areas = swap::areas(self.ground.root);
+            around.extend(
+                areas.iter().map(|area| act(format!("swapoff {}", area.path.display()), true)),
+            );
+        }
+        let mut refused = None;
+        for unit in &prepare.stop_services {
+            match machine::is_active(unit) {
+                Ok(true) => around.push(act(format!("systemctl stop {unit}"), true)),
+                Ok(false) => {
+                    around.push(act(format!("{unit} does not run: nothing to stop"), false))
+                }
+                Err(error) => refused = Some(error),
+            }
+        }
+        let mut each: Vec<Act> = Vec::new();
+        if prepare.remounts {
+            each.push(act("unmount and mount the filesystem anew".to_owned(), true));
+        } else if prepare.drops_caches {
+            each.push(act(
+                "sync; echo 3 > /proc/sys/vm/drop_caches, and see that test files are gone from it"
+                    .to_owned(),
+                true,
+            ));
+        } else {
+            each.push(act("sync".to_owned(), false));
+        }
+        if prepare.settle_ns > 0 {
+            each.push(act(format!("wait {}", format_duration(prepare.settle_ns)), false));
+        }
+        if prepare.quiet_ns > 0 {
+            let (quiet, wait) =
+                (format_duration(prepare.quiet_ns), format_duration(prepare.quiet_wait_ns));
+            each.push(act(
+                format!(
+                    "see that the devices are quiet for {quiet} (at most {wait} until they are)"
+                ),
+                false,
+            ));
+        }
+        if let Some(floor) = prepare.memory_floor_bytes {
+            each.push(act(format!("see that {} of memory are free", format_size(floor)), false));
+        }
+        (self.outline.around, self.outline.before_each) = (around, each);
+        if let Some(error) = refused {
+            self.refuse(error);
+        }
+    }
+
+    fn add_cost(&mut self, cells: &[Cell]) {
+        let seed = self.plan.design.seed.unwrap_or(0);
+        let of_setup =
+            |spec: &SetupSpec| self.setups.iter().find(|(s, _)| s == spec).map(|(_, o)| o);
+        let build_ns = |spec: &SetupSpec| match of_setup(spec) {
+            Some(o) => {
+                o.sync_ns.unwrap_or(0)
+                    + o.written_bytes / (RATE_ASSUMED / 1_000_000_000 + 1)
+                    + 2_000_000_000
+            }
+            None => 0,
+        };
+        let build_bytes = |spec: &SetupSpec| of_setup(spec).map_or(0, |o| o.written_bytes);
+        let estimate = Estimate {
+            trial_ns: &|cell| trial_ns(self.plan, cell),
+            build_ns: &build_ns,
+            trial_written_bytes: &|cell| trial_bytes(self.plan, cell),
+            build_written_bytes: &build_bytes,
+        };
+        let cost = fathom_plan::cost(self.plan, cells, seed, &estimate);
+        let checked = cost.check(self.plan);
+        let outline = &mut self.outline;
+        outline.trials = cost.trials;
+        outline.time_ns = cost.time_ns;
+        outline.written_bytes = Some(cost.written_bytes);
+        outline.first_block = fathom_plan::order(self.plan, cells, seed, 0..1);
+        if let Err(error) = checked {
+            self.refuse(usage(error));
+        }
+    }
+}
+
+fn empty(plan: &Plan) -> Outline {
+    Outline {
+        name: plan.name.clone(),
+        question: plan.question.clone(),
+        target: plan.target.clone().unwrap_or_default(),
+        cells: Vec::new(),
+        first_block: Vec::new(),
+        blocks: plan.design.blocks,
+        trials: 0,
+        around: Vec::new(),
+        before_each: Vec::new(),
+        destroyed: Vec::new(),
+        unrestorable: Vec::new(),
+        refusals: Vec::new(),
+        time_ns: 0,
+        time_ns_max: plan.budget.time_ns,
+        written_bytes: None,
+        written_bytes_max: plan.budget.written_bytes,
+        boots: Vec::new(),
+    }
+}
+
+fn words(load: &Load) -> String {
+    match &load.kind {
+        LoadKind::Program(program) => format!("{}: {}", load.label, program.command),
+        LoadKind::Io(workload) => {
+            let jobs: Vec<String> = workload.jobs.iter().map(job_words).collect();
+            format!("{}: {}", load.label, jobs.join("; "))
+        }
+    }
+}
+
+fn job_words(job: &Job) -> String {
+    let access = format!("{:?}", job.access).to_lowercase();
+    let what = match (job.reads(), job.writes()) {
+        (true, true) => format!("reads and writes ({:.0} % writes)", job.write_fraction * 100.0),
+        (false, true) => "writes".to_owned(),
+        _ => "reads".to_owned(),
+    };
+    let mut text = format!(
+        "{}: {access} {what} of {}, {} in flight",
+        job.name,
+        job.block_size_text(),
+        job.concurrency()
+    );
+    if let Some(duration) = job.duration_ns {
+        text += &format!(", {}", format_duration(duration + job.warmup_ns));
+    }
+    text
+}
+
+/// How long one trial of a cell takes by what the plan says.
+pub(crate) fn trial_ns(plan: &Plan, cell: &Cell) -> u64 {
+    let loads = loads::loads(&cell.workloads, plan.is_together).unwrap_or_default();
+    let around = plan.prepare.settle_ns + plan.prepare.quiet_ns + AROUND_NS;
+    loads.iter().map(|load| load.planned_ns() + around).sum()
+}
+
+/// How much one trial writes: by the amounts that its jobs name, and for jobs that run for a time, by a rate that is assumed.
+fn trial_bytes(plan: &Plan, cell: &Cell) -> u64 {
+    let loads = loads::loads(&cell.workloads, plan.is_together).unwrap_or_default();
+    let of_job = |job: &Job| {
+        let share = if job.access == Access::Append { 1.0 } else { job.write_fraction };
+        let seconds = (job.duration_ns.unwrap_or(0) + job.warmup_ns) as f64 / 1e9;
+        let by_time = (seconds * RATE_ASSUMED as f64) as u64;
+        (job.amount_bytes.unwrap_or(by_time) as f64 * share) as u64
+    };
+    let of_load = |load: &Load| match &load.kind {
+        LoadKind::Io(workload) => workload.jobs.iter().map(of_job).sum(),
+        LoadKind::Program(_) => 0,
+    };
+    loads.iter().map(of_load).sum()
+}

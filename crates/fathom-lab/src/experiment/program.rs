@@ -1,0 +1,233 @@
+//! A program as the load: started in the target's directory, timed, its devices counted, its figures picked out of what it prints.
+
+use super::bench::Bench;
+use super::loads::{ProgramLoad, figure};
+use crate::error::LabError;
+use crate::lab::Lab;
+use crate::sampler::{Deltas, Progress, Sampler};
+use fathom_load::run::Observer;
+use fathom_model::record::{Ending, IoFailure, RECORD_VERSION, Record};
+use fathom_model::stack::Stack;
+use fathom_model::workload::Workload;
+use fathom_sys::child::{Ended, Output, Program};
+use fathom_sys::clock;
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::fs::File;
+use std::io::{Read, Seek, SeekFrom};
+use std::path::{Path, PathBuf};
+
+/// How much of the end of what a program prints is looked at and kept.
+const OUTPUT_BYTES_MAX: u64 = 64 << 10;
+
+/// What came of a program.
+pub(crate) struct Measured {
+    /// Its record; the cell is to be filled in.
+    pub record: Record,
+    /// Figures by name, `seconds` among them.
+    pub figures: BTreeMap<String, f64>,
+    /// The end of what it printed.
+    pub output: String,
+    /// Why it does not count.
+    pub void: Option<String>,
+}
+
+/// What is run, and where.
+pub(crate) struct Run<'a> {
+    /// The program.
+    pub load: &'a ProgramLoad,
+    /// Name of the row.
+    pub label: &'a str,
+    /// Where it is started; a device is given in `$FATHOM_TARGET` only.
+    pub target: &'a str,
+    /// The layers below the target, when it has any.
+    pub stack: Option<&'a Stack>,
+    /// Stored with the record; a program has no use for it but `$FATHOM_SEED`.
+    pub seed: u64,
+    /// Expected time of what comes after it.
+    pub rest_after_ns: u64,
+}
+
+/// Runs it to its end.
+///
+/// # Errors
+/// [`LabError`] when it cannot be started, or a signal came.
+pub(crate) fn measure(
+    lab: &mut Lab<'_>,
+    bench: &mut Bench,
+    run: &Run<'_>,
+) -> Result<Measured, LabError> {
+    let dir = directory(run.target);
+    let printed = lab.state_dir.join(format!("output-{}", lab.run_id));
+    let file = File::create(&printed).and_then(|file| Ok((file.try_clone()?, file)));
+    let (stdout, stderr) = file.map_err(|source| LabError::TargetIo {
+        path: printed.clone(),
+        what: "making the file for what the program prints",
+        source,
+    })?;
+    let words = words(run);
+    let devices: Vec<String> = run
+        .stack
+        .map(|stack| stack.block_devices().iter().map(|node| node.name.clone()).collect())
+        .unwrap_or_default();
+    let root = lab.root.clone();
+    let progress = Progress {
+        label: run.label.to_owned(),
+        rest_after_ns: run.rest_after_ns,
+        planned_ns: run.load.timeout_ns,
+        planned_bytes: None,
+        layout: false,
+        emit: &mut |_| (),
+    };
+    let mut sampler = Sampler::new(&root, devices, progress);
+    let started_unix_ns = clock::unix_ns();
+    sampler.window_begins();
+    let begun_ns = clock::monotonic_ns();
+    let output = Output { stdout: Some(stdout), stderr: Some(stderr) };
+    let mut program = bench.start_program(lab, &words, &dir, output)?;
+    let ended = wait(lab, &mut program, begun_ns, run.load.timeout_ns);
+    let window_ns = clock::monotonic_ns() - begun_ns;
+    sampler.window_ends();
+    bench.end_program(program)?;
+    let output = last_of(&printed);
+    std::fs::remove_file(&printed).ok();
+    if lab.stop.is_set() {
+        return Err(LabError::Interrupted);
+    }
+    let failure = failure(run, ended);
+    let mut figures: BTreeMap<String, f64> = run
+        .load
+        .figures
+        .iter()
+        .filter_map(|(name, pattern)| Some((name.clone(), figure(&output, pattern)?)))
+        .collect();
+    let missing = run.load.figures.keys().find(|name| !figures.contains_key(*name));
+    let missing = missing.map(|name| {
+        format!("figure.{name}: what '{}' stands for was not printed", run.load.figures[name])
+    });
+    figures.insert("seconds".to_owned(), window_ns as f64 / 1e9);
+    let void = failure.clone().or(missing);
+    let record = record(run, sampler.deltas(), (started_unix_ns, window_ns), failure);
+    Ok(Measured { record, figures, output, void })
+}
+
+fn words(run: &Run<'_>) -> Vec<OsString> {
+    let environment =
+        [format!("FATHOM_TARGET={}", run.target), format!("FATHOM_SEED={}", run.seed)];
+    let fixed = ["/usr/bin/env".to_owned()].into_iter().chain(environment);
+    let shell = ["/bin/sh".to_owned(), "-c".to_owned(), run.load.command.clone()];
+    fixed.chain(shell).map(OsString::from).collect()
+}
+
+/// The target itself, or what it lies in.
+pub(crate) fn directory(target: &str) -> PathBuf {
+    let path = Path::new(target);
+    let parent = path.parent().filter(|parent| parent.is_dir());
+    match (path.is_dir(), parent) {
+        (true, _) => path.to_owned(),
+        (false, Some(parent)) if path.is_file() => parent.to_owned(),
+        _ => PathBuf::from("/"),
+    }
+}
+
+/// How it ended; none when it was ended for the time or a signal.
+fn wait(lab: &Lab<'_>, program: &mut Program, begun_ns: u64, timeout_ns: u64) -> Option<Ended> {
+    let goes_on = || !lab.stop.is_set() && clock::monotonic_ns() - begun_ns < timeout_ns;
+    program.wait(goes_on).ok().flatten()
+}
+
+fn failure(run: &Run<'_>, ended: Option<Ended>) -> Option<String> {
+    let command = &run.load.command;
+    match ended {
+        Some(Ended::Exit(0)) => None,
+        Some(Ended::Exit(code)) => Some(format!("'{command}' ended with exit status {code}")),
+        Some(Ended::Signal(signal)) => Some(format!("'{command}' was ended by signal {signal}")),
+        None => Some(format!(
+            "'{command}' did not end within {}; timeout= sets how long it may take",
+            fathom_base::units::format_duration(run.load.timeout_ns)
+        )),
+    }
+}
+
+/// The end of a file, as text.
+fn last_of(path: &Path) -> String {
+    let read = || {
+        let mut file = File::open(path)?;
+        let length = file.metadata()?.len();
+        file.seek(SeekFrom::Start(length.saturating_sub(OUTPUT_BYTES_MAX)))?;
+        let mut bytes = Vec::new();
+        file.read_to_end(&mut bytes)?;
+        Ok::<_, std::io::Error>(bytes)
+    };
+    String::from_utf8_lossy(&read().unwrap_or_default()).into_owned()
+}
+
+fn record(
+    run: &Run<'_>,
+    deltas: Deltas,
+    (started_unix_ns, window_ns): (i64, u64),
+    failure: Option<String>,
+) -> Record {
+    let ending = if failure.is_some() { Ending::Failed } else { Ending::Complete };
+    Record {
+        version: RECORD_VERSION,
+        label: run.label.to_owned(),
+        workload: workload_of(&run.load.command),
+        started_unix_ns,
+        window_ns,
+        system_cpu: deltas.system_cpu,
+        process_cpu: deltas.process_cpu,
+        devices: deltas.devices,
+        page_cache: deltas.page_cache,
+        suspended_ns: deltas.suspended_ns,
+        heat: deltas.heat,
+        ending,
+        failure: failure.map(|message| IoFailure {
+            job: run.label.to_owned(),
+            operation: "command".to_owned(),
+            offset_bytes: 0,
+            size_bytes: 0,
+            errno: 0,
+            message,
+        }),
+        ..empty_record(run.label, workload_of(&run.load.command), run.seed)
+    }
+}
+
+/// A command in the place of a workload.
+pub(crate) fn workload_of(command: &str) -> Workload {
+    Workload {
+        name: "command".to_owned(),
+        title: command.to_owned(),
+        description: String::new(),
+        classic: None,
+        jobs: Vec::new(),
+        tracked: Vec::new(),
+    }
+}
+
+/// A record of nothing.
+pub(crate) fn empty_record(label: &str, workload: Workload, seed: u64) -> Record {
+    Record {
+        version: RECORD_VERSION,
+        label: label.to_owned(),
+        workload,
+        targets: Vec::new(),
+        jobs: Vec::new(),
+        started_unix_ns: clock::unix_ns(),
+        window_ns: 0,
+        process_cpu: fathom_model::record::CpuTime::default(),
+        system_cpu: fathom_model::record::SystemCpu::default(),
+        devices: Vec::new(),
+        page_cache: fathom_model::record::PageCacheDelta::default(),
+        suspended_ns: 0,
+        held_up_ns: 0,
+        heat: fathom_model::record::HeatRecord::default(),
+        control_group: None,
+        cell: None,
+        ending: Ending::Failed,
+        failure: None,
+        seed,
+        findings: Vec::new(),
+    }
+}

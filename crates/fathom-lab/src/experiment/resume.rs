@@ -1,0 +1,97 @@
+//! What of an experiment is done already, and whether a plan is still the one that was begun.
+
+use fathom_model::plan::cell::Slot;
+use fathom_model::plan::{Plan, PlanWorkload};
+use fathom_model::record::Record;
+use serde_json::Value;
+use std::collections::BTreeSet;
+
+/// Trials that count: they are never measured again.
+#[derive(Debug, Default)]
+pub struct Done {
+    /// By block, cell and place where a cell comes more than once.
+    trials: BTreeSet<(u32, u32, Option<u32>, String)>,
+}
+
+/// A cell comes once in a block, wherever that is; a sentinel at each of its places.
+fn key(slot: &Slot, workload: &str) -> (u32, u32, Option<u32>, String) {
+    (slot.block, slot.cell, slot.is_sentinel.then_some(slot.place), workload.to_owned())
+}
+
+impl Done {
+    /// Those among records.
+    #[must_use]
+    pub fn of(records: &[Record]) -> Self {
+        let cells = records.iter().filter_map(|record| record.cell.as_deref());
+        let counting = cells.filter(|cell| cell.void.is_none());
+        Self { trials: counting.map(|cell| key(&cell.slot, &cell.workload)).collect() }
+    }
+
+    /// Whether a workload of a trial is done.
+    #[must_use]
+    pub fn has(&self, slot: &Slot, workload: &str) -> bool {
+        self.trials.contains(&key(slot, workload))
+    }
+
+    /// Whether nothing of a trial is left to do.
+    #[must_use]
+    pub fn has_all(&self, slot: &Slot, workloads: &[PlanWorkload], is_together: bool) -> bool {
+        labels(workloads, is_together).iter().all(|label| self.has(slot, label))
+    }
+}
+
+/// Labels of the records of a trial: one for each workload, or one for all that run side by side. The order in which they run
+/// side by side means nothing.
+#[must_use]
+pub fn labels(workloads: &[PlanWorkload], is_together: bool) -> Vec<String> {
+    let mut labels: Vec<String> = workloads.iter().map(|w| w.label.clone()).collect();
+    if is_together && labels.len() > 1 {
+        labels.sort();
+        return vec![labels.join("+")];
+    }
+    labels
+}
+
+/// Where a plan differs from the one that a run was begun with; empty when nothing does that matters. A plan without a seed
+/// goes on with the one that was chosen.
+#[must_use]
+pub fn differences(begun: &Plan, now: &Plan) -> Vec<String> {
+    let mut now = now.clone();
+    now.design.seed = now.design.seed.or(begun.design.seed);
+    let form = |plan: &Plan| serde_json::to_value(plan).unwrap_or_default();
+    let mut found = Vec::new();
+    compare("", &form(begun), &form(&now), &mut found);
+    found
+}
+
+fn compare(path: &str, a: &Value, b: &Value, found: &mut Vec<String>) {
+    let below = |key: &str| if path.is_empty() { key.to_owned() } else { format!("{path}.{key}") };
+    match (a, b) {
+        (Value::Object(x), Value::Object(y)) => {
+            let keys: BTreeSet<&String> = x.keys().chain(y.keys()).collect();
+            for key in keys {
+                let of = |map: &serde_json::Map<String, Value>| {
+                    map.get(key).cloned().unwrap_or_default()
+                };
+                compare(&below(key), &of(x), &of(y), found);
+            }
+        }
+        (Value::Array(x), Value::Array(y)) if x.len() == y.len() => {
+            for (at, (x, y)) in x.iter().zip(y).enumerate() {
+                compare(&below(&(at + 1).to_string()), x, y, found);
+            }
+        }
+        _ if a == b => {}
+        _ => found.push(format!("{path}: {} -> {}", words(a), words(b))),
+    }
+}
+
+fn words(value: &Value) -> String {
+    let text = match value {
+        Value::Null => "nothing".to_owned(),
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    };
+    let short: String = text.chars().take(60).collect();
+    if short.len() < text.len() { short + "..." } else { short }
+}

@@ -1,0 +1,384 @@
+//! One trial of an experiment: build, set, prepare, measure, read back.
+
+use super::bench::Bench;
+use super::loads::{self, Load, LoadKind};
+use super::resume::Done;
+use super::{Campaign, Void, calm, program};
+use crate::error::{ErrorClass, LabError};
+use crate::run::{self, RunOptions};
+use crate::target::{self, PreparedTarget};
+use crate::trial::{self, Trial};
+use fathom_base::prng::Prng;
+use fathom_model::plan::PlanWorkload;
+use fathom_model::plan::cell::{Cell, CellRecord, KnobReading, Slot};
+use fathom_model::plan::setup::ArrayState;
+use fathom_model::record::{Ending, Record};
+use fathom_model::stack::Stack;
+use fathom_model::workload::Workload;
+use fathom_sys::clock;
+use fathom_sys::sysroot::SysRoot;
+use std::collections::BTreeMap;
+use std::path::Path;
+
+/// Where in the experiment.
+pub(super) struct Position<'a> {
+    pub slot: Slot,
+    pub cell: &'a Cell,
+    /// Expected time of everything that is still to come, this one included.
+    pub eta_ns: u64,
+}
+
+/// What was found out around a measurement.
+struct Taken {
+    record: Record,
+    readings: Vec<KnobReading>,
+    figures: BTreeMap<String, f64>,
+    output: String,
+    prepare_ns: u64,
+    void: Option<Void>,
+}
+
+/// The trial's loads, worked out for its target.
+struct Ready {
+    target: String,
+    /// Jobs of all loads, for the test files that they share.
+    all: RunOptions,
+    loads: Vec<Load>,
+    stack: Option<Stack>,
+}
+
+impl Campaign<'_, '_, '_, '_> {
+    /// Measures what is still to be measured of a trial; why it does not count, if it does not.
+    pub(super) fn run_slot(
+        &mut self,
+        at: &Position<'_>,
+        workloads: &[PlanWorkload],
+        done: &Done,
+    ) -> Result<Option<Void>, LabError> {
+        let loads = loads::loads(workloads, self.plan.is_together)?;
+        let is_single = loads.len() == 1;
+        for (number, load) in loads.iter().enumerate() {
+            if done.has(&at.slot, &load.label) {
+                continue;
+            }
+            let name = at.cell.name();
+            let label = if is_single { name } else { format!("{name}, {}", load.label) };
+            let begun_ns = clock::monotonic_ns();
+            let taken = match self.measure(at, &loads, number, &label) {
+                Ok(taken) => taken,
+                Err(error) => {
+                    self.end_companions();
+                    self.void_of(error, load, &label, begun_ns)?
+                }
+            };
+            let void = self.keep(at, &load.label, taken)?;
+            if void.is_some() {
+                return Ok(void);
+            }
+        }
+        Ok(None)
+    }
+
+    fn end_companions(&mut self) {
+        let ended = self.bench.end_companions();
+        run::note_failure(self.lab, ended.map(|_| ()));
+    }
+
+    /// What an error makes of a trial: before anything was measured, and for a signal, there is no trial.
+    fn void_of(
+        &self,
+        error: LabError,
+        load: &Load,
+        label: &str,
+        begun_ns: u64,
+    ) -> Result<Taken, LabError> {
+        let class = error.class();
+        let is_refusal =
+            matches!(class, ErrorClass::Usage | ErrorClass::Refused | ErrorClass::Missing);
+        if self.lab.stop.is_set() || class == ErrorClass::Interrupted {
+            return Err(LabError::Interrupted);
+        }
+        if is_refusal && self.records.is_empty() {
+            return Err(error);
+        }
+        let workload = match &load.kind {
+            LoadKind::Io(workload) => (**workload).clone(),
+            LoadKind::Program(load) => program::workload_of(&load.command),
+        };
+        Ok(Taken {
+            record: program::empty_record(label, workload, 0),
+            readings: self.bench.readings(),
+            figures: BTreeMap::new(),
+            output: String::new(),
+            prepare_ns: clock::monotonic_ns() - begun_ns,
+            void: Some(Void { cause: error.to_string(), class: Some(class) }),
+        })
+    }
+
+    /// Puts the record of a trial into the store.
+    fn keep(
+        &mut self,
+        at: &Position<'_>,
+        workload: &str,
+        taken: Taken,
+    ) -> Result<Option<Void>, LabError> {
+        let Taken { mut record, readings, figures, output, prepare_ns, void } = taken;
+        record.cell = Some(Box::new(CellRecord {
+            slot: at.slot,
+            levels: at.cell.levels.clone(),
+            workload: workload.to_owned(),
+            knobs: readings,
+            setup: self.bench.setup_facts(),
+            void: void.as_ref().map(|void| void.cause.clone()),
+            prepare_ns,
+            application: figures,
+            output,
+        }));
+        self.bench.fault_point("before a record is stored");
+        trial::announce(self.lab, &record, self.keep_record)?;
+        self.bench.fault_point("after a record was stored");
+        self.records.push(record);
+        self.fresh += 1;
+        Ok(void)
+    }
+
+    fn measure(
+        &mut self,
+        at: &Position<'_>,
+        loads: &[Load],
+        number: usize,
+        label: &str,
+    ) -> Result<Taken, LabError> {
+        let begun_ns = clock::monotonic_ns();
+        let ready = self.make_ready(at.cell, loads, number == 0)?;
+        let void = self.calm_down(&ready)?;
+        if void.is_some() {
+            let workload = program::workload_of("");
+            let record = program::empty_record(label, workload, 0);
+            let prepare_ns = clock::monotonic_ns() - begun_ns;
+            let (figures, readings) = (BTreeMap::new(), self.bench.readings());
+            return Ok(Taken {
+                record,
+                readings,
+                figures,
+                output: String::new(),
+                prepare_ns,
+                void,
+            });
+        }
+        let dir = program::directory(&ready.target);
+        self.bench.start_companion(self.lab, at.cell.companion.as_deref(), &dir)?;
+        let mut readings = self.bench.readings();
+        let kills = calm::Kills::now(&self.lab.root);
+        let missing = ready.now(&self.lab.root).map(|stack| calm::missing_members(&stack));
+        let prepare_ns = clock::monotonic_ns() - begun_ns;
+        self.bench.fault_point("before a measurement");
+        let measured = self.measure_load(at, &ready, number, label)?;
+        self.bench.fault_point("after a measurement");
+        let died = self.bench.end_companions()?;
+        self.bench.read_after(&mut readings);
+        let environment = self
+            .bench
+            .drift()
+            .or_else(|| calm::Kills::now(&self.lab.root).since(kills))
+            .or_else(|| calm::short_of_memory(self.lab, self.plan.prepare.memory_floor_bytes))
+            .or(died)
+            .map(|cause| Void { cause, class: None });
+        let (record, figures, output, failure) = measured;
+        let void = self.failure_of(&record, failure, missing.as_deref(), &ready).or(environment);
+        Ok(Taken { record, readings, figures, output, prepare_ns, void })
+    }
+
+    /// What went wrong with the load or the devices below it.
+    fn failure_of(
+        &mut self,
+        record: &Record,
+        failure: Option<String>,
+        missing: Option<&[(String, u32)]>,
+        ready: &Ready,
+    ) -> Option<Void> {
+        let io = Some(ErrorClass::TargetIo);
+        let failed = record.failure.as_ref().map(|failure| failure.message.clone()).or(failure);
+        let now = ready.now(&self.lab.root);
+        let lost = match (missing, &now) {
+            (Some(_), None) => {
+                Some("the device is gone, or cannot be looked at any more".to_owned())
+            }
+            (Some(before), Some(now)) => {
+                calm::missing_members(now).into_iter().find_map(|(name, lacks)| {
+                    let lacked =
+                        before.iter().find(|(known, _)| *known == name).map_or(0, |(_, n)| *n);
+                    (lacks > lacked).then(|| {
+                        format!("{name} lost a member during the trial: it lacks {lacks} now")
+                    })
+                })
+            }
+            (None, _) => None,
+        };
+        if failed.is_some() || lost.is_some() {
+            // Whatever it stands on is not what it was: the next trial gets a new one.
+            self.bench.spoil();
+        }
+        lost.or(failed).map(|cause| Void { cause, class: io })
+    }
+
+    /// Setup, settings, test files.
+    fn make_ready(
+        &mut self,
+        cell: &Cell,
+        loads: &[Load],
+        is_first: bool,
+    ) -> Result<Ready, LabError> {
+        self.bench.build(self.lab, &cell.setup)?;
+        if self.plan.prepare.remounts {
+            self.bench.remount(self.lab)?;
+        }
+        let target = self.bench.target(&self.plan)?;
+        let is_null = target.starts_with("null:");
+        let stack = |lab: &crate::Lab<'_>| -> Result<Option<Stack>, LabError> {
+            let place = fathom_inspect::stack::nearest_existing(Path::new(&target));
+            if is_null { Ok(None) } else { target::resolve(lab, &place).map(Some) }
+        };
+        // Already set for the first of several workloads; whether somebody interfered shows after each.
+        if is_first || self.plan.prepare.remounts {
+            let before = stack(self.lab)?;
+            self.bench.set_knobs(cell, before.as_ref())?;
+        }
+        let (loads, all) = self.sized(loads, &target)?;
+        if !all.workload.jobs.is_empty() {
+            let eta_ns = loads.iter().map(Load::planned_ns).sum();
+            let Self { lab, bench, .. } = self;
+            for prepared in bench.targets(lab, &all)?.values_mut() {
+                prepared.fill_up(lab, None, eta_ns)?;
+            }
+        }
+        let stack = stack(self.lab)?;
+        Ok(Ready { target, all, loads, stack })
+    }
+
+    /// The loads with sizes in bytes, and all their jobs together.
+    fn sized(&self, loads: &[Load], target: &str) -> Result<(Vec<Load>, RunOptions), LabError> {
+        let options = |workload: Workload| RunOptions {
+            workload,
+            target: target.to_owned(),
+            repeats: 1,
+            until_steady: false,
+        };
+        let mut all = options(program::workload_of(""));
+        let mut sized = Vec::new();
+        for load in loads {
+            let mut load = load.clone();
+            if let LoadKind::Io(workload) = &mut load.kind {
+                let with_sizes = run::with_array_sizes(self.lab, &options((**workload).clone()))?;
+                run::check_all(self.lab, &with_sizes)?;
+                **workload = with_sizes.workload;
+                all.workload.jobs.extend(workload.jobs.iter().cloned());
+            }
+            sized.push(load);
+        }
+        Ok((sized, all))
+    }
+
+    /// Caches, settling, quiet, memory.
+    fn calm_down(&mut self, ready: &Ready) -> Result<Option<Void>, LabError> {
+        let Self { lab, bench, plan, .. } = self;
+        let prepare = &plan.prepare;
+        let environment =
+            |cause: Option<String>| Ok(cause.map(|cause| Void { cause, class: None }));
+        if prepare.drops_caches && !prepare.remounts {
+            bench.fault_point("before the caches are dropped");
+            calm::drop_caches(&lab.root)?;
+        } else {
+            fathom_sys::io::sync_all();
+        }
+        if prepare.drops_caches || prepare.remounts {
+            let cause = calm::still_cached(bench.prepared().values());
+            if cause.is_some() {
+                return environment(cause);
+            }
+        }
+        if !calm::wait(&lab.stop, prepare.settle_ns) {
+            return Err(LabError::Interrupted);
+        }
+        let short = calm::short_of_memory(lab, prepare.memory_floor_bytes);
+        if short.is_some() {
+            return environment(short);
+        }
+        let Some(stack) = &ready.stack else { return Ok(None) };
+        lab.around.ext4_lazy_init_thread =
+            fathom_inspect::surroundings(&lab.root, None, 0).ext4_lazy_init_thread;
+        let devices: Vec<String> = own_devices(&lab.root, stack);
+        let quiet = calm::Quiet {
+            devices: &devices,
+            quiet_ns: prepare.quiet_ns,
+            wait_ns: prepare.quiet_wait_ns,
+        };
+        let state = bench.array_state();
+        let path = stack.path.clone();
+        let is_busy_by_plan = matches!(state, ArrayState::Rebuilding | ArrayState::Checking);
+        let quiet = if is_busy_by_plan { calm::Quiet { devices: &[], ..quiet } } else { quiet };
+        let mut look = |lab: &crate::Lab<'_>| {
+            let now = fathom_inspect::resolve(&lab.root, Path::new(&path)).ok()?;
+            calm::background(&now, lab, state)
+        };
+        environment(calm::wait_quiet(lab, &quiet, &mut look)?)
+    }
+
+    /// The measurement itself.
+    #[expect(clippy::type_complexity, reason = "taken apart at the only place that calls it")]
+    fn measure_load(
+        &mut self,
+        at: &Position<'_>,
+        ready: &Ready,
+        number: usize,
+        label: &str,
+    ) -> Result<(Record, BTreeMap<String, f64>, String, Option<String>), LabError> {
+        let load = &ready.loads[number];
+        // All cells of a block get the same requests: what chance does to them is not a difference between cells.
+        let stream = (u64::from(at.slot.block) << 8) | number as u64;
+        let seed = Prng::new(self.seed, stream).next_u64();
+        let rest_after_ns = at.eta_ns.saturating_sub(load.planned_ns());
+        match &load.kind {
+            LoadKind::Io(workload) => {
+                let targets: Vec<&PreparedTarget> =
+                    run::targets_of(&ready.all, workload, self.bench.prepared());
+                let trial = Trial {
+                    label: label.to_owned(),
+                    workload,
+                    targets,
+                    seed,
+                    rest_after_ns,
+                    position: (self.trials.count as u32 + 1, self.trials.count as u32 + 1),
+                };
+                let record = trial::record_of(self.lab, &trial)?;
+                if record.ending == Ending::Interrupted {
+                    return Err(LabError::Interrupted);
+                }
+                Ok((record, BTreeMap::new(), String::new(), None))
+            }
+            LoadKind::Program(load) => {
+                let target = load.target.as_deref().unwrap_or(&ready.target);
+                let stack = ready.stack.as_ref();
+                let run = program::Run { load, label, target, stack, seed, rest_after_ns };
+                let Self { lab, bench, .. } = self;
+                let bench: &mut Bench = bench;
+                let done = program::measure(lab, bench, &run)?;
+                Ok((done.record, done.figures, done.output, done.void))
+            }
+        }
+    }
+}
+
+impl Ready {
+    /// The layers as they are now; none without any, and when they cannot be read.
+    fn now(&self, root: &SysRoot) -> Option<Stack> {
+        let stack = self.stack.as_ref()?;
+        fathom_inspect::resolve(root, Path::new(&stack.path)).ok()
+    }
+}
+
+/// Devices of the stack that serve nobody else: not those below the file of a loop device, which hold other data too.
+fn own_devices(root: &SysRoot, stack: &Stack) -> Vec<String> {
+    let (devices, _) = fathom_knobs::scope::of_stack(root, stack);
+    devices.into_iter().filter(|device| !device.is_behind_file).map(|device| device.name).collect()
+}

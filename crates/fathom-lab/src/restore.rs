@@ -1,0 +1,246 @@
+//! Puts back what an experiment changed, from its journal alone: at its end, and, when it was killed, by whoever comes next.
+
+use crate::experiment::machine;
+use fathom_guard::changes::{self, ChangeLog, Entry, Step};
+use fathom_guard::faults::Faults;
+use fathom_guard::journal;
+use fathom_knobs::Undo as KnobUndo;
+use fathom_model::change::Change;
+use fathom_model::change::setup::SetupChange;
+use fathom_setup::Undo as SetupUndo;
+use fathom_sys::process;
+use fathom_sys::sysroot::SysRoot;
+use std::fmt;
+use std::path::Path;
+
+/// What became of one change.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Outcome {
+    /// Put back and verified.
+    Restored,
+    /// It was as before already.
+    AlreadyBack,
+    /// Somebody else has changed it since: it is left as it is, and stays in the journal.
+    ChangedBySomebody(String),
+    /// What it belonged to is away.
+    Gone(String),
+    /// The machine was booted since, and began with its own values.
+    Rebooted,
+    /// It could not be put back; it stays in the journal.
+    Failed(String),
+}
+
+impl Outcome {
+    /// True when nothing is left to do about it.
+    #[must_use]
+    pub fn is_done(&self) -> bool {
+        matches!(self, Self::Restored | Self::AlreadyBack | Self::Rebooted)
+    }
+
+    /// Notes in the journal that it is back, where it is.
+    pub(crate) fn noted(self, log: &mut ChangeLog, step: Step) -> Self {
+        let is_over = self.is_done() || matches!(self, Self::Gone(_));
+        match if is_over { log.undone(step) } else { Ok(()) } {
+            Ok(()) => self,
+            Err(error) => Self::Failed(error.to_string()),
+        }
+    }
+}
+
+impl From<KnobUndo> for Outcome {
+    fn from(undo: KnobUndo) -> Self {
+        match undo {
+            KnobUndo::Restored => Self::Restored,
+            KnobUndo::AlreadyBack => Self::AlreadyBack,
+            KnobUndo::Gone(what) => Self::Gone(what),
+            KnobUndo::Rebooted => Self::Rebooted,
+            KnobUndo::Failed(reason) => Self::Failed(reason),
+            KnobUndo::ChangedBySomebody { foreign } => {
+                let one = |f: &fathom_knobs::Foreign| {
+                    format!(
+                        "{} is {} now; fathom left {}, before it was {}",
+                        f.knob, f.now, f.left, f.before
+                    )
+                };
+                Self::ChangedBySomebody(foreign.iter().map(one).collect::<Vec<_>>().join("; "))
+            }
+        }
+    }
+}
+
+impl From<SetupUndo> for Outcome {
+    fn from(undo: SetupUndo) -> Self {
+        match undo {
+            SetupUndo::Restored => Self::Restored,
+            SetupUndo::AlreadyBack => Self::AlreadyBack,
+            SetupUndo::ChangedBySomebody { found } => Self::ChangedBySomebody(found),
+            SetupUndo::Gone(what) => Self::Gone(what),
+            SetupUndo::Rebooted => Self::Rebooted,
+            SetupUndo::Failed(reason) => Self::Failed(reason),
+        }
+    }
+}
+
+/// What was done about one change.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Report {
+    /// The run that made it.
+    pub run_id: String,
+    /// What was changed.
+    pub what: String,
+    /// What became of it.
+    pub outcome: Outcome,
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { run_id, what, outcome } = self;
+        match outcome {
+            Outcome::Restored => write!(f, "{what}: put back, left changed by run {run_id}"),
+            Outcome::AlreadyBack => write!(f, "{what}: as it was before"),
+            Outcome::ChangedBySomebody(found) => write!(
+                f,
+                "{what}: not touched, somebody else has changed it since run {run_id}: {found}; to put back what was \
+                 before fathom: fathom restore --force"
+            ),
+            Outcome::Gone(reason) => write!(f, "{what}: {reason}"),
+            Outcome::Rebooted => {
+                write!(f, "{what}: the machine was booted since, which put it back")
+            }
+            Outcome::Failed(reason) => write!(f, "{what}: cannot be put back: {reason}"),
+        }
+    }
+}
+
+/// Puts everything back that is pending in a log, newest first. With `force` also what somebody else has changed since.
+pub fn restore_log(
+    root: &SysRoot,
+    log: &mut ChangeLog,
+    force: bool,
+    note: &mut dyn FnMut(&str),
+) -> Vec<Report> {
+    let is_same_boot = process::boot_id(root).is_none_or(|boot| boot == log.owner().boot_id);
+    let pending = log.pending();
+    pending.iter().map(|entry| restore_entry(root, log, entry, force, is_same_boot, note)).collect()
+}
+
+/// Puts one change back.
+pub(crate) fn restore_entry(
+    root: &SysRoot,
+    log: &mut ChangeLog,
+    entry: &Entry,
+    force: bool,
+    is_same_boot: bool,
+    note: &mut dyn FnMut(&str),
+) -> Report {
+    let step = entry.step;
+    let outcome = match &entry.change {
+        Change::Knobs(change) => fathom_knobs::undo(root, log, step, change, force).into(),
+        Change::Setup(change) => fathom_setup::undo(root, log, step, change, note).into(),
+        Change::Machine(change) => machine::undo(root, log, step, change, is_same_boot),
+    };
+    Report { run_id: log.run_id().to_owned(), what: entry.change.summary(), outcome }
+}
+
+/// Puts back what dead processes left, the newest run first. The caller holds the measuring lock.
+pub fn restore_dead(
+    root: &SysRoot,
+    state_dir: &Path,
+    force: bool,
+    faults: &Faults,
+    note: &mut dyn FnMut(&str),
+) -> Vec<Report> {
+    let logs = match changes::read_all(root, state_dir) {
+        Ok(logs) => logs,
+        Err(error) => return vec![unreadable("the journal of changes", error.to_string())],
+    };
+    let mut reports: Vec<Report> = Vec::new();
+    for (path, reason) in logs.unreadable {
+        reports.push(unreadable(&format!("the journal {}", path.display()), reason));
+    }
+    for mut log in logs.dead.into_iter().rev() {
+        // Who it was decides whether the machine was booted since: asked before the log has a new owner.
+        let is_same_boot = process::boot_id(root).is_none_or(|boot| boot == log.owner().boot_id);
+        let (run_id, pending) = (log.run_id().to_owned(), log.pending());
+        if let Err(error) = log.adopt(root, faults.clone()) {
+            let mut report = unreadable("the journal of changes", error.to_string());
+            report.run_id = run_id;
+            reports.push(report);
+            continue;
+        }
+        for entry in &pending {
+            let report = restore_entry(root, &mut log, entry, force, is_same_boot, note);
+            if report.outcome.is_done() {
+                forget_files_of(root, state_dir, &entry.change);
+            }
+            reports.push(report);
+        }
+        if let Err(error) = log.close() {
+            let mut report = unreadable("the journal of changes", error.to_string());
+            report.run_id = run_id;
+            reports.push(report);
+        }
+    }
+    reports
+}
+
+fn unreadable(what: &str, reason: String) -> Report {
+    Report { run_id: String::new(), what: what.to_owned(), outcome: Outcome::Failed(reason) }
+}
+
+/// Test files on a filesystem that fathom had made are gone with it: nobody need look for them any more.
+fn forget_files_of(root: &SysRoot, state_dir: &Path, change: &Change) {
+    let Change::Setup(SetupChange::Mount { mount_point, .. }) = change else { return };
+    let Ok(contents) = journal::read_all(root, state_dir) else { return };
+    for record in contents.records {
+        if record.entry.path.starts_with(mount_point) {
+            record.remove().ok();
+        }
+    }
+}
+
+/// A change that is still to be taken back.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Pending {
+    /// The run that made it.
+    pub run_id: String,
+    /// What was changed.
+    pub what: String,
+    /// Its run goes on: it will put it back itself.
+    pub is_running: bool,
+}
+
+/// All changes that are still to be taken back.
+///
+/// # Errors
+/// When the journal cannot be read.
+pub fn pending(
+    root: &SysRoot,
+    state_dir: &Path,
+) -> Result<Vec<Pending>, fathom_guard::FileRefusal> {
+    let logs = changes::look(root, state_dir)?;
+    let of = |log: &ChangeLog, is_running: bool| {
+        let run_id = log.run_id().to_owned();
+        let one = move |entry: Entry| Pending {
+            run_id: run_id.clone(),
+            what: entry.change.summary(),
+            is_running,
+        };
+        log.pending().into_iter().map(one).collect::<Vec<_>>()
+    };
+    let mut all: Vec<Pending> = logs.dead.iter().flat_map(|log| of(log, false)).collect();
+    all.extend(logs.others.iter().flat_map(|log| of(log, true)));
+    Ok(all)
+}
+
+/// How many are back, in one line.
+#[must_use]
+pub fn summary(reports: &[Report]) -> String {
+    let done = reports.iter().filter(|report| report.outcome.is_done()).count();
+    match (done, reports.len()) {
+        (0, 0) => "nothing was left changed".to_owned(),
+        (1, 1) => "1 change is back as before".to_owned(),
+        (done, all) if done == all => format!("{all} changes are back as before"),
+        (done, all) => format!("{done} of {all} changes are back as before"),
+    }
+}
