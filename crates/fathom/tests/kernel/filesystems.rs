@@ -46,7 +46,8 @@ pub fn in_memory(size_bytes: u64, content: Content) -> InMemory {
     let memory = Mount::new("tmpfs", Path::new("none"), "size=3G").unwrap();
     let backing = memory.dir().join("disk.img");
     loopdev::make_file(&backing, size_bytes, content).unwrap();
-    let device = LoopDevice::over(&backing, &LoopOptions::default()).unwrap();
+    let options = LoopOptions { direct_io: true, ..LoopOptions::default() };
+    let device = LoopDevice::over(&backing, &options).unwrap();
     InMemory { device, _memory: memory }
 }
 
@@ -123,6 +124,14 @@ fn write_in(sandbox: &Sandbox, dir: &Path) -> Done {
     done
 }
 
+/// A run without the finding. The counter of dirtied pages is the machine's: where others write without a pause and the disk is
+/// slow, a probe may always meet them.
+#[track_caller]
+fn bypassing_the_cache(run: impl Fn() -> Done) -> Done {
+    let is_direct = |done: &Done| !done.findings().contains(&"direct-is-buffered".to_owned());
+    (0..10).map(|_| run()).find(is_direct).expect("direct writes that bypass the page cache")
+}
+
 #[track_caller]
 fn buffered(done: &Done, fs: &str) {
     let finding = done.finding("direct-is-buffered");
@@ -138,14 +147,13 @@ fn btrfs() {
     let no_cow = fs.dir().join("nocow");
     fs::create_dir(&no_cow).unwrap();
     run_tool("chattr", [Path::new("+C"), &no_cow]).unwrap();
-    let done = write_in(&sandbox, &no_cow);
-    done.has_not("direct-is-buffered");
+    let done = bypassing_the_cache(|| write_in(&sandbox, &no_cow));
     // btrfs tells logical addresses: where the file lies is said to be unknown.
     let place = done.finding("small-span");
     assert!(place["summary"].as_str().unwrap().contains("unknown"), "{place}");
     drop(fs);
     let fs = mounted(FsKind::Btrfs, &[], "nodatasum");
-    write_in(&sandbox, fs.dir()).has_not("direct-is-buffered");
+    bypassing_the_cache(|| write_in(&sandbox, fs.dir()));
 }
 
 fn ext4() {
@@ -154,14 +162,13 @@ fn ext4() {
     buffered(&write_in(&sandbox, fs.dir()), "ext4");
     drop(fs);
     let fs = mounted(FsKind::Ext4, &[], "");
-    write_in(&sandbox, fs.dir()).has_not("direct-is-buffered");
+    bypassing_the_cache(|| write_in(&sandbox, fs.dir()));
 }
 
 fn xfs() {
     let sandbox = Sandbox::new();
     let fs = mounted(FsKind::Xfs, &[], "");
-    let done = write_in(&sandbox, fs.dir());
-    done.has_not("direct-is-buffered");
+    let done = bypassing_the_cache(|| write_in(&sandbox, fs.dir()));
     let small = done.finding("sample-too-small");
     assert!(small["summary"].as_str().unwrap().contains("32 MiB"), "{small}");
     let place = &done.records()[0]["targets"][0]["extents"];
