@@ -60,7 +60,7 @@ fn build() -> Result<PathBuf, String> {
     if !status.success() {
         return Err(format!("the build failed: {status}"));
     }
-    let target = workspace::root().join("target");
+    let target = workspace::target();
     let (built, shipped) = (target.join(TARGET).join("dist/fathom"), target.join("dist/fathom"));
     fs::create_dir_all(target.join("dist"))
         .and_then(|()| fs::copy(&built, &shipped))

@@ -11,6 +11,13 @@ pub fn root() -> PathBuf {
     here.parent().unwrap_or(here).to_owned()
 }
 
+/// Where cargo puts what it builds.
+#[must_use]
+pub fn target() -> PathBuf {
+    let named = std::env::var_os("CARGO_TARGET_DIR").map(PathBuf::from);
+    root().join(named.unwrap_or_else(|| PathBuf::from("target")))
+}
+
 /// A cargo command in the root, of the same toolchain that runs xtask, without the environment of the outer cargo.
 #[must_use]
 pub fn cargo() -> Command {

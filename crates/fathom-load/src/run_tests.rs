@@ -11,7 +11,6 @@ use fathom_sys::io::OpenMode;
 use fathom_sys::sysroot::SysRoot;
 use std::fs::File;
 use std::io::Write;
-use std::path::Path;
 
 struct Silent {
     begun: u32,
@@ -29,10 +28,10 @@ impl Observer for Silent {
     fn tick(&mut self, _: Tick) {}
 }
 
-/// A file of `size` bytes that has no name any more.
+/// A file of `size` bytes that has no name any more, on the disk that holds the build.
 fn file(size: usize) -> File {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!(
-        "../../target/load-{}-{:?}",
+    let path = std::env::current_exe().expect("a program").with_file_name(format!(
+        "load-{}-{:?}",
         std::process::id(),
         std::thread::current().id()
     ));
@@ -41,7 +40,7 @@ fn file(size: usize) -> File {
         .write(true)
         .create_new(true)
         .open(&path)
-        .expect("target directory");
+        .expect("the directory of the build");
     std::fs::remove_file(&path).expect("just made");
     file.write_all(&vec![0xA5; size]).expect("space");
     file

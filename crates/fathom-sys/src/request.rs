@@ -316,8 +316,8 @@ mod tests {
 
     /// A file of 16 KiB of sevens on the disk that holds the build.
     fn scratch() -> File {
-        let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join(format!(
-            "../../target/request-{}-{:?}",
+        let path = std::env::current_exe().unwrap().with_file_name(format!(
+            "request-{}-{:?}",
             std::process::id(),
             std::thread::current().id()
         ));

@@ -19,7 +19,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("plan", &["base", "stats", "model"]),
     ("load", &["base", "stats", "model", "sys", "guard"]),
     ("inspect", &["base", "stats", "model", "sys", "check"]),
-    ("study", &["base", "stats", "model"]),
+    ("study", &["base", "stats", "model", "check"]),
     (
         "lab",
         &[

@@ -17,7 +17,6 @@ use std::collections::BTreeSet;
 use std::fs::File;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::FileExt;
-use std::path::Path;
 
 /// Bytes of each file, in sectors.
 const SECTORS: u64 = 512;
@@ -27,12 +26,12 @@ const LARGEST: u64 = 24;
 
 /// A file on the disk that holds the build, open as asked; it has no name any more.
 fn file(number: usize, content: &[u8], direct: bool) -> File {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!(
-        "../../target/engine-{}-{:?}-{number}",
+    let path = std::env::current_exe().expect("a program").with_file_name(format!(
+        "engine-{}-{:?}-{number}",
         std::process::id(),
         std::thread::current().id()
     ));
-    std::fs::write(&path, content).expect("target directory");
+    std::fs::write(&path, content).expect("the directory of the build");
     let opened = open_existing(&path, OpenMode { write: true, direct, ..OpenMode::default() });
     std::fs::remove_file(&path).expect("just made");
     opened.expect("direct I/O on the build's disk")
