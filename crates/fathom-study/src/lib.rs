@@ -9,6 +9,7 @@ pub mod history;
 pub mod knee;
 pub mod measured;
 mod open_loop;
+pub mod raid;
 pub mod rounds;
 pub mod rules;
 pub mod saturate;
