@@ -50,6 +50,10 @@ pub enum Command {
     Saturate(Saturate),
     /// The smallest test set and the shortest run that give the same answer as large and long ones
     Size(Size),
+    /// An experiment from a plan: settings, arrays and filesystems tried in turn, then everything as it was before
+    Lab(Lab),
+    /// Put back what a killed experiment left changed
+    Restore(Restore),
     /// Check what an earlier run wrote with verify=, also after a crash of the machine
     Verify(Verify),
     /// The stored runs
@@ -64,6 +68,8 @@ pub enum Command {
     Rm(Rm),
     /// The workloads that can be run, or one of them in full
     Workloads(Workloads),
+    /// The settings of kernel, devices and filesystems: what they are now, may be, and do
+    Knobs(Knobs),
     /// Analyse a table of foreign results
     Import(Import),
     /// What works on this machine, and why not
@@ -321,6 +327,66 @@ pub struct Size {
     pub search: Search,
 }
 
+/// `fathom lab`.
+#[derive(Debug, ClapArgs)]
+#[command(after_help = "\
+PLAN is a file (*.toml) or the name of a plan that comes with fathom; without one these are listed. Everything \
+that is changed is noted before, and put back at the end, after an error, and after a signal; after kill -9 by the next \
+start or by fathom restore. An experiment that was broken off goes on with its next trial when it is started again.
+
+  fathom lab
+  fathom lab scheduler /srv/data --dry-run         every cell, command and write; nothing is touched
+  fathom lab scheduler /srv/data
+  fathom lab scheduler --print > mine.toml         to be changed
+  fathom lab mine.toml --skip=write --label=new-disks
+  fathom lab mine.toml --destroy=WWN1 --destroy=WWN2")]
+pub struct Lab {
+    /// A plan file, or the name of a plan that comes with fathom
+    pub plan: Option<String>,
+    /// The target, in the place of the plan's own; NAME=VALUE for parameters of plans that come with fathom
+    #[arg(value_name = "TARGET|NAME=VALUE")]
+    pub rest: Vec<String>,
+    /// A device for plans that build arrays; once for each
+    #[arg(long, value_name = "DEVICE")]
+    pub device: Vec<String>,
+    /// Says everything that would be done, and touches nothing
+    #[arg(long)]
+    pub dry_run: bool,
+    /// Shows the text of the plan
+    #[arg(long, conflicts_with = "dry_run")]
+    pub print: bool,
+    /// Goes on with this run [default: the newest of the plan, when it is unfinished]
+    #[arg(long, value_name = "RUN", conflicts_with = "new")]
+    pub resume: Option<String>,
+    /// Begins anew, also when a run of the plan is unfinished
+    #[arg(long)]
+    pub new: bool,
+    /// Leaves out a workload by its label, or all cells with FACTOR=LEVEL
+    #[arg(long, value_name = "KIND", value_delimiter = ',')]
+    pub skip: Vec<String>,
+    /// What commands that measure any target take.
+    #[command(flatten)]
+    pub any: MeasureAny,
+}
+
+/// `fathom restore`.
+#[derive(Debug, ClapArgs)]
+#[command(after_help = "\
+Settings, arrays, filesystems, mounts, loop devices, swap and services that an experiment has changed are in a journal \
+beside the store. Every measuring command puts back first what a killed experiment left; this does it without measuring. \
+What somebody else has changed since is reported and left alone.
+
+  fathom restore --list
+  fathom restore")]
+pub struct Restore {
+    /// Overwrites also what somebody else has changed since
+    #[arg(long)]
+    pub force: bool,
+    /// Says what is still to be put back, and does nothing
+    #[arg(long, conflicts_with = "force")]
+    pub list: bool,
+}
+
 /// How figures are shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Style {
@@ -439,6 +505,23 @@ pub struct Rm {
     /// The runs, or the first characters of their names
     #[arg(required = true)]
     pub run: Vec<String>,
+}
+
+/// `fathom knobs`.
+#[derive(Debug, ClapArgs)]
+#[command(after_help = "\
+Nothing is changed: fathom lab tries values and puts them back. Names of older kernels and tools are understood.
+
+  fathom knobs
+  fathom knobs /srv/data                   those of its stack
+  fathom knobs block.nr_requests           what it does, may be, changes with it, and how it is kept over a boot
+  fathom knobs vm.dirty_bytes --json
+  fathom knobs setra; fathom knobs cfq     what old words mean today")]
+pub struct Knobs {
+    /// One of them, in full; or a target
+    pub id: Option<String>,
+    /// A file, directory or device: only its stack
+    pub target: Option<String>,
 }
 
 /// `fathom workloads`.

@@ -6,6 +6,7 @@
 mod args;
 mod commands;
 mod exit;
+mod experiments;
 mod output;
 mod progress;
 mod session;
@@ -50,8 +51,8 @@ fn heard(signals: u32) {
         say("stopping; requests in flight are waited for (a second signal ends at once)");
     } else {
         say(
-            "ended at once; test files that are left are removed at the next start (as long as this process is still \
-             listed, the kernel waits for the device)",
+            "ended at once; test files that are left are removed, and settings put back, at the next start or by fathom \
+             restore (as long as this process is still listed, the kernel waits for the device)",
         );
         std::process::exit(i32::from(Exit::Interrupted.code()));
     }

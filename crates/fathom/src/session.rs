@@ -2,18 +2,22 @@
 
 use crate::args::{Common, FailOn, Measure};
 use crate::exit::Exit;
+use crate::experiments;
 use crate::output::Output;
 use crate::progress::Progress;
 use fathom_base::id;
 use fathom_base::prng::Prng;
 use fathom_base::shell;
+use fathom_guard::faults::Faults;
 use fathom_guard::leftovers;
 use fathom_guard::place;
 use fathom_guard::{Consent, MeasuringLock, Protected};
+use fathom_lab::restore;
 use fathom_lab::trial::KeepRecord;
 use fathom_lab::{Lab, LabError};
 use fathom_model::event::Event;
 use fathom_model::host::HostFacts;
+use fathom_model::plan::Plan;
 use fathom_model::record::{Ending, Record, RunHead, RunKind};
 use fathom_report::findings::findings_text;
 use fathom_store::{Store, StoreError, Writer};
@@ -122,6 +126,58 @@ pub fn measure(
     purpose: &Purpose<'_>,
     body: &mut Body<'_>,
 ) -> Result<Measured, Exit> {
+    measure_as(common, output, stop, purpose, &Start::New, &mut |lab, _, keep| {
+        Ok(Got { records: body(lab, keep)?, ending: None, exit: Exit::Done, study: None })
+    })
+}
+
+/// What a run begins as.
+pub enum Start<'a> {
+    /// A run of its own.
+    New,
+    /// One that follows a plan, or goes on with one that was broken off.
+    Plan {
+        /// The plan as asked for now.
+        plan: &'a Plan,
+        /// The run to go on with; the newest of the plan when none, if it is unfinished.
+        resume: Option<&'a str>,
+        /// Nothing is gone on with.
+        is_new: bool,
+    },
+}
+
+/// What a run began as.
+pub struct Begun {
+    /// Its plan, with the seed of its order.
+    pub plan: Option<Plan>,
+    /// What earlier starts have measured.
+    pub records: Vec<Record>,
+}
+
+/// What a body comes to.
+pub struct Got {
+    /// All records of the run.
+    pub records: Vec<Record>,
+    /// How it ended; as its last record did when none.
+    pub ending: Option<Ending>,
+    /// How fathom ends at least.
+    pub exit: Exit,
+    /// What it is worth; by its records when none.
+    pub study: Option<Study>,
+}
+
+/// As [`Body`], for runs that know of earlier starts.
+pub type BodyAs<'b> = dyn FnMut(&mut Lab<'_>, &Begun, KeepRecord<'_>) -> Result<Got, LabError> + 'b;
+
+/// As [`measure`], also for runs that follow a plan.
+pub fn measure_as(
+    common: &Common,
+    output: Output,
+    stop: &StopFlag,
+    purpose: &Purpose<'_>,
+    start: &Start<'_>,
+    body: &mut BodyAs<'_>,
+) -> Result<Measured, Exit> {
     let started_ns = clock::monotonic_ns();
     let calibration = Calibration::begin();
     let root = SysRoot::live();
@@ -133,18 +189,20 @@ pub fn measure(
     clean_leftovers(&root, &state_dir, output);
 
     let host = fathom_inspect::host_facts(&root);
-    let run_id = id::new_id(&mut Prng::new(system_seed(), 0));
-    let head = head(&run_id, purpose, host.clone());
+    let seed = common.seed.unwrap_or_else(system_seed);
+    // Before anything is measured: a store that cannot be written shows here.
+    let (head, begun) = begin(&root, &mut store, purpose, start, (&host, seed))
+        .map_err(|(text, exit)| fail(output, &text, exit))?;
+    let run_id = head.id.clone();
     let store_stack = fathom_inspect::resolve(&root, &path).ok();
     let now_unix_s = clock::unix_ns() / 1_000_000_000;
-    // Before anything is measured: a store that cannot be written shows here.
-    begin(&root, &mut store, &head).map_err(|e| fail(output, &e, Exit::Internal))?;
     let mut progress = Progress::new(output);
     let mut emit = |event: Event| progress.show(&event);
     let mut lab = Lab {
         stop: stop.clone(),
         run_id: run_id.clone(),
-        dirs_made: std::cell::Cell::new(0),
+        // Directories of earlier starts may still be there, with somebody's files in them.
+        dirs_made: std::cell::Cell::new(begun.records.len() as u32),
         state_dir,
         consent: Consent::new(purpose.destroy.clone()),
         protected: Protected { store_path: path.clone() },
@@ -154,39 +212,39 @@ pub fn measure(
         host,
         interval_ns: purpose.interval_ns,
         keep: purpose.measure.keep,
-        seeds: Prng::new(common.seed.unwrap_or_else(system_seed), 0),
+        seeds: Prng::new(seed, 0),
         emit: &mut emit,
         root: root.clone(),
     };
     let mut keeper = Keeper { store: &mut store, run_id: &run_id, kind: purpose.kind, error: None };
-    let outcome = body(&mut lab, &mut |record| {
+    let outcome = body(&mut lab, &begun, &mut |record| {
         keeper.keep(record);
         Ok(())
     });
     progress.finish();
-    let records = match outcome {
-        Ok(records) => records,
+    let got = match outcome {
+        Ok(got) => got,
         Err(error) => {
             keeper.give_up();
             return Err(fail(output, &error, Exit::of_error(&error)));
         }
     };
-    // Also for those who asked for quiet: this is an error.
-    for failure in records.iter().filter_map(|record| record.failure.as_ref()) {
-        output.error(&failure.message);
-    }
-    let study = verdict::judge_run(purpose.kind, &records);
-    let void_only = purpose.measure.fail_on == FailOn::Void;
-    let mut exit = Exit::of_records(&records, study.verdict, void_only);
+    let ending = got.ending;
+    let judged = || verdict::judge_run(purpose.kind, &got.records);
+    let study = got.study.clone().unwrap_or_else(judged);
+    let exit = exit_of(output, stop, purpose, &got, &study);
+    let records = got.records;
     // A signal between two trials leaves whole records, and a run that is not.
-    let ending = match records.last().map_or(Ending::Failed, |r| r.ending) {
+    let ending = ending.unwrap_or(match records.last().map_or(Ending::Failed, |r| r.ending) {
         Ending::Complete if stop.is_set() => Ending::Interrupted,
         ending => ending,
-    };
-    if ending == Ending::Interrupted {
-        exit = exit.max(Exit::Interrupted);
-    }
+    });
     keeper.finish(ending, &study);
+    let mut exit = if ending == Ending::Interrupted && stop.is_set() {
+        exit.max(Exit::Interrupted)
+    } else {
+        exit
+    };
     let prefix = match keeper.error {
         None => Some(store.shortest_prefix(&run_id).unwrap_or_else(|_| run_id.clone())),
         Some(error) => {
@@ -197,6 +255,28 @@ pub fn measure(
     };
     let took_ns = clock::monotonic_ns() - started_ns;
     Ok(Measured { head, prefix, took_ns, records, study, exit })
+}
+
+/// What the records and the end of a body come to.
+fn exit_of(
+    output: Output,
+    stop: &StopFlag,
+    purpose: &Purpose<'_>,
+    got: &Got,
+    study: &Study,
+) -> Exit {
+    let void_only = purpose.measure.fail_on == FailOn::Void;
+    if got.ending.is_some() {
+        // An experiment goes on after trials that do not count; it says itself what ended it.
+        return got.exit.max(Exit::of_verdict(study.verdict, void_only));
+    }
+    // Also for those who asked for quiet: this is an error.
+    for failure in got.records.iter().filter_map(|record| record.failure.as_ref()) {
+        output.error(&failure.message);
+    }
+    let exit = got.exit.max(Exit::of_records(&got.records, study.verdict, void_only));
+    let is_whole = got.records.last().is_some_and(|record| record.ending == Ending::Complete);
+    if is_whole && stop.is_set() { exit.max(Exit::Interrupted) } else { exit }
 }
 
 /// What the run's records have in common.
@@ -273,15 +353,52 @@ impl Keeper<'_> {
     }
 }
 
-/// Writes the head of the run.
-fn begin(root: &SysRoot, store: &mut Store, head: &RunHead) -> Result<(), StoreError> {
+/// Begins the run, or takes one up again.
+fn begin(
+    root: &SysRoot,
+    store: &mut Store,
+    purpose: &Purpose<'_>,
+    start: &Start<'_>,
+    (host, seed): (&HostFacts, u64),
+) -> Result<(RunHead, Begun), (String, Exit)> {
     let pid = std::process::id();
     let writer = Writer {
         pid,
         start_ticks: process::start_time_ticks(root, pid).unwrap_or(0),
         boot_id: process::boot_id(root).unwrap_or_default(),
     };
-    store.begin_run(head, &writer)
+    let internal = |error: StoreError| (error.to_string(), Exit::of_store(&error));
+    let new_head = || head(&id::new_id(&mut Prng::new(system_seed(), 0)), purpose, host.clone());
+    let Start::Plan { plan, resume, is_new } = start else {
+        let head = new_head();
+        store.begin_run(&head, &writer).map_err(internal)?;
+        return Ok((head, Begun { plan: None, records: Vec::new() }));
+    };
+    if let Some(run) = experiments::to_go_on_with(store, plan, *resume, *is_new)? {
+        store.take_up(&run.head.id, &writer).map_err(internal)?;
+        let plan = store.plan(&run.head.id).map_err(internal)?;
+        return Ok((run.head, Begun { plan, records: run.records }));
+    }
+    let head = new_head();
+    let mut plan = (*plan).clone();
+    plan.design.seed.get_or_insert(seed);
+    store.begin_experiment(&head, &writer, &plan).map_err(internal)?;
+    Ok((head, Begun { plan: Some(plan), records: Vec::new() }))
+}
+
+/// Puts back what killed experiments left changed; the caller holds the measuring lock.
+pub fn restore_left_behind(
+    root: &SysRoot,
+    state_dir: &Path,
+    force: bool,
+    note: &mut dyn FnMut(&str),
+) -> Vec<restore::Report> {
+    restore::restore_dead(root, state_dir, force, &faults(), note)
+}
+
+/// Where a test ends this process.
+pub fn faults() -> Faults {
+    Faults::parse(std::env::var("FATHOM_FAULT").ok().as_deref())
 }
 
 fn clean_leftovers(root: &SysRoot, state_dir: &Path, output: Output) {
@@ -293,6 +410,8 @@ fn clean_leftovers(root: &SysRoot, state_dir: &Path, output: Output) {
         }
         Err(error) => output.note(&format!("looking for leftovers of killed runs: {error}")),
     }
+    let restored = restore_left_behind(root, state_dir, false, &mut |text| output.note(text));
+    restored.iter().for_each(|report| output.note(&report.to_string()));
     if let Err(error) = fathom_lab::verify::forget_removed(root, state_dir) {
         output.note(&format!("forgetting what was to be verified in files that are gone: {error}"));
     }

@@ -6,8 +6,11 @@ mod compare;
 mod doctor;
 mod history;
 mod import;
+mod knobs;
+mod lab;
 mod list;
 mod quick;
+mod restore;
 mod rm;
 mod run;
 mod saturate;
@@ -37,6 +40,8 @@ pub fn dispatch(args: &Args, stop: &StopFlag) -> Exit {
         Command::Run(run) => run::run(common, output, stop, run),
         Command::Saturate(saturate) => saturate::run(common, output, stop, saturate),
         Command::Size(size) => size::run(common, output, stop, size),
+        Command::Lab(lab) => lab::run(common, output, stop, lab),
+        Command::Restore(restore) => restore::run(common, output, restore),
         Command::Verify(verify) => verify::run(common, output, stop, verify),
         Command::Check(check) => check::run(common, output, check),
         Command::List(list) => list::run(common, output, list),
@@ -44,6 +49,7 @@ pub fn dispatch(args: &Args, stop: &StopFlag) -> Exit {
         Command::Compare(compare) => compare::run(common, output, compare),
         Command::History(history) => history::run(common, output, history),
         Command::Rm(rm) => rm::run(common, output, rm),
+        Command::Knobs(knobs) => knobs::run(output, knobs),
         Command::Workloads(workloads) => workloads::run(output, workloads),
         Command::Import(import) => import::run(output, import),
         Command::Doctor => doctor::run(common, output),

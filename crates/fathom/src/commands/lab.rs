@@ -1,0 +1,330 @@
+//! `fathom lab`.
+
+use super::{CommandError, CommandResult, finish};
+use crate::args::{Common, Lab as Arguments};
+use crate::exit::Exit;
+use crate::output::Output;
+use crate::session::{self, Got, INTERVAL_NS, Purpose, Start};
+use fathom_base::suggest;
+use fathom_guard::{Consent, Protected};
+use fathom_lab::experiment::outline::{self, Ground};
+use fathom_lab::experiment::{self, Ended, Experiment, Finished};
+use fathom_lab::restore::{self, Outcome};
+use fathom_lab::{LabError, error::ErrorClass};
+use fathom_model::plan::outline::BeforeAfter;
+use fathom_model::plan::{Plan, PlanWorkload};
+use fathom_model::record::{Ending, RunKind};
+use fathom_plan::{Given, Known};
+use fathom_report::experiment as report;
+use fathom_study::experiment as study;
+use fathom_study::verdict::Study;
+use fathom_sys::signals::StopFlag;
+use fathom_sys::sysroot::SysRoot;
+use std::fmt::Write;
+use std::path::Path;
+
+/// Runs an experiment, or says what it would do.
+pub fn run(common: &Common, output: Output, stop: &StopFlag, args: &Arguments) -> CommandResult {
+    let Some(name) = &args.plan else { return list(output) };
+    let usage = |text: String| CommandError::usage(output, &text);
+    let (text, origin) = plan_text(args, name).map_err(usage)?;
+    if args.print {
+        output.text(&text)?;
+        output.json("result", &serde_json::json!({ "plan": text }))?;
+        return Ok(Exit::Done);
+    }
+    let plan = plan(common, args, &text, &origin).map_err(usage)?;
+    if args.dry_run {
+        dry_run(common, output, args, &plan)
+    } else {
+        measure(common, output, stop, args, &plan)
+    }
+}
+
+/// The plans that come with fathom.
+fn list(output: Output) -> CommandResult {
+    let plans = fathom_plan::ready();
+    let mut text = String::from(
+        "Plans that come with fathom (fathom lab NAME --print shows one, to be changed):\n\n",
+    );
+    for plan in &plans {
+        let parameters: Vec<String> = plan
+            .parameters
+            .iter()
+            .map(|parameter| format!("{}: {}", parameter.name, parameter.help))
+            .collect();
+        let _ = writeln!(
+            text,
+            "{}\n    {}\n    {}",
+            plan.name,
+            plan.question,
+            parameters.join("\n    ")
+        );
+    }
+    output.text(&text)?;
+    let plans: Vec<serde_json::Value> = plans
+        .iter()
+        .map(|plan| serde_json::json!({ "name": plan.name, "question": plan.question, "text": plan.text }))
+        .collect();
+    output.json("result", &serde_json::json!({ "plans": plans }))?;
+    Ok(Exit::Done)
+}
+
+/// The text of the plan and what to call it.
+fn plan_text(args: &Arguments, name: &str) -> Result<(String, String), String> {
+    let is_file =
+        Path::new(name).extension().is_some_and(|e| e == "toml") || Path::new(name).is_file();
+    let (targets, others): (Vec<&String>, Vec<&String>) =
+        args.rest.iter().partition(|word| !word.contains('=') || Path::new(word.as_str()).exists());
+    if let Some(second) = targets.get(1) {
+        return Err(format!("'{second}': a plan has one target; parameters are NAME=VALUE"));
+    }
+    if is_file {
+        if let Some(other) = others.first() {
+            return Err(format!(
+                "'{other}': only plans that come with fathom have parameters; edit the file instead"
+            ));
+        }
+        let text =
+            std::fs::read_to_string(name).map_err(|error| format!("plan '{name}': {error}"))?;
+        return Ok((text, name.to_owned()));
+    }
+    let ready = fathom_plan::ready_named(name).map_err(|error| error.to_string())?;
+    if args.print && targets.is_empty() && others.is_empty() && args.device.is_empty() {
+        return Ok((ready.text.to_owned(), name.to_owned()));
+    }
+    let pair = |text: &&String| text.split_once('=').map(|(k, v)| (k.to_owned(), v.to_owned()));
+    let given = Given {
+        target: targets.first().map(|target| session::absolute_target(target)),
+        devices: args.device.clone(),
+        others: others.iter().filter_map(pair).collect(),
+    };
+    let text = ready.fill(&given).map_err(|error| error.to_string())?;
+    Ok((text, name.to_owned()))
+}
+
+/// The plan, with what the command line changes of it.
+fn plan(common: &Common, args: &Arguments, text: &str, origin: &str) -> Result<Plan, String> {
+    let mut plan = fathom_plan::read(text, origin, &Here).map_err(|error| error.to_string())?;
+    if let Some(target) =
+        args.rest.iter().find(|word| !word.contains('=') || Path::new(word.as_str()).exists())
+    {
+        plan.target = Some(target.clone());
+    }
+    plan.target = plan.target.as_deref().map(session::absolute_target);
+    plan.design.seed = common.seed.or(plan.design.seed);
+    for skipped in &args.skip {
+        skip(&mut plan, skipped)?;
+    }
+    Ok(plan)
+}
+
+/// Leaves a workload out, or all cells with a level.
+fn skip(plan: &mut Plan, kind: &str) -> Result<(), String> {
+    if let Some((factor, level)) = kind.split_once('=') {
+        let known = plan.factors.iter().find(|known| known.name == factor);
+        let has_level = known.is_some_and(|known| known.levels.iter().any(|known| known == level));
+        if !has_level {
+            let words: Vec<String> = plan
+                .factors
+                .iter()
+                .flat_map(|factor| {
+                    factor.levels.iter().map(|level| format!("{}={level}", factor.name))
+                })
+                .collect();
+            let hint = suggest::hint(kind, words.iter().map(String::as_str));
+            return Err(format!("--skip={kind}: the plan has no such level{hint}"));
+        }
+        plan.design.except.push([(factor.to_owned(), level.to_owned())].into());
+        return Ok(());
+    }
+    let is_there = plan.workloads.iter().any(|workload| workload.label == kind);
+    if !is_there {
+        let labels = plan.workloads.iter().map(|workload| workload.label.as_str());
+        let hint = suggest::hint(kind, labels.clone());
+        let list = labels.collect::<Vec<_>>().join(", ");
+        return Err(format!(
+            "--skip={kind}: no workload has that label{hint}; there are {list}, and FACTOR=LEVEL"
+        ));
+    }
+    if plan.workloads.len() == 1 {
+        return Err(format!("--skip={kind}: that is the only workload"));
+    }
+    plan.workloads.retain(|workload| workload.label != kind);
+    plan.objectives.retain(|objective| objective.workload.as_deref() != Some(kind));
+    Ok(())
+}
+
+/// What this machine and this fathom know of the names in a plan.
+struct Here;
+
+impl Known for Here {
+    fn knob(&self, id: &str) -> Result<(), String> {
+        fathom_knobs::find(id).map(|_| ()).map_err(|error| error.to_string())
+    }
+
+    fn knob_value(&self, id: &str, value: &str) -> Result<(), String> {
+        let knob = fathom_knobs::find(id);
+        let checked = knob.and_then(|knob| fathom_knobs::legal::check_value(knob, value));
+        checked.map_err(|error| error.to_string())
+    }
+
+    fn workload(&self, workload: &PlanWorkload) -> Result<(), String> {
+        experiment::check_workload(workload).map_err(|error| error.to_string())
+    }
+}
+
+fn dry_run(common: &Common, output: Output, args: &Arguments, plan: &Plan) -> CommandResult {
+    let internal =
+        |error: &dyn std::fmt::Display| CommandError::report_as(output, error, Exit::Internal);
+    let path = session::store_path(common).map_err(|error| internal(&error))?;
+    let cells = fathom_plan::cells(plan).map_err(|error| CommandError::usage(output, &error))?;
+    let state_dir = path.parent().unwrap_or(Path::new(".")).to_owned();
+    let ground = Ground {
+        root: &SysRoot::live(),
+        consent: &Consent::new(args.any.destroy.clone()),
+        protected: &Protected { store_path: path.clone() },
+        state_dir: &state_dir,
+    };
+    let outlined = outline::dry_run(&ground, plan, &cells);
+    let (outline, refusal) = outlined
+        .map_err(|error| CommandError::report_as(output, &error, Exit::of_error(&error)))?;
+    let exit = refusal.as_ref().map_or(Exit::Done, Exit::of_error);
+    let result = serde_json::json!({ "outline": outline, "exit_code": exit.code() });
+    finish(output, &report::outline::text(&outline, output.width()), &result, exit)
+}
+
+fn measure(
+    common: &Common,
+    output: Output,
+    stop: &StopFlag,
+    args: &Arguments,
+    plan: &Plan,
+) -> CommandResult {
+    let target = plan.target.clone().unwrap_or_else(|| plan.setup.devices.join(","));
+    let purpose = Purpose {
+        kind: RunKind::Experiment,
+        target: &target,
+        measure: &args.any.measure,
+        destroy: args.any.destroy.clone(),
+        interval_ns: INTERVAL_NS,
+    };
+    let start = Start::Plan { plan, resume: args.resume.as_deref(), is_new: args.new };
+    let mut finished: Option<Finished> = None;
+    let measured =
+        session::measure_as(common, output, stop, &purpose, &start, &mut |lab, begun, keep| {
+            let experiment = Experiment {
+                plan: begun.plan.clone().unwrap_or_else(|| plan.clone()),
+                faults: session::faults(),
+            };
+            let done = experiment::run(lab, &experiment, &begun.records, keep)?;
+            let studied = study::study(&done.plan, &done.cells, &done.records);
+            let got = Got {
+                records: done.records.clone(),
+                ending: Some(ending_of(&done.ended)),
+                exit: exit_of(&done),
+                study: Some(Study { findings: studied.findings, verdict: studied.verdict }),
+            };
+            finished = Some(done);
+            Ok(got)
+        })?;
+    let Some(finished) = finished else { return Ok(measured.exit) };
+    let studied = study::study(&finished.plan, &finished.cells, &finished.records);
+    let mut text = report::text(&studied, output.width());
+    text += &ended_text(&finished);
+    text += &around_text(&finished.around);
+    let _ =
+        writeln!(text, "{}", measured.stored_as(|prefix| format!(". Next: fathom show {prefix}")));
+    let mut result = measured.json();
+    result["experiment"] = serde_json::to_value(&studied).unwrap_or_default();
+    result["ended"] = ended_word(&finished.ended).into();
+    result["around"] = serde_json::to_value(&finished.around).unwrap_or_default();
+    result["restored"] =
+        finished.restored.iter().map(ToString::to_string).collect::<Vec<_>>().into();
+    finish(output, &text, &result, measured.exit)
+}
+
+fn ending_of(ended: &Ended) -> Ending {
+    match ended {
+        Ended::Complete | Ended::Answered | Ended::Budget(_) => Ending::Complete,
+        Ended::Interrupted | Ended::Boot(_) => Ending::Interrupted,
+        Ended::Failed { .. } => Ending::Failed,
+    }
+}
+
+fn ended_word(ended: &Ended) -> &'static str {
+    match ended {
+        Ended::Complete => "complete",
+        Ended::Answered => "answered",
+        Ended::Budget(_) => "budget",
+        Ended::Interrupted => "interrupted",
+        Ended::Failed { .. } => "failed",
+        Ended::Boot(_) => "boot",
+    }
+}
+
+fn exit_of(finished: &Finished) -> Exit {
+    let ended = match &finished.ended {
+        Ended::Complete | Ended::Answered | Ended::Budget(_) => Exit::Done,
+        Ended::Interrupted => Exit::Interrupted,
+        Ended::Boot(_) => Exit::Missing,
+        Ended::Failed { cause, class } => {
+            Exit::of_error(&LabError::Cell { reason: cause.clone(), class: *class })
+        }
+    };
+    let left = finished.restored.iter().map(|report| match report.outcome {
+        Outcome::Failed(_) => {
+            Exit::of_error(&LabError::Cell { reason: String::new(), class: ErrorClass::TargetIo })
+        }
+        Outcome::ChangedBySomebody(_) => Exit::Doubtful,
+        _ => Exit::Done,
+    });
+    left.fold(ended, Exit::max)
+}
+
+fn ended_text(finished: &Finished) -> String {
+    let again = "fathom lab with the same plan goes on with the next trial";
+    let mut text = match &finished.ended {
+        Ended::Complete => String::new(),
+        Ended::Answered => "Ended early: everything that was asked is decided.\n".to_owned(),
+        Ended::Budget(why) => format!("Ended by its budget: {why}.\n"),
+        Ended::Interrupted => format!("Interrupted; {again}.\n"),
+        Ended::Failed { cause, .. } => {
+            format!("ENDED by a failure: {cause}\nWhen the cause is gone, {again}.\n")
+        }
+        Ended::Boot(wanted) => {
+            format!("The rest needs another boot: {}. Then {again}.\n", wanted.join("; or "))
+        }
+    };
+    let left: Vec<String> = finished
+        .restored
+        .iter()
+        .filter(|report| !report.outcome.is_done())
+        .map(ToString::to_string)
+        .collect();
+    if left.is_empty() {
+        text += "Everything that was changed is back as before.\n";
+    } else {
+        let _ = writeln!(text, "NOT as before ({}):", restore::summary(&finished.restored));
+        left.iter().for_each(|line| text += &format!("  {line}\n"));
+    }
+    text
+}
+
+fn around_text(around: &[BeforeAfter]) -> String {
+    if around.is_empty() {
+        return String::new();
+    }
+    let mut text = String::from("\nThe machine before and after:\n");
+    let width = around.iter().map(|line| line.what.len()).max().unwrap_or(0);
+    for line in around {
+        let BeforeAfter { what, before, after, is_same } = line;
+        let mark = if *is_same { "  " } else { "! " };
+        let both = match (is_same, before == after) {
+            (true, true) => before.clone(),
+            _ => format!("{before} -> {after}"),
+        };
+        let _ = writeln!(text, "{mark}{what:width$}  {both}");
+    }
+    text + "\n"
+}

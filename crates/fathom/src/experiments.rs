@@ -1,0 +1,72 @@
+//! Which stored experiment a plan goes on with.
+
+use crate::exit::Exit;
+use fathom_base::shell;
+use fathom_lab::experiment::resume;
+use fathom_model::plan::Plan;
+use fathom_store::{RunState, Store, StoreError, StoredRun};
+
+/// The most differences that a message names.
+const DIFFERENCES_MAX: usize = 6;
+
+/// The run that is gone on with; none when a new one begins.
+///
+/// # Errors
+/// The plan was edited since, or the run to go on with is none of it: the message, and how fathom ends.
+pub fn to_go_on_with(
+    store: &Store,
+    plan: &Plan,
+    resume: Option<&str>,
+    is_new: bool,
+) -> Result<Option<StoredRun>, (String, Exit)> {
+    let failed = |error: StoreError| (error.to_string(), Exit::of_store(&error));
+    if is_new {
+        return Ok(None);
+    }
+    let asked = resume.map(|run| store.resolve(run)).transpose().map_err(failed)?;
+    let (run_id, begun) = match asked {
+        Some(run_id) => match store.plan(&run_id).map_err(failed)? {
+            Some(plan) => (run_id, plan),
+            None => return Err((format!("run {run_id} follows no plan"), Exit::Usage)),
+        },
+        None => match store.newest_of_plan(&plan.name).map_err(failed)? {
+            Some(found) => (found.run_id, found.plan),
+            None => return Ok(None),
+        },
+    };
+    let run = store.load(&run_id).map_err(failed)?;
+    if run.state == RunState::Complete {
+        return match resume {
+            None => Ok(None),
+            Some(_) => Err((
+                format!("run {run_id} is complete: there is nothing to go on with"),
+                Exit::Usage,
+            )),
+        };
+    }
+    let differences = resume::differences(&begun, plan);
+    if differences.is_empty() {
+        return Ok(Some(run));
+    }
+    // Nothing was measured under the old plan: nothing is lost.
+    if run.records.is_empty() && resume.is_none() {
+        return Ok(None);
+    }
+    let prefix = store.shortest_prefix(&run_id).unwrap_or(run_id);
+    Err((edited(plan, &prefix, run.records.len(), &differences), Exit::Usage))
+}
+
+fn edited(plan: &Plan, prefix: &str, trials: usize, differences: &[String]) -> String {
+    let shown: Vec<&str> = differences.iter().take(DIFFERENCES_MAX).map(String::as_str).collect();
+    let more = match differences.len() - shown.len() {
+        0 => String::new(),
+        more => format!("; and {more} more"),
+    };
+    format!(
+        "plan '{}' was edited since run {} was broken off with {trials} trials: {}{more}; undo that to go on with it, or \
+         begin anew with --new",
+        plan.name,
+        shell::word(prefix),
+        shown.join("; ")
+    )
+}
