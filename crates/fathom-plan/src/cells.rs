@@ -183,7 +183,7 @@ fn resolve(plan: &Plan, row: &[usize], index: u32) -> Cell {
     if cell.setup.array.is_none() && cell.setup.volume.is_none() {
         cell.setup.devices.truncate(1);
     }
-    cell.impossible = reason.or_else(|| setup::check(&cell.setup).err());
+    cell.impossible = reason.or_else(|| setup::check(&cell.setup).err().map(|fault| fault.reason));
     cell
 }
 

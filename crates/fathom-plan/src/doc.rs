@@ -44,7 +44,13 @@ impl Place<'_> {
 pub(crate) fn parse(text: &str) -> Result<DeTable<'_>, PlanError> {
     DeTable::parse(text).map(toml::Spanned::into_inner).map_err(|error| {
         let start = error.span().map_or(0, |span| span.start);
-        let reason = format!("this is no TOML: {}", error.message().replace('\n', "; "));
+        let hint = match error.message() {
+            text if text.contains("extend value of type") => {
+                "; beside its other keys a layer's kind is written as filesystem.type, array.level, volume.type"
+            }
+            _ => "",
+        };
+        let reason = format!("this is no TOML: {}{hint}", error.message().replace('\n', "; "));
         PlanError::new(reason).at_line(Place { text, start }.line())
     })
 }

@@ -1,70 +1,16 @@
 //! The keys of a setup: one table for `[setup]` and for factors, and what of their combinations can exist.
 
 mod array;
+mod keys;
 mod mount;
+
+pub use keys::{SETUP_KEYS, SetupKey};
 
 use fathom_base::suggest;
 use fathom_base::units;
 use fathom_model::plan::setup::{
     ArraySpec, ArrayState, CryptSpec, FilesystemSpec, SetupSpec, SliceSpec, VolumeSpec,
 };
-
-/// One key: what it takes and what it means; the documentation shows the same table.
-pub struct SetupKey {
-    /// The word, with its layer.
-    pub name: &'static str,
-    /// The form of its values.
-    pub values: &'static str,
-    /// One line of help.
-    pub help: &'static str,
-}
-
-const fn key(name: &'static str, values: &'static str, help: &'static str) -> SetupKey {
-    SetupKey { name, values, help }
-}
-
-/// All keys of a setup that are single words; layers themselves (`filesystem.type`) first, because the others stand on them.
-pub const SETUP_KEYS: &[SetupKey] = &[
-    key(
-        "array.level",
-        "none|raid0|raid1|raid4|raid5|raid6|raid10",
-        "md array over the devices; none uses the first device alone",
-    ),
-    key("volume.type", "none|linear|striped", "logical volume (LVM)"),
-    key("crypt.cipher", "none|aes-xts-plain64|...", "dm-crypt"),
-    key(
-        "filesystem.type",
-        "none|ext4|xfs|btrfs|f2fs|ext3|ext2",
-        "filesystem; none measures the device",
-    ),
-    key("slice.start", "SIZE or %", "where the partition begins on each device"),
-    key("slice.size", "SIZE", "its length; the smallest device decides without it"),
-    key("array.layout", "left-symmetric|n2|f2|o2|...", "places of data, copies and parity"),
-    key("array.chunk", "SIZE", "bytes on one member before the next one's turn"),
-    key("array.members", "N", "how many of the devices are members"),
-    key("array.order", "0,1,2,...", "order of the members, as places in the list of devices"),
-    key("array.bitmap", "none|internal", "write-intent bitmap"),
-    key("array.metadata", "1.2|1.1|1.0|0.90", "version of the superblock"),
-    key("array.spares", "N", "devices that stand by"),
-    key("array.assume_clean", "yes|no", "leave out the first synchronisation; results say so"),
-    key(
-        "array.state",
-        "normal|degraded|rebuilding|checking",
-        "in which state the array is measured",
-    ),
-    key("crypt.sector_size", "512|1024|2048|4096", "sector of the encryption"),
-    key("crypt.no_workqueues", "yes|no", "encrypt in the context of the request"),
-    key("volume.stripe_size", "SIZE", "piece of a striped volume, a power of two from 4k"),
-    key("volume.size", "SIZE or %", "size of the volume; 100% when not given"),
-    key("volume.data_alignment", "SIZE or stride", "where the data of physical volumes begin"),
-    key("filesystem.make_options", "words", "options of mkfs, after those that fathom computes"),
-    key("filesystem.aligned", "yes|no", "compute options from the geometry below"),
-    key("filesystem.journal", "internal or DEVICE", "where the journal lies (ext3, ext4, xfs)"),
-    key("filesystem.lazy", "yes|no", "leave tables to the background, as mkfs does by itself"),
-    key("filesystem.fill", "1%..95%", "filled to this share before measuring"),
-    key("filesystem.ageing_rounds", "1..1000", "rounds of creating and deleting files"),
-    key("mount.options", "words", "options of mount, as after -o; defaults for none"),
-];
 
 /// Keys that make a layer or take it away; a layer alone as a key means the same: `filesystem = "ext4"`.
 pub(crate) const LAYERS: [&str; 4] =
@@ -319,13 +265,13 @@ pub(crate) fn device(text: &str) -> Result<(), String> {
 /// What of the combination cannot exist.
 ///
 /// # Errors
-/// Why not.
-pub(crate) fn check(spec: &SetupSpec) -> Result<(), String> {
+/// Which key it lies with, and why not.
+pub(crate) fn check(spec: &SetupSpec) -> Result<(), Fault> {
     if spec.is_empty() {
         return Ok(());
     }
     if spec.devices.is_empty() {
-        return Err("nothing can be built without devices; give [setup] devices = [...]".to_owned());
+        return Err(fault("devices", "nothing can be built without devices; give devices = [...]"));
     }
     if let Some(array) = &spec.array {
         array::check(array, spec.devices.len())?;
@@ -339,29 +285,47 @@ pub(crate) fn check(spec: &SetupSpec) -> Result<(), String> {
     }
 }
 
-fn check_volume(volume: &VolumeSpec, spec: &SetupSpec) -> Result<(), String> {
+/// Something that cannot be built.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Fault {
+    /// The key that it lies with.
+    pub key: &'static str,
+    /// Why not.
+    pub reason: String,
+}
+
+fn fault(key: &'static str, reason: impl Into<String>) -> Fault {
+    Fault { key, reason: reason.into() }
+}
+
+fn check_volume(volume: &VolumeSpec, spec: &SetupSpec) -> Result<(), Fault> {
     let below = if spec.array.is_some() { 1 } else { spec.devices.len() };
     match volume.kind.as_str() {
         "striped" if below < 2 => {
-            Err("a striped volume needs at least two devices below, and there is one".to_owned())
+            let reason = "a striped volume needs at least two devices below, and there is one";
+            Err(fault("volume.type", reason))
         }
-        "linear" if volume.stripe_size.is_some() => {
-            Err("a linear volume has no stripes; leave out volume.stripe_size".to_owned())
-        }
+        "linear" if volume.stripe_size.is_some() => Err(fault(
+            "volume.stripe_size",
+            "a linear volume has no stripes; leave it out, or choose volume.type = \"striped\"",
+        )),
         _ => Ok(()),
     }
 }
 
-fn check_filesystem(filesystem: &FilesystemSpec, devices: &[String]) -> Result<(), String> {
+fn check_filesystem(filesystem: &FilesystemSpec, devices: &[String]) -> Result<(), Fault> {
     let kind = filesystem.kind.as_str();
-    filesystem.mount_options.iter().try_for_each(|option| mount::check(option, kind))?;
-    if let Some(journal) = &filesystem.journal {
-        if !["ext3", "ext4", "xfs"].contains(&kind) {
-            return Err(format!("{kind} has no journal that could lie on another device"));
-        }
-        if !journal.starts_with("loop:") && devices.contains(journal) {
-            return Err(format!("the journal cannot lie on {journal}, which holds the data"));
-        }
+    for option in &filesystem.mount_options {
+        mount::check(option, kind).map_err(|reason| fault("mount.options", reason))?;
+    }
+    let Some(journal) = &filesystem.journal else { return Ok(()) };
+    if !["ext3", "ext4", "xfs"].contains(&kind) {
+        let reason = format!("{kind} has no journal that could lie on another device");
+        return Err(fault("filesystem.journal", reason));
+    }
+    if !journal.starts_with("loop:") && devices.contains(journal) {
+        let reason = format!("the journal cannot lie on {journal}, which holds the data");
+        return Err(fault("filesystem.journal", reason));
     }
     Ok(())
 }

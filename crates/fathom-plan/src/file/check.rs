@@ -2,9 +2,9 @@
 
 use super::rest::check_constants;
 use crate::cells::{baseline, baseline_cell, cells, is_file, matches};
-use crate::{Known, PlanError, factor, narrow};
+use crate::{Known, PlanError, factor, narrow, setup};
 use fathom_model::plan::cell::Cell;
-use fathom_model::plan::{DesignKind, Plan, PlanWorkload};
+use fathom_model::plan::{DesignKind, Factor, FactorKind, Plan, PlanWorkload};
 
 /// More trials than anybody waits for.
 const TRIALS_MAX: u64 = 200_000;
@@ -13,6 +13,7 @@ const TRIALS_MAX: u64 = 200_000;
 pub fn check(plan: &Plan, known: &dyn Known) -> Result<(), PlanError> {
     check_constants(plan)?;
     check_target(plan)?;
+    check_setup(plan)?;
     check_together(plan)?;
     if plan.prepare.remounts && plan.setup.filesystem.is_none() {
         let reason = "fathom mounts anew only what it has mounted; give [setup] a filesystem, or use drop_caches";
@@ -37,11 +38,21 @@ pub fn check(plan: &Plan, known: &dyn Known) -> Result<(), PlanError> {
     Ok(())
 }
 
+/// A setup that does not vary, by itself.
+fn check_setup(plan: &Plan) -> Result<(), PlanError> {
+    if plan.factors.iter().any(|factor| matches!(factor.sets, FactorKind::Setup { .. })) {
+        return Ok(());
+    }
+    setup::check(&plan.setup)
+        .map_err(|fault| PlanError::new(fault.reason).about(format!("setup.{}", fault.key)))
+}
+
 fn check_target(plan: &Plan) -> Result<(), PlanError> {
     let is_own = |workload: &PlanWorkload| workload.target.is_some() || workload.command.is_some();
-    let varies = plan.factors.iter().any(|factor| {
-        matches!(&factor.sets, fathom_model::plan::FactorKind::Workload { key, .. } if key == "target")
-    });
+    let varies = plan
+        .factors
+        .iter()
+        .any(|factor| matches!(&factor.sets, FactorKind::Workload { key, .. } if key == "target"));
     let has_own = plan.workloads.iter().all(is_own) || varies;
     match (&plan.target, plan.setup.devices.is_empty()) {
         (Some(_), false) => {
@@ -136,9 +147,6 @@ fn check_possible(plan: &Plan, cells: &[Cell]) -> Result<(), PlanError> {
             }
         }
     }
-    if let Some(cell) = first.filter(|_| plan.factors.is_empty()) {
-        return Err(PlanError::new(reason(cell)).about("setup"));
-    }
     let sentinel = baseline_cell(plan, cells);
     if plan.design.has_sentinel && sentinel.is_none_or(|cell| cell.impossible.is_some()) {
         let why = sentinel.map_or_else(|| "it is left out by design.except".to_owned(), reason);
@@ -153,9 +161,8 @@ fn check_possible(plan: &Plan, cells: &[Cell]) -> Result<(), PlanError> {
 }
 
 fn baseline_name(plan: &Plan) -> String {
-    let word = |(factor, place): (&fathom_model::plan::Factor, usize)| {
-        format!("{}={}", factor.name, factor.levels[place])
-    };
+    let word =
+        |(factor, place): (&Factor, usize)| format!("{}={}", factor.name, factor.levels[place]);
     plan.factors.iter().zip(baseline(plan)).map(word).collect::<Vec<_>>().join(" ")
 }
 

@@ -31,7 +31,7 @@ pub fn read(
     for (id, item) in item.table()?.leaves(is_detail) {
         let sets = factor::kind_of(&id, &labels, builds_filesystem);
         let (name, items) = parts(&id, &item)?;
-        let levels = read_levels(&item, &items, &sets, &id)?;
+        let levels = read_levels(&item, &items, &sets)?;
         let checker = Checker { workloads, own, known };
         checker.kind(&sets, &item)?;
         for (level, item) in levels.iter().zip(&items) {
@@ -67,12 +67,7 @@ fn parts<'a>(id: &str, item: &Item<'a>) -> Result<(String, Vec<Item<'a>>), PlanE
     Ok((name.unwrap_or_else(|| factor::short_name(id)), levels))
 }
 
-fn read_levels(
-    item: &Item,
-    items: &[Item],
-    sets: &FactorKind,
-    id: &str,
-) -> Result<Vec<String>, PlanError> {
+fn read_levels(item: &Item, items: &[Item], sets: &FactorKind) -> Result<Vec<String>, PlanError> {
     let levels: Vec<String> = items.iter().map(Item::scalar).collect::<Result<_, _>>()?;
     let levels: Vec<String> = levels.into_iter().map(|level| level.trim().to_owned()).collect();
     if levels.len() < 2 {
@@ -98,7 +93,10 @@ fn read_levels(
             matches!(sets, FactorKind::Companion | FactorKind::Null | FactorKind::Boot { .. });
         let is_same = |other: &&String| *other == level || !is_text && mean_the_same(other, level);
         if let Some(other) = levels[..at].iter().find(is_same) {
-            let reason = format!("the level {other} of {id} means the same; leave out one of them");
+            let reason = match other == level {
+                true => "is there twice".to_owned(),
+                false => format!("the level {other} means the same; leave out one of them"),
+            };
             return Err(items[at].refuse(reason));
         }
     }

@@ -89,7 +89,11 @@ fn check(
         let unknown =
             items.iter().find(|(key, _)| reason.starts_with(&format!("unknown key '{key}'")));
         match (about.or(unknown), source) {
-            (Some((_, item)), _) => item.refuse(reason),
+            // The key's name stands before it already.
+            (Some((key, item)), _) => match reason.strip_prefix(&format!("{key}=")) {
+                Some(rest) => item.refuse(rest.split_once(": ").map_or(rest, |(_, why)| why)),
+                None => item.refuse(reason),
+            },
             (None, Some(source)) => source.refuse(reason),
             (None, None) => PlanError::new(reason),
         }

@@ -1,6 +1,6 @@
 //! Software arrays: their keys, and which combinations md takes.
 
-use super::{array_spec, count, missing, one_of, place, size, unknown, yes_no};
+use super::{Fault, array_spec, count, fault, missing, one_of, place, size, unknown, yes_no};
 use fathom_base::suggest;
 use fathom_base::units;
 use fathom_model::plan::setup::{ArraySpec, ArrayState, SetupSpec};
@@ -129,8 +129,8 @@ pub fn inapplicable(array: &ArraySpec, own: &str) -> Option<String> {
 /// What md does not take, over so many devices.
 ///
 /// # Errors
-/// Why not.
-pub fn check(array: &ArraySpec, devices: usize) -> Result<(), String> {
+/// Which key it lies with, and why not.
+pub fn check(array: &ArraySpec, devices: usize) -> Result<(), Fault> {
     let level = array.level.as_str();
     let spares = array.spares as usize;
     let members = array.members.map_or(devices.saturating_sub(spares), |members| members as usize);
@@ -140,21 +140,22 @@ pub fn check(array: &ArraySpec, devices: usize) -> Result<(), String> {
         _ => 2,
     };
     if members < least {
-        return Err(format!("{level} needs at least {least} members, and there are {members}"));
+        let reason = format!("{level} needs at least {least} members, and there are {members}");
+        return Err(fault("array.level", reason));
     }
     if members + spares > devices {
         let with = if spares > 0 { format!(" and {spares} spares") } else { String::new() };
-        return Err(format!("{members} members{with} are more than the {devices} devices"));
+        let reason = format!("{members} members{with} are more than the {devices} devices");
+        return Err(fault("array.members", reason));
     }
     let has_bad_place = array.order.iter().any(|place| *place as usize >= devices);
     if !array.order.is_empty() && (array.order.len() != members || has_bad_place) {
-        return Err(format!(
-            "array.order must name {members} of the {devices} devices, from 0 to {}",
-            devices - 1
-        ));
+        let last = devices - 1;
+        let reason = format!("must name {members} of the {devices} devices, from 0 to {last}");
+        return Err(fault("array.order", reason));
     }
-    check_chunk(array, level)?;
-    check_layout(array, level, members)?;
+    check_chunk(array, level).map_err(|reason| fault("array.chunk", reason))?;
+    check_layout(array, level, members).map_err(|reason| fault("array.layout", reason))?;
     check_redundancy(array, level)
 }
 
@@ -188,17 +189,19 @@ fn check_layout(array: &ArraySpec, level: &str, members: usize) -> Result<(), St
     }
 }
 
-fn check_redundancy(array: &ArraySpec, level: &str) -> Result<(), String> {
+fn check_redundancy(array: &ArraySpec, level: &str) -> Result<(), Fault> {
     if level != "raid0" {
         return Ok(());
     }
-    let what = match array.state {
-        ArrayState::Degraded => "degraded",
-        ArrayState::Rebuilding => "rebuilding",
-        ArrayState::Checking => "checking",
-        ArrayState::Normal if array.bitmap.as_deref() == Some("internal") => "with a bitmap",
-        ArrayState::Normal if array.spares > 0 => "with spares",
+    let (key, what) = match array.state {
+        ArrayState::Degraded => ("array.state", "degraded"),
+        ArrayState::Rebuilding => ("array.state", "rebuilding"),
+        ArrayState::Checking => ("array.state", "checking"),
+        ArrayState::Normal if array.bitmap.as_deref() == Some("internal") => {
+            ("array.bitmap", "with a bitmap")
+        }
+        ArrayState::Normal if array.spares > 0 => ("array.spares", "with spares"),
         ArrayState::Normal => return Ok(()),
     };
-    Err(format!("raid0 has no redundancy and is never {what}"))
+    Err(fault(key, format!("raid0 has no redundancy and is never {what}")))
 }
