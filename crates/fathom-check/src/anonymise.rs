@@ -4,190 +4,17 @@
 //! each by something of the same shape, and the same one by the same wherever it stands: what the rules see stays.
 //! Models, firmware and the kernel's own names (`sda`, `md0`) stay as they are.
 
+mod words;
+
+use words::{
+    LONG_HEX, NAMED_BY_PEOPLE, NAMING, NO_DOMAINS, NUMBER_DIGITS, OPTIONS, ORDINARY, PARAMETERS,
+    PLAIN, QUALIFIED, USUAL_HOSTS, UUID_CHARS, VALUED, WELL_KNOWN,
+};
+
 use fathom_base::prng::Prng;
 use fathom_model::snapshot::Snapshot;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
-
-/// Fields that name something: every word in them is replaced.
-const NAMING: &[&str] = &[
-    "serial",
-    "wwn",
-    "uuid",
-    "array_uuid",
-    "device_uuid",
-    "set_uuid",
-    "journal_uuid",
-    "boot_id",
-    "label",
-    "group",
-    "backing_file",
-    "mount_point",
-    "mounted_at",
-    "source",
-    "links",
-    "group_members",
-    "arrays",
-    "targets",
-    "root",
-    "path",
-    "run",
-    "target",
-];
-/// Objects in which `name` is somebody's choice and not the kernel's.
-const NAMED_BY_PEOPLE: &[&str] = &["dm", "volumes", "entries", "md", "partition"];
-/// Fields whose words are never replaced, wherever they stand.
-const PLAIN: &[&str] = &[
-    "model",
-    "vendor",
-    "firmware",
-    "driver",
-    "fs_type",
-    "kind",
-    "transport",
-    "machine",
-    "cpu_model",
-    "distribution",
-    "kernel",
-    "kernel_build",
-];
-/// Words of paths and names that tell nothing about anybody.
-const ORDINARY: &[&str] = &[
-    "ata",
-    "backup",
-    "bin",
-    "block",
-    "boot",
-    "btrfs",
-    "by",
-    "cache",
-    "cdrom",
-    "cgroup",
-    "container",
-    "data",
-    "database",
-    "dev",
-    "diskseq",
-    "disk",
-    "docker",
-    "efi",
-    "etc",
-    "eui",
-    "export",
-    "ext2",
-    "ext3",
-    "ext4",
-    "fathom",
-    "file",
-    "fs",
-    "home",
-    "id",
-    "img",
-    "label",
-    "lib",
-    "log",
-    "loop",
-    "lost",
-    "lvm",
-    "mapper",
-    "media",
-    "mnt",
-    "mount",
-    "mpath",
-    "mysql",
-    "naa",
-    "name",
-    "nfs",
-    "node",
-    "none",
-    "nvme",
-    "opt",
-    "overlay",
-    "part",
-    "partlabel",
-    "partuuid",
-    "path",
-    "pci",
-    "postgresql",
-    "proc",
-    "raid",
-    "ram",
-    "root",
-    "run",
-    "sbin",
-    "scsi",
-    "snap",
-    "srv",
-    "storage",
-    "swap",
-    "sys",
-    "system",
-    "tmp",
-    "tmpfs",
-    "upper",
-    "usb",
-    "user",
-    "usr",
-    "uuid",
-    "var",
-    "virtio",
-    "work",
-    "wwid",
-    "wwn",
-    "xfs",
-    "zfs",
-    "crypt",
-    "t10",
-    "linear",
-    "striped",
-    "mirror",
-    "multipath",
-    "deleted",
-    "volume",
-];
-/// Letters and digits of a UUID, however it is cut.
-const UUID_CHARS: usize = 32;
-
-/// Parameters of the kernel's command line that stay: by their whole name, or by how it begins when this ends in `.` or `_`.
-const PARAMETERS: &[&str] = &[
-    "amd_iommu",
-    "console",
-    "dm_",
-    "elevator",
-    "idle",
-    "intel_idle.",
-    "intel_iommu",
-    "iommu",
-    "iommu.",
-    "isolcpus",
-    "libata.",
-    "md.",
-    "md_mod.",
-    "mitigations",
-    "nohz",
-    "nohz_full",
-    "nosmt",
-    "nvme.",
-    "nvme_core.",
-    "processor.",
-    "quiet",
-    "raid",
-    "raid0.",
-    "raid456.",
-    "ro",
-    "rootflags",
-    "rootfstype",
-    "rw",
-    "scsi_",
-    "scsi_mod.",
-    "transparent_hugepage",
-];
-/// Words of qualified names (`iqn.`, `nqn.`) that tell nothing.
-const QUALIFIED: &[&str] = &["org", "com", "net", "nvmexpress", "lun"];
-/// Hexadecimal runs from this length on are names of something.
-const LONG_HEX: usize = 12;
-/// No number of bytes has more digits.
-const NUMBER_DIGITS: usize = 20;
 
 /// The snapshot without what identifies; `seed` decides what stands instead, and has to be forgotten.
 #[must_use]
@@ -197,8 +24,9 @@ pub fn anonymise(snapshot: &Snapshot, seed: u64) -> Snapshot {
     words.collect(&value, "", "");
     let plain = std::mem::take(&mut words.plain);
     words.secret.retain(|word| !plain.contains(word) && !is_ordinary(word));
-    let names = Replacements::new(&words, plain, seed);
-    names.replace(&mut value, "");
+    let host = snapshot.system.host_name.as_deref().and_then(telling_host);
+    let names = Replacements::new(words, plain, host, seed);
+    names.replace(&mut value, "", "");
     let mut hidden: Snapshot = serde_json::from_value(value).unwrap_or_default();
     hidden.anonymised = true;
     hidden
@@ -207,9 +35,9 @@ pub fn anonymise(snapshot: &Snapshot, seed: u64) -> Snapshot {
 /// What has to go.
 #[derive(Default)]
 struct Words {
-    /// Runs of letters and digits.
+    /// Runs of letters and digits, in lower case.
     secret: BTreeSet<String>,
-    /// Runs that are models and the like.
+    /// Runs that are models and the like, in lower case.
     plain: BTreeSet<String>,
     /// UUIDs as letters and digits only.
     uuids: BTreeSet<String>,
@@ -221,15 +49,30 @@ impl Words {
             Value::Object(fields) => {
                 fields.iter().for_each(|(name, value)| self.collect(value, name, key));
             }
-            Value::Array(items) => items.iter().for_each(|item| self.collect(item, key, parent)),
+            Value::Array(items) => {
+                // Settings are kept as pairs of a name and its value.
+                if let [Value::String(name), Value::String(text)] = items.as_slice()
+                    && ["alias", "wwid"].contains(&name.as_str())
+                {
+                    self.secret.extend(runs(text).map(|(_, run)| run.to_lowercase()));
+                }
+                items.iter().for_each(|item| self.collect(item, key, parent));
+            }
             Value::String(text) => self.take(text, key, parent),
             _ => {}
         }
     }
 
     fn take(&mut self, text: &str, key: &str, parent: &str) {
-        if PLAIN.contains(&key) {
-            self.plain.extend(runs(text).map(|(_, run)| run.to_owned()));
+        let is_target_type = key == "targets" && parent == "dm";
+        if OPTIONS.contains(&key) {
+            // Mount points may be called like options.
+            let (name, value) = text.split_once('=').unwrap_or((text, ""));
+            let value = if VALUED.contains(&name) { value } else { "" };
+            let words = runs(name).chain(runs(value));
+            self.plain.extend(words.map(|(_, run)| run.to_lowercase()));
+        } else if PLAIN.contains(&key) || is_target_type {
+            self.plain.extend(runs(text).map(|(_, run)| run.to_lowercase()));
         } else if NAMING.contains(&key) || (key == "name" && NAMED_BY_PEOPLE.contains(&parent)) {
             let bare: String = text.chars().filter(|c| c.is_alphanumeric()).collect();
             if key.ends_with("uuid") && bare.len() == UUID_CHARS {
@@ -241,7 +84,7 @@ impl Words {
                 self.uuids.insert(text[4..4 + UUID_CHARS].to_owned());
                 self.uuids.insert(text[4 + UUID_CHARS..4 + 2 * UUID_CHARS].to_owned());
             }
-            self.secret.extend(runs(text).map(|(_, run)| run.to_owned()));
+            self.secret.extend(runs(text).map(|(_, run)| run.to_lowercase()));
         }
     }
 }
@@ -270,10 +113,23 @@ fn is_ordinary(word: &str) -> bool {
     .contains(&letters)
         || (lower.starts_with("nvme")
             && lower[4..].bytes().all(|b| b.is_ascii_digit() || matches!(b, b'n' | b'p' | b'c')));
+    // Names that multipathd numbers through by itself: mpatha, mpathbq.
+    let friendly = lower
+        .strip_prefix("mpath")
+        .is_some_and(|rest| rest.len() <= 3 && rest.bytes().all(|b| b.is_ascii_lowercase()));
     word.len() < 3
         || kernel
+        || friendly
         || ORDINARY.contains(&lower.as_str())
-        || (word.len() < 5 && word.bytes().all(|b| b.is_ascii_digit()))
+        || (word.len() < 7 && word.bytes().all(|b| b.is_ascii_digit()))
+}
+
+/// True for the words by which distributions call their timers and services, and for numbers.
+fn is_well_known(run: &str) -> bool {
+    let lower = run.to_ascii_lowercase();
+    run.bytes().all(|b| b.is_ascii_digit())
+        || WELL_KNOWN.contains(&lower.as_str())
+        || is_ordinary(run)
 }
 
 /// Runs of letters and digits with where they begin.
@@ -350,29 +206,46 @@ fn ipv4(before: &str, text: &str) -> Option<usize> {
     (telling && !version && !longer).then_some(word.len())
 }
 
+/// The first word of the machine's own name, where it tells one machine from others.
+fn telling_host(name: &str) -> Option<String> {
+    let first = name.split('.').next().unwrap_or_default().to_lowercase();
+    let is_usual = USUAL_HOSTS.contains(&first.as_str()) || is_ordinary(&first);
+    (first.len() > 3 && !is_usual).then_some(first)
+}
+
 /// What stands instead.
 struct Replacements {
-    words: BTreeMap<String, String>,
+    words: BTreeSet<String>,
     uuids: BTreeMap<String, String>,
     plain: BTreeSet<String>,
+    host: Option<String>,
     seed: u64,
 }
 
 impl Replacements {
-    fn new(words: &Words, plain: BTreeSet<String>, seed: u64) -> Self {
-        let stand_in = |word: &String| (word.clone(), stand_in(word, seed));
-        let uuids = words.uuids.iter().map(stand_in).collect();
-        let words = words.secret.iter().map(stand_in).collect();
-        Self { words, uuids, plain, seed }
+    fn new(words: Words, plain: BTreeSet<String>, host: Option<String>, seed: u64) -> Self {
+        let uuids = words.uuids.iter().map(|word| (word.clone(), stand_in(word, seed))).collect();
+        Self { words: words.secret, uuids, plain, host, seed }
     }
 
-    fn replace(&self, value: &mut Value, key: &str) {
+    fn replace(&self, value: &mut Value, key: &str, parent: &str) {
         match value {
             Value::Object(fields) => {
-                fields.iter_mut().for_each(|(name, value)| self.replace(value, name));
+                fields.iter_mut().for_each(|(name, value)| self.replace(value, name, key));
             }
-            Value::Array(items) => items.iter_mut().for_each(|item| self.replace(item, key)),
+            Value::Array(items) => {
+                items.iter_mut().for_each(|item| self.replace(item, key, parent));
+            }
             Value::String(text) if key == "command_line" => *text = self.text(&parameters(text)),
+            Value::String(text)
+                if key == "other_namespaces"
+                    || (parent == "timers" && ["name", "file"].contains(&key)) =>
+            {
+                *text = self.unless(text, |run| is_well_known(run));
+            }
+            Value::String(text) if parent == "kernel_log" && !text.contains("ommand line") => {
+                *text = self.text(&self.without_domains(text));
+            }
             Value::String(text) if !PLAIN.contains(&key) => {
                 *text = self.text(&without_command_line(text));
             }
@@ -381,16 +254,69 @@ impl Replacements {
     }
 
     fn text(&self, text: &str) -> String {
-        let text = self.without_uuids(&self.without_shapes(&self.without_mail(text)));
+        let text = self.without_host(text);
+        let text = self.without_uuids(&self.without_shapes(&self.without_mail(&text)));
+        let out = self.unless(&text, |run| !self.words.contains(&run.to_lowercase()));
+        self.without_addresses(&out)
+    }
+
+    /// Each run of letters and digits replaced, unless it may stay.
+    fn unless(&self, text: &str, may_stay: impl Fn(&str) -> bool) -> String {
         let mut out = String::with_capacity(text.len());
         let mut done = 0;
-        for (at, run) in runs(&text) {
+        for (at, run) in runs(text).filter(|(_, run)| !may_stay(run)) {
             out.push_str(&text[done..at]);
-            out.push_str(self.words.get(run).map_or(run, String::as_str));
+            out.push_str(&stand_in(run, self.seed));
             done = at + run.len();
         }
         out.push_str(&text[done..]);
-        self.without_addresses(&out)
+        out
+    }
+
+    /// The machine's own name is replaced inside of longer words too.
+    fn without_host(&self, text: &str) -> String {
+        let Some(host) = self.host.as_deref().filter(|_| text.is_ascii()) else {
+            return text.to_owned();
+        };
+        let lower = text.to_ascii_lowercase();
+        let mut out = String::with_capacity(text.len());
+        let mut done = 0;
+        for (at, _) in lower.match_indices(host) {
+            out.push_str(&text[done..at]);
+            out.push_str(&stand_in(&text[at..at + host.len()], self.seed));
+            done = at + host.len();
+        }
+        out.push_str(&text[done..]);
+        out
+    }
+
+    /// Names of machines with their domains in the kernel's log: `nas7.example.com`.
+    fn without_domains(&self, text: &str) -> String {
+        let is_part = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '.');
+        let mut out = String::with_capacity(text.len());
+        let mut rest = text;
+        while let Some(begin) = rest.find(is_part) {
+            let length = rest[begin..].find(|c| !is_part(c)).unwrap_or(rest.len() - begin);
+            let word = &rest[begin..begin + length];
+            out.push_str(&rest[..begin]);
+            rest = &rest[begin + length..];
+            let labels: Vec<&str> = word.trim_end_matches('.').split('.').collect();
+            let last = labels.last().copied().unwrap_or_default();
+            let is_name = labels.len() > 1
+                && labels.iter().all(|label| !label.is_empty())
+                && last.len() > 1
+                && last.bytes().all(|b| b.is_ascii_alphabetic())
+                && labels[0].bytes().any(|b| b.is_ascii_alphabetic())
+                && !["iqn", "nqn"].contains(&labels[0])
+                && !NO_DOMAINS.contains(&last.to_ascii_lowercase().as_str());
+            if is_name {
+                out.push_str(&self.unless(word, |_| false));
+            } else {
+                out.push_str(word);
+            }
+        }
+        out.push_str(rest);
+        out
     }
 
     /// Mail addresses, and users and hosts written like them.
@@ -410,28 +336,16 @@ impl Replacements {
                 continue;
             }
             out.push_str(&before[..at - user.len()]);
-            out.push_str(&self.each_run(user, &[]));
+            out.push_str(&self.unless(user, |_| false));
             out.push('@');
             rest = after;
             // An address is found by its own shape.
             if host.parse::<std::net::Ipv4Addr>().is_err() {
-                out.push_str(&self.each_run(host, &[]));
+                out.push_str(&self.unless(host, |_| false));
                 rest = &after[host.len()..];
             }
         }
         out.push_str(rest);
-        out
-    }
-
-    fn each_run(&self, text: &str, kept: &[&str]) -> String {
-        let mut out = String::with_capacity(text.len());
-        let mut done = 0;
-        for (at, run) in runs(text).filter(|(_, run)| !kept.contains(run)) {
-            out.push_str(&text[done..at]);
-            out.push_str(&stand_in(run, self.seed));
-            done = at + run.len();
-        }
-        out.push_str(&text[done..]);
         out
     }
 
@@ -483,7 +397,10 @@ impl Replacements {
             let name = &text[..end.unwrap_or(text.len())];
             let name = &name[..name.find(":uuid:").unwrap_or(name.len())];
             let (date, own) = name.split_at(name.len().min("iqn.2003-01".len()));
-            return Some((name.len(), format!("{date}{}", self.each_run(own, QUALIFIED))));
+            return Some((
+                name.len(),
+                format!("{date}{}", self.unless(own, |run| QUALIFIED.contains(&run))),
+            ));
         }
         let bare = run.strip_prefix("0x").unwrap_or(run);
         let telling = bare.len() >= LONG_HEX
@@ -492,7 +409,7 @@ impl Replacements {
             && (bare.len() < run.len()
                 || bare.len() > NUMBER_DIGITS
                 || bare.bytes().any(|b| b.is_ascii_alphabetic()))
-            && !self.plain.contains(run);
+            && !self.plain.contains(&run.to_lowercase());
         let prefix = &run[..run.len() - bare.len()];
         telling.then(|| (run.len(), format!("{prefix}{}", stand_in(bare, self.seed))))
     }
@@ -582,193 +499,4 @@ fn same_shape(word: &str, random: &mut Prng) -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use fathom_model::stack::{DriveFacts, FsFacts, MdFacts, MountFacts, Node, NodeKind};
-    use fathom_model::system::{FstabEntry, LogLine};
-
-    const UUID: &str = "3f1a9c52-7b0e-4d31-9a86-0c5de1f2ab47";
-
-    fn revealing() -> Snapshot {
-        let mut snapshot =
-            Snapshot { targets: vec!["/srv/acme-payroll".into()], ..Snapshot::default() };
-        let mut disk = Node::new(NodeKind::Disk, "sda");
-        disk.path = Some("/dev/sda".into());
-        disk.drive = Some(DriveFacts {
-            model: Some("ST4000NM0035".into()),
-            serial: Some("ZC1A2B3C".into()),
-            wwn: Some("naa.5000c500a1b2c3d4".into()),
-            ..DriveFacts::default()
-        });
-        disk.detail = Some(Box::default());
-        if let Some(detail) = disk.detail.as_mut() {
-            detail.links = vec!["by-id/ata-ST4000NM0035_ZC1A2B3C".into()];
-        }
-        let mut md = Node::new(NodeKind::Md, "md10");
-        md.md = Some(MdFacts {
-            uuid: Some("3f1a9c52:7b0e4d31:9a860c5d:e1f2ab47".into()),
-            ..MdFacts::default()
-        });
-        let mut mount = Node::new(NodeKind::Mount, "/srv/acme-payroll");
-        mount.path = Some("/srv/acme-payroll".into());
-        mount.mount =
-            Some(MountFacts { mount_point: "/srv/acme-payroll".into(), ..MountFacts::default() });
-        let mut fs = Node::new(NodeKind::FileSystem, "ext4");
-        fs.fs = Some(FsFacts {
-            uuid: Some(UUID.into()),
-            label: Some("PAYROLL".into()),
-            ..FsFacts::default()
-        });
-        snapshot.machine.nodes = vec![mount, fs, md, disk];
-        snapshot.system.command_line = Some(format!("root=UUID={UUID} quiet"));
-        snapshot.system.configuration.fstab = vec![FstabEntry {
-            source: "10.20.30.40:/export/acme".into(),
-            mount_point: "/home".into(),
-            ..FstabEntry::default()
-        }];
-        snapshot.system.kernel_log = vec![LogLine {
-            text: "nfs: server 10.20.30.40 not responding; fe80::1c2d:3eff:fe4f:5a6b too; sda: I/O error; UUID 3F1A9C52-7B0E-4D31-9A86-0C5DE1F2AB47".to_lowercase(),
-            ..LogLine::default()
-        }];
-        snapshot
-    }
-
-    #[test]
-    fn nothing_that_identifies_is_left_and_what_is_technical_stays() {
-        let snapshot = revealing();
-        let hidden = anonymise(&snapshot, 7);
-        let text = serde_json::to_string(&hidden).unwrap().to_lowercase();
-        for secret in [
-            "acme",
-            "payroll",
-            "zc1a2b3c",
-            "5000c500a1b2c3d4",
-            "3f1a9c52",
-            "e1f2ab47",
-            "10.20.30.40",
-            "1c2d:3eff",
-        ] {
-            assert!(!text.contains(secret), "{secret} in {text}");
-        }
-        for technical in [
-            "st4000nm0035",
-            "sda",
-            "md10",
-            "ext4",
-            "/dev/sda",
-            "/home",
-            "quiet",
-            "i/o error",
-            "by-id/ata-",
-        ] {
-            assert!(text.contains(technical), "{technical} not in {text}");
-        }
-        assert!(hidden.anonymised);
-    }
-
-    #[test]
-    fn the_same_becomes_the_same_wherever_it_stands() {
-        let hidden = anonymise(&revealing(), 7);
-        let bare = |text: &str| text.chars().filter(|c| c.is_alphanumeric()).collect::<String>();
-        let fs_uuid = hidden.machine.nodes[1].fs.as_ref().unwrap().uuid.clone().unwrap();
-        let md_uuid = hidden.machine.nodes[2].md.as_ref().unwrap().uuid.clone().unwrap();
-        assert_eq!(bare(&fs_uuid), bare(&md_uuid), "however it is cut");
-        assert_eq!(fs_uuid.len(), UUID.len());
-        assert_eq!(hidden.system.command_line.as_deref(), Some("root=... quiet"));
-        assert!(hidden.system.kernel_log[0].text.contains(&fs_uuid), "in the log");
-        let point = &hidden.machine.nodes[0].mount.as_ref().unwrap().mount_point;
-        assert_eq!((&hidden.targets[0], &hidden.machine.nodes[0].name), (point, point));
-        let drive = hidden.machine.nodes[3].drive.as_ref().unwrap();
-        let link = &hidden.machine.nodes[3].details().links[0];
-        assert_eq!(link, &format!("by-id/ata-ST4000NM0035_{}", drive.serial.as_ref().unwrap()));
-        let log = &hidden.system.kernel_log[0].text;
-        let server = hidden.system.configuration.fstab[0].source.split(':').next().unwrap();
-        assert!(server.starts_with("192.0.2.") && log.contains(server), "{log} {server}");
-        assert!(log.contains("2001:db8::"), "{log}");
-    }
-
-    #[test]
-    fn another_seed_gives_other_words() {
-        let serial =
-            |seed| anonymise(&revealing(), seed).machine.nodes[3].drive.clone().unwrap().serial;
-        assert_eq!(serial(7), serial(7));
-        assert_ne!(serial(7), serial(8));
-    }
-
-    const BOOTED: &str = "BOOT_IMAGE=/vmlinuz-6.8.0-45-generic root=/dev/mapper/acmevg-root ro quiet \
-        ip=10.1.2.3::10.1.2.1:255.255.255.0:dbhost17:eth0 rd.iscsi.password=hunter2 \
-        netroot=iscsi:user:passw0rd@10.9.8.7::3260::iqn.2003-01.org.acme:target7 rd.lvm.lv=acmevg/root \
-        rd.luks.uuid=9b2d6c11-5a4e-4f7d-8c3b-2e1f0a9d8c7b note=\"my hunter2 word\" scsi_mod.scan=sync \
-        intel_idle.max_cstate=1 rootflags=commit=30 console=ttyS0,115200";
-
-    #[test]
-    fn command_line_and_log_tell_nothing() {
-        let mut snapshot = revealing();
-        snapshot.system.command_line = Some(BOOTED.into());
-        let lines = [
-            &format!("Kernel command line: {BOOTED}"),
-            "scsi9: iqn.2003-01.org.acme:target7,t,0x01 at 10.1.2.3::10.1.2.1:255.255.255.0",
-            "login user:passw0rd@10.9.8.7::3260. 10.1.2.9 is over 10.1.2.8, tell admin@dbhost17.acme.de.",
-            "e1000e 0000:00:1f.6 eth0: 52:54:00:ab:cd:ef",
-            "dm-3: 36005076801810523c000000000000a1f 0x6005076801810523 luks-9b2d6c11-5a4e-4f7d-8c3b-2e1f0a9d8c7b",
-            "md: 9b2d6c11:5a4e4f7d:8c3b2e1f:0a9d8c7b",
-            "ahci 0000:00:1f.2: Linux 6.8.0-45-generic, 8:16, 4000787030016 bytes, driver version 14.2.0.17, 43.100.00.00, 1.2.3.4.5",
-        ];
-        let line = |text: &&str| LogLine { text: (*text).into(), ..LogLine::default() };
-        snapshot.system.kernel_log = lines.iter().map(line).collect();
-        let hidden = anonymise(&snapshot, 7);
-        let text = serde_json::to_string(&hidden).unwrap().to_lowercase();
-        for secret in [
-            "10.1.2.",
-            "10.9.8.7",
-            "dbhost17",
-            "hunter2",
-            "passw0rd",
-            "target7",
-            "acme",
-            "admin",
-            "52:54:00",
-            "9b2d6c11",
-            "0a9d8c7b",
-            "6005076801810523",
-        ] {
-            assert!(!text.contains(secret), "{secret} in {text}");
-        }
-        let booted = hidden.system.command_line.unwrap();
-        assert_eq!(
-            booted,
-            "... root=... ro quiet ip=... rd.iscsi.password=... netroot=... rd.lvm.lv=... rd.luks.uuid=... \
-             note=... scsi_mod.scan=sync intel_idle.max_cstate=1 rootflags=commit=30 console=ttyS0,115200"
-        );
-        let log: Vec<&str> =
-            hidden.system.kernel_log.iter().map(|line| line.text.as_str()).collect();
-        assert_eq!(log[0], format!("Kernel command line: {booted}"));
-        assert!(log[3].starts_with("e1000e 0000:00:1f.6 eth0: "), "{}", log[3]);
-        assert_eq!(log[6], lines[6]);
-        let bare = |text: &str| text.chars().filter(|c| c.is_alphanumeric()).collect::<String>();
-        let (luks, md) = (log[4].rsplit_once("luks-").unwrap().1, &log[5]["md: ".len()..]);
-        assert_eq!(bare(luks), bare(md));
-    }
-
-    #[test]
-    fn names_of_the_kernel_are_ordinary() {
-        for name in [
-            "loop7p1",
-            "md126p1",
-            "mmcblk0p1",
-            "nbd0p1",
-            "rbd0",
-            "rbd0p2",
-            "drbd1000",
-            "pmem0",
-            "dasda1",
-            "zd16p1",
-            "ublkb0p1",
-            "nvme0n1p2",
-            "sdp1",
-        ] {
-            assert!(is_ordinary(name), "{name}");
-        }
-        assert!(!is_ordinary("acmep1") && !is_ordinary("ZC1A2B3C"));
-    }
-}
+mod tests;

@@ -14,6 +14,7 @@ pub mod dm;
 #[cfg(test)]
 mod fixtures;
 pub mod glossary;
+pub mod known;
 pub mod measuring;
 pub mod rule;
 pub mod rules;

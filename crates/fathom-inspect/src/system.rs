@@ -50,6 +50,7 @@ pub fn system_facts(
     let processes = processes::all(&mut reader);
     let (kernel_log, kernel_log_read) = kernel_log::read(&mut reader);
     let facts = SystemFacts {
+        host_name: root.text("proc/sys/kernel/hostname").filter(|name| name != "(none)"),
         vm: memory::vm(&mut reader),
         raid_speed_limit_kib: memory::raid_speed_limit_kib(&mut reader),
         swaps: memory::swaps(&mut reader, machine),

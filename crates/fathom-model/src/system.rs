@@ -8,6 +8,8 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct SystemFacts {
+    /// The machine's own name, which goes with nothing but this: what is shown to others replaces it.
+    pub host_name: Option<String>,
     /// Writeback and paging (`/proc/sys/vm`), by name: `dirty_ratio`, `dirty_bytes`, `swappiness`, ...
     pub vm: Vec<(String, String)>,
     /// Limits of array resynchronisation (`/proc/sys/dev/raid/speed_limit_min`, `_max`), KiB per second.

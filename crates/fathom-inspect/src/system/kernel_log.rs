@@ -1,6 +1,7 @@
 //! Lines of the kernel's log about storage trouble.
 
 use super::reader::Reader;
+use fathom_check::known::is_trouble;
 use fathom_model::system::LogLine;
 use fathom_sys::kmsg;
 use std::path::Path;
@@ -10,64 +11,6 @@ pub const LINES_MAX: usize = 200;
 
 /// The longest text of a line that is kept.
 const TEXT_CHARS_MAX: usize = 400;
-
-/// What trouble says, in lower case, as the kernel's drivers and filesystems word it.
-const TROUBLE: [&str; 48] = [
-    // Block layer, SCSI.
-    "i/o error",
-    "critical medium error",
-    "critical target error",
-    "critical space allocation error",
-    "rejecting i/o to",
-    "unrecovered read error",
-    "medium error",
-    "hardware error",
-    "device offlined",
-    "timing out command",
-    "attempting task abort",
-    "task abort:",
-    "device reset",
-    "host reset",
-    "adapter reset",
-    "log_info(",
-    // SATA.
-    "exception emask",
-    "failed command:",
-    "hard resetting link",
-    "link is slow to respond",
-    "limiting sata link speed",
-    "ncq disabled",
-    "icrc",
-    "speed down requested",
-    // NVMe.
-    "timeout, aborting",
-    "timeout, reset controller",
-    "timeout, disable controller",
-    "timeout, completion polled",
-    "controller is down; will reset",
-    "resetting controller",
-    "device not ready",
-    "removing after probe failure",
-    // PCI Express.
-    "pcie bus error",
-    "aer:",
-    "dpc: containment event",
-    // Arrays, volumes, paths.
-    "disk failure on",
-    "kicking non-fresh",
-    "read error corrected",
-    "read error not corrected",
-    "failing path",
-    "reached low water mark",
-    "no free space",
-    "is misaligned",
-    "alignment inconsistency",
-    // Filesystems.
-    "ext4-fs error",
-    "metadata i/o error",
-    "btrfs error",
-    "corruption",
-];
 
 /// The lines about trouble, and true when the log could be read.
 pub(crate) fn read(reader: &mut Reader<'_>) -> (Vec<LogLine>, bool) {
@@ -83,16 +26,10 @@ pub(crate) fn read(reader: &mut Reader<'_>) -> (Vec<LogLine>, bool) {
 /// The newest [`LINES_MAX`] lines about storage trouble in the text of `/dev/kmsg`, the newest last.
 #[must_use]
 pub fn troubles(text: &str) -> Vec<LogLine> {
-    let mut found: Vec<LogLine> = text.lines().filter_map(record).filter(is_trouble).collect();
+    let mut found: Vec<LogLine> =
+        text.lines().filter_map(record).filter(|line| is_trouble(&line.text)).collect();
     found.drain(..found.len().saturating_sub(LINES_MAX));
     found
-}
-
-fn is_trouble(line: &LogLine) -> bool {
-    let text = line.text.to_lowercase();
-    // Every SCSI drive says this once, when it is first asked.
-    let is_greeting = text.contains("power-on or device reset occurred");
-    !is_greeting && TROUBLE.iter().any(|words| text.contains(words))
 }
 
 /// `PRIORITY,NUMBER,MICROSECONDS,FLAGS[,...];TEXT` of the kernel itself: the upper bits of the priority are the facility, 0

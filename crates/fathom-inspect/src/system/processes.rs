@@ -1,6 +1,7 @@
 //! Processes and kernel threads that watch over storage or work on it.
 
 use super::reader::Reader;
+use fathom_check::known::WATCHERS;
 use fathom_model::system::Daemon;
 use std::io;
 use std::path::Path;
@@ -13,22 +14,6 @@ pub struct Process {
     /// Its words; empty for kernel threads.
     pub words: Vec<String>,
 }
-
-/// What watches over storage and runs all the time, or serves it. Their options are kept.
-const WATCHERS: [&str; 12] = [
-    "cron",
-    "crond",
-    "dmeventd",
-    "irqbalance",
-    "lvmpolld",
-    "mdadm",
-    "mdmon",
-    "multipathd",
-    "smartd",
-    "tuned",
-    "udisksd",
-    "zed",
-];
 
 /// What reads or writes much while it runs: checks, copies, backups, benchmarks. Nothing of their arguments is kept, because
 /// those name people's files, machines and secrets.

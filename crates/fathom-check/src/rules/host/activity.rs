@@ -1,6 +1,7 @@
 //! Work on storage that goes on or is about to start.
 
 use super::is_physical;
+use crate::known::WATCHERS;
 use crate::scene::Scene;
 use fathom_base::units::{format_count, format_duration, format_rate};
 use fathom_model::defect::{Certainty, Defect, Gravity};
@@ -99,22 +100,6 @@ fn words(kind: &str) -> &'static str {
         _ => "work on storage",
     }
 }
-
-/// Processes of which one does no work on storage by itself, or too little to tell.
-const WATCHERS: [&str; 12] = [
-    "cron",
-    "crond",
-    "dmeventd",
-    "irqbalance",
-    "lvmpolld",
-    "mdadm",
-    "mdmon",
-    "multipathd",
-    "smartd",
-    "tuned",
-    "udisksd",
-    "zed",
-];
 
 /// Programs that read or write whole devices run now. Arrays and filesystems that work on themselves have rules of their own.
 pub(super) fn running(scene: &Scene<'_>) -> Vec<Defect> {

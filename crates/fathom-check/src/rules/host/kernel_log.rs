@@ -1,5 +1,6 @@
 //! What the kernel has logged about devices, told on the device whose name stands in the line.
 
+use crate::known::{ERROR, GREETING, LINK, RESET};
 use crate::scene::Scene;
 use fathom_base::units::format_duration;
 use fathom_model::defect::{Certainty, Defect, Gravity};
@@ -18,51 +19,6 @@ enum Kind {
     Error,
 }
 
-/// Words of resets and timeouts, in lower case.
-const RESET: [&str; 19] = [
-    "timeout, aborting",
-    "timeout, reset controller",
-    "timeout, disable controller",
-    "timeout, completion polled",
-    "controller is down; will reset",
-    "resetting controller",
-    "device not ready",
-    "removing after probe failure",
-    "hard resetting link",
-    "link is slow to respond",
-    "exception emask",
-    "timing out command",
-    "attempting task abort",
-    "task abort:",
-    "device reset",
-    "host reset",
-    "adapter reset",
-    "device offlined",
-    "rejecting i/o to",
-];
-
-/// Words of links.
-const LINK: [&str; 7] = [
-    "pcie bus error",
-    "aer:",
-    "dpc: containment event",
-    "icrc",
-    "limiting sata link speed",
-    "speed down requested",
-    "ncq disabled",
-];
-
-/// Words of errors that the device itself tells.
-const ERROR: [&str; 7] = [
-    "critical medium error",
-    "critical target error",
-    "unrecovered read error",
-    "medium error",
-    "hardware error",
-    "i/o error",
-    "read error not corrected",
-];
-
 fn kind(text: &str) -> Option<Kind> {
     let text = text.to_lowercase();
     let has = |words: &[&str]| words.iter().any(|words| text.contains(words));
@@ -75,7 +31,7 @@ fn kind(text: &str) -> Option<Kind> {
         "dev fd",
         "dev sr",
         "metadata i/o error",
-        "power-on or device reset",
+        GREETING,
     ];
     if has(&consequence) {
         return None;

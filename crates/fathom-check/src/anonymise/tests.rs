@@ -1,0 +1,189 @@
+//! What identifies goes, what is technical stays.
+
+use super::*;
+use fathom_model::stack::{DriveFacts, FsFacts, MdFacts, MountFacts, Node, NodeKind};
+use fathom_model::system::{FstabEntry, LogLine};
+
+const UUID: &str = "3f1a9c52-7b0e-4d31-9a86-0c5de1f2ab47";
+
+fn revealing() -> Snapshot {
+    let mut snapshot =
+        Snapshot { targets: vec!["/srv/acme-payroll".into()], ..Snapshot::default() };
+    let mut disk = Node::new(NodeKind::Disk, "sda");
+    disk.path = Some("/dev/sda".into());
+    disk.drive = Some(DriveFacts {
+        model: Some("ST4000NM0035".into()),
+        serial: Some("ZC1A2B3C".into()),
+        wwn: Some("naa.5000c500a1b2c3d4".into()),
+        ..DriveFacts::default()
+    });
+    disk.detail = Some(Box::default());
+    if let Some(detail) = disk.detail.as_mut() {
+        detail.links = vec!["by-id/ata-ST4000NM0035_ZC1A2B3C".into()];
+    }
+    let mut md = Node::new(NodeKind::Md, "md10");
+    md.md = Some(MdFacts {
+        uuid: Some("3f1a9c52:7b0e4d31:9a860c5d:e1f2ab47".into()),
+        ..MdFacts::default()
+    });
+    let mut mount = Node::new(NodeKind::Mount, "/srv/acme-payroll");
+    mount.path = Some("/srv/acme-payroll".into());
+    mount.mount =
+        Some(MountFacts { mount_point: "/srv/acme-payroll".into(), ..MountFacts::default() });
+    let mut fs = Node::new(NodeKind::FileSystem, "ext4");
+    fs.fs = Some(FsFacts {
+        uuid: Some(UUID.into()),
+        label: Some("PAYROLL".into()),
+        ..FsFacts::default()
+    });
+    snapshot.machine.nodes = vec![mount, fs, md, disk];
+    snapshot.system.command_line = Some(format!("root=UUID={UUID} quiet"));
+    snapshot.system.configuration.fstab = vec![FstabEntry {
+        source: "10.20.30.40:/export/acme".into(),
+        mount_point: "/home".into(),
+        ..FstabEntry::default()
+    }];
+    snapshot.system.kernel_log = vec![LogLine {
+        text: "nfs: server 10.20.30.40 not responding; fe80::1c2d:3eff:fe4f:5a6b too; sda: I/O error; UUID 3F1A9C52-7B0E-4D31-9A86-0C5DE1F2AB47".to_lowercase(),
+        ..LogLine::default()
+    }];
+    snapshot
+}
+
+#[test]
+fn nothing_that_identifies_is_left_and_what_is_technical_stays() {
+    let snapshot = revealing();
+    let hidden = anonymise(&snapshot, 7);
+    let text = serde_json::to_string(&hidden).unwrap().to_lowercase();
+    for secret in [
+        "acme",
+        "payroll",
+        "zc1a2b3c",
+        "5000c500a1b2c3d4",
+        "3f1a9c52",
+        "e1f2ab47",
+        "10.20.30.40",
+        "1c2d:3eff",
+    ] {
+        assert!(!text.contains(secret), "{secret} in {text}");
+    }
+    for technical in [
+        "st4000nm0035",
+        "sda",
+        "md10",
+        "ext4",
+        "/dev/sda",
+        "/home",
+        "quiet",
+        "i/o error",
+        "by-id/ata-",
+    ] {
+        assert!(text.contains(technical), "{technical} not in {text}");
+    }
+    assert!(hidden.anonymised);
+}
+
+#[test]
+fn the_same_becomes_the_same_wherever_it_stands() {
+    let hidden = anonymise(&revealing(), 7);
+    let bare = |text: &str| text.chars().filter(|c| c.is_alphanumeric()).collect::<String>();
+    let fs_uuid = hidden.machine.nodes[1].fs.as_ref().unwrap().uuid.clone().unwrap();
+    let md_uuid = hidden.machine.nodes[2].md.as_ref().unwrap().uuid.clone().unwrap();
+    assert_eq!(bare(&fs_uuid), bare(&md_uuid), "however it is cut");
+    assert_eq!(fs_uuid.len(), UUID.len());
+    assert_eq!(hidden.system.command_line.as_deref(), Some("root=... quiet"));
+    assert!(hidden.system.kernel_log[0].text.contains(&fs_uuid), "in the log");
+    let point = &hidden.machine.nodes[0].mount.as_ref().unwrap().mount_point;
+    assert_eq!((&hidden.targets[0], &hidden.machine.nodes[0].name), (point, point));
+    let drive = hidden.machine.nodes[3].drive.as_ref().unwrap();
+    let link = &hidden.machine.nodes[3].details().links[0];
+    assert_eq!(link, &format!("by-id/ata-ST4000NM0035_{}", drive.serial.as_ref().unwrap()));
+    let log = &hidden.system.kernel_log[0].text;
+    let server = hidden.system.configuration.fstab[0].source.split(':').next().unwrap();
+    assert!(server.starts_with("192.0.2.") && log.contains(server), "{log} {server}");
+    assert!(log.contains("2001:db8::"), "{log}");
+}
+
+#[test]
+fn another_seed_gives_other_words() {
+    let serial =
+        |seed| anonymise(&revealing(), seed).machine.nodes[3].drive.clone().unwrap().serial;
+    assert_eq!(serial(7), serial(7));
+    assert_ne!(serial(7), serial(8));
+}
+
+const BOOTED: &str = "BOOT_IMAGE=/vmlinuz-6.8.0-45-generic root=/dev/mapper/acmevg-root ro quiet \
+    ip=10.1.2.3::10.1.2.1:255.255.255.0:dbhost17:eth0 rd.iscsi.password=hunter2 \
+    netroot=iscsi:user:passw0rd@10.9.8.7::3260::iqn.2003-01.org.acme:target7 rd.lvm.lv=acmevg/root \
+    rd.luks.uuid=9b2d6c11-5a4e-4f7d-8c3b-2e1f0a9d8c7b note=\"my hunter2 word\" scsi_mod.scan=sync \
+    intel_idle.max_cstate=1 rootflags=commit=30 console=ttyS0,115200";
+
+#[test]
+fn command_line_and_log_tell_nothing() {
+    let mut snapshot = revealing();
+    snapshot.system.command_line = Some(BOOTED.into());
+    let lines = [
+        &format!("Kernel command line: {BOOTED}"),
+        "scsi9: iqn.2003-01.org.acme:target7,t,0x01 at 10.1.2.3::10.1.2.1:255.255.255.0",
+        "login user:passw0rd@10.9.8.7::3260. 10.1.2.9 is over 10.1.2.8, tell admin@dbhost17.acme.de.",
+        "e1000e 0000:00:1f.6 eth0: 52:54:00:ab:cd:ef",
+        "dm-3: 36005076801810523c000000000000a1f 0x6005076801810523 luks-9b2d6c11-5a4e-4f7d-8c3b-2e1f0a9d8c7b",
+        "md: 9b2d6c11:5a4e4f7d:8c3b2e1f:0a9d8c7b",
+        "ahci 0000:00:1f.2: Linux 6.8.0-45-generic, 8:16, 4000787030016 bytes, driver version 14.2.0.17, 43.100.00.00, 1.2.3.4.5",
+    ];
+    let line = |text: &&str| LogLine { text: (*text).into(), ..LogLine::default() };
+    snapshot.system.kernel_log = lines.iter().map(line).collect();
+    let hidden = anonymise(&snapshot, 7);
+    let text = serde_json::to_string(&hidden).unwrap().to_lowercase();
+    for secret in [
+        "10.1.2.",
+        "10.9.8.7",
+        "dbhost17",
+        "hunter2",
+        "passw0rd",
+        "target7",
+        "acme",
+        "admin",
+        "52:54:00",
+        "9b2d6c11",
+        "0a9d8c7b",
+        "6005076801810523",
+    ] {
+        assert!(!text.contains(secret), "{secret} in {text}");
+    }
+    let booted = hidden.system.command_line.unwrap();
+    assert_eq!(
+        booted,
+        "... root=... ro quiet ip=... rd.iscsi.password=... netroot=... rd.lvm.lv=... rd.luks.uuid=... \
+         note=... scsi_mod.scan=sync intel_idle.max_cstate=1 rootflags=commit=30 console=ttyS0,115200"
+    );
+    let log: Vec<&str> = hidden.system.kernel_log.iter().map(|line| line.text.as_str()).collect();
+    assert_eq!(log[0], format!("Kernel command line: {booted}"));
+    assert!(log[3].starts_with("e1000e 0000:00:1f.6 eth0: "), "{}", log[3]);
+    assert_eq!(log[6], lines[6]);
+    let bare = |text: &str| text.chars().filter(|c| c.is_alphanumeric()).collect::<String>();
+    let (luks, md) = (log[4].rsplit_once("luks-").unwrap().1, &log[5]["md: ".len()..]);
+    assert_eq!(bare(luks), bare(md));
+}
+
+#[test]
+fn names_of_the_kernel_are_ordinary() {
+    for name in [
+        "loop7p1",
+        "md126p1",
+        "mmcblk0p1",
+        "nbd0p1",
+        "rbd0",
+        "rbd0p2",
+        "drbd1000",
+        "pmem0",
+        "dasda1",
+        "zd16p1",
+        "ublkb0p1",
+        "nvme0n1p2",
+        "sdp1",
+    ] {
+        assert!(is_ordinary(name), "{name}");
+    }
+    assert!(!is_ordinary("acmep1") && !is_ordinary("ZC1A2B3C"));
+}

@@ -1,0 +1,106 @@
+//! Names of programs and words of the kernel's log that readers of a machine and rules about it share.
+
+/// Programs that watch over storage and run all the time, or serve it, by their names; one does no work on storage by
+/// itself, or too little to tell.
+pub const WATCHERS: [&str; 12] = [
+    "cron",
+    "crond",
+    "dmeventd",
+    "irqbalance",
+    "lvmpolld",
+    "mdadm",
+    "mdmon",
+    "multipathd",
+    "smartd",
+    "tuned",
+    "udisksd",
+    "zed",
+];
+
+/// Words of resets and timeouts in the kernel's log, in lower case.
+pub(crate) const RESET: [&str; 19] = [
+    "timeout, aborting",
+    "timeout, reset controller",
+    "timeout, disable controller",
+    "timeout, completion polled",
+    "controller is down; will reset",
+    "resetting controller",
+    "device not ready",
+    "removing after probe failure",
+    "hard resetting link",
+    "link is slow to respond",
+    "exception emask",
+    "timing out command",
+    "attempting task abort",
+    "task abort:",
+    "device reset",
+    "host reset",
+    "adapter reset",
+    "device offlined",
+    "rejecting i/o to",
+];
+
+/// Words of links.
+pub(crate) const LINK: [&str; 7] = [
+    "pcie bus error",
+    "aer:",
+    "dpc: containment event",
+    "icrc",
+    "limiting sata link speed",
+    "speed down requested",
+    "ncq disabled",
+];
+
+/// Words of errors that a device itself tells.
+pub(crate) const ERROR: [&str; 7] = [
+    "critical medium error",
+    "critical target error",
+    "unrecovered read error",
+    "medium error",
+    "hardware error",
+    "i/o error",
+    "read error not corrected",
+];
+
+/// Words of what arrays, volumes, paths and filesystems tell, and of what only explains other lines.
+const OTHER: [&str; 15] = [
+    "critical space allocation error",
+    "log_info(",
+    "failed command:",
+    "disk failure on",
+    "kicking non-fresh",
+    "read error corrected",
+    "failing path",
+    "reached low water mark",
+    "no free space",
+    "is misaligned",
+    "alignment inconsistency",
+    "ext4-fs error",
+    "metadata i/o error",
+    "btrfs error",
+    "corruption",
+];
+
+/// Every SCSI drive says this once, when it is first asked.
+pub(crate) const GREETING: &str = "power-on or device reset";
+
+/// True for a line of the kernel's log about trouble with storage.
+#[must_use]
+pub fn is_trouble(line: &str) -> bool {
+    let text = line.to_lowercase();
+    let lists = [RESET.as_slice(), &LINK, &ERROR, &OTHER];
+    !text.contains(GREETING) && lists.into_iter().flatten().any(|words| text.contains(words))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn trouble_is_told_from_greetings() {
+        assert!(is_trouble("nvme nvme0: I/O 12 QID 3 timeout, aborting"));
+        assert!(is_trouble("EXT4-fs error (device sda1): htree_dirblock_to_tree"));
+        assert!(!is_trouble("sd 2:0:0:0: Power-on or device reset occurred"));
+        assert!(!is_trouble("sd 0:0:0:0: [sda] Attached SCSI disk"));
+    }
+}
