@@ -23,8 +23,11 @@ fn main() -> ExitCode {
     // Before any thread exists: all of them inherit the blocked signals.
     let stop = StopFlag::default();
     if let Err(error) = signals::watch(stop.clone(), heard) {
-        say(&format!("no thread for signals: {error}"));
-        return Exit::Internal.into();
+        say(&format!(
+            "starting the thread that waits for signals: {error}; the limit of threads (ulimit -u, or pids.max of the control \
+             group) or the memory is used up: raise it"
+        ));
+        return Exit::Missing.into();
     }
     let args = match args::Args::try_parse() {
         Ok(args) => args,
