@@ -143,13 +143,18 @@ fn during_quick() {
 /// Ctrl-Z, a debugger or a frozen control group: fathom itself stands still and the clock goes on.
 fn stopped() {
     let sandbox = Sandbox::new();
-    let running = start(&sandbox, &["size=8M", "duration=6s"], "progress");
-    running.signal("STOP");
-    thread::sleep(Duration::from_millis(1500));
-    running.signal("CONT");
-    let done = running.finish();
+    let held_up = |done: &Done| done.records()[0]["held_up_ns"].as_u64().unwrap();
+    let stop = || {
+        let running = start(&sandbox, &["size=8M", "duration=6s"], "progress");
+        running.signal("STOP");
+        thread::sleep(Duration::from_millis(1500));
+        running.signal("CONT");
+        running.finish()
+    };
+    // On a busy machine the signal may come when the window is over.
+    let done = (0..6).map(|_| stop()).find(|done| held_up(done) > 0).expect("the stop is seen");
     assert_eq!(done.code, 1, "{done:?}");
-    let held_ns = done.records()[0]["held_up_ns"].as_u64().unwrap();
+    let held_ns = held_up(&done);
     // What its timer would have taken anyway, up to a tenth of a second, is not counted.
     let window_ns = done.records()[0]["window_ns"].as_u64().unwrap();
     assert!((1_300_000_000..window_ns).contains(&held_ns), "{held_ns}");
