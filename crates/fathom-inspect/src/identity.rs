@@ -153,12 +153,13 @@ fn serial(device: &BlockDir) -> Option<String> {
     attribute("serial").or_else(unit_serial).or_else(|| attribute("device/serial"))
 }
 
-/// None for a number that says nothing: nothing but zeros after its prefix (`naa.`, `eui.`, `0x`).
+/// None for a number that says nothing: nothing but zeros after its prefix (`naa.`, `eui.`, `0x`), or what the kernel prints
+/// where a driver has none.
 fn meaningful(text: &str) -> Option<String> {
     let text = word(text);
     let number = text.rsplit_once('.').map_or(text.as_str(), |(_, number)| number);
     let number = number.strip_prefix("0x").unwrap_or(number);
-    (!number.chars().all(|c| matches!(c, '0' | '_' | '-'))).then_some(text)
+    (text != "(null)" && !number.chars().all(|c| matches!(c, '0' | '_' | '-'))).then_some(text)
 }
 
 /// One word that can be typed: runs of anything but visible ASCII become one underscore.

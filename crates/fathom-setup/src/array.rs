@@ -27,7 +27,6 @@ const NUMBERS: std::ops::Range<u32> = 200..500;
 #[derive(Debug, Clone)]
 pub(crate) struct Array {
     pub device: Device,
-    pub uuid: String,
     pub members: Vec<Device>,
     pub spec: ArraySpec,
 }
@@ -171,12 +170,12 @@ pub(crate) fn build(
             site.outline.written_bytes += smallest * spec_written(spec);
             site.commands.push(format!("# wait until /sys/block/{name}/md/sync_action says idle"));
         }
-        let array = Array { device, uuid, members: all, spec: spec.clone() };
+        let array = Array { device, members: all, spec: spec.clone() };
         bring_into_state(site, &array)?;
         return Ok(array);
     }
     let device = verify(site, &name, &uuid, &all)?;
-    let array = Array { device, uuid, members: all, spec: spec.clone() };
+    let array = Array { device, members: all, spec: spec.clone() };
     if has_first_sync(spec) {
         wait_for_sync(site, &array, "first synchronisation")?;
     }

@@ -4,7 +4,9 @@ use crate::error::SetupError;
 use crate::outline::Capacity;
 use crate::site::{Device, Site, device_of};
 use crate::tools::Call;
+use crate::known::is_same_uuid;
 use fathom_base::units::{format_size, parse_fraction, parse_size};
+use fathom_inspect::identity;
 use fathom_model::change::setup::SetupChange;
 use fathom_model::plan::setup::SliceSpec;
 use fathom_sys::sysfs_block::BlockDir;
@@ -85,17 +87,19 @@ fn slice(
         partitions: vec![partition.clone()],
     };
     site.make(change, &[device], &call.input(script))?;
+    // For kernels that cannot read the table themselves; nothing changes where the kernel has read it.
+    site.run(&Call::new("partx", ["--update".to_owned(), device.word()]))?;
     let separator = if device.name.ends_with(|c: char| c.is_ascii_digit()) { "p" } else { "" };
     if site.is_dry() {
         let path = format!("{}{separator}1", device.word());
         return Ok(site.imagined(&path, size, device));
     }
-    let wanted = format!("PARTUUID={partition}").to_lowercase();
     let disk = device.name.clone();
     let found = site.wait_for(&format!("the partition of {disk}"), |root| {
         let partitions = BlockDir::by_name(root, &disk)?.partitions();
         let is_ours = |p: &BlockDir| {
-            p.text("uevent").is_some_and(|text| text.to_lowercase().contains(&wanted))
+            let id = p.devno().map(|devno| identity::device_id(root, devno));
+            id.is_some_and(|id| is_same_uuid(&id.text, &partition))
         };
         let found = partitions.into_iter().find(is_ours)?;
         root.exists(found.dev_path().trim_start_matches('/')).then_some(found)
@@ -126,7 +130,7 @@ mod tests {
         assert_eq!(piece(&spec("50%", None), &sizes).unwrap(), (25 * MIB, 22 * MIB));
         assert_eq!(piece(&spec("2M", Some("4M")), &sizes).unwrap(), (2 * MIB, 4 * MIB));
         let error = piece(&spec("40M", Some("20M")), &sizes).unwrap_err().to_string();
-        assert!(error.contains("slice.size: 20.0 MiB from 40.0 MiB on do not fit"), "{error}");
+        assert!(error.contains("slice.size: 20 MiB from 40 MiB on do not fit"), "{error}");
         assert!(piece(&spec("100%", None), &sizes).is_err());
         assert!(piece(&spec("x", None), &sizes).unwrap_err().to_string().starts_with("setup: slice.start"));
     }

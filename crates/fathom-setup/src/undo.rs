@@ -298,22 +298,24 @@ impl<'a> Undoing<'a> {
                 BlockDir::by_name(root, &name).is_none_or(|disk| disk.partitions().is_empty())
             }
         };
+        // What the kernel shows comes from the table on the device; where that is gone, each must say itself that it is ours.
+        let has_our_table = found.iter().any(has_ours);
         let is_ours = |partition: &BlockDir| {
             let text = partition.text("uevent").unwrap_or_default().to_lowercase();
-            partitions.iter().any(|uuid| text.contains(&format!("partuuid={}", uuid.to_lowercase())))
+            let is = |uuid: &String| text.contains(&format!("partuuid={}", uuid.to_lowercase()));
+            has_our_table || partitions.iter().any(is)
         };
         let kernels = device.partitions();
         if !kernels.iter().all(is_ours) {
             let names: Vec<&str> = kernels.iter().map(BlockDir::name).collect();
             return Undo::ChangedBySomebody { found: format!("partitions {} on {path}", names.join(", ")) };
         }
+        let users: Vec<BlockDir> = kernels.iter().flat_map(BlockDir::holders).collect();
+        if let Some(user) = users.first() {
+            return Undo::Failed(format!("a partition of {path} is still used by {}", user.dev_path()));
+        }
         if !kernels.is_empty() {
-            let call = if found.iter().any(has_ours) {
-                Call::new("sfdisk", ["--quiet", "--lock=no", "--delete", &path])
-            } else {
-                Call::new("partx", ["--delete", &path])
-            };
-            let removed = self.run_until_gone(&call, is_gone);
+            let removed = self.run_until_gone(&Call::new("partx", ["--delete", &path]), is_gone);
             if removed != Undo::Restored {
                 return removed;
             }

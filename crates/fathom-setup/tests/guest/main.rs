@@ -1,8 +1,59 @@
-//! Tests of the guest tier.
+//! Setups that need md and the device mapper, each family in one guest.
+#![expect(clippy::unwrap_used, reason = "a test's panic is its report")]
 
-use fathom_testkit::harness;
+mod arrays;
+#[path = "../driver/mod.rs"]
+mod driver;
+mod volumes;
+
+use fathom_model::plan::setup::SetupSpec;
+use fathom_testkit::{GuestJob, GuestReport, StepResult};
 use std::process::ExitCode;
+use std::time::Duration;
+
+/// Guests at a time: User Mode Linux has one processor.
+const GUESTS: usize = 2;
+/// A job that hangs must end, a machine that is slow must not end it.
+const LIMIT: Duration = Duration::from_secs(18 * 60);
 
 fn main() -> ExitCode {
-    harness::run(Vec::new())
+    if std::env::var_os(driver::ROLE).is_some() {
+        return driver::play();
+    }
+    fathom_testkit::run_parallel(GUESTS, vec![arrays::trial(), volumes::trial()])
+}
+
+/// A job whose steps can call this program as the driver: `setup WHAT STATE SPEC`. The state lies on the host, and outlives
+/// the guest's boots.
+fn job(modules: &str) -> GuestJob {
+    let program = std::env::current_exe().unwrap();
+    let name = program.file_name().unwrap().to_str().unwrap().to_owned();
+    let prelude = format!(
+        "export {}=1\nsetup() {{ {name} \"$@\"; }}\nSTATE=/run/out/state\nmkdir -p $STATE\n",
+        driver::ROLE
+    );
+    let job = GuestJob::new(program.parent().unwrap()).prelude(&prelude);
+    job.limit_at_least(LIMIT).setup("modules", &format!("load {modules}"))
+}
+
+/// The description as a word of the shell.
+fn word(spec: &SetupSpec) -> String {
+    format!("'{}'", serde_json::to_string(spec).unwrap())
+}
+
+/// A step that builds, looks, and takes down.
+fn look(job: GuestJob, name: &str, spec: &SetupSpec, command: &str) -> GuestJob {
+    job.step(name, &format!("setup look $STATE {} '{command}'", word(spec)))
+}
+
+#[track_caller]
+fn ended<'a>(report: &'a GuestReport, step: &str, code: i32) -> &'a StepResult {
+    let step = report.step(step);
+    assert_eq!(step.code, Some(code), "{}: {}\n{}", step.name, step.said(), step.stdout);
+    step
+}
+
+#[track_caller]
+fn has(step: &StepResult, words: &str) {
+    assert!(step.stdout.contains(words), "{}: '{words}' is not in:\n{}", step.name, step.stdout);
 }

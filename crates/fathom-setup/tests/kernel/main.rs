@@ -1,8 +1,20 @@
-//! Tests of the kernel tier.
+//! Setups on real loop devices: built, read back, taken down, refused, killed.
+#![expect(clippy::unwrap_used, reason = "a test's panic is its report")]
 
-use fathom_testkit::harness;
+#[path = "../driver/mod.rs"]
+mod driver;
+mod filesystems;
+mod kills;
+mod refusals;
+
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    harness::run(Vec::new())
+    if std::env::var_os(driver::ROLE).is_some() {
+        return driver::play();
+    }
+    let mut trials = filesystems::trials();
+    trials.extend(refusals::trials());
+    trials.extend(kills::trials());
+    fathom_testkit::run(trials)
 }

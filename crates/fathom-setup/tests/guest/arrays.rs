@@ -1,0 +1,176 @@
+//! md arrays: every level and layout, odd numbers of members, all states; killed, and found again after a power cut under another name.
+
+use crate::{driver, ended, has, job, look, word};
+use fathom_model::plan::setup::{ArraySpec, ArrayState, FilesystemSpec, SetupSpec};
+use fathom_testkit::{Capability, Guest, GuestReport, Trial, counted, kernel_test, sample};
+
+/// Level, layout, members, chunk, metadata, whether assumed clean; what sysfs says of level, layout and chunk.
+type Shape = (&'static str, Option<&'static str>, u32, Option<&'static str>, &'static str, bool, &'static str);
+
+const SHAPES: &[Shape] = &[
+    ("raid0", None, 3, Some("64k"), "1.2", false, "raid0 0 65536"),
+    ("raid1", None, 3, None, "1.0", false, "raid1 0 0"),
+    ("raid4", None, 3, Some("16k"), "1.2", true, "raid4 0 16384"),
+    ("raid5", Some("left-symmetric"), 3, Some("64k"), "0.90", false, "raid5 2 65536"),
+    ("raid5", Some("left-asymmetric"), 4, Some("64k"), "1.2", true, "raid5 0 65536"),
+    ("raid5", Some("right-symmetric"), 5, Some("32k"), "1.2", true, "raid5 3 32768"),
+    ("raid5", Some("right-asymmetric"), 3, None, "1.1", true, "raid5 1 524288"),
+    ("raid6", None, 5, Some("64k"), "1.2", true, "raid6 2 65536"),
+    ("raid10", Some("n2"), 4, Some("64k"), "1.2", true, "raid10 258 65536"),
+    ("raid10", Some("n2"), 5, Some("64k"), "1.2", false, "raid10 258 65536"),
+    ("raid10", Some("f2"), 3, Some("64k"), "1.2", true, "raid10 513 65536"),
+    ("raid10", Some("o2"), 5, Some("64k"), "1.2", true, "raid10 66049 65536"),
+];
+const DISKS: [&str; 5] = ["/dev/ubda", "/dev/ubdb", "/dev/ubdc", "/dev/ubdd", "/dev/ubde"];
+/// Prints what the kernel says of the array under the target.
+const FACTS: &str = "d=$(basename $(readlink -f $1)); cd /sys/block/$d/md; \
+    echo KERNEL $(cat level layout chunk_size); \
+    echo STATE degraded=$(cat degraded 2>/dev/null) action=$(cat sync_action 2>/dev/null) bitmap=$(cat bitmap/location 2>/dev/null)";
+
+pub fn trial() -> Trial {
+    let needs = [
+        Capability::Uml,
+        Capability::Tool("busybox"),
+        Capability::Tool("modprobe"),
+        Capability::Tool("mdadm"),
+        Capability::Tool("mkfs.ext4"),
+    ];
+    kernel_test("arrays", &needs, arrays)
+}
+
+fn setup(level: &str, members: u32) -> SetupSpec {
+    let array = ArraySpec {
+        level: level.to_owned(),
+        layout: None,
+        chunk: None,
+        members: Some(members),
+        order: Vec::new(),
+        bitmap: None,
+        metadata: None,
+        spares: 0,
+        is_assumed_clean: true,
+        state: ArrayState::Normal,
+    };
+    let devices = DISKS.iter().take(members as usize).map(|disk| (*disk).to_owned()).collect();
+    SetupSpec { devices, array: Some(array), ..SetupSpec::default() }
+}
+
+fn in_state(level: &str, members: u32, state: ArrayState, is_assumed_clean: bool) -> SetupSpec {
+    let mut spec = setup(level, members);
+    if let Some(array) = &mut spec.array {
+        array.state = state;
+        array.is_assumed_clean = is_assumed_clean;
+        array.bitmap = Some("internal".to_owned());
+    }
+    spec
+}
+
+fn with_ext4(mut spec: SetupSpec) -> SetupSpec {
+    spec.filesystem = Some(FilesystemSpec {
+        kind: "ext4".to_owned(),
+        make_options: Vec::new(),
+        is_aligned: true,
+        mount_options: vec!["noatime".to_owned()],
+        journal: None,
+        is_lazy: false,
+        fill_percent: None,
+        ageing_rounds: None,
+    });
+    spec
+}
+
+fn arrays() {
+    let mut all = job("md-mod raid0 raid1 raid10 raid456");
+    for _ in DISKS {
+        all = all.disk(32 << 20);
+    }
+    for (number, (level, layout, members, chunk, metadata, clean, _)) in SHAPES.iter().enumerate() {
+        let mut spec = setup(level, *members);
+        if let Some(array) = &mut spec.array {
+            array.layout = layout.map(str::to_owned);
+            array.chunk = chunk.map(str::to_owned);
+            array.metadata = Some((*metadata).to_owned());
+            array.is_assumed_clean = *clean;
+        }
+        all = look(all, &format!("shape{number}"), &spec, FACTS);
+    }
+    let mut spares = in_state("raid1", 2, ArrayState::Normal, true);
+    spares.devices.push("/dev/ubdc".to_owned());
+    if let Some(array) = &mut spares.array {
+        array.spares = 1;
+        array.order = vec![2, 0];
+    }
+    let slaves = "; for d in /sys/block/md*/md/dev-*; do echo SLOT $(basename $d) $(cat $d/slot); done";
+    all = look(all, "spares", &spares, &format!("{FACTS}{slaves}"));
+    all = look(all, "degraded", &in_state("raid5", 4, ArrayState::Degraded, true), FACTS);
+    // So slow that it cannot end while it is looked at.
+    let slow = "echo 100 >/proc/sys/dev/raid/speed_limit_min; echo 500 >/proc/sys/dev/raid/speed_limit_max";
+    all = all.setup("slow", slow);
+    all = look(all, "rebuilding", &in_state("raid6", 4, ArrayState::Rebuilding, true), FACTS);
+    all = look(all, "checking", &in_state("raid1", 2, ArrayState::Checking, true), FACTS);
+    let fast = "echo 1000 >/proc/sys/dev/raid/speed_limit_min; echo 200000 >/proc/sys/dev/raid/speed_limit_max";
+    all = all.setup("fast", fast);
+    let mut filesystem = with_ext4(setup("raid5", 4));
+    if let Some(array) = &mut filesystem.array {
+        array.chunk = Some("64k".to_owned());
+    }
+    let dump = "dev=$(grep $1 /proc/mounts | cut -d\" \" -f1); dumpe2fs -h $dev 2>/dev/null | grep -i stri; echo x >$1/file; sync $1/file";
+    all = look(all, "filesystem", &filesystem, dump);
+    all = all.step("refused", &format!(
+        "mkfs.ext4 -q /dev/ubdb; setup cycle $STATE {}", word(&setup("raid1", 2))
+    ));
+    all = all.setup("blank", "wipefs -aq /dev/ubdb");
+    let kills = sample(9, 80);
+    let mut killed = with_ext4(in_state("raid5", 3, ArrayState::Degraded, true));
+    if let Some(array) = &mut killed.array {
+        array.metadata = Some("1.0".to_owned());
+    }
+    all = all.step("kills", &format!("setup kills $STATE {} {kills}", word(&killed)));
+    // The process dies; somebody stops the array and has it assembled under another name.
+    let left = with_ext4(setup("raid10", 4));
+    all = all.step("left", &format!("setup leave $STATE {} || true; umount $STATE/work/*/mnt; mdadm --stop --scan", word(&left)));
+    all = all.step("renamed", "mdadm --assemble --run /dev/md7 /dev/ubda /dev/ubdb /dev/ubdc /dev/ubdd; setup undo $STATE");
+    all = all.step("traces", "cat /proc/mdstat; for d in a b c d e; do wipefs /dev/ubd$d; done; find $STATE/work $STATE/changes");
+    // The power fails with a degraded array.
+    all = all.step("left2", &format!("setup leave $STATE {} || true; sync", word(&killed)));
+    all = all.power_cut("cut").setup("again", "load md-mod raid456");
+    all = all.step("booted", "mdadm --assemble --run /dev/md9 /dev/ubda /dev/ubdb; setup undo $STATE");
+    all = all.step("traces2", "cat /proc/mdstat; for d in a b c d e; do wipefs /dev/ubd$d; done; find $STATE/work $STATE/changes");
+    let report = Guest::boot(all).and_then(Guest::wait).unwrap_or_else(|error| panic!("{error}"));
+    println!("\nguest arrays: {}", report.times());
+    judge(&report, kills);
+}
+
+fn judge(report: &GuestReport, kills: usize) {
+    for (number, shape) in SHAPES.iter().enumerate() {
+        let step = ended(report, &format!("shape{number}"), 0);
+        has(step, &format!("KERNEL {}\n", shape.6));
+        has(step, "CLAIM true");
+        if shape.0 != "raid0" {
+            has(step, "STATE degraded=0 action=idle bitmap=none");
+        }
+    }
+    let spares = ended(report, "spares", 0);
+    for slot in ["SLOT dev-ubdc 0", "SLOT dev-ubda 1", "SLOT dev-ubdb none"] {
+        has(spares, slot);
+    }
+    has(ended(report, "degraded", 0), "STATE degraded=1 action=idle bitmap=+");
+    has(ended(report, "rebuilding", 0), "STATE degraded=1 action=recover");
+    has(ended(report, "checking", 0), "STATE degraded=0 action=check");
+    let filesystem = ended(report, "filesystem", 0);
+    for words in ["RAID stride:              16", "RAID stripe width:        48", "FACT raid5 was assumed clean"] {
+        has(filesystem, words);
+    }
+    has(ended(report, "refused", 1), "ERROR Safety /dev/ubdb is not blank: ext4");
+    has(ended(report, "kills", 0), &format!("KILLS {kills} at "));
+    counted("kills in a guest while arrays are built and taken down", kills);
+    let renamed = ended(report, "renamed", 0);
+    has(renamed, "NOTE mdadm --stop /dev/md7");
+    has(ended(report, "booted", 0), "NOTE mdadm --stop /dev/md9");
+    for step in ["traces", "traces2"] {
+        let step = ended(report, step, 0);
+        let left: Vec<&str> =
+            step.stdout.lines().filter(|l| l.contains("DEVICE") || l.contains(" : ") && l.starts_with("md") || l.contains(driver::RUN)).collect();
+        assert_eq!(left, [] as [&str; 0], "{}", step.stdout);
+    }
+}
