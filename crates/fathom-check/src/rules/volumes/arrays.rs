@@ -37,7 +37,7 @@ pub(super) fn degraded(scene: &Scene<'_>) -> Vec<Defect> {
     of_raid
         .chain(of_mirror)
         .filter_map(|(node, dm, health)| {
-            let dead = health.chars().filter(|c| matches!(c, 'D' | 'R')).count();
+            let dead = health.chars().filter(|c| matches!(c, 'D' | 'F' | 'R')).count();
             if dead == 0 {
                 return None;
             }
