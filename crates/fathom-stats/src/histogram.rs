@@ -138,41 +138,7 @@ impl Histogram {
         (self.count, self.min, self.max, self.sum, self.sum_squares) = (0, u64::MAX, 0, 0, 0);
     }
 
-    /// Number of values.
-    #[must_use]
-    pub fn count(&self) -> u64 {
-        self.count
-    }
-
-    /// True when nothing was recorded.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.count == 0
-    }
-
-    /// Smallest value, exact.
-    #[must_use]
-    pub fn min(&self) -> Option<u64> {
-        (self.count > 0).then_some(self.min)
-    }
-
-    /// Largest value, exact.
-    #[must_use]
-    pub fn max(&self) -> Option<u64> {
-        (self.count > 0).then_some(self.max)
-    }
-
-    /// Sum of all values, exact.
-    #[must_use]
-    pub fn sum(&self) -> u128 {
-        self.sum
-    }
-
-    /// Sum of the squares of all values; stops at `u128::MAX`.
-    #[must_use]
-    pub fn sum_squares(&self) -> u128 {
-        self.sum_squares
-    }
+    crate::moments::accessors!();
 
     /// Arithmetic mean, exact up to rounding to `f64`.
     #[must_use]

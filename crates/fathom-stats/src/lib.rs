@@ -10,6 +10,7 @@ pub mod factorial;
 pub mod histogram;
 pub mod interval;
 pub mod means;
+mod moments;
 pub mod multiple;
 pub mod nested;
 pub mod percentiles;

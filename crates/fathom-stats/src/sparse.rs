@@ -22,41 +22,7 @@ pub struct SparseHistogram {
 }
 
 impl SparseHistogram {
-    /// Number of values.
-    #[must_use]
-    pub fn count(&self) -> u64 {
-        self.count
-    }
-
-    /// True when nothing was recorded.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.count == 0
-    }
-
-    /// Smallest value, exact.
-    #[must_use]
-    pub fn min(&self) -> Option<u64> {
-        (self.count > 0).then_some(self.min)
-    }
-
-    /// Largest value, exact.
-    #[must_use]
-    pub fn max(&self) -> Option<u64> {
-        (self.count > 0).then_some(self.max)
-    }
-
-    /// Sum of all values, exact.
-    #[must_use]
-    pub fn sum(&self) -> u128 {
-        self.sum
-    }
-
-    /// Sum of the squares of all values; stops at `u128::MAX`.
-    #[must_use]
-    pub fn sum_squares(&self) -> u128 {
-        self.sum_squares
-    }
+    crate::moments::accessors!();
 
     /// The buckets that hold something, with their counts, in rising order.
     pub fn occupied(&self) -> impl Iterator<Item = (usize, u64)> + '_ {
