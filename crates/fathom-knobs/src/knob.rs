@@ -127,6 +127,8 @@ pub enum Group {
     Bdi,
     /// Limits of dirty memory.
     Dirty,
+    /// How btrfs stores data.
+    Storing,
     /// None.
     Alone,
 }

@@ -258,12 +258,17 @@ pub fn matches(knob: &Knob, asked: &str, now: &str) -> bool {
     match (knob.rounding, numbers()) {
         (Rounding::PagesKib, Some((asked, now))) => asked / PAGE_KIB * PAGE_KIB == now,
         (Rounding::Tick, Some((asked, now))) => (asked - now).abs() <= TICK_MS_MAX,
-        (Rounding::Share, Some((asked, now))) => (asked - now).abs() <= asked / 20,
+        (Rounding::Share, Some((asked, now))) => {
+            (asked - now).abs() <= SHARE_BYTES_MAX.max(asked / 20)
+        }
         (Rounding::Stands, Some((asked, _))) => asked < 0,
         (Rounding::Adds, _) => has_words(asked, now),
         _ => false,
     }
 }
+
+/// What a share of one millionth comes to on a machine with much memory.
+const SHARE_BYTES_MAX: i64 = 256 << 10;
 
 /// The longest tick: a kernel with 100 of them per second.
 const TICK_MS_MAX: i64 = 10;

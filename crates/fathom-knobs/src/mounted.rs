@@ -75,13 +75,23 @@ fn is_of(opt: Opt, word: &str) -> bool {
     }
 }
 
+/// Filesystems that keep at a remount what is not named. Naming it all again would do harm: `compress` of btrfs takes
+/// `nodatasum` away. Others take what is not named for the default.
+const KEEPS: &[&str] = &["btrfs", "ext2", "ext3", "ext4"];
+
+/// Options of filesystems that are flags for the kernel, and always named.
+const FLAGS: &[&str] = &["ro", "sync", "dirsync", "mand", "lazytime"];
+
 /// All options with one of them changed, as a remount wants them.
 pub fn with(mount: &Mount, opt: Opt, value: &str) -> Vec<String> {
     let mut options = words(&mount.options);
     if !options.iter().any(|word| word == "noatime" || word == "relatime") {
         options.push("strictatime".to_owned());
     }
-    options.extend(words(&mount.super_options).into_iter().filter(|word| !is_of(opt, word)));
+    let keeps = KEEPS.contains(&mount.fs_type.as_str());
+    let is_named = |word: &String| !keeps || FLAGS.contains(&word.as_str());
+    let rest = words(&mount.super_options).into_iter().filter(|word| !is_of(opt, word));
+    options.extend(rest.filter(is_named));
     options.extend(words(&setting(opt, value)));
     options
 }
@@ -154,19 +164,19 @@ mod tests {
 
     #[test]
     fn a_remount_keeps_what_it_does_not_change() {
-        let before = mount("rw,nosuid,noatime", "rw,nodatasum,nodatacow,discard=async,subvolid=5");
-        let with = |id: &str, value: &str| super::with(&before, opt(id), value).join(",");
+        let before = mount("rw,nosuid,noatime", "rw,lazytime,nodatasum,discard=async,subvolid=5");
+        let with =
+            |mount: &Mount, id: &str, value: &str| super::with(mount, opt(id), value).join(",");
+        assert_eq!(with(&before, "btrfs.discard", "no"), "rw,nosuid,noatime,lazytime,nodiscard");
         assert_eq!(
-            with("btrfs.discard", "no"),
-            "rw,nosuid,noatime,rw,nodatasum,nodatacow,subvolid=5,nodiscard"
+            with(&before, "btrfs.compress", "force:lzo"),
+            "rw,nosuid,noatime,lazytime,compress-force=lzo"
         );
+        assert_eq!(with(&before, "mount.lazytime", "0"), "rw,nosuid,noatime,nolazytime");
+        let xfs = Mount { fs_type: "xfs".to_owned(), ..mount("rw", "rw,inode32,logbufs=8") };
         assert_eq!(
-            with("btrfs.datacow", "datacow"),
-            "rw,nosuid,noatime,rw,discard=async,subvolid=5,datasum,datacow"
-        );
-        assert_eq!(
-            with("btrfs.compress", "force:lzo"),
-            "rw,nosuid,noatime,rw,nodatasum,nodatacow,discard=async,subvolid=5,compress-force=lzo"
+            with(&xfs, "mount.lazytime", "1"),
+            "rw,strictatime,rw,inode32,logbufs=8,lazytime"
         );
         assert_eq!(access_time(&before), "noatime");
         assert_eq!(access_time(&mount("rw", "rw")), "strictatime");

@@ -164,3 +164,7 @@ fn unknown(id: &str) -> KnobError {
     let known = all().iter().map(|knob| knob.id).chain(OLD_NAMES.iter().map(|old| old.name));
     KnobError::Unknown { name: id.to_owned(), hint: suggest::hint(id, known) }
 }
+
+#[cfg(test)]
+#[path = "names_tests.rs"]
+mod tests;

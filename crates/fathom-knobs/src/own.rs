@@ -53,7 +53,7 @@ fn run(command: &str, output: Stdio) -> Result<String, String> {
     let reader = std::thread::spawn(move || {
         let mut text = String::new();
         let taken = output.map(|output| output.take(VALUE_BYTES_MAX).read_to_string(&mut text));
-        (taken.is_some_and(|taken| taken.is_ok()), text)
+        (taken.is_none_or(|taken| taken.is_ok()), text)
     });
     let begun = Instant::now();
     let status = loop {

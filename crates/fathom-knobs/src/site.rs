@@ -101,9 +101,9 @@ impl Site {
                 let file = root_group(root)?.join(name);
                 root.exists(&file).then(|| Spot::Line(file, number.to_string()))
             }
-            Home::AccessTime => self.mount.clone().map(Spot::AccessTime),
+            Home::AccessTime => self.mount_now(root).map(Spot::AccessTime),
             Home::Option(kinds, opt) => {
-                let mount = self.mount.clone().filter(|m| kinds.contains(&m.fs_type.as_str()))?;
+                let mount = self.mount_now(root).filter(|m| kinds.contains(&m.fs_type.as_str()))?;
                 Some(Spot::Option(mount, opt, self.device_name().map(str::to_owned)))
             }
             Home::FileSystem(kind, name) => file(self.fs_dir(root, kind)?.join(name)),
@@ -121,6 +121,12 @@ impl Site {
         (active_scheduler(device)? == scheduler).then_some(())?;
         let file = device.dir().join("queue/iosched").join(name);
         root.exists(&file).then(|| Spot::Files(vec![file]))
+    }
+
+    /// The mount with the options that it has at this moment.
+    fn mount_now(&self, root: &SysRoot) -> Option<Mount> {
+        let known = self.mount.as_ref()?;
+        mounts::own_mounts(root).into_iter().find(|mount| mount.id == known.id)
     }
 
     fn machine(&self, spot: Option<Spot>) -> Option<Spot> {

@@ -6,6 +6,7 @@ use crate::own;
 use crate::settle;
 use crate::site::Site;
 use fathom_guard::changes::{ChangeLog, Step};
+use fathom_model::change::Change;
 use fathom_model::change::knob::{KnobChange, KnobValue};
 use fathom_model::plan::OwnKnob;
 use fathom_sys::process;
@@ -91,7 +92,7 @@ pub fn undo(
 ) -> Undo {
     let outcome = match &change.own {
         Some(own) => undo_own(log, own, change, force),
-        None => undo_at(root, log, change, force),
+        None => undo_at(root, log, step, change, force),
     };
     if !outcome.is_done() {
         return outcome;
@@ -102,7 +103,13 @@ pub fn undo(
     }
 }
 
-fn undo_at(root: &SysRoot, log: &ChangeLog, change: &KnobChange, force: bool) -> Undo {
+fn undo_at(
+    root: &SysRoot,
+    log: &mut ChangeLog,
+    step: Step,
+    change: &KnobChange,
+    force: bool,
+) -> Undo {
     let boot = process::boot_id(root);
     let is_same_boot =
         change.boot_id.is_empty() || boot.as_deref() == Some(change.boot_id.as_str());
@@ -126,8 +133,15 @@ fn undo_at(root: &SysRoot, log: &ChangeLog, change: &KnobChange, force: bool) ->
     let aims = aims(root, &site, &before, &foreign);
     let is_back =
         aims.iter().all(|aim| settle::now(root, &site, &aim.id).as_ref() == Some(&aim.value));
-    if !is_back && let Err(missed) = settle::settle(root, log, &site, &aims) {
-        return Undo::Failed(missed.join("; "));
+    if !is_back {
+        // From here on values may be neither, until all are written: whoever comes after this process must know that they are ours.
+        let begun = KnobChange { left: left_of(&foreign, &change.left), ..change.clone() };
+        if let Err(error) = log.made(step, Change::Knobs(begun)) {
+            return Undo::Failed(format!("the journal cannot be written: {error}"));
+        }
+        if let Err(missed) = settle::settle(root, log, &site, &aims) {
+            return Undo::Failed(missed.join("; "));
+        }
     }
     if !foreign.is_empty() {
         return Undo::ChangedBySomebody { foreign };
@@ -157,6 +171,16 @@ fn foreign(root: &SysRoot, site: &Site, before: &[KnobValue], left: &[KnobValue]
         found.retain(|foreign| !follows_scheduler(&foreign.knob));
     }
     found
+}
+
+/// What was left of those values that somebody else has set since, and of what came with their scheduler.
+fn left_of(foreign: &[Foreign], left: &[KnobValue]) -> Vec<KnobValue> {
+    let is_foreign = |id: &str| foreign.iter().any(|foreign| foreign.knob == id);
+    let other_scheduler = is_foreign("block.scheduler");
+    let stays = |value: &&KnobValue| {
+        is_foreign(&value.knob) || (other_scheduler && follows_scheduler(&value.knob))
+    };
+    left.iter().filter(stays).cloned().collect()
 }
 
 /// What is to be reached: what was before, but for what somebody else has set, which stays as it is, also when writing the rest

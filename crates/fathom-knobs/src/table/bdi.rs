@@ -36,12 +36,12 @@ pub const KNOBS: &[Knob] = &[
         does: "So much dirty memory may wait for this device.",
         home: Home::Bdi("max_bytes"),
         unit: "bytes",
-        values: Values::Number(0, i64::MAX),
+        values: Values::Number(1 << 20, i64::MAX),
         order: order::BEFORE,
         rounding: Rounding::Share,
         couplings: SAME,
         kernels: "6.2 and later",
-        trap: "Kept as a share: the number follows the memory that is free, and what is read back is a little less.",
+        trap: "Kept as a share: the number follows the memory that is free, and what is read back is a little less. For 0 use the ratio.",
         ..BASE
     },
     Knob {
@@ -73,12 +73,12 @@ pub const KNOBS: &[Knob] = &[
         does: "So much dirty memory is kept for this device.",
         home: Home::Bdi("min_bytes"),
         unit: "bytes",
-        values: Values::Number(0, i64::MAX),
+        values: Values::Number(1 << 20, i64::MAX),
         order: order::AFTER,
         rounding: Rounding::Share,
         couplings: SAME,
         kernels: "6.2 and later",
-        trap: "Kept as a share: the number follows the memory that is free.",
+        trap: "Kept as a share: the number follows the memory that is free. For 0 use the ratio.",
         ..BASE
     },
     Knob {

@@ -1,6 +1,6 @@
 //! Options of mounted filesystems, as far as the kernel changes them while they are mounted, and `/sys/fs/`.
 
-use crate::knob::{Access, Home, Knob, Opt, Persist, Risk, Rounding, Values};
+use crate::knob::{Access, Group, Home, Knob, Opt, Persist, Risk, Rounding, Values, order};
 
 const BASE: Knob = Knob { persist: Persist::Fstab, ..Knob::BASE };
 const EXT4: &[&str] = &["ext4", "ext3", "ext2"];
@@ -370,6 +370,9 @@ pub const KNOBS: &[Knob] = &[
             "no", "zlib", "lzo", "zstd", "zlib:1", "zlib:3", "zlib:9", "zstd:1", "zstd:3",
             "zstd:9", "zstd:15",
         ]),
+        group: Group::Storing,
+        order: order::BEFORE,
+        couplings: "switching it on brings checksums and copy on write back (btrfs.datacow)",
         trap: "Holds for what is written from now on. Figures with data that can be compressed are not of the device.",
         rounding: Rounding::Adds,
         ..option(
@@ -428,6 +431,9 @@ pub const KNOBS: &[Knob] = &[
     Knob {
         values: Values::Words(&["datacow", "nodatasum", "nodatacow"]),
         risk: Risk::Durability,
+        group: Group::Storing,
+        order: order::AFTER,
+        couplings: "nodatacow switches btrfs.compress off",
         trap: "Without copy on write there are no checksums either. Holds for new files only.",
         ..option(
             "btrfs.datacow",

@@ -1,0 +1,116 @@
+//! Options of mounted filesystems and their files in `/sys/fs`.
+
+use crate::machine::{Journal, assert_same, knobs};
+use fathom_knobs::knob::{Home, Knob, Values};
+use fathom_knobs::{KnobError, Scope, ScopeMount, Undo, all, drift, resolve};
+use fathom_sys::sysroot::SysRoot;
+use fathom_testkit::{FsKind, LoopDevice, MountedFs, counted};
+use std::collections::BTreeMap;
+use std::fs;
+
+fn samples(knob: &Knob) -> Vec<String> {
+    match knob.values {
+        Values::Switch => vec!["0".to_owned(), "1".to_owned()],
+        Values::Number(min, max) => [min, 16, 64, max].iter().map(ToString::to_string).collect(),
+        Values::Words(words) => words.iter().map(|word| (*word).to_owned()).collect(),
+        _ => Vec::new(),
+    }
+}
+
+/// What the kernel says of the mount, and every setting of the filesystem.
+fn state(fs: &MountedFs, kind: FsKind) -> BTreeMap<String, String> {
+    let point = fs.dir().display().to_string();
+    let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap();
+    let line =
+        mounts.lines().find(|line| line.split(' ').nth(4) == Some(&point)).unwrap().to_owned();
+    let name = fs.device().name();
+    let options = fs::read_to_string(format!("/proc/fs/ext4/{name}/options")).unwrap_or_default();
+    let mut state =
+        BTreeMap::from([("mountinfo".to_owned(), line), ("options".to_owned(), options)]);
+    let base = match kind {
+        FsKind::Ext4 => format!("/sys/fs/ext4/{name}"),
+        FsKind::Xfs => format!("/sys/fs/xfs/{name}"),
+        FsKind::Btrfs => {
+            let all = fs::read_dir("/sys/fs/btrfs").unwrap().flatten();
+            let mut all = all.filter(|entry| entry.path().join("devices").join(&name).exists());
+            all.next().unwrap().path().display().to_string()
+        }
+    };
+    for file in [
+        "inode_readahead_blks",
+        "mb_stream_req",
+        "mb_group_prealloc",
+        "mb_max_to_scan",
+        "mb_min_to_scan",
+        "extent_max_zeroout_kb",
+        "bdi/read_ahead_kb",
+        "bg_reclaim_threshold",
+        "discard/iops_limit",
+        "discard/kbps_limit",
+        "read_policy",
+    ] {
+        if let Ok(text) = fs::read_to_string(format!("{base}/{file}")) {
+            state.insert(file.to_owned(), text);
+        }
+    }
+    state
+}
+
+/// Each option that can be changed while mounted, to a few values, and back; with a mount that has options already.
+pub fn options() {
+    let mut tried = 0;
+    for (kind, given) in [
+        (FsKind::Ext4, ""),
+        (FsKind::Ext4, "noatime,nosuid,commit=20,data=writeback"),
+        (FsKind::Xfs, "inode32,logbsize=64k"),
+        (FsKind::Btrfs, ""),
+        (FsKind::Btrfs, "strictatime,compress-force=lzo,nodatasum,nodiscard,commit=20"),
+    ] {
+        let device = LoopDevice::new(kind.size_bytes_min()).unwrap();
+        let device_id = device.backing().display().to_string();
+        let fs = MountedFs::with(kind, device, &[], given).unwrap();
+        let mount = ScopeMount {
+            mount_point: fs.dir().to_owned(),
+            device_id,
+            fs_type: kind.name().to_owned(),
+        };
+        let root = SysRoot::live();
+        let scope = Scope { devices: &[], mount: Some(&mount), own: &[] };
+        let before = state(&fs, kind);
+        let of_mounts = |knob: &&Knob| {
+            matches!(knob.home, Home::AccessTime | Home::Option(..) | Home::FileSystem(..))
+        };
+        for knob in all().iter().filter(|knob| knob.is_set()).filter(of_mounts) {
+            for value in samples(knob) {
+                let settings = match resolve(&root, &scope, &knobs(&[(knob.id, &value)])) {
+                    Ok(settings) => settings,
+                    Err(KnobError::Nowhere { .. }) => continue,
+                    Err(error) => panic!("{kind}: {} = {value}: {error}", knob.id),
+                };
+                let mut journal = Journal::new();
+                match journal.apply(&settings) {
+                    Ok(_) => {
+                        assert_eq!(drift(&root, &settings, &[]), []);
+                        tried += 1;
+                    }
+                    // Such as a count that must be a power of two.
+                    Err(KnobError::Write { .. }) => {}
+                    Err(error) => panic!("{kind} {given}: {} = {value}: {error}", knob.id),
+                }
+                let outcomes = journal.undo_all(false);
+                assert!(
+                    outcomes.iter().all(Undo::is_done),
+                    "{kind} {given}: {} = {value}: {outcomes:?}",
+                    knob.id
+                );
+                assert_same(
+                    &before,
+                    &state(&fs, kind),
+                    &format!("{kind} {given}: {} = {value}", knob.id),
+                );
+            }
+        }
+    }
+    counted("options of mounts set and put back", tried);
+    assert!(tried > 80, "{tried}");
+}
