@@ -180,6 +180,7 @@ fn resolve(plan: &Plan, row: &[usize], index: u32) -> Cell {
     if !is_pruned {
         setup::prune(&mut cell.setup);
     }
+    cell.workloads.iter_mut().for_each(factor::fill_command);
     if cell.setup.array.is_none() && cell.setup.volume.is_none() {
         cell.setup.devices.truncate(1);
     }

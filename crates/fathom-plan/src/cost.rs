@@ -144,3 +144,7 @@ impl Cost {
         )
     }
 }
+
+#[cfg(test)]
+#[path = "cost_tests.rs"]
+mod tests;

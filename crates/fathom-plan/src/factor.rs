@@ -53,7 +53,7 @@ pub(crate) fn short_name(id: &str) -> String {
         "array.level" => "level",
         "filesystem.type" => "filesystem",
         "volume.type" => "volume",
-        "crypt.cipher" => "crypt",
+        "crypt.type" => "crypt",
         "mount.options" => "mount",
         other => other.rsplit('.').next().unwrap_or(other),
     }
@@ -110,4 +110,17 @@ pub(crate) fn set_workload(workload: &mut PlanWorkload, key: &str, value: &str) 
     } else {
         workload.settings.insert(key.to_owned(), value.to_owned());
     }
+}
+
+/// Puts settings into the places that a command has for them: `--threads={threads}`.
+pub(crate) fn fill_command(workload: &mut PlanWorkload) {
+    let Some(command) = &mut workload.command else { return };
+    workload.settings.retain(|key, value| {
+        let place = format!("{{{key}}}");
+        let has_place = command.contains(&place);
+        if has_place {
+            *command = command.replace(&place, value);
+        }
+        !has_place
+    });
 }

@@ -43,8 +43,8 @@ impl Known for Unchecked {
     }
 }
 
-/// The workload that is issued: a built-in one, or `file` (the parsed file that `name` is the path of), with the settings.
-/// None for a command.
+/// The workload that is issued: a built-in one, or `file` (the parsed file that `name` is the path of), with the settings;
+/// `phase` chooses one of several. None for a command.
 ///
 /// # Errors
 /// An unknown name or key (with the nearest), a value that does not fit, settings that contradict each other.
@@ -57,8 +57,16 @@ pub fn workload_of(
         Some(file) => file,
         None => builtin::named(name).map_err(|error| error.to_string())?,
     };
-    let settings: Vec<(String, String)> =
-        workload.settings.iter().map(|(key, value)| (key.clone(), value.clone())).collect();
+    let mut settings = workload.settings.clone();
+    if let Some(phase) = settings.remove("phase") {
+        made.keep_phases(&[phase]).map_err(|error| error.to_string())?;
+    }
+    let phases = made.phases();
+    if phases.len() > 1 {
+        let (list, first) = (phases.join(", "), phases[0]);
+        return Err(format!("has the phases {list}; a trial measures one: phase = \"{first}\""));
+    }
+    let settings: Vec<(String, String)> = settings.into_iter().collect();
     made.apply(&settings).and_then(|()| made.check()).map_err(|error| error.to_string())?;
     Ok(Some(made))
 }

@@ -14,7 +14,7 @@ use fathom_model::plan::setup::{
 
 /// Keys that make a layer or take it away; a layer alone as a key means the same: `filesystem = "ext4"`.
 pub(crate) const LAYERS: [&str; 4] =
-    ["array.level", "volume.type", "crypt.cipher", "filesystem.type"];
+    ["array.level", "volume.type", "crypt.type", "filesystem.type"];
 
 /// The first words of all keys; `mount.` takes any option of the filesystem as `mount.OPTION`.
 const HEADS: [&str; 6] = ["slice.", "array.", "crypt.", "volume.", "filesystem.", "mount."];
@@ -34,7 +34,7 @@ pub(crate) fn whole_key(name: &str) -> &str {
     match name {
         "array" => "array.level",
         "volume" => "volume.type",
-        "crypt" => "crypt.cipher",
+        "crypt" => "crypt.type",
         "filesystem" => "filesystem.type",
         "mount" => "mount.options",
         other => other,
@@ -130,27 +130,40 @@ fn set_slice(spec: &mut SetupSpec, own: &str, value: &str) -> Result<(), String>
 }
 
 fn set_crypt(spec: &mut SetupSpec, own: &str, value: &str) -> Result<(), String> {
-    if own == "cipher" {
-        spec.crypt = (value != "none").then(|| CryptSpec {
-            kind: "luks2".to_owned(),
-            cipher: value.to_owned(),
-            sector_size: 512,
-            no_workqueues: false,
-        });
-        let is_word = |c: char| c.is_ascii_alphanumeric() || "-:.()".contains(c);
-        let is_cipher = value == "none" || value.contains('-') && value.chars().all(is_word);
-        let reason = "is no cipher; write for example aes-xts-plain64, or none";
-        return if is_cipher { Ok(()) } else { Err(reason.to_owned()) };
-    }
-    let parsed_size = match own {
-        "sector_size" => one_of(value, &["512", "1024", "2048", "4096"])?.parse().unwrap_or(512),
-        "no_workqueues" => u32::from(yes_no(value)?),
-        _ => return Err(unknown(&format!("crypt.{own}"))),
+    let made = || CryptSpec {
+        kind: "luks2".to_owned(),
+        cipher: "aes-xts-plain64".to_owned(),
+        sector_size: 512,
+        no_workqueues: false,
     };
-    let crypt = spec.crypt.as_mut().ok_or_else(|| missing("encryption", "crypt.cipher"))?;
+    if own == "type" {
+        let kind = one_of(value, &["none", "luks2", "plain"])?;
+        if let Some(crypt) = place(&mut spec.crypt, value != "none", made()) {
+            crypt.kind = kind;
+        }
+        return Ok(());
+    }
+    // A value is checked also where there is no encryption.
+    set_crypt_part(&mut made(), own, value)?;
+    let crypt = spec.crypt.as_mut().ok_or_else(|| missing("encryption", "crypt.type"))?;
+    set_crypt_part(crypt, own, value)
+}
+
+fn set_crypt_part(crypt: &mut CryptSpec, own: &str, value: &str) -> Result<(), String> {
     match own {
-        "sector_size" => crypt.sector_size = parsed_size,
-        _ => crypt.no_workqueues = parsed_size == 1,
+        "cipher" => {
+            let is_word = |c: char| c.is_ascii_alphanumeric() || "-:.()".contains(c);
+            if !value.contains('-') || !value.chars().all(is_word) {
+                return Err("is no cipher; write for example aes-xts-plain64".to_owned());
+            }
+            crypt.cipher = value.to_owned();
+        }
+        "sector_size" => {
+            let size = one_of(value, &["512", "1024", "2048", "4096"])?;
+            crypt.sector_size = size.parse().unwrap_or(512);
+        }
+        "no_workqueues" => crypt.no_workqueues = yes_no(value)?,
+        _ => return Err(unknown(&format!("crypt.{own}"))),
     }
     Ok(())
 }
@@ -318,6 +331,8 @@ fn check_filesystem(filesystem: &FilesystemSpec, devices: &[String]) -> Result<(
     for option in &filesystem.mount_options {
         mount::check(option, kind).map_err(|reason| fault("mount.options", reason))?;
     }
+    mount::check_together(&filesystem.mount_options)
+        .map_err(|reason| fault("mount.options", reason))?;
     let Some(journal) = &filesystem.journal else { return Ok(()) };
     if !["ext3", "ext4", "xfs"].contains(&kind) {
         let reason = format!("{kind} has no journal that could lie on another device");

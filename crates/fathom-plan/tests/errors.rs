@@ -51,7 +51,8 @@ fn check(plans: &[(&str, String)], expected: &Expect) {
     for (base, more) in plans {
         let error = read(&format!("{base}{more}\n"), "my.toml", &Few).expect_err(more).to_string();
         let said = error.strip_prefix("plan 'my.toml'").expect("it names the file");
-        let shown: Vec<&str> = more.lines().map(str::trim).collect();
+        let own = more.strip_prefix(FACTORS).unwrap_or(more);
+        let shown: Vec<&str> = own.lines().map(str::trim).collect();
         let mut shown = shown.join(" / ");
         shown.truncate(120);
         found += &format!("{shown}\n   {}\n", said.trim_start_matches([',', ':']));
@@ -130,33 +131,45 @@ fn workloads() {
         (BASE, "[[workload]]\ncommand = \"bench -t 4\"\nthreads = 4".to_owned()),
         (BASE, "[[workload]]\nuse = \"commit\"\nlabel = \"a b\"".to_owned()),
         ("", BASE.replace("[[workload]]", "[workload]")),
+        (BASE, "[[workload]]\ncommand = \"bench\"\ntimeout = 5".to_owned()),
+        (BASE, "[[workload]]\ncommand = \"bench\"\nfigure.tps = \"tps\"".to_owned()),
+        (BASE, "[[workload]]\nuse = \"iozone\"".to_owned()),
+        (BASE, "[[workload]]\nuse = \"iozone\"\nphase = \"wrte\"".to_owned()),
     ];
     check(
         &plans,
         &expect![[r#"
-        question = "Which?" / target = "/srv/data" / [[workload]] / use = "randraed" / duration = "10s"
-            line 4: workload.use = 'randraed': unknown workload 'randraed'; did you mean 'randread'?; built in: randomio, seeker, randread, randwrite, seqread, seqwrite, commit, oltp, replication, randomio-exact, iozone, sysbench-fileio, tiobench, bonnie, hdparm, dd, sdd (or the path of a workload file, *.toml)
-        question = "Which?" / target = "/srv/data" / [[workload]] / use = "randread" / durations = "10s"
-            line 5: workload.durations = '10s': unknown key 'durations'; did you mean 'duration'?
-        question = "Which?" / target = "/srv/data" / [[workload]] / use = "randread" / duration = "10"
-            line 5: workload.duration = '10': '10' needs a unit: 10s, 10m, 10ms, ... (takes 60s, 2m, ...)
-        write_fraction = 2
-            line 6: workload.write_fraction = 2: '2' is out of range: a fraction goes from 0 to 1 (0% to 100%) (takes 0..1 or %)
-        batch = 64
-            line 4: workload.use = 'randread': job 'read': batch=64 completions cannot come from depth=32 requests
-        [[workload]] / use = "randread"
-            line 3: workload: two workloads are called 'randread'; give each a label = "..." of its own
-        [[workload]] / label = "a"
-            line 6: workload: needs use = "randread" (fathom workloads lists them, or a file) or command = "..."
-        [[workload]] / use = "commit" / command = "x"
-            line 6: workload: use and command exclude each other; write two workloads
-        [[workload]] / command = "bench -t 4" / threads = 4
-            line 8: workload.threads: the command has no place for it; write {threads} where it belongs
-        [[workload]] / use = "commit" / label = "a b"
-            line 8: workload.label = 'a b': a label has letters, digits, - and _
-        question = "Which?" / target = "/srv/data" / [workload] / use = "randread" / duration = "10s"
-            line 3: workload = {...}: must be written as [[workload]], with two brackets
-    "#]],
+            question = "Which?" / target = "/srv/data" / [[workload]] / use = "randraed" / duration = "10s"
+                line 4: workload.use = 'randraed': unknown workload 'randraed'; did you mean 'randread'?; built in: randomio, seeker, randread, randwrite, seqread, seqwrite, commit, oltp, replication, randomio-exact, iozone, sysbench-fileio, tiobench, bonnie, hdparm, dd, sdd (or the path of a workload file, *.toml)
+            question = "Which?" / target = "/srv/data" / [[workload]] / use = "randread" / durations = "10s"
+                line 5: workload.durations = '10s': unknown key 'durations'; did you mean 'duration'?
+            question = "Which?" / target = "/srv/data" / [[workload]] / use = "randread" / duration = "10"
+                line 5: workload.duration = '10': '10' needs a unit: 10s, 10m, 10ms, ... (takes 60s, 2m, ...)
+            write_fraction = 2
+                line 6: workload.write_fraction = 2: '2' is out of range: a fraction goes from 0 to 1 (0% to 100%) (takes 0..1 or %)
+            batch = 64
+                line 4: workload.use = 'randread': job 'read': batch=64 completions cannot come from depth=32 requests
+            [[workload]] / use = "randread"
+                line 3: workload: two workloads are called 'randread'; give each a label = "..." of its own
+            [[workload]] / label = "a"
+                line 6: workload: needs use = "randread" (fathom workloads lists them, or a file) or command = "..."
+            [[workload]] / use = "commit" / command = "x"
+                line 6: workload: use and command exclude each other; write two workloads
+            [[workload]] / command = "bench -t 4" / threads = 4
+                line 8: workload.threads: commands take timeout, figure.NAME, and what has a place such as {threads} in them
+            [[workload]] / use = "commit" / label = "a b"
+                line 8: workload.label = 'a b': a label has letters, digits, - and _
+            question = "Which?" / target = "/srv/data" / [workload] / use = "randread" / duration = "10s"
+                line 3: workload = {...}: must be written as [[workload]], with two brackets
+            [[workload]] / command = "bench" / timeout = 5
+                line 8: workload.timeout = 5: '5' needs a unit: 5s, 5m, 5ms, ...
+            [[workload]] / command = "bench" / figure.tps = "tps"
+                line 8: workload.figure.tps = 'tps': write the text around the number, with {} for the number: "tps = {}"
+            [[workload]] / use = "iozone"
+                line 7: workload.use = 'iozone': has the phases write, rewrite, read, reread, random read, random write; a trial measures one: phase = "write"
+            [[workload]] / use = "iozone" / phase = "wrte"
+                line 7: workload.use = 'iozone': the workload has no phase 'wrte'; did you mean 'write'?; it has write, rewrite, read, reread, random read, random write
+        "#]],
     );
 }
 
@@ -280,81 +293,92 @@ fn setups() {
         (BARE, "[setup]\ndevices = [\"/dev/sdb\"]\nfilesystem.type = \"ext4\"\nfilesystem.fill = \"99%\"".to_owned()),
         (BARE, "[setup]\ndevices = [\"/dev/sdb\"]\nfilesystem = \"ext4\"\n[factors]\nfilesystem = [\"ext4\", \"xfs\"]".to_owned()),
         (BARE, "[setup]\ndevices = [\"2 x loop:1G\"]\n[factors]\narray.level = [\"raid0\", \"raid5\"]".to_owned()),
+        (BARE, "[setup]\ndevices = [\"3 x loop:1G\"]\ncrypt = \"luks1\"".to_owned()),
+        (BARE, "[setup]\ndevices = [\"4 x loop:1G\"]\narray = { level = \"raid5\", spares = 1, state = \"degraded\" }".to_owned()),
+        (BARE, "[setup]\ndevices = [\"loop:1G\"]\nfilesystem = \"ext4\"\nmount = \"journal_async_commit\"".to_owned()),
+        (BARE, "[setup]\ndevices = [\"loop:1G\"]\nslice.size = \"10%\"".to_owned()),
     ];
     check(
         &plans,
         &expect![[r#"
-        [setup] / devices = ["/dev/sdb"] / filesystem = "ext4"
-            line 2: target: the setup makes what is measured; leave out target, or [setup]
-        [setup] / filesystem = "ext4"
-            line 6: setup: builds over devices of its own; give devices = [...] instead of target, or leave it out
-        [setup] / filesystem = "ext4"
-            line 5: setup: nothing can be built without devices; write devices = ["/dev/sdX"] below [setup]
-        [setup] / devices = ["sdb"]
-            line 6: setup.devices = 'sdb': must be the path of a device, such as /dev/sdb, or loop:SIZE for one over a file of fathom's
-        [setup] / devices = ["/dev/sdb", "/dev/sdb"]
-            line 6: setup.devices = '/dev/sdb': is listed twice
-        [setup] / devices = ["loop:1M"]
-            line 6: setup.devices = 'loop:1M': a loop device needs at least 16MiB
-        [setup] / devices = ["100 x loop:1G"]
-            line 6: setup.devices = '100 x loop:1G': must be such as '4 x loop:1GiB', with 1 to 64 of them
-        [setup] / devices = ["2 x loop:1G"] / array = "raid5"
-            line 7: setup.array.level: raid5 needs at least 3 members, and there are 2
-        [setup] / devices = ["3 x loop:1G"] / array = "raid6"
-            line 7: setup.array.level: raid6 needs at least 4 members, and there are 3
-        [setup] / devices = ["2 x loop:1G"] / array.level = "raid1" / array.chunk = "64k"
-            line 8: setup.array.chunk: raid1 has no chunks: every member holds everything
-        [setup] / devices = ["2 x loop:1G"] / array.level = "raid10" / array.layout = "f3"
-            line 8: setup.array.layout: f3 keeps 3 copies, and there are 2 members
-        [setup] / devices = ["3 x loop:1G"] / array.level = "raid5" / array.chunk = "48k"
-            line 8: setup.array.chunk: the chunk of raid5 must be a power of two from 4k, and 48k is none
-        [setup] / devices = ["3 x loop:1G"] / array.level = "raid5" / array.layout = "n2"
-            line 8: setup.array.layout: n2 is no layout of raid5
-        [setup] / devices = ["3 x loop:1G"] / array.level = "raid0" / array.state = "degraded"
-            line 8: setup.array.state: raid0 has no redundancy and is never degraded
-        [setup] / devices = ["3 x loop:1G"] / array.chunk = "64k"
-            line 7: setup.array.chunk = '64k': there is no array that it could belong to; give array.level
-        [setup] / devices = ["3 x loop:1G"] / array.level = "raid7"
-            line 7: setup.array.level = 'raid7': must be one of none, raid0, raid1, raid4, raid5, raid6, raid10; did you mean 'raid6'?
-        [setup] / devices = ["3 x loop:1G"] / array.level = "raid5" / array.order = [0, 1]
-            line 8: setup.array.order: must name 3 of the 3 devices, from 0 to 2
-        [setup] / devices = ["3 x loop:1G"] / array.level = "raid5" / array.chnuk = "64k"
-            line 8: setup.array.chnuk = '64k': no such part of a setup; did you mean 'array.chunk'?
-        [setup] / devices = ["/dev/sdb"] / volume = "striped"
-            line 7: setup.volume.type: a striped volume needs at least two devices below, and there is one
-        [setup] / devices = ["/dev/sdb"] / filesystem = "zfs"
-            line 7: setup.filesystem = 'zfs': must be one of none, ext4, xfs, btrfs, f2fs, ext3, ext2; did you mean 'xfs'?
-        [setup] / devices = ["/dev/sdb"] / filesystem = "xfs" / mount = "noatime,data=ordered"
-            line 8: setup.mount.options: data=ordered is a mount option of ext4, ext3, not of xfs
-        [setup] / devices = ["/dev/sdb"] / filesystem = "xfs" / mount = "nobarrier"
-            line 8: setup.mount.options: xfs has had no nobarrier since kernel 4.19: it always flushes
-        [setup] / devices = ["/dev/sdb"] / filesystem = "ext4" / mount = "noatme"
-            line 8: setup.mount = 'noatme': 'noatme' is no mount option that fathom knows; did you mean 'noatime'?
-        [setup] / devices = ["/dev/sdb"] / filesystem = "ext4" / mount = "atime"
-            line 8: setup.mount = 'atime': 'atime' has meant relatime since kernel 2.6.30; write relatime or strictatime
-        [setup] / devices = ["/dev/sdb"] / filesystem = "ext4" / mount = "noatime,relatime"
-            line 8: setup.mount = 'noatime,relatime': noatime and relatime contradict each other
-        [setup] / devices = ["/dev/sdb"] / filesystem = "xfs" / mount = "logbufs=16"
-            line 8: setup.mount = 'logbufs=16': logbufs=16: takes a number from 2 to 8
-        [setup] / devices = ["/dev/sdb"] / filesystem = "btrfs" / filesystem.journal = "/dev/sdc"
-            line 8: this is no TOML: cannot extend value of type string with a dotted key; beside its other keys a layer's kind is written as filesystem.type, array.level, volume.type
-        [setup] / devices = ["/dev/sdb"] / filesystem.type = "btrfs" / filesystem.journal = "/dev/sdc"
-            line 8: setup.filesystem.journal: btrfs has no journal that could lie on another device
-        [setup] / devices = ["/dev/sdb"] / filesystem.type = "ext4" / filesystem.journal = "/dev/sdb"
-            line 8: setup.filesystem.journal: the journal cannot lie on /dev/sdb, which holds the data
-        [setup] / devices = ["/dev/sdb"] / filesystem.type = "ext4" / filesystem.fill = "99%"
-            line 8: setup.filesystem.fill = '99%': must be between 1 and 95
-        [setup] / devices = ["/dev/sdb"] / filesystem = "ext4" / [factors] / filesystem = ["ext4", "xfs"]
-            line 7: setup.filesystem = 'ext4': the factor filesystem.type varies it; leave it out here
-        [setup] / devices = ["2 x loop:1G"] / [factors] / array.level = ["raid0", "raid5"]
-            line 8: factors.array.level = 'raid5': is possible in no cell: raid5 needs at least 3 members, and there are 2
-    "#]],
+            [setup] / devices = ["/dev/sdb"] / filesystem = "ext4"
+                line 2: target: the setup makes what is measured; leave out target, or [setup]
+            [setup] / filesystem = "ext4"
+                line 6: setup: builds over devices of its own; give devices = [...] instead of target, or leave it out
+            [setup] / filesystem = "ext4"
+                line 5: setup: nothing can be built without devices; write devices = ["/dev/sdX"] below [setup]
+            [setup] / devices = ["sdb"]
+                line 6: setup.devices = 'sdb': must be the path of a device, such as /dev/sdb, or loop:SIZE for one over a file of fathom's
+            [setup] / devices = ["/dev/sdb", "/dev/sdb"]
+                line 6: setup.devices = '/dev/sdb': is listed twice
+            [setup] / devices = ["loop:1M"]
+                line 6: setup.devices = 'loop:1M': a loop device needs at least 16MiB
+            [setup] / devices = ["100 x loop:1G"]
+                line 6: setup.devices = '100 x loop:1G': must be such as '4 x loop:1GiB', with 1 to 64 of them
+            [setup] / devices = ["2 x loop:1G"] / array = "raid5"
+                line 7: setup.array.level: raid5 needs at least 3 members, and there are 2
+            [setup] / devices = ["3 x loop:1G"] / array = "raid6"
+                line 7: setup.array.level: raid6 needs at least 4 members, and there are 3
+            [setup] / devices = ["2 x loop:1G"] / array.level = "raid1" / array.chunk = "64k"
+                line 8: setup.array.chunk: raid1 has no chunks: every member holds everything
+            [setup] / devices = ["2 x loop:1G"] / array.level = "raid10" / array.layout = "f3"
+                line 8: setup.array.layout: f3 keeps 3 copies, and there are 2 members
+            [setup] / devices = ["3 x loop:1G"] / array.level = "raid5" / array.chunk = "48k"
+                line 8: setup.array.chunk: the chunk of raid5 must be a power of two from 4k, and 48k is none
+            [setup] / devices = ["3 x loop:1G"] / array.level = "raid5" / array.layout = "n2"
+                line 8: setup.array.layout: n2 is no layout of raid5
+            [setup] / devices = ["3 x loop:1G"] / array.level = "raid0" / array.state = "degraded"
+                line 8: setup.array.state: raid0 has no redundancy and is never degraded
+            [setup] / devices = ["3 x loop:1G"] / array.chunk = "64k"
+                line 7: setup.array.chunk = '64k': there is no array that it could belong to; give array.level
+            [setup] / devices = ["3 x loop:1G"] / array.level = "raid7"
+                line 7: setup.array.level = 'raid7': must be one of none, raid0, raid1, raid4, raid5, raid6, raid10; did you mean 'raid6'?
+            [setup] / devices = ["3 x loop:1G"] / array.level = "raid5" / array.order = [0, 1]
+                line 8: setup.array.order: must name 3 of the 3 devices, from 0 to 2
+            [setup] / devices = ["3 x loop:1G"] / array.level = "raid5" / array.chnuk = "64k"
+                line 8: setup.array.chnuk = '64k': no such part of a setup; did you mean 'array.chunk'?
+            [setup] / devices = ["/dev/sdb"] / volume = "striped"
+                line 7: setup.volume.type: a striped volume needs at least two devices below, and there is one
+            [setup] / devices = ["/dev/sdb"] / filesystem = "zfs"
+                line 7: setup.filesystem = 'zfs': must be one of none, ext4, xfs, btrfs, f2fs, ext3, ext2; did you mean 'xfs'?
+            [setup] / devices = ["/dev/sdb"] / filesystem = "xfs" / mount = "noatime,data=ordered"
+                line 8: setup.mount.options: data=ordered is a mount option of ext4, ext3, not of xfs
+            [setup] / devices = ["/dev/sdb"] / filesystem = "xfs" / mount = "nobarrier"
+                line 8: setup.mount.options: xfs has had no nobarrier since kernel 4.19: it always flushes
+            [setup] / devices = ["/dev/sdb"] / filesystem = "ext4" / mount = "noatme"
+                line 8: setup.mount = 'noatme': 'noatme' is no mount option that fathom knows; did you mean 'noatime'?
+            [setup] / devices = ["/dev/sdb"] / filesystem = "ext4" / mount = "atime"
+                line 8: setup.mount = 'atime': 'atime' has meant relatime since kernel 2.6.30; write relatime or strictatime
+            [setup] / devices = ["/dev/sdb"] / filesystem = "ext4" / mount = "noatime,relatime"
+                line 8: setup.mount = 'noatime,relatime': noatime and relatime contradict each other
+            [setup] / devices = ["/dev/sdb"] / filesystem = "xfs" / mount = "logbufs=16"
+                line 8: setup.mount = 'logbufs=16': logbufs=16: takes a number from 2 to 8
+            [setup] / devices = ["/dev/sdb"] / filesystem = "btrfs" / filesystem.journal = "/dev/sdc"
+                line 8: this is no TOML: cannot extend value of type string with a dotted key; beside its other keys a layer's kind is written as filesystem.type, array.level, volume.type
+            [setup] / devices = ["/dev/sdb"] / filesystem.type = "btrfs" / filesystem.journal = "/dev/sdc"
+                line 8: setup.filesystem.journal: btrfs has no journal that could lie on another device
+            [setup] / devices = ["/dev/sdb"] / filesystem.type = "ext4" / filesystem.journal = "/dev/sdb"
+                line 8: setup.filesystem.journal: the journal cannot lie on /dev/sdb, which holds the data
+            [setup] / devices = ["/dev/sdb"] / filesystem.type = "ext4" / filesystem.fill = "99%"
+                line 8: setup.filesystem.fill = '99%': must be between 1 and 95
+            [setup] / devices = ["/dev/sdb"] / filesystem = "ext4" / [factors] / filesystem = ["ext4", "xfs"]
+                line 7: setup.filesystem = 'ext4': the factor filesystem.type varies it; leave it out here
+            [setup] / devices = ["2 x loop:1G"] / [factors] / array.level = ["raid0", "raid5"]
+                line 8: factors.array.level = 'raid5': is possible in no cell: raid5 needs at least 3 members, and there are 2
+            [setup] / devices = ["3 x loop:1G"] / crypt = "luks1"
+                line 7: setup.crypt = 'luks1': must be one of none, luks2, plain; did you mean 'luks2'?
+            [setup] / devices = ["4 x loop:1G"] / array = { level = "raid5", spares = 1, state = "degraded" }
+                line 7: setup.array.state: a spare would take the failed member's place at once; leave out array.spares
+            [setup] / devices = ["loop:1G"] / filesystem = "ext4" / mount = "journal_async_commit"
+                line 8: setup.mount.options: ext4 does not mount with journal_async_commit in data=ordered, its default; add data=writeback or data=journal
+            [setup] / devices = ["loop:1G"] / slice.size = "10%"
+                line 7: setup.slice.size = '10%': '10%': unknown unit '%'; known are k, M, G, T, P (powers of 1024, also KiB, MiB, ...) and kB, MB, GB, TB, PB (powers of 1000)
+        "#]],
     );
 }
 
 #[test]
 fn designs() {
-    let factors = "[factors]\nblock.scheduler = [\"none\", \"bfq\", \"kyber\"]\nblock.nr_requests = [64, 128]\n";
     let plans = [
         (BASE, FACTORS.to_owned() + "kind = \"factorial\""),
         (BASE, FACTORS.to_owned() + "kind = \"fractional\""),
@@ -375,35 +399,35 @@ fn designs() {
     check(
         &plans,
         &expect![[r#"
-            [factors] / block.scheduler = ["none", "bfq", "kyber"] / block.nr_requests = [64, 128] / [design] / kind = "factorial"
+            kind = "factorial"
                 line 10: design.kind = 'factorial': must be one of full, one-at-a-time, fractional, screening, narrowing; did you mean 'fractional'?
-            [factors] / block.scheduler = ["none", "bfq", "kyber"] / block.nr_requests = [64, 128] / [design] / kind = "fractional"
+            kind = "fractional"
                 line 7: factors.block.scheduler: has 3 levels, and this design takes two; leave the two extremes, such as none and kyber, or choose another kind
-            [factors] / block.scheduler = ["none", "bfq", "kyber"] / block.nr_requests = [64, 128] / [design] / kind = "screening"
+            kind = "screening"
                 line 7: factors.block.scheduler: has 3 levels, and this design takes two; leave the two extremes, such as none and kyber, or choose another kind
-            [factors] / block.scheduler = ["none", "bfq", "kyber"] / block.nr_requests = [64, 128] / [design] / kind = "narrowing"
+            kind = "narrowing"
                 line 10: design.kind: narrowing searches one factor, and there are 2; narrow one after the other
-            [factors] / block.scheduler = ["none", "bfq", "kyber"] / block.nr_requests = [64, 128] / [design] / blocks = 0
+            blocks = 0
                 line 10: design.blocks = 0: must be between 1 and 1000
-            [factors] / block.scheduler = ["none", "bfq", "kyber"] / block.nr_requests = [64, 128] / [design] / margin = "90%"
+            margin = "90%"
                 line 10: design.margin = '90%': must be above 0 and at most 50%
-            [factors] / block.scheduler = ["none", "bfq", "kyber"] / block.nr_requests = [64, 128] / [design] / sentinal = true
+            sentinal = true
                 line 10: design.sentinal: unknown key; did you mean 'sentinel'?
-            [factors] / block.scheduler = ["none", "bfq", "kyber"] / block.nr_requests = [64, 128] / [design] / baseline = { schedul
+            baseline = { scheduler = "nnoe" }
                 line 10: design.baseline.scheduler = 'nnoe': is no level of scheduler; did you mean 'none'?; they are: none, bfq, kyber
-            [factors] / block.scheduler = ["none", "bfq", "kyber"] / block.nr_requests = [64, 128] / [design] / baseline = { schedul
+            baseline = { schedule = "none" }
                 line 10: design.baseline.schedule: no such factor; did you mean 'scheduler'?; there are: scheduler, nr_requests
-            [factors] / block.scheduler = ["none", "bfq", "kyber"] / block.nr_requests = [64, 128] / [design] / except = [{ schedule
+            except = [{ scheduler = "none" }, { nr_requests = 32 }]
                 line 10: design.except.nr_requests = 32: is no level of nr_requests; they are: 64, 128
-            [factors] / block.scheduler = ["none", "bfq", "kyber"] / block.nr_requests = [64, 128] / [design] / except = [{ nr_reque
+            except = [{ nr_requests = 64 }, { nr_requests = 128 }]
                 line 10: design.except: leaves out every cell; take some of it away
-            [factors] / block.scheduler = ["none", "bfq", "kyber"] / block.nr_requests = [64, 128] / [design] / sentinel = true / ex
+            sentinel = true / except = [{ scheduler = "none" }]
                 line 9: design.baseline: the sentinel is the baseline (scheduler=none nr_requests=64), which is not measured: it is left out by design.except; choose another with design.baseline, or set design.sentinel = false
-            [factors] / block.scheduler = ["none", "bfq", "kyber"] / block.nr_requests = [64, 128] / [design] / rotate = true
+            rotate = true
                 line 10: design.rotate: workloads change places only when they run side by side; set together = true
-            [factors] / block.scheduler = ["none", "bfq", "kyber"] / block.nr_requests = [64, 128] / [design] / resolution = 4
+            resolution = 4
                 line 10: design.resolution = 4: belongs to kind = "fractional"
-            [factors] / block.scheduler = ["none", "bfq", "kyber"] / block.nr_requests = [64, 128] / [design] / kind = "full" / narr
+            kind = "full" / narrow_to = "5%"
                 line 11: design.narrow_to = '5%': belongs to kind = "narrowing"
         "#]],
     );
@@ -433,7 +457,9 @@ fn narrowing_and_fractions() {
             ),
         ),
     ];
-    check(&plans, &expect![[r#"
+    check(
+        &plans,
+        &expect![[r#"
         [factors] / block.scheduler = ["none", "bfq"] / block.nr_requests = [64, 128] / [design] / kind = "fractional"
             line 10: design.kind: no fraction at resolution 4 is smaller than all 4 combinations of 2 factors; kind = "full" measures them
         [factors] / block.scheduler = ["none", "bfq"] / block.nr_requests = [64, 128] / [design] / kind = "screening"
@@ -446,7 +472,8 @@ fn narrowing_and_fractions() {
             design.kind: all combinations of 100 x 100 levels are more than 4096 cells; kind = "one-at-a-time" or "screening" takes a few of them
         [factors] / null.a = [4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19,20,21,22,23,24,25,26,27,28,29,30,31,32,33,34,35,36,37,38
             line 10: design.blocks: 1600 cells in 1000 blocks are 1600000 trials; at most 200000
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]

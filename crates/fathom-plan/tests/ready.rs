@@ -14,6 +14,9 @@ fn given(plan: &ReadyPlan) -> Given {
                 let count = if ["chunk", "member-order"].contains(&plan.name) { 4 } else { 1 };
                 given.devices = disks[..count].iter().map(|disk| (*disk).to_owned()).collect();
             }
+            "figure" => {
+                given.others.insert("figure".into(), "rate: {}".into());
+            }
             name if parameter.default.is_none() => {
                 given.others.insert(name.into(), format!("/dev/{name}"));
             }

@@ -153,7 +153,7 @@ impl Checker<'_> {
         let is_word = of_commands.clone().any(|command| command.contains(&place));
         let has_jobs = self.workloads.iter().any(|workload| workload.name.is_some());
         let known = key.rsplit('.').next().unwrap_or(key);
-        let is_key = keys::KEYS.iter().any(|entry| entry.name == known);
+        let is_key = known == "phase" || keys::KEYS.iter().any(|entry| entry.name == known);
         if is_word || has_jobs && is_key {
             return Ok(());
         }
@@ -206,7 +206,7 @@ fn level_of_setup(key: &str, level: &str) -> Result<(), String> {
     for (layer, kind) in [
         ("array.level", "raid5"),
         ("volume.type", "linear"),
-        ("crypt.cipher", "aes-xts-plain64"),
+        ("crypt.type", "luks2"),
         ("filesystem.type", "ext4"),
     ] {
         setup::set(&mut every, layer, kind)?;

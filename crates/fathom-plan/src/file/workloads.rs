@@ -76,13 +76,7 @@ fn check(
     source: Option<&Item>,
 ) -> Result<(), PlanError> {
     if let Some(command) = &workload.command {
-        let idle = items.iter().find(|(key, _)| !command.contains(&format!("{{{key}}}")));
-        return match idle {
-            Some((key, item)) => Err(item.refuse_key(format!(
-                "the command has no place for it; write {{{key}}} where it belongs"
-            ))),
-            None => Ok(()),
-        };
+        return items.iter().try_for_each(|(key, item)| check_of_command(command, key, item));
     }
     known.workload(workload).map_err(|reason| {
         let about = items.iter().find(|(key, _)| reason.starts_with(&format!("{key}=")));
@@ -98,4 +92,22 @@ fn check(
             (None, None) => PlanError::new(reason),
         }
     })
+}
+
+/// A setting of a command: a word of it, how long it may take, or a figure that it prints.
+fn check_of_command(command: &str, key: &str, item: &Item) -> Result<(), PlanError> {
+    if command.contains(&format!("{{{key}}}")) {
+        return Ok(());
+    }
+    if key == "timeout" {
+        return item.duration().map(|_| ());
+    }
+    if key.strip_prefix("figure.").is_some_and(|name| !name.is_empty()) {
+        let is_pattern = item.scalar()?.matches("{}").count() == 1;
+        let reason = "write the text around the number, with {} for the number: \"tps = {}\"";
+        return if is_pattern { Ok(()) } else { Err(item.refuse(reason)) };
+    }
+    Err(item.refuse_key(format!(
+        "commands take timeout, figure.NAME, and what has a place such as {{{key}}} in them"
+    )))
 }

@@ -190,6 +190,10 @@ fn check_layout(array: &ArraySpec, level: &str, members: usize) -> Result<(), St
 }
 
 fn check_redundancy(array: &ArraySpec, level: &str) -> Result<(), Fault> {
+    if array.state == ArrayState::Degraded && array.spares > 0 {
+        let reason = "a spare would take the failed member's place at once; leave out array.spares";
+        return Err(fault("array.state", reason));
+    }
     if level != "raid0" {
         return Ok(());
     }

@@ -22,7 +22,7 @@ pub const SETUP_KEYS: &[SetupKey] = &[
         "md array over the devices; none uses the first device alone",
     ),
     key("volume.type", "none|linear|striped", "logical volume (LVM)"),
-    key("crypt.cipher", "none|aes-xts-plain64|...", "dm-crypt"),
+    key("crypt.type", "none|luks2|plain", "encryption (dm-crypt)"),
     key(
         "filesystem.type",
         "none|ext4|xfs|btrfs|f2fs|ext3|ext2",
@@ -43,6 +43,7 @@ pub const SETUP_KEYS: &[SetupKey] = &[
         "normal|degraded|rebuilding|checking",
         "in which state the array is measured",
     ),
+    key("crypt.cipher", "aes-xts-plain64|...", "its cipher, as cryptsetup names it"),
     key("crypt.sector_size", "512|1024|2048|4096", "sector of the encryption"),
     key("crypt.no_workqueues", "yes|no", "encrypt in the context of the request"),
     key("volume.stripe_size", "SIZE", "piece of a striped volume, a power of two from 4k"),
