@@ -604,8 +604,12 @@ pub enum RunKind {
     Saturate,
     /// `fathom size`.
     Size,
-    /// `fathom lab`, and what is built on it.
+    /// `fathom lab`.
     Experiment,
+    /// `fathom raid`.
+    Raid,
+    /// `fathom layers`.
+    Layers,
 }
 
 /// One invocation's head: what its records have in common.

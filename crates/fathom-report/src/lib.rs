@@ -14,10 +14,12 @@ pub mod findings;
 pub mod history;
 pub mod imported;
 mod job;
+pub mod layers;
 pub mod list;
 mod open_loop;
 #[cfg(test)]
 mod properties;
+pub mod raid;
 pub mod rounds;
 #[cfg(test)]
 mod sample;

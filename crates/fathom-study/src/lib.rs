@@ -7,6 +7,7 @@ pub mod drift;
 pub mod experiment;
 pub mod history;
 pub mod knee;
+pub mod layers;
 pub mod measured;
 mod open_loop;
 pub mod raid;

@@ -101,6 +101,8 @@ pub mod factor {
     pub const LAYOUT: &str = "layout";
     /// Its chunk.
     pub const CHUNK: &str = "chunk";
+    /// How many members it has.
+    pub const MEMBERS: &str = "members";
     /// Its state.
     pub const STATE: &str = "state";
 }
@@ -151,6 +153,8 @@ pub struct Row {
     pub layout: Option<String>,
     /// `64k`; none for levels without.
     pub chunk: Option<String>,
+    /// How many members, where that varies.
+    pub members: Option<String>,
     /// True where the level can lose a member.
     pub is_redundant: bool,
     /// Bytes that it holds.
@@ -163,7 +167,13 @@ impl Row {
     /// Its name in a line.
     #[must_use]
     pub fn name(&self) -> String {
-        let parts = [Some(self.level.as_str()), self.layout.as_deref(), self.chunk.as_deref()];
+        let members = self.members.as_ref().map(|count| format!("of {count}"));
+        let parts = [
+            Some(self.level.as_str()),
+            self.layout.as_deref(),
+            self.chunk.as_deref(),
+            members.as_deref(),
+        ];
         parts.into_iter().flatten().collect::<Vec<_>>().join(" ")
     }
 
@@ -201,13 +211,15 @@ fn has_layouts(level: &str) -> bool {
     matches!(level, "raid5" | "raid6" | "raid10")
 }
 
-/// What tells one array from another.
-fn key(record: &Record) -> Option<(String, Option<String>, Option<String>)> {
+/// What tells one array from another: level, layout, chunk, members.
+type Key = (String, Option<String>, Option<String>, Option<String>);
+
+fn key(record: &Record) -> Option<Key> {
     let level = self::level(record, factor::LEVEL)?.to_owned();
     let of = |factor: &str| self::level(record, factor).map(str::to_owned);
     let layout = of(factor::LAYOUT).filter(|_| has_layouts(&level));
     let chunk = of(factor::CHUNK).filter(|_| level != "raid1");
-    Some((level, layout, chunk))
+    Some((level, layout, chunk, of(factor::MEMBERS)))
 }
 
 /// Studies the records of `fathom raid`.
@@ -219,7 +231,7 @@ pub fn study(records: &[Record]) -> RaidStudy {
         let rates = components.iter().filter_map(|c| c.figures[pattern.place()].as_ref());
         median(&rates.map(|figure| figure.bytes_per_s.value).collect::<Vec<_>>()).ok()
     });
-    let mut keys: Vec<(String, Option<String>, Option<String>)> = Vec::new();
+    let mut keys: Vec<Key> = Vec::new();
     for record in &good {
         if let Some(key) = key(record).filter(|key| !keys.contains(key)) {
             keys.push(key);
@@ -319,7 +331,7 @@ fn components(good: &[&Record]) -> Vec<Component> {
     names.into_iter().map(one).collect()
 }
 
-fn row(good: &[&Record], key: &(String, Option<String>, Option<String>)) -> Row {
+fn row(good: &[&Record], key: &Key) -> Row {
     let own: Vec<&Record> =
         good.iter().filter(|r| self::key(r).as_ref() == Some(key)).copied().collect();
     let state = |state: State| {
@@ -336,7 +348,7 @@ fn row(good: &[&Record], key: &(String, Option<String>, Option<String>)) -> Row 
             }),
         })
     };
-    let (level, layout, chunk) = key.clone();
+    let (level, layout, chunk, members) = key.clone();
     Row {
         is_redundant: level != "raid0",
         size_bytes: own.iter().find_map(|r| r.targets.first()).map(|target| target.size_bytes),
@@ -344,6 +356,7 @@ fn row(good: &[&Record], key: &(String, Option<String>, Option<String>)) -> Row 
         level,
         layout,
         chunk,
+        members,
     }
 }
 

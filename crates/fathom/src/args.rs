@@ -52,6 +52,10 @@ pub enum Command {
     Size(Size),
     /// An experiment from a plan: settings, arrays and filesystems tried in turn, then everything as it was before
     Lab(Lab),
+    /// Arrays of some disks against each other: levels, layouts and chunks, whole, degraded and rebuilding
+    Raid(Raid),
+    /// One workload on every layer of a target, from the disks upward: what each costs, and which disk is slow
+    Layers(Layers),
     /// Put back what a killed experiment left changed
     Restore(Restore),
     /// Check what an earlier run wrote with verify=, also after a crash of the machine
@@ -586,4 +590,102 @@ mod tests {
     fn the_command_line_is_consistent() {
         Args::command().debug_assert();
     }
+}
+
+/// `fathom raid`.
+#[derive(Debug, ClapArgs)]
+#[command(after_help = "\
+Measures each device alone, then builds every array of them that can be (raid0, raid1, raid5 in four layouts, raid6, raid10 near, \
+offset and far), measures it whole, without a member, and while one is rebuilt, and takes it down again. Shows MiB/s, multiples \
+of one device, how long a rebuild takes, and whether the members do more than the array must ask of them. Everything on the \
+devices is DESTROYED; each takes its --destroy=ID. Started again after it was broken off, it goes on with the next trial.
+
+  fathom raid /dev/sd[b-e] --dry-run               everything that would be done; nothing is touched
+  fathom raid /dev/sd[b-e] --destroy=WWN1 --destroy=WWN2 --destroy=WWN3 --destroy=WWN4
+  fathom raid loop:1GiB loop:1GiB loop:1GiB --level=raid5 --chunk=16k,64k,512k --state=normal")]
+pub struct Raid {
+    /// Block devices, or loop:SIZE for a loop device over a file of fathom's
+    #[arg(required = true, value_name = "DEVICE")]
+    pub devices: Vec<String>,
+    /// Levels [default: raid0,raid1,raid5,raid6,raid10]
+    #[arg(long, value_name = "LEVEL", value_delimiter = ',')]
+    pub level: Vec<String>,
+    /// Layouts, such as left-symmetric,n2,f2,o2 [default: all usual ones]
+    #[arg(long, value_name = "LAYOUT", value_delimiter = ',')]
+    pub layout: Vec<String>,
+    /// Chunks
+    #[arg(long, value_name = "SIZE", value_delimiter = ',', default_value = "64k")]
+    pub chunk: Vec<String>,
+    /// Numbers of members [default: all devices]
+    #[arg(long, value_name = "N", value_delimiter = ',')]
+    pub members: Vec<u32>,
+    /// States: normal, degraded, rebuilding [default: all]
+    #[arg(long, value_name = "STATE", value_delimiter = ',')]
+    pub state: Vec<String>,
+    /// How much of each device is used, or all [default: 4GiB; all of loop devices]
+    #[arg(long, value_name = "SIZE")]
+    pub size: Option<String>,
+    /// Where that piece begins on each device
+    #[arg(long, value_name = "SIZE", default_value = "1MiB")]
+    pub start: String,
+    /// Length of one measurement
+    #[arg(long, value_name = "TIME", default_value = "10s")]
+    pub time: String,
+    /// How often everything is measured, each time in another order
+    #[arg(long, value_name = "N", default_value_t = 3)]
+    pub runs: u32,
+    /// Block of the random loads
+    #[arg(long, value_name = "SIZE", default_value = "4k")]
+    pub block_size: String,
+    /// Requests in flight of the random loads
+    #[arg(long, value_name = "N", default_value_t = 32)]
+    pub depth: u32,
+    /// Share of writes in the random mix
+    #[arg(long, value_name = "SHARE", default_value = "30%")]
+    pub write_fraction: String,
+    /// A setting for all arrays, such as md.sync_speed_max=50000
+    #[arg(long, value_name = "KNOB=VALUE")]
+    pub knob: Vec<String>,
+    /// Leaves the first synchronisation out; results say so
+    #[arg(long)]
+    pub assume_clean: bool,
+    /// Says everything that would be done, and touches nothing
+    #[arg(long)]
+    pub dry_run: bool,
+    /// Goes on with this run [default: the newest matrix, when it is unfinished]
+    #[arg(long, value_name = "RUN", conflicts_with = "new")]
+    pub resume: Option<String>,
+    /// Begins anew, also when a matrix is unfinished
+    #[arg(long)]
+    pub new: bool,
+    /// What commands that measure any target take.
+    #[command(flatten)]
+    pub any: MeasureAny,
+}
+
+/// `fathom layers`.
+#[derive(Debug, ClapArgs)]
+#[command(after_help = "\
+Reads each disk below TARGET alone, all of them at once, then every layer above (array, volume, filesystem) with the same \
+workload, in turn and in random order. Nothing is written but a test file where TARGET is a directory. Each layer's figure \
+stands beside what the layer below it does; a disk that is slower than its companions is named.
+
+  fathom layers /srv/data
+  fathom layers /dev/md0 randread depth=64 --runs=8
+  fathom layers /dev/vg0/data seqread block_size=256k")]
+pub struct Layers {
+    /// A directory, a file or a block device
+    pub target: String,
+    /// A reading workload [default: seqread and randread], and its settings, such as block_size=16k
+    #[arg(value_name = "WORKLOAD|KEY=VALUE")]
+    pub rest: Vec<String>,
+    /// Length of one measurement
+    #[arg(long, value_name = "TIME", default_value = "10s")]
+    pub time: String,
+    /// How often every layer is measured, each time in another order
+    #[arg(long, value_name = "N", default_value_t = 3)]
+    pub runs: u32,
+    /// What all measuring commands take.
+    #[command(flatten)]
+    pub measure: Measure,
 }

@@ -48,7 +48,13 @@ impl Exit {
     /// What an error of the laboratory comes to.
     #[must_use]
     pub fn of_error(error: &LabError) -> Self {
-        match error.class() {
+        Self::of_class(error.class())
+    }
+
+    /// What a class of errors comes to.
+    #[must_use]
+    pub fn of_class(class: ErrorClass) -> Self {
+        match class {
             ErrorClass::Usage => Self::Usage,
             ErrorClass::Refused => Self::Refused,
             ErrorClass::Missing => Self::Missing,

@@ -10,7 +10,6 @@ use fathom_guard::{Consent, Protected};
 use fathom_lab::experiment::outline::{self, Ground};
 use fathom_lab::experiment::{self, Ended, Experiment, Finished};
 use fathom_lab::restore::{self, Outcome};
-use fathom_lab::{LabError, error::ErrorClass};
 use fathom_model::plan::outline::BeforeAfter;
 use fathom_model::plan::{Plan, PlanWorkload};
 use fathom_model::record::{Ending, RunKind};
@@ -230,8 +229,8 @@ fn measure(
         })?;
     let Some(finished) = finished else { return Ok(measured.exit) };
     let studied = study::study(&finished.plan, &finished.cells, &finished.records);
-    let mut text = report::text(&studied, output.width());
-    text += &ended_text(&finished);
+    let mut text = super::planned::text(output, &studied);
+    text += &ended_text(&finished, "fathom lab with the same plan goes on with the next trial");
     text += &around_text(&finished.around);
     let _ =
         writeln!(text, "{}", measured.stored_as(|prefix| format!(". Next: fathom show {prefix}")));
@@ -244,7 +243,7 @@ fn measure(
     finish(output, &text, &result, measured.exit)
 }
 
-fn ending_of(ended: &Ended) -> Ending {
+pub(super) fn ending_of(ended: &Ended) -> Ending {
     match ended {
         Ended::Complete | Ended::Answered | Ended::Budget(_) => Ending::Complete,
         Ended::Interrupted | Ended::Boot(_) => Ending::Interrupted,
@@ -252,7 +251,7 @@ fn ending_of(ended: &Ended) -> Ending {
     }
 }
 
-fn ended_word(ended: &Ended) -> &'static str {
+pub(super) fn ended_word(ended: &Ended) -> &'static str {
     match ended {
         Ended::Complete => "complete",
         Ended::Answered => "answered",
@@ -263,27 +262,23 @@ fn ended_word(ended: &Ended) -> &'static str {
     }
 }
 
-fn exit_of(finished: &Finished) -> Exit {
+pub(super) fn exit_of(finished: &Finished) -> Exit {
     let ended = match &finished.ended {
         Ended::Complete | Ended::Answered | Ended::Budget(_) => Exit::Done,
         Ended::Interrupted => Exit::Interrupted,
         Ended::Boot(_) => Exit::Missing,
-        Ended::Failed { cause, class } => {
-            Exit::of_error(&LabError::Cell { reason: cause.clone(), class: *class })
-        }
+        Ended::Failed { class: None, .. } => Exit::Doubtful,
+        Ended::Failed { class: Some(class), .. } => Exit::of_class(*class),
     };
     let left = finished.restored.iter().map(|report| match report.outcome {
-        Outcome::Failed(_) => {
-            Exit::of_error(&LabError::Cell { reason: String::new(), class: ErrorClass::TargetIo })
-        }
+        Outcome::Failed(_) => Exit::TargetIo,
         Outcome::ChangedBySomebody(_) => Exit::Doubtful,
         _ => Exit::Done,
     });
     left.fold(ended, Exit::max)
 }
 
-fn ended_text(finished: &Finished) -> String {
-    let again = "fathom lab with the same plan goes on with the next trial";
+pub(super) fn ended_text(finished: &Finished, again: &str) -> String {
     let mut text = match &finished.ended {
         Ended::Complete => String::new(),
         Ended::Answered => "Ended early: everything that was asked is decided.\n".to_owned(),
@@ -311,7 +306,7 @@ fn ended_text(finished: &Finished) -> String {
     text
 }
 
-fn around_text(around: &[BeforeAfter]) -> String {
+pub(super) fn around_text(around: &[BeforeAfter]) -> String {
     if around.is_empty() {
         return String::new();
     }

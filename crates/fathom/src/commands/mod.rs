@@ -8,8 +8,11 @@ mod history;
 mod import;
 mod knobs;
 mod lab;
+mod layers;
 mod list;
+mod planned;
 mod quick;
+mod raid;
 mod restore;
 mod rm;
 mod run;
@@ -41,6 +44,8 @@ pub fn dispatch(args: &Args, stop: &StopFlag) -> Exit {
         Command::Saturate(saturate) => saturate::run(common, output, stop, saturate),
         Command::Size(size) => size::run(common, output, stop, size),
         Command::Lab(lab) => lab::run(common, output, stop, lab),
+        Command::Raid(raid) => raid::run(common, output, stop, raid),
+        Command::Layers(layers) => layers::run(common, output, stop, layers),
         Command::Restore(restore) => restore::run(common, output, restore),
         Command::Verify(verify) => verify::run(common, output, stop, verify),
         Command::Check(check) => check::run(common, output, check),

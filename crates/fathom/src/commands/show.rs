@@ -1,6 +1,7 @@
 //! `fathom show`.
 
 use super::list::{open, state_of};
+use super::planned::{self, Answer};
 use super::run::{records_text, rounds_text};
 use super::{CommandError, CommandResult, against, saturate, size};
 use crate::args::{Common, Show};
@@ -23,8 +24,12 @@ pub fn run(common: &Common, output: Output, args: &Show) -> CommandResult {
     let is_whole = stored.state != RunState::Running;
     let state = state_of(stored.state, &stored.writer);
     let unfinished = (!is_whole).then_some(state);
-    let study = verdict::judge_stored(stored.head.kind, &stored.records, unfinished);
     let head = &stored.head;
+    let planned = planned::answer(output, &store, head, &stored.records)?;
+    let study = match &planned {
+        Some(planned) => planned.study.clone(),
+        None => verdict::judge_stored(head.kind, &stored.records, unfinished),
+    };
     let mut text = String::new();
     let label = head.label.as_ref().map_or_else(String::new, |l| format!(" ({l})"));
     let unfinished = if is_whole { String::new() } else { format!(" [{state}]") };
@@ -53,8 +58,14 @@ pub fn run(common: &Common, output: Output, args: &Show) -> CommandResult {
         RunKind::Size => size::answer(output, &head.command, &stored.records),
         _ => rounds.as_ref().map_or_else(String::new, |rounds| rounds_text(output, rounds)),
     };
-    text += &records_text(output, &stored.records, args.style)?;
-    text += &findings_text(&study.findings, study.verdict, output.width());
+    match &planned {
+        // Of an experiment its trials one by one say little.
+        Some(planned) => text += &planned.text,
+        None => {
+            text += &records_text(output, &stored.records, args.style)?;
+            text += &findings_text(&study.findings, study.verdict, output.width());
+        }
+    }
     output.text(&text)?;
     let mut result = serde_json::json!({
         "head": head,
@@ -68,6 +79,9 @@ pub fn run(common: &Common, output: Output, args: &Show) -> CommandResult {
     }
     if let Some((_, comparison)) = &against {
         result["comparison"] = serde_json::to_value(comparison).unwrap_or_default();
+    }
+    if let Some(Answer { json: (name, value), .. }) = planned {
+        result[name] = value;
     }
     output.json("result", &result)?;
     Ok(Exit::Done)

@@ -1,0 +1,221 @@
+//! `fathom raid`.
+
+use super::{CommandError, CommandResult, finish, lab};
+use crate::args::{Common, Raid};
+use crate::exit::Exit;
+use crate::output::Output;
+use crate::session::{self, Got, INTERVAL_NS, Purpose, Start};
+use fathom_base::suggest;
+use fathom_base::units::{format_duration, parse_duration_ns, parse_fraction, parse_size};
+use fathom_guard::{Consent, Protected};
+use fathom_lab::experiment::Finished;
+use fathom_lab::experiment::outline::{self, Ground};
+use fathom_lab::raid::{LAYOUTS, LEVELS, RaidOptions, plans, run as run_plans};
+use fathom_model::plan::Plan;
+use fathom_model::plan::setup::SliceSpec;
+use fathom_model::record::{Record, RunKind};
+use fathom_report::experiment as experiment_report;
+use fathom_report::raid as report;
+use fathom_study::raid::{RaidStudy, State, study};
+use fathom_study::verdict::Study;
+use fathom_sys::signals::StopFlag;
+use fathom_sys::sysroot::SysRoot;
+use std::fmt::Write;
+use std::path::Path;
+
+/// Shorter windows show how a device begins, not what it does.
+const WINDOW_NS_MIN: u64 = 10_000_000;
+const WINDOW_NS_MAX: u64 = 3_600_000_000_000;
+
+/// Measures the matrix, or says what it would do.
+pub fn run(common: &Common, output: Output, stop: &StopFlag, args: &Raid) -> CommandResult {
+    let options = options(args).map_err(|text| CommandError::usage(output, &text))?;
+    let mut plans = plans(&options);
+    for plan in &mut plans {
+        plan.design.seed = common.seed;
+    }
+    let Some(matrix) = plans.last() else { return Ok(Exit::Usage) };
+    let cells = fathom_plan::cells(matrix).map_err(|e| CommandError::usage(output, &e))?;
+    if let Some(cell) =
+        cells.iter().all(|cell| cell.impossible.is_some()).then(|| cells.first()).flatten()
+    {
+        let why = cell.impossible.as_deref().unwrap_or_default();
+        return Err(CommandError::usage(output, &format!("no such array can be built: {why}")));
+    }
+    if args.dry_run {
+        dry_run(common, output, args, matrix)
+    } else {
+        measure(common, output, stop, args, &plans)
+    }
+}
+
+fn dry_run(common: &Common, output: Output, args: &Raid, matrix: &Plan) -> CommandResult {
+    let internal = |e: &dyn std::fmt::Display| CommandError::report_as(output, e, Exit::Internal);
+    let path = session::store_path(common).map_err(|error| internal(&error))?;
+    let mut cells = fathom_plan::cells(matrix).map_err(|e| CommandError::usage(output, &e))?;
+    cells.retain(|cell| cell.impossible.is_none());
+    let state_dir = path.parent().unwrap_or(Path::new(".")).to_owned();
+    let ground = Ground {
+        root: &SysRoot::live(),
+        consent: &Consent::new(args.any.destroy.clone()),
+        protected: &Protected { store_path: path.clone() },
+        state_dir: &state_dir,
+    };
+    let (outline, refusal) = outline::dry_run(&ground, matrix, &cells)
+        .map_err(|error| CommandError::report_as(output, &error, Exit::of_error(&error)))?;
+    let exit = refusal.as_ref().map_or(Exit::Done, Exit::of_error);
+    let mut text = experiment_report::outline::text(&outline, output.width());
+    text +=
+        "\nBefore that each device is measured alone, without an array, under the same loads.\n";
+    let result = serde_json::json!({ "outline": outline, "exit_code": exit.code() });
+    finish(output, &text, &result, exit)
+}
+
+fn measure(
+    common: &Common,
+    output: Output,
+    stop: &StopFlag,
+    args: &Raid,
+    plans: &[Plan],
+) -> CommandResult {
+    let target = args.devices.join(",");
+    let purpose = Purpose {
+        kind: RunKind::Raid,
+        target: &target,
+        measure: &args.any.measure,
+        destroy: args.any.destroy.clone(),
+        interval_ns: INTERVAL_NS,
+    };
+    let Some(matrix) = plans.last() else { return Ok(Exit::Usage) };
+    let start = Start::Plan { plan: matrix, resume: args.resume.as_deref(), is_new: args.new };
+    let mut finished: Option<Finished> = None;
+    let measured =
+        session::measure_as(common, output, stop, &purpose, &start, &mut |lab, begun, keep| {
+            let seed = begun.plan.as_ref().and_then(|plan| plan.design.seed);
+            let mut plans = plans.to_vec();
+            plans.iter_mut().for_each(|plan| plan.design.seed = seed);
+            let done = run_plans(lab, &plans, &session::faults(), &begun.records, keep)?;
+            let studied = study(&done.records);
+            let got = Got {
+                records: done.records.clone(),
+                ending: Some(lab::ending_of(&done.ended)),
+                exit: lab::exit_of(&done),
+                study: Some(Study { findings: studied.findings, verdict: studied.verdict }),
+            };
+            finished = Some(done);
+            Ok(got)
+        })?;
+    let Some(finished) = finished else { return Ok(measured.exit) };
+    let studied = study(&finished.records);
+    let mut text = report::text(&studied, output.width());
+    text += &lab::ended_text(&finished, "the same command goes on with the next trial");
+    text += &lab::around_text(&finished.around);
+    let _ =
+        writeln!(text, "{}", measured.stored_as(|prefix| format!(". Next: fathom show {prefix}")));
+    let mut result = measured.json();
+    result["raid"] = serde_json::to_value(&studied).unwrap_or_default();
+    result["ended"] = lab::ended_word(&finished.ended).into();
+    result["around"] = serde_json::to_value(&finished.around).unwrap_or_default();
+    result["restored"] =
+        finished.restored.iter().map(ToString::to_string).collect::<Vec<_>>().into();
+    finish(output, &text, &result, measured.exit)
+}
+
+/// What a stored matrix says.
+pub fn answer(output: Output, records: &[Record]) -> (String, RaidStudy) {
+    let studied = study(records);
+    (report::text(&studied, output.width()), studied)
+}
+
+fn options(args: &Raid) -> Result<RaidOptions, String> {
+    let window_ns =
+        parse_duration_ns(&args.time).map_err(|e| format!("--time={}: {e}", args.time))?;
+    if !(WINDOW_NS_MIN..=WINDOW_NS_MAX).contains(&window_ns) {
+        let (least, most) = (format_duration(WINDOW_NS_MIN), format_duration(WINDOW_NS_MAX));
+        return Err(format!("--time={}: one measurement takes from {least} to {most}", args.time));
+    }
+    if !(1..=100).contains(&args.runs) {
+        return Err(format!("--runs={}: from 1 to 100", args.runs));
+    }
+    for (option, size) in [("--start", &args.start), ("--block-size", &args.block_size)] {
+        parse_size(size).map_err(|e| format!("{option}={size}: {e}"))?;
+    }
+    let fraction = parse_fraction(&args.write_fraction)
+        .map_err(|e| format!("--write-fraction={}: {e}", args.write_fraction))?;
+    let is_loop = |device: &String| device.starts_with("loop:");
+    let knob = |text: &String| match text.split_once('=') {
+        Some((knob, value)) => Ok((knob.to_owned(), value.to_owned())),
+        None => Err(format!("--knob={text}: write KNOB=VALUE, such as md.sync_speed_max=50000")),
+    };
+    Ok(RaidOptions {
+        devices: args
+            .devices
+            .iter()
+            .map(
+                |device| {
+                    if is_loop(device) { device.clone() } else { session::absolute_target(device) }
+                },
+            )
+            .collect(),
+        slice: slice(args, args.devices.iter().all(is_loop))?,
+        levels: known("--level", &args.level, &LEVELS_KNOWN, &LEVELS)?,
+        layouts: if args.layout.is_empty() { words(&LAYOUTS) } else { args.layout.clone() },
+        chunks: args.chunk.clone(),
+        members: args.members.clone(),
+        states: states(args)?,
+        blocks: args.runs,
+        window_ns,
+        random_block: args.block_size.clone(),
+        depth: args.depth,
+        write_fraction: fraction,
+        knobs: args.knob.iter().map(knob).collect::<Result<_, _>>()?,
+        is_assumed_clean: args.assume_clean,
+    })
+}
+
+/// Levels that md has.
+const LEVELS_KNOWN: [&str; 6] = ["raid0", "raid1", "raid4", "raid5", "raid6", "raid10"];
+
+fn words(words: &[&str]) -> Vec<String> {
+    words.iter().map(|word| (*word).to_owned()).collect()
+}
+
+fn known(
+    option: &str,
+    given: &[String],
+    all: &[&str],
+    usual: &[&str],
+) -> Result<Vec<String>, String> {
+    if given.is_empty() {
+        return Ok(words(usual));
+    }
+    match given.iter().find(|word| !all.contains(&word.as_str())) {
+        Some(word) => {
+            let hint = suggest::hint(word, all.iter().copied());
+            Err(format!("{option}={word}: one of {}{hint}", all.join(", ")))
+        }
+        None => Ok(given.to_vec()),
+    }
+}
+
+fn states(args: &Raid) -> Result<Vec<State>, String> {
+    let words = State::ALL.map(State::word);
+    let given = known("--state", &args.state, &words, &words)?;
+    Ok(State::ALL
+        .into_iter()
+        .filter(|state| given.iter().any(|word| word == state.word()))
+        .collect())
+}
+
+/// The same piece of each device: whole disks take hours to synchronise, and their beginning is faster than their end.
+fn slice(args: &Raid, are_loops: bool) -> Result<Option<SliceSpec>, String> {
+    match args.size.as_deref() {
+        Some("all") => Ok(None),
+        None if are_loops => Ok(None),
+        size => {
+            let size = size.unwrap_or("4GiB");
+            parse_size(size).map_err(|e| format!("--size={size}: {e}; or all"))?;
+            Ok(Some(SliceSpec { start: args.start.clone(), size: Some(size.to_owned()) }))
+        }
+    }
+}
