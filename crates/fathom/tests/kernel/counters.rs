@@ -21,6 +21,7 @@ pub fn trials() -> Vec<Trial> {
         kernel_test("a_setting_changed_in_the_middle", &[FathomBinary, LoopDevices], changed),
         kernel_test("a_rate_that_falls_in_the_middle", &[FathomBinary, Tool("taskset")], falls),
         kernel_test("history_dates_a_change", &[FathomBinary, ext4], history),
+        kernel_test("threads_without_a_processor", &[FathomBinary, Tool("taskset")], no_processor),
     ]
 }
 
@@ -72,7 +73,7 @@ fn changed() {
     let sandbox = Sandbox::new();
     let device = device();
     let setting = format!("/sys/block/{}/queue/read_ahead_kb", device.name());
-    let args = ["run", "randread", p(device.path()), "duration=3s"];
+    let args = ["run", "randread", p(device.path()), "duration=6s"];
     sandbox.json(&args, &[0, 1]).has_not("setting-changed");
     let running = sandbox.start(&args, "progress", 1);
     let old = fs::read_to_string(&setting).unwrap();
@@ -160,7 +161,11 @@ fn history_is_as_made() -> bool {
     fs::write(&setting, old.trim()).unwrap();
     let done = sandbox.json(&["history", p(mount.dir())], &[0]);
     let series = &done.result()["series"][0];
-    assert_eq!(series["points"].as_array().unwrap().len(), 16, "{series}");
+    // A run of so short a time may have come to nothing.
+    if series["points"].as_array().unwrap().len() != 16 {
+        println!("points: {}", series["points"]);
+        return false;
+    }
     let changes = series["changes"].as_array().unwrap();
     if changes.len() != 1 || changes[0]["at"] != 8 {
         println!("changes: {changes:?}");
@@ -180,4 +185,19 @@ fn history_is_as_made() -> bool {
     );
     sandbox.refuses(&["history", "/nowhere"], 2, &["/nowhere", "fathom list"]);
     true
+}
+
+/// Requests that end at once, of a thread that others keep from its processor: it cannot keep them in flight. With a processor
+/// of its own it is fathom that is the limit, and that is said instead.
+fn no_processor() {
+    let sandbox = Sandbox::new();
+    let args = ["run", "randread", "null:", "depth=32", "cpus=0", "duration=2s"];
+    let found = |id: &str| {
+        let done = sandbox.json(&args, &[0, 1]);
+        println!("{:?}", done.findings());
+        done.findings().contains(&id.to_owned())
+    };
+    let hogs = Hogs::on_cpu_0(4);
+    assert!((0..3).any(|_| found("depth-not-held")), "with others on its processor");
+    drop(hogs);
 }

@@ -85,7 +85,7 @@ fn killed_only() {
 fn edited_meanwhile() {
     let sandbox = Sandbox::new();
     let file = sandbox.dir().join("new");
-    let args = ["run", "randread", p(&file), "size=64M", "duration=3s"];
+    let args = ["run", "randread", p(&file), "size=64M", "duration=6s"];
     let running = sandbox.start(&args, "progress", 1);
     running.wait_for_words("Written: ");
     write_at(&file, 4200, TEXT);
@@ -100,7 +100,7 @@ fn edited_inside() {
     let dir = sandbox.dir();
     let text = b"X\n".repeat(500_000);
     for files in ["files=1", "files=20"] {
-        let args = ["run", "randread", p(&dir), "size=64M", "duration=3s", files];
+        let args = ["run", "randread", p(&dir), "size=64M", "duration=6s", files];
         let running = sandbox.start(&args, "progress", 1);
         running.wait_for_words("Written: ");
         let own = names(&dir).into_iter().find(|name| name.starts_with(".fathom-")).unwrap();

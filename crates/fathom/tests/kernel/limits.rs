@@ -102,8 +102,10 @@ fn threads_run_out_in_a_group() {
     // Not even those that fathom itself needs.
     for limit in [1, 2, 3] {
         let done = limited(limit, &args);
-        assert!([0, 1, 4].contains(&done.code), "{limit}: {done:?}");
-        assert!(done.code < 2 || done.stderr.contains("thread"), "{limit}: {done:?}");
+        // What fails first depends on how many are left: the thread for signals, one of the lay-out, or one of the ring.
+        assert!([0, 1, 4, 5].contains(&done.code), "{limit}: {done:?}");
+        let said = ["thread", "temporarily unavailable", "Operation canceled"];
+        assert!(done.code < 2 || said.iter().any(|w| done.stderr.contains(w)), "{limit}: {done:?}");
         sandbox.nothing_left(&[]);
     }
 }

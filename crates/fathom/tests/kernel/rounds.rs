@@ -10,6 +10,7 @@ pub fn trials() -> Vec<Trial> {
         kernel_test("rounds_end_as_the_rule_says", &[FathomBinary], ends_as_the_rule_says),
         kernel_test("rounds_that_a_signal_ends", &[FathomBinary, Tool("kill")], interrupted),
         kernel_test("rounds_that_make_no_sense", &[FathomBinary], refused),
+        kernel_test("rounds_track_what_is_asked_for", &[FathomBinary], tracked),
     ]
 }
 
@@ -71,14 +72,14 @@ fn ends_as_the_rule_says() {
 
 fn interrupted() {
     let sandbox = Sandbox::new();
-    let run = ["run", "randread", "null:", "duration=300ms", "--until-steady"];
+    let run = ["run", "randread", "null:", "duration=2s", "--until-steady"];
     let running = sandbox.start(&run, "trial_finished", 2);
     running.signal("INT");
     let done = running.finish();
     assert_eq!(done.code, 130, "{done:?}");
     let rounds = &done.result()["rounds"];
     assert!(rounds["reached"].is_null() && rounds["window"].is_null(), "{rounds}");
-    assert!([2, 3].contains(&rounds["rounds"].as_u64().unwrap()), "{rounds}");
+    assert!((2..5).contains(&rounds["rounds"].as_u64().unwrap()), "{rounds}");
     done.finding("steady-state-not-reached");
     let stored = sandbox.runs().swap_remove(0);
     assert_eq!((&stored["kind"], &stored["state"]), (&"rounds".into(), &"interrupted".into()));
@@ -90,7 +91,35 @@ fn refused() {
     for (option, words) in [
         (&["--until-steady=4"][..], ["--until-steady=4", "from 5"]),
         (&["--until-steady", "--repeats=3"], ["--repeats and --until-steady", "give one"]),
+        (
+            &["--until-steady", "--track=p98"],
+            ["--track=p98: one or more of", "did you mean 'p99'?"],
+        ),
     ] {
         sandbox.refuses(&[&run[..], option].concat(), 2, &words);
     }
+}
+
+fn tracked() {
+    let sandbox = Sandbox::new();
+    let alone = sandbox.run(&["run", "randread", "null:", "--track=p99"]);
+    assert!(alone.code == 2 && alone.stderr.contains("--until-steady"), "{alone:?}");
+    let run = ["run", "randread", "null:", "depth=8", "duration=200ms", "--until-steady=5"];
+    let done = sandbox.json(&[&run[..], &["--track=p50,p99.9"]].concat(), &[0, 1]);
+    let rounds = done.result()["rounds"].clone();
+    let figures = rounds["figures"].as_array().unwrap();
+    let tracked: Vec<bool> = figures.iter().map(|f| f["is_tracked"].as_bool().unwrap()).collect();
+    // The rate, the mean, the median, and the 99th and 99.9th percentile: all are shown.
+    assert_eq!(tracked, [false, false, true, false, true], "{rounds}");
+    let values = |figure: usize| -> Vec<f64> {
+        let values = figures[figure]["values"].as_array().unwrap();
+        values.iter().map(|value| value.as_f64().unwrap()).collect()
+    };
+    let is_so = is_steady(&values(2)) && is_steady(&values(4));
+    assert_eq!(rounds["reached"].as_u64(), is_so.then_some(5), "{rounds}");
+    // What was tracked is known to those who look later.
+    let id = sandbox.runs()[0]["id"].as_str().unwrap().to_owned();
+    assert_eq!(sandbox.json(&["show", &id], &[0]).result()["rounds"], rounds);
+    let text = sandbox.run(&["show", &id]).stdout;
+    assert_eq!(text.matches("(shown only)").count(), 3, "{text}");
 }

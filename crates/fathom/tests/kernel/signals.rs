@@ -333,7 +333,7 @@ fn closed_terminal() {
 fn nohup() {
     let sandbox = Sandbox::new();
     let dir = sandbox.dir();
-    let fathom = sandbox.command(&["--json", "run", "randread", p(&dir), "size=8M", "duration=3s"]);
+    let fathom = sandbox.command(&["--json", "run", "randread", p(&dir), "size=8M", "duration=6s"]);
     let mut command: Command = tool("nohup");
     command.arg(fathom.get_program()).args(fathom.get_args());
     let running = Running::start(&mut command, "progress", 1);
@@ -341,7 +341,7 @@ fn nohup() {
     let done = running.finish();
     assert!([0, 1].contains(&done.code), "{done:?}");
     let window_ns = done.records()[0]["window_ns"].as_u64().unwrap();
-    assert!(window_ns >= 3_000_000_000, "ended after {window_ns} ns");
+    assert!(window_ns >= 6_000_000_000, "ended after {window_ns} ns");
     assert_eq!(sandbox.runs()[0]["state"], "complete");
 }
 

@@ -210,17 +210,16 @@ fn two_runs(
     let before = below.all();
     // As long as it takes a disk to write all blocks several times.
     let mut old = Vec::new();
-    let record =
-        ["duration=1500ms", "duration=15s", "duration=150s"].into_iter().find_map(|long| {
-            let args = [&common[..], more, &[long, "fsync_fraction=0.02"]].concat();
-            let running = sandbox.start(&args, "progress", 1);
-            old = below.all();
-            let done = running.finish();
-            assert!([0, 1].contains(&done.code), "{done:?}");
-            let record = done.records()[0]["jobs"][0]["verify"].clone();
-            let is_whole = record["checked_bytes"].as_u64() == Some((BLOCKS * BLOCK) as u64);
-            is_whole.then_some(record)
-        });
+    let record = ["duration=4s", "duration=20s", "duration=150s"].into_iter().find_map(|long| {
+        let args = [&common[..], more, &[long, "fsync_fraction=0.02"]].concat();
+        let running = sandbox.start(&args, "progress", 1);
+        old = below.all();
+        let done = running.finish();
+        assert!([0, 1].contains(&done.code), "{done:?}");
+        let record = done.records()[0]["jobs"][0]["verify"].clone();
+        let is_whole = record["checked_bytes"].as_u64() == Some((BLOCKS * BLOCK) as u64);
+        is_whole.then_some(record)
+    });
     let record = record.expect("all was written");
     assert_eq!((&record["mismatches"], &record["read_back"]), (&0.into(), &"direct".into()));
     below.format = format_of(sandbox);
@@ -271,7 +270,7 @@ fn damage_during() {
         "fsync_fraction=0",
         "span=2M",
     ];
-    let more = ["block_size=4k", "threads=2", "depth=4", "verify=during", "duration=2500ms"];
+    let more = ["block_size=4k", "threads=2", "depth=4", "verify=during", "duration=6s"];
     let running = sandbox.start(&[&args[..], &more].concat(), "progress", 1);
     spoil(device.backing(), 512 << 10, &vec![0; 512 << 10]);
     let done = running.finish();

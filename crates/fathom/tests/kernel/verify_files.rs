@@ -187,7 +187,7 @@ fn damage_below_files() {
         let sandbox = Sandbox::new();
         let fs = buffered_ext4();
         let args = ["run", "randwrite", p(fs.dir()), "files=6", "size=1536k", "block_size=4k"];
-        let more = ["verify=after", "--keep", "duration=2s", "fsync_fraction=0.02"];
+        let more = ["verify=after", "--keep", "duration=6s", "fsync_fraction=0.02"];
         let running = sandbox.start(&[&args[..], &more, way].concat(), "progress", 1);
         let kept = kept_in(fs.dir());
         let file = |number: usize| kept.join(format!("d0000/f{number:03}"));
