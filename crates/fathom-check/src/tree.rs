@@ -3,7 +3,7 @@
 use crate::content;
 use crate::describe::{model, name_of, part_of_filesystem, shown_options};
 use fathom_base::units::{format_count, format_size};
-use fathom_model::snapshot::Machine;
+use fathom_model::snapshot::Snapshot;
 use fathom_model::stack::{DriveFacts, MountFacts, Node, NodeKind, Stack};
 
 /// The stack as an indented tree, one line per layer; what is reached a second time is only named.
@@ -55,7 +55,8 @@ pub fn forest(stack: &Stack, tops: &[usize]) -> Vec<Line> {
 /// The tops of a machine in the order in which people look for them: what is mounted from devices, from other machines,
 /// devices that nothing stands on, and what lies in memory.
 #[must_use]
-pub fn ordered_tops(machine: &Machine) -> Vec<usize> {
+pub fn ordered_tops(snapshot: &Snapshot) -> Vec<usize> {
+    let (machine, is_whole) = (&snapshot.machine, snapshot.targets.is_empty());
     let rank = |&top: &usize| {
         let Some(node) = machine.nodes.get(top) else { return 4 };
         if node.devno.is_some() {
@@ -72,7 +73,13 @@ pub fn ordered_tops(machine: &Machine) -> Vec<usize> {
         }
     };
     let mut tops = machine.tops.clone();
-    tops.sort_by_key(rank);
+    tops.sort_by_cached_key(rank);
+    // The root directory stands first also where images on it are attached, which then stand on it.
+    let is_root = |node: &Node| node.kind == NodeKind::Mount && node.label() == "/";
+    if let Some(root) = machine.nodes.iter().position(is_root).filter(|_| is_whole) {
+        tops.retain(|&top| top != root);
+        tops.insert(0, root);
+    }
     tops
 }
 

@@ -27,12 +27,21 @@ pub fn drive_facts(root: &SysRoot, disk: &BlockDir) -> DriveFacts {
         transport: transport(root, disk),
         queue_depth: disk.value("device/queue_depth"),
         cache_type: scsi_cache_type(disk),
-        state: first(&["ana_state", "device/state"]),
+        state: state(first(&["ana_state"]), first(&["device/state"])),
         io_policy: first(&["device/iopolicy"]),
         ..DriveFacts::default()
     };
     add_link(root, disk, &mut facts);
     facts
+}
+
+/// The state of a path of NVMe is that of its controller, and where this is live, what the namespace says of access by it:
+/// the last word on access stays when the connection breaks.
+fn state(access: Option<String>, device: Option<String>) -> Option<String> {
+    match (access, device) {
+        (Some(access), Some(device)) if device == "live" => Some(access),
+        (access, device) => device.or(access),
+    }
 }
 
 /// Vendors pad with blanks.

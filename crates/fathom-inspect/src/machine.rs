@@ -10,6 +10,7 @@ use crate::InspectError;
 use crate::content;
 use crate::detail::backing;
 use crate::detail::drive::{self, Language};
+use crate::detail::free_space;
 use crate::detail::touch::{self, Rest};
 use crate::detail::{block, filesystem as fs_detail, hosts, why};
 use crate::filesystem;
@@ -96,8 +97,10 @@ impl Look<'_> {
     /// The first round: attributes of devices, filesystems and adapters.
     fn attributes(&mut self, links: &Links) -> Vec<StorageHost> {
         let (root, nodes) = (self.root, &self.nodes);
+        let has_bcache = root.exists("sys/fs/bcache");
+        let known = block::Known { root, links, has_bcache };
         let found = parallel::map(&self.devices, parallel::processors(), |(index, device)| {
-            block::read(root, &device.held(), &nodes[*index], links)
+            block::read(&known, &device.held(), &nodes[*index])
         });
         let mut adapters: BTreeMap<String, PathBuf> = BTreeMap::new();
         for ((index, _), found) in self.devices.iter().zip(found) {
@@ -259,6 +262,12 @@ impl Look<'_> {
             let Some(device) = device.and_then(|below| devices.get(&below)) else { continue };
             if let Some(facts) = self.nodes[index].fs.as_mut() {
                 filesystem::add_superblock(device, EXT_DESCRIPTOR_BYTES_MAX, facts);
+                if let (Some(groups), Some(block)) = (facts.groups, facts.block_bytes)
+                    && facts.fs_type == "ext4"
+                {
+                    let pieces = free_space::pieces(self.root, device.name(), groups, block);
+                    self.nodes[index].detail.get_or_insert_default().free_pieces = pieces;
+                }
             }
         }
     }

@@ -13,9 +13,9 @@ use std::collections::{BTreeMap, BTreeSet};
 /// The layers as an indented tree, each line marked with the gravest that is wrong there: `!!` high, `!` medium, `.` low.
 #[must_use]
 pub fn tree_text(snapshot: Snapshot, defects: &[Defect]) -> String {
+    let tops = fathom_check::ordered_tops(&snapshot);
     let Snapshot { machine, system, .. } = snapshot;
     let marks = marks(&machine, defects);
-    let tops = fathom_check::ordered_tops(&machine);
     let by_key = machine.by_key();
     let swaps = system.swaps.iter().filter_map(|swap| by_key.get(swap.node.as_ref()?).copied());
     let swaps: BTreeSet<usize> = swaps.collect();

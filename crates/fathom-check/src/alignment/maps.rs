@@ -225,25 +225,30 @@ fn target(scene: &Scene<'_>, index: usize, line: Line<'_>) -> Option<Vec<Place>>
             let table = scene.node(pool).dm.as_ref()?.table.first()?;
             let chunk_bytes = dm::pool_table(dm::line(table)?.words)?.chunk_bytes;
             let place = plain(pool, 0, "chunks of the thin pool");
-            // Chunks lie anywhere in the pool: as if they were dealt out one by one.
-            let cut = Striping {
-                chunk_bytes,
-                data_disks: 1,
-                disks: 1,
-                near_copies: 1,
-                parity: false,
-                is_copy: false,
-            };
-            Some(vec![Place { cut: (chunk_bytes > 0).then_some(cut), ..place }])
+            let cut = (chunk_bytes > 0).then(|| dealt_one_by_one(chunk_bytes));
+            Some(vec![Place { cut, ..place }])
         }
         "thin-pool" => same(1, "the pool's data"),
         "cache" => same(2, "the cached volume"),
         "writecache" | "era" => same(1, "the volume below"),
         "snapshot-origin" => same(0, "the origin"),
+        "snapshot" => {
+            // What was not changed lies in the origin, the rest in pieces anywhere in the store.
+            let (origin, store) = (device(0)?, device(1)?);
+            let chunk_bytes = words.get(3)?.parse::<u64>().ok()?.checked_mul(SECTOR_BYTES)?;
+            let cut = (chunk_bytes > 0).then(|| dealt_one_by_one(chunk_bytes));
+            let stored = Place { cut, ..plain(store, 0, "pieces in the store of the snapshot") };
+            Some(vec![plain(origin, 0, "the origin"), stored])
+        }
         "multipath" => {
             let (first, _) = scene.below(index).next()?;
             Some(vec![plain(first, 0, "one of its paths")])
         }
         _ => None,
     }
+}
+
+/// Chunks that lie anywhere: as if they were dealt out one by one.
+fn dealt_one_by_one(chunk_bytes: u64) -> Striping {
+    Striping { chunk_bytes, data_disks: 1, disks: 1, near_copies: 1, parity: false, is_copy: false }
 }

@@ -40,7 +40,7 @@ pub const RULES: &[Rule] = &[
         "md-member-errors",
         "a member has read errors or bad blocks",
         High,
-        Simulated,
+        Guest,
         members::errors
     ),
     rule!("md-members-one-disk", "two members share a drive", High, Guest, members::one_disk),
@@ -62,13 +62,7 @@ pub const RULES: &[Rule] = &[
     rule!("md-raid0-unequal", "stripes of unequal width", Low, Guest, likeness::unequal),
     rule!("md-no-bitmap", "a large array without a bitmap", Medium, Guest, settings::no_bitmap),
     rule!("md-bitmap-chunk", "a bitmap with small chunks", Medium, Guest, settings::bitmap_chunk),
-    rule!(
-        "md-stripe-cache",
-        "a stripe cache of a few rows",
-        Low,
-        Simulated,
-        settings::stripe_cache
-    ),
+    rule!("md-stripe-cache", "a stripe cache of a few rows", Low, Guest, settings::stripe_cache),
     rule!(
         "md-group-threads",
         "one thread computes all parity",

@@ -27,11 +27,11 @@ pub const RULES: &[Rule] = &[
         "drive-self-test-missing",
         "a drive was not tested for long",
         Low,
-        Simulated,
+        Guest,
         health::untested
     ),
     rule!("drive-offline", "a drive does not take requests", High, Guest, state::offline),
-    rule!("drive-read-only", "a drive refuses writes", Low, Simulated, state::read_only),
+    rule!("drive-read-only", "a drive refuses writes", Low, Guest, state::read_only),
     rule!(
         "flushes-dropped",
         "a volatile cache that is never flushed",
@@ -43,7 +43,7 @@ pub const RULES: &[Rule] = &[
         "write-cache-off",
         "the write cache of a drive is off",
         Medium,
-        Simulated,
+        Guest,
         caches::write_cache_off
     ),
     rule!(
@@ -57,7 +57,7 @@ pub const RULES: &[Rule] = &[
         "command-queueing-off",
         "a drive takes one command at a time",
         High,
-        Simulated,
+        Guest,
         features::queueing_off
     ),
     rule!(
@@ -79,7 +79,7 @@ pub const RULES: &[Rule] = &[
         "zoned-scheduler",
         "a zoned drive without the scheduler that it needs",
         High,
-        Simulated,
+        Guest,
         zones::zoned_scheduler
     ),
 ];

@@ -52,7 +52,7 @@ pub const RULES: &[Rule] = &[
         Simulated,
         processors::stolen_time
     ),
-    rule!("slow-clock", "a clock that is slow to read", High, Simulated, processors::slow_clock),
+    rule!("slow-clock", "a clock that is slow to read", High, Guest, processors::slow_clock),
     rule!(
         "iommu-strict",
         "each transfer waits for the IOMMU",
@@ -72,7 +72,7 @@ pub const RULES: &[Rule] = &[
         "swap-not-redundant",
         "swap dies with one disk",
         Medium,
-        Simulated,
+        Guest,
         memory::swap_not_redundant
     ),
     rule!("writeback-off", "written data may wait for ever", Medium, Guest, memory::writeback_off),
@@ -84,13 +84,7 @@ pub const RULES: &[Rule] = &[
         memory::memory_limit
     ),
     rule!("io-limits-active", "a control group limits I/O", Low, Guest, limits::active),
-    rule!(
-        "cgroup-weight-inert",
-        "I/O weights without effect",
-        Low,
-        Simulated,
-        limits::weight_inert
-    ),
+    rule!("cgroup-weight-inert", "I/O weights without effect", Low, Guest, limits::weight_inert),
     rule!("maintenance-soon", "storage work is about to start", Low, Guest, activity::soon),
     rule!("maintenance-running", "storage work is going on", Low, Guest, activity::running),
     rule!("other-io", "disks are busy", Low, Guest, activity::other_io),

@@ -39,8 +39,8 @@ pub const RULES: &[Rule] = &[
     rule!("pcie-errors", "errors on a PCI Express link", High, Simulated, pci::errors),
     rule!("sata-link-slow", "a SATA link below its speed", High, Simulated, ports::sata_slow),
     rule!("sas-link-slow", "a SAS link below its speed", High, Simulated, ports::sas_slow),
-    rule!("usb2-disk", "a disk behind USB 2", Medium, Simulated, ports::usb2),
-    rule!("sata-power-saving", "SATA links sleep between requests", Medium, Simulated, power::sata),
+    rule!("usb2-disk", "a disk behind USB 2", Medium, Guest, ports::usb2),
+    rule!("sata-power-saving", "SATA links sleep between requests", Medium, Guest, power::sata),
     rule!(
         "nvme-power-saving",
         "an NVMe drive sleeps between requests",

@@ -105,7 +105,7 @@ pub const RULES: &[Rule] = &[
         "rotational-wrong",
         "the kernel is wrong about rotation",
         Medium,
-        Simulated,
+        Guest,
         switches::rotational_wrong
     ),
 ];

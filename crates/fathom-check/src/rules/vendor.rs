@@ -20,7 +20,7 @@ pub const RULES: &[Rule] = &[
         "raid-housekeeping-invisible",
         "a RAID controller that nobody asked",
         Low,
-        Simulated,
+        Guest,
         invisible
     ),
     rule!(

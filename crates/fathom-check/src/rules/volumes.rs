@@ -28,7 +28,7 @@ pub const RULES: &[Rule] = &[
         "dm-crypt-workqueues",
         "encryption hands each request to other threads",
         Low,
-        Simulated,
+        Guest,
         layers::crypt_workqueues
     ),
     rule!(
@@ -45,7 +45,7 @@ pub const RULES: &[Rule] = &[
         "thin-pool-metadata-full",
         "the metadata of a thin pool runs full",
         High,
-        Simulated,
+        Guest,
         pools::metadata_full
     ),
     rule!(
@@ -65,7 +65,7 @@ pub const RULES: &[Rule] = &[
     ),
     rule!("snapshot-full", "a snapshot runs full, or is lost", High, Guest, snapshots::full),
     rule!("snapshot-present", "a snapshot makes writes dear", Medium, Guest, snapshots::present),
-    rule!("cache-failed", "a cache has stopped", High, Simulated, caches::failed),
+    rule!("cache-failed", "a cache has stopped", High, Guest, caches::failed),
     rule!("cache-not-writing", "a cache does not help writes", Low, Guest, caches::not_writing),
     rule!(
         "cache-dirty-alone",
@@ -80,7 +80,7 @@ pub const RULES: &[Rule] = &[
         "lvm-raid-mismatch",
         "copies or parity of a volume do not agree",
         Medium,
-        Simulated,
+        Guest,
         arrays::mismatch
     ),
     rule!("lvm-legs-one-disk", "parts of a volume share a drive", High, Guest, arrays::one_disk),

@@ -69,8 +69,17 @@ const MD_ELSEWHERE: [&str; 15] = [
 /// Listings below `bcache/` that cost the kernel a look at every bucket.
 const BCACHE_COSTLY: [&str; 2] = ["priority_stats", "bset_tree_stats"];
 
+/// What holds for all devices of a machine.
+pub(crate) struct Known<'a> {
+    pub(crate) root: &'a SysRoot,
+    pub(crate) links: &'a Links,
+    /// The driver of bcache is there: only then can a device have a part in one.
+    pub(crate) has_bcache: bool,
+}
+
 /// Reads all about one device; `node` holds what records know of it.
-pub(crate) fn read(root: &SysRoot, device: &BlockDir, node: &Node, links: &Links) -> Found {
+pub(crate) fn read(known: &Known<'_>, device: &BlockDir, node: &Node) -> Found {
+    let Known { root, links, has_bcache } = *known;
     let mut reader = Reader { root, device, unread: Vec::new() };
     // Of partitions nobody asks: those of the disk say whether it is busy.
     let of_disk = (node.kind != NodeKind::Partition).then_some(());
@@ -89,7 +98,7 @@ pub(crate) fn read(root: &SysRoot, device: &BlockDir, node: &Node, links: &Links
         detail.scheduler = reader.values("queue/iosched", |_| true);
         detail.queue_cpus = queue_cpus(device);
     }
-    if matches!(node.kind, NodeKind::Disk | NodeKind::Partition | NodeKind::Bcache) {
+    if has_bcache && matches!(node.kind, NodeKind::Disk | NodeKind::Partition | NodeKind::Bcache) {
         detail.bcache = reader.values("bcache", |name| !BCACHE_COSTLY.contains(&name));
     }
     if node.kind == NodeKind::Md {
@@ -139,7 +148,8 @@ impl Reader<'_> {
             Some(milliseconds / 1000)
         });
         detail.access_state =
-            device.text("device/access_state").or_else(|| device.text("ana_state"));
+            if device.name().starts_with("nvme") { device.text("ana_state") } else { None }
+                .or_else(|| device.text("device/access_state"));
         let Some(drive) = &node.drive else { return };
         match drive.transport.as_deref() {
             Some("sata") => {

@@ -9,6 +9,7 @@ pub(crate) mod block;
 mod bytes;
 pub(crate) mod drive;
 pub(crate) mod filesystem;
+pub(crate) mod free_space;
 pub(crate) mod hosts;
 pub(crate) mod nvme;
 pub(crate) mod scsi;

@@ -93,6 +93,7 @@ pub fn daemons(processes: &[Process]) -> Vec<Daemon> {
     found
 }
 
+/// Of those that watch, the names of options are kept.
 fn daemon(process: &Process) -> Option<Daemon> {
     // A kernel thread may have any name.
     let (program, arguments) = process.words.split_first()?;

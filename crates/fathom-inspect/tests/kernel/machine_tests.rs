@@ -9,6 +9,7 @@ use fathom_testkit::{
     FsKind, LoopDevice, MountedElsewhere, MountedFs, Scratch, Snapshot, Trial, kernel_test,
 };
 use std::collections::BTreeSet;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
@@ -16,6 +17,8 @@ pub fn trials() -> Vec<Trial> {
     let ext4 = FsOnLoop(FsKind::Ext4);
     vec![
         kernel_test("machine_holds_what_is_mounted", &[ext4], holds_what_is_mounted),
+        kernel_test("machine_names_are_bytes", &[ext4], names_are_bytes),
+        kernel_test("machine_files_of_loops", &[ext4], files_of_loops),
         kernel_test("machine_btrfs", &[FsOnLoop(FsKind::Btrfs)], btrfs),
         kernel_test("machine_namespaces", &[ext4, MountNamespaces], namespaces),
         kernel_test("machine_hidden_mount", &[ext4], hidden_mount),
@@ -58,6 +61,8 @@ fn holds_what_is_mounted() {
     let facts = filesystem.fs.as_ref().unwrap();
     assert_eq!((facts.label.as_deref(), facts.stripe_unit_bytes), (Some("lab"), Some(16 << 10)));
     assert!(facts.available_bytes.is_some() && facts.groups_uninitialised == Some(0), "{facts:?}");
+    let (largest, share) = filesystem.details().free_pieces.unwrap();
+    assert!((1 << 20..=64 << 20).contains(&largest) && share > 0.5, "{largest} {share}");
     let attributes = &filesystem.details().filesystem;
     assert!(attributes.iter().any(|(name, _)| name == "lifetime_write_kbytes"), "{attributes:?}");
     let disk = only_below(&scan, filesystem);
@@ -70,6 +75,38 @@ fn holds_what_is_mounted() {
     assert_eq!(only_below(&scan, disk).kind, NodeKind::Mount);
     let loops = scan.machine.nodes.iter().filter(|node| node.kind == NodeKind::Loop);
     assert!(loops.clone().all(|node| node.loop_device.is_some()), "empty ones are left out");
+}
+
+/// A mount point need not be UTF-8; its filesystem is asked for its space all the same.
+fn names_are_bytes() {
+    let scratch = Scratch::new().unwrap();
+    let device = LoopDevice::new(16 << 20).unwrap();
+    FsKind::Ext4.make(device.path(), &[]).unwrap();
+    let place = scratch.path().join(std::ffi::OsStr::from_bytes(b"caf\xe9"));
+    std::fs::create_dir(&place).unwrap();
+    run_tool("mount", [device.path(), &place]).unwrap();
+    let scan = look();
+    run_tool("umount", [&place]).unwrap();
+    let mount = node(&scan, &shown(&place));
+    let facts = only_below(&scan, mount).fs.as_ref().unwrap();
+    assert!(facts.available_bytes.is_some_and(|bytes| bytes > 0), "{facts:?}");
+}
+
+/// Where the file behind a loop device lies is what its own map says.
+fn files_of_loops() {
+    let fs = MountedFs::new(FsKind::Ext4, 64 << 20).unwrap();
+    let image = fs.dir().join("image");
+    std::fs::write(&image, vec![1; 4 << 20]).unwrap();
+    let file = std::fs::File::open(&image).unwrap();
+    file.sync_all().unwrap();
+    let extents = fathom_inspect::extents::extents(&file, None).unwrap();
+    let device = run_tool("losetup", ["--find".as_ref(), "--show".as_ref(), image.as_path()]);
+    let device = device.unwrap().trim().to_owned();
+    let scan = look();
+    run_tool("losetup", ["--detach", &device]).unwrap();
+    let place = node(&scan, &device).details().backing.unwrap();
+    assert_eq!(u64::try_from(place.shift_bytes).ok(), extents.first_byte);
+    assert!(place.is_whole && Some(place.pieces) == extents.fragments, "{place:?} {extents:?}");
 }
 
 fn btrfs() {

@@ -26,6 +26,8 @@ pub enum Bus {
     /// One namespace over two controllers of one subsystem. The kernel joins the paths itself; with
     /// `load_with nvme_core multipath=N` before, they are two disks.
     TwoPathNvme,
+    /// `/dev/sda` and so on, of the model LAB-DISK, turning 7200 times a minute; modules `ahci`, `sd_mod`. Six at most.
+    Sata,
 }
 
 /// A blank disk.
@@ -43,6 +45,7 @@ pub struct GuestJob {
     pub(super) machine: Machine,
     pub(super) memory_mib: u32,
     pub(super) has_two_nodes: bool,
+    pub(super) arguments: Vec<String>,
     pub(super) limit: Duration,
     pub(super) tools: PathBuf,
     pub(super) disks: Vec<Disk>,
@@ -89,6 +92,7 @@ impl GuestJob {
             machine: Machine::Uml,
             memory_mib: 768,
             has_two_nodes: false,
+            arguments: Vec::new(),
             limit: Duration::from_secs(300),
             tools: tools.to_owned(),
             disks: Vec::new(),
@@ -131,6 +135,13 @@ impl GuestJob {
     #[must_use]
     pub fn two_nodes(mut self) -> Self {
         self.has_two_nodes = true;
+        self
+    }
+
+    /// Further words of QEMU's command line, as for devices of other kinds; only under QEMU.
+    #[must_use]
+    pub fn arguments(mut self, words: &[&str]) -> Self {
+        self.arguments.extend(words.iter().map(|word| (*word).to_owned()));
         self
     }
 

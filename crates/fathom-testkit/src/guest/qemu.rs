@@ -78,6 +78,7 @@ pub(super) fn command(
             command.args(["-device", &device]);
         }
     }
+    command.args(&job.arguments);
     Ok(command)
 }
 
@@ -108,6 +109,9 @@ fn devices(n: usize, disk: Disk) -> Vec<String> {
         Bus::Scsi => scsi(0).into(),
         Bus::TwoPathScsi => scsi(0).into_iter().chain(scsi(1)).collect(),
         Bus::Nvme => vec![format!("nvme,id=nvme{n}-0,serial=fathom-{n}"), namespace("off")],
+        Bus::Sata => vec![format!(
+            "ide-hd,bus=ide.{n},drive=disk{n},serial=fathom-{n},model=LAB-DISK,rotation_rate=7200"
+        )],
         Bus::TwoPathNvme => vec![subsystem, controller(0), controller(1), namespace("on")],
     }
 }

@@ -6,6 +6,7 @@ mod arrays;
 mod disks;
 mod drives;
 mod geometry;
+mod hardware;
 mod host;
 mod paths;
 mod queues;
@@ -22,6 +23,7 @@ pub fn trials() -> Vec<Trial> {
         disks::trials(),
         queues::trials(),
         drives::trials(),
+        hardware::trials(),
         geometry::trials(),
         host::trials(),
     ]

@@ -15,7 +15,7 @@ pub fn trials() -> Vec<Trial> {
         .into_trials()
 }
 
-const PATHS: &str = r#"
+const CONFIGURATION: &str = r#"
 cat >/etc/multipath.conf <<'CONF'
 defaults {
     user_friendly_names yes
@@ -27,12 +27,17 @@ blacklist {
     devnode "^(ubd|loop|md|ram|dm-)"
 }
 CONF
+"#;
+
+/// Two disks in memory, each seen over two adapters.
+pub const DISKS: &str = "
 load sd_mod dm-mod dm-multipath dm-round-robin dm-service-time
 load_with scsi_debug dev_size_mb=64 add_host=2 num_tgts=2 vpd_use_hostno=0 delay=0
 wait_for /dev/sd{a,b,c,d}
-"#;
+";
 
-const MAPS: &str = "
+/// Starts udev and multipathd and waits for both maps.
+pub const MAPS: &str = "
 unset DM_DISABLE_UDEV
 /lib/systemd/systemd-udevd --daemon
 udevadm trigger --action=add --subsystem-match=block
@@ -58,7 +63,8 @@ dmsetup status mpatha
 ";
 
 fn job(job: GuestJob) -> GuestJob {
-    job.setup("paths", PATHS)
+    job.setup("configuration", CONFIGURATION)
+        .setup("paths", DISKS)
         .step("twins", "attempt /dev/sda --destroy=$(wwn sda)")
         .setup("maps", MAPS)
         .step("run", "json run randread /dev/mapper/mpatha duration=1s depth=8")

@@ -25,6 +25,11 @@ pub fn trials() -> Vec<Trial> {
         kernel_test("check_tells_a_filesystem_that_was_not_grown", &ext4, not_grown),
         kernel_test("check_tells_a_filesystem_that_was_cut_off", &ext4, cut_off),
         kernel_test("check_tells_a_damaged_superblock", &ext4, damaged),
+        kernel_test(
+            "check_looks_through_files",
+            &[FathomBinary, LoopDevices, FsOnLoop(FsKind::Ext4), Tool("sfdisk")],
+            through_a_file,
+        ),
     ]
 }
 
@@ -140,4 +145,35 @@ fn damaged() {
     let text = one(&device, "superblock-damaged");
     assert!(text.contains("ext superblock on loop"), "{text}");
     assert!(text.contains("wipefs --no-act /dev/loop"), "{text}");
+}
+
+/// A partition of an image that lies on a filesystem on blocks of 4 KiB begins off them, though the image's device shows
+/// 512 bytes.
+fn through_a_file() {
+    let options = LoopOptions { sector_size_bytes: Some(4096), ..LoopOptions::default() };
+    let disk = LoopDevice::with(128 * MIB, Content::Sparse, &options).unwrap();
+    let fs = MountedFs::with(FsKind::Ext4, disk, &["-b", "4096"], "").unwrap();
+    let image = fs.dir().join("image");
+    run_tool("fallocate", ["-l", "64M", p(&image)]).unwrap();
+    run_tool("sync", ["--file-system", p(&image)]).unwrap();
+    let attached = run_tool("losetup", ["--find", "--show", "--partscan", p(&image)]).unwrap();
+    let device = attached.trim();
+    let looked = |start: u64| {
+        let table = fs.dir().join("table");
+        std::fs::write(&table, format!("label: dos\nstart={start}, size=65536, type=83\n"))
+            .unwrap();
+        let script =
+            format!("sfdisk --quiet --wipe=always {device} <{}; partx -u {device}", p(&table));
+        run_tool("sh", ["-c", script.as_str()]).unwrap();
+        let done: Done = Sandbox::new().json(&["check", &format!("{device}p1")], &[0]);
+        let defects = done.result()["defects"].as_array().unwrap().clone();
+        defects.into_iter().filter(|defect| defect["rule"] == "misaligned").collect::<Vec<_>>()
+    };
+    let (off, on) = (looked(63), looked(2048));
+    let shown = Sandbox::new().run(&["check", &format!("{device}p1"), "--alignment"]);
+    run_tool("losetup", ["--detach", device]).unwrap();
+    assert_eq!(off.len(), 1, "{off:#?}");
+    assert!(off[0]["summary"].as_str().unwrap().contains("lies below its file"), "{off:#?}");
+    assert_eq!(on, Vec::<Value>::new());
+    assert!(shown.stdout.contains("of the backing file, which lies in"), "{shown:?}");
 }

@@ -162,31 +162,31 @@ impl Wrong<'_> {
 
 const WHY: &str = "the allocator places large files so that they fill whole stripes, and spreads its own tables over all disks, only when it knows the array: otherwise the array reads before it writes, or one disk gets more than its share";
 
-/// ext2-4 with another idea of the array than it is.
-pub(super) fn ext_geometry(scene: &Scene<'_>) -> Vec<Defect> {
+/// Filesystems of a kind with another idea of the array than it is.
+fn geometry(
+    scene: &Scene<'_>,
+    rule: &str,
+    is_kind: fn(&Made<'_>) -> bool,
+    tell: fn(Defect, &Made<'_>, &Wrong<'_>) -> Option<Defect>,
+) -> Vec<Defect> {
     let all = made(scene);
-    let ext = all.iter().filter(|made| made.is_ext());
-    ext.filter_map(|made| {
+    let all = all.iter().filter(|made| is_kind(made));
+    all.filter_map(|made| {
         let wrong = made.wrong_stripe(scene)?;
         if wrong.earlier_disks().is_some() {
             return None;
         }
-        // A hint of this kind that the superblock has no room for is no fault.
-        let defect = Defect::new(
-            "ext4-stripe-geometry",
-            wrong.gravity(),
-            Some(&made.node.key()),
-            format!(
-                "{} knows {}; {} has {}",
-                made.name(),
-                wrong.knows(),
-                wrong.array.name,
-                wrong.has()
-            ),
-        );
-        Some(tell_ext(wrong.evidence(defect, made), made, &wrong)?.because(WHY))
+        let (name, array) = (made.name(), &wrong.array.name);
+        let summary = format!("{name} knows {}; {array} has {}", wrong.knows(), wrong.has());
+        let defect = Defect::new(rule, wrong.gravity(), Some(&made.node.key()), summary);
+        Some(tell(wrong.evidence(defect, made), made, &wrong)?.because(WHY))
     })
     .collect()
+}
+
+/// ext2-4 with another idea of the array than it is.
+pub(super) fn ext_geometry(scene: &Scene<'_>) -> Vec<Defect> {
+    geometry(scene, "ext4-stripe-geometry", |made| made.is_ext(), tell_ext)
 }
 
 /// The commands for ext; none where what is right cannot be said in its units.
@@ -204,28 +204,7 @@ fn tell_ext(defect: Defect, made: &Made<'_>, wrong: &Wrong<'_>) -> Option<Defect
 
 /// XFS with another idea of the array than it is.
 pub(super) fn xfs_geometry(scene: &Scene<'_>) -> Vec<Defect> {
-    let all = made(scene);
-    let xfs = all.iter().filter(|made| made.fs_type == "xfs");
-    xfs.filter_map(|made| {
-        let wrong = made.wrong_stripe(scene)?;
-        if wrong.earlier_disks().is_some() {
-            return None;
-        }
-        let defect = Defect::new(
-            "xfs-stripe-geometry",
-            wrong.gravity(),
-            Some(&made.node.key()),
-            format!(
-                "{} knows {}; {} has {}",
-                made.name(),
-                wrong.knows(),
-                wrong.array.name,
-                wrong.has()
-            ),
-        );
-        Some(tell_xfs(wrong.evidence(defect, made), made, &wrong)?.because(WHY))
-    })
-    .collect()
+    geometry(scene, "xfs-stripe-geometry", |made| made.fs_type == "xfs", tell_xfs)
 }
 
 /// The commands for XFS: a mount option changes a stripe unit that is there already and divides the allocation groups,

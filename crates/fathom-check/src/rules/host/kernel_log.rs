@@ -120,8 +120,41 @@ fn lines<'a>(scene: &Scene<'a>, wanted: Kind) -> BTreeMap<Option<usize>, Vec<&'a
     found
 }
 
+/// Words of a device that the kernel no longer uses.
+const GIVEN_UP: [&str; 4] =
+    ["device offlined", "rejecting i/o to", "removing after probe failure", "disable controller"];
+
+/// Lines of one incident follow each other within this.
+const INCIDENT_US: u64 = 120_000_000;
+
+/// From so many incidents on something is at work that will not go away.
+const INCIDENTS_MANY: usize = 3;
+
+/// A pause of half a minute, once, is an annoyance; a device that was given up, or that comes back to it again and again,
+/// puts what is on it at risk.
+fn gravity_of_resets(lines: &[&LogLine]) -> Gravity {
+    let given_up = |line: &&LogLine| {
+        let text = line.text.to_lowercase();
+        GIVEN_UP.iter().any(|words| text.contains(words))
+    };
+    let mut times: Vec<u64> = lines.iter().map(|line| line.boot_us).collect();
+    times.sort_unstable();
+    let pauses = times.windows(2).filter(|pair| pair[1] - pair[0] > INCIDENT_US).count();
+    if lines.iter().any(given_up) || pauses + 1 >= INCIDENTS_MANY {
+        Gravity::High
+    } else {
+        Gravity::Medium
+    }
+}
+
 /// Defects of one rule, one for each node, with the last lines as evidence.
-fn defects(scene: &Scene<'_>, rule: &str, gravity: Gravity, kind: Kind, what: &str) -> Vec<Defect> {
+fn defects(
+    scene: &Scene<'_>,
+    rule: &str,
+    gravity: impl Fn(&[&LogLine]) -> Gravity,
+    kind: Kind,
+    what: &str,
+) -> Vec<Defect> {
     let uptime_us = scene.snapshot.host.uptime_s.map(|seconds| (seconds * 1e6) as u64);
     let of_node = |(index, lines): (Option<usize>, Vec<&LogLine>)| {
         let node = index.map(|index| scene.node(index));
@@ -138,7 +171,7 @@ fn defects(scene: &Scene<'_>, rule: &str, gravity: Gravity, kind: Kind, what: &s
         let summary = format!("{name}: the kernel's log has {count} about {what}{ago}");
         let key = node.map(|node| node.key());
         let mut defect =
-            Defect::new(rule, gravity, key.as_deref(), summary).sure(Certainty::Likely);
+            Defect::new(rule, gravity(&lines), key.as_deref(), summary).sure(Certainty::Likely);
         for line in lines.iter().rev().take(5) {
             let source = format!("dmesg: [{:.6}]", line.boot_us as f64 / 1e6);
             defect = defect.seen(source, line.text.clone());
@@ -150,7 +183,7 @@ fn defects(scene: &Scene<'_>, rule: &str, gravity: Gravity, kind: Kind, what: &s
 
 /// Errors that drives have told.
 pub(super) fn io_errors(scene: &Scene<'_>) -> Vec<Defect> {
-    let found = defects(scene, "kernel-log-io-errors", Gravity::High, Kind::Error, "errors");
+    let found = defects(scene, "kernel-log-io-errors", |_| Gravity::High, Kind::Error, "errors");
     let complete = |defect: Defect| {
         defect
             .because("a request came back with an error, so that data could not be read or was not written; an array or a second try may have hidden it")
@@ -165,7 +198,7 @@ pub(super) fn io_errors(scene: &Scene<'_>) -> Vec<Defect> {
 /// Resets and timeouts.
 pub(super) fn resets(scene: &Scene<'_>) -> Vec<Defect> {
     let found =
-        defects(scene, "kernel-log-resets", Gravity::High, Kind::Reset, "timeouts and resets");
+        defects(scene, "kernel-log-resets", gravity_of_resets, Kind::Reset, "timeouts and resets");
     let complete = |defect: Defect| {
         defect
             .because("requests waited for tens of seconds until the kernel gave up and reset the device; each time everything in flight is held up, and an array may drop the member")
@@ -189,8 +222,13 @@ pub(super) fn link_errors(scene: &Scene<'_>) -> Vec<Defect> {
             text.contains("pcie bus error") || text.contains("aer:")
         })
     };
-    let found =
-        defects(scene, "kernel-log-link-errors", Gravity::Medium, Kind::Link, "errors of a link");
+    let found = defects(
+        scene,
+        "kernel-log-link-errors",
+        |_| Gravity::Medium,
+        Kind::Link,
+        "errors of a link",
+    );
     let complete = |defect: Defect| {
         defect
             .because("what is damaged on the way is sent again, which takes time, and the kernel slows links down that fail often; what is not noticed damages data")
@@ -262,6 +300,22 @@ mod tests {
         bench.snapshot.system.kernel_log[1].text =
             "critical medium error, dev nvme0n1, sector 8".into();
         assert_eq!(bench.one(io_errors).node.as_deref(), Some("/dev/nvme0n1"));
+    }
+
+    #[test]
+    fn one_pause_is_less_than_many_or_a_lost_device() {
+        let timeout = "nvme nvme0: I/O 12 QID 3 timeout, aborting";
+        let mut bench = bench(&[timeout; 3]);
+        assert_eq!(bench.one(resets).gravity, Gravity::Medium, "one incident of three lines");
+        for (n, line) in bench.snapshot.system.kernel_log.iter_mut().enumerate() {
+            line.boot_us = 400_000_000 + n as u64 * 600_000_000;
+        }
+        assert_eq!(bench.one(resets).gravity, Gravity::High, "three incidents");
+        bench.snapshot.system.kernel_log.truncate(2);
+        assert_eq!(bench.one(resets).gravity, Gravity::Medium);
+        bench.snapshot.system.kernel_log[1].text =
+            "sd 0:0:0:0: rejecting I/O to offline device, sda".into();
+        assert!(bench.ask(resets).iter().any(|defect| defect.gravity == Gravity::High));
     }
 
     #[test]

@@ -133,16 +133,24 @@ mdadm --create /dev/md1 --run --assume-clean --bitmap=none --level=1 --raid-devi
 mdadm /dev/md1 --fail /dev/sdc --remove /dev/sdc >&2
 mdadm --grow /dev/md1 --raid-devices=2 >&2
 look
+";
+
+/// What is advised for the old member.
+const STALE_ADDED: &str = "
+mdadm /dev/md1 --add /dev/sdc >&2
+mdadm --detail /dev/md1
 mdadm --stop /dev/md1 >&2
 for disk in /dev/sd[a-c]; do mdadm --zero-superblock $disk; done
 ";
 
-/// A mirror and a parity array over drives that say that they rotate and others that do not; many members, no spare.
+/// A mirror and a parity array over drives that say that they rotate and others that do not; many members, no spare, chunks
+/// as large as the cache of stripes is deep, and a place that a member could not write.
 const UNFIT: &str = "
 echo 1 >/sys/block/sda/queue/rotational
 echo 1 >/sys/block/sdc/queue/rotational
 mdadm --create /dev/md1 --run --assume-clean --bitmap=none --level=1 --raid-devices=2 /dev/sda /dev/sdb >&2
-mdadm --create /dev/md5 --run --assume-clean --bitmap=none --level=5 --chunk=512 --raid-devices=5 /dev/sd[cdefg] >&2
+mdadm --create /dev/md5 --run --assume-clean --bitmap=none --level=5 --chunk=1024 --raid-devices=5 /dev/sd[cdefg] >&2
+echo '2048 8' >/sys/block/md5/md/dev-sdd/bad_blocks
 look
 mdadm --stop /dev/md1 /dev/md5 >&2
 for disk in /dev/sd[a-g]; do mdadm --zero-superblock $disk; done
@@ -202,6 +210,7 @@ fn job(job: GuestJob) -> GuestJob {
         .step("md_mismatch", MISMATCH)
         .step("md_not_running", NOT_RUNNING)
         .step("md_stale", STALE)
+        .step("md_stale_added", STALE_ADDED)
         .step("md_unfit", UNFIT)
         .step("md_broken", BROKEN)
         .step("md_inactive", INACTIVE)
@@ -281,8 +290,9 @@ fn stale(report: &GuestReport) {
     look.has(&["md-stale-member /dev/sdc"]).lacks(&["md-degraded", "md-not-running"]);
     contains(
         &look.defect("md-stale-member").to_string(),
-        &["mdadm --zero-superblock /dev/sdc", "events behind"],
+        &["mdadm --examine /dev/sdc", "mdadm /dev/md1 --add /dev/sdc", "events behind"],
     );
+    contains(&crate::family::ended(report, "md_stale_added", 0).stdout, &["spare   /dev/sdc"]);
 }
 
 fn unfit(report: &GuestReport) {
@@ -291,6 +301,8 @@ fn unfit(report: &GuestReport) {
         "md-no-write-mostly /dev/md1",
         "md-members-differ /dev/md5",
         "md-no-spare /dev/md5",
+        "md-stripe-cache /dev/md5",
+        "md-member-errors /dev/sdd",
     ]);
     assert!(!look.found().contains(&"md-members-differ /dev/md1".to_owned()), "told once");
 }

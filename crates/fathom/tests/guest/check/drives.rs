@@ -1,10 +1,8 @@
-//! What drives themselves say, and that nobody wakes one: SCSI disks that can be stopped, and the NVMe and SCSI drives of
-//! QEMU.
+//! What drives themselves say, and that nobody wakes one: SCSI disks that can be stopped.
 
 use super::{Look, look};
 use crate::family::Family;
-use fathom_testkit::Capability::{FathomBinary, Qemu, Tool};
-use fathom_testkit::{Bus, Guest, GuestJob, Trial, fathom_binary, kernel_test};
+use fathom_testkit::{GuestJob, Trial};
 use serde_json::Value;
 use std::time::Duration;
 
@@ -32,17 +30,15 @@ pub fn trials() -> Vec<Trial> {
             let content = &detail(&look, "sda1")["content"]["filesystem"]["fs_type"];
             assert_eq!(content, "ext4");
         });
-    let needs = [Qemu, Tool("busybox"), Tool("modprobe"), Tool("lsblk"), FathomBinary];
-    let emulated = kernel_test("check_emulated_drives", &needs, emulated);
-    stopped.into_trials().into_iter().chain([emulated]).collect()
+    stopped.into_trials()
 }
 
-fn sizes(logical: u64, physical: u64) -> (&'static Value, &'static Value) {
+pub(super) fn sizes(logical: u64, physical: u64) -> (&'static Value, &'static Value) {
     let number = |number: u64| -> &'static Value { Box::leak(Box::new(Value::from(number))) };
     (number(logical), number(physical))
 }
 
-fn detail<'a>(look: &'a Look, name: &str) -> &'a Value {
+pub(super) fn detail<'a>(look: &'a Look, name: &str) -> &'a Value {
     &look.node(name)["detail"]
 }
 
@@ -83,53 +79,4 @@ fn stopped_job(job: GuestJob) -> GuestJob {
         .step("turning", "look")
         .step("stopped", STOP)
         .step("still", TURNING)
-}
-
-fn emulated_job() -> GuestJob {
-    let binary = fathom_binary().expect("asked for");
-    let job = GuestJob::new(binary.parent().expect("a directory"));
-    super::job(job)
-        .qemu()
-        .limit(Duration::from_secs(600))
-        .disk_on(Bus::Scsi, 32 << 20)
-        .disk_on(Bus::Nvme, 32 << 20)
-        .disk_on(Bus::TwoPathNvme, 32 << 20)
-        .setup(
-            "drivers",
-            "load virtio_scsi sd_mod nvme
-             wait_for /dev/sda /dev/nvme0n1 /dev/nvme1n1",
-        )
-        .step("drives", "echo === fathom; fathom --json --quiet check")
-}
-
-fn emulated() {
-    let report = Guest::boot(emulated_job()).and_then(Guest::wait).map_err(|e| e.to_string());
-    let report = report.unwrap_or_else(|error| panic!("{error}"));
-    let look = look(&report, "drives");
-    let scsi = &detail(&look, "sda")["identity"];
-    assert_eq!((&scsi["logical_bytes"], &scsi["physical_bytes"]), sizes(512, 512));
-    assert_eq!(detail(&look, "sda")["host"].as_str().map(|host| &host[..4]), Some("host"));
-
-    let namespaces = look.nodes().iter().filter(|node| {
-        node["name"].as_str().is_some_and(|name| name.starts_with("nvme") && !name.contains('c'))
-    });
-    let namespaces: Vec<&Value> = namespaces.collect();
-    assert_eq!(namespaces.len(), 2, "{namespaces:#?}");
-    for namespace in &namespaces {
-        let (health, identity) = (&namespace["detail"]["health"], &namespace["detail"]["identity"]);
-        assert_eq!((&health["passed"], &health["critical_warning"]), (&true.into(), &0.into()));
-        assert!((0..100).contains(&health["celsius"].as_i64().expect("a temperature")), "{health}");
-        assert_eq!(identity["logical_bytes"], 512);
-        assert_eq!(identity["volatile_cache"], true);
-        assert!(identity["write_cache_enabled"].is_boolean(), "{identity}");
-        assert!(!identity["formats"].as_array().expect("formats").is_empty());
-    }
-    let joined = namespaces.iter().filter(|node| node["kind"] == "nvme_multipath");
-    let paths: Vec<usize> =
-        joined.map(|node| node["below"].as_array().map_or(0, Vec::len)).collect();
-    assert_eq!(paths, [2]);
-    let hosts = look.result["snapshot"]["system"]["hosts"].as_array().expect("hosts");
-    let controllers = hosts.iter().filter(|host| host["driver"] == "nvme");
-    assert!(controllers.clone().all(|host| host["transport"] == "pcie"), "{hosts:#?}");
-    assert_eq!(controllers.count(), 3);
 }

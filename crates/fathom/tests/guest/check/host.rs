@@ -38,6 +38,9 @@ pub fn trials() -> Vec<Trial> {
                 &["riops=500", "/sys/fs/cgroup/a/io.max"],
             );
         })
+        .test("a_system_on_a_mirror_with_swap_on_one_disk", |report| {
+            look(report, "host_mirrored").has(&["swap-not-redundant /dev/ubdb"]);
+        })
         .test("a_busy_disk", |report| {
             let look = look(report, "host_busy");
             look.has(&["other-io /dev/sdb", "maintenance-running "]);
@@ -77,6 +80,33 @@ echo 'HOMEHOST <system>' >/etc/mdadm/mdadm.conf
 mdadm --monitor --scan --syslog --daemonise --pid-file=/run/monitor.pid
 look
 ";
+
+/// A root directory on a mirror, as a change of root sees it, with the programs of the other one.
+const MIRRORED: &str = r#"
+mkswap -q /dev/ubdb
+swapon /dev/ubdb
+mkfs.ext4 -q -E nodiscard /dev/md0
+mkdir -p /run/mirrored
+mount /dev/md0 /run/mirrored
+cd /run/mirrored
+mkdir -p usr proc sys dev run tools etc
+for part in bin sbin lib lib64; do
+    if [ -L /$part ]; then ln -s "$(readlink /$part)" $part; else mkdir $part; mount --bind /$part $part; fi
+done
+mount --bind /usr usr
+mount --bind "$(dirname "$(command -v fathom)")" tools
+mount -t proc proc proc
+mount -t sysfs sys sys
+mount --bind /dev dev
+echo "=== fathom"
+chroot /run/mirrored /tools/fathom --db=/none/fathom.db --json --quiet check
+cd /run
+swapoff /dev/ubdb
+umount mirrored/{dev,sys,proc,tools,usr}
+for part in bin sbin lib lib64; do umount mirrored/$part 2>/dev/null || true; done
+umount mirrored
+wipefs -qa /dev/ubdb
+"#;
 
 const LIMITS: &str = r#"
 mount -t cgroup2 cgroup2 /sys/fs/cgroup
@@ -134,6 +164,7 @@ fn job(job: GuestJob) -> GuestJob {
         .limit(Duration::from_secs(180))
         .memory_mib(768)
         .disk(3 << 30)
+        .disk(64 << 20)
         .setup(
             "disks",
             "load sd_mod ext4 raid1 kyber-iosched
@@ -148,6 +179,7 @@ fn job(job: GuestJob) -> GuestJob {
         .step("host_unwatched", "look")
         .step("host_silent", SILENT)
         .step("host_told", "echo 'MAILADDR root' >>/etc/mdadm/mdadm.conf; look; kill $(cat /run/monitor.pid)")
+        .step("host_mirrored", MIRRORED)
         .step("host_errors", ERRORS)
         .step("host_limits", LIMITS)
         .step("host_busy", BUSY)

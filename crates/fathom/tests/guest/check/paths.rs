@@ -2,6 +2,7 @@
 
 use super::{agree, look};
 use crate::family::{Family, contains};
+use crate::multipath::{DISKS, MAPS};
 use fathom_testkit::{GuestJob, GuestReport, Trial};
 use std::time::Duration;
 
@@ -33,12 +34,6 @@ pub fn trials() -> Vec<Trial> {
         .into_trials()
 }
 
-const PATHS: &str = r#"
-load sd_mod dm-mod dm-multipath dm-round-robin dm-service-time
-load_with scsi_debug dev_size_mb=64 add_host=2 num_tgts=2 vpd_use_hostno=0 delay=0
-wait_for /dev/sd{a,b,c,d}
-"#;
-
 const BLACKLIST: &str = r#"
 cat >/etc/multipath.conf <<'CONF'
 blacklist {
@@ -48,7 +43,7 @@ CONF
 look
 "#;
 
-const MAPS: &str = r#"
+const CONFIGURATION: &str = r#"
 cat >/etc/multipath.conf <<'CONF'
 defaults {
     user_friendly_names yes
@@ -66,14 +61,6 @@ devices {
     multipath_component_detection = 0
 }
 CONF
-unset DM_DISABLE_UDEV
-/lib/systemd/systemd-udevd --daemon
-udevadm trigger --action=add --subsystem-match=block
-udevadm settle --timeout=30
-multipathd
-for _ in {1..100}; do [ $(dmsetup ls --target multipath | grep -c mpath) -lt 2 ] || break; sleep 0.1; done
-udevadm settle --timeout=30
-[ -e /dev/mapper/mpatha ] && [ -e /dev/mapper/mpathb ]
 "#;
 
 const FAIL: &str = "
@@ -101,9 +88,10 @@ look
 fn job(job: GuestJob) -> GuestJob {
     super::job(job)
         .limit(Duration::from_secs(200))
-        .setup("paths", PATHS)
+        .setup("paths", DISKS)
         .step("no_map", "look")
         .step("blacklist", BLACKLIST)
+        .setup("configuration", CONFIGURATION)
         .setup("set_up", MAPS)
         .step("maps", "look")
         .step("failed", FAIL)

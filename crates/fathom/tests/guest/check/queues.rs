@@ -2,8 +2,7 @@
 
 use super::look;
 use crate::family::{Family, contains};
-use fathom_testkit::Capability::{FathomBinary, Qemu, Tool};
-use fathom_testkit::{Bus, Guest, GuestJob, Trial, fathom_binary, kernel_test};
+use fathom_testkit::{GuestJob, Trial};
 use std::time::Duration;
 
 /// Rules that speak of what the steps change.
@@ -19,9 +18,7 @@ const CHANGED: [&str; 8] = [
 ];
 
 pub fn trials() -> Vec<Trial> {
-    let needs = [Qemu, Tool("busybox"), Tool("modprobe"), FathomBinary];
-    let many = kernel_test("check_queues::devices_with_many_queues", &needs, many_queues);
-    let few = Family::new("check_queues", &["mdadm", "mkfs.ext4", "lsblk"], job)
+    Family::new("check_queues", &["mdadm", "mkfs.ext4", "lsblk"], job)
         .test("what_the_kernel_sets_itself", |report| {
             look(report, "queues_fresh").lacks(&CHANGED);
         })
@@ -65,8 +62,7 @@ pub fn trials() -> Vec<Trial> {
             look(report, "ahead_fresh").lacks(&["flushes-dropped"]);
             look(report, "ahead_much").has(&["flushes-dropped /dev/md0"]);
         })
-        .into_trials();
-    few.into_iter().chain([many]).collect()
+        .into_trials()
 }
 
 const CHANGE: &str = "
@@ -125,43 +121,4 @@ fn job(job: GuestJob) -> GuestJob {
         .step("ahead_little", "echo 256 >/sys/block/md0/queue/read_ahead_kb; look")
         .step("ahead_none", "echo 0 >/sys/block/md0/queue/read_ahead_kb; look")
         .step("ahead_much", MUCH)
-}
-
-const MANY: &str = "
-echo mq-deadline >/sys/block/vda/queue/scheduler
-echo 0 >/sys/block/vda/queue/wbt_lat_usec
-echo mq-deadline >/sys/block/nvme0n1/queue/scheduler
-echo 0 >/sys/block/nvme0n1/queue/rq_affinity
-echo 'write through' >/sys/block/nvme0n1/queue/write_cache
-echo === fathom
-fathom --json --quiet check
-";
-
-/// A virtio disk and an NVMe drive, with a queue for each of two processors.
-fn many_job() -> GuestJob {
-    let binary = fathom_binary().expect("asked for");
-    let job = GuestJob::new(binary.parent().expect("a directory"));
-    super::job(job)
-        .qemu()
-        .limit(Duration::from_secs(600))
-        .disk_on(Bus::Virtio, 64 << 20)
-        .disk_on(Bus::Nvme, 64 << 20)
-        .setup("drivers", "load virtio_blk nvme; wait_for /dev/vda /dev/nvme0n1")
-        .step("many_fresh", "echo === fathom; fathom --json --quiet check")
-        .step("many_changed", MANY)
-}
-
-fn many_queues() {
-    let rules = [
-        "scheduler-doubled /dev/vda",
-        "writeback-throttle-changed /dev/vda",
-        "scheduler-on-nvme /dev/nvme0n1",
-        "completion-anywhere /dev/nvme0n1",
-        "flushes-dropped /dev/nvme0n1",
-    ];
-    let report = Guest::boot(many_job()).and_then(Guest::wait).map_err(|error| error.to_string());
-    let report = report.unwrap_or_else(|error| panic!("{error}"));
-    let names: Vec<&str> = rules.iter().filter_map(|rule| rule.split(' ').next()).collect();
-    look(&report, "many_fresh").lacks(&names);
-    look(&report, "many_changed").has(&rules);
 }

@@ -35,6 +35,21 @@ pub fn trials() -> Vec<Trial> {
             let look = look(report, "syncing");
             contains(&look.defect("lvm-raid-syncing").to_string(), &["vg2/copies works on itself"]);
         })
+        .test("copies_that_differ", |report| {
+            let look = look(report, "differing");
+            contains(
+                &look.defect("lvm-raid-mismatch").to_string(),
+                &["vg3/copies", "do not agree"],
+            );
+        })
+        .test("a_pool_without_space_for_metadata", |report| {
+            let look = look(report, "thin_metadata");
+            contains(&look.defect("thin-pool-metadata-full").to_string(), &["thin pool", "% full"]);
+        })
+        .test("a_cache_that_lost_its_metadata", |report| {
+            let look = look(report, "cache_failed");
+            contains(&look.defect("cache-failed").to_string(), &["failing"]);
+        })
         .test("copies_on_one_drive", |report| {
             let look = look(report, "legs");
             look.has(&["lvm-legs-one-disk /dev/dm-0"]);
@@ -178,6 +193,54 @@ vgremove -f vg2 >&2
 wipefs -qa /dev/sde /dev/sdf >&2
 ";
 
+/// One copy is changed behind LVM's back.
+const DIFFERING: &str = "
+vgcreate vg3 /dev/sde /dev/sdf >&2
+lvcreate -Wn -Zn --type raid1 -m 1 --nosync -L 16M -n copies vg3 >&2
+dd if=/dev/urandom of=/dev/mapper/vg3-copies_rimage_1 bs=1M count=1 seek=2 oflag=direct status=none
+lvchange --syncaction check vg3/copies >&2
+for _ in {1..100}; do
+    dmsetup status vg3-copies | grep -q ' idle ' && break
+    sleep 0.2
+done
+look
+vgremove -f vg3 >&2
+wipefs -qa /dev/sde /dev/sdf >&2
+";
+
+/// A pool with room for the metadata of few volumes; each takes some.
+const THIN_METADATA: &str = r#"
+dd if=/dev/zero of=/dev/sda bs=1M count=1 oflag=direct status=none
+dmsetup create meta --table "0 512 linear /dev/sda 0"
+dmsetup create data --table "0 65536 linear /dev/sda 8192"
+dmsetup create few --table "0 65536 thin-pool /dev/mapper/meta /dev/mapper/data 128 0 1 skip_block_zeroing"
+for volume in {1..60}; do
+    dmsetup message few 0 "create_thin $volume" || break
+    status=$(dmsetup status few)
+    words=($status)
+    used=${words[4]%/*}
+    [ $used -lt 54 ] || break
+done
+look
+dmsetup remove few data meta
+dd if=/dev/zero of=/dev/sda bs=1M count=1 oflag=direct status=none
+"#;
+
+/// The device that holds the metadata of a cache begins to fail.
+const CACHE_FAILED: &str = r#"
+dd if=/dev/zero of=/dev/sdd bs=1M oflag=direct status=none || true
+dmsetup create meta1 --table "0 8192 linear /dev/sdd 0"
+dmsetup create fast1 --table "0 32768 linear /dev/sdd 8192"
+dmsetup create failing --table "0 65536 cache /dev/mapper/meta1 /dev/mapper/fast1 /dev/sde 128 1 writeback smq 0"
+dmsetup suspend --nolockfs meta1
+dmsetup reload meta1 --table "0 8192 error"
+dmsetup resume meta1
+dd if=/dev/zero of=/dev/mapper/failing bs=64k count=64 oflag=direct conv=fsync status=none || true
+sleep 2
+look
+dmsetup remove failing meta1 fast1
+"#;
+
 const LEGS: &str = "
 printf 'start=2048, size=40960\\nstart=43008, size=40960\\n' | sfdisk --quiet /dev/sdc
 wait_for /dev/sdc1 /dev/sdc2
@@ -282,9 +345,12 @@ fn job(job: GuestJob) -> GuestJob {
         .step("thin_full", FULL)
         .step("thin_stopped", THIN_STOPPED)
         .step("syncing", SYNCING)
+        .step("differing", DIFFERING)
+        .step("thin_metadata", THIN_METADATA)
         .step("legs", LEGS)
         .step("leg_lost", LEG_LOST)
         .step("caches", CACHES)
+        .step("cache_failed", CACHE_FAILED)
         .step("encryption", ENCRYPTION)
         .step("suspended", SUSPENDED)
         .step("errors", ERRORS)
