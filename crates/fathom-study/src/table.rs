@@ -16,7 +16,7 @@ pub use sweep::{Best, Ranked, Sweep, Trend};
 use fathom_base::suggest;
 use fathom_stats::equivalence::Better;
 use fathom_stats::error::StatsError;
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 
 /// What a column is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -390,11 +390,13 @@ impl Table {
     /// The rows that agree in these factors, groups in the order in which they begin in the table.
     fn groups(&self, by: &[usize]) -> Vec<Vec<&Row>> {
         let mut groups: Vec<Vec<&Row>> = Vec::new();
+        let mut known: HashMap<Vec<&str>, usize> = HashMap::new();
         for row in &self.rows {
-            match groups.iter_mut().find(|group| group[0].agrees(row, by)) {
-                Some(group) => group.push(row),
-                None => groups.push(vec![row]),
+            let group = *known.entry(row.values(by)).or_insert(groups.len());
+            if group == groups.len() {
+                groups.push(Vec::new());
             }
+            groups[group].push(row);
         }
         groups
     }
@@ -405,8 +407,9 @@ impl Row {
         number(&self.cells[at])
     }
 
-    fn agrees(&self, other: &Self, by: &[usize]) -> bool {
-        by.iter().all(|at| self.cells[*at] == other.cells[*at])
+    /// The cells of these columns.
+    fn values(&self, of: &[usize]) -> Vec<&str> {
+        of.iter().map(|at| self.cells[*at].as_str()).collect()
     }
 }
 

@@ -1,6 +1,7 @@
 //! Rows that cannot be right: those that break Little's law, and those that are copies of another row.
 
 use super::{Group, Row, Table, TableError, number};
+use std::collections::HashMap;
 
 /// Rates and latencies of a closed loop may give so much more or less than the requests in flight: what is in flight
 /// when the clock stops is not counted, and tables are rounded.
@@ -113,15 +114,17 @@ impl Table {
     pub fn copies(&self) -> Vec<Copied> {
         let metrics: Vec<usize> = self.metrics().map(|(at, _)| at).collect();
         let mut copies = Vec::new();
-        for (i, later) in self.rows.iter().enumerate() {
+        let mut first: HashMap<Vec<&str>, &Row> = HashMap::new();
+        for later in self.rows.iter().filter(|row| is_telling(row, &metrics)) {
             // The first that agrees: of three copies each of the two later ones is named once.
-            let earlier = self.rows[..i].iter().find(|row| is_copy(row, later, &metrics));
-            copies.extend(earlier.map(|earlier| {
-                let differs = |at: &usize| earlier.cells[*at] != later.cells[*at];
-                let same: Vec<usize> = (0..self.columns.len()).filter(|at| !differs(at)).collect();
-                let (lines, group) = ((earlier.line, later.line), |row| self.group(row, &same));
-                Copied { lines, earlier: group(earlier), later: group(later) }
-            }));
+            let earlier = *first.entry(later.values(&metrics)).or_insert(later);
+            if earlier.line == later.line {
+                continue;
+            }
+            let differs = |at: &usize| earlier.cells[*at] != later.cells[*at];
+            let same: Vec<usize> = (0..self.columns.len()).filter(|at| !differs(at)).collect();
+            let (lines, group) = ((earlier.line, later.line), |row| self.group(row, &same));
+            copies.push(Copied { lines, earlier: group(earlier), later: group(later) });
         }
         copies.retain(|copied| !copied.earlier.is_empty());
         copies
@@ -144,13 +147,13 @@ impl Table {
     }
 }
 
-fn is_copy(a: &Row, b: &Row, metrics: &[usize]) -> bool {
-    let digits = |at: &usize| match a.number(*at) {
-        Some(value) if value != 0.0 => significant_digits(&a.cells[*at]),
+/// True when another row with the same metrics can be no coincidence.
+fn is_telling(row: &Row, metrics: &[usize]) -> bool {
+    let digits = |at: &usize| match row.number(*at) {
+        Some(value) if value != 0.0 => significant_digits(&row.cells[*at]),
         _ => 0,
     };
-    let agree = a.agrees(b, metrics);
-    agree && metrics.iter().map(digits).sum::<usize>() >= COPIED_DIGITS_MIN
+    metrics.iter().map(digits).sum::<usize>() >= COPIED_DIGITS_MIN
 }
 
 /// Digits from the first that is not 0, without an exponent.
