@@ -1,4 +1,5 @@
 //! Wrong plans and what is said about them: file, line, key, value, cause, cure. `UPDATE_EXPECT=1` writes the texts anew.
+#![expect(clippy::expect_used, reason = "a test's panic is its report")]
 
 use expect_test::{Expect, expect};
 use fathom_model::plan::PlanWorkload;
@@ -174,7 +175,7 @@ fn workloads() {
 }
 
 #[test]
-fn factors() {
+fn factors_and_levels() {
     let plans = [
         (BASE, "[factors]\nblock.schedular = [\"none\", \"bfq\"]".to_owned()),
         (BASE, "[factors]\n\"block.scheduler\" = [\"none\", \"bqf\"]".to_owned()),
@@ -186,6 +187,37 @@ fn factors() {
         (BASE, "[factors]\nworkload.threads = [1, 0]".to_owned()),
         (BASE, "[factors]\nworkload.duration = [\"1s\", \"2s\"]".to_owned()),
         (BASE, "[factors]\nfilesytem.type = [\"ext4\", \"xfs\"]".to_owned()),
+    ];
+    check(
+        &plans,
+        &expect![[r#"
+        [factors] / block.schedular = ["none", "bfq"]
+            line 7: factors.block.schedular: no such knob; did you mean 'block.scheduler'?
+        [factors] / "block.scheduler" = ["none", "bqf"]
+            line 7: factors.block.scheduler = 'bqf': takes none, mq-deadline, bfq, kyber; did you mean 'bfq'?
+        [factors] / block.nr_requests = [ / 4, / 2, / ]
+            line 9: factors.block.nr_requests = 2: takes a number from 4
+        [factors] / block.scheduler = ["none"]
+            line 7: factors.block.scheduler: varies nothing with 1 level; give two or more, or move it to [knobs]
+        [factors] / block.scheduler = ["none", "bfq", "none"]
+            line 7: factors.block.scheduler = 'none': is there twice
+        [factors] / workload.block_size = ["4k", 4096]
+            line 7: factors.workload.block_size = 4096: the level 4k means the same; leave out one of them
+        [factors] / workload.blocksize = ["4k", "8k"]
+            line 7: factors.workload.blocksize: workloads have no such key; did you mean 'block_size'?
+        [factors] / workload.threads = [1, 0]
+            line 7: factors.workload.threads = 0: must be between 1 and 65536 (takes N)
+        [factors] / workload.duration = ["1s", "2s"]
+            line 7: factors.workload.duration: workload 'randread' sets duration itself; leave it out there
+        [factors] / filesytem.type = ["ext4", "xfs"]
+            line 7: factors.filesytem.type: neither a knob nor a part of a setup; did you mean 'filesystem.type'?
+    "#]],
+    );
+}
+
+#[test]
+fn factors_beside_each_other() {
+    let plans = [
         (BASE, "[factors]\nown.ncq = [\"on\", \"off\"]".to_owned()),
         (BASE, "[factors]\n\"block.scheduler@\" = [\"none\", \"bfq\"]".to_owned()),
         (BASE, "[factors]\ncompanion = [\"none\", \"memroy\"]".to_owned()),
@@ -214,26 +246,6 @@ fn factors() {
     check(
         &plans,
         &expect![[r#"
-        [factors] / block.schedular = ["none", "bfq"]
-            line 7: factors.block.schedular: no such knob; did you mean 'block.scheduler'?
-        [factors] / "block.scheduler" = ["none", "bqf"]
-            line 7: factors.block.scheduler = 'bqf': takes none, mq-deadline, bfq, kyber; did you mean 'bfq'?
-        [factors] / block.nr_requests = [ / 4, / 2, / ]
-            line 9: factors.block.nr_requests = 2: takes a number from 4
-        [factors] / block.scheduler = ["none"]
-            line 7: factors.block.scheduler: varies nothing with 1 level; give two or more, or move it to [knobs]
-        [factors] / block.scheduler = ["none", "bfq", "none"]
-            line 7: factors.block.scheduler = 'none': is there twice
-        [factors] / workload.block_size = ["4k", 4096]
-            line 7: factors.workload.block_size = 4096: the level 4k means the same; leave out one of them
-        [factors] / workload.blocksize = ["4k", "8k"]
-            line 7: factors.workload.blocksize: workloads have no such key; did you mean 'block_size'?
-        [factors] / workload.threads = [1, 0]
-            line 7: factors.workload.threads = 0: must be between 1 and 65536 (takes N)
-        [factors] / workload.duration = ["1s", "2s"]
-            line 7: factors.workload.duration: workload 'randread' sets duration itself; leave it out there
-        [factors] / filesytem.type = ["ext4", "xfs"]
-            line 7: factors.filesytem.type: neither a knob nor a part of a setup; did you mean 'filesystem.type'?
         [factors] / own.ncq = ["on", "off"]
             line 7: factors.own.ncq: no [[own_knob]] is called 'ncq'
         [factors] / "block.scheduler@" = ["none", "bfq"]
@@ -259,7 +271,7 @@ fn factors() {
 }
 
 #[test]
-fn setups() {
+fn devices_and_arrays() {
     let plans = [
         (BASE, "[setup]\ndevices = [\"/dev/sdb\"]\nfilesystem = \"ext4\"".to_owned()),
         (BASE, "[setup]\nfilesystem = \"ext4\"".to_owned()),
@@ -270,33 +282,21 @@ fn setups() {
         (BARE, "[setup]\ndevices = [\"100 x loop:1G\"]".to_owned()),
         (BARE, "[setup]\ndevices = [\"2 x loop:1G\"]\narray = \"raid5\"".to_owned()),
         (BARE, "[setup]\ndevices = [\"3 x loop:1G\"]\narray = \"raid6\"".to_owned()),
-        (BARE, "[setup]\ndevices = [\"2 x loop:1G\"]\narray.level = \"raid1\"\narray.chunk = \"64k\"".to_owned()),
-        (BARE, "[setup]\ndevices = [\"2 x loop:1G\"]\narray.level = \"raid10\"\narray.layout = \"f3\"".to_owned()),
-        (BARE, "[setup]\ndevices = [\"3 x loop:1G\"]\narray.level = \"raid5\"\narray.chunk = \"48k\"".to_owned()),
-        (BARE, "[setup]\ndevices = [\"3 x loop:1G\"]\narray.level = \"raid5\"\narray.layout = \"n2\"".to_owned()),
-        (BARE, "[setup]\ndevices = [\"3 x loop:1G\"]\narray.level = \"raid0\"\narray.state = \"degraded\"".to_owned()),
-        (BARE, "[setup]\ndevices = [\"3 x loop:1G\"]\narray.chunk = \"64k\"".to_owned()),
-        (BARE, "[setup]\ndevices = [\"3 x loop:1G\"]\narray.level = \"raid7\"".to_owned()),
-        (BARE, "[setup]\ndevices = [\"3 x loop:1G\"]\narray.level = \"raid5\"\narray.order = [0, 1]".to_owned()),
-        (BARE, "[setup]\ndevices = [\"3 x loop:1G\"]\narray.level = \"raid5\"\narray.chnuk = \"64k\"".to_owned()),
-        (BARE, "[setup]\ndevices = [\"/dev/sdb\"]\nvolume = \"striped\"".to_owned()),
-        (BARE, "[setup]\ndevices = [\"/dev/sdb\"]\nfilesystem = \"zfs\"".to_owned()),
-        (BARE, "[setup]\ndevices = [\"/dev/sdb\"]\nfilesystem = \"xfs\"\nmount = \"noatime,data=ordered\"".to_owned()),
-        (BARE, "[setup]\ndevices = [\"/dev/sdb\"]\nfilesystem = \"xfs\"\nmount = \"nobarrier\"".to_owned()),
-        (BARE, "[setup]\ndevices = [\"/dev/sdb\"]\nfilesystem = \"ext4\"\nmount = \"noatme\"".to_owned()),
-        (BARE, "[setup]\ndevices = [\"/dev/sdb\"]\nfilesystem = \"ext4\"\nmount = \"atime\"".to_owned()),
-        (BARE, "[setup]\ndevices = [\"/dev/sdb\"]\nfilesystem = \"ext4\"\nmount = \"noatime,relatime\"".to_owned()),
-        (BARE, "[setup]\ndevices = [\"/dev/sdb\"]\nfilesystem = \"xfs\"\nmount = \"logbufs=16\"".to_owned()),
-        (BARE, "[setup]\ndevices = [\"/dev/sdb\"]\nfilesystem = \"btrfs\"\nfilesystem.journal = \"/dev/sdc\"".to_owned()),
-        (BARE, "[setup]\ndevices = [\"/dev/sdb\"]\nfilesystem.type = \"btrfs\"\nfilesystem.journal = \"/dev/sdc\"".to_owned()),
-        (BARE, "[setup]\ndevices = [\"/dev/sdb\"]\nfilesystem.type = \"ext4\"\nfilesystem.journal = \"/dev/sdb\"".to_owned()),
-        (BARE, "[setup]\ndevices = [\"/dev/sdb\"]\nfilesystem.type = \"ext4\"\nfilesystem.fill = \"99%\"".to_owned()),
-        (BARE, "[setup]\ndevices = [\"/dev/sdb\"]\nfilesystem = \"ext4\"\n[factors]\nfilesystem = [\"ext4\", \"xfs\"]".to_owned()),
-        (BARE, "[setup]\ndevices = [\"2 x loop:1G\"]\n[factors]\narray.level = [\"raid0\", \"raid5\"]".to_owned()),
-        (BARE, "[setup]\ndevices = [\"3 x loop:1G\"]\ncrypt = \"luks1\"".to_owned()),
-        (BARE, "[setup]\ndevices = [\"4 x loop:1G\"]\narray = { level = \"raid5\", spares = 1, state = \"degraded\" }".to_owned()),
-        (BARE, "[setup]\ndevices = [\"loop:1G\"]\nfilesystem = \"ext4\"\nmount = \"journal_async_commit\"".to_owned()),
-        (BARE, "[setup]\ndevices = [\"loop:1G\"]\nslice.size = \"10%\"".to_owned()),
+        (
+            BARE,
+            "[setup]\ndevices = [\"2 x loop:1G\"]\narray.level = \"raid1\"\narray.chunk = \"64k\""
+                .to_owned(),
+        ),
+        (
+            BARE,
+            "[setup]\ndevices = [\"2 x loop:1G\"]\narray.level = \"raid10\"\narray.layout = \"f3\""
+                .to_owned(),
+        ),
+        (
+            BARE,
+            "[setup]\ndevices = [\"3 x loop:1G\"]\narray.level = \"raid5\"\narray.chunk = \"48k\""
+                .to_owned(),
+        ),
     ];
     check(
         &plans,
@@ -325,6 +325,29 @@ fn setups() {
                 line 8: setup.array.layout: f3 keeps 3 copies, and there are 2 members
             [setup] / devices = ["3 x loop:1G"] / array.level = "raid5" / array.chunk = "48k"
                 line 8: setup.array.chunk: the chunk of raid5 must be a power of two from 4k, and 48k is none
+        "#]],
+    );
+}
+
+#[test]
+fn arrays() {
+    let plans = [
+        (BARE, "[setup]\ndevices = [\"3 x loop:1G\"]\narray.level = \"raid5\"\narray.layout = \"n2\"".to_owned()),
+        (BARE, "[setup]\ndevices = [\"3 x loop:1G\"]\narray.level = \"raid0\"\narray.state = \"degraded\"".to_owned()),
+        (BARE, "[setup]\ndevices = [\"3 x loop:1G\"]\narray.chunk = \"64k\"".to_owned()),
+        (BARE, "[setup]\ndevices = [\"3 x loop:1G\"]\narray.level = \"raid7\"".to_owned()),
+        (BARE, "[setup]\ndevices = [\"3 x loop:1G\"]\narray.level = \"raid5\"\narray.order = [0, 1]".to_owned()),
+        (BARE, "[setup]\ndevices = [\"3 x loop:1G\"]\narray.level = \"raid5\"\narray.chnuk = \"64k\"".to_owned()),
+        (BARE, "[setup]\ndevices = [\"/dev/sdb\"]\nvolume = \"striped\"".to_owned()),
+        (BARE, "[setup]\ndevices = [\"/dev/sdb\"]\nfilesystem = \"zfs\"".to_owned()),
+        (BARE, "[setup]\ndevices = [\"/dev/sdb\"]\nfilesystem = \"xfs\"\nmount = \"noatime,data=ordered\"".to_owned()),
+        (BARE, "[setup]\ndevices = [\"/dev/sdb\"]\nfilesystem = \"xfs\"\nmount = \"nobarrier\"".to_owned()),
+        (BARE, "[setup]\ndevices = [\"/dev/sdb\"]\nfilesystem = \"ext4\"\nmount = \"noatme\"".to_owned()),
+        (BARE, "[setup]\ndevices = [\"/dev/sdb\"]\nfilesystem = \"ext4\"\nmount = \"atime\"".to_owned()),
+    ];
+    check(
+        &plans,
+        &expect![[r#"
             [setup] / devices = ["3 x loop:1G"] / array.level = "raid5" / array.layout = "n2"
                 line 8: setup.array.layout: n2 is no layout of raid5
             [setup] / devices = ["3 x loop:1G"] / array.level = "raid0" / array.state = "degraded"
@@ -349,6 +372,29 @@ fn setups() {
                 line 8: setup.mount = 'noatme': 'noatme' is no mount option that fathom knows; did you mean 'noatime'?
             [setup] / devices = ["/dev/sdb"] / filesystem = "ext4" / mount = "atime"
                 line 8: setup.mount = 'atime': 'atime' has meant relatime since kernel 2.6.30; write relatime or strictatime
+        "#]],
+    );
+}
+
+#[test]
+fn filesystems_and_mounts() {
+    let plans = [
+        (BARE, "[setup]\ndevices = [\"/dev/sdb\"]\nfilesystem = \"ext4\"\nmount = \"noatime,relatime\"".to_owned()),
+        (BARE, "[setup]\ndevices = [\"/dev/sdb\"]\nfilesystem = \"xfs\"\nmount = \"logbufs=16\"".to_owned()),
+        (BARE, "[setup]\ndevices = [\"/dev/sdb\"]\nfilesystem = \"btrfs\"\nfilesystem.journal = \"/dev/sdc\"".to_owned()),
+        (BARE, "[setup]\ndevices = [\"/dev/sdb\"]\nfilesystem.type = \"btrfs\"\nfilesystem.journal = \"/dev/sdc\"".to_owned()),
+        (BARE, "[setup]\ndevices = [\"/dev/sdb\"]\nfilesystem.type = \"ext4\"\nfilesystem.journal = \"/dev/sdb\"".to_owned()),
+        (BARE, "[setup]\ndevices = [\"/dev/sdb\"]\nfilesystem.type = \"ext4\"\nfilesystem.fill = \"99%\"".to_owned()),
+        (BARE, "[setup]\ndevices = [\"/dev/sdb\"]\nfilesystem = \"ext4\"\n[factors]\nfilesystem = [\"ext4\", \"xfs\"]".to_owned()),
+        (BARE, "[setup]\ndevices = [\"2 x loop:1G\"]\n[factors]\narray.level = [\"raid0\", \"raid5\"]".to_owned()),
+        (BARE, "[setup]\ndevices = [\"3 x loop:1G\"]\ncrypt = \"luks1\"".to_owned()),
+        (BARE, "[setup]\ndevices = [\"4 x loop:1G\"]\narray = { level = \"raid5\", spares = 1, state = \"degraded\" }".to_owned()),
+        (BARE, "[setup]\ndevices = [\"loop:1G\"]\nfilesystem = \"ext4\"\nmount = \"journal_async_commit\"".to_owned()),
+        (BARE, "[setup]\ndevices = [\"loop:1G\"]\nslice.size = \"10%\"".to_owned()),
+    ];
+    check(
+        &plans,
+        &expect![[r#"
             [setup] / devices = ["/dev/sdb"] / filesystem = "ext4" / mount = "noatime,relatime"
                 line 8: setup.mount = 'noatime,relatime': noatime and relatime contradict each other
             [setup] / devices = ["/dev/sdb"] / filesystem = "xfs" / mount = "logbufs=16"

@@ -1,4 +1,5 @@
 //! Plans as people write them, and what they mean: cells, constants, defaults; searches to their end; stored and read again.
+#![expect(clippy::expect_used, reason = "a test's panic is its report")]
 
 use fathom_model::plan::cell::Cell;
 use fathom_model::plan::{DesignKind, FactorKind, Metric, OnError, Plan};

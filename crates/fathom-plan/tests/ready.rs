@@ -1,4 +1,5 @@
 //! The plans that come with fathom: each can be read, and has the cells that its text promises.
+#![expect(clippy::expect_used, reason = "a test's panic is its report")]
 
 use fathom_model::plan::Plan;
 use fathom_plan::{Given, ReadyPlan, Unchecked, cells, order, read, ready, ready_named};
