@@ -7,6 +7,7 @@ use crate::lab::Lab;
 use crate::run::{self, RunOptions};
 use crate::target;
 use crate::trial::{KeepRecord, Trial, run_trial};
+use fathom_model::array;
 use fathom_model::record::{Ending, Record};
 use fathom_model::stack::{Node, NodeKind, Stack};
 use fathom_model::workload::{Job, Workload};
@@ -46,6 +47,7 @@ pub fn layers(
 ) -> Result<Vec<Record>, LabError> {
     let stack =
         target::resolve(lab, &fathom_inspect::stack::nearest_existing(Path::new(&options.target)))?;
+    let options = &sized(options, &stack)?;
     let places = places(&stack, &options.target)?;
     let disks = places.iter().filter(|place| place.layer.is_alone()).count() as u32;
     let rows: Vec<(String, Workload)> = places
@@ -90,6 +92,15 @@ pub fn layers(
     if records.is_empty() { Err(LabError::Interrupted) } else { Ok(records) }
 }
 
+/// Sizes in units of the array are those of the array below the target, also on its members.
+fn sized(options: &LayersOptions, stack: &Stack) -> Result<LayersOptions, LabError> {
+    let mut options = options.clone();
+    for job in options.workloads.iter_mut().flat_map(|workload| &mut workload.jobs) {
+        array::resolve(job, array::ArraySizes::of(stack))?;
+    }
+    Ok(options)
+}
+
 fn shuffled(lab: &mut Lab<'_>, count: usize) -> Vec<usize> {
     let mut order: Vec<usize> = (0..count).collect();
     for last in (1..count).rev() {
@@ -111,6 +122,10 @@ fn on(place: &Place, workload: &Workload, disks: u32) -> Workload {
     let job_of = |path: &String| -> Option<Job> {
         let mut job = workload.jobs.first()?.clone();
         job.target = Some(path.clone());
+        if !matches!(place.layer, Layer::Files { .. }) {
+            // What is there has its size; that of a test file is another question.
+            job.size_bytes = None;
+        }
         if !place.layer.is_alone() && place.paths.len() == 1 {
             job.depth = job.depth.saturating_mul(disks.max(1)).min(DEPTH_MAX);
         }

@@ -16,7 +16,7 @@ pub fn text(study: &LayersStudy, width: usize) -> String {
     }
     let text = "Medians over trials, from the disks upward. of below: share of what the layer below does; of all disks at once, \
                 of their sum one after the other. A disk alone has the workload's requests in flight, what stands on several \
-                disks as many for each of them.";
+                disks as many for each of them. disk reads: counted by the disks, for one read of the layer.";
     push_wrapped_to(&mut out, width, "", text);
     out.push('\n');
     out + &findings_text(&study.findings, study.verdict, width)
@@ -31,6 +31,7 @@ fn table(of: &OfWorkload) -> Table {
         ("p50", Align::Right),
         ("p99", Align::Right),
         ("CPU per I/O", Align::Right),
+        ("disk reads", Align::Right),
         ("spread", Align::Right),
         ("trials", Align::Right),
     ];
@@ -51,6 +52,7 @@ fn cells(row: &Row) -> Vec<String> {
         time(row.latency_ns_p50),
         time(row.latency_ns_p99),
         row.cpu_ns_per_io.map_or_else(String::new, |ns| format_ns(ns as u64)),
+        row.disk_reads.map_or_else(String::new, |reads| format!("{reads:.2}")),
         row.spread.map_or_else(String::new, format_share),
         row.bytes_per_s.count.to_string(),
     ]
@@ -95,7 +97,8 @@ mod tests {
 
             Medians over trials, from the disks upward. of below: share of what the layer below does; of all
             disks at once, of their sum one after the other. A disk alone has the workload's requests in flight,
-            what stands on several disks as many for each of them.
+            what stands on several disks as many for each of them. disk reads: counted by the disks, for one
+            read of the layer.
 
             TRUSTED
               note  /srv, randread: 55 % of what the layer below it does

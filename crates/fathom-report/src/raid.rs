@@ -349,7 +349,51 @@ mod tests {
         found.findings.retain(|finding| !finding.summary.contains(" trials: "));
         found.verdict = fathom_model::finding::Verdict::of(&found.findings);
         let text = text(&found, 110);
-        expect![[r#""#]].assert_eq(&text);
+        expect![[r#"
+            one member alone  sequential write  sequential read  random read  random mix
+            sda                              -                -    2.0 MiB/s           -
+            sdb                              -                -    2.0 MiB/s           -
+            median                           -                -    2.0 MiB/s           -
+
+            Sequential, MiB/s  write   read  degraded write  degraded read  rebuilding write  rebuilding read
+            raid0 64k              -  100.0             n/a            n/a               n/a              n/a
+            raid1                  -      -               -              -                 -                -
+
+            Sequential, multiples of one     write  read  degraded write  degraded read  rebuilding write  rebuilding read
+            member
+            raid0 64k                            -     -             n/a            n/a               n/a              n/a
+            raid1                                -     -               -              -                 -                -
+
+            Random, MiB/s  read  mix  degraded read  degraded mix  rebuilding read  rebuilding mix
+            raid0 64k       3.8    -            n/a           n/a              n/a             n/a
+            raid1           3.9    -            3.9             -              3.9               -
+
+            Random, multiples of one member  read  mix  degraded read  degraded mix  rebuilding read  rebuilding mix
+            raid0 64k                        1.90    -            n/a           n/a              n/a             n/a
+            raid1                            1.97    -           1.97             -             1.97               -
+
+            Medians over trials; n/a: the level cannot be in that state; -: not measured.
+
+            Random read  state        IOPS     p99  CPU per I/O
+            raid0 64k    normal        967  1.0 ms        21 us
+            raid1        normal      1 000  1.0 ms        20 us
+            raid1        degraded    1 000  1.0 ms        20 us
+            raid1        rebuilding  1 000  1.0 ms        20 us
+
+            Rebuilding  load      rebuilt at  this member        1 TB  load kept
+            raid1       randread   53.7 MB/s         20 s  5 h 10 min      100 %
+            rebuilt at: bytes written to the new member beyond the load's own; times are for that speed all the way; load
+            kept: its rate against the whole array's.
+
+            Members, for one request  state       load            reads  writes   bytes read  bytes written
+            raid1                     normal      randread  1.00 (1.00)    0.00  1.00 (1.00)    0.00 (0.00)
+            raid1                     degraded    randread  1.00 (1.00)    0.00  1.00 (1.00)    0.00 (0.00)
+            raid1                     rebuilding  randread         1.00   13.11         1.00          13.11
+            counted by the members, in brackets what the array's address map and md's rules of writing ask for; bytes by
+            bytes of the load.
+
+            TRUSTED
+        "#]].assert_eq(&text);
         assert!(text.lines().all(|line| line.chars().count() <= 110), "{text}");
     }
 }

@@ -6,6 +6,7 @@
 
 use crate::compare::rows::without_number;
 use crate::compare::{Comparison, Options, Run, Side, compare};
+use crate::experiment;
 use fathom_model::record::{Ending, Record, RunHead, RunKind};
 use fathom_stats::equivalence::Decision;
 use fathom_stats::sequential::LOOKS;
@@ -33,11 +34,14 @@ fn block(label: &str) -> Option<usize> {
     label[without_number(label).len()..].strip_prefix(" #")?.parse().ok()
 }
 
-/// The runs that a stored run holds: each block of `--against` is one of its own, everything else is itself.
+/// The runs that a stored run holds: each block of `--against` and of an experiment is one of its own, everything else is
+/// itself.
 #[must_use]
 pub fn runs(run: Run) -> Vec<Run> {
-    if run.head.kind != RunKind::Against {
-        return vec![run];
+    match run.head.kind {
+        RunKind::Against => {}
+        RunKind::Experiment => return experiment::runs(run),
+        _ => return vec![run],
     }
     let Run { head, records, unfinished } = run;
     let mut runs: Vec<Run> = Vec::new();

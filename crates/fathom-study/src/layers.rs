@@ -2,7 +2,7 @@
 //! out. The unit is the trial; every figure is the median over the blocks.
 
 use crate::compare::rows::without_number;
-use crate::raid::outlier;
+use crate::raid::{self, Counted, State, outlier};
 use crate::verdict;
 use fathom_model::finding::{Finding, Severity, Verdict};
 use fathom_model::record::{Ending, Record};
@@ -10,6 +10,7 @@ use fathom_stats::Histogram;
 use fathom_stats::interval::{Estimate, median, median_interval};
 use fathom_stats::means::coefficient_of_variation;
 use serde::Serialize;
+use std::collections::BTreeSet;
 
 /// Above what is below it by more than this, a layer is faster than what carries it: something was cached.
 const FASTER_SHARE: f64 = 1.15;
@@ -99,6 +100,10 @@ pub struct Row {
     pub spread: Option<f64>,
     /// CPU time of one read with the kernel's threads for it, in nanoseconds.
     pub cpu_ns_per_io: Option<f64>,
+    /// Reads of the disks for one read of the layer, by their own counters.
+    pub disk_reads: Option<f64>,
+    /// What the members of the array below counted, and what its address map asks for.
+    pub counted: Option<Counted>,
     /// What the layer below does at most, in bytes per second: all disks at once, else the disk.
     pub below_bytes_per_s: Option<f64>,
     /// Its share of that.
@@ -209,7 +214,8 @@ fn row(good: &[&Record], layer: Layer, workload: &str) -> Option<Row> {
             let beyond = all.count() as f64 * (1.0 - share);
             (beyond >= 10.0).then(|| all.quantile(share).map(|ns| ns as f64)).flatten()
         };
-        median(&own.iter().filter_map(of).collect::<Vec<_>>()).ok()
+        // Of some trials only it would be a selection.
+        median(&own.iter().map(of).collect::<Option<Vec<_>>>()?).ok()
     };
     let cpu = |record: &&Record| {
         let kernel: u64 = record.devices.iter().filter_map(|d| d.kernel_thread_cpu_ns).sum();
@@ -223,10 +229,42 @@ fn row(good: &[&Record], layer: Layer, workload: &str) -> Option<Row> {
         latency_ns_p99: quantile(0.99),
         spread: coefficient_of_variation(&rates).ok(),
         cpu_ns_per_io: median(&own.iter().filter_map(cpu).collect::<Vec<_>>()).ok(),
+        disk_reads: disk_reads(good, &own),
+        counted: raid::counted_members(&own, State::Normal).filter(|_| !is_degraded(&own)),
         below_bytes_per_s: None,
         efficiency: None,
         layer,
     })
+}
+
+/// Reads that the disks at the bottom counted for each read of the layer.
+fn disk_reads(good: &[&Record], own: &[&Record]) -> Option<f64> {
+    let alone = |record: &&Record| match split(record).map(|(name, _)| Layer::of(name)) {
+        Some(Layer::Alone { name }) => Some(name),
+        _ => None,
+    };
+    let disks: BTreeSet<String> = good.iter().filter_map(alone).collect();
+    let of = |record: &&Record| {
+        let there = record.devices.iter().filter(|delta| disks.contains(&delta.name));
+        let reads: u64 = there.map(|delta| delta.reads).sum();
+        let count: u64 = record.jobs.iter().map(|job| job.transfers().latency_ns.count()).sum();
+        (count > 0 && reads > 0).then(|| reads as f64 / count as f64)
+    };
+    median(&own.iter().filter_map(of).collect::<Vec<_>>()).ok()
+}
+
+/// Some array below lacks members: what it then reads more is no fault.
+fn is_degraded(own: &[&Record]) -> bool {
+    let lacks = |record: &&Record| {
+        let stack = record.targets.first().map(|target| &target.stack);
+        stack.is_some_and(|stack| {
+            stack
+                .walk()
+                .iter()
+                .any(|n| n.md.as_ref().is_some_and(|md| md.degraded.unwrap_or(0) > 0))
+        })
+    };
+    own.iter().any(lacks)
 }
 
 /// A disk that is slower than the others by more than these differ.
@@ -252,6 +290,18 @@ fn costs(of: &OfWorkload) -> Vec<Finding> {
     for row in &of.rows {
         let Some(efficiency) = row.efficiency else { continue };
         let (name, percent) = (row.layer.name(), 100.0 * efficiency);
+        let too_many =
+            row.counted.and_then(|counted| Some((counted.reads, counted.too_many_reads()?)));
+        if let Some((reads, expected)) = too_many {
+            let text = format!(
+                "{name}, {}: {reads:.2} reads of members for each request, where the array's map asks for {expected:.2}",
+                of.workload
+            );
+            found.push(
+                Finding::new("too-many-member-reads", Severity::Doubtful, text)
+                    .advise("one small request wakes more disks than it must: alignment (fathom check), or somebody else reads"),
+            );
+        }
         let is_together = matches!(row.layer, Layer::Together { .. });
         if efficiency > FASTER_SHARE && !is_together {
             let text = format!(

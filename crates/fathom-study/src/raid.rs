@@ -10,6 +10,7 @@ mod rebuild;
 mod tests;
 
 pub use counted::Counted;
+pub(crate) use counted::of as counted_members;
 pub use rebuild::Rebuild;
 
 use crate::experiment::VoidTrial;
@@ -297,7 +298,8 @@ fn figure(records: &[&Record]) -> Option<Figure> {
         // Ten requests beyond it at least.
         (all.count() >= 1000).then(|| all.quantile(0.99).map(|ns| ns as f64)).flatten()
     };
-    let p99: Vec<f64> = records.iter().filter_map(p99).collect();
+    // Of some trials only it would be a selection.
+    let p99: Option<Vec<f64>> = records.iter().map(p99).collect();
     let cpu = |record: &&Record| {
         let arrays: u64 = record.devices.iter().filter_map(|d| d.kernel_thread_cpu_ns).sum();
         let cpu_ns = record.process_cpu.total_ns() + arrays;
@@ -307,7 +309,7 @@ fn figure(records: &[&Record]) -> Option<Figure> {
     Some(Figure {
         bytes_per_s: median_interval(&rates, 0.95).ok().filter(|rate| rate.value > 0.0)?,
         iops: median(&iops).ok()?,
-        latency_ns_p99: median(&p99).ok(),
+        latency_ns_p99: p99.and_then(|p99| median(&p99).ok()),
         spread: coefficient_of_variation(&rates).ok(),
         cpu_ns_per_io: median(&cpu).ok(),
     })
@@ -443,6 +445,10 @@ fn of_trials(good: &[&Record]) -> Vec<Finding> {
     let all = good.len();
     let said = |(mut finding, count): (Finding, usize)| {
         finding.summary = format!("{count} of {all} trials: {}", finding.summary);
+        if 2 * count < all {
+            // Medians bear it.
+            finding.severity = finding.severity.min(Severity::Doubtful);
+        }
         finding
     };
     found.into_iter().map(said).collect()

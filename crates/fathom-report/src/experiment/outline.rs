@@ -41,16 +41,26 @@ fn cells(outline: &Outline, width: usize) -> String {
         ("one trial", Align::Right),
     ];
     let mut table = Table::new(columns, 2);
+    // What is the same in all cells is said once.
+    let first = outline.cells.first().map(|cell| &cell.workloads);
+    let is_same =
+        outline.cells.len() > 1 && outline.cells.iter().all(|c| Some(&c.workloads) == first);
     for cell in &outline.cells {
         table.row([
             (cell.index + 1).to_string(),
             cell.name.clone(),
-            cell.workloads.join("; "),
+            if is_same { String::new() } else { cell.workloads.join("; ") },
             cell.companion.clone().unwrap_or_default(),
             format_duration(cell.trial_ns),
         ]);
     }
-    table.render_to(0, width)
+    let mut out = table.render_to(0, width);
+    if let Some(workloads) = first.filter(|_| is_same) {
+        for workload in workloads {
+            push_wrapped_to(&mut out, width, "", &format!("Load: {workload}"));
+        }
+    }
+    out
 }
 
 fn order(outline: &Outline, out: &mut String, width: usize) {

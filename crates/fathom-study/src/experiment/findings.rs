@@ -143,8 +143,8 @@ fn ranks(study: &ExperimentStudy) -> Option<Finding> {
     )
 }
 
-/// What the rules say about the trials that count: each once, with the cells it was seen in. A finding about few trials of
-/// many is a note, because medians bear it.
+/// What the rules say about the trials that count: each once, with the cells it was seen in. What makes less than half of the
+/// trials void makes the whole doubtful: medians bear it.
 #[must_use]
 pub fn of_trials(records: &[&Record]) -> Vec<Finding> {
     let mut found: Vec<(Finding, Vec<String>, usize)> = Vec::new();
@@ -172,6 +172,9 @@ pub fn of_trials(records: &[&Record]) -> Vec<Finding> {
     let said = |(mut finding, labels, count): (Finding, Vec<String>, usize)| {
         finding.summary =
             format!("{count} of {all} trials ({}): {}", some(&labels), finding.summary);
+        if 2 * count < all {
+            finding.severity = finding.severity.min(Severity::Doubtful);
+        }
         finding
     };
     found.into_iter().map(said).collect()

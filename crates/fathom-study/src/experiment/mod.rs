@@ -16,6 +16,7 @@ mod hypothesis;
 mod looks;
 mod narrowing;
 mod ranking;
+mod runs;
 #[cfg(test)]
 mod sample;
 mod values;
@@ -29,6 +30,7 @@ pub use hypothesis::{HypothesisStudy, Outcome};
 pub use looks::{Decision, LEVEL, looks};
 pub use narrowing::Narrowed;
 pub use ranking::{Bound, Kept, Ranking};
+pub use runs::runs;
 pub use values::VoidTrial;
 
 use cells::Values;

@@ -10,6 +10,8 @@ use serde::Serialize;
 
 /// More than that above what is expected is found: superblocks and bitmaps cost a little.
 const EXCESS_MAX: f64 = 0.25;
+/// Larger requests may be cut on their way to the members, by the limits of their queues.
+const WHOLE_BYTES_MAX: u64 = 64 << 10;
 /// Fewer requests say nothing about the mean.
 const REQUESTS_MIN: u64 = 100;
 
@@ -60,6 +62,15 @@ pub(super) fn members(record: &Record) -> Option<Members<'_>> {
     (!deltas.is_empty()).then_some(Members { md, deltas, member_bytes })
 }
 
+impl Counted {
+    /// The reads expected, when members did clearly more of them.
+    #[must_use]
+    pub fn too_many_reads(&self) -> Option<f64> {
+        let expected = self.reads_expected?;
+        (self.reads > expected * (1.0 + EXCESS_MAX) + 0.1).then_some(expected)
+    }
+}
+
 struct One {
     reads: f64,
     writes: f64,
@@ -86,7 +97,7 @@ fn one(record: &Record) -> Option<One> {
 }
 
 /// Over the trials of one pattern in one state.
-pub(super) fn of(records: &[&Record], state: State) -> Option<Counted> {
+pub(crate) fn of(records: &[&Record], state: State) -> Option<Counted> {
     let all: Vec<One> = records.iter().filter_map(|record| one(record)).collect();
     let middle = |of: &dyn Fn(&One) -> f64| median(&all.iter().map(of).collect::<Vec<_>>()).ok();
     let expected = records.first().and_then(|record| expected(record, state));
@@ -95,14 +106,14 @@ pub(super) fn of(records: &[&Record], state: State) -> Option<Counted> {
         writes: middle(&|one| one.writes)?,
         read_bytes: middle(&|one| one.read_bytes)?,
         written_bytes: middle(&|one| one.written_bytes)?,
-        reads_expected: expected.map(|expected| expected.0),
+        reads_expected: expected.and_then(|expected| expected.0),
         read_bytes_expected: expected.map(|expected| expected.1),
         written_bytes_expected: expected.map(|expected| expected.2),
     })
 }
 
 /// Requests read, bytes read and bytes written by bytes of the load.
-fn expected(record: &Record, state: State) -> Option<(f64, f64, f64)> {
+fn expected(record: &Record, state: State) -> Option<(Option<f64>, f64, f64)> {
     let Members { md, member_bytes, .. } = members(record)?;
     let map = ArrayMap::of_md(md, member_bytes?)?;
     let [job] = record.workload.jobs.as_slice() else { return None };
@@ -127,8 +138,9 @@ fn expected(record: &Record, state: State) -> Option<(f64, f64, f64)> {
     let read = demand::read(&map, u64::from(size.size_bytes), failed)?;
     let write = demand::write(&map, u64::from(size.size_bytes))?;
     let mixed = |of_read: f64, of_write: f64| (1.0 - share) * of_read + share * of_write;
+    let reads = mixed(read.reads, write.reads);
     Some((
-        mixed(read.reads, write.reads),
+        (u64::from(size.size_bytes) <= WHOLE_BYTES_MAX).then_some(reads),
         mixed(read.read_bytes, write.read_bytes) / bytes,
         mixed(0.0, write.written_bytes) / bytes,
     ))
@@ -160,7 +172,7 @@ fn finding(row: &Row, state: State, pattern: Pattern, counted: &Counted) -> Opti
     };
     // Requests of a stream are merged and cut on the way; bytes are not.
     let is_random = matches!(pattern, Pattern::RandomRead | Pattern::RandomMix);
-    if is_random && let Some(expected) = beyond(counted.reads, counted.reads_expected) {
+    if is_random && let Some(expected) = counted.too_many_reads() {
         let text = format!(
             "{name}: {:.2} reads of members for each request, where the array's map asks for {expected:.2}",
             counted.reads
