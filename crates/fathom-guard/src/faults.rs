@@ -14,6 +14,8 @@ use std::path::PathBuf;
 pub struct Faults {
     /// The process is killed at this one, counted from 1.
     kill_at: Option<u32>,
+    /// The thread panics at this one.
+    panic_at: Option<u32>,
     /// The names of the places passed are appended to this file.
     list: Option<PathBuf>,
     passed: Cell<u32>,
@@ -26,11 +28,12 @@ impl Faults {
         Self::default()
     }
 
-    /// As a test asks by the environment variable `FATHOM_FAULT`: `kill:N` or `list:FILE`; anything else is nothing.
+    /// As a test asks by the environment variable `FATHOM_FAULT`: `kill:N`, `panic:N` or `list:FILE`; anything else is nothing.
     #[must_use]
     pub fn parse(text: Option<&str>) -> Self {
         match text.and_then(|text| text.split_once(':')) {
             Some(("kill", number)) => Self { kill_at: number.parse().ok(), ..Self::default() },
+            Some(("panic", number)) => Self { panic_at: number.parse().ok(), ..Self::default() },
             Some(("list", file)) => Self { list: Some(file.into()), ..Self::default() },
             _ => Self::none(),
         }
@@ -48,5 +51,6 @@ impl Faults {
         if self.kill_at == Some(number) {
             process::kill_self();
         }
+        assert!(self.panic_at != Some(number), "a test asked for a panic at '{name}'");
     }
 }

@@ -11,6 +11,7 @@ mod calm;
 mod companion;
 mod loads;
 pub(crate) mod machine;
+mod memory_group;
 pub mod outline;
 mod program;
 pub mod resume;
@@ -61,8 +62,8 @@ pub enum Ended {
     Failed {
         /// Why.
         cause: String,
-        /// What kind of failure.
-        class: ErrorClass,
+        /// What kind of failure; none when the machine was never quiet, or somebody interfered again and again.
+        class: Option<ErrorClass>,
     },
     /// The rest needs another boot.
     Boot(Vec<String>),
@@ -127,7 +128,7 @@ pub fn run(
         // Nothing was measured, now or before: a refusal like that of any command.
         Err(error) if records.is_empty() => return Err(error),
         Err(LabError::Interrupted) => Ended::Interrupted,
-        Err(error) => Ended::Failed { cause: error.to_string(), class: error.class() },
+        Err(error) => Ended::Failed { cause: error.to_string(), class: Some(error.class()) },
     };
     let around = around::compare(&before, &around::look(lab, &plan), &records, &plan);
     let resumed = records.len() - fresh;
@@ -262,10 +263,7 @@ impl Campaign<'_, '_, '_, '_> {
             Some(_) => self.plan.on_error == OnError::Stop,
             None => self.void_in_a_row >= VOID_IN_A_ROW_MAX,
         };
-        Ok(is_stopped.then(|| Ended::Failed {
-            cause: void.cause,
-            class: void.class.unwrap_or(ErrorClass::Missing),
-        }))
+        Ok(is_stopped.then_some(Ended::Failed { cause: void.cause, class: void.class }))
     }
 
     fn announce(&mut self, slots: &[Slot], at: usize, cell: &Cell, eta_ns: u64) {

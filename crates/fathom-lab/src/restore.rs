@@ -139,7 +139,17 @@ pub(crate) fn restore_entry(
         Change::Setup(change) => fathom_setup::undo(root, log, step, change, note).into(),
         Change::Machine(change) => machine::undo(root, log, step, change, is_same_boot),
     };
-    Report { run_id: log.run_id().to_owned(), what: entry.change.summary(), outcome }
+    Report { run_id: log.run_id().to_owned(), what: words(&entry.change), outcome }
+}
+
+/// What was changed, for people: with a scheduler a dozen settings are noted, because writing it changes them.
+fn words(change: &Change) -> String {
+    match change {
+        Change::Knobs(change) if change.before.len() > 3 => {
+            format!("settings of {}", change.place.name())
+        }
+        change => change.summary(),
+    }
 }
 
 /// Puts back what dead processes left, the newest run first. The caller holds the measuring lock.
@@ -223,7 +233,7 @@ pub fn pending(
         let run_id = log.run_id().to_owned();
         let one = move |entry: Entry| Pending {
             run_id: run_id.clone(),
-            what: entry.change.summary(),
+            what: words(&entry.change),
             is_running,
         };
         log.pending().into_iter().map(one).collect::<Vec<_>>()

@@ -98,12 +98,20 @@ impl Exit {
         let ended = |ending| records.iter().any(|r| r.ending == ending);
         if ended(Ending::Interrupted) {
             Self::Interrupted
-        } else if ended(Ending::Failed) || records.iter().any(has_mismatches) {
+        } else if records.iter().any(|r| has_failed(r) || has_mismatches(r)) {
             Self::TargetIo
+        } else if ended(Ending::Failed) {
+            Self::Missing
         } else {
             Self::of_verdict(verdict, void_only)
         }
     }
+}
+
+/// The target failed, not the system around it.
+fn has_failed(record: &Record) -> bool {
+    let is_missing = record.failure.as_ref().is_some_and(|failure| failure.is_out_of_threads());
+    record.ending == Ending::Failed && !is_missing
 }
 
 fn has_mismatches(record: &Record) -> bool {

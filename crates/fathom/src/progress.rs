@@ -15,6 +15,8 @@ pub struct Progress {
     output: Output,
     live: Option<ProgressBar>,
     since_plain: u32,
+    /// The cell of an experiment that was told of last.
+    cell: Option<String>,
 }
 
 impl Progress {
@@ -27,7 +29,7 @@ impl Progress {
             }
             bar
         });
-        Self { output, live, since_plain: 0 }
+        Self { output, live, since_plain: 0, cell: None }
     }
 
     /// Shows one event.
@@ -52,10 +54,10 @@ impl Progress {
                 self.line(&asked::line(job, target, *target_bytes));
             }
             Event::Layout { done_bytes, total_bytes, eta_ns } => self.passing(&format!(
-                "writing the test file: {} of {}, {} left in all",
+                "writing the test file: {} of {}{}",
                 format_size(*done_bytes),
                 format_size(*total_bytes),
-                format_duration(*eta_ns)
+                left(*eta_ns)
             )),
             Event::Verifying { done_bytes, total_bytes } => self.passing(&format!(
                 "verifying: {} of {}",
@@ -68,9 +70,11 @@ impl Progress {
                     "block {block}/{blocks}, {place}/{places}: {cell}{next}; at most {} left",
                     format_duration(*eta_ns)
                 ));
+                self.cell = Some(cell.clone());
             }
             Event::TrialStarted { label, index, count } => {
-                if self.live.is_none() {
+                let is_told = self.cell.as_ref().is_some_and(|cell| cell.starts_with(label));
+                if self.live.is_none() && !is_told {
                     self.line(&format!("[{index}/{count}] {label}"));
                 }
                 self.since_plain = 0;
@@ -79,10 +83,10 @@ impl Progress {
                 let p99 = latency_ns_p99
                     .map_or_else(String::new, |ns| format!(", p99 {}", format_ns(ns)));
                 self.passing(&format!(
-                    "{label}: {} IOPS, {}{p99}, {} left in all",
+                    "{label}: {} IOPS, {}{p99}{}",
                     format_count(iops.round() as u64),
                     format_rate(*bytes_per_s),
-                    format_duration(*eta_ns)
+                    left(*eta_ns)
                 ));
             }
             Event::TrialFinished { .. } => {}
@@ -118,4 +122,9 @@ impl Progress {
             bar.finish_and_clear();
         }
     }
+}
+
+/// The expected rest, where it is known.
+fn left(eta_ns: Option<u64>) -> String {
+    eta_ns.map_or_else(String::new, |ns| format!(", {} left in all", format_duration(ns)))
 }

@@ -1,12 +1,13 @@
 //! What an experiment holds of the machine: setup, settings, test files, programs beside it. Everything is in the journal, and
 //! everything is given back when this is dropped, also by a panic.
 
-use super::{companion, machine};
+use super::{companion, machine, memory_group};
 use crate::error::{ErrorClass, LabError};
 use crate::lab::Lab;
 use crate::restore::{self, Report};
 use crate::run::{self, RunOptions, TargetKey};
 use crate::target::{self, PreparedTarget, TargetWish};
+use fathom_guard::FileRefusal;
 use fathom_guard::changes::ChangeLog;
 use fathom_guard::faults::Faults;
 use fathom_knobs::{Scope, Setting};
@@ -25,6 +26,7 @@ use fathom_sys::signals::StopFlag;
 use fathom_sys::sysroot::SysRoot;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
+use std::io;
 use std::path::{Path, PathBuf};
 
 /// What an experiment holds.
@@ -45,7 +47,7 @@ pub(crate) struct Bench {
 impl Bench {
     /// Nothing held yet; the journal is begun.
     pub fn new(lab: &Lab<'_>, plan: &Plan, seed: u64, faults: Faults) -> Result<Self, LabError> {
-        let log = ChangeLog::create(&lab.root, &lab.state_dir, &lab.run_id, faults)?;
+        let log = new_log(lab, &faults)?;
         Ok(Self {
             root: lab.root.clone(),
             log: Some(log),
@@ -70,7 +72,11 @@ impl Bench {
         let mut notes = Vec::new();
         let done = machine::prepare(&lab.root, log, &plan.prepare, &mut |text| notes.push(text));
         notes.into_iter().for_each(|text| lab.note(text));
-        done
+        done?;
+        match plan.prepare.memory_limit_bytes {
+            Some(bytes) => memory_group::enter(lab, Self::log(&mut self.log)?, bytes),
+            None => Ok(()),
+        }
     }
 
     /// A place at which a test ends the process.
@@ -113,7 +119,7 @@ impl Bench {
         if spec.is_empty() {
             return Ok(());
         }
-        let work_dir = lab.state_dir.join("setups");
+        let work_dir = lab.state_dir.clone();
         let log = Self::log(&mut self.log)?;
         let Lab { root, consent, protected, stop, emit, .. } = lab;
         let mut note =
@@ -152,7 +158,7 @@ impl Bench {
         act: impl FnOnce(&mut Builder<'_>, &mut Built) -> Result<(), SetupError>,
     ) -> Result<(), LabError> {
         let Some(built) = &mut self.built else { return Ok(()) };
-        let work_dir = lab.state_dir.join("setups");
+        let work_dir = lab.state_dir.clone();
         let log = Self::log(&mut self.log)?;
         let Lab { root, consent, protected, stop, emit, .. } = lab;
         let mut note =
@@ -188,7 +194,7 @@ impl Bench {
     pub fn take_down(&mut self, lab: &mut Lab<'_>) -> Result<(), LabError> {
         self.release_targets(lab);
         let Some(built) = self.built.take() else { return Ok(()) };
-        let work_dir = lab.state_dir.join("setups");
+        let work_dir = lab.state_dir.clone();
         let log = Self::log(&mut self.log)?;
         let Lab { root, consent, protected, emit, .. } = lab;
         let mut note =
@@ -296,8 +302,7 @@ impl Bench {
         if failed.is_empty() {
             return Ok(());
         }
-        let path = PathBuf::from("settings");
-        Err(LabError::Target { path, reason: failed.join("; "), class: ErrorClass::Refused })
+        Err(LabError::Cell { reason: failed.join("; "), class: ErrorClass::Refused })
     }
 
     /// The targets of the cell's loads, still to be written full: those of the trial before where they are the same.
@@ -460,6 +465,20 @@ impl Drop for Bench {
         self.restore_rest(&mut |_| ());
         if let Some(log) = self.log.take() {
             log.close().ok();
+        }
+    }
+}
+
+/// A journal of its own for each start of a run: an earlier one may still hold what somebody else has changed since.
+fn new_log(lab: &Lab<'_>, faults: &Faults) -> Result<ChangeLog, LabError> {
+    const STARTS_MAX: u32 = 1000;
+    let is_taken = |error: &FileRefusal| matches!(error, FileRefusal::Io { source, .. } if source.kind() == io::ErrorKind::AlreadyExists);
+    let mut start = 1;
+    loop {
+        let name = if start == 1 { lab.run_id.clone() } else { format!("{}-{start}", lab.run_id) };
+        match ChangeLog::create(&lab.root, &lab.state_dir, &name, faults.clone()) {
+            Err(error) if is_taken(&error) && start < STARTS_MAX => start += 1,
+            other => return Ok(other?),
         }
     }
 }

@@ -1,5 +1,6 @@
 //! Swap and services around an experiment: noted before they are changed, and put back.
 
+use super::memory_group;
 use crate::error::{ErrorClass, LabError};
 use crate::restore::Outcome;
 use fathom_base::shell;
@@ -122,6 +123,7 @@ pub(crate) fn undo(
         _ if !is_same_boot => Outcome::Rebooted,
         MachineChange::SwapOff { area, priority } => swap_on(root, log, area, *priority),
         MachineChange::ServiceStopped { unit } => start_service(log, unit),
+        MachineChange::MemoryGroup { dir, before } => memory_group::undo(log, dir, before),
         MachineChange::Program { pid, start_time_ticks, .. } => {
             log.fault_point("before a program is ended");
             let was_there = child::end_left_behind(root, *pid, *start_time_ticks);

@@ -1,7 +1,7 @@
 //! What an experiment would do on this machine, to the last write, without touching anything.
 
 use super::loads::{self, Load, LoadKind};
-use super::{bench, boot, companion, machine, usage};
+use super::{bench, boot, companion, machine, memory_group, usage};
 use crate::error::{ErrorClass, LabError};
 use crate::lab::Lab;
 use fathom_base::units::{format_duration, format_size};
@@ -131,7 +131,8 @@ impl<'a> Survey<'a> {
 
     fn look_at_setups(&mut self, cells: &[Cell]) {
         let Ground { root, consent, protected, state_dir } = *self.ground;
-        let work_dir = state_dir.join("setups");
+        // A store that nothing was put into yet is not there.
+        let work_dir = fathom_inspect::stack::nearest_existing(state_dir);
         for cell in cells.iter().filter(|cell| cell.impossible.is_none()) {
             let is_known = self.setups.iter().any(|(spec, _)| *spec == cell.setup);
             if is_known || cell.setup.is_empty() {
@@ -260,6 +261,16 @@ impl<'a> Survey<'a> {
             );
         }
         let mut refused = None;
+        if let Some(bytes) = prepare.memory_limit_bytes {
+            refused = memory_group::check(self.ground.root).err();
+            around.push(act(
+                format!(
+                    "a control group with {} of memory for all that is measured",
+                    format_size(bytes)
+                ),
+                true,
+            ));
+        }
         for unit in &prepare.stop_services {
             match machine::is_active(unit) {
                 Ok(true) => around.push(act(format!("systemctl stop {unit}"), true)),

@@ -63,13 +63,24 @@ fn lies_in_memory(stack: &Stack) -> bool {
 pub(super) fn check_room(lab: &Lab<'_>, directory: &Path, size_bytes: u64) -> Result<(), LabError> {
     place::check_directory(&lab.root, directory)?;
     let has_size = fsinfo::space(directory).is_ok_and(|space| space.total_bytes > 0);
-    if has_size {
+    if has_size && !is_of_experiment(lab, directory) {
         check_space(directory, size_bytes)?;
     }
     if lies_in_memory(&resolve(lab, directory)?) || !has_size {
         return check_memory(directory, size_bytes, lab.free_memory_bytes());
     }
     Ok(())
+}
+
+/// A filesystem that an experiment has made for itself holds nobody's data: it may be filled, and says when it is full.
+fn is_of_experiment(lab: &Lab<'_>, directory: &Path) -> bool {
+    let mut below = fathom_sys::mounts::own_mounts(&lab.root).into_iter();
+    directory.starts_with(&lab.state_dir)
+        && below.any(|mount| {
+            mount.mount_point != lab.state_dir
+                && mount.mount_point.starts_with(&lab.state_dir)
+                && directory.starts_with(&mount.mount_point)
+        })
 }
 
 /// What is written there cannot be given back when memory runs out: the kernel would end this process, and leave the file.

@@ -19,6 +19,13 @@ pub enum MachineChange {
         /// Its name, such as `cron.service`.
         unit: String,
     },
+    /// This process went into a control group that was made to limit its memory.
+    MemoryGroup {
+        /// The group's directory.
+        dir: PathBuf,
+        /// The directory of the group that it was in before.
+        before: PathBuf,
+    },
     /// A program was started, which is to end with the trial: a companion, or an application as the load.
     Program {
         /// What was started, for people.
@@ -37,6 +44,7 @@ impl MachineChange {
         match self {
             Self::SwapOff { area, .. } => format!("swap on {} (off)", area.display()),
             Self::ServiceStopped { unit } => format!("service {unit} (stopped)"),
+            Self::MemoryGroup { dir, .. } => format!("control group {}", dir.display()),
             Self::Program { command, .. } => format!("program {command}"),
         }
     }

@@ -36,6 +36,7 @@ pub fn run(common: &Common, output: Output) -> CommandResult {
         clock(&host),
         store(common),
         lock(&root),
+        left_changed(common, &root),
         cpus(),
         memory(&host),
         block_devices(&root),
@@ -50,6 +51,28 @@ pub fn run(common: &Common, output: Output) -> CommandResult {
     output.text(&text)?;
     output.json("result", &serde_json::json!({ "host": host, "checks": checks }))?;
     Ok(Exit::Done)
+}
+
+/// What killed experiments left changed.
+fn left_changed(common: &Common, root: &SysRoot) -> Check {
+    const WHAT: &str = "settings";
+    let pending = session::store_path(common).map_err(|error| error.to_string()).and_then(|path| {
+        let state_dir = path.parent().unwrap_or(Path::new("."));
+        fathom_lab::restore::pending(root, state_dir).map_err(|error| error.to_string())
+    });
+    match pending {
+        Err(error) => check(WHAT, false, error),
+        Ok(all) => match all.iter().filter(|change| !change.is_running).count() {
+            0 => check(WHAT, true, "nothing that a killed experiment left changed"),
+            count => check(
+                WHAT,
+                false,
+                format!(
+                    "a killed experiment left {count} things changed: fathom restore puts them back"
+                ),
+            ),
+        },
+    }
 }
 
 fn headline(host: &HostFacts) -> String {

@@ -102,14 +102,22 @@ fn plan_text(args: &Arguments, name: &str) -> Result<(String, String), String> {
     Ok((text, name.to_owned()))
 }
 
+/// The target of the command line.
+fn target(args: &Arguments) -> Option<&String> {
+    args.rest.iter().find(|word| !word.contains('=') || Path::new(word.as_str()).exists())
+}
+
 /// The plan, with what the command line changes of it.
 fn plan(common: &Common, args: &Arguments, text: &str, origin: &str) -> Result<Plan, String> {
-    let mut plan = fathom_plan::read(text, origin, &Here).map_err(|error| error.to_string())?;
-    if let Some(target) =
-        args.rest.iter().find(|word| !word.contains('=') || Path::new(word.as_str()).exists())
-    {
-        plan.target = Some(target.clone());
+    let target = target(args).map(|target| session::absolute_target(target));
+    let mut read = fathom_plan::read(text, origin, &Here);
+    if let (Err(_), Some(target)) = (&read, &target) {
+        // A plan that leaves the target to the command line; what else is wrong with it was said at its place.
+        let with_target = format!("target = {}\n{text}", serde_json::Value::from(target.as_str()));
+        read = fathom_plan::read(&with_target, origin, &Here).or(read);
     }
+    let mut plan = read.map_err(|error| error.to_string())?;
+    plan.target = target.or(plan.target);
     plan.target = plan.target.as_deref().map(session::absolute_target);
     plan.design.seed = common.seed.or(plan.design.seed);
     for skipped in &args.skip {

@@ -54,9 +54,23 @@ pub fn run(common: &Common, output: Output, args: &List) -> CommandResult {
         })
         .collect();
     output.text(&list_table(&shown, &local_zone()))?;
+    mention_left_changed(common, output);
     let runs: Vec<Value> = rows.iter().map(|(_, summary, state)| as_json(summary, state)).collect();
     output.json("result", &serde_json::json!({ "runs": runs }))?;
     Ok(Exit::Done)
+}
+
+/// A line about what killed experiments left changed.
+fn mention_left_changed(common: &Common, output: Output) {
+    let Ok(path) = session::store_path(common) else { return };
+    let state_dir = path.parent().unwrap_or(std::path::Path::new("."));
+    let pending = fathom_lab::restore::pending(&SysRoot::live(), state_dir).unwrap_or_default();
+    let left = pending.iter().filter(|change| !change.is_running).count();
+    if left > 0 {
+        output.note(&format!(
+            "A killed experiment left {left} things changed; fathom restore puts them back."
+        ));
+    }
 }
 
 /// Programs get the same word as people: a killed run is partial and not running.
