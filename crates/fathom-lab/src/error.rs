@@ -108,6 +108,8 @@ pub enum LabError {
         path: PathBuf,
         /// What happened.
         message: String,
+        /// Whether the target failed, or the system lacks what the engine needs.
+        class: ErrorClass,
     },
     /// A signal came before there was anything to keep.
     #[error("interrupted before anything was measured; everything has been put back")]
@@ -135,9 +137,11 @@ impl LabError {
             Self::FileRefused(FileRefusal::Space { .. }) => ErrorClass::Missing,
             Self::FileRefused(refusal) if !refusal.is_safety() => ErrorClass::Usage,
             Self::Refused(_) | Self::FileRefused(_) => ErrorClass::Refused,
-            Self::Target { class, .. } | Self::Cell { class, .. } => *class,
+            Self::Target { class, .. } | Self::Cell { class, .. } | Self::Layout { class, .. } => {
+                *class
+            }
             Self::Load(_) => ErrorClass::Missing,
-            Self::TargetIo { .. } | Self::Layout { .. } => ErrorClass::TargetIo,
+            Self::TargetIo { .. } => ErrorClass::TargetIo,
             Self::Interrupted => ErrorClass::Interrupted,
         }
     }

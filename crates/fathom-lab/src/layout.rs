@@ -1,8 +1,8 @@
 //! Test files: really written with random data, never sparse, never only allocated.
 
-use crate::error::LabError;
+use crate::error::{ErrorClass, LabError};
 use crate::lab::Lab;
-use crate::sampler::{Progress, Sampler};
+use crate::sampler::{NO_TIME_NS, Progress, Sampler};
 use fathom_load::plan::plan;
 use fathom_load::run::{self, Control, JobSetup};
 use fathom_load::target::LoadTarget;
@@ -63,7 +63,7 @@ pub fn lay_out(
     let progress = Progress {
         label: "layout".into(),
         rest_after_ns,
-        planned_ns: time_limit_ns.unwrap_or(u64::MAX - rest_after_ns),
+        planned_ns: time_limit_ns.unwrap_or(NO_TIME_NS),
         planned_bytes: Some(size_bytes),
         layout: true,
         emit: lab.emit,
@@ -72,7 +72,9 @@ pub fn lay_out(
     let control = Control { clock: lab.clock, interval_ns: PROGRESS_NS, stop: &lab.stop };
     let outcome = run::run(&[JobSetup { plan, target }], &control, &mut sampler)?;
     if let Some(failure) = outcome.failure {
-        return Err(LabError::Layout { path: path.to_owned(), message: failure.message });
+        let class =
+            if failure.is_out_of_threads() { ErrorClass::Missing } else { ErrorClass::TargetIo };
+        return Err(LabError::Layout { path: path.to_owned(), message: failure.message, class });
     }
     if outcome.interrupted {
         return Err(LabError::Interrupted);

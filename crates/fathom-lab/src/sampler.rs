@@ -65,13 +65,16 @@ pub struct Deltas {
     pub heat: HeatRecord,
 }
 
+/// The planned length of a window that ends with an amount or a number of operations.
+pub const NO_TIME_NS: u64 = u64::MAX;
+
 /// Where progress goes, and how it is put into words.
 pub struct Progress<'a> {
     /// The row.
     pub label: String,
     /// Expected rest of the whole command after this trial.
     pub rest_after_ns: u64,
-    /// Planned length of this trial's window.
+    /// Planned length of this trial's window; [`NO_TIME_NS`] when something else ends it.
     pub planned_ns: u64,
     /// Bytes that this trial moves, when that ends it.
     pub planned_bytes: Option<u64>,
@@ -196,16 +199,15 @@ impl Observer for Sampler<'_> {
 
     fn tick(&mut self, tick: Tick) {
         let progress = &mut self.progress;
-        let by_time_ns = progress.planned_ns.saturating_sub(tick.elapsed_ns);
-        let rest_ns = match progress.planned_bytes {
-            Some(total) if tick.bytes_total > 0 && tick.elapsed_ns > 0 => {
-                let left = total.saturating_sub(tick.bytes_total) as f64;
-                let by_bytes_ns = left / (tick.bytes_total as f64 / tick.elapsed_ns as f64);
-                (by_bytes_ns as u64).min(by_time_ns)
-            }
-            _ => by_time_ns,
-        };
-        let eta_ns = rest_ns.saturating_add(progress.rest_after_ns);
+        let by_time_ns = (progress.planned_ns != NO_TIME_NS)
+            .then(|| progress.planned_ns.saturating_sub(tick.elapsed_ns));
+        let is_moving = tick.bytes_total > 0 && tick.elapsed_ns > 0;
+        let by_bytes_ns = progress.planned_bytes.filter(|_| is_moving).map(|total| {
+            let left = total.saturating_sub(tick.bytes_total) as f64;
+            (left / (tick.bytes_total as f64 / tick.elapsed_ns as f64)) as u64
+        });
+        let rest_ns = by_time_ns.into_iter().chain(by_bytes_ns).min();
+        let eta_ns = rest_ns.map(|ns| ns.saturating_add(progress.rest_after_ns));
         let event = if progress.layout {
             let total_bytes = progress.planned_bytes.unwrap_or(0);
             Event::Layout { done_bytes: tick.bytes_total, total_bytes, eta_ns }
@@ -239,21 +241,40 @@ mod tests {
         assert_eq!(system_shares(begin, begin), SystemCpu::default());
     }
 
-    #[test]
-    fn progress_expects_the_rest_from_time_or_bytes_whichever_comes_first() {
+    /// The rest that is told while a file of 1000 bytes is written, with a microsecond of other things after it.
+    fn rest_told(planned_ns: u64, elapsed_ns: u64, bytes_total: u64) -> Option<u64> {
         let mut events = Vec::new();
         let mut emit = |e| events.push(e);
         let progress = Progress {
             label: "x".into(),
             rest_after_ns: 1_000,
-            planned_ns: 60_000,
+            planned_ns,
             planned_bytes: Some(1_000),
             layout: true,
             emit: &mut emit,
         };
         let root = SysRoot::live();
         let mut sampler = Sampler::new(&root, Vec::new(), progress);
-        sampler.tick(Tick { elapsed_ns: 10_000, bytes_total: 500, ..Tick::default() });
-        assert_eq!(events, [Event::Layout { done_bytes: 500, total_bytes: 1_000, eta_ns: 11_000 }]);
+        sampler.tick(Tick { elapsed_ns, bytes_total, ..Tick::default() });
+        match events[..] {
+            [Event::Layout { done_bytes, total_bytes: 1_000, eta_ns }] => {
+                assert_eq!(done_bytes, bytes_total);
+                eta_ns
+            }
+            _ => panic!("{events:?}"),
+        }
+    }
+
+    #[test]
+    fn progress_expects_the_rest_from_time_or_bytes_whichever_comes_first() {
+        assert_eq!(rest_told(60_000, 10_000, 500), Some(11_000));
+        assert_eq!(rest_told(12_000, 10_000, 500), Some(3_000));
+        // Nothing has moved yet: time alone, where there is a limit.
+        assert_eq!(rest_told(60_000, 10_000, 0), Some(51_000));
+        assert_eq!(rest_told(NO_TIME_NS, 10_000, 0), None);
+        assert_eq!(rest_told(NO_TIME_NS, 10_000, 250), Some(31_000));
+        // Late, and more than was asked for.
+        assert_eq!(rest_told(5_000, 10_000, 0), Some(1_000));
+        assert_eq!(rest_told(NO_TIME_NS, 10_000, 2_000), Some(1_000));
     }
 }

@@ -5,7 +5,7 @@ use crate::error::LabError;
 use crate::lab::Lab;
 use crate::limits;
 use crate::run::note_failure;
-use crate::sampler::{Deltas, Progress, Sampler};
+use crate::sampler::{Deltas, NO_TIME_NS, Progress, Sampler};
 use crate::target::PreparedTarget;
 use crate::verify::{self, Verification};
 use fathom_base::units::format_size;
@@ -307,7 +307,7 @@ fn measure(
     opened: Vec<(LoadTarget, JobPlan)>,
     verification: &mut Verification,
 ) -> Result<(Outcome, Deltas), LabError> {
-    let planned = trial.workload.jobs.iter().map(|j| j.duration_ns.unwrap_or(u64::MAX)).max();
+    let planned = trial.workload.jobs.iter().map(|j| j.duration_ns.unwrap_or(NO_TIME_NS)).max();
     let amounts: Option<Vec<u64>> = opened.iter().map(|(_, p)| p.amount_bytes).collect();
     let progress = Progress {
         label: trial.label.clone(),

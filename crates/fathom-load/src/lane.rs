@@ -680,6 +680,9 @@ fn failure(job: &str, failed: Failed) -> IoFailure {
             }
             1 | 13 => "the system forbids it; run as the owner or as root",
             30 => "the filesystem or device is read-only",
+            125 => {
+                "the kernel could not start a thread that io_uring needs: the limit of threads (ulimit -u, or pids.max of the control group) or the memory is used up: raise it"
+            }
             _ => "look at dmesg for the device's own message",
         };
         format!("{at}: {reason}; {cure}")

@@ -28,8 +28,9 @@ pub enum Event {
         done_bytes: u64,
         /// Bytes to write.
         total_bytes: u64,
-        /// Expected time until everything asked for is done.
-        eta_ns: u64,
+        /// Expected time until everything asked for is done; absent as long as nothing tells how fast it goes.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        eta_ns: Option<u64>,
     },
     /// Written blocks are read back.
     Verifying {
@@ -70,8 +71,10 @@ pub enum Event {
         label: String,
         /// Time since the start of the window; negative times (warm-up) are shown as 0.
         elapsed_ns: u64,
-        /// Expected time until everything asked for is done.
-        eta_ns: u64,
+        /// Expected time until everything asked for is done; absent where operations end the trial, or as long as nothing tells
+        /// how fast its amount goes.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        eta_ns: Option<u64>,
         /// Requests per second in the last interval.
         iops: f64,
         /// Bytes per second in the last interval.

@@ -497,6 +497,18 @@ pub struct IoFailure {
     pub message: String,
 }
 
+impl IoFailure {
+    /// ECANCELED: the kernel could not start one of the threads in which io_uring does what would wait, and gave the request
+    /// back untried. Nothing else ends so, as fathom cancels no request and links none.
+    const CANCELED: i32 = 125;
+
+    /// The system's limit of threads was used up: nothing is wrong with the target.
+    #[must_use]
+    pub fn is_out_of_threads(&self) -> bool {
+        self.errno == Self::CANCELED
+    }
+}
+
 /// Page-cache traffic of the whole machine during the window, from /proc/vmstat.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PageCacheDelta {
