@@ -60,9 +60,12 @@ fn shape(spec: &ArraySpec, devices: usize) -> Result<Shape, SetupError> {
     if members.is_empty() {
         members = (0..count).collect();
     }
-    let is_once = |place: &usize| *place < devices && members.iter().filter(|m| *m == place).count() == 1;
+    let is_once =
+        |place: &usize| *place < devices && members.iter().filter(|m| *m == place).count() == 1;
     if members.len() != count || !members.iter().all(is_once) {
-        return wrong(format!("order must name {count} of the {devices} devices once each, from 0"));
+        return wrong(format!(
+            "order must name {count} of the {devices} devices once each, from 0"
+        ));
     }
     let rest = (0..devices).filter(|place| !members.contains(place));
     let spares: Vec<usize> = rest.take(spares).collect();
@@ -111,7 +114,9 @@ fn copies(spec: &ArraySpec) -> Result<usize, SetupError> {
     let layout = spec.layout.as_deref().unwrap_or("n2");
     let copies = layout.strip_prefix(['n', 'f', 'o']).and_then(|copies| copies.parse().ok());
     copies.ok_or_else(|| {
-        SetupError::Spec(format!("array: layout '{layout}' of raid10 is none of n2, f2, o2, n3, ..."))
+        SetupError::Spec(format!(
+            "array: layout '{layout}' of raid10 is none of n2, f2, o2, n3, ..."
+        ))
     })
 }
 
@@ -142,8 +147,13 @@ pub(crate) fn build(
     devices: &[Device],
 ) -> Result<Array, SetupError> {
     let shape = shape(spec, devices.len())?;
-    let all: Vec<Device> =
-        shape.members.iter().chain(&shape.spares).filter_map(|place| devices.get(*place)).cloned().collect();
+    let all: Vec<Device> = shape
+        .members
+        .iter()
+        .chain(&shape.spares)
+        .filter_map(|place| devices.get(*place))
+        .cloned()
+        .collect();
     count_capacity(site, &shape, &all);
     let uuid = md_uuid(&site.uuid()?);
     let name = free_name(site.root);
@@ -304,10 +314,7 @@ fn verify(
 }
 
 /// Brings the array into the state in which it is to be measured, as far as it is not in it.
-pub(crate) fn bring_into_state(
-    site: &mut Site<'_, '_>,
-    array: &Array,
-) -> Result<(), SetupError> {
+pub(crate) fn bring_into_state(site: &mut Site<'_, '_>, array: &Array) -> Result<(), SetupError> {
     match array.spec.state {
         ArrayState::Normal => Ok(()),
         ArrayState::Degraded => fail_member(site, array),
@@ -382,7 +389,9 @@ fn add_member(site: &mut Site<'_, '_>, array: &Array) -> Result<(), SetupError> 
     let is_done = |root: &SysRoot| root.text(&slot).is_some_and(|state| state.contains("in_sync"));
     site.wait_for(&text, |root| (is_syncing(root, &name) || is_done(root)).then_some(()))?;
     if is_done(site.root) {
-        site.facts.push(format!("the rebuild of {name} ended at once: give larger members, or a lower md.sync_speed_max"));
+        site.facts.push(format!(
+            "the rebuild of {name} ended at once: give larger members, or a lower md.sync_speed_max"
+        ));
     }
     Ok(())
 }
@@ -425,7 +434,9 @@ fn wait_for_sync(site: &mut Site<'_, '_>, array: &Array, what: &str) -> Result<(
         idle = if is_in_order(site.root, &name) { idle + 1 } else { 0 };
         let failed = site.root.text(format!("sys/block/{name}/md/array_state"));
         if failed.is_none_or(|state| matches!(state.as_str(), "clear" | "inactive")) {
-            let text = format!("{name} stopped working during its {what}; the kernel's log (dmesg) says why");
+            let text = format!(
+                "{name} stopped working during its {what}; the kernel's log (dmesg) says why"
+            );
             return Err(SetupError::Device(text));
         }
         if told.elapsed() > Duration::from_secs(5) {

@@ -133,7 +133,8 @@ pub(crate) fn take_down(builder: &mut Builder<'_>, built: Built) -> Result<(), S
 fn undo_steps(builder: &mut Builder<'_>, steps: &[Step]) -> Result<(), SetupError> {
     let mut left = Vec::new();
     for step in steps.iter().rev() {
-        let Some(Change::Setup(change)) = builder.log.entry(*step).map(|entry| entry.change.clone())
+        let Some(Change::Setup(change)) =
+            builder.log.entry(*step).map(|entry| entry.change.clone())
         else {
             continue;
         };
@@ -208,7 +209,8 @@ fn construct(
     consent: &Consent,
     spec: &SetupSpec,
 ) -> Result<Top, SetupError> {
-    let (mut layer, given) = lowest(site, consent, spec)?;
+    let mut given = Vec::new();
+    let mut layer = lowest(site, consent, spec, &mut given)?;
     if let Some(slice) = &spec.slice {
         layer = table::slices(site, slice, &layer)?;
     } else if spec.array.is_none() {
@@ -239,25 +241,25 @@ fn construct(
     }
     let device = layer.into_iter().next();
     let device = device.ok_or_else(|| SetupError::Spec("devices: none are given".to_owned()))?;
-    let mut given = given;
     let Some(fs) = &spec.filesystem else {
         return Ok(Top { device, mount_point: None, given, parts });
     };
     let journal = journal(site, consent, fs, &mut given)?;
-    filesystem::make(site, fs, &device, journal.as_ref(), striping)?;
+    let ground = filesystem::Ground { device: &device, journal: journal.as_ref(), striping };
+    filesystem::make(site, fs, ground)?;
     let dir = mounting::mount(site, fs, &device, journal.as_ref())?;
     fill::prepare(site, fs, &dir)?;
     parts.filesystem = Some((device.clone(), journal));
     Ok(Top { device, mount_point: Some(dir), given, parts })
 }
 
-/// All devices where something joins them, else the first alone; and those that were given, to be looked at in the end.
-#[expect(clippy::type_complexity, reason = "two lists")]
+/// All devices where something joins them, else the first alone. Those that were given are noted, to be looked at in the end.
 fn lowest(
     site: &mut Site<'_, '_>,
     consent: &Consent,
     spec: &SetupSpec,
-) -> Result<(Vec<Device>, Vec<(PathBuf, String)>), SetupError> {
+    given: &mut Vec<(PathBuf, String)>,
+) -> Result<Vec<Device>, SetupError> {
     let joins = spec.array.is_some() || spec.volume.is_some();
     let count = if joins { spec.devices.len() } else { spec.devices.len().min(1) };
     let words = &spec.devices[..count];
@@ -267,28 +269,24 @@ fn lowest(
             spec.devices[0]
         ));
     }
-    let (mut layer, mut given): (Vec<Device>, Vec<(PathBuf, String)>) = (Vec::new(), Vec::new());
+    let is_table_wanted = spec.slice.is_some();
+    let mut taken: Vec<Option<Device>> = vec![None; count];
     // Those that were given come first: a refusal is found before anything is made.
-    for word in words.iter().filter(|word| !word.starts_with("loop:")) {
-        let device = devices::take(site, consent, word, spec.slice.is_some())?;
+    for (word, place) in words.iter().zip(&mut taken).filter(|(word, _)| !word.starts_with("loop:"))
+    {
+        let device = devices::take(site, consent, word, is_table_wanted)?;
         if given.iter().any(|(path, _)| *path == device.path) {
             return Err(SetupError::Spec(format!("devices: {word} is given twice")));
         }
         given.push((device.path.clone(), device.id.clone()));
-        layer.push(device);
+        *place = Some(device);
     }
-    let mut taken = layer.into_iter();
-    let mut ordered = Vec::new();
-    for word in words {
-        ordered.push(match (word.starts_with("loop:"), taken.len()) {
-            (false, 1..) => match taken.next() {
-                Some(device) => device,
-                None => continue,
-            },
-            _ => devices::take(site, consent, word, spec.slice.is_some())?,
-        });
-    }
-    Ok((ordered, given))
+    let all = words.iter().zip(taken);
+    all.map(|(word, taken)| match taken {
+        Some(device) => Ok(device),
+        None => devices::take(site, consent, word, is_table_wanted),
+    })
+    .collect()
 }
 
 fn journal(

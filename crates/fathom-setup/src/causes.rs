@@ -16,7 +16,10 @@ const KNOWN: &[(&str, &str)] = &[
     ),
     ("Device or resource busy", "somebody uses the device: lsblk and fuser -v DEVICE show who"),
     ("is in use", "somebody uses the device: lsblk and fuser -v DEVICE show who"),
-    ("No such file or directory", "the device has disappeared; the kernel's log (dmesg) may say why"),
+    (
+        "No such file or directory",
+        "the device has disappeared; the kernel's log (dmesg) may say why",
+    ),
     ("No such device", "the device has disappeared, or the kernel has no driver for this"),
     (
         "Input/output error",
@@ -59,7 +62,8 @@ fn last_lines(root: &SysRoot, words: &[&str]) -> Vec<String> {
             || line.contains("nknown parameter")
             || line.contains("nrecognized mount option")
     };
-    let mut found: Vec<String> = young.iter().rev().filter(tells).take(3).map(|l| (*l).to_owned()).collect();
+    let mut found: Vec<String> =
+        young.iter().rev().filter(tells).take(3).map(|l| (*l).to_owned()).collect();
     found.reverse();
     found
 }

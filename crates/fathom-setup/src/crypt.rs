@@ -37,7 +37,9 @@ fn encrypt(
     let is_plain = match spec.kind.as_str() {
         "plain" => true,
         "luks2" => false,
-        other => return Err(SetupError::Spec(format!("crypt: '{other}' is neither luks2 nor plain"))),
+        other => {
+            return Err(SetupError::Spec(format!("crypt: '{other}' is neither luks2 nor plain")));
+        }
     };
     let key = key(site)?;
     let cipher = [

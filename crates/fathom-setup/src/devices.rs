@@ -31,11 +31,7 @@ pub(crate) fn take(
     }
 }
 
-fn given(
-    site: &mut Site<'_, '_>,
-    consent: &Consent,
-    path: &Path,
-) -> Result<Device, SetupError> {
+fn given(site: &mut Site<'_, '_>, consent: &Consent, path: &Path) -> Result<Device, SetupError> {
     let mode = crate::wipe::FOR_WRITING;
     let claim = claim_block_device(site.root, path, consent, site.protected, mode);
     if site.is_dry() {
@@ -86,11 +82,7 @@ pub(crate) fn make_dir(site: &mut Site<'_, '_>, dir: &Path) -> Result<(), SetupE
 
 /// A loop device over a new file, every byte of which is written: a hole would be filled by the first write, and the
 /// measurement would see that. Zeros, so that an array over such devices is in order without a first synchronisation.
-fn own_loop(
-    site: &mut Site<'_, '_>,
-    size: &str,
-    is_for_table: bool,
-) -> Result<Device, SetupError> {
+fn own_loop(site: &mut Site<'_, '_>, size: &str, is_for_table: bool) -> Result<Device, SetupError> {
     let size_bytes = parse_size(size)
         .map_err(|error| SetupError::Spec(format!("devices: loop:{size}: {error}")))?;
     let size_bytes = size_bytes / 4096 * 4096;
@@ -180,7 +172,8 @@ fn attach(
     let name = Some(device.name.clone());
     site.made(step, SetupChange::Loop { path: path.to_owned(), name })?;
     if device.id != word {
-        let text = format!("{} shows {}, not {word}: somebody is changing it", device.name, device.id);
+        let text =
+            format!("{} shows {}, not {word}: somebody is changing it", device.name, device.id);
         return Err(SetupError::NotAsAsked(text));
     }
     let device = Device { is_own_loop: true, ..device };

@@ -36,20 +36,26 @@ pub(crate) fn is_ext(kind: &str) -> bool {
     kind.starts_with("ext")
 }
 
+/// What it is made on.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Ground<'a> {
+    pub device: &'a Device,
+    pub journal: Option<&'a Device>,
+    pub striping: Option<Striping>,
+}
+
 /// Makes it; a journal of its own device first.
 pub(crate) fn make(
     site: &mut Site<'_, '_>,
     spec: &FilesystemSpec,
-    device: &Device,
-    journal: Option<&Device>,
-    striping: Option<Striping>,
+    ground: Ground<'_>,
 ) -> Result<(), SetupError> {
-    let tool = tool(&spec.kind)?;
+    let Ground { device, journal, .. } = ground;
     let uuid = site.uuid()?;
     if let Some(journal) = journal {
         make_journal(site, spec, journal, &uuid)?;
     }
-    let call = call(site, spec, tool, device, journal, striping, &uuid)?;
+    let call = call(site, spec, ground, &uuid)?;
     let change = signature(device, &spec.kind, &uuid);
     let mut devices = vec![device];
     devices.extend(journal);
@@ -80,8 +86,11 @@ fn make_journal(
         "ext3" | "ext4" => {
             let uuid = site.uuid()?;
             let block = block_bytes(spec)?;
-            let call = Call::new("mkfs.ext4", ["-q", "-O", "journal_dev", "-U", &uuid])
-                .args(["-b", &block.to_string(), &journal.word()]);
+            let call = Call::new("mkfs.ext4", ["-q", "-O", "journal_dev", "-U", &uuid]).args([
+                "-b",
+                &block.to_string(),
+                &journal.word(),
+            ]);
             site.make(signature(journal, "ext journal", &uuid), &[journal], &call).map(|_| ())
         }
         "xfs" => {
@@ -98,12 +107,10 @@ fn make_journal(
 fn call(
     site: &mut Site<'_, '_>,
     spec: &FilesystemSpec,
-    tool: &'static str,
-    device: &Device,
-    journal: Option<&Device>,
-    striping: Option<Striping>,
+    ground: Ground<'_>,
     uuid: &str,
 ) -> Result<Call, SetupError> {
+    let Ground { device, journal, striping } = ground;
     let given = &spec.make_options;
     // Discards would make holes in the file behind a loop device that was written whole.
     let keeps = device.is_own_loop;
@@ -130,9 +137,9 @@ fn call(
             words.extend(given.iter().cloned());
             words
         }
-        _ => ext_words(site, spec, journal, striping, uuid, keeps)?,
+        _ => ext_words(site, spec, ground, uuid)?,
     };
-    Ok(Call::new(tool, words).arg(device.word()))
+    Ok(Call::new(tool(&spec.kind)?, words).arg(device.word()))
 }
 
 fn block_bytes(spec: &FilesystemSpec) -> Result<u64, SetupError> {
@@ -153,11 +160,10 @@ fn block_bytes(spec: &FilesystemSpec) -> Result<u64, SetupError> {
 fn ext_words(
     site: &mut Site<'_, '_>,
     spec: &FilesystemSpec,
-    journal: Option<&Device>,
-    striping: Option<Striping>,
+    ground: Ground<'_>,
     uuid: &str,
-    keeps: bool,
 ) -> Result<Vec<String>, SetupError> {
+    let Ground { device, journal, striping } = ground;
     let block = block_bytes(spec)?;
     // mke2fs takes the last -E alone: ours and those given become one.
     let mut extended: Vec<String> = Vec::new();
@@ -170,13 +176,14 @@ fn ext_words(
             None => rest.push(option.clone()),
         }
     }
-    let has = |name: &str| extended.iter().any(|words| words.split(',').any(|w| w.starts_with(name)));
+    let has =
+        |name: &str| extended.iter().any(|words| words.split(',').any(|w| w.starts_with(name)));
     let mut ours: Vec<String> = Vec::new();
     let lazy = u8::from(spec.is_lazy);
     for name in ["lazy_itable_init", "lazy_journal_init"] {
         ours.extend((!has(name)).then(|| format!("{name}={lazy}")));
     }
-    ours.extend((keeps && !has("discard")).then(|| "nodiscard".to_owned()));
+    ours.extend((device.is_own_loop && !has("discard")).then(|| "nodiscard".to_owned()));
     let is_given = has("stride") || has("stripe");
     if let Some(striping) = striping.filter(|_| spec.is_aligned && !is_given) {
         match ext_options(&striping, block) {
@@ -208,7 +215,9 @@ fn xfs_geometry(
     let block = block_bytes(spec)?;
     let own = ["su=", "sw=", "sunit=", "swidth=", "noalign"];
     let is_given = spec.make_options.iter().any(|o| {
-        o.trim_start_matches("-d").split(',').any(|word| own.iter().any(|own| word.starts_with(own)))
+        o.trim_start_matches("-d")
+            .split(',')
+            .any(|word| own.iter().any(|own| word.starts_with(own)))
     });
     if is_given {
         return Ok(Vec::new());

@@ -89,7 +89,8 @@ impl Filler {
 
     /// Bytes in use and bytes in all, as far as users can have them.
     fn usage(&self) -> Result<(u64, u64), SetupError> {
-        let space = fsinfo::space(&self.mount).map_err(io_at("ask for the space of", &self.mount))?;
+        let space =
+            fsinfo::space(&self.mount).map_err(io_at("ask for the space of", &self.mount))?;
         Ok((space.total_bytes.saturating_sub(space.available_bytes), space.total_bytes))
     }
 
@@ -111,7 +112,8 @@ impl Filler {
             let mut room = self.room(percent)?;
             while room > 0 {
                 self.go_on(site, &format!("ageing, round {round} of {rounds}"))?;
-                let exponent = SIZES_LOG2.start + self.prng.below(SIZES_LOG2.end - SIZES_LOG2.start);
+                let exponent =
+                    SIZES_LOG2.start + self.prng.below(SIZES_LOG2.end - SIZES_LOG2.start);
                 let size = (1 << exponent) + self.prng.below(1 << exponent);
                 if !self.write_file(size.min(room), false)? {
                     break;
@@ -202,6 +204,9 @@ impl Filler {
         let (used, total) = self.usage()?;
         let share = used as f64 * 100.0 / total.max(1) as f64;
         let deleted = self.created - self.files.len() as u64;
-        Ok(format!("{share:.0} % full; {} files created, {deleted} deleted before measuring", self.created))
+        Ok(format!(
+            "{share:.0} % full; {} files created, {deleted} deleted before measuring",
+            self.created
+        ))
     }
 }

@@ -52,8 +52,7 @@ impl Known {
 
     /// True when it is one of them, however it is written.
     pub fn has(&self, uuid: &str) -> bool {
-        let uuid = plain(uuid);
-        !uuid.is_empty() && self.uuids.contains(&uuid)
+        !plain(uuid).is_empty() && self.uuids.iter().any(|known| is_same_uuid(known, uuid))
     }
 
     fn has_made(&self, signature: &Signature) -> bool {
@@ -75,9 +74,17 @@ fn plain(uuid: &str) -> String {
     if is_hex { text.to_ascii_lowercase() } else { text }
 }
 
-/// True when both mean the same UUID.
+/// True when both mean the same UUID, also when one is in the order of md's old superblocks (0.90): these hold four numbers,
+/// whose bytes mdadm shows the other way round.
 pub(crate) fn is_same_uuid(a: &str, b: &str) -> bool {
-    plain(a) == plain(b)
+    let (a, b) = (plain(a), plain(b));
+    a == b || (a.len() == 32 && b.len() == 32 && swapped(&a) == b)
+}
+
+fn swapped(digits: &str) -> String {
+    let group = |group: &[u8]| group.chunks(2).rev().flatten().copied().collect::<Vec<u8>>();
+    let bytes = digits.as_bytes().chunks(8).flat_map(group).collect();
+    String::from_utf8(bytes).unwrap_or_default()
 }
 
 /// What is recognisable on a device, without holding it.
@@ -110,7 +117,8 @@ pub(crate) fn arrays(root: &SysRoot, uuid: &str, name: &str, member_ids: &[&str]
         let on_slave = |slave: &BlockDir| {
             let found = signatures(slave.dev_path().as_ref()).unwrap_or_default();
             found.iter().any(|s| {
-                s.name.starts_with("md ") && s.uuid.as_deref().is_some_and(|u| is_same_uuid(u, uuid))
+                s.name.starts_with("md ")
+                    && s.uuid.as_deref().is_some_and(|u| is_same_uuid(u, uuid))
             })
         };
         let is_member = |slave: &BlockDir| {
@@ -144,6 +152,10 @@ mod tests {
         known.add("0A1B2C3D:00112233:44556677:8899aabb");
         assert!(known.has("0a1b2c3d-0011-2233-4455-66778899aabb"));
         assert!(!known.has("1a1b2c3d-0011-2233-4455-66778899aabb") && !known.has(""));
+        assert!(
+            known.has("3d2c1b0a:33221100:77665544:bbaa9988"),
+            "as it stands in an old superblock"
+        );
         known.add("qx3ILb-CBOo-i3OH");
         assert!(known.has("qx3ILbCBOoi3OH") && !known.has("QX3ILbCBOoi3OH"));
     }

@@ -1,11 +1,11 @@
 //! Mounting where nobody else mounts, and reading back what the kernel made of the options.
 
+use crate::devices;
 use crate::devices::make_dir;
 use crate::error::SetupError;
 use crate::options::{self, Effect};
 use crate::site::{Device, Site};
 use crate::tools::Call;
-use crate::devices;
 use fathom_guard::relations::devices_of_mount;
 use fathom_model::change::setup::SetupChange;
 use fathom_model::plan::setup::FilesystemSpec;
@@ -74,7 +74,12 @@ fn mount_at(
     };
     let own = BlockDir::by_name(site.root, &device.name).and_then(|device| device.devno());
     if !own.is_some_and(|own| devices_of_mount(site.root, &mount).contains(&own)) {
-        let text = format!("{} came to be mounted at {}, not {}", mount.source, dir.display(), device.name);
+        let text = format!(
+            "{} came to be mounted at {}, not {}",
+            mount.source,
+            dir.display(),
+            device.name
+        );
         return Err(SetupError::NotAsAsked(text));
     }
     judge(site, &asked, &mount, &device.name)
@@ -108,7 +113,7 @@ fn judge(
     let kind = &mount.fs_type;
     for option in asked {
         match options::effect(option, &shown) {
-            Effect::InEffect => {}
+            Effect::Shown => {}
             Effect::Explained(text) => site.facts.push(text),
             Effect::NotShown => site.facts.push(format!(
                 "{option}: taken by {kind}, but the kernel does not show whether it is in effect"

@@ -8,7 +8,7 @@ use fathom_sys::sysroot::SysRoot;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Effect {
     /// The kernel shows it.
-    InEffect,
+    Shown,
     /// The kernel shows something else.
     Different(String),
     /// It means something else than people think.
@@ -66,7 +66,7 @@ pub(crate) fn effect(asked: &str, shown: &[String]) -> Effect {
         other => other,
     };
     match asked {
-        "" | "defaults" | "rw" | "auto" | "async" => return Effect::InEffect,
+        "" | "defaults" | "rw" | "auto" | "async" => return Effect::Shown,
         "atime" if has("relatime") => {
             let text = "atime alone means relatime since Linux 2.6.30: access times are written at most once a day; \
                         strictatime writes them always";
@@ -75,17 +75,17 @@ pub(crate) fn effect(asked: &str, shown: &[String]) -> Effect {
         "strictatime" if has("relatime") || has("noatime") => {
             return Effect::Different("relatime or noatime".to_owned());
         }
-        "strictatime" | "atime" => return Effect::InEffect,
+        "strictatime" | "atime" => return Effect::Shown,
         _ => {}
     }
     if has(asked) {
-        return Effect::InEffect;
+        return Effect::Shown;
     }
     if let Some((key, value)) = asked.split_once('=') {
         let of_key = |shown: &&String| shown.split_once('=').is_some_and(|(k, _)| k == key);
         return match shown.iter().find(of_key) {
             Some(found) if is_same_value(found.split_once('=').map_or("", |(_, v)| v), value) => {
-                Effect::InEffect
+                Effect::Shown
             }
             Some(found) => Effect::Different(found.clone()),
             None => Effect::NotShown,
@@ -124,20 +124,22 @@ mod tests {
     #[test]
     fn what_was_asked_is_found_in_what_is_shown() {
         let different = |text: &str| Effect::Different(text.to_owned());
-        check("noatime", "rw,noatime", Effect::InEffect);
+        check("noatime", "rw,noatime", Effect::Shown);
         check("noatime", "rw,relatime", Effect::NotShown);
         check("strictatime", "rw,relatime", different("relatime or noatime"));
-        check("strictatime", "rw", Effect::InEffect);
+        check("strictatime", "rw", Effect::Shown);
         check("data=journal", "rw,data=ordered", different("data=ordered"));
-        check("logbsize=256k", "rw,logbsize=262144", Effect::InEffect);
-        check("compress=zstd", "rw,compress=zstd:3", Effect::InEffect);
+        check("logbsize=256k", "rw,logbsize=262144", Effect::Shown);
+        check("compress=zstd", "rw,compress=zstd:3", Effect::Shown);
         check("barrier=0", "rw,barrier", different("barrier"));
-        check("barrier=0", "rw,nobarrier", Effect::InEffect);
+        check("barrier=0", "rw,nobarrier", Effect::Shown);
         check("nodelalloc", "rw,delalloc", different("delalloc"));
         check("nodiscard", "rw,discard=async", different("discard=async"));
         check("commit=5", "rw", Effect::NotShown);
         let shown = ["relatime".to_owned()];
-        assert!(matches!(effect("atime", &shown), Effect::Explained(text) if text.contains("strictatime")));
+        assert!(
+            matches!(effect("atime", &shown), Effect::Explained(text) if text.contains("strictatime"))
+        );
     }
 
     #[test]

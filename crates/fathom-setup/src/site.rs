@@ -231,8 +231,7 @@ impl<'s, 'b> Site<'s, 'b> {
         let found = known::signatures(&device.path).unwrap_or_default();
         let is_ours = self.known.judge(&found);
         let mode = crate::wipe::FOR_WRITING;
-        let claim =
-            claim_ours(self.root, &device.path, &consent, self.protected, mode, &is_ours)?;
+        let claim = claim_ours(self.root, &device.path, &consent, self.protected, mode, &is_ours)?;
         self.claims.insert(device.path.clone(), claim);
         Ok(())
     }

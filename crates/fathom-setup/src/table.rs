@@ -1,10 +1,10 @@
 //! The same piece of every device: one partition each, in a GPT.
 
 use crate::error::SetupError;
+use crate::known::is_same_uuid;
 use crate::outline::Capacity;
 use crate::site::{Device, Site, device_of};
 use crate::tools::Call;
-use crate::known::is_same_uuid;
 use fathom_base::units::{format_size, parse_fraction, parse_size};
 use fathom_inspect::identity;
 use fathom_model::change::setup::SetupChange;
@@ -37,7 +37,10 @@ fn piece(spec: &SliceSpec, sizes: &[u64]) -> Result<(u64, u64), SetupError> {
     if size == 0 || size > room {
         let text = format!(
             "{} from {} on do not fit: the smallest device has {}, of which {} can be used there",
-            format_size(size), format_size(start), format_size(smallest), format_size(room)
+            format_size(size),
+            format_size(start),
+            format_size(smallest),
+            format_size(room)
         );
         return Err(wrong("size", &text));
     }
@@ -132,6 +135,11 @@ mod tests {
         let error = piece(&spec("40M", Some("20M")), &sizes).unwrap_err().to_string();
         assert!(error.contains("slice.size: 20 MiB from 40 MiB on do not fit"), "{error}");
         assert!(piece(&spec("100%", None), &sizes).is_err());
-        assert!(piece(&spec("x", None), &sizes).unwrap_err().to_string().starts_with("setup: slice.start"));
+        assert!(
+            piece(&spec("x", None), &sizes)
+                .unwrap_err()
+                .to_string()
+                .starts_with("setup: slice.start")
+        );
     }
 }

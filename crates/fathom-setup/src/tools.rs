@@ -75,7 +75,7 @@ impl Call {
 
     /// As a person would type it.
     pub fn line(&self) -> String {
-        let words = self.args.iter().map(|arg| shell::word(arg));
+        let words = self.args.iter().map(shell::word);
         std::iter::once(self.tool.to_owned()).chain(words).collect::<Vec<_>>().join(" ")
     }
 }
@@ -96,7 +96,8 @@ impl Ended {
     /// What it said, most telling lines first: at most ten lines.
     pub fn said(&self) -> String {
         let lines = self.stderr.lines().chain(self.stdout.lines());
-        let lines: Vec<&str> = lines.map(str::trim).filter(|line| !line.is_empty()).take(10).collect();
+        let lines: Vec<&str> =
+            lines.map(str::trim).filter(|line| !line.is_empty()).take(10).collect();
         if lines.is_empty() { format!("{} without a word", self.status) } else { lines.join("\n") }
     }
 }
@@ -146,8 +147,7 @@ impl Tools {
             Some(path) => path.clone(),
             None => {
                 let missing = MissingTool { name: call.tool, package: package(call.tool) };
-                let path =
-                    look_for(call.tool).ok_or(SetupError::ToolsMissing(vec![missing]))?;
+                let path = look_for(call.tool).ok_or(SetupError::ToolsMissing(vec![missing]))?;
                 self.found.insert(call.tool, path.clone());
                 path
             }
@@ -168,7 +168,8 @@ fn look_for(name: &str) -> Option<PathBuf> {
 }
 
 fn is_program(path: &Path) -> bool {
-    std::fs::metadata(path).is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0)
+    std::fs::metadata(path)
+        .is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0)
 }
 
 fn run(path: &Path, call: &Call, stop: &StopFlag) -> Result<Ended, SetupError> {
@@ -252,7 +253,10 @@ mod tests {
     #[test]
     fn missing_tools_are_named_with_their_packages() {
         let error = Tools::find(&["mkfs.none-such"]).unwrap_err();
-        assert!(error.to_string().starts_with("mkfs.none-such is missing; on Debian: apt"), "{error}");
+        assert!(
+            error.to_string().starts_with("mkfs.none-such is missing; on Debian: apt"),
+            "{error}"
+        );
     }
 
     #[test]

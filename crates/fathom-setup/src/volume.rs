@@ -19,7 +19,8 @@ const LABEL_BYTES: u64 = 8 << 20;
 
 /// The configuration that keeps LVM to these devices.
 pub(crate) fn config(devices: &[String]) -> String {
-    let accept: Vec<String> = devices.iter().map(|path| format!("\"a|^{}$|\"", escaped(path))).collect();
+    let accept: Vec<String> =
+        devices.iter().map(|path| format!("\"a|^{}$|\"", escaped(path))).collect();
     let filter = format!("[ {}, \"r|.*|\" ]", accept.join(", "));
     format!(
         "--config=devices {{ filter = {filter} global_filter = {filter} use_devicesfile = 0 }} backup {{ backup = 0 archive = 0 }}"
@@ -33,7 +34,8 @@ fn escaped(path: &str) -> String {
 
 fn stripe_bytes(spec: &VolumeSpec) -> Result<u64, SetupError> {
     let Some(text) = &spec.stripe_size else { return Ok(STRIPE_BYTES_DEFAULT) };
-    let bytes = parse_size(text).map_err(|e| SetupError::Spec(format!("volume.stripe_size: {e}")))?;
+    let bytes =
+        parse_size(text).map_err(|e| SetupError::Spec(format!("volume.stripe_size: {e}")))?;
     if bytes >= 4096 && bytes.is_power_of_two() {
         return Ok(bytes);
     }
@@ -53,7 +55,11 @@ fn is_striped(spec: &VolumeSpec, devices: usize) -> Result<bool, SetupError> {
 }
 
 /// How it deals its addresses out; what lies below decides where it is linear.
-pub(crate) fn striping(spec: &VolumeSpec, devices: usize, below: Option<Striping>) -> Option<Striping> {
+pub(crate) fn striping(
+    spec: &VolumeSpec,
+    devices: usize,
+    below: Option<Striping>,
+) -> Option<Striping> {
     if !is_striped(spec, devices).ok()? {
         return below.filter(|_| devices == 1);
     }
@@ -93,7 +99,8 @@ pub(crate) fn build(
         .args(size(spec)?);
     if is_striped {
         let stripe = kib_words(stripe_bytes(spec)?);
-        call = call.args([format!("--stripes={}", devices.len()), format!("--stripesize={stripe}")]);
+        call =
+            call.args([format!("--stripes={}", devices.len()), format!("--stripesize={stripe}")]);
     }
     let volume = SetupChange::Volume { group: group.clone(), name: NAME.to_owned(), uuids };
     // Nobody can hold the devices between the group and the volume: lvm itself opens them.
@@ -200,6 +207,9 @@ mod tests {
     #[test]
     fn lvm_sees_our_devices_only() {
         let config = config(&["/dev/sda1".to_owned(), "/dev/mapper/a.b".to_owned()]);
-        assert!(config.contains(r#"[ "a|^/dev/sda1$|", "a|^/dev/mapper/a\.b$|", "r|.*|" ]"#), "{config}");
+        assert!(
+            config.contains(r#"[ "a|^/dev/sda1$|", "a|^/dev/mapper/a\.b$|", "r|.*|" ]"#),
+            "{config}"
+        );
     }
 }

@@ -21,6 +21,7 @@ use std::fs;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Output};
+use std::time::Instant;
 
 /// Variable that makes this program the driver.
 pub const ROLE: &str = "FATHOM_SETUP_TEST_DRIVER";
@@ -136,7 +137,8 @@ fn cycle(state: &Path, text: &str, end: End<'_>) -> Result<(), String> {
 
 fn shell(command: &str, target: &Path) -> Result<(), String> {
     let mut shell = Command::new("sh");
-    let output = shell.args(["-ec", command, "sh"]).arg(target).output().map_err(|e| e.to_string())?;
+    let output =
+        shell.args(["-ec", command, "sh"]).arg(target).output().map_err(|e| e.to_string())?;
     print!("{}", String::from_utf8_lossy(&output.stdout));
     if output.status.success() {
         Ok(())
@@ -262,9 +264,11 @@ pub fn kills(state: &Path, text: &str, count: usize) -> Result<(), String> {
     }
     let points = fs::read_to_string(&list).map_err(|error| error.to_string())?;
     fs::remove_file(&list).ok();
-    let points: Vec<&str> = points.lines().filter_map(|line| line.split_once(' ')).map(|p| p.1).collect();
+    let points: Vec<&str> =
+        points.lines().filter_map(|line| line.split_once(' ')).map(|p| p.1).collect();
     let count = count.min(points.len());
     let mut kinds = BTreeSet::new();
+    let began = Instant::now();
     for kill in 0..count {
         let number = 1 + kill * points.len() / count;
         let name = points[number - 1];
@@ -280,10 +284,16 @@ pub fn kills(state: &Path, text: &str, count: usize) -> Result<(), String> {
         let undone = driver(&["undo", path], None);
         let after = traces(state, &devices);
         if !undone.status.success() || after != before {
-            let left: Vec<_> = after.iter().filter(|item| before.get(item.0) != Some(item.1)).collect();
+            let left: Vec<_> =
+                after.iter().filter(|item| before.get(item.0) != Some(item.1)).collect();
             return Err(format!("{what}: left {left:?}\n{}\n{}", said(&killed), said(&undone)));
         }
     }
-    println!("KILLS {count} at {} of {} points of {} kinds", count, points.len(), kinds.len());
+    let seconds = began.elapsed().as_secs();
+    println!(
+        "KILLS {count} at {count} of {} points of {} kinds in {seconds} s",
+        points.len(),
+        kinds.len()
+    );
     Ok(())
 }

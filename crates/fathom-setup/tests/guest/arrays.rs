@@ -1,14 +1,22 @@
 //! md arrays: every level and layout, odd numbers of members, all states; killed, and found again after a power cut under another name.
 
-use crate::{driver, ended, has, job, look, word};
+use crate::{driver, ended, has, job, look, tell_failures, word};
 use fathom_model::plan::setup::{ArraySpec, ArrayState, FilesystemSpec, SetupSpec};
 use fathom_testkit::{Capability, Guest, GuestReport, Trial, counted, kernel_test, sample};
 
 /// Level, layout, members, chunk, metadata, whether assumed clean; what sysfs says of level, layout and chunk.
-type Shape = (&'static str, Option<&'static str>, u32, Option<&'static str>, &'static str, bool, &'static str);
+type Shape = (
+    &'static str,
+    Option<&'static str>,
+    u32,
+    Option<&'static str>,
+    &'static str,
+    bool,
+    &'static str,
+);
 
 const SHAPES: &[Shape] = &[
-    ("raid0", None, 3, Some("64k"), "1.2", false, "raid0 0 65536"),
+    ("raid0", None, 3, Some("64k"), "1.2", false, "raid0 -1 65536"),
     ("raid1", None, 3, None, "1.0", false, "raid1 0 0"),
     ("raid4", None, 3, Some("16k"), "1.2", true, "raid4 0 16384"),
     ("raid5", Some("left-symmetric"), 3, Some("64k"), "0.90", false, "raid5 2 65536"),
@@ -100,7 +108,8 @@ fn arrays() {
         array.spares = 1;
         array.order = vec![2, 0];
     }
-    let slaves = "; for d in /sys/block/md*/md/dev-*; do echo SLOT $(basename $d) $(cat $d/slot); done";
+    let slaves =
+        "; for d in /sys/block/md*/md/dev-*; do echo SLOT $(basename $d) $(cat $d/slot); done";
     all = look(all, "spares", &spares, &format!("{FACTS}{slaves}"));
     all = look(all, "degraded", &in_state("raid5", 4, ArrayState::Degraded, true), FACTS);
     // So slow that it cannot end while it is looked at.
@@ -116,11 +125,12 @@ fn arrays() {
     }
     let dump = "dev=$(grep $1 /proc/mounts | cut -d\" \" -f1); dumpe2fs -h $dev 2>/dev/null | grep -i stri; echo x >$1/file; sync $1/file";
     all = look(all, "filesystem", &filesystem, dump);
-    all = all.step("refused", &format!(
-        "mkfs.ext4 -q /dev/ubdb; setup cycle $STATE {}", word(&setup("raid1", 2))
-    ));
+    all = all.step(
+        "refused",
+        &format!("mkfs.ext4 -q /dev/ubdb; setup cycle $STATE {}", word(&setup("raid1", 2))),
+    );
     all = all.setup("blank", "wipefs -aq /dev/ubdb");
-    let kills = sample(9, 80);
+    let kills = sample(6, 80);
     let mut killed = with_ext4(in_state("raid5", 3, ArrayState::Degraded, true));
     if let Some(array) = &mut killed.array {
         array.metadata = Some("1.0".to_owned());
@@ -128,16 +138,26 @@ fn arrays() {
     all = all.step("kills", &format!("setup kills $STATE {} {kills}", word(&killed)));
     // The process dies; somebody stops the array and has it assembled under another name.
     let left = with_ext4(setup("raid10", 4));
-    all = all.step("left", &format!("setup leave $STATE {} || true; umount $STATE/work/*/mnt; mdadm --stop --scan", word(&left)));
+    all = all.step(
+        "left",
+        &format!(
+            "setup leave $STATE {} || true; umount $STATE/work/*/mnt; mdadm --stop --scan",
+            word(&left)
+        ),
+    );
     all = all.step("renamed", "mdadm --assemble --run /dev/md7 /dev/ubda /dev/ubdb /dev/ubdc /dev/ubdd; setup undo $STATE");
     all = all.step("traces", "cat /proc/mdstat; for d in a b c d e; do wipefs /dev/ubd$d; done; find $STATE/work $STATE/changes");
     // The power fails with a degraded array.
     all = all.step("left2", &format!("setup leave $STATE {} || true; sync", word(&killed)));
     all = all.power_cut("cut").setup("again", "load md-mod raid456");
-    all = all.step("booted", "mdadm --assemble --run /dev/md9 /dev/ubda /dev/ubdb; setup undo $STATE");
+    all = all.step(
+        "booted",
+        "mdadm --assemble --run --force /dev/md9 /dev/ubda /dev/ubdb; setup undo $STATE",
+    );
     all = all.step("traces2", "cat /proc/mdstat; for d in a b c d e; do wipefs /dev/ubd$d; done; find $STATE/work $STATE/changes");
     let report = Guest::boot(all).and_then(Guest::wait).unwrap_or_else(|error| panic!("{error}"));
     println!("\nguest arrays: {}", report.times());
+    tell_failures(&report);
     judge(&report, kills);
 }
 
@@ -158,7 +178,11 @@ fn judge(report: &GuestReport, kills: usize) {
     has(ended(report, "rebuilding", 0), "STATE degraded=1 action=recover");
     has(ended(report, "checking", 0), "STATE degraded=0 action=check");
     let filesystem = ended(report, "filesystem", 0);
-    for words in ["RAID stride:              16", "RAID stripe width:        48", "FACT raid5 was assumed clean"] {
+    for words in [
+        "RAID stride:              16",
+        "RAID stripe width:        48",
+        "FACT raid5 was assumed clean",
+    ] {
         has(filesystem, words);
     }
     has(ended(report, "refused", 1), "ERROR Safety /dev/ubdb is not blank: ext4");
@@ -169,8 +193,15 @@ fn judge(report: &GuestReport, kills: usize) {
     has(ended(report, "booted", 0), "NOTE mdadm --stop /dev/md9");
     for step in ["traces", "traces2"] {
         let step = ended(report, step, 0);
-        let left: Vec<&str> =
-            step.stdout.lines().filter(|l| l.contains("DEVICE") || l.contains(" : ") && l.starts_with("md") || l.contains(driver::RUN)).collect();
+        let left: Vec<&str> = step
+            .stdout
+            .lines()
+            .filter(|l| {
+                l.contains("DEVICE")
+                    || l.contains(" : ") && l.starts_with("md")
+                    || l.contains(driver::RUN)
+            })
+            .collect();
         assert_eq!(left, [] as [&str; 0], "{}", step.stdout);
     }
 }

@@ -46,6 +46,16 @@ fn look(job: GuestJob, name: &str, spec: &SetupSpec, command: &str) -> GuestJob 
     job.step(name, &format!("setup look $STATE {} '{command}'", word(spec)))
 }
 
+/// All steps that failed, so that one look at a failed test shows all of them.
+fn tell_failures(report: &GuestReport) {
+    for step in report.steps.iter().filter(|step| step.code != Some(0)) {
+        println!(
+            "\nstep {} ended with {:?}: {}\n{}",
+            step.name, step.code, step.stdout, step.stderr
+        );
+    }
+}
+
 #[track_caller]
 fn ended<'a>(report: &'a GuestReport, step: &str, code: i32) -> &'a StepResult {
     let step = report.step(step);

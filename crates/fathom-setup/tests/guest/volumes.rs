@@ -1,6 +1,6 @@
 //! LVM, dm-crypt, and equal slices of unlike disks.
 
-use crate::{driver, ended, has, job, look, word};
+use crate::{driver, ended, has, job, look, tell_failures, word};
 use fathom_model::plan::setup::{
     ArraySpec, ArrayState, CryptSpec, FilesystemSpec, SetupSpec, SliceSpec, VolumeSpec,
 };
@@ -79,7 +79,11 @@ fn volumes() {
     striped.filesystem = Some(ext4());
     let dump = "dev=$(grep $1 /proc/mounts | cut -d\" \" -f1); dumpe2fs -h $dev 2>/dev/null | grep -i stri";
     all = look(all, "striped", &striped, &format!("{TABLE}; {dump}"));
-    let mut on_array = SetupSpec { volume: Some(volume("linear")), array: Some(raid("raid5")), ..over(&["a", "b", "c"]) };
+    let mut on_array = SetupSpec {
+        volume: Some(volume("linear")),
+        array: Some(raid("raid5")),
+        ..over(&["a", "b", "c"])
+    };
     on_array.volume.as_mut().unwrap().data_alignment = Some("stride".to_owned());
     on_array.volume.as_mut().unwrap().size = Some("50%".to_owned());
     on_array.filesystem = Some(ext4());
@@ -92,8 +96,12 @@ fn volumes() {
     sliced.slice = Some(SliceSpec { start: "2m".to_owned(), size: None });
     all = look(all, "sliced", &sliced, "cat /proc/partitions; cat /sys/block/md*/size");
     all = all.step("planned", &format!("setup check $STATE {}", word(&sliced)));
-    let kills = sample(9, 80);
-    let mut killed = SetupSpec { crypt: Some(crypt("luks2")), volume: Some(volume("linear")), ..over(&["a", "b"]) };
+    let kills = sample(4, 80);
+    let mut killed = SetupSpec {
+        crypt: Some(crypt("luks2")),
+        volume: Some(volume("linear")),
+        ..over(&["a", "b"])
+    };
     killed.slice = Some(SliceSpec { start: "1m".to_owned(), size: None });
     killed.filesystem = Some(ext4());
     all = all.step("kills", &format!("setup kills $STATE {} {kills}", word(&killed)));
@@ -105,6 +113,7 @@ fn volumes() {
     all = all.step("traces", "dmsetup ls; for d in a b c d; do wipefs /dev/ubd$d; done; find $STATE/work $STATE/changes; cat /proc/partitions");
     let report = Guest::boot(all).and_then(Guest::wait).unwrap_or_else(|error| panic!("{error}"));
     println!("\nguest volumes: {}", report.times());
+    tell_failures(&report);
     judge(&report, kills);
 }
 
@@ -114,11 +123,14 @@ fn judge(report: &GuestReport, kills: usize) {
     has(linear, &format!("fathom--{}-data", driver::RUN));
     has(linear, "CLAIM true");
     let striped = ended(report, "striped", 0);
-    for words in ["striped 3 256 ", "RAID stride:              32", "RAID stripe width:        96"] {
+    for words in ["striped 3 256 ", "RAID stride:              32", "RAID stripe width:        96"]
+    {
         has(striped, words);
     }
     let on_array = ended(report, "on_array", 0);
-    for words in ["RAID stride:              16", "RAID stripe width:        32", "--dataalignment=128k"] {
+    for words in
+        ["RAID stride:              16", "RAID stripe width:        32", "--dataalignment=128k"]
+    {
         has(on_array, words);
     }
     for step in ["luks", "plain"] {
@@ -142,7 +154,12 @@ fn judge(report: &GuestReport, kills: usize) {
     let left: Vec<&str> = traces
         .stdout
         .lines()
-        .filter(|line| line.contains("DEVICE") || line.contains("fathom") || line.contains(driver::RUN) || line.contains("ubda1"))
+        .filter(|line| {
+            line.contains("DEVICE")
+                || line.contains("fathom")
+                || line.contains(driver::RUN)
+                || line.contains("ubda1")
+        })
         .collect();
     assert_eq!(left, [] as [&str; 0], "{}", traces.stdout);
 }

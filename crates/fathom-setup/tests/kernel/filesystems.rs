@@ -10,7 +10,11 @@ pub fn trials() -> Vec<Trial> {
     let ext4 = FsOnLoop(FsKind::Ext4);
     vec![
         kernel_test("ext4_is_filled_and_aged", &[ext4], ext4_is_filled_and_aged),
-        kernel_test("xfs_and_btrfs", &[FsOnLoop(FsKind::Xfs), FsOnLoop(FsKind::Btrfs)], xfs_and_btrfs),
+        kernel_test(
+            "xfs_and_btrfs",
+            &[FsOnLoop(FsKind::Xfs), FsOnLoop(FsKind::Btrfs)],
+            xfs_and_btrfs,
+        ),
         kernel_test("f2fs", &[Tool("mkfs.f2fs")], f2fs),
         kernel_test("journals_of_their_own", &[ext4, FsOnLoop(FsKind::Xfs)], journals_of_their_own),
         kernel_test("slices", &[ext4, Tool("sfdisk")], slices),
@@ -70,12 +74,15 @@ fn ext4_is_filled_and_aged() {
         dev=$(findmnt -no SOURCE $1); dumpe2fs -h $dev 2>/dev/null | grep -i stri; \
         cat /proc/fs/ext4/${dev#/dev/}/options; losetup -nO DIO $dev; du -k $(losetup -nO BACK-FILE $dev)";
     let text = look(&over(&["loop:128m"], Some(fs)), command);
-    let percent: u32 = text
-        .lines()
-        .find_map(|line| line.trim().strip_suffix('%')?.parse().ok())
-        .unwrap();
+    let percent: u32 =
+        text.lines().find_map(|line| line.trim().strip_suffix('%')?.parse().ok()).unwrap();
     assert!((55..=65).contains(&percent), "{text}");
-    for words in ["RAID stripe width:        48", "RAID stride:              16", "data=writeback", "nobarrier"] {
+    for words in [
+        "RAID stripe width:        48",
+        "RAID stride:              16",
+        "data=writeback",
+        "nobarrier",
+    ] {
         has(&text, words);
     }
     has(&text, "FACT ext4 options in effect: rw,noatime");
@@ -84,7 +91,9 @@ fn ext4_is_filled_and_aged() {
     // Every block of the file is there, also after mkfs: a hole would be filled by what is measured.
     let kib: u64 = text
         .lines()
-        .find_map(|line| line.split_once('\t').filter(|(_, path)| path.ends_with(".img"))?.0.parse().ok())
+        .find_map(|line| {
+            line.split_once('\t').filter(|(_, path)| path.ends_with(".img"))?.0.parse().ok()
+        })
         .unwrap();
     assert!(kib >= 128 << 10, "{kib}");
 }
@@ -129,7 +138,9 @@ pub fn refuse(spec: &SetupSpec) -> String {
 
 fn journals_of_their_own() {
     let journal = LoopDevice::new(64 << 20).unwrap();
-    for (kind, device, shown) in [("ext4", "loop:64m", "Journal device"), ("xfs", "loop:320m", "logdev=")] {
+    for (kind, device, shown) in
+        [("ext4", "loop:64m", "Journal device"), ("xfs", "loop:320m", "logdev=")]
+    {
         let mut fs = filesystem(kind);
         fs.journal = Some(journal.path().to_str().unwrap().to_owned());
         let command = "dev=$(findmnt -no SOURCE $1); dumpe2fs -h $dev 2>/dev/null | grep 'Journal device' || findmnt $1";

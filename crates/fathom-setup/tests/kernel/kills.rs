@@ -20,7 +20,7 @@ fn on_own_loops() {
     let mut fs = filesystem("ext4");
     fs.journal = Some("loop:16m".to_owned());
     fs.fill_percent = Some(30);
-    let kills = sample(30, 300);
+    let kills = sample(12, 300);
     let scratch = Scratch::new().unwrap();
     driver::kills(scratch.path(), &json(&over(&["loop:32m"], Some(fs))), kills).unwrap();
     counted("kills while setups on loop devices are built and taken down", kills);
@@ -31,7 +31,7 @@ fn on_a_slice() {
     let device = LoopDevice::with(160 << 20, Content::Sparse, &options).unwrap();
     let mut spec = over(&[device.path().to_str().unwrap()], Some(filesystem("btrfs")));
     spec.slice = Some(SliceSpec { start: "4m".to_owned(), size: None });
-    let kills = sample(30, 300);
+    let kills = sample(12, 300);
     let scratch = Scratch::new().unwrap();
     driver::kills(scratch.path(), &json(&spec), kills).unwrap();
     counted("kills while setups on partitions are built and taken down", kills);

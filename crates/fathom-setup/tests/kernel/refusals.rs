@@ -13,6 +13,7 @@ pub fn trials() -> Vec<Trial> {
     vec![
         kernel_test("signatures_and_mounts_are_refused", &[ext4], signatures_and_mounts),
         kernel_test("without_consent_nothing_happens", &[ext4], without_consent),
+        kernel_test("a_stop_takes_everything_down", &[ext4], stopped),
         kernel_test("tools_that_fail_are_explained", &[ext4, FsOnLoop(FsKind::Xfs)], failures),
         kernel_test("a_kernel_without_arrays", &[Tool("mdadm")], no_arrays),
         kernel_test("a_busy_mount_is_named_and_retried", &[ext4], busy),
@@ -48,8 +49,7 @@ fn without_consent() {
     let protected = Protected { store_path: log.path().to_owned() };
     let spec = over(&[device.path().to_str().unwrap()], Some(filesystem("ext4")));
     let consent = Consent::new(Vec::new());
-    let outline =
-        fathom_setup::check(&root, &consent, &protected, scratch.path(), &spec).unwrap();
+    let outline = fathom_setup::check(&root, &consent, &protected, scratch.path(), &spec).unwrap();
     let backing = device.backing().to_str().unwrap();
     let destroyed = &outline.destroyed[0];
     assert_eq!((destroyed.id.as_str(), destroyed.is_consented), (backing, false));
@@ -69,6 +69,45 @@ fn without_consent() {
     assert!(error.to_string().contains(&format!("--destroy={backing}")), "{error}");
     assert!(log.close().unwrap().is_none());
     before.assert_same(device.path());
+}
+
+fn stopped() {
+    use fathom_guard::changes::ChangeLog;
+    use fathom_guard::faults::Faults;
+    use fathom_guard::{Consent, Protected};
+    use fathom_setup::{Builder, ErrorKind};
+    use fathom_sys::{signals::StopFlag, sysroot::SysRoot};
+    let scratch = Scratch::new().unwrap();
+    let work = driver::work_dir(scratch.path());
+    std::fs::create_dir_all(&work).unwrap();
+    let root = SysRoot::live();
+    for tool in ["write", "losetup", "mkfs", "mount"] {
+        let mut log =
+            ChangeLog::create(&root, scratch.path(), driver::RUN, Faults::none()).unwrap();
+        let stop = StopFlag::default();
+        let mut builder = Builder {
+            root: &root,
+            log: &mut log,
+            consent: &Consent::new(Vec::new()),
+            protected: &Protected { store_path: scratch.path().join("store") },
+            work_dir: &work,
+            seed: 0,
+            note: &mut |text| {
+                if text.starts_with(tool) {
+                    stop.set(15);
+                }
+            },
+            stop: &stop,
+        };
+        let spec = over(&["loop:64m"], Some(filesystem("ext4")));
+        match fathom_setup::build(&mut builder, &spec) {
+            Err(error) => assert_eq!(error.kind(), ErrorKind::Stopped, "{error}"),
+            // A tool may be done before it can be ended.
+            Ok(built) => fathom_setup::take_down(&mut builder, built).unwrap(),
+        }
+        assert!(log.close().unwrap().is_none());
+        assert!(driver::traces(scratch.path(), &[]).is_empty(), "{tool}");
+    }
 }
 
 fn failures() {
