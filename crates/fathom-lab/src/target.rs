@@ -29,10 +29,12 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 mod probe;
+mod reuse;
 mod room;
 mod seal;
 mod tree;
 
+pub(crate) use reuse::over_claim;
 use room::{check_blocks, check_room};
 pub use room::{no_space, space};
 use tree::TestFiles;
@@ -62,18 +64,6 @@ pub struct TargetWish {
     pub files: u32,
     /// How many files jobs create themselves.
     pub names: u32,
-}
-
-impl TargetWish {
-    /// True when a target that was made for the one serves the other.
-    pub(crate) fn is_like(&self, other: &Self) -> bool {
-        let of = |wish: &Self| {
-            let size_bytes = wish.size_bytes.unwrap_or_else(|| default_size_bytes(0, wish));
-            let makes = (wish.fresh, wish.emptied, wish.files, wish.names);
-            (size_bytes, wish.write, wish.null, makes)
-        };
-        of(self) == of(other)
-    }
 }
 
 /// What holds the target, and what gives it back when dropped.
@@ -182,30 +172,6 @@ pub fn prepare(
         && matches!(target.holder, Holder::InDir(_) | Holder::New(_) | Holder::Kept(_));
     target.odd_writes = wish.jobs.iter().any(|job| seal::has_odd_writes(job, target.size_bytes));
     Ok(target)
-}
-
-/// A device that an experiment has built, under the claim that it came with.
-///
-/// # Errors
-/// [`LabError::Plan`] for jobs that do not fit it.
-pub(crate) fn over_claim(
-    lab: &Lab<'_>,
-    claim: Claim,
-    jobs: &[Job],
-) -> Result<PreparedTarget, LabError> {
-    let (path, size_bytes) = (claim.path().to_owned(), claim.size_bytes());
-    let stack = resolve(lab, &path)?;
-    let logical_block_bytes = u64::from(claim.logical_block_size_bytes());
-    fits(jobs, &path, size_bytes, logical_block_bytes)?;
-    let (holder, kind) = (Holder::Device(Box::new(claim)), TargetKind::BlockDevice);
-    let target = PreparedTarget {
-        logical_block_bytes,
-        ..PreparedTarget::new(lab, path, holder, kind, size_bytes, stack)
-    };
-    Ok(PreparedTarget {
-        odd_writes: jobs.iter().any(|job| seal::has_odd_writes(job, size_bytes)),
-        ..target
-    })
 }
 
 fn find_or_make(
@@ -665,32 +631,6 @@ impl PreparedTarget {
         }
         let file = sys_io::open_existing(&self.path, OpenMode::default()).map_err(failed)?;
         sys_io::drop_cached_pages(&file).map_err(failed)
-    }
-
-    /// True when other jobs than those that it was prepared for can work on it as it is.
-    pub(crate) fn suits(&self, jobs: &[Job]) -> bool {
-        let odd = jobs.iter().any(|job| seal::has_odd_writes(job, self.size_bytes));
-        odd == self.odd_writes
-            && fits(jobs, &self.path, self.size_bytes, self.logical_block_bytes).is_ok()
-    }
-
-    /// What the page cache holds of a file of ours, in bytes, and its size; none where that cannot be told.
-    pub(crate) fn cached_bytes(&self) -> Option<(u64, u64)> {
-        if matches!(self.holder, Holder::Null) || self.tree.is_some() {
-            return None;
-        }
-        let is_file = matches!(self.kind, TargetKind::OwnFile | TargetKind::ForeignFile);
-        let file = is_file.then(|| File::open(&self.path).ok()).flatten()?;
-        let size_bytes = file.metadata().ok()?.len();
-        Some((sys_io::cached_bytes(&file, size_bytes)?, size_bytes))
-    }
-
-    /// Gives the claim of a device back, when it is held by one.
-    pub(crate) fn into_claim(self) -> Option<Claim> {
-        match self.holder {
-            Holder::Device(claim) => Some(*claim),
-            _ => None,
-        }
     }
 
     /// The layers below as they are now; none when they cannot be read, as those of a device that went away.

@@ -112,7 +112,7 @@ impl Bench {
             return Ok(());
         }
         if is_there {
-            return self.with_builder(lab, |builder, built| fathom_setup::refresh(builder, built));
+            return self.with_builder(lab, fathom_setup::refresh);
         }
         self.restore_knobs()?;
         self.take_down(lab)?;
@@ -149,7 +149,7 @@ impl Bench {
         }
         // Open files would keep it busy: they are made again, after it.
         self.release_targets(lab);
-        self.with_builder(lab, |builder, built| fathom_setup::remount(builder, built))
+        self.with_builder(lab, fathom_setup::remount)
     }
 
     fn with_builder(

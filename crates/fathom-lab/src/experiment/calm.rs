@@ -154,6 +154,24 @@ pub(crate) fn background(stack: &Stack, lab: &Lab<'_>, expected: ArrayState) -> 
     Some(found.summary.trim_end_matches('.').to_owned())
 }
 
+/// Why the array is not in the state that it is to be measured in; none when it is.
+pub(crate) fn lost_state(stack: &Stack, expected: ArrayState) -> Option<String> {
+    let (wanted, words) = match expected {
+        ArrayState::Rebuilding => ("recover", "rebuild"),
+        ArrayState::Checking => ("check", "check"),
+        ArrayState::Normal | ArrayState::Degraded => return None,
+    };
+    let actions =
+        stack.walk().into_iter().filter_map(|node| node.md.as_ref()?.sync_action.as_deref());
+    let is_at_it = actions.into_iter().any(|action| action == wanted);
+    (!is_at_it).then(|| {
+        format!(
+            "the {words} of the array ended before the measurement did; use larger devices or shorter trials, or slow it: \
+             md.sync_speed_max in [knobs], or /proc/sys/dev/raid/speed_limit_max"
+        )
+    })
+}
+
 /// What arrays lack, by name: to see whether a member failed meanwhile.
 pub(crate) fn missing_members(stack: &Stack) -> Vec<(String, u32)> {
     let of = |node: &fathom_model::stack::Node| {

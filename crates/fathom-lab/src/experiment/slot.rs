@@ -183,10 +183,21 @@ impl Campaign<'_, '_, '_, '_> {
             .or_else(|| calm::Kills::now(&self.lab.root).since(kills))
             .or_else(|| calm::short_of_memory(self.lab, self.plan.prepare.memory_floor_bytes))
             .or(died)
+            .or_else(|| self.state_lost(&ready))
             .map(|cause| Void { cause, class: None });
         let (record, figures, output, failure) = measured;
         let void = self.failure_of(&record, failure, missing.as_deref(), &ready).or(environment);
         Ok(Taken { record, readings, figures, output, prepare_ns, void })
+    }
+
+    /// Why the array is not in its state any more; the next trial builds it anew then.
+    fn state_lost(&mut self, ready: &Ready) -> Option<String> {
+        let now = ready.now(&self.lab.root)?;
+        let lost = calm::lost_state(&now, self.bench.array_state());
+        if lost.is_some() {
+            self.bench.spoil();
+        }
+        lost
     }
 
     /// What went wrong with the load or the devices below it.

@@ -63,7 +63,9 @@ fn lies_in_memory(stack: &Stack) -> bool {
 pub(super) fn check_room(lab: &Lab<'_>, directory: &Path, size_bytes: u64) -> Result<(), LabError> {
     place::check_directory(&lab.root, directory)?;
     let has_size = fsinfo::space(directory).is_ok_and(|space| space.total_bytes > 0);
-    if has_size && !is_of_experiment(lab, directory) {
+    if has_size && is_of_experiment(lab, directory) {
+        place::check_space_of_setup(directory, size_bytes)?;
+    } else if has_size {
         check_space(directory, size_bytes)?;
     }
     if lies_in_memory(&resolve(lab, directory)?) || !has_size {
@@ -72,7 +74,7 @@ pub(super) fn check_room(lab: &Lab<'_>, directory: &Path, size_bytes: u64) -> Re
     Ok(())
 }
 
-/// A filesystem that an experiment has made for itself holds nobody's data: it may be filled, and says when it is full.
+/// A filesystem that an experiment has made for itself: nobody else needs space on it.
 fn is_of_experiment(lab: &Lab<'_>, directory: &Path) -> bool {
     let mut below = fathom_sys::mounts::own_mounts(&lab.root).into_iter();
     directory.starts_with(&lab.state_dir)
