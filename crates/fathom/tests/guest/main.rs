@@ -6,6 +6,7 @@ mod blocked;
 mod check;
 mod family;
 mod guard;
+mod lab;
 mod limits;
 mod md;
 mod multipath;
@@ -24,6 +25,7 @@ fn main() -> ExitCode {
     let trials = [
         md::trials(),
         guard::trials(),
+        lab::trials(),
         multipath::trials(),
         blocked::trials(),
         check::trials(),

@@ -17,6 +17,8 @@ mod filesystems;
 mod findings;
 mod import;
 mod kept_edits;
+mod lab;
+mod lab_kills;
 mod limits;
 mod limits_priority;
 mod open_loop;
@@ -48,6 +50,8 @@ fn main() -> ExitCode {
     trials.extend(devices::trials());
     trials.extend(findings::trials());
     trials.extend(kept_edits::trials());
+    trials.extend(lab::trials());
+    trials.extend(lab_kills::trials());
     trials.extend(limits::trials());
     trials.extend(limits_priority::trials());
     trials.extend(content::trials());

@@ -1,0 +1,611 @@
+//! `fathom lab` and `fathom restore`: experiments on loop devices, and the machine as it was before, whatever ends them.
+
+use crate::cli::{Done, Sandbox, names, operations, p, wait_until};
+use crate::filesystems::mounted;
+use fathom_testkit::Capability::{FathomBinary, FsOnLoop, Swap, Tool};
+use fathom_testkit::command::tool;
+use fathom_testkit::{FsKind, LoopDevice, MountedFs, Trial, kernel_test};
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
+
+pub fn trials() -> Vec<Trial> {
+    let ext4 = [FathomBinary, FsOnLoop(FsKind::Ext4)];
+    let grid = |kind| [FathomBinary, FsOnLoop(kind)];
+    vec![
+        kernel_test("lab_grid_ext4", &grid(FsKind::Ext4), || grid_on(FsKind::Ext4)),
+        kernel_test("lab_grid_xfs", &grid(FsKind::Xfs), || grid_on(FsKind::Xfs)),
+        kernel_test("lab_grid_btrfs", &grid(FsKind::Btrfs), || grid_on(FsKind::Btrfs)),
+        kernel_test("lab_setups_are_built_and_taken_down", &ext4, setups),
+        kernel_test("lab_dry_run_touches_nothing", &ext4, dry_run),
+        kernel_test("lab_edited_plan", &ext4, edited),
+        kernel_test("lab_drift_is_named", &ext4, drift),
+        kernel_test("lab_foreign_change_is_not_overwritten", &ext4, foreign),
+        kernel_test("lab_command_as_load", &ext4, command),
+        kernel_test("lab_full_filesystem", &ext4, full),
+        kernel_test("lab_device_error", &ext4, device_error),
+        kernel_test("lab_signals", &[FathomBinary, FsOnLoop(FsKind::Ext4), Tool("kill")], signals),
+        kernel_test("lab_panic", &ext4, panics),
+        kernel_test("lab_side_by_side", &ext4, side_by_side),
+        kernel_test("lab_companions_end", &ext4, companions),
+        kernel_test(
+            "lab_swap_and_services",
+            &[FathomBinary, FsOnLoop(FsKind::Ext4), Swap],
+            swap_and_services,
+        ),
+        kernel_test("lab_needs_another_boot", &[FathomBinary], boots),
+    ]
+}
+
+/// Everything of the machine that an experiment could leave changed: settings of these devices and of memory, loop devices, mounts,
+/// swap, journals.
+pub fn machine(sandbox: &Sandbox, devices: &[&LoopDevice]) -> BTreeMap<String, String> {
+    let mut state = BTreeMap::new();
+    for device in devices {
+        let queue = Path::new("/sys/block").join(device.name()).join("queue");
+        for dir in [queue.clone(), queue.join("iosched")] {
+            for name in names(&dir) {
+                let file = dir.join(name);
+                if let Ok(value) = fs::read_to_string(&file) {
+                    state.insert(file.display().to_string(), value);
+                }
+            }
+        }
+    }
+    // Of this test's own scratch directory: others build and mount at the same time.
+    let scratch = p(sandbox.scratch.path()).to_owned();
+    let own = |line: &&str| line.contains(&scratch);
+    let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap();
+    state.insert("mounts".into(), mounts.lines().filter(own).collect());
+    for name in names(Path::new("/sys/block")).into_iter().filter(|name| name.starts_with("loop")) {
+        let file = fs::read_to_string(format!("/sys/block/{name}/loop/backing_file"));
+        if let Some(file) = file.ok().filter(|file| file.contains(&scratch)) {
+            state.insert(name, file);
+        }
+    }
+    let changes = sandbox.db().parent().unwrap().join("changes");
+    state.insert("journals".into(), names(&changes).concat());
+    for entry in names(sandbox.db().parent().unwrap()) {
+        if !entry.starts_with("fathom.db") && !["changes", "owned"].contains(&entry.as_str()) {
+            state.insert(format!("state/{entry}"), String::new());
+        }
+    }
+    state
+}
+
+#[track_caller]
+pub fn assert_same(
+    before: &BTreeMap<String, String>,
+    after: &BTreeMap<String, String>,
+    what: &str,
+) {
+    let keys: Vec<&String> = before.keys().chain(after.keys()).collect();
+    let differ: Vec<String> = keys
+        .into_iter()
+        .filter(|key| before.get(*key) != after.get(*key))
+        .map(|key| format!("{key}: {:?} -> {:?}", before.get(key), after.get(key)))
+        .collect();
+    assert!(differ.is_empty(), "{what}: {differ:#?}");
+}
+
+/// A plan file: short trials, nothing that others on the machine would feel.
+pub fn plan(sandbox: &Sandbox, name: &str, text: &str) -> PathBuf {
+    let file = sandbox.scratch.join(format!("{name}.toml"));
+    let calm = "[prepare]\nsettle = '0s'\nquiet = '0s'\ndrop_caches = false\n";
+    let calm = if text.contains("[prepare]") { "" } else { calm };
+    let metric =
+        if text.contains("[[objective]]") { "" } else { "[[objective]]\nmetric = 'iops'\n" };
+    fs::write(&file, format!("question = 'Which is faster?'\n{text}\n{calm}{metric}")).unwrap();
+    file
+}
+
+const READ: &str =
+    "[[workload]]\nuse = 'randread'\nduration = '80ms'\nwarmup = '0s'\nsize = '4M'\n";
+
+/// Runs a plan; the codes that short trials may end with.
+#[track_caller]
+pub fn lab(sandbox: &Sandbox, file: &Path, more: &[&str]) -> Done {
+    sandbox.json(&[&["lab", p(file)], more].concat(), &[0, 1])
+}
+
+/// Block, cell, place of sentinels, workload of every trial that counts.
+pub fn trials_of(records: &[Value]) -> Vec<(u64, u64, Option<u64>, String)> {
+    let one = |record: &Value| {
+        let (cell, slot) = (&record["cell"], &record["cell"]["slot"]);
+        assert!(cell["void"].is_null(), "{}", cell["void"]);
+        let place = slot["is_sentinel"].as_bool().unwrap().then(|| slot["place"].as_u64().unwrap());
+        let workload = cell["workload"].as_str().unwrap().to_owned();
+        (slot["block"].as_u64().unwrap(), slot["cell"].as_u64().unwrap(), place, workload)
+    };
+    let mut all: Vec<_> = records.iter().map(one).collect();
+    all.sort();
+    all
+}
+
+/// Scheduler x queue size x read-ahead: what each trial read back is what was asked, and afterwards all is as before.
+fn grid_on(kind: FsKind) {
+    let sandbox = Sandbox::new();
+    let fs = mounted(kind, &[], "");
+    let before = machine(&sandbox, &[fs.device()]);
+    let factors = "[factors]\nblock.scheduler = ['none', 'mq-deadline']\nblock.nr_requests = [32, 64]\nblock.read_ahead_kb = [0, 256]\n";
+    // Here caches are dropped, as they are by default.
+    let text =
+        format!("{READ}{factors}[design]\nblocks = 1\n[prepare]\nsettle = '10ms'\nquiet = '0s'\n");
+    let file = plan(&sandbox, "grid", &text);
+    let done = lab(&sandbox, &file, &[p(fs.dir())]);
+    assert_same(&before, &machine(&sandbox, &[fs.device()]), "after the grid");
+    let records = done.records();
+    let all = trials_of(&records);
+    let of_cells = all.iter().filter(|(_, _, sentinel, _)| sentinel.is_none());
+    let cells: Vec<u64> = of_cells.map(|(_, cell, ..)| *cell).collect();
+    assert_eq!(cells, (0..8).collect::<Vec<u64>>(), "each cell once");
+    for record in &records {
+        assert!(operations(record) > 0);
+        let levels = record["cell"]["levels"].as_array().unwrap();
+        let level = |name: &str| {
+            let found = levels.iter().find(|pair| pair[0] == name).unwrap();
+            found[1].as_str().unwrap().to_owned()
+        };
+        let readings = record["cell"]["knobs"].as_array().unwrap();
+        assert!(readings.len() >= 3, "{readings:?}");
+        for (knob, name) in [("block.scheduler", "scheduler"), ("block.nr_requests", "nr_requests")]
+        {
+            let own: Vec<&Value> =
+                readings.iter().filter(|reading| reading["knob"] == knob).collect();
+            assert!(!own.is_empty(), "{knob}");
+            for reading in own {
+                assert_eq!(reading["before"].as_str(), Some(level(name).as_str()), "{reading}");
+                assert_eq!(reading["before"], reading["after"]);
+            }
+        }
+    }
+    let result = done.result();
+    assert_eq!(result["ended"], "complete");
+    let around = result["around"].as_array().unwrap();
+    let settings = around.iter().find(|line| line["what"] == "settings of the queues").unwrap();
+    assert_eq!(settings["is_same"], true, "{settings}");
+    sandbox.nothing_left(&[fs.dir()]);
+}
+
+/// A filesystem as a factor, on a loop device that the setup makes.
+const SETUP: &str = "[setup]\ndevices = ['loop:320MiB']\n[setup.filesystem]\n[factors]\nfilesystem.type = ['ext4', 'xfs']\n";
+
+fn setups() {
+    let sandbox = Sandbox::new();
+    let before = machine(&sandbox, &[]);
+    let text = format!("{READ}{SETUP}block.nr_requests = [32, 64]\n[design]\nblocks = 1\n");
+    let file = plan(&sandbox, "setup", &text);
+    let done = lab(&sandbox, &file, &[]);
+    assert_eq!(trials_of(&done.records()).len(), 4);
+    for record in done.records() {
+        let facts = record["cell"]["setup"].as_array().unwrap();
+        let made = facts.iter().any(|line| line.as_str().unwrap().contains("mkfs."));
+        assert!(made, "the commands are in the record: {facts:?}");
+        let levels = record["cell"]["levels"].as_array().unwrap();
+        let asked = levels[0][1].as_str().unwrap();
+        let stack = record["targets"][0]["stack"]["nodes"].as_array().unwrap();
+        let found = stack.iter().any(|node| node["mount"]["fs_type"] == asked);
+        assert!(found, "measured on {asked}: {stack:?}");
+    }
+    assert_same(&before, &machine(&sandbox, &[]), "after the setups");
+}
+
+fn dry_run() {
+    let sandbox = Sandbox::new();
+    let fs = mounted(FsKind::Ext4, &[], "");
+    let before = (machine(&sandbox, &[fs.device()]), names(fs.dir()));
+    let factors = "[factors]\nblock.nr_requests = [32, 64]\n";
+    let file = plan(&sandbox, "dry", &format!("{READ}{factors}[design]\nblocks = 3\n"));
+    let done = sandbox.json(&["lab", p(&file), p(fs.dir()), "--dry-run"], &[0]);
+    let outline = &done.result()["outline"];
+    assert_eq!(outline["trials"].as_u64(), Some(6), "{outline}");
+    let writes = outline["cells"][1]["writes"].as_array().unwrap();
+    assert_eq!(writes[0]["knob"], "block.nr_requests");
+    assert_eq!((writes[0]["old"].as_str(), writes[0]["new"].as_str()), (Some("128"), Some("64")));
+    assert_eq!(before, (machine(&sandbox, &[fs.device()]), names(fs.dir())));
+    assert!(!sandbox.db().exists(), "not even a store");
+    // What would be refused is refused by a dry run too, with everything else that it says: direct I/O in memory is fine, but
+    // no device has the setting there.
+    let file =
+        plan(&sandbox, "none", &format!("target = 'null:'\n{READ}{factors}[design]\nblocks = 1\n"));
+    let done = sandbox.run(&["lab", p(&file), "--dry-run"]);
+    assert_ne!(done.code, 0, "{done:?}");
+    assert!(
+        done.stdout.contains("REFUSED") && done.stdout.contains("block.nr_requests"),
+        "{done:?}"
+    );
+}
+
+/// Killed after the first trials, at a place that is passed between two of them.
+#[track_caller]
+fn killed_after_a_trial(sandbox: &Sandbox, args: &[&str]) {
+    let list = sandbox.scratch.join("points");
+    let done = crate::cli::run(|| {
+        let mut command = sandbox.command(args);
+        command.env("FATHOM_FAULT", format!("list:{}", list.display()));
+        let _ = fs::remove_file(&list);
+        command
+    });
+    assert!(done.code <= 1, "{done:?}");
+    let points = fs::read_to_string(&list).unwrap();
+    let stored = points.lines().filter(|line| line.contains("after a record was stored")).nth(1);
+    let number: u32 = stored.unwrap().split(' ').next().unwrap().parse().unwrap();
+    let killed = crate::cli::run(|| {
+        let mut command = sandbox.command(&[args, &["--new"]].concat());
+        command.env("FATHOM_FAULT", format!("kill:{number}"));
+        command
+    });
+    assert_eq!(killed.code, 128 + 9, "{killed:?}");
+}
+
+fn edited() {
+    let sandbox = Sandbox::new();
+    let fs = mounted(FsKind::Ext4, &[], "");
+    let before = machine(&sandbox, &[fs.device()]);
+    let text = |blocks: u32| {
+        format!(
+            "{READ}[factors]\nblock.nr_requests = [32, 64]\n[design]\nblocks = {blocks}\nseed = 7\n"
+        )
+    };
+    let file = plan(&sandbox, "edit", &text(2));
+    let args = ["lab", p(&file), p(fs.dir())];
+    killed_after_a_trial(&sandbox, &args);
+    let unfinished = sandbox.runs()[0]["id"].as_str().unwrap().to_owned();
+    plan(&sandbox, "edit", &text(3));
+    let refused = sandbox.run(&args);
+    assert_eq!(refused.code, 2, "{refused:?}");
+    assert!(
+        refused.stderr.contains("design.blocks: 2 -> 3") && refused.stderr.contains("--new"),
+        "{refused:?}"
+    );
+    // Also by the refused start: what the killed one left is back.
+    assert_same(&before, &machine(&sandbox, &[fs.device()]), "after the refusal");
+    let anew = lab(&sandbox, &file, &[p(fs.dir()), "--new"]);
+    assert_eq!(trials_of(&anew.records()).len(), 6);
+    // As it was, it goes on, by its name.
+    plan(&sandbox, "edit", &text(2));
+    let done = lab(&sandbox, &file, &[p(fs.dir()), "--resume", &unfinished]);
+    assert_eq!(done.id(), unfinished);
+    assert_eq!(trials_of(&done.records()).len(), 4, "the two that were there, and two more");
+    assert_same(&before, &machine(&sandbox, &[fs.device()]), "at the end");
+}
+
+fn queue(device: &LoopDevice, name: &str) -> PathBuf {
+    Path::new("/sys/block").join(device.name()).join("queue").join(name)
+}
+
+/// A thread writes what the cell has set otherwise, while it is measured: the trials are void and name it.
+fn drift() {
+    let sandbox = Sandbox::new();
+    let fs = mounted(FsKind::Ext4, &[], "");
+    let before = machine(&sandbox, &[fs.device()]);
+    let text = format!("{READ}[knobs]\nblock.read_ahead_kb = 256\n[design]\nblocks = 9\n")
+        .replace("80ms", "500ms");
+    let file = plan(&sandbox, "drift", &text);
+    let (knob, over) = (queue(fs.device(), "read_ahead_kb"), Arc::new(AtomicBool::new(false)));
+    let meddler = thread::spawn({
+        let (knob, over) = (knob.clone(), over.clone());
+        move || {
+            while !over.load(Ordering::Relaxed) {
+                // Only what the experiment has set: not what it puts back at the end.
+                if fs::read_to_string(&knob).unwrap().trim() == "256" {
+                    thread::sleep(Duration::from_millis(20));
+                    fs::write(&knob, "512").unwrap();
+                }
+                thread::sleep(Duration::from_millis(2));
+            }
+        }
+    });
+    let done = sandbox.run(&["--json", "lab", p(&file), p(fs.dir())]);
+    over.store(true, Ordering::Relaxed);
+    meddler.join().unwrap();
+    // The trial is void, and as the other's value is not overwritten, no further one can begin.
+    assert_eq!(done.code, 3, "{done:?}");
+    let records = done.records();
+    assert!(!records.is_empty(), "{done:?}");
+    for record in &records {
+        let void = record["cell"]["void"].as_str().unwrap_or_else(|| panic!("it counts: {record}"));
+        assert!(void.contains("block.read_ahead_kb") && void.contains("512"), "{void}");
+    }
+    // Somebody else's value stays, and that is said.
+    assert!(done.stderr.contains("somebody else has changed it"), "{done:?}");
+    assert_eq!(fs::read_to_string(&knob).unwrap().trim(), "512");
+    let forced = sandbox.run(&["restore", "--force"]);
+    assert_eq!(forced.code, 0, "{forced:?}");
+    assert_same(&before, &machine(&sandbox, &[fs.device()]), "after restore --force");
+}
+
+/// Killed with settings made; before anybody puts them back, somebody sets one of them.
+fn foreign() {
+    let sandbox = Sandbox::new();
+    let fs = mounted(FsKind::Ext4, &[], "");
+    let before = machine(&sandbox, &[fs.device()]);
+    let text = format!(
+        "{READ}[knobs]\nblock.read_ahead_kb = 256\nblock.nr_requests = 48\n[design]\nblocks = 2\n"
+    );
+    let file = plan(&sandbox, "foreign", &text);
+    killed_after_a_trial(&sandbox, &["lab", p(&file), p(fs.dir())]);
+    let listed = sandbox.run(&["restore", "--list"]);
+    assert!(
+        listed.stdout.contains("settings of") && listed.stdout.contains("left behind"),
+        "{listed:?}"
+    );
+    let doctor = sandbox.run(&["doctor"]);
+    assert!(doctor.stdout.contains("fathom restore"), "{doctor:?}");
+    fs::write(queue(fs.device(), "nr_requests"), "77").unwrap();
+    let restored = sandbox.run(&["restore"]);
+    assert_eq!(restored.code, 3, "{restored:?}");
+    assert!(
+        restored.stdout.contains("is 77 now") && restored.stdout.contains("--force"),
+        "{restored:?}"
+    );
+    assert_eq!(fs::read_to_string(queue(fs.device(), "nr_requests")).unwrap().trim(), "77");
+    let ahead = queue(fs.device(), "read_ahead_kb");
+    let now = fs::read_to_string(&ahead).unwrap();
+    assert_eq!(Some(&now), before.get(p(&ahead)), "the rest is back");
+    let forced = sandbox.run(&["restore", "--force"]);
+    assert_eq!(forced.code, 0, "{forced:?}");
+    assert_same(&before, &machine(&sandbox, &[fs.device()]), "after restore --force");
+    assert!(sandbox.run(&["restore"]).stdout.contains("Nothing was left changed"));
+}
+
+fn command() {
+    let sandbox = Sandbox::new();
+    let fs = mounted(FsKind::Ext4, &[], "");
+    let app = "[[workload]]\nlabel = 'app'\ncommand = 'dd if=/dev/zero of=f bs=1M count=8 conv=fsync; rm f; echo score: 41.5 points'\nfigure.score = 'score: {} points'\n";
+    let text = format!(
+        "{app}[factors]\nblock.nr_requests = [32, 64]\n[design]\nblocks = 1\n[[objective]]\nmetric = 'application'\n"
+    );
+    let file = plan(&sandbox, "app", &text);
+    let done = lab(&sandbox, &file, &[p(fs.dir())]);
+    let records = done.records();
+    assert_eq!(trials_of(&records).len(), 2);
+    for record in &records {
+        let cell = &record["cell"];
+        assert_eq!(cell["application"]["score"].as_f64(), Some(41.5), "{cell}");
+        assert!(cell["output"].as_str().unwrap().contains("8+0 records out"), "{cell}");
+        let devices = record["devices"].as_array().unwrap();
+        let own = devices.iter().find(|d| d["name"] == fs.device().name().as_str()).unwrap();
+        assert!(own["written_bytes"].as_u64().unwrap() >= 8 << 20, "{own}");
+    }
+    // One that fails, and one that takes too long.
+    for (more, words) in [("exit 3", "exit status 3"), ("sleep 1000", "did not end within")] {
+        let text = format!(
+            "[[workload]]\nlabel = 'app'\ncommand = '{more}'\ntimeout = '500ms'\n[design]\nblocks = 1\n[[objective]]\nmetric = 'application'\n"
+        );
+        let file = plan(&sandbox, "bad", &text);
+        let done = sandbox.run(&["--json", "lab", p(&file), p(fs.dir()), "--new"]);
+        assert_eq!(done.code, 5, "{done:?}");
+        let void = done.records()[0]["cell"]["void"].as_str().unwrap().to_owned();
+        assert!(void.contains(words), "{void}");
+        assert!(names(Path::new(&sandbox.db().parent().unwrap().join("changes"))).is_empty());
+    }
+}
+
+/// The filesystem is full while a trial writes: void with the cause; by default that ends it, and all is as before.
+fn full() {
+    let sandbox = Sandbox::new();
+    let before = machine(&sandbox, &[]);
+    let fill = "[[workload]]\nlabel = 'fill'\ncommand = 'dd if=/dev/zero of=fill bs=1M; s=$?; rm -f fill; exit $s'\n";
+    let text = format!(
+        "{fill}[setup]\ndevices = ['loop:32MiB']\nfilesystem.type = 'ext4'\n[factors]\nblock.nr_requests = [32, 64]\n\
+         [design]\nblocks = 1\n[[objective]]\nmetric = 'application'\n"
+    );
+    let file = plan(&sandbox, "full", &text);
+    let done = sandbox.run(&["--json", "lab", p(&file)]);
+    assert_eq!(done.code, 5, "{done:?}");
+    let records = done.records();
+    assert_eq!(records.len(), 1, "it ends with the first");
+    let output = records[0]["cell"]["output"].as_str().unwrap();
+    assert!(output.contains("No space left"), "{output}");
+    assert_same(&before, &machine(&sandbox, &[]), "after the full filesystem");
+    // Asked to go on, it does.
+    let file = plan(&sandbox, "on", &format!("on_error = 'continue'\n{text}"));
+    let done = sandbox.run(&["--json", "lab", p(&file)]);
+    assert_eq!((done.code, done.records().len()), (1, 2), "{done:?}");
+}
+
+/// The file below the device is cut off while it is measured: the device fails for real.
+fn device_error() {
+    let sandbox = Sandbox::new();
+    let fs: MountedFs = mounted(FsKind::Ext4, &[], "");
+    let text = format!("{READ}[knobs]\nblock.nr_requests = 48\n[design]\nblocks = 2\n")
+        .replace("80ms", "20s");
+    let file = plan(&sandbox, "broken", &text);
+    let running = sandbox.start(&["lab", p(&file), p(fs.dir())], "progress", 1);
+    let backing = fs.device().backing().to_owned();
+    let size = fs::metadata(&backing).unwrap().len();
+    let cut = fs::OpenOptions::new().write(true).open(&backing).unwrap();
+    cut.set_len(0).unwrap();
+    let done = running.finish();
+    cut.set_len(size).unwrap();
+    assert_eq!(done.code, 5, "{done:?}");
+    let records = done.records();
+    let void = records.last().unwrap()["cell"]["void"].as_str().unwrap().to_owned();
+    assert!(void.contains("read") || void.contains("gone"), "{void}");
+    let now = fs::read_to_string(queue(fs.device(), "nr_requests")).unwrap();
+    assert_eq!(now.trim(), "128", "the setting is back");
+}
+
+fn signals() {
+    for signal in ["INT", "TERM", "HUP"] {
+        let sandbox = Sandbox::new();
+        let before = machine(&sandbox, &[]);
+        // A device that the setup makes, without a filesystem.
+        let read = READ.replace("80ms", "2s").replace("size = '4M'\n", "");
+        let text = format!(
+            "{read}[setup]\ndevices = ['loop:32MiB']\n[factors]\nblock.nr_requests = [16, 32, 64, 96]\n[design]\nblocks = 1\n"
+        );
+        let file = plan(&sandbox, "signal", &text);
+        let running = sandbox.start(&["lab", p(&file)], "trial_finished", 1);
+        running.signal(signal);
+        let done = running.finish();
+        assert_eq!(done.code, 130, "{signal}: {done:?}");
+        assert_eq!(done.result()["ended"], "interrupted");
+        let first = trials_of(&done.records());
+        assert!(!first.is_empty() && first.len() < 4, "{first:?}");
+        assert_same(&before, &machine(&sandbox, &[]), "after a signal");
+        sandbox.nothing_left(&[]);
+        let rest = lab(&sandbox, &file, &[]);
+        assert_eq!(rest.id(), done.id(), "it goes on");
+        let all = trials_of(&rest.records());
+        assert_eq!(all.len(), 4);
+        assert!(first.iter().all(|trial| all.contains(trial)), "none is lost");
+    }
+}
+
+/// A panic in the middle (an injected one) puts everything back on its way out.
+fn panics() {
+    let sandbox = Sandbox::new();
+    let fs = mounted(FsKind::Ext4, &[], "");
+    let before = machine(&sandbox, &[fs.device()]);
+    let text = format!("{READ}[knobs]\nblock.nr_requests = 48\n[design]\nblocks = 2\n");
+    let file = plan(&sandbox, "panic", &text);
+    let list = sandbox.scratch.join("points");
+    let run = |fault: &str| {
+        crate::cli::run(|| {
+            let mut command = sandbox.command(&["lab", p(&file), p(fs.dir()), "--new"]);
+            command.env("FATHOM_FAULT", fault);
+            command
+        })
+    };
+    assert!(run(&format!("list:{}", list.display())).code <= 1);
+    let points = fs::read_to_string(&list).unwrap();
+    let number = points.lines().find(|line| line.contains("after a measurement")).unwrap();
+    let number = number.split(' ').next().unwrap();
+    let done = run(&format!("panic:{number}"));
+    assert!(done.stderr.contains("a test asked for a panic"), "{done:?}");
+    assert_same(&before, &machine(&sandbox, &[fs.device()]), "after a panic");
+    sandbox.nothing_left(&[fs.dir()]);
+}
+
+fn side_by_side() {
+    let sandbox = Sandbox::new();
+    let fs = mounted(FsKind::Ext4, &[], "");
+    let jobs = "together = true\n[[workload]]\nlabel = 'urgent'\nuse = 'randread'\nduration = '80ms'\nwarmup = '0s'\nsize = '4M'\nio_priority = 'be/0'\n\
+                [[workload]]\nlabel = 'idle'\nuse = 'randwrite'\nduration = '80ms'\nwarmup = '0s'\nsize = '4M'\nio_priority = 'be/7'\n";
+    let file = plan(&sandbox, "both", &format!("{jobs}[design]\nblocks = 2\n"));
+    let done = lab(&sandbox, &file, &[p(fs.dir())]);
+    let records = done.records();
+    assert_eq!(records.len(), 2, "one record for both");
+    for record in &records {
+        let jobs: Vec<&str> = record["jobs"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|job| job["name"].as_str().unwrap())
+            .collect();
+        assert_eq!(jobs.len(), 2, "{jobs:?}");
+        assert!(jobs.contains(&"urgent") && jobs.contains(&"idle"), "{jobs:?}");
+    }
+}
+
+fn companions() {
+    let sandbox = Sandbox::new();
+    // Its own file tells that it ran, and ends with it.
+    let (begun, ended) = (sandbox.scratch.join("begun"), sandbox.scratch.join("ended"));
+    let script = format!(
+        "touch {}; trap 'touch {}; exit' TERM; while :; do sleep 0.01; done",
+        p(&begun),
+        p(&ended)
+    );
+    let text = format!(
+        "target = 'null:'\n{READ}[factors]\ncompanion = ['none', 'cpu', \"{script}\"]\n[design]\nblocks = 1\n"
+    );
+    let file = plan(&sandbox, "beside", &text);
+    let done = lab(&sandbox, &file, &[]);
+    assert_eq!(trials_of(&done.records()).len(), 3);
+    assert!(begun.exists());
+    wait_until("the companion has ended", || ended.exists());
+    // Killed in the middle, nothing goes on: not even the processes of the companion.
+    let pid = sandbox.scratch.join("pid");
+    let text = text
+        .replace(&script, &format!("echo $$ > {}; exec sleep 100000", p(&pid)))
+        .replace("80ms", "20s");
+    let file = plan(&sandbox, "killed", &text);
+    let running = sandbox.start(&["lab", p(&file)], "slot_started", 1);
+    wait_until("the companion runs, or its cell had its turn", || pid.exists());
+    running.signal("KILL");
+    running.finish();
+    let number = fs::read_to_string(&pid).unwrap();
+    let process = Path::new("/proc").join(number.trim());
+    wait_until("it is gone", || !process.join("exe").exists());
+    assert_eq!(sandbox.run(&["restore"]).code, 0);
+}
+
+/// Swap on a loop device is off during the experiment and on again, with its priority; the service is one of a systemctl of the
+/// test's own (injected), that notes what it is asked.
+fn swap_and_services() {
+    let sandbox = Sandbox::new();
+    let device = LoopDevice::new(64 << 20).unwrap();
+    assert!(tool("mkswap").arg(device.path()).output().unwrap().status.success());
+    assert!(tool("swapon").args(["-p", "7"]).arg(device.path()).status().unwrap().success());
+    let bin = sandbox.scratch.join("bin");
+    fs::create_dir(&bin).unwrap();
+    let log = sandbox.scratch.join("asked");
+    let systemctl = bin.join("systemctl");
+    let state = sandbox.scratch.join("stopped");
+    let script = format!(
+        "#!/bin/sh\necho \"$@\" >> {log}\ncase $1 in stop) touch {state};; start) rm {state};; is-active) test ! -e {state};; esac\n",
+        log = p(&log),
+        state = p(&state)
+    );
+    fs::write(&systemctl, script).unwrap();
+    assert!(tool("chmod").arg("755").arg(&systemctl).status().unwrap().success());
+    let seen = sandbox.scratch.join("seen");
+    let text = format!(
+        "target = '{}'\n[[workload]]\nlabel = 'look'\ncommand = 'cat /proc/swaps > {seen}; test -e {}'\n[design]\nblocks = 1\n\
+         [prepare]\nsettle = '0s'\nquiet = '0s'\ndrop_caches = false\nswap_off = true\nstop_services = ['noisy.service']\n\
+         [[objective]]\nmetric = 'application'\n",
+        p(&sandbox.dir()),
+        p(&state),
+        seen = p(&seen)
+    );
+    let file = plan(&sandbox, "swap", &text);
+    let path = format!("{}:{}", p(&bin), std::env::var("PATH").unwrap());
+    let done = crate::cli::run(|| {
+        let mut command = sandbox.command(&["--json", "--quiet", "lab", p(&file)]);
+        command.env("PATH", &path);
+        command
+    });
+    let swaps = fs::read_to_string("/proc/swaps").unwrap();
+    assert!(
+        tool("swapoff").arg(device.path()).status().unwrap().success(),
+        "it was on again: {swaps}"
+    );
+    assert!(done.code <= 1, "{done:?}");
+    trials_of(&done.records());
+    assert!(
+        !fs::read_to_string(&seen).unwrap().contains(p(device.path())),
+        "off while it was measured"
+    );
+    let own = swaps.lines().find(|line| line.contains(p(device.path()))).unwrap();
+    assert!(own.trim_end().ends_with("\t7") || own.split_whitespace().last() == Some("7"), "{own}");
+    let asked = fs::read_to_string(&log).unwrap();
+    assert!(
+        asked.contains("stop -- noisy.service") && asked.contains("start -- noisy.service"),
+        "{asked}"
+    );
+    assert!(!state.exists(), "it runs again");
+}
+
+/// Cells of this boot are measured, for the others fathom says what to boot.
+fn boots() {
+    let sandbox = Sandbox::new();
+    let text = format!(
+        "target = 'null:'\n{READ}[factors]\nboot.fathom_never = ['absent', '1']\n[design]\nblocks = 2\n"
+    );
+    let file = plan(&sandbox, "boot", &text);
+    let done = sandbox.run(&["--json", "lab", p(&file)]);
+    assert_eq!(done.code, 4, "{done:?}");
+    assert_eq!(done.result()["ended"], "boot");
+    assert_eq!(trials_of(&done.records()).len(), 2, "those that can be measured are");
+    assert!(done.stderr.contains("fathom_never=1"), "{done:?}");
+    let again = sandbox.run(&["--json", "lab", p(&file)]);
+    assert_eq!((again.code, again.records().len()), (4, 2), "nothing is measured twice: {again:?}");
+}

@@ -1,0 +1,139 @@
+//! An experiment that is killed, at every place where it can be: `fathom restore` puts everything back, and started again it goes
+//! on until each trial is there exactly once.
+
+use crate::cli::{Sandbox, p, run};
+use crate::filesystems::mounted;
+use crate::lab::{assert_same, machine, plan, trials_of};
+use fathom_testkit::Capability::{FathomBinary, FsOnLoop};
+use fathom_testkit::{FsKind, Trial, counted, kernel_test, sample};
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+
+pub fn trials() -> Vec<Trial> {
+    let needs = [FathomBinary, FsOnLoop(FsKind::Ext4)];
+    vec![
+        kernel_test("lab_killed_with_settings", &needs, with_settings),
+        kernel_test("lab_killed_with_setups", &needs, with_setups),
+        kernel_test("lab_killed_until_done", &needs, until_done),
+    ]
+}
+
+const READ: &str =
+    "[[workload]]\nuse = 'randread'\nduration = '50ms'\nwarmup = '0s'\nsize = '4M'\n";
+
+/// Runs a command with a fault; its exit code.
+fn with_fault(sandbox: &Sandbox, args: &[&str], fault: &str) -> i32 {
+    let done = run(|| {
+        let mut command = sandbox.command(args);
+        command.env("FATHOM_FAULT", fault);
+        command
+    });
+    assert!(done.code <= 1 || done.code == 137, "{args:?} {fault}: {done:?}");
+    done.code
+}
+
+/// The places that a whole run passes, by name.
+fn points(sandbox: &Sandbox, args: &[&str]) -> Vec<String> {
+    let list = sandbox.scratch.join("points");
+    with_fault(sandbox, args, &format!("list:{}", list.display()));
+    let text = fs::read_to_string(&list).unwrap();
+    text.lines().map(|line| line.split_once(' ').unwrap().1.to_owned()).collect()
+}
+
+/// Kills a whole run at `count` places spread over it, restores after each (every fourth time the restoring one is killed first too),
+/// and compares everything.
+fn kill_and_restore(
+    file: &Path,
+    sandbox: &Sandbox,
+    more: &[&str],
+    look: &dyn Fn() -> BTreeMap<String, String>,
+    count: usize,
+) {
+    let args = [&["lab", p(file), "--new", "--quiet"], more].concat();
+    let names = points(sandbox, &args);
+    let before = look();
+    let mut kills: BTreeMap<String, usize> = BTreeMap::new();
+    for round in 0..count {
+        let number = 1 + round * names.len() / count;
+        // The order of cells is by chance: places may be fewer in one run than in another.
+        if with_fault(sandbox, &args, &format!("kill:{number}")) != 137 {
+            continue;
+        }
+        let name = &names[number - 1];
+        *kills.entry(name.clone()).or_default() += 1;
+        if round % 4 == 3
+            && with_fault(sandbox, &["restore"], &format!("kill:{}", 1 + round % 13)) == 137
+        {
+            *kills.entry("while restoring".into()).or_default() += 1;
+        }
+        let done = sandbox.run(&["restore"]);
+        assert_eq!(done.code, 0, "killed at {number}, {name}: {done:?}");
+        assert_same(
+            &before,
+            &look(),
+            &format!("killed at {number} of {}, {name}: {done:?}", names.len()),
+        );
+        sandbox.nothing_left(&[]);
+    }
+    for (name, count) in &kills {
+        println!("  killed {count:3} x {name}");
+    }
+    let all: usize = kills.values().sum();
+    assert!(all * 10 >= count * 9, "{all} of {count} kills happened");
+    counted("kills per fault point of experiments", all);
+}
+
+fn with_settings() {
+    let sandbox = Sandbox::new();
+    let fs = mounted(FsKind::Ext4, &[], "");
+    let factors = "[factors]\nblock.scheduler = ['none', 'mq-deadline']\n[knobs]\nblock.nr_requests = 48\nblock.read_ahead_kb = 0\n";
+    let file = plan(&sandbox, "set", &format!("{READ}{factors}[design]\nblocks = 1\n"));
+    let look = || machine(&sandbox, &[fs.device()]);
+    kill_and_restore(&file, &sandbox, &[p(fs.dir()), "--seed=3"], &look, sample(24, 600));
+    sandbox.nothing_left(&[fs.dir()]);
+}
+
+fn with_setups() {
+    let sandbox = Sandbox::new();
+    let setup = "[setup]\ndevices = ['loop:160MiB']\n[setup.filesystem]\n[factors]\nfilesystem.type = ['ext4', 'btrfs']\n[knobs]\nblock.nr_requests = 48\n";
+    let file = plan(&sandbox, "built", &format!("{READ}{setup}[design]\nblocks = 1\n"));
+    let look = || machine(&sandbox, &[]);
+    kill_and_restore(&file, &sandbox, &["--seed=3"], &look, sample(12, 400));
+}
+
+/// Killed again and again, a little later each time, and always started again: in the end every trial is there once.
+fn until_done() {
+    let sandbox = Sandbox::new();
+    let fs = mounted(FsKind::Ext4, &[], "");
+    let factors = "[factors]\nblock.nr_requests = [32, 64]\n";
+    let file = plan(&sandbox, "again", &format!("{READ}{factors}[design]\nblocks = 6\n"));
+    let before = machine(&sandbox, &[fs.device()]);
+    let args = ["lab", p(&file), p(fs.dir()), "--quiet", "--seed=5"];
+    let mut deaths = 0;
+    let mut seen = 0;
+    loop {
+        // Far enough for a trial now and then, never for all.
+        let number = 12 + (deaths * 7) % 30;
+        if with_fault(&sandbox, &args, &format!("kill:{number}")) != 137 {
+            break;
+        }
+        deaths += 1;
+        assert!(deaths < 300, "never done");
+        let runs = sandbox.runs();
+        assert_eq!(runs.len(), 1, "always the same run");
+        let now = runs[0]["trials"].as_u64().unwrap();
+        assert!(now >= seen, "a trial is lost");
+        seen = now;
+    }
+    let id = sandbox.runs()[0]["id"].as_str().unwrap().to_owned();
+    let shown = sandbox.json(&["show", &id], &[0]);
+    let trials = trials_of(&shown.records());
+    let places: Vec<(u64, u64)> = trials.iter().map(|(block, cell, ..)| (*block, *cell)).collect();
+    let all: Vec<(u64, u64)> = (0..6).flat_map(|block| [(block, 0), (block, 1)]).collect();
+    assert_eq!(places, all, "each exactly once");
+    assert!(deaths >= 3, "killed {deaths} times only");
+    assert_same(&before, &machine(&sandbox, &[fs.device()]), "when it is done");
+    sandbox.nothing_left(&[fs.dir()]);
+    counted("kills until an experiment was done", deaths);
+}
