@@ -6,7 +6,7 @@ use thiserror::Error;
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum KnobError {
     /// No setting of that name.
-    #[error("there is no knob '{name}'{hint}; fathom knobs lists them all")]
+    #[error("there is no knob '{name}'{hint} (all: fathom knobs)")]
     Unknown {
         /// What was asked for.
         name: String,

@@ -254,7 +254,7 @@ impl Knob {
             Home::AccessTime => "each mount",
             Home::Option(..) | Home::FileSystem(..) => "each mounted filesystem",
             Home::Group(_) => "each control group",
-            Home::Nowhere => "the drive",
+            Home::Nowhere => "each mounted filesystem",
         }
     }
 
@@ -282,7 +282,7 @@ impl Knob {
                 format!("mount -o remount,{}", words.join(" or "))
             }
             Home::FileSystem(kind, file) => format!("/sys/fs/{kind}/DEV/{file}"),
-            Home::Nowhere => "no file of the kernel's".to_owned(),
+            Home::Nowhere => "nothing of the kernel's shows it".to_owned(),
         }
     }
 }

@@ -278,10 +278,20 @@ fn has_words(asked: &str, now: &str) -> bool {
     if asked == "none" {
         return now.starts_with("enable=0") || now.starts_with("ctrl=auto");
     }
+    let is_number = |word: &str, known: &str| {
+        let (Some((key, value)), Some((other, now))) =
+            (word.split_once('='), known.split_once('='))
+        else {
+            return false;
+        };
+        let numbers = value.parse::<f64>().ok().zip(now.parse::<f64>().ok());
+        key == other && numbers.is_some_and(|(value, now)| (value - now).abs() < 0.005)
+    };
     asked.split_ascii_whitespace().all(|word| {
         let is_it = |known: &str| {
             let rest = known.strip_prefix(word);
             rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(':'))
+                || is_number(word, known)
         };
         now.split_ascii_whitespace().any(is_it)
     })

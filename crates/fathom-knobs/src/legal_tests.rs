@@ -27,6 +27,8 @@ fn the_kernels_roundings_are_no_difference_and_everything_else_is() {
     same("btrfs.compress", "no", "zstd:3", false);
     same("cgroup.io_cost_qos", "enable=1 ctrl=user", "enable=1 ctrl=user rpct=95.00", true);
     same("cgroup.io_cost_qos", "enable=1 ctrl=user", "enable=0 ctrl=user", false);
+    same("cgroup.io_cost_qos", "enable=1 rpct=95 min=50", "enable=1 rpct=95.00 min=50.00", true);
+    same("cgroup.io_cost_qos", "enable=1 rpct=95", "enable=1 rpct=99.00", false);
     same("cgroup.io_cost_qos", "none", "enable=0 ctrl=auto", true);
 }
 

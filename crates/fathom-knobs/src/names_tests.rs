@@ -33,7 +33,7 @@ fn what_is_not_known_names_the_nearest() {
         "{}",
         error("discard")
     );
-    assert!(error("zzz").contains("fathom knobs lists them all"));
+    assert!(error("zzz").contains("(all: fathom knobs)"));
     assert!(find("").is_err() && find("/").is_err());
 }
 

@@ -81,11 +81,34 @@ pub fn resolve(
     Ok(settings)
 }
 
+/// Settings that say the same: only one of each can be asked for.
+const SAME: &[&[&str]] = &[
+    &["vm.dirty_ratio", "vm.dirty_bytes"],
+    &["vm.dirty_background_ratio", "vm.dirty_background_bytes"],
+    &["bdi.max_ratio", "bdi.max_ratio_fine", "bdi.max_bytes"],
+    &["bdi.min_ratio", "bdi.min_ratio_fine", "bdi.min_bytes"],
+    &["bfq.slice_idle", "bfq.slice_idle_us"],
+];
+
+/// Refuses two settings of one place that say the same.
+fn only_once(made: &BTreeMap<(KnobPlace, &str), (Narrow, &str, String)>) -> Result<(), KnobError> {
+    for (place, id) in made.keys() {
+        let others = SAME.iter().filter(|same| same.contains(id)).flat_map(|same| same.iter());
+        let mut others = others.filter(|other| *other != id);
+        if let Some(other) = others.find(|other| made.contains_key(&(place.clone(), **other))) {
+            let reason = format!("it says the same as {other}: give only one of them");
+            return Err(KnobError::Nowhere { knob: (*id).to_owned(), reason });
+        }
+    }
+    Ok(())
+}
+
 /// Checks each value at its place and sorts by the order of writing.
 fn checked(
     root: &SysRoot,
     made: BTreeMap<(KnobPlace, &str), (Narrow, &str, String)>,
 ) -> Result<Vec<Setting>, KnobError> {
+    only_once(&made)?;
     let mut settings = Vec::new();
     for ((place, id), (.., value)) in &made {
         let knob = names::find(id)?;
@@ -199,11 +222,6 @@ fn having(
             Some(asked) => asked == scheduler && legal::has_scheduler(root, place, scheduler),
             None => site::has(root, place, wish.knob),
         },
-        // Where there is nothing to choose, an older kernel shows a lone none.
-        Home::Queue("scheduler") => {
-            let listed = legal::listed(root, place, wish.knob);
-            site::has(root, place, wish.knob) && (wish.narrow == Narrow::Name || listed != ["none"])
-        }
         _ => site::has(root, place, wish.knob),
     };
     let places: Vec<KnobPlace> = wish.places.iter().filter(|place| has(place)).cloned().collect();

@@ -19,6 +19,8 @@ const MACHINE: &str = "
     md/group_thread_cnt = 0
     md/sync_speed_min = 1000 (system)
     md/sync_speed_max = 200000 (local)
+    queue/scheduler = none
+    queue/nr_requests = 128
     queue/read_ahead_kb = 4096
     queue/max_sectors_kb = 1280
     queue/max_hw_sectors_kb = 32767
@@ -156,6 +158,7 @@ fn what_makes_no_sense_is_refused_with_the_way_out() {
     refused(&[("boot.mitigations", "auto")], "boot");
     refused(&[("own.x", "1")], "no knob 'own.x'");
     let tree = Tree::of_text(MACHINE);
+    refused(&[("vm.dirty_ratio", "5"), ("vm.dirty_bytes", "10000000")], "says the same");
     let both = [("md.preread_bypass_threshold", "300"), ("md.stripe_cache_size", "512")];
     assert_eq!(words(&tree, &both).len(), 2);
 }

@@ -1,6 +1,7 @@
 //! Writing values in the right order until all of them hold: one write may change others.
 
 use crate::knob::{Group, Home, Knob, Rounding, Values, order};
+use crate::legal::matches;
 use crate::names;
 use crate::site::{Site, read_spot, write_spot};
 use fathom_guard::changes::ChangeLog;
@@ -49,6 +50,27 @@ pub struct Aim {
     pub is_written: bool,
 }
 
+/// True when what is read is the value that is to be reached. A line that cannot be taken away again counts as none when it switches
+/// nothing on.
+pub fn holds(id: &str, value: &str, now: Option<&str>) -> bool {
+    let is_off = || {
+        let knob = names::all().iter().find(|knob| knob.id == id);
+        knob.is_some_and(|knob| {
+            knob.values == Values::Line && matches(knob, value, now.unwrap_or_default())
+        })
+    };
+    now == Some(value) || (value == "none" && is_off())
+}
+
+fn is_reached(root: &SysRoot, site: &Site, aim: &Aim) -> bool {
+    holds(&aim.id, &aim.value, now(root, site, &aim.id).as_deref())
+}
+
+/// True when every aim is reached.
+pub fn are_reached(root: &SysRoot, site: &Site, aims: &[Aim]) -> bool {
+    aims.iter().all(|aim| is_reached(root, site, aim))
+}
+
 /// Reads a setting by its ID; none when the place does not have it now, or it cannot be read.
 pub fn now(root: &SysRoot, site: &Site, id: &str) -> Option<String> {
     let spot = site.spot_of(root, id)?;
@@ -89,22 +111,21 @@ pub fn settle(
     for _ in 0..PASSES {
         reasons.clear();
         for aim in aims.iter().filter(|aim| aim.is_written) {
-            if now(root, site, &aim.id).as_deref() == Some(aim.value.as_str()) {
+            if is_reached(root, site, aim) {
                 continue;
             }
             if let Err(reason) = write(root, log, site, &aim.id, &aim.value) {
                 reasons.insert(aim.id.clone(), reason);
             }
         }
-        if aims.iter().all(|aim| now(root, site, &aim.id).as_deref() == Some(aim.value.as_str())) {
+        if are_reached(root, site, &aims) {
             return Ok(());
         }
     }
-    let missed = aims.iter().filter_map(|aim| {
+    let missed = aims.iter().filter(|aim| !is_reached(root, site, aim)).map(|aim| {
         let now = now(root, site, &aim.id).unwrap_or_else(|| "not there".to_owned());
         let reason = reasons.get(&aim.id).map_or(String::new(), |reason| format!(" ({reason})"));
-        (now != aim.value)
-            .then(|| format!("{} should be '{}' and is '{now}'{reason}", aim.id, aim.value))
+        format!("{} should be '{}' and is '{now}'{reason}", aim.id, aim.value)
     });
     Err(missed.collect())
 }

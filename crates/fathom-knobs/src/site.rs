@@ -76,6 +76,9 @@ impl Site {
         let file = |path: PathBuf| root.exists(&path).then(|| Spot::Files(vec![path]));
         let below = |file: &str| self.device_dir().map(|dir| dir.join(file));
         match knob.home {
+            Home::Queue(name) if OF_REQUESTS.contains(&name) && !has_requests(self.device()?) => {
+                None
+            }
             Home::Queue(name) => file(below("queue")?.join(name)),
             Home::Scheduler(scheduler, name) => {
                 let active = active_scheduler(self.device.as_ref()?)?;
@@ -194,6 +197,15 @@ impl Site {
     }
 }
 
+/// Attributes of queues of requests. Older kernels show them for devices without such a queue too, and refuse every write.
+const OF_REQUESTS: &[&str] =
+    &["scheduler", "nr_requests", "wbt_lat_usec", "rq_affinity", "io_timeout"];
+
+/// False for devices that hand on what they get as it is: md, most of device-mapper.
+fn has_requests(device: &BlockDir) -> bool {
+    device.has("mq") || active_scheduler(device).is_some_and(|scheduler| scheduler != "none")
+}
+
 /// The scheduler that is active.
 pub fn active_scheduler(device: &BlockDir) -> Option<String> {
     device.text("queue/scheduler").map(|text| active_word(&text))
@@ -298,7 +310,7 @@ pub fn write_spot(root: &SysRoot, spot: &Spot, value: &str) -> io::Result<()> {
         }
         Spot::Line(file, number) => {
             let off = if file.ends_with("io.cost.model") { "ctrl=auto" } else { "enable=0" };
-            let words = if value == "none" { off } else { value };
+            let words = if value == "none" { off.to_owned() } else { line_to_write(value) };
             attribute::write(root, file, &format!("{number} {words}"))
         }
         Spot::AccessTime(mount) => {
@@ -310,6 +322,14 @@ pub fn write_spot(root: &SysRoot, spot: &Spot, value: &str) -> io::Result<()> {
         }
         Spot::Boot(_) => Err(io::ErrorKind::Unsupported.into()),
     }
+}
+
+/// Figures beside `ctrl=auto` are the kernel's own; written, they would become the user's, and `ctrl=user` with them.
+fn line_to_write(value: &str) -> String {
+    let is_auto = value.split_ascii_whitespace().any(|word| word == "ctrl=auto");
+    let is_kept =
+        |word: &&str| !is_auto || word.starts_with("enable=") || word.starts_with("ctrl=");
+    value.split_ascii_whitespace().filter(is_kept).collect::<Vec<_>>().join(" ")
 }
 
 /// The value now, in the form in which it is written.

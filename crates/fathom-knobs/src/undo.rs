@@ -131,8 +131,7 @@ fn undo_at(
     };
     let foreign = if force { Vec::new() } else { foreign(root, &site, &before, &change.left) };
     let aims = aims(root, &site, &before, &foreign);
-    let is_back =
-        aims.iter().all(|aim| settle::now(root, &site, &aim.id).as_ref() == Some(&aim.value));
+    let is_back = settle::are_reached(root, &site, &aims);
     if !is_back {
         // From here on values may be neither, until all are written: whoever comes after this process must know that they are ours.
         let begun = KnobChange { left: left_of(&foreign, &change.left), ..change.clone() };
@@ -157,7 +156,7 @@ fn foreign(root: &SysRoot, site: &Site, before: &[KnobValue], left: &[KnobValue]
         let (Some(left), Some(now)) = (left, settle::now(root, site, &value.knob)) else {
             continue;
         };
-        if now != value.value && now != left.value {
+        if !settle::holds(&value.knob, &value.value, Some(&now)) && now != left.value {
             found.push(Foreign {
                 knob: value.knob.clone(),
                 before: value.value.clone(),

@@ -520,9 +520,10 @@ Nothing is changed: fathom lab tries values and puts them back. Names of older k
   fathom knobs /srv/data                   those of its stack
   fathom knobs block.nr_requests           what it does, may be, changes with it, and how it is kept over a boot
   fathom knobs vm.dirty_bytes --json
-  fathom knobs setra; fathom knobs cfq     what old words mean today")]
+  fathom knobs --setra; fathom knobs cfq   what old words mean today")]
 pub struct Knobs {
     /// One of them, in full; or a target
+    #[arg(allow_hyphen_values = true)]
     pub id: Option<String>,
     /// A file, directory or device: only its stack
     pub target: Option<String>,

@@ -1,6 +1,6 @@
 //! What control groups do to I/O.
 
-use crate::knob::{Access, Home, Knob, Persist, Rounding, Values};
+use crate::knob::{Access, Group, Home, Knob, Persist, Rounding, Values, order};
 
 const BASE: Knob = Knob { persist: Persist::Tmpfiles, ..Knob::BASE };
 
@@ -32,6 +32,9 @@ pub const KNOBS: &[Knob] = &[
         title: "iocost: what latency the device must keep",
         does: "Turns iocost on for a device and bounds how far its speed may be varied to keep the latencies.",
         home: Home::RootGroup("io.cost.qos"),
+        group: Group::Queue,
+        order: order::LIMITS,
+        couplings: "switching it on turns block.wbt_lat_usec off unless somebody has set it",
         values: Values::Line,
         rounding: Rounding::Adds,
         kernels: "5.4 and later with iocost, cgroup v2 with the io controller",

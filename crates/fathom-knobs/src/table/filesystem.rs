@@ -204,13 +204,12 @@ pub const KNOBS: &[Knob] = &[
         access: Access::Fixed(
             "no kernel says what it is, so it could not be put back; mount -o remount,journal_ioprio=N sets it",
         ),
-        ..option(
-            "ext4.journal_ioprio",
-            EXT4,
-            Opt::Value("journal_ioprio", "3"),
-            "I/O priority of the journal",
-            "0 (highest) to 7.",
-        )
+        id: "ext4.journal_ioprio",
+        title: "I/O priority of the journal",
+        does: "0 (highest) to 7. Default 3.",
+        home: Home::Nowhere,
+        persist: Persist::Other("journal_ioprio=N in the fourth field of the mount in /etc/fstab"),
+        ..BASE
     },
     Knob {
         unit: "blocks",

@@ -57,7 +57,7 @@ pub const KNOBS: &[Knob] = &[
         does: "none or simple; ordered only with drives that can.",
         home: Home::Device("device/queue_type"),
         values: Values::Words(&["none", "simple", "ordered"]),
-        trap: "Only a few drivers let it be changed; the others refuse the write.",
+        trap: "Only a few drivers let it be changed; the others refuse the write, or ignore it, and fathom then says so.",
         ..BASE
     },
     Knob {

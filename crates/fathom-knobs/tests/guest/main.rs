@@ -13,11 +13,13 @@ const MIB: u64 = 1 << 20;
 
 /// Disks: three for an array with parity, one NVMe namespace over two paths, one SCSI disk in memory.
 const DISKS: &str = "
-load md-mod raid456 bfq kyber-iosched nvme scsi_debug sd_mod
+load virtio_blk md-mod raid456 bfq kyber-iosched nvme scsi_debug sd_mod
 wait_for /dev/vda /dev/vdb /dev/vdc /dev/sda
 mdadm --create /dev/md0 --run --level=5 --chunk=64 --raid-devices=3 --assume-clean --bitmap=internal \
     --bitmap-chunk=64M /dev/vda /dev/vdb /dev/vdc
-echo $(nvme_disk fathom-3)
+nvme_disk fathom-3
+mkdir -p /run/groups
+mount -t cgroup2 groups /run/groups
 ";
 
 fn main() -> ExitCode {
@@ -65,8 +67,14 @@ fn come_back() {
     let nvme = passed(&report, "nvme");
     assert!(nvme.contains("set nvme.iopolicy "), "{nvme}");
     let scsi = passed(&report, "scsi");
-    for id in ["scsi.queue_depth", "scsi.cache_type", "block.nr_requests", "mq-deadline.fifo_batch"]
-    {
+    for id in [
+        "scsi.queue_depth",
+        "scsi.cache_type",
+        "block.nr_requests",
+        "mq-deadline.fifo_batch",
+        "cgroup.io_cost_qos",
+        "cgroup.io_cost_model",
+    ] {
         assert!(scsi.contains(&format!("set {id} ")), "{id}:\n{scsi}");
     }
 }

@@ -74,7 +74,7 @@ pub fn assert_same(
 /// A journal of a test's own.
 pub struct Journal {
     pub log: ChangeLog,
-    pub dir: tempfile::TempDir,
+    _dir: tempfile::TempDir,
 }
 
 impl Journal {
@@ -82,7 +82,7 @@ impl Journal {
         let dir = tempfile::tempdir().unwrap();
         let log =
             ChangeLog::create(&SysRoot::live(), dir.path(), "test0run", Faults::none()).unwrap();
-        Self { log, dir }
+        Self { log, _dir: dir }
     }
 
     pub fn apply(&mut self, settings: &[Setting]) -> Result<Vec<Applied>, KnobError> {
