@@ -40,7 +40,10 @@ echo 1 >$export/enable
 fsfreeze -f mnt
 # An array notes in its superblocks that it is clean, some time after the last write.
 for array in md0 md2; do
-    for _ in {1..100}; do ! grep -q active /sys/block/$array/md/array_state || sleep 0.1; done
+    for _ in {1..100}; do
+        read -r state </sys/block/$array/md/array_state
+        case $state in *active*) sleep 0.1 ;; *) break ;; esac
+    done
 done
 sleep 1
 "#;
