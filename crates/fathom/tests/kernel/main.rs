@@ -1,6 +1,7 @@
 //! The `fathom` binary as a user calls it: real devices, filesystems, signals and failures.
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test's panic is its report")]
 
+mod against;
 mod bad_input;
 mod check;
 mod check_geometry;
@@ -64,6 +65,7 @@ fn main() -> ExitCode {
     trials.extend(whole::trials());
     trials.extend(patterns::trials());
     trials.extend(rounds::trials());
+    trials.extend(against::trials());
     trials.extend(saturate::trials());
     trials.extend(searches::trials());
     trials.extend(import::trials());
