@@ -241,7 +241,7 @@ impl Replacements {
                 if key == "other_namespaces"
                     || (parent == "timers" && ["name", "file"].contains(&key)) =>
             {
-                *text = self.unless(text, |run| is_well_known(run));
+                *text = self.unless(text, is_well_known);
             }
             Value::String(text) if parent == "kernel_log" && !text.contains("ommand line") => {
                 *text = self.text(&self.without_domains(text));

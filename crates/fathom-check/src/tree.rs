@@ -157,9 +157,11 @@ fn fs_details(node: &Node, words: &mut Vec<String>) {
 }
 
 fn drive_details(drive: &DriveFacts, words: &mut Vec<String>) {
-    let link = [drive.transport.clone(), drive.link_speed.clone()];
+    // What an emulator does not know is `Unknown` with 0 lanes.
+    let speed = drive.link_speed.clone().filter(|speed| !speed.starts_with("Unknown"));
+    let link = [drive.transport.clone(), speed];
     let mut link: Vec<String> = link.into_iter().flatten().collect();
-    link.extend(drive.link_width.map(|lanes| format!("x{lanes}")));
+    link.extend(drive.link_width.filter(|&lanes| lanes > 0).map(|lanes| format!("x{lanes}")));
     words.push(link.join(" "));
     words.extend(drive.serial.as_ref().map(|serial| format!("serial {serial}")));
     words.extend(drive.firmware.as_ref().map(|firmware| format!("firmware {firmware}")));

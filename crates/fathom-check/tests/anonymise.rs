@@ -29,8 +29,9 @@ const SECRET: &[&str] = &[
 ];
 /// Words in them that tell nothing: of directories that every machine has, of drivers, and the word for none.
 const TECHNICAL: &[&str] = &[
-    "(none)", "back", "boot", "debug", "dev", "etc", "image", "lvm", "mapper", "mnt", "naa",
-    "none", "null", "out", "pool", "proc", "run", "scsi", "shm", "srv", "sys", "tmp", "tools",
+    "ata", "fathom", "lab", "nvme", "t10", "uuid", "(none)", "back", "boot", "debug", "dev", "etc",
+    "image", "lvm", "mapper", "mnt", "naa", "none", "null", "out", "pool", "proc", "run", "scsi",
+    "shm", "srv", "sys", "tmp", "tools",
 ];
 
 fn machines() -> Vec<(PathBuf, Snapshot)> {

@@ -102,7 +102,12 @@ fn copies_of_all_kinds_and_counts() {
                     let layout = near | far << 8 | u64::from(is_offset) << 16;
                     for chunks in [8, 13, 24] {
                         let Ok(map) = equal("raid10", layout, disks, chunks) else {
-                            assert!(is_offset && near > 1 && far > 1 && disks as u64 % near != 0);
+                            assert!(
+                                is_offset
+                                    && near > 1
+                                    && far > 1
+                                    && !(disks as u64).is_multiple_of(near)
+                            );
                             continue;
                         };
                         let sizes = vec![chunks * CHUNK; disks];

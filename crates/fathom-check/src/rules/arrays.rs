@@ -45,13 +45,7 @@ pub const RULES: &[Rule] = &[
     ),
     rule!("md-members-one-disk", "two members share a drive", High, Guest, members::one_disk),
     rule!("md-members-differ", "members of different kinds", Medium, Guest, likeness::differ),
-    rule!(
-        "md-members-settings",
-        "members set up differently",
-        Medium,
-        Simulated,
-        likeness::settings
-    ),
+    rule!("md-members-settings", "members set up differently", Medium, Guest, likeness::settings),
     rule!(
         "md-no-write-mostly",
         "slow copies are read as often as fast ones",

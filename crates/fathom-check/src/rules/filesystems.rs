@@ -56,7 +56,7 @@ pub const RULES: &[Rule] = &[
     rule!("mount-sync", "every write waits for the disk", Medium, Guest, options::sync),
     rule!("mount-strictatime", "every read writes", Low, Guest, options::strict_atime),
     rule!("discard-online", "every deletion waits for its discards", Medium, Guest, trim::online),
-    rule!("trim-never", "nobody tells flash what is free", Medium, Simulated, trim::never),
+    rule!("trim-never", "nobody tells flash what is free", Medium, Guest, trim::never),
     rule!("trim-lost", "a layer does not pass discards on", Low, Guest, trim::lost),
     rule!("filesystem-full", "a filesystem is nearly full", High, Guest, space::full),
     rule!("inodes-low", "a filesystem has few inodes left", Medium, Guest, space::inodes),
@@ -64,7 +64,7 @@ pub const RULES: &[Rule] = &[
         "btrfs-unallocated",
         "btrfs has no unallocated space left",
         Medium,
-        Simulated,
+        Host,
         space::unallocated
     ),
     rule!(

@@ -60,12 +60,12 @@ pub const RULES: &[Rule] = &[
         Simulated,
         processors::iommu_strict
     ),
-    rule!("swapping", "memory is short and swap in use", Medium, Simulated, memory::swapping),
+    rule!("swapping", "memory is short and swap in use", Medium, Guest, memory::swapping),
     rule!(
         "swap-same-disks",
         "swap on the disks of the data",
         Medium,
-        Simulated,
+        Guest,
         memory::swap_same_disks
     ),
     rule!(
@@ -117,7 +117,7 @@ pub const RULES: &[Rule] = &[
         "fstab-no-netdev",
         "a network disk is mounted before the network",
         Medium,
-        Simulated,
+        Guest,
         configuration::no_netdev
     ),
     rule!(

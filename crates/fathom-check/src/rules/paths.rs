@@ -68,21 +68,15 @@ pub const RULES: &[Rule] = &[
         Guest,
         configuration::friendly_names
     ),
-    rule!("nvme-path-down", "an NVMe namespace has lost paths", High, Simulated, nvme::path_down),
+    rule!("nvme-path-down", "an NVMe namespace has lost paths", High, Guest, nvme::path_down),
     rule!(
         "nvme-single-path",
         "an NVMe namespace over a network has one path",
         Medium,
-        Simulated,
+        Guest,
         nvme::single_path
     ),
-    rule!(
-        "nvme-io-policy",
-        "only one of several NVMe paths is used",
-        Low,
-        Simulated,
-        nvme::io_policy
-    ),
+    rule!("nvme-io-policy", "only one of several NVMe paths is used", Low, Guest, nvme::io_policy),
 ];
 
 /// Every multipath map with its facts and its paths.

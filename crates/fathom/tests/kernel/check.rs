@@ -4,7 +4,7 @@ use crate::cli::{Done, MIB, Sandbox, as_nobody, binary_for_nobody, p, run};
 use crate::filesystems::mounted;
 use fathom_testkit::Capability::{FathomBinary, FsOnLoop, LoopDevices, Root, Tool};
 use fathom_testkit::{
-    Content, FsKind, LoopDevice, LoopOptions, Scratch, Trial, command, kernel_test,
+    Content, FsKind, LoopDevice, LoopOptions, MountedFs, Scratch, Trial, command, kernel_test,
 };
 use serde_json::Value;
 use std::fs;
@@ -35,6 +35,11 @@ pub fn trials() -> Vec<Trial> {
             deleted,
         ),
         kernel_test("check_names_the_directory_of_a_bind_mount", &ext4, bind_mount),
+        kernel_test(
+            "check_tells_a_btrfs_without_free_chunks",
+            &[FathomBinary, FsOnLoop(FsKind::Btrfs)],
+            no_chunks,
+        ),
         kernel_test("check_of_a_snapshot_says_the_same", &ext4, snapshots),
         kernel_test("check_hides_what_identifies", &ext4, anonymous),
         kernel_test("check_fails_on_what_is_asked", &ext4, thresholds),
@@ -186,6 +191,35 @@ fn deleted() {
     assert_eq!(found["gravity"], "high");
     assert!(found.to_string().contains(&format!("dd if={device}")), "{found}");
     assert!(shown.stdout.contains("(deleted)"), "{shown:?}");
+}
+
+/// Every chunk of a btrfs keeps a little of what was in it; the advised balance gives most of them back.
+fn no_chunks() {
+    let sandbox = Sandbox::new();
+    let options = LoopOptions { direct_io: true, ..LoopOptions::default() };
+    let device = LoopDevice::with(17 << 30, Content::Sparse, &options).unwrap();
+    let fs = MountedFs::with(FsKind::Btrfs, device, &[], "").unwrap();
+    for number in 0..19 {
+        let large = fs.dir().join(format!("large{number}"));
+        if command::run_tool("fallocate", ["-l", "850M", p(&large)]).is_err() {
+            break;
+        }
+        let kept = vec![number; 4 << 20];
+        fs::write(fs.dir().join(format!("kept{number}")), kept).unwrap();
+        command::run_tool("sync", ["--file-system", p(fs.dir())]).unwrap();
+    }
+    for entry in fs::read_dir(fs.dir()).unwrap().flatten() {
+        if entry.file_name().to_string_lossy().starts_with("large") {
+            fs::remove_file(entry.path()).unwrap();
+        }
+    }
+    command::run_tool("sync", ["--file-system", p(fs.dir())]).unwrap();
+    let before = sandbox.json(&["check", p(fs.dir())], &[0]);
+    let found = defect(&before, "btrfs-unallocated");
+    let advice = found["fix"][0]["command"].as_str().unwrap();
+    command::run_tool("sh", ["-c", advice]).unwrap();
+    let after = sandbox.json(&["check", p(fs.dir())], &[0]);
+    assert!(!rules(&after).contains(&"btrfs-unallocated".to_owned()), "{:?}", rules(&after));
 }
 
 fn bind_mount() {

@@ -151,7 +151,9 @@ echo 1 >/sys/block/sdc/queue/rotational
 mdadm --create /dev/md1 --run --assume-clean --bitmap=none --level=1 --raid-devices=2 /dev/sda /dev/sdb >&2
 mdadm --create /dev/md5 --run --assume-clean --bitmap=none --level=5 --chunk=1024 --raid-devices=5 /dev/sd[cdefg] >&2
 echo '2048 8' >/sys/block/md5/md/dev-sdd/bad_blocks
+echo none >/sys/block/sde/queue/scheduler
 look
+echo mq-deadline >/sys/block/sde/queue/scheduler
 mdadm --stop /dev/md1 /dev/md5 >&2
 for disk in /dev/sd[a-g]; do mdadm --zero-superblock $disk; done
 ";
@@ -303,6 +305,7 @@ fn unfit(report: &GuestReport) {
         "md-no-spare /dev/md5",
         "md-stripe-cache /dev/md5",
         "md-member-errors /dev/sdd",
+        "md-members-settings /dev/md5",
     ]);
     assert!(!look.found().contains(&"md-members-differ /dev/md1".to_owned()), "told once");
 }
