@@ -87,12 +87,12 @@ fn job(job: GuestJob) -> GuestJob {
             "array_sizes",
             "fathom --json --quiet run randread mnt size=16M duration=1s block_size=chunk:1,stride:1 align=2xchunk",
         )
-        // From here on the disks say that they forget at a power cut.
-        .setup("volatile", "for disk in a b c d; do echo 'write back' >/sys/block/sd$disk/queue/write_cache; done")
+        // An array that is marked clean and dirty again writes its superblocks, with flushes of its own.
+        .setup("stays_active", "echo 0 >/sys/block/md10/md/safe_mode_delay")
         .step("flushed", "fathom --json --quiet run commit mnt size=16M duration=1s")
         .setup("no_barrier", "mount -o remount,barrier=0 mnt")
         .step("unflushed", "fathom --json --quiet run commit mnt size=16M duration=1s")
-        .setup("barrier", "mount -o remount,barrier=1 mnt; for disk in a b c d; do echo 'write through' >/sys/block/sd$disk/queue/write_cache; done")
+        .setup("barrier", "mount -o remount,barrier=1 mnt; echo 0.2 >/sys/block/md10/md/safe_mode_delay")
         .setup("check", CHECK)
         .step("checking", "measure")
         .step("advice", "echo idle > /sys/block/md10/md/sync_action; cat /sys/block/md10/md/sync_action")

@@ -190,7 +190,7 @@ fn narrows() -> Judged {
     std::fs::File::options().write(true).open(&file).unwrap().set_len(64 * MIB).unwrap();
     let spread = std::cell::Cell::new(0.0);
     let between = || {
-        let args = ["size", p(&file), "randread", "depth=1", "engine=psync", "--time=40s"];
+        let args = ["size", p(&file), "depth=1", "engine=psync", "--time=40s", "--margin=30%"];
         let done = sandbox.json(&args, &[0, 1]);
         let sizes = done.result()["sizes"].clone();
         let rates =
