@@ -1,3 +1,5 @@
+//! Tests of the cost of plans.
+
 use super::*;
 use crate::{Unchecked, cells, read};
 

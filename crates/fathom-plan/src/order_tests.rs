@@ -1,3 +1,5 @@
+//! Tests of the order of trials: what each block holds, and that chance alone decides the rest.
+
 use super::*;
 use crate::{Unchecked, cells, read};
 

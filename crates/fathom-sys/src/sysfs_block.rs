@@ -3,9 +3,12 @@
 
 use crate::devno::DevNo;
 use crate::pci;
-use crate::sysroot::{ATTRIBUTE_BYTES_MAX, SysRoot, attribute_at};
-use rustix::fs::{Mode, OFlags};
+use crate::sysfs_dir::{Attributes, attributes, attributes_in};
+use crate::sysroot::{ATTRIBUTE_BYTES_MAX, SysRoot, attribute_at, directory_at, names_at};
+use rustix::fs::{AtFlags, Mode, OFlags};
+use std::ffi::OsString;
 use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStringExt;
 use std::path::{Component, Path, PathBuf};
 use std::str::FromStr;
 use std::sync::Arc;
@@ -127,22 +130,54 @@ impl BlockDir {
     /// The names in a directory below the device.
     #[must_use]
     pub fn names(&self, directory: impl AsRef<Path>) -> Vec<String> {
-        self.root.names(self.dir.join(directory))
+        match &self.held {
+            Some(dir) => names_at(dir, non_empty(directory.as_ref())),
+            None => self.root.names(self.dir.join(directory)),
+        }
     }
 
     /// True when the attribute or directory exists.
     #[must_use]
     pub fn has(&self, attribute: impl AsRef<Path>) -> bool {
-        self.root.exists(self.dir.join(attribute))
+        match &self.held {
+            Some(dir) => {
+                let flags = AtFlags::SYMLINK_NOFOLLOW;
+                rustix::fs::statat(dir, non_empty(attribute.as_ref()), flags).is_ok()
+            }
+            None => self.root.exists(self.dir.join(attribute)),
+        }
+    }
+
+    /// All attributes in a directory below the device, see [`attributes`].
+    #[must_use]
+    pub fn attributes(
+        &self,
+        directory: impl AsRef<Path>,
+        wanted: impl Fn(&str) -> bool,
+    ) -> Attributes {
+        let dir = self.dir.join(&directory);
+        match &self.held {
+            Some(held) => match directory_at(held, non_empty(directory.as_ref())) {
+                Ok(opened) => attributes_in(opened, &dir, wanted),
+                Err(_) => Attributes::default(),
+            },
+            None => attributes(&self.root, &dir, wanted),
+        }
     }
 
     /// Where a link below the device leads, as a directory under the root (`device`, `bdi`,
     /// `md/rd0`).
     #[must_use]
     pub fn linked(&self, link: impl AsRef<Path>) -> Option<PathBuf> {
-        let link = self.dir.join(link);
-        let target = self.root.link(&link)?;
-        Some(lexically(&link.parent()?.join(target)))
+        let path = self.dir.join(&link);
+        let target = match &self.held {
+            Some(dir) => {
+                let read = rustix::fs::readlinkat(dir, link.as_ref(), Vec::new()).ok()?;
+                PathBuf::from(OsString::from_vec(read.into_bytes()))
+            }
+            None => self.root.link(&path)?,
+        };
+        Some(lexically(&path.parent()?.join(target)))
     }
 
     /// True for a partition.
@@ -208,6 +243,11 @@ impl BlockDir {
     pub fn bus(&self) -> Option<String> {
         subsystem(&self.root, &self.linked("device")?)
     }
+}
+
+/// The directory itself has no name below itself.
+fn non_empty(path: &Path) -> &Path {
+    if path.as_os_str().is_empty() { Path::new(".") } else { path }
 }
 
 /// True for the directory of a PCI function; its name decides first, for which nothing has to be read.

@@ -1,8 +1,9 @@
 //! All attributes in a directory of sysfs, for what is kept as names and values.
 
-use crate::sysroot::SysRoot;
+use crate::sysroot::{SysRoot, attribute_at, directory_at, entries};
+use rustix::fs::{AtFlags, CWD, FileType};
 use std::io;
-use std::os::unix::fs::PermissionsExt;
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
 /// The attributes of a directory.
@@ -22,20 +23,30 @@ const VALUE_BYTES_MAX: usize = 4096;
 /// Attributes that do not apply (most answers of EINVAL and ENODATA) and those that can only be written are passed over.
 #[must_use]
 pub fn attributes(root: &SysRoot, dir: &Path, wanted: impl Fn(&str) -> bool) -> Attributes {
+    match directory_at(CWD, &root.path(dir)) {
+        Ok(opened) => attributes_in(opened, dir, wanted),
+        Err(_) => Attributes::default(),
+    }
+}
+
+/// Those of an open directory, whose path is told of what cannot be read: the way to them is walked once.
+pub(crate) fn attributes_in(
+    opened: OwnedFd,
+    dir: &Path,
+    wanted: impl Fn(&str) -> bool,
+) -> Attributes {
     let mut found = Attributes::default();
-    let Ok(entries) = std::fs::read_dir(root.path(dir)) else { return found };
-    for entry in entries.flatten() {
-        let name = entry.file_name().to_string_lossy().into_owned();
-        if !entry.file_type().is_ok_and(|kind| kind.is_file()) || !wanted(&name) {
+    for (name, kind) in entries(&opened) {
+        if kind != FileType::RegularFile || !wanted(&name) {
             continue;
         }
-        match root.attribute(dir.join(&name)) {
+        match attribute_at(&opened, Path::new(&name)) {
             Ok(text) if text.is_empty() => {}
             Ok(mut text) => {
                 text.truncate(text.floor_char_boundary(VALUE_BYTES_MAX));
                 found.values.push((name, text));
             }
-            Err(error) if counts(&error) && may_be_read(root, &dir.join(&name)) => {
+            Err(error) if counts(&error) && may_be_read(&opened, &name) => {
                 found.unread.push((dir.join(&name), error));
             }
             Err(_) => {}
@@ -54,8 +65,9 @@ fn counts(error: &io::Error) -> bool {
 }
 
 /// True when somebody may read the file: the others are buttons.
-fn may_be_read(root: &SysRoot, path: &Path) -> bool {
-    std::fs::metadata(root.path(path)).is_ok_and(|m| m.permissions().mode() & 0o444 != 0)
+fn may_be_read(directory: &OwnedFd, name: &str) -> bool {
+    let found = rustix::fs::statat(directory, name, AtFlags::empty());
+    found.is_ok_and(|found| found.st_mode & 0o444 != 0)
 }
 
 #[cfg(test)]

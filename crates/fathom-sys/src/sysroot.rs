@@ -1,9 +1,9 @@
 //! The root under which `/sys`, `/proc`, `/dev` and `/etc` are read: `/` on a live machine, a directory of recorded
 //! files in tests.
 
-use rustix::fs::{CWD, Mode, OFlags};
+use rustix::fs::{CWD, FileType, Mode, OFlags, RawDir};
 use std::io;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
@@ -91,11 +91,7 @@ impl SysRoot {
     /// The names in a directory, sorted; empty when it is missing.
     #[must_use]
     pub fn names(&self, below: impl AsRef<Path>) -> Vec<String> {
-        let Ok(entries) = std::fs::read_dir(self.path(below)) else { return Vec::new() };
-        let mut names: Vec<String> =
-            entries.flatten().map(|e| e.file_name().to_string_lossy().into_owned()).collect();
-        names.sort();
-        names
+        names_at(CWD, &self.path(below))
     }
 
     /// True when the path exists (a dangling link counts).
@@ -103,6 +99,34 @@ impl SysRoot {
     pub fn exists(&self, below: impl AsRef<Path>) -> bool {
         std::fs::symlink_metadata(self.path(below)).is_ok()
     }
+}
+
+/// The names in a directory below an open one, as [`SysRoot::names`] lists them.
+pub(crate) fn names_at(dir: impl AsFd, path: &Path) -> Vec<String> {
+    let Ok(directory) = directory_at(dir, path) else { return Vec::new() };
+    let mut names: Vec<String> = entries(directory).into_iter().map(|(name, _)| name).collect();
+    names.sort();
+    names
+}
+
+/// Opens a directory below an open one, for listing and for opening what is in it.
+pub(crate) fn directory_at(dir: impl AsFd, path: &Path) -> io::Result<OwnedFd> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    Ok(rustix::fs::openat(dir, path, flags, Mode::empty())?)
+}
+
+/// The names in an open directory and what they are, in no order.
+pub(crate) fn entries(directory: impl AsFd) -> Vec<(String, FileType)> {
+    let mut found = Vec::new();
+    let mut buffer = Vec::with_capacity(16 << 10);
+    let mut reader = RawDir::new(directory, buffer.spare_capacity_mut());
+    while let Some(Ok(entry)) = reader.next() {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        if name != "." && name != ".." {
+            found.push((name, entry.file_type()));
+        }
+    }
+    found
 }
 
 /// An attribute below an open directory, as [`SysRoot::attribute`] reads it.

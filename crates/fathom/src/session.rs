@@ -296,7 +296,7 @@ fn head(run_id: &str, purpose: &Purpose<'_>, host: HostFacts) -> RunHead {
 /// A target by the name that is the same from every directory. Of a file or device the last part stays, also when it is a
 /// symbolic link: it is what the target was called.
 pub fn absolute_target(target: &str) -> String {
-    if target.starts_with("null:") {
+    if target.starts_with("null:") || target.starts_with("loop:") {
         return target.to_owned();
     }
     let path = Path::new(target);
@@ -450,6 +450,7 @@ mod tests {
             ("none/new", below("none/new")),
             ("null:", "null:".to_owned()),
             ("null:1G", "null:1G".to_owned()),
+            ("loop:1G", "loop:1G".to_owned()),
             // A link whose name says more than where it leads.
             ("/proc/self/exe", format!("/proc/{}/exe", std::process::id())),
             ("/no/such/place", "/no/such/place".to_owned()),
