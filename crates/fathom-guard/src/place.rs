@@ -77,11 +77,12 @@ pub enum FileRefusal {
     ForeignData(PathBuf),
     /// Not enough space.
     #[error(
-        "{} needs {} more, but of {} only {} are free and {} stay free (5 % and at least 1 GiB): at most {} can be used; \
-         use a smaller size, or another file system",
+        "{} needs {} more, but of {} only {} are free and {} stay free ({}): at most {} can be used; use a smaller size, or \
+         another file system",
         .path.display(),
         format_sizes(*.wanted_bytes, .available_bytes.saturating_sub(*.reserve_bytes)).0,
         format_size(*.total_bytes), format_size(*.available_bytes), format_size(*.reserve_bytes),
+        if *.reserve_bytes == self::reserve_bytes(*.total_bytes) { "5 % and at least 1 GiB" } else { "5 %" },
         format_sizes(*.wanted_bytes, .available_bytes.saturating_sub(*.reserve_bytes)).1
     )]
     Space {
@@ -236,8 +237,24 @@ pub fn mount_point(root: &SysRoot, path: &Path) -> PathBuf {
 /// # Errors
 /// [`FileRefusal::Space`] with the figures; [`FileRefusal::Io`].
 pub fn check_space(dir: &Path, wanted_bytes: u64) -> Result<(), FileRefusal> {
+    check_space_keeping(dir, wanted_bytes, reserve_bytes)
+}
+
+/// The same for a file system that fathom made for an experiment: nobody else needs space on it, so that 5 % are enough.
+///
+/// # Errors
+/// As [`check_space`].
+pub fn check_space_of_setup(dir: &Path, wanted_bytes: u64) -> Result<(), FileRefusal> {
+    check_space_keeping(dir, wanted_bytes, reserve_bytes_of_setup)
+}
+
+fn check_space_keeping(
+    dir: &Path,
+    wanted_bytes: u64,
+    reserve: fn(u64) -> u64,
+) -> Result<(), FileRefusal> {
     let space = fsinfo::space(dir).map_err(io_at("ask for the free space of", dir))?;
-    let reserve_bytes = reserve_bytes(space.total_bytes);
+    let reserve_bytes = reserve(space.total_bytes);
     if wanted_bytes.saturating_add(reserve_bytes) <= space.available_bytes {
         return Ok(());
     }
@@ -253,7 +270,13 @@ pub fn check_space(dir: &Path, wanted_bytes: u64) -> Result<(), FileRefusal> {
 /// What must stay free of a file system of that size: 5 % and at least 1 GiB.
 #[must_use]
 pub fn reserve_bytes(total_bytes: u64) -> u64 {
-    (total_bytes / 20).max(1 << 30)
+    reserve_bytes_of_setup(total_bytes).max(1 << 30)
+}
+
+/// What must stay free of a file system of that size that fathom made for an experiment: 5 %.
+#[must_use]
+pub fn reserve_bytes_of_setup(total_bytes: u64) -> u64 {
+    total_bytes / 20
 }
 
 /// A single path component that is safe to use as a name.
@@ -328,6 +351,7 @@ mod tests {
     fn a_reserve_stays_free() {
         assert_eq!(reserve_bytes(4 << 30), 1 << 30);
         assert_eq!(reserve_bytes(100 << 30), 5 << 30);
+        assert_eq!(reserve_bytes_of_setup(400 << 20), 20 << 20);
         let dir = std::env::temp_dir();
         let space = fsinfo::space(&dir).unwrap();
         check_space(&dir, 0).unwrap();

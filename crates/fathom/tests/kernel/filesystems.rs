@@ -25,6 +25,7 @@ pub fn trials() -> Vec<Trial> {
         kernel_test("unwritten_extents_are_void", &fs(FsKind::Ext4), unwritten),
         kernel_test("file_in_use_by_a_loop", &[FathomBinary, LoopDevices], file_of_a_loop),
         kernel_test("kept_files_are_ours", &[FathomBinary, Tool("cp")], kept),
+        kernel_test("room_on_a_filesystem_of_an_experiment", &fs(FsKind::Ext4), room_of_a_setup),
     ]
 }
 
@@ -49,6 +50,32 @@ pub fn in_memory(size_bytes: u64, content: Content) -> InMemory {
     let options = LoopOptions { direct_io: true, ..LoopOptions::default() };
     let device = LoopDevice::over(&backing, &options).unwrap();
     InMemory { device, _memory: memory }
+}
+
+/// On everybody's filesystem 1 GiB stays free; on one that an experiment makes for itself 5 % do.
+fn room_of_a_setup() {
+    let sandbox = Sandbox::new();
+    let plan = |size: &str| {
+        let file = sandbox.scratch.join("plan.toml");
+        let text = format!(
+            "question = 'Is there room?'\n[[workload]]\nuse = 'randread'\nsize = '{size}'\nduration = '100ms'\n\
+             warmup = '0s'\n[setup]\ndevices = ['loop:512M']\nfilesystem.type = 'ext4'\n[factors]\n\
+             block.nr_requests = [32, 64]\n[design]\nblocks = 1\n[prepare]\nsettle = '0s'\nquiet = '0s'\n\
+             drop_caches = false\n[[objective]]\nmetric = 'iops'\n"
+        );
+        fs::write(&file, text).unwrap();
+        file
+    };
+    let done = sandbox.json(&["lab", p(&plan("200M"))], &[0, 1]);
+    assert_eq!(done.records().len(), 2, "{done:?}");
+    for record in done.records() {
+        assert!(record["cell"]["void"].is_null(), "{}", record["cell"]);
+    }
+    // More than fits: a sentence with the share that stays free, and nothing is left of the setup.
+    let done = sandbox.run(&["lab", p(&plan("505M"))]);
+    assert_eq!(done.code, 4, "{done:?}");
+    assert!(done.stderr.contains("stay free (5 %)"), "{done:?}");
+    sandbox.nothing_left(&[]);
 }
 
 fn ramfs() {
