@@ -1,7 +1,8 @@
 //! The harness of the kernel and guest tiers: tests that need something of the machine.
 //!
 //! A test that cannot run is shown as ignored with the reason, and named once more at the end in a line
-//! `SKIPPED name: reason`, which `cargo xtask test` counts. Tests run one after the other; after each, the harness
+//! `SKIPPED name: reason`, which `cargo xtask test` counts; so does a test that finds out while it runs that it can judge
+//! nothing, as on a machine that others keep busy. Tests run one after the other; after each, the harness
 //! looks for what it left behind, and a test that left something failed.
 
 use crate::capability::Capability;
@@ -17,21 +18,38 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use thiserror::Error;
 
-/// What a test body gives back: nothing (it panics when it fails) or a result.
+/// How a test ended that did not panic.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Judged {
+    /// All that was looked at is as it should be.
+    Passed,
+    /// It did not come to what it is for, for this reason; what it did look at was right.
+    Skipped(String),
+    /// What is wrong.
+    Failed(String),
+}
+
+/// What a test body gives back: nothing (it panics when it fails), a result, or its own [`Judged`].
 pub trait Outcome {
-    /// The text of the failure, if it is one.
-    fn into_failure(self) -> Option<String>;
+    /// How the test ended.
+    fn judged(self) -> Judged;
 }
 
 impl Outcome for () {
-    fn into_failure(self) -> Option<String> {
-        None
+    fn judged(self) -> Judged {
+        Judged::Passed
     }
 }
 
 impl<E: Display> Outcome for Result<(), E> {
-    fn into_failure(self) -> Option<String> {
-        self.err().map(|error| error.to_string())
+    fn judged(self) -> Judged {
+        self.map_or_else(|error| Judged::Failed(error.to_string()), |()| Judged::Passed)
+    }
+}
+
+impl Outcome for Judged {
+    fn judged(self) -> Judged {
+        self
     }
 }
 
@@ -39,7 +57,7 @@ impl<E: Display> Outcome for Result<(), E> {
 pub struct Trial {
     name: String,
     needs: Vec<Capability>,
-    body: Box<dyn FnOnce() -> Option<String> + Send>,
+    body: Box<dyn FnOnce() -> Judged + Send>,
 }
 
 impl Trial {
@@ -56,7 +74,7 @@ pub fn kernel_test<O: Outcome>(
     needs: &[Capability],
     body: impl FnOnce() -> O + Send + 'static,
 ) -> Trial {
-    let body = Box::new(|| body().into_failure());
+    let body = Box::new(|| body().judged());
     Trial { name: name.to_owned(), needs: needs.to_vec(), body }
 }
 
@@ -120,20 +138,25 @@ impl Shared {
         let Trial { name, needs, body } = trial;
         libtest_mimic::Trial::ignorable_test(name.clone(), move || {
             if let Some(reason) = self.first_missing(&needs) {
-                let mut skipped = self.skipped.lock().unwrap_or_else(PoisonError::into_inner);
-                skipped.push((name, reason.clone()));
-                return Ok(Completion::ignored_with(reason));
+                return Ok(self.skip(name, reason));
             }
             let begun = Instant::now();
             let result = catch_unwind(AssertUnwindSafe(|| self.execute(body)));
             let mut times = self.times.lock().unwrap_or_else(PoisonError::into_inner);
-            times.push((name, begun.elapsed()));
+            times.push((name.clone(), begun.elapsed()));
             drop(times);
             match result.unwrap_or_else(|panic| resume_unwind(panic)) {
-                Some(failure) => Err(Failed::from(failure)),
-                None => Ok(Completion::Completed),
+                Judged::Failed(failure) => Err(Failed::from(failure)),
+                Judged::Skipped(reason) => Ok(self.skip(name, reason)),
+                Judged::Passed => Ok(Completion::Completed),
             }
         })
+    }
+
+    fn skip(&self, name: String, reason: String) -> Completion {
+        let mut skipped = self.skipped.lock().unwrap_or_else(PoisonError::into_inner);
+        skipped.push((name, reason.clone()));
+        Completion::ignored_with(reason)
     }
 
     fn first_missing(&self, needs: &[Capability]) -> Option<String> {
@@ -142,14 +165,15 @@ impl Shared {
         needs.iter().map(check).find_map(Result::err)
     }
 
-    fn execute(&self, body: Box<dyn FnOnce() -> Option<String> + Send>) -> Option<String> {
+    fn execute(&self, body: Box<dyn FnOnce() -> Judged + Send>) -> Judged {
         let result = catch_unwind(AssertUnwindSafe(body));
         let held = if self.is_serial { leftovers::held_by_this_process() } else { Vec::new() };
         let left: Vec<String> = held.iter().map(ToString::to_string).collect();
         match result {
-            Ok(None) if left.is_empty() => None,
-            Ok(None) => Some(format!("left behind: {}", left.join(", "))),
-            Ok(failure) => failure,
+            Ok(Judged::Passed | Judged::Skipped(_)) if !left.is_empty() => {
+                Judged::Failed(format!("left behind: {}", left.join(", ")))
+            }
+            Ok(judged) => judged,
             Err(panic) => resume_unwind(panic),
         }
     }
@@ -191,4 +215,30 @@ pub fn fathom_binary() -> Result<PathBuf, NoBinary> {
     let beside =
         env::current_exe().ok().and_then(|exe| Some(exe.parent()?.parent()?.join("fathom")));
     beside.filter(|path| path.is_file()).ok_or(NoBinary)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_body_says_is_counted() {
+        let args = Arguments { test_threads: Some(1), quiet: true, ..Arguments::default() };
+        let shared = Arc::new(Shared::default());
+        let skip = || Judged::Skipped("others keep the machine busy".to_owned());
+        let trials = vec![
+            kernel_test("fine", &[], || ()),
+            kernel_test("also_fine", &[], || Judged::Passed),
+            kernel_test("too_busy", &[], skip),
+            kernel_test("wrong", &[], || Judged::Failed("seven is not eight".to_owned())),
+            kernel_test("error", &[], || Err::<(), _>("no such file")),
+        ];
+        let tests = trials.into_iter().map(|trial| shared.clone().prepare(trial)).collect();
+        let conclusion = libtest_mimic::run(&args, tests);
+        let counts = (conclusion.num_passed, conclusion.num_ignored, conclusion.num_failed);
+        assert_eq!(counts, (2, 1, 2));
+        let skipped = shared.skipped.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let reason = "others keep the machine busy".to_owned();
+        assert_eq!(skipped, [("too_busy".to_owned(), reason)]);
+    }
 }

@@ -30,7 +30,9 @@ pub mod zram;
 pub use capability::Capability;
 pub use command::KitError;
 pub use guest::{Bus, Guest, GuestError, GuestJob, GuestReport, StepResult};
-pub use harness::{Trial, counted, fathom_binary, is_soak, kernel_test, run, run_parallel, sample};
+pub use harness::{
+    Judged, Trial, counted, fathom_binary, is_soak, kernel_test, run, run_parallel, sample,
+};
 pub use loopdev::{Content, LoopDevice, LoopOptions};
 pub use mounted::{Frozen, FsKind, Mount, MountedElsewhere, MountedFs};
 pub use no_ring::without_io_uring;

@@ -11,7 +11,7 @@ use fathom_testkit::Capability::{
 };
 use fathom_testkit::command::{run_tool, tool};
 use fathom_testkit::{
-    Content, FsKind, LoopDevice, Snapshot, Trial, kernel_test, loopdev, without_io_uring,
+    Content, FsKind, Judged, LoopDevice, Snapshot, Trial, kernel_test, loopdev, without_io_uring,
 };
 use serde_json::Value;
 use std::path::{Path, PathBuf};
@@ -136,7 +136,11 @@ fn has_a_processor(record: &Record) -> bool {
     share > 0.97
 }
 
-fn generator_bound() {
+/// Why nothing is judged on a machine that is never quiet.
+const NO_PROCESSOR: &str =
+    "in ten attempts others left no processor to a thread that never waits: nothing was judged";
+
+fn generator_bound() -> Judged {
     let sandbox = Sandbox::new();
     let fs = mounted(FsKind::Ext4, &[], "");
     let file = file_on(fs.dir(), MIB);
@@ -153,20 +157,18 @@ fn generator_bound() {
         has_a_processor(&record)
     };
     let found = (0..10).map(|_| run(first_in_line)).find(is_judged);
-    let Some(done) = found else {
-        println!("others leave no processor to a thread that never waits");
-        return;
-    };
+    let Some(done) = found else { return Judged::Skipped(NO_PROCESSOR.to_owned()) };
     let finding = done.finding("generator-bound");
     assert_eq!(finding["severity"], "doubtful");
     assert!(finding["advice"][0].as_str().unwrap().contains("threads=2"), "{finding}");
     let args = ["run", "randread", p(&file), "depth=1", "duration=1s"];
     sandbox.json(&args, &[0, 1]).has_not("generator-bound");
+    Judged::Passed
 }
 
 /// A sweep of the null engine uses up the CPU in every row. The rows are real; injected is only that they claim to come
 /// from io_uring, because for the null engine that is no finding.
-fn sweep_without_storage() {
+fn sweep_without_storage() -> Judged {
     let sandbox = Sandbox::new();
     let row = |depth: &str| -> Record {
         let args = ["--json", "--quiet", "run", "randread", "null:", "duration=1s", depth];
@@ -197,10 +199,11 @@ fn sweep_without_storage() {
         ids(&rows) == ["generator-bound"] && judge(&rows).verdict == Verdict::Doubtful
     };
     // On a busy machine the thread may get less than it would use.
-    match (0..10).find_map(|_| measure()) {
-        Some(rows) => assert!(is_as_expected(rows)),
-        None => println!("others leave no processor to a thread that never waits"),
-    }
+    let Some(rows) = (0..10).find_map(|_| measure()) else {
+        return Judged::Skipped(NO_PROCESSOR.to_owned());
+    };
+    assert!(is_as_expected(rows));
+    Judged::Passed
 }
 
 /// Runs `dd` with these arguments again and again; ends with its scope.
@@ -241,7 +244,7 @@ fn other_io() {
     }
 }
 
-fn small_sample() {
+fn small_sample() -> Judged {
     let sandbox = Sandbox::new();
     let fs = mounted(FsKind::Ext4, &[], "");
     let run = |size: &str| {
@@ -255,17 +258,23 @@ fn small_sample() {
     let args = ["run", "randread", p(fs.dir()), "size=32M", "operations=1000", "--fail-on=void"];
     let relaxed = sandbox.json(&args, &[0]);
     assert_eq!(relaxed.result()["verdict"], "doubtful", "said, but no failure");
-    let large = run("size=600M");
-    large.has_not("sample-too-small");
-    large.has_not("small-span");
-    // The host of a virtual machine may take processor time away at any moment.
-    // Nothing that others do to the machine may be taken for something that is wrong with the measurement.
+    // What others do to the machine, or the host to a virtual one, is none of what is judged here.
     let others = ["stolen-time", "busy-cpus", "held-up", "not-steady", "uneven", "other-io"];
-    if !large.findings().iter().any(|id| others.contains(&id.as_str())) {
-        assert_eq!(large.result()["verdict"], "trusted", "{:?}", large.findings());
-        assert_eq!(large.code, 0);
-    }
+    let is_quiet = |large: &Done| {
+        large.has_not("sample-too-small");
+        large.has_not("small-span");
+        !large.findings().iter().any(|id| others.contains(&id.as_str()))
+    };
+    let quiet = (0..3).map(|_| run("size=600M")).find(is_quiet);
     sandbox.nothing_left(&[fs.dir()]);
+    let Some(large) = quiet else {
+        return Judged::Skipped(
+            "others disturbed all three runs: whether a quiet one is trusted was not judged".into(),
+        );
+    };
+    assert_eq!(large.result()["verdict"], "trusted", "{:?}", large.findings());
+    assert_eq!(large.code, 0);
+    Judged::Passed
 }
 
 fn few_and_zeroes() {
