@@ -56,6 +56,11 @@ fn json_lines() {
         .collect();
     assert!(etas.windows(2).all(|pair| pair[1] <= pair[0]), "the rest only shrinks: {etas:?}");
     assert!(etas[0] >= 2_000_000_000, "it counts the repeat to come: {etas:?}");
+    // Before the first byte nothing tells how long the lay-out takes; later it tells no more than an hour.
+    let of_layout = objects.iter().filter(|o| o["type"] == "layout");
+    for layout in of_layout.filter_map(|o| o.get("eta_ns")) {
+        assert!(layout.as_u64().unwrap() < 3_600_000_000_000, "{layout}");
+    }
 }
 
 /// Nothing ended in the last interval of the last trial.
