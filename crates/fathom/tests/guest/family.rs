@@ -4,6 +4,7 @@ use fathom_testkit::{
     Capability, Guest, GuestJob, GuestReport, StepResult, Trial, fathom_binary, kernel_test,
 };
 use serde_json::Value;
+use std::borrow::Cow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock, PoisonError, RwLock};
@@ -90,7 +91,7 @@ struct Shared {
     name: &'static str,
     job: fn(GuestJob) -> GuestJob,
     is_alone: AtomicBool,
-    /// One for each attempt.
+    /// One for each attempt with all steps.
     reports: [OnceLock<Result<GuestReport, String>>; ATTEMPTS],
     /// Some test has already failed with the guest's error.
     is_told: AtomicBool,
@@ -100,14 +101,29 @@ struct Shared {
 const ATTEMPTS: usize = 3;
 
 impl Shared {
+    fn job(&self) -> Result<GuestJob, String> {
+        let binary = fathom_binary().map_err(|error| error.to_string())?;
+        let tools = binary.parent().ok_or("the binary has no directory")?;
+        Ok((self.job)(GuestJob::new(tools).prelude(PRELUDE)))
+    }
+
+    /// The first attempt is that of all tests; a test with steps of its own has the others for itself.
+    fn attempt(
+        &self,
+        attempt: usize,
+        steps: Option<&[&str]>,
+    ) -> Result<Cow<'_, GuestReport>, String> {
+        match steps.filter(|_| attempt > 1) {
+            Some(steps) => run_guest(self.name, self.job()?.only(steps), true).map(Cow::Owned),
+            None => self.report(attempt).map(Cow::Borrowed),
+        }
+    }
+
+    /// Of all steps.
     fn report(&self, attempt: usize) -> Result<&GuestReport, String> {
-        let boot = || {
-            let binary = fathom_binary().map_err(|error| error.to_string())?;
-            let tools = binary.parent().ok_or("the binary has no directory")?;
-            let job = (self.job)(GuestJob::new(tools).prelude(PRELUDE));
-            run_guest(self.name, job, self.is_alone.load(Ordering::Relaxed))
-        };
-        self.reports[attempt].get_or_init(boot).as_ref().map_err(|error| {
+        let is_alone = self.is_alone.load(Ordering::Relaxed);
+        let boot = || run_guest(self.name, self.job()?, is_alone);
+        self.reports[attempt - 1].get_or_init(boot).as_ref().map_err(|error| {
             let known = self.is_told.swap(true, Ordering::Relaxed);
             if known {
                 "this family's guest failed, as said above".to_owned()
@@ -129,25 +145,47 @@ impl Family {
         Self { name, needs, shared, trials: Vec::new() }
     }
 
-    /// No other guest runs meanwhile: speed is judged. A test that fails is tried on another run of the guest.
+    /// No other guest runs meanwhile: speed is judged. A test that fails is tried on further runs of the guest.
     pub fn alone(self) -> Self {
         self.shared.is_alone.store(true, Ordering::Relaxed);
         self
     }
 
     /// A test on what came of the steps.
-    pub fn test(mut self, name: &str, body: impl Fn(&GuestReport) + Send + 'static) -> Self {
+    pub fn test(self, name: &str, body: impl Fn(&GuestReport) + Send + 'static) -> Self {
+        self.add(name, None, body)
+    }
+
+    /// A test on what came of those steps, in a family that is alone: when it fails, it is tried on further runs of the guest
+    /// with these steps and the setup alone.
+    pub fn judge(
+        self,
+        name: &str,
+        steps: &'static [&'static str],
+        body: impl Fn(&GuestReport) + Send + 'static,
+    ) -> Self {
+        self.add(name, Some(steps), body)
+    }
+
+    fn add(
+        mut self,
+        name: &str,
+        steps: Option<&'static [&'static str]>,
+        body: impl Fn(&GuestReport) + Send + 'static,
+    ) -> Self {
         let shared = Arc::clone(&self.shared);
-        let body = move || {
-            let attempts = if shared.is_alone.load(Ordering::Relaxed) { ATTEMPTS } else { 1 };
-            for attempt in 0..attempts - 1 {
-                let report = shared.report(attempt)?;
-                if catch_unwind(AssertUnwindSafe(|| body(report))).is_ok() {
+        let body = move || -> Result<(), String> {
+            if !shared.is_alone.load(Ordering::Relaxed) {
+                return shared.report(1).map(&body);
+            }
+            for attempt in 1..ATTEMPTS {
+                let report = shared.attempt(attempt, steps)?;
+                if catch_unwind(AssertUnwindSafe(|| body(&report))).is_ok() {
                     return Ok(());
                 }
-                println!("guest {}: attempt {} is not what was expected", shared.name, attempt + 1);
+                println!("guest {}: attempt {attempt} is not what was expected", shared.name);
             }
-            shared.report(attempts - 1).map(&body)
+            shared.attempt(ATTEMPTS, steps).map(|report| body(&report))
         };
         self.trials.push(kernel_test(&format!("{}::{name}", self.name), &self.needs, body));
         self
