@@ -209,9 +209,11 @@ fn workload(options: &RaidOptions, pattern: Pattern) -> PlanWorkload {
     match pattern {
         Pattern::SequentialWrite => {
             let more = [("access", "sequential"), ("block_size", "1M"), ("depth", "4")];
-            pairs.extend(
-                more.into_iter().chain([("write_fraction", "1"), ("sync_at_end", "fdatasync")]),
-            );
+            pairs.extend(more.into_iter().chain([
+                ("write_fraction", "1"),
+                ("sync_at_end", "fdatasync"),
+                ("overwrite", "yes"),
+            ]));
         }
         Pattern::SequentialRead => {
             pairs.extend([("access", "sequential"), ("block_size", "1M"), ("depth", "4")]);

@@ -11,6 +11,7 @@ mod limits;
 mod md;
 mod multipath;
 mod polled;
+mod raid;
 mod saturate;
 mod verify;
 
@@ -31,6 +32,7 @@ fn main() -> ExitCode {
         check::trials(),
         limits::trials(),
         polled::trials(),
+        raid::trials(),
         saturate::trials(),
         verify::trials(),
     ];
