@@ -75,7 +75,7 @@ fn text(
     let steps = if args.alignment { steps(&Scene::new(&snapshot)) } else { String::new() };
     let mut out = match form {
         CheckForm::Table => table_text(&snapshot.machine),
-        _ => tree_text(snapshot.machine, defects),
+        _ => tree_text(snapshot, defects),
     };
     if args.alignment {
         let _ = write!(out, "\n{steps}");
