@@ -18,6 +18,7 @@ mod filesystems;
 mod findings;
 mod import;
 mod kept_edits;
+mod knobs;
 mod lab;
 mod lab_kills;
 mod limits;
@@ -51,6 +52,7 @@ fn main() -> ExitCode {
     trials.extend(devices::trials());
     trials.extend(findings::trials());
     trials.extend(kept_edits::trials());
+    trials.extend(knobs::trials());
     trials.extend(lab::trials());
     trials.extend(lab_kills::trials());
     trials.extend(limits::trials());

@@ -1,0 +1,67 @@
+//! `fathom knobs`: the settings as a user looks them up.
+
+use crate::cli::Sandbox;
+use fathom_testkit::Capability::{FathomBinary, LoopDevices};
+use fathom_testkit::{LoopDevice, Trial, kernel_test};
+use std::fs;
+
+pub fn trials() -> Vec<Trial> {
+    vec![
+        kernel_test("knobs_of_the_machine", &[FathomBinary], machine),
+        kernel_test("knobs_of_a_device", &[FathomBinary, LoopDevices], device),
+        kernel_test("old_words_of_knobs", &[FathomBinary], old_words),
+    ]
+}
+
+fn machine() {
+    let sandbox = Sandbox::new();
+    let all = sandbox.json(&["knobs"], &[0]);
+    let knobs = all.result()["knobs"].as_array().unwrap().clone();
+    assert!(knobs.len() > 100, "{}", knobs.len());
+    for knob in &knobs {
+        let id = knob["id"].as_str().unwrap();
+        for value in knob["values"].as_array().unwrap() {
+            assert!(value["value"].is_string() || value["error"].is_string(), "{id}: {value}");
+        }
+    }
+    let swappiness = knobs.iter().find(|knob| knob["id"] == "vm.swappiness").unwrap();
+    let now = fs::read_to_string("/proc/sys/vm/swappiness").unwrap();
+    assert_eq!(swappiness["values"][0]["value"].as_str(), Some(now.trim()));
+    assert_eq!(swappiness["persistent"]["text"], format!("vm.swappiness = {}", now.trim()));
+    let text = sandbox.run(&["knobs"]);
+    assert!(text.code == 0 && text.stdout.contains("vm.dirty_ratio"), "{text:?}");
+    assert!(!sandbox.db().exists(), "nothing is stored");
+}
+
+fn device() {
+    let sandbox = Sandbox::new();
+    let device = LoopDevice::new(16 << 20).unwrap();
+    let path = device.path().display().to_string();
+    let list = sandbox.run(&["knobs", &path]);
+    assert!(list.code == 0 && list.stdout.contains("block.scheduler"), "{list:?}");
+    let one = sandbox.json(&["knobs", "block.nr_requests", &path], &[0]);
+    let values = one.result()["values"].as_array().unwrap().clone();
+    let here = values.iter().find(|value| value["name"] == device.name()).unwrap();
+    let file = format!("/sys/block/{}/queue/nr_requests", device.name());
+    assert_eq!(here["value"].as_str(), Some(fs::read_to_string(file).unwrap().trim()));
+    assert_eq!(here["legal"], "4 to 128 requests");
+    let text = sandbox.run(&["knobs", "block.write_cache", &path]);
+    assert!(text.code == 0 && text.stdout.contains("scsi.cache_type"), "{text:?}");
+    sandbox.refuses(&["knobs", "block.nr_requests", "/no/such/device"], 2, &["/no/such"]);
+}
+
+fn old_words() {
+    let sandbox = Sandbox::new();
+    for (word, part) in [
+        ("setra", "512-byte sectors"),
+        ("--setra", "512-byte sectors"),
+        ("cfq", "today's equivalent is bfq"),
+        ("elevator", "does nothing since Linux 5.0"),
+        ("/proc/sys/vm/dirty_ratio", "vm.dirty_ratio"),
+    ] {
+        let text = sandbox.run(&["knobs", word]);
+        let words: Vec<&str> = text.stdout.split_whitespace().collect();
+        assert!(text.code == 0 && words.join(" ").contains(part), "{word}: {text:?}");
+    }
+    sandbox.refuses(&["knobs", "block.schedular"], 2, &["did you mean 'block.scheduler'?"]);
+}
