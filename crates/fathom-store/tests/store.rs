@@ -202,7 +202,7 @@ fn a_newer_format_is_readable_and_not_writable() {
         store.begin_run(&head("cccccccccccc", START_NS), &writer()),
         at,
         &expect![
-            "store 'DIR/a/b/fathom.db' was written by a newer fathom (format 7, this one knows 1): readable, not writable; use that fathom, or --db FILE with another name"
+            "store 'DIR/a/b/fathom.db' was written by a newer fathom (format 7, this one knows 2): readable, not writable; use that fathom, or --db FILE with another name"
         ],
     );
     check(

@@ -229,22 +229,11 @@ pub fn measure_as(
             return Err(fail(output, &error, Exit::of_error(&error)));
         }
     };
-    let ending = got.ending;
     let judged = || verdict::judge_run(purpose.kind, &got.records);
     let study = got.study.clone().unwrap_or_else(judged);
-    let exit = exit_of(output, stop, purpose, &got, &study);
+    let mut exit = exit_of(output, stop, purpose, &got, &study);
+    keeper.finish(ending_of(&got, stop), &study);
     let records = got.records;
-    // A signal between two trials leaves whole records, and a run that is not.
-    let ending = ending.unwrap_or(match records.last().map_or(Ending::Failed, |r| r.ending) {
-        Ending::Complete if stop.is_set() => Ending::Interrupted,
-        ending => ending,
-    });
-    keeper.finish(ending, &study);
-    let mut exit = if ending == Ending::Interrupted && stop.is_set() {
-        exit.max(Exit::Interrupted)
-    } else {
-        exit
-    };
     let prefix = match keeper.error {
         None => Some(store.shortest_prefix(&run_id).unwrap_or_else(|_| run_id.clone())),
         Some(error) => {
@@ -255,6 +244,15 @@ pub fn measure_as(
     };
     let took_ns = clock::monotonic_ns() - started_ns;
     Ok(Measured { head, prefix, took_ns, records, study, exit })
+}
+
+/// How a run ended. A signal between two trials leaves whole records, and a run that is not.
+fn ending_of(got: &Got, stop: &StopFlag) -> Ending {
+    let of_records = || match got.records.last().map_or(Ending::Failed, |r| r.ending) {
+        Ending::Complete if stop.is_set() => Ending::Interrupted,
+        ending => ending,
+    };
+    got.ending.unwrap_or_else(of_records)
 }
 
 /// What the records and the end of a body come to.

@@ -183,9 +183,11 @@ impl Bench {
             let is_device = target.kind() == TargetKind::BlockDevice;
             match &mut self.built {
                 Some(built) if is_device && built.claim.is_none() => {
-                    built.claim = target.into_claim()
+                    built.claim = target.into_claim();
                 }
-                _ => run::note_failure(lab, target.remove()),
+                // What lies on a filesystem that was built goes with it, also when files are to be kept.
+                Some(_) => run::note_failure(lab, target.remove()),
+                None => run::give_back_one(lab, target),
             }
         }
     }

@@ -96,7 +96,7 @@ fn with_settings() {
 
 fn with_setups() {
     let sandbox = Sandbox::new();
-    let setup = "[setup]\ndevices = ['loop:160MiB']\n[setup.filesystem]\n[factors]\nfilesystem.type = ['ext4', 'btrfs']\n[knobs]\nblock.nr_requests = 48\n";
+    let setup = "[setup]\ndevices = ['loop:32MiB']\n[setup.filesystem]\n[factors]\nfilesystem.type = ['ext4', 'ext2']\n[knobs]\nblock.nr_requests = 48\n";
     let file = plan(&sandbox, "built", &format!("{READ}{setup}[design]\nblocks = 1\n"));
     let look = || machine(&sandbox, &[]);
     kill_and_restore(&file, &sandbox, &["--seed=3"], &look, sample(12, 400));
