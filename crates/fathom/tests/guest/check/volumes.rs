@@ -35,21 +35,9 @@ pub fn trials() -> Vec<Trial> {
             let look = look(report, "syncing");
             contains(&look.defect("lvm-raid-syncing").to_string(), &["vg2/copies works on itself"]);
         })
-        .test("copies_that_differ", |report| {
-            let look = look(report, "differing");
-            contains(
-                &look.defect("lvm-raid-mismatch").to_string(),
-                &["vg3/copies", "do not agree"],
-            );
-        })
-        .test("a_pool_without_space_for_metadata", |report| {
-            let look = look(report, "thin_metadata");
-            contains(&look.defect("thin-pool-metadata-full").to_string(), &["thin pool", "% full"]);
-        })
-        .test("a_cache_that_lost_its_metadata", |report| {
-            let look = look(report, "cache_failed");
-            contains(&look.defect("cache-failed").to_string(), &["failing"]);
-        })
+        .test("copies_that_differ", differing)
+        .test("a_pool_without_space_for_metadata", full_metadata)
+        .test("a_cache_that_lost_its_metadata", cache_failed)
         .test("copies_on_one_drive", |report| {
             let look = look(report, "legs");
             look.has(&["lvm-legs-one-disk /dev/dm-0"]);
@@ -87,6 +75,21 @@ pub fn trials() -> Vec<Trial> {
             );
         })
         .into_trials()
+}
+
+fn differing(report: &GuestReport) {
+    let look = look(report, "differing");
+    contains(&look.defect("lvm-raid-mismatch").to_string(), &["vg3/copies", "do not agree"]);
+}
+
+fn full_metadata(report: &GuestReport) {
+    let look = look(report, "thin_metadata");
+    contains(&look.defect("thin-pool-metadata-full").to_string(), &["thin pool", "% full"]);
+}
+
+fn cache_failed(report: &GuestReport) {
+    let look = look(report, "cache_failed");
+    contains(&look.defect("cache-failed").to_string(), &["failing"]);
 }
 
 /// Disks in memory, each with a store of its own, that take discards.
