@@ -110,14 +110,7 @@ pub fn record() -> Record {
         verify: None,
         delivered: None,
     }];
-    let workload = Workload {
-        name: "randread".into(),
-        title: String::new(),
-        description: String::new(),
-        classic: None,
-        jobs: vec![job],
-        tracked: Vec::new(),
-    };
+    let workload = workload(job);
     let device = DeviceDelta {
         name: "sda".into(),
         reads: 60_000,
@@ -150,6 +143,17 @@ pub fn record() -> Record {
         failure: None,
         seed: 1,
         findings: Vec::new(),
+    }
+}
+
+fn workload(job: Job) -> Workload {
+    Workload {
+        name: "randread".into(),
+        title: String::new(),
+        description: String::new(),
+        classic: None,
+        jobs: vec![job],
+        tracked: Vec::new(),
     }
 }
 
