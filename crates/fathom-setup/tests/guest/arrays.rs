@@ -141,7 +141,7 @@ fn arrays() {
     all = all.step(
         "left",
         &format!(
-            "setup leave $STATE {} || true; umount $STATE/work/*/mnt; mdadm --stop --scan",
+            "setup leave $STATE {} || true; umount $(grep $STATE /proc/mounts | cut -d' ' -f2); mdadm --stop --scan",
             word(&left)
         ),
     );
