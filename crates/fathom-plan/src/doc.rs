@@ -31,6 +31,9 @@ pub(crate) struct Section<'a> {
     entries: Vec<(String, Item<'a>)>,
 }
 
+/// Layers of a setup, which are not keys of the file itself.
+const LAYERS: [&str; 6] = ["slice", "array", "crypt", "volume", "filesystem", "mount"];
+
 impl Place<'_> {
     fn line(&self) -> usize {
         self.text.get(..self.start).unwrap_or_default().matches('\n').count() + 1
@@ -97,6 +100,10 @@ impl<'a> Section<'a> {
     /// The first unknown key, with the nearest of `known`.
     pub fn finish(self, known: &[&str]) -> Result<(), PlanError> {
         let Some((name, item)) = self.entries.first() else { return Ok(()) };
+        if self.key.is_empty() && LAYERS.contains(&name.as_str()) {
+            let reason = format!("unknown key; did you mean [setup.{name}]?");
+            return Err(item.refuse_key(reason));
+        }
         let near = suggest::hint(name, known.iter().copied());
         let list = format!("; known here: {}", known.join(", "));
         let hint = if near.is_empty() { list } else { near };

@@ -79,6 +79,8 @@ fn the_file() {
         ("", BASE.replace("target = \"/srv/data\"\n", "")),
         ("", BASE.replace("/srv/data", "data")),
         ("", BASE.replace("target", "traget")),
+        ("", BASE.replace("target = \"/srv/data\"", "[filesystem]\ntype = \"ext4\"")),
+        ("", BASE.replace("[[workload]]", "mount.noatime = true\n[[workload]]")),
         ("", format!("version = 9\n{BASE}")),
         ("", format!("name = \"a b\"\n{BASE}")),
         ("", format!("on_error = \"ignore\"\n{BASE}")),
@@ -104,6 +106,10 @@ fn the_file() {
             line 2: target = 'data': must be a path that starts with / (a directory, a file or a block device), or null:
         question = "Which?" / traget = "/srv/data" / [[workload]] / use = "randread" / duration = "10s"
             line 2: traget: unknown key; did you mean 'target'?
+        question = "Which?" / [filesystem] / type = "ext4" / [[workload]] / use = "randread" / duration = "10s"
+            line 2: filesystem: unknown key; did you mean [setup.filesystem]?
+        question = "Which?" / target = "/srv/data" / mount.noatime = true / [[workload]] / use = "randread" / duration = "10s"
+            line 3: mount: unknown key; did you mean [setup.mount]?
         version = 9 / question = "Which?" / target = "/srv/data" / [[workload]] / use = "randread" / duration = "10s"
             line 1: version = 9: this fathom reads plans up to version 1; take a newer one
         name = "a b" / question = "Which?" / target = "/srv/data" / [[workload]] / use = "randread" / duration = "10s"
