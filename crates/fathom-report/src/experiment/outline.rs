@@ -197,9 +197,10 @@ mod tests {
             scheduler: Which scheduler suits sda?
             Target: /dev/sda (WDC WD10EACS, 931.5 GiB)
 
-               cell            workloads                 one trial
-            1  scheduler=none  randread depth=32, 60 s  1 min 03 s
-            2  scheduler=bfq   randread depth=32, 60 s  1 min 03 s
+               cell             one trial
+            1  scheduler=none  1 min 03 s
+            2  scheduler=bfq   1 min 03 s
+            Load: randread depth=32, 60 s
             At most 8 blocks of 3 trials, 24 trials in all; order of the first block: 1s 2 1 (s: the sentinel).
             At most 26 min 40 s (1 h 00 min allowed); about 1 GiB are written to devices (10 GiB allowed).
 
