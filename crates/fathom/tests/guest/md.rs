@@ -136,10 +136,10 @@ fn show_draws_every_layer(report: &GuestReport) {
         "    ext4  1.8 GiB free",
         "      dm-0  LV vg0/data (linear)",
         "        md10 (raid10 far=2, 64 KiB chunk, 4 of 4)",
-        "          sda  LIO-ORG IBLOCK 1.07 GB  scsi  serial 11112221-3333-4444-5555-666677778888",
-        "          sdb  LIO-ORG IBLOCK 1.07 GB  scsi  serial 11112222-3333-4444-5555-666677778888",
-        "          sdc  LIO-ORG IBLOCK 1.07 GB  scsi  serial 11112223-3333-4444-5555-666677778888",
-        "          sdd  LIO-ORG IBLOCK 1.07 GB  scsi  serial 11112224-3333-4444-5555-666677778888",
+        "          sda  LIO-ORG IBLOCK  1 GiB  scsi  serial 11112221-3333-4444-5555-666677778888",
+        "          sdb  LIO-ORG IBLOCK  1 GiB  scsi  serial 11112222-3333-4444-5555-666677778888",
+        "          sdc  LIO-ORG IBLOCK  1 GiB  scsi  serial 11112223-3333-4444-5555-666677778888",
+        "          sdd  LIO-ORG IBLOCK  1 GiB  scsi  serial 11112224-3333-4444-5555-666677778888",
     ];
     assert_eq!(tree.len(), expected.len(), "{}", tree.join("\n"));
     for (line, start) in tree.iter().zip(expected) {
