@@ -268,7 +268,7 @@ not a mount line
             let words: Vec<&str> = line.split(' ').collect();
             format!("{} {} 8:1 / {} rw - ext4 /dev/sda1 rw\n", words[0], words[1], words[2])
         };
-        hidden(&parse_mountinfo(&lines.iter().map(line).collect::<String>()))
+        hidden(&parse_mountinfo(lines.iter().map(line).collect::<String>().as_str()))
     }
 
     #[test]
