@@ -186,10 +186,11 @@ pub(crate) fn build(
     }
     let device = verify(site, &name, &uuid, &all)?;
     let array = Array { device, members: all, spec: spec.clone() };
+    // Held from the first moment on: nobody can put anything on it while it is synchronised for hours.
+    site.hold_new(&array.device)?;
     if has_first_sync(spec) {
         wait_for_sync(site, &array, "first synchronisation")?;
     }
-    site.hold_new(&array.device)?;
     bring_into_state(site, &array)?;
     Ok(array)
 }

@@ -116,6 +116,10 @@ pub(crate) fn remount(builder: &mut Builder<'_>, built: &mut Built) -> Result<()
 
 pub(crate) fn take_down(builder: &mut Builder<'_>, built: Built) -> Result<(), SetupError> {
     let Built { claim, steps, held, given, .. } = built;
+    if let Some(claim) = &claim {
+        // Nobody else could write to it: whatever seems to be on it is what the load left. A failed device is taken down as it is.
+        crate::wipe::wipe_if_marked(claim).ok();
+    }
     drop((claim, held));
     undo_steps(builder, &steps)?;
     // Blank as before, and nobody's: what a claim asks for.

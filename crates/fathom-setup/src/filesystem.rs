@@ -1,6 +1,7 @@
 //! Making filesystems: with options computed from the geometry below, a UUID chosen before, and nothing left to the background.
 
 use crate::error::SetupError;
+use crate::make_options;
 use crate::site::{Device, Site};
 use crate::tools::Call;
 use fathom_base::units::parse_size;
@@ -50,6 +51,7 @@ pub(crate) fn make(
     spec: &FilesystemSpec,
     ground: Ground<'_>,
 ) -> Result<(), SetupError> {
+    make_options::check(&spec.kind, &spec.make_options)?;
     let Ground { device, journal, .. } = ground;
     let uuid = site.uuid()?;
     if let Some(journal) = journal {

@@ -112,7 +112,10 @@ pub(crate) fn arrays(root: &SysRoot, uuid: &str, name: &str, member_ids: &[&str]
         if !disk.name().starts_with("md") {
             return false;
         }
-        let own = disk.text("md/uuid").is_some_and(|own| is_same_uuid(&own, uuid));
+        let own_uuid =
+            disk.text("md/uuid").filter(|own| own.contains(|c: char| !"0-:".contains(c)));
+        let own = own_uuid.as_deref().is_some_and(|own| is_same_uuid(own, uuid));
+        let may_be_ours = own_uuid.is_none_or(|own| own == "none" || is_same_uuid(&own, uuid));
         let slaves = disk.slaves();
         let on_slave = |slave: &BlockDir| {
             let found = signatures(slave.dev_path().as_ref()).unwrap_or_default();
@@ -126,7 +129,10 @@ pub(crate) fn arrays(root: &SysRoot, uuid: &str, name: &str, member_ids: &[&str]
             id.is_some_and(|id| member_ids.iter().any(|member| id.is_meant_by(member)))
         };
         own || slaves.iter().any(on_slave)
-            || (disk.name() == name && !slaves.is_empty() && slaves.iter().all(is_member))
+            || (may_be_ours
+                && disk.name() == name
+                && !slaves.is_empty()
+                && slaves.iter().all(is_member))
     };
     BlockDir::disks(root).into_iter().filter(is_wanted).collect()
 }

@@ -15,6 +15,7 @@ mod error;
 mod filesystem;
 mod fill;
 mod known;
+mod make_options;
 mod mounting;
 mod options;
 mod outline;

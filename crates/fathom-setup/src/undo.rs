@@ -1,6 +1,8 @@
 //! Taking back what was built, by the journal alone: by the process that built it, or by a later one that knows nothing else. Everything
 //! is found by identifiers and UUIDs, never by a name alone; what is not provably ours stays.
 
+mod theirs;
+
 use crate::Undo;
 use crate::known::{self, Known, is_same_uuid};
 use crate::tools::{Call, Tools};
@@ -49,7 +51,7 @@ impl<'a> Undoing<'a> {
     pub fn take_back(&mut self, change: &SetupChange) -> Undo {
         match change {
             SetupChange::Directory { path } => self.directory(path),
-            SetupChange::LoopFile { path, .. } => self.loop_file(path),
+            SetupChange::LoopFile { path, size_bytes } => self.loop_file(path, *size_bytes),
             SetupChange::Loop { path, .. } => self.loop_device(path),
             SetupChange::Table { device_id, name, guid, partitions } => {
                 self.table(device_id, name, guid, partitions)
@@ -58,8 +60,8 @@ impl<'a> Undoing<'a> {
             SetupChange::Crypt { name, device_id } => self.crypt(name, device_id),
             SetupChange::Group { name, uuids } => self.group(name, uuids),
             SetupChange::Volume { group, name, uuids } => self.volume(group, name, uuids),
-            SetupChange::Signature { device_id, name, uuid, .. } => {
-                self.signature(device_id, name, uuid)
+            SetupChange::Signature { device_id, name, uuid, signature } => {
+                self.signature(device_id, name, uuid, signature)
             }
             SetupChange::Mount { mount_point, device_id } => self.mount(mount_point, device_id),
         }
@@ -115,9 +117,12 @@ impl<'a> Undoing<'a> {
         }
     }
 
-    fn loop_file(&mut self, path: &Path) -> Undo {
+    fn loop_file(&mut self, path: &Path, size_bytes: u64) -> Undo {
         if let Some(device) = self.loop_over(path) {
             return Undo::Failed(format!("{} is still shown by /dev/{device}", path.display()));
+        }
+        if let Some(theirs) = self.theirs_in_file(path, size_bytes) {
+            return theirs;
         }
         self.log.fault_point("before removing a file");
         let removed = fs::remove_file(path);
@@ -151,9 +156,12 @@ impl<'a> Undoing<'a> {
             return Undo::Failed(format!("/dev/{name} is still used by {}", users.join(", ")));
         }
         let call = Call::new("losetup", ["--detach".to_owned(), format!("/dev/{name}")]);
+        let removed = format!("{} (deleted)", path.display());
         let path = path.to_owned();
         self.run_until_gone(&call, move |root| {
-            !loopdev::attached(root).iter().any(|d| d.backing_path.as_deref() == Some(&path))
+            let shown = |d: &loopdev::LoopDevice| d.backing_path.clone().unwrap_or_default();
+            let attached = loopdev::attached(root);
+            !attached.iter().any(|d| shown(d) == path || shown(d) == Path::new(&removed))
         })
     }
 
@@ -187,6 +195,9 @@ impl<'a> Undoing<'a> {
             let found = format!("{name} is another device by now");
             return Undo::ChangedBySomebody { found };
         }
+        if let Some(theirs) = self.theirs_on(&device) {
+            return theirs;
+        }
         let call = Call::new("cryptsetup", ["close", name]);
         self.run_until_gone(&call, |root| known::mapped(root, name).is_none())
     }
@@ -209,23 +220,15 @@ impl<'a> Undoing<'a> {
         paths
     }
 
-    /// What LVM lists, on our devices only.
-    fn lvm_lists(&mut self, report: &str, config: &str, name: &str) -> bool {
-        let field = if report == "vgs" { "vg_name" } else { "lv_full_name" };
-        let call = Call::new("lvm", [report, config, "--noheadings", "--all", "-o", field]);
-        let call = if report == "vgs" {
-            Call::new("lvm", [report, config, "--noheadings", "-o", field])
-        } else {
-            call
-        };
-        self.run(&call).is_ok_and(|listed| listed.lines().any(|line| line.trim() == name))
-    }
-
     fn volume(&mut self, group: &str, name: &str, uuids: &[String]) -> Undo {
         let mapped = format!("{}-{}", group.replace('-', "--"), name.replace('-', "--"));
         let config = volume::config(&self.physical_volumes(uuids));
         let full = format!("{group}/{name}");
-        if !self.lvm_lists("lvs", &config, &full) {
+        let is_listed = match self.volumes_on(uuids) {
+            Ok(volumes) => volumes.contains(&full),
+            Err(said) => return Undo::Failed(said),
+        };
+        if !is_listed {
             return match known::mapped(self.root, &mapped) {
                 None => Undo::AlreadyBack,
                 Some(device) => Undo::Failed(format!(
@@ -233,6 +236,17 @@ impl<'a> Undoing<'a> {
                     device.dev_path()
                 )),
             };
+        }
+        if known::mapped(self.root, &mapped).is_none() {
+            // Only an active one shows what is on it.
+            let call = Call::new("lvm", ["lvchange", &config, "--quiet", "--activate=y", &full]);
+            if let Err(said) = self.run(&call) {
+                return Undo::Failed(said);
+            }
+        }
+        let active = known::mapped(self.root, &mapped);
+        if let Some(theirs) = active.and_then(|device| self.theirs_on(&device)) {
+            return theirs;
         }
         let call = Call::new("lvm", ["lvremove", &config, "--quiet", "--yes", &full]);
         match self.run(&call) {
@@ -246,10 +260,16 @@ impl<'a> Undoing<'a> {
 
     fn group(&mut self, name: &str, uuids: &[String]) -> Undo {
         let config = volume::config(&self.physical_volumes(uuids));
-        if !self.lvm_lists("vgs", &config, name) {
-            return Undo::AlreadyBack;
+        let call = Call::new("lvm", ["vgs", &config, "--noheadings", "-o", "vg_name"]);
+        match self.run(&call) {
+            Ok(listed) if listed.lines().any(|line| line.trim() == name) => {}
+            Ok(_) => return Undo::AlreadyBack,
+            Err(said) => return Undo::Failed(said),
         }
-        let call = Call::new("lvm", ["vgremove", &config, "--quiet", "--yes", "--force", name]);
+        if let Some(in_the_way) = self.volumes_in_the_way(uuids) {
+            return in_the_way;
+        }
+        let call = Call::new("lvm", ["vgremove", &config, "--quiet", "--yes", name]);
         // That it is gone shows when its physical volumes are wiped.
         self.run(&call).map_or_else(Undo::Failed, |_| Undo::Restored)
     }
@@ -258,6 +278,9 @@ impl<'a> Undoing<'a> {
         let ids: Vec<&str> = members.iter().map(|member| member.id.as_str()).collect();
         let mut is_changed = false;
         for array in known::arrays(self.root, uuid, name, &ids) {
+            if !self.stands_on_ours(&array, uuid) {
+                continue;
+            }
             let holders: Vec<String> = array.holders().iter().map(BlockDir::dev_path).collect();
             if !holders.is_empty() {
                 return Undo::Failed(format!(
@@ -265,6 +288,9 @@ impl<'a> Undoing<'a> {
                     array.dev_path(),
                     holders.join(", ")
                 ));
+            }
+            if let Some(theirs) = self.theirs_on(&array) {
+                return theirs;
             }
             let call = Call::new("mdadm", ["--stop".to_owned(), array.dev_path()]);
             let array = array.name().to_owned();
@@ -278,47 +304,38 @@ impl<'a> Undoing<'a> {
         }
         let mut worst = if is_changed { Undo::Restored } else { Undo::AlreadyBack };
         for member in members {
-            worst = worse(worst, self.blank(&member.id, &member.name, uuid));
+            worst = worse(worst, self.blank(&member.id, &member.name, uuid, members.len()));
         }
         worst
     }
 
-    fn signature(&mut self, device_id: &str, name: &str, uuid: &str) -> Undo {
-        self.blank(device_id, name, uuid)
+    fn signature(&mut self, device_id: &str, name: &str, uuid: &str, kind: &str) -> Undo {
+        if kind == volume::SIGNATURE {
+            let uuids = [uuid.to_owned()];
+            if let Some(in_the_way) = self.volumes_in_the_way(&uuids) {
+                return in_the_way;
+            }
+        }
+        self.blank(device_id, name, uuid, 1)
     }
 
     fn table(&mut self, device_id: &str, name: &str, guid: &str, partitions: &[String]) -> Undo {
-        let Some(device) = self.find(device_id, guid) else { return self.absent(device_id, name) };
-        let found = match known::signatures(device.dev_path().as_ref()) {
-            Ok(found) => found,
-            Err(error) => {
-                return Undo::Failed(format!("{} cannot be read: {error}", device.dev_path()));
-            }
-        };
-        let has_ours = |s: &fathom_sys::probe::Signature| {
-            s.uuid.as_deref().is_some_and(|uuid| is_same_uuid(uuid, guid))
+        let Some(device) = self.find(device_id, guid, 1) else {
+            return self.absent(device_id, name);
         };
         let path = device.dev_path();
-        let is_gone = {
-            let name = device.name().to_owned();
-            move |root: &SysRoot| {
-                BlockDir::by_name(root, &name).is_none_or(|disk| disk.partitions().is_empty())
-            }
+        let found = match known::signatures(path.as_ref()) {
+            Ok(found) => found,
+            Err(error) => return Undo::Failed(format!("{path} cannot be read: {error}")),
         };
-        // What the kernel shows comes from the table on the device; where that is gone, each must say itself that it is ours.
-        let has_our_table = found.iter().any(has_ours);
-        let is_ours = |partition: &BlockDir| {
-            let text = partition.text("uevent").unwrap_or_default().to_lowercase();
-            let is = |uuid: &String| text.contains(&format!("partuuid={}", uuid.to_lowercase()));
-            has_our_table || partitions.iter().any(is)
+        let is_our_table = |s: &fathom_sys::probe::Signature| {
+            s.uuid.as_deref().is_some_and(|uuid| is_same_uuid(uuid, guid))
         };
-        let kernels = device.partitions();
-        if !kernels.iter().all(is_ours) {
-            let names: Vec<&str> = kernels.iter().map(BlockDir::name).collect();
-            return Undo::ChangedBySomebody {
-                found: format!("partitions {} on {path}", names.join(", ")),
-            };
+        let has_our_table = found.iter().any(is_our_table);
+        if let Some(theirs) = self.theirs_on_partitions(&device, has_our_table, partitions) {
+            return theirs;
         }
+        let kernels = device.partitions();
         let users: Vec<BlockDir> = kernels.iter().flat_map(BlockDir::holders).collect();
         if let Some(user) = users.first() {
             return Undo::Failed(format!(
@@ -327,26 +344,19 @@ impl<'a> Undoing<'a> {
             ));
         }
         if !kernels.is_empty() {
-            let removed = self.run_until_gone(&Call::new("partx", ["--delete", &path]), is_gone);
+            let disk = device.name().to_owned();
+            let removed =
+                self.run_until_gone(&Call::new("partx", ["--delete", &path]), move |root| {
+                    BlockDir::by_name(root, &disk).is_none_or(|disk| disk.partitions().is_empty())
+                });
             if removed != Undo::Restored {
                 return removed;
             }
         }
-        match self.blank(device_id, name, guid) {
+        match self.blank(device_id, name, guid, 1) {
             Undo::AlreadyBack if !kernels.is_empty() => Undo::Restored,
             other => other,
         }
-    }
-
-    /// The device by its identifier; where identifiers do not survive a boot, by what is on it and can only be ours.
-    fn find(&self, id: &str, uuid: &str) -> Option<BlockDir> {
-        known::by_id(self.root, id).or_else(|| {
-            let carries = |device: &BlockDir| {
-                let found = known::signatures(device.dev_path().as_ref()).unwrap_or_default();
-                found.iter().filter_map(|s| s.uuid.as_deref()).any(|u| is_same_uuid(u, uuid))
-            };
-            all_devices(self.root).into_iter().find(carries)
-        })
     }
 
     /// A device is not there: it went with what it was made of, or it is away.
@@ -367,8 +377,8 @@ impl<'a> Undoing<'a> {
     }
 
     /// Makes a device blank on which nothing but ours is.
-    fn blank(&mut self, id: &str, name: &str, uuid: &str) -> Undo {
-        let Some(device) = self.find(id, uuid) else { return self.absent(id, name) };
+    fn blank(&mut self, id: &str, name: &str, uuid: &str, most: usize) -> Undo {
+        let Some(device) = self.find(id, uuid, most) else { return self.absent(id, name) };
         let path = device.dev_path();
         let found = match known::signatures(path.as_ref()) {
             Ok(found) => found,

@@ -12,6 +12,8 @@ use std::path::Path;
 
 /// Name of the only volume.
 const NAME: &str = "data";
+/// What marks its devices.
+pub(crate) const SIGNATURE: &str = "LVM2 PV";
 /// LVM's own default.
 const STRIPE_BYTES_DEFAULT: u64 = 64 << 10;
 /// What LVM takes of each device for itself, at the most about.
@@ -145,7 +147,7 @@ fn physical(
     let change = SetupChange::Signature {
         device_id: device.id.clone(),
         name: device.name.clone(),
-        signature: "LVM2 PV".to_owned(),
+        signature: SIGNATURE.to_owned(),
         uuid: uuid.clone(),
     };
     site.make(change, &[device], &call.arg(device.word()))?;

@@ -43,6 +43,15 @@ pub(crate) fn wipe(claim: &Claim) -> io::Result<()> {
     Err(io::Error::other("something is still recognised after it was overwritten with zeros"))
 }
 
+/// The same where anything is recognised.
+///
+/// # Errors
+/// As [`wipe`].
+pub(crate) fn wipe_if_marked(claim: &Claim) -> io::Result<()> {
+    let found = probe::signatures(claim.file(), claim.size_bytes())?;
+    if found.is_empty() { Ok(()) } else { wipe(claim) }
+}
+
 fn zero(file: &File, at: u64, bytes: u64) -> io::Result<()> {
     let zeros = vec![0; usize::try_from(bytes).map_err(io::Error::other)?];
     let mut done = 0;

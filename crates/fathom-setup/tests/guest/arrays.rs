@@ -2,7 +2,9 @@
 
 use crate::{driver, ended, has, job, look, tell_failures, word};
 use fathom_model::plan::setup::{ArraySpec, ArrayState, FilesystemSpec, SetupSpec};
-use fathom_testkit::{Capability, Guest, GuestReport, Trial, counted, kernel_test, sample};
+use fathom_testkit::{
+    Capability, Guest, GuestJob, GuestReport, Trial, counted, kernel_test, sample,
+};
 
 /// Level, layout, members, chunk, metadata, whether assumed clean; what sysfs says of level, layout and chunk.
 type Shape = (
@@ -147,6 +149,7 @@ fn arrays() {
     );
     all = all.step("renamed", "mdadm --assemble --run /dev/md7 /dev/ubda /dev/ubdb /dev/ubdc /dev/ubdd; setup undo $STATE");
     all = all.step("traces", "cat /proc/mdstat; for d in a b c d e; do wipefs /dev/ubd$d; done; find $STATE/work $STATE/changes");
+    all = theirs(all, &left);
     // The power fails with a degraded array.
     all = all.step("left2", &format!("setup leave $STATE {} || true; sync", word(&killed)));
     all = all.power_cut("cut").setup("again", "load md-mod raid456");
@@ -159,6 +162,18 @@ fn arrays() {
     println!("\nguest arrays: {}", report.times());
     tell_failures(&report);
     judge(&report, kills);
+}
+
+/// The process dies; somebody makes a filesystem of their own on the array.
+fn theirs(mut all: GuestJob, left: &SetupSpec) -> GuestJob {
+    all = all.step("left1", &format!("setup leave $STATE {} || true", word(left)));
+    all = all.step(
+        "theirs",
+        "md=$(grep $STATE /proc/mounts | cut -d' ' -f1); umount $md; mkfs.ext4 -q $md; sum() { cat /dev/ubda /dev/ubdb /dev/ubdc /dev/ubdd | md5sum; }; \
+         sync; a=$(sum); setup undo $STATE; b=$(sum); [ \"$a\" = \"$b\" ] && echo SAME; cat /sys/block/$(basename $md)/md/array_state; wipefs -aq $md",
+    );
+    all = all.step("theirs_gone", "setup undo $STATE");
+    all
 }
 
 fn judge(report: &GuestReport, kills: usize) {
@@ -188,6 +203,11 @@ fn judge(report: &GuestReport, kills: usize) {
     has(ended(report, "refused", 1), "ERROR Safety /dev/ubdb is not blank: ext4");
     has(ended(report, "kills", 0), &format!("KILLS {kills} at "));
     counted("kills in a guest while arrays are built and taken down", kills);
+    let theirs = ended(report, "theirs", 0);
+    for words in ["ChangedBySomebody { found: \"ext4 on /dev/md", "SAME", "clean"] {
+        has(theirs, words);
+    }
+    ended(report, "theirs_gone", 0);
     let renamed = ended(report, "renamed", 0);
     has(renamed, "NOTE mdadm --stop /dev/md7");
     has(ended(report, "booted", 0), "NOTE mdadm --stop /dev/md9");

@@ -105,6 +105,27 @@ fn volumes() {
     killed.slice = Some(SliceSpec { start: "1m".to_owned(), size: None });
     killed.filesystem = Some(ext4());
     all = all.step("kills", &format!("setup kills $STATE {} {kills}", word(&killed)));
+    // The process dies; somebody makes a filesystem on our volume, or a volume of their own in our group.
+    let small = SetupSpec {
+        volume: Some(VolumeSpec { size: Some("50%".to_owned()), ..volume("linear") }),
+        ..over(&["a", "b"])
+    };
+    let sum =
+        "sum() { cat /dev/ubda /dev/ubdb | md5sum; }; LV=/dev/mapper/fathom--testrun00000-data";
+    all = all.step("left1", &format!("setup leave $STATE {} || true; sync", word(&small)));
+    all = all.step(
+        "theirs",
+        &format!("{sum}; mkfs.ext4 -q $LV; sync; a=$(sum); setup undo $STATE; b=$(sum); [ \"$a\" = \"$b\" ] && echo SAME"),
+    );
+    all = all.step(
+        "theirs_inactive",
+        "lvchange -an fathom-testrun00000; setup undo $STATE; lvchange -ay fathom-testrun00000; wipefs /dev/mapper/fathom--testrun00000-data",
+    );
+    all = all.step(
+        "theirs_beside",
+        "wipefs -aq /dev/mapper/fathom--testrun00000-data; lvcreate -qy -n theirs -L 8m -Zn -Wn fathom-testrun00000; setup undo $STATE; lvs --noheadings -o lv_full_name",
+    );
+    all = all.step("theirs_gone", "lvremove -qy fathom-testrun00000/theirs; setup undo $STATE");
     // The power fails; afterwards the volume is not active, and encryption is not open.
     let left = SetupSpec { filesystem: Some(ext4()), ..linear };
     all = all.step("left", &format!("setup leave $STATE {} || true; sync", word(&left)));
@@ -149,6 +170,18 @@ fn judge(report: &GuestReport, kills: usize) {
     has(planned, "wasted_bytes: 36700160");
     has(ended(report, "kills", 0), &format!("KILLS {kills} at "));
     counted("kills in a guest while volumes and encryption are built and taken down", kills);
+    for (step, words) in [
+        ("theirs", "ChangedBySomebody { found: \"ext4 on /dev/dm-"),
+        ("theirs", "SAME"),
+        ("theirs_inactive", "ChangedBySomebody { found: \"ext4 on /dev/dm-"),
+        ("theirs_inactive", "ext4"),
+        ("theirs_beside", "ChangedBySomebody { found: \"logical volume fathom-testrun00000/theirs"),
+        ("theirs_beside", "  fathom-testrun00000/theirs"),
+    ] {
+        let step = report.step(step);
+        has(step, words);
+    }
+    ended(report, "theirs_gone", 0);
     ended(report, "booted", 0);
     let traces = ended(report, "traces", 0);
     let left: Vec<&str> = traces

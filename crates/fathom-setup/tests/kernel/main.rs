@@ -6,6 +6,7 @@ mod driver;
 mod filesystems;
 mod kills;
 mod refusals;
+mod theirs;
 
 use std::process::ExitCode;
 
@@ -16,5 +17,6 @@ fn main() -> ExitCode {
     let mut trials = filesystems::trials();
     trials.extend(refusals::trials());
     trials.extend(kills::trials());
+    trials.extend(theirs::trials());
     fathom_testkit::run(trials)
 }

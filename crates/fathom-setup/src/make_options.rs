@@ -1,0 +1,122 @@
+//! Options of mkfs that a plan gives: whatever leads a tool to another device or file than the one that is claimed for it is refused, and
+//! so is what takes away the UUID by which the filesystem is found again.
+
+use crate::error::SetupError;
+use std::fs;
+use std::path::Path;
+
+/// Beginnings of suboptions that name another device or file.
+const PLACES: [&str; 9] =
+    ["device=", "logdev=", "rtdev=", "name=", "file", "LABEL=", "UUID=", "PARTLABEL=", "PARTUUID="];
+/// Beginnings of what would keep it from being found again: a UUID of one's own, a place that is not looked at.
+const IDENTITY: [&str; 2] = ["uuid=", "offset="];
+const UUIDS: [&str; 3] = ["-U", "--uuid", "--device-uuid"];
+
+/// Refuses what goes beyond the device.
+///
+/// # Errors
+/// [`SetupError::Spec`] with the word and the reason.
+pub(crate) fn check(kind: &str, options: &[String]) -> Result<(), SetupError> {
+    let mut may_be_value = false;
+    for option in options {
+        let wrong = reason(kind, option, may_be_value);
+        if let Some(reason) = wrong {
+            let text = format!("filesystem.make_options: {option}: {reason}");
+            return Err(SetupError::Spec(text));
+        }
+        may_be_value = option.starts_with('-');
+    }
+    Ok(())
+}
+
+fn reason(kind: &str, option: &str, may_be_value: bool) -> Option<&'static str> {
+    const ELSEWHERE: &str = "it names another device or file, to which nobody consented; a journal on a device of its own is \
+                             filesystem.journal";
+    const UNFOUND: &str =
+        "fathom chooses the UUID and the place, because by them it knows the filesystem again";
+    // `-cNAME` and `-c NAME` are the same.
+    let attached = option.strip_prefix('-').filter(|rest| !rest.starts_with('-'));
+    let attached = attached.and_then(|rest| rest.get(1..)).unwrap_or(option);
+    // Tools run in `/`. A directory there that is called like a label is nothing that could be overwritten.
+    let is_file = |word: &&str| fs::metadata(Path::new("/").join(word)).is_ok_and(|m| !m.is_dir());
+    let pieces = || attached.split([',', '=']);
+    let begins =
+        |with: &[&str]| attached.split(',').any(|word| with.iter().any(|w| word.starts_with(w)));
+    if option.contains('/') || begins(&PLACES) || pieces().any(|word| is_file(&word)) {
+        return Some(ELSEWHERE);
+    }
+    if kind == "f2fs" && option.starts_with("-c") {
+        return Some(ELSEWHERE);
+    }
+    if UUIDS.iter().any(|word| option.starts_with(word)) || begins(&IDENTITY) {
+        return Some(UNFOUND);
+    }
+    (!option.starts_with('-') && !may_be_value)
+        .then_some("it is no option and belongs to none, so that mkfs would take it for a device")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn outcome(kind: &str, options: &str) -> Result<(), String> {
+        let words: Vec<String> = options.split_whitespace().map(str::to_owned).collect();
+        check(kind, &words).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn options_of_the_filesystem_itself_are_taken() {
+        for (kind, options) in [
+            (
+                "ext4",
+                "-E stride=16,stripe_width=48 -O ^has_journal,64bit -m 0 -i 65536 -J size=64 -L data",
+            ),
+            ("ext4", "-Enodiscard -b4096 -F -N 100000"),
+            (
+                "xfs",
+                "-f -d su=64k,sw=3,agcount=8 -l size=64m,version=2 -i size=512 -m crc=1,reflink=0 -s size=4096",
+            ),
+            ("btrfs", "-f -m single -d single -n 16k --nodiscard -O no-holes"),
+            ("f2fs", "-f -o 5 -O extra_attr -w 4096"),
+        ] {
+            assert_eq!(outcome(kind, options), Ok(()), "{kind} {options}");
+        }
+    }
+
+    #[test]
+    fn other_devices_and_files_are_refused() {
+        for (kind, options) in [
+            ("xfs", "-f -l logdev=/dev/sdc"),
+            ("xfs", "-l logdev=sdc,size=64m"),
+            ("xfs", "-r rtdev=sdc"),
+            ("xfs", "-d file,size=1g"),
+            ("xfs", "-d name=image"),
+            ("xfs", "-p /root/proto"),
+            ("ext4", "-J device=/dev/sdc"),
+            ("ext4", "-J device=LABEL=journal"),
+            ("ext4", "-Jdevice=UUID=0a1b"),
+            ("btrfs", "-f /dev/sdc"),
+            ("btrfs", "--rootdir=/root"),
+            ("f2fs", "-c sdc"),
+            ("f2fs", "-csdc"),
+        ] {
+            let text = outcome(kind, options).unwrap_err();
+            assert!(text.contains("nobody consented"), "{kind} {options}: {text}");
+        }
+        let text = outcome("btrfs", "-f -q none none").unwrap_err();
+        assert!(text.contains("would take it for a device"), "{text}");
+    }
+
+    #[test]
+    fn what_hides_the_filesystem_is_refused() {
+        for (kind, options) in [
+            ("ext4", "-U clear"),
+            ("btrfs", "--uuid 0a1b"),
+            ("xfs", "-m crc=1,uuid=0a1b"),
+            ("ext4", "-E offset=1048576"),
+        ] {
+            let text = outcome(kind, options).unwrap_err();
+            assert!(text.contains("fathom chooses the UUID"), "{kind} {options}: {text}");
+        }
+    }
+}
