@@ -12,6 +12,9 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+/// Variable in the environment of a program and of all that it starts, by which they are known when their parent is gone.
+const MARK: &str = "FATHOM_PROGRAM";
+
 /// How long a program gets to end after it was asked to.
 const GRACE: Duration = Duration::from_secs(5);
 
@@ -47,7 +50,8 @@ pub struct Output {
 }
 
 impl Program {
-    /// Starts a program in a directory, with standard input empty.
+    /// Starts a program in a directory, with standard input empty. By the mark, which is used once only, [`end_left_behind`] knows
+    /// it and what it starts.
     ///
     /// # Errors
     /// Those of starting it; NotFound when there is no such program.
@@ -56,6 +60,7 @@ impl Program {
         words: &[OsString],
         dir: &Path,
         output: Output,
+        mark: &str,
     ) -> io::Result<Self> {
         let (program, arguments) =
             words.split_first().ok_or_else(|| io::Error::other("an empty command"))?;
@@ -63,6 +68,7 @@ impl Program {
         let mut command = Command::new(program);
         command
             .args(arguments)
+            .env(MARK, mark)
             .current_dir(dir)
             .stdin(Stdio::null())
             .stdout(to(output.stdout))
@@ -158,41 +164,76 @@ fn has_group(pid: u32) -> bool {
     group(pid).is_some_and(|group| rustix::process::test_kill_process_group(group).is_ok())
 }
 
-/// Ends the group of a program that an earlier process started, when it is still that one. True when something was ended.
+/// Ends the program that an earlier process started with this mark, as far as it still runs: the kernel has ended the program itself
+/// with that process, but not what it had started. `pid` is its group; 0 when it was not noted. True when something was ended.
 #[must_use]
-pub fn end_left_behind(root: &SysRoot, pid: u32, start_time_ticks: u64) -> bool {
-    if start_time_ticks == 0 || process::start_time_ticks(root, pid) != Some(start_time_ticks) {
-        return false;
+pub fn end_left_behind(root: &SysRoot, pid: u32, mark: &str) -> bool {
+    let left = left_behind(root, pid, mark);
+    for pid in &left {
+        signal(*pid, Signal::TERM);
+        // Stopped ones do not hear it otherwise.
+        signal(*pid, Signal::CONT);
     }
-    end_group(pid);
     let begun = Instant::now();
-    while process::start_time_ticks(root, pid) == Some(start_time_ticks) {
+    loop {
+        let still = left_behind(root, pid, mark);
+        if still.is_empty() {
+            return !left.is_empty();
+        }
         if begun.elapsed() > GRACE {
-            signal_group(pid, Signal::KILL);
-            break;
+            still.iter().for_each(|pid| signal(*pid, Signal::KILL));
+            // One that waits for a device in the kernel ends later, or never; it is not waited for.
+            if begun.elapsed() > 2 * GRACE {
+                return true;
+            }
         }
         std::thread::sleep(LOOK);
     }
-    signal_group(pid, Signal::KILL);
-    true
+}
+
+/// Processes of the group that carry the mark.
+fn left_behind(root: &SysRoot, group: u32, mark: &str) -> Vec<u32> {
+    const ENVIRONMENT_BYTES_MAX: usize = 4 << 20;
+    let wanted = format!("{MARK}={mark}");
+    let is_left = |pid: &u32| {
+        let found = process::group(root, *pid);
+        found.is_some_and(|found| group == 0 || found == group) && {
+            let environment = root.bytes(format!("proc/{pid}/environ"), ENVIRONMENT_BYTES_MAX);
+            let environment = environment.unwrap_or_default();
+            environment.split(|byte| *byte == 0).any(|word| word == wanted.as_bytes())
+        }
+    };
+    root.names("proc").iter().filter_map(|name| name.parse().ok()).filter(is_left).collect()
+}
+
+fn signal(pid: u32, signal: Signal) {
+    if let Some(pid) = group(pid) {
+        // Gone already.
+        rustix::process::kill_process(pid, signal).ok();
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn start(words: &[&str]) -> Program {
+    fn mark(name: &str) -> String {
+        format!("{} {name}", std::process::id())
+    }
+
+    fn start(name: &str, words: &[&str]) -> Program {
         let words: Vec<OsString> = words.iter().map(OsString::from).collect();
         let nowhere = Output { stdout: None, stderr: None };
-        Program::start(&SysRoot::live(), &words, Path::new("/"), nowhere).expect("starts")
+        Program::start(&SysRoot::live(), &words, Path::new("/"), nowhere, &mark(name))
+            .expect("starts")
     }
 
     #[test]
     fn a_program_ends_by_itself_or_is_ended_with_its_children() {
-        let mut short = start(&["sh", "-c", "exit 7"]);
+        let mut short = start("ends", &["sh", "-c", "exit 7"]);
         assert_eq!(short.wait(|| true).expect("waits"), Some(Ended::Exit(7)));
         // The inner one would live on.
-        let mut long = start(&["sh", "-c", "sleep 1000 & exec sleep 1000"]);
+        let mut long = start("is ended", &["sh", "-c", "sleep 1000 & exec sleep 1000"]);
         let pid = long.pid;
         assert_eq!(long.wait(|| false).expect("waits"), None);
         assert!(has_group(pid));
@@ -207,10 +248,33 @@ mod tests {
     #[test]
     fn only_the_very_program_is_ended_later() {
         let root = SysRoot::live();
-        let program = start(&["sleep", "1000"]);
-        assert!(!end_left_behind(&root, program.pid, program.start_time_ticks + 1));
-        assert!(!end_left_behind(&root, program.pid, 0));
+        let program = start("ended later", &["sleep", "1000"]);
+        let mark = mark("ended later");
+        assert!(!end_left_behind(&root, program.pid, "another"));
+        assert!(!end_left_behind(&root, program.pid + 1, &mark));
         assert!(process::start_time_ticks(&root, program.pid).is_some());
+        assert!(end_left_behind(&root, program.pid, &mark));
         program.end();
+    }
+
+    #[test]
+    fn what_a_killed_program_has_started_is_ended_later() {
+        let root = SysRoot::live();
+        for is_noted in [true, false] {
+            let name = if is_noted { "noted" } else { "not noted" };
+            let program = start(name, &["sh", "-c", "sleep 1000; true"]);
+            let (pid, mark) = (program.pid, mark(name));
+            let begun = Instant::now();
+            while left_behind(&root, pid, &mark).len() < 2 {
+                assert!(begun.elapsed() < Duration::from_secs(60), "it starts nothing");
+                std::thread::sleep(LOOK);
+            }
+            // As the kernel does it when the parent dies: the leader alone.
+            signal(pid, Signal::KILL);
+            program.child.wait_with_output().expect("waits");
+            assert_eq!(left_behind(&root, pid, &mark).len(), 1);
+            assert!(end_left_behind(&root, if is_noted { pid } else { 0 }, &mark));
+            assert!(!end_left_behind(&root, pid, &mark));
+        }
     }
 }

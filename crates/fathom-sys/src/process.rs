@@ -114,6 +114,16 @@ pub fn start_time_ticks(root: &SysRoot, pid: u32) -> Option<u64> {
     fields.nth(18)?.parse().ok()
 }
 
+/// The process group of a process that runs; none when there is none, or only its remains (a zombie).
+#[must_use]
+pub fn group(root: &SysRoot, pid: u32) -> Option<u32> {
+    let stat = root.read(format!("proc/{pid}/stat")).ok()?;
+    let (_, fields) = stat.rsplit_once(") ")?;
+    let mut fields = fields.split(' ');
+    let is_gone = matches!(fields.next()?, "Z" | "X" | "x");
+    fields.nth(1)?.parse().ok().filter(|_| !is_gone)
+}
+
 /// How long ago a process started, in seconds.
 #[must_use]
 pub fn age_s(root: &SysRoot, pid: u32) -> Option<u64> {

@@ -390,13 +390,17 @@ impl Bench {
         let log = Self::log(&mut self.log)?;
         let step = log.intend(change(0, 0))?;
         log.fault_point("before a program is started");
-        let started = Program::start(&lab.root, words, dir, output);
+        let started =
+            Program::start(&lab.root, words, dir, output, &machine::program_mark(log, step));
         log.fault_point("after a program was started");
         match started {
-            Ok(program) => {
-                log.made(step, change(program.pid, program.start_time_ticks))?;
-                Ok(program)
-            }
+            Ok(program) => match log.made(step, change(program.pid, program.start_time_ticks)) {
+                Ok(()) => Ok(program),
+                Err(error) => {
+                    program.end();
+                    Err(error.into())
+                }
+            },
             Err(error) => {
                 log.undone(step)?;
                 let reason = format!("'{text}' cannot be started: {error}");

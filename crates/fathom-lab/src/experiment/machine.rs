@@ -110,6 +110,11 @@ fn systemctl(arguments: &[&str]) -> Result<(), String> {
     if output.status.success() { Ok(()) } else { Err(said.trim().to_owned()) }
 }
 
+/// By which a program and all that it starts are known again.
+pub(crate) fn program_mark(log: &ChangeLog, step: Step) -> String {
+    format!("{}/{step}", log.run_id())
+}
+
 /// Puts one change back.
 pub(crate) fn undo(
     root: &SysRoot,
@@ -124,9 +129,9 @@ pub(crate) fn undo(
         MachineChange::SwapOff { area, priority } => swap_on(root, log, area, *priority),
         MachineChange::ServiceStopped { unit } => start_service(log, unit),
         MachineChange::MemoryGroup { dir, before } => memory_group::undo(log, dir, before),
-        MachineChange::Program { pid, start_time_ticks, .. } => {
+        MachineChange::Program { pid, .. } => {
             log.fault_point("before a program is ended");
-            let was_there = child::end_left_behind(root, *pid, *start_time_ticks);
+            let was_there = child::end_left_behind(root, *pid, &program_mark(log, step));
             log.fault_point("after a program was ended");
             if was_there { Outcome::Restored } else { Outcome::AlreadyBack }
         }
