@@ -12,6 +12,7 @@ use fathom_model::record::{Ending, Record};
 use fathom_model::stack::{Node, NodeKind, Stack};
 use fathom_model::workload::{Job, Workload};
 use fathom_study::layers::{Layer, label};
+use std::fs::File;
 use std::path::Path;
 
 /// More requests in flight are no question of layers.
@@ -48,7 +49,7 @@ pub fn layers(
     let stack =
         target::resolve(lab, &fathom_inspect::stack::nearest_existing(Path::new(&options.target)))?;
     let options = &sized(options, &stack)?;
-    let places = places(&stack, &options.target)?;
+    let places = readable(lab, places(&stack, &options.target)?)?;
     let disks = places.iter().filter(|place| place.layer.is_alone()).count() as u32;
     let rows: Vec<(String, Workload)> = places
         .iter()
@@ -90,6 +91,38 @@ pub fn layers(
     }
     run::give_back(lab, prepared);
     if records.is_empty() { Err(LabError::Interrupted) } else { Ok(records) }
+}
+
+/// Leaves out, and says so, what this process may not read.
+fn readable(lab: &mut Lab<'_>, places: Vec<Place>) -> Result<Vec<Place>, LabError> {
+    let mut refused = None;
+    let mut left = Vec::new();
+    for place in places {
+        let is_device = !matches!(place.layer, Layer::Files { .. });
+        let failure = place.paths.iter().filter(|_| is_device).find_map(|path| {
+            let error = File::open(path).err()?;
+            Some((path.clone(), error))
+        });
+        match failure {
+            None => left.push(place),
+            Some((path, error)) => {
+                lab.note(format!(
+                    "{}: left out, {path} cannot be read: {error}",
+                    place.layer.name()
+                ));
+                refused = Some((path, error));
+            }
+        }
+    }
+    match refused {
+        Some((path, error)) if left.iter().all(|p| matches!(p.layer, Layer::Files { .. })) => {
+            let reason = format!(
+                "no layer below can be read to compare with ({path}: {error}); run as root where raw devices may be read"
+            );
+            Err(LabError::Target { path: path.into(), reason, class: ErrorClass::Missing })
+        }
+        _ => Ok(left),
+    }
 }
 
 /// Sizes in units of the array are those of the array below the target, also on its members.

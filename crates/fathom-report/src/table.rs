@@ -265,7 +265,7 @@ mod tests {
                            differs
               longer name  -
         "#]]
-        .assert_eq(&wide().render_to(2, 30));
+        .assert_eq(&wide().render_to(0, 28));
     }
 
     proptest::proptest! {

@@ -11,7 +11,7 @@ use fathom_lab::experiment::outline::{self, Ground};
 use fathom_lab::experiment::{self, Ended, Experiment, Finished};
 use fathom_lab::restore::{self, Outcome};
 use fathom_model::plan::outline::BeforeAfter;
-use fathom_model::plan::{Plan, PlanWorkload};
+use fathom_model::plan::{DesignKind, Plan, PlanWorkload};
 use fathom_model::record::{Ending, RunKind};
 use fathom_plan::{Given, Known};
 use fathom_report::experiment as report;
@@ -141,6 +141,12 @@ fn skip(plan: &mut Plan, kind: &str) -> Result<(), String> {
                 .collect();
             let hint = suggest::hint(kind, words.iter().map(String::as_str));
             return Err(format!("--skip={kind}: the plan has no such level{hint}"));
+        }
+        let kind_of = plan.design.kind;
+        if !matches!(kind_of, DesignKind::Full | DesignKind::OneAtATime) {
+            return Err(format!(
+                "--skip={kind}: the design of the plan stands on all its cells; take the level out of the factor in the plan"
+            ));
         }
         plan.design.except.push([(factor.to_owned(), level.to_owned())].into());
         return Ok(());
