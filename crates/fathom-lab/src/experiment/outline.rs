@@ -339,6 +339,7 @@ impl<'a> Survey<'a> {
         outline.trials = cost.trials;
         outline.time_ns = cost.time_ns;
         outline.written_bytes = Some(cost.written_bytes);
+        outline.has_test_files = cells.iter().any(|cell| has_test_files(self.plan, cell));
         outline.first_block = fathom_plan::order(self.plan, cells, seed, 0..1);
         if let Err(error) = checked {
             self.refuse(usage(error));
@@ -363,6 +364,7 @@ fn empty(plan: &Plan) -> Outline {
         time_ns: 0,
         time_ns_max: plan.budget.time_ns,
         written_bytes: None,
+        has_test_files: false,
         written_bytes_max: plan.budget.written_bytes,
         boots: Vec::new(),
     }
@@ -402,6 +404,25 @@ pub(crate) fn trial_ns(plan: &Plan, cell: &Cell) -> u64 {
     let loads = loads::loads(&cell.workloads, plan.is_together).unwrap_or_default();
     let around = plan.prepare.settle_ns + plan.prepare.quiet_ns + AROUND_NS;
     loads.iter().map(|load| load.planned_ns() + around).sum()
+}
+
+/// True when a cell's loads work on files that fathom makes: in a directory, or under a name that is still free.
+fn has_test_files(plan: &Plan, cell: &Cell) -> bool {
+    let is_file = |target: &str| {
+        let path = Path::new(target);
+        !target.starts_with("null:") && (path.is_dir() || !path.exists())
+    };
+    let is_place = match &plan.target {
+        Some(target) if cell.setup.is_empty() => is_file(target),
+        _ => cell.setup.filesystem.is_some(),
+    };
+    let loads = loads::loads(&cell.workloads, plan.is_together).unwrap_or_default();
+    loads.iter().any(|load| match &load.kind {
+        LoadKind::Io(workload) => {
+            workload.jobs.iter().any(|job| job.target.as_deref().map_or(is_place, is_file))
+        }
+        LoadKind::Program(_) => false,
+    })
 }
 
 /// How much one trial writes: by the amounts that its jobs name, and for jobs that run for a time, by a rate that is assumed.

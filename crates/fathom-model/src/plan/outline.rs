@@ -36,6 +36,9 @@ pub struct Outline {
     pub time_ns_max: Option<u64>,
     /// Bytes that will be written to devices; none when nothing tells beforehand.
     pub written_bytes: Option<u64>,
+    /// Test files are made and written full beside that, in the target's directory or in what is built.
+    #[serde(default)]
+    pub has_test_files: bool,
     /// Bytes that may be written.
     pub written_bytes_max: Option<u64>,
     /// What the machine must be booted with, when not all cells can be measured as it is now.

@@ -18,8 +18,10 @@ pub fn text(outline: &Outline, width: usize) -> String {
     cost(outline, &mut out, width);
     out += &acts("Once, before the first trial (taken back at the end):", &outline.around);
     out += &acts("Before each trial:", &outline.before_each);
+    let common = common_builds(&outline.cells);
+    out += &acts("Built for every cell:", common);
     for cell in &outline.cells {
-        out += &of_cell(cell);
+        out += &of_cell(cell, !common.is_empty());
     }
     list(&mut out, width, "Cannot be put back exactly:", &outline.unrestorable);
     list(&mut out, width, "Needs other boots:", &outline.boots);
@@ -89,9 +91,14 @@ fn cost(outline: &Outline, out: &mut String, width: usize) {
         Some(bytes) => format!("about {} are written to devices", format_size(bytes)),
         None => "how much is written cannot be told beforehand".to_owned(),
     };
+    let files = match outline.written_bytes {
+        _ if !outline.has_test_files => "",
+        Some(0) => " but test files",
+        _ => ", test files beside",
+    };
     let written_max = outline.written_bytes_max.map(|b| format!(" ({} allowed)", format_size(b)));
     let text = format!(
-        "At most {time}{}; {written}{}.",
+        "At most {time}{}; {written}{files}{}.",
         time_max.unwrap_or_default(),
         written_max.unwrap_or_default()
     );
@@ -111,13 +118,24 @@ fn acts(title: &str, acts: &[Act]) -> String {
     format!("\n{title}\n{lines}")
 }
 
-/// What is built and written for one cell.
-fn of_cell(cell: &CellOutline) -> String {
-    if cell.builds.is_empty() && cell.writes.is_empty() {
+/// What is built alike for all of several cells; nothing when they differ.
+fn common_builds(cells: &[CellOutline]) -> &[Act] {
+    match cells {
+        [first, rest @ ..] if !rest.is_empty() && rest.iter().all(|c| c.builds == first.builds) => {
+            &first.builds
+        }
+        _ => &[],
+    }
+}
+
+/// What is built, where that was not said for all, and written for one cell.
+fn of_cell(cell: &CellOutline, is_build_said: bool) -> String {
+    let builds = if is_build_said { &[] } else { cell.builds.as_slice() };
+    if builds.is_empty() && cell.writes.is_empty() {
         return String::new();
     }
     let mut out = format!("\nCell {} ({}):\n", cell.index + 1, cell.name);
-    for act in &cell.builds {
+    for act in builds {
         out += &format!("  {}\n", line(act));
     }
     for write in &cell.writes {
@@ -186,6 +204,7 @@ mod tests {
             time_ns: 1_600_000_000_000,
             time_ns_max: Some(3_600_000_000_000),
             written_bytes: Some(1 << 30),
+            has_test_files: false,
             written_bytes_max: Some(10 << 30),
             boots: Vec::new(),
         }
@@ -225,6 +244,28 @@ mod tests {
             REFUSED as it stands:
               /dev/sda: mounted at /srv
         "#]].assert_eq(&text(&outline(), 100));
+    }
+
+    #[test]
+    fn what_all_cells_share_is_said_once() {
+        let mkfs = Act { text: "mkfs.ext4 /dev/loop0".into(), privilege: Some("root".into()) };
+        let mut outline = Outline { has_test_files: true, written_bytes: Some(0), ..outline() };
+        for cell in &mut outline.cells {
+            cell.builds = vec![mkfs.clone()];
+        }
+        let shared = text(&outline, 200);
+        assert!(shared.contains("nothing is written but test files ("), "{shared}");
+        assert!(
+            shared.contains("\nBuilt for every cell:\n  mkfs.ext4 /dev/loop0   (root)\n\nCell 1")
+        );
+        assert_eq!(shared.matches("mkfs").count(), 1);
+        outline.cells[1].builds.clear();
+        outline.written_bytes = Some(1 << 30);
+        let own = text(&outline, 200);
+        assert!(own.contains("written to devices, test files beside (10 GiB"), "{own}");
+        assert!(
+            own.contains("Cell 1 (scheduler=none):\n  mkfs.ext4") && !own.contains("every cell")
+        );
     }
 
     #[test]
