@@ -10,13 +10,13 @@ use crate::journal::Owner;
 use crate::place::{FileRefusal, io_at};
 use fathom_model::change::Change;
 use fathom_sys::dirfd::Dir;
-use fathom_sys::process::Life;
+use fathom_sys::process::{self, Life};
 use fathom_sys::sysroot::SysRoot;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Write};
-use std::os::unix::fs::DirBuilderExt;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 /// Version of the lines; logs of a newer fathom are left alone.
@@ -80,6 +80,8 @@ pub struct ChangeLog {
     file: File,
     run_id: String,
     owner: Owner,
+    /// In which everything was changed, whoever takes it back.
+    boot_id: String,
     entries: BTreeMap<Step, Entry>,
     faults: Faults,
     /// A line could not be written: nothing more may be changed.
@@ -104,10 +106,12 @@ impl ChangeLog {
         let dir = directory(state_dir);
         let mut builder = DirBuilder::new();
         builder.recursive(true).mode(0o700).create(&dir).map_err(io_at("make", &dir))?;
+        Dir::open(state_dir).and_then(|dir| dir.sync()).map_err(io_at("write", state_dir))?;
         let path = dir.join(format!("{run_id}.jsonl"));
         let file = OpenOptions::new()
             .append(true)
             .create_new(true)
+            .mode(0o600)
             .open(&path)
             .map_err(io_at("make", &path))?;
         let owner = Owner::current(root)?;
@@ -116,6 +120,7 @@ impl ChangeLog {
             file,
             run_id: run_id.to_owned(),
             owner: owner.clone(),
+            boot_id: owner.boot_id.clone(),
             entries: BTreeMap::new(),
             faults,
             is_broken: false,
@@ -135,6 +140,12 @@ impl ChangeLog {
     #[must_use]
     pub fn owner(&self) -> &Owner {
         &self.owner
+    }
+
+    /// The boot in which the changes were made. It is not that of the owner when somebody else had begun to take them back.
+    #[must_use]
+    pub fn boot_id(&self) -> &str {
+        &self.boot_id
     }
 
     /// The file.
@@ -241,6 +252,7 @@ impl ChangeLog {
 
     /// Reads a log.
     fn open(path: &Path) -> Result<Self, String> {
+        check_author(path)?;
         let text = fs::read(path).map_err(|error| error.to_string())?;
         let mut lines = text.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
         let head = lines.next().ok_or("it is empty")?;
@@ -256,6 +268,7 @@ impl ChangeLog {
             path: path.to_owned(),
             file,
             run_id,
+            boot_id: owner.boot_id.clone(),
             owner,
             entries: BTreeMap::new(),
             faults: Faults::none(),
@@ -332,7 +345,7 @@ fn read(root: &SysRoot, state_dir: &Path, is_locked: bool) -> Result<Logs, FileR
         match ChangeLog::open(&file) {
             Ok(log) if log.owner.life(root) == Life::Dead => logs.dead.push(log),
             Ok(log) => logs.others.push(log),
-            Err(_) if fs::read(&file).is_ok_and(|t| t.len() < 2 || !t.ends_with(b"\n")) => {
+            Err(_) if fs::read(&file).is_ok_and(|text| is_only_begun(&text)) => {
                 if is_locked {
                     fs::remove_file(&file).ok();
                 }
@@ -341,6 +354,27 @@ fn read(root: &SysRoot, state_dir: &Path, is_locked: bool) -> Result<Logs, FileR
         }
     }
     Ok(logs)
+}
+
+/// True when not even the head is whole.
+fn is_only_begun(text: &[u8]) -> bool {
+    let rest = text.strip_prefix(b"\n").unwrap_or(text);
+    !rest.contains(&b'\n')
+}
+
+/// A journal says what is to be run and written as root: only one that nobody else could have written is believed.
+fn check_author(path: &Path) -> Result<(), String> {
+    let meta = fs::symlink_metadata(path).map_err(|error| error.to_string())?;
+    if !meta.is_file() || meta.nlink() > 1 {
+        return Err("it is no plain file of its own".to_owned());
+    }
+    if !process::is_own(meta.uid()) {
+        return Err(format!("it belongs to user {}; what it says is not done", meta.uid()));
+    }
+    if meta.mode() & 0o022 != 0 {
+        return Err("others may write to it; what it says is not done".to_owned());
+    }
+    Ok(())
 }
 
 #[cfg(test)]

@@ -9,6 +9,7 @@ fn change(value: &str) -> Change {
         place: KnobPlace::Machine,
         before: vec![before],
         left: vec![],
+        asked: vec![],
         boot_id: String::new(),
         own: None,
     })
@@ -81,4 +82,62 @@ fn a_run_has_one_log() {
     let first = ChangeLog::create(&root, dir.path(), "run", Faults::none());
     assert!(first.is_ok());
     assert!(ChangeLog::create(&root, dir.path(), "run", Faults::none()).is_err());
+}
+
+#[test]
+fn a_log_of_a_newer_fathom_stays_also_when_it_is_torn() {
+    let dir = tempfile::tempdir().expect("directory");
+    let root = SysRoot::live();
+    let log = ChangeLog::create(&root, dir.path(), "run", Faults::none()).expect("is made");
+    let text = fs::read_to_string(log.path()).expect("is there");
+    let newer = text.replace("\"format\":1", "\"format\":2");
+    assert_ne!(newer, text);
+    fs::write(log.path(), newer + "\n{\"line\":\"inten").expect("is written");
+    let logs = reread(dir.path());
+    assert_eq!(logs.unreadable.len(), 1);
+    assert!(log.path().exists());
+}
+
+#[test]
+fn a_log_that_somebody_else_may_have_written_is_not_believed() {
+    use std::os::unix::fs::{PermissionsExt, symlink};
+    let dir = tempfile::tempdir().expect("directory");
+    let root = SysRoot::live();
+    let log = ChangeLog::create(&root, dir.path(), "run", Faults::none()).expect("is made");
+    let path = log.path().to_owned();
+    let reason = || {
+        let logs = reread(dir.path());
+        assert!(logs.others.is_empty() && logs.dead.is_empty() && path.exists());
+        logs.unreadable[0].1.clone()
+    };
+    let mode = |mode| fs::set_permissions(&path, fs::Permissions::from_mode(mode)).expect("is set");
+    mode(0o620);
+    assert!(reason().contains("others may write to it"));
+    mode(0o600);
+    if process::is_root() {
+        std::os::unix::fs::chown(&path, Some(4711), None).expect("is given away");
+        assert!(reason().contains("belongs to user 4711"));
+        std::os::unix::fs::chown(&path, Some(0), None).expect("is taken back");
+    }
+    assert_eq!(reread(dir.path()).others.len(), 1);
+    fs::rename(&path, dir.path().join("elsewhere")).expect("is moved");
+    symlink(dir.path().join("elsewhere"), &path).expect("is linked");
+    assert!(reason().contains("no plain file"));
+}
+
+#[test]
+fn the_boot_of_the_changes_is_not_that_of_who_takes_them_back() {
+    let dir = tempfile::tempdir().expect("directory");
+    let root = SysRoot::live();
+    let log = ChangeLog::create(&root, dir.path(), "run", Faults::none()).expect("is made");
+    let (path, boot) = (log.path().to_owned(), log.owner().boot_id.clone());
+    let text = fs::read_to_string(&path).expect("is there");
+    fs::write(&path, text.replace(&boot, "an earlier boot")).expect("is written");
+    let mut log = reread(dir.path()).dead.pop().expect("is dead");
+    log.adopt(&root, Faults::none()).expect("is written");
+    // The one who took it over is killed in turn.
+    let again = reread(dir.path()).others.pop().expect("is this process's now");
+    for log in [log, again] {
+        assert_eq!((log.boot_id(), &log.owner().boot_id), ("an earlier boot", &boot));
+    }
 }

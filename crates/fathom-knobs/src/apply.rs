@@ -1,7 +1,7 @@
 //! Changing settings so that they can always be put back.
 
 use crate::error::KnobError;
-use crate::knob::{Knob, Rounding};
+use crate::knob::{Group, Knob, Rounding};
 use crate::legal::{check_access, matches};
 use crate::names;
 use crate::own;
@@ -17,6 +17,8 @@ use fathom_sys::sysroot::SysRoot;
 
 /// What a limit raises and nobody asked for.
 const READ_AHEAD: &str = "block.read_ahead_kb";
+/// Only a write to itself changes it.
+pub const SCHEDULER: &str = "block.scheduler";
 
 /// A setting that was made.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -102,6 +104,7 @@ fn apply_at(
         place: place.clone(),
         before: before.clone(),
         left: Vec::new(),
+        asked: asked.iter().filter_map(value_alone).collect(),
         boot_id: process::boot_id(root).unwrap_or_default(),
         own: None,
     };
@@ -131,6 +134,14 @@ fn apply_at(
         all.push(one);
     }
     Ok(all)
+}
+
+/// What is asked of a setting that no write to another one changes.
+fn value_alone((knob, setting): &Asked<'_>) -> Option<KnobValue> {
+    let (knob, value) = (*knob, setting.value.clone());
+    let follows = follows_scheduler(knob.id) || knob.id == READ_AHEAD;
+    let is_alone = matches!(knob.group, Group::Alone | Group::Queue) && !follows;
+    is_alone.then(|| KnobValue { knob: knob.id.to_owned(), value, file: None })
 }
 
 fn intend(log: &mut ChangeLog, change: &KnobChange) -> Result<Step, KnobError> {
@@ -238,6 +249,8 @@ fn apply_own(
         place: setting.place.clone(),
         before: vec![value(&before)],
         left: Vec::new(),
+        // What a command makes of a value is not known before.
+        asked: Vec::new(),
         boot_id: process::boot_id(root).unwrap_or_default(),
         own: Some(own.clone()),
     };

@@ -2,6 +2,7 @@
 
 use fathom_base::shell;
 use fathom_model::plan::OwnKnob;
+use fathom_sys::process::dies_with_parent;
 use std::io::Read;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -40,14 +41,12 @@ pub fn write(own: &OwnKnob, value: &str) -> Result<(), String> {
 
 fn run(command: &str, output: Stdio) -> Result<String, String> {
     let failed = |reason: String| format!("`{command}`: {reason}");
-    let mut child = Command::new("/bin/sh")
-        .args(["-c", command])
-        .env("LC_ALL", "C")
-        .stdin(Stdio::null())
-        .stdout(output)
-        .stderr(Stdio::null())
-        .spawn()
-        .map_err(|error| failed(error.to_string()))?;
+    let mut shell = Command::new("/bin/sh");
+    shell.args(["-c", command]).env("LC_ALL", "C").stdin(Stdio::null());
+    shell.stdout(output).stderr(Stdio::null());
+    // It must not write on after fathom was killed, when the value has been put back already.
+    dies_with_parent(&mut shell);
+    let mut child = shell.spawn().map_err(|error| failed(error.to_string()))?;
     let output = child.stdout.take();
     // Read beside the wait: a command that prints much must not wait for a reader for ever.
     let reader = std::thread::spawn(move || {

@@ -1,15 +1,18 @@
 //! Taking changes back.
 
-use crate::apply::follows_scheduler;
+use crate::apply::{SCHEDULER, follows_scheduler};
+use crate::legal::matches;
 use crate::names;
 use crate::own;
 use crate::settle;
 use crate::site::Site;
 use fathom_guard::changes::{ChangeLog, Step};
+use fathom_inspect::identity::{DeviceIdKind, device_id};
 use fathom_model::change::Change;
 use fathom_model::change::knob::{KnobChange, KnobValue};
 use fathom_model::plan::OwnKnob;
 use fathom_sys::process;
+use fathom_sys::sysfs_block::BlockDir;
 use fathom_sys::sysroot::SysRoot;
 use std::fmt;
 
@@ -129,7 +132,13 @@ fn undo_at(
         }
         Err(gone) => return Undo::Gone(gone),
     };
-    let foreign = if force { Vec::new() } else { foreign(root, &site, &before, &change.left) };
+    if !is_same_boot && is_nameless(root, &site) {
+        return Undo::Failed(format!(
+            "{} has no identifier that survives a boot, so that nobody can tell whether it is the same device; see to it yourself",
+            change.place.name()
+        ));
+    }
+    let foreign = if force { Vec::new() } else { foreign(root, &site, &before, change) };
     let aims = aims(root, &site, &before, &foreign);
     let is_back = settle::are_reached(root, &site, &aims);
     if !is_back {
@@ -139,24 +148,78 @@ fn undo_at(
             return Undo::Failed(format!("the journal cannot be written: {error}"));
         }
         if let Err(missed) = settle::settle(root, log, &site, &aims) {
-            return Undo::Failed(missed.join("; "));
+            let now = |value: &KnobValue| {
+                let value_now = settle::now(root, &site, &value.knob)?;
+                Some(KnobValue { value: value_now, ..value.clone() })
+            };
+            let left = left_since(&before, &foreign, &change.left, now);
+            return match note_left(log, step, change, left) {
+                Ok(()) => Undo::Failed(missed.join("; ")),
+                Err(error) => Undo::Failed(error),
+            };
         }
     }
     if !foreign.is_empty() {
-        return Undo::ChangedBySomebody { foreign };
+        let left = left_since(&before, &foreign, &change.left, |value| Some(value.clone()));
+        return match note_left(log, step, change, left) {
+            Ok(()) => Undo::ChangedBySomebody { foreign },
+            Err(error) => Undo::Failed(error),
+        };
     }
     if is_back { Undo::AlreadyBack } else { Undo::Restored }
 }
 
-/// Values that are neither what was left nor what was before. Without a note of what was left, everything is fathom's own.
-fn foreign(root: &SysRoot, site: &Site, before: &[KnobValue], left: &[KnobValue]) -> Vec<Foreign> {
+/// True when the device is known by a name that may be another device's in another boot.
+fn is_nameless(root: &SysRoot, site: &Site) -> bool {
+    let devno = site.device().and_then(BlockDir::devno);
+    devno.is_none_or(|devno| device_id(root, devno).kind == DeviceIdKind::NameSizeSequence)
+}
+
+/// What was left of foreign values, and what is there now of the others: from now on a change to these is somebody's, too.
+fn left_since(
+    before: &[KnobValue],
+    foreign: &[Foreign],
+    left: &[KnobValue],
+    now: impl Fn(&KnobValue) -> Option<KnobValue>,
+) -> Vec<KnobValue> {
+    let back = before.iter().filter(|value| !stays(foreign, &value.knob)).filter_map(now);
+    left_of(foreign, left).into_iter().chain(back).collect()
+}
+
+fn note_left(
+    log: &mut ChangeLog,
+    step: Step,
+    change: &KnobChange,
+    left: Vec<KnobValue>,
+) -> Result<(), String> {
+    let noted = KnobChange { left, ..change.clone() };
+    let is_noted =
+        log.entry(step).is_some_and(|entry| entry.change == Change::Knobs(noted.clone()));
+    if is_noted {
+        return Ok(());
+    }
+    let made = log.made(step, Change::Knobs(noted));
+    made.map_err(|error| format!("the journal cannot be written: {error}"))
+}
+
+/// Values that are neither what was left nor what was before. Without a note of what was left, everything is fathom's own, but for
+/// what can only be what it was or what was asked.
+fn foreign(root: &SysRoot, site: &Site, before: &[KnobValue], change: &KnobChange) -> Vec<Foreign> {
     let mut found: Vec<Foreign> = Vec::new();
     for value in before {
-        let left = left.iter().find(|left| left.knob == value.knob);
-        let (Some(left), Some(now)) = (left, settle::now(root, site, &value.knob)) else {
+        let of = |values: &[KnobValue]| values.iter().find(|v| v.knob == value.knob).cloned();
+        let asked = of(&change.asked);
+        let (Some(left), Some(now)) =
+            (of(&change.left).or_else(|| asked.clone()), settle::now(root, site, &value.knob))
+        else {
             continue;
         };
-        if !settle::holds(&value.knob, &value.value, Some(&now)) && now != left.value {
+        let knob = names::all().iter().find(|knob| knob.id == value.knob);
+        let is_asked =
+            asked.is_some_and(|a| knob.is_some_and(|knob| matches(knob, &a.value, &now)));
+        let is_unsure = of(&change.left).is_none();
+        let is_ours = now == left.value || (is_unsure && is_asked);
+        if !settle::holds(&value.knob, &value.value, Some(&now)) && !is_ours {
             found.push(Foreign {
                 knob: value.knob.clone(),
                 before: value.value.clone(),
@@ -166,20 +229,21 @@ fn foreign(root: &SysRoot, site: &Site, before: &[KnobValue], left: &[KnobValue]
         }
     }
     // A scheduler of somebody else's brings values of its own with it.
-    if found.iter().any(|foreign| foreign.knob == "block.scheduler") {
+    if found.iter().any(|foreign| foreign.knob == SCHEDULER) {
         found.retain(|foreign| !follows_scheduler(&foreign.knob));
     }
     found
 }
 
+/// True for what somebody else has set since, and what came with their scheduler.
+fn stays(foreign: &[Foreign], id: &str) -> bool {
+    let is_foreign = |id: &str| foreign.iter().any(|foreign| foreign.knob == id);
+    is_foreign(id) || (is_foreign(SCHEDULER) && follows_scheduler(id))
+}
+
 /// What was left of those values that somebody else has set since, and of what came with their scheduler.
 fn left_of(foreign: &[Foreign], left: &[KnobValue]) -> Vec<KnobValue> {
-    let is_foreign = |id: &str| foreign.iter().any(|foreign| foreign.knob == id);
-    let other_scheduler = is_foreign("block.scheduler");
-    let stays = |value: &&KnobValue| {
-        is_foreign(&value.knob) || (other_scheduler && follows_scheduler(&value.knob))
-    };
-    left.iter().filter(stays).cloned().collect()
+    left.iter().filter(|value| stays(foreign, &value.knob)).cloned().collect()
 }
 
 /// What is to be reached: what was before, but for what somebody else has set, which stays as it is, also when writing the rest
@@ -190,12 +254,9 @@ fn aims(
     before: &[KnobValue],
     foreign: &[Foreign],
 ) -> Vec<settle::Aim> {
-    let is_foreign = |id: &str| foreign.iter().any(|foreign| foreign.knob == id);
-    let other_scheduler = is_foreign("block.scheduler");
     let mut values = Vec::new();
     for value in before {
-        let stays = is_foreign(&value.knob) || (other_scheduler && follows_scheduler(&value.knob));
-        if !stays {
+        if !stays(foreign, &value.knob) {
             values.push(value.clone());
         } else if let Some(now) = settle::now(root, site, &value.knob) {
             values.push(KnobValue { value: now, ..value.clone() });

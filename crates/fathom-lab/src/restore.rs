@@ -119,7 +119,7 @@ pub fn restore_log(
     force: bool,
     note: &mut dyn FnMut(&str),
 ) -> Vec<Report> {
-    let is_same_boot = process::boot_id(root).is_none_or(|boot| boot == log.owner().boot_id);
+    let is_same_boot = process::boot_id(root).is_none_or(|boot| boot == log.boot_id());
     let pending = log.pending();
     pending.iter().map(|entry| restore_entry(root, log, entry, force, is_same_boot, note)).collect()
 }
@@ -169,8 +169,7 @@ pub fn restore_dead(
         reports.push(unreadable(&format!("the journal {}", path.display()), reason));
     }
     for mut log in logs.dead.into_iter().rev() {
-        // Who it was decides whether the machine was booted since: asked before the log has a new owner.
-        let is_same_boot = process::boot_id(root).is_none_or(|boot| boot == log.owner().boot_id);
+        let is_same_boot = process::boot_id(root).is_none_or(|boot| boot == log.boot_id());
         let (run_id, pending) = (log.run_id().to_owned(), log.pending());
         if let Err(error) = log.adopt(root, faults.clone()) {
             let mut report = unreadable("the journal of changes", error.to_string());

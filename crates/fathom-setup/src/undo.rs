@@ -100,7 +100,7 @@ impl<'a> Undoing<'a> {
     /// Something that no boot survives is not there.
     fn not_there(&self) -> Undo {
         let boot = process::boot_id(self.root).unwrap_or_default();
-        if self.log.owner().boot_id == boot { Undo::AlreadyBack } else { Undo::Rebooted }
+        if self.log.boot_id() == boot { Undo::AlreadyBack } else { Undo::Rebooted }
     }
 
     fn directory(&mut self, path: &Path) -> Undo {

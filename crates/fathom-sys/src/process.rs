@@ -49,12 +49,10 @@ impl ProcessIdentity {
     /// Whether it still runs.
     #[must_use]
     pub fn life(&self, root: &SysRoot) -> Life {
-        if self.machine != machine(root) {
-            return Life::Unknown;
-        }
-        if boot_id(root).is_none_or(|boot| boot != self.boot_id) {
-            // Without a boot id of our own nothing can be compared.
-            return if boot_id(root).is_some() { Life::Dead } else { Life::Unknown };
+        // Without a boot id of our own nothing can be compared. The same boot is the same machine, whatever it is called by now.
+        let Some(boot) = boot_id(root) else { return Life::Unknown };
+        if boot != self.boot_id {
+            return if self.machine == machine(root) { Life::Dead } else { Life::Unknown };
         }
         if self.pid_namespace != pid_namespace(root) {
             return Life::Unknown;
@@ -98,6 +96,12 @@ pub fn dies_with_parent(command: &mut Command) {
 #[must_use]
 pub fn is_root() -> bool {
     rustix::process::geteuid().is_root()
+}
+
+/// True for the user that this process acts as.
+#[must_use]
+pub fn is_own(uid: u32) -> bool {
+    rustix::process::geteuid().as_raw() == uid
 }
 
 /// When a process started, in clock ticks since boot; none when there is none, or only its remains (a zombie).
@@ -173,8 +177,11 @@ mod tests {
         assert_eq!(reused.life(&root), Life::Dead);
         let earlier_boot = ProcessIdentity { boot_id: "other".to_owned(), ..me.clone() };
         assert_eq!(earlier_boot.life(&root), Life::Dead);
-        let elsewhere = ProcessIdentity { machine: "other/other".to_owned(), ..me.clone() };
+        let elsewhere = ProcessIdentity { machine: "other/other".to_owned(), ..earlier_boot };
         assert_eq!(elsewhere.life(&root), Life::Unknown);
+        // The host was renamed meanwhile.
+        let renamed = ProcessIdentity { machine: "other/other".to_owned(), ..reused };
+        assert_eq!(renamed.life(&root), Life::Dead);
         let inside = ProcessIdentity { pid_namespace: "pid:[1]".to_owned(), ..me };
         assert_eq!(inside.life(&root), Life::Unknown);
     }

@@ -121,3 +121,56 @@ pub fn gone() {
     assert_eq!(journal.undo_all(false), [Undo::Restored]);
     assert_same(&before, &state(&device), "gone");
 }
+
+/// A change that stays in the journal, because somebody has changed a part of it, does not undo for ever what is changed later.
+pub fn kept_for_good() {
+    let device = LoopDevice::new(64 << 20).unwrap();
+    let before = state(&device);
+    let mut journal = Journal::new();
+    let wanted =
+        [("block.nr_requests", "64"), ("block.nomerges", "2"), ("block.read_ahead_kb", "256")];
+    journal.apply(&on_device(&device, &wanted).unwrap()).unwrap();
+    write(&device, "nr_requests", "32");
+    assert!(matches!(journal.undo_all(false)[..], [Undo::ChangedBySomebody { .. }]));
+    // Back since then, and changed again by an administrator, in whose way every later start would be.
+    write(&device, "read_ahead_kb", "512");
+    let outcomes = journal.undo_all(false);
+    let [Undo::ChangedBySomebody { foreign }] = &outcomes[..] else { panic!("{outcomes:?}") };
+    let names: Vec<&str> = foreign.iter().map(|f| f.knob.as_str()).collect();
+    assert_eq!(names, ["block.nr_requests", "block.read_ahead_kb"]);
+    assert_eq!(
+        (queue(&device, "read_ahead_kb"), queue(&device, "nr_requests")),
+        ("512".into(), "32".into())
+    );
+    assert_eq!(journal.undo_all(true), [Undo::Restored]);
+    assert_same(&before, &state(&device), "forced");
+}
+
+/// Killed before or after the write, of which nobody knows: what is neither of both values is somebody's.
+pub fn kept_though_only_begun() {
+    let device = LoopDevice::new(64 << 20).unwrap();
+    let before = state(&device);
+    let mut journal = Journal::new();
+    for (file, ours, theirs) in
+        [("nomerges", "2", "1"), ("scheduler", "mq-deadline", "kyber"), ("rq_affinity", "2", "0")]
+    {
+        let knob = format!("block.{file}");
+        let now = queue(&device, file);
+        journal.apply(&on_device(&device, &[(&knob, ours)]).unwrap()).unwrap();
+        let Change::Knobs(change) = journal.log.pending().remove(0).change else { panic!() };
+        assert!(journal.undo_all(false).iter().all(Undo::is_done));
+        let begun = KnobChange { left: Vec::new(), ..change };
+        write(&device, file, theirs);
+        let step = journal.log.intend(Change::Knobs(begun.clone())).unwrap();
+        let outcome = undo(&SysRoot::live(), &mut journal.log, step, &begun, false);
+        let Undo::ChangedBySomebody { foreign } = &outcome else { panic!("{knob}: {outcome:?}") };
+        assert_eq!((foreign.len(), foreign[0].knob.as_str()), (1, knob.as_str()));
+        assert!(queue(&device, file).contains(theirs));
+        // What fathom itself may have written is taken back.
+        write(&device, file, ours);
+        let undone = journal.undo_all(false);
+        assert_eq!(undone, [Undo::Restored], "{knob}");
+        assert_eq!(queue(&device, file), now);
+    }
+    assert_same(&before, &state(&device), "begun");
+}

@@ -28,6 +28,12 @@ fn main() -> ExitCode {
         kernel_test("every_setting_of_the_machine_comes_back", &[Root], machine::every_setting),
         kernel_test("options_of_mounts_come_back", &all_filesystems, mounts::options),
         kernel_test("foreign_changes_are_kept", &[LoopDevices], foreign::kept),
+        kernel_test("later_changes_are_kept", &[LoopDevices], foreign::kept_for_good),
+        kernel_test(
+            "changes_to_what_was_begun_are_kept",
+            &[LoopDevices],
+            foreign::kept_though_only_begun,
+        ),
         kernel_test("drift_is_named", &[LoopDevices], foreign::drift_is_named),
         kernel_test("reboots_and_vanished_devices", &[LoopDevices], foreign::gone),
         kernel_test("killed_anywhere_everything_comes_back", &[LoopDevices], kills::anywhere),

@@ -15,6 +15,10 @@ pub struct KnobChange {
     /// What fathom left there, read back after the last write; empty until it has written. A value that is neither this nor
     /// the one before was set by somebody else since.
     pub left: Vec<KnobValue>,
+    /// What was to be written, where nothing else writes it: noted before anything is. A value that is neither this nor the one
+    /// before was set by somebody else, also when nobody knows what fathom had left.
+    #[serde(default)]
+    pub asked: Vec<KnobValue>,
     /// The boot in which they were changed: the next one begins with the kernel's own values.
     #[serde(default)]
     pub boot_id: String,
