@@ -3,10 +3,10 @@
 use fathom_load::run::{Observer, Tick};
 use fathom_model::event::Event;
 use fathom_model::record::{
-    CpuTime, DeviceDelta, DriveHeat, HeatRecord, PageCacheDelta, SystemCpu,
+    CpuTime, DeviceDelta, DriveHeat, HeatRecord, PageCacheDelta, SystemCpu, SystemEvents,
 };
 use fathom_sys::clock;
-use fathom_sys::counters::{self, DiskCounters, PageTraffic, SystemCpuTicks};
+use fathom_sys::counters::{self, DiskCounters, KernelEvents, PageTraffic, SystemCpuTicks};
 use fathom_sys::sysroot::SysRoot;
 use fathom_sys::thermal;
 use fathom_sys::threads::{self, CpuUse};
@@ -16,6 +16,7 @@ use fathom_sys::threads::{self, CpuUse};
 struct Reading {
     process: CpuUse,
     system: SystemCpuTicks,
+    events: Option<KernelEvents>,
     disks: Vec<DiskCounters>,
     pages: PageTraffic,
     /// CPU time of the threads of software arrays, by array.
@@ -31,6 +32,7 @@ impl Reading {
         Self {
             process: threads::process_cpu(),
             system: counters::system_cpu_ticks(root),
+            events: counters::kernel_events(root),
             disks: counters::disk_counters(root),
             pages: counters::page_traffic(root),
             arrays: arrays(root, devices),
@@ -55,6 +57,8 @@ pub struct Deltas {
     pub process_cpu: CpuTime,
     /// CPU of the machine.
     pub system_cpu: SystemCpu,
+    /// Interrupts and context switches of the machine.
+    pub system_events: Option<SystemEvents>,
     /// Devices that were asked for.
     pub devices: Vec<DeviceDelta>,
     /// Page-cache traffic.
@@ -106,6 +110,7 @@ impl<'a> Sampler<'a> {
         Deltas {
             process_cpu: CpuTime { user_ns: cpu.user_ns, system_ns: cpu.system_ns },
             system_cpu: system_shares(begin.system, end.system),
+            system_events: begin.events.zip(end.events).map(|(a, b)| events_between(a, b)),
             devices: self
                 .devices
                 .iter()
@@ -166,6 +171,13 @@ fn system_shares(begin: SystemCpuTicks, end: SystemCpuTicks) -> SystemCpu {
         busy_share: (1.0 - idle - iowait).max(0.0),
         iowait_share: iowait,
         steal_share: share(begin.steal, end.steal),
+    }
+}
+
+fn events_between(begin: KernelEvents, end: KernelEvents) -> SystemEvents {
+    SystemEvents {
+        interrupts: end.interrupts.saturating_sub(begin.interrupts),
+        context_switches: end.context_switches.saturating_sub(begin.context_switches),
     }
 }
 
@@ -239,6 +251,31 @@ mod tests {
         );
         assert!((shares.steal_share - 0.05).abs() < 1e-12);
         assert_eq!(system_shares(begin, begin), SystemCpu::default());
+    }
+
+    #[test]
+    fn the_events_of_a_window_are_those_between_its_borders() {
+        let root = SysRoot::live();
+        let progress = Progress {
+            label: "x".into(),
+            rest_after_ns: 0,
+            planned_ns: NO_TIME_NS,
+            planned_bytes: None,
+            layout: false,
+            emit: &mut |_| (),
+        };
+        let before = counters::kernel_events(&root).expect("told");
+        let mut sampler = Sampler::new(&root, Vec::new(), progress);
+        sampler.window_begins();
+        for _ in 0..20 {
+            std::thread::sleep(std::time::Duration::from_millis(1));
+        }
+        sampler.window_ends();
+        let outside = events_between(before, counters::kernel_events(&root).expect("told"));
+        let inside = sampler.deltas().system_events.expect("told");
+        // Each sleep gives the processor away and is ended by a timer's interrupt.
+        assert!((20..=outside.context_switches).contains(&inside.context_switches), "{inside:?}");
+        assert!((20..=outside.interrupts).contains(&inside.interrupts), "{inside:?}");
     }
 
     /// The rest that is told while a file of 1000 bytes is written, with a microsecond of other things after it.

@@ -398,6 +398,15 @@ pub struct SystemCpu {
     pub steal_share: f64,
 }
 
+/// What the whole machine's processors did beside computing, during the window.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SystemEvents {
+    /// Interrupts served, those of timers and between processors included.
+    pub interrupts: u64,
+    /// Switches from one thread to another.
+    pub context_switches: u64,
+}
+
 /// What a block device of the stack did during the window, from its own counters.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DeviceDelta {
@@ -551,6 +560,9 @@ pub struct Record {
     pub process_cpu: CpuTime,
     /// CPU of the machine.
     pub system_cpu: SystemCpu,
+    /// Interrupts and context switches of the machine; none in records of older versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub system_events: Option<SystemEvents>,
     /// Counters of the block devices below the targets.
     pub devices: Vec<DeviceDelta>,
     /// Page-cache traffic of the machine.

@@ -129,6 +129,9 @@ fn push_machine(out: &mut String, record: &Record) {
         format_share(record.system_cpu.steal_share),
     );
     push_wrapped(out, "CPU  ", &cpu);
+    if let Some(text) = events_text(record) {
+        push_wrapped(out, "kernel  ", &text);
+    }
     if record.page_cache.dirtied_bytes > 0 {
         let dirtied = units::format_size(record.page_cache.dirtied_bytes);
         push_wrapped(out, "page cache  ", &format!("of the whole machine: {dirtied} dirtied"));
@@ -148,6 +151,24 @@ fn push_machine(out: &mut String, record: &Record) {
             &format!("fathom itself for {stopped} during the measurement"),
         );
     }
+}
+
+/// What the machine's processors were interrupted for and switched between, of everybody.
+fn events_text(record: &Record) -> Option<String> {
+    let events = record.system_events?;
+    let requests: u64 = record.jobs.iter().map(|job| job.transfers().latency_ns.count()).sum();
+    let rate = |count: u64| crate::figures::iops_text(per_second(count, record.window_ns));
+    let each = |count: u64| match requests {
+        0 => String::new(),
+        requests => format!(" ({:.2} per I/O)", count as f64 / requests as f64),
+    };
+    Some(format!(
+        "of the whole machine: {} interrupts/s{}, {} context switches/s{}",
+        rate(events.interrupts),
+        each(events.interrupts),
+        rate(events.context_switches),
+        each(events.context_switches),
+    ))
 }
 
 /// What the devices' own counters say.
@@ -252,6 +273,7 @@ mod tests {
                   not ended    3 still in flight at the end, oldest 19.6 s: write of 4 KiB at offset 12288
                 CPU  fathom 2.0 % of one core (0.3 % user, 1.7 % system); all CPUs: 3.1 % busy, 25 % idle with I/O
                      outstanding, 0 % taken by the hypervisor
+                kernel  of the whole machine: 2 000 interrupts/s (2.22 per I/O), 4 000 context switches/s (4.44 per I/O)
                 device   reads/s       read    mean   writes/s      written    mean   flushes/s   busy
                 sda          720   2.9 MB/s   4 KiB        165   675.8 kB/s   4 KiB          15   99 %
                 md10         720   2.9 MB/s   4 KiB        165   675.8 kB/s   4 KiB           -   99 %
@@ -287,6 +309,7 @@ mod tests {
                   CPU          threads 0 % of one core; per I/O 0 ns user + 0 ns system
                 CPU  fathom 2.0 % of one core (0.3 % user, 1.7 % system); all CPUs: 3.1 % busy, 25 % idle with I/O
                      outstanding, 0 % taken by the hypervisor
+                kernel  of the whole machine: 2 000 interrupts/s (17.70 per I/O), 4 000 context switches/s (35.40 per I/O)
                 page cache  of the whole machine: 3 GiB dirtied
             "#]],
         );
@@ -327,6 +350,7 @@ mod tests {
                   CPU          threads 0 % of one core
                 CPU  fathom 60 % of one core (10 % user, 50 % system); all CPUs: 3.1 % busy, 25 % idle with I/O outstanding,
                      0 % taken by the hypervisor
+                kernel  of the whole machine: 60 000 interrupts/s, 120 000 context switches/s
                 suspended  for 90 s during the measurement
             "#]],
         );
@@ -356,6 +380,7 @@ mod tests {
                   CPU          threads 0 % of one core; per I/O 0 ns user + 0 ns system
                 CPU  fathom 2.0 % of one core (0.3 % user, 1.7 % system); all CPUs: 3.1 % busy, 25 % idle with I/O
                      outstanding, 0 % taken by the hypervisor
+                kernel  of the whole machine: 2 000 interrupts/s (19.23 per I/O), 4 000 context switches/s (38.46 per I/O)
             "#]],
         );
     }

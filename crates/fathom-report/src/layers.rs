@@ -1,6 +1,7 @@
 //! The layers of a stack as text, from the disks upward.
 
 use crate::findings::findings_text;
+use crate::raid::{EVENTS, events};
 use crate::table::{Align, Table};
 use crate::text::{format_share, push_wrapped_to};
 use fathom_base::units::{format_count, format_ns, format_rate};
@@ -17,7 +18,7 @@ pub fn text(study: &LayersStudy, width: usize) -> String {
     let text = "Medians over trials, from the disks upward. of below: share of what the layer below does; of all disks at once, \
                 of their sum one after the other. A disk alone has the workload's requests in flight, what stands on several \
                 disks as many for each of them. disk reads: counted by the disks, for one read of the layer.";
-    push_wrapped_to(&mut out, width, "", text);
+    push_wrapped_to(&mut out, width, "", &format!("{text} {EVENTS}"));
     out.push('\n');
     out + &findings_text(&study.findings, study.verdict, width)
 }
@@ -34,6 +35,8 @@ fn table(of: &OfWorkload) -> Table {
         ("disk reads", Align::Right),
         ("spread", Align::Right),
         ("trials", Align::Right),
+        ("interrupts", Align::Right),
+        ("switches", Align::Right),
     ];
     let mut table = Table::new(columns, 2);
     for row in &of.rows {
@@ -55,6 +58,8 @@ fn cells(row: &Row) -> Vec<String> {
         row.disk_reads.map_or_else(String::new, |reads| format!("{reads:.2}")),
         row.spread.map_or_else(String::new, format_share),
         row.bytes_per_s.count.to_string(),
+        events(row.events_per_io, |e| e.interrupts),
+        events(row.events_per_io, |e| e.context_switches),
     ]
 }
 
@@ -88,17 +93,18 @@ mod tests {
         found.findings.retain(|finding| finding.id == "costly-layer");
         found.verdict = fathom_model::finding::Verdict::of(&found.findings);
         expect![[r#"
-            randread           rate  of below   IOPS     p50     p99  CPU per I/O  trials
-            sda alone      4.1 MB/s            1 000  5.0 ms  5.0 ms        20 us       1
-            sdb alone      4.2 MB/s            1 017  5.0 ms  5.0 ms        20 us       1
-            all 2 at once  8.1 MB/s      98 %  1 967  5.0 ms  5.0 ms        10 us       1
-            md0            7.5 MB/s      93 %  1 833  5.0 ms  5.0 ms        11 us       1
-            /srv           4.1 MB/s      55 %  1 000  5.0 ms  5.0 ms        20 us       1
+            randread           rate  of below   IOPS     p50     p99  CPU per I/O  trials  interrupts  switches
+            sda alone      4.1 MB/s            1 000  5.0 ms  5.0 ms        20 us       1        2.00      4.00
+            sdb alone      4.2 MB/s            1 017  5.0 ms  5.0 ms        20 us       1        1.97      3.93
+            all 2 at once  8.1 MB/s      98 %  1 967  5.0 ms  5.0 ms        10 us       1        1.02      2.03
+            md0            7.5 MB/s      93 %  1 833  5.0 ms  5.0 ms        11 us       1        1.09      2.18
+            /srv           4.1 MB/s      55 %  1 000  5.0 ms  5.0 ms        20 us       1        2.00      4.00
 
             Medians over trials, from the disks upward. of below: share of what the layer below does; of all
             disks at once, of their sum one after the other. A disk alone has the workload's requests in flight,
             what stands on several disks as many for each of them. disk reads: counted by the disks, for one
-            read of the layer.
+            read of the layer. interrupts, switches (from thread to thread): of the whole machine for one
+            request; what others cause is in them.
 
             TRUSTED
               note  /srv, randread: 55 % of what the layer below it does

@@ -5,7 +5,7 @@ use crate::findings::findings_text;
 use crate::table::{Align, Table};
 use crate::text::{format_share, push_wrapped_to};
 use fathom_base::units::{format_count, format_duration, format_ns, format_rate};
-use fathom_study::raid::{Counted, Figure, InState, Pattern, RaidStudy, Row, State};
+use fathom_study::raid::{Counted, EventsPerIo, Figure, InState, Pattern, RaidStudy, Row, State};
 
 /// Bytes of a MiB.
 const MIB: f64 = (1 << 20) as f64;
@@ -140,6 +140,9 @@ impl Shown<'_> {
     }
 }
 
+/// What the columns of interrupts and switches count.
+pub(crate) const EVENTS: &str = "interrupts, switches (from thread to thread): of the whole machine for one request; what others cause is in them.";
+
 /// A rate alone says too little: the latency beside it, and what a request costs in CPU time.
 fn latencies(study: &RaidStudy, width: usize) -> String {
     let columns = [
@@ -149,6 +152,8 @@ fn latencies(study: &RaidStudy, width: usize) -> String {
         ("p99", Align::Right),
         ("spread", Align::Right),
         ("CPU per I/O", Align::Right),
+        ("interrupts", Align::Right),
+        ("switches", Align::Right),
     ];
     let mut table = Table::new(columns, 2);
     for row in &study.rows {
@@ -161,10 +166,22 @@ fn latencies(study: &RaidStudy, width: usize) -> String {
                 figure.latency_ns_p99.map_or_else(|| "n/a".to_owned(), |ns| format_ns(ns as u64)),
                 figure.spread.map_or_else(String::new, format_share),
                 figure.cpu_ns_per_io.map_or_else(String::new, |ns| format_ns(ns as u64)),
+                events(figure.events_per_io, |e| e.interrupts),
+                events(figure.events_per_io, |e| e.context_switches),
             ]);
         }
     }
-    if table.is_empty() { String::new() } else { format!("\n{}", table.render_to(0, width)) }
+    if table.is_empty() {
+        return String::new();
+    }
+    let mut out = format!("\n{}", table.render_to(0, width));
+    push_wrapped_to(&mut out, width, "", EVENTS);
+    out
+}
+
+/// A number of interrupts or switches for one request; nothing where they were not counted.
+pub(crate) fn events(of: Option<EventsPerIo>, which: impl Fn(EventsPerIo) -> f64) -> String {
+    of.map_or_else(String::new, |of| format!("{:.2}", which(of)))
 }
 
 /// How fast a member is rebuilt under each load, and what share of its rate the load keeps.
@@ -374,11 +391,13 @@ mod tests {
 
             Medians over trials; n/a: the level cannot be in that state; -: not measured.
 
-            Random read  state        IOPS     p99  CPU per I/O
-            raid0 64k    normal        967  1.0 ms        21 us
-            raid1        normal      1 000  1.0 ms        20 us
-            raid1        degraded    1 000  1.0 ms        20 us
-            raid1        rebuilding  1 000  1.0 ms        20 us
+            Random read  state        IOPS     p99  CPU per I/O  interrupts  switches
+            raid0 64k    normal        967  1.0 ms        21 us        2.07      4.14
+            raid1        normal      1 000  1.0 ms        20 us        2.00      4.00
+            raid1        degraded    1 000  1.0 ms        20 us        2.00      4.00
+            raid1        rebuilding  1 000  1.0 ms        20 us        2.00      4.00
+            interrupts, switches (from thread to thread): of the whole machine for one request; what others cause is in
+            them.
 
             Rebuilding  load      rebuilt at  this member        1 TB  load kept
             raid1       randread   53.7 MB/s         20 s  5 h 10 min      100 %

@@ -4,7 +4,8 @@ use fathom_model::builtin;
 use fathom_model::extents::{ExtentSource, FileExtents};
 use fathom_model::record::{
     CensoredOp, ClassRecord, CpuTime, DeviceDelta, Ending, EngineRecord, IntervalRecord, JobRecord,
-    OpClass, PageCacheDelta, RECORD_VERSION, Record, SlowOp, SystemCpu, TargetKind, TargetRecord,
+    OpClass, PageCacheDelta, RECORD_VERSION, Record, SlowOp, SystemCpu, SystemEvents, TargetKind,
+    TargetRecord,
 };
 use fathom_model::stack::{Node, NodeKind, Stack};
 use fathom_model::workload::EngineKind;
@@ -79,6 +80,7 @@ pub(crate) fn record(workload: &str, label: &str, classes: Vec<ClassRecord>) -> 
         window_ns: 60 * SECOND_NS,
         process_cpu: CpuTime { user_ns: SECOND_NS / 5, system_ns: SECOND_NS },
         system_cpu: SystemCpu { busy_share: 0.031, iowait_share: 0.25, steal_share: 0.0 },
+        system_events: Some(SystemEvents { interrupts: 120_000, context_switches: 240_000 }),
         devices: Vec::new(),
         page_cache: PageCacheDelta::default(),
         suspended_ns: 0,

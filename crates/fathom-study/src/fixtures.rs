@@ -132,6 +132,7 @@ pub fn record() -> Record {
         window_ns: 60_000_000_000,
         process_cpu: CpuTime::default(),
         system_cpu: SystemCpu::default(),
+        system_events: None,
         devices: vec![device],
         page_cache: PageCacheDelta::default(),
         suspended_ns: 0,

@@ -2,7 +2,7 @@
 //! out. The unit is the trial; every figure is the median over the blocks.
 
 use crate::compare::rows::without_number;
-use crate::raid::{self, Counted, State, outlier};
+use crate::raid::{self, Counted, EventsPerIo, State, outlier};
 use crate::verdict;
 use fathom_model::finding::{Finding, Severity, Verdict};
 use fathom_model::record::{Ending, Record};
@@ -100,6 +100,8 @@ pub struct Row {
     pub spread: Option<f64>,
     /// CPU time of one read with the kernel's threads for it, in nanoseconds.
     pub cpu_ns_per_io: Option<f64>,
+    /// Interrupts and context switches of the machine for one read.
+    pub events_per_io: Option<EventsPerIo>,
     /// Reads of the disks for one read of the layer, by their own counters.
     pub disk_reads: Option<f64>,
     /// What the members of the array below counted, and what its address map asks for.
@@ -229,6 +231,7 @@ fn row(good: &[&Record], layer: Layer, workload: &str) -> Option<Row> {
         latency_ns_p99: quantile(0.99),
         spread: coefficient_of_variation(&rates).ok(),
         cpu_ns_per_io: median(&own.iter().filter_map(cpu).collect::<Vec<_>>()).ok(),
+        events_per_io: EventsPerIo::of(&own),
         disk_reads: disk_reads(good, &own),
         counted: raid::counted_members(&own, State::Normal).filter(|_| !is_degraded(&own)),
         below_bytes_per_s: None,

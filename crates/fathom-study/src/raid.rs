@@ -121,6 +121,36 @@ pub struct Figure {
     pub spread: Option<f64>,
     /// CPU time of one request, threads of the array included, in nanoseconds.
     pub cpu_ns_per_io: Option<f64>,
+    /// Interrupts and context switches of the machine for one request.
+    pub events_per_io: Option<EventsPerIo>,
+}
+
+/// What the whole machine did for one request: an upper limit, because nobody knows whose an interrupt was.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct EventsPerIo {
+    /// Interrupts, median over trials.
+    pub interrupts: f64,
+    /// Switches from one thread to another, median over trials.
+    pub context_switches: f64,
+}
+
+impl EventsPerIo {
+    /// Over trials of the same; none when one was not counted or had no request.
+    #[must_use]
+    pub fn of(records: &[&Record]) -> Option<Self> {
+        let each = |record: &&Record| {
+            let requests = record.jobs.iter().map(|job| job.transfers().latency_ns.count());
+            let requests = Some(requests.sum::<u64>()).filter(|count| *count > 0)? as f64;
+            let events = record.system_events?;
+            Some((events.interrupts as f64 / requests, events.context_switches as f64 / requests))
+        };
+        let (interrupts, switches): (Vec<f64>, Vec<f64>) =
+            records.iter().map(each).collect::<Option<Vec<_>>>()?.into_iter().unzip();
+        Some(Self {
+            interrupts: median(&interrupts).ok()?,
+            context_switches: median(&switches).ok()?,
+        })
+    }
 }
 
 /// A member alone.
@@ -312,6 +342,7 @@ fn figure(records: &[&Record]) -> Option<Figure> {
         latency_ns_p99: p99.and_then(|p99| median(&p99).ok()),
         spread: coefficient_of_variation(&rates).ok(),
         cpu_ns_per_io: median(&cpu).ok(),
+        events_per_io: EventsPerIo::of(records),
     })
 }
 

@@ -32,6 +32,27 @@ pub fn system_cpu_ticks(root: &SysRoot) -> SystemCpuTicks {
     }
 }
 
+/// How often processors were interrupted and went from one thread to another since boot, all together, from /proc/stat.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct KernelEvents {
+    /// Interrupts served, those of timers and between processors included.
+    pub interrupts: u64,
+    /// Switches from one thread to another.
+    pub context_switches: u64,
+}
+
+/// Reads [`KernelEvents`]; none when the kernel does not tell both.
+#[must_use]
+pub fn kernel_events(root: &SysRoot) -> Option<KernelEvents> {
+    let text = root.read("proc/stat").ok()?;
+    // The first number is the sum; interrupts have one more each behind it.
+    let first = |name: &str| {
+        let mut words = text.lines().find_map(|l| l.strip_prefix(name))?.split_ascii_whitespace();
+        words.next()?.parse::<u64>().ok()
+    };
+    Some(KernelEvents { interrupts: first("intr ")?, context_switches: first("ctxt ")? })
+}
+
 /// One line of /proc/diskstats, see Documentation/admin-guide/iostats.rst of the kernel.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DiskCounters {
@@ -153,6 +174,23 @@ mod tests {
     }
 
     #[test]
+    fn interrupts_and_context_switches_are_the_sums_of_their_lines() {
+        let dir = std::env::temp_dir().join(format!("fathom-events-{}", std::process::id()));
+        let root = SysRoot::at(&dir);
+        std::fs::create_dir_all(root.path("proc")).unwrap();
+        let told = |text: &str| {
+            std::fs::write(root.path("proc/stat"), text).unwrap();
+            kernel_events(&root)
+        };
+        let text = "cpu  1 2 3 4\ncpu0 1 2 3 4\nintr 5000000123 7 0 12\nctxt 98765\nbtime 1\nsoftirq 9 1\n";
+        let expected = KernelEvents { interrupts: 5_000_000_123, context_switches: 98_765 };
+        assert_eq!(told(text), Some(expected));
+        assert_eq!(told("cpu  1 2 3 4\nintr 5\n"), None);
+        std::fs::remove_dir_all(dir).unwrap();
+        assert_eq!(kernel_events(&root), None);
+    }
+
+    #[test]
     fn the_thread_of_an_array_is_found_by_its_name() {
         let dir = std::env::temp_dir().join(format!("fathom-counters-{}", std::process::id()));
         let root = SysRoot::at(&dir);
@@ -175,5 +213,9 @@ mod tests {
         assert!(system_cpu_ticks(&live).total > 0);
         assert!(memory_available_bytes(&live).unwrap_or(0) > 1 << 20);
         assert!(page_traffic(&live).paged_in_bytes > 0);
+        let before = kernel_events(&live).expect("told");
+        std::thread::sleep(std::time::Duration::from_millis(20));
+        let after = kernel_events(&live).expect("told");
+        assert!(after.context_switches > before.context_switches && before.interrupts > 0);
     }
 }

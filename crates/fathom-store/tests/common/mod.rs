@@ -7,7 +7,7 @@ use fathom_model::host::HostFacts;
 use fathom_model::record::{
     CensoredOp, ClassRecord, CpuTime, DeviceDelta, Ending, EngineRecord, IntervalRecord, JobRecord,
     OpClass, PageCacheDelta, RECORD_VERSION, Record, RunHead, RunKind, SlowOp, SystemCpu,
-    TargetKind, TargetRecord,
+    SystemEvents, TargetKind, TargetRecord,
 };
 use fathom_model::stack::{Node, NodeKind, Stack};
 use fathom_model::workload::EngineKind;
@@ -106,6 +106,7 @@ pub fn record(label: &str, seed: u64) -> Record {
         window_ns: 60_000_000_000,
         process_cpu: CpuTime { user_ns: 11_000_000, system_ns: 65_000_000 },
         system_cpu: SystemCpu { busy_share: 0.1 + 0.2, iowait_share: 1.0 / 3.0, steal_share: 0.0 },
+        system_events: Some(SystemEvents { interrupts: 5, context_switches: 7 }),
         devices: vec![DeviceDelta {
             name: "sda".into(),
             reads: 6000,

@@ -88,6 +88,30 @@ fn arrays_as_multiples_of_one_member() {
 }
 
 #[test]
+fn interrupts_and_switches_are_medians_of_each_request() {
+    // 60 000 requests each.
+    let of = |events: &[Option<(u64, u64)>]| {
+        let record = |events: &Option<(u64, u64)>| {
+            let mut record = array(State::Normal, 15_000, [0; 4]);
+            record.system_events = events.map(|(interrupts, context_switches)| {
+                fathom_model::record::SystemEvents { interrupts, context_switches }
+            });
+            record
+        };
+        let records: Vec<Record> = events.iter().map(record).collect();
+        EventsPerIo::of(&records.iter().collect::<Vec<_>>())
+    };
+    let three = of(&[Some((60_000, 90_000)), Some((6_000_000, 0)), Some((120_000, 180_000))]);
+    assert_eq!(three, Some(EventsPerIo { interrupts: 2.0, context_switches: 1.5 }));
+    // Of some trials only it would be a selection.
+    assert_eq!(of(&[Some((60_000, 90_000)), None]), None);
+    let mut idle = array(State::Normal, 0, [0; 4]);
+    idle.jobs.clear();
+    idle.system_events = Some(fathom_model::record::SystemEvents::default());
+    assert_eq!(EventsPerIo::of(&[&idle]), None);
+}
+
+#[test]
 fn a_read_that_wakes_every_disk_is_found() {
     let study = study(&[array(State::Normal, 60_000, [0; 4])]);
     let found: Vec<&str> = study.findings.iter().map(|f| f.id.as_str()).collect();
