@@ -176,6 +176,11 @@ impl StoreError {
             | rusqlite::Error::IntegralValueOutOfRange(..) => {
                 return Self::Corrupt { path, detail };
             }
+            // The statements are fixed and fit the format: the tables are not what they were made as.
+            rusqlite::Error::SqlInputError { msg, .. } => {
+                let detail = format!("its tables are damaged ({msg})");
+                return Self::Corrupt { path, detail };
+            }
             _ => return Self::Internal { path, detail },
         };
         match code {
