@@ -62,7 +62,9 @@ impl From<KnobUndo> for Outcome {
                         f.knob, f.now, f.left, f.before
                     )
                 };
-                Self::ChangedBySomebody(foreign.iter().map(one).collect::<Vec<_>>().join("; "))
+                let found = foreign.iter().map(one).collect::<Vec<_>>().join("; ");
+                let cure = "to put back what was before fathom: fathom restore --force";
+                Self::ChangedBySomebody(format!("{found}; {cure}"))
             }
         }
     }
@@ -73,7 +75,10 @@ impl From<SetupUndo> for Outcome {
         match undo {
             SetupUndo::Restored => Self::Restored,
             SetupUndo::AlreadyBack => Self::AlreadyBack,
-            SetupUndo::ChangedBySomebody { found } => Self::ChangedBySomebody(found),
+            // Nothing of somebody's is removed by force.
+            SetupUndo::ChangedBySomebody { found } => Self::ChangedBySomebody(format!(
+                "{found}; it stays with all that lies below it; when you have removed it: fathom restore"
+            )),
             SetupUndo::Gone(what) => Self::Gone(what),
             SetupUndo::Rebooted => Self::Rebooted,
             SetupUndo::Failed(reason) => Self::Failed(reason),
@@ -100,8 +105,7 @@ impl fmt::Display for Report {
             Outcome::AlreadyBack => write!(f, "{what}: as it was before"),
             Outcome::ChangedBySomebody(found) => write!(
                 f,
-                "{what}: not touched, somebody else has changed it since run {run_id}: {found}; to put back what was \
-                 before fathom: fathom restore --force"
+                "{what}: not touched, somebody else has changed it since run {run_id}: {found}"
             ),
             Outcome::Gone(reason) => write!(f, "{what}: {reason}"),
             Outcome::Rebooted => {

@@ -110,6 +110,7 @@ pub(crate) fn remount(builder: &mut Builder<'_>, built: &mut Built) -> Result<()
         return Ok(());
     };
     let mut site = Site::real(builder, Tools::default());
+    mounting::check_ours(&site, dir, device)?;
     site.run(&Call::new("umount", [dir.display().to_string()]))?;
     mounting::mount_again(&mut site, spec, device, journal.as_ref(), dir)
 }

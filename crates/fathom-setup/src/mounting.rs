@@ -68,21 +68,30 @@ fn mount_at(
         site.facts.extend(gone);
         return Ok(());
     }
+    let mount = check_ours(site, dir, device)?;
+    judge(site, &asked, &mount, &device.name)
+}
+
+/// The mount that shows at that place, which must be that of the device.
+pub(crate) fn check_ours(
+    site: &Site<'_, '_>,
+    dir: &Path,
+    device: &Device,
+) -> Result<Mount, SetupError> {
     let Some(mount) = mount_at_point(site.root, dir) else {
-        let text = format!("mount said nothing, but {} is not mounted", dir.display());
+        let text = format!("{} is not mounted, though nobody said so", dir.display());
         return Err(SetupError::NotAsAsked(text));
     };
     let own = BlockDir::by_name(site.root, &device.name).and_then(|device| device.devno());
-    if !own.is_some_and(|own| devices_of_mount(site.root, &mount).contains(&own)) {
-        let text = format!(
-            "{} came to be mounted at {}, not {}",
-            mount.source,
-            dir.display(),
-            device.name
-        );
-        return Err(SetupError::NotAsAsked(text));
+    if own.is_some_and(|own| devices_of_mount(site.root, &mount).contains(&own)) {
+        return Ok(mount);
     }
-    judge(site, &asked, &mount, &device.name)
+    Err(SetupError::NotAsAsked(format!(
+        "{} is mounted at {}, not {}",
+        mount.source,
+        dir.display(),
+        device.name
+    )))
 }
 
 fn explained(error: SetupError, gone: &[String]) -> SetupError {

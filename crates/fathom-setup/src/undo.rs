@@ -13,6 +13,7 @@ use fathom_guard::{Consent, Protected, claim_ours};
 use fathom_inspect::identity;
 use fathom_model::change::Change;
 use fathom_model::change::setup::{BuiltOn, SetupChange};
+use fathom_sys::mounts::Mount;
 use fathom_sys::process;
 use fathom_sys::signals::StopFlag;
 use fathom_sys::sysfs_block::BlockDir;
@@ -85,14 +86,17 @@ impl<'a> Undoing<'a> {
     fn run_until_gone(&mut self, call: &Call, is_gone: impl Fn(&SysRoot) -> bool) -> Undo {
         let mut said = String::new();
         for _ in 0..TRIES {
-            match self.run(call) {
-                Ok(_) => {}
-                Err(text) => said = text,
+            if let Err(text) = self.run(call) {
+                said = text;
             }
             if is_gone(self.root) {
                 return Undo::Restored;
             }
             thread::sleep(PAUSE);
+            // Gone meanwhile: its name may be somebody else's by now.
+            if is_gone(self.root) {
+                return Undo::Restored;
+            }
         }
         Undo::Failed(if said.is_empty() { format!("{}: no effect", call.line()) } else { said })
     }
@@ -169,16 +173,21 @@ impl<'a> Undoing<'a> {
         let Some(mount) = crate::mounting::mount_at_point(self.root, mount_point) else {
             return self.not_there();
         };
-        let is_ours = |devno: &DevNo| identity::device_id(self.root, *devno).is_meant_by(device_id);
-        if !devices_of_mount(self.root, &mount).iter().any(is_ours) {
+        let is_ours = |root: &SysRoot, mount: &Mount| {
+            let is_meant = |devno: &DevNo| identity::device_id(root, *devno).is_meant_by(device_id);
+            devices_of_mount(root, mount).iter().any(is_meant)
+        };
+        if !is_ours(self.root, &mount) {
             let found = format!("{} is mounted at {}", mount.source, mount_point.display());
             return Undo::ChangedBySomebody { found };
         }
         let call = Call::new("umount", [mount_point.display().to_string()]);
         let point = mount_point.to_owned();
-        match self
-            .run_until_gone(&call, |root| crate::mounting::mount_at_point(root, &point).is_none())
-        {
+        let is_gone = |root: &SysRoot| {
+            let mount = crate::mounting::mount_at_point(root, &point);
+            mount.is_none_or(|mount| !is_ours(root, &mount))
+        };
+        match self.run_until_gone(&call, is_gone) {
             Undo::Failed(said) => Undo::Failed(format!("{said}{}", users_of(self.root, &point))),
             other => other,
         }
