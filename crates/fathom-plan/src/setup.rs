@@ -44,7 +44,8 @@ pub(crate) fn whole_key(name: &str) -> &str {
 /// Keys in the order in which they must be set: layers before what belongs to them.
 pub(crate) fn rank(name: &str) -> usize {
     let known = SETUP_KEYS.iter().position(|key| key.name == name);
-    known.unwrap_or(SETUP_KEYS.len())
+    // Of the options, the data mode decides whether others mean anything.
+    known.unwrap_or(SETUP_KEYS.len() + usize::from(name != "mount.data"))
 }
 
 /// Sets one key.
@@ -371,7 +372,9 @@ pub(crate) fn inapplicable(spec: &SetupSpec, name: &str) -> Option<String> {
     }
     match (&spec.array, &spec.filesystem) {
         (Some(array), _) if head == "array" => array::inapplicable(array, own),
-        (_, Some(filesystem)) if head == "mount" => mount::inapplicable(own, &filesystem.kind),
+        (_, Some(filesystem)) if head == "mount" => {
+            mount::inapplicable(own, &filesystem.kind, &filesystem.mount_options)
+        }
         _ => None,
     }
 }

@@ -396,6 +396,7 @@ fn filesystems_and_mounts() {
         (BARE, "[setup]\ndevices = [\"3 x loop:1G\"]\ncrypt = \"luks1\"".to_owned()),
         (BARE, "[setup]\ndevices = [\"4 x loop:1G\"]\narray = { level = \"raid5\", spares = 1, state = \"degraded\" }".to_owned()),
         (BARE, "[setup]\ndevices = [\"loop:1G\"]\nfilesystem = \"ext4\"\nmount = \"journal_async_commit\"".to_owned()),
+        (BARE, "[setup]\ndevices = [\"loop:1G\"]\nfilesystem = \"ext4\"\nmount = \"data=journal,delalloc\"".to_owned()),
         (BARE, "[setup]\ndevices = [\"loop:1G\"]\nslice.size = \"10%\"".to_owned()),
     ];
     check(
@@ -423,6 +424,8 @@ fn filesystems_and_mounts() {
                 line 7: setup.array.state: a spare would take the failed member's place at once; leave out array.spares
             [setup] / devices = ["loop:1G"] / filesystem = "ext4" / mount = "journal_async_commit"
                 line 8: setup.mount.options: ext4 does not mount with journal_async_commit in data=ordered, its default; add data=writeback or data=journal
+            [setup] / devices = ["loop:1G"] / filesystem = "ext4" / mount = "data=journal,delalloc"
+                line 8: setup.mount.options: ext4 does not mount with delalloc in data=journal, which turns delayed allocation off; leave delalloc out
             [setup] / devices = ["loop:1G"] / slice.size = "10%"
                 line 7: setup.slice.size = '10%': '10%': unknown unit '%'; known are k, M, G, T, P (powers of 1024, also KiB, MiB, ...) and kB, MB, GB, TB, PB (powers of 1000)
         "#]],

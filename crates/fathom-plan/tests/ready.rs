@@ -125,3 +125,30 @@ fn parameters_are_asked_for_and_known() {
     let error = read(scheduler.text, "x", &Unchecked).expect_err("open places").to_string();
     assert!(error.contains("'target' is still to be filled in"), "{error}");
 }
+
+/// With data=journal the kernel refuses the word delalloc, which is the default otherwise.
+#[test]
+fn delayed_allocation_and_data_journal_are_never_asked_for_together() {
+    let options = |cell: &fathom_model::plan::cell::Cell| {
+        cell.setup.filesystem.as_ref().map(|fs| fs.mount_options.clone()).unwrap_or_default()
+    };
+    let cells = cells(&plan("mount-options")).expect("cells");
+    let with_journal: Vec<Vec<String>> =
+        cells.iter().map(options).filter(|all| all.contains(&"data=journal".to_owned())).collect();
+    assert_eq!(with_journal.len(), 1);
+    assert!(with_journal[0].iter().all(|option| !option.contains("delalloc")), "{with_journal:?}");
+    // Whatever the order in the plan; what asks for more than the kernel does is n/a.
+    let text = "question = \"Which?\"\n[[workload]]\nuse = \"randread\"\n[setup]\ndevices = [\"loop:1G\"]\nfilesystem = \"ext4\"\n\
+        [factors]\nmount.delalloc = [\"on\", \"off\"]\nmount.data = [\"ordered\", \"journal\"]\n";
+    let plan = read(text, "delalloc", &Unchecked).expect("read");
+    let cells = fathom_plan::cells(&plan).expect("cells");
+    let impossible: Vec<(String, &str)> =
+        cells.iter().filter_map(|cell| Some((cell.name(), cell.impossible.as_deref()?))).collect();
+    assert_eq!(
+        impossible,
+        [(
+            "delalloc=off data=journal".to_owned(),
+            "data=journal turns delayed allocation off by itself; measured once, with the first level"
+        )]
+    );
+}

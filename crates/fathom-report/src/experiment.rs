@@ -271,7 +271,7 @@ fn course(study: &ExperimentStudy, width: usize) -> String {
         let who = if drift.is_sentinel { "The sentinel" } else { "The baseline" };
         let far = words::percent(drift.farthest);
         let text = format!(
-            "{who}, measured {} times, showed no drift (at most {far} from its median).",
+            "{who}, measured {} times, showed no drift: no trend over time (single values up to {far} from their median).",
             drift.repetitions
         );
         push_wrapped_to(&mut out, width, "", &text);

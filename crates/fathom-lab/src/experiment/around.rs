@@ -4,6 +4,7 @@ use super::machine;
 use crate::lab::Lab;
 use fathom_base::units::{format_count, format_size};
 use fathom_model::plan::Plan;
+use fathom_model::plan::cell::CellRecord;
 use fathom_model::plan::outline::BeforeAfter;
 use fathom_model::record::Record;
 use fathom_model::stack::Stack;
@@ -158,6 +159,16 @@ fn same_set(a: &[String], b: &[String]) -> bool {
     sorted(a) == sorted(b)
 }
 
+/// A cell's levels, or its number where they would fill the line.
+fn short_name(record: &Record, cell: &CellRecord) -> String {
+    const CHARS_MAX: usize = 40;
+    if record.label.chars().count() <= CHARS_MAX {
+        record.label.clone()
+    } else {
+        format!("cell {}", cell.slot.cell + 1)
+    }
+}
+
 /// The same cell, measured first and last: a machine that is as it was gives the same.
 fn baseline(records: &[Record], plan: &Plan) -> Option<BeforeAfter> {
     let of_cell = |record: &&Record| {
@@ -182,7 +193,7 @@ fn baseline(records: &[Record], plan: &Plan) -> Option<BeforeAfter> {
     }
     let margin = plan.design.margin.max(DRIFT_SHARE);
     Some(BeforeAfter {
-        what: format!("{} measured first and last", first.label),
+        what: format!("{} measured first and last", short_name(first, first_cell)),
         before: format!("{} IOPS", format_count(a.round() as u64)),
         after: format!("{} IOPS", format_count(b.round() as u64)),
         is_same: (b / a - 1.0).abs() <= margin,

@@ -321,7 +321,7 @@ impl<'a> Survey<'a> {
         let build_ns = |spec: &SetupSpec| match of_setup(spec) {
             Some(o) => {
                 o.sync_ns.unwrap_or(0)
-                    + o.written_bytes / (RATE_ASSUMED / 1_000_000_000 + 1)
+                    + (o.written_bytes as f64 / RATE_ASSUMED as f64 * 1e9) as u64
                     + 2_000_000_000
             }
             None => 0,
@@ -339,6 +339,7 @@ impl<'a> Survey<'a> {
         outline.trials = cost.trials;
         outline.time_ns = cost.time_ns;
         outline.written_bytes = Some(cost.written_bytes);
+        outline.has_commands = cells.iter().any(|cell| has_commands(self.plan, cell));
         outline.has_test_files = cells.iter().any(|cell| has_test_files(self.plan, cell));
         outline.first_block = fathom_plan::order(self.plan, cells, seed, 0..1);
         if let Err(error) = checked {
@@ -365,6 +366,7 @@ fn empty(plan: &Plan) -> Outline {
         time_ns_max: plan.budget.time_ns,
         written_bytes: None,
         has_test_files: false,
+        has_commands: false,
         written_bytes_max: plan.budget.written_bytes,
         boots: Vec::new(),
     }
@@ -404,6 +406,12 @@ pub(crate) fn trial_ns(plan: &Plan, cell: &Cell) -> u64 {
     let loads = loads::loads(&cell.workloads, plan.is_together).unwrap_or_default();
     let around = plan.prepare.settle_ns + plan.prepare.quiet_ns + AROUND_NS;
     loads.iter().map(|load| load.planned_ns() + around).sum()
+}
+
+/// True when a load is a program that may take as long as it likes.
+fn has_commands(plan: &Plan, cell: &Cell) -> bool {
+    let loads = loads::loads(&cell.workloads, plan.is_together).unwrap_or_default();
+    loads.iter().any(|load| matches!(load.kind, LoadKind::Program(_)))
 }
 
 /// True when a cell's loads work on files that fathom makes: in a directory, or under a name that is still free.

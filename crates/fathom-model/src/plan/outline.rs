@@ -39,6 +39,9 @@ pub struct Outline {
     /// Test files are made and written full beside that, in the target's directory or in what is built.
     #[serde(default)]
     pub has_test_files: bool,
+    /// Commands are run that nobody knows the duration of, and nobody what they write: not in the time and the bytes.
+    #[serde(default)]
+    pub has_commands: bool,
     /// Bytes that may be written.
     pub written_bytes_max: Option<u64>,
     /// What the machine must be booted with, when not all cells can be measured as it is now.

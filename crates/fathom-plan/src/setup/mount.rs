@@ -279,11 +279,17 @@ pub fn check_together(options: &[String]) -> Result<(), String> {
     if has("journal_async_commit") && !has("data=writeback") && !has("data=journal") {
         return Err("ext4 does not mount with journal_async_commit in data=ordered, its default; add data=writeback or data=journal".to_owned());
     }
+    if has("data=journal") && has("delalloc") {
+        return Err("ext4 does not mount with delalloc in data=journal, which turns delayed allocation off; leave delalloc out".to_owned());
+    }
     Ok(())
 }
 
-/// Why `mount.NAME` means nothing for a filesystem.
-pub fn inapplicable(name: &str, kind: &str) -> Option<String> {
+/// Why `mount.NAME` means nothing for a filesystem with the options that are set already.
+pub fn inapplicable(name: &str, kind: &str, options: &[String]) -> Option<String> {
+    if name == "delalloc" && options.iter().any(|option| option == "data=journal") {
+        return Some("data=journal turns delayed allocation off by itself".to_owned());
+    }
     // Barriers can be asked for everywhere; where they cannot be off is for [`check`].
     if ["options", "atime", "barrier"].contains(&name) {
         return None;

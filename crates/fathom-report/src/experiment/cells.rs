@@ -19,6 +19,8 @@ fn table(study: &ExperimentStudy) -> Table {
         study.factors.iter().map(|factor| (factor.as_str(), Align::Left)).collect();
     if columns.is_empty() {
         columns.push(("", Align::Left));
+    } else if is_numbered(study) {
+        columns.insert(0, ("", Align::Right));
     }
     for (figure, name) in study.figures.iter().zip(&names) {
         columns.push((name, Align::Right));
@@ -36,6 +38,11 @@ fn table(study: &ExperimentStudy) -> Table {
     table
 }
 
+/// Where one level does not name a cell: its number does, also in what of a wide table stands below. As in the dry run, from 1.
+fn is_numbered(study: &ExperimentStudy) -> bool {
+    study.factors.len() > 1
+}
+
 fn row(study: &ExperimentStudy, cell: &CellStudy) -> Vec<String> {
     let level = |factor: &String| {
         let of = cell.levels.iter().find(|(name, _)| name == factor);
@@ -44,6 +51,8 @@ fn row(study: &ExperimentStudy, cell: &CellStudy) -> Vec<String> {
     let mut row: Vec<String> = study.factors.iter().map(level).collect();
     if row.is_empty() {
         row.push("measured".to_owned());
+    } else if is_numbered(study) {
+        row.insert(0, (cell.cell + 1).to_string());
     }
     for (figure, own) in study.figures.iter().zip(&cell.figures) {
         let nothing = || "n/a".to_owned();
@@ -122,6 +131,12 @@ fn legend(study: &ExperimentStudy, out: &mut String, width: usize) {
         push(&format!("{number}, {how}."));
     } else {
         push("Medians over trials; spread: standard deviation over trials.");
+    }
+    let has_gap = |cell: &CellStudy| {
+        cell.figures.iter().any(Option::is_none) && cell.figures.iter().any(Option::is_some)
+    };
+    if study.cells.iter().any(has_gap) {
+        push("n/a: no request ended in the window, or too few for that percentile.");
     }
     if study.ranking.leaders.len() > 1 && study.cells.len() > 1 {
         push("not told apart: with 95 % the best of all is among these and the one called best.");

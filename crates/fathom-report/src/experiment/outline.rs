@@ -25,11 +25,11 @@ pub fn text(outline: &Outline, width: usize) -> String {
     }
     list(&mut out, width, "Cannot be put back exactly:", &outline.unrestorable);
     list(&mut out, width, "Needs other boots:", &outline.boots);
-    if outline.destroyed.is_empty() {
+    // Where something is in the way, not everything was looked at.
+    if outline.destroyed.is_empty() && outline.refusals.is_empty() {
         out += "\nNothing is destroyed.\n";
-    } else {
-        list(&mut out, width, "DESTROYED, everything on:", &outline.destroyed);
     }
+    list(&mut out, width, "DESTROYED, everything on:", &outline.destroyed);
     list(&mut out, width, "REFUSED as it stands:", &outline.refusals);
     out
 }
@@ -87,18 +87,26 @@ fn cost(outline: &Outline, out: &mut String, width: usize) {
     let time = format_duration(outline.time_ns);
     let time_max = outline.time_ns_max.map(|ns| format!(" ({} allowed)", format_duration(ns)));
     let written = match outline.written_bytes {
+        Some(0) if outline.has_commands => "only the commands write".to_owned(),
         Some(0) => "nothing is written".to_owned(),
         Some(bytes) => format!("about {} are written to devices", format_size(bytes)),
         None => "how much is written cannot be told beforehand".to_owned(),
+    };
+    let commands = match outline.written_bytes {
+        Some(0) => "",
+        _ if outline.has_commands => ", and what the commands write",
+        _ => "",
     };
     let files = match outline.written_bytes {
         _ if !outline.has_test_files => "",
         Some(0) => " but test files",
         _ => ", test files beside",
     };
+    let and_commands =
+        if outline.has_commands { " and the time that the commands take" } else { "" };
     let written_max = outline.written_bytes_max.map(|b| format!(" ({} allowed)", format_size(b)));
     let text = format!(
-        "At most {time}{}; {written}{files}{}.",
+        "At most {time}{}{and_commands}; {written}{files}{commands}{}.",
         time_max.unwrap_or_default(),
         written_max.unwrap_or_default()
     );
@@ -205,6 +213,7 @@ mod tests {
             time_ns_max: Some(3_600_000_000_000),
             written_bytes: Some(1 << 30),
             has_test_files: false,
+            has_commands: false,
             written_bytes_max: Some(10 << 30),
             boots: Vec::new(),
         }
@@ -266,6 +275,24 @@ mod tests {
         assert!(
             own.contains("Cell 1 (scheduler=none):\n  mkfs.ext4") && !own.contains("every cell")
         );
+    }
+
+    #[test]
+    fn commands_take_and_write_what_nobody_knows() {
+        let commands = Outline { has_commands: true, written_bytes: Some(0), ..outline() };
+        let only = text(&commands, 200);
+        assert!(
+            only.contains("(1 h 00 min allowed) and the time that the commands take; only the commands write ("),
+            "{only}"
+        );
+        let both = text(&Outline { written_bytes: Some(1 << 30), ..commands }, 200);
+        assert!(both.contains("to devices, and what the commands write (10 GiB"), "{both}");
+    }
+
+    #[test]
+    fn a_refused_one_promises_nothing() {
+        let refused = text(&Outline { destroyed: Vec::new(), ..outline() }, 80);
+        assert!(!refused.contains("Nothing is destroyed") && refused.contains("REFUSED"));
     }
 
     #[test]

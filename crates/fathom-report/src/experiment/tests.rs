@@ -130,7 +130,8 @@ fn a_clear_answer() {
         2 comparisons, adjusted by Holm: with 95 % none of the differences found is false.
 
         8 blocks of at most 8, 24 trials.
-        The baseline, measured 8 times, showed no drift (at most 1.73 % from its median).
+        The baseline, measured 8 times, showed no drift: no trend over time (single values up to 1.73 % from their
+        median).
 
         TRUSTED
     "#]].assert_eq(&text_with(&study, &how, 110));
@@ -165,8 +166,8 @@ fn too_few_blocks() {
         best.
 
         3 blocks of at most 8, 9 trials, 1 of them void.
-        The baseline, measured 3 times, showed no drift (at most 1.39 % from its
-        median).
+        The baseline, measured 3 times, showed no drift: no trend over time (single
+        values up to 1.39 % from their median).
           void: block 2, scheduler=mq-deadline, read: block.scheduler of sda was changed
 
         TRUSTED
@@ -204,13 +205,13 @@ fn two_factors_and_an_expectation() {
           set block.nr_requests to 256 instead of 64
         Expected: bfq costs at most 10 %. REFUTED: IOPS -20.0 % (-20.0 % .. -20.0 %); at least -10.0 % was expected.
 
-        scheduler  nr_requests   IOPS   change            interval          spread     p99  CPU per I/O  trials
-        none       256          1 414  +39.8 %  +39.8 % .. +39.9 %  better   1.0 %  3.5 ms        14 us       8
+           scheduler  nr_requests   IOPS   change            interval          spread     p99  CPU per I/O  trials
+        2  none       256          1 414  +39.8 %  +39.8 % .. +39.9 %  better   1.0 %  3.5 ms        14 us       8
             <- best
-        bfq        256          1 131  +11.8 %  +11.8 % .. +11.9 %  better   1.0 %  4.4 ms        18 us       8
-        none       64           1 012                                        1.0 %  4.9 ms        20 us       8
+        4  bfq        256          1 131  +11.8 %  +11.8 % .. +11.9 %  better   1.0 %  4.4 ms        18 us       8
+        1  none       64           1 012                                        1.0 %  4.9 ms        20 us       8
             (baseline)
-        bfq        64             809  -20.0 %  -20.1 % .. -20.0 %  worse    1.0 %  6.2 ms        25 us       8
+        3  bfq        64             809  -20.0 %  -20.1 % .. -20.0 %  worse    1.0 %  6.2 ms        25 us       8
         Medians over trials. change: against the baseline (scheduler=none nr_requests=64) within blocks
         (Hodges-Lehmann), interval of 95 % by ranks; spread: standard deviation over trials.
         better, worse: the interval leaves out no change; same: no difference of 3 % or more; open: not decided.
@@ -225,7 +226,8 @@ fn two_factors_and_an_expectation() {
         Over 8 complete blocks; p adjusted for 3 effects.
 
         8 blocks of at most 8, 32 trials.
-        The baseline, measured 8 times, showed no drift (at most 1.73 % from its median).
+        The baseline, measured 8 times, showed no drift: no trend over time (single values up to 1.73 % from their
+        median).
 
         TRUSTED
     "#]].assert_eq(&text(&studied(&sample), 110));

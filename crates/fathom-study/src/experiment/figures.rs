@@ -93,17 +93,25 @@ fn jobs_of<'a>(
         rest.is_some_and(|rest| !rest.starts_with(|c: char| c.is_alphanumeric() || c == '_'))
     };
     let is_one = !plan.is_together || plan.workloads.len() == 1;
-    let of_record = match &record.cell {
-        Some(cell) => plan.is_together || cell.workload == label || cell.workload.is_empty(),
-        None => true,
-    };
+    let of_record = is_of(plan, record, label);
     let jobs = record.jobs.iter().enumerate();
     jobs.filter(move |(_, job)| of_record && (is_one || is_own(&job.name)))
+}
+
+/// The workload is among what the record is of.
+fn is_of(plan: &Plan, record: &Record, label: &str) -> bool {
+    record
+        .cell
+        .as_ref()
+        .is_none_or(|cell| plan.is_together || cell.workload == label || cell.workload.is_empty())
 }
 
 /// The figure of one workload in one record; none where there were too few events for it, or none at all.
 #[must_use]
 pub fn value(plan: &Plan, record: &Record, label: &str, metric: Metric) -> Option<f64> {
+    if metric == Metric::Application {
+        return printed(record).filter(|_| is_of(plan, record, label));
+    }
     let jobs: Vec<&JobRecord> = jobs_of(plan, record, label).map(|(_, job)| job).collect();
     of_jobs(record, &jobs, metric)
 }
@@ -111,7 +119,16 @@ pub fn value(plan: &Plan, record: &Record, label: &str, metric: Metric) -> Optio
 /// The figure of all jobs of a record together.
 #[must_use]
 pub fn value_of_all(record: &Record, metric: Metric) -> Option<f64> {
+    if metric == Metric::Application {
+        return printed(record);
+    }
     of_jobs(record, &record.jobs.iter().collect::<Vec<_>>(), metric)
+}
+
+/// What a program said of itself; it has no jobs.
+fn printed(record: &Record) -> Option<f64> {
+    let figure = record.cell.as_ref()?.application.values().next().copied()?;
+    (figure.is_finite() && figure > 0.0).then_some(figure)
 }
 
 fn of_jobs(record: &Record, jobs: &[&JobRecord], metric: Metric) -> Option<f64> {
@@ -135,10 +152,7 @@ fn of_jobs(record: &Record, jobs: &[&JobRecord], metric: Metric) -> Option<f64> 
             let cpu_ns = cpu_ns(record, jobs);
             (count > 0 && cpu_ns > 0).then(|| cpu_ns as f64 / count as f64)
         }
-        Metric::Application => {
-            let printed = record.cell.as_ref()?.application.values().next().copied();
-            printed.filter(|figure| figure.is_finite() && *figure > 0.0)
-        }
+        Metric::Application => None,
     }
 }
 
@@ -240,6 +254,24 @@ mod tests {
         assert_eq!(value(&plan, &record, "read", Metric::Iops), Some(1000.0));
         assert_eq!(value(&plan, &record, "readers", Metric::Iops), Some(2000.0));
         assert_eq!(value_of_all(&record, Metric::Iops), Some(3000.0));
+    }
+
+    #[test]
+    fn a_program_has_its_figure_without_jobs() {
+        let mut plan = sample::plan(&[]);
+        plan.objectives[0].metric = Metric::Application;
+        let mut record = fixtures::record();
+        (record.jobs, record.workload.jobs) = (Vec::new(), Vec::new());
+        let cell = serde_json::json!({
+            "slot": {"block": 0, "place": 0, "cell": 0, "is_sentinel": false}, "levels": [], "workload": "read",
+            "knobs": [], "setup": [], "prepare_ns": 0, "application": {"score": 41.5},
+        });
+        record.cell = Some(Box::new(serde_json::from_value(cell).expect("a cell's record")));
+        assert_eq!(value(&plan, &record, "read", Metric::Application), Some(41.5));
+        assert_eq!(value(&plan, &record, "other", Metric::Application), None);
+        assert_eq!(value_of_all(&record, Metric::Application), Some(41.5));
+        assert_eq!(value(&plan, &record, "read", Metric::Iops), None);
+        assert!(crate::rules::all(&record).iter().all(|finding| finding.id != "nothing-measured"));
     }
 
     #[test]

@@ -28,6 +28,7 @@ pub fn of_study(
     findings.extend(of_void(&study.void, study.trials));
     findings.extend(too_few(study));
     findings.extend(no_winner(study));
+    findings.extend(silent(study));
     findings.extend(outliers(&study.figures, cells, values));
     findings.extend(ranks(study));
     findings
@@ -48,7 +49,9 @@ fn of_nulls(nulls: &[(String, String, Estimate)]) -> Option<Finding> {
 
 fn of_void(void: &[VoidTrial], trials: usize) -> Option<Finding> {
     let first = void.first()?;
-    let (count, cause, cell) = (void.len(), &first.cause, &first.cell);
+    // The whole of it stands with the trial.
+    let cause = first.cause.lines().next().unwrap_or_default();
+    let (count, cell) = (void.len(), &first.cell);
     // All of them: no answer at all, said elsewhere.
     let severity = if 2 * count > trials { Severity::Doubtful } else { Severity::Note };
     let text =
@@ -91,11 +94,43 @@ fn no_winner(study: &ExperimentStudy) -> Option<Finding> {
     let text = if study.trials == study.void.len() {
         "not one trial counts: nothing was measured"
     } else if study.ranking.bounds.is_empty() {
-        "no cell has the figure that decides"
+        "no cell has all figures that decide"
     } else {
         "no cell keeps the bounds"
     };
     Some(Finding::new("no-winner", Severity::Void, text))
+}
+
+/// Objectives that no trial has a value for: most often a percentile of few requests.
+fn silent(study: &ExperimentStudy) -> Option<Finding> {
+    if study.trials == study.void.len() {
+        return None;
+    }
+    let has_value = |at: usize| {
+        study.cells.iter().any(|cell| cell.figures.get(at).is_some_and(Option::is_some))
+    };
+    let name = |figure: &Figure| {
+        let metric = serde_json::to_value(figure.metric).unwrap_or_default();
+        let of = figure.workload.as_ref().map_or_else(String::new, |label| format!(" of {label}"));
+        format!("{}{of}", metric.as_str().unwrap_or_default())
+    };
+    let silent: Vec<String> = study
+        .figures
+        .iter()
+        .enumerate()
+        .filter(|(at, figure)| figure.is_objective && !has_value(*at))
+        .map(|(_, figure)| name(figure))
+        .collect();
+    if silent.is_empty() {
+        return None;
+    }
+    let text =
+        format!("the plan decides by {}, and no trial has a value for it", silent.join(", "));
+    Some(
+        Finding::new("silent-objective", Severity::Doubtful, text).advise(
+            "a percentile needs many requests in each trial: a longer duration=, or latency_mean as objective",
+        ),
+    )
 }
 
 /// Trials far from the others of their cell: flagged, never left out.

@@ -85,8 +85,13 @@ pub fn rank(
             None => ranked.push(figure),
         }
     }
+    // What no trial has a value for cannot decide anything; without the first there is no answer.
+    let is_known = |figure: &usize| values[*figure].iter().any(|own| !own.is_empty());
+    let first = ranked.first().copied();
+    ranked.retain(|figure| first == Some(*figure) || is_known(figure));
     let keeps = |cell: &usize| bounds.iter().all(|bound| bound.kept[*cell] != Kept::Broken);
-    let is_measured = |cell: &usize| ranked.iter().all(|f| !values[*f][*cell].is_empty());
+    // A cell too slow for a percentile that comes second is in the race: by the first it is judged like any other.
+    let is_measured = |cell: &usize| ranked.first().is_none_or(|f| !values[*f][*cell].is_empty());
     let fit: Vec<usize> = (0..count).filter(keeps).filter(is_measured).collect();
     let mut leaders = fit.clone();
     for figure in &ranked {
