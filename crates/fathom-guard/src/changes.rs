@@ -339,7 +339,9 @@ fn read(root: &SysRoot, state_dir: &Path, is_locked: bool) -> Result<Logs, FileR
     };
     let mut files: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
     files.retain(|file| file.extension().is_some_and(|e| e == "jsonl"));
-    files.sort_by_key(|file| (fs::metadata(file).and_then(|m| m.modified()).ok(), file.clone()));
+    // Not by their last lines: who tries to take back what an old one says writes to it.
+    let begun = |file: &PathBuf| fs::metadata(file).and_then(|m| m.created().or(m.modified())).ok();
+    files.sort_by_key(|file| (begun(file), file.clone()));
     let mut logs = Logs::default();
     for file in files {
         match ChangeLog::open(&file) {

@@ -141,3 +141,19 @@ fn the_boot_of_the_changes_is_not_that_of_who_takes_them_back() {
         assert_eq!((log.boot_id(), &log.owner().boot_id), ("an earlier boot", &boot));
     }
 }
+
+#[test]
+fn logs_are_in_the_order_in_which_they_were_begun() {
+    let dir = tempfile::tempdir().expect("directory");
+    let root = SysRoot::live();
+    let mut logs: Vec<ChangeLog> = Vec::new();
+    for name in ["z", "a", "m"] {
+        logs.push(ChangeLog::create(&root, dir.path(), name, Faults::none()).expect("is made"));
+        std::thread::sleep(std::time::Duration::from_millis(30));
+    }
+    // As every start does that cannot take back what it says.
+    logs[0].adopt(&root, Faults::none()).expect("is written");
+    let read = reread(dir.path());
+    let names: Vec<&str> = read.others.iter().map(ChangeLog::run_id).collect();
+    assert_eq!(names, ["z", "a", "m"]);
+}
