@@ -9,6 +9,7 @@ mod bench;
 mod boot;
 mod calm;
 mod companion;
+mod figure;
 mod loads;
 pub(crate) mod machine;
 mod memory_group;

@@ -10,6 +10,7 @@ mod cost;
 mod doc;
 mod error;
 mod factor;
+pub mod figure;
 mod file;
 mod known;
 mod load;

@@ -5,6 +5,7 @@ use fathom_base::units::parse_duration_ns;
 use fathom_model::builtin;
 use fathom_model::plan::PlanWorkload;
 use fathom_model::workload::{EngineKind, Workload};
+use fathom_plan::figure::Figure;
 use std::collections::BTreeMap;
 
 /// How long a program may take when nobody says.
@@ -38,8 +39,8 @@ pub(crate) struct ProgramLoad {
     pub command: String,
     /// Ended after this.
     pub timeout_ns: u64,
-    /// Figures by name, each with the text around it: `{}` stands for the number.
-    pub figures: BTreeMap<String, String>,
+    /// Figures by name.
+    pub figures: BTreeMap<String, Figure>,
     /// A directory of its own.
     pub target: Option<String>,
 }
@@ -167,7 +168,7 @@ fn together(singles: Vec<Load>) -> Result<Load, LabError> {
     Ok(Load { label, kind: LoadKind::Io(Box::new(workload)) })
 }
 
-/// A command with its settings: `timeout=`, and `figure.NAME=` with the text around a number.
+/// A command with its settings: `timeout=`, and `figure.NAME=` with where a number is.
 ///
 /// # Errors
 /// [`LabError::Usage`] for other settings.
@@ -184,14 +185,11 @@ pub(crate) fn program(asked: &PlanWorkload, command: &str) -> Result<ProgramLoad
     };
     for (key, value) in &asked.settings {
         match key.strip_prefix(FIGURE) {
-            Some(name) if !name.is_empty() && value.matches("{}").count() == 1 => {
-                load.figures.insert(name.to_owned(), value.clone());
-            }
-            Some(_) => {
-                let text = format!(
-                    "{key}='{value}': write the text around the number, with {{}} for the number: {FIGURE}tps = \"tps = {{}}\""
-                );
-                return Err(usage(text));
+            Some("") => return Err(usage(format!("{key}='{value}': the figure has no name"))),
+            Some(name) => {
+                let figure = Figure::parse(value)
+                    .map_err(|wrong| usage(format!("{key}='{value}': {wrong}")))?;
+                load.figures.insert(name.to_owned(), figure);
             }
             None if key == "timeout" => {
                 load.timeout_ns = parse_duration_ns(value)
@@ -205,24 +203,6 @@ pub(crate) fn program(asked: &PlanWorkload, command: &str) -> Result<ProgramLoad
         }
     }
     Ok(load)
-}
-
-/// The number that stands where `{}` does in the last line that has the text before it.
-pub(crate) fn figure(output: &str, pattern: &str) -> Option<f64> {
-    let (before, after) = pattern.split_once("{}")?;
-    output.lines().rev().find_map(|line| {
-        let rest = match before.trim_start() {
-            "" => line,
-            before => line.split_once(before)?.1,
-        };
-        let rest = rest.trim_start();
-        let is_part = |c: char| c.is_ascii_digit() || matches!(c, '.' | '-' | '+' | 'e' | 'E');
-        let end = rest.find(|c| !is_part(c)).unwrap_or(rest.len());
-        // A full stop may end the sentence.
-        let number = rest[..end].trim_end_matches(['.', 'e', 'E', '-', '+']);
-        let fits = rest[number.len()..].trim_start().starts_with(after.trim_start());
-        number.parse::<f64>().ok().filter(|value| fits && value.is_finite())
-    })
 }
 
 #[cfg(test)]
@@ -266,24 +246,21 @@ mod tests {
     }
 
     #[test]
-    fn figures_are_picked_out_of_the_output() {
-        let text = "starting\ntps = 12.5 (without)\nlatency average: 3 ms\ntps = 1840.25 (excluding connections)\nratio -1.5e3.\n";
-        assert_eq!(figure(text, "tps = {}"), Some(1840.25));
-        assert_eq!(figure(text, "tps = {} (without"), Some(12.5));
-        assert_eq!(figure(text, "average: {} ms"), Some(3.0));
-        assert_eq!(figure(text, "ratio {}"), Some(-1500.0));
-        assert_eq!(figure(text, "nothing {}"), None);
-        assert_eq!(figure("42\n", "{}"), Some(42.0));
-    }
-
-    #[test]
     fn commands_have_few_settings() {
         let of = |pairs: &[(&str, &str)]| program(&asked("app", None, pairs), "make");
         let load = of(&[("timeout", "90s"), ("figure.tps", "tps {}")]).expect("known");
         assert_eq!((load.timeout_ns, load.figures.len()), (90_000_000_000, 1));
-        for bad in [("timeot", "1s"), ("figure.tps", "tps"), ("timeout", "soon"), ("figure.", "{}")]
-        {
-            assert!(of(&[bad]).is_err(), "{bad:?}");
+        let json = of(&[("figure.p99", "json:latency[\"99.0\"]")]).expect("known");
+        assert!(matches!(json.figures["p99"], Figure::Json { .. }));
+        for bad in [
+            ("timeot", "1s"),
+            ("figure.tps", "tps"),
+            ("figure.tps", "json:"),
+            ("timeout", "soon"),
+            ("figure.", "{}"),
+        ] {
+            let error = of(&[bad]).expect_err("refused").to_string();
+            assert!(error.contains(bad.0) && error.contains("'app'"), "{error}");
         }
     }
 }

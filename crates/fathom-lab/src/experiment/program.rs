@@ -1,7 +1,8 @@
 //! A program as the load: started in the target's directory, timed, its devices counted, its figures picked out of what it prints.
 
 use super::bench::Bench;
-use super::loads::{ProgramLoad, figure};
+use super::figure;
+use super::loads::ProgramLoad;
 use crate::error::LabError;
 use crate::lab::Lab;
 use crate::sampler::{Deltas, Progress, Sampler};
@@ -17,8 +18,11 @@ use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
-/// How much of the end of what a program prints is looked at and kept.
-const OUTPUT_BYTES_MAX: u64 = 64 << 10;
+/// How much of the end of what a program prints is looked at: reports in JSON may be long.
+const OUTPUT_BYTES_MAX: u64 = 4 << 20;
+
+/// How much of that is kept.
+const KEPT_BYTES_MAX: usize = 64 << 10;
 
 /// What came of a program.
 pub(crate) struct Measured {
@@ -95,23 +99,31 @@ pub(crate) fn measure(
         return Err(LabError::Interrupted);
     }
     let failure = failure(run, ended);
-    let mut figures: BTreeMap<String, f64> = run
-        .load
-        .figures
-        .iter()
-        .filter_map(|(name, pattern)| Some((name.clone(), figure(&output, pattern)?)))
-        .collect();
-    let missing = run.load.figures.keys().find(|name| !figures.contains_key(*name));
-    let missing = missing.map(|name| {
-        format!("figure.{name}: what '{}' stands for was not printed", run.load.figures[name])
-    });
+    let (mut figures, missing) = figures(run, &output);
     if run.load.figures.is_empty() {
         // Of a figure more is better; of the time it takes, less would be.
         figures.insert("runs_per_hour".to_owned(), 3600e9 / window_ns.max(1) as f64);
     }
     let void = failure.clone().or(missing);
+    let output = end_of(output);
     let record = record(run, sampler.deltas(), (started_unix_ns, window_ns), failure);
     Ok(Measured { record, figures, output, void })
+}
+
+/// The figures that it printed, and the first one that it did not.
+fn figures(run: &Run<'_>, output: &str) -> (BTreeMap<String, f64>, Option<String>) {
+    let (mut found, mut missing) = (BTreeMap::new(), None);
+    for (name, figure) in &run.load.figures {
+        match figure::pick(figure, output) {
+            Ok(number) => {
+                found.insert(name.clone(), number);
+            }
+            Err(cause) => {
+                missing.get_or_insert_with(|| format!("figure.{name}: {cause}"));
+            }
+        }
+    }
+    (found, missing)
 }
 
 fn words(run: &Run<'_>) -> Vec<OsString> {
@@ -163,6 +175,14 @@ fn last_of(path: &Path) -> String {
         Ok::<_, std::io::Error>(bytes)
     };
     String::from_utf8_lossy(&read().unwrap_or_default()).into_owned()
+}
+
+/// Its end, from the beginning of a character on.
+fn end_of(mut output: String) -> String {
+    let over = output.len().saturating_sub(KEPT_BYTES_MAX);
+    let from = (over..=output.len()).find(|at| output.is_char_boundary(*at)).unwrap_or(0);
+    output.drain(..from);
+    output
 }
 
 fn record(
@@ -234,5 +254,19 @@ pub(crate) fn empty_record(label: &str, workload: Workload, seed: u64) -> Record
         failure: None,
         seed,
         findings: Vec::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_end_of_long_output_begins_with_a_character() {
+        assert_eq!(end_of("short".to_owned()), "short");
+        // Two bytes each, and one at the end: the border is inside of one.
+        let kept = end_of(format!("{}x", "\u{e9}".repeat(KEPT_BYTES_MAX)));
+        assert_eq!(kept.len(), KEPT_BYTES_MAX - 1);
+        assert!(kept.starts_with('\u{e9}') && kept.ends_with("\u{e9}x"));
     }
 }

@@ -1,6 +1,7 @@
 //! `[[workload]]`: what is issued in each trial.
 
 use crate::doc::{Item, Section};
+use crate::figure::Figure;
 use crate::{Known, PlanError};
 use fathom_model::plan::PlanWorkload;
 
@@ -103,9 +104,7 @@ fn check_of_command(command: &str, key: &str, item: &Item) -> Result<(), PlanErr
         return item.duration().map(|_| ());
     }
     if key.strip_prefix("figure.").is_some_and(|name| !name.is_empty()) {
-        let is_pattern = item.scalar()?.matches("{}").count() == 1;
-        let reason = "write the text around the number, with {} for the number: \"tps = {}\"";
-        return if is_pattern { Ok(()) } else { Err(item.refuse(reason)) };
+        return Figure::parse(&item.scalar()?).map(|_| ()).map_err(|wrong| item.refuse(wrong));
     }
     Err(item.refuse_key(format!(
         "commands take timeout, figure.NAME, and what has a place such as {{{key}}} in them"
