@@ -106,33 +106,28 @@ pub(crate) fn by_id(root: &SysRoot, id: &str) -> Option<BlockDir> {
 }
 
 /// The arrays with that UUID, by whatever name, also those that were assembled only in part. `name` with members of these
-/// identifiers alone counts too: one that was being created may not know its UUID yet.
+/// identifiers alone counts where neither the array nor a member tells a UUID: one that was being created may not know it yet.
 pub(crate) fn arrays(root: &SysRoot, uuid: &str, name: &str, member_ids: &[&str]) -> Vec<BlockDir> {
     let is_wanted = |disk: &BlockDir| {
         if !disk.name().starts_with("md") {
             return false;
         }
-        let own_uuid =
-            disk.text("md/uuid").filter(|own| own.contains(|c: char| !"0-:".contains(c)));
-        let own = own_uuid.as_deref().is_some_and(|own| is_same_uuid(own, uuid));
-        let may_be_ours = own_uuid.is_none_or(|own| own == "none" || is_same_uuid(&own, uuid));
+        let is_told = |own: &String| own.contains(|c: char| !"0-:".contains(c)) && own != "none";
         let slaves = disk.slaves();
-        let on_slave = |slave: &BlockDir| {
+        let on_slaves = slaves.iter().flat_map(|slave| {
             let found = signatures(slave.dev_path().as_ref()).unwrap_or_default();
-            found.iter().any(|s| {
-                s.name.starts_with("md ")
-                    && s.uuid.as_deref().is_some_and(|u| is_same_uuid(u, uuid))
-            })
-        };
+            found.into_iter().filter(|s| s.name.starts_with("md ")).filter_map(|s| s.uuid)
+        });
+        let told: Vec<String> =
+            disk.text("md/uuid").filter(is_told).into_iter().chain(on_slaves).collect();
+        if !told.is_empty() {
+            return told.iter().any(|own| is_same_uuid(own, uuid));
+        }
         let is_member = |slave: &BlockDir| {
             let id = slave.devno().map(|devno| identity::device_id(root, devno));
             id.is_some_and(|id| member_ids.iter().any(|member| id.is_meant_by(member)))
         };
-        own || slaves.iter().any(on_slave)
-            || (may_be_ours
-                && disk.name() == name
-                && !slaves.is_empty()
-                && slaves.iter().all(is_member))
+        disk.name() == name && !slaves.is_empty() && slaves.iter().all(is_member)
     };
     BlockDir::disks(root).into_iter().filter(is_wanted).collect()
 }
@@ -164,6 +159,24 @@ mod tests {
         );
         known.add("qx3ILb-CBOo-i3OH");
         assert!(known.has("qx3ILbCBOoi3OH") && !known.has("QX3ILbCBOoi3OH"));
+    }
+
+    #[test]
+    fn an_array_of_somebodys_with_our_name_on_our_disks_is_theirs() {
+        use fathom_testkit::Tree;
+        const OURS: &str = "0a1b2c3d:00112233:44556677:8899aabb";
+        let found = |uuid: &str| {
+            let tree = Tree::new();
+            tree.device("a/sdzz", "8:0", &[("serial", "S1")]);
+            tree.device("m/md200", "9:200", &[("md/uuid", uuid)]);
+            tree.link("sys/devices/m/md200/slaves/sdzz", "../../../a/sdzz");
+            tree.link("sys/block/md200", "../devices/m/md200");
+            arrays(&tree.root(), OURS, "md200", &["S1"]).len()
+        };
+        assert_eq!(found("0a1b2c3d-0011-2233-4455-66778899aabb"), 1);
+        assert_eq!(found("11111111-0011-2233-4455-66778899aabb"), 0);
+        // One that was being made does not know its UUID yet.
+        assert_eq!(found("00000000-0000-0000-0000-000000000000"), 1);
     }
 
     #[test]
