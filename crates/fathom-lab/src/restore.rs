@@ -8,7 +8,7 @@ use fathom_knobs::Undo as KnobUndo;
 use fathom_model::change::Change;
 use fathom_model::change::setup::SetupChange;
 use fathom_setup::Undo as SetupUndo;
-use fathom_sys::process;
+use fathom_sys::process::{self, Life};
 use fathom_sys::sysroot::SysRoot;
 use std::fmt;
 use std::path::Path;
@@ -242,7 +242,18 @@ pub fn pending(
         log.pending().into_iter().map(one).collect::<Vec<_>>()
     };
     let mut all: Vec<Pending> = logs.dead.iter().flat_map(|log| of(log, false)).collect();
-    all.extend(logs.others.iter().flat_map(|log| of(log, true)));
+    for log in &logs.others {
+        let is_running = log.owner().life(root) == Life::Alive;
+        let elsewhere =
+            "; of another machine or container, or of this machine under another name: left alone";
+        let told = of(log, is_running).into_iter().map(|mut pending| {
+            if !is_running {
+                pending.what += elsewhere;
+            }
+            pending
+        });
+        all.extend(told);
+    }
     Ok(all)
 }
 

@@ -54,6 +54,17 @@ pub(crate) fn prepare(
         if !is_active(unit)? {
             continue;
         }
+        let others = stopped_with(unit);
+        if !others.is_empty() {
+            return Err(missing(
+                Path::new(unit),
+                format!(
+                    "stopping it would stop {} too, which would not be started again with it; name {} before it in stop_services",
+                    others.join(", "),
+                    if others.len() == 1 { "that" } else { "those" }
+                ),
+            ));
+        }
         note(format!("Stopping {unit}."));
         let change = MachineChange::ServiceStopped { unit: unit.clone() };
         let step = log.intend(Change::Machine(change.clone()))?;
@@ -87,6 +98,17 @@ pub(crate) fn is_active(unit: &str) -> Result<bool, LabError> {
     Ok(status.success())
 }
 
+/// Units that run and that the system stops together with this one.
+fn stopped_with(unit: &str) -> Vec<String> {
+    const WHO: &str = "--property=RequiredBy,RequisiteOf,BoundBy,ConsistsOf";
+    let said = systemctl(&["show", WHO, "--value", "--", unit]).unwrap_or_default();
+    let mut others: Vec<String> = said.split_whitespace().map(str::to_owned).collect();
+    others.sort();
+    others.dedup();
+    others.retain(|other| matches!(is_active(other), Ok(true)));
+    others
+}
+
 fn missing(path: &Path, reason: String) -> LabError {
     LabError::Target { path: path.to_owned(), reason, class: ErrorClass::Missing }
 }
@@ -98,7 +120,7 @@ fn find_systemctl() -> Option<PathBuf> {
     found.find(|file| file.is_absolute() && file.is_file())
 }
 
-fn systemctl(arguments: &[&str]) -> Result<(), String> {
+fn systemctl(arguments: &[&str]) -> Result<String, String> {
     let program = find_systemctl().ok_or("there is no systemctl")?;
     let output = Command::new(program)
         .args(arguments)
@@ -106,8 +128,8 @@ fn systemctl(arguments: &[&str]) -> Result<(), String> {
         .stdin(Stdio::null())
         .output()
         .map_err(|error| error.to_string())?;
-    let said = String::from_utf8_lossy(&output.stderr);
-    if output.status.success() { Ok(()) } else { Err(said.trim().to_owned()) }
+    let said = |bytes: &[u8]| String::from_utf8_lossy(bytes).trim().to_owned();
+    if output.status.success() { Ok(said(&output.stdout)) } else { Err(said(&output.stderr)) }
 }
 
 /// By which a program and all that it starts are known again.
@@ -169,7 +191,7 @@ fn start_service(log: &ChangeLog, unit: &str) -> Outcome {
     let done = systemctl(&["start", "--", unit]);
     log.fault_point("after a service was started");
     match done {
-        Ok(()) => Outcome::Restored,
+        Ok(_) => Outcome::Restored,
         Err(reason) => Outcome::Failed(format!(
             "service {unit} cannot be started: {reason}; try: systemctl start {}",
             shell::word(unit)

@@ -358,7 +358,7 @@ fn foreign() {
 fn command() {
     let sandbox = Sandbox::new();
     let fs = mounted(FsKind::Ext4, &[], "");
-    let app = "[[workload]]\nlabel = 'app'\ncommand = 'dd if=/dev/zero of=f bs=1M count=8 conv=fsync; rm f; echo score: 41.5 points'\nfigure.score = 'score: {} points'\n";
+    let app = "[[workload]]\nlabel = 'app'\ncommand = 'dd if=/dev/zero of=f bs=1M count=8 conv=fsync; rm f; echo score: 41.5 points; echo \"{\\\"p\\\":[1,2.25]}\"'\nfigure.score = 'score: {} points'\nfigure.p = 'json:p[1]'\n";
     let text = format!(
         "{app}[factors]\nblock.nr_requests = [32, 64]\n[design]\nblocks = 1\n[[objective]]\nmetric = 'application'\n"
     );
@@ -369,15 +369,20 @@ fn command() {
     for record in &records {
         let cell = &record["cell"];
         assert_eq!(cell["application"]["score"].as_f64(), Some(41.5), "{cell}");
+        assert_eq!(cell["application"]["p"].as_f64(), Some(2.25), "{cell}");
         assert!(cell["output"].as_str().unwrap().contains("8+0 records out"), "{cell}");
         let devices = record["devices"].as_array().unwrap();
         let own = devices.iter().find(|d| d["name"] == fs.device().name().as_str()).unwrap();
         assert!(own["written_bytes"].as_u64().unwrap() >= 8 << 20, "{own}");
     }
-    // One that fails, and one that takes too long.
-    for (more, words) in [("exit 3", "exit status 3"), ("sleep 1000", "did not end within")] {
+    // One that fails, one that takes too long, and one that does not print its figure.
+    for (more, words) in [
+        ("exit 3'", "exit status 3"),
+        ("sleep 1000'", "did not end within"),
+        ("echo {}'\nfigure.tps = 'json:tps'", "no 'tps' in an empty object"),
+    ] {
         let text = format!(
-            "[[workload]]\nlabel = 'app'\ncommand = '{more}'\ntimeout = '500ms'\n[design]\nblocks = 1\n[[objective]]\nmetric = 'application'\n"
+            "[[workload]]\nlabel = 'app'\ncommand = '{more}\ntimeout = '500ms'\n[design]\nblocks = 1\n[[objective]]\nmetric = 'application'\n"
         );
         let file = plan(&sandbox, "bad", &text);
         let done = sandbox.run(&["--json", "lab", p(&file), p(fs.dir()), "--new"]);
@@ -523,10 +528,10 @@ fn companions() {
     assert_eq!(trials_of(&done.records()).len(), 3);
     assert!(begun.exists());
     wait_until("the companion has ended", || ended.exists());
-    // Killed in the middle, nothing goes on: not even the processes of the companion.
+    // Killed in the middle: the kernel ends the companion, and the next start what it had started.
     let pid = sandbox.scratch.join("pid");
     let text = text
-        .replace(&script, &format!("echo $$ > {}; exec sleep 100000", p(&pid)))
+        .replace(&script, &format!("sleep 100000 & echo $! > {}; wait", p(&pid)))
         .replace("80ms", "20s");
     let file = plan(&sandbox, "killed", &text);
     let running = sandbox.start(&["lab", p(&file)], "slot_started", 1);
@@ -535,8 +540,9 @@ fn companions() {
     running.finish();
     let number = fs::read_to_string(&pid).unwrap();
     let process = Path::new("/proc").join(number.trim());
-    wait_until("it is gone", || !process.join("exe").exists());
+    assert!(process.join("exe").exists(), "nobody has ended it yet");
     assert_eq!(sandbox.run(&["restore"]).code, 0);
+    wait_until("it is gone", || !process.join("exe").exists());
 }
 
 /// Swap on a loop device is off during the experiment and on again, with its priority; the service is one of a systemctl of the
@@ -551,10 +557,13 @@ fn swap_and_services() {
     let log = sandbox.scratch.join("asked");
     let systemctl = bin.join("systemctl");
     let state = sandbox.scratch.join("stopped");
+    let others = sandbox.scratch.join("others");
+    fs::write(&others, "\n\nneeds-it.service\n\n").unwrap();
     let script = format!(
-        "#!/bin/sh\necho \"$@\" >> {log}\ncase $1 in stop) touch {state};; start) rm {state};; is-active) test ! -e {state};; esac\n",
+        "#!/bin/sh\necho \"$@\" >> {log}\ncase $1 in stop) touch {state};; start) rm {state};; is-active) test ! -e {state};; show) cat {others};; esac\n",
         log = p(&log),
-        state = p(&state)
+        state = p(&state),
+        others = p(&others)
     );
     fs::write(&systemctl, script).unwrap();
     assert!(tool("chmod").arg("755").arg(&systemctl).status().unwrap().success());
@@ -569,11 +578,20 @@ fn swap_and_services() {
     );
     let file = plan(&sandbox, "swap", &text);
     let path = format!("{}:{}", p(&bin), std::env::var("PATH").unwrap());
-    let done = crate::cli::run(|| {
-        let mut command = sandbox.command(&["--json", "--quiet", "lab", p(&file)]);
-        command.env("PATH", &path);
-        command
-    });
+    let run = || {
+        crate::cli::run(|| {
+            let mut command = sandbox.command(&["--json", "--quiet", "lab", p(&file)]);
+            command.env("PATH", &path);
+            command
+        })
+    };
+    // Another service would be stopped with it, and nobody would start it again.
+    let refused = run();
+    assert_eq!(refused.code, 4, "{refused:?}");
+    assert!(refused.stderr.contains("would stop needs-it.service too"), "{refused:?}");
+    assert!(!fs::read_to_string(&log).unwrap().contains("stop"), "nothing was stopped");
+    fs::write(&others, "\n").unwrap();
+    let done = run();
     let swaps = fs::read_to_string("/proc/swaps").unwrap();
     assert!(
         tool("swapoff").arg(device.path()).status().unwrap().success(),
