@@ -124,13 +124,14 @@ fn silent(study: &ExperimentStudy) -> Option<Finding> {
     if silent.is_empty() {
         return None;
     }
-    let text =
-        format!("the plan decides by {}, and no trial has a value for it", silent.join(", "));
-    Some(
-        Finding::new("silent-objective", Severity::Doubtful, text).advise(
-            "a percentile needs many requests in each trial: a longer duration=, or latency_mean as objective",
-        ),
-    )
+    let silent = silent.join(", ");
+    let text = format!("the plan decides by {silent}, and no trial has a value for it");
+    let found = Finding::new("silent-objective", Severity::Doubtful, text);
+    Some(if silent.contains("latency_p") {
+        found.advise("a percentile needs many requests in each trial: a longer duration=, or latency_mean as objective")
+    } else {
+        found.advise("where one of several workloads is meant: workload = \"LABEL\" beside metric")
+    })
 }
 
 /// Trials far from the others of their cell: flagged, never left out.

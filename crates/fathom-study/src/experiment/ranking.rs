@@ -209,6 +209,22 @@ mod tests {
         })
     }
 
+    /// So slow that a trial has too few requests for a percentile: that is no reason to leave a cell out, least of all the
+    /// baseline. What no trial has decides nothing.
+    #[test]
+    fn a_slow_cell_stays_in_the_race() {
+        let mut slow = sample(&[0.001, 1.0], 3, 0.01, 3);
+        let p99 = Objective { metric: Metric::LatencyP99, ..slow.plan.objectives[0].clone() };
+        slow.plan.objectives.push(p99);
+        let got = ranked(&slow);
+        assert_eq!((got.winner, got.leaders), (Some(1), vec![0, 1]), "three blocks prove nothing");
+        slow.records.retain(|record| record.cell.as_ref().is_some_and(|cell| cell.slot.cell == 0));
+        let study = study(&slow.plan, &slow.cells, &slow.records);
+        assert_eq!(study.ranking.winner, Some(0));
+        let silent = study.findings.iter().find(|finding| finding.id == "silent-objective");
+        assert!(silent.expect("said").summary.contains("latency_p99 of read"));
+    }
+
     fn ranked(sample: &Sample) -> Ranking {
         let ExperimentStudy { ranking, .. } = study(&sample.plan, &sample.cells, &sample.records);
         ranking

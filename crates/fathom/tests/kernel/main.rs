@@ -21,6 +21,7 @@ mod kept_edits;
 mod knobs;
 mod lab;
 mod lab_kills;
+mod lab_plans;
 mod limits;
 mod limits_priority;
 mod open_loop;
@@ -55,6 +56,7 @@ fn main() -> ExitCode {
     trials.extend(knobs::trials());
     trials.extend(lab::trials());
     trials.extend(lab_kills::trials());
+    trials.extend(lab_plans::trials());
     trials.extend(limits::trials());
     trials.extend(limits_priority::trials());
     trials.extend(content::trials());

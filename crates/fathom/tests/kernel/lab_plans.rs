@@ -1,0 +1,350 @@
+//! `fathom lab`: the plans that come with it, designs and expectations end to end. Loads are commands that print known figures, so that
+//! the answers are known too; they are nobody's measurements.
+
+use crate::cli::{Done, Sandbox, names, p};
+use crate::filesystems::mounted;
+use crate::lab::{assert_same, lab, machine, plan, trials_of};
+use fathom_testkit::Capability::{FathomBinary, FsOnLoop, LoopDevices, Tool};
+use fathom_testkit::{FsKind, LoopDevice, Trial, kernel_test};
+use serde_json::Value;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+pub fn trials() -> Vec<Trial> {
+    let ext4 = [FathomBinary, FsOnLoop(FsKind::Ext4)];
+    let remount = [FathomBinary, FsOnLoop(FsKind::Ext4), Tool("dumpe2fs"), Tool("findmnt")];
+    vec![
+        kernel_test("lab_ready_plans_touch_nothing_dry", &ext4, ready_plans),
+        kernel_test("lab_ready_plans_ask_for_consent", &[FathomBinary, LoopDevices], consent),
+        kernel_test("lab_narrowing_finds_the_optimum", &[FathomBinary], narrowing),
+        kernel_test("lab_remount", &remount, remounts),
+        kernel_test("lab_memory_limit", &[FathomBinary], memory_limit),
+        kernel_test("lab_skip", &[FathomBinary], skip),
+        kernel_test("lab_hypothesis", &[FathomBinary], hypothesis),
+        kernel_test("lab_null_factor", &[FathomBinary], null_factor),
+        kernel_test("lab_stops_when_answered", &[FathomBinary], stops),
+    ]
+}
+
+/// The plans that come with fathom, and what each is given.
+fn ready(sandbox: &Sandbox, target: &Path) -> Vec<(&'static str, Vec<String>)> {
+    let target = p(target).to_owned();
+    let beside = |name: &str, word: &str| {
+        let dir = sandbox.scratch.join(name);
+        let _ = fs::create_dir(&dir);
+        format!("{word}={}", p(&dir))
+    };
+    let on_target = |name| (name, vec![target.clone()]);
+    let devices = |name, count: usize, more: &[&str]| {
+        let devices = (0..count).flat_map(|_| ["--device".to_owned(), "loop:64M".to_owned()]);
+        (name, devices.chain(more.iter().map(|word| (*word).to_owned())).collect())
+    };
+    vec![
+        on_target("scheduler"),
+        on_target("read-ahead"),
+        on_target("read-ahead-mixed"),
+        on_target("queue"),
+        on_target("block-size-threads"),
+        on_target("start-end"),
+        on_target("io-classes"),
+        on_target("io-levels"),
+        devices("mount-options", 1, &["size=4M"]),
+        devices("filesystem-grid", 1, &["slow=loop:32M", "ram=loop:16M", "size=4M"]),
+        devices("raw-lvm-filesystem", 1, &["size=4M"]),
+        devices("chunk", 4, &[]),
+        devices("member-order", 4, &[]),
+        (
+            "shared-journal",
+            vec![target.clone(), beside("n", "neighbour"), beside("e", "elsewhere")],
+        ),
+        ("application", vec![target, "command=true".into(), "figure=rate: {}".into()]),
+    ]
+}
+
+/// Every one says what it would do, also from the file that `--print` makes, and touches nothing.
+fn ready_plans() {
+    let sandbox = Sandbox::new();
+    let fs = mounted(FsKind::Ext4, &[], "");
+    let listed = sandbox.json(&["lab"], &[0]);
+    let listed: Vec<String> = listed.result()["plans"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|plan| plan["name"].as_str().unwrap().to_owned())
+        .collect();
+    let plans = ready(&sandbox, fs.dir());
+    assert_eq!(
+        listed,
+        plans.iter().map(|(name, _)| *name).collect::<Vec<_>>(),
+        "each has its turn"
+    );
+    let look = || (machine(&sandbox, &[fs.device()]), names(fs.dir()));
+    let before = look();
+    for (name, given) in &plans {
+        let given: Vec<&str> = given.iter().map(String::as_str).collect();
+        let printed = sandbox.run(&[&["lab", name, "--print"], given.as_slice()].concat());
+        assert_eq!(printed.code, 0, "{name}: {printed:?}");
+        let file = sandbox.scratch.join(format!("{name}.toml"));
+        fs::write(&file, &printed.stdout).unwrap();
+        let done =
+            sandbox.run(&[&["lab", name, "--dry-run", "--seed=1"], given.as_slice()].concat());
+        // Not every kernel has arrays and volumes, and a loop device has no queue of a drive.
+        let missing = match *name {
+            "queue" => "queue_depth",
+            "raw-lvm-filesystem" | "chunk" | "member-order" => "this kernel",
+            _ => "",
+        };
+        let is_refused = done.code == 4 && !missing.is_empty() && done.stdout.contains(missing);
+        assert!(done.code == 0 || is_refused, "{name}: {done:?}");
+        assert_eq!(done.stdout.contains("REFUSED"), is_refused, "{name}: {done:?}");
+        assert_eq!(done.stdout.contains("Nothing is destroyed."), !is_refused, "{name}: {done:?}");
+        assert!(done.stdout.contains("Before each trial:"), "{name}: {done:?}");
+        let own = sandbox.run(&["lab", p(&file), "--dry-run", "--seed=1"]);
+        assert_eq!((own.code, &own.stdout), (done.code, &done.stdout), "{name} from its file");
+        let after = look();
+        assert_same(&before.0, &after.0, name);
+        assert_eq!(before.1, after.1, "{name}: test files");
+        assert!(!sandbox.db().exists(), "{name}: not even a store");
+    }
+}
+
+/// What would be overwritten is named with the word that consents; neither a dry run nor a refusal writes a byte.
+fn consent() {
+    let sandbox = Sandbox::new();
+    let device = LoopDevice::new(64 << 20).unwrap();
+    let content = || fs::read(device.backing()).unwrap();
+    let before = content();
+    let args = ["lab", "mount-options", "--device", p(device.path()), "size=4M"];
+    let refused = sandbox.run(&[&args[..], &["--dry-run"]].concat());
+    assert_eq!(refused.code, 3, "{refused:?}");
+    let flag = refused.stdout.split_whitespace().find(|word| word.starts_with("--destroy="));
+    let flag = flag.unwrap().to_owned();
+    assert!(refused.stdout.contains("DESTROYED") && refused.stdout.contains("needs consent"));
+    sandbox.refuses(&args, 3, &[&flag]);
+    let allowed = sandbox.run(&[&args[..], &["--dry-run", &flag]].concat());
+    assert_eq!(allowed.code, 0, "{allowed:?}");
+    assert!(allowed.stdout.contains("DESTROYED") && allowed.stdout.contains("consented"));
+    assert!(before == content(), "nothing was written");
+}
+
+/// A plan whose load is a command that prints `score: NUMBER`.
+fn scored(sandbox: &Sandbox, name: &str, command: &str, rest: &str) -> PathBuf {
+    let load = format!(
+        "target = '{}'\n[[workload]]\nlabel = 'app'\ncommand = '''{command}'''\nfigure.score = 'score: {{}}'\n",
+        p(&sandbox.dir())
+    );
+    let objective = "[[objective]]\nmetric = 'application'\n";
+    plan(sandbox, name, &format!("{load}{rest}{objective}"))
+}
+
+/// The score of each record with the levels of its cell.
+fn scores(done: &Done) -> Vec<(Value, f64)> {
+    let of = |record: Value| {
+        let score = record["cell"]["application"]["score"].as_f64().unwrap();
+        (record["cell"]["levels"].clone(), score)
+    };
+    done.records().into_iter().map(of).collect()
+}
+
+/// A knob of the plan's own, whose best value is 100: the search comes to it from 4, 64 and 1024, and puts back what was there.
+fn narrowing() {
+    let sandbox = Sandbox::new();
+    let knob = sandbox.scratch.join("knob");
+    fs::write(&knob, "4\n").unwrap();
+    let legal: Vec<String> = (1..=256).map(|n| (n * 4).to_string()).collect();
+    let own = format!(
+        "[[own_knob]]\nname = 'window'\nread = 'cat {file}'\nwrite = 'echo {{value}} > {file}'\nvalues = [{}]\n",
+        legal.join(", "),
+        file = p(&knob)
+    );
+    let command = format!(
+        "v=$(cat {}); d=$((v > 100 ? v - 100 : 100 - v)); echo score: $((1000000 / (100 + d)))",
+        p(&knob)
+    );
+    let rest = format!(
+        "{own}[factors]\nown.window = [4, 64, 1024]\n[design]\nkind = 'narrowing'\nblocks = 2\n"
+    );
+    let file = scored(&sandbox, "narrow", &command, &rest);
+    let done = lab(&sandbox, &file, &[]);
+    let narrowed = &done.result()["experiment"]["narrowed"];
+    let best: u64 = narrowed["best"].as_str().unwrap().parse().unwrap();
+    assert!((90..=110).contains(&best), "{narrowed}");
+    let levels = narrowed["levels"].as_array().unwrap();
+    assert!(
+        (6..=20).contains(&levels.len()),
+        "three were given, the rest was searched: {narrowed}"
+    );
+    assert_eq!(trials_of(&done.records()).len(), 2 * levels.len(), "each level in every block");
+    // What was printed came of the value that the trial was for.
+    for (levels, score) in scores(&done) {
+        let value: u64 = levels[0][1].as_str().unwrap().parse().unwrap();
+        assert_eq!(score, (1_000_000 / (100 + value.abs_diff(100))) as f64, "{levels}");
+    }
+    assert_eq!(fs::read_to_string(&knob).unwrap(), "4\n", "as it was");
+    let shown = sandbox.run(&["show", &done.id()]);
+    assert!(shown.stdout.contains(&format!("window is best at {best}")), "{shown:?}");
+}
+
+/// The filesystem counts how often it was mounted: once more before each trial, or not.
+fn remounts() {
+    let sandbox = Sandbox::new();
+    let before = machine(&sandbox, &[]);
+    let counts = |is_remounted: bool| -> Vec<f64> {
+        let command = "dumpe2fs -h $(findmnt -no SOURCE -T .) 2>/dev/null | sed -n 's/^Mount count: */score: /p'";
+        let text = format!(
+            "[[workload]]\nlabel = 'app'\ncommand = \"{command}\"\nfigure.score = 'score: {{}}'\n\
+             [setup]\ndevices = ['loop:32MiB']\nfilesystem = 'ext4'\n[design]\nblocks = 3\n\
+             [prepare]\nsettle = '0s'\nquiet = '0s'\nremount = {is_remounted}\n[[objective]]\nmetric = 'application'\n"
+        );
+        let file = plan(&sandbox, &format!("remount-{is_remounted}"), &text);
+        scores(&lab(&sandbox, &file, &[])).into_iter().map(|(_, score)| score).collect()
+    };
+    let (anew, kept) = (counts(true), counts(false));
+    assert_eq!((anew.len(), kept.len()), (3, 3));
+    assert!(anew.windows(2).all(|pair| pair[1] > pair[0]), "mounted anew: {anew:?}");
+    assert!(kept.windows(2).all(|pair| pair[1] == pair[0]), "kept: {kept:?}");
+    assert_same(&before, &machine(&sandbox, &[]), "after mounting anew");
+}
+
+/// The load finds itself in a group with so much memory; what needs more is killed by the kernel, and its trial void.
+fn memory_limit() {
+    let sandbox = Sandbox::new();
+    let limit = "p=$(sed -n 's/^[0-9]*:memory://p' /proc/self/cgroup); f=/sys/fs/cgroup/memory$p/memory.limit_in_bytes; \
+                 test -e $f || f=/sys/fs/cgroup$(sed -n 's/^0:://p' /proc/self/cgroup)/memory.max; echo score: $(cat $f)";
+    let prepare = "[design]\nblocks = 1\n[prepare]\nsettle = '0s'\nquiet = '0s'\ndrop_caches = false\nmemory_limit = '64MiB'\n";
+    let file = scored(&sandbox, "limit", limit, prepare);
+    let dry = sandbox.run(&["lab", p(&file), "--dry-run"]);
+    if dry.code == 4 {
+        // No such groups here: that is said before anything begins, and nothing else is tried.
+        assert!(dry.stdout.contains("no control groups that limit memory"), "{dry:?}");
+        return;
+    }
+    assert!(dry.stdout.contains("a control group with 64 MiB of memory"), "{dry:?}");
+    let done = lab(&sandbox, &file, &[]);
+    assert_eq!(scores(&done)[0].1, f64::from(64 << 20), "{done:?}");
+    // tail keeps all of it: four times as much as there is.
+    let eat = "head -c 268435456 /dev/zero | tail -c 268435455 | wc -c; echo score: 1";
+    let file = scored(&sandbox, "eat", eat, prepare);
+    let done = sandbox.json(&["lab", p(&file)], &[1, 5]);
+    let void = done.records()[0]["cell"]["void"].as_str().unwrap().to_owned();
+    assert!(void.contains("killed a process for want of memory"), "{void}");
+    for top in ["/sys/fs/cgroup/memory", "/sys/fs/cgroup"] {
+        let own = format!("fathom-memory-{}", done.id());
+        assert!(!names(Path::new(top)).contains(&own), "the group is gone");
+    }
+}
+
+/// What is left out is not measured, not in the answer, and no objective any more.
+fn skip() {
+    let sandbox = Sandbox::new();
+    let load = |label: &str| {
+        format!(
+            "[[workload]]\nlabel = '{label}'\nuse = 'randread'\nduration = '50ms'\nwarmup = '0s'\nsize = '4M'\n"
+        )
+    };
+    let factors = "[factors]\nworkload.threads = [1, 2, 4]\nnull = ['a', 'b']\n";
+    let objectives = "[[objective]]\nmetric = 'iops'\nworkload = 'one'\n[[objective]]\nmetric = 'iops'\nworkload = 'two'\n";
+    let text = |design: &str, factors: &str| {
+        format!(
+            "target = 'null:'\n{}{}{factors}[design]\n{design}{objectives}",
+            load("one"),
+            load("two")
+        )
+    };
+    let file = plan(&sandbox, "skip", &text("blocks = 1\nsentinel = false\n", factors));
+    let done = lab(&sandbox, &file, &["--skip=threads=2", "--skip", "two"]);
+    let records = done.records();
+    assert_eq!(records.len(), 4, "of six cells with two workloads each");
+    for record in &records {
+        assert_eq!(record["cell"]["workload"], "one");
+        assert!(
+            !record["cell"]["levels"].to_string().contains("\"2\""),
+            "{}",
+            record["cell"]["levels"]
+        );
+    }
+    let experiment = &done.result()["experiment"];
+    assert_eq!(experiment["cells"].as_array().unwrap().len(), 4, "{experiment}");
+    let figures = experiment["figures"].to_string();
+    assert!(!figures.contains("\"two\""), "{figures}");
+    let dry = sandbox.run(&["lab", p(&file), "--skip=threads=2", "--dry-run"]);
+    assert!(dry.code == 0 && !dry.stdout.contains("threads=2"), "{dry:?}");
+    let refuse = |file: &Path, kind: &str, words: &[&str]| {
+        sandbox.refuses(&["lab", p(file), "--skip", kind], 2, words);
+    };
+    refuse(&file, "threads=3", &["no such level", "threads="]);
+    refuse(&file, "tow", &["no workload has that label", "did you mean 'two'"]);
+    sandbox.refuses(&["lab", p(&file), "--skip=one", "--skip=two"], 2, &["the only workload"]);
+    let two = "[factors]\nworkload.threads = [1, 2]\nworkload.depth = [1, 2]\nnull.x = [1, 2]\nnull.y = [1, 2]\n";
+    let narrow = "[factors]\nworkload.depth = [1, 8, 64]\n";
+    for (kind, factors, level) in [
+        ("fractional", two, "threads=2"),
+        ("screening", two, "threads=2"),
+        ("narrowing", narrow, "depth=8"),
+    ] {
+        let file = plan(&sandbox, kind, &text(&format!("kind = '{kind}'\nblocks = 1\n"), factors));
+        refuse(&file, level, &["stands on all its cells"]);
+    }
+}
+
+const SPEEDS: &str = "[factors]\nworkload.speed = [100, 120]\n";
+
+/// 20 % more, exactly or on the average: what is expected of it is so, is not so, or may be either.
+fn hypothesis() {
+    let sandbox = Sandbox::new();
+    let exact = "echo score: {speed}";
+    // Steps of a quarter to both sides, by turns: far more than the difference in question.
+    let n = sandbox.scratch.join("n");
+    let noisy = format!(
+        "n=$(cat {n} 2>/dev/null || echo 0); echo $((n + 1)) > {n}; echo score: $(({{speed}} * (75 + n * 37 % 50)))",
+        n = p(&n)
+    );
+    for (name, command, by, outcome, word) in [
+        ("so", exact, "10%", "confirmed", "CONFIRMED"),
+        ("not-so", exact, "30%", "refuted", "REFUTED"),
+        ("either", noisy.as_str(), "20%", "inconclusive", "INCONCLUSIVE"),
+    ] {
+        let rest = format!(
+            "{SPEEDS}[design]\nblocks = 8\nsequential = false\nseed = 1\n[hypothesis]\ntext = 'the second is faster'\n\
+             better = {{ speed = 120 }}\nthan = {{ speed = 100 }}\nby = '{by}'\n"
+        );
+        let file = scored(&sandbox, name, command, &rest);
+        let done = lab(&sandbox, &file, &[]);
+        let found = &done.result()["experiment"]["hypothesis"];
+        assert_eq!(found["outcome"], outcome, "{name}: {found}");
+        let shown = sandbox.run(&["show", &done.id()]);
+        let said = format!("Expected: the second is faster. {word}");
+        assert!(shown.stdout.contains(&said), "{shown:?}");
+    }
+}
+
+/// Nothing is set, nothing differs, and that is the answer.
+fn null_factor() {
+    let sandbox = Sandbox::new();
+    let rest = "[factors]\nnull = ['a', 'b']\n[design]\nblocks = 8\n";
+    let file = scored(&sandbox, "null", "echo score: 100", rest);
+    let done = lab(&sandbox, &file, &[]);
+    let experiment = &done.result()["experiment"];
+    let change = &experiment["cells"][1]["figures"][0]["change"];
+    assert_eq!(change["decision"], "equivalent", "{change}");
+    assert_eq!(change["answer"]["ratio"]["value"].as_f64(), Some(1.0), "{change}");
+    assert!(!experiment["findings"].to_string().contains("null-factor-differs"), "{experiment}");
+}
+
+/// Twice as fast is clear at the first look: 8 of 25 blocks are measured.
+fn stops() {
+    let sandbox = Sandbox::new();
+    let rest = "[factors]\nworkload.speed = [100, 200]\n[design]\nblocks = 25\n";
+    let file = scored(&sandbox, "clear", "echo score: {speed}", rest);
+    let done = lab(&sandbox, &file, &[]);
+    assert_eq!(done.result()["ended"], "answered");
+    assert_eq!(trials_of(&done.records()).len(), 2 * 8);
+    let experiment = &done.result()["experiment"];
+    assert_eq!(experiment["ranking"]["winner"], 1);
+    assert_eq!(experiment["cells"][1]["figures"][0]["change"]["decision"], "faster");
+    // Not asked to, it goes on to the end.
+    let rest = rest.replace("blocks = 25\n", "blocks = 9\nsequential = false\n");
+    let file = scored(&sandbox, "all", "echo score: {speed}", &rest);
+    let done = lab(&sandbox, &file, &[]);
+    assert_eq!((done.result()["ended"].as_str(), done.records().len()), (Some("complete"), 18));
+}
