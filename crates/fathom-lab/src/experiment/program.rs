@@ -15,7 +15,7 @@ use fathom_sys::clock;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs::File;
-use std::io::{Read, Seek, SeekFrom};
+use std::io::{self, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
 /// How much of the end of what a program prints is looked at: reports in JSON may be long.
@@ -63,8 +63,7 @@ pub(crate) fn measure(
 ) -> Result<Measured, LabError> {
     let dir = directory(run.target);
     let printed = lab.state_dir.join(format!("output-{}", lab.run_id));
-    let file = File::create(&printed).and_then(|file| Ok((file.try_clone()?, file)));
-    let (stdout, stderr) = file.map_err(|source| LabError::TargetIo {
+    let (stdout, stderr, said) = nameless(&printed).map_err(|source| LabError::TargetIo {
         path: printed.clone(),
         what: "making the file for what the program prints",
         source,
@@ -93,8 +92,7 @@ pub(crate) fn measure(
     let window_ns = clock::monotonic_ns() - begun_ns;
     sampler.window_ends();
     bench.end_program(program)?;
-    let output = last_of(&printed);
-    std::fs::remove_file(&printed).ok();
+    let output = last_of(said);
     if lab.stop.is_set() {
         return Err(LabError::Interrupted);
     }
@@ -108,6 +106,16 @@ pub(crate) fn measure(
     let output = end_of(output);
     let record = record(run, sampler.deltas(), (started_unix_ns, window_ns), failure);
     Ok(Measured { record, figures, output, void })
+}
+
+/// A file to be written twice at once and one to read it, which is gone with this process however that ends.
+fn nameless(path: &Path) -> io::Result<(File, File, File)> {
+    // Of one that was killed between the next two lines.
+    std::fs::remove_file(path).ok();
+    let file = File::create_new(path)?;
+    let said = File::open(path);
+    std::fs::remove_file(path)?;
+    Ok((file.try_clone()?, file, said?))
 }
 
 /// The figures that it printed, and the first one that it did not.
@@ -165,9 +173,8 @@ fn failure(run: &Run<'_>, ended: Option<Ended>) -> Option<String> {
 }
 
 /// The end of a file, as text.
-fn last_of(path: &Path) -> String {
-    let read = || {
-        let mut file = File::open(path)?;
+fn last_of(mut file: File) -> String {
+    let mut read = || {
         let length = file.metadata()?.len();
         file.seek(SeekFrom::Start(length.saturating_sub(OUTPUT_BYTES_MAX)))?;
         let mut bytes = Vec::new();
@@ -260,6 +267,18 @@ pub(crate) fn empty_record(label: &str, workload: Workload, seed: u64) -> Record
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_a_program_prints_is_read_and_leaves_no_file() {
+        use std::io::Write;
+        let path = std::env::temp_dir().join(format!("fathom-output-{}", std::process::id()));
+        std::fs::write(&path, "of a killed one").unwrap();
+        let (mut stdout, mut stderr, said) = nameless(&path).unwrap();
+        assert!(!path.exists());
+        stdout.write_all(b"one ").unwrap();
+        stderr.write_all(b"two").unwrap();
+        assert_eq!(last_of(said), "one two");
+    }
 
     #[test]
     fn the_end_of_long_output_begins_with_a_character() {
