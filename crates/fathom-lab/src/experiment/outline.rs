@@ -4,7 +4,7 @@ use super::loads::{self, Load, LoadKind};
 use super::{bench, boot, companion, machine, memory_group, usage};
 use crate::error::{ErrorClass, LabError};
 use crate::lab::Lab;
-use fathom_base::units::{format_duration, format_size};
+use fathom_base::units::{format_duration, format_ns, format_size};
 use fathom_guard::{Consent, Protected};
 use fathom_knobs::{Scope, ScopeDevice, ScopeMount};
 use fathom_model::plan::Plan;
@@ -293,11 +293,11 @@ impl<'a> Survey<'a> {
             each.push(act("sync".to_owned(), false));
         }
         if prepare.settle_ns > 0 {
-            each.push(act(format!("wait {}", format_duration(prepare.settle_ns)), false));
+            each.push(act(format!("wait {}", exact(prepare.settle_ns)), false));
         }
         if prepare.quiet_ns > 0 {
             let (quiet, wait) =
-                (format_duration(prepare.quiet_ns), format_duration(prepare.quiet_wait_ns));
+                (exact(prepare.quiet_ns), exact(prepare.quiet_wait_ns));
             each.push(act(
                 format!(
                     "see that the devices are quiet for {quiet} (at most {wait} until they are)"
@@ -382,6 +382,11 @@ fn words(load: &Load) -> String {
     }
 }
 
+/// Whole seconds, and what is shorter as it is.
+fn exact(ns: u64) -> String {
+    if ns < 1_000_000_000 { format_ns(ns) } else { format_duration(ns) }
+}
+
 fn job_words(job: &Job) -> String {
     let access = format!("{:?}", job.access).to_lowercase();
     let what = match (job.reads(), job.writes()) {
@@ -396,7 +401,7 @@ fn job_words(job: &Job) -> String {
         job.concurrency()
     );
     if let Some(duration) = job.duration_ns {
-        text += &format!(", {}", format_duration(duration + job.warmup_ns));
+        text += &format!(", {}", exact(duration + job.warmup_ns));
     }
     text
 }

@@ -174,8 +174,8 @@ fn too_few_blocks() {
           note  1 of 9 trials are void, the first one (scheduler=mq-deadline) because:
                 block.scheduler of sda was changed
                 they are left out together with their pairs; nothing else is
-          note  cannot be significant at this n: 3 blocks, 2 comparisons; the figures
-                are those of these trials only
+          note  so few blocks that no difference could be shown: 3 blocks, 2
+                comparisons; the figures are those of these trials only
                 at least 7 blocks can decide all of them
     "#]]
     .assert_eq(&text(&studied(&sample), 80));

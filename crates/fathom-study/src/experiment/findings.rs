@@ -62,6 +62,11 @@ fn of_void(void: &[VoidTrial], trials: usize) -> Option<Finding> {
     )
 }
 
+/// A number of things.
+fn count(number: usize, thing: &str) -> String {
+    if number == 1 { format!("1 {thing}") } else { format!("{number} {thing}s") }
+}
+
 /// So few blocks that no difference, however large, could be found.
 fn too_few(study: &ExperimentStudy) -> Option<Finding> {
     let changes = study.cells.iter().flat_map(|cell| cell.figures.iter().zip(&study.figures));
@@ -78,8 +83,9 @@ fn too_few(study: &ExperimentStudy) -> Option<Finding> {
     }
     let needed = (2.0 * comparisons / error).log2().ceil().max(6.0);
     let text = format!(
-        "cannot be significant at this n: {} blocks, {} comparisons; the figures are those of these trials only",
-        study.blocks_done, study.comparisons
+        "so few blocks that no difference could be shown: {}, {}; the figures are those of these trials only",
+        count(study.blocks_done as usize, "block"),
+        count(study.comparisons, "comparison")
     );
     Some(
         Finding::new("too-few-blocks", Severity::Note, text)

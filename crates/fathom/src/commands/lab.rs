@@ -13,7 +13,7 @@ use fathom_lab::restore::{self, Outcome};
 use fathom_model::plan::outline::BeforeAfter;
 use fathom_model::plan::{DesignKind, Plan, PlanWorkload};
 use fathom_model::record::{Ending, RunKind};
-use fathom_plan::{Given, Known};
+use fathom_plan::{Given, Known, Parameter};
 use fathom_report::experiment as report;
 use fathom_study::experiment as study;
 use fathom_study::verdict::Study;
@@ -44,21 +44,15 @@ pub fn run(common: &Common, output: Output, stop: &StopFlag, args: &Arguments) -
 fn list(output: Output) -> CommandResult {
     let plans = fathom_plan::ready();
     let mut text = String::from(
-        "Plans that come with fathom (fathom lab NAME --print shows one, to be changed):\n\n",
+        "Plans that come with fathom; what stands in brackets need not be given. fathom lab NAME --print shows the\nplan itself, to be changed; --dry-run says what it would do.\n\n",
     );
     for plan in &plans {
-        let parameters: Vec<String> = plan
-            .parameters
-            .iter()
-            .map(|parameter| format!("{}: {}", parameter.name, parameter.help))
-            .collect();
-        let _ = writeln!(
-            text,
-            "{}\n    {}\n    {}",
-            plan.name,
-            plan.question,
-            parameters.join("\n    ")
-        );
+        let _ = writeln!(text, "{}\n    {}", plan.usage(), plan.question);
+        let usages: Vec<String> = plan.parameters.iter().map(Parameter::usage).collect();
+        let width = usages.iter().map(String::len).max().unwrap_or(0);
+        for (usage, parameter) in usages.iter().zip(&plan.parameters) {
+            let _ = writeln!(text, "    {usage:width$}  {}", parameter.help);
+        }
     }
     output.text(&text)?;
     let plans: Vec<serde_json::Value> = plans
@@ -295,7 +289,12 @@ pub(super) fn exit_of(finished: &Finished) -> Exit {
 pub(super) fn ended_text(finished: &Finished, again: &str) -> String {
     let mut text = match &finished.ended {
         Ended::Complete => String::new(),
-        Ended::Answered => "Ended early: everything that was asked is decided.\n".to_owned(),
+        Ended::Answered => match (blocks(finished), finished.plan.design.blocks) {
+            (done, most) if done >= most => String::new(),
+            (done, most) => format!(
+                "Ended early, after {done} of at most {most} blocks: everything that was asked is decided.\n"
+            ),
+        },
         Ended::Budget(why) => format!("Ended by its budget: {why}.\n"),
         Ended::Interrupted => format!("Interrupted; {again}.\n"),
         Ended::Failed { cause, .. } => {
@@ -318,6 +317,12 @@ pub(super) fn ended_text(finished: &Finished, again: &str) -> String {
         left.iter().for_each(|line| text += &format!("  {line}\n"));
     }
     text
+}
+
+/// Blocks that were begun.
+fn blocks(finished: &Finished) -> u32 {
+    let of = finished.records.iter().filter_map(|record| record.cell.as_ref());
+    of.map(|cell| cell.slot.block + 1).max().unwrap_or(0)
 }
 
 pub(super) fn around_text(around: &[BeforeAfter]) -> String {
