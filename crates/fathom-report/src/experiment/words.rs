@@ -40,7 +40,7 @@ pub(super) fn value(metric: Metric, value: f64) -> String {
         Metric::Iops if value < 9.95 => format!("{value:.1}"),
         Metric::Iops => format_count(value.round() as u64),
         Metric::Application if value < 99.95 => format!("{value:.2}"),
-        Metric::Application => format!("{value:.0}"),
+        Metric::Application => format_count(value.round() as u64),
         _ => format_ns(value.round() as u64),
     }
 }
