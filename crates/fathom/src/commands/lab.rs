@@ -117,6 +117,9 @@ fn plan(common: &Common, args: &Arguments, text: &str, origin: &str) -> Result<P
     for skipped in &args.skip {
         skip(&mut plan, skipped)?;
     }
+    if !args.skip.is_empty() {
+        fathom_plan::cells(&plan).map_err(|error| format!("with --skip: {error}"))?;
+    }
     Ok(plan)
 }
 

@@ -275,6 +275,8 @@ fn skip() {
     refuse(&file, "threads=3", &["no such level", "threads="]);
     refuse(&file, "tow", &["no workload has that label", "did you mean 'two'"]);
     sandbox.refuses(&["lab", p(&file), "--skip=one", "--skip=two"], 2, &["the only workload"]);
+    let all = ["lab", p(&file), "--skip=null=a", "--skip=null=b"];
+    sandbox.refuses(&all, 2, &["with --skip", "leaves out every cell"]);
     let two = "[factors]\nworkload.threads = [1, 2]\nworkload.depth = [1, 2]\nnull.x = [1, 2]\nnull.y = [1, 2]\n";
     let narrow = "[factors]\nworkload.depth = [1, 8, 64]\n";
     for (kind, factors, level) in [
