@@ -92,6 +92,21 @@ pub fn is_trouble(line: &str) -> bool {
     !text.contains(GREETING) && lists.into_iter().flatten().any(|words| text.contains(words))
 }
 
+/// What a timer or cron job of that kind does to storage, for people; none for those that only look.
+#[must_use]
+pub fn work_of_timer(kind: &str) -> Option<&'static str> {
+    Some(match kind {
+        "watch" => return None,
+        "md-check" => "a check of arrays",
+        "trim" => "discards of free space",
+        "scrub" => "a scrub of filesystems",
+        "backup" => "a backup",
+        "locate" => "an index of all file names",
+        "smart-test" => "a self-test of drives",
+        _ => "work on storage",
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -21,7 +21,7 @@ pub mod timers;
 pub mod units;
 
 use fathom_model::snapshot::{Machine, Unread};
-use fathom_model::system::SystemFacts;
+use fathom_model::system::{SystemFacts, Timer};
 use fathom_sys::sysroot::SysRoot;
 use reader::Reader;
 use std::time::Duration;
@@ -36,6 +36,14 @@ pub struct Moment {
     pub utc_offset_s: i64,
     /// Pause between two looks at the counters of devices; zero skips that.
     pub pause: Duration,
+}
+
+/// The timers of systemd and the jobs of cron that touch storage, with their next starts. What cannot be read is left out.
+#[must_use]
+pub fn timers(root: &SysRoot, moment: &Moment) -> Vec<Timer> {
+    let mut reader = Reader::new(root);
+    let processes = processes::all(&mut reader);
+    timers::all(&mut reader, &processes, moment)
 }
 
 /// All facts of the system, and what could not be read. Adapters ([`SystemFacts::hosts`]) are left empty: they belong to the

@@ -9,6 +9,7 @@ mod bench;
 mod boot;
 mod calm;
 mod companion;
+mod due;
 mod figure;
 mod loads;
 pub(crate) mod machine;

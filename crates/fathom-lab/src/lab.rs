@@ -33,6 +33,8 @@ pub struct Lab<'a> {
     pub host: HostFacts,
     /// What rules know beside the stack.
     pub around: Surroundings,
+    /// What local time is ahead of UTC, in seconds: timers and cron count in local time.
+    pub utc_offset_s: i64,
     /// Length of the intervals of every series.
     pub interval_ns: u64,
     /// Test files stay when the command ends.

@@ -113,6 +113,7 @@ mod tests {
             protected: Protected { store_path: PathBuf::from("/nonexistent") },
             around: fathom_inspect::surroundings(&root, None, 0),
             host,
+            utc_offset_s: 0,
             interval_ns: 1_000_000_000,
             keep: false,
             seeds: Prng::new(5, 0),

@@ -210,6 +210,7 @@ pub fn measure_as(
         // Waits for what is left of the calibration: after all else that takes time.
         clock: FastClock::calibrated(calibration, host.clock_source.as_deref()),
         host,
+        utc_offset_s: utc_offset_s(),
         interval_ns: purpose.interval_ns,
         keep: purpose.measure.keep,
         seeds: Prng::new(seed, 0),
@@ -397,6 +398,11 @@ pub fn restore_left_behind(
 /// Where a test ends this process.
 pub fn faults() -> Faults {
     Faults::parse(std::env::var("FATHOM_FAULT").ok().as_deref())
+}
+
+/// What local time is ahead of UTC now: timers and cron count in local time.
+pub fn utc_offset_s() -> i64 {
+    i64::from(jiff::Zoned::now().offset().seconds())
 }
 
 fn clean_leftovers(root: &SysRoot, state_dir: &Path, output: Output) {

@@ -3,12 +3,13 @@
 use super::bench::Bench;
 use super::loads::{self, Load, LoadKind};
 use super::resume::Done;
-use super::{Campaign, Void, calm, program};
+use super::{Campaign, Void, calm, due, program};
 use crate::error::{ErrorClass, LabError};
 use crate::run::{self, RunOptions};
 use crate::target::{self, PreparedTarget};
 use crate::trial::{self, Trial};
 use fathom_base::prng::Prng;
+use fathom_model::finding::Finding;
 use fathom_model::plan::PlanWorkload;
 use fathom_model::plan::cell::{Cell, CellRecord, KnobReading, Slot};
 use fathom_model::plan::setup::ArrayState;
@@ -151,6 +152,7 @@ impl Campaign<'_, '_, '_, '_> {
     ) -> Result<Taken, LabError> {
         let begun_ns = clock::monotonic_ns();
         let ready = self.make_ready(at.cell, loads, number == 0)?;
+        let is_due = self.wait_past_timers(&ready, number)?;
         let void = self.calm_down(&ready)?;
         if void.is_some() {
             let workload = program::workload_of("");
@@ -185,7 +187,8 @@ impl Campaign<'_, '_, '_, '_> {
             .or(died)
             .or_else(|| self.state_lost(&ready))
             .map(|cause| Void { cause, class: None });
-        let (record, figures, output, failure) = measured;
+        let (mut record, figures, output, failure) = measured;
+        record.findings.extend(is_due);
         let void = self.failure_of(&record, failure, missing.as_deref(), &ready).or(environment);
         Ok(Taken { record, readings, figures, output, prepare_ns, void })
     }
@@ -288,6 +291,25 @@ impl Campaign<'_, '_, '_, '_> {
             sized.push(load);
         }
         Ok((sized, all))
+    }
+
+    /// Work on storage that is about to start by itself comes before the trial; a finding where it comes in it.
+    fn wait_past_timers(
+        &mut self,
+        ready: &Ready,
+        number: usize,
+    ) -> Result<Option<Finding>, LabError> {
+        let prepare = &self.plan.prepare;
+        if ready.stack.is_none() || prepare.quiet_ns == 0 {
+            return Ok(None);
+        }
+        let around_ns = prepare.settle_ns.saturating_add(prepare.quiet_ns);
+        let plans = due::Plans {
+            span_ns: ready.loads[number].planned_ns().saturating_add(around_ns),
+            wait_ns: prepare.quiet_wait_ns,
+            stopped: &prepare.stop_services,
+        };
+        due::wait_past(self.lab, &plans)
     }
 
     /// Caches, settling, quiet, memory.

@@ -1,7 +1,7 @@
 //! Work on storage that goes on or is about to start.
 
 use super::is_physical;
-use crate::known::WATCHERS;
+use crate::known::{WATCHERS, work_of_timer};
 use crate::scene::Scene;
 use fathom_base::units::{format_count, format_duration, format_rate};
 use fathom_model::defect::{Certainty, Defect, Gravity};
@@ -67,8 +67,12 @@ pub(super) fn soon(scene: &Scene<'_>) -> Vec<Defect> {
         0 => String::new(),
         more => format!(", {more} more within a day"),
     };
-    let summary =
-        format!("{} ({}) starts in {}{others}", first.name, words(&first.kind), span(*first_s));
+    let summary = format!(
+        "{} ({}) starts in {}{others}",
+        first.name,
+        work_of_timer(&first.kind).unwrap_or("work on storage"),
+        span(*first_s)
+    );
     let mut defect = Defect::new("maintenance-soon", Gravity::Low, None, summary);
     for (in_s, timer) in &starts {
         defect = defect.seen(timer.file.clone(), format!("{}: in {}", timer.schedule, span(*in_s)));
@@ -87,18 +91,6 @@ pub(super) fn soon(scene: &Scene<'_>) -> Vec<Defect> {
         .risking("checks and backups that are put off for ever find nothing: start the timer again afterwards")
         .verified_by("systemctl list-timers; cat /proc/mdstat; fathom check");
     vec![defect]
-}
-
-fn words(kind: &str) -> &'static str {
-    match kind {
-        "md-check" => "a check of arrays",
-        "trim" => "discards of free space",
-        "scrub" => "a scrub of filesystems",
-        "backup" => "a backup",
-        "locate" => "an index of all file names",
-        "smart-test" => "a self-test of drives",
-        _ => "work on storage",
-    }
 }
 
 /// Programs that read or write whole devices run now. Arrays and filesystems that work on themselves have rules of their own.

@@ -13,7 +13,6 @@ use fathom_store::{Filter, RunState, Store, StoreError};
 use fathom_study::measured;
 use fathom_sys::clock;
 use fathom_sys::sysroot::SysRoot;
-use jiff::Zoned;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -31,7 +30,7 @@ pub fn snapshot(common: &Common, output: Output, args: &Check) -> Result<Snapsho
     let scan = scan(&root, &targets)
         .map_err(|error| CommandError::report_as(output, &error, Exit::Usage))?;
     let now_unix_s = clock::unix_ns() / 1_000_000_000;
-    let moment = Moment { now_unix_s, utc_offset_s: utc_offset_s(), pause: LOOK_AT_IO };
+    let moment = Moment { now_unix_s, utc_offset_s: session::utc_offset_s(), pause: LOOK_AT_IO };
     let (mut system, mut unread) = system_facts(&root, &scan.machine, &moment);
     system.hosts = scan.hosts;
     unread.extend(scan.unread);
@@ -113,9 +112,4 @@ fn measurements(common: &Common, machine: &Machine, unread: &mut Vec<Unread>) ->
         }
     }
     found
-}
-
-/// What local time is ahead of UTC now: timers and cron count in local time.
-fn utc_offset_s() -> i64 {
-    i64::from(Zoned::now().offset().seconds())
 }
