@@ -2,11 +2,11 @@
 //! is left behind.
 
 use crate::cli::{Done, MIB, Running, Sandbox, names, p};
-use crate::failures::{EIO, direct, failed, truncate};
+use crate::failures::{EIO, direct, failed, nothing_left_of_what_is_cached, truncate};
 use crate::filesystems::mounted;
 use crate::signals::next_start;
 use fathom_testkit::Capability::{FathomBinary, FsOnLoop, LoopDevices, Tool};
-use fathom_testkit::{Content, FsKind, LoopDevice, Trial, kernel_test};
+use fathom_testkit::{Content, FsKind, Judged, LoopDevice, Trial, kernel_test};
 use serde_json::Value;
 
 /// Both searches, with a time that no test waits for.
@@ -87,7 +87,7 @@ fn device_fails(search: [&str; 2]) {
 }
 
 /// The disk below a mounted filesystem goes away; the test file is removed all the same.
-fn filesystem_fails(search: [&str; 2]) {
+fn filesystem_fails(search: [&str; 2]) -> Judged {
     let sandbox = Sandbox::new();
     let fs = mounted(FsKind::Ext4, &[], "");
     let running = start(&sandbox, search, p(fs.dir()), &["size=64M"]);
@@ -96,5 +96,5 @@ fn filesystem_fails(search: [&str; 2]) {
     let done = running.finish();
     truncate(fs.device().backing(), size_bytes);
     ended_by_failure(&sandbox, &done, p(fs.dir()));
-    sandbox.nothing_left(&[fs.dir()]);
+    nothing_left_of_what_is_cached(&sandbox, fs.dir())
 }
