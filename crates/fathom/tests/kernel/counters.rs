@@ -37,6 +37,13 @@ fn no_barriers() {
             assert!(finding["summary"].as_str().unwrap().starts_with("200 syncs"), "{finding}");
         } else {
             done.has_not("syncs-without-flush");
+            // Each sync waits for the device, whose requests another thread serves.
+            let events = &done.records()[0]["system_events"];
+            assert!(events["context_switches"].as_u64() >= Some(200), "{events}");
+            assert!(events["interrupts"].as_u64() > Some(0), "{events}");
+            let run = sandbox.runs()[0]["id"].as_str().unwrap().to_owned();
+            let shown = sandbox.run(&["show", &run]).stdout;
+            assert!(shown.contains("\nkernel  of the whole machine: "), "{shown}");
         }
     }
 }
