@@ -9,6 +9,7 @@ pub fn trials() -> Vec<Trial> {
         .test("states_of_an_array_are_levels", states)
         .test("a_member_that_fails_makes_the_trial_void", member)
         .test("kills_leave_no_array", kills)
+        .test("ready_plans_of_arrays", ready)
         .into_trials()
 }
 
@@ -79,6 +80,17 @@ md.stripe_cache_size = 300' >/run/killed.toml",
         )
         .step("after_member", ". /run/lib.sh; left")
         .step(
+            "ready",
+            ". /run/lib.sh
+             disks='--device /dev/ubda --device /dev/ubdb --device /dev/ubdc'
+             fathom lab chunk $disks duration=100ms size=16MiB --print >/run/chunk.toml
+             sed -i 's/^slice.start.*/slice.start = \"1MiB\"/; s/^blocks.*/blocks = 1\\nsentinel = false/' /run/chunk.toml
+             printf '[prepare]\\nsettle = \"0s\"\\nquiet = \"0s\"\\n' >>/run/chunk.toml
+             fathom lab /run/chunk.toml --dry-run $(destroy) >&2
+             fathom --json --quiet lab /run/chunk.toml --skip chunk=16k --skip chunk=128k --skip chunk=256k --skip chunk=1m $(destroy)",
+        )
+        .step("after_ready", ". /run/lib.sh; left")
+        .step(
             "kills",
             &format!(
                 ". /run/lib.sh
@@ -131,6 +143,23 @@ fn member(report: &GuestReport) {
     assert!(void.contains("lost a member"), "{void}");
     assert_eq!(result["ended"], Value::from("failed"));
     contains(&report.step("after_member").stdout, &["NOTHING LEFT"]);
+}
+
+/// The plan for chunk sizes as it comes, shortened: an array for each size, and every load on it.
+fn ready(report: &GuestReport) {
+    let result = result(report, "ready", 1);
+    let records = result["records"].as_array().expect("records");
+    assert_eq!(records.len(), 2 * 4, "two sizes, four loads");
+    for record in records {
+        let cell = &record["cell"];
+        assert!(cell["void"].is_null(), "{cell}");
+        let level = cell["levels"][0][1].as_str().expect("a size");
+        let facts = cell["setup"].to_string();
+        let chunk = format!("--chunk={}", level.trim_end_matches('k'));
+        assert!(facts.contains(&chunk), "{chunk} in {facts}");
+    }
+    contains(&report.step("ready").stderr, &["chunk=16k", "--chunk=1024K", "DESTROYED"]);
+    contains(&report.step("after_ready").stdout, &["NOTHING LEFT"]);
 }
 
 fn kills(report: &GuestReport) {
