@@ -296,8 +296,7 @@ impl<'a> Survey<'a> {
             each.push(act(format!("wait {}", exact(prepare.settle_ns)), false));
         }
         if prepare.quiet_ns > 0 {
-            let (quiet, wait) =
-                (exact(prepare.quiet_ns), exact(prepare.quiet_wait_ns));
+            let (quiet, wait) = (exact(prepare.quiet_ns), exact(prepare.quiet_wait_ns));
             each.push(act(
                 format!(
                     "see that the devices are quiet for {quiet} (at most {wait} until they are)"
