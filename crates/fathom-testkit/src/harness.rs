@@ -223,7 +223,10 @@ mod tests {
 
     #[test]
     fn what_a_body_says_is_counted() {
-        let args = Arguments { test_threads: Some(1), quiet: true, ..Arguments::default() };
+        // What it prints would be counted as the result of this program.
+        let logfile = Some("/dev/null".to_owned());
+        let args =
+            Arguments { test_threads: Some(1), quiet: true, logfile, ..Arguments::default() };
         let shared = Arc::new(Shared::default());
         let skip = || Judged::Skipped("others keep the machine busy".to_owned());
         let trials = vec![
