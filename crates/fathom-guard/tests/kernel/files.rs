@@ -739,7 +739,10 @@ fn unreadable() -> Result {
         assert!(matches!(reports[0].outcome, Outcome::Failed { .. }), "{reports:?}");
         assert!(path.exists() && ground.names().len() == 1);
     }
-    let elsewhere = text.replace("\"machine\":\"", "\"machine\":\"other");
+    // Another machine has another boot; the same boot under another name is this machine, renamed.
+    let elsewhere = text
+        .replace("\"machine\":\"", "\"machine\":\"other")
+        .replace("\"boot_id\":\"", "\"boot_id\":\"other");
     fs::write(&path, elsewhere)?;
     ground.assert_clean_gives(&[Outcome::OwnerElsewhere]);
     assert_eq!(ground.names().len(), 1);
