@@ -112,29 +112,15 @@ impl Bench {
             return Ok(());
         }
         if is_there {
-            return self.with_builder(lab, fathom_setup::refresh);
+            return self.on_built(lab, fathom_setup::refresh);
         }
         self.restore_knobs()?;
         self.take_down(lab)?;
         if spec.is_empty() {
             return Ok(());
         }
-        let work_dir = lab.state_dir.clone();
-        let log = Self::log(&mut self.log)?;
-        let Lab { root, consent, protected, stop, emit, .. } = lab;
-        let mut note =
-            |text: &str| (emit)(fathom_model::event::Event::Note { text: text.to_owned() });
-        let mut builder = Builder {
-            root,
-            log,
-            consent,
-            protected,
-            work_dir: &work_dir,
-            seed: self.seed,
-            note: &mut note,
-            stop,
-        };
-        let built = fathom_setup::build(&mut builder, spec).map_err(of_setup)?;
+        let (log, stop) = (Self::log(&mut self.log)?, &lab.stop.clone());
+        let built = with_builder(lab, log, self.seed, stop, |b| fathom_setup::build(b, spec))?;
         self.built = Some(built);
         self.is_spoilt = false;
         Ok(())
@@ -149,31 +135,17 @@ impl Bench {
         }
         // Open files would keep it busy: they are made again, after it.
         self.release_targets(lab);
-        self.with_builder(lab, fathom_setup::remount)
+        self.on_built(lab, fathom_setup::remount)
     }
 
-    fn with_builder(
+    fn on_built(
         &mut self,
         lab: &mut Lab<'_>,
         act: impl FnOnce(&mut Builder<'_>, &mut Built) -> Result<(), SetupError>,
     ) -> Result<(), LabError> {
         let Some(built) = &mut self.built else { return Ok(()) };
-        let work_dir = lab.state_dir.clone();
-        let log = Self::log(&mut self.log)?;
-        let Lab { root, consent, protected, stop, emit, .. } = lab;
-        let mut note =
-            |text: &str| (emit)(fathom_model::event::Event::Note { text: text.to_owned() });
-        let mut builder = Builder {
-            root,
-            log,
-            consent,
-            protected,
-            work_dir: &work_dir,
-            seed: self.seed,
-            note: &mut note,
-            stop,
-        };
-        act(&mut builder, built).map_err(of_setup)
+        let (log, stop) = (Self::log(&mut self.log)?, &lab.stop.clone());
+        with_builder(lab, log, self.seed, stop, |builder| act(builder, built))
     }
 
     /// Gives test files back, and the claim of a built device to its setup.
@@ -196,24 +168,9 @@ impl Bench {
     pub fn take_down(&mut self, lab: &mut Lab<'_>) -> Result<(), LabError> {
         self.release_targets(lab);
         let Some(built) = self.built.take() else { return Ok(()) };
-        let work_dir = lab.state_dir.clone();
-        let log = Self::log(&mut self.log)?;
-        let Lab { root, consent, protected, emit, .. } = lab;
-        let mut note =
-            |text: &str| (emit)(fathom_model::event::Event::Note { text: text.to_owned() });
         // Also after a signal: what was built comes down.
-        let stop = &StopFlag::default();
-        let mut builder = Builder {
-            root,
-            log,
-            consent,
-            protected,
-            work_dir: &work_dir,
-            seed: self.seed,
-            note: &mut note,
-            stop,
-        };
-        fathom_setup::take_down(&mut builder, built).map_err(of_setup)
+        let (log, stop) = (Self::log(&mut self.log)?, &StopFlag::default());
+        with_builder(lab, log, self.seed, stop, |builder| fathom_setup::take_down(builder, built))
     }
 
     /// The setup is not what it was any more: the next trial builds it anew.
@@ -473,6 +430,22 @@ impl Drop for Bench {
             log.close().ok();
         }
     }
+}
+
+/// Builds, or takes down, with the rights of the laboratory.
+fn with_builder<T>(
+    lab: &mut Lab<'_>,
+    log: &mut ChangeLog,
+    seed: u64,
+    stop: &StopFlag,
+    act: impl FnOnce(&mut Builder<'_>) -> Result<T, SetupError>,
+) -> Result<T, LabError> {
+    let Lab { root, consent, protected, state_dir, emit, .. } = lab;
+    let mut note = |text: &str| (emit)(fathom_model::event::Event::Note { text: text.to_owned() });
+    let note = &mut note;
+    let work_dir = state_dir;
+    act(&mut Builder { root, log, consent, protected, work_dir, seed, note, stop })
+        .map_err(of_setup)
 }
 
 /// A journal of its own for each start of a run: an earlier one may still hold what somebody else has changed since.
