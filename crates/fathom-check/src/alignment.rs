@@ -2,8 +2,10 @@
 //!
 //! Below a start (a filesystem, a volume, a partition) each layer shifts its addresses or deals them out in chunks. What
 //! begins and ends on multiples of M at the top does so in a layer below exactly when the shifts add up to a multiple of
-//! M and all borders of chunks on the way lie on multiples of M at the top; [`Position`] keeps just that. Stripes are
-//! tested in the array's own addresses; the offset of the data on its members matters only for what lies below these.
+//! M and all borders of chunks on the way lie on multiples of M at the top; [`Position`] keeps just that. Where arrays
+//! lie on arrays, rows of one may beat with those of the other so that a disk never meets a border: the disks of an array
+//! are told alike all the same, by the worst of them. Stripes are tested in the array's own addresses; the offset of the
+//! data on its members matters only for what lies below these.
 
 pub(crate) mod maps;
 #[cfg(test)]

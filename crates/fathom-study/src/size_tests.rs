@@ -60,6 +60,18 @@ fn injected_a_small_set_that_a_cache_answers_is_rejected() {
     assert!(small.reason.starts_with("+30") && small.reason.contains(" % (+"), "{small:?}");
 }
 
+/// What answers in the reference too is no reason against a shorter run of the same set, but one against a smaller set.
+#[test]
+fn injected_a_cache_in_the_reference_itself() {
+    let mut records = steady(8 * GIB, 8, &[1000, 1010, 995, 1005]);
+    records.extend(steady(8 * GIB, 5, &[1002, 998, 1004]));
+    records.extend(steady(2 * GIB, 5, &[1008, 996, 1001]));
+    records.iter_mut().for_each(|r| r.devices[0].read_bytes /= 2);
+    let sizes = study(&records, 0.05).expect("measured");
+    let own: Vec<_> = outcomes(&sizes).into_iter().filter(|c| !c.2).map(|c| c.3).collect();
+    assert_eq!(own, [Outcome::Reference, Outcome::Agrees, Outcome::Cache]);
+}
+
 #[test]
 fn injected_a_run_that_is_too_short_to_warm_up_is_rejected() {
     let warming = |last: u64| {
