@@ -18,7 +18,9 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("setup", &["base", "model", "sys", "inspect", "check", "guard"]),
     ("plan", &["base", "stats", "model"]),
     ("load", &["base", "stats", "model", "sys", "guard"]),
+    ("tree", &["base", "stats", "model", "sys", "guard"]),
     ("inspect", &["base", "stats", "model", "sys", "check"]),
+    ("observe", &["base", "stats", "model", "sys", "inspect", "guard"]),
     ("study", &["base", "stats", "model", "check"]),
     (
         "lab",
@@ -33,7 +35,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
         "fathom",
         &[
             "base", "stats", "model", "sys", "guard", "load", "inspect", "study", "lab", "store",
-            "report", "check", "knobs", "setup", "plan",
+            "report", "check", "knobs", "setup", "observe", "plan", "tree",
         ],
     ),
     ("testkit", &["base", "model", "sys"]),
