@@ -1,0 +1,1 @@
+//! Counters of the kernel, read once in a while, and what happened between two readings.
