@@ -8,6 +8,7 @@
 mod cells;
 mod choice;
 mod contrasts;
+mod course;
 mod drift;
 mod effects;
 mod figures;
@@ -23,6 +24,7 @@ mod values;
 
 pub use cells::{Adjustment, CellFigure, CellStudy, Change};
 pub use choice::{Choice, Setting};
+pub use course::{CoursePoint, course};
 pub use drift::Drift;
 pub use effects::{Effect, Effects, Noise};
 pub use figures::Figure;

@@ -135,7 +135,7 @@ impl<'a> Trials<'a> {
 
     /// The figure of one trial from its records: one for each workload, or one for all. A trial that was made again counts
     /// once, by the geometric mean.
-    fn value(&self, records: &[&Record], figure: &Figure) -> Option<f64> {
+    pub fn value(&self, records: &[&Record], figure: &Figure) -> Option<f64> {
         let of = |label: &str| {
             let each = records.iter();
             let each = each.filter_map(|r| figures::value(self.plan, r, label, figure.metric));
