@@ -31,11 +31,12 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ),
     ("store", &["base", "stats", "model"]),
     ("report", &["base", "stats", "model", "study", "check", "plan"]),
+    ("html", &["base", "stats", "model", "study", "check", "plan", "report"]),
     (
         "fathom",
         &[
             "base", "stats", "model", "sys", "guard", "load", "inspect", "study", "lab", "store",
-            "report", "check", "knobs", "setup", "observe", "plan", "tree",
+            "report", "check", "knobs", "setup", "observe", "plan", "tree", "html",
         ],
     ),
     ("testkit", &["base", "model", "sys"]),

@@ -1,0 +1,44 @@
+//! From what is stored to a page: one file for each kind of run, chosen here and nowhere else.
+
+mod run;
+
+use crate::page::Page;
+use fathom_model::finding::{Finding, Verdict};
+use fathom_model::plan::Plan;
+use fathom_model::record::{Record, RunHead, RunKind};
+use jiff::tz::TimeZone;
+
+/// A stored run, as its page is made of it.
+#[derive(Debug, Clone, Copy)]
+pub struct Source<'a> {
+    /// What its records have in common.
+    pub head: &'a RunHead,
+    /// The shortest name of the run: what commands are shown with.
+    pub name: &'a str,
+    /// Its records, in the order of the trials.
+    pub records: &'a [Record],
+    /// Every finding once, the gravest first, as judged by the caller.
+    pub findings: &'a [Finding],
+    /// What they come to.
+    pub verdict: Verdict,
+    /// The plan of an experiment.
+    pub plan: Option<&'a Plan>,
+    /// In which times of day are shown.
+    pub zone: &'a TimeZone,
+}
+
+/// The page of a run.
+#[must_use]
+pub fn of_run(source: &Source) -> Page {
+    match source.head.kind {
+        RunKind::Run
+        | RunKind::Rounds
+        | RunKind::Quick
+        | RunKind::Against
+        | RunKind::Saturate
+        | RunKind::Size
+        | RunKind::Experiment
+        | RunKind::Raid
+        | RunKind::Layers => run::page(source),
+    }
+}
