@@ -1,9 +1,9 @@
 //! An experiment as text: what it would do, and what it says. The answer comes first, in one sentence.
 
-mod cells;
-mod effects;
+pub mod cells;
+pub mod effects;
 pub mod outline;
-mod words;
+pub mod words;
 
 use crate::findings::findings_text;
 use crate::text::push_wrapped_to;
@@ -121,7 +121,8 @@ fn is_decided(study: &ExperimentStudy, place: usize) -> bool {
 }
 
 /// The other figures of the best cell and of the baseline: a rate says little without its latency.
-fn beside(study: &ExperimentStudy) -> Option<String> {
+#[must_use]
+pub fn beside(study: &ExperimentStudy) -> Option<String> {
     let (place, _) = first(study)?;
     let winner = study.ranking.winner?;
     let value = |at: usize, place: usize| {
@@ -143,7 +144,8 @@ fn beside(study: &ExperimentStudy) -> Option<String> {
 }
 
 /// Cells that cannot be told apart from the best.
-fn rivals(study: &ExperimentStudy) -> Option<String> {
+#[must_use]
+pub fn rivals(study: &ExperimentStudy) -> Option<String> {
     const NAMED_MAX: usize = 4;
     let ranking = &study.ranking;
     let rivals: Vec<usize> =
@@ -182,7 +184,9 @@ fn choices(study: &ExperimentStudy, how: &[HowTo], width: usize) -> String {
     out
 }
 
-fn choice_text(choice: &Choice) -> String {
+/// What is to be set, in words.
+#[must_use]
+pub fn choice_text(choice: &Choice) -> String {
     let Choice { factor, level, baseline, .. } = choice;
     let instead = format!("{level} instead of {baseline}");
     match &choice.sets {
@@ -203,7 +207,9 @@ fn choice_text(choice: &Choice) -> String {
     }
 }
 
-fn expectation(study: &ExperimentStudy, found: &HypothesisStudy) -> String {
+/// The expectation and how it ended.
+#[must_use]
+pub fn expectation(study: &ExperimentStudy, found: &HypothesisStudy) -> String {
     let word = match found.outcome {
         Outcome::Confirmed => "CONFIRMED",
         Outcome::Refuted => "REFUTED",
@@ -229,7 +235,9 @@ fn expectation(study: &ExperimentStudy, found: &HypothesisStudy) -> String {
     format!("Expected: {}. {word}: {seen}; {expected}{why}.", found.text.trim_end_matches('.'))
 }
 
-fn narrowed(study: &ExperimentStudy, found: &Narrowed) -> String {
+/// Where the best value of a narrowing design lies.
+#[must_use]
+pub fn narrowed(study: &ExperimentStudy, found: &Narrowed) -> String {
     let mut text = format!("{} is best at {}", found.factor, found.best);
     text += &match (&found.worse_below, &found.worse_above) {
         (Some(below), Some(above)) => format!(", between {below} and {above}, which are worse"),
@@ -251,31 +259,36 @@ fn narrowed(study: &ExperimentStudy, found: &Narrowed) -> String {
     text + "."
 }
 
-/// How the experiment went: blocks, void trials, the sentinel.
-fn course(study: &ExperimentStudy, width: usize) -> String {
-    const VOID_MAX: usize = 12;
-    let mut out = String::from("\n");
+/// How the experiment went, one line each: blocks, trials, the sentinel.
+#[must_use]
+pub fn course_lines(study: &ExperimentStudy) -> Vec<String> {
     let good = study.trials - study.void.len();
     let void = match study.void.len() {
         0 => String::new(),
         n => format!(", {n} of them void"),
     };
-    let text = format!(
+    let mut lines = vec![format!(
         "{} of at most {}, {}{void}.",
         words::count(study.blocks_done as usize, "block", "blocks"),
         study.blocks_max,
         words::count(study.trials, "trial", "trials"),
-    );
-    push_wrapped_to(&mut out, width, "", &text);
+    )];
     if let Some(drift) = study.drift.as_ref().filter(|drift| !drift.is_found() && good > 0) {
         let who = if drift.is_sentinel { "The sentinel" } else { "The baseline" };
         let far = words::percent(drift.farthest);
-        let text = format!(
+        lines.push(format!(
             "{who}, measured {} times, showed no drift: no trend over time (single values up to {far} from their median).",
             drift.repetitions
-        );
-        push_wrapped_to(&mut out, width, "", &text);
+        ));
     }
+    lines
+}
+
+/// The same with the void trials.
+fn course(study: &ExperimentStudy, width: usize) -> String {
+    const VOID_MAX: usize = 12;
+    let mut out = String::from("\n");
+    course_lines(study).iter().for_each(|line| push_wrapped_to(&mut out, width, "", line));
     for void in study.void.iter().take(VOID_MAX) {
         let text = format!(
             "void: block {}, {}, {}: {}",

@@ -9,7 +9,7 @@ use fathom_study::experiment::{Adjustment, CellStudy, ExperimentStudy, Kept};
 /// One row for each cell, and the explanation below.
 pub(super) fn text(study: &ExperimentStudy, width: usize) -> String {
     let mut out = table(study).render_to(0, width);
-    legend(study, &mut out, width);
+    legend(study).iter().for_each(|line| push_wrapped_to(&mut out, width, "", line));
     out
 }
 
@@ -75,7 +75,9 @@ fn row(study: &ExperimentStudy, cell: &CellStudy) -> Vec<String> {
     row
 }
 
-fn remark(study: &ExperimentStudy, place: usize, cell: &CellStudy) -> String {
+/// How a cell stands to the best and to the bounds; empty when there is nothing to remark.
+#[must_use]
+pub fn remark(study: &ExperimentStudy, place: usize, cell: &CellStudy) -> String {
     let ranking = &study.ranking;
     let is_broken = |kept: Kept| ranking.bounds.iter().any(|b| b.kept.get(place) == Some(&kept));
     let mut words: Vec<&str> = Vec::new();
@@ -98,13 +100,15 @@ fn remark(study: &ExperimentStudy, place: usize, cell: &CellStudy) -> String {
     words.join(" ")
 }
 
-/// What the table's words mean, as far as they occur.
-fn legend(study: &ExperimentStudy, out: &mut String, width: usize) {
-    let mut push = |text: &str| push_wrapped_to(out, width, "", text);
+/// What the table's words mean, as far as they occur, one line each.
+#[must_use]
+pub fn legend(study: &ExperimentStudy) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    let mut push = |text: &str| lines.push(text.to_owned());
     let trials =
         study.cells.iter().flat_map(|c| c.figures.iter().flatten()).map(|f| f.median.count);
     if trials.max().unwrap_or(0) == 0 {
-        return;
+        return lines;
     }
     let base = study.cells.get(study.baseline);
     if study.comparisons > 0 {
@@ -158,4 +162,5 @@ fn legend(study: &ExperimentStudy, out: &mut String, width: usize) {
             "Where an interval leaves out no change and it still says open, the adjustment took it back.",
         );
     }
+    lines
 }

@@ -4,7 +4,7 @@ use super::words;
 use crate::table::{Align, Table};
 use crate::text::{format_share, push_wrapped_to};
 use fathom_stats::equivalence::Decision;
-use fathom_study::experiment::{Effect, Effects, ExperimentStudy};
+use fathom_study::experiment::{Effect, Effects, ExperimentStudy, Noise};
 
 /// The effects on each figure that was ranked by; nothing where a design has none.
 pub(super) fn text(study: &ExperimentStudy, width: usize) -> String {
@@ -29,13 +29,22 @@ fn of_figure(study: &ExperimentStudy, effects: &Effects, width: usize) -> String
         }
         out += &table.render_to(0, width);
     }
-    let found = pairs
-        .iter()
-        .filter(|effect| matches!(effect.decision, Decision::Faster | Decision::Slower));
-    let (found, asked) = (found.count(), pairs.len());
-    let mut push = |text: &str| push_wrapped_to(&mut out, width, "", text);
+    legend(study, effects).iter().for_each(|line| push_wrapped_to(&mut out, width, "", line));
+    out
+}
+
+/// What the effects on a figure rest on, and what their words mean, one line each.
+#[must_use]
+pub fn legend(study: &ExperimentStudy, effects: &Effects) -> Vec<String> {
+    let Some(figure) = study.figures.get(effects.figure) else { return Vec::new() };
+    let is_pair = |effect: &&Effect| effect.of.len() > 1;
+    let pairs = || effects.effects.iter().filter(is_pair);
+    let found =
+        pairs().filter(|effect| matches!(effect.decision, Decision::Faster | Decision::Slower));
+    let (found, asked) = (found.count(), pairs().count());
+    let mut lines = Vec::new();
     if asked > 0 {
-        push(&format!(
+        lines.push(format!(
             "{} of two factors, {found} of them sure; an interaction says by what the first one's ratio changes with the \
              second.",
             words::count(asked, "interaction", "interactions")
@@ -45,40 +54,53 @@ fn of_figure(study: &ExperimentStudy, effects: &Effects, width: usize) -> String
         0 => String::new(),
         n => format!(", {n} left out because a trial is missing"),
     };
-    if !main.is_empty() {
-        push(&format!(
+    if effects.effects.len() > asked {
+        lines.push(format!(
             "Over {}{left_out}; p adjusted for {}.",
             words::count(effects.blocks, "complete block", "complete blocks"),
             words::count(effects.effects.len(), "effect", "effects")
         ));
     }
     if let Some(remark) = &effects.remark {
-        push(&format!("{title}: {remark}."));
+        lines.push(format!("Effects on {}: {remark}.", words::figure(study, figure)));
     }
-    out
+    lines
 }
 
-fn row(effects: &Effects, effect: &Effect) -> Vec<String> {
-    let name = |of: &[(String, String)]| {
-        let words: Vec<String> = of.iter().map(|(f, l)| format!("{f}={l}")).collect();
-        words.join(" x ")
-    };
-    let noise = match effect.of.as_slice() {
+/// Factors and levels of one side of an effect.
+#[must_use]
+pub fn name(of: &[(String, String)]) -> String {
+    let words: Vec<String> = of.iter().map(|(f, l)| format!("{f}={l}")).collect();
+    words.join(" x ")
+}
+
+/// What is concluded of an effect, in a word.
+#[must_use]
+pub fn word(effect: &Effect) -> &'static str {
+    match effect.ranks_disagree {
+        true => "ranks disagree",
+        false => words::decision(effect.decision),
+    }
+}
+
+/// The noise at the level of a main effect, where the design tells it.
+#[must_use]
+pub fn noise<'e>(effects: &'e Effects, effect: &Effect) -> Option<&'e Noise> {
+    match effect.of.as_slice() {
         [(factor, level)] => {
             effects.noise.iter().find(|n| n.factor == *factor && n.level == *level)
         }
         _ => None,
-    };
-    let word = match effect.ranks_disagree {
-        true => "ranks disagree",
-        false => words::decision(effect.decision),
-    };
+    }
+}
+
+fn row(effects: &Effects, effect: &Effect) -> Vec<String> {
     vec![
         name(&effect.of),
         name(&effect.against),
         words::change(effect.ratio.value),
         effect.ratio.interval.map_or_else(String::new, words::interval),
-        word.to_owned(),
-        noise.map_or_else(String::new, |noise| format_share(noise.deviation)),
+        word(effect).to_owned(),
+        noise(effects, effect).map_or_else(String::new, |noise| format_share(noise.deviation)),
     ]
 }

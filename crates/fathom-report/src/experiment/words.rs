@@ -7,7 +7,8 @@ use fathom_stats::interval::Interval;
 use fathom_study::experiment::{ExperimentStudy, Figure};
 
 /// The words that people see.
-pub(super) fn metric(metric: Metric) -> &'static str {
+#[must_use]
+pub fn metric(metric: Metric) -> &'static str {
     match metric {
         Metric::Iops => "IOPS",
         Metric::Rate => "rate",
@@ -22,7 +23,8 @@ pub(super) fn metric(metric: Metric) -> &'static str {
 }
 
 /// A figure's name in this study: with its workload, where there are several.
-pub(super) fn figure(study: &ExperimentStudy, of: &Figure) -> String {
+#[must_use]
+pub fn figure(study: &ExperimentStudy, of: &Figure) -> String {
     let mut workloads: Vec<&Option<String>> = study.figures.iter().map(|f| &f.workload).collect();
     workloads.dedup();
     let words = metric(of.metric);
@@ -34,7 +36,8 @@ pub(super) fn figure(study: &ExperimentStudy, of: &Figure) -> String {
 }
 
 /// A value with its unit.
-pub(super) fn value(metric: Metric, value: f64) -> String {
+#[must_use]
+pub fn value(metric: Metric, value: f64) -> String {
     match metric {
         Metric::Rate => format_rate(value),
         Metric::Iops if value < 9.95 => format!("{value:.1}"),
@@ -46,7 +49,8 @@ pub(super) fn value(metric: Metric, value: f64) -> String {
 }
 
 /// A ratio as a change with its sign; in percent as long as percents mean something.
-pub(super) fn change(ratio: f64) -> String {
+#[must_use]
+pub fn change(ratio: f64) -> String {
     if (1.0 / 3.0..3.0).contains(&ratio) {
         format!("{:+.1} %", 100.0 * (ratio - 1.0))
     } else {
@@ -55,12 +59,14 @@ pub(super) fn change(ratio: f64) -> String {
 }
 
 /// Both ends of an interval of a ratio.
-pub(super) fn interval(interval: Interval) -> String {
+#[must_use]
+pub fn interval(interval: Interval) -> String {
     format!("{} .. {}", change(interval.low), change(interval.high))
 }
 
 /// Three digits that count.
-pub(super) fn times(ratio: f64) -> String {
+#[must_use]
+pub fn times(ratio: f64) -> String {
     match ratio {
         r if r >= 100.0 => format!("{r:.0}"),
         r if r >= 10.0 => format!("{r:.1}"),
@@ -70,7 +76,8 @@ pub(super) fn times(ratio: f64) -> String {
 }
 
 /// A decision in a word.
-pub(super) fn decision(decision: Decision) -> &'static str {
+#[must_use]
+pub fn decision(decision: Decision) -> &'static str {
     match decision {
         Decision::Faster => "better",
         Decision::Slower => "worse",
@@ -80,18 +87,21 @@ pub(super) fn decision(decision: Decision) -> &'static str {
 }
 
 /// A share in percent without a tail of digits.
-pub(super) fn percent(share: f64) -> String {
+#[must_use]
+pub fn percent(share: f64) -> String {
     let text = format!("{:.2}", 100.0 * share);
     format!("{} %", text.trim_end_matches('0').trim_end_matches('.'))
 }
 
 /// A number of things.
-pub(super) fn count(number: usize, one: &str, several: &str) -> String {
+#[must_use]
+pub fn count(number: usize, one: &str, several: &str) -> String {
     if number == 1 { format!("1 {one}") } else { format!("{number} {several}") }
 }
 
 /// A cell's levels in a line.
-pub(super) fn levels(levels: &[(String, String)]) -> String {
+#[must_use]
+pub fn levels(levels: &[(String, String)]) -> String {
     let words: Vec<String> = levels.iter().map(|(f, l)| format!("{f}={l}")).collect();
     if words.is_empty() { "the only cell".to_owned() } else { words.join(" ") }
 }
