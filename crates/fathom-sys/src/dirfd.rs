@@ -4,6 +4,7 @@
 use crate::io::OpenMode;
 use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags, RenameFlags, StatxFlags, XattrFlags};
 use rustix::io::Errno;
+use rustix::path::Arg;
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -12,7 +13,7 @@ use std::path::Path;
 /// An open directory.
 #[derive(Debug)]
 pub struct Dir {
-    fd: OwnedFd,
+    pub(crate) fd: OwnedFd,
 }
 
 /// What tells a file from every other on its filesystem, and what may be done with it.
@@ -208,7 +209,7 @@ pub fn facts_of(file: &File) -> io::Result<FileFacts> {
     statx(file, "", AtFlags::EMPTY_PATH)
 }
 
-fn statx(fd: impl AsFd, name: &str, flags: AtFlags) -> io::Result<FileFacts> {
+pub(crate) fn statx(fd: impl AsFd, name: impl Arg, flags: AtFlags) -> io::Result<FileFacts> {
     let wanted = StatxFlags::BASIC_STATS | StatxFlags::BTIME;
     let stat = rustix::fs::statx(fd, name, flags, wanted)?;
     let kind = rustix::fs::FileType::from_raw_mode(stat.stx_mode.into());
