@@ -30,13 +30,14 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
         ],
     ),
     ("store", &["base", "stats", "model"]),
+    ("export", &["base", "stats", "model"]),
     ("report", &["base", "stats", "model", "study", "check", "plan"]),
     ("html", &["base", "stats", "model", "study", "check", "plan", "report"]),
     (
         "fathom",
         &[
             "base", "stats", "model", "sys", "guard", "load", "inspect", "study", "lab", "store",
-            "report", "check", "knobs", "setup", "observe", "plan", "tree", "html",
+            "report", "check", "knobs", "setup", "observe", "plan", "tree", "html", "export",
         ],
     ),
     ("testkit", &["base", "model", "sys"]),
