@@ -8,6 +8,7 @@ pub mod control_group;
 pub mod error;
 pub mod experiment;
 pub mod lab;
+mod layer_tree;
 pub mod layers;
 pub mod layout;
 mod limits;

@@ -1,7 +1,7 @@
 //! Counters of the machine at the borders of the measured window, and progress during it.
 
 use fathom_load::run::{Observer, Tick};
-use fathom_model::event::Event;
+use fathom_model::event::{DeviceNow, Event};
 use fathom_model::record::{
     CpuTime, DeviceDelta, DriveHeat, HeatRecord, PageCacheDelta, SystemCpu, SystemEvents,
 };
@@ -72,6 +72,9 @@ pub struct Deltas {
 /// The planned length of a window that ends with an amount or a number of operations.
 pub const NO_TIME_NS: u64 = u64::MAX;
 
+/// How often progress tells of devices: a little less than the usual interval, which is not kept to the microsecond.
+const DEVICES_EVERY_NS: u64 = 900_000_000;
+
 /// Where progress goes, and how it is put into words.
 pub struct Progress<'a> {
     /// The row.
@@ -95,12 +98,37 @@ pub struct Sampler<'a> {
     progress: Progress<'a>,
     begin: Option<Reading>,
     end: Option<Reading>,
+    /// The counters that progress told of last, and when in the window that was.
+    seen: Option<(u64, Vec<DiskCounters>)>,
 }
 
 impl<'a> Sampler<'a> {
     /// A sampler for one trial that looks at the named devices.
     pub fn new(root: &'a SysRoot, devices: Vec<String>, progress: Progress<'a>) -> Self {
-        Self { root, devices, progress, begin: None, end: None }
+        Self { root, devices, progress, begin: None, end: None, seen: None }
+    }
+
+    /// What the devices did since this was asked last; nothing when that was just now. Files of the kernel are read, for the
+    /// devices of the target alone.
+    fn devices_now(&mut self, elapsed_ns: u64) -> Vec<DeviceNow> {
+        let last_ns = self.seen.as_ref().map_or(0, |(at_ns, _)| *at_ns);
+        if self.seen.is_some() && elapsed_ns < last_ns + DEVICES_EVERY_NS {
+            return Vec::new();
+        }
+        let read = |name: &String| counters::disk_counters_of(self.root, name);
+        let now: Vec<DiskCounters> = self.devices.iter().filter_map(read).collect();
+        let begin = || self.begin.as_ref().map(|begin| (0, begin.disks.clone()));
+        let before = self.seen.take().or_else(begin);
+        let told = before.map_or_else(Vec::new, |(at_ns, before)| {
+            let passed_ns = elapsed_ns.saturating_sub(at_ns);
+            let of = |now: &DiskCounters| {
+                let before = before.iter().find(|disk| disk.name == now.name)?;
+                device_now(&device_delta(before, now), passed_ns)
+            };
+            now.iter().filter_map(of).collect()
+        });
+        self.seen = Some((elapsed_ns, now));
+        told
     }
 
     /// The changes over the window.
@@ -200,6 +228,19 @@ fn device_delta(begin: &DiskCounters, end: &DiskCounters) -> DeviceDelta {
     }
 }
 
+/// A change of counters as what happened per second; none when no time has passed.
+fn device_now(delta: &DeviceDelta, passed_ns: u64) -> Option<DeviceNow> {
+    let seconds = passed_ns as f64 / 1e9;
+    (passed_ns > 0).then(|| DeviceNow {
+        name: delta.name.clone(),
+        // The kernel counts in milliseconds, read at another moment than the clock.
+        busy_share: (delta.busy_ns as f64 / passed_ns as f64).min(1.0),
+        in_flight: delta.in_flight_ns.map(|ns| ns as f64 / passed_ns as f64),
+        read_bytes_per_s: delta.read_bytes as f64 / seconds,
+        written_bytes_per_s: delta.written_bytes as f64 / seconds,
+    })
+}
+
 impl Observer for Sampler<'_> {
     fn window_begins(&mut self) {
         self.begin = Some(Reading::take(self.root, &self.devices));
@@ -210,6 +251,8 @@ impl Observer for Sampler<'_> {
     }
 
     fn tick(&mut self, tick: Tick) {
+        let devices =
+            if self.progress.layout { Vec::new() } else { self.devices_now(tick.elapsed_ns) };
         let progress = &mut self.progress;
         let by_time_ns = (progress.planned_ns != NO_TIME_NS)
             .then(|| progress.planned_ns.saturating_sub(tick.elapsed_ns));
@@ -230,7 +273,11 @@ impl Observer for Sampler<'_> {
                 eta_ns,
                 iops: tick.iops,
                 bytes_per_s: tick.bytes_per_s,
+                latency_ns_p50: tick.latency_ns_p50,
                 latency_ns_p99: tick.latency_ns_p99,
+                latency_ns_max: tick.latency_ns_max,
+                in_flight: tick.in_flight,
+                devices,
             }
         };
         (progress.emit)(event);
@@ -276,6 +323,25 @@ mod tests {
         // Each sleep gives the processor away and is ended by a timer's interrupt.
         assert!((20..=outside.context_switches).contains(&inside.context_switches), "{inside:?}");
         assert!((20..=outside.interrupts).contains(&inside.interrupts), "{inside:?}");
+    }
+
+    #[test]
+    fn counters_of_a_device_as_what_it_does_in_a_second() {
+        let delta = DeviceDelta {
+            name: "sda".into(),
+            reads: 1,
+            read_bytes: 4096,
+            writes: 1,
+            written_bytes: 1024,
+            flushes: None,
+            busy_ns: 501_000_000,
+            in_flight_ns: Some(4_000_000_000),
+            kernel_thread_cpu_ns: None,
+        };
+        let now = device_now(&delta, 500_000_000).expect("time has passed");
+        assert_eq!((now.busy_share, now.in_flight), (1.0, Some(8.0)));
+        assert_eq!((now.read_bytes_per_s, now.written_bytes_per_s), (8192.0, 2048.0));
+        assert_eq!(device_now(&delta, 0), None);
     }
 
     /// The rest that is told while a file of 1000 bytes is written, with a microsecond of other things after it.

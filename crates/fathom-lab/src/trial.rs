@@ -3,6 +3,7 @@
 use crate::control_group;
 use crate::error::LabError;
 use crate::lab::Lab;
+use crate::layer_tree;
 use crate::limits;
 use crate::run::note_failure;
 use crate::sampler::{Deltas, NO_TIME_NS, Progress, Sampler};
@@ -98,7 +99,13 @@ pub(crate) fn record_of(lab: &mut Lab<'_>, trial: &Trial<'_>) -> Result<Record, 
         looked_at.flat_map(|(target, stack)| target.findings(lab, stack)).collect();
     findings.extend(measuring::slow_clock(&lab.host));
     let (index, count) = trial.position;
-    (lab.emit)(Event::TrialStarted { label: trial.label.clone(), index, count });
+    (lab.emit)(Event::TrialStarted {
+        label: trial.label.clone(),
+        index,
+        count,
+        layers: layer_tree::of(&before),
+        findings: findings.clone(),
+    });
 
     let measured = measure_verified(lab, trial, opened, &mut findings)?;
     let Measured { outcome, deltas, control_group } = measured;
@@ -121,6 +128,7 @@ pub(crate) fn record_of(lab: &mut Lab<'_>, trial: &Trial<'_>) -> Result<Record, 
     let failure = outcome.failure.map(|failure| named(failure, trial));
     Ok(Record {
         cell: None,
+        fsop: None,
         version: RECORD_VERSION,
         label: trial.label.clone(),
         workload: trial.workload.clone(),

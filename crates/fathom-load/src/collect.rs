@@ -381,13 +381,16 @@ impl Collector<'_> {
                     let seconds = interval.length_ns.max(1) as f64 / 1e9;
                     tick.iops += interval.latency_ns[index].count() as f64 / seconds;
                     tick.bytes_per_s += interval.bytes[index] as f64 / seconds;
+                    tick.in_flight += interval.latency_ns[index].sum() as f64 / 1e9 / seconds;
                 }
                 if waits || is_on_names {
                     latency_ns.merge_sparse(&interval.latency_ns[index]);
                 }
             }
         }
+        tick.latency_ns_p50 = latency_ns.quantile(0.5);
         tick.latency_ns_p99 = latency_ns.quantile(0.99);
+        tick.latency_ns_max = latency_ns.max();
         tick
     }
 

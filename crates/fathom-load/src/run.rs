@@ -91,8 +91,14 @@ pub struct Tick {
     pub iops: f64,
     /// Bytes per second.
     pub bytes_per_s: f64,
+    /// Median latency of reads and writes.
+    pub latency_ns_p50: Option<u64>,
     /// p99 latency of reads and writes.
     pub latency_ns_p99: Option<u64>,
+    /// The longest latency of reads and writes.
+    pub latency_ns_max: Option<u64>,
+    /// Mean number of requests in flight: the latencies of all that ended, over the length of the interval.
+    pub in_flight: f64,
     /// Bytes moved since the start of the window.
     pub bytes_total: u64,
 }

@@ -1,8 +1,36 @@
 //! Events: the only thing that user interfaces see of a running measurement.
 
+use crate::finding::Finding;
 use crate::record::Record;
 use crate::workload::Job;
 use serde::{Deserialize, Serialize};
+
+/// A layer of what is measured, for a tree: it lies below the nearest one before it with a smaller level.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Layer {
+    /// How many layers it lies below the top.
+    pub level: u32,
+    /// The kernel's name of a block device, the mount point of a mount, the type of a filesystem.
+    pub name: String,
+    /// What it is, in a word or two.
+    pub kind: String,
+}
+
+/// What one block device did in the last second or so, by the kernel's counters.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct DeviceNow {
+    /// The kernel's name.
+    pub name: String,
+    /// Share of the time with at least one request in flight, 0 to 1.
+    pub busy_share: f64,
+    /// Mean number of requests in flight; none when the kernel does not tell.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub in_flight: Option<f64>,
+    /// Bytes read per second.
+    pub read_bytes_per_s: f64,
+    /// Bytes written per second.
+    pub written_bytes_per_s: f64,
+}
 
 /// What happens, in the order in which it happens.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -64,6 +92,12 @@ pub enum Event {
         index: u32,
         /// How many trials there will be, as far as known.
         count: u32,
+        /// What its targets lie on, from the top down.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        layers: Vec<Layer>,
+        /// What is known to be wrong before it is measured.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        findings: Vec<Finding>,
     },
     /// About once a second while measuring.
     Progress {
@@ -79,8 +113,21 @@ pub enum Event {
         iops: f64,
         /// Bytes per second in the last interval.
         bytes_per_s: f64,
+        /// Median of the last interval, when there is one.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        latency_ns_p50: Option<u64>,
         /// p99 of the last interval, when there is one.
         latency_ns_p99: Option<u64>,
+        /// The slowest of the last interval, when there is one.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        latency_ns_max: Option<u64>,
+        /// Mean number of requests in flight in the last interval, as latency times rate; as many as there are by Little's law where
+        /// latencies are shorter than the interval.
+        #[serde(default)]
+        in_flight: f64,
+        /// What the block devices below did since the last event that has any.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        devices: Vec<DeviceNow>,
     },
     /// A trial has ended.
     TrialFinished {

@@ -72,7 +72,7 @@ impl Progress {
                 ));
                 self.cell = Some(cell.clone());
             }
-            Event::TrialStarted { label, index, count } => {
+            Event::TrialStarted { label, index, count, .. } => {
                 let is_told = self.cell.as_ref().is_some_and(|cell| cell.starts_with(label));
                 if self.live.is_none() && !is_told {
                     self.line(&format!("[{index}/{count}] {label}"));
