@@ -2,6 +2,7 @@
 
 use crate::extents::FileExtents;
 use crate::finding::Finding;
+use crate::fsop::FsopRecord;
 use crate::host::HostFacts;
 use crate::limits::{ControlGroupRecord, LimitsRecord};
 use crate::payload::DeliveredRecord;
@@ -43,11 +44,35 @@ pub enum OpClass {
     Stat,
     /// A file was deleted.
     Unlink,
+    /// The next entry of a directory was read; the first of a directory includes opening it.
+    ReadDir,
+    /// A file was opened for reading.
+    OpenRead,
+    /// The first byte of a file was read.
+    FirstRead,
+    /// The rest of a file was read.
+    RestRead,
+    /// A file that was read was closed.
+    CloseRead,
+    /// A file was created, and opened for writing.
+    OpenWrite,
+    /// The first byte of a file was written.
+    FirstWrite,
+    /// The rest of a file was written.
+    RestWrite,
+    /// A file that was written was closed.
+    CloseWrite,
+    /// A directory was made.
+    MakeDir,
+    /// A file got another name.
+    Rename,
+    /// A file got a second name.
+    Link,
 }
 
 impl OpClass {
     /// All classes.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 24] = [
         Self::Read,
         Self::Write,
         Self::SyncedWrite,
@@ -60,6 +85,18 @@ impl OpClass {
         Self::Create,
         Self::Stat,
         Self::Unlink,
+        Self::ReadDir,
+        Self::OpenRead,
+        Self::FirstRead,
+        Self::RestRead,
+        Self::CloseRead,
+        Self::OpenWrite,
+        Self::FirstWrite,
+        Self::RestWrite,
+        Self::CloseWrite,
+        Self::MakeDir,
+        Self::Rename,
+        Self::Link,
     ];
     /// Those on names, which move no data.
     pub const ON_NAMES: [Self; 3] = [Self::Create, Self::Stat, Self::Unlink];
@@ -82,6 +119,18 @@ impl OpClass {
             Self::Create => "create",
             Self::Stat => "stat",
             Self::Unlink => "delete",
+            Self::ReadDir => "read dir",
+            Self::OpenRead => "open to read",
+            Self::FirstRead => "read first byte",
+            Self::RestRead => "read rest",
+            Self::CloseRead => "close after reading",
+            Self::OpenWrite => "create and open",
+            Self::FirstWrite => "write first byte",
+            Self::RestWrite => "write rest",
+            Self::CloseWrite => "close after writing",
+            Self::MakeDir => "mkdir",
+            Self::Rename => "rename",
+            Self::Link => "link",
         }
     }
 
@@ -582,6 +631,9 @@ pub struct Record {
     /// Which cell of an experiment it belongs to, and how the machine was set; none outside of experiments.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cell: Option<Box<CellRecord>>,
+    /// What the processes of a file-server workload did; none for loads on blocks.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fsop: Option<Box<FsopRecord>>,
     /// How it ended.
     pub ending: Ending,
     /// The error that ended it.

@@ -71,6 +71,7 @@ pub(crate) fn record(workload: &str, label: &str, classes: Vec<ClassRecord>) -> 
     let job = JobRecord { classes, ..job(&workload.jobs[0].name) };
     Record {
         cell: None,
+        fsop: None,
         version: RECORD_VERSION,
         label: label.into(),
         workload,

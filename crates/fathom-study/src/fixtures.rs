@@ -140,6 +140,7 @@ pub fn record() -> Record {
         heat: fathom_model::record::HeatRecord::default(),
         control_group: None,
         cell: None,
+        fsop: None,
         ending: Ending::Complete,
         failure: None,
         seed: 1,

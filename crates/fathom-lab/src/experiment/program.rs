@@ -257,6 +257,7 @@ pub(crate) fn empty_record(label: &str, workload: Workload, seed: u64) -> Record
         heat: fathom_model::record::HeatRecord::default(),
         control_group: None,
         cell: None,
+        fsop: None,
         ending: Ending::Failed,
         failure: None,
         seed,

@@ -97,6 +97,7 @@ fn job(seed: u64) -> JobRecord {
 pub fn record(label: &str, seed: u64) -> Record {
     Record {
         cell: None,
+        fsop: None,
         version: RECORD_VERSION,
         label: label.into(),
         workload: builtin::named("randomio").expect("built in"),
