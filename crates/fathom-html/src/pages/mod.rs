@@ -1,11 +1,14 @@
 //! From what is stored to a page: one file for each kind of run, chosen here and nowhere else.
 
+mod experiment;
 mod run;
 
 use crate::page::Page;
 use fathom_model::finding::{Finding, Verdict};
 use fathom_model::plan::Plan;
 use fathom_model::record::{Record, RunHead, RunKind};
+use fathom_report::experiment::HowTo;
+use fathom_study::experiment::Setting;
 use jiff::tz::TimeZone;
 
 /// A stored run, as its page is made of it.
@@ -23,6 +26,8 @@ pub struct Source<'a> {
     pub verdict: Verdict,
     /// The plan of an experiment.
     pub plan: Option<&'a Plan>,
+    /// The commands that set what a choice of an experiment came to; asks the registry of settings.
+    pub how_to: fn(&[Setting]) -> HowTo,
     /// In which times of day are shown.
     pub zone: &'a TimeZone,
 }
@@ -37,8 +42,8 @@ pub fn of_run(source: &Source) -> Page {
         | RunKind::Against
         | RunKind::Saturate
         | RunKind::Size
-        | RunKind::Experiment
         | RunKind::Raid
         | RunKind::Layers => run::page(source),
+        RunKind::Experiment => experiment::page(source),
     }
 }

@@ -1,0 +1,132 @@
+//! The page of `fathom lab`: the answer with what sets it, every cell with its intervals, what each factor does, the course in
+//! the order of time, the settings as they were read back, and the plan.
+
+mod cells;
+mod course;
+mod effects;
+mod plan;
+mod settings;
+#[cfg(test)]
+mod tests;
+
+use super::Source;
+use crate::page::{Block, Page, Unit};
+use fathom_model::plan::Metric;
+use fathom_model::plan::cell::Cell;
+use fathom_model::record::Record;
+use fathom_report::experiment as report;
+use fathom_study::experiment::{self, ExperimentStudy};
+
+/// Everything that the sections of a page look at.
+struct Shown<'a> {
+    source: &'a Source<'a>,
+    cells: &'a [Cell],
+    study: &'a ExperimentStudy,
+}
+
+/// Makes it. A run without a plan, or with one that cannot be read any more, is shown trial by trial.
+pub(super) fn page(source: &Source) -> Page {
+    let read = source.plan.map(|plan| (plan, fathom_plan::cells(plan)));
+    let (plan, cells) = match read {
+        Some((plan, Ok(cells))) => (plan, cells),
+        Some((_, Err(error))) => return without_plan(source, &error.to_string()),
+        None => return without_plan(source, "no plan is stored with it"),
+    };
+    let study = experiment::study(plan, &cells, source.records);
+    let shown = Shown { source, cells: &cells, study: &study };
+    let mut sections = cells::sections(&shown);
+    sections.extend(effects::sections(&shown));
+    sections.extend(course::sections(&shown));
+    sections.extend(settings::sections(&shown));
+    sections.extend(plan::section(plan, &cells));
+    Page {
+        title: format!("experiment {} on {}", source.name, source.head.target),
+        question: study.question.clone(),
+        answer: report::answer(&study),
+        verdict: Some(study.verdict),
+        first: first(&shown),
+        sections,
+    }
+}
+
+fn without_plan(source: &Source, why: &str) -> Page {
+    let mut page = super::run::page(source);
+    let text = format!("This is an experiment, but {why}: it is shown trial by trial.");
+    page.first.push(Block::Text(text));
+    page
+}
+
+/// The first screen: findings, what stands beside the answer, what sets it, and what was measured.
+fn first(shown: &Shown) -> Vec<Block> {
+    let study = shown.study;
+    let mut blocks = vec![Block::Findings(study.findings.clone())];
+    let mut lines: Vec<String> = report::beside(study).into_iter().collect();
+    lines.extend(report::rivals(study));
+    lines.extend(study.hypothesis.as_ref().map(|found| report::expectation(study, found)));
+    lines.extend(study.narrowed.as_ref().map(|found| report::narrowed(study, found)));
+    blocks.extend(lines.into_iter().map(Block::Text));
+    // What is not shown to be better than what is there is no advice.
+    if !study.ranking.leaders.contains(&study.baseline) {
+        blocks.extend(advice(shown));
+    }
+    let winner = study.ranking.winner.and_then(|place| shown.cells.get(place));
+    let of_winner = |record: &&Record| {
+        let own = record.cell.as_ref();
+        own.zip(winner).is_some_and(|(own, winner)| own.slot.cell == winner.index)
+    };
+    let records = shown.source.records;
+    let target = |record: &Record| record.targets.first().map(|target| target.stack.clone());
+    let stack = records.iter().find(of_winner).and_then(target);
+    let stack = stack.or_else(|| records.iter().find_map(target));
+    blocks.extend(stack.map(|stack| Block::Stack(Box::new(stack))));
+    blocks
+}
+
+/// The commands that make what is there into the best.
+fn advice(shown: &Shown) -> Vec<Block> {
+    let mut blocks = Vec::new();
+    for choice in &shown.study.choices {
+        let words = report::choice_text(choice);
+        let how = (shown.source.how_to)(&choice.settings);
+        if how.now.is_empty() && how.persist.is_empty() {
+            blocks.push(Block::Text(format!("To have it: {words}.")));
+        }
+        if !how.now.is_empty() {
+            blocks.push(Block::Command { caption: words, command: how.now.join("\n") });
+        }
+        if !how.persist.is_empty() {
+            let caption = "to make it last".to_owned();
+            blocks.push(Block::Command { caption, command: how.persist.join("\n") });
+        }
+    }
+    blocks
+}
+
+/// In which unit a chart shows a figure.
+fn unit(metric: Metric) -> Unit {
+    match metric {
+        Metric::Iops => Unit::PerSecond,
+        Metric::Rate => Unit::BytesPerSecond,
+        Metric::Application => Unit::Count,
+        _ => Unit::Nanoseconds,
+    }
+}
+
+/// A cell in as few words as its factors allow: `none, 64`.
+fn short_name(study: &ExperimentStudy, place: usize) -> String {
+    let levels = study.cells.get(place).map_or(&[][..], |cell| &cell.levels);
+    match levels {
+        [] => "the only cell".to_owned(),
+        levels => levels.iter().map(|(_, level)| level.as_str()).collect::<Vec<_>>().join(", "),
+    }
+}
+
+/// What the short names are levels of.
+fn names_title(study: &ExperimentStudy) -> String {
+    study.factors.join(", ")
+}
+
+/// The confidence of the study's intervals: `95 %`.
+fn level(study: &ExperimentStudy) -> String {
+    report::words::percent(study.level)
+}
