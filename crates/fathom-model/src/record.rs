@@ -634,6 +634,9 @@ pub struct Record {
     /// What the processes of a file-server workload did; none for loads on blocks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fsop: Option<Box<FsopRecord>>,
+    /// What was watched; none outside of `fathom watch`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub watch: Option<Box<crate::watch::WatchRecord>>,
     /// How it ended.
     pub ending: Ending,
     /// The error that ended it.
@@ -686,6 +689,8 @@ pub enum RunKind {
     Raid,
     /// `fathom layers`.
     Layers,
+    /// `fathom watch --record`, also with a command or a recipe.
+    Watch,
 }
 
 /// One invocation's head: what its records have in common.

@@ -72,6 +72,7 @@ pub(crate) fn record(workload: &str, label: &str, classes: Vec<ClassRecord>) -> 
     Record {
         cell: None,
         fsop: None,
+        watch: None,
         version: RECORD_VERSION,
         label: label.into(),
         workload,

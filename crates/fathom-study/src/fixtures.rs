@@ -141,6 +141,7 @@ pub fn record() -> Record {
         control_group: None,
         cell: None,
         fsop: None,
+        watch: None,
         ending: Ending::Complete,
         failure: None,
         seed: 1,

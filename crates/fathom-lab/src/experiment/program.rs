@@ -258,6 +258,7 @@ pub(crate) fn empty_record(label: &str, workload: Workload, seed: u64) -> Record
         control_group: None,
         cell: None,
         fsop: None,
+        watch: None,
         ending: Ending::Failed,
         failure: None,
         seed,

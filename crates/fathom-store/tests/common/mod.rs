@@ -98,6 +98,7 @@ pub fn record(label: &str, seed: u64) -> Record {
     Record {
         cell: None,
         fsop: None,
+        watch: None,
         version: RECORD_VERSION,
         label: label.into(),
         workload: builtin::named("randomio").expect("built in"),

@@ -1,0 +1,394 @@
+//! The stored series of a watch: one record holds a bounded piece of it, counter by counter.
+
+use super::{ApplicationRecord, DeviceCounts, DeviceRates, FlowCounts, Packed, Sample};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// A piece of a watch. A long watch has several, each in a record of its own.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct WatchRecord {
+    /// Length of an interval as asked for.
+    pub interval_ns: u64,
+    /// Index of the first interval of this piece, counted from the start of the watch.
+    pub first: u64,
+    /// Start of each interval, microseconds from the start of the watch.
+    pub start_us: Packed,
+    /// Length of each, microseconds.
+    pub length_us: Packed,
+    /// Devices in the order of the tree; one that came back is there again.
+    pub devices: Vec<DeviceSeries>,
+    /// The machine: `user`, `system`, `iowait`, `steal` in millionths of the time of all processors, `dirty`, `writeback` and
+    /// `available` in KiB, `io_some`, `io_full`, `memory_some`, `memory_full`, `cpu_some` in millionths of the time,
+    /// `interrupts` and `context_switches` a second.
+    pub host: NamedSeries,
+    /// The application: `processes`, `cpu` in millionths of a processor, `resident` in KiB, `asked_read`, `asked_write`,
+    /// `read`, `written` in bytes.
+    #[serde(default, skip_serializing_if = "NamedSeries::is_empty")]
+    pub application: NamedSeries,
+    /// What happened besides.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub events: Vec<WatchEvent>,
+    /// The application as a whole: in the last piece.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ended: Option<ApplicationRecord>,
+}
+
+/// Something that happened in an interval.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WatchEvent {
+    /// Index of the interval, from the start of the watch.
+    pub index: u64,
+    /// What, for people.
+    pub what: String,
+}
+
+/// Series by name. One that is not there is zero all the time.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct NamedSeries {
+    /// By name.
+    pub series: BTreeMap<String, Packed>,
+}
+
+/// Values of a series and the intervals they belong to.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Series<T> {
+    /// Index of the first interval, counted in its piece.
+    pub from: usize,
+    /// One value for each interval from there on.
+    pub values: Vec<T>,
+}
+
+/// The series of one device.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct DeviceSeries {
+    /// Kernel name.
+    pub name: String,
+    /// What it is, for people.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub title: String,
+    /// How deep it stands in the tree of layers.
+    pub depth: usize,
+    /// The first interval that it has figures for, counted in this piece.
+    #[serde(default)]
+    pub from: u32,
+    /// How many intervals it has figures for.
+    pub intervals: u32,
+    /// In how many of them it stood out from its companions.
+    #[serde(default)]
+    pub stood_out: u32,
+    /// Why, when it did last.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stands_out: Option<String>,
+    /// Its counters by name, see [`DeviceSeries::counts`]; `sync_action` is 1 while an array synchronises, `thread_cpu`
+    /// millionths of a processor.
+    pub counters: NamedSeries,
+}
+
+impl NamedSeries {
+    /// Adds a value to a series; `before` is how many intervals there were already.
+    pub fn push(&mut self, name: &str, before: usize, value: u64) {
+        if let Some(series) = self.series.get_mut(name) {
+            series.push(value);
+        } else if value != 0 {
+            let mut series: Packed = (0..before).map(|_| 0).collect();
+            series.push(value);
+            self.series.insert(name.to_owned(), series);
+        }
+    }
+
+    /// The values of a series; `length` zeros when there is none.
+    #[must_use]
+    pub fn values(&self, name: &str, length: usize) -> Vec<u64> {
+        self.series.get(name).map_or_else(|| vec![0; length], Packed::values)
+    }
+
+    /// True when all are zero all the time.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.series.is_empty()
+    }
+
+    /// Bytes in memory.
+    #[must_use]
+    pub fn size_bytes(&self) -> usize {
+        self.series.values().map(Packed::size_bytes).sum()
+    }
+}
+
+/// The counters of each direction by name.
+const READS: [&str; 4] = ["reads", "reads_merged", "reads_sectors", "reads_ms"];
+const WRITES: [&str; 4] = ["writes", "writes_merged", "writes_sectors", "writes_ms"];
+const DISCARDS: [&str; 4] = ["discards", "discards_merged", "discards_sectors", "discards_ms"];
+
+impl DeviceSeries {
+    /// Adds an interval.
+    pub fn push(&mut self, counts: &DeviceCounts) {
+        let before = self.intervals as usize;
+        let flows = [(READS, counts.reads), (WRITES, counts.writes), (DISCARDS, counts.discards)];
+        for (names, flow) in flows {
+            let values = [flow.requests, flow.merged, flow.sectors, flow.took_ms];
+            for (name, value) in names.into_iter().zip(values) {
+                self.counters.push(name, before, value);
+            }
+        }
+        for (name, value) in [
+            ("flushes", counts.flushes),
+            ("flush_ms", counts.flush_ms),
+            ("busy_ms", counts.busy_ms),
+            ("queued_ms", counts.queued_ms),
+            ("in_flight", counts.in_flight),
+        ] {
+            self.counters.push(name, before, value);
+        }
+        self.intervals += 1;
+    }
+
+    /// What was counted, interval by interval.
+    #[must_use]
+    pub fn counts(&self) -> Vec<DeviceCounts> {
+        let length = self.intervals as usize;
+        let mut counts = vec![DeviceCounts::default(); length];
+        let mut fill = |name: &str, put: &dyn Fn(&mut DeviceCounts, u64)| {
+            if let Some(series) = self.counters.series.get(name) {
+                let both = counts.iter_mut().zip(series.values());
+                both.for_each(|(counts, value)| put(counts, value));
+            }
+        };
+        fill("reads", &|c, v| c.reads.requests = v);
+        fill("reads_merged", &|c, v| c.reads.merged = v);
+        fill("reads_sectors", &|c, v| c.reads.sectors = v);
+        fill("reads_ms", &|c, v| c.reads.took_ms = v);
+        fill("writes", &|c, v| c.writes.requests = v);
+        fill("writes_merged", &|c, v| c.writes.merged = v);
+        fill("writes_sectors", &|c, v| c.writes.sectors = v);
+        fill("writes_ms", &|c, v| c.writes.took_ms = v);
+        fill("discards", &|c, v| c.discards.requests = v);
+        fill("discards_merged", &|c, v| c.discards.merged = v);
+        fill("discards_sectors", &|c, v| c.discards.sectors = v);
+        fill("discards_ms", &|c, v| c.discards.took_ms = v);
+        fill("flushes", &|c, v| c.flushes = v);
+        fill("flush_ms", &|c, v| c.flush_ms = v);
+        fill("busy_ms", &|c, v| c.busy_ms = v);
+        fill("queued_ms", &|c, v| c.queued_ms = v);
+        fill("in_flight", &|c, v| c.in_flight = v);
+        counts
+    }
+}
+
+impl WatchRecord {
+    /// An empty piece that begins with this interval.
+    #[must_use]
+    pub fn new(interval_ns: u64, first: u64) -> Self {
+        Self { interval_ns, first, ..Self::default() }
+    }
+
+    /// Adds an interval.
+    pub fn push(&mut self, sample: &Sample) {
+        let before = self.length_us.len();
+        self.start_us.push(sample.start_ns / 1000);
+        self.length_us.push(sample.length_ns / 1000);
+        for device in &sample.devices {
+            let is_it = |known: &&mut DeviceSeries| {
+                known.name == device.name && (known.from + known.intervals) as usize == before
+            };
+            let at = match self.devices.iter_mut().position(|mut known| is_it(&mut known)) {
+                Some(at) => at,
+                None => {
+                    self.devices.push(DeviceSeries {
+                        name: device.name.clone(),
+                        title: device.title.clone(),
+                        depth: device.depth,
+                        from: before as u32,
+                        ..DeviceSeries::default()
+                    });
+                    self.devices.len() - 1
+                }
+            };
+            let series = &mut self.devices[at];
+            let own = series.intervals as usize;
+            if let Some(array) = &device.array {
+                let syncs = !matches!(array.sync_action.as_str(), "" | "idle" | "frozen");
+                series.counters.push("sync_action", own, u64::from(syncs));
+                let cpu = array.thread_cpu_share.unwrap_or(0.0);
+                series.counters.push("thread_cpu", own, millionths(cpu));
+            }
+            series.push(&device.counts);
+            if device.stands_out.is_some() {
+                series.stood_out += 1;
+                series.stands_out.clone_from(&device.stands_out);
+            }
+        }
+        self.push_host(before, sample);
+        let changes = [("came", &sample.came), ("went", &sample.went)];
+        for (word, names) in changes {
+            let event =
+                |name: &String| WatchEvent { index: sample.index, what: format!("{name} {word}") };
+            self.events.extend(names.iter().map(event));
+        }
+    }
+
+    fn push_host(&mut self, before: usize, sample: &Sample) {
+        let host = &sample.host;
+        let io = host.io_pressure.unwrap_or_default();
+        let memory = host.memory_pressure.unwrap_or_default();
+        for (name, value) in [
+            ("user", millionths(host.user_share)),
+            ("system", millionths(host.system_share)),
+            ("iowait", millionths(host.iowait_share)),
+            ("steal", millionths(host.steal_share)),
+            ("dirty", host.dirty_bytes >> 10),
+            ("writeback", host.writeback_bytes >> 10),
+            ("available", host.available_bytes >> 10),
+            ("io_some", millionths(io.0)),
+            ("io_full", millionths(io.1)),
+            ("memory_some", millionths(memory.0)),
+            ("memory_full", millionths(memory.1)),
+            ("cpu_some", millionths(host.cpu_pressure.unwrap_or_default().0)),
+            ("interrupts", host.interrupts_per_s as u64),
+            ("context_switches", host.context_switches_per_s as u64),
+        ] {
+            self.host.push(name, before, value);
+        }
+        let Some(application) = &sample.application else { return };
+        for (name, value) in [
+            ("processes", u64::from(application.processes)),
+            ("cpu", millionths(application.cpu_share)),
+            ("resident", application.resident_bytes >> 10),
+            ("asked_read", application.asked_read_bytes),
+            ("asked_write", application.asked_write_bytes),
+            ("read", application.read_bytes),
+            ("written", application.written_bytes),
+        ] {
+            self.application.push(name, before, value);
+        }
+    }
+
+    /// How many intervals this piece has.
+    #[must_use]
+    pub fn intervals(&self) -> usize {
+        self.length_us.len()
+    }
+
+    /// Bytes that its series take in memory.
+    #[must_use]
+    pub fn size_bytes(&self) -> usize {
+        let devices: usize = self.devices.iter().map(|device| device.counters.size_bytes()).sum();
+        let times = self.start_us.size_bytes() + self.length_us.size_bytes();
+        devices + times + self.host.size_bytes() + self.application.size_bytes()
+    }
+
+    /// The fields of iostat -x of one of its devices, interval by interval.
+    #[must_use]
+    pub fn rates(&self, device: &DeviceSeries) -> Series<DeviceRates> {
+        let from = device.from as usize;
+        let lengths = self.length_us.values();
+        let counts = device.counts();
+        let of = |(counts, us): (&DeviceCounts, &u64)| counts.rates(us * 1000);
+        let values = counts.iter().zip(lengths.iter().skip(from)).map(of).collect();
+        Series { from, values }
+    }
+}
+
+fn millionths(share: f64) -> u64 {
+    (share.max(0.0) * 1e6).round() as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::watch::{ApplicationSample, DeviceSample};
+
+    fn device(name: &str, reads: u64) -> DeviceSample {
+        let reads = FlowCounts {
+            requests: reads,
+            sectors: 8 * reads,
+            took_ms: reads / 2,
+            merged: reads / 3,
+        };
+        let counts = DeviceCounts { reads, busy_ms: 40, in_flight: 3, ..DeviceCounts::default() };
+        let stands_out = (reads.requests > 10).then(|| "slow".to_owned());
+        let (name, title) = (name.to_owned(), String::new());
+        let (array, interrupts) = (None, Vec::new());
+        DeviceSample {
+            name,
+            title,
+            depth: 0,
+            rates: counts.rates(1),
+            counts,
+            stands_out,
+            array,
+            interrupts,
+        }
+    }
+
+    fn sample(index: u64, devices: Vec<DeviceSample>) -> Sample {
+        let (start_ns, length_ns) = (index * 500_000_000, 500_000_000);
+        Sample { index, start_ns, length_ns, devices, ..Sample::default() }
+    }
+
+    #[test]
+    fn devices_that_come_and_go_keep_their_place_in_time() {
+        let mut record = WatchRecord::new(500_000_000, 0);
+        record.push(&sample(0, vec![device("sda", 0)]));
+        record.push(&sample(1, vec![device("sda", 1), device("sdb", 20)]));
+        let went = Sample { went: vec!["sdb".to_owned()], ..sample(2, vec![device("sda", 30)]) };
+        record.push(&went);
+        record.push(&sample(3, vec![device("sda", 2), device("sdb", 4)]));
+        let text = serde_json::to_string(&record).unwrap();
+        let record: WatchRecord = serde_json::from_str(&text).unwrap();
+        let told: Vec<_> = record
+            .devices
+            .iter()
+            .map(|d| (d.name.as_str(), d.from, d.intervals, d.stood_out))
+            .collect();
+        assert_eq!(told, [("sda", 0, 4, 1), ("sdb", 1, 1, 1), ("sdb", 3, 1, 0)]);
+        assert_eq!(record.devices[0].counts(), [0, 1, 30, 2].map(|n| device("sda", n).counts));
+        let rates = record.rates(&record.devices[2]);
+        assert_eq!((rates.from, rates.values[0].reads.per_s), (3, 8.0));
+        assert_eq!(record.events, [WatchEvent { index: 2, what: "sdb went".to_owned() }]);
+        assert_eq!(record.devices[0].stands_out.as_deref(), Some("slow"));
+    }
+
+    #[test]
+    fn a_series_that_begins_late_is_zero_before() {
+        let mut record = WatchRecord::new(1, 0);
+        record.push(&sample(0, vec![]));
+        let application = ApplicationSample { cpu_share: 0.5, ..ApplicationSample::default() };
+        let host = crate::watch::HostSample { dirty_bytes: 4096, ..Default::default() };
+        record.push(&Sample { application: Some(application), host, ..sample(1, vec![]) });
+        assert_eq!(record.host.values("dirty", 2), [0, 4]);
+        assert_eq!(record.application.values("cpu", 2), [0, 500_000]);
+        assert_eq!(record.host.values("writeback", 2), [0, 0]);
+    }
+
+    /// A second of fifty devices for a week is what a store must bear: the worst, all of them busy all the time.
+    #[test]
+    fn a_busy_second_of_a_device_takes_less_than_forty_bytes() {
+        let mut record = WatchRecord::new(1_000_000_000, 0);
+        for index in 0..2000u64 {
+            let vary = |base: u64| base + index * 7919 % (base / 4 + 1);
+            let flow = |base: u64| FlowCounts {
+                requests: vary(base),
+                merged: vary(base / 20),
+                sectors: vary(base * 16),
+                took_ms: vary(base * 2),
+            };
+            let (reads, writes) = (flow(4000), flow(1500));
+            let counts = DeviceCounts {
+                reads,
+                writes,
+                flushes: vary(100),
+                flush_ms: vary(40),
+                busy_ms: vary(900),
+                queued_ms: vary(9000),
+                in_flight: index % 32,
+                ..DeviceCounts::default()
+            };
+            record.push(&sample(index, vec![DeviceSample { counts, ..device("sda", 0) }]));
+        }
+        assert!(record.devices[0].counters.size_bytes() < 40 * 2000);
+        let idle = WatchRecord::new(1, 0);
+        assert_eq!(idle.size_bytes(), 0);
+    }
+}
