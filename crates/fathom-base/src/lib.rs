@@ -11,6 +11,7 @@ pub mod glibc_random;
 mod goodness;
 pub mod id;
 pub mod ledger;
+pub mod lognormal;
 mod math;
 mod noise;
 pub mod permutation;
