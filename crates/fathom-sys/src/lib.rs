@@ -46,3 +46,4 @@ pub mod thermal;
 pub mod threads;
 pub mod tracefs;
 pub mod tracing;
+pub mod walked;

@@ -1,0 +1,330 @@
+//! The calls of a file server, one function for one call: next entry, lstat, open, read, write, close, mkdir, rename,
+//! link, unlink. Names are taken as the kernel gives them, relative to an open directory.
+
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, RawDir};
+use rustix::io::Errno;
+use std::ffi::CStr;
+use std::fs::File;
+use std::io;
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, IntoRawFd, OwnedFd};
+use std::path::Path;
+
+/// Names longer than this are opened in parts.
+const PATH_BYTES_MAX: usize = 4000;
+
+/// Memory for the entries that one call gives.
+#[derive(Debug)]
+pub struct EntryBuffer(Vec<MaybeUninit<u8>>);
+
+impl Default for EntryBuffer {
+    /// As much as the C library takes.
+    fn default() -> Self {
+        Self(vec![MaybeUninit::uninit(); 32 << 10])
+    }
+}
+
+/// What lstat tells of a name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Looked {
+    /// A regular file.
+    pub is_file: bool,
+    /// A directory.
+    pub is_dir: bool,
+    /// Device number of its filesystem.
+    pub dev: u64,
+    /// Size in bytes.
+    pub size_bytes: u64,
+}
+
+/// An open directory.
+#[derive(Debug)]
+pub struct WalkedDir(OwnedFd);
+
+/// The entries of an open directory, one by one.
+pub struct Entries<'b>(RawDir<'b, OwnedFd>);
+
+impl Entries<'_> {
+    /// The next name but `.` and `..`; none at the end. Most come from memory, some from the kernel: one at the start,
+    /// one for every 32 KiB of them, one at the end.
+    ///
+    /// # Errors
+    /// Those of getdents; a directory that was removed meanwhile ends.
+    #[inline]
+    pub fn next_name(&mut self) -> io::Result<Option<&CStr>> {
+        loop {
+            // The borrow of what is given back ends the loop: asked once for the next, once for its name.
+            match self.0.next() {
+                None | Some(Err(Errno::NOENT)) => return Ok(None),
+                Some(Err(error)) => return Err(error.into()),
+                Some(Ok(entry)) => {
+                    let name = entry.file_name();
+                    if !matches!(name.to_bytes(), b"." | b"..") {
+                        // SAFETY: the name lies in the buffer, which is borrowed for as long as `self` is and is written
+                        // again by the next call only, for which `self` must be borrowed anew. The compiler cannot see
+                        // that the other arm of the loop keeps nothing of it.
+                        return Ok(Some(unsafe { CStr::from_ptr(name.as_ptr()) }));
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn flags_of_dir(no_atime: bool) -> OFlags {
+    let mut flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    flags.set(OFlags::NOATIME, no_atime);
+    flags
+}
+
+impl WalkedDir {
+    /// Opens a directory by its path.
+    ///
+    /// # Errors
+    /// Those of open(2).
+    pub fn open(path: &Path) -> io::Result<Self> {
+        Ok(Self(rustix::fs::open(path, OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?))
+    }
+
+    /// Opens a directory below; an empty path is this one. `no_atime` leaves its access time alone, where that is allowed.
+    /// Paths may be longer than the system's limit.
+    ///
+    /// # Errors
+    /// Those of open(2); ELOOP for a symbolic link.
+    pub fn below(&self, path: &CStr, no_atime: bool) -> io::Result<Self> {
+        let bytes = path.to_bytes();
+        if bytes.len() <= PATH_BYTES_MAX {
+            let path = if bytes.is_empty() { c"." } else { path };
+            return open_dir(&self.0, path, no_atime);
+        }
+        let cut = bytes[..PATH_BYTES_MAX].iter().rposition(|byte| *byte == b'/');
+        let cut = cut.ok_or(Errno::NAMETOOLONG)?;
+        let first = std::ffi::CString::new(&bytes[..cut]).map_err(|_| Errno::INVAL)?;
+        let rest = std::ffi::CString::new(&bytes[cut + 1..]).map_err(|_| Errno::INVAL)?;
+        open_dir(&self.0, &first, no_atime)?.below(&rest, no_atime)
+    }
+
+    /// Another open file of the same directory, from whose start its entries are read.
+    ///
+    /// # Errors
+    /// Those of open(2).
+    pub fn again(&self) -> io::Result<Self> {
+        self.below(c"", false)
+    }
+
+    /// Its entries from where it stands.
+    ///
+    /// # Errors
+    /// Those of dup(2).
+    pub fn entries<'b>(&self, buffer: &'b mut EntryBuffer) -> io::Result<Entries<'b>> {
+        Ok(Entries(RawDir::new(self.0.try_clone()?, &mut buffer.0)))
+    }
+
+    /// What lies under a name; a symbolic link is described, not followed.
+    ///
+    /// # Errors
+    /// Those of lstat(2).
+    #[inline]
+    pub fn look(&self, name: &CStr) -> io::Result<Looked> {
+        let stat = rustix::fs::statat(&self.0, name, AtFlags::SYMLINK_NOFOLLOW)?;
+        let kind = FileType::from_raw_mode(stat.st_mode);
+        Ok(Looked {
+            is_file: kind.is_file(),
+            is_dir: kind.is_dir(),
+            dev: stat.st_dev,
+            size_bytes: stat.st_size.unsigned_abs(),
+        })
+    }
+
+    /// Opens a file for reading; a symbolic link is refused.
+    ///
+    /// # Errors
+    /// Those of open(2).
+    #[inline]
+    pub fn open_read(&self, name: &CStr, no_atime: bool) -> io::Result<File> {
+        let mut flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
+        flags.set(OFlags::NOATIME, no_atime);
+        match rustix::fs::openat(&self.0, name, flags, Mode::empty()) {
+            Err(Errno::PERM) if no_atime => self.open_read(name, false),
+            other => Ok(File::from(other?)),
+        }
+    }
+
+    /// Makes a file that must not exist, open for writing.
+    ///
+    /// # Errors
+    /// Those of open(2); EEXIST.
+    #[inline]
+    pub fn create_write(&self, name: &CStr) -> io::Result<File> {
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL;
+        let flags = flags | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        Ok(File::from(rustix::fs::openat(&self.0, name, flags, Mode::RUSR | Mode::WUSR)?))
+    }
+
+    /// Opens a file that was made before, to write behind its end.
+    ///
+    /// # Errors
+    /// Those of open(2).
+    #[inline]
+    pub fn open_append(&self, name: &CStr) -> io::Result<File> {
+        let flags = OFlags::WRONLY | OFlags::APPEND | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        Ok(File::from(rustix::fs::openat(&self.0, name, flags, Mode::empty())?))
+    }
+
+    /// Makes a directory that must not exist.
+    ///
+    /// # Errors
+    /// Those of mkdir(2).
+    #[inline]
+    pub fn make_dir(&self, name: &CStr) -> io::Result<()> {
+        Ok(rustix::fs::mkdirat(&self.0, name, Mode::RWXU)?)
+    }
+
+    /// Deletes a file.
+    ///
+    /// # Errors
+    /// Those of unlink(2).
+    #[inline]
+    pub fn unlink(&self, name: &CStr) -> io::Result<()> {
+        Ok(rustix::fs::unlinkat(&self.0, name, AtFlags::empty())?)
+    }
+
+    /// Deletes an empty directory.
+    ///
+    /// # Errors
+    /// Those of rmdir(2).
+    pub fn remove_dir(&self, name: &CStr) -> io::Result<()> {
+        Ok(rustix::fs::unlinkat(&self.0, name, AtFlags::REMOVEDIR)?)
+    }
+
+    /// Gives a file another name in the same directory.
+    ///
+    /// # Errors
+    /// Those of rename(2).
+    #[inline]
+    pub fn rename(&self, from: &CStr, to: &CStr) -> io::Result<()> {
+        Ok(rustix::fs::renameat(&self.0, from, &self.0, to)?)
+    }
+
+    /// Gives a file a second name in the same directory.
+    ///
+    /// # Errors
+    /// Those of link(2).
+    #[inline]
+    pub fn link(&self, from: &CStr, to: &CStr) -> io::Result<()> {
+        Ok(rustix::fs::linkat(&self.0, from, &self.0, to, AtFlags::empty())?)
+    }
+
+    /// Brings its names to stable storage.
+    ///
+    /// # Errors
+    /// Those of fsync(2).
+    pub fn sync(&self) -> io::Result<()> {
+        match rustix::fs::fsync(&self.0) {
+            // Some filesystems have nothing to sync for a directory and say so.
+            Err(Errno::INVAL) => Ok(()),
+            other => Ok(other?),
+        }
+    }
+}
+
+fn open_dir(at: &OwnedFd, path: &CStr, no_atime: bool) -> io::Result<WalkedDir> {
+    match rustix::fs::openat(at, path, flags_of_dir(no_atime), Mode::empty()) {
+        Err(Errno::PERM) if no_atime => open_dir(at, path, false),
+        other => Ok(WalkedDir(other?)),
+    }
+}
+
+/// The next bytes of a file: one read(2).
+///
+/// # Errors
+/// Those of read(2).
+#[inline]
+pub fn read(file: &File, buffer: &mut [u8]) -> io::Result<usize> {
+    Ok(rustix::io::read(file.as_fd(), buffer)?)
+}
+
+/// Writes behind what was written: one write(2), which may take less.
+///
+/// # Errors
+/// Those of write(2).
+#[inline]
+pub fn write(file: &File, buffer: &[u8]) -> io::Result<usize> {
+    Ok(rustix::io::write(file.as_fd(), buffer)?)
+}
+
+/// Closes a file and tells what that came to: network filesystems and quotas report here what writing did not.
+///
+/// # Errors
+/// Those of close(2); the file is closed all the same.
+#[inline]
+pub fn close(file: File) -> io::Result<()> {
+    // SAFETY: the descriptor is owned, and given up here.
+    let done = unsafe { libc::close(file.into_raw_fd()) };
+    if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn calls_do_what_they_say() {
+        let dir = tempfile::tempdir().unwrap();
+        let open = WalkedDir::open(dir.path()).unwrap();
+        open.make_dir(c"sub").unwrap();
+        let file = open.create_write(c"a").unwrap();
+        assert_eq!(write(&file, b"hello").unwrap(), 5);
+        close(file).unwrap();
+        assert!(open.create_write(c"a").is_err(), "it exists");
+        let looked = open.look(c"a").unwrap();
+        assert!(looked.is_file && !looked.is_dir && looked.size_bytes == 5);
+        assert!(open.look(c"sub").unwrap().is_dir);
+        std::os::unix::fs::symlink("a", dir.path().join("to-a")).unwrap();
+        assert!(open.open_read(c"to-a", true).is_err(), "links are not followed");
+        assert!(!open.look(c"to-a").unwrap().is_file);
+        open.rename(c"a", c"b").unwrap();
+        open.link(c"b", c"c").unwrap();
+        open.sync().unwrap();
+        let mut bytes = [0; 16];
+        let file = open.open_read(c"c", true).unwrap();
+        assert_eq!(read(&file, &mut bytes).unwrap(), 5);
+        assert_eq!(read(&file, &mut bytes).unwrap(), 0);
+        let mut names = BTreeSet::new();
+        let (mut buffer, again) = (EntryBuffer::default(), open.again().unwrap());
+        let mut entries = again.entries(&mut buffer).unwrap();
+        while let Some(name) = entries.next_name().unwrap() {
+            names.insert(name.to_str().unwrap().to_owned());
+        }
+        assert_eq!(names.iter().map(String::as_str).collect::<Vec<_>>(), ["b", "c", "sub", "to-a"]);
+        open.unlink(c"b").unwrap();
+        open.remove_dir(c"sub").unwrap();
+        assert!(open.look(c"b").is_err() && open.look(c"c").is_ok());
+    }
+
+    #[test]
+    fn directories_beyond_the_limit_of_paths_are_opened() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut at = WalkedDir::open(dir.path()).unwrap();
+        let name = std::ffi::CString::new("n".repeat(255)).unwrap();
+        let mut path = Vec::new();
+        for level in 0..40 {
+            at.make_dir(&name).unwrap();
+            at = at.below(&name, false).unwrap();
+            if level > 0 {
+                path.push(b'/');
+            }
+            path.extend_from_slice(name.to_bytes());
+        }
+        at.create_write(c"deep").unwrap();
+        let root = WalkedDir::open(dir.path()).unwrap();
+        let path = std::ffi::CString::new(path).unwrap();
+        assert!(path.to_bytes().len() > 2 * 4096);
+        let deepest = root.below(&path, true).unwrap();
+        assert!(deepest.look(c"deep").unwrap().is_file);
+        // The standard library removes it level by level.
+        drop((at, deepest, root));
+        dir.close().unwrap();
+    }
+}
