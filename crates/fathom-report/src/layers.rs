@@ -15,13 +15,13 @@ pub fn text(study: &LayersStudy, width: usize) -> String {
         out += &table(of).render_to(0, width);
         out.push('\n');
     }
-    let text = "Medians over trials, from the disks upward. of below: share of what the layer below does; of all disks at once, \
-                of their sum one after the other. A disk alone has the workload's requests in flight, what stands on several \
-                disks as many for each of them. disk reads: counted by the disks, for one read of the layer.";
-    push_wrapped_to(&mut out, width, "", &format!("{text} {EVENTS}"));
+    push_wrapped_to(&mut out, width, "", &format!("{LEGEND} {EVENTS}"));
     out.push('\n');
     out + &findings_text(&study.findings, study.verdict, width)
 }
+
+/// How the table of layers is read.
+pub const LEGEND: &str = "Medians over trials, from the disks upward. of below: share of what the layer below does; of all disks at once, of their sum one after the other. A disk alone has the workload's requests in flight, what stands on several disks as many for each of them. disk reads: counted by the disks, for one read of the layer.";
 
 fn table(of: &OfWorkload) -> Table {
     let columns = [

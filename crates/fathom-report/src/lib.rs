@@ -3,6 +3,7 @@
 //! Texts are ASCII, end with a newline, and are at most [`text::WIDTH`] columns wide, except for remarks behind a
 //! row, paths, and commands that are to be copied whole.
 
+pub mod answer;
 pub mod asked;
 pub mod check;
 pub mod classic;

@@ -8,7 +8,7 @@ use fathom_base::units::{format_count, format_duration, format_ns, format_rate};
 use fathom_study::raid::{Counted, EventsPerIo, Figure, InState, Pattern, RaidStudy, Row, State};
 
 /// Bytes of a MiB.
-const MIB: f64 = (1 << 20) as f64;
+pub const MIB: f64 = (1 << 20) as f64;
 
 /// The whole matrix, in lines of `width` columns.
 #[must_use]
@@ -41,7 +41,9 @@ pub fn text(study: &RaidStudy, width: usize) -> String {
     out + &findings_text(&study.findings, study.verdict, width)
 }
 
-fn multiple(figure: &Figure, one: Option<f64>) -> String {
+/// The rate by that of one member.
+#[must_use]
+pub fn multiple(figure: &Figure, one: Option<f64>) -> String {
     one.map_or_else(|| "-".to_owned(), |one| format!("{:.2}", figure.bytes_per_s.value / one))
 }
 
@@ -54,7 +56,9 @@ fn heading(pattern: Pattern) -> &'static str {
     }
 }
 
-fn place(pattern: Pattern) -> usize {
+/// The place of a pattern in a study's figures.
+#[must_use]
+pub fn place(pattern: Pattern) -> usize {
     Pattern::ALL.iter().position(|known| *known == pattern).unwrap_or(0)
 }
 
@@ -78,7 +82,9 @@ fn components(study: &RaidStudy, width: usize) -> String {
     if table.is_empty() { String::new() } else { table.render_to(0, width) + "\n" }
 }
 
-fn mib_per_s(bytes_per_s: f64) -> String {
+/// A rate in MiB/s, as people compare arrays in it.
+#[must_use]
+pub fn mib_per_s(bytes_per_s: f64) -> String {
     format!("{:.1} MiB/s", bytes_per_s / MIB)
 }
 
@@ -140,8 +146,12 @@ impl Shown<'_> {
     }
 }
 
+/// How the table of rebuilds is read.
+pub const REBUILDING: &str = "rebuilt at: bytes written to the new member beyond the load's own; times are for that speed all the way; load kept: its rate against the whole array's.";
+/// How the table of what members counted is read.
+pub const COUNTED: &str = "counted by the members, in brackets what the array's address map and md's rules of writing ask for; bytes by bytes of the load.";
 /// What the columns of interrupts and switches count.
-pub(crate) const EVENTS: &str = "interrupts, switches (from thread to thread): of the whole machine for one request; what others cause is in them.";
+pub const EVENTS: &str = "interrupts, switches (from thread to thread): of the whole machine for one request; what others cause is in them.";
 
 /// A rate alone says too little: the latency beside it, and what a request costs in CPU time.
 fn latencies(study: &RaidStudy, width: usize) -> String {
@@ -180,7 +190,8 @@ fn latencies(study: &RaidStudy, width: usize) -> String {
 }
 
 /// A number of interrupts or switches for one request; nothing where they were not counted.
-pub(crate) fn events(of: Option<EventsPerIo>, which: impl Fn(EventsPerIo) -> f64) -> String {
+#[must_use]
+pub fn events(of: Option<EventsPerIo>, which: impl Fn(EventsPerIo) -> f64) -> String {
     of.map_or_else(String::new, |of| format!("{:.2}", which(of)))
 }
 
@@ -216,13 +227,13 @@ fn rebuilds(study: &RaidStudy, width: usize) -> String {
         return String::new();
     }
     let mut out = format!("\n{}", table.render_to(0, width));
-    let text = "rebuilt at: bytes written to the new member beyond the load's own; times are for that speed all the way; load \
-                kept: its rate against the whole array's.";
-    push_wrapped_to(&mut out, width, "", text);
+    push_wrapped_to(&mut out, width, "", REBUILDING);
     out
 }
 
-fn kept(of: &InState, normal: Option<&InState>, pattern: Pattern) -> String {
+/// Which share of its rate on the whole array a load keeps.
+#[must_use]
+pub fn kept(of: &InState, normal: Option<&InState>, pattern: Pattern) -> String {
     let rate = |of: &InState| Some(of.figures[place(pattern)].as_ref()?.bytes_per_s.value);
     match (rate(of), normal.and_then(rate)) {
         (Some(now), Some(whole)) if whole > 0.0 => format_share(now / whole),
@@ -254,13 +265,13 @@ fn counted(study: &RaidStudy, width: usize) -> String {
         return String::new();
     }
     let mut out = format!("\n{}", table.render_to(0, width));
-    let text = "counted by the members, in brackets what the array's address map and md's rules of writing ask for; bytes by \
-                bytes of the load.";
-    push_wrapped_to(&mut out, width, "", text);
+    push_wrapped_to(&mut out, width, "", COUNTED);
     out
 }
 
-fn counted_row(row: &Row, state: State, pattern: Pattern, counted: &Counted) -> Vec<String> {
+/// What members counted for one request of a load, in brackets what is expected.
+#[must_use]
+pub fn counted_row(row: &Row, state: State, pattern: Pattern, counted: &Counted) -> Vec<String> {
     let with = |got: f64, expected: Option<f64>| match expected {
         Some(expected) => format!("{got:.2} ({expected:.2})"),
         None => format!("{got:.2}"),

@@ -1,6 +1,8 @@
 //! From what is stored to a page: one file for each kind of run, chosen here and nowhere else.
 
 mod experiment;
+mod layers;
+mod raid;
 mod run;
 
 use crate::page::Page;
@@ -36,14 +38,9 @@ pub struct Source<'a> {
 #[must_use]
 pub fn of_run(source: &Source) -> Page {
     match source.head.kind {
-        RunKind::Run
-        | RunKind::Rounds
-        | RunKind::Quick
-        | RunKind::Against
-        | RunKind::Saturate
-        | RunKind::Size
-        | RunKind::Raid
-        | RunKind::Layers => run::page(source),
         RunKind::Experiment => experiment::page(source),
+        RunKind::Raid => raid::page(source),
+        RunKind::Layers => layers::page(source),
+        _ => run::page(source),
     }
 }

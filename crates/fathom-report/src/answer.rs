@@ -1,0 +1,73 @@
+//! A matrix of arrays, and layers, in one sentence.
+
+use crate::raid::{mib_per_s, multiple, place};
+use crate::text::format_share;
+use fathom_base::units::format_rate;
+use fathom_study::layers::{LayersStudy, OfWorkload, Row as Layer};
+use fathom_study::raid::{Figure, Pattern, RaidStudy, Row, State};
+
+/// The fastest whole array under each load.
+#[must_use]
+pub fn of_raid(study: &RaidStudy) -> String {
+    let of_pattern = |pattern: Pattern| {
+        let figure = |row: &'_ Row| row.in_state(State::Normal)?.figures[place(pattern)].clone();
+        let all: Vec<(String, Figure)> =
+            study.rows.iter().filter_map(|row| Some((row.name(), figure(row)?))).collect();
+        let rate = |of: &(String, Figure)| of.1.bytes_per_s.value;
+        let (name, best) = all.iter().max_by(|a, b| rate(a).total_cmp(&rate(b)))?;
+        let one = study.component_bytes_per_s[place(pattern)];
+        let times = one.map_or_else(String::new, |one| {
+            format!(" ({} x one member)", multiple(best, Some(one)))
+        });
+        let load = load(pattern);
+        Some(format!("{load} {name} with {}{times}", mib_per_s(best.bytes_per_s.value)))
+    };
+    let words: Vec<String> = Pattern::ALL.into_iter().filter_map(of_pattern).collect();
+    match words.as_slice() {
+        [] => "No answer: see the findings below.".to_owned(),
+        words => format!("Fastest in these trials: {}.", words.join("; ")),
+    }
+}
+
+/// A load in words.
+#[must_use]
+pub fn load(pattern: Pattern) -> &'static str {
+    match pattern {
+        Pattern::SequentialWrite => "sequential write",
+        Pattern::SequentialRead => "sequential read",
+        Pattern::RandomRead => "random read",
+        Pattern::RandomMix => "random mix",
+    }
+}
+
+/// What arrives at the top under each workload, and which layer costs most.
+#[must_use]
+pub fn of_layers(study: &LayersStudy) -> String {
+    let words: Vec<String> = study.workloads.iter().filter_map(of_workload).collect();
+    match words.as_slice() {
+        [] => "No answer: see the findings below.".to_owned(),
+        words => format!("In these trials {}.", words.join("; ")),
+    }
+}
+
+fn of_workload(of: &OfWorkload) -> Option<String> {
+    let top = of.rows.last()?;
+    let rate = format_rate(top.bytes_per_s.value);
+    let share = |row: &&Layer| row.efficiency.is_some();
+    let least = |a: &&Layer, b: &&Layer| {
+        a.efficiency.unwrap_or(1.0).total_cmp(&b.efficiency.unwrap_or(1.0))
+    };
+    let costly = of.rows.iter().filter(share).min_by(least);
+    let cost = costly.and_then(|row| {
+        let efficiency = row.efficiency?;
+        Some(match efficiency < 0.995 {
+            true => format!(
+                "; the costliest layer, {}, keeps {} of what is below it",
+                row.layer.name(),
+                format_share(efficiency)
+            ),
+            false => "; no layer costs anything".to_owned(),
+        })
+    });
+    Some(format!("{} gets {rate} of {}{}", top.layer.name(), of.workload, cost.unwrap_or_default()))
+}
