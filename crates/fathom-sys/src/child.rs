@@ -94,6 +94,15 @@ impl Program {
         }))
     }
 
+    /// True when it has ended, or cannot be asked; what the kernel still tells of it (its counts) stays until [`Program::ended`].
+    #[must_use]
+    pub fn has_ended(&self) -> bool {
+        use rustix::process::{WaitId, WaitIdOptions, waitid};
+        let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+        let pid = group(self.pid);
+        !pid.is_some_and(|pid| matches!(waitid(WaitId::Pid(pid), options), Ok(None)))
+    }
+
     /// Waits for its end, at most until `goes_on` says no; none then.
     ///
     /// # Errors
@@ -231,12 +240,15 @@ mod tests {
     #[test]
     fn a_program_ends_by_itself_or_is_ended_with_its_children() {
         let mut short = start("ends", &["sh", "-c", "exit 7"]);
+        while !short.has_ended() {
+            std::thread::sleep(LOOK);
+        }
         assert_eq!(short.wait(|| true).expect("waits"), Some(Ended::Exit(7)));
         // The inner one would live on.
         let mut long = start("is ended", &["sh", "-c", "sleep 1000 & exec sleep 1000"]);
         let pid = long.pid;
         assert_eq!(long.wait(|| false).expect("waits"), None);
-        assert!(has_group(pid));
+        assert!(has_group(pid) && !long.has_ended());
         long.end();
         let begun = Instant::now();
         while has_group(pid) {
