@@ -2,7 +2,7 @@
 
 use crate::filesystem::FilesystemId;
 use crate::mark::{FileId, Seal};
-use crate::place::{FileRefusal, io_at};
+use crate::place::{self, FileRefusal, io_at};
 use fathom_sys::dirfd::Dir;
 use fathom_sys::process::{self, Life, ProcessIdentity};
 use fathom_sys::sysroot::SysRoot;
@@ -24,6 +24,8 @@ pub enum Kind {
     Directory,
     /// A single file.
     File,
+    /// A tree of files with a card of its own that proves what is in it; only `fathom clean` removes it.
+    Tree,
     /// A control group.
     ControlGroup {
         /// The `io` controller was enabled in the group above for this one alone.
@@ -95,6 +97,25 @@ pub struct Entry {
     /// Of files that are only read now, by name, how their owner left them. What has another time or size is somebody's.
     #[serde(default)]
     pub seals: BTreeMap<String, Seal>,
+}
+
+impl Entry {
+    /// What is about to be made by this process at an absolute path.
+    #[must_use]
+    pub fn new(root: &SysRoot, run_id: &str, kind: Kind, path: &Path, owner: Owner) -> Self {
+        Self {
+            format: FORMAT,
+            run_id: run_id.to_owned(),
+            kind,
+            path: path.to_owned(),
+            mount_point: place::mount_point(root, path),
+            filesystem: FilesystemId::of(root, path),
+            id: None,
+            owner,
+            kept: false,
+            seals: BTreeMap::new(),
+        }
+    }
 }
 
 /// An entry and the file that holds it.

@@ -50,6 +50,8 @@ pub enum Outcome {
     },
     /// Somebody put data into it: it stays, and is no longer marked as ours.
     ForeignData,
+    /// A tree of files that was not finished: it can be gone on with, so it stays, and its entry.
+    Unfinished,
     /// It could not be removed; the entry stays and the next start tries again.
     Failed {
         /// Why.
@@ -114,6 +116,12 @@ impl fmt::Display for Report {
                     shell::path(&self.path)
                 )
             }
+            Outcome::Unfinished => write!(
+                f,
+                "{path}: a tree of files that was broken off; fathom tree build {0} with the same settings goes on with it, \
+                 fathom clean {0} removes it",
+                shell::path(&self.path)
+            ),
             Outcome::Failed { reason } => write!(f, "{path}: cannot be put in order: {reason}"),
         }
     }
@@ -177,10 +185,11 @@ fn remove(root: &SysRoot, record: &Record) -> Result<Outcome, FileRefusal> {
     let outcome = match found {
         None => Outcome::Vanished,
         Some(_) if entry.kept => return Ok(Outcome::Kept),
+        Some(_) if entry.kind == Kind::Tree => return Ok(Outcome::Unfinished),
         Some((parent, name, facts)) => match entry.kind {
             Kind::File => remove_file(record, &parent, &name, facts)?,
             Kind::Directory => remove_directory(record, &parent, &name, facts)?,
-            Kind::ControlGroup { .. } => Outcome::Removed,
+            Kind::ControlGroup { .. } | Kind::Tree => Outcome::Removed,
         },
     };
     record.remove()?;

@@ -2,8 +2,7 @@
 //! when they are, removed when dropped unless kept.
 
 use crate::content;
-use crate::filesystem::FilesystemId;
-use crate::journal::{Entry, FORMAT, Kind, Owner, Record};
+use crate::journal::{Entry, Kind, Owner, Record};
 use crate::mark::{self, FileId, Manifest, Seal};
 use crate::names::OwnedNames;
 use crate::place::{self, FileRefusal, io_at};
@@ -13,7 +12,6 @@ use fathom_sys::blkdev::path_of_open;
 use fathom_sys::dirfd::{self, Dir};
 use fathom_sys::io::{OpenMode, open_existing};
 use fathom_sys::sysroot::SysRoot;
-use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -52,7 +50,7 @@ impl OwnedDir {
         let path = place::check_text(parent_path.join(&name))?;
         let parent = Dir::open(&parent_path).map_err(io_at("open", &parent_path))?;
         let record =
-            Record::write_new(state_dir, entry(root, run_id, Kind::Directory, &path, owner))?;
+            Record::write_new(state_dir, Entry::new(root, run_id, Kind::Directory, &path, owner))?;
         let dir = parent.make(&name).map_err(|error| {
             record.remove().ok();
             if error.kind() == io::ErrorKind::AlreadyExists {
@@ -291,7 +289,7 @@ impl OwnedFile {
         }
         let owner = Owner::current(root)?;
         let mut record =
-            Record::write_new(state_dir, entry(root, run_id, Kind::File, &path, owner))?;
+            Record::write_new(state_dir, Entry::new(root, run_id, Kind::File, &path, owner))?;
         let made = parent.create_file(&name);
         let file = made.map_err(|error| {
             record.remove().ok();
@@ -393,14 +391,6 @@ impl Drop for OwnedFile {
             self.take_down().ok();
         }
     }
-}
-
-fn entry(root: &SysRoot, run_id: &str, kind: Kind, path: &Path, owner: Owner) -> Entry {
-    let (run_id, path) = (run_id.to_owned(), path.to_owned());
-    let mount_point = place::mount_point(root, &path);
-    let (id, kept, seals) = (None, false, BTreeMap::new());
-    let filesystem = FilesystemId::of(root, &path);
-    Entry { format: FORMAT, run_id, kind, path, mount_point, filesystem, id, owner, kept, seals }
 }
 
 fn unseal(record: &mut Record, name: &str) -> Result<(), FileRefusal> {
