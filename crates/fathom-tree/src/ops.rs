@@ -1,0 +1,260 @@
+//! What measures the operations of one process: stamps, histograms, points, seconds, and what crosses the borders.
+
+use crate::stream::Points;
+use crate::window::{Place, Schedule, Slot, Window};
+use fathom_base::clock::Clock;
+use fathom_model::fsop::{Crossing, FsopProcess, Role, TimedOp};
+use fathom_model::record::{ClassRecord, OpClass};
+use fathom_stats::Histogram;
+use std::io;
+
+/// Length of the parts in which operations are counted.
+const SECOND_NS: u64 = 1_000_000_000;
+
+/// The classes that readers have.
+pub const READS: [OpClass; 6] = [
+    OpClass::ReadDir,
+    OpClass::Stat,
+    OpClass::OpenRead,
+    OpClass::FirstRead,
+    OpClass::RestRead,
+    OpClass::CloseRead,
+];
+
+/// The classes that writers have.
+pub const WRITES: [OpClass; 6] = [
+    OpClass::OpenWrite,
+    OpClass::FirstWrite,
+    OpClass::RestWrite,
+    OpClass::CloseWrite,
+    OpClass::MakeDir,
+    OpClass::Sync,
+];
+
+/// What happened to one process in one window.
+#[derive(Debug)]
+pub struct Counts {
+    window: Window,
+    classes: Vec<ClassRecord>,
+    /// By class, where its record is.
+    place: [u8; OpClass::ALL.len()],
+    crossings: Vec<Crossing>,
+    seconds: Vec<u64>,
+    /// Operations on the time axis.
+    pub points: Points,
+}
+
+impl Counts {
+    fn new(window: Window, classes: &[OpClass], points: Points) -> Self {
+        let mut place = [u8::MAX; OpClass::ALL.len()];
+        (0u8..).zip(classes).for_each(|(index, class)| place[*class as usize] = index);
+        let empty = |class: &OpClass| ClassRecord {
+            class: *class,
+            latency_ns: Histogram::new(),
+            bytes: 0,
+        };
+        let seconds = window.length_ns().div_ceil(SECOND_NS).clamp(1, 100_000);
+        Self {
+            window,
+            classes: classes.iter().map(empty).collect(),
+            place,
+            crossings: Vec::with_capacity(2),
+            seconds: vec![0; seconds as usize],
+            points,
+        }
+    }
+
+    #[inline]
+    fn note(&mut self, class: OpClass, start_ns: u64, end_ns: u64, bytes: u64) {
+        match self.window.place(start_ns, end_ns) {
+            Place::Inside => {
+                let took_ns = end_ns - start_ns;
+                if let Some(record) = self.classes.get_mut(usize::from(self.place[class as usize])) {
+                    record.latency_ns.record(took_ns);
+                    record.bytes += bytes;
+                }
+                let at_ns = start_ns - self.window.start_ns;
+                let second = (end_ns - self.window.start_ns) / SECOND_NS;
+                if let Some(count) = self.seconds.get_mut(second as usize) {
+                    *count += 1;
+                }
+                self.points.note(TimedOp { class, start_ns: at_ns, took_ns });
+            }
+            Place::Crosses => {
+                self.crossings.push(self.window.crossing(class, start_ns, Some(end_ns)));
+            }
+            Place::Before | Place::After => {}
+        }
+    }
+}
+
+/// Stamps the operations of one process. The end of an operation is the beginning of the next, so that one look at the
+/// clock is enough for each, and no time is lost between them.
+pub struct Meter<'a, C: Clock> {
+    clock: &'a C,
+    slot: &'a Slot,
+    counts: Vec<Counts>,
+    /// The window that goes on or comes next.
+    current: usize,
+    at_ns: u64,
+    /// How often the whole tree was gone through.
+    pub rounds: u64,
+    /// Names that were gone.
+    pub vanished: u64,
+}
+
+impl<'a, C: Clock> Meter<'a, C> {
+    /// A meter for the windows of a schedule from number `first` on.
+    pub fn new(
+        clock: &'a C,
+        slot: &'a Slot,
+        schedule: &Schedule,
+        first: usize,
+        classes: &[OpClass],
+        points: &mut dyn FnMut() -> Points,
+    ) -> Self {
+        let windows = schedule.windows.iter().skip(first);
+        let counts = windows.map(|window| Counts::new(*window, classes, points())).collect();
+        Self { clock, slot, counts, current: 0, at_ns: clock.now_ns(), rounds: 0, vanished: 0 }
+    }
+
+    /// The operation that comes now begins now, and not with the end of the last: something else was done between.
+    #[inline]
+    pub fn resume(&mut self) {
+        self.at_ns = self.clock.now_ns();
+    }
+
+    /// Does and counts one operation; `bytes` says what it moved. One that fails is not counted.
+    ///
+    /// # Errors
+    /// Those of the operation.
+    #[inline]
+    pub fn time<T>(
+        &mut self,
+        class: OpClass,
+        operation: impl FnOnce() -> io::Result<T>,
+        bytes: impl FnOnce(&T) -> u64,
+    ) -> io::Result<T> {
+        let start_ns = self.at_ns;
+        self.slot.begin(class, start_ns);
+        let done = operation();
+        self.at_ns = self.clock.now_ns();
+        self.slot.rest();
+        let value = done?;
+        self.note(class, start_ns, bytes(&value));
+        Ok(value)
+    }
+
+    #[inline]
+    fn note(&mut self, class: OpClass, start_ns: u64, bytes: u64) {
+        let end_ns = self.at_ns;
+        let Some(counts) = self.counts.get_mut(self.current) else { return };
+        counts.note(class, start_ns, end_ns, bytes);
+        if end_ns > counts.window.end_ns {
+            // It may reach into the next window, or through all of it.
+            self.next_window(class, start_ns, bytes);
+        }
+    }
+
+    #[cold]
+    fn next_window(&mut self, class: OpClass, start_ns: u64, bytes: u64) {
+        self.current += 1;
+        self.note(class, start_ns, bytes);
+    }
+
+    /// When the last operation ended.
+    #[must_use]
+    pub fn now_ns(&self) -> u64 {
+        self.at_ns
+    }
+
+    /// What the process did, window by window, with the points of each.
+    #[must_use]
+    pub fn finish(self, role: Role, number: u32) -> Vec<(FsopProcess, Points)> {
+        let (rounds, vanished) = (self.rounds, self.vanished);
+        let of = |counts: Counts| {
+            let process = FsopProcess {
+                role,
+                number,
+                classes: counts.classes,
+                crossings: counts.crossings,
+                slowest: counts.points.slowest(),
+                operations_by_second: counts.seconds,
+                rounds,
+                vanished,
+            };
+            (process, counts.points)
+        };
+        self.counts.into_iter().map(of).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use fathom_base::clock::ManualClock;
+
+    /// A process whose operations take what the list says, from instant 0 on, seen through two windows.
+    fn seen(schedule: &Schedule, first: usize, took: &[(OpClass, u64)]) -> Vec<FsopProcess> {
+        let (clock, slot) = (ManualClock::default(), Slot::default());
+        let mut points = || Points::new(100, 1, 0);
+        let mut meter = Meter::new(&clock, &slot, schedule, first, &READS, &mut points);
+        for (class, took_ns) in took {
+            let moved = meter.time(
+                *class,
+                || {
+                    assert_eq!(slot.current(), Some((*class, clock.now_ns())));
+                    clock.advance_ns(*took_ns);
+                    Ok(10)
+                },
+                |bytes| *bytes,
+            );
+            assert_eq!(moved.expect("done"), 10);
+        }
+        meter.finish(Role::Reader, 0).into_iter().map(|(process, _)| process).collect()
+    }
+
+    #[test]
+    fn windows_hold_what_lies_inside_and_list_what_crosses() {
+        use OpClass::{ReadDir, Stat};
+        // Windows from 100 to 200 and from 250 to 350.
+        let schedule = Schedule::new(100, 100, &[0, 50]);
+        let took =
+            [(Stat, 90), (Stat, 20), (Stat, 40), (ReadDir, 45), (Stat, 60), (Stat, 95), (Stat, 9)];
+        let [first, second] = &seen(&schedule, 0, &took)[..] else { panic!("two windows") };
+        let count = |p: &FsopProcess, class| p.class(class).map(|c| (c.latency_ns.count(), c.bytes));
+        assert_eq!(count(first, Stat), Some((1, 10)), "110 to 150");
+        assert_eq!(count(first, ReadDir), Some((1, 10)), "150 to 195");
+        let borders = |p: &FsopProcess| -> Vec<(i64, Option<u64>)> {
+            p.crossings.iter().map(|c| (c.start_ns, c.took_ns)).collect()
+        };
+        // 90 to 110; 195 to 255, which crosses the first one's end and the second one's start.
+        assert_eq!(borders(first), [(-10, Some(20)), (95, Some(60))]);
+        assert_eq!(borders(second), [(-55, Some(60)), (100 - 100 + 5 + 0, Some(95))][..1].to_vec());
+        assert_eq!(count(second, Stat), Some((1, 10)), "255 to 350, which is the border");
+        assert_eq!(first.operations() + second.operations(), 3);
+    }
+
+    /// One operation hangs through the whole second window: it can neither stretch nor miss it.
+    #[test]
+    fn an_operation_over_a_whole_window_is_in_both_lists() {
+        let schedule = Schedule::new(100, 100, &[0, 50]);
+        let processes = seen(&schedule, 0, &[(OpClass::Stat, 150), (OpClass::Stat, 900)]);
+        assert_eq!(processes[0].crossings.len(), 2);
+        assert_eq!(processes[1].crossings[0].age_at_end_ns(100), Some(200));
+        assert!(processes.iter().all(|process| process.operations() == 0));
+        // A process that begins with the second window knows only that.
+        assert_eq!(seen(&schedule, 1, &[(OpClass::Stat, 300), (OpClass::Stat, 20)]).len(), 1);
+    }
+
+    #[test]
+    fn failures_are_not_counted_and_leave_the_slot_free() {
+        let (clock, slot) = (ManualClock::default(), Slot::default());
+        let schedule = Schedule::new(0, 1_000, &[0]);
+        let mut meter =
+            Meter::new(&clock, &slot, &schedule, 0, &READS, &mut || Points::new(1, 1, 0));
+        let failed = meter.time(OpClass::Stat, || Err::<(), _>(io::Error::other("no")), |()| 0);
+        assert!(failed.is_err() && slot.current().is_none());
+        assert_eq!(meter.finish(Role::Reader, 3)[0].0.operations(), 0);
+    }
+}
