@@ -50,6 +50,7 @@ impl Section {
 }
 
 /// A piece of a page.
+#[expect(clippy::large_enum_variant, reason = "a page has few of them")]
 #[derive(Debug, Clone, PartialEq)]
 pub enum Block {
     /// A paragraph.

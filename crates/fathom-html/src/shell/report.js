@@ -1,0 +1,413 @@
+"use strict";
+// Draws the charts of a report from the tables below them, sorts tables, and offers the points as files.
+(function () {
+  const root = document.documentElement;
+  const draws = typeof echarts !== "undefined";
+  if (draws) root.classList.add("scripts");
+
+  // Numbers as the rest of the report writes them.
+  const grouped = (n) => String(n).replace(/\B(?=(\d{3})+(?!\d))/g, "\u2009");
+  const short = (v) => {
+    const a = Math.abs(v);
+    if (a === 0) return "0";
+    if (a >= 100) return grouped(Math.round(v));
+    return String(Number(v.toPrecision(a >= 10 ? 3 : 2)));
+  };
+  const scaled = (v, steps) => {
+    for (const [size, unit] of steps) if (Math.abs(v) >= size * 0.9995) return short(v / size) + " " + unit;
+    const last = steps[steps.length - 1];
+    return short(v / last[0]) + " " + last[1];
+  };
+  const SI = [[1e12, "T"], [1e9, "G"], [1e6, "M"], [1e3, "k"]];
+  const shown = {
+    ns: (v) => (v === 0 ? "0" : scaled(v, [[1e9, "s"], [1e6, "ms"], [1e3, "\u00b5s"], [1, "ns"]])),
+    s: (v) => (v >= 7200 ? short(v / 3600) + " h" : short(v) + " s"),
+    time: (v) => new Date(v * 1000).toISOString().replace("T", " ").replace(/(\.\d+)?Z$/, " UTC"),
+    per_s: (v) => (Math.abs(v) >= 1e6 ? scaled(v, SI.slice(0, 3)) + "/s" : short(v) + "/s"),
+    bytes_per_s: (v) => (v === 0 ? "0" : scaled(v, [...SI.map(([n, u]) => [n, u + "B/s"]), [1, "B/s"]])),
+    bytes: (v) => (v === 0 ? "0" : scaled(v, [[2 ** 40, "TiB"], [2 ** 30, "GiB"], [2 ** 20, "MiB"], [1024, "KiB"], [1, "B"]])),
+    share: (v) => short(v * 100) + " %",
+    nines: (v) => (v < 0.9 ? short(v * 100) : String(Number((v * 100).toPrecision(12)))) + " %",
+    times: (v) => "x " + short(v),
+    count: (v) => short(v),
+  };
+  const escaped = (text) => String(text).replace(/[&<>"']/g, (c) => "&#" + c.charCodeAt(0) + ";");
+
+  // The points: the rows of the table, or the lines of comma-separated values.
+  function parsed(text) {
+    const rows = [];
+    let row = [], field = "", quoted = false;
+    for (let i = 0; i < text.length; i++) {
+      const c = text[i];
+      if (quoted) {
+        if (c === '"' && text[i + 1] === '"') { field += '"'; i++; } else if (c === '"') quoted = false; else field += c;
+      } else if (c === '"') quoted = true;
+      else if (c === ",") { row.push(field); field = ""; }
+      else if (c === "\n") { row.push(field); rows.push(row); row = []; field = ""; }
+      else field += c;
+    }
+    return rows;
+  }
+  function rowsOf(figure) {
+    const table = figure.querySelector("table.points");
+    if (!table) return parsed(figure.querySelector("pre.points").textContent);
+    return Array.from(table.rows, (row) => Array.from(row.cells, (cell) => cell.textContent));
+  }
+  function coordinate(axis, text) {
+    if (axis.names.length) return axis.names.indexOf(text);
+    return axis.unit === "time" ? Date.parse(text) / 1000 : Number(text);
+  }
+  function read(figure) {
+    const spec = JSON.parse(figure.querySelector("script").textContent);
+    const points = spec.series.map(() => []);
+    for (const cells of rowsOf(figure).slice(1)) {
+      const point = {};
+      spec.columns.forEach((key, i) => {
+        if (key === "series") point.series = cells[i];
+        else if (key === "x" || key === "y") point[key] = coordinate(spec[key], cells[i]);
+        else if (cells[i] !== "") point[key] = Number(cells[i]);
+      });
+      points[Math.max(0, spec.series.indexOf(point.series))].push(point);
+    }
+    spec.points = points;
+    return spec;
+  }
+
+  function colours() {
+    const style = getComputedStyle(root);
+    const of = (name) => style.getPropertyValue("--" + name).trim();
+    return {
+      ground: of("ground"), ink: of("ink"), muted: of("muted"), line: of("line"), raised: of("raised"), mark: of("void"),
+      series: [1, 2, 3, 4, 5, 6, 7, 8].map((i) => of("c" + i)),
+      heat: [0, 1, 2, 3, 4].map((i) => of("h" + i)),
+    };
+  }
+
+  // Where a value stands on its axis: nines are counted, times are milliseconds.
+  const place = (axis, v) => (axis.unit === "nines" ? -Math.log10(Math.max(1 - v, 1e-9)) : axis.unit === "time" ? v * 1000 : v);
+  const unplaced = (axis, v) => (axis.unit === "nines" ? 1 - Math.pow(10, -v) : axis.unit === "time" ? v / 1000 : v);
+  const worded = (axis, v) => (axis.names.length ? axis.names[v] : shown[axis.unit](v));
+
+  const SYMBOLS = ["circle", "rect", "triangle", "diamond", "roundRect", "arrow"];
+  const DASHES = ["solid", "dashed", "dotted"];
+
+  function axisOption(axis, theme, isAcross, isBar, isNarrow) {
+    const option = {
+      name: axis.title, nameLocation: isAcross ? "middle" : "end", nameGap: isAcross ? 30 : 12,
+      nameTextStyle: { color: theme.muted, align: isAcross ? "center" : "left", fontSize: 12 },
+      axisLine: { lineStyle: { color: theme.muted } }, axisTick: { lineStyle: { color: theme.muted } },
+      axisLabel: { color: theme.ink, hideOverlap: true, fontSize: 12 },
+      splitLine: { show: !isAcross, lineStyle: { color: theme.line } }, minorTick: { show: false },
+    };
+    if (axis.names.length) {
+      const width = isNarrow ? 110 : isAcross ? 120 : 300;
+      Object.assign(option, { type: "category", data: axis.names, splitLine: { show: false } });
+      Object.assign(option.axisLabel, { width, overflow: "truncate" });
+      return option;
+    }
+    option.axisLabel.formatter = (v) => shown[axis.unit](unplaced(axis, v));
+    if (axis.unit === "time") {
+      delete option.axisLabel.formatter;
+      option.type = "time";
+      option.name = axis.title + " (UTC)";
+    } else if (axis.log) {
+      Object.assign(option, { type: "log", logBase: 10 });
+    } else {
+      option.type = "value";
+      option.scale = axis.cropped && !isBar;
+      if (axis.unit === "nines") { option.interval = 1; option.min = 0; }
+    }
+    if (isAcross) option.axisLabel.alignMaxLabel = "right";
+    return option;
+  }
+
+  // A ribbon between the ends of intervals, in one polygon.
+  function band(spec, index, colour) {
+    const points = spec.points[index].filter((p) => p.low !== undefined && p.high !== undefined);
+    if (!points.length) return null;
+    return {
+      type: "custom", name: spec.series[index], silent: true, z: 1, clip: true, tooltip: { show: false },
+      encode: { x: 0, y: [1, 2] },
+      data: points.map((p) => [place(spec.x, p.x), p.low, p.high]),
+      renderItem(params, api) {
+        if (params.dataIndexInside !== 0) return null;
+        const upper = points.map((p) => api.coord([place(spec.x, p.x), p.high]));
+        const lower = points.map((p) => api.coord([place(spec.x, p.x), p.low]));
+        return { type: "polygon", shape: { points: upper.concat(lower.reverse()) }, style: { fill: colour, opacity: 0.18 } };
+      },
+    };
+  }
+
+  // Lines with caps from low to high, beside each other where bars stand beside each other.
+  function errorBars(spec, index, theme, isFlipped, isBar) {
+    const points = spec.points[index].filter((p) => p.low !== undefined && p.high !== undefined);
+    if (!points.length) return null;
+    const data = points.map((p) => (isFlipped ? [p.low, p.x, p.high] : [place(spec.x, p.x), p.low, p.high]));
+    return {
+      type: "custom", name: spec.series[index], silent: true, z: 5, tooltip: { show: false },
+      encode: isFlipped ? { x: [0, 2], y: 1 } : { x: 0, y: [1, 2] }, data,
+      renderItem(params, api) {
+        let shift = 0;
+        if (isBar) {
+          const layout = api.barLayout({ count: spec.series.length, barGap: "10%", barCategoryGap: "30%" });
+          shift = layout[index].offsetCenter;
+        }
+        const at = (value) => (isFlipped ? api.coord([value, api.value(1)]) : api.coord([api.value(0), value]));
+        const a = at(api.value(isFlipped ? 0 : 1)), b = at(api.value(2));
+        const moved = (p, along) => (isFlipped ? [p[0], p[1] + shift + along] : [p[0] + shift + along, p[1]]);
+        const line = (from, to) => ({
+          type: "line", shape: { x1: from[0], y1: from[1], x2: to[0], y2: to[1] }, style: { stroke: theme.ink, lineWidth: 1.5 },
+        });
+        return { type: "group", children: [
+          line(moved(a, 0), moved(b, 0)), line(moved(a, -4), moved(a, 4)), line(moved(b, -4), moved(b, 4)),
+        ] };
+      },
+    };
+  }
+
+  function marks(spec, theme, isFlipped) {
+    if (!spec.marks.length) return undefined;
+    return {
+      silent: true, symbol: "none", animation: false,
+      lineStyle: { color: theme.mark, type: "dashed", width: 1.5 },
+      label: { color: theme.ink, textBorderColor: theme.ground, textBorderWidth: 3, fontSize: 12 },
+      data: spec.marks.map((m) => {
+        const at = place(m.x ? spec.x : spec.y, m.at);
+        const stands = m.x !== isFlipped;
+        const label = { formatter: () => m.text, position: stands ? "insideEndTop" : "insideStartTop" };
+        return stands ? { xAxis: at, label } : { yAxis: at, label };
+      }),
+    };
+  }
+
+  function tip(spec, point, name) {
+    const lines = [];
+    if (spec.series.length > 1) lines.push("<b>" + escaped(name) + "</b>");
+    lines.push(escaped(spec.x.title) + ": " + escaped(worded(spec.x, point.x)));
+    lines.push(escaped(spec.y.title) + ": " + escaped(worded(spec.y, point.y)));
+    if (point.low !== undefined && point.high !== undefined) {
+      lines.push("from " + escaped(shown[spec.y.unit](point.low)) + " to " + escaped(shown[spec.y.unit](point.high)));
+    }
+    if (point.weight !== undefined) lines.push(escaped(spec.scale.title) + ": " + escaped(shown[spec.scale.unit](point.weight)));
+    return lines.join("<br>");
+  }
+
+  function heatOption(spec, theme, option) {
+    const all = spec.points[0].filter((p) => p.weight > 0 || !spec.scale.log);
+    const value = (w) => (spec.scale.log ? Math.log10(w) : w);
+    const values = all.map((p) => value(p.weight));
+    let low = Infinity, high = -Infinity;
+    for (const v of values) { low = Math.min(low, v); high = Math.max(high, v); }
+    if (low === high) low = high - 1;
+    option.xAxis.splitArea = { show: false };
+    option.grid.bottom = 84;
+    option.visualMap = {
+      min: low, max: high, calculable: false, orient: "horizontal", left: "center", bottom: 0, itemHeight: 120, itemWidth: 12,
+      inRange: { color: theme.heat }, textStyle: { color: theme.ink },
+      text: [shown[spec.scale.unit](spec.scale.log ? 10 ** high : high), spec.scale.title + " " + shown[spec.scale.unit](spec.scale.log ? 10 ** low : low)],
+    };
+    option.series = [{
+      type: "heatmap", data: all.map((p, i) => [p.x, p.y, values[i]]), progressive: 0,
+      itemStyle: { borderWidth: 0 }, emphasis: { itemStyle: { borderColor: theme.ink, borderWidth: 1 } },
+    }];
+    option.tooltip.formatter = (item) => tip(spec, all[item.dataIndex], "");
+    return option;
+  }
+
+  function seriesOf(spec, theme, isFlipped, isNarrow) {
+    const drawn = [];
+    spec.points.forEach((points, i) => {
+      const colour = theme.series[i % theme.series.length];
+      const base = { name: spec.series[i], itemStyle: { color: colour }, animation: false, z: 3 };
+      const pairs = points.map((p) => (isFlipped ? [p.y, p.x] : [place(spec.x, p.x), place(spec.y, p.y)]));
+      if (spec.kind === "bars" || spec.kind === "stacked") {
+        const stack = spec.kind === "stacked" ? "all" : undefined;
+        drawn.push({ ...base, type: "bar", data: pairs, stack, barGap: "10%", barCategoryGap: "30%", barMaxWidth: 60 });
+        if (!stack) drawn.push(errorBars(spec, i, theme, isFlipped, true));
+      } else if (spec.kind === "scatter") {
+        drawn.push({ ...base, type: "scatter", data: pairs, symbol: SYMBOLS[i % SYMBOLS.length], symbolSize: points.length > 1000 ? 4 : 8 });
+        drawn.push(errorBars(spec, i, theme, isFlipped, false));
+      } else if (spec.kind === "box") {
+        drawn.push({ ...base, type: "boxplot", data: points.map((p) => [p.low, p.q1, p.y, p.q3, p.high]), itemStyle: { color: theme.raised, borderColor: colour, borderWidth: 2 } });
+      } else {
+        drawn.push({
+          ...base, type: "line", data: pairs, step: spec.kind === "steps" ? "end" : undefined, connectNulls: false,
+          lineStyle: { color: colour, width: 2, type: DASHES[Math.floor(i / theme.series.length) % DASHES.length] },
+          symbol: SYMBOLS[i % SYMBOLS.length], symbolSize: 7, showSymbol: points.length <= (isNarrow ? 25 : 70),
+        });
+        drawn.push(band(spec, i, colour));
+      }
+    });
+    const all = drawn.filter(Boolean);
+    if (all.length) all[0].markLine = marks(spec, theme, isFlipped);
+    return all;
+  }
+
+  function optionOf(spec, theme, width) {
+    const isNarrow = width < 600;
+    const isBar = spec.kind === "bars" || spec.kind === "stacked";
+    const longest = spec.x.names.reduce((most, name) => Math.max(most, name.length), 0);
+    const isFlipped = isBar && spec.x.names.length > 0 && (longest * 7 * spec.x.names.length > width - 100);
+    const hasLegend = spec.series.length > 1;
+    const isLong = !isBar && spec.kind !== "heat" && spec.x.names.length === 0 && spec.points.some((p) => p.length > 150);
+    const option = {
+      animation: false, useUTC: true, backgroundColor: "transparent",
+      textStyle: { color: theme.ink, fontFamily: "system-ui, sans-serif" },
+      grid: { left: 8, right: 24, top: hasLegend ? 62 : 34, bottom: isLong ? 74 : 34, containLabel: true },
+      tooltip: {
+        trigger: "item", confine: true, backgroundColor: theme.raised, borderColor: theme.line, textStyle: { color: theme.ink },
+      },
+      xAxis: axisOption(isFlipped ? spec.y : spec.x, theme, true, isBar, isNarrow),
+      yAxis: axisOption(isFlipped ? spec.x : spec.y, theme, false, isBar, isNarrow),
+    };
+    if (isFlipped) {
+      option.yAxis.inverse = true;
+      option.yAxis.name = "";
+      option.xAxis.splitLine = { show: true, lineStyle: { color: theme.line } };
+    }
+    if (hasLegend) {
+      option.legend = { type: "scroll", top: 0, left: 0, right: 0, data: spec.series, textStyle: { color: theme.ink }, pageTextStyle: { color: theme.ink }, pageIconColor: theme.ink, inactiveColor: theme.muted };
+    }
+    if (spec.kind === "heat") return heatOption(spec, theme, option);
+    option.series = seriesOf(spec, theme, isFlipped, isNarrow);
+    option.tooltip.formatter = (item) => {
+      const i = spec.series.indexOf(item.seriesName), at = spec.points[i] && spec.points[i][item.dataIndex];
+      return at ? tip(spec, at, item.seriesName) : "";
+    };
+    if (["line", "steps"].includes(spec.kind)) {
+      option.tooltip.trigger = "axis";
+      option.tooltip.formatter = (items) => {
+        const lines = items.filter((item) => item.seriesType === "line").map((item) => {
+          const i = spec.series.indexOf(item.seriesName), at = spec.points[i][item.dataIndex];
+          const ends = at.low !== undefined && at.high !== undefined
+            ? " (" + shown[spec.y.unit](at.low) + " to " + shown[spec.y.unit](at.high) + ")" : "";
+          return [at, escaped(item.seriesName) + ": <b>" + escaped(worded(spec.y, at.y)) + "</b>" + escaped(ends)];
+        });
+        if (!lines.length) return "";
+        return [escaped(spec.x.title) + " " + escaped(worded(spec.x, lines[0][0].x)), ...lines.map((line) => line[1])].join("<br>");
+      };
+    }
+    if (isLong) {
+      option.dataZoom = [{ type: "slider", filterMode: "none", height: 18, bottom: 8, showDetail: false, borderColor: theme.line, textStyle: { color: theme.muted } }];
+    }
+    return option;
+  }
+
+  function heightOf(spec, width) {
+    const isBar = spec.kind === "bars" || spec.kind === "stacked";
+    const longest = spec.x.names.reduce((most, name) => Math.max(most, name.length), 0);
+    if (isBar && longest * 7 * spec.x.names.length > width - 100) {
+      const each = spec.kind === "bars" ? Math.max(26, 15 * spec.series.length + 10) : 28;
+      return Math.max(180, 110 + each * spec.x.names.length);
+    }
+    if (spec.kind === "heat") return Math.max(300, Math.min(720, 140 + 16 * spec.y.names.length));
+    return 0;
+  }
+
+  const charts = new Map();
+  function draw(figure) {
+    const plot = figure.querySelector(".plot");
+    let known = charts.get(figure);
+    if (!known) {
+      const spec = read(figure);
+      const height = heightOf(spec, plot.clientWidth);
+      if (height) plot.style.height = height + "px";
+      const points = spec.points.reduce((sum, p) => sum + p.length, 0);
+      const chart = echarts.init(plot, null, { renderer: points > 3000 ? "canvas" : "svg" });
+      known = { chart, spec };
+      charts.set(figure, known);
+      new ResizeObserver(() => {
+        if (plot.clientWidth && plot.clientWidth !== known.width) paint(figure);
+      }).observe(plot);
+      plot.addEventListener("keydown", (event) => step(known, event));
+    }
+    paint(figure);
+  }
+  function paint(figure) {
+    const { chart, spec } = charts.get(figure), plot = figure.querySelector(".plot");
+    charts.get(figure).width = plot.clientWidth;
+    chart.resize();
+    chart.setOption(optionOf(spec, colours(), plot.clientWidth), true);
+    figure.classList.add("drawn");
+  }
+  // Arrow keys go from point to point.
+  function step(known, event) {
+    const by = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
+    if (!by) return;
+    const last = known.spec.points[0].length - 1;
+    known.at = Math.max(0, Math.min(last, (known.at === undefined ? -by : known.at) + by));
+    known.chart.dispatchAction({ type: "showTip", seriesIndex: 0, dataIndex: known.at });
+    event.preventDefault();
+  }
+
+  function download(figure) {
+    const button = document.createElement("button");
+    button.type = "button";
+    button.className = "download";
+    button.textContent = "Save these points (CSV)";
+    button.addEventListener("click", () => {
+      // A text that begins like a formula must not become one in a spreadsheet.
+      const safe = (cell) => (/^[=+@\t]|^-(?![\d.])/.test(cell) ? "'" + cell : cell);
+      const quote = (cell) => (/[",\n\r]/.test(cell) ? '"' + cell.replace(/"/g, '""') + '"' : cell);
+      const lines = rowsOf(figure).map((row) => row.map((cell) => quote(safe(cell))).join(","));
+      const link = document.createElement("a");
+      link.href = URL.createObjectURL(new Blob([lines.join("\n") + "\n"], { type: "text/csv" }));
+      link.download = figure.querySelector("figcaption strong").textContent.replace(/[^A-Za-z0-9]+/g, "-").toLowerCase() + ".csv";
+      link.click();
+      setTimeout(() => URL.revokeObjectURL(link.href), 1000);
+    });
+    const details = figure.querySelector("details");
+    details.insertBefore(button, details.children[1]);
+  }
+
+  function sortable(table) {
+    const body = table.tBodies[0], first = Array.from(body.rows);
+    const key = (row, i) => {
+      const cell = row.cells[i], value = cell.dataset.v;
+      return value === undefined ? cell.textContent : Number(value);
+    };
+    Array.from(table.tHead.rows[0].cells).forEach((head, i) => {
+      if (!head.textContent) return;
+      const button = document.createElement("button");
+      button.type = "button";
+      button.append(...head.childNodes);
+      head.append(button);
+      button.addEventListener("click", () => {
+        const was = head.getAttribute("aria-sort");
+        for (const other of table.tHead.rows[0].cells) other.removeAttribute("aria-sort");
+        if (was === "descending") return body.append(...first);
+        const sign = was === "ascending" ? -1 : 1;
+        head.setAttribute("aria-sort", sign > 0 ? "ascending" : "descending");
+        const compared = (a, b) => {
+          const [x, y] = [key(a, i), key(b, i)];
+          if (typeof x === "number" && typeof y === "number") return sign * (x - y);
+          if (typeof x !== typeof y) return typeof x === "number" ? -1 : 1;
+          return sign * x.localeCompare(y, "en", { numeric: true });
+        };
+        body.append(...first.slice().sort(compared));
+      });
+    });
+  }
+
+  document.querySelectorAll("table.sortable").forEach(sortable);
+  const figures = Array.from(document.querySelectorAll("figure.chart"));
+  if (!draws) return;
+  figures.forEach(download);
+  // Those in sight first, the others when there is time.
+  const waiting = new Set(figures);
+  const drawOnce = (figure) => { if (waiting.delete(figure)) draw(figure); };
+  const near = new IntersectionObserver((seen) => {
+    for (const one of seen) if (one.isIntersecting) { near.unobserve(one.target); drawOnce(one.target); }
+  }, { rootMargin: "400px" });
+  figures.forEach((figure) => near.observe(figure));
+  const idle = window.requestIdleCallback || ((work) => setTimeout(work, 50));
+  const next = () => {
+    const [figure] = waiting;
+    if (figure) { drawOnce(figure); idle(next); }
+  };
+  idle(next);
+  const repaint = () => charts.forEach((_, figure) => paint(figure));
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", repaint);
+  addEventListener("beforeprint", () => { root.classList.add("printing"); Array.from(waiting).forEach(drawOnce); repaint(); });
+  addEventListener("afterprint", () => { root.classList.remove("printing"); repaint(); });
+})();
