@@ -100,6 +100,7 @@ pub struct Rings {
 
 /// One processor's.
 struct Ring {
+    cpu: u32,
     /// The first of them is the ring's.
     events: Vec<OwnedFd>,
     map: Shared,
@@ -171,6 +172,12 @@ impl Rings {
         self.rings.len()
     }
 
+    /// The processor of a ring.
+    #[must_use]
+    pub fn cpu(&self, ring: usize) -> u32 {
+        self.rings[ring].cpu
+    }
+
     /// Takes all that is in one ring, in its order.
     pub fn drain(&mut self, ring: usize, take: &mut impl FnMut(Entry<'_>)) {
         let scratch = &mut self.scratch;
@@ -207,7 +214,7 @@ impl Ring {
         }
         let map =
             map.ok_or_else(|| failed("opening tracepoints")(io::ErrorKind::InvalidInput.into()))?;
-        Ok(Self { events, map })
+        Ok(Self { cpu, events, map })
     }
 }
 

@@ -1,1 +1,10 @@
 //! Every single request of a block device, as the kernel's tracepoints tell it.
+//!
+//! Events come from the kernel (`live`), from a file of ours (`file`) or from files of blktrace and blkparse, always as the same
+//! stream of [`event::Event`] ordered by time, and in constant memory. `flight` puts them together to requests.
+
+pub mod event;
+pub mod file;
+pub mod flight;
+mod layout;
+pub mod live;

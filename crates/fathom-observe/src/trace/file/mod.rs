@@ -1,0 +1,92 @@
+//! Traces in a file of our own: a head, then blocks, each with a checksum.
+//!
+//! ```text
+//! file  = "FATHTRC\n" version:u32 length:u32 checksum:u32 head (JSON of `length` bytes), block...
+//! block = "FTRB" kind:u32 count:u32 length:u32 lost:u64 base_time_ns:u64 checksum:u32 payload (`length` bytes)
+//! ```
+//! All numbers are little-endian, checksums are CRC-32C (of the JSON; of the payload, continued over the 32 bytes before it).
+//! Kinds: 1 names of processes (each a length and its bytes), numbered in their order from 1 on; 2 events; 3 the end, with the
+//! sums of events and of lost ones (`count` is 0). A file without its end was cut off: what is whole of it counts.
+//!
+//! An event is `action | class << 4 | extra << 7`, `flags | error << 5`, then variable-length numbers: time since the event before
+//! (the block's base for the first), first sector since the end of the event before, sectors, processor, process, name; with
+//! `extra` the other sector since the first one; with `error` the errno. Differences are signed, low bit last.
+
+mod codec;
+mod reader;
+mod writer;
+
+pub use reader::Reader;
+pub use writer::{Totals, Writer};
+
+use serde::{Deserialize, Serialize};
+use std::io;
+use thiserror::Error;
+
+/// How a file begins.
+pub const MAGIC: &[u8; 8] = b"FATHTRC\n";
+/// The form that is written; readers refuse newer ones.
+pub const VERSION: u32 = 1;
+/// The longest head and the longest block.
+const LENGTH_MAX: u32 = 16 << 20;
+const BLOCK_MAGIC: &[u8; 4] = b"FTRB";
+const BLOCK_HEAD_BYTES: usize = 36;
+const KIND_NAMES: u32 = 1;
+const KIND_EVENTS: u32 = 2;
+const KIND_END: u32 = 3;
+
+/// What a trace is of.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Head {
+    /// The device's kernel name, such as `sda1`.
+    pub device: String,
+    /// Its size; 0 where that is not known.
+    pub size_bytes: u64,
+    /// Its logical block; 0 where that is not known.
+    #[serde(default)]
+    pub logical_block_bytes: u32,
+    /// Start, UTC, nanoseconds since 1970; none where it is not known.
+    #[serde(default)]
+    pub started_unix_ns: Option<i64>,
+    /// The same moment on the clock of the events.
+    #[serde(default)]
+    pub started_ns: u64,
+    /// The kernel's release.
+    #[serde(default)]
+    pub kernel: String,
+    /// The tracepoints that were on.
+    #[serde(default)]
+    pub tracepoints: Vec<String>,
+}
+
+/// Why a trace cannot be read, or not any further.
+#[derive(Debug, Error)]
+pub enum TraceError {
+    /// Reading failed.
+    #[error("{0}")]
+    Io(#[from] io::Error),
+    /// It is something else.
+    #[error(
+        "is no trace: {0}; fathom reads its own traces (fathom capture), blktrace's files (NAME.blktrace.0) and what blkparse prints"
+    )]
+    Foreign(String),
+    /// A later fathom wrote it.
+    #[error(
+        "is a trace of form {found}, and this fathom knows forms up to {VERSION}: use the fathom that wrote it, or a newer one"
+    )]
+    Newer {
+        /// The form.
+        found: u32,
+    },
+    /// It is damaged.
+    #[error("is damaged at byte {at}: {what}; copy it again from where it was made")]
+    Damaged {
+        /// Where.
+        at: u64,
+        /// What is wrong.
+        what: &'static str,
+    },
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,204 @@
+//! Reading a trace, block by block.
+
+use super::codec::{Before, Bytes, decode};
+use super::{
+    BLOCK_HEAD_BYTES, BLOCK_MAGIC, Head, KIND_END, KIND_EVENTS, KIND_NAMES, LENGTH_MAX, MAGIC,
+    TraceError, VERSION,
+};
+use crate::trace::event::{Event, Names};
+use std::io::{self, Read};
+
+/// A trace that is being read.
+pub struct Reader<R> {
+    input: R,
+    head: Head,
+    names: Names,
+    payload: Vec<u8>,
+    at: usize,
+    left: u32,
+    before: Before,
+    bytes_read: u64,
+    events: u64,
+    lost: u64,
+    state: State,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    Reading,
+    Whole,
+    CutOff,
+}
+
+impl<R: Read> Reader<R> {
+    /// Begins to read.
+    ///
+    /// # Errors
+    /// [`TraceError`] for another file, a newer form, a damaged head.
+    pub fn new(mut input: R) -> Result<Self, TraceError> {
+        let mut start = [0; 20];
+        let found = read_up_to(&mut input, &mut start)?;
+        if found < 8 || &start[..8] != MAGIC {
+            return Err(TraceError::Foreign("it begins with other bytes".into()));
+        }
+        let (version, length, checksum) =
+            (u32_at(&start, 8), u32_at(&start, 12), u32_at(&start, 16));
+        if version > VERSION {
+            return Err(TraceError::Newer { found: version });
+        }
+        let damaged = |what| TraceError::Damaged { at: 20, what };
+        let cut = damaged("its head is cut off");
+        if length > LENGTH_MAX {
+            return Err(damaged("its head is longer than any"));
+        }
+        let mut json = vec![0; length as usize];
+        if found < 20 || read_up_to(&mut input, &mut json)? < json.len() {
+            return Err(cut);
+        }
+        if crc32c::crc32c(&json) != checksum {
+            return Err(damaged("the checksum of its head is another"));
+        }
+        let head: Head =
+            serde_json::from_slice(&json).map_err(|_| damaged("its head says nothing"))?;
+        Ok(Self {
+            input,
+            head,
+            names: Names::default(),
+            payload: Vec::new(),
+            at: 0,
+            left: 0,
+            before: Before::default(),
+            bytes_read: 20 + u64::from(length),
+            events: 0,
+            lost: 0,
+            state: State::Reading,
+        })
+    }
+
+    /// What it is of.
+    pub fn head(&self) -> &Head {
+        &self.head
+    }
+
+    /// Names of processes, as far as has been read.
+    pub fn names(&self) -> &Names {
+        &self.names
+    }
+
+    /// Events that found no room, as far as has been read.
+    pub fn lost(&self) -> u64 {
+        self.lost
+    }
+
+    /// True when it ended before its end.
+    pub fn is_cut_off(&self) -> bool {
+        self.state == State::CutOff
+    }
+
+    /// Reads the next block. False at the end.
+    fn next_block(&mut self) -> Result<bool, TraceError> {
+        let at = self.bytes_read;
+        let damaged = |what| Err(TraceError::Damaged { at, what });
+        let mut head = [0; BLOCK_HEAD_BYTES];
+        if read_up_to(&mut self.input, &mut head)? < head.len() {
+            self.state = State::CutOff;
+            return Ok(false);
+        }
+        let (kind, count, length) = (u32_at(&head, 4), u32_at(&head, 8), u32_at(&head, 12));
+        if &head[..4] != BLOCK_MAGIC || length > LENGTH_MAX {
+            return damaged("no block begins there");
+        }
+        self.payload.resize(length as usize, 0);
+        if read_up_to(&mut self.input, &mut self.payload)? < self.payload.len() {
+            self.payload.clear();
+            self.state = State::CutOff;
+            return Ok(false);
+        }
+        let checksum = crc32c::crc32c_append(crc32c::crc32c(&self.payload), &head[..32]);
+        if checksum != u32_at(&head, 32) {
+            return damaged("the checksum of the block there is another");
+        }
+        self.bytes_read += (BLOCK_HEAD_BYTES + self.payload.len()) as u64;
+        self.lost += u64_at(&head, 16);
+        match kind {
+            KIND_EVENTS => {
+                (self.at, self.left) = (0, count);
+                self.before = Before { time_ns: u64_at(&head, 24), end_sector: 0 };
+            }
+            KIND_NAMES if self.learn_names(count).is_none() => return damaged("names are cut off"),
+            KIND_END => {
+                self.state = State::Whole;
+                let sum = Bytes(&self.payload).number();
+                if sum != Some(self.events) {
+                    return damaged("events are missing before it");
+                }
+                return Ok(false);
+            }
+            _ => {}
+        }
+        Ok(true)
+    }
+
+    fn learn_names(&mut self, count: u32) -> Option<()> {
+        let mut bytes = Bytes(&self.payload);
+        for _ in 0..count {
+            let length = usize::try_from(bytes.number()?).ok()?;
+            let name = bytes.take(length)?;
+            self.names.number_of(&String::from_utf8_lossy(name));
+        }
+        Some(())
+    }
+}
+
+impl<R: Read> Iterator for Reader<R> {
+    type Item = Result<Event, TraceError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        while self.left == 0 {
+            if self.state != State::Reading {
+                return None;
+            }
+            match self.next_block() {
+                Ok(true) => {}
+                Ok(false) => return None,
+                Err(error) => {
+                    self.state = State::CutOff;
+                    return Some(Err(error));
+                }
+            }
+        }
+        let mut bytes = Bytes(&self.payload[self.at..]);
+        let event = decode(&mut bytes, &mut self.before);
+        self.at = self.payload.len() - bytes.0.len();
+        self.left -= 1;
+        self.events += 1;
+        if event.is_none() {
+            (self.state, self.left) = (State::CutOff, 0);
+        }
+        let damaged =
+            TraceError::Damaged { at: self.bytes_read, what: "an event before it is none" };
+        Some(event.ok_or(damaged))
+    }
+}
+
+/// Reads until the buffer is full or the input ends; how much.
+fn read_up_to(input: &mut impl Read, buffer: &mut [u8]) -> io::Result<usize> {
+    let mut done = 0;
+    while done < buffer.len() {
+        match input.read(&mut buffer[done..]) {
+            Ok(0) => break,
+            Ok(count) => done += count,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(done)
+}
+
+fn u32_at(bytes: &[u8], at: usize) -> u32 {
+    bytes.get(at..at + 4).and_then(|b| b.try_into().ok()).map_or(0, u32::from_le_bytes)
+}
+
+fn u64_at(bytes: &[u8], at: usize) -> u64 {
+    bytes.get(at..at + 8).and_then(|b| b.try_into().ok()).map_or(0, u64::from_le_bytes)
+}

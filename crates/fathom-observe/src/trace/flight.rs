@@ -1,0 +1,300 @@
+//! From steps to requests: which end belongs to which beginning.
+//!
+//! Two kinds are followed. What arrives at the device (Q) is what somebody asked for; what the driver gets (D) are requests after
+//! merging and cutting. An end (C) tells a range of sectors: everything of its class that lies inside has ended. Only what is in
+//! flight is kept in memory.
+
+use super::event::{Action, Class, Event, Flags};
+use std::collections::BTreeMap;
+
+/// Which kind of request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Level {
+    /// As it arrived at the device.
+    Arrived,
+    /// As the driver got it.
+    Issued,
+}
+
+/// A request that has ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Done {
+    /// Which kind.
+    pub level: Level,
+    /// What it did.
+    pub class: Class,
+    /// How.
+    pub flags: Flags,
+    /// When it began: arrived, or was handed to the driver.
+    pub start_ns: u64,
+    /// Of what arrived: when the driver got it, alone or with others; none where there is no driver's queue, or it did not show.
+    pub issue_ns: Option<u64>,
+    /// When it ended.
+    pub end_ns: u64,
+    /// First sector.
+    pub sector: u64,
+    /// How many.
+    pub sectors: u32,
+    /// It ended with an error.
+    pub has_failed: bool,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Waiting {
+    sectors: u32,
+    left: u32,
+    start_ns: u64,
+    issue_ns: Option<u64>,
+    flags: Flags,
+}
+
+/// What is in flight of one kind: by class, first sector and order.
+#[derive(Debug)]
+struct Table {
+    level: Level,
+    waiting: BTreeMap<(Class, u64, u64), Waiting>,
+    /// The longest request of each class, which bounds where one that covers a sector can begin.
+    longest: [u32; Class::ALL.len()],
+    next: u64,
+    abandoned: u64,
+}
+
+/// What is in flight at once on the largest devices is far below; more are left over from lost ends.
+const WAITING_MAX: usize = 1 << 18;
+/// A request that has not ended after that is one whose end was lost.
+const AGE_NS_MAX: u64 = 120_000_000_000;
+
+impl Table {
+    fn new(level: Level) -> Self {
+        let (waiting, longest) = (BTreeMap::new(), [0; Class::ALL.len()]);
+        Self { level, waiting, longest, next: 0, abandoned: 0 }
+    }
+
+    fn add(&mut self, event: &Event) {
+        if self.waiting.len() >= WAITING_MAX {
+            self.forget_old(event.time_ns);
+        }
+        let longest = &mut self.longest[event.class as usize];
+        *longest = (*longest).max(event.sectors);
+        let waiting = Waiting {
+            sectors: event.sectors,
+            left: event.sectors,
+            start_ns: event.time_ns,
+            issue_ns: None,
+            flags: event.flags,
+        };
+        self.waiting.insert((event.class, event.sector, self.next), waiting);
+        self.next += 1;
+    }
+
+    /// Those that lie in the event's range at least partly; of several that begin at the same sector the oldest.
+    fn in_range(&mut self, event: &Event, mut visit: impl FnMut(u64, u64, &mut Waiting) -> bool) {
+        let class = event.class;
+        let from = event.sector.saturating_sub(u64::from(self.longest[class as usize]));
+        let (from, to) = ((class, from, 0), (class, event.end_sector().max(event.sector + 1), 0));
+        let mut seen = None;
+        for (&(_, sector, order), waiting) in self.waiting.range_mut(from..to) {
+            let end_sector = sector + u64::from(waiting.sectors);
+            let is_empty = waiting.sectors == 0 && sector == event.sector;
+            if (end_sector > event.sector || is_empty)
+                && seen != Some(sector)
+                && visit(sector, order, waiting)
+            {
+                seen = Some(sector);
+            }
+        }
+    }
+
+    /// The driver got what lies in this range.
+    fn issue(&mut self, event: &Event) {
+        self.in_range(event, |_, _, waiting| {
+            let is_first = waiting.issue_ns.is_none();
+            waiting.issue_ns.get_or_insert(event.time_ns);
+            is_first
+        });
+    }
+
+    fn end(&mut self, event: &Event, done: &mut Vec<Done>) {
+        let mut ended = Vec::new();
+        let (start, end) = (event.sector, event.end_sector());
+        self.in_range(event, |sector, order, waiting| {
+            let waiting_end = sector + u64::from(waiting.sectors);
+            let common = end.min(waiting_end).saturating_sub(start.max(sector));
+            waiting.left = waiting.left.saturating_sub(common as u32);
+            // A failed request tells how much of it failed, which may be nothing of its range.
+            if waiting.left == 0 || event.error != 0 {
+                ended.push((sector, order));
+            }
+            true
+        });
+        for (sector, order) in ended {
+            let Some(waiting) = self.waiting.remove(&(event.class, sector, order)) else {
+                continue;
+            };
+            done.push(Done {
+                level: self.level,
+                class: event.class,
+                flags: waiting.flags,
+                start_ns: waiting.start_ns,
+                issue_ns: waiting.issue_ns,
+                end_ns: event.time_ns.max(waiting.start_ns),
+                sector,
+                sectors: waiting.sectors,
+                has_failed: event.error != 0,
+            });
+        }
+    }
+
+    /// Takes the newest one that begins there out again: it is given back, or has become part of another.
+    fn take_back(&mut self, event: &Event) -> bool {
+        let range = (event.class, event.sector, 0)..=(event.class, event.sector, u64::MAX);
+        let key = self.waiting.range(range).next_back().map(|(key, _)| *key);
+        key.is_some_and(|key| self.waiting.remove(&key).is_some())
+    }
+
+    fn forget_old(&mut self, now_ns: u64) {
+        let before = self.waiting.len();
+        self.waiting.retain(|_, waiting| now_ns.saturating_sub(waiting.start_ns) < AGE_NS_MAX);
+        if self.waiting.len() == before {
+            self.waiting.clear();
+        }
+        self.abandoned += (before - self.waiting.len()) as u64;
+    }
+}
+
+/// All requests in flight.
+#[derive(Debug)]
+pub struct Flight {
+    arrived: Table,
+    issued: Table,
+}
+
+impl Default for Flight {
+    fn default() -> Self {
+        Self { arrived: Table::new(Level::Arrived), issued: Table::new(Level::Issued) }
+    }
+}
+
+impl Flight {
+    /// Takes the next step; what has ended with it is added to `done`.
+    pub fn step(&mut self, event: &Event, done: &mut Vec<Done>) {
+        match event.action {
+            Action::Queue => self.arrived.add(event),
+            Action::Issue => {
+                self.arrived.issue(event);
+                self.issued.add(event);
+            }
+            Action::Complete => {
+                self.issued.end(event, done);
+                self.arrived.end(event, done);
+            }
+            Action::BioComplete => self.arrived.end(event, done),
+            Action::Requeue => {
+                self.issued.take_back(event);
+            }
+            _ => {}
+        }
+    }
+
+    /// Requests in flight: arrived, and in the hands of the driver.
+    #[must_use]
+    pub fn depth(&self) -> (usize, usize) {
+        (self.arrived.waiting.len(), self.issued.waiting.len())
+    }
+
+    /// Requests whose ends never came.
+    #[must_use]
+    pub fn abandoned(&self) -> u64 {
+        self.arrived.abandoned + self.issued.abandoned
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn step(action: Action, time_ns: u64, sector: u64, sectors: u32) -> Event {
+        Event { sector, sectors, class: Class::Read, ..Event::new(action, time_ns) }
+    }
+
+    fn ended(steps: &[Event]) -> Vec<(Level, u64, u64, Option<u64>, u64)> {
+        let mut flight = Flight::default();
+        let mut done = Vec::new();
+        steps.iter().for_each(|event| flight.step(event, &mut done));
+        done.iter().map(|d| (d.level, d.sector, d.start_ns, d.issue_ns, d.end_ns)).collect()
+    }
+
+    use Action::{BioComplete, Complete, Issue, Queue, Requeue};
+    use Level::{Arrived, Issued};
+
+    #[test]
+    fn merged_requests_end_together() {
+        let found = ended(&[
+            step(Queue, 1, 100, 8),
+            step(Queue, 2, 108, 8),
+            step(Issue, 5, 100, 16),
+            step(Complete, 9, 100, 16),
+        ]);
+        let expected = [
+            (Issued, 100, 5, None, 9),
+            (Arrived, 100, 1, Some(5), 9),
+            (Arrived, 108, 2, Some(5), 9),
+        ];
+        assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn a_cut_request_ends_with_its_last_part() {
+        let found = ended(&[
+            step(Queue, 1, 0, 32),
+            step(Issue, 2, 0, 16),
+            step(Issue, 3, 16, 16),
+            step(Complete, 8, 16, 16),
+            step(Complete, 11, 0, 16),
+        ]);
+        let expected =
+            [(Issued, 16, 3, None, 8), (Issued, 0, 2, None, 11), (Arrived, 0, 1, Some(2), 11)];
+        assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn of_two_on_the_same_place_the_older_ends_first() {
+        let found = ended(&[
+            step(Queue, 1, 8, 8),
+            step(Queue, 2, 8, 8),
+            step(Issue, 3, 8, 8),
+            step(Issue, 4, 8, 8),
+            step(Complete, 5, 8, 8),
+            step(Complete, 6, 8, 8),
+        ]);
+        let arrived: Vec<_> = found.iter().filter(|d| d.0 == Arrived).collect();
+        assert_eq!(arrived, [&(Arrived, 8, 1, Some(3), 5), &(Arrived, 8, 2, Some(4), 6)]);
+    }
+
+    #[test]
+    fn parts_errors_requeues_and_devices_without_queues() {
+        // Ended in two parts.
+        let parts = [step(Issue, 1, 0, 16), step(Complete, 2, 0, 8), step(Complete, 4, 8, 8)];
+        assert_eq!(ended(&parts), [(Issued, 0, 1, None, 4)]);
+        let failed = Event { error: -5, ..step(Complete, 3, 0, 0) };
+        assert_eq!(ended(&[step(Issue, 1, 0, 16), failed]), [(Issued, 0, 1, None, 3)]);
+        let back = [step(Issue, 1, 0, 8), step(Requeue, 2, 0, 8), step(Issue, 7, 0, 8)];
+        assert_eq!(
+            ended(&[&back[..], &[step(Complete, 9, 0, 8)]].concat()),
+            [(Issued, 0, 7, None, 9)]
+        );
+        let bio = [step(Queue, 1, 0, 8), step(BioComplete, 4, 0, 8)];
+        assert_eq!(ended(&bio), [(Arrived, 0, 1, None, 4)]);
+        // Ends of what began before the trace.
+        assert_eq!(ended(&[step(Complete, 4, 0, 8)]), []);
+    }
+
+    #[test]
+    fn lost_ends_do_not_fill_the_memory() {
+        let mut flight = Flight::default();
+        for number in 0..2 * WAITING_MAX as u64 + 10 {
+            flight.step(&step(Queue, number, number * 8, 8), &mut Vec::new());
+        }
+        assert!(flight.depth().0 <= WAITING_MAX && flight.abandoned() > 0);
+    }
+}

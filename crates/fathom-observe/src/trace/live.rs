@@ -1,0 +1,276 @@
+//! Events from the running kernel.
+
+use super::event::{Action, Event, Names};
+use super::layout::{Layout, Layouts};
+use fathom_sys::clock;
+use fathom_sys::devno::DevNo;
+use fathom_sys::sysroot::SysRoot;
+use fathom_sys::tracefs::Tracefs;
+use fathom_sys::tracing::{Entry, OpenError, Rings, TracePoint};
+use std::ffi::CString;
+use std::io;
+use std::time::Duration;
+use thiserror::Error;
+
+/// What is captured: a device, or a part of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Watched {
+    /// The whole device: requests to partitions are told as its own.
+    pub device: DevNo,
+    /// First sector and number of sectors of a partition.
+    pub part: Option<(u64, u64)>,
+}
+
+/// Why a capture cannot begin.
+#[derive(Debug, Error)]
+pub enum CaptureError {
+    /// The kernel's tracing files cannot be reached.
+    #[error("{0}")]
+    Denied(String),
+    /// The kernel cannot do it.
+    #[error("{0}")]
+    Missing(String),
+}
+
+/// Rings of all processors together have at most this, of one at most and at least that.
+const RINGS_BYTES_MAX: usize = 64 << 20;
+const RING_BYTES_MAX: usize = 8 << 20;
+const RING_BYTES_MIN: usize = 128 << 10;
+
+/// What came in the last moment stays for the next round: another processor may still be writing down what was before it.
+const SETTLE_NS: u64 = 2_000_000;
+
+/// Tracepoints that are on until this is dropped or the process ends, however it ends.
+pub struct Capture {
+    rings: Rings,
+    layouts: Layouts,
+    names: Names,
+    waiting: Vec<Event>,
+    tracepoints: Vec<String>,
+    lost: u64,
+    late: u64,
+    last_ns: u64,
+    start_sector: u64,
+    is_own_mount: bool,
+}
+
+impl Capture {
+    /// Opens the tracepoints of the block layer on all processors, for one device. Nothing is recorded before
+    /// [`Capture::start`].
+    ///
+    /// # Errors
+    /// [`CaptureError`] says what is missing, and what to do.
+    pub fn open(root: &SysRoot, watched: Watched) -> Result<Self, CaptureError> {
+        let files = Tracefs::open(root, true).map_err(|e| no_tracefs(&e))?;
+        let mut points = Vec::new();
+        let mut layouts = Layouts::default();
+        let mut tracepoints = Vec::new();
+        for action in Action::ALL {
+            let Ok(format) = files.event("block", action.tracepoint()) else { continue };
+            let Some(layout) = Layout::of(action, &format) else { continue };
+            let filter = filter(watched, format.field("nr_sector").is_some());
+            points.push(TracePoint { id: format.id, filter: CString::new(filter).ok() });
+            layouts.add(format.id, layout);
+            tracepoints.push(action.tracepoint().to_owned());
+        }
+        let has = |action: Action| tracepoints.iter().any(|name| name == action.tracepoint());
+        if !has(Action::Queue) && !(has(Action::Issue) && has(Action::Complete)) {
+            let text = "this kernel has no tracepoints of the block layer in the form that fathom knows (CONFIG_BLOCK, \
+                        CONFIG_EVENT_TRACING); fathom watch needs none";
+            return Err(CaptureError::Missing(text.to_owned()));
+        }
+        let rings = open_rings(&points, &online_cpus(root))?;
+        let start_sector = watched.part.map_or(0, |(start, _)| start);
+        let is_own_mount = files.is_own_mount();
+        let (names, waiting) = (Names::default(), Vec::new());
+        let (lost, late, last_ns) = (0, 0, 0);
+        Ok(Self {
+            rings,
+            layouts,
+            names,
+            waiting,
+            tracepoints,
+            lost,
+            late,
+            last_ns,
+            start_sector,
+            is_own_mount,
+        })
+    }
+
+    /// Switches the tracepoints on.
+    ///
+    /// # Errors
+    /// Those of the kernel.
+    pub fn start(&self) -> io::Result<()> {
+        self.rings.enable()
+    }
+
+    /// The tracepoints that are recorded.
+    #[must_use]
+    pub fn tracepoints(&self) -> &[String] {
+        &self.tracepoints
+    }
+
+    /// True where the tracing files were not mounted, and are in a mount that only this process has.
+    #[must_use]
+    pub fn is_own_mount(&self) -> bool {
+        self.is_own_mount
+    }
+
+    /// Names of the processes seen.
+    #[must_use]
+    pub fn names(&self) -> &Names {
+        &self.names
+    }
+
+    /// Events that found no room in the rings by now.
+    #[must_use]
+    pub fn lost(&self) -> u64 {
+        self.lost
+    }
+
+    /// Events that came after later ones had been handed on.
+    #[must_use]
+    pub fn late(&self) -> u64 {
+        self.late
+    }
+
+    /// Waits for a while, or until there is much to read, and hands on what is certain, in order of time.
+    ///
+    /// # Errors
+    /// Those of waiting, and those of `take`.
+    pub fn round(
+        &mut self,
+        wait: Duration,
+        take: &mut impl FnMut(&Event, &Names) -> io::Result<()>,
+    ) -> io::Result<()> {
+        self.rings.wait(wait)?;
+        let until_ns = clock::monotonic_ns().saturating_sub(SETTLE_NS);
+        self.drain();
+        self.hand_on(until_ns, take)
+    }
+
+    /// Switches the tracepoints off and hands on the rest.
+    ///
+    /// # Errors
+    /// Those of the kernel, and those of `take`.
+    pub fn stop(
+        &mut self,
+        take: &mut impl FnMut(&Event, &Names) -> io::Result<()>,
+    ) -> io::Result<()> {
+        self.rings.disable()?;
+        self.drain();
+        self.hand_on(u64::MAX, take)
+    }
+
+    fn drain(&mut self) {
+        let Self { rings, layouts, names, waiting, lost, .. } = self;
+        for ring in 0..rings.count() {
+            let cpu = rings.cpu(ring);
+            rings.drain(ring, &mut |entry| match entry {
+                Entry::Lost(count) => *lost += count,
+                Entry::Sample { time_ns, process, raw } => {
+                    if let Some(mut event) = layouts.read(raw, names) {
+                        (event.time_ns, event.process) = (time_ns, process);
+                        event.cpu = cpu as u16;
+                        waiting.push(event);
+                    }
+                }
+            });
+        }
+    }
+
+    fn hand_on(
+        &mut self,
+        until_ns: u64,
+        take: &mut impl FnMut(&Event, &Names) -> io::Result<()>,
+    ) -> io::Result<()> {
+        // Each ring is in order: the stable sort finds its runs and merges them.
+        self.waiting.sort_by_key(|event| event.time_ns);
+        let count = self.waiting.partition_point(|event| event.time_ns <= until_ns);
+        for event in &mut self.waiting[..count] {
+            if event.time_ns < self.last_ns {
+                self.late += 1;
+            } else {
+                self.last_ns = event.time_ns;
+            }
+            event.sector = event.sector.saturating_sub(self.start_sector);
+            take(event, &self.names)?;
+        }
+        self.waiting.drain(..count);
+        Ok(())
+    }
+}
+
+fn filter(watched: Watched, has_count: bool) -> String {
+    // As the kernel holds device numbers inside.
+    let device = watched.device.major << 20 | watched.device.minor;
+    let Some((start, count)) = watched.part else { return format!("dev == {device}") };
+    let inside = format!("sector >= {start} && sector < {}", start + count);
+    // Flushes are of the whole device.
+    let flush = if has_count { " || nr_sector == 0" } else { "" };
+    format!("dev == {device} && ({inside}{flush})")
+}
+
+fn open_rings(points: &[TracePoint], cpus: &[u32]) -> Result<Rings, CaptureError> {
+    let share = RINGS_BYTES_MAX / cpus.len().max(1);
+    let mut ring_bytes = share.clamp(RING_BYTES_MIN, RING_BYTES_MAX);
+    ring_bytes = 1 << ring_bytes.ilog2();
+    loop {
+        match Rings::open(points, cpus, ring_bytes) {
+            Ok(rings) => return Ok(rings),
+            // The limit of locked memory, or no such memory left.
+            Err(error) if may_be_smaller(&error) && ring_bytes > RING_BYTES_MIN => ring_bytes /= 2,
+            Err(error) => return Err(no_rings(&error)),
+        }
+    }
+}
+
+fn may_be_smaller(error: &OpenError) -> bool {
+    error.what == "making rings for traces" && matches!(error.source.raw_os_error(), Some(1 | 12))
+}
+
+fn no_tracefs(error: &io::Error) -> CaptureError {
+    match error.kind() {
+        io::ErrorKind::PermissionDenied => CaptureError::Denied(
+            "reading the kernel's tracing files (/sys/kernel/tracing) needs root, or a mount of them that a group may read; \
+             without them: fathom watch shows rates, sizes and times of the device from its counters, and fathom replay and \
+             --from work on traces that were made before"
+                .to_owned(),
+        ),
+        io::ErrorKind::NotFound => CaptureError::Missing(
+            "this kernel has no tracing files (CONFIG_FTRACE, CONFIG_EVENT_TRACING); fathom watch shows rates, sizes and times \
+             of the device from its counters"
+                .to_owned(),
+        ),
+        _ => CaptureError::Missing(format!("the kernel's tracing files: {error}")),
+    }
+}
+
+fn no_rings(error: &OpenError) -> CaptureError {
+    let OpenError { what, source } = error;
+    match source.raw_os_error() {
+        Some(1 | 13) => CaptureError::Denied(format!(
+            "{what}: {source}; it needs root or CAP_PERFMON (in a container also that the host allows perf_event_open, sysctl \
+             kernel.perf_event_paranoid), and a kernel that is not locked down for confidentiality"
+        )),
+        Some(24) => CaptureError::Missing(format!(
+            "{what}: {source}; raise the limit of descriptors (ulimit -n)"
+        )),
+        _ => CaptureError::Missing(format!("{what}: {source}")),
+    }
+}
+
+/// The processors that run, by number; the first where that cannot be read.
+fn online_cpus(root: &SysRoot) -> Vec<u32> {
+    let list = root.text("sys/devices/system/cpu/online").unwrap_or_default();
+    let mut cpus = Vec::new();
+    for range in list.split(',') {
+        let (first, last) = range.split_once('-').unwrap_or((range, range));
+        if let (Ok(first), Ok(last)) = (first.trim().parse::<u32>(), last.trim().parse::<u32>()) {
+            cpus.extend(first..=last.min(first + 8191));
+        }
+    }
+    if cpus.is_empty() { vec![0] } else { cpus }
+}
