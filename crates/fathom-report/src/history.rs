@@ -1,5 +1,6 @@
 //! Results of one target over time, as text: a line and a bar for each run, and what changed where.
 
+use crate::job::plural;
 use crate::table::{Align, Table};
 use crate::text::{format_time, push_wrapped_to};
 use fathom_model::finding::Verdict;
@@ -31,8 +32,8 @@ pub fn history_text(
         if series.changes.is_empty() {
             let (have, needed) = (series.points.len(), series.points_needed);
             if have < needed {
-                let _ =
-                    writeln!(out, "{have} runs: a change can be told from luck from {needed} on.");
+                let runs = plural(have as u64, "run");
+                let _ = writeln!(out, "{runs}: a change can be told from luck from {needed} on.");
             } else {
                 let _ = writeln!(out, "No change of level in {have} runs.");
             }

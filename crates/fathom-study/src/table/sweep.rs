@@ -4,6 +4,7 @@ use super::{Group, Row, Table, TableError, number};
 use crate::knee::{self, Point};
 use fathom_stats::equivalence::Better;
 use fathom_stats::interval::median;
+use std::collections::HashMap;
 
 /// Rows that differ only in one number.
 #[derive(Debug, Clone, PartialEq)]
@@ -108,7 +109,8 @@ impl Table {
         Ok(sweeps)
     }
 
-    /// Which level of `factor` has the best `metric`, for each combination of the factors `within`, whatever the rest.
+    /// Which level of `factor` has the best `metric`, for each combination of the factors `within`, whatever the rest. Runs
+    /// of one thing count by their median: the luckiest of many is no measure.
     ///
     /// # Errors
     /// When a column does not exist or does not fit.
@@ -122,11 +124,11 @@ impl Table {
         let by = within.iter().map(|name| self.factor(name)).collect::<Result<Vec<_>, _>>()?;
         let better = self.better(metric_at);
         let is_better = |a: f64, b: f64| if better == Better::Higher { a > b } else { a < b };
+        let all = self.factors_but(&[]);
         let best_of = |rows: Vec<&Row>| {
             let mut ranking: Vec<Ranked> = Vec::new();
-            for row in &rows {
-                let (level, line) = (row.cells[factor_at].clone(), row.line);
-                let Some(value) = row.number(metric_at) else { continue };
+            for (first, value) in repeated(&rows, &all, metric_at) {
+                let (level, line) = (first.cells[factor_at].clone(), first.line);
                 match ranking.iter_mut().find(|ranked| ranked.level == level) {
                     Some(ranked) if is_better(value, ranked.value) => {
                         (ranked.value, ranked.line) = (value, line);
@@ -145,6 +147,21 @@ impl Table {
         };
         Ok(self.groups(&by).into_iter().map(best_of).collect())
     }
+}
+
+/// Rows that differ in no factor are runs of one thing: the first of each, with the median of the metric.
+fn repeated<'r>(rows: &[&'r Row], factors: &[usize], metric: usize) -> Vec<(&'r Row, f64)> {
+    let mut found: Vec<(&Row, Vec<f64>)> = Vec::new();
+    let mut known: HashMap<Vec<&str>, usize> = HashMap::new();
+    for row in rows {
+        let Some(value) = row.number(metric) else { continue };
+        let at = *known.entry(row.values(factors)).or_insert(found.len());
+        if at == found.len() {
+            found.push((row, Vec::new()));
+        }
+        found[at].1.push(value);
+    }
+    found.into_iter().filter_map(|(row, values)| Some((row, median(&values).ok()?))).collect()
 }
 
 /// Rising in x, one for each x that has a value.
@@ -208,6 +225,9 @@ b,1,64k,50,7
         assert_eq!(best[0].group, [("size".to_owned(), "4k".to_owned())]);
         assert_eq!(order(&best[0]), [("b".into(), 440.0, 8), ("a".into(), 400.0, 2)]);
         assert_eq!(order(&best[1]), [("b".into(), 50.0, 9)]);
+        let repeats = table("threads,iops,ms\n1,100,9\n1,190,9\n1,110,9\n2,120,9\n");
+        let best = repeats.best_by("threads", "iops", &[]).unwrap();
+        assert_eq!(order(&best[0]), [("2".into(), 120.0, 5), ("1".into(), 110.0, 2)]);
         // Less is better for latencies, and within nothing there is one answer.
         let best = table(ROWS).best_by("disk", "ms", &[]).unwrap();
         assert_eq!(order(&best[0]), [("b".into(), 7.0, 7), ("a".into(), 9.0, 2)]);
