@@ -33,11 +33,13 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("export", &["base", "stats", "model"]),
     ("report", &["base", "stats", "model", "study", "check", "plan"]),
     ("html", &["base", "stats", "model", "study", "check", "plan", "report"]),
+    ("tui", &["base", "stats", "model"]),
     (
         "fathom",
         &[
             "base", "stats", "model", "sys", "guard", "load", "inspect", "study", "lab", "store",
             "report", "check", "knobs", "setup", "observe", "plan", "tree", "html", "export",
+            "tui",
         ],
     ),
     ("testkit", &["base", "model", "sys"]),
