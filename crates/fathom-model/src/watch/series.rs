@@ -1,6 +1,6 @@
 //! The stored series of a watch: one record holds a bounded piece of it, counter by counter.
 
-use super::{ApplicationRecord, DeviceCounts, DeviceRates, FlowCounts, Packed, Sample};
+use super::{ApplicationRecord, DeviceCounts, DeviceRates, Packed, Sample};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -297,7 +297,7 @@ fn millionths(share: f64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::watch::{ApplicationSample, DeviceSample};
+    use crate::watch::{ApplicationSample, DeviceSample, FlowCounts};
 
     fn device(name: &str, reads: u64) -> DeviceSample {
         let reads = FlowCounts {

@@ -1,0 +1,87 @@
+//! A watched application: its processes, what they use, and their own counts of I/O.
+
+use fathom_model::watch::ApplicationSample;
+use fathom_sys::family::{self, Usage};
+use fathom_sys::sysroot::SysRoot;
+
+/// A process that was started, with all that it starts. What a process has done is not lost with it: the one that waits for it
+/// takes its counts over, and orphans become children of this process.
+#[derive(Debug)]
+pub struct Family {
+    root: SysRoot,
+    leader: u32,
+    /// Of orphans that have ended.
+    buried: Usage,
+    /// The most that was ever seen: counts never go back, even while one is handed over.
+    most: Usage,
+    processes: u32,
+}
+
+impl Family {
+    /// The family of a process of this one.
+    #[must_use]
+    pub fn new(root: &SysRoot, leader: u32) -> Self {
+        let (buried, most) = (Usage::default(), Usage::default());
+        Self { root: root.clone(), leader, buried, most, processes: 0 }
+    }
+
+    /// What it has used since it began. Ended orphans are taken away.
+    pub fn look(&mut self) -> Usage {
+        let own = family::children(&self.root, std::process::id());
+        let mut sum = Usage::default();
+        self.processes = 0;
+        for head in
+            std::iter::once(self.leader).chain(own.into_iter().filter(|p| *p != self.leader))
+        {
+            let members = family::members(&self.root, head);
+            let mut usage = Usage::default();
+            for pid in &members {
+                if let Some(of_one) = family::usage(&self.root, *pid) {
+                    usage = usage.plus(of_one);
+                    self.processes += 1;
+                }
+            }
+            if head != self.leader && members.len() == 1 && family::bury(head) {
+                self.processes -= 1;
+                self.buried = self.buried.plus(Usage { resident_bytes: 0, ..usage });
+            } else {
+                sum = sum.plus(usage);
+            }
+        }
+        self.most = most(self.most, sum.plus(self.buried));
+        self.most
+    }
+
+    /// Processes at the last look.
+    #[must_use]
+    pub fn processes(&self) -> u32 {
+        self.processes
+    }
+
+    /// What happened between two looks; the number of processes is not in them.
+    #[must_use]
+    pub fn between(before: &Usage, after: &Usage, length_ns: u64) -> ApplicationSample {
+        let cpu_ns = after.cpu_ns.saturating_sub(before.cpu_ns) as f64;
+        ApplicationSample {
+            processes: 0,
+            cpu_share: if length_ns > 0 { cpu_ns / length_ns as f64 } else { 0.0 },
+            resident_bytes: after.resident_bytes,
+            asked_read_bytes: after.asked_read_bytes.saturating_sub(before.asked_read_bytes),
+            asked_write_bytes: after.asked_write_bytes.saturating_sub(before.asked_write_bytes),
+            read_bytes: after.read_bytes.saturating_sub(before.read_bytes),
+            written_bytes: after.written_bytes.saturating_sub(before.written_bytes),
+        }
+    }
+}
+
+/// Counts at their highest, memory as it is.
+fn most(known: Usage, now: Usage) -> Usage {
+    Usage {
+        cpu_ns: known.cpu_ns.max(now.cpu_ns),
+        resident_bytes: now.resident_bytes,
+        asked_read_bytes: known.asked_read_bytes.max(now.asked_read_bytes),
+        asked_write_bytes: known.asked_write_bytes.max(now.asked_write_bytes),
+        read_bytes: known.read_bytes.max(now.read_bytes),
+        written_bytes: known.written_bytes.max(now.written_bytes),
+    }
+}

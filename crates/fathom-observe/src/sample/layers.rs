@@ -1,0 +1,200 @@
+//! Which block device stands on which, as far as watching needs it: names and words, no checks.
+//!
+//! Read again only when the kernel has told of a change: a look at the counters must stay cheap.
+
+use fathom_sys::mounts;
+use fathom_sys::pressure;
+use fathom_sys::sysfs_block::BlockDir;
+use fathom_sys::sysroot::SysRoot;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+/// One device of the tree.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Layer {
+    /// Kernel name.
+    pub name: String,
+    /// What it is, for people.
+    pub title: String,
+    /// How deep it stands: 0 at the top.
+    pub depth: usize,
+    /// Number of the disk among all that this boot has seen; none on kernels before 5.15.
+    pub disk_number: Option<u64>,
+    /// What it stands on, by kernel name.
+    pub below: Vec<String>,
+    /// True for a software array.
+    pub is_array: bool,
+    /// Interrupt lines of its adapter.
+    pub interrupts: Vec<(u32, String)>,
+    /// Kernel threads that serve it, when it is an array.
+    pub threads: Vec<u32>,
+}
+
+/// The trees below these devices, each device once and above what it stands on.
+#[must_use]
+pub fn below(root: &SysRoot, tops: &[String]) -> Vec<Layer> {
+    let threads = array_threads(root);
+    let mut found = Vec::new();
+    let mut known = BTreeSet::new();
+    for top in tops {
+        enter(root, top, 0, &threads, &mut known, &mut found);
+    }
+    found
+}
+
+/// Devices that nothing is made of: with partitions that nothing is made of either.
+#[must_use]
+pub fn tops(root: &SysRoot) -> Vec<String> {
+    let is_top = |disk: &BlockDir| {
+        disk.names("holders").is_empty()
+            && disk.partitions().iter().all(|part| part.names("holders").is_empty())
+    };
+    let disks = BlockDir::disks(root);
+    disks.iter().filter(|disk| is_top(disk)).map(|disk| disk.name().to_owned()).collect()
+}
+
+fn enter(
+    root: &SysRoot,
+    name: &str,
+    depth: usize,
+    threads: &BTreeMap<String, Vec<u32>>,
+    known: &mut BTreeSet<String>,
+    found: &mut Vec<Layer>,
+) {
+    // Layers go round nowhere, but a recorded tree may say anything.
+    const DEPTH_MAX: usize = 32;
+    if depth > DEPTH_MAX || !known.insert(name.to_owned()) {
+        return;
+    }
+    let Some(device) = BlockDir::by_name(root, name) else { return };
+    let below = stands_on(root, &device);
+    let is_array = device.has("md/level");
+    found.push(Layer {
+        name: name.to_owned(),
+        title: title(&device, below.len()),
+        depth,
+        disk_number: device.disk().and_then(|disk| disk.value("diskseq")),
+        below: below.clone(),
+        is_array,
+        interrupts: pressure::interrupt_lines(root, name),
+        threads: threads.get(name).cloned().unwrap_or_default(),
+    });
+    for lower in &below {
+        enter(root, lower, depth + 1, threads, known, found);
+    }
+}
+
+/// What a device stands on: the disk of a partition, the members of an array or volume, what the file of a loop device lies on.
+fn stands_on(root: &SysRoot, device: &BlockDir) -> Vec<String> {
+    if device.is_partition() {
+        return device.disk().map(|disk| disk.name().to_owned()).into_iter().collect();
+    }
+    if let Some(file) = device.text("loop/backing_file") {
+        let mounts = mounts::own_mounts(root);
+        let mount = mounts::mount_of(&mounts, Path::new(&file));
+        let holder = mount.and_then(|mount| BlockDir::by_devno(root, mount.devno));
+        return holder.map(|holder| holder.name().to_owned()).into_iter().collect();
+    }
+    device.names("slaves")
+}
+
+/// What a device is, in few words.
+fn title(device: &BlockDir, members: usize) -> String {
+    if let Some(name) = device.text("dm/name") {
+        return name;
+    }
+    if let Some(level) = device.text("md/level") {
+        return format!("{level} of {members}");
+    }
+    if let Some(file) = device.text("loop/backing_file") {
+        let path = Path::new(file.trim_end_matches(" (deleted)"));
+        return path.file_name().map_or(file.clone(), |name| name.to_string_lossy().into_owned());
+    }
+    let model = device.text("device/model").unwrap_or_default();
+    model.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// The kernel threads of software arrays, such as `md0_raid5` and `md0_resync`, by array.
+fn array_threads(root: &SysRoot) -> BTreeMap<String, Vec<u32>> {
+    let mut found: BTreeMap<String, Vec<u32>> = BTreeMap::new();
+    let has_arrays = root.names("sys/block").iter().any(|name| name.starts_with("md"));
+    // It means looking at every process.
+    if !has_arrays {
+        return found;
+    }
+    for pid in root.names("proc").iter().filter_map(|name| name.parse::<u32>().ok()) {
+        let comm = root.text(format!("proc/{pid}/comm")).unwrap_or_default();
+        if let Some((array, _)) = comm.split_once('_').filter(|(array, _)| array.starts_with("md"))
+        {
+            found.entry(array.to_owned()).or_default().push(pid);
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use fathom_testkit::Tree;
+
+    #[test]
+    fn an_array_of_partitions_with_a_volume_on_it() {
+        let tree = Tree::new();
+        for (disk, minor) in [("sda", 0), ("sdb", 16)] {
+            let dir = format!("pci0000:00/block/{disk}");
+            tree.device(
+                &dir,
+                &format!("8:{minor}"),
+                &[("device/model", "WD  RED\n"), ("diskseq", "9")],
+            );
+            let part = format!("{dir}/{disk}1");
+            tree.device(
+                &part,
+                &format!("8:{}", minor + 1),
+                &[("partition", "1"), ("holders/md0/x", "")],
+            );
+        }
+        tree.device(
+            "virtual/block/md0",
+            "9:0",
+            &[
+                ("md/level", "raid1"),
+                ("slaves/sda1/x", ""),
+                ("slaves/sdb1/x", ""),
+                ("holders/dm-0/x", ""),
+            ],
+        );
+        tree.device(
+            "virtual/block/dm-0",
+            "252:0",
+            &[("dm/name", "vg0-data"), ("slaves/md0/x", "")],
+        );
+        tree.put("proc/77/comm", "md0_raid1\n").put("proc/78/comm", "md10_raid5\n");
+        let root = tree.root();
+        assert_eq!(tops(&root), ["dm-0"]);
+        let layers = below(&root, &tops(&root));
+        let told: Vec<_> =
+            layers.iter().map(|l| (l.depth, l.name.as_str(), l.title.as_str())).collect();
+        let expected = [
+            (0, "dm-0", "vg0-data"),
+            (1, "md0", "raid1 of 2"),
+            (2, "sda1", ""),
+            (3, "sda", "WD RED"),
+            (2, "sdb1", ""),
+            (3, "sdb", "WD RED"),
+        ];
+        assert_eq!(told, expected);
+        assert_eq!(layers[1].threads, [77]);
+        assert_eq!(layers[2].disk_number, Some(9));
+        assert_eq!(below(&root, &["gone".to_owned()]), []);
+    }
+
+    #[test]
+    fn this_machine_has_layers() {
+        let root = SysRoot::live();
+        let layers = below(&root, &tops(&root));
+        let names: BTreeSet<&str> = layers.iter().map(|layer| layer.name.as_str()).collect();
+        assert_eq!(names.len(), layers.len());
+        assert!(BlockDir::disks(&root).iter().all(|disk| names.contains(disk.name())));
+    }
+}

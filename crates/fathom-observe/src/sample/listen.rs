@@ -1,0 +1,3 @@
+//! A bare server of HTTP for one page.
+/// x
+pub struct Listener;

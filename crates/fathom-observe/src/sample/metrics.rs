@@ -1,0 +1,1 @@
+//! A sample in the form of OpenMetrics, for those who collect figures.

@@ -1,0 +1,370 @@
+//! Looks at everything, interval by interval.
+
+use super::between::between;
+use super::companions::{Companion, stand_out};
+use super::family::Family;
+use super::host;
+use super::layers::{self, Layer};
+use fathom_model::watch::{ApplicationSample, ArraySample, DeviceCounts, DeviceSample, Sample};
+use fathom_sys::diskstats::{self, DiskLine};
+use fathom_sys::family::Usage;
+use fathom_sys::pressure;
+use fathom_sys::sysroot::SysRoot;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Which devices are watched.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Choice {
+    /// All that have ever had a request, with all layers below them.
+    All,
+    /// These, by kernel name, with all layers below them.
+    Named(Vec<String>),
+}
+
+/// When a look is taken.
+#[derive(Debug, Clone, Copy)]
+pub struct Moment {
+    /// By the clock that never goes back.
+    pub monotonic_ns: u64,
+    /// UTC, nanoseconds since 1970.
+    pub unix_ns: i64,
+}
+
+/// How often arrays are looked for kernel threads that have come or gone: threads are no devices, and nothing tells of them.
+const THREADS_EVERY_NS: u64 = 10_000_000_000;
+
+/// Looks at the counters whenever it is asked to, and says what happened since the last time.
+#[derive(Debug)]
+pub struct Watcher {
+    root: SysRoot,
+    choice: Choice,
+    layers: Vec<Layer>,
+    lines: Vec<u32>,
+    events: Option<u64>,
+    layers_read_ns: u64,
+    names: BTreeSet<String>,
+    begun: Moment,
+    before: Look,
+    index: u64,
+}
+
+/// One look.
+#[derive(Debug, Default)]
+struct Look {
+    at_ns: u64,
+    disks: BTreeMap<String, DiskLine>,
+    disk_numbers: BTreeMap<String, Option<u64>>,
+    thread_cpu_ns: BTreeMap<String, u64>,
+    /// Interrupts by line.
+    interrupts: BTreeMap<u32, u64>,
+    host: host::Look,
+    family: Usage,
+}
+
+impl Watcher {
+    /// Takes the first look.
+    #[must_use]
+    pub fn new(root: &SysRoot, choice: Choice, now: Moment, family: Option<&mut Family>) -> Self {
+        let mut watcher = Self {
+            root: root.clone(),
+            choice,
+            layers: Vec::new(),
+            lines: Vec::new(),
+            events: None,
+            layers_read_ns: 0,
+            names: BTreeSet::new(),
+            begun: now,
+            before: Look::default(),
+            index: 0,
+        };
+        watcher.before = watcher.take(now, family);
+        watcher
+    }
+
+    /// The devices that are watched, those that stand on others before them.
+    #[must_use]
+    pub fn layers(&self) -> &[Layer] {
+        &self.layers
+    }
+
+    /// What happened since the last look.
+    pub fn look(&mut self, now: Moment, mut family: Option<&mut Family>) -> Sample {
+        let look = self.take(now, family.as_deref_mut());
+        let length_ns = look.at_ns.saturating_sub(self.before.at_ns);
+        let mut sample = Sample {
+            index: self.index,
+            unix_ns: now.unix_ns,
+            start_ns: self.before.at_ns.saturating_sub(self.begun.monotonic_ns),
+            length_ns,
+            host: look.host.since(&self.before.host, length_ns),
+            ..Sample::default()
+        };
+        self.devices(&look, &mut sample);
+        sample.application = family.map(|family| ApplicationSample {
+            processes: family.processes(),
+            ..Family::between(&self.before.family, &look.family, length_ns)
+        });
+        self.index += 1;
+        self.before = look;
+        sample
+    }
+
+    fn take(&mut self, now: Moment, family: Option<&mut Family>) -> Look {
+        // The counters first: the moment is theirs.
+        let disks = diskstats::read(&self.root).unwrap_or_default();
+        let used = |disk: &DiskLine| {
+            let watched = self.choice != Choice::All || disk.fields.iter().any(|field| *field > 0);
+            watched.then(|| disk.name.clone())
+        };
+        let names: BTreeSet<String> = disks.iter().filter_map(used).collect();
+        self.refresh(names, now.monotonic_ns);
+        let wanted: BTreeSet<&str> = self.layers.iter().map(|layer| layer.name.as_str()).collect();
+        let disks = disks.into_iter().filter(|disk| wanted.contains(disk.name.as_str()));
+        let host = host::Look::take(&self.root, &self.lines);
+        let interrupts = self.lines.iter().copied().zip(host.processors.lines.iter().copied());
+        let arrays = self.layers.iter().filter(|layer| layer.is_array);
+        Look {
+            at_ns: now.monotonic_ns,
+            disks: disks.map(|disk| (disk.name.clone(), disk)).collect(),
+            disk_numbers: self.layers.iter().map(|l| (l.name.clone(), l.disk_number)).collect(),
+            thread_cpu_ns: arrays.map(|l| (l.name.clone(), self.thread_cpu_ns(l))).collect(),
+            interrupts: interrupts.collect(),
+            host,
+            family: family.map(Family::look).unwrap_or_default(),
+        }
+    }
+
+    /// Reads the layers again when the kernel has told of a change of any device, or another set of them is used.
+    fn refresh(&mut self, names: BTreeSet<String>, now_ns: u64) {
+        let events = pressure::device_events(&self.root);
+        let has_arrays = self.layers.iter().any(|layer| layer.is_array);
+        let age_ns = now_ns.saturating_sub(self.layers_read_ns);
+        let is_old = has_arrays && age_ns >= THREADS_EVERY_NS;
+        if events == self.events && names == self.names && !self.layers.is_empty() && !is_old {
+            return;
+        }
+        let tops = match &self.choice {
+            Choice::Named(tops) => tops.clone(),
+            Choice::All => layers::tops(&self.root),
+        };
+        self.layers = layers::below(&self.root, &tops);
+        self.layers.retain(|layer| names.contains(&layer.name));
+        let lines: BTreeSet<u32> = self
+            .layers
+            .iter()
+            .flat_map(|layer| layer.interrupts.iter().map(|(irq, _)| *irq))
+            .collect();
+        self.lines = lines.into_iter().collect();
+        (self.events, self.names, self.layers_read_ns) = (events, names, now_ns);
+    }
+
+    /// CPU time of the kernel threads of an array since they began.
+    fn thread_cpu_ns(&self, layer: &Layer) -> u64 {
+        let of_one = |pid: &u32| fathom_sys::family::usage(&self.root, *pid).map(|u| u.cpu_ns);
+        layer.threads.iter().filter_map(of_one).sum()
+    }
+
+    fn devices(&self, look: &Look, sample: &mut Sample) {
+        let counted: BTreeMap<&str, DeviceCounts> = look
+            .disks
+            .iter()
+            .filter_map(|(name, now)| {
+                let before = self.before.disks.get(name)?;
+                let is_same = self.before.disk_numbers.get(name) == look.disk_numbers.get(name);
+                Some((name.as_str(), is_same.then(|| between(before, now)).flatten()?))
+            })
+            .collect();
+        let is_counted = |name: &&String| !counted.contains_key(name.as_str());
+        sample.came = look.disks.keys().filter(is_counted).cloned().collect();
+        let is_gone = |name: &&String| !look.disks.contains_key(*name);
+        let replaced = sample.came.iter().filter(|name| self.before.disks.contains_key(*name));
+        let gone = self.before.disks.keys().filter(is_gone);
+        sample.went = gone.chain(replaced).cloned().collect();
+        let mut reasons = self.reasons(&counted, sample.length_ns);
+        for layer in &self.layers {
+            let Some(counts) = counted.get(layer.name.as_str()) else { continue };
+            sample.devices.push(DeviceSample {
+                name: layer.name.clone(),
+                title: layer.title.clone(),
+                depth: layer.depth,
+                counts: *counts,
+                rates: counts.rates(sample.length_ns),
+                stands_out: reasons.remove(layer.name.as_str()),
+                array: layer.is_array.then(|| self.array(layer, look, sample.length_ns)),
+                interrupts: self.interrupts(layer, look),
+            });
+        }
+    }
+
+    /// Why devices stand out from those that serve the same one.
+    fn reasons(
+        &self,
+        counted: &BTreeMap<&str, DeviceCounts>,
+        length_ns: u64,
+    ) -> BTreeMap<String, String> {
+        let mut found = BTreeMap::new();
+        for layer in self.layers.iter().filter(|layer| layer.below.len() > 1) {
+            let members: Vec<(&String, Companion)> = layer
+                .below
+                .iter()
+                .filter_map(|name| {
+                    let counts = counted.get(name.as_str())?;
+                    let rates = counts.rates(length_ns);
+                    let requests = [counts.reads.requests, counts.writes.requests];
+                    let flows = [rates.reads, rates.writes];
+                    Some((name, Companion { requests, flows, util_percent: rates.util_percent }))
+                })
+                .collect();
+            let companions: Vec<Companion> = members.iter().map(|(_, one)| *one).collect();
+            let reasons = members.iter().zip(stand_out(&companions));
+            found
+                .extend(reasons.filter_map(|((name, _), reason)| Some(((*name).clone(), reason?))));
+        }
+        found
+    }
+
+    fn array(&self, layer: &Layer, look: &Look, length_ns: u64) -> ArraySample {
+        let read = |what: &str| self.root.text(format!("sys/block/{}/md/{what}", layer.name));
+        let completed = read("sync_completed").unwrap_or_default();
+        let sync_done = completed.split_once('/').and_then(|(done, all)| {
+            let (done, all): (f64, f64) = (done.trim().parse().ok()?, all.trim().parse().ok()?);
+            (all > 0.0).then_some(done / all)
+        });
+        let cpu = |look: &Look| look.thread_cpu_ns.get(&layer.name).copied();
+        let cpu_ns = cpu(&self.before).zip(cpu(look)).map(|(a, b)| b.saturating_sub(a));
+        let is_served = !layer.threads.is_empty() && length_ns > 0;
+        ArraySample {
+            sync_action: read("sync_action").unwrap_or_default(),
+            sync_done,
+            sync_kib_per_s: read("sync_speed").and_then(|speed| speed.parse().ok()),
+            degraded: read("degraded").and_then(|count| count.parse().ok()).unwrap_or(0),
+            thread_cpu_share: cpu_ns.filter(|_| is_served).map(|ns| ns as f64 / length_ns as f64),
+        }
+    }
+
+    fn interrupts(&self, layer: &Layer, look: &Look) -> Vec<(String, u64)> {
+        let since = |irq: &u32| {
+            let before = self.before.interrupts.get(irq)?;
+            look.interrupts.get(irq).map(|now| now.saturating_sub(*before))
+        };
+        let of_one = |(irq, name): &(u32, String)| Some((name.clone(), since(irq)?));
+        layer.interrupts.iter().filter_map(of_one).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use fathom_testkit::Tree;
+
+    fn moment(ms: u64) -> Moment {
+        Moment { monotonic_ns: ms * 1_000_000, unix_ns: 0 }
+    }
+
+    fn line(devno: &str, name: &str, reads: u64) -> String {
+        format!(
+            "{devno} {name} {reads} 0 {} {reads} 0 0 0 0 0 {} {} 0 0 0 0 0 0\n",
+            8 * reads,
+            reads / 2,
+            2 * reads
+        )
+    }
+
+    fn disk(tree: &Tree, name: &str, devno: &str, number: &str) {
+        tree.device(&format!("x/block/{name}"), devno, &[("diskseq", number)]);
+    }
+
+    #[test]
+    fn devices_come_go_and_are_replaced() {
+        let tree = Tree::new();
+        let root = tree.root();
+        disk(&tree, "sda", "8:0", "1");
+        disk(&tree, "sdb", "8:16", "2");
+        tree.put("sys/kernel/uevent_seqnum", "100");
+        tree.put("proc/diskstats", line("8 0", "sda", 100) + &line("8 16", "sdb", 0));
+        let mut watcher = Watcher::new(&root, Choice::All, moment(1000), None);
+        // The second disk has never had a request: it is none of those that are shown.
+        tree.put("proc/diskstats", line("8 0", "sda", 150) + &line("8 16", "sdb", 0));
+        let sample = watcher.look(moment(1500), None);
+        assert_eq!((sample.index, sample.start_ns, sample.length_ns), (0, 0, 500_000_000));
+        let names = |s: &Sample| s.devices.iter().map(|d| d.name.clone()).collect::<Vec<_>>();
+        assert_eq!(names(&sample), ["sda"]);
+        let rates = &sample.devices[0].rates;
+        assert_eq!((rates.reads.per_s, rates.reads.await_ms, rates.queue), (100.0, Some(1.0), 0.2));
+        // Then it has one: it comes, with figures from the next look on.
+        tree.put("proc/diskstats", line("8 0", "sda", 150) + &line("8 16", "sdb", 10));
+        let sample = watcher.look(moment(2000), None);
+        assert_eq!((sample.came, sample.went.len()), (vec!["sdb".to_owned()], 0));
+        tree.put("proc/diskstats", line("8 0", "sda", 150) + &line("8 16", "sdb", 30));
+        let sample = watcher.look(moment(2500), None);
+        assert_eq!((names(&sample).len(), sample.devices[1].counts.reads.requests), (2, 20));
+        // Pulled out, and another one put in its place, with more requests than the first one had.
+        disk(&tree, "sdb", "8:16", "3");
+        tree.put("sys/kernel/uevent_seqnum", "103");
+        tree.put("proc/diskstats", line("8 0", "sda", 150) + &line("8 16", "sdb", 9000));
+        let sample = watcher.look(moment(3000), None);
+        assert_eq!(
+            (&sample.came, &sample.went),
+            (&vec!["sdb".to_owned()], &vec!["sdb".to_owned()])
+        );
+        assert_eq!(names(&sample), ["sda"]);
+        tree.put("proc/diskstats", line("8 0", "sda", 150));
+        let sample = watcher.look(moment(3500), None);
+        assert_eq!((sample.came.len(), sample.went), (0, vec!["sdb".to_owned()]));
+    }
+
+    #[test]
+    fn a_member_that_stands_out_and_an_array_that_synchronises() {
+        let tree = Tree::new();
+        let root = tree.root();
+        for (at, name) in ["sda", "sdb", "sdc"].iter().enumerate() {
+            tree.device(
+                &format!("x/block/{name}"),
+                &format!("8:{}", 16 * at),
+                &[("holders/md0/x", "")],
+            );
+            tree.put(format!("sys/devices/v/block/md0/slaves/{name}/x"), "");
+        }
+        tree.device(
+            "v/block/md0",
+            "9:0",
+            &[
+                ("md/level", "raid5"),
+                ("md/sync_action", "resync\n"),
+                ("md/sync_completed", "250 / 1000\n"),
+                ("md/sync_speed", "51200\n"),
+                ("md/degraded", "0\n"),
+            ],
+        );
+        tree.put("proc/81/comm", "md0_raid5\n");
+        let stat = |ticks: u64| {
+            format!("81 (md0_raid5) S 2 0 0 0 -1 1 0 0 0 0 0 {ticks} 0 0 20 0 1 0 9 0 0")
+        };
+        let writes = |name: &str, devno: &str, requests: u64, ms: u64| {
+            format!("{devno} {name} 0 0 0 0 {requests} 0 {} {ms} 0 5 5\n", 8 * requests)
+        };
+        let lines = |n: u64| {
+            [("sda", "8 0", 4), ("sdb", "8 16", 40), ("sdc", "8 32", 4), ("md0", "9 0", 30)]
+                .map(|(name, devno, each)| writes(name, devno, 1 + n, n * each))
+                .concat()
+        };
+        tree.put("proc/81/stat", stat(100)).put("proc/diskstats", lines(0));
+        let choice = Choice::Named(vec!["md0".to_owned()]);
+        let mut watcher = Watcher::new(&root, choice, moment(0), None);
+        tree.put("proc/81/stat", stat(130)).put("proc/diskstats", lines(50));
+        let sample = watcher.look(moment(1000), None);
+        let told: Vec<_> = sample
+            .devices
+            .iter()
+            .map(|d| (d.depth, d.name.as_str(), d.stands_out.as_deref()))
+            .collect();
+        let reason = Some("w_await 40 ms, its companions 4.0 ms");
+        assert_eq!(
+            told,
+            [(0, "md0", None), (1, "sda", None), (1, "sdb", reason), (1, "sdc", None)]
+        );
+        let array = sample.devices[0].array.clone().expect("an array");
+        assert_eq!((array.sync_action.as_str(), array.sync_done), ("resync", Some(0.25)));
+        assert_eq!((array.sync_kib_per_s, array.thread_cpu_share), (Some(51_200), Some(0.3)));
+    }
+}
