@@ -4,6 +4,8 @@ mod experiment;
 mod layers;
 mod raid;
 mod run;
+#[cfg(test)]
+mod sample;
 
 use crate::page::Page;
 use fathom_model::finding::{Finding, Verdict};

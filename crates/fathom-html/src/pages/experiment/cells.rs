@@ -19,6 +19,7 @@ pub(super) fn sections(shown: &Shown) -> Vec<Section> {
     }
     bars.blocks.extend(map(study).map(Block::from));
     bars.blocks.extend(narrowed(study).map(Block::from));
+    bars.blocks.retain(|block| !matches!(block, Block::Chart(chart) if chart.is_empty()));
     let table = Section::new("Every cell", "").block(table(study));
     [bars, table].into_iter().filter(|section| !section.blocks.is_empty()).collect()
 }
@@ -57,9 +58,9 @@ fn trials(study: &ExperimentStudy, place: usize) -> String {
 fn interval(study: &ExperimentStudy, place: usize) -> String {
     let mut own = study.cells.iter().filter_map(|cell| cell.figures[place].as_ref());
     if own.any(|own| own.median.interval.is_some()) {
-        format!("{} of the median over trials, by ranks", level(study))
+        format!("{} interval of the median over trials, by ranks.", level(study))
     } else {
-        format!("none: fewer than six trials give no interval of {}", level(study))
+        format!("No intervals: fewer than six trials give none of {}.", level(study))
     }
 }
 

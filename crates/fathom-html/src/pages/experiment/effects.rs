@@ -54,12 +54,12 @@ fn chart(study: &ExperimentStudy, effects: &Effects, title: &str, mut of: Vec<&E
     let mut chart = Chart::new(title, ChartKind::Bars, x, y)
         .series("change", points)
         .n(format!("n = {blocks}"))
-        .interval(format!("{} over blocks", level(study)))
+        .interval(format!("{} intervals over blocks.", level(study)))
         .note(
             "Against the first level of each factor. An interval that leaves out 0 % is a change.",
         );
     if all > of.len() {
-        chart.reduction = format!("the {} largest of {all}; the table has all", of.len());
+        chart.reduction = format!("Drawn: the {} largest of {all}; the table has all.", of.len());
     }
     chart
 }
