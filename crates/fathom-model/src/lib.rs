@@ -5,6 +5,7 @@
 
 pub mod array;
 pub mod builtin;
+pub mod capture;
 pub mod change;
 pub mod defect;
 mod engine_keys;

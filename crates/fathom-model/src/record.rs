@@ -1,5 +1,6 @@
 //! Records: the raw, immutable outcome of a trial. Everything that statistics need later is kept as counts.
 
+use crate::capture::CaptureRecord;
 use crate::extents::FileExtents;
 use crate::finding::Finding;
 use crate::fsop::FsopRecord;
@@ -239,8 +240,7 @@ pub struct OpenLoopRecord {
     pub not_started: u64,
     /// How long the oldest of these had been due.
     pub oldest_not_started_ns: Option<u64>,
-    /// How late fathom itself started each request: nanoseconds after it was due and a place for it was free. Waiting
-    /// for a place is not in it.
+    /// Nanoseconds from when a request was due and a place for it was free to its start: how late fathom itself was.
     pub start_delay_ns: Histogram,
     /// Response times by class.
     pub classes: Vec<ResponseClass>,
@@ -618,8 +618,7 @@ pub struct Record {
     pub page_cache: PageCacheDelta,
     /// Time the machine was suspended during the window.
     pub suspended_ns: u64,
-    /// Time in the window for which fathom itself did not run: its coordinator, which only waits for a timer, woke up
-    /// that much too late. Delays of less than 100 ms are left out.
+    /// Time in the window for which fathom itself did not run: its coordinator woke up that much too late (from 100 ms on).
     #[serde(default)]
     pub held_up_ns: u64,
     /// What was hot at the end of the window.
@@ -637,6 +636,9 @@ pub struct Record {
     /// What was watched; none outside of `fathom watch`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub watch: Option<Box<crate::watch::WatchRecord>>,
+    /// What was captured of somebody's block I/O; none outside of `fathom capture` and `fathom replay`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub capture: Option<Box<CaptureRecord>>,
     /// How it ended.
     pub ending: Ending,
     /// The error that ended it.
@@ -691,6 +693,10 @@ pub enum RunKind {
     Layers,
     /// `fathom watch --record`, also with a command or a recipe.
     Watch,
+    /// `fathom capture`.
+    Capture,
+    /// `fathom replay`.
+    Replay,
 }
 
 /// One invocation's head: what its records have in common.
@@ -715,86 +721,5 @@ pub struct RunHead {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn job(window_ns: u64, ended: &[(OpClass, u64)], ages_ns: &[u64]) -> JobRecord {
-        let class = |class: OpClass| {
-            let mut latency_ns = Histogram::new();
-            let own = ended.iter().filter(|(of, _)| *of == class);
-            own.for_each(|(_, latency)| latency_ns.record(*latency));
-            ClassRecord { class, latency_ns, bytes: 0 }
-        };
-        let waiting = |age_ns: &u64| CensoredOp {
-            class: OpClass::Read,
-            age_ns: *age_ns,
-            file: 0,
-            offset_bytes: 0,
-            size_bytes: 512,
-        };
-        JobRecord {
-            name: "mix".into(),
-            engine: EngineRecord {
-                kind: EngineKind::IoUring,
-                fallback: None,
-                features: Vec::new(),
-                threads: 2,
-                depth: 3,
-                batch: 1,
-            },
-            classes: OpClass::ALL.map(class).into(),
-            series: Vec::new(),
-            slowest: Vec::new(),
-            censored: ages_ns.iter().map(waiting).collect(),
-            batches: 1,
-            cpu: CpuTime::default(),
-            thread_operations: Vec::new(),
-            thread_times: Vec::new(),
-            limits: LimitsRecord::default(),
-            busiest_thread_cpu_ns: 0,
-            final_sync_ns: None,
-            window_ns,
-            open_loop: None,
-            verify: None,
-            delivered: None,
-        }
-    }
-
-    /// Checked by counting, at each point of time, what is in flight.
-    #[test]
-    fn in_flight_is_the_mean_over_time() {
-        // (start, end); the last two are not over when the window is. A commit is its two calls and counts once.
-        let calls = [
-            (OpClass::Read, 0, 10),
-            (OpClass::Read, 5, 17),
-            (OpClass::SyncedWrite, 2, 4),
-            (OpClass::Sync, 4, 19),
-        ];
-        let unfinished = [12, 18];
-        let busy = |t: &u64| {
-            calls.iter().filter(|(_, start, end)| start <= t && t < end).count()
-                + unfinished.iter().filter(|start| *start <= t).count()
-        };
-        let counted = (0..20u64).map(|t| busy(&t)).sum::<usize>() as f64 / 20.0;
-        let mut ended: Vec<_> = calls.map(|(class, start, end)| (class, end - start)).into();
-        ended.push((OpClass::Commit, 17));
-        let mean = job(20, &ended, &unfinished.map(|start| 20 - start)).in_flight_mean();
-        assert_eq!(mean, Some(counted));
-    }
-
-    #[test]
-    fn operations_of_older_records_are_on_the_first_file() {
-        let text = r#"{"class":"read","age_ns":5,"offset_bytes":4096,"size_bytes":512}"#;
-        let op: CensoredOp = serde_json::from_str(text).expect("readable");
-        assert_eq!((op.file, op.offset_bytes), (0, 4096));
-    }
-
-    #[test]
-    fn no_more_can_be_in_flight_than_there_may_be() {
-        // One of them began long before the window.
-        let ended = [(OpClass::Read, 1000), (OpClass::Read, 5)];
-        assert_eq!(job(10, &ended, &[3000]).in_flight_mean(), Some(6.0));
-        assert_eq!(job(10, &[], &[]).in_flight_mean(), None);
-        assert_eq!(job(0, &ended, &[]).in_flight_mean(), None);
-    }
-}
+#[path = "record_tests.rs"]
+mod tests;

@@ -73,6 +73,7 @@ pub(crate) fn record(workload: &str, label: &str, classes: Vec<ClassRecord>) -> 
         cell: None,
         fsop: None,
         watch: None,
+        capture: None,
         version: RECORD_VERSION,
         label: label.into(),
         workload,

@@ -142,6 +142,7 @@ pub fn record() -> Record {
         cell: None,
         fsop: None,
         watch: None,
+        capture: None,
         ending: Ending::Complete,
         failure: None,
         seed: 1,

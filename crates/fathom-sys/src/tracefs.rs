@@ -146,7 +146,7 @@ impl EventFormat {
 }
 
 impl Field {
-    /// From `unsigned int nr_sector;	offset:24;	size:4;	signed:0;`.
+    /// From `unsigned int nr_sector; offset:24; size:4; signed:0;`, with tabs between.
     fn parse(line: &str) -> Option<Self> {
         let mut parts = line.split(';').map(str::trim);
         let declared = parts.next()?.split('[').next()?;

@@ -259,6 +259,7 @@ pub(crate) fn empty_record(label: &str, workload: Workload, seed: u64) -> Record
         cell: None,
         fsop: None,
         watch: None,
+        capture: None,
         ending: Ending::Failed,
         failure: None,
         seed,

@@ -111,8 +111,8 @@ fn u64_at(raw: &[u8], at: usize) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::event::{Class, Flags};
     use super::*;
+    use crate::trace::event::{Class, Flags};
 
     const QUEUE: &str = "ID: 300\n\tfield:unsigned short common_type;\toffset:0;\tsize:2;\tsigned:0;\n\
         \tfield:dev_t dev;\toffset:8;\tsize:4;\tsigned:0;\n\tfield:sector_t sector;\toffset:16;\tsize:8;\tsigned:0;\n\

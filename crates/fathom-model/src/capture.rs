@@ -1,0 +1,281 @@
+//! What a capture of block I/O came to: everything that is kept of a trace but the trace itself.
+
+use fathom_stats::{Histogram, SparseHistogram};
+use serde::{Deserialize, Serialize};
+
+/// A characterised trace. Requests are those that arrived at the device (Q) where nothing else is said; where a trace has none of
+/// them, those that the driver got (D).
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct CaptureRecord {
+    /// The device's kernel name.
+    pub device: String,
+    /// Its size; 0 where that is not known.
+    pub size_bytes: u64,
+    /// Where events came from: `kernel`, or the form of the file.
+    pub source: String,
+    /// The trace file, where one was written or read.
+    pub file: Option<String>,
+    /// From the first event to the last one, or the time that was asked for.
+    pub window_ns: u64,
+    /// Steps of requests in it.
+    pub events: u64,
+    /// What is missing of it, and what is not as it should be.
+    pub faults: CaptureFaults,
+    /// CPU time of the thread that read and wrote; none for a file.
+    pub reader_cpu_ns: Option<u64>,
+    /// True when requests are those that the driver got.
+    pub is_of_driver: bool,
+    /// What was asked of the device, by class.
+    pub classes: Vec<CaptureClass>,
+    /// Requests that the driver got, all classes.
+    pub issued: u64,
+    /// Merged while they waited: before, behind, two waiting ones.
+    pub merges: [u64; 3],
+    /// Requests that the driver gave back.
+    pub requeues: u64,
+    /// Requests that were cut in two.
+    pub splits: u64,
+    /// Requests that came through a partition or another device.
+    pub remaps: u64,
+    /// Requests that ended with an error.
+    pub errors: u64,
+    /// Where requests went.
+    pub places: CapturePlaces,
+    /// How they came.
+    pub arrivals: CaptureArrivals,
+    /// Nanoseconds during which so many requests were in flight, from none on; the last stands for all above.
+    pub depth_ns: Vec<u64>,
+    /// Who caused them, most bytes first; names, as processes come and go.
+    pub processes: Vec<CaptureProcess>,
+    /// The course of it.
+    pub series: Vec<CaptureInterval>,
+    /// Where and when, for a picture.
+    pub map: CaptureMap,
+}
+
+/// What is wrong with a trace.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CaptureFaults {
+    /// Events that found no room in the kernel's rings.
+    pub lost: u64,
+    /// Events that came after later ones.
+    pub late: u64,
+    /// The furthest that time went back.
+    pub back_ns_max: u64,
+    /// Requests whose ends never came.
+    pub abandoned: u64,
+    /// Lines that were no events.
+    pub skipped: u64,
+    /// The trace ends before its end: why.
+    pub cut_off: Option<String>,
+}
+
+/// One class of requests.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct CaptureClass {
+    /// `read`, `write`, `discard`, `flush`, `other`.
+    pub class: String,
+    /// How many.
+    pub count: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Sizes in bytes, each with how often it came; the 64 most frequent.
+    pub sizes: Vec<(u64, u64)>,
+    /// Mean size; 0 of none.
+    pub size_mean: f64,
+    /// Its standard deviation.
+    pub size_deviation: f64,
+    /// Harmonic mean of those with data.
+    pub size_harmonic: f64,
+    /// Those that somebody waited for.
+    pub sync: u64,
+    /// Those of a filesystem's own data.
+    pub meta: u64,
+    /// Those that had to be on stable storage before they ended.
+    pub fua: u64,
+    /// Those with a flush before them.
+    pub preflush: u64,
+    /// Reads before anybody asked.
+    pub ahead: u64,
+    /// Arrival to end (Q2C).
+    pub total_ns: Histogram,
+    /// Arrival to driver (Q2D).
+    pub wait_ns: Histogram,
+    /// Driver to end (D2C), of requests as the driver got them.
+    pub service_ns: Histogram,
+}
+
+/// Where requests went.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct CapturePlaces {
+    /// Requests with a place.
+    pub count: u64,
+    /// Those that began where the one before ended.
+    pub follow_last: u64,
+    /// Those that began where one of the last streams ended.
+    pub follow_any: u64,
+    /// Lengths in bytes of what was gone through without a gap.
+    pub run_bytes: Histogram,
+    /// Distances in bytes between the end of a request and the start of the next, of those that the driver got where it has a
+    /// queue; 0 for none.
+    pub seek_bytes: Histogram,
+    /// Distances of more than 128 sectors.
+    pub seeks: u64,
+    /// The first and the last byte that was touched.
+    pub first_byte: u64,
+    /// Behind the last one.
+    pub end_byte: u64,
+    /// The device in equal parts, with the requests to each.
+    pub parts: Vec<u64>,
+    /// Size of such a part.
+    pub part_bytes: u64,
+}
+
+impl CapturePlaces {
+    /// The smallest share of the touched parts that gets this share of the requests, each part as a whole.
+    #[must_use]
+    pub fn hot_bytes(&self, share: f64) -> u64 {
+        let mut parts: Vec<u64> = self.parts.iter().copied().filter(|count| *count > 0).collect();
+        parts.sort_unstable_by(|a, b| b.cmp(a));
+        let wanted = (parts.iter().sum::<u64>() as f64 * share).ceil() as u64;
+        let mut sum = 0;
+        let enough = |count: &&u64| {
+            let goes_on = sum < wanted;
+            sum += **count;
+            goes_on
+        };
+        parts.iter().take_while(enough).count() as u64 * self.part_bytes
+    }
+
+    /// Bytes of the parts that were touched at all.
+    #[must_use]
+    pub fn touched_bytes(&self) -> u64 {
+        self.parts.iter().filter(|count| **count > 0).count() as u64 * self.part_bytes
+    }
+}
+
+/// How requests came.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct CaptureArrivals {
+    /// Nanoseconds between two.
+    pub gap_ns: Histogram,
+    /// For windows of this length in nanoseconds: variance of the number of requests in it divided by its mean (1 when they come
+    /// by chance, more in bursts, less when evenly), and of how many windows.
+    pub dispersion: Vec<(u64, f64, u64)>,
+}
+
+/// One name of processes.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CaptureProcess {
+    /// Its name, up to 15 characters.
+    pub name: String,
+    /// A process of that name.
+    pub pid: u32,
+    /// Requests that it made arrive.
+    pub count: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Those that write.
+    pub writes: u64,
+}
+
+/// One interval of the course.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct CaptureInterval {
+    /// Start, from the first event on.
+    pub start_ns: u64,
+    /// Length.
+    pub length_ns: u64,
+    /// Reads that arrived.
+    pub reads: u64,
+    /// Writes that arrived.
+    pub writes: u64,
+    /// Anything else that arrived.
+    pub others: u64,
+    /// Bytes of those reads.
+    pub read_bytes: u64,
+    /// Bytes of those writes.
+    pub write_bytes: u64,
+    /// Distances of more than 128 sectors.
+    pub seeks: u64,
+    /// In flight on average.
+    pub depth_mean: f64,
+    /// In flight at most.
+    pub depth_max: u64,
+    /// Times of reads and writes that ended in it, from their arrival.
+    pub latency_ns: SparseHistogram,
+}
+
+/// Requests by time and place.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CaptureMap {
+    /// Length of a column.
+    pub column_ns: u64,
+    /// Height of a row.
+    pub row_bytes: u64,
+    /// (column, row, reads, writes) where there is anything.
+    pub cells: Vec<(u32, u32, u32, u32)>,
+}
+
+impl CaptureRecord {
+    /// A class by its word.
+    #[must_use]
+    pub fn class(&self, word: &str) -> Option<&CaptureClass> {
+        self.classes.iter().find(|class| class.class == word)
+    }
+
+    /// Requests of all classes.
+    #[must_use]
+    pub fn requests(&self) -> u64 {
+        self.classes.iter().map(|class| class.count).sum()
+    }
+
+    /// In flight on average over the whole time.
+    #[must_use]
+    pub fn depth_mean(&self) -> f64 {
+        let total: u64 = self.depth_ns.iter().sum();
+        let weighted: f64 = (0u64..).zip(&self.depth_ns).map(|(d, ns)| d as f64 * *ns as f64).sum();
+        if total == 0 { 0.0 } else { weighted / total as f64 }
+    }
+
+    /// So many or fewer were in flight during this share of the time in which anything was.
+    #[must_use]
+    pub fn depth_quantile(&self, share: f64) -> u64 {
+        let busy: u64 = self.depth_ns.iter().skip(1).sum();
+        let mut sum = 0;
+        for (depth, ns) in (0u64..).zip(&self.depth_ns).skip(1) {
+            sum += ns;
+            if sum as f64 >= busy as f64 * share && sum > 0 {
+                return depth;
+            }
+        }
+        0
+    }
+
+    /// Share of the time in which anything was in flight.
+    #[must_use]
+    pub fn busy_share(&self) -> f64 {
+        let total: u64 = self.depth_ns.iter().sum();
+        let idle = self.depth_ns.first().copied().unwrap_or(0);
+        if total == 0 { 0.0 } else { (total - idle) as f64 / total as f64 }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn depth_and_hot_parts() {
+        let record = CaptureRecord { depth_ns: vec![50, 10, 30, 10], ..CaptureRecord::default() };
+        assert!((record.depth_mean() - 1.0).abs() < 1e-9);
+        assert!((record.busy_share() - 0.5).abs() < 1e-9);
+        let quantiles = [0.1, 0.2, 0.5, 1.0].map(|share| record.depth_quantile(share));
+        assert_eq!(quantiles, [1, 1, 2, 3]);
+        assert_eq!(CaptureRecord::default().depth_quantile(0.5), 0);
+        let places =
+            CapturePlaces { parts: vec![0, 90, 5, 5], part_bytes: 10, ..CapturePlaces::default() };
+        let hot = [0.5, 0.9, 0.91, 1.0].map(|share| places.hot_bytes(share));
+        assert_eq!((hot, places.touched_bytes()), ([10, 10, 20, 30], 30));
+    }
+}
