@@ -15,6 +15,7 @@ pub mod content;
 pub mod exports;
 pub mod faults;
 pub mod filesystem;
+pub mod grove;
 pub mod journal;
 pub mod kept;
 pub mod leftovers;
@@ -31,6 +32,7 @@ pub mod tree;
 
 pub use claim::{Claim, Consent, claim_block_device, claim_ours};
 pub use filesystem::FilesystemId;
+pub use grove::OwnedGrove;
 pub use kept::{KeptFile, open_owned_for_write};
 pub use leftovers::{Outcome, Report};
 pub use lock::{LockError, MeasuringLock};

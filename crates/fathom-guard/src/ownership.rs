@@ -2,6 +2,7 @@
 //! when they are, removed when dropped unless kept.
 
 use crate::content;
+use crate::grove::OwnedGrove;
 use crate::journal::{Entry, Kind, Owner, Record};
 use crate::mark::{self, FileId, Manifest, Seal};
 use crate::names::OwnedNames;
@@ -29,6 +30,7 @@ pub struct OwnedDir {
     files: Vec<(String, FileId)>,
     tree: Option<Arc<OwnedTree>>,
     names: Option<Arc<OwnedNames>>,
+    groves: Vec<Arc<OwnedGrove>>,
     is_done: bool,
 }
 
@@ -61,9 +63,9 @@ impl OwnedDir {
         })?;
         let run_id = run_id.to_owned();
         let files = Vec::new();
-        let (tree, names, is_done) = (None, None, false);
+        let (tree, names, groves, is_done) = (None, None, Vec::new(), false);
         let mut made =
-            Self { parent, dir, name, path, run_id, record, files, tree, names, is_done };
+            Self { parent, dir, name, path, run_id, record, files, tree, names, groves, is_done };
         // From here on a failure drops `made`, which removes what there is.
         made.sign()?;
         Ok(made)
@@ -137,6 +139,31 @@ impl OwnedDir {
         let names = Arc::new(made.map_err(io_at("make test files in", &self.path))?);
         self.names = Some(Arc::clone(&names));
         Ok(names)
+    }
+
+    /// Makes directories for writers that grow trees, one for each.
+    ///
+    /// # Errors
+    /// [`FileRefusal::Exists`] when those of an earlier call are still there, [`FileRefusal::Io`].
+    pub fn create_grove(&mut self, count: u32) -> Result<Arc<OwnedGrove>, FileRefusal> {
+        let (grove, made) = OwnedGrove::over(&self.dir, count);
+        // What was made until a failure is removed with the rest.
+        let grove = Arc::new(grove);
+        self.groves.push(Arc::clone(&grove));
+        made.map_err(|error| exists_or_io(error, &self.path))?;
+        Ok(grove)
+    }
+
+    /// Removes what writers have grown, so that there is room for the next ones.
+    ///
+    /// # Errors
+    /// [`FileRefusal::Io`].
+    pub fn clear_groves(&mut self) -> Result<(), FileRefusal> {
+        for grove in &self.groves {
+            grove.take_down(&self.dir).map_err(io_at("remove test files in", &self.path))?;
+        }
+        self.groves.clear();
+        Ok(())
     }
 
     /// Notes, on stable storage, how a file is left that is only read from here on: whatever changes it then was not
@@ -214,6 +241,9 @@ impl OwnedDir {
     fn take_down(&self) -> Result<(), FileRefusal> {
         if let Some(tree) = &self.tree {
             tree.take_down(&self.dir).map_err(io_at("remove test files in", &self.path))?;
+        }
+        for grove in &self.groves {
+            grove.take_down(&self.dir).map_err(io_at("remove test files in", &self.path))?;
         }
         if let Some(names) = &self.names {
             names.take_down().map_err(io_at("remove test files in", &self.path))?;

@@ -2,6 +2,7 @@
 //! directories, not the files, so that a hundred thousand of them are noted with a hundred lines.
 
 use crate::content;
+use crate::grove;
 use crate::mark::{self, FileId, Manifest, Seal};
 use crate::names;
 use crate::ownership::{is_another, remove_if_same};
@@ -198,6 +199,9 @@ pub(crate) fn remove_left_behind(
     let is_intended = is_same && manifest.intends_directory(name) && inner.names()?.is_empty();
     if !is_listed && !is_intended {
         return Ok(vec![name.to_owned()]);
+    }
+    if grove::is_grove(name) {
+        return grove::remove_left_behind(dir, name, facts);
     }
     let mut foreign = Vec::new();
     for file_name in inner.names()? {

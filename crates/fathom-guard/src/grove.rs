@@ -1,0 +1,286 @@
+//! Trees that writers grow while they are measured: each in a directory of its own inside a directory of ours. The
+//! manifest lists only these first directories; what is below is known by its form.
+//!
+//! A file below is fathom's when it has the name that writers give, one link, lies on the same file system, and, where
+//! its writer has died, holds nothing but what fathom writes. Everything else stays.
+
+use crate::content;
+use crate::mark::{FileId, Manifest};
+use crate::ownership::is_another;
+use fathom_sys::dirfd::{self, Dir, FileFacts};
+use std::io;
+
+/// How the names of the first directories begin.
+const PREFIX: &str = "grove";
+/// Digits of the numbers in names at least.
+const DIGITS: usize = 7;
+/// Levels of directories that are looked into, each of which is an open file meanwhile: writers fill level by level, so that
+/// ten are a million directories.
+const LEVELS_MAX: usize = 256;
+
+/// Directories for writers, one for each, and the right to make files and directories below.
+#[derive(Debug)]
+pub struct OwnedGrove {
+    dirs: Vec<(String, FileId)>,
+    /// Their file system.
+    dev: u64,
+}
+
+/// Whether what is below was written by this process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Writer {
+    /// It was, and nobody else's bytes could have lasted.
+    This,
+    /// It died: every byte must be explained.
+    Dead,
+}
+
+impl OwnedGrove {
+    /// Makes so many empty directories, each noted before and after.
+    pub(crate) fn over(dir: &Dir, count: u32) -> (Self, io::Result<()>) {
+        let dev = dir.own_facts().map_or(0, |facts| facts.dev);
+        let mut grove = Self { dirs: Vec::new(), dev };
+        let made = (0..count).try_for_each(|number| grove.add(dir, &format!("{PREFIX}{number}")));
+        (grove, made)
+    }
+
+    fn add(&mut self, dir: &Dir, name: &str) -> io::Result<()> {
+        Manifest::intend_directory(dir, name)?;
+        let id: FileId = dir.make(name)?.own_facts()?.into();
+        self.dirs.push((name.to_owned(), id));
+        Manifest::made_directory(dir, name, id)
+    }
+
+    /// The names of the directories, in the order of the writers.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.dirs.iter().map(|(name, _)| name.as_str())
+    }
+
+    /// Removes what was grown; what is not fathom's stays, and the directories that lead to it.
+    pub(crate) fn take_down(&self, dir: &Dir) -> io::Result<()> {
+        for (name, id) in &self.dirs {
+            let inner = match dir.open_dir(name) {
+                Ok(inner) => inner,
+                Err(error) if is_another(&error) => continue,
+                Err(error) => return Err(error),
+            };
+            let facts = inner.own_facts()?;
+            if facts.dev != self.dev || FileId::from(facts) != *id {
+                continue;
+            }
+            empty(&inner, name, self.dev, Writer::This)?;
+            drop(inner);
+            remove_if_empty(dir, name)?;
+        }
+        Ok(())
+    }
+}
+
+/// True for the name of a directory of writers.
+pub(crate) fn is_grove(name: &str) -> bool {
+    name.strip_prefix(PREFIX).is_some_and(|digits| {
+        (1..=5).contains(&digits.len()) && digits.bytes().all(|byte| byte.is_ascii_digit())
+    })
+}
+
+/// Removes what a dead writer has grown, as far as it is fathom's; gives back the paths of what stays. The manifest has
+/// been asked whether the directory is.
+pub(crate) fn remove_left_behind(
+    dir: &Dir,
+    name: &str,
+    facts: FileFacts,
+) -> io::Result<Vec<String>> {
+    let inner = dir.open_dir(name)?;
+    if FileId::from(inner.own_facts()?) != FileId::from(facts) {
+        return Ok(vec![name.to_owned()]);
+    }
+    let foreign = empty(&inner, name, facts.dev, Writer::Dead)?;
+    drop(inner);
+    if foreign.is_empty() {
+        remove_if_empty(dir, name)?;
+    }
+    Ok(foreign)
+}
+
+/// A letter and a number of at least seven digits: what writers call things.
+fn is_name(name: &str, letters: &str) -> bool {
+    let digits = name.strip_prefix(|letter| letters.contains(letter)).unwrap_or_default();
+    digits.len() >= DIGITS && digits.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+/// Empties a directory that is open, level by level without recursion of our own stack: deep trees are no danger.
+fn empty(top: &Dir, path: &str, dev: u64, writer: Writer) -> io::Result<Vec<String>> {
+    let mut foreign = Vec::new();
+    // Directories on the way down, each with the names of those below that are still to be emptied.
+    let first = Level { dir: top.open_dir(".")?, path: path.to_owned(), below: None };
+    let mut levels = vec![first];
+    while let Some(level) = levels.last_mut() {
+        let below = match level.below.take() {
+            Some(below) => below,
+            None => level.remove_files(dev, writer, &mut foreign)?,
+        };
+        let mut below = below;
+        let Some(name) = below.pop() else {
+            let done = levels.pop();
+            if let (Some(done), Some(parent)) = (done, levels.last()) {
+                let name = done.path.rsplit('/').next().unwrap_or_default().to_owned();
+                drop(done);
+                remove_if_empty(&parent.dir, &name)?;
+            }
+            continue;
+        };
+        level.below = Some(below);
+        let path = format!("{}/{name}", level.path);
+        match level.dir.open_dir(&name) {
+            Ok(dir) if dir.own_facts()?.dev == dev && levels.len() < LEVELS_MAX => {
+                levels.push(Level { dir, path, below: None });
+            }
+            Ok(_) => foreign.push(path),
+            Err(error) if is_another(&error) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(foreign)
+}
+
+struct Level {
+    dir: Dir,
+    path: String,
+    below: Option<Vec<String>>,
+}
+
+impl Level {
+    /// Removes the files; gives the directories to go into.
+    fn remove_files(
+        &self,
+        dev: u64,
+        writer: Writer,
+        foreign: &mut Vec<String>,
+    ) -> io::Result<Vec<String>> {
+        let mut below = Vec::new();
+        for name in self.dir.names_as_stored()? {
+            let facts = match self.dir.facts(&name) {
+                Ok(facts) => facts,
+                Err(error) if is_another(&error) && !dirfd::is_lossy(&name) => continue,
+                Err(_) => {
+                    foreign.push(format!("{}/{name}", self.path));
+                    continue;
+                }
+            };
+            let is_ours = !dirfd::is_lossy(&name) && facts.dev == dev;
+            if is_ours && facts.is_dir && is_name(&name, "d") {
+                below.push(name);
+            } else if is_ours && is_name(&name, "f") && self.is_ours(&name, facts, writer)? {
+                self.dir.unlink(&name)?;
+            } else {
+                foreign.push(format!("{}/{name}", self.path));
+            }
+        }
+        Ok(below)
+    }
+
+    fn is_ours(&self, name: &str, facts: FileFacts, writer: Writer) -> io::Result<bool> {
+        // Writers give files a second name beside the first, of the same form.
+        if !facts.is_file || facts.links > 2 {
+            return Ok(false);
+        }
+        if writer == Writer::This || facts.size_bytes == 0 {
+            return Ok(true);
+        }
+        let file = self.dir.open_file(name, false)?;
+        Ok(dirfd::facts_of(&file)? == facts && content::holds_only_ours(&file)?)
+    }
+}
+
+fn remove_if_empty(dir: &Dir, name: &str) -> io::Result<()> {
+    match dir.remove_dir(name) {
+        // Something else lies in it: that stays, and is named by whoever looks at the whole.
+        Err(error) if error.kind() == io::ErrorKind::DirectoryNotEmpty => Ok(()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        other => other,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::path::Path;
+
+    #[test]
+    fn names_of_writers_have_one_form() {
+        for (name, letters, is) in [
+            ("f0000000", "f", true),
+            ("f123456789", "f", true),
+            ("d0000012", "d", true),
+            ("f000000", "f", false),
+            ("f000000x", "f", false),
+            ("d0000012", "f", false),
+            ("", "f", false),
+            ("thesis.txt", "fd", false),
+        ] {
+            assert_eq!(is_name(name, letters), is, "{name}");
+        }
+        assert!(is_grove("grove0") && is_grove("grove12"));
+        assert!(!is_grove("grove") && !is_grove("grover") && !is_grove("names0"));
+    }
+
+    fn grow(base: &Path, files: &[(&str, &[u8])]) {
+        for (name, data) in files {
+            let path = base.join(name);
+            std::fs::create_dir_all(path.parent().expect("has one")).expect("made");
+            std::fs::write(path, data).expect("written");
+        }
+    }
+
+    /// The same tree is taken down by its maker, who knows, and by a later start, which must be shown.
+    #[test]
+    fn what_is_not_fathoms_stays_and_the_way_to_it() {
+        for writer in [Writer::This, Writer::Dead] {
+            let base = tempfile::tempdir().expect("temporary directory");
+            grow(
+                base.path(),
+                &[
+                    ("f0000000", b""),
+                    ("d0000001/f0000002", &[0; 5000]),
+                    ("d0000001/d0000003/d0000004/f0000005", b"\0"),
+                    ("d0000006/d0000007/thesis.txt", b"mine"),
+                    ("d0000006/f0000008", b""),
+                ],
+            );
+            std::os::unix::fs::symlink("/etc/passwd", base.path().join("d0000009")).expect("made");
+            let dir = Dir::open(base.path()).expect("there");
+            let dev = dir.own_facts().expect("facts").dev;
+            let mut foreign = empty(&dir, "grove0", dev, writer).expect("emptied");
+            foreign.sort();
+            assert_eq!(foreign, ["grove0/d0000006/d0000007/thesis.txt", "grove0/d0000009"]);
+            assert_eq!(dir.names().expect("listed"), ["d0000006", "d0000009"]);
+            assert!(!base.path().join("d0000006/f0000008").exists());
+        }
+    }
+
+    #[test]
+    fn somebodys_bytes_under_our_name_stay_when_nobody_lives_who_knows() {
+        let base = tempfile::tempdir().expect("temporary directory");
+        grow(base.path(), &[("d0000000/f0000001", b"somebody copied this over one of ours")]);
+        let dir = Dir::open(base.path()).expect("there");
+        let dev = dir.own_facts().expect("facts").dev;
+        let foreign = empty(&dir, "grove0", dev, Writer::Dead).expect("emptied");
+        assert_eq!(foreign, ["grove0/d0000000/f0000001"]);
+        assert!(empty(&dir, "grove0", dev, Writer::This).expect("emptied").is_empty());
+        assert!(dir.names().expect("listed").is_empty());
+    }
+
+    #[test]
+    fn deep_trees_are_taken_down() {
+        let base = tempfile::tempdir().expect("temporary directory");
+        let mut dir = Dir::open(base.path()).expect("there");
+        for number in 0..200 {
+            dir = dir.make(&format!("d{number:07}")).expect("made");
+        }
+        drop(dir);
+        let dir = Dir::open(base.path()).expect("there");
+        let dev = dir.own_facts().expect("facts").dev;
+        assert!(empty(&dir, "grove0", dev, Writer::This).expect("emptied").is_empty());
+        assert!(dir.names().expect("listed").is_empty());
+    }
+}
