@@ -127,7 +127,7 @@ struct Shared {
 impl Shared {
     /// The tests that took longest, the longest first. `cargo xtask test` makes one list of those of all programs.
     fn longest(&self) -> Vec<(String, Duration)> {
-        const NAMED: usize = 10;
+        const NAMED: usize = 30;
         let mut times = self.times.lock().unwrap_or_else(PoisonError::into_inner).clone();
         times.sort_by_key(|(_, took)| std::cmp::Reverse(*took));
         times.truncate(NAMED);

@@ -53,7 +53,7 @@ impl Tier {
 /// hangs does.
 const LIMIT: Duration = Duration::from_secs(40 * 60);
 /// How many of the slowest tests are named.
-const SLOWEST: usize = 10;
+const SLOWEST: usize = 40;
 
 /// What to run and how.
 #[derive(Debug, Clone)]
