@@ -29,6 +29,15 @@ pub fn list(names: &[String]) -> String {
     names.iter().map(word).collect::<Vec<_>>().join(", ")
 }
 
+/// The value of an option in the command line of a stored run, `--name=value` or `--name value`.
+#[must_use]
+pub fn option_in<'c>(command: &'c str, name: &str) -> Option<&'c str> {
+    let mut words = command.split(' ');
+    let found = words
+        .find_map(|word| word.strip_prefix(name).filter(|v| v.is_empty() || v.starts_with('=')))?;
+    if found.is_empty() { words.next() } else { found.strip_prefix('=') }
+}
+
 fn of_bytes(bytes: &[u8]) -> String {
     let is_plain = |b: &u8| b.is_ascii_alphanumeric() || b"/._-:+,@%=".contains(b);
     match std::str::from_utf8(bytes) {
@@ -112,6 +121,18 @@ mod tests {
             let script = format!("printf %s {}", of_bytes(&bytes));
             let out = Command::new("bash").arg("-c").arg(OsStr::new(&script)).output().unwrap();
             assert_eq!(out.stdout, bytes, "{script}");
+        }
+    }
+
+    #[test]
+    fn options_of_stored_commands() {
+        for (command, value) in [
+            ("fathom saturate /srv --bound=p99:2ms", Some("p99:2ms")),
+            ("fathom saturate --bound p99:2ms /srv", Some("p99:2ms")),
+            ("fathom saturate /srv --bounds=x", None),
+            ("fathom saturate /srv --bound", None),
+        ] {
+            assert_eq!(option_in(command, "--bound"), value, "{command}");
         }
     }
 }

@@ -1,7 +1,7 @@
 //! A comparison as text: what is real in one sentence a row, the figures, everything that differed, the verdict.
 
 use crate::findings::findings_text;
-use crate::table::{Align, Table};
+use crate::table::{Align, Noted, Table};
 use crate::text::push_wrapped_to;
 use fathom_stats::equivalence::{Better, Decision};
 use fathom_stats::interval::Interval;
@@ -29,7 +29,9 @@ pub fn answer_text(comparison: &Comparison, sides: &str, width: usize) -> String
         }
     }
     out.push('\n');
-    out += &figures_table(comparison, width);
+    let Noted { table, notes } = figure_rows(comparison);
+    out += &table.render_to(0, width);
+    notes.iter().for_each(|note| push_wrapped_to(&mut out, width, "", note));
     out.push('\n');
     out += &differences_text(&comparison.differences, width);
     out.push('\n');
@@ -120,7 +122,9 @@ fn times(ratio: f64) -> String {
     }
 }
 
-fn figures_table(comparison: &Comparison, width: usize) -> String {
+/// Every figure of every row on both sides, with what is concluded.
+#[must_use]
+pub fn figure_rows(comparison: &Comparison) -> Noted {
     let columns = [
         ("", Align::Left),
         ("A", Align::Right),
@@ -146,20 +150,17 @@ fn figures_table(comparison: &Comparison, width: usize) -> String {
     }
     let coverage = comparison.rows.iter().flat_map(|row| &row.figures).next();
     let level = coverage.map_or(95.0, |figure| figure.answer.question.level * 100.0);
-    let mut out = table.render_to(0, width);
     let level = round(level);
-    let text = format!(
+    let mut notes = vec![format!(
         "Medians over runs; changes are ratios B / A (Hodges-Lehmann) with intervals of {level} % by ranks."
-    );
-    push_wrapped_to(&mut out, width, "", &text);
+    )];
     if comparison.rows.len() > 1 {
-        let text = format!(
+        notes.push(format!(
             "First figures are adjusted for {} rows (Holm); the others explain, each at its own level.",
             comparison.rows.len()
-        );
-        push_wrapped_to(&mut out, width, "", &text);
+        ));
     }
-    out
+    Noted { table, notes }
 }
 
 fn interval_text(interval: Interval) -> String {
@@ -175,11 +176,17 @@ fn decision_word(figure: &Figure) -> &'static str {
     }
 }
 
-/// Everything that differed, by what it means.
 fn differences_text(differences: &[Difference], width: usize) -> String {
-    if differences.is_empty() {
-        return "Nothing that fathom records differed between A and B.\n".to_owned();
-    }
+    let table = difference_rows(differences, &cut);
+    if table.is_empty() { format!("{NO_DIFFERENCE}\n") } else { table.render_to(0, width) }
+}
+
+/// Said when both sides are alike.
+pub const NO_DIFFERENCE: &str = "Nothing that fathom records differed between A and B.";
+
+/// Everything that differed, by what it means; `shown` is how values are shortened.
+#[must_use]
+pub fn difference_rows(differences: &[Difference], shown: &dyn Fn(&str) -> String) -> Table {
     let mut table = Table::new(
         [("Differed", Align::Left), ("A", Align::Left), ("B", Align::Left), ("", Align::Left)],
         3,
@@ -192,7 +199,7 @@ fn differences_text(differences: &[Difference], width: usize) -> String {
             Weight::Consequence => "follows",
             Weight::Background => "",
         };
-        let values = |values: &[String]| cut(&values.join(", "));
+        let values = |values: &[String]| shown(&values.join(", "));
         table.row([
             difference.what.clone(),
             values(&difference.a),
@@ -200,7 +207,7 @@ fn differences_text(differences: &[Difference], width: usize) -> String {
             meaning.to_owned(),
         ]);
     }
-    table.render_to(0, width)
+    table
 }
 
 /// Longer values are cut: the whole is in `--json`.

@@ -5,11 +5,11 @@ use fathom_model::record::{CpuTime, JobRecord, OpClass, Record};
 use fathom_stats::{Histogram, quantile};
 
 /// Shown for a percentile that too few operations stand behind.
-pub(crate) const NOT_ENOUGH: &str = "n/a";
+pub const NOT_ENOUGH: &str = "n/a";
 
 /// What a row counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Counted {
+pub enum Counted {
     /// Reads and writes; a write that a sync follows ends with that sync.
     Requests,
     /// Writes with their syncs, where there is nothing else.
@@ -21,7 +21,9 @@ pub(crate) enum Counted {
 }
 
 impl Counted {
-    pub(crate) fn classes(self) -> &'static [OpClass] {
+    /// The classes of operations that are counted.
+    #[must_use]
+    pub fn classes(self) -> &'static [OpClass] {
         match self {
             Self::Requests => {
                 &[OpClass::Read, OpClass::Write, OpClass::Commit, OpClass::Trim, OpClass::Zero]
@@ -35,30 +37,39 @@ impl Counted {
 
 /// The figures of one record or of one of its jobs.
 #[derive(Debug, Clone)]
-pub(crate) struct Figures {
+pub struct Figures {
+    /// What is one operation.
     pub counted: Counted,
     /// True when syncs are part of some of the latencies of [`Counted::Requests`].
     pub with_syncs: bool,
+    /// Latencies of all that is counted.
     pub latency_ns: Histogram,
     /// Operations per second: the sum of what each job did in its own window.
     pub iops: f64,
     /// Bytes of reads and writes per second, summed likewise.
     pub bytes_per_s: f64,
+    /// Length of the window.
     pub window_ns: u64,
+    /// CPU time in it.
     pub cpu: CpuTime,
 }
 
 impl Figures {
-    pub(crate) fn of_record(record: &Record) -> Self {
+    /// Of a record.
+    #[must_use]
+    pub fn of_record(record: &Record) -> Self {
         Self::of_jobs(record.jobs.iter(), record.window_ns, record.process_cpu)
     }
 
-    pub(crate) fn of_job(job: &JobRecord) -> Self {
+    /// Of one job.
+    #[must_use]
+    pub fn of_job(job: &JobRecord) -> Self {
         Self::of_jobs(std::iter::once(job), job.window_ns, job.cpu)
     }
 
     /// The parts of a row that counts several kinds of operations; empty when there is only one kind.
-    pub(crate) fn parts(record: &Record) -> Vec<(OpClass, Self)> {
+    #[must_use]
+    pub fn parts(record: &Record) -> Vec<(OpClass, Self)> {
         let whole = Self::of_record(record);
         let part = |class: OpClass| {
             // The bytes of a write with its sync are those of the write.
@@ -72,7 +83,8 @@ impl Figures {
         if parts.len() > 1 { parts } else { Vec::new() }
     }
 
-    pub(crate) fn of_jobs<'a>(
+    /// Of jobs that ran side by side, with the window and CPU time of all.
+    pub fn of_jobs<'a>(
         jobs: impl Iterator<Item = &'a JobRecord> + Clone,
         window_ns: u64,
         cpu: CpuTime,
@@ -124,14 +136,17 @@ impl Figures {
     }
 
     /// Bytes per second; `-` where the rate is not the point.
-    pub(crate) fn rate_text(&self) -> String {
+    #[must_use]
+    pub fn rate_text(&self) -> String {
         match self.counted {
             Counted::Requests => units::format_rate(self.bytes_per_s),
             Counted::Commits | Counted::Transactions | Counted::Names => "-".to_owned(),
         }
     }
 
-    pub(crate) fn cpu_text(&self) -> String {
+    /// CPU time as a share of one core.
+    #[must_use]
+    pub fn cpu_text(&self) -> String {
         if self.window_ns == 0 {
             return "-".to_owned();
         }
@@ -140,12 +155,14 @@ impl Figures {
 }
 
 /// A number of things per second; zero for a window that has no length.
-pub(crate) fn per_second(count: u64, window_ns: u64) -> f64 {
+#[must_use]
+pub fn per_second(count: u64, window_ns: u64) -> f64 {
     if window_ns == 0 { 0.0 } else { count as f64 / (window_ns as f64 / 1e9) }
 }
 
 /// Operations per second: whole above ten, with one decimal below.
-pub(crate) fn iops_text(iops: f64) -> String {
+#[must_use]
+pub fn iops_text(iops: f64) -> String {
     if iops > 0.0 && iops < 9.95 {
         format!("{iops:.1}")
     } else {
@@ -154,7 +171,8 @@ pub(crate) fn iops_text(iops: f64) -> String {
 }
 
 /// A percentile, [`NOT_ENOUGH`] when the count does not support it, `-` when there is nothing at all.
-pub(crate) fn quantile_text(latency_ns: &Histogram, q: f64) -> String {
+#[must_use]
+pub fn quantile_text(latency_ns: &Histogram, q: f64) -> String {
     match latency_ns.quantile(q) {
         None => "-".to_owned(),
         Some(_) if !quantile::is_supported(latency_ns.count(), q) => NOT_ENOUGH.to_owned(),
@@ -163,20 +181,21 @@ pub(crate) fn quantile_text(latency_ns: &Histogram, q: f64) -> String {
 }
 
 /// Nanoseconds that may be missing.
-pub(crate) fn ns_text(ns: Option<u64>) -> String {
+#[must_use]
+pub fn ns_text(ns: Option<u64>) -> String {
     ns.map_or_else(|| "-".to_owned(), units::format_ns)
 }
 
 /// The percentiles of a table that are shown as [`NOT_ENOUGH`], for its footnote.
 #[derive(Debug, Default)]
-pub(crate) struct NotEnough {
+pub struct NotEnough {
     /// Names of percentiles and the numbers of operations that they need.
     needed: Vec<(&'static str, u64)>,
 }
 
 impl NotEnough {
     /// Notes those of a row.
-    pub(crate) fn look_at(&mut self, latency_ns: &Histogram, percentiles: &[(&'static str, f64)]) {
+    pub fn look_at(&mut self, latency_ns: &Histogram, percentiles: &[(&'static str, f64)]) {
         let missing = |q: f64| !quantile::is_supported(latency_ns.count(), q);
         for (name, q) in percentiles.iter().filter(|(_, q)| missing(*q)) {
             let needed = (*name, quantile::values_needed(*q));
@@ -187,7 +206,7 @@ impl NotEnough {
     }
 
     /// The footnote; none where every percentile is shown.
-    pub(crate) fn note(mut self) -> Option<String> {
+    pub fn note(mut self) -> Option<String> {
         self.needed.sort_by_key(|(_, count)| *count);
         let needs =
             |(name, count): &(&str, u64)| format!("{name} needs {}", units::format_count(*count));

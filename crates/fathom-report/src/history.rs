@@ -44,6 +44,19 @@ pub fn history_text(
     out
 }
 
+/// That no change is seen, or could be; none where there is one.
+#[must_use]
+pub fn no_change_text(series: &Series) -> Option<String> {
+    let (have, needed) = (series.points.len(), series.points_needed);
+    series.changes.is_empty().then(|| {
+        if have < needed {
+            format!("{have} runs: a change can be told from luck from {needed} on.")
+        } else {
+            format!("No change of level in {have} runs.")
+        }
+    })
+}
+
 fn runs_table(
     series: &Series,
     zone: &TimeZone,
@@ -93,8 +106,9 @@ fn bar(point: &Point, most: f64, longest_chars: f64) -> String {
     "#".repeat(chars.max(1))
 }
 
-/// A slow decline has no place where it happened.
-fn rise_text(series: &Series) -> String {
+/// A slow decline has no place where it happened; empty without one.
+#[must_use]
+pub fn rise_text(series: &Series) -> String {
     let Some(percent) = series.rise_percent else { return String::new() };
     let how = if percent > 0.0 { "rising" } else { "falling" };
     let first = series.changes.last().map_or(0, |change| change.at);
@@ -103,7 +117,9 @@ fn rise_text(series: &Series) -> String {
     format!("Slowly {how}: by {percent:.1} % over the last {runs} runs, in no single place.\n")
 }
 
-fn change_text(
+/// What changed where, in so many columns.
+#[must_use]
+pub fn change_text(
     series: &Series,
     change: &Change,
     zone: &TimeZone,

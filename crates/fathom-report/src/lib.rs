@@ -10,7 +10,7 @@ pub mod classic;
 pub mod comparison;
 pub mod detail;
 pub mod experiment;
-mod figures;
+pub mod figures;
 pub mod findings;
 pub mod history;
 pub mod imported;

@@ -1,7 +1,7 @@
 //! What `fathom saturate` prints: the curve, the knee, what limited it, the load that keeps a bound.
 
 use crate::figures::{NOT_ENOUGH, iops_text, ns_text};
-use crate::table::{Align, Table};
+use crate::table::{Align, Noted, Table};
 use crate::text::{format_share, push_wrapped_to};
 use fathom_base::units::{format_count, format_ns, format_rate};
 use fathom_stats::interval::Interval;
@@ -12,7 +12,7 @@ use fathom_study::saturate::{OfBound, OpenRow, Row, Saturation};
 /// The whole answer in so many columns.
 #[must_use]
 pub fn text(study: &Saturation, width: usize) -> String {
-    let mut out = curve(study, width);
+    let mut out = curve(study).render_to(width);
     out.push('\n');
     push_knee(&mut out, study, width);
     push_wrapped_to(&mut out, width, "Limit: ", &study.limit.text);
@@ -24,7 +24,9 @@ pub fn text(study: &Saturation, width: usize) -> String {
     out
 }
 
-fn curve(study: &Saturation, width: usize) -> String {
+/// A row for each number of requests in flight.
+#[must_use]
+pub fn curve(study: &Saturation) -> Noted {
     let right = [
         "in flight",
         "runs",
@@ -52,8 +54,8 @@ fn curve(study: &Saturation, width: usize) -> String {
             if marks.is_empty() { String::new() } else { format!("<- {}", marks.join(", ")) };
         table.row_with_remark(cells(row), &remark);
     }
-    let mut out = table.render_to(0, width);
-    let mut note = |text: &str| push_wrapped_to(&mut out, width, "  ", text);
+    let mut notes = Vec::new();
+    let mut note = |text: &str| notes.push(text.to_owned());
     note(
         "IOPS: median of the runs, beside it its interval where there are six runs or more. p50 to max: service time.",
     );
@@ -64,7 +66,7 @@ fn curve(study: &Saturation, width: usize) -> String {
     if study.rows.iter().any(|row| row.latency_ns_p99.is_none()) {
         note("n/a: too few requests in one of the runs (p99 needs 1 000).");
     }
-    out
+    Noted { table, notes }
 }
 
 fn cells(row: &Row) -> [String; 12] {
@@ -95,8 +97,18 @@ fn interval_text(interval: Interval) -> String {
 }
 
 fn push_knee(out: &mut String, study: &Saturation, width: usize) {
+    let Some(text) = knee_text(study) else { return };
+    push_wrapped_to(out, width, "", &text);
+    if let Some(knee) = &study.knee {
+        push_wrapped_to(out, width, "  ", &certainty(knee));
+    }
+}
+
+/// Where throughput stops growing, or that it does not; none without a run.
+#[must_use]
+pub fn knee_text(study: &Saturation) -> Option<String> {
     let of = |concurrency: u64| study.rows.iter().find(|row| row.concurrency == concurrency);
-    let Some(highest) = of(study.highest) else { return };
+    let highest = of(study.highest)?;
     let most = highest.iops.value;
     let Some(knee) = study.knee else {
         let text = format!(
@@ -104,7 +116,7 @@ fn push_knee(out: &mut String, study: &Saturation, width: usize) {
             format_count(study.rows.last().map_or(0, |row| row.concurrency)),
             iops_text(most)
         );
-        return push_wrapped_to(out, width, "", &text);
+        return Some(text);
     };
     let at = of(knee.concurrency).map_or(0.0, |row| row.iops.value);
     let fathom = if study.limit.cause == Cause::Fathom { " (fathom's own)" } else { "" };
@@ -128,12 +140,12 @@ fn push_knee(out: &mut String, study: &Saturation, width: usize) {
             format_count(last.concurrency)
         );
     }
-    push_wrapped_to(out, width, "", &text);
-    push_wrapped_to(out, width, "  ", &certainty(&knee));
+    Some(text)
 }
 
 /// How sure the knee is.
-fn certainty(knee: &Knee) -> String {
+#[must_use]
+pub fn certainty(knee: &Knee) -> String {
     if knee.blocks == 0 {
         return "Single runs say so: there was no time to repeat them. --time= allows more."
             .to_owned();
@@ -166,6 +178,14 @@ fn push_members(out: &mut String, study: &Saturation, width: usize) {
 }
 
 fn push_bound(out: &mut String, bound: &OfBound, width: usize) {
+    *out += &bound_rows(bound).render_to(width);
+    out.push('\n');
+    push_wrapped_to(out, width, "", &bound_text(bound));
+}
+
+/// A row for each rate that was tried under a bound.
+#[must_use]
+pub fn bound_rows(bound: &OfBound) -> Noted {
     let right = ["due/s", "runs", "kept", "p50", "p99", "max"];
     let mut table = Table::new(right.map(|title| (title, Align::Right)), 2);
     for row in &bound.rows {
@@ -182,14 +202,13 @@ fn push_bound(out: &mut String, bound: &OfBound, width: usize) {
         let remark = if is_answer { "<- the highest that keeps the bound" } else { "" };
         table.row_with_remark(cells, remark);
     }
-    *out += &table.render_to(0, width);
     let note = "Response times of an open loop: from the intended start, with what had not ended counted at its age.";
-    push_wrapped_to(out, width, "  ", note);
-    out.push('\n');
-    push_wrapped_to(out, width, "", &bound_text(bound));
+    Noted { table, notes: vec![note.to_owned()] }
 }
 
-fn bound_text(bound: &OfBound) -> String {
+/// Which load keeps the bound.
+#[must_use]
+pub fn bound_text(bound: &OfBound) -> String {
     let asked = format!("{} of at most {}", bound.what, format_ns(bound.most_ns));
     let Some(rate) = bound.answer.rate else {
         return match bound.answer.broken_at {

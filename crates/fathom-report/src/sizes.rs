@@ -1,7 +1,7 @@
 //! What `fathom size` prints: every cell with the reason why it agrees or not.
 
 use crate::figures::iops_text;
-use crate::table::{Align, Table};
+use crate::table::{Align, Noted, Table};
 use crate::text::push_wrapped_to;
 use fathom_base::units::{format_duration, format_size};
 use fathom_study::size::{Cell, Outcome, Sizes};
@@ -9,6 +9,15 @@ use fathom_study::size::{Cell, Outcome, Sizes};
 /// The whole answer in so many columns.
 #[must_use]
 pub fn text(sizes: &Sizes, width: usize) -> String {
+    let mut out = rows(sizes).render_to(width);
+    out.push('\n');
+    push_wrapped_to(&mut out, width, "", &answer_text(sizes));
+    out
+}
+
+/// A row for each size and time.
+#[must_use]
+pub fn rows(sizes: &Sizes) -> Noted {
     let right = ["size", "time", "runs", "IOPS", "from device"];
     let mut columns: Vec<(&str, Align)> = right.map(|title| (title, Align::Right)).into();
     columns.extend([("", Align::Left), ("against the reference", Align::Left)]);
@@ -17,14 +26,12 @@ pub fn text(sizes: &Sizes, width: usize) -> String {
         let is_answer = !cell.is_part && sizes.answer == Some((cell.size_bytes, cell.duration_ns));
         table.row_with_remark(cells(cell), if is_answer { "<- small enough" } else { "" });
     }
-    let mut out = table.render_to(0, width);
+    let mut notes = Vec::new();
     if sizes.cells.iter().any(|cell| cell.is_part) {
         let note = "* the first part of the reference runs: shows which time is worth measuring, and decides nothing.";
-        push_wrapped_to(&mut out, width, "  ", note);
+        notes.push(note.to_owned());
     }
-    out.push('\n');
-    push_wrapped_to(&mut out, width, "", &answer_text(sizes));
-    out
+    Noted { table, notes }
 }
 
 fn cells(cell: &Cell) -> [String; 7] {
@@ -40,7 +47,9 @@ fn cells(cell: &Cell) -> [String; 7] {
     ]
 }
 
-fn word(outcome: Outcome) -> &'static str {
+/// What people read for it.
+#[must_use]
+pub fn word(outcome: Outcome) -> &'static str {
     match outcome {
         Outcome::Reference => "reference",
         Outcome::Agrees => "agrees",
@@ -49,7 +58,9 @@ fn word(outcome: Outcome) -> &'static str {
     }
 }
 
-fn answer_text(sizes: &Sizes) -> String {
+/// Which size and time are enough.
+#[must_use]
+pub fn answer_text(sizes: &Sizes) -> String {
     let margin = format!("{} %", (sizes.margin * 1e4).round() / 100.0);
     let Some((size_bytes, duration_ns)) = sizes.answer else {
         return format!(

@@ -1,7 +1,7 @@
 //! One row per record: what `fathom quick` and `fathom run` print first.
 
 use crate::figures::{Counted, Figures, NotEnough, iops_text, ns_text, quantile_text};
-use crate::table::{Align, Table};
+use crate::table::{Align, Noted, Table};
 use crate::text::push_wrapped;
 use fathom_model::record::{CpuTime, Ending, JobRecord, Record};
 use fathom_stats::Histogram;
@@ -16,6 +16,12 @@ const QUANTILES: [(&str, f64); 3] = [("p50", 0.5), ("p99", 0.99), ("p99.9", 0.99
 /// as where throughput stops growing.
 #[must_use]
 pub fn quick_table(records: &[Record], remarks: &[(usize, &str)]) -> String {
+    quick_rows(records, remarks).render()
+}
+
+/// The same as a table.
+#[must_use]
+pub fn quick_rows(records: &[Record], remarks: &[(usize, &str)]) -> Noted {
     let rows: Vec<Row> = records
         .iter()
         .enumerate()
@@ -32,6 +38,12 @@ pub fn quick_table(records: &[Record], remarks: &[(usize, &str)]) -> String {
 /// there, never an interval inside it.
 #[must_use]
 pub fn run_table(records: &[Record]) -> String {
+    run_rows(records).render() + &repeats(records)
+}
+
+/// The same as a table, without the spread.
+#[must_use]
+pub fn run_rows(records: &[Record]) -> Noted {
     let mut rows = Vec::new();
     for (index, record) in records.iter().enumerate() {
         let mut row = Row::of_record(record, std::iter::empty());
@@ -65,7 +77,7 @@ pub fn run_table(records: &[Record]) -> String {
             rows.extend(response);
         }
     }
-    render(&rows) + &repeats(records)
+    render(&rows)
 }
 
 struct Row {
@@ -113,7 +125,7 @@ impl Row {
     }
 }
 
-fn render(rows: &[Row]) -> String {
+fn render(rows: &[Row]) -> Noted {
     let mut columns = vec![("", Align::Left), ("rate", Align::Right), ("IOPS", Align::Right)];
     columns.extend(QUANTILES.map(|(title, _)| (title, Align::Right)));
     columns.extend([("max", Align::Right), ("CPU", Align::Right)]);
@@ -139,8 +151,8 @@ fn render(rows: &[Row]) -> String {
         cells.extend((!is_part).then(|| figures.cpu_text()));
         table.row_with_remark(cells, remark);
     }
-    let mut out = table.render(0);
-    let mut note = |text: &str| push_wrapped(&mut out, "  ", text);
+    let mut notes = Vec::new();
+    let mut note = |text: &str| notes.push(text.to_owned());
     note(if is_open {
         "p50 to max: service time (hand-over to end), and below it the response time of an open loop: from the intended \
          start, with what had not ended counted at the age that it had. CPU: of one core."
@@ -156,7 +168,7 @@ fn render(rows: &[Row]) -> String {
     if let Some(text) = not_enough.note() {
         note(&text);
     }
-    out
+    Noted { table, notes }
 }
 
 fn shortened(label: &str) -> String {
@@ -173,8 +185,9 @@ fn without_number(label: &str) -> &str {
     label.rsplit_once(" #").filter(|(_, n)| is_number(n)).map_or(label, |(name, _)| name)
 }
 
-/// Minimum, median and maximum over the complete repeats of each label.
-fn repeats(records: &[Record]) -> String {
+/// Minimum, median and maximum over the complete repeats of each label, a line for each that has several.
+#[must_use]
+pub fn repeats(records: &[Record]) -> String {
     let mut out = String::new();
     for (index, record) in records.iter().enumerate() {
         let name = without_number(&record.label);

@@ -1,6 +1,39 @@
 //! A text table: aligned columns, units in the cells, no lines drawn.
 
-use crate::text::{printable, push_wrapped_to};
+use crate::text::{WIDTH, printable, push_wrapped_to};
+
+/// A table and what must be said below it, a sentence or two each.
+#[derive(Debug, Clone)]
+pub struct Noted {
+    /// The table.
+    pub table: Table,
+    /// The remarks.
+    pub notes: Vec<String>,
+}
+
+impl Noted {
+    /// A table without remarks.
+    #[must_use]
+    pub fn plain(table: Table) -> Self {
+        Self { table, notes: Vec::new() }
+    }
+
+    /// The table as wide as it is, and the remarks.
+    #[must_use]
+    pub fn render(&self) -> String {
+        let mut out = self.table.render(0);
+        self.notes.iter().for_each(|note| push_wrapped_to(&mut out, WIDTH, "  ", note));
+        out
+    }
+
+    /// Table and remarks as text in so many columns.
+    #[must_use]
+    pub fn render_to(&self, width: usize) -> String {
+        let mut out = self.table.render_to(0, width);
+        self.notes.iter().for_each(|note| push_wrapped_to(&mut out, width, "  ", note));
+        out
+    }
+}
 
 /// How a column is aligned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -40,6 +73,18 @@ impl Table {
     ) {
         let cells = cells.into_iter().map(|cell| printable(&cell.into())).collect();
         self.rows.push((cells, printable(remark)));
+    }
+
+    /// Titles of the columns, and how they stand.
+    #[must_use]
+    pub fn columns(&self) -> &[(String, Align)] {
+        &self.columns
+    }
+
+    /// The rows: cells, and the remark behind them.
+    #[must_use]
+    pub fn rows(&self) -> &[(Vec<String>, String)] {
+        &self.rows
     }
 
     /// True when there is no row.

@@ -13,6 +13,8 @@ use fathom_stats::equivalence::{Better, Decision, Question, compare_unpaired};
 use fathom_stats::interval::{self, Estimate};
 use serde::Serialize;
 
+/// The margin where nobody says.
+pub const MARGIN: f64 = 0.05;
 /// Two one-sided tests at 5 % are an interval of 90 %; three runs on either side can give one.
 const LEVEL: f64 = 0.90;
 /// Runs on either side without which nothing is decided.

@@ -72,7 +72,7 @@ fn exit(found: &Comparison, limit_percent: f64, fail_on: FailOn) -> Exit {
 /// The runs that words name: `NAME[:ROW][@STORE]`, several names with commas between them (a row may hold commas, so that
 /// with one there is one name), or the file of a store for all its runs. A name is a label, else the first characters of
 /// a run.
-fn side(common: &Common, output: Output, words: &str) -> Result<Side, CommandError> {
+pub(super) fn side(common: &Common, output: Output, words: &str) -> Result<Side, CommandError> {
     let separator = if words.contains(':') { '\0' } else { ',' };
     let mut runs: Vec<Run> = Vec::new();
     for word in words.split(separator).filter(|word| !word.is_empty()) {

@@ -8,13 +8,26 @@ use crate::output::Output;
 use crate::session;
 use fathom_base::units::parse_fraction;
 use fathom_report::history::history_text;
-use fathom_store::{Filter, RunState, StoreError};
+use fathom_store::{Filter, RunState, Store, StoreError};
 use fathom_study::compare::Run;
-use fathom_study::history::history;
+use fathom_study::history::{Series, history};
 use fathom_study::rounds;
 
 /// Prints the results of one target over time.
 pub fn run(common: &Common, output: Output, args: &History) -> CommandResult {
+    let (store, found) = series(common, output, args)?;
+    let prefix = |id: &str| store.shortest_prefix(id).unwrap_or_else(|_| id.to_owned());
+    output.text(&history_text(&found, &local_zone(), &prefix, output.width()))?;
+    output.json("result", &serde_json::json!({ "series": found }))?;
+    Ok(Exit::Done)
+}
+
+/// The finished runs of one target as rows over time, and the store that they are in.
+pub(super) fn series(
+    common: &Common,
+    output: Output,
+    args: &History,
+) -> Result<(Store, Vec<Series>), CommandError> {
     let usage = |text: String| CommandError::usage(output, &text);
     let step = parse_fraction(&args.step)
         .ok()
@@ -48,8 +61,5 @@ pub fn run(common: &Common, output: Output, args: &History) -> CommandResult {
         let text = "are void or have no figure to follow (too few requests for a percentile)";
         return Err(usage(format!("all runs on '{}' {text}; see: fathom list", args.target)));
     }
-    let prefix = |id: &str| store.shortest_prefix(id).unwrap_or_else(|_| id.to_owned());
-    output.text(&history_text(&found, &local_zone(), &prefix, output.width()))?;
-    output.json("result", &serde_json::json!({ "series": found }))?;
-    Ok(Exit::Done)
+    Ok((store, found))
 }

@@ -5,6 +5,7 @@ use super::{CommandError, key_value};
 use crate::args::Search;
 use crate::output::Output;
 use crate::session::{self, Measured, Purpose};
+pub use fathom_base::shell::option_in;
 use fathom_base::units::{format_duration, parse_duration_ns};
 use fathom_lab::saturate::{TIME_NS_MAX, TIME_NS_MIN};
 use fathom_model::builtin::WorkloadFile;
@@ -87,14 +88,6 @@ pub fn workload(
     Ok(Asked { workload, settings })
 }
 
-/// The value of an option in the command line of a stored run, `--name=value` or `--name value`.
-pub fn option_in<'c>(command: &'c str, name: &str) -> Option<&'c str> {
-    let mut words = command.split(' ');
-    let found = words
-        .find_map(|word| word.strip_prefix(name).filter(|v| v.is_empty() || v.starts_with('=')))?;
-    if found.is_empty() { words.next() } else { found.strip_prefix('=') }
-}
-
 /// `--time`.
 pub fn time_ns(output: Output, text: &str) -> Result<u64, CommandError> {
     let usage = |reason: String| CommandError::usage(output, &format!("--time={text}: {reason}"));
@@ -104,21 +97,4 @@ pub fn time_ns(output: Output, text: &str) -> Result<u64, CommandError> {
     }
     let (least, most) = (format_duration(TIME_NS_MIN), format_duration(TIME_NS_MAX));
     Err(usage(format!("a search takes from {least} to {most}")))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn options_of_stored_commands() {
-        for (command, value) in [
-            ("fathom saturate /srv --bound=p99:2ms", Some("p99:2ms")),
-            ("fathom saturate --bound p99:2ms /srv", Some("p99:2ms")),
-            ("fathom saturate /srv --bounds=x", None),
-            ("fathom saturate /srv --bound", None),
-        ] {
-            assert_eq!(option_in(command, "--bound"), value, "{command}");
-        }
-    }
 }

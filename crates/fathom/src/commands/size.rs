@@ -9,13 +9,11 @@ use fathom_base::units::{parse_fraction, parse_size};
 use fathom_lab::size::{SizeOptions, check, size};
 use fathom_model::record::{Record, RunKind};
 use fathom_report::sizes;
-use fathom_study::size::{settings, study};
+use fathom_study::size::{MARGIN, settings, study};
 use fathom_sys::signals::StopFlag;
 use std::fmt::Write;
 use std::path::Path;
 
-/// The margin where nobody says, as in the arguments.
-const MARGIN: f64 = 0.05;
 /// Keys that the search sets by itself.
 const OWN: [&str; 6] = ["span", "duration", "warmup", "amount", "operations", "verify"];
 
