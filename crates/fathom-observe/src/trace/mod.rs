@@ -8,3 +8,4 @@ pub mod file;
 pub mod flight;
 mod layout;
 pub mod live;
+pub mod study;

@@ -1,0 +1,215 @@
+//! What a trace says about a workload: events in, one record out, in constant memory.
+
+mod classes;
+mod places;
+mod times;
+
+use self::classes::Classes;
+use self::places::Places;
+use self::times::Times;
+use super::event::{Action, Class, Event, Flags, Names};
+use super::flight::{Done, Flight, Level};
+use fathom_model::capture::{CaptureFaults, CaptureProcess, CaptureRecord};
+use std::collections::HashMap;
+
+/// Different processes that are told apart by name; the rest counts under the name of none.
+const PROCESSES_MAX: usize = 1024;
+
+/// A trace that is being looked at.
+#[derive(Debug)]
+pub struct Study {
+    flight: Flight,
+    done: Vec<Done>,
+    classes: Classes,
+    places: Places,
+    times: Times,
+    processes: HashMap<u32, CaptureProcess>,
+    record: CaptureRecord,
+    first_ns: Option<u64>,
+    last_ns: u64,
+    arrived: u64,
+    /// Requests as the driver got them, which count where none arrive.
+    of_driver: Option<Box<Self>>,
+    /// Whether the driver's requests show: then seeks are theirs.
+    has_issues: bool,
+}
+
+impl Study {
+    /// Of a device of that size; 0 when it is not known.
+    #[must_use]
+    pub fn new(size_bytes: u64) -> Self {
+        let of_driver = Some(Box::new(Self::without_second(size_bytes)));
+        Self { of_driver, ..Self::without_second(size_bytes) }
+    }
+
+    fn without_second(size_bytes: u64) -> Self {
+        Self {
+            flight: Flight::default(),
+            done: Vec::new(),
+            classes: Classes::default(),
+            places: Places::new(size_bytes),
+            times: Times::default(),
+            processes: HashMap::new(),
+            record: CaptureRecord { size_bytes, ..CaptureRecord::default() },
+            first_ns: None,
+            last_ns: 0,
+            arrived: 0,
+            of_driver: None,
+            has_issues: false,
+        }
+    }
+
+    /// The trace begins at that time, whether or not anything happens.
+    pub fn begin(&mut self, time_ns: u64) {
+        self.first_ns = Some(time_ns);
+        self.last_ns = self.last_ns.max(time_ns);
+        self.times.begin(time_ns);
+        if let Some(second) = &mut self.of_driver {
+            second.begin(time_ns);
+        }
+    }
+
+    /// Takes the next event.
+    pub fn event(&mut self, event: &Event, names: &Names) {
+        self.record.events += 1;
+        let time_ns = self.in_order(event.time_ns);
+        let event = Event { time_ns, ..*event };
+        if self.first_ns.is_none() {
+            self.begin(time_ns);
+        }
+        self.count(&event);
+        if event.action == Action::Queue {
+            self.arrive(&event, names);
+            // From now on it is known which requests count.
+            self.of_driver = None;
+        }
+        if let Some(second) = &mut self.of_driver {
+            match event.action {
+                Action::Issue => second.event(&Event { action: Action::Queue, ..event }, names),
+                Action::Complete => second.event(&event, names),
+                _ => {}
+            }
+        }
+        self.flight.step(&event, &mut self.done);
+        for done in self.done.drain(..) {
+            self.classes.ended(&done);
+            if done.level == Level::Arrived {
+                self.record.errors += u64::from(done.has_failed);
+                if matches!(done.class, Class::Read | Class::Write) {
+                    self.times.ended(&done);
+                }
+            }
+        }
+        self.times.depth(time_ns, self.flight.depth().0);
+    }
+
+    /// Time that does not go back: what comes late happened now.
+    fn in_order(&mut self, time_ns: u64) -> u64 {
+        let faults = &mut self.record.faults;
+        if time_ns < self.last_ns && self.first_ns.is_some() {
+            faults.late += 1;
+            faults.back_ns_max = faults.back_ns_max.max(self.last_ns - time_ns);
+        }
+        self.last_ns = self.last_ns.max(time_ns);
+        self.last_ns
+    }
+
+    fn count(&mut self, event: &Event) {
+        let record = &mut self.record;
+        match event.action {
+            Action::Issue => {
+                record.issued += 1;
+                if !self.has_issues {
+                    self.has_issues = true;
+                    self.places.forget_seeks();
+                }
+                if has_place(event) {
+                    let is_seek = self.places.moved(event);
+                    self.times.seek(event.time_ns, is_seek);
+                }
+            }
+            Action::FrontMerge => record.merges[0] += 1,
+            Action::BackMerge => record.merges[1] += 1,
+            Action::RequestMerge => record.merges[2] += 1,
+            Action::Requeue => record.requeues += 1,
+            Action::Split => record.splits += 1,
+            Action::Remap => record.remaps += 1,
+            _ => {}
+        }
+    }
+
+    fn arrive(&mut self, event: &Event, names: &Names) {
+        self.arrived += 1;
+        self.classes.arrived(event);
+        self.times.arrived(event);
+        if has_place(event) {
+            self.places.arrived(event);
+            self.times.place(event, self.places.size_bytes());
+            if !self.has_issues {
+                let is_seek = self.places.moved(event);
+                self.times.seek(event.time_ns, is_seek);
+            }
+        }
+        let is_known = self.processes.contains_key(&event.name);
+        let name = if is_known || self.processes.len() < PROCESSES_MAX { event.name } else { 0 };
+        let process = self.processes.entry(name).or_insert_with(|| CaptureProcess {
+            name: names.get(name).to_owned(),
+            pid: event.process,
+            ..CaptureProcess::default()
+        });
+        process.count += 1;
+        process.bytes += u64::from(event.sectors) * super::event::SECTOR_BYTES;
+        process.writes += u64::from(event.class == Class::Write);
+    }
+
+    /// What it came to. `end_ns` is when the trace ends, where that is later than its last event.
+    #[must_use]
+    pub fn finish(mut self, end_ns: Option<u64>) -> CaptureRecord {
+        let end_ns = end_ns.unwrap_or(0).max(self.last_ns);
+        if let Some(second) = self.of_driver.take().filter(|second| second.arrived > 0) {
+            return self.of_the_driver(*second, end_ns);
+        }
+        let first_ns = self.first_ns.unwrap_or(end_ns);
+        let mut record = self.record;
+        record.window_ns = end_ns.saturating_sub(first_ns);
+        record.faults.abandoned = self.flight.abandoned();
+        record.classes = self.classes.finish();
+        record.places = self.places.finish();
+        self.times.finish(end_ns, &mut record);
+        record.processes = self.processes.into_values().collect();
+        record
+            .processes
+            .sort_by(|a, b| (b.bytes, b.count, &a.name).cmp(&(a.bytes, a.count, &b.name)));
+        record
+    }
+
+    /// Nothing arrived: what the driver got counts.
+    fn of_the_driver(self, second: Self, end_ns: u64) -> CaptureRecord {
+        let mut record = second.finish(Some(end_ns));
+        let own = self.record;
+        record.is_of_driver = true;
+        record.events = own.events;
+        record.issued = own.issued;
+        record.requeues = own.requeues;
+        record.merges = own.merges;
+        record.faults = CaptureFaults { abandoned: record.faults.abandoned, ..own.faults };
+        for class in &mut record.classes {
+            class.service_ns = std::mem::take(&mut class.total_ns);
+        }
+        record
+    }
+}
+
+/// Flushes and commands are nowhere.
+fn has_place(event: &Event) -> bool {
+    event.sectors > 0 && !matches!(event.class, Class::Flush | Class::Other)
+}
+
+/// How often each flag is set.
+fn flag_counts(event: &Event) -> [u64; 5] {
+    [Flags::SYNC, Flags::META, Flags::FUA, Flags::PREFLUSH, Flags::AHEAD]
+        .map(|flag| u64::from(event.flags.has(flag)))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,176 @@
+//! Small traces whose figures are known, and random ones against the plainest way to count.
+
+use super::*;
+use crate::trace::event::SECTOR_BYTES;
+use fathom_base::prng::Prng;
+
+fn at(action: Action, time_ns: u64, class: Class, sector: u64, sectors: u32) -> Event {
+    Event { sector, sectors, class, name: 1, ..Event::new(action, time_ns) }
+}
+
+fn names() -> Names {
+    let mut names = Names::default();
+    names.number_of("worker");
+    names
+}
+
+fn study(events: &[Event], size_bytes: u64) -> CaptureRecord {
+    let mut study = Study::new(size_bytes);
+    events.iter().for_each(|event| study.event(event, &names()));
+    study.finish(None)
+}
+
+/// One request after the other: arrives, is issued 10 us later, ends 90 us after that.
+fn serial(requests: &[(Class, u64, u32)]) -> Vec<Event> {
+    let steps = |(number, &(class, sector, sectors)): (usize, &(Class, u64, u32))| {
+        let start_ns = number as u64 * 1_000_000;
+        [(Action::Queue, 0), (Action::Issue, 10_000), (Action::Complete, 100_000)]
+            .map(|(action, after_ns)| at(action, start_ns + after_ns, class, sector, sectors))
+    };
+    requests.iter().enumerate().flat_map(steps).collect()
+}
+
+#[test]
+fn sizes_latencies_and_depth_of_a_known_trace() {
+    let requests = [
+        (Class::Read, 0, 8),
+        (Class::Read, 8, 8),
+        (Class::Read, 16, 24),
+        (Class::Write, 100_000, 2),
+        (Class::Read, 40, 8),
+    ];
+    let record = study(&serial(&requests), 1 << 30);
+    let read = record.class("read").expect("reads");
+    assert_eq!((read.count, read.bytes), (4, 48 * 512));
+    assert!((read.size_mean - 6144.0).abs() < 1e-6);
+    assert!((read.size_harmonic - 4.0 / (3.0 / 4096.0 + 1.0 / 12288.0)).abs() < 1e-6);
+    // Of 4096, 4096, 12288, 4096.
+    assert!(
+        (read.size_deviation - (3.0f64 * 2048.0 * 2048.0 + 6144.0 * 6144.0).sqrt() / 2.0).abs()
+            < 1e-6
+    );
+    assert_eq!(read.sizes, [(4096, 3), (12288, 1)]);
+    let means = [&read.total_ns, &read.wait_ns, &read.service_ns].map(|h| h.mean().expect("some"));
+    assert_eq!(means, [100_000.0, 10_000.0, 90_000.0]);
+    assert_eq!((record.places.follow_last, record.places.follow_any), (2, 3));
+    assert_eq!(record.places.seeks, 2);
+    // 100 us of every millisecond, the last millisecond without its rest.
+    assert_eq!(record.window_ns, 4_100_000);
+    assert_eq!(record.depth_ns, [3_600_000, 500_000]);
+    assert_eq!((record.issued, record.errors, record.processes.len()), (5, 0, 1));
+    assert_eq!(record.processes[0].name, "worker");
+    assert_eq!(record.series.iter().map(|i| i.reads + i.writes).sum::<u64>(), 5);
+    assert_eq!(record.map.cells.iter().map(|(_, _, r, w)| r + w).sum::<u32>(), 5);
+}
+
+#[test]
+fn without_arrivals_the_drivers_requests_count() {
+    let mut events = serial(&[(Class::Read, 0, 8), (Class::Write, 800, 16)]);
+    events.retain(|event| event.action != Action::Queue);
+    let record = study(&events, 1 << 20);
+    assert!(record.is_of_driver);
+    assert_eq!((record.requests(), record.issued), (2, 2));
+    let write = record.class("write").expect("a write");
+    assert_eq!(write.service_ns.mean(), Some(90_000.0));
+    assert!(write.total_ns.mean().is_none());
+}
+
+#[test]
+fn time_that_goes_back_is_told_and_harmless() {
+    let mut events = serial(&[(Class::Read, 0, 8), (Class::Read, 64, 8)]);
+    events[3].time_ns = 50_000;
+    let record = study(&events, 0);
+    assert_eq!(record.faults.late, 1);
+    assert_eq!(record.faults.back_ns_max, 50_000);
+    assert_eq!(record.requests(), 2);
+}
+
+/// Random requests in flight side by side; everything is counted a second time in the plainest way.
+#[test]
+fn random_traces_against_brute_force() {
+    for seed in 0..20 {
+        let mut prng = Prng::new(seed, 1);
+        let mut events = Vec::new();
+        let mut spans = Vec::new();
+        for number in 0..300u64 {
+            let class = if prng.below(3) == 0 { Class::Write } else { Class::Read };
+            let start_ns = prng.below(2_000_000_000);
+            let took_ns = 1 + prng.below(20_000_000);
+            // Places that do not overlap: what ends belongs to one request.
+            let (sector, sectors) = (number * 4096 + prng.below(3000), 1 + prng.below(64) as u32);
+            let issue_ns = start_ns + prng.below(took_ns);
+            let steps = [
+                (Action::Queue, start_ns),
+                (Action::Issue, issue_ns),
+                (Action::Complete, start_ns + took_ns),
+            ];
+            events
+                .extend(steps.map(|(action, time_ns)| at(action, time_ns, class, sector, sectors)));
+            spans.push((class, start_ns, start_ns + took_ns, sector, sectors));
+        }
+        events.sort_by_key(|event| (event.time_ns, event.action));
+        let record = study(&events, 300 * 4096 * SECTOR_BYTES);
+        let first_ns = events[0].time_ns;
+        let last_ns = events[events.len() - 1].time_ns;
+        assert_eq!(record.window_ns, last_ns - first_ns);
+        for word in [Class::Read, Class::Write] {
+            let own: Vec<_> = spans.iter().filter(|s| s.0 == word).collect();
+            let class = record.class(word.word()).expect("some");
+            assert_eq!(class.count, own.len() as u64);
+            let sum: u64 = own.iter().map(|s| s.2 - s.1).sum();
+            assert_eq!(class.total_ns.sum(), u128::from(sum));
+            let bytes: u64 = own.iter().map(|s| u64::from(s.4) * SECTOR_BYTES).sum();
+            assert_eq!(class.bytes, bytes);
+        }
+        // The area under the depth is the sum of all times in flight.
+        let area: u64 = spans.iter().map(|s| s.2 - s.1).sum();
+        let weighted: u64 = (0u64..).zip(&record.depth_ns).map(|(d, ns)| d * ns).sum();
+        assert_eq!(weighted, area);
+        let course: f64 = record.series.iter().map(|i| i.depth_mean * i.length_ns as f64).sum();
+        assert!((course - area as f64).abs() < area as f64 * 1e-9, "{course} {area}");
+        let mut starts: Vec<u64> = spans.iter().map(|s| s.1).collect();
+        starts.sort_unstable();
+        let gaps: u64 = starts.windows(2).map(|w| w[1] - w[0]).sum();
+        assert_eq!(record.arrivals.gap_ns.sum(), u128::from(gaps));
+        check_dispersion(&record, &starts, first_ns);
+    }
+}
+
+fn check_dispersion(record: &CaptureRecord, starts: &[u64], first_ns: u64) {
+    for (length_ns, index, windows) in &record.arrivals.dispersion {
+        let mut counts = vec![0f64; *windows as usize];
+        for start in starts {
+            if let Some(count) = counts.get_mut(((start - first_ns) / length_ns) as usize) {
+                *count += 1.0;
+            }
+        }
+        let mean = counts.iter().sum::<f64>() / counts.len() as f64;
+        let variance =
+            counts.iter().map(|c| (c - mean).powi(2)).sum::<f64>() / (counts.len() - 1) as f64;
+        assert!(
+            (index - variance / mean).abs() < 1e-6 * index.max(1.0),
+            "{index} {}",
+            variance / mean
+        );
+    }
+}
+
+#[test]
+fn long_traces_become_coarser_and_lose_nothing() {
+    let hour_ns = 3_600_000_000_000u64;
+    let mut events = Vec::new();
+    for number in 0..2000u64 {
+        let time_ns = number * hour_ns / 2000;
+        let sector = number * 1_000_003 % (1 << 34);
+        events.push(at(Action::Queue, time_ns, Class::Write, sector, 8));
+        events.push(at(Action::BioComplete, time_ns + 5_000, Class::Write, sector, 8));
+    }
+    let record = study(&events, 0);
+    assert!(record.series.len() <= 512);
+    assert_eq!(record.series.iter().map(|i| i.writes).sum::<u64>(), 2000);
+    assert_eq!(record.places.parts.iter().sum::<u64>(), 2000);
+    assert_eq!(record.map.cells.iter().map(|(_, _, _, w)| w).sum::<u32>(), 2000);
+    assert!(record.map.row_bytes * 128 >= record.places.end_byte / 2);
+    let columns = record.window_ns / record.map.column_ns;
+    assert!(record.map.cells.iter().all(|(c, r, ..)| u64::from(*c) <= columns && *r < 128));
+}

@@ -1,0 +1,237 @@
+//! How requests came and how many were in flight: gaps, bursts, depth, the course, and the picture of time and place.
+
+use crate::trace::event::{Class, Event, SECTOR_BYTES};
+use crate::trace::flight::Done;
+use fathom_model::capture::{CaptureArrivals, CaptureInterval, CaptureMap, CaptureRecord};
+use fathom_stats::{Histogram, SparseHistogram};
+use std::collections::HashMap;
+
+/// The course has at most so many intervals; then two become one.
+const INTERVALS_MAX: usize = 512;
+const INTERVAL_NS: u64 = 100_000_000;
+/// Depths that are told apart.
+const DEPTH_MAX: usize = 4096;
+/// Rows of the picture.
+const ROWS: u64 = 128;
+/// Windows in which requests are counted.
+const WINDOWS_NS: [u64; 3] = [10_000_000, 100_000_000, 1_000_000_000];
+
+#[derive(Debug, Default)]
+pub(super) struct Times {
+    begin_ns: u64,
+    last_arrival_ns: Option<u64>,
+    gap: Histogram,
+    windows: [Window; 3],
+    /// When the depth last changed, and what it is.
+    depth: (u64, usize),
+    depth_ns: Vec<u64>,
+    interval_ns: u64,
+    intervals: Vec<Interval>,
+    cells: HashMap<(u32, u32), (u32, u32)>,
+    rows_bytes: u64,
+}
+
+#[derive(Debug, Default)]
+struct Interval {
+    record: CaptureInterval,
+    latency: Histogram,
+    /// Depth times nanoseconds.
+    depth_area: f64,
+}
+
+/// Counts in windows of one length.
+#[derive(Debug, Default, Clone, Copy)]
+struct Window {
+    number: u64,
+    count: u64,
+    windows: u64,
+    sum: f64,
+    squares: f64,
+}
+
+impl Window {
+    fn at(&mut self, number: u64) {
+        if number > self.number {
+            self.windows += number - self.number;
+            self.sum += self.count as f64;
+            self.squares += (self.count * self.count) as f64;
+            (self.number, self.count) = (number, 0);
+        }
+    }
+
+    /// Variance over mean; none of fewer than two windows or nothing in them.
+    fn dispersion(&self) -> Option<f64> {
+        let n = self.windows as f64;
+        let mean = self.sum / n;
+        let variance = (self.squares - n * mean * mean) / (n - 1.0);
+        (self.windows > 1 && self.sum > 0.0).then(|| variance.max(0.0) / mean)
+    }
+}
+
+impl Times {
+    pub(super) fn begin(&mut self, time_ns: u64) {
+        self.begin_ns = time_ns;
+        self.depth.0 = time_ns;
+        self.interval_ns = INTERVAL_NS;
+    }
+
+    pub(super) fn arrived(&mut self, event: &Event) {
+        if let Some(last_ns) = self.last_arrival_ns {
+            self.gap.record(event.time_ns - last_ns);
+        }
+        self.last_arrival_ns = Some(event.time_ns);
+        for (window, length_ns) in self.windows.iter_mut().zip(WINDOWS_NS) {
+            window.at((event.time_ns - self.begin_ns) / length_ns);
+            window.count += 1;
+        }
+        let bytes = u64::from(event.sectors) * SECTOR_BYTES;
+        let record = &mut self.interval(event.time_ns).record;
+        match event.class {
+            Class::Read => {
+                (record.reads, record.read_bytes) = (record.reads + 1, record.read_bytes + bytes)
+            }
+            Class::Write => {
+                (record.writes, record.write_bytes) =
+                    (record.writes + 1, record.write_bytes + bytes);
+            }
+            _ => record.others += 1,
+        }
+    }
+
+    pub(super) fn ended(&mut self, done: &Done) {
+        let took_ns = done.end_ns - done.start_ns;
+        self.interval(done.end_ns).latency.record(took_ns);
+    }
+
+    pub(super) fn seek(&mut self, time_ns: u64, is_seek: bool) {
+        self.interval(time_ns).record.seeks += u64::from(is_seek);
+    }
+
+    /// A cell of the picture, over a device that has this size by now.
+    pub(super) fn place(&mut self, event: &Event, size_bytes: u64) {
+        while self.rows_bytes < size_bytes {
+            if self.rows_bytes == 0 {
+                self.rows_bytes = size_bytes;
+            } else {
+                self.rows_bytes *= 2;
+                self.fold(|(column, row)| (column, row / 2));
+            }
+        }
+        let row =
+            (event.sector * SECTOR_BYTES / (self.rows_bytes / ROWS).max(1)).min(ROWS - 1) as u32;
+        let column = ((event.time_ns - self.begin_ns) / self.interval_ns) as u32;
+        let cell = self.cells.entry((column, row)).or_default();
+        if event.class == Class::Read { cell.0 += 1 } else { cell.1 += 1 }
+    }
+
+    fn fold(&mut self, to: impl Fn((u32, u32)) -> (u32, u32)) {
+        for (key, (reads, writes)) in std::mem::take(&mut self.cells) {
+            let cell = self.cells.entry(to(key)).or_default();
+            (cell.0, cell.1) = (cell.0 + reads, cell.1 + writes);
+        }
+    }
+
+    /// So many are in flight from now on.
+    pub(super) fn depth(&mut self, time_ns: u64, depth: usize) {
+        let (since_ns, before) = self.depth;
+        if depth == before && time_ns - since_ns < self.interval_ns {
+            return;
+        }
+        let slot = before.min(DEPTH_MAX - 1);
+        if self.depth_ns.len() <= slot {
+            self.depth_ns.resize(slot + 1, 0);
+        }
+        self.depth_ns[slot] += time_ns - since_ns;
+        self.spread_depth(since_ns, time_ns, before);
+        self.depth = (time_ns, depth);
+        let record = &mut self.interval(time_ns).record;
+        record.depth_max = record.depth_max.max(depth as u64);
+    }
+
+    /// Adds a stretch of constant depth to the intervals that it touches.
+    fn spread_depth(&mut self, mut from_ns: u64, to_ns: u64, depth: usize) {
+        while from_ns < to_ns {
+            let begin_ns = self.begin_ns;
+            let interval = self.interval(from_ns);
+            let end_ns =
+                (begin_ns + interval.record.start_ns + interval.record.length_ns).min(to_ns);
+            interval.depth_area += (end_ns - from_ns) as f64 * depth as f64;
+            interval.record.depth_max = interval.record.depth_max.max(depth as u64);
+            from_ns = end_ns;
+        }
+    }
+
+    fn interval(&mut self, time_ns: u64) -> &mut Interval {
+        let passed_ns = time_ns.saturating_sub(self.begin_ns);
+        while passed_ns / self.interval_ns >= INTERVALS_MAX as u64 {
+            self.halve_intervals();
+        }
+        let at = (passed_ns / self.interval_ns) as usize;
+        while self.intervals.len() <= at {
+            let (start_ns, length_ns) =
+                (self.intervals.len() as u64 * self.interval_ns, self.interval_ns);
+            let record = CaptureInterval { start_ns, length_ns, ..CaptureInterval::default() };
+            self.intervals.push(Interval { record, ..Interval::default() });
+        }
+        &mut self.intervals[at]
+    }
+
+    fn halve_intervals(&mut self) {
+        self.interval_ns *= 2;
+        let mut old = std::mem::take(&mut self.intervals).into_iter();
+        while let Some(mut first) = old.next() {
+            if let Some(second) = old.next() {
+                first.add(&second);
+            }
+            first.record.length_ns = self.interval_ns;
+            self.intervals.push(first);
+        }
+        self.fold(|(column, row)| (column / 2, row));
+    }
+
+    pub(super) fn finish(mut self, end_ns: u64, record: &mut CaptureRecord) {
+        let depth = self.depth.1;
+        // Closes the stretch that is open.
+        self.depth(end_ns.max(self.depth.0), depth.wrapping_add(1));
+        for (window, length_ns) in self.windows.iter_mut().zip(WINDOWS_NS) {
+            window.at(end_ns.saturating_sub(self.begin_ns) / length_ns);
+        }
+        let of = |(window, length_ns): (&Window, u64)| {
+            Some((length_ns, window.dispersion()?, window.windows))
+        };
+        let dispersion = self.windows.iter().zip(WINDOWS_NS).filter_map(of).collect();
+        record.arrivals = CaptureArrivals { gap_ns: self.gap, dispersion };
+        record.depth_ns = self.depth_ns;
+        let window_ns = end_ns.saturating_sub(self.begin_ns);
+        record.series =
+            self.intervals.into_iter().filter_map(|interval| interval.finish(window_ns)).collect();
+        let mut cells: Vec<_> =
+            self.cells.into_iter().map(|((c, r), (reads, writes))| (c, r, reads, writes)).collect();
+        cells.sort_unstable();
+        let row_bytes = (self.rows_bytes / ROWS).max(1);
+        record.map = CaptureMap { column_ns: self.interval_ns, row_bytes, cells };
+    }
+}
+
+impl Interval {
+    fn add(&mut self, other: &Self) {
+        let (own, more) = (&mut self.record, &other.record);
+        own.reads += more.reads;
+        own.writes += more.writes;
+        own.others += more.others;
+        own.read_bytes += more.read_bytes;
+        own.write_bytes += more.write_bytes;
+        own.seeks += more.seeks;
+        own.depth_max = own.depth_max.max(more.depth_max);
+        self.depth_area += other.depth_area;
+        self.latency.merge(&other.latency);
+    }
+
+    fn finish(self, window_ns: u64) -> Option<CaptureInterval> {
+        let mut record = self.record;
+        record.length_ns = record.length_ns.min(window_ns.checked_sub(record.start_ns)?).max(1);
+        record.depth_mean = self.depth_area / record.length_ns as f64;
+        record.latency_ns = SparseHistogram::from(&self.latency);
+        Some(record)
+    }
+}
