@@ -5,6 +5,7 @@
 
 pub mod answer;
 pub mod asked;
+pub mod brief;
 pub mod check;
 pub mod classic;
 pub mod comparison;
@@ -31,3 +32,4 @@ pub mod summary;
 pub mod table;
 pub mod text;
 pub mod verification;
+pub mod watch;

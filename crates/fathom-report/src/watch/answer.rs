@@ -1,0 +1,1 @@
+//! What a stored watch comes to.
