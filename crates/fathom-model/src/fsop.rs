@@ -242,6 +242,9 @@ pub struct FsopProcess {
     pub rounds: u64,
     /// Names that were gone when it came to them, or that it may not read.
     pub vanished: u64,
+    /// When it had nothing more to do, relative to the start of the window: an empty tree, or all written that it may.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ended_early_ns: Option<u64>,
 }
 
 impl FsopProcess {

@@ -108,7 +108,9 @@ mod tests {
     #[test]
     fn few_operations_are_all_there_in_order() {
         let (mut a, mut b) = (Points::new(50, 1, 0), Points::new(50, 1, 1));
-        (0..40).for_each(|number| if number % 2 == 0 { a.note(op(number)) } else { b.note(op(number)) });
+        (0..40).for_each(
+            |number| if number % 2 == 0 { a.note(op(number)) } else { b.note(op(number)) },
+        );
         let stream = merged(&[&a, &b]);
         assert_eq!((stream.len(), stream.operations), (40, 40));
         assert_eq!(stream.reduction(), "every operation");

@@ -7,7 +7,9 @@ use fathom_model::record::OpClass;
 use fathom_sys::walked::{self, EntryBuffer, WalkedDir};
 use std::collections::VecDeque;
 use std::ffi::{CStr, CString};
+use std::fs::File;
 use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Names that begin so are fathom's own: what writers make beside the tree is not read.
 const OWN_PREFIX: &[u8] = b".fathom-";
@@ -102,7 +104,7 @@ pub struct Reader<'a, 'm, C: Clock> {
     root: &'a WalkedDir,
     reading: &'a Reading,
     meter: &'a mut Meter<'m, C>,
-    goes_on: &'a dyn Fn(u64) -> bool,
+    over: &'a AtomicBool,
     entries: EntryBuffer,
     data: Vec<u8>,
     dev: u64,
@@ -119,16 +121,16 @@ fn is_passed_over(error: &io::Error) -> bool {
 }
 
 impl<'a, 'm, C: Clock> Reader<'a, 'm, C> {
-    /// A reader of what lies below `root`. `goes_on` is asked after every operation, with its end.
+    /// A reader of what lies below `root`, until `over`.
     pub fn new(
         root: &'a WalkedDir,
         reading: &'a Reading,
         meter: &'a mut Meter<'m, C>,
-        goes_on: &'a dyn Fn(u64) -> bool,
+        over: &'a AtomicBool,
     ) -> Self {
         let dev = root.look(c".").map_or(0, |looked| looked.dev);
         let (entries, data) = (EntryBuffer::default(), vec![0; reading.block_bytes.max(1)]);
-        Self { root, reading, meter, goes_on, entries, data, dev, found: 0 }
+        Self { root, reading, meter, over, entries, data, dev, found: 0 }
     }
 
     /// Walks round after round until it is told to stop.
@@ -176,16 +178,12 @@ impl<'a, 'm, C: Clock> Reader<'a, 'm, C> {
         };
         // The first entry is there when the directory was opened and the kernel has given some.
         let (root, no_atime) = (self.root, self.reading.no_atime);
-        let start = || {
-            let dir = root.below(path, no_atime)?;
-            let entries = dir.entries(memory)?;
-            Ok((dir, entries))
-        };
         let mut opened = None;
         let mut first = self.meter.time(
             OpClass::ReadDir,
             || {
-                let (dir, mut entries) = start()?;
+                let dir = root.below(path, no_atime)?;
+                let mut entries = dir.entries(memory)?;
                 let name = entries.next_name()?.map(CStr::to_owned);
                 opened = Some((dir, entries));
                 Ok(name)
@@ -224,7 +222,7 @@ impl<'a, 'm, C: Clock> Reader<'a, 'm, C> {
     }
 
     fn check(&self) -> Result<(), Halt> {
-        if (self.goes_on)(self.meter.now_ns()) { Ok(()) } else { Err(Halt::Asked) }
+        if self.over.load(Ordering::Relaxed) { Err(Halt::Asked) } else { Ok(()) }
     }
 
     /// Looks at an entry, and reads it if it is a file; true for a directory of the same filesystem.
@@ -238,32 +236,32 @@ impl<'a, 'm, C: Clock> Reader<'a, 'm, C> {
         let no_atime = self.reading.no_atime;
         let opened = self.meter.time(OpClass::OpenRead, || dir.open_read(name, no_atime), |_| 0);
         let file = opened.map_err(of(OpClass::OpenRead))?;
-        let (first, rest) = self.data.split_at_mut(1);
-        let read = || walked::read(&file, first);
+        let read = || walked::read(&file, &mut self.data[..1]);
         let read = self.meter.time(OpClass::FirstRead, read, |bytes| *bytes as u64);
         let is_empty = read.map_err(of(OpClass::FirstRead))? == 0;
         if !is_empty && looked.size_bytes > 1 {
-            let goes_on = self.goes_on;
-            let meter = &mut *self.meter;
-            let clocked = meter.now_ns();
-            let whole = if rest.is_empty() { first } else { rest };
-            let read = || {
-                let mut total = 0;
-                loop {
-                    match walked::read(&file, whole)? {
-                        0 => return Ok(total),
-                        bytes => total += bytes as u64,
-                    }
-                    // A large file is left in the middle when time is up.
-                    if total >= looked.size_bytes && !goes_on(clocked) {
-                        return Ok(total);
-                    }
-                }
-            };
-            meter.time(OpClass::RestRead, read, |b| *b).map_err(of(OpClass::RestRead))?;
+            let read = || rest_of(&file, &mut self.data, looked.size_bytes - 1, self.over);
+            let read = self.meter.time(OpClass::RestRead, read, |bytes| *bytes);
+            read.map_err(of(OpClass::RestRead))?;
         }
         let closed = self.meter.time(OpClass::CloseRead, || walked::close(file), |()| 0);
         closed.map_err(of(OpClass::CloseRead))?;
         Ok(false)
     }
 }
+
+/// Reads so many bytes, or up to the end of the file; a large one is left in the middle when it is over.
+fn rest_of(file: &File, data: &mut [u8], bytes: u64, over: &AtomicBool) -> io::Result<u64> {
+    let mut total = 0;
+    while total < bytes && !over.load(Ordering::Relaxed) {
+        match walked::read(file, data)? {
+            0 => break,
+            read => total += read as u64,
+        }
+    }
+    Ok(total)
+}
+
+#[cfg(test)]
+#[path = "walk_tests.rs"]
+mod tests;

@@ -64,9 +64,13 @@ impl Window {
 }
 
 /// What a process is doing at this moment, for others to see: class and start of the operation in one word, so that both
-/// always belong together.
+/// always belong together; and how much it has done so far, for progress.
 #[derive(Debug, Default)]
-pub struct Slot(AtomicU64);
+pub struct Slot {
+    word: AtomicU64,
+    operations: AtomicU64,
+    bytes: AtomicU64,
+}
 
 /// Bits of the time in a slot: nanoseconds of nine years.
 const TIME_BITS: u32 = 58;
@@ -76,19 +80,34 @@ impl Slot {
     #[inline]
     pub fn begin(&self, class: OpClass, start_ns: u64) {
         let time = start_ns & ((1 << TIME_BITS) - 1);
-        self.0.store((class as u64 + 1) << TIME_BITS | time, Ordering::Relaxed);
+        self.word.store((class as u64 + 1) << TIME_BITS | time, Ordering::Relaxed);
     }
 
     /// No operation is going on.
     #[inline]
     pub fn rest(&self) {
-        self.0.store(0, Ordering::Relaxed);
+        self.word.store(0, Ordering::Relaxed);
+    }
+
+    /// An operation has ended. Only the process itself says so.
+    #[inline]
+    pub fn count(&self, bytes: u64) {
+        let add =
+            |to: &AtomicU64, more| to.store(to.load(Ordering::Relaxed) + more, Ordering::Relaxed);
+        add(&self.operations, 1);
+        add(&self.bytes, bytes);
+    }
+
+    /// Operations and bytes so far.
+    #[must_use]
+    pub fn so_far(&self) -> (u64, u64) {
+        (self.operations.load(Ordering::Relaxed), self.bytes.load(Ordering::Relaxed))
     }
 
     /// The operation that is going on, and when it began.
     #[must_use]
     pub fn current(&self) -> Option<(OpClass, u64)> {
-        let word = self.0.load(Ordering::Relaxed);
+        let word = self.word.load(Ordering::Relaxed);
         let index = usize::try_from(word >> TIME_BITS).ok()?.checked_sub(1)?;
         Some((*OpClass::ALL.get(index)?, word & ((1 << TIME_BITS) - 1)))
     }
