@@ -59,6 +59,7 @@ fn page() -> Page {
 #[test]
 fn a_whole_page() {
     expect![[r#"
+        <!-- <meta name="generator" content="fathom report"> -->
         # Which is faster?
 
         **Best: a\|b: 1.5 MB/s, +50.0 % (+40.0 % .. +60.0 %).**
@@ -117,6 +118,7 @@ fn nothing_in_a_record_means_anything_to_markdown() {
     page.first = vec![Block::Text(bad.into()), Block::Plain("```\n</details>\n````".into())];
     page.sections.clear();
     expect![[r#"
+        <!-- <meta name="generator" content="fathom report"> -->
         # # a \[x\](javascript:y) &lt;img src=z&gt; @<!-- -->all #<!-- -->12 \`c\` \*d\* \_e\_ \| \$f\$ \~g\~ ?\[31m &amp;lt;
 
         **Best: a\|b: 1.5 MB/s, +50.0 % (+40.0 % .. +60.0 %).**
