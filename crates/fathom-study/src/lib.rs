@@ -3,6 +3,7 @@
 pub mod against;
 pub mod compare;
 mod counters;
+pub mod course;
 pub mod drift;
 pub mod experiment;
 pub mod history;
