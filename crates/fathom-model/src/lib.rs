@@ -13,6 +13,7 @@ pub mod event;
 pub mod extents;
 pub mod finding;
 pub mod fsop;
+pub mod fsop_keys;
 pub mod host;
 pub mod keys;
 pub mod limits;
