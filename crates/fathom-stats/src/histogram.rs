@@ -16,9 +16,13 @@ pub const BUCKETS: usize = SUB_BUCKETS * (64 - SUB_BITS as usize + 1);
 pub const HISTOGRAM_BYTES: usize = BUCKETS * size_of::<u64>();
 
 /// Counts of values (nanoseconds, by convention) with exact moments.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone)]
 pub struct Histogram {
+    /// All buckets; none yet while `frozen` holds the counts.
     counts: Box<[u64]>,
+    /// What was read back, until something is counted into it: records of many trials are only looked at, and dense ones
+    /// would fill the memory.
+    frozen: Option<Box<SparseHistogram>>,
     count: u64,
     min: u64,
     max: u64,
@@ -67,6 +71,7 @@ impl Histogram {
     pub fn new() -> Self {
         Self {
             counts: vec![0; BUCKETS].into_boxed_slice(),
+            frozen: None,
             count: 0,
             min: u64::MAX,
             max: 0,
@@ -78,7 +83,7 @@ impl Histogram {
     /// Counts one value.
     #[inline]
     pub fn record(&mut self, value: u64) {
-        self.counts[bucket_of(value)] += 1;
+        self.add(bucket_of(value), 1);
         self.count += 1;
         self.min = self.min.min(value);
         self.max = self.max.max(value);
@@ -91,7 +96,7 @@ impl Histogram {
         if times == 0 {
             return;
         }
-        self.counts[bucket_of(value)] += times;
+        self.add(bucket_of(value), times);
         self.count += times;
         self.min = self.min.min(value);
         self.max = self.max.max(value);
@@ -100,11 +105,35 @@ impl Histogram {
         self.sum_squares = self.sum_squares.saturating_add((value * value).saturating_mul(times));
     }
 
+    #[inline]
+    fn add(&mut self, bucket: usize, times: u64) {
+        match self.counts.get_mut(bucket) {
+            Some(count) => *count += times,
+            None => self.thawed()[bucket] += times,
+        }
+    }
+
+    /// All buckets, to be counted into.
+    #[cold]
+    fn thawed(&mut self) -> &mut [u64] {
+        if self.counts.is_empty() {
+            self.counts = vec![0; BUCKETS].into_boxed_slice();
+            for (bucket, count) in self.frozen.take().iter().flat_map(|frozen| frozen.occupied()) {
+                self.counts[bucket] = count;
+            }
+        }
+        &mut self.counts
+    }
+
     /// Adds all of `other` to this one.
     pub fn merge(&mut self, other: &Self) {
         if other.count == 0 {
             return;
         }
+        if let Some(frozen) = &other.frozen {
+            return self.merge_sparse(frozen);
+        }
+        self.thawed();
         // Only the octaves that were touched hold anything.
         let touched = bucket_of(other.min)..=bucket_of(other.max);
         let pairs = self.counts[touched.clone()].iter_mut().zip(&other.counts[touched]);
@@ -119,7 +148,8 @@ impl Histogram {
     /// Adds all of `other` to this one.
     pub fn merge_sparse(&mut self, other: &SparseHistogram) {
         let (Some(min), Some(max)) = (other.min(), other.max()) else { return };
-        other.occupied().for_each(|(bucket, count)| self.counts[bucket] += count);
+        let counts = self.thawed();
+        other.occupied().for_each(|(bucket, count)| counts[bucket] += count);
         self.count += other.count();
         self.min = self.min.min(min);
         self.max = self.max.max(max);
@@ -132,9 +162,10 @@ impl Histogram {
         if self.count == 0 {
             return;
         }
+        self.frozen = None;
         // Only the octaves that were touched need zeroing.
         let (first, last) = (bucket_of(self.min), bucket_of(self.max));
-        self.counts[first..=last].fill(0);
+        self.thawed()[first..=last].fill(0);
         (self.count, self.min, self.max, self.sum, self.sum_squares) = (0, u64::MAX, 0, 0, 0);
     }
 
@@ -188,15 +219,43 @@ impl Histogram {
     /// Values strictly above the bucket of `limit`.
     #[must_use]
     pub fn count_above(&self, limit: u64) -> u64 {
-        self.counts[bucket_of(limit) + 1..].iter().sum()
+        let first = bucket_of(limit) + 1;
+        self.occupied().filter(|(bucket, _)| *bucket >= first).map(|(_, count)| count).sum()
     }
 
     /// The buckets that hold something, with their counts, in rising order.
     pub fn occupied(&self) -> impl Iterator<Item = (usize, u64)> + '_ {
-        let range =
-            if self.count == 0 { 0..0 } else { bucket_of(self.min)..bucket_of(self.max) + 1 };
-        range
-            .filter_map(|bucket| (self.counts[bucket] > 0).then_some((bucket, self.counts[bucket])))
+        let is_dense = self.count > 0 && self.frozen.is_none();
+        let range = if is_dense { bucket_of(self.min)..bucket_of(self.max) + 1 } else { 0..0 };
+        let dense = range.filter_map(|bucket| {
+            (self.counts[bucket] > 0).then_some((bucket, self.counts[bucket]))
+        });
+        dense.chain(self.frozen.iter().flat_map(|frozen| frozen.occupied()))
+    }
+}
+
+/// Two are alike when they hold the same counts, in whichever form.
+impl PartialEq for Histogram {
+    fn eq(&self, other: &Self) -> bool {
+        let moments = |of: &Self| (of.count, of.min, of.max, of.sum, of.sum_squares);
+        moments(self) == moments(other) && self.occupied().eq(other.occupied())
+    }
+}
+
+impl Eq for Histogram {}
+
+/// Takes little memory until something is counted into it.
+impl From<SparseHistogram> for Histogram {
+    fn from(sparse: SparseHistogram) -> Self {
+        Self {
+            counts: Box::default(),
+            count: sparse.count(),
+            min: sparse.min().unwrap_or(u64::MAX),
+            max: sparse.max().unwrap_or(0),
+            sum: sparse.sum(),
+            sum_squares: sparse.sum_squares(),
+            frozen: Some(Box::new(sparse)),
+        }
     }
 }
 
@@ -217,7 +276,7 @@ impl Serialize for Histogram {
 
 impl<'de> Deserialize<'de> for Histogram {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        SparseHistogram::deserialize(deserializer).map(|sparse| Self::from(&sparse))
+        SparseHistogram::deserialize(deserializer).map(Self::from)
     }
 }
 
@@ -333,6 +392,32 @@ mod tests {
             let text = serde_json::to_string(&histogram).unwrap_or_default();
             let back: Histogram = serde_json::from_str(&text).map_err(|e| TestCaseError::fail(e.to_string()))?;
             prop_assert_eq!(back, histogram);
+        }
+
+        /// What was read back counts like any other, from whichever side it is used first.
+        #[test]
+        fn read_back_and_counted_on(a in values(), b in values(), limit in 0u64..1 << 50) {
+            let back = |values: &[u64]| -> Histogram {
+                let text = serde_json::to_string(&of(values)).unwrap_or_default();
+                serde_json::from_str(&text).unwrap_or_default()
+            };
+            let all: Vec<u64> = a.iter().chain(&b).copied().collect();
+            let mut counted_on = back(&a);
+            b.iter().for_each(|value| counted_on.record(*value));
+            prop_assert_eq!(&counted_on, &of(&all));
+            let mut merged = back(&a);
+            merged.merge(&back(&b));
+            prop_assert_eq!(&merged, &of(&all));
+            let mut into_dense = of(&a);
+            into_dense.merge(&back(&b));
+            prop_assert_eq!(&into_dense, &of(&all));
+            prop_assert_eq!(back(&a).count_above(limit), of(&a).count_above(limit));
+            prop_assert_eq!(back(&a).quantile(0.9), of(&a).quantile(0.9));
+            let mut emptied = back(&a);
+            emptied.clear();
+            prop_assert_eq!(&emptied, &Histogram::new());
+            emptied.merge(&of(&b));
+            prop_assert_eq!(emptied, of(&b));
         }
 
         #[test]
