@@ -150,6 +150,31 @@ pub fn clean(root: &SysRoot, state_dir: &Path) -> Result<Vec<Report>, FileRefusa
     Ok(reports)
 }
 
+/// Removes what lies below a directory, the directory itself among it, and was kept, or left behind by a dead owner; trees
+/// of files are left to those who know them.
+///
+/// # Errors
+/// [`FileRefusal::Io`] when the journal exists but cannot be listed.
+pub fn clean_below(
+    root: &SysRoot,
+    state_dir: &Path,
+    dir: &Path,
+) -> Result<Vec<Report>, FileRefusal> {
+    let journal::Contents { records, .. } = journal::read_all(root, state_dir)?;
+    let is_meant = |record: &Record| {
+        let is_file = matches!(record.entry.kind, Kind::File | Kind::Directory);
+        is_file && record.entry.path.starts_with(dir)
+    };
+    let mut reports = Vec::new();
+    for mut record in records.into_iter().filter(is_meant) {
+        if record.entry.owner.life(root) == Life::Dead && record.entry.kept {
+            record.update(|entry| entry.kept = false)?;
+        }
+        reports.push(clean_one(root, &record));
+    }
+    Ok(reports)
+}
+
 fn clean_one(root: &SysRoot, record: &Record) -> Report {
     let entry = &record.entry;
     let outcome = match entry.owner.life(root) {

@@ -2,7 +2,9 @@
 //! directory, and times of files.
 
 use crate::dirfd::{self, Dir, FileFacts};
-use rustix::fs::{AtFlags, FileType, Mode, OFlags, RawDir, ResolveFlags, Timespec, Timestamps};
+use rustix::fs::{
+    AtFlags, FileType, FlockOperation, Mode, OFlags, RawDir, ResolveFlags, Timespec, Timestamps,
+};
 use rustix::io::Errno;
 use std::fs::File;
 use std::io;
@@ -173,6 +175,34 @@ impl Dir {
     /// Those of rmdir(2).
     pub fn remove_dir_name(&self, name: &[u8]) -> io::Result<()> {
         Ok(rustix::fs::unlinkat(self.as_fd(), name, AtFlags::REMOVEDIR)?)
+    }
+}
+
+impl Dir {
+    /// Takes the lock of the open directory, shared with others who take it so or for this one alone; false when that
+    /// cannot be had. The kernel gives it back when the directory is closed. True where the filesystem has no locks.
+    ///
+    /// # Errors
+    /// Those of flock(2) other than that.
+    pub fn try_lock(&self, is_shared: bool) -> io::Result<bool> {
+        let how = if is_shared {
+            FlockOperation::NonBlockingLockShared
+        } else {
+            FlockOperation::NonBlockingLockExclusive
+        };
+        match rustix::fs::flock(self.as_fd(), how) {
+            Ok(()) | Err(Errno::BADF | Errno::NOLCK | Errno::OPNOTSUPP | Errno::NOSYS) => Ok(true),
+            Err(Errno::WOULDBLOCK) => Ok(false),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Brings everything of its filesystem onto stable storage.
+    ///
+    /// # Errors
+    /// Those of syncfs(2).
+    pub fn sync_filesystem(&self) -> io::Result<()> {
+        Ok(rustix::fs::syncfs(self.as_fd())?)
     }
 }
 

@@ -14,6 +14,14 @@ pub struct Buckets {
 }
 
 impl Buckets {
+    /// One value alone.
+    #[must_use]
+    pub fn of(value: u64) -> Self {
+        // Its range must not reach below it.
+        let below = value.checked_sub(1).map(|below| (below, 0));
+        Self { rows: below.into_iter().chain([(value, 1)]).collect() }
+    }
+
     /// Counts a value. Small values have a range of their own, larger ones share ranges a quarter of a power of two wide.
     pub fn add(&mut self, value: u64) {
         let upto = upper_bound(value);

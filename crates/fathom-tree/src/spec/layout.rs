@@ -168,6 +168,13 @@ impl Layout {
             super::Number::Fixed(number) => *number,
             super::Number::Table(table) => table.rows().last().map_or(0, |row| row.0),
         };
+        let tables = [match files_per_directory {
+            super::Number::Table(table) => table.fault(),
+            super::Number::Fixed(_) => None,
+        }];
+        if let Some(fault) = tables.into_iter().flatten().next() {
+            return Err(format!("files_per_directory: {fault}"));
+        }
         if !(1..1 << SLOT_BITS).contains(&most) {
             return Err(format!("files_per_directory={most}: 1 to {}", (1 << SLOT_BITS) - 1));
         }

@@ -1,0 +1,252 @@
+//! Removes trees: everything in them that is provably fathom's, and nothing else.
+//!
+//! Directories go from the last to the first, by number and not by what is listed, so that a tree of any size takes no
+//! memory. A file goes when its name, size and time are those that it was left with, or every byte of it is fathom's; a
+//! directory goes when it is empty. Whatever else is there stays, with the directories above it, and is named.
+
+pub mod find;
+
+use crate::build::crew::{self, Counters};
+use crate::build::{Step, known};
+use crate::error::TreeError;
+use crate::manifest::judge::{self, Found};
+use crate::manifest::{Access, CARD, DRAFT, State, Tree};
+use crate::spec::layout::{FileNumber, Named};
+use fathom_sys::clock;
+use fathom_sys::dirents::{Entry, EntryKind, EntryReader};
+use fathom_sys::dirfd::Dir;
+use fathom_sys::signals::StopFlag;
+use fathom_sys::sysroot::SysRoot;
+use serde::Serialize;
+use std::io;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+
+/// Directories of a block.
+const BLOCK_DIRS: u64 = 512;
+/// What stays is listed up to here; the rest is counted.
+const LISTED_MAX: usize = 100;
+
+/// What a removal needs.
+pub struct Cleaner<'a> {
+    /// The system.
+    pub root: &'a SysRoot,
+    /// Where the journal lies.
+    pub state_dir: &'a Path,
+    /// Threads that remove files.
+    pub threads: usize,
+    /// Says that somebody wants the end.
+    pub stop: &'a StopFlag,
+    /// Is told how far the work is.
+    pub progress: &'a mut dyn FnMut(Step),
+}
+
+/// What a removal came to.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct Cleaned {
+    /// The tree.
+    pub path: PathBuf,
+    /// Files that were removed.
+    pub files: u64,
+    /// Bytes that were in them.
+    pub bytes: u64,
+    /// Things that stay because fathom did not make them, or did not leave them so.
+    pub foreign: u64,
+    /// The first of them, relative to the tree.
+    pub listed: Vec<String>,
+    /// Time, nanoseconds.
+    pub took_ns: u64,
+}
+
+impl Cleaned {
+    fn stays(&mut self, path: String) {
+        self.foreign += 1;
+        if self.listed.len() < LISTED_MAX {
+            self.listed.push(path);
+        }
+    }
+}
+
+impl Cleaner<'_> {
+    /// Removes the tree in a directory, and the directory when fathom made it and nothing else is in it.
+    ///
+    /// # Errors
+    /// [`TreeError`]. Doing it again goes on.
+    pub fn clean(&mut self, path: &Path) -> Result<Cleaned, TreeError> {
+        let started_ns = clock::monotonic_ns();
+        let mut tree = Tree::open(path, Access::Alone)?;
+        // A full filesystem may not take the note; what was removed then shows as missing.
+        tree.set_state(State::Removing).ok();
+        let mut cleaned = Cleaned { path: tree.path().to_owned(), ..Cleaned::default() };
+        let extent = tree.layout().extent();
+        let total = (extent.files, 0);
+        let counters = Counters::default();
+        let removed = Counters::default();
+        let mut last = extent.dirs;
+        while last > 0 {
+            let first = last.saturating_sub(BLOCK_DIRS);
+            let mut tick = || (self.progress)(Step::of("removing", &counters, total, started_ns));
+            let work =
+                |(): &mut (), dir| remove_files(&tree, dir, self.stop, (&counters, &removed));
+            crew::for_each(first..last, self.threads, self.stop, &mut tick, || (), work)?;
+            if self.stop.is_set() {
+                let path = fathom_base::shell::path(tree.path());
+                return Err(TreeError::Interrupted(format!("fathom clean {path} goes on")));
+            }
+            remove_dirs(&tree, first.max(1)..last, &mut cleaned)?;
+            last = first;
+        }
+        self.remove_root(&tree, &mut cleaned)?;
+        (cleaned.files, cleaned.bytes) = removed.now();
+        cleaned.listed.sort();
+        cleaned.took_ns = clock::monotonic_ns() - started_ns;
+        Ok(cleaned)
+    }
+
+    /// Removes the card, which goes last, and the directory.
+    fn remove_root(&self, tree: &Tree, cleaned: &mut Cleaned) -> Result<(), TreeError> {
+        name_foreign(tree, 0, tree.root(), cleaned)?;
+        for name in [DRAFT, CARD] {
+            match tree.root().unlink(name) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                    return Err(TreeError::io("remove", tree.path().join(name))(error));
+                }
+                _ => {}
+            }
+        }
+        if tree.card().made_root {
+            remove_if_same(tree)?;
+        }
+        if let Some(record) = known(self.root, self.state_dir, tree.path())? {
+            record.remove()?;
+        }
+        Ok(())
+    }
+}
+
+/// Removes the tree's own directory if it is empty and still under its name.
+fn remove_if_same(tree: &Tree) -> Result<(), TreeError> {
+    let (Some(above), Some(name)) = (tree.path().parent(), tree.path().file_name()) else {
+        return Ok(());
+    };
+    let name = name.as_encoded_bytes();
+    let above = Dir::open(above).map_err(TreeError::io("open", above))?;
+    let same = above.facts_of_name(name).and_then(|named| {
+        let own = tree.root().own_facts()?;
+        Ok((named.dev, named.inode) == (own.dev, own.inode))
+    });
+    match same {
+        Ok(true) => match above.remove_dir_name(name) {
+            Err(error) if error.kind() == io::ErrorKind::DirectoryNotEmpty => Ok(()),
+            other => other.map_err(TreeError::io("remove", tree.path())),
+        },
+        Ok(false) => Ok(()),
+        Err(error) => Err(TreeError::io("look at", tree.path())(error)),
+    }
+}
+
+/// Removes the files of a directory that are fathom's.
+fn remove_files(
+    tree: &Tree,
+    number: u64,
+    stop: &StopFlag,
+    (all, removed): (&Counters, &Counters),
+) -> Result<(), TreeError> {
+    let layout = tree.layout();
+    let Some(dir) = open_ours(tree, number)? else { return Ok(()) };
+    for slot in 0..layout.files_in(number) {
+        if stop.is_set() {
+            return Ok(());
+        }
+        let file = FileNumber { dir: number, slot };
+        let at = || tree.path().join(layout.file_path(file));
+        all.add(0);
+        match judge::judge(tree, &dir, file) {
+            Ok(Found::Whole | Found::Unsealed { .. }) => {}
+            Ok(Found::Missing | Found::Foreign(_)) => continue,
+            Err(error) => return Err(TreeError::io("look at", at())(error)),
+        }
+        match dir.unlink_name(layout.file_name(file).bytes()) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => return Err(TreeError::io("remove", at())(error)),
+            Ok(()) => removed.add(layout.size(file)),
+        }
+    }
+    Ok(())
+}
+
+/// Opens a directory of the tree; none when it is gone, or something else lies there, or on the way to it.
+fn open_ours(tree: &Tree, number: u64) -> Result<Option<Dir>, TreeError> {
+    match tree.open_dir(number) {
+        Ok(dir) => Ok(Some(dir)),
+        Err(error) if is_another(&error) => Ok(None),
+        Err(error) => Err(TreeError::io("open", tree.full_path(number))(error)),
+    }
+}
+
+/// True for the errors of opening what is gone, or is something else by now: a file, a link, a mount.
+pub(crate) fn is_another(error: &io::Error) -> bool {
+    use io::ErrorKind::{CrossesDevices, NotADirectory, NotFound};
+    const ELOOP: i32 = 40;
+    matches!(error.kind(), NotFound | NotADirectory | CrossesDevices)
+        || error.raw_os_error() == Some(ELOOP)
+}
+
+/// Removes the directories of a range, from the last to the first; names what is in those that are not empty.
+fn remove_dirs(tree: &Tree, range: Range<u64>, cleaned: &mut Cleaned) -> Result<(), TreeError> {
+    let layout = tree.layout();
+    let mut above: Option<(u64, Option<Dir>)> = None;
+    for number in range.rev() {
+        let Some(parent) = layout.parent(number) else { continue };
+        if above.as_ref().is_none_or(|(known, _)| *known != parent) {
+            above = Some((parent, open_ours(tree, parent)?));
+        }
+        let Some((_, Some(inside))) = &above else { continue };
+        match inside.remove_dir_name(layout.dir_name(number).bytes()) {
+            Ok(()) => {}
+            Err(error) if error.kind() == io::ErrorKind::DirectoryNotEmpty => {
+                if let Some(dir) = open_ours(tree, number)? {
+                    name_foreign(tree, number, &dir, cleaned)?;
+                }
+            }
+            // Something is mounted there: it is named with the directory above.
+            Err(error) if is_another(&error) || error.kind() == io::ErrorKind::ResourceBusy => {}
+            Err(error) => return Err(TreeError::io("remove", tree.full_path(number))(error)),
+        }
+    }
+    Ok(())
+}
+
+/// Names everything in a directory but the tree's own directories, which were named by themselves.
+fn name_foreign(
+    tree: &Tree,
+    number: u64,
+    dir: &Dir,
+    cleaned: &mut Cleaned,
+) -> Result<(), TreeError> {
+    let layout = tree.layout();
+    let above = layout.dir_path(number);
+    let mut each = |entry: Entry<'_>| {
+        if number == 0 && [CARD.as_bytes(), DRAFT.as_bytes()].contains(&entry.name) {
+            return Ok(true);
+        }
+        let is_dir = match entry.kind {
+            EntryKind::Unknown => dir.facts_of_name(entry.name).is_ok_and(|facts| facts.is_dir),
+            kind => kind == EntryKind::Dir,
+        };
+        let is_mount =
+            is_dir && dir.facts_of_name(entry.name).is_ok_and(|facts| facts.dev != tree.dev());
+        let is_ours = is_dir && matches!(layout.told_by_name(number, entry.name), Named::Dir(_));
+        if !is_ours || is_mount {
+            let name = String::from_utf8_lossy(entry.name);
+            cleaned.stays(if above.is_empty() {
+                name.into_owned()
+            } else {
+                format!("{above}/{name}")
+            });
+        }
+        Ok(true)
+    };
+    let listed = EntryReader::default().for_each(dir, &mut each);
+    listed.map_err(TreeError::io("list", tree.full_path(number)))
+}

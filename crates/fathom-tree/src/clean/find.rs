@@ -1,0 +1,110 @@
+//! What fathom has made below a directory: trees by their cards, directories of test files by their names.
+
+use crate::error::TreeError;
+use crate::manifest::{self, CARD};
+use fathom_guard::mark;
+use fathom_sys::dirents::{Entry, EntryKind, EntryReader};
+use fathom_sys::dirfd::Dir;
+use fathom_sys::signals::StopFlag;
+use std::ffi::OsStr;
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+/// What was found.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct FoundBelow {
+    /// Trees.
+    pub trees: Vec<PathBuf>,
+    /// Directories that are called as those of test files are.
+    pub test_dirs: Vec<PathBuf>,
+    /// Directories that could not be read, with the reason.
+    pub unread: Vec<(PathBuf, String)>,
+}
+
+/// Looks through everything below a directory, without following links or leaving its filesystem. `tick` is told how many
+/// directories there were, now and then.
+///
+/// # Errors
+/// [`TreeError::Io`] when the directory itself cannot be read; [`TreeError::Interrupted`].
+pub fn below(
+    dir: &Path,
+    stop: &StopFlag,
+    tick: &mut dyn FnMut(u64),
+) -> Result<FoundBelow, TreeError> {
+    let root = manifest::open_root(dir)?;
+    let dev = root.own_facts().map_err(TreeError::io("look at", dir))?.dev;
+    let mut found = FoundBelow::default();
+    let mut reader = EntryReader::default();
+    let mut pending: Vec<Vec<u8>> = vec![Vec::new()];
+    let mut count = 0;
+    while let Some(path) = pending.pop() {
+        if stop.is_set() {
+            return Err(TreeError::Interrupted("nothing was removed".into()));
+        }
+        count += 1;
+        if count % 10_000 == 0 {
+            tick(count);
+        }
+        let full = || dir.join(OsStr::from_bytes(&path));
+        match look(&root, &path, dev, &mut reader) {
+            Ok(Looked::Tree) => found.trees.push(full()),
+            Ok(Looked::Dirs(names)) => {
+                for name in names {
+                    let inner = join(&path, &name);
+                    if name.starts_with(mark::DIR_PREFIX.as_bytes()) {
+                        found.test_dirs.push(dir.join(OsStr::from_bytes(&inner)));
+                    } else {
+                        pending.push(inner);
+                    }
+                }
+            }
+            Ok(Looked::Elsewhere) => {}
+            Err(error) if path.is_empty() => return Err(TreeError::io("read", dir)(error)),
+            Err(error) if super::is_another(&error) => {}
+            Err(error) => found.unread.push((full(), error.to_string())),
+        }
+    }
+    found.trees.sort();
+    found.test_dirs.sort();
+    Ok(found)
+}
+
+pub(crate) fn join(path: &[u8], name: &[u8]) -> Vec<u8> {
+    let mut joined = path.to_vec();
+    if !joined.is_empty() {
+        joined.push(b'/');
+    }
+    joined.extend_from_slice(name);
+    joined
+}
+
+/// What a directory is.
+enum Looked {
+    Tree,
+    /// The directories in it.
+    Dirs(Vec<Vec<u8>>),
+    /// It lies on another filesystem.
+    Elsewhere,
+}
+
+fn look(root: &Dir, path: &[u8], dev: u64, reader: &mut EntryReader) -> io::Result<Looked> {
+    let dir = manifest::open_deep(root, path)?;
+    if dir.own_facts()?.dev != dev {
+        return Ok(Looked::Elsewhere);
+    }
+    let (mut names, mut is_tree) = (Vec::new(), false);
+    let mut each = |entry: Entry<'_>| {
+        is_tree |= entry.name == CARD.as_bytes();
+        let is_dir = match entry.kind {
+            EntryKind::Unknown => dir.facts_of_name(entry.name).is_ok_and(|facts| facts.is_dir),
+            kind => kind == EntryKind::Dir,
+        };
+        if is_dir {
+            names.push(entry.name.to_vec());
+        }
+        Ok(!is_tree)
+    };
+    reader.for_each(&dir, &mut each)?;
+    Ok(if is_tree { Looked::Tree } else { Looked::Dirs(names) })
+}

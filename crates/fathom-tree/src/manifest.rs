@@ -1,0 +1,268 @@
+//! A tree on a filesystem: the card in it says what it is, and proves that it is fathom's.
+//!
+//! The card names the directory by inode and time of birth, so that a copy of a tree is not taken for one. It holds the
+//! settings and how far the tree reaches; names, sizes, times and bytes of everything else follow from these
+//! ([`Layout`]), and [`crate::manifest::judge`] tells a file that is as it was left from one that somebody changed.
+
+pub mod check;
+pub mod judge;
+
+use crate::error::TreeError;
+use crate::spec::TreeSpec;
+use crate::spec::layout::{Extent, Layout};
+use fathom_guard::mark::FileId;
+use fathom_sys::dirfd::Dir;
+use serde::{Deserialize, Serialize};
+use std::io::{self, Read, Write};
+use std::path::{Path, PathBuf};
+
+/// The card's name in the tree's directory.
+pub const CARD: &str = ".fathom-tree";
+/// A card that is being written.
+pub const DRAFT: &str = ".fathom-tree.new";
+/// Version of the card.
+const FORMAT: u32 = 1;
+/// More is not read of a card.
+const CARD_BYTES_MAX: u64 = 16 << 20;
+/// Paths that are longer are walked in pieces; the kernel takes 4095 bytes.
+const PATH_BYTES_MAX: usize = 4000;
+
+/// How far the work on a tree is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum State {
+    /// It is being built, or was broken off.
+    Building,
+    /// All of it is there.
+    Complete,
+    /// It is being removed, or that was broken off.
+    Removing,
+}
+
+/// What the card says.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Card {
+    /// Version of this form.
+    pub format: u32,
+    /// The run that made it.
+    pub run_id: String,
+    /// The tree's directory.
+    pub root: FileId,
+    /// The directory itself was made by fathom, so that it goes with the tree.
+    pub made_root: bool,
+    /// How far the work on it is.
+    pub state: State,
+    /// Steps of the times of change that this filesystem keeps, nanoseconds.
+    pub stamp_step_ns: i64,
+    /// What it looks like.
+    pub spec: TreeSpec,
+    /// How far it reaches.
+    pub extent: Extent,
+}
+
+/// Which use of a tree goes with which others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Access {
+    /// It is read, or files are added beside it; others may do so too.
+    Shared,
+    /// It is built or removed.
+    Alone,
+}
+
+/// A tree that is held open.
+#[derive(Debug)]
+pub struct Tree {
+    root: Dir,
+    dev: u64,
+    path: PathBuf,
+    card: Card,
+    layout: Layout,
+}
+
+impl Tree {
+    /// Opens the tree in a directory, in whatever state.
+    ///
+    /// # Errors
+    /// [`TreeError::NoTree`], [`TreeError::Copied`], [`TreeError::Card`], [`TreeError::Busy`], [`TreeError::Io`].
+    pub fn open(path: &Path, access: Access) -> Result<Self, TreeError> {
+        let path = std::path::absolute(path).map_err(TreeError::io("reach", path))?;
+        let root = open_root(&path)?;
+        hold(&root, &path, access)?;
+        let card = read_card(&root, &path)?.ok_or_else(|| TreeError::NoTree(path.clone()))?;
+        let facts = root.own_facts().map_err(TreeError::io("look at", &path))?;
+        if card.root != FileId::from(facts) {
+            return Err(TreeError::Copied(path));
+        }
+        let layout = Layout::with(card.spec.clone(), card.extent);
+        Ok(Self { root, dev: facts.dev, path, card, layout })
+    }
+
+    /// Opens a tree that is whole.
+    ///
+    /// # Errors
+    /// As [`Tree::open`]; [`TreeError::Unfinished`].
+    pub fn open_complete(path: &Path, access: Access) -> Result<Self, TreeError> {
+        let tree = Self::open(path, access)?;
+        let doing = match tree.card.state {
+            State::Complete => return Ok(tree),
+            State::Building => "built",
+            State::Removing => "removed",
+        };
+        Err(TreeError::Unfinished { path: tree.path, doing })
+    }
+
+    /// Signs a directory, held by nobody else, that is empty or has the beginning of a card.
+    pub(crate) fn sign(
+        root: Dir,
+        path: &Path,
+        run_id: &str,
+        made_root: bool,
+        layout: Layout,
+    ) -> Result<Self, TreeError> {
+        let facts = root.own_facts().map_err(TreeError::io("look at", path))?;
+        let stamp_step_ns =
+            judge::stamp_step(&root).map_err(TreeError::io("make a file in", path))?;
+        let stamp_step_ns = stamp_step_ns.ok_or_else(|| TreeError::Card {
+            path: path.to_owned(),
+            reason: "its filesystem does not keep times of change, so that fathom's files could not be told from others".into(),
+        })?;
+        let card = Card {
+            format: FORMAT,
+            run_id: run_id.to_owned(),
+            root: facts.into(),
+            made_root,
+            state: State::Building,
+            stamp_step_ns,
+            spec: layout.spec().clone(),
+            extent: layout.extent(),
+        };
+        let mut tree = Self { root, dev: facts.dev, path: path.to_owned(), card, layout };
+        tree.put_card()?;
+        Ok(tree)
+    }
+
+    /// Notes, on stable storage, how far the work is.
+    pub(crate) fn set_state(&mut self, state: State) -> Result<(), TreeError> {
+        self.card.state = state;
+        self.put_card()
+    }
+
+    /// Notes that the tree ends behind so many directories.
+    pub(crate) fn cut(&mut self, dirs: u64) {
+        self.layout = self.layout.cut(dirs);
+        self.card.extent = self.layout.extent();
+    }
+
+    /// Writes the card so that it appears, or changes, as a whole.
+    fn put_card(&mut self) -> Result<(), TreeError> {
+        let text = serde_json::to_vec_pretty(&self.card).map_err(io::Error::other);
+        let written = text.and_then(|text| {
+            match self.root.unlink(DRAFT) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+                _ => {}
+            }
+            let mut file = self.root.create_file(DRAFT)?;
+            file.write_all(&text)?;
+            file.sync_all()?;
+            self.root.rename(DRAFT, CARD, true)?;
+            self.root.sync()
+        });
+        written.map_err(TreeError::io("write", self.path.join(CARD)))
+    }
+
+    /// The tree's directory.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The tree's directory, open.
+    #[must_use]
+    pub fn root(&self) -> &Dir {
+        &self.root
+    }
+
+    /// `st_dev` of its filesystem.
+    #[must_use]
+    pub fn dev(&self) -> u64 {
+        self.dev
+    }
+
+    /// What its card says.
+    #[must_use]
+    pub fn card(&self) -> &Card {
+        &self.card
+    }
+
+    /// Where everything lies.
+    #[must_use]
+    pub fn layout(&self) -> &Layout {
+        &self.layout
+    }
+
+    /// Opens one of its directories, however deep; no link is followed, no mount crossed.
+    ///
+    /// # Errors
+    /// Those of open(2).
+    pub fn open_dir(&self, dir: u64) -> io::Result<Dir> {
+        let path = self.layout.dir_path(dir);
+        open_deep(&self.root, path.as_bytes())
+    }
+
+    /// The path of one of its directories, for people.
+    #[must_use]
+    pub fn full_path(&self, dir: u64) -> PathBuf {
+        self.path.join(self.layout.dir_path(dir))
+    }
+}
+
+/// Opens a directory below another by a path of any length.
+pub(crate) fn open_deep(root: &Dir, path: &[u8]) -> io::Result<Dir> {
+    let mut rest = path;
+    let mut at: Option<Dir> = None;
+    while rest.len() > PATH_BYTES_MAX {
+        let cut = rest[..PATH_BYTES_MAX].iter().rposition(|byte| *byte == b'/');
+        let cut = cut.ok_or_else(|| io::Error::from(io::ErrorKind::InvalidFilename))?;
+        at = Some(at.as_ref().unwrap_or(root).open_beneath(&rest[..cut])?);
+        rest = &rest[cut + 1..];
+    }
+    let rest = if rest.is_empty() { b".".as_slice() } else { rest };
+    at.as_ref().unwrap_or(root).open_beneath(rest)
+}
+
+/// Opens the directory of a tree; a symbolic link is refused.
+pub(crate) fn open_root(path: &Path) -> Result<Dir, TreeError> {
+    Dir::open(path).map_err(TreeError::io("open", path))
+}
+
+/// Takes the lock of a tree's directory.
+pub(crate) fn hold(root: &Dir, path: &Path, access: Access) -> Result<(), TreeError> {
+    match root.try_lock(access == Access::Shared) {
+        Ok(true) => Ok(()),
+        Ok(false) => Err(TreeError::Busy(path.to_owned())),
+        Err(error) => Err(TreeError::io("lock", path)(error)),
+    }
+}
+
+/// The card in a directory; none when there is none.
+pub(crate) fn read_card(root: &Dir, path: &Path) -> Result<Option<Card>, TreeError> {
+    let bad = |reason: String| TreeError::Card { path: path.join(CARD), reason };
+    let file = match root.open_file(CARD, false) {
+        Ok(file) => file,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(TreeError::io("open", path.join(CARD))(error)),
+    };
+    let mut text = Vec::new();
+    file.take(CARD_BYTES_MAX)
+        .read_to_end(&mut text)
+        .map_err(TreeError::io("read", path.join(CARD)))?;
+    let format = serde_json::from_slice::<serde_json::Value>(&text).ok();
+    let format = format.and_then(|card| card["format"].as_u64());
+    match format {
+        Some(format) if format > u64::from(FORMAT) => {
+            Err(bad(format!("written by a newer fathom ({format})")))
+        }
+        Some(_) => serde_json::from_slice(&text).map(Some).map_err(|error| bad(error.to_string())),
+        None => Err(bad("no card of a tree, though it is called so".into())),
+    }
+}
