@@ -39,13 +39,7 @@ impl Store {
     /// # Errors
     /// Everything about reading; [`StoreError::Corrupt`] for a plan that is not what was written, or a newer fathom's.
     pub fn plan(&self, run_id: &str) -> Result<Option<Plan>, StoreError> {
-        // A store of the first format that was opened for reading has no plans.
-        let has_table = "SELECT count(*) FROM sqlite_schema WHERE name = 'plans'";
-        let count: i64 = self
-            .connection
-            .query_row(has_table, (), |row| row.get(0))
-            .map_err(|e| StoreError::of(&self.path, &e))?;
-        if count == 0 {
+        if !self.has_plans()? {
             return Ok(None);
         }
         let sql = "SELECT plan FROM plans WHERE run_id = ?1";
@@ -55,6 +49,14 @@ impl Store {
             .optional()
             .map_err(|e| StoreError::of(&self.path, &e))?;
         text.map(|text| self.read_plan(run_id, &text)).transpose()
+    }
+
+    /// A store of the first format that was opened for reading has no plans.
+    pub(crate) fn has_plans(&self) -> Result<bool, StoreError> {
+        let has_table = "SELECT count(*) > 0 FROM sqlite_schema WHERE name = 'plans'";
+        self.connection
+            .query_row(has_table, (), |row| row.get(0))
+            .map_err(|e| StoreError::of(&self.path, &e))
     }
 
     fn read_plan(&self, run_id: &str, text: &str) -> Result<Plan, StoreError> {

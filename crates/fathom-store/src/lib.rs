@@ -11,6 +11,8 @@ mod read;
 mod resolve;
 mod schema;
 mod store;
+pub mod transfer;
+mod views;
 
 pub use error::StoreError;
 pub use experiments::StoredPlan;

@@ -56,7 +56,7 @@ impl Store {
         let near = suggest::nearest(&wanted, heads.iter().copied())
             .and_then(|near| heads.iter().position(|head| *head == near));
         let hint = match (near.and_then(|i| ids.get(i)), ids.first()) {
-            (Some(id), _) => format!("; did you mean '{}'?", self.shortest_prefix(id)?),
+            (Some(id), _) => format!("; the nearest is '{}'", self.shortest_prefix(id)?),
             (None, Some(id)) => format!("; the most recent is '{}'", self.shortest_prefix(id)?),
             (None, None) => "; no run is stored yet".to_owned(),
         };

@@ -4,7 +4,7 @@
 //! changed once released; a new one is added at the end and only adds tables, columns or triggers, so that an older
 //! fathom can still read a newer store.
 
-use crate::StoreError;
+use crate::{StoreError, views};
 use rusqlite::{Connection, TransactionBehavior};
 use std::path::Path;
 
@@ -63,6 +63,7 @@ BEGIN
     SELECT RAISE(ABORT, 'the plan of a run never changes');
 END;
 ",
+    views::FORMAT_3,
 ];
 
 /// The format that this program writes.
@@ -135,7 +136,7 @@ mod tests {
         migrate(&mut connection, "memory".as_ref(), 7).expect("migrates");
         migrate(&mut connection, "memory".as_ref(), 8).expect("does nothing");
         let mut statement = connection
-            .prepare("SELECT type, name, tbl_name, coalesce(sql, '') FROM sqlite_schema")
+            .prepare("SELECT type, name, tbl_name, coalesce(sql, '') FROM sqlite_schema WHERE type <> 'view'")
             .expect("schema");
         let rows = statement
             .query_map((), |row| {
@@ -156,13 +157,15 @@ mod tests {
             table plans: CREATE TABLE plans ( run_id TEXT PRIMARY KEY NOT NULL REFERENCES runs (id) ON DELETE CASCADE, name TEXT NOT NULL, plan TEXT NOT NULL ) STRICT
             index sqlite_autoindex_plans_1: 
             trigger plans_never_change: CREATE TRIGGER plans_never_change BEFORE UPDATE ON plans BEGIN SELECT RAISE(ABORT, 'the plan of a run never changes'); END
+            table imports: CREATE TABLE imports ( run_id TEXT PRIMARY KEY NOT NULL REFERENCES runs (id) ON DELETE CASCADE, original_id TEXT NOT NULL, source TEXT NOT NULL, imported_unix_ns INTEGER NOT NULL ) STRICT
+            index sqlite_autoindex_imports_1: 
         "#]]
         .assert_eq(&text);
         let applied: Vec<(i64, i64)> = connection
             .prepare("SELECT format, applied_unix_ns FROM migrations")
             .and_then(|mut s| s.query_map((), |r| Ok((r.get(0)?, r.get(1)?)))?.collect())
             .expect("migrations");
-        assert_eq!(applied, [(1, 7), (2, 7)]);
+        assert_eq!(applied, [(1, 7), (2, 7), (3, 7)]);
         assert_eq!(inspect(&connection, "x".as_ref()).ok(), Some(Found::Store(FORMAT)));
     }
 }

@@ -150,6 +150,14 @@ impl Store {
         tried.map_err(error)
     }
 
+    /// The format of a store that a newer fathom wrote.
+    pub(crate) fn newer(&self) -> Option<i64> {
+        match self.access {
+            Access::Newer(format) => Some(format),
+            Access::Read | Access::Write => None,
+        }
+    }
+
     /// The store's file, as an absolute path.
     #[must_use]
     pub fn path(&self) -> &Path {
@@ -276,6 +284,16 @@ impl Store {
         &mut self,
         work: impl FnOnce(&Transaction<'_>) -> rusqlite::Result<T>,
     ) -> Result<T, StoreError> {
+        let path = self.path.clone();
+        let error = |e: rusqlite::Error| StoreError::of(&path, &e);
+        let transaction = self.begin_write()?;
+        let result = work(&transaction).map_err(error)?;
+        transaction.commit().map_err(error)?;
+        Ok(result)
+    }
+
+    /// Begins a transaction that writes; it is undone unless it is committed.
+    pub(crate) fn begin_write(&mut self) -> Result<Transaction<'_>, StoreError> {
         match self.access {
             Access::Write => {}
             Access::Read => {
@@ -289,11 +307,6 @@ impl Store {
         // Immediate: waiting for a lock happens here, where it can be waited for, and not half-way.
         self.connection
             .transaction_with_behavior(TransactionBehavior::Immediate)
-            .and_then(|transaction| {
-                let result = work(&transaction)?;
-                transaction.commit()?;
-                Ok(result)
-            })
             .map_err(|e| StoreError::of(&self.path, &e))
     }
 

@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::{START_NS, head, record, writer};
+use common::{START_NS, head, plan, record, writer};
 use expect_test::{Expect, expect};
 use fathom_model::finding::{Finding, Severity, Verdict};
 use fathom_model::record::Ending;
@@ -155,7 +155,7 @@ fn prefixes() {
     check(
         store.resolve("9xyx"),
         at,
-        &expect!["no run '9xyx'; did you mean '9xxx'?; all runs: fathom list"],
+        &expect!["no run '9xyx'; the nearest is '9xxx'; all runs: fathom list"],
     );
     check(
         store.resolve("q%_"),
@@ -165,7 +165,7 @@ fn prefixes() {
     check(
         store.resolve(""),
         at,
-        &expect!["no run ''; did you mean '7f3kab'?; all runs: fathom list"],
+        &expect!["no run ''; the nearest is '7f3kab'; all runs: fathom list"],
     );
 }
 
@@ -202,7 +202,7 @@ fn a_newer_format_is_readable_and_not_writable() {
         store.begin_run(&head("cccccccccccc", START_NS), &writer()),
         at,
         &expect![
-            "store 'DIR/a/b/fathom.db' was written by a newer fathom (format 7, this one knows 2): readable, not writable; use that fathom, or --db FILE with another name"
+            "store 'DIR/a/b/fathom.db' was written by a newer fathom (format 7, this one knows 3): readable, not writable; use that fathom, or --db FILE with another name"
         ],
     );
     check(
@@ -324,24 +324,6 @@ fn any_file_name_will_do() {
     }
 }
 
-fn plan(name: &str) -> fathom_model::plan::Plan {
-    let plan = serde_json::json!({
-        "version": 1, "name": name, "question": "Which?", "target": "/srv", "workloads": [], "is_together": false,
-        "factors": [], "setup": fathom_model::plan::setup::SetupSpec::default(), "knobs": {}, "own_knobs": [],
-        "design": {
-            "kind": "full", "baseline": {}, "except": [], "blocks": 8, "is_sequential": false, "has_sentinel": false,
-            "margin": 0.03, "seed": 7, "groups_setups": false,
-        },
-        "objectives": [],
-        "prepare": {
-            "drops_caches": false, "remounts": false, "settle_ns": 0, "quiet_ns": 0, "quiet_wait_ns": 0,
-            "swap_off": false, "stop_services": [],
-        },
-        "budget": {}, "on_error": "stop",
-    });
-    serde_json::from_value(plan).expect("a plan")
-}
-
 #[test]
 fn an_experiment_is_found_again_by_its_plan_and_taken_up() {
     let (_directory, path) = place();
@@ -378,9 +360,14 @@ fn a_store_of_the_first_format_has_no_plans_and_gets_a_place_for_them() {
     let (_directory, path) = place();
     open(&path).begin_run(&head("aaaaaaaaaaaa", START_NS), &writer()).expect("begins");
     let raw = Connection::open(&path).expect("opens");
+    let drops: Vec<String> = raw
+        .prepare("SELECT 'DROP VIEW ' || name FROM sqlite_schema WHERE type = 'view'")
+        .and_then(|mut all| all.query_map((), |row| row.get(0))?.collect())
+        .expect("lists");
+    raw.execute_batch(&drops.join(";")).expect("drops the views");
     raw.execute_batch(
-        "DROP TRIGGER plans_never_change; DROP TABLE plans; DELETE FROM migrations WHERE format = 2;
-         PRAGMA user_version = 1",
+        "DROP TABLE imports; DROP TRIGGER plans_never_change; DROP TABLE plans;
+         DELETE FROM migrations WHERE format > 1; PRAGMA user_version = 1",
     )
     .expect("as the first format");
     drop(raw);
@@ -390,4 +377,7 @@ fn a_store_of_the_first_format_has_no_plans_and_gets_a_place_for_them() {
     let mut store = open(&path);
     store.begin_experiment(&head("bbbbbbbbbbbb", START_NS), &writer(), &plan("x")).expect("begins");
     assert!(store.load("aaaaaaaaaaaa").is_ok() && store.plan("bbbbbbbbbbbb").is_ok());
+    let raw = Connection::open(&path).expect("opens");
+    let seen: i64 = raw.query_row("SELECT count(*) FROM v_runs", (), |r| r.get(0)).expect("a view");
+    assert_eq!(seen, 2, "views show runs of older formats");
 }

@@ -33,6 +33,7 @@ const PACKAGES: &[(&str, &str)] = &[
     ("multipath-tools", "multipathd in guests"),
     ("qemu-system-x86", "guests with NVMe, several CPUs and tracing"),
     ("sg3-utils", "sg_start, sg_turs: SCSI drives that stand still, in guests"),
+    ("sqlite3", "questions to the store, as the documentation asks them"),
     ("strace", "which files a measurement touches"),
     ("sysbench", "the other side of benchmarks"),
     ("systemd", "systemd-analyze: what the words of timers mean"),

@@ -4,9 +4,11 @@
 #[path = "../common/mod.rs"]
 mod common;
 
+mod sql;
+
 use common::{START_NS, head, record, writer};
 use fathom_store::{Filter, Store, StoreError};
-use fathom_testkit::capability::Capability::{FsOnLoop, MountFs};
+use fathom_testkit::capability::Capability::{FsOnLoop, MountFs, Tool};
 use fathom_testkit::{FsKind, Mount, MountedFs, Scratch, Trial, kernel_test, run};
 use rusqlite::Connection;
 use std::fs::{self, File};
@@ -30,6 +32,7 @@ fn main() -> ExitCode {
         kernel_test("nothing_is_left_where_nothing_fits", &[MountFs("tmpfs")], nothing_fits),
         kernel_test("read_only_mount", &[MountFs("tmpfs")], read_only_mount),
         kernel_test("hot_journal", &[MountFs("tmpfs")], hot_journal),
+        kernel_test("examples_of_the_sql_page", &[Tool("sqlite3")], sql::examples),
     ];
     for kind in FsKind::ALL {
         let name = format!("full_{kind}");
