@@ -7,15 +7,15 @@
 mod around;
 mod bench;
 mod boot;
-mod calm;
+pub(crate) mod calm;
 mod companion;
 mod due;
-mod figure;
+pub(crate) mod figure;
 mod loads;
 pub(crate) mod machine;
 mod memory_group;
 pub mod outline;
-mod program;
+pub(crate) mod program;
 pub mod resume;
 mod slot;
 

@@ -7,6 +7,7 @@ pub mod books;
 pub mod control_group;
 pub mod error;
 pub mod experiment;
+pub mod fsop;
 pub mod lab;
 mod layer_tree;
 pub mod layers;
@@ -23,6 +24,7 @@ pub mod size;
 pub mod target;
 pub mod trial;
 pub mod verify;
+pub mod watched;
 
 pub use error::LabError;
 pub use lab::Lab;

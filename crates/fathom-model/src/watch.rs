@@ -280,8 +280,14 @@ pub struct ApplicationRecord {
     pub exit_status: Option<i32>,
     /// The signal that ended it.
     pub signal: Option<i32>,
+    /// After which time fathom ended it, because it took longer than it may.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timed_out_ns: Option<u64>,
     /// Its own figures by name.
     pub figures: BTreeMap<String, f64>,
+    /// Why figures are missing that were asked for.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub missing: Vec<String>,
     /// The end of what it printed.
     pub output: String,
     /// What its processes did, from its start to its end.

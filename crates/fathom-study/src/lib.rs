@@ -1,6 +1,7 @@
 //! Conclusions over records: verdicts, knees, what limited a sweep. Pure: records in, findings out, recomputable at any time.
 
 pub mod against;
+pub mod capture;
 pub mod compare;
 mod counters;
 pub mod course;
@@ -21,6 +22,7 @@ pub mod sweep;
 pub mod table;
 pub mod verdict;
 mod verification;
+pub mod watch;
 
 #[cfg(test)]
 mod fixtures;

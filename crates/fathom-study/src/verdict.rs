@@ -1,6 +1,6 @@
 //! From the records of a run to its findings and its verdict.
 
-use crate::{rounds, rules, saturate, size, sweep};
+use crate::{capture, rounds, rules, saturate, size, sweep, watch};
 use fathom_model::finding::{Finding, Severity, Verdict};
 use fathom_model::record::{Record, RunKind};
 
@@ -20,6 +20,8 @@ pub fn judge_run(kind: RunKind, records: &[Record]) -> Study {
         RunKind::Rounds => rounds::judge(records),
         RunKind::Saturate => saturate::judge(records),
         RunKind::Size => size::judge(records),
+        RunKind::Watch => watch::judge(records),
+        RunKind::Capture | RunKind::Replay => capture::judge(records),
         _ => judge(records),
     }
 }

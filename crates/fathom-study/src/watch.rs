@@ -1,0 +1,368 @@
+//! What a stored watch comes to: medians of each device, what stood out, and what a watched application waited for.
+
+mod application;
+mod compare;
+
+pub use compare::{WatchChange, WatchComparison, compare};
+
+use crate::verdict::Study;
+use fathom_model::finding::{Finding, Severity, Verdict};
+use fathom_model::record::Record;
+use fathom_model::watch::{ApplicationRecord, DeviceCounts, DeviceRates, WatchRecord};
+use fathom_stats::interval::Interval;
+use fathom_stats::series::{VALUES_MIN, effective_size};
+use fathom_stats::special::normal_quantile;
+use serde::Serialize;
+use std::collections::BTreeMap;
+
+/// A figure of a device over a whole watch. Seconds of one watch are no replications: the interval says how well this
+/// watch's own median is known, and nothing about the next one.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct WatchFigure {
+    /// The word of iostat, such as `r_await`.
+    pub name: String,
+    /// Intervals in which it had a value.
+    pub intervals: usize,
+    /// Median of these.
+    pub median: f64,
+    /// Where the median lies, intervals that go together counted as fewer; none for fewer than 10.
+    pub interval: Option<Interval>,
+    /// Arithmetic mean.
+    pub mean: f64,
+    /// What 95 % of the intervals stay below or at.
+    pub p95: f64,
+    /// The highest.
+    pub max: f64,
+}
+
+/// One device over a whole watch.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct WatchedDevice {
+    /// Kernel name.
+    pub name: String,
+    /// What it is.
+    pub title: String,
+    /// How deep it stands in the tree.
+    pub depth: usize,
+    /// Intervals with figures.
+    pub intervals: usize,
+    /// Their length together.
+    pub seconds: f64,
+    /// Everything that was counted.
+    pub total: DeviceCounts,
+    /// Its figures in the order of iostat; those without any value are left out.
+    pub figures: Vec<WatchFigure>,
+    /// In how many intervals it stood out from its companions.
+    pub stood_out: u32,
+    /// Why, when it did last.
+    pub stands_out: Option<String>,
+    /// In how many intervals it synchronised.
+    pub syncing: usize,
+}
+
+/// A whole watch.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct WatchSummary {
+    /// Length of an interval as asked for.
+    pub interval_ns: u64,
+    /// Intervals.
+    pub intervals: usize,
+    /// Their length together.
+    pub seconds: f64,
+    /// Devices in the order of the tree.
+    pub devices: Vec<WatchedDevice>,
+    /// Means of the machine's series by name, shares of 1.
+    pub host: BTreeMap<String, f64>,
+    /// What happened besides, with its second.
+    pub events: Vec<(f64, String)>,
+    /// The application.
+    pub application: Option<ApplicationRecord>,
+}
+
+/// A figure's name and where it comes from.
+type Of = (&'static str, fn(&DeviceRates) -> Option<f64>);
+
+/// The figures that are followed.
+pub const FIGURES: &[Of] = &[
+    ("r/s", |r| Some(r.reads.per_s)),
+    ("rkB/s", |r| Some(r.reads.kib_per_s)),
+    ("r_await", |r| r.reads.await_ms),
+    ("w/s", |r| Some(r.writes.per_s)),
+    ("wkB/s", |r| Some(r.writes.kib_per_s)),
+    ("w_await", |r| r.writes.await_ms),
+    ("d/s", |r| Some(r.discards.per_s)),
+    ("f/s", |r| Some(r.flushes_per_s)),
+    ("f_await", |r| r.flush_await_ms),
+    ("aqu-sz", |r| Some(r.queue)),
+    ("%util", |r| Some(r.util_percent)),
+];
+
+/// The pieces of a watch among records.
+fn pieces(records: &[Record]) -> impl Iterator<Item = &WatchRecord> + Clone {
+    records.iter().filter_map(|record| record.watch.as_deref())
+}
+
+/// Puts the pieces of a watch together.
+#[must_use]
+pub fn summary(records: &[Record]) -> WatchSummary {
+    let pieces = pieces(records);
+    let mut names: Vec<&str> = Vec::new();
+    for device in pieces.clone().flat_map(|piece| &piece.devices) {
+        if !names.contains(&device.name.as_str()) {
+            names.push(&device.name);
+        }
+    }
+    let lengths: Vec<u64> = pieces.clone().flat_map(|piece| piece.length_us.values()).collect();
+    let starts: Vec<u64> = pieces.clone().flat_map(|piece| piece.start_us.values()).collect();
+    let first = pieces.clone().next().map_or(0, |piece| piece.first);
+    let at_s = |index: u64| {
+        starts.get(index.saturating_sub(first) as usize).map_or(0.0, |us| *us as f64 / 1e6)
+    };
+    let events = pieces.clone().flat_map(|piece| &piece.events);
+    WatchSummary {
+        interval_ns: pieces.clone().next().map_or(0, |piece| piece.interval_ns),
+        intervals: lengths.len(),
+        seconds: lengths.iter().sum::<u64>() as f64 / 1e6,
+        devices: names.iter().map(|name| device(pieces.clone(), name)).collect(),
+        host: host(pieces.clone()),
+        events: events.map(|event| (at_s(event.index), event.what.clone())).collect(),
+        application: pieces.clone().filter_map(|piece| piece.ended.clone()).last(),
+    }
+}
+
+fn device<'a>(pieces: impl Iterator<Item = &'a WatchRecord>, name: &str) -> WatchedDevice {
+    let mut found = WatchedDevice {
+        name: name.to_owned(),
+        title: String::new(),
+        depth: 0,
+        intervals: 0,
+        seconds: 0.0,
+        total: DeviceCounts::default(),
+        figures: Vec::new(),
+        stood_out: 0,
+        stands_out: None,
+        syncing: 0,
+    };
+    let mut columns: Vec<Vec<f64>> = vec![Vec::new(); FIGURES.len()];
+    for piece in pieces {
+        let lengths = piece.length_us.values();
+        for series in piece.devices.iter().filter(|series| series.name == name) {
+            (found.title, found.depth) = (series.title.clone(), series.depth);
+            found.intervals += series.intervals as usize;
+            found.stood_out += series.stood_out;
+            found.stands_out = series.stands_out.clone().or(found.stands_out.take());
+            let syncing = series.counters.values("sync_action", series.intervals as usize);
+            found.syncing += syncing.iter().filter(|value| **value > 0).count();
+            let own = lengths.iter().skip(series.from as usize);
+            for (counts, us) in series.counts().iter().zip(own) {
+                found.total = found.total.plus(counts);
+                found.seconds += *us as f64 / 1e6;
+                let rates = counts.rates(us * 1000);
+                for (column, (_, of)) in columns.iter_mut().zip(FIGURES) {
+                    column.extend(of(&rates));
+                }
+            }
+        }
+    }
+    let figures = FIGURES.iter().zip(&columns).filter_map(|((name, _), v)| figure(name, v));
+    found.figures = figures.collect();
+    found
+}
+
+/// A figure of its values; none without any, or when all are zero.
+fn figure(name: &str, values: &[f64]) -> Option<WatchFigure> {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let max = sorted.last().copied().filter(|max| *max > 0.0)?;
+    Some(WatchFigure {
+        name: name.to_owned(),
+        intervals: values.len(),
+        median: at_share(&sorted, 0.5),
+        interval: median_interval(values, &sorted, LEVEL),
+        mean: values.iter().sum::<f64>() / values.len() as f64,
+        p95: at_share(&sorted, 0.95),
+        max,
+    })
+}
+
+/// Confidence of intervals.
+pub const LEVEL: f64 = 0.95;
+
+/// The interval of a series' own median: the order statistics around it, as far away as so many independent values as the series
+/// is worth demand.
+fn median_interval(values: &[f64], sorted: &[f64], level: f64) -> Option<Interval> {
+    // The effort grows with the square: of days of seconds every n-th one is looked at, which makes the interval wider and
+    // never narrower.
+    const LOOKED_AT_MAX: usize = 2000;
+    let every = values.len().div_ceil(LOOKED_AT_MAX).max(1);
+    let thinned: Vec<f64> = values.iter().step_by(every).copied().collect();
+    let worth =
+        Some(thinned.len()).filter(|n| *n >= VALUES_MIN).and(effective_size(&thinned).ok())?;
+    let reach = -normal_quantile((1.0 - level) / 2.0) / (2.0 * worth.sqrt());
+    let (low, high) = ((0.5 - reach).max(0.0), (0.5 + reach).min(1.0));
+    Some(Interval { low: at_share(sorted, low), high: at_share(sorted, high), coverage: level })
+}
+
+/// The value below which that share lies, between neighbours in proportion.
+fn at_share(sorted: &[f64], share: f64) -> f64 {
+    let at = share * (sorted.len().saturating_sub(1)) as f64;
+    let (low, high) = (at.floor() as usize, at.ceil() as usize);
+    match (sorted.get(low), sorted.get(high)) {
+        (Some(a), Some(b)) => a + (b - a) * (at - at.floor()),
+        _ => 0.0,
+    }
+}
+
+/// Means of the machine's series.
+fn host<'a>(pieces: impl Iterator<Item = &'a WatchRecord>) -> BTreeMap<String, f64> {
+    let (mut sums, mut intervals) = (BTreeMap::<String, f64>::new(), 0usize);
+    for piece in pieces {
+        intervals += piece.intervals();
+        for (name, series) in &piece.host.series {
+            let sum = series.values().iter().map(|value| *value as f64).sum::<f64>();
+            *sums.entry(name.clone()).or_default() += sum;
+        }
+    }
+    let is_share = |name: &str| {
+        !matches!(name, "dirty" | "writeback" | "available" | "interrupts" | "context_switches")
+    };
+    let mean = |(name, sum): (String, f64)| {
+        let mean = sum / intervals.max(1) as f64;
+        let mean = if is_share(&name) { mean / 1e6 } else { mean };
+        (name, mean)
+    };
+    sums.into_iter().map(mean).collect()
+}
+
+/// How much of a watch a device has to stand out, to be named.
+const STANDS_OUT_SHARE: f64 = 0.2;
+
+/// Judges a watch. What was seen is a fact: only what makes its figures incomplete speaks against them.
+#[must_use]
+pub fn judge(records: &[Record]) -> Study {
+    let summary = summary(records);
+    let mut findings = Vec::new();
+    for device in &summary.devices {
+        let share = f64::from(device.stood_out) / device.intervals.max(1) as f64;
+        if device.stood_out >= 2 && share >= STANDS_OUT_SHARE {
+            let reason = device.stands_out.clone().unwrap_or_default();
+            let text = format!(
+                "{} was slower than its companions in {} of {} intervals ({reason} when it was last)",
+                device.name, device.stood_out, device.intervals
+            );
+            let next = format!("fathom layers /dev/{}   reads each device alone", device.name);
+            findings.push(
+                Finding::new("slow-member", Severity::Note, text)
+                    .advise("An array is as slow as its slowest member.")
+                    .advise(next),
+            );
+        }
+        if device.syncing > 0 {
+            let text = format!(
+                "{} synchronised in {} of {} intervals: part of its members' I/O is that",
+                device.name, device.syncing, device.intervals
+            );
+            findings.push(Finding::new("array-synchronised", Severity::Note, text));
+        }
+    }
+    findings.extend(late(records));
+    if let Some(application) = &summary.application {
+        findings.extend(application::findings(application));
+    }
+    findings.sort_by_key(|finding| std::cmp::Reverse(finding.severity));
+    let verdict = Verdict::of(&findings);
+    Study { findings, verdict }
+}
+
+/// Intervals that took more than twice as long as asked for.
+fn late(records: &[Record]) -> Option<Finding> {
+    let late = |piece: &WatchRecord| {
+        let is_late = |us: &&u64| **us > 2 * piece.interval_ns / 1000;
+        piece.length_us.values().iter().filter(is_late).count()
+    };
+    let count: usize = pieces(records).map(late).sum();
+    let plural = if count == 1 { "interval was" } else { "intervals were" };
+    let text = format!(
+        "{count} {plural} more than twice as long as asked for: the machine slept, or had no processor for fathom"
+    );
+    (count > 0).then(|| Finding::new("late-intervals", Severity::Note, text))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixtures::record;
+    use fathom_model::watch::{DeviceSample, FlowCounts, Sample};
+
+    /// Records of a watch in which a device did so many reads a second, split into two pieces.
+    pub(super) fn watch(reads: &[u64]) -> Vec<Record> {
+        let mut pieces = [WatchRecord::new(1_000_000_000, 0), WatchRecord::new(1_000_000_000, 3)];
+        for (index, requests) in reads.iter().enumerate() {
+            let flow = FlowCounts {
+                requests: *requests,
+                sectors: 8 * requests,
+                took_ms: 2 * requests,
+                merged: 0,
+            };
+            let counts = DeviceCounts { reads: flow, busy_ms: 500, ..DeviceCounts::default() };
+            let device = DeviceSample {
+                name: "sda".into(),
+                title: "disk".into(),
+                depth: 0,
+                counts,
+                rates: counts.rates(1_000_000_000),
+                stands_out: (*requests > 100).then(|| "r_await 30 ms".to_owned()),
+                array: None,
+                interrupts: Vec::new(),
+            };
+            let sample = Sample {
+                index: index as u64,
+                start_ns: index as u64 * 1_000_000_000,
+                length_ns: if index == 5 { 2_500_000_000 } else { 1_000_000_000 },
+                devices: vec![device],
+                came: if index == 4 { vec!["sdb".to_owned()] } else { Vec::new() },
+                ..Sample::default()
+            };
+            pieces[usize::from(index >= 3)].push(&sample);
+        }
+        pieces
+            .into_iter()
+            .map(|piece| Record { watch: Some(Box::new(piece)), ..record() })
+            .collect()
+    }
+
+    #[test]
+    fn pieces_are_one_watch() {
+        let found = summary(&watch(&[10, 20, 30, 40, 50]));
+        assert_eq!((found.intervals, found.seconds), (5, 5.0));
+        let device = &found.devices[0];
+        assert_eq!((device.intervals, device.total.reads.requests), (5, 150));
+        let of = |name: &str| device.figures.iter().find(|figure| figure.name == name);
+        let reads = of("r/s").expect("read");
+        assert_eq!((reads.median, reads.mean, reads.max), (30.0, 30.0, 50.0));
+        assert_eq!((of("r_await").expect("read").median, of("w/s")), (2.0, None));
+        assert_eq!(found.events, [(4.0, "sdb came".to_owned())]);
+    }
+
+    #[test]
+    fn what_stood_out_and_what_was_late_is_said() {
+        let study = judge(&watch(&[200, 200, 10, 10, 10, 10]));
+        let ids: Vec<&str> = study.findings.iter().map(|finding| finding.id.as_str()).collect();
+        assert_eq!((ids, study.verdict), (vec!["slow-member", "late-intervals"], Verdict::Trusted));
+        assert_eq!(judge(&watch(&[10, 10, 200, 10])).findings, []);
+    }
+
+    #[test]
+    fn the_interval_of_a_median_respects_what_goes_together() {
+        // The same values, once in turn and once sorted into two long phases.
+        let turns: Vec<f64> = (0..200).map(|x| f64::from(x * 37 % 100)).collect();
+        let mut phases = turns.clone();
+        phases.sort_by(f64::total_cmp);
+        let width = |values: &[f64]| {
+            let found = figure("r/s", values).and_then(|figure| figure.interval).expect("enough");
+            found.high - found.low
+        };
+        assert!(width(&turns) < 20.0, "{}", width(&turns));
+        assert!(width(&phases) > 3.0 * width(&turns), "{}", width(&phases));
+    }
+}

@@ -1,0 +1,227 @@
+//! What an application waited for, and whether its own counts of I/O and the devices' tell the same.
+
+use fathom_base::units::{format_duration, format_size};
+use fathom_model::finding::{Finding, Severity};
+use fathom_model::watch::{ApplicationRecord, DeviceCounts};
+
+/// Busy share of the storage below which something else is what takes the time.
+const STORAGE_SHARE_MIN: f64 = 0.5;
+/// In flight while busy: up to here it is about one request after another.
+const ONE_BY_ONE_MAX: f64 = 1.5;
+/// And from here on several wait at any time.
+const MANY_MIN: f64 = 4.0;
+/// Fewest requests that say anything.
+const REQUESTS_MIN: u64 = 50;
+/// Differences below are bookkeeping: metadata, journals, read-ahead.
+const GAP_BYTES_MIN: u64 = 4 << 20;
+/// And those below a fifth.
+const GAP_SHARE_MIN: f64 = 0.2;
+
+/// Everything about an application.
+pub(super) fn findings(application: &ApplicationRecord) -> Vec<Finding> {
+    let mut found = Vec::new();
+    found.extend(ended(application));
+    for missing in &application.missing {
+        let text = format!("a figure is missing: {missing}");
+        found.push(Finding::new("figure-missing", Severity::Doubtful, text).advise(
+            "What it printed last is shown above, or by fathom show; {} stands for the number.",
+        ));
+    }
+    found.extend(waits_for(application));
+    found.extend(gaps(application));
+    found
+}
+
+fn ended(application: &ApplicationRecord) -> Option<Finding> {
+    let void = |id: &str, text: String| Some(Finding::new(id, Severity::Void, text));
+    let failed = "application-failed";
+    match (application.exit_status, application.signal, application.timed_out_ns) {
+        (Some(0), _, _) => None,
+        (Some(status), _, _) => {
+            void(failed, format!("the command ended with exit status {status}"))
+        }
+        (_, Some(signal), _) => void(failed, format!("the command was ended by signal {signal}")),
+        (_, _, Some(limit_ns)) => {
+            let limit = format_duration(limit_ns);
+            void(
+                "application-hung",
+                format!("the command did not end within {limit} (--timeout) and was ended"),
+            )
+        }
+        _ => void(failed, "the command was ended with fathom, before it was done".to_owned()),
+    }
+}
+
+/// The busiest of the devices that it was watched on.
+fn busiest(application: &ApplicationRecord) -> Option<(&String, &DeviceCounts)> {
+    application.devices.iter().max_by_key(|(_, counts)| counts.busy_ms)
+}
+
+/// Whether it waits for storage, and what more requests at once would bring.
+fn waits_for(application: &ApplicationRecord) -> Option<Finding> {
+    let (name, counts) = busiest(application)?;
+    let requests = counts.reads.requests + counts.writes.requests;
+    let took_ms = application.took_ns as f64 / 1e6;
+    if requests < REQUESTS_MIN || took_ms < 1.0 {
+        let text = format!(
+            "{name} had {requests} requests in all: the application works in memory, or on other devices"
+        );
+        return Some(Finding::new("hardly-any-io", Severity::Note, text));
+    }
+    let busy_share = (counts.busy_ms as f64 / took_ms).min(1.0);
+    let in_flight = counts.queued_ms as f64 / counts.busy_ms.max(1) as f64;
+    let cpu = application.total.cpu_share;
+    let busy = format!("{name} was busy for {:.0} % of the time", 100.0 * busy_share);
+    if busy_share < STORAGE_SHARE_MIN {
+        let text =
+            format!("not bound by storage: {busy}, the application used {cpu:.2} processors");
+        let advice = if cpu >= 0.8 {
+            "It computes; faster storage would bring little."
+        } else {
+            "It waits for something else: a lock, the network, a timer, or its clients."
+        };
+        return Some(Finding::new("not-storage-bound", Severity::Note, text).advise(advice));
+    }
+    let each_ms = counts.queued_ms as f64 / requests as f64;
+    let flow = format!("{in_flight:.1} requests in flight while it was, {each_ms:.2} ms each");
+    Some(if in_flight < ONE_BY_ONE_MAX {
+        Finding::new("latency-bound", Severity::Note, format!("latency-bound: {busy}, {flow}"))
+            .advise("It waits for one request after another: only a shorter latency, or more requests at once, make it faster.")
+            .advise(format!(
+                "Two threads (or asynchronous I/O) could do up to twice as much, N up to N times, until {name} is full; where that is:"
+            ))
+            .advise(format!("fathom saturate /dev/{name}   (reads only)"))
+    } else if in_flight >= MANY_MIN && busy_share >= 0.9 {
+        Finding::new("device-bound", Severity::Note, format!("device-bound: {busy}, {flow}"))
+            .advise("Several requests wait at any time: more threads would make them wait longer and bring little.")
+            .advise(format!("Whether {name} serves even more at once: fathom saturate /dev/{name}   (reads only)"))
+    } else {
+        Finding::new(
+            "partly-parallel",
+            Severity::Note,
+            format!("between latency-bound and device-bound: {busy}, {flow}"),
+        )
+        .advise("More threads bring something, less than in proportion.")
+        .advise(format!("fathom saturate /dev/{name}   (reads only)"))
+    })
+}
+
+/// Where the application's own counts and the device's differ.
+fn gaps(application: &ApplicationRecord) -> Vec<Finding> {
+    let total =
+        |of: fn(&DeviceCounts) -> u64| application.devices.values().map(of).sum::<u64>() * 512;
+    let own = &application.total;
+    // Nothing is known of it: the kernel does not count, or not for this user.
+    if own.asked_read_bytes == 0 && own.asked_write_bytes == 0 || application.devices.is_empty() {
+        return Vec::new();
+    }
+    let pairs = [
+        ("read", total(|c| c.reads.sectors), own.read_bytes),
+        ("written", total(|c| c.writes.sectors), own.written_bytes),
+    ];
+    pairs
+        .into_iter()
+        .filter_map(|(word, device, own)| gap(application, word, device, own))
+        .collect()
+}
+
+fn gap(application: &ApplicationRecord, word: &str, device: u64, own: u64) -> Option<Finding> {
+    let difference = device.abs_diff(own);
+    let share = difference as f64 / device.max(own).max(1) as f64;
+    if difference < GAP_BYTES_MIN || share < GAP_SHARE_MIN {
+        return None;
+    }
+    let names: Vec<&str> = application.devices.keys().map(String::as_str).collect();
+    let text = format!(
+        "by its own count the application has {word} {}, {} has {word} {}",
+        format_size(own),
+        names.join(" + "),
+        format_size(device)
+    );
+    let still_dirty = application.dirty_bytes.saturating_sub(application.dirty_before_bytes);
+    let advice = match (device > own, word) {
+        (true, "written") => {
+            "The rest is journals, metadata, what was dirty before, or other processes.".to_owned()
+        }
+        (true, _) => "The rest is read-ahead, metadata, or other processes.".to_owned(),
+        (false, "written") => format!(
+            "The rest is still in memory ({} more are dirty than before it), was overwritten there, or went to other devices.",
+            format_size(still_dirty)
+        ),
+        (false, _) => "The rest came from other devices.".to_owned(),
+    };
+    Some(Finding::new("io-gap", Severity::Note, text).advise(advice))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use fathom_model::watch::{ApplicationSample, FlowCounts};
+
+    /// Ten seconds of an application on a device.
+    fn application(busy_ms: u64, queued_ms: u64, cpu_share: f64) -> ApplicationRecord {
+        let writes = FlowCounts { requests: 10_000, sectors: 200_000, ..FlowCounts::default() };
+        let counts = DeviceCounts { writes, busy_ms, queued_ms, ..DeviceCounts::default() };
+        let total = ApplicationSample {
+            cpu_share,
+            asked_write_bytes: 100_000_000,
+            written_bytes: 100_000_000,
+            ..ApplicationSample::default()
+        };
+        ApplicationRecord {
+            took_ns: 10_000_000_000,
+            exit_status: Some(0),
+            total,
+            devices: [("sda".to_owned(), counts)].into(),
+            ..ApplicationRecord::default()
+        }
+    }
+
+    #[track_caller]
+    fn check(application: &ApplicationRecord, expected: &[&str]) {
+        let found = findings(application);
+        let ids: Vec<&str> = found.iter().map(|finding| finding.id.as_str()).collect();
+        assert_eq!(ids, expected, "{found:?}");
+    }
+
+    #[test]
+    fn what_an_application_waits_for() {
+        check(&application(9800, 10_100, 0.05), &["latency-bound"]);
+        check(&application(9900, 160_000, 0.05), &["device-bound"]);
+        check(&application(8000, 20_000, 0.3), &["partly-parallel"]);
+        check(&application(2000, 2000, 0.97), &["not-storage-bound"]);
+        let idle = ApplicationRecord {
+            devices: [("sda".to_owned(), DeviceCounts::default())].into(),
+            total: ApplicationSample::default(),
+            ..application(0, 0, 0.0)
+        };
+        check(&idle, &["hardly-any-io"]);
+    }
+
+    #[test]
+    fn how_it_ended_and_what_it_did_not_print() {
+        let fine = application(9800, 10_100, 0.0);
+        let failed = ApplicationRecord { exit_status: Some(3), ..fine.clone() };
+        check(&failed, &["application-failed", "latency-bound"]);
+        let hung = ApplicationRecord { exit_status: None, timed_out_ns: Some(1), ..fine.clone() };
+        check(&hung, &["application-hung", "latency-bound"]);
+        let silent = ApplicationRecord { missing: vec!["tps: x".to_owned()], ..fine };
+        check(&silent, &["figure-missing", "latency-bound"]);
+    }
+
+    #[test]
+    fn a_gap_between_the_two_counts_is_told_where_it_matters() {
+        let with = |written_bytes: u64| {
+            let mut with = application(9800, 10_100, 0.0);
+            with.total.written_bytes = written_bytes;
+            with
+        };
+        // The device has written 102.4 MB.
+        check(&with(90_000_000), &["latency-bound"]);
+        check(&with(40_000_000), &["latency-bound", "io-gap"]);
+        check(&with(400_000_000), &["latency-bound", "io-gap"]);
+        let mut unknown = with(0);
+        unknown.total.asked_write_bytes = 0;
+        check(&unknown, &["latency-bound"]);
+    }
+}
