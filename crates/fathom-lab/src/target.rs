@@ -322,7 +322,7 @@ fn in_new_dir(
 }
 
 /// A directory of ours for the files of a target.
-fn new_dir(lab: &Lab<'_>, directory: &Path) -> Result<OwnedDir, LabError> {
+pub(crate) fn new_dir(lab: &Lab<'_>, directory: &Path) -> Result<OwnedDir, LabError> {
     // Several targets of one run in one directory (a log beside the data) need names of their own.
     let id = format!("{}{}", lab.run_id, lab.next_suffix());
     Ok(OwnedDir::create(&lab.root, directory, &id, &lab.state_dir)?)

@@ -26,7 +26,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
         "lab",
         &[
             "base", "stats", "model", "sys", "guard", "load", "inspect", "study", "check", "knobs",
-            "setup", "plan",
+            "setup", "plan", "tree",
         ],
     ),
     ("store", &["base", "stats", "model"]),

@@ -1,0 +1,206 @@
+//! What readers walk: the directories with which each begins, and files that show whether caches were really dropped.
+
+use fathom_model::fsop::Caches;
+use fathom_sys::io as sys_io;
+use fathom_sys::walked::{EntryBuffer, WalkedDir};
+use std::collections::VecDeque;
+use std::ffi::{CStr, CString};
+use std::fs::File;
+use std::io;
+
+/// A share of directories is fair when each reader has a few.
+const DIRECTORIES_EACH: usize = 4;
+/// Directories that are looked into to find those.
+const LOOKED_INTO_MAX: usize = 2_000;
+/// Files that are looked at to see whether caches were dropped.
+const WITNESSES: usize = 64;
+/// Directories that are searched for them.
+const SEARCHED_MAX: usize = 500;
+
+/// Directories of one level of the tree that separate readers begin with.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Begins {
+    /// For each separate part the directories.
+    pub parts: Vec<Vec<CString>>,
+}
+
+impl Begins {
+    /// The directories with which a reader begins; readers beyond the parts share them.
+    #[must_use]
+    pub fn of(&self, reader: usize) -> Vec<CString> {
+        self.parts.get(reader % self.parts.len().max(1)).cloned().unwrap_or_default()
+    }
+}
+
+fn is_own(name: &CStr) -> bool {
+    name.to_bytes().starts_with(b".fathom-")
+}
+
+fn joined(parent: &CStr, name: &CStr) -> CString {
+    let mut path = parent.to_bytes().to_vec();
+    if !path.is_empty() {
+        path.push(b'/');
+    }
+    path.extend_from_slice(name.to_bytes());
+    CString::new(path).unwrap_or_default()
+}
+
+/// The directories and files in a directory, sorted, without fathom's own.
+fn inside(root: &WalkedDir, path: &CStr) -> io::Result<(Vec<CString>, Vec<CString>)> {
+    let dir = root.below(path, true)?;
+    let (mut buffer, mut dirs, mut files) = (EntryBuffer::default(), Vec::new(), Vec::new());
+    let mut entries = dir.entries(&mut buffer)?;
+    while let Some(name) = entries.next_name()? {
+        match dir.look(name) {
+            Ok(looked) if looked.is_dir && !is_own(name) => dirs.push(joined(path, name)),
+            Ok(looked) if looked.is_file && !is_own(name) => files.push(joined(path, name)),
+            _ => {}
+        }
+    }
+    dirs.sort();
+    files.sort();
+    Ok((dirs, files))
+}
+
+/// Finds a level of the tree with enough directories for so many readers to have parts of their own; where there is none,
+/// all begin at the root.
+///
+/// # Errors
+/// Those of reading the root; what cannot be read below counts as empty.
+pub fn begins(root: &WalkedDir, readers: usize) -> io::Result<Begins> {
+    let (mut level, files) = inside(root, c"")?;
+    if level.is_empty() && files.is_empty() {
+        return Ok(Begins { parts: Vec::new() });
+    }
+    let wanted = readers * DIRECTORIES_EACH;
+    loop {
+        let enough = readers > 1 && level.len() >= wanted;
+        if enough || level.is_empty() || level.len() > LOOKED_INTO_MAX {
+            break;
+        }
+        let below: Vec<CString> = level
+            .iter()
+            .filter_map(|path| inside(root, path).ok())
+            .flat_map(|(dirs, _)| dirs)
+            .collect();
+        // A level that has fewer than the one above is no better.
+        if below.len() <= level.len() || readers <= 1 {
+            break;
+        }
+        level = below;
+    }
+    if readers <= 1 || level.len() < readers {
+        return Ok(Begins { parts: vec![vec![CString::default()]] });
+    }
+    let mut parts = vec![Vec::new(); readers];
+    level.into_iter().enumerate().for_each(|(index, path)| parts[index % readers].push(path));
+    Ok(Begins { parts })
+}
+
+/// Files spread over the tree, open, that tell whether their pages are cached.
+#[derive(Debug)]
+pub struct Witnesses(Vec<(File, u64)>);
+
+impl Witnesses {
+    /// Opens a few files that have data, of each part of the tree.
+    #[must_use]
+    pub fn open(root: &WalkedDir, begins: &Begins) -> Self {
+        let mut found = Vec::new();
+        let each = WITNESSES.div_ceil(begins.parts.len().max(1));
+        for part in &begins.parts {
+            let (mut pending, mut searched, before) =
+                (VecDeque::from(part.clone()), 0, found.len());
+            while let Some(path) = pending.pop_front() {
+                searched += 1;
+                if searched > SEARCHED_MAX || found.len() - before >= each {
+                    break;
+                }
+                let Ok((dirs, files)) = inside(root, &path) else { continue };
+                pending.extend(dirs);
+                let opened = files.iter().take(4).filter_map(|file| open(root, file));
+                found.extend(opened);
+            }
+        }
+        Self(found)
+    }
+
+    /// How much of them is cached now, after the caches were dropped.
+    #[must_use]
+    pub fn look(&self) -> Caches {
+        let told = self.0.iter().filter_map(|(file, size_bytes)| {
+            Some((sys_io::cached_bytes(file, *size_bytes)?, *size_bytes))
+        });
+        let (mut files_checked, mut cached_bytes, mut checked_bytes) = (0, 0, 0);
+        for (cached, size) in told {
+            files_checked += 1;
+            cached_bytes += cached.min(size.next_multiple_of(4096));
+            checked_bytes += size.next_multiple_of(4096);
+        }
+        Caches::Dropped { files_checked, cached_bytes, checked_bytes }
+    }
+}
+
+fn open(root: &WalkedDir, path: &CStr) -> Option<(File, u64)> {
+    let bytes = path.to_bytes();
+    let cut = bytes.iter().rposition(|byte| *byte == b'/');
+    let (parent, name) = match cut {
+        Some(cut) => (&bytes[..cut], &bytes[cut + 1..]),
+        None => (&[][..], bytes),
+    };
+    let (parent, name) = (CString::new(parent).ok()?, CString::new(name).ok()?);
+    let file = root.below(&parent, true).ok()?.open_read(&name, true).ok()?;
+    let size_bytes = file.metadata().ok()?.len();
+    (size_bytes > 0).then_some((file, size_bytes))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    fn tree(dirs: &[&str]) -> tempfile::TempDir {
+        let base = tempfile::tempdir().expect("temporary directory");
+        for dir in dirs {
+            std::fs::create_dir_all(base.path().join(dir)).expect("made");
+            std::fs::write(base.path().join(dir).join("f"), "data").expect("written");
+        }
+        base
+    }
+
+    #[test]
+    fn readers_get_parts_of_their_own_from_a_level_that_is_wide_enough() {
+        let mut dirs = Vec::new();
+        for a in 0..3 {
+            for b in 0..3 {
+                for c in 0..3 {
+                    dirs.push(format!("a{a}/b{b}/c{c}"));
+                }
+            }
+        }
+        let base = tree(&dirs.iter().map(String::as_str).collect::<Vec<_>>());
+        std::fs::create_dir(base.path().join(".fathom-x")).expect("made");
+        let root = WalkedDir::open(base.path()).expect("there");
+        let found = begins(&root, 4).expect("readable");
+        assert_eq!(found.parts.len(), 4);
+        let all: BTreeSet<&CString> = found.parts.iter().flatten().collect();
+        assert_eq!(all.len(), 27, "each directory of the third level once");
+        assert_eq!(found.of(5), found.parts[1], "readers beyond share");
+        assert_eq!(begins(&root, 1).expect("readable").parts, [vec![CString::default()]]);
+        let caches = Witnesses::open(&root, &found).look();
+        let Caches::Dropped { files_checked, cached_bytes, checked_bytes } = caches else {
+            panic!("{caches:?}")
+        };
+        assert_eq!((files_checked, checked_bytes), (27, 27 * 4096));
+        assert_eq!(cached_bytes, checked_bytes, "they were just written");
+    }
+
+    #[test]
+    fn small_trees_are_shared_and_empty_ones_are_none() {
+        let base = tree(&["a", "b"]);
+        let root = WalkedDir::open(base.path()).expect("there");
+        assert_eq!(begins(&root, 4).expect("readable").parts, [vec![CString::default()]]);
+        let empty = tempfile::tempdir().expect("temporary directory");
+        let root = WalkedDir::open(empty.path()).expect("there");
+        assert!(begins(&root, 4).expect("readable").parts.is_empty());
+    }
+}

@@ -1,0 +1,242 @@
+//! Watches a session: counters of the machine at the borders of each window, what it did in each second, progress.
+
+use crate::sampler::{Deltas, Progress, Sampler};
+use fathom_base::units::format_ns;
+use fathom_load::run::Observer;
+use fathom_model::event::Event;
+use fathom_model::fsop::{DeviceSecond, SecondSample};
+use fathom_sys::clock;
+use fathom_sys::counters::{self, DiskCounters};
+use fathom_sys::sysroot::SysRoot;
+use fathom_tree::phase::{Going, Second, Watch};
+
+/// What is known of one window.
+#[derive(Default)]
+pub struct Seen {
+    /// Second by second.
+    pub seconds: Vec<SecondSample>,
+    /// UTC when it began.
+    pub started_unix_ns: i64,
+}
+
+/// A phase in the words of progress.
+pub struct Row {
+    /// Its label.
+    pub label: String,
+    /// Number among all of the command, from 1.
+    pub index: u32,
+    /// Expected time of everything from its start on.
+    pub rest_ns: u64,
+    /// How long writers warm up before it.
+    pub warmup_ns: u64,
+}
+
+/// See the module.
+pub struct SessionWatch<'a> {
+    root: &'a SysRoot,
+    devices: &'a [String],
+    rows: Vec<Row>,
+    count: u32,
+    emit: &'a mut dyn FnMut(Event),
+    samplers: Vec<Sampler<'a>>,
+    seen: Vec<Seen>,
+    last: Option<(Vec<DiskCounters>, Option<u64>)>,
+}
+
+/// Something that swallows what it hears.
+pub type Silent = Box<dyn FnMut(Event)>;
+
+/// One for each window.
+pub fn silents(windows: usize) -> Vec<Silent> {
+    (0..windows).map(|_| -> Silent { Box::new(|_| ()) }).collect()
+}
+
+impl<'a> SessionWatch<'a> {
+    /// A watch for windows of these rows.
+    pub fn new(
+        root: &'a SysRoot,
+        devices: &'a [String],
+        rows: Vec<Row>,
+        count: u32,
+        silents: &'a mut [Silent],
+        emit: &'a mut dyn FnMut(Event),
+    ) -> Self {
+        let sampler = |(row, silent): (&Row, &'a mut Silent)| {
+            let progress = Progress {
+                label: row.label.clone(),
+                rest_after_ns: 0,
+                planned_ns: 0,
+                planned_bytes: None,
+                layout: false,
+                emit: silent.as_mut(),
+            };
+            Sampler::new(root, devices.to_vec(), progress)
+        };
+        let samplers = rows.iter().zip(silents).map(sampler).collect();
+        let seen = rows.iter().map(|_| Seen::default()).collect();
+        Self { root, devices, rows, count, emit, samplers, seen, last: None }
+    }
+
+    /// What was seen in each window.
+    pub fn finish(self) -> Vec<(Seen, Deltas)> {
+        self.seen.into_iter().zip(self.samplers.into_iter().map(Sampler::deltas)).collect()
+    }
+
+    fn reading(&self) -> (Vec<DiskCounters>, Option<u64>) {
+        let mut disks = counters::disk_counters(self.root);
+        disks.retain(|disk| self.devices.contains(&disk.name));
+        (disks, journal_commits(self.root, self.devices))
+    }
+}
+
+/// Commits of the journals on these devices so far, of ext4; none where there is none.
+fn journal_commits(root: &SysRoot, devices: &[String]) -> Option<u64> {
+    let journals = root.names("proc/fs/jbd2");
+    let is_on = |journal: &&String| {
+        devices.iter().any(|device| {
+            let rest = journal.strip_prefix(device.as_str()).and_then(|r| r.strip_prefix('-'));
+            rest.is_some_and(|inode| inode.bytes().all(|byte| byte.is_ascii_digit()))
+        })
+    };
+    let of = |journal: &String| {
+        let text = root.text(format!("proc/fs/jbd2/{journal}/info"))?;
+        text.split_whitespace().next()?.parse::<u64>().ok()
+    };
+    journals.iter().filter(is_on).filter_map(of).reduce(|sum, more| sum + more)
+}
+
+/// Pages of one state, in bytes.
+fn pages_bytes(vmstat: &str, name: &str) -> u64 {
+    let line = vmstat.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+    line.and_then(|pages| pages.trim().parse::<u64>().ok()).unwrap_or(0) * 4096
+}
+
+fn device_second(before: &DiskCounters, now: &DiskCounters, length_ns: u64) -> DeviceSecond {
+    let since = |a: u64, b: u64| b.checked_sub(a).unwrap_or(b);
+    let length_ms = (length_ns as f64 / 1e6).max(1e-3);
+    let in_flight_ms = before.in_flight_ms.zip(now.in_flight_ms).map_or(0, |(a, b)| since(a, b));
+    DeviceSecond {
+        name: now.name.clone(),
+        busy_share: (since(before.busy_ms, now.busy_ms) as f64 / length_ms).min(1.0),
+        // Requests that have not ended yet are in the count of this moment alone.
+        in_flight_mean: (in_flight_ms as f64 / length_ms).max(now.in_flight as f64),
+        read_bytes: since(before.read_sectors, now.read_sectors) * 512,
+        written_bytes: since(before.written_sectors, now.written_sectors) * 512,
+    }
+}
+
+impl Watch for SessionWatch<'_> {
+    fn starts(&mut self, window: usize) {
+        let Some(row) = self.rows.get(window) else { return };
+        let (label, warmup_ns) = (row.label.clone(), row.warmup_ns);
+        let (index, count) = (row.index, self.count);
+        (self.emit)(Event::TrialStarted {
+            label,
+            index,
+            count,
+            layers: Vec::new(),
+            findings: Vec::new(),
+        });
+        if warmup_ns > 0 {
+            let text = format!("Writers warm up for {}.", format_ns(warmup_ns));
+            (self.emit)(Event::Note { text });
+        }
+    }
+
+    fn window_begins(&mut self, window: usize) {
+        if let Some(sampler) = self.samplers.get_mut(window) {
+            sampler.window_begins();
+        }
+        if let Some(seen) = self.seen.get_mut(window) {
+            seen.started_unix_ns = clock::unix_ns();
+        }
+        self.last = Some(self.reading());
+    }
+
+    fn second(&mut self, window: usize, second: &Second) {
+        let now = self.reading();
+        let vmstat = self.root.read("proc/vmstat").unwrap_or_default();
+        let before = self.last.take();
+        let devices = before.iter().flat_map(|(before, _)| {
+            now.0.iter().filter_map(|now| {
+                let before = before.iter().find(|disk| disk.name == now.name)?;
+                Some(device_second(before, now, second.length_ns))
+            })
+        });
+        let sample = SecondSample {
+            end_ns: second.end_ns,
+            length_ns: second.length_ns,
+            dirty_bytes: pages_bytes(&vmstat, "nr_dirty"),
+            writeback_bytes: pages_bytes(&vmstat, "nr_writeback"),
+            devices: devices.collect(),
+            journal_commits: before
+                .as_ref()
+                .and_then(|(_, commits)| Some(now.1?.saturating_sub((*commits)?))),
+        };
+        self.last = Some(now);
+        if let Some(seen) = self.seen.get_mut(window) {
+            seen.seconds.push(sample);
+        }
+        let Some(row) = self.rows.get(window) else { return };
+        let per_s = |count: u64| count as f64 * 1e9 / second.length_ns.max(1) as f64;
+        let oldest = second.oldest.as_ref().map(|oldest| oldest.age_ns);
+        (self.emit)(Event::Progress {
+            label: row.label.clone(),
+            elapsed_ns: second.end_ns,
+            eta_ns: Some(row.rest_ns.saturating_sub(second.end_ns)),
+            iops: per_s(second.operations),
+            bytes_per_s: per_s(second.bytes),
+            latency_ns_p50: None,
+            latency_ns_p99: None,
+            // Of what has not ended, the least that it will take.
+            latency_ns_max: oldest,
+            in_flight: 0.0,
+            devices: Vec::new(),
+        });
+    }
+
+    fn window_ends(&mut self, window: usize, going: &[Going]) {
+        if let Some(sampler) = self.samplers.get_mut(window) {
+            sampler.window_ends();
+        }
+        const WORTH_SAYING_NS: u64 = 1_000_000_000;
+        if let Some(oldest) = going.first().filter(|oldest| oldest.age_ns >= WORTH_SAYING_NS) {
+            let text = format!("The window is over. Oldest unfinished: {}.", going_text(oldest));
+            (self.emit)(Event::Note { text });
+        }
+    }
+
+    fn waits(&mut self, going: &[Going]) {
+        let Some(oldest) = going.first() else { return };
+        let text = format!("Waiting for the kernel to give back {}.", going_text(oldest));
+        (self.emit)(Event::Note { text });
+    }
+}
+
+fn going_text(going: &Going) -> String {
+    let Going { role, number, class, age_ns } = going;
+    format!("{} of {} {number}, {}", class.word(), role.word(), format_ns(*age_ns))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn journals_and_pages_are_told_from_the_kernels_files() {
+        let dir = tempfile::tempdir().expect("temporary directory");
+        let root = SysRoot::at(dir.path());
+        for (journal, text) in [
+            ("loop3-8", "123 transactions (45 requested), each up to 8192 blocks\naverage: \n"),
+            ("loop33-8", "9 transactions (1 requested), each up to 8192 blocks\n"),
+        ] {
+            std::fs::create_dir_all(root.path(format!("proc/fs/jbd2/{journal}"))).expect("made");
+            std::fs::write(root.path(format!("proc/fs/jbd2/{journal}/info")), text).expect("made");
+        }
+        assert_eq!(journal_commits(&root, &["loop3".to_owned()]), Some(123));
+        assert_eq!(journal_commits(&root, &["loop1".to_owned()]), None);
+        let vmstat = "nr_dirty 3\nnr_writeback_temp 9\nnr_writeback 2\nnr_dirtied 100\n";
+        assert_eq!(pages_bytes(vmstat, "nr_dirty"), 3 * 4096);
+        assert_eq!(pages_bytes(vmstat, "nr_writeback"), 2 * 4096);
+    }
+}
