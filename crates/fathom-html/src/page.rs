@@ -209,6 +209,35 @@ impl Table {
     }
 }
 
+impl From<&fathom_report::table::Table> for Table {
+    /// The same rows; columns that are empty in every row are left out, and the arrow before a remark.
+    fn from(text: &fathom_report::table::Table) -> Self {
+        use fathom_report::table::Align as Stands;
+        let is_used = |at: &usize| {
+            let cell = |row: &(Vec<String>, String)| row.0.get(*at).is_some_and(|c| !c.is_empty());
+            text.rows().iter().any(cell)
+        };
+        let used: Vec<usize> = (0..text.columns().len()).filter(is_used).collect();
+        let column = |at: &usize| {
+            let (title, stands) = &text.columns()[*at];
+            let align = if *stands == Stands::Right { Align::Right } else { Align::Left };
+            Column { title: title.clone(), unit: String::new(), align }
+        };
+        let mut table = Self::new("", used.iter().map(column));
+        for (cells, remark) in text.rows() {
+            let cells = used.iter().map(|at| cells.get(*at).cloned().unwrap_or_default());
+            table.row_with_remark(cells, remark.trim_start_matches("<- "));
+        }
+        table
+    }
+}
+
+impl From<fathom_report::table::Noted> for Table {
+    fn from(noted: fathom_report::table::Noted) -> Self {
+        Self { notes: noted.notes, ..Self::from(&noted.table) }
+    }
+}
+
 /// How numbers are shown: ticks of axes, what hovers over a point.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unit {

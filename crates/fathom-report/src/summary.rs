@@ -5,6 +5,7 @@ use crate::table::{Align, Noted, Table};
 use crate::text::push_wrapped;
 use fathom_model::record::{CpuTime, Ending, JobRecord, Record};
 use fathom_stats::Histogram;
+use fathom_study::knee;
 
 /// Longer labels are cut, so that the table keeps its width.
 const LABEL_CHARS_MAX: usize = 40;
@@ -78,6 +79,30 @@ pub fn run_rows(records: &[Record]) -> Noted {
         }
     }
     render(&rows)
+}
+
+/// The rows of `fathom quick` in a sentence: rates of sequential rows, operations per second of the others.
+#[must_use]
+pub fn in_a_sentence(records: &[Record]) -> String {
+    let of = |record: &Record| {
+        let figures = Figures::of_record(record);
+        let (iops, label) = (iops_text(figures.iops), &record.label);
+        match figures.counted {
+            Counted::Requests if label.starts_with("sequential") => {
+                format!("{label} {}", figures.rate_text())
+            }
+            Counted::Requests => format!("{label} {iops} IOPS"),
+            _ => format!("{label} {iops}/s"),
+        }
+    };
+    let random: Vec<usize> =
+        (0..records.len()).filter(|at| records[*at].label.starts_with("random read")).collect();
+    let knee = knee::of_rows(records).map(|of| of.row);
+    // Of the random reads the first and the one where throughput stops growing.
+    let is_said = |at: &usize| !random[1.min(random.len())..].contains(at) || knee == Some(*at);
+    let words: Vec<String> =
+        (0..records.len()).filter(is_said).map(|at| of(&records[at])).collect();
+    if words.is_empty() { String::new() } else { format!("{}.", words.join("; ")) }
 }
 
 struct Row {

@@ -1,5 +1,8 @@
 //! Where throughput stops growing with concurrency.
 
+use crate::sweep;
+use fathom_model::record::Record;
+
 /// One point of a concurrency sweep.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Point {
@@ -18,6 +21,36 @@ pub fn knee(points: &[Point]) -> Option<usize> {
     (0..points.len().saturating_sub(1)).find(|&i| {
         let best_later = points[i + 1..].iter().map(|p| p.iops).fold(0.0, f64::max);
         best_later < points[i].iops * (1.0 + GROWTH_MIN)
+    })
+}
+
+/// Where in the rows of `fathom quick` throughput stops growing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct OfRows {
+    /// Index of the record: the knee, or the last random read when it still grows there.
+    pub row: usize,
+    /// It still grows at the most that was tried.
+    pub still_grows: bool,
+}
+
+impl OfRows {
+    /// What people read beside the row.
+    #[must_use]
+    pub fn words(self) -> &'static str {
+        if self.still_grows { "still growing" } else { "where throughput stops growing" }
+    }
+}
+
+/// The knee among random reads that differ in requests in flight only; none without any.
+#[must_use]
+pub fn of_rows(records: &[Record]) -> Option<OfRows> {
+    let is_random = |record: &Record| record.label.starts_with("random read");
+    let first = records.iter().position(is_random)?;
+    let points: Vec<Point> =
+        records[first..].iter().take_while(|r| is_random(r)).map(sweep::point).collect();
+    Some(match knee(&points) {
+        Some(at) => OfRows { row: first + at, still_grows: false },
+        None => OfRows { row: first + points.len() - 1, still_grows: true },
     })
 }
 

@@ -1,11 +1,20 @@
 //! From what is stored to a page: one file for each kind of run, chosen here and nowhere else.
 
+mod compare;
 mod experiment;
+mod history;
 mod layers;
+mod parts;
+mod quick;
 mod raid;
 mod run;
 #[cfg(test)]
 mod sample;
+mod saturate;
+mod size;
+
+pub use compare::of_sides as of_comparison;
+pub use history::page as of_history;
 
 use crate::page::Page;
 use fathom_model::finding::{Finding, Verdict};
@@ -43,6 +52,10 @@ pub fn of_run(source: &Source) -> Page {
         RunKind::Experiment => experiment::page(source),
         RunKind::Raid => raid::page(source),
         RunKind::Layers => layers::page(source),
+        RunKind::Quick => quick::page(source),
+        RunKind::Against => compare::of_run(source),
+        RunKind::Saturate => saturate::page(source),
+        RunKind::Size => size::page(source),
         _ => run::page(source),
     }
 }

@@ -1,0 +1,241 @@
+//! The page of a comparison: how large the difference is, with its interval, and what else differed.
+
+#[cfg(test)]
+mod tests;
+
+use super::run::unit;
+use super::{Source, parts};
+use crate::page::{Axis, Block, Chart, ChartKind, Page, Point, Section, Table, Unit};
+use fathom_base::shell::option_in;
+use fathom_model::record::{OpClass, Record};
+use fathom_report::comparison::{NO_DIFFERENCE, difference_rows, figure_rows, sentence};
+use fathom_report::figures::Figures;
+use fathom_report::summary;
+use fathom_stats::Histogram;
+use fathom_study::against;
+use fathom_study::compare::{Comparison, Figure, Metric, RowComparison, Side};
+use jiff::tz::TimeZone;
+
+/// Rows that are drawn run by run.
+const DRAWN_MAX: usize = 6;
+
+/// The page of `fathom report A B`.
+#[must_use]
+pub fn of_sides(found: &Comparison, sides: [&Side; 2], zone: &TimeZone) -> Page {
+    let mut first = vec![Block::Findings(found.findings.clone())];
+    let [a, b] =
+        sides.map(|side| side.runs.iter().flat_map(|run| &run.records).collect::<Vec<_>>());
+    let one = a.first().map(|record| parts::stack(std::slice::from_ref(*record)));
+    first.extend(one.flatten());
+    let mut sections = answers(found);
+    sections.extend(runs(found, [&a, &b]));
+    sections.push(differences(found));
+    for side in sides {
+        let of = |run: &fathom_study::compare::Run| run.head.command.clone();
+        let mut commands: Vec<String> = side.runs.iter().map(of).collect();
+        commands.dedup();
+        let mut section = Section::new(
+            format!("Side {}", if side.name == found.a { "A" } else { "B" }),
+            side.name.clone(),
+        );
+        section
+            .blocks
+            .push(Block::Command { caption: "What was run:".into(), command: commands.join("\n") });
+        if let Some(run) = side.runs.first() {
+            section.blocks.extend(parts::machine(&run.head, zone).blocks);
+        }
+        sections.push(section);
+    }
+    page(found, format!("{} against {}", found.b, found.a), first, sections)
+}
+
+/// The page of `fathom run --against`.
+pub(super) fn of_run(source: &Source) -> Page {
+    let found = against::study(source.head, source.records);
+    let with = option_in(&source.head.command, "--against").unwrap_or("other settings");
+    let mut first = vec![Block::Findings(found.findings.clone())];
+    first.push(Block::Text(format!("A is the command as it stands, B is A with {with}.")));
+    first.extend(parts::stack(source.records));
+    let side = |name: &str| -> Vec<&Record> {
+        source
+            .records
+            .iter()
+            .filter(|record| record.label.starts_with(&format!("{name}: ")))
+            .collect()
+    };
+    let mut sections = answers(&found);
+    sections.extend(runs(&found, [&side("A"), &side("B")]));
+    sections.push(differences(&found));
+    let mut rows = Section::new("Every run", "In the order in which they were measured.");
+    rows.blocks.push(Block::Table(Table::from(summary::quick_rows(source.records, &[]))));
+    sections.push(rows);
+    sections.extend(parts::devices(source.records));
+    sections.extend(parts::layers(source.records));
+    sections.push(parts::machine(source.head, source.zone));
+    sections.push(parts::again(source));
+    page(&found, format!("comparison {} on {}", source.name, source.head.target), first, sections)
+}
+
+fn page(found: &Comparison, title: String, first: Vec<Block>, sections: Vec<Section>) -> Page {
+    let sentences: Vec<String> = found.rows.iter().take(4).map(sentence).collect();
+    let more = match found.rows.len().saturating_sub(sentences.len()) {
+        0 => String::new(),
+        more => format!(" And {more} more rows below."),
+    };
+    Page {
+        title,
+        question: format!("Does {} differ from {}, and by how much?", found.b, found.a),
+        answer: sentences.join(" ") + &more,
+        verdict: Some(found.verdict),
+        first,
+        sections,
+    }
+}
+
+/// Every figure as a picture and as a table.
+fn answers(found: &Comparison) -> Vec<Section> {
+    let mut section = Section::new("The difference", "");
+    section.blocks.extend(changes(found).map(Block::from));
+    section.blocks.push(Block::Table(Table::from(figure_rows(found))));
+    let more = found.rows.len().saturating_sub(4);
+    let sentences =
+        found.rows.iter().skip(found.rows.len() - more).map(|row| Block::Text(sentence(row)));
+    section.blocks.extend(sentences);
+    vec![section]
+}
+
+/// Changes with their intervals; what cannot be decided by so few runs has none.
+fn changes(found: &Comparison) -> Option<Chart> {
+    let all: Vec<(&RowComparison, &Figure)> = found
+        .rows
+        .iter()
+        .flat_map(|row| row.figures.iter().map(move |figure| (row, figure)))
+        .collect();
+    let name = |(row, figure): &(&RowComparison, &Figure)| {
+        format!("{}: {}", row.name, figure.metric.words())
+    };
+    let point = |(index, (_, figure)): (usize, &(&RowComparison, &Figure))| {
+        let ratio = figure.answer.ratio;
+        let at = |ratio: f64| ratio - 1.0;
+        match ratio.interval {
+            Some(interval) => {
+                Point::between(index as f64, at(ratio.value), at(interval.low), at(interval.high))
+            }
+            None => Point::new(index as f64, at(ratio.value)),
+        }
+    };
+    let question = all.first()?.1.answer.question;
+    let margin = question.margin_percent / 100.0;
+    let runs = found.rows.first().map_or(String::new(), |row| {
+        if row.in_pairs {
+            format!("n = {} pairs", row.runs_a)
+        } else {
+            format!("n = {} against {} runs", row.runs_a, row.runs_b)
+        }
+    });
+    let chart = Chart::new(
+        "Change from A to B",
+        ChartKind::Bars,
+        Axis::names("figure", all.iter().map(name)),
+        Axis::new("change", Unit::Share),
+    )
+    .series("change", all.iter().enumerate().map(point).collect())
+    .n(runs)
+    .interval(format!(
+        "Intervals of {:.0} % over runs; what has none was measured too seldom to decide anything.",
+        100.0 * question.level
+    ))
+    .note("Of rates more is better, of latencies and CPU time less.")
+    .mark_y(margin, "does not matter up to here")
+    .mark_y(1.0 / (1.0 + margin) - 1.0, "and from here");
+    Some(chart)
+}
+
+/// Each run as a point, in the order of time, and the latencies of both sides.
+fn runs(found: &Comparison, sides: [&[&Record]; 2]) -> Option<Section> {
+    let mut section = Section::new("Run by run", "");
+    for row in found.rows.iter().take(DRAWN_MAX) {
+        let own = sides.map(|records| {
+            let of: Vec<&Record> =
+                records.iter().copied().filter(|record| is_of(record, &row.name)).collect();
+            of
+        });
+        section.blocks.extend(in_order(row, &own).map(Block::from));
+        let merged = own.map(|records| {
+            let mut all = Histogram::new();
+            records.iter().for_each(|record| all.merge(&Figures::of_record(record).latency_ns));
+            all
+        });
+        let names = [format!("A: {}", found.a), format!("B: {}", found.b)];
+        let title = format!("Latency distribution of {}", row.name);
+        section
+            .blocks
+            .extend(parts::distributions(&title, names.into_iter().zip(&merged)).map(Block::from));
+    }
+    (!section.blocks.is_empty()).then_some(section)
+}
+
+/// Labels carry the number of their run, and in `--against` their side.
+fn is_of(record: &Record, row: &str) -> bool {
+    let label = record.label.as_str();
+    let label = against::SIDES
+        .iter()
+        .find_map(|side| label.strip_prefix(side)?.strip_prefix(": "))
+        .unwrap_or(label);
+    label.starts_with(row)
+}
+
+fn in_order(row: &RowComparison, sides: &[Vec<&Record>; 2]) -> Option<Chart> {
+    let metric = row.figures.first()?.metric;
+    let value = |record: &Record| {
+        let figures = Figures::of_record(record);
+        match metric {
+            Metric::BytesPerS => figures.bytes_per_s,
+            Metric::PerS(class) => of_class(record, class),
+            _ => figures.iops,
+        }
+    };
+    let mut order: Vec<(usize, &Record)> = sides
+        .iter()
+        .enumerate()
+        .flat_map(|(side, records)| records.iter().map(move |r| (side, *r)))
+        .collect();
+    order.sort_by_key(|(_, record)| record.started_unix_ns);
+    if order.len() < 2 || !matches!(metric, Metric::BytesPerS | Metric::Iops | Metric::PerS(_)) {
+        return None;
+    }
+    let points = |side: usize| {
+        let own = order.iter().enumerate().filter(|(_, (of, _))| *of == side);
+        own.map(|(place, (_, record))| Point::new((place + 1) as f64, value(record))).collect()
+    };
+    let chart = Chart::new(
+        format!("{}: {} of each run", row.name, metric.words()),
+        ChartKind::Scatter,
+        Axis::new("run, in the order of time", Unit::Count),
+        Axis::new(metric.words(), unit(metric)).cropped(),
+    );
+    Some(chart.series("A", points(0)).series("B", points(1)).n(format!("n = {} runs", order.len())))
+}
+
+fn of_class(record: &Record, class: OpClass) -> f64 {
+    let of = |job: &fathom_model::record::JobRecord| {
+        job.merged(&[class]).latency_ns.count() as f64 / (job.window_ns.max(1) as f64 / 1e9)
+    };
+    record.jobs.iter().map(of).sum()
+}
+
+fn differences(found: &Comparison) -> Section {
+    let mut section = Section::new("What differed", "");
+    let table = difference_rows(&found.differences, &str::to_owned);
+    section.blocks.push(if table.is_empty() {
+        Block::Text(NO_DIFFERENCE.to_owned())
+    } else {
+        Block::Table(Table::from(&table))
+    });
+    for (side, only) in [("A", &found.only_a), ("B", &found.only_b)] {
+        if !only.is_empty() {
+            section.blocks.push(Block::Text(format!("Only {side} has: {}.", only.join("; "))));
+        }
+    }
+    section
+}

@@ -1,0 +1,421 @@
+//! What several pages show in the same way: the course of records, what they ran on, how to do it again.
+
+use super::Source;
+use crate::page::{Axis, Block, Chart, ChartKind, Column, Point, Section, Table, Unit};
+use fathom_base::units::{format_count, format_duration, format_ns, format_size};
+use fathom_model::record::{CensoredOp, JobRecord, Record, RunHead, SlowOp};
+use fathom_report::figures::Figures;
+use fathom_report::text::{format_share, format_time};
+use fathom_stats::Histogram;
+use fathom_study::course::{Stretch, distribution, heat, stretches};
+use jiff::tz::TimeZone;
+
+/// Points of a line: more than these are closer than a screen shows.
+const POINTS_MAX: usize = 1200;
+/// Columns of a heat map.
+const COLUMNS_MAX: usize = 120;
+/// Records that get charts of their own; the others are in the tables.
+const DRAWN_MAX: usize = 12;
+
+/// A job of a record, and what it is called on the page.
+struct Drawn<'a> {
+    name: String,
+    job: &'a JobRecord,
+    record: &'a Record,
+    figures: Figures,
+}
+
+/// The jobs of the records, repeats of one label numbered.
+fn drawn(records: &[Record]) -> Vec<Drawn<'_>> {
+    let mut all = Vec::new();
+    for (index, record) in records.iter().enumerate() {
+        let same = |other: &&Record| other.label == record.label;
+        let mut name = record.label.clone();
+        if records.iter().filter(same).count() > 1 {
+            name += &format!(" #{}", records[..=index].iter().filter(same).count());
+        }
+        for job in &record.jobs {
+            let several = record.jobs.len() > 1;
+            let name = if several { format!("{name}, {}", job.name) } else { name.clone() };
+            all.push(Drawn { name, job, record, figures: Figures::of_job(job) });
+        }
+    }
+    all
+}
+
+/// The stack below the first target of the records; none for what stands on nothing.
+pub(super) fn stack(records: &[Record]) -> Option<Block> {
+    let target = records.first()?.targets.first()?;
+    (!target.stack.nodes.is_empty()).then(|| Block::Stack(Box::new(target.stack.clone())))
+}
+
+/// Throughput, latency, distribution, heat maps, slowest operations.
+pub(super) fn course(records: &[Record]) -> Vec<Section> {
+    let all = drawn(records);
+    let shown = &all[..all.len().min(DRAWN_MAX)];
+    let mut over_time = Section::new("Over time", left_out(all.len()));
+    over_time.blocks.extend(throughput(shown).map(Block::from));
+    over_time.blocks.extend(shown.iter().filter_map(latency_over_time).map(Block::from));
+    let mut spread = Section::new(
+        "Latency",
+        "Each operation counts. A curve ends where fewer than ten operations lie beyond.",
+    );
+    spread.blocks.extend(percentiles(shown).map(Block::from));
+    spread.blocks.extend(shown.iter().filter_map(heat_map).map(Block::from));
+    let mut slow = Section::new("Slowest operations", "");
+    for of in shown {
+        slow.blocks.extend(slowest(of).map(Block::from));
+    }
+    slow.blocks.extend(slowest_rows(shown).map(Block::from));
+    let is_filled = |section: &Section| !section.blocks.is_empty();
+    [over_time, spread, slow].into_iter().filter(is_filled).collect()
+}
+
+fn left_out(jobs: usize) -> String {
+    match jobs.saturating_sub(DRAWN_MAX) {
+        0 => String::new(),
+        more => format!("The first {DRAWN_MAX} are drawn; {more} more are in the tables."),
+    }
+}
+
+/// How many operations in which intervals.
+fn n_of(of: &Drawn, course: &[Stretch]) -> String {
+    let operations = format_count(of.figures.latency_ns.count());
+    let length = course.first().map_or(0, |stretch| stretch.length_ns);
+    format!("{operations} operations in {} intervals of {}", course.len(), length_text(length))
+}
+
+fn length_text(ns: u64) -> String {
+    if ns < 1_000_000_000 { format_ns(ns) } else { format_duration(ns) }
+}
+
+fn reduction(course: &[Stretch], jobs: &[Drawn]) -> String {
+    let intervals = jobs.iter().map(|of| of.job.series.len()).max().unwrap_or(0);
+    if intervals <= POINTS_MAX {
+        return String::new();
+    }
+    let length = length_text(course.first().map_or(0, |stretch| stretch.length_ns));
+    format!(
+        "Each point is {length}: {} recorded intervals were put together.",
+        format_count(intervals as u64)
+    )
+}
+
+fn seconds(ns: u64) -> f64 {
+    ns as f64 / 1e9
+}
+
+/// One line for each job; rates where sizes differ would not show what is asked.
+fn throughput(all: &[Drawn]) -> Option<Chart> {
+    let courses: Vec<Vec<Stretch>> =
+        all.iter().map(|of| stretches(of.job, of.figures.counted.classes(), POINTS_MAX)).collect();
+    let mut chart = Chart::new(
+        "Operations per second",
+        ChartKind::Line,
+        Axis::new("time since the window began", Unit::Seconds),
+        Axis::new("operations", Unit::PerSecond),
+    );
+    for (of, course) in all.iter().zip(&courses).filter(|(_, course)| course.len() > 1) {
+        let points = course.iter().map(|s| Point::new(seconds(s.start_ns), s.per_s)).collect();
+        chart = chart.series(of.name.clone(), points);
+    }
+    let highest = |chart: &Chart| {
+        let tops =
+            chart.series.iter().map(|series| series.points.iter().map(|p| p.y).fold(0.0, f64::max));
+        tops.fold((f64::INFINITY, 0.0f64), |(least, most), top| (least.min(top), most.max(top)))
+    };
+    let (least, most) = highest(&chart);
+    // Rows that differ by powers of ten are not seen on one scale; nothing on a scale of powers is zero.
+    if most > 20.0 * least && chart.series.iter().flat_map(|s| &s.points).all(|p| p.y > 0.0) {
+        chart.y = chart.y.log();
+    }
+    let longest = courses.iter().max_by_key(|course| course.len())?;
+    chart.n = match chart.series.len() {
+        1 => n_of(&all[0], longest),
+        n => format!("{n} windows, each one run of its workload"),
+    };
+    chart.reduction = reduction(longest, all);
+    let note = "Intervals inside of a run show its course; they are no repetitions of it.";
+    (!chart.is_empty()).then(|| chart.note(note))
+}
+
+fn latency_over_time(of: &Drawn) -> Option<Chart> {
+    let course = stretches(of.job, of.figures.counted.classes(), POINTS_MAX);
+    if course.len() < 2 {
+        return None;
+    }
+    let line = |ns: fn(&Stretch) -> Option<u64>| -> Vec<Point> {
+        let points = course
+            .iter()
+            .filter_map(|s| Some(Point::new(seconds(s.start_ns), ns(s)?.max(1) as f64)));
+        points.collect()
+    };
+    let mut chart = Chart::new(
+        format!("Latency of {}", of.name),
+        ChartKind::Line,
+        Axis::new("time since the window began", Unit::Seconds),
+        Axis::new("latency", Unit::Nanoseconds).log(),
+    );
+    for (name, points) in [
+        ("p50", line(|s| s.latency_ns_p50)),
+        ("p99", line(|s| s.latency_ns_p99)),
+        ("max", line(|s| s.latency_ns_max)),
+    ] {
+        if !points.is_empty() {
+            chart = chart.series(name, points);
+        }
+    }
+    chart.reduction = reduction(&course, std::slice::from_ref(of));
+    let note = "A percentile is drawn where ten operations of its interval lie beyond it.";
+    (!chart.is_empty()).then(|| chart.n(n_of(of, &course)).note(note))
+}
+
+/// The percentiles of every job on an axis of nines.
+fn percentiles(all: &[Drawn]) -> Option<Chart> {
+    let series = all.iter().map(|of| (of.name.clone(), &of.figures.latency_ns));
+    distributions("Latency distribution", series)
+}
+
+/// Distributions on an axis of nines; none when nothing was measured.
+pub(super) fn distributions<'a>(
+    title: &str,
+    all: impl Iterator<Item = (String, &'a Histogram)>,
+) -> Option<Chart> {
+    let mut chart = Chart::new(
+        title,
+        ChartKind::Line,
+        Axis::new("share of operations", Unit::Nines),
+        Axis::new("latency at most", Unit::Nanoseconds).log(),
+    );
+    let mut counts = Vec::new();
+    for (name, latency_ns) in all {
+        let points: Vec<Point> = distribution(latency_ns)
+            .into_iter()
+            .map(|(share, ns)| Point::new(share, ns.max(1) as f64))
+            .collect();
+        if !points.is_empty() {
+            counts.push(format_count(latency_ns.count()));
+            chart = chart.series(name, points);
+        }
+    }
+    let note = "To read: at 99 % stands the latency that 99 % of all operations did not exceed.";
+    let n = match counts.as_slice() {
+        [one] => format!("{one} operations"),
+        several => format!("operations: {}", several.join("; ")),
+    };
+    (!chart.is_empty()).then(|| chart.n(n).note(note))
+}
+
+fn heat_map(of: &Drawn) -> Option<Chart> {
+    let found = heat(of.job, of.figures.counted.classes(), COLUMNS_MAX)?;
+    let (_, length_ns) = *found.columns.first()?;
+    let when = |(start_ns, _): &(u64, u64)| {
+        if length_ns % 1_000_000_000 == 0 {
+            format!("{:.0} s", seconds(*start_ns))
+        } else {
+            format!("{:.2} s", seconds(*start_ns))
+        }
+    };
+    let mut chart = Chart::new(
+        format!("Latencies of {} over time", of.name),
+        ChartKind::HeatMap,
+        Axis::names("time since the window began", found.columns.iter().map(when)),
+        Axis::names("latency from", found.rows_ns.iter().map(|ns| format_ns(*ns))),
+    )
+    .series("operations", found.cells.iter().map(|(c, r, per_s)| Point::cell(*c, *r, *per_s)).collect())
+    .n(format!(
+        "{} operations in columns of {}",
+        format_count(of.figures.latency_ns.count()),
+        length_text(length_ns)
+    ))
+    .note("The darker or brighter a cell, the more operations ended then with that latency. Empty cells: none.");
+    chart.scale = Some(Axis::new("operations", Unit::PerSecond).log());
+    if of.job.series.len() > found.columns.len() {
+        chart.reduction = format!(
+            "{} recorded intervals were put together to {} columns; no operation is left out.",
+            format_count(of.job.series.len() as u64),
+            found.columns.len()
+        );
+    }
+    Some(chart)
+}
+
+fn slowest(of: &Drawn) -> Option<Chart> {
+    let job = of.job;
+    let mut classes: Vec<_> = job.slowest.iter().map(|op| op.class).collect();
+    classes.sort_unstable();
+    classes.dedup();
+    let mut chart = Chart::new(
+        format!("Slowest operations of {}", of.name),
+        ChartKind::Scatter,
+        Axis::new("end, since the window began", Unit::Seconds),
+        Axis::new("latency", Unit::Nanoseconds).log(),
+    );
+    for class in classes {
+        let own = job.slowest.iter().filter(|op| op.class == class);
+        let point = |op: &SlowOp| Point::new(seconds(op.end_ns), op.latency_ns.max(1) as f64);
+        chart = chart.series(class.word(), own.map(point).collect());
+    }
+    if !job.censored.is_empty() {
+        let end = seconds(job.window_ns);
+        let point = |op: &CensoredOp| Point::new(end, op.age_ns.max(1) as f64);
+        chart = chart
+            .series("still in flight at the end, age", job.censored.iter().map(point).collect());
+    }
+    let n = format!(
+        "the slowest {} of {}",
+        job.slowest.len(),
+        format_count(of.figures.latency_ns.count())
+    );
+    let note = "Points that stand above each other ended together: something held all of them up.";
+    (!chart.is_empty()).then(|| chart.n(n).note(note))
+}
+
+/// The very slowest with their places.
+fn slowest_rows(all: &[Drawn]) -> Option<Table> {
+    const EACH: usize = 5;
+    let columns = [
+        Column::left("operation"),
+        Column::left("of"),
+        Column::right("latency"),
+        Column::right("ended at"),
+        Column::right("offset"),
+        Column::right("size"),
+    ];
+    let mut table = Table::new("The slowest operations and where they went", columns);
+    for of in all {
+        for op in of.job.slowest.iter().take(EACH) {
+            table.row([
+                op.class.word().to_owned(),
+                of.name.clone(),
+                format_ns(op.latency_ns),
+                format!("{:.3} s", seconds(op.end_ns)),
+                format_count(op.offset_bytes),
+                format_size(u64::from(op.size_bytes)),
+            ]);
+        }
+    }
+    (!table.rows.is_empty()).then_some(table)
+}
+
+/// What the devices below counted, record by record.
+pub(super) fn devices(records: &[Record]) -> Option<Section> {
+    let columns = [
+        Column::left("device"),
+        Column::left("during"),
+        Column::right("reads/s"),
+        Column::right("read"),
+        Column::right("writes/s"),
+        Column::right("written"),
+        Column::right("flushes/s"),
+        Column::right("in flight"),
+        Column::right("busy"),
+    ];
+    let mut table = Table::new("", columns);
+    for of in drawn(records) {
+        if !std::ptr::eq(&raw const of.record.jobs[0], of.job) {
+            continue;
+        }
+        let window_ns = of.record.window_ns;
+        let per_s = |count: u64| count as f64 / seconds(window_ns.max(1));
+        for device in &of.record.devices {
+            let in_flight = device.in_flight_mean(window_ns);
+            let rate = |count: u64| fathom_report::figures::iops_text(per_s(count));
+            let bytes = |bytes: u64| fathom_base::units::format_rate(per_s(bytes));
+            table.row([
+                device.name.clone(),
+                of.name.clone(),
+                rate(device.reads),
+                bytes(device.read_bytes),
+                rate(device.writes),
+                bytes(device.written_bytes),
+                device.flushes.map_or_else(|| "-".to_owned(), rate),
+                in_flight.map_or_else(|| "-".to_owned(), |mean| format!("{mean:.1}")),
+                format_share(device.busy_share(window_ns)),
+            ]);
+        }
+    }
+    let note = "The devices' own counters over each whole window. In flight: requests on average; busy: share of the time with \
+                at least one request.";
+    (!table.rows.is_empty()).then(|| Section::new("Devices", note).block(table))
+}
+
+/// The machine.
+pub(super) fn machine(head: &RunHead, zone: &TimeZone) -> Section {
+    let host = &head.host;
+    let number = |n: Option<u64>| n.map(format_count);
+    let mut table = Table::new("", [Column::left("what"), Column::left("value")]);
+    let rows = [
+        ("machine", host.machine.clone()),
+        ("virtualisation", host.virtualisation.clone()),
+        ("processor", host.cpu_model.clone()),
+        ("CPUs, allowed to fathom", number(host.cpus_allowed)),
+        ("CPUs, on line", number(host.cpus_online)),
+        ("NUMA nodes", number(host.numa_nodes)),
+        ("memory", host.memory_total_bytes.map(format_size)),
+        ("memory, available at the start", host.memory_available_bytes.map(format_size)),
+        (
+            "swap in use at the start",
+            host.swap_total_bytes
+                .zip(host.swap_free_bytes)
+                .map(|(all, free)| format_size(all.saturating_sub(free))),
+        ),
+        ("distribution", host.distribution.clone()),
+        ("kernel", host.kernel.clone()),
+        ("architecture", host.architecture.clone()),
+        ("frequency governor", host.cpu_governor.clone()),
+        ("mitigations", host.mitigations.clone()),
+        ("huge pages", host.transparent_hugepages.clone()),
+        ("clock", host.clock_source.clone()),
+        ("load before (1 min)", host.load_1min.map(|load| format!("{load:.2}"))),
+        ("up for", host.uptime_s.map(|s| format_duration((s * 1e9) as u64))),
+        ("began", Some(format_time(head.started_unix_ns, zone))),
+        ("fathom", Some(head.fathom_version.clone())),
+        ("run", Some(head.id.clone())),
+        ("label", head.label.clone()),
+    ];
+    for (what, value) in rows {
+        if let Some(value) = value.filter(|value| !value.is_empty()) {
+            table.row([what.to_owned(), value]);
+        }
+    }
+    Section::new("Machine", "").block(table)
+}
+
+/// The layers with their settings, as `fathom check` shows them.
+pub(super) fn layers(records: &[Record]) -> Option<Section> {
+    let target = records.first()?.targets.first()?;
+    let lines = fathom_check::tree(&target.stack);
+    let note = "Each layer with its settings, as they were read before the measurement.";
+    let text = lines.iter().map(|line| format!("{line}\n")).collect();
+    (!lines.is_empty()).then(|| Section::new("Layers and settings", note).block(Block::Plain(text)))
+}
+
+/// Every record as `fathom show` prints it.
+pub(super) fn in_full(records: &[Record], zone: &TimeZone) -> Option<Section> {
+    let shown = &records[..records.len().min(DRAWN_MAX)];
+    let texts = shown.iter().map(|record| fathom_report::detail::run_detail(record, zone));
+    let mut section = Section::new("In full", left_out(records.len()).replace("drawn", "shown"));
+    section.blocks = texts.map(Block::Plain).collect();
+    (!shown.is_empty()).then_some(section)
+}
+
+/// How to measure it again, and what else can be had.
+pub(super) fn again(source: &Source) -> Section {
+    let command =
+        |caption: &str, command: String| Block::Command { caption: caption.to_owned(), command };
+    Section::new("Again", "")
+        .block(command(
+            "The command that was run; with the same seed the same requests are issued:",
+            with_seed(source),
+        ))
+        .block(command("All figures for programs:", format!("fathom show {} --json", source.name)))
+}
+
+fn with_seed(source: &Source) -> String {
+    let seed = source.records.first().map(|record| record.seed);
+    match seed.filter(|_| !source.head.command.contains("--seed")) {
+        Some(seed) => format!("{} --seed={seed}", source.head.command),
+        None => source.head.command.clone(),
+    }
+}

@@ -1,0 +1,87 @@
+//! The page of `fathom size`: which smaller sets and shorter runs agree with the large and long ones.
+
+#[cfg(test)]
+mod tests;
+
+use super::{Source, parts};
+use crate::page::{Axis, Block, Chart, ChartKind, Page, Point, Section, Table, Unit};
+use fathom_base::shell::option_in;
+use fathom_base::units::{format_duration, format_size, parse_fraction};
+use fathom_report::{sizes, summary};
+use fathom_study::size::{Cell, MARGIN, Sizes, study};
+
+/// Makes it. The margin stands in the command only.
+pub(super) fn page(source: &Source) -> Page {
+    let (head, records) = (source.head, source.records);
+    let margin = option_in(&head.command, "--margin").and_then(|text| parse_fraction(text).ok());
+    let found = study(records, margin.unwrap_or(MARGIN));
+    let mut first = vec![Block::Findings(source.findings.to_vec())];
+    first.extend(parts::stack(records));
+    let mut sections = Vec::new();
+    sections.extend(found.as_ref().map(agreement));
+    let mut runs = Section::new("Every run", "In the order in which they were measured.");
+    runs.blocks.push(Block::Table(Table::from(summary::quick_rows(records, &[]))));
+    sections.push(runs);
+    sections.extend(parts::devices(records));
+    sections.extend(parts::layers(records));
+    sections.push(parts::machine(head, source.zone));
+    sections.push(parts::again(source));
+    Page {
+        title: format!("size {} on {}", source.name, head.target),
+        question: format!(
+            "How small and short may a test of {} be and still give the same answer?",
+            head.target
+        ),
+        answer: found.as_ref().map_or_else(String::new, sizes::answer_text),
+        verdict: Some(source.verdict),
+        first,
+        sections,
+    }
+}
+
+fn agreement(found: &Sizes) -> Section {
+    let name = |cell: &&Cell| {
+        let part = if cell.is_part { ", its first part" } else { "" };
+        format!("{} for {}{part}", format_size(cell.size_bytes), format_duration(cell.duration_ns))
+    };
+    let compared: Vec<&Cell> = found.cells.iter().filter(|cell| cell.ratio.is_some()).collect();
+    let point = |(index, cell): (usize, &&Cell)| {
+        let ratio = cell.ratio?;
+        let at = |ratio: f64| ratio - 1.0;
+        Some(match ratio.interval {
+            Some(interval) => {
+                Point::between(index as f64, at(ratio.value), at(interval.low), at(interval.high))
+            }
+            None => Point::new(index as f64, at(ratio.value)),
+        })
+    };
+    let chart = Chart::new(
+        "Difference from the largest and longest",
+        ChartKind::Bars,
+        Axis::names("size and time", compared.iter().map(name)),
+        Axis::new("more operations per second than the reference", Unit::Share),
+    )
+    .series("difference", compared.iter().enumerate().filter_map(point).collect())
+    .n(format!("n = {} sizes and times, each of several runs", compared.len()))
+    .interval("Intervals of 90 % over runs: one that lies between the two lines agrees.")
+    .mark_y(found.margin, "margin")
+    .mark_y(-found.margin, "margin");
+    let rates = |(index, cell): (usize, &Cell)| match cell.iops.interval {
+        Some(interval) => {
+            Point::between(index as f64, cell.iops.value, interval.low, interval.high)
+        }
+        None => Point::new(index as f64, cell.iops.value),
+    };
+    let throughput = Chart::new(
+        "Throughput by size and time",
+        ChartKind::Bars,
+        Axis::names("size and time", found.cells.iter().map(|cell| name(&cell))),
+        Axis::new("operations", Unit::PerSecond),
+    )
+    .series("operations", found.cells.iter().enumerate().map(rates).collect())
+    .n("medians of the runs");
+    Section::new("Against the reference", "")
+        .block(chart)
+        .block(Table::from(sizes::rows(found)))
+        .block(throughput)
+}
