@@ -19,6 +19,7 @@ pub mod dirfd;
 pub mod diskstats;
 pub mod dm;
 pub mod family;
+pub mod door;
 pub mod fiemap;
 pub mod fsinfo;
 pub mod hostinfo;

@@ -45,22 +45,43 @@ impl StopFlag {
 }
 
 const WATCHED: [libc::c_int; 3] = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP];
+const OF_TERMINAL: [libc::c_int; 2] = [libc::SIGTSTP, libc::SIGWINCH];
+
+/// What the thread that waits for signals tells of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Heard {
+    /// Somebody asked for the end; so often by now.
+    Stop(u32),
+    /// The process is stopped (Ctrl-Z) as soon as this has been heard.
+    Pause,
+    /// It goes on.
+    Resume,
+    /// The terminal has another size.
+    Resized,
+}
 
 /// Blocks INT, TERM and HUP in this thread and all that it will start, and turns them into `flag`; `heard` is told of
-/// each, with how many have come by now.
+/// each, with how many have come by now. With `has_terminal` it is also told before the process is stopped from the terminal, and
+/// after that, and of new sizes.
 ///
 /// Must be called before any other thread exists. SIGHUP stays ignored when it was (nohup). SIGPIPE is ignored, so that
 /// a closed pipe is an error of the write and not the end of the process.
 ///
 /// # Errors
 /// When the system has no thread to give.
-pub fn watch(flag: StopFlag, heard: impl Fn(u32) + Send + 'static) -> io::Result<()> {
+pub fn watch(
+    flag: StopFlag,
+    has_terminal: bool,
+    heard: impl Fn(Heard) + Send + 'static,
+) -> io::Result<()> {
     // SAFETY: sigset_t is plain data that sigemptyset initialises before any use.
     let mut set: libc::sigset_t = unsafe { std::mem::zeroed() };
     // SAFETY: the pointer is to our own set.
     unsafe { libc::sigemptyset(&raw mut set) };
-    for signal in WATCHED {
-        if signal == libc::SIGHUP && is_ignored(signal) {
+    let of_terminal = OF_TERMINAL.into_iter().filter(|_| has_terminal);
+    for signal in WATCHED.into_iter().chain(of_terminal) {
+        let may_be_ignored = signal == libc::SIGHUP || signal == libc::SIGTSTP;
+        if may_be_ignored && is_ignored(signal) {
             continue;
         }
         // SAFETY: as above; the signal numbers are valid.
@@ -77,14 +98,46 @@ pub fn watch(flag: StopFlag, heard: impl Fn(u32) + Send + 'static) -> io::Result
         loop {
             let mut signal = 0;
             // SAFETY: both pointers are to valid objects of this thread.
-            if unsafe { libc::sigwait(&raw const set, &raw mut signal) } == 0 {
-                flag.set(signal);
-                count += 1;
-                heard(count);
+            if unsafe { libc::sigwait(&raw const set, &raw mut signal) } != 0 {
+                continue;
+            }
+            match signal {
+                libc::SIGWINCH => heard(Heard::Resized),
+                libc::SIGTSTP => {
+                    heard(Heard::Pause);
+                    stop_here();
+                    heard(Heard::Resume);
+                }
+                _ => {
+                    flag.set(signal);
+                    count += 1;
+                    heard(Heard::Stop(count));
+                }
             }
         }
     })?;
     Ok(())
+}
+
+/// What Ctrl-C does, asked for by something else.
+pub fn interrupt() {
+    let _ = rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::INT);
+}
+
+/// Lets the signal of Ctrl-Z do what it does by itself: it stops the process, but not one without a shell that could let it
+/// go on.
+fn stop_here() {
+    // SAFETY: sigset_t is plain data that sigemptyset initialises before any use.
+    let mut set: libc::sigset_t = unsafe { std::mem::zeroed() };
+    // SAFETY: the pointers are to our own set; the disposition is the default one, so that no handler runs. The signal is
+    // pending for this thread when it is unblocked, and stops the process there.
+    unsafe {
+        libc::sigemptyset(&raw mut set);
+        libc::sigaddset(&raw mut set, libc::SIGTSTP);
+        libc::raise(libc::SIGTSTP);
+        libc::pthread_sigmask(libc::SIG_UNBLOCK, &raw const set, std::ptr::null_mut());
+        libc::pthread_sigmask(libc::SIG_BLOCK, &raw const set, std::ptr::null_mut());
+    }
 }
 
 fn is_ignored(signal: libc::c_int) -> bool {

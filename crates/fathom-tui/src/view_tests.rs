@@ -136,9 +136,9 @@ fn a_usual_terminal() {
         expect![[r#"
              fathom quick /srv/data                                         1 min 58 s left
              random read, 64 in flight  3/6                               measured for 12 s
-             throughput    3.2 MB/s, 775 IOPS                ==#-==#-==#-
-             service time  p50 71 ms  p99 290 ms  max 1.2 s  ==-#==-#==-#
-             in flight     63.9                              ############
+             throughput    3.2 MB/s, 775 IOPS                    ==#-==#-==#-
+             service time  p50 71 ms  p99 290 ms  max 1.2 s      ==-#==-#==-#
+             in flight     63.9                                  ############
 
              DOUBTFUL  md10 is checking itself (31 % done): rates are too low, tails too lo~
              note      the clock is slow
@@ -164,9 +164,9 @@ fn a_large_terminal() {
     check(&measuring(), PLAIN, (120, 40), expect![[r#"
          fathom quick /srv/data                                                                                 1 min 58 s left
          random read, 64 in flight  3/6                                                                       measured for 12 s
-         throughput    3.2 MB/s, 775 IOPS                ==#-==#-==#-
-         service time  p50 71 ms  p99 290 ms  max 1.2 s  ==-#==-#==-#
-         in flight     63.9                              ############
+         throughput    3.2 MB/s, 775 IOPS                    ==#-==#-==#-
+         service time  p50 71 ms  p99 290 ms  max 1.2 s      ==-#==-#==-#
+         in flight     63.9                                  ############
 
          DOUBTFUL  md10 is checking itself (31 % done): rates are too low, tails too long
          note      the clock is slow
@@ -280,9 +280,9 @@ fn nothing_ends_any_more() {
         expect![[r#"
              fathom quick /srv/data
              random read, 64 in flight  3/6            measured for 3 s
-             throughput    0 B/s, 0 IOPS                     #
+             throughput    0 B/s, 0 IOPS
              service time  nothing ended in the last 2 intervals
-             in flight     0.0                               #
+             in flight     0.0
              DOUBTFUL  md10 is checking itself (31 % done): rates are t~
              note      the clock is slow
              device               in flight    busy

@@ -99,6 +99,9 @@ pub struct Measure {
 pub struct MeasureAny {
     /// Consent to the destruction of what is on this device; once for each device
     #[arg(long, value_name = "ID")]
+    /// Plain lines instead of the live view, also on a terminal
+    #[arg(long)]
+    pub plain: bool,
     pub destroy: Vec<String>,
     /// What all measuring commands take.
     #[command(flatten)]

@@ -7,22 +7,30 @@ mod args;
 mod commands;
 mod exit;
 mod experiments;
+mod live;
 mod output;
 mod progress;
+mod report_file;
+mod screen;
 mod session;
 
 use clap::Parser;
 use exit::Exit;
-use fathom_sys::signals::{self, StopFlag};
+use fathom_sys::signals::{self, Heard, StopFlag};
 use fathom_sys::threads;
-use std::io::Write;
+use screen::Screen;
+use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
     threads::raise_file_limit();
     // Before any thread exists: all of them inherit the blocked signals.
     let stop = StopFlag::default();
-    if let Err(error) = signals::watch(stop.clone(), heard) {
+    // For as long as the process: signals and panics come to the very end.
+    let screen: &'static Screen = Box::leak(Box::default());
+    give_back_on_panic(screen);
+    let has_terminal = std::io::stderr().is_terminal();
+    if let Err(error) = signals::watch(stop.clone(), has_terminal, move |h| heard(screen, h)) {
         say(&format!(
             "starting the thread that waits for signals: {error}; the limit of threads (ulimit -u, or pids.max of the control \
              group) or the memory is used up: raise it"
@@ -40,19 +48,37 @@ fn main() -> ExitCode {
                 let text = error.to_string();
                 let text = text.lines().next().unwrap_or_default().trim_start_matches("error: ");
                 let fields = serde_json::json!({ "error": text, "exit_code": exit.code() });
-                let _ = output::Output { json: true, quiet: true }.json("result", &fields);
+                let _ = output::Output { json: true, quiet: true, screen }.json("result", &fields);
             }
             return exit.into();
         }
     };
-    commands::dispatch(&args, &stop).into()
+    commands::dispatch(&args, &stop, screen).into()
+}
+
+/// What is said when somebody asks for the end.
+const STOPPING: &str = "stopping; requests in flight are waited for (a second signal ends at once)";
+
+/// A panic is read on a terminal that is as it was.
+fn give_back_on_panic(screen: &'static Screen) {
+    let usual = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        screen.give_up();
+        usual(panic);
+    }));
 }
 
 /// A first signal waits for what is in flight, which a dead device may never give back; a second one does not wait.
-fn heard(signals: u32) {
+fn heard(screen: &'static Screen, heard: Heard) {
+    screen.heard(heard);
+    let Heard::Stop(signals) = heard else { return };
     if signals == 1 {
-        say("stopping; requests in flight are waited for (a second signal ends at once)");
+        // A view says it itself: this thread must not wait for a terminal.
+        if !screen.is_on() {
+            say(STOPPING);
+        }
     } else {
+        screen.give_up();
         say(
             "ended at once; test files that are left are removed, and settings put back, at the next start or by fathom \
              restore (as long as this process is still listed, the kernel waits for the device)",

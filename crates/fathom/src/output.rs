@@ -1,10 +1,11 @@
 //! What is printed where: results on standard output, or as JSON lines there and for people on standard error.
 
+use crate::screen::Screen;
 use fathom_report::text::{WIDTH, WIDTH_MIN};
 use fathom_sys::terminal;
 use serde::Serialize;
 use serde_json::{Map, Value};
-use std::io::{self, Write};
+use std::io;
 
 /// Version of the JSON lines.
 const SCHEMA: &str = "fathom/1";
@@ -16,6 +17,8 @@ pub struct Output {
     pub json: bool,
     /// Nothing but results.
     pub quiet: bool,
+    /// The terminal, which may have a view on it.
+    pub screen: &'static Screen,
 }
 
 impl Output {
@@ -27,11 +30,11 @@ impl Output {
     pub fn text(self, text: &str) -> io::Result<()> {
         if self.json {
             if !self.quiet {
-                let _ = write(io::stderr(), text);
+                let _ = self.screen.print(io::stderr(), text);
             }
             return Ok(());
         }
-        write(io::stdout(), text)
+        self.screen.print(io::stdout(), text)
     }
 
     /// Columns for running text: those of the terminal that shows the result, within reason.
@@ -48,13 +51,13 @@ impl Output {
     pub fn note(self, text: &str) {
         if !self.quiet {
             // Nobody reads standard error any more: not worth ending for.
-            let _ = writeln!(io::stderr(), "{text}");
+            let _ = self.screen.print(io::stderr(), &format!("{text}\n"));
         }
     }
 
     /// An error, always shown.
     pub fn error(self, text: &str) {
-        let _ = writeln!(io::stderr(), "fathom: {text}");
+        let _ = self.screen.print(io::stderr(), &format!("fathom: {text}\n"));
     }
 
     /// One JSON object with its type and schema; nothing when people read.
@@ -77,11 +80,6 @@ impl Output {
             }
         }
         let line = serde_json::to_string(&object).map_err(io::Error::other)? + "\n";
-        write(io::stdout(), &line)
+        self.screen.print(io::stdout(), &line)
     }
-}
-
-fn write(mut stream: impl Write, text: &str) -> io::Result<()> {
-    stream.write_all(text.as_bytes())?;
-    stream.flush()
 }

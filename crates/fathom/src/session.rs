@@ -4,7 +4,7 @@ use crate::args::{Common, FailOn, Measure};
 use crate::exit::Exit;
 use crate::experiments;
 use crate::output::Output;
-use crate::progress::Progress;
+use crate::progress::{Progress, Subject};
 use fathom_base::id;
 use fathom_base::prng::Prng;
 use fathom_base::shell;
@@ -196,8 +196,17 @@ pub fn measure_as(
     let run_id = head.id.clone();
     let store_stack = fathom_inspect::resolve(&root, &path).ok();
     let now_unix_s = clock::unix_ns() / 1_000_000_000;
-    let mut progress = Progress::new(output);
-    let mut emit = |event: Event| progress.show(&event);
+    let mut progress = Progress::new(
+        output,
+        stop,
+        &Subject {
+            kind: purpose.kind,
+            title: &head.command,
+            run_id: &run_id,
+            is_plain: purpose.measure.plain,
+        },
+    );
+    let mut emit = |event: Event| progress.show(event);
     let mut lab = Lab {
         stop: stop.clone(),
         run_id: run_id.clone(),
@@ -352,6 +361,16 @@ impl Keeper<'_> {
     }
 }
 
+/// This process, as the one that makes a run.
+pub fn writer(root: &SysRoot) -> Writer {
+    let pid = std::process::id();
+    Writer {
+        pid,
+        start_ticks: process::start_time_ticks(root, pid).unwrap_or(0),
+        boot_id: process::boot_id(root).unwrap_or_default(),
+    }
+}
+
 /// Begins the run, or takes one up again.
 fn begin(
     root: &SysRoot,
@@ -360,12 +379,7 @@ fn begin(
     start: &Start<'_>,
     (host, seed): (&HostFacts, u64),
 ) -> Result<(RunHead, Begun), (String, Exit)> {
-    let pid = std::process::id();
-    let writer = Writer {
-        pid,
-        start_ticks: process::start_time_ticks(root, pid).unwrap_or(0),
-        boot_id: process::boot_id(root).unwrap_or_default(),
-    };
+    let writer = writer(root);
     let internal = |error: StoreError| (error.to_string(), Exit::of_store(&error));
     let new_head = || head(&id::new_id(&mut Prng::new(system_seed(), 0)), purpose, host.clone());
     let Start::Plan { plan, resume, is_new } = start else {
@@ -431,7 +445,7 @@ pub fn fail(output: Output, error: &dyn std::fmt::Display, exit: Exit) -> Exit {
 }
 
 /// The command line as a shell would take it.
-fn command_line() -> String {
+pub fn command_line() -> String {
     let rest = std::env::args_os().skip(1).map(shell::word);
     std::iter::once("fathom".to_owned()).chain(rest).collect::<Vec<_>>().join(" ")
 }

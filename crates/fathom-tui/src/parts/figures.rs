@@ -7,7 +7,7 @@ use fathom_base::units::{format_count, format_ns, format_rate};
 /// Columns of names.
 const NAMES: u16 = 14;
 /// Columns of names and figures: curves begin below each other.
-const FIGURES: u16 = 46;
+const FIGURES: u16 = 50;
 
 /// Three lines, while something is measured.
 pub fn rows(state: &State) -> Vec<Row> {

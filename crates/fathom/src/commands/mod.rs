@@ -29,14 +29,15 @@ use crate::output::Output;
 use crate::session::fail;
 use fathom_store::StoreError;
 use fathom_sys::signals::StopFlag;
+use crate::screen::Screen;
 use jiff::tz::TimeZone;
 use serde_json::Value;
 use std::fmt::Display;
 use std::io;
 
 /// Runs the command and gives its exit code.
-pub fn dispatch(args: &Args, stop: &StopFlag) -> Exit {
-    let output = Output { json: args.common.json, quiet: args.common.quiet };
+pub fn dispatch(args: &Args, stop: &StopFlag, screen: &'static Screen) -> Exit {
+    let output = Output { json: args.common.json, quiet: args.common.quiet, screen };
     let common = &args.common;
     let done = match &args.command {
         Command::Quick(quick) => quick::run(common, output, stop, quick),

@@ -4,10 +4,11 @@ use super::{CommandError, CommandResult, finish, local_zone};
 use crate::args::{Common, Verify};
 use crate::exit::Exit;
 use crate::output::Output;
-use crate::progress::Progress;
+use crate::progress::{Progress, Subject};
 use crate::session;
 use fathom_guard::MeasuringLock;
 use fathom_lab::verify::{Later, LaterCheck, verify_later};
+use fathom_model::record::RunKind;
 use fathom_report::verification;
 use fathom_sys::counters;
 use fathom_sys::signals::StopFlag;
@@ -28,13 +29,22 @@ pub fn run(common: &Common, output: Output, stop: &StopFlag, args: &Verify) -> C
     })?;
     let _lock = MeasuringLock::acquire(&root)
         .map_err(|error| CommandError::report_as(output, &error, Exit::of_lock(&error)))?;
-    let mut progress = Progress::new(output);
+    let mut progress = Progress::new(
+        output,
+        stop,
+        &Subject {
+            kind: RunKind::Run,
+            title: &format!("fathom verify {}", args.path.display()),
+            run_id: "",
+            is_plain: false,
+        },
+    );
     let mut later = Later {
         root: &root,
         state_dir: store.parent().unwrap_or(Path::new(".")),
         memory_limit_bytes: counters::memory_available_bytes(&root).unwrap_or(1 << 30) / 4,
         stop,
-        emit: &mut |event| progress.show(&event),
+        emit: &mut |event| progress.show(event),
     };
     let checked = verify_later(&mut later, &args.path);
     progress.finish();
