@@ -1,1 +1,253 @@
-//! A sample in the form of OpenMetrics, for those who collect figures.
+//! Samples in the form of OpenMetrics 1.0, for those who collect figures: counters since the start of the watch, and readings.
+
+use fathom_model::watch::{DeviceCounts, FlowCounts, Sample};
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+/// Sums of all samples so far.
+#[derive(Debug, Default)]
+pub struct Totals {
+    devices: BTreeMap<String, Device>,
+    seconds: f64,
+    pressure_seconds: BTreeMap<(&'static str, &'static str), f64>,
+    cpu_share: [(&'static str, f64); 4],
+    dirty_bytes: u64,
+    writeback_bytes: u64,
+    application: Option<fathom_model::watch::ApplicationSample>,
+}
+
+#[derive(Debug, Default)]
+struct Device {
+    total: DeviceCounts,
+    stands_out: bool,
+    sync_done: Option<f64>,
+    is_there: bool,
+}
+
+/// One counter of a device: name, what it is, its unit's divisor, and where it comes from by direction.
+type Counter = (&'static str, &'static str, f64, fn(&FlowCounts) -> u64);
+
+const FLOWS: &[Counter] = &[
+    ("fathom_device_requests", "Requests completed.", 1.0, |f| f.requests),
+    ("fathom_device_merged_requests", "Requests merged into others.", 1.0, |f| f.merged),
+    ("fathom_device_bytes", "Bytes moved.", 1.0 / 512.0, |f| f.sectors),
+    (
+        "fathom_device_request_seconds",
+        "Time that completed requests took, waiting included, summed over them.",
+        1000.0,
+        |f| f.took_ms,
+    ),
+];
+
+/// One counter of a device without a direction.
+type Single = (&'static str, &'static str, f64, fn(&DeviceCounts) -> u64);
+
+const SINGLES: &[Single] = &[
+    ("fathom_device_flushes", "Flushes completed.", 1.0, |c| c.flushes),
+    ("fathom_device_flush_seconds", "Time that flushes took.", 1000.0, |c| c.flush_ms),
+    ("fathom_device_busy_seconds", "Time with at least one request in flight.", 1000.0, |c| {
+        c.busy_ms
+    }),
+    (
+        "fathom_device_queued_seconds",
+        "Time in flight, summed over requests: its rate is the mean number in flight.",
+        1000.0,
+        |c| c.queued_ms,
+    ),
+];
+
+impl Totals {
+    /// Adds an interval.
+    pub fn add(&mut self, sample: &Sample) {
+        self.seconds += sample.length_ns as f64 / 1e9;
+        self.devices.values_mut().for_each(|device| device.is_there = false);
+        for device in &sample.devices {
+            let known = self.devices.entry(device.name.clone()).or_default();
+            known.total = known.total.plus(&device.counts);
+            known.stands_out = device.stands_out.is_some();
+            known.sync_done = device.array.as_ref().and_then(|array| array.sync_done);
+            known.is_there = true;
+        }
+        let host = &sample.host;
+        let seconds = sample.length_ns as f64 / 1e9;
+        let pressures = [
+            ("io", host.io_pressure),
+            ("memory", host.memory_pressure),
+            ("cpu", host.cpu_pressure),
+        ];
+        for (of, shares) in pressures {
+            let Some((some, full)) = shares else { continue };
+            *self.pressure_seconds.entry((of, "some")).or_default() += some * seconds;
+            *self.pressure_seconds.entry((of, "full")).or_default() += full * seconds;
+        }
+        self.cpu_share = [
+            ("user", host.user_share),
+            ("system", host.system_share),
+            ("iowait", host.iowait_share),
+            ("steal", host.steal_share),
+        ];
+        (self.dirty_bytes, self.writeback_bytes) = (host.dirty_bytes, host.writeback_bytes);
+        self.application.clone_from(&sample.application);
+    }
+
+    /// All figures; ends with `# EOF`, as the form wants.
+    #[must_use]
+    pub fn text(&self) -> String {
+        let mut out = String::new();
+        for (name, help, divisor, of) in FLOWS {
+            head(&mut out, name, "counter", help);
+            for (device, known) in &self.devices {
+                let total = &known.total;
+                let flows = [
+                    ("read", &total.reads),
+                    ("write", &total.writes),
+                    ("discard", &total.discards),
+                ];
+                for (way, flow) in flows {
+                    let labels = [("device", device.as_str()), ("direction", way)];
+                    line(&mut out, &format!("{name}_total"), &labels, of(flow) as f64 / divisor);
+                }
+            }
+        }
+        for (name, help, divisor, of) in SINGLES {
+            head(&mut out, name, "counter", help);
+            for (device, known) in &self.devices {
+                let value = of(&known.total) as f64 / divisor;
+                line(&mut out, &format!("{name}_total"), &[("device", device)], value);
+            }
+        }
+        let there = || self.devices.iter().filter(|(_, device)| device.is_there);
+        head(&mut out, "fathom_device_in_flight", "gauge", "Requests in flight.");
+        for (device, known) in there() {
+            let value = known.total.in_flight as f64;
+            line(&mut out, "fathom_device_in_flight", &[("device", device)], value);
+        }
+        let help = "1 when it was slower than its companions in the last interval.";
+        head(&mut out, "fathom_device_stands_out", "gauge", help);
+        for (device, known) in there() {
+            let value = f64::from(u8::from(known.stands_out));
+            line(&mut out, "fathom_device_stands_out", &[("device", device)], value);
+        }
+        head(
+            &mut out,
+            "fathom_array_sync_ratio",
+            "gauge",
+            "Done share of a running synchronisation.",
+        );
+        for (device, known) in there() {
+            if let Some(done) = known.sync_done {
+                line(&mut out, "fathom_array_sync_ratio", &[("device", device)], done);
+            }
+        }
+        self.machine(&mut out);
+        out.push_str("# EOF\n");
+        out
+    }
+
+    fn machine(&self, out: &mut String) {
+        head(out, "fathom_cpu_ratio", "gauge", "Share of all processors in the last interval.");
+        for (mode, share) in self.cpu_share.iter().filter(|(mode, _)| !mode.is_empty()) {
+            line(out, "fathom_cpu_ratio", &[("mode", mode)], *share);
+        }
+        let help = "Time in which some, or all, tasks waited.";
+        head(out, "fathom_pressure_seconds", "counter", help);
+        for ((of, which), seconds) in &self.pressure_seconds {
+            let labels = [("resource", *of), ("tasks", *which)];
+            line(out, "fathom_pressure_seconds_total", &labels, *seconds);
+        }
+        for (name, help, bytes) in [
+            ("fathom_dirty_bytes", "Memory that waits to be written.", self.dirty_bytes),
+            ("fathom_writeback_bytes", "Memory that is being written.", self.writeback_bytes),
+        ] {
+            head(out, name, "gauge", help);
+            line(out, name, &[], bytes as f64);
+        }
+        head(out, "fathom_watched_seconds", "counter", "How long has been watched.");
+        line(out, "fathom_watched_seconds_total", &[], self.seconds);
+        let Some(application) = &self.application else { return };
+        head(
+            out,
+            "fathom_application_processors",
+            "gauge",
+            "Processors that the application used.",
+        );
+        line(out, "fathom_application_processors", &[], application.cpu_share);
+        head(out, "fathom_application_resident_bytes", "gauge", "Memory of the application.");
+        line(out, "fathom_application_resident_bytes", &[], application.resident_bytes as f64);
+    }
+}
+
+fn head(out: &mut String, name: &str, kind: &str, help: &str) {
+    let _ = writeln!(out, "# TYPE {name} {kind}");
+    // A name that ends with its unit says so.
+    for unit in ["bytes", "seconds", "ratio"] {
+        if name.ends_with(&format!("_{unit}")) {
+            let _ = writeln!(out, "# UNIT {name} {unit}");
+        }
+    }
+    let _ = writeln!(out, "# HELP {name} {help}");
+}
+
+fn line(out: &mut String, name: &str, labels: &[(&str, &str)], value: f64) {
+    let escaped = |text: &str| text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n");
+    let labels: Vec<String> =
+        labels.iter().map(|(key, value)| format!("{key}=\"{}\"", escaped(value))).collect();
+    let labels =
+        if labels.is_empty() { String::new() } else { format!("{{{}}}", labels.join(",")) };
+    let _ = writeln!(out, "{name}{labels} {value}");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use fathom_model::watch::{DeviceSample, HostSample};
+
+    fn sample(requests: u64) -> Sample {
+        let reads = FlowCounts { requests, sectors: 8 * requests, took_ms: 1500, merged: 0 };
+        let counts = DeviceCounts { reads, in_flight: 4, ..DeviceCounts::default() };
+        let device = DeviceSample {
+            name: "we\"ird".into(),
+            title: String::new(),
+            depth: 0,
+            counts,
+            rates: counts.rates(1),
+            stands_out: None,
+            array: None,
+            interrupts: Vec::new(),
+        };
+        let host = HostSample { io_pressure: Some((0.5, 0.25)), ..HostSample::default() };
+        Sample { length_ns: 2_000_000_000, devices: vec![device], host, ..Sample::default() }
+    }
+
+    #[test]
+    fn counters_add_up_and_every_figure_has_a_head() {
+        let mut totals = Totals::default();
+        totals.add(&sample(100));
+        totals.add(&sample(50));
+        let text = totals.text();
+        for line in [
+            "fathom_device_requests_total{device=\"we\\\"ird\",direction=\"read\"} 150",
+            "fathom_device_bytes_total{device=\"we\\\"ird\",direction=\"read\"} 614400",
+            "fathom_device_request_seconds_total{device=\"we\\\"ird\",direction=\"read\"} 3",
+            "fathom_device_in_flight{device=\"we\\\"ird\"} 4",
+            "fathom_pressure_seconds_total{resource=\"io\",tasks=\"some\"} 2",
+            "# UNIT fathom_device_bytes bytes",
+            "fathom_watched_seconds_total 4",
+        ] {
+            assert!(text.lines().any(|l| l == line), "{line}\n{text}");
+        }
+        assert!(text.ends_with("# EOF\n"));
+        let heads: Vec<&str> =
+            text.lines().filter_map(|l| l.strip_prefix("# TYPE ")?.split(' ').next()).collect();
+        let figures = text.lines().filter(|l| !l.starts_with('#'));
+        for figure in figures {
+            let name = figure.split(['{', ' ']).next().unwrap_or_default();
+            let base = name.strip_suffix("_total").unwrap_or(name);
+            assert!(heads.contains(&base), "{figure}");
+        }
+        // A device that is gone keeps its counters and has no readings.
+        totals.add(&Sample::default());
+        assert!(!totals.text().contains("fathom_device_in_flight{"));
+        assert!(totals.text().contains("fathom_device_requests_total{"));
+    }
+}

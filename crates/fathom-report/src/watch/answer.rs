@@ -1,1 +1,307 @@
-//! What a stored watch comes to.
+//! What a stored watch comes to, and two of them side by side.
+
+use crate::table::{Align, Table};
+use crate::text::{format_share, printable, push_wrapped_to};
+use fathom_base::units::{format_duration, format_size};
+use fathom_model::watch::ApplicationRecord;
+use fathom_study::watch::{WatchChange, WatchComparison, WatchFigure, WatchSummary, WatchedDevice};
+
+/// Lines of an application's output that are shown.
+const OUTPUT_LINES_MAX: usize = 12;
+
+/// Medians of every device, the machine's means, what happened, and the application.
+#[must_use]
+pub fn answer_text(summary: &WatchSummary, width: usize) -> String {
+    let mut out = format!(
+        "{} intervals of {:.2} s, {} in all\n",
+        summary.intervals,
+        summary.interval_ns as f64 / 1e9,
+        format_duration((summary.seconds * 1e9) as u64)
+    );
+    push_devices(&mut out, summary, width);
+    push_host(&mut out, summary, width);
+    for (second, what) in summary.events.iter().take(20) {
+        out += &format!("  at {second:.0} s: {}\n", printable(what));
+    }
+    if summary.events.len() > 20 {
+        out += &format!("  and {} more devices that came or went\n", summary.events.len() - 20);
+    }
+    if let Some(application) = &summary.application {
+        out.push('\n');
+        push_application(&mut out, application, width);
+    }
+    out.push('\n');
+    out
+}
+
+fn push_devices(out: &mut String, summary: &WatchSummary, width: usize) {
+    let busy: Vec<&WatchedDevice> =
+        summary.devices.iter().filter(|device| !device.figures.is_empty()).collect();
+    if busy.is_empty() {
+        *out += "no device that was watched did anything\n";
+        return;
+    }
+    let columns = [
+        ("device", Align::Left),
+        ("figure", Align::Left),
+        ("median", Align::Right),
+        ("95 % interval", Align::Right),
+        ("mean", Align::Right),
+        ("p95", Align::Right),
+        ("max", Align::Right),
+    ];
+    let mut table = Table::new(columns, 2);
+    for device in busy {
+        for (at, figure) in device.figures.iter().enumerate() {
+            let space = if device.title.is_empty() { "" } else { " " };
+            let name = format!("{}{space}{}", device.name, device.title);
+            let name = if at == 0 { name } else { String::new() };
+            let remark = match (&device.stands_out, at) {
+                (Some(reason), 0) => {
+                    format!("<- slow in {} of {}: {reason}", device.stood_out, device.intervals)
+                }
+                _ => String::new(),
+            };
+            table.row_with_remark(cells(&name, figure), &remark);
+        }
+    }
+    *out += &table.render_to(0, width);
+    let idle = summary.devices.len() - table_devices(summary);
+    if idle > 0 {
+        let plural = if idle == 1 { "device" } else { "devices" };
+        *out += &format!("{idle} more {plural} did nothing\n");
+    }
+    *out += "Medians of the intervals; their interval takes into account that seconds go together, and says nothing about another day.\n";
+}
+
+fn table_devices(summary: &WatchSummary) -> usize {
+    summary.devices.iter().filter(|device| !device.figures.is_empty()).count()
+}
+
+fn cells(name: &str, figure: &WatchFigure) -> [String; 7] {
+    let interval = figure
+        .interval
+        .map_or_else(String::new, |of| format!("{} to {}", number(of.low), number(of.high)));
+    [
+        name.to_owned(),
+        figure.name.clone(),
+        number(figure.median),
+        interval,
+        number(figure.mean),
+        number(figure.p95),
+        number(figure.max),
+    ]
+}
+
+fn number(value: f64) -> String {
+    match value.abs() {
+        v if v == 0.0 => "0".to_owned(),
+        v if v < 9.995 => format!("{value:.2}"),
+        v if v < 999.95 => format!("{value:.1}"),
+        _ => format!("{value:.0}"),
+    }
+}
+
+fn push_host(out: &mut String, summary: &WatchSummary, width: usize) {
+    let mean = |name: &str| summary.host.get(name).copied().unwrap_or(0.0);
+    let share = |name: &str| format_share(mean(name));
+    let text = format!(
+        "processors: user {}, system {}, iowait {}, steal {}; dirty memory {}; waiting for I/O: some tasks {} of the time, all {}",
+        share("user"),
+        share("system"),
+        share("iowait"),
+        share("steal"),
+        format_size((mean("dirty") * 1024.0) as u64),
+        share("io_some"),
+        share("io_full"),
+    );
+    push_wrapped_to(out, width, "", &text);
+}
+
+fn push_application(out: &mut String, application: &ApplicationRecord, width: usize) {
+    let ended = match (application.exit_status, application.signal, application.timed_out_ns) {
+        (Some(status), ..) => format!("exit status {status}"),
+        (_, Some(signal), _) => format!("ended by signal {signal}"),
+        (_, _, Some(_)) => "ended by fathom, it took too long".to_owned(),
+        _ => "ended with fathom".to_owned(),
+    };
+    let total = &application.total;
+    let seconds = application.took_ns as f64 / 1e9;
+    let head = format!(
+        "{}: {seconds:.2} s, {ended}; {:.2} processors",
+        printable(&application.command),
+        total.cpu_share,
+    );
+    push_wrapped_to(out, width, "", &head);
+    for (name, value) in &application.figures {
+        *out += &format!("  {} {}\n", printable(name), number(*value));
+    }
+    let own = format!(
+        "its own count: asked to read {} and to write {}; read {} from storage, made {} to be written",
+        format_size(total.asked_read_bytes),
+        format_size(total.asked_write_bytes),
+        format_size(total.read_bytes),
+        format_size(total.written_bytes),
+    );
+    push_wrapped_to(out, width, "  ", &own);
+    for (name, counts) in &application.devices {
+        let text = format!(
+            "{name}: read {} in {} requests, written {} in {}, {} flushes",
+            format_size(512 * counts.reads.sectors),
+            counts.reads.requests,
+            format_size(512 * counts.writes.sectors),
+            counts.writes.requests,
+            counts.flushes
+        );
+        push_wrapped_to(out, width, "  ", &text);
+    }
+    let lines: Vec<&str> = application.output.lines().collect();
+    let from = lines.len().saturating_sub(OUTPUT_LINES_MAX);
+    if !lines.is_empty() {
+        *out += if from > 0 { "  it printed, at the end:\n" } else { "  it printed:\n" };
+    }
+    for line in &lines[from..] {
+        let line: String = printable(line).chars().take(width.saturating_sub(4)).collect();
+        *out += &format!("    {line}\n");
+    }
+}
+
+/// Two watches: medians, and which differ.
+#[must_use]
+pub fn comparison_text(comparison: &WatchComparison, width: usize) -> String {
+    let columns = [
+        ("device", Align::Left),
+        ("figure", Align::Left),
+        ("A", Align::Right),
+        ("B", Align::Right),
+        ("change", Align::Right),
+        ("95 % interval of the difference", Align::Right),
+        ("", Align::Left),
+    ];
+    let mut table = Table::new(columns, 2);
+    let mut last = "";
+    for change in &comparison.changes {
+        let name = if change.device == last { "" } else { &change.device };
+        last = &change.device;
+        table.row(change_cells(name, change));
+    }
+    let mut out = if table.is_empty() {
+        "the two watches have no device in common\n".to_owned()
+    } else {
+        table.render_to(0, width)
+    };
+    if !comparison.only_in_one.is_empty() {
+        let text = format!("only in one of them: {}", comparison.only_in_one.join(", "));
+        push_wrapped_to(&mut out, width, "", &printable(&text));
+    }
+    let note = "Medians of each watch. \"differs\" means that these two watches did, not why, and not that two others would: an \
+                experiment (fathom lab) says that.";
+    push_wrapped_to(&mut out, width, "", note);
+    out
+}
+
+fn change_cells(name: &str, change: &WatchChange) -> [String; 7] {
+    let percent =
+        change.change_percent.map_or_else(String::new, |percent| format!("{percent:+.1} %"));
+    let interval = change
+        .difference
+        .map_or_else(|| "-".to_owned(), |of| format!("{} to {}", number(of.low), number(of.high)));
+    let verdict = match (change.differs, &change.difference) {
+        (true, _) => "differs",
+        (false, Some(_)) => "no difference seen",
+        (false, None) => "",
+    };
+    [
+        name.to_owned(),
+        change.figure.clone(),
+        number(change.a),
+        number(change.b),
+        percent,
+        interval,
+        verdict.to_owned(),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use fathom_model::watch::DeviceCounts;
+    use fathom_stats::interval::Interval;
+
+    fn figure(name: &str, median: f64) -> WatchFigure {
+        let interval = Some(Interval { low: median - 1.0, high: median + 2.0, coverage: 0.95 });
+        let (name, mean, p95, max) = (name.to_owned(), median, median * 2.0, median * 3.0);
+        WatchFigure { name, intervals: 20, median, interval, mean, p95, max }
+    }
+
+    fn summary() -> WatchSummary {
+        let device = WatchedDevice {
+            name: "sdb".into(),
+            title: "WD RED".into(),
+            depth: 1,
+            intervals: 20,
+            seconds: 20.0,
+            total: DeviceCounts::default(),
+            figures: vec![figure("r/s", 80.0), figure("r_await", 12.34)],
+            stood_out: 5,
+            stands_out: Some("r_await 30 ms, its companions 4.1 ms".into()),
+            syncing: 0,
+        };
+        let idle = WatchedDevice { name: "sdc".into(), figures: Vec::new(), ..device.clone() };
+        let application = ApplicationRecord {
+            command: "sh -c 'x'".into(),
+            took_ns: 12_340_000_000,
+            exit_status: Some(0),
+            figures: [("tps".to_owned(), 1840.25)].into(),
+            output: (0..20).map(|n| format!("line {n}\n")).collect(),
+            devices: [("sdb".to_owned(), DeviceCounts::default())].into(),
+            ..ApplicationRecord::default()
+        };
+        WatchSummary {
+            interval_ns: 1_000_000_000,
+            intervals: 20,
+            seconds: 20.0,
+            devices: vec![device, idle],
+            events: vec![(4.0, "sdd came".into())],
+            application: Some(application),
+            ..WatchSummary::default()
+        }
+    }
+
+    #[test]
+    fn everything_is_said_within_the_width() {
+        let text = answer_text(&summary(), 100);
+        for part in [
+            "20 intervals of 1.00 s, 20 s in all",
+            "<- slow in 5 of 20",
+            "79.0 to 82.0",
+            "1 more device did nothing",
+            "at 4 s: sdd came",
+            "tps 1840",
+            "exit status 0",
+            "line 19",
+        ] {
+            assert!(text.contains(part), "{part}\n{text}");
+        }
+        assert!(!text.contains("line 7\n"), "{text}");
+    }
+
+    #[test]
+    fn two_watches_beside_each_other() {
+        let change = WatchChange {
+            device: "sda".into(),
+            figure: "r/s".into(),
+            a: 100.0,
+            b: 150.0,
+            change_percent: Some(50.0),
+            difference: Some(Interval { low: 40.0, high: 60.0, coverage: 0.95 }),
+            differs: true,
+        };
+        let none = WatchChange { difference: None, differs: false, ..change.clone() };
+        let comparison =
+            WatchComparison { changes: vec![change, none], only_in_one: vec!["sdz".into()] };
+        let text = comparison_text(&comparison, 100);
+        assert!(text.contains("+50.0 %") && text.contains("40.0 to 60.0  differs"), "{text}");
+        assert!(text.contains("only in one of them: sdz"), "{text}");
+    }
+}
