@@ -2,12 +2,15 @@
 #![expect(clippy::expect_used, reason = "a test's panic is its report")]
 
 mod common;
+#[path = "common/plans.rs"]
+mod plans;
 
-use common::{START_NS, head, plan, record, writer};
+use common::{START_NS, head, record, writer};
 use expect_test::{Expect, expect};
 use fathom_model::finding::{Finding, Severity, Verdict};
 use fathom_model::record::Ending;
 use fathom_store::{Filter, RunState, Store, StoreError};
+use plans::plan;
 use rusqlite::Connection;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;

@@ -2,13 +2,16 @@
 #![expect(clippy::expect_used, reason = "a test's panic is its report")]
 
 mod common;
+#[path = "common/plans.rs"]
+mod plans;
 
-use common::{START_NS, head, plan, record, writer};
+use common::{START_NS, head, record, writer};
 use expect_test::{Expect, expect};
 use fathom_model::finding::{Finding, Severity, Verdict};
 use fathom_model::record::Ending;
 use fathom_store::transfer::{ImportError, Imported, jsonl};
 use fathom_store::{Filter, RunState, Store, StoreError};
+use plans::plan;
 use proptest::prelude::*;
 use rusqlite::Connection;
 use std::path::{Path, PathBuf};

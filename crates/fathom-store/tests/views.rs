@@ -2,8 +2,13 @@
 #![expect(clippy::expect_used, reason = "a test's panic is its report")]
 
 mod common;
+#[path = "common/experiments.rs"]
+mod experiments;
+#[path = "common/plans.rs"]
+mod plans;
 
-use common::{START_NS, experiment, head, record, writer};
+use common::{START_NS, head, record, writer};
+use experiments::experiment;
 use fathom_model::finding::Verdict;
 use fathom_model::record::{Ending, OpClass, Record};
 use fathom_stats::histogram::bucket_bounds;
@@ -133,7 +138,7 @@ fn samples_devices_slowest_findings_environment() {
     let texts: Vec<Value> = ["short-row", "note", "measured for 60 s", "longer: duration=10m"]
         .map(|text| Value::Text(text.into()))
         .into();
-    assert_eq!(findings, [texts.clone()]);
+    assert_eq!(findings, std::slice::from_ref(&texts));
     let whole = "SELECT finding, severity, summary, advice FROM v_findings
                  WHERE run_id = 'aaaaaaaaaaaa' AND trial_index IS NULL";
     assert_eq!(ask(&connection, whole), [texts]);

@@ -1,11 +1,9 @@
 //! Runs and records as the measuring side makes them.
 
 use fathom_model::builtin;
-use fathom_model::change::knob::KnobPlace;
 use fathom_model::extents::{ExtentSource, FileExtents};
 use fathom_model::finding::{Finding, Severity};
 use fathom_model::host::HostFacts;
-use fathom_model::plan::cell::{CellRecord, KnobReading, Slot};
 use fathom_model::record::{
     CensoredOp, ClassRecord, CpuTime, DeviceDelta, Ending, EngineRecord, IntervalRecord, JobRecord,
     OpClass, PageCacheDelta, RECORD_VERSION, Record, RunHead, RunKind, SlowOp, SystemCpu,
@@ -171,66 +169,4 @@ fn target() -> TargetRecord {
             top: 0,
         },
     }
-}
-
-/// A plan of that name.
-pub fn plan(name: &str) -> fathom_model::plan::Plan {
-    let plan = serde_json::json!({
-        "version": 1, "name": name, "question": "Which?", "target": "/srv", "workloads": [], "is_together": false,
-        "factors": [], "setup": fathom_model::plan::setup::SetupSpec::default(), "knobs": {}, "own_knobs": [],
-        "design": {
-            "kind": "full", "baseline": {}, "except": [], "blocks": 8, "is_sequential": false, "has_sentinel": false,
-            "margin": 0.03, "seed": 7, "groups_setups": false,
-        },
-        "objectives": [],
-        "prepare": {
-            "drops_caches": false, "remounts": false, "settle_ns": 0, "quiet_ns": 0, "quiet_wait_ns": 0,
-            "swap_off": false, "stop_services": [],
-        },
-        "budget": {}, "on_error": "stop",
-    });
-    serde_json::from_value(plan).expect("a plan")
-}
-
-/// An experiment: two factors of two levels, two blocks.
-pub fn experiment(store: &mut fathom_store::Store, id: &str) {
-    store
-        .begin_experiment(&head(id, START_NS + 1), &writer(), &plan("which-scheduler"))
-        .expect("begins");
-    for trial in 0..8u32 {
-        let cell = trial % 4;
-        let mut record = record("mix", u64::from(trial));
-        let scheduler = ["none", "bfq"][(cell % 2) as usize];
-        let levels =
-            [("scheduler", scheduler), ("readahead", ["128", "4096"][(cell / 2) as usize])];
-        let levels: Vec<(String, String)> =
-            levels.iter().map(|(f, l)| ((*f).to_owned(), (*l).to_owned())).collect();
-        record.cell = Some(Box::new(CellRecord {
-            slot: Slot { block: trial / 4, place: cell, cell, is_sentinel: false },
-            levels,
-            workload: "mix".into(),
-            knobs: vec![KnobReading {
-                knob: "block.scheduler".into(),
-                place: KnobPlace::Device { id: "wwn-x".into(), name: "sda".into() },
-                asked: scheduler.into(),
-                before: Some(scheduler.into()),
-                after: Some(scheduler.into()),
-            }],
-            setup: Vec::new(),
-            void: None,
-            prepare_ns: 2_000_000_000,
-            application: std::collections::BTreeMap::new(),
-            output: String::new(),
-        }));
-        store.add_trial(id, &record).expect("adds");
-    }
-    store
-        .finish_run(
-            id,
-            Ending::Complete,
-            fathom_model::finding::Verdict::Trusted,
-            &[],
-            START_NS + 90_000_000_000,
-        )
-        .expect("ends");
 }

@@ -3,6 +3,10 @@
 
 #[path = "../common/mod.rs"]
 mod common;
+#[path = "../common/experiments.rs"]
+mod experiments;
+#[path = "../common/plans.rs"]
+mod plans;
 
 mod sql;
 

@@ -1,6 +1,7 @@
 //! The examples of `docs/sql.md`, asked with the program `sqlite3`.
 
-use crate::common::{START_NS, experiment, head, record, writer};
+use crate::common::{START_NS, head, record, writer};
+use crate::experiments::experiment;
 use fathom_model::finding::Verdict;
 use fathom_model::record::Ending;
 use fathom_store::Store;
