@@ -1,0 +1,130 @@
+//! Rows against the records that they were made of.
+
+use super::*;
+use crate::samples;
+use std::collections::BTreeMap;
+
+fn all(what: What, run: &Run) -> Vec<BTreeMap<String, Cell>> {
+    let factors = ["scheduler".to_owned(), "block".to_owned(), "scheduler".to_owned()];
+    let table = Table::new(what, &factors);
+    let mut rows = Vec::new();
+    let put = |cells: Vec<Cell>| {
+        assert_eq!(cells.len(), table.columns.len(), "{what:?}");
+        for (cell, column) in cells.iter().zip(&table.columns) {
+            let is_right = match cell {
+                Cell::Empty => true,
+                Cell::Text(_) => column.kind == Kind::Text,
+                Cell::Whole(_) => column.kind == Kind::Whole,
+                Cell::Number(_) => column.kind == Kind::Number,
+                Cell::Truth(_) => column.kind == Kind::Truth,
+            };
+            assert!(is_right, "{what:?} {} {cell:?}", column.name);
+        }
+        rows.push(table.columns.iter().map(|c| c.name.clone()).zip(cells).collect());
+        Ok::<(), ()>(())
+    };
+    table.rows(run, put).expect("nothing fails");
+    rows
+}
+
+#[test]
+fn names_are_unique_and_units_are_last() {
+    for what in What::ALL {
+        let table = Table::new(what, &["block".to_owned(), "x".to_owned()]);
+        let names: BTreeSet<&str> = table.columns.iter().map(|c| c.name.as_str()).collect();
+        assert_eq!(names.len(), table.columns.len(), "{what:?}");
+        let units = [
+            "_s",
+            "_ns",
+            "_utc",
+            "_share",
+            "_mean",
+            "_label",
+            "_id",
+            "_index",
+            "_kind",
+            "_sentinel",
+            "_end",
+        ];
+        for column in table.columns.iter().filter(|c| c.name.contains('_')) {
+            let name = &column.name;
+            let is_known = units.iter().any(|unit| name.ends_with(unit)) || name.contains("bytes");
+            assert!(is_known || name.starts_with("factor_"), "{name} says no unit");
+        }
+    }
+}
+
+#[test]
+fn rows_of_classes_have_the_figures_of_the_record() {
+    let run = samples::run();
+    let rows = all(What::Rows, &run);
+    let classes: usize =
+        run.records.iter().flat_map(|r| &r.jobs).map(|job| job.classes.len()).sum();
+    assert_eq!(rows.len(), classes - samples::EMPTY_CLASSES);
+    let latency = &run.records[0].jobs[0].classes[0].latency_ns;
+    let row = &rows[0];
+    assert_eq!(row["class"], Cell::text("read"));
+    assert_eq!(row["operations"], Cell::count(latency.count()));
+    assert_eq!(row["service_p50_ns"], latency.quantile(0.5).into());
+    assert_eq!(row["service_p99_99_ns"], Cell::Empty, "too few values");
+    assert_eq!(row["operations_per_s"], Cell::Number(latency.count() as f64 / 2.0));
+    assert_eq!(row["started_utc"], Cell::text("2026-11-21T03:00:00.001Z"));
+    assert_eq!(row["verdict"], Cell::text("trusted"));
+    let open = run.records[1].jobs[0].open_loop.as_ref().expect("open loop");
+    let row = rows.iter().find(|row| row["trial_index"] == Cell::Whole(1)).expect("a row");
+    assert_eq!(row["response_p50_ns"], open.classes[0].at_least_ns().quantile(0.5).into());
+}
+
+#[test]
+fn intervals_in_which_nothing_ended_have_a_row() {
+    let run = samples::run();
+    let rows = all(What::Series, &run);
+    let first: Vec<_> = rows.iter().filter(|row| row["trial_index"] == Cell::Whole(0)).collect();
+    assert_eq!(first.len(), 2);
+    assert_eq!(first[1]["class"], Cell::Empty);
+    assert_eq!(first[1]["operations"], Cell::Whole(0));
+    assert_eq!(first[1]["start_s"], Cell::Number(1.0));
+    assert_eq!(first[1]["service_mean_ns"], Cell::Empty);
+}
+
+#[test]
+fn buckets_add_up() {
+    let run = samples::run();
+    let rows = all(What::Histogram, &run);
+    let sum = |time: &str| -> i64 {
+        let of = rows.iter().filter(|row| row["time"] == Cell::text(time));
+        of.map(|row| if let Cell::Whole(count) = row["count"] { count } else { 0 }).sum()
+    };
+    let service: u64 = run
+        .records
+        .iter()
+        .flat_map(|r| &r.jobs)
+        .flat_map(|j| &j.classes)
+        .map(|c| c.latency_ns.count())
+        .sum();
+    assert_eq!(sum("service"), service.cast_signed());
+    assert!(sum("response") > 0);
+}
+
+#[test]
+fn trials_have_a_column_for_each_factor() {
+    let run = samples::run();
+    let rows = all(What::Trials, &run);
+    assert_eq!(rows.len(), 2);
+    assert_eq!(rows[0]["scheduler"], Cell::Empty, "no trial of an experiment");
+    assert_eq!(rows[1]["scheduler"], Cell::text("none"));
+    assert_eq!(rows[1]["factor_block"], Cell::text("4k"), "a factor called like a column");
+    assert_eq!(rows[1]["block"], Cell::Whole(3));
+    assert_eq!(rows[1]["application"], Cell::text("{\"tps\":12.5}"));
+}
+
+#[test]
+fn findings_of_the_run_and_of_its_trials_and_devices() {
+    let run = samples::run();
+    let rows = all(What::Findings, &run);
+    assert_eq!(rows[0]["trial_index"], Cell::Empty);
+    assert_eq!(rows[1]["trial_index"], Cell::Whole(0));
+    assert_eq!(rows[1]["advice"], Cell::text("one\ntwo"));
+    let devices = all(What::Devices, &run);
+    assert_eq!(devices[0]["busy_share"], Cell::Number(0.5));
+}
