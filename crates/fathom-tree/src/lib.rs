@@ -2,12 +2,14 @@
 //!
 //! - [`spec`]: what a tree looks like, every name and size computed from a seed; [`build`] makes it, [`manifest`] is what
 //!   proves whose it is, and checks it; [`clean`] removes it. [`scan`] reads real ones.
+//! - [`exercise`]: files at random against a model of what they must hold.
 //! - [`window`], [`ops`], [`stream`]: exact windows, and what is kept of the operations in them.
 //! - [`walk`], [`walk_grow`]: readers and writers of file-server workloads; [`phase`]: many of them, side by side.
 
 pub mod build;
 pub mod clean;
 pub mod error;
+pub mod exercise;
 pub mod manifest;
 pub mod ops;
 pub mod phase;
