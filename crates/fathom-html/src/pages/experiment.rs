@@ -9,7 +9,7 @@ mod settings;
 #[cfg(test)]
 mod tests;
 
-use super::Source;
+use super::{Source, parts};
 use crate::page::{Block, Page, Unit};
 use fathom_model::plan::Metric;
 use fathom_model::plan::cell::Cell;
@@ -39,6 +39,8 @@ pub(super) fn page(source: &Source) -> Page {
     sections.extend(course::sections(&shown));
     sections.extend(settings::sections(&shown));
     sections.extend(plan::section(plan, &cells));
+    sections.push(parts::machine(source.head, source.zone));
+    sections.push(parts::again(source));
     Page {
         title: format!("experiment {} on {}", source.name, source.head.target),
         question: study.question.clone(),

@@ -3,7 +3,7 @@
 #[cfg(test)]
 mod tests;
 
-use super::Source;
+use super::{Source, parts};
 use crate::page::{Axis, Block, Cell, Chart, ChartKind, Column, Page, Point, Section, Table, Unit};
 use fathom_base::units::{format_count, format_ns, format_rate};
 use fathom_report::answer;
@@ -21,6 +21,9 @@ pub(super) fn page(source: &Source) -> Page {
     let whole = stacks.max_by_key(|target| target.stack.walk().len());
     let mut first = vec![Block::Findings(found.findings.clone())];
     first.extend(whole.map(|target| Block::Stack(Box::new(target.stack.clone()))));
+    let mut sections: Vec<Section> = found.workloads.iter().map(section).collect();
+    sections.push(parts::machine(source.head, source.zone));
+    sections.push(parts::again(source));
     Page {
         title: format!("layers {} of {}", source.name, source.head.target),
         question: "What does each layer cost, from the disks upward, and which disk is slower than the others?"
@@ -28,7 +31,7 @@ pub(super) fn page(source: &Source) -> Page {
         answer: answer::of_layers(&found),
         verdict: Some(found.verdict),
         first,
-        sections: found.workloads.iter().map(section).collect(),
+        sections,
     }
 }
 

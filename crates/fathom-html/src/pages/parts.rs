@@ -3,7 +3,7 @@
 use super::Source;
 use crate::page::{Axis, Block, Chart, ChartKind, Column, Point, Section, Table, Unit};
 use fathom_base::units::{format_count, format_duration, format_ns, format_size};
-use fathom_model::record::{CensoredOp, JobRecord, Record, RunHead, SlowOp};
+use fathom_model::record::{CensoredOp, JobRecord, Record, RunHead, RunKind, SlowOp};
 use fathom_report::figures::Figures;
 use fathom_report::text::{format_share, format_time};
 use fathom_stats::Histogram;
@@ -413,7 +413,13 @@ pub(super) fn again(source: &Source) -> Section {
 }
 
 fn with_seed(source: &Source) -> String {
-    let seed = source.records.first().map(|record| record.seed);
+    let first = source.records.first().map(|record| record.seed);
+    let seed = match source.head.kind {
+        // The order has a seed, from which those of the trials come.
+        RunKind::Experiment | RunKind::Raid => source.plan.and_then(|plan| plan.design.seed),
+        RunKind::Layers => None,
+        _ => first,
+    };
     match seed.filter(|_| !source.head.command.contains("--seed")) {
         Some(seed) => format!("{} --seed={seed}", source.head.command),
         None => source.head.command.clone(),

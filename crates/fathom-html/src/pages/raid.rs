@@ -5,7 +5,7 @@ mod states;
 #[cfg(test)]
 mod tests;
 
-use super::Source;
+use super::{Source, parts};
 use crate::page::{Axis, Block, Cell, Chart, ChartKind, Column, Page, Point, Section, Table, Unit};
 use fathom_report::answer;
 use fathom_report::raid::{MIB, mib_per_s, place};
@@ -22,6 +22,8 @@ pub(super) fn page(source: &Source) -> Page {
     sections.extend(components(&found));
     sections.extend(states::sections(&found));
     sections.extend(void(&found));
+    sections.push(parts::machine(source.head, source.zone));
+    sections.push(parts::again(source));
     let stack = source.records.iter().find_map(|record| record.targets.first());
     let mut first = vec![Block::Findings(found.findings.clone())];
     first.extend(stack.map(|target| Block::Stack(Box::new(target.stack.clone()))));

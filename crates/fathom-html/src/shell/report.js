@@ -20,7 +20,7 @@
   };
   const SI = [[1e12, "T"], [1e9, "G"], [1e6, "M"], [1e3, "k"]];
   const shown = {
-    ns: (v) => (v === 0 ? "0" : scaled(v, [[1e9, "s"], [1e6, "ms"], [1e3, "\u00b5s"], [1, "ns"]])),
+    ns: (v) => (v === 0 ? "0" : scaled(v, [[1e9, "s"], [1e6, "ms"], [1e3, "us"], [1, "ns"]])),
     s: (v) => (v >= 7200 ? short(v / 3600) + " h" : short(v) + " s"),
     time: (v) => new Date(v * 1000).toISOString().replace("T", " ").replace(/(\.\d+)?Z$/, " UTC"),
     per_s: (v) => (Math.abs(v) >= 1e6 ? scaled(v, SI.slice(0, 3)) + "/s" : short(v) + "/s"),
@@ -192,7 +192,7 @@
     return lines.join("<br>");
   }
 
-  function heatOption(spec, theme, option) {
+  function heatOption(spec, theme, option, isNarrow) {
     const all = spec.points[0].filter((p) => p.weight > 0 || !spec.scale.log);
     const value = (w) => (spec.scale.log ? Math.log10(w) : w);
     const values = all.map((p) => value(p.weight));
@@ -206,8 +206,13 @@
       inRange: { color: theme.heat }, textStyle: { color: theme.ink },
       text: [shown[spec.scale.unit](spec.scale.log ? 10 ** high : high), spec.scale.title + " " + shown[spec.scale.unit](spec.scale.log ? 10 ** low : low)],
     };
+    // Few cells say their figure, in the colour of the ground where theirs is far from it.
+    const isSaid = spec.x.names.length <= (isNarrow ? 4 : 12) && spec.y.names.length <= 40;
+    const isFar = (v) => (v - low) / (high - low) > 0.45;
+    const label = (v, w) => ({ show: true, fontSize: 12, formatter: shown[spec.scale.unit](w), color: isFar(v) ? theme.ground : theme.ink });
     option.series = [{
-      type: "heatmap", data: all.map((p, i) => [p.x, p.y, values[i]]), progressive: 0,
+      type: "heatmap", progressive: 0,
+      data: all.map((p, i) => ({ value: [p.x, p.y, values[i]], label: isSaid ? label(values[i], p.weight) : { show: false } })),
       itemStyle: { borderWidth: 0 }, emphasis: { itemStyle: { borderColor: theme.ink, borderWidth: 1 } },
     }];
     option.tooltip.formatter = (item) => tip(spec, all[item.dataIndex], "");
@@ -260,6 +265,9 @@
       xAxis: axisOption(isFlipped ? spec.y : spec.x, theme, true, isBar, isNarrow),
       yAxis: axisOption(isFlipped ? spec.x : spec.y, theme, false, isBar, isNarrow),
     };
+    if (!isFlipped && spec.x.names.length) {
+      option.xAxis.axisLabel.width = Math.max(60, (width - 150) / spec.x.names.length - 8);
+    }
     if (isFlipped) {
       option.yAxis.inverse = true;
       option.yAxis.name = "";
@@ -268,7 +276,7 @@
     if (hasLegend) {
       option.legend = { type: "scroll", top: 0, left: 0, right: 0, data: spec.series, textStyle: { color: theme.ink }, pageTextStyle: { color: theme.ink }, pageIconColor: theme.ink, inactiveColor: theme.muted };
     }
-    if (spec.kind === "heat") return heatOption(spec, theme, option);
+    if (spec.kind === "heat") return heatOption(spec, theme, option, isNarrow);
     option.series = seriesOf(spec, theme, isFlipped, isNarrow);
     option.tooltip.formatter = (item) => {
       const i = spec.series.indexOf(item.seriesName), at = spec.points[i] && spec.points[i][item.dataIndex];

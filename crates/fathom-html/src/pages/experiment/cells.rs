@@ -6,6 +6,8 @@ use fathom_report::experiment::{cells as words_of_cells, words};
 use fathom_report::text::format_share;
 use fathom_study::experiment::{CellFigure, CellStudy, ExperimentStudy, Figure};
 
+/// More columns beside the figures that decide would push the remarks out of sight.
+const BESIDE_MAX: usize = 3;
 /// More bars cannot be told apart.
 const BARS_MAX: usize = 24;
 
@@ -20,8 +22,19 @@ pub(super) fn sections(shown: &Shown) -> Vec<Section> {
     bars.blocks.extend(map(study).map(Block::from));
     bars.blocks.extend(narrowed(study).map(Block::from));
     bars.blocks.retain(|block| !matches!(block, Block::Chart(chart) if chart.is_empty()));
-    let table = Section::new("Every cell", "").block(table(study));
-    [bars, table].into_iter().filter(|section| !section.blocks.is_empty()).collect()
+    let others = (0..study.figures.len()).filter(|place| !study.figures[*place].is_objective);
+    let others: Vec<usize> = others.collect();
+    let objectives = (0..study.figures.len()).filter(|place| study.figures[*place].is_objective);
+    let mut every = Section::new("Every cell", "");
+    if others.len() <= BESIDE_MAX {
+        every = every.block(table(study, "", &(0..study.figures.len()).collect::<Vec<_>>()));
+    } else {
+        every = every.block(table(study, "", &objectives.collect::<Vec<_>>()));
+        let mut beside = table(study, "What stands beside", &others);
+        beside.notes.clear();
+        every = every.block(beside);
+    }
+    [bars, every].into_iter().filter(|section| !section.blocks.is_empty()).collect()
 }
 
 /// The figures that were ranked by; with them the first latency that stands beside them.
@@ -164,11 +177,11 @@ fn narrowed(study: &ExperimentStudy) -> Option<Chart> {
     )
 }
 
-/// Every cell, the best first.
-fn table(study: &ExperimentStudy) -> Table {
+/// Every cell with these figures, the best first.
+fn table(study: &ExperimentStudy, caption: &str, places: &[usize]) -> Table {
     let mut columns = vec![Column::right("cell")];
     columns.extend(study.factors.iter().map(Column::left));
-    for figure in &study.figures {
+    for figure in places.iter().map(|place| &study.figures[*place]) {
         columns.push(Column::right(words::figure(study, figure)));
         if figure.is_objective {
             let interval = format!("{} of it", level(study));
@@ -177,11 +190,12 @@ fn table(study: &ExperimentStudy) -> Table {
         }
     }
     columns.push(Column::right("trials"));
-    let mut table = Table::new("", columns);
+    let mut table = Table::new(caption, columns);
     table.is_sortable = true;
     for place in &study.ranking.order {
         let Some(cell) = study.cells.get(*place) else { continue };
-        table.row_with_remark(row(study, cell), words_of_cells::remark(study, *place, cell));
+        table
+            .row_with_remark(row(study, cell, places), words_of_cells::remark(study, *place, cell));
     }
     table.notes = words_of_cells::legend(study);
     if study.comparisons > 0 {
@@ -191,13 +205,14 @@ fn table(study: &ExperimentStudy) -> Table {
     table
 }
 
-fn row(study: &ExperimentStudy, cell: &CellStudy) -> Vec<Cell> {
+fn row(study: &ExperimentStudy, cell: &CellStudy, places: &[usize]) -> Vec<Cell> {
     let mut row = vec![Cell::number((cell.cell + 1).to_string(), f64::from(cell.cell + 1))];
     for factor in &study.factors {
         let of = cell.levels.iter().find(|(name, _)| name == factor);
         row.push(of.map_or_else(|| "".into(), |(_, level)| level.clone().into()));
     }
-    for (figure, own) in study.figures.iter().zip(&cell.figures) {
+    for place in places {
+        let (figure, own) = (&study.figures[*place], &cell.figures[*place]);
         let metric = figure.metric;
         row.push(own.as_ref().map_or_else(
             || "n/a".into(),
