@@ -23,7 +23,7 @@ pub(super) fn push(out: &mut String, block: &Block, counter: &mut Counter) {
             let (caption, command) = (text(caption), text(command));
             let _ = writeln!(
                 out,
-                "<div class=\"command\"><p>{caption}</p>\n<pre class=\"scroll\" tabindex=\"0\"><code>{command}</code></pre></div>"
+                "<div class=\"command\"><p>{caption}:</p>\n<pre class=\"scroll\" tabindex=\"0\"><code>{command}</code></pre></div>"
             );
         }
     }

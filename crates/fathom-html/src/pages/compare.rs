@@ -40,7 +40,7 @@ pub fn of_sides(found: &Comparison, sides: [&Side; 2], zone: &TimeZone) -> Page 
         );
         section
             .blocks
-            .push(Block::Command { caption: "What was run:".into(), command: commands.join("\n") });
+            .push(Block::Command { caption: "What was run".into(), command: commands.join("\n") });
         if let Some(run) = side.runs.first() {
             section.blocks.extend(parts::machine(&run.head, zone).blocks);
         }

@@ -49,11 +49,13 @@ fn answer(all: &[Series]) -> String {
             format!("Too few runs to tell a change from luck, in {}.", rows(open))
         }
         [] => format!("No change of level in {}.{few}", rows(all.len() - open)),
-        names => format!(
-            "Changed: {}; the other {} did not.{few}",
-            names.join("; "),
-            rows(all.len() - names.len() - open)
-        ),
+        names => {
+            let others = match all.len() - names.len() - open {
+                0 => String::new(),
+                n => format!(" {} did not.", rows(n)),
+            };
+            format!("Changed: {}.{others}{few}", names.join("; "))
+        }
     }
 }
 

@@ -4,6 +4,8 @@ mod compare;
 mod experiment;
 mod history;
 mod layers;
+#[cfg(test)]
+mod made;
 mod parts;
 mod quick;
 mod raid;

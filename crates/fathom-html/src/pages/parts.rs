@@ -49,21 +49,22 @@ pub(super) fn stack(records: &[Record]) -> Option<Block> {
     (!target.stack.nodes.is_empty()).then(|| Block::Stack(Box::new(target.stack.clone())))
 }
 
-/// Throughput, latency, distribution, heat maps, slowest operations.
-pub(super) fn course(records: &[Record]) -> Vec<Section> {
+/// Throughput, latency, distribution, heat maps, slowest operations; charts of a single job for so many jobs.
+pub(super) fn course(records: &[Record], singly_max: usize) -> Vec<Section> {
     let all = drawn(records);
     let shown = &all[..all.len().min(DRAWN_MAX)];
+    let singly = &shown[..shown.len().min(singly_max)];
     let mut over_time = Section::new("Over time", left_out(all.len()));
     over_time.blocks.extend(throughput(shown).map(Block::from));
-    over_time.blocks.extend(shown.iter().filter_map(latency_over_time).map(Block::from));
+    over_time.blocks.extend(singly.iter().filter_map(latency_over_time).map(Block::from));
     let mut spread = Section::new(
         "Latency",
         "Each operation counts. A curve ends where fewer than ten operations lie beyond.",
     );
     spread.blocks.extend(percentiles(shown).map(Block::from));
-    spread.blocks.extend(shown.iter().filter_map(heat_map).map(Block::from));
+    spread.blocks.extend(singly.iter().filter_map(heat_map).map(Block::from));
     let mut slow = Section::new("Slowest operations", "");
-    for of in shown {
+    for of in singly {
         slow.blocks.extend(slowest(of).map(Block::from));
     }
     slow.blocks.extend(slowest_rows(shown).map(Block::from));
@@ -406,10 +407,10 @@ pub(super) fn again(source: &Source) -> Section {
         |caption: &str, command: String| Block::Command { caption: caption.to_owned(), command };
     Section::new("Again", "")
         .block(command(
-            "The command that was run; with the same seed the same requests are issued:",
+            "The command that was run; with the same seed the same requests are issued",
             with_seed(source),
         ))
-        .block(command("All figures for programs:", format!("fathom show {} --json", source.name)))
+        .block(command("All figures for programs", format!("fathom show {} --json", source.name)))
 }
 
 fn with_seed(source: &Source) -> String {

@@ -24,7 +24,7 @@ pub(super) fn page(source: &Source) -> Page {
         command: format!("fathom saturate {target}\nfathom layers {target}"),
     });
     let mut sections: Vec<Section> = over_concurrency(records).into_iter().collect();
-    sections.extend(parts::course(records));
+    sections.extend(parts::course(records, usize::MAX));
     sections.extend(parts::devices(records));
     sections.extend(parts::layers(records));
     sections.push(parts::machine(head, source.zone));

@@ -22,7 +22,7 @@ pub(super) fn page(source: &Source) -> Page {
     if head.kind == RunKind::Rounds {
         sections.push(steadiness(source));
     }
-    sections.extend(parts::course(records));
+    sections.extend(parts::course(records, usize::MAX));
     sections.extend(parts::devices(records));
     sections.extend(parts::layers(records));
     sections.push(parts::machine(head, source.zone));

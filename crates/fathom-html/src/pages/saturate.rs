@@ -25,7 +25,7 @@ pub(super) fn page(source: &Source) -> Page {
     let mut runs = Section::new("Every run", "In the order in which they were measured.");
     runs.blocks.push(Block::Table(Table::from(summary::quick_rows(records, &[]))));
     sections.push(runs);
-    sections.extend(parts::course(records));
+    sections.extend(parts::course(records, 0));
     sections.extend(parts::devices(records));
     sections.extend(parts::layers(records));
     sections.push(parts::machine(head, source.zone));
@@ -60,7 +60,11 @@ fn curve(found: &Saturation) -> Section {
     };
     let runs: Vec<usize> = found.rows.iter().map(|row| row.iops.count).collect();
     let (least, most) = (runs.iter().min().unwrap_or(&0), runs.iter().max().unwrap_or(&0));
-    let n = format!("n = {least} to {most} runs for each point");
+    let n = if least == most {
+        format!("n = {most} runs for each point")
+    } else {
+        format!("n = {least} to {most} runs for each point")
+    };
     let mut throughput = Chart::new(
         "Throughput by requests in flight",
         ChartKind::Line,

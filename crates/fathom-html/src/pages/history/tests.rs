@@ -1,1 +1,29 @@
-//! Golden.
+//! The page as it is read.
+
+use crate::markdown::markdown;
+use crate::pages::made::runs;
+use crate::pages::of_history;
+use expect_test::expect_file;
+use fathom_study::history::history;
+use jiff::tz::TimeZone;
+
+fn prefix(id: &str) -> String {
+    id.chars().take(4).collect()
+}
+
+#[test]
+fn a_level_that_changes() {
+    let mut per_s = vec![500, 503, 501, 499, 502, 500, 498, 501, 502, 500];
+    per_s.extend([400, 402, 399, 401, 400, 403, 398, 400, 401, 402]);
+    let found = history(&runs(0, 24, &per_s), 5.0);
+    let page = of_history("/srv", &found, &prefix, &TimeZone::UTC);
+    assert!(page.answer.starts_with("Changed: randread"), "{}", page.answer);
+    expect_file!["golden/change.md"].assert_eq(&markdown(&page));
+}
+
+#[test]
+fn few_runs_are_no_answer() {
+    let found = history(&runs(0, 24, &[500, 400]), 5.0);
+    let page = of_history("/srv", &found, &prefix, &TimeZone::UTC);
+    assert_eq!(page.answer, "Too few runs to tell a change from luck, in 1 row.");
+}

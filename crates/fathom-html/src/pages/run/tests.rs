@@ -1,1 +1,52 @@
-//! Golden.
+//! The page as it is read.
+
+use crate::page::Block;
+use crate::pages::made::{record, without_course};
+use crate::pages::sample::{head, markdown, page};
+use expect_test::expect_file;
+use fathom_model::record::{Ending, RunKind};
+
+#[test]
+fn repeats_and_one_that_stalls() {
+    let head = head(RunKind::Run, "fathom run randread /srv --repeats=2", "/srv");
+    let records = [
+        record("randread", &[100, 100, 100, 100, 100, 100], 5_000_000),
+        record("randread", &[100, 90, 0, 20, 110, 100], 6_000_000),
+    ];
+    expect_file!["golden/repeats.md"].assert_eq(&markdown(&head, &records, None));
+}
+
+#[test]
+fn without_a_course_there_are_tables() {
+    let head = head(RunKind::Run, "fathom run randread /srv", "/srv");
+    let mut record = without_course(record("randread", &[100; 6], 5_000_000));
+    record.ending = Ending::Interrupted;
+    let page = page(&head, &[record], None);
+    assert!(page.answer.ends_with(", interrupted."), "{}", page.answer);
+    let charts = page.sections.iter().flat_map(|section| &section.blocks);
+    let titles: Vec<_> = charts
+        .filter_map(
+            |block| if let Block::Chart(chart) = block { Some(chart.title.as_str()) } else { None },
+        )
+        .collect();
+    assert_eq!(titles, ["Latency distribution", "Slowest operations of randread"]);
+    // Nothing stored is a page too.
+    let nothing = crate::pages::sample::page(&head, &[], None);
+    assert_eq!(nothing.answer, "");
+}
+
+#[test]
+fn rounds_say_whether_they_became_steady() {
+    let head = head(RunKind::Rounds, "fathom run randread /srv --until-steady=7", "/srv");
+    let records: Vec<_> = [200, 150, 102, 100, 101, 100, 101]
+        .map(|per_s| record("randread", &[per_s], 5_000_000))
+        .into();
+    let page = page(&head, &records, None);
+    let section = &page.sections[0];
+    assert_eq!(section.heading, "Rounds until steady");
+    assert!(
+        matches!(&section.blocks[0], Block::Plain(text) if text.contains("Steady state reached at round 7"))
+    );
+    let Block::Chart(chart) = &section.blocks[1] else { panic!("{section:?}") };
+    assert_eq!((chart.series[0].points.len(), chart.marks.len()), (7, 2));
+}
