@@ -4,6 +4,7 @@
 
 pub mod against;
 pub mod books;
+pub mod captured;
 pub mod control_group;
 pub mod error;
 pub mod experiment;

@@ -87,6 +87,8 @@ pub struct CaptureClass {
     pub size_deviation: f64,
     /// Harmonic mean of those with data.
     pub size_harmonic: f64,
+    /// Those that began where one of the last streams of this class ended.
+    pub follow: u64,
     /// Those that somebody waited for.
     pub sync: u64,
     /// Those of a filesystem's own data.

@@ -6,6 +6,7 @@
 pub mod answer;
 pub mod asked;
 pub mod brief;
+pub mod capture;
 pub mod check;
 pub mod classic;
 pub mod comparison;

@@ -46,6 +46,8 @@ struct Waiting {
     start_ns: u64,
     issue_ns: Option<u64>,
     flags: Flags,
+    /// How many had ended when it began.
+    ended_before: u64,
 }
 
 /// What is in flight of one kind: by class, first sector and order.
@@ -56,6 +58,7 @@ struct Table {
     /// The longest request of each class, which bounds where one that covers a sector can begin.
     longest: [u32; Class::ALL.len()],
     next: u64,
+    ended: u64,
     abandoned: u64,
 }
 
@@ -63,11 +66,16 @@ struct Table {
 const WAITING_MAX: usize = 1 << 18;
 /// A request that has not ended after that is one whose end was lost.
 const AGE_NS_MAX: u64 = 120_000_000_000;
+/// So is one that so many later ones have overtaken, after this time: kernels lose a few events in a million without a word.
+const OVERTAKEN_MAX: u64 = 2048;
+const OVERTAKEN_NS: u64 = 100_000_000;
+/// How often, in ends, that is looked at.
+const LOOK: u64 = 512;
 
 impl Table {
     fn new(level: Level) -> Self {
         let (waiting, longest) = (BTreeMap::new(), [0; Class::ALL.len()]);
-        Self { level, waiting, longest, next: 0, abandoned: 0 }
+        Self { level, waiting, longest, next: 0, ended: 0, abandoned: 0 }
     }
 
     fn add(&mut self, event: &Event) {
@@ -82,6 +90,7 @@ impl Table {
             start_ns: event.time_ns,
             issue_ns: None,
             flags: event.flags,
+            ended_before: self.ended,
         };
         self.waiting.insert((event.class, event.sector, self.next), waiting);
         self.next += 1;
@@ -150,6 +159,15 @@ impl Table {
         let range = (event.class, event.sector, 0)..=(event.class, event.sector, u64::MAX);
         let key = self.waiting.range(range).next_back().map(|(key, _)| *key);
         key.is_some_and(|key| self.waiting.remove(&key).is_some())
+    }
+
+    fn forget_overtaken(&mut self, now_ns: u64) {
+        let (before, ended) = (self.waiting.len(), self.ended);
+        self.waiting.retain(|_, waiting| {
+            let is_overtaken = ended - waiting.ended_before > OVERTAKEN_MAX + before as u64;
+            !(is_overtaken && now_ns.saturating_sub(waiting.start_ns) > OVERTAKEN_NS)
+        });
+        self.abandoned += (before - self.waiting.len()) as u64;
     }
 
     fn forget_old(&mut self, now_ns: u64) {
@@ -287,6 +305,17 @@ mod tests {
         assert_eq!(ended(&bio), [(Arrived, 0, 1, None, 4)]);
         // Ends of what began before the trace.
         assert_eq!(ended(&[step(Complete, 4, 0, 8)]), []);
+    }
+
+    #[test]
+    fn one_whose_end_was_lost_does_not_stay_in_flight() {
+        let mut flight = Flight::default();
+        flight.step(&step(Queue, 0, 7_000_000, 8), &mut Vec::new());
+        for number in 0..5000u64 {
+            flight.step(&step(Queue, number * 100_000, number * 8, 8), &mut Vec::new());
+            flight.step(&step(Complete, number * 100_000 + 9, number * 8, 8), &mut Vec::new());
+        }
+        assert_eq!((flight.depth(), flight.abandoned()), ((0, 0), 1));
     }
 
     #[test]

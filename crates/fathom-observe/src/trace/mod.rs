@@ -3,9 +3,12 @@
 //! Events come from the kernel (`live`), from a file of ours (`file`) or from files of blktrace and blkparse, always as the same
 //! stream of [`event::Event`] ordered by time, and in constant memory. `flight` puts them together to requests.
 
+pub mod blkparse;
+pub mod blktrace;
 pub mod event;
 pub mod file;
 pub mod flight;
 mod layout;
 pub mod live;
+pub mod open;
 pub mod study;

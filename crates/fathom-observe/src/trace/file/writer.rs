@@ -71,6 +71,16 @@ impl<W: Write> Writer<W> {
         self.totals.lost += count;
     }
 
+    /// What has been written by now; events of the block that is open are not counted yet.
+    pub fn totals(&self) -> Totals {
+        self.totals
+    }
+
+    /// Where it is written to.
+    pub fn sink(&self) -> &W {
+        &self.out
+    }
+
     /// Closes the block that is open.
     fn flush_block(&mut self, names: &Names) -> io::Result<()> {
         // Names come before the events that use them.

@@ -25,6 +25,7 @@ struct One {
     inverses: f64,
     sizes: HashMap<u32, u64>,
     flags: [u64; 5],
+    follow: u64,
     total_ns: Histogram,
     wait_ns: Histogram,
     service_ns: Histogram,
@@ -50,6 +51,11 @@ impl Classes {
                 one.sizes.insert(event.sectors, 1);
             }
         }
+    }
+
+    /// The last one that arrived goes on with a stream.
+    pub(super) fn follows(&mut self, class: Class) {
+        self.0[class as usize].follow += 1;
     }
 
     pub(super) fn ended(&mut self, done: &Done) {
@@ -93,6 +99,7 @@ impl One {
             size_mean: mean,
             size_deviation: variance.sqrt(),
             size_harmonic: if self.with_data == 0 { 0.0 } else { n / self.inverses },
+            follow: self.follow,
             sync,
             meta,
             fua,

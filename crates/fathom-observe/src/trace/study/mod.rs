@@ -143,7 +143,9 @@ impl Study {
         self.classes.arrived(event);
         self.times.arrived(event);
         if has_place(event) {
-            self.places.arrived(event);
+            if self.places.arrived(event) {
+                self.classes.follows(event.class);
+            }
             self.times.place(event, self.places.size_bytes());
             if !self.has_issues {
                 let is_seek = self.places.moved(event);

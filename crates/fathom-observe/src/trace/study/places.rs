@@ -60,27 +60,29 @@ impl Places {
         self.part_sectors * PARTS as u64 * SECTOR_BYTES
     }
 
-    pub(super) fn arrived(&mut self, event: &Event) {
+    /// True when it goes on where a stream ended.
+    pub(super) fn arrived(&mut self, event: &Event) -> bool {
         let here = (event.class as u8, event.sector);
         let next = (event.class as u8, event.end_sector());
         self.record.count += 1;
         self.record.follow_last += u64::from(self.last == Some(here));
         self.last = Some(next);
-        self.follow(here, next, u64::from(event.sectors));
+        let follows = self.follow(here, next, u64::from(event.sectors));
         self.first_sector = self.first_sector.min(event.sector);
         self.end_sector = self.end_sector.max(event.end_sector());
         while event.sector / self.part_sectors >= PARTS as u64 {
             self.halve_parts();
         }
         self.record.parts[(event.sector / self.part_sectors) as usize] += 1;
+        follows
     }
 
-    fn follow(&mut self, here: (u8, u64), next: (u8, u64), sectors: u64) {
+    fn follow(&mut self, here: (u8, u64), next: (u8, u64), sectors: u64) -> bool {
         let used = self.record.count;
         if let Some(stream) = self.streams.iter_mut().find(|stream| stream.next == here) {
             self.record.follow_any += 1;
             *stream = Stream { next, run_sectors: stream.run_sectors + sectors, used };
-            return;
+            return true;
         }
         let new = Stream { next, run_sectors: sectors, used };
         if self.streams.len() < STREAMS {
@@ -89,6 +91,7 @@ impl Places {
             self.run.record(oldest.run_sectors * SECTOR_BYTES);
             *oldest = new;
         }
+        false
     }
 
     /// The device's end lies further away: two parts become one.

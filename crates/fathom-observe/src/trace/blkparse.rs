@@ -1,0 +1,243 @@
+//! Traces as blkparse prints them, in its default form:
+//!
+//! ```text
+//! 8,0    3       11     0.009507758   697  D   W 223490 + 56 [kjournald]
+//! ```
+//! that is device, processor, number, seconds, process, action, letters, and what belongs to the action. Lines of other devices
+//! than the first one, and those about plugs, timers and messages, are passed over; so is the summary at the end.
+
+use super::event::{Action, Event, Names};
+use super::file::TraceError;
+use std::io::BufRead;
+
+/// A line is longer only in a file of something else.
+const LINE_BYTES_MAX: u64 = 4096;
+/// Lines that are looked at before a file without an event counts as something else.
+const STRANGE_LINES_MAX: u64 = 500;
+
+/// A text that is being read.
+pub struct Text<R> {
+    input: R,
+    names: Names,
+    device: Option<String>,
+    line: Vec<u8>,
+    skipped: u64,
+    events: u64,
+    strange: u64,
+}
+
+/// What a line says.
+#[derive(Debug, PartialEq)]
+enum Line {
+    Event(Event),
+    /// An action that is not followed, or another device.
+    Other,
+    /// Begins as an event does, but is none.
+    Broken,
+    /// Anything else: the summary.
+    Text,
+}
+
+impl<R: BufRead> Text<R> {
+    /// Begins to read.
+    pub fn new(input: R) -> Self {
+        let (names, line) = (Names::default(), Vec::new());
+        Self { input, names, device: None, line, skipped: 0, events: 0, strange: 0 }
+    }
+
+    /// Names of processes.
+    pub fn names(&self) -> &Names {
+        &self.names
+    }
+
+    /// Major and minor number of the device, as in the text.
+    pub fn device(&self) -> Option<&str> {
+        self.device.as_deref()
+    }
+
+    /// Lines that begin as an event does and are none.
+    pub fn skipped(&self) -> u64 {
+        self.skipped
+    }
+
+    fn read_line(&mut self) -> Result<bool, TraceError> {
+        use std::io::Read;
+        self.line.clear();
+        let read = self.input.by_ref().take(LINE_BYTES_MAX).read_until(b'\n', &mut self.line)?;
+        Ok(read > 0)
+    }
+}
+
+impl<R: BufRead> Iterator for Text<R> {
+    type Item = Result<Event, TraceError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        loop {
+            match self.read_line() {
+                Err(error) => return Some(Err(error)),
+                Ok(false) if self.events == 0 && self.device.is_none() => {
+                    // Once only.
+                    self.device = Some(String::new());
+                    return Some(Err(TraceError::Foreign("no line of it is an event".into())));
+                }
+                Ok(false) => return None,
+                Ok(true) => {}
+            }
+            let text = String::from_utf8_lossy(&self.line).into_owned();
+            match parse(&text, &mut self.device, &mut self.names) {
+                Line::Event(event) => {
+                    self.events += 1;
+                    return Some(Ok(event));
+                }
+                Line::Other => {}
+                Line::Broken => self.skipped += 1,
+                Line::Text if self.events == 0 => {
+                    self.strange += 1;
+                    if self.strange > STRANGE_LINES_MAX {
+                        self.device.get_or_insert_default();
+                        return Some(Err(TraceError::Foreign(
+                            "its first lines are no events".into(),
+                        )));
+                    }
+                }
+                Line::Text => {}
+            }
+        }
+    }
+}
+
+fn parse(text: &str, device: &mut Option<String>, names: &mut Names) -> Line {
+    let mut words = text.split_whitespace();
+    let Some(first) = words.next().filter(|word| is_device(word)) else { return Line::Text };
+    let rest: Vec<&str> = words.collect();
+    let [cpu, number, time, process, action, letters, tail @ ..] = rest.as_slice() else {
+        return Line::Broken;
+    };
+    let is_number = |word: &str| word.bytes().all(|b| b.is_ascii_digit());
+    let (Ok(cpu), true, Some(time_ns)) = (cpu.parse::<u16>(), is_number(number), parse_time(time))
+    else {
+        return Line::Broken;
+    };
+    let action = match *action {
+        "Q" => Action::Queue,
+        "G" => Action::Place,
+        "I" => Action::Insert,
+        "D" => Action::Issue,
+        "C" => Action::Complete,
+        "F" => Action::FrontMerge,
+        "M" => Action::BackMerge,
+        "R" => Action::Requeue,
+        "X" => Action::Split,
+        "A" => Action::Remap,
+        // Plugs, timers, messages, bounces, aborts.
+        _ => return Line::Other,
+    };
+    match device {
+        None => *device = Some(first.to_owned()),
+        Some(known) if known != first => return Line::Other,
+        Some(_) => {}
+    }
+    let mut event = Event::new(action, time_ns);
+    event.cpu = cpu;
+    event.process = process.parse().unwrap_or(0);
+    if fill(&mut event, tail, names).is_none() {
+        return Line::Broken;
+    }
+    Line::Event(event.with_letters(letters.as_bytes()))
+}
+
+/// What stands behind the letters: `223490 + 8 [name]`, `100 / 200 [name]`, `223490 + 8 <- (8,1) 223427`, `223490 [0]`.
+fn fill(event: &mut Event, tail: &[&str], names: &mut Names) -> Option<()> {
+    // A command of the driver has its bytes first: `36 (12 00 ..) [name]`.
+    let sector: Option<u64> = tail.first().and_then(|word| word.parse().ok());
+    event.sector = sector.unwrap_or(0);
+    let (sign, second) =
+        (tail.get(1).copied(), tail.get(2).and_then(|word| word.parse::<u64>().ok()));
+    match (event.action, sign) {
+        (Action::Split, Some("/")) => {
+            event.other_sector = second?;
+            event.sectors = u32::try_from(event.other_sector.checked_sub(event.sector)?).ok()?;
+        }
+        (Action::Split, _) => return None,
+        (_, Some("+")) => event.sectors = u32::try_from(second?).ok()?,
+        _ => {}
+    }
+    if event.action == Action::Remap {
+        event.other_sector = tail.last()?.parse().ok()?;
+        return sector.map(|_| ());
+    }
+    let text = tail.join(" ");
+    let inside =
+        text.rsplit_once('[').and_then(|(_, rest)| rest.split_once(']')).map(|(name, _)| name)?;
+    if event.action == Action::Complete {
+        event.error = inside.parse().ok()?;
+    } else {
+        event.name = names.number_of(inside);
+    }
+    Some(())
+}
+
+fn is_device(word: &str) -> bool {
+    let digits = |part: &str| !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit());
+    word.split_once(',').is_some_and(|(major, minor)| digits(major) && digits(minor))
+}
+
+/// Seconds with nine places, exactly.
+fn parse_time(text: &str) -> Option<u64> {
+    let (seconds, places) = text.split_once('.')?;
+    if places.is_empty() || places.len() > 9 || !places.bytes().all(|b| b.is_ascii_digit()) {
+        return None;
+    }
+    let ns = places.parse::<u64>().ok()? * 10u64.pow(9 - places.len() as u32);
+    seconds.parse::<u64>().ok()?.checked_mul(1_000_000_000)?.checked_add(ns)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::trace::event::{Class, Flags};
+
+    const TEXT: &str = "  8,0    3        1     0.000000000   697  A  WS 223490 + 8 <- (8,1) 223427
+  8,0    3        2     0.000001829   697  Q  WS 223490 + 8 [kjournald]
+  8,0    3        3     0.000005234   697  P   N [kjournald]
+  8,16   1        9     0.000005300   698  Q   R 8 + 8 [other]
+  8,0    3        4     0.000006000   697  X   R 100 / 164 [a name]
+  8,0    3        5     0.009508000   697  D  WS 223490 + 8 [kjournald]
+  8,0    3        6     0.009600000     0  C  WS 223490 + 8 [0]
+  8,0    1        7     1.500000000     0  C   R 32 + 8 [65531]
+  8,0    1        8     1.6
+  8,0    0        9     1.700000001    12  Q FWS [jbd2/sda-8]
+
+CPU0 (8,0):
+ Reads Queued:           0,        0KiB\t Writes Queued:           1,        4KiB
+Total (8,0):
+";
+
+    #[test]
+    fn lines_are_events() {
+        let mut text = Text::new(TEXT.as_bytes());
+        let events: Vec<Event> = text.by_ref().map(|event| event.expect("an event")).collect();
+        let actions: Vec<Action> = events.iter().map(|event| event.action).collect();
+        use Action::{Complete, Issue, Queue, Remap, Split};
+        assert_eq!(actions, [Remap, Queue, Split, Issue, Complete, Complete, Queue]);
+        assert_eq!((events[0].sector, events[0].other_sector), (223_490, 223_427));
+        let queued = events[1];
+        assert_eq!((queued.time_ns, queued.process, queued.sectors), (1829, 697, 8));
+        assert!(queued.class == Class::Write && queued.flags.has(Flags::SYNC));
+        assert_eq!(text.names().get(queued.name), "kjournald");
+        assert_eq!((events[2].sectors, text.names().get(events[2].name)), (64, "a name"));
+        assert_eq!((events[4].error, events[5].error), (0, 65531));
+        assert_eq!((events[6].class, events[6].time_ns), (Class::Flush, 1_700_000_001));
+        assert_eq!((text.device(), text.skipped()), (Some("8,0"), 1));
+    }
+
+    #[test]
+    fn other_texts_are_told() {
+        for text in ["", "hello\nworld\n", &"x\n".repeat(10_000)] {
+            let first = Text::new(text.as_bytes()).next();
+            assert!(matches!(first, Some(Err(TraceError::Foreign(_)))), "{first:?}");
+        }
+        let long = "8,0 ".repeat(100_000);
+        assert!(Text::new(long.as_bytes()).take(1000).count() < 1000);
+    }
+}

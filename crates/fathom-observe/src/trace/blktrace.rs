@@ -1,0 +1,274 @@
+//! Traces as blktrace writes them: a file for each processor (`NAME.blktrace.0`, ...), whose records are merged by time.
+//!
+//! A record is 48 bytes in the byte order of the machine that wrote it, and what belongs to it: magic with version 7, number, time,
+//! sector, bytes, action (category << 16 | what), process, device, processor, error, length of what follows.
+
+use super::event::{Action, Class, Event, Flags, Names, SECTOR_BYTES};
+use super::file::TraceError;
+use std::collections::HashMap;
+use std::io::{self, Read};
+
+const MAGIC: u32 = 0x6561_7400;
+const VERSION: u32 = 7;
+const RECORD_BYTES: usize = 48;
+/// Categories.
+const WRITE: u32 = 1 << 1;
+const FLUSH: u32 = 1 << 2;
+const SYNC: u32 = 1 << 3;
+const PASS_THROUGH: u32 = 1 << 9;
+const NOTIFY: u32 = 1 << 10;
+const AHEAD: u32 = 1 << 11;
+const META: u32 = 1 << 12;
+const DISCARD: u32 = 1 << 13;
+const FUA: u32 = 1 << 15;
+const READ: u32 = 1;
+
+/// True for the first bytes of such a file.
+#[must_use]
+pub fn is_one(start: &[u8]) -> bool {
+    let Some(first) = start.get(..4).and_then(|b| <[u8; 4]>::try_from(b).ok()) else {
+        return false;
+    };
+    [u32::from_le_bytes(first), u32::from_be_bytes(first)]
+        .iter()
+        .any(|magic| magic & 0xffff_ff00 == MAGIC)
+}
+
+/// The files of all processors.
+pub struct Merged<R> {
+    files: Vec<One<R>>,
+    names: Names,
+    /// Names by process.
+    processes: HashMap<u32, u32>,
+    device: Option<u32>,
+    cut_off: bool,
+}
+
+/// One file.
+struct One<R> {
+    input: R,
+    /// Where the next record begins.
+    at: u64,
+    next: Option<Raw>,
+}
+
+struct Raw {
+    is_little: bool,
+    head: [u8; RECORD_BYTES],
+    data: Vec<u8>,
+    time_ns: u64,
+}
+
+impl<R: Read> Merged<R> {
+    /// Begins to read.
+    ///
+    /// # Errors
+    /// [`TraceError`] of the first record of each.
+    pub fn new(inputs: Vec<R>) -> Result<Self, TraceError> {
+        let files = inputs.into_iter().map(|input| One { input, at: 0, next: None }).collect();
+        let (names, processes) = (Names::default(), HashMap::new());
+        let mut merged = Self { files, names, processes, device: None, cut_off: false };
+        for number in 0..merged.files.len() {
+            merged.refill(number)?;
+        }
+        Ok(merged)
+    }
+
+    /// Names of processes.
+    pub fn names(&self) -> &Names {
+        &self.names
+    }
+
+    /// Major and minor number of the device.
+    pub fn device(&self) -> Option<(u32, u32)> {
+        self.device.map(|device| (device >> 20, device & 0xf_ffff))
+    }
+
+    /// A file ended inside of a record.
+    pub fn is_cut_off(&self) -> bool {
+        self.cut_off
+    }
+
+    fn refill(&mut self, number: usize) -> Result<(), TraceError> {
+        let one = &mut self.files[number];
+        one.next = None;
+        match read_one(&mut one.input, one.at)? {
+            Found::Record(raw, length) => {
+                one.at += length;
+                one.next = Some(raw);
+            }
+            Found::End => {}
+            Found::CutOff => self.cut_off = true,
+        }
+        Ok(())
+    }
+
+    fn event(&mut self, raw: &Raw) -> Option<Event> {
+        let word = |at: usize| raw.u32(at);
+        let (what, process, device) = (word(28), word(32), word(36));
+        let (category, act) = (what >> 16, what & 0xffff);
+        if category & NOTIFY != 0 {
+            if act == 0 {
+                let end = raw.data.iter().position(|b| *b == 0).unwrap_or(raw.data.len());
+                let name = self.names.number_of(&String::from_utf8_lossy(&raw.data[..end]));
+                self.processes.insert(process, name);
+            }
+            return None;
+        }
+        let action = match act {
+            1 => Action::Queue,
+            2 => Action::BackMerge,
+            3 => Action::FrontMerge,
+            4 => Action::Place,
+            6 => Action::Requeue,
+            7 => Action::Issue,
+            8 => Action::Complete,
+            12 => Action::Insert,
+            13 => Action::Split,
+            15 => Action::Remap,
+            _ => return None,
+        };
+        if *self.device.get_or_insert(device) != device {
+            return None;
+        }
+        let mut event = Event::new(action, raw.time_ns);
+        event.sector = raw.u64(16);
+        event.sectors = (u64::from(word(24)).div_ceil(SECTOR_BYTES)) as u32;
+        event.process = process;
+        event.cpu = word(40) as u16;
+        event.error = -i32::from((raw.u16(44) as i16).unsigned_abs() as i16);
+        event.name = self.processes.get(&process).copied().unwrap_or(0);
+        (event.class, event.flags) = kind_of(category, event.sectors);
+        match action {
+            Action::Split => {
+                event.other_sector = be_u64(&raw.data, 0)?;
+                event.sectors = event.other_sector.checked_sub(event.sector)? as u32;
+            }
+            Action::Remap => event.other_sector = be_u64(&raw.data, 8)?,
+            _ => {}
+        }
+        Some(event)
+    }
+}
+
+/// A request without data that flushes is a flush; one with data flushes before it.
+fn kind_of(category: u32, sectors: u32) -> (Class, Flags) {
+    let has = |bit: u32| category & bit != 0;
+    let class = match () {
+        () if has(PASS_THROUGH) => Class::Other,
+        () if has(FLUSH) && sectors == 0 => Class::Flush,
+        () if has(DISCARD) => Class::Discard,
+        () if has(WRITE) => Class::Write,
+        () if has(READ) => Class::Read,
+        () => Class::Other,
+    };
+    let flags = [
+        (SYNC, Flags::SYNC),
+        (META, Flags::META),
+        (FUA, Flags::FUA),
+        (FLUSH, Flags::PREFLUSH),
+        (AHEAD, Flags::AHEAD),
+    ];
+    let bits = flags.into_iter().filter(|(bit, _)| has(*bit)).map(|(_, flag)| flag.0).sum();
+    (class, Flags(bits))
+}
+
+impl<R: Read> Iterator for Merged<R> {
+    type Item = Result<Event, TraceError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        loop {
+            let times = self.files.iter().enumerate();
+            let first = times
+                .filter_map(|(number, one)| Some((one.next.as_ref()?.time_ns, number)))
+                .min()?;
+            let number = first.1;
+            let raw = self.files[number].next.take()?;
+            if let Err(error) = self.refill(number) {
+                return Some(Err(error));
+            }
+            if let Some(event) = self.event(&raw) {
+                return Some(Ok(event));
+            }
+        }
+    }
+}
+
+enum Found {
+    Record(Raw, u64),
+    End,
+    CutOff,
+}
+
+fn read_one(input: &mut impl Read, at: u64) -> Result<Found, TraceError> {
+    let mut head = [0; RECORD_BYTES];
+    match fill(input, &mut head)? {
+        0 => return Ok(Found::End),
+        RECORD_BYTES => {}
+        _ => return Ok(Found::CutOff),
+    }
+    let magic = u32::from_le_bytes([head[0], head[1], head[2], head[3]]);
+    let is_little = magic & 0xffff_ff00 == MAGIC;
+    let magic = if is_little { magic } else { magic.swap_bytes() };
+    if magic & 0xffff_ff00 != MAGIC {
+        return Err(TraceError::Damaged { at, what: "no record of blktrace begins there" });
+    }
+    if magic & 0xff != VERSION {
+        return Err(TraceError::Foreign(format!(
+            "a trace of blktrace in form {}, and form {VERSION} is known",
+            magic & 0xff
+        )));
+    }
+    let mut raw = Raw { is_little, head, data: Vec::new(), time_ns: 0 };
+    raw.time_ns = raw.u64(8);
+    raw.data = vec![0; usize::from(raw.u16(46))];
+    if fill(input, &mut raw.data)? < raw.data.len() {
+        return Ok(Found::CutOff);
+    }
+    let length = (RECORD_BYTES + raw.data.len()) as u64;
+    Ok(Found::Record(raw, length))
+}
+
+fn fill(input: &mut impl Read, buffer: &mut [u8]) -> io::Result<usize> {
+    let mut done = 0;
+    while done < buffer.len() {
+        match input.read(&mut buffer[done..]) {
+            Ok(0) => break,
+            Ok(count) => done += count,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(done)
+}
+
+impl Raw {
+    fn bytes<const N: usize>(&self, at: usize) -> [u8; N] {
+        let mut bytes = [0; N];
+        bytes.copy_from_slice(&self.head[at..at + N]);
+        if !self.is_little {
+            bytes.reverse();
+        }
+        bytes
+    }
+
+    fn u16(&self, at: usize) -> u16 {
+        u16::from_le_bytes(self.bytes(at))
+    }
+
+    fn u32(&self, at: usize) -> u32 {
+        u32::from_le_bytes(self.bytes(at))
+    }
+
+    fn u64(&self, at: usize) -> u64 {
+        u64::from_le_bytes(self.bytes(at))
+    }
+}
+
+fn be_u64(data: &[u8], at: usize) -> Option<u64> {
+    Some(u64::from_be_bytes(data.get(at..at + 8)?.try_into().ok()?))
+}
+
+#[cfg(test)]
+#[path = "blktrace_tests.rs"]
+mod tests;

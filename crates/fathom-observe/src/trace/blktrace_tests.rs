@@ -1,0 +1,152 @@
+//! Files built by blktrace's documented structure, against blkparse where it is installed: what it prints of them must be read as
+//! the same events. (Where blktrace itself may run, its files have the same structure; it may not on a locked-down kernel.)
+
+use super::*;
+use crate::trace::blkparse::Text;
+use std::path::Path;
+use std::process::Command;
+
+/// (time, sector, bytes, action, category, process, processor, data)
+type Row = (u64, u64, u32, u32, u32, u32, u32, Vec<u8>);
+
+fn record(number: u32, row: &Row, is_little: bool) -> Vec<u8> {
+    let (time_ns, sector, bytes, act, category, process, cpu, data) = row;
+    let mut out = Vec::new();
+    let mut put = |bytes: &[u8]| {
+        let mut bytes = bytes.to_vec();
+        if !is_little {
+            bytes.reverse();
+        }
+        out.extend_from_slice(&bytes);
+    };
+    put(&(MAGIC | VERSION).to_le_bytes());
+    put(&number.to_le_bytes());
+    put(&time_ns.to_le_bytes());
+    put(&sector.to_le_bytes());
+    for word in [*bytes, category << 16 | act, *process, 8 << 20, *cpu] {
+        put(&word.to_le_bytes());
+    }
+    put(&0u16.to_le_bytes());
+    put(&(data.len() as u16).to_le_bytes());
+    out.extend_from_slice(data);
+    out
+}
+
+const FS: u32 = 1 << 8;
+
+fn rows() -> Vec<Row> {
+    let mut name = b"writer".to_vec();
+    name.resize(16, 0);
+    let none = Vec::new;
+    vec![
+        (0, 0, 0, 0, NOTIFY, 77, 0, name),
+        (1_000, 800, 4096, 1, WRITE | SYNC | FS, 77, 0, none()),
+        (1_500, 8, 8192, 1, READ | AHEAD | FS, 77, 1, none()),
+        (2_000, 800, 4096, 4, WRITE | SYNC | FS, 77, 0, none()),
+        (2_500, 8, 8192, 13, READ | FS, 77, 1, 16u64.to_be_bytes().to_vec()),
+        (3_000, 800, 4096, 7, WRITE | SYNC | FS | (1 << 6), 77, 0, none()),
+        (4_000, 8, 4096, 7, READ | FS | (1 << 6), 77, 1, none()),
+        (9_000, 800, 4096, 8, WRITE | SYNC | FS | (1 << 7), 0, 1, none()),
+        (9_500, 8, 4096, 8, READ | FS | (1 << 7), 0, 0, none()),
+        (9_900, 4096, 4096, 1, DISCARD | WRITE | FS, 77, 0, none()),
+    ]
+}
+
+fn files(is_little: bool) -> [Vec<u8>; 2] {
+    let mut files = [Vec::new(), Vec::new()];
+    for (number, row) in rows().iter().enumerate() {
+        files[row.6 as usize].extend(record(number as u32 + 1, row, is_little));
+    }
+    files
+}
+
+fn read(files: &[Vec<u8>]) -> (Vec<Event>, Names) {
+    let mut merged = Merged::new(files.iter().map(|f| &f[..]).collect()).expect("a trace");
+    let events = merged.by_ref().map(|event| event.expect("an event")).collect();
+    assert_eq!(merged.device(), Some((8, 0)));
+    (events, merged.names().clone())
+}
+
+#[test]
+fn processors_are_merged_by_time_in_both_byte_orders() {
+    let (events, names) = read(&files(true));
+    assert!(read(&files(false)).0 == events);
+    let times: Vec<u64> = events.iter().map(|event| event.time_ns).collect();
+    assert_eq!(times, [1_000, 1_500, 2_000, 2_500, 3_000, 4_000, 9_000, 9_500, 9_900]);
+    assert!(events[0].class == Class::Write && events[0].flags.has(Flags::SYNC));
+    assert_eq!((events[0].sectors, names.get(events[0].name)), (8, "writer"));
+    assert!(events[1].class == Class::Read && events[1].flags.has(Flags::AHEAD));
+    assert_eq!(
+        (events[3].action, events[3].sectors, events[3].other_sector),
+        (Action::Split, 8, 16)
+    );
+    assert_eq!(events[8].class, Class::Discard);
+}
+
+#[test]
+fn what_is_cut_off_damaged_or_newer_is_told() {
+    let [whole, _] = files(true);
+    for length in 1..whole.len() {
+        let mut merged = match Merged::new(vec![&whole[..length]]) {
+            Ok(merged) => merged,
+            Err(error) => panic!("{length}: {error}"),
+        };
+        merged.by_ref().for_each(|event| assert!(event.is_ok()));
+    }
+    let mut cut = Merged::new(vec![&whole[..whole.len() - 3]]).expect("begins well");
+    cut.by_ref().for_each(drop);
+    assert!(cut.is_cut_off());
+    let mut bad = whole.clone();
+    bad[64] = 0x55;
+    let mut merged = Merged::new(vec![&bad[..]]);
+    let errors = match &mut merged {
+        Err(_) => 1,
+        Ok(merged) => merged.filter(Result::is_err).count(),
+    };
+    assert_eq!(errors, 1);
+    let mut newer = whole;
+    newer[0] = 8;
+    assert!(is_one(&newer) && matches!(Merged::new(vec![&newer[..]]), Err(TraceError::Foreign(_))));
+    assert!(!is_one(b"abcdefgh") && !is_one(b""));
+}
+
+/// blkparse as the referee of both readers.
+#[test]
+fn blkparse_reads_the_same() {
+    let place = tempfile::tempdir().expect("a directory");
+    for (number, bytes) in files(true).iter().enumerate() {
+        std::fs::write(place.path().join(format!("x.blktrace.{number}")), bytes).expect("written");
+    }
+    let Some(printed) = blkparse(place.path()) else { return };
+    let mut text = Text::new(printed.as_bytes());
+    let of_text: Vec<Event> = text.by_ref().map(|event| event.expect("an event")).collect();
+    let (of_files, names) = read(&files(true));
+    assert_eq!(of_text.len(), of_files.len(), "{printed}");
+    for (a, b) in of_text.iter().zip(&of_files) {
+        // It counts time from the first event on.
+        let known = |e: &Event, names: &Names, first_ns: u64| {
+            let name = if e.action == Action::Complete {
+                String::new()
+            } else {
+                names.get(e.name).to_owned()
+            };
+            (
+                e.time_ns - first_ns,
+                e.action,
+                e.class,
+                e.flags,
+                e.sector,
+                e.sectors,
+                e.process,
+                e.cpu,
+                name,
+            )
+        };
+        assert_eq!(known(a, text.names(), 0), known(b, &names, 1_000), "{printed}");
+    }
+}
+
+fn blkparse(place: &Path) -> Option<String> {
+    let done = Command::new("blkparse").args(["-i", "x"]).current_dir(place).output().ok()?;
+    Some(String::from_utf8_lossy(&done.stdout).into_owned())
+}

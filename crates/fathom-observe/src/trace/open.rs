@@ -1,0 +1,250 @@
+//! Any file that holds a trace, as one stream of events.
+
+use super::blkparse::Text;
+use super::blktrace::{self, Merged};
+use super::event::{Event, Names};
+use super::file::{self, Head, Reader, TraceError};
+use super::study::Study;
+use fathom_model::capture::CaptureRecord;
+use std::fs::File;
+use std::io::{self, BufReader, Read, Seek, SeekFrom};
+use std::path::{Path, PathBuf};
+
+type Input = BufReader<File>;
+
+/// What is read of a file at once.
+const BUFFER_BYTES: usize = 256 << 10;
+/// Processors that a machine has at most.
+const CPUS_MAX: u32 = 8192;
+
+/// A trace in a file.
+pub struct Source {
+    form: Form,
+    head: Head,
+    /// Why it ended early.
+    broken: Option<String>,
+}
+
+enum Form {
+    Own(Box<Reader<Input>>),
+    Blktrace(Merged<Input>),
+    Text(Text<Input>),
+}
+
+impl Source {
+    /// Opens a trace of fathom's, the files of blktrace (by any of them) or what blkparse printed.
+    ///
+    /// # Errors
+    /// [`TraceError`] for what cannot be read, is something else, or of a newer form.
+    pub fn open(path: &Path) -> Result<Self, TraceError> {
+        let mut file = File::open(path)?;
+        if file.metadata()?.is_dir() {
+            return Err(TraceError::Foreign("it is a directory".into()));
+        }
+        let mut start = [0; 8];
+        let mut count = 0;
+        while count < start.len() {
+            match file.read(&mut start[count..])? {
+                0 => break,
+                more => count += more,
+            }
+        }
+        if count == 0 {
+            return Err(TraceError::Foreign("it is empty".into()));
+        }
+        file.seek(SeekFrom::Start(0))
+            .map_err(|_| TraceError::Foreign("it is a pipe; write it to a file".into()))?;
+        let start = &start[..count];
+        let name = path.file_name().map_or_else(String::new, |n| n.to_string_lossy().into_owned());
+        let (form, head) = if start == file::MAGIC {
+            let reader = Reader::new(buffered(file))?;
+            let head = reader.head().clone();
+            (Form::Own(Box::new(reader)), head)
+        } else if blktrace::is_one(start) {
+            let inputs = siblings(path).into_iter().map(|path| Ok(buffered(File::open(path)?)));
+            let merged = Merged::new(inputs.collect::<io::Result<_>>()?)?;
+            let device = name.split(".blktrace.").next().unwrap_or_default().to_owned();
+            (Form::Blktrace(merged), Head { device, ..Head::default() })
+        } else {
+            let device = name.split('.').next().unwrap_or_default().to_owned();
+            (Form::Text(Text::new(buffered(file))), Head { device, ..Head::default() })
+        };
+        Ok(Self { form, head, broken: None })
+    }
+
+    /// `fathom`, `blktrace` or `blkparse`.
+    #[must_use]
+    pub fn form(&self) -> &'static str {
+        match self.form {
+            Form::Own(_) => "fathom",
+            Form::Blktrace(_) => "blktrace",
+            Form::Text(_) => "blkparse",
+        }
+    }
+
+    /// What it is of, as far as it says so.
+    #[must_use]
+    pub fn head(&self) -> &Head {
+        &self.head
+    }
+
+    /// Names of processes, as far as has been read.
+    #[must_use]
+    pub fn names(&self) -> &Names {
+        match &self.form {
+            Form::Own(reader) => reader.names(),
+            Form::Blktrace(merged) => merged.names(),
+            Form::Text(text) => text.names(),
+        }
+    }
+
+    /// The next event. An error in the middle ends the trace, as [`Source::cut_off`] then says; one before the first event is
+    /// an error of the whole.
+    ///
+    /// # Errors
+    /// [`TraceError`] for a file that is something else.
+    pub fn next_event(&mut self) -> Result<Option<Event>, TraceError> {
+        if self.broken.is_some() {
+            return Ok(None);
+        }
+        let next = match &mut self.form {
+            Form::Own(reader) => reader.next(),
+            Form::Blktrace(merged) => merged.next(),
+            Form::Text(text) => text.next(),
+        };
+        match next {
+            None => Ok(None),
+            Some(Ok(event)) => Ok(Some(event)),
+            Some(Err(error @ TraceError::Foreign(_))) => Err(error),
+            Some(Err(error)) => {
+                self.broken = Some(format!("the file {error}"));
+                Ok(None)
+            }
+        }
+    }
+
+    /// Why the trace ended before its end, when it has.
+    #[must_use]
+    pub fn cut_off(&self) -> Option<String> {
+        const CUT: &str = "the file was cut off: its writer was killed, the disk was full, or it is still being written";
+        let is_cut = match &self.form {
+            Form::Own(reader) => reader.is_cut_off(),
+            Form::Blktrace(merged) => merged.is_cut_off(),
+            Form::Text(_) => false,
+        };
+        self.broken.clone().or_else(|| is_cut.then(|| CUT.to_owned()))
+    }
+
+    /// Events that were lost when it was made, and lines that were none.
+    #[must_use]
+    pub fn lost_and_skipped(&self) -> (u64, u64) {
+        match &self.form {
+            Form::Own(reader) => (reader.lost(), 0),
+            Form::Blktrace(_) => (0, 0),
+            Form::Text(text) => (0, text.skipped()),
+        }
+    }
+
+    /// Reads all of it and says what it is.
+    ///
+    /// # Errors
+    /// As [`Source::next_event`].
+    pub fn characterise(
+        &mut self,
+        goes_on: &dyn Fn() -> bool,
+    ) -> Result<CaptureRecord, TraceError> {
+        let mut study = Study::new(self.head.size_bytes);
+        if self.head.started_ns > 0 {
+            study.begin(self.head.started_ns);
+        }
+        let mut count = 0u64;
+        while let Some(event) = self.next_event()? {
+            study.event(&event, self.names());
+            count += 1;
+            if count.is_multiple_of(1 << 16) && !goes_on() {
+                break;
+            }
+        }
+        let mut record = study.finish(None);
+        (record.device, record.source) = (self.head.device.clone(), self.form().to_owned());
+        (record.faults.lost, record.faults.skipped) = self.lost_and_skipped();
+        record.faults.cut_off = self.cut_off();
+        Ok(record)
+    }
+}
+
+fn buffered(file: File) -> Input {
+    BufReader::with_capacity(BUFFER_BYTES, file)
+}
+
+/// The files of all processors beside one of them; that one alone when its name says nothing.
+fn siblings(path: &Path) -> Vec<PathBuf> {
+    let name = path.file_name().map_or_else(String::new, |n| n.to_string_lossy().into_owned());
+    let Some((device, _)) = name.rsplit_once(".blktrace.") else { return vec![path.to_owned()] };
+    let of = |cpu| path.with_file_name(format!("{device}.blktrace.{cpu}"));
+    let found: Vec<PathBuf> = (0..CPUS_MAX).map(of).filter(|path| path.is_file()).collect();
+    if found.is_empty() { vec![path.to_owned()] } else { found }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::trace::event::{Action, Class};
+    use crate::trace::file::Writer;
+
+    #[test]
+    fn files_are_known_by_what_they_hold() {
+        let place = tempfile::tempdir().expect("a directory");
+        let path = |name: &str| place.path().join(name);
+        let error = |name: &str, bytes: &[u8]| {
+            std::fs::write(path(name), bytes).expect("written");
+            let mut source = match Source::open(&path(name)) {
+                Ok(source) => source,
+                Err(error) => return error.to_string(),
+            };
+            source.characterise(&|| true).expect_err("no trace").to_string()
+        };
+        assert!(error("empty", b"").starts_with("is no trace: it is empty"));
+        assert!(error("text", b"hello\n").starts_with("is no trace: no line of it is an event"));
+        assert!(error("zeros", &[0; 100_000]).starts_with("is no trace"));
+        assert!(Source::open(place.path()).is_err() && Source::open(&path("none")).is_err());
+        std::fs::write(
+            path("sda.txt"),
+            "8,0 0 1 0.5 9 Q R 8 + 8 [x]\n8,0 0 2 0.7 0 C R 8 + 8 [0]\n",
+        )
+        .expect("written");
+        let record = Source::open(&path("sda.txt"))
+            .and_then(|mut s| s.characterise(&|| true))
+            .expect("a trace");
+        assert_eq!(
+            (record.requests(), record.source.as_str(), record.device.as_str()),
+            (1, "blkparse", "sda")
+        );
+        assert_eq!(record.window_ns, 200_000_000);
+    }
+
+    #[test]
+    fn a_killed_writer_leaves_what_is_whole() {
+        let place = tempfile::tempdir().expect("a directory");
+        let path = place.path().join("x.trace");
+        let file = File::create(&path).expect("made");
+        let mut names = Names::default();
+        names.number_of("x");
+        let mut writer =
+            Writer::new(file, &Head { device: "sdb".into(), ..Head::default() }).expect("begun");
+        for number in 0..100_000u64 {
+            let event = Event {
+                class: Class::Read,
+                sectors: 8,
+                sector: number * 1000,
+                ..Event::new(Action::Queue, number * 1000)
+            };
+            writer.push(&event, &names).expect("written");
+        }
+        // Never finished.
+        drop(writer);
+        let mut source = Source::open(&path).expect("a trace");
+        let record = source.characterise(&|| true).expect("readable");
+        assert!(record.events > 10_000 && record.faults.cut_off.is_some());
+    }
+}

@@ -1,0 +1,364 @@
+//! A captured workload on one page.
+
+use crate::table::{Align, Table};
+use crate::text::{format_share, printable, push_wrapped_to};
+use fathom_base::units::{format_count, format_duration, format_ns, format_rate, format_size};
+use fathom_model::capture::{CaptureClass, CaptureRecord};
+use fathom_stats::Histogram;
+use fathom_study::capture::likeness::Distance;
+use std::fmt::Write;
+
+/// Processes that are named.
+const PROCESSES: usize = 5;
+/// Sizes that are named.
+const SIZES: usize = 4;
+
+/// The page, in lines of `width` columns.
+#[must_use]
+pub fn text(capture: &CaptureRecord, width: usize) -> String {
+    let mut out = String::new();
+    push_wrapped_to(&mut out, width, "", &headline(capture));
+    if capture.requests() == 0 {
+        return out;
+    }
+    out.push('\n');
+    out += &classes(capture).render_to(0, width);
+    out.push('\n');
+    if capture.is_of_driver {
+        push_wrapped_to(
+            &mut out,
+            width,
+            "",
+            "Requests are those that the driver got (D): of their arrival the trace says nothing.",
+        );
+    }
+    for (name, line) in lines(capture) {
+        push_wrapped_to(&mut out, width, &format!("{name:<12}"), &line);
+    }
+    out.push('\n');
+    out += &course(capture).render_to(0, width);
+    out
+}
+
+fn headline(capture: &CaptureRecord) -> String {
+    let size = match capture.size_bytes {
+        0 => String::new(),
+        bytes => format!(" ({})", format_size(bytes)),
+    };
+    let seconds = seconds(capture);
+    let requests = capture.requests();
+    let bytes: u64 = capture.classes.iter().map(|class| class.bytes).sum();
+    format!(
+        "{}{size}: {} requests in {}, {} a second, {}; {} events{}",
+        printable(&capture.device),
+        format_count(requests),
+        format_duration(capture.window_ns),
+        format_count((requests as f64 / seconds).round() as u64),
+        format_rate(bytes as f64 / seconds),
+        format_count(capture.events),
+        match capture.faults.lost {
+            0 => ", none lost".to_owned(),
+            lost => format!(", {} lost", format_count(lost)),
+        }
+    )
+}
+
+fn seconds(capture: &CaptureRecord) -> f64 {
+    (capture.window_ns as f64 / 1e9).max(1e-9)
+}
+
+fn classes(capture: &CaptureRecord) -> Table {
+    let columns = [
+        ("", Align::Left),
+        ("share", Align::Right),
+        ("IOPS", Align::Right),
+        ("rate", Align::Right),
+        ("mean size", Align::Right),
+        ("deviation", Align::Right),
+        ("harmonic", Align::Right),
+        ("sequential", Align::Right),
+        ("p50", Align::Right),
+        ("p99", Align::Right),
+        ("max", Align::Right),
+        ("of it driver", Align::Right),
+    ];
+    let mut table = Table::new(columns, 2);
+    let seconds = seconds(capture);
+    for class in &capture.classes {
+        let all = if capture.is_of_driver { &class.service_ns } else { &class.total_ns };
+        let of = |part: u64| format_share(part as f64 / class.count.max(1) as f64);
+        let size =
+            |bytes: f64| if class.bytes == 0 { String::new() } else { format_size(bytes as u64) };
+        table.row([
+            class.class.clone(),
+            format_share(class.count as f64 / capture.requests() as f64),
+            format_count((class.count as f64 / seconds).round() as u64),
+            if class.bytes == 0 {
+                String::new()
+            } else {
+                format_rate(class.bytes as f64 / seconds)
+            },
+            size(class.size_mean),
+            size(class.size_deviation),
+            size(class.size_harmonic),
+            if class.bytes == 0 { String::new() } else { of(class.follow) },
+            time(all.quantile(0.5)),
+            time(all.quantile(0.99)),
+            time(all.max()),
+            driver_share(class),
+        ]);
+    }
+    table
+}
+
+/// The driver's part of the time; the rest was waited for before.
+fn driver_share(class: &CaptureClass) -> String {
+    let (Some(total), Some(wait)) = (class.total_ns.mean(), class.wait_ns.mean()) else {
+        return String::new();
+    };
+    if total == 0.0 { String::new() } else { format_share((1.0 - wait / total).max(0.0)) }
+}
+
+fn time(ns: Option<u64>) -> String {
+    ns.map_or_else(String::new, format_ns)
+}
+
+/// What has a line of its own.
+fn lines(capture: &CaptureRecord) -> Vec<(&'static str, String)> {
+    let mut lines = vec![("sizes", sizes(capture))];
+    lines.push(("places", places(capture)));
+    lines.push(("arrivals", arrivals(capture)));
+    lines.push((
+        "in flight",
+        format!(
+            "{:.1} on average, {} at the median of the busy time, {} at most; busy {} of the time",
+            capture.depth_mean(),
+            capture.depth_quantile(0.5),
+            capture.depth_quantile(1.0),
+            format_share(capture.busy_share())
+        ),
+    ));
+    lines.push(("queue", queue(capture)));
+    let durable = durable(capture);
+    if !durable.is_empty() {
+        lines.push(("durability", durable));
+    }
+    let named = capture.processes.iter().take(PROCESSES);
+    let total = capture.requests().max(1) as f64;
+    let of = |p: &fathom_model::capture::CaptureProcess| {
+        let name = if p.name.is_empty() { "(no name)" } else { &p.name };
+        let share = format_share(p.count as f64 / total);
+        format!("{} {share}, {}", printable(name), format_size(p.bytes))
+    };
+    let mut processes: Vec<String> = named.map(of).collect();
+    if capture.processes.len() > PROCESSES {
+        processes.push(format!("{} more", capture.processes.len() - PROCESSES));
+    }
+    lines.push(("processes", processes.join("; ")));
+    lines
+}
+
+fn sizes(capture: &CaptureRecord) -> String {
+    let mut parts = Vec::new();
+    for class in capture.classes.iter().filter(|class| class.bytes > 0) {
+        let of = |(bytes, count): &(u64, u64)| {
+            format!("{} {}", format_size(*bytes), format_share(*count as f64 / class.count as f64))
+        };
+        let most: Vec<String> = class.sizes.iter().take(SIZES).map(of).collect();
+        parts.push(format!("{}s of {}", class.class, most.join(", ")));
+    }
+    parts.join("; ")
+}
+
+fn places(capture: &CaptureRecord) -> String {
+    let places = &capture.places;
+    let all = places.count.max(1) as f64;
+    let mut text = format!(
+        "{} go on where one of the last streams ended ({} where the last request did)",
+        format_share(places.follow_any as f64 / all),
+        format_share(places.follow_last as f64 / all),
+    );
+    if let (Some(half), Some(most)) =
+        (places.seek_bytes.quantile(0.5), places.seek_bytes.quantile(0.95))
+    {
+        let rate = places.seeks as f64 / seconds(capture);
+        let _ = write!(
+            text,
+            "; {} seeks a second, over {} at the median, {} at 95 %",
+            format_count(rate.round() as u64),
+            format_size(half),
+            format_size(most)
+        );
+    }
+    let _ = write!(
+        text,
+        "; from {} to {}, half of it in {} and 90 % in {} of {} touched",
+        format_size(places.first_byte),
+        format_size(places.end_byte),
+        format_size(places.hot_bytes(0.5)),
+        format_size(places.hot_bytes(0.9)),
+        format_size(places.touched_bytes())
+    );
+    text
+}
+
+fn arrivals(capture: &CaptureRecord) -> String {
+    let gap = &capture.arrivals.gap_ns;
+    let mut text = match (gap.quantile(0.5), gap.quantile(0.99)) {
+        (Some(half), Some(most)) => {
+            format!("{} apart at the median, {} at 99 %", format_ns(half), format_ns(most))
+        }
+        _ => "one request only".to_owned(),
+    };
+    let of = |(length_ns, index, _): &(u64, f64, u64)| {
+        format!("{index:.1} in {}", format_ns(*length_ns))
+    };
+    let indices: Vec<String> = capture.arrivals.dispersion.iter().map(of).collect();
+    if !indices.is_empty() {
+        let _ = write!(
+            text,
+            "; index of dispersion {} (1 by chance, more in bursts)",
+            indices.join(", ")
+        );
+    }
+    text
+}
+
+fn queue(capture: &CaptureRecord) -> String {
+    let [front, back, whole] = capture.merges;
+    let merged = front + back + whole;
+    let mut parts = vec![match capture.issued {
+        0 => "none: the device has no queue of the kernel's".to_owned(),
+        issued => format!("{} requests reached the driver", format_count(issued)),
+    }];
+    for (count, word) in [
+        (merged, "merged"),
+        (capture.splits, "cut"),
+        (capture.requeues, "given back"),
+        (capture.remaps, "from a partition or another device"),
+        (capture.errors, "failed"),
+    ] {
+        if count > 0 {
+            parts.push(format!("{} {word}", format_count(count)));
+        }
+    }
+    parts.join(", ")
+}
+
+fn durable(capture: &CaptureRecord) -> String {
+    let rate = |count: u64| format!("{:.1}/s", count as f64 / seconds(capture));
+    let mut parts = Vec::new();
+    if let Some(flush) = capture.class("flush") {
+        parts.push(format!("flushes {}", rate(flush.count)));
+    }
+    if let Some(write) = capture.class("write") {
+        let of = |count: u64| format_share(count as f64 / write.count.max(1) as f64);
+        parts.push(format!(
+            "FUA {} of the writes, waited for (sync) {}",
+            of(write.fua),
+            of(write.sync)
+        ));
+    }
+    parts.join("; ")
+}
+
+/// Ten rows at the most.
+fn course(capture: &CaptureRecord) -> Table {
+    let columns = [
+        ("from", Align::Right),
+        ("reads/s", Align::Right),
+        ("writes/s", Align::Right),
+        ("read", Align::Right),
+        ("written", Align::Right),
+        ("seeks/s", Align::Right),
+        ("in flight", Align::Right),
+        ("p50", Align::Right),
+        ("p99", Align::Right),
+    ];
+    let mut table = Table::new(columns, 2);
+    let each = capture.series.len().div_ceil(10).max(1);
+    for rows in capture.series.chunks(each) {
+        let ns: u64 = rows.iter().map(|row| row.length_ns).sum();
+        let per_s = |count: u64| count as f64 * 1e9 / ns.max(1) as f64;
+        let sum = |of: fn(&fathom_model::capture::CaptureInterval) -> u64| {
+            rows.iter().map(of).sum::<u64>()
+        };
+        let count = |of| format_count(per_s(sum(of)).round() as u64);
+        let mut latency = Histogram::new();
+        rows.iter().for_each(|row| latency.merge_sparse(&row.latency_ns));
+        let depth: f64 = rows.iter().map(|row| row.depth_mean * row.length_ns as f64).sum();
+        table.row([
+            format_duration(rows[0].start_ns),
+            count(|row| row.reads),
+            count(|row| row.writes),
+            format_rate(per_s(sum(|row| row.read_bytes))),
+            format_rate(per_s(sum(|row| row.write_bytes))),
+            count(|row| row.seeks),
+            format!("{:.1}", depth / ns.max(1) as f64),
+            time(latency.quantile(0.5)),
+            time(latency.quantile(0.99)),
+        ]);
+    }
+    table
+}
+
+/// How alike a replay was, figure by figure.
+#[must_use]
+pub fn distances(distances: &[Distance], width: usize) -> String {
+    let columns = [
+        ("likeness", Align::Left),
+        ("distance", Align::Right),
+        ("trace", Align::Right),
+        ("replay", Align::Right),
+        ("", Align::Left),
+    ];
+    let mut table = Table::new(columns, 2);
+    for d in distances {
+        let value = |value: Option<u64>| match value {
+            None => String::new(),
+            Some(value) if d.figure.starts_with("latency") || d.figure.starts_with("time") => {
+                format_ns(value)
+            }
+            Some(value) if d.figure == "in flight" => value.to_string(),
+            Some(value) => format_size(value),
+        };
+        let whose = if d.is_of_load { "of the load" } else { "of the storage" };
+        let cells = [
+            d.figure.to_owned(),
+            format!("{:.2}", d.distance),
+            value(d.median_a),
+            value(d.median_b),
+        ];
+        table.row(cells.into_iter().chain([whose.to_owned()]));
+    }
+    table.render_to(0, width)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use fathom_model::capture::CaptureInterval;
+
+    #[test]
+    fn nothing_and_little_have_a_page_too() {
+        let empty = CaptureRecord {
+            device: "sda".into(),
+            window_ns: 5_000_000_000,
+            ..CaptureRecord::default()
+        };
+        assert_eq!(
+            text(&empty, 100),
+            "sda: 0 requests in 5 s, 0 a second, 0 B/s; 0 events, none lost\n"
+        );
+        let class = CaptureClass { class: "flush".into(), count: 3, ..CaptureClass::default() };
+        let series =
+            vec![CaptureInterval { length_ns: 1_000_000, ..CaptureInterval::default() }; 33];
+        let little = CaptureRecord { classes: vec![class], series, ..empty };
+        let page = text(&little, 100);
+        assert!(
+            page.contains("flush") && page.contains("queue") && page.contains("flushes 0.6/s"),
+            "{page}"
+        );
+        assert!(page.lines().count() < 40, "{page}");
+    }
+}

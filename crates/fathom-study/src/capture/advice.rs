@@ -1,0 +1,161 @@
+//! What a workload asks of a storage: chunk size of an array, depth, read-ahead, what makes writes durable.
+
+use fathom_base::units::{format_count, format_size};
+use fathom_model::capture::{CaptureClass, CaptureRecord};
+use fathom_model::finding::{Finding, Severity};
+
+/// Fewer requests support no advice.
+const FEW: u64 = 1000;
+/// From this share on a workload counts as sequential, below the second as random.
+const SEQUENTIAL: f64 = 0.6;
+const RANDOM: f64 = 0.25;
+
+/// Advice with its reasons, as notes: it changes no verdict.
+#[must_use]
+pub fn advice(capture: &CaptureRecord) -> Vec<Finding> {
+    if capture.places.count < FEW {
+        return Vec::new();
+    }
+    [chunk(capture), depth(capture), read_ahead(capture), durability(capture)]
+        .into_iter()
+        .flatten()
+        .collect()
+}
+
+fn note(id: &str, text: String, advice: String) -> Option<Finding> {
+    Some(Finding::new(id, Severity::Note, text).advise(advice))
+}
+
+fn share(part: u64, whole: u64) -> f64 {
+    part as f64 / whole.max(1) as f64
+}
+
+/// Mean and standard deviation of all sizes of reads and writes.
+fn sizes(capture: &CaptureRecord) -> (f64, f64) {
+    let data: Vec<&CaptureClass> =
+        ["read", "write"].iter().filter_map(|word| capture.class(word)).collect();
+    let n = data.iter().map(|class| class.count).sum::<u64>().max(1) as f64;
+    let mean = data.iter().map(|class| class.size_mean * class.count as f64).sum::<f64>() / n;
+    let square = |class: &&CaptureClass| {
+        (class.size_deviation.powi(2) + class.size_mean.powi(2)) * class.count as f64
+    };
+    let squares = data.iter().map(square).sum::<f64>() / n;
+    (mean, (squares - mean * mean).max(0.0).sqrt())
+}
+
+/// A chunk should hold most requests whole, so that each occupies one disk; streams of one client want small ones, so that one
+/// request occupies several; random requests and several streams want large ones.
+fn chunk(capture: &CaptureRecord) -> Option<Finding> {
+    const KIB: u64 = 1 << 10;
+    let (mean, deviation) = sizes(capture);
+    let fits = ((mean + deviation) as u64).next_power_of_two().max(4 * KIB);
+    let follow = share(capture.places.follow_any, capture.places.count);
+    let deep = capture.depth_quantile(0.5);
+    let size = format!(
+        "mean {} plus deviation {}",
+        format_size(mean as u64),
+        format_size(deviation as u64)
+    );
+    let (chunk, why) = if follow >= SEQUENTIAL && deep <= 2 {
+        (
+            fits.clamp(32 * KIB, 64 * KIB),
+            "one stream at a time: small chunks let several disks work for it",
+        )
+    } else if follow >= SEQUENTIAL {
+        (
+            fits.max(256 * KIB),
+            "several large streams at once: with a request inside one chunk each occupies one disk",
+        )
+    } else {
+        (
+            fits.clamp(256 * KIB, 512 * KIB),
+            "requests in many places at once: each should occupy one disk only",
+        )
+    };
+    note(
+        "advice-chunk",
+        format!(
+            "chunk size of an array for this load: {} ({:.0} % sequential, {size}; {why})",
+            format_size(chunk),
+            100.0 * follow
+        ),
+        "more than that gains nothing where most requests are small; tried on your disks: fathom raid DEVICE...".to_owned(),
+    )
+}
+
+fn depth(capture: &CaptureRecord) -> Option<Finding> {
+    let (half, most, all) =
+        (capture.depth_quantile(0.5), capture.depth_quantile(0.95), capture.depth_quantile(1.0));
+    let what = if most <= 1 {
+        "nearly always one request in flight: latency decides, not throughput; more disks or a deeper queue do not help, a faster answer (cache, flash, parallel requests in the application) does"
+    } else if most > 64 {
+        "more than most devices work on at once: they wait in the scheduler, where it decides about fairness"
+    } else {
+        "a device that reaches its throughput with that many is used fully"
+    };
+    note(
+        "advice-depth",
+        format!(
+            "while busy {half} in flight at the median, {most} at 95 % of the time, {all} at most: {what}"
+        ),
+        format!(
+            "what a storage does with that many: fathom run randread TARGET depth={}",
+            most.max(1)
+        ),
+    )
+}
+
+fn read_ahead(capture: &CaptureRecord) -> Option<Finding> {
+    let read = capture.class("read").filter(|read| read.count >= FEW)?;
+    let follow = share(read.follow, read.count);
+    let ahead = share(read.ahead, read.count);
+    if follow <= RANDOM {
+        let text = format!(
+            "reads are {:.0} % random, {:.0} % of them read ahead: read-ahead hardly helps this load",
+            100.0 * (1.0 - follow),
+            100.0 * ahead
+        );
+        let advice = if ahead > 0.1 {
+            "try a smaller one: fathom knobs block.read_ahead"
+        } else {
+            "leave it as it is"
+        };
+        return note("advice-read-ahead", text, advice.to_owned());
+    }
+    let run = capture.places.run_bytes.quantile(0.5)?;
+    let long = capture.places.run_bytes.quantile(0.95)?;
+    let wanted = long.next_power_of_two().clamp(128 << 10, 4 << 20);
+    note(
+        "advice-read-ahead",
+        format!(
+            "{:.0} % of the reads go on where one ended, in runs of {} at the median and {} at 95 %: a read-ahead of up to {} is used",
+            100.0 * follow,
+            format_size(run),
+            format_size(long),
+            format_size(wanted)
+        ),
+        "it counts for buffered reads only: fathom knobs block.read_ahead".to_owned(),
+    )
+}
+
+fn durability(capture: &CaptureRecord) -> Option<Finding> {
+    let seconds = capture.window_ns as f64 / 1e9;
+    let flushes = capture.class("flush").map_or(0, |flush| flush.count);
+    let write = capture.class("write")?;
+    let durable = flushes + write.fua + write.preflush;
+    let rate = durable as f64 / seconds.max(1e-9);
+    if share(durable, write.count) < 0.01 || rate < 1.0 {
+        return None;
+    }
+    note(
+        "advice-durability",
+        format!(
+            "{} flushes and {} durable writes (FUA), {} a second: each waits for stable storage",
+            format_count(flushes),
+            format_count(write.fua + write.preflush),
+            format_count(rate.round() as u64)
+        ),
+        "a cache with power-loss protection or a log on a device of its own helps most; what a storage does: fathom run commit TARGET"
+            .to_owned(),
+    )
+}

@@ -1,0 +1,100 @@
+//! What a captured workload means: whether the trace can be believed, what it asks of a storage, and the workload that does the
+//! same.
+
+mod advice;
+pub mod likeness;
+pub mod twin;
+
+pub use advice::advice;
+
+use crate::verdict::Study;
+use fathom_base::units::{format_count, format_duration, format_ns};
+use fathom_model::capture::CaptureRecord;
+use fathom_model::finding::{Finding, Severity, Verdict};
+use fathom_model::record::Record;
+
+/// Requests below which shares and quantiles are guesses.
+const FEW: u64 = 100;
+
+/// Judges the records of a capture.
+#[must_use]
+pub fn judge(records: &[Record]) -> Study {
+    let captures = records.iter().filter_map(|record| record.capture.as_deref());
+    let mut findings: Vec<Finding> =
+        records.iter().flat_map(|record| record.findings.clone()).collect();
+    findings
+        .extend(captures.flat_map(|capture| faults(capture).into_iter().chain(advice(capture))));
+    findings.sort_by_key(|finding| std::cmp::Reverse(finding.severity));
+    let verdict = Verdict::of(&findings);
+    Study { findings, verdict }
+}
+
+/// What is wrong with a trace.
+#[must_use]
+pub fn faults(capture: &CaptureRecord) -> Vec<Finding> {
+    use Severity::{Doubtful, Note, Void};
+    let faults = &capture.faults;
+    let device = &capture.device;
+    let mut found = Vec::new();
+    if let Some(why) = &faults.cut_off {
+        let text = format!("the trace ends before its end: {why}; what is whole of it counts");
+        found.push(Finding::new("capture-cut-off", Doubtful, text));
+    }
+    let requests = capture.requests();
+    if requests == 0 {
+        let text =
+            format!("nothing was asked of {device} in {}", format_duration(capture.window_ns));
+        let advice = "capture while the application works, or the device that it really uses: fathom check PATH shows what lies below a path";
+        found.push(Finding::new("capture-empty", Void, text).advise(advice));
+    } else if requests < FEW {
+        let text = format!("only {requests} requests: shares and quantiles are guesses");
+        found.push(
+            Finding::new("capture-short", Doubtful, text).advise("capture for longer: --time=5m"),
+        );
+    }
+    if faults.lost > 0 {
+        let share = faults.lost as f64 / (faults.lost + capture.events).max(1) as f64;
+        let text = format!(
+            "{} events were lost ({:.1} %): the kernel's rings were full, so that times and depth are too low or too high",
+            format_count(faults.lost),
+            100.0 * share
+        );
+        let severity = if share < 0.001 { Note } else { Doubtful };
+        found.push(Finding::new("capture-lost-events", severity, text).advise(
+            "write the trace to a faster or another disk (-o), and leave the reader a processor",
+        ));
+    }
+    if faults.late > 0 {
+        let back = format_ns(faults.back_ns_max);
+        let text = format!("time goes back {} times, by up to {back}", format_count(faults.late));
+        // Processors write down what happened at the same time one after the other.
+        let severity = if faults.back_ns_max > 10_000_000 { Doubtful } else { Note };
+        found.push(
+            Finding::new("capture-time-goes-back", severity, text)
+                .advise("several traces in one file, or lines of several processors that were not merged (blkparse merges them)"),
+        );
+    }
+    if faults.skipped > 0 {
+        let text = format!(
+            "{} lines are no events of requests, and were left out",
+            format_count(faults.skipped)
+        );
+        found.push(Finding::new("capture-lines-skipped", Note, text));
+    }
+    if faults.abandoned > 0 {
+        let text = format!("of {} requests the end was not seen", format_count(faults.abandoned));
+        found.push(Finding::new("capture-ends-missing", Note, text));
+    }
+    if capture.errors > 0 {
+        let text =
+            format!("{} requests to {device} ended with an error", format_count(capture.errors));
+        found.push(
+            Finding::new("capture-errors", Doubtful, text)
+                .advise("look at dmesg, and at the health of the disk"),
+        );
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,155 @@
+//! Twins can be run, advice has its reasons, distances are distances.
+
+use super::likeness::{FAR, distance, distances, finding};
+use super::twin::workload_file;
+use super::*;
+use fathom_base::units::format_size;
+use fathom_model::builtin;
+use fathom_model::capture::{CaptureClass, CapturePlaces};
+use fathom_model::workload::{Access, Job};
+use fathom_stats::Histogram;
+
+fn class(word: &str, count: u64, follow: u64, sizes: &[(u64, u64)]) -> CaptureClass {
+    let bytes: u64 = sizes.iter().map(|(size, count)| size * count).sum();
+    let mean = bytes as f64 / count as f64;
+    let square: f64 = sizes.iter().map(|(size, n)| (*size as f64 - mean).powi(2) * *n as f64).sum();
+    CaptureClass {
+        class: word.into(),
+        count,
+        follow,
+        bytes,
+        sizes: sizes.to_vec(),
+        size_mean: mean,
+        size_deviation: (square / count as f64).sqrt(),
+        ..CaptureClass::default()
+    }
+}
+
+fn capture(classes: Vec<CaptureClass>, depth_ns: Vec<u64>) -> CaptureRecord {
+    let count = classes.iter().map(|class| class.count).sum();
+    let follow_any = classes.iter().map(|class| class.follow).sum();
+    let mut parts = vec![10; 100];
+    parts[7] = 3000;
+    let places = CapturePlaces {
+        count,
+        follow_any,
+        first_byte: 1 << 20,
+        end_byte: 50 << 20,
+        parts,
+        part_bytes: 1 << 19,
+        ..CapturePlaces::default()
+    };
+    CaptureRecord {
+        device: "sda \"x\"".into(),
+        size_bytes: 100 << 20,
+        window_ns: 10_000_000_000,
+        classes,
+        depth_ns,
+        places,
+        ..CaptureRecord::default()
+    }
+}
+
+fn twin(capture: &CaptureRecord) -> Vec<Job> {
+    let text = workload_file(capture, "t").expect("a workload");
+    let file = builtin::parse("twin.toml", &text);
+    file.unwrap_or_else(|error| panic!("{error}\n{text}")).workload.jobs
+}
+
+#[test]
+fn the_twin_of_a_random_load_has_its_mix_depth_and_hot_spot() {
+    let reads = class("read", 7000, 10, &[(4096, 6000), (16384, 1000)]);
+    let writes = class("write", 3000, 0, &[(4096, 3000)]);
+    let flush = CaptureClass { class: "flush".into(), count: 300, ..CaptureClass::default() };
+    let mut capture = capture(vec![reads, writes, flush], vec![1, 1, 0, 0, 100]);
+    let jobs = twin(&capture);
+    assert_eq!(jobs.len(), 1);
+    assert_eq!((jobs[0].access, jobs[0].depth, jobs[0].rate), (Access::Random, 4, None));
+    assert!((jobs[0].write_fraction - 0.3).abs() < 1e-9);
+    assert_eq!(jobs[0].block_size.len(), 2);
+    assert!(format!("{:?}", jobs[0].distribution).contains("Zones"), "{:?}", jobs[0].distribution);
+    assert!(jobs[0].span.is_some() && format!("{:?}", jobs[0].sync).contains("0.1"));
+    // In flight now and then: requests come by themselves.
+    capture.depth_ns = vec![1000, 100, 50, 20, 5];
+    let jobs = twin(&capture);
+    assert_eq!((jobs[0].rate.map(|rate| rate.round() as u64), jobs[0].depth), (Some(1000), 16));
+}
+
+#[test]
+fn streams_have_jobs_of_their_own() {
+    let reads = class("read", 7000, 6900, &[(131_072, 7000)]);
+    let writes = class("write", 3000, 100, &[(4096, 3000)]);
+    let jobs = twin(&capture(vec![reads, writes], vec![0, 100]));
+    let found: Vec<_> = jobs.iter().map(|job| (job.name.as_str(), job.access)).collect();
+    assert_eq!(found, [("random", Access::Random), ("seqread", Access::Sequential)]);
+    assert!(workload_file(&CaptureRecord::default(), "t").is_none());
+}
+
+#[test]
+fn chunks_follow_the_load() {
+    let chunk = |capture: &CaptureRecord| {
+        let found = advice(capture);
+        found.into_iter().find(|f| f.id == "advice-chunk").expect("a chunk").summary
+    };
+    let text = |follow, size, depth: &[u64]| {
+        chunk(&capture(vec![class("read", 7000, follow, &[(size, 7000)])], depth.to_vec()))
+    };
+    // C11: 32 to 64 KiB for one client that reads in order; C10: the request for several; 256 to 512 KiB at random.
+    assert!(text(6900, 65_536, &[0, 100]).contains(": 64 KiB"));
+    assert!(text(6900, 4096, &[0, 100]).contains(": 32 KiB"));
+    assert!(
+        text(6900, 1 << 20, &[0, 1, 1, 1, 1, 100])
+            .contains(&format!(": {} (", format_size(1 << 20)))
+    );
+    assert!(text(0, 8192, &[0, 100]).contains(": 256 KiB"));
+    // C09: mean plus deviation.
+    assert!(text(0, 400_000, &[0, 100]).contains(": 512 KiB"));
+}
+
+#[test]
+fn what_is_wrong_with_a_trace_is_said() {
+    let mut bad = capture(vec![class("read", 10, 0, &[(4096, 10)])], vec![1]);
+    bad.faults = fathom_model::capture::CaptureFaults {
+        lost: 5,
+        late: 3,
+        back_ns_max: 60_000_000_000,
+        abandoned: 1,
+        skipped: 2,
+        cut_off: Some("the writer was killed".into()),
+    };
+    bad.errors = 1;
+    bad.events = 10;
+    let ids: Vec<String> = faults(&bad).into_iter().map(|finding| finding.id).collect();
+    let expected = [
+        "capture-cut-off",
+        "capture-short",
+        "capture-lost-events",
+        "capture-time-goes-back",
+        "capture-lines-skipped",
+        "capture-ends-missing",
+        "capture-errors",
+    ];
+    assert_eq!(ids, expected);
+    assert_eq!(faults(&CaptureRecord::default())[0].id, "capture-empty");
+}
+
+#[test]
+fn distances_are_those_of_kolmogorov_and_smirnov() {
+    let of = |values: &[u64]| {
+        let mut histogram = Histogram::new();
+        values.iter().for_each(|value| histogram.record(*value));
+        histogram
+    };
+    let d = |a: &[u64], b: &[u64]| distance(&of(a), &of(b)).expect("values");
+    assert_eq!(d(&[1, 2, 3], &[1, 2, 3]), 0.0);
+    assert_eq!(d(&[1, 2], &[100, 200]), 1.0);
+    assert!((d(&[1, 2, 3, 4], &[3, 4, 5, 6]) - 0.5).abs() < 1e-12);
+    assert_eq!(distance(&of(&[]), &of(&[1])), None);
+    let a = capture(vec![class("read", 100, 0, &[(4096, 100)])], vec![1, 1]);
+    let b = capture(vec![class("read", 100, 0, &[(8192, 100)])], vec![1, 1]);
+    assert_eq!(finding(&distances(&a, &a), true).severity, Severity::Note);
+    let apart = finding(&distances(&a, &b), true);
+    assert!(apart.severity == Severity::Doubtful && apart.summary.contains("size of reads"));
+    assert!(distances(&a, &b).iter().any(|d| d.distance > FAR));
+    assert_eq!(finding(&[], true).severity, Severity::Doubtful);
+}

@@ -1,0 +1,246 @@
+//! The synthetic twin: a workload file with the mix, sizes, places and pace of a capture.
+
+use fathom_model::capture::{CaptureClass, CapturePlaces, CaptureRecord};
+use std::fmt::Write;
+
+/// Sizes that are told apart, and the smallest share of one.
+const SIZES_MAX: usize = 8;
+const SIZE_SHARE_MIN: f64 = 0.01;
+/// A part of the load below this share of all requests has no job of its own.
+const JOB_SHARE_MIN: f64 = 0.05;
+/// Zones of equal size in which hot spots are told.
+const ZONES: usize = 10;
+
+/// The workload file; none where there were no reads and writes to imitate.
+#[must_use]
+pub fn workload_file(capture: &CaptureRecord, name: &str) -> Option<String> {
+    let jobs = jobs(capture);
+    if jobs.is_empty() {
+        return None;
+    }
+    let seconds = (capture.window_ns as f64 / 1e9).max(1e-9);
+    let mut out = String::new();
+    let _ = writeln!(out, "# Made by fathom from a capture of {}.", word(&capture.device));
+    let _ = writeln!(out, "name = \"twin-{}\"", word(name));
+    let _ = writeln!(out, "title = \"what {} was asked for, by chance\"", word(&capture.device));
+    let _ = writeln!(out, "description = \"\"\"");
+    let _ = writeln!(
+        out,
+        "{} requests in {seconds:.1} s: {:.0} a second, {:.1} in flight on average, {:.0} % sequential.",
+        capture.requests(),
+        capture.requests() as f64 / seconds,
+        capture.depth_mean(),
+        100.0 * capture.places.follow_any as f64 / capture.places.count.max(1) as f64,
+    );
+    let _ = writeln!(out, "{}\n\"\"\"", pace(capture).text());
+    for job in &jobs {
+        job.write(&mut out, capture, seconds);
+    }
+    Some(out)
+}
+
+/// Only what needs no escaping.
+fn word(text: &str) -> String {
+    let fit = |c: char| if c.is_ascii_alphanumeric() || "-_.".contains(c) { c } else { '-' };
+    text.chars().map(fit).collect()
+}
+
+/// What sets the pace: how many may be in flight, or the clock.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Pace {
+    /// The next one begins when one ends.
+    Closed(f64),
+    /// Requests come whether or not earlier ones have ended.
+    Open,
+}
+
+impl Pace {
+    fn text(self) -> &'static str {
+        match self {
+            Self::Closed(_) => {
+                "About as many were in flight all the time: the device set the pace, and does so here (depth)."
+            }
+            Self::Open => {
+                "The number in flight went up and down: requests came by themselves, and do so here (rate)."
+            }
+        }
+    }
+}
+
+fn pace(capture: &CaptureRecord) -> Pace {
+    let total: u64 = capture.depth_ns.iter().sum();
+    let mean = capture.depth_mean();
+    let square = |(depth, ns): (u64, &u64)| (depth as f64 - mean).powi(2) * *ns as f64;
+    let variance = (0u64..).zip(&capture.depth_ns).map(square).sum::<f64>() / total.max(1) as f64;
+    let is_steady = variance.sqrt() < 0.5 * mean && capture.busy_share() > 0.8;
+    if is_steady { Pace::Closed(mean) } else { Pace::Open }
+}
+
+/// One job: random requests of both kinds, or one sequential kind.
+#[derive(Debug)]
+struct Twin<'a> {
+    name: &'static str,
+    is_random: bool,
+    read: Option<&'a CaptureClass>,
+    write: Option<&'a CaptureClass>,
+    reads: u64,
+    writes: u64,
+    /// Of all requests that are imitated.
+    share: f64,
+}
+
+fn jobs(capture: &CaptureRecord) -> Vec<Twin<'_>> {
+    let of = |word| capture.class(word).filter(|class| class.bytes > 0);
+    let (read, write) = (of("read"), of("write"));
+    let all: u64 = [read, write].iter().flatten().map(|class| class.count).sum();
+    let apart = |class: &CaptureClass| {
+        if class.follow as f64 >= JOB_SHARE_MIN * all as f64 { class.follow } else { 0 }
+    };
+    let (seq_reads, seq_writes) = (read.map_or(0, apart), write.map_or(0, apart));
+    let share = |count: u64| count as f64 / all.max(1) as f64;
+    let mut jobs = Vec::new();
+    let reads = read.map_or(0, |class| class.count) - seq_reads;
+    let writes = write.map_or(0, |class| class.count) - seq_writes;
+    // Each stream has a first request that follows none.
+    if reads + writes > 0 && (share(reads + writes) >= JOB_SHARE_MIN || seq_reads + seq_writes == 0)
+    {
+        let share = share(reads + writes);
+        jobs.push(Twin { name: "random", is_random: true, read, write, reads, writes, share });
+    }
+    if seq_reads > 0 {
+        let (share, write) = (share(seq_reads), None);
+        jobs.push(Twin {
+            name: "seqread",
+            is_random: false,
+            read,
+            write,
+            reads: seq_reads,
+            writes: 0,
+            share,
+        });
+    }
+    if seq_writes > 0 {
+        let (share, read) = (share(seq_writes), None);
+        jobs.push(Twin {
+            name: "seqwrite",
+            is_random: false,
+            read,
+            write,
+            reads: 0,
+            writes: seq_writes,
+            share,
+        });
+    }
+    jobs
+}
+
+impl Twin<'_> {
+    fn write(&self, out: &mut String, capture: &CaptureRecord, seconds: f64) {
+        let count = self.reads + self.writes;
+        let _ = writeln!(out, "\n[[job]]\nname = \"{}\"", self.name);
+        let access = if self.is_random { "random" } else { "sequential" };
+        let _ = writeln!(out, "access = \"{access}\"");
+        match (self.reads, self.writes) {
+            (0, _) => {
+                let _ = writeln!(
+                    out,
+                    "block_size = \"{}\"\nwrite_fraction = 1",
+                    block_size(self.write)
+                );
+            }
+            (_, 0) => {
+                let _ = writeln!(out, "block_size = \"{}\"", block_size(self.read));
+            }
+            _ => {
+                let (read, write) = (block_size(self.read), block_size(self.write));
+                let _ = writeln!(out, "block_size = \"{read}\"");
+                if write != read {
+                    let _ = writeln!(out, "write_block_size = \"{write}\"");
+                }
+                let _ = writeln!(out, "write_fraction = {:.4}", self.writes as f64 / count as f64);
+            }
+        }
+        self.write_syncs(out, capture);
+        self.write_places(out, capture);
+        match pace(capture) {
+            Pace::Closed(mean) => {
+                let _ = writeln!(out, "depth = {}", ((mean * self.share).round() as u64).max(1));
+            }
+            Pace::Open => {
+                let depth = capture.depth_quantile(1.0).clamp(16, 4096);
+                let rate = (count as f64 / seconds).round().max(1.0);
+                let _ = writeln!(out, "rate = {rate}\narrivals = \"poisson\"\ndepth = {depth}");
+            }
+        }
+        let _ = writeln!(out, "direct = true\nduration = \"{}s\"", seconds.ceil().max(1.0));
+    }
+
+    fn write_syncs(&self, out: &mut String, capture: &CaptureRecord) {
+        let Some(write) = self.write.filter(|_| self.writes > 0) else { return };
+        let durable =
+            capture.class("flush").map_or(0, |flush| flush.count) + write.fua + write.preflush;
+        let share = durable as f64 / write.count.max(1) as f64;
+        if share >= 0.005 {
+            let _ =
+                writeln!(out, "fsync_fraction = {:.4}\nsync_call = \"fdatasync\"", share.min(1.0));
+        }
+    }
+
+    fn write_places(&self, out: &mut String, capture: &CaptureRecord) {
+        let places = &capture.places;
+        let used = places.end_byte.saturating_sub(places.first_byte);
+        if capture.size_bytes > 0 && used > 0 {
+            let percent = |bytes: u64| 100.0 * bytes as f64 / capture.size_bytes as f64;
+            let (offset, span) = (percent(places.first_byte), percent(used));
+            if offset + span <= 100.0 && span < 95.0 {
+                let _ = writeln!(out, "offset = \"{offset:.3}%\"\nspan = \"{span:.3}%\"");
+            }
+        }
+        if let Some(zones) = zones(places).filter(|_| self.is_random) {
+            let _ = writeln!(out, "distribution = \"{zones}\"");
+        }
+    }
+}
+
+/// Sizes with their weights, the most frequent first.
+fn block_size(class: Option<&CaptureClass>) -> String {
+    let Some(class) = class else { return "4096".to_owned() };
+    let wanted = |(_, count): &&(u64, u64)| *count as f64 >= SIZE_SHARE_MIN * class.count as f64;
+    let sizes: Vec<_> = class.sizes.iter().filter(wanted).take(SIZES_MAX).collect();
+    match sizes.as_slice() {
+        [] => (class.size_mean as u64 / 512 * 512).max(512).to_string(),
+        [(bytes, _)] => bytes.to_string(),
+        several => {
+            let texts: Vec<String> =
+                several.iter().map(|(bytes, count)| format!("{bytes}:{count}")).collect();
+            texts.join(",")
+        }
+    }
+}
+
+/// Shares of equal parts of what was touched; none where they are much the same.
+fn zones(places: &CapturePlaces) -> Option<String> {
+    let first = places.parts.iter().position(|count| *count > 0)?;
+    let touched = &places.parts[first..];
+    if touched.len() < 2 * ZONES {
+        return None;
+    }
+    let mut counts = vec![0u64; ZONES];
+    for (number, count) in touched.iter().enumerate() {
+        counts[number * ZONES / touched.len()] += count;
+    }
+    let all: u64 = counts.iter().sum();
+    let most = *counts.iter().max()?;
+    if most * ZONES as u64 <= 2 * all {
+        return None;
+    }
+    // Whole percents with at least one each; what rounding leaves goes to the hottest.
+    let mut percents: Vec<u64> = counts.iter().map(|count| (100 * count / all).max(1)).collect();
+    let hottest = counts.iter().position(|count| *count == most)?;
+    let others: u64 =
+        percents.iter().enumerate().filter(|(at, _)| *at != hottest).map(|(_, p)| p).sum();
+    percents[hottest] = 100u64.checked_sub(others).filter(|rest| *rest > 0)?;
+    let each = 100 / ZONES;
+    let parts: Vec<String> = percents.iter().map(|percent| format!("{percent}/{each}")).collect();
+    Some(format!("zones:{}", parts.join(",")))
+}
