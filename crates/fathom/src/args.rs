@@ -1,5 +1,9 @@
 //! The command line.
 
+mod capture;
+
+pub use capture::Capture;
+
 use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
 
@@ -58,6 +62,8 @@ pub enum Command {
     Layers(Layers),
     /// Put back what a killed experiment left changed
     Restore(Restore),
+    /// Every request of a block device for a while: what kind of load it is, and what that means
+    Capture(Capture),
     /// Check what an earlier run wrote with verify=, also after a crash of the machine
     Verify(Verify),
     /// The stored runs

@@ -1,6 +1,7 @@
 //! The commands, one file each.
 
 mod against;
+mod capture;
 mod check;
 mod compare;
 mod doctor;
@@ -49,6 +50,7 @@ pub fn dispatch(args: &Args, stop: &StopFlag, screen: &'static Screen) -> Exit {
         Command::Layers(layers) => layers::run(common, output, stop, layers),
         Command::Restore(restore) => restore::run(common, output, restore),
         Command::Verify(verify) => verify::run(common, output, stop, verify),
+        Command::Capture(capture) => capture::run(common, output, stop, capture),
         Command::Check(check) => check::run(common, output, check),
         Command::List(list) => list::run(common, output, list),
         Command::Show(show) => show::run(common, output, show),

@@ -1,0 +1,189 @@
+//! `fathom capture`: what a device is asked for, by whom, and what that means.
+
+mod device;
+mod store;
+mod take;
+
+use super::{CommandError, CommandResult, finish};
+use crate::args::{Capture, Common};
+use crate::exit::Exit;
+use crate::output::Output;
+use fathom_base::units::{format_ns, format_size, parse_duration_ns};
+use fathom_model::capture::CaptureRecord;
+use fathom_model::record::{Ending, RunKind};
+use fathom_observe::trace::file::TraceError;
+use fathom_observe::trace::open::Source;
+use fathom_report::capture as report;
+use fathom_report::findings::findings_text;
+use fathom_study::capture::twin;
+use fathom_sys::signals::StopFlag;
+use fathom_sys::sysroot::SysRoot;
+use std::fmt::Write;
+use std::io::ErrorKind;
+use std::path::Path;
+pub use store::{Kept, keep};
+
+/// Where neither a time nor a command is given.
+const TIME_NS: u64 = 10_000_000_000;
+/// The longest: a day and more needs a reason and a disk.
+const TIME_NS_MAX: u64 = 7 * 86_400 * 1_000_000_000;
+
+/// Captures, or reads a trace, and says what it is.
+pub fn run(common: &Common, output: Output, stop: &StopFlag, args: &Capture) -> CommandResult {
+    let root = SysRoot::live();
+    let time_ns = args.time.as_deref().map(|text| time_ns(output, text)).transpose()?;
+    check_new(output, args.workload.as_deref())?;
+    let id = store::new_id();
+    let taken = match &args.from {
+        Some(path) => from_file(output, stop, path)?,
+        None => {
+            let word = args.device.as_deref().unwrap_or_default();
+            let device = device::find(&root, word).map_err(|e| CommandError::usage(output, &e))?;
+            let file = args.output.clone();
+            let file = file.unwrap_or_else(|| format!("fathom-{id}.trace").into());
+            check_new(output, Some(&file))?;
+            take::take(
+                output,
+                stop,
+                &take::Wish { root: &root, device, file, time_ns, command: &args.command },
+            )?
+        }
+    };
+    let mut text = String::from("\n");
+    text += &report::text(&taken.record, output.width());
+    text.push('\n');
+    let twin = write_twin(output, args.workload.as_deref(), &taken.record)?;
+    let ending =
+        if stop.is_set() && taken.was_cut { Ending::Interrupted } else { Ending::Complete };
+    let target = args.device.clone().unwrap_or_else(|| taken.record.device.clone());
+    let kept = keep(
+        (common, output, &root),
+        store::Run {
+            id,
+            kind: RunKind::Capture,
+            label: args.label.clone(),
+            target,
+            started_unix_ns: taken.started_unix_ns,
+            label_of_record: format!("capture of {}", taken.record.device),
+        },
+        taken.record.clone(),
+        taken.findings,
+        ending,
+    );
+    text += &findings_text(&kept.study.findings, kept.study.verdict, output.width());
+    text.push_str(&said(&taken.record, twin.as_deref(), &kept));
+    let mut exit = kept
+        .exit
+        .max(Exit::of_verdict(kept.study.verdict, args.fail_on == crate::args::FailOn::Void));
+    if taken.command_failed {
+        exit = exit.max(Exit::Doubtful);
+    }
+    let result = serde_json::json!({
+        "id": kept.id,
+        "stored": kept.prefix.is_some(),
+        "verdict": kept.study.verdict,
+        "findings": kept.study.findings,
+        "capture": taken.record,
+        "workload": twin,
+        "exit_code": exit.code(),
+    });
+    finish(output, &text, &result, exit)
+}
+
+/// The last lines: the cost, the files, the next step.
+fn said(record: &CaptureRecord, twin: Option<&str>, kept: &Kept) -> String {
+    let mut text = String::new();
+    if let Some(cpu_ns) = record.reader_cpu_ns {
+        let share = 100.0 * cpu_ns as f64 / record.window_ns.max(1) as f64;
+        let each = cpu_ns
+            .checked_div(record.events)
+            .map_or_else(String::new, |ns| format!(", {} an event", format_ns(ns)));
+        let _ = writeln!(text, "Reading the events took {share:.1} % of one CPU{each}.");
+    }
+    if let Some(file) = record.file.as_ref().filter(|_| record.source == "kernel") {
+        let bytes = std::fs::metadata(file).map_or(0, |meta| meta.len());
+        let _ = writeln!(
+            text,
+            "Trace: {file} ({}). Again: fathom capture --from={file}",
+            format_size(bytes)
+        );
+    }
+    if let Some(twin) = twin {
+        let _ = writeln!(text, "Workload: {twin}. The same by chance: fathom run {twin} TARGET");
+    }
+    text + &kept.said()
+}
+
+/// What a capture came to.
+pub struct Taken {
+    record: CaptureRecord,
+    started_unix_ns: i64,
+    findings: Vec<fathom_model::finding::Finding>,
+    command_failed: bool,
+    /// A signal ended it before its time.
+    was_cut: bool,
+}
+
+fn from_file(output: Output, stop: &StopFlag, path: &Path) -> Result<Taken, CommandError> {
+    let failed = |error: &TraceError| trace_error(output, path, error);
+    let mut source = Source::open(path).map_err(|e| failed(&e))?;
+    let started_unix_ns = source.head().started_unix_ns.unwrap_or_else(fathom_sys::clock::unix_ns);
+    let mut record = source.characterise(&|| !stop.is_set()).map_err(|e| failed(&e))?;
+    record.file = Some(path.display().to_string());
+    Ok(Taken {
+        record,
+        started_unix_ns,
+        findings: Vec::new(),
+        command_failed: false,
+        was_cut: stop.is_set(),
+    })
+}
+
+/// A trace that cannot be read.
+pub fn trace_error(output: Output, path: &Path, error: &TraceError) -> CommandError {
+    let text = format!("{}: {error}", path.display());
+    match error {
+        TraceError::Io(error) if error.kind() != ErrorKind::NotFound => {
+            CommandError::report_as(output, &text, Exit::TargetIo)
+        }
+        _ => CommandError::usage(output, &text),
+    }
+}
+
+fn time_ns(output: Output, text: &str) -> Result<u64, CommandError> {
+    let usage = |reason: String| CommandError::usage(output, &format!("--time={text}: {reason}"));
+    let time_ns = parse_duration_ns(text).map_err(|e| usage(e.to_string()))?;
+    if (1_000_000..=TIME_NS_MAX).contains(&time_ns) {
+        return Ok(time_ns);
+    }
+    Err(usage("a capture takes from 1ms to 7 days".to_owned()))
+}
+
+/// Nothing is replaced.
+fn check_new(output: Output, path: Option<&Path>) -> Result<(), CommandError> {
+    match path {
+        Some(path) if path.symlink_metadata().is_ok() => {
+            let text = format!("{}: exists; name a new file", path.display());
+            Err(CommandError::usage(output, &text))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn write_twin(
+    output: Output,
+    path: Option<&Path>,
+    record: &CaptureRecord,
+) -> Result<Option<String>, CommandError> {
+    let Some(path) = path else { return Ok(None) };
+    let name =
+        path.file_stem().map_or_else(String::new, |name| name.to_string_lossy().into_owned());
+    let Some(text) = twin::workload_file(record, &name) else {
+        output.note("no workload was written: there were no reads and writes to imitate");
+        return Ok(None);
+    };
+    std::fs::write(path, text).map_err(|e| {
+        CommandError::report_as(output, &format!("{}: {e}", path.display()), Exit::Internal)
+    })?;
+    Ok(Some(path.display().to_string()))
+}
