@@ -1,8 +1,14 @@
 //! The command line.
 
 mod capture;
+mod transfer;
+mod tree;
 
 pub use capture::Capture;
+pub use transfer::{Export, ExportFormat, ExportTable, Import, ImportCsv, ImportFrom};
+pub use tree::{Clean, Tree, TreeBuild, TreeCommand, TreeScan, TreeVerify};
+
+pub mod watch;
 
 use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
@@ -60,12 +66,18 @@ pub enum Command {
     Raid(Raid),
     /// One workload on every layer of a target, from the disks upward: what each costs, and which disk is slow
     Layers(Layers),
+    /// Look at an experiment or search that runs, from any terminal
+    Attach(Attach),
     /// Put back what a killed experiment left changed
     Restore(Restore),
     /// Every request of a block device for a while: what kind of load it is, and what that means
     Capture(Capture),
     /// Check what an earlier run wrote with verify=, also after a crash of the machine
     Verify(Verify),
+    /// Trees of files for file-server workloads: built, scanned, verified
+    Tree(Tree),
+    /// Remove the trees and kept test files in a directory and below it, and nothing else
+    Clean(Clean),
     /// The stored runs
     List(List),
     /// One stored run in full
@@ -74,14 +86,20 @@ pub enum Command {
     Compare(Compare),
     /// Results of one target over time: where they changed, and what changed about the machine then
     History(History),
+    /// A stored run, two compared, or a target over time as one HTML file to look at and to pass on
+    Report(Report),
     /// Remove stored runs
     Rm(Rm),
     /// The workloads that can be run, or one of them in full
     Workloads(Workloads),
     /// The settings of kernel, devices and filesystems: what they are now, may be, and do
     Knobs(Knobs),
-    /// Analyse a table of foreign results
+    /// Stored runs as JSON lines, CSV, Parquet, HdrHistogram logs, OpenMetrics or trace events
+    Export(Export),
+    /// Runs of another store or of an export into this one; or analyse a table of foreign results
     Import(Import),
+    /// What devices, arrays, memory and processors do, live or while a command runs; no load of its own
+    Watch(watch::Watch),
     /// What works on this machine, and why not
     Doctor,
 }
@@ -95,6 +113,12 @@ pub struct Measure {
     /// Leave the test files in place
     #[arg(long)]
     pub keep: bool,
+    /// Plain lines instead of the live view, also on a terminal
+    #[arg(long)]
+    pub plain: bool,
+    /// Started by --detach: what is printed goes to a file
+    #[arg(long, hide = true)]
+    pub detached: bool,
     /// Which verdicts end with exit code 1
     #[arg(long, value_enum, default_value = "doubtful", value_name = "VERDICT")]
     pub fail_on: FailOn,
@@ -105,9 +129,6 @@ pub struct Measure {
 pub struct MeasureAny {
     /// Consent to the destruction of what is on this device; once for each device
     #[arg(long, value_name = "ID")]
-    /// Plain lines instead of the live view, also on a terminal
-    #[arg(long)]
-    pub plain: bool,
     pub destroy: Vec<String>,
     /// What all measuring commands take.
     #[command(flatten)]
@@ -365,6 +386,9 @@ pub struct Lab {
     /// Says everything that would be done, and touches nothing
     #[arg(long)]
     pub dry_run: bool,
+    /// Runs on without this terminal; fathom attach looks at it
+    #[arg(long, conflicts_with_all = ["dry_run", "print"])]
+    pub detach: bool,
     /// Shows the text of the plan
     #[arg(long, conflicts_with = "dry_run")]
     pub print: bool,
@@ -380,6 +404,21 @@ pub struct Lab {
     /// What commands that measure any target take.
     #[command(flatten)]
     pub any: MeasureAny,
+}
+
+/// `fathom attach`.
+#[derive(Debug, ClapArgs)]
+#[command(after_help = "\
+Shows what fathom lab, raid, layers, saturate or size measures now with this store. d or Ctrl-C leaves, and it runs on; q ends it, \
+after a question. Any number of people can look; none of them can slow it down. Without a terminal, or with --plain, there are \
+lines. Ends when the run does, with its exit code.
+
+  fathom lab --detach mine.toml
+  fathom attach")]
+pub struct Attach {
+    /// Plain lines instead of the live view, also on a terminal
+    #[arg(long)]
+    pub plain: bool,
 }
 
 /// `fathom restore`.
@@ -490,6 +529,61 @@ pub struct Compare {
     pub fail_on: FailOn,
 }
 
+/// `fathom report`.
+#[derive(Debug, ClapArgs)]
+#[command(after_help = "\
+The file holds everything that it shows, charts and their figures: it can be mailed, opened without network, printed, and read \
+with scripts switched off.
+
+  fathom report                          the last run, as fathom-ID.html
+  fathom report 7f3k -o disk.html        that run
+  fathom report before after             two runs, or labels, compared as by fathom compare
+  fathom report --history=/srv/data      results of one target over time
+  fathom report -o -                     on standard output
+  fathom report -o disk.md               as Markdown, for an issue or a wiki")]
+pub struct Report {
+    /// The run, or the first characters of its name; two to compare [default: the last run]
+    #[arg(value_name = "RUN")]
+    pub runs: Vec<String>,
+    /// All finished runs on this target over time instead
+    #[arg(long, value_name = "TARGET", conflicts_with = "runs")]
+    pub history: Option<String>,
+    /// Where to write it; - for standard output [default: fathom-RUN.html in this folder]
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+    /// What is written [default: by the name of the file, else html]
+    #[arg(long, value_enum, value_name = "FORMAT")]
+    pub format: Option<ReportFormat>,
+    /// Replace the file also when it is no report of fathom
+    #[arg(long)]
+    pub overwrite: bool,
+    /// Of a comparison: the largest change that does not matter
+    #[arg(long, default_value = "3%", value_name = "PERCENT")]
+    pub margin: String,
+    /// Of a history: the smallest change of level to look for
+    #[arg(long, default_value = "5%", value_name = "PERCENT")]
+    pub step: String,
+}
+
+/// What a report is written as.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum ReportFormat {
+    /// One self-contained file with charts
+    Html,
+    /// Text and tables for an issue or a wiki
+    Markdown,
+}
+
+impl ReportFormat {
+    /// The word for programs.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Html => "html",
+            Self::Markdown => "markdown",
+        }
+    }
+}
+
 /// `fathom history`.
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "\
@@ -543,51 +637,6 @@ pub struct Knobs {
 pub struct Workloads {
     /// One of them, in full
     pub name: Option<String>,
-}
-
-/// `fathom import`.
-#[derive(Debug, ClapArgs)]
-pub struct Import {
-    /// The form of the table.
-    #[command(subcommand)]
-    pub from: ImportFrom,
-}
-
-/// Forms of foreign results.
-#[derive(Debug, Subcommand)]
-pub enum ImportFrom {
-    /// A CSV file: the first line names the columns, each further one is a single run
-    Csv(ImportCsv),
-}
-
-/// `fathom import csv`.
-#[derive(Debug, ClapArgs)]
-#[command(after_help = "\
-Columns that --columns does not name are factors: rows are compared only when they agree in all of them but the one in \
-question. Nothing is stored; exit code 1 when rows cannot be right or not be compared.
-
-  fathom import csv old.csv --columns=total_iops:higher:1/s,r_iops:higher:1/s,r_ms:lower:ms \\
-      --columns=w_iops:higher:1/s,w_ms:lower:ms --little='threads=r_iops*r_ms+w_iops*w_ms' \\
-      --sweep=threads:total_iops --best=array:total_iops:block_size \\
-      --compare=scheduler:noop:deadline:total_iops")]
-pub struct ImportCsv {
-    /// The file
-    pub file: PathBuf,
-    /// What columns are: NAME:higher[:UNIT] and NAME:lower[:UNIT] for metrics, NAME:factor, NAME:skip
-    #[arg(long, required = true, value_name = "NAME:ROLE[:UNIT]", value_delimiter = ',')]
-    pub columns: Vec<String>,
-    /// Check each row by Little's law, IN_FLIGHT a column or a number
-    #[arg(long, value_name = "IN_FLIGHT=RATE*LATENCY+...")]
-    pub little: Option<String>,
-    /// How a metric goes with a number, and where it stops growing
-    #[arg(long, value_name = "FACTOR:METRIC")]
-    pub sweep: Vec<String>,
-    /// Which level of a factor is best, for each combination of further factors
-    #[arg(long, value_name = "FACTOR:METRIC[:FACTOR...]")]
-    pub best: Vec<String>,
-    /// Level B of a factor against level A, in rows that differ in nothing else
-    #[arg(long, value_name = "FACTOR:A:B:METRIC")]
-    pub compare: Vec<String>,
 }
 
 #[cfg(test)]

@@ -204,6 +204,9 @@ pub fn measure_as(
             title: &head.command,
             run_id: &run_id,
             is_plain: purpose.measure.plain,
+            is_detached: purpose.measure.detached,
+            // Short ones are not worth a thread.
+            door: has_door(purpose.kind).then_some(path.parent()).flatten(),
         },
     );
     let mut emit = |event: Event| progress.show(event);
@@ -236,6 +239,7 @@ pub fn measure_as(
         Ok(got) => got,
         Err(error) => {
             keeper.give_up();
+            progress.ended(Exit::of_error(&error), &error.to_string());
             return Err(fail(output, &error, Exit::of_error(&error)));
         }
     };
@@ -252,8 +256,15 @@ pub fn measure_as(
             None
         }
     };
+    let stored = prefix.as_ref().map(|prefix| format!("Stored as {prefix}: fathom show {prefix}"));
+    progress.ended(exit, &stored.unwrap_or_else(|| "Not stored.".to_owned()));
     let took_ns = clock::monotonic_ns() - started_ns;
     Ok(Measured { head, prefix, took_ns, records, study, exit })
+}
+
+/// Whether others can look on.
+fn has_door(kind: RunKind) -> bool {
+    !matches!(kind, RunKind::Quick | RunKind::Run)
 }
 
 /// How a run ended. A signal between two trials leaves whole records, and a run that is not.
@@ -446,7 +457,9 @@ pub fn fail(output: Output, error: &dyn std::fmt::Display, exit: Exit) -> Exit {
 
 /// The command line as a shell would take it.
 pub fn command_line() -> String {
-    let rest = std::env::args_os().skip(1).map(shell::word);
+    // It was started by the other one.
+    let as_asked = |arg| if arg == "--detached" { "--detach".into() } else { arg };
+    let rest = std::env::args_os().skip(1).map(as_asked).map(shell::word);
     std::iter::once("fathom".to_owned()).chain(rest).collect::<Vec<_>>().join(" ")
 }
 

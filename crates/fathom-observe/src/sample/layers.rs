@@ -37,7 +37,13 @@ pub fn below(root: &SysRoot, tops: &[String]) -> Vec<Layer> {
     let mut found = Vec::new();
     let mut known = BTreeSet::new();
     for top in tops {
-        enter(root, top, 0, &threads, &mut known, &mut found);
+        // What is a top by itself stands at the top, also when a file on it is a loop device.
+        known.extend(tops.iter().filter(|other| *other != top).cloned());
+        known.remove(top);
+        let is_new = !found.iter().any(|layer: &Layer| layer.name == *top);
+        if is_new {
+            enter(root, top, 0, &threads, &mut known, &mut found);
+        }
     }
     found
 }

@@ -1,7 +1,7 @@
 //! `fathom compare`.
 
 use super::list::{open, state_of};
-use super::{CommandError, CommandResult};
+use super::{CommandError, CommandResult, watch};
 use crate::args::{Common, Compare, FailOn};
 use crate::exit::Exit;
 use crate::output::Output;
@@ -34,6 +34,9 @@ pub fn run(common: &Common, output: Output, args: &Compare) -> CommandResult {
         }
     };
     let (a, b) = (side(common, output, &args.a)?, side(common, output, &args.b)?);
+    if watch::stored::is_asked(&a, &b) {
+        return watch::stored::compare(output, &a, &b);
+    }
     // Rows of one run may be compared with each other, a run with itself not: that would prove nothing.
     let same = |run: &&Run| {
         let mut others = b.runs.iter().filter(|other| other.head.id == run.head.id);

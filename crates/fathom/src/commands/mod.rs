@@ -1,10 +1,16 @@
 //! The commands, one file each.
 
 mod against;
+mod attach;
 mod capture;
 mod check;
+mod clean;
 mod compare;
+mod detach;
 mod doctor;
+mod exercise;
+mod export;
+mod fsop;
 mod history;
 mod import;
 mod knobs;
@@ -14,6 +20,7 @@ mod list;
 mod planned;
 mod quick;
 mod raid;
+mod report;
 mod restore;
 mod rm;
 mod run;
@@ -21,16 +28,18 @@ mod saturate;
 mod searched;
 mod show;
 mod size;
+mod tree;
 mod verify;
+mod watch;
 mod workloads;
 
 use crate::args::{Args, Command};
 use crate::exit::Exit;
 use crate::output::Output;
+use crate::screen::Screen;
 use crate::session::fail;
 use fathom_store::StoreError;
 use fathom_sys::signals::StopFlag;
-use crate::screen::Screen;
 use jiff::tz::TimeZone;
 use serde_json::Value;
 use std::fmt::Display;
@@ -48,18 +57,24 @@ pub fn dispatch(args: &Args, stop: &StopFlag, screen: &'static Screen) -> Exit {
         Command::Lab(lab) => lab::run(common, output, stop, lab),
         Command::Raid(raid) => raid::run(common, output, stop, raid),
         Command::Layers(layers) => layers::run(common, output, stop, layers),
+        Command::Attach(attach) => attach::run(common, output, stop, attach),
         Command::Restore(restore) => restore::run(common, output, restore),
         Command::Verify(verify) => verify::run(common, output, stop, verify),
         Command::Capture(capture) => capture::run(common, output, stop, capture),
         Command::Check(check) => check::run(common, output, check),
+        Command::Tree(tree) => tree::run(common, output, stop, tree),
+        Command::Clean(clean) => clean::run(common, output, stop, clean),
         Command::List(list) => list::run(common, output, list),
         Command::Show(show) => show::run(common, output, show),
         Command::Compare(compare) => compare::run(common, output, compare),
         Command::History(history) => history::run(common, output, history),
         Command::Rm(rm) => rm::run(common, output, rm),
+        Command::Report(report) => report::run(common, output, report),
         Command::Knobs(knobs) => knobs::run(output, knobs),
+        Command::Watch(watch) => watch::run(common, output, stop, watch),
         Command::Workloads(workloads) => workloads::run(output, workloads),
-        Command::Import(import) => import::run(output, import),
+        Command::Export(export) => export::run(common, output, stop, export),
+        Command::Import(import) => import::run(common, output, stop, import),
         Command::Doctor => doctor::run(common, output),
     };
     match done {

@@ -1,6 +1,6 @@
 //! What stored experiments, matrices of arrays, and layers say: made anew from their records.
 
-use super::{CommandError, layers, raid};
+use super::{CommandError, layers, raid, watch};
 use crate::exit::Exit;
 use crate::output::Output;
 use fathom_base::shell;
@@ -50,6 +50,7 @@ pub fn answer(
             let json = serde_json::to_value(&found).unwrap_or_default();
             Some(Answer { text, json: ("layers", json), study })
         }
+        RunKind::Watch => Some(watch::stored::answer(output, records)),
         _ => None,
     })
 }
@@ -89,7 +90,7 @@ fn with_measured_levels(mut plan: Plan, records: &[Record]) -> Plan {
 }
 
 /// Commands for the settings of one choice, each place once; what makes it last is the same for all places but the name.
-fn how_to(settings: &[Setting]) -> HowTo {
+pub(super) fn how_to(settings: &[Setting]) -> HowTo {
     let root = SysRoot::live();
     let mut how = HowTo { now: Vec::new(), persist: Vec::new() };
     for setting in settings {

@@ -1,0 +1,63 @@
+//! The command line of `fathom watch`.
+
+use clap::Args as ClapArgs;
+use std::ffi::OsString;
+
+/// `fathom watch`.
+#[derive(Debug, ClapArgs)]
+#[command(after_help = "\
+Shows what iostat -x shows, by the same definitions, for every layer of a stack as a tree, with what arrays, memory and \
+processors do besides. Watching is no measurement: it loads nothing, and runs beside any. With a command it runs that, and \
+says what it did to the storage and whether it waited for it.
+
+  fathom watch                             all devices, once a second, until Ctrl-C
+  fathom watch /srv/data --interval=200ms
+  fathom watch md0 --count=600 --record --label=monday
+  fathom watch --listen=127.0.0.1:9184     figures for Prometheus on http://127.0.0.1:9184/metrics
+  fathom watch /srv/db --figure='tps=tps = {}' -- pgbench -c 8 -T 60 bench
+  fathom watch --figure=rate=json:jobs[0].read.iops -- fio --output-format=json job.fio
+  fathom watch --recipe=sqlite /srv/data   a ready application: pgbench, sqlite, dd, copy, build-tree
+
+DEV is a device, a directory or a file. A figure is a text with {} where the number stands, or json: and a place.")]
+pub struct Watch {
+    /// Devices, or directories and files whose devices are meant [default: all that have had a request; with a command those
+    /// of this directory]
+    #[arg(value_name = "DEV")]
+    pub devices: Vec<String>,
+    /// Length of an interval, 10ms to 1h
+    #[arg(long, default_value = "1s", value_name = "TIME")]
+    pub interval: String,
+    /// Ends after so many intervals
+    #[arg(long, value_name = "N")]
+    pub count: Option<u64>,
+    /// Store the series; with a command or a recipe it always is
+    #[arg(long)]
+    pub record: bool,
+    /// A word to find the stored run by
+    #[arg(long, value_name = "WORD")]
+    pub label: Option<String>,
+    /// Also idle devices
+    #[arg(long)]
+    pub all: bool,
+    /// Also interrupts of each queue, and svctm
+    #[arg(long)]
+    pub details: bool,
+    /// Plain lines instead of the live view, also on a terminal
+    #[arg(long)]
+    pub plain: bool,
+    /// Serve the figures as OpenMetrics on this address; a port alone is one of this machine only
+    #[arg(long, value_name = "[ADDRESS:]PORT")]
+    pub listen: Option<String>,
+    /// A figure that the command prints; repeat for more
+    #[arg(long, value_name = "NAME=PATTERN")]
+    pub figure: Vec<String>,
+    /// How long the command may take [default: as long as it wants]
+    #[arg(long, value_name = "TIME")]
+    pub timeout: Option<String>,
+    /// Run a ready application on a directory: pgbench, sqlite, dd, copy, build-tree
+    #[arg(long, value_name = "NAME", conflicts_with = "command")]
+    pub recipe: Option<String>,
+    /// The application to run and watch
+    #[arg(last = true, value_name = "COMMAND")]
+    pub command: Vec<OsString>,
+}

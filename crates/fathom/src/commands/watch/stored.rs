@@ -1,0 +1,60 @@
+//! Stored watches: one shown, two compared.
+
+use crate::commands::planned::Answer;
+use crate::commands::{CommandError, CommandResult};
+use crate::exit::Exit;
+use crate::output::Output;
+use fathom_model::record::{Record, RunKind};
+use fathom_report::findings::findings_text;
+use fathom_report::watch::answer::{answer_text, comparison_text};
+use fathom_study::compare::{Run, Side};
+use fathom_study::verdict::judge_run;
+use fathom_study::watch;
+
+/// What a stored watch says.
+pub fn answer(output: Output, records: &[Record]) -> Answer {
+    let summary = watch::summary(records);
+    let study = judge_run(RunKind::Watch, records);
+    let mut text = answer_text(&summary, output.width());
+    text += &findings_text(&study.findings, study.verdict, output.width());
+    let json = serde_json::to_value(&summary).unwrap_or_default();
+    Answer { text, json: ("watch", json), study }
+}
+
+/// True when one of the two is a watch: then both must be.
+pub fn is_asked(a: &Side, b: &Side) -> bool {
+    a.runs.iter().chain(&b.runs).any(|run| run.head.kind == RunKind::Watch)
+}
+
+/// Compares two watches.
+pub fn compare(output: Output, a: &Side, b: &Side) -> CommandResult {
+    let (a, b) = (one(output, a)?, one(output, b)?);
+    if a.head.id == b.head.id {
+        let text = format!("run {} is on both sides; name different runs", a.head.id);
+        return Err(CommandError::usage(output, &text));
+    }
+    let found = watch::compare(&watch::summary(&a.records), &watch::summary(&b.records));
+    output.text(&comparison_text(&found, output.width()))?;
+    let result = serde_json::json!({ "comparison": found, "exit_code": Exit::Done.code() });
+    output.json("result", &result)?;
+    Ok(Exit::Done)
+}
+
+/// The one watch of a side.
+fn one(output: Output, side: &Side) -> Result<&Run, CommandError> {
+    match side.runs.as_slice() {
+        [run] if run.head.kind == RunKind::Watch => Ok(run),
+        [_] => {
+            let text = format!("'{}' is no watch: watches are compared with watches", side.name);
+            Err(CommandError::usage(output, &text))
+        }
+        runs => {
+            let text = format!(
+                "'{}' names {} runs: of watches one is compared with one",
+                side.name,
+                runs.len()
+            );
+            Err(CommandError::usage(output, &text))
+        }
+    }
+}
