@@ -1,5 +1,4 @@
-//! Tables as comma-separated values (RFC 4180): a line of names, then a line for each row, lines ended by CR LF only inside of
-//! cells as they came; rows end with a line feed, as every tool here reads them.
+//! Tables as comma-separated values (RFC 4180, but rows end with a line feed alone): a line of names, then a line for each row.
 
 use crate::columns::{Cell, Column};
 use std::io::{self, Write};

@@ -4,7 +4,10 @@
 
 pub mod columns;
 pub mod csv;
+pub mod hdr;
+pub mod openmetrics;
 pub mod tables;
+pub mod trace;
 
 use fathom_model::finding::{Finding, Verdict};
 use fathom_model::plan::Plan;

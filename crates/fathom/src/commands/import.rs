@@ -1,7 +1,9 @@
-//! `fathom import`: what a table of foreign results says, once its rows have been checked.
+//! `fathom import`: runs of other stores; and what a table of foreign results says, once its rows have been checked.
+
+mod runs;
 
 use super::{CommandError, CommandResult};
-use crate::args::{Import, ImportFrom};
+use crate::args::{Common, Import, ImportCsv, ImportFrom};
 use crate::exit::Exit;
 use crate::output::Output;
 use fathom_base::units::format_size;
@@ -10,6 +12,7 @@ use fathom_stats::equivalence::Better;
 use fathom_study::table::{
     Answers, Comparison, Copied, InFlight, Question, Questions, Table, TableError, parse_column,
 };
+use fathom_sys::signals::StopFlag;
 use serde_json::{Value, json};
 use std::fs;
 use std::io::{self, ErrorKind, Read};
@@ -18,9 +21,16 @@ use std::path::Path;
 /// A row for each run of many years has less.
 const BYTES_MAX: u64 = 16 << 20;
 
+/// Takes runs over, or analyses a table.
+pub fn run(common: &Common, output: Output, stop: &StopFlag, args: &Import) -> CommandResult {
+    match &args.from {
+        Some(ImportFrom::Csv(args)) => table(output, args),
+        None => runs::run(common, output, stop, &args.files),
+    }
+}
+
 /// Reads a table and answers what was asked about it. Nothing is stored: a row of figures is no record.
-pub fn run(output: Output, args: &Import) -> CommandResult {
-    let ImportFrom::Csv(args) = &args.from;
+fn table(output: Output, args: &ImportCsv) -> CommandResult {
     let name = args.file.display().to_string();
     let usage = |e: &dyn std::fmt::Display| CommandError::usage(output, &format!("{name}: {e}"));
     let text = read_bounded(&args.file).map_err(|e| match e.kind() {
