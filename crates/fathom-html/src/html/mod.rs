@@ -10,7 +10,7 @@ mod stack;
 #[cfg(test)]
 mod tests;
 
-use crate::page::{Page, Section};
+use crate::page::{Block, Page, Section};
 use escape::text;
 use fathom_model::finding::{Severity, Verdict};
 use std::fmt::Write;
@@ -89,7 +89,15 @@ fn push_first_screen(out: &mut String, page: &Page, counter: &mut Counter) {
             text(meaning(verdict))
         );
     }
-    page.first.iter().for_each(|block| block::push(out, block, counter));
+    // What the verdict rests on comes first, what is only worth knowing after the rest of the screen.
+    let (mut blocks, mut notes) = (page.first.clone(), Vec::new());
+    for block in &mut blocks {
+        if let Block::Findings(findings) = block {
+            notes.extend(findings.extract_if(.., |finding| finding.severity == Severity::Note));
+        }
+    }
+    blocks.push(Block::Findings(notes));
+    blocks.iter().for_each(|block| block::push(out, block, counter));
     out.push_str("</div>\n");
     if page.sections.len() > 1 {
         out.push_str("<nav aria-label=\"Contents\"><ul>\n");

@@ -1,7 +1,7 @@
 //! What every report must keep: nothing gets out of its texts, nothing is asked for, colours can be told apart.
 
 use super::*;
-use crate::page::{Axis, Block, Chart, ChartKind, Column, Point, Section, Table, Unit};
+use crate::page::{Axis, Chart, ChartKind, Column, Point, Section, Table, Unit};
 use fathom_model::finding::Finding;
 use fathom_model::stack::{Node, NodeKind, Stack};
 use std::collections::BTreeMap;

@@ -75,7 +75,7 @@ fn curve(found: &Saturation) -> Section {
     .n(n.clone());
     if found.rows.iter().any(|row| row.iops.interval.is_some()) {
         throughput.interval =
-            "Band: 95 % interval of the median over runs, where there are six or more.".into();
+            "95 % intervals of the median over runs, where there are six or more.".into();
     }
     let line = |ns: fn(&Row) -> Option<u64>| -> Vec<Point> {
         let points = found
@@ -127,13 +127,13 @@ fn under_bound(bound: &OfBound) -> Section {
     let mut chart = Chart::new(
         "Response time by offered load",
         ChartKind::Line,
-        Axis::new("requests due", Unit::PerSecond).cropped(),
+        Axis::new("requests due", Unit::PerSecond).log(),
         Axis::new("response time", Unit::Nanoseconds).log(),
     )
     .mark_y(bound.most_ns as f64, "bound")
     .n(format!("n = {} runs at {} loads", bound.rows.iter().map(|row| row.runs).sum::<usize>(), bound.rows.len()))
     .note("Response times of an open loop, from the intended start. Of what the bound is about, the middle of the smallest and the largest run.")
-    .interval("Band: from the smallest to the largest run.");
+    .interval("Intervals: from the smallest to the largest run.");
     for (name, points) in [
         (bound.what.as_str(), judged.collect()),
         ("p50 (median of the runs)", percentile(|row| row.response_ns_p50)),

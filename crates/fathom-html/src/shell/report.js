@@ -89,6 +89,8 @@
   const worded = (axis, v) => (axis.names.length ? axis.names[v] : shown[axis.unit](v));
 
   const SYMBOLS = ["circle", "rect", "triangle", "diamond", "roundRect", "arrow"];
+  // So few points have bars of their own instead of a ribbon.
+  const FEW = 40;
   const DASHES = ["solid", "dashed", "dotted"];
 
   function axisOption(axis, theme, isAcross, isBar, isNarrow) {
@@ -121,9 +123,14 @@
     return option;
   }
 
-  // A ribbon between the ends of intervals, in one polygon.
+  // A ribbon between the ends of intervals; it is open where points have none.
   function band(spec, index, colour) {
-    const points = spec.points[index].filter((p) => p.low !== undefined && p.high !== undefined);
+    const pieces = [[]];
+    for (const p of spec.points[index]) {
+      if (p.low !== undefined && p.high !== undefined) pieces[pieces.length - 1].push(p);
+      else if (pieces[pieces.length - 1].length) pieces.push([]);
+    }
+    const points = pieces.flat();
     if (!points.length) return null;
     return {
       type: "custom", name: spec.series[index], silent: true, z: 1, clip: true, tooltip: { show: false },
@@ -131,15 +138,18 @@
       data: points.map((p) => [place(spec.x, p.x), p.low, p.high]),
       renderItem(params, api) {
         if (params.dataIndexInside !== 0) return null;
-        const upper = points.map((p) => api.coord([place(spec.x, p.x), p.high]));
-        const lower = points.map((p) => api.coord([place(spec.x, p.x), p.low]));
-        return { type: "polygon", shape: { points: upper.concat(lower.reverse()) }, style: { fill: colour, opacity: 0.18 } };
+        const at = (p, v) => api.coord([place(spec.x, p.x), v]);
+        const ribbon = (piece) => ({
+          type: "polygon", style: { fill: colour, opacity: 0.18 },
+          shape: { points: piece.map((p) => at(p, p.high)).concat(piece.map((p) => at(p, p.low)).reverse()) },
+        });
+        return { type: "group", children: pieces.filter((piece) => piece.length > 1).map(ribbon) };
       },
     };
   }
 
   // Lines with caps from low to high, beside each other where bars stand beside each other.
-  function errorBars(spec, index, theme, isFlipped, isBar) {
+  function errorBars(spec, index, theme, isFlipped, isBar, colour) {
     const points = spec.points[index].filter((p) => p.low !== undefined && p.high !== undefined);
     if (!points.length) return null;
     const data = points.map((p) => (isFlipped ? [p.low, p.x, p.high] : [place(spec.x, p.x), p.low, p.high]));
@@ -156,7 +166,7 @@
         const a = at(api.value(isFlipped ? 0 : 1)), b = at(api.value(2));
         const moved = (p, along) => (isFlipped ? [p[0], p[1] + shift + along] : [p[0] + shift + along, p[1]]);
         const line = (from, to) => ({
-          type: "line", shape: { x1: from[0], y1: from[1], x2: to[0], y2: to[1] }, style: { stroke: theme.ink, lineWidth: 1.5 },
+          type: "line", shape: { x1: from[0], y1: from[1], x2: to[0], y2: to[1] }, style: { stroke: colour || theme.ink, lineWidth: 1.5 },
         });
         return { type: "group", children: [
           line(moved(a, 0), moved(b, 0)), line(moved(a, -4), moved(a, 4)), line(moved(b, -4), moved(b, 4)),
@@ -174,7 +184,7 @@
       data: spec.marks.map((m) => {
         const at = place(m.x ? spec.x : spec.y, m.at);
         const stands = m.x !== isFlipped;
-        const label = { formatter: () => m.text, position: stands ? "insideEndTop" : "insideStartTop" };
+        const label = { formatter: () => m.text, position: stands ? "end" : "insideEndTop" };
         return stands ? { xAxis: at, label } : { yAxis: at, label };
       }),
     };
@@ -240,7 +250,7 @@
           lineStyle: { color: colour, width: 2, type: DASHES[Math.floor(i / theme.series.length) % DASHES.length] },
           symbol: SYMBOLS[i % SYMBOLS.length], symbolSize: 7, showSymbol: points.length <= (isNarrow ? 25 : 70),
         });
-        drawn.push(band(spec, i, colour));
+        drawn.push(points.length > FEW ? band(spec, i, colour) : errorBars(spec, i, theme, false, false, colour));
       }
     });
     const all = drawn.filter(Boolean);
