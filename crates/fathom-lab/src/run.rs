@@ -286,7 +286,9 @@ fn path_of<'a>(job: &'a Job, default: &'a str) -> &'a str {
 fn key_of(job: &Job, workload: &Workload, default: &str) -> TargetKey {
     let path = path_of(job, default);
     let beside = |other: &&Job| other.phase == job.phase && path_of(other, default) == path;
+    // A device cannot be emptied, and is held once.
     let apart = job.starts_empty()
+        && !is_device(Path::new(path))
         && workload.jobs.iter().filter(beside).any(|other| !other.starts_empty());
     let own = match job.metadata {
         Some(_) => Some(String::new()),
@@ -299,9 +301,7 @@ fn key_of(job: &Job, workload: &Workload, default: &str) -> TargetKey {
 fn check_devices(options: &RunOptions) -> Result<(), LabError> {
     for job in options.workload.jobs.iter().filter(|job| job.engine != EngineKind::Null) {
         let path = Path::new(path_of(job, &options.target));
-        let is_device =
-            std::fs::metadata(path).is_ok_and(|meta| meta.file_type().is_block_device());
-        if !is_device || job.trim_fraction + job.zero_fraction == 0.0 {
+        if !is_device(path) || job.trim_fraction + job.zero_fraction == 0.0 {
             continue;
         }
         // What cannot be opened is refused with its reason when it is claimed.
@@ -310,6 +310,10 @@ fn check_devices(options: &RunOptions) -> Result<(), LabError> {
         }
     }
     Ok(())
+}
+
+fn is_device(path: &Path) -> bool {
+    std::fs::metadata(path).is_ok_and(|meta| meta.file_type().is_block_device())
 }
 
 /// Jobs that would need a file each, while they name the same one: it can be opened for writing once.

@@ -263,16 +263,20 @@ impl Driver<'_, '_> {
 
     /// Sizes between the smallest that agrees and the next one, which does not, as long as there is time.
     fn narrow(&mut self, short_ns: u64, margin: f64) -> Result<(), LabError> {
-        while self.affordable(short_ns) >= RUNS_MIN {
+        loop {
             let sizes = study(&self.trials.records, margin);
             let Some((sizes, between)) = sizes.and_then(|s| s.between().map(|b| (s, b))) else {
                 return Ok(());
             };
-            if let Some((agrees, rejected)) = sizes.gap() {
-                let [agrees, rejected, size] = [agrees, rejected, between].map(format_size);
-                self.trials.lab.note(format!(
-                    "{agrees} agrees, {rejected} does not: {size}, between them, is tried."
-                ));
+            let Some((agrees, rejected)) = sizes.gap() else { return Ok(()) };
+            let has_time = self.affordable(short_ns) >= RUNS_MIN && !self.trials.stopped();
+            let words = if has_time { "is tried" } else { "was not tried (--time= allows more)" };
+            let [agrees, rejected, size] = [agrees, rejected, between].map(format_size);
+            self.trials.lab.note(format!(
+                "{agrees} agrees, {rejected} does not: {size}, between them, {words}."
+            ));
+            if !has_time {
+                return Ok(());
             }
             for run in 0..RUNS_MIN {
                 if self.trials.stopped() {
@@ -281,7 +285,6 @@ impl Driver<'_, '_> {
                 self.run(between, short_ns, RUNS_MIN - run)?;
             }
         }
-        Ok(())
     }
 
     fn run(&mut self, size_bytes: u64, duration_ns: u64, still: usize) -> Result<(), LabError> {

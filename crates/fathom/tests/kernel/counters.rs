@@ -198,13 +198,14 @@ fn history_is_as_made() -> bool {
 /// of its own it is fathom that is the limit, and that is said instead.
 fn no_processor() {
     let sandbox = Sandbox::new();
-    let args = ["run", "randread", "null:", "depth=32", "cpus=0", "duration=2s"];
+    let args = ["run", "randread", "null:", "depth=32", "cpus=0", "duration=500ms"];
     let found = |id: &str| {
         let done = sandbox.json(&args, &[0, 1]);
         println!("{:?}", done.findings());
         done.findings().contains(&id.to_owned())
     };
     let hogs = Hogs::on_cpu_0(4);
-    assert!((0..3).any(|_| found("depth-not-held")), "with others on its processor");
+    // Where the thread loses its processor, with requests in flight or between them, is chance.
+    assert!((0..16).any(|_| found("depth-not-held")), "with others on its processor");
     drop(hogs);
 }

@@ -34,6 +34,7 @@ pub fn trials() -> Vec<Trial> {
         kernel_test("writes_blank_zram", &[FathomBinary, Zram], || written(scenarios::blank_zram)),
         kernel_test("consent_is_exact", &[FathomBinary, LoopDevices], consent),
         kernel_test("every_writing_workload", &[FathomBinary, LoopDevices], every_workload),
+        kernel_test("two_loads_on_one_device", &[FathomBinary, LoopDevices], two_loads),
         kernel_test("device_of_the_store", &ext4, device_of_store),
         kernel_test("raw_read_of_a_mounted_device", &ext4, mounted_above),
     ]);
@@ -149,6 +150,25 @@ fn every_workload() {
     let reading = sandbox.run(&["run", "randread", name, "write_fraction=0.01"]);
     reading.is_refusal(3, &[name, "--destroy="]);
     assert_eq!(pattern_mismatch(device.path(), PATTERN).unwrap(), None);
+    sandbox.nothing_left(&[]);
+}
+
+/// A writer that would begin with an empty file, beside a reader: a device is claimed once for both.
+fn two_loads() {
+    let sandbox = Sandbox::new();
+    let device = LoopDevice::with(16 * MIB, Content::Zeros, &LoopOptions::default()).unwrap();
+    let file = sandbox.dir().join("two.toml");
+    let job = |name: &str, more: &str| {
+        format!("[[job]]\nname='{name}'\noperations=100\ndepth=1\n{more}\n")
+    };
+    let head = "name='two'\ntitle='x'\ndescription='x'\n";
+    let text = head.to_owned() + &job("w", "access='sequential'\nwrite_fraction=1") + &job("r", "");
+    std::fs::write(&file, text).unwrap();
+    let id = format!("--destroy={}", device.backing().display());
+    let done = sandbox.json(&["run", p(&file), p(device.path()), &id], &[0, 1]);
+    let jobs = done.records()[0]["jobs"].as_array().unwrap().clone();
+    assert_eq!(jobs.len(), 2, "{jobs:?}");
+    assert_eq!(operations(&done.records()[0]), 200);
     sandbox.nothing_left(&[]);
 }
 
