@@ -364,6 +364,7 @@ impl Part<'_, '_> {
             processes: windowed.processes,
             seconds: seen.seconds,
             stream: windowed.stream,
+            kernel: lab.host.kernel.clone(),
             end_seen_late_ns: late_ns,
         };
         Record {

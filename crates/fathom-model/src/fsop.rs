@@ -367,6 +367,9 @@ pub struct FsopRecord {
     pub seconds: Vec<SecondSample>,
     /// Operations on the time axis.
     pub stream: FsopStream,
+    /// Release of the kernel, for the classic header.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kernel: Option<String>,
     /// How much later than planned the coordinator saw the end of the window. The window itself is exact: operations
     /// are judged by their own stamps.
     pub end_seen_late_ns: u64,

@@ -5,6 +5,7 @@
 
 mod bonnie;
 mod dd;
+mod fsopbench;
 mod hdparm;
 mod iozone;
 mod randomio;
@@ -22,6 +23,10 @@ use fathom_stats::Histogram;
 /// interval.
 #[must_use]
 pub fn classic(records: &[Record]) -> Option<String> {
+    if records.iter().any(|record| record.fsop.is_some()) {
+        let each = records.iter().filter_map(|r| Some(fsopbench::table(r, r.fsop.as_deref()?)));
+        return Some(each.collect::<Vec<_>>().join("\n"));
+    }
     let tables = repeats(records).into_iter().map(|of_one| table(&of_one));
     tables.collect::<Option<Vec<_>>>().map(|tables| tables.join("\n"))
 }

@@ -14,6 +14,7 @@ pub mod detail;
 pub mod experiment;
 pub mod figures;
 pub mod findings;
+pub mod fsop;
 pub mod history;
 pub mod imported;
 mod job;

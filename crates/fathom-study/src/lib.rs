@@ -7,6 +7,7 @@ mod counters;
 pub mod course;
 pub mod drift;
 pub mod experiment;
+pub mod fsop;
 pub mod history;
 pub mod knee;
 pub mod layers;

@@ -4,6 +4,7 @@
 //! the run (arrays that rebuild, lazy initialisation) are the inspector's.
 
 use crate::counters;
+use crate::fsop;
 use crate::open_loop;
 use crate::steadiness;
 use crate::verification;
@@ -59,13 +60,21 @@ pub fn all(record: &Record) -> Vec<Finding> {
         counters::busy_says_nothing,
         batched,
     ];
+    if let Some(fsop) = &record.fsop {
+        let of_machine = OF_MACHINE.iter().filter_map(|rule| rule(record));
+        return of_machine.chain(fsop::findings::all(record, fsop)).collect();
+    }
     RULES.iter().filter_map(|rule| rule(record)).collect()
 }
+
+/// The rules that hold for whatever was measured.
+const OF_MACHINE: &[fn(&Record) -> Option<Finding>] =
+    &[io_failure, interrupted, suspended, held_up, stolen_time, busy_cpus, counters::throttled];
 
 /// True for findings whose text is about one row of a run and not about the whole machine or target.
 #[must_use]
 pub fn is_about_one_row(id: &str) -> bool {
-    ROW_RULES.contains(&id)
+    ROW_RULES.contains(&id) || fsop::findings::ROW_RULES.contains(&id)
 }
 
 /// The name of the rule about rows that the CPU limits.

@@ -40,6 +40,8 @@ pub struct Counts {
     place: [u8; OpClass::ALL.len()],
     crossings: Vec<Crossing>,
     seconds: Vec<u64>,
+    /// Rounds and vanished names when the window was over.
+    at_end: Option<(u64, u64)>,
     /// Operations on the time axis.
     pub points: Points,
 }
@@ -57,6 +59,7 @@ impl Counts {
             place,
             crossings: Vec::with_capacity(2),
             seconds: vec![0; seconds as usize],
+            at_end: None,
             points,
         }
     }
@@ -169,6 +172,9 @@ impl<'a, C: Clock> Meter<'a, C> {
 
     #[cold]
     fn next_window(&mut self, class: OpClass, start_ns: u64, bytes: u64) {
+        if let Some(counts) = self.counts.get_mut(self.current) {
+            counts.at_end = Some((self.rounds, self.vanished));
+        }
         self.current += 1;
         self.note(class, start_ns, bytes);
     }
@@ -182,8 +188,9 @@ impl<'a, C: Clock> Meter<'a, C> {
     /// What the process did, window by window, with the points of each.
     #[must_use]
     pub fn finish(self, role: Role, number: u32) -> Vec<(FsopProcess, Points)> {
-        let (rounds, vanished, ended_ns) = (self.rounds, self.vanished, self.ended_ns);
+        let (now, ended_ns) = ((self.rounds, self.vanished), self.ended_ns);
         let of = |counts: Counts| {
+            let (rounds, vanished) = counts.at_end.unwrap_or(now);
             let ended = ended_ns.filter(|ns| *ns < counts.window.end_ns);
             let process = FsopProcess {
                 role,

@@ -303,6 +303,10 @@ impl Coordinator<'_> {
                 watch.starts(number);
             }
             if !self.wait_until(window.start_ns) {
+                if self.failed.is_some() {
+                    // Nothing was measured, and there is something to tell.
+                    reached.push((Window { end_ns: window.start_ns, ..*window }, 0));
+                }
                 break;
             }
             watch.window_begins(number);

@@ -1,0 +1,190 @@
+//! What file-server workloads come to: how much readers lose when writers start, how fairly processes share, which
+//! operations stood still, and what speaks against the figures.
+
+pub mod findings;
+
+use fathom_model::fsop::{FsopPhase, FsopProcess, FsopRecord, Role, SecondSample, TimedOp};
+use fathom_model::record::{OpClass, Record};
+use fathom_stats::interval::{Estimate, pairs_needed};
+use fathom_stats::rank::paired::{hodges_lehmann, log_ratios};
+use serde::Serialize;
+
+/// The level of intervals.
+const LEVEL: f64 = 0.95;
+/// An operation is a stall, too, when it takes so many times what half of its class take at the most...
+const MEDIANS: u64 = 1_000;
+/// ... and no less than this, which people begin to notice.
+const NOTICED_NS: u64 = 100_000_000;
+
+/// A figure that readers are compared by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Kept {
+    /// Files opened per second.
+    Files,
+    /// Bytes read per second.
+    Bytes,
+}
+
+/// What readers keep of their rate when writers start.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Competition {
+    /// The phase without writers.
+    pub alone: FsopPhase,
+    /// The phase with them.
+    pub together: FsopPhase,
+    /// Of what.
+    pub kept: Kept,
+    /// The ratio of each repeat: 1 means that nothing was lost.
+    pub ratios: Vec<f64>,
+    /// The ratio over the repeats, with an interval where they are enough.
+    pub estimate: Option<Estimate>,
+}
+
+impl Competition {
+    /// The number of repeats from which on there is an interval.
+    #[must_use]
+    pub fn repeats_needed() -> usize {
+        pairs_needed(LEVEL).unwrap_or(6)
+    }
+}
+
+/// All readers of a record together, per second.
+#[must_use]
+pub fn readers_rate(record: &Record, fsop: &FsopRecord, kept: Kept) -> f64 {
+    let one = |process: &FsopProcess| match kept {
+        Kept::Files => process.class(OpClass::OpenRead).map_or(0, |c| c.latency_ns.count()),
+        Kept::Bytes => process.bytes(),
+    };
+    let sum: u64 = fsop.of_role(Role::Reader).map(one).sum();
+    sum as f64 * 1e9 / record.window_ns.max(1) as f64
+}
+
+/// Compares every phase with writers with the phase of the same readers alone, repeat by repeat.
+#[must_use]
+pub fn competition(records: &[Record]) -> Vec<Competition> {
+    let all: Vec<(&Record, &FsopRecord)> =
+        records.iter().filter_map(|record| Some((record, record.fsop.as_deref()?))).collect();
+    let mut phases: Vec<FsopPhase> = Vec::new();
+    for (_, fsop) in &all {
+        if fsop.phase.readers > 0 && fsop.phase.writers > 0 && !phases.contains(&fsop.phase) {
+            phases.push(fsop.phase);
+        }
+    }
+    let kinds = [Kept::Files, Kept::Bytes];
+    let pairs = phases.into_iter().flat_map(|phase| kinds.map(|kept| (phase, kept)));
+    pairs.filter_map(|(together, kept)| one(&all, together, kept)).collect()
+}
+
+fn one(all: &[(&Record, &FsopRecord)], together: FsopPhase, kept: Kept) -> Option<Competition> {
+    let alone = FsopPhase { writers: 0, ..together };
+    let rate = |phase: FsopPhase, repeat: u32| {
+        let found = all.iter().find(|(_, fsop)| fsop.phase == phase && fsop.repeat == repeat);
+        found.map(|(record, fsop)| readers_rate(record, fsop, kept))
+    };
+    let mut repeats: Vec<u32> = all.iter().map(|(_, fsop)| fsop.repeat).collect();
+    repeats.dedup();
+    let pairs: Vec<(f64, f64)> = repeats
+        .into_iter()
+        .filter_map(|repeat| Some((rate(alone, repeat)?, rate(together, repeat)?)))
+        .filter(|(alone, _)| *alone > 0.0)
+        .collect();
+    let ratios: Vec<f64> = pairs.iter().map(|(alone, together)| together / alone).collect();
+    let (alone_s, together_s): (Vec<f64>, Vec<f64>) = pairs.into_iter().unzip();
+    let estimate = log_ratios(&alone_s, &together_s)
+        .and_then(|logs| hodges_lehmann(&logs, LEVEL))
+        .map(|estimate| estimate.map(f64::exp));
+    (!ratios.is_empty()).then_some(Competition {
+        alone,
+        together,
+        kept,
+        ratios,
+        estimate: estimate.ok(),
+    })
+}
+
+/// How fairly processes of one role share: by the operations that each ended.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Fairness {
+    /// Jain's index: 1 when all did the same, 1/n when one did everything.
+    pub jain: f64,
+    /// The most of one over the least of one; none when one did nothing.
+    pub most_to_least: Option<f64>,
+}
+
+/// The fairness among the processes of a role; none for fewer than two, or when nothing was done.
+#[must_use]
+pub fn fairness(fsop: &FsopRecord, role: Role) -> Option<Fairness> {
+    let done: Vec<f64> = fsop.of_role(role).map(|process| process.operations() as f64).collect();
+    let (sum, squares) = done.iter().fold((0.0, 0.0), |(s, q), x| (s + x, q + x * x));
+    if done.len() < 2 || sum == 0.0 {
+        return None;
+    }
+    let most = done.iter().copied().fold(0.0, f64::max);
+    let least = done.iter().copied().fold(f64::INFINITY, f64::min);
+    Some(Fairness {
+        jain: sum * sum / (done.len() as f64 * squares),
+        most_to_least: (least > 0.0).then(|| most / least),
+    })
+}
+
+/// An operation that stood still, and what else happened meanwhile.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Stall {
+    /// Of whom.
+    pub role: Role,
+    /// Which of them.
+    pub number: u32,
+    /// The operation.
+    pub operation: TimedOp,
+    /// It had not ended when the window did.
+    pub is_unfinished: bool,
+    /// How many times the median of its class, where there is one.
+    pub medians: Option<f64>,
+    /// The second in which it ended, or the window did.
+    pub second: Option<SecondSample>,
+}
+
+/// The stalls of a record, longest first. Of each process the hundred slowest operations are known, so that no more can be
+/// told; operations that crossed the end of the window are among them with their age.
+#[must_use]
+pub fn stalls(record: &Record, fsop: &FsopRecord) -> Vec<Stall> {
+    let mut stalls = Vec::new();
+    for process in &fsop.processes {
+        let median =
+            |class| process.class(class).and_then(|record| record.latency_ns.quantile(0.5));
+        let stall = |operation: TimedOp, is_unfinished| {
+            let median_ns = median(operation.class);
+            let times = median_ns.map(|ns| operation.took_ns as f64 / ns.max(1) as f64);
+            let is_far =
+                median_ns.is_some_and(|ns| operation.took_ns >= ns.saturating_mul(MEDIANS));
+            let is_long = operation.took_ns >= fsop.spec.stall_ns;
+            (is_long || is_far && operation.took_ns >= NOTICED_NS).then(|| Stall {
+                role: process.role,
+                number: process.number,
+                operation,
+                is_unfinished,
+                medians: times,
+                second: second_at(fsop, operation.start_ns.saturating_add(operation.took_ns)),
+            })
+        };
+        stalls.extend(process.slowest.iter().filter_map(|op| stall(*op, false)));
+        let unfinished = process.crossings.iter().filter_map(|crossing| {
+            let age_ns = crossing.age_at_end_ns(record.window_ns)?;
+            let start_ns = u64::try_from(crossing.start_ns).unwrap_or(0);
+            stall(TimedOp { class: crossing.class, start_ns, took_ns: age_ns }, true)
+        });
+        stalls.extend(unfinished);
+    }
+    stalls.sort_by_key(|stall| std::cmp::Reverse(stall.operation.took_ns));
+    stalls
+}
+
+fn second_at(fsop: &FsopRecord, at_ns: u64) -> Option<SecondSample> {
+    let found = fsop.seconds.iter().find(|second| at_ns <= second.end_ns);
+    found.or(fsop.seconds.last()).cloned()
+}
+
+#[cfg(test)]
+#[path = "fsop_tests.rs"]
+mod tests;

@@ -1,0 +1,182 @@
+//! Tests of what file-server records come to.
+
+use super::*;
+use crate::fixtures;
+use fathom_model::fsop::{Caches, Crossing, FsopSpec, FsopStream, FsopTree};
+use fathom_model::record::ClassRecord;
+use fathom_stats::Histogram;
+
+const SECOND_NS: u64 = 1_000_000_000;
+
+fn class(class: OpClass, count: u64, each_ns: u64, bytes: u64) -> ClassRecord {
+    let mut latency_ns = Histogram::new();
+    latency_ns.record_n(each_ns, count);
+    ClassRecord { class, latency_ns, bytes }
+}
+
+fn process(role: Role, number: u32, operations: u64) -> FsopProcess {
+    let of = if role == Role::Reader { OpClass::OpenRead } else { OpClass::MakeDir };
+    FsopProcess {
+        role,
+        number,
+        classes: vec![class(of, operations, 10_000, operations * 1_000)],
+        crossings: Vec::new(),
+        slowest: Vec::new(),
+        operations_by_second: Vec::new(),
+        rounds: 0,
+        vanished: 0,
+        ended_early_ns: None,
+    }
+}
+
+/// A record of a phase in which each process ended so many operations.
+fn record(repeat: u32, readers: &[u64], writers: &[u64]) -> Record {
+    let phase = FsopPhase { readers: readers.len() as u32, writers: writers.len() as u32 };
+    let of = |role| move |(number, done): (u32, &u64)| process(role, number, *done);
+    let all = (0..).zip(readers).map(of(Role::Reader));
+    let all = all.chain((0..).zip(writers).map(of(Role::Writer)));
+    let fsop = FsopRecord {
+        spec: FsopSpec::default(),
+        phase,
+        repeat,
+        tree: FsopTree { trees: 4, ..FsopTree::default() },
+        caches: Caches::WentOn,
+        processes: all.collect(),
+        seconds: (1..=30)
+            .map(|second| SecondSample {
+                end_ns: second * SECOND_NS,
+                dirty_bytes: second,
+                ..SecondSample::default()
+            })
+            .collect(),
+        stream: FsopStream::default(),
+        kernel: None,
+        end_seen_late_ns: 0,
+    };
+    let fsop = Some(Box::new(fsop));
+    let jobs = Vec::new();
+    let devices = Vec::new();
+    Record { fsop, jobs, devices, window_ns: 30 * SECOND_NS, ..fixtures::record() }
+}
+
+fn of(record: &mut Record) -> &mut FsopRecord {
+    record.fsop.as_deref_mut().expect("has one")
+}
+
+fn found(record: &Record) -> Vec<String> {
+    let fsop = record.fsop.as_deref().expect("has one");
+    findings::all(record, fsop).into_iter().map(|finding| finding.id).collect()
+}
+
+#[test]
+fn what_readers_keep_is_compared_repeat_by_repeat() {
+    let records = |losses: &[u64]| -> Vec<Record> {
+        (1..)
+            .zip(losses)
+            .flat_map(|(repeat, percent)| {
+                [
+                    record(repeat, &[500], &[]),
+                    record(repeat, &[1_000, 1_000], &[]),
+                    record(repeat, &[20 * percent, 0], &[7]),
+                ]
+            })
+            .collect()
+    };
+    let found = competition(&records(&[50, 60, 40]));
+    let [files, bytes] = &found[..] else { panic!("{found:?}") };
+    assert_eq!((files.kept, files.ratios.len()), (Kept::Files, 3));
+    let off = files.ratios.iter().zip([0.5, 0.6, 0.4]).map(|(a, b)| (a - b).abs());
+    assert!(off.fold(0.0, f64::max) < 1e-9, "{:?}", files.ratios);
+    assert_eq!(
+        (files.alone.text(), files.together.text()),
+        ("2 readers".into(), "2 readers, 1 writer".into())
+    );
+    let estimate = files.estimate.expect("three repeats");
+    assert!(
+        (0.4..=0.6).contains(&estimate.value) && estimate.interval.is_none(),
+        "too few for one"
+    );
+    assert_eq!(bytes.ratios, files.ratios);
+    let six = competition(&records(&[50, 52, 48, 51, 49, 50]));
+    let interval = six[0].estimate.and_then(|e| e.interval).expect("six are enough");
+    assert!(interval.low > 0.45 && interval.high < 0.55, "{interval:?}");
+    assert_eq!(Competition::repeats_needed(), 6);
+    assert!(competition(&records(&[])).is_empty());
+    // Readers that came to nothing have no logarithm, and are shown all the same.
+    let starved = &competition(&records(&[0]))[0];
+    assert!(starved.ratios == [0.0] && starved.estimate.is_none());
+}
+
+#[test]
+fn fairness_is_one_when_all_do_the_same() {
+    let jain =
+        |done: &[u64]| fairness(record(1, done, &[]).fsop.as_deref().expect("one"), Role::Reader);
+    assert_eq!(jain(&[100, 100, 100]), Some(Fairness { jain: 1.0, most_to_least: Some(1.0) }));
+    let alone = jain(&[300, 0, 0]).expect("two or more");
+    assert!((alone.jain - 1.0 / 3.0).abs() < 1e-12 && alone.most_to_least.is_none());
+    assert_eq!(jain(&[100]), None);
+    assert_eq!(jain(&[0, 0]), None);
+}
+
+#[test]
+fn stalls_are_long_or_far_from_the_median_and_know_their_second() {
+    let mut record = record(1, &[10], &[1_000]);
+    let op = |start_ns, took_ns| TimedOp { class: OpClass::MakeDir, start_ns, took_ns };
+    let writer = &mut of(&mut record).processes[1];
+    // Median 10 us: 1000 times that is 10 ms, which nobody notices; 150 ms is both.
+    writer.slowest =
+        vec![op(4_500_000_000, 2_000_000_000), op(20_000_000_000, 150_000_000), op(1, 20_000_000)];
+    writer.crossings = vec![Crossing {
+        class: OpClass::MakeDir,
+        start_ns: 10_400_000_000,
+        took_ns: Some(25_000_000_000),
+    }];
+    let fsop = record.fsop.as_deref().expect("one");
+    let seen = stalls(&record, fsop);
+    let told: Vec<(u64, bool, u64)> = seen
+        .iter()
+        .map(|s| {
+            (s.operation.took_ns, s.is_unfinished, s.second.as_ref().map_or(0, |s| s.dirty_bytes))
+        })
+        .collect();
+    assert_eq!(
+        told,
+        [(19_600_000_000, true, 30), (2_000_000_000, false, 7), (150_000_000, false, 21)]
+    );
+    let (process, class, age_ns) = fsop.oldest_unfinished(record.window_ns).expect("one");
+    assert_eq!((process.number, class, age_ns), (0, OpClass::MakeDir, 19_600_000_000));
+    assert_eq!(found(&record), ["fsop-hung"], "more than half of the window");
+}
+
+#[test]
+fn a_clean_record_has_no_findings_and_each_rule_is_provoked() {
+    assert_eq!(found(&record(1, &[100, 100], &[100])), [""; 0]);
+    let provoked = |change: &dyn Fn(&mut Record)| {
+        let mut record = record(1, &[100, 100], &[100]);
+        change(&mut record);
+        found(&record)
+    };
+    let kept = |r: &mut Record| of(r).caches = Caches::Kept { reason: "not root".into() };
+    assert_eq!(provoked(&kept), ["fsop-caches-not-dropped"]);
+    let full = |r: &mut Record| {
+        of(r).caches = Caches::Dropped { files_checked: 9, cached_bytes: 50, checked_bytes: 100 };
+    };
+    assert_eq!(provoked(&full), ["fsop-caches-still-full"]);
+    assert_eq!(provoked(&|r| of(r).processes[0].rounds = 2), ["fsop-tree-read-again"]);
+    assert_eq!(provoked(&|r| of(r).processes[2].ended_early_ns = Some(5)), ["fsop-writer-full"]);
+    assert_eq!(provoked(&|r| r.window_ns = SECOND_NS), ["fsop-short-window"]);
+    assert_eq!(provoked(&|r| of(r).spec.warmup_ns = SECOND_NS), ["fsop-short-warmup"]);
+    assert_eq!(provoked(&|r| of(r).tree.trees = 1), ["fsop-shared-parts"]);
+    assert_eq!(provoked(&|r| of(r).processes[0].vanished = 1), ["fsop-vanished"]);
+    let idle = |r: &mut Record| of(r).processes.iter_mut().for_each(|p| p.classes.clear());
+    assert_eq!(provoked(&idle), ["fsop-nothing-done"]);
+    let cached = |r: &mut Record| {
+        r.devices = fixtures::record().devices;
+        r.devices.truncate(1);
+        r.devices[0].read_bytes = 0;
+        r.devices[0].written_bytes = 0;
+        let all = &mut of(r).processes;
+        all.iter_mut().for_each(|process| process.classes[0].bytes = 1 << 30);
+    };
+    assert_eq!(provoked(&cached), ["fsop-read-from-memory", "fsop-written-to-memory"]);
+}
