@@ -54,6 +54,8 @@ pub struct Cleaned {
     pub foreign: u64,
     /// The first of them, relative to the tree.
     pub listed: Vec<String>,
+    /// Directories of the tree that something is mounted on: what they hide stays, and the card with it.
+    pub mounts: Vec<String>,
     /// Time, nanoseconds.
     pub took_ns: u64,
 }
@@ -106,6 +108,10 @@ impl Cleaner<'_> {
     /// Removes the card, which goes last, and the directory.
     fn remove_root(&self, tree: &Tree, cleaned: &mut Cleaned) -> Result<(), TreeError> {
         name_foreign(tree, 0, tree.root(), cleaned)?;
+        if !cleaned.mounts.is_empty() {
+            // Files may be hidden there that nothing else would prove to be fathom's.
+            return Ok(());
+        }
         for name in [DRAFT, CARD] {
             match tree.root().unlink(name) {
                 Err(error) if error.kind() != io::ErrorKind::NotFound => {
@@ -137,7 +143,7 @@ fn remove_if_same(tree: &Tree) -> Result<(), TreeError> {
     });
     match same {
         Ok(true) => match above.remove_dir_name(name) {
-            Err(error) if error.kind() == io::ErrorKind::DirectoryNotEmpty => Ok(()),
+            Err(error) if is_taken(&error) => Ok(()),
             other => other.map_err(TreeError::io("remove", tree.path())),
         },
         Ok(false) => Ok(()),
@@ -192,6 +198,11 @@ pub(crate) fn is_another(error: &io::Error) -> bool {
         || error.raw_os_error() == Some(ELOOP)
 }
 
+/// True for the errors of removing a directory that has something in it or on it.
+fn is_taken(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::DirectoryNotEmpty | io::ErrorKind::ResourceBusy)
+}
+
 /// Removes the directories of a range, from the last to the first; names what is in those that are not empty.
 fn remove_dirs(tree: &Tree, range: Range<u64>, cleaned: &mut Cleaned) -> Result<(), TreeError> {
     let layout = tree.layout();
@@ -204,17 +215,21 @@ fn remove_dirs(tree: &Tree, range: Range<u64>, cleaned: &mut Cleaned) -> Result<
         let Some((_, Some(inside))) = &above else { continue };
         match inside.remove_dir_name(layout.dir_name(number).bytes()) {
             Ok(()) => {}
-            Err(error) if error.kind() == io::ErrorKind::DirectoryNotEmpty => {
+            Err(error) if is_taken(&error) => {
                 if let Some(dir) = open_ours(tree, number)? {
                     name_foreign(tree, number, &dir, cleaned)?;
                 }
             }
-            // Something is mounted there: it is named with the directory above.
-            Err(error) if is_another(&error) || error.kind() == io::ErrorKind::ResourceBusy => {}
+            Err(error) if is_another(&error) => {}
             Err(error) => return Err(TreeError::io("remove", tree.full_path(number))(error)),
         }
     }
     Ok(())
+}
+
+/// True when something is mounted on a directory, be it of the same filesystem.
+fn is_mount(dir: &Dir, name: &[u8]) -> bool {
+    dir.open_beneath(name).is_err_and(|error| error.kind() == io::ErrorKind::CrossesDevices)
 }
 
 /// Names everything in a directory but the tree's own directories, which were named by themselves.
@@ -234,16 +249,15 @@ fn name_foreign(
             EntryKind::Unknown => dir.facts_of_name(entry.name).is_ok_and(|facts| facts.is_dir),
             kind => kind == EntryKind::Dir,
         };
-        let is_mount =
-            is_dir && dir.facts_of_name(entry.name).is_ok_and(|facts| facts.dev != tree.dev());
         let is_ours = is_dir && matches!(layout.told_by_name(number, entry.name), Named::Dir(_));
-        if !is_ours || is_mount {
+        let path = || {
             let name = String::from_utf8_lossy(entry.name);
-            cleaned.stays(if above.is_empty() {
-                name.into_owned()
-            } else {
-                format!("{above}/{name}")
-            });
+            if above.is_empty() { name.into_owned() } else { format!("{above}/{name}") }
+        };
+        if !is_ours {
+            cleaned.stays(path());
+        } else if is_mount(dir, entry.name) {
+            cleaned.mounts.push(path());
         }
         Ok(true)
     };
