@@ -1,6 +1,6 @@
 //! `fathom run`.
 
-use super::{CommandError, CommandResult, against, finish, key_value, local_zone};
+use super::{CommandError, CommandResult, against, exercise, finish, fsop, key_value, local_zone};
 use crate::args::{Common, Run, Style};
 use crate::output::Output;
 use crate::session::{self, Purpose};
@@ -21,6 +21,12 @@ use std::path::Path;
 
 /// Runs a workload and prints what came out.
 pub fn run(common: &Common, output: Output, stop: &StopFlag, args: &Run) -> CommandResult {
+    if args.workload == exercise::NAME {
+        return exercise::run(common, output, stop, args);
+    }
+    if fsop::is_meant(&args.workload) {
+        return fsop::run(common, output, stop, args);
+    }
     let interval_ns = interval(output, &args.interval)?;
     if !args.against.is_empty() {
         return against::run(common, output, stop, args, interval_ns);
@@ -100,6 +106,9 @@ pub fn records_text(
     records: &[Record],
     style: Style,
 ) -> Result<String, CommandError> {
+    if records.iter().any(|record| record.fsop.is_some()) {
+        return Ok(fsop::records_text(output, records, style));
+    }
     if style == Style::Classic {
         let Some(text) = classic::classic(records) else {
             let name = records.first().map_or("", |record| record.workload.name.as_str());

@@ -1,6 +1,6 @@
 //! `fathom workloads`.
 
-use super::{CommandError, CommandResult};
+use super::{CommandError, CommandResult, fsop};
 use crate::args::Workloads;
 use crate::exit::Exit;
 use crate::output::Output;
@@ -19,11 +19,18 @@ pub fn run(output: Output, args: &Workloads) -> CommandResult {
         for workload in &all {
             let _ = writeln!(text, "{:width$}  {}", workload.name, workload.title);
         }
+        let fsop = fathom_lab::fsop::workload();
+        let _ = writeln!(text, "{:width$}  {}", fsop.name, fsop.title);
         text += "\nOne in full, with all keys: fathom workloads NAME\n";
         output.text(&text)?;
         output.json("result", &serde_json::json!({ "workloads": all }))?;
         return Ok(Exit::Done);
     };
+    if fsop::is_meant(name) {
+        output.text(&fsop::explain())?;
+        output.json("result", &fathom_lab::fsop::workload())?;
+        return Ok(Exit::Done);
+    }
     let workload = builtin::named(name).map_err(|e| CommandError::usage(output, &e))?;
     output.text(&explain(&workload))?;
     output.json("result", &workload)?;

@@ -1,0 +1,106 @@
+//! `fathom run fsop`.
+
+use super::{CommandError, CommandResult, finish, key_value, local_zone};
+use crate::args::{Common, Run, Style};
+use crate::output::Output;
+use crate::session::{self, Purpose};
+use fathom_base::units::format_ns;
+use fathom_lab::fsop::{self as lab_fsop, FsopOptions};
+use fathom_model::fsop::FsopSpec;
+use fathom_model::fsop_keys::KEYS;
+use fathom_model::record::{Record, RunKind};
+use fathom_report::{classic, fsop as report};
+use fathom_study::fsop;
+use fathom_sys::signals::StopFlag;
+use std::fmt::Write;
+use std::path::PathBuf;
+
+/// True when the workload is one of processes on trees.
+pub fn is_meant(workload: &str) -> bool {
+    workload == lab_fsop::NAME
+}
+
+/// Runs the phases and prints what came out.
+pub fn run(common: &Common, output: Output, stop: &StopFlag, args: &Run) -> CommandResult {
+    let options = options(output, args)?;
+    let purpose = Purpose {
+        kind: RunKind::Run,
+        target: &args.target,
+        measure: &args.any.measure,
+        destroy: args.any.destroy.clone(),
+        interval_ns: session::INTERVAL_NS,
+    };
+    let measured = session::measure(common, output, stop, &purpose, &mut |lab, keep| {
+        lab_fsop::run(lab, &options, keep)
+    })?;
+    let mut text = records_text(output, &measured.records, args.style);
+    text += &measured.findings(output);
+    let _ = writeln!(
+        text,
+        "Whole command {}, of it measured {}. {}",
+        format_ns(measured.took_ns),
+        format_ns(measured.records.iter().map(|r| r.window_ns).sum()),
+        measured.stored_as(|prefix| format!("; all of it again: fathom show {prefix}"))
+    );
+    let mut result = measured.json();
+    result["competition"] =
+        serde_json::to_value(fsop::competition(&measured.records)).unwrap_or_default();
+    finish(output, &text, &result, measured.exit)
+}
+
+fn options(output: Output, args: &Run) -> Result<FsopOptions, CommandError> {
+    let usage = |text: &str| CommandError::usage(output, &text);
+    if args.target.is_empty() {
+        return Err(usage("the target is empty; name a directory with a tree of files"));
+    }
+    for (is_given, option) in [
+        (!args.phase.is_empty(), "--phase"),
+        (args.until_steady.is_some(), "--until-steady"),
+        (!args.against.is_empty(), "--against"),
+    ] {
+        if is_given {
+            return Err(usage(&format!(
+                "{option} does not go with fsop, whose phases are phases=1r,3r,3r+3w"
+            )));
+        }
+    }
+    if args.repeats == 0 {
+        return Err(usage("--repeats=0: at least 1"));
+    }
+    let settings: Vec<(String, String)> =
+        args.settings.iter().map(|s| key_value(output, s)).collect::<Result<_, _>>()?;
+    let spec = FsopSpec::with(&settings).map_err(|error| usage(&error))?;
+    Ok(FsopOptions { spec, target: PathBuf::from(&args.target), repeats: args.repeats })
+}
+
+/// The records of such a run in the form that was asked for.
+pub fn records_text(output: Output, records: &[Record], style: Style) -> String {
+    if style == Style::Classic {
+        return classic::classic(records).unwrap_or_default() + "\n";
+    }
+    let mut text = String::new();
+    for record in records {
+        if let Some(fsop) = &record.fsop {
+            text += &report::detail(record, fsop, &local_zone());
+            text.push('\n');
+        }
+    }
+    let costs = records.first().and_then(|record| record.targets.first());
+    for line in costs.iter().flat_map(|target| report::integrity(&target.stack)) {
+        let _ = writeln!(text, "price for safety: {line}");
+    }
+    text += &report::competition_text(&fsop::competition(records), output.width());
+    text
+}
+
+/// One line for the list of workloads, and the keys.
+pub fn explain() -> String {
+    let workload = lab_fsop::workload();
+    let mut text = format!("{}: {}\n{}\n", workload.name, workload.title, workload.description);
+    text += "\nkeys (KEY=VALUE):\n";
+    let width = KEYS.iter().map(|key| key.name.len()).max().unwrap_or(0);
+    for key in KEYS {
+        let _ = writeln!(text, "  {:width$}  {} ({})", key.name, key.help, key.values);
+    }
+    text
+}
