@@ -1,6 +1,6 @@
 //! What stored experiments, matrices of arrays, and layers say: made anew from their records.
 
-use super::{CommandError, layers, raid, watch};
+use super::{CommandError, capture, layers, raid, watch};
 use crate::exit::Exit;
 use crate::output::Output;
 use fathom_base::shell;
@@ -51,6 +51,7 @@ pub fn answer(
             Some(Answer { text, json: ("layers", json), study })
         }
         RunKind::Watch => Some(watch::stored::answer(output, records)),
+        RunKind::Capture | RunKind::Replay => Some(capture::answer(output, head.kind, records)),
         _ => None,
     })
 }

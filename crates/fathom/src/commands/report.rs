@@ -1,0 +1,195 @@
+//! `fathom report`.
+
+use super::compare::side;
+use super::history;
+use super::list::{open, state_of};
+use super::{CommandError, CommandResult, local_zone, planned};
+use crate::args::{Common, History, Report, ReportFormat};
+use crate::exit::Exit;
+use crate::output::Output;
+use crate::report_file::{self, Refusal};
+use fathom_base::shell;
+use fathom_base::units::{format_size, parse_fraction};
+use fathom_html::page::Page;
+use fathom_html::pages::{self, Source};
+use fathom_html::{html, markdown};
+use fathom_store::{Filter, RunState, Store, StoreError};
+use fathom_study::compare::{Options, compare};
+use fathom_study::verdict;
+use std::path::{Path, PathBuf};
+
+/// A report before it is a file.
+struct Made {
+    page: Page,
+    /// What the file is called when nobody says: `fathom-7f3k`.
+    stem: String,
+}
+
+/// Writes a report of one run, of two compared, or of a target over time.
+pub fn run(common: &Common, output: Output, args: &Report) -> CommandResult {
+    let made = match (&args.history, args.runs.as_slice()) {
+        (Some(target), _) => over_time(common, output, args, target)?,
+        (None, []) => of_run(common, output, None)?,
+        (None, [run]) => of_run(common, output, Some(run))?,
+        (None, [a, b]) => of_two(common, output, args, a, b)?,
+        (None, more) => {
+            let text = format!(
+                "{} runs: name one, or two to compare; several on one side with commas: fathom report a1,a2 b1,b2",
+                more.len()
+            );
+            return Err(CommandError::usage(output, &text));
+        }
+    };
+    let format = format(args);
+    let text = match format {
+        ReportFormat::Html => html::html(&made.page),
+        ReportFormat::Markdown => markdown::markdown(&made.page),
+    };
+    if args.output.as_deref() == Some(Path::new("-")) {
+        // Programs read standard output: a document and JSON lines do not mix.
+        if output.json {
+            let text = "--json and -o -: both want standard output; name a file";
+            return Err(CommandError::usage(output, &text));
+        }
+        output.text(&text)?;
+        return Ok(Exit::Done);
+    }
+    let path = args.output.clone().unwrap_or_else(|| PathBuf::from(made.stem + extension(format)));
+    report_file::write(&path, &text, args.overwrite).map_err(|error| {
+        let exit = if matches!(error, Refusal::Io { .. }) { Exit::Internal } else { Exit::Usage };
+        CommandError::report_as(output, &error, exit)
+    })?;
+    output.text(&written(&path, text.len(), format))?;
+    let absolute = std::path::absolute(&path).unwrap_or_else(|_| path.clone());
+    output.json(
+        "result",
+        &serde_json::json!({
+            "path": absolute.display().to_string(),
+            "bytes": text.len(),
+            "format": format.word(),
+            "title": made.page.title,
+            "verdict": made.page.verdict,
+        }),
+    )?;
+    Ok(Exit::Done)
+}
+
+/// What was asked for, else what the name of the file says.
+fn format(args: &Report) -> ReportFormat {
+    let extension = args.output.as_ref().and_then(|path| path.extension());
+    let is_markdown = extension.is_some_and(|e| e == "md" || e == "markdown");
+    args.format.unwrap_or(if is_markdown { ReportFormat::Markdown } else { ReportFormat::Html })
+}
+
+fn extension(format: ReportFormat) -> &'static str {
+    match format {
+        ReportFormat::Html => ".html",
+        ReportFormat::Markdown => ".md",
+    }
+}
+
+fn written(path: &Path, bytes: usize, format: ReportFormat) -> String {
+    let how = match format {
+        ReportFormat::Html => "; any browser shows it, without network",
+        ReportFormat::Markdown => "",
+    };
+    format!("Report: {} ({}){how}\n", shell::path(path), format_size(bytes as u64))
+}
+
+/// The report of a stored run, for a command that has just stored it; where it lies.
+///
+/// # Errors
+/// What it could not be written for, in words: the run is stored, and nothing else is lost.
+pub fn beside(store: &Path, id: &str) -> Result<PathBuf, String> {
+    let store = Store::open_read_only(store).map_err(|error| error.to_string())?;
+    let made = of_stored(&store, id).map_err(|error| error.to_string())?;
+    let path = PathBuf::from(made.stem + extension(ReportFormat::Html));
+    report_file::write(&path, &html::html(&made.page), false).map_err(|e| e.to_string())?;
+    Ok(path)
+}
+
+fn of_run(common: &Common, output: Output, run: Option<&str>) -> Result<Made, CommandError> {
+    let nothing = || CommandError::nothing_stored(output);
+    let failed = |e: StoreError| CommandError::store(output, &e);
+    let store = open(common, output)?.ok_or_else(nothing)?;
+    let id = match run {
+        Some(run) => store.resolve(run).map_err(failed)?,
+        None => {
+            let newest = Filter { limit: Some(1), ..Filter::default() };
+            let newest = store.list(&newest).map_err(failed)?.into_iter().next();
+            newest.ok_or_else(nothing)?.id
+        }
+    };
+    of_stored(&store, &id).map_err(failed)
+}
+
+/// The verdict is made anew from the records.
+fn of_stored(store: &Store, id: &str) -> Result<Made, StoreError> {
+    let stored = store.load(id)?;
+    let name = store.shortest_prefix(id)?;
+    let plan = store.plan(id)?;
+    let state = state_of(stored.state, &stored.writer);
+    let unfinished = (stored.state == RunState::Running).then_some(state);
+    let study = verdict::judge_stored(stored.head.kind, &stored.records, unfinished);
+    let zone = local_zone();
+    let page = pages::of_run(&Source {
+        head: &stored.head,
+        name: &name,
+        records: &stored.records,
+        findings: &study.findings,
+        verdict: study.verdict,
+        plan: plan.as_ref(),
+        how_to: planned::how_to,
+        zone: &zone,
+    });
+    Ok(Made { page, stem: format!("fathom-{name}") })
+}
+
+fn of_two(
+    common: &Common,
+    output: Output,
+    args: &Report,
+    a: &str,
+    b: &str,
+) -> Result<Made, CommandError> {
+    let margin = parse_fraction(&args.margin)
+        .map_err(|e| CommandError::usage(output, &format!("--margin={}: {e}", args.margin)))?;
+    let (a, b) = (side(common, output, a)?, side(common, output, b)?);
+    let options = Options { margin_percent: 100.0 * margin, ..Options::default() };
+    let found = compare(&a, &b, &options);
+    let page = pages::of_comparison(&found, [&a, &b], &local_zone());
+    Ok(Made { page, stem: format!("fathom-{}-against-{}", plain(&b.name), plain(&a.name)) })
+}
+
+fn over_time(
+    common: &Common,
+    output: Output,
+    args: &Report,
+    target: &str,
+) -> Result<Made, CommandError> {
+    let asked =
+        History { target: target.to_owned(), row: None, label: None, step: args.step.clone() };
+    let (store, found) = history::series(common, output, &asked)?;
+    let prefix = |id: &str| store.shortest_prefix(id).unwrap_or_else(|_| id.to_owned());
+    let page = pages::of_history(target, &found, &prefix, &local_zone());
+    Ok(Made { page, stem: format!("fathom-history-{}", plain(target)) })
+}
+
+/// A part of a file's name: letters, digits, points and hyphens.
+fn plain(words: &str) -> String {
+    let kept = |c: char| if c.is_ascii_alphanumeric() || c == '.' { c } else { '-' };
+    let text: String = words.chars().map(kept).take(40).collect();
+    let text = text.trim_matches(['-', '.']);
+    if text.is_empty() { "root".to_owned() } else { text.to_owned() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_files_are_plain() {
+        let of = ["/srv/data", "../x", "a,b:read (4 KiB)@/x.db", "/"].map(plain);
+        assert_eq!(of, ["srv-data", "x", "a-b-read--4-KiB---x.db", "root"]);
+    }
+}
