@@ -2,6 +2,7 @@
 //!
 //! - [`capability`]: what this machine can do; a test that needs more is skipped with the reason, and counted.
 //! - [`harness`]: kernel-tier tests, `tests/kernel/main.rs` in the crates that have some.
+//! - [`lanes`]: such tests in several processes side by side.
 //! - [`scratch`], [`loopdev`], [`mounted`], [`zram`]: things that are taken down when dropped.
 //! - [`pids`]: control groups that allow so many threads.
 //! - [`no_ring`]: the same command where io_uring is forbidden.
@@ -17,6 +18,7 @@ pub mod capability;
 pub mod command;
 pub mod guest;
 pub mod harness;
+pub mod lanes;
 pub mod leftovers;
 pub mod loopdev;
 pub mod mounted;
@@ -33,6 +35,7 @@ pub use guest::{Bus, Guest, GuestError, GuestJob, GuestReport, StepResult};
 pub use harness::{
     Judged, Trial, counted, fathom_binary, is_soak, kernel_test, run, run_parallel, sample,
 };
+pub use lanes::run_lanes;
 pub use loopdev::{Content, LoopDevice, LoopOptions};
 pub use mounted::{Frozen, FsKind, Mount, MountedElsewhere, MountedFs};
 pub use no_ring::without_io_uring;

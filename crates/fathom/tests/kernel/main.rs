@@ -39,41 +39,52 @@ mod verify;
 mod verify_files;
 mod whole;
 
+use fathom_testkit::Trial;
 use std::process::ExitCode;
 
-fn main() -> ExitCode {
-    let mut trials = bad_input::trials();
-    trials.extend(filesystems::trials());
-    trials.extend(failures::trials());
+/// Tests that judge rates or caches, and those that drop caches.
+fn measuring() -> Vec<Trial> {
+    let mut trials = filesystems::trials();
     trials.extend(engines::trials());
-    trials.extend(signals::trials());
-    trials.extend(store::trials());
     trials.extend(open_loop::trials());
-    trials.extend(output::trials());
-    trials.extend(devices::trials());
     trials.extend(findings::trials());
-    trials.extend(kept_edits::trials());
-    trials.extend(knobs::trials());
     trials.extend(lab::trials());
-    trials.extend(lab_kills::trials());
-    trials.extend(lab_plans::trials());
-    trials.extend(limits::trials());
     trials.extend(limits_priority::trials());
     trials.extend(content::trials());
-    trials.extend(check::trials());
-    trials.extend(check_geometry::trials());
     trials.extend(compare::trials());
     trials.extend(counters::trials());
-    trials.extend(verify::trials());
-    trials.extend(verify_files::trials());
     trials.extend(whole::trials());
     trials.extend(patterns::trials());
     trials.extend(rounds::trials());
     trials.extend(against::trials());
     trials.extend(saturate::trials());
     trials.extend(searches::trials());
+    trials
+}
+
+/// Tests of what is done, said and left, however fast.
+fn others() -> Vec<Trial> {
+    let mut trials = bad_input::trials();
+    trials.extend(failures::trials());
+    trials.extend(signals::trials());
+    trials.extend(store::trials());
+    trials.extend(output::trials());
+    trials.extend(devices::trials());
+    trials.extend(kept_edits::trials());
+    trials.extend(knobs::trials());
+    trials.extend(lab_kills::trials());
+    trials.extend(lab_plans::trials());
+    trials.extend(limits::trials());
+    trials.extend(check::trials());
+    trials.extend(check_geometry::trials());
+    trials.extend(verify::trials());
+    trials.extend(verify_files::trials());
     trials.extend(import::trials());
     trials.extend(classics::trials());
     trials.extend(classics_peers::trials());
-    fathom_testkit::run(trials)
+    trials
+}
+
+fn main() -> ExitCode {
+    fathom_testkit::run_lanes(vec![measuring(), others()])
 }
