@@ -15,6 +15,9 @@ use std::time::{Duration, Instant};
 /// Variable in the environment of a program and of all that it starts, by which they are known when their parent is gone.
 const MARK: &str = "FATHOM_PROGRAM";
 
+/// The longest environment that is looked at.
+const ENVIRONMENT_BYTES_MAX: usize = 4 << 20;
+
 /// How long a program gets to end after it was asked to.
 const GRACE: Duration = Duration::from_secs(5);
 
@@ -200,9 +203,24 @@ pub fn end_left_behind(root: &SysRoot, pid: u32, mark: &str) -> bool {
     }
 }
 
+/// The marks of all programs that were started and run, with those of their owners that are gone.
+#[must_use]
+pub fn marks(root: &SysRoot) -> Vec<String> {
+    let prefix = format!("{MARK}=");
+    let mut found: Vec<String> = Vec::new();
+    for pid in root.names("proc").iter().filter_map(|name| name.parse::<u32>().ok()) {
+        let environment = root.bytes(format!("proc/{pid}/environ"), ENVIRONMENT_BYTES_MAX);
+        let environment = environment.unwrap_or_default();
+        let mut words = environment.split(|byte| *byte == 0);
+        let mark = words.find_map(|word| word.strip_prefix(prefix.as_bytes()));
+        let mark = mark.map(|mark| String::from_utf8_lossy(mark).into_owned());
+        found.extend(mark.filter(|mark| !found.contains(mark)));
+    }
+    found
+}
+
 /// Processes of the group that carry the mark.
 fn left_behind(root: &SysRoot, group: u32, mark: &str) -> Vec<u32> {
-    const ENVIRONMENT_BYTES_MAX: usize = 4 << 20;
     let wanted = format!("{MARK}={mark}");
     let is_left = |pid: &u32| {
         let found = process::group(root, *pid);
@@ -262,6 +280,7 @@ mod tests {
         let root = SysRoot::live();
         let program = start("ended later", &["sleep", "1000"]);
         let mark = mark("ended later");
+        assert!(marks(&root).contains(&mark));
         assert!(!end_left_behind(&root, program.pid, "another"));
         assert!(!end_left_behind(&root, program.pid + 1, &mark));
         assert!(process::start_time_ticks(&root, program.pid).is_some());

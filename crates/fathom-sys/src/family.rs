@@ -35,6 +35,21 @@ impl Usage {
     }
 }
 
+impl Usage {
+    /// What came to it since an earlier look; memory is as it is now.
+    #[must_use]
+    pub fn less(self, earlier: Self) -> Self {
+        Self {
+            cpu_ns: self.cpu_ns.saturating_sub(earlier.cpu_ns),
+            resident_bytes: self.resident_bytes,
+            asked_read_bytes: self.asked_read_bytes.saturating_sub(earlier.asked_read_bytes),
+            asked_write_bytes: self.asked_write_bytes.saturating_sub(earlier.asked_write_bytes),
+            read_bytes: self.read_bytes.saturating_sub(earlier.read_bytes),
+            written_bytes: self.written_bytes.saturating_sub(earlier.written_bytes),
+        }
+    }
+}
+
 /// Makes this process the one that orphans of its descendants become children of, so that they are still found.
 ///
 /// # Errors

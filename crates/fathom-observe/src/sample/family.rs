@@ -12,17 +12,30 @@ pub struct Family {
     leader: u32,
     /// Of orphans that have ended.
     buried: Usage,
+    /// What others of its children, such as a server that was started before, had used when it began.
+    base: Usage,
     /// The most that was ever seen: counts never go back, even while one is handed over.
     most: Usage,
     processes: u32,
 }
 
 impl Family {
-    /// The family of a process of this one.
+    /// The family of a child of this process that is about to be started; [`Family::led_by`] says which.
     #[must_use]
-    pub fn new(root: &SysRoot, leader: u32) -> Self {
-        let (buried, most) = (Usage::default(), Usage::default());
-        Self { root: root.clone(), leader, buried, most, processes: 0 }
+    pub fn new(root: &SysRoot) -> Self {
+        let none = Usage::default();
+        let (root, leader) = (root.clone(), 0);
+        let mut family = Self { root, leader, buried: none, base: none, most: none, processes: 0 };
+        family.base = Usage { resident_bytes: 0, ..family.look() };
+        family.most = none;
+        family
+    }
+
+    /// The process that it begins with.
+    #[must_use]
+    pub fn led_by(mut self, leader: u32) -> Self {
+        self.leader = leader;
+        self
     }
 
     /// What it has used since it began. Ended orphans are taken away.
@@ -30,9 +43,8 @@ impl Family {
         let own = family::children(&self.root, std::process::id());
         let mut sum = Usage::default();
         self.processes = 0;
-        for head in
-            std::iter::once(self.leader).chain(own.into_iter().filter(|p| *p != self.leader))
-        {
+        // The leader is a child until it was waited for.
+        for head in own {
             let members = family::members(&self.root, head);
             let mut usage = Usage::default();
             for pid in &members {
@@ -48,7 +60,7 @@ impl Family {
                 sum = sum.plus(usage);
             }
         }
-        self.most = most(self.most, sum.plus(self.buried));
+        self.most = most(self.most, sum.plus(self.buried).less(self.base));
         self.most
     }
 

@@ -78,7 +78,7 @@ fn waits_for(application: &ApplicationRecord) -> Option<Finding> {
         let advice = if cpu >= 0.8 {
             "It computes; faster storage would bring little."
         } else {
-            "It waits for something else: a lock, the network, a timer, or its clients."
+            "It waits for something else: a lock, the network, a timer, its clients, or a processor that others use."
         };
         return Some(Finding::new("not-storage-bound", Severity::Note, text).advise(advice));
     }

@@ -1,6 +1,7 @@
 //! `fathom watch`.
 
 mod application;
+mod recipe;
 mod recording;
 pub mod stored;
 mod target;
@@ -38,7 +39,7 @@ pub fn run(common: &Common, output: Output, stop: &StopFlag, args: &Watch) -> Co
         return Err(usage("--count=0: nothing would be shown; leave it out for no end".to_owned()));
     }
     let root = SysRoot::live();
-    let mut application = Application::of(common, output, args)?;
+    let mut application = Application::of(&root, output, stop, args)?;
     let devices = application.as_ref().map_or(&args.devices, |application| &application.devices);
     let choice = target::choice(&root, devices, application.is_some())
         .map_err(|text| CommandError::usage(output, &text))?;

@@ -1,8 +1,9 @@
 //! The application that is watched: started, followed to its end, ended with all that it started.
 
+mod place;
 mod printed;
 
-use crate::args::Common;
+use super::recipe::{self, Recipe};
 use crate::args::watch::Watch;
 use crate::commands::{CommandError, key_value};
 use crate::exit::Exit;
@@ -10,6 +11,7 @@ use crate::output::Output;
 use crate::session;
 use fathom_base::shell;
 use fathom_base::units::parse_duration_ns;
+use fathom_guard::MeasuringLock;
 use fathom_lab::watched;
 use fathom_model::watch::{ApplicationRecord, DeviceCounts, Sample};
 use fathom_observe::sample::Family;
@@ -18,7 +20,8 @@ use fathom_sys::child::{self, Ended, Output as Streams, Program};
 use fathom_sys::family::Usage;
 use fathom_sys::signals::StopFlag;
 use fathom_sys::sysroot::SysRoot;
-use fathom_sys::{clock, family, pressure};
+use fathom_sys::{clock, family, pressure, process};
+use place::Place;
 use printed::Printed;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -37,8 +40,17 @@ pub struct Application {
     mark: String,
     root: SysRoot,
     running: Option<Running>,
+    prepared: Option<Prepared>,
     devices_total: BTreeMap<String, DeviceCounts>,
     dirty_before_bytes: u64,
+}
+
+/// What a recipe has made before it is watched. Its fields are given back in this order.
+struct Prepared {
+    finish: Option<Vec<OsString>>,
+    place: Place,
+    /// A ready application is a load of fathom's: one at a time.
+    _lock: MeasuringLock,
 }
 
 /// One that runs.
@@ -51,9 +63,13 @@ struct Running {
 }
 
 impl Application {
-    /// What the command line asks for; none for a watch alone.
-    pub fn of(common: &Common, output: Output, args: &Watch) -> Result<Option<Self>, CommandError> {
-        let _ = common;
+    /// What the command line asks for; none for a watch alone. A recipe is prepared.
+    pub fn of(
+        root: &SysRoot,
+        output: Output,
+        stop: &StopFlag,
+        args: &Watch,
+    ) -> Result<Option<Self>, CommandError> {
         let usage = |text: String| CommandError::usage(output, &text);
         let mut figures = Vec::new();
         for text in &args.figure {
@@ -62,35 +78,120 @@ impl Application {
                 .map_err(|error| usage(format!("--figure={text}: {error}")))?;
             figures.push((name, figure));
         }
-        let timeout_ns = match &args.timeout {
-            Some(text) => Some(
-                parse_duration_ns(text)
-                    .map_err(|error| usage(format!("--timeout={text}: {error}")))?,
-            ),
-            None => None,
-        };
-        if args.command.is_empty() {
-            if figures.is_empty() && timeout_ns.is_none() {
-                return Ok(None);
-            }
+        let timeout = args.timeout.as_ref().map(|text| {
+            parse_duration_ns(text).map_err(|error| usage(format!("--timeout={text}: {error}")))
+        });
+        let timeout_ns = timeout.transpose()?;
+        let is_alone = args.command.is_empty() && args.recipe.is_none();
+        if is_alone && figures.is_empty() && timeout_ns.is_none() {
+            return Ok(None);
+        }
+        if is_alone {
             let text =
                 "--figure and --timeout are for a command: fathom watch --figure=... -- COMMAND";
             return Err(usage(text.to_owned()));
         }
-        let name = args.command.iter().map(shell::word).collect::<Vec<_>>().join(" ");
-        Ok(Some(Self {
+        end_those_of_the_dead(root);
+        // What it leaves behind when it ends early belongs to it all the same.
+        family::adopt_orphans().map_err(|error| {
+            CommandError::report_as(output, &format!("prctl: {error}"), Exit::Missing)
+        })?;
+        let mut application = Self {
             words: args.command.clone(),
-            name,
+            name: args.command.iter().map(shell::word).collect::<Vec<_>>().join(" "),
             dir: PathBuf::from("."),
             devices: args.devices.clone(),
             figures,
             timeout_ns,
-            mark: format!("watch {:016x}", session::system_seed()),
-            root: SysRoot::live(),
+            mark: new_mark(root),
+            root: root.clone(),
             running: None,
+            prepared: None,
             devices_total: BTreeMap::new(),
             dirty_before_bytes: 0,
-        }))
+        };
+        if let Some(text) = &args.recipe {
+            application.prepare(output, stop, text)?;
+        }
+        Ok(Some(application))
+    }
+
+    /// Does what comes before a recipe is watched.
+    fn prepare(&mut self, output: Output, stop: &StopFlag, text: &str) -> Result<(), CommandError> {
+        let usage = |text: String| CommandError::usage(output, &text);
+        let missing = |text: String| CommandError::report_as(output, &text, Exit::Missing);
+        let (recipe, settings) = recipe::find(text).map_err(usage)?;
+        let [target] = self.devices.as_slice() else {
+            let name = recipe.name;
+            return Err(usage(format!(
+                "a recipe needs one directory: fathom watch --recipe={name} DIR"
+            )));
+        };
+        if let Some(text) = recipe.missing() {
+            return Err(missing(text));
+        }
+        let lock = MeasuringLock::acquire(&self.root)
+            .map_err(|error| CommandError::report_as(output, &error, Exit::of_lock(&error)))?;
+        let user = place::user_without_rights(&self.root).filter(|_| recipe.is_unprivileged);
+        let place = Place::make(&self.root, Path::new(target), user).map_err(usage)?;
+        if let Some(text) = user.and_then(|_| place::closed_to_others(place.path())) {
+            return Err(usage(text));
+        }
+        let command = |script: &str| {
+            let each = settings.iter().map(|(key, value)| ((*key).to_owned(), value.to_string()));
+            place::command(place.path(), each, user, &recipe.script(script))
+        };
+        self.words = command(recipe.run);
+        let finish = Some(command(recipe.finish)).filter(|_| !recipe.finish.is_empty());
+        let prepare = command(recipe.prepare);
+        self.name = named(recipe, &settings);
+        self.dir = place.path().to_owned();
+        for (name, figure) in recipe.figures {
+            self.figures
+                .extend(Figure::parse(figure).ok().map(|figure| ((*name).to_owned(), figure)));
+        }
+        self.prepared = Some(Prepared { finish, place, _lock: lock });
+        output.note(&format!("Preparing {}: {}", recipe.name, recipe.title));
+        let done = self.run_to_end(&prepare, stop);
+        if stop.is_set() {
+            self.take_down();
+            return Err(CommandError::from(Exit::Interrupted));
+        }
+        if let Err(text) = done {
+            self.take_down();
+            return Err(missing(format!("preparing {}: {text}", recipe.name)));
+        }
+        Ok(())
+    }
+
+    /// Runs one of a recipe's scripts to its end.
+    fn run_to_end(&self, words: &[OsString], stop: &StopFlag) -> Result<(), String> {
+        let (printed, stdout, stderr) = Printed::new().map_err(|error| error.to_string())?;
+        let streams = Streams { stdout: Some(stdout), stderr: Some(stderr) };
+        let mut program = Program::start(&self.root, words, &self.dir, streams, &self.mark)
+            .map_err(|error| error.to_string())?;
+        let ended = program.wait(|| !stop.is_set());
+        match ended {
+            Ok(Some(Ended::Exit(0))) => Ok(()),
+            // A server that was started stays, in the group or out of it.
+            _ => {
+                program.end();
+                let text = printed.text();
+                let last = text.lines().rev().take(5).collect::<Vec<_>>();
+                Err(last.into_iter().rev().collect::<Vec<_>>().join("\n"))
+            }
+        }
+    }
+
+    /// Ends what a recipe has started, and removes what it has made.
+    fn take_down(&mut self) {
+        let Some(prepared) = self.prepared.take() else { return };
+        if let Some(finish) = &prepared.finish {
+            // Whatever is left is ended without being asked.
+            self.run_to_end(finish, &StopFlag::default()).ok();
+        }
+        let _ = child::end_left_behind(&self.root, 0, &self.mark);
+        drop(prepared.place);
     }
 
     /// Where it works, for the head of the stored run.
@@ -116,15 +217,14 @@ impl Application {
             };
             CommandError::report_as(output, &text, exit)
         };
-        // What it leaves behind when it ends early belongs to it all the same.
-        family::adopt_orphans().map_err(failed)?;
         self.dirty_before_bytes = pressure::pages(root).dirty_bytes;
         let (printed, stdout, stderr) = Printed::new().map_err(failed)?;
         let streams = Streams { stdout: Some(stdout), stderr: Some(stderr) };
+        let own = Family::new(root);
         let begun_ns = clock::monotonic_ns();
         let program =
             Program::start(root, &self.words, &self.dir, streams, &self.mark).map_err(failed)?;
-        let family = Family::new(root, program.pid);
+        let family = own.led_by(program.pid);
         self.running = Some(Running { program, family, printed, begun_ns, over_ns: None });
         Ok(())
     }
@@ -164,7 +264,10 @@ impl Application {
             dirty_bytes: pressure::pages(&self.root).dirty_bytes,
             ..ApplicationRecord::default()
         };
-        let Some(mut running) = self.running.take() else { return record };
+        let Some(mut running) = self.running.take() else {
+            self.take_down();
+            return record;
+        };
         let now_ns = running.over_ns.unwrap_or_else(clock::monotonic_ns);
         record.took_ns = now_ns - running.begun_ns;
         let usage = running.family.look();
@@ -190,6 +293,46 @@ impl Application {
             }
         }
         record.output = printed::end_of(printed);
+        self.take_down();
         record
+    }
+}
+
+impl Drop for Application {
+    /// Of one that was never started.
+    fn drop(&mut self) {
+        self.take_down();
+    }
+}
+
+/// A recipe with its settings, as it would be asked for.
+fn named(recipe: &Recipe, settings: &BTreeMap<&'static str, u64>) -> String {
+    let each = settings.iter().map(|(key, value)| format!(",{key}={value}"));
+    format!("recipe {}{}", recipe.name, each.collect::<String>())
+}
+
+/// How marks of watched applications begin.
+const MARK: &str = "watch";
+
+/// A mark that says who has started what carries it.
+fn new_mark(root: &SysRoot) -> String {
+    let pid = std::process::id();
+    let start = process::start_time_ticks(root, pid).unwrap_or(0);
+    let namespace = process::ProcessIdentity::current(root).map(|own| own.pid_namespace);
+    let namespace = namespace.unwrap_or_default();
+    format!("{MARK} {pid} {start} {namespace} {:016x}", session::system_seed())
+}
+
+/// Ends what applications have started whose fathom was killed: the kernel ends only the first process of each.
+fn end_those_of_the_dead(root: &SysRoot) {
+    let Some(own) = process::ProcessIdentity::current(root) else { return };
+    for mark in child::marks(root) {
+        let words: Vec<&str> = mark.split(' ').collect();
+        let [MARK, pid, start, namespace, _] = words.as_slice() else { continue };
+        let (Ok(pid), Ok(start)) = (pid.parse(), start.parse()) else { continue };
+        let lives = process::start_time_ticks(root, pid) == Some(start);
+        if *namespace == own.pid_namespace && !lives {
+            let _ = child::end_left_behind(root, 0, &mark);
+        }
     }
 }

@@ -168,8 +168,12 @@ pub fn find(text: &str) -> Result<(&'static Recipe, BTreeMap<&'static str, u64>)
     let name = words.next().unwrap_or_default();
     let names = || RECIPES.iter().map(|recipe| recipe.name);
     let recipe = RECIPES.iter().find(|recipe| recipe.name == name).ok_or_else(|| {
-        let near = nearest(name, names()).map_or_else(String::new, |n| format!("; did you mean {n}?"));
-        format!("there is no recipe '{name}'{near} (there are {})", names().collect::<Vec<_>>().join(", "))
+        let near =
+            nearest(name, names()).map_or_else(String::new, |n| format!("; did you mean {n}?"));
+        format!(
+            "there is no recipe '{name}'{near} (there are {})",
+            names().collect::<Vec<_>>().join(", ")
+        )
     })?;
     let mut settings = BTreeMap::new();
     for (key, kind, otherwise) in recipe.settings {
@@ -206,7 +210,8 @@ impl Recipe {
     /// The first program that is missing, and the package that has it.
     pub fn missing(&self) -> Option<String> {
         let path = std::env::var_os("PATH").unwrap_or_default();
-        let is_there = |program: &str| std::env::split_paths(&path).any(|dir| dir.join(program).is_file());
+        let is_there =
+            |program: &str| std::env::split_paths(&path).any(|dir| dir.join(program).is_file());
         let (program, package) = self.needs.iter().find(|(program, _)| !is_there(program))?;
         Some(format!("the recipe {} needs {program}: apt install {package}", self.name))
     }
