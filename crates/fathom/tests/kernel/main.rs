@@ -2,7 +2,9 @@
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test's panic is its report")]
 
 mod against;
+mod attach;
 mod bad_input;
+mod browser;
 mod check;
 mod check_geometry;
 mod classics;
@@ -27,6 +29,7 @@ mod limits_priority;
 mod open_loop;
 mod output;
 mod patterns;
+mod report;
 mod rounds;
 mod saturate;
 #[path = "../../../fathom-guard/tests/kernel/scenarios.rs"]
@@ -35,8 +38,10 @@ mod scenarios;
 mod searches;
 mod signals;
 mod store;
+mod terminal;
 mod verify;
 mod verify_files;
+mod watch;
 mod whole;
 
 use fathom_testkit::Trial;
@@ -53,6 +58,7 @@ fn measuring() -> Vec<Trial> {
     trials.extend(content::trials());
     trials.extend(compare::trials());
     trials.extend(counters::trials());
+    trials.extend(watch::trials());
     trials.extend(whole::trials());
     trials.extend(patterns::trials());
     trials.extend(rounds::trials());
@@ -68,6 +74,9 @@ fn others() -> Vec<Trial> {
     trials.extend(failures::trials());
     trials.extend(signals::trials());
     trials.extend(store::trials());
+    trials.extend(attach::trials());
+    trials.extend(report::trials());
+    trials.extend(terminal::trials());
     trials.extend(output::trials());
     trials.extend(devices::trials());
     trials.extend(kept_edits::trials());
