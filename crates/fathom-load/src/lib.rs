@@ -22,6 +22,7 @@ mod payload;
 pub mod plan;
 pub mod readback;
 mod recorder;
+pub mod replay;
 pub mod run;
 mod streams;
 pub mod target;

@@ -11,4 +11,5 @@ pub mod flight;
 mod layout;
 pub mod live;
 pub mod open;
+pub mod requests;
 pub mod study;
