@@ -1,10 +1,12 @@
-//! A matrix of arrays, and layers, in one sentence.
+//! A matrix of arrays, layers, and a watch in one sentence.
 
 use crate::raid::{mib_per_s, multiple, place};
 use crate::text::format_share;
-use fathom_base::units::format_rate;
+use crate::watch::answer::number;
+use fathom_base::units::{format_count, format_duration, format_rate};
 use fathom_study::layers::{LayersStudy, OfWorkload, Row as Layer};
 use fathom_study::raid::{Figure, Pattern, RaidStudy, Row, State};
+use fathom_study::watch::{WatchFigure, WatchSummary, WatchedDevice};
 
 /// The fastest whole array under each load.
 #[must_use]
@@ -70,4 +72,39 @@ fn of_workload(of: &OfWorkload) -> Option<String> {
         })
     });
     Some(format!("{} gets {rate} of {}{}", top.layer.name(), of.workload, cost.unwrap_or_default()))
+}
+
+/// The busiest device of a watch with its figures.
+#[must_use]
+pub fn of_watch(summary: &WatchSummary) -> String {
+    let intervals = format_count(summary.intervals as u64);
+    let length = format_duration((summary.seconds * 1e9) as u64);
+    let over = format!(
+        "In {intervals} intervals of {:.2} s, {length} in all",
+        summary.interval_ns as f64 / 1e9
+    );
+    let figure = |device: &'_ WatchedDevice, name: &str| -> Option<WatchFigure> {
+        device.figures.iter().find(|figure| figure.name == name).cloned()
+    };
+    let busy = |device: &&WatchedDevice| figure(device, "%util").map_or(0.0, |of| of.mean);
+    let busiest = summary.devices.iter().max_by(|a, b| busy(a).total_cmp(&busy(b)));
+    let Some(device) = busiest.filter(|device| !device.figures.is_empty()) else {
+        return format!("{over}, no device that was watched did anything.");
+    };
+    let words = |name: &str, unit: &str| {
+        let of = figure(device, name)?;
+        let interval = of
+            .interval
+            .map_or_else(String::new, |i| format!(" ({} to {})", number(i.low), number(i.high)));
+        let (median, max) = (number(of.median), number(of.max));
+        Some(format!("{name} median {median}{interval}, at most {max}{unit}"))
+    };
+    let all = [("%util", ""), ("r_await", " ms"), ("w_await", " ms")];
+    let said: Vec<String> = all.iter().filter_map(|(name, unit)| words(name, unit)).collect();
+    format!(
+        "{over}, {} was the busiest of {} devices: {}.",
+        device.name,
+        summary.devices.len(),
+        said.join("; ")
+    )
 }

@@ -2,8 +2,10 @@
 
 mod application;
 mod compare;
+mod course;
 
 pub use compare::{WatchChange, WatchComparison, compare};
+pub use course::{DeviceCourse, Line, Span, Stretches, peaks};
 
 use crate::verdict::Study;
 use fathom_model::finding::{Finding, Severity, Verdict};

@@ -14,6 +14,7 @@ mod run;
 mod sample;
 mod saturate;
 mod size;
+mod watch;
 
 pub use compare::of_sides as of_comparison;
 pub use history::page as of_history;
@@ -58,6 +59,7 @@ pub fn of_run(source: &Source) -> Page {
         RunKind::Against => compare::of_run(source),
         RunKind::Saturate => saturate::page(source),
         RunKind::Size => size::page(source),
+        RunKind::Watch => watch::page(source),
         _ => run::page(source),
     }
 }

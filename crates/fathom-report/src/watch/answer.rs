@@ -93,7 +93,9 @@ fn cells(name: &str, figure: &WatchFigure) -> [String; 7] {
     ]
 }
 
-fn number(value: f64) -> String {
+/// A figure in the terms of iostat: three digits and more.
+#[must_use]
+pub fn number(value: f64) -> String {
     match value.abs() {
         v if v == 0.0 => "0".to_owned(),
         v if v < 9.995 => format!("{value:.2}"),
@@ -116,6 +118,14 @@ fn push_host(out: &mut String, summary: &WatchSummary, width: usize) {
         share("io_full"),
     );
     push_wrapped_to(out, width, "", &text);
+}
+
+/// A watched application: how it ended, its figures, its own count, the devices below it, the end of what it printed.
+#[must_use]
+pub fn application_text(application: &ApplicationRecord, width: usize) -> String {
+    let mut out = String::new();
+    push_application(&mut out, application, width);
+    out
 }
 
 fn push_application(out: &mut String, application: &ApplicationRecord, width: usize) {

@@ -1,0 +1,121 @@
+//! A watch as it is read, written out as Markdown.
+
+use crate::page::{Block, Chart, Page};
+use crate::pages::sample::{head, markdown, page, record};
+use expect_test::expect_file;
+use fathom_model::record::{Record, RunHead, RunKind};
+use fathom_model::watch::{
+    ApplicationRecord, ApplicationSample, DeviceCounts, DeviceSample, FlowCounts, HostSample,
+    Sample, WatchRecord,
+};
+
+/// An array of two disks, the second of which is slow in every fifth second; one second has a peak.
+fn watch(seconds: u64, application: bool) -> Vec<Record> {
+    let mut piece = WatchRecord::new(1_000_000_000, 0);
+    for index in 0..seconds {
+        let load = if index == seconds / 2 { 5000 } else { 100 + index * 7 % 13 };
+        let device = |name: &str, depth: usize, requests: u64, ms: u64| {
+            let reads =
+                FlowCounts { requests, sectors: 8 * requests, took_ms: ms * requests, merged: 0 };
+            let counts = DeviceCounts {
+                reads,
+                busy_ms: (ms * requests / 4).min(1000),
+                queued_ms: ms * requests,
+                ..DeviceCounts::default()
+            };
+            let is_slow = ms > 10;
+            DeviceSample {
+                name: name.into(),
+                title: if depth == 0 { "raid1 of 2".into() } else { String::new() },
+                depth,
+                rates: counts.rates(1_000_000_000),
+                counts,
+                stands_out: is_slow.then(|| format!("r_await {ms} ms, its companions 2 ms")),
+                array: None,
+                interrupts: Vec::new(),
+            }
+        };
+        let slow_ms = if index % 5 == 0 { 30 } else { 2 };
+        let devices = vec![
+            device("md0", 0, load, 3),
+            device("sda", 1, load / 2, 2),
+            device("sdb", 1, load / 2, slow_ms),
+            device("sdc", 0, 0, 0),
+        ];
+        let host = HostSample {
+            user_share: 0.1,
+            iowait_share: 0.2,
+            dirty_bytes: 5 << 20,
+            ..HostSample::default()
+        };
+        let own = ApplicationSample {
+            processes: 3,
+            cpu_share: 0.8,
+            resident_bytes: 90 << 20,
+            ..ApplicationSample::default()
+        };
+        piece.push(&Sample {
+            index,
+            start_ns: index * 1_000_000_000,
+            length_ns: 1_000_000_000,
+            host,
+            devices,
+            came: if index == 9 { vec!["sdd".into()] } else { Vec::new() },
+            application: application.then_some(own),
+            ..Sample::default()
+        });
+    }
+    if application {
+        piece.ended = Some(ApplicationRecord {
+            command: "pgbench -T 60 bench".into(),
+            took_ns: seconds * 1_000_000_000,
+            exit_status: Some(0),
+            figures: [("tps".to_owned(), 812.5)].into(),
+            output: "tps = 812.5\n".into(),
+            ..ApplicationRecord::default()
+        });
+    }
+    let mut of = record("watch", 1, 4096);
+    of.jobs.clear();
+    of.watch = Some(Box::new(piece));
+    vec![of]
+}
+
+fn watched() -> RunHead {
+    head(RunKind::Watch, "fathom watch --record /dev/md0", "/dev/md0")
+}
+
+fn charts(page: &Page) -> Vec<&Chart> {
+    let blocks = page.sections.iter().flat_map(|section| &section.blocks);
+    let chart = |block| match block {
+        &Block::Chart(ref chart) => Some(chart),
+        _ => None,
+    };
+    blocks.filter_map(chart).collect()
+}
+
+#[test]
+fn an_array_with_a_slow_member_and_an_application() {
+    expect_file!["golden/array.md"].assert_eq(&markdown(&watched(), &watch(90, true), None));
+}
+
+/// 20 000 seconds: fewer points, and the one second of the peak is still as high.
+#[test]
+fn a_long_watch_is_put_together_and_its_peak_stays() {
+    let records = watch(20_000, false);
+    let page = page(&watched(), &records, None);
+    let all = charts(&page);
+    let rate = all.iter().find(|chart| chart.title == "sda: rate").expect("a chart");
+    let points = &rate.series[0].points;
+    assert!(points.len() <= 1200, "{}", points.len());
+    let highest = points.iter().filter_map(|point| point.high).fold(0.0, f64::max);
+    assert_eq!(highest, 2500.0 * 4096.0);
+    assert!(rate.reduction.contains("17 intervals"), "{}", rate.reduction);
+    assert!(all[0].title.starts_with("Busiest") && all[0].reduction.contains("intervals"));
+}
+
+#[test]
+fn a_watch_without_a_piece_is_a_page_too() {
+    let text = markdown(&watched(), &[], None);
+    assert!(text.contains("no device that was watched did anything"), "{text}");
+}

@@ -1,0 +1,237 @@
+//! A watch over time, for pictures: as many stretches as a screen can show, each with the mean, the lowest and the highest of its
+//! intervals. A peak of one second is seen in a week.
+
+use super::pieces;
+use fathom_model::record::Record;
+use fathom_model::watch::{DeviceCounts, NamedSeries, WatchRecord};
+
+/// One figure in one stretch.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Span {
+    /// Over the whole stretch: requests, bytes and times are summed before anything is divided.
+    pub mean: f64,
+    /// The lowest interval.
+    pub low: f64,
+    /// The highest interval.
+    pub high: f64,
+}
+
+/// Where the stretches of a watch lie.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Stretches {
+    /// Intervals that one stretch has; the last may have fewer.
+    pub intervals: usize,
+    /// Start of each, in seconds from the start of the watch.
+    pub starts_s: Vec<f64>,
+    /// Index of the first interval.
+    first: u64,
+}
+
+/// One figure over time: for each stretch its span, none where the figure had no value.
+pub type Line = Vec<Option<Span>>;
+
+/// The highest of a line in at most so many columns of equally many stretches.
+#[must_use]
+pub fn peaks(line: &Line, columns: usize) -> Vec<Option<f64>> {
+    let each = line.len().div_ceil(columns.max(1)).max(1);
+    let highest = |stretches: &[Option<Span>]| {
+        stretches.iter().flatten().map(|span| span.high).max_by(f64::total_cmp)
+    };
+    line.chunks(each).map(highest).collect()
+}
+
+/// What a device did over time.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct DeviceCourse {
+    /// Bytes read per second.
+    pub read_bytes_per_s: Line,
+    /// Bytes written per second.
+    pub written_bytes_per_s: Line,
+    /// Reads per second.
+    pub reads_per_s: Line,
+    /// Writes per second.
+    pub writes_per_s: Line,
+    /// Mean time of a read, in nanoseconds.
+    pub read_ns: Line,
+    /// Mean time of a write, in nanoseconds.
+    pub write_ns: Line,
+    /// Requests in flight.
+    pub in_flight: Line,
+    /// Share of the time with at least one request in flight.
+    pub busy: Line,
+}
+
+/// A figure of counts: a sum, and what it is divided by.
+type Ratio = fn(&DeviceCounts, f64) -> (f64, f64);
+
+const SECTOR_BYTES: f64 = 512.0;
+
+/// The figures in the order of the fields of [`DeviceCourse`].
+const RATIOS: [Ratio; 8] = [
+    |c, s| (SECTOR_BYTES * c.reads.sectors as f64, s),
+    |c, s| (SECTOR_BYTES * c.writes.sectors as f64, s),
+    |c, s| (c.reads.requests as f64, s),
+    |c, s| (c.writes.requests as f64, s),
+    |c, _| (1e6 * c.reads.took_ms as f64, c.reads.requests as f64),
+    |c, _| (1e6 * c.writes.took_ms as f64, c.writes.requests as f64),
+    |c, s| (c.queued_ms as f64 / 1e3, s),
+    |c, s| (c.busy_ms as f64 / 1e3, s),
+];
+
+/// A span that is being gathered.
+#[derive(Debug, Clone, Copy)]
+struct Sum {
+    above: f64,
+    below: f64,
+    low: f64,
+    high: f64,
+}
+
+impl Sum {
+    const EMPTY: Self =
+        Self { above: 0.0, below: 0.0, low: f64::INFINITY, high: f64::NEG_INFINITY };
+
+    fn add(&mut self, above: f64, below: f64) {
+        if below <= 0.0 {
+            return;
+        }
+        let value = above / below;
+        self.above += above;
+        self.below += below;
+        self.low = self.low.min(value);
+        self.high = self.high.max(value);
+    }
+
+    fn span(self) -> Option<Span> {
+        let Self { above, below, low, high } = self;
+        (below > 0.0).then(|| Span { mean: above / below, low, high })
+    }
+}
+
+impl Stretches {
+    /// At most so many stretches of equally many intervals over a whole watch; none without an interval.
+    #[must_use]
+    pub fn of(records: &[Record], most: usize) -> Option<Self> {
+        let first = pieces(records).map(|piece| piece.first).min()?;
+        let end = pieces(records).map(|piece| piece.first + piece.intervals() as u64).max()?;
+        let count = usize::try_from(end - first).ok().filter(|count| *count > 0)?;
+        let intervals = count.div_ceil(most.max(1));
+        let mut starts_s = vec![0.0; count.div_ceil(intervals)];
+        for piece in pieces(records) {
+            let offset = (piece.first - first) as usize;
+            for (at, us) in piece.start_us.values().into_iter().enumerate() {
+                if (offset + at).is_multiple_of(intervals) {
+                    starts_s[(offset + at) / intervals] = us as f64 / 1e6;
+                }
+            }
+        }
+        Some(Self { intervals, starts_s, first })
+    }
+
+    /// The stretch of an interval, counted in its piece.
+    fn at(&self, piece: &WatchRecord, interval: usize) -> usize {
+        ((piece.first - self.first) as usize + interval) / self.intervals
+    }
+
+    /// What a device did.
+    #[must_use]
+    pub fn device(&self, records: &[Record], name: &str) -> DeviceCourse {
+        let mut sums = vec![[Sum::EMPTY; RATIOS.len()]; self.starts_s.len()];
+        for piece in pieces(records) {
+            let lengths = piece.length_us.values();
+            for series in piece.devices.iter().filter(|series| series.name == name) {
+                let from = series.from as usize;
+                let own = lengths.iter().enumerate().skip(from);
+                for (counts, (at, us)) in series.counts().iter().zip(own) {
+                    let seconds = *us as f64 / 1e6;
+                    let stretch = &mut sums[self.at(piece, at)];
+                    for (sum, ratio) in stretch.iter_mut().zip(RATIOS) {
+                        let (above, below) = ratio(counts, seconds);
+                        sum.add(above, below);
+                    }
+                }
+            }
+        }
+        let line = |at: usize| sums.iter().map(|stretch| stretch[at].span()).collect();
+        DeviceCourse {
+            read_bytes_per_s: line(0),
+            written_bytes_per_s: line(1),
+            reads_per_s: line(2),
+            writes_per_s: line(3),
+            read_ns: line(4),
+            write_ns: line(5),
+            in_flight: line(6),
+            busy: line(7),
+        }
+    }
+
+    /// A series of the machine, times `scale`; none when it is zero all the time.
+    #[must_use]
+    pub fn host(&self, records: &[Record], name: &str, scale: f64) -> Option<Line> {
+        self.named(records, |piece| &piece.host, name, scale)
+    }
+
+    /// A series of the watched application, times `scale`; none when it is zero all the time.
+    #[must_use]
+    pub fn application(&self, records: &[Record], name: &str, scale: f64) -> Option<Line> {
+        self.named(records, |piece| &piece.application, name, scale)
+    }
+
+    fn named(
+        &self,
+        records: &[Record],
+        of: fn(&WatchRecord) -> &NamedSeries,
+        name: &str,
+        scale: f64,
+    ) -> Option<Line> {
+        let mut sums = vec![Sum::EMPTY; self.starts_s.len()];
+        let mut is_known = false;
+        for piece in pieces(records) {
+            is_known |= of(piece).series.contains_key(name);
+            let values = of(piece).values(name, piece.intervals());
+            for (at, (value, us)) in values.iter().zip(piece.length_us.values()).enumerate() {
+                let seconds = us as f64 / 1e6;
+                sums[self.at(piece, at)].add(*value as f64 * scale * seconds, seconds);
+            }
+        }
+        is_known.then(|| sums.into_iter().map(Sum::span).collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::watch;
+    use super::*;
+
+    #[test]
+    fn a_peak_of_one_interval_is_seen_in_its_stretch() {
+        let reads = [10, 10, 10, 10, 900, 10, 10, 10, 10];
+        let records = watch(&reads);
+        let stretches = Stretches::of(&records, 3).expect("intervals");
+        assert_eq!(
+            (stretches.intervals, stretches.starts_s.as_slice()),
+            (3, [0.0, 3.0, 6.0].as_slice())
+        );
+        let course = stretches.device(&records, "sda");
+        let spans: Vec<(f64, f64)> =
+            course.reads_per_s.iter().flatten().map(|span| (span.low, span.high)).collect();
+        // The interval at 5 s took 2.5 s.
+        assert_eq!(spans, [(10.0, 10.0), (4.0, 900.0), (10.0, 10.0)]);
+        let mean = course.reads_per_s[1].map(|span| span.mean).unwrap_or_default();
+        assert!((mean - 920.0 / 4.5).abs() < 1e-9, "{mean}");
+        // Two milliseconds each, however many there were; no writes, no time of a write.
+        assert_eq!(course.read_ns[1], Some(Span { mean: 2e6, low: 2e6, high: 2e6 }));
+        assert_eq!(course.write_ns, [None; 3]);
+        assert_eq!(peaks(&course.reads_per_s, 2), [Some(900.0), Some(10.0)]);
+    }
+
+    #[test]
+    fn nothing_stored_is_nothing_to_draw() {
+        assert_eq!(Stretches::of(&[], 10), None);
+        let records = watch(&[1, 2, 3, 4]);
+        let stretches = Stretches::of(&records, 100).expect("intervals");
+        assert_eq!(stretches.intervals, 1);
+        assert_eq!(stretches.host(&records, "user", 1.0), None);
+        assert!(stretches.device(&records, "sdz").busy.iter().all(Option::is_none));
+    }
+}
