@@ -4,6 +4,7 @@
 //! each by something of the same shape, and the same one by the same wherever it stands: what the rules see stays.
 //! Models, firmware and the kernel's own names (`sda`, `md0`) stay as they are.
 
+pub mod runs;
 mod words;
 
 use words::{
