@@ -2,6 +2,7 @@
 
 mod compare;
 mod experiment;
+mod fsop;
 mod history;
 mod layers;
 #[cfg(test)]
@@ -60,6 +61,7 @@ pub fn of_run(source: &Source) -> Page {
         RunKind::Saturate => saturate::page(source),
         RunKind::Size => size::page(source),
         RunKind::Watch => watch::page(source),
+        RunKind::Run if fsop::is_meant(source.records) => fsop::page(source),
         _ => run::page(source),
     }
 }

@@ -1,0 +1,290 @@
+//! The page of a file-server workload: what readers keep beside writers, every operation on the time axis with what stood still,
+//! latencies by kind of operation, the devices second by second.
+
+#[cfg(test)]
+mod tests;
+
+use super::{Source, parts};
+use crate::page::{Axis, Block, Cell, Chart, ChartKind, Column, Page, Point, Section, Table, Unit};
+use fathom_base::units::{format_count, format_ns, format_rate};
+use fathom_model::fsop::{FsopPhase, FsopProcess, FsopRecord, Role, SecondSample};
+use fathom_model::record::{OpClass, Record};
+use fathom_report::figures::iops_text;
+use fathom_report::fsop::{competition_text, detail};
+use fathom_stats::Histogram;
+use fathom_study::fsop::{Kept, competition, readers_rate, stalls};
+
+/// Phases that get charts of their own; the others are in the tables.
+const DRAWN_MAX: usize = 6;
+
+/// A phase of one repeat.
+#[derive(Clone, Copy)]
+struct Shown<'a> {
+    record: &'a Record,
+    fsop: &'a FsopRecord,
+}
+
+impl Shown<'_> {
+    fn name(&self) -> String {
+        format!("{}, repeat {}", self.fsop.phase.text(), self.fsop.repeat)
+    }
+
+    /// Writers' bytes per second, all together.
+    fn written_per_s(&self) -> f64 {
+        let bytes: u64 = self.fsop.of_role(Role::Writer).map(FsopProcess::bytes).sum();
+        bytes as f64 * 1e9 / self.record.window_ns.max(1) as f64
+    }
+}
+
+/// True for records of such a workload.
+pub(super) fn is_meant(records: &[Record]) -> bool {
+    records.iter().any(|record| record.fsop.is_some())
+}
+
+/// Makes it.
+pub(super) fn page(source: &Source) -> Page {
+    let of = |record: &'_ Record| record.fsop.is_some();
+    let all: Vec<Shown> = source
+        .records
+        .iter()
+        .filter(|record| of(record))
+        .filter_map(|record| Some(Shown { record, fsop: record.fsop.as_deref()? }))
+        .collect();
+    let mut first = vec![Block::Findings(source.findings.to_vec())];
+    first.extend(parts::stack(source.records));
+    first.push(phases(&all).into());
+    let mut sections: Vec<Section> = competing(&all).into_iter().collect();
+    for shown in all.iter().take(DRAWN_MAX) {
+        sections.push(section(shown, source));
+    }
+    if let (true, Some(last)) = (all.len() > DRAWN_MAX, sections.last_mut()) {
+        let more = all.len() - DRAWN_MAX;
+        last.blocks.push(Block::Text(format!(
+            "The first {DRAWN_MAX} phases are drawn; {more} more are in the table."
+        )));
+    }
+    sections.push(parts::machine(source.head, source.zone));
+    sections.push(parts::again(source));
+    let phases: Vec<String> = distinct(&all).into_iter().map(FsopPhase::text).collect();
+    Page {
+        title: format!("file server {} on {}", source.name, source.head.target),
+        question: format!(
+            "What does {} do for a file server: {}?",
+            source.head.target,
+            phases.join("; then ")
+        ),
+        answer: answer(source.records, &all),
+        verdict: Some(source.verdict),
+        first,
+        sections,
+    }
+}
+
+fn distinct(all: &[Shown]) -> Vec<FsopPhase> {
+    let mut phases: Vec<FsopPhase> = Vec::new();
+    for shown in all {
+        if !phases.contains(&shown.fsop.phase) {
+            phases.push(shown.fsop.phase);
+        }
+    }
+    phases
+}
+
+/// What readers keep beside writers; else what the phases did.
+fn answer(records: &[Record], all: &[Shown]) -> String {
+    let text = competition_text(&competition(records), usize::MAX);
+    let kept: Vec<&str> =
+        text.lines().map(|line| line.trim_start_matches("competition").trim()).collect();
+    if !kept.is_empty() {
+        return format!("{}.", kept.join("; "));
+    }
+    let one = |shown: &Shown| {
+        let files = readers_rate(shown.record, shown.fsop, Kept::Files);
+        match shown.fsop.phase.readers {
+            0 => format!("{}: {} written", shown.name(), format_rate(shown.written_per_s())),
+            _ => format!("{}: {} files/s", shown.name(), iops_text(files)),
+        }
+    };
+    let each: Vec<String> = all.iter().take(4).map(one).collect();
+    if each.is_empty() { String::new() } else { format!("{}.", each.join("; ")) }
+}
+
+/// One row for each phase of each repeat.
+fn phases(all: &[Shown]) -> Table {
+    let columns = [
+        Column::left("phase"),
+        Column::right("repeat"),
+        Column::right("files/s read"),
+        Column::right("read"),
+        Column::right("written"),
+        Column::right("stalls"),
+        Column::right("oldest unfinished"),
+    ];
+    let mut table = Table::new("Phases", columns);
+    for shown in all {
+        let Shown { record, fsop } = shown;
+        let [files, bytes] =
+            [Kept::Files, Kept::Bytes].map(|kept| readers_rate(record, fsop, kept));
+        let oldest = fsop.oldest_unfinished(record.window_ns);
+        let stalled = stalls(record, fsop).len();
+        let rate = |rate: f64| {
+            Cell::number(if rate > 0.0 { format_rate(rate) } else { "-".to_owned() }, rate)
+        };
+        table.row([
+            fsop.phase.text().into(),
+            Cell::number(fsop.repeat.to_string(), f64::from(fsop.repeat)),
+            Cell::number(iops_text(files), files),
+            rate(bytes),
+            rate(shown.written_per_s()),
+            Cell::number(stalled.to_string(), stalled as f64),
+            oldest.map_or_else(
+                || "".into(),
+                |(_, class, age)| format!("{}, {}", class.word(), format_ns(age)).into(),
+            ),
+        ]);
+    }
+    table
+}
+
+/// The readers' rate in every phase and repeat.
+fn competing(all: &[Shown]) -> Option<Section> {
+    let phases: Vec<FsopPhase> =
+        distinct(all).into_iter().filter(|phase| phase.readers > 0).collect();
+    if phases.len() < 2 {
+        return None;
+    }
+    let point = |shown: &Shown| {
+        let at = phases.iter().position(|phase| *phase == shown.fsop.phase)?;
+        Some(Point::new(at as f64, readers_rate(shown.record, shown.fsop, Kept::Files)))
+    };
+    let points: Vec<Point> = all.iter().filter_map(point).collect();
+    let x = Axis::names("phase", phases.iter().map(|phase| phase.text()));
+    let repeats = points.len() / phases.len().max(1);
+    let plural = if repeats == 1 { "repeat" } else { "repeats" };
+    let chart = Chart::new(
+        "What readers read in each phase",
+        ChartKind::Scatter,
+        x,
+        Axis::new("files opened", Unit::PerSecond),
+    )
+    .series("all readers together", points)
+    .n(format!("{repeats} {plural}, one point for each phase of each"));
+    Some(Section::new("Readers alone and beside writers", "").block(chart))
+}
+
+fn section(shown: &Shown, source: &Source) -> Section {
+    let mut section = Section::new(shown.name(), "");
+    let charts = [stream(shown), by_class(shown), by_second(shown), busy(shown), dirty(shown)];
+    section.blocks = charts.into_iter().flatten().map(Block::from).collect();
+    section.block(Block::Plain(detail(shown.record, shown.fsop, source.zone)))
+}
+
+/// Every operation, or a part of them chosen by chance.
+fn stream(shown: &Shown) -> Option<Chart> {
+    let stream = &shown.fsop.stream;
+    let mut chart = Chart::new(
+        format!("Operations of {}", shown.name()),
+        ChartKind::Scatter,
+        Axis::new("start, since the window began", Unit::Seconds),
+        Axis::new("latency", Unit::Nanoseconds).log(),
+    );
+    for (index, class) in stream.classes.iter().enumerate() {
+        let own = stream.class.iter().enumerate().filter(|(_, of)| usize::from(**of) == index);
+        let point = |(at, _): (usize, &u8)| {
+            let (start_us, took_us) = (stream.start_us.get(at)?, stream.took_us.get(at)?);
+            // Below a microsecond all are one; nothing on a scale of powers is zero.
+            Some(Point::new(f64::from(*start_us) / 1e6, 1e3 * f64::from(*took_us).max(1.0)))
+        };
+        let points: Vec<Point> = own.filter_map(point).collect();
+        if !points.is_empty() {
+            chart = chart.series(class.word(), points);
+        }
+    }
+    let n = format!("{} operations", format_count(stream.operations));
+    if stream.operations > stream.len() as u64 {
+        chart.reduction = format!("Drawn: {}.", stream.reduction());
+    }
+    let note = "Points that stand above each other ended together: something held all of them up.";
+    (!chart.is_empty()).then(|| chart.n(n).note(note))
+}
+
+/// Latencies by kind of operation, all processes together.
+fn by_class(shown: &Shown) -> Option<Chart> {
+    let mut all: Vec<(OpClass, Histogram)> = Vec::new();
+    for class in shown.fsop.processes.iter().flat_map(|process| &process.classes) {
+        match all.iter_mut().find(|(known, _)| *known == class.class) {
+            Some((_, sum)) => sum.merge(&class.latency_ns),
+            None => all.push((class.class, class.latency_ns.clone())),
+        }
+    }
+    let title = format!("Latency distribution of {}", shown.name());
+    parts::distributions(&title, all.iter().map(|(class, sum)| (class.word().to_owned(), sum)))
+}
+
+/// What each process got done.
+fn by_second(shown: &Shown) -> Option<Chart> {
+    let mut chart = Chart::new(
+        format!("Operations of each process, {}", shown.name()),
+        ChartKind::Line,
+        Axis::new("time since the window began", Unit::Seconds),
+        Axis::new("operations ended", Unit::PerSecond),
+    );
+    for process in &shown.fsop.processes {
+        let seconds = process.operations_by_second.iter().enumerate();
+        let points: Vec<Point> =
+            seconds.map(|(second, count)| Point::new(second as f64, *count as f64)).collect();
+        if points.len() > 1 {
+            chart = chart.series(format!("{} {}", process.role.word(), process.number), points);
+        }
+    }
+    let seconds = shown.fsop.processes.iter().map(|p| p.operations_by_second.len()).max();
+    let n = format!("{} seconds of one run", seconds.unwrap_or(0));
+    (!chart.is_empty()).then(|| chart.n(n))
+}
+
+/// A line over the seconds of a phase.
+fn line(shown: &Shown, of: impl Fn(&SecondSample) -> Option<f64>) -> Vec<Point> {
+    let point = |second: &SecondSample| Some(Point::new(second.end_ns as f64 / 1e9, of(second)?));
+    shown.fsop.seconds.iter().filter_map(point).collect()
+}
+
+fn over_seconds(
+    shown: &Shown,
+    title: &str,
+    y: Axis,
+    lines: Vec<(String, Vec<Point>)>,
+) -> Option<Chart> {
+    let x = Axis::new("time since the window began", Unit::Seconds);
+    let mut chart = Chart::new(format!("{title}, {}", shown.name()), ChartKind::Line, x, y);
+    for (name, points) in lines {
+        if points.len() > 1 && points.iter().any(|point| point.y > 0.0) {
+            chart = chart.series(name, points);
+        }
+    }
+    let n = format!("{} seconds of one run", shown.fsop.seconds.len());
+    (!chart.is_empty()).then(|| chart.n(n))
+}
+
+fn busy(shown: &Shown) -> Option<Chart> {
+    let mut names: Vec<&str> = Vec::new();
+    for device in shown.fsop.seconds.iter().flat_map(|second| &second.devices) {
+        if !names.contains(&device.name.as_str()) {
+            names.push(&device.name);
+        }
+    }
+    let share = |name: &str| {
+        line(shown, |second| {
+            second.devices.iter().find(|device| device.name == name).map(|device| device.busy_share)
+        })
+    };
+    let lines = names.iter().map(|name| ((*name).to_owned(), share(name))).collect();
+    over_seconds(shown, "Devices busy", Axis::new("share of the time", Unit::Share), lines)
+}
+
+fn dirty(shown: &Shown) -> Option<Chart> {
+    let lines = vec![
+        ("to be written".to_owned(), line(shown, |second| Some(second.dirty_bytes as f64))),
+        ("being written".to_owned(), line(shown, |second| Some(second.writeback_bytes as f64))),
+    ];
+    over_seconds(shown, "Memory on its way to storage", Axis::new("memory", Unit::Bytes), lines)
+}
