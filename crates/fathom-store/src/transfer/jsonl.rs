@@ -3,8 +3,9 @@
 //! Several such files one after the other are one again.
 
 use super::import::{ImportError, Imported};
-use super::rows::{RunCopy, TrialRow};
-use crate::{FORMAT, Store, StoreError};
+use super::rows::{RunCopy, TrialRow, hex};
+use crate::{FORMAT, Store, StoreError, checksum};
+use fathom_model::record::Record;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use std::io::{self, BufRead, Write};
@@ -234,7 +235,28 @@ pub fn read(
 /// Raw JSON of a value, for rows that are made anew.
 ///
 /// # Errors
-/// A figure that JSON cannot hold.
-pub fn raw(value: &impl Serialize) -> io::Result<Box<RawValue>> {
-    serde_json::value::to_raw_value(value).map_err(io::Error::other)
+/// [`StoreError::Internal`] for a figure that JSON cannot hold.
+pub fn raw(value: &impl Serialize) -> Result<Box<RawValue>, StoreError> {
+    serde_json::value::to_raw_value(value).map_err(|e| StoreError::Internal {
+        path: "rows".into(),
+        detail: format!("a value has no stored form: {e}"),
+    })
+}
+
+/// Rows of records that are no longer what was stored.
+///
+/// # Errors
+/// As [`raw`].
+pub fn trials(records: &[Record]) -> Result<Vec<TrialRow>, StoreError> {
+    let row = |(index, record): (usize, &Record)| {
+        let text = raw(record)?;
+        Ok(TrialRow {
+            index: index as u32,
+            label: record.label.clone(),
+            started_unix_ns: record.started_unix_ns,
+            checksum: hex(checksum::of(text.get())),
+            record: text,
+        })
+    };
+    records.iter().enumerate().map(row).collect()
 }

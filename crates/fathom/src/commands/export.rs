@@ -1,5 +1,6 @@
 //! `fathom export`.
 
+mod hidden;
 mod sink;
 
 use super::list::{open, state_of};
@@ -8,6 +9,7 @@ use crate::args::{Common, Export, ExportFormat, ExportTable};
 use crate::exit::Exit;
 use crate::output::Output;
 use crate::session;
+use fathom_check::anonymise::runs::Hider;
 use fathom_export::openmetrics::Metrics;
 use fathom_export::tables::{Table, What};
 use fathom_export::trace::Trace;
@@ -16,6 +18,7 @@ use fathom_store::transfer::jsonl::{self, WriteError};
 use fathom_store::{Filter, Store, StoreError};
 use fathom_sys::signals::StopFlag;
 use sink::Sink;
+use std::cell::RefCell;
 use std::io::Write;
 use std::path::Path;
 
@@ -36,7 +39,8 @@ pub fn run(common: &Common, output: Output, stop: &StopFlag, args: &Export) -> C
     let ids = chosen(output, &store, args)?;
     let mut sink = Sink::open(&args.output, args.overwrite)
         .map_err(|refusal| CommandError::report_as(output, &refusal, refusal.exit()))?;
-    let job = Job { store: &store, ids: &ids, args, stop, output };
+    let mut job = Job { store: &store, ids: &ids, args, stop, output, hider: None };
+    job.learn()?;
     match format {
         ExportFormat::Jsonl => job.jsonl(&mut sink)?,
         ExportFormat::Csv => job.csv(&mut sink)?,
@@ -118,6 +122,8 @@ struct Job<'a> {
     args: &'a Export,
     stop: &'a StopFlag,
     output: Output,
+    /// What takes out what identifies, when that was asked for.
+    hider: Option<RefCell<Hider>>,
 }
 
 impl Job<'_> {
@@ -131,6 +137,33 @@ impl Job<'_> {
     }
 
     fn load(&self, id: &str) -> Result<Run, CommandError> {
+        let run = self.load_as_stored(id)?;
+        match &self.hider {
+            Some(hider) => self.hidden(hidden::run(&mut hider.borrow_mut(), &run), id),
+            None => Ok(run),
+        }
+    }
+
+    fn hidden<T>(&self, hidden: Option<T>, id: &str) -> Result<T, CommandError> {
+        hidden.ok_or_else(|| {
+            let text = format!("run {id} cannot be written without what identifies; leave it out");
+            CommandError::report_as(self.output, &text, Exit::Internal)
+        })
+    }
+
+    /// Everything is learned before the first run is written: a name of one may stand in a sentence of another.
+    fn learn(&mut self) -> Result<(), CommandError> {
+        if self.args.anonymise {
+            let mut hider = Hider::new(session::system_seed());
+            for id in self.ids {
+                hidden::learn(&mut hider, &self.load_as_stored(id)?);
+            }
+            self.hider = Some(RefCell::new(hider));
+        }
+        Ok(())
+    }
+
+    fn load_as_stored(&self, id: &str) -> Result<Run, CommandError> {
         self.go_on()?;
         let stored = self.store.load(id).map_err(|e| self.failed(&e))?;
         let plan = self.store.plan(id).map_err(|e| self.failed(&e))?;
@@ -146,9 +179,16 @@ impl Job<'_> {
     }
 
     fn jsonl(&self, out: &mut Sink) -> Result<(), CommandError> {
-        let mut writer = jsonl::Writer::begin(&mut *out, VERSION, false)?;
+        let mut writer = jsonl::Writer::begin(&mut *out, VERSION, self.args.anonymise)?;
         for id in self.ids {
             self.go_on()?;
+            if self.hider.is_some() {
+                let copied = hidden::copy(&self.load(id)?, self.store.copy_run(id));
+                let (copy, trials) = copied.map_err(|e| self.failed(&e))?;
+                writer.run(&copy)?;
+                trials.iter().try_for_each(|trial| writer.trial(trial))?;
+                continue;
+            }
             writer.stored(self.store, id).map_err(|error| match error {
                 WriteError::Store(error) => self.failed(&error),
                 WriteError::Output(error) => error.into(),
