@@ -87,6 +87,7 @@ const PACKAGES: &[(&str, &str)] = &[
     ("cryptsetup", "cryptsetup-bin"),
     ("fsfreeze", "util-linux"),
     ("getfattr", "attr"),
+    ("groff", "groff-base"),
     ("linux.uml", "user-mode-linux"),
     ("losetup", "mount"),
     ("lvcreate", "lvm2"),

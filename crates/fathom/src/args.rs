@@ -4,8 +4,10 @@ mod capture;
 mod transfer;
 mod tree;
 
-pub use capture::Capture;
-pub use transfer::{Export, ExportFormat, ExportTable, Import, ImportCsv, ImportFrom};
+pub use capture::{Capture, MapTo, Replay};
+pub use transfer::{
+    Completions, Export, ExportFormat, ExportTable, Import, ImportCsv, ImportFrom, Shell,
+};
 pub use tree::{Clean, Tree, TreeBuild, TreeCommand, TreeScan, TreeVerify};
 
 pub mod watch;
@@ -72,6 +74,8 @@ pub enum Command {
     Restore(Restore),
     /// Every request of a block device for a while: what kind of load it is, and what that means
     Capture(Capture),
+    /// A captured load once more on another target, at its times or as fast as it goes
+    Replay(Replay),
     /// Check what an earlier run wrote with verify=, also after a crash of the machine
     Verify(Verify),
     /// Trees of files for file-server workloads: built, scanned, verified
@@ -102,6 +106,10 @@ pub enum Command {
     Watch(watch::Watch),
     /// What works on this machine, and why not
     Doctor,
+    /// What a shell needs to complete commands and options
+    Completions(Completions),
+    /// The manual page: fathom man | man -l -
+    Man,
 }
 
 /// Options of commands that measure.

@@ -16,6 +16,7 @@ const PACKAGES: &[(&str, &str)] = &[
     ("bonnie++", "the other side of benchmarks"),
     ("btrfs-progs", "mkfs.btrfs"),
     ("busybox-static", "powering off a guest"),
+    ("chromium", "how a browser shows reports"),
     ("cryptsetup-bin", "LUKS headers that must be refused"),
     ("dmsetup", "device-mapper devices in guests"),
     ("dosfstools", "mkfs.vfat: a signature that must be refused"),
@@ -23,7 +24,9 @@ const PACKAGES: &[(&str, &str)] = &[
     ("f2fs-tools", "mkfs.f2fs: a signature that must be refused"),
     ("fdisk", "sfdisk: partition tables"),
     ("fio", "the other side of benchmarks"),
+    ("fish", "reading its completions"),
     ("gdisk", "sgdisk: backup GPT"),
+    ("groff-base", "reading the manual page"),
     ("hdparm", "the other side of benchmarks"),
     ("ioping", "another program's latencies"),
     ("kmod", "loading loop, zram and file system modules"),
@@ -42,6 +45,7 @@ const PACKAGES: &[(&str, &str)] = &[
     ("util-linux", "unshare, wipefs, mkswap, fsfreeze, partx"),
     ("xfsprogs", "mkfs.xfs"),
     ("xz-utils", "unpacking the kernel of QEMU guests"),
+    ("zsh", "reading its completions"),
 ];
 
 const APT_LIMIT: Duration = Duration::from_secs(600);

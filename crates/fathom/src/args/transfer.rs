@@ -77,6 +77,29 @@ pub enum ExportTable {
     Devices,
 }
 
+/// `fathom completions`.
+#[derive(Debug, ClapArgs)]
+#[command(after_help = "\
+  bash   fathom completions bash > /etc/bash_completion.d/fathom      (or: source <(fathom completions bash))
+  zsh    fathom completions zsh > ~/.zfunc/_fathom                    (with ~/.zfunc in fpath, before compinit)
+  fish   fathom completions fish > ~/.config/fish/completions/fathom.fish")]
+pub struct Completions {
+    /// The shell
+    #[arg(value_enum)]
+    pub shell: Shell,
+}
+
+/// Shells with completions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Shell {
+    /// bash
+    Bash,
+    /// zsh
+    Zsh,
+    /// fish
+    Fish,
+}
+
 /// `fathom import`.
 #[derive(Debug, ClapArgs)]
 #[command(

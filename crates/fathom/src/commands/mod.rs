@@ -6,6 +6,7 @@ mod capture;
 mod check;
 mod clean;
 mod compare;
+mod completions;
 mod detach;
 mod doctor;
 mod exercise;
@@ -17,9 +18,11 @@ mod knobs;
 mod lab;
 mod layers;
 mod list;
+mod man;
 mod planned;
 mod quick;
 mod raid;
+mod replay;
 mod report;
 mod restore;
 mod rm;
@@ -61,6 +64,7 @@ pub fn dispatch(args: &Args, stop: &StopFlag, screen: &'static Screen) -> Exit {
         Command::Restore(restore) => restore::run(common, output, restore),
         Command::Verify(verify) => verify::run(common, output, stop, verify),
         Command::Capture(capture) => capture::run(common, output, stop, capture),
+        Command::Replay(replay) => replay::run(common, output, stop, replay),
         Command::Check(check) => check::run(common, output, check),
         Command::Tree(tree) => tree::run(common, output, stop, tree),
         Command::Clean(clean) => clean::run(common, output, stop, clean),
@@ -76,6 +80,8 @@ pub fn dispatch(args: &Args, stop: &StopFlag, screen: &'static Screen) -> Exit {
         Command::Export(export) => export::run(common, output, stop, export),
         Command::Import(import) => import::run(common, output, stop, import),
         Command::Doctor => doctor::run(common, output),
+        Command::Completions(shell) => completions::run(output, shell),
+        Command::Man => man::run(output),
     };
     match done {
         Ok(exit) => exit,
