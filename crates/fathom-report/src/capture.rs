@@ -40,7 +40,9 @@ pub fn text(capture: &CaptureRecord, width: usize) -> String {
     out
 }
 
-fn headline(capture: &CaptureRecord) -> String {
+/// The device and how much was asked of it, in one sentence without its end.
+#[must_use]
+pub fn headline(capture: &CaptureRecord) -> String {
     let size = match capture.size_bytes {
         0 => String::new(),
         bytes => format!(" ({})", format_size(bytes)),
@@ -67,7 +69,9 @@ fn seconds(capture: &CaptureRecord) -> f64 {
     (capture.window_ns as f64 / 1e9).max(1e-9)
 }
 
-fn classes(capture: &CaptureRecord) -> Table {
+/// What was asked, by class.
+#[must_use]
+pub fn classes(capture: &CaptureRecord) -> Table {
     let columns = [
         ("", Align::Left),
         ("share", Align::Right),
@@ -123,8 +127,9 @@ fn time(ns: Option<u64>) -> String {
     ns.map_or_else(String::new, format_ns)
 }
 
-/// What has a line of its own.
-fn lines(capture: &CaptureRecord) -> Vec<(&'static str, String)> {
+/// What has a line of its own: sizes, places, arrivals, depth, queue, durability, processes.
+#[must_use]
+pub fn lines(capture: &CaptureRecord) -> Vec<(&'static str, String)> {
     let mut lines = vec![("sizes", sizes(capture))];
     lines.push(("places", places(capture)));
     lines.push(("arrivals", arrivals(capture)));

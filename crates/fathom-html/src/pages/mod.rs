@@ -1,5 +1,6 @@
 //! From what is stored to a page: one file for each kind of run, chosen here and nowhere else.
 
+mod capture;
 mod compare;
 mod experiment;
 mod fsop;
@@ -61,6 +62,7 @@ pub fn of_run(source: &Source) -> Page {
         RunKind::Saturate => saturate::page(source),
         RunKind::Size => size::page(source),
         RunKind::Watch => watch::page(source),
+        RunKind::Capture | RunKind::Replay => capture::page(source),
         RunKind::Run if fsop::is_meant(source.records) => fsop::page(source),
         _ => run::page(source),
     }

@@ -117,6 +117,15 @@ impl Over<'_> {
                 self.stretches.intervals
             );
         }
+        let is_whole = |(_, line): &(&str, &Line)| line.iter().all(Option::is_some);
+        let drawn = lines.iter().filter(|(_, line)| line.iter().any(Option::is_some));
+        if !drawn.copied().collect::<Vec<_>>().iter().all(is_whole) {
+            // A line would claim values where there was nothing to measure.
+            if self.stretches.intervals == 1 {
+                chart.kind = ChartKind::Scatter;
+            }
+            chart.note = "No point where no request ended.".to_owned();
+        }
         (!chart.is_empty()).then_some(chart)
     }
 
@@ -159,7 +168,11 @@ impl Over<'_> {
         let columns = |line: &Line| peaks(line, COLUMNS_MAX);
         let each = self.stretches.starts_s.len().div_ceil(COLUMNS_MAX).max(1);
         let starts = self.stretches.starts_s.iter().step_by(each);
-        let names = starts.map(|seconds| format_duration((seconds * 1e9) as u64));
+        let whole_s = self.found.seconds;
+        let names = starts.map(|seconds| match whole_s < 600.0 {
+            true => format!("{seconds:.1} s"),
+            false => format_duration((seconds * 1e9) as u64),
+        });
         let devices = active.iter().rev().map(|device| device.name.clone());
         let mut points = Vec::new();
         for (row, course) in courses.iter().rev().enumerate() {

@@ -1,0 +1,212 @@
+//! The page of `fathom capture` and of replays: what was asked of a device, where on it and when, how long it took.
+
+#[cfg(test)]
+mod tests;
+
+use super::{Source, parts};
+use crate::page::{Axis, Block, Chart, ChartKind, Column, Page, Point, Section, Table, Unit};
+use fathom_base::units::{format_count, format_duration, format_ns, format_size};
+use fathom_model::capture::{CaptureInterval, CaptureMap, CaptureRecord};
+use fathom_model::record::RunKind;
+use fathom_report::capture as report;
+use fathom_stats::Histogram;
+
+/// Depths that are drawn one by one; the last has all above.
+const DEPTHS_MAX: usize = 64;
+
+/// Makes it.
+pub(super) fn page(source: &Source) -> Page {
+    let captures: Vec<&CaptureRecord> =
+        source.records.iter().filter_map(|record| record.capture.as_deref()).collect();
+    let is_replay = source.head.kind == RunKind::Replay;
+    let mut first = vec![Block::Findings(source.findings.to_vec())];
+    first.extend(parts::stack(source.records));
+    let mut sections = Vec::new();
+    for capture in &captures {
+        first.push(Block::Table(Table::from(&report::classes(capture))));
+        sections.extend(of_capture(capture));
+    }
+    if is_replay {
+        sections.extend(parts::in_full(source.records, source.zone));
+    }
+    sections.push(parts::machine(source.head, source.zone));
+    sections.push(parts::again(source));
+    let answers: Vec<String> =
+        captures.iter().map(|capture| format!("{}.", report::headline(capture))).collect();
+    let (what, question) = match is_replay {
+        true => ("replay", "What did the replay ask of the device, and how was it answered?"),
+        false => ("capture", "Which load is this, and what does it ask of a storage?"),
+    };
+    Page {
+        title: format!("{what} {} of {}", source.name, source.head.target),
+        question: question.to_owned(),
+        answer: answers.join(" "),
+        verdict: Some(source.verdict),
+        first,
+        sections,
+    }
+}
+
+fn of_capture(capture: &CaptureRecord) -> Vec<Section> {
+    if capture.requests() == 0 {
+        return Vec::new();
+    }
+    let mut words = Table::new("", [Column::left("what"), Column::left("figures")]);
+    for (name, line) in report::lines(capture).into_iter().filter(|(_, line)| !line.is_empty()) {
+        words.row([name.to_owned(), line]);
+    }
+    let mut places =
+        Section::new("Where and when", "The device from its start (below) to its end, over time.");
+    places.blocks.extend(maps(capture).into_iter().map(Block::from));
+    places.blocks.extend(seeks(capture).map(Block::from));
+    let mut course = Section::new("Course", "");
+    let charts = [rates(capture), flight(capture), latency(capture)];
+    course.blocks.extend(charts.into_iter().flatten().map(Block::from));
+    let mut times = Section::new("Latency and depth", "");
+    times
+        .blocks
+        .extend([by_class(capture), depths(capture)].into_iter().flatten().map(Block::from));
+    let all = [Section::new("The load in words", "").block(words), places, course, times];
+    all.into_iter().filter(|section| !section.blocks.is_empty()).collect()
+}
+
+/// Reads and writes by time and place.
+fn maps(capture: &CaptureRecord) -> Vec<Chart> {
+    let CaptureMap { column_ns, row_bytes, cells } = &capture.map;
+    let columns = cells.iter().map(|cell| cell.0 + 1).max().unwrap_or(0);
+    let lowest = cells.iter().map(|cell| cell.1).min().unwrap_or(0);
+    let rows = cells.iter().map(|cell| cell.1 + 1).max().unwrap_or(0);
+    let when = |column: u32| {
+        let ns = u64::from(column) * column_ns;
+        if capture.window_ns < 600_000_000_000 {
+            format!("{:.2} s", ns as f64 / 1e9)
+        } else {
+            format_duration(ns)
+        }
+    };
+    let one = |name: &str, of: fn(&(u32, u32, u32, u32)) -> u32| {
+        let x = Axis::names("time", (0..columns).map(when));
+        let place = |row: u32| format_size(u64::from(row) * row_bytes);
+        let y = Axis::names("offset from", (lowest..rows).map(place));
+        let there = cells.iter().filter(|cell| of(cell) > 0);
+        let point = |cell: &(u32, u32, u32, u32)| {
+            Point::cell(cell.0 as usize, (cell.1 - lowest) as usize, f64::from(of(cell)))
+        };
+        let title = format!("{name} of {} by place and time", capture.device);
+        let mut chart = Chart::new(title, ChartKind::HeatMap, x, y)
+            .series(name, there.map(point).collect())
+            .note("Each cell has the requests to that part of the device in that time. Empty cells: none.");
+        chart.scale = Some(Axis::new("requests", Unit::Count).log());
+        let total: u64 = cells.iter().map(|cell| u64::from(of(cell))).sum();
+        chart.n = format!("{} requests", format_count(total));
+        chart.reduction = format!(
+            "Each cell is {} by {}; every request is in one.",
+            format_ns(*column_ns),
+            format_size(*row_bytes)
+        );
+        (!chart.is_empty()).then_some(chart)
+    };
+    [one("reads", |cell| cell.2), one("writes", |cell| cell.3)].into_iter().flatten().collect()
+}
+
+/// How far apart requests are, as a distribution.
+fn seeks(capture: &CaptureRecord) -> Option<Chart> {
+    let distances = &capture.places.seek_bytes;
+    let points = fathom_study::course::distribution(distances);
+    let points: Vec<Point> =
+        points.into_iter().map(|(share, bytes)| Point::new(share, bytes.max(1) as f64)).collect();
+    let x = Axis::new("share of requests", Unit::Nines);
+    let y = Axis::new("distance at most", Unit::Bytes).log();
+    let chart = Chart::new("Distance from one request to the next", ChartKind::Line, x, y)
+        .series("distance", points)
+        .n(format!("{} distances", format_count(distances.count())))
+        .note("As the driver got them, where the device has a queue. No distance at all is drawn as one byte.");
+    (!chart.is_empty()).then_some(chart)
+}
+
+/// A line over the intervals of a capture.
+fn line(capture: &CaptureRecord, of: impl Fn(&CaptureInterval) -> Option<f64>) -> Vec<Point> {
+    let point = |interval: &CaptureInterval| {
+        Some(Point::new(interval.start_ns as f64 / 1e9, of(interval)?))
+    };
+    capture.series.iter().filter_map(point).collect()
+}
+
+fn over_time(
+    capture: &CaptureRecord,
+    title: &str,
+    y: Axis,
+    lines: Vec<(&str, Vec<Point>)>,
+) -> Option<Chart> {
+    let x = Axis::new("since the first event", Unit::Seconds);
+    let mut chart = Chart::new(format!("{title}, {}", capture.device), ChartKind::Line, x, y);
+    for (name, points) in lines {
+        if points.len() > 1 && points.iter().any(|point| point.y > 0.0) {
+            chart = chart.series(name, points);
+        }
+    }
+    let length = capture.series.first().map_or(0, |interval| interval.length_ns);
+    let n =
+        format!("{} intervals of {}", format_count(capture.series.len() as u64), format_ns(length));
+    (!chart.is_empty()).then(|| chart.n(n))
+}
+
+fn rates(capture: &CaptureRecord) -> Option<Chart> {
+    let per_s = |count: u64, of: &CaptureInterval| count as f64 * 1e9 / of.length_ns.max(1) as f64;
+    let lines = vec![
+        ("reads", line(capture, |of| Some(per_s(of.reads, of)))),
+        ("writes", line(capture, |of| Some(per_s(of.writes, of)))),
+        ("others", line(capture, |of| Some(per_s(of.others, of)))),
+    ];
+    over_time(capture, "Requests", Axis::new("arrived", Unit::PerSecond), lines)
+}
+
+fn flight(capture: &CaptureRecord) -> Option<Chart> {
+    let lines = vec![
+        ("on average", line(capture, |of| Some(of.depth_mean))),
+        ("at most", line(capture, |of| Some(of.depth_max as f64))),
+    ];
+    over_time(capture, "In flight", Axis::new("requests", Unit::Count), lines)
+}
+
+fn latency(capture: &CaptureRecord) -> Option<Chart> {
+    let quantile = |share: f64| {
+        line(capture, |of| {
+            let all = Histogram::from(of.latency_ns.clone());
+            // Ten beyond it at least, and the median of anything.
+            let is_known = share <= 0.5 || all.count() as f64 * (1.0 - share) >= 10.0;
+            is_known.then(|| all.quantile(share)).flatten().map(|ns| ns.max(1) as f64)
+        })
+    };
+    let lines = vec![("p50", quantile(0.5)), ("p99", quantile(0.99))];
+    let y = Axis::new("arrival to end", Unit::Nanoseconds).log();
+    over_time(capture, "Latency", y, lines)
+}
+
+fn by_class(capture: &CaptureRecord) -> Option<Chart> {
+    let each = capture.classes.iter().map(|class| {
+        let all = if capture.is_of_driver { &class.service_ns } else { &class.total_ns };
+        (class.class.clone(), all)
+    });
+    parts::distributions("Latency distribution by class", each)
+}
+
+/// How long so many were in flight.
+fn depths(capture: &CaptureRecord) -> Option<Chart> {
+    let total: u64 = capture.depth_ns.iter().sum();
+    let drawn = capture.depth_ns.iter().take(DEPTHS_MAX).enumerate();
+    let share = |ns: u64| ns as f64 / total.max(1) as f64;
+    let points: Vec<Point> =
+        drawn.map(|(depth, ns)| Point::new(depth as f64, share(*ns))).collect();
+    let names = (0..points.len()).map(|depth| depth.to_string());
+    let x = Axis::names("requests in flight", names);
+    let y = Axis::new("share of the time", Unit::Share);
+    let mut chart = Chart::new("Requests in flight", ChartKind::Bars, x, y)
+        .series("share of the time", points)
+        .n(format_duration(total));
+    let beyond: u64 = capture.depth_ns.iter().skip(DEPTHS_MAX).sum();
+    if beyond > 0 {
+        chart.reduction = format!("Deeper than drawn: {:.1} % of the time.", 100.0 * share(beyond));
+    }
+    (total > 0).then_some(chart)
+}

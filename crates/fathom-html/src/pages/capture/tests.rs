@@ -1,0 +1,107 @@
+//! A capture as it is read, written out as Markdown.
+
+use crate::pages::sample::{head, markdown, record};
+use expect_test::expect_file;
+use fathom_model::capture::{
+    CaptureArrivals, CaptureClass, CaptureInterval, CaptureMap, CapturePlaces, CaptureProcess,
+    CaptureRecord,
+};
+use fathom_model::record::{Record, RunKind};
+use fathom_stats::{Histogram, SparseHistogram};
+
+fn times(count: u64, typical_ns: u64) -> Histogram {
+    let mut all = Histogram::new();
+    (0..count).for_each(|at| all.record(typical_ns + at % 97 * typical_ns / 50));
+    all
+}
+
+fn class(class: &str, count: u64, size: u64) -> CaptureClass {
+    CaptureClass {
+        class: class.into(),
+        count,
+        bytes: count * size,
+        sizes: vec![(size, count)],
+        size_mean: size as f64,
+        size_harmonic: size as f64,
+        follow: count / 4,
+        total_ns: times(count, 400_000),
+        wait_ns: times(count, 100_000),
+        service_ns: times(count, 300_000),
+        ..CaptureClass::default()
+    }
+}
+
+fn captured() -> Record {
+    let interval = |number: u64| CaptureInterval {
+        start_ns: number * 1_000_000_000,
+        length_ns: 1_000_000_000,
+        reads: 900 + number,
+        writes: 100,
+        read_bytes: (900 + number) * 4096,
+        write_bytes: 100 * 16_384,
+        seeks: 700,
+        depth_mean: 2.5,
+        depth_max: 9,
+        latency_ns: SparseHistogram::from(&times(1000, 400_000)),
+        ..CaptureInterval::default()
+    };
+    let mut of = record("capture", 1, 4096);
+    of.jobs.clear();
+    of.capture = Some(Box::new(CaptureRecord {
+        device: "sda".into(),
+        size_bytes: 1 << 30,
+        source: "kernel".into(),
+        window_ns: 10_000_000_000,
+        events: 50_000,
+        classes: vec![class("read", 9045, 4096), class("write", 1000, 16_384)],
+        issued: 9800,
+        merges: [12, 233, 0],
+        places: CapturePlaces {
+            count: 10_045,
+            follow_last: 1000,
+            follow_any: 2500,
+            seek_bytes: times(9000, 1 << 20),
+            seeks: 7000,
+            end_byte: 1 << 30,
+            parts: vec![10_000, 45, 0, 0],
+            part_bytes: 1 << 28,
+            ..CapturePlaces::default()
+        },
+        arrivals: CaptureArrivals {
+            gap_ns: times(10_000, 900_000),
+            dispersion: vec![(10_000_000, 3.2, 1000)],
+        },
+        depth_ns: vec![2_000_000_000, 3_000_000_000, 4_000_000_000, 1_000_000_000],
+        processes: vec![CaptureProcess {
+            name: "postgres".into(),
+            pid: 7,
+            count: 10_045,
+            bytes: 1 << 26,
+            writes: 1000,
+        }],
+        series: (0..10).map(interval).collect(),
+        map: CaptureMap {
+            column_ns: 1_000_000_000,
+            row_bytes: 1 << 28,
+            cells: vec![(0, 1, 900, 0), (1, 1, 880, 100), (2, 2, 3, 0), (9, 3, 1, 1)],
+        },
+        ..CaptureRecord::default()
+    }));
+    of
+}
+
+#[test]
+fn a_database() {
+    let head = head(RunKind::Capture, "fathom capture /dev/sda", "/dev/sda");
+    expect_file!["golden/database.md"].assert_eq(&markdown(&head, &[captured()], None));
+}
+
+#[test]
+fn nothing_asked_is_said() {
+    let head = head(RunKind::Capture, "fathom capture /dev/sda", "/dev/sda");
+    let mut silent = captured();
+    silent.capture =
+        Some(Box::new(CaptureRecord { device: "sda".into(), ..CaptureRecord::default() }));
+    let text = markdown(&head, &[silent], None);
+    assert!(text.contains("sda: 0 requests"), "{text}");
+}
