@@ -164,6 +164,23 @@ fn pid_namespace(root: &SysRoot) -> String {
     link.map(|link| link.display().to_string()).unwrap_or_default()
 }
 
+/// A new file in which each line is on stable storage as soon as it is written: nothing of it is left to be written at a moment
+/// when something is measured.
+///
+/// # Errors
+/// Those of making it; it is never in the place of another file.
+pub fn new_log(path: &std::path::Path) -> io::Result<std::fs::File> {
+    use std::os::unix::fs::OpenOptionsExt;
+    let mut options = std::fs::File::options();
+    options.append(true).create_new(true).mode(0o600).custom_flags(libc::O_DSYNC).open(path)
+}
+
+/// Leaves the terminal and the session of whoever started this process: it goes on when they end. Nothing happens in one that
+/// leads a group already.
+pub fn leave_terminal() {
+    let _ = rustix::process::setsid();
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -220,6 +220,7 @@ impl State {
                 self.done.push_back(Done { label: label.clone(), figures: figures.clone() });
                 keep_last(&mut self.done, DONE_MAX);
                 self.done_count += 1;
+                self.devices.clear();
                 self.enter(Phase::Preparing, now_ns);
             }
             Update::Stopping => self.is_stopping = true,
@@ -233,7 +234,13 @@ impl State {
 
     fn event(&mut self, event: &Event, now_ns: u64) {
         match event {
-            Event::Note { text } => self.note = Some(text.clone()),
+            Event::Note { text } => {
+                self.note = Some(text.clone());
+                // Files are written, and something else has begun.
+                if matches!(self.phase, Phase::Layout { .. } | Phase::Verifying { .. }) {
+                    self.enter(Phase::Preparing, now_ns);
+                }
+            }
             Event::JobAsked { .. } | Event::TrialFinished { .. } => {}
             Event::Layout { done_bytes, total_bytes, eta_ns } => {
                 self.eta = eta_ns.map(|ns| (ns, now_ns));

@@ -45,6 +45,21 @@ impl Exit {
         }
     }
 
+    /// The end with that number; an error of fathom itself where there is none.
+    #[must_use]
+    pub fn of_code(code: i32) -> Self {
+        const ALL: [Exit; 7] = [
+            Exit::Done,
+            Exit::Doubtful,
+            Exit::Usage,
+            Exit::Refused,
+            Exit::Missing,
+            Exit::TargetIo,
+            Exit::Interrupted,
+        ];
+        ALL.into_iter().find(|exit| i32::from(exit.code()) == code).unwrap_or(Exit::Internal)
+    }
+
     /// What an error of the laboratory comes to.
     #[must_use]
     pub fn of_error(error: &LabError) -> Self {

@@ -133,10 +133,11 @@ impl Own {
             if self.viewer.typed(&typed) == Some(Wish::End) {
                 fathom_sys::signals::interrupt();
             }
-            if !self.take_in() {
+            let goes_on = self.take_in();
+            self.tell_of_stop();
+            if !goes_on {
                 break;
             }
-            self.told_of_stop();
             self.viewer.draw();
             std::thread::sleep(DRAWN_AT_MOST);
         }
@@ -159,7 +160,7 @@ impl Own {
         }
     }
 
-    fn told_of_stop(&mut self) {
+    fn tell_of_stop(&mut self) {
         if self.stop.is_set() && !self.viewer.state.is_stopping {
             self.viewer.state.apply(&Update::Stopping, clock::monotonic_ns());
             let _ =

@@ -7,8 +7,10 @@ mod args;
 mod commands;
 mod exit;
 mod experiments;
+mod hub;
 mod live;
 mod output;
+mod plain;
 mod progress;
 mod report_file;
 mod screen;
@@ -74,7 +76,7 @@ fn heard(screen: &'static Screen, heard: Heard) {
     let Heard::Stop(signals) = heard else { return };
     if signals == 1 {
         // A view says it itself: this thread must not wait for a terminal.
-        if !screen.is_on() {
+        if !screen.is_on() && !screen.only_looks() {
             say(STOPPING);
         }
     } else {

@@ -1,9 +1,11 @@
 //! Events as people see them: a live view on a terminal, plain lines elsewhere, JSON lines for programs.
 
+use crate::exit::Exit;
+use crate::hub::Hub;
 use crate::live::Live;
 use crate::output::Output;
+use crate::plain::Plain;
 use crate::screen::Screen;
-use fathom_base::units::{format_count, format_duration, format_ns, format_rate, format_size};
 use fathom_guard::faults::Faults;
 use fathom_model::event::Event;
 use fathom_model::record::{Record, RunKind};
@@ -11,10 +13,7 @@ use fathom_report::{asked, brief};
 use fathom_study::verdict;
 use fathom_sys::signals::StopFlag;
 use fathom_tui::state::Update;
-use std::time::{Duration, Instant};
-
-/// Lines about what passes come at most this often: files of them stay small.
-const PLAIN_EVERY: Duration = Duration::from_secs(10);
+use std::path::Path;
 
 /// What is shown.
 pub struct Subject<'a> {
@@ -26,6 +25,10 @@ pub struct Subject<'a> {
     pub run_id: &'a str,
     /// Plain lines are wanted.
     pub is_plain: bool,
+    /// Lines go to a file that is not to be written while something is measured.
+    pub is_detached: bool,
+    /// Where others can look on: beside the store; nowhere when none.
+    pub door: Option<&'a Path>,
 }
 
 /// Shows events.
@@ -33,10 +36,8 @@ pub struct Progress {
     output: Output,
     kind: RunKind,
     live: Option<Live>,
-    /// When the last line about what passes was printed, or could have been.
-    last_plain: Instant,
-    /// The cell of an experiment that was told of last.
-    cell: Option<String>,
+    hub: Option<Hub>,
+    plain: Plain,
     /// Where a test ends this process.
     faults: Faults,
 }
@@ -51,8 +52,8 @@ impl Progress {
             output,
             kind: subject.kind,
             live,
-            last_plain: Instant::now(),
-            cell: None,
+            hub: subject.door.and_then(Hub::open),
+            plain: Plain::new(output, !output.json && !subject.is_detached),
             faults: faults(),
         };
         progress.tell(|| Update::Begun {
@@ -70,14 +71,9 @@ impl Progress {
             // A reader that has gone shows when the result is written.
             let _ = self.output.json(word(&event), &event);
         }
-        if self.live.is_some() {
-            self.show_live(event);
-        } else {
-            self.show_plain(&event);
+        if self.live.is_none() {
+            self.plain.show(&event);
         }
-    }
-
-    fn show_live(&self, event: Event) {
         self.tell(|| match event {
             Event::TrialFinished { record } => self.done(&record),
             Event::JobAsked { job, target, target_bytes } => {
@@ -99,67 +95,30 @@ impl Progress {
     }
 
     fn tell(&self, update: impl FnOnce() -> Update) {
-        if let Some(live) = &self.live {
-            live.tell(update());
-        }
-    }
-
-    fn show_plain(&mut self, event: &Event) {
-        match event {
-            Event::Note { text } => self.output.note(text),
-            Event::JobAsked { job, target, target_bytes } => {
-                self.output.note(&asked::line(job, target, *target_bytes));
+        match (&self.live, &self.hub) {
+            (Some(live), Some(hub)) => {
+                let update = update();
+                hub.tell(update.clone());
+                live.tell(update);
             }
-            Event::Layout { done_bytes, total_bytes, eta_ns } => self.passing(|| {
-                let [done, total] = [done_bytes, total_bytes].map(|bytes| format_size(*bytes));
-                format!("writing the test file: {done} of {total}{}", left(*eta_ns))
-            }),
-            Event::Verifying { done_bytes, total_bytes } => self.passing(|| {
-                format!("verifying: {} of {}", format_size(*done_bytes), format_size(*total_bytes))
-            }),
-            Event::SlotStarted { block, blocks, place, places, cell, next, eta_ns } => {
-                let next = next.as_ref().map_or_else(String::new, |next| format!("; next: {next}"));
-                self.output.note(&format!(
-                    "block {block}/{blocks}, {place}/{places}: {cell}{next}; at most {} left",
-                    format_duration(*eta_ns)
-                ));
-                self.cell = Some(cell.clone());
-            }
-            Event::TrialStarted { label, index, count, .. } => {
-                let is_told = self.cell.as_ref().is_some_and(|cell| cell.starts_with(label));
-                if !is_told {
-                    self.output.note(&format!("[{index}/{count}] {label}"));
-                }
-                self.last_plain = Instant::now();
-            }
-            Event::Progress { label, eta_ns, iops, bytes_per_s, latency_ns_p99, .. } => {
-                self.passing(|| {
-                    let p99 = latency_ns_p99
-                        .map_or_else(String::new, |ns| format!(", p99 {}", format_ns(ns)));
-                    format!(
-                        "{label}: {} IOPS, {}{p99}{}",
-                        format_count(iops.round() as u64),
-                        format_rate(*bytes_per_s),
-                        left(*eta_ns)
-                    )
-                });
-            }
-            Event::TrialFinished { .. } => {}
-        }
-    }
-
-    /// A line about something that goes on, from time to time.
-    fn passing(&mut self, text: impl FnOnce() -> String) {
-        if !self.output.json && self.last_plain.elapsed() >= PLAIN_EVERY {
-            self.last_plain = Instant::now();
-            self.output.note(&format!("  {}", text()));
+            (Some(live), None) => live.tell(update()),
+            (None, Some(hub)) => hub.tell(update()),
+            (None, None) => {}
         }
     }
 
     /// Takes the live view away.
-    pub fn finish(self) {
-        if let Some(live) = self.live {
+    pub fn finish(&mut self) {
+        if let Some(live) = self.live.take() {
             live.finish();
+        }
+    }
+
+    /// Tells those who look on how it ended.
+    pub fn ended(self, exit: Exit, text: &str) {
+        if let Some(hub) = self.hub {
+            hub.tell(Update::Ended { exit_code: exit.code(), text: text.to_owned() });
+            hub.close();
         }
     }
 }
@@ -171,7 +130,7 @@ fn faults() -> Faults {
 }
 
 /// The word for programs.
-fn word(event: &Event) -> &'static str {
+pub fn word(event: &Event) -> &'static str {
     match event {
         Event::Note { .. } => "note",
         Event::JobAsked { .. } => "job_asked",
@@ -182,9 +141,4 @@ fn word(event: &Event) -> &'static str {
         Event::Progress { .. } => "progress",
         Event::TrialFinished { .. } => "trial_finished",
     }
-}
-
-/// The expected rest, where it is known.
-fn left(eta_ns: Option<u64>) -> String {
-    eta_ns.map_or_else(String::new, |ns| format!(", {} left in all", format_duration(ns)))
 }

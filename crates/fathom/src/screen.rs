@@ -26,6 +26,8 @@ pub struct Screen {
     is_on: AtomicBool,
     /// Nothing is drawn until it is our turn again.
     is_paused: AtomicBool,
+    /// What is drawn is measured by somebody else: a signal ends nothing but the view.
+    only_looks: AtomicBool,
 }
 
 impl Screen {
@@ -84,13 +86,17 @@ impl Screen {
     pub fn paint(&self, frame: Option<String>) {
         let mut standing = held(&self.standing);
         let is_ours = || terminal::is_in_front(io::stderr());
-        if !self.is_on() || self.is_paused.load(Ordering::SeqCst) || !is_ours() {
+        if !self.may_draw() || !is_ours() {
             return;
         }
         let Some(frame) = frame else { return self.clear(&mut standing) };
         // In one piece: nothing half drawn is seen.
         let _ = io::stderr().write_all(frame.as_bytes());
         *standing = Some(frame);
+    }
+
+    fn may_draw(&self) -> bool {
+        self.is_on() && !self.is_paused.load(Ordering::SeqCst)
     }
 
     /// True while somebody draws.
@@ -109,6 +115,9 @@ impl Screen {
         terminal::wait(&fds, most);
         let mut keys = held(&self.keys);
         let Some(known) = keys.as_ref().filter(|_| has_keys) else { return Vec::new() };
+        if !self.may_draw() {
+            return Vec::new();
+        }
         // A shell may have put the terminal in order while we were stopped.
         known.retake();
         match known.typed() {
@@ -118,6 +127,16 @@ impl Screen {
                 Vec::new()
             }
         }
+    }
+
+    /// This process measures nothing itself.
+    pub fn look_only(&self) {
+        self.only_looks.store(true, Ordering::SeqCst);
+    }
+
+    /// True when this process measures nothing itself.
+    pub fn only_looks(&self) -> bool {
+        self.only_looks.load(Ordering::SeqCst)
     }
 
     /// Wakes whoever draws. Waits for nothing.
@@ -132,12 +151,11 @@ impl Screen {
         match heard {
             Heard::Pause => {
                 self.is_paused.store(true, Ordering::SeqCst);
-                self.give_back();
+                if self.is_on() {
+                    self.give_back();
+                }
             }
             Heard::Resume => {
-                if let Some(keys) = held(&self.keys).as_ref() {
-                    keys.retake();
-                }
                 self.is_paused.store(false, Ordering::SeqCst);
                 self.ring();
             }
@@ -145,12 +163,16 @@ impl Screen {
         }
     }
 
-    /// Makes the terminal what it was, from wherever this is called: a panic, a signal. A terminal that takes nothing is not
-    /// waited for.
-    pub fn give_back(&self) {
-        if !self.is_on() {
-            return;
+    /// Makes the terminal what it was, for good, from wherever this is called: a panic, a second signal.
+    pub fn give_up(&self) {
+        if self.is_on.swap(false, Ordering::SeqCst) {
+            self.give_back();
         }
+    }
+
+    /// Makes the terminal what it was; what keeps others from changing it again is set before. A terminal that takes nothing is
+    /// not waited for.
+    fn give_back(&self) {
         let until = Instant::now() + PATIENCE;
         loop {
             if let Ok(mut standing) = self.standing.try_lock() {
@@ -165,12 +187,6 @@ impl Screen {
         if let Some(keys) = held(&self.keys).as_ref() {
             keys.give_back();
         }
-    }
-
-    /// As [`Screen::give_back`], for good.
-    pub fn give_up(&self) {
-        self.give_back();
-        self.is_on.store(false, Ordering::SeqCst);
     }
 
     fn clear(&self, standing: &mut Option<String>) {

@@ -3,6 +3,7 @@
 use crate::args::{Common, FailOn, Measure};
 use crate::exit::Exit;
 use crate::experiments;
+use crate::hub;
 use crate::output::Output;
 use crate::progress::{Progress, Subject};
 use fathom_base::id;
@@ -417,6 +418,7 @@ pub fn restore_left_behind(
     force: bool,
     note: &mut dyn FnMut(&str),
 ) -> Vec<restore::Report> {
+    hub::forget_left(state_dir);
     restore::restore_dead(root, state_dir, force, &faults(), note)
 }
 

@@ -1,6 +1,6 @@
 //! `fathom lab`.
 
-use super::{CommandError, CommandResult, finish};
+use super::{CommandError, CommandResult, detach, finish};
 use crate::args::{Common, Lab as Arguments};
 use crate::exit::Exit;
 use crate::output::Output;
@@ -35,7 +35,12 @@ pub fn run(common: &Common, output: Output, stop: &StopFlag, args: &Arguments) -
     let plan = plan(common, args, &text, &origin).map_err(usage)?;
     if args.dry_run {
         dry_run(common, output, args, &plan)
+    } else if args.detach {
+        detach::run(common, output)
     } else {
+        if args.any.measure.detached {
+            fathom_sys::process::leave_terminal();
+        }
         measure(common, output, stop, args, &plan)
     }
 }

@@ -37,6 +37,8 @@ pub fn run(common: &Common, output: Output, stop: &StopFlag, args: &Verify) -> C
             title: &format!("fathom verify {}", args.path.display()),
             run_id: "",
             is_plain: false,
+            is_detached: false,
+            door: None,
         },
     );
     let mut later = Later {

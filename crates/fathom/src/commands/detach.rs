@@ -1,0 +1,82 @@
+//! `fathom lab --detach`: the experiment in a process of its own, without a terminal.
+
+use super::{CommandError, CommandResult, finish, local_zone};
+use crate::args::Common;
+use crate::exit::Exit;
+use crate::hub::{self, Line};
+use crate::output::Output;
+use crate::session;
+use fathom_sys::{door, process};
+use jiff::Zoned;
+use std::fs::{self, File};
+use std::io::{self, BufRead, BufReader};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// How long the experiment has until others can look at it. What keeps it from starting shows before.
+const START: Duration = Duration::from_secs(20);
+
+/// Starts the same command again, without its terminal.
+pub fn run(common: &Common, output: Output) -> CommandResult {
+    let internal = |what: String| CommandError::report_as(output, &what, Exit::Internal);
+    let store = session::store_path(common).map_err(|e| internal(e.to_string()))?;
+    let state_dir = store.parent().unwrap_or(Path::new("."));
+    let stamp = Zoned::now().with_time_zone(local_zone()).strftime("%Y%m%d-%H%M%S").to_string();
+    let log = state_dir.join(format!("lab-{stamp}.log"));
+    let made = fs::create_dir_all(state_dir).and_then(|()| process::new_log(&log));
+    let made = made.map_err(|e| internal(format!("{}: {e}", log.display())))?;
+    let child = start(&made).map_err(|e| internal(format!("starting fathom again: {e}")))?;
+    let pid = child.id();
+    if let Some(code) = ended_at_once(child, state_dir) {
+        // Nothing is left behind of what did not begin.
+        let text = fs::read_to_string(&log).unwrap_or_default();
+        let _ = fs::remove_file(&log);
+        let text = text.trim_end().trim_start_matches("fathom: ");
+        return Err(CommandError::report_as(output, &text, Exit::of_code(code)));
+    }
+    let text = format!(
+        "Runs on without this terminal, as process {pid}. What it prints goes to\n{}\nfathom attach looks at it; kill -INT {pid} ends it.\n",
+        log.display()
+    );
+    let result = serde_json::json!({ "pid": pid, "log": log, "exit_code": 0 });
+    finish(output, &text, &result, Exit::Done)
+}
+
+fn start(log: &File) -> io::Result<Child> {
+    let is_ours = |arg: &std::ffi::OsString| arg != "--detach";
+    let mut args: Vec<_> = std::env::args_os().skip(1).filter(is_ours).collect();
+    args.push("--detached".into());
+    Command::new("/proc/self/exe")
+        .args(args)
+        .stdin(Stdio::null())
+        .stdout(log.try_clone()?)
+        .stderr(log.try_clone()?)
+        .spawn()
+}
+
+/// The exit code of a process that ended before it began to measure; none when it runs.
+fn ended_at_once(mut child: Child, state_dir: &Path) -> Option<i32> {
+    let until = Instant::now() + START;
+    while Instant::now() < until {
+        if let Ok(Some(status)) = child.try_wait() {
+            return Some(status.code().unwrap_or(i32::from(Exit::Internal.code())));
+        }
+        if is_measuring(child.id(), state_dir) {
+            break;
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    None
+}
+
+/// True when it is that process that can be looked at.
+fn is_measuring(pid: u32, state_dir: &Path) -> bool {
+    let Ok(stream) = door::connect(state_dir, hub::DOOR) else { return false };
+    let _ = stream.set_read_timeout(Some(Duration::from_secs(3)));
+    let mut line = String::new();
+    if BufReader::new(stream).read_line(&mut line).is_err() {
+        return false;
+    }
+    matches!(serde_json::from_str(&line), Ok(Line::Hello { state, .. }) if state.pid == pid)
+}

@@ -1,0 +1,106 @@
+//! `fathom lab --detach` and `fathom attach`: an experiment without a terminal, and those who look at it, well or badly.
+
+use crate::cli::{Done, Running, Sandbox, names, p, wait_until};
+use fathom_testkit::Capability::FathomBinary;
+use fathom_testkit::{Trial, kernel_test};
+use std::fs;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::thread;
+use std::time::Duration;
+
+pub fn trials() -> Vec<Trial> {
+    vec![
+        kernel_test("attach_to_nothing", &[FathomBinary], nothing),
+        kernel_test("attach_well_and_badly", &[FathomBinary], looked_at),
+        kernel_test("attach_and_end", &[FathomBinary], ended_from_elsewhere),
+        kernel_test("detach_what_cannot_begin", &[FathomBinary], cannot_begin),
+    ]
+}
+
+/// A plan of so many short trials, without a disk.
+fn plan(sandbox: &Sandbox, blocks: u32) -> PathBuf {
+    let text = format!(
+        "target = 'null:64M'\n[[workload]]\nuse = 'randread'\nduration = '1s'\nwarmup = '0s'\nrate = '1000'\n\
+         [factors]\nworkload.block_size = ['4k', '8k']\n[design]\nblocks = {blocks}\nsequential = false\n"
+    );
+    crate::lab::plan(sandbox, "looked-at", &text)
+}
+
+fn socket(sandbox: &Sandbox) -> PathBuf {
+    sandbox.db().parent().unwrap().join("live.sock")
+}
+
+/// Starts an experiment without a terminal; its process and its log.
+#[track_caller]
+fn detached(sandbox: &Sandbox, plan: &Path) -> (u32, PathBuf) {
+    let done = sandbox.json(&["lab", "--detach", p(plan)], &[0]);
+    let result = done.result();
+    (result["pid"].as_u64().unwrap() as u32, PathBuf::from(result["log"].as_str().unwrap()))
+}
+
+fn attach(sandbox: &Sandbox) -> Running {
+    let mut command = sandbox.command(&["attach"]);
+    Running::of(command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap())
+}
+
+fn nothing() {
+    let sandbox = Sandbox::new();
+    let done: Done = sandbox.run(&["attach"]);
+    done.is_refusal(2, &["nothing that can be looked at is measured"]);
+}
+
+/// One who is killed, one who never reads, and one who looks to the end.
+fn looked_at() {
+    let sandbox = Sandbox::new();
+    let (pid, log) = detached(&sandbox, &plan(&sandbox, 3));
+    let session = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
+    let fields: Vec<&str> = session.rsplit_once(')').unwrap().1.split_whitespace().collect();
+    assert_eq!(fields[3], pid.to_string(), "leads a session of its own");
+    let deaf = UnixStream::connect(socket(&sandbox)).unwrap();
+    let mut killed = sandbox.command(&["attach"]).stderr(Stdio::null()).spawn().unwrap();
+    thread::sleep(Duration::from_millis(500));
+    killed.kill().unwrap();
+    killed.wait().unwrap();
+    let done = attach(&sandbox).finish();
+    assert!([0, 1].contains(&done.code), "{done:?}");
+    assert!(done.stdout.starts_with("The run has ended, exit code "), "{done:?}");
+    assert!(done.stderr.contains("IOPS, p50"), "finished trials are told of: {done:?}");
+    assert!(!done.stderr.contains('\u{1b}'), "{done:?}");
+    drop(deaf);
+    wait_until("the process has ended", || !Path::new(&format!("/proc/{pid}")).exists());
+    let runs = sandbox.runs();
+    assert_eq!((&runs[0]["state"], runs[0]["trials"].as_u64()), (&"complete".into(), Some(6)));
+    assert!(!socket(&sandbox).exists());
+    // The log has the result; of what merely went on it has nothing.
+    let text = fs::read_to_string(log).unwrap();
+    assert!(text.contains("Stored as") && text.contains("block 3/3"), "{text}");
+    assert!(!text.contains("left in all"), "{text}");
+}
+
+fn ended_from_elsewhere() {
+    let sandbox = Sandbox::new();
+    let (pid, _) = detached(&sandbox, &plan(&sandbox, 100));
+    let running = attach(&sandbox);
+    thread::sleep(Duration::from_millis(300));
+    let mut stream = UnixStream::connect(socket(&sandbox)).unwrap();
+    std::io::Write::write_all(&mut stream, b"end\n").unwrap();
+    let done = running.finish();
+    assert_eq!(done.code, 130, "{done:?}");
+    wait_until("the process has ended", || !Path::new(&format!("/proc/{pid}")).exists());
+    assert_eq!(sandbox.runs()[0]["state"], "interrupted");
+}
+
+/// An error shows where it was typed, and nothing stays.
+fn cannot_begin() {
+    let sandbox = Sandbox::new();
+    let path = plan(&sandbox, 1);
+    let text = fs::read_to_string(&path).unwrap().replace("null:64M", "/no/such/place");
+    fs::write(&path, text).unwrap();
+    let done = sandbox.run(&["lab", "--detach", p(&path)]);
+    assert!(![0, 1].contains(&done.code), "{done:?}");
+    assert!(done.stderr.contains("/no/such/place"), "{done:?}");
+    let logs = names(sandbox.db().parent().unwrap());
+    assert!(!logs.iter().any(|name| name.ends_with(".log")), "{logs:?}");
+}
