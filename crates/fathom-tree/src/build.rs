@@ -104,6 +104,7 @@ impl Builder<'_> {
                 _ => self.make(found, started_ns),
             };
         }
+        place::check_amount(self.root, &path, &spec)?;
         let layout = Layout::new(spec).map_err(TreeError::Usage)?;
         place::check_room(self.root, &path, layout.extent(), 0)?;
         let tree = self.begin(&path, layout)?;

@@ -3,6 +3,7 @@
 use crate::error::TreeError;
 use crate::manifest::{CARD, DRAFT};
 use crate::spec::layout::Extent;
+use crate::spec::{Amount, TreeSpec};
 use fathom_guard::FileRefusal;
 use fathom_guard::journal::Record;
 use fathom_guard::mark::FileId;
@@ -89,10 +90,43 @@ pub fn check_room(
     extent: Extent,
     done_bytes: u64,
 ) -> Result<(), TreeError> {
-    let (there, space) = space_of(path)?;
+    let (_, space) = space_of(path)?;
     let whole = needed_bytes(extent, space.block_bytes.clamp(512, 65536));
     let part = 1.0 - done_bytes as f64 / extent.bytes.max(1) as f64;
     let wanted = (whole as f64 * part.clamp(0.0, 1.0)) as u64;
+    check_bytes(root, path, wanted)?;
+    let inodes = ((extent.files + extent.dirs) as f64 * part.clamp(0.0, 1.0)) as u64;
+    check_inodes(path, space, inodes)
+}
+
+/// Refuses what cannot fit by far, before the tree is computed file by file.
+pub fn check_amount(root: &SysRoot, path: &Path, spec: &TreeSpec) -> Result<(), TreeError> {
+    let (_, space) = space_of(path)?;
+    // What is drawn may come out smaller than the mean says.
+    let mean = spec.sizes.mean().max(1.0);
+    let (files, bytes) = match spec.amount {
+        Amount::Files(files) => (files as f64, files as f64 * mean / 2.0),
+        Amount::Bytes(bytes) => (bytes as f64 / mean / 2.0, bytes as f64),
+    };
+    check_bytes(root, path, bytes as u64)?;
+    check_inodes(path, space, files as u64)
+}
+
+fn check_inodes(path: &Path, space: fsinfo::Space, wanted: u64) -> Result<(), TreeError> {
+    // Filesystems that make inodes as needed tell none, or as many as the space allows.
+    if space.inodes > 0 && wanted > space.inodes_free.saturating_sub(space.inodes / 20) {
+        return Err(TreeError::Inodes {
+            path: path.to_owned(),
+            wanted,
+            total: space.inodes,
+            free: space.inodes_free,
+        });
+    }
+    Ok(())
+}
+
+fn check_bytes(root: &SysRoot, path: &Path, wanted: u64) -> Result<(), TreeError> {
+    let (there, _) = space_of(path)?;
     if wanted > usable_bytes(root, path)? {
         // The figures of the refusal, or the memory when it is that.
         place::check_space(there, wanted)?;
@@ -105,16 +139,6 @@ pub fn check_room(
             doing: "fill",
             path: path.to_owned(),
             source: io::Error::new(io::ErrorKind::StorageFull, reason),
-        });
-    }
-    let inodes = ((extent.files + extent.dirs) as f64 * part.clamp(0.0, 1.0)) as u64;
-    // Filesystems that make inodes as needed tell none, or as many as the space allows.
-    if space.inodes > 0 && inodes > space.inodes_free.saturating_sub(space.inodes / 20) {
-        return Err(TreeError::Inodes {
-            path: path.to_owned(),
-            wanted: inodes,
-            total: space.inodes,
-            free: space.inodes_free,
         });
     }
     Ok(())

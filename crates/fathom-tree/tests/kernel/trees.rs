@@ -278,6 +278,9 @@ fn refusals() {
     huge.sizes = Sizes::Fixed(1 << 40);
     let error = kit.build(&scratch.join("huge"), huge).unwrap_err();
     assert!(error.to_string().contains("at most"), "{error}");
+    // Nothing is computed file by file for what cannot be.
+    let error = kit.build(&scratch.join("huge"), TreeSpec::classic(1, Amount::Bytes(1 << 55)));
+    assert!(matches!(error, Err(TreeError::Refused(_))), "{error:?}");
     // An empty directory of somebody's stays.
     let empty = scratch.join("empty");
     fs::create_dir(&empty).unwrap();
