@@ -203,6 +203,12 @@ pub fn end_left_behind(root: &SysRoot, pid: u32, mark: &str) -> bool {
     }
 }
 
+/// True when this process was itself started by a fathom, which watches over it.
+#[must_use]
+pub fn is_started_by_fathom() -> bool {
+    std::env::var_os(MARK).is_some()
+}
+
 /// The marks of all programs that were started and run, with those of their owners that are gone.
 #[must_use]
 pub fn marks(root: &SysRoot) -> Vec<String> {

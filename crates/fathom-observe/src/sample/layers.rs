@@ -48,11 +48,13 @@ pub fn below(root: &SysRoot, tops: &[String]) -> Vec<Layer> {
     found
 }
 
-/// Devices that nothing is made of: with partitions that nothing is made of either.
+/// Devices of some size that nothing is made of: with partitions that nothing is made of either.
 #[must_use]
 pub fn tops(root: &SysRoot) -> Vec<String> {
     let is_top = |disk: &BlockDir| {
-        disk.names("holders").is_empty()
+        // A loop device without a file, a drive without a medium.
+        disk.size_bytes() != Some(0)
+            && disk.names("holders").is_empty()
             && disk.partitions().iter().all(|part| part.names("holders").is_empty())
     };
     let disks = BlockDir::disks(root);

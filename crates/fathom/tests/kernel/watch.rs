@@ -1,6 +1,6 @@
 //! `fathom watch`: against iostat, with devices that come and go, stored, served, and beside applications.
 
-use crate::cli::{Done, GIB, MIB, Sandbox, p, wait_until};
+use crate::cli::{Done, MIB, Sandbox, p, wait_until};
 use crate::filesystems::{in_memory, mounted};
 use fathom_testkit::Capability::{FathomBinary, FsOnLoop, LoopDevices, Tool};
 use fathom_testkit::{Content, FsKind, LoopDevice, LoopOptions, Trial, kernel_test};
@@ -208,7 +208,7 @@ fn stored() {
         assert!(text.contains(part), "{part}\n{text}");
     }
     let load = mixed(device.path());
-    let again = watch("again");
+    watch("again");
     drop(load);
     let both = sandbox.json(&["compare", "busy", "again"], &[0]).result();
     let changes = both["comparison"]["changes"].as_array().unwrap();
@@ -217,7 +217,6 @@ fn stored() {
         "{both}"
     );
     sandbox.refuses(&["compare", "busy", id], 2, &["on both sides"]);
-    let _ = again;
 }
 
 fn get(address: &str, path: &str) -> String {
@@ -329,7 +328,7 @@ fn ended() {
             assert_eq!(sandbox.runs()[0]["state"], "interrupted");
         } else {
             // The kernel ends the program with fathom, and what it started at the next start.
-            sandbox.json(&["watch", "--count=1", "--interval=10ms", "--", "true"], &[0]);
+            sandbox.json(&["watch", "--", "true"], &[0]);
             wait_until("what a killed one left is ended", || !runs(&word));
         }
     }
@@ -379,7 +378,6 @@ fn recipes() {
         let left: Vec<String> = crate::cli::names(fs.dir());
         assert_eq!(left, ["lost+found"], "{recipe}");
     }
-    // Each transaction is committed: at least one flush for each.
     sandbox.refuses(&["watch", dir, "--recipe=sqlit"], 2, &["did you mean sqlite"]);
     sandbox.refuses(&["watch", "--recipe=dd"], 2, &["directory"]);
 }
@@ -418,5 +416,4 @@ fn nonsense() {
     ] {
         sandbox.refuses(args, 2, words);
     }
-    let _ = GIB;
 }

@@ -49,8 +49,8 @@ pub struct Application {
 struct Prepared {
     finish: Option<Vec<OsString>>,
     place: Place,
-    /// A ready application is a load of fathom's: one at a time.
-    _lock: MeasuringLock,
+    /// A ready application is a load of fathom's: one at a time. That of an experiment has it when the recipe is its load.
+    _lock: Option<MeasuringLock>,
 }
 
 /// One that runs.
@@ -130,7 +130,9 @@ impl Application {
         if let Some(text) = recipe.missing() {
             return Err(missing(text));
         }
-        let lock = MeasuringLock::acquire(&self.root)
+        let lock = (!child::is_started_by_fathom()).then(|| MeasuringLock::acquire(&self.root));
+        let lock = lock
+            .transpose()
             .map_err(|error| CommandError::report_as(output, &error, Exit::of_lock(&error)))?;
         let user = place::user_without_rights(&self.root).filter(|_| recipe.is_unprivileged);
         let place = Place::make(&self.root, Path::new(target), user).map_err(usage)?;
