@@ -189,6 +189,9 @@ pub struct Quick {
     /// `full` covers the whole free space: on rotating disks the heads must travel
     #[arg(long, value_enum, default_value = "auto", value_name = "SPAN")]
     pub span: Span,
+    /// No HTML report in this folder
+    #[arg(long)]
+    pub no_html: bool,
     /// What all measuring commands take.
     #[command(flatten)]
     pub measure: Measure,

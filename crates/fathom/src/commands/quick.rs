@@ -1,9 +1,10 @@
 //! `fathom quick`.
 
-use super::{CommandError, CommandResult, finish, key_value};
+use super::{CommandError, CommandResult, finish, key_value, report};
 use crate::args::{Common, Quick, Span};
+use crate::exit::Exit;
 use crate::output::Output;
-use crate::session::{self, Purpose};
+use crate::session::{self, Measured, Purpose};
 use fathom_base::shell;
 use fathom_base::units::{format_duration, parse_duration_ns};
 use fathom_lab::quick::{
@@ -41,14 +42,31 @@ pub fn run(common: &Common, output: Output, stop: &StopFlag, args: &Quick) -> Co
     text += &table(&outcome);
     text.push('\n');
     text += &measured.findings(output);
+    let report = report(common, output, args, &measured);
     let stored = measured.stored_as(|prefix| {
         let again = format!("fathom quick {} --time=10m", shell::path(&args.path));
-        format!(". Next: fathom show {prefix}, or a longer look: {again}")
+        format!("{report}. Next: fathom show {prefix}, or a longer look: {again}")
     });
     let _ = writeln!(text, "{stored}");
     let mut result = measured.json();
     result["knee"] = outcome.knee.into();
     finish(output, &text, &result, measured.exit)
+}
+
+/// The HTML report beside what people read, now that nothing is measured any more: where it lies, in brackets.
+fn report(common: &Common, output: Output, args: &Quick, measured: &Measured) -> String {
+    let is_wanted = !args.no_html && !output.json && !output.quiet && measured.prefix.is_some();
+    if !is_wanted || measured.records.is_empty() || measured.exit == Exit::Interrupted {
+        return String::new();
+    }
+    let store = session::store_path(common).map_err(|error| error.to_string());
+    match store.and_then(|store| report::beside(&store, &measured.head.id)) {
+        Ok(path) => format!(" (HTML: {})", shell::path(&path)),
+        Err(error) => {
+            output.note(&format!("No HTML report: {error}. Elsewhere: fathom report -o FILE"));
+            String::new()
+        }
+    }
 }
 
 fn options(output: Output, args: &Quick) -> Result<QuickOptions, CommandError> {

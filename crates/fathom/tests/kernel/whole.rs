@@ -38,7 +38,11 @@ fn quick() {
     let fs = MountedFs::with(FsKind::Ext4, device, &[], "").unwrap();
     fs::write(fs.dir().join("theirs"), "somebody's").unwrap();
     let began = Instant::now();
-    let done = sandbox.run(&["quick", p(fs.dir()), "--time=30s", "--label=it"]);
+    let done = run(|| {
+        let mut command = sandbox.command(&["quick", p(fs.dir()), "--time=30s", "--label=it"]);
+        command.current_dir(sandbox.scratch.path());
+        command
+    });
     let took_s = began.elapsed().as_secs_f64();
     assert!([0, 1].contains(&done.code), "{done:?}");
     assert!((25.0..300.0).contains(&took_s), "asked for 30 s, took {took_s:.0} s");
@@ -58,6 +62,10 @@ fn quick() {
     let verdict =
         ["TRUSTED", "DOUBTFUL", "VOID"].iter().any(|v| text.lines().any(|l| l.starts_with(v)));
     assert!(verdict && text.contains("Stored as"), "{text}");
+    // The report lies where it was begun, and is named.
+    let (_, html) = text.split_once("(HTML: ").unwrap_or_else(|| panic!("{text}"));
+    let html = sandbox.scratch.join(html.split(')').next().unwrap());
+    assert!(fs::read_to_string(html).unwrap().starts_with("<!doctype html>"));
     assert!(done.stderr.contains("Test file") && done.stderr.contains("About"), "{done:?}");
     let last = done.stderr.lines().rfind(|line| line.starts_with('[')).unwrap();
     let (number, count) = last[1..].split_once(']').unwrap().0.split_once('/').unwrap();
