@@ -29,14 +29,8 @@ pub fn history_text(
         out += &runs_table(series, zone, prefix, width);
         let changes = series.changes.iter();
         changes.for_each(|change| out += &change_text(series, change, zone, prefix, width));
-        if series.changes.is_empty() {
-            let (have, needed) = (series.points.len(), series.points_needed);
-            if have < needed {
-                let runs = plural(have as u64, "run");
-                let _ = writeln!(out, "{runs}: a change can be told from luck from {needed} on.");
-            } else {
-                let _ = writeln!(out, "No change of level in {have} runs.");
-            }
+        if let Some(text) = no_change_text(series) {
+            let _ = writeln!(out, "{text}");
         }
         out += &rise_text(series);
         out.push('\n');
@@ -48,11 +42,12 @@ pub fn history_text(
 #[must_use]
 pub fn no_change_text(series: &Series) -> Option<String> {
     let (have, needed) = (series.points.len(), series.points_needed);
+    let runs = plural(have as u64, "run");
     series.changes.is_empty().then(|| {
         if have < needed {
-            format!("{have} runs: a change can be told from luck from {needed} on.")
+            format!("{runs}: a change can be told from luck from {needed} on.")
         } else {
-            format!("No change of level in {have} runs.")
+            format!("No change of level in {runs}.")
         }
     })
 }

@@ -35,7 +35,9 @@ pub(super) fn push(out: &mut String, chart: &Chart, counter: &mut Counter) {
     }
     let names = [names(&chart.x), names(&chart.y)];
     let columns = Columns::of(chart);
-    let _ = writeln!(out, "<details><summary>The {points} points of this chart</summary>");
+    let points_text =
+        if points == 1 { "The 1 point".to_owned() } else { format!("The {points} points") };
+    let _ = writeln!(out, "<details><summary>{points_text} of this chart</summary>");
     if points <= TABLE_ROWS_MAX {
         push_table(out, chart, &columns, &names);
     } else {

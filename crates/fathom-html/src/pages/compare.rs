@@ -142,12 +142,12 @@ fn changes(found: &Comparison) -> Option<Chart> {
     .series("change", all.iter().enumerate().map(point).collect())
     .n(runs)
     .interval(format!(
-        "Intervals of {:.0} % over runs; what has none was measured too seldom to decide anything.",
-        100.0 * question.level
+        "Intervals of {} % over runs; what has none was measured too seldom to decide anything.",
+        (1000.0 * question.level).round() / 10.0
     ))
     .note("Of rates more is better, of latencies and CPU time less.")
-    .mark_y(margin, "does not matter up to here")
-    .mark_y(1.0 / (1.0 + margin) - 1.0, "and from here");
+    .mark_y(margin, "margin")
+    .mark_y(1.0 / (1.0 + margin) - 1.0, "margin");
     Some(chart)
 }
 
@@ -166,7 +166,10 @@ fn runs(found: &Comparison, sides: [&[&Record]; 2]) -> Option<Section> {
             records.iter().for_each(|record| all.merge(&Figures::of_record(record).latency_ns));
             all
         });
-        let names = [format!("A: {}", found.a), format!("B: {}", found.b)];
+        let name = |side: &str, name: &str| {
+            if side == name { side.to_owned() } else { format!("{side}: {name}") }
+        };
+        let names = [name("A", &found.a), name("B", &found.b)];
         let title = format!("Latency distribution of {}", row.name);
         section
             .blocks

@@ -85,7 +85,7 @@ fn chart(series: &Series) -> Chart {
         Axis::new(series.metric.words(), unit(series.metric)),
     )
     .series("runs", points.collect())
-    .n(format!("n = {} runs", series.points.len()))
+    .n(format!("n = {}", plural(series.points.len())))
     .note("Each point is a run; repetitions inside of a run are one point, their median.");
     if !doubtful.is_empty() {
         chart = chart.series("doubtful runs", doubtful);
@@ -96,6 +96,10 @@ fn chart(series: &Series) -> Chart {
         }
     }
     chart
+}
+
+fn plural(runs: usize) -> String {
+    if runs == 1 { "1 run".to_owned() } else { format!("{runs} runs") }
 }
 
 fn table(series: &Series, prefix: &dyn Fn(&str) -> String, zone: &TimeZone) -> Table {

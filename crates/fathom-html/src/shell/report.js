@@ -184,7 +184,7 @@
       data: spec.marks.map((m) => {
         const at = place(m.x ? spec.x : spec.y, m.at);
         const stands = m.x !== isFlipped;
-        const label = { formatter: () => m.text, position: stands ? "end" : "insideEndTop" };
+        const label = { formatter: () => m.text, position: stands ? "end" : m.at < 0 ? "insideEndBottom" : "insideEndTop" };
         return stands ? { xAxis: at, label } : { yAxis: at, label };
       }),
     };
@@ -267,8 +267,8 @@
     const isLong = !isBar && spec.kind !== "heat" && spec.x.names.length === 0 && spec.points.some((p) => p.length > 150);
     const option = {
       animation: false, useUTC: true, backgroundColor: "transparent",
-      textStyle: { color: theme.ink, fontFamily: "system-ui, sans-serif" },
-      grid: { left: 8, right: 24, top: hasLegend ? 62 : 34, bottom: isLong ? 74 : 34, containLabel: true },
+      textStyle: { color: theme.ink, fontFamily: "sans-serif" },
+      grid: { left: 20, right: 24, top: hasLegend ? 62 : 34, bottom: isLong ? 74 : 34, containLabel: true },
       tooltip: {
         trigger: "item", confine: true, backgroundColor: theme.raised, borderColor: theme.line, textStyle: { color: theme.ink },
       },
