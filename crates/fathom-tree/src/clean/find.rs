@@ -46,7 +46,8 @@ pub fn below(
         if count % 10_000 == 0 {
             tick(count);
         }
-        let full = || dir.join(OsStr::from_bytes(&path));
+        let full =
+            || if path.is_empty() { dir.to_owned() } else { dir.join(OsStr::from_bytes(&path)) };
         match look(&root, &path, dev, &mut reader) {
             Ok(Looked::Tree) => found.trees.push(full()),
             Ok(Looked::Dirs(names)) => {
