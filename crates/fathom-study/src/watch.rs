@@ -107,6 +107,11 @@ fn pieces(records: &[Record]) -> impl Iterator<Item = &WatchRecord> + Clone {
 /// Puts the pieces of a watch together.
 #[must_use]
 pub fn summary(records: &[Record]) -> WatchSummary {
+    summed_up(records, true)
+}
+
+/// The same, without the figures of devices where nobody asks for them: of days of seconds they take most of the time.
+fn summed_up(records: &[Record], with_figures: bool) -> WatchSummary {
     let pieces = pieces(records);
     let mut names: Vec<&str> = Vec::new();
     for device in pieces.clone().flat_map(|piece| &piece.devices) {
@@ -125,14 +130,35 @@ pub fn summary(records: &[Record]) -> WatchSummary {
         interval_ns: pieces.clone().next().map_or(0, |piece| piece.interval_ns),
         intervals: lengths.len(),
         seconds: lengths.iter().sum::<u64>() as f64 / 1e6,
-        devices: names.iter().map(|name| device(pieces.clone(), name)).collect(),
+        devices: side_by_side(&names, |name| device(self::pieces(records), name, with_figures)),
         host: host(pieces.clone()),
         events: events.map(|event| (at_s(event.index), event.what.clone())).collect(),
         application: pieces.clone().filter_map(|piece| piece.ended.clone()).last(),
     }
 }
 
-fn device<'a>(pieces: impl Iterator<Item = &'a WatchRecord>, name: &str) -> WatchedDevice {
+/// What is made of each item, in their order, on as many processors as there are: the figures of fifty devices over days of seconds
+/// are a lot.
+fn side_by_side<T: Sync, R: Send>(items: &[T], make: impl Fn(&T) -> R + Sync) -> Vec<R> {
+    let threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    let each = items.len().div_ceil(threads).max(1);
+    let make = &make;
+    std::thread::scope(|scope| {
+        let parts = items.chunks(each);
+        let part = |part: &'_ [T]| part.iter().map(make).collect::<Vec<R>>();
+        let running: Vec<_> = parts.map(|items| scope.spawn(move || part(items))).collect();
+        let ended = running.into_iter().map(|thread| thread.join());
+        ended
+            .flat_map(|made| made.unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+            .collect()
+    })
+}
+
+fn device<'a>(
+    pieces: impl Iterator<Item = &'a WatchRecord>,
+    name: &str,
+    with_figures: bool,
+) -> WatchedDevice {
     let mut found = WatchedDevice {
         name: name.to_owned(),
         title: String::new(),
@@ -146,6 +172,8 @@ fn device<'a>(pieces: impl Iterator<Item = &'a WatchRecord>, name: &str) -> Watc
         syncing: 0,
     };
     let mut columns: Vec<Vec<f64>> = vec![Vec::new(); FIGURES.len()];
+    // Of most devices most seconds are like this.
+    let nothing = DeviceCounts::default().rates(1_000_000_000);
     for piece in pieces {
         let lengths = piece.length_us.values();
         for series in piece.devices.iter().filter(|series| series.name == name) {
@@ -155,34 +183,45 @@ fn device<'a>(pieces: impl Iterator<Item = &'a WatchRecord>, name: &str) -> Watc
             found.stands_out = series.stands_out.clone().or(found.stands_out.take());
             let syncing = series.counters.values("sync_action", series.intervals as usize);
             found.syncing += syncing.iter().filter(|value| **value > 0).count();
+            if !with_figures {
+                continue;
+            }
             let own = lengths.iter().skip(series.from as usize);
             for (counts, us) in series.counts().iter().zip(own) {
                 found.total = found.total.plus(counts);
                 found.seconds += *us as f64 / 1e6;
-                let rates = counts.rates(us * 1000);
+                let rates = if counts.is_idle() { nothing } else { counts.rates(us * 1000) };
                 for (column, (_, of)) in columns.iter_mut().zip(FIGURES) {
                     column.extend(of(&rates));
                 }
             }
         }
     }
-    let figures = FIGURES.iter().zip(&columns).filter_map(|((name, _), v)| figure(name, v));
+    let figures = FIGURES.iter().zip(&mut columns).filter_map(|((name, _), v)| figure(name, v));
     found.figures = figures.collect();
     found
 }
 
-/// A figure of its values; none without any, or when all are zero.
-fn figure(name: &str, values: &[f64]) -> Option<WatchFigure> {
-    let mut sorted = values.to_vec();
-    sorted.sort_by(f64::total_cmp);
-    let max = sorted.last().copied().filter(|max| *max > 0.0)?;
+/// A figure of its values; none without any, or when all are zero. Puts the values into another order.
+fn figure(name: &str, values: &mut [f64]) -> Option<WatchFigure> {
+    let max = values.iter().copied().fold(0.0, f64::max);
+    if max <= 0.0 {
+        return None;
+    }
+    let reach = reach(values, LEVEL);
+    let mean = values.iter().sum::<f64>() / values.len() as f64;
+    let interval = reach.map(|reach| Interval {
+        low: at_share(values, (0.5 - reach).max(0.0)),
+        high: at_share(values, (0.5 + reach).min(1.0)),
+        coverage: LEVEL,
+    });
     Some(WatchFigure {
         name: name.to_owned(),
         intervals: values.len(),
-        median: at_share(&sorted, 0.5),
-        interval: median_interval(values, &sorted, LEVEL),
-        mean: values.iter().sum::<f64>() / values.len() as f64,
-        p95: at_share(&sorted, 0.95),
+        median: at_share(values, 0.5),
+        interval,
+        mean,
+        p95: at_share(values, 0.95),
         max,
     })
 }
@@ -190,9 +229,9 @@ fn figure(name: &str, values: &[f64]) -> Option<WatchFigure> {
 /// Confidence of intervals.
 pub const LEVEL: f64 = 0.95;
 
-/// The interval of a series' own median: the order statistics around it, as far away as so many independent values as the series
-/// is worth demand.
-fn median_interval(values: &[f64], sorted: &[f64], level: f64) -> Option<Interval> {
+/// How far around the middle, as a share of the values in order, the interval of a series' own median reaches: as far as so many
+/// independent values as the series is worth demand.
+fn reach(values: &[f64], level: f64) -> Option<f64> {
     // The effort grows with the square: of days of seconds every n-th one is looked at, which makes the interval wider and
     // never narrower.
     const LOOKED_AT_MAX: usize = 2000;
@@ -200,19 +239,19 @@ fn median_interval(values: &[f64], sorted: &[f64], level: f64) -> Option<Interva
     let thinned: Vec<f64> = values.iter().step_by(every).copied().collect();
     let worth =
         Some(thinned.len()).filter(|n| *n >= VALUES_MIN).and(effective_size(&thinned).ok())?;
-    let reach = -normal_quantile((1.0 - level) / 2.0) / (2.0 * worth.sqrt());
-    let (low, high) = ((0.5 - reach).max(0.0), (0.5 + reach).min(1.0));
-    Some(Interval { low: at_share(sorted, low), high: at_share(sorted, high), coverage: level })
+    Some(-normal_quantile((1.0 - level) / 2.0) / (2.0 * worth.sqrt()))
 }
 
-/// The value below which that share lies, between neighbours in proportion.
-fn at_share(sorted: &[f64], share: f64) -> f64 {
-    let at = share * (sorted.len().saturating_sub(1)) as f64;
-    let (low, high) = (at.floor() as usize, at.ceil() as usize);
-    match (sorted.get(low), sorted.get(high)) {
-        (Some(a), Some(b)) => a + (b - a) * (at - at.floor()),
-        _ => 0.0,
+/// The value below which that share lies, between neighbours in proportion. Puts the values into another order.
+fn at_share(values: &mut [f64], share: f64) -> f64 {
+    let at = share * (values.len().saturating_sub(1)) as f64;
+    let (low, part) = (at.floor() as usize, at - at.floor());
+    if low >= values.len() {
+        return 0.0;
     }
+    let (_, below, above) = values.select_nth_unstable_by(low, f64::total_cmp);
+    let (below, next) = (*below, above.iter().copied().min_by(f64::total_cmp));
+    below + (next.unwrap_or(below) - below) * part
 }
 
 /// Means of the machine's series.
@@ -242,7 +281,7 @@ const STANDS_OUT_SHARE: f64 = 0.2;
 /// Judges a watch. What was seen is a fact: only what makes its figures incomplete speaks against them.
 #[must_use]
 pub fn judge(records: &[Record]) -> Study {
-    let summary = summary(records);
+    let summary = summed_up(records, false);
     let mut findings = Vec::new();
     for device in &summary.devices {
         let share = f64::from(device.stood_out) / device.intervals.max(1) as f64;
@@ -361,7 +400,9 @@ mod tests {
         let mut phases = turns.clone();
         phases.sort_by(f64::total_cmp);
         let width = |values: &[f64]| {
-            let found = figure("r/s", values).and_then(|figure| figure.interval).expect("enough");
+            let found = figure("r/s", &mut values.to_vec())
+                .and_then(|figure| figure.interval)
+                .expect("enough");
             found.high - found.low
         };
         assert!(width(&turns) < 20.0, "{}", width(&turns));

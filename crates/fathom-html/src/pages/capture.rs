@@ -113,14 +113,18 @@ fn maps(capture: &CaptureRecord) -> Vec<Chart> {
 fn seeks(capture: &CaptureRecord) -> Option<Chart> {
     let distances = &capture.places.seek_bytes;
     let points = fathom_study::course::distribution(distances);
-    let points: Vec<Point> =
-        points.into_iter().map(|(share, bytes)| Point::new(share, bytes.max(1) as f64)).collect();
+    // Without a distance there is no place on a scale of powers.
+    let points: Vec<Point> = points
+        .into_iter()
+        .filter(|(_, bytes)| *bytes > 0)
+        .map(|(share, bytes)| Point::new(share, bytes as f64))
+        .collect();
     let x = Axis::new("share of requests", Unit::Nines);
     let y = Axis::new("distance at most", Unit::Bytes).log();
     let chart = Chart::new("Distance from one request to the next", ChartKind::Line, x, y)
         .series("distance", points)
         .n(format!("{} distances", format_count(distances.count())))
-        .note("As the driver got them, where the device has a queue. No distance at all is drawn as one byte.");
+        .note("As the driver got them, where the device has a queue. The curve begins where there is a distance at all.");
     (!chart.is_empty()).then_some(chart)
 }
 

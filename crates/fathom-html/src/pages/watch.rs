@@ -22,7 +22,7 @@ const STRETCHES_MAX: usize = 1200;
 /// Fewer points would show too little of a day.
 const STRETCHES_MIN: usize = 120;
 /// Lines that each device has.
-const LINES_EACH: usize = 6;
+const LINES_EACH: usize = 8;
 /// Columns of the map of all devices.
 const COLUMNS_MAX: usize = 120;
 /// Events that are shown one by one.
@@ -38,8 +38,8 @@ pub(super) fn page(source: &Source) -> Page {
     let mut sections = Vec::new();
     if let Some(stretches) = Stretches::of(source.records, most) {
         let over = Over { source, found: &found, stretches: &stretches };
-        let courses: Vec<DeviceCourse> =
-            active.iter().map(|device| stretches.device(source.records, &device.name)).collect();
+        let names: Vec<&str> = active.iter().map(|device| device.name.as_str()).collect();
+        let courses = stretches.devices(source.records, &names);
         sections.extend(over.map(&active, &courses));
         sections.push(devices(&active, &found));
         sections.extend(active.iter().zip(&courses).map(|(of, course)| over.device(of, course)));
@@ -139,6 +139,11 @@ impl Over<'_> {
                 format!("{name}: rate"),
                 rate,
                 &[("read", &course.read_bytes_per_s), ("written", &course.written_bytes_per_s)],
+            ),
+            self.chart(
+                format!("{name}: requests"),
+                Axis::new("completed", Unit::PerSecond),
+                &[("reads", &course.reads_per_s), ("writes", &course.writes_per_s)],
             ),
             self.chart(
                 format!("{name}: await"),

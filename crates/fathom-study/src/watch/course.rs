@@ -1,7 +1,7 @@
 //! A watch over time, for pictures: as many stretches as a screen can show, each with the mean, the lowest and the highest of its
 //! intervals. A peak of one second is seen in a week.
 
-use super::pieces;
+use super::{pieces, side_by_side};
 use fathom_model::record::Record;
 use fathom_model::watch::{DeviceCounts, NamedSeries, WatchRecord};
 
@@ -78,6 +78,9 @@ const RATIOS: [Ratio; 8] = [
     |c, s| (c.busy_ms as f64 / 1e3, s),
 ];
 
+/// Those that are divided by time, and have a value also when nothing was done.
+const OVER_TIME: [usize; 6] = [0, 1, 2, 3, 6, 7];
+
 /// A span that is being gathered.
 #[derive(Debug, Clone, Copy)]
 struct Sum {
@@ -100,6 +103,12 @@ impl Sum {
         self.below += below;
         self.low = self.low.min(value);
         self.high = self.high.max(value);
+    }
+
+    /// Nothing in an interval of that length.
+    fn add_nothing(&mut self, below: f64) {
+        self.below += below;
+        (self.low, self.high) = (self.low.min(0.0), self.high.max(0.0));
     }
 
     fn span(self) -> Option<Span> {
@@ -133,6 +142,12 @@ impl Stretches {
         ((piece.first - self.first) as usize + interval) / self.intervals
     }
 
+    /// What several devices did, in the order of their names.
+    #[must_use]
+    pub fn devices(&self, records: &[Record], names: &[&str]) -> Vec<DeviceCourse> {
+        side_by_side(names, |name| self.device(records, name))
+    }
+
     /// What a device did.
     #[must_use]
     pub fn device(&self, records: &[Record], name: &str) -> DeviceCourse {
@@ -145,6 +160,10 @@ impl Stretches {
                 for (counts, (at, us)) in series.counts().iter().zip(own) {
                     let seconds = *us as f64 / 1e6;
                     let stretch = &mut sums[self.at(piece, at)];
+                    if counts.is_idle() && seconds > 0.0 {
+                        OVER_TIME.iter().for_each(|figure| stretch[*figure].add_nothing(seconds));
+                        continue;
+                    }
                     for (sum, ratio) in stretch.iter_mut().zip(RATIOS) {
                         let (above, below) = ratio(counts, seconds);
                         sum.add(above, below);
@@ -200,8 +219,8 @@ impl Stretches {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::watch;
     use super::*;
+    use crate::watch::tests::watch;
 
     #[test]
     fn a_peak_of_one_interval_is_seen_in_its_stretch() {
