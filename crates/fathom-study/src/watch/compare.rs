@@ -94,8 +94,9 @@ fn change(device: &str, a: &WatchFigure, b: &WatchFigure) -> WatchChange {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{summary, tests::watch};
     use super::*;
+    use crate::watch::summary;
+    use crate::watch::tests::watch;
 
     #[test]
     fn a_difference_is_one_when_it_is_more_than_the_noise() {
