@@ -1,0 +1,128 @@
+//! `fathom tree`, `fathom clean` and `fathom run exercise` as a user calls them: what is printed, exit codes, what is left.
+
+use crate::cli::{Sandbox, names, p};
+use fathom_testkit::Capability::{FathomBinary, FsOnLoop};
+use fathom_testkit::{FsKind, MountedFs, Trial, kernel_test};
+use std::fs;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+pub fn trials() -> Vec<Trial> {
+    let ext4 = [FathomBinary, FsOnLoop(FsKind::Ext4)];
+    vec![
+        kernel_test("tree_commands", &[FathomBinary], commands),
+        kernel_test("tree_damaged_below_is_told", &ext4, damaged_below),
+        kernel_test("clean_removes_kept_test_files", &[FathomBinary], kept_files),
+        kernel_test("exercise_command", &[FathomBinary], exercise),
+    ]
+}
+
+fn commands() {
+    let sandbox = Sandbox::new();
+    let (dir, other) = (sandbox.dir().join("tree"), sandbox.dir().join("other"));
+    let built = sandbox.json(&["tree", "build", p(&dir), "files=300", "file_size=1k"], &[0]);
+    assert_eq!(built.result()["extent"]["bytes"], 300 * 1024);
+    let again =
+        sandbox.json(&["tree", "build", p(&dir), "files=300", "file_size=1k", "--verify"], &[0]);
+    assert_eq!(
+        (&again.result()["reused"], &again.result()["verify"]["files"]),
+        (&true.into(), &300.into())
+    );
+    sandbox
+        .run(&["tree", "build", p(&dir), "files=301"])
+        .is_refusal(2, &["files=300", "fathom clean"]);
+    sandbox.run(&["tree", "build", p(&dir), "file=301"]).is_refusal(2, &["files"]);
+    sandbox.run(&["tree", "build", p(&other), "size=1000T"]).is_refusal(4, &["at most"]);
+    sandbox.run(&["tree", "build", p(&sandbox.dir())]).is_refusal(3, &["not empty", "tree"]);
+    sandbox.run(&["tree", "verify", p(&sandbox.dir())]).is_refusal(2, &["no tree"]);
+    let table = sandbox.scratch.join("t.toml");
+    let scanned = sandbox.run(&["tree", "scan", p(&dir), "-o", p(&table)]);
+    assert!(scanned.code == 0 && scanned.stdout.contains("301 files"), "{scanned:?}");
+    let setting = format!("table={}", p(&table));
+    sandbox.json(&["tree", "build", p(&other), &setting, "files=50"], &[0]);
+    assert_eq!(
+        sandbox.json(&["clean", p(&sandbox.dir()), "--list"], &[0]).result()["trees"]
+            .as_array()
+            .unwrap()
+            .len(),
+        2
+    );
+    fs::write(dir.join("thesis.tex"), "x").unwrap();
+    let verified = sandbox.run(&["tree", "verify", p(&dir)]);
+    assert!(verified.code == 5 && verified.stdout.contains("foreign  thesis.tex"), "{verified:?}");
+    let cleaned = sandbox.run(&["clean", p(&sandbox.dir())]);
+    assert!(cleaned.code == 0 && cleaned.stdout.contains("tree/thesis.tex"), "{cleaned:?}");
+    assert_eq!(
+        (names(&sandbox.dir()), names(&dir)),
+        (vec!["tree".to_owned()], vec!["thesis.tex".to_owned()])
+    );
+    fs::remove_dir_all(&dir).unwrap();
+    sandbox.nothing_left(&[&sandbox.dir()]);
+}
+
+/// A bit of a file changes behind the filesystem's back: size and time say nothing, the content does.
+fn damaged_below() {
+    let sandbox = Sandbox::new();
+    let mounted = MountedFs::new(FsKind::Ext4, 3 << 30).unwrap();
+    let dir = mounted.dir().join("tree");
+    sandbox.json(&["tree", "build", p(&dir), "files=200", "file_size=20k"], &[0]);
+    let victim = some_file(&dir);
+    let place = place_of(&victim) + 5000;
+    let device = mounted.unmount();
+    let backing = fs::File::options().read(true).write(true).open(device.backing()).unwrap();
+    let mut byte = [0];
+    backing.read_exact_at(&mut byte, place).unwrap();
+    backing.write_all_at(&[byte[0] ^ 4], place).unwrap();
+    let mount = fathom_testkit::Mount::new("ext4", device.path(), "").unwrap();
+    let dir = mount.dir().join("tree");
+    assert_eq!(sandbox.run(&["tree", "verify", p(&dir), "--names"]).code, 0);
+    let found = sandbox.run(&["tree", "verify", p(&dir)]);
+    let name = victim.file_name().unwrap().to_str().unwrap();
+    assert!(
+        found.code == 5 && found.stdout.contains(name) && found.stdout.contains("from offset 5000"),
+        "{found:?}"
+    );
+    drop(mount);
+}
+
+fn some_file(dir: &Path) -> PathBuf {
+    let entries = fs::read_dir(dir).unwrap().flatten().map(|entry| entry.path());
+    entries.filter(|path| path.is_file() && !path.ends_with(".fathom-tree")).min().unwrap()
+}
+
+fn place_of(path: &Path) -> u64 {
+    let file = fs::File::open(path).unwrap();
+    file.sync_all().unwrap();
+    let mut place = None;
+    fathom_sys::fiemap::for_each_extent(&file, |extent| {
+        place.get_or_insert(extent.physical - extent.logical);
+    })
+    .unwrap();
+    place.unwrap()
+}
+
+fn kept_files() {
+    let sandbox = Sandbox::new();
+    let dir = sandbox.dir();
+    sandbox.json(
+        &["run", "randwrite", p(&dir), "size=8M", "duration=200ms", "--keep", "--fail-on=void"],
+        &[0, 1],
+    );
+    assert_eq!(names(&dir).len(), 1);
+    let cleaned = sandbox.run(&["clean", p(&dir)]);
+    assert!(cleaned.code == 0 && cleaned.stdout.contains("removed"), "{cleaned:?}");
+    sandbox.nothing_left(&[&dir]);
+    assert!(sandbox.run(&["clean", p(&dir)]).stdout.starts_with("Nothing that fathom made"));
+}
+
+fn exercise() {
+    let sandbox = Sandbox::new();
+    let dir = sandbox.dir();
+    let settings = ["run", "exercise", p(&dir), "operations=200", "--seed=7"];
+    let [one, again] = [0, 1].map(|_| sandbox.json(&settings, &[0]).result());
+    assert_eq!((&one["by_kind"], &one["seed"]), (&again["by_kind"], &7.into()));
+    assert!(sandbox.run(&settings).stdout.contains("Every byte that was read was the right one"));
+    sandbox.run(&["run", "exercise", p(&dir), "ops=1"]).is_refusal(2, &["operations"]);
+    sandbox.run(&["run", "exercise", p(&dir), "--repeats=2"]).is_refusal(2, &["measures nothing"]);
+    sandbox.nothing_left(&[&dir]);
+}
