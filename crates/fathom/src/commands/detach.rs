@@ -7,6 +7,7 @@ use crate::hub::{self, Line};
 use crate::output::Output;
 use crate::session;
 use fathom_sys::{door, process};
+use fathom_tui::state::Phase;
 use jiff::Zoned;
 use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader};
@@ -44,7 +45,8 @@ pub fn run(common: &Common, output: Output) -> CommandResult {
 }
 
 fn start(log: &File) -> io::Result<Child> {
-    let is_ours = |arg: &std::ffi::OsString| arg != "--detach";
+    // The log is for people; events would be written to it while something is measured.
+    let is_ours = |arg: &std::ffi::OsString| arg != "--detach" && arg != "--json";
     let mut args: Vec<_> = std::env::args_os().skip(1).filter(is_ours).collect();
     args.push("--detached".into());
     Command::new("/proc/self/exe")
@@ -70,7 +72,7 @@ fn ended_at_once(mut child: Child, state_dir: &Path) -> Option<i32> {
     None
 }
 
-/// True when it is that process that can be looked at.
+/// True when it is that process that can be looked at, and it writes test files or measures: whatever forbids the plan has shown.
 fn is_measuring(pid: u32, state_dir: &Path) -> bool {
     let Ok(stream) = door::connect(state_dir, hub::DOOR) else { return false };
     let _ = stream.set_read_timeout(Some(Duration::from_secs(3)));
@@ -78,5 +80,6 @@ fn is_measuring(pid: u32, state_dir: &Path) -> bool {
     if BufReader::new(stream).read_line(&mut line).is_err() {
         return false;
     }
-    matches!(serde_json::from_str(&line), Ok(Line::Hello { state, .. }) if state.pid == pid)
+    let Ok(Line::Hello { state, .. }) = serde_json::from_str(&line) else { return false };
+    state.pid == pid && (state.trial.is_some() || matches!(state.phase, Phase::Layout { .. }))
 }

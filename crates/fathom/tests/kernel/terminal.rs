@@ -244,13 +244,13 @@ fn blocked() {
 }
 
 fn plain() {
+    const BRIEF: [&str; 5] = ["run", "randread", "DIR", "size=4M", "duration=500ms"];
     let dumb = [("TERM", "dumb")];
-    for (args, env) in
-        [(vec!["--plain"], vec![]), (vec![], dumb.to_vec()), (vec!["--quiet"], vec![])]
-    {
+    let ways: [(&[&str], &[(&str, &str)]); 3] =
+        [(&["--plain"], &[]), (&[], &dumb), (&["--quiet"], &[])];
+    for (more, env) in ways {
         let sandbox = Sandbox::new();
-        let args = [SHORT.to_vec(), args].concat();
-        let seen = on_terminal(&sandbox, &args, &env, &json!([]));
+        let seen = on_terminal(&sandbox, &[&BRIEF[..], more].concat(), env, &json!([]));
         assert!([0, 1].contains(&seen.code), "{}", seen.shown);
         assert!(!seen.shown.contains('\u{1b}'), "{:?}", seen.shown);
         assert!(seen.shown.contains("Stored as"), "{}", seen.shown);
