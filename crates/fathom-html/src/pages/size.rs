@@ -8,7 +8,7 @@ use crate::page::{Axis, Block, Chart, ChartKind, Page, Point, Section, Table, Un
 use fathom_base::shell::option_in;
 use fathom_base::units::{format_duration, format_size, parse_fraction};
 use fathom_report::{sizes, summary};
-use fathom_study::size::{Cell, MARGIN, Sizes, study};
+use fathom_study::size::{Cell, MARGIN, Sizes, settings, study};
 
 /// Makes it. The margin stands in the command only.
 pub(super) fn page(source: &Source) -> Page {
@@ -17,6 +17,7 @@ pub(super) fn page(source: &Source) -> Page {
     let found = study(records, margin.unwrap_or(MARGIN));
     let mut first = vec![Block::Findings(source.findings.to_vec())];
     first.extend(parts::stack(records));
+    first.extend(found.as_ref().and_then(|found| next(source, found)));
     let mut sections = Vec::new();
     sections.extend(found.as_ref().map(agreement));
     let mut runs = Section::new("Every run", "In the order in which they were measured.");
@@ -37,6 +38,23 @@ pub(super) fn page(source: &Source) -> Page {
         first,
         sections,
     }
+}
+
+/// The command that measures with what is enough. A directory gets a test file of that size, of what exists a part is used.
+fn next(source: &Source, found: &Sizes) -> Option<Block> {
+    let (head, record) = (source.head, source.records.first()?);
+    let key = if record.targets.first()?.path == head.target { "span" } else { "size" };
+    let is_plain = !head.command.contains(['\'', '"', '$']);
+    let is_kept =
+        |word: &&str| word.contains('=') && !word.starts_with('-') && !word.starts_with("size=");
+    let keys = head.command.split(' ').filter(is_kept).map(|word| format!("{word} "));
+    let keys: String = if is_plain { keys.collect() } else { return None };
+    let target = fathom_base::shell::path(std::path::Path::new(&head.target));
+    let name = &record.workload.name;
+    Some(Block::Command {
+        caption: "Next: measure with a test that is large and long enough".to_owned(),
+        command: format!("fathom run {name} {target} {keys}{}", settings(found.answer?, key)),
+    })
 }
 
 fn agreement(found: &Sizes) -> Section {

@@ -184,7 +184,9 @@
       data: spec.marks.map((m) => {
         const at = place(m.x ? spec.x : spec.y, m.at);
         const stands = m.x !== isFlipped;
-        const label = { formatter: () => m.text, position: stands ? "end" : m.at < 0 ? "insideEndBottom" : "insideEndTop" };
+        // Names read downwards: their lines end below. Of a pair of lines around zero one is named.
+        const position = stands ? (isFlipped ? "start" : "end") : m.at < 0 ? "insideEndBottom" : "insideEndTop";
+        const label = { formatter: () => m.text, position, show: !(isFlipped && stands && m.at < 0) };
         return stands ? { xAxis: at, label } : { yAxis: at, label };
       }),
     };
@@ -240,7 +242,7 @@
         drawn.push({ ...base, type: "bar", data: pairs, stack, barGap: "10%", barCategoryGap: "30%", barMaxWidth: 60 });
         if (!stack) drawn.push(errorBars(spec, i, theme, isFlipped, true));
       } else if (spec.kind === "scatter") {
-        drawn.push({ ...base, type: "scatter", data: pairs, symbol: SYMBOLS[i % SYMBOLS.length], symbolSize: points.length > 1000 ? 4 : 8 });
+        drawn.push({ ...base, type: "scatter", data: pairs, itemStyle: { color: colour, opacity: 1 }, symbol: SYMBOLS[i % SYMBOLS.length], symbolSize: points.length > 1000 ? 4 : 8 });
         drawn.push(errorBars(spec, i, theme, isFlipped, false));
       } else if (spec.kind === "box") {
         drawn.push({ ...base, type: "boxplot", data: points.map((p) => [p.low, p.q1, p.y, p.q3, p.high]), itemStyle: { color: theme.raised, borderColor: colour, borderWidth: 2 } });
@@ -284,7 +286,7 @@
       option.xAxis.splitLine = { show: true, lineStyle: { color: theme.line } };
     }
     if (hasLegend) {
-      option.legend = { type: "scroll", top: 0, left: 0, right: 0, data: spec.series, textStyle: { color: theme.ink }, pageTextStyle: { color: theme.ink }, pageIconColor: theme.ink, inactiveColor: theme.muted };
+      option.legend = { type: "scroll", itemWidth: 16, top: 0, left: 0, right: 0, data: spec.series, textStyle: { color: theme.ink }, pageTextStyle: { color: theme.ink }, pageIconColor: theme.ink, inactiveColor: theme.muted };
     }
     if (spec.kind === "heat") return heatOption(spec, theme, option, isNarrow);
     option.series = seriesOf(spec, theme, isFlipped, isNarrow);
