@@ -200,13 +200,13 @@ impl Model {
             _ => return (0, 0),
         };
         let is_direct = self.direct && matches!(kind, Kind::Read | Kind::Write);
-        let step = if is_direct || odd % 4 == 0 { DIRECT_STEP } else { 1 };
+        let step = if is_direct || odd.is_multiple_of(4) { DIRECT_STEP } else { 1 };
         let offset = below(place, room) / step * step;
         if kind == Kind::Truncate {
             return (offset, 0);
         }
         // As many short ones as long ones, by powers of two.
-        let most = LENGTH_MAX >> (odd >> 8) % 12;
+        let most = LENGTH_MAX >> ((odd >> 8) % 12);
         let length = (1 + below(length, most)).next_multiple_of(step).min(LENGTH_MAX);
         if is_direct {
             // A read may reach over the end, a write not over the largest size.

@@ -126,12 +126,15 @@ pub fn first_difference(tree: &Tree, dir: &Dir, number: FileNumber) -> io::Resul
     Ok(first.or((read != size).then_some(read.min(size))))
 }
 
+/// Gets an offset, what was found there, and what was made; false ends it.
+type Compared<'a> = dyn FnMut(u64, &[u8], &[u8]) -> bool + 'a;
+
 /// Gives `each` what a file holds beside what was made, with the offset, until that says false; gives back how far it was read.
 fn compare(
     tree: &Tree,
     number: FileNumber,
     mut file: &File,
-    each: &mut dyn FnMut(u64, &[u8], &[u8]) -> bool,
+    each: &mut Compared<'_>,
 ) -> io::Result<u64> {
     let mut content = tree.layout().content(number);
     let bytes = (tree.layout().size(number) as usize + 1).clamp(SECTOR, COMPARE_BYTES);

@@ -1,8 +1,8 @@
 //! Tests of layouts.
 
-use super::super::buckets::Buckets;
-use super::super::{Number, Sizes};
 use super::*;
+use crate::spec::buckets::Buckets;
+use crate::spec::{Number, Sizes};
 use std::collections::BTreeSet;
 
 fn layout(change: impl FnOnce(&mut TreeSpec)) -> Layout {
