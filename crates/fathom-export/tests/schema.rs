@@ -2,7 +2,7 @@
 //!
 //! The page is made from the definitions of the stored types (`UPDATE_EXPECT=1` writes it anew), beginning at what a line of an
 //! export holds; then every field of a stored run must be on it.
-#![expect(clippy::expect_used, clippy::unwrap_used, reason = "a test's panic is its report")]
+#![expect(clippy::expect_used, reason = "a test's panic is its report")]
 
 use expect_test::expect_file;
 use serde_json::Value;

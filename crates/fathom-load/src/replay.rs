@@ -8,7 +8,7 @@ use crate::engines::uring::Uring;
 use crate::target::LoadTarget;
 use crossbeam_queue::ArrayQueue;
 use fathom_base::clock::Clock;
-use fathom_base::prng::Prng;
+use fathom_base::content::Filler;
 use fathom_sys::arena::Arena;
 use fathom_sys::clock::FastClock;
 use fathom_sys::request::FileTable;
@@ -140,9 +140,7 @@ fn go(
     stop: &dyn Fn() -> bool,
 ) -> io::Result<ReplayCost> {
     let file = target.file().ok_or(io::ErrorKind::InvalidInput)?;
-    let mut arena = Arena::new(rules.depth as usize, rules.buffer_bytes as usize)?;
-    let mut prng = Prng::new(rules.seed, 0);
-    (0..rules.depth).for_each(|slot| prng.fill(arena.slot_mut(slot as usize)));
+    let arena = Arena::new(rules.depth as usize, rules.buffer_bytes as usize)?;
     let options = RingOptions {
         features: Vec::new(),
         polled: false,
@@ -169,7 +167,8 @@ fn go(
         slots: vec![none; rules.depth as usize],
         free: (0..rules.depth).rev().collect(),
         next: None,
-        written: prng.next_u64(),
+        filler: Filler::noise(rules.seed),
+        written: 0,
         start_ns: clock.now_ns(),
         starved: 0,
     };
@@ -191,6 +190,8 @@ struct Player<'a, 'f> {
     slots: Vec<ReplayRequest>,
     free: Vec<u32>,
     next: Option<ReplayRequest>,
+    /// Makes what is written: by it the guard of test files knows what is fathom's.
+    filler: Filler,
     /// Counts writes, so that no two have the same content.
     written: u64,
     start_ns: u64,
@@ -254,7 +255,9 @@ impl Player<'_, '_> {
             let op = match request.kind {
                 ReplayKind::Read => Op::Read { offset_bytes, size_bytes },
                 ReplayKind::Write => {
-                    self.stamp(slot, size_bytes);
+                    self.written += 1;
+                    let buffer = &mut self.engine.buffer_mut(slot)[..size_bytes as usize];
+                    self.filler.fill(buffer, offset_bytes, self.written);
                     Op::Write { offset_bytes, size_bytes }
                 }
                 ReplayKind::Flush => Op::Fdatasync,
@@ -262,16 +265,6 @@ impl Player<'_, '_> {
             self.slots[slot as usize] = request;
             self.engine.queue(slot, 0, op);
             self.log(ReplayStep { time_ns: now_ns, request, ended: None });
-        }
-    }
-
-    /// Each 4 KiB of a write begins with a number of its own.
-    fn stamp(&mut self, slot: u32, size_bytes: u32) {
-        for block in self.engine.buffer_mut(slot)[..size_bytes as usize].chunks_mut(4096) {
-            self.written = self.written.wrapping_add(1);
-            if let Some(start) = block.first_chunk_mut::<8>() {
-                *start = self.written.to_le_bytes();
-            }
         }
     }
 

@@ -1,5 +1,4 @@
 //! What watching costs: a hundred devices once a second, in CPU time of the thread that watches.
-#![expect(clippy::expect_used, reason = "a test's panic is its report")]
 
 use fathom_model::watch::WatchRecord;
 use fathom_observe::sample::{Choice, Moment, Watcher};

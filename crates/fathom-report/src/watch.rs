@@ -175,8 +175,9 @@ fn machine(sample: &Sample, time: &str) -> Vec<String> {
             format_rate(bytes as f64 / seconds)
         };
         parts.push(format!(
-            "application: {} processes, %cpu {}, {} in memory, reads {}, writes {}",
+            "application: {} {}, %cpu {}, {} in memory, reads {}, writes {}",
             application.processes,
+            if application.processes == 1 { "process" } else { "processes" },
             percent(application.cpu_share),
             format_size(application.resident_bytes),
             per_s(application.read_bytes),
@@ -219,7 +220,7 @@ fn push_device(out: &mut String, device: &DeviceSample, form: &Form) {
     }
     let mut remarks: Vec<String> = Vec::new();
     remarks.extend(device.stands_out.as_ref().map(|reason| format!("<- slow: {reason}")));
-    remarks.extend(device.array.as_ref().and_then(|array| array_words(array)));
+    remarks.extend(device.array.as_ref().and_then(array_words));
     if form.with_details && !device.interrupts.is_empty() {
         let each = device.interrupts.iter().filter(|(_, count)| *count > 0);
         let each: Vec<String> = each.map(|(name, count)| format!("{name} {count}")).collect();
@@ -267,7 +268,7 @@ fn array_words(array: &ArraySample) -> Option<String> {
 /// A figure in at most eight characters: two decimals below ten, one below a hundred thousand.
 fn number(value: f64) -> String {
     match value {
-        v if v == 0.0 => "0".to_owned(),
+        0.0 => "0".to_owned(),
         v if v < 9.995 => format!("{v:.2}"),
         v if v < 99_999.95 => format!("{v:.1}"),
         v => format!("{v:.0}"),

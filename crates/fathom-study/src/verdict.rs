@@ -21,7 +21,8 @@ pub fn judge_run(kind: RunKind, records: &[Record]) -> Study {
         RunKind::Saturate => saturate::judge(records),
         RunKind::Size => size::judge(records),
         RunKind::Watch => watch::judge(records),
-        RunKind::Capture | RunKind::Replay => capture::judge(records),
+        RunKind::Capture => capture::judge(records),
+        RunKind::Replay => capture::judge_replay(records),
         _ => judge(records),
     }
 }

@@ -17,7 +17,7 @@ use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Of a last part of a file that is shorter, nobody can tell that it is fathom's noise: it is zero.
-const TAIL_BYTES: usize = 32;
+const TAIL_BYTES: usize = 64;
 /// Lowest bits of the number of a content that stay zero.
 const FREE_BITS: u32 = 8;
 /// The unit in which it is told.

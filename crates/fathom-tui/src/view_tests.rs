@@ -93,7 +93,7 @@ fn measuring() -> State {
     state(&updates)
 }
 
-/// What a terminal of that size shows, without trailing blanks.
+/// What a terminal of that size shows, without trailing blanks and without the margin of one column.
 fn screen(
     state: &State,
     dialog: Dialog,
@@ -110,7 +110,11 @@ fn screen(
     });
     drawn.expect("nothing fails in memory");
     let text = terminal.backend().to_string();
-    let lines = text.lines().map(|line| line.trim_matches('"').trim_end());
+    let lines = text.lines().map(|line| {
+        let line = line.trim_matches('"').trim_end();
+        assert!(line.is_empty() || line.starts_with(' '), "no margin: {line}");
+        line.get(1..).unwrap_or_default()
+    });
     lines.collect::<Vec<_>>().join("\n").trim_end().to_owned() + "\n"
 }
 
@@ -161,7 +165,11 @@ fn a_usual_terminal() {
 
 #[test]
 fn a_large_terminal() {
-    check(&measuring(), PLAIN, (120, 40), expect![[r#"
+    check(
+        &measuring(),
+        PLAIN,
+        (120, 40),
+        expect![[r#"
          fathom quick /srv/data                                                                                 1 min 58 s left
          random read, 64 in flight  3/6                                                                       measured for 12 s
          throughput    3.2 MB/s, 775 IOPS                    ==#-==#-==#-
@@ -183,7 +191,8 @@ fn a_large_terminal() {
          sequential write  118.0 MB/s, 113 IOPS, p50 8.2 ms, p99 31 ms
 
          q end   ? help
-    "#]]);
+    "#]],
+    );
 }
 
 #[test]
@@ -301,9 +310,9 @@ fn questions_and_help() {
         text.lines().last().unwrap_or_default().to_owned()
     };
     for (dialog, seat, size, line) in [
-        (Dialog::None, Seat::Own, (80, 24), " q end   ? help"),
-        (Dialog::None, Seat::Attached, (80, 24), " d leave, the run goes on   q end it   ? help"),
-        (Dialog::AskEnd, Seat::Own, (40, 10), " End the run? y/n"),
+        (Dialog::None, Seat::Own, (80, 24), "q end   ? help"),
+        (Dialog::None, Seat::Attached, (80, 24), "d leave, the run goes on   q end it   ? help"),
+        (Dialog::AskEnd, Seat::Own, (40, 10), "End the run? y/n"),
     ] {
         assert_eq!(last(dialog, seat, size), line);
     }

@@ -244,23 +244,51 @@ pub fn measure_as(
             return Err(fail(output, &error, Exit::of_error(&error)));
         }
     };
+    let kept = keep_end(keeper, output, stop, purpose, &got);
+    progress.ended(kept.exit, &kept.words());
+    let took_ns = clock::monotonic_ns() - started_ns;
+    let KeptRun { prefix, study, exit } = kept;
+    Ok(Measured { head, prefix, took_ns, records: got.records, study, exit })
+}
+
+/// What is known of a run once its end is stored.
+struct KeptRun {
+    prefix: Option<String>,
+    study: Study,
+    exit: Exit,
+}
+
+impl KeptRun {
+    fn words(&self) -> String {
+        let stored = |prefix| format!("Stored as {prefix}: fathom show {prefix}");
+        self.prefix.as_ref().map_or_else(|| "Not stored.".to_owned(), stored)
+    }
+}
+
+/// Judges a run and stores its end.
+fn keep_end(
+    mut keeper: Keeper<'_>,
+    output: Output,
+    stop: &StopFlag,
+    purpose: &Purpose<'_>,
+    got: &Got,
+) -> KeptRun {
     let judged = || verdict::judge_run(purpose.kind, &got.records);
     let study = got.study.clone().unwrap_or_else(judged);
-    let mut exit = exit_of(output, stop, purpose, &got, &study);
-    keeper.finish(ending_of(&got, stop), &study);
-    let records = got.records;
-    let prefix = match keeper.error {
-        None => Some(store.shortest_prefix(&run_id).unwrap_or_else(|_| run_id.clone())),
+    let mut exit = exit_of(output, stop, purpose, got, &study);
+    keeper.finish(ending_of(got, stop), &study);
+    let prefix = match &keeper.error {
+        None => {
+            let run_id = keeper.run_id;
+            Some(keeper.store.shortest_prefix(run_id).unwrap_or_else(|_| run_id.to_owned()))
+        }
         Some(error) => {
             output.error(&format!("the result could not be stored: {error}"));
             exit = exit.max(Exit::Internal);
             None
         }
     };
-    let stored = prefix.as_ref().map(|prefix| format!("Stored as {prefix}: fathom show {prefix}"));
-    progress.ended(exit, &stored.unwrap_or_else(|| "Not stored.".to_owned()));
-    let took_ns = clock::monotonic_ns() - started_ns;
-    Ok(Measured { head, prefix, took_ns, records, study, exit })
+    KeptRun { prefix, study, exit }
 }
 
 /// Whether others can look on.

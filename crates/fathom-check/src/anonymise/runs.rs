@@ -175,6 +175,14 @@ impl Hider {
                         .into_iter()
                         .for_each(|n| self.secret(n));
                 }
+                // Workloads of plans, and settings of somebody's own.
+                let named = if fields.contains_key("settings") { ROW_LABEL } else { "name" };
+                if (fields.contains_key("settings") || is_own_knob(fields))
+                    && let Some(name) = fields.get(named).and_then(Value::as_str)
+                    && builtin::named(name).is_err()
+                {
+                    self.secret(name);
+                }
                 let is_companion =
                     fields.get("sets").is_some_and(|sets| sets["kind"] == "companion");
                 if let Some(Value::Array(levels)) = fields.get("levels").filter(|_| is_companion) {
@@ -278,6 +286,10 @@ fn hide(names: &Replacements, value: &mut Value, key: &str, parent: &str, is_wat
 /// The name that `label` has in rows while words are looked for.
 const ROW_LABEL: &str = "row_label";
 
+fn is_own_knob(fields: &serde_json::Map<String, Value>) -> bool {
+    fields.contains_key("read") && fields.contains_key("values")
+}
+
 /// Renames labels of rows, and leaves out what people wrote.
 fn mask(value: &mut Value) {
     match value {
@@ -294,7 +306,7 @@ fn mask(value: &mut Value) {
                     .get("name")
                     .and_then(Value::as_str)
                     .is_some_and(|n| builtin::named(n).is_err());
-            let is_own_knob = fields.contains_key("read") && fields.contains_key("values");
+            let is_own_knob = is_own_knob(fields);
             let is_hypothesis = fields.contains_key("better") && fields.contains_key("than");
             for (name, field) in fields.iter_mut() {
                 let is_own = OWN_WORDS.contains(&name.as_str())

@@ -17,7 +17,7 @@ pub(super) fn page(source: &Source) -> Page {
     first.extend(parts::stack(records));
     first.push(Block::Table(Table::from(summary::run_rows(records))));
     let repeats = summary::repeats(records);
-    first.extend((!repeats.is_empty()).then(|| Block::Text(repeats)));
+    first.extend((!repeats.is_empty()).then_some(Block::Text(repeats)));
     let mut sections = Vec::new();
     if head.kind == RunKind::Rounds {
         sections.push(steadiness(source));

@@ -23,6 +23,8 @@ const STRETCHES_MAX: usize = 1200;
 const STRETCHES_MIN: usize = 120;
 /// Lines that each device has.
 const LINES_EACH: usize = 8;
+/// Devices that have charts of their own.
+const DRAWN_MAX: usize = 24;
 /// Columns of the map of all devices.
 const COLUMNS_MAX: usize = 120;
 /// Events that are shown one by one.
@@ -33,8 +35,8 @@ pub(super) fn page(source: &Source) -> Page {
     let found = summary(source.records);
     let active = found.devices.iter().filter(|device| !device.figures.is_empty());
     let active: Vec<&WatchedDevice> = active.collect();
-    let most =
-        (POINTS_MAX / (LINES_EACH * active.len().max(1))).clamp(STRETCHES_MIN, STRETCHES_MAX);
+    let most = (POINTS_MAX / (LINES_EACH * active.len().clamp(1, DRAWN_MAX)))
+        .clamp(STRETCHES_MIN, STRETCHES_MAX);
     let mut sections = Vec::new();
     if let Some(stretches) = Stretches::of(source.records, most) {
         let over = Over { source, found: &found, stretches: &stretches };
@@ -42,7 +44,18 @@ pub(super) fn page(source: &Source) -> Page {
         let courses = stretches.devices(source.records, &names);
         sections.extend(over.map(&active, &courses));
         sections.push(devices(&active, &found));
-        sections.extend(active.iter().zip(&courses).map(|(of, course)| over.device(of, course)));
+        let busiest = busiest(&active);
+        if busiest.len() < active.len() {
+            let text = format!(
+                "The {DRAWN_MAX} busiest devices are drawn one by one below; of the others fathom export has every interval.",
+            );
+            if let Some(last) = sections.last_mut() {
+                last.blocks.push(Block::Text(text));
+            }
+        }
+        let drawn =
+            active.iter().zip(&courses).filter(|(of, _)| busiest.contains(&of.name.as_str()));
+        sections.extend(drawn.map(|(of, course)| over.device(of, course)));
         sections.extend(over.machine());
         sections.extend(over.application());
     }
@@ -57,6 +70,17 @@ pub(super) fn page(source: &Source) -> Page {
         first: vec![Block::Findings(source.findings.to_vec())],
         sections,
     }
+}
+
+/// The names of the devices that are drawn one by one.
+fn busiest<'a>(active: &[&'a WatchedDevice]) -> Vec<&'a str> {
+    let busy = |device: &WatchedDevice| {
+        let util = device.figures.iter().find(|figure| figure.name == "%util");
+        util.map_or(0.0, |figure| figure.mean)
+    };
+    let mut all: Vec<&WatchedDevice> = active.to_vec();
+    all.sort_by(|a, b| busy(b).total_cmp(&busy(a)));
+    all.iter().take(DRAWN_MAX).map(|device| device.name.as_str()).collect()
 }
 
 fn question(found: &WatchSummary) -> String {

@@ -21,9 +21,8 @@ pub fn between(before: &DiskLine, after: &DiskLine) -> Option<DeviceCounts> {
         return None;
     }
     let mut since = [0u64; FIELDS];
-    for at in 0..FIELDS {
-        let step = forward(before.fields[at], after.fields[at]);
-        since[at] = match step {
+    for (at, since) in since.iter_mut().enumerate() {
+        *since = match forward(before.fields[at], after.fields[at]) {
             _ if at == IN_FLIGHT => in_flight(after.fields[at]),
             Some(step) => step,
             None if TIMES.contains(&at) => 0,

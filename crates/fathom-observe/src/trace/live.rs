@@ -74,7 +74,7 @@ impl Capture {
             tracepoints.push(action.tracepoint().to_owned());
         }
         let has = |action: Action| tracepoints.iter().any(|name| name == action.tracepoint());
-        if !has(Action::Queue) && !(has(Action::Issue) && has(Action::Complete)) {
+        if !(has(Action::Queue) || has(Action::Issue) && has(Action::Complete)) {
             let text = "this kernel has no tracepoints of the block layer in the form that fathom knows (CONFIG_BLOCK, \
                         CONFIG_EVENT_TRACING); fathom watch needs none";
             return Err(CaptureError::Missing(text.to_owned()));

@@ -13,8 +13,9 @@ const OUTPUT_LINES_MAX: usize = 12;
 #[must_use]
 pub fn answer_text(summary: &WatchSummary, width: usize) -> String {
     let mut out = format!(
-        "{} intervals of {:.2} s, {} in all\n",
+        "{} {} of {:.2} s, {} in all\n",
         summary.intervals,
+        if summary.intervals == 1 { "interval" } else { "intervals" },
         summary.interval_ns as f64 / 1e9,
         format_duration((summary.seconds * 1e9) as u64)
     );
@@ -97,7 +98,7 @@ fn cells(name: &str, figure: &WatchFigure) -> [String; 7] {
 #[must_use]
 pub fn number(value: f64) -> String {
     match value.abs() {
-        v if v == 0.0 => "0".to_owned(),
+        0.0 => "0".to_owned(),
         v if v < 9.995 => format!("{value:.2}"),
         v if v < 999.95 => format!("{value:.1}"),
         _ => format!("{value:.0}"),

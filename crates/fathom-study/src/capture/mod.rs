@@ -19,11 +19,19 @@ const FEW: u64 = 100;
 /// Judges the records of a capture.
 #[must_use]
 pub fn judge(records: &[Record]) -> Study {
+    of(records, |capture| faults(capture).into_iter().chain(advice(capture)).collect())
+}
+
+/// Judges the records of a replay: what its load asks for was said of the trace.
+#[must_use]
+pub fn judge_replay(records: &[Record]) -> Study {
+    of(records, faults)
+}
+
+fn of(records: &[Record], judge: impl Fn(&CaptureRecord) -> Vec<Finding>) -> Study {
+    let own = records.iter().flat_map(|record| record.findings.clone());
     let captures = records.iter().filter_map(|record| record.capture.as_deref());
-    let mut findings: Vec<Finding> =
-        records.iter().flat_map(|record| record.findings.clone()).collect();
-    findings
-        .extend(captures.flat_map(|capture| faults(capture).into_iter().chain(advice(capture))));
+    let mut findings: Vec<Finding> = own.chain(captures.flat_map(judge)).collect();
     findings.sort_by_key(|finding| std::cmp::Reverse(finding.severity));
     let verdict = Verdict::of(&findings);
     Study { findings, verdict }

@@ -225,7 +225,7 @@ fn zones(places: &CapturePlaces) -> Option<String> {
     if touched.len() < 2 * ZONES {
         return None;
     }
-    let mut counts = vec![0u64; ZONES];
+    let mut counts = [0u64; ZONES];
     for (number, count) in touched.iter().enumerate() {
         counts[number * ZONES / touched.len()] += count;
     }

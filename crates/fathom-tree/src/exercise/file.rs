@@ -105,8 +105,7 @@ impl Exercised {
             self.done[op.kind.index()] += 1;
         }
         self.bytes += op.length_bytes;
-        let (expected, found) = (self.model.size_bytes(), self.file.metadata()?.len());
-        if expected != found { Err(Broken::Size(expected, found)) } else { Ok(()) }
+        self.check_size()
     }
 
     /// Reading and writing is what there must be.
@@ -197,6 +196,7 @@ impl Exercised {
     /// [`Broken`].
     pub fn finish(&mut self) -> Result<(), Broken> {
         self.file = reopen(&self.anchor, false)?;
+        self.check_size()?;
         for _ in 0..2 {
             let size = self.model.size_bytes();
             for offset in (0..size).step_by(LENGTH_MAX as usize) {
@@ -214,6 +214,11 @@ impl Exercised {
             plain::drop_cached_pages(&self.file)?;
         }
         Ok(())
+    }
+
+    fn check_size(&self) -> Result<(), Broken> {
+        let (expected, found) = (self.model.size_bytes(), self.file.metadata()?.len());
+        if expected != found { Err(Broken::Size(expected, found)) } else { Ok(()) }
     }
 
     /// The model, for tests with a wrong one.

@@ -44,3 +44,54 @@ pub struct Capture {
     #[arg(last = true, value_name = "COMMAND")]
     pub command: Vec<OsString>,
 }
+
+/// `fathom replay`.
+#[derive(Debug, ClapArgs)]
+#[command(after_help = "\
+Issues the requests of a trace (of fathom capture, blktrace or blkparse) once more on another target: at their times, faster, or \
+as fast as they go. What is written is random: a trace holds no contents. On a device without --destroy, and on a file that is \
+not fathom's, only the reads are replayed. At the end the replay is compared with the trace, distribution by distribution.
+
+  fathom replay day.trace /srv/new               in a test file there, removed afterwards
+  fathom replay day.trace /dev/sdb               only the reads: nothing is written
+  fathom replay day.trace /srv/new --speed=2x    twice as fast
+  fathom replay day.trace /srv/new --speed=max   one after the other, --depth at once
+  fathom replay day.trace /srv/new --map=modulo  places counted from the start again where the target ends")]
+pub struct Replay {
+    /// The trace
+    pub trace: PathBuf,
+    /// A directory, a new file (needs --size), an existing file or a block device
+    pub target: String,
+    /// 1x, 2x, 0.5x: by how much faster; max: as fast as it goes
+    #[arg(long, default_value = "1x", value_name = "SPEED")]
+    pub speed: String,
+    /// How places become places of a target of another size [default: fit where it fits, else scale]
+    #[arg(long, value_enum, value_name = "HOW")]
+    pub map: Option<MapTo>,
+    /// In flight at most [default: what the trace had; with its times four times that]
+    #[arg(long, value_name = "N")]
+    pub depth: Option<u32>,
+    /// Size of the test file that fathom makes [default: what the trace reaches, up to 1 GiB]
+    #[arg(long, value_name = "SIZE")]
+    pub size: Option<String>,
+    /// Leaves writes and flushes out
+    #[arg(long)]
+    pub reads_only: bool,
+    /// Through the page cache (no O_DIRECT)
+    #[arg(long)]
+    pub buffered: bool,
+    /// What commands that measure any target take.
+    #[command(flatten)]
+    pub any: super::MeasureAny,
+}
+
+/// How places become places of the target.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum MapTo {
+    /// Each MiB keeps its share of the way through the device
+    Scale,
+    /// From the start again where the target ends
+    Modulo,
+    /// As they are; refused on a target that is too small
+    Fit,
+}

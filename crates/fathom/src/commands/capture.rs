@@ -4,18 +4,20 @@ mod device;
 mod store;
 mod take;
 
+use super::planned::Answer;
 use super::{CommandError, CommandResult, finish};
 use crate::args::{Capture, Common};
 use crate::exit::Exit;
 use crate::output::Output;
 use fathom_base::units::{format_ns, format_size, parse_duration_ns};
 use fathom_model::capture::CaptureRecord;
-use fathom_model::record::{Ending, RunKind};
+use fathom_model::record::{Ending, Record, RunKind};
 use fathom_observe::trace::file::TraceError;
 use fathom_observe::trace::open::Source;
 use fathom_report::capture as report;
 use fathom_report::findings::findings_text;
 use fathom_study::capture::twin;
+use fathom_study::verdict;
 use fathom_sys::signals::StopFlag;
 use fathom_sys::sysroot::SysRoot;
 use std::fmt::Write;
@@ -88,6 +90,17 @@ pub fn run(common: &Common, output: Output, stop: &StopFlag, args: &Capture) -> 
         "exit_code": exit.code(),
     });
     finish(output, &text, &result, exit)
+}
+
+/// The page of a stored capture or replay.
+pub fn answer(output: Output, kind: RunKind, records: &[Record]) -> Answer {
+    let captures = || records.iter().filter_map(|record| record.capture.as_deref());
+    let pages: Vec<String> =
+        captures().map(|capture| report::text(capture, output.width())).collect();
+    let study = verdict::judge_run(kind, records);
+    let findings = findings_text(&study.findings, study.verdict, output.width());
+    let json = serde_json::to_value(captures().collect::<Vec<_>>()).unwrap_or_default();
+    Answer { text: format!("{}\n{findings}", pages.join("\n")), json: ("captures", json), study }
 }
 
 /// The last lines: the cost, the files, the next step.

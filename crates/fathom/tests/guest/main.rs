@@ -14,6 +14,7 @@ mod polled;
 mod raid;
 mod saturate;
 mod verify;
+mod watch;
 
 use std::process::ExitCode;
 
@@ -35,6 +36,7 @@ fn main() -> ExitCode {
         raid::trials(),
         saturate::trials(),
         verify::trials(),
+        watch::trials(),
     ];
     let trials = family::in_order(&FIRST, trials.into_iter().flatten().collect());
     fathom_testkit::run_parallel(GUESTS, trials)

@@ -246,11 +246,10 @@ fn blocked() {
 fn plain() {
     const BRIEF: [&str; 5] = ["run", "randread", "DIR", "size=4M", "duration=500ms"];
     let dumb = [("TERM", "dumb")];
-    let ways: [(&[&str], &[(&str, &str)]); 3] =
-        [(&["--plain"], &[]), (&[], &dumb), (&["--quiet"], &[])];
-    for (more, env) in ways {
+    for (more, env) in [(Some("--plain"), &[][..]), (None, &dumb), (Some("--quiet"), &[])] {
         let sandbox = Sandbox::new();
-        let seen = on_terminal(&sandbox, &[&BRIEF[..], more].concat(), env, &json!([]));
+        let words: Vec<&str> = BRIEF.into_iter().chain(more).collect();
+        let seen = on_terminal(&sandbox, &words, env, &json!([]));
         assert!([0, 1].contains(&seen.code), "{}", seen.shown);
         assert!(!seen.shown.contains('\u{1b}'), "{:?}", seen.shown);
         assert!(seen.shown.contains("Stored as"), "{}", seen.shown);

@@ -48,7 +48,7 @@ fn phase(repeat: u32, readers: u32, writers: u32) -> Record {
     let second = |number: u64| SecondSample {
         end_ns: number * 1_000_000_000,
         length_ns: 1_000_000_000,
-        dirty_bytes: u64::from(writers) * number << 20,
+        dirty_bytes: (u64::from(writers) * number) << 20,
         writeback_bytes: 0,
         devices: vec![DeviceSecond {
             name: "sda".into(),

@@ -86,12 +86,13 @@ fn watched() -> RunHead {
 }
 
 fn charts(page: &Page) -> Vec<&Chart> {
-    let blocks = page.sections.iter().flat_map(|section| &section.blocks);
-    let chart = |block| match block {
-        &Block::Chart(ref chart) => Some(chart),
-        _ => None,
-    };
-    blocks.filter_map(chart).collect()
+    fn chart(block: &Block) -> Option<&Chart> {
+        match block {
+            Block::Chart(chart) => Some(chart),
+            _ => None,
+        }
+    }
+    page.sections.iter().flat_map(|section| &section.blocks).filter_map(chart).collect()
 }
 
 #[test]

@@ -81,8 +81,11 @@ impl<W: Write> Writer<W> {
         &self.out
     }
 
-    /// Closes the block that is open.
-    fn flush_block(&mut self, names: &Names) -> io::Result<()> {
+    /// Closes the block that is open, so that what came until now is in the file.
+    ///
+    /// # Errors
+    /// Those of writing.
+    pub fn flush_block(&mut self, names: &Names) -> io::Result<()> {
         // Names come before the events that use them.
         let new = names.since(self.names_written);
         if !new.is_empty() {

@@ -24,6 +24,8 @@ use std::time::Duration;
 
 /// How often rings are looked at that do not fill.
 const ROUND: Duration = Duration::from_millis(100);
+/// How often what has come is written, also when it is little.
+const WRITE_NS: u64 = 1_000_000_000;
 /// Of a trace of the disk that it would be written to, so much is kept in memory.
 const MEMORY_BYTES_MAX: u64 = 512 << 20;
 
@@ -181,12 +183,18 @@ fn rounds(
     let until_ns = time_ns.map_or(u64::MAX, |ns| started_ns.saturating_add(ns));
     let cpu_before = threads::thread_cpu();
     let mut ended = None;
+    let mut written_ns = started_ns;
     let (was_cut, memory_full) = loop {
         let left = Duration::from_nanos(until_ns.saturating_sub(clock::monotonic_ns()));
         let mut write = |event: &Event, names: &Names| writer.push(event, names);
         capture.round(ROUND.min(left), &mut write)?;
         let lost = capture.lost() - writer.totals().lost;
         writer.lost(lost);
+        // A slow trace is in its file too, should this process be killed.
+        if clock::monotonic_ns() - written_ns > WRITE_NS {
+            writer.flush_block(capture.names())?;
+            written_ns = clock::monotonic_ns();
+        }
         if let Some(program) = &mut program {
             ended = program.ended()?;
         }

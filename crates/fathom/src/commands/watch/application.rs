@@ -3,7 +3,7 @@
 mod place;
 mod printed;
 
-use super::recipe::{self, Recipe};
+use super::recipe::{self, Recipe, Set};
 use crate::args::watch::Watch;
 use crate::commands::{CommandError, key_value};
 use crate::exit::Exit;
@@ -140,7 +140,7 @@ impl Application {
             return Err(usage(text));
         }
         let command = |script: &str| {
-            let each = settings.iter().map(|(key, value)| ((*key).to_owned(), value.to_string()));
+            let each = settings.iter().map(|(key, set)| ((*key).to_owned(), set.value.to_string()));
             place::command(place.path(), each, user, &recipe.script(script))
         };
         self.words = command(recipe.run);
@@ -308,8 +308,8 @@ impl Drop for Application {
 }
 
 /// A recipe with its settings, as it would be asked for.
-fn named(recipe: &Recipe, settings: &BTreeMap<&'static str, u64>) -> String {
-    let each = settings.iter().map(|(key, value)| format!(",{key}={value}"));
+fn named(recipe: &Recipe, settings: &BTreeMap<&'static str, Set>) -> String {
+    let each = settings.iter().map(|(key, set)| format!(",{key}={}", set.text));
     format!("recipe {}{}", recipe.name, each.collect::<String>())
 }
 

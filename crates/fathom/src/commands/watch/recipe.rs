@@ -26,6 +26,14 @@ pub struct Recipe {
     pub is_unprivileged: bool,
 }
 
+/// A setting.
+pub struct Set {
+    /// As scripts get it.
+    pub value: u64,
+    /// As it was written.
+    pub text: String,
+}
+
 /// What a setting is.
 #[derive(Clone, Copy)]
 enum Kind {
@@ -90,7 +98,7 @@ awk -v n="$FATHOM_transactions" -v ns="$(($(date +%s%N) - begun))" 'BEGIN { prin
     },
     Recipe {
         name: "dd",
-        title: "dd: one file written past the page cache, MiB by MiB, then read back",
+        title: "one file written past the page cache, MiB by MiB, then read back",
         needs: &[("dd", "coreutils"), ("awk", "mawk")],
         settings: &[("size", Kind::Size, "1GiB")],
         prepare: "",
@@ -163,7 +171,7 @@ echo "files per minute $(($FATHOM_files * 60000000000 / ($(date +%s%N) - begun))
 ///
 /// # Errors
 /// What is wrong with the text.
-pub fn find(text: &str) -> Result<(&'static Recipe, BTreeMap<&'static str, u64>), String> {
+pub fn find(text: &str) -> Result<(&'static Recipe, BTreeMap<&'static str, Set>), String> {
     let mut words = text.split(',');
     let name = words.next().unwrap_or_default();
     let names = || RECIPES.iter().map(|recipe| recipe.name);
@@ -177,7 +185,8 @@ pub fn find(text: &str) -> Result<(&'static Recipe, BTreeMap<&'static str, u64>)
     })?;
     let mut settings = BTreeMap::new();
     for (key, kind, otherwise) in recipe.settings {
-        settings.insert(*key, value(*kind, otherwise)?);
+        settings
+            .insert(*key, Set { value: value(*kind, otherwise)?, text: (*otherwise).to_owned() });
     }
     for word in words {
         let known = recipe.settings.iter().find(|(key, ..)| word.split('=').next() == Some(*key));
@@ -185,7 +194,8 @@ pub fn find(text: &str) -> Result<(&'static Recipe, BTreeMap<&'static str, u64>)
             let keys: Vec<&str> = recipe.settings.iter().map(|(key, ..)| *key).collect();
             return Err(format!("'{word}': {name} takes {}, as KEY=VALUE", keys.join(", ")));
         };
-        settings.insert(*key, value(*kind, text).map_err(|error| format!("{word}: {error}"))?);
+        let value = value(*kind, text).map_err(|error| format!("{word}: {error}"))?;
+        settings.insert(*key, Set { value, text: text.to_owned() });
     }
     Ok((recipe, settings))
 }
@@ -224,9 +234,12 @@ mod tests {
 
     #[test]
     fn settings_are_read_and_wrong_ones_refused() {
-        let (recipe, settings) = find("pgbench,scale=5,time=2m").ok().expect("known");
-        assert_eq!((recipe.name, settings["scale"], settings["time"]), ("pgbench", 5, 120));
-        assert_eq!(find("dd,size=3G").ok().expect("known").1["size"], 3072);
+        let (recipe, settings) = find("pgbench,scale=5,time=2m").expect("known");
+        assert_eq!(
+            (recipe.name, settings["scale"].value, settings["time"].value),
+            ("pgbench", 5, 120)
+        );
+        assert_eq!(find("dd,size=3G").expect("known").1["size"].value, 3072);
         for (text, part) in [
             ("pgbnch", "did you mean pgbench"),
             ("dd,speed=3", "dd takes size"),

@@ -133,8 +133,8 @@ pub fn user_without_rights(root: &SysRoot) -> Option<(u32, u32)> {
 pub fn closed_to_others(path: &Path) -> Option<String> {
     let is_closed = |dir: &&Path| fs::metadata(dir).is_ok_and(|meta| meta.mode() & 0o001 == 0);
     let closed =
-        path.parent()?.ancestors().collect::<Vec<_>>().into_iter().rev().find(|d| is_closed(&d))?;
-    let word = shell::word(closed.as_os_str().to_owned());
+        path.parent()?.ancestors().collect::<Vec<_>>().into_iter().rev().find(is_closed)?;
+    let word = shell::word(closed.as_os_str());
     Some(format!(
         "{}: the recipe runs as a user without rights, who may not pass this directory; choose another one, or: chmod o+x {word}",
         closed.display()

@@ -1,0 +1,86 @@
+//! `fathom watch` on an array with one slow member, and while it is checked.
+
+use crate::family::{Family, ended, findings};
+use fathom_testkit::{GuestJob, GuestReport, Trial};
+use serde_json::Value;
+
+pub fn trials() -> Vec<Trial> {
+    Family::new("watch", &["mdadm", "dmsetup", "dd"], job)
+        .test("the_slow_member_stands_out", slow_member)
+        .test("a_check_is_shown_with_its_progress", checked)
+        .into_trials()
+}
+
+/// A RAID 5 of three disks, of which one takes 60 ms longer for each request.
+const ARRAY: &str = r#"
+load sd_mod raid456 dm-mod dm-delay
+load_with scsi_debug dev_size_mb=48 add_host=3 per_host_store=1 delay=0
+wait_for /dev/sd{a,b,c}
+dmsetup create slow --table "0 98304 delay /dev/sdb 0 60"
+mdadm --create /dev/md0 --run --level=5 --chunk=4 --raid-devices=3 --assume-clean --bitmap=none /dev/sda /dev/mapper/slow /dev/sdc
+"#;
+
+/// Block after block, each from another member.
+const READS: &str = r#"
+dd if=/dev/md0 of=/dev/null bs=4k iflag=direct status=none &
+pid=$!
+json watch md0 --interval=2s --count=3 --record
+kill $pid
+"#;
+
+const CHECK: &str = r#"
+echo 300 >/sys/block/md0/md/sync_speed_min
+echo 600 >/sys/block/md0/md/sync_speed_max
+echo check >/sys/block/md0/md/sync_action
+json watch md0 --interval=500ms --count=6
+fathom watch md0 --interval=500ms --count=1
+"#;
+
+fn job(job: GuestJob) -> GuestJob {
+    job.setup("array", ARRAY).step("reads", READS).step("check", CHECK)
+}
+
+fn objects(report: &GuestReport, step: &str) -> Vec<Value> {
+    let lines = ended(report, step, 0).stdout.lines();
+    lines.filter_map(|line| serde_json::from_str(line).ok()).collect()
+}
+
+fn slow_member(report: &GuestReport) {
+    let objects = objects(report, "reads");
+    let samples = objects.iter().filter(|object| object["type"] == "sample");
+    for sample in samples {
+        let devices = sample["devices"].as_array().expect("devices");
+        let told: Vec<_> = devices
+            .iter()
+            .map(|d| (d["depth"].as_u64(), d["name"].as_str(), d["stands_out"].is_string()))
+            .collect();
+        let expected = [
+            (Some(0), Some("md0"), false),
+            (Some(1), Some("dm-0"), true),
+            (Some(2), Some("sdb"), false),
+            (Some(1), Some("sda"), false),
+            (Some(1), Some("sdc"), false),
+        ];
+        let mut sorted = told.clone();
+        sorted.sort_by_key(|(_, name, _)| *name);
+        let mut wanted = expected.to_vec();
+        wanted.sort_by_key(|(_, name, _)| *name);
+        assert_eq!(sorted, wanted, "{sample}");
+        assert_eq!(told[0], expected[0]);
+    }
+    let result = objects.last().expect("a result");
+    assert!(findings(result).contains(&"slow-member"), "{result}");
+}
+
+fn checked(report: &GuestReport) {
+    let objects = objects(report, "check");
+    let arrays: Vec<&Value> = objects.iter().map(|object| &object["devices"][0]["array"]).collect();
+    let done: Vec<f64> = arrays
+        .iter()
+        .filter(|array| array["sync_action"] == "check")
+        .filter_map(|array| array["sync_done"].as_f64())
+        .collect();
+    assert!(done.len() >= 2 && done.is_sorted() && done.iter().all(|d| *d < 1.0), "{arrays:?}");
+    let text = &ended(report, "check", 0).stdout;
+    assert!(text.contains("  check ") && text.contains(" % at "), "{text}");
+}

@@ -1,0 +1,238 @@
+//! What a device was asked for: captured beside a load whose figures are known, replayed, and never left switched on.
+
+use crate::cli::{Sandbox, as_nobody, binary_for_nobody, p, wait_until};
+use fathom_testkit::Capability::{FathomBinary, LoopDevices, Tool};
+use fathom_testkit::{LoopDevice, Mount, Scratch, Trial, kernel_test};
+use serde_json::Value;
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+const MIB: u64 = 1 << 20;
+
+pub fn trials() -> Vec<Trial> {
+    let needs = [FathomBinary, LoopDevices, Tool("fio")];
+    vec![
+        kernel_test("capture_tells_a_known_load", &needs, known_load),
+        kernel_test("capture_is_off_after_kill", &needs, killed),
+        kernel_test("capture_without_rights_or_sense", &[FathomBinary, LoopDevices], refused),
+        kernel_test("replay_is_like_its_trace", &needs, replayed),
+    ]
+}
+
+/// fio on a device, in its own form, so that another program's figures are the reference.
+fn fio(device: &str, more: &[&str]) -> Vec<String> {
+    let fixed = [
+        "fio",
+        "--name=x",
+        "--ioengine=libaio",
+        "--direct=1",
+        "--output-format=json",
+        "--rw=randrw",
+    ];
+    let mut words: Vec<String> = fixed.iter().map(ToString::to_string).collect();
+    words.push(format!("--filename={device}"));
+    words.extend(more.iter().map(ToString::to_string));
+    words
+}
+
+fn captured(sandbox: &Sandbox, device: &str, trace: &Path, command: &[String]) -> Value {
+    let mut words = vec!["--json", "--quiet", "capture", device, "-o", p(trace), "--"];
+    words.extend(command.iter().map(String::as_str));
+    let done = sandbox.run(&words);
+    assert_eq!(done.code, 0, "{done:?}");
+    done.result()
+}
+
+/// 4 KiB, 70 % reads, 4 in flight, 8000 requests: by count, bytes, sizes, depth, latency and process.
+fn known_load() {
+    let sandbox = Sandbox::new();
+    let device = LoopDevice::new(64 * MIB).unwrap();
+    let (trace, report) = (sandbox.dir().join("t"), sandbox.dir().join("fio.json"));
+    let twin = sandbox.dir().join("twin.toml");
+    let output = format!("--output={}", p(&report));
+    let load = [
+        "--bs=4k",
+        "--iodepth=4",
+        "--rwmixread=70",
+        "--number_ios=8000",
+        "--size=64m",
+        "--norandommap",
+        &output,
+    ];
+    let command = fio(p(device.path()), &load);
+    let result = captured(&sandbox, p(device.path()), &trace, &command);
+    let fio: Value = serde_json::from_str(&fs::read_to_string(&report).unwrap()).unwrap();
+    let capture = &result["capture"];
+    for word in ["read", "write"] {
+        let theirs = &fio["jobs"][0][word];
+        let class = class(capture, word);
+        // udev and the like may read the device when it is closed after writing.
+        let (own, of_fio) =
+            (class["count"].as_u64().unwrap(), theirs["total_ios"].as_u64().unwrap());
+        assert!(own >= of_fio && own <= of_fio + 200, "{word}: {own} {of_fio}");
+        if word == "write" {
+            assert_eq!(class["bytes"].as_u64(), Some(4096 * of_fio));
+            assert_eq!(class["size_deviation"].as_f64(), Some(0.0));
+        }
+    }
+    let fio_share = |process: &Value| process["name"] == "fio";
+    let processes = capture["processes"].as_array().unwrap();
+    let of_fio = processes.iter().find(|process| fio_share(process)).expect("fio is named");
+    assert!(of_fio["count"].as_u64() >= Some(8000), "{processes:?}");
+    assert!(capture["faults"]["lost"] == 0, "{}", capture["faults"]);
+    // At most 4 of fio's are in flight; a lost end counts for a while.
+    let depths: Vec<u64> = serde_json::from_value(capture["depth_ns"].clone()).unwrap();
+    let busy: u64 = depths.iter().skip(1).sum();
+    let up_to_four: u64 = depths.iter().skip(1).take(4).sum();
+    assert!(up_to_four as f64 >= 0.5 * busy as f64, "{depths:?}");
+    // The same from the file, and as a workload.
+    let again = sandbox.json(&["capture", "--from", p(&trace), "--workload", p(&twin)], &[0]);
+    let again = again.result();
+    assert_eq!(again["capture"]["classes"], capture["classes"]);
+    let text = fs::read_to_string(&twin).unwrap();
+    assert!(
+        text.contains("block_size = \"4096\"") && text.contains("access = \"random\""),
+        "{text}"
+    );
+    let file = sandbox.dir().join("data");
+    let run = ["run", p(&twin), p(&file), "size=64M", "direct=no", "duration=1s"];
+    let done = sandbox.json(&run, &[0, 1]);
+    let job = &done.result()["records"][0]["jobs"][0];
+    assert_eq!(job["name"], "random");
+}
+
+fn class<'v>(capture: &'v Value, word: &str) -> &'v Value {
+    let classes = capture["classes"].as_array().unwrap();
+    classes.iter().find(|class| class["class"] == word).unwrap_or_else(|| panic!("{classes:?}"))
+}
+
+/// The tracepoints are those of descriptors: nothing is enabled in the tracing files, no instance is made, and no process
+/// that is gone holds any.
+fn killed() {
+    let sandbox = Sandbox::new();
+    let device = LoopDevice::new(16 * MIB).unwrap();
+    let trace = sandbox.dir().join("t");
+    let before = switched_on();
+    let words = ["--quiet", "capture", p(device.path()), "--time=10m", "-o", p(&trace)];
+    let mut child = sandbox.command(&words).stdout(Stdio::null()).spawn().unwrap();
+    wait_until("tracepoints are open", || tracepoints_of(child.id()) > 0);
+    let load = fio(p(device.path()), &["--bs=4k", "--size=16m", "--io_size=16m", "--norandommap"]);
+    let status = Command::new(&load[0]).args(&load[1..]).stdout(Stdio::null()).status().unwrap();
+    assert!(status.success());
+    wait_until("a block is in the file", || {
+        fs::metadata(&trace).is_ok_and(|meta| meta.len() > 50_000)
+    });
+    assert_eq!(switched_on(), before, "nothing is switched on in the tracing files");
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert_eq!(switched_on(), before);
+    // What is whole of the trace is read, and its end is missed.
+    let done = sandbox.json(&["capture", "--from", p(&trace)], &[1]);
+    let result = done.result();
+    assert!(result["capture"]["events"].as_u64() > Some(1000), "{result}");
+    let found = result["findings"].as_array().unwrap();
+    assert!(found.iter().any(|finding| finding["id"] == "capture-cut-off"), "{found:?}");
+}
+
+/// Descriptors of perf events that a process holds.
+fn tracepoints_of(pid: u32) -> usize {
+    let Ok(entries) = fs::read_dir(format!("/proc/{pid}/fd")) else { return 0 };
+    let links = entries.filter_map(|entry| fs::read_link(entry.ok()?.path()).ok());
+    links.filter(|link| link.to_string_lossy().contains("perf_event")).count()
+}
+
+/// What the tracing files say of block tracepoints, and all instances, where they are mounted.
+fn switched_on() -> Vec<String> {
+    let root = Path::new("/sys/kernel/tracing");
+    let mut found = Vec::new();
+    for place in ["events/block", "instances"] {
+        for entry in fs::read_dir(root.join(place)).into_iter().flatten().flatten() {
+            let is_on = fs::read_to_string(entry.path().join("enable")).unwrap_or_default();
+            found.push(format!("{} {}", entry.path().display(), is_on.trim()));
+        }
+    }
+    found.sort();
+    found
+}
+
+fn refused() {
+    let sandbox = Sandbox::new();
+    let device = LoopDevice::new(16 * MIB).unwrap();
+    let trace = sandbox.dir().join("t");
+    sandbox.refuses(&["capture", "/dev/none", "-o", p(&trace)], 2, &["no such device"]);
+    fs::write(&trace, "hello\n").unwrap();
+    let exists = ["capture", p(device.path()), "-o", p(&trace)];
+    sandbox.refuses(&exists, 2, &["exists"]);
+    sandbox.refuses(&["capture", "--from", p(&trace)], 2, &["is no trace"]);
+    sandbox.refuses(&["replay", p(&trace), p(&sandbox.dir())], 2, &["is no trace"]);
+    let none = sandbox.dir().join("none");
+    let starts = ["--quiet", "capture", p(device.path()), "-o", p(&none), "--", "/no/such/program"];
+    sandbox.refuses(&starts, 2, &["starting /no/such/program"]);
+    assert!(!none.exists());
+    // Who is not root is told what is possible.
+    let scratch = Scratch::new().unwrap();
+    let binary = binary_for_nobody(&scratch);
+    let mut command = as_nobody(&binary);
+    let done =
+        command.args(["capture", &device.name(), "-o", "/tmp/fathom-never"]).output().unwrap();
+    let said = String::from_utf8_lossy(&done.stderr).into_owned();
+    assert_eq!(done.status.code(), Some(4), "{said}");
+    assert!(said.contains("needs root") && said.contains("fathom watch"), "{said}");
+}
+
+/// A load at a steady pace, replayed at its times into a file in memory: sizes, places and times are those of the trace.
+fn replayed() {
+    let sandbox = Sandbox::new();
+    let device = LoopDevice::new(32 * MIB).unwrap();
+    let trace = sandbox.dir().join("t");
+    let load = [
+        "--bsrange=4k-32k",
+        "--iodepth=2",
+        "--rate_iops=400,200",
+        "--runtime=2",
+        "--time_based",
+        "--size=32m",
+        "--output=/dev/null",
+    ];
+    captured(&sandbox, p(device.path()), &trace, &fio(p(device.path()), &load));
+    let memory = Mount::new("tmpfs", Path::new("none"), "size=1200M").unwrap();
+    let file = memory.dir().join("data");
+    let replay = |more: &[&str], codes: &[i32]| {
+        let words = [&["replay", p(&trace), p(&file), "--size=32M", "--buffered"], more].concat();
+        sandbox.json(&words, codes).result()
+    };
+    // The machine may be busy: a late start is tried again.
+    let mut result = replay(&[], &[0, 1]);
+    for _ in 0..5 {
+        if distance(&result, "time between arrivals") < 0.25 {
+            break;
+        }
+        std::thread::sleep(Duration::from_secs(1));
+        result = replay(&[], &[0, 1]);
+    }
+    for figure in ["size of reads", "size of writes", "distance of places"] {
+        assert!(distance(&result, figure) < 0.02, "{figure}: {}", result["likeness"]);
+    }
+    assert!(distance(&result, "time between arrivals") < 0.25, "{}", result["likeness"]);
+    assert!(!file.exists(), "the test file is removed");
+    // As fast as it goes, and only reads.
+    let fast = replay(&["--speed=max", "--reads-only"], &[0, 1]);
+    let capture = &fast["records"][0]["capture"];
+    assert_eq!(capture["classes"].as_array().map(Vec::len), Some(1), "{capture}");
+    // A device is not written without consent.
+    let before = fs::read(device.backing()).unwrap();
+    let done = sandbox.json(&["replay", p(&trace), p(device.path()), "--speed=max"], &[0, 1]);
+    assert!(fs::read(device.backing()).unwrap() == before);
+    let found = done.result()["findings"].to_string();
+    assert!(found.contains("replay-left-out") && found.contains("--destroy"), "{found}");
+}
+
+fn distance(result: &Value, figure: &str) -> f64 {
+    let all = result["likeness"].as_array().unwrap();
+    let found = all.iter().find(|distance| distance["figure"] == figure);
+    found
+        .and_then(|distance| distance["distance"].as_f64())
+        .unwrap_or_else(|| panic!("{figure}: {all:?}"))
+}

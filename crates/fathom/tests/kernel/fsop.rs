@@ -1,0 +1,408 @@
+//! `fathom run fsop`: readers and writers on real filesystems, among them one that is frozen, one that becomes full, one
+//! that turns read-only, and one whose directories vanish.
+
+use crate::cli::{Done, MIB, Running, Sandbox, as_nobody, binary_for_nobody, names, p, run};
+use crate::filesystems::in_memory;
+use fathom_testkit::Capability::{FathomBinary, FsOnLoop, MountFs, Tool};
+use fathom_testkit::{Content, FsKind, Mount, TreeSnapshot, Trial, kernel_test};
+use serde_json::Value;
+use std::fs;
+use std::os::unix::fs::chown;
+use std::path::Path;
+use std::thread;
+use std::time::Duration;
+
+const SECOND_NS: u64 = 1_000_000_000;
+
+pub fn trials() -> Vec<Trial> {
+    let ext4 = [FathomBinary, FsOnLoop(FsKind::Ext4), MountFs("tmpfs")];
+    let xfs = [FathomBinary, FsOnLoop(FsKind::Xfs), MountFs("tmpfs")];
+    let frozen = [FathomBinary, FsOnLoop(FsKind::Ext4), MountFs("tmpfs"), Tool("fsfreeze")];
+    let killed = [FathomBinary, FsOnLoop(FsKind::Ext4), MountFs("tmpfs"), Tool("kill")];
+    vec![
+        kernel_test("fsop_phases", &ext4, phases),
+        kernel_test("fsop_syncs_reach_the_device", &xfs, syncs),
+        kernel_test("fsop_frozen_in_a_window", &frozen, frozen_window),
+        kernel_test("fsop_without_space", &ext4, without_space),
+        kernel_test("fsop_read_only_after_an_error", &ext4, read_only),
+        kernel_test("fsop_directories_that_vanish", &[FathomBinary], vanishing),
+        kernel_test("fsop_killed", &killed, kill),
+        kernel_test("fsop_interrupted", &[FathomBinary, Tool("kill")], interrupted),
+        kernel_test("fsop_words", &[FathomBinary], words),
+        kernel_test("fsop_as_nobody", &[FathomBinary, Tool("setpriv")], nobody),
+    ]
+}
+
+/// A filesystem on a disk in memory, with room for a small tree and what writers make.
+struct Ground {
+    mount: Mount,
+    // Unmounted before.
+    _disk: crate::filesystems::InMemory,
+}
+
+impl Ground {
+    fn new(kind: FsKind, size_mib: u64, options: &str) -> Self {
+        let disk = in_memory(size_mib * MIB, Content::Sparse);
+        kind.make(disk.device.path(), &[]).unwrap();
+        let mount = Mount::new(kind.name(), disk.device.path(), options).unwrap();
+        Self { mount, _disk: disk }
+    }
+
+    fn dir(&self) -> &Path {
+        self.mount.dir()
+    }
+}
+
+/// A plain tree of somebody's: three levels of four directories, two files in each.
+fn somebodys_tree(dir: &Path) {
+    let mut level = vec![dir.to_owned()];
+    for depth in 0..3 {
+        let mut below = Vec::new();
+        for path in &level {
+            for number in 0..4 {
+                let inner = path.join(format!("dir{number}"));
+                fs::create_dir(&inner).unwrap();
+                for file in 0..2 {
+                    let bytes = vec![b'x'; 100 + 9_000 * depth * file];
+                    fs::write(inner.join(format!("file{file}")), bytes).unwrap();
+                }
+                below.push(inner);
+            }
+        }
+        level = below;
+    }
+}
+
+fn fsop(record: &Value) -> &Value {
+    assert!(record["fsop"].is_object(), "{record}");
+    &record["fsop"]
+}
+
+fn processes(record: &Value) -> Vec<Value> {
+    fsop(record)["processes"].as_array().unwrap().clone()
+}
+
+fn count(process: &Value, class: &str) -> u64 {
+    let classes = process["classes"].as_array().unwrap();
+    let found = classes.iter().find(|c| c["class"] == class);
+    found.map_or(0, |c| c["latency_ns"]["count"].as_u64().unwrap_or(0))
+}
+
+/// Three phases in exact windows: what stands in the record fits together, and all is as it was before.
+fn phases() {
+    let sandbox = Sandbox::new();
+    // A tree leaves 1 GiB alone.
+    let ground = Ground::new(FsKind::Ext4, 2_048, "");
+    let tree = ground.dir().join("tree");
+    let built = sandbox.run(&["tree", "build", p(&tree), "files=800", "--seed=3"]);
+    assert_eq!(built.code, 0, "{built:?}");
+    let before = TreeSnapshot::take(&tree).unwrap();
+    let args = [
+        "run",
+        "fsop",
+        p(&tree),
+        "readers=2",
+        "writers=2",
+        "window=1s",
+        "warmup=300ms",
+        "points=500",
+    ];
+    let done = sandbox.json(&args, &[0, 1]);
+    let records = done.records();
+    let labels: Vec<&str> = records.iter().map(|r| r["label"].as_str().unwrap()).collect();
+    assert_eq!(labels, ["fsop, 1 reader", "fsop, 2 readers", "fsop, 2 readers, 2 writers"]);
+    for (record, count_of_processes) in records.iter().zip([1, 2, 4]) {
+        assert_eq!(record["window_ns"].as_u64(), Some(SECOND_NS), "exact");
+        let processes = processes(record);
+        assert_eq!(processes.len(), count_of_processes);
+        for process in &processes {
+            holds_together(process);
+        }
+        let points = fsop(record)["stream"]["start_us"].as_array().unwrap();
+        assert!(!points.is_empty() && points.len() <= 500 + 100 * processes.len());
+    }
+    let caches = &fsop(&records[0])["caches"]["dropped"];
+    assert!(caches["files_checked"].as_u64().unwrap() > 10, "{caches}");
+    assert_eq!(caches["cached_bytes"].as_u64(), Some(0));
+    assert_eq!(fsop(&records[2])["caches"], "went_on");
+    assert_eq!(fsop(&records[0])["tree"]["files"].as_u64(), Some(800));
+    let writers = &processes(&records[2])[2..];
+    assert!(writers.iter().all(|w| count(w, "open_write") > 10 && count(w, "make_dir") > 0));
+    // A second of a small tree is short, and read again: said, not hidden.
+    for id in ["fsop-short-window", "fsop-tree-read-again", "fsop-short-warmup"] {
+        assert_eq!(done.finding(id)["severity"], "doubtful");
+    }
+    let competition = &done.result()["competition"];
+    assert_eq!(competition.as_array().unwrap().len(), 2, "{competition}");
+    before.assert_same(&tree);
+    shown(&sandbox, &done);
+    let verified = sandbox.run(&["tree", "verify", p(&tree)]);
+    assert_eq!(verified.code, 0, "{verified:?}");
+    let cleaned = sandbox.run(&["clean", p(&tree)]);
+    assert_eq!(cleaned.code, 0, "{cleaned:?}");
+    sandbox.nothing_left(&[ground.dir()]);
+}
+
+/// Operations one after the other fit into the window, a directory has one entry more read than looked at, and every file
+/// that was opened was closed.
+fn holds_together(process: &Value) {
+    let classes = process["classes"].as_array().unwrap();
+    let sum = |field: &str| -> u64 {
+        let one = |class: &Value| match &class["latency_ns"][field] {
+            Value::String(text) => text.parse().unwrap(),
+            other => other.as_u64().unwrap_or(0),
+        };
+        classes.iter().map(one).sum()
+    };
+    assert!(sum("count") > 0 && sum("sum") <= SECOND_NS, "{process}");
+    let by_second = process["operations_by_second"].as_array().unwrap();
+    let seconds: u64 = by_second.iter().map(|n| n.as_u64().unwrap()).sum();
+    assert_eq!(seconds, sum("count"));
+    assert!(process["crossings"].as_array().unwrap().len() <= 2);
+    if process["role"] == "reader" {
+        assert!(count(process, "read_dir") + 1 >= count(process, "stat"));
+        assert!(count(process, "open_read").abs_diff(count(process, "close_read")) <= 1);
+    } else {
+        assert!(count(process, "open_write").abs_diff(count(process, "close_write")) <= 1);
+    }
+}
+
+/// What is stored is what was printed, also in the classic form.
+fn shown(sandbox: &Sandbox, done: &Done) {
+    let shown = sandbox.json(&["show", &done.id()], &[0]);
+    assert_eq!(shown.records(), done.records());
+    let text = sandbox.run(&["show", &done.id()]);
+    assert!(text.stdout.contains("first byte") && text.stdout.contains("competition"), "{text:?}");
+    let classic = sandbox.run(&["show", &done.id(), "--style=classic"]);
+    assert_eq!(classic.code, 0, "{classic:?}");
+    for line in ["fs=ext4", "A read dir", "D rd 1st byte", "I mkdir", "J write rate", "(1s)"] {
+        assert!(classic.stdout.contains(line), "{line}: {classic:?}");
+    }
+}
+
+/// With syncs the device gets what writers write, and the rate of data is that of the device.
+fn syncs() {
+    let sandbox = Sandbox::new();
+    let ground = Ground::new(FsKind::Xfs, 512, "");
+    for (mode, least) in [("file", 1), ("data", 1), ("dir", 1)] {
+        let sync = format!("sync={mode}");
+        let args = ["run", "fsop", p(ground.dir()), "phases=1w", "window=1s", "warmup=0s", &sync];
+        let done = sandbox.json(&args, &[0, 1]);
+        let record = &done.records()[0];
+        let writer = &processes(record)[0];
+        let (files, syncs) = (count(writer, "close_write"), count(writer, "sync"));
+        let dirs = if mode == "dir" { count(writer, "make_dir") } else { 0 };
+        assert!(
+            files > 0 && syncs.abs_diff(files + dirs) <= least,
+            "{mode}: {files} {dirs} {syncs}"
+        );
+        let bytes: u64 = writer["classes"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|c| c["bytes"].as_u64().unwrap())
+            .sum();
+        let devices = record["devices"].as_array().unwrap();
+        let written = devices.iter().map(|d| d["written_bytes"].as_u64().unwrap()).max().unwrap();
+        assert!(written >= bytes * 9 / 10, "{mode}: {written} of {bytes}");
+        done.has_not("fsop-written-to-memory");
+        sandbox.nothing_left(&[ground.dir()]);
+    }
+}
+
+/// The window ends while the filesystem is still frozen, at its instant; what hangs is told with its age, and how long it
+/// took in all when that is known.
+fn frozen_window() {
+    let sandbox = Sandbox::new();
+    let ground = Ground::new(FsKind::Ext4, 512, "");
+    let args = ["run", "fsop", p(ground.dir()), "phases=2w", "window=4s", "warmup=200ms"];
+    let mut running = sandbox.start(&args, "progress", 1);
+    let frozen = ground.mount.freeze().unwrap();
+    // What the run is about, that writers warm up, and that the window is over, with the oldest operation: all of it
+    // while every writer hangs in the kernel.
+    assert!(running.wait_for("note", 3));
+    thread::sleep(Duration::from_millis(700));
+    assert!(!running.is_over());
+    drop(frozen);
+    let done = running.finish();
+    assert!([0, 1].contains(&done.code), "{done:?}");
+    assert!(done.stdout.contains("Oldest unfinished: "), "{done:?}");
+    let record = &done.records()[0];
+    assert_eq!(record["window_ns"].as_u64(), Some(4 * SECOND_NS), "neither longer nor shorter");
+    for writer in processes(record) {
+        let crossings = writer["crossings"].as_array().unwrap().clone();
+        let hung = crossings.iter().find(|c| c["start_ns"].as_i64().unwrap() > 0).unwrap();
+        let start_ns = hung["start_ns"].as_i64().unwrap();
+        let took_ns = hung["took_ns"].as_i64().unwrap();
+        assert!(start_ns + took_ns > 4_600_000_000, "it ended after the thaw: {hung}");
+    }
+    assert_eq!(fsop(record)["end_seen_late_ns"].as_u64().unwrap() / SECOND_NS, 0);
+    let text = sandbox.run(&["show", &done.id()]).stdout;
+    assert!(text.contains("oldest unfinished") && text.contains("in all"), "{text}");
+    assert!(text.contains("stalls (from 1.0 s on)") && text.contains("> "), "{text}");
+    sandbox.nothing_left(&[ground.dir()]);
+}
+
+/// Starts writers and waits until the window goes on.
+fn writing(sandbox: &Sandbox, dir: &Path) -> Running {
+    // Syncs keep them from using up their share at once.
+    let args = ["run", "fsop", p(dir), "phases=2w", "window=30s", "warmup=0s", "sync=file"];
+    sandbox.start(&args, "progress", 1)
+}
+
+#[track_caller]
+fn failed(done: &Done, errors: &[i64], cure: &str) {
+    assert_eq!(done.code, 5, "{done:?}");
+    let record = &done.records()[0];
+    assert_eq!(record["ending"], "failed");
+    let failure = &record["failure"];
+    assert!(errors.contains(&failure["errno"].as_i64().unwrap()), "{failure}");
+    let message = failure["message"].as_str().unwrap();
+    assert!(message.contains("writer ") && message.contains(cure), "{message}");
+    assert!(record["window_ns"].as_u64().unwrap() < 30 * SECOND_NS);
+    done.finding("io-failure");
+}
+
+fn without_space() {
+    let sandbox = Sandbox::new();
+    let ground = Ground::new(FsKind::Ext4, 256, "");
+    let running = writing(&sandbox, ground.dir());
+    // Somebody else takes the space that writers leave alone.
+    let thief = ground.dir().join("thief");
+    let _ = fs::write(&thief, vec![1; 260 << 20]);
+    let done = running.finish();
+    failed(&done, &[28], "no space or no inodes are left");
+    fs::remove_file(thief).unwrap();
+    sandbox.nothing_left(&[ground.dir()]);
+}
+
+/// An error that the kernel finds, with what it does then: the filesystem is read-only, and nothing can be removed until
+/// it is mounted anew.
+fn read_only() {
+    let sandbox = Sandbox::new();
+    let ground = Ground::new(FsKind::Ext4, 256, "errors=remount-ro");
+    let running = writing(&sandbox, ground.dir());
+    let device = ground._disk.device.name();
+    fs::write(format!("/sys/fs/ext4/{device}/trigger_fs_error"), "injected by a test").unwrap();
+    let done = running.finish();
+    failed(&done, &[30, 5], "dmesg");
+    assert_eq!(names(ground.dir()).iter().filter(|name| name.contains("fathom")).count(), 1);
+}
+
+/// Others remove a part of the tree meanwhile: counted, said, no failure.
+fn vanishing() {
+    let sandbox = Sandbox::new();
+    let dir = sandbox.dir();
+    somebodys_tree(&dir);
+    let args = ["run", "fsop", p(&dir), "phases=1r", "window=3s", "drop_caches=no"];
+    let running = sandbox.start(&args, "progress", 1);
+    // Empty directories come and go while they are walked.
+    for round in 0..400 {
+        let gone = dir.join(format!("dir0/gone{round}"));
+        fs::create_dir_all(gone.join("below")).unwrap();
+        fs::write(gone.join("file"), "x").unwrap();
+        thread::sleep(Duration::from_millis(1));
+        fs::remove_dir_all(&gone).unwrap();
+    }
+    fs::remove_dir_all(dir.join("dir1")).unwrap();
+    let done = running.finish();
+    assert!([0, 1].contains(&done.code), "{done:?}");
+    let record = &done.records()[0];
+    assert_eq!(record["ending"], "complete");
+    assert_eq!(done.finding("fsop-caches-not-dropped")["severity"], "doubtful");
+    assert_eq!(fsop(record)["tree"]["is_ours"], false);
+    sandbox.nothing_left(&[]);
+}
+
+/// Killed while it writes: the next start removes what is fathom's, and leaves what is not.
+fn kill() {
+    let sandbox = Sandbox::new();
+    let ground = Ground::new(FsKind::Ext4, 512, "");
+    for precious in [false, true] {
+        let running = writing(&sandbox, ground.dir());
+        let is_ours = |name: &String| name.starts_with(".fathom-");
+        let own = names(ground.dir()).into_iter().find(is_ours).unwrap();
+        let grove = ground.dir().join(&own).join("grove0");
+        thread::sleep(Duration::from_millis(400));
+        running.signal("KILL");
+        assert_eq!(running.finish().code, 137);
+        assert!(names(&grove).len() > 3, "{:?}", names(&grove));
+        let thesis = grove.join("thesis.txt");
+        if precious {
+            fs::write(&thesis, "mine").unwrap();
+        }
+        let next = sandbox.run(&["run", "randread", "null:", "operations=1", "--json"]);
+        assert!([0, 1].contains(&next.code), "{next:?}");
+        if precious {
+            assert!(next.stderr.contains("thesis.txt"), "{next:?}");
+            assert_eq!(fs::read(&thesis).unwrap(), b"mine");
+            let dir = ground.dir().join(&own);
+            assert_eq!(names(&dir.join("grove0")), ["thesis.txt"]);
+        } else {
+            assert!(next.stderr.contains("left behind by run"), "{next:?}");
+            sandbox.nothing_left(&[ground.dir()]);
+        }
+    }
+}
+
+fn interrupted() {
+    let sandbox = Sandbox::new();
+    somebodys_tree(&sandbox.dir());
+    let dir = sandbox.dir();
+    let args =
+        ["run", "fsop", p(&dir), "phases=1r,1r+1w", "window=60s", "warmup=60s", "drop_caches=no"];
+    let running = sandbox.start(&args, "progress", 1);
+    running.signal("INT");
+    let done = running.finish();
+    assert_eq!(done.code, 130, "{done:?}");
+    let records = done.records();
+    assert_eq!((records.len(), &records[0]["ending"]), (1, &Value::from("interrupted")));
+    assert!(count(&processes(&records[0])[0], "open_read") > 0);
+    sandbox.nothing_left(&[]);
+}
+
+fn words() {
+    let sandbox = Sandbox::new();
+    let dir = sandbox.dir();
+    let d = p(&dir);
+    for (args, words) in [
+        (&["run", "fsop", d][..], &["has nothing to read", "fathom tree build"][..]),
+        (&["run", "fsop", d, "windw=1s"], &["windw=1s", "did you mean 'window'?"]),
+        (&["run", "fsop", d, "phases=3x"], &["'3x' is no phase"]),
+        (&["run", "fsop", d, "--phase=a"], &["--phase does not go with fsop"]),
+        (&["run", "fsop", "/no/such/place"], &["/no/such/place", "does not exist"]),
+        (&["run", "fsop", "null:"], &["null:"]),
+    ] {
+        sandbox.refuses(args, 2, words);
+    }
+    let list = sandbox.run(&["workloads"]);
+    assert!(list.stdout.contains("fsop"), "{list:?}");
+    let help = sandbox.run(&["workloads", "fsop"]);
+    assert!(help.stdout.contains("sync") && help.stdout.contains("readers"), "{help:?}");
+}
+
+/// Somebody who may not drop caches is told, and gets figures with a doubt.
+fn nobody() {
+    const NOBODY: u32 = 65_534;
+    let sandbox = Sandbox::new();
+    let binary = binary_for_nobody(&sandbox.scratch);
+    let home = sandbox.scratch.join("home");
+    fs::create_dir(&home).unwrap();
+    let tree = home.join("tree");
+    fs::create_dir(&tree).unwrap();
+    somebodys_tree(&tree);
+    for path in [&home, &tree] {
+        chown(path, Some(NOBODY), Some(NOBODY)).unwrap();
+    }
+    let done = run(|| {
+        let mut command = as_nobody(&binary);
+        command.arg("--db").arg(home.join("fathom.db")).args(["--json", "run", "fsop", p(&tree)]);
+        command.args(["phases=1r,1r+1w", "window=500ms", "warmup=100ms"]);
+        command
+    });
+    assert_eq!(done.code, 1, "{done:?}");
+    let finding = done.finding("fsop-caches-not-dropped");
+    assert!(finding["summary"].as_str().unwrap().contains("cannot be dropped"), "{finding}");
+    assert_eq!(done.records().len(), 2);
+    assert!(!names(&tree).iter().any(|name| name.contains("fathom")), "{:?}", names(&tree));
+}
