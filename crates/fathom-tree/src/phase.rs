@@ -143,7 +143,8 @@ pub struct Outcome {
 struct Done {
     place: usize,
     windows: Vec<(FsopProcess, Points)>,
-    failed: Option<Failed>,
+    /// With its instant.
+    failed: Option<(Failed, u64)>,
 }
 
 /// Lets the processes go when all are there, and tells them when it is over.
@@ -198,6 +199,7 @@ pub fn run(
             done,
             ended: Vec::new(),
             failed: None,
+            failed_ns: None,
         };
         Ok(coordinator.run(watch))
     })
@@ -246,7 +248,11 @@ impl Worker<'_> {
         Done { place: self.place, windows: meter.finish(process.role(), process.number), failed }
     }
 
-    fn run(&self, process: &Process, meter: &mut Meter<'_, FastClock>) -> Option<Failed> {
+    fn run(
+        &self,
+        process: &Process,
+        meter: &mut Meter<'_, FastClock>,
+    ) -> Option<(Failed, u64)> {
         let over = &self.gate.over;
         let ended = match &process.task {
             Task::Read(root, reading) => Reader::new(root, reading, meter, over).run(),
@@ -254,10 +260,11 @@ impl Worker<'_> {
                 Writer::new(root, growing, meter, over, *seed).run().map(|_| ())
             }
         };
+        let now_ns = meter.now_ns();
         if !over.load(Ordering::Relaxed) {
-            meter.ended_ns = Some(meter.now_ns());
+            meter.ended_ns = Some(now_ns);
         }
-        ended.err()
+        ended.err().map(|failed| (failed, now_ns))
     }
 
     fn schedule(&self) -> Option<&Schedule> {
@@ -293,6 +300,7 @@ struct Coordinator<'a> {
     done: Receiver<Done>,
     ended: Vec<Done>,
     failed: Option<(Role, u32, Failed)>,
+    failed_ns: Option<u64>,
 }
 
 impl Coordinator<'_> {
@@ -375,7 +383,8 @@ impl Coordinator<'_> {
     /// False when a signal or a failure came before that instant.
     fn wait_until(&mut self, at_ns: u64) -> bool {
         loop {
-            if self.session.stop.is_set() || self.failed.is_some() {
+            let has_failed = self.failed_ns.is_some_and(|failed_ns| failed_ns < at_ns);
+            if self.session.stop.is_set() || has_failed {
                 return false;
             }
             let left_ns = at_ns.saturating_sub(self.session.clock.now_ns());
@@ -394,11 +403,12 @@ impl Coordinator<'_> {
     }
 
     fn take(&mut self, mut done: Done) {
-        if let Some(failed) = done.failed.take()
+        if let Some((failed, failed_ns)) = done.failed.take()
             && self.failed.is_none()
             && let Some(process) = self.processes.get(done.place)
         {
             self.failed = Some((process.role(), process.number, failed));
+            self.failed_ns = Some(failed_ns);
         }
         self.ended.push(done);
     }

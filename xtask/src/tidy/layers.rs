@@ -292,7 +292,6 @@ mod tests {
             let cell = match *name {
                 "base" => "-".to_owned(),
                 "fathom" => "all".to_owned(),
-                "lab" => "the above".to_owned(),
                 _ => imports.join(", "),
             };
             text.push_str(&format!("| `fathom-{name}` | things | {cell} |\n"));

@@ -214,7 +214,8 @@ fn syncs() {
 /// took in all when that is known.
 fn frozen_window() {
     let sandbox = Sandbox::new();
-    let ground = Ground::new(FsKind::Ext4, 512, "");
+    // Large enough for what writers make before it is frozen.
+    let ground = Ground::new(FsKind::Ext4, 8_192, "");
     let args = ["run", "fsop", p(ground.dir()), "phases=2w", "window=4s", "warmup=200ms"];
     let mut running = sandbox.start(&args, "progress", 1);
     let frozen = ground.mount.freeze().unwrap();
@@ -280,7 +281,7 @@ fn without_space() {
 /// it is mounted anew.
 fn read_only() {
     let sandbox = Sandbox::new();
-    let ground = Ground::new(FsKind::Ext4, 256, "errors=remount-ro");
+    let ground = Ground::new(FsKind::Ext4, 8_192, "errors=remount-ro");
     let running = writing(&sandbox, ground.dir());
     let device = ground._disk.device.name();
     fs::write(format!("/sys/fs/ext4/{device}/trigger_fs_error"), "injected by a test").unwrap();
