@@ -1,8 +1,9 @@
 //! User Mode Linux, Debian's package `user-mode-linux`.
 
 use super::job::{Bus, GuestJob};
-use crate::command::{KitError, find_tool};
+use crate::command::{KitError, at, find_tool, run_tool};
 use crate::scratch::Scratch;
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::Command;
 
@@ -10,6 +11,9 @@ use std::process::Command;
 const KERNEL: &str = "linux.uml";
 /// The last letters of the disks.
 const DISKS: &str = "abcdefgh";
+
+/// A library in C: what it does for the kernel stands in it.
+const WHOLE_STATE: &str = include_str!("whole_state.c");
 
 /// What is different in the first process.
 pub(super) const INIT: &str = r#"MODULES=/usr/lib/uml/modules
@@ -38,5 +42,21 @@ pub(super) fn command(job: &GuestJob, scratch: &Scratch) -> Result<Command, KitE
     }
     // Its sockets are made in the home directory.
     command.env("HOME", scratch.path());
+    if let Some(library) = whole_state(scratch)? {
+        command.env("LD_PRELOAD", library);
+    }
     Ok(command)
+}
+
+/// Without it the kernel does not come up on processors with large registers. None where there is no compiler.
+fn whole_state(scratch: &Scratch) -> Result<Option<PathBuf>, KitError> {
+    if find_tool("cc").is_none() {
+        return Ok(None);
+    }
+    let (source, library) = (scratch.join("whole_state.c"), scratch.join("whole_state.so"));
+    std::fs::write(&source, WHOLE_STATE).map_err(at(&source))?;
+    let options = ["-O1", "-shared", "-fPIC", "-o"].map(OsString::from);
+    let files = [library.clone().into_os_string(), source.into_os_string()];
+    run_tool("cc", options.into_iter().chain(files))?;
+    Ok(Some(library))
 }
