@@ -210,6 +210,15 @@ impl Crossing {
         let age_ns = u64::try_from(age_ns).ok()?;
         self.took_ns.is_none_or(|took_ns| took_ns > age_ns).then_some(age_ns)
     }
+
+    /// How much of a window of that length it took up.
+    #[must_use]
+    pub fn inside_ns(&self, window_ns: u64) -> u64 {
+        let window_ns = i64::try_from(window_ns).unwrap_or(i64::MAX);
+        let took_ns = self.took_ns.and_then(|ns| i64::try_from(ns).ok()).unwrap_or(i64::MAX);
+        let end_ns = self.start_ns.saturating_add(took_ns).min(window_ns);
+        u64::try_from(end_ns.saturating_sub(self.start_ns.max(0))).unwrap_or(0)
+    }
 }
 
 /// One operation on the time axis.
@@ -293,7 +302,7 @@ pub struct DeviceSecond {
     pub name: String,
     /// Share of the second with at least one request in flight.
     pub busy_share: f64,
-    /// Requests in flight on average.
+    /// Requests in flight on average; at the end of the second when none of them ended in it.
     pub in_flight_mean: f64,
     /// Bytes read.
     pub read_bytes: u64,
@@ -308,9 +317,9 @@ pub struct DeviceSecond {
 #[serde(default)]
 pub struct FsopStream {
     /// Start of each operation since the start of the window, in microseconds.
-    pub start_us: Vec<u32>,
+    pub start_us: Vec<u64>,
     /// What each took, in microseconds.
-    pub took_us: Vec<u32>,
+    pub took_us: Vec<u64>,
     /// The class of each, as an index into `classes`.
     pub class: Vec<u8>,
     /// The process of each, as an index into the record's processes.
@@ -404,6 +413,15 @@ mod tests {
         assert_eq!(op(90, None).age_at_end_ns(100), Some(10));
         assert_eq!(op(-50, Some(500)).age_at_end_ns(100), Some(150), "over both borders");
         assert_eq!(op(100, Some(1)).age_at_end_ns(100), Some(0));
+        for (crossing, inside_ns) in [
+            (op(-5, Some(10)), 5),
+            (op(90, Some(30)), 10),
+            (op(90, None), 10),
+            (op(-50, Some(500)), 100),
+            (op(-50, Some(50)), 0),
+        ] {
+            assert_eq!(crossing.inside_ns(100), inside_ns, "{crossing:?}");
+        }
     }
 
     #[test]

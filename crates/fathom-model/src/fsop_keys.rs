@@ -107,9 +107,12 @@ impl FsopSpec {
             "sync" => self.sync = word(value, &SyncMode::ALL.map(|mode| (mode.word(), mode)))?,
             "block_size" => {
                 let bytes = size()?;
-                let fits = (1..=64 << 20).contains(&bytes);
-                self.block_bytes =
-                    if fits { bytes as u32 } else { return Err("from 1 to 64M".into()) };
+                let fits = (512..=64 << 20).contains(&bytes) && bytes.is_multiple_of(512);
+                self.block_bytes = if fits {
+                    bytes as u32
+                } else {
+                    return Err("a multiple of 512 from 512 to 64M".into());
+                };
             }
             "file_size_median" => self.size_bytes_median = size()?,
             "file_size_mean" => self.size_bytes_mean = size()?,
@@ -281,6 +284,7 @@ mod tests {
             (&[("windows", "1s")], "no such key; did you mean 'window'?"),
             (&[("file_size_mean", "1k")], "each at most the next"),
             (&[("points", "2000000")], "from 0 to 1000000"),
+            (&[("block_size", "1000")], "a multiple of 512"),
             (&[("readers", "1001")], "at most 1000"),
         ] {
             let error = with(pairs).expect_err(part);

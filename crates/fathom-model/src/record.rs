@@ -69,11 +69,15 @@ pub enum OpClass {
     Rename,
     /// A file got a second name.
     Link,
+    /// A directory was opened, to make something in it.
+    OpenDir,
+    /// The names in a directory were synced.
+    SyncDir,
 }
 
 impl OpClass {
     /// All classes.
-    pub const ALL: [Self; 24] = [
+    pub const ALL: [Self; 26] = [
         Self::Read,
         Self::Write,
         Self::SyncedWrite,
@@ -98,6 +102,8 @@ impl OpClass {
         Self::MakeDir,
         Self::Rename,
         Self::Link,
+        Self::OpenDir,
+        Self::SyncDir,
     ];
     /// Those on names, which move no data.
     pub const ON_NAMES: [Self; 3] = [Self::Create, Self::Stat, Self::Unlink];
@@ -132,6 +138,8 @@ impl OpClass {
             Self::MakeDir => "mkdir",
             Self::Rename => "rename",
             Self::Link => "link",
+            Self::OpenDir => "open dir",
+            Self::SyncDir => "sync dir",
         }
     }
 

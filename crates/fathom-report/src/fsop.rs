@@ -16,7 +16,7 @@ use fathom_study::fsop::{self, Competition, Kept, Stall};
 use jiff::tz::TimeZone;
 
 /// The operations in the order and with the letters of the original; those without a letter are fathom's.
-pub(crate) const LETTERS: [(OpClass, &str, &str); 12] = [
+pub(crate) const LETTERS: [(OpClass, &str, &str); 14] = [
     (OpClass::ReadDir, "A", "read dir"),
     (OpClass::Stat, "B", "lstat"),
     (OpClass::OpenRead, "C", "open"),
@@ -28,7 +28,9 @@ pub(crate) const LETTERS: [(OpClass, &str, &str); 12] = [
     (OpClass::RestWrite, "J", "write the rest"),
     (OpClass::Sync, "", "sync"),
     (OpClass::CloseWrite, "H", "close after writing"),
+    (OpClass::OpenDir, "", "open dir"),
     (OpClass::MakeDir, "I", "mkdir"),
+    (OpClass::SyncDir, "", "sync dir after mkdir"),
 ];
 
 const QUANTILES: [(&str, f64); 3] = [("p50", 0.5), ("p99", 0.99), ("p99.9", 0.999)];
@@ -304,11 +306,15 @@ fn stalls_text(record: &Record, fsop: &FsopRecord) -> String {
 }
 
 fn stall_row(stall: &Stall) -> Vec<String> {
-    let Stall { role, number, operation, is_unfinished, second, .. } = stall;
+    let Stall { role, number, operation, before_ns, is_unfinished, second, .. } = stall;
     let least = if *is_unfinished { "> " } else { "" };
+    let at = match before_ns {
+        0 => age_text(operation.start_ns),
+        before_ns => format!("{} before", age_text(*before_ns)),
+    };
     let mut row = vec![
         format!("{} of {} {number}", operation.class.word(), role.word()),
-        age_text(operation.start_ns),
+        at,
         format!("{least}{}", age_text(operation.took_ns)),
     ];
     let Some(second) = second else { return row };
@@ -341,8 +347,13 @@ pub fn competition_text(found: &[Competition], width: usize) -> String {
         };
         let percent = |ratio: f64| format!("{:.1} %", ratio * 100.0);
         let each: Vec<String> = one.ratios.iter().map(|ratio| percent(*ratio)).collect();
-        let value = one.estimate.map_or_else(|| each[0].clone(), |e| percent(e.value));
+        let value = percent(one.ratio());
         let surety = match (one.estimate.and_then(|e| e.interval), one.ratios.len()) {
+            (None, n @ 2..) if one.starved() > 0 => format!(
+                " ({n} repeats: {}; readers came to nothing in {} of them, so that there is no interval)",
+                each.join(", "),
+                one.starved()
+            ),
             (Some(interval), n) => format!(
                 " (95 % interval {} to {}, {n} repeats)",
                 percent(interval.low),

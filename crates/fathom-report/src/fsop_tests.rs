@@ -130,11 +130,10 @@ fn the_classic_tables() {
 fn a_phase_in_full() {
     let mut record = phase(1, 2, 1);
     let fsop = record.fsop.as_deref_mut().expect("has one");
-    fsop.processes[2].crossings = vec![Crossing {
-        class: OpClass::MakeDir,
-        start_ns: 10_400_000_000,
-        took_ns: Some(23_100_000_000),
-    }];
+    let crossing =
+        |start_ns, took_ns| Crossing { class: OpClass::MakeDir, start_ns, took_ns: Some(took_ns) };
+    fsop.processes[2].crossings =
+        vec![crossing(-2_500_000_000, 9_000_000_000), crossing(10_400_000_000, 23_100_000_000)];
     let fsop = record.fsop.as_deref().expect("has one");
     expect![[r#"
         fsop, 2 readers, 1 writer: 30 s from 2026-11-21 03:00:00 +00:00, seed 42
@@ -165,11 +164,12 @@ fn a_phase_in_full() {
           fairness  among readers: Jain's index 1.000 (1 is equal), the busiest did 1.00 times what the least busy did
           oldest unfinished  mkdir, 19.6 s (writer 0); it took 23.1 s in all
           stalls (from 1.0 s on):
-                                      at      took  in that second: busy  in flight    dirty  being written  commits
-            mkdir of writer 0     10.4 s  > 19.6 s             sda 100 %       31.5  734 MiB        128 MiB        1
-            mkdir of writer 0      8.1 s     1.8 s             sda 100 %       31.5  734 MiB        128 MiB        1
-            read dir of reader 0   8.1 s    113 ms             sda 100 %       31.5  734 MiB        128 MiB        1
-            read dir of reader 1   8.1 s    113 ms             sda 100 %       31.5  734 MiB        128 MiB        1
+                                            at      took  in that second: busy  in flight    dirty  being written  commits
+            mkdir of writer 0           10.4 s  > 19.6 s             sda 100 %       31.5  734 MiB        128 MiB        1
+            mkdir of writer 0     2.5 s before     9.0 s             sda 100 %       31.5  734 MiB        128 MiB        1
+            mkdir of writer 0            8.1 s     1.8 s             sda 100 %       31.5  734 MiB        128 MiB        1
+            read dir of reader 0         8.1 s    113 ms             sda 100 %       31.5  734 MiB        128 MiB        1
+            read dir of reader 1         8.1 s    113 ms             sda 100 %       31.5  734 MiB        128 MiB        1
     "#]].assert_eq(&detail(&record, fsop, &TimeZone::UTC));
 }
 
@@ -185,4 +185,20 @@ fn what_readers_keep() {
                      one)
     "#]]
     .assert_eq(&competition_text(&fsop::competition(&records), 80));
+}
+
+#[test]
+fn readers_that_came_to_nothing_are_counted() {
+    let mut records: Vec<Record> =
+        (1..=7).flat_map(|repeat| [phase(repeat, 2, 0), phase(repeat, 2, 3)]).collect();
+    for together in [1, 3, 5, 7] {
+        let fsop = records[together].fsop.as_deref_mut().expect("has one");
+        fsop.processes.iter_mut().take(2).for_each(|reader| reader.classes.clear());
+    }
+    let text = competition_text(&fsop::competition(&records), 1_000);
+    assert!(
+        text.contains("keep 0.0 % of the files/s that they read alone (7 repeats: 0.0 %, 0.0 %"),
+        "{text}"
+    );
+    assert!(text.contains("readers came to nothing in 4 of them, so that there is no"), "{text}");
 }

@@ -4,7 +4,7 @@
 pub mod findings;
 
 use fathom_model::fsop::{FsopPhase, FsopProcess, FsopRecord, Role, SecondSample, TimedOp};
-use fathom_model::record::{OpClass, Record};
+use fathom_model::record::{Ending, OpClass, Record};
 use fathom_stats::interval::{Estimate, pairs_needed};
 use fathom_stats::rank::paired::{hodges_lehmann, log_ratios};
 use serde::Serialize;
@@ -42,6 +42,22 @@ pub struct Competition {
 }
 
 impl Competition {
+    /// In how many repeats readers came to nothing.
+    #[must_use]
+    pub fn starved(&self) -> usize {
+        self.ratios.iter().filter(|ratio| **ratio == 0.0).count()
+    }
+
+    /// The ratio over the repeats: the estimate, or the median where a repeat in which readers came to nothing leaves none.
+    #[must_use]
+    pub fn ratio(&self) -> f64 {
+        let mut sorted = self.ratios.clone();
+        sorted.sort_by(f64::total_cmp);
+        let at = |place: usize| sorted.get(place).copied().unwrap_or(0.0);
+        let median = (at(sorted.len() / 2) + at(sorted.len().saturating_sub(1) / 2)) / 2.0;
+        self.estimate.map_or(median, |estimate| estimate.value)
+    }
+
     /// The number of repeats from which on there is an interval.
     #[must_use]
     pub fn repeats_needed() -> usize {
@@ -60,11 +76,13 @@ pub fn readers_rate(record: &Record, fsop: &FsopRecord, kept: Kept) -> f64 {
     sum as f64 * 1e9 / record.window_ns.max(1) as f64
 }
 
-/// Compares every phase with writers with the phase of the same readers alone, repeat by repeat.
+/// Compares every phase with writers with the phase of the same readers alone, repeat by repeat. A phase that failed or was
+/// interrupted says nothing.
 #[must_use]
 pub fn competition(records: &[Record]) -> Vec<Competition> {
+    let whole = records.iter().filter(|record| record.ending == Ending::Complete);
     let all: Vec<(&Record, &FsopRecord)> =
-        records.iter().filter_map(|record| Some((record, record.fsop.as_deref()?))).collect();
+        whole.filter_map(|record| Some((record, record.fsop.as_deref()?))).collect();
     let mut phases: Vec<FsopPhase> = Vec::new();
     for (_, fsop) in &all {
         if fsop.phase.readers > 0 && fsop.phase.writers > 0 && !phases.contains(&fsop.phase) {
@@ -135,8 +153,10 @@ pub struct Stall {
     pub role: Role,
     /// Which of them.
     pub number: u32,
-    /// The operation.
+    /// The operation; one that began before the window has its start there.
     pub operation: TimedOp,
+    /// How long before the window it began.
+    pub before_ns: u64,
     /// It had not ended when the window did.
     pub is_unfinished: bool,
     /// How many times the median of its class, where there is one.
@@ -146,35 +166,44 @@ pub struct Stall {
 }
 
 /// The stalls of a record, longest first. Of each process the hundred slowest operations are known, so that no more can be
-/// told; operations that crossed the end of the window are among them with their age.
+/// told; operations that crossed the end of the window are among them with their age, those that crossed its start with all
+/// that they took.
 #[must_use]
 pub fn stalls(record: &Record, fsop: &FsopRecord) -> Vec<Stall> {
     let mut stalls = Vec::new();
     for process in &fsop.processes {
         let median =
             |class| process.class(class).and_then(|record| record.latency_ns.quantile(0.5));
-        let stall = |operation: TimedOp, is_unfinished| {
+        let stall = |operation: TimedOp, before_ns: u64, is_unfinished| {
             let median_ns = median(operation.class);
             let times = median_ns.map(|ns| operation.took_ns as f64 / ns.max(1) as f64);
             let is_far =
                 median_ns.is_some_and(|ns| operation.took_ns >= ns.saturating_mul(MEDIANS));
             let is_long = operation.took_ns >= fsop.spec.stall_ns;
+            let end_ns = operation.start_ns.saturating_add(operation.took_ns);
+            let end_ns = end_ns.saturating_sub(before_ns);
             (is_long || is_far && operation.took_ns >= NOTICED_NS).then(|| Stall {
                 role: process.role,
                 number: process.number,
                 operation,
+                before_ns,
                 is_unfinished,
                 medians: times,
-                second: second_at(fsop, operation.start_ns.saturating_add(operation.took_ns)),
+                second: second_at(fsop, end_ns),
             })
         };
-        stalls.extend(process.slowest.iter().filter_map(|op| stall(*op, false)));
-        let unfinished = process.crossings.iter().filter_map(|crossing| {
-            let age_ns = crossing.age_at_end_ns(record.window_ns)?;
+        stalls.extend(process.slowest.iter().filter_map(|op| stall(*op, 0, false)));
+        let crossed = process.crossings.iter().filter_map(|crossing| {
+            let age_ns = crossing.age_at_end_ns(record.window_ns);
+            let took_ns = age_ns.or(crossing.took_ns)?;
             let start_ns = u64::try_from(crossing.start_ns).unwrap_or(0);
-            stall(TimedOp { class: crossing.class, start_ns, took_ns: age_ns }, true)
+            let before_ns = crossing.start_ns.min(0).unsigned_abs();
+            // What ended with the warm-up is nothing of the window.
+            let is_inside = crossing.inside_ns(record.window_ns) > 0;
+            let op = TimedOp { class: crossing.class, start_ns, took_ns };
+            is_inside.then(|| stall(op, before_ns, age_ns.is_some())).flatten()
         });
-        stalls.extend(unfinished);
+        stalls.extend(crossed);
     }
     stalls.sort_by_key(|stall| std::cmp::Reverse(stall.operation.took_ns));
     stalls

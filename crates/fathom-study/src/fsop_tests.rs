@@ -3,7 +3,7 @@
 use super::*;
 use crate::fixtures;
 use fathom_model::fsop::{Caches, Crossing, FsopSpec, FsopStream, FsopTree};
-use fathom_model::record::ClassRecord;
+use fathom_model::record::{ClassRecord, Ending};
 use fathom_stats::Histogram;
 
 const SECOND_NS: u64 = 1_000_000_000;
@@ -105,6 +105,23 @@ fn what_readers_keep_is_compared_repeat_by_repeat() {
     // Readers that came to nothing have no logarithm, and are shown all the same.
     let starved = &competition(&records(&[0]))[0];
     assert!(starved.ratios == [0.0] && starved.estimate.is_none());
+    let starved = &competition(&records(&[50, 0, 40]))[0];
+    assert_eq!((starved.starved(), starved.estimate), (1, None));
+    assert!((starved.ratio() - 0.4).abs() < 1e-9, "the one in the middle: {}", starved.ratio());
+    let even = &competition(&records(&[50, 0, 40, 0]))[0];
+    assert!((even.ratio() - 0.2).abs() < 1e-9, "{}", even.ratio());
+    assert_eq!(even.starved(), 2);
+}
+
+#[test]
+fn phases_that_failed_or_were_cut_are_compared_with_nothing() {
+    for ending in [Ending::Failed, Ending::Interrupted] {
+        let cut = Record { ending, window_ns: 1, ..record(1, &[0, 0], &[0]) };
+        let records = [record(1, &[1_000, 1_000], &[]), cut];
+        assert!(competition(&records).is_empty(), "{ending:?}");
+        let alone = Record { ending, ..record(1, &[1_000, 1_000], &[]) };
+        assert!(competition(&[alone, record(1, &[500, 500], &[7])]).is_empty(), "{ending:?}");
+    }
 }
 
 #[test]
@@ -146,6 +163,31 @@ fn stalls_are_long_or_far_from_the_median_and_know_their_second() {
     let (process, class, age_ns) = fsop.oldest_unfinished(record.window_ns).expect("one");
     assert_eq!((process.number, class, age_ns), (0, OpClass::MakeDir, 19_600_000_000));
     assert_eq!(found(&record), ["fsop-hung"], "more than half of the window");
+}
+
+/// What began before the window and ended in it is in no histogram: it is told as a stall, and by the rule.
+#[test]
+fn what_hung_over_the_start_of_the_window_is_told() {
+    let mut record = record(1, &[10], &[1_000]);
+    let over_the_start = |took_ns| Crossing {
+        class: OpClass::MakeDir,
+        start_ns: -2_000_000_000,
+        took_ns: Some(took_ns),
+    };
+    of(&mut record).processes[1].crossings = vec![over_the_start(27_000_000_000)];
+    let fsop = record.fsop.as_deref().expect("one");
+    let [stall] = &stalls(&record, fsop)[..] else { panic!("one") };
+    assert_eq!((stall.operation.start_ns, stall.before_ns), (0, 2_000_000_000));
+    assert_eq!((stall.operation.took_ns, stall.is_unfinished), (27_000_000_000, false));
+    assert_eq!(stall.second.as_ref().map(|s| s.dirty_bytes), Some(25), "where it ended");
+    assert!(fsop.oldest_unfinished(record.window_ns).is_none());
+    assert_eq!(found(&record), ["fsop-hung"]);
+    // It took little of the window, or nothing.
+    for (took_ns, stalled) in [(3_000_000_000, 1), (2_000_000_000, 0)] {
+        of(&mut record).processes[1].crossings = vec![over_the_start(took_ns)];
+        assert_eq!(stalls(&record, record.fsop.as_deref().expect("one")).len(), stalled);
+        assert_eq!(found(&record), [""; 0]);
+    }
 }
 
 #[test]

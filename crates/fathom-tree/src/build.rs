@@ -7,7 +7,7 @@ mod place;
 
 use crate::error::TreeError;
 use crate::manifest::{self, Access, Card, State, Tree, check};
-use crate::spec::layout::Layout;
+use crate::spec::layout::{Extent, Layout};
 use crate::spec::{Amount, TreeSpec};
 use crew::Counters;
 use fathom_guard::journal::{self, Entry, Kind, Owner, Record};
@@ -106,7 +106,7 @@ impl Builder<'_> {
         }
         place::check_amount(self.root, &path, &spec)?;
         let layout = Layout::new(spec).map_err(TreeError::Usage)?;
-        place::check_room(self.root, &path, layout.extent(), 0)?;
+        place::check_room(self.root, &path, layout.extent())?;
         let tree = self.begin(&path, layout)?;
         self.make(tree, started_ns)
     }
@@ -206,8 +206,14 @@ impl Builder<'_> {
                     tree.cut(first);
                     break;
                 }
-                let (_, bytes) = counters.now();
-                place::check_room(self.root, tree.path(), extent, bytes)?;
+                let (files, bytes) = counters.now();
+                let rest = Extent {
+                    dirs: extent.dirs - first,
+                    files: extent.files.saturating_sub(files),
+                    bytes: extent.bytes.saturating_sub(bytes),
+                    ..extent
+                };
+                place::check_room(self.root, tree.path(), rest)?;
             }
         }
         tree.root().sync_filesystem().map_err(TreeError::io("sync", tree.path()))?;

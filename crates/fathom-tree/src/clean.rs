@@ -77,6 +77,10 @@ impl Cleaner<'_> {
     pub fn clean(&mut self, path: &Path) -> Result<Cleaned, TreeError> {
         let started_ns = clock::monotonic_ns();
         let mut tree = Tree::open(path, Access::Alone)?;
+        if self.stop.is_set() {
+            // Nothing was touched: the tree stays whole.
+            return Err(TreeError::Interrupted(format!("{} stays", path.display())));
+        }
         // A full filesystem may not take the note; what was removed then shows as missing.
         tree.set_state(State::Removing).ok();
         let mut cleaned = Cleaned { path: tree.path().to_owned(), ..Cleaned::default() };

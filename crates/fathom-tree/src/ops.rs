@@ -22,13 +22,15 @@ pub const READS: [OpClass; 6] = [
 ];
 
 /// The classes that writers have.
-pub const WRITES: [OpClass; 6] = [
+pub const WRITES: [OpClass; 8] = [
+    OpClass::OpenDir,
     OpClass::OpenWrite,
     OpClass::FirstWrite,
     OpClass::RestWrite,
     OpClass::CloseWrite,
     OpClass::MakeDir,
     OpClass::Sync,
+    OpClass::SyncDir,
 ];
 
 /// What happened to one process in one window.
@@ -40,6 +42,8 @@ pub struct Counts {
     place: [u8; OpClass::ALL.len()],
     crossings: Vec<Crossing>,
     seconds: Vec<u64>,
+    /// Vanished names when the window began.
+    at_start: Option<u64>,
     /// Rounds and vanished names when the window was over.
     at_end: Option<(u64, u64)>,
     /// Operations on the time axis.
@@ -59,9 +63,18 @@ impl Counts {
             place,
             crossings: Vec::with_capacity(2),
             seconds: vec![0; seconds as usize],
+            at_start: None,
             at_end: None,
             points,
         }
+    }
+
+    /// The window ends with the session, when that ends before it.
+    fn cut(&mut self, cut_ns: u64) {
+        let Window { start_ns, end_ns } = self.window;
+        self.window.end_ns = cut_ns.clamp(start_ns, end_ns.max(start_ns));
+        let seconds = self.window.length_ns().div_ceil(SECOND_NS).max(1);
+        self.seconds.truncate(seconds as usize);
     }
 
     #[inline]
@@ -98,6 +111,8 @@ pub struct Meter<'a, C: Clock> {
     /// The window that goes on or comes next.
     current: usize,
     at_ns: u64,
+    /// The next instant at which a window begins or ends.
+    border_ns: u64,
     /// How often the whole tree was gone through.
     pub rounds: u64,
     /// Names that were gone.
@@ -117,6 +132,7 @@ impl<'a, C: Clock> Meter<'a, C> {
         points: &mut dyn FnMut() -> Points,
     ) -> Self {
         let windows = schedule.windows.iter().skip(first);
+        let border_ns = windows.clone().next().map_or(u64::MAX, |window| window.start_ns);
         let counts = windows.map(|window| Counts::new(*window, classes, points())).collect();
         Self {
             clock,
@@ -124,6 +140,7 @@ impl<'a, C: Clock> Meter<'a, C> {
             counts,
             current: 0,
             at_ns: clock.now_ns(),
+            border_ns,
             rounds: 0,
             vanished: 0,
             ended_ns: None,
@@ -152,6 +169,9 @@ impl<'a, C: Clock> Meter<'a, C> {
         let done = operation();
         self.at_ns = self.clock.now_ns();
         self.slot.rest();
+        if self.at_ns > self.border_ns {
+            self.cross_borders();
+        }
         let value = done?;
         let bytes = bytes(&value);
         self.slot.count(bytes);
@@ -161,8 +181,11 @@ impl<'a, C: Clock> Meter<'a, C> {
 
     #[inline]
     fn note(&mut self, class: OpClass, start_ns: u64, bytes: u64) {
-        let end_ns = self.at_ns;
+        let (end_ns, cut_ns) = (self.at_ns, self.slot.cut_ns());
         let Some(counts) = self.counts.get_mut(self.current) else { return };
+        if end_ns > cut_ns {
+            counts.cut(cut_ns);
+        }
         counts.note(class, start_ns, end_ns, bytes);
         if end_ns > counts.window.end_ns {
             // It may reach into the next window, or through all of it.
@@ -170,11 +193,26 @@ impl<'a, C: Clock> Meter<'a, C> {
         }
     }
 
+    /// Notes what was so far when windows began and ended.
+    #[cold]
+    fn cross_borders(&mut self) {
+        let (at_ns, rounds, vanished) = (self.at_ns, self.rounds, self.vanished);
+        self.border_ns = u64::MAX;
+        for counts in &mut self.counts {
+            let Window { start_ns, end_ns } = counts.window;
+            if at_ns > start_ns {
+                counts.at_start.get_or_insert(vanished);
+            }
+            if at_ns > end_ns {
+                counts.at_end.get_or_insert((rounds, vanished));
+            }
+            let next = [start_ns, end_ns].into_iter().find(|border_ns| *border_ns >= at_ns);
+            self.border_ns = self.border_ns.min(next.unwrap_or(u64::MAX));
+        }
+    }
+
     #[cold]
     fn next_window(&mut self, class: OpClass, start_ns: u64, bytes: u64) {
-        if let Some(counts) = self.counts.get_mut(self.current) {
-            counts.at_end = Some((self.rounds, self.vanished));
-        }
         self.current += 1;
         self.note(class, start_ns, bytes);
     }
@@ -189,8 +227,11 @@ impl<'a, C: Clock> Meter<'a, C> {
     #[must_use]
     pub fn finish(self, role: Role, number: u32) -> Vec<(FsopProcess, Points)> {
         let (now, ended_ns) = ((self.rounds, self.vanished), self.ended_ns);
-        let of = |counts: Counts| {
+        let cut_ns = self.slot.cut_ns();
+        let of = |mut counts: Counts| {
+            counts.cut(cut_ns);
             let (rounds, vanished) = counts.at_end.unwrap_or(now);
+            let vanished = vanished - counts.at_start.unwrap_or(vanished).min(vanished);
             let ended = ended_ns.filter(|ns| *ns < counts.window.end_ns);
             let process = FsopProcess {
                 role,
@@ -266,6 +307,56 @@ mod tests {
         assert!(processes.iter().all(|process| process.operations() == 0));
         // A process that begins with the second window knows only that.
         assert_eq!(seen(&schedule, 1, &[(OpClass::Stat, 300), (OpClass::Stat, 20)]).len(), 1);
+    }
+
+    /// What hangs when a session is cut short is told with its age, however long it takes then, and what comes later is of
+    /// no window.
+    #[test]
+    fn a_window_that_is_cut_ends_there() {
+        let (clock, slot) = (ManualClock::default(), Slot::default());
+        let second = SECOND_NS;
+        let schedule = Schedule::new(0, 30 * second, &[0, 0]);
+        let mut points = || Points::new(100, 1, 0);
+        let mut meter = Meter::new(&clock, &slot, &schedule, 0, &READS, &mut points);
+        let mut takes = |took_ns: u64, cut_ns: Option<u64>| {
+            let operation = || {
+                cut_ns.into_iter().for_each(|ns| slot.cut_at(ns));
+                clock.advance_ns(took_ns);
+                Ok(())
+            };
+            assert!(meter.time(OpClass::Stat, operation, |()| 0).is_ok());
+        };
+        takes(4 * second, None);
+        takes(20 * second, Some(5 * second));
+        takes(second, None);
+        let windows = meter.finish(Role::Reader, 0);
+        let process = &windows[0].0;
+        assert_eq!(process.operations(), 1, "the first alone ended in time");
+        assert_eq!(process.crossings.len(), 1);
+        assert_eq!(process.crossings[0].age_at_end_ns(5 * second), Some(second));
+        assert_eq!(process.operations_by_second, [0, 0, 0, 0, 1]);
+        assert_eq!(windows[1].0.operations(), 0, "it was not reached");
+    }
+
+    #[test]
+    fn names_that_vanish_belong_to_the_window_in_which_they_did() {
+        let (clock, slot) = (ManualClock::default(), Slot::default());
+        // Windows from 100 to 200 and from 250 to 350.
+        let schedule = Schedule::new(100, 100, &[0, 50]);
+        let mut points = || Points::new(1, 1, 0);
+        let mut meter = Meter::new(&clock, &slot, &schedule, 0, &READS, &mut points);
+        // Gone at 30, 90, 130, 190, 230, 290: none before they are looked at.
+        for took_ns in [30, 60, 40, 60, 40, 60] {
+            let gone = || {
+                clock.advance_ns(took_ns);
+                Err::<(), _>(io::Error::from(io::ErrorKind::NotFound))
+            };
+            assert!(meter.time(OpClass::Stat, gone, |()| 0).is_err());
+            meter.vanished += 1;
+            meter.resume();
+        }
+        let windows = meter.finish(Role::Reader, 0);
+        assert_eq!(windows.iter().map(|(p, _)| p.vanished).collect::<Vec<_>>(), [2, 1]);
     }
 
     #[test]

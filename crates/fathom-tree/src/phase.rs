@@ -24,6 +24,8 @@ use std::time::Duration;
 
 /// From the plan to the first instant: enough for every process to read it.
 const LEAD_NS: u64 = 30_000_000;
+/// From the decision that a session ends now to the instant at which it does: enough for every process to see it.
+const CUT_NS: u64 = 10_000_000;
 /// How long waits go on before a signal is looked at.
 const STEP_NS: u64 = 50_000_000;
 /// How often somebody hears what is still waited for.
@@ -248,11 +250,7 @@ impl Worker<'_> {
         Done { place: self.place, windows: meter.finish(process.role(), process.number), failed }
     }
 
-    fn run(
-        &self,
-        process: &Process,
-        meter: &mut Meter<'_, FastClock>,
-    ) -> Option<(Failed, u64)> {
+    fn run(&self, process: &Process, meter: &mut Meter<'_, FastClock>) -> Option<(Failed, u64)> {
         let over = &self.gate.over;
         let ended = match &process.task {
             Task::Read(root, reading) => Reader::new(root, reading, meter, over).run(),
@@ -261,7 +259,7 @@ impl Worker<'_> {
             }
         };
         let now_ns = meter.now_ns();
-        if !over.load(Ordering::Relaxed) {
+        if ended.is_ok() && !over.load(Ordering::Relaxed) {
             meter.ended_ns = Some(now_ns);
         }
         ended.err().map(|failed| (failed, now_ns))
@@ -311,6 +309,7 @@ impl Coordinator<'_> {
                 watch.starts(number);
             }
             if !self.wait_until(window.start_ns) {
+                self.cut();
                 if self.failed.is_some() {
                     // Nothing was measured, and there is something to tell.
                     reached.push((Window { end_ns: window.start_ns, ..*window }, 0));
@@ -319,9 +318,9 @@ impl Coordinator<'_> {
             }
             watch.window_begins(number);
             let is_whole = self.watch_window(number, *window, watch);
+            let end_ns = if is_whole { window.end_ns } else { self.cut().min(window.end_ns) };
             let now_ns = self.session.clock.now_ns();
-            watch.window_ends(number, &self.going(number, now_ns.min(window.end_ns)));
-            let end_ns = if is_whole { window.end_ns } else { now_ns.min(window.end_ns) };
+            watch.window_ends(number, &self.going(number, end_ns));
             reached.push((Window { end_ns, ..*window }, now_ns.saturating_sub(end_ns)));
             if !is_whole {
                 break;
@@ -330,6 +329,19 @@ impl Coordinator<'_> {
         self.gate.over.store(true, Ordering::Relaxed);
         self.wait_for_all(watch);
         self.outcome(&reached)
+    }
+
+    /// Ends the session before its time, at the instant that is given back: every process judges its operations by it, also
+    /// those that end long after.
+    fn cut(&self) -> u64 {
+        let cut_ns = self.session.clock.now_ns() + CUT_NS;
+        self.slots.iter().for_each(|slot| slot.cut_at(cut_ns));
+        loop {
+            match cut_ns.saturating_sub(self.session.clock.now_ns()) {
+                0 => return cut_ns,
+                left_ns => std::thread::sleep(Duration::from_nanos(left_ns)),
+            }
+        }
     }
 
     /// True when the window was not cut short.

@@ -115,6 +115,8 @@ fn a_failure_ends_all_and_tells_whose_it_was() {
     assert!(failed.name.ends_with("f0000003"), "{}", failed.name);
     assert_eq!(outcome.windows.len(), 2);
     assert!(outcome.windows[1].window.length_ns() < 100_000_000, "cut short");
+    let writer = outcome.windows[1].processes.iter().find(|process| process.role == Role::Writer);
+    assert_eq!(writer.expect("it is there").ended_early_ns, None, "it failed, and was not full");
     assert_eq!(std::fs::read(grown.path().join("f0000003")).expect("there"), b"somebody's");
 }
 
@@ -127,4 +129,37 @@ fn a_writer_that_has_made_all_it_may_says_when() {
     let ended_ns = outcome.windows[0].processes[0].ended_early_ns.expect("it was full");
     assert!(ended_ns < 300_000_000);
     assert_eq!(outcome.windows[0].window.length_ns(), 300_000_000);
+}
+
+/// What is counted of a session that a signal ends lies in the window as it came to be.
+#[test]
+fn a_signal_cuts_the_window_for_all() {
+    let tree = small_tree();
+    let (stop, mut ear) = (StopFlag::default(), Ear::default());
+    let long = session(&stop, 60_000, &[0]);
+    let outcome = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            std::thread::sleep(Duration::from_millis(300));
+            stop.set(2);
+        });
+        run(&long, &[reader(tree.path(), 0), reader(tree.path(), 1)], &mut ear).expect("started")
+    });
+    assert!(outcome.is_interrupted);
+    let windowed = &outcome.windows[0];
+    let length_ns = windowed.window.length_ns();
+    assert!(length_ns < 60_000_000_000, "{length_ns}");
+    for process in &windowed.processes {
+        let seconds = length_ns.div_ceil(SECOND_NS) as usize;
+        assert_eq!(process.operations_by_second.len(), seconds);
+        assert!(process.operations() > 0);
+        let spent: u128 = process.classes.iter().map(|c| c.latency_ns.sum()).sum();
+        assert!(spent <= u128::from(length_ns), "{spent} of {length_ns}");
+        // What crosses the end is known to have gone on there.
+        let ages = process.crossings.iter().filter_map(|c| c.age_at_end_ns(length_ns));
+        assert!(ages.count() <= 1);
+    }
+    let inside = |at: usize| {
+        (windowed.stream.start_us[at] + windowed.stream.took_us[at]) * 1_000 <= length_ns
+    };
+    assert!((0..windowed.stream.len()).all(inside));
 }

@@ -85,7 +85,7 @@ pub fn merged(processes: &[&Points]) -> FsopStream {
     let mut classes: Vec<OpClass> = all.iter().map(|(_, op)| op.class).collect();
     classes.sort();
     classes.dedup();
-    let us = |ns: u64| u32::try_from(ns / 1_000).unwrap_or(u32::MAX);
+    let us = |ns: u64| ns / 1_000;
     let index = |class: OpClass| classes.iter().position(|known| *known == class).unwrap_or(0);
     FsopStream {
         start_us: all.iter().map(|(_, op)| us(op.start_ns)).collect(),
@@ -114,9 +114,22 @@ mod tests {
         let stream = merged(&[&a, &b]);
         assert_eq!((stream.len(), stream.operations), (40, 40));
         assert_eq!(stream.reduction(), "every operation");
-        assert_eq!(stream.start_us, (0..40).collect::<Vec<u32>>());
+        assert_eq!(stream.start_us, (0..40).collect::<Vec<u64>>());
         assert_eq!(stream.process[..4], [0, 1, 0, 1]);
         assert_eq!(stream.classes, [OpClass::Stat]);
+    }
+
+    #[test]
+    fn a_day_is_not_too_long() {
+        const HOUR_NS: u64 = 3_600_000_000_000;
+        let mut points = Points::new(50, 1, 0);
+        for hour in [1, 2, 23] {
+            let (class, start_ns) = (OpClass::Stat, hour * HOUR_NS);
+            points.note(TimedOp { class, start_ns, took_ns: HOUR_NS / 2 });
+        }
+        let stream = merged(&[&points]);
+        assert_eq!(stream.start_us, [3_600_000_000, 7_200_000_000, 82_800_000_000]);
+        assert_eq!(stream.took_us, [1_800_000_000; 3]);
     }
 
     /// Every tenth of the run has its share of the sample, and the slowest are there whatever the chance says.

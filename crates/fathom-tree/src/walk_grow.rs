@@ -103,8 +103,9 @@ impl<'a, 'm, C: Clock> Writer<'a, 'm, C> {
             let name = [path, name].map(CStr::to_string_lossy).join("/");
             Halt::Failed(Failed { class, name, error })
         };
-        let opened = self.root.below(path, false);
-        let dir = opened.map_err(|error| failed(OpClass::ReadDir, c"", error))?;
+        self.meter.resume();
+        let opened = self.meter.time(OpClass::OpenDir, || self.root.below(path, false), |_| 0);
+        let dir = opened.map_err(|error| failed(OpClass::OpenDir, c"", error))?;
         for _ in 0..self.growing.files {
             let name = name_of('f', self.names);
             self.file(&dir, &name).map_err(|(class, error)| failed(class, &name, error))?;
@@ -129,8 +130,8 @@ impl<'a, 'm, C: Clock> Writer<'a, 'm, C> {
         let made = self.meter.time(OpClass::MakeDir, || dir.make_dir(name), |()| 0);
         made.map_err(|error| (OpClass::MakeDir, error))?;
         if self.growing.sync == SyncMode::Dir {
-            let synced = self.meter.time(OpClass::Sync, || dir.sync(), |()| 0);
-            synced.map_err(|error| (OpClass::Sync, error))?;
+            let synced = self.meter.time(OpClass::SyncDir, || dir.sync(), |()| 0);
+            synced.map_err(|error| (OpClass::SyncDir, error))?;
         }
         Ok(())
     }
@@ -143,14 +144,14 @@ impl<'a, 'm, C: Clock> Writer<'a, 'm, C> {
         let of = |class: OpClass| move |error| (class, error);
         let made = self.meter.time(OpClass::OpenWrite, || dir.create_write(name), |_| 0);
         let file = made.map_err(of(OpClass::OpenWrite))?;
-        let (first, rest) = self.data[..size].split_at(size.min(1));
-        if !first.is_empty() {
-            let write = || walked::write(&file, first);
+        let data = &self.data[..size];
+        if size > 0 {
+            let write = || walked::write(&file, &data[..1]);
             let written = self.meter.time(OpClass::FirstWrite, write, |bytes| *bytes as u64);
             written.map_err(of(OpClass::FirstWrite))?;
         }
-        if !rest.is_empty() {
-            let write = || write_all(&file, rest, self.growing.block_bytes);
+        if size > 1 {
+            let write = || write_rest(&file, data, self.growing.block_bytes);
             let written = self.meter.time(OpClass::RestWrite, write, |bytes| *bytes);
             written.map_err(of(OpClass::RestWrite))?;
         }
@@ -199,12 +200,19 @@ fn zero_first(seed: u64) -> Filler {
     fillers.find(has_it).unwrap_or_else(|| Filler::noise(seed))
 }
 
-/// Writes all of it, in calls of at most `block_bytes`.
-fn write_all(file: &File, data: &[u8], block_bytes: usize) -> io::Result<u64> {
-    let mut done = 0;
+/// Writes all behind the first byte, in calls of at most `block_bytes`.
+fn write_rest(file: &File, data: &[u8], block_bytes: usize) -> io::Result<u64> {
+    let mut done = 1;
     while done < data.len() {
-        let end = data.len().min(done + block_bytes.max(1));
+        let end = next_end(done, data.len(), block_bytes);
         done += walked::write(file, &data[done..end])?;
     }
-    Ok(done as u64)
+    Ok(done as u64 - 1)
+}
+
+/// Where the next write call ends: with a whole block of the file, so that no kill between two calls leaves a sector of which
+/// only a few bytes are there. Blocks are whole sectors.
+pub(crate) fn next_end(done: usize, size: usize, block_bytes: usize) -> usize {
+    let block_bytes = block_bytes.max(1);
+    size.min((done / block_bytes + 1) * block_bytes)
 }

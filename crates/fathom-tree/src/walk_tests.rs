@@ -3,7 +3,7 @@
 use super::*;
 use crate::ops::{READS, WRITES};
 use crate::stream::Points;
-use crate::walk_grow::{Growing, Writer};
+use crate::walk_grow::{Growing, Writer, next_end};
 use crate::window::{Schedule, Slot};
 use fathom_base::lognormal::LogNormal;
 use fathom_base::provenance::Provenance;
@@ -101,8 +101,10 @@ fn what_a_writer_makes_a_reader_finds() {
             "whole directories of 11 files and 3 directories"
         );
         assert_eq!(count(&made, OpClass::CloseWrite), files);
-        let syncs = if sync == SyncMode::None { 0 } else { files + dirs };
-        assert_eq!(count(&made, OpClass::Sync), syncs);
+        let syncs = if sync == SyncMode::None { (0, 0) } else { (files, dirs) };
+        assert_eq!((count(&made, OpClass::Sync), count(&made, OpClass::SyncDir)), syncs);
+        // The last of them is full before it comes to those below.
+        assert_eq!(count(&made, OpClass::OpenDir), whole);
         let read = read(dir.path(), order, &[c""]);
         assert_eq!(count(&read, OpClass::Stat), files + dirs);
         assert_eq!(count(&read, OpClass::ReadDir), files + dirs + dirs + 1);
@@ -120,7 +122,9 @@ fn what_a_writer_makes_a_reader_finds() {
 #[test]
 fn every_byte_that_a_writer_leaves_is_known_as_fathoms() {
     let dir = tempfile::tempdir().expect("temporary directory");
-    let made = write(dir.path(), &growing(SyncMode::None, 1_400), 9);
+    let block_bytes = 4096;
+    let growing = Growing { block_bytes, ..growing(SyncMode::None, 1_400) };
+    let made = write(dir.path(), &growing, 9);
     let mut pending = vec![dir.path().to_owned()];
     while let Some(path) = pending.pop() {
         for entry in std::fs::read_dir(path).expect("directory") {
@@ -131,7 +135,10 @@ fn every_byte_that_a_writer_leaves_is_known_as_fathoms() {
             }
             let data = std::fs::read(&path).expect("file");
             // Whole, and cut as a kill between two calls or two pages leaves it.
-            for length in [data.len(), 1.min(data.len()), data.len() / 4096 * 4096] {
+            let mut lengths = vec![data.len(), 1.min(data.len()), data.len() / 4096 * 4096];
+            let ends = |done: &usize| Some(next_end(*done, data.len(), block_bytes));
+            lengths.extend(std::iter::successors(Some(1), ends).take(12));
+            for length in lengths.into_iter().filter(|length| *length <= data.len()) {
                 // Each file alone, as leftovers are looked at.
                 let mut known = Provenance::default();
                 assert!(known.explains(&data[..length]), "{}: {length}", path.display());

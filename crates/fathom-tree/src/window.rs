@@ -70,6 +70,8 @@ pub struct Slot {
     word: AtomicU64,
     operations: AtomicU64,
     bytes: AtomicU64,
+    /// When the session ends before its time; 0 while it does not.
+    cut_ns: AtomicU64,
 }
 
 /// Bits of the time in a slot: nanoseconds of nine years.
@@ -102,6 +104,21 @@ impl Slot {
     #[must_use]
     pub fn so_far(&self) -> (u64, u64) {
         (self.operations.load(Ordering::Relaxed), self.bytes.load(Ordering::Relaxed))
+    }
+
+    /// The session ends at that instant, before its time.
+    pub fn cut_at(&self, cut_ns: u64) {
+        self.cut_ns.store(cut_ns.max(1), Ordering::Relaxed);
+    }
+
+    /// When the session ends before its time; an instant that never comes while it does not.
+    #[inline]
+    #[must_use]
+    pub fn cut_ns(&self) -> u64 {
+        match self.cut_ns.load(Ordering::Relaxed) {
+            0 => u64::MAX,
+            cut_ns => cut_ns,
+        }
     }
 
     /// The operation that is going on, and when it began.

@@ -193,7 +193,7 @@ fn stream(shown: &Shown) -> Option<Chart> {
         let point = |(at, _): (usize, &u8)| {
             let (start_us, took_us) = (stream.start_us.get(at)?, stream.took_us.get(at)?);
             // Below a microsecond all are one; nothing on a scale of powers is zero.
-            Some(Point::new(f64::from(*start_us) / 1e6, 1e3 * f64::from(*took_us).max(1.0)))
+            Some(Point::new(*start_us as f64 / 1e6, 1e3 * (*took_us as f64).max(1.0)))
         };
         let points: Vec<Point> = own.filter_map(point).collect();
         if !points.is_empty() {
@@ -230,9 +230,7 @@ fn by_second(shown: &Shown) -> Option<Chart> {
         Axis::new("operations ended", Unit::PerSecond),
     );
     for process in &shown.fsop.processes {
-        let seconds = process.operations_by_second.iter().enumerate();
-        let points: Vec<Point> =
-            seconds.map(|(second, count)| Point::new(second as f64, *count as f64)).collect();
+        let points = rates(&process.operations_by_second, shown.record.window_ns);
         if points.len() > 1 {
             chart = chart.series(format!("{} {}", process.role.word(), process.number), points);
         }
@@ -240,6 +238,26 @@ fn by_second(shown: &Shown) -> Option<Chart> {
     let seconds = shown.fsop.processes.iter().map(|p| p.operations_by_second.len()).max();
     let n = format!("{} seconds of one run", seconds.unwrap_or(0));
     (!chart.is_empty()).then(|| chart.n(n))
+}
+
+/// Counts of the seconds of a window as rates, each at the end of its second. What a window that is no whole number of seconds
+/// has left is a rate over its own length; where that is less than a tenth, it belongs to the second before.
+fn rates(counts: &[u64], window_ns: u64) -> Vec<Point> {
+    const SECOND_NS: u64 = 1_000_000_000;
+    let mut points = Vec::new();
+    let (mut sum, mut from_ns) = (0, 0);
+    for (end, count) in (1u64..).zip(counts) {
+        let end_ns = (end * SECOND_NS).min(window_ns);
+        sum += count;
+        let rest_ns = window_ns.saturating_sub(end_ns);
+        if (1..SECOND_NS / 10).contains(&rest_ns) {
+            continue;
+        }
+        let length_s = end_ns.saturating_sub(from_ns).max(1) as f64 / 1e9;
+        points.push(Point::new(end_ns as f64 / 1e9, sum as f64 / length_s));
+        (sum, from_ns) = (0, end_ns);
+    }
+    points
 }
 
 /// A line over the seconds of a phase.

@@ -111,6 +111,11 @@ fn pages_bytes(vmstat: &str, name: &str) -> u64 {
     line.and_then(|pages| pages.trim().parse::<u64>().ok()).unwrap_or(0) * 4096
 }
 
+/// Requests that have ended so far.
+fn ended(disk: &DiskCounters) -> (u64, u64, Option<u64>) {
+    (disk.reads, disk.writes, disk.flushes)
+}
+
 fn device_second(before: &DiskCounters, now: &DiskCounters, length_ns: u64) -> DeviceSecond {
     let since = |a: u64, b: u64| b.checked_sub(a).unwrap_or(b);
     let length_ms = (length_ns as f64 / 1e6).max(1e-3);
@@ -118,8 +123,12 @@ fn device_second(before: &DiskCounters, now: &DiskCounters, length_ns: u64) -> D
     DeviceSecond {
         name: now.name.clone(),
         busy_share: (since(before.busy_ms, now.busy_ms) as f64 / length_ms).min(1.0),
-        // Requests that have not ended yet are in the count of this moment alone.
-        in_flight_mean: (in_flight_ms as f64 / length_ms).max(now.in_flight as f64),
+        // Time in flight is counted when a request ends: of a device that stands still there is the count of this moment alone.
+        in_flight_mean: if ended(before) == ended(now) {
+            now.in_flight as f64
+        } else {
+            in_flight_ms as f64 / length_ms
+        },
         read_bytes: since(before.read_sectors, now.read_sectors) * 512,
         written_bytes: since(before.written_sectors, now.written_sectors) * 512,
     }
@@ -238,5 +247,28 @@ mod tests {
         let vmstat = "nr_dirty 3\nnr_writeback_temp 9\nnr_writeback 2\nnr_dirtied 100\n";
         assert_eq!(pages_bytes(vmstat, "nr_dirty"), 3 * 4096);
         assert_eq!(pages_bytes(vmstat, "nr_writeback"), 2 * 4096);
+    }
+
+    /// A burst at the end of a second is no mean; a device on which nothing ends has what waits for it.
+    #[test]
+    fn requests_in_flight_are_a_mean_unless_nothing_ends() {
+        let disk = |writes: u64, in_flight: u64, in_flight_ms: u64| DiskCounters {
+            name: "sda".into(),
+            reads: 0,
+            read_sectors: 0,
+            writes,
+            written_sectors: 8 * writes,
+            in_flight,
+            busy_ms: 10,
+            in_flight_ms: Some(in_flight_ms),
+            flushes: None,
+        };
+        let mean = |before: &DiskCounters, now: &DiskCounters| {
+            device_second(before, now, 1_000_000_000).in_flight_mean
+        };
+        let (start, burst) = (disk(100, 0, 1_000), disk(200, 64, 3_000));
+        assert!((mean(&start, &burst) - 2.0).abs() < 1e-9);
+        let hung = disk(200, 64, 3_000);
+        assert!((mean(&burst, &hung) - 64.0).abs() < 1e-9);
     }
 }

@@ -18,7 +18,7 @@ pub fn header(record: &Record, fsop: &FsopRecord) -> String {
         parts.push(format!("fs={}", mount.fs_type));
         parts.push(format!("disk={}", disk(stack)));
         parts.extend(journal(stack, mount).map(|place| format!("journal={place}")));
-        parts.extend(data_mode(mount).map(|mode| format!("data={mode}")));
+        parts.extend(data_mode(stack, mount).map(|mode| format!("data={mode}")));
         let queue = stack.top_block_devices().first().and_then(|node| stack.queue_of(node));
         let scheduler = queue.and_then(|queue| queue.scheduler.clone());
         parts.extend(scheduler.map(|scheduler| format!("scheduler={scheduler}")));
@@ -51,9 +51,11 @@ fn barrier(mount: &MountFacts) -> Option<bool> {
     }
 }
 
-fn data_mode(mount: &MountFacts) -> Option<&str> {
+/// Which data goes through the journal, or before it; none where there is no journal.
+fn data_mode<'m>(stack: &Stack, mount: &'m MountFacts) -> Option<&'m str> {
     let is_ext = matches!(mount.fs_type.as_str(), "ext3" | "ext4");
-    mount.option_value("data").or(is_ext.then_some("ordered"))
+    let is_journaled = is_ext && journal(stack, mount) != Some("none");
+    mount.option_value("data").or(is_journaled.then_some("ordered"))
 }
 
 /// `int`, `ext` or `none`; none where nothing is known.
@@ -103,7 +105,7 @@ pub fn integrity(stack: &Stack) -> Vec<String> {
             "barrier=0: a power cut may destroy the filesystem unless every cache below has a battery".to_owned(),
         );
     }
-    match data_mode(mount) {
+    match data_mode(stack, mount) {
         Some("writeback") => lines.push(
             "data=writeback: after a crash, files that were written last may hold old or somebody else's data; the journal \
              replays in seconds all the same"

@@ -196,16 +196,28 @@ fn shared_parts(_: &Record, fsop: &FsopRecord) -> Option<Finding> {
     })
 }
 
-/// Half of the window in one operation: rates say little then, and the operation says a lot.
+/// Half of the window in one operation that crosses a border of it: rates say little then, and the operation says a lot.
 fn hung(record: &Record, fsop: &FsopRecord) -> Option<Finding> {
-    let (process, class, age_ns) = fsop.oldest_unfinished(record.window_ns)?;
-    (age_ns >= record.window_ns / 2).then(|| {
+    let all = fsop.processes.iter().flat_map(|process| {
+        process.crossings.iter().map(move |op| (process, op, op.inside_ns(record.window_ns)))
+    });
+    let (process, op, inside_ns) = all.max_by_key(|(_, _, inside_ns)| *inside_ns)?;
+    (inside_ns >= (record.window_ns / 2).max(1)).then(|| {
+        let when = match op.age_at_end_ns(record.window_ns) {
+            Some(age_ns) => {
+                format!("had been going on for {} when the window ended", format_ns(age_ns))
+            }
+            None => format!(
+                "had begun {} before the window and took {} of it",
+                format_ns(op.start_ns.unsigned_abs()),
+                format_ns(inside_ns)
+            ),
+        };
         let text = format!(
-            "{} of {} {} had been going on for {} when the window ended: the rates say little, this says a lot",
-            class.word(),
+            "{} of {} {} {when}: the rates say little, this says a lot",
+            op.class.word(),
             process.role.word(),
             process.number,
-            format_ns(age_ns)
         );
         finding("fsop-hung", Severity::Doubtful, text)
             .advise("the list of stalls says what the devices and the page cache did meanwhile")

@@ -84,19 +84,10 @@ fn space_of(path: &Path) -> Result<(&Path, fsinfo::Space), TreeError> {
 }
 
 /// Makes sure that the rest of a tree fits, in bytes and in inodes.
-pub fn check_room(
-    root: &SysRoot,
-    path: &Path,
-    extent: Extent,
-    done_bytes: u64,
-) -> Result<(), TreeError> {
+pub fn check_room(root: &SysRoot, path: &Path, rest: Extent) -> Result<(), TreeError> {
     let (_, space) = space_of(path)?;
-    let whole = needed_bytes(extent, space.block_bytes.clamp(512, 65536));
-    let part = 1.0 - done_bytes as f64 / extent.bytes.max(1) as f64;
-    let wanted = (whole as f64 * part.clamp(0.0, 1.0)) as u64;
-    check_bytes(root, path, wanted)?;
-    let inodes = ((extent.files + extent.dirs) as f64 * part.clamp(0.0, 1.0)) as u64;
-    check_inodes(path, space, inodes)
+    check_bytes(root, path, needed_bytes(rest, space.block_bytes.clamp(512, 65536)))?;
+    check_inodes(path, space, rest.files + rest.dirs)
 }
 
 /// Refuses what cannot fit by far, before the tree is computed file by file.

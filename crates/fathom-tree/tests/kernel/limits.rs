@@ -21,6 +21,7 @@ pub fn trials() -> Vec<Trial> {
         kernel_test("tree_long_names_and_deep_paths", &[], long_and_deep),
         kernel_test("tree_without_space", &ext4, no_space),
         kernel_test("tree_without_inodes", &ext4, no_inodes),
+        kernel_test("tree_of_empty_files_takes_most_inodes", &ext4, most_inodes),
         kernel_test("tree_on_a_filesystem_that_becomes_read_only", &ext4, read_only),
         kernel_test("tree_that_vanishes_meanwhile", &[], vanishing),
         kernel_test("tree_of_many_files", &[], many),
@@ -123,6 +124,22 @@ fn no_inodes() {
         }
     });
     assert_eq!(error.class(), TreeErrorClass::Missing, "{error}");
+}
+
+/// What is done already is not wanted again of what is left.
+fn most_inodes() {
+    let device = LoopDevice::new(3 << 30).unwrap();
+    let fs = MountedFs::with(FsKind::Ext4, device, &["-N", "30000"], "").unwrap();
+    let (kit, dir) = (Kit::new(), fs.dir().join("tree"));
+    let mut spec = small(22_000);
+    spec.sizes = Sizes::Fixed(0);
+    let built = kit.build(&dir, spec).unwrap();
+    assert_eq!(built.made_files, 22_000);
+    assert!(built.tree.layout().extent().dirs > 1_100, "looked at more than twice");
+    drop(built);
+    let space = fathom_sys::fsinfo::space(fs.dir()).unwrap();
+    assert!(space.inodes_free < space.inodes / 2, "{space:?}");
+    assert_eq!(kit.clean(&dir).unwrap().files, 22_000);
 }
 
 fn read_only() {

@@ -40,6 +40,7 @@ pub fn trials() -> Vec<Trial> {
     let none: [fathom_testkit::Capability; 0] = [];
     trials.extend([
         kernel_test("tree_clean_leaves_what_is_others", &none, others_stay),
+        kernel_test("tree_clean_after_a_signal_begins_with_none", &none, signalled),
         kernel_test("tree_that_was_moved_or_copied", &none, moved_and_copied),
         kernel_test("tree_by_time_is_a_whole_tree", &none, by_time),
         kernel_test("tree_from_a_scanned_table", &none, scanned),
@@ -91,6 +92,21 @@ fn whole_life(mount: &Path) {
         assert!(!path.exists());
     }
     assert_eq!(kit.noted(), 0);
+}
+
+/// A tree whose turn comes after the signal stays as it is, and can still be used.
+fn signalled() {
+    let (kit, scratch) = (Kit::new(), Scratch::new().unwrap());
+    let dirs = ["one", "two"].map(|name| scratch.join(name));
+    for dir in &dirs {
+        drop(kit.build(dir, small(50)).unwrap());
+    }
+    kit.stop.set(2);
+    for dir in &dirs {
+        assert!(matches!(kit.clean(dir), Err(TreeError::Interrupted(_))));
+        let whole = check_tree(dir, Depth::Content);
+        assert_eq!((whole.deviations, whole.files), (0, 50));
+    }
 }
 
 /// Everything that somebody may do to a tree, and what is left of it then.

@@ -1,6 +1,6 @@
 //! `fathom clean`: removes what fathom has made below a directory, and nothing else.
 
-use super::tree::{Shown, failed, hold, threads};
+use super::tree::{Held, Shown, failed, hold, threads};
 use super::{CommandError, CommandResult, finish};
 use crate::args::{Clean, Common};
 use crate::exit::Exit;
@@ -13,7 +13,7 @@ use fathom_tree::clean::find::{self, FoundBelow};
 use fathom_tree::clean::{Cleaned, Cleaner};
 use fathom_tree::manifest::{Access, Tree};
 use std::fmt::Write;
-use std::path::PathBuf;
+use std::path::Path;
 
 /// What stays is named up to here.
 const NAMED_MAX: usize = 20;
@@ -35,52 +35,89 @@ pub fn run(common: &Common, output: Output, stop: &StopFlag, args: &Clean) -> Co
     if args.list {
         return list(output, &found);
     }
+    let mut done = Done::default();
+    remove_trees(output, stop, &held, &found, &mut done);
+    if stop.is_set() {
+        // Test files stay as they are: what was asked for is the end.
+        done.exit = done.exit.max(Exit::Interrupted);
+    } else {
+        let reports = leftovers::clean_below(&held.root, &held.state_dir, &dir)
+            .map_err(|error| CommandError::report_as(output, &error, Exit::TargetIo))?;
+        done.test_files(&dir, &found, reports);
+    }
+    for (path, reason) in &found.unread {
+        let _ = writeln!(done.text, "{}: not looked through: {reason}", path.display());
+    }
+    let Done { exit, mut text, trees, lines } = done;
+    if text.is_empty() && exit == Exit::Done {
+        text = format!("Nothing that fathom made is in {} or below it.\n", dir.display());
+    }
+    let json = serde_json::json!({ "trees": trees, "test_files": lines, "exit_code": exit.code() });
+    finish(output, &text, &json, exit)
+}
+
+/// What was done so far, and how it ends.
+struct Done {
+    exit: Exit,
+    text: String,
+    trees: Vec<Cleaned>,
+    /// About test files, a line each.
+    lines: Vec<String>,
+}
+
+impl Default for Done {
+    fn default() -> Self {
+        Self { exit: Exit::Done, text: String::new(), trees: Vec::new(), lines: Vec::new() }
+    }
+}
+
+/// Removes the trees one after the other; those that come after a signal stay whole.
+fn remove_trees(output: Output, stop: &StopFlag, held: &Held, found: &FoundBelow, done: &mut Done) {
     let mut shown = Shown::new(output);
-    let (mut cleaned, mut exit, mut text) = (Vec::new(), Exit::Done, String::new());
     for path in &found.trees {
+        if stop.is_set() {
+            break;
+        }
         let mut progress = |step| shown.show(step);
         let (root, state_dir) = (&held.root, held.state_dir.as_path());
         let mut cleaner =
             Cleaner { root, state_dir, threads: threads(), stop, progress: &mut progress };
         match cleaner.clean(path) {
             Ok(one) => {
-                text += &cleaned_text(&one);
-                cleaned.push(one);
+                done.text += &cleaned_text(&one);
+                done.trees.push(one);
             }
             Err(error) => {
                 shown.finish();
                 let CommandError::Reported(worse) = failed(output, &error) else { continue };
-                exit = exit.max(worse);
+                done.exit = done.exit.max(worse);
             }
         }
     }
     shown.finish();
-    let mut reports = leftovers::clean_below(&held.root, &held.state_dir, &dir)
-        .map_err(|error| CommandError::report_as(output, &error, Exit::TargetIo))?;
-    let is_told =
-        |path: &PathBuf, reports: &[Report]| reports.iter().any(|report| report.path == *path);
-    for path in found.test_dirs.iter().filter(|path| path.exists() && !is_told(path, &reports)) {
-        let _ = writeln!(
-            text,
-            "{}: stays, the journal of this store does not know it; with another one: fathom clean {} --db=FILE",
-            path.display(),
-            shell::path(&dir)
-        );
+}
+
+impl Done {
+    /// Says what became of test files; those that could not be removed are no success.
+    fn test_files(&mut self, dir: &Path, found: &FoundBelow, mut reports: Vec<Report>) {
+        let is_told = |path: &Path| reports.iter().any(|report| report.path == path);
+        for path in found.test_dirs.iter().filter(|path| path.exists() && !is_told(path)) {
+            let _ = writeln!(
+                self.text,
+                "{}: stays, the journal of this store does not know it; with another one: fathom clean {} --db=FILE",
+                path.display(),
+                shell::path(dir)
+            );
+        }
+        reports.retain(|report| report.outcome != Outcome::Vanished);
+        for report in &reports {
+            self.text += &report_text(report);
+            if matches!(report.outcome, Outcome::Failed { .. }) {
+                self.exit = self.exit.max(Exit::TargetIo);
+            }
+        }
+        self.lines = reports.iter().map(ToString::to_string).collect();
     }
-    reports.retain(|report| report.outcome != Outcome::Vanished);
-    for report in &reports {
-        text += &report_text(report);
-    }
-    for (path, reason) in &found.unread {
-        let _ = writeln!(text, "{}: not looked through: {reason}", path.display());
-    }
-    if text.is_empty() && exit == Exit::Done {
-        text = format!("Nothing that fathom made is in {} or below it.\n", dir.display());
-    }
-    let lines: Vec<String> = reports.iter().map(ToString::to_string).collect();
-    let json =
-        serde_json::json!({ "trees": cleaned, "test_files": lines, "exit_code": exit.code() });
-    finish(output, &text, &json, exit)
 }
 
 /// One thing of the journal; why it went is that somebody asked for it.
@@ -152,4 +189,28 @@ fn list(output: Output, found: &FoundBelow) -> CommandResult {
     }
     let json = serde_json::json!({ "trees": found.trees, "test_directories": found.test_dirs, "exit_code": 0 });
     finish(output, &text, &json, Exit::Done)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::path::PathBuf;
+
+    fn report(outcome: Outcome) -> Report {
+        Report { run_id: "7f3k".into(), path: PathBuf::from("/srv/.fathom-7f3k"), outcome }
+    }
+
+    #[test]
+    fn what_could_not_be_removed_is_no_success() {
+        let exit = |outcomes: Vec<Outcome>| {
+            let mut done = Done::default();
+            let reports = outcomes.into_iter().map(report).collect();
+            done.test_files(Path::new("/srv"), &FoundBelow::default(), reports);
+            (done.exit, done.lines.len())
+        };
+        let failed = || Outcome::Failed { reason: "Input/output error".into() };
+        assert_eq!(exit(vec![Outcome::Removed, failed()]), (Exit::TargetIo, 2));
+        assert_eq!(exit(vec![Outcome::Removed, Outcome::Vanished]), (Exit::Done, 1));
+        assert_eq!(exit(vec![Outcome::OwnerAlive { pid: 7 }]), (Exit::Done, 1));
+    }
 }

@@ -64,6 +64,11 @@ fn options(output: Output, args: &Run) -> Result<FsopOptions, CommandError> {
             )));
         }
     }
+    if args.any.measure.keep {
+        return Err(usage(
+            "--keep does not go with fsop: what its writers make is always removed; a tree that stays: fathom tree build DIR",
+        ));
+    }
     if args.repeats == 0 {
         return Err(usage("--repeats=0: at least 1"));
     }
