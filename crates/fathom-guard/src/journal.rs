@@ -26,6 +26,8 @@ pub enum Kind {
     File,
     /// A tree of files with a card of its own that proves what is in it; only `fathom clean` removes it.
     Tree,
+    /// A private directory of an application that fathom started: everything in it goes.
+    Private,
     /// A control group.
     ControlGroup {
         /// The `io` controller was enabled in the group above for this one alone.

@@ -8,6 +8,7 @@ use crate::journal::{self, Kind, Record};
 use crate::mark::{self, FileId, Manifest};
 use crate::ownership::{Evidence, Removal, remove_if_only_ours, remove_if_same, remove_own_dir};
 use crate::place::{FileRefusal, io_at};
+use crate::private;
 use crate::tree;
 use fathom_base::shell;
 use fathom_sys::cgroup_io;
@@ -50,6 +51,11 @@ pub enum Outcome {
     },
     /// Somebody put data into it: it stays, and is no longer marked as ours.
     ForeignData,
+    /// Something is mounted in it, which stays with the directories above it; the rest is gone. The entry stays.
+    Mounted {
+        /// Where.
+        names: Vec<String>,
+    },
     /// A tree of files that was not finished: it can be gone on with, so it stays, and its entry.
     Unfinished,
     /// It could not be removed; the entry stays and the next start tries again.
@@ -116,6 +122,12 @@ impl fmt::Display for Report {
                     shell::path(&self.path)
                 )
             }
+            Outcome::Mounted { names } => write!(
+                f,
+                "{path}: something is mounted in it ({}), that stays; unmount it, then: fathom clean {}",
+                shell::list(names),
+                shell::path(&self.path)
+            ),
             Outcome::Unfinished => write!(
                 f,
                 "{path}: a tree of files that was broken off; fathom tree build {0} with the same settings goes on with it, \
@@ -162,7 +174,7 @@ pub fn clean_below(
 ) -> Result<Vec<Report>, FileRefusal> {
     let journal::Contents { records, .. } = journal::read_all(root, state_dir)?;
     let is_meant = |record: &Record| {
-        let is_file = matches!(record.entry.kind, Kind::File | Kind::Directory);
+        let is_file = matches!(record.entry.kind, Kind::File | Kind::Directory | Kind::Private);
         is_file && record.entry.path.starts_with(dir)
     };
     let mut reports = Vec::new();
@@ -201,6 +213,10 @@ fn remove(root: &SysRoot, record: &Record) -> Result<Outcome, FileRefusal> {
             });
         }
     }
+    if entry.kind == Kind::Private {
+        // They would go on writing into it.
+        private::end_those_of(root, &entry.owner);
+    }
     let found = find(entry.path.as_path())?;
     // Also when the group is gone: a kill may have come between that and disabling what was enabled for it.
     if let Kind::ControlGroup { is_enabled_for_it } = entry.kind {
@@ -214,6 +230,13 @@ fn remove(root: &SysRoot, record: &Record) -> Result<Outcome, FileRefusal> {
         Some((parent, name, facts)) => match entry.kind {
             Kind::File => remove_file(record, &parent, &name, facts)?,
             Kind::Directory => remove_directory(record, &parent, &name, facts)?,
+            Kind::Private => {
+                let outcome = private::remove_left_behind(record, &parent, &name, facts)?;
+                if matches!(outcome, Outcome::Mounted { .. }) {
+                    return Ok(outcome);
+                }
+                outcome
+            }
             Kind::ControlGroup { .. } | Kind::Tree => Outcome::Removed,
         },
     };

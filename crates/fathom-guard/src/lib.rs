@@ -5,6 +5,7 @@
 //! - [`ownership`]: files and directories that fathom made, the only ones it writes to; [`journal`] remembers them
 //!   and the [`filesystem`] that they are on, [`leftovers`] removes those of dead owners, [`kept`] takes up again what was kept; [`mark`] and [`content`] tell what
 //!   fathom wrote from what came later.
+//! - [`private`]: directories of applications that fathom starts, which go with all that is in them.
 //! - [`changes`]: the journal of changed settings and built things; [`faults`] are the places at which tests break it off.
 //! - [`lock`]: one measurement at a time on a machine.
 
@@ -24,6 +25,7 @@ pub mod mark;
 pub mod names;
 pub mod ownership;
 pub mod place;
+pub mod private;
 pub mod protected;
 pub mod refusal;
 pub mod relations;
@@ -39,6 +41,7 @@ pub use lock::{LockError, MeasuringLock};
 pub use names::{NamesDir, OwnedNames, TestName};
 pub use ownership::{OwnedDir, OwnedFile};
 pub use place::{FileRefusal, check_space};
+pub use private::PrivateDir;
 pub use protected::Protected;
 pub use refusal::Refusal;
 pub use relations::mounted_above;

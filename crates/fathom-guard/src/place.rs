@@ -6,6 +6,7 @@ use fathom_sys::fsinfo;
 use fathom_sys::mounts;
 use fathom_sys::sysroot::SysRoot;
 use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Component, Path, PathBuf};
 use thiserror::Error;
 
@@ -97,6 +98,28 @@ pub enum FileRefusal {
         /// What must stay free.
         reserve_bytes: u64,
     },
+    /// Root would work where others could put something else in the place of what it makes.
+    #[error(
+        "others than root can change {dir}, and so put something else in the place of what root makes in {path}: run fathom as \
+         the user whom it belongs to, or give a directory that only root can change"
+    )]
+    OthersMayMove {
+        /// The directory that was given.
+        path: PathBuf,
+        /// It, or one above it.
+        dir: PathBuf,
+    },
+    /// Something is mounted in a directory of ours, which therefore stays.
+    #[error(
+        "{} stays: something is mounted in it ({names}); unmount that, then: fathom clean {}",
+        .path.display(), shell::path(.path)
+    )]
+    Mounted {
+        /// The directory.
+        path: PathBuf,
+        /// Where in it.
+        names: String,
+    },
     /// `/proc` does not say who this process is.
     #[error("/proc does not tell this process's start time and boot: mount /proc")]
     NoIdentity,
@@ -145,6 +168,7 @@ impl FileRefusal {
                 | Self::NotOurs(_)
                 | Self::Changed(_)
                 | Self::NotClosed(_)
+                | Self::OthersMayMove { .. }
         )
     }
 }
@@ -196,6 +220,23 @@ pub fn check_directory(root: &SysRoot, dir: &Path) -> Result<PathBuf, FileRefusa
     let is_kernels = ["/dev", "/proc", "/sys"].iter().any(|top| resolved.starts_with(top))
         || KERNEL_FILE_SYSTEMS.contains(&fs_type.as_str());
     if is_kernels { Err(FileRefusal::Forbidden { path: resolved, fs_type }) } else { Ok(resolved) }
+}
+
+/// Makes sure that nobody but root can put something else in the place of a directory: neither of itself nor of one above it.
+///
+/// # Errors
+/// [`FileRefusal::OthersMayMove`] with the first one that others can change.
+pub fn check_only_roots(dir: &Path) -> Result<(), FileRefusal> {
+    const STICKY: u32 = 0o1000;
+    for at in dir.ancestors() {
+        let meta = std::fs::symlink_metadata(at).map_err(io_at("look at", at))?;
+        let writers = if meta.gid() == 0 { 0o002 } else { 0o022 };
+        let may_rename = meta.mode() & writers != 0 && meta.mode() & STICKY == 0;
+        if meta.uid() != 0 || may_rename {
+            return Err(FileRefusal::OthersMayMove { path: dir.to_owned(), dir: at.to_owned() });
+        }
+    }
+    Ok(())
 }
 
 /// Makes sure that a file which need not exist yet, nor its directories, would not come to lie in one of the kernel's

@@ -128,6 +128,26 @@ pub fn group(root: &SysRoot, pid: u32) -> Option<u32> {
     fields.nth(1)?.parse().ok().filter(|_| !is_gone)
 }
 
+/// The process that has started a process, or taken it over since.
+fn parent(root: &SysRoot, pid: u32) -> Option<u32> {
+    let stat = root.read(format!("proc/{pid}/stat")).ok()?;
+    let (_, fields) = stat.rsplit_once(") ")?;
+    fields.split(' ').nth(1)?.parse().ok()
+}
+
+/// True when a process has started this one, be it over others in between that run.
+#[must_use]
+pub fn is_above(root: &SysRoot, pid: u32) -> bool {
+    let mut at = std::process::id();
+    while let Some(above) = parent(root, at).filter(|above| *above != 0) {
+        if above == pid {
+            return true;
+        }
+        at = above;
+    }
+    false
+}
+
 /// How long ago a process started, in seconds.
 #[must_use]
 pub fn age_s(root: &SysRoot, pid: u32) -> Option<u64> {
@@ -212,6 +232,18 @@ mod tests {
             assert!(started.elapsed().as_secs() < 20, "the child does not end");
             std::thread::yield_now();
         }
+        child.wait().unwrap();
+    }
+
+    #[test]
+    fn who_has_started_whom() {
+        let root = SysRoot::live();
+        let own = std::process::id();
+        let mut child = Command::new("sleep").arg("100").spawn().unwrap();
+        assert!(is_above(&root, parent(&root, own).unwrap()));
+        assert!(!is_above(&root, own) && !is_above(&root, child.id()));
+        assert_eq!(parent(&root, child.id()), Some(own));
+        child.kill().unwrap();
         child.wait().unwrap();
     }
 

@@ -4,6 +4,7 @@
 mod child;
 mod claims;
 mod files;
+mod private;
 mod scenarios;
 mod trees;
 
@@ -15,6 +16,7 @@ fn main() -> ExitCode {
     }
     let mut trials = claims::trials();
     trials.extend(files::trials());
+    trials.extend(private::trials());
     trials.extend(trees::trials());
     fathom_testkit::run(trials)
 }
