@@ -1,6 +1,7 @@
 //! What is in tables: one row for each class of operations of a job, for each interval, for each bucket, for each trial.
 
 mod rows;
+mod watched;
 
 use crate::Run;
 use crate::columns::{Cell, Column, Kind};
@@ -21,12 +22,24 @@ pub enum What {
     Findings,
     /// A row for each block device of each trial.
     Devices,
+    /// A row for each device in each interval of a watch.
+    Watch,
+    /// A row for each interval of a watch: the machine and the application.
+    WatchHost,
 }
 
 impl What {
     /// All tables.
-    pub const ALL: [Self; 6] =
-        [Self::Rows, Self::Series, Self::Histogram, Self::Trials, Self::Findings, Self::Devices];
+    pub const ALL: [Self; 8] = [
+        Self::Rows,
+        Self::Series,
+        Self::Histogram,
+        Self::Trials,
+        Self::Findings,
+        Self::Devices,
+        Self::Watch,
+        Self::WatchHost,
+    ];
 
     /// Its name on the command line.
     #[must_use]
@@ -38,6 +51,8 @@ impl What {
             Self::Trials => "trials",
             Self::Findings => "findings",
             Self::Devices => "devices",
+            Self::Watch => "watch",
+            Self::WatchHost => "watch-host",
         }
     }
 }
@@ -165,7 +180,7 @@ impl Table {
             factors.iter().filter(|name| seen.insert((*name).clone())).cloned().collect();
         let job = match what {
             What::Rows | What::Series | What::Histogram => JOB,
-            What::Trials | What::Findings | What::Devices => &[],
+            What::Trials | What::Findings | What::Devices | What::Watch | What::WatchHost => &[],
         };
         let own = match what {
             What::Rows => ROWS,
@@ -174,6 +189,8 @@ impl Table {
             What::Trials => TRIALS,
             What::Findings => FINDINGS,
             What::Devices => DEVICES,
+            What::Watch => watched::DEVICES,
+            What::WatchHost => watched::HOST,
         };
         let column = |(name, kind): &(&str, Kind)| Column { name: (*name).to_owned(), kind: *kind };
         let mut columns: Vec<Column> = RUN.iter().chain(job).chain(own).map(column).collect();
@@ -220,6 +237,12 @@ impl Table {
                         .devices
                         .iter()
                         .try_for_each(|device| each(rows::device(record, device)))?;
+                }
+                What::Watch => {
+                    record.watch.iter().try_for_each(|piece| watched::devices(piece, &mut each))?;
+                }
+                What::WatchHost => {
+                    record.watch.iter().try_for_each(|piece| watched::host(piece, &mut each))?;
                 }
             }
         }

@@ -1,7 +1,11 @@
-//! Figures that a command prints, as plans write them: a number in a line of text, or a place in JSON.
+//! Figures that a command prints, as plans write them: a number in a line of text, a place in JSON, or a regular expression.
+
+use regex_lite::{Regex, RegexBuilder};
 
 /// What begins a place in JSON.
 const JSON: &str = "json:";
+/// What begins a regular expression.
+const EXPRESSION: &str = "re:";
 
 /// Where a figure is found.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -15,6 +19,8 @@ pub enum Figure {
         /// From the outermost value inward.
         path: Vec<Step>,
     },
+    /// A regular expression with one group, which holds the number.
+    Expression(String),
 }
 
 /// A step inward.
@@ -32,6 +38,9 @@ impl Figure {
     /// # Errors
     /// What is wrong with it, and how it is written.
     pub fn parse(text: &str) -> Result<Self, String> {
+        if let Some(pattern) = text.strip_prefix(EXPRESSION) {
+            return expression(pattern).map(|_| Self::Expression(pattern.to_owned()));
+        }
         match text.strip_prefix(JSON) {
             Some(path) => steps(path)
                 .map(|path| Self::Json { text: text.to_owned(), path })
@@ -40,10 +49,25 @@ impl Figure {
                 }),
             None if text.matches("{}").count() == 1 => Ok(Self::Text(text.to_owned())),
             None => Err(
-                "write the text around the number, with {} for the number (tps = {}), or where it is in JSON (json:tps.mean)"
+                "write the text around the number, with {} for the number (tps = {}), where it is in JSON (json:tps.mean), or a regular expression (re:tps = ([0-9.]+))"
                     .to_owned(),
             ),
         }
+    }
+}
+
+/// A regular expression of a figure; `^` and `$` are the ends of lines.
+///
+/// # Errors
+/// What is wrong with it, and how one is written.
+pub fn expression(pattern: &str) -> Result<Regex, String> {
+    let built = RegexBuilder::new(pattern).multi_line(true).build();
+    let built = built.map_err(|error| format!("'{pattern}' is no regular expression: {error}"))?;
+    match built.captures_len() - 1 {
+        1 => Ok(built),
+        groups => Err(format!(
+            "'{pattern}' has {groups} groups; write one, around the number, and (?:...) for others: re:IOPS=([0-9.]+)"
+        )),
     }
 }
 
@@ -103,6 +127,9 @@ mod tests {
             ("json:a[-1]", "'[-1]' is no place"),
             ("json:a[1", "has no ] at its end"),
             ("json:a[\"b]", "has no \"] at its end"),
+            ("re:[", "'[' is no regular expression"),
+            ("re:[0-9]+", "has 0 groups"),
+            ("re:(a)(b)", "has 2 groups; write one"),
         ] {
             let error = Figure::parse(text).expect_err(text);
             assert!(error.contains(part), "{text}: {error}");

@@ -121,7 +121,9 @@ pub fn sample_text(sample: &Sample, form: &Form, time: &str) -> String {
     }
     let idle = sample.devices.len() - shown.len();
     match (idle, shown.len()) {
-        (0, 0) => out += "no device is watched yet: none has had a request\n",
+        (0, 0) => {
+            out += "nothing to watch: no such device is there, or none has had a request yet\n"
+        }
         (0, _) => {}
         (1, _) => out += "1 device did nothing\n",
         (idle, 0) => out += &format!("all {idle} devices did nothing\n"),

@@ -14,7 +14,7 @@ fn quantile(histogram: &Histogram, q: f64) -> Cell {
     histogram.quantile(q).filter(|_| is_enough).into()
 }
 
-fn seconds(ns: u64) -> f64 {
+pub(super) fn seconds(ns: u64) -> f64 {
     ns as f64 / 1e9
 }
 

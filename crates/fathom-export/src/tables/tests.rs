@@ -45,6 +45,8 @@ fn names_are_unique_and_units_are_last() {
             "_kind",
             "_sentinel",
             "_end",
+            "_ms",
+            "_merged",
         ];
         for column in table.columns.iter().filter(|c| c.name.contains('_')) {
             let name = &column.name;
@@ -127,4 +129,86 @@ fn findings_of_the_run_and_of_its_trials_and_devices() {
     assert_eq!(rows[1]["advice"], Cell::text("one\ntwo"));
     let devices = all(What::Devices, &run);
     assert_eq!(devices[0]["busy_share"], Cell::Number(0.5));
+}
+
+/// A watch of two devices in two pieces, the second of which begins with an application.
+fn watched() -> Run {
+    use fathom_model::watch::{
+        ApplicationSample, DeviceCounts, DeviceSample, FlowCounts, HostSample, Sample, WatchRecord,
+    };
+    let mut run = samples::run();
+    let device = |name: &str, requests: u64| {
+        let writes = FlowCounts { requests, merged: 1, sectors: 16 * requests, took_ms: 30 };
+        let counts = DeviceCounts { writes, busy_ms: 250, in_flight: 2, ..DeviceCounts::default() };
+        DeviceSample {
+            name: name.into(),
+            title: if name == "sda" { "ACME".into() } else { String::new() },
+            depth: usize::from(name == "sdb"),
+            counts,
+            rates: counts.rates(1),
+            stands_out: None,
+            array: None,
+            interrupts: Vec::new(),
+        }
+    };
+    let mut pieces = [WatchRecord::new(500_000_000, 0), WatchRecord::new(500_000_000, 2)];
+    for index in 0..3u64 {
+        let mut devices = vec![device("sda", 10 + index)];
+        devices.extend((index > 0).then(|| device("sdb", 100 * index)));
+        let is_last = index == 2;
+        let host = HostSample {
+            dirty_bytes: 8192 * index,
+            io_pressure: is_last.then_some((0.5, 0.25)),
+            ..HostSample::default()
+        };
+        let own =
+            ApplicationSample { processes: 3, cpu_share: 0.5, ..ApplicationSample::default() };
+        let application = is_last.then_some(own);
+        let (start_ns, length_ns) = (index * 500_000_000, 500_000_000);
+        let sample =
+            Sample { index, start_ns, length_ns, devices, host, application, ..Sample::default() };
+        pieces[usize::from(is_last)].push(&sample);
+    }
+    for (record, piece) in run.records.iter_mut().zip(pieces) {
+        record.watch = Some(Box::new(piece));
+    }
+    run
+}
+
+#[test]
+fn a_watch_has_a_row_for_each_device_and_interval() {
+    let run = watched();
+    let rows = all(What::Watch, &run);
+    let told: Vec<_> =
+        rows.iter().map(|r| (r["device"].clone(), r["interval_index"].clone())).collect();
+    let at = |name: &str, index: i64| (Cell::text(name), Cell::Whole(index));
+    assert_eq!(told, [at("sda", 0), at("sda", 1), at("sdb", 1), at("sda", 2), at("sdb", 2)]);
+    let row = &rows[4];
+    assert_eq!((&row["start_s"], &row["length_s"]), (&Cell::Number(1.0), &Cell::Number(0.5)));
+    assert_eq!(
+        (&row["writes"], &row["written_bytes"]),
+        (&Cell::Whole(200), &Cell::Whole(1_638_400))
+    );
+    assert_eq!(
+        (&row["writes_per_s"], &row["write_await_ms"]),
+        (&Cell::Number(400.0), &Cell::Number(0.15))
+    );
+    assert_eq!((&row["busy_share"], &row["in_flight_end"]), (&Cell::Number(0.5), &Cell::Whole(2)));
+    assert_eq!(
+        (&row["read_await_ms"], &row["title"], &row["depth"]),
+        (&Cell::Empty, &Cell::Empty, &Cell::Whole(1))
+    );
+    assert_eq!(rows[0]["title"], Cell::text("ACME"));
+    assert!(all(What::Watch, &samples::run()).is_empty());
+}
+
+#[test]
+fn what_was_not_told_is_empty_and_not_zero() {
+    let rows = all(What::WatchHost, &watched());
+    let of = |name: &str| rows.iter().map(|row| row[name].clone()).collect::<Vec<_>>();
+    assert_eq!(of("dirty_bytes"), [0, 8192, 16_384].map(Cell::Whole));
+    assert_eq!(of("io_some_share"), [Cell::Empty, Cell::Empty, Cell::Number(0.5)]);
+    assert_eq!(of("processes"), [Cell::Empty, Cell::Empty, Cell::Whole(3)]);
+    assert_eq!(of("application_cpu_share")[2], Cell::Number(0.5));
+    assert_eq!(of("steal_share"), vec![Cell::Number(0.0); 3]);
 }

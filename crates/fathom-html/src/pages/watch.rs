@@ -47,7 +47,7 @@ pub(super) fn page(source: &Source) -> Page {
         let busiest = busiest(&active);
         if busiest.len() < active.len() {
             let text = format!(
-                "The {DRAWN_MAX} busiest devices are drawn one by one below; of the others fathom export has every interval.",
+                "The {DRAWN_MAX} busiest devices are drawn one by one below; of the others fathom export --what=watch has every interval.",
             );
             if let Some(last) = sections.last_mut() {
                 last.blocks.push(Block::Text(text));
@@ -137,7 +137,7 @@ impl Over<'_> {
                 "The band goes from the lowest to the highest interval: no peak is averaged away."
                     .to_owned();
             chart.reduction = format!(
-                "Each point is {} intervals put together; fathom export has every one.",
+                "Each point is {} intervals put together; fathom export --what=watch has every one.",
                 self.stretches.intervals
             );
         }

@@ -1,6 +1,6 @@
 //! Figures out of what a program printed.
 
-use fathom_plan::figure::{Figure, Step};
+use fathom_plan::figure::{Figure, Step, expression};
 use serde_json::Value;
 
 /// The last such number in what was printed.
@@ -9,8 +9,8 @@ use serde_json::Value;
 /// What is missing.
 pub(crate) fn pick(figure: &Figure, output: &str) -> Result<f64, String> {
     match figure {
-        Figure::Text(pattern) => in_text(output, pattern)
-            .ok_or_else(|| format!("what '{pattern}' stands for was not printed")),
+        Figure::Text(pattern) => in_text(output, pattern),
+        Figure::Expression(pattern) => by_expression(output, pattern),
         Figure::Json { text, path } => in_json(output, path)
             .map_err(|missing| format!("'{text}' is not in what was printed: {missing}")),
     }
@@ -99,22 +99,101 @@ fn words(value: &Value) -> String {
     }
 }
 
-/// The number that stands where `{}` does in the last line that has the text before it.
-fn in_text(output: &str, pattern: &str) -> Option<f64> {
-    let (before, after) = pattern.split_once("{}")?;
-    output.lines().rev().find_map(|line| {
-        let rest = match before.trim_start() {
-            "" => line,
-            before => line.split_once(before)?.1,
-        };
-        let rest = rest.trim_start();
-        let is_part = |c: char| c.is_ascii_digit() || matches!(c, '.' | '-' | '+' | 'e' | 'E');
-        let end = rest.find(|c| !is_part(c)).unwrap_or(rest.len());
-        // A full stop may end the sentence.
-        let number = rest[..end].trim_end_matches(['.', 'e', 'E', '-', '+']);
-        let fits = rest[number.len()..].trim_start().starts_with(after.trim_start());
-        number.parse::<f64>().ok().filter(|value| fits && value.is_finite())
-    })
+/// What stands where a number is looked for.
+#[derive(Debug, PartialEq)]
+enum Place {
+    Number(f64),
+    /// A number that goes on in a way that nobody asked for: `12.3k`, `1,234`.
+    GoesOn(String),
+    Other,
+}
+
+/// The number that stands where `{}` does in the last line that has the text around it.
+fn in_text(output: &str, pattern: &str) -> Result<f64, String> {
+    let not_there = || format!("what '{pattern}' stands for was not printed");
+    let (before, after) = pattern.split_once("{}").ok_or_else(not_there)?;
+    let (before, after) = (before.trim_start(), after.trim_start());
+    for line in output.lines().rev() {
+        for rest in places(line, before) {
+            match place(rest, after) {
+                Place::Number(number) => return Ok(number),
+                // An earlier line would be another figure.
+                Place::GoesOn(word) if !before.is_empty() => {
+                    return Err(format!(
+                        "'{}' has '{word}' there, which is no plain number: put what follows the digits into the pattern",
+                        line.trim().chars().take(60).collect::<String>()
+                    ));
+                }
+                Place::GoesOn(_) | Place::Other => {}
+            }
+        }
+    }
+    Err(not_there())
+}
+
+/// What follows the text, each time that it stands in the line.
+fn places<'a>(line: &'a str, before: &'a str) -> impl Iterator<Item = &'a str> {
+    let ends = line.match_indices(before).map(|(at, found)| at + found.len());
+    // Without a text the number begins the line.
+    let most = if before.is_empty() { 1 } else { usize::MAX };
+    ends.take(most).map(move |end| line[end..].trim_start())
+}
+
+/// What a place begins with; `after` is the text that must follow.
+fn place(rest: &str, after: &str) -> Place {
+    let (number, behind) = rest.split_at(number_bytes(rest));
+    let Some(value) = number.parse::<f64>().ok().filter(|value| value.is_finite()) else {
+        return Place::Other;
+    };
+    if !after.is_empty() && behind.trim_start().starts_with(after) {
+        return Place::Number(value);
+    }
+    let mut next = behind.chars();
+    let goes_on = match next.next() {
+        Some(',' | '.' | ':' | '/' | '-' | '+' | '\'') => {
+            next.next().is_some_and(|c| c.is_ascii_digit())
+        }
+        Some(c) => c.is_alphanumeric() || c == '_',
+        None => false,
+    };
+    match (goes_on, after.is_empty()) {
+        (true, true) => {
+            let word = rest.split(char::is_whitespace).next().unwrap_or_default();
+            Place::GoesOn(word.chars().take(40).collect())
+        }
+        (false, true) => Place::Number(value),
+        (_, false) => Place::Other,
+    }
+}
+
+/// How long the number is that a text begins with: sign, digits, a part behind the point, an exponent.
+fn number_bytes(text: &str) -> usize {
+    let bytes = text.as_bytes();
+    let digits = |from: usize| bytes[from..].iter().take_while(|b| b.is_ascii_digit()).count();
+    let sign = |at: usize| usize::from(matches!(bytes.get(at), Some(b'-' | b'+')));
+    let mut end = sign(0);
+    end += digits(end);
+    // A full stop may end the sentence.
+    if bytes.get(end) == Some(&b'.') && digits(end + 1) > 0 {
+        end += 1 + digits(end + 1);
+    }
+    if matches!(bytes.get(end), Some(b'e' | b'E')) {
+        let from = end + 1 + sign(end + 1);
+        let exponent = digits(from.min(bytes.len()));
+        end = if exponent > 0 { from + exponent } else { end };
+    }
+    end
+}
+
+/// The number in the group of the last match.
+fn by_expression(output: &str, pattern: &str) -> Result<f64, String> {
+    let expression = expression(pattern)?;
+    let found = expression.captures_iter(output).filter_map(|found| found.get(1)).last();
+    let text = found
+        .map(|group| group.as_str().trim())
+        .ok_or_else(|| format!("nothing that was printed matches '{pattern}'"))?;
+    let number = text.parse::<f64>().ok().filter(|number| number.is_finite());
+    number.ok_or_else(|| format!("the group of '{pattern}' has '{text}', which is no plain number"))
 }
 
 #[cfg(test)]
@@ -140,6 +219,43 @@ mod tests {
         expect("ratio {}", text, Ok(-1500.0));
         expect("nothing {}", text, Err("'nothing {}' stands for was not printed"));
         expect("{}", "42\n", Ok(42.0));
+        expect("{}", "from 9 on\n42 s\n2026-11-22 end\n", Ok(42.0));
+    }
+
+    #[test]
+    fn a_number_that_goes_on_is_refused_unless_the_pattern_goes_on_too() {
+        expect("rate {}", "rate 1,234 ops", Err("has '1,234' there, which is no plain number"));
+        expect("rate {} ops", "rate 1,234 ops", Err("was not printed"));
+        let of_fio = "  read: IOPS=980, BW=3MiB/s\n  write: IOPS=12.3k, BW=48MiB/s\n";
+        // Neither 12.3 nor, from another line, 980.
+        expect("IOPS={}", of_fio, Err("'write: IOPS=12.3k, BW=48MiB/s' has '12.3k,' there"));
+        expect("IOPS={}k", of_fio, Ok(12.3));
+        expect("read: IOPS={}", of_fio, Ok(980.0));
+        expect("took {}", "took 12:30", Err("'12:30'"));
+        expect("took {}", "took 5ms", Err("'5ms'"));
+        expect("took {} ms", "took 5ms", Ok(5.0));
+        expect("took {}", "took 1_000", Err("'1_000'"));
+        expect("at {}", "at 99.9% of it", Ok(99.9));
+        expect("x {}", "x 7.", Ok(7.0));
+        expect("x {}", "x -.5e-1, y", Ok(-0.05));
+        expect("x {}", "x 1e400", Err("was not printed"));
+    }
+
+    #[test]
+    fn the_text_may_stand_in_the_line_before() {
+        expect("lat {} ms", "flat lat 5 ms", Ok(5.0));
+        expect("lat {}", "flat latest lat 6", Ok(6.0));
+    }
+
+    #[test]
+    fn regular_expressions_take_the_group_of_the_last_match() {
+        let text = "read: IOPS=980, BW=3MiB/s\nwrite: IOPS=12.3k, BW=48MiB/s\n 7 ops\n";
+        expect("re:read: IOPS=([0-9.]+)", text, Ok(980.0));
+        expect("re:IOPS=([0-9.]+)(?:,|k)", text, Ok(12.3));
+        expect("re:^ *([0-9]+) ops$", text, Ok(7.0));
+        expect("re:IOPS=([0-9.k]+)", text, Err("'12.3k', which is no plain number"));
+        expect("re:latency ([0-9.]+)", text, Err("nothing that was printed matches"));
+        expect("re:(?:no|(x))", "no", Err("nothing that was printed matches"));
     }
 
     #[test]

@@ -19,7 +19,7 @@ pub struct WatchRecord {
     pub devices: Vec<DeviceSeries>,
     /// The machine: `user`, `system`, `iowait`, `steal` in millionths of the time of all processors, `dirty`, `writeback` and
     /// `available` in KiB, `io_some`, `io_full`, `memory_some`, `memory_full`, `cpu_some` in millionths of the time,
-    /// `interrupts` and `context_switches` a second.
+    /// `interrupts` and `context_switches` a second. Shares of pressure are there when the kernel tells them.
     pub host: NamedSeries,
     /// The application: `processes`, `cpu` in millionths of a processor, `resident` in KiB, `asked_read`, `asked_write`,
     /// `read`, `written` in bytes.
@@ -93,6 +93,16 @@ impl NamedSeries {
         } else if value != 0 {
             let mut series: Packed = (0..before).map(|_| 0).collect();
             series.push(value);
+            self.series.insert(name.to_owned(), series);
+        }
+    }
+
+    /// The same for a series that is there also when it is zero: one that is not known is none.
+    pub fn push_known(&mut self, name: &str, before: usize, value: Option<u64>) {
+        if let Some(series) = self.series.get_mut(name) {
+            series.push(value.unwrap_or(0));
+        } else if let Some(value) = value {
+            let series = (0..before).map(|_| 0).chain([value]).collect();
             self.series.insert(name.to_owned(), series);
         }
     }
@@ -230,8 +240,6 @@ impl WatchRecord {
 
     fn push_host(&mut self, before: usize, sample: &Sample) {
         let host = &sample.host;
-        let io = host.io_pressure.unwrap_or_default();
-        let memory = host.memory_pressure.unwrap_or_default();
         for (name, value) in [
             ("user", millionths(host.user_share)),
             ("system", millionths(host.system_share)),
@@ -240,15 +248,20 @@ impl WatchRecord {
             ("dirty", host.dirty_bytes >> 10),
             ("writeback", host.writeback_bytes >> 10),
             ("available", host.available_bytes >> 10),
-            ("io_some", millionths(io.0)),
-            ("io_full", millionths(io.1)),
-            ("memory_some", millionths(memory.0)),
-            ("memory_full", millionths(memory.1)),
-            ("cpu_some", millionths(host.cpu_pressure.unwrap_or_default().0)),
             ("interrupts", host.interrupts_per_s as u64),
             ("context_switches", host.context_switches_per_s as u64),
         ] {
             self.host.push(name, before, value);
+        }
+        let (io, memory) = (host.io_pressure, host.memory_pressure);
+        for (name, share) in [
+            ("io_some", io.map(|shares| shares.0)),
+            ("io_full", io.map(|shares| shares.1)),
+            ("memory_some", memory.map(|shares| shares.0)),
+            ("memory_full", memory.map(|shares| shares.1)),
+            ("cpu_some", host.cpu_pressure.map(|shares| shares.0)),
+        ] {
+            self.host.push_known(name, before, share.map(millionths));
         }
         let Some(application) = &sample.application else { return };
         for (name, value) in [
@@ -360,6 +373,19 @@ mod tests {
         assert_eq!(record.host.values("dirty", 2), [0, 4]);
         assert_eq!(record.application.values("cpu", 2), [0, 500_000]);
         assert_eq!(record.host.values("writeback", 2), [0, 0]);
+    }
+
+    #[test]
+    fn pressure_that_the_kernel_does_not_tell_is_none() {
+        let mut silent = WatchRecord::new(1, 0);
+        silent.push(&sample(0, vec![]));
+        assert!(!silent.host.series.contains_key("io_some"));
+        let host = crate::watch::HostSample { io_pressure: Some((0.0, 0.0)), ..Default::default() };
+        let mut idle = WatchRecord::new(1, 0);
+        idle.push(&Sample { host, ..sample(0, vec![]) });
+        idle.push(&sample(1, vec![]));
+        assert_eq!(idle.host.series["io_some"].values(), [0, 0]);
+        assert!(!idle.host.series.contains_key("memory_some"));
     }
 
     /// A second of fifty devices for a week is what a store must bear: the worst, all of them busy all the time.

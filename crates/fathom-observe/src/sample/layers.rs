@@ -61,6 +61,14 @@ pub fn tops(root: &SysRoot) -> Vec<String> {
     disks.iter().filter(|disk| is_top(disk)).map(|disk| disk.name().to_owned()).collect()
 }
 
+/// Those that no other of them stands on.
+#[must_use]
+pub fn uppermost(layers: &[Layer]) -> BTreeSet<&str> {
+    let below: BTreeSet<&String> = layers.iter().flat_map(|layer| &layer.below).collect();
+    let is_top = |layer: &&Layer| !below.contains(&layer.name);
+    layers.iter().filter(is_top).map(|layer| layer.name.as_str()).collect()
+}
+
 fn enter(
     root: &SysRoot,
     name: &str,
@@ -195,6 +203,10 @@ mod tests {
         assert_eq!(layers[1].threads, [77]);
         assert_eq!(layers[2].disk_number, Some(9));
         assert_eq!(below(&root, &["gone".to_owned()]), []);
+        // Both are asked for, and one stands on the other: what both count is counted once.
+        let both = below(&root, &["sda".to_owned(), "md0".to_owned(), "sdb".to_owned()]);
+        assert_eq!(both.iter().filter(|layer| layer.depth == 0).count(), 3);
+        assert_eq!(uppermost(&both), BTreeSet::from(["md0"]));
     }
 
     #[test]

@@ -54,7 +54,8 @@ struct Look {
     at_ns: u64,
     disks: BTreeMap<String, DiskLine>,
     disk_numbers: BTreeMap<String, Option<u64>>,
-    thread_cpu_ns: BTreeMap<String, u64>,
+    /// Of each kernel thread of each array: threads come and go.
+    thread_cpu_ns: BTreeMap<String, BTreeMap<u32, u64>>,
     /// Interrupts by line.
     interrupts: BTreeMap<u32, u64>,
     host: host::Look,
@@ -158,10 +159,13 @@ impl Watcher {
         (self.events, self.names, self.layers_read_ns) = (events, names, now_ns);
     }
 
-    /// CPU time of the kernel threads of an array since they began.
-    fn thread_cpu_ns(&self, layer: &Layer) -> u64 {
-        let of_one = |pid: &u32| fathom_sys::family::usage(&self.root, *pid).map(|u| u.cpu_ns);
-        layer.threads.iter().filter_map(of_one).sum()
+    /// CPU time of the kernel threads of an array, of each since it began.
+    fn thread_cpu_ns(&self, layer: &Layer) -> BTreeMap<u32, u64> {
+        let of_one = |pid: &u32| {
+            let usage = fathom_sys::family::usage(&self.root, *pid)?;
+            Some((*pid, usage.cpu_ns))
+        };
+        layer.threads.iter().filter_map(of_one).collect()
     }
 
     fn devices(&self, look: &Look, sample: &mut Sample) {
@@ -230,15 +234,22 @@ impl Watcher {
             let (done, all): (f64, f64) = (done.trim().parse().ok()?, all.trim().parse().ok()?);
             (all > 0.0).then_some(done / all)
         });
-        let cpu = |look: &Look| look.thread_cpu_ns.get(&layer.name).copied();
-        let cpu_ns = cpu(&self.before).zip(cpu(look)).map(|(a, b)| b.saturating_sub(a));
-        let is_served = !layer.threads.is_empty() && length_ns > 0;
+        let both =
+            self.before.thread_cpu_ns.get(&layer.name).zip(look.thread_cpu_ns.get(&layer.name));
+        let cpu_ns = both.and_then(|(before, now)| {
+            // What one did before it was seen for the first time belongs to no interval.
+            let of_one = |(pid, now): (&u32, &u64)| Some(now.saturating_sub(*before.get(pid)?));
+            let known: Vec<u64> = now.iter().filter_map(of_one).collect();
+            (!known.is_empty()).then(|| known.iter().sum::<u64>())
+        });
         ArraySample {
             sync_action: read("sync_action").unwrap_or_default(),
             sync_done,
             sync_kib_per_s: read("sync_speed").and_then(|speed| speed.parse().ok()),
             degraded: read("degraded").and_then(|count| count.parse().ok()).unwrap_or(0),
-            thread_cpu_share: cpu_ns.filter(|_| is_served).map(|ns| ns as f64 / length_ns as f64),
+            thread_cpu_share: cpu_ns
+                .filter(|_| length_ns > 0)
+                .map(|ns| ns as f64 / length_ns as f64),
         }
     }
 
@@ -366,5 +377,17 @@ mod tests {
         let array = sample.devices[0].array.clone().expect("an array");
         assert_eq!((array.sync_action.as_str(), array.sync_done), ("resync", Some(0.25)));
         assert_eq!((array.sync_kib_per_s, array.thread_cpu_share), (Some(51_200), Some(0.3)));
+        // The thread that synchronises has run for nine seconds when it is found: they are not those of one second.
+        tree.put("proc/82/comm", "md0_resync\n").put("proc/82/stat", stat(900).replace("81", "82"));
+        tree.put("proc/81/stat", stat(150));
+        let share = |sample: &Sample| sample.devices[0].array.clone().unwrap().thread_cpu_share;
+        let sample = watcher.look(moment(11_000), None);
+        assert_eq!(share(&sample), Some(0.02));
+        tree.put("proc/82/stat", stat(940).replace("81", "82"));
+        assert_eq!(share(&watcher.look(moment(12_000), None)), Some(0.4));
+        // It ends: the other one goes on.
+        tree.put("proc/82/stat", "");
+        tree.put("proc/81/stat", stat(160));
+        assert_eq!(share(&watcher.look(moment(13_000), None)), Some(0.1));
     }
 }

@@ -108,16 +108,19 @@ pub fn number(value: f64) -> String {
 fn push_host(out: &mut String, summary: &WatchSummary, width: usize) {
     let mean = |name: &str| summary.host.get(name).copied().unwrap_or(0.0);
     let share = |name: &str| format_share(mean(name));
-    let text = format!(
-        "processors: user {}, system {}, iowait {}, steal {}; dirty memory {}; waiting for I/O: some tasks {} of the time, all {}",
+    let mut text = format!(
+        "processors: user {}, system {}, iowait {}, steal {}; dirty memory {}",
         share("user"),
         share("system"),
         share("iowait"),
         share("steal"),
         format_size((mean("dirty") * 1024.0) as u64),
-        share("io_some"),
-        share("io_full"),
     );
+    // Not every kernel tells it.
+    if summary.host.contains_key("io_some") {
+        let (some, all) = (share("io_some"), share("io_full"));
+        text += &format!("; waiting for I/O: some tasks {some} of the time, all {all}");
+    }
     push_wrapped_to(out, width, "", &text);
 }
 
@@ -295,6 +298,15 @@ mod tests {
             assert!(text.contains(part), "{part}\n{text}");
         }
         assert!(!text.contains("line 7\n"), "{text}");
+    }
+
+    #[test]
+    fn pressure_is_told_only_where_it_is_known() {
+        let mut summary = summary();
+        assert!(!answer_text(&summary, 100).contains("waiting for I/O"));
+        summary.host.insert("io_some".into(), 0.0);
+        let text = answer_text(&summary, 200);
+        assert!(text.contains("waiting for I/O: some tasks 0 % of the time, all 0 %"), "{text}");
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use fathom_base::units::{format_duration, format_size};
 use fathom_model::finding::{Finding, Severity};
-use fathom_model::watch::{ApplicationRecord, DeviceCounts};
+use fathom_model::watch::{ApplicationRecord, DeviceCounts, FlowCounts};
 
 /// Busy share of the storage below which something else is what takes the time.
 const STORAGE_SHARE_MIN: f64 = 0.5;
@@ -57,10 +57,18 @@ fn busiest(application: &ApplicationRecord) -> Option<(&String, &DeviceCounts)> 
     application.devices.iter().max_by_key(|(_, counts)| counts.busy_ms)
 }
 
+/// Requests and the milliseconds that they took. Flushes are none: what commits waits in its write for the flush before it, which
+/// the kernel counts once more beside it, and which does not make the device busy.
+fn carried(counts: &DeviceCounts) -> (u64, u64) {
+    let flows = [counts.reads, counts.writes, counts.discards];
+    let sum = |of: fn(&FlowCounts) -> u64| flows.iter().map(of).sum();
+    (sum(|flow| flow.requests), sum(|flow| flow.took_ms))
+}
+
 /// Whether it waits for storage, and what more requests at once would bring.
 fn waits_for(application: &ApplicationRecord) -> Option<Finding> {
     let (name, counts) = busiest(application)?;
-    let requests = counts.reads.requests + counts.writes.requests;
+    let (requests, waited_ms) = carried(counts);
     let took_ms = application.took_ns as f64 / 1e6;
     if requests < REQUESTS_MIN || took_ms < 1.0 {
         let text = format!(
@@ -69,7 +77,7 @@ fn waits_for(application: &ApplicationRecord) -> Option<Finding> {
         return Some(Finding::new("hardly-any-io", Severity::Note, text));
     }
     let busy_share = (counts.busy_ms as f64 / took_ms).min(1.0);
-    let in_flight = counts.queued_ms as f64 / counts.busy_ms.max(1) as f64;
+    let in_flight = waited_ms as f64 / counts.busy_ms.max(1) as f64;
     let cpu = application.total.cpu_share;
     let busy = format!("{name} was busy for {:.0} % of the time", 100.0 * busy_share);
     if busy_share < STORAGE_SHARE_MIN {
@@ -82,7 +90,7 @@ fn waits_for(application: &ApplicationRecord) -> Option<Finding> {
         };
         return Some(Finding::new("not-storage-bound", Severity::Note, text).advise(advice));
     }
-    let each_ms = counts.queued_ms as f64 / requests as f64;
+    let each_ms = waited_ms as f64 / requests as f64;
     let flow = format!("{in_flight:.1} requests in flight while it was, {each_ms:.2} ms each");
     Some(if in_flight < ONE_BY_ONE_MAX {
         Finding::new("latency-bound", Severity::Note, format!("latency-bound: {busy}, {flow}"))
@@ -156,11 +164,12 @@ fn gap(application: &ApplicationRecord, word: &str, device: u64, own: u64) -> Op
 #[cfg(test)]
 mod tests {
     use super::*;
-    use fathom_model::watch::{ApplicationSample, FlowCounts};
+    use fathom_model::watch::ApplicationSample;
 
     /// Ten seconds of an application on a device.
-    fn application(busy_ms: u64, queued_ms: u64, cpu_share: f64) -> ApplicationRecord {
-        let writes = FlowCounts { requests: 10_000, sectors: 200_000, ..FlowCounts::default() };
+    fn application(busy_ms: u64, took_ms: u64, cpu_share: f64) -> ApplicationRecord {
+        let writes = FlowCounts { requests: 10_000, sectors: 200_000, took_ms, merged: 0 };
+        let queued_ms = took_ms;
         let counts = DeviceCounts { writes, busy_ms, queued_ms, ..DeviceCounts::default() };
         let total = ApplicationSample {
             cpu_share,
@@ -196,6 +205,29 @@ mod tests {
             ..application(0, 0, 0.0)
         };
         check(&idle, &["hardly-any-io"]);
+    }
+
+    #[test]
+    fn who_commits_waits_once_for_a_write_and_the_flush_before_it() {
+        let mut one = application(9800, 9700, 0.05);
+        for counts in one.devices.values_mut() {
+            // As the kernel counts them: in the queue, but not as busy time.
+            (counts.flushes, counts.flush_ms) = (10_000, 9000);
+            counts.queued_ms += counts.flush_ms;
+        }
+        check(&one, &["latency-bound"]);
+        let text = &findings(&one)[0].summary;
+        assert!(text.contains("1.0 requests in flight") && text.contains("0.97 ms each"), "{text}");
+    }
+
+    #[test]
+    fn who_discards_waits_for_discards() {
+        let mut trims = application(9000, 100, 0.05);
+        for counts in trims.devices.values_mut() {
+            let flow = FlowCounts { requests: 500, took_ms: 144_000, ..FlowCounts::default() };
+            counts.discards = flow;
+        }
+        check(&trims, &["device-bound"]);
     }
 
     #[test]

@@ -75,6 +75,10 @@ pub enum ExportTable {
     Findings,
     /// A line for each block device of a trial
     Devices,
+    /// A line for each device and interval of a watch: what was counted, and the fields of iostat
+    Watch,
+    /// A line for each interval of a watch: processors, memory, pressure, the application
+    WatchHost,
 }
 
 /// `fathom completions`.

@@ -18,7 +18,8 @@ says what it did to the storage and whether it waited for it.
   fathom watch --figure=rate=json:jobs[0].read.iops -- fio --output-format=json job.fio
   fathom watch --recipe=sqlite /srv/data   a ready application: pgbench, sqlite, dd, copy, build-tree
 
-DEV is a device, a directory or a file. A figure is a text with {} where the number stands, or json: and a place.")]
+DEV is a device, a directory or a file. A figure is a text with {} where the number stands, json: \
+and a place, or re: and a regular expression with one group.")]
 pub struct Watch {
     /// Devices, or directories and files whose devices are meant [default: all that have had a request; with a command those
     /// of this directory]
@@ -33,6 +34,10 @@ pub struct Watch {
     /// Store the series; with a command or a recipe it always is
     #[arg(long)]
     pub record: bool,
+    /// How often what was recorded goes to the store: so much is lost when the machine fails. With a command it goes there when
+    /// that has ended
+    #[arg(long, default_value = "10m", value_name = "TIME")]
+    pub store_every: String,
     /// A word to find the stored run by
     #[arg(long, value_name = "WORD")]
     pub label: Option<String>,
@@ -42,9 +47,6 @@ pub struct Watch {
     /// Also interrupts of each queue, and svctm
     #[arg(long)]
     pub details: bool,
-    /// Plain lines instead of the live view, also on a terminal
-    #[arg(long)]
-    pub plain: bool,
     /// Serve the figures as OpenMetrics on this address; a port alone is one of this machine only
     #[arg(long, value_name = "[ADDRESS:]PORT")]
     pub listen: Option<String>,

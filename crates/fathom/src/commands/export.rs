@@ -206,6 +206,8 @@ impl Job<'_> {
             ExportTable::Trials => What::Trials,
             ExportTable::Findings => What::Findings,
             ExportTable::Devices => What::Devices,
+            ExportTable::Watch => What::Watch,
+            ExportTable::WatchHost => What::WatchHost,
         };
         let mut factors = Vec::new();
         for id in self.ids {

@@ -8,7 +8,7 @@ mod target;
 
 use super::{CommandError, CommandResult};
 use crate::args::Common;
-use crate::args::watch::Watch;
+use crate::args::watch::Watch as Args;
 use crate::exit::Exit;
 use crate::output::Output;
 use application::Application;
@@ -21,79 +21,110 @@ use fathom_sys::signals::StopFlag;
 use fathom_sys::sysroot::SysRoot;
 use fathom_sys::terminal;
 use jiff::Timestamp;
-use recording::Recording;
+use recording::{Pieces, Recording};
+use std::io;
 use std::time::Duration;
 
 /// Shows what devices do until it is ended, or as long as a command runs.
-pub fn run(common: &Common, output: Output, stop: &StopFlag, args: &Watch) -> CommandResult {
+pub fn run(common: &Common, output: Output, stop: &StopFlag, args: &Args) -> CommandResult {
     let usage = |text: String| CommandError::usage(output, &text);
     let interval_ns = parse_duration_ns(&args.interval)
         .ok()
         .filter(|ns| (10_000_000..=3_600_000_000_000).contains(ns))
         .ok_or_else(|| usage(format!("--interval={}: from 10ms to 1h", args.interval)))?;
-    if args.count.is_some() && !args.command.is_empty() {
-        let text = "--count is for a watch without an end; with a command, --timeout says how long it may take";
-        return Err(usage(text.to_owned()));
-    }
-    if args.count == Some(0) {
-        return Err(usage("--count=0: nothing would be shown; leave it out for no end".to_owned()));
-    }
+    check(args).map_err(usage)?;
+    let store_every_ns = parse_duration_ns(&args.store_every)
+        .ok()
+        .filter(|ns| *ns >= 1_000_000_000)
+        .ok_or_else(|| usage(format!("--store-every={}: 1s or more", args.store_every)))?;
     let root = SysRoot::live();
-    let mut application = Application::of(&root, output, stop, args)?;
-    let devices = application.as_ref().map_or(&args.devices, |application| &application.devices);
-    let choice = target::choice(&root, devices, application.is_some())
-        .map_err(|text| CommandError::usage(output, &text))?;
-    let mut listener = match &args.listen {
-        Some(address) => Some(listen(output, address)?),
-        None => None,
+    let mut application = Application::of(&root, output, args)?;
+    let choice = target::choice(&root, &args.devices, application.is_some()).map_err(usage)?;
+    let listener = args.listen.as_ref().map(|address| listen(output, address)).transpose()?;
+    let pieces = match application {
+        Some(_) => Pieces::AtTheEnd,
+        None => Pieces::Every(store_every_ns),
     };
+    let name = application.as_ref().map_or_else(|| args.devices.join(" "), Application::target);
     let is_recorded = args.record || application.is_some();
-    let name = application.as_ref().map_or_else(|| devices.join(" "), Application::target);
-    let mut recording = match is_recorded {
-        true => Some(Recording::begin(
-            common,
-            output,
-            &root,
-            args.label.as_deref(),
-            &name,
-            interval_ns,
-        )?),
-        false => None,
+    let how = (interval_ns, pieces);
+    let begin = || Recording::begin(common, output, &root, args.label.as_deref(), &name, how);
+    let recording = is_recorded.then(begin).transpose()?;
+    let mut ready = match &mut application {
+        Some(application) => application.prepare(output, stop),
+        None => Ok(()),
     };
     let begun = now();
-    let mut watcher = Watcher::new(&root, choice, begun, None);
-    if let Some(application) = &mut application {
-        application.start(&root, output)?;
+    let watcher = Watcher::new(&root, choice, begun, None);
+    if let Some(application) = application.as_mut().filter(|_| ready.is_ok()) {
+        ready = application.start(&root, output);
     }
-    let mut screen = Screen { output, args, form: None };
-    let mut shown = 0u64;
-    let goes_on = |shown: u64| args.count.is_none_or(|count| shown < count) && !stop.is_set();
-    while goes_on(shown) {
-        let due_ns = begun.monotonic_ns + next_tick(begun.monotonic_ns, interval_ns);
-        let is_over = wait(due_ns, stop, application.as_mut());
-        if stop.is_set() && application.is_none() && recording.is_none() {
-            break;
-        }
-        let family = application.as_mut().and_then(Application::family);
-        let sample = watcher.look(now(), family);
-        if let Some(listener) = &mut listener {
-            listener.show(&sample);
-        }
-        if let Some(recording) = &mut recording {
-            recording.push(&sample);
-        }
-        if let Some(application) = &mut application {
-            application.push(&sample);
-        }
-        if !screen.show(&watcher, &sample)? {
-            break;
-        }
-        shown += 1;
-        if is_over {
-            break;
-        }
+    if let Err(error) = ready {
+        recording.into_iter().for_each(|recording| recording.forget(output));
+        return Err(error);
     }
-    finish(output, stop, application, recording)
+    let screen = Screen { output, args, form: None, is_closed: false };
+    let mut watch = Watch { watcher, screen, listener, application, recording };
+    let shown = watch.follow(stop, begun, interval_ns);
+    // What was watched is stored, and what was started ended, also when it could not be shown.
+    let finished = finish(output, stop, watch.application, watch.recording);
+    shown.map_err(CommandError::from).and(finished)
+}
+
+/// Words that contradict each other.
+fn check(args: &Args) -> Result<(), String> {
+    let has_application = !args.command.is_empty() || args.recipe.is_some();
+    let text = if args.count.is_some() && has_application {
+        "--count is for a watch without an end; with a command or a recipe, --timeout says how long it may take"
+    } else if args.count == Some(0) {
+        "--count=0: nothing would be shown; leave it out for no end"
+    } else if args.label.is_some() && !args.record && !has_application {
+        "--label is a word to find a stored watch by: add --record"
+    } else {
+        return Ok(());
+    };
+    Err(text.to_owned())
+}
+
+/// Everything that goes on while it is watched.
+struct Watch<'a> {
+    watcher: Watcher,
+    screen: Screen<'a>,
+    listener: Option<Listener>,
+    application: Option<Application>,
+    recording: Option<Recording>,
+}
+
+impl Watch<'_> {
+    /// Takes one sample after another until it is over.
+    fn follow(&mut self, stop: &StopFlag, begun: Moment, interval_ns: u64) -> io::Result<()> {
+        let count = self.screen.args.count.unwrap_or(u64::MAX);
+        for _ in 0..count {
+            let due_ns = begun.monotonic_ns + next_tick(begun.monotonic_ns, interval_ns);
+            let is_over = wait(due_ns, stop, self.application.as_mut());
+            let is_kept = self.application.is_some() || self.recording.is_some();
+            if stop.is_set() && !is_kept {
+                break;
+            }
+            let family = self.application.as_mut().and_then(Application::family);
+            let sample = self.watcher.look(now(), family);
+            if let Some(listener) = &mut self.listener {
+                listener.show(&sample);
+            }
+            if let Some(recording) = &mut self.recording {
+                recording.push(self.screen.output, &sample);
+            }
+            if let Some(application) = &mut self.application {
+                application.push(&sample, self.watcher.layers());
+            }
+            self.screen.show(&self.watcher, &sample)?;
+            let has_reader = is_kept || !self.screen.is_closed;
+            if is_over || stop.is_set() || !has_reader {
+                break;
+            }
+        }
+        Ok(())
+    }
 }
 
 /// Ends the application, stores what is left, and says what it came to.
@@ -143,7 +174,7 @@ fn listen(output: Output, address: &str) -> Result<Listener, CommandError> {
     let listener = Listener::start(address).map_err(|error| {
         let text = format!("--listen={address}: {error}");
         let exit = match error.kind() {
-            std::io::ErrorKind::InvalidInput => Exit::Usage,
+            io::ErrorKind::InvalidInput => Exit::Usage,
             _ => Exit::Missing,
         };
         CommandError::report_as(output, &text, exit)
@@ -155,21 +186,29 @@ fn listen(output: Output, address: &str) -> Result<Listener, CommandError> {
 /// Where samples are shown.
 struct Screen<'a> {
     output: Output,
-    args: &'a Watch,
+    args: &'a Args,
     form: Option<(Vec<(String, usize)>, Form)>,
+    /// Nobody reads any more.
+    is_closed: bool,
 }
 
 impl Screen<'_> {
-    /// Shows one; false when nobody reads any more.
-    fn show(&mut self, watcher: &Watcher, sample: &Sample) -> Result<bool, CommandError> {
+    /// Shows one, if somebody reads.
+    fn show(&mut self, watcher: &Watcher, sample: &Sample) -> io::Result<()> {
+        if self.is_closed {
+            return Ok(());
+        }
         let shown = if self.output.json {
             self.output.json("sample", sample)
         } else {
             self.output.text(&self.text(watcher, sample))
         };
         match shown {
-            Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(false),
-            shown => Ok(shown.map(|()| true)?),
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {
+                self.is_closed = true;
+                Ok(())
+            }
+            shown => shown,
         }
     }
 

@@ -46,6 +46,7 @@ mod trees;
 mod verify;
 mod verify_files;
 mod watch;
+mod watch_kept;
 mod whole;
 
 use fathom_testkit::Trial;
@@ -65,6 +66,7 @@ fn measuring() -> Vec<Trial> {
     trials.extend(compare::trials());
     trials.extend(counters::trials());
     trials.extend(watch::trials());
+    trials.extend(watch_kept::trials());
     trials.extend(whole::trials());
     trials.extend(patterns::trials());
     trials.extend(rounds::trials());

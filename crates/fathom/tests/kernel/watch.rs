@@ -22,6 +22,7 @@ pub fn trials() -> Vec<Trial> {
         kernel_test("watch_with_an_application", &[binary, ext4], application),
         kernel_test("watch_ends_an_application_with_all_it_started", &[binary], ended),
         kernel_test("watch_says_what_waits_for_what", &[binary, loops], waits),
+        kernel_test("watch_of_who_commits", &[binary, ext4], commits),
         kernel_test("watch_recipes", &[binary, ext4, Tool("sqlite3")], recipes),
         kernel_test(
             "watch_recipe_pgbench",
@@ -345,19 +346,37 @@ fn waits() {
         let ids = done.findings();
         (ids, done.result()["summary"]["application"].clone())
     };
-    // One large request after another; then sixteen readers at once; then nothing but computing.
-    let one = format!(
-        "dd if={path} of=/dev/null bs=4M iflag=direct count=128 2>/dev/null; dd if={path} of=/dev/null bs=4M iflag=direct 2>/dev/null"
-    );
+    // One request after another, each small enough to stay one; then sixteen readers at once; then nothing but computing.
+    let one = format!("dd if={path} of=/dev/null bs=64k iflag=direct 2>/dev/null");
     let many = format!(
         "for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16; do dd if={path} of=/dev/null bs=256k iflag=direct 2>/dev/null & done; wait"
     );
     let (ids, told) = finding(&many);
     assert!(ids.iter().any(|id| id == "device-bound" || id == "partly-parallel"), "{ids:?} {told}");
+    assert!(!ids.contains(&"latency-bound".to_owned()), "{ids:?} {told}");
     let (ids, told) = finding(&one);
-    assert!(!ids.iter().any(|id| id == "device-bound"), "{ids:?} {told}");
+    assert!(ids.contains(&"latency-bound".to_owned()), "{ids:?} {told}");
     let (ids, told) = finding("i=0; while [ $i -lt 300000 ]; do i=$((i + 1)); done");
     assert!(ids.iter().any(|id| id == "hardly-any-io"), "{ids:?} {told}");
+}
+
+/// What commits waits for its write and, in that, for a flush, which the kernel counts beside it.
+fn commits() {
+    let sandbox = Sandbox::new();
+    let fs = mounted(FsKind::Ext4, &[], "");
+    let dir = p(fs.dir());
+    let script = format!("dd if=/dev/zero of={dir}/log bs=4k count=1500 oflag=dsync 2>/dev/null");
+    let done = sandbox.json(&["watch", dir, "--", "sh", "-c", &script], &[0]);
+    let application = done.result()["summary"]["application"].clone();
+    let devices = application["devices"].as_object().unwrap();
+    let counts = devices.values().next().unwrap();
+    assert!(counts["flushes"].as_u64() > Some(1000), "{counts}");
+    assert!(done.findings().contains(&"latency-bound".to_owned()), "{done:?}");
+    // What stays in memory is on no device: the two counts differ, and that is told.
+    let script = format!("dd if=/dev/zero of={dir}/later bs=1M count=32 2>/dev/null");
+    let done = sandbox.json(&["watch", dir, "--", "sh", "-c", &script], &[0]);
+    let text = done.finding("io-gap")["summary"].as_str().unwrap().to_owned();
+    assert!(text.contains("has written 32 MiB"), "{text}");
 }
 
 fn recipes() {

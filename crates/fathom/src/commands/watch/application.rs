@@ -15,6 +15,7 @@ use fathom_guard::MeasuringLock;
 use fathom_lab::watched;
 use fathom_model::watch::{ApplicationRecord, DeviceCounts, Sample};
 use fathom_observe::sample::Family;
+use fathom_observe::sample::layers::{self, Layer};
 use fathom_plan::figure::Figure;
 use fathom_sys::child::{self, Ended, Output as Streams, Program};
 use fathom_sys::family::Usage;
@@ -36,6 +37,7 @@ pub struct Application {
     pub devices: Vec<String>,
     figures: Vec<(String, Figure)>,
     timeout_ns: Option<u64>,
+    recipe: Option<String>,
     /// By it, all that it starts is known.
     mark: String,
     root: SysRoot,
@@ -60,16 +62,13 @@ struct Running {
     printed: Printed,
     begun_ns: u64,
     over_ns: Option<u64>,
+    /// It has taken longer than it may.
+    is_late: bool,
 }
 
 impl Application {
-    /// What the command line asks for; none for a watch alone. A recipe is prepared.
-    pub fn of(
-        root: &SysRoot,
-        output: Output,
-        stop: &StopFlag,
-        args: &Watch,
-    ) -> Result<Option<Self>, CommandError> {
+    /// What the command line asks for; none for a watch alone.
+    pub fn of(root: &SysRoot, output: Output, args: &Watch) -> Result<Option<Self>, CommandError> {
         let usage = |text: String| CommandError::usage(output, &text);
         let mut figures = Vec::new();
         for text in &args.figure {
@@ -78,8 +77,9 @@ impl Application {
                 .map_err(|error| usage(format!("--figure={text}: {error}")))?;
             figures.push((name, figure));
         }
-        let timeout = args.timeout.as_ref().map(|text| {
-            parse_duration_ns(text).map_err(|error| usage(format!("--timeout={text}: {error}")))
+        let timeout = args.timeout.as_ref().map(|text| match parse_duration_ns(text) {
+            Ok(0) => Err(usage("--timeout=0: it could do nothing in that time".to_owned())),
+            other => other.map_err(|error| usage(format!("--timeout={text}: {error}"))),
         });
         let timeout_ns = timeout.transpose()?;
         let is_alone = args.command.is_empty() && args.recipe.is_none();
@@ -96,31 +96,29 @@ impl Application {
         family::adopt_orphans().map_err(|error| {
             CommandError::report_as(output, &format!("prctl: {error}"), Exit::Missing)
         })?;
-        let mut application = Self {
+        Ok(Some(Self {
             words: args.command.clone(),
             name: args.command.iter().map(shell::word).collect::<Vec<_>>().join(" "),
             dir: PathBuf::from("."),
             devices: args.devices.clone(),
             figures,
             timeout_ns,
+            recipe: args.recipe.clone(),
             mark: new_mark(root),
             root: root.clone(),
             running: None,
             prepared: None,
             devices_total: BTreeMap::new(),
             dirty_before_bytes: 0,
-        };
-        if let Some(text) = &args.recipe {
-            application.prepare(output, stop, text)?;
-        }
-        Ok(Some(application))
+        }))
     }
 
     /// Does what comes before a recipe is watched.
-    fn prepare(&mut self, output: Output, stop: &StopFlag, text: &str) -> Result<(), CommandError> {
+    pub fn prepare(&mut self, output: Output, stop: &StopFlag) -> Result<(), CommandError> {
+        let Some(text) = self.recipe.take() else { return Ok(()) };
         let usage = |text: String| CommandError::usage(output, &text);
         let missing = |text: String| CommandError::report_as(output, &text, Exit::Missing);
-        let (recipe, settings) = recipe::find(text).map_err(usage)?;
+        let (recipe, settings) = recipe::find(&text).map_err(usage)?;
         let [target] = self.devices.as_slice() else {
             let name = recipe.name;
             return Err(usage(format!(
@@ -227,7 +225,8 @@ impl Application {
         let program =
             Program::start(root, &self.words, &self.dir, streams, &self.mark).map_err(failed)?;
         let family = own.led_by(program.pid);
-        self.running = Some(Running { program, family, printed, begun_ns, over_ns: None });
+        self.running =
+            Some(Running { program, family, printed, begun_ns, over_ns: None, is_late: false });
         Ok(())
     }
 
@@ -242,16 +241,19 @@ impl Application {
         let Some(running) = &mut self.running else { return true };
         let now_ns = clock::monotonic_ns();
         let is_late = timeout_ns.is_some_and(|limit_ns| now_ns - running.begun_ns >= limit_ns);
-        let is_over = is_late || running.program.has_ended();
+        let has_ended = running.program.has_ended();
+        running.is_late |= is_late && !has_ended;
+        let is_over = running.is_late || has_ended;
         if is_over {
             running.over_ns.get_or_insert(now_ns);
         }
         is_over
     }
 
-    /// Notes what devices did in an interval.
-    pub fn push(&mut self, sample: &Sample) {
-        for device in sample.devices.iter().filter(|device| device.depth == 0) {
+    /// Notes what devices did in an interval: those that no other watched one stands on, so that nothing counts twice.
+    pub fn push(&mut self, sample: &Sample, layers: &[Layer]) {
+        let tops = layers::uppermost(layers);
+        for device in sample.devices.iter().filter(|device| tops.contains(device.name.as_str())) {
             let total = self.devices_total.entry(device.name.clone()).or_default();
             *total = total.plus(&device.counts);
         }
@@ -279,7 +281,7 @@ impl Application {
         match running.program.ended() {
             Ok(Some(Ended::Exit(status))) if has_ended => record.exit_status = Some(status),
             Ok(Some(Ended::Signal(signal))) if has_ended => record.signal = Some(signal),
-            _ if !stop.is_set() => record.timed_out_ns = self.timeout_ns,
+            _ if running.is_late && !stop.is_set() => record.timed_out_ns = self.timeout_ns,
             _ => {}
         }
         running.program.end();
@@ -301,8 +303,12 @@ impl Application {
 }
 
 impl Drop for Application {
-    /// Of one that was never started.
+    /// Of one that was never started, or not followed to its end.
     fn drop(&mut self) {
+        if let Some(running) = self.running.take() {
+            running.program.end();
+            let _ = child::end_left_behind(&self.root, 0, &self.mark);
+        }
         self.take_down();
     }
 }

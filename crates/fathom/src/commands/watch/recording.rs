@@ -1,7 +1,7 @@
 //! The store's side of a watch: the head at the start, then bounded pieces, the last at the end.
 
 use crate::args::Common;
-use crate::commands::CommandError;
+use crate::commands::{self, CommandError};
 use crate::exit::Exit;
 use crate::output::Output;
 use crate::session;
@@ -20,6 +20,30 @@ use fathom_sys::sysroot::SysRoot;
 
 /// How much is kept in memory before it goes to the store: an hour of fifty busy devices.
 const PIECE_BYTES_MAX: usize = 4 << 20;
+/// The same while an application is measured, whose storage the store may be on, and while the store cannot be written.
+const WAITING_BYTES_MAX: usize = 64 << 20;
+/// How long a store that failed is left alone.
+const AGAIN_NS: u64 = 60_000_000_000;
+
+/// When pieces of a watch go to the store.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Pieces {
+    /// When they are so old: what a kill can take.
+    Every(u64),
+    /// At the end: nothing is written while an application is measured.
+    AtTheEnd,
+}
+
+impl Pieces {
+    /// True when a piece of that age and size is due. One that failed before is, after a while.
+    fn are_due(self, age_ns: u64, size_bytes: usize, failed_since_ns: Option<u64>) -> bool {
+        match (self, failed_since_ns) {
+            (_, Some(since_ns)) => since_ns >= AGAIN_NS,
+            (Self::AtTheEnd, None) => size_bytes > WAITING_BYTES_MAX,
+            (Self::Every(ns), None) => age_ns >= ns || size_bytes > PIECE_BYTES_MAX,
+        }
+    }
+}
 
 /// A watch that is stored.
 pub struct Recording {
@@ -27,9 +51,13 @@ pub struct Recording {
     head: RunHead,
     piece: WatchRecord,
     piece_begun_unix_ns: i64,
-    pieces: u32,
-    /// A store that fails does not end the watch.
-    error: Option<StoreError>,
+    pieces: Pieces,
+    /// When the piece that is being gathered began, by the clock of the watch.
+    piece_begun_ns: u64,
+    /// Why the last piece could not be stored, and when that was. It is kept, and tried again.
+    error: Option<(StoreError, u64)>,
+    /// Intervals that were given up, because the store failed for too long.
+    lost: u64,
 }
 
 impl Recording {
@@ -40,7 +68,7 @@ impl Recording {
         root: &SysRoot,
         label: Option<&str>,
         target: &str,
-        interval_ns: u64,
+        (interval_ns, pieces): (u64, Pieces),
     ) -> Result<Self, CommandError> {
         let failed = |error: StoreError| CommandError::report_as(output, &error, Exit::Internal);
         let path = session::store_path(common).map_err(failed)?;
@@ -57,28 +85,82 @@ impl Recording {
         };
         store.begin_run(&head, &session::writer(root)).map_err(failed)?;
         let piece = WatchRecord::new(interval_ns, 0);
-        let piece_begun_unix_ns = clock::unix_ns();
-        Ok(Self { store, head, piece, piece_begun_unix_ns, pieces: 0, error: None })
+        let (piece_begun_unix_ns, piece_begun_ns) = (head.started_unix_ns, 0);
+        let (error, lost) = (None, 0);
+        Ok(Self { store, head, piece, piece_begun_unix_ns, pieces, piece_begun_ns, error, lost })
+    }
+
+    /// Nothing was watched: nothing is remembered of it.
+    pub fn forget(mut self, output: Output) {
+        if let Err(error) = self.store.remove(&self.head.id) {
+            output.error(&format!("an empty run stays in the store: {error}"));
+        }
     }
 
     /// Adds an interval.
-    pub fn push(&mut self, sample: &Sample) {
+    pub fn push(&mut self, output: Output, sample: &Sample) {
+        if self.piece.intervals() == 0 {
+            self.piece_begun_ns = sample.start_ns;
+            self.piece_begun_unix_ns = sample.unix_ns.saturating_sub_unsigned(sample.length_ns);
+        }
         self.piece.push(sample);
-        if sample.index % 16 == 15 && self.piece.size_bytes() > PIECE_BYTES_MAX {
-            self.store_piece(Ending::Complete);
+        let now_ns = sample.start_ns + sample.length_ns;
+        let age_ns = now_ns - self.piece_begun_ns;
+        let failed_since_ns = self.error.as_ref().map(|(_, at_ns)| now_ns.saturating_sub(*at_ns));
+        let size_bytes = self.piece.size_bytes();
+        if self.pieces.are_due(age_ns, size_bytes, failed_since_ns) {
+            self.store_piece(Ending::Complete, now_ns);
+            self.tell(output, failed_since_ns.is_some());
+        }
+        if self.error.is_some() && size_bytes > WAITING_BYTES_MAX {
+            self.lost += self.piece.intervals() as u64;
+            self.begin_piece();
         }
     }
 
-    fn store_piece(&mut self, ending: Ending) {
+    /// Says at once that the store fails, and that it does no longer.
+    fn tell(&self, output: Output, has_failed_before: bool) {
+        match (&self.error, has_failed_before) {
+            (Some((error, _)), false) => output.error(&format!(
+                "the series cannot be stored: {error}; it is kept in memory and tried again every minute"
+            )),
+            (None, true) => output.note("The series is stored again."),
+            _ => {}
+        }
+    }
+
+    /// The next piece; gives that which was gathered.
+    fn begin_piece(&mut self) -> WatchRecord {
         let next = self.piece.first + self.piece.intervals() as u64;
         let next = WatchRecord::new(self.piece.interval_ns, next);
-        let piece = std::mem::replace(&mut self.piece, next);
-        let begun = std::mem::replace(&mut self.piece_begun_unix_ns, clock::unix_ns());
-        let record: Record = watched::record(piece, begun, ending);
-        self.pieces += 1;
-        if self.error.is_none() {
-            self.error = self.store.add_trial(&self.head.id, &record).err();
+        std::mem::replace(&mut self.piece, next)
+    }
+
+    /// Stores what was gathered; keeps it when that fails.
+    fn store_piece(&mut self, ending: Ending, now_ns: u64) {
+        let piece = self.begin_piece();
+        let mut record: Record = watched::record(piece, self.piece_begun_unix_ns, ending);
+        let failed = self.store.add_trial(&self.head.id, &record).err();
+        if failed.is_some() {
+            self.piece = record.watch.take().map_or_else(WatchRecord::default, |piece| *piece);
         }
+        self.error = failed.map(|error| (error, now_ns));
+    }
+
+    /// All that was stored, with what could not be.
+    fn records(&mut self) -> Vec<Record> {
+        let mut records = match self.store.load(&self.head.id) {
+            Ok(run) => run.records,
+            Err(error) => {
+                self.error.get_or_insert((error, 0));
+                Vec::new()
+            }
+        };
+        if self.error.is_some() && (self.piece.intervals() > 0 || self.piece.ended.is_some()) {
+            let piece = self.begin_piece();
+            records.push(watched::record(piece, self.piece_begun_unix_ns, Ending::Failed));
+        }
+        records
     }
 
     /// Stores the rest, and says what it all came to.
@@ -96,37 +178,26 @@ impl Recording {
         };
         let is_application = ended.is_some();
         self.piece.ended = ended;
-        self.store_piece(ending);
-        let stored = self.error.is_none().then(|| self.store.load(&self.head.id));
-        let records = match stored {
-            Some(Ok(run)) => run.records,
-            Some(Err(error)) => {
-                self.error = Some(error);
-                Vec::new()
-            }
-            None => Vec::new(),
-        };
+        self.store_piece(ending, 0);
+        let records = self.records();
         let study = verdict::judge_run(RunKind::Watch, &records);
-        if self.error.is_none() {
-            let now_ns = clock::unix_ns();
-            let (verdict, findings) = (study.verdict, &study.findings);
-            self.error =
-                self.store.finish_run(&self.head.id, ending, verdict, findings, now_ns).err();
+        let (verdict, findings) = (study.verdict, &study.findings);
+        // A run that lacks a piece is no whole one; what was stored of it stays.
+        let ending = if self.error.is_some() || self.lost > 0 { Ending::Failed } else { ending };
+        let now_ns = clock::unix_ns();
+        let failed = self.store.finish_run(&self.head.id, ending, verdict, findings, now_ns).err();
+        if let Some(error) = failed {
+            self.error.get_or_insert((error, 0));
         }
         // Of a watch alone there is nothing to doubt.
-        let mut exit = Exit::of_verdict(study.verdict, !is_application);
+        let exit = Exit::of_verdict(study.verdict, !is_application).max(self.exit(output));
         let summary = watch::summary(&records);
         let mut text = answer_text(&summary, output.width());
         text += &findings_text(&study.findings, study.verdict, output.width());
-        let prefix = self.store.shortest_prefix(&self.head.id).unwrap_or(self.head.id.clone());
-        match &self.error {
-            None => text += &format!("Stored as {prefix}. Again: fathom show {prefix}\n"),
-            Some(error) => {
-                output.error(&format!("the result could not be stored: {error}"));
-                exit = exit.max(Exit::Internal);
-            }
+        if self.error.is_none() {
+            let prefix = self.store.shortest_prefix(&self.head.id).unwrap_or(self.head.id.clone());
+            text += &format!("Stored as {prefix}. Again: fathom show {prefix}\n");
         }
-        output.text(&text)?;
         let result = serde_json::json!({
             "id": self.head.id,
             "stored": self.error.is_none(),
@@ -135,7 +206,39 @@ impl Recording {
             "summary": summary,
             "exit_code": exit.code(),
         });
-        output.json("result", &result)?;
-        Ok(exit)
+        commands::finish(output, &text, &result, exit)
+    }
+
+    /// Says what could not be stored.
+    fn exit(&self, output: Output) -> Exit {
+        if let Some((error, _)) = &self.error {
+            output.error(&format!("the result could not be stored: {error}"));
+        }
+        if self.lost > 0 {
+            let lost = self.lost;
+            output.error(&format!(
+                "the store could not be written for too long: {lost} intervals are lost"
+            ));
+        }
+        if self.error.is_some() || self.lost > 0 { Exit::Internal } else { Exit::Done }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pieces_are_stored_by_age_and_size_and_never_beside_an_application() {
+        const MINUTE_NS: u64 = 60_000_000_000;
+        let watch = Pieces::Every(10 * MINUTE_NS);
+        assert!(!watch.are_due(9 * MINUTE_NS, 100, None));
+        assert!(watch.are_due(10 * MINUTE_NS, 100, None));
+        assert!(watch.are_due(MINUTE_NS, PIECE_BYTES_MAX + 1, None));
+        assert!(!Pieces::AtTheEnd.are_due(1000 * MINUTE_NS, PIECE_BYTES_MAX + 1, None));
+        assert!(Pieces::AtTheEnd.are_due(0, WAITING_BYTES_MAX + 1, None));
+        // A store that fails is not tried with every interval, whatever has gathered.
+        assert!(!watch.are_due(100 * MINUTE_NS, WAITING_BYTES_MAX, Some(MINUTE_NS - 1)));
+        assert!(watch.are_due(100 * MINUTE_NS, 100, Some(MINUTE_NS)));
     }
 }
