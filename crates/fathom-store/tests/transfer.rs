@@ -9,7 +9,7 @@ use common::{START_NS, head, record, writer};
 use expect_test::{Expect, expect};
 use fathom_model::finding::{Finding, Severity, Verdict};
 use fathom_model::record::Ending;
-use fathom_store::transfer::{ImportError, Imported, jsonl};
+use fathom_store::transfer::{ImportError, Imported, RunCopy, jsonl};
 use fathom_store::{Filter, RunState, Store, StoreError};
 use plans::plan;
 use proptest::prelude::*;
@@ -45,9 +45,21 @@ fn export(store: &Store) -> String {
 }
 
 fn import(store: &mut Store, text: &str) -> Result<Vec<Imported>, ImportError> {
-    let mut all = Vec::new();
-    jsonl::read(store, text.as_bytes(), "test", 5, &mut |_, done| all.push(done.clone()))?;
-    Ok(all)
+    let (all, mut refused) = import_all(store, text);
+    refused.truncate(1);
+    refused.pop().map_or(Ok(all), Err)
+}
+
+/// What became of all runs, and the errors.
+fn import_all(store: &mut Store, text: &str) -> (Vec<Imported>, Vec<ImportError>) {
+    let (mut all, mut refused) = (Vec::new(), Vec::new());
+    let mut tell = |_: &RunCopy, done| match done {
+        Ok(done) => all.push(done),
+        Err(error) => refused.push(error),
+    };
+    let end = jsonl::read(store, text.as_bytes(), "test", 5, &mut tell);
+    refused.extend(end.err());
+    (all, refused)
 }
 
 /// Everything in the tables of a store but where runs came from, as text.
@@ -188,14 +200,64 @@ fn another_run_of_the_same_name_gets_another_one_and_the_same_again() {
     to.begin_run(&other, &writer()).expect("begins");
     let text = export(&from);
     let done = import(&mut to, &text).expect("imports");
-    let [Imported::Renamed { id, is_present: false }] = done.as_slice() else { panic!("{done:?}") };
+    let [Imported::Renamed { id, outcome }] = done.as_slice() else { panic!("{done:?}") };
+    assert_eq!(**outcome, Imported::New);
     let run = to.load(id).expect("loads");
     assert_eq!(run.records, from.load("aaaaaaaaaaaa").expect("loads").records);
     assert!(to.plan(id).expect("reads").is_some());
     assert_eq!(to.load("aaaaaaaaaaaa").expect("loads").head.target, "/elsewhere");
     let again = import(&mut to, &text).expect("imports");
-    assert_eq!(again, [Imported::Renamed { id: id.clone(), is_present: true }]);
+    let present = Box::new(Imported::Present { label_here: None });
+    assert_eq!(again, [Imported::Renamed { id: id.clone(), outcome: present }]);
     assert_eq!(to.list(&Filter::default()).expect("lists").len(), 2);
+    from.take_up("aaaaaaaaaaaa", &writer()).expect("goes on");
+    from.add_trial("aaaaaaaaaaaa", &record("more", 9)).expect("adds");
+    let more = import(&mut to, &export(&from)).expect("imports");
+    let continued = Box::new(Imported::Continued { added: 1 });
+    assert_eq!(more, [Imported::Renamed { id: id.clone(), outcome: continued }]);
+}
+
+#[test]
+fn the_end_of_a_run_that_was_copied_before_it_is_taken_over() {
+    let place = Place::new();
+    let (mut from, mut to) = (place.store("from.db"), place.store("to.db"));
+    add(&mut from, "aaaaaaaaaaaa", 2, Some("x"), false, None);
+    let early = export(&from);
+    from.finish_run("aaaaaaaaaaaa", Ending::Complete, Verdict::Doubtful, &[], 9).expect("ends");
+    let late = export(&from);
+    assert_eq!(import(&mut to, &early).expect("imports"), [Imported::New]);
+    assert_eq!(to.load("aaaaaaaaaaaa").expect("loads").state, RunState::Running);
+    assert_eq!(import(&mut to, &late).expect("imports"), [Imported::Ended]);
+    let run = to.load("aaaaaaaaaaaa").expect("loads");
+    assert_eq!(run, from.load("aaaaaaaaaaaa").expect("loads"));
+    assert_eq!((run.state, run.verdict), (RunState::Complete, Some(Verdict::Doubtful)));
+    let present = [Imported::Present { label_here: None }];
+    assert_eq!(import(&mut to, &late).expect("imports"), present);
+    assert_eq!(import(&mut to, &early).expect("imports"), present, "an end stays");
+    assert_eq!(to.load("aaaaaaaaaaaa").expect("loads").state, RunState::Complete);
+}
+
+#[test]
+fn a_damaged_run_keeps_no_other_out() {
+    let place = Place::new();
+    let (mut from, mut to) = (place.store("from.db"), place.store("to.db"));
+    for id in ["aaaaaaaaaaaa", "bbbbbbbbbbbb", "cccccccccccc"] {
+        add(&mut from, id, 2, None, false, Some(Ending::Complete));
+    }
+    let text = export(&from);
+    let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
+    let middle = lines.iter().position(|line| line.contains("bbbbbbbbbbbb")).expect("is there");
+    // The first of two trials: the second has to be passed over.
+    lines[middle + 1] =
+        lines[middle + 1].replacen("\"window_ns\":60000000000", "\"window_ns\":7", 1);
+    let (done, refused) = import_all(&mut to, &lines.join("\n"));
+    assert_eq!(done, [Imported::New, Imported::New]);
+    let [ImportError::Run { run, .. }] = refused.as_slice() else { panic!("{refused:?}") };
+    assert_eq!(run, "bbbbbbbbbbbb");
+    let ids: Vec<String> =
+        to.list(&Filter::default()).expect("lists").into_iter().map(|run| run.id).collect();
+    assert_eq!(ids.len(), 2);
+    assert!(ids.contains(&"cccccccccccc".to_owned()), "{ids:?}");
 }
 
 /// Nothing of a run is stored that cannot be read whole.

@@ -1,5 +1,6 @@
 //! Ctrl-C, SIGTERM and a closed terminal as a flag that the work looks at.
 
+use crate::clock;
 use crate::priority::ThreadId;
 use std::io;
 use std::sync::Arc;
@@ -47,6 +48,31 @@ impl StopFlag {
 const WATCHED: [libc::c_int; 3] = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP];
 const OF_TERMINAL: [libc::c_int; 2] = [libc::SIGTSTP, libc::SIGWINCH];
 
+/// A session that ends sends more than one signal at once: a shell and the kernel both send SIGHUP, `timeout` ends the process
+/// and then its group. Within this time after the first they are one request.
+const ONE_REQUEST_NS: u64 = 300_000_000;
+
+/// How often somebody has asked for the end.
+#[derive(Debug, Default)]
+struct Requests {
+    first_ns: Option<u64>,
+    count: u32,
+}
+
+impl Requests {
+    /// A signal came at that time. The number of the request that it is; none when it belongs to one that was made.
+    fn heard(&mut self, signal: i32, now_ns: u64) -> Option<u32> {
+        let is_new = match self.first_ns {
+            None => true,
+            // A terminal that goes away asks for nothing that was not asked for.
+            Some(first_ns) => signal != libc::SIGHUP && now_ns - first_ns >= ONE_REQUEST_NS,
+        };
+        self.first_ns.get_or_insert(now_ns);
+        self.count += u32::from(is_new);
+        is_new.then_some(self.count)
+    }
+}
+
 /// What the thread that waits for signals tells of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Heard {
@@ -61,7 +87,7 @@ pub enum Heard {
 }
 
 /// Blocks INT, TERM and HUP in this thread and all that it will start, and turns them into `flag`; `heard` is told of
-/// each, with how many have come by now. With `has_terminal` it is also told before the process is stopped from the terminal, and
+/// each request, with how many were made by now. With `has_terminal` it is also told before the process is stopped from the terminal, and
 /// after that, and of new sizes.
 ///
 /// Must be called before any other thread exists. SIGHUP stays ignored when it was (nohup). SIGPIPE is ignored, so that
@@ -94,7 +120,7 @@ pub fn watch(
     }
     std::thread::Builder::new().name("signals".into()).spawn(move || {
         flag.watcher.store(ThreadId::current().number(), Ordering::Relaxed);
-        let mut count = 0;
+        let mut requests = Requests::default();
         loop {
             let mut signal = 0;
             // SAFETY: both pointers are to valid objects of this thread.
@@ -110,8 +136,9 @@ pub fn watch(
                 }
                 _ => {
                     flag.set(signal);
-                    count += 1;
-                    heard(Heard::Stop(count));
+                    if let Some(count) = requests.heard(signal, clock::monotonic_ns()) {
+                        heard(Heard::Stop(count));
+                    }
                 }
             }
         }
@@ -119,9 +146,12 @@ pub fn watch(
     Ok(())
 }
 
-/// What Ctrl-C does, asked for by something else.
-pub fn interrupt() {
-    let _ = rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::INT);
+/// What Ctrl-C does, asked for by a key in a view. It never ends anything at once: not when the end was asked for already.
+pub fn interrupt(flag: &StopFlag) {
+    if !flag.is_set() {
+        let process = rustix::process::getpid();
+        let _ = rustix::process::kill_process(process, rustix::process::Signal::INT);
+    }
 }
 
 /// Lets the signal of Ctrl-Z do what it does by itself: it stops the process, but not one without a shell that could let it
@@ -160,5 +190,28 @@ mod tests {
         flag.set(libc::SIGINT);
         assert!(flag.is_set());
         assert_eq!(flag.signal_name(), Some("SIGTERM"));
+    }
+
+    #[test]
+    fn a_session_that_ends_asks_once() {
+        const MS: u64 = 1_000_000;
+        let (int, term, hup) = (libc::SIGINT, libc::SIGTERM, libc::SIGHUP);
+        for (signals, asked) in [
+            // A closed terminal: the shell, then the kernel.
+            (vec![(hup, 0), (hup, 20)], 1),
+            // A manager of sessions; `timeout`.
+            (vec![(term, 0), (hup, 0)], 1),
+            (vec![(term, 0), (term, 1)], 1),
+            // Nobody sits there any more who could mean it.
+            (vec![(int, 0), (hup, 60_000)], 1),
+            // Somebody does not want to wait.
+            (vec![(int, 0), (int, 400)], 2),
+            (vec![(hup, 0), (hup, 500), (term, 1_000)], 2),
+            (vec![(int, 0), (int, 100), (int, 299), (int, 300), (int, 301)], 3),
+        ] {
+            let mut requests = Requests::default();
+            let counts = signals.iter().filter_map(|&(s, ms)| requests.heard(s, 7 * MS + ms * MS));
+            assert_eq!(counts.collect::<Vec<_>>(), (1..=asked).collect::<Vec<_>>(), "{signals:?}");
+        }
     }
 }

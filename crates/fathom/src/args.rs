@@ -568,6 +568,9 @@ pub struct Report {
     /// Replace the file also when it is no report of fathom
     #[arg(long)]
     pub overwrite: bool,
+    /// Replaces paths, labels, serial numbers, UUIDs and addresses, the same by the same; leaves out what people wrote
+    #[arg(long)]
+    pub anonymise: bool,
     /// Of a comparison: the largest change that does not matter
     #[arg(long, default_value = "3%", value_name = "PERCENT")]
     pub margin: String,

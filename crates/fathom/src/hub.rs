@@ -3,7 +3,7 @@
 
 use fathom_sys::clock;
 use fathom_sys::door::Door;
-use fathom_sys::signals;
+use fathom_sys::signals::{self, StopFlag};
 use fathom_tui::state::{State, Update};
 use serde::{Deserialize, Serialize};
 use std::io::{self, Read, Write};
@@ -56,11 +56,11 @@ pub struct Hub {
 
 impl Hub {
     /// Opens the door; none when that cannot be: a measurement needs no visitors.
-    pub fn open(state_dir: &Path) -> Option<Self> {
+    pub fn open(state_dir: &Path, stop: &StopFlag) -> Option<Self> {
         let door = Door::open(state_dir, DOOR).ok()?;
         let (sender, receiver) = mpsc::channel();
         let state = State::new(clock::monotonic_ns());
-        let host = Host { door, receiver, state, visitors: Vec::new() };
+        let host = Host { door, receiver, state, visitors: Vec::new(), stop: stop.clone() };
         let thread = std::thread::Builder::new().name("door".into()).spawn(|| host.run()).ok()?;
         Some(Self { sender, thread })
     }
@@ -83,6 +83,7 @@ struct Host {
     receiver: Receiver<Option<Box<Update>>>,
     state: State,
     visitors: Vec<Visitor>,
+    stop: StopFlag,
 }
 
 impl Host {
@@ -116,7 +117,7 @@ impl Host {
         for visitor in &mut self.visitors {
             visitor.give(&[]);
             if visitor.asks_for_the_end() {
-                signals::interrupt();
+                signals::interrupt(&self.stop);
             }
         }
         self.visitors.retain(|visitor| visitor.pending.len() <= PENDING_BYTES_MAX);
@@ -196,7 +197,7 @@ mod tests {
     fn visitors_get_what_is_known_and_what_happens() {
         let dir = std::env::temp_dir().join(format!("fathom-hub-{}", std::process::id()));
         std::fs::create_dir_all(&dir).expect("made");
-        let hub = Hub::open(&dir).expect("opened");
+        let hub = Hub::open(&dir, &StopFlag::default()).expect("opened");
         hub.tell(note("first"));
         let stream = fathom_sys::door::connect(&dir, DOOR).expect("open");
         // Somebody who never reads.

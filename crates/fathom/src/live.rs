@@ -131,7 +131,7 @@ impl Own {
             let typed = self.viewer.screen.wait(&self.heard, DRAWN_AT_LEAST);
             quiet(&mut self.heard);
             if self.viewer.typed(&typed) == Some(Wish::End) {
-                fathom_sys::signals::interrupt();
+                fathom_sys::signals::interrupt(&self.stop);
             }
             let goes_on = self.take_in();
             self.tell_of_stop();

@@ -82,8 +82,8 @@ fn heard(screen: &'static Screen, heard: Heard) {
     } else {
         screen.give_up();
         say(
-            "ended at once; test files that are left are removed, and settings put back, at the next start or by fathom \
-             restore (as long as this process is still listed, the kernel waits for the device)",
+            "ended at once; changed settings and test files are still there: run fathom restore, or the next start puts them \
+             back and removes them (as long as this process is still listed, the kernel waits for the device)",
         );
         std::process::exit(i32::from(Exit::Interrupted.code()));
     }

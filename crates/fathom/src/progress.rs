@@ -52,7 +52,7 @@ impl Progress {
             output,
             kind: subject.kind,
             live,
-            hub: subject.door.and_then(Hub::open),
+            hub: subject.door.and_then(|dir| Hub::open(dir, stop)),
             plain: Plain::new(output, !output.json && !subject.is_detached),
             faults: faults(),
         };
@@ -107,19 +107,20 @@ impl Progress {
         }
     }
 
-    /// Takes the live view away.
-    pub fn finish(&mut self) {
-        if let Some(live) = self.live.take() {
+    /// Takes the live view away, which waits for a terminal that takes nothing.
+    pub fn finish(self) {
+        if let Some(live) = self.live {
             live.finish();
         }
     }
 
-    /// Tells those who look on how it ended.
-    pub fn ended(self, exit: Exit, text: &str) {
-        if let Some(hub) = self.hub {
+    /// Tells those who look on how it ended; then takes the live view away.
+    pub fn ended(mut self, exit: Exit, text: &str) {
+        if let Some(hub) = self.hub.take() {
             hub.tell(Update::Ended { exit_code: exit.code(), text: text.to_owned() });
             hub.close();
         }
+        self.finish();
     }
 }
 

@@ -235,7 +235,7 @@ pub fn measure_as(
         keeper.keep(record);
         Ok(())
     });
-    progress.finish();
+    // What is stored and told to others waits for no terminal: the view is taken away after it.
     let got = match outcome {
         Ok(got) => got,
         Err(error) => {
@@ -244,10 +244,12 @@ pub fn measure_as(
             return Err(fail(output, &error, Exit::of_error(&error)));
         }
     };
-    let kept = keep_end(keeper, output, stop, purpose, &got);
-    progress.ended(kept.exit, &kept.words());
+    let kept = keep_end(keeper, stop, purpose, &got);
     let took_ns = clock::monotonic_ns() - started_ns;
-    let KeptRun { prefix, study, exit } = kept;
+    progress.ended(kept.exit, &kept.words());
+    let KeptRun { prefix, study, exit, errors } = kept;
+    // Also for those who asked for quiet: these are errors.
+    errors.iter().for_each(|text| output.error(text));
     Ok(Measured { head, prefix, took_ns, records: got.records, study, exit })
 }
 
@@ -256,6 +258,8 @@ struct KeptRun {
     prefix: Option<String>,
     study: Study,
     exit: Exit,
+    /// What has to be said.
+    errors: Vec<String>,
 }
 
 impl KeptRun {
@@ -266,16 +270,11 @@ impl KeptRun {
 }
 
 /// Judges a run and stores its end.
-fn keep_end(
-    mut keeper: Keeper<'_>,
-    output: Output,
-    stop: &StopFlag,
-    purpose: &Purpose<'_>,
-    got: &Got,
-) -> KeptRun {
+fn keep_end(mut keeper: Keeper<'_>, stop: &StopFlag, purpose: &Purpose<'_>, got: &Got) -> KeptRun {
     let judged = || verdict::judge_run(purpose.kind, &got.records);
     let study = got.study.clone().unwrap_or_else(judged);
-    let mut exit = exit_of(output, stop, purpose, got, &study);
+    let mut exit = exit_of(stop, purpose, got, &study);
+    let mut errors = failures(got);
     keeper.finish(ending_of(got, stop), &study);
     let prefix = match &keeper.error {
         None => {
@@ -283,12 +282,12 @@ fn keep_end(
             Some(keeper.store.shortest_prefix(run_id).unwrap_or_else(|_| run_id.to_owned()))
         }
         Some(error) => {
-            output.error(&format!("the result could not be stored: {error}"));
+            errors.push(format!("the result could not be stored: {error}"));
             exit = exit.max(Exit::Internal);
             None
         }
     };
-    KeptRun { prefix, study, exit }
+    KeptRun { prefix, study, exit, errors }
 }
 
 /// Whether others can look on.
@@ -305,22 +304,18 @@ fn ending_of(got: &Got, stop: &StopFlag) -> Ending {
     got.ending.unwrap_or_else(of_records)
 }
 
+/// What failed, of runs that end with it; an experiment goes on after trials that do not count, and says itself what ended it.
+fn failures(got: &Got) -> Vec<String> {
+    let records = if got.ending.is_some() { &[] } else { &got.records[..] };
+    let failures = records.iter().filter_map(|record| record.failure.as_ref());
+    failures.map(|failure| failure.message.clone()).collect()
+}
+
 /// What the records and the end of a body come to.
-fn exit_of(
-    output: Output,
-    stop: &StopFlag,
-    purpose: &Purpose<'_>,
-    got: &Got,
-    study: &Study,
-) -> Exit {
+fn exit_of(stop: &StopFlag, purpose: &Purpose<'_>, got: &Got, study: &Study) -> Exit {
     let void_only = purpose.measure.fail_on == FailOn::Void;
     if got.ending.is_some() {
-        // An experiment goes on after trials that do not count; it says itself what ended it.
         return got.exit.max(Exit::of_verdict(study.verdict, void_only));
-    }
-    // Also for those who asked for quiet: this is an error.
-    for failure in got.records.iter().filter_map(|record| record.failure.as_ref()) {
-        output.error(&failure.message);
     }
     let exit = got.exit.max(Exit::of_records(&got.records, study.verdict, void_only));
     let is_whole = got.records.last().is_some_and(|record| record.ending == Ending::Complete);
@@ -460,7 +455,8 @@ pub fn utc_offset_s() -> i64 {
     i64::from(jiff::Zoned::now().offset().seconds())
 }
 
-fn clean_leftovers(root: &SysRoot, state_dir: &Path, output: Output) {
+/// Removes what killed runs left behind, and puts back what they left changed; the caller holds the measuring lock.
+pub fn clean_leftovers(root: &SysRoot, state_dir: &Path, output: Output) {
     match leftovers::clean(root, state_dir) {
         Ok(reports) => {
             for report in reports.iter().filter(|report| !report.outcome.is_quiet()) {

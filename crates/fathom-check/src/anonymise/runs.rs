@@ -48,6 +48,10 @@ const LABELS_OF_ROWS: &[&str] = &["workload", "settings"];
 /// Fields of somebody's own words.
 const OWN_WORDS: &[&str] = &["question", "output", "kernel_build"];
 
+/// Options of fathom whose next word is a name of somebody's own.
+const FILES_AND_LABELS: &[&str] =
+    &["--label", "--destroy", "--db", "-o", "--output", "--from", "--workload", "--listen"];
+
 /// Texts of numbers and packed series: no word in them is one.
 const NUMBERS: &[&str] = &["sum", "sum_squares"];
 
@@ -183,6 +187,13 @@ impl Hider {
                 {
                     self.secret(name);
                 }
+                // What a trial of an experiment is called after, where its plan is not known.
+                if let Some(name) = fields.get("workload").and_then(Value::as_str)
+                    && fields.contains_key("slot")
+                    && builtin::named(name).is_err()
+                {
+                    self.secret(name);
+                }
                 let is_companion =
                     fields.get("sets").is_some_and(|sets| sets["kind"] == "companion");
                 if let Some(Value::Array(levels)) = fields.get("levels").filter(|_| is_companion) {
@@ -194,11 +205,14 @@ impl Hider {
             Value::Array(items) => {
                 items.iter().for_each(|item| self.learn_more(item, key, parent));
             }
-            Value::String(text) if is_technical(key, parent) => {
+            Value::String(text) if is_technical(key, parent, text) => {
                 self.words.plain.extend(runs(text).map(|(_, run)| run.to_lowercase()));
             }
             Value::String(text) => {
                 self.paths(text);
+                if key == "knob" {
+                    text.strip_prefix("own.").into_iter().for_each(|name| self.secret(name));
+                }
                 if key == "command" {
                     self.command(text);
                 }
@@ -222,20 +236,20 @@ impl Hider {
         }
     }
 
-    /// Of a command line of fathom: files, labels, consents.
+    /// Of a command line of fathom: files, labels, consents, places to listen on.
     fn command(&mut self, text: &str) {
         for word in text.split_whitespace() {
             let word = word.trim_matches(|c| c == '\'' || c == '"');
             let (name, value) = word.split_once('=').unwrap_or(("", word));
             let is_named = ["--label", "--destroy", "--db", "--output", "--target"].contains(&name);
-            if is_named || value.contains('/') || value.ends_with(".toml") || value.ends_with(".db")
-            {
+            // Files have an ending, as numbers with a point have none that is told from them.
+            if is_named || value.contains('/') || value.contains('.') {
                 self.secret(value);
             }
         }
         let mut words = text.split_whitespace();
         while let Some(word) = words.next() {
-            if ["--label", "--destroy", "--db", "-o", "--output"].contains(&word) {
+            if FILES_AND_LABELS.contains(&word) {
                 words.next().into_iter().for_each(|value| self.secret(value));
             }
         }
@@ -261,14 +275,24 @@ impl Hider {
     }
 }
 
-fn is_technical(key: &str, parent: &str) -> bool {
+fn is_technical(key: &str, parent: &str, text: &str) -> bool {
+    let is_own_knob = key == "knob" && text.starts_with("own.");
     // Where the extents of a file were learned from; elsewhere a source is that of a mount.
-    TECHNICAL.contains(&key) || (key == "source" && parent == "extents")
+    (TECHNICAL.contains(&key) && !is_own_knob) || (key == "source" && parent == "extents")
 }
 
 fn hide(names: &Replacements, value: &mut Value, key: &str, parent: &str, is_watched: bool) {
     match value {
         Value::Object(fields) => {
+            // Settings by their names, among them those of somebody's own.
+            if key == "knobs" {
+                let named = std::mem::take(fields).into_iter();
+                let hidden = |(name, value): (String, Value)| match name.starts_with("own.") {
+                    true => (names.text(&name), value),
+                    false => (name, value),
+                };
+                *fields = named.map(hidden).collect();
+            }
             for (name, value) in fields {
                 hide(names, value, name, key, is_watched || name == "watch");
             }
@@ -278,7 +302,7 @@ fn hide(names: &Replacements, value: &mut Value, key: &str, parent: &str, is_wat
         }
         Value::String(_) if NUMBERS.contains(&key) => {}
         Value::String(_) if is_watched && !WATCHED_WORDS.contains(&key) => {}
-        Value::String(_) if is_technical(key, parent) => {}
+        Value::String(text) if is_technical(key, parent, text) => {}
         text => names.replace(text, key, parent),
     }
 }
@@ -299,7 +323,7 @@ fn mask(value: &mut Value) {
             {
                 fields.insert(ROW_LABEL.to_owned(), label);
             }
-            // Commands of plans, programs watched; the command of a head repeats it and stays.
+            // Commands of plans, programs watched; the command of a head repeats the run, and stays but for those.
             let is_head = fields.contains_key("host");
             let is_own_workload = fields.contains_key("jobs")
                 && fields
@@ -316,6 +340,7 @@ fn mask(value: &mut Value) {
                     || (is_hypothesis && name == "text");
                 match field {
                     Value::String(text) if is_own && !text.is_empty() => LEFT_OUT.clone_into(text),
+                    Value::String(text) if name == "command" => *text = without_own_words(text),
                     _ => mask(field),
                 }
             }
@@ -323,6 +348,41 @@ fn mask(value: &mut Value) {
         Value::Array(items) => items.iter_mut().for_each(mask),
         _ => {}
     }
+}
+
+/// Options whose values are patterns and names of somebody's own.
+const OWN_OPTIONS: &[&str] = &["--figure"];
+
+/// A command line of fathom without the program that it started, which may hold names and passwords, and without what was looked
+/// for in its output.
+fn without_own_words(command: &str) -> String {
+    let mut shown: Vec<String> = Vec::new();
+    let mut is_value = false;
+    for word in shell_words(command) {
+        let bare = word.trim_start_matches('\'');
+        let (name, value) = bare.split_once('=').unwrap_or((bare, ""));
+        if word == "--" {
+            shown.extend([word.to_owned(), LEFT_OUT.to_owned()]);
+            break;
+        }
+        shown.push(match (is_value, OWN_OPTIONS.contains(&name), value) {
+            (true, ..) => LEFT_OUT.to_owned(),
+            (false, true, value) if !value.is_empty() => format!("{name}={LEFT_OUT}"),
+            _ => word.to_owned(),
+        });
+        is_value = !is_value && OWN_OPTIONS.contains(&word);
+    }
+    shown.join(" ")
+}
+
+/// The words of a command line as fathom stores it, with their quotes.
+fn shell_words(command: &str) -> impl Iterator<Item = &str> {
+    let mut is_quoted = false;
+    let words = command.split(move |c: char| {
+        is_quoted ^= c == '\'';
+        !is_quoted && c.is_whitespace()
+    });
+    words.filter(|word| !word.is_empty())
 }
 
 fn unmask(value: &mut Value) {
@@ -417,6 +477,53 @@ mod tests {
                 "advice": ["ask hunter2@dbhost17.example.org", "nfs server 10.20.30.40"] }],
         });
         serde_json::from_value(value).unwrap()
+    }
+
+    #[test]
+    fn a_command_that_was_started_is_left_out_with_what_it_was_given() {
+        for (command, shown) in [
+            (
+                "fathom watch --record --figure 'acme tps=tps = ([0-9.]+) -- x' sda -- psql -U alice -h dbhost17 'pass word'",
+                "fathom watch --record --figure (left out) sda -- (left out)",
+            ),
+            (
+                "fathom watch --figure=acme=x.y --count=3 sda",
+                "fathom watch --figure=(left out) --count=3 sda",
+            ),
+            ("fathom run randread null: --keep", "fathom run randread null: --keep"),
+        ] {
+            assert_eq!(without_own_words(command), shown, "{command}");
+        }
+        let mut head = head();
+        head.command =
+            "fathom capture sda --from acmetrace.blk -- hunter2 --password=zebra".to_owned();
+        let mut hider = Hider::new(7);
+        hider.learn(&head);
+        let shown = hider.hide(&head).unwrap().command;
+        assert!(
+            shown.starts_with("fathom capture sda --from ") && shown.ends_with(" -- (left out)"),
+            "{shown}"
+        );
+        assert!(!shown.contains("acmetrace"), "{shown}");
+    }
+
+    #[test]
+    fn names_of_processes_and_of_own_settings_are_replaced() {
+        let capture = json!({ "capture": { "device": "sda", "processes": [{ "name": "acmebilling" }, { "name": "kworker" }] } });
+        let knobs = json!({ "own_knobs": [{ "name": "acmething", "read": "cat /x", "write": "y", "values": ["1", "2"] }],
+            "knobs": { "own.acmething": "1", "block.scheduler": "none" },
+            "factors": [{ "name": "own.acmething", "sets": { "kind": "knob", "knob": "own.acmething" }, "levels": ["1", "2"] }] });
+        let mut hider = Hider::new(7);
+        hider.learn(&capture);
+        hider.learn(&knobs);
+        let (capture, knobs) = (hider.hide(&capture).unwrap(), hider.hide(&knobs).unwrap());
+        let text = format!("{capture} {knobs}");
+        assert!(!text.contains("acme"), "{text}");
+        assert_eq!(knobs["factors"][0]["name"], knobs["factors"][0]["sets"]["knob"], "{text}");
+        assert!(
+            text.contains("\"own.") && text.contains("block.scheduler") && text.contains("sda"),
+            "{text}"
+        );
     }
 
     #[test]

@@ -28,7 +28,7 @@ pub(super) const NAMING: &[&str] = &[
 ];
 /// Objects in which `name` is somebody's choice and not the kernel's.
 pub(super) const NAMED_BY_PEOPLE: &[&str] =
-    &["dm", "volumes", "entries", "md", "partition", "drives"];
+    &["dm", "volumes", "entries", "md", "partition", "drives", "processes"];
 /// Fields whose words are never replaced, wherever they stand.
 pub(super) const PLAIN: &[&str] = &[
     "model",

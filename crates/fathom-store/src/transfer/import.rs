@@ -29,12 +29,14 @@ pub enum Imported {
         /// Trials added.
         added: u32,
     },
+    /// It was here with all its trials, but as one that still ran: its end was added.
+    Ended,
     /// Another run has its identifier here, so it got this one. The same run gets the same identifier again.
     Renamed {
         /// The identifier here.
         id: String,
-        /// It was here already under that one.
-        is_present: bool,
+        /// What became of it under that one.
+        outcome: Box<Imported>,
     },
 }
 
@@ -67,6 +69,8 @@ enum Here {
     Same {
         trials: usize,
         label: Option<String>,
+        /// The copy comes from the same process, when that had ended; here it has not.
+        lacks_end: bool,
     },
     Other,
 }
@@ -85,24 +89,38 @@ impl Store {
     ) -> Result<Imported, ImportError> {
         check(copy)?;
         let id = copy.run.id.clone();
-        match self.here(&id, copy)? {
-            Here::Nothing => {
-                self.take_over(&id, copy, 0, trials, (source, now_unix_ns))?;
-                Ok(Imported::New)
-            }
-            Here::Same { trials: here, label } if here < copy.trial_checksums.len() => {
-                let added = (copy.trial_checksums.len() - here) as u32;
-                let copy = RunCopy { run: RunRow { label, ..copy.run.clone() }, ..copy.clone() };
-                self.take_over(&id, &copy, here, trials, (source, now_unix_ns))?;
-                Ok(Imported::Continued { added })
-            }
-            Here::Same { label, .. } => {
-                pass_over(copy, trials)?;
-                let label_here = label.filter(|label| Some(label) != copy.run.label.as_ref());
-                Ok(Imported::Present { label_here })
-            }
-            Here::Other => self.rename(copy, trials, (source, now_unix_ns)),
+        match self.import_as(&id, copy, trials, (source, now_unix_ns))? {
+            Some(done) => Ok(done),
+            None => self.rename(copy, trials, (source, now_unix_ns)),
         }
+    }
+
+    /// As [`Self::import_run`], under that identifier; none when another run has it here.
+    fn import_as(
+        &mut self,
+        id: &str,
+        copy: &RunCopy,
+        trials: &mut Trials<'_>,
+        from: (&str, i64),
+    ) -> Result<Option<Imported>, ImportError> {
+        let (here, label, lacks_end) = match self.here(id, copy)? {
+            Here::Nothing => {
+                self.take_over(id, copy, 0, trials, from)?;
+                return Ok(Some(Imported::New));
+            }
+            Here::Same { trials, label, lacks_end } => (trials, label, lacks_end),
+            Here::Other => return Ok(None),
+        };
+        let all = copy.trial_checksums.len();
+        if here > all || (here == all && !lacks_end) {
+            pass_over(copy, trials)?;
+            let label_here = label.filter(|label| Some(label) != copy.run.label.as_ref());
+            return Ok(Some(Imported::Present { label_here }));
+        }
+        let copy = RunCopy { run: RunRow { label, ..copy.run.clone() }, ..copy.clone() };
+        self.take_over(id, &copy, here, trials, from)?;
+        let added = (all - here) as u32;
+        Ok(Some(if added == 0 { Imported::Ended } else { Imported::Continued { added } }))
     }
 
     /// Another run has the identifier: the new one is made of what the run is, so that a second import finds it again.
@@ -118,20 +136,8 @@ impl Store {
         let mut random = Prng::new(seed, 9);
         loop {
             let id = new_id(&mut random);
-            match self.here(&id, copy)? {
-                Here::Nothing => {
-                    self.take_over(&id, copy, 0, trials, from)?;
-                    return Ok(Imported::Renamed { id, is_present: false });
-                }
-                Here::Same { trials: here, .. } => {
-                    if here < copy.trial_checksums.len() {
-                        self.take_over(&id, copy, here, trials, from)?;
-                    } else {
-                        pass_over(copy, trials)?;
-                    }
-                    return Ok(Imported::Renamed { id, is_present: true });
-                }
-                Here::Other => {}
+            if let Some(done) = self.import_as(&id, copy, trials, from)? {
+                return Ok(Imported::Renamed { id, outcome: Box::new(done) });
             }
         }
     }
@@ -150,7 +156,10 @@ impl Store {
         let both = here.trial_checksums.iter().zip(&copy.trial_checksums);
         let is_same = head(&here.run) == head(&copy.run) && both.clone().all(|(a, b)| a == b);
         Ok(if is_same {
-            Here::Same { trials: here.trial_checksums.len(), label: here.run.label }
+            let lacks_end = here.run.finished_unix_ns.is_none()
+                && copy.run.finished_unix_ns.is_some()
+                && here.run.writer == copy.run.writer;
+            Here::Same { trials: here.trial_checksums.len(), label: here.run.label, lacks_end }
         } else {
             Here::Other
         })

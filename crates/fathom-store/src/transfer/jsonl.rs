@@ -155,6 +155,17 @@ impl<R: BufRead> Lines<R> {
         }
     }
 
+    /// Goes to what comes behind the trials of a run.
+    fn skip_trials(&mut self) -> Result<(), ImportError> {
+        while let Some((kind, text)) = self.read()? {
+            if kind != "trial" {
+                self.next = Some((kind, text));
+                break;
+            }
+        }
+        Ok(())
+    }
+
     fn typed(&self, text: String) -> Result<(String, String), ImportError> {
         let head: Head<'_> = serde_json::from_str(&text)
             .map_err(|e| self.wrong(&format!("is no line of an export, or cut off ({e})")))?;
@@ -174,13 +185,14 @@ impl<R: BufRead> Lines<R> {
     }
 }
 
-/// What an import did with one run.
-pub type Tell<'a> = dyn FnMut(&RunCopy, &Imported) + 'a;
+/// What an import did with one run, or why it was refused.
+pub type Tell<'a> = dyn FnMut(&RunCopy, Result<Imported, ImportError>) + 'a;
 
-/// Reads lines of JSON and takes their runs into a store, each in a transaction of its own, and tells what became of each.
+/// Reads lines of JSON and takes their runs into a store, each in a transaction of its own, and tells what became of each. One that is
+/// refused keeps none of the others out.
 ///
 /// # Errors
-/// [`ImportError`]: runs before the one that failed are stored.
+/// [`ImportError`] of what comes from no run: the store, a line that cannot be read. Runs before it are stored.
 pub fn read(
     store: &mut Store,
     input: impl BufRead,
@@ -212,9 +224,13 @@ pub fn read(
                         Ok(None)
                     }
                 };
-                let done = store.import_run(&copy, &mut trials, source, now_unix_ns)?;
-                tell(&copy, &done);
-                runs += 1;
+                let done = store.import_run(&copy, &mut trials, source, now_unix_ns);
+                if let Err(error @ (ImportError::Store(_) | ImportError::Source(_))) = done {
+                    return Err(error);
+                }
+                lines.skip_trials()?;
+                runs += u64::from(done.is_ok());
+                tell(&copy, done);
             }
             "result" if is_open => is_open = false,
             // What later versions add between runs.

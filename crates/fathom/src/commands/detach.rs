@@ -24,17 +24,21 @@ pub fn run(common: &Common, output: Output) -> CommandResult {
     let store = session::store_path(common).map_err(|e| internal(e.to_string()))?;
     let state_dir = store.parent().unwrap_or(Path::new("."));
     let stamp = Zoned::now().with_time_zone(local_zone()).strftime("%Y%m%d-%H%M%S").to_string();
-    let log = state_dir.join(format!("lab-{stamp}.log"));
+    let log = state_dir.join(format!("lab-{stamp}-{}.log", std::process::id()));
     let made = fs::create_dir_all(state_dir).and_then(|()| process::new_log(&log));
     let made = made.map_err(|e| internal(format!("{}: {e}", log.display())))?;
     let child = start(&made).map_err(|e| internal(format!("starting fathom again: {e}")))?;
     let pid = child.id();
-    if let Some(code) = ended_at_once(child, state_dir) {
+    let ended = ended_at_once(child, state_dir).map(Exit::of_code);
+    if let Some(exit @ (Exit::Done | Exit::Doubtful)) = ended {
+        return is_over(output, &log, exit);
+    }
+    if let Some(exit) = ended {
         // Nothing is left behind of what did not begin.
         let text = fs::read_to_string(&log).unwrap_or_default();
         let _ = fs::remove_file(&log);
         let text = text.trim_end().trim_start_matches("fathom: ");
-        return Err(CommandError::report_as(output, &text, Exit::of_code(code)));
+        return Err(CommandError::report_as(output, &text, exit));
     }
     let text = format!(
         "Runs on without this terminal, as process {pid}. What it prints goes to\n{}\nfathom attach looks at it; kill -INT {pid} ends it.\n",
@@ -42,6 +46,18 @@ pub fn run(common: &Common, output: Output) -> CommandResult {
     );
     let result = serde_json::json!({ "pid": pid, "log": log, "exit_code": 0 });
     finish(output, &text, &result, Exit::Done)
+}
+
+/// The experiment ended before anybody could look at it, with a result: that is what is shown.
+fn is_over(output: Output, log: &Path, exit: Exit) -> CommandResult {
+    let text = fs::read_to_string(log).unwrap_or_default();
+    let text = format!(
+        "{}\nIt has ended already. The same stands in\n{}\n",
+        text.trim_end(),
+        log.display()
+    );
+    let result = serde_json::json!({ "log": log, "exit_code": exit.code() });
+    finish(output, &text, &result, exit)
 }
 
 fn start(log: &File) -> io::Result<Child> {

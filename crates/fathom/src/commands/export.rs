@@ -212,6 +212,11 @@ impl Job<'_> {
         let mut factors = Vec::new();
         for id in self.ids {
             let plan = self.store.plan(id).map_err(|e| self.failed(&e))?;
+            // A setting of somebody's own is a factor by its name.
+            let plan = match &self.hider {
+                Some(hider) => self.hidden(hider.borrow_mut().hide(&plan), id)?,
+                None => plan,
+            };
             factors.extend(plan.into_iter().flat_map(|plan| plan.factors).map(|f| f.name));
         }
         Ok(Table::new(what, &factors))

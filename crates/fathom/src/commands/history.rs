@@ -13,20 +13,24 @@ use fathom_study::compare::Run;
 use fathom_study::history::{Series, history};
 use fathom_study::rounds;
 
+/// What is shown of runs: they themselves, or they without what identifies.
+pub(super) type MadeOf<'a> = dyn FnMut(Vec<Run>) -> Result<Vec<Run>, CommandError> + 'a;
+
 /// Prints the results of one target over time.
 pub fn run(common: &Common, output: Output, args: &History) -> CommandResult {
-    let (store, found) = series(common, output, args)?;
+    let (store, found) = series(common, output, args, &mut Ok)?;
     let prefix = |id: &str| store.shortest_prefix(id).unwrap_or_else(|_| id.to_owned());
     output.text(&history_text(&found, &local_zone(), &prefix, output.width()))?;
     output.json("result", &serde_json::json!({ "series": found }))?;
     Ok(Exit::Done)
 }
 
-/// The finished runs of one target as rows over time, and the store that they are in.
+/// The finished runs of one target as rows over time, and the store that they are in. `made_of` makes of each of them what is shown.
 pub(super) fn series(
     common: &Common,
     output: Output,
     args: &History,
+    made_of: &mut MadeOf<'_>,
 ) -> Result<(Store, Vec<Series>), CommandError> {
     let usage = |text: String| CommandError::usage(output, &text);
     let step = parse_fraction(&args.step)
@@ -56,6 +60,7 @@ pub(super) fn series(
     if runs.iter().all(|run| run.records.is_empty()) {
         return Err(nothing());
     }
+    let runs = made_of(runs)?;
     let found = history(&runs, 100.0 * step);
     if found.is_empty() {
         let text = "are void or have no figure to follow (too few requests for a percentile)";

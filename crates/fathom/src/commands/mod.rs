@@ -12,6 +12,7 @@ mod doctor;
 mod exercise;
 mod export;
 mod fsop;
+mod hiding;
 mod history;
 mod import;
 mod knobs;

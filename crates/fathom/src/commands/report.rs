@@ -1,6 +1,7 @@
 //! `fathom report`.
 
 use super::compare::side;
+use super::hiding::Hiding;
 use super::history;
 use super::list::{open, state_of};
 use super::{CommandError, CommandResult, local_zone, planned};
@@ -29,8 +30,8 @@ struct Made {
 pub fn run(common: &Common, output: Output, args: &Report) -> CommandResult {
     let made = match (&args.history, args.runs.as_slice()) {
         (Some(target), _) => over_time(common, output, args, target)?,
-        (None, []) => of_run(common, output, None)?,
-        (None, [run]) => of_run(common, output, Some(run))?,
+        (None, []) => of_run(common, output, args, None)?,
+        (None, [run]) => of_run(common, output, args, Some(run))?,
         (None, [a, b]) => of_two(common, output, args, a, b)?,
         (None, more) => {
             let text = format!(
@@ -102,13 +103,18 @@ fn written(path: &Path, bytes: usize, format: ReportFormat) -> String {
 /// What it could not be written for, in words: the run is stored, and nothing else is lost.
 pub fn beside(store: &Path, id: &str) -> Result<PathBuf, String> {
     let store = Store::open_read_only(store).map_err(|error| error.to_string())?;
-    let made = of_stored(&store, id).map_err(|error| error.to_string())?;
+    let made = of_stored(&store, id, None).map_err(|error| error.to_string())?;
     let path = PathBuf::from(made.stem + extension(ReportFormat::Html));
     report_file::write(&path, &html::html(&made.page), false).map_err(|e| e.to_string())?;
     Ok(path)
 }
 
-fn of_run(common: &Common, output: Output, run: Option<&str>) -> Result<Made, CommandError> {
+fn of_run(
+    common: &Common,
+    output: Output,
+    args: &Report,
+    run: Option<&str>,
+) -> Result<Made, CommandError> {
     let nothing = || CommandError::nothing_stored(output);
     let failed = |e: StoreError| CommandError::store(output, &e);
     let store = open(common, output)?.ok_or_else(nothing)?;
@@ -120,14 +126,21 @@ fn of_run(common: &Common, output: Output, run: Option<&str>) -> Result<Made, Co
             newest.ok_or_else(nothing)?.id
         }
     };
-    of_stored(&store, &id).map_err(failed)
+    let mut hiding = args.anonymise.then(Hiding::new);
+    of_stored(&store, &id, hiding.as_mut()).map_err(failed)
 }
 
 /// The verdict is made anew from the records.
-fn of_stored(store: &Store, id: &str) -> Result<Made, StoreError> {
-    let stored = store.load(id)?;
+fn of_stored(store: &Store, id: &str, hiding: Option<&mut Hiding>) -> Result<Made, StoreError> {
+    let mut stored = store.load(id)?;
     let name = store.shortest_prefix(id)?;
-    let plan = store.plan(id)?;
+    let mut plan = store.plan(id)?;
+    if let Some(hiding) = hiding {
+        hiding.stored(&mut stored, &mut plan).ok_or_else(|| StoreError::Internal {
+            path: store.path().to_owned(),
+            detail: format!("run {id} cannot be shown without what identifies"),
+        })?;
+    }
     let state = state_of(stored.state, &stored.writer);
     let unfinished = (stored.state == RunState::Running).then_some(state);
     let study = verdict::judge_stored(stored.head.kind, &stored.records, unfinished);
@@ -154,7 +167,10 @@ fn of_two(
 ) -> Result<Made, CommandError> {
     let margin = parse_fraction(&args.margin)
         .map_err(|e| CommandError::usage(output, &format!("--margin={}: {e}", args.margin)))?;
-    let (a, b) = (side(common, output, a)?, side(common, output, b)?);
+    let (mut a, mut b) = (side(common, output, a)?, side(common, output, b)?);
+    if args.anonymise {
+        Hiding::new().sides([&mut a, &mut b]).ok_or_else(|| unreadable(output))?;
+    }
     let options = Options { margin_percent: 100.0 * margin, ..Options::default() };
     let found = compare(&a, &b, &options);
     let page = pages::of_comparison(&found, [&a, &b], &local_zone());
@@ -169,10 +185,23 @@ fn over_time(
 ) -> Result<Made, CommandError> {
     let asked =
         History { target: target.to_owned(), row: None, label: None, step: args.step.clone() };
-    let (store, found) = history::series(common, output, &asked)?;
+    let mut shown = target.to_owned();
+    let (store, found) = history::series(common, output, &asked, &mut |runs| {
+        if !args.anonymise {
+            return Ok(runs);
+        }
+        let hidden = Hiding::new().runs(runs, &mut shown);
+        hidden.ok_or_else(|| unreadable(output))
+    })?;
+    let target = shown.as_str();
     let prefix = |id: &str| store.shortest_prefix(id).unwrap_or_else(|_| id.to_owned());
     let page = pages::of_history(target, &found, &prefix, &local_zone());
     Ok(Made { page, stem: format!("fathom-history-{}", plain(target)) })
+}
+
+fn unreadable(output: Output) -> CommandError {
+    let text = "a run cannot be shown without what identifies; leave it out";
+    CommandError::report_as(output, &text, Exit::Internal)
 }
 
 /// A part of a file's name: letters, digits, points and hyphens.

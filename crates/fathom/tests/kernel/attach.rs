@@ -4,6 +4,7 @@ use crate::cli::{Done, Running, Sandbox, names, p, wait_until};
 use fathom_testkit::Capability::FathomBinary;
 use fathom_testkit::{Trial, kernel_test};
 use std::fs;
+use std::io::Write;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -16,6 +17,7 @@ pub fn trials() -> Vec<Trial> {
         kernel_test("attach_well_and_badly", &[FathomBinary], looked_at),
         kernel_test("attach_and_end", &[FathomBinary], ended_from_elsewhere),
         kernel_test("detach_what_cannot_begin", &[FathomBinary], cannot_begin),
+        kernel_test("detach_what_ends_at_once", &[FathomBinary], ends_at_once),
     ]
 }
 
@@ -85,8 +87,12 @@ fn ended_from_elsewhere() {
     let (pid, _) = detached(&sandbox, &plan(&sandbox, 100));
     let running = attach(&sandbox);
     wait_until("a trial has ended", || sandbox.runs()[0]["trials"].as_u64() > Some(0));
-    let mut stream = UnixStream::connect(socket(&sandbox)).unwrap();
-    std::io::Write::write_all(&mut stream, b"end\n").unwrap();
+    // Two who each press `q y`: the second one must not end it at once.
+    for pause_ms in [0, 350] {
+        thread::sleep(Duration::from_millis(pause_ms));
+        let said = UnixStream::connect(socket(&sandbox)).and_then(|mut s| s.write_all(b"end\n"));
+        assert!(pause_ms > 0 || said.is_ok(), "{said:?}");
+    }
     let done = running.finish();
     assert_eq!(done.code, 130, "{done:?}");
     wait_until("the process has ended", || !Path::new(&format!("/proc/{pid}")).exists());
@@ -104,4 +110,20 @@ fn cannot_begin() {
     assert!(done.stderr.contains("/no/such/place"), "{done:?}");
     let logs = names(sandbox.db().parent().unwrap());
     assert!(!logs.iter().any(|name| name.ends_with(".log")), "{logs:?}");
+}
+
+/// An experiment that may be over before anybody could look at it: its result is shown, and its log stays.
+fn ends_at_once() {
+    let sandbox = Sandbox::new();
+    let path = plan(&sandbox, 1);
+    let text = fs::read_to_string(&path).unwrap().replace("'1s'", "'20ms'");
+    fs::write(&path, text).unwrap();
+    for _ in 0..3 {
+        let done = sandbox.run(&["--json", "lab", "--new", "--detach", p(&path)]);
+        assert!([0, 1].contains(&done.code), "{done:?}");
+        let log = PathBuf::from(done.result()["log"].as_str().unwrap());
+        wait_until("the result is in the log", || {
+            fs::read_to_string(&log).is_ok_and(|text| text.contains("Stored as"))
+        });
+    }
 }

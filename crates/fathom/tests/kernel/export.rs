@@ -6,7 +6,7 @@ use fathom_testkit::command::{find_tool, tool};
 use fathom_testkit::{Judged, Trial, kernel_test};
 use serde_json::Value;
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 const PAGE: &str = include_str!("../../../../docs/export.md");
@@ -66,6 +66,16 @@ fn round_trip() {
     assert_eq!((again.code, again.stdout.as_str()), (0, "0 runs imported, 2 were here already\n"));
     let exported = |sandbox: &Sandbox| sandbox.run(&["export"]).stdout;
     assert_eq!(exported(&other), exported(&sandbox), "word for word");
+    // Packed files, one after the other.
+    let mut packed = Vec::new();
+    for run in sandbox.runs() {
+        let part = sandbox.scratch.join("part.jsonl.gz");
+        sandbox.json(&["export", run["id"].as_str().unwrap(), "--overwrite", "-o", p(&part)], &[0]);
+        packed.extend(fs::read(&part).unwrap());
+    }
+    fs::write(&file, packed).unwrap();
+    let parts = Sandbox::new().json(&["import", p(&file)], &[0]);
+    assert_eq!(parts.result()["imported"], 2);
     // The store itself, read only; and an export through a pipe.
     let third = Sandbox::new();
     let before = fs::read(sandbox.db()).unwrap();
@@ -175,6 +185,13 @@ fn import_refusals() {
     assert!(own.code == 2 && own.stderr.contains("is the store that"), "{own:?}");
     let missing = other.run(&["import", "/no/such/file"]);
     assert!(missing.code == 2 && missing.stderr.contains("/no/such/file"), "{missing:?}");
+    assert!(other.runs().is_empty());
+    // What cannot be read keeps nothing else out.
+    let both = other.json(&["import", "/no/such/file", p(sandbox.db())], &[2]);
+    assert_eq!(
+        (&both.result()["imported"], both.result()["refused"].as_array().unwrap().len()),
+        (&2.into(), 1)
+    );
 }
 
 const PLAN: &str = r#"
@@ -187,27 +204,49 @@ use = "randread"
 duration = "80ms"
 warmup = "0s"
 size = "4M"
+[[own_knob]]
+name = "acmething"
+read = "cat KNOB"
+write = "echo {value} > KNOB"
+values = [1, 2]
 [factors]
 workload.depth = [1, 4]
+own.acmething = [1, 2]
 [design]
 blocks = 2
+[prepare]
+settle = "0s"
+quiet = "0s"
+drop_caches = false
 "#;
+
+/// A run, an experiment and a program watched, with names of somebody's own wherever they can be.
+fn with_secrets(sandbox: &Sandbox, dir: &Path) {
+    fs::create_dir_all(dir).unwrap();
+    let plan = sandbox.scratch.join("acmeplan.toml");
+    let knob = sandbox.scratch.join("acmeknob");
+    fs::write(&knob, "1\n").unwrap();
+    fs::write(&plan, PLAN.replace("TARGET", p(dir)).replace("KNOB", p(&knob))).unwrap();
+    let workload = sandbox.scratch.join("acmemix.toml");
+    let job = "name = 'acmemix'\ntitle = 'for hunter2'\n[[job]]\nname = 'acmejob'\naccess = 'random'\noperations = 300\n";
+    fs::write(&workload, job).unwrap();
+    let ran = sandbox.run(&["run", p(&workload), p(dir), "size=4M", "--label=zebra-wombat"]);
+    assert!([0, 1].contains(&ran.code), "{ran:?}");
+    let lab = sandbox.run(&["lab", p(&plan), "--label=giraffe"]);
+    assert!([0, 1].contains(&lab.code), "{lab:?}");
+    // A program with a password, that is watched.
+    let program = ["--", "sh", "-c", "sleep 1.2; echo okapi 7; : --password=quagga7"];
+    let watched = [&["watch", "--record", "--figure=tps=okapi {}"][..], &program].concat();
+    let watched = sandbox.run(&watched);
+    assert!([0, 1].contains(&watched.code), "{watched:?}");
+}
 
 /// Nothing that somebody chose stands in any form.
 fn anonymised() {
     let sandbox = Sandbox::new();
     let dir = sandbox.scratch.join("acmepayroll/zebraproject");
-    fs::create_dir_all(&dir).unwrap();
-    let plan = sandbox.scratch.join("acmeplan.toml");
-    fs::write(&plan, PLAN.replace("TARGET", p(&dir))).unwrap();
-    let workload = sandbox.scratch.join("acmemix.toml");
-    let job = "name = 'acmemix'\ntitle = 'for hunter2'\n[[job]]\nname = 'acmejob'\naccess = 'random'\noperations = 300\n";
-    fs::write(&workload, job).unwrap();
-    let ran = sandbox.run(&["run", p(&workload), p(&dir), "size=4M", "--label=zebra-monday"]);
-    assert!([0, 1].contains(&ran.code), "{ran:?}");
-    let lab = sandbox.run(&["lab", p(&plan), "--label=giraffe"]);
-    assert!([0, 1].contains(&lab.code), "{lab:?}");
-    let secrets = ["acme", "zebra", "hunter2", "giraffe", "monday", p(&dir)];
+    with_secrets(&sandbox, &dir);
+    let secrets = ["acme", "zebra", "hunter2", "giraffe", "wombat", "okapi", "quagga7", p(&dir)];
     let scratch = sandbox.scratch.path().file_name().unwrap().to_str().unwrap();
     let open = sandbox.run(&["export"]).stdout;
     for secret in secrets {
@@ -218,6 +257,16 @@ fn anonymised() {
         .into();
     for what in ["rows", "series", "histogram", "trials", "findings", "devices"] {
         forms.push(vec!["export", "--anonymise", "--format=csv", "--what", what]);
+    }
+    let ids: Vec<String> =
+        sandbox.runs().iter().map(|run| run["id"].as_str().unwrap().to_owned()).collect();
+    let [_, lab, ran] = ids.as_slice() else { panic!("{ids:?}") };
+    for format in ["--format=html", "--format=markdown"] {
+        let report =
+            |more: &[&'static str]| [&["report", "--anonymise", "-o", "-", format], more].concat();
+        forms.extend(ids.iter().map(|id| [report(&[]), vec![id.as_str()]].concat()));
+        forms.push([report(&[]), vec![lab.as_str(), ran.as_str()]].concat());
+        forms.push([report(&["--history"]), vec![p(&dir)]].concat());
     }
     for args in forms {
         let done = sandbox.run(&args);

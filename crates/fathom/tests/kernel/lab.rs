@@ -438,8 +438,9 @@ fn device_error() {
     assert_eq!(now.trim(), "128", "the setting is back");
 }
 
+/// Sessions that end send two at once, or a terminal's hang-up later: each time everything is put back.
 fn signals() {
-    for signal in ["INT", "TERM", "HUP"] {
+    for signals in [&["INT"][..], &["TERM"], &["HUP", "HUP"], &["TERM", "TERM"], &["TERM", "HUP"]] {
         let sandbox = Sandbox::new();
         let before = machine(&sandbox, &[]);
         // A device that the setup makes, without a filesystem.
@@ -449,9 +450,9 @@ fn signals() {
         );
         let file = plan(&sandbox, "signal", &text);
         let running = sandbox.start(&["lab", p(&file)], "trial_finished", 1);
-        running.signal(signal);
+        signals.iter().for_each(|signal| running.signal(signal));
         let done = running.finish();
-        assert_eq!(done.code, 130, "{signal}: {done:?}");
+        assert_eq!(done.code, 130, "{signals:?}: {done:?}");
         assert_eq!(done.result()["ended"], "interrupted");
         let first = trials_of(&done.records());
         assert!(!first.is_empty() && first.len() < 4, "{first:?}");

@@ -23,9 +23,9 @@ pub fn trials() -> Vec<Trial> {
 
 /// Runs a command on a terminal of its own and follows a script: `expect` waits for a text, `send` types, `signal` sends one to the
 /// process, `stopped` waits until it is stopped, `same` until the terminal is as before, `size` resizes, `sleep` waits without
-/// reading. Says how it ended, what was shown, and whether the terminal is as before.
+/// reading, `elsewhere` until another command says a text, without reading. Says how it ended, what was shown, and whether the terminal is as before.
 const DRIVER: &str = r#"
-import fcntl, json, os, pty, select, signal, struct, sys, termios, time
+import fcntl, json, os, pty, select, signal, struct, subprocess, sys, termios, time
 mark, steps, argv = sys.argv[1], json.loads(sys.argv[2]), sys.argv[3:]
 main, side = pty.openpty()
 def resize(columns, lines):
@@ -103,6 +103,13 @@ for step, *what in steps:
         os.kill(child(), signal.SIGWINCH)
     elif step == "sleep":
         time.sleep(what[0])
+    elif step == "elsewhere":
+        said, until_then = "", time.monotonic() + 60
+        while what[0] not in said:
+            if time.monotonic() > until_then:
+                fail("elsewhere: " + said)
+            time.sleep(0.2)
+            said = subprocess.run(what[1], capture_output=True, text=True).stdout
 while ended() is None:
     if time.monotonic() > deadline:
         fail("did not end")
@@ -229,11 +236,18 @@ fn stopped_and_resized() {
     assert_eq!(seen.code, 130, "{}", seen.shown);
 }
 
-/// Whoever looks away (Ctrl-S, a connection that hangs) holds up nobody: the run ends in its time, and a signal is heard.
+/// Whoever looks away (Ctrl-S, a connection that hangs) holds up nobody: the run ends in its time and is stored, before the
+/// terminal takes anything again.
 fn blocked() {
     let sandbox = Sandbox::new();
-    let steps =
-        json!([["expect", "throughput"], ["send", "\u{13}"], ["sleep", 5.0], ["send", "\u{11}"]]);
+    let binary = fathom_testkit::fathom_binary().unwrap();
+    let list = json!([p(&binary), "--db", p(sandbox.db()), "--json", "list"]);
+    let steps = json!([
+        ["expect", "throughput"],
+        ["send", "\u{13}"],
+        ["elsewhere", "\"state\":\"complete\"", list],
+        ["send", "\u{11}"]
+    ]);
     let seen = on_terminal(&sandbox, &SHORT, &[], &steps);
     assert!([0, 1].contains(&seen.code), "{}", seen.shown);
     let done = sandbox.json(&["show", sandbox.runs()[0]["id"].as_str().unwrap()], &[0]);

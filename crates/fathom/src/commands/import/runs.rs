@@ -9,7 +9,7 @@ use fathom_store::transfer::{ImportError, Imported, RunCopy, jsonl};
 use fathom_store::{Filter, Store};
 use fathom_sys::clock;
 use fathom_sys::signals::StopFlag;
-use flate2::bufread::GzDecoder;
+use flate2::bufread::MultiGzDecoder;
 use serde_json::{Value, json};
 use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader};
@@ -27,37 +27,49 @@ struct Done {
     runs: Vec<Value>,
     imported: usize,
     present: usize,
+    /// What could not be taken over, and why.
+    refused: Vec<String>,
 }
 
 impl Done {
+    /// A run was taken over, or refused.
+    fn told(&mut self, source: &str, copy: &RunCopy, done: Result<Imported, ImportError>) {
+        match done {
+            Ok(done) => self.tell(source, copy, &done),
+            Err(error) => self.refused.push(format!("{source}: {error}")),
+        }
+    }
+
     /// A run and what became of it, for people as it happens.
     fn tell(&mut self, source: &str, copy: &RunCopy, done: &Imported) {
         let original = &copy.run.id;
-        let (outcome, id, text) = match done {
-            Imported::New => ("imported", original, format!("{original}: imported")),
-            Imported::Present { label_here: None } => {
-                ("present", original, format!("{original}: is here already"))
-            }
+        let (id, done) = match done {
+            Imported::Renamed { id, outcome } => (id, &**outcome),
+            done => (original, done),
+        };
+        let (outcome, text) = match done {
+            Imported::Present { label_here: None } => ("present", "is here already".to_owned()),
             Imported::Present { label_here: Some(label) } => {
-                ("present", original, format!("{original}: is here already, labelled {label}"))
+                ("present", format!("is here already, labelled {label}"))
             }
             Imported::Continued { added } => {
-                let text = format!("{original}: was here already; {added} further trials added");
-                ("continued", original, text)
+                ("continued", format!("was here already; {added} further trials added"))
             }
-            Imported::Renamed { id, is_present: false } => {
-                let text = format!("{original}: another run has that name here; imported as {id}");
-                ("imported", id, text)
+            Imported::Ended => {
+                ("continued", "was here already, without its end, which was added".to_owned())
             }
-            Imported::Renamed { id, is_present: true } => {
-                ("present", id, format!("{original}: is here already, as {id}"))
-            }
+            Imported::New | Imported::Renamed { .. } => ("imported", "imported".to_owned()),
+        };
+        let alias = if id == original {
+            String::new()
+        } else {
+            format!(" (as {id}: another run has that name here)")
         };
         match outcome {
             "present" => self.present += 1,
             _ => self.imported += 1,
         }
-        self.output.note(&text);
+        self.output.note(&format!("{original}: {text}{alias}"));
         let trials = copy.trial_checksums.len();
         self.runs.push(json!({
             "id": id, "original_id": original, "outcome": outcome, "trials": trials, "source": source,
@@ -75,25 +87,42 @@ pub fn run(common: &Common, output: Output, stop: &StopFlag, files: &[PathBuf]) 
         .and_then(|path| Store::open(&path, clock::unix_ns()))
         .map_err(|e| CommandError::store(output, &e));
     let mut store = store?;
-    let mut done = Done { output, runs: Vec::new(), imported: 0, present: 0 };
+    let mut done = Done { output, runs: Vec::new(), imported: 0, present: 0, refused: Vec::new() };
     for file in files {
-        one(&mut store, stop, file, &mut done).map_err(|error| match error {
+        match one(&mut store, stop, file, &mut done) {
+            Ok(()) => {}
             // What came before it is stored, and says so.
-            Failure::Import(ImportError::Store(error)) => CommandError::store(output, &error),
-            Failure::Import(error) => {
-                let text = format!("{}: {error}", file.display());
-                CommandError::report_as(output, &text, Exit::Usage)
+            Err(Failure::Import(ImportError::Store(error))) => {
+                return Err(CommandError::store(output, &error));
             }
-            Failure::Stopped => Exit::Interrupted.into(),
-        })?;
+            Err(Failure::Import(error)) => {
+                done.refused.push(format!("{}: {error}", file.display()));
+            }
+            Err(Failure::Stopped) => return Err(Exit::Interrupted.into()),
+        }
     }
-    let (imported, present) = (done.imported, done.present);
-    let there = if present == 0 { String::new() } else { format!(", {present} were here already") };
-    let plural = if imported == 1 { "run" } else { "runs" };
-    output.text(&format!("{imported} {plural} imported{there}\n"))?;
-    let fields = json!({ "imported": imported, "present": present, "runs": done.runs });
+    finish(&done)
+}
+
+/// Says what was done; then what could not be.
+fn finish(done: &Done) -> CommandResult {
+    let Done { output, runs, imported, present, refused } = done;
+    if refused.is_empty() || imported + present > 0 {
+        let there =
+            if *present == 0 { String::new() } else { format!(", {present} were here already") };
+        let plural = if *imported == 1 { "run" } else { "runs" };
+        output.text(&format!("{imported} {plural} imported{there}\n"))?;
+    }
+    refused.iter().for_each(|text| output.error(text));
+    let mut fields = json!({ "imported": imported, "present": present, "runs": runs });
+    let exit = if refused.is_empty() { Exit::Done } else { Exit::Usage };
+    if exit == Exit::Usage {
+        fields["refused"] = json!(refused);
+        fields["error"] = json!(refused.join("; "));
+        fields["exit_code"] = json!(exit.code());
+    }
     output.json("result", &fields)?;
-    Ok(Exit::Done)
+    Ok(exit)
 }
 
 enum Failure {
@@ -140,9 +169,9 @@ fn lines(
     let begin = reader.fill_buf().map_err(|e| source(e.to_string()))?;
     let (is_packed, is_text) = (begin.starts_with(PACKED), begin.starts_with(b"{"));
     let now_ns = clock::unix_ns();
-    let mut tell = |copy: &RunCopy, imported: &Imported| done.tell(name, copy, imported);
+    let mut tell = |copy: &RunCopy, imported| done.told(name, copy, imported);
     if is_packed {
-        let unpacked = BufReader::new(GzDecoder::new(reader));
+        let unpacked = BufReader::new(MultiGzDecoder::new(reader));
         jsonl::read(store, unpacked, name, now_ns, &mut tell)?;
     } else if is_text {
         jsonl::read(store, reader, name, now_ns, &mut tell)?;
@@ -183,15 +212,27 @@ fn merge(
         if stop.is_set() {
             return Err(Failure::Stopped);
         }
-        let copy = other.copy_run(&run.id).map_err(theirs)?;
+        let copy = match other.copy_run(&run.id) {
+            Ok(copy) => copy,
+            Err(error) => {
+                done.refused.push(format!("{name}: run {}: {error}", run.id));
+                continue;
+            }
+        };
         let mut next = 0;
         let mut trials = || {
             let trial = other.copy_trial(&run.id, next).map_err(theirs)?;
             next += 1;
             Ok(trial)
         };
-        let imported = store.import_run(&copy, &mut trials, &name, clock::unix_ns())?;
-        done.tell(&name, &copy, &imported);
+        match store.import_run(&copy, &mut trials, &name, clock::unix_ns()) {
+            // What it is that its own store cannot give is its own.
+            Err(ImportError::Source(reason)) => {
+                done.refused.push(format!("{name}: run {}: {reason}", run.id));
+            }
+            Err(error @ ImportError::Store(_)) => return Err(error.into()),
+            imported => done.told(&name, &copy, imported),
+        }
     }
     Ok(())
 }
