@@ -5,6 +5,7 @@ use crate::io::OpenMode;
 use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags, RenameFlags, StatxFlags, XattrFlags};
 use rustix::io::Errno;
 use rustix::path::Arg;
+use std::ffi::OsStr;
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -133,14 +134,20 @@ impl Dir {
     ///
     /// # Errors
     /// EEXIST.
-    pub fn rename(&self, from: &str, to: &str, replace: bool) -> io::Result<()> {
+    pub fn rename(
+        &self,
+        from: impl AsRef<OsStr>,
+        to: impl AsRef<OsStr>,
+        replace: bool,
+    ) -> io::Result<()> {
+        let (from, to) = (from.as_ref(), to.as_ref());
         if replace {
             return Ok(rustix::fs::renameat(&self.fd, from, &self.fd, to)?);
         }
         let flags = RenameFlags::NOREPLACE;
         match rustix::fs::renameat_with(&self.fd, from, &self.fd, to, flags) {
             // The filesystem has no such rename: two steps instead of one.
-            Err(Errno::INVAL) if self.facts(to).is_err() => {
+            Err(Errno::INVAL) if self.facts_of_name(to.as_encoded_bytes()).is_err() => {
                 Ok(rustix::fs::renameat(&self.fd, from, &self.fd, to)?)
             }
             Err(Errno::INVAL) => Err(Errno::EXIST.into()),

@@ -168,9 +168,8 @@ impl Builder<'_> {
             record.update(|entry| entry.id = Some(id))?;
         }
         let signed = Tree::sign(root, path, self.run_id, made_root, layout);
-        if signed.is_err() && made_root {
-            // It is empty and was made a moment ago.
-            std::fs::remove_dir(path).ok();
+        // What was made a moment ago is empty; as long as it is there, the entry says whose it is.
+        if signed.is_err() && (!made_root || std::fs::remove_dir(path).is_ok()) {
             record.remove().ok();
         }
         signed

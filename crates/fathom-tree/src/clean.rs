@@ -90,6 +90,7 @@ impl Cleaner<'_> {
         let removed = Counters::default();
         let mut last = extent.dirs;
         while last > 0 {
+            last = tree.existing(last);
             let first = last.saturating_sub(BLOCK_DIRS);
             let mut tick = || (self.progress)(Step::of("removing", &counters, total, started_ns));
             let work =

@@ -51,6 +51,17 @@ pub enum TreeError {
         .0.display(), crate::manifest::CARD, shell::path(.0)
     )]
     Copied(PathBuf),
+    /// What is compared would take too much memory.
+    #[error(
+        "the exercise needs {} of memory, six times files= x size=, more than {}, half of what is free; use a smaller size= or files=",
+        fathom_base::units::format_size(*.wanted_bytes), fathom_base::units::format_size(*.most_bytes)
+    )]
+    Memory {
+        /// What it takes.
+        wanted_bytes: u64,
+        /// What it may take.
+        most_bytes: u64,
+    },
     /// A card that cannot be understood.
     #[error("{}: {reason}", path.display())]
     Card {
@@ -157,9 +168,9 @@ impl TreeError {
             Self::Usage(_) | Self::NoTree(_) | Self::Another { .. } => TreeErrorClass::Usage,
             Self::Refused(refusal) if refusal.is_safety() => TreeErrorClass::Refused,
             Self::Refused(FileRefusal::Io { .. }) => TreeErrorClass::TargetIo,
-            Self::Refused(FileRefusal::Space { .. }) | Self::Inodes { .. } => {
-                TreeErrorClass::Missing
-            }
+            Self::Refused(FileRefusal::Space { .. })
+            | Self::Inodes { .. }
+            | Self::Memory { .. } => TreeErrorClass::Missing,
             Self::Refused(_) => TreeErrorClass::Usage,
             Self::NotEmpty { .. } | Self::Copied(_) | Self::Card { .. } | Self::Busy(_) => {
                 TreeErrorClass::Refused

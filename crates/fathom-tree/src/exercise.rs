@@ -11,6 +11,7 @@ use crate::error::TreeError;
 use fathom_guard::OwnedDir;
 use fathom_guard::place;
 use fathom_sys::clock;
+use fathom_sys::counters;
 use fathom_sys::dirfd::Dir;
 use fathom_sys::holes;
 use fathom_sys::signals::StopFlag;
@@ -124,6 +125,7 @@ impl Exercise<'_> {
         let settings = self.settings;
         let path = place::check_directory(self.root, dir)?;
         place::check_space(&path, settings.size_bytes.saturating_mul(settings.files))?;
+        check_memory(self.root, settings)?;
         let mut files = Vec::new();
         for number in 0..settings.files {
             files.push((number, self.begin(&path, number)?));
@@ -212,6 +214,20 @@ impl Exercise<'_> {
             interrupted: self.stop.is_set(),
             took_ns,
         }
+    }
+}
+
+/// Makes sure that what the files must hold, and where they lie in memory they themselves, fit into half of what is free.
+fn check_memory(root: &SysRoot, settings: &Settings) -> Result<(), TreeError> {
+    // The content, which grows by halves, and for each byte the operation that last changed it.
+    const MEMORY_PER_BYTE: u64 = 6;
+    let size_bytes = settings.size_bytes.saturating_mul(settings.files);
+    let wanted_bytes = size_bytes.saturating_mul(MEMORY_PER_BYTE);
+    match counters::memory_available_bytes(root).map(|free| free / 2) {
+        Some(most_bytes) if wanted_bytes > most_bytes => {
+            Err(TreeError::Memory { wanted_bytes, most_bytes })
+        }
+        _ => Ok(()),
     }
 }
 

@@ -93,7 +93,12 @@ impl Tree {
         if card.root != FileId::from(facts) {
             return Err(TreeError::Copied(path));
         }
-        let layout = Layout::with(card.spec.clone(), card.extent);
+        let layout = if judge::is_step(card.stamp_step_ns) {
+            Layout::known(card.spec.clone(), card.extent)
+        } else {
+            Err("no filesystem keeps times so".to_owned())
+        };
+        let layout = layout.map_err(|reason| TreeError::Card { path: path.join(CARD), reason })?;
         Ok(Self { root, dev: facts.dev, path, card, layout })
     }
 
@@ -162,9 +167,10 @@ impl Tree {
                 _ => {}
             }
             let mut file = self.root.create_file(DRAFT)?;
-            file.write_all(&text)?;
-            file.sync_all()?;
-            self.root.rename(DRAFT, CARD, true)?;
+            let whole = file.write_all(&text).and_then(|()| file.sync_all());
+            let named = whole.and_then(|()| self.root.rename(DRAFT, CARD, true));
+            // That an unfinished card could not be removed says less than why it is unfinished.
+            named.inspect_err(|_| _ = self.root.unlink(DRAFT))?;
             self.root.sync()
         });
         written.map_err(TreeError::io("write", self.path.join(CARD)))
@@ -198,6 +204,29 @@ impl Tree {
     #[must_use]
     pub fn layout(&self) -> &Layout {
         &self.layout
+    }
+
+    /// The directories up to the last one before `last` that is there, or may be: behind that nothing has to be looked for,
+    /// however many the card says there are.
+    #[must_use]
+    pub fn existing(&self, mut last: u64) -> u64 {
+        while last > 1 {
+            let is_missing = |dir: &u64| match self.open_dir(*dir) {
+                Err(error) => error.kind() == io::ErrorKind::NotFound,
+                Ok(_) => false,
+            };
+            // From the one below the tree's own down to the last: what is below a missing one is missing too.
+            let mut way: Vec<u64> =
+                std::iter::successors(Some(last - 1), |dir| self.layout.parent(*dir)).collect();
+            way.reverse();
+            let there = way.partition_point(|dir| !is_missing(dir));
+            let Some(missing) = way.get(there) else { return last };
+            // The first directory of the last one's level that lies below the missing one.
+            let first = (there + 1..way.len())
+                .fold(*missing, |dir, _| dir * self.layout.spec().fan_out + 1);
+            last = first;
+        }
+        last
     }
 
     /// Opens one of its directories, however deep; no link is followed, no mount crossed.

@@ -49,6 +49,13 @@ impl Sizes {
         Self::LogNormal { median_bytes: 4096, sigma: 1.93, max_bytes: 16 << 20 }
     }
 
+    fn table(&self) -> Option<&Buckets> {
+        match self {
+            Self::Table(table) => Some(table),
+            Self::LogNormal { .. } | Self::Fixed(_) => None,
+        }
+    }
+
     /// One size, bytes.
     #[must_use]
     pub fn draw(&self, prng: &mut Prng) -> u64 {
@@ -85,6 +92,13 @@ pub enum Number {
 }
 
 impl Number {
+    fn table(&self) -> Option<&Buckets> {
+        match self {
+            Self::Table(table) => Some(table),
+            Self::Fixed(_) => None,
+        }
+    }
+
     /// One number.
     #[must_use]
     pub fn draw(&self, prng: &mut Prng) -> u64 {

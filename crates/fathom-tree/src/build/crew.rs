@@ -33,11 +33,31 @@ impl Counters {
     }
 }
 
+/// A thread that counts itself out however it ends; after a panic the others end too.
+struct Leaving<'a> {
+    left: &'a Mutex<usize>,
+    all_done: &'a Condvar,
+    is_over: &'a AtomicBool,
+}
+
+impl Drop for Leaving<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.is_over.store(true, Ordering::Relaxed);
+        }
+        *self.left.lock().unwrap_or_else(PoisonError::into_inner) -= 1;
+        self.all_done.notify_all();
+    }
+}
+
 /// Gives every number of a range to `work`, which runs on so many threads, until one fails or a signal comes; meanwhile
 /// calls `tick` about twice a second. What a thread keeps between two numbers is made by `new`.
 ///
 /// # Errors
 /// The first of `work`.
+///
+/// # Panics
+/// When `work` does, after all threads have ended.
 pub fn for_each<W>(
     range: Range<u64>,
     threads: usize,
@@ -67,9 +87,8 @@ pub fn for_each<W>(
     std::thread::scope(|scope| {
         for _ in 0..threads {
             let done = || {
+                let _leaves = Leaving { left: &left, all_done: &all_done, is_over: &is_over };
                 run();
-                *left.lock().unwrap_or_else(PoisonError::into_inner) -= 1;
-                all_done.notify_all();
             };
             *left.lock().unwrap_or_else(PoisonError::into_inner) += 1;
             if std::thread::Builder::new().spawn_scoped(scope, done).is_err() {
@@ -104,6 +123,14 @@ mod tests {
         for_each(1..1001, 4, &stop, &mut || {}, || 0, add).unwrap();
         assert_eq!(sum.load(Ordering::Relaxed), 500_500);
         assert!(for_each(1001..1_000_000_000, 4, &stop, &mut || {}, || 0, add).is_err());
+        let panics = |(): &mut (), number: u64| {
+            assert!(number < 500, "on purpose");
+            Ok(())
+        };
+        let ended = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            for_each(1..u64::MAX, 4, &StopFlag::default(), &mut || {}, || (), panics)
+        }));
+        assert!(ended.is_err());
         stop.set(2);
         for_each(1..u64::MAX, 4, &stop, &mut || {}, || 0, add).unwrap();
     }

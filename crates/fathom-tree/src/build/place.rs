@@ -11,7 +11,7 @@ use fathom_guard::place;
 use fathom_sys::dirfd::Dir;
 use fathom_sys::sysroot::SysRoot;
 use fathom_sys::{counters, fsinfo, mounts};
-use std::io;
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 /// The path of a tree without symbolic links on the way; the directory itself may be missing, but not the one above.
@@ -48,11 +48,23 @@ pub fn make_or_open(path: &Path, is_there: bool, record: &Record) -> Result<Dir,
     let dir = Dir::open(path).map_err(TreeError::io("open", path))?;
     let names = dir.names().map_err(TreeError::io("list", path))?;
     let id = FileId::from(dir.own_facts().map_err(TreeError::io("look at", path))?);
-    let is_begun = record.entry.id == Some(id);
+    let is_begun = record.entry.id == Some(id) || is_only_begun(&dir, &names);
     match names.iter().find(|name| !(is_begun && matches!(name.as_str(), CARD | DRAFT))) {
         None => Ok(dir),
         Some(what) => Err(TreeError::NotEmpty { path: path.to_owned(), what: what.clone() }),
     }
+}
+
+/// True for a directory in which a killed build has left the beginning of a card, and nothing else.
+fn is_only_begun(dir: &Dir, names: &[String]) -> bool {
+    const BEGIN: &[u8] = b"{\n  \"format\": ";
+    let is_beginning = || -> io::Result<bool> {
+        let facts = dir.facts(DRAFT)?;
+        let mut begin = Vec::new();
+        dir.open_file(DRAFT, false)?.take(BEGIN.len() as u64).read_to_end(&mut begin)?;
+        Ok(facts.is_file && facts.links == 1 && BEGIN.starts_with(&begin))
+    };
+    names == [DRAFT] && is_beginning().unwrap_or(false)
 }
 
 /// What a tree takes: every file in whole blocks and a little for its inode, every directory a block.

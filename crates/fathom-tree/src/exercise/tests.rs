@@ -40,6 +40,34 @@ fn a_filesystem_that_is_right_passes_and_does_the_same_from_the_same_seed() {
 }
 
 #[test]
+fn more_than_half_of_the_free_memory_is_not_taken() {
+    let scratch = fathom_testkit::Scratch::new().unwrap();
+    let (system, dir) = (scratch.join("system"), scratch.join("files"));
+    std::fs::create_dir_all(system.join("proc")).unwrap();
+    std::fs::create_dir(&dir).unwrap();
+    let meminfo = "MemTotal: 2097152 kB\nMemFree: 524288 kB\nMemAvailable: 1048576 kB\n";
+    std::fs::write(system.join("proc/meminfo"), meminfo).unwrap();
+    let run = |size: &str| {
+        let settings = settings(&[("operations", "1"), ("files", "2"), ("size", size)]);
+        let (root, stop) = (SysRoot::at(&system), StopFlag::default());
+        let mut exercise = Exercise {
+            root: &root,
+            state_dir: scratch.path(),
+            run_id: "7f3k",
+            seed: 1,
+            settings: &settings,
+            stop: &stop,
+            progress: &mut |_, _| {},
+        };
+        exercise.run(&dir)
+    };
+    let refused = run("64M").unwrap_err();
+    assert!(refused.to_string().contains("memory"), "{refused}");
+    assert_eq!(refused.class(), crate::error::TreeErrorClass::Missing);
+    assert!(run("32M").unwrap().wrong.is_empty());
+}
+
+#[test]
 fn a_wrong_model_is_found() {
     let (mut one, _) = exercised(3);
     for _ in 0..200 {

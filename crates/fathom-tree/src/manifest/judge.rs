@@ -5,6 +5,7 @@ use super::{DRAFT, Tree};
 use crate::spec::layout::FileNumber;
 use fathom_sys::dirents;
 use fathom_sys::dirfd::{self, Dir, FileFacts};
+use fathom_sys::fsinfo;
 use std::fs::File;
 use std::io::{self, Read};
 
@@ -29,6 +30,11 @@ pub enum Found {
     },
     /// Somebody's.
     Foreign(&'static str),
+}
+
+/// True for steps in which filesystems keep times.
+pub(crate) fn is_step(step_ns: i64) -> bool {
+    STEPS_NS.contains(&step_ns)
 }
 
 /// In which steps the filesystem of a directory keeps times of change; none when it keeps what it likes. Makes and removes
@@ -88,6 +94,10 @@ fn by_content(tree: &Tree, dir: &Dir, number: FileNumber, seen: FileFacts) -> io
     let size = tree.layout().size(number);
     if seen.size_bytes > size {
         return Ok(Found::Foreign("it is longer than it was made"));
+    }
+    if seen.size_bytes > fsinfo::space(tree.path()).map_or(u64::MAX, |space| space.total_bytes) {
+        // To read all of its holes would take for ever.
+        return Ok(Found::Foreign("it is larger than its filesystem"));
     }
     let file = dir.open_for_reading(tree.layout().file_name(number).bytes())?;
     let facts = dirfd::facts_of(&file)?;

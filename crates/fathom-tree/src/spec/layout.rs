@@ -5,6 +5,7 @@
 //! directory's number and a slot. Names end with the number of slot or child behind letters that the seed gives, so that
 //! from a name alone it is told what it would have to be, and nobody else comes to have such a name by accident.
 
+use super::buckets::Buckets;
 use super::{Amount, TreeSpec};
 use fathom_base::prng::Prng;
 use std::ops::Range;
@@ -13,6 +14,8 @@ use std::ops::Range;
 const SLOT_BITS: u32 = 24;
 /// Directories of one tree at the most.
 const DIRS_MAX: u64 = 1 << 32;
+/// Levels of directories at the most: a path is made of all of them.
+const DEPTH_MAX: usize = 100_000;
 /// Letters of a name at least.
 const LETTERS_MIN: usize = 3;
 /// Times that files are given lie in half a year from here, in seconds since 1970 (September 2001).
@@ -107,6 +110,7 @@ impl Layout {
         let most_dirs = layout.dirs_of_depth();
         loop {
             if layout.reach(most_dirs) {
+                layout.check_extent()?;
                 return Ok(layout);
             }
             // Too few directories are allowed: each takes more files.
@@ -133,10 +137,36 @@ impl Layout {
         }
     }
 
-    /// The layout of a tree that is known to reach so far.
-    #[must_use]
-    pub fn with(spec: TreeSpec, extent: Extent) -> Self {
+    /// The layout of a tree whose card says how far it reaches: anybody may have written that.
+    ///
+    /// # Errors
+    /// What no tree of fathom's can be.
+    pub fn known(spec: TreeSpec, extent: Extent) -> Result<Self, String> {
+        let layout = Self::with(spec, extent);
+        layout.check()?;
+        layout.check_extent()?;
+        Ok(layout)
+    }
+
+    fn with(spec: TreeSpec, extent: Extent) -> Self {
         Self { spec, extent }
+    }
+
+    fn check_extent(&self) -> Result<(), String> {
+        let Extent { dirs, files, last_files, times, .. } = self.extent;
+        let is_possible = (1..=DIRS_MAX).contains(&dirs)
+            && files <= dirs << SLOT_BITS
+            && last_files < 1 << SLOT_BITS
+            && times > 0;
+        if !is_possible {
+            return Err(format!("no tree has {files} files in {dirs} directories"));
+        }
+        let last = Some(dirs - 1);
+        let above = std::iter::successors(last, |dir| self.parent(*dir)).take(DEPTH_MAX + 2);
+        if above.count() > DEPTH_MAX + 1 {
+            return Err(format!("more than {DEPTH_MAX} levels of directories: more fan_out"));
+        }
+        Ok(())
     }
 
     /// The same tree cut off behind so many directories.
@@ -168,12 +198,16 @@ impl Layout {
             super::Number::Fixed(number) => *number,
             super::Number::Table(table) => table.rows().last().map_or(0, |row| row.0),
         };
-        let tables = [match files_per_directory {
-            super::Number::Table(table) => table.fault(),
-            super::Number::Fixed(_) => None,
-        }];
-        if let Some(fault) = tables.into_iter().flatten().next() {
-            return Err(format!("files_per_directory: {fault}"));
+        let tables = [
+            ("files_per_directory", files_per_directory.table()),
+            ("sizes", self.spec.sizes.table()),
+            ("name_bytes", self.spec.name_bytes.as_ref()),
+        ];
+        let fault = |(name, table): (&str, Option<&Buckets>)| {
+            table.and_then(Buckets::fault).map(|fault| format!("{name}: {fault}"))
+        };
+        if let Some(fault) = tables.into_iter().find_map(fault) {
+            return Err(fault);
         }
         if !(1..1 << SLOT_BITS).contains(&most) {
             return Err(format!("files_per_directory={most}: 1 to {}", (1 << SLOT_BITS) - 1));

@@ -1,6 +1,7 @@
 //! Trees and the exerciser on real filesystems: built, changed by others, killed, full, removed.
 #![expect(clippy::unwrap_used, reason = "a test's panic is its report")]
 
+mod cards;
 mod exercise;
 mod kills;
 mod kit;
@@ -14,6 +15,7 @@ fn main() -> ExitCode {
         return kit::play(&role.to_string_lossy());
     }
     let mut trials = trees::trials();
+    trials.extend(cards::trials());
     trials.extend(limits::trials());
     trials.extend(kills::trials());
     trials.extend(exercise::trials());
