@@ -40,12 +40,21 @@ pub fn run(args: &[String]) -> Outcome {
     Ok(true)
 }
 
+/// One static file; the linker that comes with Rust folds functions whose code is the same, and packs relocations.
+const RUST_FLAGS: [&str; 3] = [
+    "-Ctarget-feature=+crt-static",
+    "-Clink-arg=-Wl,--icf=all",
+    "-Clink-arg=-Wl,-z,pack-relative-relocs",
+];
+/// What the store never uses of SQLite.
+const SQLITE_FLAGS: &str = "-USQLITE_ENABLE_FTS3 -USQLITE_ENABLE_FTS3_PARENTHESIS -USQLITE_ENABLE_FTS5 -USQLITE_ENABLE_RTREE";
+
 /// Builds and gives the path. The target is named and the flag given for it alone: with a general flag, procedural
 /// macros, which are shared libraries, could not be built.
 fn build() -> Result<PathBuf, String> {
     let home = std::env::var_os("CARGO_HOME").map(PathBuf::from);
     let home = home.or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".cargo")));
-    let mut flags = vec!["-Ctarget-feature=+crt-static".to_owned()];
+    let mut flags: Vec<String> = RUST_FLAGS.map(str::to_owned).to_vec();
     // The builder's home is nobody's business.
     flags.extend(home.map(|home| format!("--remap-path-prefix={}=cargo", home.display())));
     let flags: Vec<String> = flags.iter().map(|flag| format!("'{flag}'")).collect();
@@ -54,6 +63,7 @@ fn build() -> Result<PathBuf, String> {
     command.args(["build", "--locked", "--profile=dist", "--package=fathom", "--target", TARGET]);
     command
         .args(["--config", &config])
+        .env("LIBSQLITE3_FLAGS", SQLITE_FLAGS)
         .env_remove("RUSTFLAGS")
         .env_remove("CARGO_ENCODED_RUSTFLAGS");
     let status = command.status().map_err(|error| format!("cannot run cargo: {error}"))?;
