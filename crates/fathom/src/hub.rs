@@ -2,7 +2,7 @@
 //! happens; whoever does not read is left behind, and nobody is waited for.
 
 use fathom_sys::clock;
-use fathom_sys::door::Door;
+use fathom_sys::door::{self, Door};
 use fathom_sys::signals::{self, StopFlag};
 use fathom_tui::state::{State, Update};
 use serde::{Deserialize, Serialize};
@@ -14,7 +14,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 /// Name of the socket beside the store. One is enough: a machine measures one thing at a time.
-pub const DOOR: &str = "live.sock";
+pub const DOOR: &str = ".fathom-live.sock";
 
 /// What a visitor may say.
 pub const END: &str = "end\n";
@@ -28,9 +28,9 @@ const PENDING_BYTES_MAX: usize = 4 << 20;
 /// How long the last words may take.
 const LAST_WORDS: Duration = Duration::from_millis(500);
 
-/// Removes the door that a killed process left; the caller holds the measuring lock.
+/// Removes the door that a killed process left. Whatever else has its name stays.
 pub fn forget_left(state_dir: &Path) {
-    let _ = std::fs::remove_file(state_dir.join(DOOR));
+    let _ = door::forget_dead(state_dir, DOOR);
 }
 
 /// One line of what a visitor gets.

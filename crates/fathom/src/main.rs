@@ -15,6 +15,7 @@ mod progress;
 mod report_file;
 mod screen;
 mod session;
+mod sink;
 
 use clap::Parser;
 use exit::Exit;

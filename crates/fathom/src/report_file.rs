@@ -1,10 +1,11 @@
 //! Reports as files: whole or not at all, and never in place of something else.
 
+use crate::sink;
 use fathom_base::shell;
 use fathom_html::html;
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File, OpenOptions, Permissions};
 use std::io::{self, Read, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 /// Why a report was not written.
@@ -34,6 +35,9 @@ impl std::fmt::Display for Refusal {
     }
 }
 
+/// A new report has names of machines, serial numbers and command lines in it: who else reads it, its owner says.
+const OWNER_ONLY: u32 = 0o600;
+
 /// How far into a file its mark must stand.
 const HEAD_BYTES: u64 = 4096;
 
@@ -44,10 +48,12 @@ const HEAD_BYTES: u64 = 4096;
 pub fn write(path: &Path, text: &str, overwrite: bool) -> Result<(), Refusal> {
     let failed = |error| Refusal::Io { path: path.to_owned(), error };
     let refused = |why| Refusal::Place { path: path.to_owned(), why };
-    let absolute = std::path::absolute(path).map_err(failed)?;
-    if absolute.starts_with("/dev") {
+    // A link keeps pointing to the report that it pointed to.
+    let place = sink::real(path);
+    if place.starts_with("/dev") {
         return Err(refused("nothing is made in /dev; for standard output: -o -"));
     }
+    let mut mode = OWNER_ONLY;
     match fs::metadata(path) {
         Ok(found) if found.is_dir() => {
             return Err(refused("is a directory; name a file in it"));
@@ -58,26 +64,25 @@ pub fn write(path: &Path, text: &str, overwrite: bool) -> Result<(), Refusal> {
         Ok(_) if !overwrite && !is_report(path).map_err(failed)? => {
             return Err(Refusal::Taken { path: path.to_owned() });
         }
-        Ok(_) => {}
+        Ok(found) => mode = found.permissions().mode() & 0o666,
         Err(error) if error.kind() == io::ErrorKind::NotFound => {}
         Err(error) => return Err(failed(error)),
     }
-    // A link keeps pointing to the report that it pointed to.
-    let place = fs::canonicalize(path).unwrap_or(absolute);
     let name = place.file_name().unwrap_or_default().to_string_lossy();
     let beside = place.with_file_name(format!(".{name}.{}", std::process::id()));
-    let whole = write_new(&beside, text).and_then(|()| fs::rename(&beside, &place));
-    whole.map_err(|error| {
-        // Nothing to say about a file that was not even made.
+    let made = OpenOptions::new().write(true).create_new(true).mode(OWNER_ONLY).open(&beside);
+    let mut file = made.map_err(failed)?;
+    let mut whole = || {
+        file.write_all(text.as_bytes())?;
+        file.set_permissions(Permissions::from_mode(mode))?;
+        file.sync_all()?;
+        fs::rename(&beside, &place)
+    };
+    whole().map_err(|error| {
+        // That what is half-written could not be removed says nothing new.
         let _ = fs::remove_file(&beside);
         failed(error)
     })
-}
-
-fn write_new(path: &Path, text: &str) -> io::Result<()> {
-    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o644).open(path)?;
-    file.write_all(text.as_bytes())?;
-    file.sync_all()
 }
 
 /// True for what an earlier report left there, and for an empty file.
@@ -98,7 +103,11 @@ mod tests {
         fs::create_dir_all(&dir).expect("made");
         let (path, report) = (dir.join("a.html"), format!("{}\n", html::MARK));
         write(&path, &report, false).expect("new");
+        let mode = || fs::metadata(&path).expect("there").permissions().mode() & 0o777;
+        assert_eq!(mode(), 0o600);
+        fs::set_permissions(&path, Permissions::from_mode(0o640)).expect("set");
         write(&path, &format!("{report}second"), false).expect("its own");
+        assert_eq!(mode(), 0o640, "as its owner had said");
         assert!(fs::read_to_string(&path).expect("read").ends_with("second"));
         fs::write(&path, "<html>somebody's").expect("written");
         let error = write(&path, &report, false).expect_err("somebody's").to_string();
@@ -109,10 +118,21 @@ mod tests {
         assert_eq!(fs::read_to_string(&path).expect("read"), "<html>somebody's");
         write(&path, &report, true).expect("asked for");
         assert_eq!(fs::read_to_string(&path).expect("read"), report);
-        for place in [dir.as_path(), Path::new("/dev/null"), Path::new("/dev/new")] {
+        for place in [
+            dir.as_path(),
+            Path::new("/dev/null"),
+            Path::new("/dev/new"),
+            Path::new("/tmp/../dev/new"),
+        ] {
             assert!(write(place, &report, true).is_err(), "{}", place.display());
         }
         assert!(matches!(write(&dir.join("no/a"), &report, false), Err(Refusal::Io { .. })));
+        // A draft of that name that is somebody's stays.
+        let beside = dir.join(format!(".b.html.{}", std::process::id()));
+        fs::write(&beside, "somebody's").expect("written");
+        assert!(write(&dir.join("b.html"), &report, false).is_err());
+        assert_eq!(fs::read_to_string(&beside).expect("there"), "somebody's");
+        fs::remove_file(&beside).expect("removed");
         // Nothing half-written is left.
         let names: Vec<_> = fs::read_dir(&dir).expect("listed").flatten().collect();
         assert_eq!(names.len(), 1, "{names:?}");

@@ -68,6 +68,9 @@ pub struct TreeScan {
     /// Where the table goes [default: standard output]
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
+    /// Replace the file when it exists
+    #[arg(long)]
+    pub overwrite: bool,
 }
 
 /// `fathom tree verify`.

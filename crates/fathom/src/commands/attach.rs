@@ -16,7 +16,7 @@ use fathom_sys::door;
 use fathom_sys::signals::StopFlag;
 use fathom_tui::dialog::{Dialog, Seat, Wish};
 use fathom_tui::state::{State, Update};
-use std::io::{self, BufRead, BufReader, Write};
+use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::sync::mpsc::{self, Receiver, TryRecvError};
@@ -26,6 +26,9 @@ use std::time::Duration;
 const DRAWN_AT_LEAST: Duration = Duration::from_secs(1);
 /// More often nobody can look.
 const DRAWN_AT_MOST: Duration = Duration::from_millis(100);
+
+/// More than is kept for one who looks on.
+const LINE_BYTES_MAX: u64 = 16 << 20;
 
 /// Looks at what is measured with this store, until it ends or the view is left.
 pub fn run(common: &Common, output: Output, stop: &StopFlag, args: &Attach) -> CommandResult {
@@ -94,8 +97,9 @@ fn connect(output: Output, state_dir: &Path) -> Result<UnixStream, CommandError>
 fn read(stream: UnixStream, bell: UnixStream) -> io::Result<Receiver<Line>> {
     let (sender, receiver) = mpsc::channel();
     std::thread::Builder::new().name("reader".into()).spawn(move || {
-        for line in BufReader::new(stream).lines().map_while(Result::ok) {
-            let Ok(line) = serde_json::from_str(&line) else { break };
+        let mut stream = BufReader::new(stream);
+        while let Some(line) = next_line(&mut stream) {
+            let Ok(line) = serde_json::from_slice(&line) else { break };
             if sender.send(line).is_err() {
                 break;
             }
@@ -105,6 +109,13 @@ fn read(stream: UnixStream, bell: UnixStream) -> io::Result<Receiver<Line>> {
         let _ = (&bell).write(&[0]);
     })?;
     Ok(receiver)
+}
+
+/// The next line; none at the end, and when there is no end to it: whoever that is, it is no fathom.
+fn next_line(stream: &mut impl BufRead) -> Option<Vec<u8>> {
+    let mut line = Vec::new();
+    stream.take(LINE_BYTES_MAX).read_until(b'\n', &mut line).ok()?;
+    (line.last() == Some(&b'\n')).then_some(line)
 }
 
 /// Somebody who looks on.
@@ -194,5 +205,18 @@ impl Looking {
             }
             Update::Begun { .. } | Update::Stopping | Update::Ended { .. } => {}
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_without_an_end_is_none() {
+        let mut two = BufReader::new(&b"one\ntwo"[..]);
+        assert_eq!(next_line(&mut two).as_deref(), Some(&b"one\n"[..]));
+        assert_eq!(next_line(&mut two), None, "cut off");
+        assert_eq!(next_line(&mut BufReader::new(io::repeat(b'x'))), None);
     }
 }

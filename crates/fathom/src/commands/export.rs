@@ -1,7 +1,6 @@
 //! `fathom export`.
 
 mod hidden;
-mod sink;
 
 use super::list::{open, state_of};
 use super::{CommandError, CommandResult};
@@ -9,6 +8,7 @@ use crate::args::{Common, Export, ExportFormat, ExportTable};
 use crate::exit::Exit;
 use crate::output::Output;
 use crate::session;
+use crate::sink::Sink;
 use fathom_check::anonymise::runs::Hider;
 use fathom_export::openmetrics::Metrics;
 use fathom_export::tables::{Table, What};
@@ -17,7 +17,6 @@ use fathom_export::{Run, csv, hdr};
 use fathom_store::transfer::jsonl::{self, WriteError};
 use fathom_store::{Filter, Store, StoreError};
 use fathom_sys::signals::StopFlag;
-use sink::Sink;
 use std::cell::RefCell;
 use std::io::Write;
 use std::path::Path;

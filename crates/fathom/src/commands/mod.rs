@@ -110,7 +110,9 @@ impl CommandError {
             Self::Output(error) if error.kind() == io::ErrorKind::BrokenPipe => Exit::Done,
             Self::Output(error) => {
                 output.error(&format!("writing the output: {error}"));
-                Exit::Internal
+                // Somebody else has made a file of the name that was wanted.
+                let is_taken = error.kind() == io::ErrorKind::AlreadyExists;
+                if is_taken { Exit::Usage } else { Exit::Internal }
             }
         }
     }

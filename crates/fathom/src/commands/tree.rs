@@ -6,6 +6,7 @@ use crate::args::{Tree as TreeArgs, TreeCommand};
 use crate::exit::Exit;
 use crate::output::Output;
 use crate::session;
+use crate::sink::Sink;
 use fathom_base::id;
 use fathom_base::prng::Prng;
 use fathom_base::shell;
@@ -23,9 +24,14 @@ use fathom_tree::scan::{self, Scanned};
 use fathom_tree::spec::layout::Layout;
 use fathom_tree::spec::settings::Settings;
 use fathom_tree::spec::{Amount, TreeSpec};
+use flate2::read::GzDecoder;
 use std::fmt::Write;
-use std::io::{self, IsTerminal, Write as _};
+use std::fs::File;
+use std::io::{self, IsTerminal, Read as _, Write as _};
 use std::path::{Path, PathBuf};
+
+/// A table has some thousand lines at the most.
+const TABLE_BYTES_MAX: u64 = 16 << 20;
 
 /// Builds, scans or verifies a tree.
 pub fn run(common: &Common, output: Output, stop: &StopFlag, args: &TreeArgs) -> CommandResult {
@@ -142,10 +148,26 @@ fn spec(
 }
 
 fn read_table(file: &str) -> Result<Table, String> {
-    let text = std::fs::read_to_string(file).map_err(|error| {
+    let text = read_bounded(file).map_err(|error| {
         format!("table {file}: {error}; fathom tree scan DIR -o {file} makes one")
     })?;
     Table::parse(&text).map_err(|error| format!("table {file}: {error}"))
+}
+
+/// The text of a table, packed or not. What has no end (`/dev/zero`, a bomb) is read up to the limit only.
+fn read_bounded(file: &str) -> io::Result<String> {
+    let mut bytes = Vec::new();
+    File::open(file)?.take(TABLE_BYTES_MAX + 1).read_to_end(&mut bytes)?;
+    if bytes.starts_with(&[0x1f, 0x8b]) {
+        let mut unpacked = Vec::new();
+        GzDecoder::new(bytes.as_slice()).take(TABLE_BYTES_MAX + 1).read_to_end(&mut unpacked)?;
+        bytes = unpacked;
+    }
+    if bytes.len() as u64 > TABLE_BYTES_MAX {
+        let largest = format_size(TABLE_BYTES_MAX);
+        return Err(io::Error::other(format!("more than {largest}, so no table of a tree")));
+    }
+    String::from_utf8(bytes).map_err(|_| io::ErrorKind::InvalidData.into())
 }
 
 fn built_text(built: &Built) -> String {
@@ -254,6 +276,11 @@ fn report_text(tree: &Tree, report: &Report, depth: Depth) -> String {
 }
 
 fn scan_dir(output: Output, stop: &StopFlag, args: &TreeScan) -> CommandResult {
+    let file = args.output.as_deref().filter(|file| *file != Path::new("-"));
+    if let Some(file) = file {
+        Sink::check(file, args.overwrite)
+            .map_err(|refusal| CommandError::report_as(output, &refusal, refusal.exit()))?;
+    }
     let mut shown = Shown::new(output);
     let mut tick = |found: &Scanned| {
         shown.line(&format!("reading: {} files so far", format_count(found.table.files)))
@@ -270,16 +297,17 @@ fn scan_dir(output: Output, stop: &StopFlag, args: &TreeScan) -> CommandResult {
         "unread": scanned.unread,
         "exit_code": 0,
     });
-    match &args.output {
+    match file {
         None => {
             summary.lines().for_each(|line| output.note(line));
             finish(output, &table, &json, Exit::Done)
         }
         Some(file) => {
-            std::fs::write(file, table).map_err(|error| {
-                let text = format!("writing {}: {error}", file.display());
-                CommandError::report_as(output, &text, Exit::Internal)
-            })?;
+            // Only now, lest it be found in the directory that is read.
+            let mut sink = Sink::open(file, args.overwrite)
+                .map_err(|refusal| CommandError::report_as(output, &refusal, refusal.exit()))?;
+            sink.write_all(table.as_bytes())?;
+            sink.finish()?;
             let file = shell::path(file);
             let next = format!(
                 "Table in {file}; a tree like it: fathom tree build NEW_DIR table={file}\n"

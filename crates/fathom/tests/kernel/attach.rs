@@ -5,7 +5,7 @@ use fathom_testkit::Capability::FathomBinary;
 use fathom_testkit::{Trial, kernel_test};
 use std::fs;
 use std::io::Write;
-use std::os::unix::net::UnixStream;
+use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::thread;
@@ -15,6 +15,7 @@ pub fn trials() -> Vec<Trial> {
     vec![
         kernel_test("attach_to_nothing", &[FathomBinary], nothing),
         kernel_test("attach_well_and_badly", &[FathomBinary], looked_at),
+        kernel_test("attach_leaves_what_others_have_there", &[FathomBinary], others_things),
         kernel_test("attach_and_end", &[FathomBinary], ended_from_elsewhere),
         kernel_test("detach_what_cannot_begin", &[FathomBinary], cannot_begin),
         kernel_test("detach_what_ends_at_once", &[FathomBinary], ends_at_once),
@@ -31,7 +32,7 @@ fn plan(sandbox: &Sandbox, blocks: u32) -> PathBuf {
 }
 
 fn socket(sandbox: &Sandbox) -> PathBuf {
-    sandbox.db().parent().unwrap().join("live.sock")
+    sandbox.db().parent().unwrap().join(".fathom-live.sock")
 }
 
 /// Starts an experiment without a terminal; its process and its log.
@@ -80,6 +81,33 @@ fn looked_at() {
     let text = fs::read_to_string(log).unwrap();
     assert!(text.contains("Stored as") && text.contains("block 2/2"), "{text}");
     assert!(!text.contains("left in all"), "{text}");
+}
+
+/// A file, or a socket at which another program listens, stays where the door would be, and measurements need no door; a
+/// socket that a killed one left goes.
+fn others_things() {
+    let sandbox = Sandbox::new();
+    let path = socket(&sandbox);
+    let short = ["run", "randread", "null:64M", "duration=100ms", "warmup=0s"];
+    fs::create_dir_all(path.parent().unwrap()).unwrap();
+    let plan = plan(&sandbox, 1);
+    let all_run = || {
+        for args in [&short[..], &["restore"], &["lab", p(&plan)]] {
+            let done = sandbox.run(args);
+            assert!([0, 1].contains(&done.code), "{args:?} {done:?}");
+        }
+    };
+    fs::write(&path, "somebody's").unwrap();
+    all_run();
+    assert_eq!(fs::read_to_string(&path).unwrap(), "somebody's");
+    fs::remove_file(&path).unwrap();
+    let listener = UnixListener::bind(&path).unwrap();
+    all_run();
+    assert!(UnixStream::connect(&path).is_ok());
+    drop(listener);
+    assert!(path.exists());
+    assert!([0, 1].contains(&sandbox.run(&short).code));
+    assert!(!path.exists(), "nobody listens there any more");
 }
 
 fn ended_from_elsewhere() {

@@ -1,8 +1,8 @@
 //! `fathom tree`, `fathom clean` and `fathom run exercise` as a user calls them: what is printed, exit codes, what is left.
 
 use crate::cli::{Sandbox, names, p};
-use fathom_testkit::Capability::{FathomBinary, FsOnLoop};
-use fathom_testkit::{FsKind, MountedFs, Trial, kernel_test};
+use fathom_testkit::Capability::{FathomBinary, FsOnLoop, LoopDevices};
+use fathom_testkit::{FsKind, LoopDevice, MountedFs, Trial, kernel_test};
 use std::fs;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
@@ -11,6 +11,7 @@ pub fn trials() -> Vec<Trial> {
     let ext4 = [FathomBinary, FsOnLoop(FsKind::Ext4)];
     vec![
         kernel_test("tree_commands", &[FathomBinary], commands),
+        kernel_test("tree_scan_writes_new_files_only", &[FathomBinary, LoopDevices], scan_output),
         kernel_test("tree_damaged_below_is_told", &ext4, damaged_below),
         kernel_test("clean_removes_kept_test_files", &[FathomBinary], kept_files),
         kernel_test("exercise_command", &[FathomBinary], exercise),
@@ -58,6 +59,49 @@ fn commands() {
     );
     fs::remove_dir_all(&dir).unwrap();
     sandbox.nothing_left(&[&sandbox.dir()]);
+}
+
+/// A table goes into a new file: not into one that is there, not through a link to it, not onto a device, not into /dev.
+fn scan_output() {
+    let sandbox = Sandbox::new();
+    let (dir, file) = (sandbox.dir(), sandbox.scratch.join("notes.txt"));
+    fs::write(dir.join("one"), "1").unwrap();
+    fs::write(&file, "somebody's").unwrap();
+    let link = sandbox.scratch.join("link");
+    std::os::unix::fs::symlink(&file, &link).unwrap();
+    let device = LoopDevice::new(1 << 20).unwrap();
+    let before = fs::read(device.backing()).unwrap();
+    for (place, said) in [
+        (file.as_path(), "--overwrite"),
+        (&link, "--overwrite"),
+        (device.path(), "/dev"),
+        (Path::new("/dev/fathom-new"), "/dev"),
+        (dir.as_path(), "no regular file"),
+    ] {
+        sandbox.run(&["tree", "scan", p(&dir), "-o", p(place)]).is_refusal(2, &[said]);
+    }
+    let to_device = sandbox.scratch.join("to-device");
+    std::os::unix::fs::symlink(device.path(), &to_device).unwrap();
+    let onto = ["tree", "scan", p(&dir), "--overwrite", "-o", p(&to_device)];
+    sandbox.run(&onto).is_refusal(2, &["/dev"]);
+    assert_eq!(fs::read_to_string(&file).unwrap(), "somebody's");
+    assert!(fs::read(device.backing()).unwrap() == before);
+    assert!(!Path::new("/dev/fathom-new").exists());
+    let scanned = sandbox.run(&["tree", "scan", p(&dir), "--overwrite", "-o", p(&file)]);
+    assert!(
+        scanned.code == 0 && fs::read_to_string(&file).unwrap().contains("tree"),
+        "{scanned:?}"
+    );
+    // In the directory itself it does not count as one of its files; packed it is read all the same.
+    let inside = dir.join("t.toml.gz");
+    let scanned = sandbox.json(&["tree", "scan", p(&dir), "-o", p(&inside)], &[0]);
+    assert_eq!(scanned.result()["table"]["files"], 1);
+    let table = |path: &Path| format!("table={}", p(path));
+    let other = sandbox.scratch.join("other");
+    sandbox.json(&["tree", "build", p(&other), &table(&inside), "files=5"], &[0]);
+    let endless = ["tree", "build", p(&other), &table(Path::new("/dev/zero"))];
+    sandbox.run(&endless).is_refusal(2, &["more than 16"]);
+    sandbox.json(&["clean", p(&other)], &[0]);
 }
 
 /// A bit of a file changes behind the filesystem's back: size and time say nothing, the content does.

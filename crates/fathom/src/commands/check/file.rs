@@ -37,20 +37,20 @@ pub fn write(path: &Path, snapshot: &Snapshot) -> Result<(), String> {
     unfinished.push(format!(".{}.part", std::process::id()));
     let unfinished = path.with_file_name(unfinished);
     let created = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&unfinished);
-    let stored = created.and_then(|file| {
+    let mut file = created.map_err(failed)?;
+    let store = || {
         if is_packed(path) {
             let mut packer = GzEncoder::new(file, Compression::default());
             packer.write_all(&text)?;
-            packer.finish()?.sync_all()
+            packer.finish()?.sync_all()?;
         } else {
-            let mut file = file;
             file.write_all(&text)?;
             file.write_all(b"\n")?;
-            file.sync_all()
+            file.sync_all()?;
         }
-    });
-    let stored = stored.and_then(|()| std::fs::rename(&unfinished, path));
-    stored.map_err(|error| {
+        std::fs::rename(&unfinished, path)
+    };
+    store().map_err(|error| {
         // Nothing half-written stays.
         let _ = std::fs::remove_file(&unfinished);
         failed(error)
@@ -94,7 +94,8 @@ pub fn read(path: &Path) -> Result<Snapshot, String> {
         Some(newer) if newer > u64::from(SNAPSHOT_FORMAT) => Err(format!(
             "{name}: form {newer} of a newer fathom; this one reads up to {SNAPSHOT_FORMAT}: use the newer one"
         )),
-        Some(_) => serde_json::from_value(value)
+        // From text, as everywhere: code for each other form that is read would make the binary larger.
+        Some(_) => serde_json::from_str(&value.to_string())
             .map_err(|error| format!("{name}: not understood: {error}")),
     }
 }
