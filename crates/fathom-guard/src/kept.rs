@@ -43,6 +43,15 @@ impl KeptFile {
         Ok(held)
     }
 
+    /// Whether [`KeptFile::open`] would take it, as it is now. Nothing is marked or changed by the question.
+    ///
+    /// # Errors
+    /// As [`KeptFile::open`].
+    pub fn check(root: &SysRoot, path: &Path) -> Result<(), FileRefusal> {
+        let Found { path, facts, mark, .. } = find(root, path)?;
+        check_seal(&path, facts, &mark)
+    }
+
     /// Another open file of it, for reading and writing; only `direct`, `dsync` and `sync` of the mode count.
     ///
     /// # Errors

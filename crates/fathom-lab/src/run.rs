@@ -241,8 +241,8 @@ pub(crate) fn give_back(lab: &mut Lab<'_>, prepared: BTreeMap<TargetKey, Prepare
     prepared.into_values().for_each(|target| give_back_one(lab, target));
 }
 
-/// See [`give_back`].
-pub(crate) fn give_back_one(lab: &mut Lab<'_>, target: PreparedTarget) {
+/// Removes what was made for a target, or keeps it when asked, and says where.
+pub fn give_back_one(lab: &mut Lab<'_>, target: PreparedTarget) {
     if !lab.keep {
         return note_failure(lab, target.remove());
     }

@@ -70,7 +70,10 @@ pub fn run_trial(
 }
 
 /// Keeps a finished record, and then tells of it.
-pub(crate) fn announce(
+///
+/// # Errors
+/// [`LabError`] when it could not be kept.
+pub fn announce(
     lab: &mut Lab<'_>,
     record: &Record,
     keep_record: KeepRecord<'_>,

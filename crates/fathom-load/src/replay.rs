@@ -3,12 +3,13 @@
 //! One thread with one ring issues them; they come through a bounded queue, and what happened leaves through another one, so that
 //! a trace of any length takes the same memory. Nothing is allocated while it runs.
 
-use crate::engine::{Engine, Op};
+mod player;
+
+use self::player::Player;
 use crate::engines::uring::Uring;
 use crate::target::LoadTarget;
 use crossbeam_queue::ArrayQueue;
 use fathom_base::clock::Clock;
-use fathom_base::content::Filler;
 use fathom_sys::arena::Arena;
 use fathom_sys::clock::FastClock;
 use fathom_sys::request::FileTable;
@@ -17,7 +18,7 @@ use fathom_sys::threads;
 use std::io;
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use thiserror::Error;
 
 /// What a request does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -41,21 +42,23 @@ pub struct ReplayRequest {
     pub offset_bytes: u64,
     /// How much; at most the buffers' size.
     pub size_bytes: u32,
-    /// Where it was in the trace, in sectors: for the log.
-    pub sector: u64,
-    /// And how long.
-    pub sectors: u32,
+    /// What is in the device's cache has to be on stable storage before it.
+    pub flush_before: bool,
+    /// It has to be on stable storage itself when it ends.
+    pub flush_after: bool,
+    /// It is the rest of the one before, which was too large.
+    pub is_rest: bool,
 }
 
 /// What happened to a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ReplayStep {
-    /// When, from the start on.
-    pub time_ns: u64,
     /// The request.
     pub request: ReplayRequest,
-    /// It ended, with 0 or an errno; none when it started.
-    pub ended: Option<i32>,
+    /// When it started, from the start of the replay on.
+    pub start_ns: u64,
+    /// When it ended, with 0 or an errno; none when it started.
+    pub ended: Option<(u64, i32)>,
 }
 
 /// How requests are issued.
@@ -96,6 +99,29 @@ impl ReplayQueues {
     }
 }
 
+/// Sets a flag when dropped: also when the thread that holds it panics.
+pub struct Announce<'a>(pub &'a AtomicBool);
+
+impl Drop for Announce<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Release);
+    }
+}
+
+/// What kept requests from being issued.
+#[derive(Debug, Error)]
+#[error("{what}: {source}")]
+pub struct ReplayError {
+    /// What was done.
+    pub what: &'static str,
+    /// What the kernel said.
+    pub source: io::Error,
+}
+
+fn at(what: &'static str) -> impl FnOnce(io::Error) -> ReplayError {
+    move |source| ReplayError { what, source }
+}
+
 /// What the thread itself needed.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct ReplayCost {
@@ -109,13 +135,6 @@ pub struct ReplayCost {
     pub starved: u64,
 }
 
-/// Waits are ended so much earlier and the rest is spent looking: sleeps end too late.
-const AWAKE_NS: u64 = 80_000;
-/// How long it waits at most before it looks whether it is to stop.
-const LOOK_NS: u64 = 20_000_000;
-/// An empty queue is looked at that often.
-const HUNGRY_NS: u64 = 200_000;
-
 /// Issues requests until there are no more, and waits for their ends.
 ///
 /// # Errors
@@ -126,10 +145,9 @@ pub fn replay(
     rules: ReplayRules,
     queues: &ReplayQueues,
     stop: &dyn Fn() -> bool,
-) -> io::Result<ReplayCost> {
-    let done = go(target, clock, rules, queues, stop);
-    queues.is_done.store(true, Ordering::Release);
-    done
+) -> Result<ReplayCost, ReplayError> {
+    let _done = Announce(&queues.is_done);
+    go(target, clock, rules, queues, stop)
 }
 
 fn go(
@@ -138,9 +156,11 @@ fn go(
     rules: ReplayRules,
     queues: &ReplayQueues,
     stop: &dyn Fn() -> bool,
-) -> io::Result<ReplayCost> {
-    let file = target.file().ok_or(io::ErrorKind::InvalidInput)?;
-    let arena = Arena::new(rules.depth as usize, rules.buffer_bytes as usize)?;
+) -> Result<ReplayCost, ReplayError> {
+    let none = || io::Error::from(io::ErrorKind::InvalidInput);
+    let file = target.file().ok_or_else(none).map_err(at("a target without a file"))?;
+    let arena = Arena::new(rules.depth as usize, rules.buffer_bytes as usize)
+        .map_err(at("buffers for all requests in flight"))?;
     let options = RingOptions {
         features: Vec::new(),
         polled: false,
@@ -148,158 +168,20 @@ fn go(
         registration: Registration::Never,
         submit_max: None,
     };
-    let engine = Uring::new(FileTable::new(&[file.as_fd()])?, arena, &options)?;
+    let table = FileTable::new(&[file.as_fd()]).map_err(at("a descriptor of the target"))?;
+    let engine = Uring::new(table, arena, &options).map_err(at("setting up io_uring"))?;
     threads::wake_precisely();
     let cpu = threads::thread_cpu();
-    let none = ReplayRequest {
-        due_ns: 0,
-        kind: ReplayKind::Flush,
-        offset_bytes: 0,
-        size_bytes: 0,
-        sector: 0,
-        sectors: 0,
-    };
-    let mut player = Player {
-        engine,
-        clock,
-        rules,
-        queues,
-        slots: vec![none; rules.depth as usize],
-        free: (0..rules.depth).rev().collect(),
-        next: None,
-        filler: Filler::noise(rules.seed),
-        written: 0,
-        start_ns: clock.now_ns(),
-        starved: 0,
-    };
-    player.play(stop)?;
+    let mut player = Player::new(engine, clock, rules, queues);
+    player.play(stop).map_err(at("io_uring_enter"))?;
     let used = threads::thread_cpu().since(cpu);
     Ok(ReplayCost {
         cpu_ns: used.user_ns + used.system_ns,
-        window_ns: clock.now_ns() - player.start_ns,
-        start_ns: player.start_ns,
-        starved: player.starved,
+        window_ns: clock.now_ns() - player.start_ns(),
+        start_ns: player.start_ns(),
+        starved: player.starved(),
     })
 }
-
-struct Player<'a, 'f> {
-    engine: Uring<'f>,
-    clock: &'a FastClock,
-    rules: ReplayRules,
-    queues: &'a ReplayQueues,
-    slots: Vec<ReplayRequest>,
-    free: Vec<u32>,
-    next: Option<ReplayRequest>,
-    /// Makes what is written: by it the guard of test files knows what is fathom's.
-    filler: Filler,
-    /// Counts writes, so that no two have the same content.
-    written: u64,
-    start_ns: u64,
-    starved: u64,
-}
-
-impl Player<'_, '_> {
-    fn play(&mut self, stop: &dyn Fn() -> bool) -> io::Result<()> {
-        let mut is_over = false;
-        loop {
-            is_over = is_over || stop();
-            let has_more = !is_over && self.issue();
-            let in_flight = self.slots.len() - self.free.len();
-            if in_flight == 0 && !has_more {
-                return Ok(());
-            }
-            let ended = self.wait(has_more, in_flight)?;
-            let time_ns = self.now_ns();
-            for _ in 0..ended {
-                let Some((slot, result)) = self.engine.take() else { break };
-                let request = self.slots[slot as usize];
-                let is_short =
-                    request.kind != ReplayKind::Flush && result != request.size_bytes as i32;
-                let error = if result < 0 {
-                    -result
-                } else if is_short {
-                    EIO
-                } else {
-                    0
-                };
-                self.log(ReplayStep { time_ns, request, ended: Some(error) });
-                self.free.push(slot);
-            }
-        }
-    }
-
-    fn now_ns(&self) -> u64 {
-        self.clock.now_ns() - self.start_ns
-    }
-
-    /// Issues all that may start now. False when no more will come.
-    fn issue(&mut self) -> bool {
-        loop {
-            if self.next.is_none() {
-                // Read before the queue: what was pushed before is then seen.
-                let is_fed = self.queues.is_fed.load(Ordering::Acquire);
-                self.next = self.queues.requests.pop();
-                if self.next.is_none() {
-                    self.starved += u64::from(!is_fed);
-                    return !is_fed;
-                }
-            }
-            let Some(request) = self.next else { return true };
-            let now_ns = self.now_ns();
-            if self.rules.is_timed && request.due_ns > now_ns {
-                return true;
-            }
-            let Some(slot) = self.free.pop() else { return true };
-            self.next = None;
-            let ReplayRequest { offset_bytes, size_bytes, .. } = request;
-            let op = match request.kind {
-                ReplayKind::Read => Op::Read { offset_bytes, size_bytes },
-                ReplayKind::Write => {
-                    self.written += 1;
-                    let buffer = &mut self.engine.buffer_mut(slot)[..size_bytes as usize];
-                    self.filler.fill(buffer, offset_bytes, self.written);
-                    Op::Write { offset_bytes, size_bytes }
-                }
-                ReplayKind::Flush => Op::Fdatasync,
-            };
-            self.slots[slot as usize] = request;
-            self.engine.queue(slot, 0, op);
-            self.log(ReplayStep { time_ns: now_ns, request, ended: None });
-        }
-    }
-
-    /// Hands over, and waits for an end or for the time of the next request.
-    fn wait(&mut self, has_more: bool, in_flight: usize) -> io::Result<u32> {
-        if !has_more || self.free.is_empty() {
-            return self.engine.run(1);
-        }
-        let wait_ns = match self.next {
-            None => HUNGRY_NS,
-            Some(_) if !self.rules.is_timed => 0,
-            Some(next) => {
-                next.due_ns.saturating_sub(self.now_ns()).saturating_sub(AWAKE_NS).min(LOOK_NS)
-            }
-        };
-        if in_flight == 0 && wait_ns > 0 {
-            self.engine.run(0)?;
-            std::thread::sleep(Duration::from_nanos(wait_ns));
-            return Ok(0);
-        }
-        self.engine.run_for(1, wait_ns)
-    }
-
-    /// Never lost: when nobody takes what happened, it waits, and the delay shows as such.
-    fn log(&self, step: ReplayStep) {
-        let mut step = step;
-        while let Err(back) = self.queues.steps.push(step) {
-            step = back;
-            std::thread::yield_now();
-        }
-    }
-}
-
-/// What a short transfer counts as.
-const EIO: i32 = 5;
 
 #[cfg(test)]
 mod tests {
@@ -310,7 +192,13 @@ mod tests {
     fn request(due_ns: u64, kind: ReplayKind, block: u64) -> ReplayRequest {
         let size_bytes = if kind == ReplayKind::Flush { 0 } else { BLOCK };
         let offset_bytes = block * u64::from(BLOCK);
-        ReplayRequest { due_ns, kind, offset_bytes, size_bytes, sector: block * 8, sectors: 8 }
+        // Every third write is a commit.
+        let (flush_before, flush_after) = (
+            kind == ReplayKind::Write && block % 9 == 1,
+            kind == ReplayKind::Write && block % 9 < 5,
+        );
+        let is_rest = false;
+        ReplayRequest { due_ns, kind, offset_bytes, size_bytes, flush_before, flush_after, is_rest }
     }
 
     fn run(requests: &[ReplayRequest], is_timed: bool) -> (Vec<ReplayStep>, ReplayCost, Vec<u8>) {
@@ -339,7 +227,15 @@ mod tests {
         let started: Vec<_> =
             steps.iter().filter(|s| s.ended.is_none()).map(|s| s.request).collect();
         assert_eq!(started, requests);
-        assert_eq!(steps.iter().filter(|s| s.ended == Some(0)).count(), 60);
+        assert_eq!(
+            steps
+                .iter()
+                .filter(|s| s
+                    .ended
+                    .is_some_and(|(end_ns, error)| end_ns >= s.start_ns && error == 0))
+                .count(),
+            60
+        );
         let depth = |n: &mut i32, s: &ReplayStep| {
             *n += if s.ended.is_none() { 1 } else { -1 };
             Some(*n)
@@ -357,7 +253,7 @@ mod tests {
         let (steps, cost, _) = run(&requests, true);
         let started: Vec<_> = steps.iter().filter(|s| s.ended.is_none()).collect();
         assert_eq!(started.len(), 20);
-        assert!(started.iter().all(|s| s.time_ns >= s.request.due_ns));
+        assert!(started.iter().all(|s| s.start_ns >= s.request.due_ns));
         assert!(cost.window_ns >= 57_000_000);
     }
 }

@@ -51,6 +51,37 @@ pub struct CaptureRecord {
     pub series: Vec<CaptureInterval>,
     /// Where and when, for a picture.
     pub map: CaptureMap,
+    /// How alike a replay was to its trace, figure by figure.
+    #[serde(default)]
+    pub likeness: Vec<CaptureDistance>,
+}
+
+/// How far apart one figure of two captures is.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct CaptureDistance {
+    /// Which.
+    pub figure: String,
+    /// The largest difference between the two distributions (Kolmogorov and Smirnov), from 0 to 1.
+    pub distance: f64,
+    /// The median of the first.
+    pub median_a: Option<u64>,
+    /// The median of the second.
+    pub median_b: Option<u64>,
+    /// What it tells of.
+    pub of: DistanceOf,
+}
+
+/// What a distance tells of.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum DistanceOf {
+    /// What was asked: it decides whether two loads are alike.
+    #[default]
+    Load,
+    /// What was asked, and was changed on purpose: other places, another speed.
+    Changed,
+    /// What the storage made of it.
+    Storage,
 }
 
 /// What is wrong with a trace.
@@ -97,6 +128,9 @@ pub struct CaptureClass {
     pub fua: u64,
     /// Those with a flush before them.
     pub preflush: u64,
+    /// Those with either or both of them.
+    #[serde(default)]
+    pub durable: u64,
     /// Reads before anybody asked.
     pub ahead: u64,
     /// Arrival to end (Q2C).
@@ -105,6 +139,14 @@ pub struct CaptureClass {
     pub wait_ns: Histogram,
     /// Driver to end (D2C), of requests as the driver got them.
     pub service_ns: Histogram,
+}
+
+impl CaptureClass {
+    /// Requests that had to be on stable storage before they ended, or had a flush before them; at least that, of old records.
+    #[must_use]
+    pub fn durable(&self) -> u64 {
+        self.durable.max(self.fua).max(self.preflush)
+    }
 }
 
 /// Where requests went.

@@ -3,9 +3,8 @@
 use crate::table::{Align, Table};
 use crate::text::{format_share, printable, push_wrapped_to};
 use fathom_base::units::{format_count, format_duration, format_ns, format_rate, format_size};
-use fathom_model::capture::{CaptureClass, CaptureRecord};
+use fathom_model::capture::{CaptureClass, CaptureDistance, CaptureRecord, DistanceOf};
 use fathom_stats::Histogram;
-use fathom_study::capture::likeness::Distance;
 use std::fmt::Write;
 
 /// Processes that are named.
@@ -37,6 +36,10 @@ pub fn text(capture: &CaptureRecord, width: usize) -> String {
     }
     out.push('\n');
     out += &course(capture).render_to(0, width);
+    if let Some(table) = likeness(capture) {
+        out.push('\n');
+        out += &table.render_to(0, width);
+    }
     out
 }
 
@@ -143,7 +146,10 @@ pub fn lines(capture: &CaptureRecord) -> Vec<(&'static str, String)> {
             format_share(capture.busy_share())
         ),
     ));
-    lines.push(("queue", queue(capture)));
+    match starts(capture) {
+        Some(starts) => lines.push(("starts", starts)),
+        None => lines.push(("queue", queue(capture))),
+    }
     let durable = durable(capture);
     if !durable.is_empty() {
         lines.push(("durability", durable));
@@ -229,6 +235,32 @@ fn arrivals(capture: &CaptureRecord) -> String {
     text
 }
 
+/// Of a replay: how late requests started.
+fn starts(capture: &CaptureRecord) -> Option<String> {
+    if capture.source != "replay" {
+        return None;
+    }
+    let late = late(capture);
+    let (Some(half), Some(most), Some(max)) = (late.quantile(0.5), late.quantile(0.99), late.max())
+    else {
+        return Some("as fast as they went; latency counts from the start".to_owned());
+    };
+    Some(format!(
+        "{} after their time at the median, {} at 99 %, {} at most; latency counts from that time, of it driver from the start",
+        format_ns(half),
+        format_ns(most),
+        format_ns(max)
+    ))
+}
+
+/// How late the requests of a replay started; empty of one without times.
+#[must_use]
+pub fn late(capture: &CaptureRecord) -> Histogram {
+    let mut late = Histogram::new();
+    capture.classes.iter().for_each(|class| late.merge(&class.wait_ns));
+    late
+}
+
 fn queue(capture: &CaptureRecord) -> String {
     let [front, back, whole] = capture.merges;
     let merged = front + back + whole;
@@ -307,9 +339,9 @@ fn course(capture: &CaptureRecord) -> Table {
     table
 }
 
-/// How alike a replay was, figure by figure.
+/// How alike a replay was, figure by figure; none of what is no replay.
 #[must_use]
-pub fn distances(distances: &[Distance], width: usize) -> String {
+pub fn likeness(capture: &CaptureRecord) -> Option<Table> {
     let columns = [
         ("likeness", Align::Left),
         ("distance", Align::Right),
@@ -318,7 +350,7 @@ pub fn distances(distances: &[Distance], width: usize) -> String {
         ("", Align::Left),
     ];
     let mut table = Table::new(columns, 2);
-    for d in distances {
+    for d in &capture.likeness {
         let value = |value: Option<u64>| match value {
             None => String::new(),
             Some(value) if d.figure.starts_with("latency") || d.figure.starts_with("time") => {
@@ -327,16 +359,23 @@ pub fn distances(distances: &[Distance], width: usize) -> String {
             Some(value) if d.figure == "in flight" => value.to_string(),
             Some(value) => format_size(value),
         };
-        let whose = if d.is_of_load { "of the load" } else { "of the storage" };
-        let cells = [
-            d.figure.to_owned(),
+        table.row([
+            d.figure.clone(),
             format!("{:.2}", d.distance),
             value(d.median_a),
             value(d.median_b),
-        ];
-        table.row(cells.into_iter().chain([whose.to_owned()]));
+            whose(d).to_owned(),
+        ]);
     }
-    table.render_to(0, width)
+    (!capture.likeness.is_empty()).then_some(table)
+}
+
+fn whose(distance: &CaptureDistance) -> &'static str {
+    match distance.of {
+        DistanceOf::Load => "of the load",
+        DistanceOf::Changed => "changed on purpose",
+        DistanceOf::Storage => "of the storage",
+    }
 }
 
 #[cfg(test)]

@@ -61,10 +61,14 @@ pub fn all(record: &Record) -> Vec<Finding> {
         batched,
     ];
     if let Some(fsop) = &record.fsop {
-        let of_machine = OF_MACHINE.iter().filter_map(|rule| rule(record));
-        return of_machine.chain(fsop::findings::all(record, fsop)).collect();
+        return of_machine(record).into_iter().chain(fsop::findings::all(record, fsop)).collect();
     }
     RULES.iter().filter_map(|rule| rule(record)).collect()
+}
+
+/// What holds for whatever was measured.
+pub(crate) fn of_machine(record: &Record) -> Vec<Finding> {
+    OF_MACHINE.iter().filter_map(|rule| rule(record)).collect()
 }
 
 /// The rules that hold for whatever was measured.

@@ -37,6 +37,7 @@ pub mod pressure;
 pub mod priority;
 pub mod probe;
 pub mod process;
+pub mod program_marks;
 pub mod remount;
 pub mod request;
 pub mod ring;

@@ -125,6 +125,18 @@ impl Flags {
         self.0 & other.0 == other.0
     }
 
+    /// These, and all of `other`.
+    #[must_use]
+    pub fn with(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+
+    /// These, but none of `other`.
+    #[must_use]
+    pub fn without(self, other: Self) -> Self {
+        Self(self.0 & !other.0)
+    }
+
     fn add(&mut self, other: Self) {
         self.0 |= other.0;
     }

@@ -115,8 +115,23 @@ impl Table {
         }
     }
 
+    /// The oldest of just this place and length: of several at one place it is the one that an event of that length is about.
+    fn exact(&self, event: &Event, is_it: impl Fn(&Waiting) -> bool) -> Option<u64> {
+        let range = (event.class, event.sector, 0)..=(event.class, event.sector, u64::MAX);
+        let mut there = self.waiting.range(range);
+        let found =
+            there.find(|(_, w)| w.sectors == event.sectors && w.left == w.sectors && is_it(w));
+        found.map(|(key, _)| key.2)
+    }
+
     /// The driver got what lies in this range.
     fn issue(&mut self, event: &Event) {
+        if let Some(order) = self.exact(event, |waiting| waiting.issue_ns.is_none()) {
+            if let Some(waiting) = self.waiting.get_mut(&(event.class, event.sector, order)) {
+                waiting.issue_ns = Some(event.time_ns);
+            }
+            return;
+        }
         self.in_range(event, |_, _, waiting| {
             let is_first = waiting.issue_ns.is_none();
             waiting.issue_ns.get_or_insert(event.time_ns);
@@ -125,19 +140,7 @@ impl Table {
     }
 
     fn end(&mut self, event: &Event, done: &mut Vec<Done>) {
-        let mut ended = Vec::new();
-        let (start, end) = (event.sector, event.end_sector());
-        self.in_range(event, |sector, order, waiting| {
-            let waiting_end = sector + u64::from(waiting.sectors);
-            let common = end.min(waiting_end).saturating_sub(start.max(sector));
-            waiting.left = waiting.left.saturating_sub(common as u32);
-            // A failed request tells how much of it failed, which may be nothing of its range.
-            if waiting.left == 0 || event.error != 0 {
-                ended.push((sector, order));
-            }
-            true
-        });
-        for (sector, order) in ended {
+        for (sector, order) in self.ended_by(event) {
             let Some(waiting) = self.waiting.remove(&(event.class, sector, order)) else {
                 continue;
             };
@@ -157,6 +160,26 @@ impl Table {
                 self.forget_overtaken(event.time_ns);
             }
         }
+    }
+
+    /// Those that this end was the last part of, by first sector and order.
+    fn ended_by(&mut self, event: &Event) -> Vec<(u64, u64)> {
+        if let Some(order) = self.exact(event, |_| true) {
+            return vec![(event.sector, order)];
+        }
+        let mut ended = Vec::new();
+        let (start, end) = (event.sector, event.end_sector());
+        self.in_range(event, |sector, order, waiting| {
+            let waiting_end = sector + u64::from(waiting.sectors);
+            let common = end.min(waiting_end).saturating_sub(start.max(sector));
+            waiting.left = waiting.left.saturating_sub(common as u32);
+            // A failed request tells how much of it failed, which may be nothing of its range.
+            if waiting.left == 0 || event.error != 0 {
+                ended.push((sector, order));
+            }
+            true
+        });
+        ended
     }
 
     /// Takes the newest one that begins there out again: it is given back, or has become part of another.
@@ -292,6 +315,25 @@ mod tests {
         ]);
         let arrived: Vec<_> = found.iter().filter(|d| d.0 == Arrived).collect();
         assert_eq!(arrived, [&(Arrived, 8, 1, Some(3), 5), &(Arrived, 8, 2, Some(4), 6)]);
+    }
+
+    #[test]
+    fn of_several_sizes_at_one_place_each_ends_with_its_own() {
+        let found = ended(&[
+            step(Queue, 1, 0, 8),
+            step(Queue, 2, 0, 128),
+            step(Issue, 3, 0, 128),
+            step(Issue, 4, 0, 8),
+            step(Complete, 5, 0, 128),
+            step(Complete, 9, 0, 8),
+        ]);
+        let expected = [
+            (Issued, 0, 3, None, 5),
+            (Arrived, 0, 2, Some(3), 5),
+            (Issued, 0, 4, None, 9),
+            (Arrived, 0, 1, Some(4), 9),
+        ];
+        assert_eq!(found, expected);
     }
 
     #[test]

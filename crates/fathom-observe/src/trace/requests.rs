@@ -1,7 +1,8 @@
 //! The requests of a trace, to be issued once more: which, when, and where on a target of another size.
 
-use super::event::{Action, Class, Event, Names, SECTOR_BYTES};
+use super::event::{Action, Class, Event, Flags, Names, SECTOR_BYTES};
 use super::file::TraceError;
+use super::flight::{Done, Level};
 use super::open::Source;
 use super::study::Study;
 use fathom_model::capture::CaptureRecord;
@@ -107,16 +108,49 @@ impl Wanted {
     }
 }
 
-/// What the requests that are to be issued look like as a load, and how many are left out.
+/// A request as it is issued: whole, or in parts of at most so many sectors. What has to come before it comes before the first,
+/// what has to be true when it ends is the last one's.
+pub fn parts(event: &Event, sectors_max: u32) -> impl Iterator<Item = Event> + use<> {
+    let event = *event;
+    let most = sectors_max.max(1);
+    let count = if event.class == Class::Flush { 1 } else { event.sectors.div_ceil(most).max(1) };
+    (0..count).map(move |number| {
+        let from = number * most;
+        let mut flags = event.flags;
+        if number > 0 {
+            flags = flags.without(Flags::PREFLUSH);
+        }
+        if number + 1 < count {
+            flags = flags.without(Flags::FUA);
+        }
+        let sectors = (event.sectors - from.min(event.sectors)).min(most);
+        Event { sector: event.sector + u64::from(from), sectors, flags, ..event }
+    })
+}
+
+/// What the requests that are to be issued look like as a load, and how many are left out; in the parts in which they are issued.
 ///
 /// # Errors
 /// [`TraceError`] for a file that is none.
-pub fn reference(path: &Path, wanted: Wanted) -> Result<(CaptureRecord, u64), TraceError> {
+pub fn reference(
+    path: &Path,
+    wanted: Wanted,
+    sectors_max: u32,
+    goes_on: &dyn Fn() -> bool,
+) -> Result<(CaptureRecord, u64), TraceError> {
     let mut source = Source::open(path)?;
     let mut study = Study::new(source.head().size_bytes);
     let mut left_out = 0;
+    let mut seen = 0u64;
     while let Some(event) = source.next_event()? {
+        seen += 1;
+        if seen.is_multiple_of(LOOK) && !goes_on() {
+            break;
+        }
         match wanted.for_study(&event) {
+            Some(event) if event.action == Action::Queue => {
+                parts(&event, sectors_max).for_each(|part| study.event(&part, source.names()));
+            }
             Some(event) => study.event(&event, source.names()),
             None => {
                 let every = Wanted { writes: true, ..wanted };
@@ -128,6 +162,22 @@ pub fn reference(path: &Path, wanted: Wanted) -> Result<(CaptureRecord, u64), Tr
     Ok((study.finish(None), left_out))
 }
 
+/// How often, in events, it is asked whether to go on.
+const LOOK: u64 = 4096;
+
+/// A request that is issued once more, as it was on the target.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Issued {
+    /// What.
+    pub class: Class,
+    /// Where, in bytes.
+    pub offset_bytes: u64,
+    /// How much.
+    pub size_bytes: u32,
+    /// It has to be on stable storage when it ends, or needs a flush before it.
+    pub is_durable: bool,
+}
+
 /// A study of what happened to requests that are issued once more.
 #[derive(Debug)]
 pub struct Replayed {
@@ -136,7 +186,7 @@ pub struct Replayed {
 }
 
 impl Replayed {
-    /// Places are told in those of the trace, on a device of that size.
+    /// On a target of that size.
     #[must_use]
     pub fn new(size_bytes: u64) -> Self {
         let mut study = Study::new(size_bytes);
@@ -146,24 +196,37 @@ impl Replayed {
         Self { study, names }
     }
 
-    /// A request starts, or has ended.
-    pub fn step(
-        &mut self,
-        time_ns: u64,
-        class: Class,
-        (sector, sectors): (u64, u32),
-        ended: Option<i32>,
-    ) {
-        let action = if ended.is_some() { Action::BioComplete } else { Action::Queue };
+    /// A request starts.
+    pub fn starts(&mut self, time_ns: u64, issued: &Issued) {
         let event = Event {
-            sector,
-            sectors,
-            class,
+            sector: issued.offset_bytes / SECTOR_BYTES,
+            sectors: issued.size_bytes / SECTOR_BYTES as u32,
+            class: issued.class,
             name: 1,
-            error: ended.map_or(0, |errno| -errno),
-            ..Event::new(action, time_ns)
+            flags: if issued.is_durable { Flags::FUA } else { Flags::default() },
+            ..Event::new(Action::Queue, time_ns)
         };
-        self.study.event(&event, &self.names);
+        self.study.told_begin(&event, &self.names);
+    }
+
+    /// It has ended: with the time at which it should have started, where there is one, that at which it did, and that of its end.
+    pub fn ends(
+        &mut self,
+        (due_ns, start_ns, end_ns): (Option<u64>, u64, u64),
+        issued: &Issued,
+        has_failed: bool,
+    ) {
+        self.study.told_end(&Done {
+            level: Level::Arrived,
+            class: issued.class,
+            flags: Flags::default(),
+            start_ns: due_ns.unwrap_or(start_ns).min(start_ns),
+            issue_ns: due_ns.map(|_| start_ns),
+            end_ns,
+            sector: issued.offset_bytes / SECTOR_BYTES,
+            sectors: issued.size_bytes / SECTOR_BYTES as u32,
+            has_failed,
+        });
     }
 
     /// What it came to.
@@ -201,6 +264,47 @@ mod tests {
                 );
             }
         }
+    }
+
+    #[test]
+    fn parts_are_the_whole_in_order() {
+        let flags = Flags::default().with(Flags::PREFLUSH).with(Flags::FUA).with(Flags::SYNC);
+        let write = Event {
+            sector: 100,
+            sectors: 20,
+            class: Class::Write,
+            flags,
+            ..Event::new(Action::Queue, 7)
+        };
+        let of = |max| parts(&write, max).map(|p| (p.sector, p.sectors)).collect::<Vec<_>>();
+        assert_eq!(of(8), [(100, 8), (108, 8), (116, 4)]);
+        assert_eq!(of(20), [(100, 20)]);
+        let has = |flag| parts(&write, 8).map(|p| p.flags.has(flag)).collect::<Vec<_>>();
+        assert_eq!(has(Flags::PREFLUSH), [true, false, false]);
+        assert_eq!(has(Flags::FUA), [false, false, true]);
+        assert_eq!(has(Flags::SYNC), [true; 3]);
+        assert!(parts(&write, 20).eq([write]));
+        let flush = Event { class: Class::Flush, sectors: 0, ..write };
+        assert!(parts(&flush, 8).eq([flush]));
+    }
+
+    #[test]
+    fn latency_counts_from_the_due_time_and_depth_from_the_start() {
+        let mut replayed = Replayed::new(1 << 20);
+        let issued =
+            Issued { class: Class::Read, offset_bytes: 8192, size_bytes: 4096, is_durable: false };
+        for number in 0..3u64 {
+            let (start, end) = (number * 1_000_000, number * 1_000_000 + 400_000);
+            replayed.starts(start, &issued);
+            replayed.ends((Some(0), start, end), &issued, false);
+        }
+        let record = replayed.finish();
+        let read = record.class("read").expect("reads");
+        assert_eq!((read.count, read.bytes), (3, 3 * 4096));
+        let max = |h: &fathom_stats::Histogram| h.max();
+        assert_eq!(max(&read.total_ns), Some(2_400_000));
+        assert_eq!((max(&read.wait_ns), max(&read.service_ns)), (Some(2_000_000), Some(400_000)));
+        assert_eq!(record.depth_ns, [1_200_000, 1_200_000]);
     }
 
     #[test]

@@ -142,7 +142,7 @@ fn durability(capture: &CaptureRecord) -> Option<Finding> {
     let seconds = capture.window_ns as f64 / 1e9;
     let flushes = capture.class("flush").map_or(0, |flush| flush.count);
     let write = capture.class("write")?;
-    let durable = flushes + write.fua + write.preflush;
+    let durable = flushes + write.durable();
     let rate = durable as f64 / seconds.max(1e-9);
     if share(durable, write.count) < 0.01 || rate < 1.0 {
         return None;
@@ -150,9 +150,9 @@ fn durability(capture: &CaptureRecord) -> Option<Finding> {
     note(
         "advice-durability",
         format!(
-            "{} flushes and {} durable writes (FUA), {} a second: each waits for stable storage",
+            "{} flushes and {} durable writes (FUA, or with a flush before them), {} a second: each waits for stable storage",
             format_count(flushes),
-            format_count(write.fua + write.preflush),
+            format_count(write.durable()),
             format_count(rate.round() as u64)
         ),
         "a cache with power-loss protection or a log on a device of its own helps most; what a storage does: fathom run commit TARGET"

@@ -1,55 +1,55 @@
 //! How alike two captures are: the distance of their distributions, figure by figure.
 
-use fathom_model::capture::{CaptureClass, CaptureRecord};
+use fathom_model::capture::{CaptureClass, CaptureDistance, CaptureRecord, DistanceOf};
 use fathom_model::finding::{Finding, Severity};
 use fathom_stats::Histogram;
-use serde::Serialize;
 
 /// Distances below this count as the same: what one second of a load differs by from the next.
 pub const NEAR: f64 = 0.1;
 /// Distances above this count as different.
 pub const FAR: f64 = 0.25;
 
-/// One figure of both.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Distance {
-    /// Which.
-    pub figure: &'static str,
-    /// The largest difference between the two distributions (Kolmogorov and Smirnov), from 0 to 1.
-    pub distance: f64,
-    /// The median of the first.
-    pub median_a: Option<u64>,
-    /// The median of the second.
-    pub median_b: Option<u64>,
-    /// It belongs to what was asked, not to what the storage made of it.
-    pub is_of_load: bool,
+/// What is changed on purpose, and so is no unlikeness.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Changed {
+    /// Requests go to other places.
+    pub places: bool,
+    /// They come at other times.
+    pub times: bool,
 }
 
 /// All figures that both have.
 #[must_use]
-pub fn distances(a: &CaptureRecord, b: &CaptureRecord) -> Vec<Distance> {
+pub fn distances(a: &CaptureRecord, b: &CaptureRecord, changed: Changed) -> Vec<CaptureDistance> {
+    use DistanceOf::{Load, Storage};
+    let unless = |is_changed: bool| if is_changed { DistanceOf::Changed } else { Load };
     let mut all = Vec::new();
-    let mut add = |figure, a: &Histogram, b: &Histogram, is_of_load| {
+    let mut add = |figure: &str, a: &Histogram, b: &Histogram, of| {
         if let Some(distance) = distance(a, b) {
             let (median_a, median_b) = (a.quantile(0.5), b.quantile(0.5));
-            all.push(Distance { figure, distance, median_a, median_b, is_of_load });
+            let figure = figure.to_owned();
+            all.push(CaptureDistance { figure, distance, median_a, median_b, of });
         }
     };
-    add("size of reads", &sizes(a, "read"), &sizes(b, "read"), true);
-    add("size of writes", &sizes(a, "write"), &sizes(b, "write"), true);
-    add("distance of places", &a.places.seek_bytes, &b.places.seek_bytes, true);
-    add("time between arrivals", &a.arrivals.gap_ns, &b.arrivals.gap_ns, true);
-    add("in flight", &depths(a), &depths(b), false);
+    add("size of reads", &sizes(a, "read"), &sizes(b, "read"), Load);
+    add("size of writes", &sizes(a, "write"), &sizes(b, "write"), Load);
+    let places = unless(changed.places);
+    add("distance of places", &a.places.seek_bytes, &b.places.seek_bytes, places);
+    add(GAPS, &a.arrivals.gap_ns, &b.arrivals.gap_ns, unless(changed.times));
+    add("in flight", &depths(a), &depths(b), Storage);
     let latency = |record: &CaptureRecord, word| {
         let none = Histogram::new();
         record.class(word).map_or(none, |class: &CaptureClass| {
             if record.is_of_driver { class.service_ns.clone() } else { class.total_ns.clone() }
         })
     };
-    add("latency of reads", &latency(a, "read"), &latency(b, "read"), false);
-    add("latency of writes", &latency(a, "write"), &latency(b, "write"), false);
+    add("latency of reads", &latency(a, "read"), &latency(b, "read"), Storage);
+    add("latency of writes", &latency(a, "write"), &latency(b, "write"), Storage);
     all
 }
+
+/// The figure of the times between requests.
+const GAPS: &str = "time between arrivals";
 
 fn sizes(record: &CaptureRecord, word: &str) -> Histogram {
     let mut sizes = Histogram::new();
@@ -90,25 +90,30 @@ pub fn distance(a: &Histogram, b: &Histogram) -> Option<f64> {
 
 /// What the distances come to. Depth and latency are the storage's part: on another one they are expected to differ.
 #[must_use]
-pub fn finding(distances: &[Distance], paces: bool) -> Finding {
-    let counts = |d: &&Distance| d.is_of_load && (paces || d.figure != "time between arrivals");
+pub fn finding(distances: &[CaptureDistance]) -> Finding {
+    let counts = |d: &&CaptureDistance| d.of == DistanceOf::Load;
     let worst = distances.iter().filter(counts).max_by(|a, b| a.distance.total_cmp(&b.distance));
     let (id, said) = ("replay-likeness", "the load that arrived");
-    match worst {
-        None => Finding::new(
-            id,
-            Severity::Doubtful,
-            format!("{said} cannot be compared: nothing was replayed"),
-        ),
-        Some(worst) => {
-            let value = worst.distance;
-            let (severity, word) = match value {
-                d if d <= NEAR => (Severity::Note, "is that of the trace"),
-                d if d <= FAR => (Severity::Note, "is close to that of the trace"),
-                _ => (Severity::Doubtful, "is another than that of the trace"),
-            };
-            Finding::new(id, severity, format!("{said} {word}: the largest distance is {value:.2}, of {}", worst.figure))
-                .advise("0 is the same distribution, 1 another altogether; latency and depth are what this storage makes of it")
-        }
-    }
+    let changed: Vec<&str> = distances
+        .iter()
+        .filter(|d| d.of == DistanceOf::Changed)
+        .map(|d| d.figure.as_str())
+        .collect();
+    let apart = match changed.as_slice() {
+        [] => String::new(),
+        figures => format!("; changed on purpose and not compared: {}", figures.join(", ")),
+    };
+    let Some(worst) = worst else {
+        let text = format!("{said} cannot be compared{apart}");
+        return Finding::new(id, Severity::Doubtful, text);
+    };
+    let value = worst.distance;
+    let (severity, word) = match value {
+        d if d <= NEAR => (Severity::Note, "is that of the trace"),
+        d if d <= FAR => (Severity::Note, "is close to that of the trace"),
+        _ => (Severity::Doubtful, "is another than that of the trace"),
+    };
+    let figure = &worst.figure;
+    Finding::new(id, severity, format!("{said} {word}: the largest distance is {value:.2}, of {figure}{apart}"))
+        .advise("0 is the same distribution, 1 another altogether; latency and depth are what this storage makes of it")
 }

@@ -7,6 +7,7 @@ pub mod twin;
 
 pub use advice::advice;
 
+use crate::rules;
 use crate::verdict::Study;
 use fathom_base::units::{format_count, format_duration, format_ns};
 use fathom_model::capture::CaptureRecord;
@@ -19,46 +20,71 @@ const FEW: u64 = 100;
 /// Judges the records of a capture.
 #[must_use]
 pub fn judge(records: &[Record]) -> Study {
-    of(records, |capture| faults(capture).into_iter().chain(advice(capture)).collect())
+    of(records, |_, capture| faults(capture).into_iter().chain(advice(capture)).collect())
 }
 
 /// Judges the records of a replay: what its load asks for was said of the trace.
 #[must_use]
 pub fn judge_replay(records: &[Record]) -> Study {
-    of(records, faults)
+    of(records, |record, capture| {
+        let few = too_few(capture, "replay a longer trace, or one of a busier time");
+        let mut found = rules::of_machine(record);
+        found.extend(few.into_iter().chain(errors(capture)));
+        found
+    })
 }
 
-fn of(records: &[Record], judge: impl Fn(&CaptureRecord) -> Vec<Finding>) -> Study {
+fn of(records: &[Record], judge: impl Fn(&Record, &CaptureRecord) -> Vec<Finding>) -> Study {
     let own = records.iter().flat_map(|record| record.findings.clone());
-    let captures = records.iter().filter_map(|record| record.capture.as_deref());
-    let mut findings: Vec<Finding> = own.chain(captures.flat_map(judge)).collect();
+    let captures = records.iter().filter_map(|record| Some((record, record.capture.as_deref()?)));
+    let judged = captures.flat_map(|(record, capture)| judge(record, capture));
+    let mut findings: Vec<Finding> = own.chain(judged).collect();
     findings.sort_by_key(|finding| std::cmp::Reverse(finding.severity));
     let verdict = Verdict::of(&findings);
     Study { findings, verdict }
 }
 
-/// What is wrong with a trace.
+/// What is wrong with a capture.
 #[must_use]
 pub fn faults(capture: &CaptureRecord) -> Vec<Finding> {
-    use Severity::{Doubtful, Note, Void};
+    let few = if capture.requests() == 0 {
+        let advice = "capture while the application works, or the device that it really uses: fathom check PATH shows what lies below a path";
+        let device = &capture.device;
+        let text =
+            format!("nothing was asked of {device} in {}", format_duration(capture.window_ns));
+        Some(Finding::new("capture-empty", Severity::Void, text).advise(advice))
+    } else {
+        too_few(capture, "capture for longer: --time=5m")
+    };
+    let mut found = faults_of_trace(capture);
+    found.extend(few.into_iter().chain(errors(capture)));
+    found
+}
+
+fn too_few(capture: &CaptureRecord, advice: &str) -> Option<Finding> {
+    let requests = capture.requests();
+    let text = format!("only {requests} requests: shares and quantiles are guesses");
+    (requests < FEW).then(|| Finding::new("capture-short", Severity::Doubtful, text).advise(advice))
+}
+
+fn errors(capture: &CaptureRecord) -> Option<Finding> {
+    let (device, errors) = (&capture.device, capture.errors);
+    let text = format!("{} requests to {device} ended with an error", format_count(errors));
+    (errors > 0).then(|| {
+        Finding::new("capture-errors", Severity::Doubtful, text)
+            .advise("look at dmesg, and at the health of the disk")
+    })
+}
+
+/// What is wrong with a trace as such, whatever is done with it.
+#[must_use]
+pub fn faults_of_trace(capture: &CaptureRecord) -> Vec<Finding> {
+    use Severity::{Doubtful, Note};
     let faults = &capture.faults;
-    let device = &capture.device;
     let mut found = Vec::new();
     if let Some(why) = &faults.cut_off {
         let text = format!("the trace ends before its end: {why}; what is whole of it counts");
         found.push(Finding::new("capture-cut-off", Doubtful, text));
-    }
-    let requests = capture.requests();
-    if requests == 0 {
-        let text =
-            format!("nothing was asked of {device} in {}", format_duration(capture.window_ns));
-        let advice = "capture while the application works, or the device that it really uses: fathom check PATH shows what lies below a path";
-        found.push(Finding::new("capture-empty", Void, text).advise(advice));
-    } else if requests < FEW {
-        let text = format!("only {requests} requests: shares and quantiles are guesses");
-        found.push(
-            Finding::new("capture-short", Doubtful, text).advise("capture for longer: --time=5m"),
-        );
     }
     if faults.lost > 0 {
         let share = faults.lost as f64 / (faults.lost + capture.events).max(1) as f64;
@@ -92,14 +118,6 @@ pub fn faults(capture: &CaptureRecord) -> Vec<Finding> {
     if faults.abandoned > 0 {
         let text = format!("of {} requests the end was not seen", format_count(faults.abandoned));
         found.push(Finding::new("capture-ends-missing", Note, text));
-    }
-    if capture.errors > 0 {
-        let text =
-            format!("{} requests to {device} ended with an error", format_count(capture.errors));
-        found.push(
-            Finding::new("capture-errors", Doubtful, text)
-                .advise("look at dmesg, and at the health of the disk"),
-        );
     }
     found
 }

@@ -1,6 +1,6 @@
 //! Twins can be run, advice has its reasons, distances are distances.
 
-use super::likeness::{FAR, distance, distances, finding};
+use super::likeness::{Changed, FAR, distance, distances, finding};
 use super::twin::workload_file;
 use super::*;
 use fathom_base::units::format_size;
@@ -122,14 +122,17 @@ fn what_is_wrong_with_a_trace_is_said() {
     let ids: Vec<String> = faults(&bad).into_iter().map(|finding| finding.id).collect();
     let expected = [
         "capture-cut-off",
-        "capture-short",
         "capture-lost-events",
         "capture-time-goes-back",
         "capture-lines-skipped",
         "capture-ends-missing",
+        "capture-short",
         "capture-errors",
     ];
     assert_eq!(ids, expected);
+    // A replay tells what is wrong with its trace; how long that is, and its errors, are its own.
+    let of_trace: Vec<String> = faults_of_trace(&bad).into_iter().map(|f| f.id).collect();
+    assert_eq!(of_trace, expected[..5]);
     assert_eq!(faults(&CaptureRecord::default())[0].id, "capture-empty");
 }
 
@@ -147,9 +150,37 @@ fn distances_are_those_of_kolmogorov_and_smirnov() {
     assert_eq!(distance(&of(&[]), &of(&[1])), None);
     let a = capture(vec![class("read", 100, 0, &[(4096, 100)])], vec![1, 1]);
     let b = capture(vec![class("read", 100, 0, &[(8192, 100)])], vec![1, 1]);
-    assert_eq!(finding(&distances(&a, &a), true).severity, Severity::Note);
-    let apart = finding(&distances(&a, &b), true);
+    let none = Changed::default();
+    assert_eq!(finding(&distances(&a, &a, none)).severity, Severity::Note);
+    let apart = finding(&distances(&a, &b, none));
     assert!(apart.severity == Severity::Doubtful && apart.summary.contains("size of reads"));
-    assert!(distances(&a, &b).iter().any(|d| d.distance > FAR));
-    assert_eq!(finding(&[], true).severity, Severity::Doubtful);
+    assert!(distances(&a, &b, none).iter().any(|d| d.distance > FAR));
+    assert_eq!(finding(&[]).severity, Severity::Doubtful);
+}
+
+#[test]
+fn what_is_changed_on_purpose_is_told_and_does_not_count() {
+    let mut a = capture(vec![class("read", 100, 0, &[(4096, 100)])], vec![1, 1]);
+    let mut b = a.clone();
+    (1..100).for_each(|gap| a.arrivals.gap_ns.record(gap * 1000));
+    (1..100).for_each(|gap| b.arrivals.gap_ns.record(gap * 9_000_000));
+    let of = |changed| finding(&distances(&a, &b, changed));
+    assert_eq!(of(Changed::default()).severity, Severity::Doubtful);
+    let found = of(Changed { times: true, places: false });
+    assert_eq!(found.severity, Severity::Note);
+    assert!(found.summary.contains("not compared: time between arrivals"), "{}", found.summary);
+}
+
+#[test]
+fn a_write_with_flush_and_fua_is_durable_once() {
+    let mut write = class("write", 10_000, 0, &[(4096, 10_000)]);
+    (write.fua, write.preflush, write.durable) = (1000, 1000, 1000);
+    let found = advice(&capture(vec![write.clone()], vec![0, 100]));
+    let text = &found.iter().find(|f| f.id == "advice-durability").expect("advice").summary;
+    assert!(text.contains("1000 durable writes") && text.contains("100 a second"), "{text}");
+    let jobs = twin(&capture(vec![write.clone()], vec![0, 100]));
+    assert!(format!("{:?}", jobs[0].sync).contains("0.1"), "{:?}", jobs[0].sync);
+    // What was stored before the two were told apart.
+    write.durable = 0;
+    assert_eq!(write.durable(), 1000);
 }

@@ -177,8 +177,7 @@ impl Twin<'_> {
 
     fn write_syncs(&self, out: &mut String, capture: &CaptureRecord) {
         let Some(write) = self.write.filter(|_| self.writes > 0) else { return };
-        let durable =
-            capture.class("flush").map_or(0, |flush| flush.count) + write.fua + write.preflush;
+        let durable = capture.class("flush").map_or(0, |flush| flush.count) + write.durable();
         let share = durable as f64 / write.count.max(1) as f64;
         if share >= 0.005 {
             let _ =

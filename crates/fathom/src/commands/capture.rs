@@ -1,6 +1,7 @@
 //! `fathom capture`: what a device is asked for, by whom, and what that means.
 
 mod device;
+mod sink;
 mod store;
 mod take;
 
@@ -20,8 +21,9 @@ use fathom_study::capture::twin;
 use fathom_study::verdict;
 use fathom_sys::signals::StopFlag;
 use fathom_sys::sysroot::SysRoot;
-use std::fmt::Write;
-use std::io::ErrorKind;
+use sink::check_new;
+use std::fmt::Write as _;
+use std::io::{ErrorKind, Write as _};
 use std::path::Path;
 pub use store::{Kept, keep};
 
@@ -34,16 +36,14 @@ const TIME_NS_MAX: u64 = 7 * 86_400 * 1_000_000_000;
 pub fn run(common: &Common, output: Output, stop: &StopFlag, args: &Capture) -> CommandResult {
     let root = SysRoot::live();
     let time_ns = args.time.as_deref().map(|text| time_ns(output, text)).transpose()?;
-    check_new(output, args.workload.as_deref())?;
     let id = store::new_id();
+    let file = args.output.clone().unwrap_or_else(|| format!("fathom-{id}.trace").into());
+    check_files(output, args, &file)?;
     let taken = match &args.from {
         Some(path) => from_file(output, stop, path)?,
         None => {
             let word = args.device.as_deref().unwrap_or_default();
             let device = device::find(&root, word).map_err(|e| CommandError::usage(output, &e))?;
-            let file = args.output.clone();
-            let file = file.unwrap_or_else(|| format!("fathom-{id}.trace").into());
-            check_new(output, Some(&file))?;
             take::take(
                 output,
                 stop,
@@ -54,7 +54,6 @@ pub fn run(common: &Common, output: Output, stop: &StopFlag, args: &Capture) -> 
     let mut text = String::from("\n");
     text += &report::text(&taken.record, output.width());
     text.push('\n');
-    let twin = write_twin(output, args.workload.as_deref(), &taken.record)?;
     let ending =
         if stop.is_set() && taken.was_cut { Ending::Interrupted } else { Ending::Complete };
     let target = args.device.clone().unwrap_or_else(|| taken.record.device.clone());
@@ -72,10 +71,14 @@ pub fn run(common: &Common, output: Output, stop: &StopFlag, args: &Capture) -> 
         taken.findings,
         ending,
     );
+    // After the store: a file that cannot be made takes nothing else along.
+    let twin = write_twin(output, args.workload.as_deref(), &taken.record);
+    let (twin, of_twin) = twin.map_or_else(|exit| (None, exit), |twin| (twin, Exit::Done));
     text += &findings_text(&kept.study.findings, kept.study.verdict, output.width());
     text.push_str(&said(&taken.record, twin.as_deref(), &kept));
     let mut exit = kept
         .exit
+        .max(of_twin)
         .max(Exit::of_verdict(kept.study.verdict, args.fail_on == crate::args::FailOn::Void));
     if taken.command_failed {
         exit = exit.max(Exit::Doubtful);
@@ -172,22 +175,27 @@ fn time_ns(output: Output, text: &str) -> Result<u64, CommandError> {
     Err(usage("a capture takes from 1ms to 7 days".to_owned()))
 }
 
-/// Nothing is replaced.
-fn check_new(output: Output, path: Option<&Path>) -> Result<(), CommandError> {
-    match path {
-        Some(path) if path.symlink_metadata().is_ok() => {
-            let text = format!("{}: exists; name a new file", path.display());
-            Err(CommandError::usage(output, &text))
+/// Nothing is replaced, and the two files are two.
+fn check_files(output: Output, args: &Capture, file: &Path) -> Result<(), CommandError> {
+    if let Some(workload) = &args.workload {
+        check_new(output, workload)?;
+        if args.from.is_none() && sink::resolved(workload) == sink::resolved(file) {
+            let text = format!(
+                "{}: the trace and the workload would be the same file; name two",
+                workload.display()
+            );
+            return Err(CommandError::usage(output, &text));
         }
-        _ => Ok(()),
     }
+    if args.from.is_none() { check_new(output, file) } else { Ok(()) }
 }
 
+/// Writes the workload, or says why there is none.
 fn write_twin(
     output: Output,
     path: Option<&Path>,
     record: &CaptureRecord,
-) -> Result<Option<String>, CommandError> {
+) -> Result<Option<String>, Exit> {
     let Some(path) = path else { return Ok(None) };
     let name =
         path.file_stem().map_or_else(String::new, |name| name.to_string_lossy().into_owned());
@@ -195,8 +203,14 @@ fn write_twin(
         output.note("no workload was written: there were no reads and writes to imitate");
         return Ok(None);
     };
-    std::fs::write(path, text).map_err(|e| {
-        CommandError::report_as(output, &format!("{}: {e}", path.display()), Exit::Internal)
+    let written = sink::create(path).and_then(|mut file| file.write_all(text.as_bytes()));
+    written.map_err(|error| {
+        let trace = record.file.as_deref().unwrap_or("TRACE");
+        output.error(&format!(
+            "the workload was not written: {}: {error}; again: fathom capture --from={trace} --workload=FILE",
+            path.display()
+        ));
+        Exit::Internal
     })?;
     Ok(Some(path.display().to_string()))
 }

@@ -5,23 +5,29 @@ mod play;
 use super::capture::trace_error;
 use super::{CommandError, CommandResult, finish};
 use crate::args::{Common, MapTo, Replay};
+use crate::exit::Exit;
 use crate::output::Output;
 use crate::session::{self, Purpose};
-use fathom_base::units::{format_count, format_size, parse_size};
+use fathom_base::units::{format_count, format_duration, format_size, parse_size};
+use fathom_guard::{FileRefusal, KeptFile};
+use fathom_lab::trial::announce;
 use fathom_model::capture::CaptureRecord;
+use fathom_model::finding::Finding;
 use fathom_model::record::RunKind;
 use fathom_observe::trace::open::Source;
 use fathom_observe::trace::requests::{Mapping, Wanted, reference};
 use fathom_report::capture as report;
-use fathom_study::capture::likeness::{self, Distance};
+use fathom_study::capture::faults_of_trace;
+use fathom_study::capture::likeness::{self, Changed};
 use fathom_sys::signals::StopFlag;
+use fathom_sys::sysroot::SysRoot;
 use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 
 /// A request in larger pieces than that is issued in several.
 const BUFFER_BYTES_MAX: u64 = 1 << 20;
 /// In flight at most, whatever the trace had.
-const DEPTH_MAX: u64 = 1024;
+const DEPTH_MAX: u32 = 1024;
 /// Size of a test file where nothing is said.
 const SIZE_BYTES_MAX: u64 = 1 << 30;
 
@@ -48,7 +54,25 @@ pub struct Order<'a> {
     /// Left out of the trace.
     pub left_out: u64,
     /// Why writes are left out, when nobody asked for it.
-    pub why_reads_only: Option<&'static str>,
+    pub why_reads_only: Option<String>,
+    /// What is wrong with the trace.
+    pub trace_faults: Vec<Finding>,
+    /// The target is made by this run.
+    pub is_new: bool,
+}
+
+impl Order<'_> {
+    /// How long it takes at the trace's times.
+    pub fn length_ns(&self) -> Option<u64> {
+        self.speed.map(|speed| (self.reference.window_ns as f64 / speed) as u64)
+    }
+
+    /// Notes how alike what was replayed is to the trace, and what that comes to.
+    pub fn compare(&self, replayed: &mut CaptureRecord, mapping: Mapping) -> Finding {
+        let changed = Changed { places: mapping != Mapping::Fit, times: self.speed != Some(1.0) };
+        replayed.likeness = likeness::distances(&self.reference, replayed, changed);
+        likeness::finding(&replayed.likeness)
+    }
 }
 
 /// Replays and compares.
@@ -62,28 +86,22 @@ pub fn run(common: &Common, output: Output, stop: &StopFlag, args: &Replay) -> C
         destroy: args.any.destroy.clone(),
         interval_ns: session::INTERVAL_NS,
     };
-    let mut distances: Vec<Distance> = Vec::new();
     let measured = session::measure(common, output, stop, &purpose, &mut |lab, keep| {
-        let mut record = play::play(lab, &order)?;
-        if let Some(capture) = &record.capture {
-            distances = likeness::distances(&order.reference, capture);
-            let paces = order.speed == Some(1.0);
-            record.findings.push(likeness::finding(&distances, paces));
-        }
-        keep(&record)?;
+        let record = play::play(lab, &order)?;
+        announce(lab, &record, keep)?;
         Ok(vec![record])
     })?;
     let mut text = String::from("\n");
-    if let Some(capture) = measured.records.first().and_then(|record| record.capture.as_ref()) {
+    let capture = measured.records.first().and_then(|record| record.capture.as_ref());
+    if let Some(capture) = capture {
         text += &report::text(capture, output.width());
-        text.push('\n');
-        text += &report::distances(&distances, output.width());
         text.push('\n');
     }
     text += &measured.findings(output);
     text += &measured.stored_as(|prefix| format!(". Again: fathom show {prefix}\n"));
     let mut result = measured.json();
-    result["likeness"] = serde_json::to_value(&distances).unwrap_or_default();
+    let likeness = capture.map(|capture| capture.likeness.clone()).unwrap_or_default();
+    result["likeness"] = serde_json::to_value(&likeness).unwrap_or_default();
     finish(output, &text, &result, measured.exit)
 }
 
@@ -92,76 +110,139 @@ fn order<'a>(output: Output, stop: &StopFlag, args: &'a Replay) -> Result<Order<
     let speed = speed(&args.speed).ok_or_else(|| {
         usage(format!("--speed={}: a number with x, such as 1x, 2x or 0.5x, or max", args.speed))
     })?;
-    let size_bytes = match &args.size {
-        Some(text) => Some(parse_size(text).map_err(|e| usage(format!("--size={text}: {e}")))?),
-        None => None,
+    let (size_bytes, is_new) = target(args).map_err(usage)?;
+    let why_reads_only = if args.reads_only { None } else { why_reads_only(args) };
+    let goes_on = || !stop.is_set();
+    let read = |read: Result<CaptureRecord, _>| {
+        read.map_err(|error| trace_error(output, &args.trace, &error))
     };
-    let why_reads_only = why_reads_only(args);
-    let failed = |error| trace_error(output, &args.trace, &error);
-    let whole = Source::open(&args.trace)
-        .and_then(|mut source| source.characterise(&|| !stop.is_set()))
-        .map_err(failed)?;
+    let whole = read(Source::open(&args.trace).and_then(|mut s| s.characterise(&goes_on)))?;
     let writes = !args.reads_only && why_reads_only.is_none();
     let wanted = Wanted { of_driver: whole.is_of_driver, writes };
-    let (mut reference, left_out) = reference(&args.trace, wanted).map_err(failed)?;
-    if reference.requests() == 0 {
-        let what = if wanted.writes { "no read or write" } else { "no read" };
-        return Err(usage(format!("{}: has {what} that could be replayed", args.trace.display())));
+    let buffer_bytes = buffer_bytes(&whole);
+    let mut left_out = 0;
+    let mut reference = read(reference(&args.trace, wanted, buffer_bytes / 512, &goes_on).map(
+        |(record, count)| {
+            left_out = count;
+            record
+        },
+    ))?;
+    if stop.is_set() {
+        let text = "ended before anything was replayed".to_owned();
+        return Err(CommandError::report_as(output, &text, Exit::Interrupted));
     }
-    if whole.faults.back_ns_max > 1_000_000_000 && speed.is_some() {
-        let seconds = whole.faults.back_ns_max as f64 / 1e9;
-        return Err(usage(format!(
-            "{}: time goes back by up to {seconds:.1} s, so that there are no times to replay at; --speed=max replays the requests in \
-             their order, blkparse sorts a trace",
-            args.trace.display()
-        )));
-    }
+    check(args, &whole, &reference, (wanted, speed)).map_err(usage)?;
     reference.device.clone_from(&whole.device);
-    let most = reference.depth_quantile(1.0).max(1);
-    let usual = if speed.is_some() { (4 * most).max(32) } else { reference.depth_quantile(0.95) };
-    let depth = args.depth.map_or(usual, u64::from).clamp(1, DEPTH_MAX) as u32;
-    let largest = reference
-        .classes
-        .iter()
-        .flat_map(|class| class.sizes.iter().map(|(bytes, _)| *bytes))
-        .max();
-    let buffer_bytes =
-        largest.unwrap_or(4096).next_multiple_of(4096).clamp(4096, BUFFER_BYTES_MAX) as u32;
-    let from_bytes = whole.size_bytes.max(whole.places.end_byte);
-    let mapping = args.map.map(|map| match map {
-        MapTo::Fit => Mapping::Fit,
-        MapTo::Scale => Mapping::Scale,
-        MapTo::Modulo => Mapping::Modulo,
-    });
+    let depth = depth(args, &reference, speed.is_some()).map_err(usage)?;
     let size_bytes = size_bytes.or_else(|| {
         let reaches = whole.places.end_byte.next_multiple_of(1 << 20);
-        Path::new(&args.target).is_dir().then_some(reaches.clamp(1 << 20, SIZE_BYTES_MAX))
+        is_new.then_some(reaches.clamp(1 << 20, SIZE_BYTES_MAX))
     });
     Ok(Order {
         args,
         wanted,
         speed,
-        mapping,
+        mapping: args.map.map(|map| match map {
+            MapTo::Fit => Mapping::Fit,
+            MapTo::Scale => Mapping::Scale,
+            MapTo::Modulo => Mapping::Modulo,
+        }),
         size_bytes,
         depth,
         buffer_bytes,
         reference,
-        from_bytes,
+        from_bytes: whole.size_bytes.max(whole.places.end_byte),
         left_out,
         why_reads_only,
+        trace_faults: faults_of_trace(&whole),
+        is_new,
     })
 }
 
+/// The size that is asked for, and whether the target is to be made.
+fn target(args: &Replay) -> Result<(Option<u64>, bool), String> {
+    if args.target.starts_with("null:") {
+        return Err(
+            "null: has no places; a replay needs a directory, a file or a device".to_owned()
+        );
+    }
+    let size_bytes = match &args.size {
+        Some(text) => Some(parse_size(text).map_err(|e| format!("--size={text}: {e}"))?),
+        None => None,
+    };
+    let path = Path::new(&args.target);
+    if path.is_dir() {
+        return Ok((size_bytes, true));
+    }
+    match (path.exists(), size_bytes) {
+        (true, Some(_)) => Err(format!(
+            "{}: exists; --size is for a file that fathom makes, in a directory or under a new name",
+            args.target
+        )),
+        (false, None) => Err(format!("{}: does not exist; say how large: --size=4G", args.target)),
+        (exists, size_bytes) => Ok((size_bytes, !exists)),
+    }
+}
+
+/// The largest request, in whole blocks: those that are larger are issued in parts.
+fn buffer_bytes(whole: &CaptureRecord) -> u32 {
+    let data = whole.classes.iter().filter(|class| matches!(&*class.class, "read" | "write"));
+    let largest = data.flat_map(|class| class.sizes.iter().map(|(bytes, _)| *bytes)).max();
+    largest.unwrap_or(4096).next_multiple_of(4096).clamp(4096, BUFFER_BYTES_MAX) as u32
+}
+
+/// In flight at most: as asked for, or by what the trace had.
+fn depth(args: &Replay, reference: &CaptureRecord, is_timed: bool) -> Result<u32, String> {
+    let most = u64::from(DEPTH_MAX);
+    let usual = if is_timed {
+        (4 * reference.depth_quantile(1.0).max(1)).max(32)
+    } else {
+        reference.depth_quantile(0.95)
+    };
+    match args.depth {
+        None => Ok(usual.clamp(1, most) as u32),
+        Some(depth) if (1..=DEPTH_MAX).contains(&depth) => Ok(depth),
+        Some(depth) => Err(format!("--depth={depth}: from 1 to {DEPTH_MAX}")),
+    }
+}
+
+/// Whether the trace can be replayed that way.
+fn check(
+    args: &Replay,
+    whole: &CaptureRecord,
+    reference: &CaptureRecord,
+    (wanted, speed): (Wanted, Option<f64>),
+) -> Result<(), String> {
+    let trace = args.trace.display();
+    if reference.requests() == 0 {
+        let what = if wanted.writes { "no read or write" } else { "no read" };
+        return Err(format!("{trace}: has {what} that could be replayed"));
+    }
+    if whole.faults.back_ns_max > 1_000_000_000 && speed.is_some() {
+        let seconds = whole.faults.back_ns_max as f64 / 1e9;
+        return Err(format!(
+            "{trace}: time goes back by up to {seconds:.1} s, so that there are no times to replay at; --speed=max replays the requests in \
+             their order, blkparse sorts a trace"
+        ));
+    }
+    Ok(())
+}
+
 /// What exists is somebody's: it is written only with consent, or when fathom made it.
-fn why_reads_only(args: &Replay) -> Option<&'static str> {
+fn why_reads_only(args: &Replay) -> Option<String> {
     let meta = std::fs::metadata(&args.target).ok()?;
     if meta.file_type().is_block_device() && args.any.destroy.is_empty() {
-        return Some("a device is written with --destroy only");
+        return Some("a device is written with --destroy only".to_owned());
     }
-    let root = fathom_sys::sysroot::SysRoot::live();
-    let is_foreign =
-        meta.is_file() && fathom_guard::KeptFile::open(&root, Path::new(&args.target)).is_err();
-    is_foreign.then_some("the file is not fathom's")
+    if !meta.is_file() {
+        return None;
+    }
+    // Only a look: nothing of the file is marked before it is known that it will be written.
+    match KeptFile::check(&SysRoot::live(), Path::new(&args.target)) {
+        Ok(()) => None,
+        Err(FileRefusal::NotOurs(_)) => Some("the file is not fathom's".to_owned()),
+        Err(refusal) => Some(refusal.to_string()),
+    }
 }
 
 fn say(output: Output, order: &Order<'_>) {
@@ -169,6 +250,10 @@ fn say(output: Output, order: &Order<'_>) {
         Some(1.0) => "at their times".to_owned(),
         Some(speed) => format!("at {speed} times their speed"),
         None => "as fast as they go".to_owned(),
+    };
+    let pace = match order.length_ns() {
+        Some(ns) => format!("{pace} ({})", format_duration(ns)),
+        None => pace,
     };
     output.note(&format!(
         "Replaying {} requests of {} {pace}, at most {} in flight, pieces of up to {}.",
@@ -178,7 +263,7 @@ fn say(output: Output, order: &Order<'_>) {
         format_size(u64::from(order.buffer_bytes))
     ));
     if order.left_out > 0 {
-        let why = order.why_reads_only.map_or_else(String::new, |why| format!(" ({why})"));
+        let why = order.why_reads_only.as_ref().map_or_else(String::new, |why| format!(" ({why})"));
         let what = if order.wanted.writes { "discards and commands" } else { "all but reads" };
         output.note(&format!("Left out: {} requests, {what}{why}.", format_count(order.left_out)));
     }

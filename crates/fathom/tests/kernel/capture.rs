@@ -1,6 +1,6 @@
 //! What a device was asked for: captured beside a load whose figures are known, replayed, and never left switched on.
 
-use crate::cli::{Sandbox, as_nobody, binary_for_nobody, p, wait_until};
+use crate::cli::{Running, Sandbox, as_nobody, binary_for_nobody, p, wait_until};
 use fathom_testkit::Capability::{FathomBinary, LoopDevices, Tool};
 use fathom_testkit::{LoopDevice, Mount, Scratch, Trial, kernel_test};
 use serde_json::Value;
@@ -17,6 +17,9 @@ pub fn trials() -> Vec<Trial> {
         kernel_test("capture_tells_a_known_load", &needs, known_load),
         kernel_test("capture_is_off_after_kill", &needs, killed),
         kernel_test("capture_without_rights_or_sense", &[FathomBinary, LoopDevices], refused),
+        kernel_test("capture_replaces_no_file", &[FathomBinary, LoopDevices], replaces_nothing),
+        kernel_test("capture_ends_before_a_disk_is_full", &[FathomBinary, LoopDevices], disk_full),
+        kernel_test("capture_ends_what_its_command_started", &needs[..2], ends_children),
         kernel_test("replay_is_like_its_trace", &needs, replayed),
     ]
 }
@@ -114,7 +117,7 @@ fn killed() {
     let sandbox = Sandbox::new();
     let device = LoopDevice::new(16 * MIB).unwrap();
     let trace = sandbox.dir().join("t");
-    let before = switched_on();
+    let (before, tracepoints_before) = (switched_on(), tracepoints_of_all());
     let words = ["--quiet", "capture", p(device.path()), "--time=10m", "-o", p(&trace)];
     let mut child = sandbox.command(&words).stdout(Stdio::null()).spawn().unwrap();
     wait_until("tracepoints are open", || tracepoints_of(child.id()) > 0);
@@ -125,9 +128,11 @@ fn killed() {
         fs::metadata(&trace).is_ok_and(|meta| meta.len() > 50_000)
     });
     assert_eq!(switched_on(), before, "nothing is switched on in the tracing files");
+    assert!(tracepoints_of_all() > tracepoints_before);
     child.kill().unwrap();
     child.wait().unwrap();
     assert_eq!(switched_on(), before);
+    assert_eq!(tracepoints_of_all(), tracepoints_before, "somebody holds its tracepoints");
     // What is whole of the trace is read, and its end is missed.
     let done = sandbox.json(&["capture", "--from", p(&trace)], &[1]);
     let result = done.result();
@@ -141,6 +146,13 @@ fn tracepoints_of(pid: u32) -> usize {
     let Ok(entries) = fs::read_dir(format!("/proc/{pid}/fd")) else { return 0 };
     let links = entries.filter_map(|entry| fs::read_link(entry.ok()?.path()).ok());
     links.filter(|link| link.to_string_lossy().contains("perf_event")).count()
+}
+
+/// Those that any process holds.
+fn tracepoints_of_all() -> usize {
+    let entries = fs::read_dir("/proc").unwrap().flatten();
+    let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    pids.map(tracepoints_of).sum()
 }
 
 /// What the tracing files say of block tracepoints, and all instances, where they are mounted.
@@ -180,6 +192,88 @@ fn refused() {
     let said = String::from_utf8_lossy(&done.stderr).into_owned();
     assert_eq!(done.status.code(), Some(4), "{said}");
     assert!(said.contains("needs root") && said.contains("fathom watch"), "{said}");
+}
+
+/// A shell command that reads some of a device.
+fn reads_of(device: &LoopDevice, count: u32) -> String {
+    let device = p(device.path());
+    format!("dd if={device} of=/dev/null bs=4k count={count} iflag=direct status=none")
+}
+
+/// Two files of one name, a place of the kernel's, and a file that comes meanwhile.
+fn replaces_nothing() {
+    let sandbox = Sandbox::new();
+    let device = LoopDevice::new(16 * MIB).unwrap();
+    let (both, there) = (sandbox.dir().join("both"), sandbox.dir().join("./both"));
+    let words = ["capture", p(device.path()), "-o", p(&both), "--workload", p(&there)];
+    sandbox.refuses(&words, 2, &["the same file"]);
+    assert!(!both.exists());
+    let in_dev = Path::new("/dev/fathom-test-trace");
+    for option in ["-o", "--workload"] {
+        let words = ["capture", p(device.path()), option, p(in_dev)];
+        sandbox.refuses(&words, 3, &["nothing is made in /dev"]);
+        assert!(!in_dev.exists());
+    }
+    let (trace, workload) = (sandbox.dir().join("t"), sandbox.dir().join("w"));
+    let command = format!("{}; echo mine > {}", reads_of(&device, 500), p(&workload));
+    let words = ["capture", p(device.path()), "-o", p(&trace), "--workload", p(&workload)];
+    let done =
+        sandbox.run(&[&["--json", "--quiet"], &words[..], &["--", "sh", "-c", &command]].concat());
+    assert_eq!(done.code, 6, "{done:?}");
+    assert!(done.stderr.contains("the workload was not written"), "{done:?}");
+    assert_eq!(fs::read_to_string(&workload).unwrap(), "mine\n");
+    assert_eq!(sandbox.runs().len(), 1);
+    // The trace is whole, and the workload can be had from it.
+    let again = sandbox.dir().join("again");
+    sandbox.json(&["capture", "--from", p(&trace), "--workload", p(&again)], &[0]);
+    assert!(again.exists());
+}
+
+/// Somebody fills the filesystem of the trace.
+fn disk_full() {
+    let sandbox = Sandbox::new();
+    let device = LoopDevice::new(16 * MIB).unwrap();
+    let memory = Mount::new("tmpfs", Path::new("none"), "size=1100M").unwrap();
+    let trace = memory.dir().join("t");
+    let words = ["--json", "--quiet", "capture", p(device.path()), "--time=10m", "-o", p(&trace)];
+    let child = sandbox.command(&words).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
+    let running = Running::of(child.unwrap());
+    wait_until("tracepoints are open", || tracepoints_of(running.pid()) > 0);
+    wait_until("the trace is begun", || trace.exists());
+    let status = Command::new("sh").args(["-c", &reads_of(&device, 1000)]).status().unwrap();
+    assert!(status.success());
+    fs::write(memory.dir().join("others"), vec![1; 65 << 20]).unwrap();
+    let done = running.finish();
+    assert_eq!(done.code, 1, "{done:?}");
+    done.finding("capture-disk-full");
+    assert!(done.result()["capture"]["events"].as_u64() > Some(1000));
+    assert_eq!(sandbox.runs().len(), 1);
+    let other = memory.dir().join("t2");
+    let words = ["capture", p(device.path()), "--time=1s", "-o", p(&other)];
+    sandbox.refuses(&words, 3, &["free"]);
+    assert!(!other.exists());
+}
+
+/// Also what went on in the background, and in a session of its own.
+fn ends_children() {
+    let sandbox = Sandbox::new();
+    let device = LoopDevice::new(16 * MIB).unwrap();
+    let (trace, pids) = (sandbox.dir().join("t"), sandbox.dir().join("pids"));
+    let command = format!(
+        "sleep 1000 & echo $! > {0}; setsid sleep 1000 & echo $! >> {0}; {1}",
+        p(&pids),
+        reads_of(&device, 500)
+    );
+    let words = ["--json", "--quiet", "capture", p(device.path()), "-o", p(&trace), "--"];
+    let done = sandbox.run(&[&words[..], &["sh", "-c", &command]].concat());
+    assert_eq!(done.code, 0, "{done:?}");
+    for pid in fs::read_to_string(&pids).unwrap().lines() {
+        let is_gone = || {
+            let stat = fs::read_to_string(format!("/proc/{pid}/stat"));
+            stat.map_or(true, |stat| stat.contains(") Z "))
+        };
+        wait_until("it is ended", is_gone);
+    }
 }
 
 /// A load at a steady pace, replayed at its times into a file in memory: sizes, places and times are those of the trace.

@@ -32,6 +32,7 @@ mod limits_priority;
 mod open_loop;
 mod output;
 mod patterns;
+mod replay;
 mod report;
 mod rounds;
 mod saturate;
@@ -59,6 +60,7 @@ fn measuring() -> Vec<Trial> {
     trials.extend(open_loop::trials());
     trials.extend(findings::trials());
     trials.extend(capture::trials());
+    trials.extend(replay::trials());
     trials.extend(fsop::trials());
     trials.extend(lab::trials());
     trials.extend(limits_priority::trials());

@@ -1,7 +1,7 @@
 //! How many requests of which class and size, and how long they took.
 
 use super::flag_counts;
-use crate::trace::event::{Class, Event, SECTOR_BYTES};
+use crate::trace::event::{Class, Event, Flags, SECTOR_BYTES};
 use crate::trace::flight::{Done, Level};
 use fathom_model::capture::CaptureClass;
 use fathom_stats::Histogram;
@@ -25,6 +25,7 @@ struct One {
     inverses: f64,
     sizes: HashMap<u32, u64>,
     flags: [u64; 5],
+    durable: u64,
     follow: u64,
     total_ns: Histogram,
     wait_ns: Histogram,
@@ -38,6 +39,8 @@ impl Classes {
         for (sum, count) in one.flags.iter_mut().zip(flag_counts(event)) {
             *sum += count;
         }
+        let is_durable = event.flags.has(Flags::FUA) || event.flags.has(Flags::PREFLUSH);
+        one.durable += u64::from(is_durable);
         let bytes = u64::from(event.sectors) * SECTOR_BYTES;
         if bytes > 0 {
             one.with_data += 1;
@@ -104,6 +107,7 @@ impl One {
             meta,
             fua,
             preflush,
+            durable: self.durable,
             ahead,
             total_ns: self.total_ns,
             wait_ns: self.wait_ns,

@@ -32,6 +32,8 @@ pub struct Study {
     of_driver: Option<Box<Self>>,
     /// Whether the driver's requests show: then seeks are theirs.
     has_issues: bool,
+    /// In flight of those whose ends are told.
+    told: usize,
 }
 
 impl Study {
@@ -56,6 +58,7 @@ impl Study {
             arrived: 0,
             of_driver: None,
             has_issues: false,
+            told: 0,
         }
     }
 
@@ -101,6 +104,36 @@ impl Study {
             }
         }
         self.times.depth(time_ns, self.flight.depth().0);
+    }
+
+    /// A request begins whose end is told, by [`Study::told_end`]: nothing has to be looked for.
+    pub fn told_begin(&mut self, event: &Event, names: &Names) {
+        self.record.events += 1;
+        let time_ns = self.in_order(event.time_ns);
+        if self.first_ns.is_none() {
+            self.begin(time_ns);
+        }
+        self.of_driver = None;
+        self.arrive(&Event { time_ns, ..*event }, names);
+        self.told += 1;
+        self.times.depth(time_ns, self.told);
+    }
+
+    /// It has ended. Its times are its own: it may have arrived before it began.
+    pub fn told_end(&mut self, done: &Done) {
+        self.record.events += 1;
+        let end_ns = self.in_order(done.end_ns);
+        let done = Done { level: Level::Arrived, end_ns: end_ns.max(done.start_ns), ..*done };
+        self.classes.ended(&done);
+        if let Some(issue_ns) = done.issue_ns {
+            self.classes.ended(&Done { level: Level::Issued, start_ns: issue_ns, ..done });
+        }
+        self.record.errors += u64::from(done.has_failed);
+        if matches!(done.class, Class::Read | Class::Write) {
+            self.times.ended(&done);
+        }
+        self.told = self.told.saturating_sub(1);
+        self.times.depth(end_ns, self.told);
     }
 
     /// Time that does not go back: what comes late happened now.

@@ -1,23 +1,25 @@
 //! The capture itself: rings to file, beside a command or for a time, then the file to figures.
 
 use super::device::Device;
+use super::sink::{self, Full, Pieces, Room, Sink};
 use super::{TIME_NS, Taken, trace_error};
 use crate::commands::CommandError;
 use crate::exit::Exit;
 use crate::output::Output;
+use crate::session;
 use fathom_base::units::{format_count, format_duration};
 use fathom_model::finding::{Finding, Severity};
 use fathom_observe::trace::event::{Event, Names};
 use fathom_observe::trace::file::{Head, Totals, Writer};
 use fathom_observe::trace::live::{Capture, CaptureError};
 use fathom_observe::trace::open::Source;
-use fathom_sys::child::{Ended, Output as ProgramOutput, Program};
+use fathom_sys::child::{self, Ended, Output as ProgramOutput, Program};
 use fathom_sys::signals::StopFlag;
 use fathom_sys::sysroot::SysRoot;
-use fathom_sys::{clock, threads};
+use fathom_sys::{clock, program_marks, threads};
 use std::ffi::OsString;
-use std::fs::{File, OpenOptions};
-use std::io::{self, Write};
+use std::fs::File;
+use std::io;
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -26,8 +28,6 @@ use std::time::Duration;
 const ROUND: Duration = Duration::from_millis(100);
 /// How often what has come is written, also when it is little.
 const WRITE_NS: u64 = 1_000_000_000;
-/// Of a trace of the disk that it would be written to, so much is kept in memory.
-const MEMORY_BYTES_MAX: u64 = 512 << 20;
 
 /// What is asked for.
 pub struct Wish<'a> {
@@ -43,36 +43,26 @@ pub struct Wish<'a> {
     pub command: &'a [OsString],
 }
 
-/// Where a trace goes while it is made.
-enum Sink {
-    File(File),
-    /// The file lies on the captured device: writing would be captured too.
-    Memory(Vec<u8>, File),
-}
-
-impl Write for Sink {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        match self {
-            Self::File(file) => file.write(bytes),
-            Self::Memory(memory, _) => memory.write(bytes),
-        }
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
-
 /// How the loop ended.
 struct Over {
     totals: Totals,
     window_ns: u64,
     cpu_ns: u64,
     started_unix_ns: i64,
-    command: Option<Ended>,
-    was_cut: bool,
-    memory_full: bool,
+    rounds: Rounds,
     late: u64,
+    /// Why the trace could not be written any more.
+    broken: Option<io::Error>,
+}
+
+/// How the rounds ended.
+#[derive(Default)]
+struct Rounds {
+    command: Option<Ended>,
+    /// The command ran longer than was asked for.
+    was_ended: bool,
+    was_cut: bool,
+    full: Option<Full>,
 }
 
 /// Captures.
@@ -93,27 +83,27 @@ pub fn take(output: Output, stop: &StopFlag, wish: &Wish<'_>) -> Result<Taken, C
             Exit::Internal,
         )
     };
-    let file = OpenOptions::new()
-        .write(true)
-        .create_new(true)
-        .open(&wish.file)
-        .map_err(|e| internal(&e))?;
-    let sink = if is_on_it { Sink::Memory(Vec::new(), file) } else { Sink::File(file) };
+    let dir = sink::directory(&wish.file);
+    let room = Room::of(wish.root, dir, is_on_it)
+        .map_err(|refusal| CommandError::report_as(output, &refusal, Exit::Refused))?;
+    let file = sink::create(&wish.file).map_err(|e| internal(&e))?;
+    let sink = if is_on_it { Sink::Memory(Pieces::default(), file) } else { Sink::File(file) };
     say_what_is_done(output, wish, &capture, is_on_it);
-    let over = match record(stop, wish, capture, sink) {
+    let over = match record(stop, wish, capture, (sink, room)) {
         Ok(over) => over,
         Err(Failed::Start(error)) => {
             let _ = std::fs::remove_file(&wish.file);
-            let name = wish
-                .command
-                .first()
-                .map_or_else(String::new, |word| word.to_string_lossy().into_owned());
-            let text = format!("starting {name}: {error}");
+            let text = format!("starting {}: {error}", name_of(wish));
             return Err(CommandError::usage(output, &text));
         }
         Err(Failed::Io(error)) => return Err(internal(&error)),
     };
     characterise(output, wish, &over)
+}
+
+/// The command's first word.
+fn name_of(wish: &Wish<'_>) -> String {
+    wish.command.first().map_or_else(String::new, |word| word.to_string_lossy().into_owned())
 }
 
 fn say_what_is_done(output: Output, wish: &Wish<'_>, capture: &Capture, is_on_it: bool) {
@@ -150,79 +140,110 @@ fn record(
     stop: &StopFlag,
     wish: &Wish<'_>,
     mut capture: Capture,
-    sink: Sink,
+    (sink, mut room): (Sink, Room),
 ) -> Result<Over, Failed> {
     let (started_ns, started_unix_ns) = (clock::monotonic_ns(), clock::unix_ns());
     let mut writer = Writer::new(sink, &head(wish, &capture, started_ns, started_unix_ns))?;
     capture.start()?;
-    let program = start(wish).map_err(Failed::Start)?;
-    let result = rounds(stop, wish, &mut capture, &mut writer, program, started_ns);
-    let (command, cpu_ns, was_cut, memory_full) = result?;
+    let mut beside = Beside::start(wish).map_err(Failed::Start)?;
+    let cpu_before = threads::thread_cpu();
+    let mut done = Rounds::default();
+    let went = rounds(stop, (wish, &mut room), &mut capture, &mut writer, (&mut beside, &mut done));
+    let cpu = threads::thread_cpu().since(cpu_before);
+    // Whatever happened: with the command ends all that it has started.
+    drop(beside);
     let window_ns = clock::monotonic_ns() - started_ns;
+    let totals = writer.totals();
+    let finished = went.and_then(|()| finish(&mut capture, writer));
+    let (totals, broken) = match finished {
+        Ok(totals) => (totals, None),
+        // What has been written by now is a trace all the same.
+        Err(error) => (totals, Some(error)),
+    };
+    let (cpu_ns, late) = (cpu.user_ns + cpu.system_ns, capture.late());
+    Ok(Over { totals, window_ns, cpu_ns, started_unix_ns, rounds: done, late, broken })
+}
+
+/// Switches the tracepoints off, and writes the rest.
+fn finish(capture: &mut Capture, mut writer: Writer<Sink>) -> io::Result<Totals> {
     capture.stop(&mut |event: &Event, names: &Names| writer.push(event, names))?;
     writer.lost(capture.lost() - writer.totals().lost);
     let (sink, totals) = writer.finish(capture.names())?;
-    if let Sink::Memory(bytes, mut file) = sink {
-        file.write_all(&bytes)?;
-    }
-    let late = capture.late();
-    Ok(Over { totals, window_ns, cpu_ns, started_unix_ns, command, was_cut, memory_full, late })
+    sink.settle()?;
+    Ok(totals)
 }
-
-type Rounds = (Option<Ended>, u64, bool, bool);
 
 fn rounds(
     stop: &StopFlag,
-    wish: &Wish<'_>,
+    (wish, room): (&Wish<'_>, &mut Room),
     capture: &mut Capture,
     writer: &mut Writer<Sink>,
-    mut program: Option<Program>,
-    started_ns: u64,
-) -> Result<Rounds, Failed> {
-    let time_ns = wish.time_ns.or_else(|| program.is_none().then_some(TIME_NS));
+    (beside, done): (&mut Beside, &mut Rounds),
+) -> io::Result<()> {
+    let started_ns = clock::monotonic_ns();
+    let time_ns = wish.time_ns.or_else(|| wish.command.is_empty().then_some(TIME_NS));
     let until_ns = time_ns.map_or(u64::MAX, |ns| started_ns.saturating_add(ns));
-    let cpu_before = threads::thread_cpu();
-    let mut ended = None;
     let mut written_ns = started_ns;
-    let (was_cut, memory_full) = loop {
+    loop {
         let left = Duration::from_nanos(until_ns.saturating_sub(clock::monotonic_ns()));
         let mut write = |event: &Event, names: &Names| writer.push(event, names);
         capture.round(ROUND.min(left), &mut write)?;
         let lost = capture.lost() - writer.totals().lost;
         writer.lost(lost);
+        let now_ns = clock::monotonic_ns();
         // A slow trace is in its file too, should this process be killed.
-        if clock::monotonic_ns() - written_ns > WRITE_NS {
+        if now_ns - written_ns > WRITE_NS {
             writer.flush_block(capture.names())?;
-            written_ns = clock::monotonic_ns();
+            written_ns = now_ns;
         }
-        if let Some(program) = &mut program {
-            ended = program.ended()?;
+        done.command = beside.ended()?;
+        done.was_cut = stop.is_set();
+        done.full = room.full(writer.totals().bytes, now_ns);
+        let is_late = now_ns >= until_ns;
+        if done.was_cut || done.full.is_some() || done.command.is_some() || is_late {
+            done.was_ended = is_late && done.command.is_none() && !wish.command.is_empty();
+            return Ok(());
         }
-        let (was_cut, memory_full) = (stop.is_set(), is_full(writer));
-        if was_cut || memory_full || ended.is_some() || clock::monotonic_ns() >= until_ns {
-            break (was_cut, memory_full);
-        }
-    };
-    let cpu = threads::thread_cpu().since(cpu_before);
-    if let Some(program) = program.filter(|_| ended.is_none()) {
-        program.end();
     }
-    Ok((ended, cpu.user_ns + cpu.system_ns, was_cut, memory_full))
 }
 
-fn is_full(writer: &Writer<Sink>) -> bool {
-    matches!(writer.sink(), Sink::Memory(..)) && writer.totals().bytes > MEMORY_BYTES_MAX
+/// The command that runs meanwhile, with all that it starts.
+struct Beside {
+    program: Option<Program>,
+    root: SysRoot,
+    mark: String,
 }
 
-fn start(wish: &Wish<'_>) -> io::Result<Option<Program>> {
-    if wish.command.is_empty() {
-        return Ok(None);
+impl Beside {
+    fn start(wish: &Wish<'_>) -> io::Result<Self> {
+        let mark = program_marks::new_mark(wish.root, session::system_seed());
+        let mut beside = Self { program: None, root: wish.root.clone(), mark };
+        if wish.command.is_empty() {
+            return Ok(beside);
+        }
+        program_marks::end_those_of_the_dead(wish.root);
+        // What it prints is for people, and not the result of this command.
+        let to = || io::stderr().as_fd().try_clone_to_owned().map(File::from).map(Some);
+        let output = ProgramOutput { stdout: to()?, stderr: to()? };
+        let started =
+            Program::start(wish.root, wish.command, Path::new("."), output, &beside.mark)?;
+        beside.program = Some(started);
+        Ok(beside)
     }
-    // What it prints is for people, and not the result of this command.
-    let to = || io::stderr().as_fd().try_clone_to_owned().map(File::from).map(Some);
-    let output = ProgramOutput { stdout: to()?, stderr: to()? };
-    let mark = format!("capture-{}", std::process::id());
-    Program::start(wish.root, wish.command, Path::new("."), output, &mark).map(Some)
+
+    fn ended(&mut self) -> io::Result<Option<Ended>> {
+        self.program.as_mut().map_or(Ok(None), Program::ended)
+    }
+}
+
+impl Drop for Beside {
+    fn drop(&mut self) {
+        if let Some(program) = self.program.take() {
+            program.end();
+            // Those that left its group, such as daemons.
+            let _ = child::end_left_behind(&self.root, 0, &self.mark);
+        }
+    }
 }
 
 fn head(wish: &Wish<'_>, capture: &Capture, started_ns: u64, started_unix_ns: i64) -> Head {
@@ -239,9 +260,9 @@ fn head(wish: &Wish<'_>, capture: &Capture, started_ns: u64, started_unix_ns: i6
 
 /// True when the trace would be written to what is captured.
 fn lies_on(wish: &Wish<'_>) -> bool {
-    let directory =
-        wish.file.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let Ok(stack) = fathom_inspect::resolve(wish.root, directory) else { return false };
+    let Ok(stack) = fathom_inspect::resolve(wish.root, sink::directory(&wish.file)) else {
+        return false;
+    };
     let own = [wish.device.devno.to_string(), wish.device.watched.device.to_string()];
     stack
         .block_devices()
@@ -258,38 +279,65 @@ fn characterise(output: Output, wish: &Wish<'_>, over: &Over) -> Result<Taken, C
     record.file = Some(wish.file.display().to_string());
     record.reader_cpu_ns = Some(over.cpu_ns);
     record.faults.late = record.faults.late.max(over.late);
-    let mut findings = Vec::new();
-    if over.memory_full {
-        let text = format!(
-            "ended early: {} events are as much as is kept in memory, because {} lies on the captured device",
-            format_count(over.totals.events),
-            wish.file.display()
-        );
-        findings.push(
-            Finding::new("capture-memory-full", Severity::Doubtful, text)
-                .advise("write the trace to another disk: -o FILE"),
-        );
-    }
-    let failure = match over.command {
+    let failure = match over.rounds.command {
         Some(Ended::Exit(0)) | None => None,
         Some(Ended::Exit(code)) => Some(format!("ended with exit status {code}")),
         Some(Ended::Signal(signal)) => Some(format!("was ended by signal {signal}")),
     };
-    if let Some(how) = &failure {
-        let name = wish
-            .command
-            .first()
-            .map_or_else(String::new, |word| word.to_string_lossy().into_owned());
-        let text = format!(
-            "{name} {how}: what it asked of the device may not be what it should have been"
-        );
-        findings.push(Finding::new("command-failed", Severity::Doubtful, text));
-    }
+    let mut findings: Vec<Finding> = ended_early(wish, over).into_iter().collect();
+    findings.extend(of_command(wish, over, failure.as_deref()));
     Ok(Taken {
         record,
         started_unix_ns: over.started_unix_ns,
         findings,
         command_failed: failure.is_some(),
-        was_cut: over.was_cut,
+        was_cut: over.rounds.was_cut,
     })
+}
+
+/// Why it ended before its time, other than by a signal.
+fn ended_early(wish: &Wish<'_>, over: &Over) -> Option<Finding> {
+    use Severity::Doubtful;
+    let file = wish.file.display();
+    let events = format_count(over.totals.events);
+    let another = "write the trace to another disk: -o FILE";
+    // No space, none of the quota's.
+    let no_space = |error: &io::Error| matches!(error.raw_os_error(), Some(28 | 122));
+    match (&over.broken, over.rounds.full) {
+        (Some(error), _) if !no_space(error) => {
+            let text = format!("ended early: {file}: {error}; what was written before counts");
+            Some(Finding::new("capture-broken-off", Doubtful, text).advise(another))
+        }
+        (Some(error), _) => {
+            let text = format!("ended early: {file}: {error}; what was written before counts");
+            Some(Finding::new("capture-disk-full", Doubtful, text).advise(another))
+        }
+        (None, Some(Full::Disk)) => {
+            let text = format!(
+                "ended early after {events} events: of the filesystem of {file}, 5 % and 1 GiB stay free for others, of one in memory half of what is free"
+            );
+            Some(Finding::new("capture-disk-full", Doubtful, text).advise(another))
+        }
+        (None, Some(Full::Memory)) => {
+            let text = format!(
+                "ended early: {events} events are as much as is kept in memory, because {file} lies on the captured device"
+            );
+            Some(Finding::new("capture-memory-full", Doubtful, text).advise(another))
+        }
+        (None, None) => None,
+    }
+}
+
+/// What the command's end means for the figures.
+fn of_command(wish: &Wish<'_>, over: &Over, failure: Option<&str>) -> Option<Finding> {
+    let name = name_of(wish);
+    if let Some(how) = failure {
+        let text = format!(
+            "{name} {how}: what it asked of the device may not be what it should have been"
+        );
+        return Some(Finding::new("command-failed", Severity::Doubtful, text));
+    }
+    let after = format_duration(wish.time_ns.unwrap_or(TIME_NS));
+    let text = format!("{name} was ended after {after}, as --time says");
+    over.rounds.was_ended.then(|| Finding::new("command-ended", Severity::Note, text))
 }

@@ -1,0 +1,295 @@
+//! The loop that issues requests: each is made ready before its time, starts at it, and is followed to its end.
+
+use super::{ReplayKind, ReplayQueues, ReplayRequest, ReplayRules, ReplayStep};
+use crate::engine::{Engine, Op};
+use crate::engines::uring::Uring;
+use fathom_base::clock::Clock;
+use fathom_base::content::Filler;
+use fathom_sys::clock::FastClock;
+use std::io;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+/// Waits are ended so much earlier and the rest is spent looking: sleeps end too late.
+const AWAKE_NS: u64 = 80_000;
+/// How long it waits at most before it looks whether it is to stop.
+const LOOK_NS: u64 = 20_000_000;
+/// An empty queue is looked at that often.
+const HUNGRY_NS: u64 = 200_000;
+/// So many are handed over at once at most: the first of them waits for the others.
+const BATCH: u32 = 8;
+
+/// What a short transfer counts as.
+const EIO: i32 = 5;
+
+/// A request in flight.
+#[derive(Debug, Clone, Copy, Default)]
+struct Slot {
+    request: Option<ReplayRequest>,
+    start_ns: u64,
+    step: Step,
+}
+
+/// Which part of a request is in flight.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+enum Step {
+    FlushBefore,
+    #[default]
+    Itself,
+    FlushAfter,
+}
+
+impl Step {
+    fn first(request: &ReplayRequest) -> Self {
+        if request.flush_before { Self::FlushBefore } else { Self::Itself }
+    }
+
+    fn next(self, request: &ReplayRequest) -> Option<Self> {
+        match self {
+            Self::FlushBefore => Some(Self::Itself),
+            Self::Itself => request.flush_after.then_some(Self::FlushAfter),
+            Self::FlushAfter => None,
+        }
+    }
+
+    fn op(self, request: &ReplayRequest) -> Op {
+        let ReplayRequest { offset_bytes, size_bytes, .. } = *request;
+        match (self, request.kind) {
+            (Self::Itself, ReplayKind::Read) => Op::Read { offset_bytes, size_bytes },
+            (Self::Itself, ReplayKind::Write) => Op::Write { offset_bytes, size_bytes },
+            _ => Op::Fdatasync,
+        }
+    }
+}
+
+/// What there is to be issued.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Coming {
+    /// Nothing any more.
+    Never,
+    /// Nothing yet: the reader is behind.
+    Unknown,
+    /// Something, when another has ended.
+    WithRoom,
+    /// Something at that time.
+    At(u64),
+    /// Something now.
+    Now,
+}
+
+pub(super) struct Player<'a, 'f> {
+    engine: Uring<'f>,
+    clock: &'a FastClock,
+    rules: ReplayRules,
+    queues: &'a ReplayQueues,
+    slots: Vec<Slot>,
+    free: Vec<u32>,
+    next: Option<ReplayRequest>,
+    /// The next one with its slot, whose buffer is filled: only its time is waited for.
+    staged: Option<(ReplayRequest, u32)>,
+    in_flight: u32,
+    /// Not handed over yet.
+    queued: u32,
+    /// Makes what is written: by it the guard of test files knows what is fathom's.
+    filler: Filler,
+    /// Counts writes, so that no two have the same content.
+    written: u64,
+    start_ns: u64,
+    starved: u64,
+}
+
+impl<'a, 'f> Player<'a, 'f> {
+    pub(super) fn new(
+        engine: Uring<'f>,
+        clock: &'a FastClock,
+        rules: ReplayRules,
+        queues: &'a ReplayQueues,
+    ) -> Self {
+        Self {
+            engine,
+            clock,
+            rules,
+            queues,
+            slots: vec![Slot::default(); rules.depth as usize],
+            free: (0..rules.depth).rev().collect(),
+            next: None,
+            staged: None,
+            in_flight: 0,
+            queued: 0,
+            filler: Filler::noise(rules.seed),
+            written: 0,
+            start_ns: clock.now_ns(),
+            starved: 0,
+        }
+    }
+
+    /// When it started, on the clock.
+    pub(super) fn start_ns(&self) -> u64 {
+        self.start_ns
+    }
+
+    /// How often the reader was too slow.
+    pub(super) fn starved(&self) -> u64 {
+        self.starved
+    }
+
+    /// Issues all, and waits for their ends.
+    pub(super) fn play(&mut self, stop: &dyn Fn() -> bool) -> io::Result<()> {
+        let mut is_over = false;
+        loop {
+            is_over = is_over || stop();
+            let coming = if is_over { Coming::Never } else { self.issue()? };
+            if self.in_flight == 0 && coming == Coming::Never {
+                return Ok(());
+            }
+            let ended = self.wait(coming)?;
+            let time_ns = self.now_ns();
+            for _ in 0..ended {
+                let Some((slot, result)) = self.engine.take() else { break };
+                self.ended(slot, result, time_ns);
+            }
+        }
+    }
+
+    fn now_ns(&self) -> u64 {
+        self.clock.now_ns() - self.start_ns
+    }
+
+    /// A part of a request has ended: the next one follows, or the request has.
+    fn ended(&mut self, slot: u32, result: i32, time_ns: u64) {
+        let Slot { request, start_ns, step } = self.slots[slot as usize];
+        let Some(request) = request else { return };
+        let moves = step == Step::Itself && request.kind != ReplayKind::Flush;
+        let error = match result {
+            ..0 => -result,
+            _ if moves && result != request.size_bytes as i32 => EIO,
+            _ => 0,
+        };
+        if let Some(next) = step.next(&request).filter(|_| error == 0) {
+            self.slots[slot as usize].step = next;
+            self.queue(slot, next.op(&request));
+            return;
+        }
+        self.log(ReplayStep { request, start_ns, ended: Some((time_ns, error)) });
+        self.in_flight -= 1;
+        self.free.push(slot);
+    }
+
+    fn queue(&mut self, slot: u32, op: Op) {
+        self.engine.queue(slot, 0, op);
+        self.queued += 1;
+    }
+
+    /// Issues what may start now, a few at once.
+    fn issue(&mut self) -> io::Result<Coming> {
+        for _ in 0..BATCH {
+            if let Some(coming) = self.stage()? {
+                return Ok(coming);
+            }
+            let Some((request, slot)) = self.staged else { continue };
+            // After its buffer was filled: that is no part of its time.
+            let start_ns = self.now_ns();
+            if self.rules.is_timed && request.due_ns > start_ns {
+                return Ok(Coming::At(request.due_ns));
+            }
+            self.staged = None;
+            let step = Step::first(&request);
+            self.slots[slot as usize] = Slot { request: Some(request), start_ns, step };
+            self.in_flight += 1;
+            self.queue(slot, step.op(&request));
+            self.log(ReplayStep { request, start_ns, ended: None });
+        }
+        Ok(Coming::Now)
+    }
+
+    /// Makes the next request ready; else says what is to come.
+    fn stage(&mut self) -> io::Result<Option<Coming>> {
+        if self.staged.is_some() {
+            return Ok(None);
+        }
+        if self.next.is_none() {
+            // Read before the queue: what was pushed before is then seen.
+            let is_fed = self.queues.is_fed.load(Ordering::Acquire);
+            self.next = self.queues.requests.pop();
+            if self.next.is_none() {
+                self.starved += u64::from(!is_fed);
+                return Ok(Some(if is_fed { Coming::Never } else { Coming::Unknown }));
+            }
+        }
+        let Some(request) = self.next else { return Ok(None) };
+        let Some(slot) = self.free.pop() else { return Ok(Some(Coming::WithRoom)) };
+        self.next = None;
+        if request.kind == ReplayKind::Write {
+            // Those that have started do not wait for the content of this one.
+            if self.queued > 0 {
+                self.queued = 0;
+                self.engine.run(0)?;
+            }
+            self.written += 1;
+            let buffer = &mut self.engine.buffer_mut(slot)[..request.size_bytes as usize];
+            self.filler.fill(buffer, request.offset_bytes, self.written);
+        }
+        self.staged = Some((request, slot));
+        Ok(None)
+    }
+
+    /// Hands over, and waits for an end or for the time of the next request.
+    fn wait(&mut self, coming: Coming) -> io::Result<u32> {
+        self.queued = 0;
+        let wait_ns = match coming {
+            Coming::Never | Coming::WithRoom => return self.engine.run(1),
+            Coming::Unknown => HUNGRY_NS,
+            Coming::Now => 0,
+            Coming::At(due_ns) => {
+                due_ns.saturating_sub(self.now_ns()).saturating_sub(AWAKE_NS).min(LOOK_NS)
+            }
+        };
+        if self.in_flight == 0 && wait_ns > 0 {
+            self.engine.run(0)?;
+            std::thread::sleep(Duration::from_nanos(wait_ns));
+            return Ok(0);
+        }
+        self.engine.run_for(1, wait_ns)
+    }
+
+    /// Never lost: when nobody takes what happened, it waits, and the delay shows as such.
+    fn log(&self, step: ReplayStep) {
+        let mut step = step;
+        while let Err(back) = self.queues.steps.push(step) {
+            step = back;
+            std::thread::yield_now();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_commit_is_a_flush_a_write_and_a_flush() {
+        let steps = |flush_before, flush_after| {
+            let (due_ns, offset_bytes, size_bytes, is_rest) = (0, 0, 4096, false);
+            let kind = ReplayKind::Write;
+            let request = ReplayRequest {
+                due_ns,
+                kind,
+                offset_bytes,
+                size_bytes,
+                flush_before,
+                flush_after,
+                is_rest,
+            };
+            let mut steps = vec![Step::first(&request)];
+            while let Some(next) = steps[steps.len() - 1].next(&request) {
+                steps.push(next);
+            }
+            let ops = steps.iter().map(|step| step.op(&request) == Op::Fdatasync);
+            ops.collect::<Vec<_>>()
+        };
+        assert_eq!(steps(false, false), [false]);
+        assert_eq!(steps(true, false), [true, false]);
+        assert_eq!(steps(false, true), [false, true]);
+        assert_eq!(steps(true, true), [true, false, true]);
+    }
+}

@@ -1,0 +1,175 @@
+//! What a replay finds out about itself.
+
+use super::super::Order;
+use super::count::Counted;
+use super::feed::Fed;
+use fathom_base::units::{format_count, format_ns, format_size};
+use fathom_lab::Lab;
+use fathom_load::replay::{ReplayCost, ReplayKind, ReplayRequest};
+use fathom_model::finding::{Finding, Severity};
+use fathom_model::record::IoFailure;
+use fathom_observe::trace::requests::{Map, Mapping};
+use fathom_stats::Histogram;
+
+/// Later than that at the median, and the times were not those of the trace.
+const LATE_NS_P50: u64 = 1_000_000;
+/// Later than that at 99 %, and than the slowest of 100 requests takes, and something stood still.
+const LATE_NS_P99: u64 = 10_000_000;
+
+/// Everything but likeness.
+pub fn findings(order: &Order<'_>, map: Map, cost: &ReplayCost, counted: &Counted) -> Vec<Finding> {
+    let mut found = vec![mapping(map)];
+    found.extend(drift(&counted.late_ns, &counted.service_ns));
+    if order.left_out > 0 {
+        let text = format!("{} requests of the trace were left out", format_count(order.left_out));
+        let why = order.why_reads_only.clone().unwrap_or_else(|| {
+            "discards and commands of drivers are not replayed, with --reads-only no writes either"
+                .to_owned()
+        });
+        found.push(Finding::new("replay-left-out", Severity::Note, text).advise(why));
+    }
+    if counted.durable > 0 {
+        let text = format!(
+            "{} writes had to be durable, or had a flush before them: each is issued with fdatasync behind or before it",
+            format_count(counted.durable)
+        );
+        found.push(Finding::new("replay-durable", Severity::Note, text));
+    }
+    if order.speed.is_none() && cost.starved > 1000 {
+        let text = "the trace was read more slowly than it could have been replayed".to_owned();
+        found.push(
+            Finding::new("replay-starved", Severity::Doubtful, text)
+                .advise("put the trace on a faster disk, or in memory (a tmpfs)"),
+        );
+    }
+    if counted.failed > 1 {
+        let text = format!("{} requests failed", format_count(counted.failed));
+        found.push(Finding::new("replay-errors", Severity::Doubtful, text));
+    }
+    found
+}
+
+fn mapping(map: Map) -> Finding {
+    let how = match map.mapping {
+        Mapping::Fit => "places are those of the trace",
+        Mapping::Scale => {
+            "each MiB of the trace keeps its share of the way through the target, and distances inside of it"
+        }
+        Mapping::Modulo => "places are counted from the start again where the target ends",
+    };
+    let (from, to) = (format_size(map.from_bytes), format_size(map.to_bytes));
+    let text = format!("{from} on {to} ({}): {how}", map.mapping.word());
+    Finding::new("replay-map", Severity::Note, text)
+}
+
+/// How late requests started; none when they had no times.
+fn drift(late_ns: &Histogram, service_ns: &Histogram) -> Option<Finding> {
+    let (half, most, max) = (late_ns.quantile(0.5)?, late_ns.quantile(0.99)?, late_ns.max()?);
+    let text = format!(
+        "requests started {} after their time at the median, {} at 99 %, {} at most",
+        format_ns(half),
+        format_ns(most),
+        format_ns(max)
+    );
+    let usual = service_ns.quantile(0.99).unwrap_or(0).max(LATE_NS_P99);
+    if half <= LATE_NS_P50 && most <= usual {
+        return Some(Finding::new("replay-drift", Severity::Note, text));
+    }
+    Some(Finding::new("replay-drift", Severity::Doubtful, text).advise(
+        "the target is slower than what was traced, or fathom was held up: more in flight (--depth), or a lower --speed; latency counts \
+         from the time of the trace",
+    ))
+}
+
+/// The trace came to something else than when it was looked at before.
+pub fn incomplete(order: &Order<'_>, fed: &Fed) -> Option<Finding> {
+    let wanted = order.reference.requests();
+    if fed.requests == wanted {
+        return None;
+    }
+    let why = fed.broken.as_ref().map_or_else(String::new, |why| format!(": {why}"));
+    let text = format!(
+        "{} requests of {} were replayed{why}",
+        format_count(fed.requests),
+        format_count(wanted)
+    );
+    Some(
+        Finding::new("replay-incomplete", Severity::Void, text)
+            .advise("the trace was changed, replaced or became unreadable while it was replayed"),
+    )
+}
+
+/// Reads that may come from memory.
+pub fn cached(lab: &Lab<'_>, order: &Order<'_>, map: Map) -> Option<Finding> {
+    let memory_bytes = lab.cache_memory_bytes();
+    let has_reads = order.reference.class("read").is_some();
+    if !order.args.buffered || !has_reads || map.to_bytes >= memory_bytes {
+        return None;
+    }
+    let text = format!(
+        "reads went through the page cache, and the target ({}) is smaller than memory ({}): how many of them reached the device is not known",
+        format_size(map.to_bytes),
+        format_size(memory_bytes)
+    );
+    Some(
+        Finding::new("replay-cached", Severity::Doubtful, text)
+            .advise("without --buffered, or on a target larger than memory"),
+    )
+}
+
+/// Fewer in flight than asked for.
+pub fn lowered(wanted: u32, depth: u32, free_bytes: u64) -> Finding {
+    let text = format!(
+        "at most {depth} instead of {wanted} in flight: more buffers would be above a quarter of the free memory ({})",
+        format_size(free_bytes)
+    );
+    Finding::new("replay-depth", Severity::Note, text)
+}
+
+/// The first request that failed.
+pub fn failure(request: ReplayRequest, errno: i32) -> IoFailure {
+    let operation = match request.kind {
+        ReplayKind::Read => "read",
+        ReplayKind::Write => "write",
+        ReplayKind::Flush => "fdatasync",
+    };
+    let ReplayRequest { offset_bytes, size_bytes, .. } = request;
+    let reason = std::io::Error::from_raw_os_error(errno);
+    let message = format!(
+        "{operation} of {size_bytes} bytes at offset {offset_bytes}: {reason}; look at dmesg, and at the size and free space of the target"
+    );
+    IoFailure {
+        job: "replay".to_owned(),
+        operation: operation.to_owned(),
+        offset_bytes,
+        size_bytes,
+        errno,
+        message,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn late_starts_are_doubtful_at_the_median_and_at_the_end() {
+        let of = |values: &[u64]| {
+            let mut all = Histogram::new();
+            values.iter().for_each(|value| all.record(*value));
+            all
+        };
+        let severity = |late: &[u64], service: &[u64]| {
+            drift(&of(late), &of(service)).map(|finding| finding.severity)
+        };
+        let (note, doubtful) = (Some(Severity::Note), Some(Severity::Doubtful));
+        assert_eq!(severity(&[], &[1]), None);
+        assert_eq!(severity(&[10_000; 100], &[50_000; 100]), note);
+        assert_eq!(severity(&[2_000_000; 100], &[50_000; 100]), doubtful);
+        // Most at their time, a few seconds late: their answers did not take that long.
+        let few = [&[10_000; 95][..], &[5_000_000_000; 5]].concat();
+        assert_eq!(severity(&few, &[50_000; 100]), doubtful);
+        let slow = [&[50_000; 95][..], &[6_000_000_000; 5]].concat();
+        assert_eq!(severity(&few, &slow), note);
+    }
+}
