@@ -56,8 +56,8 @@ impl OwnedGrove {
         self.dirs.iter().map(|(name, _)| name.as_str())
     }
 
-    /// Removes what was grown; what is not fathom's stays, and the directories that lead to it.
-    pub(crate) fn take_down(&self, dir: &Dir) -> io::Result<()> {
+    /// Removes what was grown; what is not fathom's stays, and the directories that lead to it. `removed` hears of each file.
+    pub(crate) fn take_down(&self, dir: &Dir, removed: &mut dyn FnMut()) -> io::Result<()> {
         for (name, id) in &self.dirs {
             let inner = match dir.open_dir(name) {
                 Ok(inner) => inner,
@@ -68,7 +68,7 @@ impl OwnedGrove {
             if facts.dev != self.dev || FileId::from(facts) != *id {
                 continue;
             }
-            empty(&inner, name, self.dev, Writer::This)?;
+            empty(&inner, name, self.dev, Writer::This, removed)?;
             drop(inner);
             remove_if_empty(dir, name)?;
         }
@@ -94,7 +94,7 @@ pub(crate) fn remove_left_behind(
     if FileId::from(inner.own_facts()?) != FileId::from(facts) {
         return Ok(vec![name.to_owned()]);
     }
-    let foreign = empty(&inner, name, facts.dev, Writer::Dead)?;
+    let foreign = empty(&inner, name, facts.dev, Writer::Dead, &mut || {})?;
     drop(inner);
     if foreign.is_empty() {
         remove_if_empty(dir, name)?;
@@ -109,7 +109,13 @@ fn is_name(name: &str, letters: &str) -> bool {
 }
 
 /// Empties a directory that is open, level by level without recursion of our own stack: deep trees are no danger.
-fn empty(top: &Dir, path: &str, dev: u64, writer: Writer) -> io::Result<Vec<String>> {
+fn empty(
+    top: &Dir,
+    path: &str,
+    dev: u64,
+    writer: Writer,
+    removed: &mut dyn FnMut(),
+) -> io::Result<Vec<String>> {
     let mut foreign = Vec::new();
     // Directories on the way down, each with the names of those below that are still to be emptied.
     let first = Level { dir: top.open_dir(".")?, path: path.to_owned(), below: None };
@@ -117,7 +123,7 @@ fn empty(top: &Dir, path: &str, dev: u64, writer: Writer) -> io::Result<Vec<Stri
     while let Some(level) = levels.last_mut() {
         let below = match level.below.take() {
             Some(below) => below,
-            None => level.remove_files(dev, writer, &mut foreign)?,
+            None => level.remove_files(dev, writer, &mut foreign, removed)?,
         };
         let mut below = below;
         let Some(name) = below.pop() else {
@@ -156,6 +162,7 @@ impl Level {
         dev: u64,
         writer: Writer,
         foreign: &mut Vec<String>,
+        removed: &mut dyn FnMut(),
     ) -> io::Result<Vec<String>> {
         let mut below = Vec::new();
         for name in self.dir.names_as_stored()? {
@@ -172,6 +179,7 @@ impl Level {
                 below.push(name);
             } else if is_ours && is_name(&name, "f") && self.is_ours(&name, facts, writer)? {
                 self.dir.unlink(&name)?;
+                removed();
             } else {
                 foreign.push(format!("{}/{name}", self.path));
             }
@@ -250,8 +258,11 @@ mod tests {
             std::os::unix::fs::symlink("/etc/passwd", base.path().join("d0000009")).expect("made");
             let dir = Dir::open(base.path()).expect("there");
             let dev = dir.own_facts().expect("facts").dev;
-            let mut foreign = empty(&dir, "grove0", dev, writer).expect("emptied");
+            let mut removed = 0;
+            let mut count = || removed += 1;
+            let mut foreign = empty(&dir, "grove0", dev, writer, &mut count).expect("emptied");
             foreign.sort();
+            assert_eq!(removed, 4, "the files, one by one");
             assert_eq!(foreign, ["grove0/d0000006/d0000007/thesis.txt", "grove0/d0000009"]);
             assert_eq!(dir.names().expect("listed"), ["d0000006", "d0000009"]);
             assert!(!base.path().join("d0000006/f0000008").exists());
@@ -264,9 +275,9 @@ mod tests {
         grow(base.path(), &[("d0000000/f0000001", b"somebody copied this over one of ours")]);
         let dir = Dir::open(base.path()).expect("there");
         let dev = dir.own_facts().expect("facts").dev;
-        let foreign = empty(&dir, "grove0", dev, Writer::Dead).expect("emptied");
+        let foreign = empty(&dir, "grove0", dev, Writer::Dead, &mut || {}).expect("emptied");
         assert_eq!(foreign, ["grove0/d0000000/f0000001"]);
-        assert!(empty(&dir, "grove0", dev, Writer::This).expect("emptied").is_empty());
+        assert!(empty(&dir, "grove0", dev, Writer::This, &mut || {}).expect("emptied").is_empty());
         assert!(dir.names().expect("listed").is_empty());
     }
 
@@ -280,7 +291,7 @@ mod tests {
         drop(dir);
         let dir = Dir::open(base.path()).expect("there");
         let dev = dir.own_facts().expect("facts").dev;
-        assert!(empty(&dir, "grove0", dev, Writer::This).expect("emptied").is_empty());
+        assert!(empty(&dir, "grove0", dev, Writer::This, &mut || {}).expect("emptied").is_empty());
         assert!(dir.names().expect("listed").is_empty());
     }
 }

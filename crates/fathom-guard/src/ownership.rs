@@ -154,13 +154,16 @@ impl OwnedDir {
         Ok(grove)
     }
 
-    /// Removes what writers have grown, so that there is room for the next ones.
+    /// Removes what writers have grown, so that there is room for the next ones. That may be millions of files: `removed` hears
+    /// of each.
     ///
     /// # Errors
     /// [`FileRefusal::Io`].
-    pub fn clear_groves(&mut self) -> Result<(), FileRefusal> {
+    pub fn clear_groves(&mut self, removed: &mut dyn FnMut()) -> Result<(), FileRefusal> {
         for grove in &self.groves {
-            grove.take_down(&self.dir).map_err(io_at("remove test files in", &self.path))?;
+            grove
+                .take_down(&self.dir, removed)
+                .map_err(io_at("remove test files in", &self.path))?;
         }
         self.groves.clear();
         Ok(())
@@ -243,7 +246,9 @@ impl OwnedDir {
             tree.take_down(&self.dir).map_err(io_at("remove test files in", &self.path))?;
         }
         for grove in &self.groves {
-            grove.take_down(&self.dir).map_err(io_at("remove test files in", &self.path))?;
+            grove
+                .take_down(&self.dir, &mut || {})
+                .map_err(io_at("remove test files in", &self.path))?;
         }
         if let Some(names) = &self.names {
             names.take_down().map_err(io_at("remove test files in", &self.path))?;

@@ -15,9 +15,10 @@ use crate::target;
 use crate::trial::{KeepRecord, announce};
 use fathom_base::lognormal::LogNormal;
 use fathom_base::shell;
-use fathom_base::units::{format_duration, format_size};
+use fathom_base::units::{format_count, format_duration, format_size};
 use fathom_check::measuring;
 use fathom_guard::OwnedDir;
+use fathom_model::event::Event;
 use fathom_model::finding::Finding;
 use fathom_model::fsop::{Caches, FsopPhase, FsopRecord, FsopSpec, FsopTree, Role};
 use fathom_model::record::{Ending, IoFailure, RECORD_VERSION, Record, TargetKind, TargetRecord};
@@ -25,7 +26,7 @@ use fathom_model::stack::Stack;
 use fathom_model::workload::Workload;
 use fathom_study::drift;
 use fathom_sys::walked::WalkedDir;
-use fathom_sys::{fsinfo, threads};
+use fathom_sys::{clock, fsinfo, threads};
 use fathom_tree::error::TreeError;
 use fathom_tree::manifest::{Access, Tree};
 use fathom_tree::phase::{self, Outcome, Process, Session, Task, Windowed};
@@ -37,6 +38,10 @@ use watch::{Row, Seen, SessionWatch};
 
 /// The name of the workload.
 pub const NAME: &str = "fsop";
+/// While files are removed, how often people hear how many.
+const TOLD_EVERY_NS: u64 = 5_000_000_000;
+/// After so many files somebody looks at the clock.
+const LOOKS_FILES: u64 = 256;
 
 /// What is asked for.
 #[derive(Debug, Clone)]
@@ -108,11 +113,35 @@ pub fn run(
             }
         }
     }
-    if let Some(owned) = owned {
+    if let Some(mut owned) = owned {
         lab.note("Removing what the writers made.");
+        let cleared = clear(lab, &mut owned);
+        note_failure(lab, cleared);
         note_failure(lab, owned.remove().map_err(LabError::from));
     }
     if records.is_empty() { Err(LabError::Interrupted) } else { Ok(records) }
+}
+
+/// Removes what writers have made, and says how far that is: it may be millions of files. A signal does not end it, since
+/// nothing is to be left behind, but is answered.
+fn clear(lab: &mut Lab<'_>, owned: &mut OwnedDir) -> Result<(), LabError> {
+    let (mut files, mut told_ns, mut is_answered) =
+        (0u64, clock::monotonic_ns(), lab.stop.is_set());
+    let mut removed = || {
+        files += 1;
+        if !is_answered && lab.stop.is_set() {
+            is_answered = true;
+            let text = "Interrupted: what the writers made is still removed; after a kill the next start does it.";
+            (lab.emit)(Event::Note { text: text.into() });
+        }
+        let is_due = files.is_multiple_of(LOOKS_FILES);
+        if is_due && clock::monotonic_ns().saturating_sub(told_ns) >= TOLD_EVERY_NS {
+            told_ns = clock::monotonic_ns();
+            let text = format!("Removed {} files so far.", format_count(files));
+            (lab.emit)(Event::Note { text });
+        }
+    };
+    owned.clear_groves(&mut removed).map_err(LabError::from)
 }
 
 fn phases_text(spec: &FsopSpec) -> String {
@@ -182,7 +211,7 @@ fn one_session(
     let spec = &ground.options.spec;
     let phases: Vec<FsopPhase> = session.iter().map(|number| spec.phases[*number]).collect();
     let seed = lab.seeds.next_u64();
-    let processes = processes(ground, owned, session, seed)?;
+    let processes = processes(lab, ground, owned, session, seed)?;
     let caches = empty_caches(lab, ground, phases[0].readers > 0);
     let before = target::resolve(lab, &ground.path)?;
     let mut findings = measuring::judge(&before, &lab.around);
@@ -241,6 +270,7 @@ fn label(phase: FsopPhase) -> String {
 
 /// The processes of a session, readers first.
 fn processes(
+    lab: &mut Lab<'_>,
     ground: &Ground<'_>,
     owned: Option<&mut OwnedDir>,
     session: &[usize],
@@ -265,7 +295,7 @@ fn processes(
     }
     let writers = session.iter().map(|number| spec.phases[*number].writers).max().unwrap_or(0);
     let Some(owned) = owned.filter(|_| writers > 0) else { return Ok(processes) };
-    owned.clear_groves()?;
+    clear(lab, owned)?;
     let grove = owned.create_grove(writers)?;
     let growing = growing(spec, &ground.path, writers).map_err(io)?;
     for (number, name) in (0u32..).zip(grove.names()) {

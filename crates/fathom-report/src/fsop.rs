@@ -36,10 +36,18 @@ pub(crate) const LETTERS: [(OpClass, &str, &str); 14] = [
 const QUANTILES: [(&str, f64); 3] = [("p50", 0.5), ("p99", 0.99), ("p99.9", 0.999)];
 /// Stalls that are shown; the record has all.
 const STALLS_SHOWN: usize = 10;
+/// With more processes than this, the statistics of each are in the record and in reports alone.
+const EACH_SHOWN: usize = 8;
 
-/// One phase in full.
+/// One phase in full, with the statistics of each process when they are few.
 #[must_use]
 pub fn detail(record: &Record, fsop: &FsopRecord, zone: &TimeZone) -> String {
+    summary(record, fsop, zone) + &each_process(fsop)
+}
+
+/// One phase, its processes together.
+#[must_use]
+pub fn summary(record: &Record, fsop: &FsopRecord, zone: &TimeZone) -> String {
     let mut out = String::new();
     let ending = match record.ending {
         Ending::Complete => "",
@@ -60,7 +68,10 @@ pub fn detail(record: &Record, fsop: &FsopRecord, zone: &TimeZone) -> String {
     push_wrapped(&mut out, "on  ", &header(record, fsop));
     push_wrapped(&mut out, "tree  ", &tree_text(fsop));
     push_wrapped(&mut out, "caches  ", &caches_text(&fsop.caches));
-    out += &operations(fsop);
+    let mut missing = NotEnough::default();
+    let all: Vec<&FsopProcess> = fsop.processes.iter().collect();
+    out += &operations("all processes together", &all, &mut missing);
+    out += &missing.note().map_or_else(String::new, |note| format!("  {note}\n"));
     out += &rates(record, fsop);
     out += &processes(record, fsop);
     out += &unfinished(record, fsop);
@@ -111,15 +122,28 @@ fn together<'p>(processes: impl Iterator<Item = &'p FsopProcess>, class: OpClass
     sum
 }
 
-/// Every kind of operation, of all processes together.
-fn operations(fsop: &FsopRecord) -> String {
+/// The statistics of each process, when there are several and not too many.
+fn each_process(fsop: &FsopRecord) -> String {
+    if !(2..=EACH_SHOWN).contains(&fsop.processes.len()) {
+        return String::new();
+    }
+    let mut missing = NotEnough::default();
+    let mut out = String::new();
+    for process in &fsop.processes {
+        let name = format!("{} {}", process.role.word(), process.number);
+        out += &operations(&name, &[process], &mut missing);
+    }
+    out + &missing.note().map_or_else(String::new, |note| format!("  {note}\n"))
+}
+
+/// Every kind of operation of some processes.
+fn operations(title: &str, processes: &[&FsopProcess], missing: &mut NotEnough) -> String {
     let columns = ["count", "min", "avg", "p50", "p99", "p99.9", "max", "std", "max/p50"];
-    let head = [("", Align::Left), ("all processes together", Align::Left)];
+    let head = [("", Align::Left), (title, Align::Left)];
     let columns = columns.map(|title| (title, Align::Right));
     let mut table = Table::new(head.into_iter().chain(columns), 2);
-    let mut missing = NotEnough::default();
     for (class, letter, name) in LETTERS {
-        let sum = together(fsop.processes.iter(), class).latency_ns;
+        let sum = together(processes.iter().copied(), class).latency_ns;
         if sum.is_empty() {
             continue;
         }
@@ -134,8 +158,7 @@ fn operations(fsop: &FsopRecord) -> String {
         cells.push(times.map_or_else(String::new, format_count));
         table.row(cells);
     }
-    let note = missing.note().map_or_else(String::new, |note| format!("  {note}\n"));
-    table.render(2) + &note
+    table.render(2)
 }
 
 /// Times of some classes, summed over processes.

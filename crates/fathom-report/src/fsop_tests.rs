@@ -170,6 +170,27 @@ fn a_phase_in_full() {
             mkdir of writer 0            8.1 s     1.8 s             sda 100 %       31.5  734 MiB        128 MiB        1
             read dir of reader 0         8.1 s    113 ms             sda 100 %       31.5  734 MiB        128 MiB        1
             read dir of reader 1         8.1 s    113 ms             sda 100 %       31.5  734 MiB        128 MiB        1
+             reader 0             count     min     avg     p50  p99  p99.9     max     std  max/p50
+          A  read dir                 5  2.0 us   23 ms  4.0 us  n/a    n/a  113 ms   50 ms   28 125
+          B  lstat                    4  8.0 us  2.7 ms   18 us  n/a    n/a   11 ms  5.3 ms      588
+          C  open                     3   15 us   56 us   17 us  n/a    n/a  137 us   70 us        8
+          D  read first byte          3  170 us   34 ms  268 us  n/a    n/a  102 ms   59 ms      380
+          E  read the rest            3  400 us  500 us  502 us  n/a    n/a  600 us  100 us        1
+             close after reading      3  1.0 us  1.0 us  1.0 us  n/a    n/a  1.0 us    0 ns        1
+             reader 1             count     min     avg     p50  p99  p99.9     max     std  max/p50
+          A  read dir                 5  2.0 us   23 ms  4.0 us  n/a    n/a  113 ms   50 ms   28 125
+          B  lstat                    4  8.0 us  2.7 ms   18 us  n/a    n/a   11 ms  5.3 ms      588
+          C  open                     3   15 us   56 us   17 us  n/a    n/a  137 us   70 us        8
+          D  read first byte          3  170 us   34 ms  268 us  n/a    n/a  102 ms   59 ms      380
+          E  read the rest            3  400 us  500 us  502 us  n/a    n/a  600 us  100 us        1
+             close after reading      3  1.0 us  1.0 us  1.0 us  n/a    n/a  1.0 us    0 ns        1
+             writer 0             count     min     avg     p50  p99  p99.9     max    std  max/p50
+          F  create and open          3   37 us   14 ms   41 us  n/a    n/a   42 ms  24 ms    1 012
+          G  write first byte         3  7.0 us   48 us  7.0 us  n/a    n/a  130 us  71 us       18
+          J  write the rest           3   30 us   40 us   40 us  n/a    n/a   50 us  10 us        1
+          H  close after writing      3   12 us   46 us   16 us  n/a    n/a  110 us  55 us        6
+          I  mkdir                    3   19 us  607 ms   25 us  n/a    n/a   1.8 s  1.1 s   72 992
+          n/a: too few operations (ten must lie beyond a percentile: p99 needs 1 000, p99.9 needs 10 000).
     "#]].assert_eq(&detail(&record, fsop, &TimeZone::UTC));
 }
 

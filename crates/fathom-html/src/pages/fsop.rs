@@ -9,13 +9,16 @@ use crate::page::{Axis, Block, Cell, Chart, ChartKind, Column, Page, Point, Sect
 use fathom_base::units::{format_count, format_ns, format_rate};
 use fathom_model::fsop::{FsopPhase, FsopProcess, FsopRecord, Role, SecondSample};
 use fathom_model::record::{OpClass, Record};
-use fathom_report::figures::iops_text;
-use fathom_report::fsop::{competition_text, detail};
+use fathom_report::figures::{iops_text, ns_text, quantile_text};
+use fathom_report::fsop::{competition_text, summary};
 use fathom_stats::Histogram;
+use fathom_stats::quantile::is_supported;
 use fathom_study::fsop::{Kept, competition, readers_rate, stalls};
 
 /// Phases that get charts of their own; the others are in the tables.
 const DRAWN_MAX: usize = 6;
+/// Processes whose statistics are in a table; the record has all.
+const EACH_MAX: usize = 64;
 
 /// A phase of one repeat.
 #[derive(Clone, Copy)]
@@ -176,7 +179,55 @@ fn section(shown: &Shown, source: &Source) -> Section {
     let mut section = Section::new(shown.name(), "");
     let charts = [stream(shown), by_class(shown), by_second(shown), busy(shown), dirty(shown)];
     section.blocks = charts.into_iter().flatten().map(Block::from).collect();
-    section.block(Block::Plain(detail(shown.record, shown.fsop, source.zone)))
+    section.blocks.extend(each_process(shown).map(Block::from));
+    section.block(Block::Plain(summary(shown.record, shown.fsop, source.zone)))
+}
+
+/// The statistics of each process by kind of operation.
+fn each_process(shown: &Shown) -> Option<Table> {
+    let all = &shown.fsop.processes;
+    if all.len() < 2 {
+        return None;
+    }
+    let titles = ["count", "min", "avg", "p50", "p99", "p99.9", "max", "std"];
+    let columns = titles.map(Column::right);
+    let head = [Column::left("process"), Column::left("operation")];
+    let mut caption = format!("Each process of {}", shown.name());
+    if all.len() > EACH_MAX {
+        caption += &format!(", the first {EACH_MAX} of {}", all.len());
+    }
+    let mut table = Table::new(caption, head.into_iter().chain(columns));
+    for process in all.iter().take(EACH_MAX) {
+        for class in process.classes.iter().filter(|class| !class.latency_ns.is_empty()) {
+            let name = format!("{} {}", process.role.word(), process.number);
+            let head = [Cell::from(name), class.class.word().into()];
+            table.row(head.into_iter().chain(statistics(&class.latency_ns)));
+        }
+    }
+    Some(table)
+}
+
+/// Count, min, avg, p50, p99, p99.9, max, standard deviation.
+fn statistics(latency_ns: &Histogram) -> [Cell; 8] {
+    let time = |ns: Option<f64>| {
+        let text = ns_text(ns.map(|ns| ns.round() as u64));
+        ns.map_or_else(|| Cell::from("-"), |ns| Cell::number(text, ns))
+    };
+    let whole = |ns: Option<u64>| time(ns.map(|ns| ns as f64));
+    let quantile = |q: f64| {
+        let at = latency_ns.quantile(q).filter(|_| is_supported(latency_ns.count(), q));
+        Cell { text: quantile_text(latency_ns, q), value: at.map(|ns| ns as f64) }
+    };
+    [
+        Cell::number(format_count(latency_ns.count()), latency_ns.count() as f64),
+        whole(latency_ns.min()),
+        time(latency_ns.mean()),
+        quantile(0.5),
+        quantile(0.99),
+        quantile(0.999),
+        whole(latency_ns.max()),
+        time(latency_ns.stddev()),
+    ]
 }
 
 /// Every operation, or a part of them chosen by chance.

@@ -11,13 +11,35 @@ use fathom_base::prng::Prng;
 use fathom_base::shell;
 use fathom_base::units::{format_count, format_ns, format_size};
 use fathom_sys::signals::StopFlag;
-use fathom_tree::exercise::settings::Settings;
+use fathom_tree::exercise::settings::{KEYS, Settings};
 use fathom_tree::exercise::{Exercise, Report, Wrong};
 use std::fmt::Write;
 use std::path::Path;
 
 /// Its name among the workloads.
 pub const NAME: &str = "exercise";
+/// What it is, in the list of them.
+pub const TITLE: &str = "no measurement: files at random against a model of what they must hold";
+
+/// What it is in full, and its keys.
+pub fn explain() -> String {
+    let mut text = format!(
+        "{NAME}: {TITLE}\nEvery operation follows from the seed; every byte that is read is compared, and all of every file at \
+         the end. See docs/exercise.md.\n\nkeys (KEY=VALUE):\n"
+    );
+    let width = KEYS.iter().map(|(key, _)| key.len()).max().unwrap_or(0);
+    for (key, help) in KEYS {
+        let _ = writeln!(text, "  {key:width$}  {help}");
+    }
+    text
+}
+
+/// The same as JSON.
+pub fn json() -> serde_json::Value {
+    let key = |(name, help): &(&str, &str)| serde_json::json!({ "name": name, "help": help });
+    let keys: Vec<_> = KEYS.iter().map(key).collect();
+    serde_json::json!({ "name": NAME, "title": TITLE, "keys": keys })
+}
 
 /// Exercises a directory's filesystem.
 pub fn run(common: &Common, output: Output, stop: &StopFlag, args: &Run) -> CommandResult {

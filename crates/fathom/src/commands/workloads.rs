@@ -1,6 +1,6 @@
 //! `fathom workloads`.
 
-use super::{CommandError, CommandResult, fsop};
+use super::{CommandError, CommandResult, exercise, fsop};
 use crate::args::Workloads;
 use crate::exit::Exit;
 use crate::output::Output;
@@ -21,6 +21,7 @@ pub fn run(output: Output, args: &Workloads) -> CommandResult {
         }
         let fsop = fathom_lab::fsop::workload();
         let _ = writeln!(text, "{:width$}  {}", fsop.name, fsop.title);
+        let _ = writeln!(text, "{:width$}  {}", exercise::NAME, exercise::TITLE);
         text += "\nOne in full, with all keys: fathom workloads NAME\n";
         output.text(&text)?;
         output.json("result", &serde_json::json!({ "workloads": all }))?;
@@ -29,6 +30,11 @@ pub fn run(output: Output, args: &Workloads) -> CommandResult {
     if fsop::is_meant(name) {
         output.text(&fsop::explain())?;
         output.json("result", &fathom_lab::fsop::workload())?;
+        return Ok(Exit::Done);
+    }
+    if name == exercise::NAME {
+        output.text(&exercise::explain())?;
+        output.json("result", &exercise::json())?;
         return Ok(Exit::Done);
     }
     let workload = builtin::named(name).map_err(|e| CommandError::usage(output, &e))?;

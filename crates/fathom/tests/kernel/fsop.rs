@@ -3,9 +3,12 @@
 
 use crate::cli::{Done, MIB, Running, Sandbox, as_nobody, binary_for_nobody, names, p, run};
 use crate::filesystems::in_memory;
+use fathom_sys::walked::{self, WalkedDir};
 use fathom_testkit::Capability::{FathomBinary, FsOnLoop, MountFs, Tool};
+use fathom_testkit::command::run_tool;
 use fathom_testkit::{Content, FsKind, Mount, TreeSnapshot, Trial, kernel_test};
 use serde_json::Value;
+use std::ffi::CString;
 use std::fs;
 use std::os::unix::fs::chown;
 use std::path::Path;
@@ -23,7 +26,10 @@ pub fn trials() -> Vec<Trial> {
         kernel_test("fsop_phases", &ext4, phases),
         kernel_test("fsop_syncs_reach_the_device", &xfs, syncs),
         kernel_test("fsop_frozen_in_a_window", &frozen, frozen_window),
+        kernel_test("fsop_frozen_over_the_start_of_a_window", &frozen, frozen_start),
         kernel_test("fsop_without_space", &ext4, without_space),
+        kernel_test("fsop_without_inodes", &ext4, without_inodes),
+        kernel_test("fsop_long_names_and_deep_paths", &[FathomBinary], long_and_deep),
         kernel_test("fsop_read_only_after_an_error", &ext4, read_only),
         kernel_test("fsop_directories_that_vanish", &[FathomBinary], vanishing),
         kernel_test("fsop_killed", &killed, kill),
@@ -42,14 +48,24 @@ struct Ground {
 
 impl Ground {
     fn new(kind: FsKind, size_mib: u64, options: &str) -> Self {
+        Self::made(kind, size_mib, &[], options)
+    }
+
+    fn made(kind: FsKind, size_mib: u64, mkfs: &[&str], options: &str) -> Self {
         let disk = in_memory(size_mib * MIB, Content::Sparse);
-        kind.make(disk.device.path(), &[]).unwrap();
+        kind.make(disk.device.path(), mkfs).unwrap();
         let mount = Mount::new(kind.name(), disk.device.path(), options).unwrap();
         Self { mount, _disk: disk }
     }
 
     fn dir(&self) -> &Path {
         self.mount.dir()
+    }
+
+    /// Mounts it anew in the same place.
+    fn mount_anew(&self) {
+        run_tool("umount", [self.dir()]).unwrap();
+        run_tool("mount", [self._disk.device.path(), self.dir()]).unwrap();
     }
 }
 
@@ -192,9 +208,10 @@ fn syncs() {
         let writer = &processes(record)[0];
         let (files, syncs) = (count(writer, "close_write"), count(writer, "sync"));
         let dirs = if mode == "dir" { count(writer, "make_dir") } else { 0 };
+        let of_dirs = count(writer, "sync_dir");
         assert!(
-            files > 0 && syncs.abs_diff(files + dirs) <= least,
-            "{mode}: {files} {dirs} {syncs}"
+            files > 0 && syncs.abs_diff(files) <= least && of_dirs.abs_diff(dirs) <= least,
+            "{mode}: {files} {dirs} {syncs} {of_dirs}"
         );
         let bytes: u64 = writer["classes"]
             .as_array()
@@ -244,6 +261,37 @@ fn frozen_window() {
     sandbox.nothing_left(&[ground.dir()]);
 }
 
+/// What hangs while the window begins, and ends in it, is told with how long before it began; readers go on, and the window is
+/// as long as ever.
+fn frozen_start() {
+    let sandbox = Sandbox::new();
+    let ground = Ground::new(FsKind::Ext4, 8_192, "");
+    somebodys_tree(ground.dir());
+    let args =
+        ["run", "fsop", p(ground.dir()), "phases=2r+2w", "window=4s", "warmup=3s", "sync=file"];
+    // What the run is about, and that writers warm up.
+    let mut running = sandbox.start(&args, "note", 2);
+    thread::sleep(Duration::from_millis(300));
+    let frozen = ground.mount.freeze().unwrap();
+    assert!(running.wait_for("progress", 1), "the window began while it was frozen");
+    drop(frozen);
+    let done = running.finish();
+    assert!([0, 1].contains(&done.code), "{done:?}");
+    let record = &done.records()[0];
+    assert_eq!(record["window_ns"].as_u64(), Some(4 * SECOND_NS), "neither longer nor shorter");
+    let processes = processes(record);
+    for writer in &processes[2..] {
+        let crossings = writer["crossings"].as_array().unwrap();
+        let hung = crossings.iter().find(|c| c["start_ns"].as_i64().unwrap() < 0).unwrap();
+        let end_ns = hung["start_ns"].as_i64().unwrap() + hung["took_ns"].as_i64().unwrap();
+        assert!(end_ns >= SECOND_NS as i64, "it ended after the first second: {hung}");
+    }
+    assert!(processes[..2].iter().all(|reader| count(reader, "read_dir") > 0));
+    let text = sandbox.run(&["show", &done.id()]).stdout;
+    assert!(text.contains("stalls (from 1.0 s on)") && text.contains(" s before"), "{text}");
+    sandbox.nothing_left(&[ground.dir()]);
+}
+
 /// Starts writers and waits until the window goes on.
 fn writing(sandbox: &Sandbox, dir: &Path) -> Running {
     // Syncs keep them from using up their share at once.
@@ -266,28 +314,83 @@ fn failed(done: &Done, errors: &[i64], cure: &str) {
 
 fn without_space() {
     let sandbox = Sandbox::new();
-    let ground = Ground::new(FsKind::Ext4, 256, "");
+    let ground = Ground::new(FsKind::Ext4, 2_048, "");
     let running = writing(&sandbox, ground.dir());
-    // Somebody else takes the space that writers leave alone.
+    // Somebody else takes the space that writers leave alone, most of it at once.
     let thief = ground.dir().join("thief");
-    let _ = fs::write(&thief, vec![1; 260 << 20]);
+    let free = |percent: u64| {
+        let bytes = fathom_sys::fsinfo::space(ground.dir()).unwrap().free_bytes / 100 * percent;
+        run_tool("fallocate", ["-l", &bytes.to_string(), p(&thief)])
+    };
+    assert!([95, 80, 60].into_iter().any(|percent| free(percent).is_ok()));
+    let _ = fs::write(ground.dir().join("thief1"), vec![1; 1 << 30]);
     let done = running.finish();
     failed(&done, &[28], "no space or no inodes are left");
     fs::remove_file(thief).unwrap();
+    fs::remove_file(ground.dir().join("thief1")).unwrap();
     sandbox.nothing_left(&[ground.dir()]);
 }
 
+/// Others take the inodes that writers leave alone.
+fn without_inodes() {
+    let sandbox = Sandbox::new();
+    let ground = Ground::made(FsKind::Ext4, 1_024, &["-N", "60000"], "");
+    let running = writing(&sandbox, ground.dir());
+    let thief = ground.dir().join("thief");
+    fs::create_dir(&thief).unwrap();
+    let taken = |number: &u32| fs::File::create(thief.join(number.to_string())).is_ok();
+    let count = (0..).take_while(taken).count();
+    assert!(count > 20_000, "{count}");
+    let done = running.finish();
+    failed(&done, &[28], "no space or no inodes are left");
+    fs::remove_dir_all(thief).unwrap();
+    sandbox.nothing_left(&[ground.dir()]);
+}
+
+/// Names as long as they may be, in directories deeper than a path may be long.
+fn long_and_deep() {
+    const LEVELS: usize = 40;
+    let sandbox = Sandbox::new();
+    let name = CString::new("n".repeat(255)).unwrap();
+    let file = CString::new("f".repeat(255)).unwrap();
+    let mut at = WalkedDir::open(&sandbox.dir()).unwrap();
+    for _ in 0..LEVELS {
+        at.make_dir(&name).unwrap();
+        at = at.below(&name, false).unwrap();
+        let file = at.create_write(&file).unwrap();
+        assert_eq!(walked::write(&file, b"hello").unwrap(), 5);
+    }
+    drop(at);
+    let dir = sandbox.dir();
+    let args = ["run", "fsop", p(&dir), "phases=1r", "window=2s", "walk=depth", "drop_caches=no"];
+    let done = sandbox.json(&args, &[0, 1]);
+    let record = &done.records()[0];
+    assert_eq!(record["ending"], "complete");
+    let reader = &processes(record)[0];
+    assert!(reader["rounds"].as_u64().unwrap() > 0, "all of it: {reader}");
+    assert_eq!(reader["vanished"].as_u64(), Some(0));
+    assert!(count(reader, "open_read") >= LEVELS as u64);
+    assert_eq!(count(reader, "first_read"), count(reader, "rest_read"));
+    sandbox.nothing_left(&[]);
+}
+
 /// An error that the kernel finds, with what it does then: the filesystem is read-only, and nothing can be removed until
-/// it is mounted anew.
+/// it is mounted anew. Then it is, and nothing else.
 fn read_only() {
     let sandbox = Sandbox::new();
     let ground = Ground::new(FsKind::Ext4, 8_192, "errors=remount-ro");
+    fs::write(ground.dir().join("thesis.txt"), "mine").unwrap();
     let running = writing(&sandbox, ground.dir());
     let device = ground._disk.device.name();
     fs::write(format!("/sys/fs/ext4/{device}/trigger_fs_error"), "injected by a test").unwrap();
     let done = running.finish();
     failed(&done, &[30, 5], "dmesg");
     assert_eq!(names(ground.dir()).iter().filter(|name| name.contains("fathom")).count(), 1);
+    ground.mount_anew();
+    let cleaned = sandbox.run(&["clean", p(ground.dir())]);
+    assert!(cleaned.code == 0 && cleaned.stdout.contains("removed"), "{cleaned:?}");
+    sandbox.nothing_left(&[ground.dir()]);
+    assert_eq!(fs::read(ground.dir().join("thesis.txt")).unwrap(), b"mine");
 }
 
 /// Others remove a part of the tree meanwhile: counted, said, no failure.
@@ -371,6 +474,7 @@ fn words() {
         (&["run", "fsop", d, "windw=1s"], &["windw=1s", "did you mean 'window'?"]),
         (&["run", "fsop", d, "phases=3x"], &["'3x' is no phase"]),
         (&["run", "fsop", d, "--phase=a"], &["--phase does not go with fsop"]),
+        (&["run", "fsop", d, "--keep"], &["--keep does not go with fsop", "fathom tree build"]),
         (&["run", "fsop", "/no/such/place"], &["/no/such/place", "does not exist"]),
         (&["run", "fsop", "null:"], &["null:"]),
     ] {
@@ -380,6 +484,9 @@ fn words() {
     assert!(list.stdout.contains("fsop"), "{list:?}");
     let help = sandbox.run(&["workloads", "fsop"]);
     assert!(help.stdout.contains("sync") && help.stdout.contains("readers"), "{help:?}");
+    assert!(list.stdout.contains("exercise"), "{list:?}");
+    let help = sandbox.run(&["workloads", "exercise"]);
+    assert!(help.code == 0 && help.stdout.contains("operations"), "{help:?}");
 }
 
 /// Somebody who may not drop caches is told, and gets figures with a doubt.

@@ -4,7 +4,7 @@ use crate::cli::{Sandbox, names, p};
 use fathom_testkit::Capability::{FathomBinary, FsOnLoop, LoopDevices};
 use fathom_testkit::{FsKind, LoopDevice, MountedFs, Trial, kernel_test};
 use std::fs;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 pub fn trials() -> Vec<Trial> {
@@ -15,6 +15,7 @@ pub fn trials() -> Vec<Trial> {
         kernel_test("tree_damaged_below_is_told", &ext4, damaged_below),
         kernel_test("clean_removes_kept_test_files", &[FathomBinary], kept_files),
         kernel_test("exercise_command", &[FathomBinary], exercise),
+        kernel_test("exercise_command_finds_a_changed_byte", &ext4, exercise_spoilt),
     ]
 }
 
@@ -169,4 +170,60 @@ fn exercise() {
     sandbox.run(&["run", "exercise", p(&dir), "ops=1"]).is_refusal(2, &["operations"]);
     sandbox.run(&["run", "exercise", p(&dir), "--repeats=2"]).is_refusal(2, &["measures nothing"]);
     sandbox.nothing_left(&[&dir]);
+}
+
+/// Bytes change below the filesystem meanwhile: what was wrong is shown, with a command that does the same again.
+fn exercise_spoilt() {
+    let sandbox = Sandbox::new();
+    let mounted = MountedFs::new(FsKind::Ext4, 3 << 30).unwrap();
+    let args = ["run", "exercise", p(mounted.dir()), "duration=5m", "files=1", "size=4M"];
+    let found = std::thread::scope(|scope| {
+        let runs = scope.spawn(|| sandbox.run(&[&args[..], &["--seed=5"]].concat()));
+        while !runs.is_finished() {
+            std::thread::sleep(std::time::Duration::from_millis(500));
+            spoil(&mounted);
+        }
+        runs.join().unwrap()
+    });
+    assert_eq!(found.code, 5, "{found:?}");
+    for words in ["WRONG: file 0, ", "  expected ", "  found  ", "the last operations on this file"]
+    {
+        assert!(found.stdout.contains(words), "{words}: {found:?}");
+    }
+    let line = found.stdout.lines().find_map(|line| line.split_once("operations again: fathom "));
+    let again: Vec<&str> = line.unwrap().1.split(' ').collect();
+    assert!(again.contains(&"--seed=5") && again.contains(&"size=4M"), "{again:?}");
+    let repeated = sandbox.run(&again);
+    assert_eq!(repeated.code, 0, "nothing changes below now: {repeated:?}");
+    sandbox.nothing_left(&[mounted.dir()]);
+}
+
+/// Changes a byte in each block of the exerciser's file, which has no name, below the frozen filesystem.
+fn spoil(mounted: &MountedFs) {
+    let dev = mounted.dir().metadata().unwrap().dev();
+    let is_it = |path: &PathBuf| {
+        path.metadata().is_ok_and(|m| m.is_file() && m.dev() == dev && m.nlink() == 0)
+    };
+    let processes = fs::read_dir("/proc").unwrap().flatten();
+    let open = processes.filter_map(|process| fs::read_dir(process.path().join("fd")).ok());
+    let Some(path) = open.flatten().flatten().map(|fd| fd.path()).find(is_it) else { return };
+    let Ok(file) = fs::File::open(path) else { return };
+    let frozen = mounted.mount().freeze().unwrap();
+    let mut places = Vec::new();
+    let _ = fathom_sys::fiemap::for_each_extent_now(&file, |extent| {
+        if extent.has_position() && !extent.is_unwritten() {
+            places.extend((extent.physical..extent.physical + extent.length).step_by(4096));
+        }
+        true
+    });
+    let backing = mounted.device().backing();
+    let backing = fs::File::options().read(true).write(true).open(backing).unwrap();
+    for place in places {
+        let mut byte = [0];
+        backing.read_exact_at(&mut byte, place + 77).unwrap();
+        backing.write_all_at(&[!byte[0]], place + 77).unwrap();
+    }
+    drop(frozen);
+    // The device shows its file's pages; the filesystem's own must go.
+    let _ = fs::write("/proc/sys/vm/drop_caches", "1");
 }
