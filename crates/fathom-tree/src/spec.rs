@@ -143,4 +143,17 @@ impl TreeSpec {
             name_bytes: None,
         }
     }
+
+    /// What is wrong with a table that somebody wrote; none when nothing is.
+    fn fault_of_tables(&self) -> Option<String> {
+        let tables = [
+            ("files_per_directory", self.files_per_directory.table()),
+            ("sizes", self.sizes.table()),
+            ("name_bytes", self.name_bytes.as_ref()),
+        ];
+        let fault = |(name, table): (&str, Option<&Buckets>)| {
+            table.and_then(Buckets::fault).map(|fault| format!("{name}: {fault}"))
+        };
+        tables.into_iter().find_map(fault)
+    }
 }

@@ -75,7 +75,6 @@ fn parse(address: &str) -> Option<SocketAddr> {
 }
 
 fn answer(mut client: TcpStream, totals: &Mutex<Totals>) -> io::Result<()> {
-    client.set_write_timeout(Some(CLIENT))?;
     let request = read_head(&mut client)?;
     let mut words = request.lines().next().unwrap_or_default().split(' ');
     let (method, path) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
@@ -93,11 +92,25 @@ fn answer(mut client: TcpStream, totals: &Mutex<Totals>) -> io::Result<()> {
     let head = format!(
         "HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n"
     );
-    client.write_all(head.as_bytes())?;
-    if method != "HEAD" {
-        client.write_all(body.as_bytes())?;
+    let body = if method == "HEAD" { "" } else { &body };
+    write_all(&mut client, format!("{head}{body}").as_bytes(), CLIENT)
+}
+
+/// Writes everything within a time: a client that takes a little now and then holds up the others no longer than one that
+/// takes nothing.
+fn write_all(client: &mut TcpStream, mut bytes: &[u8], within: Duration) -> io::Result<()> {
+    let begun = Instant::now();
+    while !bytes.is_empty() {
+        let left = within.checked_sub(begun.elapsed()).filter(|left| !left.is_zero());
+        client.set_write_timeout(Some(left.ok_or(io::ErrorKind::TimedOut)?))?;
+        match client.write(bytes) {
+            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+            Ok(count) => bytes = &bytes[count..],
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
     }
-    client.flush()
+    Ok(())
 }
 
 /// The request up to its empty line.
@@ -149,6 +162,33 @@ mod tests {
         client.write_all(long.as_bytes()).ok();
         drop(client);
         assert!(ask(&listener, "GET /metrics HTTP/1.1\r\n\r\n").starts_with("HTTP/1.1 200"));
+    }
+
+    #[test]
+    fn a_client_that_takes_its_answer_in_drops_is_left() {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("bound");
+        let mut slow = TcpStream::connect(listener.local_addr().expect("bound")).expect("connects");
+        let (mut client, _) = listener.accept().expect("connected");
+        let is_over = Arc::new(std::sync::atomic::AtomicBool::new(false));
+        let seen = Arc::clone(&is_over);
+        let reader = std::thread::spawn(move || {
+            let mut drop_of_it = vec![0; 200_000];
+            while !seen.load(std::sync::atomic::Ordering::Relaxed) {
+                std::thread::sleep(Duration::from_millis(30));
+                slow.read(&mut drop_of_it).expect("read");
+            }
+        });
+        // At that pace all of it would take minutes, and no single write is late.
+        let page = vec![b'x'; 1 << 30];
+        let error =
+            write_all(&mut client, &page, Duration::from_millis(300)).expect_err("too slow");
+        assert!(
+            matches!(error.kind(), io::ErrorKind::TimedOut | io::ErrorKind::WouldBlock),
+            "{error}"
+        );
+        is_over.store(true, std::sync::atomic::Ordering::Relaxed);
+        drop(client);
+        reader.join().expect("read");
     }
 
     #[test]

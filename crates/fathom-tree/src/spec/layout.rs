@@ -5,7 +5,6 @@
 //! directory's number and a slot. Names end with the number of slot or child behind letters that the seed gives, so that
 //! from a name alone it is told what it would have to be, and nobody else comes to have such a name by accident.
 
-use super::buckets::Buckets;
 use super::{Amount, TreeSpec};
 use fathom_base::prng::Prng;
 use std::ops::Range;
@@ -161,9 +160,8 @@ impl Layout {
         if !is_possible {
             return Err(format!("no tree has {files} files in {dirs} directories"));
         }
-        let last = Some(dirs - 1);
-        let above = std::iter::successors(last, |dir| self.parent(*dir)).take(DEPTH_MAX + 2);
-        if above.count() > DEPTH_MAX + 1 {
+        let above = std::iter::successors(Some(dirs - 1), |dir| self.parent(*dir));
+        if above.take(DEPTH_MAX + 2).count() > DEPTH_MAX + 1 {
             return Err(format!("more than {DEPTH_MAX} levels of directories: more fan_out"));
         }
         Ok(())
@@ -198,15 +196,7 @@ impl Layout {
             super::Number::Fixed(number) => *number,
             super::Number::Table(table) => table.rows().last().map_or(0, |row| row.0),
         };
-        let tables = [
-            ("files_per_directory", files_per_directory.table()),
-            ("sizes", self.spec.sizes.table()),
-            ("name_bytes", self.spec.name_bytes.as_ref()),
-        ];
-        let fault = |(name, table): (&str, Option<&Buckets>)| {
-            table.and_then(Buckets::fault).map(|fault| format!("{name}: {fault}"))
-        };
-        if let Some(fault) = tables.into_iter().find_map(fault) {
+        if let Some(fault) = self.spec.fault_of_tables() {
             return Err(fault);
         }
         if !(1..1 << SLOT_BITS).contains(&most) {
