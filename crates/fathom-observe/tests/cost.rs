@@ -63,7 +63,7 @@ fn counters(tree: &Tree, n: u64) {
 }
 
 #[test]
-fn a_hundred_devices_a_second_cost_less_than_half_a_percent_of_a_processor() {
+fn what_a_hundred_devices_a_second_cost() {
     let tree = machine();
     counters(&tree, 1);
     let moment = |n: u64| Moment { monotonic_ns: n * 1_000_000_000, unix_ns: 0 };
@@ -83,6 +83,7 @@ fn a_hundred_devices_a_second_cost_less_than_half_a_percent_of_a_processor() {
     }
     let percent = used_ns as f64 / (LOOKS as f64 * 1e9) * 100.0;
     println!("100 disks and 13 arrays once a second: {percent:.2} % of a processor");
+    // A tenth of a percent as a rule; machines that run tests are busy, and this is no release.
     assert!(percent < 5.0, "{percent} %");
     let text = serde_json::to_string(&record).expect("a record");
     println!(

@@ -4,7 +4,7 @@ mod application;
 mod compare;
 mod course;
 
-pub use compare::{WatchChange, WatchComparison, compare};
+pub use compare::{MeanChange, WatchChange, WatchComparison, compare};
 pub use course::{DeviceCourse, Line, Span, Stretches, peaks};
 
 use crate::verdict::Study;
@@ -12,7 +12,8 @@ use fathom_model::finding::{Finding, Severity, Verdict};
 use fathom_model::record::Record;
 use fathom_model::watch::{ApplicationRecord, DeviceCounts, DeviceRates, WatchRecord};
 use fathom_stats::interval::Interval;
-use fathom_stats::series::{VALUES_MIN, effective_size};
+use fathom_stats::means::harmonic_mean;
+use fathom_stats::series::{SeriesMean, VALUES_MIN, mean_of_series};
 use fathom_stats::special::normal_quantile;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -31,6 +32,10 @@ pub struct WatchFigure {
     pub interval: Option<Interval>,
     /// Arithmetic mean.
     pub mean: f64,
+    /// Where the mean of this watch lies, intervals that go together counted as fewer; none for fewer than 10.
+    pub mean_interval: Option<Interval>,
+    /// Harmonic mean: of a rate that of the same amount of work in each interval. None when it was zero in one of them.
+    pub harmonic_mean: Option<f64>,
     /// What 95 % of the intervals stay below or at.
     pub p95: f64,
     /// The highest.
@@ -107,11 +112,12 @@ fn pieces(records: &[Record]) -> impl Iterator<Item = &WatchRecord> + Clone {
 /// Puts the pieces of a watch together.
 #[must_use]
 pub fn summary(records: &[Record]) -> WatchSummary {
-    summed_up(records, true)
+    summed_up(records, true, usize::MAX)
 }
 
-/// The same, without the figures of devices where nobody asks for them: of days of seconds they take most of the time.
-fn summed_up(records: &[Record], with_figures: bool) -> WatchSummary {
+/// The same of so many intervals at most, without the figures of devices where nobody asks for them: of days of seconds they take
+/// most of the time.
+fn summed_up(records: &[Record], with_figures: bool, most: usize) -> WatchSummary {
     let pieces = pieces(records);
     let mut names: Vec<&str> = Vec::new();
     for device in pieces.clone().flat_map(|piece| &piece.devices) {
@@ -119,7 +125,8 @@ fn summed_up(records: &[Record], with_figures: bool) -> WatchSummary {
             names.push(&device.name);
         }
     }
-    let lengths: Vec<u64> = pieces.clone().flat_map(|piece| piece.length_us.values()).collect();
+    let lengths = lengths_us(records);
+    let lengths = &lengths[..lengths.len().min(most)];
     let starts: Vec<u64> = pieces.clone().flat_map(|piece| piece.start_us.values()).collect();
     let first = pieces.clone().next().map_or(0, |piece| piece.first);
     let at_s = |index: u64| {
@@ -130,11 +137,18 @@ fn summed_up(records: &[Record], with_figures: bool) -> WatchSummary {
         interval_ns: pieces.clone().next().map_or(0, |piece| piece.interval_ns),
         intervals: lengths.len(),
         seconds: lengths.iter().sum::<u64>() as f64 / 1e6,
-        devices: side_by_side(&names, |name| device(self::pieces(records), name, with_figures)),
+        devices: side_by_side(&names, |name| {
+            device(self::pieces(records), name, with_figures, most)
+        }),
         host: host(pieces.clone()),
         events: events.map(|event| (at_s(event.index), event.what.clone())).collect(),
         application: pieces.clone().filter_map(|piece| piece.ended.clone()).last(),
     }
+}
+
+/// Length of each interval.
+fn lengths_us(records: &[Record]) -> Vec<u64> {
+    pieces(records).flat_map(|piece| piece.length_us.values()).collect()
 }
 
 /// What is made of each item, in their order, on as many processors as there are: the figures of fifty devices over days of seconds
@@ -158,6 +172,7 @@ fn device<'a>(
     pieces: impl Iterator<Item = &'a WatchRecord>,
     name: &str,
     with_figures: bool,
+    most: usize,
 ) -> WatchedDevice {
     let mut found = WatchedDevice {
         name: name.to_owned(),
@@ -174,11 +189,15 @@ fn device<'a>(
     let mut columns: Vec<Vec<f64>> = vec![Vec::new(); FIGURES.len()];
     // Of most devices most seconds are like this.
     let nothing = DeviceCounts::default().rates(1_000_000_000);
+    let mut before = 0;
     for piece in pieces {
         let lengths = piece.length_us.values();
+        let left = most.saturating_sub(before);
+        before += piece.intervals();
         for series in piece.devices.iter().filter(|series| series.name == name) {
             (found.title, found.depth) = (series.title.clone(), series.depth);
-            found.intervals += series.intervals as usize;
+            let taken = left.saturating_sub(series.from as usize).min(series.intervals as usize);
+            found.intervals += taken;
             found.stood_out += series.stood_out;
             found.stands_out = series.stands_out.clone().or(found.stands_out.take());
             let syncing = series.counters.values("sync_action", series.intervals as usize);
@@ -186,7 +205,7 @@ fn device<'a>(
             if !with_figures {
                 continue;
             }
-            let own = lengths.iter().skip(series.from as usize);
+            let own = lengths.iter().skip(series.from as usize).take(taken);
             for (counts, us) in series.counts().iter().zip(own) {
                 found.total = found.total.plus(counts);
                 found.seconds += *us as f64 / 1e6;
@@ -208,8 +227,18 @@ fn figure(name: &str, values: &mut [f64]) -> Option<WatchFigure> {
     if max <= 0.0 {
         return None;
     }
-    let reach = reach(values, LEVEL);
+    let known = known(values, LEVEL);
+    let reach = known.map(|known| {
+        // As far as so many independent values as the series is worth demand.
+        -normal_quantile((1.0 - LEVEL) / 2.0) / (2.0 * known.effective_size.sqrt())
+    });
     let mean = values.iter().sum::<f64>() / values.len() as f64;
+    let mean_interval = known.map(|known| Interval {
+        low: known.interval.low + mean - known.mean,
+        high: known.interval.high + mean - known.mean,
+        ..known.interval
+    });
+    let harmonic_mean = harmonic_mean(values).ok();
     let interval = reach.map(|reach| Interval {
         low: at_share(values, (0.5 - reach).max(0.0)),
         high: at_share(values, (0.5 + reach).min(1.0)),
@@ -221,6 +250,8 @@ fn figure(name: &str, values: &mut [f64]) -> Option<WatchFigure> {
         median: at_share(values, 0.5),
         interval,
         mean,
+        mean_interval,
+        harmonic_mean,
         p95: at_share(values, 0.95),
         max,
     })
@@ -229,17 +260,16 @@ fn figure(name: &str, values: &mut [f64]) -> Option<WatchFigure> {
 /// Confidence of intervals.
 pub const LEVEL: f64 = 0.95;
 
-/// How far around the middle, as a share of the values in order, the interval of a series' own median reaches: as far as so many
-/// independent values as the series is worth demand.
-fn reach(values: &[f64], level: f64) -> Option<f64> {
+/// How well the mean of a series is known, and what it is worth in independent values.
+fn known(values: &[f64], level: f64) -> Option<SeriesMean> {
     // The effort grows with the square: of days of seconds every n-th one is looked at, which makes the interval wider and
     // never narrower.
     const LOOKED_AT_MAX: usize = 2000;
     let every = values.len().div_ceil(LOOKED_AT_MAX).max(1);
     let thinned: Vec<f64> = values.iter().step_by(every).copied().collect();
-    let worth =
-        Some(thinned.len()).filter(|n| *n >= VALUES_MIN).and(effective_size(&thinned).ok())?;
-    Some(-normal_quantile((1.0 - level) / 2.0) / (2.0 * worth.sqrt()))
+    Some(thinned)
+        .filter(|values| values.len() >= VALUES_MIN)
+        .and_then(|v| mean_of_series(&v, level).ok())
 }
 
 /// The value below which that share lies, between neighbours in proportion. Puts the values into another order.
@@ -281,7 +311,7 @@ const STANDS_OUT_SHARE: f64 = 0.2;
 /// Judges a watch. What was seen is a fact: only what makes its figures incomplete speaks against them.
 #[must_use]
 pub fn judge(records: &[Record]) -> Study {
-    let summary = summed_up(records, false);
+    let summary = summed_up(records, false, usize::MAX);
     let mut findings = Vec::new();
     for device in &summary.devices {
         let share = f64::from(device.stood_out) / device.intervals.max(1) as f64;

@@ -134,7 +134,8 @@ fn findings_of_the_run_and_of_its_trials_and_devices() {
 /// A watch of two devices in two pieces, the second of which begins with an application.
 fn watched() -> Run {
     use fathom_model::watch::{
-        ApplicationSample, DeviceCounts, DeviceSample, FlowCounts, HostSample, Sample, WatchRecord,
+        ApplicationSample, ArraySample, DeviceCounts, DeviceSample, FlowCounts, HostSample, Sample,
+        WatchRecord,
     };
     let mut run = samples::run();
     let device = |name: &str, requests: u64| {
@@ -156,6 +157,13 @@ fn watched() -> Run {
         let mut devices = vec![device("sda", 10 + index)];
         devices.extend((index > 0).then(|| device("sdb", 100 * index)));
         let is_last = index == 2;
+        devices[0].array = Some(ArraySample {
+            sync_action: if is_last { "check" } else { "idle" }.to_owned(),
+            sync_done: is_last.then_some(0.5),
+            sync_kib_per_s: is_last.then_some(1000),
+            degraded: 1,
+            thread_cpu_share: None,
+        });
         let host = HostSample {
             dirty_bytes: 8192 * index,
             io_pressure: is_last.then_some((0.5, 0.25)),
@@ -199,6 +207,12 @@ fn a_watch_has_a_row_for_each_device_and_interval() {
         (&Cell::Empty, &Cell::Empty, &Cell::Whole(1))
     );
     assert_eq!(rows[0]["title"], Cell::text("ACME"));
+    let array = |row: &BTreeMap<String, Cell>| {
+        ["synchronised_share", "synchronised_bytes_per_s", "degraded"].map(|name| row[name].clone())
+    };
+    assert_eq!(array(&rows[0]), [Cell::Empty, Cell::Empty, Cell::Whole(1)]);
+    assert_eq!(array(&rows[3]), [Cell::Number(0.5), Cell::Number(1_024_000.0), Cell::Whole(1)]);
+    assert_eq!(array(&rows[4]), [const { Cell::Empty }; 3]);
     assert!(all(What::Watch, &samples::run()).is_empty());
 }
 

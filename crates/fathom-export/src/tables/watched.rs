@@ -2,7 +2,9 @@
 
 use super::rows::seconds;
 use crate::columns::{Cell, Kind};
-use fathom_model::watch::{DeviceCounts, FlowCounts, FlowRates, NamedSeries, WatchRecord};
+use fathom_model::watch::{
+    DeviceCounts, DeviceSeries, FlowCounts, FlowRates, NamedSeries, WatchRecord,
+};
 
 /// Bytes of a sector, as the kernel counts them.
 const SECTOR_BYTES: u64 = 512;
@@ -44,6 +46,10 @@ pub(super) const DEVICES: &[(&str, Kind)] = &[
     ("flush_await_ms", Kind::Number),
     ("in_flight_mean", Kind::Number),
     ("busy_share", Kind::Number),
+    ("synchronised_share", Kind::Number),
+    ("synchronised_bytes_per_s", Kind::Number),
+    ("degraded", Kind::Whole),
+    ("thread_cpu_share", Kind::Number),
 ];
 
 pub(super) const HOST: &[(&str, Kind)] = &[
@@ -91,6 +97,7 @@ pub(super) fn devices<E>(
         piece.start_us.values().into_iter().zip(piece.length_us.values()).collect();
     for device in &piece.devices {
         let from = device.from as usize;
+        let array = array(device);
         for (at, counts) in device.counts().iter().enumerate() {
             let Some((start_us, length_us)) = times.get(from + at).copied() else { break };
             let mut cells = vec![
@@ -101,10 +108,32 @@ pub(super) fn devices<E>(
             cells.extend(place(piece, from + at, start_us, length_us));
             cells.extend(counted(counts));
             cells.extend(rates(counts, length_us * 1000));
+            cells.extend(array.iter().map(|column| column[at].clone()));
             put(cells)?;
         }
     }
     Ok(())
+}
+
+/// What an array does besides; empty for other devices, and while nothing is synchronised.
+fn array(device: &DeviceSeries) -> [Vec<Cell>; 4] {
+    let length = device.intervals as usize;
+    let counters = &device.counters;
+    let syncs = counters.values("sync_action", length);
+    let is_array = ["sync_action", "degraded", "thread_cpu"];
+    let is_array = is_array.iter().any(|name| counters.series.contains_key(*name));
+    let of = |name: &str, only_in_sync: bool, cell: fn(u64) -> Cell| {
+        let cells = counters.values(name, length).into_iter().zip(&syncs);
+        let is_told = |syncs: &u64| is_array && (!only_in_sync || *syncs > 0);
+        cells.map(|(value, syncs)| if is_told(syncs) { cell(value) } else { Cell::Empty }).collect()
+    };
+    let share = |value: u64| Cell::number(value as f64 / 1e6);
+    [
+        of("sync_done", true, share),
+        of("sync_speed", true, |kib| Cell::number((kib << 10) as f64)),
+        of("degraded", false, Cell::count),
+        of("thread_cpu", false, share),
+    ]
 }
 
 fn counted(counts: &DeviceCounts) -> impl Iterator<Item = Cell> {

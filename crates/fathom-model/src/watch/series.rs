@@ -80,8 +80,9 @@ pub struct DeviceSeries {
     /// Why, when it did last.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stands_out: Option<String>,
-    /// Its counters by name, see [`DeviceSeries::counts`]; `sync_action` is 1 while an array synchronises, `thread_cpu`
-    /// millionths of a processor.
+    /// Its counters by name, see [`DeviceSeries::counts`]. Of arrays: `sync_action` is 1 while it synchronises, `sync_done`
+    /// millionths of that, `sync_speed` in KiB a second, `degraded` members that are missing, `thread_cpu` millionths of a
+    /// processor.
     pub counters: NamedSeries,
 }
 
@@ -222,6 +223,9 @@ impl WatchRecord {
                 series.counters.push("sync_action", own, u64::from(syncs));
                 let cpu = array.thread_cpu_share.unwrap_or(0.0);
                 series.counters.push("thread_cpu", own, millionths(cpu));
+                series.counters.push("sync_done", own, millionths(array.sync_done.unwrap_or(0.0)));
+                series.counters.push("sync_speed", own, array.sync_kib_per_s.unwrap_or(0));
+                series.counters.push("degraded", own, u64::from(array.degraded));
             }
             series.push(&device.counts);
             if device.stands_out.is_some() {
@@ -310,7 +314,7 @@ fn millionths(share: f64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::watch::{ApplicationSample, DeviceSample, FlowCounts};
+    use crate::watch::{ApplicationSample, ArraySample, DeviceSample, FlowCounts};
 
     fn device(name: &str, reads: u64) -> DeviceSample {
         let reads = FlowCounts {
@@ -361,6 +365,29 @@ mod tests {
         assert_eq!((rates.from, rates.values[0].reads.per_s), (3, 8.0));
         assert_eq!(record.events, [WatchEvent { index: 2, what: "sdb went".to_owned() }]);
         assert_eq!(record.devices[0].stands_out.as_deref(), Some("slow"));
+    }
+
+    #[test]
+    fn how_far_an_array_has_come_is_kept() {
+        let mut record = WatchRecord::new(1, 0);
+        for (index, done) in [None, Some(0.25), Some(0.5)].into_iter().enumerate() {
+            let array = ArraySample {
+                sync_action: if done.is_some() { "recover" } else { "idle" }.to_owned(),
+                sync_done: done,
+                sync_kib_per_s: done.map(|_| 51_200),
+                degraded: 1,
+                thread_cpu_share: Some(0.125),
+            };
+            let md0 = DeviceSample { array: Some(array), ..device("md0", 3) };
+            record.push(&sample(index as u64, vec![md0]));
+        }
+        let of = |name: &str| record.devices[0].counters.values(name, 3);
+        assert_eq!(
+            (of("sync_action"), of("sync_done")),
+            (vec![0, 1, 1], vec![0, 250_000, 500_000])
+        );
+        assert_eq!((of("sync_speed"), of("degraded")), (vec![0, 51_200, 51_200], vec![1, 1, 1]));
+        assert_eq!(of("thread_cpu"), [125_000; 3]);
     }
 
     #[test]

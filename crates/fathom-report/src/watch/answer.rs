@@ -4,7 +4,9 @@ use crate::table::{Align, Table};
 use crate::text::{format_share, printable, push_wrapped_to};
 use fathom_base::units::{format_duration, format_size};
 use fathom_model::watch::ApplicationRecord;
-use fathom_study::watch::{WatchChange, WatchComparison, WatchFigure, WatchSummary, WatchedDevice};
+use fathom_study::watch::{
+    MeanChange, WatchChange, WatchComparison, WatchFigure, WatchSummary, WatchedDevice,
+};
 
 /// Lines of an application's output that are shown.
 const OUTPUT_LINES_MAX: usize = 12;
@@ -180,7 +182,7 @@ fn push_application(out: &mut String, application: &ApplicationRecord, width: us
     }
 }
 
-/// Two watches: medians, and which differ.
+/// Two watches: medians and means, and which differ.
 #[must_use]
 pub fn comparison_text(comparison: &WatchComparison, width: usize) -> String {
     let columns = [
@@ -198,38 +200,67 @@ pub fn comparison_text(comparison: &WatchComparison, width: usize) -> String {
         let name = if change.device == last { "" } else { &change.device };
         last = &change.device;
         table.row(change_cells(name, change));
+        let means = [("  mean", &change.mean), ("  harmonic mean", &change.harmonic_mean)];
+        for (word, mean) in means {
+            if let Some(mean) = mean {
+                table.row(mean_cells(word, mean));
+            }
+        }
     }
     let mut out = if table.is_empty() {
         "the two watches have no device in common\n".to_owned()
     } else {
         table.render_to(0, width)
     };
+    let [a, b] = comparison.left_out;
+    if a + b > 0 {
+        let which = if a > 0 { "A" } else { "B" };
+        let [intervals, _] = comparison.intervals;
+        let (left, seconds) = (a.max(b), comparison.seconds[0]);
+        let text = format!(
+            "compared over the same length, the first {seconds:.0} s ({intervals} intervals of A): {left} more of {which} are left out"
+        );
+        push_wrapped_to(&mut out, width, "", &text);
+    }
     if !comparison.only_in_one.is_empty() {
         let text = format!("only in one of them: {}", comparison.only_in_one.join(", "));
         push_wrapped_to(&mut out, width, "", &printable(&text));
     }
-    let note = "Medians of each watch. \"differs\" means that these two watches did, not why, and not that two others would: an \
+    let note = "Medians and means of each watch; their intervals take into account that seconds go together. \"differs\" means that these two watches did, not why, and not that two others would: an \
                 experiment (fathom lab) says that.";
     push_wrapped_to(&mut out, width, "", note);
     out
 }
 
 fn change_cells(name: &str, change: &WatchChange) -> [String; 7] {
+    let medians = MeanChange {
+        a: change.a,
+        b: change.b,
+        change_percent: change.change_percent,
+        difference: change.difference,
+        differs: change.differs,
+    };
+    let mut cells = mean_cells(&change.figure, &medians);
+    name.clone_into(&mut cells[0]);
+    cells
+}
+
+fn mean_cells(word: &str, mean: &MeanChange) -> [String; 7] {
     let percent =
-        change.change_percent.map_or_else(String::new, |percent| format!("{percent:+.1} %"));
-    let interval = change
+        mean.change_percent.map_or_else(String::new, |percent| format!("{percent:+.1} %"));
+    let interval = mean
         .difference
         .map_or_else(|| "-".to_owned(), |of| format!("{} to {}", number(of.low), number(of.high)));
-    let verdict = match (change.differs, &change.difference) {
+    let verdict = match (mean.differs, &mean.difference) {
         (true, _) => "differs",
         (false, Some(_)) => "no difference seen",
         (false, None) => "",
     };
     [
-        name.to_owned(),
-        change.figure.clone(),
-        number(change.a),
-        number(change.b),
+        String::new(),
+        word.to_owned(),
+        number(mean.a),
+        number(mean.b),
         percent,
         interval,
         verdict.to_owned(),
@@ -245,7 +276,18 @@ mod tests {
     fn figure(name: &str, median: f64) -> WatchFigure {
         let interval = Some(Interval { low: median - 1.0, high: median + 2.0, coverage: 0.95 });
         let (name, mean, p95, max) = (name.to_owned(), median, median * 2.0, median * 3.0);
-        WatchFigure { name, intervals: 20, median, interval, mean, p95, max }
+        let (mean_interval, harmonic_mean) = (interval, None);
+        WatchFigure {
+            name,
+            intervals: 20,
+            median,
+            interval,
+            mean,
+            mean_interval,
+            harmonic_mean,
+            p95,
+            max,
+        }
     }
 
     fn summary() -> WatchSummary {
@@ -319,12 +361,27 @@ mod tests {
             change_percent: Some(50.0),
             difference: Some(Interval { low: 40.0, high: 60.0, coverage: 0.95 }),
             differs: true,
+            mean: Some(MeanChange {
+                a: 101.0,
+                b: 102.0,
+                change_percent: Some(1.0),
+                difference: Some(Interval { low: -2.0, high: 4.0, coverage: 0.95 }),
+                differs: false,
+            }),
+            harmonic_mean: None,
         };
-        let none = WatchChange { difference: None, differs: false, ..change.clone() };
-        let comparison =
-            WatchComparison { changes: vec![change, none], only_in_one: vec!["sdz".into()] };
+        let none = WatchChange { difference: None, differs: false, mean: None, ..change.clone() };
+        let comparison = WatchComparison {
+            intervals: [60, 60],
+            seconds: [60.0, 60.0],
+            left_out: [0, 12],
+            changes: vec![change, none],
+            only_in_one: vec!["sdz".into()],
+        };
         let text = comparison_text(&comparison, 100);
         assert!(text.contains("+50.0 %") && text.contains("40.0 to 60.0  differs"), "{text}");
+        assert!(text.contains("-2.00 to 4.00  no difference seen"), "{text}");
+        assert!(text.contains("the first 60 s (60 intervals of A): 12 more of B"), "{text}");
         assert!(text.contains("only in one of them: sdz"), "{text}");
     }
 }

@@ -1,6 +1,7 @@
-//! Two watches side by side: medians of the same figures of the same devices.
+//! Two watches side by side, over the same length: medians and means of the same figures of the same devices.
 
-use super::{LEVEL, WatchFigure, WatchSummary};
+use super::{LEVEL, WatchFigure, lengths_us, pieces, summed_up};
+use fathom_model::record::Record;
 use fathom_stats::interval::Interval;
 use serde::Serialize;
 
@@ -21,20 +22,49 @@ pub struct WatchChange {
     pub difference: Option<Interval>,
     /// True when that does not hold zero: the two watches differ. Not that the next two would.
     pub differs: bool,
+    /// Arithmetic means; none of an application's figures, which are no series.
+    pub mean: Option<MeanChange>,
+    /// Harmonic means, of rates that were never zero.
+    pub harmonic_mean: Option<MeanChange>,
+}
+
+/// Means of a figure in both.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct MeanChange {
+    /// Of A.
+    pub a: f64,
+    /// Of B.
+    pub b: f64,
+    /// By how much B is more, in percent; none where A is zero.
+    pub change_percent: Option<f64>,
+    /// Where the difference lies, seconds that go together counted as fewer; none where one is too short, and of harmonic means.
+    pub difference: Option<Interval>,
+    /// True when that does not hold zero.
+    pub differs: bool,
 }
 
 /// Two watches.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct WatchComparison {
+    /// Intervals of A and of B that were compared: the first ones, as many as the shorter one is long.
+    pub intervals: [usize; 2],
+    /// Their length together.
+    pub seconds: [f64; 2],
+    /// Intervals at the end that were left out.
+    pub left_out: [usize; 2],
     /// Figures of devices that both have.
     pub changes: Vec<WatchChange>,
     /// Devices that only one has.
     pub only_in_one: Vec<String>,
 }
 
-/// Compares two watches. Devices are told by name, in the tree's order of A.
+/// Compares two watches over the same length. Devices are told by name, in the tree's order of A.
 #[must_use]
-pub fn compare(a: &WatchSummary, b: &WatchSummary) -> WatchComparison {
+pub fn compare(a: &[Record], b: &[Record]) -> WatchComparison {
+    let lengths = [lengths_us(a), lengths_us(b)];
+    let intervals = same_length([a, b], &lengths);
+    let left_out = [0, 1].map(|side| lengths[side].len() - intervals[side]);
+    let (a, b) = (summed_up(a, true, intervals[0]), summed_up(b, true, intervals[1]));
     let mut changes = Vec::new();
     for device in &a.devices {
         let Some(other) = b.devices.iter().find(|other| other.name == device.name) else {
@@ -60,64 +90,144 @@ pub fn compare(a: &WatchSummary, b: &WatchSummary) -> WatchComparison {
             change_percent: percent(a, b),
             difference: None,
             differs: false,
+            mean: None,
+            harmonic_mean: None,
         }));
     }
-    let is_in = |summary: &WatchSummary, name: &str| summary.devices.iter().any(|d| d.name == name);
-    let only_a = a.devices.iter().filter(|device| !is_in(b, &device.name));
-    let only_b = b.devices.iter().filter(|device| !is_in(a, &device.name));
+    let is_in =
+        |devices: &[super::WatchedDevice], name: &str| devices.iter().any(|d| d.name == name);
+    let only_a = a.devices.iter().filter(|device| !is_in(&b.devices, &device.name));
+    let only_b = b.devices.iter().filter(|device| !is_in(&a.devices, &device.name));
     let only_in_one = only_a.chain(only_b).map(|device| device.name.clone()).collect();
-    WatchComparison { changes, only_in_one }
+    let seconds = [a.seconds, b.seconds];
+    WatchComparison { intervals, seconds, left_out, changes, only_in_one }
+}
+
+/// How many intervals of each make up the same length: of the same kind as many, else those that begin before the shorter one ends.
+fn same_length(records: [&[Record]; 2], lengths_us: &[Vec<u64>; 2]) -> [usize; 2] {
+    let kind = records.map(|records| pieces(records).next().map(|piece| piece.interval_ns));
+    if kind[0] == kind[1] {
+        return [lengths_us[0].len().min(lengths_us[1].len()); 2];
+    }
+    let totals = [0, 1].map(|side| lengths_us[side].iter().sum::<u64>());
+    let shorter_us = totals[0].min(totals[1]);
+    [0, 1].map(|side| {
+        let mut start_us = 0;
+        let begins_before = |us: &&u64| {
+            let is_before = start_us < shorter_us;
+            start_us += **us;
+            is_before
+        };
+        lengths_us[side].iter().take_while(begins_before).count()
+    })
 }
 
 fn percent(a: f64, b: f64) -> Option<f64> {
     (a != 0.0).then(|| 100.0 * (b - a) / a)
 }
 
-/// The interval of the difference: both reaches at right angles, as errors of two independent watches add up.
+/// The interval of a difference: both reaches at right angles, as errors of two independent watches add up.
+fn difference(a: (f64, Option<Interval>), b: (f64, Option<Interval>)) -> Option<Interval> {
+    let ((a, of_a), (b, of_b)) = (a, b);
+    let (of_a, of_b) = of_a.zip(of_b)?;
+    let middle = b - a;
+    let down = (b - of_b.low).hypot(of_a.high - a);
+    let up = (of_b.high - b).hypot(a - of_a.low);
+    Some(Interval { low: middle - down, high: middle + up, coverage: LEVEL })
+}
+
+fn means(a: f64, b: f64, difference: Option<Interval>) -> MeanChange {
+    let differs = difference.is_some_and(|of| !of.contains(0.0));
+    MeanChange { a, b, change_percent: percent(a, b), difference, differs }
+}
+
 fn change(device: &str, a: &WatchFigure, b: &WatchFigure) -> WatchChange {
-    let difference = a.interval.zip(b.interval).map(|(of_a, of_b)| {
-        let middle = b.median - a.median;
-        let down = (b.median - of_b.low).hypot(of_a.high - a.median);
-        let up = (of_b.high - b.median).hypot(a.median - of_a.low);
-        Interval { low: middle - down, high: middle + up, coverage: LEVEL }
-    });
+    let of_medians = difference((a.median, a.interval), (b.median, b.interval));
+    let of_means = difference((a.mean, a.mean_interval), (b.mean, b.mean_interval));
+    let is_rate = a.name.ends_with("/s");
+    let harmonic = a.harmonic_mean.zip(b.harmonic_mean).filter(|_| is_rate);
     WatchChange {
         device: device.to_owned(),
         figure: a.name.clone(),
         a: a.median,
         b: b.median,
         change_percent: percent(a.median, b.median),
-        differs: difference.is_some_and(|of| !of.contains(0.0)),
-        difference,
+        differs: of_medians.is_some_and(|of| !of.contains(0.0)),
+        difference: of_medians,
+        mean: Some(means(a.mean, b.mean, of_means)),
+        harmonic_mean: harmonic.map(|(a, b)| means(a, b, None)),
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::watch::summary;
     use crate::watch::tests::watch;
+
+    fn reads(a: &[u64], b: &[u64]) -> WatchChange {
+        let found = compare(&watch(a), &watch(b));
+        found.changes.into_iter().find(|change| change.figure == "r/s").expect("both read")
+    }
 
     #[test]
     fn a_difference_is_one_when_it_is_more_than_the_noise() {
-        let of = |base: u64| {
-            let reads: Vec<u64> = (0..60).map(|x| base + x * 37 % 11).collect();
-            summary(&watch(&reads))
-        };
-        let reads = |a: &WatchSummary, b: &WatchSummary| {
-            let found = compare(a, b);
-            found.changes.into_iter().find(|change| change.figure == "r/s").expect("both read")
-        };
+        let of = |base: u64| (0..60).map(|x| base + x * 37 % 11).collect::<Vec<u64>>();
         let more = reads(&of(50), &of(70));
         assert!(more.differs && (more.a, more.b) == (55.0, 75.0), "{more:?}");
         assert!((more.change_percent.expect("a number") - 36.4).abs() < 0.1);
-        assert!(!reads(&of(50), &of(50)).differs);
+        assert!(more.mean.expect("a mean").differs);
+        let same = reads(&of(50), &of(50));
+        assert!(!same.differs && !same.mean.expect("a mean").differs);
+    }
+
+    #[test]
+    fn means_are_those_of_the_intervals_that_both_have() {
+        // The sixth interval takes two and a half seconds.
+        let (long, short) = ([10, 20, 40, 40, 40, 100, 999, 999], [20, 40, 80, 80, 80, 200]);
+        let found = compare(&watch(&long), &watch(&short));
+        assert_eq!((found.intervals, found.left_out), ([6, 6], [2, 0]));
+        assert_eq!(found.seconds, [7.5, 7.5]);
+        let change = found.changes.iter().find(|change| change.figure == "r/s").expect("reads");
+        let mean = change.mean.expect("a mean");
+        assert!((mean.a - 190.0 / 6.0).abs() < 1e-9 && (mean.b - 2.0 * mean.a).abs() < 1e-9);
+        // 1/10 + 1/20 + 4/40: a slow second counts for as much as its work takes.
+        let harmonic = change.harmonic_mean.expect("never zero");
+        assert!((harmonic.a - 24.0).abs() < 1e-9 && (harmonic.b - 48.0).abs() < 1e-9);
+        assert!((harmonic.change_percent.expect("not zero") - 100.0).abs() < 1e-9);
+        let with_a_gap = reads(&[10, 0, 10], &[10, 10, 10]);
+        assert_eq!(with_a_gap.harmonic_mean, None);
+    }
+
+    #[test]
+    fn seconds_that_go_together_count_as_fewer() {
+        // Ten seconds at one level, ten at the other: the same values as when they take turns.
+        let steps = |base: u64| (0..60).map(|x| base + 40 * (x / 10 % 2)).collect::<Vec<u64>>();
+        let turns = |base: u64| (0..60).map(|x| base + 40 * ((x + 1) % 2)).collect::<Vec<u64>>();
+        let mean = |change: WatchChange| change.mean.expect("a mean");
+        let (together, apart) =
+            (mean(reads(&steps(50), &steps(65))), mean(reads(&turns(50), &turns(65))));
+        assert!((together.a - apart.a).abs() < 1e-9 && (together.b - apart.b).abs() < 1e-9);
+        assert!(apart.differs && !together.differs, "{apart:?} {together:?}");
+    }
+
+    #[test]
+    fn intervals_of_another_length_are_compared_over_the_same_time() {
+        let seconds = watch(&[5; 4]);
+        let mut halves = watch(&[5; 20]);
+        for record in &mut halves {
+            let piece = record.watch.as_mut().expect("a watch");
+            piece.interval_ns = 500_000_000;
+            piece.length_us = piece.length_us.values().iter().map(|us| us / 2).collect();
+        }
+        let found = compare(&seconds, &halves);
+        // 0.5 s each, and 1.25 s the sixth: four seconds end in the seventh.
+        assert_eq!((found.intervals, found.left_out), ([4, 7], [0, 13]));
     }
 
     #[test]
     fn short_watches_have_no_intervals_and_devices_may_be_missing() {
-        let short = summary(&watch(&[10, 12, 11]));
-        let found = compare(&short, &WatchSummary::default());
+        let short = watch(&[10, 12, 11]);
+        let found = compare(&short, &[]);
         assert_eq!((found.changes.len(), found.only_in_one), (0, vec!["sda".to_owned()]));
         let found = compare(&short, &short);
         assert!(found.changes.iter().all(|change| change.difference.is_none() && !change.differs));

@@ -72,7 +72,7 @@ conclusions! {
     raid::no_read_ahead_costs_fourteen_times: Inconclusive, "x 0.072, 1 pair";
     raid::near_and_far_files_differ: Inconclusive, "not comparable, these differ too: scheduler (deadline / not stated)";
     raid::a_large_enough_sample_agrees: Inconclusive, "x 1.000, 1 pair";
-    raid::the_database_saturates_its_disk: Inconclusive, "in this run 92.2 % busy (89.9 to 94.7), 1.76 queued (1.52 to 2.14), medians of 24 s; one run";
+    raid::the_database_saturates_its_disk: Inconclusive, "in this run 92.3 % busy (90.4 to 94.2), 1.97 queued (1.70 to 2.24), means of 24 s; one run";
     others::raid5_degraded_reads: Inconclusive, "x 0.969, 4 pairs; each of the four above 90 %";
     others::raid5_degraded_writes: Inconclusive, "x 0.907, 4 pairs";
     others::degraded_raid10_halves_reads: Inconclusive, "x 0.798, 3 pairs; near and offset rise, far falls";

@@ -48,6 +48,7 @@ mod verify;
 mod verify_files;
 mod watch;
 mod watch_kept;
+mod watch_waits;
 mod whole;
 
 use fathom_testkit::Trial;
@@ -69,6 +70,7 @@ fn measuring() -> Vec<Trial> {
     trials.extend(counters::trials());
     trials.extend(watch::trials());
     trials.extend(watch_kept::trials());
+    trials.extend(watch_waits::trials());
     trials.extend(whole::trials());
     trials.extend(patterns::trials());
     trials.extend(rounds::trials());

@@ -15,14 +15,16 @@ pub fn trials() -> Vec<Trial> {
     let ext4 = FsOnLoop(FsKind::Ext4);
     let (binary, loops) = (FathomBinary, LoopDevices);
     vec![
-        kernel_test("watch_agrees_with_iostat", &[binary, loops, Tool("iostat")], iostat),
+        kernel_test(
+            "watch_agrees_with_iostat",
+            &[binary, loops, Tool("iostat"), Tool("blkdiscard")],
+            iostat,
+        ),
         kernel_test("watch_sees_devices_come_and_go", &[binary, loops], come_and_go),
         kernel_test("watch_is_stored_shown_and_compared", &[binary, loops], stored),
         kernel_test("watch_serves_openmetrics", &[binary, loops], served),
         kernel_test("watch_with_an_application", &[binary, ext4], application),
         kernel_test("watch_ends_an_application_with_all_it_started", &[binary], ended),
-        kernel_test("watch_says_what_waits_for_what", &[binary, loops], waits),
-        kernel_test("watch_of_who_commits", &[binary, ext4], commits),
         kernel_test("watch_recipes", &[binary, ext4, Tool("sqlite3")], recipes),
         kernel_test(
             "watch_recipe_pgbench",
@@ -87,7 +89,13 @@ const FIELDS: &[(&str, &str)] = &[
     ("w_await", "/writes/await_ms"),
     ("wareq-sz", "/writes/request_kib"),
     ("d/s", "/discards/per_s"),
+    ("dkB/s", "/discards/kib_per_s"),
+    ("drqm/s", "/discards/merged_per_s"),
+    ("drqm", "/discards/merged_percent"),
+    ("d_await", "/discards/await_ms"),
+    ("dareq-sz", "/discards/request_kib"),
     ("f/s", "/flushes_per_s"),
+    ("f_await", "/flush_await_ms"),
     ("aqu-sz", "/queue"),
     ("util", "/util_percent"),
 ];
@@ -97,6 +105,12 @@ fn iostat() {
     let memory = in_memory(256 * MIB, Content::Pattern(1));
     let name = memory.device.name();
     let _load = mixed(memory.device.path());
+    let path = p(memory.device.path());
+    let _discards = Load::start(&format!("while :; do blkdiscard -o 0 -l 1M {path}; done"));
+    // Each of these writes ends with a flush.
+    let _flushes = Load::start(&format!(
+        "while :; do dd if=/dev/zero of={path} bs=4k count=4096 oflag=direct,dsync; done"
+    ));
     std::thread::sleep(Duration::from_millis(500));
     let mut differences = Vec::new();
     // The two begin their interval a moment apart, in which anything may happen on a busy machine.
@@ -119,6 +133,9 @@ fn iostat() {
             (&name.clone().into(), &name.clone().into())
         );
         assert!(ours["rates"]["reads"]["per_s"].as_f64() > Some(10.0), "no load: {ours}");
+        let (discards, flushes) =
+            (&ours["rates"]["discards"]["per_s"], &ours["rates"]["flushes_per_s"]);
+        assert!(discards.as_f64() > Some(1.0) && flushes.as_f64() > Some(1.0), "{ours}");
         differences = FIELDS
             .iter()
             .filter_map(|(word, place)| {
@@ -215,9 +232,14 @@ fn stored() {
     let both = sandbox.json(&["compare", "busy", "again"], &[0]).result();
     let changes = both["comparison"]["changes"].as_array().unwrap();
     assert!(
-        changes.iter().any(|c| c["figure"] == "rkB/s" && c["difference"].is_object()),
+        changes.iter().any(|c| {
+            c["figure"] == "rkB/s"
+                && c["difference"].is_object()
+                && c["mean"]["difference"].is_object()
+        }),
         "{both}"
     );
+    assert_eq!(both["comparison"]["intervals"], serde_json::json!([40, 40]));
     sandbox.refuses(&["compare", "busy", id], 2, &["on both sides"]);
 }
 
@@ -334,49 +356,6 @@ fn ended() {
             wait_until("what a killed one left is ended", || !runs(&word));
         }
     }
-}
-
-fn waits() {
-    let sandbox = Sandbox::new();
-    let memory = in_memory(512 * MIB, Content::Pattern(1));
-    let path = p(memory.device.path()).to_owned();
-    let name = memory.device.name();
-    let finding = |script: &str| {
-        let done = sandbox.json(&["watch", &name, "--", "sh", "-c", script], &[0]);
-        let ids = done.findings();
-        (ids, done.result()["summary"]["application"].clone())
-    };
-    // One request after another, each small enough to stay one; then sixteen readers at once; then nothing but computing.
-    let one = format!("dd if={path} of=/dev/null bs=64k iflag=direct 2>/dev/null");
-    let many = format!(
-        "for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16; do dd if={path} of=/dev/null bs=256k iflag=direct 2>/dev/null & done; wait"
-    );
-    let (ids, told) = finding(&many);
-    assert!(ids.iter().any(|id| id == "device-bound" || id == "partly-parallel"), "{ids:?} {told}");
-    assert!(!ids.contains(&"latency-bound".to_owned()), "{ids:?} {told}");
-    let (ids, told) = finding(&one);
-    assert!(ids.contains(&"latency-bound".to_owned()), "{ids:?} {told}");
-    let (ids, told) = finding("i=0; while [ $i -lt 300000 ]; do i=$((i + 1)); done");
-    assert!(ids.iter().any(|id| id == "hardly-any-io"), "{ids:?} {told}");
-}
-
-/// What commits waits for its write and, in that, for a flush, which the kernel counts beside it.
-fn commits() {
-    let sandbox = Sandbox::new();
-    let fs = mounted(FsKind::Ext4, &[], "");
-    let dir = p(fs.dir());
-    let script = format!("dd if=/dev/zero of={dir}/log bs=4k count=1500 oflag=dsync 2>/dev/null");
-    let done = sandbox.json(&["watch", dir, "--", "sh", "-c", &script], &[0]);
-    let application = done.result()["summary"]["application"].clone();
-    let devices = application["devices"].as_object().unwrap();
-    let counts = devices.values().next().unwrap();
-    assert!(counts["flushes"].as_u64() > Some(1000), "{counts}");
-    assert!(done.findings().contains(&"latency-bound".to_owned()), "{done:?}");
-    // What stays in memory is on no device: the two counts differ, and that is told.
-    let script = format!("dd if=/dev/zero of={dir}/later bs=1M count=32 2>/dev/null");
-    let done = sandbox.json(&["watch", dir, "--", "sh", "-c", &script], &[0]);
-    let text = done.finding("io-gap")["summary"].as_str().unwrap().to_owned();
-    assert!(text.contains("has written 32 MiB"), "{text}");
 }
 
 fn recipes() {

@@ -33,7 +33,7 @@ pub fn compare(output: Output, a: &Side, b: &Side) -> CommandResult {
         let text = format!("run {} is on both sides; name different runs", a.head.id);
         return Err(CommandError::usage(output, &text));
     }
-    let found = watch::compare(&watch::summary(&a.records), &watch::summary(&b.records));
+    let found = watch::compare(&a.records, &b.records);
     output.text(&comparison_text(&found, output.width()))?;
     let result = serde_json::json!({ "comparison": found, "exit_code": Exit::Done.code() });
     output.json("result", &result)?;

@@ -1,0 +1,62 @@
+//! What `fathom watch` says that an application waited for: real loads, of which it is known.
+
+use crate::cli::{MIB, Sandbox, p};
+use crate::filesystems::{in_memory, mounted};
+use fathom_testkit::Capability::{FathomBinary, FsOnLoop, LoopDevices};
+use fathom_testkit::{Content, FsKind, Trial, kernel_test};
+
+pub fn trials() -> Vec<Trial> {
+    let (binary, loops, ext4) = (FathomBinary, LoopDevices, FsOnLoop(FsKind::Ext4));
+    vec![
+        kernel_test("watch_says_what_waits_for_what", &[binary, loops], waits),
+        kernel_test("watch_of_who_commits", &[binary, ext4], commits),
+    ]
+}
+
+fn waits() {
+    let sandbox = Sandbox::new();
+    let memory = in_memory(512 * MIB, Content::Pattern(1));
+    let path = p(memory.device.path()).to_owned();
+    let name = memory.device.name();
+    let finding = |script: &str| {
+        let done = sandbox.json(&["watch", &name, "--", "sh", "-c", script], &[0]);
+        let ids = done.findings();
+        (ids, done.result()["summary"]["application"].clone())
+    };
+    // One request after another, each small enough to stay one; then sixteen readers at once; then nothing but computing.
+    let one = format!("dd if={path} of=/dev/null bs=64k iflag=direct 2>/dev/null");
+    let many = format!(
+        "for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16; do dd if={path} of=/dev/null bs=256k iflag=direct 2>/dev/null & done; wait"
+    );
+    let (ids, told) = finding(&many);
+    assert!(ids.iter().any(|id| id == "device-bound" || id == "partly-parallel"), "{ids:?} {told}");
+    let (ids, told) = finding(&one);
+    // Memory answers at once: where others take the processors, the reader waits for one of these most of the time.
+    let is_one = |id: &String| id == "latency-bound" || id == "not-storage-bound";
+    assert!(ids.iter().any(is_one), "{ids:?} {told}");
+    let counts = &told["devices"][&name];
+    let took_ms = counts["reads"]["took_ms"].as_f64().unwrap();
+    assert!(took_ms / counts["busy_ms"].as_f64().unwrap() < 1.5, "{counts}");
+    let (ids, told) = finding("i=0; while [ $i -lt 300000 ]; do i=$((i + 1)); done");
+    assert!(ids.iter().any(|id| id == "hardly-any-io"), "{ids:?} {told}");
+}
+
+/// What commits waits for its write and, in that, for a flush, which the kernel counts beside it. A disk takes its time for both:
+/// whoever else uses the machine, this waits for storage.
+fn commits() {
+    let sandbox = Sandbox::new();
+    let fs = mounted(FsKind::Ext4, &[], "");
+    let dir = p(fs.dir());
+    let script = format!("dd if=/dev/zero of={dir}/log bs=4k count=1500 oflag=dsync 2>/dev/null");
+    let done = sandbox.json(&["watch", dir, "--", "sh", "-c", &script], &[0]);
+    let application = done.result()["summary"]["application"].clone();
+    let devices = application["devices"].as_object().unwrap();
+    let counts = devices.values().next().unwrap();
+    assert!(counts["flushes"].as_u64() > Some(1000), "{counts}");
+    assert!(done.findings().contains(&"latency-bound".to_owned()), "{done:?}");
+    // What stays in memory is on no device: the two counts differ, and that is told.
+    let script = format!("dd if=/dev/zero of={dir}/later bs=1M count=32 2>/dev/null");
+    let done = sandbox.json(&["watch", dir, "--", "sh", "-c", &script], &[0]);
+    let text = done.finding("io-gap")["summary"].as_str().unwrap().to_owned();
+    assert!(text.contains("has written 32 MiB"), "{text}");
+}
