@@ -21,7 +21,7 @@ const LEVELS_MAX: usize = 256;
 /// Directories for writers, one for each, and the right to make files and directories below.
 #[derive(Debug)]
 pub struct OwnedGrove {
-    dirs: Vec<(String, FileId)>,
+    dirs: Vec<(String, FileId, Dir)>,
     /// Their file system.
     dev: u64,
 }
@@ -46,19 +46,20 @@ impl OwnedGrove {
 
     fn add(&mut self, dir: &Dir, name: &str) -> io::Result<()> {
         Manifest::intend_directory(dir, name)?;
-        let id: FileId = dir.make(name)?.own_facts()?.into();
-        self.dirs.push((name.to_owned(), id));
+        let made = dir.make(name)?;
+        let id: FileId = made.own_facts()?.into();
+        self.dirs.push((name.to_owned(), id, made));
         Manifest::made_directory(dir, name, id)
     }
 
-    /// The names of the directories, in the order of the writers.
-    pub fn names(&self) -> impl Iterator<Item = &str> {
-        self.dirs.iter().map(|(name, _)| name.as_str())
+    /// The directories, in the order of the writers, as they were made: a path to them may lead elsewhere by now.
+    pub fn dirs(&self) -> impl Iterator<Item = &Dir> {
+        self.dirs.iter().map(|(_, _, dir)| dir)
     }
 
     /// Removes what was grown; what is not fathom's stays, and the directories that lead to it. `removed` hears of each file.
     pub(crate) fn take_down(&self, dir: &Dir, removed: &mut dyn FnMut()) -> io::Result<()> {
-        for (name, id) in &self.dirs {
+        for (name, id, _) in &self.dirs {
             let inner = match dir.open_dir(name) {
                 Ok(inner) => inner,
                 Err(error) if is_another(&error) => continue,
@@ -212,6 +213,9 @@ fn remove_if_empty(dir: &Dir, name: &str) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::OwnedDir;
+    use fathom_sys::sysroot::SysRoot;
+    use fathom_sys::walked::WalkedDir;
     use std::path::Path;
 
     #[test]
@@ -279,6 +283,31 @@ mod tests {
         assert_eq!(foreign, ["grove0/d0000000/f0000001"]);
         assert!(empty(&dir, "grove0", dev, Writer::This, &mut || {}).expect("emptied").is_empty());
         assert!(dir.names().expect("listed").is_empty());
+    }
+
+    /// Somebody who owns the directory above moves ours away and puts a link to a place of his choice there.
+    #[test]
+    fn writers_work_where_their_directory_is_and_not_where_its_path_leads() {
+        let base = tempfile::tempdir().expect("temporary directory");
+        let (state, elsewhere) = (base.path().join("state"), base.path().join("elsewhere"));
+        let ground = base.path().join("ground");
+        for dir in [&state, &elsewhere.join("grove0"), &ground] {
+            std::fs::create_dir_all(dir).expect("made");
+        }
+        let mut owned =
+            OwnedDir::create(&SysRoot::live(), &ground, "run1", &state).expect("created");
+        let grove = owned.create_grove(1).expect("made");
+        let (path, moved) = (owned.path().to_owned(), ground.join("moved"));
+        std::fs::rename(&path, &moved).expect("renamed");
+        std::os::unix::fs::symlink(&elsewhere, &path).expect("made");
+        let root = WalkedDir::over(grove.dirs().next().expect("one")).expect("opened");
+        root.make_dir(c"d0000000").expect("made");
+        assert!(moved.join("grove0/d0000000").is_dir());
+        assert_eq!(std::fs::read_dir(elsewhere.join("grove0")).expect("listed").count(), 0);
+        std::fs::remove_file(&path).expect("removed");
+        std::fs::rename(&moved, &path).expect("renamed");
+        owned.clear_groves(&mut || {}).expect("emptied");
+        assert!(!path.join("grove0").exists());
     }
 
     #[test]

@@ -298,8 +298,8 @@ fn processes(
     clear(lab, owned)?;
     let grove = owned.create_grove(writers)?;
     let growing = growing(spec, &ground.path, writers).map_err(io)?;
-    for (number, name) in (0u32..).zip(grove.names()) {
-        let root = WalkedDir::open(&owned.path().join(name)).map_err(io)?;
+    for (number, dir) in (0u32..).zip(grove.dirs()) {
+        let root = WalkedDir::over(dir).map_err(io)?;
         let begins_with = |place: &usize| spec.phases[session[*place]].writers > number;
         let first_window = (0..session.len()).find(begins_with).unwrap_or(0);
         let task = Task::Write(root, growing.clone(), seed ^ (u64::from(number) + 1) << 32);

@@ -1,6 +1,7 @@
 //! The calls of a file server, one function for one call: next entry, lstat, open, read, write, close, mkdir, rename,
 //! link, unlink. Names are taken as the kernel gives them, relative to an open directory.
 
+use crate::dirfd::Dir;
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, RawDir};
 use rustix::io::Errno;
 use std::ffi::CStr;
@@ -84,6 +85,14 @@ impl WalkedDir {
     /// Those of open(2).
     pub fn open(path: &Path) -> io::Result<Self> {
         Ok(Self(rustix::fs::open(path, OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?))
+    }
+
+    /// Opens an open directory once more, wherever its path leads by now.
+    ///
+    /// # Errors
+    /// Those of open(2).
+    pub fn over(dir: &Dir) -> io::Result<Self> {
+        open_dir(&dir.fd, c".", false)
     }
 
     /// Opens a directory below; an empty path is this one. `no_atime` leaves its access time alone, where that is allowed.
