@@ -10,9 +10,13 @@ use fathom_model::capture::{CaptureInterval, CaptureMap, CaptureRecord};
 use fathom_model::record::RunKind;
 use fathom_report::capture as report;
 use fathom_stats::Histogram;
+use fathom_stats::histogram::bucket_bounds;
+use std::collections::BTreeMap;
 
 /// Depths that are drawn one by one; the last has all above.
 const DEPTHS_MAX: usize = 64;
+/// Columns of a picture of latencies.
+const COLUMNS_MAX: usize = 120;
 
 /// Makes it.
 pub(super) fn page(source: &Source) -> Page {
@@ -60,13 +64,25 @@ fn of_capture(capture: &CaptureRecord) -> Vec<Section> {
     places.blocks.extend(maps(capture).into_iter().map(Block::from));
     places.blocks.extend(seeks(capture).map(Block::from));
     let mut course = Section::new("Course", "");
-    let charts = [rates(capture), flight(capture), latency(capture)];
+    let charts = [
+        throughput(capture),
+        rates(capture),
+        seek_rate(capture),
+        flight(capture),
+        latency(capture),
+    ];
     course.blocks.extend(charts.into_iter().flatten().map(Block::from));
     let mut times = Section::new("Latency and depth", "");
-    times
-        .blocks
-        .extend([by_class(capture), depths(capture)].into_iter().flatten().map(Block::from));
-    let all = [Section::new("The load in words", "").block(words), places, course, times];
+    times.blocks.extend(
+        [heat(capture), by_class(capture), depths(capture)].into_iter().flatten().map(Block::from),
+    );
+    let mut alike = Section::new(
+        "Likeness",
+        "The largest difference of the distributions of trace and replay: 0 is the same, 1 another altogether.",
+    );
+    alike.blocks.extend(report::likeness(capture).map(|table| Block::Table(Table::from(&table))));
+    let words = Section::new("The load in words", "").block(words);
+    let all = [words, alike, places, course, times];
     all.into_iter().filter(|section| !section.blocks.is_empty()).collect()
 }
 
@@ -163,6 +179,55 @@ fn rates(capture: &CaptureRecord) -> Option<Chart> {
         ("others", line(capture, |of| Some(per_s(of.others, of)))),
     ];
     over_time(capture, "Requests", Axis::new("arrived", Unit::PerSecond), lines)
+}
+
+fn throughput(capture: &CaptureRecord) -> Option<Chart> {
+    let per_s = |bytes: u64, of: &CaptureInterval| bytes as f64 * 1e9 / of.length_ns.max(1) as f64;
+    let lines = vec![
+        ("read", line(capture, |of| Some(per_s(of.read_bytes, of)))),
+        ("written", line(capture, |of| Some(per_s(of.write_bytes, of)))),
+    ];
+    over_time(capture, "Throughput", Axis::new("arrived", Unit::BytesPerSecond), lines)
+}
+
+fn seek_rate(capture: &CaptureRecord) -> Option<Chart> {
+    let per_s = |of: &CaptureInterval| of.seeks as f64 * 1e9 / of.length_ns.max(1) as f64;
+    let lines = vec![("seeks", line(capture, |of| Some(per_s(of))))];
+    let chart =
+        over_time(capture, "Seeks", Axis::new("of more than 64 KiB", Unit::PerSecond), lines);
+    chart.map(|chart| {
+        chart.note("In the order in which the driver got them, where the device has a queue.")
+    })
+}
+
+/// Latencies of reads and writes by the time of their end: every request is in one cell.
+fn heat(capture: &CaptureRecord) -> Option<Chart> {
+    let each = capture.series.len().div_ceil(COLUMNS_MAX).max(1);
+    let mut cells: BTreeMap<(usize, u32), u64> = BTreeMap::new();
+    for (column, rows) in capture.series.chunks(each).enumerate() {
+        let all = rows.iter().map(|row| Histogram::from(row.latency_ns.clone()));
+        for (bucket, count) in all.flat_map(|all| all.occupied().collect::<Vec<_>>()) {
+            let row = bucket_bounds(bucket).0.max(1).ilog2();
+            *cells.entry((column, row)).or_default() += count;
+        }
+    }
+    let lowest = cells.keys().map(|(_, row)| *row).min()?;
+    let highest = cells.keys().map(|(_, row)| *row).max()?;
+    let when = |rows: &[CaptureInterval]| format_duration(rows[0].start_ns);
+    let x = Axis::names("since the first event", capture.series.chunks(each).map(when));
+    let y = Axis::names("latency from", (lowest..=highest).map(|row| format_ns(1 << row)));
+    let point = |((column, row), count): (&(usize, u32), &u64)| {
+        Point::cell(*column, (row - lowest) as usize, *count as f64)
+    };
+    let total: u64 = cells.values().sum();
+    let title = format!("Latencies over time, {}", capture.device);
+    let mut chart = Chart::new(title, ChartKind::HeatMap, x, y)
+        .series("requests", cells.iter().map(point).collect())
+        .n(format!("{} reads and writes", format_count(total)))
+        .note("Each cell has the requests that ended then with that latency. Empty cells: none.");
+    chart.scale = Some(Axis::new("requests", Unit::Count).log());
+    chart.reduction = "Rows are powers of two; every request is in one cell.".to_owned();
+    Some(chart)
 }
 
 fn flight(capture: &CaptureRecord) -> Option<Chart> {

@@ -97,6 +97,21 @@ fn a_database() {
 }
 
 #[test]
+fn every_request_is_in_one_cell_of_the_latencies() {
+    let record = captured();
+    let capture = record.capture.as_deref().expect("a capture");
+    let sum = |of: &CaptureRecord| -> f64 {
+        let chart = super::heat(of).expect("a picture");
+        chart.series.iter().flat_map(|series| &series.points).filter_map(|point| point.weight).sum()
+    };
+    assert_eq!(sum(capture), 10_000.0);
+    // More intervals than columns: none is left out.
+    let mut long = capture.clone();
+    long.series = (0..37).flat_map(|_| capture.series.clone()).collect();
+    assert_eq!(sum(&long), 370_000.0);
+}
+
+#[test]
 fn nothing_asked_is_said() {
     let head = head(RunKind::Capture, "fathom capture /dev/sda", "/dev/sda");
     let mut silent = captured();

@@ -1,6 +1,6 @@
 //! What happens to the requests, counted while they are issued, and told once a second.
 
-use super::super::Order;
+use crate::commands::replay::Order;
 use fathom_load::replay::{ReplayKind, ReplayQueues, ReplayRequest, ReplayStep};
 use fathom_model::event::Event;
 use fathom_observe::trace::event::Class;

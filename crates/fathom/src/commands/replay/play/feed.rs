@@ -1,6 +1,6 @@
 //! The trace, read while it is replayed, as requests to the target.
 
-use super::super::Order;
+use crate::commands::replay::Order;
 use fathom_load::replay::{Announce, ReplayKind, ReplayQueues, ReplayRequest};
 use fathom_observe::trace::event::{Class, Event, Flags};
 use fathom_observe::trace::open::Source;

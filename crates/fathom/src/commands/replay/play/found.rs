@@ -1,8 +1,8 @@
 //! What a replay finds out about itself.
 
-use super::super::Order;
 use super::count::Counted;
 use super::feed::Fed;
+use crate::commands::replay::Order;
 use fathom_base::units::{format_count, format_ns, format_size};
 use fathom_lab::Lab;
 use fathom_load::replay::{ReplayCost, ReplayKind, ReplayRequest};
