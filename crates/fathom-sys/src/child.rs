@@ -13,7 +13,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 /// Variable in the environment of a program and of all that it starts, by which they are known when their parent is gone.
-const MARK: &str = "FATHOM_PROGRAM";
+pub const MARK: &str = "FATHOM_PROGRAM";
 
 /// The longest environment that is looked at.
 const ENVIRONMENT_BYTES_MAX: usize = 4 << 20;
@@ -201,12 +201,6 @@ pub fn end_left_behind(root: &SysRoot, pid: u32, mark: &str) -> bool {
         }
         std::thread::sleep(LOOK);
     }
-}
-
-/// True when this process was itself started by a fathom, which watches over it.
-#[must_use]
-pub fn is_started_by_fathom() -> bool {
-    std::env::var_os(MARK).is_some()
 }
 
 /// The marks of all programs that were started and run, with those of their owners that are gone.

@@ -31,6 +31,7 @@ const PACKAGES: &[(&str, &str)] = &[
     ("ioping", "another program's latencies"),
     ("kmod", "loading loop, zram and file system modules"),
     ("lvm2", "pvcreate: a signature that must be refused; volumes in guests"),
+    ("mariadb-server", "OPTIMIZE TABLE in a server of its own: a recipe of watch"),
     ("mdadm", "arrays in guests"),
     ("mount", "losetup, mount, swapon"),
     ("multipath-tools", "multipathd in guests"),

@@ -68,7 +68,7 @@ pub(crate) fn measure(
         what: "making the file for what the program prints",
         source,
     })?;
-    let words = words(run);
+    let words = words(run, &lab.state_dir);
     let devices: Vec<String> = run
         .stack
         .map(|stack| stack.block_devices().iter().map(|node| node.name.clone()).collect())
@@ -134,9 +134,14 @@ fn figures(run: &Run<'_>, output: &str) -> (BTreeMap<String, f64>, Option<String
     (found, missing)
 }
 
-fn words(run: &Run<'_>) -> Vec<OsString> {
-    let environment =
-        [format!("FATHOM_TARGET={}", run.target), format!("FATHOM_SEED={}", run.seed)];
+/// A ready application (`fathom watch --recipe`) among them is noted in the journal of the experiment, which is looked through
+/// when that was killed.
+fn words(run: &Run<'_>, state_dir: &Path) -> Vec<OsString> {
+    let environment = [
+        format!("FATHOM_TARGET={}", run.target),
+        format!("FATHOM_SEED={}", run.seed),
+        format!("FATHOM_JOURNAL={}", state_dir.display()),
+    ];
     let fixed = ["/usr/bin/env".to_owned()].into_iter().chain(environment);
     let shell = ["/bin/sh".to_owned(), "-c".to_owned(), run.load.command.clone()];
     fixed.chain(shell).map(OsString::from).collect()

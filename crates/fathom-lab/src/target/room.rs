@@ -7,7 +7,9 @@ use crate::run::wrong_kind;
 use fathom_base::units::format_sizes;
 use fathom_guard::{check_space, place};
 use fathom_model::stack::{NodeKind, Stack};
+use fathom_sys::counters;
 use fathom_sys::fsinfo::{self, Space};
+use fathom_sys::sysroot::SysRoot;
 use std::path::Path;
 
 /// Free space as it may be used.
@@ -63,24 +65,57 @@ fn lies_in_memory(stack: &Stack) -> bool {
 pub(super) fn check_room(lab: &Lab<'_>, directory: &Path, size_bytes: u64) -> Result<(), LabError> {
     place::check_directory(&lab.root, directory)?;
     let has_size = fsinfo::space(directory).is_ok_and(|space| space.total_bytes > 0);
-    if has_size && is_of_experiment(lab, directory) {
-        place::check_space_of_setup(directory, size_bytes)?;
-    } else if has_size {
-        check_space(directory, size_bytes)?;
-    }
+    check_reserve(&lab.root, &lab.state_dir, directory, size_bytes)?;
     if lies_in_memory(&resolve(lab, directory)?) || !has_size {
         return check_memory(directory, size_bytes, lab.free_memory_bytes());
     }
     Ok(())
 }
 
+/// The same for an application, which finds out itself what it cannot do.
+///
+/// # Errors
+/// [`LabError`] when it does not fit with what must stay free.
+pub fn check_room_of_application(
+    root: &SysRoot,
+    state_dir: &Path,
+    directory: &Path,
+    size_bytes: u64,
+) -> Result<(), LabError> {
+    let directory = place::check_directory(root, directory)?;
+    check_reserve(root, state_dir, &directory, size_bytes)?;
+    let is_memory = fathom_inspect::resolve(root, &directory).is_ok_and(|s| lies_in_memory(&s));
+    match counters::memory_available_bytes(root).filter(|_| is_memory) {
+        Some(free_bytes) => check_memory(&directory, size_bytes, free_bytes),
+        None => Ok(()),
+    }
+}
+
+/// Leaves what must stay free of a filesystem; those without a size have nothing to leave.
+fn check_reserve(
+    root: &SysRoot,
+    state_dir: &Path,
+    directory: &Path,
+    size_bytes: u64,
+) -> Result<(), LabError> {
+    if !fsinfo::space(directory).is_ok_and(|space| space.total_bytes > 0) {
+        return Ok(());
+    }
+    if is_of_experiment(root, state_dir, directory) {
+        place::check_space_of_setup(directory, size_bytes)?;
+    } else {
+        check_space(directory, size_bytes)?;
+    }
+    Ok(())
+}
+
 /// A filesystem that an experiment has made for itself: nobody else needs space on it.
-fn is_of_experiment(lab: &Lab<'_>, directory: &Path) -> bool {
-    let mut below = fathom_sys::mounts::own_mounts(&lab.root).into_iter();
-    directory.starts_with(&lab.state_dir)
+fn is_of_experiment(root: &SysRoot, state_dir: &Path, directory: &Path) -> bool {
+    let mut below = fathom_sys::mounts::own_mounts(root).into_iter();
+    directory.starts_with(state_dir)
         && below.any(|mount| {
-            mount.mount_point != lab.state_dir
-                && mount.mount_point.starts_with(&lab.state_dir)
+            mount.mount_point != state_dir
+                && mount.mount_point.starts_with(state_dir)
                 && directory.starts_with(&mount.mount_point)
         })
 }

@@ -16,6 +16,9 @@ const REQUESTS_MIN: u64 = 50;
 const GAP_BYTES_MIN: u64 = 4 << 20;
 /// And those below a fifth.
 const GAP_SHARE_MIN: f64 = 0.2;
+/// Figures in which an application tells what it has read and written by counters of its own, as a database has them.
+const OWN_READ: &str = "own_read_bytes";
+const OWN_WRITTEN: &str = "own_written_bytes";
 
 /// Everything about an application.
 pub(super) fn findings(application: &ApplicationRecord) -> Vec<Finding> {
@@ -118,22 +121,33 @@ fn waits_for(application: &ApplicationRecord) -> Option<Finding> {
 fn gaps(application: &ApplicationRecord) -> Vec<Finding> {
     let total =
         |of: fn(&DeviceCounts) -> u64| application.devices.values().map(of).sum::<u64>() * 512;
-    let own = &application.total;
-    // Nothing is known of it: the kernel does not count, or not for this user.
-    if own.asked_read_bytes == 0 && own.asked_write_bytes == 0 || application.devices.is_empty() {
+    if application.devices.is_empty() {
         return Vec::new();
     }
-    let pairs = [
-        ("read", total(|c| c.reads.sectors), own.read_bytes),
-        ("written", total(|c| c.writes.sectors), own.written_bytes),
+    let own = &application.total;
+    // Nothing is known of it: the kernel does not count, or not for this user.
+    let is_counted = own.asked_read_bytes != 0 || own.asked_write_bytes != 0;
+    let counts = [
+        ("read", total(|c| c.reads.sectors), own.read_bytes, OWN_READ),
+        ("written", total(|c| c.writes.sectors), own.written_bytes, OWN_WRITTEN),
     ];
-    pairs
-        .into_iter()
-        .filter_map(|(word, device, own)| gap(application, word, device, own))
-        .collect()
+    let mut found = Vec::new();
+    for (word, device, kernels, figure) in counts {
+        if is_counted {
+            found.extend(gap(application, "its own count", (word, device, kernels)));
+        }
+        if let Some(own) = application.figures.get(figure) {
+            found.extend(gap(application, "the counters in it", (word, device, *own as u64)));
+        }
+    }
+    found
 }
 
-fn gap(application: &ApplicationRecord, word: &str, device: u64, own: u64) -> Option<Finding> {
+fn gap(
+    application: &ApplicationRecord,
+    by: &str,
+    (word, device, own): (&str, u64, u64),
+) -> Option<Finding> {
     let difference = device.abs_diff(own);
     let share = difference as f64 / device.max(own).max(1) as f64;
     if difference < GAP_BYTES_MIN || share < GAP_SHARE_MIN {
@@ -141,7 +155,7 @@ fn gap(application: &ApplicationRecord, word: &str, device: u64, own: u64) -> Op
     }
     let names: Vec<&str> = application.devices.keys().map(String::as_str).collect();
     let text = format!(
-        "by its own count the application has {word} {}, {} has {word} {}",
+        "by {by} the application has {word} {}, {} has {word} {}",
         format_size(own),
         names.join(" + "),
         format_size(device)
@@ -255,5 +269,22 @@ mod tests {
         let mut unknown = with(0);
         unknown.total.asked_write_bytes = 0;
         check(&unknown, &["latency-bound"]);
+    }
+
+    #[test]
+    fn counters_in_the_application_are_held_against_the_devices_too() {
+        let with = |written: f64| {
+            let mut with = application(9800, 10_100, 0.0);
+            with.figures.insert(OWN_WRITTEN.to_owned(), written);
+            with
+        };
+        check(&with(100e6), &["latency-bound"]);
+        let half = with(50e6);
+        check(&half, &["latency-bound", "io-gap"]);
+        let text = &findings(&half)[1].summary;
+        assert!(text.starts_with("by the counters in it the application has written"), "{text}");
+        let mut unknown = with(50e6);
+        unknown.total.asked_write_bytes = 0;
+        check(&unknown, &["latency-bound", "io-gap"]);
     }
 }

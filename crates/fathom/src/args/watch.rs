@@ -16,7 +16,7 @@ says what it did to the storage and whether it waited for it.
   fathom watch --listen=127.0.0.1:9184     figures for Prometheus on http://127.0.0.1:9184/metrics
   fathom watch /srv/db --figure='tps=tps = {}' -- pgbench -c 8 -T 60 bench
   fathom watch --figure=rate=json:jobs[0].read.iops -- fio --output-format=json job.fio
-  fathom watch --recipe=sqlite /srv/data   a ready application: pgbench, sqlite, dd, copy, build-tree
+  fathom watch --recipe=sqlite /srv/data   a ready application; others: optimize-table, vacuum-full, pgbench, dd, copy
 
 DEV is a device, a directory or a file. A figure is a text with {} where the number stands, json: \
 and a place, or re: and a regular expression with one group.")]

@@ -51,7 +51,7 @@ pub fn run(common: &Common, output: Output, stop: &StopFlag, args: &Args) -> Com
     let begin = || Recording::begin(common, output, &root, args.label.as_deref(), &name, how);
     let recording = is_recorded.then(begin).transpose()?;
     let mut ready = match &mut application {
-        Some(application) => application.prepare(output, stop),
+        Some(application) => application.prepare(common, output, stop),
         None => Ok(()),
     };
     let begun = now();

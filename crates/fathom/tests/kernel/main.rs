@@ -32,6 +32,7 @@ mod limits_priority;
 mod open_loop;
 mod output;
 mod patterns;
+mod recipes;
 mod replay;
 mod report;
 mod rounds;
@@ -71,6 +72,7 @@ fn measuring() -> Vec<Trial> {
     trials.extend(watch::trials());
     trials.extend(watch_kept::trials());
     trials.extend(watch_waits::trials());
+    trials.extend(recipes::trials());
     trials.extend(whole::trials());
     trials.extend(patterns::trials());
     trials.extend(rounds::trials());

@@ -1,9 +1,10 @@
 //! The application that is watched: started, followed to its end, ended with all that it started.
 
 mod place;
+mod prepared;
 mod printed;
 
-use super::recipe::{self, Recipe, Set};
+use crate::args::Common;
 use crate::args::watch::Watch;
 use crate::commands::{CommandError, key_value};
 use crate::exit::Exit;
@@ -11,7 +12,6 @@ use crate::output::Output;
 use crate::session;
 use fathom_base::shell;
 use fathom_base::units::parse_duration_ns;
-use fathom_guard::MeasuringLock;
 use fathom_lab::watched;
 use fathom_model::watch::{ApplicationRecord, DeviceCounts, Sample};
 use fathom_observe::sample::Family;
@@ -22,7 +22,7 @@ use fathom_sys::family::Usage;
 use fathom_sys::signals::StopFlag;
 use fathom_sys::sysroot::SysRoot;
 use fathom_sys::{clock, family, pressure, process};
-use place::Place;
+use prepared::Prepared;
 use printed::Printed;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -45,14 +45,6 @@ pub struct Application {
     prepared: Option<Prepared>,
     devices_total: BTreeMap<String, DeviceCounts>,
     dirty_before_bytes: u64,
-}
-
-/// What a recipe has made before it is watched. Its fields are given back in this order.
-struct Prepared {
-    finish: Option<Vec<OsString>>,
-    place: Place,
-    /// A ready application is a load of fathom's: one at a time. That of an experiment has it when the recipe is its load.
-    _lock: Option<MeasuringLock>,
 }
 
 /// One that runs.
@@ -114,52 +106,35 @@ impl Application {
     }
 
     /// Does what comes before a recipe is watched.
-    pub fn prepare(&mut self, output: Output, stop: &StopFlag) -> Result<(), CommandError> {
+    pub fn prepare(
+        &mut self,
+        common: &Common,
+        output: Output,
+        stop: &StopFlag,
+    ) -> Result<(), CommandError> {
         let Some(text) = self.recipe.take() else { return Ok(()) };
-        let usage = |text: String| CommandError::usage(output, &text);
-        let missing = |text: String| CommandError::report_as(output, &text, Exit::Missing);
-        let (recipe, settings) = recipe::find(&text).map_err(usage)?;
-        let [target] = self.devices.as_slice() else {
-            let name = recipe.name;
-            return Err(usage(format!(
-                "a recipe needs one directory: fathom watch --recipe={name} DIR"
-            )));
-        };
-        if let Some(text) = recipe.missing() {
-            return Err(missing(text));
-        }
-        let lock = (!child::is_started_by_fathom()).then(|| MeasuringLock::acquire(&self.root));
-        let lock = lock
-            .transpose()
-            .map_err(|error| CommandError::report_as(output, &error, Exit::of_lock(&error)))?;
-        let user = place::user_without_rights(&self.root).filter(|_| recipe.is_unprivileged);
-        let place = Place::make(&self.root, Path::new(target), user).map_err(usage)?;
-        if let Some(text) = user.and_then(|_| place::closed_to_others(place.path())) {
-            return Err(usage(text));
-        }
-        let command = |script: &str| {
-            let each = settings.iter().map(|(key, set)| ((*key).to_owned(), set.value.to_string()));
-            place::command(place.path(), each, user, &recipe.script(script))
-        };
-        self.words = command(recipe.run);
-        let finish = Some(command(recipe.finish)).filter(|_| !recipe.finish.is_empty());
-        let prepare = command(recipe.prepare);
-        self.name = named(recipe, &settings);
-        self.dir = place.path().to_owned();
+        let asked = (self.devices.as_slice(), text.as_str());
+        let prepared = Prepared::of(&self.root, common, output, asked, &self.mark)?;
+        let recipe = prepared.recipe;
+        self.words = prepared.words(recipe.run);
+        self.name = prepared.name();
+        self.dir = prepared.path().to_owned();
         for (name, figure) in recipe.figures {
             self.figures
                 .extend(Figure::parse(figure).ok().map(|figure| ((*name).to_owned(), figure)));
         }
-        self.prepared = Some(Prepared { finish, place, _lock: lock });
+        let words = prepared.words(recipe.prepare);
+        self.prepared = Some(prepared);
         output.note(&format!("Preparing {}: {}", recipe.name, recipe.title));
-        let done = self.run_to_end(&prepare, stop);
+        let done = self.run_to_end(&words, stop);
         if stop.is_set() {
             self.take_down();
             return Err(CommandError::from(Exit::Interrupted));
         }
         if let Err(text) = done {
             self.take_down();
-            return Err(missing(format!("preparing {}: {text}", recipe.name)));
+            let text = format!("preparing {}: {text}", recipe.name);
+            return Err(CommandError::report_as(output, &text, Exit::Missing));
         }
         Ok(())
     }
@@ -183,15 +158,20 @@ impl Application {
         }
     }
 
-    /// Ends what a recipe has started, and removes what it has made.
+    /// Ends what it has started, and removes what a recipe has made. A server of a recipe is ended in its own way first: asked by
+    /// a signal it would write all that it has in memory to the target.
     fn take_down(&mut self) {
-        let Some(prepared) = self.prepared.take() else { return };
-        if let Some(finish) = &prepared.finish {
+        if let Some(finish) = self.prepared.as_ref().map(|prepared| prepared.recipe.finish)
+            && !finish.is_empty()
+        {
+            let words = self.prepared.as_ref().map(|prepared| prepared.words(finish));
             // Whatever is left is ended without being asked.
-            self.run_to_end(finish, &StopFlag::default()).ok();
+            self.run_to_end(&words.unwrap_or_default(), &StopFlag::default()).ok();
         }
         let _ = child::end_left_behind(&self.root, 0, &self.mark);
-        drop(prepared.place);
+        if let Some(prepared) = self.prepared.take() {
+            prepared.remove();
+        }
     }
 
     /// Where it works, for the head of the stored run.
@@ -285,8 +265,6 @@ impl Application {
             _ => {}
         }
         running.program.end();
-        // Those that left the group, such as daemons.
-        let _ = child::end_left_behind(&self.root, 0, &self.mark);
         let printed = running.printed.text();
         for (name, figure) in &self.figures {
             match watched::pick(figure, &printed) {
@@ -297,6 +275,7 @@ impl Application {
             }
         }
         record.output = printed::end_of(printed);
+        // Also those that left the group, such as daemons.
         self.take_down();
         record
     }
@@ -307,16 +286,9 @@ impl Drop for Application {
     fn drop(&mut self) {
         if let Some(running) = self.running.take() {
             running.program.end();
-            let _ = child::end_left_behind(&self.root, 0, &self.mark);
         }
         self.take_down();
     }
-}
-
-/// A recipe with its settings, as it would be asked for.
-fn named(recipe: &Recipe, settings: &BTreeMap<&'static str, Set>) -> String {
-    let each = settings.iter().map(|(key, set)| format!(",{key}={}", set.text));
-    format!("recipe {}{}", recipe.name, each.collect::<String>())
 }
 
 /// How marks of watched applications begin.
