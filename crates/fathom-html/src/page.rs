@@ -391,6 +391,8 @@ pub struct Series {
     pub name: String,
     /// Its points, in the order in which a line joins them.
     pub points: Vec<Point>,
+    /// They are not joined, also in a chart of lines.
+    pub is_loose: bool,
 }
 
 /// A line across a chart that says something: a limit, the knee, a change.
@@ -453,7 +455,14 @@ impl Chart {
     /// Adds a series.
     #[must_use]
     pub fn series(mut self, name: impl Into<String>, points: Vec<Point>) -> Self {
-        self.series.push(Series { name: name.into(), points });
+        self.series.push(Series { name: name.into(), points, is_loose: false });
+        self
+    }
+
+    /// Adds a series whose points are not joined, also where others are.
+    #[must_use]
+    pub fn loose_series(mut self, name: impl Into<String>, points: Vec<Point>) -> Self {
+        self.series.push(Series { name: name.into(), points, is_loose: true });
         self
     }
 

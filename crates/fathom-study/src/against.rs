@@ -77,12 +77,18 @@ fn side(head: &RunHead, records: &[Record], name: &str) -> Side {
     Side { name: name.to_owned(), runs: runs(run) }
 }
 
+/// What is compared: both sides of every block that is whole.
+#[must_use]
+pub fn sides(head: &RunHead, records: &[Record]) -> [Side; 2] {
+    let head = RunHead { kind: RunKind::Against, ..head.clone() };
+    SIDES.map(|name| side(&head, records, name))
+}
+
 /// Compares the two sides by the planned looks. What was set on the command line is the thing under test, however many
 /// settings that are.
 #[must_use]
 pub fn study(head: &RunHead, records: &[Record]) -> Comparison {
-    let head = RunHead { kind: RunKind::Against, ..head.clone() };
-    let [a, b] = SIDES.map(|name| side(&head, records, name));
+    let [a, b] = sides(head, records);
     let factor = Some("workload".to_owned());
     let options = Options { looks: true, factor, ..Options::default() };
     compare(&a, &b, &options)

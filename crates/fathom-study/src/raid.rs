@@ -435,8 +435,9 @@ pub fn outlier(rates: &[f64]) -> Option<usize> {
 fn of_void(void: &[VoidTrial], all: usize) -> Option<Finding> {
     let first = void.first()?;
     let severity = if 2 * void.len() > all { Severity::Doubtful } else { Severity::Note };
+    let are = if void.len() == 1 { "is" } else { "are" };
     let text = format!(
-        "{} of {all} trials are void, the first one ({}, {}) because: {}",
+        "{} of {all} trials {are} void, the first one ({}, {}) because: {}",
         void.len(),
         first.cell,
         first.workload,

@@ -33,7 +33,7 @@ pub(super) fn push(out: &mut String, chart: &Chart, counter: &mut Counter) {
             let _ = writeln!(out, "<p class=\"note\">{}</p>", text(line));
         }
     }
-    let names = [names(&chart.x), names(&chart.y)];
+    let names = Names::of(chart);
     let columns = Columns::of(chart);
     let points_text =
         if points == 1 { "The 1 point".to_owned() } else { format!("The {points} points") };
@@ -74,10 +74,26 @@ fn description(chart: &Chart) -> String {
     all + " The points are in the table below."
 }
 
-/// The names of an axis, each once, because points are found by them.
-fn names(axis: &Axis) -> Vec<String> {
+/// The names of both axes and of the series, each once, because points are found by them.
+struct Names {
+    x: Vec<String>,
+    y: Vec<String>,
+    series: Vec<String>,
+}
+
+impl Names {
+    fn of(chart: &Chart) -> Self {
+        Self {
+            x: unique(&chart.x.categories),
+            y: unique(&chart.y.categories),
+            series: unique(chart.series.iter().map(|series| &series.name)),
+        }
+    }
+}
+
+fn unique<'a>(names: impl IntoIterator<Item = &'a String>) -> Vec<String> {
     let mut seen: Vec<String> = Vec::new();
-    for name in &axis.categories {
+    for name in names {
         let mut unique = name.clone();
         let mut number = 1;
         while seen.contains(&unique) {
@@ -125,13 +141,7 @@ impl Columns {
     }
 
     /// The cells of one point, as text.
-    fn cells(
-        &self,
-        chart: &Chart,
-        series: usize,
-        point: &Point,
-        names: &[Vec<String>; 2],
-    ) -> Vec<String> {
+    fn cells(&self, chart: &Chart, series: usize, point: &Point, names: &Names) -> Vec<String> {
         let on = |axis: &Axis, names: &[String], at: f64| match names.get(at.max(0.0) as usize) {
             Some(name) => name.clone(),
             None if axis.unit == Unit::UnixSeconds => utc(at),
@@ -139,9 +149,9 @@ impl Columns {
         };
         let maybe = |value: Option<f64>| value.map_or_else(String::new, number);
         let cell = |(key, _): &(&str, String)| match *key {
-            "series" => chart.series[series].name.clone(),
-            "x" => on(&chart.x, &names[0], point.x),
-            "y" => on(&chart.y, &names[1], point.y),
+            "series" => names.series[series].clone(),
+            "x" => on(&chart.x, &names.x, point.x),
+            "y" => on(&chart.y, &names.y, point.y),
             "low" => maybe(point.low),
             "high" => maybe(point.high),
             "q1" => maybe(point.quartiles.map(|(low, _)| low)),
@@ -171,7 +181,7 @@ fn number(value: f64) -> String {
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
-fn push_table(out: &mut String, chart: &Chart, columns: &Columns, names: &[Vec<String>; 2]) {
+fn push_table(out: &mut String, chart: &Chart, columns: &Columns, names: &Names) {
     out.push_str("<div class=\"scroll\" tabindex=\"0\"><table class=\"points\"><thead><tr>");
     for (_, title) in &columns.0 {
         let _ = write!(out, "<th scope=\"col\">{}</th>", text(title));
@@ -189,7 +199,7 @@ fn push_table(out: &mut String, chart: &Chart, columns: &Columns, names: &[Vec<S
     out.push_str("</tbody></table></div>\n");
 }
 
-fn push_values(out: &mut String, chart: &Chart, columns: &Columns, names: &[Vec<String>; 2]) {
+fn push_values(out: &mut String, chart: &Chart, columns: &Columns, names: &Names) {
     out.push_str("<pre class=\"points scroll\" tabindex=\"0\">");
     let titles: Vec<String> = columns.0.iter().map(|(_, title)| escape::csv(title)).collect();
     let _ = writeln!(out, "{}", text(&titles.join(",")));
@@ -204,7 +214,7 @@ fn push_values(out: &mut String, chart: &Chart, columns: &Columns, names: &[Vec<
 }
 
 /// Everything about the chart but its points.
-fn description_of_data(chart: &Chart, columns: &Columns, names: &[Vec<String>; 2]) -> Value {
+fn description_of_data(chart: &Chart, columns: &Columns, names: &Names) -> Value {
     let axis = |axis: &Axis, names: &[String]| {
         json!({
             "title": axis.title,
@@ -222,10 +232,11 @@ fn description_of_data(chart: &Chart, columns: &Columns, names: &[Vec<String>; 2
     json!({
         "title": chart.title,
         "kind": kind(chart.kind),
-        "x": axis(&chart.x, &names[0]),
-        "y": axis(&chart.y, &names[1]),
+        "x": axis(&chart.x, &names.x),
+        "y": axis(&chart.y, &names.y),
         "scale": chart.scale.as_ref().map(|scale| axis(scale, &[])),
-        "series": chart.series.iter().map(|series| series.name.as_str()).collect::<Vec<_>>(),
+        "series": names.series,
+        "loose": chart.series.iter().map(|series| series.is_loose).collect::<Vec<_>>(),
         "marks": marks,
         "columns": columns.0.iter().map(|(key, _)| *key).collect::<Vec<_>>(),
     })
@@ -276,6 +287,6 @@ mod tests {
     #[test]
     fn names_are_told_apart() {
         let axis = Axis::names("disk", ["a", "b", "a", "a"]);
-        assert_eq!(names(&axis), ["a", "b", "a (2)", "a (3)"]);
+        assert_eq!(unique(&axis.categories), ["a", "b", "a (2)", "a (3)"]);
     }
 }

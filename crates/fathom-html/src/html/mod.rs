@@ -24,20 +24,41 @@ struct Counter {
     charts: usize,
 }
 
+/// An `id` for each section, none of them twice, whatever headings say; its heading's own ends in `-h`.
+fn ids(page: &Page) -> Vec<String> {
+    let mut taken = vec!["answer".to_owned()];
+    let mut ids = Vec::new();
+    for section in &page.sections {
+        let slug = escape::slug(&section.heading);
+        let is_usable = !slug.is_empty() && !slug.starts_with("chart-");
+        let base = if is_usable { slug } else { "section".to_owned() };
+        let mut id = base.clone();
+        let mut number = 1;
+        while taken.contains(&id) || taken.contains(&format!("{id}-h")) {
+            number += 1;
+            id = format!("{base}-{number}");
+        }
+        taken.extend([id.clone(), format!("{id}-h")]);
+        ids.push(id);
+    }
+    ids
+}
+
 /// The whole file.
 #[must_use]
 pub fn html(page: &Page) -> String {
     let mut out = String::with_capacity(2 << 20);
     push_head(&mut out, page);
     let mut counter = Counter::default();
-    push_first_screen(&mut out, page, &mut counter);
-    for section in &page.sections {
-        push_section(&mut out, section, &mut counter);
+    let ids = ids(page);
+    push_first_screen(&mut out, page, &ids, &mut counter);
+    for (section, id) in page.sections.iter().zip(&ids) {
+        push_section(&mut out, section, id, &mut counter);
     }
     let _ = writeln!(
         out,
         "</main>\n<footer><p>Written by fathom {}. Charts are drawn by {}, which is in this file; it needs no network. Every chart \
-         has the figures it draws in a table below it.</p></footer>",
+         has the figures it draws below it, as a table or, where there are many, as comma-separated values.</p></footer>",
         env!("CARGO_PKG_VERSION"),
         text(library::CREDIT)
     );
@@ -70,7 +91,7 @@ fn push_head(out: &mut String, page: &Page) {
 }
 
 /// What was asked, what came out, whether to believe it, and what it was about.
-fn push_first_screen(out: &mut String, page: &Page, counter: &mut Counter) {
+fn push_first_screen(out: &mut String, page: &Page, ids: &[String], counter: &mut Counter) {
     let _ = writeln!(
         out,
         "<header><p class=\"kind\">{}</p>\n<h1>{}</h1></header>\n<main id=\"answer\">\n<div class=\"first\">",
@@ -101,19 +122,19 @@ fn push_first_screen(out: &mut String, page: &Page, counter: &mut Counter) {
     out.push_str("</div>\n");
     if page.sections.len() > 1 {
         out.push_str("<nav aria-label=\"Contents\"><ul>\n");
-        for section in &page.sections {
-            let (id, heading) = (escape::slug(&section.heading), text(&section.heading));
+        for (section, id) in page.sections.iter().zip(ids) {
+            let heading = text(&section.heading);
             let _ = writeln!(out, "<li><a href=\"#{id}\">{heading}</a></li>");
         }
         out.push_str("</ul></nav>\n");
     }
     out.push_str(
-        "<noscript><p class=\"note\">Charts need scripts. Everything that they show is in the tables below their titles.</p></noscript>\n",
+        "<noscript><p class=\"note\">Charts need scripts. Everything that they show stands below their titles.</p></noscript>\n",
     );
 }
 
-fn push_section(out: &mut String, section: &Section, counter: &mut Counter) {
-    let (id, heading) = (escape::slug(&section.heading), text(&section.heading));
+fn push_section(out: &mut String, section: &Section, id: &str, counter: &mut Counter) {
+    let heading = text(&section.heading);
     let _ = writeln!(
         out,
         "<section id=\"{id}\" aria-labelledby=\"{id}-h\">\n<h2 id=\"{id}-h\">{heading}</h2>"
@@ -143,8 +164,10 @@ fn class(severity: Severity) -> &'static str {
 
 fn meaning(verdict: Verdict) -> &'static str {
     match verdict {
-        Verdict::Trusted => "Nothing speaks against the figures.",
+        Verdict::Trusted => "No check found a reason to doubt these figures.",
         Verdict::Doubtful => "The figures may be off.",
-        Verdict::Void => "The figures do not say what they claim to.",
+        Verdict::Void => {
+            "Do not use these figures: the measurement is invalid for the reasons below."
+        }
     }
 }

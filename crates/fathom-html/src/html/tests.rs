@@ -172,3 +172,60 @@ fn contrast_is_enough_in_light_and_dark() {
         }
     }
 }
+
+/// The ids of a page, in their order.
+fn ids(html: &str) -> Vec<&str> {
+    html.split(" id=\"").skip(1).filter_map(|rest| rest.split('"').next()).collect()
+}
+
+#[test]
+fn no_id_is_there_twice() {
+    let headings = [
+        "Where and when",
+        "Where and when",
+        "answer",
+        "\u{437}\u{430}\u{43f}",
+        "",
+        "x h",
+        "x",
+        "Chart 1",
+    ];
+    let mut page = self::page("plain");
+    page.sections = headings.iter().map(|heading| Section::new(*heading, "")).collect();
+    page.sections[0].blocks = self::page("plain").sections.remove(0).blocks;
+    let html = html(&page);
+    let own = html.replace(&library::library().expect("unpacks"), "");
+    let all = ids(&own);
+    let mut once = all.clone();
+    once.sort_unstable();
+    once.dedup();
+    assert_eq!(once.len(), all.len(), "{all:?}");
+    assert!(!all.iter().any(|id| id.is_empty() || id.starts_with('-')), "{all:?}");
+    for link in own.split("<a href=\"#").skip(1).filter_map(|rest| rest.split('"').next()) {
+        assert!(all.contains(&link), "{link} leads nowhere: {all:?}");
+    }
+    assert_eq!(own.matches("<section id=").count(), headings.len());
+}
+
+/// Points are found by the name of their series: two of one name are still two.
+#[test]
+fn series_of_one_name_keep_their_points() {
+    let point = |x: f64| Point::new(x, x);
+    let chart = Chart::new(
+        "two",
+        ChartKind::Line,
+        Axis::new("time", Unit::Seconds),
+        Axis::new("rate", Unit::PerSecond),
+    )
+    .series("read", vec![point(1.0), point(2.0)])
+    .series("read", vec![point(3.0)])
+    .loose_series("doubtful", vec![point(2.0)]);
+    let mut out = String::new();
+    chart::push(&mut out, &chart, &mut Counter::default());
+    for (cell, count) in [("<td>read</td>", 2), ("<td>read (2)</td>", 1), ("<td>doubtful</td>", 1)]
+    {
+        assert_eq!(out.matches(cell).count(), count, "{out}");
+    }
+    assert!(out.contains("\"series\":[\"read\",\"read (2)\",\"doubtful\"]"), "{out}");
+    assert!(out.contains("\"loose\":[false,false,true]"), "{out}");
+}

@@ -7,13 +7,13 @@ use super::run::unit;
 use super::{Source, parts};
 use crate::page::{Axis, Block, Chart, ChartKind, Page, Point, Section, Table, Unit};
 use fathom_base::shell::option_in;
-use fathom_model::record::{OpClass, Record};
 use fathom_report::comparison::{NO_DIFFERENCE, difference_rows, figure_rows, sentence};
 use fathom_report::figures::Figures;
 use fathom_report::summary;
 use fathom_stats::Histogram;
 use fathom_study::against;
-use fathom_study::compare::{Comparison, Figure, Metric, RowComparison, Side};
+use fathom_study::compare::rows::{self, Cell};
+use fathom_study::compare::{self, Comparison, Figure, Metric, RowComparison, Side};
 use jiff::tz::TimeZone;
 
 /// Rows that are drawn run by run.
@@ -23,21 +23,16 @@ const DRAWN_MAX: usize = 6;
 #[must_use]
 pub fn of_sides(found: &Comparison, sides: [&Side; 2], zone: &TimeZone) -> Page {
     let mut first = vec![Block::Findings(found.findings.clone())];
-    let [a, b] =
-        sides.map(|side| side.runs.iter().flat_map(|run| &run.records).collect::<Vec<_>>());
-    let one = a.first().map(|record| parts::stack(std::slice::from_ref(*record)));
-    first.extend(one.flatten());
+    let one = sides[0].runs.iter().flat_map(|run| &run.records).next();
+    first.extend(one.and_then(|record| parts::stack(std::slice::from_ref(record))));
     let mut sections = answers(found);
-    sections.extend(runs(found, [&a, &b]));
+    sections.extend(runs(found, sides));
     sections.push(differences(found));
-    for side in sides {
+    for (side, letter) in sides.into_iter().zip(["A", "B"]) {
         let of = |run: &fathom_study::compare::Run| run.head.command.clone();
         let mut commands: Vec<String> = side.runs.iter().map(of).collect();
         commands.dedup();
-        let mut section = Section::new(
-            format!("Side {}", if side.name == found.a { "A" } else { "B" }),
-            side.name.clone(),
-        );
+        let mut section = Section::new(format!("Side {letter}"), side.name.clone());
         section
             .blocks
             .push(Block::Command { caption: "What was run".into(), command: commands.join("\n") });
@@ -56,15 +51,9 @@ pub(super) fn of_run(source: &Source) -> Page {
     let mut first = vec![Block::Findings(found.findings.clone())];
     first.push(Block::Text(format!("A is the command as it stands, B is A with {with}.")));
     first.extend(parts::stack(source.records));
-    let side = |name: &str| -> Vec<&Record> {
-        source
-            .records
-            .iter()
-            .filter(|record| record.label.starts_with(&format!("{name}: ")))
-            .collect()
-    };
+    let sides = against::sides(source.head, source.records);
     let mut sections = answers(&found);
-    sections.extend(runs(&found, [&side("A"), &side("B")]));
+    sections.extend(runs(&found, sides.each_ref()));
     sections.push(differences(&found));
     let mut rows = Section::new("Every run", "In the order in which they were measured.");
     rows.blocks.push(Block::Table(Table::from(summary::quick_rows(source.records, &[]))));
@@ -151,19 +140,20 @@ fn changes(found: &Comparison) -> Option<Chart> {
     Some(chart)
 }
 
-/// Each run as a point, in the order of time, and the latencies of both sides.
-fn runs(found: &Comparison, sides: [&[&Record]; 2]) -> Option<Section> {
+/// Each run as a point, in the order of time, and the latencies of both sides: of those runs that the figures of a row are made of.
+fn runs(found: &Comparison, [a, b]: [&Side; 2]) -> Option<Section> {
     let mut section = Section::new("Run by run", "");
+    let rows = rows::rows(a, b);
     for row in found.rows.iter().take(DRAWN_MAX) {
-        let own = sides.map(|records| {
-            let of: Vec<&Record> =
-                records.iter().copied().filter(|record| is_of(record, &row.name)).collect();
-            of
+        let Some(own) = rows.common.iter().find(|own| own.name == row.name) else { continue };
+        let cells = [&own.a, &own.b].map(|units| {
+            units.iter().flat_map(|unit| unit.cells.clone()).collect::<Vec<Cell<'_>>>()
         });
-        section.blocks.extend(in_order(row, &own).map(Block::from));
-        let merged = own.map(|records| {
+        section.blocks.extend(in_order(row, &cells).map(Block::from));
+        let merged = cells.map(|cells| {
             let mut all = Histogram::new();
-            records.iter().for_each(|record| all.merge(&Figures::of_record(record).latency_ns));
+            let jobs = cells.iter().map(|cell| &cell.record.jobs[cell.job]);
+            jobs.for_each(|job| all.merge(&Figures::of_job(job).latency_ns));
             all
         });
         let name = |side: &str, name: &str| {
@@ -178,38 +168,26 @@ fn runs(found: &Comparison, sides: [&[&Record]; 2]) -> Option<Section> {
     (!section.blocks.is_empty()).then_some(section)
 }
 
-/// Labels carry the number of their run, and in `--against` their side.
-fn is_of(record: &Record, row: &str) -> bool {
-    let label = record.label.as_str();
-    let label = against::SIDES
-        .iter()
-        .find_map(|side| label.strip_prefix(side)?.strip_prefix(": "))
-        .unwrap_or(label);
-    label.starts_with(row)
-}
-
-fn in_order(row: &RowComparison, sides: &[Vec<&Record>; 2]) -> Option<Chart> {
+fn in_order(row: &RowComparison, sides: &[Vec<Cell<'_>>; 2]) -> Option<Chart> {
     let metric = row.figures.first()?.metric;
-    let value = |record: &Record| {
-        let figures = Figures::of_record(record);
-        match metric {
-            Metric::BytesPerS => figures.bytes_per_s,
-            Metric::PerS(class) => of_class(record, class),
-            _ => figures.iops,
-        }
+    if !matches!(metric, Metric::BytesPerS | Metric::Iops | Metric::PerS(_)) {
+        return None;
+    }
+    let of_side = |(side, cells): (usize, &Vec<Cell<'_>>)| {
+        let one = |cell: &Cell<'_>| {
+            let value = compare::value(cell.record, cell.job, metric)?;
+            Some((cell.record.started_unix_ns, side, value))
+        };
+        cells.iter().filter_map(one).collect::<Vec<_>>()
     };
-    let mut order: Vec<(usize, &Record)> = sides
-        .iter()
-        .enumerate()
-        .flat_map(|(side, records)| records.iter().map(move |r| (side, *r)))
-        .collect();
-    order.sort_by_key(|(_, record)| record.started_unix_ns);
-    if order.len() < 2 || !matches!(metric, Metric::BytesPerS | Metric::Iops | Metric::PerS(_)) {
+    let mut order: Vec<(i64, usize, f64)> = sides.iter().enumerate().flat_map(of_side).collect();
+    order.sort_by_key(|(started_unix_ns, ..)| *started_unix_ns);
+    if order.len() < 2 {
         return None;
     }
     let points = |side: usize| {
-        let own = order.iter().enumerate().filter(|(_, (of, _))| *of == side);
-        own.map(|(place, (_, record))| Point::new((place + 1) as f64, value(record))).collect()
+        let own = order.iter().enumerate().filter(|(_, (_, of, _))| *of == side);
+        own.map(|(place, (.., value))| Point::new((place + 1) as f64, *value)).collect()
     };
     let chart = Chart::new(
         format!("{}: {} of each run", row.name, metric.words()),
@@ -218,13 +196,6 @@ fn in_order(row: &RowComparison, sides: &[Vec<&Record>; 2]) -> Option<Chart> {
         Axis::new(metric.words(), unit(metric)).cropped(),
     );
     Some(chart.series("A", points(0)).series("B", points(1)).n(format!("n = {} runs", order.len())))
-}
-
-fn of_class(record: &Record, class: OpClass) -> f64 {
-    let of = |job: &fathom_model::record::JobRecord| {
-        job.merged(&[class]).latency_ns.count() as f64 / (job.window_ns.max(1) as f64 / 1e9)
-    };
-    record.jobs.iter().map(of).sum()
 }
 
 fn differences(found: &Comparison) -> Section {

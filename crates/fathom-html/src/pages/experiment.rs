@@ -97,8 +97,9 @@ fn advice(shown: &Shown) -> Vec<Block> {
             blocks.push(Block::Command { caption: words, command: how.now.join("\n") });
         }
         if !how.persist.is_empty() {
-            let caption = "to make it last".to_owned();
-            blocks.push(Block::Command { caption, command: how.persist.join("\n") });
+            // Lines of files and what to do with them: nothing to paste into a shell.
+            blocks.push(Block::Text("To make it last:".into()));
+            blocks.push(Block::Plain(how.persist.join("\n")));
         }
     }
     blocks

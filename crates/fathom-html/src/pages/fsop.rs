@@ -255,7 +255,7 @@ fn stream(shown: &Shown) -> Option<Chart> {
     if stream.operations > stream.len() as u64 {
         chart.reduction = format!("Drawn: {}.", stream.reduction());
     }
-    let note = "Points that stand above each other ended together: something held all of them up.";
+    let note = "Points that stand above each other began together.";
     (!chart.is_empty()).then(|| chart.n(n).note(note))
 }
 

@@ -88,7 +88,7 @@ fn chart(series: &Series) -> Chart {
     .n(format!("n = {}", plural(series.points.len())))
     .note("Each point is a run; repetitions inside of a run are one point, their median.");
     if !doubtful.is_empty() {
-        chart = chart.series("doubtful runs", doubtful);
+        chart = chart.loose_series("doubtful runs", doubtful);
     }
     for change in &series.changes {
         if let Some(point) = series.points.get(change.at) {

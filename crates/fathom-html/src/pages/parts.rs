@@ -268,7 +268,7 @@ fn slowest(of: &Drawn) -> Option<Chart> {
         job.slowest.len(),
         format_count(of.figures.latency_ns.count())
     );
-    let note = "Points that stand above each other ended together: something held all of them up.";
+    let note = "Points that stand above each other ended together: probably one event delayed all of them.";
     (!chart.is_empty()).then(|| chart.n(n).note(note))
 }
 

@@ -120,7 +120,7 @@ impl Over<'_> {
         };
         let points: Vec<Point> = line.iter().enumerate().filter_map(point).collect();
         let is_something = points.iter().any(|point| point.y != 0.0);
-        is_something.then(|| Series { name: name.to_owned(), points })
+        is_something.then(|| Series { name: name.to_owned(), points, is_loose: false })
     }
 
     /// A chart of lines; none when all of them are zero all the time.

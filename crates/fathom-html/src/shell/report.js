@@ -241,7 +241,7 @@
         const stack = spec.kind === "stacked" ? "all" : undefined;
         drawn.push({ ...base, type: "bar", data: pairs, stack, barGap: "10%", barCategoryGap: "30%", barMaxWidth: 60 });
         if (!stack) drawn.push(errorBars(spec, i, theme, isFlipped, true));
-      } else if (spec.kind === "scatter") {
+      } else if (spec.kind === "scatter" || spec.loose[i]) {
         drawn.push({ ...base, type: "scatter", data: pairs, itemStyle: { color: colour, opacity: 1 }, symbol: SYMBOLS[i % SYMBOLS.length], symbolSize: points.length > 1000 ? 4 : 8 });
         drawn.push(errorBars(spec, i, theme, isFlipped, false));
       } else if (spec.kind === "box") {
@@ -334,7 +334,11 @@
       if (height) plot.style.height = height + "px";
       const points = spec.points.reduce((sum, p) => sum + p.length, 0);
       const chart = echarts.init(plot, null, { renderer: points > 3000 ? "canvas" : "svg" });
-      known = { chart, spec };
+      const said = document.createElement("p");
+      said.className = "said";
+      said.setAttribute("aria-live", "polite");
+      plot.after(said);
+      known = { chart, spec, said };
       charts.set(figure, known);
       new ResizeObserver(() => {
         if (plot.clientWidth && plot.clientWidth !== known.width) paint(figure);
@@ -350,14 +354,26 @@
     chart.setOption(optionOf(spec, colours(), plot.clientWidth), true);
     figure.classList.add("drawn");
   }
-  // Arrow keys go from point to point.
+  // Arrow keys go from point to point, up and down from series to series; what the point says is also read out.
   function step(known, event) {
-    const by = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
-    if (!by) return;
-    const last = known.spec.points[0].length - 1;
-    known.at = Math.max(0, Math.min(last, (known.at === undefined ? -by : known.at) + by));
-    known.chart.dispatchAction({ type: "showTip", seriesIndex: 0, dataIndex: known.at });
+    const { spec, chart } = known;
+    const by = { ArrowRight: 1, ArrowLeft: -1 }[event.key], other = { ArrowDown: 1, ArrowUp: -1 }[event.key];
+    if (!by && !other) return;
     event.preventDefault();
+    const count = spec.points.length, isHeat = spec.kind === "heat";
+    known.row = known.row || 0;
+    if (other) for (let i = 0; i < count; i++) {
+      known.row = (known.row + other + count) % count;
+      if (spec.points[known.row].length) break;
+    }
+    const points = isHeat ? spec.points[0].filter((p) => p.weight > 0 || !spec.scale.log) : spec.points[known.row];
+    if (!points.length) return;
+    known.at = Math.max(0, Math.min(points.length - 1, (known.at === undefined ? (by > 0 ? -1 : 0) : known.at) + (by || 0)));
+    const drawn = chart.getOption().series.findIndex((one) => isHeat || (one.name === spec.series[known.row] && one.type !== "custom"));
+    chart.dispatchAction({ type: "showTip", seriesIndex: drawn, dataIndex: known.at });
+    const spoken = document.createElement("p");
+    spoken.innerHTML = tip(spec, points[known.at], spec.series[known.row]).replace(/<br>/g, "; ");
+    known.said.textContent = spoken.textContent;
   }
 
   function download(figure) {

@@ -171,7 +171,7 @@ fn too_few_blocks() {
           void: block 2, scheduler=mq-deadline, read: block.scheduler of sda was changed
 
         TRUSTED
-          note  1 of 9 trials are void, the first one (scheduler=mq-deadline) because:
+          note  1 of 9 trials is void, the first one (scheduler=mq-deadline) because:
                 block.scheduler of sda was changed
                 they are left out together with their pairs; nothing else is
           note  so few blocks that no difference could be shown: 3 blocks, 2

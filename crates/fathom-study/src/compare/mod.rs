@@ -7,10 +7,10 @@
 pub mod differences;
 pub mod facts;
 pub(crate) mod metrics;
-pub(crate) mod rows;
+pub mod rows;
 
 pub use differences::{Difference, Weight};
-pub use metrics::Metric;
+pub use metrics::{Metric, value};
 
 use crate::verdict::{self, Study};
 use differences::Measured;

@@ -54,8 +54,9 @@ fn of_void(void: &[VoidTrial], trials: usize) -> Option<Finding> {
     let (count, cell) = (void.len(), &first.cell);
     // All of them: no answer at all, said elsewhere.
     let severity = if 2 * count > trials { Severity::Doubtful } else { Severity::Note };
+    let are = if count == 1 { "is" } else { "are" };
     let text =
-        format!("{count} of {trials} trials are void, the first one ({cell}) because: {cause}");
+        format!("{count} of {trials} trials {are} void, the first one ({cell}) because: {cause}");
     Some(
         Finding::new("void-trials", severity, text)
             .advise("they are left out together with their pairs; nothing else is"),
