@@ -6,6 +6,7 @@ pub mod columns;
 pub mod csv;
 pub mod hdr;
 pub mod openmetrics;
+pub mod parquet;
 pub mod tables;
 pub mod trace;
 

@@ -25,7 +25,7 @@ pub struct Export {
     /// Where to write it; - for standard output
     #[arg(short, long, value_name = "FILE", default_value = "-")]
     pub output: PathBuf,
-    /// Which table, for csv
+    /// Which table, for csv and parquet
     #[arg(long, value_enum, value_name = "TABLE", default_value = "rows")]
     pub what: ExportTable,
     /// Only runs on this target or below it
@@ -52,6 +52,8 @@ pub enum ExportFormat {
     Jsonl,
     /// A table, see --what
     Csv,
+    /// A table as Parquet, with its types
+    Parquet,
     /// An HdrHistogram log: intervals of latency
     Hdr,
     /// OpenMetrics text, for Prometheus

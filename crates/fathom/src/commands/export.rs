@@ -13,7 +13,7 @@ use fathom_check::anonymise::runs::Hider;
 use fathom_export::openmetrics::Metrics;
 use fathom_export::tables::{Table, What};
 use fathom_export::trace::Trace;
-use fathom_export::{Run, csv, hdr};
+use fathom_export::{Run, csv, hdr, parquet};
 use fathom_store::transfer::jsonl::{self, WriteError};
 use fathom_store::{Filter, Store, StoreError};
 use fathom_sys::signals::StopFlag;
@@ -43,6 +43,7 @@ pub fn run(common: &Common, output: Output, stop: &StopFlag, args: &Export) -> C
     match format {
         ExportFormat::Jsonl => job.jsonl(&mut sink)?,
         ExportFormat::Csv => job.csv(&mut sink)?,
+        ExportFormat::Parquet => job.parquet(&mut sink)?,
         ExportFormat::Hdr => job.hdr(&mut sink)?,
         ExportFormat::Openmetrics => job.openmetrics(&mut sink)?,
         ExportFormat::ChromeTrace => job.trace(&mut sink)?,
@@ -76,6 +77,7 @@ fn format(output: Output, args: &Export) -> Result<ExportFormat, CommandError> {
     let endings = [
         (".jsonl", ExportFormat::Jsonl),
         (".csv", ExportFormat::Csv),
+        (".parquet", ExportFormat::Parquet),
         (".hlog", ExportFormat::Hdr),
         (".hdr", ExportFormat::Hdr),
         (".prom", ExportFormat::Openmetrics),
@@ -86,7 +88,7 @@ fn format(output: Output, args: &Export) -> Result<ExportFormat, CommandError> {
     let found = endings.into_iter().find(|(ending, _)| name.ends_with(ending));
     found.map(|(_, format)| format).ok_or_else(|| {
         let text = format!(
-            "{}: no form is known by that ending; name it with --format, or end in .jsonl, .csv, .hlog, .prom or .trace.json",
+            "{}: no form is known by that ending; name it with --format, or end in .jsonl, .csv, .parquet, .hlog, .prom or .trace.json",
             args.output.display()
         );
         CommandError::usage(output, &text)
@@ -227,6 +229,16 @@ impl Job<'_> {
         for id in self.ids {
             table.rows(&self.load(id)?, |cells| csv::row(out, &cells))?;
         }
+        Ok(())
+    }
+
+    fn parquet(&self, out: &mut Sink) -> Result<(), CommandError> {
+        let table = self.table()?;
+        let mut writer = parquet::Writer::begin(out, &table.columns)?;
+        for id in self.ids {
+            table.rows(&self.load(id)?, |cells| writer.row(&cells))?;
+        }
+        writer.end(&format!("fathom {VERSION}"))?;
         Ok(())
     }
 

@@ -119,6 +119,10 @@ fn files() {
         let direct = sandbox.run(&["export", "--format", format]);
         assert_eq!(direct.stdout, text, "{name}");
     }
+    let parquet = dir.join("rows.parquet");
+    sandbox.json(&["export", "--what=series", "-o", p(&parquet)], &[0]);
+    let bytes = fs::read(&parquet).unwrap();
+    assert!(bytes.starts_with(b"PAR1") && bytes.ends_with(b"PAR1") && bytes.len() > 500);
     for what in ["rows", "series", "histogram", "trials", "findings", "devices"] {
         let done = sandbox.run(&["export", "--format=csv", "--what", what]);
         assert_eq!((done.code, done.stderr.as_str()), (0, ""), "{done:?}");
