@@ -4,6 +4,7 @@
 //! of its bucket (off by 0.8 % at the most), but for minimum and maximum, which are exact.
 
 use crate::{Run, utc, word};
+use fathom_model::fsop_jobs::with_jobs;
 use fathom_model::record::{JobRecord, OpClass, Record};
 use fathom_stats::histogram::bucket_bounds;
 use fathom_stats::{Histogram, SparseHistogram};
@@ -42,7 +43,8 @@ pub fn begin(out: &mut impl Write, first_unix_ns: i64, fathom_version: &str) -> 
 /// # Errors
 /// Those of the output.
 pub fn run(out: &mut impl Write, run: &Run) -> io::Result<()> {
-    for (trial, record) in run.records.iter().enumerate() {
+    for (trial, record) in run.records.iter().map(with_jobs).enumerate() {
+        let record = record.as_ref();
         // Readers want times that rise: jobs of a trial run side by side.
         let mut lines = BTreeMap::new();
         for (index, job) in record.jobs.iter().enumerate() {

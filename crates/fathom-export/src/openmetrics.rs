@@ -3,6 +3,7 @@
 
 use crate::{Run, word};
 use fathom_model::finding::Severity;
+use fathom_model::fsop_jobs::with_jobs;
 use fathom_model::record::{ClassRecord, JobRecord};
 use fathom_stats::quantile::is_supported;
 use std::fmt::Write;
@@ -102,7 +103,7 @@ impl Metrics {
             let labels = [("run", head.id.clone()), ("severity", word(&severity))];
             self.sample(FINDINGS, "", &labels, count as f64);
         }
-        for (trial, record) in run.records.iter().enumerate() {
+        for (trial, record) in run.records.iter().map(with_jobs).enumerate() {
             for (index, job) in record.jobs.iter().enumerate() {
                 for class in job.classes.iter().filter(|class| !class.latency_ns.is_empty()) {
                     let labels = [

@@ -5,6 +5,7 @@ mod watched;
 
 use crate::Run;
 use crate::columns::{Cell, Column, Kind};
+use fathom_model::fsop_jobs::with_jobs;
 use std::collections::BTreeSet;
 
 /// Which table.
@@ -225,9 +226,10 @@ impl Table {
             let before = rows::before(run, Some((index, record)));
             let mut each = |rest: Vec<Cell>| put([before.clone(), rest].concat());
             match self.what {
-                What::Rows => rows::classes(run, record, &mut each)?,
+                // Of a file server, readers are one job and writers another.
+                What::Rows => rows::classes(run, &with_jobs(record), &mut each)?,
                 What::Series => rows::series(record, &mut each)?,
-                What::Histogram => rows::histogram(record, &mut each)?,
+                What::Histogram => rows::histogram(&with_jobs(record), &mut each)?,
                 What::Trials => each(rows::trial(record, &self.factors))?,
                 What::Findings => {
                     record.findings.iter().try_for_each(|finding| each(rows::finding(finding)))?;

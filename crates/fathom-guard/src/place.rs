@@ -289,7 +289,11 @@ pub fn check_space_of_setup(dir: &Path, wanted_bytes: u64) -> Result<(), FileRef
     check_space_keeping(dir, wanted_bytes, reserve_bytes_of_setup)
 }
 
-fn check_space_keeping(
+/// The same where `reserve` says what must stay free of so many bytes.
+///
+/// # Errors
+/// As [`check_space`].
+pub fn check_space_keeping(
     dir: &Path,
     wanted_bytes: u64,
     reserve: fn(u64) -> u64,

@@ -17,6 +17,7 @@ mod memory_group;
 pub mod outline;
 pub(crate) mod program;
 pub mod resume;
+mod server;
 mod slot;
 
 pub use loads::check_workload;

@@ -3,6 +3,7 @@
 //! Readers only read. Writers work in a directory of fathom's inside the target's, which is noted before it is made and
 //! removed at the end, or by the next start after a kill.
 
+mod failure;
 mod readers;
 mod watch;
 
@@ -15,13 +16,13 @@ use crate::target;
 use crate::trial::{KeepRecord, announce};
 use fathom_base::lognormal::LogNormal;
 use fathom_base::shell;
-use fathom_base::units::{format_count, format_duration, format_size};
+use fathom_base::units::{format_count, format_duration};
 use fathom_check::measuring;
 use fathom_guard::OwnedDir;
 use fathom_model::event::Event;
 use fathom_model::finding::Finding;
-use fathom_model::fsop::{Caches, FsopPhase, FsopRecord, FsopSpec, FsopTree, Role};
-use fathom_model::record::{Ending, IoFailure, RECORD_VERSION, Record, TargetKind, TargetRecord};
+use fathom_model::fsop::{Caches, FsopPhase, FsopRecord, FsopSpec, FsopTree};
+use fathom_model::record::{Ending, RECORD_VERSION, Record, TargetKind, TargetRecord};
 use fathom_model::stack::Stack;
 use fathom_model::workload::Workload;
 use fathom_study::drift;
@@ -30,7 +31,7 @@ use fathom_sys::{clock, fsinfo, threads};
 use fathom_tree::error::TreeError;
 use fathom_tree::manifest::{Access, Tree};
 use fathom_tree::phase::{self, Outcome, Process, Session, Task, Windowed};
-use fathom_tree::walk::{Failed, Reading};
+use fathom_tree::walk::Reading;
 use fathom_tree::walk_grow::Growing;
 use readers::{Begins, Witnesses};
 use std::path::{Path, PathBuf};
@@ -90,16 +91,35 @@ pub fn run(
     options: &FsopOptions,
     keep_record: KeepRecord<'_>,
 ) -> Result<Vec<Record>, LabError> {
-    threads::raise_file_limit();
     let ground = survey(lab, options)?;
     let spec = &options.spec;
+    let expected_ns = spec.planned_ns().saturating_mul(u64::from(options.repeats));
+    lab.note(format!("Phases: {}. About {}.", phases_text(spec), format_duration(expected_ns)));
+    go_through(lab, &ground, &mut |lab, record| announce(lab, record, keep_record))
+}
+
+/// The same for whoever says and keeps by itself.
+///
+/// # Errors
+/// Those of [`run`].
+pub(crate) fn measure(lab: &mut Lab<'_>, options: &FsopOptions) -> Result<Vec<Record>, LabError> {
+    let ground = survey(lab, options)?;
+    go_through(lab, &ground, &mut |_, _| Ok(()))
+}
+
+/// Session after session; each record goes to `each` when its session has ended.
+fn go_through(
+    lab: &mut Lab<'_>,
+    ground: &Ground<'_>,
+    each: &mut dyn FnMut(&mut Lab<'_>, &Record) -> Result<(), LabError>,
+) -> Result<Vec<Record>, LabError> {
+    threads::raise_file_limit();
+    let (options, spec) = (ground.options, &ground.options.spec);
     let writes = spec.phases.iter().any(|phase| phase.writers > 0);
     let mut owned = match writes {
         true => Some(target::new_dir(lab, &ground.path)?),
         false => None,
     };
-    let expected_ns = spec.planned_ns().saturating_mul(u64::from(options.repeats));
-    lab.note(format!("Phases: {}. About {}.", phases_text(spec), format_duration(expected_ns)));
     let mut records = Vec::new();
     'repeats: for repeat in 1..=options.repeats {
         for session in spec.sessions() {
@@ -107,8 +127,8 @@ pub fn run(
             if lab.stop.is_set() || !records.last().is_none_or(is_whole) {
                 break 'repeats;
             }
-            for record in one_session(lab, &ground, owned.as_mut(), repeat, &session)? {
-                announce(lab, &record, keep_record)?;
+            for record in one_session(lab, ground, owned.as_mut(), repeat, &session)? {
+                each(lab, &record)?;
                 records.push(record);
             }
         }
@@ -359,7 +379,7 @@ struct Part<'g, 'o> {
 impl Part<'_, '_> {
     fn records(&self, lab: &Lab<'_>, outcome: Outcome, seen: Vec<(Seen, Deltas)>) -> Vec<Record> {
         let last = outcome.windows.len().saturating_sub(1);
-        let mut failure = outcome.failed.map(|failed| self.failure(failed));
+        let mut failure = outcome.failed.map(|failed| failure::of(&self.ground.path, failed));
         let mut records = Vec::new();
         for (place, (windowed, seen)) in outcome.windows.into_iter().zip(seen).enumerate() {
             let failure = if place == last { failure.take() } else { None };
@@ -438,41 +458,6 @@ impl Part<'_, '_> {
             device_cache_reason,
             memory_bytes: lab.cache_memory_bytes(),
             stack: self.stack.clone(),
-        }
-    }
-
-    /// A failed operation in words: whose, on what, why, what to do.
-    fn failure(&self, (role, number, failed): (Role, u32, Failed)) -> IoFailure {
-        let Failed { class, name, error } = failed;
-        let (word, process) = (class.word(), format!("{} {number}", role.word()));
-        let path = &self.ground.path;
-        let free = || {
-            fsinfo::space(path).map_or_else(
-                |_| String::new(),
-                |space| format!(" ({} free)", format_size(space.available_bytes)),
-            )
-        };
-        let cure = match error.raw_os_error() {
-            Some(28) => format!(
-                "no space or no inodes are left{}; free some, or use a shorter window and warmup, or smaller files",
-                free()
-            ),
-            Some(122) => "the quota is used up; use a shorter window and warmup, or smaller files".into(),
-            Some(5) => "the device or its backing failed; look at dmesg, and at the health of the disk".into(),
-            Some(30) => {
-                "the filesystem is read-only now; after an error the kernel makes it so (errors=remount-ro): look at dmesg"
-                    .into()
-            }
-            Some(24) => "too many open files; use fewer processes".into(),
-            _ => "look at dmesg for the kernel's own message".to_owned(),
-        };
-        IoFailure {
-            job: process.clone(),
-            operation: word.to_owned(),
-            offset_bytes: 0,
-            size_bytes: 0,
-            errno: error.raw_os_error().unwrap_or(0),
-            message: format!("{}: {process}: {word} {name}: {error}; {cure}", path.display()),
         }
     }
 }

@@ -216,13 +216,48 @@ pub enum Metric {
     CpuPerIo,
     /// A figure that the application printed; more is better.
     Application,
+    /// Files that the readers of a file server opened per second in its last phase; more is better.
+    ReadFiles,
+    /// Files that its writers made per second in it; more is better.
+    WrittenFiles,
+    /// The share of their rate alone that readers keep beside writers; more is better.
+    ReadersKeep,
+    /// 99th percentile of opening a file to read it in that phase, in nanoseconds.
+    OpenP99,
+    /// 99th percentile of making a directory in it, in nanoseconds.
+    MkdirP99,
 }
 
 impl Metric {
     /// True when more is better.
     #[must_use]
     pub fn is_more_better(self) -> bool {
-        matches!(self, Self::Iops | Self::Rate | Self::Application)
+        matches!(
+            self,
+            Self::Iops
+                | Self::Rate
+                | Self::Application
+                | Self::ReadFiles
+                | Self::WrittenFiles
+                | Self::ReadersKeep
+        )
+    }
+
+    /// Those of a file server, in the order in which they are shown.
+    pub const OF_FILE_SERVERS: [Self; 5] =
+        [Self::ReadFiles, Self::ReadersKeep, Self::WrittenFiles, Self::OpenP99, Self::MkdirP99];
+
+    /// The name under which a trial of a file server keeps it among [`cell::CellRecord::application`]; none for other figures.
+    #[must_use]
+    pub fn of_file_server(self) -> Option<&'static str> {
+        match self {
+            Self::ReadFiles => Some("read_files_per_s"),
+            Self::WrittenFiles => Some("written_files_per_s"),
+            Self::ReadersKeep => Some("readers_keep"),
+            Self::OpenP99 => Some("open_p99_ns"),
+            Self::MkdirP99 => Some("mkdir_p99_ns"),
+            _ => None,
+        }
     }
 }
 

@@ -1,5 +1,6 @@
 //! What a plan may name and this crate does not know: knobs, and workload files.
 
+use crate::file_server;
 use fathom_model::builtin;
 use fathom_model::plan::PlanWorkload;
 use fathom_model::workload::Workload;
@@ -44,7 +45,7 @@ impl Known for Unchecked {
 }
 
 /// The workload that is issued: a built-in one, or `file` (the parsed file that `name` is the path of), with the settings;
-/// `phase` chooses one of several. None for a command.
+/// `phase` chooses one of several. None for a command, and for a file server, whose settings are checked all the same.
 ///
 /// # Errors
 /// An unknown name or key (with the nearest), a value that does not fit, settings that contradict each other.
@@ -53,6 +54,9 @@ pub fn workload_of(
     file: Option<Workload>,
 ) -> Result<Option<Workload>, String> {
     let Some(name) = &workload.name else { return Ok(None) };
+    if file_server::is_one(workload) {
+        return file_server::spec(workload).map(|_| None);
+    }
     let mut made = match file {
         Some(file) => file,
         None => builtin::named(name).map_err(|error| error.to_string())?,

@@ -12,6 +12,7 @@ mod error;
 mod factor;
 pub mod figure;
 mod file;
+mod file_server;
 mod known;
 mod load;
 mod narrow;

@@ -3,6 +3,9 @@
 use crate::compare::Run;
 use fathom_base::prng::Prng;
 use fathom_model::extents::{ExtentSource, FileExtents};
+use fathom_model::fsop::{
+    Caches, FsopPhase, FsopProcess, FsopRecord, FsopSpec, FsopStream, FsopTree, Role,
+};
 use fathom_model::host::HostFacts;
 use fathom_model::record::*;
 use fathom_model::stack::{Node, NodeKind, Stack};
@@ -201,4 +204,48 @@ fn target() -> TargetRecord {
             top: 0,
         },
     }
+}
+
+/// A phase of a file server, 30 s long: each reader opened so many files, each writer made so many files and directories.
+pub fn server(readers: &[u64], writers: &[u64]) -> Record {
+    let class = |class, count: u64| {
+        let mut latency_ns = Histogram::new();
+        latency_ns.record_n(10_000, count);
+        ClassRecord { class, latency_ns, bytes: count * 1_000 }
+    };
+    let process = |role, number, classes| FsopProcess {
+        role,
+        number,
+        classes,
+        crossings: Vec::new(),
+        slowest: Vec::new(),
+        operations_by_second: Vec::new(),
+        rounds: 0,
+        vanished: 0,
+        ended_early_ns: None,
+    };
+    let read = |(number, count): (u32, &u64)| {
+        process(Role::Reader, number, vec![class(OpClass::OpenRead, *count)])
+    };
+    let write = |(number, count): (u32, &u64)| {
+        let classes = [OpClass::OpenWrite, OpClass::MakeDir].map(|of| class(of, *count));
+        process(Role::Writer, number, classes.to_vec())
+    };
+    let processes = (0..).zip(readers).map(read).chain((0..).zip(writers).map(write));
+    let fsop = FsopRecord {
+        spec: FsopSpec::default(),
+        phase: FsopPhase { readers: readers.len() as u32, writers: writers.len() as u32 },
+        repeat: 1,
+        tree: FsopTree::default(),
+        caches: Caches::WentOn,
+        processes: processes.collect(),
+        seconds: Vec::new(),
+        stream: FsopStream::default(),
+        kernel: None,
+        end_seen_late_ns: 0,
+    };
+    let mut record = Record { fsop: Some(Box::new(fsop)), window_ns: 30_000_000_000, ..record() };
+    (record.jobs, record.devices) = (Vec::new(), Vec::new());
+    (record.workload.name, record.workload.jobs) = ("fsop".into(), Vec::new());
+    record
 }

@@ -2,6 +2,7 @@
 //! operations stood still, and what speaks against the figures.
 
 pub mod findings;
+pub mod trial;
 
 use fathom_model::fsop::{FsopPhase, FsopProcess, FsopRecord, Role, SecondSample, TimedOp};
 use fathom_model::record::{Ending, OpClass, Record};

@@ -7,6 +7,7 @@ use crate::compare::facts::{Class, Fact, Facts};
 use crate::compare::metrics::{self, Metric};
 use crate::compare::rows::without_number;
 use fathom_model::finding::Verdict;
+use fathom_model::fsop_jobs;
 use fathom_stats::change;
 use fathom_stats::interval::median;
 use serde::Serialize;
@@ -87,7 +88,8 @@ pub fn history(runs: &[Run], step_min_percent: f64) -> Vec<Series> {
 }
 
 fn add<'a>(found: &mut Vec<Found<'a>>, run: &'a Run) {
-    for record in &run.records {
+    for record in run.records.iter().map(fsop_jobs::with_jobs) {
+        let record = record.as_ref();
         for (index, job) in record.jobs.iter().enumerate() {
             let Some(asked) = record.workload.jobs.get(index) else { continue };
             let all = metrics::metrics(asked, job).into_iter();

@@ -16,6 +16,7 @@ mod open_loop;
 pub mod raid;
 pub mod rounds;
 pub mod rules;
+pub mod safety;
 pub mod saturate;
 pub mod size;
 mod steadiness;

@@ -17,6 +17,7 @@ use fathom_sys::clock;
 use fathom_sys::dirfd::Dir;
 use fathom_sys::signals::StopFlag;
 use fathom_sys::sysroot::SysRoot;
+use place::Reserve;
 use std::path::{Path, PathBuf};
 
 /// Directories of a block: between two of them space and time are looked at.
@@ -96,19 +97,36 @@ impl Builder<'_> {
     /// # Errors
     /// [`TreeError`]. What was made until then stays, to be gone on with or cleaned.
     pub fn build(&mut self, path: &Path, spec: TreeSpec) -> Result<Built, TreeError> {
+        self.build_keeping(path, spec, guard_place::reserve_bytes)
+    }
+
+    /// The same on a filesystem that was made for an experiment: nobody else needs space on it.
+    ///
+    /// # Errors
+    /// As [`Builder::build`].
+    pub fn build_in_setup(&mut self, path: &Path, spec: TreeSpec) -> Result<Built, TreeError> {
+        self.build_keeping(path, spec, guard_place::reserve_bytes_of_setup)
+    }
+
+    fn build_keeping(
+        &mut self,
+        path: &Path,
+        spec: TreeSpec,
+        reserve: Reserve,
+    ) -> Result<Built, TreeError> {
         let path = place::resolve(self.root, path)?;
         let started_ns = clock::monotonic_ns();
         if let Some(found) = self.take_up(&path, &spec)? {
             return match found.card().state {
                 State::Complete => self.reuse(found, started_ns),
-                _ => self.make(found, started_ns),
+                _ => self.make(found, reserve, started_ns),
             };
         }
-        place::check_amount(self.root, &path, &spec)?;
+        place::check_amount((self.root, reserve), &path, &spec)?;
         let layout = Layout::new(spec).map_err(TreeError::Usage)?;
-        place::check_room(self.root, &path, layout.extent())?;
+        place::check_room((self.root, reserve), &path, layout.extent())?;
         let tree = self.begin(&path, layout)?;
-        self.make(tree, started_ns)
+        self.make(tree, reserve, started_ns)
     }
 
     /// The tree that is there already, if it is that of the spec and not being removed.
@@ -176,7 +194,12 @@ impl Builder<'_> {
     }
 
     /// Makes what is missing.
-    fn make(&mut self, mut tree: Tree, started_ns: u64) -> Result<Built, TreeError> {
+    fn make(
+        &mut self,
+        mut tree: Tree,
+        reserve: Reserve,
+        started_ns: u64,
+    ) -> Result<Built, TreeError> {
         let extent = tree.layout().extent();
         let total = (extent.files, extent.bytes);
         let (counters, made) = (Counters::default(), Counters::default());
@@ -212,7 +235,7 @@ impl Builder<'_> {
                     bytes: extent.bytes.saturating_sub(bytes),
                     ..extent
                 };
-                place::check_room(self.root, tree.path(), rest)?;
+                place::check_room((self.root, reserve), tree.path(), rest)?;
             }
         }
         tree.root().sync_filesystem().map_err(TreeError::io("sync", tree.path()))?;
@@ -295,9 +318,21 @@ pub fn needed_bytes(layout: &Layout) -> u64 {
 /// # Errors
 /// [`TreeError::Io`], and what forbids the place.
 pub fn default_bytes(root: &SysRoot, path: &Path) -> Result<u64, TreeError> {
+    default_bytes_keeping(root, path, guard_place::reserve_bytes)
+}
+
+/// The same on a filesystem that was made for an experiment.
+///
+/// # Errors
+/// As [`default_bytes`].
+pub fn default_bytes_in_setup(root: &SysRoot, path: &Path) -> Result<u64, TreeError> {
+    default_bytes_keeping(root, path, guard_place::reserve_bytes_of_setup)
+}
+
+fn default_bytes_keeping(root: &SysRoot, path: &Path, reserve: Reserve) -> Result<u64, TreeError> {
     const CLASSIC_BYTES: u64 = 20_000_000_000;
     let path: PathBuf = place::resolve(root, path)?;
-    Ok((place::usable_bytes(root, &path)? / 2).clamp(1, CLASSIC_BYTES))
+    Ok((place::usable_bytes(root, &path, reserve)? / 2).clamp(1, CLASSIC_BYTES))
 }
 
 /// What is free for trees, for tests of the reserve.

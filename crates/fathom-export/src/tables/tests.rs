@@ -226,3 +226,37 @@ fn what_was_not_told_is_empty_and_not_zero() {
     assert_eq!(of("application_cpu_share")[2], Cell::Number(0.5));
     assert_eq!(of("steal_share"), vec![Cell::Number(0.0); 3]);
 }
+
+#[test]
+fn processes_of_file_servers_are_rows_by_role() {
+    let mut run = samples::run();
+    run.records.truncate(1);
+    let class = |name: &str, count: u64| {
+        let mut latency_ns = fathom_stats::Histogram::new();
+        latency_ns.record_n(10_000, count);
+        serde_json::json!({ "class": name, "latency_ns": latency_ns, "bytes": 0 })
+    };
+    let process = |role: &str, number: u32, class| {
+        serde_json::json!({
+            "role": role, "number": number, "classes": [class], "crossings": [], "slowest": [],
+            "operations_by_second": [], "rounds": 0, "vanished": 0,
+        })
+    };
+    let fsop = serde_json::json!({
+        "spec": {}, "phase": { "readers": 2, "writers": 1 }, "repeat": 1, "tree": {}, "caches": "went_on",
+        "processes": [
+            process("reader", 0, class("open_read", 100)), process("reader", 1, class("open_read", 50)),
+            process("writer", 0, class("open_write", 30)),
+        ],
+        "seconds": [], "stream": {}, "end_seen_late_ns": 0,
+    });
+    let record = &mut run.records[0];
+    record.fsop = Some(Box::new(serde_json::from_value(fsop).expect("a phase")));
+    (record.jobs, record.workload.jobs) = (Vec::new(), Vec::new());
+    let rows = all(What::Rows, &run);
+    let of = |name: &str| rows.iter().map(|row| row[name].clone()).collect::<Vec<_>>();
+    assert_eq!(of("job"), [Cell::text("readers"), Cell::text("writers")]);
+    assert_eq!(of("class"), [Cell::text("open_read"), Cell::text("open_write")]);
+    assert_eq!(of("operations"), [Cell::count(150), Cell::count(30)]);
+    assert!(!all(What::Histogram, &run).is_empty());
+}

@@ -108,9 +108,9 @@ fn advice(shown: &Shown) -> Vec<Block> {
 /// In which unit a chart shows a figure.
 fn unit(metric: Metric) -> Unit {
     match metric {
-        Metric::Iops => Unit::PerSecond,
+        Metric::Iops | Metric::ReadFiles | Metric::WrittenFiles => Unit::PerSecond,
         Metric::Rate => Unit::BytesPerSecond,
-        Metric::Application => Unit::Count,
+        Metric::Application | Metric::ReadersKeep => Unit::Count,
         _ => Unit::Nanoseconds,
     }
 }

@@ -1,6 +1,8 @@
-//! From the workloads of a cell to what is issued: jobs on targets, or a program that is the load.
+//! From the workloads of a cell to what is issued: jobs on targets, a program that is the load, or a file server.
 
+use super::server::{self, ServerLoad};
 use crate::error::LabError;
+use crate::fsop;
 use fathom_base::units::parse_duration_ns;
 use fathom_model::builtin;
 use fathom_model::plan::PlanWorkload;
@@ -30,6 +32,8 @@ pub(crate) enum LoadKind {
     Io(Box<Workload>),
     /// A program.
     Program(ProgramLoad),
+    /// Processes on trees of files.
+    Server(Box<ServerLoad>),
 }
 
 /// A program as the load.
@@ -53,6 +57,7 @@ impl Load {
             // Nobody knows; a timeout that somebody chose says more than nothing.
             LoadKind::Program(program) if program.timeout_ns < TIMEOUT_NS => program.timeout_ns,
             LoadKind::Program(_) => 0,
+            LoadKind::Server(server) => server.spec.planned_ns(),
         }
     }
 }
@@ -65,6 +70,9 @@ pub(crate) fn loads(workloads: &[PlanWorkload], is_together: bool) -> Result<Vec
     let single = |workload: &PlanWorkload| {
         let kind = match &workload.command {
             Some(command) => LoadKind::Program(program(workload, command)?),
+            None if workload.name.as_deref() == Some(fsop::NAME) => {
+                LoadKind::Server(Box::new(server::load(workload)?))
+            }
             None => LoadKind::Io(Box::new(io_workload(workload)?)),
         };
         Ok(Load { label: workload.label.clone(), kind })
@@ -144,8 +152,12 @@ fn together(singles: Vec<Load>) -> Result<Load, LabError> {
     let mut jobs = Vec::new();
     for load in singles {
         let LoadKind::Io(workload) = load.kind else {
+            let (what, cure) = match load.kind {
+                LoadKind::Server(_) => ("a file server", "its phases say who runs beside whom"),
+                _ => ("a command", "make it a companion to run it beside others"),
+            };
             return Err(LabError::Usage(format!(
-                "workload '{}' is a command; commands run one after the other: make it a companion to run it beside others",
+                "workload '{}' is {what}; these run one after the other: {cure}",
                 load.label
             )));
         };
@@ -243,6 +255,27 @@ mod tests {
         assert!(error.contains("phase = \"write\""), "{error}");
         let one = io_workload(&asked("x", Some("iozone"), &[("phase", "read")])).expect("one");
         assert!(one.phases().is_empty() && !one.jobs.is_empty());
+    }
+
+    #[test]
+    fn a_file_server_is_a_load_of_its_own() {
+        let server = asked("fs", Some("fsop"), &[("phases", "2r,2r+1w"), ("tree_files", "100")]);
+        let one = loads(std::slice::from_ref(&server), false).expect("fits");
+        let [Load { kind: LoadKind::Server(load), .. }] = one.as_slice() else { panic!("{one:?}") };
+        assert_eq!(load.spec.phases.len(), 2);
+        assert_eq!(one[0].planned_ns(), 90_000_000_000, "two windows and a warm-up");
+        for (pair, part) in [
+            (("phases", "x"), "is no phase"),
+            (("tree_fils", "5"), "tree_fils"),
+            (("tree_time", "5s"), "tree_time"),
+        ] {
+            let wrong = asked("fs", Some("fsop"), &[pair]);
+            let error = check_workload(&wrong).expect_err(part).to_string();
+            assert!(error.contains(part), "{error}");
+        }
+        let beside = asked("io", Some("randread"), &[]);
+        let error = loads(&[server, beside], true).expect_err("not beside others").to_string();
+        assert!(error.contains("its phases say who runs beside whom"), "{error}");
     }
 
     #[test]

@@ -374,6 +374,7 @@ fn empty(plan: &Plan) -> Outline {
 fn words(load: &Load) -> String {
     match &load.kind {
         LoadKind::Program(program) => format!("{}: {}", load.label, program.command),
+        LoadKind::Server(server) => format!("{}: {}", load.label, server.words()),
         LoadKind::Io(workload) => {
             let jobs: Vec<String> = workload.jobs.iter().map(job_words).collect();
             format!("{}: {}", load.label, jobs.join("; "))
@@ -409,7 +410,12 @@ fn job_words(job: &Job) -> String {
 pub(crate) fn trial_ns(plan: &Plan, cell: &Cell) -> u64 {
     let loads = loads::loads(&cell.workloads, plan.is_together).unwrap_or_default();
     let around = plan.prepare.settle_ns + plan.prepare.quiet_ns + AROUND_NS;
-    loads.iter().map(|load| load.planned_ns() + around).sum()
+    let writing_ns = |bytes: u64| (bytes as f64 / RATE_ASSUMED as f64 * 1e9) as u64;
+    let tree_ns = |load: &Load| match &load.kind {
+        LoadKind::Server(server) => writing_ns(server.tree_bytes(!cell.setup.is_empty())),
+        _ => 0,
+    };
+    loads.iter().map(|load| load.planned_ns() + tree_ns(load) + around).sum()
 }
 
 /// True when a load is a program that may take as long as it likes.
@@ -433,7 +439,8 @@ fn has_test_files(plan: &Plan, cell: &Cell) -> bool {
         LoadKind::Io(workload) => {
             workload.jobs.iter().any(|job| job.target.as_deref().map_or(is_place, is_file))
         }
-        LoadKind::Program(_) => false,
+        // Of a file server everything is in the sum.
+        LoadKind::Program(_) | LoadKind::Server(_) => false,
     })
 }
 
@@ -449,6 +456,10 @@ fn trial_bytes(plan: &Plan, cell: &Cell) -> u64 {
     let of_load = |load: &Load| match &load.kind {
         LoadKind::Io(workload) => workload.jobs.iter().map(of_job).sum(),
         LoadKind::Program(_) => 0,
+        LoadKind::Server(server) => {
+            let seconds = server.writing_ns() as f64 / 1e9;
+            (seconds * RATE_ASSUMED as f64) as u64 + server.tree_bytes(!cell.setup.is_empty())
+        }
     };
     loads.iter().map(of_load).sum()
 }

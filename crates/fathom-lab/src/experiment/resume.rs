@@ -23,7 +23,7 @@ impl Done {
     #[must_use]
     pub fn of(records: &[Record]) -> Self {
         let cells = records.iter().filter_map(|record| record.cell.as_deref());
-        let counting = cells.filter(|cell| cell.void.is_none());
+        let counting = cells.filter(|cell| cell.void.is_none() && !cell.is_part);
         Self { trials: counting.map(|cell| key(&cell.slot, &cell.workload)).collect() }
     }
 

@@ -3,8 +3,9 @@
 use super::bench::Bench;
 use super::loads::{self, Load, LoadKind};
 use super::resume::Done;
-use super::{Campaign, Void, calm, due, program};
+use super::{Campaign, Void, calm, due, program, server};
 use crate::error::{ErrorClass, LabError};
+use crate::fsop;
 use crate::run::{self, RunOptions};
 use crate::target::{self, PreparedTarget};
 use crate::trial::{self, Trial};
@@ -35,8 +36,20 @@ struct Taken {
     readings: Vec<KnobReading>,
     figures: BTreeMap<String, f64>,
     output: String,
+    /// Phases before the one that the record is of.
+    parts: Vec<Record>,
     prepare_ns: u64,
     void: Option<Void>,
+}
+
+/// What came of a load.
+struct Loaded {
+    record: Record,
+    figures: BTreeMap<String, f64>,
+    output: String,
+    parts: Vec<Record>,
+    /// Why it does not count.
+    void: Option<String>,
 }
 
 /// The trial's loads, worked out for its target.
@@ -105,26 +118,29 @@ impl Campaign<'_, '_, '_, '_> {
         let workload = match &load.kind {
             LoadKind::Io(workload) => (**workload).clone(),
             LoadKind::Program(load) => program::workload_of(&load.command),
+            LoadKind::Server(_) => fsop::workload(),
         };
         Ok(Taken {
             record: program::empty_record(label, workload, 0),
             readings: self.bench.readings(),
             figures: BTreeMap::new(),
             output: String::new(),
+            parts: Vec::new(),
             prepare_ns: clock::monotonic_ns() - begun_ns,
             void: Some(Void { cause: error.to_string(), class: Some(class) }),
         })
     }
 
-    /// Puts the record of a trial into the store.
+    /// Puts the record of a trial into the store, after those of its earlier phases: what is there of a trial that was killed
+    /// meanwhile does not count.
     fn keep(
         &mut self,
         at: &Position<'_>,
         workload: &str,
         taken: Taken,
     ) -> Result<Option<Void>, LabError> {
-        let Taken { mut record, readings, figures, output, prepare_ns, void } = taken;
-        record.cell = Some(Box::new(CellRecord {
+        let Taken { mut record, readings, figures, output, parts, prepare_ns, void } = taken;
+        let of = CellRecord {
             slot: at.slot,
             levels: at.cell.levels.clone(),
             workload: workload.to_owned(),
@@ -132,9 +148,18 @@ impl Campaign<'_, '_, '_, '_> {
             setup: self.bench.setup_facts(),
             void: void.as_ref().map(|void| void.cause.clone()),
             prepare_ns,
-            application: figures,
-            output,
-        }));
+            application: BTreeMap::new(),
+            output: String::new(),
+            is_part: true,
+        };
+        for mut part in parts {
+            part.cell = Some(Box::new(of.clone()));
+            trial::announce(self.lab, &part, self.keep_record)?;
+            self.records.push(part);
+            self.fresh += 1;
+        }
+        record.cell =
+            Some(Box::new(CellRecord { application: figures, output, is_part: false, ..of }));
         self.bench.fault_point("before a record is stored");
         trial::announce(self.lab, &record, self.keep_record)?;
         self.bench.fault_point("after a record was stored");
@@ -164,6 +189,7 @@ impl Campaign<'_, '_, '_, '_> {
                 readings,
                 figures,
                 output: String::new(),
+                parts: Vec::new(),
                 prepare_ns,
                 void,
             });
@@ -187,10 +213,10 @@ impl Campaign<'_, '_, '_, '_> {
             .or(died)
             .or_else(|| self.state_lost(&ready))
             .map(|cause| Void { cause, class: None });
-        let (mut record, figures, output, failure) = measured;
+        let Loaded { mut record, figures, output, parts, void: failure } = measured;
         record.findings.extend(is_due);
         let void = self.failure_of(&record, failure, missing.as_deref(), &ready).or(environment);
-        Ok(Taken { record, readings, figures, output, prepare_ns, void })
+        Ok(Taken { record, readings, figures, output, parts, prepare_ns, void })
     }
 
     /// Why the array is not in its state any more; the next trial builds it anew then.
@@ -258,13 +284,22 @@ impl Campaign<'_, '_, '_, '_> {
             let before = stack(self.lab)?;
             self.bench.set_knobs(cell, before.as_ref())?;
         }
-        let (loads, all) = self.sized(loads, &target)?;
+        let (mut loads, all) = self.sized(loads, &target)?;
         if !all.workload.jobs.is_empty() {
             let eta_ns = loads.iter().map(Load::planned_ns).sum();
             let Self { lab, bench, .. } = self;
             for prepared in bench.targets(lab, &all)?.values_mut() {
                 prepared.fill_up(lab, None, eta_ns)?;
             }
+        }
+        let is_fresh = cell.setup.filesystem.is_some();
+        for load in &mut loads {
+            let LoadKind::Server(server) = &mut load.kind else { continue };
+            let place = server.target.clone();
+            let is_fresh = is_fresh && place.is_none();
+            let place = place.unwrap_or_else(|| target.clone());
+            let dir = server.make_ready(self.lab, Path::new(&place), is_fresh)?;
+            server.target = Some(dir.display().to_string());
         }
         let stack = stack(self.lab)?;
         Ok(Ready { target, all, loads, stack })
@@ -358,14 +393,13 @@ impl Campaign<'_, '_, '_, '_> {
     }
 
     /// The measurement itself.
-    #[expect(clippy::type_complexity, reason = "taken apart at the only place that calls it")]
     fn measure_load(
         &mut self,
         at: &Position<'_>,
         ready: &Ready,
         number: usize,
         label: &str,
-    ) -> Result<(Record, BTreeMap<String, f64>, String, Option<String>), LabError> {
+    ) -> Result<Loaded, LabError> {
         let load = &ready.loads[number];
         // All cells of a block get the same requests: what chance does to them is not a difference between cells.
         let stream = (u64::from(at.slot.block) << 8) | number as u64;
@@ -387,7 +421,8 @@ impl Campaign<'_, '_, '_, '_> {
                 if record.ending == Ending::Interrupted {
                     return Err(LabError::Interrupted);
                 }
-                Ok((record, BTreeMap::new(), String::new(), None))
+                let (figures, output) = (BTreeMap::new(), String::new());
+                Ok(Loaded { record, figures, output, parts: Vec::new(), void: None })
             }
             LoadKind::Program(load) => {
                 let target = load.target.as_deref().unwrap_or(&ready.target);
@@ -395,8 +430,15 @@ impl Campaign<'_, '_, '_, '_> {
                 let run = program::Run { load, label, target, stack, seed, rest_after_ns };
                 let Self { lab, bench, .. } = self;
                 let bench: &mut Bench = bench;
-                let done = program::measure(lab, bench, &run)?;
-                Ok((done.record, done.figures, done.output, done.void))
+                let program::Measured { record, figures, output, void } =
+                    program::measure(lab, bench, &run)?;
+                Ok(Loaded { record, figures, output, parts: Vec::new(), void })
+            }
+            LoadKind::Server(load) => {
+                let dir = load.target.as_deref().unwrap_or(&ready.target);
+                let server::Measured { record, parts, figures } =
+                    server::measure(self.lab, load, Path::new(dir), (label, seed))?;
+                Ok(Loaded { record, figures, output: String::new(), parts, void: None })
             }
         }
     }

@@ -73,6 +73,9 @@ pub struct CellRecord {
     /// The end of what an application printed; empty without one.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub output: String,
+    /// A phase before the last one of a file server: raw data. The trial and its figures are with the last.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_part: bool,
 }
 
 /// One knob around one measurement.

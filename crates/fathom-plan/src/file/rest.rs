@@ -11,7 +11,7 @@ use fathom_model::plan::{
 };
 use std::collections::BTreeMap;
 
-const METRICS: [(&str, Metric); 9] = [
+const METRICS: [(&str, Metric); 14] = [
     ("iops", Metric::Iops),
     ("rate", Metric::Rate),
     ("latency_mean", Metric::LatencyMean),
@@ -21,6 +21,11 @@ const METRICS: [(&str, Metric); 9] = [
     ("latency_max", Metric::LatencyMax),
     ("cpu_per_io", Metric::CpuPerIo),
     ("application", Metric::Application),
+    ("read_files", Metric::ReadFiles),
+    ("written_files", Metric::WrittenFiles),
+    ("readers_keep", Metric::ReadersKeep),
+    ("open_p99", Metric::OpenP99),
+    ("mkdir_p99", Metric::MkdirP99),
 ];
 
 /// `[knobs]`: what holds in every cell.
@@ -93,6 +98,9 @@ fn default_objectives(plan: &Plan) -> Vec<Objective> {
     if plan.workloads.iter().all(|workload| workload.command.is_some()) {
         return vec![of(Metric::Application)];
     }
+    if plan.workloads.iter().all(crate::file_server::is_one) {
+        return crate::file_server::objectives(&plan.workloads).into_iter().map(of).collect();
+    }
     vec![of(Metric::Iops), of(Metric::LatencyP99)]
 }
 
@@ -105,6 +113,10 @@ fn objective(mut section: Section, plan: &Plan) -> Result<Objective, PlanError> 
     let has_command = plan.workloads.iter().any(|workload| workload.command.is_some());
     if metric == Metric::Application && !has_command {
         return Err(item.refuse("is what a command prints, and no workload is a command"));
+    }
+    let is_server = plan.workloads.iter().any(crate::file_server::is_one);
+    if metric.of_file_server().is_some() && !is_server {
+        return Err(item.refuse("is a figure of file servers, and no workload has use = \"fsop\""));
     }
     let workload = match section.take("workload") {
         Some(item) => {
@@ -126,7 +138,10 @@ fn objective(mut section: Section, plan: &Plan) -> Result<Objective, PlanError> 
 /// In the unit of the metric: nanoseconds, bytes per second, operations per second.
 fn bound(metric: Metric, item: &Item) -> Result<u64, PlanError> {
     let bound = match metric {
-        Metric::Iops | Metric::Application => item.count(1, u64::MAX)?,
+        Metric::Iops | Metric::Application | Metric::ReadFiles | Metric::WrittenFiles => {
+            item.count(1, u64::MAX)?
+        }
+        Metric::ReadersKeep => return Err(item.refuse("a share takes no bound")),
         Metric::Rate => {
             let text = item.scalar()?;
             let size = text.strip_suffix("/s").unwrap_or(&text);

@@ -19,6 +19,11 @@ pub fn metric(metric: Metric) -> &'static str {
         Metric::LatencyMax => "longest",
         Metric::CpuPerIo => "CPU per I/O",
         Metric::Application => "application",
+        Metric::ReadFiles => "files read/s",
+        Metric::WrittenFiles => "files written/s",
+        Metric::ReadersKeep => "readers keep",
+        Metric::OpenP99 => "open p99",
+        Metric::MkdirP99 => "mkdir p99",
     }
 }
 
@@ -40,8 +45,13 @@ pub fn figure(study: &ExperimentStudy, of: &Figure) -> String {
 pub fn value(metric: Metric, value: f64) -> String {
     match metric {
         Metric::Rate => format_rate(value),
-        Metric::Iops if value < 9.95 => format!("{value:.1}"),
-        Metric::Iops => format_count(value.round() as u64),
+        Metric::Iops | Metric::ReadFiles | Metric::WrittenFiles if value < 9.95 => {
+            format!("{value:.1}")
+        }
+        Metric::Iops | Metric::ReadFiles | Metric::WrittenFiles => {
+            format_count(value.round() as u64)
+        }
+        Metric::ReadersKeep => format!("{:.1} %", 100.0 * value),
         Metric::Application if value < 99.95 => format!("{value:.2}"),
         Metric::Application => format_count(value.round() as u64),
         _ => format_ns(value.round() as u64),

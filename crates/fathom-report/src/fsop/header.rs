@@ -5,6 +5,7 @@ use fathom_base::units::format_size;
 use fathom_model::fsop::{FsopRecord, SyncMode};
 use fathom_model::record::Record;
 use fathom_model::stack::{MountFacts, Stack};
+use fathom_study::safety::{self, barrier, data_mode, journal};
 
 /// The settings of the original's header, as far as they can be told.
 #[must_use]
@@ -39,40 +40,6 @@ fn access_times(mount: &MountFacts) -> &'static str {
     }
 }
 
-/// Whether flushes order writes; none where the file system has no such switch (any more).
-fn barrier(mount: &MountFacts) -> Option<bool> {
-    let off = mount.has_option("nobarrier") || mount.option_value("barrier") == Some("0");
-    match mount.fs_type.as_str() {
-        "ext2" => None,
-        "ext3" | "ext4" | "reiserfs" | "btrfs" => Some(!off),
-        // XFS took its switch away with Linux 4.19, and always flushes since.
-        "xfs" => Some(!off),
-        _ => off.then_some(false),
-    }
-}
-
-/// Which data goes through the journal, or before it; none where there is no journal.
-fn data_mode<'m>(stack: &Stack, mount: &'m MountFacts) -> Option<&'m str> {
-    let is_ext = matches!(mount.fs_type.as_str(), "ext3" | "ext4");
-    let is_journaled = is_ext && journal(stack, mount) != Some("none");
-    mount.option_value("data").or(is_journaled.then_some("ordered"))
-}
-
-/// `int`, `ext` or `none`; none where nothing is known.
-fn journal(stack: &Stack, mount: &MountFacts) -> Option<&'static str> {
-    let fs = stack.filesystem()?.fs.as_ref()?;
-    let is_external = fs.internal_log == Some(false)
-        || ["journal_dev", "journal_path", "logdev"]
-            .iter()
-            .any(|key| mount.option_value(key).is_some());
-    match fs.journal {
-        _ if is_external => Some("ext"),
-        Some(false) => Some("none"),
-        Some(true) => Some("int"),
-        None => fs.internal_log.map(|_| "int"),
-    }
-}
-
 /// What it all lies on, in a few words.
 fn disk(stack: &Stack) -> String {
     if let Some(md) = stack.array() {
@@ -98,40 +65,6 @@ fn disk(stack: &Stack) -> String {
 /// What the settings of journal, barrier and data mode give away for their speed, one line each.
 #[must_use]
 pub fn integrity(stack: &Stack) -> Vec<String> {
-    let Some(mount) = stack.mount() else { return Vec::new() };
-    let mut lines = Vec::new();
-    if barrier(mount) == Some(false) {
-        lines.push(
-            "barrier=0: a power cut may destroy the filesystem unless every cache below has a battery".to_owned(),
-        );
-    }
-    match data_mode(stack, mount) {
-        Some("writeback") => lines.push(
-            "data=writeback: after a crash, files that were written last may hold old or somebody else's data; the journal \
-             replays in seconds all the same"
-                .to_owned(),
-        ),
-        Some("journal") => lines.push(
-            "data=journal: data is written twice; after a crash files hold what was written last, and the replay takes longer, \
-             up to the size of the journal"
-                .to_owned(),
-        ),
-        _ => {}
-    }
-    match journal(stack, mount) {
-        Some("ext") => lines.push(
-            "journal on another device: the filesystem is lost or needs a full check when that device is".to_owned(),
-        ),
-        Some("none") => lines.push(
-            "no journal: after a crash the whole filesystem is checked (fsck), minutes to hours".to_owned(),
-        ),
-        _ => {}
-    }
-    let commit_s = mount.option_value("commit").and_then(|text| text.parse::<u64>().ok());
-    if let Some(seconds) = commit_s.filter(|seconds| *seconds > 5) {
-        lines.push(format!(
-            "commit={seconds}: a crash loses what was done in up to {seconds} s, instead of 5 s"
-        ));
-    }
-    lines
+    let set = safety::prices(stack).into_iter().filter(|price| !price.is_usual);
+    set.map(|price| format!("{}: {}", price.setting, price.text)).collect()
 }

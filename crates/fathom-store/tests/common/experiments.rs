@@ -35,6 +35,7 @@ pub fn experiment(store: &mut fathom_store::Store, id: &str) {
             prepare_ns: 2_000_000_000,
             application: std::collections::BTreeMap::new(),
             output: String::new(),
+            is_part: false,
         }));
         store.add_trial(id, &record).expect("adds");
     }

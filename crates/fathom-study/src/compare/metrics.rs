@@ -51,6 +51,8 @@ impl Metric {
             Self::Iops => "IOPS".into(),
             Self::PerS(OpClass::Commit) => "commits/s".into(),
             Self::PerS(OpClass::Unlink) => "deletes/s".into(),
+            Self::PerS(OpClass::OpenRead) => "files read/s".into(),
+            Self::PerS(OpClass::OpenWrite) => "files written/s".into(),
             Self::PerS(class) => format!("{}s/s", class.word()),
             Self::LatencyNsMean(class) => of(class, "mean"),
             Self::LatencyNsP50(class) => of(class, "p50"),
@@ -74,9 +76,12 @@ impl Metric {
 }
 
 /// Classes whose rate is an answer, the one that spans most first.
-const RATED: [OpClass; 7] = [
+const RATED: [OpClass; 10] = [
     OpClass::Transaction,
     OpClass::Commit,
+    OpClass::OpenRead,
+    OpClass::OpenWrite,
+    OpClass::MakeDir,
     OpClass::Create,
     OpClass::Stat,
     OpClass::Unlink,

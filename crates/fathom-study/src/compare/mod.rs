@@ -15,6 +15,7 @@ pub use metrics::{Metric, value};
 use crate::verdict::{self, Study};
 use differences::Measured;
 use fathom_model::finding::{Finding, Severity, Verdict};
+use fathom_model::fsop_jobs;
 use fathom_model::record::{Record, RunHead};
 use fathom_stats::equivalence::{
     Better, Comparison as Answer, Decision, Question, compare_paired, compare_unpaired,
@@ -24,6 +25,7 @@ use fathom_stats::multiple::holm;
 use fathom_stats::sequential::{LOOKS, Schedule};
 use rows::{Row, Unit};
 use serde::Serialize;
+use std::borrow::Cow;
 
 /// A run as it was stored.
 #[derive(Debug, Clone, PartialEq)]
@@ -131,7 +133,8 @@ pub struct Comparison {
 /// Compares two sides.
 #[must_use]
 pub fn compare(a: &Side, b: &Side, options: &Options) -> Comparison {
-    let rows::Rows { common, only_a, only_b } = rows::rows(a, b);
+    let (shown_a, shown_b) = (with_jobs(a), with_jobs(b));
+    let rows::Rows { common, only_a, only_b } = rows::rows(&shown_a, &shown_b);
     let differences = all_differences(&common, options.factor.as_deref());
     let mut rows: Vec<RowComparison> = common.iter().map(|row| compare_row(row, options)).collect();
     adjust(&mut rows);
@@ -147,6 +150,19 @@ pub fn compare(a: &Side, b: &Side, options: &Options) -> Comparison {
     let verdict = Verdict::of(&findings);
     let (a, b) = (a.name.clone(), b.name.clone());
     Comparison { a, b, rows, only_a, only_b, differences, findings, verdict }
+}
+
+/// The side with phases of file servers as jobs: processes of a role are a row.
+fn with_jobs(side: &Side) -> Cow<'_, Side> {
+    let mut records = side.runs.iter().flat_map(|run| &run.records);
+    if records.all(|record| record.fsop.is_none()) {
+        return Cow::Borrowed(side);
+    }
+    let mut shown = side.clone();
+    for record in shown.runs.iter_mut().flat_map(|run| &mut run.records) {
+        *record = fsop_jobs::with_jobs(record).into_owned();
+    }
+    Cow::Owned(shown)
 }
 
 fn measured(units: &[Unit<'_>]) -> Vec<Measured> {

@@ -252,3 +252,41 @@ fn groups_made_one_after_the_other_are_noted() {
     b.runs.iter_mut().for_each(|run| run.records[0].started_unix_ns += 1000);
     assert!(ids(&compare(&a, &b, &Options::default())).contains(&"not-in-turn"));
 }
+
+#[test]
+fn phases_of_file_servers_are_rows_by_role() {
+    let run = |started: i64, readers: u64, writers: u64| {
+        let mut run = fixtures::run(started, 1000.0);
+        let mut phases = [
+            fixtures::server(&[2 * readers], &[]),
+            fixtures::server(&[readers, readers], &[writers]),
+        ];
+        for (record, label) in phases.iter_mut().zip(["fsop, 1 reader", "fsop, both"]) {
+            record.label = label.to_owned();
+            record.started_unix_ns = started;
+        }
+        run.records = phases.to_vec();
+        run
+    };
+    let side = |name: &str, runs| Side { name: name.into(), runs };
+    // The writers of the second side make half as many files.
+    let a = side("a", (0..8).map(|i| run(10 * i, 3_000 + i as u64, 6_000 + i as u64)).collect());
+    let b =
+        side("b", (0..8).map(|i| run(10 * i + 5, 3_000 + i as u64, 3_000 + i as u64)).collect());
+    let found = compare(&a, &b, &Options::default());
+    let names: Vec<&str> = found.rows.iter().map(|row| row.name.as_str()).collect();
+    assert_eq!(names, ["fsop, 1 reader", "fsop, both, readers", "fsop, both, writers"]);
+    let figures: Vec<(String, Decision)> = found
+        .rows
+        .iter()
+        .map(|row| (row.figures[0].metric.words(), row.figures[0].decision))
+        .collect();
+    assert_eq!(figures[1], ("files read/s".to_owned(), Decision::Equivalent));
+    assert_eq!(figures[2], ("files written/s".to_owned(), Decision::Slower));
+    let words: Vec<String> = found.rows[2].figures.iter().map(|f| f.metric.words()).collect();
+    assert!(words.contains(&"mkdir p99".to_owned()), "{words:?}");
+    let series = crate::history::history(&a.runs, 3.0);
+    let names: Vec<&str> = series.iter().map(|series| series.name.as_str()).collect();
+    assert_eq!(names, ["fsop, 1 reader", "fsop, both, readers", "fsop, both, writers"]);
+    assert_eq!(series[0].points[0].value, 200.0, "files a second of 6000 in 30 s");
+}

@@ -56,6 +56,9 @@ pub fn figures(plan: &Plan, records: &[&Record]) -> Vec<Figure> {
                 add(label.clone(), metric, false);
             }
         }
+        for metric in Metric::OF_FILE_SERVERS.into_iter().filter(|metric| has(*metric)) {
+            add(label.clone(), metric, false);
+        }
     }
     figures
 }
@@ -109,8 +112,8 @@ fn is_of(plan: &Plan, record: &Record, label: &str) -> bool {
 /// The figure of one workload in one record; none where there were too few events for it, or none at all.
 #[must_use]
 pub fn value(plan: &Plan, record: &Record, label: &str, metric: Metric) -> Option<f64> {
-    if metric == Metric::Application {
-        return printed(record).filter(|_| is_of(plan, record, label));
+    if let Some(told) = told(record, metric) {
+        return told.filter(|_| is_of(plan, record, label));
     }
     let jobs: Vec<&JobRecord> = jobs_of(plan, record, label).map(|(_, job)| job).collect();
     of_jobs(record, &jobs, metric)
@@ -119,16 +122,26 @@ pub fn value(plan: &Plan, record: &Record, label: &str, metric: Metric) -> Optio
 /// The figure of all jobs of a record together.
 #[must_use]
 pub fn value_of_all(record: &Record, metric: Metric) -> Option<f64> {
-    if metric == Metric::Application {
-        return printed(record);
+    if let Some(told) = told(record, metric) {
+        return told;
     }
     of_jobs(record, &record.jobs.iter().collect::<Vec<_>>(), metric)
 }
 
-/// What a program said of itself; it has no jobs.
-fn printed(record: &Record) -> Option<f64> {
-    let figure = record.cell.as_ref()?.application.values().next().copied()?;
-    (figure.is_finite() && figure > 0.0).then_some(figure)
+/// What a program said of itself, or what a file server came to, with its trial; none for what follows from jobs.
+fn told(record: &Record, metric: Metric) -> Option<Option<f64>> {
+    let name = metric.of_file_server();
+    if name.is_none() && metric != Metric::Application {
+        return None;
+    }
+    let figures = record.cell.as_ref().map(|cell| &cell.application);
+    let figure = figures.and_then(|figures| match name {
+        Some(name) => figures.get(name),
+        // Those of a file server have names of their own.
+        None if record.fsop.is_some() => None,
+        None => figures.values().next(),
+    });
+    Some(figure.copied().filter(|figure| figure.is_finite() && *figure > 0.0))
 }
 
 fn of_jobs(record: &Record, jobs: &[&JobRecord], metric: Metric) -> Option<f64> {
@@ -152,7 +165,8 @@ fn of_jobs(record: &Record, jobs: &[&JobRecord], metric: Metric) -> Option<f64> 
             let cpu_ns = cpu_ns(record, jobs);
             (count > 0 && cpu_ns > 0).then(|| cpu_ns as f64 / count as f64)
         }
-        Metric::Application => None,
+        // Those that are told with the trial.
+        _ => None,
     }
 }
 
@@ -272,6 +286,28 @@ mod tests {
         assert_eq!(value_of_all(&record, Metric::Application), Some(41.5));
         assert_eq!(value(&plan, &record, "read", Metric::Iops), None);
         assert!(crate::rules::all(&record).iter().all(|finding| finding.id != "nothing-measured"));
+    }
+
+    #[test]
+    fn a_file_server_has_its_figures_by_name() {
+        let plan = sample::plan(&[]);
+        let mut record = fixtures::server(&[500], &[]);
+        let cell = serde_json::json!({
+            "slot": {"block": 0, "place": 0, "cell": 0, "is_sentinel": false}, "levels": [], "workload": "read",
+            "knobs": [], "setup": [], "prepare_ns": 0,
+            "application": {"open_p99_ns": 2e6, "read_files_per_s": 500.0, "read_files_per_s_alone": 1000.0, "readers_keep": 0.5},
+        });
+        record.cell = Some(Box::new(serde_json::from_value(cell).expect("a cell's record")));
+        let of = |metric| value(&plan, &record, "read", metric);
+        assert_eq!(of(Metric::ReadersKeep), Some(0.5));
+        assert_eq!((of(Metric::OpenP99), of(Metric::WrittenFiles)), (Some(2e6), None));
+        assert_eq!((of(Metric::Application), of(Metric::Iops)), (None, None));
+        let metrics: Vec<Metric> = figures(&plan, &[&record]).iter().map(|f| f.metric).collect();
+        assert_eq!(
+            metrics,
+            [Metric::Iops, Metric::ReadFiles, Metric::ReadersKeep, Metric::OpenP99],
+            "the objective, and what there is"
+        );
     }
 
     #[test]

@@ -20,6 +20,7 @@ mod ranking;
 mod runs;
 #[cfg(test)]
 mod sample;
+mod settings;
 mod values;
 
 pub use cells::{Adjustment, CellFigure, CellStudy, Change};
@@ -170,6 +171,7 @@ pub fn study(plan: &Plan, cells: &[Cell], records: &[Record]) -> ExperimentStudy
     };
     let mut found = findings::of_study(&study, cells, &values, &nulls);
     found.extend(findings::of_trials(trials.records()));
+    found.extend(settings::notes(plan, trials.records()));
     let judged = findings::judged(found);
     (study.findings, study.verdict) = (judged.findings, judged.verdict);
     study

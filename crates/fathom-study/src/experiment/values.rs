@@ -62,7 +62,7 @@ impl<'a> Trials<'a> {
         let (mut good, mut void) = (Vec::new(), Vec::new());
         let mut tried: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
         for record in records {
-            let Some(of) = &record.cell else { continue };
+            let Some(of) = record.cell.as_ref().filter(|of| !of.is_part) else { continue };
             if !of.slot.is_sentinel {
                 tried.entry(of.slot.block).or_default().push(of.slot.cell);
             }

@@ -74,10 +74,13 @@ pub fn needed_bytes(extent: Extent, block_bytes: u64) -> u64 {
     extent.bytes.saturating_add(rounding).saturating_add(dirs)
 }
 
-/// What may be used of a filesystem: but for 5 % and 1 GiB; of one in memory half of what is free.
-pub fn usable_bytes(root: &SysRoot, path: &Path) -> Result<u64, TreeError> {
+/// What must stay free of a filesystem of that many bytes.
+pub type Reserve = fn(u64) -> u64;
+
+/// What may be used of a filesystem: but for what stays free; of one in memory half of what is free.
+pub fn usable_bytes(root: &SysRoot, path: &Path, reserve: Reserve) -> Result<u64, TreeError> {
     let (there, space) = space_of(path)?;
-    let reserve = place::reserve_bytes(space.total_bytes);
+    let reserve = reserve(space.total_bytes);
     let usable = space.available_bytes.saturating_sub(reserve);
     let own = mounts::own_mounts(root);
     let fs_type = mounts::mount_of(&own, there).map_or("", |mount| mount.fs_type.as_str());
@@ -96,14 +99,22 @@ fn space_of(path: &Path) -> Result<(&Path, fsinfo::Space), TreeError> {
 }
 
 /// Makes sure that the rest of a tree fits, in bytes and in inodes.
-pub fn check_room(root: &SysRoot, path: &Path, rest: Extent) -> Result<(), TreeError> {
+pub fn check_room(
+    (root, reserve): (&SysRoot, Reserve),
+    path: &Path,
+    rest: Extent,
+) -> Result<(), TreeError> {
     let (_, space) = space_of(path)?;
-    check_bytes(root, path, needed_bytes(rest, space.block_bytes.clamp(512, 65536)))?;
+    check_bytes((root, reserve), path, needed_bytes(rest, space.block_bytes.clamp(512, 65536)))?;
     check_inodes(path, space, rest.files + rest.dirs)
 }
 
 /// Refuses what cannot fit by far, before the tree is computed file by file.
-pub fn check_amount(root: &SysRoot, path: &Path, spec: &TreeSpec) -> Result<(), TreeError> {
+pub fn check_amount(
+    (root, reserve): (&SysRoot, Reserve),
+    path: &Path,
+    spec: &TreeSpec,
+) -> Result<(), TreeError> {
     let (_, space) = space_of(path)?;
     // What is drawn may come out smaller than the mean says.
     let mean = spec.sizes.mean().max(1.0);
@@ -111,7 +122,7 @@ pub fn check_amount(root: &SysRoot, path: &Path, spec: &TreeSpec) -> Result<(), 
         Amount::Files(files) => (files as f64, files as f64 * mean / 2.0),
         Amount::Bytes(bytes) => (bytes as f64 / mean / 2.0, bytes as f64),
     };
-    check_bytes(root, path, bytes as u64)?;
+    check_bytes((root, reserve), path, bytes as u64)?;
     check_inodes(path, space, files as u64)
 }
 
@@ -128,11 +139,15 @@ fn check_inodes(path: &Path, space: fsinfo::Space, wanted: u64) -> Result<(), Tr
     Ok(())
 }
 
-fn check_bytes(root: &SysRoot, path: &Path, wanted: u64) -> Result<(), TreeError> {
+fn check_bytes(
+    (root, reserve): (&SysRoot, Reserve),
+    path: &Path,
+    wanted: u64,
+) -> Result<(), TreeError> {
     let (there, _) = space_of(path)?;
-    if wanted > usable_bytes(root, path)? {
+    if wanted > usable_bytes(root, path, reserve)? {
         // The figures of the refusal, or the memory when it is that.
-        place::check_space(there, wanted)?;
+        place::check_space_keeping(there, wanted, reserve)?;
         let reason = format!(
             "{} lies in memory: a tree of {} would take more than half of what is free of it; use a smaller size= or files=",
             path.display(),

@@ -49,7 +49,7 @@ fn ready(sandbox: &Sandbox, target: &Path) -> Vec<(&'static str, Vec<String>)> {
         on_target("io-classes"),
         on_target("io-levels"),
         devices("mount-options", 1, &["size=4M"]),
-        devices("filesystem-grid", 1, &["slow=loop:32M", "ram=loop:16M", "size=4M"]),
+        devices("filesystem-grid", 1, &["slow=loop:32M", "ram=loop:16M", "tree=4M"]),
         devices("raw-lvm-filesystem", 1, &["size=4M"]),
         devices("chunk", 4, &[]),
         devices("member-order", 4, &[]),

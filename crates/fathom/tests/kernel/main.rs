@@ -25,6 +25,7 @@ mod import;
 mod kept_edits;
 mod knobs;
 mod lab;
+mod lab_grid;
 mod lab_kills;
 mod lab_plans;
 mod limits;
@@ -97,6 +98,7 @@ fn others() -> Vec<Trial> {
     trials.extend(knobs::trials());
     trials.extend(lab_kills::trials());
     trials.extend(lab_plans::trials());
+    trials.extend(lab_grid::trials());
     trials.extend(limits::trials());
     trials.extend(check::trials());
     trials.extend(check_geometry::trials());

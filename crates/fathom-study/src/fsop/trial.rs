@@ -1,0 +1,102 @@
+//! What a trial of a file server in an experiment comes to: one number for each figure, from the records of its phases.
+
+use super::{Kept, readers_rate};
+use fathom_model::fsop::{FsopRecord, Role};
+use fathom_model::plan::Metric;
+use fathom_model::record::{Ending, OpClass, Record};
+use fathom_stats::Histogram;
+use std::collections::BTreeMap;
+
+/// A percentile needs so many events beyond it to be worth comparing.
+const EVENTS_BEYOND: f64 = 10.0;
+
+/// The name of the rate that readers had without writers; it stands beside the figures that are compared.
+pub const ALONE: &str = "read_files_per_s_alone";
+
+/// The figures of a trial by name: those of its last phase, and what readers keep of their rate in the phase of the same
+/// readers alone. Percentiles of too few operations are left out, and all of a trial that was cut.
+#[must_use]
+pub fn figures(records: &[Record]) -> BTreeMap<String, f64> {
+    let mut figures = BTreeMap::new();
+    let whole = records.iter().all(|record| record.ending == Ending::Complete);
+    let phases = records.iter().filter_map(|record| Some((record, record.fsop.as_deref()?)));
+    let phases: Vec<(&Record, &FsopRecord)> = phases.collect();
+    let Some((last, fsop)) = phases.last().copied().filter(|_| whole) else { return figures };
+    let mut add = |metric: Metric, value: Option<f64>| {
+        if let Some((name, value)) = metric.of_file_server().zip(value) {
+            figures.insert(name.to_owned(), value);
+        }
+    };
+    let read_per_s = (fsop.phase.readers > 0).then(|| readers_rate(last, fsop, Kept::Files));
+    let is_alone = |(_, of): &&(&Record, &FsopRecord)| {
+        of.phase.readers == fsop.phase.readers && of.phase.writers == 0
+    };
+    let alone = phases.iter().filter(|_| fsop.phase.writers > 0).rfind(is_alone);
+    let alone_per_s = alone.map(|(record, of)| readers_rate(record, of, Kept::Files));
+    let alone_per_s = alone_per_s.filter(|rate| *rate > 0.0);
+    add(Metric::ReadFiles, read_per_s);
+    add(Metric::ReadersKeep, read_per_s.zip(alone_per_s).map(|(beside, alone)| beside / alone));
+    let written = |made: u64| made as f64 * 1e9 / last.window_ns.max(1) as f64;
+    let made = latency(fsop, Role::Writer, OpClass::OpenWrite).count();
+    add(Metric::WrittenFiles, (fsop.phase.writers > 0).then(|| written(made)));
+    add(Metric::OpenP99, p99(&latency(fsop, Role::Reader, OpClass::OpenRead)));
+    add(Metric::MkdirP99, p99(&latency(fsop, Role::Writer, OpClass::MakeDir)));
+    figures.extend(alone_per_s.map(|rate| (ALONE.to_owned(), rate)));
+    figures
+}
+
+/// All operations of a class of all processes of a role.
+fn latency(fsop: &FsopRecord, role: Role, class: OpClass) -> Histogram {
+    let mut all = Histogram::new();
+    let each = fsop.of_role(role).filter_map(|process| process.class(class));
+    each.for_each(|of| all.merge(&of.latency_ns));
+    all
+}
+
+fn p99(latency_ns: &Histogram) -> Option<f64> {
+    let beyond = latency_ns.count() as f64 * 0.01;
+    (beyond >= EVENTS_BEYOND).then_some(latency_ns.quantile(0.99)? as f64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixtures;
+
+    fn pairs(records: &[Record]) -> Vec<(String, f64)> {
+        figures(records).into_iter().collect()
+    }
+
+    #[test]
+    fn the_last_phase_against_the_readers_alone() {
+        // Windows of 30 s; each operation took 10 us.
+        let records = [
+            fixtures::server(&[9_000], &[]),
+            fixtures::server(&[3_000, 3_000], &[]),
+            fixtures::server(&[1_000, 500], &[2_000, 1_000]),
+        ];
+        let got = figures(&records);
+        assert_eq!(got[ALONE], 200.0);
+        assert_eq!((got["read_files_per_s"], got["readers_keep"]), (50.0, 0.25));
+        assert_eq!(got["written_files_per_s"], 100.0);
+        let close = |name: &str| (got[name] / 10_000.0 - 1.0).abs() < 0.02;
+        assert!(close("open_p99_ns") && close("mkdir_p99_ns"), "{got:?}");
+    }
+
+    #[test]
+    fn what_was_not_asked_for_is_not_there() {
+        let alone = pairs(&[fixtures::server(&[600], &[])]);
+        assert_eq!(alone, [("read_files_per_s".to_owned(), 20.0)], "600 opens have no p99");
+        let writers = pairs(&[fixtures::server(&[], &[30])]);
+        assert_eq!(writers, [("written_files_per_s".to_owned(), 1.0)]);
+        let mut cut = fixtures::server(&[600], &[]);
+        cut.ending = Ending::Failed;
+        assert!(pairs(&[cut]).is_empty() && pairs(&[fixtures::record()]).is_empty());
+    }
+
+    #[test]
+    fn readers_that_come_to_nothing_keep_nothing() {
+        let got = figures(&[fixtures::server(&[600], &[]), fixtures::server(&[0], &[30])]);
+        assert_eq!((got["read_files_per_s"], got["readers_keep"]), (0.0, 0.0));
+    }
+}

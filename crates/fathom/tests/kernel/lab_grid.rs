@@ -1,0 +1,176 @@
+//! `fathom lab` with file servers as the load: the grid of scheduler, journal and mount options on loop devices, trees that are
+//! built for it, a kill in the middle.
+
+use crate::cli::{Done, Sandbox, names, p};
+use crate::filesystems::mounted;
+use crate::lab::{assert_same, lab, machine, plan};
+use fathom_testkit::Capability::{FathomBinary, FsOnLoop};
+use fathom_testkit::{FsKind, Trial, counted, is_soak, kernel_test};
+use serde_json::Value;
+use std::collections::BTreeSet;
+use std::fs;
+
+pub fn trials() -> Vec<Trial> {
+    let ext4 = [FathomBinary, FsOnLoop(FsKind::Ext4)];
+    vec![
+        kernel_test("lab_filesystem_grid", &ext4, grid),
+        kernel_test("lab_file_server_goes_on_after_a_kill", &ext4, killed),
+        kernel_test("lab_file_server_in_a_directory", &ext4, in_a_directory),
+    ]
+}
+
+/// Records of trials, and those of their earlier phases.
+fn divided(done: &Done) -> (Vec<Value>, Vec<Value>) {
+    done.records().into_iter().partition(|record| record["cell"]["is_part"] != true)
+}
+
+fn figure(record: &Value, name: &str) -> f64 {
+    record["cell"]["application"][name].as_f64().unwrap_or(0.0)
+}
+
+/// The plan that comes with fathom: in a soak all its 72 cells, in CI eight of two levels each that stand for them.
+fn grid() {
+    let sandbox = Sandbox::new();
+    let before = machine(&sandbox, &[]);
+    let given = ["--device", "loop:96M", "slow=loop:32M", "ram=loop:16M", "tree=3M"];
+    let short = ["window=200ms", "warmup=100ms", "blocks=1", "quiet=0s"];
+    let whole =
+        sandbox.run(&[&["lab", "filesystem-grid", "--print"], &given[..], &short[..]].concat());
+    assert_eq!(whole.code, 0, "{whole:?}");
+    let mut text = whole.stdout.clone();
+    for (one, other) in [
+        ("blocks = \"1\"", "blocks = 1\nkind = \"screening\"\nsentinel = false"),
+        ("[\"ordered\", \"writeback\", \"journal\"]", "[\"ordered\", \"journal\"]"),
+        ("[\"internal\", \"loop:32M\", \"loop:16M\"]", "[\"internal\", \"loop:16M\"]"),
+    ] {
+        if !is_soak() {
+            assert!(text.contains(one), "{one} in {text}");
+            text = text.replace(one, other);
+        }
+    }
+    let text = text.replace("[prepare]\n", "[prepare]\nsettle = \"0s\"\n");
+    let file = sandbox.scratch.join("grid.toml");
+    fs::write(&file, text).unwrap();
+    let dry = sandbox.json(&["lab", p(&file), "--dry-run"], &[0]);
+    let cells = dry.result()["outline"]["cells"].as_array().unwrap().len();
+    assert_eq!(cells, if is_soak() { 72 } else { 8 });
+    let says = dry.result()["outline"]["cells"][0]["workloads"][0].as_str().unwrap().to_owned();
+    assert!(says.contains("server: file server, 3 readers; 3 readers, 3 writers"), "{says}");
+    assert!(dry.result()["outline"]["time_ns"].as_u64().unwrap() > cells as u64 * 500_000_000);
+    let done = lab(&sandbox, &file, &["--seed=1"]);
+    let (mut trials, mut parts) = divided(&done);
+    for records in [&mut trials, &mut parts] {
+        records.retain(|record| record["cell"]["slot"]["is_sentinel"] == false);
+        assert_eq!(records.len(), cells);
+    }
+    let mut names = BTreeSet::new();
+    let mut trees = BTreeSet::new();
+    for record in &trials {
+        assert!(record["cell"]["void"].is_null(), "{}", record["cell"]["void"]);
+        for name in
+            ["read_files_per_s", "read_files_per_s_alone", "written_files_per_s", "readers_keep"]
+        {
+            assert!(figure(record, name) > 0.0, "{name}: {}", record["cell"]["application"]);
+        }
+        assert_eq!(record["fsop"]["phase"]["writers"], 3);
+        names.insert(record["cell"]["levels"].to_string());
+        let tree = &record["fsop"]["tree"];
+        assert_eq!(tree["is_ours"], true);
+        trees.insert(format!("{} {}", tree["files"], tree["bytes"]));
+        let options = record["targets"][0]["stack"]["nodes"][0]["mount"].to_string();
+        let levels = record["cell"]["levels"].to_string();
+        assert_eq!(levels.contains("strictatime"), !options.contains("relatime"), "{options}");
+        assert_eq!(levels.contains(r#""off""#), options.contains("nobarrier"), "{options}");
+    }
+    assert_eq!(names.len(), cells, "each cell once");
+    assert_eq!(trees.len(), 1, "all cells read the same tree: {trees:?}");
+    answer(&done);
+    assert_same(&before, &machine(&sandbox, &[]), "after the grid");
+    counted("cells of the grid of filesystems", cells);
+}
+
+/// Prices of levels and the history of settings stand with the answer, and whoever asks later gets them too.
+fn answer(done: &Done) {
+    let study = &done.result()["experiment"];
+    let advice = |id: &str| {
+        let findings = study["findings"].as_array().unwrap();
+        let found = findings.iter().find(|finding| finding["id"] == id);
+        found.unwrap_or_else(|| panic!("{id} in {findings:?}"))["advice"].to_string()
+    };
+    let prices = advice("price-of-settings");
+    for part in [
+        "mount.data=journal (data=journal): data is written twice",
+        "mount.barrier=off (barrier=0): a power cut may destroy",
+        "mount.barrier=on (barrier=1)",
+        "filesystem.journal=loop:16M (journal on another device)",
+    ] {
+        assert!(prices.contains(part), "{part} in {prices}");
+    }
+    let today = advice("settings-of-today");
+    assert!(today.contains("cfq, deadline, anticipatory and noop went with Linux 5.0"), "{today}");
+    let metrics: Vec<&Value> =
+        study["figures"].as_array().unwrap().iter().map(|figure| &figure["metric"]).collect();
+    assert_eq!(metrics[..3], ["read_files", "readers_keep", "written_files"]);
+}
+
+const SERVER: &str = "[[workload]]\nuse = 'fsop'\nphases = '1r,1r+1w'\nwindow = '150ms'\nwarmup = '50ms'\ntree_files = 200\n";
+
+/// A kill between two phases' records leaves nothing that counts twice.
+fn killed() {
+    let sandbox = Sandbox::new();
+    let text = format!(
+        "{SERVER}[setup]\ndevices = ['loop:64M']\nfilesystem = 'ext4'\n[factors]\nmount.atime = ['relatime', 'noatime']\n\
+         [design]\nblocks = 1\nseed = 3\n[[objective]]\nmetric = 'read_files'\n"
+    );
+    let file = plan(&sandbox, "server", &text);
+    let before = machine(&sandbox, &[]);
+    let list = sandbox.scratch.join("points");
+    let with = |fault: String| {
+        crate::cli::run(|| {
+            let mut command = sandbox.command(&["lab", p(&file), "--new"]);
+            command.env("FATHOM_FAULT", &fault);
+            let _ = fs::remove_file(&list);
+            command
+        })
+    };
+    let listed = with(format!("list:{}", list.display()));
+    assert!(listed.code <= 1, "{listed:?}");
+    let points = fs::read_to_string(&list).unwrap();
+    // The second trial has stored its first phase there, and not yet its last.
+    let stored = points.lines().filter(|line| line.contains("before a record is stored")).nth(1);
+    let number = stored.unwrap().split(' ').next().unwrap().to_owned();
+    let killed = with(format!("kill:{number}"));
+    assert_eq!(killed.code, 128 + 9, "{killed:?}");
+    let done = lab(&sandbox, &file, &[]);
+    let (trials, parts) = divided(&done);
+    let cells: BTreeSet<String> = trials.iter().map(|r| r["cell"]["slot"].to_string()).collect();
+    assert_eq!((trials.len(), cells.len()), (2, 2), "each trial once");
+    assert_eq!(parts.len(), 3, "and the phase of the one that was killed, as raw data");
+    assert_eq!(done.result()["experiment"]["trials"], 2);
+    assert_same(&before, &machine(&sandbox, &[]), "after the kill");
+}
+
+/// In a directory that is there a tree is built when the plan asks for one, and stays; without it what is there is read.
+fn in_a_directory() {
+    let sandbox = Sandbox::new();
+    let fs = mounted(FsKind::Ext4, &[], "");
+    let dir = fs.dir().join("data");
+    let factors = "[factors]\nnull = ['a', 'b']\n[design]\nblocks = 1\n[[objective]]\nmetric = 'read_files'\n";
+    let file = plan(&sandbox, "build", &format!("{SERVER}{factors}"));
+    let done = lab(&sandbox, &file, &[p(&dir)]);
+    let (trials, _) = divided(&done);
+    let made = names(&dir);
+    assert!(trials.iter().all(|record| record["fsop"]["tree"]["files"] == 200), "{trials:?}");
+    assert!(made.contains(&".fathom-tree".to_owned()), "it stays: {made:?}");
+    let reads = SERVER.replace("tree_files = 200\n", "");
+    let file = plan(&sandbox, "read", &format!("{reads}{factors}"));
+    let (trials, _) = divided(&lab(&sandbox, &file, &[p(&dir)]));
+    assert!(trials.iter().all(|record| figure(record, "read_files_per_s") > 0.0));
+    assert_eq!(names(&dir), made, "what writers made is gone");
+    // Nothing to read, and nobody asked for a tree.
+    let empty = fs.dir().join("empty");
+    fs::create_dir(&empty).unwrap();
+    let refused = sandbox.run(&["--quiet", "lab", p(&file), p(&empty), "--new"]);
+    refused.is_refusal(2, &["nothing to read"]);
+    assert!(names(&empty).is_empty());
+}
