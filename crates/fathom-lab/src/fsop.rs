@@ -4,11 +4,11 @@
 //! removed at the end, or by the next start after a kill.
 
 mod failure;
+pub mod play;
 mod readers;
 mod watch;
 
 use crate::error::LabError;
-use crate::experiment::calm;
 use crate::lab::Lab;
 use crate::run::{note_failure, wrong_kind};
 use crate::sampler::Deltas;
@@ -33,7 +33,7 @@ use fathom_tree::manifest::{Access, Tree};
 use fathom_tree::phase::{self, Outcome, Process, Session, Task, Windowed};
 use fathom_tree::walk::Reading;
 use fathom_tree::walk_grow::Growing;
-use readers::{Begins, Witnesses};
+use readers::{Begins, empty_caches};
 use std::path::{Path, PathBuf};
 use watch::{Row, Seen, SessionWatch};
 
@@ -115,7 +115,7 @@ fn go_through(
 ) -> Result<Vec<Record>, LabError> {
     threads::raise_file_limit();
     let (options, spec) = (ground.options, &ground.options.spec);
-    let writes = spec.phases.iter().any(|phase| phase.writers > 0);
+    let writes = spec.phases.iter().any(|phase| phase.writers + phase.clients > 0);
     let mut owned = match writes {
         true => Some(target::new_dir(lab, &ground.path)?),
         false => None,
@@ -134,7 +134,7 @@ fn go_through(
         }
     }
     if let Some(mut owned) = owned {
-        lab.note("Removing what the writers made.");
+        lab.note("Removing what was made.");
         let cleared = clear(lab, &mut owned);
         note_failure(lab, cleared);
         note_failure(lab, owned.remove().map_err(LabError::from));
@@ -231,7 +231,10 @@ fn one_session(
     let spec = &ground.options.spec;
     let phases: Vec<FsopPhase> = session.iter().map(|number| spec.phases[*number]).collect();
     let seed = lab.seeds.next_u64();
-    let processes = processes(lab, ground, owned, session, seed)?;
+    let processes = match &spec.play {
+        Some(play) => play::clients(lab, ground, owned, play, seed)?,
+        None => processes(lab, ground, owned, session, seed)?,
+    };
     let caches = empty_caches(lab, ground, phases[0].readers > 0);
     let before = target::resolve(lab, &ground.path)?;
     let mut findings = measuring::judge(&before, &lab.around);
@@ -265,7 +268,8 @@ fn one_session(
 
 /// Writers that begin with a window run for a while before it.
 fn warm_ups(spec: &FsopSpec, phases: &[FsopPhase]) -> Vec<u64> {
-    phases.iter().map(|phase| if phase.writers > 0 { spec.warmup_ns } else { 0 }).collect()
+    let one = |phase: &FsopPhase| if phase.readers_alone() { 0 } else { spec.warmup_ns };
+    phases.iter().map(one).collect()
 }
 
 fn rows(ground: &Ground<'_>, repeat: u32, session: &[usize], warm_ups_ns: &[u64]) -> Vec<Row> {
@@ -275,7 +279,7 @@ fn rows(ground: &Ground<'_>, repeat: u32, session: &[usize], warm_ups_ns: &[u64]
     let one = |(place, number): (usize, &usize)| {
         let rest = FsopSpec { phases: spec.phases[*number + 1..].to_vec(), ..spec.clone() };
         Row {
-            label: label(spec.phases[*number]),
+            label: label(spec, spec.phases[*number]),
             index: (repeat - 1) * all + *number as u32 + 1,
             rest_ns: spec.window_ns + rest.planned_ns() + later,
             warmup_ns: warm_ups_ns[place],
@@ -284,8 +288,9 @@ fn rows(ground: &Ground<'_>, repeat: u32, session: &[usize], warm_ups_ns: &[u64]
     session.iter().enumerate().map(one).collect()
 }
 
-fn label(phase: FsopPhase) -> String {
-    format!("{NAME}, {}", phase.text())
+fn label(spec: &FsopSpec, phase: FsopPhase) -> String {
+    let name = spec.play.as_ref().map_or(NAME, |play| &play.name);
+    format!("{name}, {}", phase.text())
 }
 
 /// The processes of a session, readers first.
@@ -346,25 +351,6 @@ fn growing(spec: &FsopSpec, path: &Path, writers: u32) -> std::io::Result<Growin
     })
 }
 
-/// Drops the caches and looks whether that did anything.
-fn empty_caches(lab: &mut Lab<'_>, ground: &Ground<'_>, reads: bool) -> Caches {
-    if !ground.options.spec.drop_caches {
-        return Caches::Kept { reason: "drop_caches=no".into() };
-    }
-    let witnesses = reads.then(|| Witnesses::open(&ground.root, &ground.begins));
-    match calm::drop_caches(&lab.root) {
-        Ok(()) => {
-            let none = Caches::Dropped { files_checked: 0, cached_bytes: 0, checked_bytes: 0 };
-            witnesses.map_or(none, |witnesses| witnesses.look())
-        }
-        Err(error) => {
-            let reason = error.to_string();
-            lab.note(format!("Caches stay: {reason}"));
-            Caches::Kept { reason }
-        }
-    }
-}
-
 /// What the records of a session have in common.
 struct Part<'g, 'o> {
     ground: &'g Ground<'o>,
@@ -419,8 +405,8 @@ impl Part<'_, '_> {
         };
         Record {
             version: RECORD_VERSION,
-            label: label(self.phases[place]),
-            workload: workload(),
+            label: label(&fsop.spec, self.phases[place]),
+            workload: play::named(&fsop.spec).unwrap_or_else(workload),
             targets: vec![self.target(lab)],
             jobs: Vec::new(),
             started_unix_ns: seen.started_unix_ns,

@@ -4,6 +4,7 @@
 //! A process is one thread of fathom with its own histograms. Every operation is stamped with the monotonic clock at
 //! both ends; those that begin and end inside the window are counted, those that cross a border are listed.
 
+use crate::play::{PlaySpec, Played};
 use crate::record::{ClassRecord, OpClass};
 use serde::{Deserialize, Serialize};
 
@@ -15,6 +16,8 @@ pub enum Role {
     Reader,
     /// Makes a tree.
     Writer,
+    /// Works on a set of files as a personality says.
+    Client,
 }
 
 impl Role {
@@ -24,6 +27,7 @@ impl Role {
         match self {
             Self::Reader => "reader",
             Self::Writer => "writer",
+            Self::Client => "client",
         }
     }
 }
@@ -77,15 +81,30 @@ pub struct FsopPhase {
     pub readers: u32,
     /// Processes that write.
     pub writers: u32,
+    /// Processes of a personality.
+    #[serde(default, skip_serializing_if = "is_none")]
+    pub clients: u32,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands over a reference")]
+fn is_none(count: &u32) -> bool {
+    *count == 0
 }
 
 impl FsopPhase {
+    /// Nobody in it makes anything.
+    #[must_use]
+    pub fn readers_alone(self) -> bool {
+        self.writers == 0 && self.clients == 0
+    }
+
     /// `3 readers, 3 writers`.
     #[must_use]
     pub fn text(self) -> String {
         let many =
             |count: u32, word: &str| format!("{count} {word}{}", if count == 1 { "" } else { "s" });
         match (self.readers, self.writers) {
+            (0, 0) => many(self.clients, "client"),
             (readers, 0) => many(readers, "reader"),
             (0, writers) => many(writers, "writer"),
             (readers, writers) => {
@@ -127,11 +146,14 @@ pub struct FsopSpec {
     pub points: u32,
     /// Operations of this length and above are stalls.
     pub stall_ns: u64,
+    /// What clients do, where a personality is measured and no readers and writers.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub play: Option<Box<PlaySpec>>,
 }
 
 impl Default for FsopSpec {
     fn default() -> Self {
-        let phase = |readers, writers| FsopPhase { readers, writers };
+        let phase = |readers, writers| FsopPhase { readers, writers, clients: 0 };
         Self {
             phases: vec![phase(1, 0), phase(3, 0), phase(3, 3)],
             window_ns: 30_000_000_000,
@@ -147,6 +169,7 @@ impl Default for FsopSpec {
             drop_caches: true,
             points: 20_000,
             stall_ns: 1_000_000_000,
+            play: None,
         }
     }
 }
@@ -254,6 +277,9 @@ pub struct FsopProcess {
     /// When it had nothing more to do, relative to the start of the window: an empty tree, or all written that it may.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ended_early_ns: Option<u64>,
+    /// The transactions of a client.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub played: Option<Box<Played>>,
 }
 
 impl FsopProcess {
@@ -426,9 +452,10 @@ mod tests {
 
     #[test]
     fn phases_in_words() {
-        let text = |readers, writers| FsopPhase { readers, writers }.text();
+        let text = |readers, writers| FsopPhase { readers, writers, clients: 0 }.text();
         assert_eq!(text(1, 0), "1 reader");
         assert_eq!(text(3, 1), "3 readers, 1 writer");
         assert_eq!(text(0, 2), "2 writers");
+        assert_eq!(FsopPhase { readers: 0, writers: 0, clients: 1 }.text(), "1 client");
     }
 }

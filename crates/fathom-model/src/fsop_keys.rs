@@ -89,7 +89,7 @@ impl FsopSpec {
         Ok(spec)
     }
 
-    fn set(&mut self, key: &str, value: &str) -> Result<(), String> {
+    pub(crate) fn set(&mut self, key: &str, value: &str) -> Result<(), String> {
         let size = || parse_size(value).map_err(|error| error.to_string());
         let time = || parse_duration_ns(value).map_err(|error| error.to_string());
         let count = |least: u64, most: u64| {
@@ -134,7 +134,8 @@ impl FsopSpec {
         Ok(())
     }
 
-    fn check(&self) -> Result<(), String> {
+    /// Looks whether window and warm-up can be.
+    pub(crate) fn check_times(&self) -> Result<(), String> {
         const WINDOW_NS: std::ops::RangeInclusive<u64> = 100_000_000..=86_400_000_000_000;
         if !WINDOW_NS.contains(&self.window_ns) {
             return Err(format!("window={}: from 100ms to 24h", format_duration(self.window_ns)));
@@ -142,6 +143,11 @@ impl FsopSpec {
         if self.warmup_ns > *WINDOW_NS.end() {
             return Err(format!("warmup={}: up to 24h", format_duration(self.warmup_ns)));
         }
+        Ok(())
+    }
+
+    fn check(&self) -> Result<(), String> {
+        self.check_times()?;
         let [median, mean, max] =
             [self.size_bytes_median, self.size_bytes_mean, self.size_bytes_max];
         if median == 0 || mean < median || max < mean || max > 1 << 30 {
@@ -177,8 +183,9 @@ impl FsopSpec {
     /// How long one repeat takes, without preparations.
     #[must_use]
     pub fn planned_ns(&self) -> u64 {
-        let one =
-            |phase: &FsopPhase| self.window_ns + if phase.writers > 0 { self.warmup_ns } else { 0 };
+        let one = |phase: &FsopPhase| {
+            self.window_ns + if phase.readers_alone() { 0 } else { self.warmup_ns }
+        };
         self.phases.iter().map(one).fold(0, u64::saturating_add)
     }
 }
@@ -188,7 +195,7 @@ fn classic_phases(readers: u32, writers: u32) -> Vec<FsopPhase> {
     let all = [(readers.min(1), 0), (readers, 0), (readers, writers)];
     let mut phases: Vec<FsopPhase> = Vec::new();
     for (readers, writers) in all {
-        let phase = FsopPhase { readers, writers };
+        let phase = FsopPhase { readers, writers, clients: 0 };
         if readers + writers > 0 && phases.last() != Some(&phase) {
             phases.push(phase);
         }
@@ -214,7 +221,7 @@ fn phase_of(text: &str) -> Result<FsopPhase, String> {
             "'{text}' is no phase; write 3r for three readers, 3r+2w for two writers beside them"
         )
     };
-    let mut phase = FsopPhase { readers: 0, writers: 0 };
+    let mut phase = FsopPhase { readers: 0, writers: 0, clients: 0 };
     for part in text.trim().split('+') {
         let (place, digits) = match (part.strip_suffix('r'), part.strip_suffix('w')) {
             (Some(digits), _) => (&mut phase.readers, digits),

@@ -23,6 +23,8 @@ pub mod metadata;
 pub mod pattern;
 pub mod payload;
 pub mod plan;
+pub mod play;
+pub mod play_keys;
 pub mod record;
 mod settings;
 pub mod snapshot;

@@ -73,11 +73,19 @@ pub enum OpClass {
     OpenDir,
     /// The names in a directory were synced.
     SyncDir,
+    /// A file was opened to write behind its end.
+    OpenAppend,
+    /// A write behind the end of a file.
+    Append,
+    /// A whole directory was read.
+    List,
+    /// An empty directory was deleted.
+    RemoveDir,
 }
 
 impl OpClass {
     /// All classes.
-    pub const ALL: [Self; 26] = [
+    pub const ALL: [Self; 30] = [
         Self::Read,
         Self::Write,
         Self::SyncedWrite,
@@ -104,6 +112,10 @@ impl OpClass {
         Self::Link,
         Self::OpenDir,
         Self::SyncDir,
+        Self::OpenAppend,
+        Self::Append,
+        Self::List,
+        Self::RemoveDir,
     ];
     /// Those on names, which move no data.
     pub const ON_NAMES: [Self; 3] = [Self::Create, Self::Stat, Self::Unlink];
@@ -140,6 +152,10 @@ impl OpClass {
             Self::Link => "link",
             Self::OpenDir => "open dir",
             Self::SyncDir => "sync dir",
+            Self::OpenAppend => "open to append",
+            Self::Append => "append",
+            Self::List => "list a directory",
+            Self::RemoveDir => "rmdir",
         }
     }
 

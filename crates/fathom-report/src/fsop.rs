@@ -66,8 +66,12 @@ pub fn summary(record: &Record, fsop: &FsopRecord, zone: &TimeZone) -> String {
         push_wrapped(&mut out, "error  ", &failure.message);
     }
     push_wrapped(&mut out, "on  ", &header(record, fsop));
-    push_wrapped(&mut out, "tree  ", &tree_text(fsop));
+    match &fsop.spec.play {
+        Some(play) => push_wrapped(&mut out, "asked  ", &crate::play::settings(play)),
+        None => push_wrapped(&mut out, "tree  ", &tree_text(fsop)),
+    }
     push_wrapped(&mut out, "caches  ", &caches_text(&fsop.caches));
+    out += &crate::play::transactions(record, fsop);
     let mut missing = NotEnough::default();
     let all: Vec<&FsopProcess> = fsop.processes.iter().collect();
     out += &operations("all processes together", &all, &mut missing);
@@ -142,7 +146,7 @@ fn operations(title: &str, processes: &[&FsopProcess], missing: &mut NotEnough) 
     let head = [("", Align::Left), (title, Align::Left)];
     let columns = columns.map(|title| (title, Align::Right));
     let mut table = Table::new(head.into_iter().chain(columns), 2);
-    for (class, letter, name) in LETTERS {
+    for (class, letter, name) in LETTERS.into_iter().chain(crate::play::NAMES) {
         let sum = together(processes.iter().copied(), class).latency_ns;
         if sum.is_empty() {
             continue;
@@ -235,7 +239,7 @@ fn rates(record: &Record, fsop: &FsopRecord) -> String {
 fn processes(record: &Record, fsop: &FsopRecord) -> String {
     let columns = [
         ("each process", Align::Left),
-        ("files/s", Align::Right),
+        (if fsop.spec.play.is_some() { "trans/s" } else { "files/s" }, Align::Right),
         ("rate", Align::Right),
         ("unfinished", Align::Right),
         ("slowest", Align::Right),
@@ -245,9 +249,10 @@ fn processes(record: &Record, fsop: &FsopRecord) -> String {
     for process in &fsop.processes {
         let class = match process.role {
             Role::Reader => OpClass::OpenRead,
-            Role::Writer => OpClass::OpenWrite,
+            Role::Writer | Role::Client => OpClass::OpenWrite,
         };
         let files = process.class(class).map_or(0, |record| record.latency_ns.count());
+        let files = process.played.as_ref().map_or(files, |played| played.transactions());
         let slowest = process.slowest.first();
         let ages = process.crossings.iter().filter_map(|c| c.age_at_end_ns(record.window_ns));
         table.row([
@@ -260,7 +265,7 @@ fn processes(record: &Record, fsop: &FsopRecord) -> String {
         ]);
     }
     let mut out = table.render(2);
-    for role in [Role::Reader, Role::Writer] {
+    for role in [Role::Reader, Role::Writer, Role::Client] {
         if let Some(fairness) = fsop::fairness(fsop, role) {
             let ratio = match fairness.most_to_least {
                 Some(ratio) => format!("the busiest did {ratio:.2} times what the least busy did"),

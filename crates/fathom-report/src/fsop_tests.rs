@@ -24,7 +24,7 @@ fn process(role: Role, number: u32) -> FsopProcess {
             class(OpClass::RestRead, &[400, 500, 600], 75_000),
             class(OpClass::CloseRead, &[1, 1, 1], 0),
         ],
-        Role::Writer => vec![
+        Role::Writer | Role::Client => vec![
             class(OpClass::OpenWrite, &[37, 41, 41_745], 0),
             class(OpClass::FirstWrite, &[7, 7, 130], 3),
             class(OpClass::RestWrite, &[30, 40, 50], 114_000),
@@ -47,6 +47,7 @@ fn process(role: Role, number: u32) -> FsopProcess {
         rounds: 0,
         vanished: 0,
         ended_early_ns: None,
+        played: None,
     }
 }
 
@@ -55,7 +56,7 @@ fn phase(repeat: u32, readers: u32, writers: u32) -> Record {
     record.jobs.clear();
     record.workload.name = "fsop".into();
     record.window_ns = 30_000_000_000;
-    let phase = FsopPhase { readers, writers };
+    let phase = FsopPhase { readers, writers, clients: 0 };
     record.label = format!("fsop, {}", phase.text());
     record.workload.classic = None;
     let readers = (0..readers).map(|number| process(Role::Reader, number));

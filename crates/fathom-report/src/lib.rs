@@ -21,6 +21,7 @@ mod job;
 pub mod layers;
 pub mod list;
 mod open_loop;
+pub mod play;
 #[cfg(test)]
 mod properties;
 pub mod raid;

@@ -223,6 +223,7 @@ pub fn server(readers: &[u64], writers: &[u64]) -> Record {
         rounds: 0,
         vanished: 0,
         ended_early_ns: None,
+        played: None,
     };
     let read = |(number, count): (u32, &u64)| {
         process(Role::Reader, number, vec![class(OpClass::OpenRead, *count)])
@@ -234,7 +235,11 @@ pub fn server(readers: &[u64], writers: &[u64]) -> Record {
     let processes = (0..).zip(readers).map(read).chain((0..).zip(writers).map(write));
     let fsop = FsopRecord {
         spec: FsopSpec::default(),
-        phase: FsopPhase { readers: readers.len() as u32, writers: writers.len() as u32 },
+        phase: FsopPhase {
+            readers: readers.len() as u32,
+            writers: writers.len() as u32,
+            clients: 0,
+        },
         repeat: 1,
         tree: FsopTree::default(),
         caches: Caches::WentOn,

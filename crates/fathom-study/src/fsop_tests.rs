@@ -26,12 +26,14 @@ fn process(role: Role, number: u32, operations: u64) -> FsopProcess {
         rounds: 0,
         vanished: 0,
         ended_early_ns: None,
+        played: None,
     }
 }
 
 /// A record of a phase in which each process ended so many operations.
 fn record(repeat: u32, readers: &[u64], writers: &[u64]) -> Record {
-    let phase = FsopPhase { readers: readers.len() as u32, writers: writers.len() as u32 };
+    let phase =
+        FsopPhase { readers: readers.len() as u32, writers: writers.len() as u32, clients: 0 };
     let of = |role| move |(number, done): (u32, &u64)| process(role, number, *done);
     let all = (0..).zip(readers).map(of(Role::Reader));
     let all = all.chain((0..).zip(writers).map(of(Role::Writer)));

@@ -6,6 +6,7 @@
 use crate::counters;
 use crate::fsop;
 use crate::open_loop;
+use crate::play;
 use crate::steadiness;
 use crate::verification;
 use fathom_base::shell;
@@ -61,7 +62,9 @@ pub fn all(record: &Record) -> Vec<Finding> {
         batched,
     ];
     if let Some(fsop) = &record.fsop {
-        return of_machine(record).into_iter().chain(fsop::findings::all(record, fsop)).collect();
+        let of_play = play::findings(record, fsop);
+        let of_fsop = fsop::findings::all(record, fsop);
+        return of_machine(record).into_iter().chain(of_fsop).chain(of_play).collect();
     }
     RULES.iter().filter_map(|rule| rule(record)).collect()
 }
@@ -78,7 +81,7 @@ const OF_MACHINE: &[fn(&Record) -> Option<Finding>] =
 /// True for findings whose text is about one row of a run and not about the whole machine or target.
 #[must_use]
 pub fn is_about_one_row(id: &str) -> bool {
-    ROW_RULES.contains(&id) || fsop::findings::ROW_RULES.contains(&id)
+    [ROW_RULES, fsop::findings::ROW_RULES, play::ROW_RULES].iter().any(|rules| rules.contains(&id))
 }
 
 /// The name of the rule about rows that the CPU limits.

@@ -235,6 +235,14 @@ impl WalkedDir {
             other => Ok(other?),
         }
     }
+
+    /// Brings all of its filesystem to stable storage.
+    ///
+    /// # Errors
+    /// Those of syncfs(2).
+    pub fn sync_filesystem(&self) -> io::Result<()> {
+        Ok(rustix::fs::syncfs(&self.0)?)
+    }
 }
 
 fn open_dir(at: &OwnedFd, path: &CStr, no_atime: bool) -> io::Result<WalkedDir> {
@@ -296,6 +304,7 @@ mod tests {
         open.rename(c"a", c"b").unwrap();
         open.link(c"b", c"c").unwrap();
         open.sync().unwrap();
+        open.sync_filesystem().unwrap();
         let mut bytes = [0; 16];
         let file = open.open_read(c"c", true).unwrap();
         assert_eq!(read(&file, &mut bytes).unwrap(), 5);

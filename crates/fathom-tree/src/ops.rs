@@ -4,6 +4,7 @@ use crate::stream::Points;
 use crate::window::{Place, Schedule, Slot, Window};
 use fathom_base::clock::Clock;
 use fathom_model::fsop::{Crossing, FsopProcess, Role, TimedOp};
+use fathom_model::play::Played;
 use fathom_model::record::{ClassRecord, OpClass};
 use fathom_stats::Histogram;
 use std::io;
@@ -31,6 +32,28 @@ pub const WRITES: [OpClass; 8] = [
     OpClass::MakeDir,
     OpClass::Sync,
     OpClass::SyncDir,
+];
+
+/// The classes that clients of personalities have.
+pub const PLAYS: [OpClass; 18] = [
+    OpClass::OpenWrite,
+    OpClass::Write,
+    OpClass::Sync,
+    OpClass::SyncDir,
+    OpClass::CloseWrite,
+    OpClass::Unlink,
+    OpClass::OpenRead,
+    OpClass::Read,
+    OpClass::CloseRead,
+    OpClass::OpenAppend,
+    OpClass::Append,
+    OpClass::Stat,
+    OpClass::Rename,
+    OpClass::Link,
+    OpClass::List,
+    OpClass::OpenDir,
+    OpClass::MakeDir,
+    OpClass::RemoveDir,
 ];
 
 /// What happened to one process in one window.
@@ -119,6 +142,8 @@ pub struct Meter<'a, C: Clock> {
     pub vanished: u64,
     /// When the process had nothing more to do.
     pub ended_ns: Option<u64>,
+    /// The transactions of a client, which knows one window only.
+    pub played: Option<Box<Played>>,
 }
 
 impl<'a, C: Clock> Meter<'a, C> {
@@ -144,6 +169,7 @@ impl<'a, C: Clock> Meter<'a, C> {
             rounds: 0,
             vanished: 0,
             ended_ns: None,
+            played: None,
         }
     }
 
@@ -223,9 +249,15 @@ impl<'a, C: Clock> Meter<'a, C> {
         self.at_ns
     }
 
+    /// When the session ends before its time; an instant that never comes while it does not.
+    #[must_use]
+    pub fn cut_ns(&self) -> u64 {
+        self.slot.cut_ns()
+    }
+
     /// What the process did, window by window, with the points of each.
     #[must_use]
-    pub fn finish(self, role: Role, number: u32) -> Vec<(FsopProcess, Points)> {
+    pub fn finish(mut self, role: Role, number: u32) -> Vec<(FsopProcess, Points)> {
         let (now, ended_ns) = ((self.rounds, self.vanished), self.ended_ns);
         let cut_ns = self.slot.cut_ns();
         let of = |mut counts: Counts| {
@@ -243,6 +275,7 @@ impl<'a, C: Clock> Meter<'a, C> {
                 rounds,
                 vanished,
                 ended_early_ns: ended.map(|ns| ns.saturating_sub(counts.window.start_ns)),
+                played: self.played.take(),
             };
             (process, counts.points)
         };

@@ -3,7 +3,8 @@
 //! All instants are fixed before the first process starts. The coordinator only watches: it sees a window end on time even
 //! when every process hangs in the kernel, because what each is doing stands in its slot.
 
-use crate::ops::{Meter, READS, WRITES};
+use crate::ops::{Meter, PLAYS, READS, WRITES};
+use crate::play::{Player, Playing};
 use crate::stream::{self, Points};
 use crate::walk::{Failed, Reader, Reading};
 use crate::walk_grow::{Growing, Writer};
@@ -40,6 +41,8 @@ pub enum Task {
     Read(WalkedDir, Reading),
     /// Grows a tree in a directory of fathom's, with content and sizes of this seed.
     Write(WalkedDir, Growing, u64),
+    /// Works on files in a directory of fathom's, as a personality says.
+    Play(WalkedDir, Playing),
 }
 
 /// One process of a session.
@@ -55,7 +58,19 @@ pub struct Process {
 
 impl Process {
     fn role(&self) -> Role {
-        if matches!(self.task, Task::Read(..)) { Role::Reader } else { Role::Writer }
+        match self.task {
+            Task::Read(..) => Role::Reader,
+            Task::Write(..) => Role::Writer,
+            Task::Play(..) => Role::Client,
+        }
+    }
+
+    fn classes(&self) -> &'static [OpClass] {
+        match self.task {
+            Task::Read(..) => &READS,
+            Task::Write(..) => &WRITES,
+            Task::Play(..) => &PLAYS,
+        }
     }
 }
 
@@ -236,26 +251,35 @@ impl Worker<'_> {
         let Some(schedule) = self.schedule() else {
             return Done { place: self.place, windows: Vec::new(), failed: None };
         };
-        let classes: &[OpClass] = if process.role() == Role::Reader { &READS } else { &WRITES };
         let mut points = || Points::new(self.points, self.seed, self.place as u64);
         let first = process.first_window;
-        let mut meter = Meter::new(&self.clock, self.slot, schedule, first, classes, &mut points);
+        let mut meter =
+            Meter::new(&self.clock, self.slot, schedule, first, process.classes(), &mut points);
         let start_ns = schedule.starts_ns.get(first).copied().unwrap_or(0);
         let failed = if self.sleep_until(start_ns) {
             meter.resume();
-            self.run(process, &mut meter)
+            self.run(process, &mut meter, schedule)
         } else {
             None
         };
         Done { place: self.place, windows: meter.finish(process.role(), process.number), failed }
     }
 
-    fn run(&self, process: &Process, meter: &mut Meter<'_, FastClock>) -> Option<(Failed, u64)> {
+    fn run(
+        &self,
+        process: &Process,
+        meter: &mut Meter<'_, FastClock>,
+        schedule: &Schedule,
+    ) -> Option<(Failed, u64)> {
         let over = &self.gate.over;
         let ended = match &process.task {
             Task::Read(root, reading) => Reader::new(root, reading, meter, over).run(),
             Task::Write(root, growing, seed) => {
                 Writer::new(root, growing, meter, over, *seed).run().map(|_| ())
+            }
+            Task::Play(root, playing) => {
+                let opened = Player::new(root, playing, meter, over);
+                opened.and_then(|mut player| player.run(schedule, process.first_window))
             }
         };
         let now_ns = meter.now_ns();

@@ -14,6 +14,7 @@ use fathom_report::fsop::{competition_text, summary};
 use fathom_stats::Histogram;
 use fathom_stats::quantile::is_supported;
 use fathom_study::fsop::{Kept, competition, readers_rate, stalls};
+use fathom_study::play;
 
 /// Phases that get charts of their own; the others are in the tables.
 const DRAWN_MAX: usize = 6;
@@ -69,10 +70,13 @@ pub(super) fn page(source: &Source) -> Page {
     sections.push(parts::machine(source.head, source.zone));
     sections.push(parts::again(source));
     let phases: Vec<String> = distinct(&all).into_iter().map(FsopPhase::text).collect();
+    let play = all.first().and_then(|shown| shown.fsop.spec.play.as_ref());
+    let what = play.map_or("file server", |play| &play.name);
+    let article = if play.is_some() { "" } else { "a " };
     Page {
-        title: format!("file server {} on {}", source.name, source.head.target),
+        title: format!("{what} {} on {}", source.name, source.head.target),
         question: format!(
-            "What does {} do for a file server: {}?",
+            "What does {} do for {article}{what}: {}?",
             source.head.target,
             phases.join("; then ")
         ),
@@ -102,6 +106,9 @@ fn answer(records: &[Record], all: &[Shown]) -> String {
         return format!("{}.", kept.join("; "));
     }
     let one = |shown: &Shown| {
+        if let Some(rate) = play::transactions_per_s(shown.record, shown.fsop) {
+            return format!("{}: {} transactions/s", shown.name(), iops_text(rate));
+        }
         let files = readers_rate(shown.record, shown.fsop, Kept::Files);
         match shown.fsop.phase.readers {
             0 => format!("{}: {} written", shown.name(), format_rate(shown.written_per_s())),
@@ -114,10 +121,11 @@ fn answer(records: &[Record], all: &[Shown]) -> String {
 
 /// One row for each phase of each repeat.
 fn phases(all: &[Shown]) -> Table {
+    let is_played = all.iter().any(|shown| shown.fsop.spec.play.is_some());
     let columns = [
         Column::left("phase"),
         Column::right("repeat"),
-        Column::right("files/s read"),
+        Column::right(if is_played { "transactions/s" } else { "files/s read" }),
         Column::right("read"),
         Column::right("written"),
         Column::right("stalls"),
@@ -128,6 +136,7 @@ fn phases(all: &[Shown]) -> Table {
         let Shown { record, fsop } = shown;
         let [files, bytes] =
             [Kept::Files, Kept::Bytes].map(|kept| readers_rate(record, fsop, kept));
+        let files = play::transactions_per_s(record, fsop).unwrap_or(files);
         let oldest = fsop.oldest_unfinished(record.window_ns);
         let stalled = stalls(record, fsop).len();
         let rate = |rate: f64| {

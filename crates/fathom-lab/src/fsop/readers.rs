@@ -1,5 +1,8 @@
 //! What readers walk: the directories with which each begins, and files that show whether caches were really dropped.
 
+use super::Ground;
+use crate::experiment::calm;
+use crate::lab::Lab;
 use fathom_model::fsop::Caches;
 use fathom_sys::io as sys_io;
 use fathom_sys::walked::{EntryBuffer, WalkedDir};
@@ -151,6 +154,25 @@ fn open(root: &WalkedDir, path: &CStr) -> Option<(File, u64)> {
     let file = root.below(&parent, true).ok()?.open_read(&name, true).ok()?;
     let size_bytes = file.metadata().ok()?.len();
     (size_bytes > 0).then_some((file, size_bytes))
+}
+
+/// Drops the caches and looks whether that did anything.
+pub(super) fn empty_caches(lab: &mut Lab<'_>, ground: &Ground<'_>, reads: bool) -> Caches {
+    if !ground.options.spec.drop_caches {
+        return Caches::Kept { reason: "drop_caches=no".into() };
+    }
+    let witnesses = reads.then(|| Witnesses::open(&ground.root, &ground.begins));
+    match calm::drop_caches(&lab.root) {
+        Ok(()) => {
+            let none = Caches::Dropped { files_checked: 0, cached_bytes: 0, checked_bytes: 0 };
+            witnesses.map_or(none, |witnesses| witnesses.look())
+        }
+        Err(error) => {
+            let reason = error.to_string();
+            lab.note(format!("Caches stay: {reason}"));
+            Caches::Kept { reason }
+        }
+    }
 }
 
 #[cfg(test)]

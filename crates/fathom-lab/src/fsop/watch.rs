@@ -147,7 +147,7 @@ impl Watch for SessionWatch<'_> {
             findings: Vec::new(),
         });
         if warmup_ns > 0 {
-            let text = format!("Writers warm up for {}.", format_ns(warmup_ns));
+            let text = format!("Warm-up of {}.", format_ns(warmup_ns));
             (self.emit)(Event::Note { text });
         }
     }

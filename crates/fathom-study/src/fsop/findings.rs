@@ -148,6 +148,7 @@ fn writer_full(_: &Record, fsop: &FsopRecord) -> Option<Finding> {
     let what = match process.role {
         Role::Writer => "had made all that it may (half of the free space or inodes is left alone)",
         Role::Reader => "found nothing to read",
+        Role::Client => "had nothing to do",
     };
     let text = format!(
         "{} {} {what} {} into the window: from then on the others had less competition",

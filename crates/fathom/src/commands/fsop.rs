@@ -23,6 +23,17 @@ pub fn is_meant(workload: &str) -> bool {
 /// Runs the phases and prints what came out.
 pub fn run(common: &Common, output: Output, stop: &StopFlag, args: &Run) -> CommandResult {
     let options = options(output, args)?;
+    measure(common, output, stop, args, &options)
+}
+
+/// The same with settings of whoever asks.
+pub fn measure(
+    common: &Common,
+    output: Output,
+    stop: &StopFlag,
+    args: &Run,
+    options: &FsopOptions,
+) -> CommandResult {
     let purpose = Purpose {
         kind: RunKind::Run,
         target: &args.target,
@@ -31,7 +42,7 @@ pub fn run(common: &Common, output: Output, stop: &StopFlag, args: &Run) -> Comm
         interval_ns: session::INTERVAL_NS,
     };
     let measured = session::measure(common, output, stop, &purpose, &mut |lab, keep| {
-        lab_fsop::run(lab, &options, keep)
+        lab_fsop::run(lab, options, keep)
     })?;
     let mut text = records_text(output, &measured.records, args.style);
     text += &measured.findings(output);
@@ -49,9 +60,22 @@ pub fn run(common: &Common, output: Output, stop: &StopFlag, args: &Run) -> Comm
 }
 
 fn options(output: Output, args: &Run) -> Result<FsopOptions, CommandError> {
+    check_options(output, args, lab_fsop::NAME)?;
+    let usage = |text: &str| CommandError::usage(output, &text);
+    let settings: Vec<(String, String)> =
+        args.settings.iter().map(|s| key_value(output, s)).collect::<Result<_, _>>()?;
+    let spec = FsopSpec::with(&settings).map_err(|error| usage(&error))?;
+    Ok(FsopOptions { spec, target: PathBuf::from(&args.target), repeats: args.repeats })
+}
+
+/// Refuses what goes with other workloads only.
+///
+/// # Errors
+/// Usage.
+pub fn check_options(output: Output, args: &Run, name: &str) -> Result<(), CommandError> {
     let usage = |text: &str| CommandError::usage(output, &text);
     if args.target.is_empty() {
-        return Err(usage("the target is empty; name a directory with a tree of files"));
+        return Err(usage("the target is empty; name a directory"));
     }
     for (is_given, option) in [
         (!args.phase.is_empty(), "--phase"),
@@ -59,23 +83,20 @@ fn options(output: Output, args: &Run) -> Result<FsopOptions, CommandError> {
         (!args.against.is_empty(), "--against"),
     ] {
         if is_given {
-            return Err(usage(&format!(
-                "{option} does not go with fsop, whose phases are phases=1r,3r,3r+3w"
-            )));
+            let phases =
+                if name == lab_fsop::NAME { ", whose phases are phases=1r,3r,3r+3w" } else { "" };
+            return Err(usage(&format!("{option} does not go with {name}{phases}")));
         }
     }
     if args.any.measure.keep {
-        return Err(usage(
-            "--keep does not go with fsop: what its writers make is always removed; a tree that stays: fathom tree build DIR",
-        ));
+        return Err(usage(&format!(
+            "--keep does not go with {name}: what its writers make is always removed; a tree that stays: fathom tree build DIR",
+        )));
     }
     if args.repeats == 0 {
         return Err(usage("--repeats=0: at least 1"));
     }
-    let settings: Vec<(String, String)> =
-        args.settings.iter().map(|s| key_value(output, s)).collect::<Result<_, _>>()?;
-    let spec = FsopSpec::with(&settings).map_err(|error| usage(&error))?;
-    Ok(FsopOptions { spec, target: PathBuf::from(&args.target), repeats: args.repeats })
+    Ok(())
 }
 
 /// The records of such a run in the form that was asked for.

@@ -21,6 +21,7 @@ mod layers;
 mod list;
 mod man;
 mod planned;
+mod play;
 mod quick;
 mod raid;
 mod replay;

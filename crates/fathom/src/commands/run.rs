@@ -1,6 +1,8 @@
 //! `fathom run`.
 
-use super::{CommandError, CommandResult, against, exercise, finish, fsop, key_value, local_zone};
+use super::{
+    CommandError, CommandResult, against, exercise, finish, fsop, key_value, local_zone, play,
+};
 use crate::args::{Common, Run, Style};
 use crate::output::Output;
 use crate::session::{self, Purpose};
@@ -26,6 +28,10 @@ pub fn run(common: &Common, output: Output, stop: &StopFlag, args: &Run) -> Comm
     }
     if fsop::is_meant(&args.workload) {
         return fsop::run(common, output, stop, args);
+    }
+    if let Some(personality) = play::found(output, &args.workload)? {
+        let options = play::options(output, args, personality)?;
+        return fsop::measure(common, output, stop, args, &options);
     }
     let interval_ns = interval(output, &args.interval)?;
     if !args.against.is_empty() {

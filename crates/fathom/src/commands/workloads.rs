@@ -1,11 +1,12 @@
 //! `fathom workloads`.
 
-use super::{CommandError, CommandResult, exercise, fsop};
+use super::{CommandError, CommandResult, exercise, fsop, play};
 use crate::args::Workloads;
 use crate::exit::Exit;
 use crate::output::Output;
 use fathom_model::builtin;
 use fathom_model::keys::KEYS;
+use fathom_model::play_keys;
 use fathom_model::workload::Workload;
 use fathom_report::asked;
 use std::fmt::Write;
@@ -14,7 +15,9 @@ use std::fmt::Write;
 pub fn run(output: Output, args: &Workloads) -> CommandResult {
     let Some(name) = &args.name else {
         let all = builtin::all();
-        let width = all.iter().map(|w| w.name.len()).max().unwrap_or(0);
+        let played = play_keys::all();
+        let names = all.iter().chain(played.iter().map(|one| &one.workload));
+        let width = names.map(|w| w.name.len()).max().unwrap_or(0);
         let mut text = String::new();
         for workload in &all {
             let _ = writeln!(text, "{:width$}  {}", workload.name, workload.title);
@@ -22,8 +25,12 @@ pub fn run(output: Output, args: &Workloads) -> CommandResult {
         let fsop = fathom_lab::fsop::workload();
         let _ = writeln!(text, "{:width$}  {}", fsop.name, fsop.title);
         let _ = writeln!(text, "{:width$}  {}", exercise::NAME, exercise::TITLE);
+        for workload in played.iter().map(|one| &one.workload) {
+            let _ = writeln!(text, "{:width$}  {}", workload.name, workload.title);
+        }
         text += "\nOne in full, with all keys: fathom workloads NAME\n";
         output.text(&text)?;
+        let all: Vec<_> = all.iter().chain(played.iter().map(|one| &one.workload)).collect();
         output.json("result", &serde_json::json!({ "workloads": all }))?;
         return Ok(Exit::Done);
     };
@@ -35,6 +42,11 @@ pub fn run(output: Output, args: &Workloads) -> CommandResult {
     if name == exercise::NAME {
         output.text(&exercise::explain())?;
         output.json("result", &exercise::json())?;
+        return Ok(Exit::Done);
+    }
+    if let Some(personality) = play::found(output, name)? {
+        output.text(&play::explain(&personality))?;
+        output.json("result", &personality.spec)?;
         return Ok(Exit::Done);
     }
     let workload = builtin::named(name).map_err(|e| CommandError::usage(output, &e))?;

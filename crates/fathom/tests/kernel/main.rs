@@ -33,6 +33,7 @@ mod limits_priority;
 mod open_loop;
 mod output;
 mod patterns;
+mod personalities;
 mod recipes;
 mod replay;
 mod report;
@@ -65,6 +66,7 @@ fn measuring() -> Vec<Trial> {
     trials.extend(capture::trials());
     trials.extend(replay::trials());
     trials.extend(fsop::trials());
+    trials.extend(personalities::trials());
     trials.extend(lab::trials());
     trials.extend(limits_priority::trials());
     trials.extend(content::trials());

@@ -20,7 +20,7 @@ fn process(role: Role, number: u32, files: u64) -> FsopProcess {
             vec![class(OpClass::OpenRead, 17, 0), class(OpClass::RestRead, 500, files * 26_000)],
             OpClass::RestRead,
         ),
-        Role::Writer => (
+        Role::Writer | Role::Client => (
             vec![class(OpClass::OpenWrite, 41, 0), class(OpClass::RestWrite, 40, files * 26_000)],
             OpClass::MakeDir,
         ),
@@ -36,11 +36,12 @@ fn process(role: Role, number: u32, files: u64) -> FsopProcess {
         rounds: 0,
         vanished: 0,
         ended_early_ns: None,
+        played: None,
     }
 }
 
 fn phase(repeat: u32, readers: u32, writers: u32) -> Record {
-    let phase = FsopPhase { readers, writers };
+    let phase = FsopPhase { readers, writers, clients: 0 };
     let mut record = record(&format!("fsop, {}", phase.text()), 1, 4096);
     record.jobs.clear();
     record.window_ns = 30_000_000_000;

@@ -1,0 +1,177 @@
+//! The clients of a personality: room for their files, the files that there are when the measurement begins.
+
+use super::Ground;
+use crate::error::LabError;
+use crate::lab::Lab;
+use crate::run::wrong_kind;
+use fathom_base::units::{format_count, format_size};
+use fathom_guard::OwnedDir;
+use fathom_model::fsop::{FsopPhase, FsopSpec};
+use fathom_model::play::PlaySpec;
+use fathom_model::workload::Workload;
+use fathom_sys::fsinfo;
+use fathom_sys::signals::StopFlag;
+use fathom_sys::walked::WalkedDir;
+use fathom_tree::ops::{Meter, PLAYS};
+use fathom_tree::phase::{Process, Task};
+use fathom_tree::play::{Player, Playing};
+use fathom_tree::stream::Points;
+use fathom_tree::walk::Failed;
+use fathom_tree::window::{Schedule, Slot};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::time::Duration;
+
+/// How often somebody hears how far the files are, and a signal is looked at.
+const STEP: Duration = Duration::from_millis(100);
+const STEPS_TO_SAY: u32 = 50;
+
+/// The personality as records name it; none where readers and writers are measured.
+pub(super) fn named(spec: &FsopSpec) -> Option<Workload> {
+    let play = spec.play.as_ref()?;
+    Some(Workload {
+        name: play.name.clone(),
+        title: play.title.clone(),
+        description: "A personality: see docs/fsop.md.".into(),
+        classic: None,
+        jobs: Vec::new(),
+        tracked: Vec::new(),
+    })
+}
+
+/// The clients, each with its files made and on stable storage.
+///
+/// # Errors
+/// [`LabError`] for want of room, or what failed while the files were made.
+pub(super) fn clients(
+    lab: &mut Lab<'_>,
+    ground: &Ground<'_>,
+    owned: Option<&mut OwnedDir>,
+    play: &PlaySpec,
+    seed: u64,
+) -> Result<Vec<Process>, LabError> {
+    let Some(owned) = owned else { return Ok(Vec::new()) };
+    super::clear(lab, owned)?;
+    check_room(ground, play)?;
+    let grove = owned.create_grove(if play.shared { 1 } else { play.clients })?;
+    let dirs: Vec<_> = grove.dirs().collect();
+    let io = |source| LabError::TargetIo { path: ground.path.clone(), what: "opening", source };
+    let mut processes = Vec::new();
+    for number in 0..play.clients {
+        let Some(dir) = dirs.get(number as usize).or(dirs.first()) else { break };
+        let root = WalkedDir::over(dir).map_err(io)?;
+        let playing = Playing {
+            spec: play.clone(),
+            block_bytes: ground.options.spec.block_bytes as usize,
+            number,
+            seed: seed ^ (u64::from(number) + 1) << 32,
+        };
+        processes.push(Process { task: Task::Play(root, playing), number, first_window: 0 });
+    }
+    prepare(lab, ground, play, &processes)?;
+    Ok(processes)
+}
+
+/// All clients together leave half of what is free alone, as writers do.
+fn check_room(ground: &Ground<'_>, play: &PlaySpec) -> Result<(), LabError> {
+    let io = |source| LabError::TargetIo { path: ground.path.clone(), what: "asking", source };
+    let space = fsinfo::space(&ground.path).map_err(io)?;
+    let (bytes, names) = play.room();
+    if bytes > space.available_bytes / 2 {
+        let reason = format!(
+            "its clients may come to use {}, and half of the free space is {}; fewer files= or clients=, or smaller sizes=",
+            format_size(bytes),
+            format_size(space.available_bytes / 2)
+        );
+        return Err(wrong_kind(&ground.path, reason));
+    }
+    if space.inodes > 0 && names > space.inodes_free / 2 {
+        let reason = format!(
+            "its clients may come to make {} files, and half of the free inodes are {}; fewer files= or clients=",
+            format_count(names),
+            format_count(space.inodes_free / 2)
+        );
+        return Err(wrong_kind(&ground.path, reason));
+    }
+    Ok(())
+}
+
+/// All clients make their files, side by side.
+fn prepare(
+    lab: &mut Lab<'_>,
+    ground: &Ground<'_>,
+    play: &PlaySpec,
+    processes: &[Process],
+) -> Result<(), LabError> {
+    let clients = FsopPhase { readers: 0, writers: 0, clients: play.clients };
+    let trees = match play.tree_files_each_max() {
+        0 => String::new(),
+        _ => format!(" and {} trees", u64::from(play.trees) * u64::from(play.clients)),
+    };
+    let files = format_count(play.files);
+    lab.note(format!("Making {files} files{trees} for {}.", clients.text()));
+    let slots: Vec<Slot> = processes.iter().map(|_| Slot::default()).collect();
+    let over = AtomicBool::new(false);
+    let stop = lab.stop.clone();
+    let clock = lab.clock;
+    let failed = std::thread::scope(|scope| {
+        let (sender, done) = mpsc::channel();
+        for (process, slot) in processes.iter().zip(&slots) {
+            let (sender, over, clock) = (sender.clone(), &over, clock);
+            let make = move || {
+                let Task::Play(root, playing) = &process.task else { return };
+                let (schedule, mut none) = (Schedule::new(0, 0, &[]), || Points::new(0, 0, 0));
+                let mut meter = Meter::new(&clock, slot, &schedule, 0, &PLAYS, &mut none);
+                let player = Player::new(root, playing, &mut meter, over);
+                let made = player.and_then(|mut player| player.prepare());
+                // The receiver lives until all have ended.
+                let _ = sender.send(made);
+            };
+            scope.spawn(make);
+        }
+        drop(sender);
+        wait(lab, &stop, &slots, &over, &done)
+    });
+    if let Some(Failed { name, error: source, .. }) = failed {
+        let path = ground.path.join(name);
+        return Err(LabError::TargetIo { path, what: "making files to begin with", source });
+    }
+    if stop.is_set() {
+        return Err(LabError::Interrupted);
+    }
+    let io = |source| LabError::TargetIo { path: ground.path.clone(), what: "syncing", source };
+    ground.root.sync_filesystem().map_err(io)
+}
+
+type Made = Result<bool, Failed>;
+
+/// Until all are done: what failed first.
+fn wait(
+    lab: &mut Lab<'_>,
+    stop: &StopFlag,
+    slots: &[Slot],
+    over: &AtomicBool,
+    done: &mpsc::Receiver<Made>,
+) -> Option<Failed> {
+    let (mut failed, mut steps) = (None, 0);
+    loop {
+        match done.recv_timeout(STEP) {
+            Ok(Err(error)) => {
+                over.store(true, Ordering::Relaxed);
+                failed.get_or_insert(error);
+            }
+            Ok(_) => {}
+            Err(RecvTimeoutError::Disconnected) => return failed,
+            Err(RecvTimeoutError::Timeout) => {
+                steps += 1;
+                if stop.is_set() {
+                    over.store(true, Ordering::Relaxed);
+                }
+                if steps % STEPS_TO_SAY == 0 {
+                    let bytes: u64 = slots.iter().map(|slot| slot.so_far().1).sum();
+                    lab.note(format!("Still making files: {} so far.", format_size(bytes)));
+                }
+            }
+        }
+    }
+}
