@@ -171,7 +171,7 @@ fn workloads() {
             [[workload]] / command = "bench" / timeout = 5
                 line 8: workload.timeout = 5: '5' needs a unit: 5s, 5m, 5ms, ...
             [[workload]] / command = "bench" / figure.tps = "tps"
-                line 8: workload.figure.tps = 'tps': write the text around the number, with {} for the number (tps = {}), or where it is in JSON (json:tps.mean)
+                line 8: workload.figure.tps = 'tps': write the text around the number, with {} for the number (tps = {}), where it is in JSON (json:tps.mean), or a regular expression (re:tps = ([0-9.]+))
             [[workload]] / use = "iozone"
                 line 7: workload.use = 'iozone': has the phases write, rewrite, read, reread, random read, random write; a trial measures one: phase = "write"
             [[workload]] / use = "iozone" / phase = "wrte"

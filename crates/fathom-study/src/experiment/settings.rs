@@ -11,21 +11,14 @@ use crate::safety::{self, Price};
 /// All of it, as notes.
 #[must_use]
 pub fn notes(plan: &Plan, records: &[&Record]) -> Vec<Finding> {
-    let note = |id: &str, summary: &str, lines: Vec<String>| {
-        let found = Finding::new(id, Severity::Note, summary);
-        (!lines.is_empty()).then(|| lines.into_iter().fold(found, Finding::advise))
+    let all = |id: &'static str, of: &dyn Fn(&Factor) -> Vec<String>| {
+        let lines: Vec<String> = plan.factors.iter().flat_map(of).collect();
+        lines.into_iter().map(move |line| Finding::new(id, Severity::Note, line))
     };
-    let prices = plan.factors.iter().flat_map(|factor| prices(factor, records)).collect();
-    let same = plan.factors.iter().flat_map(|factor| same(factor, records)).collect();
-    let gone = plan.factors.iter().flat_map(|factor| history(plan, factor)).collect();
-    [
-        note("price-of-settings", "what the levels cost in integrity and recovery", prices),
-        note("settings-without-effect", "levels that set nothing different here", same),
-        note("settings-of-today", "what has become of the settings of classic studies", gone),
-    ]
-    .into_iter()
-    .flatten()
-    .collect()
+    let prices = all("price-of-settings", &|factor| prices(factor, records));
+    let same = all("settings-without-effect", &|factor| same(factor, records));
+    let gone = all("settings-of-today", &|factor| history(plan, factor));
+    prices.chain(same).chain(gone).collect()
 }
 
 /// The name in a plan.
@@ -123,7 +116,7 @@ fn history(plan: &Plan, factor: &Factor) -> Vec<String> {
     match id.split('@').next().unwrap_or(id) {
         "block.scheduler" => {
             add(
-                has(&["bfq", "mq-deadline"]),
+                kind.is_some() && has(&["bfq", "mq-deadline"]),
                 "cfq, deadline, anticipatory and noop went with Linux 5.0; bfq is the nearest to cfq, mq-deadline to deadline, \
                  none to noop",
             );
@@ -166,6 +159,7 @@ mod tests {
     use super::*;
     use crate::experiment::sample::{self, Sample};
     use crate::safety::fixture;
+    use fathom_model::plan::setup::FilesystemSpec;
 
     /// An experiment on a factor of a setup; each level is mounted with these options.
     fn measured(key: &str, levels: &[(&str, &[&str])]) -> (Plan, Vec<Record>) {
@@ -186,8 +180,8 @@ mod tests {
     fn lines(key: &str, levels: &[(&str, &[&str])], id: &str) -> Vec<String> {
         let (plan, records) = measured(key, levels);
         let records: Vec<&Record> = records.iter().collect();
-        let found = notes(&plan, &records).into_iter().find(|finding| finding.id == id);
-        found.map(|finding| finding.advice).unwrap_or_default()
+        let found = notes(&plan, &records).into_iter().filter(|finding| finding.id == id);
+        found.map(|finding| finding.summary).collect()
     }
 
     #[test]
@@ -234,10 +228,21 @@ mod tests {
             |key| lines(key, &[("relatime", &[]), ("strictatime", &["x"])], "settings-of-today");
         assert!(of("mount.atime")[0].contains("since Linux 2.6.30"));
         assert!(of("mount.commit").is_empty());
-        let plan = sample::plan(&[("scheduler", &["mq-deadline", "bfq"])]);
+        let mut plan = sample::plan(&[("scheduler", &["mq-deadline", "bfq"])]);
+        assert!(notes(&plan, &[]).is_empty(), "nothing of a filesystem");
+        plan.setup.filesystem = Some(FilesystemSpec {
+            kind: "ext4".to_owned(),
+            make_options: Vec::new(),
+            is_aligned: true,
+            mount_options: Vec::new(),
+            journal: None,
+            is_lazy: false,
+            fill_percent: None,
+            ageing_rounds: None,
+        });
         let found = notes(&plan, &[]);
         assert_eq!(found.len(), 1, "{found:?}");
-        assert!(found[0].advice[0].contains("bfq is the nearest to cfq"));
+        assert!(found[0].summary.contains("bfq is the nearest to cfq"));
         assert!(notes(&sample::plan(&[("nr_requests", &["32", "64"])]), &[]).is_empty());
     }
 }
