@@ -8,6 +8,7 @@ use libtest_mimic::Arguments;
 use rustix::process::geteuid;
 use std::env;
 use std::io::{self, Read, Write};
+use std::os::unix::process::CommandExt;
 use std::process::{Command, ExitCode, Stdio};
 use std::thread;
 
@@ -45,13 +46,19 @@ pub fn run_lanes(lanes: Vec<Vec<Trial>>) -> ExitCode {
 
 /// What a lane printed, and whether all was well.
 fn beside(lane: usize) -> io::Result<(Vec<u8>, bool)> {
-    let mut command = Command::new("unshare");
-    command.args(["--mount", "--", "sh", "-c", ALONE]).arg(env::current_exe()?);
-    command.args(env::args_os().skip(1)).env(LANE, lane.to_string());
-    let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn()?;
+    let mut command = Command::new("setpriv");
+    // It ends with this thread, and what is sent to one group is for that one alone.
+    command.args(["--pdeathsig", "KILL", "--", "unshare", "--mount", "--", "sh", "-c", ALONE]);
+    command.arg(env::current_exe()?).args(env::args_os().skip(1)).env(LANE, lane.to_string());
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).process_group(0);
+    let mut child = command.spawn()?;
     let mut printed = Vec::new();
     if let Some(mut out) = child.stdout.take() {
         out.read_to_end(&mut printed)?;
     }
-    Ok((printed, child.wait()?.success()))
+    let status = child.wait()?;
+    if status.code().is_none() {
+        printed.extend_from_slice(format!("a lane of tests: {status}\n").as_bytes());
+    }
+    Ok((printed, status.success()))
 }
