@@ -39,7 +39,8 @@ pub fn run_lanes(lanes: Vec<Vec<Trial>>) -> ExitCode {
             Ok(Err(error)) => (format!("a lane of tests: {error}\n").into_bytes(), false),
             Err(_) => (b"a lane of tests: its reader failed\n".to_vec(), false),
         };
-        is_well &= has_passed && io::stdout().write_all(&printed).is_ok();
+        let is_shown = io::stdout().write_all(&printed).is_ok();
+        is_well &= is_shown && has_passed;
     }
     if is_well { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }

@@ -127,7 +127,7 @@ pub struct Measure {
     /// Started by --detach: what is printed goes to a file
     #[arg(long, hide = true)]
     pub detached: bool,
-    /// Which verdicts end with exit code 1
+    /// Exit with code 1 when the verdict is this or worse
     #[arg(long, value_enum, default_value = "doubtful", value_name = "VERDICT")]
     pub fail_on: FailOn,
 }
@@ -337,7 +337,7 @@ workload it is randread.
   fathom saturate /srv/data randomio write_fraction=0.3 --bound=max:500ms --time=20m
   fathom saturate /dev/sdb                           read only, nothing is written
 
-The search sets depth, rate, warmup and duration; threads=N is the most threads that ask.")]
+The search sets depth, rate, warmup and duration; threads=N is the largest number of threads used.")]
 pub struct Saturate {
     /// The latency that the highest load is looked for: p99:2ms, p99.9:20ms, max:500ms
     #[arg(long, value_name = "WHAT:TIME")]
@@ -364,7 +364,7 @@ pub struct Size {
     /// The largest change that does not matter
     #[arg(long, default_value = "5%", value_name = "PERCENT")]
     pub margin: String,
-    /// What the application has on this storage: gives the test set that is to the caches as that is to the memory
+    /// Size of the application's data: the test set is scaled so that it is to the caches as this is to memory
     #[arg(long, value_name = "SIZE")]
     pub data: Option<String>,
     /// What the searches take.
@@ -409,8 +409,8 @@ pub struct Lab {
     /// Begins anew, also when a run of the plan is unfinished
     #[arg(long)]
     pub new: bool,
-    /// Leaves out a workload by its label, or all cells with FACTOR=LEVEL
-    #[arg(long, value_name = "KIND", value_delimiter = ',')]
+    /// Skip this workload, or every cell with this level
+    #[arg(long, value_name = "LABEL|FACTOR=LEVEL", value_delimiter = ',')]
     pub skip: Vec<String>,
     /// What commands that measure any target take.
     #[command(flatten)]
@@ -442,7 +442,7 @@ What somebody else has changed since is reported and left alone.
   fathom restore --list
   fathom restore")]
 pub struct Restore {
-    /// Overwrites also what somebody else has changed since
+    /// Also put back settings that somebody changed after fathom did: their change is lost
     #[arg(long)]
     pub force: bool,
     /// Says what is still to be put back, and does nothing
@@ -463,8 +463,8 @@ pub enum Style {
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "\
 Only reads. What must be there was noted, beside the store, by a run that wrote with verify=after, during or crash: to a \
-device, or with --keep to files. After a crash of the machine verify before anything else of fathom runs, because test \
-files of dead runs are removed then.
+device, or with --keep to files. After a crash of the machine run fathom verify first: any other \
+measuring command removes the test files of the run that crashed.
 
   fathom run randwrite /srv/data duration=1m verify=after --keep
   fathom verify /srv/data
@@ -529,13 +529,13 @@ pub struct Compare {
     /// Confidence level of the intervals
     #[arg(long, default_value = "95%", value_name = "PERCENT")]
     pub level: String,
-    /// More pairs are added until the answer is clear, looking after 8, 12, 18 and 25 of them
+    /// Add pairs until the answer is clear, looking after 8, 12, 18 and 25; intervals allow for the looks
     #[arg(long)]
     pub looks: bool,
     /// Exit code 1 only when B is worse by so much: slower:5%
     #[arg(long, value_name = "slower:PERCENT")]
     pub fail_if: Option<String>,
-    /// Which verdicts end with exit code 1
+    /// Exit with code 1 when the verdict is this or worse
     #[arg(long, value_enum, default_value = "doubtful", value_name = "VERDICT")]
     pub fail_on: FailOn,
 }
@@ -719,7 +719,7 @@ pub struct Raid {
     /// A setting for all arrays, such as md.sync_speed_max=50000
     #[arg(long, value_name = "KNOB=VALUE")]
     pub knob: Vec<String>,
-    /// Leaves the first synchronisation out; results say so
+    /// Skip the initial synchronisation: parity is undefined until written; results say so
     #[arg(long)]
     pub assume_clean: bool,
     /// Says everything that would be done, and touches nothing

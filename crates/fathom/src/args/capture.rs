@@ -28,7 +28,7 @@ pub struct Capture {
     /// The trace [default: fathom-ID.trace in this folder]
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
-    /// Also writes a workload that does the same by chance: mix, sizes, places, pace
+    /// Also write a synthetic workload with the same mix, sizes, offsets and arrival rate
     #[arg(long, value_name = "FILE")]
     pub workload: Option<PathBuf>,
     /// Reads a trace instead of making one
@@ -37,7 +37,7 @@ pub struct Capture {
     /// A word to find the run by
     #[arg(long, value_name = "WORD")]
     pub label: Option<String>,
-    /// Which verdicts end with exit code 1
+    /// Exit with code 1 when the verdict is this or worse
     #[arg(long, value_enum, default_value = "doubtful", value_name = "VERDICT")]
     pub fail_on: FailOn,
     /// Runs meanwhile; the capture ends with it
@@ -62,13 +62,13 @@ pub struct Replay {
     pub trace: PathBuf,
     /// A directory, a new file (needs --size), an existing file or a block device
     pub target: String,
-    /// 1x, 2x, 0.5x: by how much faster; max: as fast as it goes
+    /// Speed factor (1x, 2x, 0.5x), or max: without waiting for the recorded times
     #[arg(long, default_value = "1x", value_name = "SPEED")]
     pub speed: String,
     /// How places become places of a target of another size [default: fit where it fits, else scale]
     #[arg(long, value_enum, value_name = "HOW")]
     pub map: Option<MapTo>,
-    /// In flight at most [default: what the trace had; with its times four times that]
+    /// Most requests in flight [default: the trace's maximum; four times that at recorded times]
     #[arg(long, value_name = "N")]
     pub depth: Option<u32>,
     /// Size of the test file that fathom makes [default: what the trace reaches, up to 1 GiB]
@@ -88,7 +88,7 @@ pub struct Replay {
 /// How places become places of the target.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum MapTo {
-    /// Each MiB keeps its share of the way through the device
+    /// Offsets are scaled to the size of the target, MiB by MiB
     Scale,
     /// From the start again where the target ends
     Modulo,

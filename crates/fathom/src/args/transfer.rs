@@ -112,8 +112,8 @@ pub enum Shell {
     args_conflicts_with_subcommands = true,
     arg_required_else_help = true,
     after_help = "\
-A file is what fathom export wrote as jsonl, or the store of another machine. What is here already stays as it is; a run whose \
-name another one has here gets a new one; both are said.
+A file is what fathom export wrote as jsonl, or the store of another machine. Runs that are here already stay \
+unchanged; if another run has the same name here, the imported one gets a new one. Both are reported.
 
   fathom import runs.jsonl.gz
   fathom import /mnt/db7/var/lib/fathom/fathom.db /mnt/db8/var/lib/fathom/fathom.db

@@ -44,7 +44,7 @@ pub struct Watch {
     /// Also idle devices
     #[arg(long)]
     pub all: bool,
-    /// Also interrupts of each queue, and svctm
+    /// Also show interrupts of each queue, and svctm (for old scripts; without meaning on parallel devices)
     #[arg(long)]
     pub details: bool,
     /// Serve the figures as OpenMetrics on this address; a port alone is one of this machine only

@@ -70,8 +70,8 @@ pub fn run(common: &Common, output: Output, stop: &StopFlag, args: &Attach) -> C
             Ok(Exit::Done)
         }
         (None, false) => {
-            let text = "the run ended without a word: its process was killed, or this one read too slowly; fathom list \
-                        shows what is stored";
+            let text = "the connection was lost: the run was killed, or this view fell behind; see fathom list, or \
+                        attach again";
             Err(CommandError::report_as(output, &text, Exit::Internal))
         }
     }
@@ -85,8 +85,7 @@ fn connect(output: Output, state_dir: &Path) -> Result<UnixStream, CommandError>
         );
         let why = if nothing { String::new() } else { format!(" ({error})") };
         let text = format!(
-            "nothing that can be looked at is measured with the store in {}{why}; it is fathom lab, raid, layers, saturate and size \
-             that can be; another store is named by --db",
+            "no lab, raid, layers, saturate or size is running with the store in {}{why}; another store is named by --db",
             state_dir.display()
         );
         CommandError::usage(output, &text)

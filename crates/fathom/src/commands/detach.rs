@@ -41,7 +41,7 @@ pub fn run(common: &Common, output: Output) -> CommandResult {
         return Err(CommandError::report_as(output, &text, exit));
     }
     let text = format!(
-        "Runs on without this terminal, as process {pid}. What it prints goes to\n{}\nfathom attach looks at it; kill -INT {pid} ends it.\n",
+        "Running without this terminal as process {pid}. What it prints goes to\n{}\nfathom attach looks at it; kill -INT {pid} ends it.\n",
         log.display()
     );
     let result = serde_json::json!({ "pid": pid, "log": log, "exit_code": 0 });

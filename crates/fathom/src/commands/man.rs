@@ -20,12 +20,15 @@ const ENDINGS: &[(&str, &str)] = &[
         "1",
         "Done, but the verdict is doubtful or void, a comparison found a regression, or a watched command failed.",
     ),
-    ("2", "The command line makes no sense."),
+    ("2", "Usage error: an option, value or target is wrong. Nothing was done."),
     ("3", "Refused, because data or another measurement is in danger."),
     ("4", "The system lacks something that is needed."),
     ("5", "The target failed, or does not hold what must be there."),
     ("6", "The store, the output or fathom itself failed."),
-    ("130", "Interrupted; everything is back in its place."),
+    (
+        "130",
+        "Interrupted. Settings and test files were put back, unless a second signal ended fathom at once: then run fathom restore.",
+    ),
 ];
 
 const PLACES: &[(&str, &str)] = &[

@@ -52,7 +52,7 @@ fn attach(sandbox: &Sandbox) -> Running {
 fn nothing() {
     let sandbox = Sandbox::new();
     let done: Done = sandbox.run(&["attach"]);
-    done.is_refusal(2, &["nothing that can be looked at is measured"]);
+    done.is_refusal(2, &["no lab, raid, layers, saturate or size is running"]);
 }
 
 /// One who is killed, one who never reads, and one who looks to the end.

@@ -28,6 +28,9 @@ fn figure(record: &Value, name: &str) -> f64 {
     record["cell"]["application"][name].as_f64().unwrap_or(0.0)
 }
 
+/// What readers and writers do side by side.
+const BESIDE: [&str; 3] = ["read_files_per_s", "readers_keep", "written_files_per_s"];
+
 /// The plan that comes with fathom: in a soak all its 72 cells, in CI eight of two levels each that stand for them.
 fn grid() {
     let sandbox = Sandbox::new();
@@ -68,11 +71,9 @@ fn grid() {
     for record in &trials {
         assert!(record["cell"]["void"].is_null(), "{}", record["cell"]["void"]);
         let figures = &record["cell"]["application"];
-        for name in ["read_files_per_s_alone", "written_files_per_s"] {
-            assert!(figure(record, name) > 0.0, "{name}: {figures}");
-        }
-        // In windows as short as these readers may get nothing beside writers.
-        for name in ["read_files_per_s", "readers_keep"] {
+        assert!(figure(record, "read_files_per_s_alone") > 0.0, "{figures}");
+        // In windows as short as these one side may get nothing while the other works, but not everywhere.
+        for name in BESIDE {
             assert!(figures[name].as_f64() >= Some(0.0), "{name}: {figures}");
         }
         assert_eq!(record["fsop"]["phase"]["writers"], 3);
@@ -85,7 +86,9 @@ fn grid() {
         assert_eq!(levels.contains("strictatime"), !options.contains("relatime"), "{options}");
         assert_eq!(levels.contains(r#""off""#), options.contains("nobarrier"), "{options}");
     }
-    assert!(trials.iter().any(|record| figure(record, "readers_keep") > 0.0), "{trials:?}");
+    for name in BESIDE {
+        assert!(trials.iter().any(|record| figure(record, name) > 0.0), "{name}: {trials:?}");
+    }
     assert_eq!(names.len(), cells, "each cell once");
     assert_eq!(trees.len(), 1, "all cells read the same tree: {trees:?}");
     answer(&done);
