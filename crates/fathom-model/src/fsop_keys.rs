@@ -49,7 +49,7 @@ pub const KEYS: &[FsopKey] = &[
     key("stall", "1s", "operations of this length and above are listed as stalls"),
 ];
 
-const fn key(name: &'static str, values: &'static str, help: &'static str) -> FsopKey {
+pub(crate) const fn key(name: &'static str, values: &'static str, help: &'static str) -> FsopKey {
     FsopKey { name, values, help }
 }
 

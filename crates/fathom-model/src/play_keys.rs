@@ -1,7 +1,7 @@
 //! The keys of personalities, as the command line and workload files have them, and the files themselves.
 
 use crate::fsop::{FsopPhase, FsopSpec};
-use crate::fsop_keys::FsopKey;
+use crate::fsop_keys::{FsopKey, key};
 use crate::play::{PlayAct, PlaySpec, PlaySync, Sizes};
 use crate::workload::{Arrivals, Workload};
 use fathom_base::suggest;
@@ -62,10 +62,6 @@ pub const KEYS: &[FsopKey] = &[
     key("points", "20000", "operations kept for pictures, at most 1000000"),
     key("stall", "1s", "operations of this length and above are listed as stalls"),
 ];
-
-const fn key(name: &'static str, values: &'static str, help: &'static str) -> FsopKey {
-    FsopKey { name, values, help }
-}
 
 /// The built-in personalities, in the order of lists.
 const FILES: &[&str] = &[
