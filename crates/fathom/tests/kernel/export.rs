@@ -199,23 +199,23 @@ fn import_refusals() {
 }
 
 const PLAN: &str = r#"
-name = "acmeplan"
-question = "Which depth is best for hunter2 at acmepayroll?"
+name = "acmequartzplan"
+question = "Which depth is best for hunter2 at acmequartzpayroll?"
 target = "TARGET"
 [[workload]]
-label = "acmeload"
+label = "acmequartzload"
 use = "randread"
 duration = "80ms"
 warmup = "0s"
 size = "4M"
 [[own_knob]]
-name = "acmething"
+name = "acmequartzthing"
 read = "cat KNOB"
 write = "echo {value} > KNOB"
 values = [1, 2]
 [factors]
 workload.depth = [1, 4]
-own.acmething = [1, 2]
+own.acmequartzthing = [1, 2]
 [design]
 blocks = 2
 [prepare]
@@ -227,30 +227,39 @@ drop_caches = false
 /// A run, an experiment and a program watched, with names of somebody's own wherever they can be.
 fn with_secrets(sandbox: &Sandbox, dir: &Path) {
     fs::create_dir_all(dir).unwrap();
-    let plan = sandbox.scratch.join("acmeplan.toml");
-    let knob = sandbox.scratch.join("acmeknob");
+    let plan = sandbox.scratch.join("acmequartzplan.toml");
+    let knob = sandbox.scratch.join("acmequartzknob");
     fs::write(&knob, "1\n").unwrap();
     fs::write(&plan, PLAN.replace("TARGET", p(dir)).replace("KNOB", p(&knob))).unwrap();
-    let workload = sandbox.scratch.join("acmemix.toml");
-    let job = "name = 'acmemix'\ntitle = 'for hunter2'\n[[job]]\nname = 'acmejob'\naccess = 'random'\noperations = 300\n";
+    let workload = sandbox.scratch.join("acmequartzmix.toml");
+    let job = "name = 'acmequartzmix'\ntitle = 'for hunter2'\n[[job]]\nname = 'acmequartzjob'\naccess = 'random'\noperations = 300\n";
     fs::write(&workload, job).unwrap();
-    let ran = sandbox.run(&["run", p(&workload), p(dir), "size=4M", "--label=zebra-wombat"]);
+    let ran = sandbox.run(&["run", p(&workload), p(dir), "size=4M", "--label=zebrafish-wombatden"]);
     assert!([0, 1].contains(&ran.code), "{ran:?}");
-    let lab = sandbox.run(&["lab", p(&plan), "--label=giraffe"]);
+    let lab = sandbox.run(&["lab", p(&plan), "--label=giraffeneck"]);
     assert!([0, 1].contains(&lab.code), "{lab:?}");
     // A program with a password, that is watched.
-    let program = ["--", "sh", "-c", "sleep 1.2; echo okapi 7; : --password=quagga7"];
-    let watched = [&["watch", "--record", "--figure=tps=okapi {}"][..], &program].concat();
+    let program = ["--", "sh", "-c", "sleep 1.2; echo okapiherd 7; : --password=quagga7"];
+    let watched = [&["watch", "--record", "--figure=tps=okapiherd {}"][..], &program].concat();
     let watched = sandbox.run(&watched);
     assert!([0, 1].contains(&watched.code), "{watched:?}");
 }
 
-/// Nothing that somebody chose stands in any form.
+/// Nothing that somebody chose stands in any form. The secrets are long: letters drawn at random make `acme` now and then.
 fn anonymised() {
     let sandbox = Sandbox::new();
-    let dir = sandbox.scratch.join("acmepayroll/zebraproject");
+    let dir = sandbox.scratch.join("acmequartzpayroll/zebrafishproject");
     with_secrets(&sandbox, &dir);
-    let secrets = ["acme", "zebra", "hunter2", "giraffe", "wombat", "okapi", "quagga7", p(&dir)];
+    let secrets = [
+        "acmequartz",
+        "zebrafish",
+        "hunter2",
+        "giraffeneck",
+        "wombatden",
+        "okapiherd",
+        "quagga7",
+        p(&dir),
+    ];
     let scratch = sandbox.scratch.path().file_name().unwrap().to_str().unwrap();
     let open = sandbox.run(&["export"]).stdout;
     for secret in secrets {
