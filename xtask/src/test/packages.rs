@@ -3,6 +3,7 @@
 mod kernel;
 
 use crate::process;
+use crate::workspace;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -36,7 +37,10 @@ const PACKAGES: &[(&str, &str)] = &[
     ("mount", "losetup, mount, swapon"),
     ("multipath-tools", "multipathd in guests"),
     ("postgresql", "pgbench with a server of its own: a recipe of watch"),
+    ("python3-pandas", "tables of an export in pandas"),
+    ("python3-pip", "installing DuckDB, which is no Debian package"),
     ("qemu-system-x86", "guests with NVMe, several CPUs and tracing"),
+    ("r-base-core", "tables of an export in R"),
     ("sg3-utils", "sg_start, sg_turs: SCSI drives that stand still, in guests"),
     ("sqlite3", "questions to the store, as the documentation asks them"),
     ("strace", "which files a measurement touches"),
@@ -56,6 +60,33 @@ const APT_LIMIT: Duration = Duration::from_secs(600);
 /// Installs what is missing. Whatever goes wrong is said and not an error: the tests that need it are then skipped,
 /// with the reason.
 pub fn install() {
+    install_debian();
+    if is_root() {
+        install_duckdb();
+    }
+}
+
+/// Where Python finds what is no Debian package.
+#[must_use]
+pub fn python_path() -> PathBuf {
+    workspace::target().join("python")
+}
+
+/// DuckDB's module for Python, into a directory of its own.
+fn install_duckdb() {
+    let path = python_path();
+    if path.join("duckdb").is_dir() {
+        return;
+    }
+    let mut command = process::bound(Path::new("/usr/bin/python3"));
+    command.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check"]);
+    command.args(["--root-user-action=ignore", "--no-deps", "--target"]).arg(&path).arg("duckdb");
+    if !finish(&mut command) {
+        println!("DuckDB could not be installed; tests that need it are skipped");
+    }
+}
+
+fn install_debian() {
     let missing: Vec<&str> = PACKAGES
         .iter()
         .map(|(package, _)| *package)

@@ -14,6 +14,8 @@ pub struct Tally {
     pub skipped: u64,
     /// Names of the failed.
     pub failures: Vec<String>,
+    /// Names of those that failed among the others and passed by themselves: they count as passed.
+    pub unsteady: Vec<String>,
     /// Names of the skipped, with the reason.
     pub skips: Vec<(String, String)>,
     /// Stated sample sizes.
@@ -35,9 +37,22 @@ impl Tally {
         self.failed += other.failed;
         self.skipped += other.skipped;
         self.failures.extend(other.failures);
+        self.unsteady.extend(other.unsteady);
         self.skips.extend(other.skips);
         self.samples.extend(other.samples);
         self.times.extend(other.times);
+    }
+
+    /// Takes the failure of that test back when running it again brought one test that passed and nothing else.
+    pub fn settle(&mut self, failure: &str, again: &Self) {
+        println!("{failure}, run again by itself: {}", again.line());
+        let Some(place) = self.failures.iter().position(|name| name == failure) else { return };
+        if (again.passed, again.failed, again.skipped) == (1, 0, 0) {
+            self.failures.remove(place);
+            self.failed -= 1;
+            self.passed += 1;
+            self.unsteady.push(failure.to_owned());
+        }
     }
 
     /// The tests that took longest, the longest first.
