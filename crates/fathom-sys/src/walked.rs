@@ -8,8 +8,9 @@ use std::ffi::CStr;
 use std::fs::File;
 use std::io;
 use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, IntoRawFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, IntoRawFd, OwnedFd};
 use std::path::Path;
+use std::ptr::NonNull;
 
 /// Names longer than this are opened in parts.
 const PATH_BYTES_MAX: usize = 4000;
@@ -42,33 +43,56 @@ pub struct Looked {
 #[derive(Debug)]
 pub struct WalkedDir(OwnedFd);
 
-/// The entries of an open directory, one by one.
-pub struct Entries<'b>(RawDir<'b, OwnedFd>);
+/// The entries of an open directory, one by one, through memory and a descriptor that are borrowed.
+pub struct Entries<'b> {
+    raw: RawDir<'b, BorrowedFd<'b>>,
+    /// Where the name of the entry that was come to last lies in that memory.
+    name: Option<NonNull<CStr>>,
+}
 
 impl Entries<'_> {
-    /// The next name but `.` and `..`; none at the end. Most come from memory, some from the kernel: one at the start,
-    /// one for every 32 KiB of them, one at the end.
+    /// Goes on to the next entry but `.` and `..`; false at the end. Most come from memory, some from the kernel: one at the
+    /// start, one for every 32 KiB of them, one at the end.
     ///
     /// # Errors
     /// Those of getdents; a directory that was removed meanwhile ends.
     #[inline]
-    pub fn next_name(&mut self) -> io::Result<Option<&CStr>> {
+    pub fn advance(&mut self) -> io::Result<bool> {
+        self.name = None;
         loop {
-            // The borrow of what is given back ends the loop: asked once for the next, once for its name.
-            match self.0.next() {
-                None | Some(Err(Errno::NOENT)) => return Ok(None),
+            match self.raw.next() {
+                None | Some(Err(Errno::NOENT)) => return Ok(false),
                 Some(Err(error)) => return Err(error.into()),
                 Some(Ok(entry)) => {
                     let name = entry.file_name();
                     if !matches!(name.to_bytes(), b"." | b"..") {
-                        // SAFETY: the name lies in the buffer, which is borrowed for as long as `self` is and is written
-                        // again by the next call only, for which `self` must be borrowed anew. The compiler cannot see
-                        // that the other arm of the loop keeps nothing of it.
-                        return Ok(Some(unsafe { CStr::from_ptr(name.as_ptr()) }));
+                        self.name = Some(NonNull::from(name));
+                        return Ok(true);
                     }
                 }
             }
         }
+    }
+
+    /// The name of the entry that was come to last; empty before the first and behind the last.
+    #[inline]
+    #[must_use]
+    pub fn name(&self) -> &CStr {
+        match self.name {
+            // SAFETY: the name lies in the memory that `raw` borrows for as long as `self` is there. That is written again by
+            // `advance` only, for which `self` must be borrowed anew, and which forgets this place first.
+            Some(name) => unsafe { name.as_ref() },
+            None => c"",
+        }
+    }
+
+    /// Goes on to the next entry and gives its name; none at the end.
+    ///
+    /// # Errors
+    /// As [`Self::advance`].
+    #[inline]
+    pub fn next_name(&mut self) -> io::Result<Option<&CStr>> {
+        Ok(if self.advance()? { Some(self.name()) } else { None })
     }
 }
 
@@ -121,12 +145,10 @@ impl WalkedDir {
         self.below(c"", false)
     }
 
-    /// Its entries from where it stands.
-    ///
-    /// # Errors
-    /// Those of dup(2).
-    pub fn entries<'b>(&self, buffer: &'b mut EntryBuffer) -> io::Result<Entries<'b>> {
-        Ok(Entries(RawDir::new(self.0.try_clone()?, &mut buffer.0)))
+    /// Its entries from where it stands. Nothing is allocated, and no descriptor is made.
+    #[must_use]
+    pub fn entries<'b>(&'b self, buffer: &'b mut EntryBuffer) -> Entries<'b> {
+        Entries { raw: RawDir::new(self.0.as_fd(), &mut buffer.0), name: None }
     }
 
     /// What lies under a name; a symbolic link is described, not followed.
@@ -311,10 +333,12 @@ mod tests {
         assert_eq!(read(&file, &mut bytes).unwrap(), 0);
         let mut names = BTreeSet::new();
         let (mut buffer, again) = (EntryBuffer::default(), open.again().unwrap());
-        let mut entries = again.entries(&mut buffer).unwrap();
+        let mut entries = again.entries(&mut buffer);
+        assert!(entries.name().is_empty(), "before the first");
         while let Some(name) = entries.next_name().unwrap() {
             names.insert(name.to_str().unwrap().to_owned());
         }
+        assert!(entries.name().is_empty() && !entries.advance().unwrap(), "behind the last");
         assert_eq!(names.iter().map(String::as_str).collect::<Vec<_>>(), ["b", "c", "sub", "to-a"]);
         open.unlink(c"b").unwrap();
         open.remove_dir(c"sub").unwrap();

@@ -9,15 +9,49 @@ use std::collections::VecDeque;
 use std::ffi::{CStr, CString};
 use std::fs::File;
 use std::io;
+use std::ops::Deref;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Names that begin so are fathom's own: what writers make beside the tree is not read.
 const OWN_PREFIX: &[u8] = b".fathom-";
 
-/// Directories that are still to be looked at, by their paths from the root.
+/// Smallest room for a path: most fit into it, so that memory that had another path has room for this one.
+const PATH_ROOM: usize = 64;
+
+/// The path of a directory from the root of the walk, in memory that goes round; the root's own is empty.
+#[derive(Debug, Default, Clone, PartialEq, Eq)]
+pub struct WalkPath(
+    /// With its zero at the end, or empty.
+    Vec<u8>,
+);
+
+impl WalkPath {
+    fn set(&mut self, parent: &CStr, name: &CStr) {
+        let (parent, name) = (parent.to_bytes(), name.to_bytes_with_nul());
+        self.0.clear();
+        self.0.reserve((parent.len() + name.len() + 1).next_power_of_two().max(PATH_ROOM));
+        self.0.extend_from_slice(parent);
+        if !parent.is_empty() {
+            self.0.push(b'/');
+        }
+        self.0.extend_from_slice(name);
+    }
+}
+
+impl Deref for WalkPath {
+    type Target = CStr;
+
+    fn deref(&self) -> &CStr {
+        CStr::from_bytes_until_nul(&self.0).unwrap_or_default()
+    }
+}
+
+/// Directories that are still to be looked at, by their paths from the root. Memory of paths that are given back is used
+/// again: a second round through a tree allocates nothing.
 #[derive(Debug, Default)]
 pub struct Pending {
-    paths: VecDeque<CString>,
+    paths: VecDeque<WalkPath>,
+    free: Vec<WalkPath>,
     order: WalkOrder,
     /// With depth first, how many of the last were found in the directory that is being read.
     fresh: usize,
@@ -32,22 +66,14 @@ impl Pending {
 
     /// Puts a directory in, of that name in the directory of that path.
     pub fn add(&mut self, parent: &CStr, name: &CStr) {
-        let (parent, name) = (parent.to_bytes(), name.to_bytes());
-        let mut path = Vec::with_capacity(parent.len() + name.len() + 2);
-        path.extend_from_slice(parent);
-        if !parent.is_empty() {
-            path.push(b'/');
-        }
-        path.extend_from_slice(name);
-        // Neither of the two holds a zero.
-        if let Ok(path) = CString::new(path) {
-            self.paths.push_back(path);
-            self.fresh += 1;
-        }
+        let mut path = self.free.pop().unwrap_or_default();
+        path.set(parent, name);
+        self.paths.push_back(path);
+        self.fresh += 1;
     }
 
     /// The directory that comes next. Depth first goes into the first of those that the last one held.
-    pub fn next_path(&mut self) -> Option<CString> {
+    pub fn next_path(&mut self) -> Option<WalkPath> {
         match self.order {
             WalkOrder::Breadth => self.paths.pop_front(),
             WalkOrder::Depth => {
@@ -59,9 +85,14 @@ impl Pending {
         }
     }
 
-    /// Forgets all.
+    /// Takes the memory of a path that is done with.
+    pub fn give_back(&mut self, path: WalkPath) {
+        self.free.push(path);
+    }
+
+    /// Forgets all, and keeps the memory.
     pub fn clear(&mut self) {
-        self.paths.clear();
+        self.free.extend(self.paths.drain(..));
         self.fresh = 0;
     }
 }
@@ -105,7 +136,6 @@ pub struct Reader<'a, 'm, C: Clock> {
     reading: &'a Reading,
     meter: &'a mut Meter<'m, C>,
     over: &'a AtomicBool,
-    entries: EntryBuffer,
     data: Vec<u8>,
     dev: u64,
     /// What the walk of now has found: a tree without any is not walked for ever.
@@ -129,8 +159,8 @@ impl<'a, 'm, C: Clock> Reader<'a, 'm, C> {
         over: &'a AtomicBool,
     ) -> Self {
         let dev = root.look(c".").map_or(0, |looked| looked.dev);
-        let (entries, data) = (EntryBuffer::default(), vec![0; reading.block_bytes.max(1)]);
-        Self { root, reading, meter, over, entries, data, dev, found: 0 }
+        let data = vec![0; reading.block_bytes.max(1)];
+        Self { root, reading, meter, over, data, dev, found: 0 }
     }
 
     /// Walks round after round until it is told to stop.
@@ -138,8 +168,9 @@ impl<'a, 'm, C: Clock> Reader<'a, 'm, C> {
     /// # Errors
     /// [`Failed`] with the operation that did; names that vanish are counted and passed over.
     pub fn run(&mut self) -> Result<(), Failed> {
+        let (mut pending, mut memory) = (Pending::new(self.reading.order), EntryBuffer::default());
         loop {
-            match self.round() {
+            match self.round(&mut pending, &mut memory) {
                 Ok(()) if self.found == 0 => return Ok(()),
                 Ok(()) => self.meter.rounds += 1,
                 Err(Halt::Asked) => return Ok(()),
@@ -149,76 +180,76 @@ impl<'a, 'm, C: Clock> Reader<'a, 'm, C> {
     }
 
     /// Through the whole tree once.
-    fn round(&mut self) -> Result<(), Halt> {
+    fn round(&mut self, pending: &mut Pending, memory: &mut EntryBuffer) -> Result<(), Halt> {
         self.found = 0;
-        let mut pending = Pending::new(self.reading.order);
+        pending.clear();
         self.reading.begins.iter().for_each(|begin| pending.add(c"", begin));
         while let Some(path) = pending.next_path() {
-            self.directory(&path, &mut pending)?;
+            self.directory(&path, memory, pending)?;
+            pending.give_back(path);
         }
         Ok(())
     }
 
-    fn directory(&mut self, path: &CStr, pending: &mut Pending) -> Result<(), Halt> {
-        let mut memory = std::mem::take(&mut self.entries);
-        let done = self.entries_of(path, &mut memory, pending);
-        self.entries = memory;
-        done
-    }
-
-    fn entries_of(
+    fn directory(
         &mut self,
         path: &CStr,
         memory: &mut EntryBuffer,
         pending: &mut Pending,
     ) -> Result<(), Halt> {
-        let failed = |class, name: &CStr, error| {
-            let name = [path, name].map(CStr::to_string_lossy).join("/");
-            Halt::Failed(Failed { class, name, error })
-        };
-        // The first entry is there when the directory was opened and the kernel has given some.
         let (root, no_atime) = (self.root, self.reading.no_atime);
-        let mut opened = None;
-        let mut first = self.meter.time(
+        let mut place = None;
+        // The first entry is there when the directory was opened and the kernel has given some.
+        let opened = self.meter.time(
             OpClass::ReadDir,
             || {
-                let dir = root.below(path, no_atime)?;
-                let mut entries = dir.entries(memory)?;
-                let name = entries.next_name()?.map(CStr::to_owned);
-                opened = Some((dir, entries));
-                Ok(name)
+                let dir: &WalkedDir = place.insert(root.below(path, no_atime)?);
+                let mut entries = dir.entries(memory);
+                let is_there = entries.advance()?;
+                Ok((dir, entries, is_there))
             },
             |_| 0,
         );
-        loop {
-            let name = match first {
-                Ok(Some(name)) => name,
-                Ok(None) => return self.check(),
-                Err(error) if is_passed_over(&error) => {
-                    self.meter.vanished += 1;
-                    self.meter.resume();
-                    return self.check();
-                }
-                Err(error) => return Err(failed(OpClass::ReadDir, c"", error)),
-            };
-            let Some((dir, entries)) = &mut opened else { return Ok(()) };
+        let (dir, mut entries, mut is_there) = match opened {
+            Ok(opened) => opened,
+            Err(error) => return self.pass_over(OpClass::ReadDir, path, c"", error),
+        };
+        while is_there {
             self.check()?;
+            let name = entries.name();
             if !name.to_bytes().starts_with(OWN_PREFIX) {
                 self.found += 1;
-                match self.entry(dir, &name) {
-                    Ok(true) => pending.add(path, &name),
+                match self.entry(dir, name) {
+                    Ok(true) => pending.add(path, name),
                     Ok(false) => {}
-                    Err((_, error)) if is_passed_over(&error) => {
-                        self.meter.vanished += 1;
-                        self.meter.resume();
-                    }
-                    Err((class, error)) => return Err(failed(class, &name, error)),
+                    Err((class, error)) => self.pass_over(class, path, name, error)?,
                 }
                 self.check()?;
             }
-            let next = || Ok(entries.next_name()?.map(CStr::to_owned));
-            first = self.meter.time(OpClass::ReadDir, next, |_| 0);
+            is_there = match self.meter.time(OpClass::ReadDir, || entries.advance(), |_| 0) {
+                Ok(is_there) => is_there,
+                Err(error) => return self.pass_over(OpClass::ReadDir, path, c"", error),
+            };
         }
+        self.check()
+    }
+
+    /// Counts a name that vanished; every other error ends the walk.
+    #[cold]
+    fn pass_over(
+        &mut self,
+        class: OpClass,
+        path: &CStr,
+        name: &CStr,
+        error: io::Error,
+    ) -> Result<(), Halt> {
+        if is_passed_over(&error) {
+            self.meter.vanished += 1;
+            self.meter.resume();
+            return self.check();
+        }
+        let name = [path, name].map(CStr::to_string_lossy).join("/");
+        Err(Halt::Failed(Failed { class, name, error }))
     }
 
     fn check(&self) -> Result<(), Halt> {

@@ -2,7 +2,7 @@
 //! leftovers know as fathom's, wherever a kill ends it.
 
 use crate::ops::Meter;
-use crate::walk::{Failed, Halt, Pending};
+use crate::walk::{Failed, Halt, Pending, WalkPath};
 use fathom_base::clock::Clock;
 use fathom_base::content::Filler;
 use fathom_base::lognormal::LogNormal;
@@ -80,7 +80,7 @@ impl<'a, 'm, C: Clock> Writer<'a, 'm, C> {
     /// [`Failed`] with the operation that did, as for want of space.
     pub fn run(&mut self) -> Result<bool, Failed> {
         let mut pending = Pending::new(WalkOrder::Breadth);
-        let mut next = Some(CString::default());
+        let mut next = Some(WalkPath::default());
         while let Some(path) = next {
             match self.directory(&path, &mut pending) {
                 Ok(()) if self.is_full() => return Ok(true),
@@ -88,6 +88,7 @@ impl<'a, 'm, C: Clock> Writer<'a, 'm, C> {
                 Err(Halt::Asked) => return Ok(false),
                 Err(Halt::Failed(failed)) => return Err(failed),
             }
+            pending.give_back(path);
             next = pending.next_path();
         }
         Ok(true)

@@ -29,7 +29,7 @@ fn read(root: &Path, order: WalkOrder, begins: &[&CStr]) -> FsopProcess {
     let reading = Reading { begins, order, block_bytes: 4096, no_atime: true };
     let (root, over) = (WalkedDir::open(root).expect("there"), AtomicBool::new(false));
     let mut reader = Reader::new(&root, &reading, &mut meter, &over);
-    assert!(reader.round().is_ok());
+    assert!(reader.round(&mut Pending::new(order), &mut EntryBuffer::default()).is_ok());
     meter.finish(Role::Reader, 0).remove(0).0
 }
 
@@ -74,10 +74,11 @@ fn breadth_first_takes_levels_and_depth_first_takes_branches() {
     };
     let order = |order| {
         let (mut pending, mut seen) = (Pending::new(order), Vec::new());
-        let mut next = Some(path(""));
+        let mut next = Some(WalkPath::default());
         while let Some(name) = next {
             children(&name).iter().for_each(|child| pending.add(&name, child));
             seen.push(name.to_str().expect("text").to_owned());
+            pending.give_back(name);
             next = pending.next_path();
         }
         seen

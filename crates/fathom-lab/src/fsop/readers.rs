@@ -52,7 +52,7 @@ fn joined(parent: &CStr, name: &CStr) -> CString {
 fn inside(root: &WalkedDir, path: &CStr) -> io::Result<(Vec<CString>, Vec<CString>)> {
     let dir = root.below(path, true)?;
     let (mut buffer, mut dirs, mut files) = (EntryBuffer::default(), Vec::new(), Vec::new());
-    let mut entries = dir.entries(&mut buffer)?;
+    let mut entries = dir.entries(&mut buffer);
     while let Some(name) = entries.next_name()? {
         match dir.look(name) {
             Ok(looked) if looked.is_dir && !is_own(name) => dirs.push(joined(path, name)),

@@ -317,7 +317,7 @@ impl<C: Clock> Player<'_, '_, C> {
         let over = self.over;
         let read_all = || {
             let dir = dir.again()?;
-            let mut names = dir.entries(&mut entries)?;
+            let mut names = dir.entries(&mut entries);
             let mut seen = 0;
             while names.next_name()?.is_some() {
                 seen += 1;
