@@ -1,11 +1,13 @@
 //! Puts back what an experiment changed, from its journal alone: at its end, and, when it was killed, by whoever comes next.
 
 use crate::experiment::machine;
+use fathom_guard::FileRefusal;
 use fathom_guard::changes::{self, ChangeLog, Entry, Step};
 use fathom_guard::faults::Faults;
 use fathom_guard::journal;
 use fathom_knobs::Undo as KnobUndo;
 use fathom_model::change::Change;
+use fathom_model::change::machine::MachineChange;
 use fathom_model::change::setup::SetupChange;
 use fathom_setup::Undo as SetupUndo;
 use fathom_sys::process::{self, Life};
@@ -156,45 +158,63 @@ fn words(change: &Change) -> String {
     }
 }
 
-/// Puts back what dead processes left, the newest run first. The caller holds the measuring lock.
+/// Puts back what dead processes left, the newest run first: first the programs that they started are ended, then
+/// `remove_files` removes test files, which a program may still have been writing, then what the files lie on is taken down.
+/// The caller holds the measuring lock.
 pub fn restore_dead(
     root: &SysRoot,
     state_dir: &Path,
     force: bool,
     faults: &Faults,
+    remove_files: &mut dyn FnMut(),
     note: &mut dyn FnMut(&str),
 ) -> Vec<Report> {
     let logs = match changes::read_all(root, state_dir) {
         Ok(logs) => logs,
-        Err(error) => return vec![unreadable("the journal of changes", error.to_string())],
+        Err(error) => {
+            remove_files();
+            return vec![unreadable("the journal of changes", error.to_string())];
+        }
     };
     let mut reports: Vec<Report> = Vec::new();
     for (path, reason) in logs.unreadable {
         reports.push(unreadable(&format!("the journal {}", path.display()), reason));
     }
+    let mut adopted = Vec::new();
     for mut log in logs.dead.into_iter().rev() {
-        let is_same_boot = process::boot_id(root).is_none_or(|boot| boot == log.boot_id());
-        let (run_id, pending) = (log.run_id().to_owned(), log.pending());
-        if let Err(error) = log.adopt(root, faults.clone()) {
-            let mut report = unreadable("the journal of changes", error.to_string());
-            report.run_id = run_id;
-            reports.push(report);
-            continue;
+        match log.adopt(root, faults.clone()) {
+            Ok(()) => adopted.push(log),
+            Err(error) => reports.push(unreadable_of(log.run_id().to_owned(), &error)),
         }
-        for entry in &pending {
-            let report = restore_entry(root, &mut log, entry, force, is_same_boot, note);
+    }
+    let mut restore_those = |log: &mut ChangeLog, which: &dyn Fn(&Change) -> bool| {
+        let is_same_boot = process::boot_id(root).is_none_or(|boot| boot == log.boot_id());
+        for entry in log.pending().iter().filter(|entry| which(&entry.change)) {
+            let report = restore_entry(root, log, entry, force, is_same_boot, note);
             if report.outcome.is_done() {
                 forget_files_of(root, state_dir, &entry.change);
             }
             reports.push(report);
         }
+    };
+    adopted.iter_mut().for_each(|log| restore_those(log, &is_program));
+    remove_files();
+    adopted.iter_mut().for_each(|log| restore_those(log, &|change| !is_program(change)));
+    for log in adopted {
+        let run_id = log.run_id().to_owned();
         if let Err(error) = log.close() {
-            let mut report = unreadable("the journal of changes", error.to_string());
-            report.run_id = run_id;
-            reports.push(report);
+            reports.push(unreadable_of(run_id, &error));
         }
     }
     reports
+}
+
+fn is_program(change: &Change) -> bool {
+    matches!(change, Change::Machine(MachineChange::Program { .. }))
+}
+
+fn unreadable_of(run_id: String, error: &FileRefusal) -> Report {
+    Report { run_id, ..unreadable("the journal of changes", error.to_string()) }
 }
 
 fn unreadable(what: &str, reason: String) -> Report {
@@ -227,10 +247,7 @@ pub struct Pending {
 ///
 /// # Errors
 /// When the journal cannot be read.
-pub fn pending(
-    root: &SysRoot,
-    state_dir: &Path,
-) -> Result<Vec<Pending>, fathom_guard::FileRefusal> {
+pub fn pending(root: &SysRoot, state_dir: &Path) -> Result<Vec<Pending>, FileRefusal> {
     let logs = changes::look(root, state_dir)?;
     let of = |log: &ChangeLog, is_running: bool| {
         let run_id = log.run_id().to_owned();
@@ -268,3 +285,7 @@ pub fn summary(reports: &[Report]) -> String {
         (done, all) => format!("{done} of {all} changes are back as before"),
     }
 }
+
+#[cfg(test)]
+#[path = "restore_tests.rs"]
+mod tests;

@@ -434,15 +434,24 @@ fn begin(
     Ok((head, Begun { plan: Some(plan), records: Vec::new() }))
 }
 
-/// Puts back what killed experiments left changed; the caller holds the measuring lock.
+/// Ends the programs of killed runs, removes their test files, and puts back what they left changed; the caller holds the
+/// measuring lock.
 pub fn restore_left_behind(
     root: &SysRoot,
     state_dir: &Path,
     force: bool,
-    note: &mut dyn FnMut(&str),
+    output: Output,
 ) -> Vec<restore::Report> {
     hub::forget_left(state_dir);
-    restore::restore_dead(root, state_dir, force, &faults(), note)
+    let mut remove_files = || match leftovers::clean(root, state_dir) {
+        Ok(reports) => {
+            let told = reports.iter().filter(|report| !report.outcome.is_quiet());
+            told.for_each(|report| output.note(&report.to_string()));
+        }
+        Err(error) => output.note(&format!("looking for leftovers of killed runs: {error}")),
+    };
+    let mut note = |text: &str| output.note(text);
+    restore::restore_dead(root, state_dir, force, &faults(), &mut remove_files, &mut note)
 }
 
 /// Where a test ends this process.
@@ -457,15 +466,7 @@ pub fn utc_offset_s() -> i64 {
 
 /// Removes what killed runs left behind, and puts back what they left changed; the caller holds the measuring lock.
 pub fn clean_leftovers(root: &SysRoot, state_dir: &Path, output: Output) {
-    match leftovers::clean(root, state_dir) {
-        Ok(reports) => {
-            for report in reports.iter().filter(|report| !report.outcome.is_quiet()) {
-                output.note(&report.to_string());
-            }
-        }
-        Err(error) => output.note(&format!("looking for leftovers of killed runs: {error}")),
-    }
-    let restored = restore_left_behind(root, state_dir, false, &mut |text| output.note(text));
+    let restored = restore_left_behind(root, state_dir, false, output);
     restored.iter().for_each(|report| output.note(&report.to_string()));
     if let Err(error) = fathom_lab::verify::forget_removed(root, state_dir) {
         output.note(&format!("forgetting what was to be verified in files that are gone: {error}"));

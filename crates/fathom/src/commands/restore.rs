@@ -5,7 +5,7 @@ use crate::args::{Common, Restore};
 use crate::exit::Exit;
 use crate::output::Output;
 use crate::session;
-use fathom_guard::{MeasuringLock, leftovers};
+use fathom_guard::MeasuringLock;
 use fathom_lab::restore::{self, Outcome, Report};
 use fathom_sys::sysroot::SysRoot;
 use std::path::Path;
@@ -21,16 +21,7 @@ pub fn run(common: &Common, output: Output, args: &Restore) -> CommandResult {
     }
     let _lock = MeasuringLock::acquire(&root)
         .map_err(|error| CommandError::report_as(output, &error, Exit::of_lock(&error)))?;
-    // Test files first: they lie on what is taken down.
-    match leftovers::clean(&root, &state_dir) {
-        Ok(files) => {
-            let told = files.iter().filter(|report| !report.outcome.is_quiet());
-            told.for_each(|report| output.note(&report.to_string()));
-        }
-        Err(error) => output.note(&error.to_string()),
-    }
-    let mut note = |text: &str| output.note(text);
-    let reports = session::restore_left_behind(&root, &state_dir, args.force, &mut note);
+    let reports = session::restore_left_behind(&root, &state_dir, args.force, output);
     let mut text: String = reports.iter().map(|report| format!("{report}\n")).collect();
     let summary = restore::summary(&reports);
     text += &format!("{}{}.\n", summary[..1].to_uppercase(), &summary[1..]);
