@@ -1,10 +1,10 @@
 //! A comparison as text: what is real in one sentence a row, the figures, everything that differed, the verdict.
 
 use crate::findings::findings_text;
+use crate::ratio::{change, ends, interval, size};
 use crate::table::{Align, Noted, Table};
 use crate::text::push_wrapped_to;
 use fathom_stats::equivalence::{Better, Decision};
-use fathom_stats::interval::Interval;
 use fathom_study::compare::{Comparison, Difference, Figure, Metric, RowComparison, Weight};
 
 /// The whole comparison in so many columns.
@@ -59,7 +59,7 @@ fn clause(figure: &Figure, is_first: bool) -> String {
     let words = figure.metric.words();
     let subject = if is_first { format!("B's {words}") } else { words };
     let ratio = figure.answer.ratio;
-    let range = ratio.interval.map(|i| format!("{} to {}", change(i.low), change(i.high)));
+    let range = ratio.interval.map(|i| ends(i).join(" to "));
     let is_rate = figure.metric.better() == Better::Higher;
     match (figure.decision, range) {
         (Decision::Faster, Some(range)) if is_first && is_rate => {
@@ -94,34 +94,6 @@ fn round(percent: f64) -> String {
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
-/// A ratio as a change with its sign; in percent as long as percents mean something.
-fn change(ratio: f64) -> String {
-    if (1.0 / 3.0..3.0).contains(&ratio) {
-        format!("{:+.1} %", 100.0 * (ratio - 1.0))
-    } else {
-        format!("x {}", times(ratio))
-    }
-}
-
-/// The size of a change without its direction.
-fn size(ratio: f64) -> String {
-    if (1.0 / 3.0..3.0).contains(&ratio) {
-        format!("{:.1} %", 100.0 * (ratio - 1.0).abs())
-    } else {
-        format!("{} times", times(if ratio < 1.0 { 1.0 / ratio } else { ratio }))
-    }
-}
-
-/// Three digits that count.
-fn times(ratio: f64) -> String {
-    match ratio {
-        r if r >= 100.0 => format!("{r:.0}"),
-        r if r >= 10.0 => format!("{r:.1}"),
-        r if r >= 0.1 => format!("{r:.2}"),
-        r => format!("{r:.4}"),
-    }
-}
-
 /// Every figure of every row on both sides, with what is concluded.
 #[must_use]
 pub fn figure_rows(comparison: &Comparison) -> Noted {
@@ -143,7 +115,7 @@ pub fn figure_rows(comparison: &Comparison) -> Noted {
                 figure.metric.text(figure.a.value),
                 figure.metric.text(figure.b.value),
                 change(ratio.value),
-                ratio.interval.map_or_else(|| "-".to_owned(), interval_text),
+                ratio.interval.map_or_else(|| "-".to_owned(), interval),
                 decision_word(figure).to_owned(),
             ]);
         }
@@ -161,10 +133,6 @@ pub fn figure_rows(comparison: &Comparison) -> Noted {
         ));
     }
     Noted { table, notes }
-}
-
-fn interval_text(interval: Interval) -> String {
-    format!("{} .. {}", change(interval.low), change(interval.high))
 }
 
 fn decision_word(figure: &Figure) -> &'static str {
@@ -305,14 +273,5 @@ mod tests {
               note  read: 1 against 1 runs cannot decide anything at 95 %: the ratios are those of these runs only
                     at least 6 pairs made in turn: A, B, B, A, A, B, ... each with its own --label
         "#]].assert_eq(&text(5.0, 1));
-    }
-
-    #[test]
-    fn changes_are_percents_as_long_as_these_mean_something() {
-        let texts = [0.0001, 0.2, 0.9, 1.0, 1.5, 30.0, 1234.5].map(change);
-        assert_eq!(
-            texts,
-            ["x 0.0001", "x 0.20", "-10.0 %", "+0.0 %", "+50.0 %", "x 30.0", "x 1234"]
-        );
     }
 }

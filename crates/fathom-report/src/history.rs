@@ -10,6 +10,8 @@ use std::fmt::Write;
 
 /// Runs shown of each series: the newest.
 const SHOWN_MAX: usize = 40;
+/// So many rows with a single run are shown each.
+const SINGLE_MAX: usize = 8;
 /// Width of the longest bar.
 const BAR_CHARS: f64 = 40.0;
 /// What the other columns take, about.
@@ -24,7 +26,11 @@ pub fn history_text(
     width: usize,
 ) -> String {
     let mut out = String::new();
-    for series in all {
+    // Of a search, each step is a row of its own, which the next search may not have.
+    let (single, several): (Vec<_>, Vec<_>) = all.iter().partition(|s| s.points.len() < 2);
+    let has_searches = single.len() > SINGLE_MAX;
+    let shown: Vec<&Series> = if has_searches { several } else { all.iter().collect() };
+    for series in shown {
         let _ = writeln!(out, "{}: {}", series.name, series.metric.words());
         out += &runs_table(series, zone, prefix, width);
         let changes = series.changes.iter();
@@ -34,6 +40,18 @@ pub fn history_text(
         }
         out += &rise_text(series);
         out.push('\n');
+    }
+    if has_searches {
+        let mut runs: Vec<String> =
+            single.iter().flat_map(|series| &series.points).map(|p| prefix(&p.run)).collect();
+        runs.sort();
+        runs.dedup();
+        let text = format!(
+            "{} with one run each are not shown (for some of them --row=NAME, for all --json); they are of {}: fathom show",
+            plural(single.len() as u64, "row"),
+            runs.join(", ")
+        );
+        push_wrapped_to(&mut out, width, "", &text);
     }
     out
 }
@@ -175,6 +193,22 @@ mod tests {
 
     fn text(series: Series) -> String {
         history_text(&[series], &TimeZone::UTC, &|id| id.chars().take(4).collect(), WIDTH)
+    }
+
+    #[test]
+    fn rows_of_one_run_are_told_in_a_sentence_where_they_are_many() {
+        let text = |singles: usize| {
+            let one =
+                |depth| Series { name: format!("{depth} in flight"), ..series(&[7.0], vec![]) };
+            let all: Vec<Series> =
+                (0..singles).map(one).chain([series(&[1.0, 2.0], vec![])]).collect();
+            history_text(&all, &TimeZone::UTC, &|id| id.chars().take(4).collect(), WIDTH)
+        };
+        assert!(text(8).contains("7 in flight: IOPS"), "{}", text(8));
+        let many = text(9);
+        assert!(many.starts_with("random read: IOPS") && !many.contains("in flight"), "{many}");
+        assert!(many.contains("9 rows with one run each are not shown"), "{many}");
+        assert!(many.contains("they are of 0000"), "{many}");
     }
 
     #[test]

@@ -25,6 +25,7 @@ pub mod play;
 #[cfg(test)]
 mod properties;
 pub mod raid;
+mod ratio;
 pub mod rounds;
 #[cfg(test)]
 mod sample;

@@ -1,9 +1,9 @@
 //! Words for the figures of an experiment and for changes.
 
+pub use crate::ratio::{change, interval, times};
 use fathom_base::units::{format_count, format_ns, format_rate};
 use fathom_model::plan::Metric;
 use fathom_stats::equivalence::Decision;
-use fathom_stats::interval::Interval;
 use fathom_study::experiment::{ExperimentStudy, Figure};
 
 /// The words that people see.
@@ -24,6 +24,8 @@ pub fn metric(metric: Metric) -> &'static str {
         Metric::ReadersKeep => "readers keep",
         Metric::OpenP99 => "open p99",
         Metric::MkdirP99 => "mkdir p99",
+        Metric::Transactions => "transactions/s",
+        Metric::TransactionP99 => "transaction p99",
     }
 }
 
@@ -45,43 +47,13 @@ pub fn figure(study: &ExperimentStudy, of: &Figure) -> String {
 pub fn value(metric: Metric, value: f64) -> String {
     match metric {
         Metric::Rate => format_rate(value),
-        Metric::Iops | Metric::ReadFiles | Metric::WrittenFiles if value < 9.95 => {
-            format!("{value:.1}")
-        }
-        Metric::Iops | Metric::ReadFiles | Metric::WrittenFiles => {
-            format_count(value.round() as u64)
+        Metric::Iops | Metric::ReadFiles | Metric::WrittenFiles | Metric::Transactions => {
+            if value < 9.95 { format!("{value:.1}") } else { format_count(value.round() as u64) }
         }
         Metric::ReadersKeep => format!("{:.1} %", 100.0 * value),
         Metric::Application if value < 99.95 => format!("{value:.2}"),
         Metric::Application => format_count(value.round() as u64),
         _ => format_ns(value.round() as u64),
-    }
-}
-
-/// A ratio as a change with its sign; in percent as long as percents mean something.
-#[must_use]
-pub fn change(ratio: f64) -> String {
-    if (1.0 / 3.0..3.0).contains(&ratio) {
-        format!("{:+.1} %", 100.0 * (ratio - 1.0))
-    } else {
-        format!("x {}", times(ratio))
-    }
-}
-
-/// Both ends of an interval of a ratio.
-#[must_use]
-pub fn interval(interval: Interval) -> String {
-    format!("{} .. {}", change(interval.low), change(interval.high))
-}
-
-/// Three digits that count.
-#[must_use]
-pub fn times(ratio: f64) -> String {
-    match ratio {
-        r if r >= 100.0 => format!("{r:.0}"),
-        r if r >= 10.0 => format!("{r:.1}"),
-        r if r >= 0.1 => format!("{r:.2}"),
-        r => format!("{r:.4}"),
     }
 }
 

@@ -12,6 +12,7 @@ use fathom_store::{Filter, RunState, Store, StoreError};
 use fathom_study::compare::Run;
 use fathom_study::history::{Series, history};
 use fathom_study::rounds;
+use std::collections::BTreeSet;
 
 /// What is shown of runs: they themselves, or they without what identifies.
 pub(super) type MadeOf<'a> = dyn FnMut(Vec<Run>) -> Result<Vec<Run>, CommandError> + 'a;
@@ -46,6 +47,7 @@ pub(super) fn series(
         ..Filter::default()
     };
     let mut runs = Vec::new();
+    let mut labels = BTreeSet::new();
     for summary in store.list(&filter).map_err(failed)? {
         if summary.state != RunState::Complete {
             continue;
@@ -53,12 +55,16 @@ pub(super) fn series(
         let stored = store.load(&summary.id).map_err(failed)?;
         let mut records = rounds::answering(stored.head.kind, stored.records);
         if let Some(row) = &args.row {
+            labels.extend(records.iter().map(|record| record.label.clone()));
             records.retain(|record| record.label.starts_with(row.as_str()));
         }
         runs.push(Run { head: stored.head, records, unfinished: None });
     }
     if runs.iter().all(|run| run.records.is_empty()) {
-        return Err(nothing());
+        return Err(match &args.row {
+            Some(row) if !labels.is_empty() => usage(no_row(row, &args.target, &labels)),
+            _ => nothing(),
+        });
     }
     let runs = made_of(runs)?;
     let found = history(&runs, 100.0 * step);
@@ -67,4 +73,12 @@ pub(super) fn series(
         return Err(usage(format!("all runs on '{}' {text}; see: fathom list", args.target)));
     }
     Ok((store, found))
+}
+
+/// That no row begins so, with some that there are.
+fn no_row(row: &str, target: &str, labels: &BTreeSet<String>) -> String {
+    const NAMED: usize = 6;
+    let named: Vec<&str> = labels.iter().take(NAMED).map(String::as_str).collect();
+    let more = if labels.len() > NAMED { ", ..." } else { "" };
+    format!("--row={row}: no row on '{target}' begins so; there are: {}{more}", named.join(", "))
 }

@@ -191,6 +191,8 @@ fn history_is_as_made() -> bool {
         "{text:?}"
     );
     sandbox.refuses(&["history", "/nowhere"], 2, &["/nowhere", "fathom list"]);
+    let no_row = ["history", p(mount.dir()), "--row=zebra"];
+    sandbox.refuses(&no_row, 2, &["--row=zebra", "begins so", "there are: "]);
     true
 }
 
