@@ -73,9 +73,7 @@ fn measuring() -> Vec<Trial> {
     trials.extend(compare::trials());
     trials.extend(counters::trials());
     trials.extend(watch::trials());
-    trials.extend(watch_kept::trials());
     trials.extend(watch_waits::trials());
-    trials.extend(recipes::trials());
     trials.extend(whole::trials());
     trials.extend(patterns::trials());
     trials.extend(rounds::trials());
@@ -109,6 +107,8 @@ fn others() -> Vec<Trial> {
     trials.extend(import::trials());
     trials.extend(export::trials());
     trials.extend(trees::trials());
+    trials.extend(recipes::trials());
+    trials.extend(watch_kept::trials());
     trials.extend(classics::trials());
     trials.extend(classics_peers::trials());
     trials

@@ -193,7 +193,7 @@ fn narrows() -> Judged {
     println!("held at 2000 reads a second: {}", throttled.is_some());
     let mut noise = String::new();
     for _ in 0..4 {
-        let args = ["size", p(&file), "depth=1", "engine=psync", "--time=40s", "--margin=30%"];
+        let args = ["size", p(&file), "depth=1", "engine=psync", "--time=26s", "--margin=30%"];
         let sizes = sandbox.json(&args, &[0, 1]).result()["sizes"].clone();
         let cells = sizes["cells"].as_array().unwrap();
         cells.iter().for_each(|cell| println!("{} {}", cell["size_bytes"], cell["reason"]));
