@@ -189,8 +189,8 @@ fn narrows() -> Judged {
     let file = fs.dir().join("f");
     loopdev::make_file(&file, 32 * MIB, Content::Pattern(1)).unwrap();
     std::fs::File::options().write(true).open(&file).unwrap().set_len(64 * MIB).unwrap();
-    let throttled = Throttled::new(&fs.device().name(), 2000);
-    println!("held at 2000 reads a second: {}", throttled.is_some());
+    let throttled = Throttled::new(&fs.device().name(), 500);
+    println!("held at 500 reads a second: {}", throttled.is_some());
     let mut noise = String::new();
     for _ in 0..4 {
         let args = ["size", p(&file), "depth=1", "engine=psync", "--time=26s", "--margin=30%"];
