@@ -4,7 +4,7 @@
 //! A process is one thread of fathom with its own histograms. Every operation is stamped with the monotonic clock at
 //! both ends; those that begin and end inside the window are counted, those that cross a border are listed.
 
-use crate::play::{PlaySpec, Played};
+use crate::play::{PlaySpec, Played, PlayedAct};
 use crate::record::{ClassRecord, OpClass};
 use serde::{Deserialize, Serialize};
 
@@ -414,6 +414,24 @@ impl FsopRecord {
     /// The processes of one role.
     pub fn of_role(&self, role: Role) -> impl Iterator<Item = &FsopProcess> {
         self.processes.iter().filter(move |process| process.role == role)
+    }
+
+    /// The transactions of all clients, kind by kind in the order in which they were asked for.
+    #[must_use]
+    pub fn acts(&self) -> Vec<PlayedAct> {
+        let mut all: Vec<PlayedAct> = Vec::new();
+        let each = self.processes.iter().filter_map(|process| process.played.as_ref());
+        for act in each.flat_map(|played| &played.acts) {
+            let Some(sum) = all.iter_mut().find(|sum| sum.act == act.act) else {
+                all.push(act.clone());
+                continue;
+            };
+            sum.service_ns.merge(&act.service_ns);
+            if let (Some(sum), Some(more)) = (&mut sum.response_ns, &act.response_ns) {
+                sum.merge(more);
+            }
+        }
+        all
     }
 
     /// The operation that had been waiting longest when the window ended, and its age.

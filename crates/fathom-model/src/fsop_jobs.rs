@@ -1,11 +1,21 @@
 //! A phase of a file server in the form of jobs, for whatever compares, follows or exports jobs: its readers are one, its writers
-//! another. Nothing of the kind is stored: it follows from the record.
+//! another. Of a personality, all transactions are one, each kind of them one, and the calls that they consist of one. Nothing
+//! of the kind is stored: it follows from the record.
 
 use crate::fsop::{FsopProcess, FsopRecord, Role};
 use crate::limits::LimitsRecord;
-use crate::record::{ClassRecord, CpuTime, EngineRecord, JobRecord, Record};
+use crate::play::{PlayedAct, PlayedRate};
+use crate::record::{
+    ClassRecord, CpuTime, EngineRecord, JobRecord, OpClass, OpenLoopRecord, Record, ResponseClass,
+};
 use crate::workload::{EngineKind, Job};
+use fathom_stats::Histogram;
 use std::borrow::Cow;
+
+/// All transactions of a personality that has several kinds of them.
+const ALL: &str = "transactions";
+/// The calls that transactions consist of.
+const CALLS: &str = "calls";
 
 /// The record with the processes of each role as a job; every other record as it is.
 #[must_use]
@@ -17,10 +27,13 @@ pub fn with_jobs(record: &Record) -> Cow<'_, Record> {
     roles.dedup();
     let mut shown = record.clone();
     for role in roles {
-        let job = job(fsop, role, record.window_ns);
-        shown.workload.jobs.push(Job { name: job.name.clone(), ..Job::default() });
-        shown.jobs.push(job);
+        if role == Role::Client {
+            shown.jobs.extend(transactions(fsop, record.window_ns));
+        }
+        shown.jobs.push(job(fsop, role, record.window_ns));
     }
+    let asked = shown.jobs.iter().map(|job| Job { name: job.name.clone(), ..Job::default() });
+    shown.workload.jobs = asked.collect();
     Cow::Owned(shown)
 }
 
@@ -36,8 +49,12 @@ fn job(fsop: &FsopRecord, role: Role, window_ns: u64) -> JobRecord {
             None => classes.push(class.clone()),
         }
     }
+    let name = match role {
+        Role::Client => CALLS.to_owned(),
+        Role::Reader | Role::Writer => format!("{}s", role.word()),
+    };
     JobRecord {
-        name: format!("{}s", role.word()),
+        name,
         engine: EngineRecord {
             kind: EngineKind::Psync,
             fallback: None,
@@ -62,4 +79,55 @@ fn job(fsop: &FsopRecord, role: Role, window_ns: u64) -> JobRecord {
         verify: None,
         delivered: None,
     }
+}
+
+/// All transactions of a personality, and those of each kind where there are several.
+fn transactions(fsop: &FsopRecord, window_ns: u64) -> Vec<JobRecord> {
+    let acts = fsop.acts();
+    let Some(first) = acts.first() else { return Vec::new() };
+    let mut all = first.service_ns.clone();
+    acts[1..].iter().for_each(|act| all.merge(&act.service_ns));
+    let one = |name: &str, service_ns, open_loop| {
+        let class = ClassRecord { class: OpClass::Transaction, latency_ns: service_ns, bytes: 0 };
+        let calls = job(fsop, Role::Client, window_ns);
+        JobRecord { name: name.to_owned(), classes: vec![class], open_loop, ..calls }
+    };
+    let name = if acts.len() == 1 { first.act.word() } else { ALL };
+    let mut jobs = vec![one(name, all, rate(fsop, &acts))];
+    if acts.len() > 1 {
+        jobs.extend(acts.iter().map(|act| {
+            one(act.act.word(), act.service_ns.clone(), act.response_ns.as_ref().map(of_kind))
+        }));
+    }
+    jobs
+}
+
+/// What a rate came to, of all clients together; none in a closed loop.
+fn rate(fsop: &FsopRecord, acts: &[PlayedAct]) -> Option<OpenLoopRecord> {
+    let played = fsop.processes.iter().filter_map(|process| process.played.as_ref());
+    let rates: Vec<&PlayedRate> = played.filter_map(|played| played.rate.as_ref()).collect();
+    if rates.is_empty() {
+        return None;
+    }
+    let mut sum = OpenLoopRecord::default();
+    let (mut response_ns, mut unfinished_ns) = (Histogram::new(), Histogram::new());
+    acts.iter().filter_map(|act| act.response_ns.as_ref()).for_each(|ns| response_ns.merge(ns));
+    for rate in rates {
+        sum.due += rate.due;
+        sum.backlog_start += rate.backlog_start;
+        sum.not_started += rate.not_started;
+        sum.oldest_not_started_ns = sum.oldest_not_started_ns.max(rate.oldest_not_started_ns);
+        sum.start_delay_ns.merge(&rate.start_delay_ns);
+        unfinished_ns.merge(&rate.unfinished_ns);
+    }
+    sum.classes = vec![ResponseClass { class: OpClass::Transaction, response_ns, unfinished_ns }];
+    Some(sum)
+}
+
+/// Of one kind. Which kind it would have been is not known of what never started: that is with all of them only.
+fn of_kind(response_ns: &Histogram) -> OpenLoopRecord {
+    let (response_ns, unfinished_ns) = (response_ns.clone(), Histogram::new());
+    let due = response_ns.count();
+    let class = ResponseClass { class: OpClass::Transaction, response_ns, unfinished_ns };
+    OpenLoopRecord { due, classes: vec![class], ..OpenLoopRecord::default() }
 }

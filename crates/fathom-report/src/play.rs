@@ -79,7 +79,7 @@ fn sizes(sizes: Sizes) -> String {
 /// The transactions of all clients together, and what a rate came to; empty for other workloads.
 #[must_use]
 pub fn transactions(record: &Record, fsop: &FsopRecord) -> String {
-    let acts = play::acts(fsop);
+    let acts = fsop.acts();
     if acts.is_empty() {
         return String::new();
     }

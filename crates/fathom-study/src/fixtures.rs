@@ -7,6 +7,7 @@ use fathom_model::fsop::{
     Caches, FsopPhase, FsopProcess, FsopRecord, FsopSpec, FsopStream, FsopTree, Role,
 };
 use fathom_model::host::HostFacts;
+use fathom_model::play::{PlayAct, PlaySpec, Played, PlayedAct, PlayedRate};
 use fathom_model::record::*;
 use fathom_model::stack::{Node, NodeKind, Stack};
 use fathom_model::workload::{EngineKind, Job, Workload};
@@ -252,5 +253,36 @@ pub fn server(readers: &[u64], writers: &[u64]) -> Record {
     let mut record = Record { fsop: Some(Box::new(fsop)), window_ns: 30_000_000_000, ..record() };
     (record.jobs, record.devices) = (Vec::new(), Vec::new());
     (record.workload.name, record.workload.jobs) = ("fsop".into(), Vec::new());
+    record
+}
+
+/// A personality of two clients, 30 s long: each made so many transactions of each kind at 1 ms; with a rate their responses took 5 ms.
+pub fn clients(acts: &[(PlayAct, u64)], rate: Option<PlayedRate>) -> Record {
+    let all = |each_ns, count| {
+        let mut histogram = Histogram::new();
+        histogram.record_n(each_ns, count);
+        histogram
+    };
+    let acts = acts.iter().map(|(act, done)| PlayedAct {
+        act: *act,
+        service_ns: all(1_000_000, *done),
+        response_ns: rate.as_ref().map(|_| all(5_000_000, *done)),
+    });
+    let acts: Vec<PlayedAct> = acts.collect();
+    let done = acts.iter().map(|act| act.service_ns.count()).sum();
+    let mut record = server(&[], &[done, done]);
+    let fsop = record.fsop.as_mut().expect("one");
+    let mix = acts.iter().map(|act| (act.act, 1)).collect();
+    let play = PlaySpec { name: "own".into(), clients: 2, mix, ..PlaySpec::default() };
+    fsop.spec.play = Some(Box::new(play));
+    fsop.phase = FsopPhase { readers: 0, writers: 0, clients: 2 };
+    for process in &mut fsop.processes {
+        process.role = Role::Client;
+        let latency_ns = all(9_000, done);
+        process.classes[0] = ClassRecord { class: OpClass::Sync, latency_ns, bytes: 0 };
+        process.played = Some(Box::new(Played { acts: acts.clone(), rate: rate.clone() }));
+    }
+    record.label = "own, 2 clients".into();
+    record.workload.name = "own".into();
     record
 }

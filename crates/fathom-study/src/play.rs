@@ -4,7 +4,7 @@
 use fathom_base::units::{format_count, format_ns, format_size};
 use fathom_model::finding::{Finding, Severity};
 use fathom_model::fsop::{Caches, FsopProcess, FsopRecord};
-use fathom_model::play::{PlayAct, PlaySync, PlayedAct, PlayedRate};
+use fathom_model::play::{PlayAct, PlaySync, PlayedRate};
 use fathom_model::record::Record;
 use fathom_stats::Histogram;
 use serde::Serialize;
@@ -23,24 +23,6 @@ pub(crate) const ROW_RULES: &[&str] = &[
     "play-caches-not-dropped",
     "play-written-to-memory",
 ];
-
-/// The transactions of all clients, kind by kind in the order in which they were asked for.
-#[must_use]
-pub fn acts(fsop: &FsopRecord) -> Vec<PlayedAct> {
-    let mut all: Vec<PlayedAct> = Vec::new();
-    let each = fsop.processes.iter().filter_map(|process| process.played.as_ref());
-    for act in each.flat_map(|played| &played.acts) {
-        let Some(sum) = all.iter_mut().find(|sum| sum.act == act.act) else {
-            all.push(act.clone());
-            continue;
-        };
-        sum.service_ns.merge(&act.service_ns);
-        if let (Some(sum), Some(more)) = (&mut sum.response_ns, &act.response_ns) {
-            sum.merge(more);
-        }
-    }
-    all
-}
 
 /// Transactions of all clients per second; none for other workloads.
 #[must_use]

@@ -3,7 +3,7 @@
 use super::*;
 use crate::fixtures;
 use fathom_model::fsop::{FsopPhase, FsopSpec, FsopStream, FsopTree, Role};
-use fathom_model::play::{PlaySpec, Played};
+use fathom_model::play::{PlaySpec, Played, PlayedAct};
 use fathom_model::record::{ClassRecord, OpClass};
 
 const SECOND_NS: u64 = 1_000_000_000;
@@ -77,7 +77,7 @@ fn mail() -> PlaySpec {
 fn clients_are_summed_up() {
     let record = record(mail(), vec![client(0, 10, None), client(1, 30, None)]);
     let fsop = record.fsop.as_ref().expect("one");
-    let acts = acts(fsop);
+    let acts = fsop.acts();
     assert_eq!((acts.len(), acts[0].service_ns.count()), (1, 40));
     assert!(rate(fsop).is_none() && ids(&record).is_empty());
     let per_s = transactions_per_s(&record, fsop).expect("a personality");

@@ -150,6 +150,7 @@ fn watched() -> Run {
             stands_out: None,
             array: None,
             interrupts: Vec::new(),
+            latency: None,
         }
     };
     let mut pieces = [WatchRecord::new(500_000_000, 0), WatchRecord::new(500_000_000, 2)];
@@ -259,4 +260,39 @@ fn processes_of_file_servers_are_rows_by_role() {
     assert_eq!(of("class"), [Cell::text("open_read"), Cell::text("open_write")]);
     assert_eq!(of("operations"), [Cell::count(150), Cell::count(30)]);
     assert!(!all(What::Histogram, &run).is_empty());
+}
+
+#[test]
+fn personalities_are_rows_by_transaction_and_by_call() {
+    let mut run = samples::run();
+    run.records.truncate(1);
+    let times = |each_ns: u64, count: u64| {
+        let mut latency_ns = fathom_stats::Histogram::new();
+        latency_ns.record_n(each_ns, count);
+        serde_json::to_value(latency_ns).expect("a histogram")
+    };
+    let client = |number: u32| {
+        let act = |act: &str, count: u64| serde_json::json!({ "act": act, "service_ns": times(1_000_000, count), "response_ns": times(3_000_000, count) });
+        serde_json::json!({
+            "role": "client", "number": number, "crossings": [], "slowest": [], "operations_by_second": [], "rounds": 0,
+            "vanished": 0, "classes": [{ "class": "sync", "latency_ns": times(9_000, 70), "bytes": 0 }],
+            "played": { "acts": [act("deliver", 50), act("stat", 20)], "rate": { "due": 75, "unfinished_ns": times(80_000_000, 5) } },
+        })
+    };
+    let fsop = serde_json::json!({
+        "spec": {}, "phase": { "readers": 0, "writers": 0, "clients": 2 }, "repeat": 1, "tree": {}, "caches": "went_on",
+        "processes": [client(0), client(1)], "seconds": [], "stream": {}, "end_seen_late_ns": 0,
+    });
+    let record = &mut run.records[0];
+    record.fsop = Some(Box::new(serde_json::from_value(fsop).expect("a phase")));
+    (record.jobs, record.workload.jobs) = (Vec::new(), Vec::new());
+    let rows = all(What::Rows, &run);
+    let of = |name: &str| rows.iter().map(|row| row[name].clone()).collect::<Vec<_>>();
+    assert_eq!(of("job"), ["transactions", "deliver", "stat", "calls"].map(Cell::text));
+    assert_eq!(of("class"), ["transaction", "transaction", "transaction", "sync"].map(Cell::text));
+    assert_eq!(of("operations"), [140, 100, 40, 140].map(Cell::count));
+    let longest = of("response_max_ns");
+    assert_eq!(longest[..2], [80_000_000, 3_000_000].map(Cell::count), "what never ended counts");
+    assert_eq!(longest[3], Cell::Empty);
+    assert_eq!(of("threads"), [2; 4].map(Cell::count));
 }

@@ -89,6 +89,10 @@ const RATED: [OpClass; 10] = [
     OpClass::Zero,
 ];
 
+/// Calls on files that have a latency of their own where no commit spans them.
+const CALLS: [OpClass; 5] =
+    [OpClass::Sync, OpClass::Append, OpClass::Rename, OpClass::Link, OpClass::List];
+
 /// A percentile needs ten events beyond it to be worth comparing.
 const EVENTS_BEYOND: f64 = 10.0;
 
@@ -153,7 +157,8 @@ fn rates(job: &Job, record: &JobRecord) -> Vec<Metric> {
 
 /// The classes that have a latency of their own, those that move data first.
 fn timed(record: &JobRecord) -> Vec<OpClass> {
-    let all = [OpClass::Read, OpClass::Write].into_iter().chain(RATED);
+    let calls = CALLS.into_iter().filter(|_| !has(record, OpClass::Commit));
+    let all = [OpClass::Read, OpClass::Write].into_iter().chain(RATED).chain(calls);
     all.filter(|class| has(record, *class)).collect()
 }
 

@@ -290,3 +290,73 @@ fn phases_of_file_servers_are_rows_by_role() {
     assert_eq!(names, ["fsop, 1 reader", "fsop, both, readers", "fsop, both, writers"]);
     assert_eq!(series[0].points[0].value, 200.0, "files a second of 6000 in 30 s");
 }
+
+/// Eight runs of a personality on a side, made in turn.
+fn played(name: &str, first: i64, shape: impl Fn(u64) -> fathom_model::record::Record) -> Side {
+    let run = |i: i64| {
+        let started = 10 * i + first;
+        let mut run = fixtures::run(started, 1000.0);
+        run.records = vec![shape(i as u64)];
+        run.records[0].started_unix_ns = started;
+        run
+    };
+    Side { name: name.into(), runs: (0..8).map(run).collect() }
+}
+
+#[test]
+fn personalities_are_rows_by_transaction() {
+    use fathom_model::play::PlayAct::{Read, Stat};
+    // The second side reads as much, and looks up half as many.
+    let shape =
+        |stats: u64| move |i| fixtures::clients(&[(Read, 3_000 + i), (Stat, stats + i)], None);
+    let (a, b) = (played("a", 0, shape(60_000)), played("b", 5, shape(30_000)));
+    let found = compare(&a, &b, &Options::default());
+    let first = |row: &RowComparison| {
+        let figure = &row.figures[0];
+        (row.name.clone(), figure.metric.words(), figure.decision)
+    };
+    let rows: Vec<_> = found.rows.iter().map(first).collect();
+    let row = |name: &str, words: &str, decision| {
+        (format!("own, 2 clients, {name}"), words.to_owned(), decision)
+    };
+    assert_eq!(
+        rows,
+        [
+            row("transactions", "transactions/s", Decision::Slower),
+            row("read", "transactions/s", Decision::Equivalent),
+            row("stat", "transactions/s", Decision::Slower),
+            row("calls", "mkdirs/s", Decision::Slower),
+        ]
+    );
+    let words: Vec<String> = found.rows[3].figures.iter().map(|f| f.metric.words()).collect();
+    assert!(words.contains(&"sync p99".to_owned()), "{words:?}");
+    let series = crate::history::history(&a.runs, 3.0);
+    assert_eq!(series.len(), 4);
+    assert_eq!(series[0].points[0].value, 4_200.0, "of both clients in 30 s");
+    // One kind alone has its name, and there is no sum beside it.
+    let mail = played("mail", 0, |i| fixtures::clients(&[(Read, 3_000 + i)], None));
+    let names: Vec<String> =
+        crate::history::history(&mail.runs, 3.0).into_iter().map(|series| series.name).collect();
+    assert_eq!(names, ["own, 2 clients, read", "own, 2 clients, calls"]);
+}
+
+#[test]
+fn of_a_rate_the_response_is_the_answer() {
+    use fathom_model::play::{PlayAct::Read, PlayedRate};
+    let rate = |waiting: u64| {
+        let mut rate = PlayedRate { due: 3_000 + waiting, ..PlayedRate::default() };
+        rate.unfinished_ns.record_n(400_000_000, waiting);
+        Some(rate)
+    };
+    let side = |name: &str, first, waiting| {
+        played(name, first, move |i| fixtures::clients(&[(Read, 3_000 + i)], rate(waiting)))
+    };
+    let found = compare(&side("a", 0, 0), &side("b", 5, 300), &Options::default());
+    let figure = &found.rows[0].figures[0];
+    assert_eq!(
+        (figure.metric.words(), figure.decision),
+        ("transaction p99".into(), Decision::Slower)
+    );
+    assert!((figure.a.value / 5e6 - 1.0).abs() < 0.02, "from when it was due: {figure:?}");
+    assert!((figure.b.value / 4e8 - 1.0).abs() < 0.02, "what never ended counts: {figure:?}");
+}

@@ -19,6 +19,7 @@ pub fn trials() -> Vec<Trial> {
         kernel_test("personalities_each", &ext4, each),
         kernel_test("personalities_rates", &ext4, rates),
         kernel_test("personalities_of_people", &ext4, own_file),
+        kernel_test("personalities_as_rows", &ext4, as_rows),
         kernel_test("personalities_without_room", &ext4, without_room),
         kernel_test("personalities_killed", &killed, kill),
         kernel_test("personalities_interrupted", &killed, interrupted),
@@ -195,6 +196,47 @@ fn own_file() {
         2,
         &["own.toml", "did you mean 'create'?"],
     );
+}
+
+/// Each kind of transaction is a row where runs are compared, followed and exported.
+fn as_rows() {
+    let sandbox = Sandbox::new();
+    let ground = Ground::new(512);
+    let d = p(ground.dir());
+    let run = |label: &str| {
+        let args = ["run", "fileserver", d, "mix=stat:3,read:1", "files=100", "window=500ms"];
+        sandbox.json(&[&args[..], &["warmup=100ms", label]].concat(), &[0, 1])
+    };
+    let (before, after) = (run("--label=before"), run("--label=after"));
+    let names = ["transactions", "stat", "read", "calls"];
+    let compared = sandbox.json(&["compare", "before", "after"], &[0, 1]);
+    let rows = compared.result()["comparison"]["rows"].as_array().unwrap().clone();
+    let label = before.records()[0]["label"].as_str().unwrap().to_owned();
+    let named: Vec<String> = names.iter().map(|name| format!("{label}, {name}")).collect();
+    let found: Vec<&str> = rows.iter().map(|row| row["name"].as_str().unwrap()).collect();
+    assert_eq!(found, named);
+    assert!(
+        rows.iter().all(|row| row["figures"][0]["a"]["value"].as_f64() > Some(0.0)),
+        "{rows:?}"
+    );
+    let text = sandbox.run(&["compare", "before", "after"]).stdout;
+    assert!(text.contains("transactions/s") && text.contains(&named[1]), "{text}");
+    let history = sandbox.json(&["history", d], &[0]);
+    let series = history.result()["series"].as_array().unwrap().clone();
+    let found: Vec<&str> = series.iter().map(|one| one["name"].as_str().unwrap()).collect();
+    assert_eq!(found, named);
+    assert!(series.iter().all(|one| one["points"].as_array().unwrap().len() == 2), "{series:?}");
+    let table = sandbox.run(&["export", &after.id(), "--format=csv"]).stdout;
+    let acts = acts(&after.records()[0], "service_ns");
+    for (name, count) in &acts {
+        let part = format!(",{name},transaction,");
+        let line = table.lines().find(|line| line.contains(&part));
+        let line = line.unwrap_or_else(|| panic!("{name} in {table}"));
+        assert!(line.contains(&format!(",{count},")), "{count} in {line}");
+    }
+    for call in ["stat", "open_read", "read", "close_read"] {
+        assert!(table.contains(&format!(",calls,{call},")), "{call} in {table}");
+    }
 }
 
 fn without_room() {
