@@ -266,6 +266,7 @@ fn hour() -> WatchRecord {
                 stands_out: None,
                 array: None,
                 interrupts: Vec::new(),
+                latency: None,
             }
         };
         piece.push(&Sample {

@@ -3,9 +3,11 @@
 //! The kernel's counters of an interval are the raw data ([`DeviceCounts`]); the fields of iostat -x follow from them
 //! ([`DeviceCounts::rates`]), by the same definitions.
 
+mod latency;
 mod packed;
 mod series;
 
+pub use latency::{FlowLatency, LatencySample, LatencySeries};
 pub use packed::Packed;
 pub use series::{DeviceSeries, NamedSeries, Series, WatchEvent, WatchRecord};
 
@@ -178,6 +180,9 @@ pub struct DeviceSample {
     /// Interrupts of its queues in the interval, each by the name of its line.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub interrupts: Vec<(String, u64)>,
+    /// How long its requests took, one by one; none when that was not asked for or cannot be told.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub latency: Option<Box<LatencySample>>,
 }
 
 /// What a software array does besides requests.
@@ -267,6 +272,9 @@ pub struct Sample {
     /// The application, when one is watched.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub application: Option<ApplicationSample>,
+    /// Events of block tracepoints that found no room, where latencies are told.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub latency_lost: Option<u64>,
 }
 
 /// A watched application as a whole.

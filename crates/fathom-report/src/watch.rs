@@ -3,8 +3,10 @@
 pub mod answer;
 
 use crate::text::printable;
-use fathom_base::units::{format_rate, format_size};
-use fathom_model::watch::{ArraySample, DeviceRates, DeviceSample, FlowRates, Sample};
+use fathom_base::units::{format_count, format_ns, format_rate, format_size};
+use fathom_model::watch::{
+    ArraySample, DeviceRates, DeviceSample, FlowRates, LatencySample, Sample,
+};
 
 /// What is shown of a device.
 #[derive(Debug, Clone, Copy)]
@@ -119,6 +121,12 @@ pub fn sample_text(sample: &Sample, form: &Form, time: &str) -> String {
             out += &format!("{word}: {}\n", printable(&names.join(", ")));
         }
     }
+    if let Some(lost) = sample.latency_lost.filter(|lost| *lost > 0) {
+        out += &format!(
+            "{} trace events found no room: p50, p99 and longest lack requests of this interval\n",
+            format_count(lost)
+        );
+    }
     let idle = sample.devices.len() - shown.len();
     match (idle, shown.len()) {
         (0, 0) => {
@@ -223,6 +231,7 @@ fn push_device(out: &mut String, device: &DeviceSample, form: &Form) {
     let mut remarks: Vec<String> = Vec::new();
     remarks.extend(device.stands_out.as_ref().map(|reason| format!("<- slow: {reason}")));
     remarks.extend(device.array.as_ref().and_then(array_words));
+    remarks.extend(device.latency.as_ref().and_then(|latency| latency_words(latency)));
     if form.with_details && !device.interrupts.is_empty() {
         let each = device.interrupts.iter().filter(|(_, count)| *count > 0);
         let each: Vec<String> = each.map(|(name, count)| format!("{name} {count}")).collect();
@@ -243,6 +252,19 @@ fn push_device(out: &mut String, device: &DeviceSample, form: &Form) {
     out.push_str(line.trim_end());
     out.push('\n');
     out.push_str(&own_lines);
+}
+
+/// How long single requests took; none when there was none.
+fn latency_words(latency: &LatencySample) -> Option<String> {
+    let flows: Vec<String> = latency
+        .flows()
+        .map(|(name, flow)| {
+            let [p50, p99, max] = [flow.p50_ns, flow.p99_ns, flow.max_ns].map(format_ns);
+            format!("{name} p50 {p50}, p99 {p99}, longest {max}")
+        })
+        .collect();
+    let since = if latency.from_arrival { "from arrival to end" } else { "in the device" };
+    (!flows.is_empty()).then(|| format!("{since}: {}", flows.join("; ")))
 }
 
 /// What an array does besides requests; none when that is nothing.
@@ -309,6 +331,7 @@ mod tests {
             stands_out: None,
             array: None,
             interrupts: vec![("nvme0q1".into(), 700)],
+            latency: None,
         }
     }
 
@@ -398,6 +421,29 @@ mod tests {
 
             "#]],
         );
+    }
+
+    #[test]
+    fn single_requests_have_a_line_and_losses_another() {
+        let mut reads = fathom_stats::histogram::Histogram::new();
+        [100_000; 98].into_iter().chain([3_000_000, 7_000_000]).for_each(|ns| reads.record(ns));
+        let mut told = device("sda", "", 1, 100, 1000);
+        let told_of = LatencySample {
+            reads: fathom_model::watch::FlowLatency::of(&reads),
+            ..LatencySample::default()
+        };
+        told.latency = Some(Box::new(told_of.clone()));
+        let names = [("sda", "", 1)];
+        let form = Form::new(Some(100), names.into_iter(), false, false);
+        let sample =
+            Sample { devices: vec![told], latency_lost: Some(12_345), ..Sample::default() };
+        let text = sample_text(&sample, &form, "11:46:49");
+        let line = "    in the device: reads p50 100 us, p99 3.0 ms, longest 7.0 ms\n";
+        assert!(text.contains(line), "{text}");
+        assert!(text.contains("12 345 trace events found no room"), "{text}");
+        assert_eq!(latency_words(&LatencySample::default()), None);
+        let bios = LatencySample { from_arrival: true, ..told_of };
+        assert!(latency_words(&bios).unwrap().starts_with("from arrival to end: reads p50"));
     }
 
     #[test]

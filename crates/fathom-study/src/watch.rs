@@ -10,7 +10,9 @@ pub use course::{DeviceCourse, Line, Span, Stretches, peaks};
 use crate::verdict::Study;
 use fathom_model::finding::{Finding, Severity, Verdict};
 use fathom_model::record::Record;
-use fathom_model::watch::{ApplicationRecord, DeviceCounts, DeviceRates, WatchRecord};
+use fathom_model::watch::{
+    ApplicationRecord, DeviceCounts, DeviceRates, LatencySeries, WatchRecord,
+};
 use fathom_stats::interval::Interval;
 use fathom_stats::means::harmonic_mean;
 use fathom_stats::series::{SeriesMean, VALUES_MIN, mean_of_series};
@@ -65,6 +67,40 @@ pub struct WatchedDevice {
     pub stands_out: Option<String>,
     /// In how many intervals it synchronised.
     pub syncing: usize,
+    /// How long single requests took, all intervals together; empty when that was not watched.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub latency: Vec<WatchedLatency>,
+}
+
+/// How long the requests of one direction took.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct WatchedLatency {
+    /// `reads` or `writes`.
+    pub direction: String,
+    /// Requests whose beginning and end were seen.
+    pub count: u64,
+    /// Half of them took at most that.
+    pub p50_ns: u64,
+    /// 99 % of them did.
+    pub p99_ns: u64,
+    /// 99.9 % of them did.
+    pub p999_ns: u64,
+    /// The longest.
+    pub max_ns: u64,
+}
+
+fn latencies(all: &LatencySeries) -> Vec<WatchedLatency> {
+    let of = |(name, all): (&String, &fathom_stats::histogram::Histogram)| {
+        Some(WatchedLatency {
+            direction: name.clone(),
+            count: all.count(),
+            p50_ns: all.quantile(0.5)?,
+            p99_ns: all.quantile(0.99)?,
+            p999_ns: all.quantile(0.999)?,
+            max_ns: all.max()?,
+        })
+    };
+    all.flows.iter().filter_map(of).collect()
 }
 
 /// A whole watch.
@@ -185,7 +221,9 @@ fn device<'a>(
         stood_out: 0,
         stands_out: None,
         syncing: 0,
+        latency: Vec::new(),
     };
+    let mut latency = LatencySeries::default();
     let mut columns: Vec<Vec<f64>> = vec![Vec::new(); FIGURES.len()];
     // Of most devices most seconds are like this.
     let nothing = DeviceCounts::default().rates(1_000_000_000);
@@ -201,6 +239,10 @@ fn device<'a>(
             found.stood_out += series.stood_out;
             found.stands_out = series.stands_out.clone().or(found.stands_out.take());
             let syncing = series.counters.values("sync_action", series.intervals as usize);
+            // What is merged cannot be cut: a part of a watch has none.
+            if let Some(own) = series.latency.as_ref().filter(|_| most == usize::MAX) {
+                latency.plus(own);
+            }
             found.syncing += syncing.iter().filter(|value| **value > 0).count();
             if !with_figures {
                 continue;
@@ -218,6 +260,7 @@ fn device<'a>(
     }
     let figures = FIGURES.iter().zip(&mut columns).filter_map(|((name, _), v)| figure(name, v));
     found.figures = figures.collect();
+    found.latency = latencies(&latency);
     found
 }
 
@@ -385,6 +428,7 @@ mod tests {
                 stands_out: (*requests > 100).then(|| "r_await 30 ms".to_owned()),
                 array: None,
                 interrupts: Vec::new(),
+                latency: None,
             };
             let sample = Sample {
                 index: index as u64,

@@ -151,6 +151,7 @@ fn watched() -> Run {
             array: None,
             interrupts: Vec::new(),
             latency: None,
+            latency: None,
         }
     };
     let mut pieces = [WatchRecord::new(500_000_000, 0), WatchRecord::new(500_000_000, 2)];

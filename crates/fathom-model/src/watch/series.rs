@@ -1,6 +1,8 @@
 //! The stored series of a watch: one record holds a bounded piece of it, counter by counter.
 
-use super::{ApplicationRecord, DeviceCounts, DeviceRates, Packed, Sample};
+use super::{
+    ApplicationRecord, DeviceCounts, DeviceRates, DeviceSample, LatencySeries, Packed, Sample,
+};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -82,8 +84,14 @@ pub struct DeviceSeries {
     pub stands_out: Option<String>,
     /// Its counters by name, see [`DeviceSeries::counts`]. Of arrays: `sync_action` is 1 while it synchronises, `sync_done`
     /// millionths of that, `sync_speed` in KiB a second, `degraded` members that are missing, `thread_cpu` millionths of a
-    /// processor.
+    /// processor. Where latencies were told, `reads_p50_ns`, `reads_p99_ns`, `reads_max_ns`, and the same of `writes`.
     pub counters: NamedSeries,
+    /// Interrupts of its queues, each by the name of its line.
+    #[serde(default, skip_serializing_if = "NamedSeries::is_empty")]
+    pub interrupts: NamedSeries,
+    /// How long its requests took, all intervals together.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub latency: Option<Box<LatencySeries>>,
 }
 
 impl NamedSeries {
@@ -105,6 +113,13 @@ impl NamedSeries {
         } else if let Some(value) = value {
             let series = (0..before).map(|_| 0).chain([value]).collect();
             self.series.insert(name.to_owned(), series);
+        }
+    }
+
+    /// Makes all series so long, with zeros.
+    fn fill(&mut self, length: usize) {
+        for series in self.series.values_mut() {
+            (series.len()..length).for_each(|_| series.push(0));
         }
     }
 
@@ -130,6 +145,8 @@ impl NamedSeries {
 /// The counters of each direction by name.
 const READS: [&str; 4] = ["reads", "reads_merged", "reads_sectors", "reads_ms"];
 const WRITES: [&str; 4] = ["writes", "writes_merged", "writes_sectors", "writes_ms"];
+const READS_NS: [&str; 3] = ["reads_p50_ns", "reads_p99_ns", "reads_max_ns"];
+const WRITES_NS: [&str; 3] = ["writes_p50_ns", "writes_p99_ns", "writes_max_ns"];
 const DISCARDS: [&str; 4] = ["discards", "discards_merged", "discards_sectors", "discards_ms"];
 
 impl DeviceSeries {
@@ -153,6 +170,42 @@ impl DeviceSeries {
             self.counters.push(name, before, value);
         }
         self.intervals += 1;
+    }
+
+    /// What an interval has besides the counters of requests. To be added before these.
+    fn push_more(&mut self, device: &DeviceSample) {
+        let before = self.intervals as usize;
+        if let Some(array) = &device.array {
+            let syncs = !matches!(array.sync_action.as_str(), "" | "idle" | "frozen");
+            for (name, value) in [
+                ("sync_action", u64::from(syncs)),
+                ("thread_cpu", millionths(array.thread_cpu_share.unwrap_or(0.0))),
+                ("sync_done", millionths(array.sync_done.unwrap_or(0.0))),
+                ("sync_speed", array.sync_kib_per_s.unwrap_or(0)),
+                ("degraded", u64::from(array.degraded)),
+            ] {
+                self.counters.push(name, before, value);
+            }
+        }
+        for (line, count) in &device.interrupts {
+            self.interrupts.push(line, before, *count);
+        }
+        // A line that has gone is zero from then on.
+        self.interrupts.fill(before + 1);
+        let latency = device.latency.as_deref();
+        let reads = latency.and_then(|latency| latency.reads.as_ref());
+        let writes = latency.and_then(|latency| latency.writes.as_ref());
+        for (names, flow) in [(READS_NS, reads), (WRITES_NS, writes)] {
+            let values = [
+                flow.map_or(0, |flow| flow.p50_ns),
+                flow.map_or(0, |flow| flow.p99_ns),
+                flow.map_or(0, |flow| flow.max_ns),
+            ];
+            names.iter().zip(values).for_each(|(name, v)| self.counters.push(name, before, v));
+        }
+        if let Some(latency) = latency {
+            self.latency.get_or_insert_default().add(latency);
+        }
     }
 
     /// What was counted, interval by interval.
@@ -217,16 +270,7 @@ impl WatchRecord {
                 }
             };
             let series = &mut self.devices[at];
-            let own = series.intervals as usize;
-            if let Some(array) = &device.array {
-                let syncs = !matches!(array.sync_action.as_str(), "" | "idle" | "frozen");
-                series.counters.push("sync_action", own, u64::from(syncs));
-                let cpu = array.thread_cpu_share.unwrap_or(0.0);
-                series.counters.push("thread_cpu", own, millionths(cpu));
-                series.counters.push("sync_done", own, millionths(array.sync_done.unwrap_or(0.0)));
-                series.counters.push("sync_speed", own, array.sync_kib_per_s.unwrap_or(0));
-                series.counters.push("degraded", own, u64::from(array.degraded));
-            }
+            series.push_more(device);
             series.push(&device.counts);
             if device.stands_out.is_some() {
                 series.stood_out += 1;
@@ -290,7 +334,8 @@ impl WatchRecord {
     /// Bytes that its series take in memory.
     #[must_use]
     pub fn size_bytes(&self) -> usize {
-        let devices: usize = self.devices.iter().map(|device| device.counters.size_bytes()).sum();
+        let size = |d: &DeviceSeries| d.counters.size_bytes() + d.interrupts.size_bytes();
+        let devices: usize = self.devices.iter().map(size).sum();
         let times = self.start_us.size_bytes() + self.length_us.size_bytes();
         devices + times + self.host.size_bytes() + self.application.size_bytes()
     }
@@ -314,7 +359,7 @@ fn millionths(share: f64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::watch::{ApplicationSample, ArraySample, DeviceSample, FlowCounts};
+    use crate::watch::{ApplicationSample, ArraySample, FlowCounts, FlowLatency, LatencySample};
 
     fn device(name: &str, reads: u64) -> DeviceSample {
         let reads = FlowCounts {
@@ -326,7 +371,7 @@ mod tests {
         let counts = DeviceCounts { reads, busy_ms: 40, in_flight: 3, ..DeviceCounts::default() };
         let stands_out = (reads.requests > 10).then(|| "slow".to_owned());
         let (name, title) = (name.to_owned(), String::new());
-        let (array, interrupts) = (None, Vec::new());
+        let (array, interrupts, latency) = (None, Vec::new(), None);
         DeviceSample {
             name,
             title,
@@ -336,6 +381,7 @@ mod tests {
             stands_out,
             array,
             interrupts,
+            latency,
         }
     }
 
@@ -388,6 +434,33 @@ mod tests {
         );
         assert_eq!((of("sync_speed"), of("degraded")), (vec![0, 51_200, 51_200], vec![1, 1, 1]));
         assert_eq!(of("thread_cpu"), [125_000; 3]);
+    }
+
+    #[test]
+    fn interrupts_of_queues_and_latencies_are_kept() {
+        let mut record = WatchRecord::new(1, 0);
+        let lines =
+            [&[("nvme0q1", 5)][..], &[("nvme0q1", 7), ("nvme0q2", 3)], &[("nvme0q1", 2)], &[]];
+        for (index, lines) in lines.into_iter().enumerate() {
+            let interrupts =
+                lines.iter().map(|(name, count)| ((*name).to_owned(), *count)).collect();
+            let mut reads = fathom_stats::histogram::Histogram::new();
+            reads.record(100 + index as u64);
+            let sample_of =
+                LatencySample { reads: FlowLatency::of(&reads), ..LatencySample::default() };
+            let latency = (index % 2 == 1).then(|| Box::new(sample_of));
+            let nvme = DeviceSample { interrupts, latency, ..device("nvme0n1", 3) };
+            record.push(&sample(index as u64, vec![nvme]));
+        }
+        let text = serde_json::to_string(&record).unwrap();
+        let record: WatchRecord = serde_json::from_str(&text).unwrap();
+        let series = &record.devices[0];
+        let of = |line: &str| series.interrupts.values(line, 4);
+        assert_eq!((of("nvme0q1"), of("nvme0q2")), (vec![5, 7, 2, 0], vec![0, 3, 0, 0]));
+        assert_eq!(series.counters.values("reads_p99_ns", 4), [0, 101, 0, 103]);
+        assert_eq!(series.counters.values("writes_p99_ns", 4), [0; 4]);
+        let all = &series.latency.as_ref().unwrap().flows["reads"];
+        assert_eq!((all.count(), all.min(), all.max()), (2, Some(101), Some(103)));
     }
 
     #[test]

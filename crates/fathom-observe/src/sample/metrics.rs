@@ -1,6 +1,6 @@
 //! Samples in the form of OpenMetrics 1.0, for those who collect figures: counters since the start of the watch, and readings.
 
-use fathom_model::watch::{DeviceCounts, FlowCounts, Sample};
+use fathom_model::watch::{DeviceCounts, FlowCounts, LatencySeries, Sample};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
@@ -14,6 +14,7 @@ pub struct Totals {
     dirty_bytes: u64,
     writeback_bytes: u64,
     application: Option<fathom_model::watch::ApplicationSample>,
+    latency_lost: Option<u64>,
 }
 
 #[derive(Debug, Default)]
@@ -22,7 +23,27 @@ struct Device {
     stands_out: bool,
     sync_done: Option<f64>,
     is_there: bool,
+    latency: LatencySeries,
 }
+
+/// Upper bounds of the latencies that are counted together, in nanoseconds and as they are written.
+const LATENCIES: [(u64, &str); 15] = [
+    (50_000, "0.00005"),
+    (100_000, "0.0001"),
+    (200_000, "0.0002"),
+    (500_000, "0.0005"),
+    (1_000_000, "0.001"),
+    (2_000_000, "0.002"),
+    (5_000_000, "0.005"),
+    (10_000_000, "0.01"),
+    (20_000_000, "0.02"),
+    (50_000_000, "0.05"),
+    (100_000_000, "0.1"),
+    (200_000_000, "0.2"),
+    (500_000_000, "0.5"),
+    (1_000_000_000, "1.0"),
+    (10_000_000_000, "10.0"),
+];
 
 /// One counter of a device: name, what it is, its unit's divisor, and where it comes from by direction.
 type Counter = (&'static str, &'static str, f64, fn(&FlowCounts) -> u64);
@@ -60,6 +81,9 @@ impl Totals {
     /// Adds an interval.
     pub fn add(&mut self, sample: &Sample) {
         self.seconds += sample.length_ns as f64 / 1e9;
+        if let Some(lost) = sample.latency_lost {
+            *self.latency_lost.get_or_insert(0) += lost;
+        }
         self.devices.values_mut().for_each(|device| device.is_there = false);
         for device in &sample.devices {
             let known = self.devices.entry(device.name.clone()).or_default();
@@ -67,6 +91,7 @@ impl Totals {
             known.stands_out = device.stands_out.is_some();
             known.sync_done = device.array.as_ref().and_then(|array| array.sync_done);
             known.is_there = true;
+            device.latency.iter().for_each(|latency| known.latency.add(latency));
         }
         let host = &sample.host;
         let seconds = sample.length_ns as f64 / 1e9;
@@ -116,6 +141,7 @@ impl Totals {
                 line(&mut out, &format!("{name}_total"), &[("device", device)], value);
             }
         }
+        self.latencies(&mut out);
         let there = || self.devices.iter().filter(|(_, device)| device.is_there);
         head(&mut out, "fathom_device_in_flight", "gauge", "Requests in flight.");
         for (device, known) in there() {
@@ -142,6 +168,32 @@ impl Totals {
         self.machine(&mut out);
         out.push_str("# EOF\n");
         out
+    }
+
+    /// As histograms, where they are watched.
+    fn latencies(&self, out: &mut String) {
+        const NAME: &str = "fathom_device_latency_seconds";
+        let Some(lost) = self.latency_lost else { return };
+        head(out, NAME, "histogram", "Time that the device took for each request.");
+        for (device, known) in &self.devices {
+            for (direction, all) in &known.latency.flows {
+                let direction = direction.trim_end_matches('s');
+                let labels = [("device", device.as_str()), ("direction", direction)];
+                let mut bucket = |bound: &str, count: u64| {
+                    let labels = [labels[0], labels[1], ("le", bound)];
+                    line(out, &format!("{NAME}_bucket"), &labels, count as f64);
+                };
+                for (ns, bound) in LATENCIES {
+                    bucket(bound, all.count() - all.count_above(ns));
+                }
+                bucket("+Inf", all.count());
+                line(out, &format!("{NAME}_count"), &labels, all.count() as f64);
+                line(out, &format!("{NAME}_sum"), &labels, all.sum() as f64 / 1e9);
+            }
+        }
+        let help = "Trace events that found no room: the latencies lack them.";
+        head(out, "fathom_latency_lost_events", "counter", help);
+        line(out, "fathom_latency_lost_events_total", &[], lost as f64);
     }
 
     fn machine(&self, out: &mut String) {
@@ -214,9 +266,43 @@ mod tests {
             stands_out: None,
             array: None,
             interrupts: Vec::new(),
+            latency: None,
         };
         let host = HostSample { io_pressure: Some((0.5, 0.25)), ..HostSample::default() };
         Sample { length_ns: 2_000_000_000, devices: vec![device], host, ..Sample::default() }
+    }
+
+    #[test]
+    fn latencies_are_histograms_over_all_intervals() {
+        let mut totals = Totals::default();
+        for ns in [70_000, 70_000, 3_000_000, 20_000_000_000] {
+            let mut reads = fathom_stats::histogram::Histogram::new();
+            reads.record(ns);
+            let reads = fathom_model::watch::FlowLatency::of(&reads);
+            let mut sample = Sample { latency_lost: Some(2), ..sample(1) };
+            sample.devices[0].name = "sda".into();
+            let latency = fathom_model::watch::LatencySample { reads, ..Default::default() };
+            sample.devices[0].latency = Some(Box::new(latency));
+            totals.add(&sample);
+        }
+        let text = totals.text();
+        let name = "fathom_device_latency_seconds";
+        for (more, value) in [
+            ("_bucket{device=\"sda\",direction=\"read\",le=\"0.00005\"}", "0"),
+            ("_bucket{device=\"sda\",direction=\"read\",le=\"0.0001\"}", "2"),
+            ("_bucket{device=\"sda\",direction=\"read\",le=\"0.005\"}", "3"),
+            ("_bucket{device=\"sda\",direction=\"read\",le=\"10.0\"}", "3"),
+            ("_bucket{device=\"sda\",direction=\"read\",le=\"+Inf\"}", "4"),
+            ("_count{device=\"sda\",direction=\"read\"}", "4"),
+            ("_sum{device=\"sda\",direction=\"read\"}", "20.00314"),
+        ] {
+            let line = format!("{name}{more} {value}");
+            assert!(text.lines().any(|l| l == line), "{line}\n{text}");
+        }
+        assert!(text.contains("fathom_latency_lost_events_total 8\n"), "{text}");
+        let mut without = Totals::default();
+        without.add(&sample(1));
+        assert!(!without.text().contains(name));
     }
 
     #[test]

@@ -196,6 +196,7 @@ impl Watcher {
                 stands_out: reasons.remove(layer.name.as_str()),
                 array: layer.is_array.then(|| self.array(layer, look, sample.length_ns)),
                 interrupts: self.interrupts(layer, look),
+                latency: None,
             });
         }
     }

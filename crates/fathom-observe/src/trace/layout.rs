@@ -7,6 +7,7 @@ use fathom_sys::tracefs::EventFormat;
 #[derive(Debug, Clone, Copy)]
 pub struct Layout {
     action: Action,
+    device: usize,
     sector: usize,
     /// Of a split the first sector of the second part.
     other: Option<usize>,
@@ -31,6 +32,7 @@ impl Layout {
         };
         Some(Self {
             action,
+            device: place("dev", 4)?,
             sector: place("sector", 8)?,
             other,
             count: place("nr_sector", 4),
@@ -38,6 +40,12 @@ impl Layout {
             letters: (letters.offset_bytes, letters.size_bytes),
             name: place("comm", 16),
         })
+    }
+
+    /// The same without names of processes, for those who do not ask who it was.
+    #[must_use]
+    pub fn nameless(self) -> Self {
+        Self { name: None, ..self }
     }
 
     fn read(&self, raw: &[u8], names: &mut Names) -> Option<Event> {
@@ -95,9 +103,18 @@ impl Layouts {
     /// The event that a record tells of, without its time; none for records of other tracepoints.
     #[inline]
     pub fn read(&self, raw: &[u8], names: &mut Names) -> Option<Event> {
+        self.of(raw)?.read(raw, names)
+    }
+
+    /// The device that a record is about, as the kernel holds numbers inside: major << 20 | minor.
+    #[inline]
+    pub fn device(&self, raw: &[u8]) -> Option<u32> {
+        u32_at(raw, self.of(raw)?.device)
+    }
+
+    fn of(&self, raw: &[u8]) -> Option<&Layout> {
         let id = u32::from(u16::from_ne_bytes(raw.get(..2)?.try_into().ok()?));
-        let layout = self.layouts.get(id.checked_sub(self.first)? as usize)?.as_ref()?;
-        layout.read(raw, names)
+        self.layouts.get(id.checked_sub(self.first)? as usize)?.as_ref()
     }
 }
 
@@ -128,12 +145,14 @@ mod tests {
         assert!(Layout::of(Action::Split, &format).is_none(), "no second part");
         let mut raw = vec![0u8; 54];
         raw[..2].copy_from_slice(&300u16.to_ne_bytes());
+        raw[8..12].copy_from_slice(&(8u32 << 20 | 16).to_ne_bytes());
         raw[16..24].copy_from_slice(&4096u64.to_ne_bytes());
         raw[24..28].copy_from_slice(&8u32.to_ne_bytes());
         raw[28..31].copy_from_slice(b"WFS");
         raw[38..41].copy_from_slice(b"fio");
         let mut names = Names::default();
         let event = layouts.read(&raw, &mut names).expect("an event");
+        assert_eq!(layouts.device(&raw), Some(8 << 20 | 16));
         assert_eq!((event.action, event.class, event.sector), (Action::Queue, Class::Write, 4096));
         assert!(
             event.sectors == 8 && event.flags.has(Flags::FUA) && names.get(event.name) == "fio"

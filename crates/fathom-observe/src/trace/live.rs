@@ -32,6 +32,20 @@ pub enum CaptureError {
     Missing(String),
 }
 
+impl CaptureError {
+    /// The same, with what is possible all the same.
+    fn and_say(self, more: &str) -> Self {
+        match self {
+            Self::Denied(text) => Self::Denied(text + more),
+            Self::Missing(text) => Self::Missing(text + more),
+        }
+    }
+}
+
+/// What can be had where nothing can be captured.
+const ELSE: &str = "; without them: fathom watch shows rates, sizes and times of the device from its counters, and fathom replay and \
+                    --from work on traces that were made before";
+
 /// Rings of all processors together have at most this, of one at most and at least that.
 const RINGS_BYTES_MAX: usize = 64 << 20;
 const RING_BYTES_MAX: usize = 8 << 20;
@@ -61,7 +75,7 @@ impl Capture {
     /// # Errors
     /// [`CaptureError`] says what is missing, and what to do.
     pub fn open(root: &SysRoot, watched: Watched) -> Result<Self, CaptureError> {
-        let files = Tracefs::open(root, true).map_err(|e| no_tracefs(&e))?;
+        let files = Tracefs::open(root, true).map_err(|e| no_tracefs(&e).and_say(ELSE))?;
         let mut points = Vec::new();
         let mut layouts = Layouts::default();
         let mut tracepoints = Vec::new();
@@ -213,7 +227,7 @@ fn filter(watched: Watched, has_count: bool) -> String {
     format!("dev == {device} && ({inside}{flush})")
 }
 
-fn open_rings(points: &[TracePoint], cpus: &[u32]) -> Result<Rings, CaptureError> {
+pub(crate) fn open_rings(points: &[TracePoint], cpus: &[u32]) -> Result<Rings, CaptureError> {
     let share = RINGS_BYTES_MAX / cpus.len().max(1);
     let mut ring_bytes = share.clamp(RING_BYTES_MIN, RING_BYTES_MAX);
     ring_bytes = 1 << ring_bytes.ilog2();
@@ -231,18 +245,14 @@ fn may_be_smaller(error: &OpenError) -> bool {
     error.what == "making rings for traces" && matches!(error.source.raw_os_error(), Some(1 | 12))
 }
 
-fn no_tracefs(error: &io::Error) -> CaptureError {
+pub(crate) fn no_tracefs(error: &io::Error) -> CaptureError {
     match error.kind() {
         io::ErrorKind::PermissionDenied => CaptureError::Denied(
-            "reading the kernel's tracing files (/sys/kernel/tracing) needs root, or a mount of them that a group may read; \
-             without them: fathom watch shows rates, sizes and times of the device from its counters, and fathom replay and \
-             --from work on traces that were made before"
+            "reading the kernel's tracing files (/sys/kernel/tracing) needs root, or a mount of them that a group may read"
                 .to_owned(),
         ),
         io::ErrorKind::NotFound => CaptureError::Missing(
-            "this kernel has no tracing files (CONFIG_FTRACE, CONFIG_EVENT_TRACING); fathom watch shows rates, sizes and times \
-             of the device from its counters"
-                .to_owned(),
+            "this kernel has no tracing files (CONFIG_FTRACE, CONFIG_EVENT_TRACING)".to_owned(),
         ),
         _ => CaptureError::Missing(format!("the kernel's tracing files: {error}")),
     }
@@ -263,7 +273,7 @@ fn no_rings(error: &OpenError) -> CaptureError {
 }
 
 /// The processors that run, by number; the first where that cannot be read.
-fn online_cpus(root: &SysRoot) -> Vec<u32> {
+pub(crate) fn online_cpus(root: &SysRoot) -> Vec<u32> {
     let list = root.text("sys/devices/system/cpu/online").unwrap_or_default();
     let mut cpus = Vec::new();
     for range in list.split(',') {

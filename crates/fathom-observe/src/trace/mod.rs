@@ -8,7 +8,7 @@ pub mod blktrace;
 pub mod event;
 pub mod file;
 pub mod flight;
-mod layout;
+pub(crate) mod layout;
 pub mod live;
 pub mod open;
 pub mod requests;

@@ -2,7 +2,7 @@
 
 use crate::table::{Align, Table};
 use crate::text::{format_share, printable, push_wrapped_to};
-use fathom_base::units::{format_duration, format_size};
+use fathom_base::units::{format_count, format_duration, format_ns, format_size};
 use fathom_model::watch::ApplicationRecord;
 use fathom_study::watch::{
     MeanChange, WatchChange, WatchComparison, WatchFigure, WatchSummary, WatchedDevice,
@@ -22,6 +22,7 @@ pub fn answer_text(summary: &WatchSummary, width: usize) -> String {
         format_duration((summary.seconds * 1e9) as u64)
     );
     push_devices(&mut out, summary, width);
+    push_latencies(&mut out, summary, width);
     push_host(&mut out, summary, width);
     for (second, what) in summary.events.iter().take(20) {
         out += &format!("  at {second:.0} s: {}\n", printable(what));
@@ -75,6 +76,23 @@ fn push_devices(out: &mut String, summary: &WatchSummary, width: usize) {
         *out += &format!("{idle} more {plural} did nothing\n");
     }
     *out += "Medians of the intervals; their interval takes into account that seconds go together, and says nothing about another day.\n";
+}
+
+/// How long single requests took, all intervals together.
+fn push_latencies(out: &mut String, summary: &WatchSummary, width: usize) {
+    for device in &summary.devices {
+        for of in &device.latency {
+            let [p50, p99, p999, max] =
+                [of.p50_ns, of.p99_ns, of.p999_ns, of.max_ns].map(format_ns);
+            let text = format!(
+                "{}: each of {} {} by itself: p50 {p50}, p99 {p99}, p99.9 {p999}, longest {max}",
+                printable(&device.name),
+                format_count(of.count),
+                of.direction
+            );
+            push_wrapped_to(out, width, "", &text);
+        }
+    }
 }
 
 fn table_devices(summary: &WatchSummary) -> usize {
@@ -272,6 +290,7 @@ mod tests {
     use super::*;
     use fathom_model::watch::DeviceCounts;
     use fathom_stats::interval::Interval;
+    use fathom_study::watch::WatchedLatency;
 
     fn figure(name: &str, median: f64) -> WatchFigure {
         let interval = Some(Interval { low: median - 1.0, high: median + 2.0, coverage: 0.95 });
@@ -302,8 +321,21 @@ mod tests {
             stood_out: 5,
             stands_out: Some("r_await 30 ms, its companions 4.1 ms".into()),
             syncing: 0,
+            latency: vec![WatchedLatency {
+                direction: "reads".to_owned(),
+                count: 12_345,
+                p50_ns: 120_000,
+                p99_ns: 3_000_000,
+                p999_ns: 9_000_000,
+                max_ns: 40_000_000,
+            }],
         };
-        let idle = WatchedDevice { name: "sdc".into(), figures: Vec::new(), ..device.clone() };
+        let idle = WatchedDevice {
+            latency: Vec::new(),
+            name: "sdc".into(),
+            figures: Vec::new(),
+            ..device.clone()
+        };
         let application = ApplicationRecord {
             command: "sh -c 'x'".into(),
             took_ns: 12_340_000_000,
@@ -333,6 +365,7 @@ mod tests {
             "79.0 to 82.0",
             "1 more device did nothing",
             "at 4 s: sdd came",
+            "sdb: each of 12 345 reads by itself: p50 120 us, p99 3.0 ms, p99.9 9.0 ms, longest 40 ms",
             "tps 1840",
             "exit status 0",
             "line 19",

@@ -13,6 +13,7 @@ says what it did to the storage and whether it waited for it.
   fathom watch                             all devices, once a second, until Ctrl-C
   fathom watch /srv/data --interval=200ms
   fathom watch md0 --count=600 --record --label=monday
+  fathom watch sda --latency               also p50, p99 and the longest time of each second, as root
   fathom watch --listen=127.0.0.1:9184     figures for Prometheus on http://127.0.0.1:9184/metrics
   fathom watch /srv/db --figure='tps=tps = {}' -- pgbench -c 8 -T 60 bench
   fathom watch --figure=rate=json:jobs[0].read.iops -- fio --output-format=json job.fio
@@ -47,6 +48,10 @@ pub struct Watch {
     /// Also show interrupts of each queue, and svctm (for old scripts; without meaning on parallel devices)
     #[arg(long)]
     pub details: bool,
+    /// Also p50, p99 and the longest of the times that devices took for requests, from the kernel's block tracepoints (needs
+    /// root; some microseconds of a processor for each request)
+    #[arg(long)]
+    pub latency: bool,
     /// Serve the figures as OpenMetrics on this address; a port alone is one of this machine only
     #[arg(long, value_name = "[ADDRESS:]PORT")]
     pub listen: Option<String>,

@@ -14,7 +14,7 @@ use crate::output::Output;
 use application::Application;
 use fathom_base::units::parse_duration_ns;
 use fathom_model::watch::Sample;
-use fathom_observe::sample::{Listener, Moment, Watcher};
+use fathom_observe::sample::{Latency, Listener, Moment, Watcher};
 use fathom_report::watch::{Form, sample_text};
 use fathom_sys::clock;
 use fathom_sys::signals::StopFlag;
@@ -54,8 +54,15 @@ pub fn run(common: &Common, output: Output, stop: &StopFlag, args: &Args) -> Com
         Some(application) => application.prepare(common, output, stop),
         None => Ok(()),
     };
-    let begun = now();
-    let watcher = Watcher::new(&root, choice, begun, None);
+    let mut begun = now();
+    let mut watcher = Watcher::new(&root, choice.clone(), begun, None);
+    let mut latency = args.latency.then(|| latency(output, &root, &watcher, interval_ns)).flatten();
+    if let Some(latency) = &mut latency {
+        // Opening tracepoints takes a while, of which no counter is to tell.
+        begun = now();
+        watcher = Watcher::new(&root, choice, begun, None);
+        latency.begin(begun.monotonic_ns);
+    }
     if let Some(application) = application.as_mut().filter(|_| ready.is_ok()) {
         ready = application.start(&root, output);
     }
@@ -64,7 +71,7 @@ pub fn run(common: &Common, output: Output, stop: &StopFlag, args: &Args) -> Com
         return Err(error);
     }
     let screen = Screen { output, args, form: None, is_closed: false };
-    let mut watch = Watch { watcher, screen, listener, application, recording };
+    let mut watch = Watch { watcher, screen, listener, application, recording, latency };
     let shown = watch.follow(stop, begun, interval_ns);
     // What was watched is stored, and what was started ended, also when it could not be shown.
     let finished = finish(output, stop, watch.application, watch.recording);
@@ -93,6 +100,7 @@ struct Watch<'a> {
     listener: Option<Listener>,
     application: Option<Application>,
     recording: Option<Recording>,
+    latency: Option<Latency>,
 }
 
 impl Watch<'_> {
@@ -101,13 +109,17 @@ impl Watch<'_> {
         let count = self.screen.args.count.unwrap_or(u64::MAX);
         for _ in 0..count {
             let due_ns = begun.monotonic_ns + next_tick(begun.monotonic_ns, interval_ns);
-            let is_over = wait(due_ns, stop, self.application.as_mut());
+            let is_over = wait(due_ns, stop, self.application.as_mut(), self.latency.as_mut());
             let is_kept = self.application.is_some() || self.recording.is_some();
             if stop.is_set() && !is_kept {
                 break;
             }
             let family = self.application.as_mut().and_then(Application::family);
-            let sample = self.watcher.look(now(), family);
+            let moment = now();
+            let mut sample = self.watcher.look(moment, family);
+            if let Some(latency) = &mut self.latency {
+                latency.fill(&mut sample, self.watcher.layers(), moment.monotonic_ns);
+            }
             if let Some(listener) = &mut self.listener {
                 listener.show(&sample);
             }
@@ -155,7 +167,12 @@ fn next_tick(begun_ns: u64, interval_ns: u64) -> u64 {
 }
 
 /// Waits until then; true when the application has ended before.
-fn wait(due_ns: u64, stop: &StopFlag, mut application: Option<&mut Application>) -> bool {
+fn wait(
+    due_ns: u64,
+    stop: &StopFlag,
+    mut application: Option<&mut Application>,
+    mut latency: Option<&mut Latency>,
+) -> bool {
     // An application is looked at often, for its end; a signal can wait.
     let slice_ns = if application.is_some() { 5_000_000 } else { 100_000_000 };
     loop {
@@ -166,7 +183,25 @@ fn wait(due_ns: u64, stop: &StopFlag, mut application: Option<&mut Application>)
         if left_ns == 0 || stop.is_set() {
             return false;
         }
-        std::thread::sleep(Duration::from_nanos(left_ns.min(slice_ns)));
+        let slice = Duration::from_nanos(left_ns.min(slice_ns));
+        match &mut latency {
+            Some(latency) => latency.wait(slice),
+            None => std::thread::sleep(slice),
+        }
+    }
+}
+
+/// Latencies of single requests; without the right to trace everything else is watched all the same.
+fn latency(output: Output, root: &SysRoot, watcher: &Watcher, interval_ns: u64) -> Option<Latency> {
+    match Latency::start(root, watcher.layers(), interval_ns) {
+        Ok(latency) => Some(latency),
+        Err(error) => {
+            output.error(&format!(
+                "--latency: {error}; all else is watched, with the mean times of the counters (r_await, w_await), but without p50, \
+                 p99 and the longest"
+            ));
+            None
+        }
     }
 }
 

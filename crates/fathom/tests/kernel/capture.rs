@@ -142,21 +142,21 @@ fn killed() {
 }
 
 /// Descriptors of perf events that a process holds.
-fn tracepoints_of(pid: u32) -> usize {
+pub fn tracepoints_of(pid: u32) -> usize {
     let Ok(entries) = fs::read_dir(format!("/proc/{pid}/fd")) else { return 0 };
     let links = entries.filter_map(|entry| fs::read_link(entry.ok()?.path()).ok());
     links.filter(|link| link.to_string_lossy().contains("perf_event")).count()
 }
 
 /// Those that any process holds.
-fn tracepoints_of_all() -> usize {
+pub fn tracepoints_of_all() -> usize {
     let entries = fs::read_dir("/proc").unwrap().flatten();
     let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
     pids.map(tracepoints_of).sum()
 }
 
 /// What the tracing files say of block tracepoints, and all instances, where they are mounted.
-fn switched_on() -> Vec<String> {
+pub fn switched_on() -> Vec<String> {
     let root = Path::new("/sys/kernel/tracing");
     let mut found = Vec::new();
     for place in ["events/block", "instances"] {

@@ -1,5 +1,7 @@
 //! `fathom watch`: against iostat, with devices that come and go, stored, served, and beside applications.
 
+mod latency;
+
 use crate::cli::{Done, MIB, Sandbox, p, wait_until};
 use crate::filesystems::{in_memory, mounted};
 use fathom_testkit::Capability::{FathomBinary, FsOnLoop, LoopDevices, Tool};
@@ -14,7 +16,7 @@ use std::time::{Duration, Instant};
 pub fn trials() -> Vec<Trial> {
     let ext4 = FsOnLoop(FsKind::Ext4);
     let (binary, loops) = (FathomBinary, LoopDevices);
-    vec![
+    let mut trials = vec![
         kernel_test(
             "watch_agrees_with_iostat",
             &[binary, loops, Tool("iostat"), Tool("blkdiscard")],
@@ -32,7 +34,9 @@ pub fn trials() -> Vec<Trial> {
             pgbench,
         ),
         kernel_test("watch_refuses_nonsense", &[binary], nonsense),
-    ]
+    ];
+    trials.extend(latency::trials());
+    trials
 }
 
 /// A load in the background, ended when dropped.

@@ -33,6 +33,7 @@ fn watch(seconds: u64, application: bool) -> Vec<Record> {
                 stands_out: is_slow.then(|| format!("r_await {ms} ms, its companions 2 ms")),
                 array: None,
                 interrupts: Vec::new(),
+                latency: None,
             }
         };
         let slow_ms = if index % 5 == 0 { 30 } else { 2 };
