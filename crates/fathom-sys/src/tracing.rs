@@ -287,12 +287,17 @@ impl Shared {
     fn drain(&mut self, scratch: &mut Vec<u8>, take: &mut impl FnMut(Entry<'_>)) {
         let head = self.position(HEAD_AT).load(Ordering::Acquire);
         let mut tail = self.position(TAIL_AT).load(Ordering::Relaxed);
-        while head.wrapping_sub(tail) >= 8 {
+        while head != tail {
+            // The kernel writes whole records, in steps of eight bytes. Where it did not, nothing behind can be told apart.
+            if head.wrapping_sub(tail) < 8 {
+                tail = unreadable(head, take);
+                break;
+            }
             let header = self.bytes(tail, 8);
             let (kind, size) =
                 (u32_at(header, 0), usize::from(u16::from_ne_bytes([header[6], header[7]])));
             if size < 8 || size as u64 > head.wrapping_sub(tail) {
-                tail = head;
+                tail = unreadable(head, take);
                 break;
             }
             let room = self.data_bytes - ((tail as usize) & (self.data_bytes - 1));
@@ -319,16 +324,27 @@ impl Drop for Shared {
     }
 }
 
+/// Gives up what is left of a ring: how many records that is nobody knows, but not none. Where to read on.
+fn unreadable(head: u64, take: &mut impl FnMut(Entry<'_>)) -> u64 {
+    take(Entry::Lost(1));
+    head
+}
+
 fn decode(kind: u32, record: &[u8], take: &mut impl FnMut(Entry<'_>)) {
     match kind {
-        RECORD_SAMPLE if record.len() >= SAMPLE_HEAD_BYTES => {
+        RECORD_SAMPLE => {
             let process = u32_at(record, 8);
             let time_ns = u64_at(record, 16);
             let end = SAMPLE_HEAD_BYTES + u32_at(record, 24) as usize;
-            let raw = record.get(SAMPLE_HEAD_BYTES..end).unwrap_or_default();
-            take(Entry::Sample { time_ns, process, raw });
+            // A sample without its record is one that is lost.
+            take(match record.get(SAMPLE_HEAD_BYTES..end) {
+                Some(raw) => Entry::Sample { time_ns, process, raw },
+                None => Entry::Lost(1),
+            });
         }
         RECORD_LOST if record.len() >= 24 => take(Entry::Lost(u64_at(record, 16))),
+        RECORD_LOST => take(Entry::Lost(1)),
+        // Told by the kernel besides: no events of ours.
         _ => {}
     }
 }
@@ -361,10 +377,68 @@ mod tests {
             }
         });
         assert_eq!(found, [(123_456, 7, b"abc".to_vec())]);
-        // Short and foreign records are passed over.
-        for kind in [RECORD_SAMPLE, RECORD_LOST, 77] {
-            decode(kind, &record[..10], &mut |_| panic!("nothing is in it"));
-        }
+        // What is too short for what it says it is has lost what it was about; foreign records are passed over.
+        let lost = |kind: u32, record: &[u8]| {
+            let mut lost = 0;
+            decode(kind, record, &mut |entry| match entry {
+                Entry::Lost(count) => lost += count,
+                Entry::Sample { .. } => panic!("nothing is in it"),
+            });
+            lost
+        };
+        assert_eq!((lost(RECORD_SAMPLE, &record[..10]), lost(RECORD_LOST, &record[..10])), (1, 1));
+        assert_eq!((lost(RECORD_SAMPLE, &record[..30]), lost(77, &record[..10])), (1, 0));
+        let mut told = record[..16].to_vec();
+        told.extend_from_slice(&40u64.to_ne_bytes());
+        assert_eq!(lost(RECORD_LOST, &told), 40);
         assert_eq!(size_of::<Attributes>(), 112);
+    }
+
+    /// A ring of our own, filled as the kernel would.
+    fn filled(bytes: &[u8]) -> Shared {
+        let page_bytes = page_bytes() as usize;
+        use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous};
+        let protection = ProtFlags::READ | ProtFlags::WRITE;
+        // SAFETY: a new mapping; no existing memory is named.
+        let start = unsafe {
+            mmap_anonymous(std::ptr::null_mut(), 2 * page_bytes, protection, MapFlags::PRIVATE)
+        };
+        let start = NonNull::new(start.expect("memory").cast::<u8>()).expect("memory");
+        let shared = Shared { start, page_bytes, data_bytes: page_bytes };
+        // SAFETY: the second page of our own mapping, which nothing else refers to.
+        let data =
+            unsafe { std::slice::from_raw_parts_mut(start.as_ptr().add(page_bytes), page_bytes) };
+        data[..bytes.len()].copy_from_slice(bytes);
+        shared.position(HEAD_AT).store(bytes.len() as u64, Ordering::Release);
+        shared
+    }
+
+    #[test]
+    fn what_cannot_be_told_apart_is_counted_as_lost() {
+        let header = |kind: u32, size: u16| {
+            let mut bytes = kind.to_ne_bytes().to_vec();
+            bytes.extend_from_slice(&[0, 0]);
+            bytes.extend_from_slice(&size.to_ne_bytes());
+            bytes
+        };
+        let foreign = [header(77, 16), vec![0; 8]].concat();
+        for (bytes, expected) in [
+            (foreign.clone(), 0),
+            // No size, one beyond the end, and a rest that is no header.
+            ([foreign.clone(), header(RECORD_SAMPLE, 0)].concat(), 1),
+            ([foreign.clone(), header(RECORD_SAMPLE, 64)].concat(), 1),
+            ([foreign.clone(), vec![0; 4]].concat(), 1),
+        ] {
+            let mut ring = filled(&bytes);
+            let mut lost = 0;
+            let mut take = |entry: Entry<'_>| match entry {
+                Entry::Lost(count) => lost += count,
+                Entry::Sample { .. } => panic!("nothing is in it"),
+            };
+            // The second time there is nothing left.
+            ring.drain(&mut Vec::new(), &mut take);
+            ring.drain(&mut Vec::new(), &mut take);
+            assert_eq!(lost, expected, "{bytes:?}");
+        }
     }
 }

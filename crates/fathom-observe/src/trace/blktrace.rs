@@ -22,6 +22,12 @@ const META: u32 = 1 << 12;
 const DISCARD: u32 = 1 << 13;
 const FUA: u32 = 1 << 15;
 const READ: u32 = 1;
+/// Set in what happened when the record begins with the number of a control group.
+const CGROUP: u32 = 1 << 8;
+/// The bytes of that number.
+const CGROUP_BYTES: usize = 8;
+/// Notes: the name of a process.
+const PROCESS: u32 = 0;
 
 /// True for the first bytes of such a file.
 #[must_use]
@@ -106,11 +112,14 @@ impl<R: Read> Merged<R> {
     fn event(&mut self, raw: &Raw) -> Option<Event> {
         let word = |at: usize| raw.u32(at);
         let (what, process, device) = (word(28), word(32), word(36));
-        let (category, act) = (what >> 16, what & 0xffff);
+        let (category, act) = (what >> 16, what & 0xffff & !CGROUP);
+        // What belongs to the event stands behind the number of the group.
+        let skip = if what & CGROUP != 0 { CGROUP_BYTES } else { 0 };
+        let data = raw.data.get(skip..).unwrap_or_default();
         if category & NOTIFY != 0 {
-            if act == 0 {
-                let end = raw.data.iter().position(|b| *b == 0).unwrap_or(raw.data.len());
-                let name = self.names.number_of(&String::from_utf8_lossy(&raw.data[..end]));
+            if act == PROCESS {
+                let end = data.iter().position(|b| *b == 0).unwrap_or(data.len());
+                let name = self.names.number_of(&String::from_utf8_lossy(&data[..end]));
                 self.processes.insert(process, name);
             }
             return None;
@@ -141,10 +150,10 @@ impl<R: Read> Merged<R> {
         (event.class, event.flags) = kind_of(category, event.sectors);
         match action {
             Action::Split => {
-                event.other_sector = be_u64(&raw.data, 0)?;
+                event.other_sector = be_u64(data, 0)?;
                 event.sectors = event.other_sector.checked_sub(event.sector)? as u32;
             }
-            Action::Remap => event.other_sector = be_u64(&raw.data, 8)?,
+            Action::Remap => event.other_sector = be_u64(data, 8)?,
             _ => {}
         }
         Some(event)

@@ -83,6 +83,35 @@ fn processors_are_merged_by_time_in_both_byte_orders() {
     assert_eq!(events[8].class, Class::Discard);
 }
 
+/// Kernels with control groups of I/O (the option blk_cgroup of the tracer) put the number of the group before what belongs to an
+/// event, and say so by a bit.
+#[test]
+fn events_of_control_groups_are_events() {
+    let in_group = |row: &Row| {
+        let mut row = row.clone();
+        let mut data = 4711u64.to_ne_bytes().to_vec();
+        data.extend_from_slice(&row.7);
+        (row.3, row.7) = (row.3 | CGROUP, data);
+        row
+    };
+    let mut grouped = [Vec::new(), Vec::new()];
+    for (number, row) in rows().iter().enumerate() {
+        grouped[row.6 as usize].extend(record(number as u32 + 1, &in_group(row), true));
+    }
+    let (plain, names) = read(&files(true));
+    let (events, names_of_groups) = read(&grouped);
+    assert_eq!(events, plain);
+    assert_eq!(names_of_groups.since(0), names.since(0));
+    // A remap has its sectors behind the number too; one whose data end before is none.
+    let mut data = 1u64.to_ne_bytes().to_vec();
+    data.extend_from_slice(&[0; 8]);
+    data.extend_from_slice(&640u64.to_be_bytes());
+    let remap = (100, 64, 4096, 15 | CGROUP, READ | FS, 7, 0, data);
+    assert_eq!(read(&[record(1, &remap, true)]).0[0].other_sector, 640);
+    let short = (100, 64, 4096, 15 | CGROUP, READ | FS, 7, 0, vec![0; 20]);
+    assert!(read(&[record(1, &short, true)]).0.is_empty());
+}
+
 #[test]
 fn what_is_cut_off_damaged_or_newer_is_told() {
     let [whole, _] = files(true);
