@@ -1,8 +1,5 @@
 //! The page of `fathom capture` and of replays: what was asked of a device, where on it and when, how long it took.
 
-#[cfg(test)]
-mod tests;
-
 use super::{Source, parts};
 use crate::page::{Axis, Block, Chart, ChartKind, Column, Page, Point, Section, Table, Unit};
 use fathom_base::units::{format_count, format_duration, format_ns, format_size};

@@ -1,8 +1,5 @@
 //! The page of a comparison: how large the difference is, with its interval, and what else differed.
 
-#[cfg(test)]
-mod tests;
-
 use super::run::unit;
 use super::{Source, parts};
 use crate::page::{Axis, Block, Chart, ChartKind, Page, Point, Section, Table, Unit};

@@ -6,8 +6,6 @@ mod course;
 mod effects;
 mod plan;
 mod settings;
-#[cfg(test)]
-mod tests;
 
 use super::{Source, parts};
 use crate::page::{Block, Page, Unit};

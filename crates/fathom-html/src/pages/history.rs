@@ -1,8 +1,5 @@
 //! The page of one target over time.
 
-#[cfg(test)]
-mod tests;
-
 use super::run::unit;
 use crate::page::{
     Align, Axis, Block, Cell, Chart, ChartKind, Column, Page, Point, Section, Table, Unit,

@@ -1,8 +1,5 @@
 //! The page of `fathom layers`: what each layer keeps of what is below it, from the disks upward.
 
-#[cfg(test)]
-mod tests;
-
 use super::{Source, parts};
 use crate::page::{Axis, Block, Cell, Chart, ChartKind, Column, Page, Point, Section, Table, Unit};
 use fathom_base::units::{format_count, format_ns, format_rate};

@@ -6,14 +6,10 @@ mod experiment;
 mod fsop;
 mod history;
 mod layers;
-#[cfg(test)]
-mod made;
 mod parts;
 mod quick;
 mod raid;
 mod run;
-#[cfg(test)]
-mod sample;
 mod saturate;
 mod size;
 mod watch;

@@ -1,8 +1,5 @@
 //! The page of `fathom quick`: what a storage does, row by row, and where throughput stops growing.
 
-#[cfg(test)]
-mod tests;
-
 use super::{Source, parts};
 use crate::page::{Axis, Block, Chart, ChartKind, Page, Point, Section, Table, Unit};
 use fathom_model::record::Record;

@@ -2,8 +2,6 @@
 //! member; what a missing member and a rebuild cost.
 
 mod states;
-#[cfg(test)]
-mod tests;
 
 use super::{Source, parts};
 use crate::page::{Axis, Block, Cell, Chart, ChartKind, Column, Page, Point, Section, Table, Unit};

@@ -1,8 +1,5 @@
 //! The page of `fathom run`, of its rounds until steady, and of every kind that has no page of its own.
 
-#[cfg(test)]
-mod tests;
-
 use super::{Source, parts};
 use crate::page::{Axis, Block, Chart, ChartKind, Page, Point, Section, Table, Unit};
 use fathom_model::record::RunKind;

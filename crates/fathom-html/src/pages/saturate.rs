@@ -1,8 +1,5 @@
 //! The page of `fathom saturate`: throughput and latency over requests in flight, the knee, what limits, the load under a bound.
 
-#[cfg(test)]
-mod tests;
-
 use super::{Source, parts};
 use crate::page::{Axis, Block, Chart, ChartKind, Page, Point, Section, Table, Unit};
 use fathom_base::shell::option_in;

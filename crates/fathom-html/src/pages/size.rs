@@ -1,8 +1,5 @@
 //! The page of `fathom size`: which smaller sets and shorter runs agree with the large and long ones.
 
-#[cfg(test)]
-mod tests;
-
 use super::{Source, parts};
 use crate::page::{Axis, Block, Chart, ChartKind, Page, Point, Section, Table, Unit};
 use fathom_base::shell::option_in;
@@ -77,7 +74,7 @@ fn agreement(found: &Sizes) -> Section {
         "Difference from the largest and longest",
         ChartKind::Bars,
         Axis::names("size and time", compared.iter().map(name)),
-        Axis::new("more operations per second than the reference", Unit::Share),
+        Axis::new("operations/s against the reference", Unit::Share),
     )
     .series("difference", compared.iter().enumerate().filter_map(point).collect())
     .n(format!("n = {} sizes and times, each of several runs", compared.len()))

@@ -1,9 +1,6 @@
 //! The page of `fathom watch`: every device over time with its lowest and highest seconds, the machine, and the application that was
 //! watched.
 
-#[cfg(test)]
-mod tests;
-
 use super::{Source, parts};
 use crate::page::{
     Axis, Block, Cell, Chart, ChartKind, Column, Page, Point, Section, Series, Table, Unit,

@@ -28,7 +28,7 @@
     bytes: (v) => (v === 0 ? "0" : scaled(v, [[2 ** 40, "TiB"], [2 ** 30, "GiB"], [2 ** 20, "MiB"], [1024, "KiB"], [1, "B"]])),
     share: (v) => short(v * 100) + " %",
     nines: (v) => (v < 0.9 ? short(v * 100) : String(Number((v * 100).toPrecision(12)))) + " %",
-    times: (v) => "x " + short(v),
+    times: (v) => "x " + Number(v.toPrecision(3)),
     count: (v) => short(v),
   };
   const escaped = (text) => String(text).replace(/[&<>"']/g, (c) => "&#" + c.charCodeAt(0) + ";");
@@ -93,7 +93,30 @@
   const FEW = 40;
   const DASHES = ["solid", "dashed", "dotted"];
 
-  function axisOption(axis, theme, isAcross, isBar, isNarrow) {
+  // What is drawn along an axis, intervals too.
+  function valuesOf(axis, spec) {
+    const all = spec.points.flat();
+    return axis === spec.x ? all.map((p) => p.x) : all.flatMap((p) => [p.y, p.low, p.high]).filter((v) => v !== undefined);
+  }
+  // A scale of powers goes from one to another, however few values there are.
+  function wholeSteps(axis, spec) {
+    const base = axis.unit === "bytes" ? 2 : 10, log = (v) => Math.log(v) / Math.log(base);
+    let low = Infinity, high = -Infinity;
+    for (const v of valuesOf(axis, spec)) if (v > 0) { low = Math.min(low, v); high = Math.max(high, v); }
+    if (high < low) return {};
+    const from = Math.floor(log(low) + 1e-9), to = Math.ceil(log(high) - 1e-9);
+    return { min: base ** from, max: base ** Math.max(to, from + 1) };
+  }
+  // Bytes are counted in powers of two; so are the steps of their axis.
+  function binarySteps(axis, spec) {
+    let high = 0;
+    for (const v of valuesOf(axis, spec)) { if (v < 0) return {}; high = Math.max(high, v); }
+    if (high === 0) return {};
+    const interval = 2 ** Math.ceil(Math.log2(high / 6));
+    return { interval, min: 0, max: interval * Math.ceil(high / interval) };
+  }
+
+  function axisOption(axis, theme, isAcross, isBar, isNarrow, spec) {
     const option = {
       name: axis.title, nameLocation: isAcross ? "middle" : "end", nameGap: isAcross ? 30 : 12,
       nameTextStyle: { color: theme.muted, align: isAcross ? "center" : "left", fontSize: 12 },
@@ -113,11 +136,12 @@
       option.type = "time";
       option.name = axis.title + " (UTC)";
     } else if (axis.log) {
-      Object.assign(option, { type: "log", logBase: 10 });
+      Object.assign(option, { type: "log", logBase: axis.unit === "bytes" ? 2 : 10, ...wholeSteps(axis, spec) });
     } else {
       option.type = "value";
       option.scale = axis.cropped && !isBar;
-      if (axis.unit === "nines") { option.interval = 1; option.min = 0; }
+      if (axis.unit === "nines") Object.assign(option, { interval: 1, min: 0, max: (ends) => Math.ceil(ends.max) });
+      if (axis.unit === "bytes" && !option.scale) Object.assign(option, binarySteps(axis, spec));
     }
     if (isAcross) option.axisLabel.alignMaxLabel = "right";
     return option;
@@ -210,14 +234,21 @@
     const values = all.map((p) => value(p.weight));
     let low = Infinity, high = -Infinity;
     for (const v of values) { low = Math.min(low, v); high = Math.max(high, v); }
-    if (low === high) low = high - 1;
+    const isOne = low === high;
+    if (isOne) low = high - 1;
     option.xAxis.splitArea = { show: false };
     option.grid.bottom = 84;
     option.visualMap = {
       min: low, max: high, calculable: false, orient: "horizontal", left: "center", bottom: 0, itemHeight: 120, itemWidth: 12,
       inRange: { color: theme.heat }, textStyle: { color: theme.ink },
-      text: [shown[spec.scale.unit](spec.scale.log ? 10 ** high : high), spec.scale.title + " " + shown[spec.scale.unit](spec.scale.log ? 10 ** low : low)],
+      text: [shown[spec.scale.unit](spec.scale.log ? 10 ** high : high), (isNarrow ? "" : spec.scale.title + " ") + shown[spec.scale.unit](spec.scale.log ? 10 ** low : low)],
     };
+    // A single figure is no scale.
+    if (isOne) { option.visualMap.show = false; option.grid.bottom = 34; }
+    if (isNarrow && !isOne) {
+      option.title = { text: spec.scale.title, left: "center", bottom: 34, padding: 0, textStyle: { color: theme.ink, fontSize: 12, fontWeight: "normal" } };
+      option.grid.bottom = 106;
+    }
     // Few cells say their figure, in the colour of the ground where theirs is far from it.
     const isSaid = spec.x.names.length <= (isNarrow ? 4 : 12) && spec.y.names.length <= 40;
     const isFar = (v) => (v - low) / (high - low) > 0.45;
@@ -274,11 +305,18 @@
       tooltip: {
         trigger: "item", confine: true, backgroundColor: theme.raised, borderColor: theme.line, textStyle: { color: theme.ink },
       },
-      xAxis: axisOption(isFlipped ? spec.y : spec.x, theme, true, isBar, isNarrow),
-      yAxis: axisOption(isFlipped ? spec.x : spec.y, theme, false, isBar, isNarrow),
+      xAxis: axisOption(isFlipped ? spec.y : spec.x, theme, true, isBar, isNarrow, spec),
+      yAxis: axisOption(isFlipped ? spec.x : spec.y, theme, false, isBar, isNarrow, spec),
     };
     if (!isFlipped && spec.x.names.length) {
-      option.xAxis.axisLabel.width = Math.max(60, (width - 150) / spec.x.names.length - 8);
+      const each = Math.max(60, (width - (isNarrow ? 110 : 150)) / spec.x.names.length - 8);
+      option.xAxis.axisLabel.width = each;
+      // A few names all stand there, on several lines where they are long.
+      if (spec.x.names.length <= 6) {
+        const lines = Math.min(3, Math.ceil((longest * 7) / each));
+        Object.assign(option.xAxis.axisLabel, { interval: 0, hideOverlap: false, overflow: lines > 1 ? "break" : "truncate", lineHeight: 15 });
+        option.xAxis.nameGap += 15 * (lines - 1);
+      }
     }
     if (isFlipped) {
       option.yAxis.inverse = true;
@@ -287,6 +325,11 @@
     }
     if (hasLegend) {
       option.legend = { type: "scroll", itemWidth: 16, top: 0, left: 0, right: 0, data: spec.series, textStyle: { color: theme.ink }, pageTextStyle: { color: theme.ink }, pageIconColor: theme.ink, inactiveColor: theme.muted };
+    }
+    // The words of lines that stand are above the plot; the title of the axis is above them.
+    if (!isFlipped && spec.marks.some((mark) => mark.x)) {
+      option.yAxis.nameGap = 30;
+      option.grid.top += 18;
     }
     if (spec.kind === "heat") return heatOption(spec, theme, option, isNarrow);
     option.series = seriesOf(spec, theme, isFlipped, isNarrow);
@@ -330,8 +373,6 @@
     let known = charts.get(figure);
     if (!known) {
       const spec = read(figure);
-      const height = heightOf(spec, plot.clientWidth);
-      if (height) plot.style.height = height + "px";
       const points = spec.points.reduce((sum, p) => sum + p.length, 0);
       const chart = echarts.init(plot, null, { renderer: points > 3000 ? "canvas" : "svg" });
       const said = document.createElement("p");
@@ -350,6 +391,8 @@
   function paint(figure) {
     const { chart, spec } = charts.get(figure), plot = figure.querySelector(".plot");
     charts.get(figure).width = plot.clientWidth;
+    const height = heightOf(spec, plot.clientWidth);
+    plot.style.height = height ? height + "px" : "";
     chart.resize();
     chart.setOption(optionOf(spec, colours(), plot.clientWidth), true);
     figure.classList.add("drawn");

@@ -119,6 +119,12 @@ impl Browser {
         self.ask("Emulation.setDeviceMetricsOverride", size);
     }
 
+    /// Waits until a window of another width or taste is painted.
+    pub fn settled(&mut self) {
+        let frames = "new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(done, 0))))";
+        self.ask("Runtime.evaluate", json!({"expression": frames, "awaitPromise": true}));
+    }
+
     /// What it put on its console: errors of scripts, what the page's policy forbade, what could not be loaded.
     pub fn complaints(&self) -> Vec<&Value> {
         let is_complaint = |event: &&Value| {

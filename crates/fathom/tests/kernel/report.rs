@@ -126,6 +126,7 @@ fn in_a_browser() {
     a_download(&mut browser);
     // Turned over while it is shown, and printed.
     browser.look(800, "light");
+    browser.settled();
     let pdf = browser.ask("Page.printToPDF", json!({"printBackground": false}));
     assert!(pdf["data"].as_str().is_some_and(|data| data.len() > 20_000));
     assert_eq!(browser.complaints(), [&json!(null); 0]);

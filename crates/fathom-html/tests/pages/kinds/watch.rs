@@ -1,8 +1,8 @@
 //! A watch as it is read, written out as Markdown.
 
-use crate::page::{Block, Chart, Page};
-use crate::pages::sample::{head, markdown, page, record};
+use super::sample::{head, markdown, page, record};
 use expect_test::expect_file;
+use fathom_html::page::{Block, Chart, Page};
 use fathom_model::record::{Record, RunHead, RunKind};
 use fathom_model::watch::{
     ApplicationRecord, ApplicationSample, DeviceCounts, DeviceSample, FlowCounts, HostSample,
@@ -96,9 +96,14 @@ fn charts(page: &Page) -> Vec<&Chart> {
     page.sections.iter().flat_map(|section| &section.blocks).filter_map(chart).collect()
 }
 
+/// The page that is read here, and opened in a browser.
+pub fn shown() -> Page {
+    page(&watched(), &watch(90, true), None)
+}
+
 #[test]
 fn an_array_with_a_slow_member_and_an_application() {
-    expect_file!["golden/array.md"].assert_eq(&markdown(&watched(), &watch(90, true), None));
+    expect_file!["golden/array.md"].assert_eq(&fathom_html::markdown::markdown(&shown()));
 }
 
 /// 20 000 seconds: fewer points, and the one second of the peak is still as high.

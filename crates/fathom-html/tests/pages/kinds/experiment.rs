@@ -1,8 +1,8 @@
 //! Pages as they are read, written out as Markdown.
 
-use crate::page::{Block, ChartKind, Page};
-use crate::pages::sample::{head, markdown, page, plan, records};
+use super::sample::{head, markdown, page, plan, records};
 use expect_test::expect_file;
+use fathom_html::page::{Block, ChartKind, Page};
 use fathom_model::plan::{DesignKind, Hypothesis, Plan};
 use fathom_model::record::{Record, RunKind};
 
@@ -30,7 +30,7 @@ fn two_factors(blocks: u32) -> (Plan, Vec<Record>) {
     (plan, records)
 }
 
-fn shown(plan: &Plan, records: &[Record]) -> Page {
+fn of(plan: &Plan, records: &[Record]) -> Page {
     page(&head(RunKind::Experiment, COMMAND, "/srv"), records, Some(plan))
 }
 
@@ -47,16 +47,20 @@ fn charts(page: &Page) -> Vec<(&str, ChartKind, usize)> {
         .collect()
 }
 
-#[test]
-fn two_factors_with_an_expectation_and_a_void_trial() {
+/// The page that is read here, and opened in a browser.
+pub fn shown() -> Page {
     let (plan, mut records) = two_factors(8);
     let cell = records[7].cell.as_mut().expect("a cell");
     cell.void = Some("block.scheduler of sda was changed to kyber".into());
     cell.knobs[0].after = Some("kyber".into());
-    let head = head(RunKind::Experiment, COMMAND, "/srv");
-    let text = markdown(&head, &records, Some(&plan));
-    expect_file!["golden/two_factors.md"].assert_eq(&text);
-    let found = charts(&shown(&plan, &records)).len();
+    of(&plan, &records)
+}
+
+#[test]
+fn two_factors_with_an_expectation_and_a_void_trial() {
+    let page = shown();
+    expect_file!["golden/two_factors.md"].assert_eq(&fathom_html::markdown::markdown(&page));
+    let found = charts(&page).len();
     assert_eq!(found, 6, "bars of rate and latency, a map, main effects, interactions, the course");
 }
 
@@ -75,7 +79,7 @@ fn too_few_blocks_and_a_narrowing_design() {
 #[test]
 fn what_has_no_trial_or_no_plan_is_a_page_too() {
     let (plan, records) = two_factors(8);
-    let empty = shown(&plan, &[]);
+    let empty = of(&plan, &[]);
     assert!(empty.answer.starts_with("No answer"), "{}", empty.answer);
     assert!(charts(&empty).iter().all(|(_, _, points)| *points > 0), "{:?}", charts(&empty));
     let head = head(RunKind::Experiment, COMMAND, "/srv");
@@ -93,7 +97,7 @@ fn many_cells_are_reduced_and_it_is_said() {
         let number: u64 = levels[0].parse().expect("a number");
         1000 + 10 * number + u64::from(block % 3)
     });
-    let page = shown(&plan, &records);
+    let page = of(&plan, &records);
     let found = charts(&page);
     assert_eq!(found[0], ("IOPS of the best cells", ChartKind::Bars, 24));
     assert_eq!(found.last(), Some(&("IOPS of every trial", ChartKind::Scatter, 280)));

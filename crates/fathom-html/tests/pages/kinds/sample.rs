@@ -1,7 +1,7 @@
 //! Made-up experiments for the tests of pages: records with chosen rates.
 
-use super::Source;
-use crate::page::Page;
+use fathom_html::page::Page;
+use fathom_html::pages::{Source, of_run};
 use fathom_model::builtin;
 use fathom_model::finding::Verdict;
 use fathom_model::host::HostFacts;
@@ -136,13 +136,13 @@ pub fn head(kind: RunKind, command: &str, target: &str) -> RunHead {
 
 /// The page of a run as Markdown.
 pub fn markdown(head: &RunHead, records: &[Record], plan: Option<&Plan>) -> String {
-    crate::markdown::markdown(&page(head, records, plan))
+    fathom_html::markdown::markdown(&page(head, records, plan))
 }
 
 /// The page of a run.
 pub fn page(head: &RunHead, records: &[Record], plan: Option<&Plan>) -> Page {
     let zone = TimeZone::UTC;
-    super::of_run(&Source {
+    of_run(&Source {
         head,
         name: "7f3k",
         records,

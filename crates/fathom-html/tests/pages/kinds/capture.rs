@@ -1,7 +1,8 @@
 //! A capture as it is read, written out as Markdown.
 
-use crate::pages::sample::{head, markdown, record};
+use super::sample::{head, markdown, page, record};
 use expect_test::expect_file;
+use fathom_html::page::{Block, ChartKind, Page};
 use fathom_model::capture::{
     CaptureArrivals, CaptureClass, CaptureInterval, CaptureMap, CapturePlaces, CaptureProcess,
     CaptureRecord,
@@ -90,25 +91,39 @@ fn captured() -> Record {
     of
 }
 
+/// The page that is read here, and opened in a browser.
+pub fn shown() -> Page {
+    of(captured())
+}
+
+fn of(record: Record) -> Page {
+    page(&head(RunKind::Capture, "fathom capture /dev/sda", "/dev/sda"), &[record], None)
+}
+
 #[test]
 fn a_database() {
-    let head = head(RunKind::Capture, "fathom capture /dev/sda", "/dev/sda");
-    expect_file!["golden/database.md"].assert_eq(&markdown(&head, &[captured()], None));
+    expect_file!["golden/database.md"].assert_eq(&fathom_html::markdown::markdown(&shown()));
 }
 
 #[test]
 fn every_request_is_in_one_cell_of_the_latencies() {
-    let record = captured();
-    let capture = record.capture.as_deref().expect("a capture");
-    let sum = |of: &CaptureRecord| -> f64 {
-        let chart = super::heat(of).expect("a picture");
-        chart.series.iter().flat_map(|series| &series.points).filter_map(|point| point.weight).sum()
+    let sum = |record: Record| -> f64 {
+        let page = of(record);
+        let section = page.sections.iter().find(|section| section.heading == "Latency and depth");
+        let blocks = &section.expect("a section").blocks;
+        let picture = blocks.iter().find_map(|block| match block {
+            Block::Chart(chart) if chart.kind == ChartKind::HeatMap => Some(chart),
+            _ => None,
+        });
+        let points = picture.expect("a picture").series.iter().flat_map(|series| &series.points);
+        points.filter_map(|point| point.weight).sum()
     };
-    assert_eq!(sum(capture), 10_000.0);
+    assert_eq!(sum(captured()), 10_000.0);
     // More intervals than columns: none is left out.
-    let mut long = capture.clone();
-    long.series = (0..37).flat_map(|_| capture.series.clone()).collect();
-    assert_eq!(sum(&long), 370_000.0);
+    let mut long = captured();
+    let series = &mut long.capture.as_mut().expect("a capture").series;
+    *series = (0..37).flat_map(|_| series.clone()).collect();
+    assert_eq!(sum(long), 370_000.0);
 }
 
 #[test]

@@ -1,8 +1,10 @@
 //! The page as it is read.
 
-use crate::pages::made::{record, without_course};
-use crate::pages::sample::{head, markdown, page};
+use super::made::{record, without_course};
+use super::sample::{head, page};
 use expect_test::expect_file;
+use fathom_html::markdown::markdown;
+use fathom_html::page::Page;
 use fathom_model::record::{Record, RunKind};
 
 /// Seven runs at each number in flight; throughput ends to grow at 8.
@@ -23,13 +25,18 @@ fn search() -> Vec<Record> {
     records
 }
 
+/// The page that is read here, and opened in a browser.
+pub fn shown() -> Page {
+    page(&head(RunKind::Saturate, "fathom saturate /srv", "/srv"), &search(), None)
+}
+
 #[test]
 fn the_whole_page() {
-    let head = head(RunKind::Saturate, "fathom saturate /srv", "/srv");
-    expect_file!["golden/saturate.md"].assert_eq(&markdown(&head, &search(), None));
-    let page = page(&head, &search(), None);
+    let page = shown();
+    expect_file!["golden/saturate.md"].assert_eq(&markdown(&page));
     assert!(page.answer.starts_with("Throughput stops growing at 8 in flight"), "{}", page.answer);
     // Nothing measured to its end.
-    let nothing = crate::pages::sample::page(&head, &[], None);
+    let head = head(RunKind::Saturate, "fathom saturate /srv", "/srv");
+    let nothing = super::sample::page(&head, &[], None);
     assert_eq!(nothing.answer, "");
 }

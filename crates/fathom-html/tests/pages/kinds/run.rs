@@ -1,19 +1,25 @@
 //! The page as it is read.
 
-use crate::page::Block;
-use crate::pages::made::{record, without_course};
-use crate::pages::sample::{head, markdown, page};
+use super::made::{record, without_course};
+use super::sample::{head, page};
 use expect_test::expect_file;
+use fathom_html::markdown::markdown;
+use fathom_html::page::{Block, Page};
 use fathom_model::record::{Ending, RunKind};
 
-#[test]
-fn repeats_and_one_that_stalls() {
+/// The page that is read here, and opened in a browser.
+pub fn shown() -> Page {
     let head = head(RunKind::Run, "fathom run randread /srv --repeats=2", "/srv");
     let records = [
         record("randread", &[100, 100, 100, 100, 100, 100], 5_000_000),
         record("randread", &[100, 90, 0, 20, 110, 100], 6_000_000),
     ];
-    expect_file!["golden/repeats.md"].assert_eq(&markdown(&head, &records, None));
+    page(&head, &records, None)
+}
+
+#[test]
+fn repeats_and_one_that_stalls() {
+    expect_file!["golden/repeats.md"].assert_eq(&markdown(&shown()));
 }
 
 #[test]
@@ -31,7 +37,7 @@ fn without_a_course_there_are_tables() {
         .collect();
     assert_eq!(titles, ["Latency distribution", "Slowest operations of randread"]);
     // Nothing stored is a page too.
-    let nothing = crate::pages::sample::page(&head, &[], None);
+    let nothing = super::sample::page(&head, &[], None);
     assert_eq!(nothing.answer, "");
 }
 

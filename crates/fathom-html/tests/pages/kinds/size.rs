@@ -1,8 +1,10 @@
 //! The page as it is read.
 
-use crate::pages::made::{record, without_course};
-use crate::pages::sample::{head, markdown};
+use super::made::{record, without_course};
+use super::sample::{head, page};
 use expect_test::expect_file;
+use fathom_html::markdown::markdown;
+use fathom_html::page::Page;
 use fathom_model::record::{Record, RunKind};
 use fathom_model::workload::Extent;
 
@@ -21,8 +23,12 @@ fn search() -> Vec<Record> {
     records
 }
 
+/// The page that is read here, and opened in a browser.
+pub fn shown() -> Page {
+    page(&head(RunKind::Size, "fathom size /srv --margin=4%", "/srv"), &search(), None)
+}
+
 #[test]
 fn the_whole_page() {
-    let head = head(RunKind::Size, "fathom size /srv --margin=4%", "/srv");
-    expect_file!["golden/size.md"].assert_eq(&markdown(&head, &search(), None));
+    expect_file!["golden/size.md"].assert_eq(&markdown(&shown()));
 }

@@ -1,7 +1,8 @@
 //! A matrix as it is read, written out as Markdown.
 
-use crate::pages::sample::{head, markdown, record, set_cell};
+use super::sample::{head, markdown, page, record, set_cell};
 use expect_test::expect_file;
+use fathom_html::page::Page;
 use fathom_model::record::{DeviceDelta, Record, RunKind};
 use fathom_model::stack::{MdFacts, MdMember, Node, NodeKind};
 use fathom_study::raid::{Pattern, State};
@@ -48,8 +49,8 @@ fn mirror(state: State, mib: u64, written_bytes: u64, block: u32) -> Record {
     record
 }
 
-#[test]
-fn a_matrix_in_all_states() {
+/// The page that is read here, and opened in a browser.
+pub fn shown() -> Page {
     let mut records = Vec::new();
     for block in 0..6 {
         let more = u64::from(block % 3);
@@ -67,7 +68,12 @@ fn a_matrix_in_all_states() {
     }
     records[5].cell.as_mut().expect("a cell").void = Some("md9 lost a member".into());
     let head = head(RunKind::Raid, "fathom raid /dev/sda /dev/sdb", "/dev/sda /dev/sdb");
-    expect_file!["golden/matrix.md"].assert_eq(&markdown(&head, &records, None));
+    page(&head, &records, None)
+}
+
+#[test]
+fn a_matrix_in_all_states() {
+    expect_file!["golden/matrix.md"].assert_eq(&fathom_html::markdown::markdown(&shown()));
 }
 
 #[test]

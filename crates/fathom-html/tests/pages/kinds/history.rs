@@ -1,9 +1,10 @@
 //! The page as it is read.
 
-use crate::markdown::markdown;
-use crate::pages::made::runs;
-use crate::pages::of_history;
+use super::made::runs;
 use expect_test::expect_file;
+use fathom_html::markdown::markdown;
+use fathom_html::page::Page;
+use fathom_html::pages::of_history;
 use fathom_study::history::history;
 use jiff::tz::TimeZone;
 
@@ -11,12 +12,17 @@ fn prefix(id: &str) -> String {
     id.chars().take(4).collect()
 }
 
-#[test]
-fn a_level_that_changes() {
+/// The page that is read here, and opened in a browser.
+pub fn shown() -> Page {
     let mut per_s = vec![500, 503, 501, 499, 502, 500, 498, 501, 502, 500];
     per_s.extend([400, 402, 399, 401, 400, 403, 398, 400, 401, 402]);
     let found = history(&runs(0, 24, &per_s), 5.0);
-    let page = of_history("/srv", &found, &prefix, &TimeZone::UTC);
+    of_history("/srv", &found, &prefix, &TimeZone::UTC)
+}
+
+#[test]
+fn a_level_that_changes() {
+    let page = shown();
     assert!(page.answer.starts_with("Changed: randread"), "{}", page.answer);
     expect_file!["golden/change.md"].assert_eq(&markdown(&page));
 }

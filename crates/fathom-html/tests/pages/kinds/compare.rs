@@ -1,18 +1,17 @@
 //! The page as it is read.
 
-use crate::markdown::markdown;
-use crate::page::{Block, Chart, ChartKind, Page};
-use crate::pages::made::{record, runs, without_course};
-use crate::pages::of_comparison;
-use crate::pages::sample::{head, page};
+use super::made::{record, runs, without_course};
+use super::sample::{head, page};
 use expect_test::expect_file;
+use fathom_html::markdown::markdown;
+use fathom_html::page::{Block, Chart, ChartKind, Page};
+use fathom_html::pages::of_comparison;
 use fathom_model::record::RunKind;
 use fathom_study::compare::{Options, Run, Side, compare};
 use jiff::tz::TimeZone;
 
 /// Eight runs of each, in turn; B reads a fifth more.
-#[test]
-fn eight_pairs() {
+pub fn shown() -> Page {
     let side = |name: &str, first: i64, per_s: [u64; 8]| Side {
         name: name.into(),
         runs: runs(first, 2, &per_s),
@@ -20,7 +19,12 @@ fn eight_pairs() {
     let a = side("before", 0, [500, 503, 501, 499, 502, 500, 498, 501]);
     let b = side("after", 1, [600, 604, 598, 601, 602, 597, 603, 600]);
     let found = compare(&a, &b, &Options::default());
-    let page = of_comparison(&found, [&a, &b], &TimeZone::UTC);
+    of_comparison(&found, [&a, &b], &TimeZone::UTC)
+}
+
+#[test]
+fn eight_pairs() {
+    let page = shown();
     assert!(page.answer.starts_with("randread: B is "), "{}", page.answer);
     expect_file!["golden/eight_pairs.md"].assert_eq(&markdown(&page));
 }

@@ -1,9 +1,11 @@
 //! The page as it is read, as Markdown and as HTML.
 
-use crate::html::{html, library};
-use crate::pages::made::{as_commits, record};
-use crate::pages::sample::{head, markdown, page};
+use super::made::{as_commits, record};
+use super::sample::{head, page};
 use expect_test::expect_file;
+use fathom_html::html::{html, library};
+use fathom_html::markdown::markdown;
+use fathom_html::page::Page;
 use fathom_model::record::{Record, RunKind};
 
 fn rows() -> Vec<Record> {
@@ -23,11 +25,15 @@ fn rows() -> Vec<Record> {
     ]
 }
 
+/// The page that is read here, and opened in a browser.
+pub fn shown() -> Page {
+    page(&head(RunKind::Quick, "fathom quick '/srv/my data'", "/srv/my data"), &rows(), None)
+}
+
 #[test]
 fn the_whole_page() {
-    let head = head(RunKind::Quick, "fathom quick '/srv/my data'", "/srv/my data");
-    expect_file!["golden/quick.md"].assert_eq(&markdown(&head, &rows(), None));
-    let page = page(&head, &rows(), None);
+    let page = shown();
+    expect_file!["golden/quick.md"].assert_eq(&markdown(&page));
     assert_eq!(
         page.answer,
         "sequential read 1.2 MB/s; random read, 1 in flight 89 IOPS; random read, 16 in flight 600 IOPS; commit (append + fdatasync) \

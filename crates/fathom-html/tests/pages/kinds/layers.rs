@@ -1,11 +1,12 @@
 //! Layers as they are read, written out as Markdown.
 
-use crate::pages::sample::{head, markdown, record};
+use super::sample::{head, markdown, page, record};
 use expect_test::expect_file;
+use fathom_html::page::Page;
 use fathom_model::record::RunKind;
 
-#[test]
-fn two_disks_and_what_stands_on_them() {
+/// The page that is read here, and opened in a browser.
+pub fn shown() -> Page {
     let mut records = Vec::new();
     for number in 1..=6 {
         let of = |layer: &str, count: u64| {
@@ -20,7 +21,12 @@ fn two_disks_and_what_stands_on_them() {
         ]);
     }
     let head = head(RunKind::Layers, "fathom layers /srv", "/srv");
-    expect_file!["golden/two_disks.md"].assert_eq(&markdown(&head, &records, None));
+    page(&head, &records, None)
+}
+
+#[test]
+fn two_disks_and_what_stands_on_them() {
+    expect_file!["golden/two_disks.md"].assert_eq(&fathom_html::markdown::markdown(&shown()));
 }
 
 #[test]

@@ -1,0 +1,109 @@
+//! What a browser makes of reports of every kind.
+
+#![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test's panic is its report")]
+
+#[expect(dead_code, reason = "another test program saves files in it")]
+#[path = "../../../fathom/tests/kernel/browser.rs"]
+mod browser;
+#[expect(dead_code, unused_imports, reason = "what is read of them is another test's")]
+#[path = "../pages/kinds/mod.rs"]
+mod kinds;
+
+use browser::Browser;
+use fathom_html::html::html;
+use fathom_testkit::Capability::Tool;
+use fathom_testkit::{Scratch, kernel_test, run};
+use serde_json::json;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    run(vec![kernel_test("every_kind_of_report_in_a_browser", &[Tool("chromium")], every_kind)])
+}
+
+/// Where pictures of the pages are wanted, if anywhere: they are there to be looked at.
+fn gallery() -> Option<PathBuf> {
+    std::env::var_os("FATHOM_GALLERY").map(PathBuf::from)
+}
+
+/// Texts of charts that nobody can read: beside their plot, or on another text.
+const HIDDEN: &str = r#"(() => {
+    const found = [];
+    for (const svg of document.querySelectorAll('.plot svg')) {
+        const frame = svg.getBoundingClientRect();
+        const name = svg.closest('figure').querySelector('figcaption strong').textContent + ': ';
+        const texts = Array.from(svg.querySelectorAll('text')).filter((text) => !text.closest('[clip-path]'));
+        const boxes = texts.map((text) => [text.textContent, text.getBoundingClientRect()]).filter(([, box]) => box.width > 0);
+        boxes.forEach(([words, box], at) => {
+            const isOut = box.left < frame.left - 1 || box.right > frame.right + 1 ||
+                box.top < frame.top - 1 || box.bottom > frame.bottom + 1;
+            if (isOut) found.push(name + words + ' is cut off');
+            for (const [others, other] of boxes.slice(at + 1)) {
+                const across = Math.min(box.right, other.right) - Math.max(box.left, other.left);
+                const down = Math.min(box.bottom, other.bottom) - Math.max(box.top, other.top);
+                if (across > 2 && down > 5) found.push(name + words + ' stands on ' + others);
+            }
+        });
+    }
+    return found;
+})()"#;
+
+/// All in one browser, because it starts slowly.
+fn every_kind() {
+    let scratch = Scratch::new().unwrap();
+    let mut wrong = Vec::new();
+    let mut browser = Browser::start();
+    for (kind, page) in kinds::all() {
+        let file = scratch.join(format!("{kind}.html"));
+        std::fs::write(&file, html(&page)).unwrap();
+        browser.events.clear();
+        for (width, scheme) in [(1280, "light"), (1280, "dark"), (390, "light"), (390, "dark")] {
+            let what = format!("{kind}, {width} pixels, {scheme}");
+            if scheme == "light" {
+                browser.show(&file, width, scheme);
+            } else {
+                browser.look(width, scheme);
+                browser.settled();
+            }
+            // Nothing stands out at the side; wide tables scroll by themselves.
+            let wide = browser.evaluate("document.documentElement.scrollWidth");
+            assert!(wide.as_u64().is_some_and(|wide| wide <= width.into()), "{what}: {wide}");
+            let hidden = browser.evaluate(HIDDEN);
+            if hidden != json!([]) {
+                wrong.push(format!("{what}: {hidden}"));
+            }
+            if let Some(gallery) = gallery() {
+                let name = format!("{kind}-{width}-{scheme}.png");
+                let height = browser.evaluate("document.documentElement.scrollHeight");
+                let clip = json!({"x": 0, "y": 0, "width": width, "height": height, "scale": 1});
+                let asked = json!({"captureBeyondViewport": true, "clip": clip});
+                let shot = browser.ask("Page.captureScreenshot", asked);
+                write_base64(&gallery.join(name), shot["data"].as_str().unwrap());
+            }
+        }
+        browser.look(1280, "light");
+        let pdf = browser.ask("Page.printToPDF", json!({"printBackground": false}));
+        let pdf = pdf["data"].as_str().unwrap();
+        assert!(pdf.len() > 20_000, "{kind}: printed on {} letters", pdf.len());
+        if let Some(gallery) = gallery() {
+            write_base64(&gallery.join(format!("{kind}.pdf")), pdf);
+        }
+        assert_eq!(browser.complaints(), [&json!(null); 0], "{kind}");
+        let own = format!("file://{}", file.display());
+        let asked = browser.requests();
+        assert!(asked.iter().all(|url| *url == own), "{kind}: {asked:?}");
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+fn write_base64(path: &Path, text: &str) {
+    use std::io::Write;
+    let mut child = std::process::Command::new("base64")
+        .arg("-d")
+        .stdin(std::process::Stdio::piped())
+        .stdout(std::fs::File::create(path).unwrap())
+        .spawn()
+        .unwrap();
+    child.stdin.take().unwrap().write_all(text.as_bytes()).unwrap();
+    assert!(child.wait().unwrap().success());
+}
