@@ -8,17 +8,24 @@ mod browser;
 #[expect(dead_code, unused_imports, reason = "what is read of them is another test's")]
 #[path = "../pages/kinds/mod.rs"]
 mod kinds;
+#[path = "../large/mod.rs"]
+mod large;
 
 use browser::Browser;
 use fathom_html::html::html;
+use fathom_model::record::RunKind;
 use fathom_testkit::Capability::Tool;
-use fathom_testkit::{Scratch, kernel_test, run};
+use fathom_testkit::{Scratch, counted, kernel_test, run, sample};
 use serde_json::json;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::time::{Duration, Instant};
 
 fn main() -> ExitCode {
-    run(vec![kernel_test("every_kind_of_report_in_a_browser", &[Tool("chromium")], every_kind)])
+    run(vec![
+        kernel_test("every_kind_of_report_in_a_browser", &[Tool("chromium")], every_kind),
+        kernel_test("large_reports_open_soon", &[Tool("chromium")], large_ones),
+    ])
 }
 
 /// Where pictures of the pages are wanted, if anywhere: they are there to be looked at.
@@ -94,6 +101,47 @@ fn every_kind() {
         assert!(asked.iter().all(|url| *url == own), "{kind}: {asked:?}");
     }
     assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+/// Three seconds are meant; ten times that is for slow machines that others use.
+const OPEN_MAX: Duration = Duration::from_secs(30);
+
+/// Charts in sight that are not drawn yet; -1 before the page is there.
+const UNDRAWN_IN_SIGHT: &str = r#"(() => {
+    if (document.readyState !== 'complete' || !document.querySelector('footer')) return -1;
+    const isInSight = (box) => box.top < innerHeight && box.bottom > 0;
+    const waiting = Array.from(document.querySelectorAll('figure.chart:not(.drawn)'));
+    return waiting.filter((figure) => isInSight(figure.getBoundingClientRect())).length;
+})()"#;
+
+/// Ten thousand trials, and seconds of fifty devices: four hours have as many points as a week, because neighbours are put together.
+fn large_ones() {
+    let plan = large::lab_plan();
+    let hours_count = sample(4, 168) as u64;
+    let lab = large::page("lab", RunKind::Experiment, Some(&plan), &large::lab());
+    let watch = large::page("watch", RunKind::Watch, None, &large::hours(hours_count));
+    let scratch = Scratch::new().unwrap();
+    let mut browser = Browser::start();
+    browser.look(1280, "light");
+    for (name, page) in [("10 000 trials", lab), ("seconds of 50 devices", watch)] {
+        let file = scratch.join("large.html");
+        let text = html(&page);
+        std::fs::write(&file, &text).unwrap();
+        let began = Instant::now();
+        browser.ask("Page.navigate", json!({"url": format!("file://{}", file.display())}));
+        while browser.evaluate(UNDRAWN_IN_SIGHT) != 0 {
+            assert!(began.elapsed() < OPEN_MAX, "{name}: {:?}", browser.complaints());
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        let took = began.elapsed();
+        counted(&format!("bytes of a report of {name}"), text.len());
+        counted(
+            &format!("milliseconds until it is open and drawn ({name})"),
+            took.as_millis() as usize,
+        );
+        assert!(took < OPEN_MAX, "{name}: {took:?}");
+        assert_eq!(browser.complaints(), [&json!(null); 0], "{name}");
+    }
 }
 
 fn write_base64(path: &Path, text: &str) {
