@@ -70,6 +70,11 @@ pub fn workload() -> Workload {
     }
 }
 
+/// The same for a personality, where the settings are of one.
+pub(crate) fn workload_of(spec: &FsopSpec) -> Workload {
+    play::named(spec).unwrap_or_else(workload)
+}
+
 /// Everything that stays the same over the sessions of a command.
 struct Ground<'o> {
     options: &'o FsopOptions,
@@ -406,7 +411,7 @@ impl Part<'_, '_> {
         Record {
             version: RECORD_VERSION,
             label: label(&fsop.spec, self.phases[place]),
-            workload: play::named(&fsop.spec).unwrap_or_else(workload),
+            workload: workload_of(&fsop.spec),
             targets: vec![self.target(lab)],
             jobs: Vec::new(),
             started_unix_ns: seen.started_unix_ns,

@@ -226,6 +226,10 @@ pub enum Metric {
     OpenP99,
     /// 99th percentile of making a directory in it, in nanoseconds.
     MkdirP99,
+    /// Transactions per second of all clients of a personality; more is better.
+    Transactions,
+    /// 99th percentile of a transaction in nanoseconds: with a rate from when it was due, else from its start.
+    TransactionP99,
 }
 
 impl Metric {
@@ -240,12 +244,26 @@ impl Metric {
                 | Self::ReadFiles
                 | Self::WrittenFiles
                 | Self::ReadersKeep
+                | Self::Transactions
         )
     }
 
-    /// Those of a file server, in the order in which they are shown.
-    pub const OF_FILE_SERVERS: [Self; 5] =
-        [Self::ReadFiles, Self::ReadersKeep, Self::WrittenFiles, Self::OpenP99, Self::MkdirP99];
+    /// Those of a file server and of a personality, in the order in which they are shown.
+    pub const OF_FILE_SERVERS: [Self; 7] = [
+        Self::ReadFiles,
+        Self::ReadersKeep,
+        Self::WrittenFiles,
+        Self::OpenP99,
+        Self::MkdirP99,
+        Self::Transactions,
+        Self::TransactionP99,
+    ];
+
+    /// True for those of a personality.
+    #[must_use]
+    pub fn is_of_clients(self) -> bool {
+        matches!(self, Self::Transactions | Self::TransactionP99)
+    }
 
     /// The name under which a trial of a file server keeps it among [`cell::CellRecord::application`]; none for other figures.
     #[must_use]
@@ -256,6 +274,8 @@ impl Metric {
             Self::ReadersKeep => Some("readers_keep"),
             Self::OpenP99 => Some("open_p99_ns"),
             Self::MkdirP99 => Some("mkdir_p99_ns"),
+            Self::Transactions => Some("transactions_per_s"),
+            Self::TransactionP99 => Some("transaction_p99_ns"),
             _ => None,
         }
     }

@@ -83,6 +83,9 @@ pub struct Personality {
     pub spec: FsopSpec,
 }
 
+/// Another name of `files`, for those who count what is in a directory.
+pub const ENTRIES: &str = "entries";
+
 /// All that are built in.
 #[must_use]
 pub fn all() -> Vec<Personality> {
@@ -149,7 +152,7 @@ impl Personality {
     /// The key, the value, and what it may be.
     pub fn set(&mut self, settings: &[(String, String)]) -> Result<(), String> {
         let canonical =
-            |key: &str| if key == "entries" { "files".to_owned() } else { key.to_owned() };
+            |key: &str| if key == ENTRIES { "files".to_owned() } else { key.to_owned() };
         for (index, (key, value)) in settings.iter().enumerate() {
             if settings[..index].iter().any(|(earlier, _)| canonical(earlier) == canonical(key)) {
                 return Err(format!("{key} is set twice"));

@@ -45,7 +45,7 @@ impl Known for Unchecked {
 }
 
 /// The workload that is issued: a built-in one, or `file` (the parsed file that `name` is the path of), with the settings;
-/// `phase` chooses one of several. None for a command, and for a file server, whose settings are checked all the same.
+/// `phase` chooses one of several. None for a command, and for a file server or a personality, whose settings are checked all the same.
 ///
 /// # Errors
 /// An unknown name or key (with the nearest), a value that does not fit, settings that contradict each other.

@@ -1,8 +1,7 @@
-//! From the workloads of a cell to what is issued: jobs on targets, a program that is the load, or a file server.
+//! From the workloads of a cell to what is issued: jobs on targets, a program that is the load, a file server or a personality.
 
 use super::server::{self, ServerLoad};
 use crate::error::LabError;
-use crate::fsop;
 use fathom_base::units::parse_duration_ns;
 use fathom_model::builtin;
 use fathom_model::plan::PlanWorkload;
@@ -70,10 +69,10 @@ pub(crate) fn loads(workloads: &[PlanWorkload], is_together: bool) -> Result<Vec
     let single = |workload: &PlanWorkload| {
         let kind = match &workload.command {
             Some(command) => LoadKind::Program(program(workload, command)?),
-            None if workload.name.as_deref() == Some(fsop::NAME) => {
-                LoadKind::Server(Box::new(server::load(workload)?))
-            }
-            None => LoadKind::Io(Box::new(io_workload(workload)?)),
+            None => match server::load(workload)? {
+                Some(load) => LoadKind::Server(Box::new(load)),
+                None => LoadKind::Io(Box::new(io_workload(workload)?)),
+            },
         };
         Ok(Load { label: workload.label.clone(), kind })
     };
@@ -153,6 +152,9 @@ fn together(singles: Vec<Load>) -> Result<Load, LabError> {
     for load in singles {
         let LoadKind::Io(workload) = load.kind else {
             let (what, cure) = match load.kind {
+                LoadKind::Server(load) if load.spec.play.is_some() => {
+                    ("a personality", "clients= and mix= say who does what beside whom")
+                }
                 LoadKind::Server(_) => ("a file server", "its phases say who runs beside whom"),
                 _ => ("a command", "make it a companion to run it beside others"),
             };
@@ -274,8 +276,15 @@ mod tests {
             assert!(error.contains(part), "{error}");
         }
         let beside = asked("io", Some("randread"), &[]);
-        let error = loads(&[server, beside], true).expect_err("not beside others").to_string();
-        assert!(error.contains("its phases say who runs beside whom"), "{error}");
+        let error = |one: &PlanWorkload| {
+            let both = [one.clone(), beside.clone()];
+            loads(&both, true).expect_err("not beside others").to_string()
+        };
+        assert!(error(&server).contains("its phases say who runs beside whom"));
+        let mail = asked("m", Some("mail"), &[]);
+        assert!(
+            error(&mail).contains("a personality") && error(&mail).contains("clients= and mix=")
+        );
     }
 
     #[test]

@@ -412,7 +412,9 @@ pub(crate) fn trial_ns(plan: &Plan, cell: &Cell) -> u64 {
     let around = plan.prepare.settle_ns + plan.prepare.quiet_ns + AROUND_NS;
     let writing_ns = |bytes: u64| (bytes as f64 / RATE_ASSUMED as f64 * 1e9) as u64;
     let tree_ns = |load: &Load| match &load.kind {
-        LoadKind::Server(server) => writing_ns(server.tree_bytes(!cell.setup.is_empty())),
+        LoadKind::Server(server) => {
+            writing_ns(server.tree_bytes(!cell.setup.is_empty()) + server.first_bytes())
+        }
         _ => 0,
     };
     loads.iter().map(|load| load.planned_ns() + tree_ns(load) + around).sum()
@@ -458,7 +460,8 @@ fn trial_bytes(plan: &Plan, cell: &Cell) -> u64 {
         LoadKind::Program(_) => 0,
         LoadKind::Server(server) => {
             let seconds = server.writing_ns() as f64 / 1e9;
-            (seconds * RATE_ASSUMED as f64) as u64 + server.tree_bytes(!cell.setup.is_empty())
+            let first = server.tree_bytes(!cell.setup.is_empty()) + server.first_bytes();
+            (seconds * RATE_ASSUMED as f64) as u64 + first
         }
     };
     loads.iter().map(of_load).sum()

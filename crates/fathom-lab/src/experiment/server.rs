@@ -1,4 +1,4 @@
-//! A file server as the load of an experiment: the tree that its readers read, its phases as one trial.
+//! A file server or a personality as the load of an experiment: the tree that readers read, the phases as one trial.
 //!
 //! On a filesystem that the plan's setup makes, the tree is built once, and is gone with it; every cell has the same one. In a
 //! directory that is there already, what is there is read, unless the plan asks for a tree.
@@ -11,7 +11,9 @@ use fathom_base::units::{format_count, format_duration, format_ns, format_size};
 use fathom_model::fsop::FsopSpec;
 use fathom_model::fsop_plan;
 use fathom_model::plan::PlanWorkload;
+use fathom_model::play_keys::{self, Personality};
 use fathom_model::record::{Ending, Record};
+use fathom_model::workload::Workload;
 use fathom_study::fsop::trial;
 use fathom_tree::build::{self, Builder};
 use fathom_tree::error::{TreeError, TreeErrorClass};
@@ -53,13 +55,20 @@ pub(crate) struct Measured {
     pub figures: BTreeMap<String, f64>,
 }
 
-/// The load that a plan's workload is.
+/// The load that a plan's workload is; none when it is neither a file server nor a personality.
 ///
 /// # Errors
 /// [`LabError::Usage`] with the key that makes no sense.
-pub(crate) fn load(asked: &PlanWorkload) -> Result<ServerLoad, LabError> {
-    let (own, tree) = fsop_plan::divide(&asked.settings);
-    let spec = FsopSpec::with(&own).map_err(LabError::Usage)?;
+pub(crate) fn load(asked: &PlanWorkload) -> Result<Option<ServerLoad>, LabError> {
+    let Some(name) = asked.name.as_deref() else { return Ok(None) };
+    let about = |reason: String| LabError::Usage(format!("workload '{}': {reason}", asked.label));
+    let file = personality_file(name).map_err(about)?;
+    let spec = fsop_plan::spec(name, &asked.settings, file).map_err(LabError::Usage)?;
+    let Some(spec) = spec else { return Ok(None) };
+    if spec.play.is_some() {
+        return Ok(Some(ServerLoad { spec, target: asked.target.clone(), tree: None }));
+    }
+    let (_, tree) = fsop_plan::divide(&asked.settings);
     if let Some((key, value)) = tree.iter().find(|(key, _)| key == "time" || key == "table") {
         let text = format!(
             "tree_{key}={value}: every trial has the same tree; tree_files or tree_size say how large"
@@ -69,7 +78,15 @@ pub(crate) fn load(asked: &PlanWorkload) -> Result<ServerLoad, LabError> {
     let settings = Settings::parse(&tree);
     let settings = settings.map_err(|reason| LabError::Usage(format!("tree_{reason}")))?;
     let tree = (!tree.is_empty()).then_some(settings);
-    Ok(ServerLoad { spec, target: asked.target.clone(), tree })
+    Ok(Some(ServerLoad { spec, target: asked.target.clone(), tree }))
+}
+
+/// The personality in a workload file; what is no file, or cannot be read, is said where other workloads are.
+fn personality_file(name: &str) -> Result<Option<Personality>, String> {
+    let is_file = Path::new(name).extension().is_some_and(|extension| extension == "toml");
+    let text = is_file.then(|| std::fs::read_to_string(name).ok()).flatten();
+    let Some(text) = text else { return Ok(None) };
+    play_keys::parse(&text).map_err(|reason| format!("{name}: {reason}"))
 }
 
 impl ServerLoad {
@@ -84,6 +101,11 @@ impl ServerLoad {
         wanted.then(|| settings.spec(TREE_SEED, None, default))
     }
 
+    /// What records call it.
+    pub fn workload(&self) -> Workload {
+        fsop::workload_of(&self.spec)
+    }
+
     /// About how large that tree is.
     pub fn tree_bytes(&self, is_fresh: bool) -> u64 {
         let spec = self.tree(is_fresh, Amount::Bytes(TREE_BYTES_DEFAULT));
@@ -93,9 +115,14 @@ impl ServerLoad {
         })
     }
 
-    /// How long writers work.
+    /// What clients have when they begin, about.
+    pub fn first_bytes(&self) -> u64 {
+        self.spec.play.as_ref().map_or(0, |play| play.files.saturating_mul(play.sizes.mean()))
+    }
+
+    /// How long writers and clients work.
     pub fn writing_ns(&self) -> u64 {
-        let phases = self.spec.phases.iter().filter(|phase| phase.writers > 0);
+        let phases = self.spec.phases.iter().filter(|phase| !phase.readers_alone());
         phases.fold(0, |sum, _| sum + self.spec.window_ns + self.spec.warmup_ns)
     }
 
@@ -103,6 +130,10 @@ impl ServerLoad {
     pub fn words(&self) -> String {
         let phases: Vec<String> = self.spec.phases.iter().map(|phase| phase.text()).collect();
         let time = format_duration(self.spec.planned_ns());
+        if let Some(play) = &self.spec.play {
+            let files = format_count(play.files);
+            return format!("{}, {} on {files} files, {time}", play.name, phases.join("; "));
+        }
         format!("file server, {} on trees of files, {time}", phases.join("; "))
     }
 
@@ -204,16 +235,53 @@ fn of_tree(path: &Path, error: TreeError) -> LabError {
 mod tests {
     use super::*;
 
-    fn server(pairs: &[(&str, &str)]) -> ServerLoad {
+    fn named(name: &str, pairs: &[(&str, &str)]) -> Result<Option<ServerLoad>, LabError> {
         let own = |(key, value): &(&str, &str)| ((*key).to_owned(), (*value).to_owned());
         let asked = PlanWorkload {
             label: "fs".into(),
-            name: Some("fsop".into()),
+            name: Some(name.into()),
             command: None,
             settings: pairs.iter().map(own).collect(),
             target: None,
         };
-        load(&asked).expect("valid")
+        load(&asked)
+    }
+
+    fn server(pairs: &[(&str, &str)]) -> ServerLoad {
+        named("fsop", pairs).expect("valid").expect("a file server")
+    }
+
+    #[test]
+    fn a_personality_is_a_load_without_a_tree() {
+        let pairs = [("files", "500"), ("sizes", "4k"), ("window", "2s"), ("warmup", "1s")];
+        let mail = named("mail", &pairs).expect("valid").expect("a personality");
+        assert_eq!((mail.tree_bytes(true), mail.first_bytes()), (0, 500 * 4096));
+        assert_eq!(mail.writing_ns(), 3_000_000_000);
+        assert_eq!(mail.workload().name, "mail");
+        assert!(mail.words().starts_with("mail, "), "{}", mail.words());
+        assert!(mail.words().contains("on 500 files"), "{}", mail.words());
+        let build = named("build-tree", &[("tree_files", "5")]).expect("valid").expect("one");
+        assert_eq!(build.tree_bytes(true), 0, "they are keys of its own");
+        assert_eq!(named("randread", &[]).expect("of another kind"), None);
+        let error = named("mail", &[("fils", "5")]).expect_err("no key").to_string();
+        assert!(error.contains("did you mean 'files'?"), "{error}");
+    }
+
+    #[test]
+    fn a_file_says_what_it_is() {
+        let dir = std::env::temp_dir().join(format!("fathom-lab-play-{}", std::process::id()));
+        std::fs::create_dir_all(&dir).expect("a directory");
+        let file = dir.join("own.toml");
+        let name = file.display().to_string();
+        std::fs::write(&file, "name = 'own'\n[play]\nmix = 'stat:1'\nfiles = 9\n")
+            .expect("written");
+        let own = named(&name, &[("clients", "2")]).expect("valid").expect("one");
+        assert_eq!((own.workload().name.as_str(), own.spec.phases[0].clients), ("own", 2));
+        std::fs::write(&file, "name = 'own'\n[play]\nmix = 'stt:1'\n").expect("written");
+        let error = named(&name, &[]).expect_err("no transaction").to_string();
+        assert!(error.contains("workload 'fs'") && error.contains("own.toml"), "{error}");
+        std::fs::remove_dir_all(&dir).expect("removed");
+        assert_eq!(named(&name, &[]).expect("said elsewhere"), None, "not there");
     }
 
     #[test]

@@ -5,7 +5,6 @@ use super::loads::{self, Load, LoadKind};
 use super::resume::Done;
 use super::{Campaign, Void, calm, due, program, server};
 use crate::error::{ErrorClass, LabError};
-use crate::fsop;
 use crate::run::{self, RunOptions};
 use crate::target::{self, PreparedTarget};
 use crate::trial::{self, Trial};
@@ -118,7 +117,7 @@ impl Campaign<'_, '_, '_, '_> {
         let workload = match &load.kind {
             LoadKind::Io(workload) => (**workload).clone(),
             LoadKind::Program(load) => program::workload_of(&load.command),
-            LoadKind::Server(_) => fsop::workload(),
+            LoadKind::Server(load) => load.workload(),
         };
         Ok(Taken {
             record: program::empty_record(label, workload, 0),

@@ -2,7 +2,7 @@
 
 use crate::doc::{Item, Section};
 use crate::factor::{self, COMPANIONS};
-use crate::{Known, PlanError, setup};
+use crate::{Known, PlanError, file_server, setup};
 use fathom_base::{suggest, units};
 use fathom_model::keys;
 use fathom_model::plan::setup::SetupSpec;
@@ -151,15 +151,23 @@ impl Checker<'_> {
         let of_commands = self.workloads.iter().filter_map(|workload| workload.command.as_ref());
         let place = format!("{{{key}}}");
         let is_word = of_commands.clone().any(|command| command.contains(&place));
-        let has_jobs = self.workloads.iter().any(|workload| workload.name.is_some());
+        let meant = || self.workloads.iter().filter(|w| label.is_none_or(|l| l == w.label));
+        let has_jobs = meant().any(|workload| workload.name.is_some());
         let known = key.rsplit('.').next().unwrap_or(key);
-        let is_key = known == "phase" || keys::KEYS.iter().any(|entry| entry.name == known);
-        if is_word || has_jobs && is_key {
+        let has_key = |workload: &PlanWorkload| match file_server::has_key(workload, known) {
+            Some(has) => has,
+            None => {
+                let is_key = known == "phase" || keys::KEYS.iter().any(|entry| entry.name == known);
+                workload.name.is_some() && is_key
+            }
+        };
+        if is_word || meant().any(has_key) {
             return Ok(());
         }
         let names = keys::KEYS.iter().map(|entry| entry.name);
+        let names: Vec<&str> = names.chain(meant().flat_map(file_server::keys_of)).collect();
         let labels = self.workloads.iter().map(|workload| workload.label.as_str());
-        let near = suggest::hint(known, names.chain(labels));
+        let near = suggest::hint(known, names.into_iter().chain(labels));
         let reason = match has_jobs {
             true => format!("workloads have no such key{near}"),
             false => format!("the command has no place {place} for it"),
@@ -171,10 +179,16 @@ impl Checker<'_> {
     fn level(&self, sets: &FactorKind, level: &str) -> Result<(), String> {
         match sets {
             FactorKind::Knob { id } => check_knob_value(id, level, self.own, self.known),
-            FactorKind::Workload { key, .. } => {
+            FactorKind::Workload { key, label } => {
                 let own = key.rsplit('.').next().unwrap_or(key);
+                let meant = |w: &&PlanWorkload| label.as_ref().is_none_or(|l| *l == w.label);
+                for workload in self.workloads.iter().filter(meant) {
+                    file_server::level(workload, own, level)?;
+                }
                 let is_key = keys::KEYS.iter().any(|entry| entry.name == own);
-                let is_of_job = self.workloads.iter().any(|workload| workload.name.is_some());
+                let has_jobs =
+                    |w: &PlanWorkload| w.name.is_some() && file_server::has_key(w, own).is_none();
+                let is_of_job = self.workloads.iter().filter(meant).any(has_jobs);
                 if !is_key || !is_of_job || own == "target" {
                     return Ok(());
                 }

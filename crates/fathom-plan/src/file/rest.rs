@@ -11,7 +11,7 @@ use fathom_model::plan::{
 };
 use std::collections::BTreeMap;
 
-const METRICS: [(&str, Metric); 14] = [
+const METRICS: [(&str, Metric); 16] = [
     ("iops", Metric::Iops),
     ("rate", Metric::Rate),
     ("latency_mean", Metric::LatencyMean),
@@ -26,6 +26,8 @@ const METRICS: [(&str, Metric); 14] = [
     ("readers_keep", Metric::ReadersKeep),
     ("open_p99", Metric::OpenP99),
     ("mkdir_p99", Metric::MkdirP99),
+    ("transactions", Metric::Transactions),
+    ("transaction_p99", Metric::TransactionP99),
 ];
 
 /// `[knobs]`: what holds in every cell.
@@ -114,9 +116,8 @@ fn objective(mut section: Section, plan: &Plan) -> Result<Objective, PlanError> 
     if metric == Metric::Application && !has_command {
         return Err(item.refuse("is what a command prints, and no workload is a command"));
     }
-    let is_server = plan.workloads.iter().any(crate::file_server::is_one);
-    if metric.of_file_server().is_some() && !is_server {
-        return Err(item.refuse("is a figure of file servers, and no workload has use = \"fsop\""));
+    if let Some(reason) = crate::file_server::lacks(&plan.workloads, metric) {
+        return Err(item.refuse(reason));
     }
     let workload = match section.take("workload") {
         Some(item) => {
@@ -138,9 +139,11 @@ fn objective(mut section: Section, plan: &Plan) -> Result<Objective, PlanError> 
 /// In the unit of the metric: nanoseconds, bytes per second, operations per second.
 fn bound(metric: Metric, item: &Item) -> Result<u64, PlanError> {
     let bound = match metric {
-        Metric::Iops | Metric::Application | Metric::ReadFiles | Metric::WrittenFiles => {
-            item.count(1, u64::MAX)?
-        }
+        Metric::Iops
+        | Metric::Application
+        | Metric::ReadFiles
+        | Metric::WrittenFiles
+        | Metric::Transactions => item.count(1, u64::MAX)?,
         Metric::ReadersKeep => return Err(item.refuse("a share takes no bound")),
         Metric::Rate => {
             let text = item.scalar()?;

@@ -1,6 +1,7 @@
 //! What a trial of a file server in an experiment comes to: one number for each figure, from the records of its phases.
 
 use super::{Kept, readers_rate};
+use crate::play;
 use fathom_model::fsop::{FsopRecord, Role};
 use fathom_model::plan::Metric;
 use fathom_model::record::{Ending, OpClass, Record};
@@ -41,6 +42,8 @@ pub fn figures(records: &[Record]) -> BTreeMap<String, f64> {
     add(Metric::WrittenFiles, (fsop.phase.writers > 0).then(|| written(made)));
     add(Metric::OpenP99, p99(&latency(fsop, Role::Reader, OpClass::OpenRead)));
     add(Metric::MkdirP99, p99(&latency(fsop, Role::Writer, OpClass::MakeDir)));
+    add(Metric::Transactions, play::transactions_per_s(last, fsop));
+    add(Metric::TransactionP99, fsop.spec.play.as_ref().and_then(|_| p99(&transactions(fsop))));
     figures.extend(alone_per_s.map(|rate| (ALONE.to_owned(), rate)));
     figures
 }
@@ -50,6 +53,19 @@ fn latency(fsop: &FsopRecord, role: Role, class: OpClass) -> Histogram {
     let mut all = Histogram::new();
     let each = fsop.of_role(role).filter_map(|process| process.class(class));
     each.for_each(|of| all.merge(&of.latency_ns));
+    all
+}
+
+/// All transactions of all clients. With a rate from when each was due, and what had not ended counts with its age: else those
+/// that a full server never came to would make it look fast.
+fn transactions(fsop: &FsopRecord) -> Histogram {
+    let mut all = Histogram::new();
+    for act in fsop.acts() {
+        all.merge(act.response_ns.as_ref().unwrap_or(&act.service_ns));
+    }
+    let played = fsop.processes.iter().filter_map(|process| process.played.as_ref());
+    let rates = played.filter_map(|played| played.rate.as_ref());
+    rates.for_each(|rate| all.merge(&rate.unfinished_ns));
     all
 }
 
@@ -92,6 +108,25 @@ mod tests {
         let mut cut = fixtures::server(&[600], &[]);
         cut.ending = Ending::Failed;
         assert!(pairs(&[cut]).is_empty() && pairs(&[fixtures::record()]).is_empty());
+    }
+
+    #[test]
+    fn a_personality_comes_to_transactions() {
+        use fathom_model::play::{PlayAct, PlayedRate};
+        let acts = [(PlayAct::Deliver, 3_000), (PlayAct::Stat, 1_500)];
+        let got = figures(&[fixtures::clients(&acts, None)]);
+        assert_eq!(got["transactions_per_s"], 300.0, "4500 of each of two clients in 30 s");
+        assert!((got["transaction_p99_ns"] / 1e6 - 1.0).abs() < 0.02, "{got:?}");
+        assert_eq!(got.len(), 2, "{got:?}");
+        let mut rate = PlayedRate::default();
+        rate.unfinished_ns.record_n(700_000_000, 60);
+        let due = figures(&[fixtures::clients(&acts, Some(rate.clone()))]);
+        assert!((due["transaction_p99_ns"] / 7e8 - 1.0).abs() < 0.02, "what never ended: {due:?}");
+        rate.unfinished_ns = Histogram::new();
+        let due = figures(&[fixtures::clients(&acts, Some(rate))]);
+        assert!((due["transaction_p99_ns"] / 5e6 - 1.0).abs() < 0.02, "the response: {due:?}");
+        let few = figures(&[fixtures::clients(&[(PlayAct::Deliver, 100)], None)]);
+        assert_eq!(few.len(), 1, "200 transactions have no p99: {few:?}");
     }
 
     #[test]

@@ -1,5 +1,5 @@
 //! `fathom lab` with file servers as the load: the grid of scheduler, journal and mount options on loop devices, trees that are
-//! built for it, a kill in the middle.
+//! built for it, a kill in the middle; personalities as the load.
 
 use crate::cli::{Done, Sandbox, names, p};
 use crate::filesystems::mounted;
@@ -16,6 +16,7 @@ pub fn trials() -> Vec<Trial> {
         kernel_test("lab_filesystem_grid", &ext4, grid),
         kernel_test("lab_file_server_goes_on_after_a_kill", &ext4, killed),
         kernel_test("lab_file_server_in_a_directory", &ext4, in_a_directory),
+        kernel_test("lab_personality", &ext4, personality),
     ]
 }
 
@@ -181,4 +182,54 @@ fn in_a_directory() {
     let refused = sandbox.run(&["--quiet", "lab", p(&file), p(&empty), "--new"]);
     refused.is_refusal(2, &["nothing to read"]);
     assert!(names(&empty).is_empty());
+}
+
+/// Two ways of syncing as cells, on a filesystem that is made for each; and a file of somebody's in a directory.
+fn personality() {
+    let sandbox = Sandbox::new();
+    let before = machine(&sandbox, &[]);
+    let mail = "[[workload]]\nuse = 'mail'\nfiles = 100\nsizes = '4k'\nwindow = '400ms'\nwarmup = '100ms'\ndrop_caches = 'no'\n";
+    let rest = "[design]\nblocks = 1\nseed = 3\n";
+    let setup = "[setup]\ndevices = ['loop:64M']\nfilesystem = 'ext4'\n";
+    let factors = "[factors]\nworkload.sync = ['none', 'file']\n";
+    let objective = "[[objective]]\nmetric = 'transactions'\n";
+    let file = plan(&sandbox, "mail", &format!("{mail}{setup}{factors}{rest}{objective}"));
+    let dry = sandbox.json(&["lab", p(&file), "--dry-run"], &[0]);
+    let says = dry.result()["outline"]["cells"][0]["workloads"][0].as_str().unwrap().to_owned();
+    assert!(says.contains("mail, 4 clients on 100 files"), "{says}");
+    let done = lab(&sandbox, &file, &[]);
+    let (mut trials, parts) = divided(&done);
+    trials.retain(|record| record["cell"]["slot"]["is_sentinel"] == false);
+    assert_eq!((trials.len(), parts.len()), (2, 0));
+    for record in &trials {
+        assert!(record["cell"]["void"].is_null(), "{}", record["cell"]["void"]);
+        assert!(figure(record, "transactions_per_s") > 0.0, "{}", record["cell"]["application"]);
+        assert_eq!(record["workload"]["name"], "mail");
+        let sync = &record["fsop"]["spec"]["play"]["sync"];
+        assert!(record["cell"]["levels"].to_string().contains(&sync.to_string()), "{record}");
+        assert_eq!(record["targets"][0]["stack"]["nodes"][0]["mount"]["fs_type"], "ext4");
+    }
+    let figures = done.result()["experiment"]["figures"].as_array().unwrap().clone();
+    let metrics: Vec<&Value> = figures.iter().map(|figure| &figure["metric"]).collect();
+    assert_eq!(metrics[0], "transactions");
+    let text = sandbox.run(&["show", &done.id()]).stdout;
+    assert!(text.contains("transactions/s"), "{text}");
+    let own = sandbox.scratch.join("mine.toml");
+    fs::write(&own, "name = 'own'\n[play]\nmix = 'stat:3,create:1,delete:1'\nfiles = 20\n")
+        .unwrap();
+    let dir = mounted(FsKind::Ext4, &[], "");
+    let load = format!(
+        "[[workload]]\nuse = '{}'\nwindow = '300ms'\nwarmup = '50ms'\ndrop_caches = 'no'\n",
+        p(&own)
+    );
+    let factors = "[factors]\nworkload.own.clients = [1, 2]\n";
+    let file = plan(&sandbox, "own", &format!("{load}label = 'own'\n{factors}{rest}{objective}"));
+    let held = names(dir.dir());
+    let (trials, _) = divided(&lab(&sandbox, &file, &[p(dir.dir())]));
+    let clients: BTreeSet<u64> =
+        trials.iter().map(|record| record["fsop"]["phase"]["clients"].as_u64().unwrap()).collect();
+    assert_eq!(clients, [1, 2].into(), "{trials:?}");
+    assert!(trials.iter().all(|record| figure(record, "transactions_per_s") > 0.0), "{trials:?}");
+    assert_eq!(names(dir.dir()), held, "what clients made is gone");
+    assert_same(&before, &machine(&sandbox, &[]), "after the personalities");
 }
