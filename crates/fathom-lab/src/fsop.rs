@@ -6,6 +6,7 @@
 mod failure;
 pub mod play;
 mod readers;
+mod room;
 mod watch;
 
 use crate::error::LabError;
@@ -14,7 +15,6 @@ use crate::run::{note_failure, wrong_kind};
 use crate::sampler::Deltas;
 use crate::target;
 use crate::trial::{KeepRecord, announce};
-use fathom_base::lognormal::LogNormal;
 use fathom_base::shell;
 use fathom_base::units::{format_count, format_duration};
 use fathom_check::measuring;
@@ -27,14 +27,13 @@ use fathom_model::stack::Stack;
 use fathom_model::workload::Workload;
 use fathom_study::drift;
 use fathom_sys::walked::WalkedDir;
-use fathom_sys::{clock, fsinfo, threads};
+use fathom_sys::{clock, threads};
 use fathom_tree::error::TreeError;
 use fathom_tree::manifest::{Access, Tree};
 use fathom_tree::phase::{self, Outcome, Process, Session, Task, Windowed};
 use fathom_tree::walk::Reading;
-use fathom_tree::walk_grow::Growing;
 use readers::{Begins, empty_caches};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use watch::{Row, Seen, SessionWatch};
 
 /// The name of the workload.
@@ -120,7 +119,7 @@ fn go_through(
 ) -> Result<Vec<Record>, LabError> {
     threads::raise_file_limit();
     let (options, spec) = (ground.options, &ground.options.spec);
-    let writes = spec.phases.iter().any(|phase| phase.writers + phase.clients > 0);
+    let writes = spec.phases.iter().any(|phase| !phase.readers_alone());
     let mut owned = match writes {
         true => Some(target::new_dir(lab, &ground.path)?),
         false => None,
@@ -178,6 +177,7 @@ fn survey<'o>(lab: &Lab<'_>, options: &'o FsopOptions) -> Result<Ground<'o>, Lab
     let path = target::directory_of(&options.target)?;
     let path = path.canonicalize().unwrap_or(path);
     let stack = target::resolve(lab, &path)?;
+    room::check(lab, &options.spec, &path)?;
     let held = match Tree::open_complete(&path, Access::Shared) {
         Ok(tree) => Some(tree),
         Err(TreeError::NoTree(_)) => None,
@@ -327,7 +327,7 @@ fn processes(
     let Some(owned) = owned.filter(|_| writers > 0) else { return Ok(processes) };
     clear(lab, owned)?;
     let grove = owned.create_grove(writers)?;
-    let growing = growing(spec, &ground.path, writers).map_err(io)?;
+    let growing = room::growing(lab, spec, &ground.path, writers)?;
     for (number, dir) in (0u32..).zip(grove.dirs()) {
         let root = WalkedDir::over(dir).map_err(io)?;
         let begins_with = |place: &usize| spec.phases[session[*place]].writers > number;
@@ -336,24 +336,6 @@ fn processes(
         processes.push(Process { task, number, first_window });
     }
     Ok(processes)
-}
-
-/// What each writer makes. All of them together leave half of what is free alone.
-fn growing(spec: &FsopSpec, path: &Path, writers: u32) -> std::io::Result<Growing> {
-    let space = fsinfo::space(path)?;
-    let share = |free: u64| free / 2 / u64::from(writers.max(1));
-    // The mean of a log-normal distribution is median x exp(sigma^2 / 2).
-    let ratio = spec.size_bytes_mean as f64 / spec.size_bytes_median.max(1) as f64;
-    let sigma = (2.0 * ratio.ln()).max(0.0).sqrt();
-    Ok(Growing {
-        sync: spec.sync,
-        block_bytes: spec.block_bytes as usize,
-        sizes: LogNormal::new(spec.size_bytes_median, sigma, spec.size_bytes_max),
-        directories: spec.directories,
-        files: spec.files,
-        bytes_max: share(space.available_bytes),
-        names_max: if space.inodes == 0 { u64::MAX } else { share(space.inodes_free) },
-    })
 }
 
 /// What the records of a session have in common.

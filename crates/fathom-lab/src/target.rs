@@ -36,7 +36,7 @@ mod tree;
 
 pub(crate) use reuse::over_claim;
 use room::{check_blocks, check_room};
-pub use room::{check_room_of_application, no_space, space};
+pub use room::{check_room_of_application, no_space, space, space_of_writers};
 use tree::TestFiles;
 
 /// What the jobs on one target want of it together.

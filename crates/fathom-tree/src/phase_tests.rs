@@ -42,6 +42,7 @@ fn writer(root: &Path, number: u32, names_max: u64) -> Process {
         sizes: LogNormal::new(4096, 1.0, 1 << 20),
         directories: 3,
         files: 11,
+        unit_bytes: 4096,
         bytes_max: 64 << 20,
         names_max,
     };

@@ -22,6 +22,8 @@ const TAIL_BYTES: usize = 64;
 const FREE_BITS: u32 = 8;
 /// The unit in which it is told.
 const SECTOR_BYTES: usize = 512;
+/// What a file or a directory takes beside its blocks, about.
+const INODE_BYTES: u64 = 512;
 
 /// What writers make.
 #[derive(Debug, Clone)]
@@ -36,7 +38,9 @@ pub struct Growing {
     pub directories: u32,
     /// Files made in each directory.
     pub files: u32,
-    /// A writer ends when it has written so much.
+    /// What files and directories take is rounded up to this.
+    pub unit_bytes: u64,
+    /// A writer ends before it takes more.
     pub bytes_max: u64,
     /// And when it has made so many files and directories.
     pub names_max: u64,
@@ -51,8 +55,9 @@ pub struct Writer<'a, 'm, C: Clock> {
     filler: Filler,
     random: Prng,
     data: Vec<u8>,
-    bytes: u64,
+    taken: u64,
     names: u64,
+    is_full: bool,
 }
 
 /// `d0000012`, `f0000345`: what leftovers know as names of writers.
@@ -71,7 +76,19 @@ impl<'a, 'm, C: Clock> Writer<'a, 'm, C> {
         seed: u64,
     ) -> Self {
         let (filler, random) = (zero_first(seed), Prng::new(seed, 0));
-        Self { root, growing, meter, over, filler, random, data: Vec::new(), bytes: 0, names: 0 }
+        let data = Vec::new();
+        Self {
+            root,
+            growing,
+            meter,
+            over,
+            filler,
+            random,
+            data,
+            taken: 0,
+            names: 0,
+            is_full: false,
+        }
     }
 
     /// Makes directory after directory until it is told to stop, or has made as much as it may: then it says true.
@@ -83,7 +100,7 @@ impl<'a, 'm, C: Clock> Writer<'a, 'm, C> {
         let mut next = Some(WalkPath::default());
         while let Some(path) = next {
             match self.directory(&path, &mut pending) {
-                Ok(()) if self.is_full() => return Ok(true),
+                Ok(()) if self.is_full || self.names >= self.growing.names_max => return Ok(true),
                 Ok(()) => {}
                 Err(Halt::Asked) => return Ok(false),
                 Err(Halt::Failed(failed)) => return Err(failed),
@@ -94,8 +111,14 @@ impl<'a, 'm, C: Clock> Writer<'a, 'm, C> {
         Ok(true)
     }
 
-    fn is_full(&self) -> bool {
-        self.bytes >= self.growing.bytes_max || self.names >= self.growing.names_max
+    /// True when a file or directory of that size may still be made; then it counts. Once one may not, none may.
+    fn takes(&mut self, size: u64) -> bool {
+        let takes = size.next_multiple_of(self.growing.unit_bytes.max(1)) + INODE_BYTES;
+        let fits = self.taken.saturating_add(takes) <= self.growing.bytes_max
+            && self.names < self.growing.names_max;
+        self.taken += if fits { takes } else { 0 };
+        self.is_full |= !fits;
+        fits
     }
 
     /// Fills a directory: files first, then the directories that are filled later.
@@ -108,12 +131,20 @@ impl<'a, 'm, C: Clock> Writer<'a, 'm, C> {
         let opened = self.meter.time(OpClass::OpenDir, || self.root.below(path, false), |_| 0);
         let dir = opened.map_err(|error| failed(OpClass::OpenDir, c"", error))?;
         for _ in 0..self.growing.files {
+            let size = self.growing.sizes.draw(&mut self.random);
+            if !self.takes(size) {
+                return Ok(());
+            }
             let name = name_of('f', self.names);
-            self.file(&dir, &name).map_err(|(class, error)| failed(class, &name, error))?;
+            self.file(&dir, &name, size as usize)
+                .map_err(|(class, error)| failed(class, &name, error))?;
             self.go_on()?;
         }
         self.meter.resume();
         for _ in 0..self.growing.directories {
+            if !self.takes(1) {
+                return Ok(());
+            }
             let name = name_of('d', self.names);
             self.make_dir(&dir, &name).map_err(|(class, error)| failed(class, &name, error))?;
             pending.add(path, &name);
@@ -137,8 +168,12 @@ impl<'a, 'm, C: Clock> Writer<'a, 'm, C> {
         Ok(())
     }
 
-    fn file(&mut self, dir: &WalkedDir, name: &CStr) -> Result<(), (OpClass, io::Error)> {
-        let size = self.growing.sizes.draw(&mut self.random) as usize;
+    fn file(
+        &mut self,
+        dir: &WalkedDir,
+        name: &CStr,
+        size: usize,
+    ) -> Result<(), (OpClass, io::Error)> {
         self.fill(size);
         // What was done before is no part of any operation.
         self.meter.resume();
@@ -156,7 +191,6 @@ impl<'a, 'm, C: Clock> Writer<'a, 'm, C> {
             let written = self.meter.time(OpClass::RestWrite, write, |bytes| *bytes);
             written.map_err(of(OpClass::RestWrite))?;
         }
-        self.bytes += size as u64;
         self.sync(dir, &file).map_err(of(OpClass::Sync))?;
         let closed = self.meter.time(OpClass::CloseWrite, || walked::close(file), |()| 0);
         closed.map_err(of(OpClass::CloseWrite))

@@ -49,6 +49,7 @@ fn growing(sync: SyncMode, names_max: u64) -> Growing {
         sizes: LogNormal::new(4096, 1.93, 1 << 20),
         directories: 3,
         files: 11,
+        unit_bytes: 4096,
         bytes_max: u64::MAX,
         names_max,
     }
@@ -118,6 +119,31 @@ fn what_a_writer_makes_a_reader_finds() {
         let second = write(tempfile::tempdir().expect("dir").path(), &growing(sync, 14 * whole), 6);
         assert_ne!(second.bytes(), made.bytes(), "another seed, other sizes");
     }
+}
+
+/// What a writer may take is counted in whole blocks, and never passed: not by a single file.
+#[test]
+fn a_writer_takes_no_more_than_it_may() {
+    const MAX: u64 = 2 << 20;
+    let dir = tempfile::tempdir().expect("temporary directory");
+    let sizes = LogNormal::new(4096, 1.93, 64 << 10);
+    let growing = Growing { sizes, bytes_max: MAX, ..growing(SyncMode::None, u64::MAX) };
+    let made = write(dir.path(), &growing, 5);
+    let (mut pending, mut taken) = (vec![dir.path().to_owned()], 0);
+    while let Some(path) = pending.pop() {
+        for entry in std::fs::read_dir(path).expect("directory") {
+            let path = entry.expect("entry").path();
+            let found = path.metadata().expect("there");
+            taken += if found.is_dir() { 4096 } else { found.len().next_multiple_of(4096) };
+            if found.is_dir() {
+                pending.push(path);
+            }
+        }
+    }
+    assert!(taken <= MAX, "{taken}");
+    // The file that did not fit is at most 64 KiB, and each of the others takes a little for its inode.
+    let names = count(&made, OpClass::OpenWrite) + count(&made, OpClass::MakeDir);
+    assert!(taken + 512 * names + (64 << 10) + 512 > MAX, "{taken} and {names} names");
 }
 
 #[test]

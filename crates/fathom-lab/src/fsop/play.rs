@@ -3,13 +3,11 @@
 use super::Ground;
 use crate::error::LabError;
 use crate::lab::Lab;
-use crate::run::wrong_kind;
 use fathom_base::units::{format_count, format_size};
 use fathom_guard::OwnedDir;
 use fathom_model::fsop::{FsopPhase, FsopSpec};
 use fathom_model::play::PlaySpec;
 use fathom_model::workload::Workload;
-use fathom_sys::fsinfo;
 use fathom_sys::signals::StopFlag;
 use fathom_sys::walked::WalkedDir;
 use fathom_tree::ops::{Meter, PLAYS};
@@ -52,7 +50,6 @@ pub(super) fn clients(
 ) -> Result<Vec<Process>, LabError> {
     let Some(owned) = owned else { return Ok(Vec::new()) };
     super::clear(lab, owned)?;
-    check_room(ground, play)?;
     let grove = owned.create_grove(if play.shared { 1 } else { play.clients })?;
     let dirs: Vec<_> = grove.dirs().collect();
     let io = |source| LabError::TargetIo { path: ground.path.clone(), what: "opening", source };
@@ -70,30 +67,6 @@ pub(super) fn clients(
     }
     prepare(lab, ground, play, &processes)?;
     Ok(processes)
-}
-
-/// All clients together leave half of what is free alone, as writers do.
-fn check_room(ground: &Ground<'_>, play: &PlaySpec) -> Result<(), LabError> {
-    let io = |source| LabError::TargetIo { path: ground.path.clone(), what: "asking", source };
-    let space = fsinfo::space(&ground.path).map_err(io)?;
-    let (bytes, names) = play.room();
-    if bytes > space.available_bytes / 2 {
-        let reason = format!(
-            "its clients may come to use {}, and half of the free space is {}; fewer files= or clients=, or smaller sizes=",
-            format_size(bytes),
-            format_size(space.available_bytes / 2)
-        );
-        return Err(wrong_kind(&ground.path, reason));
-    }
-    if space.inodes > 0 && names > space.inodes_free / 2 {
-        let reason = format!(
-            "its clients may come to make {} files, and half of the free inodes are {}; fewer files= or clients=",
-            format_count(names),
-            format_count(space.inodes_free / 2)
-        );
-        return Err(wrong_kind(&ground.path, reason));
-    }
-    Ok(())
 }
 
 /// All clients make their files, side by side.

@@ -34,9 +34,35 @@ pub fn space(lab: &Lab<'_>, directory: &Path) -> Result<FreeSpace, LabError> {
     Ok(usable(space, in_memory.then(|| lab.free_memory_bytes())))
 }
 
+/// How much processes that make files may use, all together, and why not more: what test files may.
+///
+/// # Errors
+/// Those of asking for it.
+pub fn space_of_writers(lab: &Lab<'_>, directory: &Path) -> Result<(u64, &'static str), LabError> {
+    let io = |source| {
+        let path = directory.to_owned();
+        LabError::TargetIo { path, what: "asking for its free space", source }
+    };
+    let space = fsinfo::space(directory).map_err(io)?;
+    let (reserve, why): (fn(u64) -> u64, _) =
+        match is_of_experiment(&lab.root, &lab.state_dir, directory) {
+            true => (place::reserve_bytes_of_setup, "5 % of a filesystem stay free"),
+            false => (place::reserve_bytes, "5 % and at least 1 GiB of a filesystem stay free"),
+        };
+    let in_memory = lies_in_memory(&resolve(lab, directory)?);
+    let found = usable_keeping(space, in_memory.then(|| lab.free_memory_bytes()), reserve);
+    let why = if found.is_memory { "it lies in memory, half of which stays free" } else { why };
+    Ok((found.usable_bytes, why))
+}
+
 /// `memory_bytes` is free, where the filesystem lies in memory.
 fn usable(space: Space, memory_bytes: Option<u64>) -> FreeSpace {
-    let reserve_bytes = place::reserve_bytes(space.total_bytes);
+    usable_keeping(space, memory_bytes, place::reserve_bytes)
+}
+
+/// The same where `reserve` says what must stay free of so many bytes.
+fn usable_keeping(space: Space, memory_bytes: Option<u64>, reserve: fn(u64) -> u64) -> FreeSpace {
+    let reserve_bytes = reserve(space.total_bytes);
     let of_space = FreeSpace {
         free_bytes: space.available_bytes,
         usable_bytes: space.available_bytes.saturating_sub(reserve_bytes),
@@ -191,6 +217,8 @@ mod tests {
         assert_eq!((large.usable_bytes, large.is_memory), (3072 * MIB, false));
         let ramfs = usable(of(0), Some(400 * MIB));
         assert_eq!((ramfs.usable_bytes, ramfs.is_memory), (200 * MIB, true));
+        let setup = usable_keeping(of(400 * MIB), None, place::reserve_bytes_of_setup);
+        assert_eq!((setup.usable_bytes, usable(of(400 * MIB), None).usable_bytes), (380 * MIB, 0));
         let place = Path::new("/mnt");
         assert!(check_memory(place, 200 * MIB, 400 * MIB).is_ok());
         let text = check_memory(place, 2048 * MIB, 400 * MIB).unwrap_err().to_string();

@@ -1,7 +1,9 @@
 //! `fathom run fsop`: readers and writers on real filesystems, among them one that is frozen, one that becomes full, one
 //! that turns read-only, and one whose directories vanish.
 
-use crate::cli::{Done, MIB, Running, Sandbox, as_nobody, binary_for_nobody, names, p, run};
+use crate::cli::{
+    Done, MIB, Running, Sandbox, as_nobody, binary_for_nobody, names, p, run, wait_until,
+};
 use crate::filesystems::in_memory;
 use fathom_sys::walked::{self, WalkedDir};
 use fathom_testkit::Capability::{FathomBinary, FsOnLoop, MountFs, Tool};
@@ -28,6 +30,7 @@ pub fn trials() -> Vec<Trial> {
         kernel_test("fsop_frozen_in_a_window", &frozen, frozen_window),
         kernel_test("fsop_frozen_over_the_start_of_a_window", &frozen, frozen_start),
         kernel_test("fsop_without_space", &ext4, without_space),
+        kernel_test("fsop_leaves_what_must_stay_free", &killed, reserve),
         kernel_test("fsop_without_inodes", &ext4, without_inodes),
         kernel_test("fsop_long_names_and_deep_paths", &[FathomBinary], long_and_deep),
         kernel_test("fsop_read_only_after_an_error", &ext4, read_only),
@@ -199,7 +202,7 @@ fn shown(sandbox: &Sandbox, done: &Done) {
 /// With syncs the device gets what writers write, and the rate of data is that of the device.
 fn syncs() {
     let sandbox = Sandbox::new();
-    let ground = Ground::new(FsKind::Xfs, 512, "");
+    let ground = Ground::new(FsKind::Xfs, 2_048, "");
     for (mode, least) in [("file", 1), ("data", 1), ("dir", 1)] {
         let sync = format!("sync={mode}");
         let args = ["run", "fsop", p(ground.dir()), "phases=1w", "window=1s", "warmup=0s", &sync];
@@ -331,10 +334,40 @@ fn without_space() {
     sandbox.nothing_left(&[ground.dir()]);
 }
 
+/// Writers go on until 5 % and 1 GiB are left, as all test files do, and not a block further; where there is less to begin with,
+/// nothing is begun.
+fn reserve() {
+    const GIB: u64 = 1 << 30;
+    let sandbox = Sandbox::new();
+    let ground = Ground::new(FsKind::Ext4, 1_536, "");
+    let available = || fathom_sys::fsinfo::space(ground.dir()).unwrap().available_bytes;
+    assert!(available() > GIB + 200 * MIB, "{}", available());
+    let large = ["file_size_median=256k", "file_size_mean=256k", "file_size_max=256k"];
+    let args = ["run", "fsop", p(ground.dir()), "phases=2w", "window=10m", "warmup=0s"];
+    let running = sandbox.start(&[&args[..], &large[..]].concat(), "progress", 1);
+    let mut least = available();
+    wait_until("the writers have used what they may", || {
+        least = least.min(available());
+        // What does not fit any more is two files, and what ext4 needs for itself.
+        least < GIB + 16 * MIB
+    });
+    thread::sleep(Duration::from_millis(500));
+    least = least.min(available());
+    assert!(least >= GIB, "{least}");
+    running.signal("INT");
+    let done = running.finish();
+    assert_eq!(done.code, 130, "{done:?}");
+    sandbox.nothing_left(&[ground.dir()]);
+    let small = Ground::new(FsKind::Ext4, 512, "");
+    let words = ["2 writers make at least", "5 % and at least 1 GiB", "phases=3r"];
+    sandbox.refuses(&["run", "fsop", p(small.dir()), "phases=2w"], 4, &words);
+    sandbox.nothing_left(&[small.dir()]);
+}
+
 /// Others take the inodes that writers leave alone.
 fn without_inodes() {
     let sandbox = Sandbox::new();
-    let ground = Ground::made(FsKind::Ext4, 1_024, &["-N", "60000"], "");
+    let ground = Ground::made(FsKind::Ext4, 2_048, &["-N", "60000"], "");
     let running = writing(&sandbox, ground.dir());
     let thief = ground.dir().join("thief");
     fs::create_dir(&thief).unwrap();
@@ -421,7 +454,7 @@ fn vanishing() {
 /// Killed while it writes: the next start removes what is fathom's, and leaves what is not.
 fn kill() {
     let sandbox = Sandbox::new();
-    let ground = Ground::new(FsKind::Ext4, 512, "");
+    let ground = Ground::new(FsKind::Ext4, 2_048, "");
     for precious in [false, true] {
         let running = writing(&sandbox, ground.dir());
         let is_ours = |name: &String| name.starts_with(".fathom-");
