@@ -228,20 +228,9 @@ fn push_device(out: &mut String, device: &DeviceSample, form: &Form) {
         let cell = (column.of)(device).map_or_else(|| "-".to_owned(), words);
         line += &format!("{cell:>CELL$}");
     }
-    let mut remarks: Vec<String> = Vec::new();
-    remarks.extend(device.stands_out.as_ref().map(|reason| format!("<- slow: {reason}")));
-    remarks.extend(device.array.as_ref().and_then(array_words));
-    remarks.extend(device.latency.as_ref().and_then(|latency| latency_words(latency)));
-    if form.with_details && !device.interrupts.is_empty() {
-        let each = device.interrupts.iter().filter(|(_, count)| *count > 0);
-        let each: Vec<String> = each.map(|(name, count)| format!("{name} {count}")).collect();
-        if !each.is_empty() {
-            remarks.push(format!("interrupts: {}", each.join(", ")));
-        }
-    }
     let indent = " ".repeat(2 * device.depth + 2);
     let mut own_lines = String::new();
-    for remark in remarks {
+    for remark in remarks(device, form.with_details) {
         // Behind the figures where there is room, else below them.
         if own_lines.is_empty() && line.chars().count() + 2 + remark.chars().count() <= form.width {
             line += &format!("  {}", printable(&remark));
@@ -254,17 +243,30 @@ fn push_device(out: &mut String, device: &DeviceSample, form: &Form) {
     out.push_str(&own_lines);
 }
 
-/// How long single requests took; none when there was none.
-fn latency_words(latency: &LatencySample) -> Option<String> {
-    let flows: Vec<String> = latency
-        .flows()
-        .map(|(name, flow)| {
-            let [p50, p99, max] = [flow.p50_ns, flow.p99_ns, flow.max_ns].map(format_ns);
-            format!("{name} p50 {p50}, p99 {p99}, longest {max}")
-        })
-        .collect();
+/// What is to be said of a device beside its figures: that it is slow first.
+#[must_use]
+pub fn remarks(device: &DeviceSample, with_details: bool) -> Vec<String> {
+    let mut remarks: Vec<String> = Vec::new();
+    remarks.extend(device.stands_out.as_ref().map(|reason| format!("<- slow: {reason}")));
+    remarks.extend(device.array.as_ref().and_then(array_words));
+    remarks.extend(device.latency.iter().flat_map(|latency| latency_words(latency)));
+    if with_details && !device.interrupts.is_empty() {
+        let each = device.interrupts.iter().filter(|(_, count)| *count > 0);
+        let each: Vec<String> = each.map(|(name, count)| format!("{name} {count}")).collect();
+        if !each.is_empty() {
+            remarks.push(format!("interrupts: {}", each.join(", ")));
+        }
+    }
+    remarks
+}
+
+/// How long single requests took: one text for each direction that had any.
+fn latency_words(latency: &LatencySample) -> impl Iterator<Item = String> {
     let since = if latency.from_arrival { "from arrival to end" } else { "in the device" };
-    (!flows.is_empty()).then(|| format!("{since}: {}", flows.join("; ")))
+    latency.flows().map(move |(name, flow)| {
+        let [p50, p99, max] = [flow.p50_ns, flow.p99_ns, flow.max_ns].map(format_ns);
+        format!("{since}: {name} p50 {p50}, p99 {p99}, longest {max}")
+    })
 }
 
 /// What an array does besides requests; none when that is nothing.
@@ -441,9 +443,10 @@ mod tests {
         let line = "    in the device: reads p50 100 us, p99 3.0 ms, longest 7.0 ms\n";
         assert!(text.contains(line), "{text}");
         assert!(text.contains("12 345 trace events found no room"), "{text}");
-        assert_eq!(latency_words(&LatencySample::default()), None);
+        assert_eq!(latency_words(&LatencySample::default()).count(), 0);
         let bios = LatencySample { from_arrival: true, ..told_of };
-        assert!(latency_words(&bios).unwrap().starts_with("from arrival to end: reads p50"));
+        let words = latency_words(&bios).next().unwrap();
+        assert!(words.starts_with("from arrival to end: reads p50"), "{words}");
     }
 
     #[test]

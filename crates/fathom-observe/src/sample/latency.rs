@@ -55,6 +55,8 @@ struct Device {
     /// Which of its requests count.
     level: Level,
     flight: Flight,
+    /// The counters have known of nothing in flight since the first of these moments, at the second.
+    idle: Option<(u64, u64)>,
     reads: Histogram,
     writes: Histogram,
 }
@@ -62,7 +64,22 @@ struct Device {
 impl Device {
     fn new(name: String, level: Level) -> Self {
         let (reads, writes) = (Histogram::new(), Histogram::new());
-        Self { name, level, flight: Flight::default(), reads, writes }
+        Self { name, level, flight: Flight::default(), idle: None, reads, writes }
+    }
+
+    /// Takes the next step; what ended before `begun_ns` does not count.
+    fn step(&mut self, event: &Event, done: &mut Vec<Done>, begun_ns: u64) {
+        // Kernels lose an end in a million without a word. The next request to the same place would be told as far too long.
+        if let Some((at_ns, _)) = self.idle.take_if(|(_, read_ns)| event.time_ns > *read_ns) {
+            self.flight.forget_before(at_ns);
+        }
+        done.clear();
+        self.flight.step(event, done);
+        for one in done {
+            if one.level == self.level && one.end_ns >= begun_ns {
+                self.count(one);
+            }
+        }
     }
 
     fn count(&mut self, done: &Done) {
@@ -118,13 +135,16 @@ impl Latency {
         if self.rings.wait(most).is_err() {
             std::thread::sleep(most);
         }
+        // Taken before: what one ring gets while another is read belongs to the next round.
+        let until_ns = clock::monotonic_ns().saturating_sub(ORDER_NS);
         self.drain();
-        self.follow(clock::monotonic_ns().saturating_sub(ORDER_NS));
+        self.follow(until_ns);
     }
 
     /// Puts what ended in the interval into its sample, whose counters were read at that moment. Devices that have come since
     /// are followed from now on.
     pub fn fill(&mut self, sample: &mut Sample, layers: &[Layer], at_ns: u64) {
+        let read_ns = clock::monotonic_ns();
         let settled_ns = at_ns + SETTLE_NS.min(self.interval_ns / 4);
         let left_ns = settled_ns.saturating_sub(clock::monotonic_ns());
         std::thread::sleep(Duration::from_nanos(left_ns));
@@ -133,7 +153,9 @@ impl Latency {
         for device in self.devices.values_mut() {
             let told = device.take();
             let its = sample.devices.iter_mut().find(|its| its.name == device.name);
-            its.into_iter().for_each(|its| its.latency = Some(Box::new(told.clone())));
+            let Some(its) = its else { continue };
+            device.idle = (its.counts.in_flight == 0).then_some((at_ns, read_ns));
+            its.latency = Some(Box::new(told));
         }
         sample.latency_lost = Some(std::mem::take(&mut self.lost));
         if names(layers) != self.names {
@@ -185,11 +207,7 @@ impl Latency {
         let count = self.waiting.partition_point(|(_, event)| event.time_ns <= until_ns);
         for (number, event) in self.waiting.drain(..count) {
             let Some(device) = self.devices.get_mut(&number) else { continue };
-            self.done.clear();
-            device.flight.step(&event, &mut self.done);
-            let level = device.level;
-            let counts = |done: &&Done| done.level == level && done.end_ns >= self.begun_ns;
-            self.done.iter().filter(counts).for_each(|done| device.count(done));
+            device.step(&event, &mut self.done, self.begun_ns);
         }
     }
 }
@@ -270,6 +288,34 @@ mod tests {
         assert_eq!(text(0).as_deref(), Some("dev == 0"));
         assert_eq!(text(2).as_deref(), Some("dev == 1 || dev == 2"));
         assert_eq!(text(FILTERED_MAX as u32 + 1), None);
+    }
+
+    #[test]
+    fn a_lost_end_makes_no_request_long() {
+        let step = |action, time_ns| {
+            let event = Event::new(action, time_ns);
+            Event { class: Class::Read, sector: 8, sectors: 8, ..event }
+        };
+        let mut device = Device::new("sda".into(), Level::Issued);
+        let mut done = Vec::new();
+        let mut take = |device: &mut Device, event| device.step(&event, &mut done, 50);
+        // This one ends before anything counts, and the end of the next is lost.
+        take(&mut device, step(Action::Issue, 10));
+        take(&mut device, step(Action::Complete, 20));
+        take(&mut device, step(Action::Issue, 100));
+        // The counters, read between 200 and 205, know of nothing in flight.
+        device.idle = Some((200, 205));
+        take(&mut device, step(Action::Issue, 300));
+        take(&mut device, step(Action::Complete, 307));
+        let told = device.take().reads.unwrap();
+        assert_eq!((told.count, told.max_ns), (1, 7));
+        // One that ended while they were read counts with its time.
+        take(&mut device, step(Action::Issue, 399));
+        device.idle = Some((400, 405));
+        take(&mut device, step(Action::Complete, 403));
+        let told = device.take().reads.unwrap();
+        assert_eq!((told.count, told.max_ns), (1, 4));
+        assert_eq!(device.take().reads, None);
     }
 
     #[test]

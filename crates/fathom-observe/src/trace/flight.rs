@@ -198,6 +198,12 @@ impl Table {
         self.abandoned += (before - self.waiting.len()) as u64;
     }
 
+    fn forget_before(&mut self, start_ns: u64) {
+        let before = self.waiting.len();
+        self.waiting.retain(|_, waiting| waiting.start_ns > start_ns);
+        self.abandoned += (before - self.waiting.len()) as u64;
+    }
+
     fn forget_old(&mut self, now_ns: u64) {
         let before = self.waiting.len();
         self.waiting.retain(|_, waiting| now_ns.saturating_sub(waiting.start_ns) < AGE_NS_MAX);
@@ -240,6 +246,12 @@ impl Flight {
             }
             _ => {}
         }
+    }
+
+    /// What began up to that moment has ended, as somebody else knows: where its end has not been seen, it was lost.
+    pub fn forget_before(&mut self, start_ns: u64) {
+        self.arrived.forget_before(start_ns);
+        self.issued.forget_before(start_ns);
     }
 
     /// Requests in flight: arrived, and in the hands of the driver.
