@@ -4,7 +4,7 @@ use super::{
     ApplicationRecord, DeviceCounts, DeviceRates, DeviceSample, LatencySeries, Packed, Sample,
 };
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// A piece of a watch. A long watch has several, each in a record of its own.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -86,7 +86,7 @@ pub struct DeviceSeries {
     /// millionths of that, `sync_speed` in KiB a second, `degraded` members that are missing, `thread_cpu` millionths of a
     /// processor. Where latencies were told, `reads_p50_ns`, `reads_p99_ns`, `reads_max_ns`, and the same of `writes`.
     pub counters: NamedSeries,
-    /// Interrupts of its queues, each by the name of its line.
+    /// Interrupts of its queues, each by the name of its line. Those of an adapter with several disks are with the first of these.
     #[serde(default, skip_serializing_if = "NamedSeries::is_empty")]
     pub interrupts: NamedSeries,
     /// How long its requests took, all intervals together.
@@ -172,8 +172,9 @@ impl DeviceSeries {
         self.intervals += 1;
     }
 
-    /// What an interval has besides the counters of requests. To be added before these.
-    fn push_more(&mut self, device: &DeviceSample) {
+    /// What an interval has besides the counters of requests. To be added before these. `lines` are the interrupts that other
+    /// devices of the interval have: the disks of one adapter share them.
+    fn push_more<'a>(&mut self, device: &'a DeviceSample, lines: &mut BTreeSet<&'a str>) {
         let before = self.intervals as usize;
         if let Some(array) = &device.array {
             let syncs = !matches!(array.sync_action.as_str(), "" | "idle" | "frozen");
@@ -188,7 +189,9 @@ impl DeviceSeries {
             }
         }
         for (line, count) in &device.interrupts {
-            self.interrupts.push(line, before, *count);
+            if lines.insert(line) {
+                self.interrupts.push(line, before, *count);
+            }
         }
         // A line that has gone is zero from then on.
         self.interrupts.fill(before + 1);
@@ -252,6 +255,7 @@ impl WatchRecord {
         let before = self.length_us.len();
         self.start_us.push(sample.start_ns / 1000);
         self.length_us.push(sample.length_ns / 1000);
+        let mut lines = BTreeSet::new();
         for device in &sample.devices {
             let is_it = |known: &&mut DeviceSeries| {
                 known.name == device.name && (known.from + known.intervals) as usize == before
@@ -270,7 +274,7 @@ impl WatchRecord {
                 }
             };
             let series = &mut self.devices[at];
-            series.push_more(device);
+            series.push_more(device, &mut lines);
             series.push(&device.counts);
             if device.stands_out.is_some() {
                 series.stood_out += 1;
@@ -450,11 +454,14 @@ mod tests {
                 LatencySample { reads: FlowLatency::of(&reads), ..LatencySample::default() };
             let latency = (index % 2 == 1).then(|| Box::new(sample_of));
             let nvme = DeviceSample { interrupts, latency, ..device("nvme0n1", 3) };
-            record.push(&sample(index as u64, vec![nvme]));
+            // A second name of the same disk has the same lines.
+            let other = DeviceSample { name: "nvme0c0n1".to_owned(), ..nvme.clone() };
+            record.push(&sample(index as u64, vec![nvme, other]));
         }
         let text = serde_json::to_string(&record).unwrap();
         let record: WatchRecord = serde_json::from_str(&text).unwrap();
         let series = &record.devices[0];
+        assert!(record.devices[1].interrupts.is_empty());
         let of = |line: &str| series.interrupts.values(line, 4);
         assert_eq!((of("nvme0q1"), of("nvme0q2")), (vec![5, 7, 2, 0], vec![0, 3, 0, 0]));
         assert_eq!(series.counters.values("reads_p99_ns", 4), [0, 101, 0, 103]);
