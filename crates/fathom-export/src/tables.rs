@@ -1,6 +1,7 @@
 //! What is in tables: one row for each class of operations of a job, for each interval, for each bucket, for each trial.
 
 mod rows;
+mod traced;
 mod watched;
 
 use crate::Run;
@@ -27,11 +28,15 @@ pub enum What {
     Watch,
     /// A row for each interval of a watch: the machine and the application.
     WatchHost,
+    /// A row for each operation that is kept of a file server.
+    Operations,
+    /// A row for each interval of a capture.
+    CaptureSeries,
 }
 
 impl What {
     /// All tables.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 10] = [
         Self::Rows,
         Self::Series,
         Self::Histogram,
@@ -40,6 +45,8 @@ impl What {
         Self::Devices,
         Self::Watch,
         Self::WatchHost,
+        Self::Operations,
+        Self::CaptureSeries,
     ];
 
     /// Its name on the command line.
@@ -54,6 +61,8 @@ impl What {
             Self::Devices => "devices",
             Self::Watch => "watch",
             Self::WatchHost => "watch-host",
+            Self::Operations => "operations",
+            Self::CaptureSeries => "capture-series",
         }
     }
 }
@@ -181,7 +190,7 @@ impl Table {
             factors.iter().filter(|name| seen.insert((*name).clone())).cloned().collect();
         let job = match what {
             What::Rows | What::Series | What::Histogram => JOB,
-            What::Trials | What::Findings | What::Devices | What::Watch | What::WatchHost => &[],
+            _ => &[],
         };
         let own = match what {
             What::Rows => ROWS,
@@ -192,6 +201,8 @@ impl Table {
             What::Devices => DEVICES,
             What::Watch => watched::DEVICES,
             What::WatchHost => watched::HOST,
+            What::Operations => traced::OPERATIONS,
+            What::CaptureSeries => traced::CAPTURE_SERIES,
         };
         let column = |(name, kind): &(&str, Kind)| Column { name: (*name).to_owned(), kind: *kind };
         let mut columns: Vec<Column> = RUN.iter().chain(job).chain(own).map(column).collect();
@@ -245,6 +256,15 @@ impl Table {
                 }
                 What::WatchHost => {
                     record.watch.iter().try_for_each(|piece| watched::host(piece, &mut each))?;
+                }
+                What::Operations => {
+                    record.fsop.iter().try_for_each(|of| traced::operations(of, &mut each))?;
+                }
+                What::CaptureSeries => {
+                    let captures = record.capture.iter();
+                    captures
+                        .into_iter()
+                        .try_for_each(|of| traced::capture_series(of, &mut each))?;
                 }
             }
         }

@@ -9,7 +9,7 @@ use fathom_stats::quantile::is_supported;
 use fathom_stats::{Histogram, SparseHistogram};
 
 /// A quantile where there are values enough for it.
-fn quantile(histogram: &Histogram, q: f64) -> Cell {
+pub(super) fn quantile(histogram: &Histogram, q: f64) -> Cell {
     let is_enough = is_supported(histogram.count(), q);
     histogram.quantile(q).filter(|_| is_enough).into()
 }

@@ -47,6 +47,7 @@ fn names_are_unique_and_units_are_last() {
             "_end",
             "_ms",
             "_merged",
+            "_max",
         ];
         for column in table.columns.iter().filter(|c| c.name.contains('_')) {
             let name = &column.name;
@@ -150,7 +151,6 @@ fn watched() -> Run {
             stands_out: None,
             array: None,
             interrupts: Vec::new(),
-            latency: None,
             latency: None,
         }
     };
@@ -296,4 +296,67 @@ fn personalities_are_rows_by_transaction_and_by_call() {
     assert_eq!(longest[..2], [80_000_000, 3_000_000].map(Cell::count), "what never ended counts");
     assert_eq!(longest[3], Cell::Empty);
     assert_eq!(of("threads"), [2; 4].map(Cell::count));
+}
+
+#[test]
+fn operations_of_file_servers_are_rows() {
+    let mut run = samples::run();
+    run.records.truncate(1);
+    let process = |role: &str, number: u32| {
+        serde_json::json!({
+            "role": role, "number": number, "classes": [], "crossings": [], "slowest": [], "operations_by_second": [],
+            "rounds": 0, "vanished": 0,
+        })
+    };
+    let fsop = serde_json::json!({
+        "spec": {}, "phase": { "readers": 1, "writers": 1, "clients": 0 }, "repeat": 2, "tree": {}, "caches": "went_on",
+        "processes": [process("reader", 0), process("writer", 0)], "seconds": [], "end_seen_late_ns": 0,
+        "stream": {
+            "start_us": [1500, 2_000_000], "took_us": [12, 900], "class": [0, 1], "process": [0, 1],
+            "classes": ["open_read", "sync"], "operations": 70,
+        },
+    });
+    run.records[0].fsop = Some(Box::new(serde_json::from_value(fsop).expect("a phase")));
+    let rows = all(What::Operations, &run);
+    let of = |name: &str| rows.iter().map(|row| row[name].clone()).collect::<Vec<_>>();
+    assert_eq!(of("role"), ["reader", "writer"].map(Cell::text));
+    assert_eq!(of("class"), ["open_read", "sync"].map(Cell::text));
+    assert_eq!(of("start_s"), [0.0015, 2.0].map(Cell::Number));
+    assert_eq!(of("service_ns"), [12_000, 900_000].map(Cell::count));
+    assert_eq!(of("operations"), [70, 70].map(Cell::count), "of how many these are kept");
+    assert_eq!(of("repeat"), [2, 2].map(Cell::count));
+}
+
+#[test]
+fn intervals_of_captures_are_rows_also_where_nothing_came() {
+    use fathom_model::capture::{CaptureInterval, CaptureRecord};
+    let mut run = samples::run();
+    run.records.truncate(1);
+    let mut latency_ns = fathom_stats::Histogram::new();
+    latency_ns.record_n(200_000, 40);
+    let half = 500_000_000;
+    let series = vec![
+        CaptureInterval {
+            length_ns: half,
+            reads: 40,
+            read_bytes: 40 * 4096,
+            seeks: 30,
+            depth_mean: 1.5,
+            depth_max: 7,
+            latency_ns: (&latency_ns).into(),
+            ..CaptureInterval::default()
+        },
+        CaptureInterval { start_ns: half, length_ns: half, ..CaptureInterval::default() },
+    ];
+    let capture = CaptureRecord { device: "sda".into(), series, ..CaptureRecord::default() };
+    run.records[0].capture = Some(Box::new(capture));
+    let rows = all(What::CaptureSeries, &run);
+    let of = |name: &str| rows.iter().map(|row| row[name].clone()).collect::<Vec<_>>();
+    assert_eq!(of("start_s"), [0.0, 0.5].map(Cell::Number));
+    assert_eq!(of("reads_per_s"), [80.0, 0.0].map(Cell::Number));
+    assert_eq!(of("in_flight_max"), [7, 0].map(Cell::count));
+    assert_eq!(of("ended"), [40, 0].map(Cell::count));
+    assert_eq!(of("latency_p50_ns"), [latency_ns.quantile(0.5).into(), Cell::Empty]);
+    assert_eq!(of("latency_p99_ns"), [Cell::Empty, Cell::Empty], "too few values");
+    assert_eq!(of("device"), [Cell::text("sda"), Cell::text("sda")]);
 }

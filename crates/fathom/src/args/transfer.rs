@@ -81,6 +81,10 @@ pub enum ExportTable {
     Watch,
     /// A line for each interval of a watch: processors, memory, pressure, the application
     WatchHost,
+    /// A line for each operation that is kept of a file server or personality: when it began, what it took
+    Operations,
+    /// A line for each interval of a capture: requests, bytes, seeks, depth, latency
+    CaptureSeries,
 }
 
 /// `fathom completions`.

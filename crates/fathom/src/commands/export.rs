@@ -209,6 +209,8 @@ impl Job<'_> {
             ExportTable::Devices => What::Devices,
             ExportTable::Watch => What::Watch,
             ExportTable::WatchHost => What::WatchHost,
+            ExportTable::Operations => What::Operations,
+            ExportTable::CaptureSeries => What::CaptureSeries,
         };
         let mut factors = Vec::new();
         for id in self.ids {

@@ -123,13 +123,18 @@ fn files() {
     sandbox.json(&["export", "--what=series", "-o", p(&parquet)], &[0]);
     let bytes = fs::read(&parquet).unwrap();
     assert!(bytes.starts_with(b"PAR1") && bytes.ends_with(b"PAR1") && bytes.len() > 500);
-    for what in ["rows", "series", "histogram", "trials", "findings", "devices"] {
+    let none = ["devices", "watch", "watch-host", "operations", "capture-series"];
+    for what in ["rows", "series", "histogram", "trials", "findings"].iter().chain(&none) {
         let done = sandbox.run(&["export", "--format=csv", "--what", what]);
         assert_eq!((done.code, done.stderr.as_str()), (0, ""), "{done:?}");
         let mut rows = done.stdout.lines();
         assert!(rows.next().unwrap().starts_with("run_id,"));
-        assert_eq!(rows.next().is_some(), what != "devices", "null: has no devices: {done:?}");
+        let is_empty = none.contains(what);
+        assert_eq!(rows.next().is_none(), is_empty, "null: has no devices: {done:?}");
     }
+    let parquet = dir.join("operations.parquet");
+    sandbox.json(&["export", "--what=operations", "-o", p(&parquet)], &[0]);
+    assert!(fs::read(&parquet).unwrap().starts_with(b"PAR1"));
     let closed = format!(
         "{} --db {} export | head -c 100 > /dev/null; echo ${{PIPESTATUS[0]}}",
         p(&fathom_testkit::fathom_binary().unwrap()),
@@ -268,7 +273,10 @@ fn anonymised() {
     let mut forms: Vec<Vec<&str>> = ["jsonl", "hdr", "openmetrics", "chrome-trace"]
         .map(|form| vec!["export", "--anonymise", "--format", form])
         .into();
-    for what in ["rows", "series", "histogram", "trials", "findings", "devices"] {
+    let watched = ["watch", "watch-host", "operations", "capture-series"];
+    for what in
+        ["rows", "series", "histogram", "trials", "findings", "devices"].iter().chain(&watched)
+    {
         forms.push(vec!["export", "--anonymise", "--format=csv", "--what", what]);
     }
     let ids: Vec<String> =
