@@ -38,7 +38,8 @@ pub fn begin(out: &mut impl Write, first_unix_ns: i64, fathom_version: &str) -> 
 }
 
 /// Writes the intervals of a run: service times by class, and in an open loop response times too. A tag names them:
-/// `RUN.TRIAL.JOB.CLASS`, with `.response` behind response times. A job without a series is one interval.
+/// `RUN.TRIAL.JOB.CLASS`, with `.response` behind response times. A job without a series is one interval; an interval in which
+/// nothing ended has a line for each class of its job, with an empty histogram.
 ///
 /// # Errors
 /// Those of the output.
@@ -49,7 +50,9 @@ pub fn run(out: &mut impl Write, run: &Run) -> io::Result<()> {
         let mut lines = BTreeMap::new();
         for (index, job) in record.jobs.iter().enumerate() {
             let tag = format!("{}.{trial}.{}", run.head.id, plain(&job.name));
-            for (place, (start_ns, length_ns, name, histogram)) in intervals(job).enumerate() {
+            for (place, (start_ns, length_ns, name, histogram)) in
+                intervals(job).into_iter().enumerate()
+            {
                 let line =
                     line(record, &format!("{tag}.{name}"), (start_ns, length_ns), &histogram)?;
                 lines.insert((start_ns, index, place), line);
@@ -67,19 +70,38 @@ fn plain(name: &str) -> String {
 
 type Interval = (u64, u64, String, Histogram);
 
-fn intervals(job: &JobRecord) -> impl Iterator<Item = Interval> + '_ {
+fn intervals(job: &JobRecord) -> Vec<Interval> {
     let name = |class: OpClass, end: &str| word(&class) + end;
-    let series = job.series.iter().flat_map(move |interval| {
-        let of = move |name: String, all: &SparseHistogram| {
-            (interval.start_ns, interval.length_ns, name, Histogram::from(all))
+    let ever: Vec<OpClass> =
+        job.classes.iter().filter(|c| !c.latency_ns.is_empty()).map(|c| c.class).collect();
+    let mut all = Vec::new();
+    for interval in &job.series {
+        let mut add = |name: String, of: Option<&SparseHistogram>| {
+            let histogram = of.map_or_else(Histogram::new, Histogram::from);
+            all.push((interval.start_ns, interval.length_ns, name, histogram));
         };
-        let service = interval.classes.iter().map(move |c| of(name(c.class, ""), &c.latency_ns));
-        let open = interval.open_loop.iter().flat_map(|open| &open.classes);
-        service.chain(open.map(move |c| of(name(c.class, ".response"), &c.response_ns)))
-    });
-    let classes = job.classes.iter().filter(|_| job.series.is_empty());
-    let whole = classes.map(move |c| (0, job.window_ns, name(c.class, ""), c.latency_ns.clone()));
-    series.chain(whole).filter(|(_, _, _, all)| !all.is_empty())
+        for class in &ever {
+            let service = interval.classes.iter().find(|c| c.class == *class);
+            add(name(*class, ""), service.map(|c| &c.latency_ns));
+        }
+        if let Some(open) = &interval.open_loop {
+            for class in &ever {
+                let response = open.classes.iter().find(|c| c.class == *class);
+                add(name(*class, ".response"), response.map(|c| &c.response_ns));
+            }
+        }
+    }
+    if job.series.is_empty() {
+        let mut add = |name: String, histogram: Histogram| {
+            all.push((0, job.window_ns, name, histogram));
+        };
+        let service = job.classes.iter().filter(|c| !c.latency_ns.is_empty());
+        service.for_each(|c| add(name(c.class, ""), c.latency_ns.clone()));
+        let open = job.open_loop.iter().flat_map(|open| &open.classes);
+        let open = open.filter(|c| !c.response_ns.is_empty());
+        open.for_each(|c| add(name(c.class, ".response"), c.response_ns.clone()));
+    }
+    all
 }
 
 fn line(
@@ -240,14 +262,64 @@ mod tests {
             .collect();
         let starts = entries.iter().filter(|entry| matches!(entry, LogEntry::StartTime(_))).count();
         assert_eq!(starts, 1);
-        let mut tags = Vec::new();
+        let mut seen = Vec::new();
         for entry in &entries {
             let LogEntry::Interval(interval) = entry else { continue };
-            tags.push(interval.tag().expect("a tag").as_str());
             assert_eq!(interval.duration().as_secs(), 1);
             assert!(interval.start_timestamp().as_secs() >= 1_795_230_000);
-            assert!(interval.max() > 0.0);
+            seen.push((interval.tag().expect("a tag").as_str(), interval.max() > 0.0));
+            let text = interval.encoded_histogram();
+            let bytes = decoded_base64(text);
+            let own: hdrhistogram::Histogram<u64> =
+                Deserializer::new().deserialize(&mut bytes.as_slice()).expect("a histogram");
+            assert_eq!(own.is_empty(), interval.max() == 0.0);
         }
-        assert_eq!(tags, ["7f3kaaaaaaaa.0.mix.read", "7f3kaaaaaaaa.1.mix.read"]);
+        // In the second second nothing ended: it is there, and empty.
+        let (first, second) = ("7f3kaaaaaaaa.0.mix", "7f3kaaaaaaaa.1.mix");
+        let of = |mix: &str, class: &str| format!("{mix}.{class}");
+        let expected = [
+            (of(first, "read"), true),
+            (of(first, "commit"), false),
+            (of(first, "read"), false),
+            (of(first, "commit"), false),
+            (of(second, "read"), true),
+            (of(second, "read"), false),
+        ];
+        let seen: Vec<(String, bool)> =
+            seen.into_iter().map(|(tag, is_there)| (tag.to_owned(), is_there)).collect();
+        assert_eq!(seen, expected);
+    }
+
+    /// What has no series is one interval, with response times in an open loop.
+    #[test]
+    fn a_job_without_a_series_has_its_response_times() {
+        let mut whole = samples::run();
+        whole.records[1].jobs[0].series.clear();
+        let mut out = Vec::new();
+        run(&mut out, &whole).expect("writes");
+        let text = String::from_utf8(out).expect("text");
+        let own = text.lines().filter(|line| line.starts_with("Tag=7f3kaaaaaaaa.1"));
+        let tags: Vec<&str> = own.filter_map(|line| line.split(',').next()).collect();
+        assert_eq!(tags, ["Tag=7f3kaaaaaaaa.1.mix.read", "Tag=7f3kaaaaaaaa.1.mix.read.response"]);
+    }
+
+    fn decoded_base64(text: &str) -> Vec<u8> {
+        let digit = |c: u8| match c {
+            b'A'..=b'Z' => c - b'A',
+            b'a'..=b'z' => c - b'a' + 26,
+            b'0'..=b'9' => c - b'0' + 52,
+            b'+' => 62,
+            _ => 63,
+        };
+        let (mut bits, mut count, mut bytes) = (0u32, 0, Vec::new());
+        for c in text.bytes().filter(|c| *c != b'=') {
+            bits = bits << 6 | u32::from(digit(c));
+            count += 6;
+            if count >= 8 {
+                count -= 8;
+                bytes.push((bits >> count) as u8);
+            }
+        }
+        bytes
     }
 }

@@ -5,6 +5,7 @@ use crate::{Run, word};
 use fathom_model::finding::Severity;
 use fathom_model::fsop_jobs::with_jobs;
 use fathom_model::record::{ClassRecord, JobRecord};
+use fathom_stats::Histogram;
 use fathom_stats::quantile::is_supported;
 use std::fmt::Write;
 
@@ -19,7 +20,7 @@ struct Family {
 
 /// All figures, gathered run by run: those of one kind stand together.
 pub struct Metrics {
-    families: [Family; 8],
+    families: [Family; 10],
 }
 
 const INFO: usize = 0;
@@ -30,6 +31,8 @@ const OPERATIONS: usize = 4;
 const BYTES: usize = 5;
 const LATENCY: usize = 6;
 const LONGEST: usize = 7;
+const RESPONSE: usize = 8;
+const RESPONSE_LONGEST: usize = 9;
 
 impl Default for Metrics {
     fn default() -> Self {
@@ -69,6 +72,18 @@ impl Default for Metrics {
                     "gauge",
                     "seconds",
                     "The longest latency.",
+                ),
+                family(
+                    "fathom_row_response_seconds",
+                    "summary",
+                    "seconds",
+                    "Of open loops, from the intended start to the return; what had not ended counts with its age.",
+                ),
+                family(
+                    "fathom_row_response_longest_seconds",
+                    "gauge",
+                    "seconds",
+                    "The longest response time; of an unfinished operation its age.",
                 ),
             ],
         }
@@ -125,16 +140,26 @@ impl Metrics {
         let window_s = job.window_ns.max(1) as f64 / 1e9;
         self.sample(OPERATIONS, "", labels, latency.count() as f64 / window_s);
         self.sample(BYTES, "", labels, class.bytes as f64 / window_s);
+        self.times([LATENCY, LONGEST], labels, latency);
+        let open = job.open_loop.iter().flat_map(|open| &open.classes);
+        for response in open.filter(|response| response.class == class.class) {
+            self.times([RESPONSE, RESPONSE_LONGEST], labels, &response.at_least_ns());
+        }
+    }
+
+    /// A summary, and the longest.
+    fn times(&mut self, families: [usize; 2], labels: &[(&str, String)], all: &Histogram) {
+        let [summary, longest] = families;
         let seconds = |ns: Option<u64>| ns.unwrap_or(0) as f64 / 1e9;
         for q in [0.5, 0.9, 0.99, 0.999] {
-            if is_supported(latency.count(), q) {
+            if is_supported(all.count(), q) {
                 let labels = [labels, &[("quantile", q.to_string())]].concat();
-                self.sample(LATENCY, "", &labels, seconds(latency.quantile(q)));
+                self.sample(summary, "", &labels, seconds(all.quantile(q)));
             }
         }
-        self.sample(LATENCY, "_sum", labels, latency.sum() as f64 / 1e9);
-        self.sample(LATENCY, "_count", labels, latency.count() as f64);
-        self.sample(LONGEST, "", labels, seconds(latency.max()));
+        self.sample(summary, "_sum", labels, all.sum() as f64 / 1e9);
+        self.sample(summary, "_count", labels, all.count() as f64);
+        self.sample(longest, "", labels, seconds(all.max()));
     }
 
     fn sample(&mut self, family: usize, suffix: &str, labels: &[(&str, String)], value: f64) {
@@ -273,6 +298,16 @@ mod tests {
         let expected = latency.quantile(0.5).expect("values") as f64 / 1e9;
         assert!((value("fathom_row_service_seconds", &median) - expected).abs() < 1e-12);
         assert!((value("fathom_row_service_seconds_count", &read) - 2000.0).abs() < 1e-9);
+        // An open loop has response times, with what had not ended; a closed one has none.
+        let open = [("run", "7f3kaaaaaaaa"), ("trial", "1"), ("class", "read")];
+        assert!((value("fathom_row_response_seconds_count", &open) - 2001.0).abs() < 1e-9);
+        let all = run.records[1].jobs[0].open_loop.as_ref().expect("one").classes[0].at_least_ns();
+        let longest = all.max().expect("values") as f64 / 1e9;
+        assert!((value("fathom_row_response_longest_seconds", &open) - longest).abs() < 1e-12);
+        let closed = samples.iter().find(|(name, labels, _)| {
+            name.starts_with("fathom_row_response") && labels["trial"] == "0"
+        });
+        assert!(closed.is_none(), "{closed:?}");
         assert!((value("fathom_run_verdict", &[("verdict", "trusted")]) - 1.0).abs() < 1e-9);
         let label = run.head.label.as_deref().expect("label");
         assert!(
