@@ -2,6 +2,7 @@
 //!
 //! - [`state`]: what is known, from the events alone. It can be sent to somebody who looks in later.
 //! - [`view`]: a state as cells of a screen of any size, with or without colour and Unicode.
+//! - [`watch`]: the same for a watch, whose state is its intervals.
 //! - [`dialog`]: what keys do.
 //! - [`paint`]: cells as what is written to a terminal.
 //!
@@ -13,3 +14,4 @@ pub mod paint;
 mod parts;
 pub mod state;
 pub mod view;
+pub mod watch;

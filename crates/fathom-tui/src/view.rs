@@ -34,7 +34,7 @@ pub struct Shown<'a> {
 }
 
 /// The fewest columns and lines in which anything is shown.
-const LEAST: (u16, u16) = (20, 3);
+pub(crate) const LEAST: (u16, u16) = (20, 3);
 
 /// The view for a terminal of so many columns and lines; one line is left for the cursor of what is printed above. Nothing
 /// when the terminal is too small for anything.

@@ -48,6 +48,9 @@ pub struct Watch {
     /// Also show interrupts of each queue, and svctm (for old scripts; without meaning on parallel devices)
     #[arg(long)]
     pub details: bool,
+    /// Plain lines instead of a view, also on a terminal
+    #[arg(long)]
+    pub plain: bool,
     /// Also p50, p99 and the longest of the times that devices took for requests, from the kernel's block tracepoints (needs
     /// root; some microseconds of a processor for each request)
     #[arg(long)]

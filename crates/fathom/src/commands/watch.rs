@@ -5,6 +5,7 @@ mod recipe;
 mod recording;
 pub mod stored;
 mod target;
+mod view;
 
 use super::{CommandError, CommandResult};
 use crate::args::Common;
@@ -24,6 +25,7 @@ use jiff::Timestamp;
 use recording::{Pieces, Recording};
 use std::io;
 use std::time::Duration;
+use view::View;
 
 /// Shows what devices do until it is ended, or as long as a command runs.
 pub fn run(common: &Common, output: Output, stop: &StopFlag, args: &Args) -> CommandResult {
@@ -70,9 +72,11 @@ pub fn run(common: &Common, output: Output, stop: &StopFlag, args: &Args) -> Com
         recording.into_iter().for_each(|recording| recording.forget(output));
         return Err(error);
     }
-    let screen = Screen { output, args, form: None, is_closed: false };
+    let view = View::start(output, stop, args, application.is_some());
+    let screen = Screen { output, args, view, last: None, form: None, is_closed: false };
     let mut watch = Watch { watcher, screen, listener, application, recording, latency };
     let shown = watch.follow(stop, begun, interval_ns);
+    let shown = shown.and(watch.screen.finish(&watch.watcher, is_recorded));
     // What was watched is stored, and what was started ended, also when it could not be shown.
     let finished = finish(output, stop, watch.application, watch.recording);
     shown.map_err(CommandError::from).and(finished)
@@ -222,6 +226,9 @@ fn listen(output: Output, address: &str) -> Result<Listener, CommandError> {
 struct Screen<'a> {
     output: Output,
     args: &'a Args,
+    view: Option<View>,
+    /// The interval that the view showed last.
+    last: Option<Sample>,
     form: Option<(Vec<(String, usize)>, Form)>,
     /// Nobody reads any more.
     is_closed: bool,
@@ -235,6 +242,10 @@ impl Screen<'_> {
         }
         let shown = if self.output.json {
             self.output.json("sample", sample)
+        } else if let Some(view) = &self.view {
+            view.show(sample, time_of(sample));
+            self.last = Some(sample.clone());
+            Ok(())
         } else {
             self.output.text(&self.text(watcher, sample))
         };
@@ -244,6 +255,16 @@ impl Screen<'_> {
                 Ok(())
             }
             shown => shown,
+        }
+    }
+
+    /// Takes the view away. What it showed last stays as lines, unless a record says more.
+    fn finish(&mut self, watcher: &Watcher, is_recorded: bool) -> io::Result<()> {
+        let Some(view) = self.view.take() else { return Ok(()) };
+        view.finish();
+        match self.last.take().filter(|_| !is_recorded) {
+            Some(last) => self.output.text(&self.text(watcher, &last)),
+            None => Ok(()),
         }
     }
 
@@ -258,8 +279,13 @@ impl Screen<'_> {
             let form = Form::new(width, each, self.args.all, self.args.details);
             self.form = Some((names, form));
         }
-        let time = Timestamp::from_nanosecond(i128::from(sample.unix_ns)).unwrap_or_default();
-        let time = time.to_zoned(super::local_zone()).strftime("%H:%M:%S").to_string();
+        let time = time_of(sample);
         self.form.as_ref().map_or_else(String::new, |(_, form)| sample_text(sample, form, &time))
     }
+}
+
+/// The end of an interval where people read it.
+fn time_of(sample: &Sample) -> String {
+    let time = Timestamp::from_nanosecond(i128::from(sample.unix_ns)).unwrap_or_default();
+    time.to_zoned(super::local_zone()).strftime("%H:%M:%S").to_string()
 }

@@ -122,14 +122,14 @@ print(json.dumps({"code": code, "same": same, "shown": shown.decode("utf-8", "re
 "#;
 
 /// What came of it on a terminal.
-struct Seen {
-    code: i64,
-    shown: String,
+pub struct Seen {
+    pub code: i64,
+    pub shown: String,
 }
 
 /// Runs `fathom` on a terminal, with a directory for targets as DIR.
 #[track_caller]
-fn on_terminal(sandbox: &Sandbox, args: &[&str], env: &[(&str, &str)], steps: &Value) -> Seen {
+pub fn on_terminal(sandbox: &Sandbox, args: &[&str], env: &[(&str, &str)], steps: &Value) -> Seen {
     let dir = sandbox.dir();
     let db = sandbox.db().display().to_string();
     let args: Vec<&str> =

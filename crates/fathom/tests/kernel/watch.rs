@@ -1,6 +1,7 @@
 //! `fathom watch`: against iostat, with devices that come and go, stored, served, and beside applications.
 
 mod latency;
+mod view;
 
 use crate::cli::{Done, MIB, Sandbox, p, wait_until};
 use crate::filesystems::{in_memory, mounted};
@@ -36,6 +37,7 @@ pub fn trials() -> Vec<Trial> {
         kernel_test("watch_refuses_nonsense", &[binary], nonsense),
     ];
     trials.extend(latency::trials());
+    trials.extend(view::trials());
     trials
 }
 

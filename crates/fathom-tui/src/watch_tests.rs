@@ -1,0 +1,160 @@
+//! Views of a watch, cell by cell.
+
+use super::*;
+use expect_test::{Expect, expect};
+use fathom_model::watch::{DeviceCounts, FlowCounts};
+
+const PLAIN: Look = Look { has_colour: false, has_unicode: false };
+const SIZE: (u16, u16) = (80, 24);
+
+fn device(name: &str, title: &str, depth: usize, reads: u64) -> DeviceSample {
+    let reads = FlowCounts { requests: reads, sectors: 16 * reads, took_ms: 4 * reads, merged: 0 };
+    let busy_ms = reads.requests.min(1000);
+    let queued_ms = reads.took_ms;
+    let counts = DeviceCounts { reads, busy_ms, queued_ms, ..DeviceCounts::default() };
+    DeviceSample {
+        name: name.into(),
+        title: title.into(),
+        depth,
+        rates: counts.rates(1_000_000_000),
+        counts,
+        stands_out: (name == "sdb").then(|| "slow".to_owned()),
+        array: None,
+        interrupts: Vec::new(),
+        latency: None,
+    }
+}
+
+fn watched(seconds: u64, with_idle: bool) -> Watched {
+    let mut watched = Watched::new("fathom watch md0".to_owned(), with_idle, false);
+    for second in 0..seconds {
+        let scale = 1 + second % 4;
+        let devices = vec![
+            device("md0", "raid5 of 3", 0, 900 * scale),
+            device("sda", "", 1, 300 * scale),
+            device("sdb", "", 1, 300 * scale),
+            device("sdc", "", 0, 0),
+        ];
+        let host = HostSample {
+            user_share: 0.12,
+            iowait_share: 0.4,
+            dirty_bytes: 12 << 20,
+            io_pressure: Some((0.25 * scale as f64, 0.1)),
+            ..HostSample::default()
+        };
+        let (start_ns, length_ns) = (second * 1_000_000_000, 1_000_000_000);
+        let sample = Sample { start_ns, length_ns, devices, host, ..Sample::default() };
+        let remarks = vec![
+            vec!["check 31.4 % at 52.4 MB/s".to_owned()],
+            vec![],
+            vec!["<- slow: r_await 30 ms, its companions 4.1 ms".to_owned()],
+            vec![],
+        ];
+        watched.take(sample, remarks, "12:09:54".to_owned());
+    }
+    watched
+}
+
+fn lines(buffer: &Buffer) -> String {
+    let area = buffer.area;
+    let line = |y: u16| (0..area.width).map(|x| buffer[(x, y)].symbol()).collect::<String>();
+    (0..area.height).map(|y| line(y).trim_end().to_owned() + "\n").collect()
+}
+
+#[track_caller]
+fn check(watched: &Watched, asked: Asked, size: (u16, u16), expected: &Expect) {
+    let buffer = render(watched, asked, true, PLAIN, size).expect("a view");
+    assert!(buffer.area.height < size.1 && buffer.area.width <= size.0);
+    // The first column is the cursor's.
+    let text = lines(&buffer);
+    let text: String =
+        text.lines().map(|l| l.strip_prefix(' ').unwrap_or(l).to_owned() + "\n").collect();
+    expected.assert_eq(&text);
+}
+
+#[test]
+fn a_stack_on_a_usual_terminal() {
+    check(
+        &watched(9, false),
+        Asked::Nothing,
+        SIZE,
+        &expect![[r#"
+         fathom watch md0                                             12:09:54  for 9 s
+         processors  user 12 %  system 0 %  iowait 40 %  steal 0 %
+         memory      dirty 12 MiB  writeback 0 B
+         waiting     for I/O 25 % (all 10 %)                         .-=#.-=#.
+
+         device           util     IOPS        rate   queue    await  requests, past
+         md0 raid5 of 3   90 %      900    7.4 MB/s     3.6   4.0 ms  .-=#.-=#.
+           check 31.4 % at 52.4 MB/s
+           sda            30 %      300    2.5 MB/s     1.2   4.0 ms  .-=#.-=#.
+           sdb            30 %      300    2.5 MB/s     1.2   4.0 ms  .-=#.-=#.
+             <- slow: r_await 30 ms, its companions 4.1 ms
+         1 device has done nothing so far
+
+         q end   ? help
+    "#]],
+    );
+}
+
+#[test]
+fn low_and_narrow_ones_lose_the_rest_first() {
+    check(
+        &watched(9, true),
+        Asked::Nothing,
+        (60, 9),
+        &expect![[r#"
+         fathom watch md0                         12:09:54  for 9 s
+         processors  user 12 %  system 0 %  iowait 40 %  steal 0 %
+         memory      dirty 12 MiB  writeback 0 B
+         waiting     for I/O 25 % (all 10 %)
+         device           util     IOPS        rate   queue    await
+         md0 raid5 of 3   90 %      900    7.4 MB/s     3.6   4.0 ms
+         and 5 more
+         q end   ? help
+    "#]],
+    );
+    check(
+        &watched(2, false),
+        Asked::Nothing,
+        (20, 3),
+        &expect![[r#"
+         fathom watch md0
+         q end   ? help
+    "#]],
+    );
+    assert!(render(&watched(2, false), Asked::Nothing, true, PLAIN, (19, 24)).is_none());
+}
+
+#[test]
+fn what_is_asked_stands_in_the_last_line() {
+    let mut watched = watched(1, false);
+    let last = |watched: &Watched, asked, has_keys| {
+        let buffer = render(watched, asked, has_keys, PLAIN, SIZE).expect("a view");
+        lines(&buffer).lines().last().map(str::to_owned).unwrap_or_default()
+    };
+    assert_eq!(last(&watched, Asked::Nothing, true), " q end   ? help");
+    assert_eq!(last(&watched, Asked::Nothing, false), " Ctrl-C ends");
+    assert_eq!(last(&watched, Asked::Help, true), " any key: back to the view");
+    watched.has_command = true;
+    assert_eq!(last(&watched, Asked::Nothing, true), " q end the command   ? help");
+    assert_eq!(last(&watched, Asked::End, true), " End the command? y = end  n = go on");
+    let buffer = render(&watched, Asked::Help, true, PLAIN, SIZE).expect("a view");
+    assert!(lines(&buffer).contains("full for one disk with one head"));
+}
+
+#[test]
+fn devices_stay_once_they_have_done_something() {
+    let mut watched = watched(1, false);
+    let quiet = Sample {
+        devices: vec![device("md0", "", 0, 0), device("sdc", "", 0, 0)],
+        ..Sample::default()
+    };
+    watched.take(quiet, Vec::new(), String::new());
+    let buffer = render(&watched, Asked::Nothing, true, PLAIN, SIZE).expect("a view");
+    let text = lines(&buffer);
+    assert!(text.contains(" md0 ") && !text.contains(" sdc "), "{text}");
+    assert!(text.contains("1 device has done nothing so far"), "{text}");
+    let empty = render(&Watched::new("x".into(), false, false), Asked::Nothing, true, PLAIN, SIZE);
+    assert!(lines(&empty.expect("a view")).contains("no device has had a request yet"));
+}
