@@ -219,6 +219,12 @@ pub fn marks(root: &SysRoot) -> Vec<String> {
     found
 }
 
+/// All processes that carry the mark.
+#[must_use]
+pub fn carriers(root: &SysRoot, mark: &str) -> Vec<u32> {
+    left_behind(root, 0, mark)
+}
+
 /// Processes of the group that carry the mark.
 fn left_behind(root: &SysRoot, group: u32, mark: &str) -> Vec<u32> {
     let wanted = format!("{MARK}={mark}");

@@ -3,6 +3,7 @@
 use crate::child;
 use crate::process;
 use crate::sysroot::SysRoot;
+use std::fmt;
 
 /// How marks begin that say who has started what carries them.
 const OWNED: &str = "fathom";
@@ -16,18 +17,66 @@ pub fn new_mark(root: &SysRoot, random: u64) -> String {
     format!("{OWNED} {pid} {start} {} {random:016x}", namespace.unwrap_or_default())
 }
 
-/// Ends what programs with such a mark have started whose owner was killed: the kernel ends only the first process of each.
-pub fn end_those_of_the_dead(root: &SysRoot) {
-    let Some(own) = process::ProcessIdentity::current(root) else { return };
-    for mark in child::marks(root) {
-        let words: Vec<&str> = mark.split(' ').collect();
-        let [OWNED, pid, start, namespace, _] = words.as_slice() else { continue };
-        let (Ok(pid), Ok(start)) = (pid.parse(), start.parse()) else { continue };
-        let lives = process::start_time_ticks(root, pid) == Some(start);
-        if *namespace == own.pid_namespace && !lives {
-            let _ = child::end_left_behind(root, 0, &mark);
-        }
+/// What a killed process has left running.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Left {
+    mark: String,
+    /// The process that was killed.
+    pub owner: u32,
+    /// Name and number of what runs.
+    pub programs: Vec<(String, u32)>,
+}
+
+impl fmt::Display for Left {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        /// More names than that say nothing.
+        const NAMED_MAX: usize = 3;
+        let named: Vec<String> = self
+            .programs
+            .iter()
+            .take(NAMED_MAX)
+            .map(|(name, pid)| format!("{name} (process {pid})"))
+            .collect();
+        let more = self.programs.len().saturating_sub(NAMED_MAX);
+        let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+        let owner = self.owner;
+        write!(
+            f,
+            "{}{more}, started by the command of fathom {owner}, which was killed",
+            named.join(", ")
+        )
     }
+}
+
+/// What programs with such a mark have started whose owner was killed: the kernel ends only the first process of each. What carries
+/// the mark that this process itself carries is left alone: whoever started it still works.
+#[must_use]
+pub fn left_by_the_dead(root: &SysRoot) -> Vec<Left> {
+    let Some(own) = process::ProcessIdentity::current(root) else { return Vec::new() };
+    let carried = std::env::var(child::MARK).unwrap_or_default();
+    let left_with = |mark: String| {
+        let words: Vec<&str> = mark.split(' ').collect();
+        let [OWNED, pid, start, namespace, _] = words.as_slice() else { return None };
+        let (owner, start) = (pid.parse().ok()?, start.parse().ok()?);
+        let lives = process::start_time_ticks(root, owner) == Some(start);
+        if *namespace != own.pid_namespace || lives || mark == carried {
+            return None;
+        }
+        let name = |pid: &u32| root.text(format!("proc/{pid}/comm")).unwrap_or_default();
+        let programs = child::carriers(root, &mark).into_iter().map(|pid| (name(&pid), pid));
+        let programs: Vec<(String, u32)> = programs.collect();
+        (!programs.is_empty()).then_some(Left { mark, owner, programs })
+    };
+    child::marks(root).into_iter().filter_map(left_with).collect()
+}
+
+/// Ends that, and says what it was.
+pub fn end_those_of_the_dead(root: &SysRoot) -> Vec<Left> {
+    let left = left_by_the_dead(root);
+    for one in &left {
+        let _ = child::end_left_behind(root, 0, &one.mark);
+    }
+    left
 }
 
 #[cfg(test)]
@@ -36,6 +85,16 @@ mod tests {
     use crate::child::{Output, Program};
     use std::ffi::OsString;
     use std::path::Path;
+
+    #[test]
+    fn of_many_some_are_named() {
+        let programs = (1..=5).map(|pid| ("dd".to_owned(), pid)).collect();
+        let left = Left { mark: String::new(), owner: 9, programs };
+        assert!(
+            left.to_string()
+                .starts_with("dd (process 1), dd (process 2), dd (process 3) and 2 more,")
+        );
+    }
 
     #[test]
     fn only_what_the_dead_have_started_is_ended() {
@@ -51,7 +110,24 @@ mod tests {
             Program::start(&root, &sleep, Path::new("/"), nowhere(), mark).expect("starts")
         };
         let (of_dead, of_own) = (start(&dead), start(&own));
-        end_those_of_the_dead(&root);
+        let told = |left: Vec<Left>| {
+            let is_it = |left: &&Left| left.mark == dead;
+            left.iter()
+                .find(is_it)
+                .map(|left| (left.owner, left.programs.clone(), left.to_string()))
+        };
+        let (owner, programs, text) =
+            told(end_those_of_the_dead(&root)).expect("something is left");
+        assert_eq!(
+            (owner, programs),
+            (std::process::id(), vec![("sleep".to_owned(), of_dead.pid)])
+        );
+        let (pid, owner) = (of_dead.pid, std::process::id());
+        let expected = format!(
+            "sleep (process {pid}), started by the command of fathom {owner}, which was killed"
+        );
+        assert_eq!(text, expected);
+        assert_eq!(told(left_by_the_dead(&root)), None);
         assert!(of_dead.has_ended() && !of_own.has_ended());
         of_own.end();
         of_dead.end();

@@ -25,6 +25,7 @@ use fathom_store::{Store, StoreError, Writer};
 use fathom_study::verdict::{self, Study};
 use fathom_sys::clock::{self, Calibration, FastClock};
 use fathom_sys::process;
+use fathom_sys::program_marks;
 use fathom_sys::signals::StopFlag;
 use fathom_sys::sysroot::SysRoot;
 use std::collections::hash_map::RandomState;
@@ -454,6 +455,14 @@ pub fn restore_left_behind(
     restore::restore_dead(root, state_dir, force, &faults(), &mut remove_files, &mut note)
 }
 
+/// Ends what commands of killed watches and captures have started, and says what that was.
+pub fn end_programs_of_the_dead(root: &SysRoot, output: Output) -> Vec<String> {
+    let ended = program_marks::end_those_of_the_dead(root).into_iter();
+    let ended: Vec<String> = ended.map(|left| format!("ended: {left}")).collect();
+    ended.iter().for_each(|text| output.note(text));
+    ended
+}
+
 /// Where a test ends this process.
 pub fn faults() -> Faults {
     Faults::parse(std::env::var("FATHOM_FAULT").ok().as_deref())
@@ -466,6 +475,7 @@ pub fn utc_offset_s() -> i64 {
 
 /// Removes what killed runs left behind, and puts back what they left changed; the caller holds the measuring lock.
 pub fn clean_leftovers(root: &SysRoot, state_dir: &Path, output: Output) {
+    end_programs_of_the_dead(root, output);
     let restored = restore_left_behind(root, state_dir, false, output);
     restored.iter().for_each(|report| output.note(&report.to_string()));
     if let Err(error) = fathom_lab::verify::forget_removed(root, state_dir) {

@@ -7,6 +7,7 @@ use crate::output::Output;
 use crate::session;
 use fathom_guard::MeasuringLock;
 use fathom_lab::restore::{self, Outcome, Report};
+use fathom_sys::program_marks;
 use fathom_sys::sysroot::SysRoot;
 use std::path::Path;
 
@@ -21,6 +22,7 @@ pub fn run(common: &Common, output: Output, args: &Restore) -> CommandResult {
     }
     let _lock = MeasuringLock::acquire(&root)
         .map_err(|error| CommandError::report_as(output, &error, Exit::of_lock(&error)))?;
+    let ended = session::end_programs_of_the_dead(&root, output);
     let reports = session::restore_left_behind(&root, &state_dir, args.force, output);
     let mut text: String = reports.iter().map(|report| format!("{report}\n")).collect();
     let summary = restore::summary(&reports);
@@ -28,7 +30,8 @@ pub fn run(common: &Common, output: Output, args: &Restore) -> CommandResult {
     output.text(&text)?;
     let exit = exit_of(&reports);
     let lines: Vec<String> = reports.iter().map(ToString::to_string).collect();
-    output.json("result", &serde_json::json!({ "reports": lines, "exit_code": exit.code() }))?;
+    let result = serde_json::json!({ "reports": lines, "ended": ended, "exit_code": exit.code() });
+    output.json("result", &result)?;
     Ok(exit)
 }
 
@@ -41,7 +44,10 @@ fn list(output: Output, root: &SysRoot, state_dir: &Path) -> CommandResult {
         let state = if change.is_running { "its run goes on" } else { "left behind" };
         text += &format!("{}  run {}, {state}\n", change.what, change.run_id);
     }
-    if pending.is_empty() {
+    let left: Vec<String> =
+        program_marks::left_by_the_dead(root).iter().map(ToString::to_string).collect();
+    left.iter().for_each(|left| text += &format!("still runs: {left}\n"));
+    if pending.is_empty() && left.is_empty() {
         text += "Nothing is left changed.\n";
     }
     output.text(&text)?;
@@ -49,7 +55,7 @@ fn list(output: Output, root: &SysRoot, state_dir: &Path) -> CommandResult {
         .iter()
         .map(|c| serde_json::json!({ "run": c.run_id, "what": c.what, "is_running": c.is_running }))
         .collect();
-    output.json("result", &serde_json::json!({ "pending": lines }))?;
+    output.json("result", &serde_json::json!({ "pending": lines, "programs": left }))?;
     Ok(Exit::Done)
 }
 

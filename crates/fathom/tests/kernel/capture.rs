@@ -267,13 +267,28 @@ fn ends_children() {
     let words = ["--json", "--quiet", "capture", p(device.path()), "-o", p(&trace), "--"];
     let done = sandbox.run(&[&words[..], &["sh", "-c", &command]].concat());
     assert_eq!(done.code, 0, "{done:?}");
+    let is_gone = |pid: &str| {
+        let stat = fs::read_to_string(format!("/proc/{pid}/stat"));
+        stat.map_or(true, |stat| stat.contains(") Z "))
+    };
     for pid in fs::read_to_string(&pids).unwrap().lines() {
-        let is_gone = || {
-            let stat = fs::read_to_string(format!("/proc/{pid}/stat"));
-            stat.map_or(true, |stat| stat.contains(") Z "))
-        };
-        wait_until("it is ended", is_gone);
+        wait_until("it is ended", || is_gone(pid));
     }
+    // What the command of a killed fathom has left is ended by the next one, which says so.
+    let left = sandbox.dir().join("left");
+    let script = format!("setsid sleep 1000 & echo $! > {}; sleep 1000", p(&left));
+    let mut killed = sandbox.command(&["watch", "--", "sh", "-c", &script]);
+    let mut killed = killed.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let pid = || fs::read_to_string(&left).unwrap_or_default().trim().to_owned();
+    wait_until("it runs", || !pid().is_empty());
+    killed.kill().unwrap();
+    killed.wait().unwrap();
+    assert!(!is_gone(&pid()), "nobody has ended it yet");
+    let again = sandbox.dir().join("again");
+    let done = sandbox.run(&["capture", p(device.path()), "-o", p(&again), "--", "true"]);
+    let said = format!("ended: sleep (process {})", pid());
+    assert!(done.stderr.contains(&said), "{done:?}");
+    wait_until("it is ended", || is_gone(&pid()));
 }
 
 /// A load at a steady pace, replayed at its times into a file in memory: sizes, places and times are those of the trace.

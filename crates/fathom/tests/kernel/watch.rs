@@ -339,8 +339,9 @@ fn runs(word: &str) -> bool {
 fn ended() {
     let sandbox = Sandbox::new();
     // A number that nobody else sleeps for.
+    let pid = std::process::id();
     for (signal, number) in
-        [("INT", 100_000 + std::process::id()), ("KILL", 200_000 + std::process::id())]
+        [("INT", 100_000 + pid), ("KILL", 200_000 + pid), ("KILL", 300_000 + pid)]
     {
         let word = number.to_string();
         let script = format!("setsid sleep {word} & sleep {word} & sleep {word}");
@@ -357,8 +358,17 @@ fn ended() {
             assert!(!runs(&word), "something of it still runs");
             assert_eq!(sandbox.runs()[0]["state"], "interrupted");
         } else {
-            // The kernel ends the program with fathom, and what it started at the next start.
-            sandbox.json(&["watch", "--", "true"], &[0]);
+            // The kernel ends the program with fathom, and what it started is ended by the next start or by hand.
+            assert!(runs(&word), "nobody has ended it yet");
+            let words = [&["watch", "--", "true"][..], &["restore"]][usize::from(number > 300_000)];
+            if number > 300_000 {
+                let listed = sandbox.json(&["restore", "--list"], &[0]).result();
+                assert!(listed["programs"][0].to_string().contains("sleep (process "), "{listed}");
+            }
+            let done = sandbox.run(words);
+            assert_eq!(done.code, 0, "{done:?}");
+            let said = "which was killed";
+            assert!(done.stderr.contains(said) && done.stderr.contains("ended: sleep"), "{done:?}");
             wait_until("what a killed one left is ended", || !runs(&word));
         }
     }

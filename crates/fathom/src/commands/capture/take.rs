@@ -88,6 +88,9 @@ pub fn take(output: Output, stop: &StopFlag, wish: &Wish<'_>) -> Result<Taken, C
         .map_err(|refusal| CommandError::report_as(output, &refusal, Exit::Refused))?;
     let file = sink::create(&wish.file).map_err(|e| internal(&e))?;
     let sink = if is_on_it { Sink::Memory(Pieces::default(), file) } else { Sink::File(file) };
+    if !wish.command.is_empty() {
+        session::end_programs_of_the_dead(wish.root, output);
+    }
     say_what_is_done(output, wish, &capture, is_on_it);
     let over = match record(stop, wish, capture, (sink, room)) {
         Ok(over) => over,
@@ -221,7 +224,6 @@ impl Beside {
         if wish.command.is_empty() {
             return Ok(beside);
         }
-        program_marks::end_those_of_the_dead(wish.root);
         // What it prints is for people, and not the result of this command.
         let to = || io::stderr().as_fd().try_clone_to_owned().map(File::from).map(Some);
         let output = ProgramOutput { stdout: to()?, stderr: to()? };

@@ -21,7 +21,7 @@ use fathom_sys::child::{self, Ended, Output as Streams, Program};
 use fathom_sys::family::Usage;
 use fathom_sys::signals::StopFlag;
 use fathom_sys::sysroot::SysRoot;
-use fathom_sys::{clock, family, pressure, process};
+use fathom_sys::{clock, family, pressure, program_marks};
 use prepared::Prepared;
 use printed::Printed;
 use std::collections::BTreeMap;
@@ -83,7 +83,7 @@ impl Application {
                 "--figure and --timeout are for a command: fathom watch --figure=... -- COMMAND";
             return Err(usage(text.to_owned()));
         }
-        end_those_of_the_dead(root);
+        session::end_programs_of_the_dead(root, output);
         // What it leaves behind when it ends early belongs to it all the same.
         family::adopt_orphans().map_err(|error| {
             CommandError::report_as(output, &format!("prctl: {error}"), Exit::Missing)
@@ -96,7 +96,7 @@ impl Application {
             figures,
             timeout_ns,
             recipe: args.recipe.clone(),
-            mark: new_mark(root),
+            mark: program_marks::new_mark(root, session::system_seed()),
             root: root.clone(),
             running: None,
             prepared: None,
@@ -288,31 +288,5 @@ impl Drop for Application {
             running.program.end();
         }
         self.take_down();
-    }
-}
-
-/// How marks of watched applications begin.
-const MARK: &str = "watch";
-
-/// A mark that says who has started what carries it.
-fn new_mark(root: &SysRoot) -> String {
-    let pid = std::process::id();
-    let start = process::start_time_ticks(root, pid).unwrap_or(0);
-    let namespace = process::ProcessIdentity::current(root).map(|own| own.pid_namespace);
-    let namespace = namespace.unwrap_or_default();
-    format!("{MARK} {pid} {start} {namespace} {:016x}", session::system_seed())
-}
-
-/// Ends what applications have started whose fathom was killed: the kernel ends only the first process of each.
-fn end_those_of_the_dead(root: &SysRoot) {
-    let Some(own) = process::ProcessIdentity::current(root) else { return };
-    for mark in child::marks(root) {
-        let words: Vec<&str> = mark.split(' ').collect();
-        let [MARK, pid, start, namespace, _] = words.as_slice() else { continue };
-        let (Ok(pid), Ok(start)) = (pid.parse(), start.parse()) else { continue };
-        let lives = process::start_time_ticks(root, pid) == Some(start);
-        if *namespace == own.pid_namespace && !lives {
-            let _ = child::end_left_behind(root, 0, &mark);
-        }
     }
 }
