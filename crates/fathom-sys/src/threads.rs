@@ -2,6 +2,7 @@
 
 use rustix::thread::CpuSet;
 use std::io;
+use std::marker::PhantomData;
 
 /// CPU time of a thread or a process.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -80,6 +81,41 @@ pub fn allowed_cpus() -> io::Result<Vec<u32>> {
     Ok((0..CpuSet::MAX_CPU).filter(|cpu| set.is_set(*cpu)).map(|cpu| cpu as u32).collect())
 }
 
+/// The table of open files of one thread. When it is dropped, at the end of the thread, all in it but the standard streams
+/// are closed: a thread may live on for a moment after others have heard that it ended, and nothing is held by it then.
+#[derive(Debug)]
+pub struct OwnFiles(PhantomData<*const ()>);
+
+/// Gives the calling thread a table of open files of its own, as a process has one: with all that is open now, under the same
+/// numbers. As long as threads share a table, the kernel counts every use of a file and locks the position of every read, for
+/// fear of the others, and they wait for each other when they open and close.
+///
+/// What is open now stays so until the thread ends, whoever else closes it. What is opened from now on must stay in this
+/// thread: under its number others have another file, or none. Nothing where the kernel is too old or a filter of a container
+/// refuses: then all is as it was.
+#[must_use]
+pub fn own_files() -> Option<OwnFiles> {
+    // There is no such number: this asks whether the kernel knows the call.
+    if !close_from(libc::c_uint::MAX) {
+        return None;
+    }
+    // SAFETY: no memory is touched. Descriptors that are open stay valid in both tables.
+    let is_own = unsafe { libc::unshare(libc::CLONE_FILES) == 0 };
+    is_own.then_some(OwnFiles(PhantomData))
+}
+
+impl Drop for OwnFiles {
+    fn drop(&mut self) {
+        close_from(3);
+    }
+}
+
+/// Closes all descriptors from a number on in the table of this thread.
+fn close_from(first: libc::c_uint) -> bool {
+    // SAFETY: no memory is touched. The table is that of this thread alone, which ends, or the number is none.
+    unsafe { libc::syscall(libc::SYS_close_range, first, libc::c_uint::MAX, 0) == 0 }
+}
+
 /// Timers of the calling thread fire as late as the hardware makes it, not up to the 50 us later by which the kernel
 /// otherwise delays them to save power.
 pub fn wake_precisely() {
@@ -132,5 +168,45 @@ mod tests {
         })
         .join()
         .unwrap();
+    }
+
+    #[test]
+    fn a_table_of_files_of_its_own_has_what_was_open_and_keeps_what_comes() {
+        use std::io::Read;
+        let dir = tempfile::tempdir().unwrap();
+        let [before, later] = ["before", "later"].map(|name| dir.path().join(name));
+        std::fs::write(&before, "hello").unwrap();
+        std::fs::write(&later, "").unwrap();
+        let old = std::fs::File::open(&before).unwrap();
+        // Of this thread alone: others open files too.
+        let is_open = |path: &std::path::Path| {
+            let fds = std::fs::read_dir("/proc/thread-self/fd").unwrap();
+            fds.flatten().any(|fd| std::fs::read_link(fd.path()).is_ok_and(|to| to == path))
+        };
+        let (opened, looked) = (std::sync::Barrier::new(2), std::sync::Barrier::new(2));
+        let (is_own, in_thread, beside) = std::thread::scope(|scope| {
+            let thread = scope.spawn(|| {
+                let own = own_files();
+                let is_own = own.is_some();
+                let new = std::fs::File::open(&later);
+                opened.wait();
+                looked.wait();
+                let mut text = String::new();
+                let read = (&old).read_to_string(&mut text);
+                let was = (read.is_ok(), text, is_open(&before), new.is_ok() && is_open(&later));
+                drop(new);
+                drop(own);
+                (is_own, (was, is_open(&before)))
+            });
+            opened.wait();
+            let beside = is_open(&later);
+            looked.wait();
+            let (is_own, in_thread) = thread.join().unwrap();
+            (is_own, in_thread, beside)
+        });
+        // A container may refuse; then the table is that of all.
+        assert_eq!(in_thread, ((true, "hello".to_owned(), true, true), !is_own));
+        assert_eq!(beside, !is_own, "what is opened later is the thread's own");
+        assert!(is_open(&before) && old.metadata().is_ok(), "others keep what they have");
     }
 }

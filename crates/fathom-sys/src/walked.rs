@@ -298,8 +298,9 @@ pub fn write(file: &File, buffer: &[u8]) -> io::Result<usize> {
 /// Those of close(2); the file is closed all the same.
 #[inline]
 pub fn close(file: File) -> io::Result<()> {
+    // Not the C library's own, which makes it a point at which threads can be cancelled, and takes its time for that.
     // SAFETY: the descriptor is owned, and given up here.
-    let done = unsafe { libc::close(file.into_raw_fd()) };
+    let done = unsafe { libc::syscall(libc::SYS_close, file.into_raw_fd()) };
     if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 

@@ -152,6 +152,8 @@ pub struct Outcome {
     pub windows: Vec<Windowed>,
     /// What ended it early: whose operation.
     pub failed: Option<(Role, u32, Failed)>,
+    /// What each process has made, in their order: files and directories of writers.
+    pub made: Vec<u64>,
     /// A signal ended it.
     pub is_interrupted: bool,
 }
@@ -160,6 +162,8 @@ pub struct Outcome {
 struct Done {
     place: usize,
     windows: Vec<(FsopProcess, Points)>,
+    /// Files and directories of a writer.
+    made: u64,
     /// With its instant.
     failed: Option<(Failed, u64)>,
 }
@@ -248,21 +252,26 @@ fn start<'s, 'a: 's>(
 impl Worker<'_> {
     fn work(&self, process: &Process) -> Done {
         threads::wake_precisely();
+        // As the processes have them that are imitated. What is opened from here on stays in this thread, and nothing is left
+        // of it when others hear that it is done.
+        let _files = threads::own_files();
         let Some(schedule) = self.schedule() else {
-            return Done { place: self.place, windows: Vec::new(), failed: None };
+            return Done { place: self.place, windows: Vec::new(), made: 0, failed: None };
         };
         let mut points = || Points::new(self.points, self.seed, self.place as u64);
         let first = process.first_window;
         let mut meter =
             Meter::new(&self.clock, self.slot, schedule, first, process.classes(), &mut points);
         let start_ns = schedule.starts_ns.get(first).copied().unwrap_or(0);
+        let mut made = 0;
         let failed = if self.sleep_until(start_ns) {
             meter.resume();
-            self.run(process, &mut meter, schedule)
+            self.run(process, &mut meter, schedule, &mut made)
         } else {
             None
         };
-        Done { place: self.place, windows: meter.finish(process.role(), process.number), failed }
+        let windows = meter.finish(process.role(), process.number);
+        Done { place: self.place, windows, made, failed }
     }
 
     fn run(
@@ -270,12 +279,16 @@ impl Worker<'_> {
         process: &Process,
         meter: &mut Meter<'_, FastClock>,
         schedule: &Schedule,
+        made: &mut u64,
     ) -> Option<(Failed, u64)> {
         let over = &self.gate.over;
         let ended = match &process.task {
             Task::Read(root, reading) => Reader::new(root, reading, meter, over).run(),
             Task::Write(root, growing, seed) => {
-                Writer::new(root, growing, meter, over, *seed).run().map(|_| ())
+                let mut writer = Writer::new(root, growing, meter, over, *seed);
+                let ended = writer.run().map(|_| ());
+                *made = writer.made();
+                ended
             }
             Task::Play(root, playing) => {
                 let opened = Player::new(root, playing, meter, over);
@@ -482,7 +495,11 @@ impl Coordinator<'_> {
             });
         }
         let is_interrupted = self.session.stop.is_set();
-        Outcome { windows, failed: self.failed, is_interrupted }
+        let mut made = vec![0; self.processes.len()];
+        for done in &self.ended {
+            made[done.place] = done.made;
+        }
+        Outcome { windows, failed: self.failed, made, is_interrupted }
     }
 }
 
