@@ -17,6 +17,7 @@ use fathom_sys::dirents::{Entry, EntryKind, EntryReader};
 use fathom_sys::dirfd::Dir;
 use fathom_sys::signals::StopFlag;
 use fathom_sys::sysroot::SysRoot;
+use find::{FoundBelow, FoundTree};
 use serde::Serialize;
 use std::io;
 use std::ops::Range;
@@ -75,12 +76,32 @@ impl Cleaner<'_> {
     /// # Errors
     /// [`TreeError`]. Doing it again goes on.
     pub fn clean(&mut self, path: &Path) -> Result<Cleaned, TreeError> {
+        let tree = Tree::open(path, Access::Alone)?;
+        let above = tree.path().parent().map(Dir::open);
+        self.remove(tree, above.and_then(Result::ok).as_ref())
+    }
+
+    /// The same for a tree that was found: in the directory that was looked at then, wherever its path leads by now.
+    ///
+    /// # Errors
+    /// As [`Cleaner::clean`]; [`TreeError::Replaced`].
+    pub fn clean_found(
+        &mut self,
+        below: &FoundBelow,
+        found: &FoundTree,
+    ) -> Result<Cleaned, TreeError> {
+        let tree = below.open(found, Access::Alone)?;
+        self.remove(tree, below.above(found).as_ref())
+    }
+
+    /// `above` is the directory that the tree's own lies in, where that can be reached.
+    fn remove(&mut self, mut tree: Tree, above: Option<&Dir>) -> Result<Cleaned, TreeError> {
         let started_ns = clock::monotonic_ns();
-        let mut tree = Tree::open(path, Access::Alone)?;
         if self.stop.is_set() {
             // Nothing was touched: the tree stays whole.
-            return Err(TreeError::Interrupted(format!("{} stays", path.display())));
+            return Err(TreeError::Interrupted(format!("{} stays", tree.path().display())));
         }
+        tree.check_owner()?;
         // A full filesystem may not take the note; what was removed then shows as missing.
         tree.set_state(State::Removing).ok();
         let mut cleaned = Cleaned { path: tree.path().to_owned(), ..Cleaned::default() };
@@ -103,7 +124,7 @@ impl Cleaner<'_> {
             remove_dirs(&tree, first.max(1)..last, &mut cleaned)?;
             last = first;
         }
-        self.remove_root(&tree, &mut cleaned)?;
+        self.remove_root(&tree, above, &mut cleaned)?;
         (cleaned.files, cleaned.bytes) = removed.now();
         cleaned.listed.sort();
         cleaned.took_ns = clock::monotonic_ns() - started_ns;
@@ -111,7 +132,12 @@ impl Cleaner<'_> {
     }
 
     /// Removes the card, which goes last, and the directory.
-    fn remove_root(&self, tree: &Tree, cleaned: &mut Cleaned) -> Result<(), TreeError> {
+    fn remove_root(
+        &self,
+        tree: &Tree,
+        above: Option<&Dir>,
+        cleaned: &mut Cleaned,
+    ) -> Result<(), TreeError> {
         name_foreign(tree, 0, tree.root(), cleaned)?;
         if !cleaned.mounts.is_empty() {
             // Files may be hidden there that nothing else would prove to be fathom's.
@@ -126,7 +152,7 @@ impl Cleaner<'_> {
             }
         }
         if tree.card().made_root {
-            remove_if_same(tree)?;
+            remove_if_same(tree, above)?;
         }
         if let Some(record) = known(self.root, self.state_dir, tree.path())? {
             record.remove()?;
@@ -136,12 +162,9 @@ impl Cleaner<'_> {
 }
 
 /// Removes the tree's own directory if it is empty and still under its name.
-fn remove_if_same(tree: &Tree) -> Result<(), TreeError> {
-    let (Some(above), Some(name)) = (tree.path().parent(), tree.path().file_name()) else {
-        return Ok(());
-    };
+fn remove_if_same(tree: &Tree, above: Option<&Dir>) -> Result<(), TreeError> {
+    let (Some(above), Some(name)) = (above, tree.path().file_name()) else { return Ok(()) };
     let name = name.as_encoded_bytes();
-    let above = Dir::open(above).map_err(TreeError::io("open", above))?;
     let same = above.facts_of_name(name).and_then(|named| {
         let own = tree.root().own_facts()?;
         Ok((named.dev, named.inode) == (own.dev, own.inode))
@@ -152,6 +175,7 @@ fn remove_if_same(tree: &Tree) -> Result<(), TreeError> {
             other => other.map_err(TreeError::io("remove", tree.path())),
         },
         Ok(false) => Ok(()),
+        Err(error) if is_another(&error) => Ok(()),
         Err(error) => Err(TreeError::io("look at", tree.path())(error)),
     }
 }

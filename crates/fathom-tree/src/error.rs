@@ -51,6 +51,21 @@ pub enum TreeError {
         .0.display(), crate::manifest::CARD, shell::path(.0)
     )]
     Copied(PathBuf),
+    /// A card of somebody else than who removes.
+    #[error(
+        "{} stays: its card ({}) belongs to user {owner}, or has a second name, so that what it says is not the word of who runs \
+         this; remove the tree as its owner: setpriv --reuid={owner} --clear-groups fathom clean {}",
+        path.display(), crate::manifest::CARD, shell::path(path)
+    )]
+    SomebodyElses {
+        /// The tree.
+        path: PathBuf,
+        /// User who owns the card.
+        owner: u32,
+    },
+    /// Another directory than the one that was found.
+    #[error("{} was moved or replaced while this looked at it: nothing in it was touched; do this again", .0.display())]
+    Replaced(PathBuf),
     /// What is compared would take too much memory.
     #[error(
         "the exercise needs {} of memory, six times files= x size=, more than {}, half of what is free; use a smaller size= or files=",
@@ -175,7 +190,10 @@ impl TreeError {
             Self::NotEmpty { .. } | Self::Copied(_) | Self::Card { .. } | Self::Busy(_) => {
                 TreeErrorClass::Refused
             }
-            Self::Unfinished { .. } | Self::Changed { .. } => TreeErrorClass::Refused,
+            Self::Unfinished { .. }
+            | Self::Changed { .. }
+            | Self::SomebodyElses { .. }
+            | Self::Replaced(_) => TreeErrorClass::Refused,
             Self::Io { source, .. } => match source.kind() {
                 io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
                     TreeErrorClass::Missing

@@ -11,7 +11,8 @@ use crate::error::TreeError;
 use crate::spec::TreeSpec;
 use crate::spec::layout::{Extent, Layout};
 use fathom_guard::mark::FileId;
-use fathom_sys::dirfd::Dir;
+use fathom_sys::dirfd::{Dir, FileFacts, facts_of};
+use fathom_sys::process;
 use serde::{Deserialize, Serialize};
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
@@ -77,6 +78,8 @@ pub struct Tree {
     path: PathBuf,
     card: Card,
     layout: Layout,
+    /// The card as a file, when it was read.
+    signed: Option<FileFacts>,
 }
 
 impl Tree {
@@ -87,8 +90,14 @@ impl Tree {
     pub fn open(path: &Path, access: Access) -> Result<Self, TreeError> {
         let path = std::path::absolute(path).map_err(TreeError::io("reach", path))?;
         let root = open_root(&path)?;
+        Self::in_dir(root, path, access)
+    }
+
+    /// The same for a directory that is open already.
+    pub(crate) fn in_dir(root: Dir, path: PathBuf, access: Access) -> Result<Self, TreeError> {
         hold(&root, &path, access)?;
         let card = read_card(&root, &path)?.ok_or_else(|| TreeError::NoTree(path.clone()))?;
+        let (card, signed) = card;
         let facts = root.own_facts().map_err(TreeError::io("look at", &path))?;
         if card.root != FileId::from(facts) {
             return Err(TreeError::Copied(path));
@@ -99,7 +108,30 @@ impl Tree {
             Err("no filesystem keeps times so".to_owned())
         };
         let layout = layout.map_err(|reason| TreeError::Card { path: path.join(CARD), reason })?;
-        Ok(Self { root, dev: facts.dev, path, card, layout })
+        Ok(Self { root, dev: facts.dev, path, card, layout, signed: Some(signed) })
+    }
+
+    /// Makes sure that the card is of who asks: anybody can write one into a directory of his, which says whatever he likes of what is there.
+    ///
+    /// # Errors
+    /// [`TreeError::SomebodyElses`].
+    pub(crate) fn check_owner(&self) -> Result<(), TreeError> {
+        let Some(signed) = self.signed else { return Ok(()) };
+        let is_ours = signed.links == 1
+            && (process::is_own(signed.uid)
+                || self.uid_here().is_some_and(|uid| uid == signed.uid));
+        let owner = signed.uid;
+        is_ours
+            .then_some(())
+            .ok_or_else(|| TreeError::SomebodyElses { path: self.path.clone(), owner })
+    }
+
+    /// As whom the filesystem takes who asks: servers may take root as somebody else.
+    fn uid_here(&self) -> Option<u32> {
+        let file = self.root.create_file(DRAFT).ok()?;
+        let facts = facts_of(&file);
+        self.root.unlink(DRAFT).ok();
+        Some(facts.ok()?.uid)
     }
 
     /// Opens a tree that is whole.
@@ -141,7 +173,8 @@ impl Tree {
             spec: layout.spec().clone(),
             extent: layout.extent(),
         };
-        let mut tree = Self { root, dev: facts.dev, path: path.to_owned(), card, layout };
+        let mut tree =
+            Self { root, dev: facts.dev, path: path.to_owned(), card, layout, signed: None };
         tree.put_card()?;
         Ok(tree)
     }
@@ -273,14 +306,15 @@ pub(crate) fn hold(root: &Dir, path: &Path, access: Access) -> Result<(), TreeEr
     }
 }
 
-/// The card in a directory; none when there is none.
-pub(crate) fn read_card(root: &Dir, path: &Path) -> Result<Option<Card>, TreeError> {
+/// The card in a directory, and what it is as a file; none when there is none.
+pub(crate) fn read_card(root: &Dir, path: &Path) -> Result<Option<(Card, FileFacts)>, TreeError> {
     let bad = |reason: String| TreeError::Card { path: path.join(CARD), reason };
     let file = match root.open_file(CARD, false) {
         Ok(file) => file,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(TreeError::io("open", path.join(CARD))(error)),
     };
+    let facts = facts_of(&file).map_err(TreeError::io("look at", path.join(CARD)))?;
     let mut text = Vec::new();
     file.take(CARD_BYTES_MAX)
         .read_to_end(&mut text)
@@ -291,7 +325,10 @@ pub(crate) fn read_card(root: &Dir, path: &Path) -> Result<Option<Card>, TreeErr
         Some(format) if format > u64::from(FORMAT) => {
             Err(bad(format!("written by a newer fathom ({format})")))
         }
-        Some(_) => serde_json::from_slice(&text).map(Some).map_err(|error| bad(error.to_string())),
+        Some(_) => match serde_json::from_slice(&text) {
+            Ok(card) => Ok(Some((card, facts))),
+            Err(error) => Err(bad(error.to_string())),
+        },
         None => Err(bad("no card of a tree, though it is called so".into())),
     }
 }

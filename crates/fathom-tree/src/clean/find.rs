@@ -1,8 +1,8 @@
 //! What fathom has made below a directory: trees by their cards, directories of test files by their names.
 
 use crate::error::TreeError;
-use crate::manifest::{self, CARD};
-use fathom_guard::mark;
+use crate::manifest::{self, Access, CARD, Tree};
+use fathom_guard::mark::{self, FileId};
 use fathom_sys::dirents::{Entry, EntryKind, EntryReader};
 use fathom_sys::dirfd::Dir;
 use fathom_sys::signals::StopFlag;
@@ -11,15 +11,59 @@ use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
+/// A tree that was found.
+#[derive(Debug, PartialEq, Eq)]
+pub struct FoundTree {
+    /// Where, for people.
+    pub path: PathBuf,
+    /// Its directory.
+    id: FileId,
+    /// Where, from the directory that was looked through.
+    inner: Vec<u8>,
+}
+
 /// What was found.
-#[derive(Debug, Default, PartialEq, Eq)]
+#[derive(Debug, Default)]
 pub struct FoundBelow {
+    /// The directory that was looked through: what was found is opened from here, not by its path.
+    root: Option<Dir>,
     /// Trees.
-    pub trees: Vec<PathBuf>,
+    pub trees: Vec<FoundTree>,
     /// Directories that are called as those of test files are.
     pub test_dirs: Vec<PathBuf>,
     /// Directories that could not be read, with the reason.
     pub unread: Vec<(PathBuf, String)>,
+}
+
+impl FoundBelow {
+    /// Opens a tree in the directory in which it was found: on the way no link is followed and no mount crossed, and what lies
+    /// there by now must be the same.
+    ///
+    /// # Errors
+    /// [`TreeError::Replaced`]; those of [`Tree::open`].
+    pub fn open(&self, found: &FoundTree, access: Access) -> Result<Tree, TreeError> {
+        let path = || found.path.clone();
+        let Some(root) = &self.root else { return Err(TreeError::Replaced(path())) };
+        let dir = match manifest::open_deep(root, &found.inner) {
+            Ok(dir) => dir,
+            Err(error) if super::is_another(&error) => return Err(TreeError::Replaced(path())),
+            Err(error) => return Err(TreeError::io("open", path())(error)),
+        };
+        let facts = dir.own_facts().map_err(TreeError::io("look at", path()))?;
+        if FileId::from(facts) != found.id {
+            return Err(TreeError::Replaced(path()));
+        }
+        Tree::in_dir(dir, path(), access)
+    }
+
+    /// The directory that a tree's own lies in; none when it cannot be opened.
+    pub(super) fn above(&self, found: &FoundTree) -> Option<Dir> {
+        if found.inner.is_empty() {
+            return Dir::open(found.path.parent()?).ok();
+        }
+        let end = found.inner.iter().rposition(|byte| *byte == b'/').unwrap_or(0);
+        manifest::open_deep(self.root.as_ref()?, &found.inner[..end]).ok()
+    }
 }
 
 /// Looks through everything below a directory, without following links or leaving its filesystem. `tick` is told how many
@@ -49,7 +93,7 @@ pub fn below(
         let full =
             || if path.is_empty() { dir.to_owned() } else { dir.join(OsStr::from_bytes(&path)) };
         match look(&root, &path, dev, &mut reader) {
-            Ok(Looked::Tree) => found.trees.push(full()),
+            Ok(Looked::Tree(id)) => found.trees.push(FoundTree { path: full(), id, inner: path }),
             Ok(Looked::Dirs(names)) => {
                 for name in names {
                     let inner = join(&path, &name);
@@ -66,8 +110,9 @@ pub fn below(
             Err(error) => found.unread.push((full(), error.to_string())),
         }
     }
-    found.trees.sort();
+    found.trees.sort_by(|a, b| a.path.cmp(&b.path));
     found.test_dirs.sort();
+    found.root = Some(root);
     Ok(found)
 }
 
@@ -82,7 +127,7 @@ pub(crate) fn join(path: &[u8], name: &[u8]) -> Vec<u8> {
 
 /// What a directory is.
 enum Looked {
-    Tree,
+    Tree(FileId),
     /// The directories in it.
     Dirs(Vec<Vec<u8>>),
     /// It lies on another filesystem.
@@ -91,7 +136,8 @@ enum Looked {
 
 fn look(root: &Dir, path: &[u8], dev: u64, reader: &mut EntryReader) -> io::Result<Looked> {
     let dir = manifest::open_deep(root, path)?;
-    if dir.own_facts()?.dev != dev {
+    let facts = dir.own_facts()?;
+    if facts.dev != dev {
         return Ok(Looked::Elsewhere);
     }
     let (mut names, mut is_tree) = (Vec::new(), false);
@@ -107,5 +153,5 @@ fn look(root: &Dir, path: &[u8], dev: u64, reader: &mut EntryReader) -> io::Resu
         Ok(!is_tree)
     };
     reader.for_each(&dir, &mut each)?;
-    Ok(if is_tree { Looked::Tree } else { Looked::Dirs(names) })
+    Ok(if is_tree { Looked::Tree(facts.into()) } else { Looked::Dirs(names) })
 }

@@ -4,6 +4,7 @@ use fathom_sys::signals::StopFlag;
 use fathom_sys::sysroot::SysRoot;
 use fathom_testkit::Scratch;
 use fathom_tree::build::{Builder, Built};
+use fathom_tree::clean::find::FoundBelow;
 use fathom_tree::clean::{Cleaned, Cleaner};
 use fathom_tree::error::TreeError;
 use fathom_tree::manifest::check::{self, Depth, Report};
@@ -63,6 +64,18 @@ impl Kit {
             progress: &mut |_| {},
         };
         cleaner.clean(path)
+    }
+
+    /// Removes the one tree that was found.
+    pub fn clean_found(&self, found: &FoundBelow) -> Result<Cleaned, TreeError> {
+        let mut cleaner = Cleaner {
+            root: &self.root,
+            state_dir: self.state.path(),
+            threads: 4,
+            stop: &self.stop,
+            progress: &mut |_| {},
+        };
+        cleaner.clean_found(found, &found.trees[0])
     }
 
     /// Entries of the journal.

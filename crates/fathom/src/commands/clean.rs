@@ -11,7 +11,7 @@ use fathom_guard::leftovers::{self, Outcome, Report};
 use fathom_sys::signals::StopFlag;
 use fathom_tree::clean::find::{self, FoundBelow};
 use fathom_tree::clean::{Cleaned, Cleaner};
-use fathom_tree::manifest::{Access, Tree};
+use fathom_tree::manifest::Access;
 use std::fmt::Write;
 use std::path::Path;
 
@@ -74,7 +74,7 @@ impl Default for Done {
 /// Removes the trees one after the other; those that come after a signal stay whole.
 fn remove_trees(output: Output, stop: &StopFlag, held: &Held, found: &FoundBelow, done: &mut Done) {
     let mut shown = Shown::new(output);
-    for path in &found.trees {
+    for tree in &found.trees {
         if stop.is_set() {
             break;
         }
@@ -82,7 +82,7 @@ fn remove_trees(output: Output, stop: &StopFlag, held: &Held, found: &FoundBelow
         let (root, state_dir) = (&held.root, held.state_dir.as_path());
         let mut cleaner =
             Cleaner { root, state_dir, threads: threads(), stop, progress: &mut progress };
-        match cleaner.clean(path) {
+        match cleaner.clean_found(found, tree) {
             Ok(one) => {
                 done.text += &cleaned_text(&one);
                 done.trees.push(one);
@@ -167,8 +167,8 @@ fn cleaned_text(cleaned: &Cleaned) -> String {
 /// What would be removed.
 fn list(output: Output, found: &FoundBelow) -> CommandResult {
     let mut text = String::new();
-    for path in &found.trees {
-        let what = match Tree::open(path, Access::Shared) {
+    for tree in &found.trees {
+        let what = match found.open(tree, Access::Shared) {
             Ok(tree) => {
                 let extent = tree.layout().extent();
                 format!(
@@ -179,7 +179,7 @@ fn list(output: Output, found: &FoundBelow) -> CommandResult {
             }
             Err(error) => format!("a tree that stays: {error}"),
         };
-        let _ = writeln!(text, "{}  {what}", path.display());
+        let _ = writeln!(text, "{}  {what}", tree.path.display());
     }
     for path in &found.test_dirs {
         let _ = writeln!(text, "{}  test files", path.display());
@@ -187,7 +187,9 @@ fn list(output: Output, found: &FoundBelow) -> CommandResult {
     if text.is_empty() {
         text = "Nothing that fathom made is there.\n".into();
     }
-    let json = serde_json::json!({ "trees": found.trees, "test_directories": found.test_dirs, "exit_code": 0 });
+    let trees: Vec<&Path> = found.trees.iter().map(|tree| tree.path.as_path()).collect();
+    let json =
+        serde_json::json!({ "trees": trees, "test_directories": found.test_dirs, "exit_code": 0 });
     finish(output, &text, &json, Exit::Done)
 }
 
