@@ -193,6 +193,7 @@ fn factors_and_levels() {
         (BASE, "[factors]\nworkload.threads = [1, 0]".to_owned()),
         (BASE, "[factors]\nworkload.duration = [\"1s\", \"2s\"]".to_owned()),
         (BASE, "[factors]\nfilesytem.type = [\"ext4\", \"xfs\"]".to_owned()),
+        (BASE, "[factors]\ndepth = [1, 8]".to_owned()),
     ];
     check(
         &plans,
@@ -217,6 +218,8 @@ fn factors_and_levels() {
             line 7: factors.workload.duration: workload 'randread' sets duration itself; leave it out there
         [factors] / filesytem.type = ["ext4", "xfs"]
             line 7: factors.filesytem.type: neither a knob nor a part of a setup; did you mean 'filesystem.type'?
+        [factors] / depth = [1, 8]
+            line 7: factors.depth: is a setting of workloads; as a factor: workload.depth
     "#]],
     );
 }

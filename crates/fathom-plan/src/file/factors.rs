@@ -124,6 +124,10 @@ impl Checker<'_> {
     /// That there is such a thing to vary.
     fn kind(&self, sets: &FactorKind, item: &Item) -> Result<(), PlanError> {
         match sets {
+            FactorKind::Knob { id } if keys::KEYS.iter().any(|entry| entry.name == id) => {
+                let reason = format!("is a setting of workloads; as a factor: workload.{id}");
+                Err(item.refuse_key(reason))
+            }
             FactorKind::Knob { id } => {
                 check_knob(id, self.own, self.known).map_err(|reason| item.refuse_key(reason))
             }
