@@ -3,7 +3,7 @@
 mod latency;
 mod view;
 
-use crate::cli::{Done, MIB, Sandbox, p, wait_until};
+use crate::cli::{Done, MIB, Running, Sandbox, p, wait_until};
 use crate::filesystems::{in_memory, mounted};
 use fathom_testkit::Capability::{FathomBinary, FsOnLoop, LoopDevices, Tool};
 use fathom_testkit::{Content, FsKind, LoopDevice, LoopOptions, Trial, kernel_test};
@@ -338,39 +338,46 @@ fn runs(word: &str) -> bool {
 
 fn ended() {
     let sandbox = Sandbox::new();
-    // A number that nobody else sleeps for.
+    // Numbers that nobody else sleeps for.
     let pid = std::process::id();
-    for (signal, number) in
-        [("INT", 100_000 + pid), ("KILL", 200_000 + pid), ("KILL", 300_000 + pid)]
-    {
-        let word = number.to_string();
-        let script = format!("setsid sleep {word} & sleep {word} & sleep {word}");
+    let start = |number: u32| {
+        let script = format!("setsid sleep {number} & sleep {number} & sleep {number}");
         let args = ["watch", "--interval=50ms", "--", "sh", "-c", &script];
         let running = sandbox.start(&args, "sample", 2);
-        wait_until("it runs", || runs(&word));
-        Command::new("kill")
-            .args([&format!("-{signal}"), &running.pid().to_string()])
-            .status()
-            .unwrap();
-        let done = running.finish();
-        if signal == "INT" {
-            assert_eq!(done.code, 130, "{done:?}");
-            assert!(!runs(&word), "something of it still runs");
-            assert_eq!(sandbox.runs()[0]["state"], "interrupted");
-        } else {
-            // The kernel ends the program with fathom, and what it started is ended by the next start or by hand.
-            assert!(runs(&word), "nobody has ended it yet");
-            let words = [&["watch", "--", "true"][..], &["restore"]][usize::from(number > 300_000)];
-            if number > 300_000 {
-                let listed = sandbox.json(&["restore", "--list"], &[0]).result();
-                assert!(listed["programs"][0].to_string().contains("sleep (process "), "{listed}");
-            }
+        wait_until("it runs", || runs(&number.to_string()));
+        running
+    };
+    let signal = |running: &Running, name: &str| {
+        let words = [name, &running.pid().to_string()];
+        Command::new("kill").args(words).status().unwrap();
+    };
+    let running = start(100_000 + pid);
+    signal(&running, "-INT");
+    let done = running.finish();
+    assert_eq!(done.code, 130, "{done:?}");
+    assert!(!runs(&(100_000 + pid).to_string()), "something of it still runs");
+    assert_eq!(sandbox.runs()[0]["state"], "interrupted");
+    // The kernel ends the program of a killed fathom, and the next start, or restore, what it started.
+    for (number, words) in
+        [(200_000 + pid, &["watch", "--", "true"][..]), (300_000 + pid, &["restore"])]
+    {
+        let is_told = || {
+            let running = start(number);
+            let of_it =
+                format!("started by the command of fathom {}, which was killed", running.pid());
+            signal(&running, "-KILL");
+            running.finish();
+            let listed = sandbox.json(&["restore", "--list"], &[0]).result();
+            let is_listed = listed["programs"].to_string().contains(&of_it);
             let done = sandbox.run(words);
             assert_eq!(done.code, 0, "{done:?}");
-            let said = "which was killed";
-            assert!(done.stderr.contains(said) && done.stderr.contains("ended: sleep"), "{done:?}");
-            wait_until("what a killed one left is ended", || !runs(&word));
-        }
+            wait_until("what a killed one left is ended", || !runs(&number.to_string()));
+            is_listed
+                && done.stderr.contains("ended: sleep (process ")
+                && done.stderr.contains(&of_it)
+        };
+        // Any other measurement on this machine may end it first.
+        assert!((0..5).any(|_| is_told()), "{words:?} never named what it ended");
     }
 }
 
