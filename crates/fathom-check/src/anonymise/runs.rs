@@ -6,6 +6,7 @@
 
 use super::{Replacements, Words, is_ordinary, runs};
 use fathom_model::builtin;
+use fathom_model::plan::Metric;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -200,6 +201,9 @@ impl Hider {
                     let own = levels.iter().filter_map(Value::as_str);
                     own.for_each(|level| self.secret(level));
                 }
+                if is_figures(key, fields) {
+                    fields.keys().filter(|name| !is_own_figure(name)).for_each(|n| self.secret(n));
+                }
                 fields.iter().for_each(|(name, value)| self.learn_more(value, name, key));
             }
             Value::Array(items) => {
@@ -294,6 +298,14 @@ fn hide(names: &Replacements, value: &mut Value, key: &str, parent: &str, is_wat
                 };
                 *fields = named.map(hidden).collect();
             }
+            if is_figures(key, fields) {
+                let named = std::mem::take(fields).into_iter();
+                let hidden = |(name, value): (String, Value)| match is_own_figure(&name) {
+                    true => (name, value),
+                    false => (names.text(&name), value),
+                };
+                *fields = named.map(hidden).collect();
+            }
             for (name, value) in fields {
                 hide(names, value, name, key, is_watched || name == "watch");
             }
@@ -306,6 +318,22 @@ fn hide(names: &Replacements, value: &mut Value, key: &str, parent: &str, is_wat
         Value::String(text) if is_technical(key, parent, text) => {}
         text => names.replace(text, key, parent),
     }
+}
+
+/// Figures that were looked for in the output of an application: somebody chose their names.
+fn is_figures(key: &str, fields: &serde_json::Map<String, Value>) -> bool {
+    ["figures", "application"].contains(&key)
+        && !fields.is_empty()
+        && fields.values().all(Value::is_number)
+}
+
+/// Figures that are held against those of devices are found by their names.
+const OWN_COUNTS: &[&str] = &["own_read_bytes", "own_written_bytes"];
+
+/// Figures of trials of file servers are kept beside them under names of fathom's own.
+fn is_own_figure(name: &str) -> bool {
+    OWN_COUNTS.contains(&name)
+        || Metric::OF_FILE_SERVERS.iter().any(|metric| metric.of_file_server() == Some(name))
 }
 
 /// The name that `label` has in rows while words are looked for.
@@ -525,6 +553,27 @@ mod tests {
             text.contains("\"own.") && text.contains("block.scheduler") && text.contains("sda"),
             "{text}"
         );
+    }
+
+    #[test]
+    fn names_of_figures_are_replaced_everywhere_and_their_values_stay() {
+        let ended = json!({ "watch": { "ended": { "command": "x", "figures": { "acmeorders/s": 812.5, "zebra": 3, "own_read_bytes": 4096 },
+            "missing": ["zebra2: acmeorders/s was not printed"] } } });
+        let cell =
+            json!({ "cell": { "application": { "acmeorders/s": 7.5, "read_files_per_s": 9 } } });
+        let mut hider = Hider::new(7);
+        hider.learn(&ended);
+        hider.learn(&cell);
+        let (ended, cell) = (hider.hide(&ended).unwrap(), hider.hide(&cell).unwrap());
+        let text = format!("{ended} {cell}");
+        assert!(!text.contains("acme") && !text.contains("\"zebra\""), "{text}");
+        let figures = ended["watch"]["ended"]["figures"].as_object().unwrap();
+        assert_eq!((figures.len(), &figures["own_read_bytes"]), (3, &json!(4096)), "{text}");
+        let (name, _) = figures.iter().find(|(_, value)| **value == 812.5).unwrap();
+        assert_eq!(cell["cell"]["application"][name], 7.5, "the same by the same: {text}");
+        assert_eq!(cell["cell"]["application"]["read_files_per_s"], 9, "fathom's own: {text}");
+        let missing = ended["watch"]["ended"]["missing"][0].as_str().unwrap();
+        assert!(missing.contains(name.as_str()), "in sentences too: {missing}");
     }
 
     #[test]

@@ -245,7 +245,8 @@ fn with_secrets(sandbox: &Sandbox, dir: &Path) {
     assert!([0, 1].contains(&lab.code), "{lab:?}");
     // A program with a password, that is watched.
     let program = ["--", "sh", "-c", "sleep 1.2; echo okapiherd 7; : --password=quagga7"];
-    let watched = [&["watch", "--record", "--figure=tps=okapiherd {}"][..], &program].concat();
+    let watched =
+        [&["watch", "--record", "--figure=wildebeest=okapiherd {}"][..], &program].concat();
     let watched = sandbox.run(&watched);
     assert!([0, 1].contains(&watched.code), "{watched:?}");
 }
@@ -262,6 +263,7 @@ fn anonymised() {
         "giraffeneck",
         "wombatden",
         "okapiherd",
+        "wildebeest",
         "quagga7",
         p(&dir),
     ];
