@@ -7,6 +7,7 @@ mod failure;
 pub mod play;
 mod readers;
 mod room;
+mod verified;
 mod watch;
 
 use crate::error::LabError;
@@ -267,8 +268,13 @@ fn one_session(
     if let Ok(after) = target::resolve(lab, &ground.path) {
         findings.extend(drift::changed_meanwhile(&before, &after));
     }
+    let verified = verified::writers(lab, ground, &processes, &outcome)?;
     let part = Part { ground, repeat, phases: &phases, caches, findings, stack: before, seed };
-    Ok(part.records(lab, outcome, seen))
+    let mut records = part.records(lab, outcome, seen);
+    if let Some(last) = records.last_mut() {
+        last.findings.extend(verified);
+    }
+    Ok(records)
 }
 
 /// Writers that begin with a window run for a while before it.

@@ -91,6 +91,11 @@ fn is_none(count: &u32) -> bool {
     *count == 0
 }
 
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands over a reference")]
+fn is_off(is_on: &bool) -> bool {
+    !is_on
+}
+
 impl FsopPhase {
     /// Nobody in it makes anything.
     #[must_use]
@@ -146,6 +151,9 @@ pub struct FsopSpec {
     pub points: u32,
     /// Operations of this length and above are stalls.
     pub stall_ns: u64,
+    /// What writers made is read back afterwards.
+    #[serde(skip_serializing_if = "is_off")]
+    pub verify: bool,
     /// What clients do, where a personality is measured and no readers and writers.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub play: Option<Box<PlaySpec>>,
@@ -169,6 +177,7 @@ impl Default for FsopSpec {
             drop_caches: true,
             points: 20_000,
             stall_ns: 1_000_000_000,
+            verify: false,
             play: None,
         }
     }

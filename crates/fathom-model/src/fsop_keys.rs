@@ -47,6 +47,11 @@ pub const KEYS: &[FsopKey] = &[
     ),
     key("points", "20000", "operations kept of each phase for pictures, at most 1000000"),
     key("stall", "1s", "operations of this length and above are listed as stalls"),
+    key(
+        "verify",
+        "no, yes",
+        "whether all that writers made is read back afterwards, and compared byte by byte",
+    ),
 ];
 
 pub(crate) const fn key(name: &'static str, values: &'static str, help: &'static str) -> FsopKey {
@@ -122,6 +127,7 @@ impl FsopSpec {
             "drop_caches" => self.drop_caches = word(value, &[("yes", true), ("no", false)])?,
             "points" => self.points = count(0, 1_000_000)?,
             "stall" => self.stall_ns = time()?,
+            "verify" => self.verify = word(value, &[("yes", true), ("no", false)])?,
             _ => {
                 let names = || KEYS.iter().map(|key| key.name);
                 let known = names().collect::<Vec<_>>().join(", ");
@@ -148,6 +154,9 @@ impl FsopSpec {
 
     fn check(&self) -> Result<(), String> {
         self.check_times()?;
+        if self.verify && self.phases.iter().all(|phase| phase.writers == 0) {
+            return Err("verify=yes: it is about what writers make, and no phase has any; add one: phases=3r,3r+3w".into());
+        }
         let [median, mean, max] =
             [self.size_bytes_median, self.size_bytes_mean, self.size_bytes_max];
         if median == 0 || mean < median || max < mean || max > 1 << 30 {
@@ -293,6 +302,8 @@ mod tests {
             (&[("points", "2000000")], "from 0 to 1000000"),
             (&[("block_size", "1000")], "a multiple of 512"),
             (&[("readers", "1001")], "at most 1000"),
+            (&[("phases", "2r"), ("verify", "yes")], "no phase has any"),
+            (&[("verify", "content")], "one of yes, no"),
         ] {
             let error = with(pairs).expect_err(part);
             assert!(error.contains(part), "{error}");

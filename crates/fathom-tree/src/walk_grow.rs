@@ -210,22 +210,32 @@ impl<'a, 'm, C: Clock> Writer<'a, 'm, C> {
 
     /// New content for a file of that size.
     fn fill(&mut self, size: usize) {
-        if self.data.len() < size {
-            self.data.resize(size, 0);
-        }
-        let data = &mut self.data[..size];
-        self.filler.fill(data, 0, (self.names + 1) << FREE_BITS);
-        let tail = size % SECTOR_BYTES;
-        if tail < TAIL_BYTES {
-            data[size - tail..].fill(0);
-        }
+        fill(&self.filler, &mut self.data, size, self.names);
+    }
+
+    /// Files and directories that it has made, every one of them whole.
+    pub fn made(&self) -> u64 {
+        self.names
+    }
+}
+
+/// The content of the file of that number, at the start of `data`.
+pub(crate) fn fill(filler: &Filler, data: &mut Vec<u8>, size: usize, number: u64) {
+    if data.len() < size {
+        data.resize(size, 0);
+    }
+    let data = &mut data[..size];
+    filler.fill(data, 0, (number + 1) << FREE_BITS);
+    let tail = size % SECTOR_BYTES;
+    if tail < TAIL_BYTES {
+        data[size - tail..].fill(0);
     }
 }
 
 /// Noise of which the first byte of a file is zero: what a kill leaves between the first byte and the rest is then known as
 /// fathom's too. The first byte is the lowest of a product with an odd number, so that one stream in 256 has it, for all
 /// generations that leave the lowest bits alone.
-fn zero_first(seed: u64) -> Filler {
+pub(crate) fn zero_first(seed: u64) -> Filler {
     let has_it = |filler: &Filler| {
         let mut head = [0xFF; TAIL_BYTES];
         filler.fill(&mut head, 0, 0);

@@ -1,6 +1,7 @@
 //! Tests of walks, and of trees that are made: the order, what is read, and what is passed over.
 
 use super::*;
+use crate::grown::verify;
 use crate::ops::{READS, WRITES};
 use crate::stream::Points;
 use crate::walk_grow::{Growing, Writer, next_end};
@@ -9,6 +10,7 @@ use fathom_base::lognormal::LogNormal;
 use fathom_base::provenance::Provenance;
 use fathom_model::fsop::{FsopProcess, Role, SyncMode};
 use fathom_sys::clock::FastClock;
+use fathom_sys::signals::StopFlag;
 use std::path::Path;
 
 fn meter<'a>(
@@ -119,6 +121,63 @@ fn what_a_writer_makes_a_reader_finds() {
         let second = write(tempfile::tempdir().expect("dir").path(), &growing(sync, 14 * whole), 6);
         assert_ne!(second.bytes(), made.bytes(), "another seed, other sizes");
     }
+}
+
+/// What a writer has made is found as it was made; each thing that somebody changes, takes or adds is named.
+#[test]
+fn what_a_writer_made_is_read_back() {
+    let dir = tempfile::tempdir().expect("temporary directory");
+    let growing = growing(SyncMode::None, 60);
+    let made = write(dir.path(), &growing, 5);
+    let names = count(&made, OpClass::OpenWrite) + count(&made, OpClass::MakeDir);
+    let back = |made: u64, seed: u64| {
+        let root = WalkedDir::open(dir.path()).expect("there");
+        verify(&root, &growing, seed, made, &StopFlag::default()).expect("not stopped")
+    };
+    let clean = back(names, 5);
+    assert_eq!(
+        (clean.files, clean.dirs),
+        (count(&made, OpClass::OpenWrite), count(&made, OpClass::MakeDir))
+    );
+    assert_eq!((clean.bytes, clean.wrong), (made.bytes(), 0));
+    assert!(back(names, 6).wrong > 0, "of another seed");
+    let told = |path: &str, damage: &dyn Fn(&Path), part: &str| {
+        let path = dir.path().join(path);
+        let before = std::fs::read(&path).ok();
+        damage(&path);
+        let found = back(names, 5);
+        assert_eq!(found.wrong, 1, "{:?}", found.listed);
+        assert!(found.listed[0].contains(part), "{:?}", found.listed);
+        match before {
+            Some(bytes) => std::fs::write(&path, bytes).expect("as before"),
+            None => std::fs::remove_file(&path).expect("as before"),
+        }
+        assert_eq!(back(names, 5), clean);
+    };
+    let flip = |path: &Path| {
+        let mut bytes = std::fs::read(path).expect("a file");
+        let last = bytes.len() - 1;
+        bytes[last] ^= 1;
+        std::fs::write(path, bytes).expect("written");
+    };
+    told("f0000003", &flip, "f0000003 has 1 other bytes of");
+    told(
+        "d0000011/f0000014",
+        &|path| std::fs::remove_file(path).expect("gone"),
+        "d0000011/f0000014 cannot be read",
+    );
+    told(
+        "f0000005",
+        &|path| std::fs::write(path, b"").expect("cut"),
+        "f0000005 is 0 bytes long instead of",
+    );
+    told("d0000012/more", &|path| std::fs::write(path, b"x").expect("made"), "no writer made it");
+    // In a directory that the writer never came to.
+    told(
+        "d0000013/d0000055/more",
+        &|path| std::fs::write(path, b"x").expect("made"),
+        "no writer made it",
+    );
 }
 
 /// What a writer may take is counted in whole blocks, and never passed: not by a single file.

@@ -12,7 +12,7 @@ use fathom_testkit::{Content, FsKind, Mount, TreeSnapshot, Trial, kernel_test};
 use serde_json::Value;
 use std::ffi::CString;
 use std::fs;
-use std::os::unix::fs::chown;
+use std::os::unix::fs::{FileExt, chown};
 use std::path::Path;
 use std::thread;
 use std::time::Duration;
@@ -31,6 +31,7 @@ pub fn trials() -> Vec<Trial> {
         kernel_test("fsop_frozen_over_the_start_of_a_window", &frozen, frozen_start),
         kernel_test("fsop_without_space", &ext4, without_space),
         kernel_test("fsop_leaves_what_must_stay_free", &killed, reserve),
+        kernel_test("fsop_reads_back_what_writers_made", &ext4, read_back),
         kernel_test("fsop_without_inodes", &ext4, without_inodes),
         kernel_test("fsop_long_names_and_deep_paths", &[FathomBinary], long_and_deep),
         kernel_test("fsop_read_only_after_an_error", &ext4, read_only),
@@ -362,6 +363,50 @@ fn reserve() {
     let words = ["2 writers make at least", "5 % and at least 1 GiB", "phases=3r"];
     sandbox.refuses(&["run", "fsop", p(small.dir()), "phases=2w"], 4, &words);
     sandbox.nothing_left(&[small.dir()]);
+}
+
+/// With verify= all that writers made is compared: as it is, and with one byte that somebody changed.
+fn read_back() {
+    let sandbox = Sandbox::new();
+    let ground = Ground::new(FsKind::Ext4, 2_048, "");
+    somebodys_tree(ground.dir());
+    let sizes = ["file_size_median=8k", "file_size_mean=8k", "file_size_max=8k"];
+    let args = ["run", "fsop", p(ground.dir()), "verify=yes", "sync=file", "warmup=0s"];
+    let clean = [&args[..], &sizes[..], &["phases=1r,1r+2w", "window=500ms"]].concat();
+    let done = sandbox.json(&clean, &[0, 1]);
+    let said = done.finding("fsop-content-verified")["summary"].to_string();
+    assert!(said.contains("every byte"), "{said}");
+    done.has_not("fsop-content-wrong");
+    let of_record =
+        |record: &Value| record["findings"].to_string().contains("fsop-content-verified");
+    assert_eq!(done.records().iter().map(of_record).collect::<Vec<_>>(), [false, true]);
+    let running = sandbox.start(
+        &[&args[..], &sizes[..], &["phases=1w", "window=3s"]].concat(),
+        "progress",
+        1,
+    );
+    let own = names(ground.dir()).into_iter().find(|name| name.starts_with(".fathom-")).unwrap();
+    let grove = ground.dir().join(own).join("grove0");
+    // The writer is done with the first file when there is a second.
+    wait_until("a second file", || grove.join("f0000001").exists());
+    let file = fs::File::options().write(true).open(grove.join("f0000000")).unwrap();
+    let was = fs::read(grove.join("f0000000")).unwrap()[5_000];
+    file.write_all_at(&[was ^ 4], 5_000).unwrap();
+    drop(file);
+    let done = running.finish();
+    assert_eq!(done.code, 1, "{done:?}");
+    let wrong = done.finding("fsop-content-wrong");
+    assert_eq!(wrong["severity"], "void", "{wrong}");
+    let part = "writer 0: f0000000 has 1 other bytes of 8192, the first at 5000";
+    assert!(wrong["summary"].as_str().unwrap().contains(part), "{wrong}");
+    assert_eq!(done.result()["verdict"], "void");
+    done.has_not("fsop-content-verified");
+    sandbox.nothing_left(&[ground.dir()]);
+    sandbox.refuses(
+        &["run", "fsop", p(ground.dir()), "phases=1r", "verify=yes"],
+        2,
+        &["verify=yes", "no phase has any"],
+    );
 }
 
 /// Others take the inodes that writers leave alone.
