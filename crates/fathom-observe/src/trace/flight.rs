@@ -70,6 +70,9 @@ const AGE_NS_MAX: u64 = 120_000_000_000;
 /// give up after 30 s; one that only starves must not be taken for lost.
 const OVERTAKEN_MAX: u64 = 2048;
 const OVERTAKEN_NS: u64 = 30_000_000_000;
+/// So is one that some later ones have overtaken, when the same place is asked for again: the end to come is that of the newer
+/// one, and would be told as that of the older, and so on with each that comes to that place.
+const TWIN_OVERTAKEN: u64 = 256;
 /// How often, in ends, that is looked at.
 const LOOK: u64 = 512;
 
@@ -83,6 +86,7 @@ impl Table {
         if self.waiting.len() >= WAITING_MAX {
             self.forget_old(event.time_ns);
         }
+        self.forget_twin(event);
         let longest = &mut self.longest[event.class as usize];
         *longest = (*longest).max(event.sectors);
         let waiting = Waiting {
@@ -187,6 +191,17 @@ impl Table {
         let range = (event.class, event.sector, 0)..=(event.class, event.sector, u64::MAX);
         let key = self.waiting.range(range).next_back().map(|(key, _)| *key);
         key.is_some_and(|key| self.waiting.remove(&key).is_some())
+    }
+
+    /// Forgets one of the same place and length whose end was lost, before that place is asked for again.
+    fn forget_twin(&mut self, event: &Event) {
+        let (in_flight, ended) = (self.waiting.len() as u64, self.ended);
+        let is_overtaken =
+            |waiting: &Waiting| ended - waiting.ended_before > TWIN_OVERTAKEN + 4 * in_flight;
+        if let Some(order) = self.exact(event, is_overtaken) {
+            self.waiting.remove(&(event.class, event.sector, order));
+            self.abandoned += 1;
+        }
     }
 
     fn forget_overtaken(&mut self, now_ns: u64) {
@@ -364,6 +379,28 @@ mod tests {
         assert_eq!(ended(&bio), [(Arrived, 0, 1, None, 4)]);
         // Ends of what began before the trace.
         assert_eq!(ended(&[step(Complete, 4, 0, 8)]), []);
+    }
+
+    #[test]
+    fn one_whose_end_was_lost_makes_no_later_one_at_its_place_long() {
+        let mut flight = Flight::default();
+        let mut done = Vec::new();
+        let mut longest = |lost_at: u64, overtaken: u64| {
+            flight.step(&step(Issue, lost_at, 0, 8), &mut done);
+            for number in 1..=overtaken {
+                flight.step(&step(Issue, lost_at + number, number * 8, 8), &mut done);
+                flight.step(&step(Complete, lost_at + number + 5, number * 8, 8), &mut done);
+            }
+            let again_ns = lost_at + overtaken + 1000;
+            flight.step(&step(Issue, again_ns, 0, 8), &mut done);
+            flight.step(&step(Complete, again_ns + 7, 0, 8), &mut done);
+            let longest = done.iter().map(|d| d.end_ns - d.start_ns).max();
+            done.clear();
+            (longest, flight.abandoned())
+        };
+        assert_eq!(longest(0, 300), (Some(7), 1));
+        // Few have overtaken it: it may only be slow. The newer one of the two is left.
+        assert_eq!(longest(1_000_000, 20), (Some(1027), 1));
     }
 
     #[test]
