@@ -12,11 +12,8 @@ use fathom_study::watch::{WatchFigure, WatchSummary, WatchedDevice};
 #[must_use]
 pub fn of_raid(study: &RaidStudy) -> String {
     let of_pattern = |pattern: Pattern| {
-        let figure = |row: &'_ Row| row.in_state(State::Normal)?.figures[place(pattern)].clone();
-        let all: Vec<(String, Figure)> =
-            study.rows.iter().filter_map(|row| Some((row.name(), figure(row)?))).collect();
-        let rate = |of: &(String, Figure)| of.1.bytes_per_s.value;
-        let (name, best) = all.iter().max_by(|a, b| rate(a).total_cmp(&rate(b)))?;
+        let (row, best) = fastest(study, pattern)?;
+        let name = row.name();
         let one = study.component_bytes_per_s[place(pattern)];
         let times = one.map_or_else(String::new, |one| {
             format!(" ({} x one member)", multiple(best, Some(one)))
@@ -29,6 +26,15 @@ pub fn of_raid(study: &RaidStudy) -> String {
         [] => "No answer: see the findings below.".to_owned(),
         words => format!("Fastest in these trials: {}.", words.join("; ")),
     }
+}
+
+/// The fastest whole array under a load.
+#[must_use]
+pub fn fastest(study: &RaidStudy, pattern: Pattern) -> Option<(&Row, &Figure)> {
+    let all = study.rows.iter().filter_map(|row| {
+        Some((row, row.in_state(State::Normal)?.figures[place(pattern)].as_ref()?))
+    });
+    all.max_by(|a, b| a.1.bytes_per_s.value.total_cmp(&b.1.bytes_per_s.value))
 }
 
 /// A load in words.

@@ -2,6 +2,7 @@
 //! member; what a missing member and a rebuild cost.
 
 mod states;
+mod winner;
 
 use super::{Source, parts};
 use crate::page::{Axis, Block, Cell, Chart, ChartKind, Column, Page, Point, Section, Table, Unit};
@@ -20,11 +21,12 @@ pub(super) fn page(source: &Source) -> Page {
     sections.extend(components(&found));
     sections.extend(states::sections(&found));
     sections.extend(void(&found));
+    sections.extend(winner::layers(&found, source.records));
     sections.push(parts::machine(source.head, source.zone));
     sections.push(parts::again(source));
-    let stack = source.records.iter().find_map(|record| record.targets.first());
-    let mut first = vec![Block::Findings(found.findings.clone())];
-    first.extend(stack.map(|target| Block::Stack(Box::new(target.stack.clone()))));
+    let mut first = winner::commands(&found, &source.head.target);
+    first.push(Block::Findings(found.findings.clone()));
+    first.extend(winner::stacks(&found, source.records));
     Page {
         title: format!("raid {} on {}", source.name, source.head.target),
         question: "Which array suits these disks: level, layout and chunk, whole, without a member, and while one is rebuilt?"

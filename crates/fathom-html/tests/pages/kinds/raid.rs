@@ -2,7 +2,7 @@
 
 use super::sample::{head, markdown, page, record, set_cell};
 use expect_test::expect_file;
-use fathom_html::page::Page;
+use fathom_html::page::{Block, Page};
 use fathom_model::record::{DeviceDelta, Record, RunKind};
 use fathom_model::stack::{MdFacts, MdMember, Node, NodeKind};
 use fathom_study::raid::{Pattern, State};
@@ -74,6 +74,31 @@ pub fn shown() -> Page {
 #[test]
 fn a_matrix_in_all_states() {
     expect_file!["golden/matrix.md"].assert_eq(&fathom_html::markdown::markdown(&shown()));
+}
+
+#[test]
+fn the_fastest_can_be_made_again() {
+    let page = shown();
+    let commands: Vec<&str> = page
+        .first
+        .iter()
+        .filter_map(|block| match block {
+            Block::Command { caption, command } => {
+                assert!(caption.contains("destroys"), "{caption}");
+                Some(command.as_str())
+            }
+            _ => None,
+        })
+        .collect();
+    assert_eq!(
+        commands,
+        [
+            "mdadm --create /dev/md/NAME --level=0 --chunk=64K --raid-devices=2 /dev/sda /dev/sdb",
+            "mdadm --create /dev/md/NAME --level=1 --bitmap=none --raid-devices=2 /dev/sda /dev/sdb",
+        ]
+    );
+    let stacks = page.first.iter().filter(|block| matches!(block, Block::Stack(_))).count();
+    assert_eq!(stacks, 2, "each stands on its own");
 }
 
 #[test]
