@@ -146,7 +146,9 @@ fn writer_full(_: &Record, fsop: &FsopRecord) -> Option<Finding> {
     let ended = fsop.processes.iter().filter_map(|p| Some((p, p.ended_early_ns?)));
     let (process, at_ns) = ended.min_by_key(|(_, at_ns)| *at_ns)?;
     let what = match process.role {
-        Role::Writer => "had made all that it may (5 % and more of the space and of the inodes stay free)",
+        Role::Writer => {
+            "had made all that it may (5 % and more of the space and of the inodes stay free)"
+        }
         Role::Reader => "found nothing to read",
         Role::Client => "had nothing to do",
     };
