@@ -76,10 +76,13 @@ pub fn run(common: &Common, output: Output, stop: &StopFlag, args: &Args) -> Com
     let screen = Screen { output, args, view, last: None, form: None, is_closed: false };
     let mut watch = Watch { watcher, screen, listener, application, recording, latency };
     let shown = watch.follow(stop, begun, interval_ns);
-    let shown = shown.and(watch.screen.finish(&watch.watcher, is_recorded));
-    // What was watched is stored, and what was started ended, also when it could not be shown.
-    let finished = finish(output, stop, watch.application, watch.recording);
-    shown.map_err(CommandError::from).and(finished)
+    let Watch { watcher, mut screen, application, recording, .. } = watch;
+    let mut left = Ok(());
+    let leave = || left = screen.finish(&watcher, is_recorded);
+    // What was watched is stored, and what was started ended, also when it could not be shown: a terminal that takes nothing is
+    // waited for after that.
+    let finished = finish(output, stop, application, recording, leave);
+    shown.and(left).map_err(CommandError::from).and(finished)
 }
 
 /// Words that contradict each other.
@@ -143,18 +146,22 @@ impl Watch<'_> {
     }
 }
 
-/// Ends the application, stores what is left, and says what it came to.
+/// Ends the application, stores what is left, leaves the view, and says what it came to.
 fn finish(
     output: Output,
     stop: &StopFlag,
     application: Option<Application>,
     recording: Option<Recording>,
+    leave: impl FnOnce(),
 ) -> CommandResult {
     let ended = application.map(|application| application.end(stop));
     let interrupted = if stop.is_set() && ended.is_some() { Exit::Interrupted } else { Exit::Done };
     match recording {
-        Some(recording) => recording.finish(output, stop, ended).map(|exit| exit.max(interrupted)),
+        Some(recording) => {
+            recording.finish(output, stop, ended, leave).map(|exit| exit.max(interrupted))
+        }
         None => {
+            leave();
             output.json("result", &serde_json::json!({ "exit_code": interrupted.code() }))?;
             Ok(interrupted)
         }

@@ -163,12 +163,13 @@ impl Recording {
         records
     }
 
-    /// Stores the rest, and says what it all came to.
+    /// Stores the rest, leaves the view, and says what it all came to.
     pub fn finish(
         mut self,
         output: Output,
         stop: &StopFlag,
         ended: Option<ApplicationRecord>,
+        leave: impl FnOnce(),
     ) -> Result<Exit, CommandError> {
         let ending = match &ended {
             Some(_) if stop.is_set() => Ending::Interrupted,
@@ -189,6 +190,7 @@ impl Recording {
         if let Some(error) = failed {
             self.error.get_or_insert((error, 0));
         }
+        leave();
         // Of a watch alone there is nothing to doubt.
         let exit = Exit::of_verdict(study.verdict, !is_application).max(self.exit(output));
         let summary = watch::summary(&records);

@@ -1,6 +1,6 @@
 //! The live view of a watch on a pseudo-terminal: what it shows, what keys do, and that the terminal is as before however it ends.
 
-use crate::cli::Sandbox;
+use crate::cli::{Sandbox, p};
 use crate::terminal::on_terminal;
 use fathom_testkit::Capability::{FathomBinary, LoopDevices, Tool};
 use fathom_testkit::{LoopDevice, Trial, kernel_test};
@@ -11,6 +11,7 @@ pub fn trials() -> Vec<Trial> {
     vec![
         kernel_test("watch_view_shows_and_is_given_back", &needs, shown_and_given_back),
         kernel_test("watch_view_after_signals_and_questions", &needs, ended),
+        kernel_test("watch_view_that_takes_nothing", &needs, blocked),
         kernel_test("watch_view_gives_way_to_lines", &needs, plain),
     ]
 }
@@ -89,6 +90,27 @@ fn ended() {
     let seen = on_terminal(&sandbox, &words, &[], &steps);
     assert_eq!(seen.code, 130, "{}", seen.shown);
     assert!(behind(&seen.shown).contains("Stored as"), "{}", seen.shown);
+}
+
+/// Whoever looks away (Ctrl-S) holds up nothing: the watch ends in its time and is stored before the terminal takes anything again.
+fn blocked() {
+    let sandbox = Sandbox::new();
+    let device = LoopDevice::new(16 << 20).unwrap();
+    let binary = fathom_testkit::fathom_binary().unwrap();
+    let list = json!([p(&binary), "--db", p(sandbox.db()), "--json", "list"]);
+    let steps = json!([
+        ["expect", "processors"],
+        ["send", "\u{13}"],
+        ["elsewhere", "\"state\":\"complete\"", list],
+        ["send", "\u{11}"],
+    ]);
+    let name = device.name();
+    let words = ["watch", &name, "--interval=200ms", "--all", "--count=20", "--record"];
+    let seen = on_terminal(&sandbox, &words, &[], &steps);
+    assert_eq!(seen.code, 0, "{}", seen.shown);
+    assert!(behind(&seen.shown).contains("Stored as"), "{}", seen.shown);
+    let done = sandbox.json(&["show", sandbox.runs()[0]["id"].as_str().unwrap()], &[0]);
+    assert_eq!(done.result()["watch"]["intervals"], 20, "{}", done.result());
 }
 
 fn plain() {
