@@ -5,6 +5,7 @@
 //! the result is the rounds' ratio (Hodges and Lehmann, on logs) with an exact interval. Goals that are missed do not fail the
 //! command: figures are printed beside their goals.
 
+mod files;
 mod goals;
 mod instructions;
 mod memory;
@@ -23,7 +24,7 @@ mod truth;
 
 use crate::process::in_words;
 use crate::{Outcome, flags::Flags, workspace};
-use place::{LoopDevice, Place, lay_out};
+use place::{LoopDevice, Place, Tree, lay_out};
 use report::{Facts, Report, Section};
 use scenes::{Files, Scene, Source};
 use std::fs;
@@ -34,14 +35,17 @@ use tools::{Programs, Sample};
 pub const HELP: &str = "\
 cargo xtask bench [--pairs=N] [--seconds=S] [--only=NAME]... [--instructions] [--write]
 
-measures the load engine's speed against fio and sysbench, as ratios beside their goals
+measures the load engine's speed against fio and sysbench, and that of loads of files against bare system calls and
+fs_mark, as ratios beside their goals
 
   --pairs=N        rounds; each runs every side of a comparison once (default 20; fewer let nothing pass; more where
                    the goal is sameness or lies near)
   --seconds=S      length of each single run, also 0.5 (default 1)
   --only=NAME      this part alone; may be repeated. Comparisons: cached-1, cached-8, cached-32, cached-128,
                    loop-1, loop-32, loop-128, null-32; for information, with a quarter of the rounds: disk-1,
-                   disk-32, disk-128, others-1, others-32. Single figures: recording (cost of recording
+                   disk-32, disk-128, others-1, others-32. With files: walk
+                   (a reader of fsop against the bare system calls); for information mail (against them and
+                   fs_mark), small (against sysbench). Single figures: recording (cost of recording
                    latencies), memory, start (time to the first I/O), truth (latencies against the kernel's
                    tracepoints), instructions
   --instructions   the same as --only=instructions: callgrind counts what one request costs (stable)
@@ -50,7 +54,7 @@ measures the load engine's speed against fio and sysbench, as ratios beside thei
 Builds target/release/fathom first, and once t/io_uring from fio's Debian source package (kept in target/bench).
 Uses CPU 0 for all sides; 1 GiB of disk and 256 MiB of memory for as long as it runs. As root, it makes a loop device,
 mounts the kernel's tracing files for itself, and keeps unbound kernel workers off CPU 0 for the while. What is not
-installed (fio, sysbench, valgrind) or not permitted is skipped and counted. About 20 minutes.
+installed (fio, sysbench, fs_mark, valgrind) or not permitted is skipped and counted. About 22 minutes.
 ";
 
 const CACHED_BYTES: u64 = 4 << 20;
@@ -99,6 +103,8 @@ struct Bench {
     files: Files,
     /// None where it cannot be made, with the reason.
     device: Result<LoopDevice, String>,
+    /// As the device.
+    tree: Result<Tree, String>,
     place: Place,
     rounds: usize,
 }
@@ -169,6 +175,9 @@ pub fn run(args: &[String]) -> Outcome {
         cached: place.file("cached"),
         disk: place.file("disk"),
         looped: PathBuf::from("/dev/no-loop-device"),
+        tree: PathBuf::from("/dev/shm/no-tree"),
+        spool: place.directory.join("spool"),
+        small: place.file("small"),
     };
     let is_known = |name: &String| {
         let scenes = scenes::all(&files, options.length);
@@ -200,11 +209,16 @@ pub fn run(args: &[String]) -> Outcome {
     if let Ok(device) = &device {
         files.looped.clone_from(&device.path);
     }
+    let tree = if needs(Source::Tree) { Tree::new() } else { Err("not asked for".to_owned()) };
+    if let Ok(tree) = &tree {
+        files.tree.clone_from(&tree.path);
+    }
+    files::prepare(&files, &needs)?;
     let scenes = wanted(scenes::all(&files, options.length));
     let bare = scenes.iter().flat_map(|s| &s.sides).any(|s| s.tool == sides::Tool::Bare);
     let bare = if bare { tio::program(&kept()) } else { Err("not asked for".to_owned()) };
     let programs = Programs::found(binary(), place.store(), bare);
-    let bench = Bench { programs, files, device, place, rounds: options.rounds };
+    let bench = Bench { programs, files, device, tree, place, rounds: options.rounds };
     Ok(all(&options, &bench, &scenes, &singles)?.is_success())
 }
 
@@ -249,10 +263,15 @@ fn measure(scene: &Scene, bench: &Bench, report: &mut Report) -> Vec<Vec<Option<
     let (count, rounds) = (scene.sides.len(), scene.rounds(bench.rounds));
     let mut samples: Vec<Vec<Option<Sample>>> = vec![Vec::with_capacity(rounds); count];
     let mut given_up = vec![false; count];
-    let no_device = bench.device.as_ref().err().filter(|_| scene.source == Source::Loop);
+    let no_device = match scene.source {
+        Source::Loop => {
+            bench.device.as_ref().err().map(|reason| format!("no loop device: {reason}"))
+        }
+        Source::Tree => bench.tree.as_ref().err().map(|reason| format!("no tree: {reason}")),
+        _ => None,
+    };
     for (index, side) in scene.sides.iter().enumerate() {
-        let no_device = no_device.map(|reason| format!("no loop device: {reason}"));
-        if let Some(reason) = no_device.or_else(|| bench.programs.missing(side.tool)) {
+        if let Some(reason) = no_device.clone().or_else(|| bench.programs.missing(side.tool)) {
             report.skip(format!("{}, {}: {reason}", scene.name, side.name));
             given_up[index] = true;
         }
@@ -313,7 +332,7 @@ mod tests {
 
     #[test]
     fn the_help_names_every_part() {
-        let nowhere = Files { cached: "c".into(), disk: "d".into(), looped: "l".into() };
+        let nowhere = Files::nowhere();
         for scene in scenes::all(&nowhere, Duration::from_secs(1)) {
             assert!(HELP.contains(scene.name), "{}", scene.name);
         }
@@ -321,14 +340,14 @@ mod tests {
     }
 
     #[test]
-    fn a_whole_run_takes_twenty_minutes() {
+    fn a_whole_run_takes_twenty_two_minutes() {
         let options = parse(&[]).unwrap();
-        let nowhere = Files { cached: "c".into(), disk: "d".into(), looped: "l".into() };
+        let nowhere = Files::nowhere();
         let scenes = scenes::all(&nowhere, options.length);
         let of_scenes: Duration = scenes.iter().map(|s| s.estimate(options.rounds)).sum();
         let of_singles: Duration = SINGLES.iter().map(|s| (s.estimate)(options.rounds)).sum();
         assert!(
-            of_scenes + of_singles <= Duration::from_secs(1200),
+            of_scenes + of_singles <= Duration::from_secs(1320),
             "{of_scenes:?} {of_singles:?}"
         );
     }

@@ -60,6 +60,50 @@ pub fn lay_out(path: &Path, size_bytes: u64) -> Result<(), String> {
     Ok(())
 }
 
+/// How the names of what lies in memory begin; the process's number follows.
+pub const IN_MEMORY: &str = "/dev/shm/fathom-bench";
+
+/// A tree of files in memory, as the classic test of file servers makes them: three directories and eleven files in each
+/// directory, five levels deep, files of 4 KiB.
+pub struct Tree {
+    /// Its root.
+    pub path: PathBuf,
+    _janitor: Janitor,
+}
+
+/// Files in each directory of the tree.
+const TREE_FILES: u32 = 11;
+/// Directories in each but those of the last level.
+const TREE_DIRECTORIES: u32 = 3;
+const TREE_LEVELS: u32 = 5;
+const TREE_FILE_BYTES: usize = 4096;
+
+impl Tree {
+    /// Makes it.
+    ///
+    /// # Errors
+    /// In words, when it cannot be made: /dev/shm is no memory, or has no room.
+    pub fn new() -> Result<Self, String> {
+        let path = PathBuf::from(format!("{IN_MEMORY}-{}-tree", std::process::id()));
+        let kind = workspace::output_of(Command::new("stat").args(["-f", "-c", "%T", "/dev/shm"]))?;
+        if kind.trim() != "tmpfs" {
+            return Err(format!("/dev/shm is {} and not tmpfs", kind.trim()));
+        }
+        let janitor = Janitor::new(format!("rm -rf '{}'", path.display()))?;
+        grow(&path, TREE_LEVELS).map_err(|error| format!("{}: {error}", path.display()))?;
+        Ok(Self { path, _janitor: janitor })
+    }
+}
+
+fn grow(directory: &Path, levels: u32) -> std::io::Result<()> {
+    fs::create_dir(directory)?;
+    for number in 0..TREE_FILES {
+        fs::write(directory.join(format!("f{number:07}")), [0xA5; TREE_FILE_BYTES])?;
+    }
+    let below = if levels == 0 { 0 } else { TREE_DIRECTORIES };
+    (0..below).try_for_each(|number| grow(&directory.join(format!("d{number:07}")), levels - 1))
+}
+
 const LOOP_BYTES: u64 = 256 << 20;
 const UNBOUND_WORK: &str = "/sys/devices/virtual/workqueue/cpumask";
 
@@ -107,7 +151,7 @@ impl LoopDevice {
     /// # Errors
     /// In words, when it cannot be made: no root, no /dev/shm, no loop devices.
     pub fn new() -> Result<Self, String> {
-        let backing = format!("/dev/shm/fathom-bench-{}", std::process::id());
+        let backing = format!("{IN_MEMORY}-{}", std::process::id());
         let fail = |error: std::io::Error| format!("{UNBOUND_WORK}: {error}");
         let before = fs::read_to_string(UNBOUND_WORK).map_err(fail)?;
         let before = before.trim();
@@ -161,6 +205,18 @@ mod tests {
         assert!(!place.exists());
         drop(janitor);
         fs::remove_file(place).unwrap();
+    }
+
+    #[test]
+    fn a_tree_has_what_its_levels_say_and_goes_with_its_owner() {
+        let place = std::env::temp_dir().join(format!("fathom-grown-{}", std::process::id()));
+        let janitor = Janitor::new(format!("rm -rf '{}'", place.display())).unwrap();
+        grow(&place, 1).unwrap();
+        let inside = |path: &Path| fs::read_dir(path).unwrap().count();
+        assert_eq!((inside(&place), inside(&place.join("d0000002"))), (14, 11));
+        assert_eq!(fs::metadata(place.join("d0000002/f0000010")).unwrap().len(), 4096);
+        drop(janitor);
+        assert!(!place.exists());
     }
 
     #[test]

@@ -31,8 +31,8 @@ impl Facts {
             ("filesystem of the disk file", disk),
             ("load average at the start", soak::said("cut", &["-d ", "-f1-3", "/proc/loadavg"])),
             (
-                "fio, sysbench",
-                format!("{}, {}", version(&programs.fio), version(&programs.sysbench)),
+                "fio, sysbench, fs_mark",
+                [&programs.fio, &programs.sysbench, &programs.fs_mark].map(version).join(", "),
             ),
             (
                 "rounds",
@@ -62,7 +62,9 @@ split into user and system is sampled by the timer tick where the kernel counts 
 nanoseconds. Closure is Little's law: mean latency x rate / depth, 1 when no time is lost, and hence the share of the
 depth that was really held; fio's is that of its total latency, and behind the stroke that of clat, which it shows
 first. 'Batch' is how many requests end for each hand-over. `t/io_uring` counts its second second, the first one in
-which it records latencies.
+which it records latencies. In the scenes with files a request is a whole file; fathom records the latency of every call and its
+CPU time is that of the whole process, `bare_walk` and `bare_mail` record nothing and look at the clock once a round and once a
+file, and fs_mark stamps every call.
 ";
 
 impl Report {

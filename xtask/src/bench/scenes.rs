@@ -1,5 +1,6 @@
 //! What is compared: scenes (one target, one depth), the sides that run in them, and the contests between two sides.
 
+use super::files;
 use super::goals::Goal;
 use super::sides::{Maker, Side, Tool};
 use super::tio;
@@ -18,6 +19,8 @@ pub enum Measure {
     UserCpu,
     /// Little's law: mean latency times rate by depth.
     Closure,
+    /// Time from one request to the next.
+    Each,
 }
 
 impl Measure {
@@ -29,6 +32,7 @@ impl Measure {
             Self::Cpu => "CPU per request",
             Self::UserCpu => "user CPU per request",
             Self::Closure => "Little's law closure",
+            Self::Each => "time per request",
         }
     }
 
@@ -40,6 +44,7 @@ impl Measure {
             Self::Cpu => sample.cpu_ns,
             Self::UserCpu => sample.user_ns,
             Self::Closure => sample.closure,
+            Self::Each => Some(1e9 / sample.rate),
         }
     }
 }
@@ -67,6 +72,12 @@ pub enum Source {
     Loop,
     /// Nothing: the null engines.
     Null,
+    /// A tree of files in memory.
+    Tree,
+    /// A directory on this machine's disk, in which files are made.
+    Spool,
+    /// Many small files in the page cache.
+    Small,
 }
 
 /// One target, one depth, several sides.
@@ -119,6 +130,7 @@ impl Scene {
             Tool::Fio => length + Duration::from_millis(300),
             Tool::Sysbench => Duration::from_secs(1).max(length) + Duration::from_millis(50),
             Tool::Bare => tio::RUN,
+            Tool::FathomFiles | Tool::BareFiles | Tool::FsMark => length + files::BESIDE,
         };
         let round: Duration = self.sides.iter().map(side).sum();
         round * u32::try_from(self.rounds(asked)).unwrap_or(u32::MAX)
@@ -133,6 +145,12 @@ pub struct Files {
     pub disk: PathBuf,
     /// The loop device; where there is none, a path that does not exist.
     pub looped: PathBuf,
+    /// The tree; where there is none, a path that does not exist.
+    pub tree: PathBuf,
+    /// An empty directory.
+    pub spool: PathBuf,
+    /// The first of the small files.
+    pub small: PathBuf,
 }
 
 impl Files {
@@ -142,7 +160,18 @@ impl Files {
             Source::Disk => Some(&self.disk),
             Source::Loop => Some(&self.looped),
             Source::Null => None,
+            Source::Tree => Some(&self.tree),
+            Source::Spool => Some(&self.spool),
+            Source::Small => Some(&self.small),
         }
+    }
+
+    /// Paths at which nothing is.
+    #[cfg(test)]
+    pub fn nowhere() -> Self {
+        let [cached, disk, looped, tree, spool, small] =
+            ["c", "d", "l", "t", "p", "s"].map(PathBuf::from);
+        Self { cached, disk, looped, tree, spool, small }
     }
 }
 
@@ -176,6 +205,9 @@ pub fn all(files: &Files, length: Duration) -> Vec<Scene> {
     }
     scenes.push(others_1(&at(Source::Cached, 1)));
     scenes.push(others_32(&at(Source::Cached, 32)));
+    scenes.push(files::walk(&at(Source::Tree, 1)));
+    scenes.push(files::mail(&at(Source::Spool, 1)));
+    scenes.push(files::small(&at(Source::Small, 1)));
     scenes
 }
 
@@ -303,7 +335,8 @@ fn others_32(make: &Maker) -> Scene {
     scene("others-32", Source::Cached, make, sides, contests)
 }
 
-fn scene(
+/// A scene of this name and these sides; its title follows from what is read.
+pub(super) fn scene(
     name: &'static str,
     source: Source,
     make: &Maker,
@@ -311,18 +344,27 @@ fn scene(
     contests: Vec<Contest>,
 ) -> Scene {
     let depth = make.depth;
-    let what = match source {
-        Source::Cached => "4 MiB in the page cache",
-        Source::Disk => "1 GiB on disk, O_DIRECT",
-        Source::Loop => "loop device over 256 MiB of memory, O_DIRECT on both levels",
-        Source::Null => "null engines: the tools alone",
+    let reads = |what| format!("4 KiB random reads, {what}, depth {depth}");
+    let title = match source {
+        Source::Cached => reads("4 MiB in the page cache"),
+        Source::Disk => reads("1 GiB on disk, O_DIRECT"),
+        Source::Loop => reads("loop device over 256 MiB of memory, O_DIRECT on both levels"),
+        Source::Null => reads("null engines: the tools alone"),
+        Source::Small => reads(files::SMALL),
+        Source::Tree => files::TREE.to_owned(),
+        Source::Spool => files::SPOOL.to_owned(),
     };
-    let title = format!("4 KiB random reads, {what}, depth {depth}");
     let (file, length) = (make.target.clone(), make.length);
     Scene { name, title, source, file, depth, length, sides, contests }
 }
 
-fn contest(ours: &'static str, theirs: &'static str, measure: Measure, goal: Goal) -> Contest {
+/// Our side against another one.
+pub(super) fn contest(
+    ours: &'static str,
+    theirs: &'static str,
+    measure: Measure,
+    goal: Goal,
+) -> Contest {
     Contest { ours, theirs: Some(theirs), measure, goal }
 }
 
@@ -337,8 +379,7 @@ mod tests {
 
     #[test]
     fn contests_name_sides_that_are_there() {
-        let files = Files { cached: "c".into(), disk: "d".into(), looped: "l".into() };
-        for scene in all(&files, Duration::from_secs(1)) {
+        for scene in all(&Files::nowhere(), Duration::from_secs(1)) {
             let names: BTreeSet<&str> = scene.sides.iter().map(|s| s.name).collect();
             assert_eq!(names.len(), scene.sides.len(), "{}", scene.name);
             for contest in &scene.contests {

@@ -15,6 +15,12 @@ pub enum Tool {
     Sysbench,
     /// `t/io_uring` of fio's source package.
     Bare,
+    /// This project, with a load of files, bound to CPU 0.
+    FathomFiles,
+    /// A loop of bare system calls on files: an example program, which the first argument names.
+    BareFiles,
+    /// fs_mark of the distribution.
+    FsMark,
 }
 
 /// One program with one set of options.
@@ -36,11 +42,16 @@ impl Side {
             Tool::Fio => "fio",
             Tool::Sysbench => "taskset -c 0 sysbench --file-total-size=SIZE",
             Tool::Bare => "taskset -c 0 t/io_uring",
+            Tool::FathomFiles => "taskset -c 0 fathom",
+            Tool::BareFiles => "taskset -c 0",
+            Tool::FsMark => "taskset -c 0 fs_mark",
         };
         let target = binary().parent().and_then(Path::parent).map(|p| format!("{}/", p.display()));
         let pid = format!("bench-{}/", std::process::id());
         let line = format!("{program} {}", self.args.join(" "));
-        line.replace(&target.unwrap_or_default(), "").replace(&pid, "")
+        let tree = format!("{}-{}-", super::place::IN_MEMORY, std::process::id());
+        let shown = line.replace(&target.unwrap_or_default(), "").replace(&pid, "");
+        shown.replace(&tree, "/dev/shm/")
     }
 }
 

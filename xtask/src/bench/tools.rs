@@ -2,7 +2,7 @@
 
 use super::scenes::{Scene, Source};
 use super::sides::{Side, Tool};
-use super::tio;
+use super::{files, tio};
 use crate::workspace::{items, text};
 use serde_json::Value;
 use std::fs;
@@ -52,6 +52,8 @@ pub struct Programs {
     pub fio: Option<String>,
     /// `sysbench 1.0.20`; none where it is not installed.
     pub sysbench: Option<String>,
+    /// fs_mark's version; none where it is not installed.
+    pub fs_mark: Option<String>,
     /// `t/io_uring` of the installed fio's source, or why there is none.
     pub bare: Result<PathBuf, String>,
 }
@@ -64,7 +66,8 @@ impl Programs {
             let output = Command::new(program).arg("--version").output().ok()?;
             Some(String::from_utf8_lossy(&output.stdout).trim().to_owned())
         };
-        Self { fathom, store, fio: version("fio"), sysbench: version("sysbench"), bare }
+        let (fio, sysbench, fs_mark) = (version("fio"), version("sysbench"), files::fs_mark());
+        Self { fathom, store, fio, sysbench, fs_mark, bare }
     }
 
     /// The store that fathom's runs go to.
@@ -80,6 +83,9 @@ impl Programs {
             (Tool::Fio, _) if self.fio.is_none() => Some("fio is not installed".to_owned()),
             (Tool::Sysbench, _) if self.sysbench.is_none() => {
                 Some("sysbench is not installed".to_owned())
+            }
+            (Tool::FsMark, _) if self.fs_mark.is_none() => {
+                Some("fs_mark is not installed (apt: fsmark)".to_owned())
             }
             (Tool::Bare, Err(reason)) => Some(format!("t/io_uring cannot be had: {reason}")),
             _ => None,
@@ -103,7 +109,8 @@ impl Programs {
             Cpu { user_ns: cpu.user_ns - before.user_ns, all_ns: cpu.all_ns - before.all_ns };
         let said = String::from_utf8_lossy(&output.stdout);
         // fathom ends with 1 for a doubtful result, and reads from the page cache are doubtful: the point here.
-        let good: &[i32] = if side.tool == Tool::Fathom { &[0, 1] } else { &[0] };
+        let is_fathom = matches!(side.tool, Tool::Fathom | Tool::FathomFiles);
+        let good: &[i32] = if is_fathom { &[0, 1] } else { &[0] };
         if !output.status.code().is_some_and(|code| good.contains(&code)) {
             let errors = String::from_utf8_lossy(&output.stderr);
             return Err(format!("{}: {}", output.status, errors.lines().last().unwrap_or("")));
@@ -113,6 +120,12 @@ impl Programs {
             Tool::Fio => of_fio(&said, scene.depth),
             Tool::Sysbench => of_sysbench(&said, spent),
             Tool::Bare => tio::sample(&said),
+            Tool::FathomFiles => files::of_fathom(&said),
+            Tool::BareFiles => files::of_bare(&said),
+            Tool::FsMark => {
+                files::empty(scene.file.as_deref())?;
+                files::of_fs_mark(&said)
+            }
         }
     }
 
@@ -124,6 +137,27 @@ impl Programs {
                 command
             }
             Tool::Fio => Command::new("fio"),
+            Tool::FathomFiles => {
+                let mut command = Command::new("taskset");
+                command.args(["-c", "0"]).arg(&self.fathom).arg("--db").arg(&self.store);
+                command
+            }
+            Tool::BareFiles => {
+                let mut command = Command::new("taskset");
+                let examples = self.fathom.parent().map(|p| p.join("examples"));
+                command.args(["-c", "0"]).args(
+                    side.args.first().map(|program| examples.unwrap_or_default().join(program)),
+                );
+                command.args(side.args.iter().skip(1));
+                return Ok(command);
+            }
+            Tool::FsMark => {
+                let mut command = Command::new("taskset");
+                command.args(["-c", "0", "fs_mark"]);
+                // It writes a log into the directory in which it runs.
+                command.current_dir(scene.file.as_deref().unwrap_or(Path::new(".")));
+                command
+            }
             Tool::Bare => {
                 let mut command = Command::new("timeout");
                 command.args(["--foreground", "--preserve-status", "--signal=INT"]);
@@ -138,6 +172,10 @@ impl Programs {
                 let size_bytes = fs::metadata(file)
                     .map_err(|error| format!("{}: {error}", file.display()))?
                     .len();
+                let size_bytes = match scene.source {
+                    Source::Small => files::SMALL_BYTES,
+                    _ => size_bytes,
+                };
                 let mut command = Command::new("taskset");
                 command.args(["-c", "0", "sysbench"]);
                 command.arg(format!("--file-total-size={size_bytes}"));
@@ -304,7 +342,7 @@ fn of_sysbench(said: &str, spent: Cpu) -> Result<Sample, String> {
 }
 
 /// A JSON number, also one written as a string.
-fn number(value: &Value) -> Result<f64, String> {
+pub(super) fn number(value: &Value) -> Result<f64, String> {
     let number = value.as_f64().or_else(|| text(value).parse().ok());
     number.filter(|n| n.is_finite()).ok_or_else(|| format!("{value} is no number"))
 }

@@ -26,6 +26,7 @@ const PACKAGES: &[(&str, &str)] = &[
     ("fdisk", "sfdisk: partition tables"),
     ("fio", "the other side of benchmarks"),
     ("fish", "reading its completions"),
+    ("fsmark", "fs_mark: the other side of benchmarks"),
     ("gdisk", "sgdisk: backup GPT"),
     ("groff-base", "reading the manual page"),
     ("hdparm", "the other side of benchmarks"),

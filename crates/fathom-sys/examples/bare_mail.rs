@@ -1,0 +1,82 @@
+//! The barest mail spool, as fs_mark and mdtest have it: make a file, write it, sync it, close it, delete the oldest. One look
+//! at the clock for each delivery.
+//!
+//! `bare_mail DIR MILLISECONDS FILES BYTES`, for `cargo xtask bench`: prints how many files were delivered, and how long that
+//! took. DIR is empty before and after.
+
+use rustix::fd::OwnedFd;
+use rustix::fs::{AtFlags, CWD, Mode, OFlags};
+use rustix::io::Errno;
+use rustix::time::{ClockId, clock_gettime};
+use std::ffi::CString;
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+const NEW: OFlags = OFlags::WRONLY.union(OFlags::CREATE).union(OFlags::EXCL).union(OFlags::CLOEXEC);
+
+struct Spool {
+    dir: OwnedFd,
+    data: Vec<u8>,
+}
+
+fn name(number: u64) -> CString {
+    CString::new(format!("f{number:07}")).unwrap_or_default()
+}
+
+impl Spool {
+    fn deliver(&self, number: u64) -> Result<(), Errno> {
+        let flags = NEW | OFlags::NOFOLLOW;
+        let file = rustix::fs::openat(&self.dir, name(number), flags, Mode::RUSR | Mode::WUSR)?;
+        if rustix::io::write(&file, &self.data)? < self.data.len() {
+            return Err(Errno::NOSPC);
+        }
+        rustix::fs::fsync(&file)
+    }
+
+    fn delete(&self, number: u64) -> Result<(), Errno> {
+        rustix::fs::unlinkat(&self.dir, name(number), AtFlags::empty())
+    }
+}
+
+fn measured(dir: &str, length: Duration, files: u64, bytes: usize) -> Result<String, Errno> {
+    let dir = rustix::fs::openat(CWD, dir, OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
+    // No two bytes alike, so that nothing below can save them.
+    let data = (0..bytes as u64).map(|at| (at.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 56) as u8);
+    let spool = Spool { dir, data: data.collect() };
+    (0..files).try_for_each(|number| spool.deliver(number))?;
+    let mut next = files;
+    let (start, cpu_ns) = (Instant::now(), thread_ns());
+    while start.elapsed() < length {
+        spool.deliver(next)?;
+        spool.delete(next - files)?;
+        next += 1;
+    }
+    let (ns, cpu_ns) = (start.elapsed().as_nanos(), thread_ns() - cpu_ns);
+    (next - files..next).try_for_each(|number| spool.delete(number))?;
+    Ok(format!("{{\"files\":{},\"ns\":{ns},\"cpu_ns\":{cpu_ns}}}", next - files))
+}
+
+/// CPU time of this thread.
+fn thread_ns() -> i64 {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    time.tv_sec * 1_000_000_000 + time.tv_nsec
+}
+
+fn main() -> ExitCode {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let numbers: Vec<u64> = args.iter().skip(1).filter_map(|text| text.parse().ok()).collect();
+    let (Some(dir), [length, files, bytes]) = (args.first(), numbers.as_slice()) else {
+        eprintln!("usage: DIR MILLISECONDS FILES BYTES");
+        return ExitCode::FAILURE;
+    };
+    match measured(dir, Duration::from_millis(*length), (*files).max(1), *bytes as usize) {
+        Ok(line) => {
+            println!("{line}");
+            ExitCode::SUCCESS
+        }
+        Err(error) => {
+            eprintln!("error: {dir}: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
