@@ -383,7 +383,8 @@ fn misaligned_by(stack: &Stack, node: &Node) -> Option<Finding> {
     if node.alignment_offset_bytes == Some(-1) {
         let summary = format!("{name} is misaligned: the layers below it do not agree on a grid.");
         let finding = Finding::new("misaligned", Severity::Note, summary);
-        return Some(finding.advise("lsblk -t    shows where; the layer has to be made anew"));
+        let finding = finding.advise("the layer has to be made anew; this shows where:");
+        return Some(finding.advise("lsblk -t"));
     }
     let start = node.partition.as_ref()?.start_bytes?;
     let disk = stack.below(node).next()?;

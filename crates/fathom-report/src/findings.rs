@@ -3,8 +3,50 @@
 use crate::text::{printable, push_wrapped_to};
 use fathom_model::finding::{Finding, Severity, Verdict};
 
+/// How commands in advice begin; words that also begin sentences have more than their name.
+const COMMANDS: &[&str] = &[
+    "blockdev -",
+    "cat /",
+    "cryptsetup ",
+    "dmesg ",
+    "echo ",
+    "fallocate -",
+    "fathom check ",
+    "fathom compare ",
+    "fathom layers ",
+    "fathom quick ",
+    "fathom run ",
+    "fathom saturate ",
+    "fathom show ",
+    "fathom size ",
+    "findmnt -",
+    "fstrim ",
+    "hdparm -",
+    "iostat ",
+    "losetup -",
+    "lsblk -",
+    "mdadm -",
+    "mkfs.",
+    "mount -",
+    "multipath -",
+    "nvme ",
+    "parted -",
+    "pgrep ",
+    "smartctl -",
+    "sync; ",
+    "sysctl ",
+    "systemctl ",
+];
+
+/// True for a line of advice that is a command to copy, false for one that is words.
+#[must_use]
+pub fn is_command(line: &str) -> bool {
+    // Words behind a gap belong to no command.
+    COMMANDS.iter().any(|begin| line.starts_with(begin)) && !line.contains("   ")
+}
+
 /// The verdict, the findings that made it, the others, and their advice, in lines of `width` columns. Advice is never
-/// broken into lines: the last line of it may be a command to copy.
+/// broken into lines, and commands in it stand further to the right than words, so that it shows what can be copied.
 #[must_use]
 pub fn findings_text(findings: &[Finding], verdict: Verdict, width: usize) -> String {
     let against = findings.iter().filter(|f| f.severity > Severity::Note).count();
@@ -31,6 +73,7 @@ pub fn findings_text(findings: &[Finding], verdict: Verdict, width: usize) -> St
         let indent = if first.len() > 2 { "        " } else { "      " };
         for line in &finding.advice {
             out.push_str(indent);
+            out.push_str(if is_command(line) { "    " } else { "" });
             out.push_str(&printable(line));
             out.push('\n');
         }
@@ -50,6 +93,28 @@ mod tests {
             TRUSTED
         "#]]
         .assert_eq(&findings_text(&[], Verdict::Trusted, WIDTH));
+    }
+
+    #[test]
+    fn commands_are_told_from_words() {
+        for command in [
+            "echo idle > /sys/block/md10/md/sync_action",
+            "fathom saturate /dev/sda",
+            "sync; dd if=f0 iflag=nocache count=0",
+            "cat /sys/devices/system/clocksource/clocksource0/available_clocksource",
+        ] {
+            assert!(is_command(command), "{command}");
+        }
+        for words in [
+            "wait, or stop it and repeat:",
+            "fathom did not get a CPU in time: other programs, a stop, or too many threads",
+            "losetup --direct-io=on f0    (direct I/O is kept in memory below it), or",
+            "mount it once, which replays the journal, and unmount it",
+            "sync=file makes it the speed of the disk",
+            "for the whole disks: fathom quick --span=full",
+        ] {
+            assert!(!is_command(words), "{words}");
+        }
     }
 
     #[test]
@@ -74,7 +139,7 @@ mod tests {
             DOUBTFUL, 1 finding
               md10 is checking itself (31 % done): rates are too low, tails too long
                   wait, or stop it and repeat:
-                  echo idle > /sys/block/md10/md/sync_action
+                      echo idle > /sys/block/md10/md/sync_action
               note  each disk could do about 80 random reads/s; six of them and far=2 allow about 500 at this load: you
                     get 155 % of that because the test file covers only 0.3 % of the disks
                     for the whole disks: fathom quick --span=full
@@ -86,7 +151,7 @@ mod tests {
               3.1 GiB of the file are holes
               also  md10 is checking itself (31 % done): rates are too low, tails too long
                     wait, or stop it and repeat:
-                    echo idle > /sys/block/md10/md/sync_action
+                        echo idle > /sys/block/md10/md/sync_action
               note  each disk could do about 80 random reads/s; six of them and far=2 allow about 500 at this load: you
                     get 155 % of that because the test file covers only 0.3 % of the disks
                     for the whole disks: fathom quick --span=full
@@ -96,7 +161,7 @@ mod tests {
               md10 is checking itself (31 % done): rates are too low,
               tails too long
                   wait, or stop it and repeat:
-                  echo idle > /sys/block/md10/md/sync_action
+                      echo idle > /sys/block/md10/md/sync_action
         "#]]
         .assert_eq(&findings_text(&findings[1..], Verdict::Doubtful, 60));
     }

@@ -4,6 +4,7 @@ use super::escape::text;
 use super::{Counter, chart, class, stack};
 use crate::page::{Align, Block, Cell, Table};
 use fathom_model::finding::{Finding, Severity};
+use fathom_report::findings::is_command;
 use std::fmt::Write;
 
 pub(super) fn push(out: &mut String, block: &Block, counter: &mut Counter) {
@@ -50,7 +51,8 @@ fn push_findings(out: &mut String, findings: &[Finding]) {
             "<li class=\"{class}\"><p><span class=\"word\" title=\"{id}\">{word}</span> {summary}</p>"
         );
         for line in &finding.advice {
-            let _ = write!(out, "\n<p class=\"advice\">{}</p>", text(line));
+            let (begin, end) = if is_command(line) { ("<code>", "</code>") } else { ("", "") };
+            let _ = write!(out, "\n<p class=\"advice\">{begin}{}{end}</p>", text(line));
         }
         out.push_str("</li>\n");
     }
