@@ -135,9 +135,10 @@ fn findings_of_the_run_and_of_its_trials_and_devices() {
 /// A watch of two devices in two pieces, the second of which begins with an application.
 fn watched() -> Run {
     use fathom_model::watch::{
-        ApplicationSample, ArraySample, DeviceCounts, DeviceSample, FlowCounts, HostSample, Sample,
-        WatchRecord,
+        ApplicationSample, ArraySample, DeviceCounts, DeviceSample, FlowCounts, FlowLatency,
+        HostSample, LatencySample, Sample, WatchRecord,
     };
+    use fathom_stats::histogram::Histogram;
     let mut run = samples::run();
     let device = |name: &str, requests: u64| {
         let writes = FlowCounts { requests, merged: 1, sectors: 16 * requests, took_ms: 30 };
@@ -159,6 +160,11 @@ fn watched() -> Run {
         let mut devices = vec![device("sda", 10 + index)];
         devices.extend((index > 0).then(|| device("sdb", 100 * index)));
         let is_last = index == 2;
+        let mut writes = Histogram::new();
+        [1_000_000, 5_000_000].into_iter().for_each(|ns| writes.record(ns));
+        let latency =
+            LatencySample { writes: FlowLatency::of(&writes), ..LatencySample::default() };
+        devices[0].latency = is_last.then(|| Box::new(latency));
         devices[0].array = Some(ArraySample {
             sync_action: if is_last { "check" } else { "idle" }.to_owned(),
             sync_done: is_last.then_some(0.5),
@@ -215,6 +221,11 @@ fn a_watch_has_a_row_for_each_device_and_interval() {
     assert_eq!(array(&rows[0]), [Cell::Empty, Cell::Empty, Cell::Whole(1)]);
     assert_eq!(array(&rows[3]), [Cell::Number(0.5), Cell::Number(1_024_000.0), Cell::Whole(1)]);
     assert_eq!(array(&rows[4]), [const { Cell::Empty }; 3]);
+    let latency = |row: &BTreeMap<String, Cell>| {
+        ["read_p99_ms", "write_p99_ms", "write_max_ms"].map(|name| row[name].clone())
+    };
+    assert_eq!(latency(&rows[3]), [Cell::Empty, Cell::Number(5.0), Cell::Number(5.0)]);
+    assert_eq!(latency(&rows[0]), [const { Cell::Empty }; 3]);
     assert!(all(What::Watch, &samples::run()).is_empty());
 }
 

@@ -50,6 +50,12 @@ pub(super) const DEVICES: &[(&str, Kind)] = &[
     ("synchronised_bytes_per_s", Kind::Number),
     ("degraded", Kind::Whole),
     ("thread_cpu_share", Kind::Number),
+    ("read_p50_ms", Kind::Number),
+    ("read_p99_ms", Kind::Number),
+    ("read_max_ms", Kind::Number),
+    ("write_p50_ms", Kind::Number),
+    ("write_p99_ms", Kind::Number),
+    ("write_max_ms", Kind::Number),
 ];
 
 pub(super) const HOST: &[(&str, Kind)] = &[
@@ -98,6 +104,7 @@ pub(super) fn devices<E>(
     for device in &piece.devices {
         let from = device.from as usize;
         let array = array(device);
+        let latencies = latencies(device);
         for (at, counts) in device.counts().iter().enumerate() {
             let Some((start_us, length_us)) = times.get(from + at).copied() else { break };
             let mut cells = vec![
@@ -108,7 +115,7 @@ pub(super) fn devices<E>(
             cells.extend(place(piece, from + at, start_us, length_us));
             cells.extend(counted(counts));
             cells.extend(rates(counts, length_us * 1000));
-            cells.extend(array.iter().map(|column| column[at].clone()));
+            cells.extend(array.iter().chain(&latencies).map(|column| column[at].clone()));
             put(cells)?;
         }
     }
@@ -134,6 +141,24 @@ fn array(device: &DeviceSeries) -> [Vec<Cell>; 4] {
         of("degraded", false, Cell::count),
         of("thread_cpu", false, share),
     ]
+}
+
+/// Times of single requests; empty where none was watched.
+fn latencies(device: &DeviceSeries) -> [Vec<Cell>; 6] {
+    let length = device.intervals as usize;
+    let of = |name: &str| {
+        let told = |ns: u64| if ns > 0 { Cell::number(ns as f64 / 1e6) } else { Cell::Empty };
+        device.counters.values(name, length).into_iter().map(told).collect()
+    };
+    [
+        "reads_p50_ns",
+        "reads_p99_ns",
+        "reads_max_ns",
+        "writes_p50_ns",
+        "writes_p99_ns",
+        "writes_max_ns",
+    ]
+    .map(of)
 }
 
 fn counted(counts: &DeviceCounts) -> impl Iterator<Item = Cell> {
