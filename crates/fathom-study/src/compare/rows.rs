@@ -63,19 +63,25 @@ pub(crate) fn without_number(label: &str) -> &str {
     }
 }
 
-fn units<'a>(side: &'a Side) -> Vec<(String, Vec<Unit<'a>>)> {
-    let mut rows: Vec<(String, Vec<Unit<'a>>)> = Vec::new();
+/// A row of one side: the label of its records, and which of their jobs it is where there are several.
+type Key<'a> = (&'a str, Option<&'a str>);
+
+fn name((label, job): Key<'_>) -> String {
+    job.map_or_else(|| label.to_owned(), |job| format!("{label}, {job}"))
+}
+
+fn units<'a>(side: &'a Side) -> Vec<(Key<'a>, Vec<Unit<'a>>)> {
+    let mut rows: Vec<(Key<'a>, Vec<Unit<'a>>)> = Vec::new();
     for run in &side.runs {
         for record in &run.records {
             for (job, of) in record.jobs.iter().enumerate() {
                 let label = without_number(&record.label);
-                let several = record.jobs.len() > 1;
-                let name = if several { format!("{label}, {}", of.name) } else { label.to_owned() };
+                let key = (label, (record.jobs.len() > 1).then_some(of.name.as_str()));
                 let cell = Cell { head: &run.head, record, job };
-                let row = match rows.iter().position(|(known, _)| *known == name) {
+                let row = match rows.iter().position(|(known, _)| *known == key) {
                     Some(row) => row,
                     None => {
-                        rows.push((name, Vec::new()));
+                        rows.push((key, Vec::new()));
                         rows.len() - 1
                     }
                 };
@@ -93,25 +99,39 @@ fn units<'a>(side: &'a Side) -> Vec<(String, Vec<Unit<'a>>)> {
     rows
 }
 
+/// The one label that all rows have.
+fn only_label<'a>(rows: &[(Key<'a>, Vec<Unit<'a>>)]) -> Option<&'a str> {
+    let ((label, _), _) = rows.first()?;
+    rows.iter().all(|((other, _), _)| other == label).then_some(*label)
+}
+
 /// Rows of the same name belong together. Where each side has a single row, these do, whatever they are called: then
-/// the workload is what is compared.
+/// the workload is what is compared. Where each side has the jobs of a single label, as cells of an experiment, jobs of the same
+/// name do.
 #[must_use]
 pub fn rows<'a>(a: &'a Side, b: &'a Side) -> Rows<'a> {
     let (left, mut right) = (units(a), units(b));
-    if let ([(name, x)], [(other, y)]) = (left.as_slice(), right.as_slice())
-        && name != other
+    if let ([(key, x)], [(other, y)]) = (left.as_slice(), right.as_slice())
+        && key != other
     {
-        let name = format!("{name} / {other}");
+        let name = format!("{} / {}", name(*key), name(*other));
         return Rows { common: vec![Row { name, a: x.clone(), b: y.clone() }], ..Rows::default() };
     }
+    let of_cells = only_label(&left).zip(only_label(&right)).filter(|(a, b)| a != b);
+    let cells = of_cells.map(|(a, b)| format!("{a} / {b}"));
     let mut rows = Rows::default();
-    for (name, units) in left {
-        match right.iter().position(|(other, _)| *other == name) {
-            Some(at) => rows.common.push(Row { name, a: units, b: right.remove(at).1 }),
-            None => rows.only_a.push(name),
+    for (key, units) in left {
+        let is_same =
+            |other: Key<'_>| if cells.is_some() { other.1 == key.1 } else { other == key };
+        match right.iter().position(|(other, _)| is_same(*other)) {
+            Some(at) => {
+                let name = name((cells.as_deref().unwrap_or(key.0), key.1));
+                rows.common.push(Row { name, a: units, b: right.remove(at).1 });
+            }
+            None => rows.only_a.push(name(key)),
         }
     }
-    rows.only_b = right.into_iter().map(|(name, _)| name).collect();
+    rows.only_b = right.into_iter().map(|(key, _)| name(key)).collect();
     rows
 }
 
@@ -136,6 +156,7 @@ impl Row<'_> {
 mod tests {
     use super::*;
     use crate::fixtures;
+    use fathom_model::record::JobRecord;
 
     fn side(name: &str, runs: &[(&str, i64)]) -> Side {
         let run = |(label, started): &(&str, i64)| {
@@ -164,6 +185,27 @@ mod tests {
     fn single_rows_are_compared_whatever_they_are_called() {
         let (a, b) = (side("A", &[("randread", 1)]), side("B", &[("randwrite", 2)]));
         assert_eq!(names(&rows(&a, &b)), [("randread / randwrite".into(), 1, 1)]);
+    }
+
+    #[test]
+    fn jobs_of_two_cells_are_compared_by_their_names() {
+        let cell = |name: &str, label: &str, jobs: [&str; 2]| {
+            let mut cell = side(name, &[(label, 1)]);
+            let record = &mut cell.runs[0].records[0];
+            let job = record.jobs[0].clone();
+            record.jobs = jobs.map(|name| JobRecord { name: name.into(), ..job.clone() }).into();
+            cell
+        };
+        let a = cell("A", "sync=file", ["deliver", "calls"]);
+        let b = cell("B", "sync=after", ["other", "deliver"]);
+        let found = rows(&a, &b);
+        assert_eq!(names(&found), [("sync=file / sync=after, deliver".into(), 1, 1)]);
+        assert_eq!(found.only_a, ["sync=file, calls"]);
+        assert_eq!(found.only_b, ["sync=after, other"]);
+        // Under one label they keep its name.
+        let found = rows(&a, &a);
+        let same = [("sync=file, deliver".into(), 1, 1), ("sync=file, calls".into(), 1, 1)];
+        assert_eq!(names(&found), same);
     }
 
     #[test]
