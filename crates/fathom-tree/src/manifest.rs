@@ -126,6 +126,12 @@ impl Tree {
             .ok_or_else(|| TreeError::SomebodyElses { path: self.path.clone(), owner })
     }
 
+    /// The user who owns the card, when that is another than who asks.
+    #[must_use]
+    pub fn signed_by_other(&self) -> Option<u32> {
+        self.signed.map(|signed| signed.uid).filter(|uid| !process::is_own(*uid))
+    }
+
     /// As whom the filesystem takes who asks: servers may take root as somebody else.
     fn uid_here(&self) -> Option<u32> {
         let file = self.root.create_file(DRAFT).ok()?;

@@ -171,11 +171,11 @@ fn list(output: Output, found: &FoundBelow) -> CommandResult {
         let what = match found.open(tree, Access::Shared) {
             Ok(tree) => {
                 let extent = tree.layout().extent();
-                format!(
-                    "a tree of {} files, {}",
-                    format_count(extent.files),
-                    format_size(extent.bytes)
-                )
+                let (files, size) = (format_count(extent.files), format_size(extent.bytes));
+                let owner = tree.signed_by_other();
+                let owner = owner
+                    .map_or_else(String::new, |uid| format!("; its card belongs to user {uid}"));
+                format!("a tree of {files} files, {size}{owner}")
             }
             Err(error) => format!("a tree that stays: {error}"),
         };

@@ -1,22 +1,48 @@
 //! `fathom tree`, `fathom clean` and `fathom run exercise` as a user calls them: what is printed, exit codes, what is left.
 
 use crate::cli::{Sandbox, names, p};
-use fathom_testkit::Capability::{FathomBinary, FsOnLoop, LoopDevices};
+use fathom_testkit::Capability::{FathomBinary, FsOnLoop, LoopDevices, Root};
 use fathom_testkit::{FsKind, LoopDevice, MountedFs, Trial, kernel_test};
 use std::fs;
-use std::os::unix::fs::{FileExt, MetadataExt};
+use std::os::unix::fs::{FileExt, MetadataExt, chown};
 use std::path::{Path, PathBuf};
 
 pub fn trials() -> Vec<Trial> {
     let ext4 = [FathomBinary, FsOnLoop(FsKind::Ext4)];
     vec![
         kernel_test("tree_commands", &[FathomBinary], commands),
+        kernel_test(
+            "clean_leaves_trees_that_others_signed",
+            &[FathomBinary, Root],
+            signed_by_others,
+        ),
         kernel_test("tree_scan_writes_new_files_only", &[FathomBinary, LoopDevices], scan_output),
         kernel_test("tree_damaged_below_is_told", &ext4, damaged_below),
         kernel_test("clean_removes_kept_test_files", &[FathomBinary], kept_files),
         kernel_test("exercise_command", &[FathomBinary], exercise),
         kernel_test("exercise_command_finds_a_changed_byte", &ext4, exercise_spoilt),
     ]
+}
+
+/// Root goes through no tree that somebody else's card describes, says whose it is and what removes it, and does the rest.
+fn signed_by_others() {
+    let sandbox = Sandbox::new();
+    let (ours, theirs) = (sandbox.dir().join("ours"), sandbox.dir().join("theirs"));
+    for dir in [&ours, &theirs] {
+        sandbox.json(&["tree", "build", p(dir), "files=40", "file_size=1k"], &[0]);
+    }
+    chown(theirs.join(".fathom-tree"), Some(65_534), None).unwrap();
+    let held = names(&theirs);
+    let listed = sandbox.run(&["clean", p(&sandbox.dir()), "--list"]);
+    assert_eq!(listed.stdout.matches("belongs to user 65534").count(), 1, "{listed:?}");
+    let cleaned = sandbox.run(&["clean", p(&sandbox.dir())]);
+    assert_eq!(cleaned.code, 3, "{cleaned:?}");
+    let cure = format!("setpriv --reuid=65534 --clear-groups fathom clean {}", theirs.display());
+    assert!(cleaned.stderr.contains(&cure), "{cleaned:?}");
+    assert_eq!((ours.exists(), names(&theirs)), (false, held));
+    chown(theirs.join(".fathom-tree"), Some(0), None).unwrap();
+    assert_eq!(sandbox.run(&["clean", p(&sandbox.dir())]).code, 0);
+    assert!(!theirs.exists());
 }
 
 fn commands() {
