@@ -52,7 +52,7 @@ pub struct Watch {
     #[arg(long)]
     pub plain: bool,
     /// Also p50, p99 and the longest of the times that devices took for requests, from the kernel's block tracepoints (needs
-    /// root; some microseconds of a processor for each request)
+    /// root; about half a microsecond of a processor for each request)
     #[arg(long)]
     pub latency: bool,
     /// Serve the figures as OpenMetrics on this address; a port alone is one of this machine only
