@@ -261,6 +261,7 @@ pub fn add_superblock(device: &BlockDir, descriptor_bytes_max: u64, facts: &mut 
     facts.stripe_width_bytes = Some(sb.stripe_width_bytes);
     facts.made_at_unix_s = Some(sb.made_at_unix_s);
     facts.journal = Some(sb.journal);
+    facts.internal_log = (sb.journal && sb.journal_elsewhere).then_some(false);
     facts.uuid = Some(sb.uuid);
     facts.label = Some(sb.label).filter(|label| !label.is_empty());
 }

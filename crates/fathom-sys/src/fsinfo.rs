@@ -199,6 +199,8 @@ pub struct ExtSuperblock {
     pub made_at_unix_s: i64,
     /// Whether it has a journal.
     pub journal: bool,
+    /// Whether that lies on another device.
+    pub journal_elsewhere: bool,
     /// UUID.
     pub uuid: String,
     /// Label.
@@ -236,6 +238,8 @@ pub fn ext_superblock(device: &File, descriptor_bytes_max: u64) -> io::Result<Ex
         stripe_width_bytes: u64::from(little_u32(&sb, 0x170)) * block_bytes,
         made_at_unix_s: i64::from(little_u32(&sb, 0x108)),
         journal: little_u32(&sb, 0x5c) & 0x4 != 0,
+        // No inode has it, but a device is named.
+        journal_elsewhere: little_u32(&sb, 0xe0) == 0 && little_u32(&sb, 0xe4) != 0,
         uuid: format_uuid(&sb[0x68..0x78]),
         label: text(&sb[0x78..0x88]),
     })

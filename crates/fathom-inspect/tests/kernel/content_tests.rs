@@ -3,6 +3,7 @@
 use fathom_base::units::format_size;
 use fathom_inspect::content;
 use fathom_model::stack::detail::{Content, FsSuperblock, PartitionTable};
+use fathom_sys::fsinfo;
 use fathom_sys::sysfs_block::BlockDir;
 use fathom_sys::sysroot::SysRoot;
 use fathom_testkit::capability::Capability::{FsOnLoop, LoopDevices, Tool};
@@ -97,6 +98,20 @@ fn ext_types() {
     let device = LoopDevice::new(32 * MIB).unwrap();
     run("mke2fs", &["-q", "-F", "-O", "journal_dev"], device.path());
     assert_eq!(filesystem(&device).fs_type, "jbd");
+    // A filesystem that has it for a journal says so, one with a journal of its own does not.
+    let is_elsewhere = |options: &[&str]| {
+        let other = LoopDevice::new(32 * MIB).unwrap();
+        let words = [&["-q", "-F", "-b", "4096", "-t", "ext4"], options].concat();
+        run("mke2fs", &words, other.path());
+        let file = fsinfo::open_for_questions(other.path()).unwrap();
+        let found = fsinfo::ext_superblock(&file, fsinfo::EXT_DESCRIPTOR_BYTES_MAX).unwrap();
+        (found.journal, found.journal_elsewhere)
+    };
+    run("mke2fs", &["-q", "-F", "-b", "4096", "-O", "journal_dev"], device.path());
+    let journal = format!("device={}", device.path().display());
+    assert_eq!(is_elsewhere(&["-J", &journal]), (true, true));
+    assert_eq!(is_elsewhere(&[]), (true, false));
+    assert_eq!(is_elsewhere(&["-O", "^has_journal"]), (false, false));
 }
 
 fn xfs() {

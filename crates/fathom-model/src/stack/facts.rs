@@ -292,7 +292,7 @@ pub struct FsFacts {
     pub made_at_unix_s: Option<i64>,
     /// False when there is no journal (ext4).
     pub journal: Option<bool>,
-    /// Where the log lies (XFS): true when inside the filesystem.
+    /// Where the log lies: true when inside the filesystem (XFS), false on another device (XFS, ext).
     pub internal_log: Option<bool>,
     /// Errors that the filesystem has counted.
     pub errors_count: Option<u64>,
