@@ -8,6 +8,7 @@ use super::{Source, parts};
 use crate::page::{Axis, Block, Cell, Chart, ChartKind, Column, Page, Point, Section, Table, Unit};
 use fathom_base::units::{format_count, format_ns, format_rate};
 use fathom_model::fsop::{FsopPhase, FsopProcess, FsopRecord, Role, SecondSample};
+use fathom_model::play::PlayedAct;
 use fathom_model::record::{OpClass, Record};
 use fathom_report::figures::{iops_text, ns_text, quantile_text};
 use fathom_report::fsop::{competition_text, summary};
@@ -105,6 +106,9 @@ fn answer(records: &[Record], all: &[Shown]) -> String {
     if !kept.is_empty() {
         return format!("{}.", kept.join("; "));
     }
+    if let Some(text) = transactions(all) {
+        return text;
+    }
     let one = |shown: &Shown| {
         if let Some(rate) = play::transactions_per_s(shown.record, shown.fsop) {
             return format!("{}: {} transactions/s", shown.name(), iops_text(rate));
@@ -119,18 +123,41 @@ fn answer(records: &[Record], all: &[Shown]) -> String {
     if each.is_empty() { String::new() } else { format!("{}.", each.join("; ")) }
 }
 
+/// Transactions per second of the repeats of a personality; none for what ran once, or is no personality.
+fn transactions(all: &[Shown]) -> Option<String> {
+    let rate = |shown: &Shown| play::transactions_per_s(shown.record, shown.fsop);
+    let mut rates: Vec<f64> = all.iter().filter_map(rate).collect();
+    if rates.len() < 2 || rates.len() != all.len() || distinct(all).len() != 1 {
+        return None;
+    }
+    rates.sort_by(f64::total_cmp);
+    let middle = rates.len() / 2;
+    let median = match rates.len() % 2 {
+        0 => f64::midpoint(rates[middle - 1], rates[middle]),
+        _ => rates[middle],
+    };
+    let [low, high] = [rates[0], rates[rates.len() - 1]].map(iops_text);
+    let phase = all[0].fsop.phase.text();
+    let n = rates.len();
+    Some(format!(
+        "{phase}: transactions/s over n = {n} repeats: min {low}, median {}, max {high}.",
+        iops_text(median)
+    ))
+}
+
 /// One row for each phase of each repeat.
 fn phases(all: &[Shown]) -> Table {
     let is_played = all.iter().any(|shown| shown.fsop.spec.play.is_some());
-    let columns = [
+    let mut columns = vec![
         Column::left("phase"),
         Column::right("repeat"),
         Column::right(if is_played { "transactions/s" } else { "files/s read" }),
-        Column::right("read"),
-        Column::right("written"),
-        Column::right("stalls"),
-        Column::right("oldest unfinished"),
     ];
+    // Clients are neither readers nor writers.
+    if !is_played {
+        columns.extend([Column::right("read"), Column::right("written")]);
+    }
+    columns.extend([Column::right("stalls"), Column::right("oldest unfinished")]);
     let mut table = Table::new("Phases", columns);
     for shown in all {
         let Shown { record, fsop } = shown;
@@ -142,18 +169,22 @@ fn phases(all: &[Shown]) -> Table {
         let rate = |rate: f64| {
             Cell::number(if rate > 0.0 { format_rate(rate) } else { "-".to_owned() }, rate)
         };
-        table.row([
+        let mut cells = vec![
             fsop.phase.text().into(),
             Cell::number(fsop.repeat.to_string(), f64::from(fsop.repeat)),
             Cell::number(iops_text(files), files),
-            rate(bytes),
-            rate(shown.written_per_s()),
+        ];
+        if !is_played {
+            cells.extend([rate(bytes), rate(shown.written_per_s())]);
+        }
+        cells.extend([
             Cell::number(stalled.to_string(), stalled as f64),
             oldest.map_or_else(
                 || "".into(),
                 |(_, class, age)| format!("{}, {}", class.word(), format_ns(age)).into(),
             ),
         ]);
+        table.row(cells);
     }
     table
 }
@@ -186,8 +217,11 @@ fn competing(all: &[Shown]) -> Option<Section> {
 
 fn section(shown: &Shown, source: &Source) -> Section {
     let mut section = Section::new(shown.name(), "");
+    let acts = shown.fsop.acts();
+    let [service, response] = by_act(shown, &acts);
+    section.blocks = [service, response].into_iter().flatten().map(Block::from).collect();
     let charts = [stream(shown), by_class(shown), by_second(shown), busy(shown), dirty(shown)];
-    section.blocks = charts.into_iter().flatten().map(Block::from).collect();
+    section.blocks.extend(charts.into_iter().flatten().map(Block::from));
     section.blocks.extend(each_process(shown).map(Block::from));
     section.block(Block::Plain(summary(shown.record, shown.fsop, source.zone)))
 }
@@ -279,6 +313,23 @@ fn by_class(shown: &Shown) -> Option<Chart> {
     }
     let title = format!("Latency distribution of {}", shown.name());
     parts::distributions(&title, all.iter().map(|(class, sum)| (class.word().to_owned(), sum)))
+}
+
+/// Transactions of a personality by kind, all clients together; with a rate also from when they were due.
+fn by_act(shown: &Shown, acts: &[PlayedAct]) -> [Option<Chart>; 2] {
+    let name = |act: &PlayedAct| act.act.word().to_owned();
+    let service = acts.iter().map(|act| (name(act), &act.service_ns));
+    let response = acts.iter().filter_map(|act| Some((name(act), act.response_ns.as_ref()?)));
+    let of = shown.name();
+    let title = format!("Transactions of {of}");
+    let due = format!("Transactions of {of}, from when they were due");
+    [
+        parts::distributions(&title, service),
+        parts::distributions(&due, response).map(|mut chart| {
+            chart.note += " Only what ended is drawn; the summary below says what did not.";
+            chart
+        }),
+    ]
 }
 
 /// What each process got done.
