@@ -74,9 +74,10 @@ fn trial<'a>(row: &Row, records: &'a [Record]) -> Option<&'a Record> {
 /// What they stood on.
 pub(super) fn stacks(study: &RaidStudy, records: &[Record]) -> Vec<Block> {
     let of = |(row, _): (&Row, Vec<Pattern>)| {
-        trial(row, records).and_then(|trial| parts::stack(std::slice::from_ref(trial)))
+        let own = trial(row, records)?;
+        Some([Block::Text(format!("{}:", row.name())), parts::stack(std::slice::from_ref(own))?])
     };
-    winners(study).into_iter().filter_map(of).collect()
+    winners(study).into_iter().filter_map(of).flatten().collect()
 }
 
 /// Every layer of them with its settings.
