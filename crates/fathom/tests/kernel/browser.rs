@@ -3,6 +3,7 @@
 use fathom_testkit::Scratch;
 use serde_json::{Value, json};
 use std::io::{BufRead, BufReader, Write};
+use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
@@ -38,6 +39,7 @@ impl Browser {
             .env("HOME", scratch.path())
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
+            .process_group(0)
             .spawn()
             .unwrap();
         let commands = child.stdin.take().unwrap();
@@ -143,8 +145,19 @@ impl Browser {
 }
 
 impl Drop for Browser {
+    /// Ends it with its helpers, which would go on writing into the profile for a while.
     fn drop(&mut self) {
-        drop(self.child.kill());
+        let group = format!("-{}", self.child.id());
+        let send = |signal: &str| {
+            let mut kill = Command::new("kill");
+            kill.args([signal, "--", &group]).stderr(Stdio::null());
+            kill.status().is_ok_and(|status| status.success())
+        };
+        send("-KILL");
         drop(self.child.wait());
+        let began = Instant::now();
+        while send("-KILL") && began.elapsed() < LIMIT {
+            std::thread::sleep(Duration::from_millis(20));
+        }
     }
 }
