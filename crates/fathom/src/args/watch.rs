@@ -13,11 +13,11 @@ says what it did to the storage and whether it waited for it.
   fathom watch                             all devices, once a second, until Ctrl-C
   fathom watch /srv/data --interval=200ms
   fathom watch md0 --count=600 --record --label=monday
-  fathom watch sda --latency               also p50, p99 and the longest time of each second, as root
+  fathom watch sda --latency               also p50, p99, longest of each second (root)
   fathom watch --listen=127.0.0.1:9184     figures for Prometheus on http://127.0.0.1:9184/metrics
   fathom watch /srv/db --figure='tps=tps = {}' -- pgbench -c 8 -T 60 bench
   fathom watch --figure=rate=json:jobs[0].read.iops -- fio --output-format=json job.fio
-  fathom watch --recipe=sqlite /srv/data   a ready application; others: optimize-table, vacuum-full, pgbench, dd, copy
+  fathom watch --recipe=sqlite /srv/data   a ready application
 
 DEV is a device, a directory or a file. A figure is a text with {} where the number stands, json: \
 and a place, or re: and a regular expression with one group.")]
@@ -64,7 +64,8 @@ pub struct Watch {
     /// How long the command may take [default: as long as it wants]
     #[arg(long, value_name = "TIME")]
     pub timeout: Option<String>,
-    /// Run a ready application on a directory: pgbench, sqlite, dd, copy, build-tree
+    /// Run a ready application on a directory: pgbench, vacuum-full,
+    /// optimize-table, sqlite, dd, copy, build-tree
     #[arg(long, value_name = "NAME", conflicts_with = "command")]
     pub recipe: Option<String>,
     /// The application to run and watch
