@@ -6,6 +6,7 @@
 //! command: figures are printed beside their goals.
 
 mod files;
+mod following;
 mod goals;
 mod instructions;
 mod memory;
@@ -47,14 +48,14 @@ fs_mark, as ratios beside their goals
                    (a reader of fsop against the bare system calls); for information mail (against them and
                    fs_mark), small (against sysbench). Single figures: recording (cost of recording
                    latencies), memory, start (time to the first I/O), truth (latencies against the kernel's
-                   tracepoints), instructions
+                   tracepoints), capture (its reader against trace-cmd's recorders), instructions
   --instructions   the same as --only=instructions: callgrind counts what one request costs (stable)
   --write          the result also goes to docs/bench.md, to be committed
 
 Builds target/release/fathom first, and once t/io_uring from fio's Debian source package (kept in target/bench).
 Uses CPU 0 for all sides; 1 GiB of disk and 256 MiB of memory for as long as it runs. As root, it makes a loop device,
 mounts the kernel's tracing files for itself, and keeps unbound kernel workers off CPU 0 for the while. What is not
-installed (fio, sysbench, fs_mark, valgrind) or not permitted is skipped and counted. About 22 minutes.
+installed (fio, sysbench, fs_mark, trace-cmd, valgrind) or not permitted is skipped and counted. About 22 minutes.
 ";
 
 const CACHED_BYTES: u64 = 4 << 20;
@@ -131,7 +132,7 @@ struct Single {
     run: fn(&Bench) -> Result<Section, Trouble>,
 }
 
-const SINGLES: [Single; 5] = [
+const SINGLES: [Single; 6] = [
     Single {
         name: recording::NAME,
         estimate: recording::estimate,
@@ -155,6 +156,12 @@ const SINGLES: [Single; 5] = [
         estimate: truth::estimate,
         source: Source::Loop,
         run: truth::section,
+    },
+    Single {
+        name: following::NAME,
+        estimate: following::estimate,
+        source: Source::Loop,
+        run: following::section,
     },
     Single {
         name: instructions::NAME,
