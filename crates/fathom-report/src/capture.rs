@@ -339,14 +339,15 @@ fn course(capture: &CaptureRecord) -> Table {
     table
 }
 
-/// How alike a replay was, figure by figure; none of what is no replay.
+/// How alike a replay was, or what was compared with another trace, figure by figure; none where nothing was compared.
 #[must_use]
 pub fn likeness(capture: &CaptureRecord) -> Option<Table> {
+    let own = if capture.source == "replay" { "replay" } else { "here" };
     let columns = [
         ("likeness", Align::Left),
         ("distance", Align::Right),
         ("trace", Align::Right),
-        ("replay", Align::Right),
+        (own, Align::Right),
         ("", Align::Left),
     ];
     let mut table = Table::new(columns, 2);

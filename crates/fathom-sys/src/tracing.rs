@@ -150,6 +150,15 @@ impl Rings {
         events.try_for_each(|event| ioctl(event, request, 0))
     }
 
+    /// How often the tracepoints were passed since they were opened, whether or not there was room to write it down.
+    ///
+    /// # Errors
+    /// Those of read(2).
+    pub fn passed(&self) -> io::Result<u64> {
+        let events = self.rings.iter().flat_map(|ring| &ring.events);
+        events.map(passed).sum()
+    }
+
     /// Waits until a quarter of a ring is full, at most for `time`.
     ///
     /// # Errors
@@ -234,6 +243,15 @@ fn open_event(id: u32, cpu: u32, wakeup_bytes: usize) -> io::Result<OwnedFd> {
     owned(unsafe {
         libc::syscall(libc::SYS_perf_event_open, &raw const attributes, -1, cpu, -1, OPEN_CLOEXEC)
     })
+}
+
+/// The count of one of them.
+fn passed(event: &OwnedFd) -> io::Result<u64> {
+    let mut count = [0; 8];
+    match rustix::io::read(event, &mut count)? {
+        8 => Ok(u64::from_ne_bytes(count)),
+        _ => Err(io::ErrorKind::UnexpectedEof.into()),
+    }
 }
 
 fn ioctl(fd: &OwnedFd, request: u32, argument: usize) -> io::Result<()> {

@@ -61,6 +61,8 @@ pub struct Capture {
     names: Names,
     waiting: Vec<Event>,
     tracepoints: Vec<String>,
+    /// Events that were read from the rings.
+    read: u64,
     lost: u64,
     late: u64,
     last_ns: u64,
@@ -97,13 +99,14 @@ impl Capture {
         let start_sector = watched.part.map_or(0, |(start, _)| start);
         let is_own_mount = files.is_own_mount();
         let (names, waiting) = (Names::default(), Vec::new());
-        let (lost, late, last_ns) = (0, 0, 0);
+        let (read, lost, late, last_ns) = (0, 0, 0, 0);
         Ok(Self {
             rings,
             layouts,
             names,
             waiting,
             tracepoints,
+            read,
             lost,
             late,
             last_ns,
@@ -175,16 +178,20 @@ impl Capture {
     ) -> io::Result<()> {
         self.rings.disable()?;
         self.drain();
+        // A ring says what it had no room for with the next event that finds some: what was lost last it never says.
+        let passed = self.rings.passed()?;
+        self.lost = self.lost.max(passed.saturating_sub(self.read));
         self.hand_on(u64::MAX, take)
     }
 
     fn drain(&mut self) {
-        let Self { rings, layouts, names, waiting, lost, .. } = self;
+        let Self { rings, layouts, names, waiting, read, lost, .. } = self;
         for ring in 0..rings.count() {
             let cpu = rings.cpu(ring);
             rings.drain(ring, &mut |entry| match entry {
                 Entry::Lost(count) => *lost += count,
                 Entry::Sample { time_ns, process, raw } => {
+                    *read += 1;
                     if let Some(mut event) = layouts.read(raw, names) {
                         (event.time_ns, event.process) = (time_ns, process);
                         event.cpu = cpu as u16;

@@ -90,10 +90,10 @@ pub fn distance(a: &Histogram, b: &Histogram) -> Option<f64> {
 
 /// What the distances come to. Depth and latency are the storage's part: on another one they are expected to differ.
 #[must_use]
-pub fn finding(distances: &[CaptureDistance]) -> Finding {
+pub fn finding(id: &str, distances: &[CaptureDistance]) -> Finding {
     let counts = |d: &&CaptureDistance| d.of == DistanceOf::Load;
     let worst = distances.iter().filter(counts).max_by(|a, b| a.distance.total_cmp(&b.distance));
-    let (id, said) = ("replay-likeness", "the load that arrived");
+    let said = "the load that arrived";
     let changed: Vec<&str> = distances
         .iter()
         .filter(|d| d.of == DistanceOf::Changed)

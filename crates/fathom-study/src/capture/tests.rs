@@ -151,11 +151,11 @@ fn distances_are_those_of_kolmogorov_and_smirnov() {
     let a = capture(vec![class("read", 100, 0, &[(4096, 100)])], vec![1, 1]);
     let b = capture(vec![class("read", 100, 0, &[(8192, 100)])], vec![1, 1]);
     let none = Changed::default();
-    assert_eq!(finding(&distances(&a, &a, none)).severity, Severity::Note);
-    let apart = finding(&distances(&a, &b, none));
+    assert_eq!(finding("likeness", &distances(&a, &a, none)).severity, Severity::Note);
+    let apart = finding("likeness", &distances(&a, &b, none));
     assert!(apart.severity == Severity::Doubtful && apart.summary.contains("size of reads"));
     assert!(distances(&a, &b, none).iter().any(|d| d.distance > FAR));
-    assert_eq!(finding(&[]).severity, Severity::Doubtful);
+    assert_eq!(finding("likeness", &[]).severity, Severity::Doubtful);
 }
 
 #[test]
@@ -164,7 +164,7 @@ fn what_is_changed_on_purpose_is_told_and_does_not_count() {
     let mut b = a.clone();
     (1..100).for_each(|gap| a.arrivals.gap_ns.record(gap * 1000));
     (1..100).for_each(|gap| b.arrivals.gap_ns.record(gap * 9_000_000));
-    let of = |changed| finding(&distances(&a, &b, changed));
+    let of = |changed| finding("likeness", &distances(&a, &b, changed));
     assert_eq!(of(Changed::default()).severity, Severity::Doubtful);
     let found = of(Changed { times: true, places: false });
     assert_eq!(found.severity, Severity::Note);

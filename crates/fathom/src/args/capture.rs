@@ -17,7 +17,8 @@ ends. Needs root.
   fathom capture /srv/data --time=5m -o day.trace  the device below a directory
   fathom capture sda -- pgbench -T 60              while a command runs
   fathom capture --from=sda.blktrace.0             a trace of blktrace, blkparse or fathom instead
-  fathom capture sda --workload=db.toml            also as a workload: fathom run db.toml TARGET")]
+  fathom capture sda --workload=db.toml            also as a workload: fathom run db.toml TARGET
+  fathom capture sdb --like=day.trace -- fathom run db.toml /srv/new    is that workload like its trace?")]
 pub struct Capture {
     /// A block device, or a path whose device is meant
     #[arg(value_name = "DEV", required_unless_present = "from")]
@@ -34,6 +35,9 @@ pub struct Capture {
     /// Reads a trace instead of making one
     #[arg(long, value_name = "FILE", conflicts_with_all = ["device", "time", "output", "command"])]
     pub from: Option<PathBuf>,
+    /// Compares what is captured or read with this trace, distribution by distribution
+    #[arg(long, value_name = "TRACE")]
+    pub like: Option<PathBuf>,
     /// A word to find the run by
     #[arg(long, value_name = "WORD")]
     pub label: Option<String>,

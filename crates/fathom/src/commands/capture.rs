@@ -17,7 +17,8 @@ use fathom_observe::trace::file::TraceError;
 use fathom_observe::trace::open::Source;
 use fathom_report::capture as report;
 use fathom_report::findings::findings_text;
-use fathom_study::capture::twin;
+use fathom_study::capture::likeness::{self, Changed};
+use fathom_study::capture::{faults_of_trace, twin};
 use fathom_study::verdict;
 use fathom_sys::signals::StopFlag;
 use fathom_sys::sysroot::SysRoot;
@@ -39,7 +40,9 @@ pub fn run(common: &Common, output: Output, stop: &StopFlag, args: &Capture) -> 
     let id = store::new_id();
     let file = args.output.clone().unwrap_or_else(|| format!("fathom-{id}.trace").into());
     check_files(output, args, &file)?;
-    let taken = match &args.from {
+    // Before anything is captured: a trace that cannot be read is told at once.
+    let like = args.like.as_ref().map(|path| from_file(output, stop, path)).transpose()?;
+    let mut taken = match &args.from {
         Some(path) => from_file(output, stop, path)?,
         None => {
             let word = args.device.as_deref().unwrap_or_default();
@@ -51,6 +54,9 @@ pub fn run(common: &Common, output: Output, stop: &StopFlag, args: &Capture) -> 
             )?
         }
     };
+    if let Some(like) = like.filter(|_| !stop.is_set()) {
+        taken.compare_with(&like.record);
+    }
     let mut text = String::from("\n");
     text += &report::text(&taken.record, output.width());
     text.push('\n');
@@ -138,6 +144,18 @@ pub struct Taken {
     command_failed: bool,
     /// A signal ended it before its time.
     was_cut: bool,
+}
+
+impl Taken {
+    /// Notes how alike it is to another trace, and what that comes to.
+    fn compare_with(&mut self, trace: &CaptureRecord) {
+        // On a device of another size the same load lies elsewhere.
+        let places = trace.size_bytes != self.record.size_bytes;
+        let likeness = likeness::distances(trace, &self.record, Changed { places, times: false });
+        self.findings.push(likeness::finding("capture-likeness", &likeness));
+        self.findings.extend(faults_of_trace(trace));
+        self.record.likeness = likeness;
+    }
 }
 
 fn from_file(output: Output, stop: &StopFlag, path: &Path) -> Result<Taken, CommandError> {

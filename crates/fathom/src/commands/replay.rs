@@ -71,7 +71,7 @@ impl Order<'_> {
     pub fn compare(&self, replayed: &mut CaptureRecord, mapping: Mapping) -> Finding {
         let changed = Changed { places: mapping != Mapping::Fit, times: self.speed != Some(1.0) };
         replayed.likeness = likeness::distances(&self.reference, replayed, changed);
-        likeness::finding(&replayed.likeness)
+        likeness::finding("replay-likeness", &replayed.likeness)
     }
 }
 

@@ -6,6 +6,7 @@ mod attach;
 mod bad_input;
 mod browser;
 mod capture;
+mod capture_events;
 mod check;
 mod check_geometry;
 mod classics;
@@ -64,6 +65,7 @@ fn measuring() -> Vec<Trial> {
     trials.extend(open_loop::trials());
     trials.extend(findings::trials());
     trials.extend(capture::trials());
+    trials.extend(capture_events::trials());
     trials.extend(replay::trials());
     trials.extend(fsop::trials());
     trials.extend(personalities::trials());

@@ -1,0 +1,174 @@
+//! Captures of what happens to requests on their way: on a partition, merged, lost by rings that are full; and a workload that was made
+//! of a trace beside that trace.
+
+use crate::capture::tracepoints_of;
+use crate::cli::{Done, MIB, Running, Sandbox, p, wait_until};
+use fathom_testkit::Capability::{self, FathomBinary, LoopDevices, Tool};
+use fathom_testkit::{Content, LoopDevice, LoopOptions, Trial, Zram, kernel_test};
+use serde_json::Value;
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+pub fn trials() -> Vec<Trial> {
+    let needs = [FathomBinary, LoopDevices];
+    let with = |tool| [FathomBinary, LoopDevices, Tool(tool)];
+    vec![
+        kernel_test("capture_of_a_partition", &with("sfdisk"), partition),
+        kernel_test("capture_tells_what_was_lost", &[FathomBinary, Capability::Zram], lost),
+        kernel_test("capture_counts_merges", &needs, merged),
+        kernel_test("capture_proves_a_twin", &needs, twin),
+    ]
+}
+
+/// Captures a device while a script runs.
+fn during(sandbox: &Sandbox, device: &Path, trace: &Path, script: &str) -> Done {
+    let words = ["--json", "--quiet", "capture", p(device), "-o", p(trace), "--", "sh", "-c"];
+    sandbox.run(&[&words[..], &[script]].concat())
+}
+
+/// So many reads of 4 KiB in a row.
+fn reads(path: &Path, count: u32) -> String {
+    format!("dd if={} of=/dev/null bs=4k count={count} iflag=direct status=none", p(path))
+}
+
+fn count(capture: &Value, word: &str) -> u64 {
+    let classes = capture["classes"].as_array().unwrap();
+    let class = classes.iter().find(|class| class["class"] == word);
+    class.map_or(0, |class| class["count"].as_u64().unwrap())
+}
+
+/// Only its own requests, with places that count from its start.
+fn partition() {
+    let sandbox = Sandbox::new();
+    let options = LoopOptions { partition_scan: true, ..LoopOptions::default() };
+    let device = LoopDevice::with(64 * MIB, Content::Pattern(1), &options).unwrap();
+    let script = r#"printf '2048,32768\n34816,32768\n' | sfdisk -q --force "$0""#;
+    let made = Command::new("sh").args(["-c", script]).arg(device.path()).output().unwrap();
+    assert!(made.status.success(), "{made:?}");
+    device.reread_partitions().unwrap();
+    let (first, second) = (device.partition(1), device.partition(2));
+    let script = format!("{}; {}", reads(&first, 300), reads(&second, 700));
+    for (number, (path, own)) in [(&first, 300), (&second, 700)].into_iter().enumerate() {
+        let trace = sandbox.dir().join(number.to_string());
+        let done = during(&sandbox, path, &trace, &script);
+        assert!(done.code <= 1, "{done:?}");
+        let capture = &done.result()["capture"];
+        let told = count(capture, "read");
+        // udev and the like may look at it.
+        assert!((own..own + 200).contains(&told), "{told} of {own}: {}", capture["classes"]);
+        assert_eq!(capture["size_bytes"], 16 * MIB, "{capture}");
+        let end = capture["places"]["end_byte"].as_u64().unwrap();
+        assert!((4096 * own..=16 * MIB).contains(&end), "{end}");
+    }
+}
+
+/// A reader that stands still until its rings are full: what they had no room for is counted, event for event.
+fn lost() {
+    let sandbox = Sandbox::new();
+    let device = Zram::new(64 * MIB).unwrap();
+    let trace = sandbox.dir().join("t");
+    let words = ["--json", "--quiet", "capture", p(device.path()), "--time=10m", "-o", p(&trace)];
+    let mut command = sandbox.command(&words);
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let running = Running::of(child);
+    wait_until("tracepoints are open", || tracepoints_of(running.pid()) > 0);
+    wait_until("the trace is begun", || trace.exists());
+    let signal = |name: &str| {
+        let pid = running.pid().to_string();
+        assert!(Command::new("kill").args([name, &pid]).status().unwrap().success());
+    };
+    std::thread::sleep(Duration::from_millis(200));
+    signal("-STOP");
+    let (rounds, each) = (10, 16_000);
+    let script = format!("for i in $(seq {rounds}); do {}; done", reads(device.path(), each));
+    assert!(Command::new("sh").args(["-c", &script]).status().unwrap().success());
+    signal("-CONT");
+    std::thread::sleep(Duration::from_millis(500));
+    signal("-INT");
+    let done = running.finish();
+    let found = done.finding("capture-lost-events");
+    assert_eq!(found["severity"], "doubtful", "{found}");
+    let capture = &done.result()["capture"];
+    let number = |place: &str| capture.pointer(place).and_then(Value::as_u64).unwrap();
+    let (events, lost) = (number("/events"), number("/faults/lost"));
+    // Each has an arrival and an end; udev may have looked at the device, and kernels lose an event in a million without a word.
+    let made = 2 * u64::from(rounds * each);
+    assert!(lost > 1000 && count(capture, "read") < made / 2, "{events} + {lost}");
+    assert!((made - 100..made + 1000).contains(&(events + lost)), "{events} + {lost} of {made}");
+}
+
+/// What the kernel counts as merged writes.
+fn merged_writes(device: &LoopDevice) -> u64 {
+    let text = fs::read_to_string(format!("/sys/block/{}/stat", device.name())).unwrap();
+    text.split_whitespace().nth(5).unwrap().parse().unwrap()
+}
+
+/// Pages of a file that is written in a row become requests of many pages: as many merges as the device's counter has.
+fn merged() {
+    let sandbox = Sandbox::new();
+    let device = LoopDevice::new(64 * MIB).unwrap();
+    let path = p(device.path());
+    let script = format!("dd if=/dev/zero of={path} bs=1M count=16 conv=fsync status=none");
+    // Kernels lose an event in a million without a word.
+    let mut seen = String::new();
+    for attempt in 0..3 {
+        let (trace, before) = (sandbox.dir().join(format!("t{attempt}")), merged_writes(&device));
+        let done = during(&sandbox, device.path(), &trace, &script);
+        assert!(done.code <= 1, "{done:?}");
+        let merges: [u64; 3] =
+            serde_json::from_value(done.result()["capture"]["merges"].clone()).unwrap();
+        let counted = merged_writes(&device) - before;
+        seen = format!("{merges:?}, counted {counted}");
+        if counted > 100 && merges.iter().sum::<u64>() == counted {
+            return;
+        }
+    }
+    panic!("{seen}");
+}
+
+/// The workload that a trace was made into has the sizes of that trace; another one has not, and is told.
+fn twin() {
+    let sandbox = Sandbox::new();
+    let device = LoopDevice::new(32 * MIB).unwrap();
+    let file = |name: &str| sandbox.dir().join(name);
+    let (trace, twin) = (file("trace"), file("twin.toml"));
+    // The inner run may have to wait for others that measure.
+    let run = |words: &str| {
+        format!(
+            "until {} --quiet --db={} run {words}; do [ $? = 3 ] || exit 1; sleep 1; done",
+            p(&fathom_testkit::fathom_binary().unwrap()),
+            p(&file("inner.db"))
+        )
+    };
+    let load = run(&format!(
+        "randread {} block_size=4k:60,16k:40 rate=800 duration=1s warmup=0s --fail-on=void",
+        p(device.path())
+    ));
+    let done = during(&sandbox, device.path(), &trace, &load);
+    assert!(done.code <= 1, "{done:?}");
+    let words = ["capture", "--from", p(&trace), "--workload", p(&twin)];
+    assert!(sandbox.run(&words).code <= 1);
+    let compared = |name: &str, load: &str| {
+        let (like, out) = (format!("--like={}", p(&trace)), file(name));
+        let words = ["--json", "--quiet", "capture", p(device.path()), &like, "-o", p(&out)];
+        let done = sandbox.run(&[&words[..], &["--", "sh", "-c", load]].concat());
+        assert!(done.code <= 1, "{done:?}");
+        let result = done.result();
+        let likeness = result["capture"]["likeness"].as_array().unwrap().clone();
+        let of = |figure: &str| {
+            let found = likeness.iter().find(|d| d["figure"] == figure);
+            found.and_then(|d| d["distance"].as_f64()).unwrap_or_else(|| panic!("{likeness:?}"))
+        };
+        (of("size of reads"), of("distance of places"), done.finding("capture-likeness"))
+    };
+    let of_twin =
+        run(&format!("{} {} duration=1s warmup=0s --fail-on=void", p(&twin), p(device.path())));
+    let (sizes, places, _) = compared("of_twin", &of_twin);
+    assert!(sizes < 0.1 && places < 0.25, "{sizes} {places}");
+    let (sizes, _, found) = compared("of_dd", &reads(device.path(), 2000));
+    assert!(sizes > 0.25 && found["severity"] == "doubtful", "{sizes} {found}");
+    let words = ["capture", "--from", p(&trace), "--like", p(&twin)];
+    sandbox.refuses(&words, 2, &["is no trace"]);
+}
