@@ -25,6 +25,7 @@ const FILES: &[(&str, &str)] = &[
     ("member-order", include_str!("../plans/member-order.toml")),
     ("shared-journal", include_str!("../plans/shared-journal.toml")),
     ("application", include_str!("../plans/application.toml")),
+    ("in-use", include_str!("../plans/in-use.toml")),
 ];
 
 /// A plan that comes with fathom.

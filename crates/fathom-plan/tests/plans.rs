@@ -194,7 +194,7 @@ fn plans_are_the_same_after_they_were_stored() {
         });
         plans.push(plan(&text));
     }
-    assert_eq!(plans.len(), 17);
+    assert_eq!(plans.len(), 18);
     for plan in plans {
         let json = serde_json::to_string(&plan).expect("JSON");
         let again: Plan = serde_json::from_str(&json).expect("a plan");

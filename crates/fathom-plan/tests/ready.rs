@@ -64,6 +64,7 @@ fn every_one_can_be_read_and_has_its_cells() {
         ("member-order", 4, 0),
         ("shared-journal", 2, 0),
         ("application", 4, 0),
+        ("in-use", 3, 0),
     ];
     assert_eq!(counts, expected);
 }

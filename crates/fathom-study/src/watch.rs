@@ -3,6 +3,7 @@
 mod application;
 mod compare;
 mod course;
+mod figure;
 
 pub use compare::{MeanChange, WatchChange, WatchComparison, compare};
 pub use course::{DeviceCourse, Line, Span, Stretches, peaks};
@@ -14,9 +15,7 @@ use fathom_model::watch::{
     ApplicationRecord, DeviceCounts, DeviceRates, LatencySeries, WatchRecord,
 };
 use fathom_stats::interval::Interval;
-use fathom_stats::means::harmonic_mean;
-use fathom_stats::series::{SeriesMean, VALUES_MIN, mean_of_series};
-use fathom_stats::special::normal_quantile;
+use figure::Column;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -59,6 +58,11 @@ pub struct WatchedDevice {
     pub seconds: f64,
     /// Everything that was counted.
     pub total: DeviceCounts,
+    /// Reads and writes a second.
+    pub requests_per_s: f64,
+    /// The same as a harmonic mean of the intervals: a slow second counts for as much as the same work takes then. None when
+    /// nothing was done in one of them.
+    pub requests_harmonic_per_s: Option<f64>,
     /// Its figures in the order of iostat; those without any value are left out.
     pub figures: Vec<WatchFigure>,
     /// In how many intervals it stood out from its companions.
@@ -70,6 +74,27 @@ pub struct WatchedDevice {
     /// How long single requests took, all intervals together; empty when that was not watched.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub latency: Vec<WatchedLatency>,
+}
+
+impl WatchedDevice {
+    /// One of which nothing is known yet.
+    fn named(name: &str) -> Self {
+        Self {
+            name: name.to_owned(),
+            title: String::new(),
+            depth: 0,
+            intervals: 0,
+            seconds: 0.0,
+            total: DeviceCounts::default(),
+            requests_per_s: 0.0,
+            requests_harmonic_per_s: None,
+            figures: Vec::new(),
+            stood_out: 0,
+            stands_out: None,
+            syncing: 0,
+            latency: Vec::new(),
+        }
+    }
 }
 
 /// How long the requests of one direction took.
@@ -190,7 +215,10 @@ fn lengths_us(records: &[Record]) -> Vec<u64> {
 /// What is made of each item, in their order, on as many processors as there are: the figures of fifty devices over days of seconds
 /// are a lot.
 fn side_by_side<T: Sync, R: Send>(items: &[T], make: impl Fn(&T) -> R + Sync) -> Vec<R> {
+    // Each holds all values of a device while it computes: more of them would take more memory than time is worth.
+    const THREADS_MAX: usize = 4;
     let threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    let threads = threads.min(THREADS_MAX);
     let each = items.len().div_ceil(threads).max(1);
     let make = &make;
     std::thread::scope(|scope| {
@@ -210,23 +238,16 @@ fn device<'a>(
     with_figures: bool,
     most: usize,
 ) -> WatchedDevice {
-    let mut found = WatchedDevice {
-        name: name.to_owned(),
-        title: String::new(),
-        depth: 0,
-        intervals: 0,
-        seconds: 0.0,
-        total: DeviceCounts::default(),
-        figures: Vec::new(),
-        stood_out: 0,
-        stands_out: None,
-        syncing: 0,
-        latency: Vec::new(),
-    };
+    let mut found = WatchedDevice::named(name);
     let mut latency = LatencySeries::default();
-    let mut columns: Vec<Vec<f64>> = vec![Vec::new(); FIGURES.len()];
-    // Of most devices most seconds are like this.
+    let mut columns = vec![Column::default(); FIGURES.len()];
+    let mut requests = Column::default();
+    // Of most devices most seconds are like this; times of requests have no value then.
     let nothing = DeviceCounts::default().rates(1_000_000_000);
+    let idle = |columns: &mut [Column], count: usize| {
+        let rates = columns.iter_mut().zip(FIGURES).filter(|(_, (_, of))| of(&nothing).is_some());
+        rates.for_each(|(column, _)| column.push_zeros(count));
+    };
     let mut before = 0;
     for piece in pieces {
         let lengths = piece.length_us.values();
@@ -247,85 +268,44 @@ fn device<'a>(
             if !with_figures {
                 continue;
             }
-            let own = lengths.iter().skip(series.from as usize).take(taken);
-            for (counts, us) in series.counts().iter().zip(own) {
-                found.total = found.total.plus(counts);
-                found.seconds += *us as f64 / 1e6;
-                let rates = if counts.is_idle() { nothing } else { counts.rates(us * 1000) };
-                for (column, (_, of)) in columns.iter_mut().zip(FIGURES) {
-                    column.extend(of(&rates));
+            let own = &lengths[lengths.len().min(series.from as usize)..];
+            found.seconds += own.iter().take(taken).sum::<u64>() as f64 / 1e6;
+            let mut passed = 0;
+            for (at, counts) in series.active().iter().take_while(|(at, _)| *at < taken) {
+                if *at > passed {
+                    idle(&mut columns, at - passed);
+                    requests.push_zeros(at - passed);
                 }
+                passed = at + 1;
+                found.total = found.total.plus(counts);
+                let rates = counts.rates(own.get(*at).copied().unwrap_or(0) * 1000);
+                requests.push(rates.reads.per_s + rates.writes.per_s);
+                for (column, (_, of)) in columns.iter_mut().zip(FIGURES) {
+                    if let Some(value) = of(&rates) {
+                        column.push(value);
+                    }
+                }
+            }
+            if taken > passed {
+                found.total.in_flight = 0;
+                idle(&mut columns, taken - passed);
+                requests.push_zeros(taken - passed);
             }
         }
     }
-    let figures = FIGURES.iter().zip(&mut columns).filter_map(|((name, _), v)| figure(name, v));
+    let figures = FIGURES.iter().zip(columns).filter_map(|((name, _), of)| of.figure(name));
     found.figures = figures.collect();
+    if found.seconds > 0.0 {
+        let all = found.total.reads.requests + found.total.writes.requests;
+        found.requests_per_s = all as f64 / found.seconds;
+    }
+    found.requests_harmonic_per_s = requests.harmonic_mean();
     found.latency = latencies(&latency);
     found
 }
 
-/// A figure of its values; none without any, or when all are zero. Puts the values into another order.
-fn figure(name: &str, values: &mut [f64]) -> Option<WatchFigure> {
-    let max = values.iter().copied().fold(0.0, f64::max);
-    if max <= 0.0 {
-        return None;
-    }
-    let known = known(values, LEVEL);
-    let reach = known.map(|known| {
-        // As far as so many independent values as the series is worth demand.
-        -normal_quantile((1.0 - LEVEL) / 2.0) / (2.0 * known.effective_size.sqrt())
-    });
-    let mean = values.iter().sum::<f64>() / values.len() as f64;
-    let mean_interval = known.map(|known| Interval {
-        low: known.interval.low + mean - known.mean,
-        high: known.interval.high + mean - known.mean,
-        ..known.interval
-    });
-    let harmonic_mean = harmonic_mean(values).ok();
-    let interval = reach.map(|reach| Interval {
-        low: at_share(values, (0.5 - reach).max(0.0)),
-        high: at_share(values, (0.5 + reach).min(1.0)),
-        coverage: LEVEL,
-    });
-    Some(WatchFigure {
-        name: name.to_owned(),
-        intervals: values.len(),
-        median: at_share(values, 0.5),
-        interval,
-        mean,
-        mean_interval,
-        harmonic_mean,
-        p95: at_share(values, 0.95),
-        max,
-    })
-}
-
 /// Confidence of intervals.
 pub const LEVEL: f64 = 0.95;
-
-/// How well the mean of a series is known, and what it is worth in independent values.
-fn known(values: &[f64], level: f64) -> Option<SeriesMean> {
-    // The effort grows with the square: of days of seconds every n-th one is looked at, which makes the interval wider and
-    // never narrower.
-    const LOOKED_AT_MAX: usize = 2000;
-    let every = values.len().div_ceil(LOOKED_AT_MAX).max(1);
-    let thinned: Vec<f64> = values.iter().step_by(every).copied().collect();
-    Some(thinned)
-        .filter(|values| values.len() >= VALUES_MIN)
-        .and_then(|v| mean_of_series(&v, level).ok())
-}
-
-/// The value below which that share lies, between neighbours in proportion. Puts the values into another order.
-fn at_share(values: &mut [f64], share: f64) -> f64 {
-    let at = share * (values.len().saturating_sub(1)) as f64;
-    let (low, part) = (at.floor() as usize, at - at.floor());
-    if low >= values.len() {
-        return 0.0;
-    }
-    let (_, below, above) = values.select_nth_unstable_by(low, f64::total_cmp);
-    let (below, next) = (*below, above.iter().copied().min_by(f64::total_cmp));
-    below + (next.unwrap_or(below) - below) * part
-}
 
 /// Means of the machine's series.
 fn host<'a>(pieces: impl Iterator<Item = &'a WatchRecord>) -> BTreeMap<String, f64> {
@@ -456,6 +436,9 @@ mod tests {
         let reads = of("r/s").expect("read");
         assert_eq!((reads.median, reads.mean, reads.max), (30.0, 30.0, 50.0));
         assert_eq!((of("r_await").expect("read").median, of("w/s")), (2.0, None));
+        // By the length of each interval, whatever the device did in it.
+        let all: u64 = device.total.reads.requests;
+        assert_eq!(device.requests_per_s, all as f64 / device.seconds);
         assert_eq!(found.events, [(4.0, "sdb came".to_owned())]);
     }
 
@@ -465,21 +448,5 @@ mod tests {
         let ids: Vec<&str> = study.findings.iter().map(|finding| finding.id.as_str()).collect();
         assert_eq!((ids, study.verdict), (vec!["slow-member", "late-intervals"], Verdict::Trusted));
         assert_eq!(judge(&watch(&[10, 10, 200, 10])).findings, []);
-    }
-
-    #[test]
-    fn the_interval_of_a_median_respects_what_goes_together() {
-        // The same values, once in turn and once sorted into two long phases.
-        let turns: Vec<f64> = (0..200).map(|x| f64::from(x * 37 % 100)).collect();
-        let mut phases = turns.clone();
-        phases.sort_by(f64::total_cmp);
-        let width = |values: &[f64]| {
-            let found = figure("r/s", &mut values.to_vec())
-                .and_then(|figure| figure.interval)
-                .expect("enough");
-            found.high - found.low
-        };
-        assert!(width(&turns) < 20.0, "{}", width(&turns));
-        assert!(width(&phases) > 3.0 * width(&turns), "{}", width(&phases));
     }
 }

@@ -317,6 +317,8 @@ mod tests {
             intervals: 20,
             seconds: 20.0,
             total: DeviceCounts::default(),
+            requests_per_s: 80.0,
+            requests_harmonic_per_s: None,
             figures: vec![figure("r/s", 80.0), figure("r_await", 12.34)],
             stood_out: 5,
             stands_out: Some("r_await 30 ms, its companions 4.1 ms".into()),

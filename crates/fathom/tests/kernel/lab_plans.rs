@@ -57,7 +57,8 @@ fn ready(sandbox: &Sandbox, target: &Path) -> Vec<(&'static str, Vec<String>)> {
             "shared-journal",
             vec![target.clone(), beside("n", "neighbour"), beside("e", "elsewhere")],
         ),
-        ("application", vec![target, "command=true".into(), "figure=rate: {}".into()]),
+        ("application", vec![target.clone(), "command=true".into(), "figure=rate: {}".into()]),
+        ("in-use", vec![target]),
     ]
 }
 

@@ -34,6 +34,16 @@ fn has_server(dir: &Path) -> bool {
     Command::new("pgrep").args(["-f", &word]).output().unwrap().status.success()
 }
 
+/// Shared memory that nobody uses any more, and that of servers which has a name.
+fn shared_memory() -> Vec<String> {
+    let text = fs::read_to_string("/proc/sysvipc/shm").unwrap_or_default();
+    // Key, number, rights, size, two processes, how many use it.
+    let unused = text.lines().skip(1).filter(|line| line.split_whitespace().nth(6) == Some("0"));
+    let mut found: Vec<String> = unused.map(str::to_owned).collect();
+    found.extend(names(Path::new("/dev/shm")).into_iter().filter(|n| n.starts_with("PostgreSQL.")));
+    found
+}
+
 #[track_caller]
 fn nothing_left(sandbox: &Sandbox, fs: &MountedFs) {
     assert!(!has_server(fs.dir()));
@@ -75,6 +85,7 @@ fn killed() {
     let dir = fs.dir();
     let args = ["watch", p(dir), "--interval=100ms", "--recipe=pgbench,scale=1,clients=2,time=8s"];
     let other = sandbox.dir();
+    let shared = shared_memory();
     let after: [&[&str]; 3] = [
         &["restore"],
         &["clean", p(dir)],
@@ -95,6 +106,8 @@ fn killed() {
         let done = sandbox.run(after);
         assert!(done.code <= 1, "{after:?}: {done:?}");
         nothing_left(&sandbox, &fs);
+        // The memory of a server goes with its namespace, which the kernel takes down behind the last process.
+        wait_until("no shared memory is left", || shared_memory() == shared);
     }
 }
 

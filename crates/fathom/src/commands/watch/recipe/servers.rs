@@ -4,14 +4,20 @@
 use super::{Kind, Recipe, Set};
 use std::collections::BTreeMap;
 
-/// PostgreSQL's own programs, which Debian keeps out of $PATH; what it counts itself, before and after.
+/// PostgreSQL's own programs, which Debian keeps out of $PATH; what it counts itself, before and after. Its shared memory outlives a
+/// server that is killed: in a namespace of its own it does not, and where there can be none, it lies in the private directory as far
+/// as possible.
 const POSTGRES: &str = r#"PATH="$(ls -d /usr/lib/postgresql/*/bin 2>/dev/null | sort -V | tail -n 1):$PATH"
 export PGHOST="$FATHOM_DIR" PGDATABASE=bench PGUSER=bench
 ask() { psql --no-psqlrc --no-align --tuples-only --quiet --field-separator=' ' --set=ON_ERROR_STOP=1 --command="$1"; }
 start() {
 command -v initdb >/dev/null || { echo "initdb is missing: apt install postgresql"; exit 1; }
 initdb --pgdata="$FATHOM_DIR/pg" --auth=trust --username=bench --no-sync >"$FATHOM_DIR/log" 2>&1 || { cat "$FATHOM_DIR/log"; exit 1; }
-pg_ctl --pgdata="$FATHOM_DIR/pg" --log="$FATHOM_DIR/log" --wait --options="-k '$FATHOM_DIR' -c listen_addresses= $1" start >/dev/null 2>&1 || { cat "$FATHOM_DIR/log"; exit 1; }
+apart= shared=mmap
+for words in 'unshare --ipc' 'unshare --user --map-current-user --ipc'; do
+if $words true 2>/dev/null; then apart=$words shared=sysv; break; fi
+done
+$apart pg_ctl --pgdata="$FATHOM_DIR/pg" --log="$FATHOM_DIR/log" --wait --options="-k '$FATHOM_DIR' -c listen_addresses= -c dynamic_shared_memory_type=$shared $1" start >/dev/null 2>&1 || { cat "$FATHOM_DIR/log"; exit 1; }
 own=$(PGDATABASE=postgres ask 'SHOW data_directory')
 [ "$own" = "$FATHOM_DIR/pg" ] || { echo "another server answers: $own"; exit 1; }
 createdb bench
