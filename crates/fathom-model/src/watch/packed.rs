@@ -59,6 +59,20 @@ impl Packed {
         values
     }
 
+    /// Gives each value among the first `length` that is not 0, with its place: runs of zeros are passed over at once.
+    pub(super) fn each_but_zeros(&self, length: usize, mut each: impl FnMut(usize, u64)) {
+        let mut at = 0usize;
+        let mut run = |value: u64, times: u64| {
+            let end = at.saturating_add(usize::try_from(times).unwrap_or(usize::MAX));
+            if value != 0 {
+                (at..end.min(length)).for_each(|at| each(at, value));
+            }
+            at = end;
+        };
+        decode(&self.bytes, &mut run);
+        run(self.last, self.repeats);
+    }
+
     fn whole(&self) -> Vec<u8> {
         let mut bytes = self.bytes.clone();
         flush(&mut bytes, self.repeats);
@@ -196,6 +210,11 @@ mod tests {
         let packed: Packed = values.iter().copied().collect();
         assert_eq!(packed.values(), values);
         assert_eq!(packed.len(), values.len());
+        for length in [values.len(), values.len() / 2] {
+            let mut rest = vec![0; length];
+            packed.each_but_zeros(length, |at, value| rest[at] = value);
+            assert_eq!(rest, values[..length]);
+        }
         let text = serde_json::to_string(&packed).unwrap();
         let back: Packed = serde_json::from_str(&text).unwrap();
         assert_eq!(back.values(), values);

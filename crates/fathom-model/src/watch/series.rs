@@ -214,13 +214,27 @@ impl DeviceSeries {
     /// What was counted, interval by interval.
     #[must_use]
     pub fn counts(&self) -> Vec<DeviceCounts> {
+        let mut counts = vec![DeviceCounts::default(); self.intervals as usize];
+        self.active().into_iter().for_each(|(at, active)| counts[at] = active);
+        counts
+    }
+
+    /// The intervals in which something was counted, in their order: of most devices there are few.
+    #[must_use]
+    pub fn active(&self) -> Vec<(usize, DeviceCounts)> {
+        const NONE: u32 = u32::MAX;
         let length = self.intervals as usize;
-        let mut counts = vec![DeviceCounts::default(); length];
+        let mut places = vec![NONE; length];
+        let mut active: Vec<(usize, DeviceCounts)> = Vec::new();
         let mut fill = |name: &str, put: &dyn Fn(&mut DeviceCounts, u64)| {
-            if let Some(series) = self.counters.series.get(name) {
-                let both = counts.iter_mut().zip(series.values());
-                both.for_each(|(counts, value)| put(counts, value));
-            }
+            let Some(series) = self.counters.series.get(name) else { return };
+            series.each_but_zeros(length, |at, value| {
+                if places[at] == NONE {
+                    places[at] = active.len() as u32;
+                    active.push((at, DeviceCounts::default()));
+                }
+                put(&mut active[places[at] as usize].1, value);
+            });
         };
         fill("reads", &|c, v| c.reads.requests = v);
         fill("reads_merged", &|c, v| c.reads.merged = v);
@@ -239,7 +253,8 @@ impl DeviceSeries {
         fill("busy_ms", &|c, v| c.busy_ms = v);
         fill("queued_ms", &|c, v| c.queued_ms = v);
         fill("in_flight", &|c, v| c.in_flight = v);
-        counts
+        active.sort_unstable_by_key(|(at, _)| *at);
+        active
     }
 }
 

@@ -105,7 +105,7 @@ impl Sum {
         self.high = self.high.max(value);
     }
 
-    /// Nothing in an interval of that length.
+    /// Nothing for so long, in one interval or several.
     fn add_nothing(&mut self, below: f64) {
         self.below += below;
         (self.low, self.high) = (self.low.min(0.0), self.high.max(0.0));
@@ -152,24 +152,32 @@ impl Stretches {
     #[must_use]
     pub fn device(&self, records: &[Record], name: &str) -> DeviceCourse {
         let mut sums = vec![[Sum::EMPTY; RATIOS.len()]; self.starts_s.len()];
+        let mut idle_s = vec![0.0; self.starts_s.len()];
         for piece in pieces(records) {
             let lengths = piece.length_us.values();
             for series in piece.devices.iter().filter(|series| series.name == name) {
                 let from = series.from as usize;
-                let own = lengths.iter().enumerate().skip(from);
-                for (counts, (at, us)) in series.counts().iter().zip(own) {
+                let own = lengths.iter().enumerate().skip(from).take(series.intervals as usize);
+                let active = series.active();
+                let mut active = active.iter().peekable();
+                for (at, us) in own {
                     let seconds = *us as f64 / 1e6;
-                    let stretch = &mut sums[self.at(piece, at)];
-                    if counts.is_idle() && seconds > 0.0 {
-                        OVER_TIME.iter().for_each(|figure| stretch[*figure].add_nothing(seconds));
+                    let stretch = self.at(piece, at);
+                    let Some((_, counts)) = active.next_if(|(active, _)| from + active == at)
+                    else {
+                        idle_s[stretch] += seconds;
                         continue;
-                    }
-                    for (sum, ratio) in stretch.iter_mut().zip(RATIOS) {
+                    };
+                    for (sum, ratio) in sums[stretch].iter_mut().zip(RATIOS) {
                         let (above, below) = ratio(counts, seconds);
                         sum.add(above, below);
                     }
                 }
             }
+        }
+        for (stretch, seconds) in sums.iter_mut().zip(idle_s).filter(|(_, seconds)| *seconds > 0.0)
+        {
+            OVER_TIME.iter().for_each(|figure| stretch[*figure].add_nothing(seconds));
         }
         let line = |at: usize| sums.iter().map(|stretch| stretch[at].span()).collect();
         DeviceCourse {

@@ -1,0 +1,215 @@
+//! The values of one figure over a whole watch, and what they come to. Of most devices most seconds are nothing: zeros are counted, not
+//! kept.
+
+use super::{LEVEL, WatchFigure};
+use fathom_stats::interval::Interval;
+use fathom_stats::means::harmonic_mean;
+use fathom_stats::series::{SeriesMean, VALUES_MIN, mean_of_series};
+use fathom_stats::special::normal_quantile;
+
+/// Values of 0 and above in the order of time.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Column {
+    /// Those above 0.
+    above: Vec<f64>,
+    /// After how many of these so many zeros stand, from front to back.
+    gaps: Vec<(usize, usize)>,
+    zeros: usize,
+}
+
+impl Column {
+    /// Adds a value.
+    pub(super) fn push(&mut self, value: f64) {
+        if value > 0.0 {
+            self.above.push(value);
+        } else {
+            self.push_zeros(1);
+        }
+    }
+
+    /// Adds so many zeros.
+    pub(super) fn push_zeros(&mut self, count: usize) {
+        self.zeros += count;
+        match self.gaps.last_mut() {
+            Some((after, zeros)) if *after == self.above.len() => *zeros += count,
+            _ => self.gaps.push((self.above.len(), count)),
+        }
+    }
+
+    fn len(&self) -> usize {
+        self.above.len() + self.zeros
+    }
+
+    /// The first value, and every `step`-th after it.
+    fn every(&self, step: usize) -> Vec<f64> {
+        let (mut values, mut wanted, mut passed, mut taken) = (Vec::new(), 0, 0, 0);
+        for (after, zeros) in self.gaps.iter().copied().chain([(self.above.len(), 0)]) {
+            let end = passed + after - taken;
+            while wanted < end {
+                values.push(self.above[taken + wanted - passed]);
+                wanted += step;
+            }
+            (passed, taken) = (end + zeros, after);
+            while wanted < passed {
+                values.push(0.0);
+                wanted += step;
+            }
+        }
+        values
+    }
+
+    /// How well the mean is known, and what the series is worth in independent values.
+    fn known(&self) -> Option<SeriesMean> {
+        // The effort grows with the square: of days of seconds every n-th one is looked at, which makes the interval wider and
+        // never narrower.
+        const LOOKED_AT_MAX: usize = 2000;
+        let thinned = self.every(self.len().div_ceil(LOOKED_AT_MAX).max(1));
+        Some(thinned)
+            .filter(|values| values.len() >= VALUES_MIN)
+            .and_then(|values| mean_of_series(&values, LEVEL).ok())
+    }
+
+    /// The harmonic mean; none when there is a zero, or nothing.
+    pub(super) fn harmonic_mean(&self) -> Option<f64> {
+        Some(&self.above).filter(|_| self.zeros == 0).and_then(|values| harmonic_mean(values).ok())
+    }
+
+    /// What it comes to; none without any value, or when all are zero.
+    pub(super) fn figure(mut self, name: &str) -> Option<WatchFigure> {
+        let max = self.above.iter().copied().fold(0.0, f64::max);
+        if max <= 0.0 {
+            return None;
+        }
+        let known = self.known();
+        let reach = known.map(|known| {
+            // As far as so many independent values as the series is worth demand.
+            -normal_quantile((1.0 - LEVEL) / 2.0) / (2.0 * known.effective_size.sqrt())
+        });
+        let mean = self.above.iter().sum::<f64>() / self.len() as f64;
+        let mean_interval = known.map(|known| Interval {
+            low: known.interval.low + mean - known.mean,
+            high: known.interval.high + mean - known.mean,
+            ..known.interval
+        });
+        let harmonic_mean = self.harmonic_mean();
+        let intervals = self.len();
+        let (low, high) =
+            reach.map_or((0.5, 0.5), |reach| ((0.5 - reach).max(0.0), (0.5 + reach).min(1.0)));
+        let [median, low, high, p95] =
+            at_shares(&mut self.above, self.zeros, [0.5, low, high, 0.95]);
+        let interval = reach.map(|_| Interval { low, high, coverage: LEVEL });
+        Some(WatchFigure {
+            name: name.to_owned(),
+            intervals,
+            median,
+            interval,
+            mean,
+            mean_interval,
+            harmonic_mean,
+            p95,
+            max,
+        })
+    }
+}
+
+/// The values below which these shares lie, between neighbours in proportion; `zeros` stand before all others. Puts these into another
+/// order.
+fn at_shares<const N: usize>(above: &mut [f64], zeros: usize, shares: [f64; N]) -> [f64; N] {
+    let last = (above.len() + zeros).saturating_sub(1);
+    // What was put in its place stays there: each search is between two such places.
+    let mut settled: Vec<usize> = Vec::with_capacity(2 * N);
+    let mut value = |at: usize| {
+        let Some(at) = at.checked_sub(zeros) else { return 0.0 };
+        if let Err(place) = settled.binary_search(&at) {
+            let from = place.checked_sub(1).map_or(0, |before| settled[before] + 1);
+            let to = settled.get(place).copied().unwrap_or(above.len());
+            above[from..to].select_nth_unstable_by(at - from, f64::total_cmp);
+            settled.insert(place, at);
+        }
+        above[at]
+    };
+    shares.map(|share| {
+        let at = share * last as f64;
+        let (low, part) = (at.floor() as usize, at - at.floor());
+        let below = value(low);
+        if part > 0.0 { below + (value(low + 1) - below) * part } else { below }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use fathom_base::prng::Prng;
+
+    fn column(values: &[f64]) -> Column {
+        let mut column = Column::default();
+        values.iter().for_each(|value| column.push(*value));
+        column
+    }
+
+    /// The plain way: everything kept, everything sorted.
+    #[track_caller]
+    fn agrees(values: &[f64]) {
+        for step in [1, 2, 7] {
+            let plain: Vec<f64> = values.iter().copied().step_by(step).collect();
+            assert_eq!(column(values).every(step), plain, "every {step} of {values:?}");
+        }
+        let mut sorted = values.to_vec();
+        sorted.sort_by(f64::total_cmp);
+        let shares = [0.5, 0.31, 0.69, 0.95, 0.0, 1.0, 0.5];
+        let plain = shares.map(|share| {
+            let at = share * (values.len() - 1) as f64;
+            let (low, part) = (at.floor() as usize, at - at.floor());
+            let above = sorted[(low + 1).min(values.len() - 1)];
+            sorted[low] + (above - sorted[low]) * part
+        });
+        let mut column = column(values);
+        assert_eq!(at_shares(&mut column.above, column.zeros, shares), plain, "{values:?}");
+    }
+
+    #[test]
+    fn zeros_that_are_not_kept_count_as_those_that_are() {
+        let mut random = Prng::new(9, 0);
+        for length in 1..200u64 {
+            // From none to all of them zero, in runs and alone, with equal values among them.
+            let zeros = random.below(length + 1);
+            let mut is_zero = false;
+            let values: Vec<f64> = (0..length)
+                .map(|_| {
+                    if random.below(4) == 0 {
+                        is_zero = random.below(length) < zeros;
+                    }
+                    if is_zero { 0.0 } else { random.below(50) as f64 }
+                })
+                .collect();
+            agrees(&values);
+        }
+        let mut runs = column(&[0.0, 0.0, 5.0]);
+        runs.push_zeros(3);
+        runs.push(7.0);
+        assert_eq!(runs.every(1), [0.0, 0.0, 5.0, 0.0, 0.0, 0.0, 7.0]);
+        let figure = runs.figure("r/s").expect("values");
+        assert_eq!((figure.intervals, figure.median, figure.max), (7, 0.0, 7.0));
+        assert_eq!((figure.mean, figure.harmonic_mean), (12.0 / 7.0, None));
+        assert_eq!(column(&[0.0; 9]).figure("r/s"), None);
+        assert_eq!(
+            column(&[1.0, 0.5]).figure("r/s").and_then(|f| f.harmonic_mean),
+            Some(2.0 / 3.0)
+        );
+    }
+
+    #[test]
+    fn the_interval_of_a_median_respects_what_goes_together() {
+        // The same values, once in turn and once sorted into two long phases.
+        let turns: Vec<f64> = (0..200).map(|x| f64::from(x * 37 % 100)).collect();
+        let mut phases = turns.clone();
+        phases.sort_by(f64::total_cmp);
+        let width = |values: &[f64]| {
+            let figure = column(values).figure("r/s");
+            let found = figure.and_then(|figure| figure.interval).expect("enough");
+            found.high - found.low
+        };
+        assert!(width(&turns) < 20.0, "{}", width(&turns));
+        assert!(width(&phases) > 3.0 * width(&turns), "{}", width(&phases));
+    }
+}
