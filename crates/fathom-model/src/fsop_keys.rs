@@ -58,6 +58,51 @@ pub(crate) const fn key(name: &'static str, values: &'static str, help: &'static
     FsopKey { name, values, help }
 }
 
+/// Keys of workloads that issue single requests, with what stands for them where files are opened, read and made.
+const OF_REQUESTS: &[(&str, &str)] = &[
+    ("duration", "window= says how long it is measured"),
+    ("operations", "window= says how long it is measured"),
+    ("time", "window= says how long it is measured"),
+    ("ramp", "warmup= is what runs before the window"),
+    (
+        "depth",
+        "each process does one operation at a time, as a process of a server does; take more processes",
+    ),
+    (
+        "direct",
+        "files are opened as servers open them, through the page cache; drop_caches=yes empties it before",
+    ),
+    ("engine", "the operations are single system calls: open, read, write, fsync, mkdir"),
+];
+
+/// What to say of a key that there is not. `beside` knows better words for some.
+pub(crate) fn unknown(key: &str, known: &[FsopKey], beside: &[(&str, &str)]) -> String {
+    let names = || known.iter().map(|key| key.name);
+    let hint = match beside.iter().chain(OF_REQUESTS).find(|(other, _)| *other == key) {
+        Some((_, instead)) => format!("; {instead}"),
+        None => suggest::hint(key, names()),
+    };
+    format!("no such key{hint}; there are {}", names().collect::<Vec<_>>().join(", "))
+}
+
+/// Better words for keys that readers and writers do not have.
+const INSTEAD: &[(&str, &str)] = &[
+    ("threads", "readers= and writers= say how many there are"),
+    ("clients", "readers= and writers= say how many there are"),
+    (
+        "rate",
+        "readers and writers go as fast as they can; clients have a rate: fathom run fileserver DIR rate=200",
+    ),
+    (
+        "size",
+        "the tree that is read has its size when it is built: fathom tree build DIR size=20G; what writers make: file_size_mean=",
+    ),
+    (
+        "sizes",
+        "file_size_median=, file_size_mean= and file_size_max= are those of what writers make",
+    ),
+];
+
 /// Processes of one role in one phase at the most.
 const PROCESSES_MAX: u32 = 1_000;
 /// Phases at the most.
@@ -128,14 +173,7 @@ impl FsopSpec {
             "points" => self.points = count(0, 1_000_000)?,
             "stall" => self.stall_ns = time()?,
             "verify" => self.verify = word(value, &[("yes", true), ("no", false)])?,
-            _ => {
-                let names = || KEYS.iter().map(|key| key.name);
-                let known = names().collect::<Vec<_>>().join(", ");
-                return Err(format!(
-                    "no such key{}; there are {known}",
-                    suggest::hint(key, names())
-                ));
-            }
+            _ => return Err(unknown(key, KEYS, INSTEAD)),
         }
         Ok(())
     }
@@ -298,6 +336,8 @@ mod tests {
             (&[("window", "1ms")], "from 100ms to 24h"),
             (&[("sync", "files")], "one of none, file, data, dir; did you mean 'file'?"),
             (&[("windows", "1s")], "no such key; did you mean 'window'?"),
+            (&[("duration", "1s")], "no such key; window= says how long"),
+            (&[("rate", "5")], "fathom run fileserver DIR rate=200; there are readers"),
             (&[("file_size_mean", "1k")], "each at most the next"),
             (&[("points", "2000000")], "from 0 to 1000000"),
             (&[("block_size", "1000")], "a multiple of 512"),

@@ -1,7 +1,7 @@
 //! The keys of personalities, as the command line and workload files have them, and the files themselves.
 
 use crate::fsop::{FsopPhase, FsopSpec};
-use crate::fsop_keys::{FsopKey, key};
+use crate::fsop_keys::{FsopKey, key, unknown};
 use crate::play::{PlayAct, PlaySpec, PlaySync, Sizes};
 use crate::workload::{Arrivals, Workload};
 use fathom_base::suggest;
@@ -168,6 +168,13 @@ impl Personality {
     }
 }
 
+/// Better words for keys that clients do not have.
+const INSTEAD: &[(&str, &str)] = &[
+    ("threads", "clients= says how many there are"),
+    ("readers", "clients= says how many there are, mix= what they do"),
+    ("size", "sizes= are those of the files, files= says how many there are"),
+];
+
 fn set(spec: &mut FsopSpec, key: &str, value: &str) -> Result<(), String> {
     let count = |least: u64, most: u64| {
         let count = parse_count(value).map_err(|error| error.to_string())?;
@@ -209,11 +216,7 @@ fn set(spec: &mut FsopSpec, key: &str, value: &str) -> Result<(), String> {
             let known = [Arrivals::Even, Arrivals::Poisson].map(|one| (one.word(), one));
             play.arrivals = word(value, &known)?;
         }
-        _ => {
-            let names = || KEYS.iter().map(|key| key.name);
-            let known = names().collect::<Vec<_>>().join(", ");
-            return Err(format!("no such key{}; there are {known}", suggest::hint(key, names())));
-        }
+        _ => return Err(unknown(key, KEYS, INSTEAD)),
     }
     Ok(())
 }
@@ -368,6 +371,8 @@ mod tests {
             ("mail", &[("sizes", "1k:2k")], "MEDIAN:MEAN:MAX"),
             ("mail", &[("rate", "0")], "per second"),
             ("mail", &[("arrivals", "poisson")], "give their rate="),
+            ("mail", &[("duration", "5s")], "no such key; window= says how long"),
+            ("mail", &[("threads", "5")], "clients= says how many"),
             ("mail", &[("file", "1")], "no such key; did you mean 'files'?"),
             ("mail", &[("files", "1"), ("entries", "2")], "entries is set twice"),
             ("postmark", &[("sync", "reverse")], "mix has no deliver"),
