@@ -1,8 +1,9 @@
 //! What a writer has made is read back: which names, sizes and bytes there must be follows from its seed and from how much it has
 //! made, so that nothing has to be remembered while it writes.
 
+use crate::name::Name;
 use crate::walk::{Pending, WalkPath};
-use crate::walk_grow::{Growing, fill, name_of, zero_first};
+use crate::walk_grow::{Growing, fill, zero_first};
 use fathom_base::content::Filler;
 use fathom_base::prng::Prng;
 use fathom_model::fsop::WalkOrder;
@@ -84,20 +85,20 @@ pub fn verify(
         }
         let mut known = BTreeSet::new();
         for _ in 0..u64::from(growing.files).min(made - names) {
-            let (size, name) = (growing.sizes.draw(&mut random), name_of('f', names));
+            let (size, name) = (growing.sizes.draw(&mut random), Name::file(names));
             if let Ok(dir) = &dir {
                 back.file(dir, &path, &name, (size as usize, names));
             }
-            known.insert(name);
+            known.insert(CString::from(&*name));
             names += 1;
         }
         for _ in 0..u64::from(growing.directories).min(made - names) {
-            let name = name_of('d', names);
+            let name = Name::dir(names);
             if let Ok(dir) = &dir {
                 back.dir(dir, &path, &name);
             }
             pending.add(&path, &name);
-            known.insert(name);
+            known.insert(CString::from(&*name));
             names += 1;
         }
         if let Ok(dir) = &dir {

@@ -12,6 +12,7 @@ pub mod error;
 pub mod exercise;
 pub mod grown;
 pub mod manifest;
+mod name;
 pub mod ops;
 pub mod phase;
 pub mod play;

@@ -125,12 +125,32 @@ impl Counts {
     }
 }
 
+/// Operations that are noted before they are counted.
+const NOTES: usize = 128;
+
+/// An operation that has ended, and is not counted yet.
+#[derive(Debug, Clone, Copy)]
+struct Noted {
+    class: OpClass,
+    start_ns: u64,
+    end_ns: u64,
+    bytes: u64,
+}
+
 /// Stamps the operations of one process. The end of an operation is the beginning of the next, so that one look at the
 /// clock is enough for each, and no time is lost between them.
+///
+/// Operations are only noted while they follow each other, and counted many at once, between two of them and in the time of
+/// none: histograms that are touched after every call push what the kernel needs for the next one out of the processor's
+/// caches, which costs more than the counting. What an operation is to a window follows from its stamps alone, whenever it
+/// is counted.
 pub struct Meter<'a, C: Clock> {
     clock: &'a C,
     slot: &'a Slot,
     counts: Vec<Counts>,
+    /// The first `noted` are not counted yet.
+    notes: Box<[Noted; NOTES]>,
+    noted: usize,
     /// The window that goes on or comes next.
     current: usize,
     at_ns: u64,
@@ -159,10 +179,13 @@ impl<'a, C: Clock> Meter<'a, C> {
         let windows = schedule.windows.iter().skip(first);
         let border_ns = windows.clone().next().map_or(u64::MAX, |window| window.start_ns);
         let counts = windows.map(|window| Counts::new(*window, classes, points())).collect();
+        let empty = Noted { class: OpClass::Stat, start_ns: 0, end_ns: 0, bytes: 0 };
         Self {
             clock,
             slot,
             counts,
+            notes: Box::new([empty; NOTES]),
+            noted: 0,
             current: 0,
             at_ns: clock.now_ns(),
             border_ns,
@@ -176,6 +199,9 @@ impl<'a, C: Clock> Meter<'a, C> {
     /// The operation that comes now begins now, and not with the end of the last: something else was done between.
     #[inline]
     pub fn resume(&mut self) {
+        if self.noted >= NOTES / 2 {
+            self.settle();
+        }
         self.at_ns = self.clock.now_ns();
     }
 
@@ -190,24 +216,45 @@ impl<'a, C: Clock> Meter<'a, C> {
         operation: impl FnOnce() -> io::Result<T>,
         bytes: impl FnOnce(&T) -> u64,
     ) -> io::Result<T> {
+        if self.noted == NOTES {
+            self.settle();
+            self.at_ns = self.clock.now_ns();
+        }
         let start_ns = self.at_ns;
         self.slot.begin(class, start_ns);
         let done = operation();
-        self.at_ns = self.clock.now_ns();
-        self.slot.rest();
-        if self.at_ns > self.border_ns {
-            self.cross_borders();
-        }
-        let value = done?;
-        let bytes = bytes(&value);
-        self.slot.count(bytes);
-        self.note(class, start_ns, bytes);
-        Ok(value)
+        self.end(class, start_ns, done.as_ref().ok().map(bytes));
+        done
     }
 
-    #[inline]
-    fn note(&mut self, class: OpClass, start_ns: u64, bytes: u64) {
-        let (end_ns, cut_ns) = (self.at_ns, self.slot.cut_ns());
+    /// An operation has ended. One place for all, so that little of the processor's memory for instructions is taken from the
+    /// kernel.
+    #[inline(never)]
+    fn end(&mut self, class: OpClass, start_ns: u64, bytes: Option<u64>) {
+        let end_ns = self.clock.now_ns();
+        self.at_ns = end_ns;
+        self.slot.rest();
+        if end_ns > self.border_ns {
+            self.cross_borders();
+        }
+        let Some(bytes) = bytes else { return };
+        self.slot.count(bytes);
+        if let Some(note) = self.notes.get_mut(self.noted) {
+            *note = Noted { class, start_ns, end_ns, bytes };
+            self.noted += 1;
+        }
+    }
+
+    /// Counts what is noted.
+    #[inline(never)]
+    fn settle(&mut self) {
+        for place in 0..std::mem::take(&mut self.noted) {
+            self.count(self.notes[place]);
+        }
+    }
+
+    fn count(&mut self, noted: Noted) {
+        let (Noted { class, start_ns, end_ns, bytes }, cut_ns) = (noted, self.slot.cut_ns());
         let Some(counts) = self.counts.get_mut(self.current) else { return };
         if end_ns > cut_ns {
             counts.cut(cut_ns);
@@ -215,7 +262,8 @@ impl<'a, C: Clock> Meter<'a, C> {
         counts.note(class, start_ns, end_ns, bytes);
         if end_ns > counts.window.end_ns {
             // It may reach into the next window, or through all of it.
-            self.next_window(class, start_ns, bytes);
+            self.current += 1;
+            self.count(noted);
         }
     }
 
@@ -237,12 +285,6 @@ impl<'a, C: Clock> Meter<'a, C> {
         }
     }
 
-    #[cold]
-    fn next_window(&mut self, class: OpClass, start_ns: u64, bytes: u64) {
-        self.current += 1;
-        self.note(class, start_ns, bytes);
-    }
-
     /// When the last operation ended.
     #[must_use]
     pub fn now_ns(&self) -> u64 {
@@ -258,6 +300,7 @@ impl<'a, C: Clock> Meter<'a, C> {
     /// What the process did, window by window, with the points of each.
     #[must_use]
     pub fn finish(mut self, role: Role, number: u32) -> Vec<(FsopProcess, Points)> {
+        self.settle();
         let (now, ended_ns) = ((self.rounds, self.vanished), self.ended_ns);
         let cut_ns = self.slot.cut_ns();
         let of = |mut counts: Counts| {
@@ -369,6 +412,48 @@ mod tests {
         assert_eq!(process.crossings[0].age_at_end_ns(5 * second), Some(second));
         assert_eq!(process.operations_by_second, [0, 0, 0, 0, 1]);
         assert_eq!(windows[1].0.operations(), 0, "it was not reached");
+    }
+
+    /// More operations than are noted before they are counted: each is counted once, in the window and the second in which it
+    /// ended, and the counting is in no operation's time.
+    #[test]
+    fn many_operations_are_each_counted_once_and_in_time() {
+        let (clock, slot) = (ManualClock::default(), Slot::default());
+        let schedule = Schedule::new(0, 2 * SECOND_NS, &[0, 0]);
+        let mut points = || Points::new(10_000, 1, 0);
+        let mut meter = Meter::new(&clock, &slot, &schedule, 0, &READS, &mut points);
+        let count = 5 * NOTES as u64 + 3;
+        let took_ns = 4 * SECOND_NS / count;
+        for number in 0..count {
+            let operation = || {
+                clock.advance_ns(took_ns);
+                Ok(number)
+            };
+            assert_eq!(meter.time(OpClass::Stat, operation, |bytes| *bytes).ok(), Some(number));
+            assert_eq!(slot.so_far().0, number + 1, "progress does not wait");
+            // Between transactions.
+            if number % 100 == 99 {
+                meter.resume();
+            }
+        }
+        let windows = meter.finish(Role::Reader, 0);
+        let sum = |of: &dyn Fn(&FsopProcess) -> u64| windows.iter().map(|w| of(&w.0)).sum::<u64>();
+        let crossing = sum(&|process| process.crossings.len() as u64);
+        assert_eq!(sum(&FsopProcess::operations) + crossing / 2, count);
+        assert_eq!(crossing, 2, "one, from the first window into the second");
+        for (process, points) in &windows {
+            let record = process.class(OpClass::Stat).expect("there");
+            assert_eq!(
+                record.latency_ns.min().zip(record.latency_ns.max()),
+                Some((took_ns, took_ns))
+            );
+            assert_eq!(process.operations_by_second.iter().sum::<u64>(), process.operations());
+            assert!(process.operations_by_second.iter().all(|n| n.abs_diff(count / 4) <= 1));
+            assert_eq!(points.slowest().len(), crate::stream::SLOWEST);
+        }
+        let bytes = sum(&|process| process.class(OpClass::Stat).map_or(0, |class| class.bytes));
+        let crossed = count / 2;
+        assert_eq!(bytes, (0..count).filter(|number| *number != crossed).sum::<u64>());
     }
 
     #[test]

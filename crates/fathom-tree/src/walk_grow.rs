@@ -1,6 +1,7 @@
 //! The writer: makes a tree of directories and files, as readers find them, level by level. What it makes holds only what fathom's
 //! leftovers know as fathom's, wherever a kill ends it.
 
+use crate::name::Name;
 use crate::ops::Meter;
 use crate::walk::{Failed, Halt, Pending, WalkPath};
 use fathom_base::clock::Clock;
@@ -11,7 +12,7 @@ use fathom_model::fsop::{SyncMode, WalkOrder};
 use fathom_model::record::OpClass;
 use fathom_sys::io as sys_io;
 use fathom_sys::walked::{self, WalkedDir};
-use std::ffi::{CStr, CString};
+use std::ffi::CStr;
 use std::fs::File;
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -58,12 +59,6 @@ pub struct Writer<'a, 'm, C: Clock> {
     taken: u64,
     names: u64,
     is_full: bool,
-}
-
-/// `d0000012`, `f0000345`: what leftovers know as names of writers.
-#[must_use]
-pub fn name_of(kind: char, number: u64) -> CString {
-    CString::new(format!("{kind}{number:07}")).unwrap_or_default()
 }
 
 impl<'a, 'm, C: Clock> Writer<'a, 'm, C> {
@@ -135,7 +130,7 @@ impl<'a, 'm, C: Clock> Writer<'a, 'm, C> {
             if !self.takes(size) {
                 return Ok(());
             }
-            let name = name_of('f', self.names);
+            let name = Name::file(self.names);
             self.file(&dir, &name, size as usize)
                 .map_err(|(class, error)| failed(class, &name, error))?;
             self.go_on()?;
@@ -145,7 +140,7 @@ impl<'a, 'm, C: Clock> Writer<'a, 'm, C> {
             if !self.takes(1) {
                 return Ok(());
             }
-            let name = name_of('d', self.names);
+            let name = Name::dir(self.names);
             self.make_dir(&dir, &name).map_err(|(class, error)| failed(class, &name, error))?;
             pending.add(path, &name);
             self.go_on()?;

@@ -1,7 +1,8 @@
 //! Transactions on the files of a client.
 
-use super::set::{Entry, Name};
+use super::set::Entry;
 use super::{Player, Stop, told};
+use crate::name::Name;
 use fathom_base::clock::Clock;
 use fathom_model::play::PlaySync;
 use fathom_model::record::OpClass;

@@ -3,54 +3,6 @@
 
 use fathom_base::prng::Prng;
 use fathom_model::play::PlaySpec;
-use std::ffi::CStr;
-use std::ops::Deref;
-
-/// Bytes for a letter, a number and a zero.
-const NAME_BYTES: usize = 24;
-/// Digits of the numbers in names at least.
-const DIGITS: usize = 7;
-
-/// `f0000345`, without memory of its own.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Name {
-    bytes: [u8; NAME_BYTES],
-    begin: usize,
-}
-
-impl Name {
-    /// A letter that leftovers know, and a number.
-    pub(super) fn new(letter: u8, mut number: u64) -> Self {
-        let mut bytes = [0; NAME_BYTES];
-        let mut begin = NAME_BYTES - 1;
-        while number > 0 || NAME_BYTES - 1 - begin < DIGITS {
-            begin -= 1;
-            bytes[begin] = b'0' + (number % 10) as u8;
-            number /= 10;
-        }
-        begin -= 1;
-        bytes[begin] = letter;
-        Self { bytes, begin }
-    }
-
-    /// That of a file.
-    pub(super) fn file(number: u64) -> Self {
-        Self::new(b'f', number)
-    }
-
-    /// That of a directory.
-    pub(super) fn dir(number: u64) -> Self {
-        Self::new(b'd', number)
-    }
-}
-
-impl Deref for Name {
-    type Target = CStr;
-
-    fn deref(&self) -> &CStr {
-        CStr::from_bytes_with_nul(&self.bytes[self.begin..]).unwrap_or_default()
-    }
-}
 
 /// One file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -144,18 +96,6 @@ impl Set {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn names_are_those_that_leftovers_know() {
-        assert_eq!(&*Name::file(0), c"f0000000");
-        assert_eq!(&*Name::dir(12), c"d0000012");
-        assert_eq!(&*Name::file(123_456_789), c"f123456789");
-        assert_eq!(&*Name::file(u64::MAX), c"f18446744073709551615");
-        for number in [0, 7, 9_999_999, 10_000_000] {
-            let known = crate::walk_grow::name_of('f', number);
-            assert_eq!(&*Name::file(number), known.as_c_str());
-        }
-    }
 
     #[test]
     fn the_oldest_goes_when_one_comes() {

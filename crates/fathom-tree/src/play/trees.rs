@@ -1,7 +1,8 @@
 //! Transactions on whole trees of sources, as builds have them. The more of them, the more the filesystem ages.
 
-use super::set::{Entry, Name};
+use super::set::Entry;
 use super::{Player, Stop, told};
+use crate::name::Name;
 use fathom_base::clock::Clock;
 use fathom_model::play::{PlayAct, PlaySpec, PlaySync};
 use fathom_model::record::OpClass;
