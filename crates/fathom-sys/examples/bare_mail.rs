@@ -4,13 +4,14 @@
 //! `bare_mail DIR MILLISECONDS FILES BYTES`, for `cargo xtask bench`: prints how many files were delivered, and how long that
 //! took. DIR is empty before and after.
 
+mod bare;
+
 use rustix::fd::OwnedFd;
 use rustix::fs::{AtFlags, CWD, Mode, OFlags};
 use rustix::io::Errno;
-use rustix::time::{ClockId, clock_gettime};
 use std::ffi::CString;
 use std::process::ExitCode;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 const NEW: OFlags = OFlags::WRONLY.union(OFlags::CREATE).union(OFlags::EXCL).union(OFlags::CLOEXEC);
 
@@ -45,38 +46,18 @@ fn measured(dir: &str, length: Duration, files: u64, bytes: usize) -> Result<Str
     let spool = Spool { dir, data: data.collect() };
     (0..files).try_for_each(|number| spool.deliver(number))?;
     let mut next = files;
-    let (start, cpu_ns) = (Instant::now(), thread_ns());
-    while start.elapsed() < length {
+    let line = bare::timed(length, || {
         spool.deliver(next)?;
         spool.delete(next - files)?;
         next += 1;
-    }
-    let (ns, cpu_ns) = (start.elapsed().as_nanos(), thread_ns() - cpu_ns);
+        Ok(1)
+    })?;
     (next - files..next).try_for_each(|number| spool.delete(number))?;
-    Ok(format!("{{\"files\":{},\"ns\":{ns},\"cpu_ns\":{cpu_ns}}}", next - files))
-}
-
-/// CPU time of this thread.
-fn thread_ns() -> i64 {
-    let time = clock_gettime(ClockId::ThreadCPUTime);
-    time.tv_sec * 1_000_000_000 + time.tv_nsec
+    Ok(line)
 }
 
 fn main() -> ExitCode {
-    let args: Vec<String> = std::env::args().skip(1).collect();
-    let numbers: Vec<u64> = args.iter().skip(1).filter_map(|text| text.parse().ok()).collect();
-    let (Some(dir), [length, files, bytes]) = (args.first(), numbers.as_slice()) else {
-        eprintln!("usage: DIR MILLISECONDS FILES BYTES");
-        return ExitCode::FAILURE;
-    };
-    match measured(dir, Duration::from_millis(*length), (*files).max(1), *bytes as usize) {
-        Ok(line) => {
-            println!("{line}");
-            ExitCode::SUCCESS
-        }
-        Err(error) => {
-            eprintln!("error: {dir}: {error}");
-            ExitCode::FAILURE
-        }
-    }
+    bare::run("DIR MILLISECONDS FILES BYTES", |dir, [length, files, bytes]| {
+        measured(dir, Duration::from_millis(length), files.max(1), bytes as usize)
+    })
 }

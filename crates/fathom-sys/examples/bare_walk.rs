@@ -3,13 +3,14 @@
 //!
 //! `bare_walk DIR MILLISECONDS`, for `cargo xtask bench`: prints how many files were read, and how long that took.
 
+mod bare;
+
 use rustix::fd::OwnedFd;
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, RawDir};
-use rustix::time::{ClockId, clock_gettime};
 use std::ffi::{CStr, CString};
 use std::mem::MaybeUninit;
 use std::process::ExitCode;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// As much as fathom's readers give the kernel for entries and for content.
 const ENTRY_BYTES: usize = 32 << 10;
@@ -89,38 +90,13 @@ fn measured(dir: &str, length: Duration) -> Result<String, rustix::io::Errno> {
         files: 0,
     };
     let paths = first_round(&mut walk)?;
-    walk.files = 0;
-    let (start, cpu_ns) = (Instant::now(), thread_ns());
-    while start.elapsed() < length {
-        for path in &paths {
-            walk.directory(path, &mut |_| {})?;
-        }
-    }
-    let (ns, cpu_ns) = (start.elapsed().as_nanos(), thread_ns() - cpu_ns);
-    Ok(format!("{{\"files\":{},\"ns\":{ns},\"cpu_ns\":{cpu_ns}}}", walk.files))
-}
-
-/// CPU time of this thread.
-fn thread_ns() -> i64 {
-    let time = clock_gettime(ClockId::ThreadCPUTime);
-    time.tv_sec * 1_000_000_000 + time.tv_nsec
+    bare::timed(length, || {
+        let before = walk.files;
+        paths.iter().try_for_each(|path| walk.directory(path, &mut |_| {}))?;
+        Ok(walk.files - before)
+    })
 }
 
 fn main() -> ExitCode {
-    let args: Vec<String> = std::env::args().skip(1).collect();
-    let length = args.get(1).and_then(|text| text.parse().ok()).map(Duration::from_millis);
-    let (Some(dir), Some(length)) = (args.first(), length) else {
-        eprintln!("usage: DIR MILLISECONDS");
-        return ExitCode::FAILURE;
-    };
-    match measured(dir, length) {
-        Ok(line) => {
-            println!("{line}");
-            ExitCode::SUCCESS
-        }
-        Err(error) => {
-            eprintln!("error: {dir}: {error}");
-            ExitCode::FAILURE
-        }
-    }
+    bare::run("DIR MILLISECONDS", |dir, [length]| measured(dir, Duration::from_millis(length)))
 }

@@ -56,26 +56,22 @@ impl Kit {
     }
 
     pub fn clean(&self, path: &Path) -> Result<Cleaned, TreeError> {
-        let mut cleaner = Cleaner {
-            root: &self.root,
-            state_dir: self.state.path(),
-            threads: 4,
-            stop: &self.stop,
-            progress: &mut |_| {},
-        };
-        cleaner.clean(path)
+        self.cleaner(|cleaner| cleaner.clean(path))
     }
 
     /// Removes the one tree that was found.
     pub fn clean_found(&self, found: &FoundBelow) -> Result<Cleaned, TreeError> {
-        let mut cleaner = Cleaner {
+        self.cleaner(|cleaner| cleaner.clean_found(found, &found.trees[0]))
+    }
+
+    fn cleaner<T>(&self, work: impl FnOnce(&mut Cleaner<'_>) -> T) -> T {
+        work(&mut Cleaner {
             root: &self.root,
             state_dir: self.state.path(),
             threads: 4,
             stop: &self.stop,
             progress: &mut |_| {},
-        };
-        cleaner.clean_found(found, &found.trees[0])
+        })
     }
 
     /// Entries of the journal.
