@@ -173,6 +173,11 @@ const INSTEAD: &[(&str, &str)] = &[
     ("threads", "clients= says how many there are"),
     ("readers", "clients= says how many there are, mix= what they do"),
     ("size", "sizes= are those of the files, files= says how many there are"),
+    (
+        "verify",
+        "what clients make is renamed, replaced and deleted again while they run, and is not read back; fathom run fsop DIR \
+         phases=3w verify=yes reads back all that writers made, fathom run exercise DIR compares every byte that it reads",
+    ),
 ];
 
 fn set(spec: &mut FsopSpec, key: &str, value: &str) -> Result<(), String> {
@@ -373,6 +378,7 @@ mod tests {
             ("mail", &[("arrivals", "poisson")], "give their rate="),
             ("mail", &[("duration", "5s")], "no such key; window= says how long"),
             ("mail", &[("threads", "5")], "clients= says how many"),
+            ("mail", &[("verify", "yes")], "fathom run exercise DIR compares every byte"),
             ("mail", &[("file", "1")], "no such key; did you mean 'files'?"),
             ("mail", &[("files", "1"), ("entries", "2")], "entries is set twice"),
             ("postmark", &[("sync", "reverse")], "mix has no deliver"),
