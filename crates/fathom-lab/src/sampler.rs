@@ -5,8 +5,10 @@ use fathom_model::event::{DeviceNow, Event};
 use fathom_model::record::{
     CpuTime, DeviceDelta, DriveHeat, HeatRecord, PageCacheDelta, SystemCpu, SystemEvents,
 };
+use fathom_model::watch::{DeviceCounts, DeviceSample, Sample, WatchRecord};
 use fathom_sys::clock;
 use fathom_sys::counters::{self, DiskCounters, KernelEvents, PageTraffic, SystemCpuTicks};
+use fathom_sys::diskstats::{self, FIELDS};
 use fathom_sys::sysroot::SysRoot;
 use fathom_sys::thermal;
 use fathom_sys::threads::{self, CpuUse};
@@ -67,12 +69,16 @@ pub struct Deltas {
     pub suspended_ns: u64,
     /// What was hot.
     pub heat: HeatRecord,
+    /// What the devices counted from tick to tick; none without a device or a tick.
+    pub course: Option<Box<WatchRecord>>,
 }
 
 /// The planned length of a window that ends with an amount or a number of operations.
 pub const NO_TIME_NS: u64 = u64::MAX;
 
-/// How often progress tells of devices: a little less than the usual interval, which is not kept to the microsecond.
+const SECOND_NS: u64 = 1_000_000_000;
+
+/// How often devices are looked at: a little less than the usual interval, which is not kept to the microsecond.
 const DEVICES_EVERY_NS: u64 = 900_000_000;
 
 /// Where progress goes, and how it is put into words.
@@ -98,36 +104,74 @@ pub struct Sampler<'a> {
     progress: Progress<'a>,
     begin: Option<Reading>,
     end: Option<Reading>,
-    /// The counters that progress told of last, and when in the window that was.
-    seen: Option<(u64, Vec<DiskCounters>)>,
+    /// The counters as they were looked at last.
+    seen: Option<Look>,
+    /// When the window began, by the clock that never goes back.
+    began_ns: u64,
+    course: WatchRecord,
+}
+
+/// The fields of /proc/diskstats of each device at a moment of the window; none for one that is not there.
+struct Look {
+    at_ns: u64,
+    fields: Vec<Option<[u64; FIELDS]>>,
 }
 
 impl<'a> Sampler<'a> {
     /// A sampler for one trial that looks at the named devices.
     pub fn new(root: &'a SysRoot, devices: Vec<String>, progress: Progress<'a>) -> Self {
-        Self { root, devices, progress, begin: None, end: None, seen: None }
+        Self {
+            root,
+            devices,
+            progress,
+            begin: None,
+            end: None,
+            seen: None,
+            began_ns: 0,
+            course: WatchRecord::new(SECOND_NS, 0),
+        }
     }
 
-    /// What the devices did since this was asked last; nothing when that was just now. Files of the kernel are read, for the
-    /// devices of the target alone.
-    fn devices_now(&mut self, elapsed_ns: u64) -> Vec<DeviceNow> {
-        let last_ns = self.seen.as_ref().map_or(0, |(at_ns, _)| *at_ns);
-        if self.seen.is_some() && elapsed_ns < last_ns + DEVICES_EVERY_NS {
-            return Vec::new();
-        }
-        let read = |name: &String| counters::disk_counters_of(self.root, name);
-        let now: Vec<DiskCounters> = self.devices.iter().filter_map(read).collect();
-        let begin = || self.begin.as_ref().map(|begin| (0, begin.disks.clone()));
-        let before = self.seen.take().or_else(begin);
-        let told = before.map_or_else(Vec::new, |(at_ns, before)| {
-            let passed_ns = elapsed_ns.saturating_sub(at_ns);
-            let of = |now: &DiskCounters| {
-                let before = before.iter().find(|disk| disk.name == now.name)?;
-                device_now(&device_delta(before, now), passed_ns)
-            };
-            now.iter().filter_map(of).collect()
+    /// Files of the kernel are read, for the devices of the target alone.
+    fn look(&self, at_ns: u64) -> Look {
+        let fields = self.devices.iter().map(|name| diskstats::fields_of(self.root, name));
+        Look { at_ns, fields: fields.collect() }
+    }
+
+    /// What the devices did since this was asked last; nothing when that was just now, or before the window. It is kept for the
+    /// record.
+    fn devices_now(&mut self, is_end: bool) -> Vec<DeviceNow> {
+        let now_ns = clock::monotonic_ns().saturating_sub(self.began_ns);
+        let is_due = |seen: &Look| is_end || now_ns >= seen.at_ns + DEVICES_EVERY_NS;
+        let Some(before) = self.seen.take_if(|seen| is_due(seen)) else { return Vec::new() };
+        let now = self.look(now_ns);
+        let passed_ns = now.at_ns.saturating_sub(before.at_ns);
+        let both = self.devices.iter().zip(before.fields.iter().zip(&now.fields));
+        let counts = both.filter_map(|(name, (before, now))| {
+            Some((name, DeviceCounts::between(before.as_ref()?, now.as_ref()?)?))
         });
-        self.seen = Some((elapsed_ns, now));
+        let counts: Vec<(&String, DeviceCounts)> = counts.collect();
+        let told = counts.iter().filter_map(|(name, counts)| device_now(name, counts, passed_ns));
+        let told = told.collect();
+        let samples = counts.iter().map(|(name, counts)| DeviceSample {
+            name: (*name).clone(),
+            title: String::new(),
+            depth: 0,
+            counts: *counts,
+            rates: counts.rates(passed_ns),
+            stands_out: None,
+            array: None,
+            interrupts: Vec::new(),
+            latency: None,
+        });
+        self.course.push(&Sample {
+            index: self.course.intervals() as u64,
+            start_ns: before.at_ns,
+            length_ns: passed_ns,
+            devices: samples.collect(),
+            ..Sample::default()
+        });
+        self.seen = Some(now);
         told
     }
 
@@ -157,6 +201,8 @@ impl<'a> Sampler<'a> {
                 paged_in_bytes: end.pages.paged_in_bytes.saturating_sub(begin.pages.paged_in_bytes),
             },
             suspended_ns: slept_ns(begin.asleep_ns, end.asleep_ns),
+            course: (self.course.intervals() > 0 && !self.course.devices.is_empty())
+                .then(|| Box::new(self.course)),
             heat: HeatRecord {
                 cpu_throttle_events: begin
                     .throttled
@@ -228,31 +274,33 @@ fn device_delta(begin: &DiskCounters, end: &DiskCounters) -> DeviceDelta {
     }
 }
 
-/// A change of counters as what happened per second; none when no time has passed.
-fn device_now(delta: &DeviceDelta, passed_ns: u64) -> Option<DeviceNow> {
-    let seconds = passed_ns as f64 / 1e9;
+/// What was counted as what happened per second; none when no time has passed.
+fn device_now(name: &str, counts: &DeviceCounts, passed_ns: u64) -> Option<DeviceNow> {
+    let rates = counts.rates(passed_ns);
     (passed_ns > 0).then(|| DeviceNow {
-        name: delta.name.clone(),
+        name: name.to_owned(),
         // The kernel counts in milliseconds, read at another moment than the clock.
-        busy_share: (delta.busy_ns as f64 / passed_ns as f64).min(1.0),
-        in_flight: delta.in_flight_ns.map(|ns| ns as f64 / passed_ns as f64),
-        read_bytes_per_s: delta.read_bytes as f64 / seconds,
-        written_bytes_per_s: delta.written_bytes as f64 / seconds,
+        busy_share: (rates.util_percent / 100.0).min(1.0),
+        in_flight: Some(rates.queue),
+        read_bytes_per_s: rates.reads.kib_per_s * 1024.0,
+        written_bytes_per_s: rates.writes.kib_per_s * 1024.0,
     })
 }
 
 impl Observer for Sampler<'_> {
     fn window_begins(&mut self) {
         self.begin = Some(Reading::take(self.root, &self.devices));
+        self.began_ns = clock::monotonic_ns();
+        self.seen = Some(self.look(0));
     }
 
     fn window_ends(&mut self) {
         self.end = Some(Reading::take(self.root, &self.devices));
+        self.devices_now(true);
     }
 
     fn tick(&mut self, tick: Tick) {
-        let devices =
-            if self.progress.layout { Vec::new() } else { self.devices_now(tick.elapsed_ns) };
+        let devices = if self.progress.layout { Vec::new() } else { self.devices_now(false) };
         let progress = &mut self.progress;
         let by_time_ns = (progress.planned_ns != NO_TIME_NS)
             .then(|| progress.planned_ns.saturating_sub(tick.elapsed_ns));
@@ -287,6 +335,7 @@ impl Observer for Sampler<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use fathom_model::watch::FlowCounts;
 
     #[test]
     fn shares_of_cpu_time() {
@@ -327,21 +376,58 @@ mod tests {
 
     #[test]
     fn counters_of_a_device_as_what_it_does_in_a_second() {
-        let delta = DeviceDelta {
-            name: "sda".into(),
-            reads: 1,
-            read_bytes: 4096,
-            writes: 1,
-            written_bytes: 1024,
-            flushes: None,
-            busy_ns: 501_000_000,
-            in_flight_ns: Some(4_000_000_000),
-            kernel_thread_cpu_ns: None,
+        let reads = FlowCounts { requests: 1, merged: 0, sectors: 8, took_ms: 3 };
+        let writes = FlowCounts { sectors: 2, ..reads };
+        let counts = DeviceCounts {
+            reads,
+            writes,
+            busy_ms: 501,
+            queued_ms: 4000,
+            ..DeviceCounts::default()
         };
-        let now = device_now(&delta, 500_000_000).expect("time has passed");
+        let now = device_now("sda", &counts, 500_000_000).expect("time has passed");
         assert_eq!((now.busy_share, now.in_flight), (1.0, Some(8.0)));
         assert_eq!((now.read_bytes_per_s, now.written_bytes_per_s), (8192.0, 2048.0));
-        assert_eq!(device_now(&delta, 0), None);
+        assert_eq!(device_now("sda", &counts, 0), None);
+    }
+
+    #[test]
+    fn what_devices_counted_in_the_window_is_kept_and_adds_up() {
+        let tree = tempfile::tempdir().expect("a directory");
+        let sda = tree.path().join("sys/class/block/sda");
+        std::fs::create_dir_all(&sda).expect("made");
+        let stat = |reads: u64| {
+            let text = format!("{reads} 0 {} 0 0 0 0 0 0 7 9", 8 * reads);
+            std::fs::write(sda.join("stat"), text).expect("written");
+        };
+        stat(100);
+        let root = SysRoot::at(tree.path());
+        let progress = Progress {
+            label: "x".into(),
+            rest_after_ns: 0,
+            planned_ns: NO_TIME_NS,
+            planned_bytes: None,
+            layout: false,
+            emit: &mut |_| (),
+        };
+        let devices = vec!["sda".to_owned(), "gone".to_owned()];
+        let mut sampler = Sampler::new(&root, devices, progress);
+        sampler.tick(Tick::default());
+        stat(150);
+        sampler.window_begins();
+        stat(250);
+        // Too early for a look, and a second after the one before.
+        sampler.tick(Tick::default());
+        sampler.began_ns -= SECOND_NS;
+        sampler.tick(Tick::default());
+        stat(1250);
+        sampler.window_ends();
+        let course = sampler.deltas().course.expect("a device");
+        let [sda] = course.devices.as_slice() else { panic!("{course:?}") };
+        let reads: Vec<u64> = sda.counts().iter().map(|counts| counts.reads.requests).collect();
+        assert_eq!((sda.name.as_str(), reads), ("sda", vec![100, 1000]));
+        assert!(course.length_us.values()[0] >= 1_000_000, "{:?}", course.length_us);
+        assert_eq!(course.start_us.values()[1], course.length_us.values()[0]);
     }
 
     /// The rest that is told while a file of 1000 bytes is written, with a microsecond of other things after it.

@@ -132,7 +132,7 @@ pub(crate) fn record_of(lab: &mut Lab<'_>, trial: &Trial<'_>) -> Result<Record, 
     Ok(Record {
         cell: None,
         fsop: None,
-        watch: None,
+        watch: deltas.course,
         capture: None,
         version: RECORD_VERSION,
         label: trial.label.clone(),

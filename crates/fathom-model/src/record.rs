@@ -657,7 +657,8 @@ pub struct Record {
     /// What the processes of a file-server workload did; none for loads on blocks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fsop: Option<Box<FsopRecord>>,
-    /// What was watched; none outside of `fathom watch`.
+    /// What devices counted, interval by interval: what was watched, or of a trial its window; none where it has no device, and
+    /// of older versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub watch: Option<Box<crate::watch::WatchRecord>>,
     /// What was captured of somebody's block I/O; none outside of `fathom capture` and `fathom replay`.

@@ -3,6 +3,7 @@
 //! The kernel's counters of an interval are the raw data ([`DeviceCounts`]); the fields of iostat -x follow from them
 //! ([`DeviceCounts::rates`]), by the same definitions.
 
+mod between;
 mod latency;
 mod packed;
 mod series;

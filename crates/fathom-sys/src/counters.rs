@@ -83,23 +83,11 @@ pub fn disk_counters(root: &SysRoot) -> Vec<DiskCounters> {
     root.read("proc/diskstats").unwrap_or_default().lines().filter_map(parse_disk_line).collect()
 }
 
-/// One block device's counters, read for it alone: on a machine with thousands of them that is much less than all.
-#[must_use]
-pub fn disk_counters_of(root: &SysRoot, name: &str) -> Option<DiskCounters> {
-    // Names with a slash have an exclamation mark there.
-    let text = root.read(format!("sys/class/block/{}/stat", name.replace('/', "!"))).ok()?;
-    disk_counters_in(name, &text.split_ascii_whitespace().collect::<Vec<_>>())
-}
-
 fn parse_disk_line(line: &str) -> Option<DiskCounters> {
     let fields: Vec<&str> = line.split_ascii_whitespace().collect();
-    disk_counters_in(fields.get(2)?, fields.get(3..)?)
-}
-
-fn disk_counters_in(name: &str, fields: &[&str]) -> Option<DiskCounters> {
-    let number = |i: usize| fields.get(i).and_then(|f| f.parse::<u64>().ok());
+    let number = |i: usize| fields.get(3 + i).and_then(|f| f.parse::<u64>().ok());
     Some(DiskCounters {
-        name: name.to_owned(),
+        name: (*fields.get(2)?).to_owned(),
         reads: number(0)?,
         read_sectors: number(2)?,
         writes: number(4)?,

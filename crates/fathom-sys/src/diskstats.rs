@@ -27,18 +27,32 @@ pub fn read(root: &SysRoot) -> Option<Vec<DiskLine>> {
     Some(root.read("proc/diskstats").ok()?.lines().filter_map(parse).collect())
 }
 
+/// The fields of one device, read for it alone: on a machine with thousands of them that is much less than all.
+#[must_use]
+pub fn fields_of(root: &SysRoot, name: &str) -> Option<[u64; FIELDS]> {
+    let text = root.read(format!("sys/class/block/{}/stat", name.replace('/', "!"))).ok()?;
+    let (fields, known) = numbers(text.split_ascii_whitespace())?;
+    (known >= 11).then_some(fields)
+}
+
 /// One line. None for what is no line of a device, and for the four fields that partitions had before 2.6.25.
 #[must_use]
 pub fn parse(line: &str) -> Option<DiskLine> {
     let mut words = line.split_ascii_whitespace();
     let devno = DevNo { major: words.next()?.parse().ok()?, minor: words.next()?.parse().ok()? };
     let name = words.next()?.replace('/', "!");
+    let (fields, known) = numbers(words)?;
+    (known >= 11).then_some(DiskLine { devno, name, fields, known })
+}
+
+/// As many fields as there are words, and how many that is.
+fn numbers<'a>(words: impl Iterator<Item = &'a str>) -> Option<([u64; FIELDS], usize)> {
     let (mut fields, mut known) = ([0; FIELDS], 0);
     for (field, word) in fields.iter_mut().zip(words) {
         *field = word.parse().ok()?;
         known += 1;
     }
-    (known >= 11).then_some(DiskLine { devno, name, fields, known })
+    Some((fields, known))
 }
 
 #[cfg(test)]
@@ -68,6 +82,16 @@ mod tests {
 
     #[test]
     fn this_machine_has_disks() {
-        assert!(!read(&SysRoot::live()).expect("told").is_empty());
+        let root = SysRoot::live();
+        let disks = read(&root).expect("told");
+        let (first, alone) = (&disks[0], fields_of(&root, &disks[0].name).expect("told"));
+        // Counters only grow, but for what is in flight.
+        let grown = |at: &usize| alone[*at] >= first.fields[*at];
+        assert_eq!(
+            (0..FIELDS).filter(grown).filter(|at| *at != 8).count(),
+            FIELDS - 1,
+            "{alone:?}"
+        );
+        assert_eq!(fields_of(&root, "no-such-disk"), None);
     }
 }

@@ -230,6 +230,16 @@ fn a_watch_has_a_row_for_each_device_and_interval() {
 }
 
 #[test]
+fn a_trial_has_the_series_of_its_devices_and_no_zeros_of_the_machine() {
+    let mut run = watched();
+    for piece in run.records.iter_mut().filter_map(|record| record.watch.as_mut()) {
+        piece.host.series.clear();
+        piece.application.series.clear();
+    }
+    assert_eq!((all(What::Watch, &run).len(), all(What::WatchHost, &run).len()), (5, 0));
+}
+
+#[test]
 fn what_was_not_told_is_empty_and_not_zero() {
     let rows = all(What::WatchHost, &watched());
     let of = |name: &str| rows.iter().map(|row| row[name].clone()).collect::<Vec<_>>();

@@ -191,6 +191,10 @@ pub(super) fn host<E>(
     piece: &WatchRecord,
     put: &mut impl FnMut(Vec<Cell>) -> Result<(), E>,
 ) -> Result<(), E> {
+    // A trial keeps the series of its devices alone.
+    if piece.host.is_empty() && piece.application.is_empty() {
+        return Ok(());
+    }
     let length = piece.intervals();
     let share = |value: u64| Cell::number(value as f64 / 1e6);
     let kib = |value: u64| Cell::count(value << 10);

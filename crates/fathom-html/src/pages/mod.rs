@@ -2,6 +2,7 @@
 
 mod capture;
 mod compare;
+mod counted;
 mod experiment;
 mod fsop;
 mod history;

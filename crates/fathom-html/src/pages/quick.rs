@@ -1,6 +1,6 @@
 //! The page of `fathom quick`: what a storage does, row by row, and where throughput stops growing.
 
-use super::{Source, parts};
+use super::{Source, counted, parts};
 use crate::page::{Axis, Block, Chart, ChartKind, Page, Point, Section, Table, Unit};
 use fathom_model::record::Record;
 use fathom_report::summary;
@@ -23,6 +23,7 @@ pub(super) fn page(source: &Source) -> Page {
     let mut sections: Vec<Section> = over_concurrency(records).into_iter().collect();
     sections.extend(parts::course(records, usize::MAX));
     sections.extend(parts::devices(records));
+    sections.extend(counted::over_time(records));
     sections.extend(parts::layers(records));
     sections.push(parts::machine(head, source.zone));
     sections.extend(parts::in_full(records, source.zone));

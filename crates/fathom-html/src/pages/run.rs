@@ -1,6 +1,6 @@
 //! The page of `fathom run`, of its rounds until steady, and of every kind that has no page of its own.
 
-use super::{Source, parts};
+use super::{Source, counted, parts};
 use crate::page::{Axis, Block, Chart, ChartKind, Page, Point, Section, Table, Unit};
 use fathom_model::record::RunKind;
 use fathom_report::{brief, summary};
@@ -21,6 +21,7 @@ pub(super) fn page(source: &Source) -> Page {
     }
     sections.extend(parts::course(records, usize::MAX));
     sections.extend(parts::devices(records));
+    sections.extend(counted::over_time(records));
     sections.extend(parts::layers(records));
     sections.push(parts::machine(head, source.zone));
     sections.extend(parts::in_full(records, source.zone));

@@ -1,10 +1,9 @@
 //! The page of `fathom watch`: every device over time with its lowest and highest seconds, the machine, and the application that was
 //! watched.
 
+use super::counted::Lines;
 use super::{Source, parts};
-use crate::page::{
-    Axis, Block, Cell, Chart, ChartKind, Column, Page, Point, Section, Series, Table, Unit,
-};
+use crate::page::{Axis, Block, Cell, Chart, ChartKind, Column, Page, Point, Section, Table, Unit};
 use fathom_base::units::{format_count, format_duration};
 use fathom_report::watch::answer::{application_text, number};
 use fathom_report::{answer, text};
@@ -100,54 +99,16 @@ struct Over<'a> {
 }
 
 impl Over<'_> {
-    /// When a stretch began, in seconds since 1970.
-    fn at(&self, stretch: usize) -> f64 {
-        let start_s = self.source.head.started_unix_ns as f64 / 1e9;
-        start_s + self.stretches.starts_s.get(stretch).copied().unwrap_or(0.0)
-    }
-
-    /// Points of a line; where several intervals are one point, with the lowest and highest of them.
-    fn series(&self, name: &str, line: &Line) -> Option<Series> {
-        let point = |(at, span): (usize, &Option<fathom_study::watch::Span>)| {
-            let span = (*span)?;
-            Some(match self.stretches.intervals {
-                1 => Point::new(self.at(at), span.mean),
-                _ => Point::between(self.at(at), span.mean, span.low, span.high),
-            })
-        };
-        let points: Vec<Point> = line.iter().enumerate().filter_map(point).collect();
-        let is_something = points.iter().any(|point| point.y != 0.0);
-        is_something.then(|| Series { name: name.to_owned(), points, is_loose: false })
-    }
-
     /// A chart of lines; none when all of them are zero all the time.
     fn chart(&self, title: String, y: Axis, lines: &[(&str, &Line)]) -> Option<Chart> {
-        let mut chart = Chart::new(title, ChartKind::Line, Axis::new("time", Unit::UnixSeconds), y);
-        chart.series = lines.iter().filter_map(|(name, line)| self.series(name, line)).collect();
-        chart.n = format!(
-            "{} intervals of {:.2} s",
-            format_count(self.found.intervals as u64),
-            self.found.interval_ns as f64 / 1e9
-        );
-        if self.stretches.intervals > 1 {
-            chart.interval =
-                "The band goes from the lowest to the highest interval: no peak is averaged away."
-                    .to_owned();
-            chart.reduction = format!(
-                "Each point is {} intervals put together; fathom export --what=watch has every one.",
-                self.stretches.intervals
-            );
-        }
-        let is_whole = |(_, line): &(&str, &Line)| line.iter().all(Option::is_some);
-        let drawn = lines.iter().filter(|(_, line)| line.iter().any(Option::is_some));
-        if !drawn.copied().collect::<Vec<_>>().iter().all(is_whole) {
-            // A line would claim values where there was nothing to measure.
-            if self.stretches.intervals == 1 {
-                chart.kind = ChartKind::Scatter;
-            }
-            chart.note = "No point where no request ended.".to_owned();
-        }
-        (!chart.is_empty()).then_some(chart)
+        let over = Lines {
+            stretches: self.stretches,
+            x: Axis::new("time", Unit::UnixSeconds),
+            start_s: self.source.head.started_unix_ns as f64 / 1e9,
+            intervals: self.found.intervals,
+            interval_s: self.found.interval_ns as f64 / 1e9,
+        };
+        over.chart(title, y, lines)
     }
 
     fn device(&self, of: &WatchedDevice, course: &DeviceCourse) -> Section {

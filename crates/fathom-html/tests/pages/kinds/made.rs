@@ -5,6 +5,7 @@ use fathom_model::record::{
     DeviceDelta, IntervalRecord, OpClass, Record, RunHead, RunKind, SlowOp,
 };
 use fathom_model::stack::{Node, NodeKind, Stack};
+use fathom_model::watch::{DeviceCounts, DeviceSample, FlowCounts, Sample, WatchRecord};
 use fathom_stats::{Histogram, SparseHistogram};
 use fathom_study::compare::Run;
 
@@ -62,6 +63,42 @@ fn device(name: &str, record: &Record) -> DeviceDelta {
         in_flight_ns: Some(120 * SECOND_NS),
         kernel_thread_cpu_ns: None,
     }
+}
+
+/// What the disks counted in each of six intervals: the second disk stands still in the third.
+pub fn with_seconds(mut record: Record) -> Record {
+    let length_ns = 10 * SECOND_NS;
+    let mut course = WatchRecord::new(length_ns, 0);
+    for index in 0..6 {
+        let device = |name: &str, requests: u64| {
+            let reads =
+                FlowCounts { requests, sectors: 8 * requests, took_ms: 4 * requests, merged: 0 };
+            let busy_ms = if requests > 0 { 9_000 } else { 10_000 };
+            let queued_ms = reads.took_ms.max(20_000);
+            let counts = DeviceCounts { reads, busy_ms, queued_ms, ..DeviceCounts::default() };
+            DeviceSample {
+                name: name.into(),
+                title: String::new(),
+                depth: 0,
+                rates: counts.rates(length_ns),
+                counts,
+                stands_out: None,
+                array: None,
+                interrupts: Vec::new(),
+                latency: None,
+            }
+        };
+        let still = if index == 2 { 0 } else { 500 };
+        course.push(&Sample {
+            index,
+            start_ns: index * length_ns,
+            length_ns,
+            devices: vec![device("sda", 500), device("sdb", still)],
+            ..Sample::default()
+        });
+    }
+    record.watch = Some(Box::new(course));
+    record
 }
 
 /// ext4 on an array of two disks.

@@ -1,6 +1,6 @@
 //! The page as it is read.
 
-use super::made::{record, without_course};
+use super::made::{record, with_seconds, without_course};
 use super::sample::{head, page};
 use expect_test::expect_file;
 use fathom_html::markdown::markdown;
@@ -12,7 +12,7 @@ pub fn shown() -> Page {
     let head = head(RunKind::Run, "fathom run randread /srv --repeats=2", "/srv");
     let records = [
         record("randread", &[100, 100, 100, 100, 100, 100], 5_000_000),
-        record("randread", &[100, 90, 0, 20, 110, 100], 6_000_000),
+        with_seconds(record("randread", &[100, 90, 0, 20, 110, 100], 6_000_000)),
     ];
     page(&head, &records, None)
 }
@@ -20,6 +20,33 @@ pub fn shown() -> Page {
 #[test]
 fn repeats_and_one_that_stalls() {
     expect_file!["golden/repeats.md"].assert_eq(&markdown(&shown()));
+}
+
+#[test]
+fn devices_are_drawn_second_by_second() {
+    let page = shown();
+    let section = page.sections.iter().find(|section| section.heading == "Devices over time");
+    let blocks = &section.expect("devices").blocks;
+    let charts = blocks.iter().map(|block| match block {
+        Block::Chart(chart) => chart,
+        other => panic!("{other:?}"),
+    });
+    let told: Vec<_> = charts
+        .map(|chart| {
+            let lines = chart.series.iter().map(|line| (line.name.as_str(), line.points.len()));
+            (chart.title.as_str(), lines.collect::<Vec<_>>())
+        })
+        .collect();
+    // No writes, no line of them; no time of a read where none ended.
+    assert_eq!(
+        told,
+        [
+            ("rate of each device", vec![("sda read", 6), ("sdb read", 6)]),
+            ("mean time of a request of each device", vec![("sda read", 6), ("sdb read", 5)]),
+            ("requests in flight of each device", vec![("sda", 6), ("sdb", 6)]),
+            ("busy share of each device", vec![("sda", 6), ("sdb", 6)]),
+        ]
+    );
 }
 
 #[test]
