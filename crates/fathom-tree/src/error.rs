@@ -164,7 +164,7 @@ fn cure(source: &io::Error) -> &'static str {
         }
         io::ErrorKind::StorageFull => "; the filesystem has no space or no inodes left: df, df -i",
         io::ErrorKind::QuotaExceeded => "; the quota is used up",
-        io::ErrorKind::NotFound => "; it was removed meanwhile",
+        io::ErrorKind::NotFound => "; the path is mistyped, or it was removed meanwhile",
         _ => "",
     }
 }

@@ -19,6 +19,7 @@ pub enum TreeCommand {
     /// Reads what a real directory is made of, names and sizes only, into a table that trees are built like
     Scan(TreeScan),
     /// Checks a tree that was built: names, sizes, times and every byte; 5 when something is not as it was made
+    #[command(alias = "check")]
     Verify(TreeVerify),
 }
 
