@@ -58,6 +58,11 @@ pub struct WatchedDevice {
     pub seconds: f64,
     /// Everything that was counted.
     pub total: DeviceCounts,
+    /// Reads and writes a second.
+    pub requests_per_s: f64,
+    /// The same as a harmonic mean of the intervals: a slow second counts for as much as the same work takes then. None when
+    /// nothing was done in one of them.
+    pub requests_harmonic_per_s: Option<f64>,
     /// Its figures in the order of iostat; those without any value are left out.
     pub figures: Vec<WatchFigure>,
     /// In how many intervals it stood out from its companions.
@@ -69,6 +74,27 @@ pub struct WatchedDevice {
     /// How long single requests took, all intervals together; empty when that was not watched.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub latency: Vec<WatchedLatency>,
+}
+
+impl WatchedDevice {
+    /// One of which nothing is known yet.
+    fn named(name: &str) -> Self {
+        Self {
+            name: name.to_owned(),
+            title: String::new(),
+            depth: 0,
+            intervals: 0,
+            seconds: 0.0,
+            total: DeviceCounts::default(),
+            requests_per_s: 0.0,
+            requests_harmonic_per_s: None,
+            figures: Vec::new(),
+            stood_out: 0,
+            stands_out: None,
+            syncing: 0,
+            latency: Vec::new(),
+        }
+    }
 }
 
 /// How long the requests of one direction took.
@@ -212,21 +238,10 @@ fn device<'a>(
     with_figures: bool,
     most: usize,
 ) -> WatchedDevice {
-    let mut found = WatchedDevice {
-        name: name.to_owned(),
-        title: String::new(),
-        depth: 0,
-        intervals: 0,
-        seconds: 0.0,
-        total: DeviceCounts::default(),
-        figures: Vec::new(),
-        stood_out: 0,
-        stands_out: None,
-        syncing: 0,
-        latency: Vec::new(),
-    };
+    let mut found = WatchedDevice::named(name);
     let mut latency = LatencySeries::default();
     let mut columns = vec![Column::default(); FIGURES.len()];
+    let mut requests = Column::default();
     // Of most devices most seconds are like this; times of requests have no value then.
     let nothing = DeviceCounts::default().rates(1_000_000_000);
     let idle = |columns: &mut [Column], count: usize| {
@@ -259,10 +274,12 @@ fn device<'a>(
             for (at, counts) in series.active().iter().take_while(|(at, _)| *at < taken) {
                 if *at > passed {
                     idle(&mut columns, at - passed);
+                    requests.push_zeros(at - passed);
                 }
                 passed = at + 1;
                 found.total = found.total.plus(counts);
                 let rates = counts.rates(own.get(*at).copied().unwrap_or(0) * 1000);
+                requests.push(rates.reads.per_s + rates.writes.per_s);
                 for (column, (_, of)) in columns.iter_mut().zip(FIGURES) {
                     if let Some(value) = of(&rates) {
                         column.push(value);
@@ -272,11 +289,17 @@ fn device<'a>(
             if taken > passed {
                 found.total.in_flight = 0;
                 idle(&mut columns, taken - passed);
+                requests.push_zeros(taken - passed);
             }
         }
     }
     let figures = FIGURES.iter().zip(columns).filter_map(|((name, _), of)| of.figure(name));
     found.figures = figures.collect();
+    if found.seconds > 0.0 {
+        let all = found.total.reads.requests + found.total.writes.requests;
+        found.requests_per_s = all as f64 / found.seconds;
+    }
+    found.requests_harmonic_per_s = requests.harmonic_mean();
     found.latency = latencies(&latency);
     found
 }
@@ -413,6 +436,9 @@ mod tests {
         let reads = of("r/s").expect("read");
         assert_eq!((reads.median, reads.mean, reads.max), (30.0, 30.0, 50.0));
         assert_eq!((of("r_await").expect("read").median, of("w/s")), (2.0, None));
+        // By the length of each interval, whatever the device did in it.
+        let all: u64 = device.total.reads.requests;
+        assert_eq!(device.requests_per_s, all as f64 / device.seconds);
         assert_eq!(found.events, [(4.0, "sdb came".to_owned())]);
     }
 
