@@ -18,7 +18,7 @@ ends. Needs root.
   fathom capture sda -- pgbench -T 60              while a command runs
   fathom capture --from=sda.blktrace.0             a trace of blktrace, blkparse or fathom instead
   fathom capture sda --workload=db.toml            also as a workload: fathom run db.toml TARGET
-  fathom capture sdb --like=day.trace -- fathom run db.toml /srv/new    is that workload like its trace?")]
+  fathom capture sdb --like=day.trace -- COMMAND   is what that does like the trace?")]
 pub struct Capture {
     /// A block device, or a path whose device is meant
     #[arg(value_name = "DEV", required_unless_present = "from")]

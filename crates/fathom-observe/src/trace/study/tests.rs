@@ -174,3 +174,9 @@ fn long_traces_become_coarser_and_lose_nothing() {
     let columns = record.window_ns / record.map.column_ns;
     assert!(record.map.cells.iter().all(|(c, r, ..)| u64::from(*c) <= columns && *r < 128));
 }
+
+#[test]
+fn nothing_at_all_is_nothing() {
+    let record = Study::new(0).finish(None);
+    assert_eq!((record.requests(), record.events, record.window_ns), (0, 0, 0));
+}

@@ -190,6 +190,10 @@ impl Times {
     }
 
     pub(super) fn finish(mut self, end_ns: u64, record: &mut CaptureRecord) {
+        if self.interval_ns == 0 {
+            // Nothing ever began.
+            self.begin(end_ns);
+        }
         let depth = self.depth.1;
         // Closes the stretch that is open.
         self.depth(end_ns.max(self.depth.0), depth.wrapping_add(1));
