@@ -1,6 +1,8 @@
 //! The page of `fathom watch`: every device over time with its lowest and highest seconds, the machine, and the application that was
 //! watched.
 
+mod latency;
+
 use super::counted::Lines;
 use super::{Source, parts};
 use crate::page::{Axis, Block, Cell, Chart, ChartKind, Column, Page, Point, Section, Table, Unit};
@@ -49,6 +51,7 @@ pub(super) fn page(source: &Source) -> Page {
                 last.blocks.push(Block::Text(text));
             }
         }
+        sections.extend(latency::section(&active));
         let drawn =
             active.iter().zip(&courses).filter(|(of, _)| busiest.contains(&of.name.as_str()));
         sections.extend(drawn.map(|(of, course)| over.device(of, course)));

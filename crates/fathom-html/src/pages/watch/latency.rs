@@ -1,0 +1,78 @@
+//! How long single requests took: what a watch with block tracepoints knows beyond the counters.
+
+use crate::page::{Block, Cell, Column, Section, Table};
+use fathom_base::units::{format_count, format_ns};
+use fathom_study::watch::WatchedDevice;
+
+/// All requests of every device and direction together; none of a watch without tracepoints.
+pub(super) fn section(devices: &[&WatchedDevice]) -> Option<Section> {
+    let mut columns = vec![Column::left("device"), Column::left("requests")];
+    columns.extend(["count", "p50", "p99", "p99.9", "longest"].map(Column::right));
+    let mut table = Table::new("", columns);
+    table.is_sortable = true;
+    let time = |ns: u64| Cell::number(format_ns(ns), ns as f64);
+    for device in devices {
+        for of in &device.latency {
+            table.row([
+                super::title(device).into(),
+                of.direction.clone().into(),
+                Cell::number(format_count(of.count), of.count as f64),
+                time(of.p50_ns),
+                time(of.p99_ns),
+                time(of.p999_ns),
+                time(of.max_ns),
+            ]);
+        }
+    }
+    table.notes.push("Every request by itself, all intervals together; fathom export --what=watch has p50, p99 and the longest of each interval.".to_owned());
+    let words =
+        "From the block tracepoints, which know each request; the counters above know means only.";
+    let is_something = !table.rows.is_empty();
+    is_something.then(|| Section::new("Single requests", words).block(Block::Table(table)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use fathom_model::watch::DeviceCounts;
+    use fathom_study::watch::WatchedLatency;
+
+    fn device(latency: Vec<WatchedLatency>) -> WatchedDevice {
+        WatchedDevice {
+            name: "sda".into(),
+            title: "WD RED".into(),
+            depth: 0,
+            intervals: 1,
+            seconds: 1.0,
+            total: DeviceCounts::default(),
+            requests_per_s: 0.0,
+            requests_harmonic_per_s: None,
+            figures: Vec::new(),
+            stood_out: 0,
+            stands_out: None,
+            syncing: 0,
+            latency,
+        }
+    }
+
+    #[test]
+    fn every_direction_has_a_row_and_none_is_no_section() {
+        let of = |direction: &str, max_ns| WatchedLatency {
+            direction: direction.into(),
+            count: 1200,
+            p50_ns: 1000,
+            p99_ns: 20_000,
+            p999_ns: 300_000,
+            max_ns,
+        };
+        let told = device(vec![of("reads", 5_000_000), of("writes", 70_000_000)]);
+        let shown = section(&[&told]).expect("a table");
+        let Some(Block::Table(table)) = shown.blocks.first() else { panic!("no table") };
+        assert_eq!(table.rows.len(), 2);
+        let text = format!("{:?}", table.rows[1]);
+        for word in ["sda (WD RED)", "writes", "1 200", "1.0 us", "20 us", "300 us", "70 ms"] {
+            assert!(text.contains(word), "{word}: {text}");
+        }
+        assert!(section(&[&device(Vec::new())]).is_none());
+    }
+}
