@@ -4,6 +4,7 @@ use crate::raid::{mib_per_s, multiple, place};
 use crate::text::format_share;
 use crate::watch::answer::number;
 use fathom_base::units::{format_count, format_duration, format_rate};
+use fathom_stats::interval::{Estimate, Interval};
 use fathom_study::layers::{LayersStudy, OfWorkload, Row as Layer};
 use fathom_study::raid::{Figure, Pattern, RaidStudy, Row, State};
 use fathom_study::watch::{WatchFigure, WatchSummary, WatchedDevice};
@@ -16,15 +17,28 @@ pub fn of_raid(study: &RaidStudy) -> String {
         let name = row.name();
         let one = study.component_bytes_per_s[place(pattern)];
         let times = one.map_or_else(String::new, |one| {
-            format!(" ({} x one member)", multiple(best, Some(one)))
+            format!("{} x one member, ", multiple(best, Some(one)))
         });
-        let load = load(pattern);
-        Some(format!("{load} {name} with {}{times}", mib_per_s(best.bytes_per_s.value)))
+        let (load, rate) = (load(pattern), mib_per_s(best.bytes_per_s.value));
+        let known = how_well(&best.bytes_per_s, mib_per_s);
+        Some(format!("{load} {name} with {rate} ({times}{known})"))
     };
     let words: Vec<String> = Pattern::ALL.into_iter().filter_map(of_pattern).collect();
     match words.as_slice() {
         [] => "No answer: see the findings below.".to_owned(),
         words => format!("Fastest in these trials: {}.", words.join("; ")),
+    }
+}
+
+/// Where the median of trials lies, or why that cannot be said.
+fn how_well(of: &Estimate, text: fn(f64) -> String) -> String {
+    match (of.interval, of.count) {
+        (Some(Interval { low, high, coverage }), n) => {
+            let percent = 100.0 * coverage;
+            format!("{percent:.0} %: {} to {}, {n} trials", text(low), text(high))
+        }
+        (None, 1) => "one trial, no interval".to_owned(),
+        (None, n) => format!("median of {n} trials, too few for an interval"),
     }
 }
 
@@ -77,7 +91,9 @@ fn of_workload(of: &OfWorkload) -> Option<String> {
             false => "; no layer costs anything".to_owned(),
         })
     });
-    Some(format!("{} gets {rate} of {}{}", top.layer.name(), of.workload, cost.unwrap_or_default()))
+    let (name, workload) = (top.layer.name(), &of.workload);
+    let known = how_well(&top.bytes_per_s, format_rate);
+    Some(format!("{name} gets {rate} of {workload} ({known}){}", cost.unwrap_or_default()))
 }
 
 /// The busiest device of a watch with its figures.
@@ -113,4 +129,21 @@ pub fn of_watch(summary: &WatchSummary) -> String {
         summary.devices.len(),
         said.join("; ")
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_rate_comes_with_its_interval_or_with_why_it_has_none() {
+        let said = |rates: &[f64]| {
+            let median = fathom_stats::interval::median_interval(rates, 0.95);
+            how_well(&median.expect("finite"), format_rate)
+        };
+        assert_eq!(said(&[1e6]), "one trial, no interval");
+        assert_eq!(said(&[1e6, 2e6, 3e6]), "median of 3 trials, too few for an interval");
+        let six = [1e6, 2e6, 3e6, 4e6, 5e6, 6e6];
+        assert_eq!(said(&six), "97 %: 1.0 MB/s to 6.0 MB/s, 6 trials");
+    }
 }

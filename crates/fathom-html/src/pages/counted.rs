@@ -81,7 +81,8 @@ pub(super) fn over_time(records: &[Record]) -> Option<Section> {
     let long: Vec<&Record> = long.collect();
     let blocks = long.iter().take(TRIALS_MAX).enumerate().flat_map(|(at, record)| {
         let several = long.len() > 1;
-        let name = if several { format!("{} #{}: ", record.label, at + 1) } else { String::new() };
+        let name =
+            if several { format!(" in {} #{}", record.label, at + 1) } else { String::new() };
         of_trial(&name, record)
     });
     let blocks: Vec<Block> = blocks.map(Block::from).collect();
@@ -124,21 +125,21 @@ fn of_trial(name: &str, record: &Record) -> Vec<Chart> {
     let directions = |read: Of, written: Of| [("read", read), ("written", written)].to_vec();
     let figures: [Figure; 4] = [
         (
-            "rate of each device",
+            "Rate of each device",
             Axis::new("rate", Unit::BytesPerSecond),
             directions(|c| &c.read_bytes_per_s, |c| &c.written_bytes_per_s),
         ),
         (
-            "mean time of a request of each device",
+            "Mean time of a request of each device",
             Axis::new("mean time of a request", Unit::Nanoseconds),
             directions(|c| &c.read_ns, |c| &c.write_ns),
         ),
         (
-            "requests in flight of each device",
+            "Requests in flight of each device",
             Axis::new("in flight", Unit::Count),
             vec![("", |c| &c.in_flight)],
         ),
-        ("busy share of each device", Axis::new("busy", Unit::Share), vec![("", |c| &c.busy)]),
+        ("Busy share of each device", Axis::new("busy", Unit::Share), vec![("", |c| &c.busy)]),
     ];
     let chart = |(title, y, of): Figure| {
         let each = names.iter().zip(&courses);
@@ -148,7 +149,7 @@ fn of_trial(name: &str, record: &Record) -> Vec<Chart> {
         let drawn: Vec<(String, &Line)> = drawn.collect();
         let drawn: Vec<(&str, &Line)> =
             drawn.iter().map(|(name, line)| (name.trim(), *line)).collect();
-        lines.chart(format!("{name}{title}"), y, &drawn)
+        lines.chart(format!("{title}{name}"), y, &drawn)
     };
     figures.into_iter().filter_map(chart).collect()
 }

@@ -41,10 +41,10 @@ fn devices_are_drawn_second_by_second() {
     assert_eq!(
         told,
         [
-            ("rate of each device", vec![("sda read", 6), ("sdb read", 6)]),
-            ("mean time of a request of each device", vec![("sda read", 6), ("sdb read", 5)]),
-            ("requests in flight of each device", vec![("sda", 6), ("sdb", 6)]),
-            ("busy share of each device", vec![("sda", 6), ("sdb", 6)]),
+            ("Rate of each device", vec![("sda read", 6), ("sdb read", 6)]),
+            ("Mean time of a request of each device", vec![("sda read", 6), ("sdb read", 5)]),
+            ("Requests in flight of each device", vec![("sda", 6), ("sdb", 6)]),
+            ("Busy share of each device", vec![("sda", 6), ("sdb", 6)]),
         ]
     );
 }
