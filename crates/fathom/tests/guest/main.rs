@@ -13,6 +13,7 @@ mod multipath;
 mod polled;
 mod raid;
 mod saturate;
+mod traced;
 mod verify;
 mod watch;
 

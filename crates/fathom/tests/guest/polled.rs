@@ -1,12 +1,14 @@
 //! Completions by polling, on devices that can, in a guest of QEMU: NVMe with a poll queue and null_blk.
 
 use crate::family::{contains, ended, findings, result, run_guest};
+use crate::traced;
 use fathom_testkit::Capability::{FathomBinary, Qemu, Tool};
 use fathom_testkit::{Bus, GuestJob, GuestReport, Trial, fathom_binary, kernel_test};
 use serde_json::Value;
 
 pub fn trials() -> Vec<Trial> {
-    let needs = [Qemu, Tool("busybox"), Tool("modprobe"), Tool("mkfs.ext4"), FathomBinary];
+    let tools = ["busybox", "modprobe", "mkfs.ext4", "mdadm", "dmsetup"].map(Tool);
+    let needs = [&[Qemu, FathomBinary], &tools[..]].concat();
     vec![kernel_test("polled_completions", &needs, polled)]
 }
 
@@ -20,7 +22,7 @@ interrupts() { awk '/nvme/ { for (i = 2; i <= 3; i++) sum += $i } END { print su
 
 fn job() -> GuestJob {
     let binary = fathom_binary().expect("asked for");
-    GuestJob::new(binary.parent().expect("a directory"))
+    let job = GuestJob::new(binary.parent().expect("a directory"))
         .qemu()
         .disk(16 << 20)
         .disk_on(Bus::Nvme, 3 << 30)
@@ -56,12 +58,14 @@ fn job() -> GuestJob {
             "clock",
             "echo acpi_pm >/sys/devices/system/clocksource/clocksource0/current_clocksource
              read_some /run/nvme operations=500 depth=4",
-        )
+        );
+    traced::steps(job)
 }
 
 fn polled() {
     let report = run_guest("polled", job(), false).unwrap_or_else(|error| panic!("{error}"));
     conditions(&report);
+    traced::check(&report);
     for (step, operations) in
         [("nvme", 2000), ("deep", 2000), ("thread", 500), ("null", 2000), ("file", 500)]
     {
