@@ -435,6 +435,8 @@ fn nonsense() {
         (&["watch", "--listen=nonsense"], &["--listen=nonsense", "ADDRESS:PORT"]),
         (&["watch", "--count=3", "--", "true"], &["--timeout"]),
         (&["watch", "/proc"], &["/proc"]),
+        (&["watch", "no-such-disk"], &["no-such-disk", "no such device"]),
+        (&["watch", "/no/such/dir"], &["/no/such/dir", "no such device or path"]),
     ] {
         sandbox.refuses(args, 2, words);
     }

@@ -18,6 +18,11 @@ pub fn choice(root: &SysRoot, words: &[String], has_application: bool) -> Result
         let is_name = !word.contains('/') && !Path::new(word).exists();
         let found = match BlockDir::by_name(root, word).filter(|_| is_name) {
             Some(device) => vec![device.name().to_owned()],
+            None if !Path::new(word).exists() => {
+                return Err(format!(
+                    "{word}: there is no such device or path; lsblk lists devices"
+                ));
+            }
             None => tops(root, word)?,
         };
         if found.is_empty() {
