@@ -88,6 +88,14 @@ pub enum TableError {
         "the table has no rows: the first line names the columns, each further one is a result"
     )]
     NoRows,
+    /// No column is said to be a metric.
+    #[error(
+        "which of its columns were measured? name them, and whether more or less is better, such as --columns=iops:higher:1/s,p99:lower:ms; the columns are: {columns}"
+    )]
+    NoMetric {
+        /// All names.
+        columns: String,
+    },
     /// More rows or columns than anybody has measured.
     #[error(
         "line {line}: more than {most} {what} are no table of results; import a part of it, or cut what nobody asks about"
@@ -245,6 +253,9 @@ impl Table {
         }
         if table.rows.is_empty() {
             return Err(TableError::NoRows);
+        }
+        if table.metrics().next().is_none() {
+            return Err(TableError::NoMetric { columns: names.join(", ") });
         }
         table.check_numbers()?;
         Ok(table)
@@ -466,9 +477,12 @@ mod tests {
         assert_eq!(text, "no column 'thread'; there are: threads, iops; did you mean 'threads'?");
         let text = error("a,iops\n1,2 k\n", &["iops:higher"]);
         assert!(text.starts_with("line 2, column iops: '2 k' is no number"), "{text}");
-        let table = Table::parse("disk,iops\nsda,2\n", &[]).unwrap();
+        let text = error("disk,iops\nsda,2\n", &["disk:skip"]);
+        assert!(text.starts_with("which of its columns were measured?"), "{text}");
+        assert!(text.ends_with("the columns are: disk, iops"), "{text}");
+        let table = Table::parse("disk,iops\nsda,2\n", &columns(&["iops:higher"])).unwrap();
         let text = table.only("disk", "sdb").unwrap_err().to_string();
         assert!(text.starts_with("no row has disk 'sdb'") && text.contains("there are: sda"));
-        assert!(table.values("iops").unwrap_err().to_string().contains("must be a metric"));
+        assert!(table.values("disk").unwrap_err().to_string().contains("must be a metric"));
     }
 }

@@ -532,7 +532,7 @@ pub struct Compare {
     /// Add pairs until the answer is clear, looking after 8, 12, 18 and 25; intervals allow for the looks
     #[arg(long)]
     pub looks: bool,
-    /// Exit code 1 only when B is worse by so much: slower:5%
+    /// B counts as worse only when it is so by this much: slower:5%; void and doubtful are for --fail-on
     #[arg(long, value_name = "slower:PERCENT")]
     pub fail_if: Option<String>,
     /// Exit with code 1 when the verdict is this or worse

@@ -60,7 +60,7 @@ impl Plain {
                     let p99 = latency_ns_p99
                         .map_or_else(String::new, |ns| format!(", p99 {}", format_ns(ns)));
                     format!(
-                        "{label}: {} IOPS, {}{p99}{}",
+                        "{label}: now {} IOPS, {}{p99}{}",
                         format_count(iops.round() as u64),
                         format_rate(*bytes_per_s),
                         left(*eta_ns)

@@ -153,7 +153,7 @@ pub struct ImportCsv {
     /// The file
     pub file: PathBuf,
     /// What columns are: NAME:higher[:UNIT] and NAME:lower[:UNIT] for metrics, NAME:factor, NAME:skip
-    #[arg(long, required = true, value_name = "NAME:ROLE[:UNIT]", value_delimiter = ',')]
+    #[arg(long, value_name = "NAME:ROLE[:UNIT]", value_delimiter = ',')]
     pub columns: Vec<String>,
     /// Check each row by Little's law, IN_FLIGHT a column or a number
     #[arg(long, value_name = "IN_FLIGHT=RATE*LATENCY+...")]

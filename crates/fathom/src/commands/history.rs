@@ -38,7 +38,11 @@ pub(super) fn series(
         .ok()
         .filter(|step| (0.001..1.0).contains(step))
         .ok_or_else(|| usage(format!("--step={}: from 0.1% to below 100%", args.step)))?;
-    let nothing = || usage(format!("no finished run on '{}'; all runs: fathom list", args.target));
+    let nothing = || {
+        let label = args.label.as_ref();
+        let label = label.map_or_else(String::new, |label| format!(" with the label '{label}'"));
+        usage(format!("no finished run on '{}'{label}; all runs: fathom list", args.target))
+    };
     let Some(store) = open(common, output)? else { return Err(nothing()) };
     let failed = |e: StoreError| CommandError::report_as(output, &e, Exit::Internal);
     let filter = Filter {

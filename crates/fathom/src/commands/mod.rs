@@ -173,7 +173,9 @@ pub fn key_value(output: Output, text: &str) -> Result<(String, String), Command
     match text.split_once('=') {
         Some((key, value)) if !key.is_empty() => Ok((key.to_owned(), value.to_owned())),
         _ => {
-            let message = format!("'{text}' is no setting; write key=value, such as threads=16");
+            let option = if text == "against" { "; meant --against?" } else { "" };
+            let message =
+                format!("'{text}' is no setting; write key=value, such as threads=16{option}");
             Err(CommandError::usage(output, &message))
         }
     }

@@ -1,13 +1,16 @@
-//! `saturate` and `size` that end in the middle: killed, or with a target that fails. What was measured is kept, and nothing
-//! is left behind.
+//! `saturate` and `size` that end in the middle: killed, with a target that fails, or with a store that fills up. What was
+//! measured is kept, and nothing is left behind.
 
 use crate::cli::{Done, MIB, Running, Sandbox, names, p};
 use crate::failures::{EIO, direct, failed, nothing_left_of_what_is_cached, truncate};
 use crate::filesystems::mounted;
 use crate::signals::next_start;
 use fathom_testkit::Capability::{FathomBinary, FsOnLoop, LoopDevices, Tool};
-use fathom_testkit::{Content, FsKind, Judged, LoopDevice, Trial, kernel_test};
+use fathom_testkit::command::run_tool;
+use fathom_testkit::{Content, FsKind, Judged, LoopDevice, Mount, Trial, kernel_test};
 use serde_json::Value;
+use std::fs;
+use std::path::Path;
 
 /// Both searches, with a time that no test waits for.
 const SATURATE: [&str; 2] = ["saturate", "--time=60s"];
@@ -24,6 +27,12 @@ pub fn trials() -> Vec<Trial> {
         kernel_test("size_on_a_device_that_fails", &device, || device_fails(SIZE)),
         kernel_test("saturate_on_a_filesystem_that_fails", &fs, || filesystem_fails(SATURATE)),
         kernel_test("size_on_a_filesystem_that_fails", &fs, || filesystem_fails(SIZE)),
+        kernel_test("saturate_into_a_store_that_fills_up", &[FathomBinary], || {
+            store_fills_up(["saturate", "--time=10s"]);
+        }),
+        kernel_test("size_into_a_store_that_fills_up", &[FathomBinary], || {
+            store_fills_up(["size", "--time=10s"]);
+        }),
     ]
 }
 
@@ -97,4 +106,43 @@ fn filesystem_fails(search: [&str; 2]) -> Judged {
     truncate(fs.device().backing(), size_bytes);
     ended_by_failure(&sandbox, &done, p(fs.dir()));
     nothing_left_of_what_is_cached(&sandbox, fs.dir())
+}
+
+/// No space is left for what is stored: the search goes on and its answer is printed, with the loss named; what was stored
+/// before stays, what is read from the store is still there, and nothing comes into it.
+fn store_fills_up(search: [&str; 2]) {
+    let elsewhere = Sandbox::new();
+    let other = elsewhere.dir();
+    elsewhere.json(&["run", "randread", p(&other), "size=64M", "operations=100"], &[0, 1]);
+    let mount = Mount::new("tmpfs", Path::new("none"), "size=2m").unwrap();
+    let sandbox = Sandbox::with_db(mount.dir().join("fathom.db"));
+    let dir = sandbox.dir();
+    let running = start(&sandbox, search, p(&dir), &["size=64M", "direct=no"]);
+    let rest = mount.dir().join("rest");
+    let of = format!("of={}", rest.display());
+    assert!(run_tool("dd", ["if=/dev/zero", &of, "bs=4k"]).is_err(), "dd ends on a full disk");
+    let done = running.finish();
+    assert_eq!(done.code, 6, "{done:?}");
+    let result = done.result();
+    assert_eq!((&result["stored"], result["exit_code"].as_i64()), (&Value::Bool(false), Some(6)));
+    let reported = done.stdout.matches("\"type\":\"trial_finished\"").count();
+    assert!(reported > 2, "the search went on: {done:?}");
+    for word in ["could not be stored", p(sandbox.db()), "no space left", "--db"] {
+        assert!(done.stderr.contains(word), "'{word}' is not in {}", done.stderr);
+    }
+    let kept = sandbox.runs().swap_remove(0);
+    assert_eq!((&kept["kind"], &kept["state"]), (&search[0].into(), &"partial".into()));
+    let trials = kept["trials"].as_u64().unwrap();
+    assert!((2..reported as u64).contains(&trials), "{trials} of {reported}");
+    let export = elsewhere.scratch.join("other.jsonl");
+    let written = elsewhere.run(&["export", "-o", p(&export)]);
+    assert_eq!(written.code, 0, "{written:?}");
+    let import = sandbox.run(&["import", p(&export)]);
+    import.is_refusal(6, &[p(sandbox.db()), "no space left"]);
+    assert_eq!(sandbox.runs(), [kept], "nothing of what did not fit has come in");
+    fs::remove_file(&rest).unwrap();
+    assert_eq!(sandbox.run(&["import", p(&export)]).code, 0);
+    let history = sandbox.json(&["history", p(&other)], &[0]);
+    assert_eq!(history.result()["series"].as_array().unwrap().len(), 1, "{history:?}");
+    sandbox.nothing_left(&[]);
 }
