@@ -110,7 +110,7 @@ pub(super) fn write_through(scene: &Scene<'_>) -> Vec<Defect> {
         let defect = if in_order {
             defect
                 .because("the cache is there and kept over a power cut, but not used: small writes and commits take milliseconds instead of microseconds")
-                .advise("switch write-back on for it (storcli /cN/vN set wrcache=wb; ssacli ctrl slot=N ld N modify caching=enable; arcconf setcache N logicaldrive N wbb)")
+                .command("switch write-back on for it", write_back(controller, drive))
         } else {
             defect
                 .because("without a battery or capacitor that is right; with one, small writes and commits would take microseconds instead of milliseconds")
@@ -123,4 +123,19 @@ pub(super) fn write_through(scene: &Scene<'_>) -> Vec<Defect> {
         )
     });
     found.collect()
+}
+
+/// What switches write-back on, in the language of the tool that told of the drive.
+fn write_back(controller: &Controller, drive: &VirtualDrive) -> String {
+    let number = controller.number;
+    // storcli names it by drive group and number; commands want the number, and nothing else is handed to a shell.
+    let last = drive.name.rsplit('/').next().unwrap_or_default();
+    let digits = last.bytes().take_while(u8::is_ascii_digit).count();
+    let index = &last[..digits];
+    match controller.tool.as_str() {
+        "ssacli" => format!("ssacli ctrl slot={number} ld {index} modify caching=enable"),
+        "arcconf" => format!("arcconf setcache {number} logicaldrive {index} wbb"),
+        "perccli" => format!("perccli /c{number}/v{index} set wrcache=wb"),
+        _ => format!("storcli /c{number}/v{index} set wrcache=wb"),
+    }
 }

@@ -218,6 +218,25 @@ fn writing_through() {
 }
 
 #[test]
+fn write_back_is_switched_on_by_the_tool_that_is_there() {
+    for (tool, name, expected) in [
+        ("storcli", "1/3", "storcli /c2/v3 set wrcache=wb"),
+        ("perccli", "0/0", "perccli /c2/v0 set wrcache=wb"),
+        ("storcli", "1/3; reboot", "storcli /c2/v3 set wrcache=wb"),
+        ("ssacli", "1", "ssacli ctrl slot=2 ld 1 modify caching=enable"),
+        ("arcconf", "0", "arcconf setcache 2 logicaldrive 0 wbb"),
+    ] {
+        let bench = asked(|controller| {
+            (controller.tool, controller.number) = (tool.into(), 2);
+            controller.drives[0].name = name.into();
+            controller.drives[0].write_policy = Some("WT".into());
+        });
+        let text = format!("{:?}", bench.one(power::write_through));
+        assert!(text.contains(expected), "{text}");
+    }
+}
+
+#[test]
 fn filesystems_for_another_stripe() {
     let of = |fs_type: &str, unit: u64, width: u64| {
         let mut bench = asked(|_| {});
