@@ -149,7 +149,7 @@ fn the_measured_loop_allocates_nothing() {
             let many = match (engine, syncs) {
                 ("null", _) => "200000",
                 (_, false) => "50000",
-                (_, true) => "3000",
+                (_, true) => "1000",
             };
             allocates_alike(engine, keys, "operations", "200", many);
         }
