@@ -13,7 +13,7 @@ use std::os::unix::fs::{MetadataExt, chown};
 pub fn trials() -> Vec<Trial> {
     vec![
         kernel_test("private_directory_with_mounts", &[Capability::MountFs("tmpfs")], mounts),
-        kernel_test("private_directory_where_others_may_write", &[], others),
+        kernel_test("private_directory_where_others_may_write", &[Capability::Root], others),
     ]
 }
 

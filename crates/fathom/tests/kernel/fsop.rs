@@ -6,7 +6,7 @@ use crate::cli::{
 };
 use crate::filesystems::in_memory;
 use fathom_sys::walked::{self, WalkedDir};
-use fathom_testkit::Capability::{FathomBinary, FsOnLoop, MountFs, Tool};
+use fathom_testkit::Capability::{FathomBinary, FsOnLoop, MountFs, Root, Tool};
 use fathom_testkit::command::run_tool;
 use fathom_testkit::{Content, FsKind, Mount, TreeSnapshot, Trial, kernel_test};
 use serde_json::Value;
@@ -39,7 +39,7 @@ pub fn trials() -> Vec<Trial> {
         kernel_test("fsop_killed", &killed, kill),
         kernel_test("fsop_interrupted", &[FathomBinary, Tool("kill")], interrupted),
         kernel_test("fsop_words", &[FathomBinary], words),
-        kernel_test("fsop_as_nobody", &[FathomBinary, Tool("setpriv")], nobody),
+        kernel_test("fsop_as_nobody", &[FathomBinary, Root, Tool("setpriv")], nobody),
     ]
 }
 

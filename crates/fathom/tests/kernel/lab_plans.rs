@@ -4,7 +4,7 @@
 use crate::cli::{Done, Sandbox, names, p};
 use crate::filesystems::mounted;
 use crate::lab::{assert_same, lab, machine, plan, trials_of};
-use fathom_testkit::Capability::{FathomBinary, FsOnLoop, LoopDevices, Tool};
+use fathom_testkit::Capability::{FathomBinary, FsOnLoop, LoopDevices, Root, Tool};
 use fathom_testkit::{FsKind, LoopDevice, Trial, kernel_test};
 use serde_json::Value;
 use std::fs;
@@ -18,7 +18,7 @@ pub fn trials() -> Vec<Trial> {
         kernel_test("lab_ready_plans_ask_for_consent", &[FathomBinary, LoopDevices], consent),
         kernel_test("lab_narrowing_finds_the_optimum", &[FathomBinary], narrowing),
         kernel_test("lab_remount", &remount, remounts),
-        kernel_test("lab_memory_limit", &[FathomBinary], memory_limit),
+        kernel_test("lab_memory_limit", &[FathomBinary, Root], memory_limit),
         kernel_test("lab_skip", &[FathomBinary], skip),
         kernel_test("lab_hypothesis", &[FathomBinary], hypothesis),
         kernel_test("lab_null_factor", &[FathomBinary], null_factor),

@@ -3,7 +3,7 @@
 use crate::cli::{MIB, Sandbox, p};
 use crate::failures;
 use fathom_stats::Histogram;
-use fathom_testkit::Capability::{FathomBinary, FsOnLoop, LoopDevices};
+use fathom_testkit::Capability::{FathomBinary, FsOnLoop, LoopDevices, MountFs};
 use fathom_testkit::oracle::{Snapshot, pattern_write};
 use fathom_testkit::{
     Content, FsKind, LoopDevice, LoopOptions, Mount, MountedFs, Trial, kernel_test,
@@ -17,6 +17,7 @@ use std::path::{Path, PathBuf};
 
 pub fn trials() -> Vec<Trial> {
     let needs = [FathomBinary, LoopDevices];
+    let tmpfs = [FathomBinary, MountFs("tmpfs")];
     let ext4 = [FathomBinary, LoopDevices, FsOnLoop(FsKind::Ext4)];
     vec![
         kernel_test("replay_writes_only_what_the_trace_has", &needs, writes_only_that),
@@ -24,8 +25,8 @@ pub fn trials() -> Vec<Trial> {
         kernel_test("replay_reads_files_of_others_only", &[FathomBinary], files_of_others),
         kernel_test("replay_maps_places", &needs, maps),
         kernel_test("replay_tells_what_is_wrong_with_its_trace", &needs, bad_traces),
-        kernel_test("replay_that_loses_its_trace_is_void", &[FathomBinary], loses_its_trace),
-        kernel_test("replay_is_on_time", &[FathomBinary], on_time),
+        kernel_test("replay_that_loses_its_trace_is_void", &tmpfs, loses_its_trace),
+        kernel_test("replay_is_on_time", &tmpfs, on_time),
         kernel_test("replay_on_a_slow_target_shows_it", &needs, slow_target),
         kernel_test("replayed_commits_stay_commits", &needs, commits),
         kernel_test("replay_compares_what_was_issued", &needs, what_was_issued),

@@ -5,7 +5,7 @@ use crate::cli::{Done, MIB, Running, Sandbox, names, p};
 use crate::failures::{EIO, direct, failed, nothing_left_of_what_is_cached, truncate};
 use crate::filesystems::mounted;
 use crate::signals::next_start;
-use fathom_testkit::Capability::{FathomBinary, FsOnLoop, LoopDevices, Tool};
+use fathom_testkit::Capability::{FathomBinary, FsOnLoop, LoopDevices, MountFs, Tool};
 use fathom_testkit::command::run_tool;
 use fathom_testkit::{Content, FsKind, Judged, LoopDevice, Mount, Trial, kernel_test};
 use serde_json::Value;
@@ -20,6 +20,7 @@ pub fn trials() -> Vec<Trial> {
     let kill = [FathomBinary, Tool("kill")];
     let device = [FathomBinary, LoopDevices];
     let fs = [FathomBinary, FsOnLoop(FsKind::Ext4)];
+    let tmpfs = [FathomBinary, MountFs("tmpfs")];
     vec![
         kernel_test("saturate_is_killed", &kill, || killed(SATURATE)),
         kernel_test("size_is_killed", &kill, || killed(SIZE)),
@@ -27,10 +28,10 @@ pub fn trials() -> Vec<Trial> {
         kernel_test("size_on_a_device_that_fails", &device, || device_fails(SIZE)),
         kernel_test("saturate_on_a_filesystem_that_fails", &fs, || filesystem_fails(SATURATE)),
         kernel_test("size_on_a_filesystem_that_fails", &fs, || filesystem_fails(SIZE)),
-        kernel_test("saturate_into_a_store_that_fills_up", &[FathomBinary], || {
+        kernel_test("saturate_into_a_store_that_fills_up", &tmpfs, || {
             store_fills_up(["saturate", "--time=10s"]);
         }),
-        kernel_test("size_into_a_store_that_fills_up", &[FathomBinary], || {
+        kernel_test("size_into_a_store_that_fills_up", &tmpfs, || {
             store_fills_up(["size", "--time=10s"]);
         }),
     ]
