@@ -19,11 +19,11 @@ const STRIPE_BYTES_DEFAULT: u64 = 64 << 10;
 /// What LVM takes of each device for itself, at the most about.
 const LABEL_BYTES: u64 = 8 << 20;
 
-/// The configuration that keeps LVM to these devices.
+/// The configuration that keeps LVM to these devices; without any, it sees none.
 pub(crate) fn config(devices: &[String]) -> String {
-    let accept: Vec<String> =
-        devices.iter().map(|path| format!("\"a|^{}$|\"", escaped(path))).collect();
-    let filter = format!("[ {}, \"r|.*|\" ]", accept.join(", "));
+    let accept = devices.iter().map(|path| format!("\"a|^{}$|\"", escaped(path)));
+    let filters: Vec<String> = accept.chain(["\"r|.*|\"".to_owned()]).collect();
+    let filter = format!("[ {} ]", filters.join(", "));
     format!(
         "--config=devices {{ filter = {filter} global_filter = {filter} use_devicesfile = 0 }} backup {{ backup = 0 archive = 0 }}"
     )
@@ -213,5 +213,7 @@ mod tests {
             config.contains(r#"[ "a|^/dev/sda1$|", "a|^/dev/mapper/a\.b$|", "r|.*|" ]"#),
             "{config}"
         );
+        // None of its devices is there yet, or any more.
+        assert!(super::config(&[]).contains(r#"{ filter = [ "r|.*|" ] global"#));
     }
 }

@@ -67,3 +67,13 @@ fn ended<'a>(report: &'a GuestReport, step: &str, code: i32) -> &'a StepResult {
 fn has(step: &StepResult, words: &str) {
     assert!(step.stdout.contains(words), "{}: '{words}' is not in:\n{}", step.name, step.stdout);
 }
+
+/// How many processes died at fault points: as many as asked for, or one at each point where there are fewer.
+#[track_caller]
+fn killed(step: &StepResult, asked: usize) -> usize {
+    let line = step.stdout.lines().find_map(|line| line.strip_prefix("KILLS "));
+    let words: Vec<&str> = line.unwrap_or_default().split(' ').collect();
+    let number = |at: usize| words[at].parse::<usize>().unwrap();
+    assert_eq!(number(0), asked.min(number(4)), "{words:?}");
+    number(0)
+}
