@@ -7,6 +7,7 @@
 
 use crate::faults::Faults;
 use crate::journal::Owner;
+use crate::mark;
 use crate::place::{FileRefusal, io_at};
 use fathom_model::change::Change;
 use fathom_sys::dirfd::Dir;
@@ -256,7 +257,7 @@ impl ChangeLog {
         let text = fs::read(path).map_err(|error| error.to_string())?;
         let mut lines = text.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
         let head = lines.next().ok_or("it is empty")?;
-        let head: Line = serde_json::from_slice(head).map_err(|error| error.to_string())?;
+        let head: Line = mark::parse(head)?;
         let Line::Head { format, run_id, owner } = head else {
             return Err("it has no head".to_owned());
         };
@@ -276,7 +277,7 @@ impl ChangeLog {
         };
         for line in lines {
             // A line that was torn by a crash says nothing; what follows it was written by a process that knew.
-            if let Ok(line) = serde_json::from_slice(line) {
+            if let Ok(line) = mark::parse(line) {
                 log.take(line);
             }
         }

@@ -1,7 +1,7 @@
 //! What fathom has made outside its own places, written down before it is made: `owned/ID.json` in the state directory.
 
 use crate::filesystem::FilesystemId;
-use crate::mark::{FileId, Seal};
+use crate::mark::{self, FileId, Seal};
 use crate::place::{self, FileRefusal, io_at};
 use fathom_sys::dirfd::Dir;
 use fathom_sys::process::{self, Life, ProcessIdentity};
@@ -222,12 +222,12 @@ pub fn read_all(root: &SysRoot, state_dir: &Path) -> Result<Contents, FileRefusa
                 continue;
             }
         };
-        match serde_json::from_slice::<Entry>(&text) {
+        match mark::parse::<Entry>(&text) {
             Ok(entry) if entry.format <= FORMAT => contents.records.push(Record { file, entry }),
             Ok(entry) => contents
                 .unreadable
                 .push((file, format!("written by a newer fathom ({})", entry.format))),
-            Err(error) => contents.unreadable.push((file, error.to_string())),
+            Err(reason) => contents.unreadable.push((file, reason)),
         }
     }
     Ok(contents)

@@ -10,7 +10,7 @@ use fathom_sys::io::{OpenMode, open_existing};
 use fathom_sys::loopdev;
 use fathom_sys::sysroot::SysRoot;
 use std::fs::File;
-use std::io;
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 /// A file that an earlier run made and kept. While it is held here its mark says that fathom may be writing; when
@@ -197,7 +197,9 @@ fn is_made_by_this_process(
         }
         Err(error) => return Err(io_at("open", dir_path.join(mark::OWNER))(error)),
     };
-    let card: Option<Entry> = serde_json::from_reader(card).ok();
+    let mut text = Vec::new();
+    let card = card.take(mark::NOTE_BYTES_MAX).read_to_end(&mut text).ok();
+    let card: Option<Entry> = card.and_then(|_| mark::parse(&text).ok());
     let me = Owner::current(root)?;
     Ok(card.is_some_and(|card| card.owner == me))
 }

@@ -6,6 +6,7 @@
 
 use fathom_sys::clock;
 use fathom_sys::dirfd::{self, Dir, FileFacts};
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -25,8 +26,15 @@ pub fn is_reserved(name: &str) -> bool {
     matches!(name, MANIFEST | OWNER)
 }
 
-/// A manifest is a few lines; more is not read.
-const MANIFEST_BYTES_MAX: u64 = 16 << 20;
+/// Notes are a few lines; more is not read.
+pub(crate) const NOTE_BYTES_MAX: u64 = 16 << 20;
+
+/// A line or a file of notes. All are read as text: reading bytes and streams as well would put the code for every type into
+/// the binary once more.
+pub(crate) fn parse<T: DeserializeOwned>(note: &[u8]) -> Result<T, String> {
+    let text = std::str::from_utf8(note).map_err(|error| error.to_string())?;
+    serde_json::from_str(text).map_err(|error| error.to_string())
+}
 
 /// A file, told from a later one that got the same inode number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -241,9 +249,8 @@ impl Manifest {
             return Ok(Self::default());
         }
         let mut text = Vec::new();
-        file.take(MANIFEST_BYTES_MAX).read_to_end(&mut text)?;
-        let lines =
-            text.split(|&b| b == b'\n').filter_map(|line| serde_json::from_slice(line).ok());
+        file.take(NOTE_BYTES_MAX).read_to_end(&mut text)?;
+        let lines = text.split(|&b| b == b'\n').filter_map(|line| parse(line).ok());
         Ok(Self { lines: lines.collect() })
     }
 

@@ -239,7 +239,8 @@ impl Shelf {
         let Ok(entries) = fs::read_dir(&self.0) else { return Vec::new() };
         let volume = |entry: fs::DirEntry| {
             let dir = entry.path();
-            let head: Head = serde_json::from_reader(File::open(dir.join(HEAD)).ok()?).ok()?;
+            let head: Head =
+                serde_json::from_str(&fs::read_to_string(dir.join(HEAD)).ok()?).ok()?;
             (head.version == VERSION).then_some(Volume { dir, head })
         };
         entries.flatten().filter_map(volume).collect()

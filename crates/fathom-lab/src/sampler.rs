@@ -337,6 +337,17 @@ mod tests {
     use super::*;
     use fathom_model::watch::FlowCounts;
 
+    fn progress(emit: &mut dyn FnMut(Event)) -> Progress<'_> {
+        Progress {
+            label: "x".into(),
+            rest_after_ns: 0,
+            planned_ns: NO_TIME_NS,
+            planned_bytes: None,
+            layout: false,
+            emit,
+        }
+    }
+
     #[test]
     fn shares_of_cpu_time() {
         let begin = SystemCpuTicks { total: 1000, idle: 500, iowait: 100, steal: 0 };
@@ -352,16 +363,9 @@ mod tests {
     #[test]
     fn the_events_of_a_window_are_those_between_its_borders() {
         let root = SysRoot::live();
-        let progress = Progress {
-            label: "x".into(),
-            rest_after_ns: 0,
-            planned_ns: NO_TIME_NS,
-            planned_bytes: None,
-            layout: false,
-            emit: &mut |_| (),
-        };
+        let mut emit = |_| ();
         let before = counters::kernel_events(&root).expect("told");
-        let mut sampler = Sampler::new(&root, Vec::new(), progress);
+        let mut sampler = Sampler::new(&root, Vec::new(), progress(&mut emit));
         sampler.window_begins();
         for _ in 0..20 {
             std::thread::sleep(std::time::Duration::from_millis(1));
@@ -402,16 +406,9 @@ mod tests {
         };
         stat(100);
         let root = SysRoot::at(tree.path());
-        let progress = Progress {
-            label: "x".into(),
-            rest_after_ns: 0,
-            planned_ns: NO_TIME_NS,
-            planned_bytes: None,
-            layout: false,
-            emit: &mut |_| (),
-        };
+        let mut emit = |_| ();
         let devices = vec!["sda".to_owned(), "gone".to_owned()];
-        let mut sampler = Sampler::new(&root, devices, progress);
+        let mut sampler = Sampler::new(&root, devices, progress(&mut emit));
         sampler.tick(Tick::default());
         stat(150);
         sampler.window_begins();

@@ -325,13 +325,14 @@ pub(crate) fn read_card(root: &Dir, path: &Path) -> Result<Option<(Card, FileFac
     file.take(CARD_BYTES_MAX)
         .read_to_end(&mut text)
         .map_err(TreeError::io("read", path.join(CARD)))?;
-    let format = serde_json::from_slice::<serde_json::Value>(&text).ok();
+    let text = String::from_utf8(text).unwrap_or_default();
+    let format = serde_json::from_str::<serde_json::Value>(&text).ok();
     let format = format.and_then(|card| card["format"].as_u64());
     match format {
         Some(format) if format > u64::from(FORMAT) => {
             Err(bad(format!("written by a newer fathom ({format})")))
         }
-        Some(_) => match serde_json::from_slice(&text) {
+        Some(_) => match serde_json::from_str(&text) {
             Ok(card) => Ok(Some((card, facts))),
             Err(error) => Err(bad(error.to_string())),
         },

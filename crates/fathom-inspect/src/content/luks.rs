@@ -43,7 +43,8 @@ fn version_2(source: &(impl ReadAt + ?Sized), head: &Block) -> Found<LuksHeader>
         return Err(format!("LUKS2 header: {size} bytes at byte {}", head.be64(256)));
     }
     let Some(text) = json_text(source, size - BINARY_BYTES) else { return Ok(None) };
-    let Ok(json) = serde_json::from_slice::<Value>(&text) else {
+    let text = std::str::from_utf8(&text).unwrap_or_default();
+    let Ok(json) = serde_json::from_str::<Value>(text) else {
         return Err("LUKS2 header: its JSON text is damaged".to_owned());
     };
     // With several segments (a container that is being re-encrypted) the first one tells.

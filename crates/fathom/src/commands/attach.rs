@@ -98,7 +98,7 @@ fn read(stream: UnixStream, bell: UnixStream) -> io::Result<Receiver<Line>> {
     std::thread::Builder::new().name("reader".into()).spawn(move || {
         let mut stream = BufReader::new(stream);
         while let Some(line) = next_line(&mut stream) {
-            let Ok(line) = serde_json::from_slice(&line) else { break };
+            let Ok(line) = serde_json::from_str(&line) else { break };
             if sender.send(line).is_err() {
                 break;
             }
@@ -111,10 +111,10 @@ fn read(stream: UnixStream, bell: UnixStream) -> io::Result<Receiver<Line>> {
 }
 
 /// The next line; none at the end, and when there is no end to it: whoever that is, it is no fathom.
-fn next_line(stream: &mut impl BufRead) -> Option<Vec<u8>> {
-    let mut line = Vec::new();
-    stream.take(LINE_BYTES_MAX).read_until(b'\n', &mut line).ok()?;
-    (line.last() == Some(&b'\n')).then_some(line)
+fn next_line(stream: &mut impl BufRead) -> Option<String> {
+    let mut line = String::new();
+    stream.take(LINE_BYTES_MAX).read_line(&mut line).ok()?;
+    line.ends_with('\n').then_some(line)
 }
 
 /// Somebody who looks on.

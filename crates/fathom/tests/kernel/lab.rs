@@ -2,7 +2,7 @@
 
 use crate::cli::{Done, Sandbox, names, operations, p, wait_until};
 use crate::filesystems::mounted;
-use fathom_testkit::Capability::{FathomBinary, FsOnLoop, Swap, Tool};
+use fathom_testkit::Capability::{FathomBinary, FsOnLoop, Swap};
 use fathom_testkit::command::tool;
 use fathom_testkit::{FsKind, LoopDevice, MountedFs, Trial, kernel_test};
 use serde_json::Value;
@@ -29,7 +29,6 @@ pub fn trials() -> Vec<Trial> {
         kernel_test("lab_command_as_load", &ext4, command),
         kernel_test("lab_full_filesystem", &ext4, full),
         kernel_test("lab_device_error", &ext4, device_error),
-        kernel_test("lab_signals", &[FathomBinary, FsOnLoop(FsKind::Ext4), Tool("kill")], signals),
         kernel_test("lab_panic", &ext4, panics),
         kernel_test("lab_side_by_side", &ext4, side_by_side),
         kernel_test("lab_companions_end", &ext4, companions),
@@ -436,34 +435,6 @@ fn device_error() {
     assert!(void.contains("read") || void.contains("gone"), "{void}");
     let now = fs::read_to_string(queue(fs.device(), "nr_requests")).unwrap();
     assert_eq!(now.trim(), "128", "the setting is back");
-}
-
-/// Sessions that end send two at once, or a terminal's hang-up later: each time everything is put back.
-fn signals() {
-    for signals in [&["INT"][..], &["TERM"], &["HUP", "HUP"], &["TERM", "TERM"], &["TERM", "HUP"]] {
-        let sandbox = Sandbox::new();
-        let before = machine(&sandbox, &[]);
-        // A device that the setup makes, without a filesystem.
-        let read = READ.replace("80ms", "2s").replace("size = '4M'\n", "");
-        let text = format!(
-            "{read}[setup]\ndevices = ['loop:32MiB']\n[factors]\nblock.nr_requests = [16, 32, 64, 96]\n[design]\nblocks = 1\n"
-        );
-        let file = plan(&sandbox, "signal", &text);
-        let running = sandbox.start(&["lab", p(&file)], "trial_finished", 1);
-        signals.iter().for_each(|signal| running.signal(signal));
-        let done = running.finish();
-        assert_eq!(done.code, 130, "{signals:?}: {done:?}");
-        assert_eq!(done.result()["ended"], "interrupted");
-        let first = trials_of(&done.records());
-        assert!(!first.is_empty() && first.len() < 4, "{first:?}");
-        assert_same(&before, &machine(&sandbox, &[]), "after a signal");
-        sandbox.nothing_left(&[]);
-        let rest = lab(&sandbox, &file, &[]);
-        assert_eq!(rest.id(), done.id(), "it goes on");
-        let all = trials_of(&rest.records());
-        assert_eq!(all.len(), 4);
-        assert!(first.iter().all(|trial| all.contains(trial)), "none is lost");
-    }
 }
 
 /// A panic in the middle (an injected one) puts everything back on its way out.

@@ -3,8 +3,8 @@
 
 use crate::cli::{Sandbox, p, run};
 use crate::filesystems::mounted;
-use crate::lab::{assert_same, machine, plan, trials_of};
-use fathom_testkit::Capability::{FathomBinary, FsOnLoop};
+use crate::lab::{assert_same, lab, machine, plan, trials_of};
+use fathom_testkit::Capability::{FathomBinary, FsOnLoop, Tool};
 use fathom_testkit::{FsKind, Trial, counted, kernel_test, sample};
 use std::collections::BTreeMap;
 use std::fs;
@@ -16,6 +16,7 @@ pub fn trials() -> Vec<Trial> {
         kernel_test("lab_killed_with_settings", &needs, with_settings),
         kernel_test("lab_killed_with_setups", &needs, with_setups),
         kernel_test("lab_killed_until_done", &needs, until_done),
+        kernel_test("lab_signals", &[FathomBinary, FsOnLoop(FsKind::Ext4), Tool("kill")], signals),
     ]
 }
 
@@ -136,4 +137,32 @@ fn until_done() {
     assert_same(&before, &machine(&sandbox, &[fs.device()]), "when it is done");
     sandbox.nothing_left(&[fs.dir()]);
     counted("kills until an experiment was done", deaths);
+}
+
+/// Sessions that end send two at once, or a terminal's hang-up later: each time everything is put back.
+fn signals() {
+    for signals in [&["INT"][..], &["TERM"], &["HUP", "HUP"], &["TERM", "TERM"], &["TERM", "HUP"]] {
+        let sandbox = Sandbox::new();
+        let before = machine(&sandbox, &[]);
+        // A device that the setup makes, without a filesystem.
+        let read = READ.replace("50ms", "1s").replace("size = '4M'\n", "");
+        let text = format!(
+            "{read}[setup]\ndevices = ['loop:32MiB']\n[factors]\nblock.nr_requests = [16, 32, 64, 96]\n[design]\nblocks = 1\n"
+        );
+        let file = plan(&sandbox, "signal", &text);
+        let running = sandbox.start(&["lab", p(&file)], "trial_finished", 1);
+        signals.iter().for_each(|signal| running.signal(signal));
+        let done = running.finish();
+        assert_eq!(done.code, 130, "{signals:?}: {done:?}");
+        assert_eq!(done.result()["ended"], "interrupted");
+        let first = trials_of(&done.records());
+        assert!(!first.is_empty() && first.len() < 4, "{first:?}");
+        assert_same(&before, &machine(&sandbox, &[]), "after a signal");
+        sandbox.nothing_left(&[]);
+        let rest = lab(&sandbox, &file, &[]);
+        assert_eq!(rest.id(), done.id(), "it goes on");
+        let all = trials_of(&rest.records());
+        assert_eq!(all.len(), 4);
+        assert!(first.iter().all(|trial| all.contains(trial)), "none is lost");
+    }
 }

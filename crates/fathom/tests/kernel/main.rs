@@ -83,7 +83,6 @@ fn measuring() -> Vec<Trial> {
     trials.extend(rounds::trials());
     trials.extend(against::trials());
     trials.extend(saturate::trials());
-    trials.extend(searches::trials());
     trials
 }
 
@@ -100,6 +99,7 @@ fn others() -> Vec<Trial> {
     trials.extend(devices::trials());
     trials.extend(kept_edits::trials());
     trials.extend(knobs::trials());
+    trials.extend(searches::trials());
     trials.extend(lab_kills::trials());
     trials.extend(lab_grid::trials());
     trials.extend(limits::trials());

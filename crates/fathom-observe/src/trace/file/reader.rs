@@ -58,8 +58,8 @@ impl<R: Read> Reader<R> {
         if crc32c::crc32c(&json) != checksum {
             return Err(damaged("the checksum of its head is another"));
         }
-        let head: Head =
-            serde_json::from_slice(&json).map_err(|_| damaged("its head says nothing"))?;
+        let head = std::str::from_utf8(&json).ok().and_then(|text| serde_json::from_str(text).ok());
+        let head: Head = head.ok_or(damaged("its head says nothing"))?;
         Ok(Self {
             input,
             head,
