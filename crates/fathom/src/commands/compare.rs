@@ -1,5 +1,6 @@
 //! `fathom compare`.
 
+use super::history::some_of;
 use super::list::{open, state_of};
 use super::{CommandError, CommandResult, watch};
 use crate::args::{Common, Compare, FailOn};
@@ -10,6 +11,7 @@ use fathom_report::comparison::comparison_text;
 use fathom_store::{Filter, RunState, Store, StoreError};
 use fathom_study::compare::{Comparison, Options, Run, Side, compare};
 use fathom_study::{against, rounds};
+use std::collections::BTreeSet;
 use std::path::Path;
 
 /// Compares two sides and says whether the difference is real.
@@ -120,10 +122,12 @@ fn of_word(common: &Common, output: Output, word: &str) -> Result<Vec<Run>, Comm
         _ => return Err(CommandError::nothing_stored(output)),
     };
     let mut runs = Vec::new();
+    let mut labels = BTreeSet::new();
     for id in ids {
         let stored = store.load(&id).map_err(failed)?;
         let mut records = rounds::answering(stored.head.kind, stored.records);
         if let Some(row) = row {
+            labels.extend(records.iter().map(|record| record.label.clone()));
             records.retain(|record| record.label.starts_with(row));
         }
         let unfinished = (stored.state != RunState::Complete)
@@ -134,7 +138,8 @@ fn of_word(common: &Common, output: Output, word: &str) -> Result<Vec<Run>, Comm
     }
     match row {
         Some(row) if runs.is_empty() => {
-            let text = format!("'{word}': no row begins with '{row}'");
+            let there = some_of(&labels);
+            let text = format!("'{word}': no row begins with '{row}'; there are: {there}");
             Err(CommandError::usage(output, &text))
         }
         _ => Ok(runs),

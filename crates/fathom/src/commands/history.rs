@@ -66,7 +66,10 @@ pub(super) fn series(
     }
     if runs.iter().all(|run| run.records.is_empty()) {
         return Err(match &args.row {
-            Some(row) if !labels.is_empty() => usage(no_row(row, &args.target, &labels)),
+            Some(row) if !labels.is_empty() => {
+                let text = format!("--row={row}: no row on '{}' begins so", args.target);
+                usage(format!("{text}; there are: {}", some_of(&labels)))
+            }
             _ => nothing(),
         });
     }
@@ -79,10 +82,10 @@ pub(super) fn series(
     Ok((store, found))
 }
 
-/// That no row begins so, with some that there are.
-fn no_row(row: &str, target: &str, labels: &BTreeSet<String>) -> String {
+/// The first few names of rows, for who asked for one that does not exist.
+pub fn some_of(labels: &BTreeSet<String>) -> String {
     const NAMED: usize = 6;
     let named: Vec<&str> = labels.iter().take(NAMED).map(String::as_str).collect();
     let more = if labels.len() > NAMED { ", ..." } else { "" };
-    format!("--row={row}: no row on '{target}' begins so; there are: {}{more}", named.join(", "))
+    format!("{}{more}", named.join(", "))
 }

@@ -116,7 +116,7 @@ fn bad_input() {
         (vec!["compare", "x", "x", "--fail-if=5%"], vec!["--fail-if=5%", "slower:5%"]),
         (vec!["compare", "x", "x", "--level=10%"], vec!["--level=10%", "50%"]),
         (vec!["compare", "x", "x", "--margin=lots"], vec!["--margin=lots"]),
-        (vec!["compare", "x", "x:nothing"], vec!["x:nothing", "no row"]),
+        (vec!["compare", "x", "x:nothing"], vec!["x:nothing", "no row", "there are: randread"]),
         (vec!["compare", "x", ","], vec!["names no run"]),
     ] {
         sandbox.refuses(&args, 2, &words);
