@@ -231,7 +231,8 @@ pub fn measure_as(
         emit: &mut emit,
         root: root.clone(),
     };
-    let mut keeper = Keeper { store: &mut store, run_id: &run_id, kind: purpose.kind, error: None };
+    let mut keeper =
+        Keeper { store: &mut store, run_id: &run_id, kind: purpose.kind, kept: 0, error: None };
     let outcome = body(&mut lab, &begun, &mut |record| {
         keeper.keep(record);
         Ok(())
@@ -277,13 +278,17 @@ fn keep_end(mut keeper: Keeper<'_>, stop: &StopFlag, purpose: &Purpose<'_>, got:
     let mut exit = exit_of(stop, purpose, got, &study);
     let mut errors = failures(got);
     keeper.finish(ending_of(got, stop), &study);
+    let run_id = keeper.run_id;
+    let prefix = keeper.store.shortest_prefix(run_id).unwrap_or_else(|_| run_id.to_owned());
     let prefix = match &keeper.error {
-        None => {
-            let run_id = keeper.run_id;
-            Some(keeper.store.shortest_prefix(run_id).unwrap_or_else(|_| run_id.to_owned()))
-        }
+        None => Some(prefix),
         Some(error) => {
             errors.push(format!("the result could not be stored: {error}"));
+            if keeper.kept > 0 {
+                let count = keeper.kept;
+                errors
+                    .push(format!("{count} trials were stored before that: fathom show {prefix}"));
+            }
             exit = exit.max(Exit::Internal);
             None
         }
@@ -360,6 +365,8 @@ struct Keeper<'a> {
     store: &'a mut Store,
     run_id: &'a str,
     kind: RunKind,
+    /// Trials of this start that are in the store.
+    kept: usize,
     error: Option<StoreError>,
 }
 
@@ -367,6 +374,7 @@ impl Keeper<'_> {
     fn keep(&mut self, record: &Record) {
         if self.error.is_none() {
             self.error = self.store.add_trial(self.run_id, record).err();
+            self.kept += usize::from(self.error.is_none());
         }
     }
 

@@ -131,7 +131,12 @@ fn store_fills_up(search: [&str; 2]) {
     for word in ["could not be stored", p(sandbox.db()), "no space left", "--db"] {
         assert!(done.stderr.contains(word), "'{word}' is not in {}", done.stderr);
     }
+    let shown = done.stderr.split("fathom show ").nth(1).expect("what was kept is named");
     let kept = sandbox.runs().swap_remove(0);
+    assert!(
+        kept["id"].as_str().unwrap().starts_with(shown.split_whitespace().next().unwrap()),
+        "{done:?}"
+    );
     assert_eq!((&kept["kind"], &kept["state"]), (&search[0].into(), &"partial".into()));
     let trials = kept["trials"].as_u64().unwrap();
     assert!((2..reported as u64).contains(&trials), "{trials} of {reported}");
