@@ -60,6 +60,7 @@ not fathom's, only the reads are replayed. At the end the replay is compared wit
   fathom replay day.trace /dev/sdb               only the reads: nothing is written
   fathom replay day.trace /srv/new --speed=2x    twice as fast
   fathom replay day.trace /srv/new --speed=max   one after the other, --depth at once
+  fathom replay day.trace /srv/new --twin        its mix, sizes, places and pace, in no order
   fathom replay day.trace /srv/new --map=modulo  places counted from the start again where the target ends")]
 pub struct Replay {
     /// The trace
@@ -81,6 +82,9 @@ pub struct Replay {
     /// Leaves writes and flushes out
     #[arg(long)]
     pub reads_only: bool,
+    /// Runs the synthetic twin: a workload of the same mix, sizes, places and pace, without the order
+    #[arg(long, conflicts_with_all = ["speed", "map", "depth", "reads_only"])]
+    pub twin: bool,
     /// Through the page cache (no O_DIRECT)
     #[arg(long)]
     pub buffered: bool,

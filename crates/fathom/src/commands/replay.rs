@@ -4,13 +4,15 @@ mod play;
 
 use super::capture::trace_error;
 use super::{CommandError, CommandResult, finish};
-use crate::args::{Common, MapTo, Replay};
+use crate::args::{Common, MapTo, Replay, Style};
 use crate::exit::Exit;
 use crate::output::Output;
 use crate::session::{self, Purpose};
 use fathom_base::units::{format_count, format_duration, format_size, parse_size};
 use fathom_guard::{FileRefusal, KeptFile};
+use fathom_lab::run::RunOptions;
 use fathom_lab::trial::announce;
+use fathom_model::builtin;
 use fathom_model::capture::CaptureRecord;
 use fathom_model::finding::Finding;
 use fathom_model::record::RunKind;
@@ -19,6 +21,7 @@ use fathom_observe::trace::requests::{Mapping, Wanted, reference};
 use fathom_report::capture as report;
 use fathom_study::capture::faults_of_trace;
 use fathom_study::capture::likeness::{self, Changed};
+use fathom_study::capture::twin;
 use fathom_sys::signals::StopFlag;
 use fathom_sys::sysroot::SysRoot;
 use std::os::unix::fs::FileTypeExt;
@@ -77,6 +80,9 @@ impl Order<'_> {
 
 /// Replays and compares.
 pub fn run(common: &Common, output: Output, stop: &StopFlag, args: &Replay) -> CommandResult {
+    if args.twin {
+        return twin(common, output, stop, args);
+    }
     let order = order(output, stop, args)?;
     say(output, &order);
     let purpose = Purpose {
@@ -103,6 +109,36 @@ pub fn run(common: &Common, output: Output, stop: &StopFlag, args: &Replay) -> C
     let likeness = capture.map(|capture| capture.likeness.clone()).unwrap_or_default();
     result["likeness"] = serde_json::to_value(&likeness).unwrap_or_default();
     finish(output, &text, &result, measured.exit)
+}
+
+/// Runs the synthetic twin of the trace, as `fathom run` does with the workload that a capture writes.
+fn twin(common: &Common, output: Output, stop: &StopFlag, args: &Replay) -> CommandResult {
+    let usage = |text: String| CommandError::usage(output, &text);
+    let (size_bytes, is_new) = target(args).map_err(usage)?;
+    let whole = Source::open(&args.trace).and_then(|mut s| s.characterise(&|| !stop.is_set()));
+    let whole = whole.map_err(|error| trace_error(output, &args.trace, &error))?;
+    let name = args.trace.file_stem().unwrap_or_default().to_string_lossy();
+    let text = twin::workload_file(&whole, &name).ok_or_else(|| {
+        usage(format!("{}: has no read or write to imitate", args.trace.display()))
+    })?;
+    let made = builtin::parse(&name, &text).map_err(|e| usage(e.to_string()))?;
+    let mut workload = made.workload;
+    let mut settings = Vec::new();
+    let size_bytes = size_bytes.or_else(|| is_new.then(|| size_of_file(&whole)));
+    settings.extend(size_bytes.map(|bytes| ("size".to_owned(), bytes.to_string())));
+    settings.extend(args.buffered.then(|| ("direct".to_owned(), "no".to_owned())));
+    workload.apply(&settings).map_err(|e| usage(e.to_string()))?;
+    workload.check().map_err(|e| usage(e.to_string()))?;
+    output.note(&format!("The twin of {}: {}", args.trace.display(), workload.description.trim()));
+    let target = args.target.clone();
+    let options = RunOptions { workload, target, repeats: 1, until_steady: false };
+    let how = (&args.any, Style::Fathom, session::INTERVAL_NS);
+    super::run::measure(common, output, stop, &options, how)
+}
+
+/// Of a test file where nothing is said: what the trace reaches, within limits.
+fn size_of_file(whole: &CaptureRecord) -> u64 {
+    whole.places.end_byte.next_multiple_of(1 << 20).clamp(1 << 20, SIZE_BYTES_MAX)
 }
 
 fn order<'a>(output: Output, stop: &StopFlag, args: &'a Replay) -> Result<Order<'a>, CommandError> {
@@ -134,10 +170,7 @@ fn order<'a>(output: Output, stop: &StopFlag, args: &'a Replay) -> Result<Order<
     check(args, &whole, &reference, (wanted, speed)).map_err(usage)?;
     reference.device.clone_from(&whole.device);
     let depth = depth(args, &reference, speed.is_some()).map_err(usage)?;
-    let size_bytes = size_bytes.or_else(|| {
-        let reaches = whole.places.end_byte.next_multiple_of(1 << 20);
-        is_new.then_some(reaches.clamp(1 << 20, SIZE_BYTES_MAX))
-    });
+    let size_bytes = size_bytes.or_else(|| is_new.then(|| size_of_file(&whole)));
     Ok(Order {
         args,
         wanted,

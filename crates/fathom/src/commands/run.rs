@@ -3,7 +3,7 @@
 use super::{
     CommandError, CommandResult, against, exercise, finish, fsop, key_value, local_zone, play,
 };
-use crate::args::{Common, Run, Style};
+use crate::args::{Common, MeasureAny, Run, Style};
 use crate::output::Output;
 use crate::session::{self, Purpose};
 use fathom_base::shell;
@@ -42,20 +42,31 @@ pub fn run(common: &Common, output: Output, stop: &StopFlag, args: &Run) -> Comm
     let until_steady = args.until_steady.is_some();
     let repeats = repeats(args).map_err(|e| CommandError::usage(output, &e))?;
     let options = RunOptions { workload, target: args.target.clone(), repeats, until_steady };
+    measure(common, output, stop, &options, (&args.any, args.style, interval_ns))
+}
+
+/// Runs what is known by now, and prints what came out.
+pub(super) fn measure(
+    common: &Common,
+    output: Output,
+    stop: &StopFlag,
+    options: &RunOptions,
+    (any, style, interval_ns): (&MeasureAny, Style, u64),
+) -> CommandResult {
     let purpose = Purpose {
-        kind: if until_steady { RunKind::Rounds } else { RunKind::Run },
-        target: &args.target,
-        measure: &args.any.measure,
-        destroy: args.any.destroy.clone(),
+        kind: if options.until_steady { RunKind::Rounds } else { RunKind::Run },
+        target: &options.target,
+        measure: &any.measure,
+        destroy: any.destroy.clone(),
         interval_ns,
     };
     let measured = session::measure(common, output, stop, &purpose, &mut |lab, keep| {
-        run_workload(lab, &options, keep)
+        run_workload(lab, options, keep)
     })?;
-    let rounds = until_steady.then(|| rounds::study(&measured.records));
+    let rounds = options.until_steady.then(|| rounds::study(&measured.records));
     let mut text = match &rounds {
-        Some(rounds) if args.style == Style::Fathom => rounds_text(output, rounds),
-        _ => records_text(output, &measured.records, args.style)?,
+        Some(rounds) if style == Style::Fathom => rounds_text(output, rounds),
+        _ => records_text(output, &measured.records, style)?,
     };
     text += &measured.findings(output);
     let _ = writeln!(

@@ -133,17 +133,17 @@ fn twin() {
     let sandbox = Sandbox::new();
     let device = LoopDevice::new(32 * MIB).unwrap();
     let file = |name: &str| sandbox.dir().join(name);
-    let (trace, twin) = (file("trace"), file("twin.toml"));
+    let (trace, twin, ran) = (file("trace"), file("twin.toml"), file("ran"));
     // The inner run may have to wait for others that measure.
     let run = |words: &str| {
         format!(
-            "until {} --quiet --db={} run {words}; do [ $? = 3 ] || exit 1; sleep 1; done",
+            "until {} --quiet --db={} {words}; do [ $? = 3 ] || exit 1; sleep 1; done",
             p(&fathom_testkit::fathom_binary().unwrap()),
             p(&file("inner.db"))
         )
     };
     let load = run(&format!(
-        "randread {} block_size=4k:60,16k:40 rate=800 duration=1s warmup=0s --fail-on=void",
+        "run randread {} block_size=4k:60,16k:40 rate=800 duration=1s warmup=0s --fail-on=void",
         p(device.path())
     ));
     let done = during(&sandbox, device.path(), &trace, &load);
@@ -163,10 +163,24 @@ fn twin() {
         };
         (of("size of reads"), of("distance of places"), done.finding("capture-likeness"))
     };
-    let of_twin =
-        run(&format!("{} {} duration=1s warmup=0s --fail-on=void", p(&twin), p(device.path())));
+    let of_twin = run(&format!(
+        "replay {} {} --twin --fail-on=void --json > {}",
+        p(&trace),
+        p(device.path()),
+        p(&ran)
+    ));
     let (sizes, places, _) = compared("of_twin", &of_twin);
     assert!(sizes < 0.1 && places < 0.25, "{sizes} {places}");
+    // It is the workload that the capture writes.
+    let ran = fs::read_to_string(&ran).unwrap();
+    let ran: Value = serde_json::from_str(ran.lines().last().unwrap()).unwrap();
+    let written = ["run", p(&twin), p(device.path())];
+    let written =
+        sandbox.json(&written, &[0, 1]).result()["records"][0]["workload"]["jobs"].clone();
+    assert_eq!(ran["records"][0]["workload"]["jobs"], written);
+    let both = ["replay", p(&trace), p(device.path()), "--twin", "--speed=2x"];
+    let both = sandbox.run(&both);
+    assert!(both.code == 2 && both.stderr.contains("--speed"), "{both:?}");
     let (sizes, _, found) = compared("of_dd", &reads(device.path(), 2000));
     assert!(sizes > 0.25 && found["severity"] == "doubtful", "{sizes} {found}");
     let words = ["capture", "--from", p(&trace), "--like", p(&twin)];
