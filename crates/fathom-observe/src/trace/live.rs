@@ -43,8 +43,8 @@ impl CaptureError {
 }
 
 /// What can be had where nothing can be captured.
-const ELSE: &str = "; without them: fathom watch shows rates, sizes and times of the device from its counters, and fathom replay and \
-                    --from work on traces that were made before";
+const ELSE: &str = "; without them: rates, sizes and times of the device from its counters (fathom watch), and fathom replay and --from on traces \
+                    that were made before";
 
 /// Rings of all processors together have at most this, of one at most and at least that.
 const RINGS_BYTES_MAX: usize = 64 << 20;

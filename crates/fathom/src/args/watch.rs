@@ -4,7 +4,7 @@ use clap::Args as ClapArgs;
 use std::ffi::OsString;
 
 /// `fathom watch`.
-#[derive(Debug, ClapArgs)]
+#[derive(Debug, Default, ClapArgs)]
 #[command(after_help = "\
 Shows what iostat -x shows, by the same definitions, for every layer of a stack as a tree, with what arrays, memory and \
 processors do besides. Watching is no measurement: it loads nothing, and runs beside any. With a command it runs that, and \

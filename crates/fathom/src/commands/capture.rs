@@ -7,6 +7,7 @@ mod take;
 
 use super::planned::Answer;
 use super::{CommandError, CommandResult, finish};
+use crate::args::watch::Watch;
 use crate::args::{Capture, Common};
 use crate::exit::Exit;
 use crate::output::Output;
@@ -14,6 +15,7 @@ use fathom_base::units::{format_ns, format_size, parse_duration_ns};
 use fathom_model::capture::CaptureRecord;
 use fathom_model::record::{Ending, Record, RunKind};
 use fathom_observe::trace::file::TraceError;
+use fathom_observe::trace::live::{Capture as LiveCapture, CaptureError};
 use fathom_observe::trace::open::Source;
 use fathom_report::capture as report;
 use fathom_report::findings::findings_text;
@@ -47,11 +49,19 @@ pub fn run(common: &Common, output: Output, stop: &StopFlag, args: &Capture) -> 
         None => {
             let word = args.device.as_deref().unwrap_or_default();
             let device = device::find(&root, word).map_err(|e| CommandError::usage(output, &e))?;
-            take::take(
-                output,
-                stop,
-                &take::Wish { root: &root, device, file, time_ns, command: &args.command },
-            )?
+            let capture = match LiveCapture::open(&root, device.watched) {
+                Ok(capture) => capture,
+                Err(CaptureError::Denied(text) | CaptureError::Missing(text)) => {
+                    let error = CommandError::report_as(output, &text, Exit::Missing);
+                    if args.command.is_empty() {
+                        counters_instead(common, output, stop, &device, time_ns)?;
+                    }
+                    return Err(error);
+                }
+            };
+            let command = &args.command[..];
+            let wish = take::Wish { root: &root, device, file, time_ns, command };
+            take::take(output, stop, &wish, capture)?
         }
     };
     if let Some(like) = like.filter(|_| !stop.is_set()) {
@@ -99,6 +109,29 @@ pub fn run(common: &Common, output: Output, stop: &StopFlag, args: &Capture) -> 
         "exit_code": exit.code(),
     });
     finish(output, &text, &result, exit)
+}
+
+/// What the counters of a device tell of the same time, where its requests cannot be seen one by one.
+fn counters_instead(
+    common: &Common,
+    output: Output,
+    stop: &StopFlag,
+    device: &device::Device,
+    time_ns: Option<u64>,
+) -> Result<(), CommandError> {
+    let time_ns = time_ns.unwrap_or(TIME_NS).clamp(10_000_000, 3_600_000_000_000);
+    let time = format_ns(time_ns);
+    output.note(&format!("What the counters of {} tell instead, in {time}:", device.name));
+    let args = Watch {
+        devices: vec![device.name.clone()],
+        interval: format!("{}ms", time_ns / 1_000_000),
+        store_every: "10m".to_owned(),
+        count: Some(1),
+        all: true,
+        plain: true,
+        ..Watch::default()
+    };
+    super::watch::run(common, output, stop, &args).map(drop)
 }
 
 /// The page of a stored capture or replay.

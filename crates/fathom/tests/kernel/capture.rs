@@ -183,15 +183,19 @@ fn refused() {
     let starts = ["--quiet", "capture", p(device.path()), "-o", p(&none), "--", "/no/such/program"];
     sandbox.refuses(&starts, 2, &["starting /no/such/program"]);
     assert!(!none.exists());
-    // Who is not root is told what is possible.
+    // Who is not root gets what is possible: the device's counters.
     let scratch = Scratch::new().unwrap();
     let binary = binary_for_nobody(&scratch);
     let mut command = as_nobody(&binary);
-    let done =
-        command.args(["capture", &device.name(), "-o", "/tmp/fathom-never"]).output().unwrap();
+    let done = command
+        .args(["capture", &device.name(), "--time=50ms", "-o", "/tmp/fathom-never"])
+        .output()
+        .unwrap();
     let said = String::from_utf8_lossy(&done.stderr).into_owned();
     assert_eq!(done.status.code(), Some(4), "{said}");
     assert!(said.contains("needs root") && said.contains("fathom watch"), "{said}");
+    let shown = String::from_utf8_lossy(&done.stdout).into_owned();
+    assert!(shown.contains("r_await") && shown.contains(&device.name()), "{shown}");
 }
 
 /// A shell command that reads some of a device.

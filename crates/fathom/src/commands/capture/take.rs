@@ -11,7 +11,7 @@ use fathom_base::units::{format_count, format_duration};
 use fathom_model::finding::{Finding, Severity};
 use fathom_observe::trace::event::{Event, Names};
 use fathom_observe::trace::file::{Head, Totals, Writer};
-use fathom_observe::trace::live::{Capture, CaptureError};
+use fathom_observe::trace::live::Capture;
 use fathom_observe::trace::open::Source;
 use fathom_sys::child::{self, Ended, Output as ProgramOutput, Program};
 use fathom_sys::signals::StopFlag;
@@ -66,15 +66,12 @@ struct Rounds {
 }
 
 /// Captures.
-pub fn take(output: Output, stop: &StopFlag, wish: &Wish<'_>) -> Result<Taken, CommandError> {
-    let capture = Capture::open(wish.root, wish.device.watched).map_err(|error| {
-        let exit = Exit::Missing;
-        match error {
-            CaptureError::Denied(text) | CaptureError::Missing(text) => {
-                CommandError::report_as(output, &text, exit)
-            }
-        }
-    })?;
+pub fn take(
+    output: Output,
+    stop: &StopFlag,
+    wish: &Wish<'_>,
+    capture: Capture,
+) -> Result<Taken, CommandError> {
     let is_on_it = lies_on(wish);
     let internal = |error: &io::Error| {
         CommandError::report_as(
