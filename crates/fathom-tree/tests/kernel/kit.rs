@@ -93,6 +93,12 @@ pub fn small(files: u64) -> TreeSpec {
     spec
 }
 
+/// Memory that this process has.
+pub fn resident_bytes() -> u64 {
+    let text = std::fs::read_to_string("/proc/self/statm").unwrap();
+    text.split(' ').nth(1).unwrap().parse::<u64>().unwrap() * 4096
+}
+
 /// Every path below a directory, relative to it, sorted.
 pub fn paths_below(dir: &Path) -> Vec<PathBuf> {
     let (mut paths, mut pending) = (Vec::new(), vec![dir.to_owned()]);

@@ -1,6 +1,6 @@
 //! Limits: long names, deep paths, no space, no inodes, a filesystem that becomes read-only, directories that vanish.
 
-use crate::kit::{Kit, check_tree, paths_below, small};
+use crate::kit::{Kit, check_tree, paths_below, resident_bytes, small};
 use fathom_testkit::Capability::FsOnLoop;
 use fathom_testkit::{
     FsKind, Judged, LoopDevice, MountedFs, Scratch, Trial, counted, is_soak, kernel_test,
@@ -204,9 +204,4 @@ fn many() -> Judged {
     assert!(paths_below(scratch.path()).is_empty());
     counted("files of a tree", files as usize);
     Judged::Passed
-}
-
-fn resident_bytes() -> u64 {
-    let text = fs::read_to_string("/proc/self/statm").unwrap();
-    text.split(' ').nth(1).unwrap().parse::<u64>().unwrap() * 4096
 }

@@ -5,6 +5,7 @@ mod cards;
 mod exercise;
 mod kills;
 mod kit;
+mod large;
 mod limits;
 mod trees;
 
@@ -17,6 +18,7 @@ fn main() -> ExitCode {
     let mut trials = trees::trials();
     trials.extend(cards::trials());
     trials.extend(limits::trials());
+    trials.extend(large::trials());
     trials.extend(kills::trials());
     trials.extend(exercise::trials());
     fathom_testkit::run(trials)
