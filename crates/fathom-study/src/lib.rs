@@ -13,6 +13,7 @@ pub mod knee;
 pub mod layers;
 pub mod measured;
 mod open_loop;
+mod others;
 pub mod play;
 pub mod raid;
 pub mod rounds;

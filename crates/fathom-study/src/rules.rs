@@ -6,11 +6,12 @@
 use crate::counters;
 use crate::fsop;
 use crate::open_loop;
+use crate::others;
 use crate::play;
 use crate::steadiness;
 use crate::verification;
 use fathom_base::shell;
-use fathom_base::units::{format_ns, format_rate, format_size, format_sizes};
+use fathom_base::units::{format_ns, format_size, format_sizes};
 use fathom_model::extents::FileExtents;
 use fathom_model::finding::{Finding, Severity};
 use fathom_model::record::{
@@ -38,7 +39,7 @@ pub fn all(record: &Record) -> Vec<Finding> {
         reads_not_from_device,
         reads_from_page_cache,
         sample_too_small,
-        other_io,
+        others::other_io,
         stolen_time,
         busy_cpus,
         engine_fallback,
@@ -319,15 +320,15 @@ fn moved(record: &Record, class: impl Fn(OpClass) -> bool) -> u64 {
     record.jobs.iter().flat_map(|j| &j.classes).filter(|c| class(c.class)).map(|c| c.bytes).sum()
 }
 
-fn read_bytes(record: &Record) -> u64 {
+pub(crate) fn read_bytes(record: &Record) -> u64 {
     moved(record, |c| c == OpClass::Read)
 }
 
-fn written_bytes(record: &Record) -> u64 {
+pub(crate) fn written_bytes(record: &Record) -> u64 {
     moved(record, |c| matches!(c, OpClass::Write | OpClass::SyncedWrite))
 }
 
-fn all_direct(record: &Record) -> bool {
+pub(crate) fn all_direct(record: &Record) -> bool {
     !record.targets.is_empty() && record.targets.iter().all(|t| t.direct)
 }
 
@@ -380,7 +381,7 @@ fn bottom<'a>(record: &'a Record, target: &TargetRecord) -> Vec<&'a DeviceDelta>
 }
 
 /// What the first block devices under the target did.
-fn top<'a>(record: &'a Record, target: &TargetRecord) -> Vec<&'a DeviceDelta> {
+pub(crate) fn top<'a>(record: &'a Record, target: &TargetRecord) -> Vec<&'a DeviceDelta> {
     let names: Vec<String> =
         target.stack.top_block_devices().iter().map(|n| n.name.clone()).collect();
     record.devices.iter().filter(|d| names.contains(&d.name)).collect()
@@ -509,43 +510,6 @@ fn range_bytes(record: &Record, size_bytes: u64) -> u64 {
         job.span.map_or(size_bytes - start, |span| span.bytes(size_bytes))
     };
     record.workload.jobs.iter().map(range).max().unwrap_or(size_bytes)
-}
-
-/// Reads (or, in a run that only reads, writes) of the device that are not ours: more than a tenth of our traffic and
-/// more than 1 MiB/s disturb a measurement.
-fn other_io(record: &Record) -> Option<Finding> {
-    let target = record.targets.first().filter(|t| record.targets.len() == 1 && t.direct)?;
-    let devices = top(record, target);
-    let seconds = record.window_ns.max(1) as f64 / 1e9;
-    let ours = (read_bytes(record) + written_bytes(record)) as f64;
-    let read = devices.iter().map(|d| d.read_bytes).sum::<u64>() as f64 - read_bytes(record) as f64;
-    let written = if written_bytes(record) == 0 {
-        devices.iter().map(|d| d.written_bytes).sum::<u64>() as f64
-    } else {
-        0.0
-    };
-    let foreign = read.max(0.0) + written;
-    // What was in flight at the borders of the window counts on one side only.
-    let border = record
-        .workload
-        .jobs
-        .iter()
-        .map(|j| j.concurrency() * u64::from(j.block_size_bytes_max()))
-        .sum::<u64>();
-    if foreign <= ours / 10.0 + border as f64 || foreign / seconds < f64::from(1 << 20) {
-        return None;
-    }
-    let names: Vec<&str> = devices.iter().map(|d| d.name.as_str()).collect();
-    let text = format!(
-        "others used {} during the run: {} beside our {}",
-        names.join(", "),
-        format_rate(foreign / seconds),
-        format_rate(ours / seconds)
-    );
-    Some(
-        Finding::new("other-io", Severity::Doubtful, text)
-            .advise("stop them or wait; pidstat -d 1 and iotop show who it is"),
-    )
 }
 
 /// The hypervisor gave the processors to others: beyond a tenth, latencies are its and not the storage's.

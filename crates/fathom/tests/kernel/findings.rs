@@ -242,6 +242,23 @@ fn other_io() {
         assert_eq!(finding["severity"], "doubtful");
         assert!(finding["summary"].as_str().unwrap().contains(&device.name()), "{finding}");
     }
+    others_who_write(&sandbox);
+}
+
+/// Beside a run that writes itself, and beside one that reads through the page cache.
+fn others_who_write(sandbox: &Sandbox) {
+    let fs = mounted(FsKind::Ext4, &[], "");
+    let beside = fs.dir().join("theirs");
+    let dd = ["if=/dev/zero", &format!("of={}", p(&beside)), "bs=1M", "count=32", "oflag=direct"];
+    let dd = dd.map(str::to_owned);
+    for (workload, direct) in [("randwrite", "direct=yes"), ("randread", "direct=no")] {
+        let args = ["run", workload, p(fs.dir()), "size=32M", direct, "rate=500", "duration=1s"];
+        let alone = (0..8).map(|_| sandbox.json(&args, &[0, 1]));
+        let has = |done: &Done| done.findings().contains(&"other-io".to_owned());
+        assert!(alone.into_iter().any(|done| !has(&done)), "{workload}: nobody else is there");
+        let done = busy(&dd, || (0..8).map(|_| sandbox.json(&args, &[0, 1])).find(has));
+        assert!(done.is_some(), "{workload}: somebody else writes");
+    }
 }
 
 fn small_sample() -> Judged {
