@@ -264,8 +264,14 @@ impl Store {
         if checksum::of(text) != stored_checksum {
             return Err(damaged("the checksum does not match".into()));
         }
-        let RecordVersion { version } =
-            serde_json::from_str(text).map_err(|e| damaged(e.to_string()))?;
+        // Read once: a record of a week is tens of megabytes. Its version alone is only looked for in what does not read.
+        let found = serde_json::from_str::<Record>(text);
+        let version = match &found {
+            Ok(record) => record.version,
+            Err(_) => serde_json::from_str(text)
+                .map(|RecordVersion { version }| version)
+                .map_err(|e| damaged(e.to_string()))?,
+        };
         if version > RECORD_VERSION {
             return Err(StoreError::NewerRecord {
                 run: run_id.to_owned(),
@@ -274,6 +280,6 @@ impl Store {
                 known: RECORD_VERSION,
             });
         }
-        serde_json::from_str(text).map_err(|e| damaged(e.to_string()))
+        found.map_err(|e| damaged(e.to_string()))
     }
 }
