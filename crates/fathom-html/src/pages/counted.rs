@@ -80,9 +80,12 @@ pub(super) fn over_time(records: &[Record]) -> Option<Section> {
     });
     let long: Vec<&Record> = long.collect();
     let blocks = long.iter().take(TRIALS_MAX).enumerate().flat_map(|(at, record)| {
-        let several = long.len() > 1;
-        let name =
-            if several { format!(" in {} #{}", record.label, at + 1) } else { String::new() };
+        let is_numbered = record.label.contains(" #");
+        let name = match long.len() {
+            1 => String::new(),
+            _ if is_numbered => format!(" in {}", record.label),
+            _ => format!(" in {} #{}", record.label, at + 1),
+        };
         of_trial(&name, record)
     });
     let blocks: Vec<Block> = blocks.map(Block::from).collect();

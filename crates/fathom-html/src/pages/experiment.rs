@@ -7,7 +7,7 @@ mod effects;
 mod plan;
 mod settings;
 
-use super::{Source, parts};
+use super::{Source, counted, parts};
 use crate::page::{Block, Page, Unit};
 use fathom_model::plan::Metric;
 use fathom_model::plan::cell::Cell;
@@ -37,6 +37,7 @@ pub(super) fn page(source: &Source) -> Page {
     sections.extend(course::sections(&shown));
     sections.extend(settings::sections(&shown));
     sections.extend(plan::section(plan, &cells));
+    sections.extend(counted::over_time(source.records));
     sections.push(parts::machine(source.head, source.zone));
     sections.push(parts::again(source));
     Page {

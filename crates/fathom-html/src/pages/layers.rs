@@ -1,6 +1,6 @@
 //! The page of `fathom layers`: what each layer keeps of what is below it, from the disks upward.
 
-use super::{Source, parts};
+use super::{Source, counted, parts};
 use crate::page::{Axis, Block, Cell, Chart, ChartKind, Column, Page, Point, Section, Table, Unit};
 use fathom_base::units::{format_count, format_ns, format_rate};
 use fathom_report::answer;
@@ -19,6 +19,7 @@ pub(super) fn page(source: &Source) -> Page {
     let mut first = vec![Block::Findings(found.findings.clone())];
     first.extend(whole.map(|target| Block::Stack(Box::new(target.stack.clone()))));
     let mut sections: Vec<Section> = found.workloads.iter().map(section).collect();
+    sections.extend(counted::over_time(source.records));
     sections.push(parts::machine(source.head, source.zone));
     sections.push(parts::again(source));
     Page {

@@ -4,7 +4,7 @@
 mod states;
 mod winner;
 
-use super::{Source, parts};
+use super::{Source, counted, parts};
 use crate::page::{Axis, Block, Cell, Chart, ChartKind, Column, Page, Point, Section, Table, Unit};
 use fathom_report::answer;
 use fathom_report::raid::{MIB, mib_per_s, place};
@@ -22,6 +22,7 @@ pub(super) fn page(source: &Source) -> Page {
     sections.extend(states::sections(&found));
     sections.extend(void(&found));
     sections.extend(winner::layers(&found, source.records));
+    sections.extend(counted::over_time(source.records));
     sections.push(parts::machine(source.head, source.zone));
     sections.push(parts::again(source));
     let mut first = winner::commands(&found, &source.head.target);

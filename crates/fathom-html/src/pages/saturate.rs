@@ -1,6 +1,6 @@
 //! The page of `fathom saturate`: throughput and latency over requests in flight, the knee, what limits, the load under a bound.
 
-use super::{Source, parts};
+use super::{Source, counted, parts};
 use crate::page::{Axis, Block, Chart, ChartKind, Page, Point, Section, Table, Unit};
 use fathom_base::shell::option_in;
 use fathom_report::{saturation, summary};
@@ -24,6 +24,7 @@ pub(super) fn page(source: &Source) -> Page {
     sections.push(runs);
     sections.extend(parts::course(records, 0));
     sections.extend(parts::devices(records));
+    sections.extend(counted::over_time(records));
     sections.extend(parts::layers(records));
     sections.push(parts::machine(head, source.zone));
     sections.push(parts::again(source));

@@ -1,6 +1,6 @@
 //! The page of `fathom size`: which smaller sets and shorter runs agree with the large and long ones.
 
-use super::{Source, parts};
+use super::{Source, counted, parts};
 use crate::page::{Axis, Block, Chart, ChartKind, Page, Point, Section, Table, Unit};
 use fathom_base::shell::option_in;
 use fathom_base::units::{format_duration, format_size, parse_fraction};
@@ -21,6 +21,7 @@ pub(super) fn page(source: &Source) -> Page {
     runs.blocks.push(Block::Table(Table::from(summary::quick_rows(records, &[]))));
     sections.push(runs);
     sections.extend(parts::devices(records));
+    sections.extend(counted::over_time(records));
     sections.extend(parts::layers(records));
     sections.push(parts::machine(head, source.zone));
     sections.push(parts::again(source));

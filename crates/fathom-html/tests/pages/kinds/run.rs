@@ -49,6 +49,31 @@ fn devices_are_drawn_second_by_second() {
     );
 }
 
+/// Every kind whose trials keep their devices' counters, however few or many trials it has.
+#[test]
+fn other_kinds_draw_the_devices_of_their_first_trials() {
+    let trial = |number: usize| {
+        let mut record = with_seconds(record("randread", &[100; 6], 5_000_000));
+        record.label = format!("randread #{number}");
+        record
+    };
+    let records: Vec<_> = (1..=6).map(trial).collect();
+    for kind in [RunKind::Saturate, RunKind::Size, RunKind::Raid, RunKind::Layers] {
+        let page = page(&head(kind, "fathom x /srv", "/srv"), &records, None);
+        let mut found = page.sections.iter().filter(|of| of.heading == "Devices over time");
+        let section = found.next().unwrap_or_else(|| panic!("{kind:?} draws no devices"));
+        assert!(found.next().is_none(), "{kind:?} draws them twice");
+        assert!(section.note.ends_with("The first 4 trials are drawn, 2 more are not."));
+        let titles = section.blocks.iter().filter_map(|block| match block {
+            Block::Chart(chart) => Some(chart.title.as_str()),
+            _ => None,
+        });
+        let titles: Vec<&str> = titles.collect();
+        assert_eq!(titles.len(), 16, "{kind:?}: {titles:?}");
+        assert_eq!(titles[4], "Rate of each device in randread #2");
+    }
+}
+
 #[test]
 fn without_a_course_there_are_tables() {
     let head = head(RunKind::Run, "fathom run randread /srv", "/srv");
