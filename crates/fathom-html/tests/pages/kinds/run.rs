@@ -49,7 +49,7 @@ fn devices_are_drawn_second_by_second() {
     );
 }
 
-/// Every kind whose trials keep their devices' counters, however few or many trials it has.
+/// Six trials of each kind: more than are drawn.
 #[test]
 fn other_kinds_draw_the_devices_of_their_first_trials() {
     let trial = |number: usize| {
