@@ -146,10 +146,13 @@ fn the_measured_loop_allocates_nothing() {
         for keys in jobs {
             // Each sync is a real one.
             let syncs = keys.iter().any(|(k, v)| *k == "fsync_every" || *v == "replication");
-            let many = match (engine, syncs) {
-                ("null", _) => "200000",
-                (_, false) => "50000",
-                (_, true) => "1000",
+            let paced = ["rate", "think_time", "cap_iops"];
+            let is_paced = keys.iter().any(|(key, _)| paced.contains(key));
+            let many = match (engine, syncs, is_paced) {
+                ("null", _, false) => "1000000",
+                ("null", _, true) => "200000",
+                (_, false, _) => "50000",
+                (_, true, _) => "1000",
             };
             allocates_alike(engine, keys, "operations", "200", many);
         }

@@ -10,7 +10,7 @@ use crate::build::crew::{self, Counters};
 use crate::build::{Step, known};
 use crate::error::TreeError;
 use crate::manifest::judge::{self, Found};
-use crate::manifest::{Access, CARD, DRAFT, State, Tree};
+use crate::manifest::{Access, CARD, DRAFT, State, Tree, remove_draft};
 use crate::spec::layout::{FileNumber, Named};
 use fathom_sys::clock;
 use fathom_sys::dirents::{Entry, EntryKind, EntryReader};
@@ -76,7 +76,11 @@ impl Cleaner<'_> {
     /// # Errors
     /// [`TreeError`]. Doing it again goes on.
     pub fn clean(&mut self, path: &Path) -> Result<Cleaned, TreeError> {
-        let tree = Tree::open(path, Access::Alone)?;
+        let tree = Tree::open(path, Access::Alone).inspect_err(|error| {
+            if let TreeError::NoTree(path) = error {
+                remove_draft(path);
+            }
+        })?;
         let above = tree.path().parent().map(Dir::open);
         self.remove(tree, above.and_then(Result::ok).as_ref())
     }

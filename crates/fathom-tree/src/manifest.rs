@@ -312,6 +312,24 @@ pub(crate) fn hold(root: &Dir, path: &Path, access: Access) -> Result<(), TreeEr
     }
 }
 
+/// A builder that was killed before its card had its name leaves a draft, and nothing else. It goes when it is ours and whole, or empty.
+pub(crate) fn remove_draft(path: &Path) {
+    let Ok(root) = open_root(path) else { return };
+    if hold(&root, path, Access::Alone).is_err() {
+        return;
+    }
+    let Ok(file) = root.open_file(DRAFT, false) else { return };
+    let is_ours =
+        |facts: FileFacts| facts.is_file && facts.links == 1 && process::is_own(facts.uid);
+    let mut text = Vec::new();
+    let is_read = facts_of(&file).is_ok_and(is_ours)
+        && file.take(CARD_BYTES_MAX).read_to_end(&mut text).is_ok();
+    let is_card = |text: &str| text.is_empty() || serde_json::from_str::<Card>(text).is_ok();
+    if is_read && str::from_utf8(&text).is_ok_and(is_card) {
+        root.unlink(DRAFT).ok();
+    }
+}
+
 /// The card in a directory, and what it is as a file; none when there is none.
 pub(crate) fn read_card(root: &Dir, path: &Path) -> Result<Option<(Card, FileFacts)>, TreeError> {
     let bad = |reason: String| TreeError::Card { path: path.join(CARD), reason };

@@ -12,6 +12,7 @@ pub fn trials() -> Vec<Trial> {
     vec![
         kernel_test("tree_killed_while_built_and_removed", &[], killed),
         kernel_test("tree_killed_while_built_is_gone_on_with", &[], gone_on_with),
+        kernel_test("tree_draft_of_a_card", &[], draft),
     ]
 }
 
@@ -75,6 +76,28 @@ fn killed() {
     }
     assert!(kills >= count / 2, "{kills} of {count}");
     counted("kills of builds and removals of trees", kills);
+}
+
+/// What a builder leaves that was killed before its card had its name goes; what somebody else put there under that name stays.
+fn draft() {
+    let (kit, scratch) = (Kit::new(), Scratch::new().unwrap());
+    let dir = scratch.join("tree");
+    kit.build(&dir, small(10)).unwrap();
+    let card = fs::read(dir.join(".fathom-tree")).unwrap();
+    kit.clean(&dir).unwrap();
+    let draft = dir.join(".fathom-tree.new");
+    for (text, stays) in [
+        (&b""[..], false),
+        (&card[..], false),
+        (b"years of work", true),
+        (b"\xff\xfe", true),
+        (&card[..card.len() / 2], true),
+    ] {
+        fs::create_dir_all(&dir).unwrap();
+        fs::write(&draft, text).unwrap();
+        assert!(matches!(kit.clean(&dir), Err(TreeError::NoTree(_))));
+        assert_eq!(draft.exists(), stays, "{}", String::from_utf8_lossy(text));
+    }
 }
 
 fn gone_on_with() {
