@@ -87,7 +87,7 @@ pub enum DistanceOf {
 /// What is wrong with a trace.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CaptureFaults {
-    /// Events that found no room in the kernel's rings.
+    /// Events that were lost: the rings of the kernel were full, or it wrote them nowhere.
     pub lost: u64,
     /// Events that came after later ones.
     pub late: u64,
@@ -280,6 +280,12 @@ impl CaptureRecord {
         let total: u64 = self.depth_ns.iter().sum();
         let weighted: f64 = (0u64..).zip(&self.depth_ns).map(|(d, ns)| d as f64 * *ns as f64).sum();
         if total == 0 { 0.0 } else { weighted / total as f64 }
+    }
+
+    /// Whether the ends are there that tell how many were in flight: of lost events one in a thousand at the most.
+    #[must_use]
+    pub fn knows_depth(&self) -> bool {
+        self.faults.lost as f64 <= 0.001 * (self.faults.lost + self.events) as f64
     }
 
     /// So many or fewer were in flight during this share of the time in which anything was.

@@ -273,7 +273,7 @@ pub struct Sample {
     /// The application, when one is watched.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub application: Option<ApplicationSample>,
-    /// Events of block tracepoints that found no room, where latencies are told.
+    /// Events of block tracepoints that were lost, where latencies are told.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub latency_lost: Option<u64>,
 }

@@ -136,16 +136,18 @@ pub fn lines(capture: &CaptureRecord) -> Vec<(&'static str, String)> {
     let mut lines = vec![("sizes", sizes(capture))];
     lines.push(("places", places(capture)));
     lines.push(("arrivals", arrivals(capture)));
-    lines.push((
-        "in flight",
+    let depth = if capture.knows_depth() {
         format!(
             "{:.1} on average, {} at the median of the busy time, {} at most; busy {} of the time",
             capture.depth_mean(),
             capture.depth_quantile(0.5),
             capture.depth_quantile(1.0),
             format_share(capture.busy_share())
-        ),
-    ));
+        )
+    } else {
+        "not known: ends of requests are among the events that were lost".to_owned()
+    };
+    lines.push(("in flight", depth));
     match starts(capture) {
         Some(starts) => lines.push(("starts", starts)),
         None => lines.push(("queue", queue(capture))),

@@ -123,7 +123,7 @@ pub fn sample_text(sample: &Sample, form: &Form, time: &str) -> String {
     }
     if let Some(lost) = sample.latency_lost.filter(|lost| *lost > 0) {
         out += &format!(
-            "{} trace events found no room: p50, p99 and longest lack requests of this interval\n",
+            "{} trace events were lost: p50, p99 and longest lack requests of this interval\n",
             format_count(lost)
         );
     }
@@ -442,7 +442,7 @@ mod tests {
         let text = sample_text(&sample, &form, "11:46:49");
         let line = "    in the device: reads p50 100 us, p99 3.0 ms, longest 7.0 ms\n";
         assert!(text.contains(line), "{text}");
-        assert!(text.contains("12 345 trace events found no room"), "{text}");
+        assert!(text.contains("12 345 trace events were lost"), "{text}");
         assert_eq!(latency_words(&LatencySample::default()).count(), 0);
         let bios = LatencySample { from_arrival: true, ..told_of };
         let words = latency_words(&bios).next().unwrap();

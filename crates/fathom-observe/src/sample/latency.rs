@@ -46,7 +46,11 @@ pub struct Latency {
     /// Requests that ended before are in no counter's difference.
     begun_ns: u64,
     interval_ns: u64,
+    /// Of this interval, as the rings say.
     lost: u64,
+    /// Events that were read since the tracepoints were opened, and those that were passed and never came.
+    read: u64,
+    missing: u64,
 }
 
 /// One device.
@@ -122,6 +126,8 @@ impl Latency {
             begun_ns: clock::monotonic_ns(),
             interval_ns,
             lost: 0,
+            read: 0,
+            missing: 0,
         })
     }
 
@@ -148,8 +154,16 @@ impl Latency {
         let settled_ns = at_ns + SETTLE_NS.min(self.interval_ns / 4);
         let left_ns = settled_ns.saturating_sub(clock::monotonic_ns());
         std::thread::sleep(Duration::from_nanos(left_ns));
+        // Counted before: all of these are in the rings by now, or nowhere. Kernels pass over some without a word.
+        let passed = self.rings.passed().unwrap_or(0);
         self.drain();
         self.follow(at_ns);
+        let missing = passed.saturating_sub(self.read).max(self.missing);
+        if missing > self.missing {
+            self.lost = self.lost.max(missing - self.missing);
+            self.missing = missing;
+            self.devices.values_mut().for_each(|device| device.flight.forget_before(at_ns));
+        }
         for device in self.devices.values_mut() {
             let told = device.take();
             let its = sample.devices.iter_mut().find(|its| its.name == device.name);
@@ -174,17 +188,19 @@ impl Latency {
         // Out of descriptors: those that were followed still are.
         let Ok((rings, layouts)) = open(&self.root, &devices) else { return };
         (self.rings, self.layouts, self.devices) = (rings, layouts, devices);
+        (self.read, self.missing) = (0, 0);
         self.waiting.clear();
     }
 
     fn drain(&mut self) {
-        let Self { rings, layouts, devices, waiting, lost, .. } = self;
+        let Self { rings, layouts, devices, waiting, lost, read, .. } = self;
         let mut nobody = Names::default();
         let lost_before = *lost;
         for ring in 0..rings.count() {
             rings.drain(ring, &mut |entry| match entry {
                 Entry::Lost(count) => *lost += count,
                 Entry::Sample { time_ns, raw, .. } => {
+                    *read += 1;
                     let number = layouts.device(raw).filter(|number| devices.contains_key(number));
                     let event = number.and_then(|_| layouts.read(raw, &mut nobody));
                     if let (Some(number), Some(event)) = (number, event) {

@@ -191,7 +191,7 @@ impl Totals {
                 line(out, &format!("{NAME}_sum"), &labels, all.sum() as f64 / 1e9);
             }
         }
-        let help = "Trace events that found no room: the latencies lack them.";
+        let help = "Trace events that were lost: the latencies lack them.";
         head(out, "fathom_latency_lost_events", "counter", help);
         line(out, "fathom_latency_lost_events_total", &[], lost as f64);
     }

@@ -51,6 +51,9 @@ const RINGS_BYTES_MAX: usize = 64 << 20;
 const RING_BYTES_MAX: usize = 8 << 20;
 const RING_BYTES_MIN: usize = 128 << 10;
 
+/// How often what came is held against the tracepoints' own counts: asking for one interrupts its processor.
+const COUNT_NS: u64 = 1_000_000_000;
+
 /// What came in the last moment stays for the next round: another processor may still be writing down what was before it.
 const SETTLE_NS: u64 = 2_000_000;
 
@@ -64,6 +67,8 @@ pub struct Capture {
     /// Events that were read from the rings.
     read: u64,
     lost: u64,
+    /// When the tracepoints' own counts were last looked at.
+    counted_ns: u64,
     late: u64,
     last_ns: u64,
     start_sector: u64,
@@ -99,7 +104,7 @@ impl Capture {
         let start_sector = watched.part.map_or(0, |(start, _)| start);
         let is_own_mount = files.is_own_mount();
         let (names, waiting) = (Names::default(), Vec::new());
-        let (read, lost, late, last_ns) = (0, 0, 0, 0);
+        let (read, lost, counted_ns, late, last_ns) = (0, 0, clock::monotonic_ns(), 0, 0);
         Ok(Self {
             rings,
             layouts,
@@ -108,6 +113,7 @@ impl Capture {
             tracepoints,
             read,
             lost,
+            counted_ns,
             late,
             last_ns,
             start_sector,
@@ -163,9 +169,16 @@ impl Capture {
         take: &mut impl FnMut(&Event, &Names) -> io::Result<()>,
     ) -> io::Result<()> {
         self.rings.wait(wait)?;
-        let until_ns = clock::monotonic_ns().saturating_sub(SETTLE_NS);
+        let now_ns = clock::monotonic_ns();
+        let is_due = now_ns.saturating_sub(self.counted_ns) >= COUNT_NS;
+        // Counted before: all of these are in the rings by now, or nowhere.
+        let passed = if is_due { self.rings.passed()? } else { 0 };
         self.drain();
-        self.hand_on(until_ns, take)
+        if is_due {
+            (self.counted_ns, self.lost) =
+                (now_ns, self.lost.max(passed.saturating_sub(self.read)));
+        }
+        self.hand_on(now_ns.saturating_sub(SETTLE_NS), take)
     }
 
     /// Switches the tracepoints off and hands on the rest.

@@ -145,6 +145,14 @@ impl Source {
         }
     }
 
+    /// True once after each place where events were lost, as far as the trace says where.
+    pub fn take_gap(&mut self) -> bool {
+        match &mut self.form {
+            Form::Own(reader) => reader.take_gap(),
+            Form::Blktrace(_) | Form::Text(_) => false,
+        }
+    }
+
     /// Reads all of it and says what it is.
     ///
     /// # Errors
@@ -159,6 +167,9 @@ impl Source {
         }
         let mut count = 0u64;
         while let Some(event) = self.next_event()? {
+            if self.take_gap() {
+                study.gap(event.time_ns);
+            }
             study.event(&event, self.names());
             count += 1;
             if count.is_multiple_of(1 << 16) && !goes_on() {
@@ -246,5 +257,40 @@ mod tests {
         let mut source = Source::open(&path).expect("a trace");
         let record = source.characterise(&|| true).expect("readable");
         assert!(record.events > 10_000 && record.faults.cut_off.is_some());
+    }
+
+    /// A reader that falls behind loses ends: the requests of these are not in flight for the rest of the trace.
+    #[test]
+    fn after_a_loss_nothing_is_in_flight_that_was_before() {
+        let place = tempfile::tempdir().expect("a directory");
+        let names = Names::default();
+        let seen = |name: &str, lost: u64| {
+            let path = place.path().join(name);
+            let file = File::create(&path).expect("made");
+            let mut writer = Writer::new(file, &Head::default()).expect("begun");
+            let mut step = |action, number: u64, time_ns| {
+                let (class, sector) = (Class::Read, number * 1000);
+                let event = Event { class, sectors: 8, sector, ..Event::new(action, time_ns) };
+                writer.push(&event, &names).expect("written");
+                if number == 499 && action == Action::Issue {
+                    writer.lost(lost);
+                    writer.flush_block(&names).expect("written");
+                }
+            };
+            for number in 0..6000 {
+                step(Action::Queue, number, 10 * number);
+                step(Action::Issue, number, 10 * number + 1);
+                if number >= 500 {
+                    step(Action::Complete, number, 10 * number + 9);
+                }
+            }
+            writer.finish(&names).expect("finished");
+            Source::open(&path).and_then(|mut s| s.characterise(&|| true)).expect("a trace")
+        };
+        let with_loss = seen("loss", 500);
+        assert_eq!((with_loss.requests(), with_loss.faults.lost), (6000, 500));
+        assert_eq!((with_loss.depth_quantile(0.5), with_loss.faults.abandoned), (1, 1000));
+        let stuck = seen("stuck", 0);
+        assert!(stuck.depth_quantile(0.5) >= 500, "what nothing tells of is in flight");
     }
 }

@@ -147,6 +147,9 @@ pub fn reference(
         if seen.is_multiple_of(LOOK) && !goes_on() {
             break;
         }
+        if source.take_gap() {
+            study.gap(event.time_ns);
+        }
         match wanted.for_study(&event) {
             Some(event) if event.action == Action::Queue => {
                 parts(&event, sectors_max).for_each(|part| study.event(&part, source.names()));

@@ -56,7 +56,7 @@ fn chunk(capture: &CaptureRecord) -> Option<Finding> {
         format_size(mean as u64),
         format_size(deviation as u64)
     );
-    let (chunk, why) = if follow >= SEQUENTIAL && deep <= 2 {
+    let (chunk, why) = if follow >= SEQUENTIAL && deep <= 2 && capture.knows_depth() {
         (
             fits.clamp(32 * KIB, 64 * KIB),
             "one stream at a time: small chunks let several disks work for it",
@@ -84,6 +84,9 @@ fn chunk(capture: &CaptureRecord) -> Option<Finding> {
 }
 
 fn depth(capture: &CaptureRecord) -> Option<Finding> {
+    if !capture.knows_depth() {
+        return None;
+    }
     let (half, most, all) =
         (capture.depth_quantile(0.5), capture.depth_quantile(0.95), capture.depth_quantile(1.0));
     let what = if most <= 1 {

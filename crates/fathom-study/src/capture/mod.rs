@@ -89,13 +89,15 @@ pub fn faults_of_trace(capture: &CaptureRecord) -> Vec<Finding> {
     if faults.lost > 0 {
         let share = faults.lost as f64 / (faults.lost + capture.events).max(1) as f64;
         let text = format!(
-            "{} events were lost ({:.1} %): the kernel's rings were full, so that times and depth are too low or too high",
+            "{} events were lost ({:.1} %): latencies are those of the rest, and how many were in flight is not known",
             format_count(faults.lost),
             100.0 * share
         );
         let severity = if share < 0.001 { Note } else { Doubtful };
         found.push(Finding::new("capture-lost-events", severity, text).advise(
-            "write the trace to a faster or another disk (-o), and leave the reader a processor",
+            "write the trace to a faster or another disk (-o), and leave the reader a processor: the kernel's rings were full",
+        ).advise(
+            "where the rings had room, the kernel itself writes some events down nowhere: Linux 6.18.44 those of interrupts of an idle processor",
         ));
     }
     if faults.late > 0 {

@@ -5,7 +5,7 @@ use super::twin::workload_file;
 use super::*;
 use fathom_base::units::format_size;
 use fathom_model::builtin;
-use fathom_model::capture::{CaptureClass, CapturePlaces};
+use fathom_model::capture::{CaptureClass, CaptureFaults, CapturePlaces};
 use fathom_model::workload::{Access, Job};
 use fathom_stats::Histogram;
 
@@ -69,6 +69,16 @@ fn the_twin_of_a_random_load_has_its_mix_depth_and_hot_spot() {
     assert_eq!(jobs[0].block_size.len(), 2);
     assert!(format!("{:?}", jobs[0].distribution).contains("Zones"), "{:?}", jobs[0].distribution);
     assert!(jobs[0].span.is_some() && format!("{:?}", jobs[0].sync).contains("0.1"));
+    // Ends are lost: what seems to be in flight is not, and nothing rests on it.
+    let with_loss = CaptureRecord {
+        faults: CaptureFaults { lost: 400, ..CaptureFaults::default() },
+        events: 10_000,
+        ..capture.clone()
+    };
+    let lost = &twin(&with_loss)[0];
+    assert_eq!((lost.rate.map(|rate| rate.round() as u64), lost.depth), (Some(1000), 128));
+    let told = |of: &CaptureRecord| advice(of).iter().any(|note| note.id == "advice-depth");
+    assert!(told(&capture) && !told(&with_loss));
     // In flight now and then: requests come by themselves.
     capture.depth_ns = vec![1000, 100, 50, 20, 5];
     let jobs = twin(&capture);

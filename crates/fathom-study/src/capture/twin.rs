@@ -8,6 +8,8 @@ const SIZES_MAX: usize = 8;
 const SIZE_SHARE_MIN: f64 = 0.01;
 /// A part of the load below this share of all requests has no job of its own.
 const JOB_SHARE_MIN: f64 = 0.05;
+/// Places for requests of an open loop where nobody knows how many were in flight.
+const DEPTH_UNKNOWN: u64 = 128;
 /// Zones of equal size in which hot spots are told.
 const ZONES: usize = 10;
 
@@ -24,12 +26,16 @@ pub fn workload_file(capture: &CaptureRecord, name: &str) -> Option<String> {
     let _ = writeln!(out, "name = \"twin-{}\"", word(name));
     let _ = writeln!(out, "title = \"what {} was asked for, by chance\"", word(&capture.device));
     let _ = writeln!(out, "description = \"\"\"");
+    let in_flight = if capture.knows_depth() {
+        format!("{:.1} in flight on average", capture.depth_mean())
+    } else {
+        "nobody knows how many in flight".to_owned()
+    };
     let _ = writeln!(
         out,
-        "{} requests in {seconds:.1} s: {:.0} a second, {:.1} in flight on average, {:.0} % sequential.",
+        "{} requests in {seconds:.1} s: {:.0} a second, {in_flight}, {:.0} % sequential.",
         capture.requests(),
         capture.requests() as f64 / seconds,
-        capture.depth_mean(),
         100.0 * capture.places.follow_any as f64 / capture.places.count.max(1) as f64,
     );
     let _ = writeln!(out, "{}\n\"\"\"", pace(capture).text());
@@ -61,7 +67,7 @@ impl Pace {
                 "About as many were in flight all the time: the device set the pace, and does so here (depth)."
             }
             Self::Open => {
-                "The number in flight went up and down: requests came by themselves, and do so here (rate)."
+                "Requests came by themselves, as the number in flight went up and down or is not known, and do so here (rate)."
             }
         }
     }
@@ -72,7 +78,8 @@ fn pace(capture: &CaptureRecord) -> Pace {
     let mean = capture.depth_mean();
     let square = |(depth, ns): (u64, &u64)| (depth as f64 - mean).powi(2) * *ns as f64;
     let variance = (0u64..).zip(&capture.depth_ns).map(square).sum::<f64>() / total.max(1) as f64;
-    let is_steady = variance.sqrt() < 0.5 * mean && capture.busy_share() > 0.8;
+    let is_steady =
+        capture.knows_depth() && variance.sqrt() < 0.5 * mean && capture.busy_share() > 0.8;
     if is_steady { Pace::Closed(mean) } else { Pace::Open }
 }
 
@@ -167,7 +174,8 @@ impl Twin<'_> {
                 let _ = writeln!(out, "depth = {}", ((mean * self.share).round() as u64).max(1));
             }
             Pace::Open => {
-                let depth = capture.depth_quantile(1.0).clamp(16, 4096);
+                let known = capture.knows_depth().then(|| capture.depth_quantile(1.0));
+                let depth = known.unwrap_or(DEPTH_UNKNOWN).clamp(16, 4096);
                 let rate = (count as f64 / seconds).round().max(1.0);
                 let _ = writeln!(out, "rate = {rate}\narrivals = \"poisson\"\ndepth = {depth}");
             }

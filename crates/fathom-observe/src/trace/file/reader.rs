@@ -20,6 +20,8 @@ pub struct Reader<R> {
     bytes_read: u64,
     events: u64,
     lost: u64,
+    /// Of the block that is being read, events were lost; and of one before it, which nobody has asked about yet.
+    loss: (bool, bool),
     state: State,
 }
 
@@ -71,6 +73,7 @@ impl<R: Read> Reader<R> {
             bytes_read: 20 + u64::from(length),
             events: 0,
             lost: 0,
+            loss: (false, false),
             state: State::Reading,
         })
     }
@@ -88,6 +91,11 @@ impl<R: Read> Reader<R> {
     /// Events that found no room, as far as has been read.
     pub fn lost(&self) -> u64 {
         self.lost
+    }
+
+    /// True once after each block of which events were lost: what was in flight then may have ended.
+    pub fn take_gap(&mut self) -> bool {
+        std::mem::take(&mut self.loss.1)
     }
 
     /// True when it ended before its end.
@@ -119,7 +127,9 @@ impl<R: Read> Reader<R> {
             return damaged("the checksum of the block there is another");
         }
         self.bytes_read += (BLOCK_HEAD_BYTES + self.payload.len()) as u64;
-        self.lost += u64_at(&head, 16);
+        let lost = u64_at(&head, 16);
+        self.lost += lost;
+        self.loss = (lost > 0, self.loss.0 || self.loss.1);
         match kind {
             KIND_EVENTS => {
                 (self.at, self.left) = (0, count);

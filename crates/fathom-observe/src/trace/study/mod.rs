@@ -106,6 +106,15 @@ impl Study {
         self.times.depth(time_ns, self.flight.depth().0);
     }
 
+    /// Events before that moment were lost, ends among them: whatever was in flight counts as ended, since those whose ends were
+    /// lost would stay in flight and hide how many really are.
+    pub fn gap(&mut self, time_ns: u64) {
+        self.flight.forget_before(time_ns);
+        if let Some(second) = &mut self.of_driver {
+            second.gap(time_ns);
+        }
+    }
+
     /// A request begins whose end is told, by [`Study::told_end`]: nothing has to be looked for.
     pub fn told_begin(&mut self, event: &Event, names: &Names) {
         self.record.events += 1;
