@@ -150,6 +150,12 @@ pub fn certainty(knee: &Knee) -> String {
         return "Single runs say so: there was no time to repeat them. --time= allows more."
             .to_owned();
     }
+    if let Some(concurrency) = knee.rests_on {
+        return format!(
+            "Not certain: it rests on {} in flight, which was measured fewer than three times. --time= allows more.",
+            format_count(concurrency)
+        );
+    }
     let blocks = format!("{} blocks in random order", knee.blocks);
     let below = knee.above.map(|c| format!("lower at {}", format_count(c)));
     let reached = knee.reached_by.map(|c| format!("reached at {}", format_count(c)));
@@ -288,7 +294,13 @@ mod tests {
         };
         Saturation {
             rows: vec![row(1, 89.0, 1), row(40, 640.0, 8), row(48, 705.0, 8), row(120, 775.0, 8)],
-            knee: Some(Knee { concurrency: 48, above: Some(40), reached_by: Some(48), blocks: 7 }),
+            knee: Some(Knee {
+                concurrency: 48,
+                above: Some(40),
+                reached_by: Some(48),
+                blocks: 7,
+                rests_on: None,
+            }),
             highest: 120,
             limit: Limit {
                 cause: Cause::Device,
@@ -361,9 +373,17 @@ mod tests {
         assert!(
             text(&study, WIDTH).contains("still grows at 120 in flight, the most that was tried")
         );
-        let knee = |above, reached_by, blocks| Knee { concurrency: 8, above, reached_by, blocks };
+        let knee = |above, reached_by, blocks| Knee {
+            concurrency: 8,
+            above,
+            reached_by,
+            blocks,
+            rests_on: None,
+        };
+        let rests = Knee { rests_on: Some(16), ..knee(Some(7), None, 8) };
         for (knee, words) in [
             (knee(None, None, 0), "Single runs say so"),
+            (rests, "Not certain: it rests on 16 in flight"),
             (knee(None, None, 3), "Not certain: 3 blocks in random order do not decide it"),
             (knee(Some(7), None, 8), "is only: lower at 7"),
             (

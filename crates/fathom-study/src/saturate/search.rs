@@ -3,7 +3,7 @@
 
 use crate::knee::GROWTH_MIN;
 use fathom_base::prng::Prng;
-use fathom_stats::interval::{self, Estimate};
+use fathom_stats::interval::{self, Interval};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -11,6 +11,10 @@ use std::collections::BTreeMap;
 pub const RESOLUTION: f64 = 1.2;
 /// Blocks at most: enough for an interval of 95 % (six), and for one disturbed block on either side.
 pub const BLOCKS_MAX: usize = 8;
+/// Blocks at least, for an interval of 95 %.
+const BLOCKS_ENOUGH: usize = 6;
+/// With so many runs of a number, one bad run does not move their median.
+const RUNS_ENOUGH: usize = 3;
 /// The level of the intervals that decide.
 pub const LEVEL: f64 = 0.95;
 /// A second thread comes with as many requests for each: fewer, and the threads only wake each other.
@@ -119,13 +123,17 @@ pub struct Knee {
     pub reached_by: Option<u64>,
     /// Blocks that it rests on; 0 means that single runs decided.
     pub blocks: usize,
+    /// A number in flight with fewer than three runs without which the knee would be another: it is not decided then.
+    pub rests_on: Option<u64>,
 }
 
 impl Knee {
     /// True when intervals of 95 % separate what lies below from what reaches the plateau.
     #[must_use]
     pub fn is_decided(&self) -> bool {
-        self.reached_by == Some(self.concurrency) && (self.above.is_some() || self.concurrency == 1)
+        self.rests_on.is_none()
+            && self.reached_by == Some(self.concurrency)
+            && (self.above.is_some() || self.concurrency == 1)
     }
 }
 
@@ -189,7 +197,7 @@ impl Search {
                 continue;
             }
             if self.round == Round::Last {
-                return None;
+                return rests_on(&self.runs);
             }
             if let Some(next) = self.explore() {
                 return Some(next);
@@ -210,7 +218,10 @@ impl Search {
         self.round = Round::Last;
         self.members = around_knee(&self.runs);
         // With one member there is nothing to compare, and one block alone says no more than single runs.
-        let affordable = left / self.members.len().max(1);
+        let count = self.members.len().max(1);
+        // A single run that contradicts the blocks is repeated, where that leaves enough of them for an interval.
+        let kept = left.saturating_sub(RUNS_ENOUGH) / count;
+        let affordable = if kept >= BLOCKS_ENOUGH { kept } else { left / count };
         if self.members.len() > 1 && affordable > 1 {
             self.blocks_left = affordable.min(BLOCKS_MAX);
         }
@@ -303,7 +314,7 @@ fn best(levels: &BTreeMap<u64, Level>) -> Option<(u64, f64)> {
 /// The smallest number from which on the best is less than [`GROWTH_MIN`] above.
 fn estimate(levels: &BTreeMap<u64, Level>) -> Option<u64> {
     let (_, most) = best(levels)?;
-    let mut reaching = levels.iter().filter(|(_, l)| l.throughput * (1.0 + GROWTH_MIN) >= most);
+    let mut reaching = levels.iter().filter(|(_, l)| l.throughput * (1.0 + GROWTH_MIN) > most);
     reaching.next().map(|(concurrency, _)| *concurrency)
 }
 
@@ -334,54 +345,103 @@ fn around_knee(runs: &Runs) -> Vec<u64> {
     around
 }
 
-/// The knee by what was measured: by blocks where there are any, else by single runs. None while throughput still grows at
-/// the largest number.
+/// The median of all runs of a number in flight, as the table of results has it.
+#[derive(Debug, Clone, Copy)]
+struct Entry {
+    concurrency: u64,
+    throughput: f64,
+    runs: usize,
+}
+
+fn entries(runs: &Runs) -> Vec<Entry> {
+    let entry = |(concurrency, runs): (u64, Vec<Placed>)| Entry {
+        concurrency,
+        throughput: median(&runs),
+        runs: runs.len(),
+    };
+    runs.grouped().into_iter().map(entry).collect()
+}
+
+/// The smallest number from which on no larger one brings [`GROWTH_MIN`] more; the largest one while it still grows.
+fn of_entries(entries: &[Entry]) -> Option<u64> {
+    let mut later = 0.0_f64;
+    let mut found = None;
+    for entry in entries.iter().rev() {
+        if later < entry.throughput * (1.0 + GROWTH_MIN) {
+            found = Some(entry.concurrency);
+        }
+        later = later.max(entry.throughput);
+    }
+    found
+}
+
+/// The first number with too few runs without which the knee would be another.
+fn rests_on(runs: &Runs) -> Option<u64> {
+    let all = entries(runs);
+    let knee = of_entries(&all);
+    let decides = |one: &&Entry| {
+        let others = all.iter().filter(|e| e.concurrency != one.concurrency).copied();
+        of_entries(&others.collect::<Vec<_>>()) != knee
+    };
+    all.iter().filter(|e| e.runs < RUNS_ENOUGH).find(decides).map(|e| e.concurrency)
+}
+
+/// The knee by what was measured: the smallest number from which on no larger one brings [`GROWTH_MIN`] more, by the median
+/// of all runs of each. None while throughput still grows at the largest number.
 ///
-/// In blocks, the plateau is the number with the highest median. How far another lies below it is the median of the
-/// ratios of runs next to each other, so that what drifts from block to block cancels; the runs of the search are left
-/// out, because the best of them was chosen for being high.
+/// What is certain is what intervals say of the runs in blocks: of the ratios of runs next to each other, so that what drifts
+/// from block to block cancels; the runs of the search are left out, because the best of them was chosen for being high.
 #[must_use]
 pub fn knee(runs: &Runs) -> Option<Knee> {
+    let all = entries(runs);
+    let concurrency = of_entries(&all)?;
+    if concurrency == all.last()?.concurrency {
+        return None;
+    }
     let levels = runs.levels();
-    let is_blocked = levels.values().any(|level| level.blocks > 0);
-    let found = if is_blocked { of_blocks(runs, &levels) } else { of_single_runs(&levels) }?;
-    let largest = *levels.last_key_value()?.0;
-    (found.concurrency < largest).then_some(found)
+    let blocks = levels.values().map(|level| level.blocks).max()?;
+    let rests_on = rests_on(runs);
+    let (above, reached_by) = certain(runs, concurrency);
+    Some(Knee { concurrency, above, reached_by, blocks, rests_on })
 }
 
-fn of_single_runs(levels: &BTreeMap<u64, Level>) -> Option<Knee> {
-    let concurrency = estimate(levels)?;
-    Some(Knee { concurrency, above: None, reached_by: None, blocks: 0 })
-}
-
-fn of_blocks(runs: &Runs, levels: &BTreeMap<u64, Level>) -> Option<Knee> {
-    let groups = runs.grouped();
-    let (plateau, _) = best(levels)?;
-    let most = in_blocks(groups.get(&plateau)?)?;
+/// The largest number below the knee that is lower for certain, and the smallest from the knee on that reaches the plateau
+/// for certain.
+///
+/// No plateau is picked from the same runs. That a number is lower needs one larger one that is certainly 10 % higher, so the
+/// level is shared among all that are larger (Bonferroni). That it reaches the plateau needs every larger one to be certainly
+/// less than 10 % higher, which needs no correction; numbers are asked from the largest down, until one fails.
+fn certain(runs: &Runs, knee: u64) -> (Option<u64>, Option<u64>) {
+    let grouped = runs.grouped();
+    let groups: Vec<(u64, &[Placed])> = grouped
+        .iter()
+        .filter_map(|(c, runs)| Some((*c, in_blocks(runs)?)))
+        .filter(|(_, runs)| runs.len() >= BLOCKS_ENOUGH)
+        .collect();
     let growth = (1.0 + GROWTH_MIN).ln();
-    let mut knee = Knee { concurrency: plateau, above: None, reached_by: None, blocks: most.len() };
-    for (concurrency, own) in groups.range(..=plateau).rev() {
-        let Some(own) = in_blocks(own) else { continue };
-        let missing = missing(own, most)?;
-        if missing.value > growth {
-            if missing.interval.is_some_and(|i| i.low > growth) {
-                knee.above = Some(*concurrency);
-            }
-            break;
+    let (mut above, mut reached_by, mut is_reached) = (None, None, true);
+    for (at, (concurrency, own)) in groups.iter().enumerate().rev() {
+        let larger = &groups[at + 1..];
+        if larger.is_empty() {
+            continue;
         }
-        (knee.concurrency, knee.blocks) = (*concurrency, missing.count);
-        if missing.interval.is_some_and(|i| i.high <= growth) {
-            knee.reached_by = Some(*concurrency);
+        let of = |level: f64| larger.iter().map(move |(_, most)| missing(own, most, level));
+        if *concurrency >= knee {
+            is_reached &= of(LEVEL).all(|i| i.is_some_and(|i| i.high <= growth));
+            reached_by = if is_reached { Some(*concurrency) } else { reached_by };
+        } else if above.is_none() {
+            let shared = 1.0 - (1.0 - LEVEL) / larger.len() as f64;
+            above = of(shared).flatten().any(|i| i.low > growth).then_some(*concurrency);
         }
     }
-    Some(knee)
+    (above, reached_by)
 }
 
-/// By how much the plateau is above, as a logarithm: each run against the one of the plateau in its own block.
-fn missing(own: &[Placed], plateau: &[Placed]) -> Option<Estimate> {
+/// By how much the other is above, as an interval of logarithms: each run against the other's in its own block.
+fn missing(own: &[Placed], other: &[Placed], level: f64) -> Option<Interval> {
     let ratio = |(own, most): (f64, f64)| (most.max(1e-9) / own.max(1e-9)).ln();
-    let ratios: Vec<f64> = in_pairs(own, plateau).into_iter().map(ratio).collect();
-    interval::median_interval(&ratios, LEVEL).ok()
+    let ratios: Vec<f64> = in_pairs(own, other).into_iter().map(ratio).collect();
+    interval::median_interval(&ratios, level).ok()?.interval
 }
 
 /// Runs of the same blocks: the shorter row of runs is laid beside that part of the longer one that it is nearest to.

@@ -71,7 +71,11 @@ fn finds(name: &str, curve: impl Fn(u64) -> f64) {
     let truth = oracle(&curve);
     let found = knee(search.runs()).unwrap_or_else(|| panic!("{name}: still growing"));
     assert!(is_near(found.concurrency, truth), "{name}: {found:?}, truth {truth}");
-    assert!(found.is_decided() && found.blocks >= BLOCKS_MAX, "{name}: {found:?}");
+    // Exactly 10 % more is on neither side of the margin for certain.
+    let most = (1..=LIMIT).map(&curve).fold(0.0, f64::max);
+    let is_tie = (1..=LIMIT).any(|c| (curve(c) * (1.0 + GROWTH_MIN) / most - 1.0).abs() < 1e-9);
+    assert!(found.is_decided() || is_tie, "{name}: {found:?}");
+    assert!(found.blocks >= BLOCKS_MAX, "{name}: {found:?}");
     let explored = search.runs().concurrencies().len();
     let blocks = 5 * FIRST_BLOCKS + 3 * BLOCKS_MAX;
     assert!(explored <= 22 && taken <= explored + blocks, "{name}: {taken}, {explored}");
@@ -151,23 +155,85 @@ fn noise_of_five_percent() {
     check("flat", (1.0, 190), |_| 700.0);
 }
 
-/// The share of searches whose claim "lower for certain" is wrong stays below what 95 % allows for both sides.
+/// What the searches of a curve under noise claim for certain: wrong claims, and claims at all, of the lower side and of the
+/// plateau. A claim is wrong as soon as any number that was measured says otherwise by the curve itself, without slack.
+fn claims(curve: &impl Fn(u64) -> f64, share: f64, searches: u64) -> (u64, u64, u64) {
+    let (mut wrong, mut lower, mut reached) = (0, 0, 0);
+    for seed in 0..searches {
+        let mut noise = Noise { prng: Prng::new(seed, 9), share };
+        let (search, _) = searched(FREE, curve, &mut noise, 60);
+        let Some(found) = knee(search.runs()) else { continue };
+        let tried = search.runs().concurrencies();
+        let grows = |from: u64| {
+            tried.iter().any(|c| *c > from && curve(*c) >= curve(from) * (1.0 + GROWTH_MIN))
+        };
+        let is_wrong =
+            found.above.is_some_and(|c| !grows(c)) || found.reached_by.is_some_and(grows);
+        wrong += u64::from(is_wrong);
+        lower += u64::from(found.above.is_some());
+        reached += u64::from(found.reached_by.is_some());
+    }
+    (wrong, lower, reached)
+}
+
+/// At noise of 5 to 30 % from run to run at most 5 % of all searches claim for certain what is not so.
 #[test]
 fn what_is_certain_is_rarely_wrong() {
-    let curve = law(0.05, 0.0);
-    let truth = oracle(&curve);
-    let mut wrong = 0;
-    for seed in 0..1000 {
-        let mut noise = Noise { prng: Prng::new(seed, 9), share: 0.05 };
-        let (search, _) = searched(FREE, &curve, &mut noise, 60);
+    const SEARCHES: u64 = 200;
+    let check = |name: &str, least: f64, curve: &dyn Fn(u64) -> f64| {
+        for share in [0.05, 0.1, 0.2, 0.3] {
+            let (wrong, lower, reached) = claims(&|c| curve(c), share, SEARCHES);
+            let of = |n: u64| n as f64 / SEARCHES as f64 * 100.0;
+            let (wrong, lower, reached) = (of(wrong), of(lower), of(reached));
+            println!(
+                "{name}, noise {share}: wrong {wrong:.1} %; claims lower {lower:.0} %, reached {reached:.0} %"
+            );
+            assert!(wrong <= 5.0, "{name} {share}: {wrong} %");
+            assert!(share > 0.05 || lower.max(reached) >= least, "{name}: {lower} {reached} %");
+        }
+    };
+    check("Amdahl", 5.0, &law(0.05, 0.0));
+    check("falling", 8.0, &law(0.02, 0.001));
+    check("24 servers", 15.0, &servers(24));
+    check("15 % more from 64 on", 30.0, &|c| if c < 64 { 1000.0 } else { 1150.0 });
+    check("flat", 50.0, &|_| 700.0);
+}
+
+/// What is printed is what the table says, under any noise and wherever the time ends: from the knee on no median is 10 %
+/// higher, and from every smaller number on one is.
+#[test]
+fn the_knee_agrees_with_the_table() {
+    for (seed, share) in (0..200).flat_map(|seed| [(seed, 0.05), (seed, 0.3)]) {
+        let mut noise = Noise { prng: Prng::new(seed, 5), share };
+        let (search, _) = searched(FREE, &law(0.05, 0.0), &mut noise, 5 + seed as usize % 60);
         let Some(found) = knee(search.runs()) else { continue };
-        // The plateau is the best of the members, which need not be the true one: a resolution of slack.
-        let above = found.above.is_some_and(|c| c as f64 > truth as f64 * RESOLUTION);
-        let reached =
-            found.reached_by.is_some_and(|c| (c as f64) * RESOLUTION * 1.2 < truth as f64);
-        wrong += u32::from(above || reached);
+        let runs = |c: u64| search.runs().in_order.iter().filter(move |r| r.0 == c).map(|r| r.1);
+        let middle = |c| interval::median(&runs(c).collect::<Vec<_>>()).unwrap();
+        let tried = search.runs().concurrencies();
+        let grows = |from: u64| tried.iter().any(|c| *c > from && middle(*c) >= middle(from) * 1.1);
+        assert!(!grows(found.concurrency), "{seed} {share} {found:?}");
+        assert!(tried.iter().filter(|c| **c < found.concurrency).all(|c| grows(*c)), "{found:?}");
     }
-    assert!(wrong <= 50, "{wrong} of 1000");
+}
+
+/// One bad run far above: it is measured again before the end, and without time for that nothing is certain.
+#[test]
+fn one_bad_run_does_not_move_the_knee() {
+    let curve = servers(24);
+    let (mut search, _) = searched(FREE, &curve, &mut quiet(), 200);
+    let before = knee(search.runs()).unwrap();
+    let far = *search.runs().concurrencies().last().unwrap();
+    let bad = Shape::round(FREE, far * 2);
+    search.measured(bad, curve(bad) * 1.3);
+    search.measured(bad * 2, curve(bad * 2));
+    let moved = knee(search.runs()).unwrap();
+    assert_eq!((moved.rests_on, moved.is_decided()), (Some(bad), false), "{moved:?}");
+    for _ in 0..2 {
+        assert_eq!(search.next(9), Some(bad));
+        search.measured(bad, curve(bad));
+    }
+    assert_eq!(search.next(9), None);
+    assert_eq!(knee(search.runs()), Some(before));
 }
 
 /// Drift from block to block, here a device that halves its speed in the middle, cancels inside the blocks.
