@@ -218,9 +218,7 @@ pub fn bound_text(bound: &OfBound) -> String {
     let asked = format!("{} of at most {}", bound.what, format_ns(bound.most_ns));
     let Some(rate) = bound.answer.rate else {
         return match bound.answer.broken_at {
-            Some(rate) if bound.answer.is_finished => {
-                format!("No load keeps {asked}: {} per second already break it.", rate_text(rate))
-            }
+            Some(rate) if bound.answer.is_finished => none_keeps(bound, &asked, rate),
             Some(rate) => format!(
                 "No rate down to {} per second keeps {asked} in every run, and the time was too short to go lower: --time= \
                  allows more.",
@@ -247,6 +245,24 @@ pub fn bound_text(bound: &OfBound) -> String {
         " The time was too short to make sure: --time= allows more."
     };
     format!("{} per second keep {asked}, {runs}{seen}; {above}.{sure}", rate_text(rate))
+}
+
+/// That no rate kept the bound, down to `lowest`; one run there is no proof.
+fn none_keeps(bound: &OfBound, asked: &str, lowest: f64) -> String {
+    let lowest_text = rate_text(lowest);
+    match bound.rows.iter().find(|row| row.rate == lowest) {
+        Some(row) if row.runs > 1 && row.kept == 0 => {
+            format!("No load keeps {asked}: {lowest_text} per second already break it.")
+        }
+        row => {
+            let (runs, kept) = row.map_or((1, 0), |row| (row.runs, row.kept));
+            format!(
+                "No rate that was tried keeps {asked} in every run; the lowest, {lowest_text} per second, broke it in {} of \
+                 {runs} runs, which is no proof: run it again to make sure.",
+                runs - kept
+            )
+        }
+    }
 }
 
 /// Rates have three digits.
@@ -401,6 +417,9 @@ mod tests {
             is_finished: true,
             is_verified: false,
         };
+        bound.rows = vec![open(1.5, 1, 0)];
+        assert!(bound_text(&bound).contains("the lowest, 1.5 per second, broke it in 1 of 1 runs"));
+        bound.rows = vec![open(1.5, 2, 0)];
         assert_eq!(
             bound_text(&bound),
             "No load keeps max of at most 500 ms: 1.5 per second already break it."

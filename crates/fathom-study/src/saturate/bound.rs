@@ -175,7 +175,11 @@ impl Search {
         let Some((low, runs)) = self.highest_kept() else {
             let Some(high) = self.lowest_broken(0.0) else { return Some(self.guess) };
             let next = rounded(high / 2.0);
-            return (next >= self.top * SHARE_MIN).then_some(next);
+            let is_once =
+                |(rate, kept, broken): &(f64, usize, usize)| *rate == high && kept + broken < 2;
+            // That no load keeps the bound is not said after one run at the lowest.
+            let again = || self.rates.iter().any(is_once).then_some(high);
+            return if next >= self.top * SHARE_MIN { Some(next) } else { again() };
         };
         let again = (runs <= REPEATS).then_some(low);
         match self.lowest_broken(low) {

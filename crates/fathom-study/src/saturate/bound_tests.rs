@@ -66,6 +66,20 @@ fn a_bound_that_nothing_breaks_and_one_that_nothing_keeps() {
     assert!(taken <= 10 && answer.broken_at.unwrap() < 50.0, "{taken} {answer:?}");
 }
 
+/// One run at the lowest rate is no proof that nothing keeps the bound.
+#[test]
+fn the_lowest_rate_is_measured_twice() {
+    let mut search = Search::new(1000.0, 500.0);
+    let mut asked = Vec::new();
+    while let Some(rate) = search.next(40) {
+        asked.push(rate);
+        search.measured(rate, Kept::No);
+        assert!(asked.len() < 20, "{asked:?}");
+    }
+    assert!(matches!(asked.as_slice(), [.., c, a, b] if a == b && c > a), "{asked:?}");
+    assert!(search.answer().is_finished && search.answer().rate.is_none());
+}
+
 /// Outcomes near the bound differ from run to run: what is answered kept it four times, and lies near the truth.
 #[test]
 fn noise_of_five_percent() {
