@@ -4,6 +4,7 @@ use crate::findings::findings_text;
 use crate::ratio::{change, ends, interval, size};
 use crate::table::{Align, Noted, Table};
 use crate::text::push_wrapped_to;
+use fathom_model::finding::Verdict;
 use fathom_stats::equivalence::{Better, Decision};
 use fathom_study::compare::{Comparison, Difference, Figure, Metric, RowComparison, Weight};
 
@@ -11,8 +12,15 @@ use fathom_study::compare::{Comparison, Difference, Figure, Metric, RowCompariso
 #[must_use]
 pub fn comparison_text(comparison: &Comparison, width: usize) -> String {
     let sides = format!("A is {}, B is {}.", comparison.a, comparison.b);
-    answer_text(comparison, &sides, width)
-        + &findings_text(&comparison.findings, comparison.verdict, width)
+    let findings = findings_text(&comparison.findings, comparison.verdict, width);
+    if comparison.verdict != Verdict::Void {
+        return answer_text(comparison, &sides, width) + &findings;
+    }
+    // What makes it void comes before any figure.
+    let mut out = String::new();
+    push_wrapped_to(&mut out, width, "", &sides);
+    let all_the_same = "What the figures say all the same:";
+    out + &findings + "\n" + answer_text(comparison, all_the_same, width).trim_end() + "\n"
 }
 
 /// The comparison without the findings; `sides` says in a sentence what A and B are.
@@ -33,7 +41,12 @@ pub fn answer_text(comparison: &Comparison, sides: &str, width: usize) -> String
     out += &table.render_to(0, width);
     notes.iter().for_each(|note| push_wrapped_to(&mut out, width, "", note));
     out.push('\n');
-    out += &differences_text(&comparison.differences, width);
+    if comparison.rows.is_empty() {
+        let nothing = "No row is on both sides: what differed between them was not looked for.";
+        push_wrapped_to(&mut out, width, "", nothing);
+    } else {
+        out += &differences_text(&comparison.differences, width);
+    }
     out.push('\n');
     out
 }
@@ -273,5 +286,24 @@ mod tests {
               note  read: 1 against 1 runs cannot decide anything at 95 %: the ratios are those of these runs only
                     at least 6 pairs made in turn: A, B, B, A, A, B, ... each with its own --label
         "#]].assert_eq(&text(5.0, 1));
+    }
+
+    #[test]
+    fn sides_without_a_common_row_are_not_called_alike() {
+        let side = |name: &str, label: &str| {
+            let record = sample::record("randread", label, Vec::new());
+            let run = Run { head: head(name, 1), records: vec![record], unfinished: None };
+            Side { name: name.into(), runs: vec![run.clone(), run] }
+        };
+        // Single rows of other names are one pair; two of them are none.
+        let mut found = compare(&side("a", "x"), &side("b", "y"), &Options::default());
+        found.rows.clear();
+        found.verdict = Verdict::Void;
+        let text = comparison_text(&found, WIDTH);
+        assert!(
+            text.contains("No row is on both sides") && !text.contains("differed between A"),
+            "{text}"
+        );
+        assert!(text.find("VOID") < text.find("all the same"), "{text}");
     }
 }

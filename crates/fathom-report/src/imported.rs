@@ -12,6 +12,9 @@ use std::fmt::Write;
 /// So many levels are shown of each ranking.
 const RANKS: [&str; 4] = ["best", "second", "third", "fourth"];
 
+/// The cure where columns that are no settings count as such.
+const SKIP: &str = "--columns=NAME:skip leaves a column out that is no setting";
+
 /// What was found, for people; `name` is that of the file.
 #[must_use]
 pub fn text(name: &str, table: &Table, answers: &Answers) -> String {
@@ -29,6 +32,7 @@ pub fn text(name: &str, table: &Table, answers: &Answers) -> String {
         let line = format!("{}, the best of each {}", with_unit(question), question.parts[0]);
         push_paragraph(&mut text, &line);
         text += &best_rows(best);
+        push_wrapped(&mut text, "  ", "Single rows have no interval: --compare pairs two of them.");
     }
     for (question, comparison) in &answers.comparisons {
         let [factor, a, b, ..] = question.parts.as_slice() else { continue };
@@ -157,7 +161,7 @@ fn sweep_rows(question: &Question, sweeps: &[Sweep]) -> String {
         rows.row(cells);
     }
     if rows.is_empty() {
-        "  no two rows differ in nothing else\n".to_owned()
+        format!("  no two rows differ in nothing else; {SKIP}\n")
     } else {
         rows.render(2)
     }
@@ -179,7 +183,7 @@ fn sentence(factor: &str, comparison: &Comparison) -> String {
         Comparison::NotComparable(differing) => {
             let also: Vec<String> = differing.iter().map(also).collect();
             return format!(
-                "not comparable: no two rows differ in {factor} alone; the nearest also differ in {}",
+                "not comparable: no two rows differ in {factor} alone; the nearest also differ in {}; {SKIP}",
                 also.join(", ")
             );
         }
@@ -277,12 +281,14 @@ raw,none,8,500.0,16.0
               8          raw 500   md 480.25  hw 420.25
               16       md 500.75  hw 450.752
               32        md 501.5
+              Single rows have no interval: --compare pairs two of them.
 
             iops (1/s): array md against hw
               +4.1 %, 3 pairs: inconclusive, rows of single runs need at least 6; not matched: 1
 
             iops (1/s): array raw against hw
-              not comparable: no two rows differ in array alone; the nearest also differ in fs ('xfs' and 'none')
+              not comparable: no two rows differ in array alone; the nearest also differ in fs ('xfs' and 'none');
+              --columns=NAME:skip leaves a column out that is no setting
         "#]].assert_eq(&told(&said, &questions));
     }
 

@@ -96,6 +96,10 @@ fn two_devices() {
     let found = compared(&sandbox, &["one", "two"], 1);
     let first = &found["comparison"]["findings"][0];
     assert_eq!(first["id"], "not-comparable", "{found}");
+    // Before any figure.
+    let text = sandbox.run(&["compare", "one", "two"]).stdout;
+    let at = |word: &str| text.find(word).unwrap_or_else(|| panic!("'{word}' is not in {text}"));
+    assert!(at("VOID") < at("IOPS") && at("VOID") < at("all the same"), "{text}");
     let found = compared(&sandbox, &["one", "two", "--factor=device"], 0);
     let ids: Vec<&str> = found["comparison"]["findings"]
         .as_array()
