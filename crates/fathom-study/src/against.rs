@@ -51,7 +51,7 @@ pub fn runs(run: Run) -> Vec<Run> {
         match runs.iter_mut().find(|run| run.head.id == id) {
             Some(run) => run.records.push(record),
             None => {
-                let head = RunHead { id, kind: RunKind::Run, ..head.clone() };
+                let head = RunHead { id, ..head.clone() };
                 runs.push(Run { head, records: vec![record], unfinished: unfinished.clone() });
             }
         }
@@ -192,6 +192,23 @@ mod tests {
         cut.pop();
         assert_eq!(study(&head, &cut), found);
         assert_eq!(next_look(&study(&head, &[])), None);
+    }
+
+    /// Compared again without a word about looks, they are not taken for runs that were all planned beforehand.
+    #[test]
+    fn compared_again_it_is_by_the_looks() {
+        let head = RunHead { kind: RunKind::Against, ..fixtures::head() };
+        let records = records(8, 1.2, 0.03, &mut Prng::new(7, 0));
+        let factor = Some("workload".to_owned());
+        let again = |kind| {
+            let [a, b] = sides(&head, &records).map(|mut side| {
+                side.runs.iter_mut().for_each(|run| run.head.kind = kind);
+                side
+            });
+            compare(&a, &b, &Options { factor: factor.clone(), ..Options::default() })
+        };
+        assert_eq!(again(RunKind::Against), study(&head, &records));
+        assert_ne!(again(RunKind::Run), study(&head, &records), "plain ones are narrower");
     }
 
     #[test]

@@ -16,7 +16,7 @@ use crate::verdict::{self, Study};
 use differences::Measured;
 use fathom_model::finding::{Finding, Severity, Verdict};
 use fathom_model::fsop_jobs;
-use fathom_model::record::{Record, RunHead};
+use fathom_model::record::{Record, RunHead, RunKind};
 use fathom_stats::equivalence::{
     Better, Comparison as Answer, Decision, Question, compare_paired, compare_unpaired,
 };
@@ -133,6 +133,10 @@ pub struct Comparison {
 /// Compares two sides.
 #[must_use]
 pub fn compare(a: &Side, b: &Side, options: &Options) -> Comparison {
+    // They were added until the answer was clear: plain intervals would be too narrow.
+    let is_of_looks = |side: &Side| side.runs.iter().all(|run| run.head.kind == RunKind::Against);
+    let looks = options.looks || [a, b].into_iter().all(is_of_looks);
+    let options = &Options { looks, ..options.clone() };
     let (shown_a, shown_b) = (with_jobs(a), with_jobs(b));
     let rows::Rows { common, only_a, only_b } = rows::rows(&shown_a, &shown_b);
     let differences = all_differences(&common, options.factor.as_deref());

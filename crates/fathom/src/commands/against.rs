@@ -54,7 +54,7 @@ pub fn run(
         format_ns(measured.records.iter().map(|r| r.window_ns).sum()),
         measured.stored_as(|prefix| format!(
             "; every run in full: fathom show {prefix}\n\
-             With another margin: fathom compare {prefix}:A {prefix}:B --looks --factor=workload --margin=1%"
+             With another margin: fathom compare {prefix}:A {prefix}:B --factor=workload --margin=1%"
         ))
     );
     let mut result = measured.json();
