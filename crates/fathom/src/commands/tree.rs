@@ -257,8 +257,9 @@ fn report_text(tree: &Tree, report: &Report, depth: Depth) -> String {
         return format!("{path}: {files} files are as they were built: {how}, in {took}.\n");
     }
     let mut text = format!(
-        "{path}: NOT as it was built, {} deviations; {files} files are as they were: {how}, in {took}.\n",
-        format_count(report.deviations)
+        "{path}: NOT as it was built, {} {}; {files} files are as they were: {how}, in {took}.\n",
+        format_count(report.deviations),
+        if report.deviations == 1 { "deviation" } else { "deviations" }
     );
     for one in &report.listed {
         let kind = match one.kind {
