@@ -1,6 +1,7 @@
 //! Results of one target over time, as text: a line and a bar for each run, and what changed where.
 
 use crate::job::plural;
+use crate::ratio::ends;
 use crate::table::{Align, Table};
 use crate::text::{format_time, push_wrapped_to};
 use fathom_model::finding::Verdict;
@@ -142,8 +143,11 @@ pub fn change_text(
     let Some(first) = series.points.get(change.at) else { return String::new() };
     let percent = 100.0 * (change.to / change.from - 1.0);
     let mut out = String::new();
+    let interval =
+        change.ratio_interval.map(|interval| format!(" ({})", ends(interval).join(" to ")));
+    let interval = interval.unwrap_or_default();
     let text = format!(
-        "{percent:+.1} % from run {} on ({}): {} before, {} since",
+        "{percent:+.1} %{interval} from run {} on ({}): {} before, {} since",
         prefix(&first.run),
         format_time(first.started_unix_ns, zone),
         series.metric.text(change.from),
@@ -170,6 +174,7 @@ mod tests {
     use super::*;
     use crate::text::WIDTH;
     use expect_test::expect;
+    use fathom_stats::interval::Interval;
     use fathom_study::compare::{Difference, Metric, Weight};
 
     fn series(values: &[f64], changes: Vec<Change>) -> Series {
@@ -219,7 +224,9 @@ mod tests {
             b: vec!["6.12".into()],
             weight: Weight::Factor,
         };
-        let change = Change { at: 2, from: 1000.0, to: 750.0, differences: vec![kernel] };
+        let ratio_interval = Some(Interval { low: 0.72, high: 0.78, coverage: 0.95 });
+        let differences = vec![kernel];
+        let change = Change { at: 2, from: 1000.0, to: 750.0, ratio_interval, differences };
         expect![[r#"
             random read: IOPS
               run   started                     label
@@ -227,7 +234,7 @@ mod tests {
               0001  1970-01-02 00:00:00 +00:00  after-upgrade    990  #################################
               0002  1970-01-03 00:00:00 +00:00                   760  ##########################           <- changed
               0003  1970-01-04 00:00:00 +00:00                   740  #########################
-            -25.0 % from run 0002 on (1970-01-03 00:00:00 +00:00): 1 000 before, 750 since
+            -25.0 % (-28.0 % to -22.0 %) from run 0002 on (1970-01-03 00:00:00 +00:00): 1 000 before, 750 since
                 host.kernel: 6.1 -> 6.12
 
         "#]].assert_eq(&text(series(&[1010.0, 990.0, 760.0, 740.0], vec![change])));

@@ -9,7 +9,8 @@ use crate::compare::rows::without_number;
 use fathom_model::finding::Verdict;
 use fathom_model::fsop_jobs;
 use fathom_stats::change;
-use fathom_stats::interval::median;
+use fathom_stats::equivalence::{Better, Question, compare_unpaired};
+use fathom_stats::interval::{Interval, median};
 use serde::Serialize;
 
 /// Fewer runs on either side of a change cannot be told from luck.
@@ -39,6 +40,9 @@ pub struct Change {
     pub from: f64,
     /// Level after.
     pub to: f64,
+    /// Of what came after divided by what was before: 95 % by ranks (Hodges and Lehmann). It knows nothing of the place of the change
+    /// having been chosen by the same runs.
+    pub ratio_interval: Option<Interval>,
     /// What differed between the last run before and the first run after: what may have caused it.
     pub differences: Vec<Difference>,
 }
@@ -176,7 +180,10 @@ fn series(row: &Found<'_>, name: String, step_min_percent: f64) -> Series {
             let at = after.start;
             let mut differences = differences::differences(side(at - 1), side(at), None);
             differences.retain(|d| d.weight != Weight::Consequence);
-            Change { at, from: before.level, to: after.level, differences }
+            let of = |level: &change::Regime| &values[level.start..level.end];
+            let compared = compare_unpaired(of(before), of(after), &Question::new(Better::Higher));
+            let ratio_interval = compared.ok().and_then(|compared| compared.ratio.interval);
+            Change { at, from: before.level, to: after.level, ratio_interval, differences }
         })
         .collect();
     let rise_percent = levels.last().map(|level| 100.0 * level.rise / level.level);
@@ -210,6 +217,9 @@ mod tests {
         let [change] = found[0].changes.as_slice() else { panic!("{:?}", found[0].changes) };
         assert_eq!((change.at, found[0].points[change.at].run.as_str()), (12, "000000000012"));
         assert!((change.to / change.from - 0.8).abs() < 0.02, "{change:?}");
+        // 2 % of noise, twelve runs on either side.
+        let interval = change.ratio_interval.expect("enough runs");
+        assert!((0.78..0.8).contains(&interval.low) && (0.8..0.82).contains(&interval.high));
         let what: Vec<&str> = change.differences.iter().map(|d| d.what.as_str()).collect();
         assert_eq!(what, ["host.kernel"]);
     }
