@@ -333,7 +333,11 @@ fn course(capture: &CaptureRecord) -> Table {
             format_rate(per_s(sum(|row| row.read_bytes))),
             format_rate(per_s(sum(|row| row.write_bytes))),
             count(|row| row.seeks),
-            format!("{:.1}", depth / ns.max(1) as f64),
+            if capture.knows_depth() {
+                format!("{:.1}", depth / ns.max(1) as f64)
+            } else {
+                "-".into()
+            },
             time(latency.quantile(0.5)),
             time(latency.quantile(0.99)),
         ]);

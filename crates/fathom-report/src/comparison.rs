@@ -11,23 +11,27 @@ use fathom_study::compare::{Comparison, Difference, Figure, Metric, RowCompariso
 /// The whole comparison in so many columns.
 #[must_use]
 pub fn comparison_text(comparison: &Comparison, width: usize) -> String {
-    let sides = format!("A is {}, B is {}.", comparison.a, comparison.b);
-    let findings = findings_text(&comparison.findings, comparison.verdict, width);
-    if comparison.verdict != Verdict::Void {
-        return answer_text(comparison, &sides, width) + &findings;
-    }
-    // What makes it void comes before any figure.
-    let mut out = String::new();
-    push_wrapped_to(&mut out, width, "", &sides);
-    let all_the_same = "What the figures say all the same:";
-    out + &findings + "\n" + answer_text(comparison, all_the_same, width).trim_end() + "\n"
+    text_of(comparison, &format!("A is {}, B is {}.", comparison.a, comparison.b), width)
 }
 
-/// The comparison without the findings; `sides` says in a sentence what A and B are.
+/// The same, where `sides` says in a sentence what A and B are. What makes a comparison void comes before any figure.
 #[must_use]
-pub fn answer_text(comparison: &Comparison, sides: &str, width: usize) -> String {
+pub fn text_of(comparison: &Comparison, sides: &str, width: usize) -> String {
     let mut out = String::new();
     push_wrapped_to(&mut out, width, "", sides);
+    let findings = findings_text(&comparison.findings, comparison.verdict, width);
+    if comparison.verdict != Verdict::Void {
+        return out + &answer_text(comparison, width) + &findings;
+    }
+    out += &findings;
+    out += "\nWhat was found all the same:\n";
+    out += answer_text(comparison, width).trim_end();
+    out + "\n"
+}
+
+/// The comparison without its sides and findings.
+fn answer_text(comparison: &Comparison, width: usize) -> String {
+    let mut out = String::new();
     for row in &comparison.rows {
         push_wrapped_to(&mut out, width, "", &sentence(row));
     }
@@ -37,16 +41,13 @@ pub fn answer_text(comparison: &Comparison, sides: &str, width: usize) -> String
         }
     }
     out.push('\n');
-    let Noted { table, notes } = figure_rows(comparison);
-    out += &table.render_to(0, width);
-    notes.iter().for_each(|note| push_wrapped_to(&mut out, width, "", note));
-    out.push('\n');
-    if comparison.rows.is_empty() {
-        let nothing = "No row is on both sides: what differed between them was not looked for.";
-        push_wrapped_to(&mut out, width, "", nothing);
-    } else {
-        out += &differences_text(&comparison.differences, width);
+    if !comparison.rows.is_empty() {
+        let Noted { table, notes } = figure_rows(comparison);
+        out += &table.render_to(0, width);
+        notes.iter().for_each(|note| push_wrapped_to(&mut out, width, "", note));
+        out.push('\n');
     }
+    out += &differences_text(&comparison.differences, width);
     out.push('\n');
     out
 }
@@ -289,21 +290,22 @@ mod tests {
     }
 
     #[test]
-    fn sides_without_a_common_row_are_not_called_alike() {
-        let side = |name: &str, label: &str| {
-            let record = sample::record("randread", label, Vec::new());
-            let run = Run { head: head(name, 1), records: vec![record], unfinished: None };
-            Side { name: name.into(), runs: vec![run.clone(), run] }
+    fn sides_without_a_common_row_are_void_first_and_not_called_alike() {
+        let side = |name: &str, labels: [&str; 2], depth: u32| {
+            let record = |label| {
+                let mut record = sample::record("randread", label, Vec::new());
+                record.workload.jobs[0].depth = depth;
+                record
+            };
+            let run =
+                Run { head: head(name, 1), records: labels.map(record).into(), unfinished: None };
+            Side { name: name.into(), runs: vec![run] }
         };
-        // Single rows of other names are one pair; two of them are none.
-        let mut found = compare(&side("a", "x"), &side("b", "y"), &Options::default());
-        found.rows.clear();
-        found.verdict = Verdict::Void;
+        let (a, b) = (side("a", ["x", "y"], 1), side("b", ["v", "w"], 32));
+        let found = compare(&a, &b, &Options::default());
         let text = comparison_text(&found, WIDTH);
-        assert!(
-            text.contains("No row is on both sides") && !text.contains("differed between A"),
-            "{text}"
-        );
-        assert!(text.find("VOID") < text.find("all the same"), "{text}");
+        assert!(found.rows.is_empty() && text.contains("Only A has: x; y"), "{text}");
+        assert!(text.contains("workload.depth   1   32") && !text.contains("Medians"), "{text}");
+        assert!(text.find("VOID") < text.find("Only A has"), "{text}");
     }
 }

@@ -200,15 +200,20 @@ mod tests {
         let head = RunHead { kind: RunKind::Against, ..fixtures::head() };
         let records = records(8, 1.2, 0.03, &mut Prng::new(7, 0));
         let factor = Some("workload".to_owned());
-        let again = |kind| {
-            let [a, b] = sides(&head, &records).map(|mut side| {
-                side.runs.iter_mut().for_each(|run| run.head.kind = kind);
-                side
-            });
-            compare(&a, &b, &Options { factor: factor.clone(), ..Options::default() })
-        };
-        assert_eq!(again(RunKind::Against), study(&head, &records));
-        assert_ne!(again(RunKind::Run), study(&head, &records), "plain ones are narrower");
+        let [a, b] = sides(&head, &records);
+        let plain = Options { factor, ..Options::default() };
+        let by_looks = study(&head, &records);
+        assert_eq!(compare(&a, &b, &plain), by_looks);
+        // One side of two such runs: neither was stopped by what is compared.
+        let other = RunHead { id: "000000000001".into(), ..head.clone() };
+        let [_, b] = sides(&other, &records);
+        let found = compare(&a, &b, &plain);
+        let [narrow, wide] = [&found, &by_looks].map(|found| {
+            let interval = found.rows[0].figures[0].answer.ratio.interval.expect("eight pairs");
+            interval.coverage
+        });
+        assert!(narrow < wide, "{narrow} {wide}");
+        assert!(found.findings.iter().all(|finding| finding.id != "looks-do-not-apply"));
     }
 
     #[test]

@@ -286,8 +286,7 @@ fn keep_end(mut keeper: Keeper<'_>, stop: &StopFlag, purpose: &Purpose<'_>, got:
             errors.push(format!("the result could not be stored: {error}"));
             if keeper.kept > 0 {
                 let count = keeper.kept;
-                errors
-                    .push(format!("{count} trials were stored before that: fathom show {prefix}"));
+                errors.push(format!("trials stored before that: {count}, fathom show {prefix}"));
             }
             exit = exit.max(Exit::Internal);
             None

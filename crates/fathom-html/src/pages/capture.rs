@@ -228,6 +228,9 @@ fn heat(capture: &CaptureRecord) -> Option<Chart> {
 }
 
 fn flight(capture: &CaptureRecord) -> Option<Chart> {
+    if !capture.knows_depth() {
+        return None;
+    }
     let lines = vec![
         ("on average", line(capture, |of| Some(of.depth_mean))),
         ("at most", line(capture, |of| Some(of.depth_max as f64))),

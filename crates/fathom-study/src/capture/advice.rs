@@ -56,7 +56,10 @@ fn chunk(capture: &CaptureRecord) -> Option<Finding> {
         format_size(mean as u64),
         format_size(deviation as u64)
     );
-    let (chunk, why) = if follow >= SEQUENTIAL && deep <= 2 && capture.knows_depth() {
+    if follow >= SEQUENTIAL && !capture.knows_depth() {
+        return None;
+    }
+    let (chunk, why) = if follow >= SEQUENTIAL && deep <= 2 {
         (
             fits.clamp(32 * KIB, 64 * KIB),
             "one stream at a time: small chunks let several disks work for it",

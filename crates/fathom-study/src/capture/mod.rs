@@ -88,12 +88,19 @@ pub fn faults_of_trace(capture: &CaptureRecord) -> Vec<Finding> {
     }
     if faults.lost > 0 {
         let share = faults.lost as f64 / (faults.lost + capture.events).max(1) as f64;
+        let (severity, what) = if capture.knows_depth() {
+            (Note, "")
+        } else {
+            (
+                Doubtful,
+                ": latencies are those of the rest, and how many were in flight is not known",
+            )
+        };
         let text = format!(
-            "{} events were lost ({:.1} %): latencies are those of the rest, and how many were in flight is not known",
+            "{} events were lost ({:.1} %){what}",
             format_count(faults.lost),
             100.0 * share
         );
-        let severity = if share < 0.001 { Note } else { Doubtful };
         found.push(Finding::new("capture-lost-events", severity, text).advise(
             "write the trace to a faster or another disk (-o), and leave the reader a processor: the kernel's rings were full",
         ).advise(

@@ -133,13 +133,16 @@ pub struct Comparison {
 /// Compares two sides.
 #[must_use]
 pub fn compare(a: &Side, b: &Side, options: &Options) -> Comparison {
-    // They were added until the answer was clear: plain intervals would be too narrow.
-    let is_of_looks = |side: &Side| side.runs.iter().all(|run| run.head.kind == RunKind::Against);
-    let looks = options.looks || [a, b].into_iter().all(is_of_looks);
+    let looks = options.looks || is_of_one_against(a, b);
     let options = &Options { looks, ..options.clone() };
     let (shown_a, shown_b) = (with_jobs(a), with_jobs(b));
     let rows::Rows { common, only_a, only_b } = rows::rows(&shown_a, &shown_b);
-    let differences = all_differences(&common, options.factor.as_deref());
+    let factor = options.factor.as_deref();
+    let differences = match common.is_empty() {
+        // What they are is another thing in every row: everything of the one against everything of the other.
+        true => differences::differences(&all_measured(&shown_a), &all_measured(&shown_b), factor),
+        false => all_differences(&common, factor),
+    };
     let mut rows: Vec<RowComparison> = common.iter().map(|row| compare_row(row, options)).collect();
     adjust(&mut rows);
     plan_looks(&mut rows, options);
@@ -154,6 +157,22 @@ pub fn compare(a: &Side, b: &Side, options: &Options) -> Comparison {
     let verdict = Verdict::of(&findings);
     let (a, b) = (a.name.clone(), b.name.clone());
     Comparison { a, b, rows, only_a, only_b, differences, findings, verdict }
+}
+
+/// Whether both sides are those of one `run --against`: its blocks were added until the answer was clear, so that plain intervals
+/// would be too narrow. The sides of two such runs were not stopped by what is compared here.
+fn is_of_one_against(a: &Side, b: &Side) -> bool {
+    let mut runs = a.runs.iter().chain(&b.runs);
+    let stored = |run: &Run| run.head.id.split('#').next().map(str::to_owned);
+    let Some(first) = a.runs.first().map(stored) else { return false };
+    runs.all(|run| run.head.kind == RunKind::Against && stored(run) == first)
+}
+
+/// Every job of every record of a side.
+fn all_measured(side: &Side) -> Vec<Measured> {
+    let records = side.runs.iter().flat_map(|run| run.records.iter().map(move |r| (&run.head, r)));
+    let jobs = records.flat_map(|(head, r)| (0..r.jobs.len()).map(move |job| (head, r, job)));
+    jobs.map(|(head, record, job)| Measured::of(head, record, job)).collect()
 }
 
 /// The side with phases of file servers as jobs: processes of a role are a row.

@@ -10,7 +10,6 @@ use fathom_base::units::format_ns;
 use fathom_lab::against::{AgainstOptions, against};
 use fathom_model::record::{Record, RunHead, RunKind};
 use fathom_report::comparison;
-use fathom_report::findings::findings_text;
 use fathom_study::against::study;
 use fathom_study::compare::Comparison;
 use fathom_sys::signals::StopFlag;
@@ -71,9 +70,7 @@ pub fn answer(output: Output, head: &RunHead, records: &[Record]) -> (String, Co
 
 fn answer_text(command: &str, found: &Comparison, output: Output) -> String {
     let with = searched::option_in(command, "--against").unwrap_or("other settings");
-    let mut text = comparison::answer_text(found, &format!("B is A with {with}."), output.width());
-    text += &findings_text(&found.findings, found.verdict, output.width());
-    text
+    comparison::text_of(found, &format!("B is A with {with}."), output.width())
 }
 
 /// The settings of B: several options, and in one of them several with commas between them. A value may hold commas, so that

@@ -117,6 +117,9 @@ fn twin(common: &Common, output: Output, stop: &StopFlag, args: &Replay) -> Comm
     let (size_bytes, is_new) = target(args).map_err(usage)?;
     let whole = Source::open(&args.trace).and_then(|mut s| s.characterise(&|| !stop.is_set()));
     let whole = whole.map_err(|error| trace_error(output, &args.trace, &error))?;
+    if stop.is_set() {
+        return Err(ended_before(output));
+    }
     let name = args.trace.file_stem().unwrap_or_default().to_string_lossy();
     let text = twin::workload_file(&whole, &name).ok_or_else(|| {
         usage(format!("{}: has no read or write to imitate", args.trace.display()))
@@ -134,6 +137,11 @@ fn twin(common: &Common, output: Output, stop: &StopFlag, args: &Replay) -> Comm
     let options = RunOptions { workload, target, repeats: 1, until_steady: false };
     let how = (&args.any, Style::Fathom, session::INTERVAL_NS);
     super::run::measure(common, output, stop, &options, how)
+}
+
+fn ended_before(output: Output) -> CommandError {
+    let text = "ended before anything was replayed".to_owned();
+    CommandError::report_as(output, &text, Exit::Interrupted)
 }
 
 /// Of a test file where nothing is said: what the trace reaches, within limits.
@@ -164,8 +172,7 @@ fn order<'a>(output: Output, stop: &StopFlag, args: &'a Replay) -> Result<Order<
         },
     ))?;
     if stop.is_set() {
-        let text = "ended before anything was replayed".to_owned();
-        return Err(CommandError::report_as(output, &text, Exit::Interrupted));
+        return Err(ended_before(output));
     }
     check(args, &whole, &reference, (wanted, speed)).map_err(usage)?;
     reference.device.clone_from(&whole.device);

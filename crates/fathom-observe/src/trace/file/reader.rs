@@ -20,8 +20,10 @@ pub struct Reader<R> {
     bytes_read: u64,
     events: u64,
     lost: u64,
-    /// Of the block that is being read, events were lost; and of one before it, which nobody has asked about yet.
-    loss: (bool, bool),
+    /// Of the block that is being read, events were lost.
+    is_lossy: bool,
+    /// So they were of one before it, which nobody has asked about yet.
+    has_gap: bool,
     state: State,
 }
 
@@ -73,7 +75,8 @@ impl<R: Read> Reader<R> {
             bytes_read: 20 + u64::from(length),
             events: 0,
             lost: 0,
-            loss: (false, false),
+            is_lossy: false,
+            has_gap: false,
             state: State::Reading,
         })
     }
@@ -95,7 +98,7 @@ impl<R: Read> Reader<R> {
 
     /// True once after each block of which events were lost: what was in flight then may have ended.
     pub fn take_gap(&mut self) -> bool {
-        std::mem::take(&mut self.loss.1)
+        std::mem::take(&mut self.has_gap)
     }
 
     /// True when it ended before its end.
@@ -129,7 +132,8 @@ impl<R: Read> Reader<R> {
         self.bytes_read += (BLOCK_HEAD_BYTES + self.payload.len()) as u64;
         let lost = u64_at(&head, 16);
         self.lost += lost;
-        self.loss = (lost > 0, self.loss.0 || self.loss.1);
+        self.has_gap |= self.is_lossy;
+        self.is_lossy = lost > 0;
         match kind {
             KIND_EVENTS => {
                 (self.at, self.left) = (0, count);
