@@ -1,6 +1,6 @@
 //! Tests of one program in several processes side by side, for a tier that mostly waits.
 //!
-//! Each lane runs its tests one after the other. All but the first have a mount namespace of their own with an empty
+//! Each lane runs its tests one after the other; what would disturb the tests of every lane runs before them. All but the first have a mount namespace of their own with an empty
 //! `/run/lock`: fathom's measuring lock is theirs alone, and no lane sees the mounts of another.
 
 use crate::harness::{self, Trial};
@@ -17,10 +17,11 @@ const LANE: &str = "FATHOM_LANE";
 /// What makes the namespace, then becomes the test program.
 const ALONE: &str = r#"mount -t tmpfs -o mode=1777 lane /run/lock && exec "$0" "$@""#;
 
-/// Runs all lanes at the same time and prints what they print one after the other. Put tests that judge rates, and those that
-/// drop caches, into one of them. With a filter, as for single tests, and for ordinary users, there is one lane.
+/// Runs `alone` by themselves, then all lanes at the same time, and prints what they print one after the other. Put tests that
+/// judge rates, and those that drop caches, into one of the lanes. With a filter, as for single tests, and for ordinary users,
+/// there is one lane.
 #[must_use]
-pub fn run_lanes(lanes: Vec<Vec<Trial>>) -> ExitCode {
+pub fn run_lanes(alone: Vec<Trial>, lanes: Vec<Vec<Trial>>) -> ExitCode {
     let args = Arguments::from_args();
     let own = env::var(LANE).ok().and_then(|lane| lane.parse::<usize>().ok());
     if let Some(lane) = own {
@@ -28,11 +29,11 @@ pub fn run_lanes(lanes: Vec<Vec<Trial>>) -> ExitCode {
     }
     let is_part = args.list || args.filter.is_some() || !args.skip.is_empty();
     if is_part || !geteuid().is_root() {
-        return harness::run(lanes.into_iter().flatten().collect());
+        return harness::run(alone.into_iter().chain(lanes.into_iter().flatten()).collect());
     }
+    let mut is_well = harness::run(alone) == ExitCode::SUCCESS;
     let others: Vec<_> = (1..lanes.len()).map(|lane| thread::spawn(move || beside(lane))).collect();
-    let mut is_well =
-        harness::run(lanes.into_iter().next().unwrap_or_default()) == ExitCode::SUCCESS;
+    is_well &= harness::run(lanes.into_iter().next().unwrap_or_default()) == ExitCode::SUCCESS;
     for other in others {
         let (printed, has_passed) = match other.join() {
             Ok(Ok(ended)) => ended,

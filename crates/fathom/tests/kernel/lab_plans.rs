@@ -10,6 +10,11 @@ use serde_json::Value;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+/// The kernel ends a program for want of memory there, which trials at the same time are void for.
+pub fn alone() -> Vec<Trial> {
+    vec![kernel_test("lab_memory_limit", &[FathomBinary, Root], memory_limit)]
+}
+
 pub fn trials() -> Vec<Trial> {
     let ext4 = [FathomBinary, FsOnLoop(FsKind::Ext4)];
     let remount = [FathomBinary, FsOnLoop(FsKind::Ext4), Tool("dumpe2fs"), Tool("findmnt")];
@@ -18,7 +23,6 @@ pub fn trials() -> Vec<Trial> {
         kernel_test("lab_ready_plans_ask_for_consent", &[FathomBinary, LoopDevices], consent),
         kernel_test("lab_narrowing_finds_the_optimum", &[FathomBinary], narrowing),
         kernel_test("lab_remount", &remount, remounts),
-        kernel_test("lab_memory_limit", &[FathomBinary, Root], memory_limit),
         kernel_test("lab_skip", &[FathomBinary], skip),
         kernel_test("lab_hypothesis", &[FathomBinary], hypothesis),
         kernel_test("lab_null_factor", &[FathomBinary], null_factor),

@@ -83,7 +83,8 @@ fn agrees(path: &Path, from_arrival: bool) {
         &output,
     ];
     let mut seen = String::new();
-    // Kernels lose an event in a million without a word, and udev may look at the device when fio has closed it.
+    // Kernels lose an event in a million without a word, and udev may look at the device when fio has closed it. What is counted
+    // as lost is of all devices: others may be busy, this one's requests are all there where they are as many as it counted.
     for _ in 0..5 {
         let done = sandbox.json(&words, &[0, 1]);
         let samples = samples(&done);
@@ -92,7 +93,7 @@ fn agrees(path: &Path, from_arrival: bool) {
         let found = ["reads", "writes"].map(|direction| sums(&devices, direction));
         seen = format!("lost {lost}, {found:?}");
         let agrees = |[counted, traced, ..]: [u64; 4]| counted == traced && counted >= 500;
-        if lost > 0 || !found.into_iter().all(agrees) {
+        if !found.into_iter().all(agrees) {
             continue;
         }
         // The time in the device is a part of the time that the counters know, which are cut to milliseconds; those of devices
