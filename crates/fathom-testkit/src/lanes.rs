@@ -1,7 +1,8 @@
 //! Tests of one program in several processes side by side, for a tier that mostly waits.
 //!
-//! Each lane runs its tests one after the other; what would disturb the tests of every lane runs before them. All but the first have a mount namespace of their own with an empty
-//! `/run/lock`: fathom's measuring lock is theirs alone, and no lane sees the mounts of another.
+//! Each lane runs its tests one after the other; what would disturb the tests of every lane runs before them. All lanes but the
+//! first have a mount namespace of their own with an empty `/run/lock`: fathom's measuring lock is theirs alone, and no lane sees
+//! the mounts of another.
 
 use crate::harness::{self, Trial};
 use libtest_mimic::Arguments;
