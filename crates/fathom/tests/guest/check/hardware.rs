@@ -44,7 +44,9 @@ const OTHER_DISKS: [&str; 16] = [
 
 const DRIVERS: &str = "
 load virtio_blk virtio_scsi sd_mod nvme ahci ehci_pci usb_storage megaraid_sas dm_mod dm_crypt ext4
-wait_for /dev/vda /dev/nvme0n1 /dev/nvme1n1 /dev/sda /dev/sdb /dev/sdc /dev/sdd
+single=$(nvme_disk fathom-1)
+double=$(nvme_disk fathom-2)
+wait_for /dev/vda /dev/$single /dev/$double /dev/sda /dev/sdb /dev/sdc /dev/sdd
 ";
 
 /// A disk by its model.
