@@ -42,8 +42,9 @@ const LIMIT: u64 = 4096;
 const LIMIT_OF_THREADS: u64 = 1024;
 /// Runs that the closed loop is planned with: 12 to find the knee, 15 and 24 to be sure of it.
 const CLOSED_RUNS: u64 = 51;
-/// Runs that a bound is planned with: eight to find the rate, three to be sure of it, some longer than others.
-const BOUND_RUNS: u64 = 15;
+/// Runs that a bound is planned with: eight to find the rate, two at the one that breaks it, three to be sure, some longer
+/// than others.
+const BOUND_RUNS: u64 = 17;
 /// What a run takes beside its window: warming up, opening, looking at the stack.
 const OVERHEAD: f64 = 1.2;
 /// Length of a run.
@@ -238,7 +239,7 @@ impl Driver<'_, '_> {
         let top = best.map_or(0.0, |row| row.iops.value);
         // Places enough that what waits does so in the device's queue and not in fathom.
         let places = self.shape.round((study.highest * 2).min(limit_of(&self.trials.workload)));
-        let mut search = bound::Search::new(top, first_rate(&self.trials.records, bound));
+        let mut search = bound::Search::new(bound.of, top, first_rate(&self.trials.records, bound));
         while !self.trials.stopped() {
             let left = self.trials.affordable(with_overhead(self.shares.open_ns), 0);
             let Some(rate) = search.next(left) else { break };

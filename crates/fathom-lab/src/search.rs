@@ -3,7 +3,8 @@
 use crate::error::LabError;
 use crate::lab::Lab;
 use crate::target::PreparedTarget;
-use crate::trial::{KeepRecord, Trial, run_trial};
+use crate::trial::{KeepRecord, Trial, announce, record_of};
+use fathom_model::finding::Finding;
 use fathom_model::record::{Ending, Record};
 use fathom_model::workload::{Job, Workload};
 use fathom_sys::clock;
@@ -25,6 +26,8 @@ pub(crate) struct Trials<'r, 'l> {
     pub deadline_ns: u64,
     /// What was measured, in order.
     pub records: Vec<Record>,
+    /// What is to be said of each of them.
+    pub findings: Vec<Finding>,
     keep_record: KeepRecord<'r>,
     begun_ns: u64,
 }
@@ -39,8 +42,8 @@ impl<'r, 'l> Trials<'r, 'l> {
         keep_record: KeepRecord<'r>,
     ) -> Self {
         let begun_ns = clock::monotonic_ns();
-        let records = Vec::new();
-        Self { lab, target, workload, deadline_ns, records, keep_record, begun_ns }
+        let (records, findings) = (Vec::new(), Vec::new());
+        Self { lab, target, workload, deadline_ns, records, findings, keep_record, begun_ns }
     }
 
     /// True when a signal came or a trial ended early: the rest would say nothing.
@@ -75,7 +78,10 @@ impl<'r, 'l> Trials<'r, 'l> {
             rest_after_ns: self.left_ns().saturating_sub(duration_ns),
             position: (done + 1, done + 1 + still as u32),
         };
-        self.records.push(run_trial(self.lab, &trial, self.keep_record)?);
+        let mut record = record_of(self.lab, &trial)?;
+        record.findings.extend(self.findings.iter().cloned());
+        announce(self.lab, &record, self.keep_record)?;
+        self.records.push(record);
         self.records.last().ok_or(LabError::Interrupted)
     }
 }

@@ -11,6 +11,7 @@ use crate::target::{self, PreparedTarget};
 use crate::trial::KeepRecord;
 use fathom_base::units::{format_duration, format_size};
 use fathom_check::measuring;
+use fathom_model::finding::{Finding, Severity};
 use fathom_model::keys::KeyError;
 use fathom_model::record::Record;
 use fathom_model::workload::{Access, EngineKind, Extent, Job, Workload};
@@ -76,7 +77,7 @@ pub fn size(
     keep_record: KeepRecord<'_>,
 ) -> Result<Vec<Record>, LabError> {
     let started_ns = clock::monotonic_ns();
-    let (workload, target) = prepare(lab, options)?;
+    let (workload, target, wanted_bytes) = prepare(lab, options)?;
     let largest_bytes = largest(&workload, &target);
     let deadline_ns = started_ns + options.time_ns;
     let left_ns = deadline_ns.saturating_sub(clock::monotonic_ns()).max(options.time_ns / 2);
@@ -92,7 +93,8 @@ pub fn size(
         format_duration(options.time_ns)
     ));
     let deadline_ns = clock::monotonic_ns() + left_ns;
-    let trials = Trials::new(lab, &target, workload, deadline_ns, keep_record);
+    let mut trials = Trials::new(lab, &target, workload, deadline_ns, keep_record);
+    trials.findings.extend(wanted_bytes.and_then(|wanted| too_small(wanted, largest_bytes)));
     let mut driver = Driver { trials, largest_bytes, reference_ns };
     driver.all(options.margin)?;
     let records = driver.trials.records;
@@ -109,11 +111,28 @@ fn largest(workload: &Workload, target: &PreparedTarget) -> u64 {
     if bytes < 1 << 20 { bytes } else { bytes >> 20 << 20 }
 }
 
-/// The target for the largest size.
+/// That the reference is smaller than the real-life set, which was asked for; whole MiB are near enough.
+fn too_small(wanted_bytes: u64, largest_bytes: u64) -> Option<Finding> {
+    if largest_bytes >= wanted_bytes >> 20 << 20 {
+        return None;
+    }
+    let text = format!(
+        "The largest set is {}, {:.0} % of the real-life set of {}: a cache hides more of it than of the real data",
+        format_size(largest_bytes),
+        (largest_bytes as f64 / wanted_bytes as f64 * 100.0).floor(),
+        format_size(wanted_bytes >> 20 << 20)
+    );
+    let finding = Finding::new("real-life-set-not-reached", Severity::Doubtful, text);
+    Some(finding.advise(
+        "--time= allows more to be written (at most 40 % of it); free more space, or name a larger device or file",
+    ))
+}
+
+/// The target for the largest size, and the real-life set where one was asked for.
 fn prepare(
     lab: &mut Lab<'_>,
     options: &SizeOptions,
-) -> Result<(Workload, PreparedTarget), LabError> {
+) -> Result<(Workload, PreparedTarget, Option<u64>), LabError> {
     let mut workload = options.workload.clone();
     for job in &mut workload.jobs {
         // A file that is emptied for each run would have no size to vary.
@@ -123,13 +142,14 @@ fn prepare(
     let path = Path::new(&options.target);
     let is_free = |job: &Job| job.size_bytes.is_none() && job.engine != EngineKind::Null;
     let directory = path.is_dir() && workload.jobs.len() == 1 && workload.jobs.iter().all(is_free);
-    let mut limit_ns = None;
+    let (mut limit_ns, mut wanted_bytes) = (None, None);
+    if let Some(data_bytes) = options.data_bytes {
+        wanted_bytes = Some(say_real_life(lab, path, &workload, data_bytes)?);
+    }
     if directory {
-        let size_bytes = wished(lab, path, options, &workload)?;
+        let size_bytes = wished(lab, path, wanted_bytes, &workload)?;
         workload.jobs.iter_mut().for_each(|job| job.size_bytes = Some(size_bytes));
         limit_ns = Some((options.time_ns as f64 * LAYOUT_SHARE) as u64);
-    } else if let Some(data_bytes) = options.data_bytes {
-        say_real_life(lab, path, &workload, data_bytes)?;
     }
     let run =
         RunOptions { workload, target: options.target.clone(), repeats: 1, until_steady: false };
@@ -137,7 +157,7 @@ fn prepare(
     target.fill_up(lab, limit_ns, options.time_ns)?;
     // What could be written in time is the largest.
     workload.jobs.iter_mut().for_each(|job| job.size_bytes = None);
-    Ok((workload, target))
+    Ok((workload, target, wanted_bytes))
 }
 
 /// The caches that can answer instead of the device, with the reason.
@@ -181,14 +201,14 @@ fn say_real_life(
 fn wished(
     lab: &mut Lab<'_>,
     directory: &Path,
-    options: &SizeOptions,
+    real_bytes: Option<u64>,
     workload: &Workload,
 ) -> Result<u64, LabError> {
     let (cache_bytes, reason) = caches(lab, directory, workload)?;
     let mut wanted = (cache_bytes * CACHE_MULTIPLE).max(SIZE_BYTES_MIN);
     let mut why = format!("{CACHE_MULTIPLE} x {reason}");
-    if let Some(data_bytes) = options.data_bytes {
-        wanted = say_real_life(lab, directory, workload, data_bytes)?.max(DATA_BYTES_MIN);
+    if let Some(real_bytes) = real_bytes {
+        wanted = real_bytes.max(DATA_BYTES_MIN);
         "the real-life set".clone_into(&mut why);
     }
     let space = target::space(lab, directory)?;
@@ -271,9 +291,14 @@ impl Driver<'_, '_> {
             let Some((agrees, rejected)) = sizes.gap() else { return Ok(()) };
             let has_time = self.affordable(short_ns) >= RUNS_MIN && !self.trials.stopped();
             let words = if has_time { "is tried" } else { "was not tried (--time= allows more)" };
+            let is_reference = sizes.answer.is_none();
             let [agrees, rejected, size] = [agrees, rejected, between].map(format_size);
+            let agrees = match is_reference {
+                true => format!("{agrees}, the reference, is the smallest so far"),
+                false => format!("{agrees} agrees"),
+            };
             self.trials.lab.note(format!(
-                "{agrees} agrees, {rejected} does not: {size}, between them, {words}."
+                "{agrees}, {rejected} does not agree: {size}, between them, {words}."
             ));
             if !has_time {
                 return Ok(());

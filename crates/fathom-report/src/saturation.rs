@@ -1,6 +1,7 @@
 //! What `fathom saturate` prints: the curve, the knee, what limited it, the load that keeps a bound.
 
 use crate::figures::{NOT_ENOUGH, iops_text, ns_text};
+use crate::job::plural;
 use crate::table::{Align, Noted, Table};
 use crate::text::{format_share, push_wrapped_to};
 use fathom_base::units::{format_count, format_ns, format_rate};
@@ -220,46 +221,71 @@ pub fn bound_text(bound: &OfBound) -> String {
         return match bound.answer.broken_at {
             Some(rate) if bound.answer.is_finished => none_keeps(bound, &asked, rate),
             Some(rate) => format!(
-                "No rate down to {} per second keeps {asked} in every run, and the time was too short to go lower: --time= \
+                "No rate down to {} per second keeps {asked}, and the time was too short to go lower: --time= \
                  allows more.",
                 rate_text(rate)
             ),
             None => format!("Whether any load keeps {asked} is not known: the time was too short."),
         };
     };
-    let seen = bound.rows.iter().find(|row| row.rate == rate).and_then(|row| row.figure_ns);
-    let seen = seen.map_or_else(String::new, |(low, high)| {
+    let row = |rate: f64| bound.rows.iter().find(|row| row.rate == rate);
+    let seen = row(rate).and_then(|row| row.figure_ns).map_or_else(String::new, |(low, high)| {
         format!(" ({} {} to {})", bound.what, format_ns(low), format_ns(high))
     });
-    let runs = match bound.answer.runs {
-        1 => "in the one run at it".to_owned(),
-        n => format!("in all {n} runs at it"),
+    let runs = match row(rate).map_or((1, 1), |row| (row.kept, row.runs)) {
+        (_, 1) => "in the one run at it".to_owned(),
+        (kept, runs) if kept == runs => format!("in all {runs} runs at it"),
+        (kept, runs) => format!("in {kept} of {runs} runs at it"),
     };
-    let above = match bound.answer.broken_at {
-        Some(broken) => format!("{} per second break it", rate_text(broken)),
+    let broken = bound.answer.broken_at.map(|rate| (rate, row(rate)));
+    let above = match broken {
+        Some((rate, row)) => {
+            let runs = row.map_or_else(String::new, |row| {
+                format!(" in {} of {}", row.runs - row.kept, plural(row.runs as u64, "run"))
+            });
+            format!("{} per second break it{runs}", rate_text(rate))
+        }
         None => "that is the highest throughput itself, so the bound costs nothing".to_owned(),
     };
+    let late = broken.and_then(|(_, row)| row).map_or_else(String::new, late_text);
     let sure = if bound.answer.is_verified {
         ""
     } else {
         " The time was too short to make sure: --time= allows more."
     };
-    format!("{} per second keep {asked}, {runs}{seen}; {above}.{sure}", rate_text(rate))
+    format!("{} per second keep {asked}, {runs}{seen}; {above}.{late}{sure}", rate_text(rate))
+}
+
+/// That fathom itself was late at a rate, and not only the storage; nothing where it was not.
+fn late_text(row: &OpenRow) -> String {
+    if row.late == 0 {
+        return String::new();
+    }
+    format!(
+        " At {} per second fathom itself was late, for lack of CPU, in {} of {}: the storage may do better.",
+        rate_text(row.rate),
+        row.late,
+        plural(row.runs as u64, "run")
+    )
 }
 
 /// That no rate kept the bound, down to `lowest`; one run there is no proof.
 fn none_keeps(bound: &OfBound, asked: &str, lowest: f64) -> String {
     let lowest_text = rate_text(lowest);
-    match bound.rows.iter().find(|row| row.rate == lowest) {
-        Some(row) if row.runs > 1 && row.kept == 0 => {
-            format!("No load keeps {asked}: {lowest_text} per second already break it.")
-        }
+    let row = bound.rows.iter().find(|row| row.rate == lowest);
+    let late = row.map_or_else(String::new, late_text);
+    match row {
+        Some(row) if row.runs > 1 && row.kept == 0 => format!(
+            "No load keeps {asked}: {lowest_text} per second already break it, in all {} runs at it.{late}",
+            row.runs
+        ),
         row => {
             let (runs, kept) = row.map_or((1, 0), |row| (row.runs, row.kept));
             format!(
-                "No rate that was tried keeps {asked} in every run; the lowest, {lowest_text} per second, broke it in {} of \
-                 {runs} runs, which is no proof: run it again to make sure.",
-                runs - kept
+                "No rate that was tried keeps {asked}; the lowest, {lowest_text} per second, broke it in {} of {}, which is \
+                 no proof: run it again to make sure.{late}",
+                runs - kept,
+                plural(runs as u64, "run")
             )
         }
     }
@@ -333,7 +359,7 @@ mod tests {
                     is_finished: true,
                     is_verified: true,
                 },
-                rows: vec![open(512.0, 4, 4), open(537.0, 1, 0)],
+                rows: vec![open(512.0, 4, 4), open(537.0, 2, 0)],
             }),
         }
     }
@@ -347,6 +373,7 @@ mod tests {
             response_ns_p99: Some(200_000_000),
             response_ns_max: Some(480_000_000),
             figure_ns: Some((390_000_000, 480_000_000)),
+            late: 0,
         }
     }
 
@@ -374,11 +401,11 @@ mod tests {
 
             due/s  runs  kept    p50     p99     max
               512     4     4  40 ms  200 ms  480 ms   <- the highest that keeps the bound
-              537     1     0  40 ms  200 ms  480 ms
+              537     2     0  40 ms  200 ms  480 ms
               Response times of an open loop: from the intended start, with what had not ended counted at its age.
 
-            512 per second keep max of at most 500 ms, in all 4 runs at it (max 390 ms to 480 ms); 537 per second break
-            it.
+            512 per second keep max of at most 500 ms, in all 4 runs at it (max 390 ms to 480 ms); 537 per second break it
+            in 2 of 2 runs.
         "#]].assert_eq(&text(&study(), WIDTH));
     }
 
@@ -418,12 +445,16 @@ mod tests {
             is_verified: false,
         };
         bound.rows = vec![open(1.5, 1, 0)];
-        assert!(bound_text(&bound).contains("the lowest, 1.5 per second, broke it in 1 of 1 runs"));
+        assert!(bound_text(&bound).contains("the lowest, 1.5 per second, broke it in 1 of 1 run,"));
         bound.rows = vec![open(1.5, 2, 0)];
         assert_eq!(
             bound_text(&bound),
-            "No load keeps max of at most 500 ms: 1.5 per second already break it."
+            "No load keeps max of at most 500 ms: 1.5 per second already break it, in all 2 runs at it."
         );
+        bound.rows[0].late = 2;
+        assert!(bound_text(&bound).ends_with(
+            " At 1.5 per second fathom itself was late, for lack of CPU, in 2 of 2 runs: the storage may do better."
+        ));
         bound.answer = Answer {
             rate: Some(99.0),
             runs: 1,

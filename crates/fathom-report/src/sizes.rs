@@ -64,8 +64,8 @@ pub fn answer_text(sizes: &Sizes) -> String {
     let margin = format!("{} %", (sizes.margin * 1e4).round() / 100.0);
     let Some((size_bytes, duration_ns)) = sizes.answer else {
         return format!(
-            "No smaller or shorter run agrees with the reference within {margin}: use the reference itself, a wider \
-             --margin=, or more --time= where runs were too few or too noisy."
+            "No smaller set, and no shorter run of its own, agrees with the reference within {margin}: use the reference \
+             itself, a wider --margin=, or more --time= where runs were too few or too noisy."
         );
     };
     let rejected = sizes.rejected.and_then(|at| sizes.cells.get(at));
@@ -158,7 +158,7 @@ mod tests {
         sizes.answer = None;
         assert!(
             text(&sizes, WIDTH)
-                .contains("No smaller or shorter run agrees with the reference within 5 %")
+                .contains("agrees with the reference within 5 %: use the reference itself")
         );
     }
 }

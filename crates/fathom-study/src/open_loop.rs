@@ -75,11 +75,26 @@ pub(crate) fn overloaded(record: &Record) -> Option<Finding> {
     })
 }
 
+/// True when fathom itself was what made requests late: it got no CPU in time, or used all of one.
+pub(crate) fn is_late(record: &Record) -> bool {
+    let is_busy = |(done, ..): (&JobRecord, &OpenLoopRecord, &Job)| busy(done) >= CPU_IS_LIMIT;
+    generator_behind(record).is_some()
+        || overloaded(record).is_some() && open_jobs(record).any(is_busy)
+}
+
+/// From this share of a processor on, the thread that asks is the limit.
+const CPU_IS_LIMIT: f64 = 0.9;
+
+/// Share of a processor that the busiest thread used.
+fn busy(done: &JobRecord) -> f64 {
+    done.busiest_thread_cpu_ns as f64 / done.window_ns.max(1) as f64
+}
+
 /// What kept requests from being started: the CPU, or places that did not become free.
 fn cause(done: &JobRecord) -> String {
     let threads = done.engine.threads;
-    let busy = done.busiest_thread_cpu_ns as f64 / done.window_ns.max(1) as f64;
-    if busy >= 0.9 {
+    let busy = busy(done);
+    if busy >= CPU_IS_LIMIT {
         return format!(
             "the busiest thread used {:.0} % of its CPU: the processor is the limit; threads={} may do more",
             busy.min(1.0) * 100.0,

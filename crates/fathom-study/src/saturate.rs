@@ -60,6 +60,8 @@ pub struct OpenRow {
     pub response_ns_max: Option<u64>,
     /// What the bound is about: the smallest and the largest of the runs.
     pub figure_ns: Option<(u64, u64)>,
+    /// Runs in which fathom itself was late, for lack of CPU: the storage may do better.
+    pub late: usize,
 }
 
 /// The answer about a bound.
@@ -204,7 +206,7 @@ fn percentile(latencies: &[Histogram], q: f64) -> Option<u64> {
 
 fn of_bound(records: &[Record], bound: &Bound, top: f64) -> OfBound {
     let open = || records.iter().filter(|r| rate(r).is_some() && r.ending == Ending::Complete);
-    let mut search = bound::Search::new(top, top);
+    let mut search = bound::Search::new(bound.of, top, top);
     let mut rates: Vec<f64> = Vec::new();
     for record in open() {
         let own = rate(record).unwrap_or(0.0);
@@ -225,6 +227,7 @@ fn of_bound(records: &[Record], bound: &Bound, top: f64) -> OfBound {
             response_ns_p99: percentile(&responses, 0.99),
             response_ns_max: responses.iter().filter_map(Histogram::max).max(),
             figure_ns: figures.iter().min().copied().zip(figures.iter().max().copied()),
+            late: records.iter().filter(|r| crate::open_loop::is_late(r)).count(),
         }
     };
     OfBound {

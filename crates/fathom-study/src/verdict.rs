@@ -69,17 +69,38 @@ pub fn judge_stored(kind: RunKind, records: &[Record], unfinished: Option<&str>)
 /// How advice names a further row with the same finding.
 const ALSO_IN: &str = "also in: ";
 
-/// Names the further rows of a finding in one line, the first two when there are many.
+/// Names the further rows of a finding in one line, the first two when there are many; rows of one name once.
 fn shorten_rows(finding: &mut Finding) {
-    let rows = finding.advice.iter().map_while(|line| line.strip_prefix(ALSO_IN));
-    let rows: Vec<String> = rows.map(str::to_owned).collect();
-    let text = match rows.as_slice() {
-        [] | [_] => return,
+    let rows: Vec<String> = finding
+        .advice
+        .iter()
+        .map_while(|line| line.strip_prefix(ALSO_IN))
+        .map(str::to_owned)
+        .collect();
+    let mut names: Vec<(&str, usize)> = Vec::new();
+    for row in &rows {
+        match names.iter_mut().find(|(name, _)| name == row) {
+            Some((_, count)) => *count += 1,
+            None => names.push((row, 1)),
+        }
+    }
+    let is_own =
+        |name: &str| finding.summary.strip_prefix(name).is_some_and(|s| s.starts_with(": "));
+    let text = |(name, count): &(&str, usize)| match (is_own(name), count) {
+        (true, 1) => "another run of it".to_owned(),
+        (true, count) => format!("{count} more runs of it"),
+        (false, 1) => (*name).to_owned(),
+        (false, count) => format!("{name} ({count} runs)"),
+    };
+    let names: Vec<String> = names.iter().map(text).collect();
+    let line = match names.as_slice() {
+        [] => return,
+        [a] => format!("{ALSO_IN}{a}"),
         [a, b] => format!("{ALSO_IN}{a}; {b}"),
         [a, b, c] => format!("{ALSO_IN}{a}; {b}; {c}"),
         [a, b, rest @ ..] => format!("{ALSO_IN}{a}; {b}; and {} more rows", rest.len()),
     };
-    finding.advice.splice(..rows.len(), [text]);
+    finding.advice.splice(..rows.len(), [line]);
 }
 
 /// A finding of several rows is said once: the first row's text, and in which rows it was seen.
@@ -143,6 +164,20 @@ mod tests {
         assert_eq!(line(3), "also in: row 2; row 3");
         assert_eq!(line(4), "also in: row 2; row 3; row 4");
         assert_eq!(line(9), "also in: row 2; row 3; and 6 more rows");
+    }
+
+    #[test]
+    fn rows_of_one_name_are_named_once() {
+        let mut bound = record();
+        bound.jobs[0].busiest_thread_cpu_ns = bound.window_ns;
+        let line = |labels: &[&str]| {
+            let row = |label: &&str| Record { label: (*label).to_owned(), ..bound.clone() };
+            let study = judge(&labels.iter().map(row).collect::<Vec<_>>());
+            let found = study.findings.into_iter().find(|f| f.id == "generator-bound");
+            found.map(|found| found.advice[0].clone()).unwrap_or_default()
+        };
+        assert_eq!(line(&["a", "a"]), "also in: another run of it");
+        assert_eq!(line(&["a", "b", "a", "b", "a"]), "also in: b (2 runs); 2 more runs of it");
     }
 
     #[test]

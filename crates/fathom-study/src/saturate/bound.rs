@@ -127,23 +127,25 @@ pub fn kept(record: &Record, bound: &Bound) -> Kept {
 
 /// Rates nearer than this ratio are not told apart.
 pub const RESOLUTION: f64 = 1.05;
-/// Runs at the rate that was found, after the one that found it; all of them have to keep the bound.
+/// Runs at the rate that was found that have to keep the bound, beside the one that found it.
 pub const REPEATS: usize = 3;
+/// So many runs that break a bound of a quantile are no accident. Of "every single request" one is enough.
+const BREAKS: usize = 2;
 /// Below this share of the highest throughput the search gives up.
 const SHARE_MIN: f64 = 1.0 / 300.0;
 
 /// The answer of a search.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Answer {
-    /// The highest rate at which every run kept the bound; none when there was none.
+    /// The highest rate that keeps the bound; none when there was none.
     pub rate: Option<f64>,
-    /// Runs at that rate.
+    /// Runs at that rate that kept it.
     pub runs: usize,
     /// The lowest rate above it that did not keep the bound; none when the highest throughput itself did.
     pub broken_at: Option<f64>,
     /// True when the search came to its end, and not the time to its own.
     pub is_finished: bool,
-    /// True when the rate was measured again as often as it should, and the two rates are near enough.
+    /// True when both rates were measured again as often as they should, and are near enough.
     pub is_verified: bool,
 }
 
@@ -153,17 +155,40 @@ pub struct Search {
     /// No rate above this is tried: the highest throughput of the closed loop.
     top: f64,
     guess: f64,
-    /// Every rate with the runs that kept the bound at it, and those that did not.
-    rates: Vec<(f64, usize, usize)>,
+    /// Runs at one rate that prove it broken.
+    breaks: usize,
+    rates: Vec<Tried>,
     too_few: bool,
+}
+
+/// A rate with the runs that kept the bound at it, and those that did not.
+#[derive(Debug, Clone, Copy)]
+struct Tried {
+    rate: f64,
+    kept: usize,
+    broken: usize,
+}
+
+impl Tried {
+    /// One run that breaks it stands for nothing against two that keep it, where one is not proof enough.
+    fn is_broken(&self, breaks: usize) -> bool {
+        self.broken >= breaks || self.broken > 0 && self.kept < 2
+    }
+
+    /// Broken by one run, which another one may show to be an accident.
+    fn is_open(&self, breaks: usize) -> bool {
+        self.is_broken(breaks) && self.broken < breaks
+    }
 }
 
 impl Search {
     /// A search up to `top` requests per second, beginning at `guess`.
     #[must_use]
-    pub fn new(top: f64, guess: f64) -> Self {
+    pub fn new(of: Of, top: f64, guess: f64) -> Self {
         let top = rounded(top);
-        Self { top, guess: rounded(guess).min(top), rates: Vec::new(), too_few: false }
+        let breaks = if of == Of::Max { 1 } else { BREAKS };
+        let guess = rounded(guess).min(top);
+        Self { top, guess, breaks, rates: Vec::new(), too_few: false }
     }
 
     /// The next rate, when the time is enough for `left` more runs. None ends the search.
@@ -172,66 +197,83 @@ impl Search {
         if left == 0 || self.too_few {
             return None;
         }
-        let Some((low, runs)) = self.highest_kept() else {
+        let Some(low) = self.highest_kept() else {
             let Some(high) = self.lowest_broken(0.0) else { return Some(self.guess) };
-            let next = rounded(high / 2.0);
-            let is_once =
-                |(rate, kept, broken): &(f64, usize, usize)| *rate == high && kept + broken < 2;
+            let next = rounded(high.rate / 2.0);
             // That no load keeps the bound is not said after one run at the lowest.
-            let again = || self.rates.iter().any(is_once).then_some(high);
-            return if next >= self.top * SHARE_MIN { Some(next) } else { again() };
+            let again = || (high.kept + high.broken < 2).then_some(high.rate);
+            let is_open = high.kept > 0 && high.is_open(self.breaks);
+            return match next >= self.top * SHARE_MIN && !is_open {
+                true => Some(next),
+                false if is_open => Some(high.rate),
+                false => again(),
+            };
         };
-        let again = (runs <= REPEATS).then_some(low);
-        match self.lowest_broken(low) {
+        let again = (low.kept <= REPEATS).then_some(low.rate);
+        match self.lowest_broken(low.rate) {
             // The last runs are for making sure.
-            _ if left <= REPEATS + 1 - runs.min(REPEATS) => again,
-            None if low >= self.top => again,
-            None => Some(rounded(low * 2.0).min(self.top)),
+            _ if left <= REPEATS + 1 - low.kept.min(REPEATS) => again,
+            None if low.rate >= self.top => again,
+            None => Some(rounded(low.rate * 2.0).min(self.top)),
             Some(high) => {
-                let middle = rounded((low * high).sqrt());
-                let is_new = high > low * RESOLUTION && middle > low && middle < high;
-                if is_new { Some(middle) } else { again }
+                let middle = rounded((low.rate * high.rate).sqrt());
+                let is_new =
+                    high.rate > low.rate * RESOLUTION && middle > low.rate && middle < high.rate;
+                match is_new {
+                    true => Some(middle),
+                    // One bad run must not be what the answer ends at.
+                    false if high.is_open(self.breaks) => Some(high.rate),
+                    false => again,
+                }
             }
         }
     }
 
     /// Takes in a result.
     pub fn measured(&mut self, rate: f64, kept: Kept) {
-        let counts = |kept| (usize::from(kept == Kept::Yes), usize::from(kept == Kept::No));
         self.too_few |= kept == Kept::TooFew;
-        let (yes, no) = counts(kept);
-        match self.rates.iter_mut().find(|(known, ..)| *known == rate) {
-            Some((_, kept, broken)) => (*kept, *broken) = (*kept + yes, *broken + no),
-            None => self.rates.push((rate, yes, no)),
-        }
+        let at = self.rates.iter().position(|tried| tried.rate == rate);
+        let at = at.unwrap_or_else(|| {
+            self.rates.push(Tried { rate, kept: 0, broken: 0 });
+            self.rates.len() - 1
+        });
+        self.rates[at].kept += usize::from(kept == Kept::Yes);
+        self.rates[at].broken += usize::from(kept == Kept::No);
     }
 
     /// What it has come to so far.
     #[must_use]
     pub fn answer(&self) -> Answer {
-        let (rate, runs) = self.highest_kept().unzip();
-        let broken_at = self.lowest_broken(rate.unwrap_or(0.0));
-        let is_near = match (rate, broken_at) {
-            (Some(rate), Some(broken)) => broken <= rate * RESOLUTION,
-            (Some(rate), None) => rate >= self.top,
+        let low = self.highest_kept();
+        let high = self.lowest_broken(low.map_or(0.0, |low| low.rate));
+        let is_near = match (low, high) {
+            (Some(low), Some(high)) => {
+                high.rate <= low.rate * RESOLUTION && !high.is_open(self.breaks)
+            }
+            (Some(low), None) => low.rate >= self.top,
             (None, _) => false,
         };
-        let runs = runs.unwrap_or(0);
-        let is_finished = self.next(usize::MAX).is_none();
-        Answer { rate, runs, broken_at, is_finished, is_verified: is_near && runs > REPEATS }
+        let runs = low.map_or(0, |low| low.kept);
+        Answer {
+            rate: low.map(|low| low.rate),
+            runs,
+            broken_at: high.map(|high| high.rate),
+            is_finished: self.next(usize::MAX).is_none(),
+            is_verified: is_near && runs > REPEATS,
+        }
     }
 
-    /// The highest rate below every broken one at which no run broke the bound. A higher one that was kept by luck, while a
-    /// lower one was not, does not count.
-    fn highest_kept(&self) -> Option<(f64, usize)> {
-        let broken = self.lowest_broken(0.0).unwrap_or(f64::INFINITY);
-        let kept = self.rates.iter().filter(|(rate, kept, _)| *kept > 0 && *rate < broken);
-        kept.max_by(|a, b| a.0.total_cmp(&b.0)).map(|(rate, kept, _)| (*rate, *kept))
+    /// The highest rate below every broken one that kept the bound. A higher one that was kept by luck, while a lower one was
+    /// not, does not count.
+    fn highest_kept(&self) -> Option<Tried> {
+        let broken = self.lowest_broken(0.0).map_or(f64::INFINITY, |high| high.rate);
+        let kept = self.rates.iter().filter(|tried| tried.kept > 0 && tried.rate < broken);
+        kept.max_by(|a, b| a.rate.total_cmp(&b.rate)).copied()
     }
 
-    fn lowest_broken(&self, above: f64) -> Option<f64> {
-        let broken = self.rates.iter().filter(|(rate, _, broken)| *broken > 0 && *rate > above);
-        broken.map(|(rate, ..)| *rate).min_by(f64::total_cmp)
+    fn lowest_broken(&self, above: f64) -> Option<Tried> {
+        let is_it = |tried: &&Tried| tried.is_broken(self.breaks) && tried.rate > above;
+        self.rates.iter().filter(is_it).min_by(|a, b| a.rate.total_cmp(&b.rate)).copied()
     }
 }
 

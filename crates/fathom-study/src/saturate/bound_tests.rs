@@ -21,7 +21,7 @@ fn searched(
     seed: u64,
 ) -> (Answer, usize) {
     let mut prng = Prng::new(seed, 0);
-    let mut search = Search::new(top, top * 0.7);
+    let mut search = Search::new(Of::Quantile(0.99), top, top * 0.7);
     for taken in 0..60 {
         let Some(rate) = search.next(40 - taken.min(40)) else { return (search.answer(), taken) };
         assert!(rate > 0.0 && rate <= rounded(top), "{rate}");
@@ -69,7 +69,7 @@ fn a_bound_that_nothing_breaks_and_one_that_nothing_keeps() {
 /// One run at the lowest rate is no proof that nothing keeps the bound.
 #[test]
 fn the_lowest_rate_is_measured_twice() {
-    let mut search = Search::new(1000.0, 500.0);
+    let mut search = Search::new(Of::Quantile(0.99), 1000.0, 500.0);
     let mut asked = Vec::new();
     while let Some(rate) = search.next(40) {
         asked.push(rate);
@@ -100,7 +100,7 @@ fn noise_of_five_percent() {
 fn the_last_runs_are_for_making_sure() {
     let response_s = queue(0.001, 0.99);
     for budget in 0..12 {
-        let mut search = Search::new(1000.0, 500.0);
+        let mut search = Search::new(Of::Quantile(0.99), 1000.0, 500.0);
         for taken in 0..budget {
             let Some(rate) = search.next(budget - taken) else { break };
             let kept = if response_s(rate) <= 0.02 { Kept::Yes } else { Kept::No };
@@ -111,18 +111,47 @@ fn the_last_runs_are_for_making_sure() {
     }
 }
 
-/// A rate that kept the bound once and then broke it is broken, and so is all above it.
+/// A rate that broke the bound as often as it kept it is broken, and so is all above it; kept twice and broken once, it is kept.
 #[test]
 fn a_lucky_run_does_not_count() {
-    let mut search = Search::new(1000.0, 500.0);
+    let mut search = Search::new(Of::Quantile(0.99), 1000.0, 500.0);
     search.measured(400.0, Kept::Yes);
     search.measured(500.0, Kept::Yes);
     search.measured(800.0, Kept::Yes);
     search.measured(500.0, Kept::No);
     let answer = search.answer();
     assert_eq!((answer.rate, answer.broken_at, answer.runs), (Some(400.0), Some(500.0), 1));
+    let mut again = search.clone();
+    again.measured(500.0, Kept::Yes);
+    assert_eq!((again.answer().rate, again.answer().broken_at), (Some(800.0), None));
     search.measured(447.0, Kept::TooFew);
     assert_eq!(search.next(20), None, "without enough requests there is nothing to go by");
+}
+
+/// One bad run on the way does not end the search at it: it is measured again, and the search goes on above it. Where every
+/// single request counts, one run that breaks the bound is proof.
+#[test]
+fn one_bad_run_does_not_turn_the_search_down() {
+    for bad in 0..12 {
+        let mut search = Search::new(Of::Quantile(0.99), 1000.0, 450.0);
+        let mut taken = 0;
+        while let Some(rate) = search.next(40 - taken) {
+            let kept = rate <= 640.0 && taken != bad;
+            search.measured(rate, if kept { Kept::Yes } else { Kept::No });
+            taken += 1;
+        }
+        let answer = search.answer();
+        let rate = answer.rate.unwrap();
+        assert!(rate <= 640.0 && rate * RESOLUTION * 1.02 >= 640.0, "{bad} {answer:?}");
+        assert!(answer.is_verified && taken <= 22, "{bad} {taken} {answer:?}");
+    }
+    let mut strict = Search::new(Of::Max, 1000.0, 500.0);
+    strict.measured(500.0, Kept::No);
+    strict.measured(480.0, Kept::Yes);
+    assert_eq!(strict.next(20), Some(480.0), "nothing is to be asked at 500");
+    strict.measured(500.0, Kept::Yes);
+    strict.measured(500.0, Kept::Yes);
+    assert_eq!((strict.answer().rate, strict.answer().broken_at), (Some(480.0), Some(500.0)));
 }
 
 #[test]

@@ -17,6 +17,9 @@ const BLOCKS_ENOUGH: usize = 6;
 const RUNS_ENOUGH: usize = 3;
 /// The level of the intervals that decide.
 pub const LEVEL: f64 = 0.95;
+/// Wider intervals, on the scale of logarithms, decide nothing: where runs differ so much, few true claims can be made, and
+/// those made by luck would be a large part of all.
+const WIDTH_MAX: f64 = 0.25;
 /// A second thread comes with as many requests for each: fewer, and the threads only wake each other.
 const DEPTH_PER_THREAD: u64 = 8;
 
@@ -437,11 +440,12 @@ fn certain(runs: &Runs, knee: u64) -> (Option<u64>, Option<u64>) {
     (above, reached_by)
 }
 
-/// By how much the other is above, as an interval of logarithms: each run against the other's in its own block.
+/// By how much the other is above, as an interval of logarithms: each run against the other's in its own block. None where
+/// the blocks are too few, or their runs differ too much, for one that decides anything.
 fn missing(own: &[Placed], other: &[Placed], level: f64) -> Option<Interval> {
     let ratio = |(own, most): (f64, f64)| (most.max(1e-9) / own.max(1e-9)).ln();
     let ratios: Vec<f64> = in_pairs(own, other).into_iter().map(ratio).collect();
-    interval::median_interval(&ratios, level).ok()?.interval
+    interval::median_interval(&ratios, level).ok()?.interval.filter(|i| i.high - i.low <= WIDTH_MAX)
 }
 
 /// Runs of the same blocks: the shorter row of runs is laid beside that part of the longer one that it is nearest to.

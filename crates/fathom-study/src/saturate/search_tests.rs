@@ -176,27 +176,38 @@ fn claims(curve: &impl Fn(u64) -> f64, share: f64, searches: u64) -> (u64, u64, 
     (wrong, lower, reached)
 }
 
-/// At noise of 5 to 30 % from run to run at most 5 % of all searches claim for certain what is not so.
+/// At noise of 5 to 30 % from run to run at most 5 % of the searches of any curve claim for certain what is not so, and at most
+/// a tenth of all that claim anything: where runs differ so much that true claims become rare, none are made.
 #[test]
 fn what_is_certain_is_rarely_wrong() {
     const SEARCHES: u64 = 200;
-    let check = |name: &str, least: f64, curve: &dyn Fn(u64) -> f64| {
-        for share in [0.05, 0.1, 0.2, 0.3] {
+    let (amdahl, falling, flat) = (law(0.05, 0.0), law(0.02, 0.001), |_| 700.0);
+    let (few, step) = (servers(24), |c| if c < 64 { 1000.0 } else { 1150.0 });
+    type Curve<'c> = (&'c str, f64, &'c dyn Fn(u64) -> f64);
+    let curves: [Curve<'_>; 5] = [
+        ("Amdahl", 5.0, &amdahl),
+        ("falling", 8.0, &falling),
+        ("24 servers", 15.0, &few),
+        ("15 % more from 64 on", 30.0, &step),
+        ("flat", 50.0, &flat),
+    ];
+    for share in [0.05, 0.1, 0.2, 0.3] {
+        let (mut all_wrong, mut all) = (0, 0);
+        for (name, least, curve) in &curves {
             let (wrong, lower, reached) = claims(&|c| curve(c), share, SEARCHES);
+            (all_wrong, all) = (all_wrong + wrong, all + lower + reached);
             let of = |n: u64| n as f64 / SEARCHES as f64 * 100.0;
             let (wrong, lower, reached) = (of(wrong), of(lower), of(reached));
             println!(
-                "{name}, noise {share}: wrong {wrong:.1} %; claims lower {lower:.0} %, reached {reached:.0} %"
+                "{name}, noise {share}: wrong {wrong:.1} %; claims lower {lower:.1} %, reached {reached:.1} %"
             );
             assert!(wrong <= 5.0, "{name} {share}: {wrong} %");
-            assert!(share > 0.05 || lower.max(reached) >= least, "{name}: {lower} {reached} %");
+            assert!(share > 0.05 || lower.max(reached) >= *least, "{name}: {lower} {reached} %");
         }
-    };
-    check("Amdahl", 5.0, &law(0.05, 0.0));
-    check("falling", 8.0, &law(0.02, 0.001));
-    check("24 servers", 15.0, &servers(24));
-    check("15 % more from 64 on", 30.0, &|c| if c < 64 { 1000.0 } else { 1150.0 });
-    check("flat", 50.0, &|_| 700.0);
+        println!("noise {share}: {all_wrong} of {all} claims wrong");
+        assert!(all_wrong * 10 <= all, "noise {share}: {all_wrong} of {all} claims are wrong");
+        assert!(share < 0.2 || all <= SEARCHES / 20, "noise {share}: {all} claims");
+    }
 }
 
 /// What is printed is what the table says, under any noise and wherever the time ends: from the knee on no median is 10 %

@@ -89,6 +89,7 @@ fn injected_bound_and_its_probes() {
         (6050.0, 9_000_000, 600),
         (5300.0, 9_500_000, 0),
         (5500.0, 12_000_000, 0),
+        (5500.0, 11_000_000, 0),
         (5300.0, 9_800_000, 0),
         (5300.0, 9_700_000, 0),
         (5300.0, 9_900_000, 0),
@@ -104,7 +105,13 @@ fn injected_bound_and_its_probes() {
     let (low, high) = row.figure_ns.expect("enough");
     assert!(low >= 9_400_000 && high <= 10_000_000, "{low} {high}");
     let overloaded = answer.rows.iter().find(|row| row.rate == 6050.0).expect("tried");
-    assert_eq!(overloaded.kept, 0, "more was due than ended");
+    assert_eq!((overloaded.kept, overloaded.late), (0, 0), "more was due than ended");
+    let mut busy = records.clone();
+    let thread = &mut busy[4].jobs[0];
+    thread.busiest_thread_cpu_ns = thread.window_ns;
+    let answer = study(&busy, Some(&bound)).and_then(|s| s.bound).expect("asked for");
+    let late: Vec<usize> = answer.rows.iter().map(|row| row.late).collect();
+    assert_eq!(late, [0, 0, 0, 1], "fathom itself was the limit where more was due than ended");
     // Asking for too much was the point.
     let judged = judge(&records);
     assert_eq!(judged.verdict, Verdict::Trusted, "{:?}", judged.findings);

@@ -36,11 +36,12 @@ pub fn run(common: &Common, output: Output, stop: &StopFlag, args: &Saturate) ->
     finish(output, &text, &result, measured.exit)
 }
 
-/// The answer of a stored search; its bound stands in the command only.
-pub fn answer(output: Output, command: &str, records: &[Record]) -> String {
+/// The answer of a stored search, and its figures; its bound stands in the command only.
+pub fn answer(output: Output, command: &str, records: &[Record]) -> (String, serde_json::Value) {
     let bound = searched::option_in(command, "--bound").and_then(|text| text.parse().ok());
     let study = study(records, bound.as_ref());
-    searched::answer_text(study.as_ref().map(|study| saturation::text(study, output.width())))
+    let text = study.as_ref().map(|study| saturation::text(study, output.width()));
+    (searched::answer_text(text), serde_json::to_value(&study).unwrap_or_default())
 }
 
 fn options(output: Output, args: &Saturate) -> Result<SaturateOptions, CommandError> {

@@ -9,7 +9,7 @@ use crate::exit::Exit;
 use crate::output::Output;
 use fathom_model::record::RunKind;
 use fathom_report::findings::findings_text;
-use fathom_store::{RunState, StoreError};
+use fathom_store::{RunState, StoreError, StoredRun};
 use fathom_study::{rounds, verdict};
 use std::fmt::Write;
 
@@ -30,34 +30,22 @@ pub fn run(common: &Common, output: Output, args: &Show) -> CommandResult {
         Some(planned) => planned.study.clone(),
         None => verdict::judge_stored(head.kind, &stored.records, unfinished),
     };
-    let mut text = String::new();
-    let label = head.label.as_ref().map_or_else(String::new, |l| format!(" ({l})"));
-    let unfinished = if is_whole { String::new() } else { format!(" [{state}]") };
-    let _ = writeln!(text, "run {}{label}{unfinished}: {}", head.id, head.command);
-    let unknown = || "unknown".to_owned();
-    let _ = writeln!(
-        text,
-        "on {}, {}, {}, fathom {}",
-        head.host.machine.clone().or(head.host.virtualisation.clone()).unwrap_or_else(unknown),
-        head.host.distribution.clone().unwrap_or_else(unknown),
-        head.host.kernel.clone().unwrap_or_else(unknown),
-        head.fathom_version
-    );
-    if let Some(target) = stored.records.first().and_then(|r| r.targets.first()) {
-        let lines = fathom_check::tree(&target.stack);
-        lines.iter().for_each(|line| text += &format!("  {line}\n"));
-    }
+    let mut text = beginning(&stored, state);
     text.push('\n');
     let rounds = (head.kind == RunKind::Rounds).then(|| rounds::study(&stored.records));
     // What a search or rounds came to stands before the runs that it is made of.
     let against =
         (head.kind == RunKind::Against).then(|| against::answer(output, head, &stored.records));
     text += against.as_ref().map_or("", |(answer, _)| answer.as_str());
-    text += &match head.kind {
-        RunKind::Saturate => saturate::answer(output, &head.command, &stored.records),
-        RunKind::Size => size::answer(output, &head.command, &stored.records),
-        _ => rounds.as_ref().map_or_else(String::new, |rounds| rounds_text(output, rounds)),
+    let found = match head.kind {
+        RunKind::Saturate => {
+            Some(("saturation", saturate::answer(output, &head.command, &stored.records)))
+        }
+        RunKind::Size => Some(("sizes", size::answer(output, &head.command, &stored.records))),
+        _ => None,
     };
+    text += found.as_ref().map_or("", |(_, (answer, _))| answer.as_str());
+    text += &rounds.as_ref().map_or_else(String::new, |rounds| rounds_text(output, rounds));
     match &planned {
         // Of an experiment its trials one by one say little.
         Some(planned) => text += &planned.text,
@@ -80,9 +68,36 @@ pub fn run(common: &Common, output: Output, args: &Show) -> CommandResult {
     if let Some((_, comparison)) = &against {
         result["comparison"] = serde_json::to_value(comparison).unwrap_or_default();
     }
+    if let Some((name, (_, figures))) = found {
+        result[name] = figures;
+    }
     if let Some(Answer { json: (name, value), .. }) = planned {
         result[name] = value;
     }
     output.json("result", &result)?;
     Ok(Exit::Done)
+}
+
+/// What was run, when and where it lies, and the layers below it.
+fn beginning(stored: &StoredRun, state: &str) -> String {
+    let mut text = String::new();
+    let head = &stored.head;
+    let label = head.label.as_ref().map_or_else(String::new, |l| format!(" ({l})"));
+    let unfinished =
+        if stored.state == RunState::Running { format!(" [{state}]") } else { String::new() };
+    let _ = writeln!(text, "run {}{label}{unfinished}: {}", head.id, head.command);
+    let unknown = || "unknown".to_owned();
+    let _ = writeln!(
+        text,
+        "on {}, {}, {}, fathom {}",
+        head.host.machine.clone().or(head.host.virtualisation.clone()).unwrap_or_else(unknown),
+        head.host.distribution.clone().unwrap_or_else(unknown),
+        head.host.kernel.clone().unwrap_or_else(unknown),
+        head.fathom_version
+    );
+    if let Some(target) = stored.records.first().and_then(|r| r.targets.first()) {
+        let lines = fathom_check::tree(&target.stack);
+        lines.iter().for_each(|line| text += &format!("  {line}\n"));
+    }
+    text
 }

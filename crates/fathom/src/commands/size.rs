@@ -48,12 +48,13 @@ pub fn run(common: &Common, output: Output, stop: &StopFlag, args: &Size) -> Com
     finish(output, &text, &result, measured.exit)
 }
 
-/// The answer of a stored search; its margin stands in the command only.
-pub fn answer(output: Output, command: &str, records: &[Record]) -> String {
+/// The answer of a stored search, and its figures; its margin stands in the command only.
+pub fn answer(output: Output, command: &str, records: &[Record]) -> (String, serde_json::Value) {
     let margin =
         searched::option_in(command, "--margin").and_then(|text| parse_fraction(text).ok());
     let study = study(records, margin.unwrap_or(MARGIN));
-    searched::answer_text(study.as_ref().map(|study| sizes::text(study, output.width())))
+    let text = study.as_ref().map(|study| sizes::text(study, output.width()));
+    (searched::answer_text(text), serde_json::to_value(&study).unwrap_or_default())
 }
 
 fn options(output: Output, args: &Size) -> Result<SizeOptions, CommandError> {
