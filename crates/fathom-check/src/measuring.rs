@@ -5,6 +5,7 @@
 
 use crate::conditions::{self, FULL_SHARE};
 use crate::describe::{format_capacity, is_multipath};
+use crate::dm::{self, PoolStatus};
 use fathom_base::shell;
 use fathom_base::units::{format_size, format_sizes};
 use fathom_model::finding::{Finding, Severity};
@@ -34,6 +35,7 @@ pub fn judge(stack: &Stack, around: &Surroundings) -> Vec<Finding> {
         mounted_above(stack),
         around.store.as_ref().map(|store| store_on_target(stack, store)).unwrap_or_default(),
         filesystem_full(stack),
+        pool_full(stack),
         direct_io_buffered(stack),
         loop_sparse(stack),
         loop_buffered(stack),
@@ -254,6 +256,30 @@ pub fn filesystem_full(stack: &Stack) -> Vec<Finding> {
         let command = format!("see where they went: du -x --inodes {}", shell::word(place));
         findings.push(finding.advise(command));
     }
+    findings
+}
+
+/// A nearly full thin pool: in the middle of a run it may have nothing left to give, and writes wait or fail.
+#[must_use]
+pub fn pool_full(stack: &Stack) -> Vec<Finding> {
+    let share = |node: &Node| {
+        let status = &node.dm.as_ref()?.status;
+        let pool =
+            status.iter().filter_map(|text| dm::line(text)).find(|l| l.kind == "thin-pool")?;
+        let PoolStatus::Works(state) = dm::pool_status(pool.words)? else { return None };
+        state.data.share().filter(|share| *share > FULL_SHARE)
+    };
+    let finding = |node: &Node| {
+        let summary = format!(
+            "the thin pool {} is {:.0} % full: when nothing is left, writes to new places wait or fail.",
+            node.label(),
+            share(node)? * 100.0
+        );
+        let finding = Finding::new("thin-pool-full", Severity::Note, summary);
+        Some(finding.advise("give back what filesystems no longer use: fstrim --all --verbose"))
+    };
+    let mut findings: Vec<Finding> = stack.walk().into_iter().filter_map(finding).collect();
+    findings.dedup();
     findings
 }
 

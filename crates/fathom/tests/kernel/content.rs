@@ -87,7 +87,10 @@ fn compressing_filesystem() {
         let before = device_written(&name);
         let file = fs.dir().join("kept");
         let args = ["run", "seqwrite", p(&file), "size=64M", "direct=no", "--keep", block, content];
-        sandbox.json(&args, &[0, 1]);
+        let result = sandbox.json(&args, &[0, 1]).result();
+        let found = result["findings"].as_array().unwrap();
+        let is_said = found.iter().any(|finding| finding["id"] == "compressed-on-the-way");
+        assert_eq!(is_said, content != "content=random", "{content}: {found:?}");
         sync();
         let share = (device_written(&name) - before) as f64 / (64 * MIB) as f64;
         std::fs::remove_file(&file).unwrap();

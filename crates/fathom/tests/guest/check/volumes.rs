@@ -178,6 +178,12 @@ dd if=/dev/zero of=/dev/vg0/wide bs=1M count=27 oflag=direct status=none
 look
 ";
 
+/// A measurement on a volume of a pool with little space left.
+const THIN_MEASURED: &str = "
+dd if=/dev/zero of=/dev/vg0/wide bs=1M count=30 oflag=direct status=none
+fathom --json --quiet run randread /dev/vg0/wide span=16M duration=1s || [ $? = 1 ]
+";
+
 /// A write that finds no space waits; the pool has stopped.
 const THIN_STOPPED: &str = "
 echo 3 >/sys/module/dm_thin_pool/parameters/no_space_timeout
@@ -346,6 +352,7 @@ fn job(job: GuestJob) -> GuestJob {
         .step("four_deep", FOUR_DEEP)
         .step("thin", THIN)
         .step("thin_full", FULL)
+        .step("thin_measured", THIN_MEASURED)
         .step("thin_stopped", THIN_STOPPED)
         .step("syncing", SYNCING)
         .step("differing", DIFFERING)
@@ -460,6 +467,8 @@ fn full(report: &GuestReport) {
         &look.defect("thin-pool-full").to_string(),
         &["vg0/pool is 8", "lvextend -L +10G vg0/pool"],
     );
+    let measured = &report.step("thin_measured").stdout;
+    contains(measured, &["\"thin-pool-full\"", "% full: when nothing is left"]);
 }
 
 fn caches(report: &GuestReport) {
