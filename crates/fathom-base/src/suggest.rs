@@ -13,6 +13,10 @@ pub fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Opti
 
 /// 0 to 1; one slip of the finger is always near.
 fn likeness(word: &str, candidate: &str) -> f64 {
+    // A much longer word is near by what it begins with, and by nothing else.
+    if candidate.len() > 2 * word.len() && !candidate.starts_with(word) {
+        return 0.0;
+    }
     let by_letters = strsim::jaro_winkler(word, candidate);
     if strsim::damerau_levenshtein(word, candidate) == 1 { by_letters.max(0.9) } else { by_letters }
 }
@@ -33,6 +37,8 @@ mod tests {
         assert_eq!(nearest("thread", known), Some("threads"));
         assert_eq!(nearest("blocksize", known), Some("block_size"));
         assert_eq!(nearest("zzz", known), None);
+        assert_eq!(nearest("zebra", ["zero_fraction", "threads"]), None);
+        assert_eq!(nearest("zero", ["zero_fraction", "threads"]), Some("zero_fraction"));
         assert_eq!(nearest("mx", ["mix", "log"]), Some("mix"));
         assert_eq!(hint("durationn", known), "; did you mean 'duration'?");
     }

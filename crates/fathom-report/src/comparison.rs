@@ -75,20 +75,26 @@ fn clause(figure: &Figure, is_first: bool) -> String {
     let ratio = figure.answer.ratio;
     let range = ratio.interval.map(|i| ends(i).join(" to "));
     let is_rate = figure.metric.better() == Better::Higher;
+    let margin = round(figure.answer.question.margin_percent);
+    // That there is a difference, and that it is one that matters, are two claims.
+    let perhaps = if figure.answer.is_beyond_margin() {
+        String::new()
+    } else {
+        format!(", perhaps less than {margin} %")
+    };
     match (figure.decision, range) {
         (Decision::Faster, Some(range)) if is_first && is_rate => {
-            format!("B is {} faster ({range})", size(ratio.value))
+            format!("B is {} faster ({range}){perhaps}", size(ratio.value))
         }
         (Decision::Slower, Some(range)) if is_first && is_rate => {
-            format!("B is {} slower ({range})", size(ratio.value))
+            format!("B is {} slower ({range}){perhaps}", size(ratio.value))
         }
         (Decision::Faster | Decision::Slower, Some(range)) => {
             let how = if ratio.value >= 1.0 { "higher" } else { "lower" };
             let judged = if figure.decision == Decision::Faster { "better" } else { "worse" };
-            format!("{subject} {} {how} ({range}), {judged}", size(ratio.value))
+            format!("{subject} {} {how} ({range}){perhaps}, {judged}", size(ratio.value))
         }
         (Decision::Equivalent, Some(_)) => {
-            let margin = round(figure.answer.question.margin_percent);
             format!("{subject}: no difference larger than {margin} %")
         }
         (_, Some(range)) => {

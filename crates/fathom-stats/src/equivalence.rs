@@ -91,6 +91,14 @@ impl Comparison {
         })
     }
 
+    /// True when a difference larger than the margin is proven: the whole interval lies beyond it, on either side. A decision of
+    /// faster or slower alone says that there is a difference, and that it is not proven to be too small to matter.
+    #[must_use]
+    pub fn is_beyond_margin(&self) -> bool {
+        let limit = 1.0 + 0.01 * self.question.margin_percent;
+        self.ratio.interval.is_some_and(|i| i.low > limit || i.high < 1.0 / limit)
+    }
+
     /// True when some difference is proven, however small: the interval leaves out 1.
     #[must_use]
     pub fn is_different(&self) -> bool {
@@ -185,7 +193,10 @@ mod tests {
             change.value, interval.low, interval.high, change.count
         );
         assert_eq!(sentence, "B reads 12 % faster (10.9 to 13.0 %), 8 pairs");
-        assert!(got.is_different() && !got.is_worse_by(0.0));
+        assert!(got.is_different() && !got.is_worse_by(0.0) && got.is_beyond_margin());
+        let wide = compare_paired(&A, &B, &Question { margin_percent: 11.0, ..got.question });
+        let wide = wide.unwrap();
+        assert_eq!((wide.decision, wide.is_beyond_margin()), (Decision::Faster, false));
         assert_eq!(got.p, 2.0 / 256.0);
         // numpy 2.4: exp of the median, fourth smallest and fourth largest of the means of pairs of logs.
         let interval = got.ratio.interval.unwrap();

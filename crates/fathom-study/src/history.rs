@@ -148,7 +148,10 @@ fn names(found: &[Found<'_>]) -> Vec<String> {
             .iter()
             .filter(differs)
             .take(2)
-            .map(|(key, fact)| format!("{} {}", key.rsplit('.').next().unwrap_or(key), fact.value))
+            .map(|(key, fact)| {
+                let value = if fact.value.is_empty() { "not set" } else { fact.value.as_str() };
+                format!("{} {value}", key.rsplit('.').next().unwrap_or(key))
+            })
             .collect();
         if words.is_empty() {
             row.name.clone()

@@ -18,17 +18,17 @@ use std::path::Path;
 pub fn run(common: &Common, output: Output, args: &Compare) -> CommandResult {
     let usage = |text: String| CommandError::usage(output, &text);
     let share = |option: &str, text: &str| {
-        let value = parse_fraction(text).map_err(|e| usage(format!("{option}={text}: {e}")))?;
+        let value = parse_fraction(text).map_err(|e| usage(format!("{option}{text}: {e}")))?;
         Ok::<f64, CommandError>(value)
     };
-    let margin_percent = 100.0 * share("--margin", &args.margin)?;
-    let level = share("--level", &args.level)?;
+    let margin_percent = 100.0 * share("--margin=", &args.margin)?;
+    let level = share("--level=", &args.level)?;
     if !(0.5..1.0).contains(&level) {
         return Err(usage(format!("--level={}: from 50% to below 100%", args.level)));
     }
     let limit_percent = match args.fail_if.as_deref().map(|text| (text, text.split_once(':'))) {
         None => 0.0,
-        Some((_, Some(("slower", percent)))) => 100.0 * share("--fail-if=slower", percent)?,
+        Some((_, Some(("slower", percent)))) => 100.0 * share("--fail-if=slower:", percent)?,
         Some((text, _)) => {
             return Err(usage(format!(
                 "--fail-if={text}: write slower:PERCENT, such as slower:5%"
