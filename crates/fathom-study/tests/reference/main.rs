@@ -8,6 +8,7 @@
 mod checks;
 mod conclusion;
 mod data;
+mod oddities;
 mod others;
 mod raid;
 
