@@ -61,6 +61,25 @@ pub fn with_all_signals(program: &Path) -> Command {
     command
 }
 
+/// Mounts an empty `/run/lock` in a namespace of its own, then becomes the program.
+const OWN_LOCKS: &str = r#"mount -t tmpfs -o mode=1777 locks /run/lock && exec "$0" "$@""#;
+
+/// True where [`with_own_locks`] works: for root, with the tools of util-linux.
+#[must_use]
+pub fn can_have_own_locks() -> bool {
+    let mut command = Command::new("unshare");
+    command.args(["--mount", "--", "sh", "-c", OWN_LOCKS, "true"]);
+    command.stderr(Stdio::null()).status().is_ok_and(|status| status.success())
+}
+
+/// As [`with_all_signals`], in a mount namespace with an empty `/run/lock`.
+#[must_use]
+pub fn with_own_locks(program: &Path) -> Command {
+    let mut command = with_all_signals(Path::new("unshare"));
+    command.args(["--mount", "--", "sh", "-c", OWN_LOCKS]).arg(program);
+    command
+}
+
 /// Runs the command to its end or the limit, showing its output and giving every line of its standard output to
 /// `on_line`.
 ///

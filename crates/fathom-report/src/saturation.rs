@@ -217,18 +217,19 @@ pub fn bound_rows(bound: &OfBound) -> Noted {
 #[must_use]
 pub fn bound_text(bound: &OfBound) -> String {
     let asked = format!("{} of at most {}", bound.what, format_ns(bound.most_ns));
+    let row = |rate: f64| bound.rows.iter().find(|row| row.rate == rate);
     let Some(rate) = bound.answer.rate else {
         return match bound.answer.broken_at {
             Some(rate) if bound.answer.is_finished => none_keeps(bound, &asked, rate),
             Some(rate) => format!(
                 "No rate down to {} per second keeps {asked}, and the time was too short to go lower: --time= \
-                 allows more.",
-                rate_text(rate)
+                 allows more.{}",
+                rate_text(rate),
+                row(rate).map_or_else(String::new, late_text)
             ),
             None => format!("Whether any load keeps {asked} is not known: the time was too short."),
         };
     };
-    let row = |rate: f64| bound.rows.iter().find(|row| row.rate == rate);
     let seen = row(rate).and_then(|row| row.figure_ns).map_or_else(String::new, |(low, high)| {
         format!(" ({} {} to {})", bound.what, format_ns(low), format_ns(high))
     });

@@ -42,14 +42,16 @@ pub(crate) fn push_wrapped(out: &mut String, first: &str, text: &str) {
 }
 
 /// Appends `text` in lines of at most `width` columns; the first begins with `first`, the others are indented by
-/// as much. Words are never cut, and a percent sign stays with its number.
+/// as much. Words are never cut, a percent sign stays with its number, and so do its groups of digits: `115 472 640`.
 pub(crate) fn push_wrapped_to(out: &mut String, width: usize, first: &str, text: &str) {
     let indent = first.chars().count();
     let mut column = 0;
     let mut words = text.split_whitespace().peekable();
     while let Some(word) = words.next() {
-        let percent = words.next_if(|next| next.starts_with('%'));
-        let word = printable(word) + &percent.map_or_else(String::new, |sign| format!(" {sign}"));
+        let mut word = printable(word);
+        while let Some(more) = words.next_if(|next| next.starts_with('%') || goes_on(&word, next)) {
+            word += &format!(" {}", printable(more));
+        }
         let chars = word.chars().count();
         if column == 0 {
             out.push_str(first);
@@ -66,6 +68,16 @@ pub(crate) fn push_wrapped_to(out: &mut String, width: usize, first: &str, text:
         column += chars;
     }
     out.push('\n');
+}
+
+/// True when `next` is a further group of three digits of the number that `before` ends with.
+fn goes_on(before: &str, next: &str) -> bool {
+    let last = before.rsplit(' ').next().unwrap_or(before);
+    let group = last.trim_start_matches(|c: char| !c.is_alphanumeric());
+    let is_group = (1..=3).contains(&group.len()) && group.bytes().all(|b| b.is_ascii_digit());
+    let digits = next.bytes().take_while(u8::is_ascii_digit).count();
+    let end = next.as_bytes().get(3);
+    is_group && digits == 3 && end.is_none_or(|b| !b.is_ascii_alphanumeric())
 }
 
 #[cfg(test)]
@@ -117,5 +129,16 @@ mod tests {
         assert!(lines[0].starts_with("  note  word") && lines[1].starts_with("        word"));
         assert!(lines[..2].iter().all(|line| line.len() <= WIDTH));
         assert_eq!(lines[2].len(), 200);
+    }
+
+    #[test]
+    fn groups_of_digits_stay_together() {
+        let mut out = String::new();
+        let start = "y".repeat(WIDTH - 12);
+        push_wrapped(&mut out, "", &format!("{start} (115 472 640 at 512) of 12 runs"));
+        let lines: Vec<&str> = out.lines().collect();
+        assert_eq!(lines, [start.as_str(), "(115 472 640 at 512) of 12 runs"]);
+        assert!(goes_on("1", "000.") && goes_on("22 387", "995,"));
+        assert!(!goes_on("4096", "100") && !goes_on("1", "100ms") && !goes_on("sd5", "100"));
     }
 }

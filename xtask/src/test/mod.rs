@@ -134,10 +134,7 @@ pub fn run_tiers(options: &Options) -> Result<Report, String> {
     }
     for tier in &options.tiers {
         let start = Instant::now();
-        let mut tally = Tally::default();
-        for program in built.programs.iter().filter(|program| program.tier == *tier) {
-            tally.add(run_program(program, &built, options, &[]));
-        }
+        let mut tally = run_programs(*tier, &built, options);
         if *tier != Tier::Pure && !options.soak {
             run_again(*tier, &mut tally, &built, options);
         }
@@ -154,6 +151,43 @@ pub fn run_tiers(options: &Options) -> Result<Report, String> {
     Ok(report)
 }
 
+/// All programs of a tier, one after the other. Those of the kernel tier mostly wait: there the largest one, and all others, run
+/// side by side, but not in a soak, whose kills and counts take all that the machine has.
+fn run_programs(tier: Tier, built: &Built, options: &Options) -> Tally {
+    let all = built.programs.iter().filter(|program| program.tier == tier);
+    let run = |programs: &[&Program], how: How| {
+        let mut tally = Tally::default();
+        programs.iter().for_each(|p| tally.add(run_program(p, built, options, how, &[])));
+        tally
+    };
+    let (largest, others): (Vec<&Program>, Vec<&Program>) =
+        all.partition(|program| program.crate_name == LARGEST);
+    if tier != Tier::Kernel || options.soak || !process::can_have_own_locks() {
+        let mut tally = run(&largest, How::Plain);
+        tally.add(run(&others, How::Plain));
+        return tally;
+    }
+    std::thread::scope(|scope| {
+        let beside = scope.spawn(|| run(&others, How::OwnLocks));
+        let mut tally = run(&largest, How::Plain);
+        let failed = |_| Tally::of_failure("the programs beside: their thread failed".to_owned());
+        tally.add(beside.join().unwrap_or_else(failed));
+        tally
+    })
+}
+
+/// The crate with more than half of the tests of the kernel tier.
+const LARGEST: &str = "fathom";
+
+/// How a test program is started.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum How {
+    /// As it is.
+    Plain,
+    /// With a `/run/lock` of its own, where the lock of measurements lies: another program may measure at the same time.
+    OwnLocks,
+}
+
 /// Runs the failed tests once more, each by itself. What fails again has failed; what passes is named as unsteady.
 fn run_again(tier: Tier, tally: &mut Tally, built: &Built, options: &Options) {
     if tally.failures.len() > AGAIN_MAX {
@@ -167,15 +201,24 @@ fn run_again(tier: Tier, tally: &mut Tally, built: &Built, options: &Options) {
         let runs = built.programs.iter().filter(of_crate);
         let mut again = Tally::default();
         runs.for_each(|program| {
-            again.add(run_program(program, built, options, &["--exact", name]))
+            again.add(run_program(program, built, options, How::Plain, &["--exact", name]))
         });
         tally.settle(&failure, &again);
     }
 }
 
-fn run_program(program: &Program, built: &Built, options: &Options, args: &[&str]) -> Tally {
+fn run_program(
+    program: &Program,
+    built: &Built,
+    options: &Options,
+    how: How,
+    args: &[&str],
+) -> Tally {
     println!("\n== {} {} {}", program.tier.name(), program.label(), args.join(" "));
-    let mut command = process::with_all_signals(&program.path);
+    let mut command = match how {
+        How::Plain => process::with_all_signals(&program.path),
+        How::OwnLocks => process::with_own_locks(&program.path),
+    };
     command.args(args);
     command.current_dir(&program.directory).env("CARGO_MANIFEST_DIR", &program.directory);
     if let Some(fathom) = &built.fathom {
@@ -334,7 +377,7 @@ esac
             Program { tier: Tier::Kernel, crate_name, target, path, directory: directory.clone() };
         let options = Options { install: false, tiers: vec![Tier::Kernel], soak: false };
         let built = Built { programs: vec![program.clone()], ..Built::default() };
-        let mut tally = run_program(&program, &built, &options, &[]);
+        let mut tally = run_program(&program, &built, &options, How::Plain, &[]);
         assert_eq!((tally.passed, tally.failed), (8, 2));
         run_again(Tier::Kernel, &mut tally, &built, &options);
         fs::remove_dir_all(&directory).unwrap();
