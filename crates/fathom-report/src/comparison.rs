@@ -1,7 +1,7 @@
 //! A comparison as text: what is real in one sentence a row, the figures, everything that differed, the verdict.
 
 use crate::findings::findings_text;
-use crate::ratio::{change, ends, interval, size};
+use crate::ratio::{change, ends, interval, size_and_range};
 use crate::table::{Align, Noted, Table};
 use crate::text::push_wrapped_to;
 use fathom_model::finding::Verdict;
@@ -73,7 +73,6 @@ fn clause(figure: &Figure, is_first: bool) -> String {
     let words = figure.metric.words();
     let subject = if is_first { format!("B's {words}") } else { words };
     let ratio = figure.answer.ratio;
-    let range = ratio.interval.map(|i| ends(i).join(" to "));
     let is_rate = figure.metric.better() == Better::Higher;
     let margin = round(figure.answer.question.margin_percent);
     // That there is a difference, and that it is one that matters, are two claims.
@@ -82,22 +81,23 @@ fn clause(figure: &Figure, is_first: bool) -> String {
     } else {
         format!(", perhaps less than {margin} %")
     };
-    match (figure.decision, range) {
-        (Decision::Faster, Some(range)) if is_first && is_rate => {
-            format!("B is {} faster ({range}){perhaps}", size(ratio.value))
-        }
-        (Decision::Slower, Some(range)) if is_first && is_rate => {
-            format!("B is {} slower ({range}){perhaps}", size(ratio.value))
-        }
-        (Decision::Faster | Decision::Slower, Some(range)) => {
+    match (figure.decision, ratio.interval) {
+        (Decision::Faster | Decision::Slower, Some(interval)) => {
+            let (size, range) = size_and_range(ratio.value, interval);
+            let is_better = figure.decision == Decision::Faster;
+            if is_first && is_rate {
+                let how = if is_better { "faster" } else { "slower" };
+                return format!("B is {size} {how} ({range}){perhaps}");
+            }
             let how = if ratio.value >= 1.0 { "higher" } else { "lower" };
-            let judged = if figure.decision == Decision::Faster { "better" } else { "worse" };
-            format!("{subject} {} {how} ({range}){perhaps}, {judged}", size(ratio.value))
+            let judged = if is_better { "better" } else { "worse" };
+            format!("{subject} {size} {how} ({range}){perhaps}, {judged}")
         }
         (Decision::Equivalent, Some(_)) => {
             format!("{subject}: no difference larger than {margin} %")
         }
-        (_, Some(range)) => {
+        (_, Some(interval)) => {
+            let range = ends(interval).join(" to ");
             let adjusted = figure.answer.decision != Decision::Inconclusive;
             let why = if adjusted { " after adjustment for the number of rows" } else { "" };
             format!("{subject}: undecided{why} ({range})")

@@ -48,9 +48,10 @@ pub fn history_text(
         runs.sort();
         runs.dedup();
         let text = format!(
-            "{} with one run each are not shown (for some of them --row=NAME, for all --json); they are of {}: fathom show",
-            plural(single.len() as u64, "row"),
-            runs.join(", ")
+            "{2} with one run each are not shown (for some of them --row=NAME, for all --json); they are of {0}: fathom show {1}",
+            runs.join(", "),
+            runs.first().map_or("RUN", String::as_str),
+            plural(single.len() as u64, "row")
         );
         push_wrapped_to(&mut out, width, "", &text);
     }

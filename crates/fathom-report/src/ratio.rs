@@ -12,14 +12,24 @@ pub fn change(ratio: f64) -> String {
     if PERCENTS.contains(&ratio) { percent(ratio) } else { multiple(ratio) }
 }
 
-/// The size of a change without its direction.
+/// The size of a change without its direction, and its interval in the same form: `12.0 % | +8.1 % to +16.0 %`, and of a
+/// quarter `4.00 times | 3.33 to 5.88 times`.
 #[must_use]
-pub fn size(ratio: f64) -> String {
-    if PERCENTS.contains(&ratio) {
-        format!("{:.1} %", 100.0 * (ratio - 1.0).abs())
-    } else {
-        format!("{} times", times(if ratio < 1.0 { 1.0 / ratio } else { ratio }))
+pub fn size_and_range(ratio: f64, interval: Interval) -> (String, String) {
+    let all = [interval.low, ratio, interval.high];
+    if all.iter().all(|ratio| PERCENTS.contains(ratio)) {
+        return (format!("{:.1} %", 100.0 * (ratio - 1.0).abs()), ends(interval).join(" to "));
     }
+    let factor = |ratio: f64| times(if ratio < 1.0 { 1.0 / ratio } else { ratio });
+    let size = format!("{} times", factor(ratio));
+    let range = if interval.low >= 1.0 {
+        format!("{} to {} times", factor(interval.low), factor(interval.high))
+    } else if interval.high <= 1.0 {
+        format!("{} to {} times", factor(interval.high), factor(interval.low))
+    } else {
+        ends(interval).join(" to ")
+    };
+    (size, range)
 }
 
 /// Both ends of an interval of a ratio, in the same form.
@@ -43,7 +53,9 @@ pub fn times(ratio: f64) -> String {
         r if r >= 100.0 => format!("{r:.0}"),
         r if r >= 10.0 => format!("{r:.1}"),
         r if r >= 0.1 => format!("{r:.2}"),
-        r => format!("{r:.4}"),
+        // As many zeroes as it takes, to nine digits.
+        r if r >= 1e-8 => format!("{r:.*}", 2 + (-r.log10()).ceil() as usize),
+        _ => "0".to_owned(),
     }
 }
 
@@ -70,16 +82,33 @@ mod tests {
 
     #[test]
     fn changes_are_percents_as_long_as_these_mean_something() {
-        for (ratio, as_change, as_size) in [
-            (1.12, "+12.0 %", "12.0 %"),
-            (0.44, "-56.0 %", "56.0 %"),
-            (0.25, "x 0.25", "4.00 times"),
-            (3.0, "x 3.00", "3.00 times"),
-            (0.0001, "x 0.0001", "10000 times"),
-            (1.0, "+0.0 %", "0.0 %"),
-            (250.4, "x 250", "250 times"),
+        for (ratio, text) in [
+            (1.12, "+12.0 %"),
+            (0.44, "-56.0 %"),
+            (0.25, "x 0.25"),
+            (3.0, "x 3.00"),
+            (0.0001, "x 0.000100"),
+            (0.000_018_13, "x 0.0000181"),
+            (1.0, "+0.0 %"),
+            (250.4, "x 250"),
         ] {
-            assert_eq!((change(ratio).as_str(), size(ratio).as_str()), (as_change, as_size));
+            assert_eq!(change(ratio), text);
+        }
+    }
+
+    #[test]
+    fn a_size_has_the_form_of_its_range() {
+        for (low, ratio, high, size, range) in [
+            (1.081, 1.12, 1.16, "12.0 %", "+8.1 % to +16.0 %"),
+            (0.40, 0.44, 0.50, "56.0 %", "-60.0 % to -50.0 %"),
+            (0.17, 0.25, 0.30, "4.00 times", "3.33 to 5.88 times"),
+            (0.30, 0.44, 0.50, "2.27 times", "2.00 to 3.33 times"),
+            (1.8, 4.0, 5.0, "4.00 times", "1.80 to 5.00 times"),
+            (0.000_018, 0.000_019, 0.000_02, "52632 times", "50000 to 55556 times"),
+            (0.2, 0.3, 1.1, "3.33 times", "x 0.20 to x 1.10"),
+        ] {
+            let got = size_and_range(ratio, Interval { low, high, coverage: 0.95 });
+            assert_eq!(got, (size.to_owned(), range.to_owned()));
         }
     }
 }
