@@ -6,6 +6,7 @@ use crate::table::{Align, Noted, Table};
 use crate::text::push_wrapped_to;
 use fathom_model::finding::Verdict;
 use fathom_stats::equivalence::{Better, Decision};
+use fathom_stats::sequential::LOOKS;
 use fathom_study::compare::{Comparison, Difference, Figure, Metric, RowComparison, Weight};
 
 /// The whole comparison in so many columns.
@@ -63,13 +64,15 @@ pub fn sentence(row: &RowComparison) -> String {
     let Some((first, others)) = row.figures.split_first() else {
         return format!("{}: nothing that can be compared.", row.name);
     };
+    let is_between = row.next_look.is_some() && !LOOKS.contains(&row.runs_a);
     let tail = others.iter().find(|figure| matches!(figure.metric, Metric::LatencyNsP99(_)));
-    let tail = tail.map_or_else(String::new, |figure| format!("; {}", clause(figure, false)));
+    let tail =
+        tail.map_or_else(String::new, |figure| format!("; {}", clause(figure, false, is_between)));
     let next = row.next_look.map_or_else(String::new, |n| format!(" Next look at {n} pairs."));
-    format!("{}: {}, {runs}{tail}.{next}", row.name, clause(first, true))
+    format!("{}: {}, {runs}{tail}.{next}", row.name, clause(first, true, is_between))
 }
 
-fn clause(figure: &Figure, is_first: bool) -> String {
+fn clause(figure: &Figure, is_first: bool, is_between: bool) -> String {
     let words = figure.metric.words();
     let subject = if is_first { format!("B's {words}") } else { words };
     let ratio = figure.answer.ratio;
@@ -99,7 +102,11 @@ fn clause(figure: &Figure, is_first: bool) -> String {
         (_, Some(interval)) => {
             let range = ends(interval).join(" to ");
             let adjusted = figure.answer.decision != Decision::Inconclusive;
-            let why = if adjusted { " after adjustment for the number of rows" } else { "" };
+            let why = match (adjusted, is_between) {
+                (true, true) => " between two looks",
+                (true, false) => " after adjustment for the number of rows",
+                (false, _) => "",
+            };
             format!("{subject}: undecided{why} ({range})")
         }
         (_, None) => {
