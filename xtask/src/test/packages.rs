@@ -48,6 +48,7 @@ const PACKAGES: &[(&str, &str)] = &[
     ("sysbench", "the other side of benchmarks"),
     ("sysstat", "iostat: the other side of watch"),
     ("systemd", "systemd-analyze: what the words of timers mean"),
+    ("tmux", "the live view in it"),
     ("udev", "multipathd in guests needs it"),
     ("user-mode-linux", "the guests' kernel"),
     ("util-linux", "unshare, wipefs, mkswap, fsfreeze, partx"),

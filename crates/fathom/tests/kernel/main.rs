@@ -47,6 +47,7 @@ mod searches;
 mod signals;
 mod store;
 mod terminal;
+mod tmux;
 mod trees;
 mod verify;
 mod verify_files;
@@ -94,6 +95,7 @@ fn others() -> Vec<Trial> {
     trials.extend(attach::trials());
     trials.extend(report::trials());
     trials.extend(terminal::trials());
+    trials.extend(tmux::trials());
     trials.extend(output::trials());
     trials.extend(devices::trials());
     trials.extend(kept_edits::trials());

@@ -1,0 +1,177 @@
+//! The live view in tmux, which breaks lines anew when it is resized and says what a screen shows: what is seen at 80x24, without
+//! colours and without Unicode, and that typing goes on as before however fathom ends.
+
+use crate::cli::{Sandbox, p};
+use fathom_testkit::Capability::{FathomBinary, Tool};
+use fathom_testkit::command::tool;
+use fathom_testkit::{Trial, kernel_test};
+use std::fs;
+use std::path::PathBuf;
+use std::process::Command;
+use std::thread;
+use std::time::{Duration, Instant};
+
+pub fn trials() -> Vec<Trial> {
+    let needs = [FathomBinary, Tool("tmux")];
+    vec![kernel_test("terminal_in_tmux", &needs, in_tmux)]
+}
+
+/// A machine may be busy, and another measurement may hold it.
+const LIMIT: Duration = Duration::from_secs(300);
+
+/// What the view of a load without a disk says.
+const WORDS: [&str; 9] = [
+    "randread",
+    "left",
+    "throughput",
+    "IOPS",
+    "service time",
+    "p50 ",
+    "p99 ",
+    "in flight",
+    "q end   ? help",
+];
+
+/// In the shell of a pane: the settings of the terminal, fathom, what it ended with, the settings again; then nothing but what is
+/// typed is shown.
+const SHELL: &str = r#"trap : INT
+stty -g > before
+while :; do
+  printf '\033[2J\033[H'
+  sh -c 'echo $$ > pid; exec "$0" "$@"' "$@"
+  code=$?
+  [ $code -eq 3 ] || break
+  sleep 0.2
+done
+stty -g > after
+echo "ended with $code"
+exec cat
+"#;
+
+/// A server of its own with one session of one pane, in which fathom runs; ended when dropped.
+struct Tmux<'a> {
+    sandbox: &'a Sandbox,
+    /// No other server's: one that was told to end may still be there.
+    socket: PathBuf,
+}
+
+impl Drop for Tmux<'_> {
+    fn drop(&mut self) {
+        self.command(&["kill-server"]).output().ok();
+    }
+}
+
+impl<'a> Tmux<'a> {
+    fn start(sandbox: &'a Sandbox, name: &str, size: (&str, &str), env: &[&str]) -> Self {
+        let script = sandbox.scratch.join("shell");
+        fs::write(&script, SHELL).unwrap();
+        let tmux = Self { sandbox, socket: sandbox.scratch.join(name) };
+        let session = ["-f", "/dev/null", "new-session", "-d", "-x", size.0, "-y", size.1, "-c"];
+        let mut command = tmux.command(&session);
+        command.arg(sandbox.scratch.path()).arg("env").args(env).args(["sh", p(&script)]);
+        command.arg(fathom_testkit::fathom_binary().unwrap()).args(["--db", p(sandbox.db())]);
+        command.args(["run", "randread", "null:", "size=64M", "rate=1000", "duration=10m"]);
+        // The server itself insists on UTF-8.
+        let done = command.env_remove("NO_COLOR").env("LC_ALL", "C.UTF-8").output().unwrap();
+        assert!(done.status.success(), "{done:?}");
+        tmux
+    }
+
+    fn command(&self, args: &[&str]) -> Command {
+        let mut command = tool("tmux");
+        command.env_remove("TMUX").arg("-S").arg(&self.socket).args(args);
+        command
+    }
+
+    /// One command of tmux; what it prints.
+    #[track_caller]
+    fn does(&self, args: &[&str]) -> String {
+        let done = self.command(args).output().unwrap();
+        assert!(done.status.success(), "{args:?}: {done:?}");
+        String::from_utf8(done.stdout).unwrap()
+    }
+
+    /// What is on the screen, with the sequences of its colours.
+    fn screen(&self) -> String {
+        self.does(&["capture-pane", "-p", "-e"])
+    }
+
+    /// Waits until the screen, without its colours, is as it should be.
+    #[track_caller]
+    fn shows(&self, what: &str, is_so: impl Fn(&str) -> bool) {
+        let begun = Instant::now();
+        loop {
+            let screen = self.does(&["capture-pane", "-p"]);
+            if is_so(&screen) {
+                return;
+            }
+            assert!(begun.elapsed() < LIMIT, "never {what}:\n{screen}");
+            thread::sleep(Duration::from_millis(50));
+        }
+    }
+
+    /// Waits for the whole view, once, in so many columns, with a bar for the throughput of a second.
+    #[track_caller]
+    fn shows_view(&self, columns: usize, bars: &[char]) {
+        self.shows("the view", |screen| {
+            let mut of_throughput = screen.lines().filter(|line| line.contains("throughput"));
+            WORDS.iter().all(|word| screen.contains(word))
+                && of_throughput.next().is_some_and(|line| line.ends_with(bars))
+                && of_throughput.next().is_none()
+                && screen.lines().all(|line| line.chars().count() <= columns)
+        });
+    }
+
+    /// Fathom has ended as interrupted: the terminal is as before, and shows what is typed.
+    #[track_caller]
+    fn is_given_back(&self) {
+        self.shows("the end", |screen| screen.contains("ended with 130"));
+        let settings = |when: &str| fs::read_to_string(self.sandbox.scratch.join(when)).unwrap();
+        assert_eq!(settings("before"), settings("after"));
+        let state =
+            "#{alternate_on} #{cursor_flag} #{insert_flag} #{mouse_any_flag} #{keypad_flag}";
+        assert_eq!(self.does(&["display-message", "-p", state]).trim(), "0 1 0 0 0");
+        self.does(&["send-keys", "typed here"]);
+        self.shows("what is typed", |screen| screen.trim_end().ends_with("typed here"));
+        self.shows("the result", |screen| {
+            screen.contains("Stored as") && !screen.contains("q end")
+        });
+        self.sandbox.nothing_left(&[]);
+    }
+}
+
+fn in_tmux() {
+    let sandbox = Sandbox::new();
+    let tmux = Tmux::start(&sandbox, "wide", ("120", "40"), &[]);
+    tmux.shows_view(120, &['█']);
+    let screen = tmux.screen();
+    assert!(screen.contains("\u{1b}[36m"), "bars in colour: {screen:?}");
+    // Narrower and lower, and wider again: nothing of the former view stays.
+    for (columns, lines) in [(80, 24), (100, 30)] {
+        let size = [columns, lines].map(|n: usize| n.to_string());
+        tmux.does(&["resize-window", "-x", &size[0], "-y", &size[1]]);
+        tmux.shows_view(columns, &['█']);
+    }
+    tmux.does(&["send-keys", "q"]);
+    tmux.shows("the question", |screen| screen.contains("End the run?"));
+    tmux.does(&["send-keys", "y"]);
+    tmux.is_given_back();
+    drop(tmux);
+    let ascii = ["LC_ALL=C", "LANG=C"].as_slice();
+    let colourless = ["LC_ALL=C", "LANG=C", "NO_COLOR=1"].as_slice();
+    for (name, env, by_key) in [("key", colourless, true), ("signal", ascii, false)] {
+        let tmux = Tmux::start(&sandbox, name, ("80", "24"), env);
+        tmux.shows_view(80, &['#']);
+        let screen = tmux.screen();
+        assert!(screen.is_ascii(), "{screen:?}");
+        assert_eq!(screen.contains("\u{1b}[36m"), !by_key, "{screen:?}");
+        if by_key {
+            tmux.does(&["send-keys", "C-c"]);
+        } else {
+            let pid = fs::read_to_string(sandbox.scratch.join("pid")).unwrap();
+            fathom_testkit::command::run_tool("kill", ["-TERM", pid.trim()]).unwrap();
+        }
+        tmux.is_given_back();
+    }
+    assert_eq!(sandbox.runs().len(), 3);
+}
