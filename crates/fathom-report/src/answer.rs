@@ -1,6 +1,7 @@
 //! A matrix of arrays, layers, and a watch in one sentence.
 
-use crate::raid::{mib_per_s, multiple, place};
+use crate::raid::{mib_per_s, place};
+use crate::ratio;
 use crate::text::format_share;
 use crate::watch::answer::number;
 use fathom_base::units::{format_count, format_duration, format_rate};
@@ -15,13 +16,16 @@ pub fn of_raid(study: &RaidStudy) -> String {
     let of_pattern = |pattern: Pattern| {
         let (row, best) = fastest(study, pattern)?;
         let name = row.name();
-        let one = study.component_bytes_per_s[place(pattern)];
-        let times = one.map_or_else(String::new, |one| {
-            format!("{} x one member, ", multiple(best, Some(one)))
-        });
         let (load, rate) = (load(pattern), mib_per_s(best.bytes_per_s.value));
         let known = how_well(&best.bytes_per_s, mib_per_s);
-        Some(format!("{load} {name} with {rate} ({times}{known})"))
+        let times = best.of_one_member.map_or_else(String::new, |times| {
+            format!(
+                ", {} x one member ({})",
+                ratio::times(times.value),
+                how_well(&times, ratio::times)
+            )
+        });
+        Some(format!("{load} {name} with {rate} ({known}){times}"))
     };
     let words: Vec<String> = Pattern::ALL.into_iter().filter_map(of_pattern).collect();
     match words.as_slice() {
@@ -76,19 +80,20 @@ fn of_workload(of: &OfWorkload) -> Option<String> {
     let top = of.rows.last()?;
     let rate = format_rate(top.bytes_per_s.value);
     let share = |row: &&Layer| row.efficiency.is_some();
-    let least = |a: &&Layer, b: &&Layer| {
-        a.efficiency.unwrap_or(1.0).total_cmp(&b.efficiency.unwrap_or(1.0))
-    };
+    let share_of = |row: &Layer| row.efficiency.map_or(1.0, |share| share.value);
+    let least = |a: &&Layer, b: &&Layer| share_of(a).total_cmp(&share_of(b));
     let costly = of.rows.iter().filter(share).min_by(least);
     let cost = costly.and_then(|row| {
-        let efficiency = row.efficiency?;
-        Some(match efficiency < 0.995 {
+        let (share, name) = (row.efficiency?, row.layer.name());
+        let kept = format_share(share.value);
+        let known = how_well(&share, format_share);
+        Some(match share.value < 0.995 {
             true => format!(
-                "; the costliest layer, {}, keeps {} of what is below it",
-                row.layer.name(),
-                format_share(efficiency)
+                "; the costliest layer, {name}, keeps {kept} of what is below it ({known})"
             ),
-            false => "; no layer costs anything".to_owned(),
+            false => format!(
+                "; no layer is seen to cost anything, {name} keeps least: {kept} of what is below it ({known})"
+            ),
         })
     });
     let (name, workload) = (top.layer.name(), &of.workload);

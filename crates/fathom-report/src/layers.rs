@@ -1,7 +1,7 @@
 //! The layers of a stack as text, from the disks upward.
 
 use crate::findings::findings_text;
-use crate::raid::{EVENTS, events};
+use crate::raid::{EVENTS, events, with_interval};
 use crate::table::{Align, Table};
 use crate::text::{format_share, push_wrapped_to};
 use fathom_base::units::{format_count, format_ns, format_rate};
@@ -21,7 +21,7 @@ pub fn text(study: &LayersStudy, width: usize) -> String {
 }
 
 /// How the table of layers is read.
-pub const LEGEND: &str = "Medians over trials, from the disks upward. of below: share of what the layer below does; of all disks at once, of their sum one after the other. A disk alone has the workload's requests in flight, what stands on several disks as many for each of them. disk reads: counted by the disks, for one read of the layer.";
+pub const LEGEND: &str = "Medians over trials, from the disks upward. of below: share of what the layer below does in the same block, the mean over blocks with its 95 % interval (Student's t of the logarithms; one trial has none); of all disks at once, of their sum one after the other. A disk alone has the workload's requests in flight, what stands on several disks as many for each of them. disk reads: counted by the disks, for one read of the layer.";
 
 fn table(of: &OfWorkload) -> Table {
     let columns = [
@@ -45,12 +45,18 @@ fn table(of: &OfWorkload) -> Table {
     table
 }
 
+/// Its share of what the layer below does, with its interval.
+#[must_use]
+pub fn of_below(row: &Row) -> String {
+    row.efficiency.map_or_else(String::new, |share| with_interval(&share, format_share))
+}
+
 fn cells(row: &Row) -> Vec<String> {
     let time = |ns: Option<f64>| ns.map_or_else(|| "n/a".to_owned(), |ns| format_ns(ns as u64));
     vec![
         row.layer.name(),
         format_rate(row.bytes_per_s.value),
-        row.efficiency.map_or_else(String::new, format_share),
+        of_below(row),
         format_count(row.iops.round() as u64),
         time(row.latency_ns_p50),
         time(row.latency_ns_p99),
@@ -100,14 +106,15 @@ mod tests {
             md0            7.5 MB/s      93 %  1 833  5.0 ms  5.0 ms        11 us       1        1.09      2.18
             /srv           4.1 MB/s      55 %  1 000  5.0 ms  5.0 ms        20 us       1        2.00      4.00
 
-            Medians over trials, from the disks upward. of below: share of what the layer below does; of all
-            disks at once, of their sum one after the other. A disk alone has the workload's requests in flight,
-            what stands on several disks as many for each of them. disk reads: counted by the disks, for one
-            read of the layer. interrupts, switches (from thread to thread): of the whole machine for one
-            request; what others cause is in them.
+            Medians over trials, from the disks upward. of below: share of what the layer below does in the same
+            block, the mean over blocks with its 95 % interval (Student's t of the logarithms; one trial has
+            none); of all disks at once, of their sum one after the other. A disk alone has the workload's
+            requests in flight, what stands on several disks as many for each of them. disk reads: counted by
+            the disks, for one read of the layer. interrupts, switches (from thread to thread): of the whole
+            machine for one request; what others cause is in them.
 
             TRUSTED
-              note  /srv, randread: 55 % of what the layer below it does
+              note  /srv, randread: 55 % (one trial, no interval) of what the layer below it does
         "#]].assert_eq(&text(&found, 100));
     }
 }

@@ -2,9 +2,11 @@
 //! does meanwhile.
 
 use crate::findings::findings_text;
+use crate::ratio;
 use crate::table::{Align, Table};
 use crate::text::{format_share, push_wrapped_to};
 use fathom_base::units::{format_count, format_duration, format_ns, format_rate};
+use fathom_stats::interval::Estimate;
 use fathom_study::raid::{Counted, EventsPerIo, Figure, InState, Pattern, RaidStudy, Row, State};
 
 /// Bytes of a MiB.
@@ -19,20 +21,13 @@ pub fn text(study: &RaidStudy, width: usize) -> String {
         ("Random", [Pattern::RandomRead, Pattern::RandomMix]),
     ] {
         let shown = Shown { study, patterns };
-        out += &shown.table(
-            &format!("{title}, MiB/s"),
-            &|f, _| format!("{:.1}", f.bytes_per_s.value / MIB),
-            width,
-        );
+        out += &shown.table(&format!("{title}, MiB/s"), &|f| Some(in_mib(f)), width);
         if study.component_bytes_per_s.iter().any(Option::is_some) {
-            out += &shown.table(
-                &format!("{title}, multiples of one member"),
-                &|f, one| multiple(f, one),
-                width,
-            );
+            out += &shown.table(&format!("{title}, multiples of one member"), &multiple, width);
         }
     }
-    out += "Medians over trials; n/a: the level cannot be in that state; -: not measured.\n";
+    let legend = "n/a: the level cannot be in that state; -: not measured.";
+    push_wrapped_to(&mut out, width, "", &format!("{} {legend}", trials_note(study)));
     out += &latencies(study, width);
     out += &rebuilds(study, width);
     out += &counted(study, width);
@@ -41,10 +36,45 @@ pub fn text(study: &RaidStudy, width: usize) -> String {
     out + &findings_text(&study.findings, study.verdict, width)
 }
 
-/// The rate by that of one member.
+/// A value with its interval in brackets, if it has one.
 #[must_use]
-pub fn multiple(figure: &Figure, one: Option<f64>) -> String {
-    one.map_or_else(|| "-".to_owned(), |one| format!("{:.2}", figure.bytes_per_s.value / one))
+pub fn with_interval(of: &Estimate, text: impl Fn(f64) -> String) -> String {
+    let interval = of.interval.map(|i| format!(" ({} .. {})", text(i.low), text(i.high)));
+    text(of.value) + &interval.unwrap_or_default()
+}
+
+/// The rate in MiB/s.
+#[must_use]
+pub fn in_mib(figure: &Figure) -> String {
+    with_interval(&figure.bytes_per_s.map(|rate| rate / MIB), |rate| format!("{rate:.1}"))
+}
+
+/// The rate in multiples of one member's; none where no member was measured.
+#[must_use]
+pub fn multiple(figure: &Figure) -> Option<String> {
+    Some(with_interval(figure.of_one_member.as_ref()?, ratio::times))
+}
+
+/// What the figures of the matrix are, and which intervals there are.
+#[must_use]
+pub fn trials_note(study: &RaidStudy) -> String {
+    let states = study.rows.iter().flat_map(|row| &row.states);
+    let figures: Vec<&Figure> = states.flat_map(|of| of.figures.iter().flatten()).collect();
+    let of_rates = figures.iter().any(|figure| figure.bytes_per_s.interval.is_some());
+    let is_repeated = figures.iter().any(|figure| figure.bytes_per_s.count > 1);
+    let rates = match (of_rates, is_repeated) {
+        (true, _) => {
+            "Rates are medians over trials, in brackets their 95 % interval by ranks, from six trials on."
+        }
+        (false, true) => {
+            "Rates are medians over trials, without intervals: fewer than six trials give none of 95 %."
+        }
+        (false, false) => {
+            "One trial each: nothing has an interval, as nobody knows what a second one would have shown."
+        }
+    };
+    let multiples = "Multiples and shares are means over blocks, in brackets their 95 % interval (Student's t of the logarithms).";
+    if is_repeated { format!("{rates} {multiples}") } else { rates.to_owned() }
 }
 
 fn heading(pattern: Pattern) -> &'static str {
@@ -101,12 +131,7 @@ impl Shown<'_> {
         State::ALL.into_iter().filter(is_there).collect()
     }
 
-    fn table(
-        &self,
-        title: &str,
-        cell: &dyn Fn(&Figure, Option<f64>) -> String,
-        width: usize,
-    ) -> String {
+    fn table(&self, title: &str, cell: &dyn Fn(&Figure) -> Option<String>, width: usize) -> String {
         let states = self.states();
         let headings: Vec<String> = states
             .iter()
@@ -134,12 +159,12 @@ impl Shown<'_> {
         row: &Row,
         state: State,
         pattern: Pattern,
-        cell: &dyn Fn(&Figure, Option<f64>) -> String,
+        cell: &dyn Fn(&Figure) -> Option<String>,
     ) -> String {
         let of = row.in_state(state);
         let figure = of.and_then(|of| of.figures[place(pattern)].as_ref());
         match figure {
-            Some(figure) => cell(figure, self.study.component_bytes_per_s[place(pattern)]),
+            Some(figure) => cell(figure).unwrap_or_else(|| "-".to_owned()),
             None if state != State::Normal && !row.is_redundant => "n/a".to_owned(),
             None => "-".to_owned(),
         }
@@ -207,10 +232,7 @@ fn rebuilds(study: &RaidStudy, width: usize) -> String {
     ];
     let mut table = Table::new(columns, 2);
     for row in &study.rows {
-        let (Some(of), normal) = (row.in_state(State::Rebuilding), row.in_state(State::Normal))
-        else {
-            continue;
-        };
+        let Some(of) = row.in_state(State::Rebuilding) else { continue };
         for pattern in Pattern::ALL {
             let Some(rebuild) = &of.rebuilds[place(pattern)] else { continue };
             table.row([
@@ -219,7 +241,7 @@ fn rebuilds(study: &RaidStudy, width: usize) -> String {
                 format_rate(rebuild.bytes_per_s),
                 rebuild.member_ns.map_or_else(|| "-".to_owned(), format_duration),
                 format_duration(rebuild.terabyte_ns),
-                kept(of, normal, pattern),
+                kept(of, pattern),
             ]);
         }
     }
@@ -233,12 +255,9 @@ fn rebuilds(study: &RaidStudy, width: usize) -> String {
 
 /// Which share of its rate on the whole array a load keeps.
 #[must_use]
-pub fn kept(of: &InState, normal: Option<&InState>, pattern: Pattern) -> String {
-    let rate = |of: &InState| Some(of.figures[place(pattern)].as_ref()?.bytes_per_s.value);
-    match (rate(of), normal.and_then(rate)) {
-        (Some(now), Some(whole)) if whole > 0.0 => format_share(now / whole),
-        _ => "-".to_owned(),
-    }
+pub fn kept(of: &InState, pattern: Pattern) -> String {
+    let share = of.figures[place(pattern)].as_ref().and_then(|figure| figure.of_whole.as_ref());
+    share.map_or_else(|| "-".to_owned(), |share| with_interval(share, format_share))
 }
 
 /// What members did for one request, and what they must.
@@ -400,7 +419,8 @@ mod tests {
             raid0 64k                        1.90    -            n/a           n/a              n/a             n/a
             raid1                            1.97    -           1.97             -             1.97               -
 
-            Medians over trials; n/a: the level cannot be in that state; -: not measured.
+            One trial each: nothing has an interval, as nobody knows what a second one would have shown. n/a: the level
+            cannot be in that state; -: not measured.
 
             Random read  state        IOPS     p99  CPU per I/O  interrupts  switches
             raid0 64k    normal        967  1.0 ms        21 us        2.07      4.14

@@ -1,6 +1,7 @@
 //! `fathom layers`: what each layer of a stack costs, and which disk is slower than its companions. Pure: records in, a study
 //! out. The unit is the trial; every figure is the median over the blocks.
 
+use crate::blocks::{self, ByBlock};
 use crate::compare::rows::without_number;
 use crate::raid::{self, Counted, EventsPerIo, State, outlier};
 use crate::verdict;
@@ -108,8 +109,8 @@ pub struct Row {
     pub counted: Option<Counted>,
     /// What the layer below does at most, in bytes per second: all disks at once, else the disk.
     pub below_bytes_per_s: Option<f64>,
-    /// Its share of that.
-    pub efficiency: Option<f64>,
+    /// Its share of what the layer below does in the same blocks, with the interval of their mean.
+    pub efficiency: Option<Estimate>,
 }
 
 /// All layers under one workload.
@@ -176,20 +177,39 @@ fn of_workload(good: &[&Record], workload: &str) -> OfWorkload {
         let key = |of: &(usize, Layer)| (class(&of.1), of.0, of.1.name());
         key(a).cmp(&key(b))
     });
-    let mut rows: Vec<Row> =
-        layers.into_iter().filter_map(|(_, layer)| row(good, layer, workload)).collect();
-    let disks: Vec<f64> =
-        rows.iter().filter(|r| r.layer.is_alone()).map(|r| r.bytes_per_s.value).collect();
-    let mut below = match disks.as_slice() {
-        [] => None,
-        disks => Some(disks.iter().sum::<f64>()),
+    let of = |(_, layer): (usize, Layer)| {
+        let own = of_layer(good, &layer, workload);
+        Some((row(good, &own, layer)?, by_block(&own)))
     };
-    for row in rows.iter_mut().filter(|row| !row.layer.is_alone()) {
-        row.below_bytes_per_s = below;
-        row.efficiency = below.map(|below| row.bytes_per_s.value / below);
-        below = Some(row.bytes_per_s.value);
+    let (mut rows, rates): (Vec<Row>, Vec<ByBlock>) = layers.into_iter().filter_map(of).unzip();
+    let disks = || rows.iter().zip(&rates).filter(|(row, _)| row.layer.is_alone());
+    let sum: f64 = disks().map(|(row, _)| row.bytes_per_s.value).sum();
+    let mut below = (sum > 0.0).then(|| (sum, ByBlock::sum(disks().map(|(_, rates)| rates))));
+    for (row, rates) in rows.iter_mut().zip(rates).filter(|(row, _)| !row.layer.is_alone()) {
+        row.below_bytes_per_s = below.as_ref().map(|(sum, _)| *sum);
+        row.efficiency = below.and_then(|(_, below)| rates.ratio(&below));
+        below = Some((row.bytes_per_s.value, rates));
     }
     OfWorkload { workload: workload.to_owned(), rows }
+}
+
+/// The trials of a layer.
+fn of_layer<'r>(good: &[&'r Record], layer: &Layer, workload: &str) -> Vec<&'r Record> {
+    let name = layer.name();
+    let is_own = |record: &&&Record| split(record) == Some((name.as_str(), workload));
+    good.iter().filter(is_own).copied().collect()
+}
+
+/// Bytes per second of a trial.
+fn rate(record: &Record) -> f64 {
+    let bytes = record.jobs.iter().map(|job| job.transfers().bytes).sum::<u64>();
+    bytes as f64 / (record.window_ns.max(1) as f64 / 1e9)
+}
+
+/// The rates of trials by the number of their block, which ends their label.
+fn by_block(own: &[&Record]) -> ByBlock {
+    let block = |record: &Record| record.label.rsplit_once('#')?.1.parse().ok();
+    ByBlock::medians(own.iter().map(|record| (block(record).unwrap_or(0), rate(record))))
 }
 
 /// How many layers lie below what was read.
@@ -197,18 +217,14 @@ fn depth(record: &Record) -> usize {
     record.targets.first().map_or(0, |target| target.stack.walk().len())
 }
 
-fn row(good: &[&Record], layer: Layer, workload: &str) -> Option<Row> {
-    let name = layer.name();
-    let is_own = |record: &&&Record| split(record) == Some((name.as_str(), workload));
-    let own: Vec<&Record> = good.iter().filter(is_own).copied().collect();
+fn row(good: &[&Record], own: &[&Record], layer: Layer) -> Option<Row> {
     let seconds = |record: &Record| record.window_ns.max(1) as f64 / 1e9;
     let merged = |record: &Record| {
         let mut all = Histogram::new();
         record.jobs.iter().for_each(|job| all.merge(&job.transfers().latency_ns));
         all
     };
-    let bytes = |record: &Record| record.jobs.iter().map(|job| job.transfers().bytes).sum::<u64>();
-    let rates: Vec<f64> = own.iter().map(|r| bytes(r) as f64 / seconds(r)).collect();
+    let rates: Vec<f64> = own.iter().map(|record| rate(record)).collect();
     let counts: Vec<f64> = own.iter().map(|r| merged(r).count() as f64 / seconds(r)).collect();
     let quantile = |share: f64| {
         let of = |record: &&Record| {
@@ -231,9 +247,9 @@ fn row(good: &[&Record], layer: Layer, workload: &str) -> Option<Row> {
         latency_ns_p99: quantile(0.99),
         spread: coefficient_of_variation(&rates).ok(),
         cpu_ns_per_io: median(&own.iter().filter_map(cpu).collect::<Vec<_>>()).ok(),
-        events_per_io: EventsPerIo::of(&own),
-        disk_reads: disk_reads(good, &own),
-        counted: raid::counted_members(&own, State::Normal).filter(|_| !is_degraded(&own)),
+        events_per_io: EventsPerIo::of(own),
+        disk_reads: disk_reads(good, own),
+        counted: raid::counted_members(own, State::Normal).filter(|_| !is_degraded(own)),
         below_bytes_per_s: None,
         efficiency: None,
         layer,
@@ -291,8 +307,8 @@ fn odd_disk(of: &OfWorkload) -> Option<Finding> {
 fn costs(of: &OfWorkload) -> Vec<Finding> {
     let mut found = Vec::new();
     for row in &of.rows {
-        let Some(efficiency) = row.efficiency else { continue };
-        let (name, percent) = (row.layer.name(), 100.0 * efficiency);
+        let Some(share) = row.efficiency else { continue };
+        let (name, percent, efficiency) = (row.layer.name(), blocks::percent(&share), share.value);
         let too_many =
             row.counted.and_then(|counted| Some((counted.reads, counted.too_many_reads()?)));
         if let Some((reads, expected)) = too_many {
@@ -308,7 +324,7 @@ fn costs(of: &OfWorkload) -> Vec<Finding> {
         let is_together = matches!(row.layer, Layer::Together { .. });
         if efficiency > FASTER_SHARE && !is_together {
             let text = format!(
-                "{name}, {}: {percent:.0} % of what is below it: its data lies in a faster part, or something was cached",
+                "{name}, {}: {percent} of what is below it: its data lies in a faster part, or something was cached",
                 of.workload
             );
             found.push(Finding::new("faster-than-below", Severity::Note, text));
@@ -316,12 +332,12 @@ fn costs(of: &OfWorkload) -> Vec<Finding> {
         if efficiency < COSTLY_SHARE {
             let text = if is_together {
                 format!(
-                    "{name}, {}: together the disks do {percent:.0} % of what they do one after the other: the link, the \
+                    "{name}, {}: together the disks do {percent} of what they do one after the other: the link, the \
                      controller or the CPU is shared",
                     of.workload
                 )
             } else {
-                format!("{name}, {}: {percent:.0} % of what the layer below it does", of.workload)
+                format!("{name}, {}: {percent} of what the layer below it does", of.workload)
             };
             found.push(Finding::new("costly-layer", Severity::Note, text));
         }
@@ -394,9 +410,14 @@ mod tests {
         assert_eq!(names[4..], ["all 4 at once", "md0", "vg-data", "/srv"]);
         let percent: Vec<i64> = rows[4..]
             .iter()
-            .map(|row| (100.0 * row.efficiency.expect("some")).round() as i64)
+            .map(|row| (100.0 * row.efficiency.expect("some").value).round() as i64)
             .collect();
         assert_eq!(percent, [95, 84, 100, 95]);
+        // All rates rise alike from block to block: no doubt about shares.
+        for share in rows[4..].iter().filter_map(|row| row.efficiency) {
+            let interval = share.interval.expect("three blocks");
+            assert!(interval.contains(share.value) && interval.high - interval.low < 0.001);
+        }
         assert_eq!(study.findings, []);
     }
 

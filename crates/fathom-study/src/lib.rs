@@ -1,6 +1,7 @@
 //! Conclusions over records: verdicts, knees, what limited a sweep. Pure: records in, findings out, recomputable at any time.
 
 pub mod against;
+mod blocks;
 pub mod capture;
 pub mod compare;
 mod counters;

@@ -13,6 +13,7 @@ pub use counted::Counted;
 pub(crate) use counted::of as counted_members;
 pub use rebuild::Rebuild;
 
+use crate::blocks::ByBlock;
 use crate::experiment::VoidTrial;
 use crate::rules;
 use fathom_model::finding::{Finding, Severity, Verdict};
@@ -113,6 +114,11 @@ pub mod factor {
 pub struct Figure {
     /// Bytes per second, median over trials.
     pub bytes_per_s: Estimate,
+    /// That rate in multiples of what one member does alone in the same blocks, with the interval of their mean; none where no
+    /// member was measured alone.
+    pub of_one_member: Option<Estimate>,
+    /// Its share of what the whole array does in the same blocks, likewise; none of the whole array itself.
+    pub of_whole: Option<Estimate>,
     /// Reads and writes per second, median over trials.
     pub iops: f64,
     /// Median over trials of the 99th percentile of latency, in nanoseconds; none with too few requests.
@@ -269,7 +275,11 @@ pub fn study(records: &[Record]) -> RaidStudy {
         }
     }
     keys.sort();
-    let rows: Vec<Row> = keys.into_iter().map(|key| row(&good, &key)).collect();
+    let one = Pattern::ALL.map(|pattern| {
+        let alone = of_pattern(&good, pattern).into_iter();
+        by_block(alone.filter(|record| level(record, factor::MEMBER).is_some()))
+    });
+    let rows: Vec<Row> = keys.into_iter().map(|key| row(&good, &key, &one)).collect();
     let mut findings = counted::findings(&rows);
     findings.extend(odd_member(&components));
     findings.extend(of_void(&void, records.len()));
@@ -313,13 +323,23 @@ fn of_pattern<'r>(records: &[&'r Record], pattern: Pattern) -> Vec<&'r Record> {
     records.iter().filter(is_it).copied().collect()
 }
 
+/// Bytes per second of a trial.
+fn rate(record: &Record) -> f64 {
+    let bytes = record.jobs.iter().map(|job| job.transfers().bytes as f64).sum::<f64>();
+    bytes / (record.window_ns.max(1) as f64 / 1e9)
+}
+
+fn by_block<'r>(records: impl IntoIterator<Item = &'r Record>) -> ByBlock {
+    let block = |record: &Record| record.cell.as_ref().map_or(0, |cell| u64::from(cell.slot.block));
+    ByBlock::medians(records.into_iter().map(|record| (block(record), rate(record))))
+}
+
 fn figure(records: &[&Record]) -> Option<Figure> {
     let seconds = |record: &Record| record.window_ns.max(1) as f64 / 1e9;
     let sum = |record: &Record, of: &dyn Fn(&fathom_model::record::ClassRecord) -> f64| {
         record.jobs.iter().map(|job| of(&job.transfers())).sum::<f64>()
     };
-    let rates: Vec<f64> =
-        records.iter().map(|r| sum(r, &|class| class.bytes as f64) / seconds(r)).collect();
+    let rates: Vec<f64> = records.iter().map(|record| rate(record)).collect();
     let counts = |record: &Record| sum(record, &|class| class.latency_ns.count() as f64);
     let iops: Vec<f64> = records.iter().map(|r| counts(r) / seconds(r)).collect();
     let p99 = |record: &&Record| {
@@ -338,6 +358,8 @@ fn figure(records: &[&Record]) -> Option<Figure> {
     let cpu: Vec<f64> = records.iter().filter_map(cpu).collect();
     Some(Figure {
         bytes_per_s: median_interval(&rates, 0.95).ok().filter(|rate| rate.value > 0.0)?,
+        of_one_member: None,
+        of_whole: None,
         iops: median(&iops).ok()?,
         latency_ns_p99: p99.and_then(|p99| median(&p99).ok()),
         spread: coefficient_of_variation(&rates).ok(),
@@ -364,16 +386,30 @@ fn components(good: &[&Record]) -> Vec<Component> {
     names.into_iter().map(one).collect()
 }
 
-fn row(good: &[&Record], key: &Key) -> Row {
+fn row(good: &[&Record], key: &Key, one: &[ByBlock; 4]) -> Row {
     let own: Vec<&Record> =
         good.iter().filter(|r| self::key(r).as_ref() == Some(key)).copied().collect();
-    let state = |state: State| {
+    let in_state = |state: State| -> Vec<&Record> {
         let is_there =
             |record: &&&Record| level(record, factor::STATE).unwrap_or("normal") == state.word();
-        let there: Vec<&Record> = own.iter().filter(is_there).copied().collect();
+        own.iter().filter(is_there).copied().collect()
+    };
+    let whole = in_state(State::Normal);
+    let against = |there: &[&Record], pattern: Pattern, state: State| {
+        let there = of_pattern(there, pattern);
+        let rates = by_block(there.iter().copied());
+        let of_whole = || rates.ratio(&by_block(of_pattern(&whole, pattern)));
+        Some(Figure {
+            of_one_member: rates.ratio(&one[pattern.place()]),
+            of_whole: (state != State::Normal).then(of_whole).flatten(),
+            ..figure(&there)?
+        })
+    };
+    let state = |state: State| {
+        let there = in_state(state);
         (!there.is_empty()).then(|| InState {
             state,
-            figures: Pattern::ALL.map(|pattern| figure(&of_pattern(&there, pattern))),
+            figures: Pattern::ALL.map(|pattern| against(&there, pattern, state)),
             counted: Pattern::ALL.map(|pattern| counted::of(&of_pattern(&there, pattern), state)),
             rebuilds: Pattern::ALL.map(|pattern| match state {
                 State::Rebuilding => rebuild::of(&of_pattern(&there, pattern)),

@@ -4,7 +4,7 @@ use super::{Source, counted, parts};
 use crate::page::{Axis, Block, Cell, Chart, ChartKind, Column, Page, Point, Section, Table, Unit};
 use fathom_base::units::{format_count, format_ns, format_rate};
 use fathom_report::answer;
-use fathom_report::layers::LEGEND;
+use fathom_report::layers::{LEGEND, of_below};
 use fathom_report::raid::{EVENTS, events};
 use fathom_report::text::format_share;
 use fathom_study::layers::{OfWorkload, Row, study};
@@ -153,7 +153,7 @@ fn cells(row: &Row) -> [Cell; 13] {
         interval.map_or_else(empty, |i| {
             format!("{} .. {}", format_rate(i.low), format_rate(i.high)).into()
         }),
-        share(row.efficiency),
+        row.efficiency.map_or_else(empty, |share| Cell::number(of_below(row), share.value)),
         Cell::number(format_count(row.iops.round() as u64), row.iops),
         time(row.latency_ns_p50),
         time(row.latency_ns_p99),

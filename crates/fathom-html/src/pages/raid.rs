@@ -7,8 +7,7 @@ mod winner;
 use super::{Source, counted, parts};
 use crate::page::{Axis, Block, Cell, Chart, ChartKind, Column, Page, Point, Section, Table, Unit};
 use fathom_report::answer;
-use fathom_report::raid::{MIB, mib_per_s, place};
-use fathom_stats::interval::Estimate;
+use fathom_report::raid::{MIB, in_mib, mib_per_s, multiple, place, trials_note};
 use fathom_study::raid::{Figure, Pattern, RaidStudy, Row, State, study};
 
 /// Void trials that are shown one by one.
@@ -74,17 +73,12 @@ struct Of<'a> {
 }
 
 impl Of<'_> {
-    /// The figure's rate in MiB/s, or in multiples of one member's.
-    fn estimate(self, figure: &Figure, pattern: Pattern) -> Option<Estimate> {
-        let one = match self.is_multiple {
-            true => self.study.component_bytes_per_s[place(pattern)]?,
-            false => MIB,
-        };
-        Some(figure.bytes_per_s.map(|rate| rate / one))
-    }
-
-    fn text(self, value: f64) -> String {
-        if self.is_multiple { format!("{value:.2}") } else { format!("{value:.1}") }
+    /// The figure's rate in MiB/s, or in multiples of one member's, and how it is written.
+    fn value(self, figure: &Figure) -> Option<(f64, String)> {
+        match self.is_multiple {
+            true => Some((figure.of_one_member?.value, multiple(figure)?)),
+            false => Some((figure.bytes_per_s.value / MIB, in_mib(figure))),
+        }
     }
 
     fn unit(self) -> (&'static str, Unit) {
@@ -107,8 +101,8 @@ fn matrices(found: &RaidStudy) -> Vec<Section> {
         if columns.is_empty() {
             continue;
         }
-        let note = "Medians over trials; n/a: the level cannot be in that state; -: not measured.";
-        let mut section = Section::new(title, note);
+        let missing = "n/a: the level cannot be in that state; -: not measured.";
+        let mut section = Section::new(title, format!("{} {missing}", trials_note(found)));
         for is_multiple in [false, true].into_iter().filter(|is| !*is || has_one) {
             let of = Of { study: found, is_multiple };
             section =
@@ -139,8 +133,7 @@ fn picture(title: &str, of: Of, columns: &[Under]) -> Chart {
         for (across, under) in columns.iter().enumerate() {
             let Some(figure) = under.figure(row) else { continue };
             trials.push(figure.bytes_per_s.count);
-            let estimate = of.estimate(figure, under.pattern);
-            points.extend(estimate.map(|estimate| Point::cell(across, up, estimate.value)));
+            points.extend(of.value(figure).map(|(value, _)| Point::cell(across, up, value)));
         }
     }
     let (least, most) = (trials.iter().min(), trials.iter().max());
@@ -153,7 +146,7 @@ fn picture(title: &str, of: Of, columns: &[Under]) -> Chart {
     let mut chart = Chart::new(format!("{title}, {words}"), ChartKind::HeatMap, x, y)
         .series(words, points)
         .n(n)
-        .note("Each cell is a median over trials; empty: not measured, or the level cannot be in that state.");
+        .note("Empty: not measured, or the level cannot be in that state.");
     chart.scale = Some(Axis::new(words, unit));
     chart
 }
@@ -168,31 +161,15 @@ fn matrix(title: &str, of: Of, columns: &[Under]) -> Table {
     let columns_of_table = [Column::left("array")].into_iter().chain(titles);
     let mut table = Table::new(format!("{title}, {words}"), columns_of_table);
     table.is_sortable = true;
-    let mut has_interval = false;
     for row in &of.study.rows {
-        let cell = |under: &Under| {
-            let figure = under.figure(row)?;
-            Some((figure, of.estimate(figure, under.pattern)?))
-        };
         let mut cells = vec![Cell::from(row.name())];
         for under in columns {
-            let Some((_, estimate)) = cell(under) else {
-                cells.push(under.missing(row).into());
-                continue;
-            };
-            let mut text = of.text(estimate.value);
-            if let Some(interval) = estimate.interval {
-                has_interval = true;
-                text += &format!(" ({} .. {})", of.text(interval.low), of.text(interval.high));
-            }
-            cells.push(Cell::number(text, estimate.value));
+            let shown = under.figure(row).and_then(|figure| of.value(figure));
+            let missing = || under.missing(row).into();
+            cells.push(shown.map_or_else(missing, |(value, text)| Cell::number(text, value)));
         }
         table.row(cells);
     }
-    table.notes = match has_interval {
-        true => vec!["In brackets: 95 % interval of the median over trials, by ranks.".to_owned()],
-        false => vec!["No intervals: fewer than six trials give none of 95 %.".to_owned()],
-    };
     table
 }
 

@@ -81,6 +81,9 @@ fn arrays_as_multiples_of_one_member() {
     let normal = row.in_state(State::Normal).expect("measured");
     let figure = normal.figures[2].as_ref().expect("measured");
     assert_eq!(figure.bytes_per_s.value / one, 4.0);
+    let times = figure.of_one_member.expect("members and array in one block");
+    assert!((times.value - 4.0).abs() < 1e-9 && times.interval.is_none() && times.count == 1);
+    assert_eq!(figure.of_whole, None, "it is the whole array");
     assert!(row.in_state(State::Degraded).is_none() && normal.figures[0].is_none());
     let counted = normal.counted[2].expect("counted");
     assert_eq!((counted.reads, counted.reads_expected), (1.0, Some(1.0)));

@@ -224,7 +224,10 @@ fn layers(report: &GuestReport) {
             "files /run/mnt/file",
         ];
         assert_eq!(layers, expected);
-        assert!(rows[3..].iter().all(|row| row["efficiency"].as_f64() > Some(0.0)), "{rows:#?}");
+        assert!(
+            rows[3..].iter().all(|row| row["efficiency"]["value"].as_f64() > Some(0.0)),
+            "{rows:#?}"
+        );
     }
     contains(&report.step("layers_shown").stdout, &["sda alone", "all 3 at once", "of below"]);
     contains(&report.step("layers_left").stdout, &["NOTHING LEFT"]);

@@ -56,10 +56,7 @@ fn rebuilding(study: &RaidStudy) -> Option<Section> {
     let mut names: Vec<String> = Vec::new();
     let mut series: Vec<(Pattern, Vec<Point>)> = Vec::new();
     for row in &study.rows {
-        let (Some(of), normal) = (row.in_state(State::Rebuilding), row.in_state(State::Normal))
-        else {
-            continue;
-        };
+        let Some(of) = row.in_state(State::Rebuilding) else { continue };
         for pattern in Pattern::ALL {
             let Some(rebuild) = &of.rebuilds[place(pattern)] else { continue };
             let name = row.name();
@@ -79,7 +76,7 @@ fn rebuilding(study: &RaidStudy) -> Option<Section> {
                 Cell::number(format_rate(rebuild.bytes_per_s), rebuild.bytes_per_s),
                 rebuild.member_ns.map_or_else(|| "-".into(), time),
                 time(rebuild.terabyte_ns),
-                kept(of, normal, pattern).into(),
+                kept(of, pattern).into(),
             ]);
         }
     }
