@@ -105,7 +105,7 @@ fn check_clients(lab: &Lab<'_>, path: &Path, play: &PlaySpec) -> Result<(), LabE
     }
     if let Some(free) = inodes(space(path)?).filter(|free| names > *free) {
         let reason = format!(
-            "its clients may come to make {} files, and {} may be made: 5 % of the inodes stay free; fewer files= or clients=",
+            "its clients may come to make {} files, and {} may be made: 5 % of the inodes stay free; fewer files= (or entries=) or clients=",
             format_count(names),
             format_count(free)
         );

@@ -4,7 +4,7 @@
 use crate::cli::{Done, MIB, Sandbox, names, p};
 use crate::filesystems::{InMemory, in_memory};
 use fathom_testkit::Capability::{FathomBinary, FsOnLoop, MountFs, Tool};
-use fathom_testkit::{Content, FsKind, Mount, Trial, kernel_test};
+use fathom_testkit::{Content, FsKind, Mount, Trial, counted, kernel_test, sample};
 use serde_json::Value;
 use std::fs;
 use std::io::Write;
@@ -14,9 +14,11 @@ use std::time::Duration;
 
 pub fn trials() -> Vec<Trial> {
     let ext4 = [FathomBinary, FsOnLoop(FsKind::Ext4), MountFs("tmpfs")];
+    let many = [FathomBinary, FsOnLoop(FsKind::Ext4), FsOnLoop(FsKind::Btrfs), MountFs("tmpfs")];
     let killed = [FathomBinary, FsOnLoop(FsKind::Ext4), MountFs("tmpfs"), Tool("kill")];
     vec![
         kernel_test("personalities_each", &ext4, each),
+        kernel_test("personalities_many_names", &many, many_names),
         kernel_test("personalities_rates", &ext4, rates),
         kernel_test("personalities_of_people", &ext4, own_file),
         kernel_test("personalities_as_rows", &ext4, as_rows),
@@ -35,9 +37,13 @@ struct Ground {
 
 impl Ground {
     fn new(size_mib: u64) -> Self {
+        Self::of(FsKind::Ext4, size_mib, &[])
+    }
+
+    fn of(kind: FsKind, size_mib: u64, options: &[&str]) -> Self {
         let disk = in_memory(size_mib * MIB, Content::Sparse);
-        FsKind::Ext4.make(disk.device.path(), &[]).unwrap();
-        let mount = Mount::new("ext4", disk.device.path(), "").unwrap();
+        kind.make(disk.device.path(), options).unwrap();
+        let mount = Mount::new(kind.name(), disk.device.path(), "").unwrap();
         Self { mount, _disk: disk }
     }
 
@@ -111,6 +117,35 @@ fn each() {
         assert!(transactions > 0, "{name}");
         sandbox.nothing_left(&[ground.dir()]);
         shown(&sandbox, &done, name);
+    }
+}
+
+/// One directory with many names: a million in a soak. All are there, none is left.
+fn many_names() {
+    let sandbox = Sandbox::new();
+    let entries = sample(20_000, 1_000_000);
+    let inodes = format!("-N{}", 2 * entries + 300_000);
+    for (kind, options) in [(FsKind::Ext4, &[inodes.as_str()][..]), (FsKind::Btrfs, &[])] {
+        let ground = Ground::of(kind, 2_900, options);
+        let names = format!("entries={entries}");
+        let args = [
+            "run",
+            "metadata-storm",
+            p(ground.dir()),
+            &names,
+            "clients=1",
+            "mix=list:1,stat:9",
+            "window=1s",
+            "warmup=0s",
+        ];
+        let done = sandbox.json(&args, &[0, 1]);
+        let record = &done.records()[0];
+        assert_eq!(record["ending"], "complete", "{record}");
+        // A whole directory takes its time; whether one was read to its end in the window is the machine's matter.
+        let stats = count(record, "stat");
+        counted(&format!("names in one directory of {}", kind.name()), entries);
+        assert!(stats > 0, "{record}");
+        sandbox.nothing_left(&[ground.dir()]);
     }
 }
 
