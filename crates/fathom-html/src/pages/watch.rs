@@ -21,6 +21,8 @@ const STRETCHES_MAX: usize = 1200;
 const STRETCHES_MIN: usize = 120;
 /// Lines that each device has.
 const LINES_EACH: usize = 8;
+/// Further lines of one whose requests are known one by one.
+const LINES_OF_LATENCY: usize = latency::LINES.len();
 /// Devices that have charts of their own.
 const DRAWN_MAX: usize = 24;
 /// Columns of the map of all devices.
@@ -33,7 +35,9 @@ pub(super) fn page(source: &Source) -> Page {
     let found = summary(source.records);
     let active = found.devices.iter().filter(|device| !device.figures.is_empty());
     let active: Vec<&WatchedDevice> = active.collect();
-    let most = (POINTS_MAX / (LINES_EACH * active.len().clamp(1, DRAWN_MAX)))
+    let has_latency = active.iter().any(|device| !device.latency.is_empty());
+    let lines = LINES_EACH + if has_latency { LINES_OF_LATENCY } else { 0 };
+    let most = (POINTS_MAX / (lines * active.len().clamp(1, DRAWN_MAX)))
         .clamp(STRETCHES_MIN, STRETCHES_MAX);
     let mut sections = Vec::new();
     if let Some(stretches) = Stretches::of(source.records, most) {
@@ -135,6 +139,7 @@ impl Over<'_> {
                 time,
                 &[("r_await", &course.read_ns), ("w_await", &course.write_ns)],
             ),
+            latency::over_time(self, name),
             self.chart(
                 format!("{name}: requests in flight"),
                 Axis::new("aqu-sz", Unit::Count),

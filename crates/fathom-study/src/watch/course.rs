@@ -192,6 +192,31 @@ impl Stretches {
         }
     }
 
+    /// A percentile of the single requests of a device by the name of its series, such as `reads_p99_ns`, in nanoseconds: the
+    /// highest interval of each stretch, because percentiles of several cannot be put together. None where requests were not
+    /// told one by one.
+    #[must_use]
+    pub fn latency(&self, records: &[Record], device: &str, name: &str) -> Option<Line> {
+        let mut line: Line = vec![None; self.starts_s.len()];
+        let mut is_known = false;
+        for piece in pieces(records) {
+            for series in piece.devices.iter().filter(|series| series.name == device) {
+                let Some(values) = series.counters.series.get(name) else { continue };
+                is_known = true;
+                // Zero stands for an interval without a request.
+                let values = values.values().into_iter().enumerate().filter(|(_, ns)| *ns > 0);
+                for (at, ns) in values {
+                    let value = ns as f64;
+                    let span = &mut line[self.at(piece, series.from as usize + at)];
+                    let (low, high) = span.map_or((value, value), |span| (span.low, span.high));
+                    let (low, high) = (low.min(value), high.max(value));
+                    *span = Some(Span { mean: high, low, high });
+                }
+            }
+        }
+        is_known.then_some(line)
+    }
+
     /// A series of the machine, times `scale`; none when it is zero all the time.
     #[must_use]
     pub fn host(&self, records: &[Record], name: &str, scale: f64) -> Option<Line> {
@@ -250,6 +275,23 @@ mod tests {
         assert_eq!(course.read_ns[1], Some(Span { mean: 2e6, low: 2e6, high: 2e6 }));
         assert_eq!(course.write_ns, [None; 3]);
         assert_eq!(peaks(&course.reads_per_s, 2), [Some(900.0), Some(10.0)]);
+    }
+
+    #[test]
+    fn percentiles_of_several_intervals_are_the_highest_of_them() {
+        let mut records = watch(&[1, 2, 3, 4, 5, 6]);
+        // The second piece begins at the third interval.
+        for (record, values) in records.iter_mut().zip([[7, 0, 9], [8, 0, 0]]) {
+            let piece = record.watch.as_mut().expect("a piece");
+            let counters = &mut piece.devices[0].counters;
+            values.iter().enumerate().for_each(|(at, ns)| counters.push("reads_p99_ns", at, *ns));
+        }
+        let stretches = Stretches::of(&records, 3).expect("intervals");
+        let span = |low: f64, high: f64| Some(Span { mean: high, low, high });
+        let line = stretches.latency(&records, "sda", "reads_p99_ns");
+        assert_eq!(line, Some(vec![span(7.0, 7.0), span(8.0, 9.0), None]));
+        assert_eq!(stretches.latency(&records, "sda", "writes_p99_ns"), None);
+        assert_eq!(stretches.latency(&records, "sdb", "reads_p99_ns"), None);
     }
 
     #[test]

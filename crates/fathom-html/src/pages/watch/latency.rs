@@ -1,8 +1,37 @@
 //! How long single requests took: what a watch with block tracepoints knows beyond the counters.
 
-use crate::page::{Block, Cell, Column, Section, Table};
+use super::Over;
+use crate::page::{Axis, Block, Cell, Chart, Column, Section, Table, Unit};
 use fathom_base::units::{format_count, format_ns};
-use fathom_study::watch::WatchedDevice;
+use fathom_study::watch::{Line, WatchedDevice};
+
+/// What is drawn over time: its name, and that of its series.
+pub(super) const LINES: [(&str, &str); 4] = [
+    ("reads p50", "reads_p50_ns"),
+    ("reads p99", "reads_p99_ns"),
+    ("writes p50", "writes_p50_ns"),
+    ("writes p99", "writes_p99_ns"),
+];
+
+/// The percentiles of a device interval by interval; none of a watch without tracepoints.
+pub(super) fn over_time(over: &Over, device: &str) -> Option<Chart> {
+    let of = |(word, name): (&'static str, &str)| {
+        Some((word, over.stretches.latency(over.source.records, device, name)?))
+    };
+    let lines: Vec<(&str, Line)> = LINES.into_iter().filter_map(of).collect();
+    let lines: Vec<(&str, &Line)> = lines.iter().map(|(word, line)| (*word, line)).collect();
+    let y = Axis::new("time of single requests", Unit::Nanoseconds).log();
+    let mut chart = over.chart(format!("{device}: p50 and p99 of single requests"), y, &lines)?;
+    let few = "With fewer than 1000 requests in an interval its p99 is one of the few longest.";
+    chart.note = format!("{few} {}", chart.note).trim_end().to_owned();
+    let together = over.stretches.intervals;
+    if together > 1 {
+        chart.reduction = format!(
+            "Each point is the highest of {together} intervals, as percentiles cannot be put together; fathom export --what=watch has every one.",
+        );
+    }
+    Some(chart)
+}
 
 /// All requests of every device and direction together; none of a watch without tracepoints.
 pub(super) fn section(devices: &[&WatchedDevice]) -> Option<Section> {
@@ -24,7 +53,7 @@ pub(super) fn section(devices: &[&WatchedDevice]) -> Option<Section> {
             ]);
         }
     }
-    table.notes.push("Every request by itself, all intervals together; fathom export --what=watch has p50, p99 and the longest of each interval.".to_owned());
+    table.notes.push("Every request by itself, all intervals together; p50 and p99 of each interval are drawn below; fathom export --what=watch has them and the longest.".to_owned());
     let words =
         "From the block tracepoints, which know each request; the counters above know means only.";
     let is_something = !table.rows.is_empty();

@@ -5,9 +5,10 @@ use expect_test::expect_file;
 use fathom_html::page::{Block, Chart, Page};
 use fathom_model::record::{Record, RunHead, RunKind};
 use fathom_model::watch::{
-    ApplicationRecord, ApplicationSample, DeviceCounts, DeviceSample, FlowCounts, HostSample,
-    Sample, WatchRecord,
+    ApplicationRecord, ApplicationSample, DeviceCounts, DeviceSample, FlowCounts, FlowLatency,
+    HostSample, LatencySample, Sample, WatchRecord,
 };
+use fathom_stats::Histogram;
 
 /// An array of two disks, the second of which is slow in every fifth second; one second has a peak.
 fn watch(seconds: u64, application: bool) -> Vec<Record> {
@@ -33,7 +34,7 @@ fn watch(seconds: u64, application: bool) -> Vec<Record> {
                 stands_out: is_slow.then(|| format!("r_await {ms} ms, its companions 2 ms")),
                 array: None,
                 interrupts: Vec::new(),
-                latency: None,
+                latency: (name == "sda").then(|| one_by_one(requests)),
             }
         };
         let slow_ms = if index % 5 == 0 { 30 } else { 2 };
@@ -82,6 +83,14 @@ fn watch(seconds: u64, application: bool) -> Vec<Record> {
     vec![of]
 }
 
+/// Reads of a millisecond, and one in fifty of 3 ms and a microsecond more for each request of the interval.
+fn one_by_one(requests: u64) -> Box<LatencySample> {
+    let mut reads = Histogram::new();
+    reads.record_n(1_000_000, requests);
+    reads.record_n(3_000_000 + 1000 * requests, 1 + requests / 50);
+    Box::new(LatencySample { reads: FlowLatency::of(&reads), ..LatencySample::default() })
+}
+
 fn watched() -> RunHead {
     head(RunKind::Watch, "fathom watch --record /dev/md0", "/dev/md0")
 }
@@ -118,6 +127,11 @@ fn a_long_watch_is_put_together_and_its_peak_stays() {
     let highest = points.iter().filter_map(|point| point.high).fold(0.0, f64::max);
     assert_eq!(highest, 2500.0 * 4096.0);
     assert!(rate.reduction.contains("17 intervals"), "{}", rate.reduction);
+    let single = all.iter().find(|chart| chart.title.starts_with("sda: p50 and p99"));
+    let p99 = &single.expect("sda is known request by request").series[1];
+    let highest = p99.points.iter().map(|point| point.y).fold(0.0, f64::max);
+    assert!(p99.name == "reads p99" && (highest / 5_500_000.0 - 1.0).abs() < 0.02, "{highest}");
+    assert!(all.iter().all(|chart| !chart.title.starts_with("sdb: p50")), "not told of sdb");
     assert!(all[0].title.starts_with("Busiest") && all[0].reduction.contains("intervals"));
 }
 
