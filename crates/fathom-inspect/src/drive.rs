@@ -5,6 +5,7 @@ use crate::udev;
 use fathom_model::stack::DriveFacts;
 use fathom_sys::sysfs_block::{self, BlockDir};
 use fathom_sys::sysroot::SysRoot;
+use std::cell::LazyCell;
 use std::path::{Path, PathBuf};
 
 /// Everything known of the drive behind a whole disk, an NVMe path or an NVMe multipath head.
@@ -13,7 +14,8 @@ pub fn drive_facts(root: &SysRoot, disk: &BlockDir) -> DriveFacts {
     // The kernel prints so what a driver does not know.
     let said = |name: &&str| disk.text(name).filter(|text| text != "(null)");
     let first = |names: &[&str]| names.iter().find_map(said).map(squeezed);
-    let udev = |key: &str| udev::property(root, disk, key);
+    let record = LazyCell::new(|| udev::record(root, disk));
+    let udev = |key: &str| udev::value(record.as_deref()?, key);
     let mut facts = DriveFacts {
         vendor: first(&["device/vendor"]).filter(|vendor| !vendor.starts_with("0x")),
         model: first(&["device/model", "device/name"]),

@@ -78,12 +78,10 @@ pub fn is_suspended(device: &BlockDir) -> bool {
 /// The request queue; partitions have that of their disk.
 #[must_use]
 pub fn queue_facts(device: &BlockDir) -> Option<QueueFacts> {
-    if !device.has("queue") {
-        return None;
-    }
-    let number = |name: &str| device.value::<u64>(Path::new("queue").join(name));
-    let flag = |name: &str| device.flag(Path::new("queue").join(name));
-    let text = |name: &str| device.text(Path::new("queue").join(name));
+    let queue = device.below("queue")?;
+    let number = |name: &str| queue.value::<u64>(name);
+    let flag = |name: &str| queue.flag(name);
+    let text = |name: &str| queue.text(name);
     let schedulers = text("scheduler").unwrap_or_default();
     let hardware_queues = device.names("mq");
     Some(QueueFacts {
@@ -108,15 +106,15 @@ pub fn queue_facts(device: &BlockDir) -> Option<QueueFacts> {
         dax: flag("dax"),
         zoned: text("zoned"),
         io_poll: flag("io_poll"),
-        wbt_lat_us: device.value("queue/wbt_lat_usec"),
+        wbt_lat_us: queue.value("wbt_lat_usec"),
         nomerges: number("nomerges"),
         rq_affinity: number("rq_affinity"),
         iostats: flag("iostats"),
         numa_node: device
             .value("device/numa_node")
             .or_else(|| device.value("device/device/numa_node")),
+        tags: hardware_queues.first().and_then(|_| device.value("mq/0/nr_tags")),
         hardware_queues: (!hardware_queues.is_empty()).then_some(hardware_queues.len() as u64),
-        tags: device.value("mq/0/nr_tags"),
     })
 }
 

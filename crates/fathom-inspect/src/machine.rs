@@ -100,7 +100,10 @@ impl Look<'_> {
         let has_bcache = root.exists("sys/fs/bcache");
         let known = block::Known { root, links, has_bcache };
         let found = parallel::map(&self.devices, parallel::processors(), |(index, device)| {
-            block::read(&known, &device.held(), &nodes[*index])
+            let node = &nodes[*index];
+            // Of a partition next to nothing is asked: to hold it would cost more.
+            let held = (node.kind != NodeKind::Partition).then(|| device.held());
+            block::read(&known, held.as_ref().unwrap_or(device), node)
         });
         let mut adapters: BTreeMap<String, PathBuf> = BTreeMap::new();
         for ((index, _), found) in self.devices.iter().zip(found) {

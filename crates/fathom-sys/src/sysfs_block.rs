@@ -11,7 +11,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Component, Path, PathBuf};
 use std::str::FromStr;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// A block device (a disk, a partition, a virtual device) and its directory in sysfs.
 #[derive(Debug, Clone)]
@@ -19,7 +19,16 @@ pub struct BlockDir {
     root: SysRoot,
     name: String,
     dir: PathBuf,
-    held: Option<Arc<OwnedFd>>,
+    held: Option<Arc<Held>>,
+}
+
+/// An open directory, and what many ask of its device.
+#[derive(Debug)]
+struct Held {
+    dir: OwnedFd,
+    devno: OnceLock<Option<DevNo>>,
+    device: OnceLock<Option<PathBuf>>,
+    bus: OnceLock<Option<String>>,
 }
 
 impl BlockDir {
@@ -80,7 +89,8 @@ impl BlockDir {
     /// The device number; hidden devices (the paths of NVMe multipath) have none.
     #[must_use]
     pub fn devno(&self) -> Option<DevNo> {
-        self.value("dev")
+        let read = || self.value("dev");
+        self.held.as_ref().map_or_else(read, |held| *held.devno.get_or_init(read))
     }
 
     /// Size in bytes.
@@ -89,13 +99,24 @@ impl BlockDir {
         self.value::<u64>("size").map(|sectors| sectors.saturating_mul(512))
     }
 
-    /// The same device with its directory held open, for who reads many attributes: the way to them is walked once. Keeps a
-    /// file descriptor until it and its clones are dropped.
+    /// The same device with its directory held open, for who reads many attributes: the way to them is walked once, and
+    /// what many ask (number, bus) is read once. Keeps a file descriptor until it and its clones are dropped.
     #[must_use]
     pub fn held(&self) -> Self {
-        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let opened = rustix::fs::open(self.root.path(&self.dir), flags, Mode::empty());
-        Self { held: opened.ok().map(Arc::new), ..self.clone() }
+        let opened = rustix::fs::open(self.root.path(&self.dir), HOLDING, Mode::empty());
+        Self { held: opened.ok().map(Held::new), ..self.clone() }
+    }
+
+    /// A directory below the device (`queue`), held open; none when it is not there.
+    #[must_use]
+    pub fn below(&self, directory: &str) -> Option<Self> {
+        let dir = self.dir.join(directory);
+        let opened = match &self.held {
+            Some(held) => rustix::fs::openat(&held.dir, directory, HOLDING, Mode::empty()),
+            None => rustix::fs::open(self.root.path(&dir), HOLDING, Mode::empty()),
+        };
+        let held = Some(Held::new(opened.ok()?));
+        Some(Self { root: self.root.clone(), name: self.name.clone(), dir, held })
     }
 
     /// Text of an attribute, such as `queue/scheduler`; none when it is missing, unreadable or
@@ -103,7 +124,7 @@ impl BlockDir {
     #[must_use]
     pub fn text(&self, attribute: impl AsRef<Path>) -> Option<String> {
         let text = match &self.held {
-            Some(dir) => attribute_at(dir, attribute.as_ref()),
+            Some(held) => attribute_at(&held.dir, attribute.as_ref()),
             None => self.root.attribute(self.dir.join(attribute)),
         };
         text.ok().filter(|text| !text.is_empty())
@@ -131,7 +152,7 @@ impl BlockDir {
     #[must_use]
     pub fn names(&self, directory: impl AsRef<Path>) -> Vec<String> {
         match &self.held {
-            Some(dir) => names_at(dir, non_empty(directory.as_ref())),
+            Some(held) => names_at(&held.dir, non_empty(directory.as_ref())),
             None => self.root.names(self.dir.join(directory)),
         }
     }
@@ -140,9 +161,9 @@ impl BlockDir {
     #[must_use]
     pub fn has(&self, attribute: impl AsRef<Path>) -> bool {
         match &self.held {
-            Some(dir) => {
+            Some(held) => {
                 let flags = AtFlags::SYMLINK_NOFOLLOW;
-                rustix::fs::statat(dir, non_empty(attribute.as_ref()), flags).is_ok()
+                rustix::fs::statat(&held.dir, non_empty(attribute.as_ref()), flags).is_ok()
             }
             None => self.root.exists(self.dir.join(attribute)),
         }
@@ -157,7 +178,7 @@ impl BlockDir {
     ) -> Attributes {
         let dir = self.dir.join(&directory);
         match &self.held {
-            Some(held) => match directory_at(held, non_empty(directory.as_ref())) {
+            Some(held) => match directory_at(&held.dir, non_empty(directory.as_ref())) {
                 Ok(opened) => attributes_in(opened, &dir, wanted),
                 Err(_) => Attributes::default(),
             },
@@ -171,8 +192,8 @@ impl BlockDir {
     pub fn linked(&self, link: impl AsRef<Path>) -> Option<PathBuf> {
         let path = self.dir.join(&link);
         let target = match &self.held {
-            Some(dir) => {
-                let read = rustix::fs::readlinkat(dir, link.as_ref(), Vec::new()).ok()?;
+            Some(held) => {
+                let read = rustix::fs::readlinkat(&held.dir, link.as_ref(), Vec::new()).ok()?;
                 PathBuf::from(OsString::from_vec(read.into_bytes()))
             }
             None => self.root.link(&path)?,
@@ -226,7 +247,7 @@ impl BlockDir {
     /// device's own first.
     #[must_use]
     pub fn ancestor(&self, wanted: impl Fn(&SysRoot, &Path) -> bool) -> Option<PathBuf> {
-        let start = self.linked("device").unwrap_or_else(|| self.dir.clone());
+        let start = self.device().unwrap_or_else(|| self.dir.clone());
         let mut dirs = start.ancestors().take_while(|dir| dir.starts_with("sys/devices"));
         dirs.find(|dir| wanted(&self.root, dir)).map(Path::to_path_buf)
     }
@@ -241,7 +262,24 @@ impl BlockDir {
     /// `mmc`, `xen`.
     #[must_use]
     pub fn bus(&self) -> Option<String> {
-        subsystem(&self.root, &self.linked("device")?)
+        let read = || subsystem(&self.root, &self.device()?);
+        self.held.as_ref().map_or_else(read, |held| held.bus.get_or_init(read).clone())
+    }
+
+    /// The directory of the device on its bus.
+    fn device(&self) -> Option<PathBuf> {
+        let read = || self.linked("device");
+        self.held.as_ref().map_or_else(read, |held| held.device.get_or_init(read).clone())
+    }
+}
+
+/// How a directory is opened that others are opened from.
+const HOLDING: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
+
+impl Held {
+    fn new(dir: OwnedFd) -> Arc<Self> {
+        let (devno, device, bus) = (OnceLock::new(), OnceLock::new(), OnceLock::new());
+        Arc::new(Self { dir, devno, device, bus })
     }
 }
 
@@ -316,6 +354,15 @@ mod tests {
         for disk in disks {
             assert!(!disk.is_partition(), "{}", disk.name());
             assert_eq!(disk.disk().map(|d| d.name().to_owned()).as_deref(), Some(disk.name()));
+            let held = disk.held();
+            for _ in 0..2 {
+                assert_eq!((held.devno(), held.bus()), (disk.devno(), disk.bus()));
+            }
+            for device in [&disk, &held] {
+                let scheduler = device.below("queue").and_then(|queue| queue.text("scheduler"));
+                assert_eq!(scheduler, disk.text("queue/scheduler"));
+                assert!(device.below("no-such").is_none() && device.below("dev").is_none());
+            }
             let Some(devno) = disk.devno() else { continue };
             let again = BlockDir::by_devno(&root, devno).unwrap();
             assert_eq!((again.name(), again.dir()), (disk.name(), disk.dir()));

@@ -89,7 +89,7 @@ pub(crate) fn read(known: &Known<'_>, device: &BlockDir, node: &Node) -> Found {
         links: links.of(device.name()).to_vec(),
         ..Detail::default()
     };
-    if device.devno().is_some() && node.size_bytes.is_none() {
+    if node.devno.is_some() && node.size_bytes.is_none() {
         let error = std::io::Error::other("no size in it");
         reader.unread.push(unread(&device.dir().join("size"), &error));
     }
