@@ -23,7 +23,7 @@ pub mod vendor;
 
 pub use extents::extents;
 pub use host::host_facts;
-pub use machine::{Scan, scan};
+pub use machine::{Scan, scan, scan_untouched};
 pub use stack::resolve;
 pub use system::{Moment, system_facts};
 

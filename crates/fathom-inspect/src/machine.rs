@@ -55,6 +55,19 @@ const EXT_DESCRIPTOR_BYTES_MAX: u64 = 64 << 10;
 /// # Errors
 /// [`InspectError`] when a target is no storage target. Whatever else cannot be read is in [`Scan::unread`].
 pub fn scan(root: &SysRoot, targets: &[PathBuf]) -> Result<Scan, InspectError> {
+    scan_untouched(root, targets, || ())
+}
+
+/// As [`scan`], and calls `untouched` while no device has been asked or read yet, as the last that can be known of its I/O
+/// without any of this process.
+///
+/// # Errors
+/// As [`scan`].
+pub fn scan_untouched(
+    root: &SysRoot,
+    targets: &[PathBuf],
+    untouched: impl FnOnce(),
+) -> Result<Scan, InspectError> {
     let links = Links::new(root);
     let mut builder = Builder::new(root, &links, Reach::Machine);
     let mut unread = Vec::new();
@@ -70,6 +83,7 @@ pub fn scan(root: &SysRoot, targets: &[PathBuf]) -> Result<Scan, InspectError> {
     let hosts = look.attributes(&links);
     look.filesystem_attributes(&filesystems);
     look.unread_tables();
+    untouched();
     let rests = look.rests();
     look.devices(&rests);
     keys::make_unique(&mut look.nodes);

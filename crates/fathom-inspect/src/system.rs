@@ -24,9 +24,8 @@ use fathom_model::snapshot::{Machine, Unread};
 use fathom_model::system::{SystemFacts, Timer};
 use fathom_sys::sysroot::SysRoot;
 use reader::Reader;
-use std::time::Duration;
 
-/// What the caller knows of the time, and how long it wants to look at I/O.
+/// What the caller knows of the time.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Moment {
     /// Seconds since 1970.
@@ -34,8 +33,6 @@ pub struct Moment {
     /// What local time is ahead of UTC, in seconds: timers and cron count in local time. A change of the clock between now
     /// and the next start of a timer makes that start wrong by the change.
     pub utc_offset_s: i64,
-    /// Pause between two looks at the counters of devices; zero skips that.
-    pub pause: Duration,
 }
 
 /// The timers of systemd and the jobs of cron that touch storage, with their next starts. What cannot be read is left out.
@@ -46,8 +43,8 @@ pub fn timers(root: &SysRoot, moment: &Moment) -> Vec<Timer> {
     timers::all(&mut reader, &processes, moment)
 }
 
-/// All facts of the system, and what could not be read. Adapters ([`SystemFacts::hosts`]) are left empty: they belong to the
-/// devices.
+/// All facts of the system, and what could not be read. Adapters ([`SystemFacts::hosts`]) are left empty, as they belong to the
+/// devices, and so is [`SystemFacts::io_now`], which takes two looks ([`io_now::Look`]).
 #[must_use]
 pub fn system_facts(
     root: &SysRoot,
@@ -77,7 +74,7 @@ pub fn system_facts(
         cloud: cloud::cloud(root),
         kernel_log,
         kernel_log_read,
-        io_now: io_now::look(root, moment.pause),
+        io_now: Vec::new(),
         hosts: Vec::new(),
     };
     (facts, reader.into_unread())

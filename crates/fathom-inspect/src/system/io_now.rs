@@ -7,16 +7,29 @@ use std::collections::BTreeMap;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Devices other than partitions with I/O between two looks or in flight at the second; empty for a pause of zero.
-pub(crate) fn look(root: &SysRoot, pause: Duration) -> Vec<IoNow> {
-    if pause.is_zero() {
-        return Vec::new();
+/// The first of two looks, as long as nobody has ended it by the second.
+#[derive(Debug)]
+pub struct Look {
+    before: Vec<DiskCounters>,
+    start: Instant,
+}
+
+impl Look {
+    /// Looks for the first time.
+    #[must_use]
+    pub fn begin(root: &SysRoot) -> Self {
+        Self { before: disk_counters(root), start: Instant::now() }
     }
-    let (before, start) = (disk_counters(root), Instant::now());
-    thread::sleep(pause);
-    let (after, passed) = (disk_counters(root), start.elapsed());
-    let is_whole = |io: &IoNow| root.exists(format!("sys/block/{}", io.name));
-    between(&before, &after, passed).into_iter().filter(is_whole).collect()
+
+    /// Looks again, at least `pause` after the first time: devices other than partitions with I/O in between or in flight
+    /// now.
+    #[must_use]
+    pub fn end(self, root: &SysRoot, pause: Duration) -> Vec<IoNow> {
+        thread::sleep(pause.saturating_sub(self.start.elapsed()));
+        let (after, passed) = (disk_counters(root), self.start.elapsed());
+        let is_whole = |io: &IoNow| root.exists(format!("sys/block/{}", io.name));
+        between(&self.before, &after, passed).into_iter().filter(is_whole).collect()
+    }
 }
 
 /// What happened between two looks, the busiest first; devices that came or went meanwhile are left out.
@@ -88,13 +101,15 @@ mod tests {
     }
 
     #[test]
-    fn no_pause_is_no_look_and_partitions_are_left_out() {
+    fn the_pause_is_kept_and_partitions_are_left_out() {
         let line = |name: &str| format!("8 0 {name} 10 1 80 5 20 2 160 9 3 12 14");
         let tree = Tree::new();
         tree.put("proc/diskstats", format!("{}\n{}\n", line("sda"), line("sda1")));
         tree.put("sys/block/sda/size", "1");
-        assert_eq!(look(&tree.root(), Duration::ZERO), []);
-        let found = look(&tree.root(), Duration::from_millis(1));
+        let (look, pause) = (Look::begin(&tree.root()), Duration::from_millis(20));
+        let start = look.start;
+        let found = look.end(&tree.root(), pause);
+        assert!(start.elapsed() >= pause, "{:?}", start.elapsed());
         let told: Vec<_> = found.iter().map(|io| (io.name.as_str(), io.in_flight)).collect();
         assert_eq!(told, [("sda", 3)]);
     }

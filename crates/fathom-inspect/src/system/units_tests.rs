@@ -3,10 +3,9 @@
 use super::*;
 use fathom_testkit::Tree;
 use proptest::prelude::*;
-use std::time::Duration;
 
 /// Sunday 2026-11-22 03:00:00 UTC.
-const MOMENT: Moment = Moment { now_unix_s: 1_795_316_400, utc_offset_s: 0, pause: Duration::ZERO };
+const MOMENT: Moment = Moment { now_unix_s: 1_795_316_400, utc_offset_s: 0 };
 
 fn machine() -> Tree {
     let unit = |timer: &str, when: &str, command: &str| {

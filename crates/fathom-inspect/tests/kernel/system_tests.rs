@@ -2,6 +2,7 @@
 
 use fathom_inspect::system::calendar;
 use fathom_inspect::system::civil::{DAY_S, Date};
+use fathom_inspect::system::io_now::Look;
 use fathom_inspect::{Moment, scan, system_facts};
 use fathom_model::snapshot::{Machine, Unread};
 use fathom_model::system::{IoNow, SystemFacts};
@@ -29,14 +30,14 @@ pub fn trials() -> Vec<Trial> {
     ]
 }
 
-fn look(pause: Duration) -> (SystemFacts, Vec<Unread>) {
-    let moment = Moment { now_unix_s: 1_795_316_400, utc_offset_s: 0, pause };
+fn look() -> (SystemFacts, Vec<Unread>) {
+    let moment = Moment { now_unix_s: 1_795_316_400, utc_offset_s: 0 };
     let machine = scan(&SysRoot::live(), &[]).map(|scan| scan.machine).unwrap_or_default();
     system_facts(&SysRoot::live(), &machine, &moment)
 }
 
 fn this_machine() {
-    let (facts, unread) = look(Duration::ZERO);
+    let (facts, unread) = look();
     let file = |path: &str| fs::read_to_string(path).unwrap().trim().to_owned();
     let swappiness = facts.vm.iter().find(|(name, _)| name == "swappiness");
     assert_eq!(swappiness.unwrap().1, file("/proc/sys/vm/swappiness"));
@@ -45,7 +46,7 @@ fn this_machine() {
     assert!(facts.cpus_online >= Some(cpus));
     assert!(facts.stolen_share.is_some_and(|share| (0.0..=1.0).contains(&share)));
     assert!(facts.kernel_log_read, "{unread:?}");
-    assert!(facts.kernel_log.len() <= 200 && facts.io_now.is_empty());
+    assert!(facts.kernel_log.len() <= 200);
     let lines = file("/proc/interrupts");
     for interrupt in &facts.interrupts {
         assert!(lines.contains(&interrupt.name), "{interrupt:?}");
@@ -58,7 +59,7 @@ fn swap() {
     let device = LoopDevice::new(16 << 20).unwrap();
     run_tool("mkswap", [device.path()]).unwrap();
     run_tool("swapon", [device.path()]).unwrap();
-    let (facts, _) = look(Duration::ZERO);
+    let (facts, _) = look();
     let path = device.path().display().to_string();
     let swap = facts.swaps.iter().find(|swap| swap.path == path).unwrap();
     assert_eq!((swap.node.as_deref(), swap.file), (Some(path.as_str()), false));
@@ -76,7 +77,7 @@ fn kernel_log() {
     assert!(read.is_err(), "nothing failed");
     let word = format!("fathom-test-{}", std::process::id());
     fs::write("/dev/kmsg", format!("<3>I/O error told by {word}\n")).unwrap();
-    let (facts, _) = look(Duration::ZERO);
+    let (facts, _) = look();
     let name = format!("dev {},", device.name());
     let own = facts.kernel_log.iter().filter(|line| line.text.contains(&name));
     let own: Vec<_> = own.filter(|line| line.text.contains("I/O error")).collect();
@@ -102,7 +103,8 @@ fn io_now() {
         let is_busy = |io: &IoNow| io.name == device.name() && io.operations_per_s > 1.0;
         let mut found = Vec::new();
         for _ in 0..60 {
-            found = look(Duration::from_millis(500)).0.io_now;
+            let root = SysRoot::live();
+            found = Look::begin(&root).end(&root, Duration::from_millis(500));
             if found.iter().any(is_busy) {
                 break;
             }
@@ -146,10 +148,10 @@ fn io_limits() {
     };
     let group = Group(place.mount_point.join(format!("fathom-test-{}", std::process::id())));
     fs::create_dir(&group.0).unwrap();
-    let (before, _) = look(Duration::ZERO);
+    let (before, _) = look();
     assert!(!before.io_limits.iter().any(|limit| limit.devno.as_deref() == Some(devno)));
     fs::write(group.0.join(file), line).unwrap();
-    let (facts, _) = look(Duration::ZERO);
+    let (facts, _) = look();
     let own: Vec<_> =
         facts.io_limits.iter().filter(|limit| limit.devno.as_deref() == Some(devno)).collect();
     assert_eq!(own.len(), 1, "{:?}", facts.io_limits);

@@ -4,7 +4,6 @@ use fathom_inspect::{Moment, system_facts};
 use fathom_model::snapshot::Machine;
 use fathom_model::system::SystemFacts;
 use fathom_testkit::Tree;
-use std::time::Duration;
 
 /// A server with a little of everything.
 const SERVER: &str = r#"
@@ -43,15 +42,15 @@ mdadm.conf = MAILADDR root
 kmsg = 3,1,500,-;I/O error, dev sda, sector 1
 "#;
 
-fn read(tree: &Tree, pause: Duration) -> (SystemFacts, usize) {
-    let moment = Moment { now_unix_s: 1_795_316_400, utc_offset_s: 3600, pause };
+fn read(tree: &Tree) -> (SystemFacts, usize) {
+    let moment = Moment { now_unix_s: 1_795_316_400, utc_offset_s: 3600 };
     let (facts, unread) = system_facts(&tree.root(), &Machine::default(), &moment);
     (facts, unread.len())
 }
 
 #[test]
 fn every_part_of_a_system_is_read() {
-    let (facts, unread) = read(&Tree::of_text(SERVER), Duration::from_millis(1));
+    let (facts, unread) = read(&Tree::of_text(SERVER));
     assert_eq!(unread, 0);
     assert_eq!(facts.command_line.as_deref(), Some("root=/dev/sda1 quiet"));
     assert_eq!((facts.stolen_share, facts.cpus_online), (Some(0.1), Some(2)));
@@ -78,7 +77,7 @@ fn every_part_of_a_system_is_read() {
 
 #[test]
 fn a_system_that_tells_nothing_has_no_facts() {
-    let (facts, unread) = read(&Tree::new(), Duration::ZERO);
+    let (facts, unread) = read(&Tree::new());
     assert_eq!((facts, unread), (SystemFacts::default(), 0));
 }
 
@@ -89,7 +88,7 @@ fn files_that_are_none_are_listed() {
     tree.link("etc/smartd.conf", "/dev/zero")
         .put("etc/cron.d/dir/x", "")
         .link("etc/lvm/lvm.conf", "lvm.conf");
-    let (facts, unread) = read(&tree, Duration::ZERO);
+    let (facts, unread) = read(&tree);
     assert_eq!(unread, 3);
     assert_eq!((facts.timers.len(), facts.configuration.smartd), (1, None));
 }
@@ -119,7 +118,7 @@ fn damaged_files_are_read_without_a_crash() {
         for damage in damages {
             let tree = Tree::of_text(SERVER);
             tree.put(path, damage);
-            let (facts, unread) = read(&tree, Duration::ZERO);
+            let (facts, unread) = read(&tree);
             assert_eq!(unread, usize::from(path == "proc/2/comm"), "{path}");
             let kept = usize::from(facts.command_line.is_some())
                 + facts.swaps.len()

@@ -11,7 +11,6 @@ use fathom_model::finding::{Finding, Severity};
 use fathom_model::system::Timer;
 use fathom_sys::clock;
 use fathom_sys::sysroot::SysRoot;
-use std::time::Duration;
 
 const SECOND_NS: u64 = 1_000_000_000;
 
@@ -94,7 +93,7 @@ impl Due {
 
 /// The first that is due within the trial.
 fn first(root: &SysRoot, now_s: i64, utc_offset_s: i64, plans: &Plans<'_>) -> Option<Due> {
-    let moment = Moment { now_unix_s: now_s, utc_offset_s, pause: Duration::ZERO };
+    let moment = Moment { now_unix_s: now_s, utc_offset_s };
     let timers = system::timers(root, &moment);
     let due = timers.iter().filter_map(|timer| due(root, timer, now_s, plans.stopped));
     due.filter(|due| due.in_ns <= plans.span_ns).min_by_key(|due| due.in_ns)

@@ -6,8 +6,9 @@ use crate::commands::CommandError;
 use crate::exit::Exit;
 use crate::output::Output;
 use crate::session;
+use fathom_inspect::system::io_now::Look;
 use fathom_inspect::vendor::{self, Tools};
-use fathom_inspect::{Moment, scan, system_facts};
+use fathom_inspect::{Moment, scan_untouched, system_facts};
 use fathom_model::snapshot::{Machine, Measured, Snapshot, Unread};
 use fathom_store::{Filter, RunState, Store, StoreError};
 use fathom_study::measured;
@@ -17,7 +18,7 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// How long other I/O is looked at.
+/// How long other I/O is looked at, at least.
 const LOOK_AT_IO: Duration = Duration::from_millis(500);
 
 /// Reads everything; what cannot be read is listed and no error.
@@ -27,12 +28,14 @@ pub fn snapshot(common: &Common, output: Output, args: &Check) -> Result<Snapsho
     }
     let root = SysRoot::live();
     let targets: Vec<PathBuf> = args.targets.iter().map(PathBuf::from).collect();
-    let scan = scan(&root, &targets)
+    // Attributes are read meanwhile, which takes no I/O.
+    let (look, mut io_now) = (Look::begin(&root), Vec::new());
+    let scan = scan_untouched(&root, &targets, || io_now = look.end(&root, LOOK_AT_IO))
         .map_err(|error| CommandError::report_as(output, &error, Exit::Usage))?;
     let now_unix_s = clock::unix_ns() / 1_000_000_000;
-    let moment = Moment { now_unix_s, utc_offset_s: session::utc_offset_s(), pause: LOOK_AT_IO };
+    let moment = Moment { now_unix_s, utc_offset_s: session::utc_offset_s() };
     let (mut system, mut unread) = system_facts(&root, &scan.machine, &moment);
-    system.hosts = scan.hosts;
+    (system.hosts, system.io_now) = (scan.hosts, io_now);
     unread.extend(scan.unread);
     let mut controllers = Vec::new();
     if args.vendor_tools {
