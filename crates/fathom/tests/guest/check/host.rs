@@ -118,10 +118,12 @@ echo 100M >a/memory.max
 (echo $BASHPID >a/cgroup.procs; look)
 "#;
 
+/// The second one lives for as long as it waits: between two of the first a look would find none.
 const BUSY: &str = "
 while :; do dd if=/dev/sdb of=/dev/null bs=4k iflag=direct status=none; done & busy=$!
+sleep 1000 | dd of=/dev/null status=none & waiting=$!
 look
-kill $busy
+kill $busy $waiting
 ";
 
 /// The drive answers nothing any more; the kernel gives up after a second, and then gives the drive up.
