@@ -175,7 +175,6 @@ fn ten_thousand_devices() {
         memory >> 20,
         GOAL.1 >> 20
     );
-    println!("JSON {}", serde_json::to_vec_pretty(&snapshot).unwrap().len());
     let machine = &snapshot.machine;
     let count = |kind| machine.nodes.iter().filter(|node| node.kind == kind).count();
     assert_eq!(count(NodeKind::Disk), ARRAYS * DISKS_OF_AN_ARRAY);
