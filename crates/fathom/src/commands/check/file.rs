@@ -10,8 +10,8 @@ use std::io::{self, Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
-/// No snapshot of a machine is larger than this when it is unpacked.
-const LARGEST_BYTES: u64 = 64 << 20;
+/// No snapshot is larger than this when it is unpacked: ten thousand devices take a sixth of it.
+const LARGEST_BYTES: u64 = if cfg!(test) { 2 << 20 } else { 256 << 20 };
 
 /// Stores a snapshot: a new file takes the name only when it is whole. It holds serial numbers: its owner alone reads it.
 pub fn write(path: &Path, snapshot: &Snapshot) -> Result<(), String> {
@@ -22,6 +22,7 @@ pub fn write(path: &Path, snapshot: &Snapshot) -> Result<(), String> {
         format!("{}: the snapshot could not be written: {error}", path.display())
     };
     let text = serde_json::to_vec_pretty(snapshot).map_err(|error| failed(error.into()))?;
+    fits(path, text.len() as u64)?;
     let name = path.file_name().ok_or_else(|| format!("{}: no name of a file", path.display()))?;
     if let Ok(there) = path.symlink_metadata() {
         let kind = if !there.is_file() {
@@ -66,26 +67,34 @@ pub fn read(path: &Path) -> Result<Snapshot, String> {
     if !about.is_file() {
         return Err(format!("{name}: no regular file, so no snapshot of fathom check"));
     }
-    let large = format!("{name}: too large for a snapshot (more than {} MiB)", LARGEST_BYTES >> 20);
     let mut bytes = Vec::new();
     let read =
         File::open(path).and_then(|file| file.take(LARGEST_BYTES + 1).read_to_end(&mut bytes));
     read.map_err(|error| format!("{name}: {error}"))?;
-    if bytes.len() as u64 > LARGEST_BYTES {
-        return Err(large);
-    }
+    fits(path, bytes.len() as u64)?;
     // Packed or not is said by the content: a file may have been renamed.
     if bytes.starts_with(&[0x1f, 0x8b]) {
         let mut text = Vec::new();
         let unpacked =
             GzDecoder::new(bytes.as_slice()).take(LARGEST_BYTES + 1).read_to_end(&mut text);
         unpacked.map_err(|error| format!("{name}: damaged, or cut short: {error}"))?;
-        if text.len() as u64 > LARGEST_BYTES {
-            return Err(large);
-        }
+        fits(path, text.len() as u64)?;
         bytes = text;
     }
     parse(&bytes).map_err(|why| format!("{name}: {why}"))
+}
+
+/// What is written is also read: the same limit holds for both.
+fn fits(path: &Path, bytes: u64) -> Result<(), String> {
+    if bytes <= LARGEST_BYTES {
+        return Ok(());
+    }
+    Err(format!(
+        "{}: more than {} MiB unpacked, which is too large for a snapshot; fathom check TARGET --snapshot stores what is under \
+         one target alone",
+        path.display(),
+        LARGEST_BYTES >> 20
+    ))
 }
 
 /// The form of a snapshot; everything else is passed over, which takes no memory.
@@ -119,4 +128,34 @@ fn parse(bytes: &[u8]) -> Result<Snapshot, String> {
 
 fn is_packed(path: &Path) -> bool {
     path.extension().is_some_and(|extension| extension == "gz")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use fathom_model::stack::{Node, NodeKind};
+
+    /// A snapshot whose one node has a name of so many bytes.
+    fn of_size(bytes: u64) -> Snapshot {
+        let mut snapshot = Snapshot { format: SNAPSHOT_FORMAT, ..Snapshot::default() };
+        snapshot.machine.nodes.push(Node::new(NodeKind::Unknown, "x".repeat(bytes as usize)));
+        snapshot
+    }
+
+    #[test]
+    fn what_is_too_large_to_be_read_is_not_written() {
+        let dir = fathom_testkit::Scratch::new().unwrap();
+        let path = dir.join("large.gz");
+        let refused = write(&path, &of_size(LARGEST_BYTES)).unwrap_err();
+        assert!(refused.contains("more than 2 MiB") && refused.contains("TARGET"), "{refused}");
+        assert!(std::fs::read_dir(dir.path()).unwrap().next().is_none(), "nothing is left");
+        let fitting = of_size(1 << 20);
+        write(&path, &fitting).unwrap();
+        assert_eq!(read(&path).unwrap(), fitting);
+        // A bomb: a few bytes that unpack to more than the limit.
+        let mut packer = GzEncoder::new(File::create(&path).unwrap(), Compression::best());
+        (0..=LARGEST_BYTES >> 20).for_each(|_| packer.write_all(&[b' '; 1 << 20]).unwrap());
+        packer.finish().unwrap();
+        assert_eq!(read(&path).unwrap_err(), refused);
+    }
 }
