@@ -129,7 +129,7 @@ fn name(root: &mut Section, origin: &str) -> Result<String, PlanError> {
 fn target(item: &Item) -> Result<String, PlanError> {
     let path = item.words()?;
     let is_path = path.starts_with('/') || path.starts_with("./") || path == ".";
-    if is_path || path.starts_with("null:") {
+    if is_path || path == "null:" {
         return Ok(path);
     }
     Err(item.refuse(

@@ -98,7 +98,7 @@ pub enum Command {
     Workloads(Workloads),
     /// The settings of kernel, devices and filesystems: what they are now, may be, and do
     Knobs(Knobs),
-    /// Stored runs as JSON lines, CSV, HdrHistogram logs, OpenMetrics or trace events
+    /// Stored runs as JSON lines, CSV, Parquet, HdrHistogram logs, OpenMetrics or trace events
     Export(Export),
     /// Runs of another store or of an export into this one; or analyse a table of foreign results
     Import(Import),

@@ -29,7 +29,7 @@ impl std::fmt::Display for Refusal {
             ),
             Self::Place { path, why } => write!(f, "-o {}: {why}", shell::path(path)),
             Self::Io { path, error } => {
-                write!(f, "writing the report {}: {error}", shell::path(path))
+                write!(f, "writing the report {}: {}", shell::path(path), sink::why(error))
             }
         }
     }

@@ -96,7 +96,7 @@ impl Sink {
         let (dir, file) = match made {
             Ok((dir, file)) => (dir, BufWriter::with_capacity(BUFFER_BYTES, file)),
             Err(error) => {
-                let reason = format!("cannot be written: {error}");
+                let reason = format!("cannot be written: {}", why(&error));
                 return Err(Refusal { path: path.to_owned(), reason, exit: Exit::Internal });
             }
         };
@@ -178,6 +178,16 @@ impl Drop for Sink {
             // Nothing half-written stays; that it could not be removed says nothing new.
             let _ = draft.dir.unlink_name(draft.unfinished.as_encoded_bytes());
         }
+    }
+}
+
+/// Why a file could not be made, and what helps.
+pub fn why(error: &std::io::Error) -> String {
+    match error.kind() {
+        std::io::ErrorKind::NotFound => {
+            "there is no such folder; make it first (mkdir -p), or choose another".to_owned()
+        }
+        _ => error.to_string(),
     }
 }
 

@@ -19,15 +19,15 @@ pub struct Export {
     /// The runs, or the first characters of their names
     #[arg(value_name = "RUN")]
     pub runs: Vec<String>,
-    /// The form [default: by the name of the file, else jsonl]
+    /// The form [default: by the name of the file, else csv with --what and jsonl without]
     #[arg(long, value_enum, value_name = "FORMAT")]
     pub format: Option<ExportFormat>,
     /// Where to write it; - for standard output
     #[arg(short, long, value_name = "FILE", default_value = "-")]
     pub output: PathBuf,
-    /// Which table, for csv and parquet
-    #[arg(long, value_enum, value_name = "TABLE", default_value = "rows")]
-    pub what: ExportTable,
+    /// Which table, for csv and parquet [default: rows]
+    #[arg(long, value_enum, value_name = "TABLE")]
+    pub what: Option<ExportTable>,
     /// Only runs on this target or below it
     #[arg(long, value_name = "PATH")]
     pub target: Option<String>,

@@ -32,6 +32,10 @@ pub fn run(common: &Common, output: Output, stop: &StopFlag, args: &Export) -> C
         let text = "--json and the export both want standard output; write the export to a file with -o FILE";
         return Err(CommandError::usage(output, &text));
     }
+    if args.what.is_some() && !matches!(format, ExportFormat::Csv | ExportFormat::Parquet) {
+        let text = "--what names a table, and only csv and parquet are tables: add --format=csv, or leave it out";
+        return Err(CommandError::usage(output, &text));
+    }
     let Some(store) = open(common, output)? else {
         return Err(CommandError::nothing_stored(output));
     };
@@ -70,7 +74,8 @@ fn format(output: Output, args: &Export) -> Result<ExportFormat, CommandError> {
         return Ok(format);
     }
     if args.output == Path::new("-") {
-        return Ok(ExportFormat::Jsonl);
+        let is_table = args.what.is_some();
+        return Ok(if is_table { ExportFormat::Csv } else { ExportFormat::Jsonl });
     }
     let name = args.output.to_string_lossy();
     let name = name.strip_suffix(".gz").unwrap_or(&name);
@@ -200,7 +205,7 @@ impl Job<'_> {
     }
 
     fn table(&self) -> Result<Table, CommandError> {
-        let what = match self.args.what {
+        let what = match self.args.what.unwrap_or(ExportTable::Rows) {
             ExportTable::Rows => What::Rows,
             ExportTable::Series => What::Series,
             ExportTable::Histogram => What::Histogram,

@@ -28,6 +28,7 @@ struct Made {
 
 /// Writes a report of one run, of two compared, or of a target over time.
 pub fn run(common: &Common, output: Output, args: &Report) -> CommandResult {
+    let format = format(output, args)?;
     let made = match (&args.history, args.runs.as_slice()) {
         (Some(target), _) => over_time(common, output, args, target)?,
         (None, []) => of_run(common, output, args, None)?,
@@ -41,7 +42,6 @@ pub fn run(common: &Common, output: Output, args: &Report) -> CommandResult {
             return Err(CommandError::usage(output, &text));
         }
     };
-    let format = format(args);
     let text = match format {
         ReportFormat::Html => html::html(&made.page),
         ReportFormat::Markdown => markdown::markdown(&made.page),
@@ -76,10 +76,27 @@ pub fn run(common: &Common, output: Output, args: &Report) -> CommandResult {
 }
 
 /// What was asked for, else what the name of the file says.
-fn format(args: &Report) -> ReportFormat {
-    let extension = args.output.as_ref().and_then(|path| path.extension());
-    let is_markdown = extension.is_some_and(|e| e == "md" || e == "markdown");
-    args.format.unwrap_or(if is_markdown { ReportFormat::Markdown } else { ReportFormat::Html })
+fn format(output: Output, args: &Report) -> Result<ReportFormat, CommandError> {
+    if let Some(format) = args.format {
+        return Ok(format);
+    }
+    let path = args.output.as_deref().unwrap_or(Path::new(""));
+    match path.extension().map(|ending| ending.to_string_lossy().to_lowercase()).as_deref() {
+        None | Some("html" | "htm") => Ok(ReportFormat::Html),
+        Some("md" | "markdown") => Ok(ReportFormat::Markdown),
+        Some(other) => {
+            let name = path.display();
+            let how = match other {
+                "pdf" => "write .html and print it from a browser",
+                "csv" | "json" | "jsonl" | "parquet" => {
+                    "fathom export writes tables and JSON lines"
+                }
+                _ => "end in .html or .md, or name it with --format",
+            };
+            let text = format!("-o {name}: a report is HTML or Markdown, not {other}: {how}");
+            Err(CommandError::usage(output, &text))
+        }
+    }
 }
 
 fn extension(format: ReportFormat) -> &'static str {

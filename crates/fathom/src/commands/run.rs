@@ -243,6 +243,12 @@ pub(super) fn check_null_targets(
     target: &str,
 ) -> Result<(), String> {
     for job in workload.jobs.iter().filter(|job| is_null(job, target)) {
+        let name = job.target.as_deref().unwrap_or(target);
+        if let Some(more) = name.strip_prefix("null:").filter(|more| !more.is_empty()) {
+            return Err(format!(
+                "{name}: nothing stands behind null:, so '{more}' means nothing; a size is given as size={more}"
+            ));
+        }
         let of_job = format!("{}.engine", job.name);
         let is_engine = |key: &str| key == "engine" || key == of_job;
         let asked = settings.iter().find(|(key, _)| is_engine(key));
@@ -287,6 +293,8 @@ mod tests {
         assert!(error.starts_with("engine=psync: null: does no I/O"), "{error}");
         assert!(check("null:", &[("read.engine", "io_uring")]).is_err());
         assert!(check("/srv", &[("target", "null:"), ("engine", "libaio")]).is_err());
+        let error = check("null:64M", &[]).expect_err("a size is a key");
+        assert!(error.contains("size=64M"), "{error}");
         // The one that is for this job alone counts.
         assert!(check("null:", &[("engine", "psync"), ("read.engine", "null")]).is_ok());
         for (target, engine, known) in

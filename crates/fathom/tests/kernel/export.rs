@@ -161,11 +161,17 @@ fn refusals() {
         &["export", "-o", p(&sandbox.scratch.join("x.doc"))],
         &["no form is known", "--format"],
     );
+    refused(
+        &["export", "--what=series", "--format=hdr"],
+        &["only csv and parquet are tables", "--format=csv"],
+    );
     refused(&["export", "zzzz"], &["no run 'zzzz'"]);
     refused(&["export", "--label=nobody"], &["no stored run", "fathom list"]);
     let mixed = sandbox.run(&["--json", "export", "--format=csv"]);
     assert!(mixed.code == 2 && mixed.stderr.contains("standard output"), "{mixed:?}");
     assert_eq!(lines(&mixed.stdout).len(), 1, "no table among the lines: {mixed:?}");
+    let table = sandbox.run(&["export", "--what=series"]);
+    assert!(table.code == 0 && table.stdout.starts_with("run_id,"), "a table is CSV: {table:?}");
     let done = sandbox.run(&["export", "-o", p(&file), "--overwrite"]);
     assert!(done.code == 0 && fs::read_to_string(&file).unwrap().starts_with("run_id"), "{done:?}");
     let left: Vec<_> = crate::cli::names(sandbox.scratch.path());

@@ -68,12 +68,18 @@ fn written() {
         (&["--json", "-o", "-"][..], "name a file"),
         (&["-o", "/dev/null"][..], "/dev"),
         (&["-o", "."][..], "directory"),
+        (&["-o", "x.pdf"][..], "print it from a browser"),
+        (&["-o", "x.csv"][..], "fathom export writes tables"),
+        (&["-o", "x.xyz"][..], "--format"),
     ] {
         let done = report(&sandbox, args);
         assert!(done.code == 2 && done.stderr.contains(words), "{args:?}: {done:?}");
     }
     let done = report(&sandbox, &["-o", "no/x.html"]);
-    assert!(done.code == 6 && done.stderr.contains("no/x.html"), "{done:?}");
+    assert!(
+        done.code == 6 && done.stderr.contains("no/x.html: there is no such folder"),
+        "{done:?}"
+    );
     assert_eq!(names(&sandbox.dir()).len(), 3, "nothing half-written: {:?}", names(&sandbox.dir()));
 }
 
