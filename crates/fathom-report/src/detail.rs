@@ -3,7 +3,7 @@
 use crate::figures::per_second;
 use crate::job::{self, plural, seconds};
 use crate::table::{Align, Table};
-use crate::text::{format_share, format_time, push_wrapped};
+use crate::text::{format_share, format_time, push_wrapped_to};
 use fathom_base::units;
 use fathom_model::extents::FileExtents;
 use fathom_model::record::{DeviceDelta, Ending, Record, TargetKind, TargetRecord};
@@ -11,9 +11,9 @@ use jiff::tz::TimeZone;
 
 /// Everything about one record: what was asked and where, every job with every class of operations, what the
 /// devices and the CPUs did. Latencies of closed loops are called service times. Findings and verdict belong to the
-/// whole run and are not repeated for each record.
+/// whole run and are not repeated for each record. In lines of `width` columns.
 #[must_use]
-pub fn run_detail(record: &Record, zone: &TimeZone) -> String {
+pub fn run_detail(record: &Record, zone: &TimeZone, width: usize) -> String {
     let mut out = String::new();
     let ending = match record.ending {
         Ending::Complete => "complete",
@@ -28,48 +28,53 @@ pub fn run_detail(record: &Record, zone: &TimeZone) -> String {
         format_time(record.started_unix_ns, zone),
         record.seed
     );
-    push_wrapped(&mut out, "", &head);
+    push_wrapped_to(&mut out, width, "", &head);
     if let Some(failure) = &record.failure {
-        push_wrapped(&mut out, "error  ", &failure.message);
+        push_wrapped_to(&mut out, width, "error  ", &failure.message);
     }
     for target in &record.targets {
-        push_target(&mut out, target);
+        push_target(&mut out, target, width);
     }
     for job in &record.jobs {
         let asked = record.workload.jobs.iter().find(|asked| asked.name == job.name);
-        job::push(&mut out, job, asked);
+        job::push(&mut out, job, asked, width);
     }
-    push_machine(&mut out, record);
-    push_devices(&mut out, &record.devices, record.window_ns);
+    push_machine(&mut out, record, width);
+    push_devices(&mut out, &record.devices, record.window_ns, width);
     out
 }
 
-fn push_target(out: &mut String, target: &TargetRecord) {
+fn push_target(out: &mut String, target: &TargetRecord, width: usize) {
     let (kind, only_read) = match target.kind {
         TargetKind::OwnFile => ("test file", ""),
         TargetKind::ForeignFile => ("existing file", "only read, "),
         TargetKind::BlockDevice => ("block device", ""),
         TargetKind::OwnDirectory => {
-            push_wrapped(out, "target  ", &format!("{}: directory of test files", target.path));
+            push_wrapped_to(
+                out,
+                width,
+                "target  ",
+                &format!("{}: directory of test files", target.path),
+            );
             return;
         }
         TargetKind::Null => {
-            push_wrapped(out, "target  ", "nothing (null engine)");
+            push_wrapped_to(out, width, "target  ", "nothing (null engine)");
             return;
         }
     };
     let cache = if target.direct { "O_DIRECT" } else { "buffered" };
     let size = units::format_size(target.size_bytes);
     let text = format!("{}: {kind} of {size}, {only_read}{cache}", target.path);
-    push_wrapped(out, "target  ", &text);
+    push_wrapped_to(out, width, "target  ", &text);
     if let Some(extents) = &target.extents {
-        push_wrapped(out, "  lies    ", &extents_text(extents));
+        push_wrapped_to(out, width, "  lies    ", &extents_text(extents));
     }
     let mut caches = target.device_cache_reason.clone();
     if !target.direct {
         caches += &format!(", {} of memory", units::format_size(target.memory_bytes));
     }
-    push_wrapped(out, "  caches  ", &caches);
+    push_wrapped_to(out, width, "  caches  ", &caches);
 }
 
 fn extents_text(extents: &FileExtents) -> String {
@@ -113,7 +118,7 @@ fn extents_text(extents: &FileExtents) -> String {
     text
 }
 
-fn push_machine(out: &mut String, record: &Record) {
+fn push_machine(out: &mut String, record: &Record, width: usize) {
     let of_core = |ns: u64| {
         let share = if record.window_ns == 0 { 0.0 } else { ns as f64 / record.window_ns as f64 };
         format_share(share)
@@ -128,25 +133,31 @@ fn push_machine(out: &mut String, record: &Record) {
         format_share(record.system_cpu.iowait_share),
         format_share(record.system_cpu.steal_share),
     );
-    push_wrapped(out, "CPU  ", &cpu);
+    push_wrapped_to(out, width, "CPU  ", &cpu);
     if let Some(text) = events_text(record) {
-        push_wrapped(out, "kernel  ", &text);
+        push_wrapped_to(out, width, "kernel  ", &text);
     }
     if record.page_cache.dirtied_bytes > 0 {
         let dirtied = units::format_size(record.page_cache.dirtied_bytes);
-        push_wrapped(out, "page cache  ", &format!("of the whole machine: {dirtied} dirtied"));
+        push_wrapped_to(
+            out,
+            width,
+            "page cache  ",
+            &format!("of the whole machine: {dirtied} dirtied"),
+        );
     }
     if let Some(group) = &record.control_group {
-        push_wrapped(out, "cgroup  ", &format!("all jobs: {}", group.text()));
+        push_wrapped_to(out, width, "cgroup  ", &format!("all jobs: {}", group.text()));
     }
     if record.suspended_ns > 0 {
         let slept = units::format_ns(record.suspended_ns);
-        push_wrapped(out, "suspended  ", &format!("for {slept} during the measurement"));
+        push_wrapped_to(out, width, "suspended  ", &format!("for {slept} during the measurement"));
     }
     if record.held_up_ns > 0 {
         let stopped = units::format_ns(record.held_up_ns);
-        push_wrapped(
+        push_wrapped_to(
             out,
+            width,
             "stopped  ",
             &format!("fathom itself for {stopped} during the measurement"),
         );
@@ -172,7 +183,7 @@ fn events_text(record: &Record) -> Option<String> {
 }
 
 /// What the devices' own counters say.
-fn push_devices(out: &mut String, devices: &[DeviceDelta], window_ns: u64) {
+fn push_devices(out: &mut String, devices: &[DeviceDelta], window_ns: u64, width: usize) {
     if devices.is_empty() {
         return;
     }
@@ -201,12 +212,13 @@ fn push_devices(out: &mut String, devices: &[DeviceDelta], window_ns: u64) {
             format_share(busy),
         ]);
     }
-    out.push_str(&table.render(0));
+    out.push_str(&table.render_to(0, width));
     for device in devices {
         if let Some(cpu_ns) = device.kernel_thread_cpu_ns {
             let share = format_share(cpu_ns as f64 / window_ns.max(1) as f64);
-            push_wrapped(
+            push_wrapped_to(
                 out,
+                width,
                 &format!("{}  ", device.name),
                 &format!("its kernel thread used {share} of one core"),
             );
@@ -224,7 +236,7 @@ mod tests {
     use fathom_model::record::{IoFailure, PageCacheDelta};
 
     fn check(record: &Record, expected: &Expect) {
-        let text = run_detail(record, &TimeZone::UTC);
+        let text = run_detail(record, &TimeZone::UTC, WIDTH);
         expected.assert_eq(&text);
         assert!(text.is_ascii());
         let wide = text.lines().find(|line| line.len() > WIDTH);

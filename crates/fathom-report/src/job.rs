@@ -2,7 +2,7 @@
 
 use crate::figures::{NotEnough, iops_text, ns_text, per_second, quantile_text};
 use crate::table::{Align, Table};
-use crate::text::{format_share, push_wrapped};
+use crate::text::{format_share, push_wrapped_to};
 use crate::verification;
 use crate::{asked, open_loop, series};
 use fathom_base::units;
@@ -25,9 +25,10 @@ pub(crate) const QUANTILES: [(&str, f64); 6] = [
 ];
 
 /// Everything about one job. `asked` is what was asked of it.
-pub(crate) fn push(out: &mut String, job: &JobRecord, asked: Option<&Job>) {
-    push_wrapped(out, &format!("job {}  ", job.name), &engine(job));
-    let mut line = |name: &str, text: &str| push_wrapped(out, &format!("  {name:<12} "), text);
+pub(crate) fn push(out: &mut String, job: &JobRecord, asked: Option<&Job>, width: usize) {
+    push_wrapped_to(out, width, &format!("job {}  ", job.name), &engine(job));
+    let mut line =
+        |name: &str, text: &str| push_wrapped_to(out, width, &format!("  {name:<12} "), text);
     if let Some(reason) = &job.engine.fallback {
         line("not as asked", reason);
     }
@@ -42,11 +43,12 @@ pub(crate) fn push(out: &mut String, job: &JobRecord, asked: Option<&Job>) {
             line("in effect", &text);
         }
     }
-    push_classes(out, job);
+    push_classes(out, job, width);
     if let Some(open) = &job.open_loop {
-        open_loop::push_responses(out, open);
+        open_loop::push_responses(out, open, width);
     }
-    let mut line = |name: &str, text: &str| push_wrapped(out, &format!("  {name:<12} "), text);
+    let mut line =
+        |name: &str, text: &str| push_wrapped_to(out, width, &format!("  {name:<12} "), text);
     if let Some(sync_ns) = job.final_sync_ns {
         line("final sync", &final_sync(job, sync_ns));
     }
@@ -215,7 +217,7 @@ fn extent(extent: Extent) -> String {
 }
 
 /// Two tables, because one would be too wide: how much, and how long.
-fn push_classes(out: &mut String, job: &JobRecord) {
+fn push_classes(out: &mut String, job: &JobRecord, width: usize) {
     let classes: Vec<&ClassRecord> =
         job.classes.iter().filter(|class| !class.latency_ns.is_empty()).collect();
     if classes.is_empty() {
@@ -247,10 +249,10 @@ fn push_classes(out: &mut String, job: &JobRecord) {
         not_enough.look_at(histogram, &QUANTILES);
         latencies.row(latency_row(word, histogram));
     }
-    out.push_str(&amounts.render(2));
-    out.push_str(&latencies.render(2));
+    out.push_str(&amounts.render_to(2, width));
+    out.push_str(&latencies.render_to(2, width));
     if let Some(text) = not_enough.note() {
-        push_wrapped(out, "    ", &text);
+        push_wrapped_to(out, width, "    ", &text);
     }
 }
 

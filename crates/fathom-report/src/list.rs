@@ -25,9 +25,9 @@ pub struct ListRow<'a> {
     pub verdict: Option<&'a str>,
 }
 
-/// Stored runs as a table; one line of text when there are none.
+/// Stored runs as a table in lines of `width` columns; one line of text when there are none.
 #[must_use]
-pub fn list_table(rows: &[ListRow<'_>], zone: &TimeZone) -> String {
+pub fn list_table(rows: &[ListRow<'_>], zone: &TimeZone, width: usize) -> String {
     if rows.is_empty() {
         return "no runs\n".to_owned();
     }
@@ -56,7 +56,7 @@ pub fn list_table(rows: &[ListRow<'_>], zone: &TimeZone) -> String {
             row.target.to_owned(),
         ]);
     }
-    table.render(0)
+    table.render_to(0, width)
 }
 
 #[cfg(test)]
@@ -89,12 +89,12 @@ mod tests {
             run    started                     kind   trials  state     verdict   label           target
             7f3k   2026-11-21 03:00:00 +00:00  quick       7  complete  DOUBTFUL                  /srv/data
             9xxxy  2026-11-21 03:00:00 +00:00  run         1  partial             before-upgrade  /srv/data
-        "#]].assert_eq(&list_table(&[quick.clone(), run], &TimeZone::UTC));
+        "#]].assert_eq(&list_table(&[quick.clone(), run], &TimeZone::UTC, crate::text::WIDTH));
         expect![[r#"
             run   started                     kind   trials  state     verdict   target
             7f3k  2026-11-21 03:00:00 +00:00  quick       7  complete  DOUBTFUL  /srv/data
         "#]]
-        .assert_eq(&list_table(&[quick], &TimeZone::UTC));
-        assert_eq!(list_table(&[], &TimeZone::UTC), "no runs\n");
+        .assert_eq(&list_table(&[quick], &TimeZone::UTC, crate::text::WIDTH));
+        assert_eq!(list_table(&[], &TimeZone::UTC, crate::text::WIDTH), "no runs\n");
     }
 }

@@ -3,12 +3,12 @@
 use crate::figures::{NotEnough, ns_text, quantile_text};
 use crate::job::{QUANTILES, latency_row, latency_table};
 use crate::series;
-use crate::text::push_wrapped;
+use crate::text::push_wrapped_to;
 use fathom_base::units;
 use fathom_model::record::{JobRecord, OpenLoopRecord};
 
 /// The response times of each class, with the same columns as the service times.
-pub(crate) fn push_responses(out: &mut String, open: &OpenLoopRecord) {
+pub(crate) fn push_responses(out: &mut String, open: &OpenLoopRecord, width: usize) {
     let mut table = latency_table("response time");
     let mut not_enough = NotEnough::default();
     for class in &open.classes {
@@ -19,9 +19,9 @@ pub(crate) fn push_responses(out: &mut String, open: &OpenLoopRecord) {
     if table.is_empty() {
         return;
     }
-    out.push_str(&table.render(2));
+    out.push_str(&table.render_to(2, width));
     if let Some(text) = not_enough.note() {
-        push_wrapped(out, "    ", &text);
+        push_wrapped_to(out, width, "    ", &text);
     }
 }
 
@@ -128,7 +128,7 @@ mod tests {
 
     #[test]
     fn response_and_service_times_stand_side_by_side_with_the_backlog() {
-        let text = run_detail(&overloaded(), &TimeZone::UTC);
+        let text = run_detail(&overloaded(), &TimeZone::UTC, crate::text::WIDTH);
         let of_job: String = text
             .lines()
             .skip_while(|line| !line.starts_with("job "))

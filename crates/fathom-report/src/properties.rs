@@ -4,7 +4,7 @@ use crate::classic;
 use crate::detail::run_detail;
 use crate::sample;
 use crate::summary::{quick_table, run_table};
-use crate::text::WIDTH;
+use crate::text::{WIDTH, WIDTH_MIN};
 use fathom_model::record::{CpuTime, OpClass, Record};
 use jiff::tz::TimeZone;
 use proptest::prelude::*;
@@ -50,12 +50,25 @@ fn record() -> impl Strategy<Value = Record> {
 
 proptest! {
     #[test]
+    fn results_fit_narrow_terminals(record in record(), width in WIDTH_MIN..WIDTH) {
+        let records = [record.clone(), record];
+        for text in [
+            quick_table(&records, &[(0, "where throughput stops growing")], width),
+            run_table(&records, width),
+            run_detail(&records[0], &TimeZone::UTC, width),
+        ] {
+            let wide = text.lines().find(|line| line.len() > width);
+            prop_assert!(wide.is_none(), "{width}: {wide:?}");
+        }
+    }
+
+    #[test]
     fn texts_are_ascii_narrow_and_end_with_a_newline(record in record()) {
         let records = [record.clone(), record];
         for text in [
-            quick_table(&records, &[]),
-            run_table(&records),
-            run_detail(&records[0], &TimeZone::UTC),
+            quick_table(&records, &[], WIDTH),
+            run_table(&records, WIDTH),
+            run_detail(&records[0], &TimeZone::UTC, WIDTH),
             classic::randomio(&records[0], classic::Rows::Window),
             classic::randomio(&records[0], classic::Rows::Intervals),
             classic::seeker(&records[0]),

@@ -2,7 +2,7 @@
 
 use crate::figures::{Counted, Figures, NotEnough, iops_text, ns_text, quantile_text};
 use crate::table::{Align, Noted, Table};
-use crate::text::push_wrapped;
+use crate::text::{WIDTH, push_wrapped_to};
 use fathom_model::record::{CpuTime, Ending, JobRecord, Record};
 use fathom_stats::Histogram;
 use fathom_study::knee;
@@ -14,10 +14,13 @@ const LABEL_CHARS_MAX: usize = 40;
 const QUANTILES: [(&str, f64); 3] = [("p50", 0.5), ("p99", 0.99), ("p99.9", 0.999)];
 
 /// The compact table: rate, operations per second, latencies, CPU. `remarks` are texts for rows by their index, such
-/// as where throughput stops growing.
+/// as where throughput stops growing. In lines of `width` columns; at the widest a remark may stand out behind its row.
 #[must_use]
-pub fn quick_table(records: &[Record], remarks: &[(usize, &str)]) -> String {
-    quick_rows(records, remarks).render()
+pub fn quick_table(records: &[Record], remarks: &[(usize, &str)], width: usize) -> String {
+    let Noted { table, notes } = quick_rows(records, remarks);
+    let mut out = table.render_to(0, if width < WIDTH { width } else { usize::MAX });
+    notes.iter().for_each(|note| push_wrapped_to(&mut out, width, "  ", note));
+    out
 }
 
 /// The same as a table.
@@ -36,10 +39,10 @@ pub fn quick_rows(records: &[Record], remarks: &[(usize, &str)]) -> Noted {
 
 /// The rows of `fathom run`: one for each record, below it its jobs when there are several or its kinds of operations
 /// when they are mixed, and the spread of the operations per second over repeats of one workload. A run is one value
-/// there, never an interval inside it.
+/// there, never an interval inside it. In lines of `width` columns.
 #[must_use]
-pub fn run_table(records: &[Record]) -> String {
-    run_rows(records).render() + &repeats(records)
+pub fn run_table(records: &[Record], width: usize) -> String {
+    run_rows(records).render_to(width) + &repeats(records, width)
 }
 
 /// The same as a table, without the spread.
@@ -212,7 +215,7 @@ fn without_number(label: &str) -> &str {
 
 /// Minimum, median and maximum over the complete repeats of each label, a line for each that has several.
 #[must_use]
-pub fn repeats(records: &[Record]) -> String {
+pub fn repeats(records: &[Record], width: usize) -> String {
     let mut out = String::new();
     for (index, record) in records.iter().enumerate() {
         let name = without_number(&record.label);
@@ -231,8 +234,9 @@ pub fn repeats(records: &[Record]) -> String {
             continue;
         }
         let median = (iops[(iops.len() - 1) / 2] + iops[iops.len() / 2]) / 2.0;
-        push_wrapped(
+        push_wrapped_to(
             &mut out,
+            width,
             "",
             &format!(
                 "IOPS of {} over n = {} runs: min {}, median {}, max {}",
@@ -251,12 +255,11 @@ pub fn repeats(records: &[Record]) -> String {
 mod tests {
     use super::*;
     use crate::sample::{commit, interrupted, quick, randomio, replication};
-    use crate::text::WIDTH;
     use expect_test::expect;
 
     #[test]
     fn the_table_of_quick() {
-        let text = quick_table(&quick(), &[(3, "where throughput stops growing")]);
+        let text = quick_table(&quick(), &[(3, "where throughput stops growing")], WIDTH);
         expect![[r#"
                                                 rate   IOPS      p50      p99    p99.9      max   CPU
             sequential read               302.0 MB/s    288   3.4 ms    12 ms    15 ms    70 ms   2 %
@@ -279,7 +282,7 @@ mod tests {
             seeker   18.4 kB/s    4.5   12 ms   n/a     n/a   233 ms   60 %   <- slow, interrupted
               p50 to max: service time (closed loop: the next request waits for an earlier one). CPU: of one core.
               n/a: too few operations (ten must lie beyond a percentile: p99 needs 1 000, p99.9 needs 10 000).
-        "#]].assert_eq(&quick_table(&[interrupted()], &[(0, "slow")]));
+        "#]].assert_eq(&quick_table(&[interrupted()], &[(0, "slow")], WIDTH));
     }
 
     #[test]
@@ -304,7 +307,7 @@ mod tests {
               A write that is followed by a sync counts with it, as one operation.
               n/a: too few operations (ten must lie beyond a percentile: p99 needs 1 000, p99.9 needs 10 000).
             IOPS of mixed (20 % writes), 48 over n = 3 runs: min 90, median 100, max 120
-        "#]].assert_eq(&run_table(&runs));
+        "#]].assert_eq(&run_table(&runs, WIDTH));
     }
 
     #[test]
@@ -312,7 +315,7 @@ mod tests {
         let mut both = replication();
         both.jobs.extend(commit().jobs);
         both.label = "a very long label that somebody has given to a workload of two jobs".into();
-        let text = run_table(&[both, replication()]);
+        let text = run_table(&[both, replication()], WIDTH);
         expect![[r#"
                                                        rate   IOPS      p50     p99   p99.9      max   CPU
             a very long label that somebody has g...      -     50    19 ms   68 ms     n/a   399 ms   2 %
@@ -330,7 +333,7 @@ mod tests {
     fn repeats_that_carry_a_number_are_one_workload() {
         let mut runs = [randomio(100), randomio(120), commit()];
         (runs[0].label, runs[1].label) = ("oltp, direct #1".into(), "oltp, direct #2".into());
-        let text = run_table(&runs);
+        let text = run_table(&runs, WIDTH);
         let spread = "IOPS of oltp, direct over n = 2 runs: min 100, median 110, max 120\n";
         assert!(text.ends_with(spread), "{text}");
         assert_eq!(without_number("a #x"), "a #x");
@@ -356,7 +359,7 @@ mod tests {
         assert_eq!((figures.iops, figures.bytes_per_s), (300.0, 300.0 * 4096.0));
         assert_eq!(figures.latency_ns.count(), 9000);
         // A row that is divided by the longest has to fail here.
-        let row = run_table(&[record]).lines().nth(1).map(str::to_owned).unwrap_or_default();
+        let row = run_table(&[record], WIDTH).lines().nth(1).map(str::to_owned).unwrap_or_default();
         assert!(row.contains(" 1.2 MB/s ") && row.contains(" 300 "), "{row}");
     }
 
@@ -364,7 +367,7 @@ mod tests {
     fn an_even_number_of_repeats_and_a_failed_one() {
         let mut failed = randomio(500);
         failed.ending = Ending::Failed;
-        let text = run_table(&[randomio(100), failed, randomio(90)]);
+        let text = run_table(&[randomio(100), failed, randomio(90)], WIDTH);
         expect![[r#"
                                                rate   IOPS      p50      p99    p99.9      max   CPU
             mixed (20 % writes), 48 #1   409.6 kB/s    100    38 ms    64 ms      n/a   907 ms   2 %

@@ -1,6 +1,6 @@
 //! A text table: aligned columns, units in the cells, no lines drawn.
 
-use crate::text::{WIDTH, printable, push_wrapped_to};
+use crate::text::{printable, push_wrapped_to};
 
 /// A table and what must be said below it, a sentence or two each.
 #[derive(Debug, Clone)]
@@ -16,14 +16,6 @@ impl Noted {
     #[must_use]
     pub fn plain(table: Table) -> Self {
         Self { table, notes: Vec::new() }
-    }
-
-    /// The table as wide as it is, and the remarks.
-    #[must_use]
-    pub fn render(&self) -> String {
-        let mut out = self.table.render(0);
-        self.notes.iter().for_each(|note| push_wrapped_to(&mut out, WIDTH, "  ", note));
-        out
     }
 
     /// Table and remarks as text in so many columns.

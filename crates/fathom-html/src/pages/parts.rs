@@ -5,7 +5,7 @@ use crate::page::{Axis, Block, Chart, ChartKind, Column, Point, Section, Table, 
 use fathom_base::units::{format_count, format_duration, format_ns, format_size};
 use fathom_model::record::{CensoredOp, JobRecord, Record, RunHead, RunKind, SlowOp};
 use fathom_report::figures::Figures;
-use fathom_report::text::{format_share, format_time};
+use fathom_report::text::{WIDTH, format_share, format_time};
 use fathom_stats::Histogram;
 use fathom_study::course::{Stretch, distribution, heat, stretches};
 use jiff::tz::TimeZone;
@@ -395,7 +395,7 @@ pub(super) fn layers(records: &[Record]) -> Option<Section> {
 /// Every record as `fathom show` prints it.
 pub(super) fn in_full(records: &[Record], zone: &TimeZone) -> Option<Section> {
     let shown = &records[..records.len().min(DRAWN_MAX)];
-    let texts = shown.iter().map(|record| fathom_report::detail::run_detail(record, zone));
+    let texts = shown.iter().map(|record| fathom_report::detail::run_detail(record, zone, WIDTH));
     let mut section = Section::new("In full", left_out(records.len()).replace("drawn", "shown"));
     section.blocks = texts.map(Block::Plain).collect();
     (!shown.is_empty()).then_some(section)

@@ -3,6 +3,7 @@
 use super::{Source, counted, parts};
 use crate::page::{Axis, Block, Chart, ChartKind, Page, Point, Section, Table, Unit};
 use fathom_model::record::RunKind;
+use fathom_report::text::WIDTH;
 use fathom_report::{brief, summary};
 use fathom_study::compare::Metric;
 use fathom_study::rounds::{self, Followed};
@@ -13,7 +14,7 @@ pub(super) fn page(source: &Source) -> Page {
     let mut first = vec![Block::Findings(source.findings.to_vec())];
     first.extend(parts::stack(records));
     first.push(Block::Table(Table::from(summary::run_rows(records))));
-    let repeats = summary::repeats(records);
+    let repeats = summary::repeats(records, WIDTH);
     first.extend((!repeats.is_empty()).then_some(Block::Text(repeats)));
     let mut sections = Vec::new();
     if head.kind == RunKind::Rounds {
@@ -55,7 +56,7 @@ fn answer(source: &Source) -> String {
         [] => String::new(),
         [one] => format!("{}: {}.", one.label, brief::line(one)),
         several => {
-            let repeats = summary::repeats(several);
+            let repeats = summary::repeats(several, WIDTH);
             let lines: Vec<&str> = repeats.lines().collect();
             match lines.as_slice() {
                 [] => {

@@ -53,7 +53,7 @@ pub fn run(common: &Common, output: Output, args: &List) -> CommandResult {
             verdict: summary.verdict.map(fathom_model::finding::Verdict::word),
         })
         .collect();
-    output.text(&list_table(&shown, &local_zone()))?;
+    output.text(&list_table(&shown, &local_zone(), output.width()))?;
     mention_left_changed(common, output);
     let runs: Vec<Value> = rows.iter().map(|(_, summary, state)| as_json(summary, state)).collect();
     output.json("result", &serde_json::json!({ "runs": runs }))?;

@@ -39,7 +39,7 @@ pub fn run(common: &Common, output: Output, stop: &StopFlag, args: &Quick) -> Co
     })?;
     let Some(outcome) = outcome else { return Ok(measured.exit) };
     let mut text = String::from("\n");
-    text += &table(&outcome);
+    text += &table(&outcome, output.width());
     text.push('\n');
     text += &measured.findings(output);
     let report = report(common, output, args, &measured);
@@ -92,7 +92,7 @@ fn options(output: Output, args: &Quick) -> Result<QuickOptions, CommandError> {
 }
 
 /// The rows that matter, with a mark where throughput stops growing.
-fn table(outcome: &QuickOutcome) -> String {
+fn table(outcome: &QuickOutcome, width: usize) -> String {
     let shown: Vec<Record> =
         outcome.shown.iter().filter_map(|i| outcome.records.get(*i).cloned()).collect();
     let at = |row: usize| outcome.shown.iter().position(|i| *i == row);
@@ -103,5 +103,5 @@ fn table(outcome: &QuickOutcome) -> String {
         None => last_random.and_then(at).map(|row| (row, "still growing")),
     };
     let remarks: Vec<(usize, &str)> = mark.into_iter().collect();
-    summary::quick_table(&shown, &remarks)
+    summary::quick_table(&shown, &remarks, width)
 }

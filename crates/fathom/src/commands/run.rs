@@ -135,11 +135,11 @@ pub fn records_text(
     }
     let mut text = String::new();
     for record in records {
-        text += &detail::run_detail(record, &local_zone());
+        text += &detail::run_detail(record, &local_zone(), output.width());
         text.push('\n');
     }
     if records.len() > 1 {
-        text += &summary::run_table(records);
+        text += &summary::run_table(records, output.width());
         text.push('\n');
     }
     Ok(text)
