@@ -7,7 +7,7 @@ pub use header::{header, integrity};
 
 use crate::figures::{NotEnough, iops_text, ns_text, per_second, quantile_text};
 use crate::table::{Align, Table};
-use crate::text::{format_share, format_time, push_wrapped, push_wrapped_to};
+use crate::text::{format_share, format_time, push_wrapped_to};
 use fathom_base::units::{format_count, format_ns, format_rate, format_size};
 use fathom_model::fsop::{Caches, FsopProcess, FsopRecord, Role};
 use fathom_model::record::{ClassRecord, Ending, OpClass, Record};
@@ -39,15 +39,15 @@ const STALLS_SHOWN: usize = 10;
 /// With more processes than this, the statistics of each are in the record and in reports alone.
 const EACH_SHOWN: usize = 8;
 
-/// One phase in full, with the statistics of each process when they are few.
+/// One phase in full, with the statistics of each process when they are few, in lines of `width` columns.
 #[must_use]
-pub fn detail(record: &Record, fsop: &FsopRecord, zone: &TimeZone) -> String {
-    summary(record, fsop, zone) + &each_process(fsop)
+pub fn detail(record: &Record, fsop: &FsopRecord, zone: &TimeZone, width: usize) -> String {
+    summary(record, fsop, zone, width) + &each_process(fsop, width)
 }
 
-/// One phase, its processes together.
+/// One phase, its processes together, in lines of `width` columns.
 #[must_use]
-pub fn summary(record: &Record, fsop: &FsopRecord, zone: &TimeZone) -> String {
+pub fn summary(record: &Record, fsop: &FsopRecord, zone: &TimeZone, width: usize) -> String {
     let mut out = String::new();
     let ending = match record.ending {
         Ending::Complete => "",
@@ -61,25 +61,25 @@ pub fn summary(record: &Record, fsop: &FsopRecord, zone: &TimeZone) -> String {
         format_time(record.started_unix_ns, zone),
         record.seed
     );
-    push_wrapped(&mut out, "", &head);
+    push_wrapped_to(&mut out, width, "", &head);
     if let Some(failure) = &record.failure {
-        push_wrapped(&mut out, "error  ", &failure.message);
+        push_wrapped_to(&mut out, width, "error  ", &failure.message);
     }
-    push_wrapped(&mut out, "on  ", &header(record, fsop));
+    push_wrapped_to(&mut out, width, "on  ", &header(record, fsop));
     match &fsop.spec.play {
-        Some(play) => push_wrapped(&mut out, "asked  ", &crate::play::settings(play)),
-        None => push_wrapped(&mut out, "tree  ", &tree_text(fsop)),
+        Some(play) => push_wrapped_to(&mut out, width, "asked  ", &crate::play::settings(play)),
+        None => push_wrapped_to(&mut out, width, "tree  ", &tree_text(fsop)),
     }
-    push_wrapped(&mut out, "caches  ", &caches_text(&fsop.caches));
-    out += &crate::play::transactions(record, fsop);
+    push_wrapped_to(&mut out, width, "caches  ", &caches_text(&fsop.caches));
+    out += &crate::play::transactions(record, fsop, width);
     let mut missing = NotEnough::default();
     let all: Vec<&FsopProcess> = fsop.processes.iter().collect();
-    out += &operations("all processes together", &all, &mut missing);
-    out += &missing.note().map_or_else(String::new, |note| format!("  {note}\n"));
-    out += &rates(record, fsop);
-    out += &processes(record, fsop);
-    out += &unfinished(record, fsop);
-    out += &stalls_text(record, fsop);
+    out += &operations("all processes together", &all, &mut missing, width);
+    push_note(&mut out, missing, width);
+    out += &rates(record, fsop, width);
+    out += &processes(record, fsop, width);
+    out += &unfinished(record, fsop, width);
+    out += &stalls_text(record, fsop, width);
     out
 }
 
@@ -127,7 +127,7 @@ fn together<'p>(processes: impl Iterator<Item = &'p FsopProcess>, class: OpClass
 }
 
 /// The statistics of each process, when there are several and not too many.
-fn each_process(fsop: &FsopRecord) -> String {
+fn each_process(fsop: &FsopRecord, width: usize) -> String {
     if !(2..=EACH_SHOWN).contains(&fsop.processes.len()) {
         return String::new();
     }
@@ -135,13 +135,26 @@ fn each_process(fsop: &FsopRecord) -> String {
     let mut out = String::new();
     for process in &fsop.processes {
         let name = format!("{} {}", process.role.word(), process.number);
-        out += &operations(&name, &[process], &mut missing);
+        out += &operations(&name, &[process], &mut missing, width);
     }
-    out + &missing.note().map_or_else(String::new, |note| format!("  {note}\n"))
+    push_note(&mut out, missing, width);
+    out
+}
+
+/// What too few operations leave out.
+pub(crate) fn push_note(out: &mut String, missing: NotEnough, width: usize) {
+    if let Some(note) = missing.note() {
+        push_wrapped_to(out, width, "  ", &note);
+    }
 }
 
 /// Every kind of operation of some processes.
-fn operations(title: &str, processes: &[&FsopProcess], missing: &mut NotEnough) -> String {
+fn operations(
+    title: &str,
+    processes: &[&FsopProcess],
+    missing: &mut NotEnough,
+    width: usize,
+) -> String {
     let columns = ["count", "min", "avg", "p50", "p99", "p99.9", "max", "std", "max/p50"];
     let head = [("", Align::Left), (title, Align::Left)];
     let columns = columns.map(|title| (title, Align::Right));
@@ -162,7 +175,7 @@ fn operations(title: &str, processes: &[&FsopProcess], missing: &mut NotEnough) 
         cells.push(times.map_or_else(String::new, format_count));
         table.row(cells);
     }
-    table.render(2)
+    table.render_to(2, width)
 }
 
 /// Times of some classes, summed over processes.
@@ -216,7 +229,7 @@ pub(crate) fn data_rates(processes: &[&FsopProcess], parts: &RateParts) -> Optio
     (bytes > 0).then(|| (rate(parts.with_data), rate(parts.all)))
 }
 
-fn rates(record: &Record, fsop: &FsopRecord) -> String {
+fn rates(record: &Record, fsop: &FsopRecord, width: usize) -> String {
     let mut out = String::new();
     for (role, letter, parts) in [(Role::Reader, "E", READ_RATE), (Role::Writer, "J", WRITE_RATE)] {
         let own: Vec<&FsopProcess> = fsop.of_role(role).collect();
@@ -231,12 +244,12 @@ fn rates(record: &Record, fsop: &FsopRecord) -> String {
             format_rate(all),
             format_rate(all_per_s)
         );
-        push_wrapped(&mut out, &format!("  {letter}  "), &text);
+        push_wrapped_to(&mut out, width, &format!("  {letter}  "), &text);
     }
     out
 }
 
-fn processes(record: &Record, fsop: &FsopRecord) -> String {
+fn processes(record: &Record, fsop: &FsopRecord, width: usize) -> String {
     let columns = [
         ("each process", Align::Left),
         (if fsop.spec.play.is_some() { "trans/s" } else { "files/s" }, Align::Right),
@@ -264,7 +277,7 @@ fn processes(record: &Record, fsop: &FsopRecord) -> String {
             slowest.map_or_else(String::new, |op| op.class.word().to_owned()),
         ]);
     }
-    let mut out = table.render(2);
+    let mut out = table.render_to(2, width);
     for role in [Role::Reader, Role::Writer, Role::Client] {
         if let Some(fairness) = fsop::fairness(fsop, role) {
             let ratio = match fairness.most_to_least {
@@ -276,13 +289,13 @@ fn processes(record: &Record, fsop: &FsopRecord) -> String {
                 role.word(),
                 fairness.jain
             );
-            push_wrapped(&mut out, "  fairness  ", &text);
+            push_wrapped_to(&mut out, width, "  fairness  ", &text);
         }
     }
     out
 }
 
-fn unfinished(record: &Record, fsop: &FsopRecord) -> String {
+fn unfinished(record: &Record, fsop: &FsopRecord, width: usize) -> String {
     let Some((process, class, age_ns)) = fsop.oldest_unfinished(record.window_ns) else {
         return String::new();
     };
@@ -300,11 +313,11 @@ fn unfinished(record: &Record, fsop: &FsopRecord) -> String {
         process.number
     );
     let mut out = String::new();
-    push_wrapped(&mut out, "  oldest unfinished  ", &text);
+    push_wrapped_to(&mut out, width, "  oldest unfinished  ", &text);
     out
 }
 
-fn stalls_text(record: &Record, fsop: &FsopRecord) -> String {
+fn stalls_text(record: &Record, fsop: &FsopRecord, width: usize) -> String {
     let stalls = fsop::stalls(record, fsop);
     if stalls.is_empty() {
         return String::new();
@@ -319,7 +332,7 @@ fn stalls_text(record: &Record, fsop: &FsopRecord) -> String {
             ("", Align::Left),
             ("at", Align::Right),
             ("took", Align::Right),
-            ("in that second: busy", Align::Right),
+            ("busy", Align::Right),
             ("in flight", Align::Right),
             ("dirty", Align::Right),
             ("being written", Align::Right),
@@ -330,7 +343,11 @@ fn stalls_text(record: &Record, fsop: &FsopRecord) -> String {
     for stall in &stalls[..shown] {
         table.row(stall_row(stall));
     }
-    format!("  stalls (from {} on{more}):\n{}", format_ns(fsop.spec.stall_ns), table.render(4))
+    format!(
+        "  stalls (from {} on{more}; busy and what follows: in that second):\n{}",
+        format_ns(fsop.spec.stall_ns),
+        table.render_to(4, width)
+    )
 }
 
 fn stall_row(stall: &Stall) -> Vec<String> {

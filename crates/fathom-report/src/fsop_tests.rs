@@ -164,13 +164,13 @@ fn a_phase_in_full() {
           writer 0          0.1  3.8 kB/s      19.6 s    1.8 s  mkdir
           fairness  among readers: Jain's index 1.000 (1 is equal), the busiest did 1.00 times what the least busy did
           oldest unfinished  mkdir, 19.6 s (writer 0); it took 23.1 s in all
-          stalls (from 1.0 s on):
-                                            at      took  in that second: busy  in flight    dirty  being written  commits
-            mkdir of writer 0           10.4 s  > 19.6 s             sda 100 %       31.5  734 MiB        128 MiB        1
-            mkdir of writer 0     2.5 s before     9.0 s             sda 100 %       31.5  734 MiB        128 MiB        1
-            mkdir of writer 0            8.1 s     1.8 s             sda 100 %       31.5  734 MiB        128 MiB        1
-            read dir of reader 0         8.1 s    113 ms             sda 100 %       31.5  734 MiB        128 MiB        1
-            read dir of reader 1         8.1 s    113 ms             sda 100 %       31.5  734 MiB        128 MiB        1
+          stalls (from 1.0 s on; busy and what follows: in that second):
+                                            at      took       busy  in flight    dirty  being written  commits
+            mkdir of writer 0           10.4 s  > 19.6 s  sda 100 %       31.5  734 MiB        128 MiB        1
+            mkdir of writer 0     2.5 s before     9.0 s  sda 100 %       31.5  734 MiB        128 MiB        1
+            mkdir of writer 0            8.1 s     1.8 s  sda 100 %       31.5  734 MiB        128 MiB        1
+            read dir of reader 0         8.1 s    113 ms  sda 100 %       31.5  734 MiB        128 MiB        1
+            read dir of reader 1         8.1 s    113 ms  sda 100 %       31.5  734 MiB        128 MiB        1
              reader 0             count     min     avg     p50  p99  p99.9     max     std  max/p50
           A  read dir                 5  2.0 us   23 ms  4.0 us  n/a    n/a  113 ms   50 ms   28 125
           B  lstat                    4  8.0 us  2.7 ms   18 us  n/a    n/a   11 ms  5.3 ms      588
@@ -192,7 +192,12 @@ fn a_phase_in_full() {
           H  close after writing      3   12 us   46 us   16 us  n/a    n/a  110 us  55 us        6
           I  mkdir                    3   19 us  607 ms   25 us  n/a    n/a   1.8 s  1.1 s   72 992
           n/a: too few operations (ten must lie beyond a percentile: p99 needs 1 000, p99.9 needs 10 000).
-    "#]].assert_eq(&detail(&record, fsop, &TimeZone::UTC));
+    "#]].assert_eq(&detail(&record, fsop, &TimeZone::UTC, crate::text::WIDTH));
+    for width in [crate::text::WIDTH_MIN, 80] {
+        let text = detail(&record, fsop, &TimeZone::UTC, width);
+        let wide = text.lines().find(|line| line.len() > width);
+        assert!(wide.is_none(), "{width}: {wide:?}");
+    }
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use crate::figures::{NotEnough, iops_text, ns_text, per_second, quantile_text};
 use crate::table::{Align, Table};
-use crate::text::push_wrapped;
+use crate::text::push_wrapped_to;
 use fathom_base::units::{format_count, format_ns, format_size};
 use fathom_model::fsop::FsopRecord;
 use fathom_model::play::{PlayAct, PlaySpec, Sizes};
@@ -76,9 +76,9 @@ fn sizes(sizes: Sizes) -> String {
     }
 }
 
-/// The transactions of all clients together, and what a rate came to; empty for other workloads.
+/// The transactions of all clients together, and what a rate came to, in lines of `width` columns; empty for other workloads.
 #[must_use]
-pub fn transactions(record: &Record, fsop: &FsopRecord) -> String {
+pub fn transactions(record: &Record, fsop: &FsopRecord, width: usize) -> String {
     let acts = fsop.acts();
     if acts.is_empty() {
         return String::new();
@@ -111,10 +111,10 @@ pub fn transactions(record: &Record, fsop: &FsopRecord) -> String {
     if let Some(rate) = &rate {
         row("response, from when due", &rate.response_ns);
     }
-    let note = missing.note().map_or_else(String::new, |note| format!("  {note}\n"));
-    let mut out = table.render(2) + &note;
+    let mut out = table.render_to(2, width);
+    crate::fsop::push_note(&mut out, missing, width);
     if let Some(rate) = rate {
-        push_wrapped(&mut out, "  rate  ", &rate_text(record, &rate));
+        push_wrapped_to(&mut out, width, "  rate  ", &rate_text(record, &rate));
     }
     out
 }

@@ -72,7 +72,7 @@ fn record(rate: Option<f64>) -> Record {
 
 fn detail(record: &Record) -> String {
     let fsop = record.fsop.as_ref().expect("one");
-    crate::fsop::detail(record, fsop, &jiff::tz::TimeZone::UTC)
+    crate::fsop::detail(record, fsop, &jiff::tz::TimeZone::UTC, crate::text::WIDTH)
 }
 
 #[test]

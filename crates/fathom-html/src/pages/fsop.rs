@@ -12,6 +12,7 @@ use fathom_model::play::PlayedAct;
 use fathom_model::record::{OpClass, Record};
 use fathom_report::figures::{iops_text, ns_text, quantile_text};
 use fathom_report::fsop::{competition_text, summary};
+use fathom_report::text::WIDTH;
 use fathom_stats::Histogram;
 use fathom_stats::quantile::is_supported;
 use fathom_study::fsop::{Kept, competition, readers_rate, stalls};
@@ -223,7 +224,7 @@ fn section(shown: &Shown, source: &Source) -> Section {
     let charts = [stream(shown), by_class(shown), by_second(shown), busy(shown), dirty(shown)];
     section.blocks.extend(charts.into_iter().flatten().map(Block::from));
     section.blocks.extend(each_process(shown).map(Block::from));
-    section.block(Block::Plain(summary(shown.record, shown.fsop, source.zone)))
+    section.block(Block::Plain(summary(shown.record, shown.fsop, source.zone, WIDTH)))
 }
 
 /// The statistics of each process by kind of operation.

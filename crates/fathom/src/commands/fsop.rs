@@ -107,7 +107,7 @@ pub fn records_text(output: Output, records: &[Record], style: Style) -> String 
     let mut text = String::new();
     for record in records {
         if let Some(fsop) = &record.fsop {
-            text += &report::detail(record, fsop, &local_zone());
+            text += &report::detail(record, fsop, &local_zone(), output.width());
             text.push('\n');
         }
     }
