@@ -124,7 +124,7 @@ fn too_small(wanted_bytes: u64, largest_bytes: u64) -> Option<Finding> {
     );
     let finding = Finding::new("real-life-set-not-reached", Severity::Doubtful, text);
     Some(finding.advise(
-        "--time= allows more to be written (at most 40 % of it); free more space, or name a larger device or file",
+        "leave out size=, --time= allows more to be written (at most 40 % of it), and free space; or name a larger device or file",
     ))
 }
 
