@@ -343,11 +343,13 @@ fn stalls_text(record: &Record, fsop: &FsopRecord, width: usize) -> String {
     for stall in &stalls[..shown] {
         table.row(stall_row(stall));
     }
-    format!(
-        "  stalls (from {} on{more}; busy and what follows: in that second):\n{}",
-        format_ns(fsop.spec.stall_ns),
-        table.render_to(4, width)
-    )
+    let head = format!(
+        "stalls (from {} on{more}; busy and what follows: in that second):",
+        format_ns(fsop.spec.stall_ns)
+    );
+    let mut out = String::new();
+    push_wrapped_to(&mut out, width, "  ", &head);
+    out + &table.render_to(4, width)
 }
 
 fn stall_row(stall: &Stall) -> Vec<String> {
