@@ -67,13 +67,7 @@ pub const RULES: &[Rule] = &[
         Host,
         space::unallocated
     ),
-    rule!(
-        "free-space-scattered",
-        "free space lies in small pieces",
-        Low,
-        Simulated,
-        space::scattered
-    ),
+    rule!("free-space-scattered", "free space lies in small pieces", Low, Host, space::scattered),
     rule!("loop-buffered", "a loop device caches everything twice", Low, Guest, loops::buffered),
     rule!("loop-file-deleted", "the file behind a loop device is gone", High, Host, loops::deleted),
     rule!("loop-sparse", "a loop device lies in a file with holes", Low, Guest, loops::sparse),

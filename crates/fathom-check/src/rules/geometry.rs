@@ -30,7 +30,7 @@ pub const RULES: &[Rule] = &[
     rule!("table-sector-size", "a partition table for other sectors", High, Host, tables::sector_size),
     rule!("superblock-damaged", "a superblock contradicts itself", Medium, Host, tables::damaged),
     rule!("io-hints-lost", "hints about blocks or stripes get lost", Medium, Guest, hints::lost),
-    rule!("io-hints-differ", "the kernel sees another drive", Medium, Simulated, hints::differ),
+    rule!("io-hints-differ", "the kernel sees another drive", Medium, Guest, hints::differ),
     rule!("crypt-sector-512", "encryption in sectors of 512 bytes", Medium, Guest, hints::crypt_sector),
     rule!("chunk-below-requests", "requests are cut by the chunk", Low, Guest, requests::chunk_below_requests),
 ];

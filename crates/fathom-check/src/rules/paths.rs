@@ -44,7 +44,7 @@ pub const RULES: &[Rule] = &[
         "path-in-use",
         "a path or member is used past its map or array",
         High,
-        Simulated,
+        Guest,
         beside::in_use
     ),
     rule!(

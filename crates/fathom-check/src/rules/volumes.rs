@@ -35,7 +35,7 @@ pub const RULES: &[Rule] = &[
         "dm-integrity-journal",
         "each block is written twice",
         Low,
-        Simulated,
+        Guest,
         layers::integrity_journal
     ),
     rule!("vdo-full", "deduplicated storage runs full", High, Simulated, layers::vdo_full),

@@ -2,6 +2,7 @@
 
 use super::Found;
 use super::bytes::ReadAt;
+use super::checksum::crc64;
 use fathom_model::stack::detail::BcacheSuperblock;
 
 const AT: u64 = 4096;
@@ -18,6 +19,11 @@ pub fn bcache(source: &(impl ReadAt + ?Sized)) -> Found<BcacheSuperblock> {
     }
     if sb.le64(8) != AT / SECTOR_BYTES {
         return Err(format!("bcache superblock: says that it lies in sector {}", sb.le64(8)));
+    }
+    // From behind the sum to the last of the journal's buckets, of which a new one has none.
+    let end = 208 + usize::from(sb.le16(206)) * 8;
+    if end > 4096 || crc64(sb.bytes(8, end - 8)) != sb.le64(0) {
+        return Err("bcache superblock: its checksum is wrong".to_owned());
     }
     let is_backing = match sb.le64(16) {
         0 | 3 | 5 => false,

@@ -34,6 +34,16 @@ pub fn crc32c_raw(bytes: &[u8]) -> u32 {
     remainder(CRC32C, u32::MAX, bytes)
 }
 
+/// CRC-64 as bcache has it: the polynomial of ECMA-182, highest bit first, inverted before and after (CRC-64/WE).
+pub fn crc64(bytes: &[u8]) -> u64 {
+    const CRC64: u64 = 0x42f0_e1eb_a9ea_3693;
+    !bytes.iter().fold(u64::MAX, |crc, &byte| {
+        (0..8).fold(crc ^ u64::from(byte) << 56, |crc, _| {
+            if crc >> 63 == 1 { crc << 1 ^ CRC64 } else { crc << 1 }
+        })
+    })
+}
+
 /// The sum of md superblocks: all 32-bit words added up, the carry added in the end; a last half word counts too.
 pub fn md_sum(bytes: &[u8], word: fn([u8; 4]) -> u32) -> u32 {
     let (words, rest) = bytes.as_chunks::<4>();
@@ -52,6 +62,7 @@ mod tests {
         assert_eq!(crc32(b"123456789"), 0xcbf4_3926);
         assert_eq!(crc32c(b"123456789"), 0xe306_9283);
         assert_eq!(crc32c_raw(b"123456789"), !0xe306_9283);
+        assert_eq!(crc64(b"123456789"), 0x62ec_59e3_f1a4_f00a);
         assert_eq!(crc32_from(crc32_from(7, b"1234"), b"56789"), crc32_from(7, b"123456789"));
     }
 

@@ -173,7 +173,7 @@ fn ask_scsi(
     scsi::add_capacity(&talk.data(ReadCapacity16)?, identity);
     let logical_bytes = identity.logical_bytes.unwrap_or(512);
     let listed = scsi::pages(&product_data(&mut talk, device, 0)?);
-    for page in [0x86, 0xb0, 0xb1].into_iter().filter(|page| listed.contains(page)) {
+    for page in [0x86, 0xb0, 0xb1, 0xb2].into_iter().filter(|page| listed.contains(page)) {
         let data = product_data(&mut talk, device, page)?;
         scsi::add_product_data(&data, logical_bytes, identity);
     }

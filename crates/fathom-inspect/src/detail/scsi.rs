@@ -14,8 +14,8 @@ pub(crate) fn pages(answer: &[u8]) -> Vec<u8> {
     answer.iter().skip(4).take(len).copied().collect()
 }
 
-/// Fills in what a page of vital product data says: block limits (B0h), block device characteristics (B1h), extended
-/// inquiry data (86h). Numbers of blocks need `logical_bytes`, which READ CAPACITY tells.
+/// Fills in what a page of vital product data says: block limits (B0h), block device characteristics (B1h), logical
+/// block provisioning (B2h), extended inquiry data (86h). Numbers of blocks need `logical_bytes`, which READ CAPACITY tells.
 pub(crate) fn add_product_data(page: &[u8], logical_bytes: u64, found: &mut DriveIdentity) {
     let bytes = Bytes(page);
     let blocks = |count: Option<u64>| {
@@ -38,6 +38,7 @@ pub(crate) fn add_product_data(page: &[u8], logical_bytes: u64, found: &mut Driv
                 _ => found.zoned.take(),
             };
         }
+        Some(0xb2) => found.unmap = bytes.u8(5).map(|byte| byte >> 7 == 1),
         Some(0x86) => found.volatile_cache = bytes.u8(6).map(|byte| byte & 1 == 1),
         _ => {}
     }

@@ -45,7 +45,13 @@ fn block_limits_and_characteristics() {
     add_product_data(&page(0, 0x86, &[0, 0, 1]), 512, &mut found);
     assert_eq!(found.volatile_cache, Some(true));
 
+    add_product_data(&page(0, 0xb2, &[0, 0x80, 2, 0]), 512, &mut found);
+    assert_eq!(found.unmap, Some(true));
+    add_product_data(&page(0, 0xb2, &[0, 0x60, 2, 0]), 512, &mut found);
+    assert_eq!(found.unmap, Some(false), "only by writing the same");
+
     let mut nothing = DriveIdentity::default();
+    add_product_data(&page(0, 0xb2, &[0]), 512, &mut nothing);
     add_product_data(&page(0, 0xb0, &[0; 60]), 512, &mut nothing);
     let mut cut = page(0, 0xb1, &traits);
     cut[3] = 1;

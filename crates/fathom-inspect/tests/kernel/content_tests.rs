@@ -35,13 +35,18 @@ pub fn trials() -> Vec<Trial> {
 }
 
 fn read(device: &LoopDevice) -> (Content, Option<PartitionTable>) {
+    let (content, table) = read_damaged(device);
+    assert_eq!(content.damaged, [""; 0], "{content:?}");
+    (content, table)
+}
+
+/// What is damaged is told with it.
+fn read_damaged(device: &LoopDevice) -> (Content, Option<PartitionTable>) {
     let root = SysRoot::live();
     let dir = BlockDir::by_name(&root, &device.name()).unwrap();
     let (content, table, unread) = content::read(&root, &dir);
     assert_eq!(unread, []);
-    let content = content.unwrap();
-    assert_eq!(content.damaged, [""; 0], "{content:?}");
-    (content, table)
+    (content.unwrap(), table)
 }
 
 fn filesystem(device: &LoopDevice) -> FsSuperblock {
@@ -260,6 +265,12 @@ fn bcache() {
     let found = read(&device).0.bcache.unwrap();
     assert_eq!((found.kind.as_str(), found.bucket_bytes), ("cache", Some(256 << 10)));
     assert_eq!(found.block_bytes, Some(4096));
+    let file = std::fs::OpenOptions::new().write(true).open(device.path()).unwrap();
+    // A letter of its label.
+    std::os::unix::fs::FileExt::write_all_at(&file, b"x", 4096 + 80).unwrap();
+    let (found, _) = read_damaged(&device);
+    assert_eq!(found.bcache, None);
+    assert_eq!(found.damaged, ["bcache superblock: its checksum is wrong"]);
 }
 
 fn swap() {

@@ -354,6 +354,8 @@ pub struct DriveIdentity {
     pub optimal_bytes: Option<u64>,
     /// Granularity of optimal transfers (Block Limits VPD), in bytes.
     pub granularity_bytes: Option<u64>,
+    /// UNMAP is understood (SCSI, Logical Block Provisioning VPD).
+    pub unmap: Option<bool>,
     /// Volatile write cache: present.
     pub volatile_cache: Option<bool>,
     /// Volatile write cache: switched on.

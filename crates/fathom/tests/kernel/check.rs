@@ -58,13 +58,15 @@ fn nodes(done: &Done) -> Vec<Value> {
     done.result()["snapshot"]["machine"]["nodes"].as_array().unwrap().clone()
 }
 
-fn rules(done: &Done) -> Vec<String> {
+/// The names of the rules that found something.
+pub fn rules(done: &Done) -> Vec<String> {
     let result = done.result();
     let defects = result["defects"].as_array().unwrap();
     defects.iter().map(|defect| defect["rule"].as_str().unwrap().to_owned()).collect()
 }
 
-fn defect(done: &Done, rule: &str) -> Value {
+/// What this rule found.
+pub fn defect(done: &Done, rule: &str) -> Value {
     let result = done.result();
     let defects = result["defects"].as_array().unwrap();
     let found = defects.iter().find(|defect| defect["rule"] == rule);
@@ -386,6 +388,10 @@ fn only_reads() {
         calls.iter().any(|call| call.contains("openat(") && call.contains("/sys/")),
         "it was watched"
     );
+    let last = |what: &str| calls.iter().rposition(|call| call.contains(what)).expect(what);
+    let device = |call: &&&str| call.contains("\"/dev/") && !call.contains("\"/dev/disk");
+    let asked: Vec<_> = calls[..last("/proc/diskstats")].iter().filter(device).collect();
+    assert!(asked.is_empty(), "what fathom asks is taken for the I/O of others: {asked:?}");
     let starts = calls.iter().filter(|call| call.contains("execve(")).count();
     assert_eq!(starts, 1, "only fathom itself");
     for call in &calls {

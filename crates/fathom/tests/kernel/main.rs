@@ -9,6 +9,7 @@ mod capture;
 mod capture_events;
 mod check;
 mod check_geometry;
+mod check_tools;
 mod classics;
 mod classics_peers;
 mod cli;
@@ -106,6 +107,7 @@ fn others() -> Vec<Trial> {
     trials.extend(limits::trials());
     trials.extend(check::trials());
     trials.extend(check_geometry::trials());
+    trials.extend(check_tools::trials());
     trials.extend(verify::trials());
     trials.extend(verify_files::trials());
     trials.extend(import::trials());

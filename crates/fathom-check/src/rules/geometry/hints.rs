@@ -121,7 +121,30 @@ fn lost_stripe(scene: &Scene<'_>, index: usize, node: &Node) -> Option<Defect> {
 
 /// What the drive says of itself against what the kernel uses.
 pub(super) fn differ(scene: &Scene<'_>) -> Vec<Defect> {
-    scene.nodes(&[NodeKind::Disk]).filter_map(|(_, node)| differs(node)).collect()
+    scene
+        .nodes(&[NodeKind::Disk])
+        .filter_map(|(_, node)| differs(node).or_else(|| no_unmap(node)))
+        .collect()
+}
+
+/// A drive that takes back what is free, and a kernel that never gives it any.
+fn no_unmap(node: &Node) -> Option<Defect> {
+    let says = node.details().identity.as_ref()?.unmap == Some(true);
+    let discards = node.queue.as_ref()?.discard_max_bytes;
+    if !says || discards != Some(0) {
+        return None;
+    }
+    let mode = format!("/sys/block/{}/device/scsi_disk/*/provisioning_mode", node.name);
+    let summary = format!("{} understands UNMAP; the kernel sends it no discards", node.name);
+    let defect = Defect::new("io-hints-differ", Gravity::Low, Some(&node.key()), summary)
+        .sure(Certainty::Likely)
+        .seen("VPD page Logical Block Provisioning", "LBPU 1")
+        .seen(sysfs(node, "queue/discard_max_bytes"), "0 B")
+        .because("flash that is never told what is free copies dead data around, and thin storage never gets space back: the kernel relies on a bit of READ CAPACITY (16) that many bridges leave out, or was told not to")
+        .command("let it use UNMAP, until the next boot", format!("echo unmap > {mode}"))
+        .risking("a bridge that claims what it cannot do may reset its drive or answer with errors: try it without data that matters")
+        .verified_by(format!("cat {mode}; fstrim --verbose on a mount of it gives back space"));
+    Some(defect)
 }
 
 fn differs(node: &Node) -> Option<Defect> {

@@ -518,6 +518,13 @@ fn drives_that_say_something_else() {
         says(&mut bench, DriveIdentity { optimal_bytes: Some(optimal), ..lba.clone() });
         assert_eq!(bench.gravities(hints::differ), expected, "{optimal}");
     }
+    for (unmap, discards, found) in
+        [(true, Some(0), 1), (false, Some(0), 0), (true, Some(4096), 0), (true, None, 0)]
+    {
+        says(&mut bench, DriveIdentity { unmap: Some(unmap), ..Default::default() });
+        bench.queue_of(disk).discard_max_bytes = discards;
+        assert_eq!(bench.gravities(hints::differ).len(), found, "{unmap} {discards:?}");
+    }
 }
 
 #[test]

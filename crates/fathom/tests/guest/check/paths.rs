@@ -19,6 +19,7 @@ pub fn trials() -> Vec<Trial> {
                 found.iter().any(|found| found.starts_with("multipath-single-path ")),
                 "{found:#?}"
             );
+            look.has(&["path-in-use /dev/sdb"]);
         })
         .test("links_of_unequal_speed_are_not_made_up", |report| {
             look(report, "maps").lacks(&["multipath-selector", "multipath-groups-unequal"]);
@@ -70,11 +71,14 @@ for _ in {1..100}; do dmsetup status mpatha | grep -v '8:0 F' || break; sleep 0.
 look
 ";
 
+/// And the other path is used by something that does not know of the map.
 const ONE_PATH: &str = "
 echo 1 >/sys/block/sdd/device/delete
 udevadm settle --timeout=30
 for _ in {1..100}; do [ $(dmsetup deps mpathb | grep -c '1 dep') = 0 ] || break; sleep 0.1; done
+dmsetup create direct --noudevsync --table '0 2048 linear /dev/sdb 0'
 look
+dmsetup remove --noudevsync direct
 ";
 
 /// A process that fathom lists runs meanwhile, and shows that processes could be seen.

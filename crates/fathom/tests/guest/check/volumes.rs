@@ -54,8 +54,10 @@ pub fn trials() -> Vec<Trial> {
         .test("caches", caches)
         .test("encryption_with_small_and_large_sectors", encryption)
         .test("a_suspended_device_is_not_read", suspended)
-        .test("errors_in_a_part", |report| {
-            look(report, "errors").has(&["dm-error-target /dev/dm-0"]);
+        .test("errors_in_a_part_a_journal_and_no_discards", |report| {
+            let look = look(report, "errors");
+            look.has(&["dm-error-target /dev/dm-0", "dm-integrity-journal /dev/dm-1"]);
+            look.has(&["io-hints-differ /dev/sdc"]);
         })
         .test("a_device_that_grew_and_one_that_shrank", resized)
         .test("a_group_that_lacks_a_device", |report| {
@@ -94,7 +96,7 @@ fn cache_failed(report: &GuestReport) {
 
 /// Disks in memory, each with a store of its own, that take discards.
 const DISKS: &str = r#"
-load md-mod raid0 raid1 raid10 raid456 sd_mod dm-mod dm-snapshot dm-thin-pool dm-mirror dm-raid dm-cache dm-cache-smq dm-crypt xts aes_ti ecb ext4 loop
+load md-mod raid0 raid1 raid10 raid456 sd_mod dm-mod dm-snapshot dm-thin-pool dm-mirror dm-raid dm-cache dm-cache-smq dm-crypt dm-integrity xts aes_ti ecb ext4 loop
 load_with scsi_debug dev_size_mb=64 add_host=6 per_host_store=1 delay=0 lbpu=1
 wait_for /dev/sd{a,b,c,d,e,f}
 # Checkers that are not installed; nobody watches.
@@ -310,8 +312,14 @@ dmsetup remove held
 
 const ERRORS: &str = r#"
 printf '0 8192 linear /dev/sda 0\n8192 8192 error\n' | dmsetup create holes
+dd if=/dev/zero of=/dev/sdb bs=1M count=1 oflag=direct status=none
+dmsetup create checked --table "0 16384 integrity /dev/sdb 0 - J 1 internal_hash:crc32c"
+mode=$(echo /sys/block/sdc/device/scsi_disk/*/provisioning_mode)
+before=$(cat $mode)
+echo disabled >$mode
 look
-dmsetup remove holes
+echo $before >$mode
+dmsetup remove checked holes
 "#;
 
 /// Loop devices, for they can grow and shrink.
