@@ -6,6 +6,9 @@
 #![expect(clippy::expect_used, reason = "a test ends at the first surprise")]
 
 mod large;
+#[expect(dead_code, reason = "pages of other tests are made of the rest")]
+#[path = "pages/kinds/sample.rs"]
+mod records;
 
 use fathom_html::page::{Block, Page};
 use fathom_html::{html, markdown};

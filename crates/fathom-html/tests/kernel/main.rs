@@ -16,6 +16,7 @@ use fathom_html::html::html;
 use fathom_model::record::RunKind;
 use fathom_testkit::Capability::Tool;
 use fathom_testkit::{Scratch, counted, kernel_test, run, sample};
+use kinds::sample as records;
 use serde_json::json;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;

@@ -1,61 +1,43 @@
 //! Records of large runs: an experiment of ten thousand trials, a week of seconds on fifty devices.
 
+use super::records;
 use fathom_html::page::Page;
-use fathom_html::pages::{Source, of_run};
-use fathom_model::builtin;
-use fathom_model::finding::Verdict;
-use fathom_model::host::HostFacts;
-use fathom_model::limits::LimitsRecord;
 use fathom_model::plan::Plan;
-use fathom_model::plan::setup::SetupSpec;
-use fathom_model::record::{
-    ClassRecord, OpClass, PageCacheDelta, RECORD_VERSION, Record, RunHead, RunKind,
-};
-use fathom_model::stack::{Node, NodeKind, Stack};
+use fathom_model::plan::cell::Cell;
+use fathom_model::record::{ClassRecord, OpClass, Record, RunKind};
 use fathom_model::watch::{
     DeviceCounts, DeviceSample, FlowCounts, HostSample, Packed, Sample, WatchRecord,
 };
-use fathom_report::experiment::HowTo;
 use fathom_stats::Histogram;
-use jiff::tz::TimeZone;
-use serde_json::{Value, json};
+use serde_json::json;
 
 /// Trials of each cell.
 const BLOCKS: u32 = 40;
-const MINUTE_NS: u64 = 60_000_000_000;
 
-/// Five schedulers, ten queue lengths and five read-aheads: 250 cells.
+/// Five lengths of requests, ten of queues and five read-aheads: 250 cells.
 fn plan(blocks: u32) -> Plan {
-    let factor = |name: &str, levels: u32| {
-        let levels: Vec<String> = (0..levels).map(|level| format!("{}", 4 << level)).collect();
-        json!({"name": name, "sets": {"kind": "knob", "id": format!("block.{name}")}, "levels": levels})
-    };
-    let plan = json!({
-        "version": 1, "name": "large", "question": "Which of 250 settings suits the disk?", "target": "/srv",
-        "workloads": [{"label": "mix", "name": "randread", "settings": {"duration": "60s"}}], "is_together": false,
-        "factors": [factor("max_sectors_kb", 5), factor("nr_requests", 10), factor("read_ahead_kb", 5)],
-        "setup": SetupSpec::default(), "knobs": {}, "own_knobs": [],
-        "design": {
-            "kind": "full", "baseline": {}, "except": [], "blocks": blocks, "is_sequential": false, "has_sentinel": false,
-            "margin": 0.03, "groups_setups": false,
-        },
-        "objectives": [{"metric": "iops"}, {"metric": "latency_p99"}],
-        "prepare": {
-            "drops_caches": false, "remounts": false, "settle_ns": 0, "quiet_ns": 0, "quiet_wait_ns": 0,
-            "swap_off": false, "stop_services": [],
-        },
-        "budget": {}, "on_error": "stop",
-    });
-    serde_json::from_value(plan).expect("a plan")
+    const LEVELS: [&str; 10] = ["4", "8", "16", "32", "64", "128", "256", "512", "1024", "2048"];
+    let factors = [
+        ("max_sectors_kb", &LEVELS[..5]),
+        ("nr_requests", &LEVELS[..]),
+        ("read_ahead_kb", &LEVELS[..5]),
+    ];
+    let mut plan = records::plan(&factors);
+    "Which of 250 settings suits the disk?".clone_into(&mut plan.question);
+    plan.design.blocks = blocks;
+    let second = json!({"metric": "latency_p99"});
+    plan.objectives.push(serde_json::from_value(second).expect("an objective"));
+    plan
 }
 
-/// Latencies over three powers of ten, as disks have them.
-fn class(class: OpClass, count: u64) -> Value {
+/// Latencies over three powers of ten, as disks have them, and as a store gives them: no larger than what they hold.
+fn class(class: OpClass, count: u64) -> ClassRecord {
     let mut latency_ns = Histogram::new();
     for step in 0..200u64 {
         latency_ns.record_n(60_000 + step * step * step * 1250, (count / (1 + step)).max(1));
     }
-    json!(ClassRecord { class, latency_ns, bytes: count * 4096 })
+    let class = json!(ClassRecord { class, latency_ns, bytes: count * 4096 });
+    serde_json::from_value(class).expect("a class")
 }
 
 /// The trial of a cell in a block, from its first one: another time, another place, and a little noise.
@@ -69,43 +51,12 @@ fn repeated(first: &Record, block: u32, place: u32) -> Record {
     record
 }
 
-fn first(cell: &fathom_model::plan::cell::Cell) -> Record {
-    let workload = builtin::named("randread").expect("built in");
+fn first(cell: &Cell) -> Record {
     let count = 60_000 + 500 * u64::from(cell.index);
-    let job = json!({
-        "name": workload.jobs[0].name, "classes": [class(OpClass::Read, count), class(OpClass::Write, count / 4)],
-        "series": [], "slowest": [], "censored": [], "batches": 1,
-        "engine": {"kind": "io_uring", "fallback": null, "features": [], "threads": 1, "depth": 5, "batch": 1},
-        "cpu": {"user_ns": 200_000_000u64, "system_ns": 1_000_000_000u64}, "thread_operations": [], "thread_times": [],
-        "limits": LimitsRecord::default(), "busiest_thread_cpu_ns": 0, "final_sync_ns": null,
-        "window_ns": MINUTE_NS, "open_loop": null, "verify": null, "delivered": null,
-    });
-    let node = Node::new(NodeKind::Mount, "/srv");
-    let stack =
-        Stack { path: "/srv".into(), resolved_path: "/srv".into(), nodes: vec![node], top: 0 };
-    let target = json!({
-        "path": "/srv/f0", "kind": "own_file", "size_bytes": 8u64 << 30, "direct": true, "direct_honoured": true,
-        "extents": null, "device_cache_bytes": 0, "device_cache_reason": "", "memory_bytes": 4u64 << 30, "stack": stack,
-    });
-    let knob = |(name, level): &(String, String)| {
-        json!({
-            "knob": format!("block.{name}"), "asked": level, "before": level, "after": level,
-            "place": {"kind": "device", "id": "wwn-1", "name": "sda"},
-        })
-    };
-    let of = json!({
-        "slot": {"block": 0, "place": 0, "cell": cell.index, "is_sentinel": false}, "levels": cell.levels,
-        "workload": "mix", "setup": [], "prepare_ns": 0, "knobs": cell.levels.iter().map(knob).collect::<Vec<_>>(),
-    });
-    let record = json!({
-        "version": RECORD_VERSION, "label": cell.name(), "workload": workload, "targets": [target], "jobs": [job],
-        "started_unix_ns": 1_795_230_000_000_000_000i64,
-        "window_ns": MINUTE_NS, "process_cpu": {"user_ns": 200_000_000u64, "system_ns": 1_000_000_000u64},
-        "system_cpu": {"busy_share": 0.031, "iowait_share": 0.25, "steal_share": 0.0}, "devices": [],
-        "page_cache": PageCacheDelta::default(), "suspended_ns": 0, "ending": "complete", "failure": null, "seed": 42,
-        "findings": [], "cell": of,
-    });
-    serde_json::from_value(record).expect("a record")
+    let mut record = records::record(&cell.name(), count, 4096);
+    record.jobs[0].classes = vec![class(OpClass::Read, count), class(OpClass::Write, count / 4)];
+    records::of_cell(&mut record, cell, [0, 0]);
+    record
 }
 
 const DEVICES: u64 = 50;
@@ -197,25 +148,6 @@ pub fn lab() -> Vec<Record> {
 }
 
 /// The page of such a run.
-pub fn page(name: &str, kind: RunKind, plan: Option<&Plan>, records: &[Record]) -> Page {
-    let head = RunHead {
-        id: "7f3k00000000".into(),
-        kind,
-        label: None,
-        command: format!("fathom {name}"),
-        target: "/srv".into(),
-        started_unix_ns: 1_795_230_000_000_000_000,
-        host: HostFacts::default(),
-        fathom_version: "0.1.0".into(),
-    };
-    of_run(&Source {
-        head: &head,
-        name: "7f3k",
-        records,
-        findings: &[],
-        verdict: Verdict::Trusted,
-        plan,
-        how_to: |_| HowTo { now: Vec::new(), persist: Vec::new() },
-        zone: &TimeZone::UTC,
-    })
+pub fn page(name: &str, kind: RunKind, plan: Option<&Plan>, all: &[Record]) -> Page {
+    records::page(&records::head(kind, &format!("fathom {name}"), "/srv"), all, plan)
 }

@@ -10,7 +10,7 @@ mod made;
 mod quick;
 mod raid;
 mod run;
-mod sample;
+pub mod sample;
 mod saturate;
 mod size;
 mod watch;

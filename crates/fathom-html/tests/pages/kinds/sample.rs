@@ -1,4 +1,4 @@
-//! Made-up experiments for the tests of pages: records with chosen rates.
+//! Made-up experiments for the tests of pages: plans and records with chosen rates.
 
 use fathom_html::page::Page;
 use fathom_html::pages::{Source, of_run};
@@ -7,6 +7,7 @@ use fathom_model::finding::Verdict;
 use fathom_model::host::HostFacts;
 use fathom_model::limits::LimitsRecord;
 use fathom_model::plan::Plan;
+use fathom_model::plan::cell::Cell;
 use fathom_model::plan::setup::SetupSpec;
 use fathom_model::record::{
     ClassRecord, OpClass, PageCacheDelta, RECORD_VERSION, Record, RunHead, RunKind,
@@ -55,24 +56,24 @@ pub fn records(plan: &Plan, blocks: u32, iops: impl Fn(&[&str], u32) -> u64) -> 
             let mut record = record(&cell.name(), 60 * iops(&levels, block), 4096);
             let trial = i64::from(block) * cells.len() as i64 + i64::from(place);
             record.started_unix_ns += trial * 60_000_000_000;
-            let knob = |(name, level): &(String, String)| {
-                json!({
-                    "knob": format!("block.{name}"), "asked": level, "before": level, "after": level,
-                    "place": {"kind": "device", "id": "wwn-1", "name": "sda"},
-                })
-            };
-            let knobs: Vec<Value> = cell.levels.iter().map(knob).collect();
-            set_cell(
-                &mut record,
-                json!(cell.levels),
-                "read",
-                [block, place, cell.index],
-                json!(knobs),
-            );
+            of_cell(&mut record, cell, [block, place]);
             records.push(record);
         }
     }
     records
+}
+
+/// Makes a record that of a cell of [`plan`]; `slot` is block, place.
+pub fn of_cell(record: &mut Record, cell: &Cell, slot: [u32; 2]) {
+    let knob = |(name, level): &(String, String)| {
+        json!({
+            "knob": format!("block.{name}"), "asked": level, "before": level, "after": level,
+            "place": {"kind": "device", "id": "wwn-1", "name": "sda"},
+        })
+    };
+    let knobs: Vec<Value> = cell.levels.iter().map(knob).collect();
+    let [block, place] = slot;
+    set_cell(record, json!(cell.levels), "read", [block, place, cell.index], json!(knobs));
 }
 
 /// Makes a record that of a trial; `slot` is block, place, cell.
