@@ -143,14 +143,14 @@ impl<'a> Tmux<'a> {
 fn in_tmux() {
     let sandbox = Sandbox::new();
     let tmux = Tmux::start(&sandbox, "wide", ("120", "40"), &[]);
-    tmux.shows_view(120, &['█']);
+    tmux.shows_view(120, &['\u{2588}']);
     let screen = tmux.screen();
     assert!(screen.contains("\u{1b}[36m"), "bars in colour: {screen:?}");
     // Narrower and lower, and wider again: nothing of the former view stays.
     for (columns, lines) in [(80, 24), (100, 30)] {
         let size = [columns, lines].map(|n: usize| n.to_string());
         tmux.does(&["resize-window", "-x", &size[0], "-y", &size[1]]);
-        tmux.shows_view(columns, &['█']);
+        tmux.shows_view(columns, &['\u{2588}']);
     }
     tmux.does(&["send-keys", "q"]);
     tmux.shows("the question", |screen| screen.contains("End the run?"));
