@@ -282,7 +282,7 @@ fn snapshots() {
     assert!(link.is_symlink());
     sandbox.run(&["check", p(fs.dir()), "--snapshot", "-"]).is_refusal(6, &["--snapshot"]);
     let huge = scratch.join("huge.json");
-    fs::File::create(&huge).unwrap().set_len(65 * MIB).unwrap();
+    fs::File::create(&huge).unwrap().set_len(257 * MIB).unwrap();
     sandbox.run(&["check", "--from", p(&huge)]).is_refusal(6, &[p(&huge), "too large"]);
     command::run_tool("gzip", [p(&huge)]).unwrap();
     let bomb = scratch.join("huge.json.gz");

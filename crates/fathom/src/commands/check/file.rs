@@ -67,6 +67,7 @@ pub fn read(path: &Path) -> Result<Snapshot, String> {
     if !about.is_file() {
         return Err(format!("{name}: no regular file, so no snapshot of fathom check"));
     }
+    fits(path, about.len())?;
     let mut bytes = Vec::new();
     let read =
         File::open(path).and_then(|file| file.take(LARGEST_BYTES + 1).read_to_end(&mut bytes));
@@ -90,7 +91,7 @@ fn fits(path: &Path, bytes: u64) -> Result<(), String> {
         return Ok(());
     }
     Err(format!(
-        "{}: more than {} MiB unpacked, which is too large for a snapshot; fathom check TARGET --snapshot stores what is under \
+        "{}: more than {} MiB, which is too large for a snapshot; fathom check TARGET --snapshot stores what is under \
          one target alone",
         path.display(),
         LARGEST_BYTES >> 20
