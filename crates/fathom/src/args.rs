@@ -571,12 +571,12 @@ pub struct Report {
     /// Replaces paths, labels, serial numbers, UUIDs and addresses, the same by the same; leaves out what people wrote
     #[arg(long)]
     pub anonymise: bool,
-    /// Of a comparison: the largest change that does not matter
-    #[arg(long, default_value = "3%", value_name = "PERCENT")]
-    pub margin: String,
-    /// Of a history: the smallest change of level to look for
-    #[arg(long, default_value = "5%", value_name = "PERCENT")]
-    pub step: String,
+    /// Of a comparison: the largest change that does not matter [default: 3%]
+    #[arg(long, value_name = "PERCENT")]
+    pub margin: Option<String>,
+    /// Of a history: the smallest change of level to look for [default: 5%]
+    #[arg(long, value_name = "PERCENT", requires = "history")]
+    pub step: Option<String>,
 }
 
 /// What a report is written as.

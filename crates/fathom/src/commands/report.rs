@@ -29,6 +29,10 @@ struct Made {
 /// Writes a report of one run, of two compared, or of a target over time.
 pub fn run(common: &Common, output: Output, args: &Report) -> CommandResult {
     let format = format(output, args)?;
+    if args.margin.is_some() && args.runs.len() != 2 {
+        let text = "--margin is for two runs that are compared: fathom report A B --margin=3%";
+        return Err(CommandError::usage(output, &text));
+    }
     let made = match (&args.history, args.runs.as_slice()) {
         (Some(target), _) => over_time(common, output, args, target)?,
         (None, []) => of_run(common, output, args, None)?,
@@ -182,8 +186,9 @@ fn of_two(
     a: &str,
     b: &str,
 ) -> Result<Made, CommandError> {
-    let margin = parse_fraction(&args.margin)
-        .map_err(|e| CommandError::usage(output, &format!("--margin={}: {e}", args.margin)))?;
+    let margin = args.margin.as_deref().unwrap_or("3%");
+    let margin = parse_fraction(margin)
+        .map_err(|e| CommandError::usage(output, &format!("--margin={margin}: {e}")))?;
     let (mut a, mut b) = (side(common, output, a)?, side(common, output, b)?);
     if args.anonymise {
         Hiding::new().sides([&mut a, &mut b]).ok_or_else(|| unreadable(output))?;
@@ -200,8 +205,12 @@ fn over_time(
     args: &Report,
     target: &str,
 ) -> Result<Made, CommandError> {
-    let asked =
-        History { target: target.to_owned(), row: None, label: None, step: args.step.clone() };
+    let asked = History {
+        target: target.to_owned(),
+        row: None,
+        label: None,
+        step: args.step.as_deref().unwrap_or("5%").to_owned(),
+    };
     let mut shown = target.to_owned();
     let (store, found) = history::series(common, output, &asked, &mut |runs| {
         if !args.anonymise {

@@ -71,6 +71,8 @@ fn written() {
         (&["-o", "x.pdf"][..], "print it from a browser"),
         (&["-o", "x.csv"][..], "fathom export writes tables"),
         (&["-o", "x.xyz"][..], "--format"),
+        (&["--margin=3%"][..], "two runs that are compared"),
+        (&["--step=3%"][..], "--history"),
     ] {
         let done = report(&sandbox, args);
         assert!(done.code == 2 && done.stderr.contains(words), "{args:?}: {done:?}");
