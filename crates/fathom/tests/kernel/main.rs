@@ -70,11 +70,9 @@ fn measuring() -> Vec<Trial> {
     trials.extend(capture_events::trials());
     trials.extend(replay::trials());
     trials.extend(fsop::trials());
-    trials.extend(personalities::trials());
     trials.extend(lab::trials());
     trials.extend(lab_plans::trials());
     trials.extend(limits_priority::trials());
-    trials.extend(content::trials());
     trials.extend(compare::trials());
     trials.extend(counters::trials());
     trials.extend(watch::trials());
@@ -91,6 +89,8 @@ fn measuring() -> Vec<Trial> {
 fn others() -> Vec<Trial> {
     let mut trials = bad_input::trials();
     trials.extend(failures::trials());
+    trials.extend(personalities::trials());
+    trials.extend(content::trials());
     trials.extend(signals::trials());
     trials.extend(store::trials());
     trials.extend(attach::trials());
