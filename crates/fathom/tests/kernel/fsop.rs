@@ -261,7 +261,7 @@ fn frozen_window() {
     assert_eq!(fsop(record)["end_seen_late_ns"].as_u64().unwrap() / SECOND_NS, 0);
     let text = sandbox.run(&["show", &done.id()]).stdout;
     assert!(text.contains("oldest unfinished") && text.contains("in all"), "{text}");
-    assert!(text.contains("stalls (from 1.0 s on)") && text.contains("> "), "{text}");
+    assert!(text.contains("stalls (from 1.0 s on") && text.contains("> "), "{text}");
     sandbox.nothing_left(&[ground.dir()]);
 }
 
@@ -292,7 +292,7 @@ fn frozen_start() {
     }
     assert!(processes[..2].iter().all(|reader| count(reader, "read_dir") > 0));
     let text = sandbox.run(&["show", &done.id()]).stdout;
-    assert!(text.contains("stalls (from 1.0 s on)") && text.contains(" s before"), "{text}");
+    assert!(text.contains("stalls (from 1.0 s on") && text.contains(" s before"), "{text}");
     sandbox.nothing_left(&[ground.dir()]);
 }
 
