@@ -52,12 +52,15 @@ fn filesystem(kind: &str, node: &Node) -> String {
     }
 }
 
+/// Nothing stands on the device: the kernel has not taken up what its table says.
 fn table(table: &PartitionTable) -> String {
-    let kind = if table.kind == "gpt" { "GPT" } else { "MBR" };
+    let kind = if table.kind == "gpt" { "a GPT" } else { "an MBR" };
     match table.entries.len() {
-        0 => format!("an empty {kind} partition table"),
-        1 => format!("a {kind} partition table with 1 partition"),
-        count => format!("a {kind} partition table with {count} partitions"),
+        0 => format!("{kind} partition table without partitions"),
+        1 => format!("{kind} partition table with 1 partition that the kernel does not show"),
+        count => {
+            format!("{kind} partition table with {count} partitions that the kernel does not show")
+        }
     }
 }
 
@@ -99,6 +102,12 @@ mod tests {
         assert_eq!(text.as_deref(), Some("holds swap, member of an array (isw)"));
         let table = PartitionTable { kind: "gpt".into(), ..PartitionTable::default() };
         let text = of(Content::default(), Some(table));
-        assert_eq!(text.as_deref(), Some("holds an empty GPT partition table"));
+        assert_eq!(text.as_deref(), Some("holds a GPT partition table without partitions"));
+        let entries = vec![Default::default()];
+        let table = PartitionTable { kind: "dos".into(), entries, ..PartitionTable::default() };
+        let text = of(Content::default(), Some(table));
+        let expected =
+            "holds an MBR partition table with 1 partition that the kernel does not show";
+        assert_eq!(text.as_deref(), Some(expected));
     }
 }
