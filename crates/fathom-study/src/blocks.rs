@@ -1,8 +1,15 @@
 //! What was measured in the same blocks, as a ratio.
 
+use fathom_model::record::Record;
 use fathom_stats::interval::{Estimate, mean_interval, median};
 use fathom_stats::rank::paired::log_ratios;
 use std::collections::BTreeMap;
+
+/// Bytes per second of a trial, all its jobs together.
+pub(crate) fn rate(record: &Record) -> f64 {
+    let bytes = record.jobs.iter().map(|job| job.transfers().bytes).sum::<u64>();
+    bytes as f64 / (record.window_ns.max(1) as f64 / 1e9)
+}
 
 /// A rate for each block by its number, each finite and above 0.
 #[derive(Debug, Clone, PartialEq, Default)]

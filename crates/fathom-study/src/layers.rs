@@ -200,16 +200,10 @@ fn of_layer<'r>(good: &[&'r Record], layer: &Layer, workload: &str) -> Vec<&'r R
     good.iter().filter(is_own).copied().collect()
 }
 
-/// Bytes per second of a trial.
-fn rate(record: &Record) -> f64 {
-    let bytes = record.jobs.iter().map(|job| job.transfers().bytes).sum::<u64>();
-    bytes as f64 / (record.window_ns.max(1) as f64 / 1e9)
-}
-
 /// The rates of trials by the number of their block, which ends their label.
 fn by_block(own: &[&Record]) -> ByBlock {
     let block = |record: &Record| record.label.rsplit_once('#')?.1.parse().ok();
-    ByBlock::medians(own.iter().map(|record| (block(record).unwrap_or(0), rate(record))))
+    ByBlock::medians(own.iter().map(|record| (block(record).unwrap_or(0), blocks::rate(record))))
 }
 
 /// How many layers lie below what was read.
@@ -224,7 +218,7 @@ fn row(good: &[&Record], own: &[&Record], layer: Layer) -> Option<Row> {
         record.jobs.iter().for_each(|job| all.merge(&job.transfers().latency_ns));
         all
     };
-    let rates: Vec<f64> = own.iter().map(|record| rate(record)).collect();
+    let rates: Vec<f64> = own.iter().map(|record| blocks::rate(record)).collect();
     let counts: Vec<f64> = own.iter().map(|r| merged(r).count() as f64 / seconds(r)).collect();
     let quantile = |share: f64| {
         let of = |record: &&Record| {

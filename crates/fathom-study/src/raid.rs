@@ -13,7 +13,7 @@ pub use counted::Counted;
 pub(crate) use counted::of as counted_members;
 pub use rebuild::Rebuild;
 
-use crate::blocks::ByBlock;
+use crate::blocks::{self, ByBlock};
 use crate::experiment::VoidTrial;
 use crate::rules;
 use fathom_model::finding::{Finding, Severity, Verdict};
@@ -323,15 +323,9 @@ fn of_pattern<'r>(records: &[&'r Record], pattern: Pattern) -> Vec<&'r Record> {
     records.iter().filter(is_it).copied().collect()
 }
 
-/// Bytes per second of a trial.
-fn rate(record: &Record) -> f64 {
-    let bytes = record.jobs.iter().map(|job| job.transfers().bytes as f64).sum::<f64>();
-    bytes / (record.window_ns.max(1) as f64 / 1e9)
-}
-
 fn by_block<'r>(records: impl IntoIterator<Item = &'r Record>) -> ByBlock {
     let block = |record: &Record| record.cell.as_ref().map_or(0, |cell| u64::from(cell.slot.block));
-    ByBlock::medians(records.into_iter().map(|record| (block(record), rate(record))))
+    ByBlock::medians(records.into_iter().map(|record| (block(record), blocks::rate(record))))
 }
 
 fn figure(records: &[&Record]) -> Option<Figure> {
@@ -339,7 +333,7 @@ fn figure(records: &[&Record]) -> Option<Figure> {
     let sum = |record: &Record, of: &dyn Fn(&fathom_model::record::ClassRecord) -> f64| {
         record.jobs.iter().map(|job| of(&job.transfers())).sum::<f64>()
     };
-    let rates: Vec<f64> = records.iter().map(|record| rate(record)).collect();
+    let rates: Vec<f64> = records.iter().map(|record| blocks::rate(record)).collect();
     let counts = |record: &Record| sum(record, &|class| class.latency_ns.count() as f64);
     let iops: Vec<f64> = records.iter().map(|r| counts(r) / seconds(r)).collect();
     let p99 = |record: &&Record| {

@@ -38,6 +38,7 @@ pub fn all(record: &Record) -> Vec<Finding> {
         direct_is_buffered,
         reads_not_from_device,
         reads_from_page_cache,
+        writes_to_page_cache,
         sample_too_small,
         others::other_io,
         stolen_time,
@@ -104,6 +105,7 @@ const ROW_RULES: &[&str] = &[
     "direct-is-buffered",
     "reads-not-from-device",
     "reads-from-page-cache",
+    "writes-to-page-cache",
     "other-io",
     "stolen-time",
     "busy-cpus",
@@ -439,6 +441,33 @@ fn reads_from_page_cache(record: &Record) -> Option<Finding> {
             .advise("to do so first (whoever uses it then waits for the disk):")
             .advise(format!("sync; dd if={} iflag=nocache count=0", shell::word(&target.path)))
     })
+}
+
+/// Buffered writes that stayed in the page cache, or were written over there before the device saw them: it took less than nine
+/// tenths of what was written. What is synced in time, or at the end, reaches it.
+fn writes_to_page_cache(record: &Record) -> Option<Finding> {
+    let writers = || record.workload.jobs.iter().filter(|job| job.writes());
+    // Those that keep the cache on purpose ask for what it does; what shrinks on the way is told for itself.
+    let is_meant = writers().all(|job| !job.drop_cache) || counters::compressed(record).is_some();
+    if is_meant || writers().any(|job| job.direct) {
+        return None;
+    }
+    let target = record.targets.iter().find(|t| !t.direct && t.kind != TargetKind::Null)?;
+    let devices = top(record, target);
+    let written = written_bytes(record);
+    let taken = devices.iter().map(|d| d.written_bytes).sum::<u64>();
+    if devices.is_empty() || written < 1 << 20 || taken as f64 >= written as f64 * 0.9 {
+        return None;
+    }
+    let text = format!(
+        "{} were written to the page cache, of which the device took {} by the end: the rate is that of memory",
+        format_size(written),
+        format_size(taken)
+    );
+    Some(
+        Finding::new("writes-to-page-cache", Severity::Doubtful, text)
+            .advise("direct=yes goes past it; fsync_every=, or sync_at_end= with a size= that is written once, waits for the device"),
+    )
 }
 
 /// The minimal sample is twice the caches that can answer: those of controller and drives for direct I/O, and the

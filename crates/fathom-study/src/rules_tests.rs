@@ -203,6 +203,32 @@ fn reads_that_no_device_saw() {
     assert_eq!(raised(on_purpose), []);
 }
 
+#[test]
+fn writes_that_the_device_did_not_take() {
+    let taken = |share: f64| {
+        move |r: &mut Record| {
+            as_writes(r);
+            r.workload.jobs[0].direct = false;
+            r.targets[0].direct = false;
+            r.targets[0].size_bytes = 64 << 30;
+            r.devices[0].written_bytes = (r.devices[0].written_bytes as f64 * share) as u64;
+        }
+    };
+    check("writes-to-page-cache", Severity::Doubtful, taken(0.02));
+    assert_eq!(raised(taken(0.95)), []);
+    let on_purpose = |r: &mut Record| {
+        taken(0.02)(r);
+        r.workload.jobs[0].drop_cache = false;
+    };
+    assert_eq!(raised(on_purpose), []);
+    // Direct writes that are taken together on the way are another matter.
+    let direct = |r: &mut Record| {
+        taken(0.02)(r);
+        r.workload.jobs[0].direct = true;
+    };
+    assert!(!raised(direct).iter().any(|(id, _)| id == "writes-to-page-cache"));
+}
+
 /// What a damaged record's finding says: its line, and its advice.
 fn said(id: &str, damage: impl FnOnce(&mut Record)) -> (String, Vec<String>) {
     let mut record = record();

@@ -5,11 +5,14 @@ use crate::error::LabError;
 use crate::lab::Lab;
 use crate::run::wrong_kind;
 use fathom_base::units::format_sizes;
+use fathom_guard::changes::{self, ChangeLog};
 use fathom_guard::{check_space, place};
+use fathom_model::change::Change;
+use fathom_model::change::setup::SetupChange;
 use fathom_model::stack::{NodeKind, Stack};
-use fathom_sys::counters;
 use fathom_sys::fsinfo::{self, Space};
 use fathom_sys::sysroot::SysRoot;
+use fathom_sys::{counters, mounts};
 use std::path::Path;
 
 /// Free space as it may be used.
@@ -135,15 +138,19 @@ fn check_reserve(
     Ok(())
 }
 
-/// A filesystem that an experiment has made for itself: nobody else needs space on it.
+/// A filesystem that an experiment has made for itself, as its journal says: nobody else needs space on it. One that somebody has
+/// mounted below the state directory is somebody's.
 fn is_of_experiment(root: &SysRoot, state_dir: &Path, directory: &Path) -> bool {
-    let mut below = fathom_sys::mounts::own_mounts(root).into_iter();
-    directory.starts_with(state_dir)
-        && below.any(|mount| {
-            mount.mount_point != state_dir
-                && mount.mount_point.starts_with(state_dir)
-                && directory.starts_with(&mount.mount_point)
-        })
+    let Ok(logs) = changes::look(root, state_dir) else { return false };
+    let pending = logs.others.iter().chain(&logs.dead).flat_map(ChangeLog::pending);
+    let mut mounts = pending.filter_map(|entry| match entry.change {
+        Change::Setup(SetupChange::Mount { mount_point, .. }) => Some(mount_point),
+        _ => None,
+    });
+    mounts.any(|mount_point| {
+        let is_mounted = || mounts::own_mounts(root).iter().any(|m| m.mount_point == mount_point);
+        directory.starts_with(&mount_point) && is_mounted()
+    })
 }
 
 /// What is written there cannot be given back when memory runs out: the kernel would end this process, and leave the file.

@@ -72,6 +72,16 @@ fn room_of_a_setup() {
         assert!(record["cell"]["void"].is_null(), "{}", record["cell"]);
     }
     // More than fits: a sentence with the share that stays free, and nothing is left of the setup.
+    // Somebody's filesystem keeps the whole reserve, also where it is mounted below the directory of the store.
+    let device = LoopDevice::new(1536 * MIB).unwrap();
+    FsKind::Ext4.make(device.path(), &[]).unwrap();
+    let somebodys = sandbox.scratch.join("state/somebodys");
+    fs::create_dir(&somebodys).unwrap();
+    let mount = |args: &[&str]| run_tool(args[0], &args[1..]).unwrap();
+    mount(&["mount", p(device.path()), p(&somebodys)]);
+    let refused = sandbox.run(&["run", "randread", p(&somebodys), "size=1G"]);
+    mount(&["umount", p(&somebodys)]);
+    refused.is_refusal(4, &["1 GiB stay free"]);
     let done = sandbox.run(&["lab", p(&plan("505M"))]);
     assert_eq!(done.code, 4, "{done:?}");
     assert!(done.stderr.contains("stay free (5 %)"), "{done:?}");

@@ -26,6 +26,7 @@ pub fn trials() -> Vec<Trial> {
     let seccomp = [FathomBinary, Tool("python3"), IoUring];
     vec![
         kernel_test("reads_from_the_page_cache", &fs, page_cache),
+        kernel_test("writes_to_the_page_cache", &fs, written_in_memory),
         kernel_test("the_cache_of_others_is_left_alone", &cached, cache_of_others),
         kernel_test("one_of_several_targets_is_sparse", &fs, one_is_sparse),
         kernel_test("generator_is_the_limit", &chrt, generator_bound),
@@ -65,6 +66,26 @@ fn page_cache() {
     let small = done.finding("sample-too-small");
     assert!(small["summary"].as_str().unwrap().contains("memory"), "{small}");
     sandbox.json(&args, &[0, 1]).has_not("reads-from-page-cache");
+}
+
+/// What is written over in memory again and again is no figure of the device; what is written once and synced is.
+fn written_in_memory() {
+    let sandbox = Sandbox::new();
+    let fs = mounted(FsKind::Ext4, &[], "");
+    let dir = p(fs.dir());
+    for args in [
+        &["run", "randwrite", dir, "size=8M", "direct=no", "duration=500ms"][..],
+        &["run", "commit", dir, "size=8M", "fsync_every=0", "duration=500ms"],
+    ] {
+        let done = sandbox.json(args, &[1]);
+        let finding = done.finding("writes-to-page-cache");
+        assert_eq!(finding["severity"], "doubtful");
+        assert!(finding["summary"].as_str().unwrap().contains("that of memory"), "{finding}");
+    }
+    let once = ["run", "seqwrite", dir, "size=16M", "direct=no", "sync_at_end=fdatasync"];
+    sandbox.json(&once, &[0, 1]).has_not("writes-to-page-cache");
+    let synced = ["run", "commit", dir, "size=8M", "operations=500"];
+    sandbox.json(&synced, &[0, 1]).has_not("writes-to-page-cache");
 }
 
 /// Bytes of a file that the page cache holds.
