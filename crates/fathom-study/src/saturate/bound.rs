@@ -200,14 +200,11 @@ impl Search {
         let Some(low) = self.highest_kept() else {
             let Some(high) = self.lowest_broken(0.0) else { return Some(self.guess) };
             let next = rounded(high.rate / 2.0);
-            // That no load keeps the bound is not said after one run at the lowest.
-            let again = || (high.kept + high.broken < 2).then_some(high.rate);
-            let is_open = high.kept > 0 && high.is_open(self.breaks);
-            return match next >= self.top * SHARE_MIN && !is_open {
-                true => Some(next),
-                false if is_open => Some(high.rate),
-                false => again(),
-            };
+            let is_lowest = next < self.top * SHARE_MIN;
+            // A rate that also kept it once is decided first; and that no load keeps it is not said after one run at the lowest.
+            let again = (high.kept > 0 && high.is_open(self.breaks))
+                || (is_lowest && high.kept + high.broken < 2);
+            return if again { Some(high.rate) } else { (!is_lowest).then_some(next) };
         };
         let again = (low.kept <= REPEATS).then_some(low.rate);
         match self.lowest_broken(low.rate) {
