@@ -48,10 +48,11 @@ pub enum Line {
     Update(Box<Update>),
 }
 
-/// An open door.
+/// An open door. When dropped it closes, after the last words: in a panic too, or the process could be gone before its thread has
+/// removed the socket.
 pub struct Hub {
     sender: Sender<Option<Box<Update>>>,
-    thread: JoinHandle<()>,
+    thread: Option<JoinHandle<()>>,
 }
 
 impl Hub {
@@ -62,18 +63,19 @@ impl Hub {
         let state = State::new(clock::monotonic_ns());
         let host = Host { door, receiver, state, visitors: Vec::new(), stop: stop.clone() };
         let thread = std::thread::Builder::new().name("door".into()).spawn(|| host.run()).ok()?;
-        Some(Self { sender, thread })
+        Some(Self { sender, thread: Some(thread) })
     }
 
     /// Tells what happened. Waits for nothing.
     pub fn tell(&self, update: Update) {
         let _ = self.sender.send(Some(Box::new(update)));
     }
+}
 
-    /// Closes the door, after the last words.
-    pub fn close(self) {
+impl Drop for Hub {
+    fn drop(&mut self) {
         let _ = self.sender.send(None);
-        let _ = self.thread.join();
+        let _ = self.thread.take().map(JoinHandle::join);
     }
 }
 
@@ -214,7 +216,7 @@ mod tests {
             assert!(next().expect("a line").contains(&long));
         }
         hub.tell(Update::Ended { exit_code: 1, text: "Stored as x".into() });
-        hub.close();
+        drop(hub);
         assert!(next().expect("a line").contains("Stored as x"));
         assert_eq!(next(), None);
         assert!(!dir.join(DOOR).exists());

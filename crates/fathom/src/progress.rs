@@ -118,7 +118,7 @@ impl Progress {
     pub fn ended(mut self, exit: Exit, text: &str) {
         if let Some(hub) = self.hub.take() {
             hub.tell(Update::Ended { exit_code: exit.code(), text: text.to_owned() });
-            hub.close();
+            drop(hub);
         }
         self.finish();
     }
