@@ -23,7 +23,7 @@ pub enum FileRefusal {
     #[error("{0} is not a directory")]
     NotDirectory(PathBuf),
     /// The kernel's own file systems.
-    #[error("nothing is made in {path} ({fs_type}): give a directory on a disk")]
+    #[error("nothing is made in {path} ({}): give a directory on a disk", whose(.fs_type))]
     Forbidden {
         /// The directory.
         path: PathBuf,
@@ -146,10 +146,21 @@ pub enum FileRefusal {
     },
 }
 
+/// Why a file system is not written to, by its type and by where it is mounted.
+fn whose(fs_type: &str) -> String {
+    if KERNEL_FILE_SYSTEMS.contains(&fs_type) {
+        format!("{fs_type}, the kernel's own")
+    } else {
+        format!("{fs_type} below /dev, /proc or /sys")
+    }
+}
+
 fn cure(source: &io::Error) -> &'static str {
     match source.kind() {
         io::ErrorKind::PermissionDenied => "; run as the owner or as root",
-        io::ErrorKind::ReadOnlyFilesystem => "; its file system is mounted read-only",
+        io::ErrorKind::ReadOnlyFilesystem => {
+            "; its file system is mounted read-only: give a directory on another one, or mount -o remount,rw it"
+        }
         io::ErrorKind::StorageFull => "; the file system is full",
         _ => "",
     }

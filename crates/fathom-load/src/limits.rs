@@ -50,8 +50,7 @@ pub(crate) fn apply(job: &Job, thread: u32) -> Result<(), LoadError> {
         }
     }
     if let Some(cpu) = job.cpus.get(thread as usize % job.cpus.len().max(1)) {
-        let cure = "name CPUs that exist and that the cgroup allows in cpus=";
-        threads::bind_to_cpu(*cpu).map_err(|e| failed(format!("binding to CPU {cpu}"), e, cure))?;
+        threads::bind_to_cpu(*cpu).map_err(|e| failed_cpu(job, *cpu, &e))?;
     }
     if let Some(nice) = job.nice {
         let cure =
@@ -71,6 +70,26 @@ const NODE_CURE: &str =
     "the cpuset (or the container) must allow CPUs and memory of that node; use another one";
 
 const REALTIME_CURE: &str = "the realtime class needs root or CAP_SYS_NICE; use io_priority=be/0";
+
+/// Why a thread cannot be bound to a CPU, with those that it can be bound to.
+fn failed_cpu(job: &Job, cpu: u32, source: &io::Error) -> LoadError {
+    let why = if source.kind() == io::ErrorKind::InvalidInput {
+        "there is no such CPU, or the cgroup forbids it".to_owned()
+    } else {
+        source.to_string()
+    };
+    let allowed = threads::allowed_cpus().unwrap_or_default();
+    let cure = match (allowed.first(), allowed.last()) {
+        (Some(first), Some(last)) if (last - first) as usize + 1 == allowed.len() => {
+            format!("{first} to {last} can be used")
+        }
+        _ => {
+            let each: Vec<String> = allowed.iter().map(u32::to_string).collect();
+            format!("{} can be used", each.join(", "))
+        }
+    };
+    missing(job, format!("cpus={cpu}: {why}; {cure}"))
+}
 
 fn missing(job: &Job, what: String) -> LoadError {
     LoadError::Missing { job: job.name.clone(), what }

@@ -253,7 +253,7 @@ fn writing_needs_the_right_to_write() {
 fn a_cpu_that_does_not_exist_is_an_error_before_any_request() {
     let refused = run_one(&[("cpus", "4000"), ("operations", "1"), ("threads", "2")], &readable());
     let text = refused.expect_err("no such CPU").to_string();
-    assert!(text.starts_with("job 'job': binding to CPU 4000: "), "{text}");
+    assert!(text.starts_with("job 'job': cpus=4000: there is no such CPU"), "{text}");
 }
 
 #[test]

@@ -56,6 +56,9 @@ pub enum KeyError {
     },
 }
 
+/// Options of the command line that people write as keys.
+const OPTIONS: [&str; 6] = ["destroy", "interval", "label", "repeats", "seed", "style"];
+
 /// One key: its name, what it takes, what it means, how it is set.
 pub struct Key {
     /// The word.
@@ -450,8 +453,11 @@ pub fn set(job: &mut Job, key: &str, value: &str) -> Result<(), KeyError> {
     job.array_sizes.retain(|(known, _)| known != key);
     let Some(entry) = KEYS.iter().find(|k| k.name == key) else {
         let near = suggest::hint(key, KEYS.iter().map(|k| k.name));
-        let list = "; fathom workloads randread lists all keys";
-        let hint = if near.is_empty() { list.to_owned() } else { near };
+        let hint = match near.as_str() {
+            _ if OPTIONS.contains(&key) => format!("; it is an option: --{key}=..."),
+            "" => "; fathom workloads randread lists all keys".to_owned(),
+            _ => near,
+        };
         return Err(KeyError::Unknown { key: key.to_owned(), hint });
     };
     (entry.set)(job, value).map_err(|reason| KeyError::Value {

@@ -144,10 +144,11 @@ impl Figures {
         }
     }
 
-    /// CPU time as a share of one core.
+    /// CPU time as a share of one core; none of a window so short that starting and ending threads is most of it.
     #[must_use]
     pub fn cpu_text(&self) -> String {
-        if self.window_ns == 0 {
+        const WINDOW_NS_MIN: u64 = 1_000_000;
+        if self.window_ns < WINDOW_NS_MIN {
             return "-".to_owned();
         }
         format!("{:.0} %", self.cpu.total_ns() as f64 / self.window_ns as f64 * 100.0)

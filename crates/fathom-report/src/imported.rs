@@ -1,7 +1,7 @@
 //! What a table of foreign results says.
 
 use crate::table::{Align, Table as Columns};
-use crate::text::{printable, push_wrapped};
+use crate::text::{printable, push_wrapped_to};
 use fathom_stats::equivalence::{Better, Decision};
 use fathom_study::table::{
     Answers, Best, Comparison, Copied, Difference, Group, InFlight, LITTLE_TOLERANCE, PAIRS_MIN,
@@ -15,39 +15,54 @@ const RANKS: [&str; 4] = ["best", "second", "third", "fourth"];
 /// The cure where columns that are no settings count as such.
 const SKIP: &str = "--columns=NAME:skip leaves a column out that is no setting";
 
-/// What was found, for people; `name` is that of the file.
+/// What was found, for people, in lines of `width` columns; `name` is that of the file.
 #[must_use]
-pub fn text(name: &str, table: &Table, answers: &Answers) -> String {
+pub fn text(name: &str, table: &Table, answers: &Answers, width: usize) -> String {
     let mut text = String::new();
-    add_columns(&mut text, name, table);
-    add_law(&mut text, table, answers);
+    add_columns(&mut text, width, name, table);
+    add_law(&mut text, width, table, answers);
     for copied in &answers.copies {
-        add_copy(&mut text, copied, &answers.left_out);
+        add_copy(&mut text, width, copied, &answers.left_out);
     }
     for (question, sweeps) in &answers.sweeps {
-        push_paragraph(&mut text, &format!("{} by {}", with_unit(question), question.parts[0]));
-        text += &sweep_rows(question, sweeps);
+        push_paragraph(
+            &mut text,
+            width,
+            &format!("{} by {}", with_unit(question), question.parts[0]),
+        );
+        text += &sweep_rows(question, sweeps, width);
     }
     for (question, best) in &answers.best {
         let line = format!("{}, the best of each {}", with_unit(question), question.parts[0]);
-        push_paragraph(&mut text, &line);
-        text += &best_rows(best);
-        push_wrapped(&mut text, "  ", "Single rows have no interval: --compare pairs two of them.");
+        push_paragraph(&mut text, width, &line);
+        text += &best_rows(best, width);
+        push_wrapped_to(
+            &mut text,
+            width,
+            "  ",
+            "Single rows have no interval: --compare pairs two of them.",
+        );
     }
     for (question, comparison) in &answers.comparisons {
         let [factor, a, b, ..] = question.parts.as_slice() else { continue };
-        push_wrapped(
+        push_wrapped_to(
             &mut text,
+            width,
             "\n",
             &format!("{}: {factor} {b} against {a}", with_unit(question)),
         );
-        push_wrapped(&mut text, "  ", &sentence(factor, comparison));
+        push_wrapped_to(&mut text, width, "  ", &sentence(factor, comparison));
     }
     text
 }
 
-fn add_columns(text: &mut String, name: &str, table: &Table) {
-    push_wrapped(text, "", &format!("{name}: {} rows, each taken for a single run", table.len()));
+fn add_columns(text: &mut String, width: usize, name: &str, table: &Table) {
+    push_wrapped_to(
+        text,
+        width,
+        "",
+        &format!("{name}: {} rows, each taken for a single run", table.len()),
+    );
     let named = |is_wanted: fn(Role) -> bool| -> Vec<&str> {
         let wanted = table.columns().iter().filter(|column| is_wanted(column.role));
         wanted.map(|column| column.name.as_str()).collect()
@@ -59,12 +74,12 @@ fn add_columns(text: &mut String, name: &str, table: &Table) {
     ];
     for (first, names) in kinds {
         if !names.is_empty() {
-            push_wrapped(text, first, &names.join(", "));
+            push_wrapped_to(text, width, first, &names.join(", "));
         }
     }
 }
 
-fn add_law(text: &mut String, table: &Table, answers: &Answers) {
+fn add_law(text: &mut String, width: usize, table: &Table, answers: &Answers) {
     let Some((law, rows)) = &answers.law else { return };
     let good = rows.iter().filter(|row| !row.breaks_law());
     let good: Vec<f64> = good.map(InFlight::deviation).collect();
@@ -76,7 +91,7 @@ fn add_law(text: &mut String, table: &Table, answers: &Answers) {
     if !good.is_empty() {
         let _ = write!(line, " ({} to {})", percent(least), percent(most));
     }
-    push_paragraph(text, &line);
+    push_paragraph(text, width, &line);
     for row in answers.broken() {
         let line = format!(
             "line {} ({}): {:.1} in flight, stated {}: {}",
@@ -86,11 +101,11 @@ fn add_law(text: &mut String, table: &Table, answers: &Answers) {
             row.stated,
             percent(row.deviation())
         );
-        push_wrapped(text, "  ", &line);
+        push_wrapped_to(text, width, "  ", &line);
     }
 }
 
-fn add_copy(text: &mut String, copied: &Copied, left_out: &[usize]) {
+fn add_copy(text: &mut String, width: usize, copied: &Copied, left_out: &[usize]) {
     let (earlier, later) = copied.lines;
     let which = match left_out.iter().find(|line| **line == earlier || **line == later) {
         Some(line) => format!(
@@ -103,7 +118,7 @@ fn add_copy(text: &mut String, copied: &Copied, left_out: &[usize]) {
         named(&copied.later),
         named(&copied.earlier)
     );
-    push_paragraph(text, &line);
+    push_paragraph(text, width, &line);
 }
 
 /// `total_iops (1/s)`.
@@ -125,9 +140,9 @@ fn percent(share: f64) -> String {
 }
 
 /// A line after an empty one.
-fn push_paragraph(text: &mut String, line: &str) {
+fn push_paragraph(text: &mut String, width: usize, line: &str) {
     text.push('\n');
-    push_wrapped(text, "", line);
+    push_wrapped_to(text, width, "", line);
 }
 
 /// Columns for the factors of a group, then these.
@@ -138,7 +153,7 @@ fn columns(group: Option<&Group>, others: &[&str]) -> Columns {
     Columns::new(titles.iter().map(|(title, align)| (title.as_str(), *align)), 2)
 }
 
-fn sweep_rows(question: &Question, sweeps: &[Sweep]) -> String {
+fn sweep_rows(question: &Question, sweeps: &[Sweep], width: usize) -> String {
     let x = question.parts[0].as_str();
     let titles = [x, "first", "last", "ratio", "peak", "stops growing"];
     let mut rows = columns(sweeps.first().map(|sweep| &sweep.group), &titles);
@@ -163,18 +178,18 @@ fn sweep_rows(question: &Question, sweeps: &[Sweep]) -> String {
     if rows.is_empty() {
         format!("  no two rows differ in nothing else; {SKIP}\n")
     } else {
-        rows.render(2)
+        rows.render_to(2, width)
     }
 }
 
-fn best_rows(best: &[Best]) -> String {
+fn best_rows(best: &[Best], width: usize) -> String {
     let mut rows = columns(best.first().map(|best| &best.group), &RANKS);
     for one in best {
         let levels = one.ranking.iter().take(RANKS.len());
         let levels = levels.map(|ranked| format!("{} {}", ranked.level, ranked.value));
         rows.row(one.group.iter().map(|(_, value)| value.clone()).chain(levels));
     }
-    rows.render(2)
+    rows.render_to(2, width)
 }
 
 fn sentence(factor: &str, comparison: &Comparison) -> String {
@@ -241,7 +256,7 @@ raw,none,8,500.0,16.0
     fn told(said: &[&str], questions: &Questions<'_>) -> String {
         let said: Vec<_> = said.iter().map(|text| parse_column(text).unwrap()).collect();
         let table = Table::parse(ROWS, &said).unwrap();
-        text("old.csv", &table, &table.ask(questions).unwrap())
+        text("old.csv", &table, &table.ask(questions).unwrap(), crate::text::WIDTH)
     }
 
     #[test]
@@ -311,7 +326,7 @@ raw,none,8,500.0,16.0
             Table::parse("a,b\u{1b},iops\nx\u{1b}[2J,1,5\nx\u{1b}[2J,2,6\n", &said).unwrap();
         let sweep = ["b\u{1b}:iops".to_owned()];
         let questions = Questions { sweep: &sweep, ..Questions::default() };
-        let text = text("a\u{7}.csv", &table, &table.ask(&questions).unwrap());
+        let text = text("a\u{7}.csv", &table, &table.ask(&questions).unwrap(), 80);
         assert!(!text.chars().any(|c| c.is_control() && c != '\n'), "{text:?}");
         assert!(text.contains("x?[2J"), "{text:?}");
     }

@@ -36,11 +36,6 @@ pub(crate) fn printable(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { '?' } else { c }).collect()
 }
 
-/// As [`push_wrapped_to`], to [`WIDTH`].
-pub(crate) fn push_wrapped(out: &mut String, first: &str, text: &str) {
-    push_wrapped_to(out, WIDTH, first, text);
-}
-
 /// Appends `text` in lines of at most `width` columns; the first begins with `first`, the others are indented by
 /// as much. Words are never cut, a percent sign stays with its number, and so do its groups of digits: `115 472 640`.
 pub(crate) fn push_wrapped_to(out: &mut String, width: usize, first: &str, text: &str) {
@@ -113,16 +108,16 @@ mod tests {
     #[test]
     fn control_characters_do_not_get_through() {
         let mut out = String::new();
-        push_wrapped(&mut out, "", "a\x1b[31mb\x07 c\u{9b}d");
+        push_wrapped_to(&mut out, WIDTH, "", "a\x1b[31mb\x07 c\u{9b}d");
         assert_eq!(out, "a?[31mb? c?d\n");
     }
 
     #[test]
     fn wrapping_keeps_words_whole() {
         let mut out = String::new();
-        push_wrapped(&mut out, "  note  ", &"word ".repeat(40));
-        push_wrapped(&mut out, "", &"x".repeat(200));
-        push_wrapped(&mut out, "", &format!("{} 100 %", "y".repeat(WIDTH - 5)));
+        push_wrapped_to(&mut out, WIDTH, "  note  ", &"word ".repeat(40));
+        push_wrapped_to(&mut out, WIDTH, "", &"x".repeat(200));
+        push_wrapped_to(&mut out, WIDTH, "", &format!("{} 100 %", "y".repeat(WIDTH - 5)));
         let lines: Vec<&str> = out.lines().collect();
         assert_eq!(lines.len(), 5);
         assert_eq!(lines[4], "100 %");
@@ -135,7 +130,7 @@ mod tests {
     fn groups_of_digits_stay_together() {
         let mut out = String::new();
         let start = "y".repeat(WIDTH - 12);
-        push_wrapped(&mut out, "", &format!("{start} (115 472 640 at 512) of 12 runs"));
+        push_wrapped_to(&mut out, WIDTH, "", &format!("{start} (115 472 640 at 512) of 12 runs"));
         let lines: Vec<&str> = out.lines().collect();
         assert_eq!(lines, [start.as_str(), "(115 472 640 at 512) of 12 runs"]);
         assert!(goes_on("1", "000.") && goes_on("22 387", "995,"));

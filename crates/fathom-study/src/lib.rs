@@ -7,6 +7,7 @@ pub mod compare;
 mod counters;
 pub mod course;
 pub mod drift;
+mod endings;
 pub mod experiment;
 pub mod fsop;
 pub mod history;

@@ -4,6 +4,7 @@
 //! the run (arrays that rebuild, lazy initialisation) are the inspector's.
 
 use crate::counters;
+use crate::endings;
 use crate::fsop;
 use crate::open_loop;
 use crate::others;
@@ -14,9 +15,7 @@ use fathom_base::shell;
 use fathom_base::units::{format_ns, format_size, format_sizes};
 use fathom_model::extents::FileExtents;
 use fathom_model::finding::{Finding, Severity};
-use fathom_model::record::{
-    DeviceDelta, Ending, JobRecord, OpClass, Record, TargetKind, TargetRecord,
-};
+use fathom_model::record::{DeviceDelta, Ending, OpClass, Record, TargetKind, TargetRecord};
 use fathom_model::stack::{Node, NodeKind};
 use fathom_model::workload::{Access, Content, EngineKind, Job};
 
@@ -51,9 +50,10 @@ pub fn all(record: &Record) -> Vec<Finding> {
         counters::throttled,
         counters::compressed,
         steadiness::not_steady,
-        stalled,
-        log_full,
-        too_few,
+        endings::stalled,
+        endings::log_full,
+        endings::short_of_amount,
+        endings::too_few,
         verification::mismatch,
         verification::not_verified,
         verification::verified_load,
@@ -178,7 +178,7 @@ fn held_up(record: &Record) -> Option<Finding> {
 }
 
 /// Requests that ended inside the window: reads, writes, trims and zero ranges, and operations on names.
-fn ended(record: &Record) -> u64 {
+pub(crate) fn ended(record: &Record) -> u64 {
     let of_data =
         [OpClass::Read, OpClass::Write, OpClass::SyncedWrite, OpClass::Trim, OpClass::Zero];
     let classes = [&of_data[..], &OpClass::ON_NAMES].concat();
@@ -508,7 +508,9 @@ fn sample_too_small(record: &Record) -> Option<Finding> {
         let unit = if twice_bytes < 1 << 30 { 1 << 20 } else { 1 << 30 };
         let size = format_size(twice_bytes.next_multiple_of(unit)).replace(' ', "");
         // Quick chooses the size of its file by itself.
-        if record.workload.name == "quick" {
+        if is_nearly_full(target) {
+            "only more free space lets a test file be larger".to_owned()
+        } else if is_quick(record) {
             format!(
                 "fathom quick --span=full, or fathom run ... size={size} or more where there is room"
             )
@@ -593,58 +595,9 @@ fn libaio_synchronous(record: &Record) -> Option<Finding> {
     ))
 }
 
-/// Something was in flight for more than a second when the window ended.
-fn stalled(record: &Record) -> Option<Finding> {
-    let oldest = record.jobs.iter().filter_map(|j| j.censored.first()).max_by_key(|c| c.age_ns)?;
-    (oldest.age_ns > 1_000_000_000).then(|| {
-        let text = format!(
-            "oldest unfinished: {}, {} at offset {}",
-            oldest.class.word(),
-            format_ns(oldest.age_ns),
-            format_size(oldest.offset_bytes)
-        );
-        Finding::new("stalled", Severity::Note, text)
-            .advise("it is in no percentile: its latency is at least that long")
-    })
-}
-
-/// A log that was full before its time: appending ends there, since going on would overwrite.
-fn log_full(record: &Record) -> Option<Finding> {
-    let jobs = record.jobs.iter().zip(&record.workload.jobs);
-    let mut appending = jobs.filter(|(_, job)| job.access == Access::Append);
-    let (done, job) = appending.find(|(done, job)| {
-        job.duration_ns.is_some_and(|planned_ns| done.window_ns < planned_ns)
-    })?;
-    let ended = record.ending == Ending::Complete;
-    ended.then(|| {
-        let text = format!("{}: the log was full after {}", job.name, format_ns(done.window_ns));
-        Finding::new("log-full", Severity::Note, text).advise("a larger size= lets it go on")
-    })
-}
-
-/// Fewer than 30 requests say little about a rate.
-fn too_few(record: &Record) -> Option<Finding> {
-    let ended = ended(record);
-    (1..30).contains(&ended).then(|| {
-        let noun = if ended == 1 { "request" } else { "requests" };
-        let text = format!("only {ended} {noun} ended inside the window");
-        let cure = match fewest_end(record) {
-            Some("names") => "use more names=".to_owned(),
-            Some(key) => format!("use more {key}= or a smaller block_size="),
-            None => "use a longer duration= or a smaller block_size=".to_owned(),
-        };
-        Finding::new("too-few", Severity::Doubtful, text).advise(cure)
-    })
-}
-
-/// The setting that ended the run before its time, where it was not the time.
-fn fewest_end(record: &Record) -> Option<&'static str> {
-    let jobs = record.jobs.iter().zip(&record.workload.jobs);
-    let early = |done: &JobRecord, job: &Job| job.duration_ns.is_none_or(|ns| done.window_ns < ns);
-    jobs.filter(|(done, job)| early(done, job)).find_map(|(_, job)| {
-        let by_count = job.names.map(|_| "names").or(job.operations.map(|_| "operations"));
-        by_count.or(job.amount_bytes.map(|_| "amount"))
-    })
+/// Quick chooses sizes and durations by itself.
+pub(crate) fn is_quick(record: &Record) -> bool {
+    record.workload.name == "quick"
 }
 
 /// Zeroes flatter everything that compresses, deduplicates or detects them.

@@ -366,6 +366,10 @@ fn notes_about_the_run() {
         r.workload.jobs[0].access = Access::Append;
         r.jobs[0].window_ns = 3_000_000_000;
     });
+    check("short-of-amount", Severity::Note, |r| {
+        r.workload.jobs[0].amount_bytes = Some(100 << 30);
+        r.workload.jobs[0].duration_ns = None;
+    });
     check("zero-content", Severity::Note, |r| {
         as_writes(r);
         r.workload.jobs[0].content = Content::Zero;

@@ -214,10 +214,10 @@ can be read: superblocks, device-mapper tables, the health of drives.
 
   fathom check
   fathom check /srv/data /dev/sdb --all
-  fathom check --explain md-degraded        what a finding means, why it matters, how it is mended
-  fathom check --explain stripe             what chunk, strip, stripe and stride mean, and each maker's word for them
+  fathom check --explain md-degraded     a finding: its meaning, why, the cure
+  fathom check --explain stripe          chunk, strip, stripe in makers' words
   fathom check --snapshot machine.json.gz --anonymise
-  fathom check --from machine.json.gz       on any other machine")]
+  fathom check --from machine.json.gz    on any other machine")]
 pub struct Check {
     /// Directories, files or devices; without any the whole machine
     pub targets: Vec<String>,
@@ -288,8 +288,9 @@ refuses devices in use or with anything recognisable on them, and needs --destro
   fathom run seqread /dev/sdb offset=99% amount=1G
   fathom run seqwrite /srv/data/new size=4G direct=no --style=classic
   fathom run randwrite /srv/data depth=32 --until-steady
-  fathom run randread /srv/data --against depth=32           is B, with depth=32, faster than A?
-  fathom workloads         lists the workloads; fathom workloads randomio explains one and all keys")]
+  fathom run randread /srv/data --against depth=32    is it faster with that?
+  fathom workloads             all workloads
+  fathom workloads randomio    one of them, and all keys")]
 pub struct Run {
     /// Name of a workload, or the path of a workload file (*.toml)
     pub workload: String,
@@ -334,8 +335,8 @@ workload it is randread.
 
   fathom saturate /srv/data
   fathom saturate /srv/data --bound=p99:2ms block_size=16k
-  fathom saturate /srv/data randomio write_fraction=0.3 --bound=max:500ms --time=20m
-  fathom saturate /dev/sdb                           read only, nothing is written
+  fathom saturate /srv/data randomio write_fraction=0.3 --bound=max:500ms
+  fathom saturate /dev/sdb --time=20m    read only, nothing is written
 
 The search sets depth, rate, warmup and duration; threads=N is the largest number of threads used.")]
 pub struct Saturate {
@@ -356,8 +357,8 @@ to the reference lies within the margin. TARGET is what it is for fathom run; wi
 is randread. In a directory size= is the largest set; an existing file or device is used whole.
 
   fathom size /srv/data
-  fathom size /srv/data --data=800GB --time=20m      the reference is the real-life set for that
-  fathom size /dev/sdb randread block_size=16k       read only, nothing is written
+  fathom size /srv/data --data=800GB --time=20m  against the set of real life
+  fathom size /dev/sdb randread block_size=16k   read only, nothing is written
 
 The search sets span and duration.")]
 pub struct Size {
@@ -380,9 +381,9 @@ that is changed is noted before, and put back at the end, after an error, and af
 start or by fathom restore. An experiment that was broken off goes on with its next trial when it is started again.
 
   fathom lab
-  fathom lab scheduler /srv/data --dry-run         every cell, command and write; nothing is touched
+  fathom lab scheduler /srv/data --dry-run    all that would be done, untouched
   fathom lab scheduler /srv/data
-  fathom lab scheduler --print > mine.toml         to be changed
+  fathom lab scheduler --print > mine.toml    to be changed
   fathom lab mine.toml --skip=write --label=new-disks
   fathom lab mine.toml --destroy=WWN1 --destroy=WWN2")]
 pub struct Lab {
@@ -468,9 +469,9 @@ measuring command removes the test files of the run that crashed.
 
   fathom run randwrite /srv/data duration=1m verify=after --keep
   fathom verify /srv/data
-  fathom run randwrite /dev/sdb --destroy=ID fsync_every=1 duration=1h verify=crash \\
-      --db=/mnt/other/fathom.db
-  fathom verify /dev/sdb --db=/mnt/other/fathom.db         after the power was cut
+  fathom run randwrite /dev/sdb --destroy=ID --db=/mnt/other/fathom.db \\
+      fsync_every=1 duration=1h verify=crash
+  fathom verify /dev/sdb --db=/mnt/other/fathom.db    after the power was cut
 
 Exit code 5 when a block does not hold what must be there.")]
 pub struct Verify {
@@ -488,7 +489,7 @@ pub struct List {
     #[arg(long, value_name = "WORD")]
     pub label: Option<String>,
     /// At most so many, the newest
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub limit: Option<u32>,
 }
 
@@ -510,7 +511,8 @@ or the file of a store (all its runs). NAME:ROW takes only rows that begin with 
 
 The run is the unit: one run on each side decides nothing. Eight of each, made in turn, decide most things:
 
-  one() { echo $1 > /sys/block/sdb/queue/scheduler; fathom run randread /srv --label=$1; }
+  one() { echo $1 > /sys/block/sdb/queue/scheduler
+          fathom run randread /srv --label=$1; }
   for i in 1 2 3 4; do one none; one bfq; one bfq; one none; done
   fathom compare none bfq
 
@@ -546,12 +548,12 @@ pub struct Compare {
 The file holds everything that it shows, charts and their figures: it can be mailed, opened without network, printed, and read \
 with scripts switched off.
 
-  fathom report                          the last run, as fathom-ID.html
-  fathom report 7f3k -o disk.html        that run
-  fathom report before after             two runs, or labels, compared as by fathom compare
-  fathom report --history=/srv/data      results of one target over time
-  fathom report -o -                     on standard output
-  fathom report -o disk.md               as Markdown, for an issue or a wiki")]
+  fathom report                        the last run, as fathom-ID.html
+  fathom report 7f3k -o disk.html      that run
+  fathom report before after           two runs or labels, as by fathom compare
+  fathom report --history=/srv/data    results of one target over time
+  fathom report -o -                   on standard output
+  fathom report -o disk.md             as Markdown, for an issue or a wiki")]
 pub struct Report {
     /// The run, or the first characters of its name; two to compare [default: the last run]
     #[arg(value_name = "RUN")]
@@ -635,7 +637,7 @@ Nothing is changed: fathom lab tries values and puts them back. Names of older k
 
   fathom knobs
   fathom knobs /srv/data                   those of its stack
-  fathom knobs block.nr_requests           what it does, may be, changes with it, and how it is kept over a boot
+  fathom knobs block.nr_requests           one: effect, range, how it is kept
   fathom knobs vm.dirty_bytes --json
   fathom knobs --setra; fathom knobs cfq   what old words mean today")]
 pub struct Knobs {
@@ -653,18 +655,6 @@ pub struct Workloads {
     pub name: Option<String>,
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use clap::CommandFactory;
-
-    /// Options come from several places: none may stand twice in one command.
-    #[test]
-    fn the_command_line_is_consistent() {
-        Args::command().debug_assert();
-    }
-}
-
 /// `fathom raid`.
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "\
@@ -673,9 +663,9 @@ offset and far), measures it whole, without a member, and while one is rebuilt, 
 of one device, how long a rebuild takes, and whether the members do more than the array must ask of them. Everything on the \
 devices is DESTROYED; each takes its --destroy=ID. Started again after it was broken off, it goes on with the next trial.
 
-  fathom raid /dev/sd[b-e] --dry-run               everything that would be done; nothing is touched
-  fathom raid /dev/sd[b-e] --destroy=WWN1 --destroy=WWN2 --destroy=WWN3 --destroy=WWN4
-  fathom raid loop:1GiB loop:1GiB loop:1GiB --level=raid5 --chunk=16k,64k,512k --state=normal")]
+  fathom raid /dev/sd[b-e] --dry-run    all that would be done, untouched
+  fathom raid /dev/sd[b-d] --destroy=WWN1 --destroy=WWN2 --destroy=WWN3
+  fathom raid loop:1GiB loop:1GiB loop:1GiB --level=raid5 --chunk=16k,512k")]
 pub struct Raid {
     /// Block devices, or loop:SIZE for a loop device over a file of fathom's
     #[arg(required = true, value_name = "DEVICE")]
@@ -761,4 +751,30 @@ pub struct Layers {
     /// What all measuring commands take.
     #[command(flatten)]
     pub measure: Measure,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    /// Options come from several places: none may stand twice in one command.
+    #[test]
+    fn the_command_line_is_consistent() {
+        Args::command().debug_assert();
+    }
+
+    /// Examples are pasted: no terminal of 80 columns may break a line of them.
+    #[test]
+    fn examples_fit_eighty_columns() {
+        fn check(command: &clap::Command) -> usize {
+            let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+            let examples: Vec<&str> = help.lines().filter(|line| line.starts_with("  ")).collect();
+            for line in &examples {
+                assert!(line.chars().count() <= 80, "{}: {line}", command.get_name());
+            }
+            examples.len() + command.get_subcommands().map(check).sum::<usize>()
+        }
+        assert!(check(&Args::command()) > 50);
+    }
 }

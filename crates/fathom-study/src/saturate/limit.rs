@@ -18,6 +18,8 @@ const FULL: f64 = 0.9;
 /// A limit that was asked for counts as reached from this share of it on: the kernel gives out its shares in slices of a
 /// tenth of a second and more.
 const REACHED: f64 = 0.8;
+/// Most requests wait in a device from this share of them on.
+const WAITING: f64 = 0.75;
 /// A depth counts as not held below this share of it.
 const HELD_MIN: f64 = 0.5;
 
@@ -37,7 +39,7 @@ pub enum Cause {
     ArrayThread,
     /// The queue of a device was full.
     Queue,
-    /// The device, or most members, were busy all the time.
+    /// The device, or most members, were busy all the time, or held nearly all requests.
     Device,
     /// No member was: something above them.
     AboveMembers,
@@ -80,7 +82,7 @@ pub fn limit(record: &Record, at_knee: &Record) -> Limit {
         .or_else(|| array_thread(record))
         .or_else(|| queue(&members))
         .or_else(|| not_in_flight(record));
-    let (cause, text) = found.unwrap_or_else(|| by_members(&members));
+    let (cause, text) = found.unwrap_or_else(|| by_members(record, &members));
     Limit { cause, text, members }
 }
 
@@ -228,7 +230,22 @@ fn queue(members: &[Member]) -> Option<(Cause, String)> {
     Some((Cause::Queue, text))
 }
 
-fn by_members(members: &[Member]) -> (Cause, String) {
+/// One device in which most requests wait, also when it has none at moments (a host that serves it in bursts): whatever
+/// lies above holds few of them.
+fn waiting_in(record: &Record, members: &[Member]) -> Option<(Cause, String)> {
+    let [member] = members else { return None };
+    let asked: u64 = record.workload.jobs.iter().map(Job::concurrency).sum();
+    let in_flight = member.in_flight.filter(|n| *n >= WAITING * asked as f64)?;
+    let text = format!(
+        "the device: {in_flight:.1} of {asked} requests were in flight on {} on average, although it had none for {:.0} % of \
+         the time",
+        member.name,
+        (1.0 - member.busy_share).max(0.0) * 100.0
+    );
+    Some((Cause::Device, text))
+}
+
+fn by_members(record: &Record, members: &[Member]) -> (Cause, String) {
     let busy: Vec<&Member> = members.iter().filter(|m| m.busy_share >= BUSY).collect();
     let Some(busiest) = members.iter().max_by(|a, b| a.busy_share.total_cmp(&b.busy_share)) else {
         let text = "unknown: there are no counters of a device below".to_owned();
@@ -237,6 +254,9 @@ fn by_members(members: &[Member]) -> (Cause, String) {
     if let ([_], [one]) = (busy.as_slice(), members) {
         let text = format!("the device: {} had requests in flight all the time", one.name);
         return (Cause::Device, text);
+    }
+    if let Some(found) = waiting_in(record, members) {
+        return found;
     }
     if busy.len() * 2 > members.len() {
         let text = format!(
@@ -307,6 +327,12 @@ mod tests {
         assert!(what == Cause::Device && text.contains("2 of 3 members"), "{text}");
         let (what, text) = cause(&array(&[(0.6, 0.7), (0.5, 0.6)]));
         assert!(what == Cause::AboveMembers && text.contains("sd0, for 60 %"), "{text}");
+        let (what, text) = cause(&array(&[(0.9, 4.1)]));
+        assert!(
+            what == Cause::Device && text.contains("4.1 of 5") && text.contains("10 %"),
+            "{text}"
+        );
+        assert_eq!(cause(&array(&[(0.9, 3.0)])).0, Cause::AboveMembers, "the others wait above it");
         let (what, text) = cause(&array(&[(1.0, 30.0), (1.0, 31.0), (1.0, 5.0)]));
         assert!(what == Cause::Queue && text.contains("sd0, sd1: 30 of 32"), "{text}");
         let mut none = array(&[]);

@@ -13,12 +13,12 @@ places, arrivals, depth, latencies, processes, and what that means for chunk siz
 and sizes, never contents. Nothing of the machine is changed; the tracepoints are off again as soon as fathom ends, however it \
 ends. Needs root.
 
-  fathom capture /dev/sda                          10 s, the trace in fathom-ID.trace
-  fathom capture /srv/data --time=5m -o day.trace  the device below a directory
-  fathom capture sda -- pgbench -T 60              while a command runs
-  fathom capture --from=sda.blktrace.0             a trace of blktrace, blkparse or fathom instead
-  fathom capture sda --workload=db.toml            also as a workload: fathom run db.toml TARGET
-  fathom capture sdb --like=day.trace -- COMMAND   is what that does like the trace?")]
+  fathom capture /dev/sda                 10 s, the trace in fathom-ID.trace
+  fathom capture /srv/data --time=5m      the device below a directory
+  fathom capture sda -- pgbench -T 60     while a command runs
+  fathom capture --from=sda.blktrace.0    a trace of blktrace, blkparse, fathom
+  fathom capture sda --workload=db.toml   also: fathom run db.toml TARGET
+  fathom capture sdb --like=day.trace -- COMMAND    is that like the trace?")]
 pub struct Capture {
     /// A block device, or a path whose device is meant
     #[arg(value_name = "DEV", required_unless_present = "from")]
@@ -56,12 +56,12 @@ Issues the requests of a trace (of fathom capture, blktrace or blkparse) once mo
 as fast as they go. What is written is random: a trace holds no contents. On a device without --destroy, and on a file that is \
 not fathom's, only the reads are replayed. At the end the replay is compared with the trace, distribution by distribution.
 
-  fathom replay day.trace /srv/new               in a test file there, removed afterwards
-  fathom replay day.trace /dev/sdb               only the reads: nothing is written
+  fathom replay day.trace /srv/new               in a test file of its own
+  fathom replay day.trace /dev/sdb               only the reads
   fathom replay day.trace /srv/new --speed=2x    twice as fast
-  fathom replay day.trace /srv/new --speed=max   one after the other, --depth at once
-  fathom replay day.trace /srv/new --twin        its mix, sizes, places and pace, in no order
-  fathom replay day.trace /srv/new --map=modulo  places counted from the start again where the target ends")]
+  fathom replay day.trace /srv/new --speed=max   one by one, --depth at once
+  fathom replay day.trace /srv/new --twin        its mix, sizes, places and pace
+  fathom replay day.trace /srv/new --map=modulo  starts again where it ends")]
 pub struct Replay {
     /// The trace
     pub trace: PathBuf,

@@ -9,12 +9,12 @@ use std::path::PathBuf;
 Without RUN all runs that the filters leave; the oldest first. jsonl is the form that loses nothing: fathom import takes it \
 into another store. A name that ends in .gz is packed. docs/export.md says what each form holds.
 
-  fathom export -o all.jsonl.gz                             a copy of everything
-  fathom export 7f3k -o rows.csv                            a line for each row and class, for a spreadsheet
-  fathom export 7f3k --what=series -o seconds.csv           one-second samples
-  fathom export --label=nightly --what=trials -o t.csv      for DuckDB, pandas, R
-  fathom export 7f3k -o trace.json --format=chrome-trace    for ui.perfetto.dev
-  ssh db7 fathom export | fathom import -                   the runs of another machine")]
+  fathom export -o all.jsonl.gz                   a copy of everything
+  fathom export 7f3k -o rows.csv                  a line for each row and class
+  fathom export 7f3k --what=series -o s.csv       one-second samples
+  fathom export --what=trials -o trials.csv       for DuckDB, pandas, R
+  fathom export 7f3k -o t.json --format=chrome-trace    for ui.perfetto.dev
+  ssh db7 fathom export | fathom import -         the runs of another machine")]
 pub struct Export {
     /// The runs, or the first characters of their names
     #[arg(value_name = "RUN")]
@@ -35,7 +35,7 @@ pub struct Export {
     #[arg(long, value_name = "WORD")]
     pub label: Option<String>,
     /// At most so many, the newest
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub limit: Option<u32>,
     /// Replaces paths, labels, serial numbers, UUIDs and addresses, the same by the same; leaves out what people wrote
     #[arg(long)]
@@ -90,9 +90,10 @@ pub enum ExportTable {
 /// `fathom completions`.
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "\
-  bash   fathom completions bash > /etc/bash_completion.d/fathom      (or: source <(fathom completions bash))
-  zsh    fathom completions zsh > ~/.zfunc/_fathom                    (with ~/.zfunc in fpath, before compinit)
-  fish   fathom completions fish > ~/.config/fish/completions/fathom.fish")]
+  fathom completions bash > /etc/bash_completion.d/fathom
+  source <(fathom completions bash)              # for this shell only
+  fathom completions zsh > ~/.zfunc/_fathom    # fpath+=~/.zfunc, compinit
+  fathom completions fish > ~/.config/fish/completions/fathom.fish")]
 pub struct Completions {
     /// The shell
     #[arg(value_enum)]
@@ -120,7 +121,7 @@ A file is what fathom export wrote as jsonl, or the store of another machine. Ru
 unchanged; if another run has the same name here, the imported one gets a new one. Both are reported.
 
   fathom import runs.jsonl.gz
-  fathom import /mnt/db7/var/lib/fathom/fathom.db /mnt/db8/var/lib/fathom/fathom.db
+  fathom import /mnt/db7/fathom.db /mnt/db8/fathom.db
   ssh db7 fathom export | fathom import -"
 )]
 pub struct Import {
@@ -145,9 +146,11 @@ pub enum ImportFrom {
 Columns that --columns does not name are factors: rows are compared only when they agree in all of them but the one in \
 question. Nothing is stored; exit code 1 when rows cannot be right or not be compared.
 
-  fathom import csv old.csv --columns=total_iops:higher:1/s,r_iops:higher:1/s,r_ms:lower:ms \\
-      --columns=w_iops:higher:1/s,w_ms:lower:ms --little='threads=r_iops*r_ms+w_iops*w_ms' \\
-      --sweep=threads:total_iops --best=array:total_iops:block_size \\
+  fathom import csv old.csv --columns=total_iops:higher:1/s \\
+      --columns=r_iops:higher:1/s,r_ms:lower:ms \\
+      --columns=w_iops:higher:1/s,w_ms:lower:ms \\
+      --little='threads=r_iops*r_ms+w_iops*w_ms' --sweep=threads:total_iops \\
+      --best=array:total_iops:block_size \\
       --compare=scheduler:noop:deadline:total_iops")]
 pub struct ImportCsv {
     /// The file

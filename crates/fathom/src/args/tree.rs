@@ -30,20 +30,23 @@ DIR is new, empty, or has the same tree already, which is then checked and taken
 and bytes everywhere. Without files= or size= it is 20 GB, as the classic trees had, or half of what may be used. 5 % and 1 GiB \
 stay free, and 5 % of the inodes. The tree stays until fathom clean DIR removes it.
 
-  files=N                   how many files
-  size=20GB                 how many bytes in files
-  time=5m                   it ends, as a whole tree, after so long
-  fan_out=3                 directories in each directory
-  depth=N                   levels of directories at the most; 0 puts all files into DIR
-  files_per_directory=11    files in each directory; a multiple of that where depth leaves too few directories
-  file_size=lognormal:4k:1.93:16M   median, spread (sigma of the logarithm) and largest; or one size for all: file_size=4k
-  name_bytes=N              length of names, 12 to 255 [8 to 20 at random]
-  table=FILE                sizes, names and numbers as in a table of fathom tree scan
-  threads=N                 threads that make files
+  files=N                 how many files
+  size=20GB               how many bytes in files
+  time=5m                 it ends, as a whole tree, after so long
+  fan_out=3               directories in each directory
+  depth=N                 levels of directories at most; 0: all files in DIR
+  files_per_directory=11  files in each directory; more where depth is small
+  file_size=lognormal:4k:1.93:16M
+                          median, spread (sigma of the logarithm) and largest
+  file_size=4k            one size for all files
+  name_bytes=N            length of names, 12 to 255 [8 to 20 at random]
+  table=FILE              sizes, names, numbers as found by fathom tree scan
+  threads=N               threads that make files
 
   fathom tree build /srv/data/tree size=5GB
   fathom tree build /srv/data/tree files=1000000 depth=0 file_size=0
-  fathom tree scan /home -o home.toml && fathom tree build /srv/data/tree table=home.toml files=200000")]
+  fathom tree scan /home -o home.toml
+  fathom tree build /srv/data/tree table=home.toml files=200000")]
 pub struct TreeBuild {
     /// The directory of the tree
     pub dir: PathBuf,

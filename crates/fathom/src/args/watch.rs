@@ -10,14 +10,14 @@ Shows what iostat -x shows, by the same definitions, for every layer of a stack 
 processors do besides. Watching is no measurement: it loads nothing, and runs beside any. With a command it runs that, and \
 says what it did to the storage and whether it waited for it.
 
-  fathom watch                             all devices, once a second, until Ctrl-C
+  fathom watch                           all devices, each second, until Ctrl-C
   fathom watch /srv/data --interval=200ms
   fathom watch md0 --count=600 --record --label=monday
-  fathom watch sda --latency               also p50, p99, longest of each second (root)
-  fathom watch --listen=127.0.0.1:9184     figures for Prometheus on http://127.0.0.1:9184/metrics
+  fathom watch sda --latency             also p50, p99, longest (root)
+  fathom watch --listen=127.0.0.1:9184   for Prometheus: GET /metrics there
   fathom watch /srv/db --figure='tps=tps = {}' -- pgbench -c 8 -T 60 bench
-  fathom watch --figure=rate=json:jobs[0].read.iops -- fio --output-format=json job.fio
-  fathom watch --recipe=sqlite /srv/data   a ready application
+  fathom watch --figure=r=json:jobs[0].read.iops -- fio --output-format=json f
+  fathom watch --recipe=sqlite /srv/data    a ready application
 
 DEV is a device, a directory or a file. A figure is a text with {} where the number stands, json: \
 and a place, or re: and a regular expression with one group.")]

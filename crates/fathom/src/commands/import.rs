@@ -50,7 +50,7 @@ fn table(output: Output, args: &ImportCsv) -> CommandResult {
         Ok((table, answers))
     };
     let (table, answers) = read().map_err(|e| usage(&e))?;
-    output.text(&imported::text(&name, &table, &answers))?;
+    output.text(&imported::text(&name, &table, &answers, output.width()))?;
     output.json("result", &json(&table, &answers))?;
     Ok(if answers.is_doubtful() { Exit::Doubtful } else { Exit::Done })
 }

@@ -38,17 +38,19 @@ mod verify;
 mod watch;
 mod workloads;
 
-use crate::args::{Args, Command};
+use crate::args::{Args, Command, MeasureAny};
 use crate::exit::Exit;
 use crate::output::Output;
 use crate::screen::Screen;
 use crate::session::fail;
+use fathom_base::shell;
 use fathom_store::StoreError;
 use fathom_sys::signals::StopFlag;
 use jiff::tz::TimeZone;
 use serde_json::Value;
 use std::fmt::Display;
 use std::io;
+use std::path::Path;
 
 /// Runs the command and gives its exit code.
 pub fn dispatch(args: &Args, stop: &StopFlag, screen: &'static Screen) -> Exit {
@@ -101,6 +103,28 @@ pub enum CommandError {
     Reported(Exit),
     /// Writing the output failed.
     Output(io::Error),
+}
+
+/// Consent to the destruction of a device must be about one: beside a directory alone it is a mistake.
+///
+/// # Errors
+/// A usage error, printed, when neither the target nor a `target=` among the settings can be a device.
+pub fn check_consent(
+    output: Output,
+    any: &MeasureAny,
+    target: &str,
+    settings: &[String],
+) -> Result<(), CommandError> {
+    let Some(id) = any.destroy.first() else { return Ok(()) };
+    let is_elsewhere = settings.iter().any(|s| s.starts_with("target=") || s.contains(".target="));
+    if is_elsewhere || !Path::new(target).is_dir() {
+        return Ok(());
+    }
+    let text = format!(
+        "--destroy={}: {target} is a directory, where fathom writes to files of its own only; leave it out",
+        shell::word(id)
+    );
+    Err(CommandError::usage(output, &text))
 }
 
 impl CommandError {

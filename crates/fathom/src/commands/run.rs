@@ -1,7 +1,8 @@
 //! `fathom run`.
 
 use super::{
-    CommandError, CommandResult, against, exercise, finish, fsop, key_value, local_zone, play,
+    CommandError, CommandResult, against, check_consent, exercise, finish, fsop, key_value,
+    local_zone, play,
 };
 use crate::args::{Common, MeasureAny, Run, Style};
 use crate::output::Output;
@@ -23,6 +24,7 @@ use std::path::Path;
 
 /// Runs a workload and prints what came out.
 pub fn run(common: &Common, output: Output, stop: &StopFlag, args: &Run) -> CommandResult {
+    check_consent(output, &args.any, &args.target, &args.settings)?;
     if args.workload == exercise::NAME {
         return exercise::run(common, output, stop, args);
     }

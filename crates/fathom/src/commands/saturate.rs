@@ -1,6 +1,6 @@
 //! `fathom saturate`.
 
-use super::{CommandError, CommandResult, finish, searched};
+use super::{CommandError, CommandResult, check_consent, finish, searched};
 use crate::args::{Common, Saturate};
 use crate::output::Output;
 use crate::session;
@@ -19,6 +19,7 @@ const OWN: [&str; 7] = ["depth", "rate", "duration", "warmup", "amount", "operat
 /// Searches and prints the answer.
 pub fn run(common: &Common, output: Output, stop: &StopFlag, args: &Saturate) -> CommandResult {
     let options = options(output, args)?;
+    check_consent(output, &args.search.any, &args.search.target, &args.search.rest)?;
     let purpose = searched::purpose(RunKind::Saturate, &args.search);
     let measured = session::measure(common, output, stop, &purpose, &mut |lab, keep| {
         saturate(lab, &options, keep)

@@ -1,6 +1,6 @@
 //! `fathom size`.
 
-use super::{CommandError, CommandResult, finish, searched};
+use super::{CommandError, CommandResult, check_consent, finish, searched};
 use crate::args::{Common, Size};
 use crate::output::Output;
 use crate::session;
@@ -20,6 +20,7 @@ const OWN: [&str; 6] = ["span", "duration", "warmup", "amount", "operations", "v
 /// Searches and prints the answer.
 pub fn run(common: &Common, output: Output, stop: &StopFlag, args: &Size) -> CommandResult {
     let options = options(output, args)?;
+    check_consent(output, &args.search.any, &args.search.target, &args.search.rest)?;
     let purpose = searched::purpose(RunKind::Size, &args.search);
     let measured = session::measure(common, output, stop, &purpose, &mut |lab, keep| {
         size(lab, &options, keep)

@@ -84,6 +84,13 @@ fn words_and_values() {
     usage(&sandbox, &rivals, &["fsync_fraction=0.1", "fsync_every=8 sets the same"]);
     usage(&sandbox, &["run", "randraed", d], &["'randraed'", "did you mean 'randread'?"]);
     usage(&sandbox, &["run", "randread", d, "--repeats=0"], &["--repeats=0", "at least 1"]);
+    usage(&sandbox, &["run", "randread", d, "seed=7"], &["'seed'", "--seed="]);
+    for search in [&["run", "randwrite", d][..], &["saturate", d], &["size", d]] {
+        let args = [search, &["--destroy=/dev/vda"]].concat();
+        usage(&sandbox, &args, &["--destroy=/dev/vda", d, "a directory", "leave it out"]);
+    }
+    let none = sandbox.run(&["list", "--limit=0"]);
+    assert!(none.code == 2 && none.stderr.contains("--limit"), "{none:?}");
     usage(&sandbox, &["run", "oltp", d, "--style=classic"], &["'oltp'", "no classic form"]);
     let unknown = sandbox.run(&["run", "randread", d, "--repeat=2"]);
     assert!(unknown.code == 2 && unknown.stderr.contains("--repeats"), "{unknown:?}");

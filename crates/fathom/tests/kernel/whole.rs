@@ -104,6 +104,12 @@ fn odd_sizes() {
     let log = sandbox.json(&["run", "commit", p(&dir), "size=64k", "duration=30s"], &[0, 1]);
     assert_eq!(bytes(&log.records()[0]), 64 << 10);
     log.finding("log-full");
+    // An amount that the target does not have is said, and one that it has is not.
+    let dd = ["run", "dd", p(&dir), "size=1M", "block_size=64k"];
+    let short = sandbox.json(&[&dd[..], &["amount=1G"]].concat(), &[0, 1]);
+    short.finding("short-of-amount");
+    let enough = sandbox.json(&[&dd[..], &["amount=512k"]].concat(), &[0, 1]);
+    assert!(!enough.findings().contains(&"short-of-amount".to_owned()), "{:?}", enough.findings());
     sandbox.nothing_left(&[]);
 }
 

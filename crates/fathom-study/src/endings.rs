@@ -1,0 +1,87 @@
+//! Rules about how a record ended: with something unfinished, before its time, with too little to say anything.
+
+use crate::rules::{ended, is_quick};
+use fathom_base::units::{format_ns, format_size, format_sizes};
+use fathom_model::finding::{Finding, Severity};
+use fathom_model::record::{Ending, JobRecord, Record};
+use fathom_model::workload::{Access, Job};
+
+/// Something was in flight for more than a second when the window ended.
+pub(crate) fn stalled(record: &Record) -> Option<Finding> {
+    let oldest = record.jobs.iter().filter_map(|j| j.censored.first()).max_by_key(|c| c.age_ns)?;
+    (oldest.age_ns > 1_000_000_000).then(|| {
+        let text = format!(
+            "oldest unfinished: {}, {} at offset {}",
+            oldest.class.word(),
+            format_ns(oldest.age_ns),
+            format_size(oldest.offset_bytes)
+        );
+        Finding::new("stalled", Severity::Note, text)
+            .advise("it is in no percentile: its latency is at least that long")
+    })
+}
+
+/// A log that was full before its time: appending ends there, since going on would overwrite.
+pub(crate) fn log_full(record: &Record) -> Option<Finding> {
+    let jobs = record.jobs.iter().zip(&record.workload.jobs);
+    let mut appending = jobs.filter(|(_, job)| job.access == Access::Append);
+    let (done, job) = appending.find(|(done, job)| {
+        job.duration_ns.is_some_and(|planned_ns| done.window_ns < planned_ns)
+    })?;
+    let ended = record.ending == Ending::Complete;
+    ended.then(|| {
+        let (who, cure) = if is_quick(record) {
+            (&record.label, "fathom run commit DIR size=... with a larger size= lets it go on")
+        } else {
+            (&job.name, "a larger size= lets it go on")
+        };
+        let text = format!("{who}: the log was full after {}", format_ns(done.window_ns));
+        Finding::new("log-full", Severity::Note, text).advise(cure)
+    })
+}
+
+/// Less than was asked for, because the target had no more: a command line with a size and an amount that do not fit.
+pub(crate) fn short_of_amount(record: &Record) -> Option<Finding> {
+    let jobs = record.jobs.iter().zip(&record.workload.jobs);
+    let mut asked = jobs.filter_map(|(done, job)| Some((done, job, job.amount_bytes?)));
+    let (done, job, asked_bytes) = asked.find(|(done, job, asked_bytes)| {
+        let is_early = job.duration_ns.is_none_or(|planned_ns| done.window_ns < planned_ns);
+        is_early && job.operations.is_none() && moved_bytes(done) < asked_bytes / 100 * 99
+    })?;
+    (record.ending == Ending::Complete).then(|| {
+        let (moved, asked) = format_sizes(moved_bytes(done), asked_bytes);
+        let text =
+            format!("{}: ended after {moved} of amount={asked}: the target has no more", job.name);
+        Finding::new("short-of-amount", Severity::Note, text)
+            .advise("a larger size=, or a larger target, has as much")
+    })
+}
+
+fn moved_bytes(done: &JobRecord) -> u64 {
+    done.classes.iter().map(|class| class.bytes).sum()
+}
+
+/// Fewer than 30 requests say little about a rate.
+pub(crate) fn too_few(record: &Record) -> Option<Finding> {
+    let ended = ended(record);
+    (1..30).contains(&ended).then(|| {
+        let noun = if ended == 1 { "request" } else { "requests" };
+        let text = format!("only {ended} {noun} ended inside the window");
+        let cure = match fewest_end(record) {
+            Some("names") => "use more names=".to_owned(),
+            Some(key) => format!("use more {key}= or a smaller block_size="),
+            None => "use a longer duration= or a smaller block_size=".to_owned(),
+        };
+        Finding::new("too-few", Severity::Doubtful, text).advise(cure)
+    })
+}
+
+/// The setting that ended the run before its time, where it was not the time.
+fn fewest_end(record: &Record) -> Option<&'static str> {
+    let jobs = record.jobs.iter().zip(&record.workload.jobs);
+    let early = |done: &JobRecord, job: &Job| job.duration_ns.is_none_or(|ns| done.window_ns < ns);
+    jobs.filter(|(done, job)| early(done, job)).find_map(|(_, job)| {
+        let by_count = job.names.map(|_| "names").or(job.operations.map(|_| "operations"));
+        by_count.or(job.amount_bytes.map(|_| "amount"))
+    })
+}
