@@ -2,6 +2,7 @@
 
 use crate::rules::{ended, is_quick};
 use fathom_base::units::{format_ns, format_size, format_sizes};
+use fathom_model::builtin;
 use fathom_model::finding::{Finding, Severity};
 use fathom_model::record::{Ending, JobRecord, Record};
 use fathom_model::workload::{Access, Job};
@@ -40,13 +41,15 @@ pub(crate) fn log_full(record: &Record) -> Option<Finding> {
     })
 }
 
-/// Less than was asked for, because the target had no more: a command line with a size and an amount that do not fit.
+/// Less than was asked for, because the target had no more: a command line with a size and an amount that do not fit. What
+/// a ready workload does by itself is meant as the most, and nobody asked for it.
 pub(crate) fn short_of_amount(record: &Record) -> Option<Finding> {
     let jobs = record.jobs.iter().zip(&record.workload.jobs);
     let mut asked = jobs.filter_map(|(done, job)| Some((done, job, job.amount_bytes?)));
     let (done, job, asked_bytes) = asked.find(|(done, job, asked_bytes)| {
         let is_early = job.duration_ns.is_none_or(|planned_ns| done.window_ns < planned_ns);
-        is_early && job.operations.is_none() && moved_bytes(done) < asked_bytes / 100 * 99
+        let is_less = moved_bytes(done) < asked_bytes / 100 * 99;
+        is_early && is_less && job.operations.is_none() && !is_default_amount(record, job)
     })?;
     (record.ending == Ending::Complete).then(|| {
         let (moved, asked) = format_sizes(moved_bytes(done), asked_bytes);
@@ -55,6 +58,13 @@ pub(crate) fn short_of_amount(record: &Record) -> Option<Finding> {
         Finding::new("short-of-amount", Severity::Note, text)
             .advise("a larger size=, or a larger target, has as much")
     })
+}
+
+/// The amount is that of the ready workload.
+fn is_default_amount(record: &Record, job: &Job) -> bool {
+    let ready = builtin::named(&record.workload.name);
+    let jobs = ready.iter().flat_map(|ready| &ready.jobs);
+    jobs.filter(|known| known.name == job.name).any(|known| known.amount_bytes == job.amount_bytes)
 }
 
 fn moved_bytes(done: &JobRecord) -> u64 {

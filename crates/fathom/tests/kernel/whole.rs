@@ -106,10 +106,14 @@ fn odd_sizes() {
     log.finding("log-full");
     // An amount that the target does not have is said, and one that it has is not.
     let dd = ["run", "dd", p(&dir), "size=1M", "block_size=64k"];
-    let short = sandbox.json(&[&dd[..], &["amount=1G"]].concat(), &[0, 1]);
+    let short = sandbox.json(&[&dd[..], &["amount=100G"]].concat(), &[0, 1]);
     short.finding("short-of-amount");
-    let enough = sandbox.json(&[&dd[..], &["amount=512k"]].concat(), &[0, 1]);
-    assert!(!enough.findings().contains(&"short-of-amount".to_owned()), "{:?}", enough.findings());
+    for own in [&[&dd[..], &["amount=512k"]].concat(), &["run", "seqread", p(&dir), "size=1M"][..]]
+    {
+        let enough = sandbox.json(own, &[0, 1]);
+        let findings = enough.findings();
+        assert!(!findings.contains(&"short-of-amount".to_owned()), "{own:?}: {findings:?}");
+    }
     sandbox.nothing_left(&[]);
 }
 
