@@ -14,6 +14,7 @@ pub mod ledger;
 pub mod lognormal;
 mod math;
 mod noise;
+pub mod packed;
 pub mod permutation;
 pub mod prng;
 pub mod provenance;

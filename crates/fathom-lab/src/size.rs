@@ -184,6 +184,15 @@ fn say_real_life(
     let (cache_bytes, reason) = caches(lab, path, workload)?;
     let memory_bytes = lab.cache_memory_bytes();
     let real_bytes = real_life_bytes(cache_bytes, data_bytes, memory_bytes);
+    if real_bytes < cache_bytes * 2 {
+        // Such a set would show the caches, and such data the memory.
+        return Err(LabError::Usage(format!(
+            "--data={}: less than twice the memory of {}, which answers most of it: no test set of the storage is like it; \
+             give all of the data, or leave --data= out",
+            format_size(data_bytes).replace(' ', ""),
+            format_size(memory_bytes)
+        )));
+    }
     lab.note(format!(
         "Test sets: at least {} (twice {reason}); real-life {} for {} of data, which is {:.0} x the memory of {}, as the \
          test set is {:.0} x the caches.",

@@ -5,11 +5,10 @@
 
 mod between;
 mod latency;
-mod packed;
 mod series;
 
+pub use fathom_base::packed::Packed;
 pub use latency::{FlowLatency, LatencySample, LatencySeries};
-pub use packed::Packed;
 pub use series::{DeviceSeries, NamedSeries, Series, WatchEvent, WatchRecord};
 
 use serde::{Deserialize, Serialize};

@@ -1,7 +1,7 @@
 //! A comparison as text: what is real in one sentence a row, the figures, everything that differed, the verdict.
 
 use crate::findings::findings_text;
-use crate::ratio::{change, ends, interval, size_and_range};
+use crate::ratio::{change, change_with, ends, interval, size_and_range};
 use crate::table::{Align, Noted, Table};
 use crate::text::push_wrapped_to;
 use fathom_model::finding::Verdict;
@@ -141,7 +141,7 @@ pub fn figure_rows(comparison: &Comparison) -> Noted {
                 format!("  {}", figure.metric.words()),
                 figure.metric.text(figure.a.value),
                 figure.metric.text(figure.b.value),
-                change(ratio.value),
+                change_with(ratio.value, ratio.interval),
                 ratio.interval.map_or_else(|| "-".to_owned(), interval),
                 decision_word(figure).to_owned(),
             ]);

@@ -93,7 +93,8 @@ pub fn answer(study: &ExperimentStudy) -> String {
         ),
         Some(change) => {
             let range = change.answer.ratio.interval.map(words::interval);
-            let size = words::change(change.answer.ratio.value);
+            let ratio = change.answer.ratio;
+            let size = words::change_with(ratio.value, ratio.interval);
             let size = range.map_or_else(|| size.clone(), |range| format!("{size} ({range})"));
             let against = format!("{words} {value}, {size} against the baseline, {blocks}");
             match change.decision {
@@ -228,7 +229,11 @@ pub fn expectation(study: &ExperimentStudy, found: &HypothesisStudy) -> String {
         || "nothing to judge it by".to_owned(),
         |ratio| {
             let range = ratio.interval.map(|i| format!(" ({})", words::interval(i)));
-            format!("{of} {}{}", words::change(ratio.value), range.unwrap_or_default())
+            format!(
+                "{of} {}{}",
+                words::change_with(ratio.value, ratio.interval),
+                range.unwrap_or_default()
+            )
         },
     );
     let why = found.why.as_ref().map_or_else(String::new, |why| format!("; {why}"));

@@ -1,7 +1,7 @@
 //! Results of one target over time, as text: a line and a bar for each run, and what changed where.
 
 use crate::job::plural;
-use crate::ratio::ends;
+use crate::ratio::{change_with, ends};
 use crate::table::{Align, Table};
 use crate::text::{format_time, push_wrapped_to};
 use fathom_model::finding::Verdict;
@@ -142,13 +142,13 @@ pub fn change_text(
     width: usize,
 ) -> String {
     let Some(first) = series.points.get(change.at) else { return String::new() };
-    let percent = 100.0 * (change.to / change.from - 1.0);
+    let size = change_with(change.to / change.from, change.ratio_interval);
     let mut out = String::new();
     let interval =
         change.ratio_interval.map(|interval| format!(" ({})", ends(interval).join(" to ")));
     let interval = interval.unwrap_or_default();
     let text = format!(
-        "{percent:+.1} %{interval} from run {} on ({}): {} before, {} since",
+        "{size}{interval} from run {} on ({}): {} before, {} since",
         prefix(&first.run),
         format_time(first.started_unix_ns, zone),
         series.metric.text(change.from),

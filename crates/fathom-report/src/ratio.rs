@@ -12,6 +12,13 @@ pub fn change(ratio: f64) -> String {
     if PERCENTS.contains(&ratio) { percent(ratio) } else { multiple(ratio) }
 }
 
+/// A ratio as a change in the form that its interval has: a multiple where one of its ends is.
+#[must_use]
+pub fn change_with(ratio: f64, interval: Option<Interval>) -> String {
+    let is_wide = |of: Interval| [of.low, of.high].iter().any(|end| !PERCENTS.contains(end));
+    if interval.is_some_and(is_wide) { multiple(ratio) } else { change(ratio) }
+}
+
 /// The size of a change without its direction, and its interval in the same form: `12.0 % | +8.1 % to +16.0 %`, and of a
 /// quarter `4.00 times | 3.33 to 5.88 times`.
 #[must_use]
@@ -78,6 +85,14 @@ mod tests {
         assert_eq!(of(0.33, 0.501), "x 0.33 .. x 0.50");
         assert_eq!(of(1.1, 4.0), "x 1.10 .. x 4.00");
         assert_eq!(of(0.048, 12.34), "x 0.0480 .. x 12.3");
+    }
+
+    #[test]
+    fn a_change_has_the_form_of_its_interval() {
+        let of = |low, high| Some(Interval { low, high, coverage: 0.95 });
+        assert_eq!(change_with(0.5, of(0.4, 0.6)), "-50.0 %");
+        assert_eq!(change_with(0.5, of(0.2, 0.6)), "x 0.50");
+        assert_eq!(change_with(0.5, None), "-50.0 %");
     }
 
     #[test]

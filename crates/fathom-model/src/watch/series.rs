@@ -228,13 +228,13 @@ impl DeviceSeries {
         let mut active: Vec<(usize, DeviceCounts)> = Vec::new();
         let mut fill = |name: &str, put: &dyn Fn(&mut DeviceCounts, u64)| {
             let Some(series) = self.counters.series.get(name) else { return };
-            series.each_but_zeros(length, |at, value| {
+            for (at, value) in series.but_zeros(length) {
                 if places[at] == NONE {
                     places[at] = active.len() as u32;
                     active.push((at, DeviceCounts::default()));
                 }
                 put(&mut active[places[at] as usize].1, value);
-            });
+            }
         };
         fill("reads", &|c, v| c.reads.requests = v);
         fill("reads_merged", &|c, v| c.reads.merged = v);

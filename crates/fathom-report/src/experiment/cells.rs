@@ -63,7 +63,9 @@ fn row(study: &ExperimentStudy, cell: &CellStudy) -> Vec<String> {
             continue;
         }
         let change = own.as_ref().and_then(|own| own.change.as_ref());
-        row.push(change.map_or_else(String::new, |c| words::change(c.answer.ratio.value)));
+        row.push(change.map_or_else(String::new, |c| {
+            words::change_with(c.answer.ratio.value, c.answer.ratio.interval)
+        }));
         let interval = change.and_then(|c| c.answer.ratio.interval);
         row.push(interval.map_or_else(String::new, words::interval));
         row.push(change.map_or("", |c| words::decision(c.decision)).to_owned());

@@ -98,7 +98,7 @@ fn row(effects: &Effects, effect: &Effect) -> Vec<String> {
     vec![
         name(&effect.of),
         name(&effect.against),
-        words::change(effect.ratio.value),
+        words::change_with(effect.ratio.value, effect.ratio.interval),
         effect.ratio.interval.map_or_else(String::new, words::interval),
         word(effect).to_owned(),
         noise(effects, effect).map_or_else(String::new, |noise| format_share(noise.deviation)),

@@ -4,6 +4,7 @@
 use super::{LEVEL, WatchFigure};
 use fathom_stats::interval::Interval;
 use fathom_stats::means::harmonic_mean;
+use fathom_stats::quantile::at_shares;
 use fathom_stats::series::{SeriesMean, VALUES_MIN, mean_of_series};
 use fathom_stats::special::normal_quantile;
 
@@ -95,8 +96,8 @@ impl Column {
         let intervals = self.len();
         let (low, high) =
             reach.map_or((0.5, 0.5), |reach| ((0.5 - reach).max(0.0), (0.5 + reach).min(1.0)));
-        let [median, low, high, p95] =
-            at_shares(&mut self.above, self.zeros, [0.5, low, high, 0.95]);
+        let found = at_shares(&mut self.above, self.zeros, &[0.5, low, high, 0.95]);
+        let &[median, low, high, p95] = found.as_slice() else { return None };
         let interval = reach.map(|_| Interval { low, high, coverage: LEVEL });
         Some(WatchFigure {
             name: name.to_owned(),
@@ -110,30 +111,6 @@ impl Column {
             max,
         })
     }
-}
-
-/// The values below which these shares lie, between neighbours in proportion; `zeros` stand before all others. Puts these into another
-/// order.
-fn at_shares<const N: usize>(above: &mut [f64], zeros: usize, shares: [f64; N]) -> [f64; N] {
-    let last = (above.len() + zeros).saturating_sub(1);
-    // What was put in its place stays there: each search is between two such places.
-    let mut settled: Vec<usize> = Vec::with_capacity(2 * N);
-    let mut value = |at: usize| {
-        let Some(at) = at.checked_sub(zeros) else { return 0.0 };
-        if let Err(place) = settled.binary_search(&at) {
-            let from = place.checked_sub(1).map_or(0, |before| settled[before] + 1);
-            let to = settled.get(place).copied().unwrap_or(above.len());
-            above[from..to].select_nth_unstable_by(at - from, f64::total_cmp);
-            settled.insert(place, at);
-        }
-        above[at]
-    };
-    shares.map(|share| {
-        let at = share * last as f64;
-        let (low, part) = (at.floor() as usize, at - at.floor());
-        let below = value(low);
-        if part > 0.0 { below + (value(low + 1) - below) * part } else { below }
-    })
 }
 
 #[cfg(test)]
@@ -164,7 +141,7 @@ mod tests {
             sorted[low] + (above - sorted[low]) * part
         });
         let mut column = column(values);
-        assert_eq!(at_shares(&mut column.above, column.zeros, shares), plain, "{values:?}");
+        assert_eq!(at_shares(&mut column.above, column.zeros, &shares), plain, "{values:?}");
     }
 
     #[test]

@@ -174,6 +174,7 @@ fn bad_input() {
         (&["size", "null:", "span=1G"], &["span=1G", "by itself"]),
         (&["size", "null:", "--margin=80%"], &["--margin=80%", "50%"]),
         (&["size", p(&dir), "--data=lots"], &["--data", "lots"]),
+        (&["size", p(&dir), "--data=1M"], &["--data=1MiB", "less than twice the memory"]),
         (&["size", p(&dir), "commit"], &["no size to vary"]),
     ] {
         sandbox.refuses(args, 2, words);

@@ -238,7 +238,9 @@ fn against(figure: &Figure, own: Option<&CellFigure>) -> [Cell; 6] {
     let p = change.and_then(|change| change.p_adjusted);
     [
         median.map_or_else(empty, |i| format!("{} .. {}", value(i.low), value(i.high)).into()),
-        ratio.map_or_else(empty, |ratio| Cell::number(words::change(ratio.value), ratio.value)),
+        ratio.map_or_else(empty, |ratio| {
+            Cell::number(words::change_with(ratio.value, ratio.interval), ratio.value)
+        }),
         ratio.and_then(|ratio| ratio.interval).map_or_else(empty, |i| words::interval(i).into()),
         change.map_or("", |change| words::decision(change.decision)).into(),
         p.map_or_else(empty, |p| Cell::number(p_text(p), p)),

@@ -81,7 +81,10 @@ fn table(study: &ExperimentStudy, effects: &Effects) -> Table {
         table.row([
             Cell::from(words_of_effects::name(&effect.of)),
             words_of_effects::name(&effect.against).into(),
-            Cell::number(words::change(effect.ratio.value), effect.ratio.value),
+            Cell::number(
+                words::change_with(effect.ratio.value, effect.ratio.interval),
+                effect.ratio.value,
+            ),
             effect.ratio.interval.map_or_else(|| "".into(), |i| words::interval(i).into()),
             words_of_effects::word(effect).into(),
             Cell::number(p_text(effect.p_adjusted), effect.p_adjusted),
