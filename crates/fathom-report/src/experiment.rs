@@ -73,13 +73,13 @@ pub fn answer(study: &ExperimentStudy) -> String {
     let name = |at: usize| words::levels(&study.cells[at].levels);
     let own = study.cells[winner].figures[place].as_ref();
     let value = own.map_or_else(String::new, |own| words::value(figure.metric, own.median.value));
-    let words = words::figure(study, figure);
+    let named = words::figure(study, figure);
     if study.cells.len() == 1 {
-        return format!("{words} {value}, {blocks}; there is nothing to compare it with.");
+        return format!("{named} {value}, {blocks}; there is nothing to compare it with.");
     }
     if study.ranking.leaders.len() == study.cells.len() && !is_decided(study, place) {
         return format!(
-            "No difference is shown between the {} cells after {blocks}: the best in these trials is {} with {words} {value}.",
+            "No difference is shown between the {} cells after {blocks}: the best in these trials is {} with {named} {value}.",
             study.cells.len(),
             name(winner)
         );
@@ -87,16 +87,22 @@ pub fn answer(study: &ExperimentStudy) -> String {
     let keeps_baseline = study.ranking.leaders.contains(&study.baseline);
     let change = own.and_then(|own| own.change.as_ref());
     match change {
-        None => format!(
-            "Leave it as it is: nothing is better than the baseline ({}) with {words} {value}, {blocks}.",
-            name(winner)
-        ),
+        None => {
+            let range = own.and_then(|own| own.median.interval).map_or_else(String::new, |i| {
+                let [low, high] = [i.low, i.high].map(|end| words::value(figure.metric, end));
+                format!(" ({:.0} %: {low} to {high})", 100.0 * i.coverage)
+            });
+            format!(
+                "Leave it as it is: nothing is better than the baseline ({}) with {named} {value}{range}, {blocks}.",
+                name(winner)
+            )
+        }
         Some(change) => {
             let range = change.answer.ratio.interval.map(words::interval);
             let ratio = change.answer.ratio;
             let size = words::change_with(ratio.value, ratio.interval);
             let size = range.map_or_else(|| size.clone(), |range| format!("{size} ({range})"));
-            let against = format!("{words} {value}, {size} against the baseline, {blocks}");
+            let against = format!("{named} {value}, {size} against the baseline, {blocks}");
             match change.decision {
                 Decision::Faster if !keeps_baseline => {
                     format!("Best: {}: {against}.", name(winner))

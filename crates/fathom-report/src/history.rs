@@ -132,6 +132,21 @@ pub fn rise_text(series: &Series) -> String {
     format!("Slowly {how}: by {percent:.1} % over the last {runs} runs, in no single place.\n")
 }
 
+/// How large a change was and since when, in a few words: `-12.0 % (-14.1 % to -9.8 %) since 2026-11-21 03:00:00 +00:00`.
+#[must_use]
+pub fn change_in_brief(series: &Series, change: &Change, zone: &TimeZone) -> String {
+    let since = series.points.get(change.at).map_or_else(String::new, |first| {
+        format!(" since {}", format_time(first.started_unix_ns, zone))
+    });
+    size_of(change) + &since
+}
+
+fn size_of(change: &Change) -> String {
+    let size = change_with(change.to / change.from, change.ratio_interval);
+    let range = change.ratio_interval.map(|interval| format!(" ({})", ends(interval).join(" to ")));
+    size + &range.unwrap_or_default()
+}
+
 /// What changed where, in so many columns.
 #[must_use]
 pub fn change_text(
@@ -142,13 +157,10 @@ pub fn change_text(
     width: usize,
 ) -> String {
     let Some(first) = series.points.get(change.at) else { return String::new() };
-    let size = change_with(change.to / change.from, change.ratio_interval);
     let mut out = String::new();
-    let interval =
-        change.ratio_interval.map(|interval| format!(" ({})", ends(interval).join(" to ")));
-    let interval = interval.unwrap_or_default();
     let text = format!(
-        "{size}{interval} from run {} on ({}): {} before, {} since",
+        "{} from run {} on ({}): {} before, {} since",
+        size_of(change),
         prefix(&first.run),
         format_time(first.started_unix_ns, zone),
         series.metric.text(change.from),

@@ -1,6 +1,6 @@
 //! Paragraphs, tables, findings, commands.
 
-use super::escape::text;
+use super::escape::{prose, text};
 use super::{Counter, chart, class, stack};
 use crate::page::{Align, Block, Cell, Table};
 use fathom_model::finding::{Finding, Severity};
@@ -10,7 +10,7 @@ use std::fmt::Write;
 pub(super) fn push(out: &mut String, block: &Block, counter: &mut Counter) {
     match block {
         Block::Text(paragraph) => {
-            let _ = writeln!(out, "<p>{}</p>", text(paragraph));
+            let _ = writeln!(out, "<p>{}</p>", prose(paragraph));
         }
         Block::Plain(lines) => {
             let lines = text(lines.trim_end_matches('\n'));
@@ -44,7 +44,7 @@ fn push_findings(out: &mut String, findings: &[Finding]) {
             severity @ Severity::Doubtful => ("doubtful", class(severity)),
             severity @ Severity::Void => ("void", class(severity)),
         };
-        let summary = text(&finding.summary);
+        let summary = prose(&finding.summary);
         let id = text(&finding.id);
         let _ = write!(
             out,
@@ -93,7 +93,7 @@ fn push_table(out: &mut String, table: &Table) {
     }
     out.push_str("</tbody></table></div>\n");
     for note in &table.notes {
-        let _ = writeln!(out, "<p class=\"note\">{}</p>", text(note));
+        let _ = writeln!(out, "<p class=\"note\">{}</p>", prose(note));
     }
 }
 

@@ -19,6 +19,41 @@ pub fn text(plain: &str) -> String {
     out
 }
 
+/// Units that stay with their number.
+const UNITS: [&str; 22] = [
+    "%", "ns", "us", "ms", "s", "min", "h", "B", "kB", "MB", "GB", "TB", "KiB", "MiB", "GiB",
+    "TiB", "B/s", "kB/s", "MB/s", "GB/s", "MiB/s", "IOPS",
+];
+
+/// A sentence, in which no line ends inside of a number or between a number and its unit: `39 300`, `740.4 MB/s`.
+#[must_use]
+pub fn prose(plain: &str) -> String {
+    let mut parts = plain.split(' ');
+    let mut joined = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let stays = ends_as_number(&joined) && (is_group(part) || is_unit(part));
+        joined.push(if stays { '\u{a0}' } else { ' ' });
+        joined += part;
+    }
+    text(&joined)
+}
+
+fn ends_as_number(before: &str) -> bool {
+    let word = before.rsplit([' ', '\u{a0}']).next().unwrap_or_default();
+    let word = word.trim_start_matches(|c: char| !c.is_alphanumeric());
+    !word.is_empty() && word.chars().all(|c| c.is_ascii_digit() || c == '.')
+}
+
+/// A further group of three digits, with whatever ends a sentence or a bracket behind.
+fn is_group(part: &str) -> bool {
+    let digits = part.bytes().take_while(u8::is_ascii_digit).count();
+    digits == 3 && part[3..].chars().all(|c| !c.is_alphanumeric())
+}
+
+fn is_unit(part: &str) -> bool {
+    UNITS.contains(&part.trim_end_matches(['.', ',', ';', ':', ')']))
+}
+
 /// JSON inside of a script element: nothing in it ends the element or begins a comment.
 #[must_use]
 pub fn json(value: &serde_json::Value) -> String {
@@ -54,6 +89,17 @@ pub fn slug(heading: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn numbers_stay_whole() {
+        let told = "39 300 per second (p99 872 us to 1.7 ms, 10 against 10 runs) & 740.4 MB/s.";
+        let shown =
+            "39_300 per second (p99 872_us to 1.7_ms, 10 against 10 runs) &amp; 740.4_MB/s.";
+        assert_eq!(prose(told), shown.replace('_', "\u{a0}"));
+        for plain in ["sd5 100", "4096 100ms", "of 22 and 512 runs", ""] {
+            assert_eq!(prose(plain), plain);
+        }
+    }
 
     #[test]
     fn nothing_gets_out() {

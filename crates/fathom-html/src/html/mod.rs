@@ -11,7 +11,7 @@ mod stack;
 mod tests;
 
 use crate::page::{Block, Page, Section};
-use escape::text;
+use escape::{prose, text};
 use fathom_model::finding::{Severity, Verdict};
 use std::fmt::Write;
 
@@ -99,7 +99,7 @@ fn push_first_screen(out: &mut String, page: &Page, ids: &[String], counter: &mu
         text(&page.question)
     );
     if !page.answer.is_empty() {
-        let _ = writeln!(out, "<p class=\"answer\">{}</p>", text(&page.answer));
+        let _ = writeln!(out, "<p class=\"answer\">{}</p>", prose(&page.answer));
     }
     if let Some(verdict) = page.verdict {
         let _ = writeln!(
@@ -140,7 +140,7 @@ fn push_section(out: &mut String, section: &Section, id: &str, counter: &mut Cou
         "<section id=\"{id}\" aria-labelledby=\"{id}-h\">\n<h2 id=\"{id}-h\">{heading}</h2>"
     );
     if !section.note.is_empty() {
-        let _ = writeln!(out, "<p class=\"note\">{}</p>", text(&section.note));
+        let _ = writeln!(out, "<p class=\"note\">{}</p>", prose(&section.note));
     }
     section.blocks.iter().for_each(|block| block::push(out, block, counter));
     out.push_str("</section>\n");

@@ -5,7 +5,7 @@ use crate::page::{
     Align, Axis, Block, Cell, Chart, ChartKind, Column, Page, Point, Section, Table, Unit,
 };
 use fathom_model::finding::Verdict;
-use fathom_report::history::{change_text, no_change_text, rise_text};
+use fathom_report::history::{change_in_brief, change_text, no_change_text, rise_text};
 use fathom_report::text::{WIDTH, format_time};
 use fathom_study::history::Series;
 use jiff::tz::TimeZone;
@@ -21,19 +21,29 @@ pub fn page(
     Page {
         title: format!("history of {target}"),
         question: format!("Has {target} become faster or slower, and when?"),
-        answer: answer(all),
+        answer: answer(all, zone),
         verdict: None,
         first: Vec::new(),
         sections: all.iter().map(|series| section(series, prefix, zone)).collect(),
     }
 }
 
-fn answer(all: &[Series]) -> String {
-    let changed: Vec<&str> = all
-        .iter()
-        .filter(|s| !s.changes.is_empty() || s.rise_percent.is_some())
-        .map(|s| s.name.as_str())
-        .collect();
+/// The newest change of a row; of one that only drifts, how far.
+fn changed(series: &Series, zone: &TimeZone) -> Option<String> {
+    let name = &series.name;
+    if let Some(change) = series.changes.last() {
+        let earlier = match series.changes.len() {
+            1 => String::new(),
+            n => format!(", the last of {n} changes"),
+        };
+        return Some(format!("{name}: {}{earlier}", change_in_brief(series, change, zone)));
+    }
+    let percent = series.rise_percent?;
+    Some(format!("{name}: {percent:+.1} % over all runs, in no single place"))
+}
+
+fn answer(all: &[Series], zone: &TimeZone) -> String {
+    let changed: Vec<String> = all.iter().filter_map(|series| changed(series, zone)).collect();
     let open =
         all.iter().filter(|s| s.changes.is_empty() && s.points.len() < s.points_needed).count();
     let rows = |n: usize| if n == 1 { "1 row".to_owned() } else { format!("{n} rows") };

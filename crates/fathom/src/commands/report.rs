@@ -9,6 +9,7 @@ use crate::args::{Common, History, Report, ReportFormat};
 use crate::exit::Exit;
 use crate::output::Output;
 use crate::report_file::{self, Refusal};
+use crate::session;
 use fathom_base::shell;
 use fathom_base::units::{format_size, parse_fraction};
 use fathom_html::page::Page;
@@ -211,7 +212,7 @@ fn over_time(
         label: None,
         step: args.step.as_deref().unwrap_or("5%").to_owned(),
     };
-    let mut shown = target.to_owned();
+    let mut shown = session::absolute_target(target);
     let (store, found) = history::series(common, output, &asked, &mut |runs| {
         if !args.anonymise {
             return Ok(runs);

@@ -194,8 +194,8 @@ fn table(study: &ExperimentStudy, caption: &str, places: &[usize]) -> Table {
     table.is_sortable = true;
     for place in &study.ranking.order {
         let Some(cell) = study.cells.get(*place) else { continue };
-        table
-            .row_with_remark(row(study, cell, places), words_of_cells::remark(study, *place, cell));
+        let remark = words_of_cells::remark(study, *place, cell);
+        table.row_with_remark(row(study, cell, places), remark.trim_start_matches("<- "));
     }
     table.notes = words_of_cells::legend(study);
     if study.comparisons > 0 {
