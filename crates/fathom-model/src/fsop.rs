@@ -6,6 +6,7 @@
 
 use crate::play::{PlaySpec, Played, PlayedAct};
 use crate::record::{ClassRecord, OpClass};
+use fathom_base::units::format_count;
 use serde::{Deserialize, Serialize};
 
 /// What a process is for.
@@ -386,8 +387,8 @@ impl FsopStream {
         }
         format!(
             "{} of {} operations, drawn with equal chances within each process, and the slowest of each",
-            self.len(),
-            self.operations
+            format_count(self.len() as u64),
+            format_count(self.operations)
         )
     }
 }

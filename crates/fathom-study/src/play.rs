@@ -5,7 +5,7 @@ use fathom_base::units::{format_count, format_ns, format_size};
 use fathom_model::finding::{Finding, Severity};
 use fathom_model::fsop::{Caches, FsopProcess, FsopRecord};
 use fathom_model::play::{PlayAct, PlaySync, PlayedRate};
-use fathom_model::record::Record;
+use fathom_model::record::{OpClass, Record};
 use fathom_stats::Histogram;
 use serde::Serialize;
 
@@ -13,6 +13,10 @@ use serde::Serialize;
 const LATE_NS: u64 = 1_000_000;
 /// Devices took at least this share of what clients wrote.
 const TO_DEVICE_SHARE_MIN: f64 = 0.5;
+/// Devices gave at least this share of what clients read.
+const FROM_DEVICE_SHARE_MIN: f64 = 0.5;
+/// Less is too little to judge by.
+const READ_BYTES_MIN: u64 = 1 << 20;
 /// Less is too little to judge by.
 const WRITTEN_BYTES_MIN: u64 = 1 << 20;
 
@@ -21,6 +25,7 @@ pub(crate) const ROW_RULES: &[&str] = &[
     "play-rate-not-reached",
     "play-started-late",
     "play-caches-not-dropped",
+    "play-read-from-memory",
     "play-written-to-memory",
 ];
 
@@ -81,7 +86,7 @@ pub fn rate(fsop: &FsopRecord) -> Option<RateSum> {
 /// All rules on one record.
 pub(crate) fn findings(record: &Record, fsop: &FsopRecord) -> Vec<Finding> {
     const RULES: &[fn(&Record, &FsopRecord) -> Option<Finding>] =
-        &[rate_not_reached, started_late, caches_not_dropped, written_to_memory];
+        &[rate_not_reached, started_late, caches_not_dropped, read_from_memory, written_to_memory];
     RULES.iter().filter_map(|rule| rule(record, fsop)).collect()
 }
 
@@ -135,11 +140,31 @@ fn caches_not_dropped(_: &Record, fsop: &FsopRecord) -> Option<Finding> {
     })
 }
 
+/// What clients read, against what all block devices gave: those below each other give the same bytes, so that the largest
+/// counts. A workload that writes more than it reads is not spoilt by it: servers read what they have just written.
+fn read_from_memory(record: &Record, fsop: &FsopRecord) -> Option<Finding> {
+    fsop.spec.play.as_ref()?;
+    let given = record.devices.iter().map(|device| device.read_bytes).max()?;
+    let sum = |of: &[OpClass]| fsop.processes.iter().map(|one| bytes_of(one, of)).sum::<u64>();
+    let (read, written) = (sum(&[OpClass::Read]), sum(&WRITES));
+    let is_less = (given as f64) < read as f64 * FROM_DEVICE_SHARE_MIN;
+    (read >= READ_BYTES_MIN && is_less).then(|| {
+        let severity = if read > written { Severity::Doubtful } else { Severity::Note };
+        let text = format!(
+            "clients read {}, of which the devices gave {} at most: the rest came from memory",
+            format_size(read),
+            format_size(given)
+        );
+        Finding::new("play-read-from-memory", severity, text)
+            .advise("files= of more than the memory holds makes it the speed of the storage")
+    })
+}
+
 /// Said, not blamed: this is what such servers do.
 fn written_to_memory(record: &Record, fsop: &FsopRecord) -> Option<Finding> {
     let play = fsop.spec.play.as_ref()?;
     let taken = record.devices.iter().map(|device| device.written_bytes).max()?;
-    let written: u64 = fsop.processes.iter().map(written_bytes).sum();
+    let written: u64 = fsop.processes.iter().map(|one| bytes_of(one, &WRITES)).sum();
     let is_less = taken as f64 / (written.max(1) as f64) < TO_DEVICE_SHARE_MIN;
     (play.sync == PlaySync::None && written >= WRITTEN_BYTES_MIN && is_less).then(|| {
         let text = format!(
@@ -152,9 +177,10 @@ fn written_to_memory(record: &Record, fsop: &FsopRecord) -> Option<Finding> {
     })
 }
 
-fn written_bytes(process: &FsopProcess) -> u64 {
-    use fathom_model::record::OpClass::{Append, Write};
-    [Write, Append].iter().filter_map(|class| process.class(*class)).map(|c| c.bytes).sum()
+const WRITES: [OpClass; 2] = [OpClass::Write, OpClass::Append];
+
+fn bytes_of(process: &FsopProcess, classes: &[OpClass]) -> u64 {
+    classes.iter().filter_map(|class| process.class(*class)).map(|c| c.bytes).sum()
 }
 
 #[cfg(test)]

@@ -124,5 +124,20 @@ fn what_comes_from_memory_and_goes_there_is_told() {
     assert_eq!(ids(&fast), ["play-written-to-memory"]);
     fast.devices[0].written_bytes = 4 << 20;
     assert!(ids(&fast).is_empty());
+    // Read 4 MiB, written 1 MiB: the devices have to give half of what was read.
+    let mut read = fast.clone();
+    let process = &mut read.fsop.as_mut().expect("one").processes[0];
+    process.classes[0].bytes = 1 << 20;
+    let class = ClassRecord { class: OpClass::Read, bytes: 4 << 20, ..process.classes[0].clone() };
+    process.classes.push(class);
+    read.devices[0].read_bytes = (2 << 20) - 1;
+    let of = |record: &Record| findings(record, record.fsop.as_ref().expect("one"));
+    let found = of(&read);
+    assert!(found[0].id == "play-read-from-memory" && found[0].severity == Severity::Doubtful);
+    assert!(found[0].summary.starts_with("clients read 4 MiB, of which"), "{}", found[0].summary);
+    read.fsop.as_mut().expect("one").processes[0].classes[0].bytes = 4 << 20;
+    assert_eq!(of(&read)[0].severity, Severity::Note, "as much was written");
+    read.devices[0].read_bytes = 2 << 20;
+    assert!(ids(&read).is_empty());
     assert!(ROW_RULES.iter().all(|id| crate::rules::is_about_one_row(id)));
 }
