@@ -59,6 +59,11 @@ pub const KEYS: &[FsopKey] = &[
         "yes, no",
         "whether the machine's caches are dropped when the files are made",
     ),
+    key(
+        "verify",
+        "yes, no",
+        "whether all files that clients have at the end are read back and compared, names and bytes",
+    ),
     key("points", "20000", "operations kept for pictures, at most 1000000"),
     key("stall", "1s", "operations of this length and above are listed as stalls"),
 ];
@@ -164,6 +169,11 @@ impl Personality {
         let Some(play) = &self.spec.play else { return Ok(()) };
         let phase = FsopPhase { readers: 0, writers: 0, clients: play.clients };
         self.spec.phases = vec![phase];
+        if self.spec.verify && play.acts().any(PlayAct::is_on_trees) {
+            return Err("verify=yes: of whole trees (tree-...) clients do not remember every file; fathom tree build and \
+                        fathom tree verify do"
+                .into());
+        }
         check(play)
     }
 }
@@ -173,11 +183,6 @@ const INSTEAD: &[(&str, &str)] = &[
     ("threads", "clients= says how many there are"),
     ("readers", "clients= says how many there are, mix= what they do"),
     ("size", "sizes= are those of the files, files= says how many there are"),
-    (
-        "verify",
-        "what clients make is renamed, replaced and deleted again while they run, and is not read back; fathom run fsop DIR \
-         phases=3w verify=yes reads back all that writers made, fathom run exercise DIR compares every byte that it reads",
-    ),
 ];
 
 fn set(spec: &mut FsopSpec, key: &str, value: &str) -> Result<(), String> {
@@ -187,7 +192,7 @@ fn set(spec: &mut FsopSpec, key: &str, value: &str) -> Result<(), String> {
         fits.then_some(count).ok_or_else(|| format!("from {least} to {most}"))
     };
     let small = |least: u64, most: u64| count(least, most).map(|count| count as u32);
-    let of_both = ["window", "warmup", "block_size", "drop_caches", "points", "stall"];
+    let of_both = ["window", "warmup", "block_size", "drop_caches", "points", "stall", "verify"];
     if of_both.contains(&key) {
         return spec.set(key, value);
     }
@@ -378,7 +383,7 @@ mod tests {
             ("mail", &[("arrivals", "poisson")], "give their rate="),
             ("mail", &[("duration", "5s")], "no such key; window= says how long"),
             ("mail", &[("threads", "5")], "clients= says how many"),
-            ("mail", &[("verify", "yes")], "fathom run exercise DIR compares every byte"),
+            ("build-tree", &[("verify", "yes")], "clients do not remember every file"),
             ("mail", &[("file", "1")], "no such key; did you mean 'files'?"),
             ("mail", &[("files", "1"), ("entries", "2")], "entries is set twice"),
             ("postmark", &[("sync", "reverse")], "mix has no deliver"),

@@ -43,7 +43,7 @@ impl Grown {
         self.listed.truncate(LISTED_MAX);
     }
 
-    fn wrong(&mut self, path: &CStr, name: &CStr, what: &str) {
+    pub(crate) fn wrong(&mut self, path: &CStr, name: &CStr, what: &str) {
         self.wrong += 1;
         if self.listed.len() < LISTED_MAX {
             let path = path.to_string_lossy();

@@ -4,7 +4,7 @@
 //!   proves whose it is, and checks it; [`clean`] removes it. [`scan`] reads real ones.
 //! - [`exercise`]: files at random against a model of what they must hold.
 //! - [`window`], [`ops`], [`stream`]: exact windows, and what is kept of the operations in them.
-//! - [`walk`], [`walk_grow`]: readers and writers of file-server workloads; [`grown`]: what writers made, read back; [`play`]: clients of personalities; [`phase`]: many of them, side by side.
+//! - [`walk`], [`walk_grow`]: readers and writers of file-server workloads; [`grown`]: what writers made, read back; [`play`]: clients of personalities, and what they left; [`phase`]: many of them, side by side.
 
 pub mod build;
 pub mod clean;

@@ -4,6 +4,7 @@
 //! when every process hangs in the kernel, because what each is doing stands in its slot.
 
 use crate::ops::{Meter, PLAYS, READS, WRITES};
+use crate::play::kept::Kept;
 use crate::play::{Player, Playing};
 use crate::stream::{self, Points};
 use crate::walk::{Failed, Reader, Reading};
@@ -154,6 +155,8 @@ pub struct Outcome {
     pub failed: Option<(Role, u32, Failed)>,
     /// What each process has made, in their order: files and directories of writers.
     pub made: Vec<u64>,
+    /// What each client has left, in the same order; of others nothing.
+    pub kept: Vec<Kept>,
     /// A signal ended it.
     pub is_interrupted: bool,
 }
@@ -164,6 +167,8 @@ struct Done {
     windows: Vec<(FsopProcess, Points)>,
     /// Files and directories of a writer.
     made: u64,
+    /// Files of a client.
+    kept: Kept,
     /// With its instant.
     failed: Option<(Failed, u64)>,
 }
@@ -256,22 +261,23 @@ impl Worker<'_> {
         // of it when others hear that it is done.
         let _files = threads::own_files();
         let Some(schedule) = self.schedule() else {
-            return Done { place: self.place, windows: Vec::new(), made: 0, failed: None };
+            let (made, kept) = (0, Kept::default());
+            return Done { place: self.place, windows: Vec::new(), made, kept, failed: None };
         };
         let mut points = || Points::new(self.points, self.seed, self.place as u64);
         let first = process.first_window;
         let mut meter =
             Meter::new(&self.clock, self.slot, schedule, first, process.classes(), &mut points);
         let start_ns = schedule.starts_ns.get(first).copied().unwrap_or(0);
-        let mut made = 0;
+        let (mut made, mut kept) = (0, Kept::default());
         let failed = if self.sleep_until(start_ns) {
             meter.resume();
-            self.run(process, &mut meter, schedule, &mut made)
+            self.run(process, &mut meter, schedule, (&mut made, &mut kept))
         } else {
             None
         };
         let windows = meter.finish(process.role(), process.number);
-        Done { place: self.place, windows, made, failed }
+        Done { place: self.place, windows, made, kept, failed }
     }
 
     fn run(
@@ -279,7 +285,7 @@ impl Worker<'_> {
         process: &Process,
         meter: &mut Meter<'_, FastClock>,
         schedule: &Schedule,
-        made: &mut u64,
+        (made, kept): (&mut u64, &mut Kept),
     ) -> Option<(Failed, u64)> {
         let over = &self.gate.over;
         let ended = match &process.task {
@@ -292,7 +298,11 @@ impl Worker<'_> {
             }
             Task::Play(root, playing) => {
                 let opened = Player::new(root, playing, meter, over);
-                opened.and_then(|mut player| player.run(schedule, process.first_window))
+                opened.and_then(|mut player| {
+                    let ended = player.run(schedule, process.first_window);
+                    *kept = player.kept();
+                    ended
+                })
             }
         };
         let now_ns = meter.now_ns();
@@ -496,10 +506,12 @@ impl Coordinator<'_> {
         }
         let is_interrupted = self.session.stop.is_set();
         let mut made = vec![0; self.processes.len()];
-        for done in &self.ended {
+        let mut kept = vec![Kept::default(); self.processes.len()];
+        for done in self.ended {
             made[done.place] = done.made;
+            kept[done.place] = done.kept;
         }
-        Outcome { windows, failed: self.failed, made, is_interrupted }
+        Outcome { windows, failed: self.failed, made, kept, is_interrupted }
     }
 }
 

@@ -2,6 +2,7 @@
 //! keeps its size. What it makes has the names and bytes that fathom's leftovers know as fathom's, wherever a kill ends it.
 
 mod files;
+pub mod kept;
 mod pace;
 mod set;
 mod trees;
@@ -16,8 +17,9 @@ use fathom_base::prng::Prng;
 use fathom_model::play::{PlayAct, PlaySpec, Sizes};
 use fathom_model::record::OpClass;
 use fathom_sys::walked::{EntryBuffer, WalkedDir};
+use kept::Kept;
 use pace::{Arriving, Ledger};
-use set::Set;
+use set::{Entry, Set};
 use std::ffi::CStr;
 use std::fs::File;
 use std::io;
@@ -132,6 +134,8 @@ pub struct Player<'a, 'm, C: Clock> {
     wood: Wood,
     streams: files::Streams,
     log: files::Log,
+    /// Files that were replaced and are to be deleted.
+    leaving: Vec<Entry>,
     filler: Filler,
     data: Vec<u8>,
     entries: EntryBuffer,
@@ -170,6 +174,7 @@ impl<'a, 'm, C: Clock> Player<'a, 'm, C> {
             wood: Wood::new(root.again().map_err(failed)?, spec),
             streams: files::Streams::default(),
             log: files::Log::default(),
+            leaving: Vec::new(),
             filler: Filler::noise(playing.seed),
             data: Vec::new(),
             entries: EntryBuffer::default(),
@@ -206,6 +211,15 @@ impl<'a, 'm, C: Clock> Player<'a, 'm, C> {
         let window_end_ns = window.end_ns.min(self.meter.cut_ns()).min(self.meter.now_ns());
         self.meter.played = Some(Box::new(ledger.finish(window_end_ns)));
         finished(ended).map(|_| ())
+    }
+
+    /// The files that it has now. Trees are not among them.
+    #[must_use]
+    pub fn kept(self) -> Kept {
+        let log = self.log.current.map(|(entry, _)| entry);
+        let writing = self.streams.writing.map(|(_, entry, at)| Entry { size: at, ..entry });
+        let more = self.leaving.into_iter().chain(log).chain(writing);
+        Kept { entries: self.set.into_entries().into_iter().chain(more).collect() }
     }
 
     fn transactions(&mut self, ledger: &mut Ledger) -> Result<(), Stop> {
@@ -302,7 +316,7 @@ impl<'a, 'm, C: Clock> Player<'a, 'm, C> {
         let mut at = from;
         while at < to {
             let end = ((at / block + 1) * block).min(to);
-            let mut left = self.fill(content, at, end);
+            let mut left = fill(&self.filler, &mut self.data, content, at, end);
             self.meter.resume();
             while !left.is_empty() {
                 let data = &self.data[left.clone()];
@@ -319,22 +333,22 @@ impl<'a, 'm, C: Clock> Player<'a, 'm, C> {
         Ok(())
     }
 
-    /// Makes what a file of that content has between two places, and gives where in `data` it is. What a file holds at a
-    /// place follows from the place: whole steps are made, so that parts that are written at different times fit.
-    fn fill(&mut self, content: u64, from: u64, to: u64) -> Range<usize> {
-        let first = from / STEP_BYTES;
-        let steps = to.div_ceil(STEP_BYTES) - first;
-        self.data.resize((steps * STEP_BYTES) as usize, 0);
-        for (step, block) in (first..).zip(self.data.chunks_mut(STEP_BYTES as usize)) {
-            self.filler.fill(block, 0, (content << STEP_BITS).wrapping_add(step));
-        }
-        (from - first * STEP_BYTES) as usize..(to - first * STEP_BYTES) as usize
-    }
-
     fn next_content(&mut self) -> u64 {
         self.contents += 1;
         self.contents
     }
+}
+
+/// Makes what a file of that content has between two places, and gives where in `data` it is. What a file holds at a place
+/// follows from the place: whole steps are made, so that parts that are written at different times fit.
+fn fill(filler: &Filler, data: &mut Vec<u8>, content: u64, from: u64, to: u64) -> Range<usize> {
+    let first = from / STEP_BYTES;
+    let steps = to.div_ceil(STEP_BYTES) - first;
+    data.resize((steps * STEP_BYTES) as usize, 0);
+    for (step, block) in (first..).zip(data.chunks_mut(STEP_BYTES as usize)) {
+        filler.fill(block, 0, (content << STEP_BITS).wrapping_add(step));
+    }
+    (from - first * STEP_BYTES) as usize..(to - first * STEP_BYTES) as usize
 }
 
 /// True when it came to its end.

@@ -50,6 +50,24 @@ fn with<T>(
     (done, meter.finish(Role::Client, 0).remove(0).0)
 }
 
+/// As `with`; also what the client has at its end.
+fn with_kept(
+    dir: &Path,
+    playing: &Playing,
+    body: impl FnOnce(&mut Player<'_, '_, FastClock>),
+) -> (Kept, FsopProcess) {
+    let (clock, slot) = (FastClock::monotonic(), Slot::default());
+    let schedule = Schedule::new(0, u64::MAX / 4, &[0]);
+    let (root, over) = (WalkedDir::open(dir).expect("there"), AtomicBool::new(false));
+    let mut points = || Points::new(10, 1, 0);
+    let mut meter = Meter::new(&clock, &slot, &schedule, 0, &PLAYS, &mut points);
+    let mut player = Player::new(&root, playing, &mut meter, &over).expect("opened");
+    assert!(player.prepare().expect("room"));
+    body(&mut player);
+    let kept = player.kept();
+    (kept, meter.finish(Role::Client, 0).remove(0).0)
+}
+
 fn transactions(player: &mut Player<'_, '_, FastClock>, count: usize) -> Vec<PlayAct> {
     let choose_one = |_| {
         let act = choose(player.playing.mix(), &mut player.random).expect("one");
@@ -237,4 +255,62 @@ fn a_set_that_is_full_is_emptied_and_an_empty_one_is_filled() {
         assert!(player.set.len() <= 1, "deleting from nothing makes one");
         assert!(player.act(PlayAct::Append).is_ok() && player.act(PlayAct::Read).is_ok());
     });
+}
+
+/// What clients that share directories leave is what they know; whatever somebody does to it is found.
+#[test]
+fn what_is_left_is_read_back() {
+    let acts = PlayAct::ALL.iter().map(|(act, ..)| *act).filter(|act| !act.is_on_trees());
+    let acts: Vec<(PlayAct, u32)> = acts.map(|act| (act, 10)).collect();
+    for dirs in [0, 3] {
+        let scratch = tempfile::tempdir().expect("room");
+        let spec = PlaySpec { dirs, clients: 2, shared: true, batch: 3, ..spec(&acts) };
+        let both = [0, 1].map(|number| Playing {
+            number,
+            seed: 9 + number as u64,
+            ..playing(spec.clone())
+        });
+        let kept = both.each_ref().map(|playing| {
+            let (kept, _) = with_kept(scratch.path(), playing, |player| {
+                transactions(player, 400);
+            });
+            kept
+        });
+        let root = WalkedDir::open(scratch.path()).expect("there");
+        let look = || {
+            let clients: Vec<_> = both.iter().zip(&kept).collect();
+            kept::verify(&root, &clients, &fathom_sys::signals::StopFlag::default())
+                .expect("not stopped")
+        };
+        let clean = look();
+        assert_eq!((clean.wrong, clean.listed.len()), (0, 0), "{:?}", clean.listed);
+        assert_eq!(clean.files, contents(scratch.path()).len() as u64);
+        let bytes: usize = contents(scratch.path()).values().map(Vec::len).sum();
+        assert_eq!((clean.bytes, clean.dirs), (bytes as u64, u64::from(dirs)));
+        let long = contents(scratch.path()).into_iter().filter(|(_, data)| data.len() > 2_000);
+        let mut long = long.map(|(path, data)| (scratch.path().join(path), data));
+        let (flipped, mut data) = long.next().expect("one");
+        data[1_234] ^= 1;
+        std::fs::write(&flipped, data).expect("written");
+        let (cut, data) = long.next().expect("a second");
+        std::fs::write(&cut, &data[..700]).expect("written");
+        let (gone, _) = long.next().expect("a third");
+        std::fs::remove_file(&gone).expect("there");
+        std::fs::write(gone.with_file_name("f9999999"), "foreign").expect("written");
+        let found = look();
+        assert_eq!((found.wrong, found.files), (4, clean.files - 3), "{:?}", found.listed);
+        for part in [
+            "has 1 other bytes of",
+            "the first at 1234",
+            "is 700 bytes long instead of",
+            "cannot be read",
+            "f9999999 is there, and no client left it",
+        ] {
+            assert!(
+                found.listed.iter().any(|line| line.contains(part)),
+                "{part}: {:?}",
+                found.listed
+            );
+        }
+    }
 }

@@ -149,6 +149,6 @@ mod tests {
         points.sample.iter().for_each(|op| tenths[(op.start_ns / 100_000_000) as usize % 10] += 1);
         // 1000 each, standard deviation 30.
         assert!(tenths.iter().all(|count| (820..1_180).contains(count)), "{tenths:?}");
-        assert!(stream.reduction().contains("of 1000001 operations"), "{}", stream.reduction());
+        assert!(stream.reduction().contains("of 1 000 001 operations"), "{}", stream.reduction());
     }
 }

@@ -1,32 +1,38 @@
-//! What writers made, read back after their windows.
+//! What writers made and clients left, read back after their windows.
 
 use super::Ground;
 use crate::error::LabError;
 use crate::lab::Lab;
 use fathom_base::units::{format_count, format_size};
 use fathom_model::finding::{Finding, Severity};
+use fathom_sys::signals::StopFlag;
+use fathom_sys::walked::WalkedDir;
 use fathom_tree::grown::{self, Grown};
 use fathom_tree::phase::{Outcome, Process, Task};
+use fathom_tree::play::Playing;
+use fathom_tree::play::kept::{self, Kept};
 
 /// So many of those that are wrong are named.
 const NAMED_MAX: usize = 5;
 
-/// Reads back what the writers of a session have made, where that is asked for and the session came to its end.
+/// Reads back what the writers or clients of a session have made, where that is asked for and the session came to its end.
 ///
 /// # Errors
 /// Those of bringing it to stable storage.
-pub(super) fn writers(
+pub(super) fn made(
     lab: &mut Lab<'_>,
     ground: &Ground<'_>,
     processes: &[Process],
     outcome: &Outcome,
 ) -> Result<Option<Finding>, LabError> {
     let is_over = outcome.failed.is_none() && !outcome.is_interrupted;
-    let has_made = outcome.made.iter().any(|made| *made > 0);
+    let are_clients = ground.options.spec.play.is_some();
+    let has_made = are_clients || outcome.made.iter().any(|made| *made > 0);
     if !ground.options.spec.verify || !is_over || !has_made {
         return Ok(None);
     }
-    lab.note("Reading back what the writers made.");
+    let who = if are_clients { "clients left" } else { "writers made" };
+    lab.note(format!("Reading back what the {who}."));
     let io = |source| LabError::TargetIo { path: ground.path.clone(), what: "syncing", source };
     ground.root.sync_filesystem().map_err(io)?;
     let mut all = Grown::default();
@@ -38,13 +44,39 @@ pub(super) fn writers(
         let whose = |what: String| format!("writer {}: {what}", process.number);
         all.add(Grown { listed: grown.listed.into_iter().map(whose).collect(), ..grown });
     }
-    Ok(Some(finding(&all)))
+    if are_clients {
+        let Some(left) = clients(processes, outcome, &lab.stop) else { return Ok(None) };
+        all = left;
+    }
+    Ok(Some(finding(&all, who)))
 }
 
-fn finding(all: &Grown) -> Finding {
+/// What clients have left: those that share a directory together.
+fn clients(processes: &[Process], outcome: &Outcome, stop: &StopFlag) -> Option<Grown> {
+    let mut groups: Vec<(&WalkedDir, Vec<(&Playing, &Kept)>)> = Vec::new();
+    for (process, kept) in processes.iter().zip(&outcome.kept) {
+        let Task::Play(root, playing) = &process.task else { continue };
+        match groups.first_mut() {
+            Some((_, together)) if playing.spec.shared => together.push((playing, kept)),
+            _ => groups.push((root, vec![(playing, kept)])),
+        }
+    }
+    let mut all = Grown::default();
+    for (root, together) in groups {
+        let found = kept::verify(root, &together, stop)?;
+        let whose = |what: String| match together.as_slice() {
+            [(playing, _)] => format!("client {}: {what}", playing.number),
+            _ => what,
+        };
+        all.add(Grown { listed: found.listed.into_iter().map(whose).collect(), ..found });
+    }
+    Some(all)
+}
+
+fn finding(all: &Grown, who: &str) -> Finding {
     if all.wrong == 0 {
         let text = format!(
-            "{} files of {} and {} directories that writers made were read back: names, sizes and every byte are as they were \
+            "{} files of {} and {} directories that {who} were read back: names, sizes and every byte are as they were \
              written",
             format_count(all.files),
             format_size(all.bytes),
@@ -57,7 +89,7 @@ fn finding(all: &Grown) -> Finding {
         named += &format!("; and {} more", format_count(all.wrong - NAMED_MAX as u64));
     }
     let text = format!(
-        "{} of what writers made are not as they were made ({} files are): {named}",
+        "{} of what {who} are not as they were made ({} files are): {named}",
         format_count(all.wrong),
         format_count(all.files)
     );
@@ -72,7 +104,7 @@ mod tests {
     #[test]
     fn what_is_wrong_voids_and_is_named() {
         let clean = Grown { files: 3, bytes: 4096, dirs: 1, ..Grown::default() };
-        let found = finding(&clean);
+        let found = finding(&clean, "writers made");
         assert_eq!((found.id.as_str(), found.severity), ("fsop-content-verified", Severity::Note));
         assert!(
             found.summary.starts_with("3 files of 4 KiB and 1 directories"),
@@ -80,7 +112,7 @@ mod tests {
             found.summary
         );
         let listed = (0..9).map(|n| format!("writer 0: f{n} is gone")).collect();
-        let found = finding(&Grown { wrong: 12, listed, ..clean });
+        let found = finding(&Grown { wrong: 12, listed, ..clean }, "clients left");
         assert_eq!((found.id.as_str(), found.severity), ("fsop-content-wrong", Severity::Void));
         assert!(found.summary.contains("writer 0: f4 is gone; and 7 more"), "{}", found.summary);
         assert!(!found.summary.contains("f5"), "{}", found.summary);

@@ -109,12 +109,11 @@ impl<C: Clock> Player<'_, '_, C> {
         let sync = self.playing.spec.sync;
         let mut first = None;
         let count = self.playing.spec.batch;
-        let mut gone = Vec::with_capacity(count as usize);
         let mut made = Vec::with_capacity(count as usize);
         for _ in 0..count {
             let entry = self.new_entry();
             self.make(entry, sync)?;
-            gone.extend(self.set.turn_over(entry, self.playing.spec.files_each()));
+            self.leaving.extend(self.set.turn_over(entry, self.playing.spec.files_each()));
             made.push(entry);
             first.get_or_insert(entry);
             self.go_on()?;
@@ -122,7 +121,10 @@ impl<C: Clock> Player<'_, '_, C> {
         if let Some(first) = first {
             self.sync_after(sync, &made, first)?;
         }
-        gone.into_iter().try_for_each(|entry| self.unlink(entry))
+        let mut gone = std::mem::take(&mut self.leaving);
+        let done = gone.drain(..).try_for_each(|entry| self.unlink(entry));
+        self.leaving = gone;
+        done
     }
 
     /// The methods that sync what was made before.

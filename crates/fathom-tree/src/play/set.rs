@@ -69,6 +69,10 @@ impl Set {
         self.get(index).map(|entry| (index, entry))
     }
 
+    pub(super) fn into_entries(self) -> Vec<Entry> {
+        self.entries
+    }
+
     pub(super) fn change(&mut self, index: usize, entry: Entry) {
         if let Some(old) = self.entries.get_mut(index) {
             *old = entry;

@@ -8,6 +8,7 @@ use fathom_testkit::{Content, FsKind, Mount, Trial, counted, kernel_test, sample
 use serde_json::Value;
 use std::fs;
 use std::io::Write;
+use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::thread;
 use std::time::Duration;
@@ -18,6 +19,7 @@ pub fn trials() -> Vec<Trial> {
     let killed = [FathomBinary, FsOnLoop(FsKind::Ext4), MountFs("tmpfs"), Tool("kill")];
     vec![
         kernel_test("personalities_each", &ext4, each),
+        kernel_test("personalities_read_back", &ext4, read_back),
         kernel_test("personalities_many_names", &many, many_names),
         kernel_test("personalities_rates", &ext4, rates),
         kernel_test("personalities_of_people", &ext4, own_file),
@@ -123,6 +125,47 @@ fn each() {
         sandbox.nothing_left(&[ground.dir()]);
         shown(&sandbox, &done, name);
     }
+}
+
+/// With verify= all that clients have at the end is compared: as it is, and with one byte that somebody changed.
+fn read_back() {
+    let sandbox = Sandbox::new();
+    let ground = Ground::new(2_048);
+    for settings in [
+        &["mail", "files=200", "batch=5", "sync=4"][..],
+        &["mail", "files=200", "shared=yes", "dirs=0", "clients=3"],
+        &["postmark"],
+        &["metadata-storm", "entries=2000"],
+        &["webserver", "files=300"],
+        &["fileserver", "files=300"],
+        &["video", "files=8", "sizes=3M"],
+    ] {
+        let args = ["run", settings[0], p(ground.dir()), "verify=yes", "window=1s", "warmup=0s"];
+        let done = sandbox.json(&[&args[..], &settings[1..]].concat(), &[0, 1]);
+        let said = done.finding("fsop-content-verified")["summary"].to_string();
+        assert!(said.contains("that clients left were read back"), "{settings:?}: {said}");
+        assert!(!said.contains("\"0 files"), "{settings:?}: {said}");
+        sandbox.nothing_left(&[ground.dir()]);
+    }
+    // Files that nobody changes but somebody else.
+    let args = ["run", "mail", p(ground.dir()), "mix=stat:1", "files=20", "sizes=8k", "dirs=0"];
+    let more = ["clients=2", "verify=yes", "window=3s", "warmup=0s"];
+    let running = sandbox.start(&[&args[..], &more].concat(), "progress", 1);
+    let own = names(ground.dir()).into_iter().find(|name| name.starts_with(".fathom-")).unwrap();
+    let file = ground.dir().join(own).join("grove1/f0000003");
+    let was = fs::read(&file).unwrap()[5_000];
+    let open = fs::File::options().write(true).open(&file).unwrap();
+    open.write_all_at(&[was ^ 4], 5_000).unwrap();
+    drop(open);
+    let done = running.finish();
+    assert_eq!(done.code, 1, "{done:?}");
+    let wrong = done.finding("fsop-content-wrong");
+    assert_eq!(wrong["severity"], "void", "{wrong}");
+    let part = "client 1: f0000003 has 1 other bytes of 8192, the first at 5000";
+    assert!(wrong["summary"].as_str().unwrap().contains(part), "{wrong}");
+    sandbox.nothing_left(&[ground.dir()]);
+    let trees = ["run", "build-tree", p(ground.dir()), "verify=yes"];
+    sandbox.refuses(&trees, 2, &["verify=yes", "tree"]);
 }
 
 /// One directory with many names: a million in a soak. All are there, none is left.
