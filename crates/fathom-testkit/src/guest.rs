@@ -139,10 +139,9 @@ impl Guest {
             std::thread::sleep(Duration::from_millis(20));
         }
         let duration = self.started.elapsed();
-        let status = self.end().filter(|_| duration <= self.job.limit);
-        let killed = || format!("killed after {} s", self.job.limit.as_secs());
-        let why = status.map_or_else(killed, |status| status.to_string());
-        let console = || tail(&fs::read(self.scratch.join("console")).unwrap_or_default());
+        let why = self.ending(duration);
+        let is_late = duration > self.job.limit;
+        let console = || tail(&fs::read(self.scratch.join("console")).unwrap_or_default(), is_late);
         if !out.join("up").exists() {
             return Err(GuestError::NotUp { why, console: console() });
         }
@@ -159,6 +158,17 @@ impl Guest {
             return Err(GuestError::Lost { step, why, console: console() });
         }
         Ok(GuestReport { steps, duration })
+    }
+
+    /// Ends what is left of it; how it ended, or where it was when its time was over.
+    fn ending(&mut self, duration: Duration) -> String {
+        if duration <= self.job.limit {
+            return self.end().map_or_else(|| "not started".into(), |status| status.to_string());
+        }
+        let is_emulated = self.job.machine == Machine::Qemu;
+        let places = if is_emulated { qemu::interrogate(&self.scratch) } else { String::new() };
+        self.end();
+        format!("killed after {} s {places}", self.job.limit.as_secs()).trim_end().to_owned()
     }
 
     fn results(&self, out: &Path) -> Vec<StepResult> {
@@ -263,12 +273,12 @@ fn ending(text: &str) -> (Option<i32>, Option<Duration>) {
     (code, duration.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok()))
 }
 
-/// The last lines of a console that a person can make something of.
-fn tail(bytes: &[u8]) -> String {
-    const SHOWN: usize = 20;
+/// The last lines of a console that a person can make something of; with stack frames if they are asked for.
+fn tail(bytes: &[u8], has_frames: bool) -> String {
+    let shown = if has_frames { 120 } else { 20 };
     let text = String::from_utf8_lossy(bytes);
-    let lines: Vec<&str> = text.lines().filter(|line| !is_dump(line)).collect();
-    lines[lines.len().saturating_sub(SHOWN)..].join("\n")
+    let lines: Vec<&str> = text.lines().filter(|line| has_frames || !is_dump(line)).collect();
+    lines[lines.len().saturating_sub(shown)..].join("\n")
 }
 
 /// True for empty lines, stack frames and registers of a kernel that has crashed.

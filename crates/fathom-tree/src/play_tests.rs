@@ -35,6 +35,16 @@ fn with<T>(
     playing: &Playing,
     body: impl FnOnce(&mut Player<'_, '_, FastClock>) -> T,
 ) -> (T, FsopProcess) {
+    let (done, _, process) = with_kept(dir, playing, body);
+    (done, process)
+}
+
+/// As `with`; also what the client has at its end.
+fn with_kept<T>(
+    dir: &Path,
+    playing: &Playing,
+    body: impl FnOnce(&mut Player<'_, '_, FastClock>) -> T,
+) -> (T, Kept, FsopProcess) {
     let (clock, slot) = (FastClock::monotonic(), Slot::default());
     let schedule = Schedule::new(0, u64::MAX / 4, &[0]);
     let (root, over) = (WalkedDir::open(dir).expect("there"), AtomicBool::new(false));
@@ -46,26 +56,8 @@ fn with<T>(
     let mut meter = Meter::new(&clock, &slot, &schedule, 0, &PLAYS, &mut points);
     let mut player = Player::new(&root, playing, &mut meter, &over).expect("opened");
     let done = body(&mut player);
-    drop(player);
-    (done, meter.finish(Role::Client, 0).remove(0).0)
-}
-
-/// As `with`; also what the client has at its end.
-fn with_kept(
-    dir: &Path,
-    playing: &Playing,
-    body: impl FnOnce(&mut Player<'_, '_, FastClock>),
-) -> (Kept, FsopProcess) {
-    let (clock, slot) = (FastClock::monotonic(), Slot::default());
-    let schedule = Schedule::new(0, u64::MAX / 4, &[0]);
-    let (root, over) = (WalkedDir::open(dir).expect("there"), AtomicBool::new(false));
-    let mut points = || Points::new(10, 1, 0);
-    let mut meter = Meter::new(&clock, &slot, &schedule, 0, &PLAYS, &mut points);
-    let mut player = Player::new(&root, playing, &mut meter, &over).expect("opened");
-    assert!(player.prepare().expect("room"));
-    body(&mut player);
     let kept = player.kept();
-    (kept, meter.finish(Role::Client, 0).remove(0).0)
+    (done, kept, meter.finish(Role::Client, 0).remove(0).0)
 }
 
 fn transactions(player: &mut Player<'_, '_, FastClock>, count: usize) -> Vec<PlayAct> {
@@ -271,9 +263,8 @@ fn what_is_left_is_read_back() {
             ..playing(spec.clone())
         });
         let kept = both.each_ref().map(|playing| {
-            let (kept, _) = with_kept(scratch.path(), playing, |player| {
-                transactions(player, 400);
-            });
+            let (_, kept, _) =
+                with_kept(scratch.path(), playing, |player| transactions(player, 400));
             kept
         });
         let root = WalkedDir::open(scratch.path()).expect("there");
@@ -311,6 +302,15 @@ fn what_is_left_is_read_back() {
                 "{part}: {:?}",
                 found.listed
             );
+        }
+        if dirs > 0 {
+            // A check makes nothing.
+            let name = crate::name::Name::dir(0).to_string_lossy().into_owned();
+            let (dir, elsewhere) = (scratch.path().join(&name), scratch.path().join("elsewhere"));
+            std::fs::rename(&dir, elsewhere).expect("there");
+            let found = look();
+            assert!(found.wrong == 1 && found.listed[0].contains(&name), "{:?}", found.listed);
+            assert!(!dir.exists());
         }
     }
 }

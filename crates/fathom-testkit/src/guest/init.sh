@@ -75,6 +75,9 @@ CONF
 ln -sf /dev/null /etc/udev/rules.d/64-md-raid-assembly.rules
 ln -sf /dev/null /etc/udev/rules.d/69-lvm.rules
 
+# The code of a step appears as a whole: the host may cut the power as soon as it sees it.
+step_ended() { echo "$2" >"$1.new"; mv "$1.new" "$1.code"; }
+
 cd /run
 [ ! -f /run/out/prelude ] || . /run/out/prelude
 for step in /run/out/steps/*; do
@@ -82,14 +85,14 @@ for step in /run/out/steps/*; do
     # Done before the power was cut.
     [ ! -e "$result.code" ] || continue
     case $step in *.cut)
-        echo 0 0 0 >"$result.code"
+        step_ended "$result" "0 0 0"
         # The host sees it and cuts the power; until then, whatever else runs here goes on.
         sleep "$LIMIT"
     esac
     began=$EPOCHREALTIME
     (set -e; . "$step") >"$result.out" 2>"$result.err" </dev/null
     code=$?
-    echo "$code $began $EPOCHREALTIME" >"$result.code"
+    step_ended "$result" "$code $began $EPOCHREALTIME"
     case $step in *.must) [ "$code" = 0 ] || break ;; esac
 done
 echo done >/run/out/done

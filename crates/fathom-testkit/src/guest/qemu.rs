@@ -6,8 +6,11 @@ use super::{disk_path, initramfs};
 use crate::command::{KitError, at, find_tool};
 use crate::scratch::Scratch;
 use std::fs;
+use std::io::{self, Read, Write};
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Duration;
 
 /// The name of the emulator.
 pub(crate) const EMULATOR: &str = "qemu-system-x86_64";
@@ -15,7 +18,9 @@ pub(crate) const EMULATOR: &str = "qemu-system-x86_64";
 const KERNEL: &str = "/var/cache/fathom-testkit/linux";
 /// No mitigations: nobody attacks a guest, and emulated they are dear. Without the random seed a boot would wait.
 const COMMAND_LINE: &str = "console=ttyS0 loglevel=5 panic=-1 mitigations=off nokaslr audit=0 \
-    random.trust_cpu=on tsc=reliable raid=noautodetect";
+    random.trust_cpu=on tsc=reliable raid=noautodetect unknown_nmi_panic panic_print=0x40";
+/// The socket at which the emulator takes commands.
+const MONITOR: &str = "monitor";
 
 /// What is different in the first process.
 pub(super) fn init() -> String {
@@ -54,6 +59,7 @@ pub(super) fn command(
     let machine = "-M q35 -accel tcg,thread=multi -cpu max -smp 2 -nodefaults -no-user-config \
         -display none -no-reboot -serial stdio -initrd initramfs";
     command.args(machine.split_whitespace());
+    command.args(["-monitor", &format!("unix:{MONITOR},server=on,wait=off")]);
     command.args(["-m", &format!("{}M", job.memory_mib)]);
     if job.has_two_nodes {
         for node in 0..2 {
@@ -85,6 +91,26 @@ pub(super) fn command(
 /// The socket at which a disk with a cache is served.
 pub(super) fn socket(disk: &Path) -> PathBuf {
     disk.with_extension("socket")
+}
+
+/// Has a guest that hangs say on its console where its processors are, by an interrupt that it cannot mask and takes as the
+/// reason for a panic; gives what the emulator knows of their registers. The kernel's addresses are the same at each boot.
+pub(super) fn interrogate(scratch: &Scratch) -> String {
+    let ask = || -> io::Result<String> {
+        let mut monitor = UnixStream::connect(scratch.join(MONITOR))?;
+        monitor.set_read_timeout(Some(Duration::from_secs(5)))?;
+        monitor.write_all(b"info registers -a\nnmi\n")?;
+        let mut said = Vec::new();
+        // Until the guest has ended by its panic, or nothing more is said.
+        let mut bytes = [0; 4096];
+        while let Ok(length @ 1..) = monitor.read(&mut bytes) {
+            said.extend_from_slice(&bytes[..length]);
+        }
+        let said = String::from_utf8_lossy(&said);
+        let is_place = |line: &&str| line.starts_with("CPU#") || line.contains("RIP=");
+        Ok(said.lines().filter(is_place).collect::<Vec<_>>().join("\n"))
+    };
+    ask().unwrap_or_else(|error| format!("the emulator cannot be asked: {error}"))
 }
 
 /// The devices of one disk: host adapters first.

@@ -101,10 +101,15 @@ fn wait_for(of: u32, some: bool) {
 }
 
 fn a_hung_guest_is_killed_whole() {
+    hung(job, "read x </dev/console; sleep 9999");
+    wait_for(std::process::id(), false);
+}
+
+/// What is said of a guest that hangs in this script.
+fn hung(job: fn() -> GuestJob, script: &str) -> String {
     let hang = |limit_s| {
         let job = job().limit(Duration::from_secs(limit_s));
-        outcome(job.step("first", "true").step("hang", "read x </dev/console; sleep 9999"))
-            .unwrap_err()
+        outcome(job.step("first", "true").step("hang", script)).unwrap_err()
     };
     let is_hung =
         |error: &GuestError| matches!(error, GuestError::Lost { step, .. } if step == "hang");
@@ -118,7 +123,7 @@ fn a_hung_guest_is_killed_whole() {
     let text = error.to_string();
     assert!(is_hung(&error), "{text}");
     assert!(text.contains(&format!("killed after {limit_s} s")), "{text}");
-    wait_for(std::process::id(), false);
+    text
 }
 
 fn a_dropped_guest_is_killed_whole() {

@@ -1,6 +1,6 @@
 //! Guests of QEMU: the devices that only they have, and a power failure that loses what a disk may lose.
 
-use crate::{job, outcome};
+use crate::{hung, job, outcome};
 use fathom_testkit::Capability::{Qemu, Tool};
 use fathom_testkit::{Bus, GuestError, GuestReport, Trial, kernel_test};
 
@@ -10,6 +10,7 @@ pub fn trials() -> Vec<Trial> {
     vec![
         kernel_test("qemu_has_the_devices", &with("mdadm"), devices),
         kernel_test("qemu_power_cut_keeps_only_what_was_flushed", &with("mkfs.ext4"), power_cut),
+        kernel_test("qemu_that_hangs_says_where", &common, hangs),
         kernel_test("qemu_that_dies_shows_its_console", &common, dies),
     ]
 }
@@ -121,4 +122,12 @@ fn dies() {
     let text = error.to_string();
     assert!(matches!(&error, GuestError::Lost { step, .. } if step == "panic"), "{text}");
     assert!(text.contains("sysrq triggered crash"), "{text}");
+}
+
+/// A shell in an endless loop, with interrupts; one processor has nothing to do.
+fn hangs() {
+    let text = hung(|| job().qemu(), "while :; do :; done");
+    println!("{text}");
+    assert!(text.matches("RIP=").count() == 2 && text.contains("CPU#1"), "{text}");
+    assert!(text.contains("NMI") && text.contains("Comm: init"), "{text}");
 }

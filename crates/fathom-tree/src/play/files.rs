@@ -31,15 +31,26 @@ pub(super) struct Log {
 
 /// The directories over which files are spread; those that are missing are made.
 pub(super) fn directories(root: &WalkedDir, count: u32) -> io::Result<Vec<Rc<WalkedDir>>> {
+    for number in 0..u64::from(count) {
+        match root.make_dir(&Name::dir(number)) {
+            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
+            _ => {}
+        }
+    }
+    directories_there(root, count)
+}
+
+/// As [`directories`], where all of them are to be there; nothing is created.
+pub(super) fn directories_there(root: &WalkedDir, count: u32) -> io::Result<Vec<Rc<WalkedDir>>> {
     if count == 0 {
         return Ok(vec![Rc::new(root.again()?)]);
     }
     let one = |number| {
         let name = Name::dir(number);
-        match root.make_dir(&name) {
-            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
-            _ => root.below(&name, false).map(Rc::new),
-        }
+        let named = |error: io::Error| {
+            io::Error::new(error.kind(), format!("{}: {error}", name.to_string_lossy()))
+        };
+        root.below(&name, false).map(Rc::new).map_err(named)
     };
     (0..u64::from(count)).map(one).collect()
 }

@@ -27,7 +27,7 @@ pub struct Kept {
 pub fn verify(root: &WalkedDir, clients: &[(&Playing, &Kept)], stop: &StopFlag) -> Option<Grown> {
     let mut grown = Grown::default();
     let Some((first, _)) = clients.first() else { return Some(grown) };
-    let dirs = match files::directories(root, first.spec.dirs) {
+    let dirs = match files::directories_there(root, first.spec.dirs) {
         Ok(dirs) => dirs,
         Err(error) => {
             grown.wrong(c"", c"", &format!("its directories cannot be opened: {error}"));

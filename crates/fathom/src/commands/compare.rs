@@ -104,8 +104,12 @@ fn of_word(common: &Common, output: Output, word: &str) -> Result<Vec<Run>, Comm
         Some((name, row)) => (name, Some(row)),
         None => (name, None),
     };
-    let store = match path {
-        Some(path) => Some(Store::open_read_only(Path::new(path)).map_err(failed)?),
+    let store = match path.map(Path::new) {
+        Some(path) if !path.exists() => {
+            let text = format!("there is no store {}, which '{word}' names", path.display());
+            return Err(CommandError::usage(output, &text));
+        }
+        Some(path) => Some(Store::open_read_only(path).map_err(failed)?),
         None => open(common, output)?,
     };
     let found = store.as_ref().map(|store| ids(store, Some(name).filter(|name| !name.is_empty())));
