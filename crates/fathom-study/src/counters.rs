@@ -119,15 +119,22 @@ pub(crate) fn waiting_above_device(record: &Record) -> Option<Finding> {
     if at_device >= 0.25 * asked || is_full || crate::rules::generator_bound(record).is_some() {
         return None;
     }
+    let where_else = if crate::rules::others_keep_cpus(record).is_some() {
+        "had ended and fathom got no CPU to see it, or waited above it"
+    } else {
+        "waited above it, one behind the other"
+    };
     let text = format!(
-        "of {asked:.0} requests in flight only {at_device:.1} were at {}: the others waited above it, one behind the other",
+        "of {asked:.0} requests in flight only {at_device:.1} were at {}: the others {where_else}",
         node.name
     );
-    Some(
-        Finding::new("waiting-above-device", Severity::Doubtful, text)
-            .advise("latencies are those of that queue, and more depth cannot help")
-            .advise("writes that are no multiple of the filesystem's block, or that make a file longer, wait for each other; so does a control group's io.max"),
-    )
+    let finding = Finding::new("waiting-above-device", Severity::Doubtful, text)
+        .advise("latencies are those of that queue, and more depth cannot help");
+    Some(finding.advise(if !job.writes() {
+        "a control group's io.max does that, and a layer that takes one request after the other"
+    } else {
+        "writes that are no multiple of the filesystem's block, or that make a file longer, wait for each other; so does a control group's io.max"
+    }))
 }
 
 /// Fewer requests in flight than there may be: the threads did something else. Half of them missing halves the rate of

@@ -157,6 +157,14 @@ fn what_is_in_flight_must_be_at_the_device() {
     let found = |at_device| ids(move |r| deep(r, at_device));
     assert_eq!(found(1.0), ["waiting-above-device"]);
     assert_eq!(found(30.0), Vec::<String>::new());
+    // Where others keep all CPUs, nobody can tell what is still under way.
+    let mut busy = fixtures::record();
+    deep(&mut busy, 1.0);
+    busy.system_cpu.busy_share = 1.0;
+    let said = |record: &Record| waiting_above_device(record).expect("one").summary;
+    assert!(said(&busy).contains("got no CPU to see it"), "{}", said(&busy));
+    busy.system_cpu.busy_share = 0.5;
+    assert!(said(&busy).ends_with("the others waited above it, one behind the other"));
     // The device's queue is full: its limit.
     let full = ids(|r| {
         deep(r, 3.0);

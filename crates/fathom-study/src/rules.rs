@@ -559,9 +559,8 @@ fn stolen_time(record: &Record) -> Option<Finding> {
 /// for a CPU before it was seen. A note, because it may be the kernel's own work for the storage (encryption, parity),
 /// which belongs to the figure.
 fn busy_cpus(record: &Record) -> Option<Finding> {
-    let own = record.process_cpu.total_ns() as f64 / record.window_ns.max(1) as f64;
-    let busy = record.system_cpu.busy_share - record.system_cpu.steal_share;
-    (busy >= 0.95 && own < 0.5).then(|| {
+    let (busy, own) = others_keep_cpus(record)?;
+    Some({
         let text = format!(
             "all CPUs were {:.0} % busy, of which fathom took {:.0} % of one: latencies include waiting for a CPU",
             busy * 100.0,
@@ -571,6 +570,13 @@ fn busy_cpus(record: &Record) -> Option<Finding> {
             "other programs, or the kernel's own work for the storage (encryption, parity); top shows which",
         )
     })
+}
+
+/// How busy all CPUs were, and how busy fathom kept one, when it had to wait for them.
+pub(crate) fn others_keep_cpus(record: &Record) -> Option<(f64, f64)> {
+    let own = record.process_cpu.total_ns() as f64 / record.window_ns.max(1) as f64;
+    let busy = record.system_cpu.busy_share - record.system_cpu.steal_share;
+    (busy >= 0.95 && own < 0.5).then_some((busy, own))
 }
 
 /// The engine that ran is not the one that was asked for.
