@@ -121,7 +121,9 @@ pub fn progress(found: &Comparison) -> String {
     let pairs = found.rows.first().map_or(0, |row| row.runs_a);
     let rows: Vec<String> = found.rows.iter().filter_map(row).collect();
     let next = next_look(found).map_or_else(String::new, |n| format!("; next look after {n}"));
-    format!("After {pairs} pairs: {}{next}.", rows.join("; "))
+    let answer =
+        if rows.is_empty() { "no figure that every run has".to_owned() } else { rows.join("; ") };
+    format!("After {pairs} pairs: {answer}{next}.")
 }
 
 #[cfg(test)]
@@ -168,6 +170,10 @@ mod tests {
         // Two settings were set together: together they are what is under test.
         assert_eq!(found.verdict, Verdict::Trusted, "{:?}", found.findings);
         assert!(progress(&found).starts_with("After 8 pairs: randread IOPS B / A 1.2"));
+        // One run in which nothing ended.
+        let mut found = found;
+        found.rows[0].figures.clear();
+        assert_eq!(progress(&found), "After 8 pairs: no figure that every run has.");
     }
 
     #[test]

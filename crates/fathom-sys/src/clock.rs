@@ -63,6 +63,14 @@ impl FastClock {
         Self { tsc: None }
     }
 
+    /// How fast the processor's counter runs, in kHz; none where that is not used.
+    #[must_use]
+    pub fn counter_khz(&self) -> Option<u64> {
+        const NS_OF_A_MILLISECOND: u128 = 1_000_000;
+        let multiplier = u128::from(self.tsc?.multiplier).max(1);
+        u64::try_from((NS_OF_A_MILLISECOND << 32) / multiplier).ok()
+    }
+
     /// `tsc` or `clock_monotonic`.
     #[must_use]
     pub fn source(&self) -> &'static str {
@@ -162,9 +170,12 @@ mod tests {
     #[test]
     fn the_counter_agrees_with_the_kernel_clock() {
         let clock = FastClock::calibrated(Calibration::begin(), Some("tsc"));
-        let (a, a_ns) = (clock.now_ns(), monotonic_ns());
+        let (a, a_ns, a_counter) = (clock.now_ns(), monotonic_ns(), counter());
         std::thread::sleep(Duration::from_millis(200));
-        let (b, b_ns) = (clock.now_ns(), monotonic_ns());
+        let (b, b_ns, b_counter) = (clock.now_ns(), monotonic_ns(), counter());
+        let khz = (b_counter - a_counter) as f64 * 1e6 / (b_ns - a_ns) as f64;
+        let ratio = clock.counter_khz().expect("it is used") as f64 / khz;
+        assert!((ratio - 1.0).abs() < 1e-3, "{ratio}");
         let ratio = (b - a) as f64 / (b_ns - a_ns) as f64;
         assert!((ratio - 1.0).abs() < 1e-3, "{ratio}");
         assert!(b > a);

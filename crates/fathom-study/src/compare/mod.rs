@@ -462,8 +462,8 @@ fn of_looks(row: &RowComparison, options: &Options) -> Option<Finding> {
 
 fn nothing_common(rows: &[RowComparison]) -> Option<Finding> {
     rows.iter().all(|row| row.figures.is_empty()).then(|| {
-        Finding::new("nothing-common", Severity::Void, "the sides have no figure in common")
-            .advise("compare runs of the same workload")
+        Finding::new("nothing-common", Severity::Void, "no figure is in every run of both sides")
+            .advise("compare runs of the same workload, without those in which nothing ended")
     })
 }
 

@@ -1,6 +1,7 @@
 //! Guests of QEMU: the devices that only they have, and a power failure that loses what a disk may lose.
 
 use crate::{hung, job, outcome};
+use fathom_sys::clock::{Calibration, FastClock};
 use fathom_testkit::Capability::{Qemu, Tool};
 use fathom_testkit::{Bus, GuestError, GuestReport, Trial, kernel_test};
 
@@ -42,6 +43,7 @@ fn devices() {
              one=$(nvme_disk fathom-2); two=$(nvme_disk fathom-3); echo one=$one two=$two >names",
         )
         .step("processors", "nproc")
+        .step("counter", r"dmesg | sed -n 's/.*tsc: Detected \([0-9.]*\) MHz processor/\1/p'")
         .step("polled", "cd /sys/block; . /run/names; cat $one/queue/io_poll nullb0/queue/io_poll vda/queue/io_poll")
         .step("nvme_sizes", ". ./names; cat /sys/block/$one/size /sys/block/$two/size")
         .step("nvme_paths", "cat /sys/class/nvme/nvme*/serial | tr -d ' ' | sort")
@@ -63,6 +65,11 @@ fn devices() {
     let report = outcome(job).unwrap();
     println!("guest devices: {}", report.times());
     assert_eq!(said(&report, "processors"), "2");
+    // As fast as the host's, which it is told: found out by itself it may be far off.
+    let host = FastClock::calibrated(Calibration::begin(), Some("tsc"));
+    let (told, own) = (said(&report, "counter").parse::<f64>(), host.counter_khz());
+    let (told, own) = (told.expect("a frequency"), own.expect("a counter") as f64 / 1e3);
+    assert!((told / own - 1.0).abs() < 1e-4, "{told} MHz, the host's has {own}");
     assert_eq!(said(&report, "polled"), "1\n1\n0");
     assert_eq!(said(&report, "nvme_sizes"), "32768\n49152");
     assert_eq!(said(&report, "nvme_paths"), "fathom-2\nfathom-3\nfathom-3");

@@ -27,6 +27,13 @@ pub fn run(
         let text = "--against: a comparison has no classic form; leave out --style=classic";
         return Err(CommandError::usage(output, &text));
     }
+    if let Some(word) = parts(&args.against).iter().find(|part| !part.contains('=')) {
+        let text = format!(
+            "--against={word}: it takes settings, such as --against=depth=32, and measures both in turn; with runs \
+             that are stored: fathom compare"
+        );
+        return Err(CommandError::usage(output, &text));
+    }
     let settings: Vec<(String, String)> =
         parts(&args.against).iter().map(|s| key_value(output, s)).collect::<Result<_, _>>()?;
     let a = workload(output, args)?;

@@ -136,7 +136,10 @@ fn refused() {
     let sandbox = Sandbox::new();
     let (dir, null) = (sandbox.dir(), "null:");
     for (args, words) in [
-        (&["randread", null, "--against=depth"][..], ["'depth' is no setting", "key=value"]),
+        (
+            &["randread", null, "--against=depth"][..],
+            ["--against=depth: it takes settings", "fathom compare"],
+        ),
         (&["randread", null, "--against=dpth=3"], ["unknown key 'dpth'", "did you mean 'depth'?"]),
         (
             &["randread", null, "depth=4", "--against=depth=4"],
