@@ -248,7 +248,7 @@ pub fn filesystem_full(stack: &Stack) -> Vec<Finding> {
         );
         let finding = Finding::new("filesystem-full", Severity::Note, summary);
         let command = format!("find what can go: du -xh --max-depth=2 {}", shell::word(place));
-        findings.push(finding.advise(command));
+        findings.push(finding.advise("fathom's test files count too").advise(command));
     }
     if let Some((free, all)) = conditions::few_inodes(fs) {
         let summary = format!("{place} has only {free} of {all} inodes left.");

@@ -169,11 +169,6 @@ impl Personality {
         let Some(play) = &self.spec.play else { return Ok(()) };
         let phase = FsopPhase { readers: 0, writers: 0, clients: play.clients };
         self.spec.phases = vec![phase];
-        if self.spec.verify && play.acts().any(PlayAct::is_on_trees) {
-            return Err("verify=yes: of whole trees (tree-...) clients do not remember every file; fathom tree build and \
-                        fathom tree verify do"
-                .into());
-        }
         check(play)
     }
 }
@@ -383,7 +378,6 @@ mod tests {
             ("mail", &[("arrivals", "poisson")], "give their rate="),
             ("mail", &[("duration", "5s")], "no such key; window= says how long"),
             ("mail", &[("threads", "5")], "clients= says how many"),
-            ("build-tree", &[("verify", "yes")], "clients do not remember every file"),
             ("mail", &[("file", "1")], "no such key; did you mean 'files'?"),
             ("mail", &[("files", "1"), ("entries", "2")], "entries is set twice"),
             ("postmark", &[("sync", "reverse")], "mix has no deliver"),

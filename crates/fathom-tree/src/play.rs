@@ -55,6 +55,8 @@ pub struct Playing {
     pub number: u32,
     /// Seed of its choices.
     pub seed: u64,
+    /// True when trees are read back at the end, so that it remembers every file of them.
+    pub remembers_trees: bool,
 }
 
 impl Playing {
@@ -162,6 +164,10 @@ impl<'a, 'm, C: Clock> Player<'a, 'm, C> {
         let mut set = Set::new(u64::from(step), u64::from(number), spec);
         (0..spec.files_each()).for_each(|_| set.add_first(told(sizes.size(&mut first))));
         let contents = set.len();
+        let mut wood = Wood::new(root.again().map_err(failed)?, spec);
+        if playing.remembers_trees {
+            wood.remember(sizes, Prng::new(playing.seed, LATER_STREAM), contents);
+        }
         Ok(Self {
             playing,
             meter,
@@ -171,7 +177,7 @@ impl<'a, 'm, C: Clock> Player<'a, 'm, C> {
             appends: Draw::new(spec.append_sizes),
             dirs: files::directories(root, spec.dirs).map_err(failed)?,
             set,
-            wood: Wood::new(root.again().map_err(failed)?, spec),
+            wood,
             streams: files::Streams::default(),
             log: files::Log::default(),
             leaving: Vec::new(),
@@ -213,13 +219,14 @@ impl<'a, 'm, C: Clock> Player<'a, 'm, C> {
         finished(ended).map(|_| ())
     }
 
-    /// The files that it has now. Trees are not among them.
+    /// The files that it has now; those of trees where it remembers them.
     #[must_use]
     pub fn kept(self) -> Kept {
         let log = self.log.current.map(|(entry, _)| entry);
         let writing = self.streams.writing.map(|(_, entry, at)| Entry { size: at, ..entry });
         let more = self.leaving.into_iter().chain(log).chain(writing);
-        Kept { entries: self.set.into_entries().into_iter().chain(more).collect() }
+        let entries = self.set.into_entries().into_iter().chain(more).collect();
+        Kept { entries, planted: self.wood.planted.unwrap_or_default() }
     }
 
     fn transactions(&mut self, ledger: &mut Ledger) -> Result<(), Stop> {

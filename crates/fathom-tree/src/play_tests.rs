@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 fn playing(spec: PlaySpec) -> Playing {
-    Playing { spec, block_bytes: 4096, number: 0, seed: 7 }
+    Playing { spec, block_bytes: 4096, number: 0, seed: 7, remembers_trees: false }
 }
 
 fn spec(mix: &[(PlayAct, u32)]) -> PlaySpec {
@@ -311,6 +311,43 @@ fn what_is_left_is_read_back() {
             let found = look();
             assert!(found.wrong == 1 && found.listed[0].contains(&name), "{:?}", found.listed);
             assert!(!dir.exists());
+        }
+    }
+}
+
+/// Trees too, as they were made at first and after transactions of all kinds.
+#[test]
+fn trees_are_read_back() {
+    let acts = PlayAct::ALL.iter().map(|(act, ..)| *act);
+    let acts: Vec<(PlayAct, u32)> =
+        acts.map(|act| (act, if act.is_on_trees() { 10 } else { 3 })).collect();
+    for count in [0, 1, 2, 3, 5, 8, 60] {
+        let scratch = tempfile::tempdir().expect("room");
+        let spec = PlaySpec { files: 20, trees: 3, ..spec(&acts) };
+        let own = Playing { remembers_trees: true, ..playing(spec) };
+        let (_, kept, _) = with_kept(scratch.path(), &own, |player| transactions(player, count));
+        let root = WalkedDir::open(scratch.path()).expect("there");
+        let stop = fathom_sys::signals::StopFlag::default();
+        let look = || kept::verify(&root, &[(&own, &kept)], &stop).expect("not stopped");
+        let (clean, there) = (look(), contents(scratch.path()));
+        assert_eq!((clean.wrong, clean.listed.len()), (0, 0), "{count}: {:?}", clean.listed);
+        assert_eq!(clean.files, there.len() as u64, "{count}");
+        let in_trees = || there.keys().filter(|path| path.components().count() == 3);
+        let (Some(flipped), Some(gone)) = (in_trees().next(), in_trees().next_back()) else {
+            panic!("{count}: no tree is left: {there:?}");
+        };
+        let [flipped, gone] = [flipped, gone].map(|path| scratch.path().join(path));
+        let mut data = std::fs::read(&flipped).expect("there");
+        data[400] ^= 1;
+        std::fs::write(&flipped, data).expect("written");
+        std::fs::remove_file(&gone).expect("there");
+        std::fs::write(gone.with_file_name("f9999999"), "foreign").expect("written");
+        std::fs::create_dir(gone.parent().expect("one").with_file_name("d9")).expect("made");
+        let found = look();
+        assert_eq!((found.wrong, found.files), (4, clean.files - 2), "{:?}", found.listed);
+        for part in ["the first at 400", "cannot be read", "f9999999 is there", "/d9 is there"] {
+            let is_said = found.listed.iter().any(|line| line.contains(part));
+            assert!(is_said, "{part}: {:?}", found.listed);
         }
     }
 }

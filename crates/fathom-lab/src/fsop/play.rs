@@ -62,6 +62,7 @@ pub(super) fn clients(
             block_bytes: ground.options.spec.block_bytes as usize,
             number,
             seed: seed ^ (u64::from(number) + 1) << 32,
+            remembers_trees: ground.options.spec.verify,
         };
         processes.push(Process { task: Task::Play(root, playing), number, first_window: 0 });
     }

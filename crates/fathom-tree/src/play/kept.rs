@@ -1,6 +1,7 @@
 //! What clients leave is read back: each knows the files that it has when it ends, and what they hold.
 
 use super::set::Entry;
+use super::trees::{self, Planted};
 use super::{Playing, files, fill};
 use crate::grown::Grown;
 use crate::name::Name;
@@ -19,23 +20,24 @@ const PART_BYTES: u64 = 1 << 20;
 #[derive(Debug, Clone, Default)]
 pub struct Kept {
     pub(super) entries: Vec<Entry>,
+    /// Those of its trees.
+    pub(super) planted: Planted,
 }
 
 /// Reads all that clients have left in one directory: the files that each of them knows, and nothing else. Files are read
 /// from the device, as far as the kernel lets go of them. None when somebody wanted the end meanwhile.
 #[must_use]
 pub fn verify(root: &WalkedDir, clients: &[(&Playing, &Kept)], stop: &StopFlag) -> Option<Grown> {
-    let mut grown = Grown::default();
-    let Some((first, _)) = clients.first() else { return Some(grown) };
+    let mut check = Check::default();
+    let Some((first, _)) = clients.first() else { return Some(check.grown) };
     let dirs = match files::directories_there(root, first.spec.dirs) {
         Ok(dirs) => dirs,
         Err(error) => {
-            grown.wrong(c"", c"", &format!("its directories cannot be opened: {error}"));
-            return Some(grown);
+            check.grown.wrong(c"", c"", &format!("its directories cannot be opened: {error}"));
+            return Some(check.grown);
         }
     };
-    let mut known: Vec<Vec<u64>> = vec![Vec::new(); dirs.len()];
-    let (mut wanted, mut found) = (Vec::new(), Vec::new());
+    let mut known: Vec<Known> = dirs.iter().map(|_| Known::default()).collect();
     for (playing, kept) in clients {
         let filler = Filler::noise(playing.seed);
         for entry in &kept.entries {
@@ -43,27 +45,124 @@ pub fn verify(root: &WalkedDir, clients: &[(&Playing, &Kept)], stop: &StopFlag) 
                 return None;
             }
             let place = (entry.number % dirs.len().max(1) as u64) as usize;
-            known[place].push(entry.number);
-            let name = Name::file(entry.number);
-            match compare((&dirs[place], &name), *entry, &filler, (&mut wanted, &mut found)) {
-                Ok(None) => {
-                    grown.files += 1;
-                    grown.bytes += entry.size;
-                }
-                Ok(Some(what)) => grown.wrong(&path(first, place), &name, &what),
+            known[place].files.push(entry.number);
+            check.file((&dirs[place], &path(first, place)), *entry, &filler);
+        }
+        check.trees(root, playing, &kept.planted, stop)?;
+        // Where files are spread over directories, nobody lists the one that these and the trees lie in.
+        known[0].dirs.extend(tops(playing, &kept.planted));
+    }
+    for (place, (dir, known)) in dirs.iter().zip(known).enumerate() {
+        check.others(dir, &path(first, place), known);
+    }
+    check.grown.dirs += if first.spec.dirs == 0 { 0 } else { dirs.len() as u64 };
+    Some(check.grown)
+}
+
+/// The numbers of what there is in a directory.
+#[derive(Debug, Default)]
+struct Known {
+    files: Vec<u64>,
+    dirs: Vec<u64>,
+}
+
+/// The tops of trees.
+fn tops(playing: &Playing, planted: &Planted) -> impl Iterator<Item = u64> {
+    let dirs = u64::from(playing.spec.tree_dirs);
+    planted.keys().copied().filter(move |dir| trees::top_of(*dir, dirs).is_none())
+}
+
+/// What was found so far, and room for what is read and for what it should be.
+#[derive(Debug, Default)]
+struct Check {
+    grown: Grown,
+    wanted: Vec<u8>,
+    found: Vec<u8>,
+}
+
+impl Check {
+    fn file(&mut self, (dir, path): (&WalkedDir, &CStr), entry: Entry, filler: &Filler) {
+        let name = Name::file(entry.number);
+        let room = (&mut self.wanted, &mut self.found);
+        match compare((dir, &name), entry, filler, room) {
+            Ok(None) => {
+                self.grown.files += 1;
+                self.grown.bytes += entry.size;
+            }
+            Ok(Some(what)) => self.grown.wrong(path, &name, &what),
+            Err(error) => self.grown.wrong(path, &name, &format!("cannot be read: {error}")),
+        }
+    }
+
+    /// The trees of one client. None when somebody wanted the end meanwhile.
+    fn trees(
+        &mut self,
+        root: &WalkedDir,
+        playing: &Playing,
+        planted: &Planted,
+        stop: &StopFlag,
+    ) -> Option<()> {
+        let (filler, dirs) = (Filler::noise(playing.seed), u64::from(playing.spec.tree_dirs));
+        for (number, files) in planted {
+            let name = Name::dir(*number);
+            let top = trees::top_of(*number, dirs).map(Name::dir);
+            let opened = match &top {
+                Some(top) => root.below(top, false).and_then(|top| top.below(&name, false)),
+                None => root.below(&name, false),
+            };
+            let dir = match opened {
+                Ok(dir) => dir,
                 Err(error) => {
-                    let what = format!("cannot be read: {error}");
-                    grown.wrong(&path(first, place), &name, &what);
+                    let place = top.as_deref().unwrap_or_default();
+                    self.grown.wrong(place, &name, &format!("cannot be opened: {error}"));
+                    continue;
+                }
+            };
+            self.grown.dirs += 1;
+            for entry in files.values() {
+                if stop.is_set() {
+                    return None;
+                }
+                self.file((&dir, &name), *entry, &filler);
+            }
+            let below = planted.keys().copied();
+            let below = below.filter(|dir| trees::top_of(*dir, dirs) == Some(*number)).collect();
+            self.others(&dir, &name, Known { files: files.keys().copied().collect(), dirs: below });
+        }
+        Some(())
+    }
+
+    /// What no client left.
+    fn others(&mut self, dir: &WalkedDir, path: &CStr, mut known: Known) {
+        known.files.sort_unstable();
+        known.dirs.sort_unstable();
+        let mut buffer = EntryBuffer::default();
+        let mut entries = dir.entries(&mut buffer);
+        loop {
+            match entries.next_name() {
+                Ok(Some(name)) if known.has(name) => {}
+                Ok(Some(name)) => {
+                    self.grown.wrong(path, name, "is there, and no client left it");
+                }
+                Ok(None) => return,
+                Err(error) => {
+                    return self.grown.wrong(path, c"", &format!("cannot be listed: {error}"));
                 }
             }
         }
     }
-    for (place, (dir, known)) in dirs.iter().zip(&mut known).enumerate() {
-        known.sort_unstable();
-        others(dir, &path(first, place), known, &mut grown);
+}
+
+impl Known {
+    fn has(&self, name: &CStr) -> bool {
+        let number = |letter: char| {
+            name.to_str().ok().and_then(|name| name.strip_prefix(letter)?.parse::<u64>().ok())
+        };
+        let is_in = |numbers: &[u64], n: u64| numbers.binary_search(&n).is_ok();
+        // A number may be written in other ways.
+        number('f').is_some_and(|n| is_in(&self.files, n) && *Name::file(n) == *name)
+            || number('d').is_some_and(|n| is_in(&self.dirs, n) && *Name::dir(n) == *name)
     }
-    grown.dirs = if first.spec.dirs == 0 { 0 } else { dirs.len() as u64 };
-    Some(grown)
 }
 
 /// Where a file lies, in words; nothing where all lie in one directory.
@@ -102,25 +201,4 @@ fn compare(
     }
     let size = entry.size;
     Ok(first.map(|first| format!("has {count} other bytes of {size}, the first at {first}")))
-}
-
-/// What no client left.
-fn others(dir: &WalkedDir, path: &CStr, known: &[u64], grown: &mut Grown) {
-    let mut buffer = EntryBuffer::default();
-    let mut entries = dir.entries(&mut buffer);
-    loop {
-        match entries.next_name() {
-            Ok(Some(name)) if is_known(name, known) => {}
-            Ok(Some(name)) => grown.wrong(path, name, "is there, and no client left it"),
-            Ok(None) => return,
-            Err(error) => return grown.wrong(path, c"", &format!("cannot be listed: {error}")),
-        }
-    }
-}
-
-/// A number without its letter, as the name of a file has it.
-fn is_known(name: &CStr, known: &[u64]) -> bool {
-    let number = name.to_str().ok().and_then(|name| name.strip_prefix('f')?.parse().ok());
-    number
-        .is_some_and(|number| known.binary_search(&number).is_ok() && *Name::file(number) == *name)
 }

@@ -1,12 +1,14 @@
 //! Transactions on whole trees of sources, as builds have them. The more of them, the more the filesystem ages.
 
 use super::set::Entry;
-use super::{Player, Stop, told};
+use super::{Draw, Player, Stop, told};
 use crate::name::Name;
 use fathom_base::clock::Clock;
+use fathom_base::prng::Prng;
 use fathom_model::play::{PlayAct, PlaySpec, PlaySync};
 use fathom_model::record::OpClass;
 use fathom_sys::walked::WalkedDir;
+use std::collections::BTreeMap;
 use std::rc::Rc;
 
 /// Numbers of the directories of trees begin here, beside those over which files are spread.
@@ -26,6 +28,21 @@ enum Grown {
     Objects,
 }
 
+/// Directories of trees, by the numbers in their names, with the files in each.
+pub(super) type Planted = BTreeMap<u64, BTreeMap<u64, Entry>>;
+
+/// The directory that one of a tree lies in, among trees of so many directories; none for the top of a tree.
+pub(super) fn top_of(dir: u64, dirs: u64) -> Option<u64> {
+    let place = (dir - DIRS_FROM) % (dirs + 1);
+    (place > 0).then(|| dir - place)
+}
+
+/// An open directory of a tree, and the number in its name.
+struct Place {
+    dir: WalkedDir,
+    number: u64,
+}
+
 /// The trees of one client.
 #[derive(Debug)]
 pub(super) struct Wood {
@@ -33,6 +50,8 @@ pub(super) struct Wood {
     trees: Vec<Grown>,
     dirs: u64,
     files: u64,
+    /// What there is, where it is read back at the end.
+    pub(super) planted: Option<Planted>,
 }
 
 impl Wood {
@@ -44,15 +63,55 @@ impl Wood {
             trees: vec![Grown::Sources; count as usize],
             dirs: u64::from(spec.tree_dirs),
             files: u64::from(spec.tree_files),
+            planted: None,
         }
     }
 
-    fn top(&self, tree: usize) -> Name {
-        Name::dir(DIRS_FROM + tree as u64 * (self.dirs + 1))
+    /// Remembers what [`Player::prepare`] makes, by the same choices: contents are numbered on from `contents`.
+    pub(super) fn remember(&mut self, sizes: Draw, mut random: Prng, mut contents: u64) {
+        self.planted = Some(Planted::new());
+        for tree in 0..self.trees.len() {
+            self.has_made(self.top(tree));
+            for place in 0..self.dirs {
+                let dir = self.dir(tree, place);
+                self.has_made(dir);
+                for number in 0..self.files {
+                    contents += 1;
+                    let size = told(sizes.size(&mut random));
+                    let entry = Entry { number, content: contents, size };
+                    self.has_changed(dir, |files| {
+                        files.insert(number, entry);
+                    });
+                }
+            }
+        }
     }
 
-    fn dir(&self, tree: usize, number: u64) -> Name {
-        Name::dir(DIRS_FROM + tree as u64 * (self.dirs + 1) + 1 + number)
+    fn top(&self, tree: usize) -> u64 {
+        DIRS_FROM + tree as u64 * (self.dirs + 1)
+    }
+
+    fn dir(&self, tree: usize, number: u64) -> u64 {
+        self.top(tree) + 1 + number
+    }
+
+    fn has_made(&mut self, dir: u64) {
+        if let Some(planted) = &mut self.planted {
+            planted.insert(dir, BTreeMap::new());
+        }
+    }
+
+    fn has_removed(&mut self, dir: u64) {
+        if let Some(planted) = &mut self.planted {
+            planted.remove(&dir);
+        }
+    }
+
+    /// The files of a directory have changed.
+    fn has_changed(&mut self, dir: u64, change: impl FnOnce(&mut BTreeMap<u64, Entry>)) {
+        if let Some(planted) = &mut self.planted {
+            planted.get_mut(&dir).map(change);
+        }
     }
 }
 
@@ -110,60 +169,68 @@ impl<C: Clock> Player<'_, '_, C> {
             PlayAct::TreeCreate => self.create_tree(tree),
             PlayAct::TreeDelete => self.delete_tree(tree),
             PlayAct::TreeCompile => {
-                self.each_source(tree, |player, dir, number| {
-                    player.read_file(dir, &Name::file(number))?;
-                    player.make_new(dir, &Name::file(OBJECTS_FROM + number))
+                self.each_source(tree, |player, place, number| {
+                    player.read_in(place, number)?;
+                    player.make_new(place, OBJECTS_FROM + number)
                 })?;
                 self.wood.trees[tree] = Grown::Objects;
                 Ok(())
             }
             PlayAct::TreeClean => {
-                self.each_source(tree, |player, dir, number| {
-                    player.unlink_in(dir, &Name::file(OBJECTS_FROM + number))
+                self.each_source(tree, |player, place, number| {
+                    player.unlink_in(place, OBJECTS_FROM + number)
                 })?;
                 self.wood.trees[tree] = Grown::Sources;
                 Ok(())
             }
             PlayAct::TreePatch => {
                 let chosen = self.random.below(PATCHED);
-                self.each_source(tree, |player, dir, number| {
+                self.each_source(tree, |player, place, number| {
                     if number % PATCHED != chosen {
                         return Ok(());
                     }
-                    let (new, old) = (Name::file(NEW_FILE), Name::file(number));
-                    player.make_new(dir, &new)?;
-                    player.time(OpClass::Rename, &new, || dir.rename(&new, &old), |()| 0)
+                    player.make_new(place, NEW_FILE)?;
+                    player.put_in_place(place, number)
                 })
             }
-            PlayAct::TreeRead => self.each_file(tree, Self::read_file),
-            _ => self.each_file(tree, |player, dir, name| {
-                player.time(OpClass::Stat, name, || dir.look(name).map(|_| ()), |()| 0)
+            PlayAct::TreeRead => self.each_file(tree, Self::read_in),
+            _ => self.each_file(tree, |player, place, number| {
+                let name = Name::file(number);
+                player.time(OpClass::Stat, &name, || place.dir.look(&name).map(|_| ()), |()| 0)
             }),
         }
     }
 
     fn create_tree(&mut self, tree: usize) -> Result<(), Stop> {
-        let (root, top) = (Rc::clone(&self.wood.root), self.wood.top(tree));
-        self.time(OpClass::MakeDir, &top, || root.make_dir(&top), |()| 0)?;
-        let top = self.time(OpClass::OpenDir, &top, || root.below(&top, false), |_| 0)?;
-        for number in 0..self.wood.dirs {
-            let name = self.wood.dir(tree, number);
+        let (root, number) = (Rc::clone(&self.wood.root), self.wood.top(tree));
+        let name = Name::dir(number);
+        self.time(OpClass::MakeDir, &name, || root.make_dir(&name), |()| 0)?;
+        self.wood.has_made(number);
+        let top = self.time(OpClass::OpenDir, &name, || root.below(&name, false), |_| 0)?;
+        for place in 0..self.wood.dirs {
+            let number = self.wood.dir(tree, place);
+            let name = Name::dir(number);
             self.time(OpClass::MakeDir, &name, || top.make_dir(&name), |()| 0)?;
+            self.wood.has_made(number);
         }
-        self.each_source(tree, |player, dir, number| player.make_new(dir, &Name::file(number)))?;
+        self.each_source(tree, Self::make_new)?;
         self.wood.trees[tree] = Grown::Sources;
         Ok(())
     }
 
     fn delete_tree(&mut self, tree: usize) -> Result<(), Stop> {
         self.each_file(tree, Self::unlink_in)?;
-        let (root, top) = (Rc::clone(&self.wood.root), self.wood.top(tree));
+        let (root, number) = (Rc::clone(&self.wood.root), self.wood.top(tree));
+        let top = Name::dir(number);
         let inner = self.time(OpClass::OpenDir, &top, || root.below(&top, false), |_| 0)?;
-        for number in 0..self.wood.dirs {
-            let name = self.wood.dir(tree, number);
+        for place in 0..self.wood.dirs {
+            let number = self.wood.dir(tree, place);
+            let name = Name::dir(number);
             self.time(OpClass::RemoveDir, &name, || inner.remove_dir(&name), |()| 0)?;
+            self.wood.has_removed(number);
         }
         self.time(OpClass::RemoveDir, &top, || root.remove_dir(&top), |()| 0)?;
+        self.wood.has_removed(number);
         self.wood.trees[tree] = Grown::Nothing;
         Ok(())
     }
@@ -172,17 +239,19 @@ impl<C: Clock> Player<'_, '_, C> {
     fn each_source(
         &mut self,
         tree: usize,
-        mut one: impl FnMut(&mut Self, &WalkedDir, u64) -> Result<(), Stop>,
+        mut one: impl FnMut(&mut Self, &Place, u64) -> Result<(), Stop>,
     ) -> Result<(), Stop> {
         let root = Rc::clone(&self.wood.root);
-        let top = self.wood.top(tree);
+        let top = Name::dir(self.wood.top(tree));
         let top = self.time(OpClass::OpenDir, &top, || root.below(&top, false), |_| 0)?;
-        for number in 0..self.wood.dirs {
-            let name = self.wood.dir(tree, number);
+        for place in 0..self.wood.dirs {
+            let number = self.wood.dir(tree, place);
+            let name = Name::dir(number);
             let dir = self.time(OpClass::OpenDir, &name, || top.below(&name, false), |_| 0)?;
+            let place = Place { dir, number };
             for file in 0..self.wood.files {
                 self.go_on()?;
-                one(self, &dir, file)?;
+                one(self, &place, file)?;
             }
         }
         Ok(())
@@ -192,27 +261,50 @@ impl<C: Clock> Player<'_, '_, C> {
     fn each_file(
         &mut self,
         tree: usize,
-        mut one: impl FnMut(&mut Self, &WalkedDir, &Name) -> Result<(), Stop>,
+        mut one: impl FnMut(&mut Self, &Place, u64) -> Result<(), Stop>,
     ) -> Result<(), Stop> {
         let has_objects = self.wood.trees[tree] == Grown::Objects;
-        self.each_source(tree, |player, dir, number| {
-            one(player, dir, &Name::file(number))?;
-            if has_objects { one(player, dir, &Name::file(OBJECTS_FROM + number)) } else { Ok(()) }
+        self.each_source(tree, |player, place, number| {
+            one(player, place, number)?;
+            if has_objects { one(player, place, OBJECTS_FROM + number) } else { Ok(()) }
         })
     }
 
-    fn read_file(&mut self, dir: &WalkedDir, name: &Name) -> Result<(), Stop> {
-        let file = self.time(OpClass::OpenRead, name, || dir.open_read(name, false), |_| 0)?;
-        self.read_whole(file, name)
+    fn read_in(&mut self, place: &Place, number: u64) -> Result<(), Stop> {
+        let name = Name::file(number);
+        let open = || place.dir.open_read(&name, false);
+        let file = self.time(OpClass::OpenRead, &name, open, |_| 0)?;
+        self.read_whole(file, &name)
     }
 
-    fn unlink_in(&mut self, dir: &WalkedDir, name: &Name) -> Result<(), Stop> {
-        self.time(OpClass::Unlink, name, || dir.unlink(name), |()| 0)
+    fn unlink_in(&mut self, place: &Place, number: u64) -> Result<(), Stop> {
+        let name = Name::file(number);
+        self.time(OpClass::Unlink, &name, || place.dir.unlink(&name), |()| 0)?;
+        self.wood.has_changed(place.number, |files| {
+            files.remove(&number);
+        });
+        Ok(())
     }
 
-    fn make_new(&mut self, dir: &WalkedDir, name: &Name) -> Result<(), Stop> {
+    fn make_new(&mut self, place: &Place, number: u64) -> Result<(), Stop> {
         let size = told(self.sizes.size(&mut self.random));
-        let entry = Entry { number: 0, content: self.next_content(), size };
-        self.make_in(dir, name, entry, self.playing.spec.sync)
+        let entry = Entry { number, content: self.next_content(), size };
+        self.make_in(&place.dir, &Name::file(number), entry, self.playing.spec.sync)?;
+        self.wood.has_changed(place.number, |files| {
+            files.insert(number, entry);
+        });
+        Ok(())
+    }
+
+    /// The new file takes the place of an old one.
+    fn put_in_place(&mut self, place: &Place, number: u64) -> Result<(), Stop> {
+        let (new, old) = (Name::file(NEW_FILE), Name::file(number));
+        self.time(OpClass::Rename, &new, || place.dir.rename(&new, &old), |()| 0)?;
+        self.wood.has_changed(place.number, |files| {
+            if let Some(entry) = files.remove(&NEW_FILE) {
+                files.insert(number, Entry { number, ..entry });
+            }
+        });
+        Ok(())
     }
 }
