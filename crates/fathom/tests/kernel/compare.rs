@@ -126,7 +126,7 @@ fn bad_input() {
         sandbox.refuses(&args, 2, &words);
     }
     let missing = format!("x@{nowhere}");
-    sandbox.refuses(&["compare", "x", &missing], 6, &[nowhere]);
+    sandbox.refuses(&["compare", "x", &missing], 2, &[nowhere, "there is no store"]);
     sandbox.json(&["run", "randread", "null:", "operations=1000", "--label=y"], &[0, 1]);
     let done = sandbox.run(&["compare", "x", "y", "--fail-on=void"]);
     assert!(done.stdout.contains("Nothing that fathom records differed"), "{done:?}");

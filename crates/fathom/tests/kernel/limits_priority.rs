@@ -35,11 +35,17 @@ fn threads(pid: u32) -> BTreeMap<String, (String, String, i64)> {
     let mut seen = BTreeMap::new();
     for task in tasks.map(|task| task.unwrap().path()) {
         let number = task.file_name().unwrap().to_str().unwrap().to_owned();
-        let name = fs::read_to_string(task.join("comm")).unwrap().trim().to_owned();
-        let class = run_tool("ionice", ["-p", &number]).unwrap();
-        let policy = run_tool("chrt", ["-p", &number]).unwrap();
+        let comm = fs::read_to_string(task.join("comm"));
+        let tools = (run_tool("ionice", ["-p", &number]), run_tool("chrt", ["-p", &number]));
+        // Threads come and go.
+        let (Ok(name), (Ok(class), Ok(policy)), Ok(stat)) =
+            (comm, tools, fs::read_to_string(task.join("stat")))
+        else {
+            assert!(!task.exists(), "{}", task.display());
+            continue;
+        };
+        let name = name.trim().to_owned();
         let policy = policy.lines().next().unwrap().rsplit(' ').next().unwrap().to_owned();
-        let stat = fs::read_to_string(task.join("stat")).unwrap();
         // After the name in brackets, the nice value is the 17th field.
         let nice = stat.rsplit_once(") ").unwrap().1.split(' ').nth(16).unwrap().parse().unwrap();
         seen.insert(name, (class, policy, nice));
