@@ -141,22 +141,26 @@ fn caches_not_dropped(_: &Record, fsop: &FsopRecord) -> Option<Finding> {
 }
 
 /// What clients read, against what all block devices gave: those below each other give the same bytes, so that the largest
-/// counts. A workload that writes more than it reads is not spoilt by it: servers read what they have just written.
+/// counts. A workload that writes more than it reads is not spoilt by it: servers read what they have just written; nor is a
+/// build, which reads the sources that it has just made.
 fn read_from_memory(record: &Record, fsop: &FsopRecord) -> Option<Finding> {
-    fsop.spec.play.as_ref()?;
+    let play = fsop.spec.play.as_ref()?;
+    let builds = play.acts().any(PlayAct::is_on_trees);
     let given = record.devices.iter().map(|device| device.read_bytes).max()?;
     let sum = |of: &[OpClass]| fsop.processes.iter().map(|one| bytes_of(one, of)).sum::<u64>();
     let (read, written) = (sum(&[OpClass::Read]), sum(&WRITES));
     let is_less = (given as f64) < read as f64 * FROM_DEVICE_SHARE_MIN;
     (read >= READ_BYTES_MIN && is_less).then(|| {
-        let severity = if read > written { Severity::Doubtful } else { Severity::Note };
+        let is_spoilt = read > written && !builds;
+        let severity = if is_spoilt { Severity::Doubtful } else { Severity::Note };
+        let more = if builds { "trees= with more" } else { "files= of more" };
         let text = format!(
             "clients read {}, of which the devices gave {} at most: the rest came from memory",
             format_size(read),
             format_size(given)
         );
         Finding::new("play-read-from-memory", severity, text)
-            .advise("files= of more than the memory holds makes it the speed of the storage")
+            .advise(format!("{more} than the memory holds makes it the speed of the storage"))
     })
 }
 

@@ -135,6 +135,11 @@ fn what_comes_from_memory_and_goes_there_is_told() {
     let found = of(&read);
     assert!(found[0].id == "play-read-from-memory" && found[0].severity == Severity::Doubtful);
     assert!(found[0].summary.starts_with("clients read 4 MiB, of which"), "{}", found[0].summary);
+    let mut build = read.clone();
+    let play = build.fsop.as_mut().expect("one").spec.play.as_mut().expect("one");
+    play.mix.push((PlayAct::TreeRead, 1));
+    let found = &of(&build)[0];
+    assert!(found.severity == Severity::Note && found.advice[0].starts_with("trees="), "{found:?}");
     read.fsop.as_mut().expect("one").processes[0].classes[0].bytes = 4 << 20;
     assert_eq!(of(&read)[0].severity, Severity::Note, "as much was written");
     read.devices[0].read_bytes = 2 << 20;
