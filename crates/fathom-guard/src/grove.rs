@@ -14,9 +14,9 @@ use std::io;
 const PREFIX: &str = "grove";
 /// Digits of the numbers in names at least.
 const DIGITS: usize = 7;
-/// Levels of directories that are looked into, each of which is an open file meanwhile: writers fill level by level, so that
-/// ten are a million directories.
-const LEVELS_MAX: usize = 256;
+/// Directories on the way down that stay open. Those above are opened again from below, and are then known by their inodes:
+/// writers that make one directory in each go thousands of levels deep.
+const LEVELS_OPEN: usize = 64;
 
 /// Directories for writers, one for each, and the right to make files and directories below.
 #[derive(Debug)]
@@ -119,30 +119,37 @@ fn empty(
 ) -> io::Result<Vec<String>> {
     let mut foreign = Vec::new();
     // Directories on the way down, each with the names of those below that are still to be emptied.
-    let first = Level { dir: top.open_dir(".")?, path: path.to_owned(), below: None };
-    let mut levels = vec![first];
+    let mut levels = vec![Level::of(top.open_dir(".")?, path.to_owned())?];
     while let Some(level) = levels.last_mut() {
-        let below = match level.below.take() {
+        let Some(dir) = &level.dir else { return Ok(foreign) };
+        let mut below = match level.below.take() {
             Some(below) => below,
-            None => level.remove_files(dev, writer, &mut foreign, removed)?,
+            None => {
+                let found = remove_files(dir, dev, writer, removed)?;
+                let path = path_of(&levels);
+                foreign.extend(found.foreign.iter().map(|name| format!("{path}/{name}")));
+                found.below
+            }
         };
-        let mut below = below;
+        let Some(level) = levels.last_mut() else { return Ok(foreign) };
         let Some(name) = below.pop() else {
-            let done = levels.pop();
-            if let (Some(done), Some(parent)) = (done, levels.last()) {
-                let name = done.path.rsplit('/').next().unwrap_or_default().to_owned();
-                drop(done);
-                remove_if_empty(&parent.dir, &name)?;
+            let path = path_of(&levels);
+            if !go_up(&mut levels, dev)? {
+                foreign.push(path);
+                return Ok(foreign);
             }
             continue;
         };
         level.below = Some(below);
-        let path = format!("{}/{name}", level.path);
-        match level.dir.open_dir(&name) {
-            Ok(dir) if dir.own_facts()?.dev == dev && levels.len() < LEVELS_MAX => {
-                levels.push(Level { dir, path, below: None });
+        let Some(dir) = &level.dir else { return Ok(foreign) };
+        match dir.open_dir(&name) {
+            Ok(dir) if dir.own_facts()?.dev == dev => {
+                levels.push(Level::of(dir, name)?);
+                if let Some(above) = levels.len().checked_sub(LEVELS_OPEN + 1) {
+                    levels[above].dir = None;
+                }
             }
-            Ok(_) => foreign.push(path),
+            Ok(_) => foreign.push(format!("{}/{name}", path_of(&levels))),
             Err(error) if is_another(&error) => {}
             Err(error) => return Err(error),
         }
@@ -150,55 +157,89 @@ fn empty(
     Ok(foreign)
 }
 
+/// Leaves the lowest directory, and removes it. False when what lies above it is not where it was: somebody moves things.
+fn go_up(levels: &mut Vec<Level>, dev: u64) -> io::Result<bool> {
+    let Some(done) = levels.pop() else { return Ok(true) };
+    let Some(parent) = levels.last_mut() else { return Ok(true) };
+    if let (None, Some(own)) = (&parent.dir, &done.dir) {
+        let above = own.open_dir("..")?;
+        let facts = above.own_facts()?;
+        if facts.dev != dev || FileId::from(facts) != parent.id {
+            return Ok(false);
+        }
+        parent.dir = Some(above);
+    }
+    drop(done.dir);
+    parent.dir.as_ref().map_or(Ok(()), |dir| remove_if_empty(dir, &done.name)).map(|()| true)
+}
+
+fn path_of(levels: &[Level]) -> String {
+    levels.iter().map(|level| level.name.as_str()).collect::<Vec<_>>().join("/")
+}
+
 struct Level {
-    dir: Dir,
-    path: String,
+    /// None while it is closed.
+    dir: Option<Dir>,
+    id: FileId,
+    name: String,
     below: Option<Vec<String>>,
 }
 
 impl Level {
-    /// Removes the files; gives the directories to go into.
-    fn remove_files(
-        &self,
-        dev: u64,
-        writer: Writer,
-        foreign: &mut Vec<String>,
-        removed: &mut dyn FnMut(),
-    ) -> io::Result<Vec<String>> {
-        let mut below = Vec::new();
-        for name in self.dir.names_as_stored()? {
-            let facts = match self.dir.facts(&name) {
-                Ok(facts) => facts,
-                Err(error) if is_another(&error) && !dirfd::is_lossy(&name) => continue,
-                Err(_) => {
-                    foreign.push(format!("{}/{name}", self.path));
-                    continue;
-                }
-            };
-            let is_ours = !dirfd::is_lossy(&name) && facts.dev == dev;
-            if is_ours && facts.is_dir && is_name(&name, "d") {
-                below.push(name);
-            } else if is_ours && is_name(&name, "f") && self.is_ours(&name, facts, writer)? {
-                self.dir.unlink(&name)?;
-                removed();
-            } else {
-                foreign.push(format!("{}/{name}", self.path));
-            }
-        }
-        Ok(below)
+    fn of(dir: Dir, name: String) -> io::Result<Self> {
+        let id = dir.own_facts()?.into();
+        Ok(Self { dir: Some(dir), id, name, below: None })
     }
+}
 
-    fn is_ours(&self, name: &str, facts: FileFacts, writer: Writer) -> io::Result<bool> {
-        // Writers give files a second name beside the first, of the same form.
-        if !facts.is_file || facts.links > 2 {
-            return Ok(false);
+/// Names in a directory after its files were removed.
+struct Found {
+    /// Directories to go into.
+    below: Vec<String>,
+    /// What stays.
+    foreign: Vec<String>,
+}
+
+/// Removes the files of a directory.
+fn remove_files(
+    dir: &Dir,
+    dev: u64,
+    writer: Writer,
+    removed: &mut dyn FnMut(),
+) -> io::Result<Found> {
+    let mut found = Found { below: Vec::new(), foreign: Vec::new() };
+    for name in dir.names_as_stored()? {
+        let facts = match dir.facts(&name) {
+            Ok(facts) => facts,
+            Err(error) if is_another(&error) && !dirfd::is_lossy(&name) => continue,
+            Err(_) => {
+                found.foreign.push(name);
+                continue;
+            }
+        };
+        let is_own = !dirfd::is_lossy(&name) && facts.dev == dev;
+        if is_own && facts.is_dir && is_name(&name, "d") {
+            found.below.push(name);
+        } else if is_own && is_name(&name, "f") && is_ours(dir, &name, facts, writer)? {
+            dir.unlink(&name)?;
+            removed();
+        } else {
+            found.foreign.push(name);
         }
-        if writer == Writer::This || facts.size_bytes == 0 {
-            return Ok(true);
-        }
-        let file = self.dir.open_file(name, false)?;
-        Ok(dirfd::facts_of(&file)? == facts && content::holds_only_ours(&file)?)
     }
+    Ok(found)
+}
+
+fn is_ours(dir: &Dir, name: &str, facts: FileFacts, writer: Writer) -> io::Result<bool> {
+    // Writers give files a second name beside the first, of the same form.
+    if !facts.is_file || facts.links > 2 {
+        return Ok(false);
+    }
+    if writer == Writer::This || facts.size_bytes == 0 {
+        return Ok(true);
+    }
+    let file = dir.open_file(name, false)?;
+    Ok(dirfd::facts_of(&file)? == facts && content::holds_only_ours(&file)?)
 }
 
 fn remove_if_empty(dir: &Dir, name: &str) -> io::Result<()> {
@@ -310,17 +351,64 @@ mod tests {
         assert!(!path.join("grove0").exists());
     }
 
+    /// Deeper than files may be open.
     #[test]
     fn deep_trees_are_taken_down() {
+        const LEVELS: usize = 1500;
+        for foreign_at in [None, Some(1200), Some(10)] {
+            let base = tempfile::tempdir().expect("temporary directory");
+            let mut dir = Dir::open(base.path()).expect("there");
+            let mut path = "grove0".to_owned();
+            for number in 0..LEVELS {
+                drop(dir.create_file("f0000000").expect("made"));
+                let name = format!("d{number:07}");
+                dir = dir.make(&name).expect("made");
+                if foreign_at.is_some_and(|at| number <= at) {
+                    path = format!("{path}/{name}");
+                }
+                if foreign_at == Some(number) {
+                    drop(dir.create_file("thesis.txt").expect("made"));
+                }
+            }
+            drop(dir);
+            let dir = Dir::open(base.path()).expect("there");
+            let dev = dir.own_facts().expect("facts").dev;
+            let mut removed = 0;
+            let found = empty(&dir, "grove0", dev, Writer::This, &mut || removed += 1);
+            assert_eq!(removed, LEVELS);
+            let foreign: Vec<String> =
+                foreign_at.map(|_| format!("{path}/thesis.txt")).into_iter().collect();
+            assert_eq!(found.expect("emptied"), foreign);
+            assert_eq!(dir.names().expect("listed").is_empty(), foreign_at.is_none());
+        }
+    }
+
+    /// Somebody moves a directory away while what lies below it is emptied: nothing is removed where it is now.
+    #[test]
+    fn a_directory_that_was_moved_leads_nowhere_else() {
         let base = tempfile::tempdir().expect("temporary directory");
-        let mut dir = Dir::open(base.path()).expect("there");
-        for number in 0..200 {
+        let (ground, other) = (base.path().join("ground"), base.path().join("other"));
+        for dir in [&ground, &other] {
+            std::fs::create_dir_all(dir).expect("made");
+        }
+        let mut dir = Dir::open(&ground).expect("there");
+        for number in 0..LEVELS_OPEN + 10 {
             dir = dir.make(&format!("d{number:07}")).expect("made");
         }
-        drop(dir);
-        let dir = Dir::open(base.path()).expect("there");
-        let dev = dir.own_facts().expect("facts").dev;
-        assert!(empty(&dir, "grove0", dev, Writer::This, &mut || {}).expect("emptied").is_empty());
-        assert!(dir.names().expect("listed").is_empty());
+        drop(dir.create_file("f0000000").expect("made"));
+        let top = Dir::open(&ground).expect("there");
+        let dev = top.own_facts().expect("facts").dev;
+        let moved = "d0000000/d0000001/d0000002";
+        std::fs::create_dir(other.join("d0000001")).expect("made");
+        let found = empty(&top, "grove0", dev, Writer::This, &mut || {
+            std::fs::rename(ground.join(moved), other.join("d0000002")).expect("moved");
+        });
+        let foreign = found.expect("emptied");
+        assert_eq!(
+            foreign,
+            [format!("grove0/{moved}")],
+            "its contents were ours, its place is not"
+        );
+        assert!(other.join("d0000001").is_dir() && other.join("d0000002").is_dir());
     }
 }

@@ -268,7 +268,7 @@ fn one_session(
     if let Ok(after) = target::resolve(lab, &ground.path) {
         findings.extend(drift::changed_meanwhile(&before, &after));
     }
-    let verified = verified::made(lab, ground, &processes, &outcome)?;
+    let verified = verified::made(lab, ground, &processes, &outcome);
     let part = Part { ground, repeat, phases: &phases, caches, findings, stack: before, seed };
     let mut records = part.records(lab, outcome, seen);
     if let Some(last) = records.last_mut() {

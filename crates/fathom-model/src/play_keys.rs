@@ -296,6 +296,12 @@ fn check(play: &PlaySpec) -> Result<(), String> {
         let word = play.sync.word();
         return Err(format!("sync={word} is about the files of a delivery; mix has no deliver"));
     }
+    let does_sync_fs = |act: PlayAct| act == PlayAct::Deliver || act.is_on_trees();
+    if play.sync == PlaySync::Fs && !play.acts().any(does_sync_fs) {
+        return Err(
+            "sync=fs comes after a delivery or a transaction on a tree; mix has neither".into()
+        );
+    }
     if play.batch > 1 && !has(|act| act == PlayAct::Deliver) {
         return Err("batch is about deliveries; mix has no deliver".into());
     }
@@ -381,6 +387,7 @@ mod tests {
             ("mail", &[("file", "1")], "no such key; did you mean 'files'?"),
             ("mail", &[("files", "1"), ("entries", "2")], "entries is set twice"),
             ("postmark", &[("sync", "reverse")], "mix has no deliver"),
+            ("fileserver", &[("sync", "fs")], "mix has neither"),
             ("metadata-storm", &[("dirs", "3")], "leave dirs="),
             ("mail", &[("block_size", "1000")], "multiple of 512"),
             ("mail", &[("window", "1ms")], "from 100ms to 24h"),

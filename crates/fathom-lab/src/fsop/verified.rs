@@ -1,7 +1,6 @@
 //! What writers made and clients left, read back after their windows.
 
 use super::Ground;
-use crate::error::LabError;
 use crate::lab::Lab;
 use fathom_base::units::{format_count, format_size};
 use fathom_model::finding::{Finding, Severity};
@@ -11,44 +10,48 @@ use fathom_tree::grown::{self, Grown};
 use fathom_tree::phase::{Outcome, Process, Task};
 use fathom_tree::play::Playing;
 use fathom_tree::play::kept::{self, Kept};
+use std::io;
 
 /// So many of those that are wrong are named.
 const NAMED_MAX: usize = 5;
 
 /// Reads back what the writers or clients of a session have made, where that is asked for and the session came to its end.
-///
-/// # Errors
-/// Those of bringing it to stable storage.
+/// That it cannot be brought to stable storage is a finding: what was measured before stays.
 pub(super) fn made(
     lab: &mut Lab<'_>,
     ground: &Ground<'_>,
     processes: &[Process],
     outcome: &Outcome,
-) -> Result<Option<Finding>, LabError> {
+) -> Option<Finding> {
     let is_over = outcome.failed.is_none() && !outcome.is_interrupted;
     let are_clients = ground.options.spec.play.is_some();
     let has_made = are_clients || outcome.made.iter().any(|made| *made > 0);
     if !ground.options.spec.verify || !is_over || !has_made {
-        return Ok(None);
+        return None;
     }
     let who = if are_clients { "clients left" } else { "writers made" };
     lab.note(format!("Reading back what the {who}."));
-    let io = |source| LabError::TargetIo { path: ground.path.clone(), what: "syncing", source };
-    ground.root.sync_filesystem().map_err(io)?;
+    if let Err(error) = ground.root.sync_filesystem() {
+        return Some(not_durable(who, &error));
+    }
     let mut all = Grown::default();
     for (process, made) in processes.iter().zip(&outcome.made) {
         let Task::Write(root, growing, seed) = &process.task else { continue };
-        let Some(grown) = grown::verify(root, growing, *seed, *made, &lab.stop) else {
-            return Ok(None);
-        };
+        let grown = grown::verify(root, growing, *seed, *made, &lab.stop)?;
         let whose = |what: String| format!("writer {}: {what}", process.number);
         all.add(Grown { listed: grown.listed.into_iter().map(whose).collect(), ..grown });
     }
     if are_clients {
-        let Some(left) = clients(processes, outcome, &lab.stop) else { return Ok(None) };
-        all = left;
+        all = clients(processes, outcome, &lab.stop)?;
     }
-    Ok(Some(finding(&all, who)))
+    Some(finding(&all, who))
+}
+
+fn not_durable(who: &str, error: &io::Error) -> Finding {
+    let text =
+        format!("what {who} cannot be brought to stable storage, so it was not read back: {error}");
+    Finding::new("fsop-content-wrong", Severity::Void, text)
+        .advise("the device failed writes that programs had been told were done: see dmesg")
 }
 
 /// What clients have left: those that share a directory together.
@@ -116,5 +119,8 @@ mod tests {
         assert_eq!((found.id.as_str(), found.severity), ("fsop-content-wrong", Severity::Void));
         assert!(found.summary.contains("writer 0: f4 is gone; and 7 more"), "{}", found.summary);
         assert!(!found.summary.contains("f5"), "{}", found.summary);
+        // Injected: the error of a device that lost what it had taken.
+        let found = not_durable("writers made", &io::Error::from_raw_os_error(5));
+        assert!(found.severity == Severity::Void && found.summary.contains("os error 5"));
     }
 }

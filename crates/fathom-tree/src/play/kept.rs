@@ -125,8 +125,11 @@ impl Check {
                 }
                 self.file((&dir, &name), *entry, &filler);
             }
-            let below = planted.keys().copied();
-            let below = below.filter(|dir| trees::top_of(*dir, dirs) == Some(*number)).collect();
+            let below = match top {
+                // Those of a tree follow its top.
+                None => planted.range(number + 1..=number + dirs).map(|(dir, _)| *dir).collect(),
+                Some(_) => Vec::new(),
+            };
             self.others(&dir, &name, Known { files: files.keys().copied().collect(), dirs: below });
         }
         Some(())

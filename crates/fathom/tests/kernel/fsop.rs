@@ -493,6 +493,9 @@ fn vanishing() {
     assert_eq!(record["ending"], "complete");
     assert_eq!(done.finding("fsop-caches-not-dropped")["severity"], "doubtful");
     assert_eq!(fsop(record)["tree"]["is_ours"], false);
+    let gone: u64 = fsop(record)["processes"][0]["vanished"].as_u64().unwrap();
+    let said = done.finding("fsop-vanished")["summary"].to_string();
+    assert!(gone > 0 && said.contains(&gone.to_string()), "{gone}: {said}");
     sandbox.nothing_left(&[]);
 }
 
