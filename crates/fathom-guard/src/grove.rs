@@ -118,77 +118,98 @@ fn empty(
     removed: &mut dyn FnMut(),
 ) -> io::Result<Vec<String>> {
     let mut foreign = Vec::new();
-    // Directories on the way down, each with the names of those below that are still to be emptied.
-    let mut levels = vec![Level::of(top.open_dir(".")?, path.to_owned())?];
-    while let Some(level) = levels.last_mut() {
-        let Some(dir) = &level.dir else { return Ok(foreign) };
-        let mut below = match level.below.take() {
-            Some(below) => below,
-            None => {
-                let found = remove_files(dir, dev, writer, removed)?;
-                let path = path_of(&levels);
-                foreign.extend(found.foreign.iter().map(|name| format!("{path}/{name}")));
-                found.below
-            }
-        };
-        let Some(level) = levels.last_mut() else { return Ok(foreign) };
-        let Some(name) = below.pop() else {
-            let path = path_of(&levels);
-            if !go_up(&mut levels, dev)? {
-                foreign.push(path);
-                return Ok(foreign);
+    let mut way = Way { above: Vec::new(), dir: top.open_dir(".")?, level: Level::of(path, top)? };
+    loop {
+        if !way.level.is_empty_of_files {
+            way.level.is_empty_of_files = true;
+            let found = remove_files(&way.dir, dev, writer, removed)?;
+            way.level.below = found.below;
+            foreign.extend(found.foreign.iter().map(|name| way.path(name)));
+        }
+        let Some(name) = way.level.below.pop() else {
+            match way.up(dev)? {
+                Up::Left(name) => remove_if_empty(&way.dir, &name)?,
+                Up::Moved(path) => {
+                    foreign.push(path);
+                    return Ok(foreign);
+                }
+                Up::AtTop => return Ok(foreign),
             }
             continue;
         };
-        level.below = Some(below);
-        let Some(dir) = &level.dir else { return Ok(foreign) };
-        match dir.open_dir(&name) {
-            Ok(dir) if dir.own_facts()?.dev == dev => {
-                levels.push(Level::of(dir, name)?);
-                if let Some(above) = levels.len().checked_sub(LEVELS_OPEN + 1) {
-                    levels[above].dir = None;
-                }
-            }
-            Ok(_) => foreign.push(format!("{}/{name}", path_of(&levels))),
+        match way.dir.open_dir(&name) {
+            Ok(inner) if inner.own_facts()?.dev == dev => way.down(inner, &name)?,
+            Ok(_) => foreign.push(way.path(&name)),
             Err(error) if is_another(&error) => {}
             Err(error) => return Err(error),
         }
     }
-    Ok(foreign)
 }
 
-/// Leaves the lowest directory, and removes it. False when what lies above it is not where it was: somebody moves things.
-fn go_up(levels: &mut Vec<Level>, dev: u64) -> io::Result<bool> {
-    let Some(done) = levels.pop() else { return Ok(true) };
-    let Some(parent) = levels.last_mut() else { return Ok(true) };
-    if let (None, Some(own)) = (&parent.dir, &done.dir) {
-        let above = own.open_dir("..")?;
-        let facts = above.own_facts()?;
-        if facts.dev != dev || FileId::from(facts) != parent.id {
-            return Ok(false);
-        }
-        parent.dir = Some(above);
-    }
-    drop(done.dir);
-    parent.dir.as_ref().map_or(Ok(()), |dir| remove_if_empty(dir, &done.name)).map(|()| true)
-}
-
-fn path_of(levels: &[Level]) -> String {
-    levels.iter().map(|level| level.name.as_str()).collect::<Vec<_>>().join("/")
+/// The way from the top down to an open directory.
+struct Way {
+    /// Those above it, the lowest of them open.
+    above: Vec<(Level, Option<Dir>)>,
+    dir: Dir,
+    level: Level,
 }
 
 struct Level {
-    /// None while it is closed.
-    dir: Option<Dir>,
-    id: FileId,
     name: String,
-    below: Option<Vec<String>>,
+    id: FileId,
+    is_empty_of_files: bool,
+    /// Directories that are still to be emptied.
+    below: Vec<String>,
 }
 
 impl Level {
-    fn of(dir: Dir, name: String) -> io::Result<Self> {
+    fn of(name: &str, dir: &Dir) -> io::Result<Self> {
         let id = dir.own_facts()?.into();
-        Ok(Self { dir: Some(dir), id, name, below: None })
+        Ok(Self { name: name.to_owned(), id, is_empty_of_files: false, below: Vec::new() })
+    }
+}
+
+/// What came of leaving a directory.
+enum Up {
+    /// It had this name.
+    Left(String),
+    /// What lies above this path is not where it was: somebody moves things.
+    Moved(String),
+    /// There is nothing above.
+    AtTop,
+}
+
+impl Way {
+    fn down(&mut self, inner: Dir, name: &str) -> io::Result<()> {
+        let level = std::mem::replace(&mut self.level, Level::of(name, &inner)?);
+        self.above.push((level, Some(std::mem::replace(&mut self.dir, inner))));
+        if let Some(far) = self.above.len().checked_sub(LEVELS_OPEN) {
+            self.above[far].1 = None;
+        }
+        Ok(())
+    }
+
+    fn up(&mut self, dev: u64) -> io::Result<Up> {
+        let Some((parent, open)) = self.above.pop() else { return Ok(Up::AtTop) };
+        let own = std::mem::replace(&mut self.level, parent);
+        self.dir = match open {
+            Some(dir) => dir,
+            None => {
+                let dir = self.dir.open_dir("..")?;
+                let facts = dir.own_facts()?;
+                if facts.dev != dev || FileId::from(facts) != self.level.id {
+                    return Ok(Up::Moved(self.path(&own.name)));
+                }
+                dir
+            }
+        };
+        Ok(Up::Left(own.name))
+    }
+
+    /// The path of what has that name in it.
+    fn path(&self, name: &str) -> String {
+        let above = self.above.iter().map(|(level, _)| level.name.as_str());
+        above.chain([self.level.name.as_str(), name]).collect::<Vec<_>>().join("/")
     }
 }
 

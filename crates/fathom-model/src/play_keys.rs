@@ -296,8 +296,7 @@ fn check(play: &PlaySpec) -> Result<(), String> {
         let word = play.sync.word();
         return Err(format!("sync={word} is about the files of a delivery; mix has no deliver"));
     }
-    let does_sync_fs = |act: PlayAct| act == PlayAct::Deliver || act.is_on_trees();
-    if play.sync == PlaySync::Fs && !play.acts().any(does_sync_fs) {
+    if play.sync == PlaySync::Fs && !has(|act| act == PlayAct::Deliver || act.is_on_trees()) {
         return Err(
             "sync=fs comes after a delivery or a transaction on a tree; mix has neither".into()
         );

@@ -560,16 +560,14 @@ fn stolen_time(record: &Record) -> Option<Finding> {
 /// which belongs to the figure.
 fn busy_cpus(record: &Record) -> Option<Finding> {
     let (busy, own) = others_keep_cpus(record)?;
-    Some({
-        let text = format!(
-            "all CPUs were {:.0} % busy, of which fathom took {:.0} % of one: latencies include waiting for a CPU",
-            busy * 100.0,
-            own * 100.0
-        );
-        Finding::new("busy-cpus", Severity::Note, text).advise(
-            "other programs, or the kernel's own work for the storage (encryption, parity); top shows which",
-        )
-    })
+    let text = format!(
+        "all CPUs were {:.0} % busy, of which fathom took {:.0} % of one: latencies include waiting for a CPU",
+        busy * 100.0,
+        own * 100.0
+    );
+    Some(Finding::new("busy-cpus", Severity::Note, text).advise(
+        "other programs, or the kernel's own work for the storage (encryption, parity); top shows which",
+    ))
 }
 
 /// How busy all CPUs were, and how busy fathom kept one, when it had to wait for them.

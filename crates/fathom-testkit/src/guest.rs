@@ -139,7 +139,7 @@ impl Guest {
             std::thread::sleep(Duration::from_millis(20));
         }
         let duration = self.started.elapsed();
-        let why = self.ending(duration);
+        let why = self.end_and_tell(duration);
         let is_late = duration > self.job.limit;
         let console = || tail(&fs::read(self.scratch.join("console")).unwrap_or_default(), is_late);
         if !out.join("up").exists() {
@@ -161,7 +161,7 @@ impl Guest {
     }
 
     /// Ends what is left of it; how it ended, or where it was when its time was over.
-    fn ending(&mut self, duration: Duration) -> String {
+    fn end_and_tell(&mut self, duration: Duration) -> String {
         if duration <= self.job.limit {
             return self.end().map_or_else(|| "not started".into(), |status| status.to_string());
         }

@@ -304,6 +304,10 @@ fn what_is_left_is_read_back() {
             );
         }
         if dirs > 0 {
+            std::fs::write(scratch.path().join("f7777777"), "foreign").expect("written");
+            let found = look();
+            let is_said = found.listed.iter().any(|line| line.starts_with("f7777777 is there"));
+            assert!(found.wrong == 5 && is_said, "{:?}", found.listed);
             // A check makes nothing.
             let name = crate::name::Name::dir(0).to_string_lossy().into_owned();
             let (dir, elsewhere) = (scratch.path().join(&name), scratch.path().join("elsewhere"));

@@ -91,7 +91,7 @@ pub(super) fn command(
 }
 
 /// The guest reads the host's time-stamp counter. How fast that is, it would find out by a few milliseconds of an emulated
-/// timer: on a busy host it has been wrong by a factor of ten, and then its clock runs away or stands still.
+/// timer: on a busy host it has been wrong by a factor of ten, and its clock ran away.
 fn command_line() -> String {
     let clock = FastClock::calibrated(Calibration::begin(), Some("tsc"));
     match clock.counter_khz().filter(|_| cfg!(target_arch = "x86_64")) {

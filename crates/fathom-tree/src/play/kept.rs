@@ -38,6 +38,7 @@ pub fn verify(root: &WalkedDir, clients: &[(&Playing, &Kept)], stop: &StopFlag) 
         }
     };
     let mut known: Vec<Known> = dirs.iter().map(|_| Known::default()).collect();
+    let mut in_root = Vec::new();
     for (playing, kept) in clients {
         let filler = Filler::noise(playing.seed);
         for entry in &kept.entries {
@@ -49,13 +50,18 @@ pub fn verify(root: &WalkedDir, clients: &[(&Playing, &Kept)], stop: &StopFlag) 
             check.file((&dirs[place], &path(first, place)), *entry, &filler);
         }
         check.trees(root, playing, &kept.planted, stop)?;
-        // Where files are spread over directories, nobody lists the one that these and the trees lie in.
-        known[0].dirs.extend(tops(playing, &kept.planted));
+        in_root.extend(tops(playing, &kept.planted));
+    }
+    if first.spec.dirs == 0 {
+        known[0].dirs = in_root;
+    } else {
+        in_root.extend(0..u64::from(first.spec.dirs));
+        check.others(root, c"", Known { files: Vec::new(), dirs: in_root });
+        check.grown.dirs += dirs.len() as u64;
     }
     for (place, (dir, known)) in dirs.iter().zip(known).enumerate() {
         check.others(dir, &path(first, place), known);
     }
-    check.grown.dirs += if first.spec.dirs == 0 { 0 } else { dirs.len() as u64 };
     Some(check.grown)
 }
 

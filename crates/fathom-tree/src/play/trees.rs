@@ -69,22 +69,19 @@ impl Wood {
 
     /// Remembers what [`Player::prepare`] makes, by the same choices: contents are numbered on from `contents`.
     pub(super) fn remember(&mut self, sizes: Draw, mut random: Prng, mut contents: u64) {
-        self.planted = Some(Planted::new());
+        let mut planted = Planted::new();
         for tree in 0..self.trees.len() {
-            self.has_made(self.top(tree));
+            planted.insert(self.top(tree), BTreeMap::new());
             for place in 0..self.dirs {
-                let dir = self.dir(tree, place);
-                self.has_made(dir);
+                let files = planted.entry(self.dir(tree, place)).or_default();
                 for number in 0..self.files {
                     contents += 1;
                     let size = told(sizes.size(&mut random));
-                    let entry = Entry { number, content: contents, size };
-                    self.has_changed(dir, |files| {
-                        files.insert(number, entry);
-                    });
+                    files.insert(number, Entry { number, content: contents, size });
                 }
             }
         }
+        self.planted = Some(planted);
     }
 
     fn top(&self, tree: usize) -> u64 {
@@ -94,28 +91,23 @@ impl Wood {
     fn dir(&self, tree: usize, number: u64) -> u64 {
         self.top(tree) + 1 + number
     }
-
-    fn has_made(&mut self, dir: u64) {
-        if let Some(planted) = &mut self.planted {
-            planted.insert(dir, BTreeMap::new());
-        }
-    }
-
-    fn has_removed(&mut self, dir: u64) {
-        if let Some(planted) = &mut self.planted {
-            planted.remove(&dir);
-        }
-    }
-
-    /// The files of a directory have changed.
-    fn has_changed(&mut self, dir: u64, change: impl FnOnce(&mut BTreeMap<u64, Entry>)) {
-        if let Some(planted) = &mut self.planted {
-            planted.get_mut(&dir).map(change);
-        }
-    }
 }
 
 impl<C: Clock> Player<'_, '_, C> {
+    /// Remembers what was done, where trees are read back; no operation lasts longer for it.
+    fn note(&mut self, what: impl FnOnce(&mut Planted)) {
+        if let Some(planted) = &mut self.wood.planted {
+            what(planted);
+            self.meter.resume();
+        }
+    }
+
+    fn note_in(&mut self, place: &Place, what: impl FnOnce(&mut BTreeMap<u64, Entry>)) {
+        self.note(|planted| {
+            planted.get_mut(&place.number).map(what);
+        });
+    }
+
     /// Makes the trees that there are from the start.
     pub(super) fn plant(&mut self) -> Result<(), Stop> {
         (0..self.wood.trees.len()).try_for_each(|tree| self.create_tree(tree))
@@ -205,13 +197,13 @@ impl<C: Clock> Player<'_, '_, C> {
         let (root, number) = (Rc::clone(&self.wood.root), self.wood.top(tree));
         let name = Name::dir(number);
         self.time(OpClass::MakeDir, &name, || root.make_dir(&name), |()| 0)?;
-        self.wood.has_made(number);
+        self.note(|planted| drop(planted.insert(number, BTreeMap::new())));
         let top = self.time(OpClass::OpenDir, &name, || root.below(&name, false), |_| 0)?;
         for place in 0..self.wood.dirs {
             let number = self.wood.dir(tree, place);
             let name = Name::dir(number);
             self.time(OpClass::MakeDir, &name, || top.make_dir(&name), |()| 0)?;
-            self.wood.has_made(number);
+            self.note(|planted| drop(planted.insert(number, BTreeMap::new())));
         }
         self.each_source(tree, Self::make_new)?;
         self.wood.trees[tree] = Grown::Sources;
@@ -227,10 +219,10 @@ impl<C: Clock> Player<'_, '_, C> {
             let number = self.wood.dir(tree, place);
             let name = Name::dir(number);
             self.time(OpClass::RemoveDir, &name, || inner.remove_dir(&name), |()| 0)?;
-            self.wood.has_removed(number);
+            self.note(|planted| drop(planted.remove(&number)));
         }
         self.time(OpClass::RemoveDir, &top, || root.remove_dir(&top), |()| 0)?;
-        self.wood.has_removed(number);
+        self.note(|planted| drop(planted.remove(&number)));
         self.wood.trees[tree] = Grown::Nothing;
         Ok(())
     }
@@ -280,7 +272,7 @@ impl<C: Clock> Player<'_, '_, C> {
     fn unlink_in(&mut self, place: &Place, number: u64) -> Result<(), Stop> {
         let name = Name::file(number);
         self.time(OpClass::Unlink, &name, || place.dir.unlink(&name), |()| 0)?;
-        self.wood.has_changed(place.number, |files| {
+        self.note_in(place, |files| {
             files.remove(&number);
         });
         Ok(())
@@ -290,7 +282,7 @@ impl<C: Clock> Player<'_, '_, C> {
         let size = told(self.sizes.size(&mut self.random));
         let entry = Entry { number, content: self.next_content(), size };
         self.make_in(&place.dir, &Name::file(number), entry, self.playing.spec.sync)?;
-        self.wood.has_changed(place.number, |files| {
+        self.note_in(place, |files| {
             files.insert(number, entry);
         });
         Ok(())
@@ -300,7 +292,7 @@ impl<C: Clock> Player<'_, '_, C> {
     fn put_in_place(&mut self, place: &Place, number: u64) -> Result<(), Stop> {
         let (new, old) = (Name::file(NEW_FILE), Name::file(number));
         self.time(OpClass::Rename, &new, || place.dir.rename(&new, &old), |()| 0)?;
-        self.wood.has_changed(place.number, |files| {
+        self.note_in(place, |files| {
             if let Some(entry) = files.remove(&NEW_FILE) {
                 files.insert(number, Entry { number, ..entry });
             }

@@ -27,7 +27,8 @@ pub fn run(
         let text = "--against: a comparison has no classic form; leave out --style=classic";
         return Err(CommandError::usage(output, &text));
     }
-    if let Some(word) = parts(&args.against).iter().find(|part| !part.contains('=')) {
+    let parts = parts(&args.against);
+    if let Some(word) = parts.iter().find(|part| !part.contains('=')) {
         let text = format!(
             "--against={word}: it takes settings, such as --against=depth=32, and measures both in turn; with runs \
              that are stored: fathom compare"
@@ -35,7 +36,7 @@ pub fn run(
         return Err(CommandError::usage(output, &text));
     }
     let settings: Vec<(String, String)> =
-        parts(&args.against).iter().map(|s| key_value(output, s)).collect::<Result<_, _>>()?;
+        parts.iter().map(|s| key_value(output, s)).collect::<Result<_, _>>()?;
     let a = workload(output, args)?;
     let b = checked(output, args, &settings)?;
     let options = AgainstOptions { sides: [a, b], target: args.target.clone() };
