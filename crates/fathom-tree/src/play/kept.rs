@@ -56,7 +56,10 @@ pub fn verify(root: &WalkedDir, clients: &[(&Playing, &Kept)], stop: &StopFlag) 
         known[0].dirs = in_root;
     } else {
         in_root.extend(0..u64::from(first.spec.dirs));
-        check.others(root, c"", Known { files: Vec::new(), dirs: in_root });
+        match root.again() {
+            Ok(root) => check.others(&root, c"", Known { files: Vec::new(), dirs: in_root }),
+            Err(error) => check.grown.wrong(c"", c"", &format!("cannot be opened: {error}")),
+        }
         check.grown.dirs += dirs.len() as u64;
     }
     for (place, (dir, known)) in dirs.iter().zip(known).enumerate() {
