@@ -5,6 +5,7 @@ use crate::{Outcome, elf, flags::Flags, workspace};
 use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 pub const HELP: &str = "\
@@ -12,8 +13,8 @@ cargo xtask dist
 
 builds the one static x86-64 binary, target/dist/fathom, and proves that it needs nothing
 
-Checked: no dynamic loader and no shared library, less than 15 MB, and (as root) that it starts in a directory that
-holds nothing else: 'fathom --version' and 'fathom doctor' under chroot.
+Checked: no dynamic loader and no shared library, less than 15 MB, and that it starts in a directory that holds
+nothing else: 'fathom --version' and 'fathom doctor' under chroot, without root in a user namespace.
 ";
 
 const TARGET: &str = "x86_64-unknown-linux-gnu";
@@ -27,6 +28,20 @@ const DOCTOR_CODES: [i32; 2] = [0, 4];
 /// When something cannot be built, read or run.
 pub fn run(args: &[String]) -> Outcome {
     Flags::parse(args, &[], &[])?;
+    if let Some(reason) = prove()? {
+        println!("skipped: {START}: {reason}");
+    }
+    Ok(true)
+}
+
+/// The proof that cannot be had everywhere.
+pub const START: &str = "start in an empty directory";
+
+/// Builds and checks it; the reason why [`START`] was skipped, if it was.
+///
+/// # Errors
+/// When something cannot be built, read or run, or does not hold.
+pub fn prove() -> Result<Option<String>, String> {
     let binary = build()?;
     let file = fs::read(&binary).map_err(|error| format!("{}: {error}", binary.display()))?;
     elf::check_static(&file)
@@ -36,8 +51,11 @@ pub fn run(args: &[String]) -> Outcome {
     if size_bytes >= SIZE_BYTES_MAX {
         return Err(format!("larger than {} MB", SIZE_BYTES_MAX / 1_000_000));
     }
-    prove_in_empty_root(&binary)?;
-    Ok(true)
+    let Some(chroot) = chroot() else {
+        return Ok(Some("not root, and no user namespaces for others".to_owned()));
+    };
+    prove_in_empty_root(&chroot, &binary)?;
+    Ok(None)
 }
 
 /// One static file; the linker that comes with Rust folds functions whose code is the same, and packs relocations. Without frame
@@ -82,31 +100,25 @@ fn build() -> Result<PathBuf, String> {
 }
 
 /// Starts the binary where there is nothing but itself.
-fn prove_in_empty_root(binary: &Path) -> Result<(), String> {
+fn prove_in_empty_root(chroot: &[&str], binary: &Path) -> Result<(), String> {
     let root = std::env::temp_dir().join(format!("fathom-empty-root-{}", std::process::id()));
     let place = || -> std::io::Result<()> {
         fs::create_dir(&root)?;
         fs::copy(binary, root.join("fathom")).map(drop)
     };
-    let proof = place().map_err(|error| format!("{}: {error}", root.display())).and_then(|()| {
-        let (finished, _) = in_root(&root, &["--help"])?;
-        // What chroot says when it may not.
-        if finished.status.and_then(|status| status.code()) == Some(125) {
-            println!("skipped: no start in an empty root: chroot needs root");
-            return Ok(());
-        }
-        prove_commands(&root)
-    });
+    let proof = place()
+        .map_err(|error| format!("{}: {error}", root.display()))
+        .and_then(|()| prove_commands(chroot, &root));
     let removed = fs::remove_dir_all(&root).map_err(|error| format!("{}: {error}", root.display()));
     proof.and(removed)
 }
 
-fn prove_commands(root: &Path) -> Result<(), String> {
-    let (finished, lines) = in_root(root, &["--version"])?;
+fn prove_commands(chroot: &[&str], root: &Path) -> Result<(), String> {
+    let (finished, lines) = in_root(chroot, root, &["--version"])?;
     if !finished.is_success() || !lines.iter().any(|line| line.starts_with("fathom ")) {
         return Err(format!("fathom --version in an empty root: {}", finished.describe()));
     }
-    let (finished, _) = in_root(root, &["doctor"])?;
+    let (finished, _) = in_root(chroot, root, &["doctor"])?;
     let code = finished.status.and_then(|status| status.code());
     if !code.is_some_and(|code| DOCTOR_CODES.contains(&code)) {
         return Err(format!("fathom doctor in an empty root: {}", finished.describe()));
@@ -115,8 +127,20 @@ fn prove_commands(root: &Path) -> Result<(), String> {
     Ok(())
 }
 
-fn in_root(root: &Path, args: &[&str]) -> Result<(Finished, Vec<String>), String> {
-    let mut command = process::bound(Path::new("/usr/sbin/chroot"));
+/// What changes the root directory here: for root as it is, for others in a user namespace.
+fn chroot() -> Option<Vec<&'static str>> {
+    let plain = vec!["/usr/sbin/chroot"];
+    let ways = [plain.clone(), [vec!["/usr/bin/unshare", "--map-root-user"], plain].concat()];
+    ways.into_iter().find(|way| {
+        let mut command = Command::new(way[0]);
+        command.args(&way[1..]).args(["/", "/bin/true"]).stderr(Stdio::null());
+        command.status().is_ok_and(|status| status.success())
+    })
+}
+
+fn in_root(chroot: &[&str], root: &Path, args: &[&str]) -> Result<(Finished, Vec<String>), String> {
+    let mut command = process::bound(Path::new(chroot[0]));
+    command.args(&chroot[1..]);
     command.args([root.as_os_str(), OsStr::new("/fathom")]).args(args).env_clear();
     let mut lines = Vec::new();
     let limit = Duration::from_secs(60);

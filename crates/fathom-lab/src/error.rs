@@ -56,7 +56,7 @@ pub enum LabError {
     FileRefused(#[from] FileRefusal),
     /// Buffers would take too much memory.
     #[error(
-        "buffers need {}: {sum}; that is more than a quarter of the free memory ({}); use a smaller block_size, depth or threads",
+        "buffers need {}: {sum}; that is more than a quarter of {memory} ({}); use a smaller block_size, depth or threads",
         format_size(*needed_bytes), format_size(*free_bytes)
     )]
     Buffers {
@@ -64,6 +64,8 @@ pub enum LabError {
         needed_bytes: u64,
         /// What is free, or what the control group still allows.
         free_bytes: u64,
+        /// Which of the two, in words.
+        memory: &'static str,
         /// How the sum comes about.
         sum: String,
     },

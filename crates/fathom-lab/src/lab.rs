@@ -49,10 +49,21 @@ impl Lab<'_> {
     /// Memory that can still be used, in bytes: free memory or what the control group allows, whichever is less.
     #[must_use]
     pub fn free_memory_bytes(&self) -> u64 {
+        self.free_memory().0
+    }
+
+    /// The same, and in words what it is: a control group allows less than is free more often than people know.
+    #[must_use]
+    pub fn free_memory(&self) -> (u64, &'static str) {
         let free = counters::memory_available_bytes(&self.root)
             .or(self.host.memory_available_bytes)
             .unwrap_or(1 << 30);
-        free.min(self.host.cgroup_memory_available_bytes.unwrap_or(u64::MAX))
+        match self.host.cgroup_memory_available_bytes {
+            Some(allowed) if allowed < free => {
+                (allowed, "the memory that the control group still allows")
+            }
+            _ => (free, "the free memory"),
+        }
     }
 
     /// Memory that can cache data, in bytes: the machine's or the limit of the control group.

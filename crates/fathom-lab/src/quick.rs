@@ -25,7 +25,7 @@ pub struct QuickOptions {
     pub time_ns: u64,
     /// Cover the whole free space.
     pub full_span: bool,
-    /// `threads=`, `write_fraction=` and `block_size=` of the random rows.
+    /// `block_size=` of the random reads and the mixed row, `threads=` and `write_fraction=` of the mixed row.
     pub settings: Vec<(String, String)>,
 }
 

@@ -345,10 +345,10 @@ fn measure(
 /// [`LabError::Buffers`] with the sum, [`LabError::Load`] for more threads than there may be.
 pub fn check_buffers(lab: &Lab<'_>, jobs: &[Job]) -> Result<(), LabError> {
     let needs = jobs.iter().map(MemoryNeed::of).collect::<Result<Vec<_>, _>>()?;
-    fits(&needs, lab.free_memory_bytes())
+    fits(&needs, lab.free_memory())
 }
 
-fn fits(needs: &[MemoryNeed], free_bytes: u64) -> Result<(), LabError> {
+fn fits(needs: &[MemoryNeed], (free_bytes, memory): (u64, &'static str)) -> Result<(), LabError> {
     let needed_bytes = needs.iter().map(|n| n.total_bytes()).fold(0, u64::saturating_add);
     if needed_bytes <= free_bytes / 4 {
         return Ok(());
@@ -361,7 +361,7 @@ fn fits(needs: &[MemoryNeed], free_bytes: u64) -> Result<(), LabError> {
             format!("{buffer} x depth {depth} x {threads} threads + {histograms} of histograms x {threads} threads")
         })
         .collect();
-    Err(LabError::Buffers { needed_bytes, free_bytes, sum: terms.join(" + ") })
+    Err(LabError::Buffers { needed_bytes, free_bytes, memory, sum: terms.join(" + ") })
 }
 
 /// Each target once.
@@ -397,6 +397,10 @@ mod tests {
         MemoryNeed::of(&job).expect("not too many threads")
     }
 
+    fn free(bytes: u64) -> (u64, &'static str) {
+        (bytes, "the free memory")
+    }
+
     #[test]
     fn histograms_of_thousands_of_threads_are_in_the_sum() {
         // Three buffers for each thread, of 59 x 64 counts of 8 bytes for each class; reads have one class, mixed
@@ -409,9 +413,9 @@ mod tests {
         let mixed = need(&[&psync[..], &mix[..]].concat());
         assert_eq!(mixed.total_bytes(), 20_000 * (4096 + 15 * dense));
         let sum_bytes = reads.total_bytes() + mixed.total_bytes();
-        assert!(fits(&[reads, mixed], 4 * sum_bytes).is_ok());
-        assert!(fits(&[reads, mixed], 4 * sum_bytes - 1).is_err(), "a byte too little");
-        let text = fits(&[reads, mixed], 16 << 30).expect_err("far too little").to_string();
+        assert!(fits(&[reads, mixed], free(4 * sum_bytes)).is_ok());
+        assert!(fits(&[reads, mixed], free(4 * sum_bytes - 1)).is_err(), "a byte too little");
+        let text = fits(&[reads, mixed], free(16 << 30)).expect_err("far too little").to_string();
         for part in [
             "buffers need 10.3 GiB: 4 KiB x depth 1 x 20000 threads + 88.5 KiB of histograms x 20000 threads + 4 KiB x",
             " + 442.5 KiB of histograms x 20000 threads; that is more than a quarter of the free memory",
@@ -424,6 +428,6 @@ mod tests {
     fn sums_that_overflow_are_refused() {
         let huge = need(&[("block_size", "1G"), ("depth", "32768"), ("threads", "65536")]);
         assert!(huge.total_bytes() > 1 << 60);
-        assert!(fits(&[huge; 20], u64::MAX).is_err());
+        assert!(fits(&[huge; 20], free(u64::MAX)).is_err());
     }
 }

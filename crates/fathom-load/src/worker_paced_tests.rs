@@ -9,6 +9,7 @@ use fathom_base::clock::ManualClock;
 use fathom_model::keys;
 use fathom_model::workload::Job;
 use fathom_stats::Histogram;
+use std::cell::Cell;
 use std::collections::VecDeque;
 
 /// One server with a queue: each request takes the same time, one after the other.
@@ -24,6 +25,9 @@ struct Server<'c> {
     is_polled: bool,
     /// By how much a sleep ends too late.
     oversleeps_ns: u64,
+    has_new: bool,
+    /// Batches handed over, and batches given back.
+    batches: (u64, u64),
 }
 
 impl Server<'_> {
@@ -41,6 +45,12 @@ impl Server<'_> {
         self.queue.iter().take_while(|(_, _, end_ns)| *end_ns <= now_ns).count() as u32
     }
 
+    fn count_batch(&mut self, ended: u32) -> u32 {
+        self.batches.0 += u64::from(std::mem::take(&mut self.has_new));
+        self.batches.1 += u64::from(ended > 0);
+        ended
+    }
+
     fn end_of(&self, nth: u32) -> u64 {
         self.queue.get(nth.max(1) as usize - 1).map_or(u64::MAX, |(_, _, end_ns)| *end_ns)
     }
@@ -55,12 +65,14 @@ impl Engine for Server<'_> {
     fn queue(&mut self, slot: u32, _: u32, op: Op) {
         self.last_end_ns = self.last_end_ns.max(self.clock.now_ns()) + self.service_ns;
         self.queue.push_back((slot, op.moved_bytes() as i32, self.last_end_ns));
+        self.has_new = true;
     }
     fn run(&mut self, wait_for: u32) -> io::Result<u32> {
         if wait_for > 0 {
             self.pass(self.end_of(wait_for));
         }
-        Ok(self.ended())
+        let ended = self.ended();
+        Ok(self.count_batch(ended))
     }
     fn run_for(&mut self, wait_for: u32, wait_ns: u64) -> io::Result<u32> {
         if self.ended() == 0 {
@@ -69,7 +81,8 @@ impl Engine for Server<'_> {
             let wait_ns = if only_looks { 100 } else { wait_ns + self.oversleeps_ns };
             self.pass(self.end_of(wait_for).min(self.clock.now_ns() + wait_ns));
         }
-        Ok(self.ended())
+        let ended = self.ended();
+        Ok(self.count_batch(ended))
     }
     fn take(&mut self) -> Option<(u32, i32)> {
         let now_ns = self.clock.now_ns();
@@ -78,8 +91,21 @@ impl Engine for Server<'_> {
     }
 }
 
+/// The clock of the worker, which counts how often it is read.
+struct Counted<'c>(&'c ManualClock, Cell<u64>);
+
+impl Clock for Counted<'_> {
+    fn now_ns(&self) -> u64 {
+        self.1.set(self.1.get() + 1);
+        self.0.now_ns()
+    }
+}
+
 struct Ran {
     ended: Ended,
+    clock_reads: u64,
+    /// Calls of the engine that handed requests over, and those that gave some back.
+    batches: (u64, u64),
     open: Option<OpenEnd>,
     service_ns: Histogram,
     response_ns: Histogram,
@@ -115,6 +141,8 @@ fn run_until(
         stop: None,
         is_polled: false,
         oversleeps_ns: 0,
+        has_new: false,
+        batches: (0, 0),
     };
     shape(&mut server);
     let exchange = Exchange::new(OpClass::ALL.len(), job.rate.is_some());
@@ -128,7 +156,8 @@ fn run_until(
     };
     let pace = Pace::new(&job, seed, 0, 1, rules.depth);
     let payload = Fill::new(None, 0);
-    let mut worker = Worker::new(&mut server, &clock, generator, recorder, rules, payload);
+    let counted = Counted(&clock, Cell::new(0));
+    let mut worker = Worker::new(&mut server, &counted, generator, recorder, rules, payload);
     worker.pace = pace;
     let start_ns = SECOND_NS;
     let window_start_ns = start_ns + job.warmup_ns;
@@ -145,11 +174,37 @@ fn run_until(
         buffer.response_ns.first().into_iter().for_each(|part| response_ns.merge(part));
     }
     let backlog_max = buffers.iter().map(|b| b.backlog_max).max().unwrap_or(0);
-    Ran { ended, open, service_ns, response_ns, backlog_max, buffers }
+    let (clock_reads, batches) = (counted.1.get(), server.batches);
+    Ran { ended, clock_reads, batches, open, service_ns, response_ns, backlog_max, buffers }
 }
 
 fn extremes(histogram: &Histogram) -> (u64, u64, u64) {
     (histogram.count(), histogram.min().unwrap_or(0), histogram.max().unwrap_or(0))
+}
+
+/// One look for all that is handed over at once, one for all that comes back at once, whatever the kind of request.
+#[test]
+fn the_clock_is_read_once_for_each_batch() {
+    let mixed = ["write_fraction=0.5", "fsync_fraction=0.3"];
+    let sizes = ["block_size=4k-8k"];
+    for depth in [1, 4, 32] {
+        for batch in [1, 4, 32].into_iter().filter(|batch| *batch <= depth) {
+            for more in [&[][..], &mixed, &sizes] {
+                let more = more.iter().map(|pair| pair.split_once('=').expect("a pair"));
+                let (depth, batch) = (depth.to_string(), batch.to_string());
+                let all = [("depth", &*depth), ("batch", &*batch), ("operations", "5000")];
+                let pairs: Vec<_> = all.into_iter().chain(more).collect();
+                let ran = run(&pairs, 1, |_| ());
+                let (handed, given) = ran.batches;
+                assert!(handed >= 5000 / 32 && given >= 5000 / 32, "{pairs:?}: {:?}", ran.batches);
+                assert!(
+                    ran.clock_reads <= handed + given + 2,
+                    "{pairs:?}: {} reads, {handed} batches handed over, {given} given back",
+                    ran.clock_reads
+                );
+            }
+        }
+    }
 }
 
 #[test]

@@ -1,11 +1,11 @@
 //! What a test may need of the machine, and whether it is there: with the reason and the cure when it is not.
 
-use crate::command::{find_tool, run_tool};
+use crate::command::{KitError, find_tool, run_tool};
+use crate::control_group::ControlGroup;
 use crate::guest::qemu;
 use crate::harness::fathom_binary;
 use crate::loopdev::LoopDevice;
 use crate::mounted::FsKind;
-use crate::pids::PidsGroup;
 use crate::scratch::Scratch;
 use std::fs;
 use std::path::Path;
@@ -37,6 +37,8 @@ pub enum Capability {
     Realtime,
     /// Control groups with the controller of processes, in which groups can be made.
     PidsController,
+    /// The same with the controller of memory.
+    MemoryController,
     /// A program, by name.
     Tool(&'static str),
     /// User-mode Linux for guest tests.
@@ -69,7 +71,12 @@ impl Capability {
             }
             Self::Swap => root().and_then(|()| has_tool("mkswap")).and_then(|()| swap()),
             Self::Realtime => has_tool("chrt").and_then(|()| realtime()),
-            Self::PidsController => root().and_then(|()| pids()),
+            Self::PidsController => {
+                root().and_then(|()| group("processes", ControlGroup::of_threads(100)))
+            }
+            Self::MemoryController => {
+                root().and_then(|()| group("memory", ControlGroup::of_memory(1 << 30)))
+            }
             Self::Tool(name) => has_tool(name),
             Self::Uml => has_tool("linux.uml"),
             Self::Qemu => has_tool(qemu::EMULATOR).and_then(|()| qemu::modules().map(drop)),
@@ -198,8 +205,8 @@ fn unshare() -> Result<(), String> {
     result.map(drop).map_err(|error| format!("no mount namespaces: {error}"))
 }
 
-fn pids() -> Result<(), String> {
-    PidsGroup::new(100).map(drop).map_err(|error| format!("no limits of processes: {error}"))
+fn group(what: &str, made: Result<ControlGroup, KitError>) -> Result<(), String> {
+    made.map(drop).map_err(|error| format!("no limits of {what}: {error}"))
 }
 
 fn realtime() -> Result<(), String> {

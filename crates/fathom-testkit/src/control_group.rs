@@ -1,4 +1,4 @@
-//! Control groups that allow so many processes and threads, as containers have.
+//! Control groups that allow so many threads or so much memory, as containers have.
 
 use crate::command::{KitError, at};
 use fathom_sys::mounts::own_mounts;
@@ -11,27 +11,41 @@ use std::time::{Duration, Instant};
 /// How long the processes of a group may take to be gone when it is removed.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// A control group with `pids.max`; removed when it is dropped, when no process is in it any more.
+/// A control group with a limit; removed when it is dropped, when no process is in it any more.
 #[derive(Debug)]
-pub struct PidsGroup(PathBuf);
+pub struct ControlGroup(PathBuf);
 
-impl PidsGroup {
+impl ControlGroup {
     /// Makes one for so many threads. Whoever writes its process number into `cgroup.procs` is in it, with what it starts.
     ///
     /// # Errors
     /// When the controller is not mounted or not enabled at the root, or no group can be made. Nothing is enabled for it.
-    pub fn new(threads_max: u32) -> Result<Self, KitError> {
+    pub fn of_threads(threads_max: u32) -> Result<Self, KitError> {
+        Self::new("pids", ["pids.max"; 2], &threads_max.to_string())
+    }
+
+    /// Makes one with so much memory, page cache included.
+    ///
+    /// # Errors
+    /// See [`Self::of_threads`].
+    pub fn of_memory(bytes_max: u64) -> Result<Self, KitError> {
+        let files = ["memory.limit_in_bytes", "memory.max"];
+        Self::new("memory", files, &bytes_max.to_string())
+    }
+
+    /// `files` hold the limit in version 1 and 2.
+    fn new(controller: &str, files: [&str; 2], limit: &str) -> Result<Self, KitError> {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
-        let base = controller().ok_or_else(|| {
-            let text = "the controller pids is not mounted, or not enabled for groups at its root";
-            KitError::Other(text.to_owned())
+        let (base, version) = hierarchy_of(controller).ok_or_else(|| {
+            let text = "is not mounted, or not enabled for groups at its root";
+            KitError::Other(format!("the controller {controller} {text}"))
         })?;
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let path = base.join(format!("fathom-testkit-{}-{number}", std::process::id()));
         fs::create_dir(&path).map_err(at(&path))?;
         let group = Self(path);
-        let file = group.0.join("pids.max");
-        fs::write(&file, threads_max.to_string()).map_err(at(&file))?;
+        let file = group.0.join(files[version - 1]);
+        fs::write(&file, limit).map_err(at(&file))?;
         Ok(group)
     }
 
@@ -42,7 +56,7 @@ impl PidsGroup {
     }
 }
 
-impl Drop for PidsGroup {
+impl Drop for ControlGroup {
     fn drop(&mut self) {
         let begun = Instant::now();
         while let Err(error) = fs::remove_dir(&self.0) {
@@ -56,16 +70,16 @@ impl Drop for PidsGroup {
 }
 
 /// Where groups with the controller can be made: a hierarchy of version 1, or the root of version 2 where it is enabled.
-fn controller() -> Option<PathBuf> {
-    let mounts = own_mounts(&SysRoot::live());
-    let has_it = |mount: &&fathom_sys::mounts::Mount| {
+fn hierarchy_of(controller: &str) -> Option<(PathBuf, usize)> {
+    own_mounts(&SysRoot::live()).into_iter().find_map(|mount| {
         let enabled = fs::read_to_string(mount.mount_point.join("cgroup.subtree_control"));
-        let is_enabled = || enabled.is_ok_and(|text| text.split_whitespace().any(|c| c == "pids"));
-        match mount.fs_type.as_str() {
-            "cgroup" => mount.super_options.split(',').any(|option| option == "pids"),
-            "cgroup2" => is_enabled(),
-            _ => false,
-        }
-    };
-    mounts.iter().find(has_it).map(|mount| mount.mount_point.clone())
+        let is_enabled =
+            || enabled.is_ok_and(|text| text.split_whitespace().any(|c| c == controller));
+        let version = match mount.fs_type.as_str() {
+            "cgroup" if mount.super_options.split(',').any(|option| option == controller) => 1,
+            "cgroup2" if is_enabled() => 2,
+            _ => return None,
+        };
+        Some((mount.mount_point, version))
+    })
 }

@@ -4,7 +4,7 @@
 //! - [`harness`]: kernel-tier tests, `tests/kernel/main.rs` in the crates that have some.
 //! - [`lanes`]: such tests in several processes side by side.
 //! - [`scratch`], [`loopdev`], [`mounted`], [`zram`]: things that are taken down when dropped.
-//! - [`pids`]: control groups that allow so many threads.
+//! - [`control_group`]: control groups that allow so many threads or so much memory.
 //! - [`no_ring`]: the same command where io_uring is forbidden.
 //! - [`guest`]: kernels of their own, for md, LVM, multipath, SCSI and NVMe disks, tracing and power failures.
 //! - [`tree`]: machines that were written down.
@@ -16,6 +16,7 @@
 
 pub mod capability;
 pub mod command;
+pub mod control_group;
 pub mod guest;
 pub mod harness;
 pub mod lanes;
@@ -24,13 +25,13 @@ pub mod loopdev;
 pub mod mounted;
 pub mod no_ring;
 pub mod oracle;
-pub mod pids;
 pub mod scratch;
 pub mod tree;
 pub mod zram;
 
 pub use capability::Capability;
 pub use command::KitError;
+pub use control_group::ControlGroup;
 pub use guest::{Bus, Guest, GuestError, GuestJob, GuestReport, StepResult};
 pub use harness::{
     Judged, Trial, counted, fathom_binary, is_soak, kernel_test, run, run_parallel, sample,
@@ -40,7 +41,6 @@ pub use loopdev::{Content, LoopDevice, LoopOptions};
 pub use mounted::{Frozen, FsKind, Mount, MountedElsewhere, MountedFs};
 pub use no_ring::without_io_uring;
 pub use oracle::{Snapshot, TreeSnapshot};
-pub use pids::PidsGroup;
 pub use scratch::Scratch;
 pub use tree::Tree;
 pub use zram::Zram;

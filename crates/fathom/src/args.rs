@@ -180,7 +180,7 @@ pub struct Quick {
     /// The directory to test
     #[arg(default_value = ".")]
     pub path: PathBuf,
-    /// threads=N, write_fraction=F or block_size=SIZE of the random rows
+    /// block_size=SIZE of the random and mixed rows; threads=N and write_fraction=F of the mixed row
     #[arg(value_name = "KEY=VALUE")]
     pub settings: Vec<String>,
     /// The whole time, 30s to 1h

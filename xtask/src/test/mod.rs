@@ -78,6 +78,8 @@ pub struct Report {
     pub parts: Vec<(String, Duration)>,
     /// Failures that belong to no test: a build, a check, something left behind.
     pub failures: Vec<String>,
+    /// What could not be shown here and belongs to no test, with the reason.
+    pub skips: Vec<(String, String)>,
 }
 
 /// The command.
@@ -267,6 +269,7 @@ impl Report {
         for failure in &self.failures {
             total.add(Tally::of_failure(failure.clone()));
         }
+        total.skipped += self.skips.len() as u64;
         total
     }
 
@@ -310,6 +313,7 @@ impl Report {
                 .for_each(|(name, reason)| push(format!("  skipped {name}: {reason}")));
         }
         self.failures.iter().for_each(|failure| push(format!("failed: {failure}")));
+        self.skips.iter().for_each(|(what, why)| push(format!("skipped: {what}: {why}")));
         push(total.line());
         text
     }
@@ -337,6 +341,7 @@ mod tests {
             tiers: vec![(Tier::Pure, pure, second), (Tier::Kernel, kernel, second * 80)],
             parts: vec![("building the tests".to_owned(), second * 5)],
             failures: vec!["left behind: mount /tmp/x".to_owned()],
+            skips: vec![("start in an empty directory".to_owned(), "not root".to_owned())],
         };
         let expected = "\
 sample: kills: 40
@@ -349,7 +354,8 @@ kernel: 45 passed, 1 failed, 1 skipped
   unsteady fathom::size: failed among the others, passed by itself
   skipped guard::bcache: make-bcache is not installed (apt: bcache-tools)
 failed: left behind: mount /tmp/x
-168 passed, 2 failed, 1 skipped
+skipped: start in an empty directory: not root
+168 passed, 2 failed, 2 skipped
 ";
         assert_eq!(report.closing(), expected);
         assert!(!report.is_success());

@@ -44,8 +44,11 @@ pub fn run(common: &Common, output: Output, stop: &StopFlag, args: &Quick) -> Co
     text += &measured.findings(output);
     let report = report(common, output, args, &measured);
     let stored = measured.stored_as(|prefix| {
-        let again = format!("fathom quick {} --time=10m", shell::path(&args.path));
-        format!("{report}. Next: fathom show {prefix}, or a longer look: {again}")
+        let path = shell::path(&args.path);
+        format!(
+            "{report}; again: fathom show {prefix}\n\
+             Next: fathom saturate {path}, fathom layers {path}, or a longer look: fathom quick {path} --time=10m"
+        )
     });
     let _ = writeln!(text, "{stored}");
     let mut result = measured.json();

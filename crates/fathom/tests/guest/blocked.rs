@@ -1,6 +1,6 @@
 //! Devices that do not answer any more, or are gone: nothing may wait for ever.
 
-use crate::family::{Family, contains, ended};
+use crate::family::{Family, contains, ended, result};
 use fathom_testkit::{GuestJob, GuestReport, Trial};
 
 pub fn trials() -> Vec<Trial> {
@@ -80,7 +80,10 @@ fn job(job: GuestJob) -> GuestJob {
         .step("file", "timeout 200 fathom run randread mnt/theirs duration=1s")
         .step("quick", "timeout 200 fathom quick mnt")
         .setup("resume", "dmsetup resume raw; dmsetup resume lower")
-        .step("resumed", "timeout 600 fathom run randread /dev/mapper/raw duration=1s")
+        .step(
+            "resumed",
+            "timeout 600 fathom --json --quiet run randread /dev/mapper/raw duration=1s",
+        )
         .step("left", "ls -A mnt")
         .step("signals", "twice fathom run randread /dev/mapper/raw duration=10m")
         .step("removed", REMOVED)
@@ -101,7 +104,11 @@ fn refused(report: &GuestReport) {
 }
 
 fn resumed(report: &GuestReport) {
-    contains(&ended(report, "resumed", 1).stdout, &["read"]);
+    let result = result(report, "resumed", 1);
+    let record = &result["records"][0];
+    assert_eq!(record["ending"], "complete", "{record}");
+    let count = record["jobs"][0]["classes"][0]["latency_ns"]["count"].as_u64().expect("a count");
+    assert!(count > 100, "as before it was suspended: {count}");
 }
 
 fn in_a_run(report: &GuestReport) {

@@ -3,7 +3,7 @@
 
 use crate::cli::{Done, MIB, Sandbox, p};
 use fathom_testkit::Capability::{FathomBinary, Tool};
-use fathom_testkit::{Judged, Trial, kernel_test};
+use fathom_testkit::{Judged, Trial, kernel_test, sample};
 use serde_json::{Value, json};
 use std::path::PathBuf;
 use std::process::Command;
@@ -41,7 +41,7 @@ fn until(cap: u32, is_so: impl Fn(&Value) -> bool) -> Option<(Sandbox, Done)> {
         println!("{} {}", figure["decision"], figure["answer"]["ratio"]);
         is_so(&figure).then_some((sandbox, done))
     };
-    (0..6).find_map(|_| one())
+    (0..sample(3, 6)).find_map(|_| one())
 }
 
 fn capped() {

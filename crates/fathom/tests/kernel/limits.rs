@@ -2,9 +2,11 @@
 //! it; nothing hangs and nothing is left behind.
 
 use crate::cli::{Done, Sandbox, bytes, names, operations, p, run};
-use fathom_testkit::Capability::{FathomBinary, FsOnLoop, IoUring, PidsController, Tool};
+use fathom_testkit::Capability::{
+    FathomBinary, FsOnLoop, IoUring, MemoryController, PidsController, Tool,
+};
 use fathom_testkit::command::tool;
-use fathom_testkit::{FsKind, PidsGroup, Trial, fathom_binary, kernel_test, without_io_uring};
+use fathom_testkit::{ControlGroup, FsKind, Trial, fathom_binary, kernel_test, without_io_uring};
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
 
@@ -13,11 +15,13 @@ use crate::filesystems::mounted;
 pub fn trials() -> Vec<Trial> {
     let threads = [FathomBinary, Tool("setpriv"), Tool("prlimit"), FsOnLoop(FsKind::Ext4)];
     let group = [FathomBinary, PidsController, Tool("sh")];
+    let memory = [FathomBinary, MemoryController, Tool("sh"), FsOnLoop(FsKind::Ext4)];
     let descriptors = [FathomBinary, Tool("prlimit"), IoUring];
     let forbidden = [FathomBinary, Tool("python3"), FsOnLoop(FsKind::Ext4)];
     vec![
         kernel_test("threads_run_out", &threads, threads_run_out),
         kernel_test("threads_run_out_in_a_control_group", &group, threads_run_out_in_a_group),
+        kernel_test("memory_of_a_control_group", &memory, memory_of_a_group),
         kernel_test("descriptors_run_out", &descriptors, descriptors_run_out),
         kernel_test("sequential_without_io_uring", &forbidden, sequential_without_ring),
     ]
@@ -68,20 +72,54 @@ fn threads_run_out() {
     }
 }
 
+fn in_group(sandbox: &Sandbox, group: &ControlGroup, args: &[&str]) -> Done {
+    run(|| {
+        let fathom = sandbox.command(args);
+        let mut command = tool("sh");
+        command.args(["-c", r#"echo $$ >"$0/cgroup.procs" && exec "$@""#]).arg(group.path());
+        command.arg(fathom.get_program()).args(fathom.get_args());
+        command
+    })
+}
+
+/// What a container may have counts, not what the machine has: for buffers, and for what the page cache can hold.
+fn memory_of_a_group() {
+    let sandbox = Sandbox::new();
+    let fs = mounted(FsKind::Ext4, &[], "");
+    let group = ControlGroup::of_memory(256 << 20).unwrap();
+    let run_in = |args: &[&str]| in_group(&sandbox, &group, args);
+    let read = ["run", "randread", p(fs.dir()), "size=64M", "duration=200ms", "--json", "--quiet"];
+    // 80 MiB are less than a quarter of what any machine has that builds this, and more than one of 256 MiB.
+    let large = [&read[..], &["block_size=1M", "depth=80"]].concat();
+    let refused = run_in(&large);
+    assert_eq!(refused.code, 2, "{refused:?}");
+    let words =
+        ["buffers need 80", "1 MiB x depth 80 x 1 threads", "the control group still allows"];
+    for word in words {
+        assert!(refused.stderr.contains(word), "'{word}' is not in {refused:?}");
+    }
+    let quick = run_in(&["quick", p(fs.dir()), "block_size=1M"]);
+    assert_eq!(quick.code, 2, "{quick:?}");
+    assert!(quick.stderr.contains("the control group still allows"), "{quick:?}");
+    sandbox.nothing_left(&[fs.dir()]);
+    // The control: the same outside, and less inside. Buffered, the page cache of the group counts.
+    assert!([0, 1].contains(&sandbox.run(&large).code));
+    let inside = run_in(&[&read[..], &["depth=4", "direct=no"]].concat());
+    assert!([0, 1].contains(&inside.code), "{inside:?}");
+    let target = &inside.records()[0]["targets"][0];
+    assert_eq!(target["memory_bytes"].as_u64(), Some(256 << 20));
+    let small = inside.finding("sample-too-small");
+    let text = small["summary"].as_str().unwrap();
+    assert!(text.contains("twice the memory (256 MiB)"), "{text}");
+}
+
 /// The limit of a container: root too gets no more threads. Each run is in a group of its own, since a run that has just ended
 /// may still count.
 fn threads_run_out_in_a_group() {
     let sandbox = Sandbox::new();
     let dir = sandbox.dir();
     let limited = |limit: u32, args: &[&str]| -> Done {
-        let group = PidsGroup::new(limit).unwrap();
-        run(|| {
-            let fathom = sandbox.command(args);
-            let mut command = tool("sh");
-            command.args(["-c", r#"echo $$ >"$0/cgroup.procs" && exec "$@""#]).arg(group.path());
-            command.arg(fathom.get_program()).args(fathom.get_args());
-            command
-        })
+        in_group(&sandbox, &ControlGroup::of_threads(limit).unwrap(), args)
     };
     let args = ["run", "randread", p(&dir), "size=8M", "operations=2000"];
     for engine in ["engine=io_uring", "engine=psync"] {

@@ -178,11 +178,11 @@ fn rules(
 ) -> Result<(ReplayRules, Option<Finding>), LabError> {
     let block_bytes = load.logical_block_bytes().max(1);
     let buffer_bytes = u64::from(order.buffer_bytes).next_multiple_of(block_bytes);
-    let free_bytes = lab.free_memory_bytes();
+    let (free_bytes, memory) = lab.free_memory();
     let most = free_bytes / 4 / buffer_bytes;
     if most == 0 {
         let (needed_bytes, sum) = (buffer_bytes, "one request".to_owned());
-        return Err(LabError::Buffers { needed_bytes, free_bytes, sum });
+        return Err(LabError::Buffers { needed_bytes, free_bytes, memory, sum });
     }
     let depth = u64::from(order.depth).min(most) as u32;
     let rules = ReplayRules {
