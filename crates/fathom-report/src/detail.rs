@@ -21,12 +21,11 @@ pub fn run_detail(record: &Record, zone: &TimeZone, width: usize) -> String {
         Ending::Failed => "failed",
     };
     let head = format!(
-        "{} (workload {}): {ending}, {} from {}, seed {}",
+        "{} (workload {}): {ending}, {} from {}",
         record.label,
         record.workload.name,
         seconds(record.window_ns),
         format_time(record.started_unix_ns, zone),
-        record.seed
     );
     push_wrapped_to(&mut out, width, "", &head);
     if let Some(failure) = &record.failure {
@@ -253,7 +252,7 @@ mod tests {
         check(
             &record,
             &expect![[r#"
-                mixed (20 % writes), 48 (workload randomio): complete, 60.0 s from 2026-11-21 03:00:00 +00:00, seed 42
+                mixed (20 % writes), 48 (workload randomio): complete, 60.0 s from 2026-11-21 03:00:00 +00:00
                 target  /srv/data/.fathom-7f3k/f0: test file of 8 GiB, O_DIRECT
                   lies    in 5 extents, 3 pieces, between 1 GiB and 13 GiB of the device and so spread over 0.3 % of it
                   caches  256 MiB assumed for each of 2 disks
@@ -304,7 +303,7 @@ mod tests {
         check(
             &record,
             &expect![[r#"
-                sequential write (workload seqwrite): complete, 60.0 s from 2026-11-21 03:00:00 +00:00, seed 42
+                sequential write (workload seqwrite): complete, 60.0 s from 2026-11-21 03:00:00 +00:00
                 target  /srv/data/.fathom-7f3k/f0: test file of 8 GiB, O_DIRECT
                   lies    in 5 extents, 3 pieces, at positions unknown: the filesystem has its own addresses; 4 KiB are holes;
                           1 MiB are allocated but never written; shares extents with other files or snapshots
@@ -351,7 +350,7 @@ mod tests {
         check(
             &record,
             &expect![[r#"
-                seeker (workload seeker): failed, 2.0 s from 2026-11-21 03:00:00 +00:00, seed 42
+                seeker (workload seeker): failed, 2.0 s from 2026-11-21 03:00:00 +00:00
                 error  /dev/sda: read of 4096 bytes at offset 4096 failed: I/O error (EIO); see dmesg
                 target  /srv/data/.fathom-7f3k/f0: block device of 8 GiB, O_DIRECT
                   caches  256 MiB assumed for each of 2 disks
@@ -373,7 +372,7 @@ mod tests {
         check(
             &commit(),
             &expect![[r#"
-                commit (append + fdatasync) (workload commit): complete, 60.0 s from 2026-11-21 03:00:00 +00:00, seed 42
+                commit (append + fdatasync) (workload commit): complete, 60.0 s from 2026-11-21 03:00:00 +00:00
                 target  /srv/data/.fathom-7f3k/f0: test file of 8 GiB, O_DIRECT
                   lies    in 5 extents, 3 pieces, between 1 GiB and 13 GiB of the device and so spread over 0.3 % of it
                   caches  256 MiB assumed for each of 2 disks

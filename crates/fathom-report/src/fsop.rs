@@ -55,11 +55,10 @@ pub fn summary(record: &Record, fsop: &FsopRecord, zone: &TimeZone, width: usize
         Ending::Failed => ", failed",
     };
     let head = format!(
-        "{}: {} from {}{ending}, seed {}",
+        "{}: {} from {}{ending}",
         record.label,
         format_ns(record.window_ns),
         format_time(record.started_unix_ns, zone),
-        record.seed
     );
     push_wrapped_to(&mut out, width, "", &head);
     if let Some(failure) = &record.failure {

@@ -137,7 +137,7 @@ fn a_phase_in_full() {
         vec![crossing(-2_500_000_000, 9_000_000_000), crossing(10_400_000_000, 23_100_000_000)];
     let fsop = record.fsop.as_deref().expect("has one");
     expect![[r#"
-        fsop, 2 readers, 1 writer: 30 s from 2026-11-21 03:00:00 +00:00, seed 42
+        fsop, 2 readers, 1 writer: 30 s from 2026-11-21 03:00:00 +00:00
         on  Linux 2.6.24-24-server
         tree  /srv/tree, made by fathom, 197 000 files of 5 GiB in 17 900 directories, read in 4 separate parts
         caches  dropped, and seen to be: of 64 files with 1 MiB 0 B are left in memory

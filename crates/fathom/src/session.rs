@@ -203,7 +203,7 @@ pub fn measure_as(
         stop,
         &Subject {
             kind: purpose.kind,
-            title: &head.command,
+            title: &command_line(),
             run_id: &run_id,
             is_plain: purpose.measure.plain,
             is_detached: purpose.measure.detached,
@@ -328,12 +328,12 @@ fn exit_of(stop: &StopFlag, purpose: &Purpose<'_>, got: &Got, study: &Study) -> 
 }
 
 /// What the run's records have in common.
-fn head(run_id: &str, purpose: &Purpose<'_>, host: HostFacts) -> RunHead {
+fn head(run_id: &str, purpose: &Purpose<'_>, host: HostFacts, seed: u64) -> RunHead {
     RunHead {
         id: run_id.to_owned(),
         kind: purpose.kind,
         label: purpose.measure.label.clone(),
-        command: command_line(),
+        command: repeatable(command_line(), purpose.kind, seed),
         target: absolute_target(purpose.target),
         started_unix_ns: clock::unix_ns(),
         host,
@@ -424,7 +424,8 @@ fn begin(
 ) -> Result<(RunHead, Begun), (String, Exit)> {
     let writer = writer(root);
     let internal = |error: StoreError| (error.to_string(), Exit::of_store(&error));
-    let new_head = || head(&id::new_id(&mut Prng::new(system_seed(), 0)), purpose, host.clone());
+    let new_head =
+        || head(&id::new_id(&mut Prng::new(system_seed(), 0)), purpose, host.clone(), seed);
     let Start::Plan { plan, resume, is_new } = start else {
         let head = new_head();
         store.begin_run(&head, &writer).map_err(internal)?;
@@ -507,9 +508,27 @@ pub fn command_line() -> String {
     std::iter::once("fathom".to_owned()).chain(rest).collect::<Vec<_>>().join(" ")
 }
 
+/// The command with the seed that was drawn, so that the same requests can be issued again. A plan has its own.
+fn repeatable(command: String, kind: RunKind, seed: u64) -> String {
+    let has_own = matches!(kind, RunKind::Experiment | RunKind::Raid);
+    if has_own || command.contains(" --seed") {
+        command
+    } else {
+        format!("{command} --seed={seed}")
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_command_has_the_seed_that_was_drawn() {
+        let of = |command: &str, kind| repeatable(command.to_owned(), kind, 7);
+        assert_eq!(of("fathom quick .", RunKind::Quick), "fathom quick . --seed=7");
+        assert_eq!(of("fathom --seed 3 quick .", RunKind::Quick), "fathom --seed 3 quick .");
+        assert_eq!(of("fathom lab a.toml", RunKind::Experiment), "fathom lab a.toml");
+    }
 
     #[test]
     fn targets_have_the_same_name_from_everywhere() {

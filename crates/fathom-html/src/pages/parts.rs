@@ -405,24 +405,25 @@ pub(super) fn in_full(records: &[Record], zone: &TimeZone) -> Option<Section> {
 pub(super) fn again(source: &Source) -> Section {
     let command =
         |caption: &str, command: String| Block::Command { caption: caption.to_owned(), command };
+    let (again, has_seed) = with_seed(source);
+    let caption = if has_seed {
+        "The command that was run; with the same seed the same requests are issued"
+    } else {
+        "The command that was run"
+    };
     Section::new("Again", "")
-        .block(command(
-            "The command that was run; with the same seed the same requests are issued",
-            with_seed(source),
-        ))
+        .block(command(caption, again))
         .block(command("All figures for programs", format!("fathom show {} --json", source.name)))
 }
 
-fn with_seed(source: &Source) -> String {
-    let first = source.records.first().map(|record| record.seed);
-    let seed = match source.head.kind {
-        // The order has a seed, from which those of the trials come.
-        RunKind::Experiment | RunKind::Raid => source.plan.and_then(|plan| plan.design.seed),
-        RunKind::Layers => None,
-        _ => first,
-    };
-    match seed.filter(|_| !source.head.command.contains("--seed")) {
-        Some(seed) => format!("{} --seed={seed}", source.head.command),
-        None => source.head.command.clone(),
+/// The command, and whether a seed is in it: that of its plan, or the one that it was stored with.
+fn with_seed(source: &Source) -> (String, bool) {
+    let command = &source.head.command;
+    // What is watched has options of its own.
+    let draws = !matches!(source.head.kind, RunKind::Watch | RunKind::Capture);
+    let seed = source.plan.and_then(|plan| plan.design.seed);
+    match seed.filter(|_| draws && !command.contains(" --seed")) {
+        Some(seed) => (format!("{command} --seed={seed}"), true),
+        None => (command.clone(), draws && command.contains(" --seed")),
     }
 }

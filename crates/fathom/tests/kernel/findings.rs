@@ -386,6 +386,14 @@ fn seeds() {
         assert_eq!(of("--seed=7"), of("--seed=7"));
         assert_ne!(of("--seed=7"), of("--seed=8"));
     }
+    // Where none is given, the stored command has the one that was drawn.
+    let args = ["run", "randread", p(&dir), "size=64M", "operations=100", "depth=1"];
+    let drawn = sandbox.json(&args, &[0, 1]);
+    let shown = sandbox.run(&["show", &drawn.id()]).stdout;
+    let first = shown.lines().next().unwrap();
+    let seed = first.split(' ').find(|word| word.starts_with("--seed=")).expect(first);
+    let again = sandbox.json(&[&args[..], &[seed]].concat(), &[0, 1]);
+    assert_eq!(offsets(&again), offsets(&drawn), "{first}");
     // Writes too: the same places of two blank devices, and the same bytes in them.
     let written = |seed: &str| {
         let device = LoopDevice::new(16 * MIB).unwrap();
