@@ -93,10 +93,25 @@
   const FEW = 40;
   const DASHES = ["solid", "dashed", "dotted"];
 
-  // What is drawn along an axis, intervals too.
+  const marksOf = (axis, spec) => spec.marks.filter((m) => (m.x ? spec.x : spec.y) === axis).map((m) => place(axis, m.at));
+  // What is drawn along an axis, intervals and lines too.
   function valuesOf(axis, spec) {
-    const all = spec.points.flat();
-    return axis === spec.x ? all.map((p) => p.x) : all.flatMap((p) => [p.y, p.low, p.high]).filter((v) => v !== undefined);
+    const all = spec.points.flat(), lines = marksOf(axis, spec);
+    return lines.concat(axis === spec.x ? all.map((p) => p.x) : all.flatMap((p) => [p.y, p.low, p.high]).filter((v) => v !== undefined));
+  }
+  // The library knows of no lines when it chooses the ends of an axis: those beyond them move the end to a round value.
+  function endsFor(lines, hasZero) {
+    const low = Math.min(...lines), high = Math.max(...lines);
+    // Words beside a line need room.
+    const beyond = (v, far, round) => {
+      const end = v + (v - far) / 20, step = 10 ** Math.floor(Math.log10(Math.abs(end) || 1)) / 2;
+      return step * round(end / step);
+    };
+    const lowest = (ends) => (hasZero ? Math.min(ends.min, 0) : ends.min);
+    return {
+      min: (ends) => (low < lowest(ends) ? beyond(low, ends.max, Math.floor) : null),
+      max: (ends) => (high > ends.max ? beyond(high, lowest(ends), Math.ceil) : null),
+    };
   }
   // A scale of powers goes from one to another, however few values there are.
   function wholeSteps(axis, spec) {
@@ -140,7 +155,9 @@
     } else {
       option.type = "value";
       option.scale = axis.cropped && !isBar;
-      if (axis.unit === "nines") Object.assign(option, { interval: 1, min: 0, max: (ends) => Math.ceil(ends.max) });
+      const lines = marksOf(axis, spec);
+      if (lines.length) Object.assign(option, endsFor(lines, !option.scale));
+      if (axis.unit === "nines") Object.assign(option, { interval: 1, min: 0, max: (ends) => Math.ceil(Math.max(ends.max, ...lines)) });
       if (axis.unit === "bytes" && !option.scale) Object.assign(option, binarySteps(axis, spec));
     }
     if (isAcross) option.axisLabel.alignMaxLabel = "right";

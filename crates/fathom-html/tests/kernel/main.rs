@@ -13,6 +13,7 @@ mod large;
 
 use browser::Browser;
 use fathom_html::html::html;
+use fathom_html::page::{Axis, Chart, ChartKind, Page, Point, Section, Unit};
 use fathom_model::record::RunKind;
 use fathom_testkit::Capability::Tool;
 use fathom_testkit::{Scratch, counted, kernel_test, run, sample};
@@ -34,7 +35,7 @@ fn gallery() -> Option<PathBuf> {
     std::env::var_os("FATHOM_GALLERY").map(PathBuf::from)
 }
 
-/// Texts of charts that nobody can read: beside their plot, or on another text.
+/// Texts of charts that nobody can read: beside their plot, or on another text; and lines that are not drawn.
 const HIDDEN: &str = r#"(() => {
     const found = [];
     for (const svg of document.querySelectorAll('.plot svg')) {
@@ -53,15 +54,59 @@ const HIDDEN: &str = r#"(() => {
             }
         });
     }
+    // Lines that were asked for are there, with their words.
+    for (const figure of document.querySelectorAll('figure.chart.drawn')) {
+        const words = Array.from(figure.querySelectorAll('.plot svg text')).map((text) => text.textContent);
+        for (const mark of JSON.parse(figure.querySelector('script').textContent).marks) {
+            if (mark.at >= 0 && !words.includes(mark.text)) {
+                found.push(figure.querySelector('figcaption strong').textContent + ': no line ' + mark.text);
+            }
+        }
+    }
     return found;
 })()"#;
+
+/// Charts whose lines lie far from what is drawn: bounds and margins often do.
+fn lines() -> Page {
+    let points = |from: f64| (0..5u8).map(|x| Point::new(x.into(), from + f64::from(x))).collect();
+    let of = |title: &str, kind, y| {
+        Chart::new(title, kind, Axis::new("in flight", Unit::Count), y)
+            .series("rate", points(10.0))
+            .mark_x(40.0, "upper end")
+    };
+    let names = Axis::names("setting", ["a", "b", "c", "d", "e"]);
+    let bars = Chart::new("Bars", ChartKind::Bars, names, Axis::new("rate", Unit::PerSecond))
+        .series("rate", points(0.0))
+        .mark_y(730.0, "bound")
+        .mark_y(-300.0, "other bound");
+    let rate = || Axis::new("rate", Unit::PerSecond);
+    let (share, latency) = (Axis::new("share", Unit::Nines), Axis::new("ns", Unit::Nanoseconds));
+    let shares = Chart::new("Nines", ChartKind::Line, share, latency.log())
+        .series("one", vec![Point::new(0.1, 10.0), Point::new(0.9, 20.0)])
+        .mark_x(0.9999, "high")
+        .mark_y(3.0, "low");
+    let section = Section::new("Lines", "")
+        .block(bars)
+        .block(of("Plain", ChartKind::Line, rate()).mark_y(1234.0, "bound"))
+        .block(of("Cropped", ChartKind::Line, rate().cropped()).mark_y(2.5, "low"))
+        .block(of("Powers", ChartKind::Line, rate().log()).mark_y(3e5, "bound"))
+        .block(shares);
+    Page {
+        title: "lines".into(),
+        question: "Are all lines there?".into(),
+        answer: String::new(),
+        verdict: None,
+        first: Vec::new(),
+        sections: vec![section],
+    }
+}
 
 /// All in one browser, because it starts slowly.
 fn every_kind() {
     let scratch = Scratch::new().unwrap();
     let mut wrong = Vec::new();
     let mut browser = Browser::start();
-    for (kind, page) in kinds::all() {
+    for (kind, page) in kinds::all().into_iter().chain([("lines", lines())]) {
         let file = scratch.join(format!("{kind}.html"));
         std::fs::write(&file, html(&page)).unwrap();
         browser.events.clear();
