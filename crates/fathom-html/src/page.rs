@@ -423,6 +423,9 @@ pub struct Chart {
     pub series: Vec<Series>,
     /// Lines across.
     pub marks: Vec<Mark>,
+    /// Points of a line that are further apart than this across are not joined, because something is missing between them;
+    /// none joins all.
+    pub joined_within: Option<f64>,
     /// What a point stands for and how many there are: `n = 12 runs`, `1 234 operations in 60 intervals of 1 s`.
     pub n: String,
     /// What the intervals are: `95 % interval over runs`; empty when there are none.
@@ -445,6 +448,7 @@ impl Chart {
             scale: None,
             series: Vec::new(),
             marks: Vec::new(),
+            joined_within: None,
             n: String::new(),
             interval: String::new(),
             note: String::new(),
@@ -484,6 +488,14 @@ impl Chart {
     #[must_use]
     pub fn note(mut self, note: impl Into<String>) -> Self {
         self.note = note.into();
+        self
+    }
+
+    /// With a line only between neighbours of a course whose points are that far apart across. Half of it more is for intervals that
+    /// began late.
+    #[must_use]
+    pub fn joined(mut self, apart: f64) -> Self {
+        self.joined_within = Some(1.5 * apart);
         self
     }
 

@@ -238,6 +238,7 @@ fn description_of_data(chart: &Chart, columns: &Columns, names: &Names) -> Value
         "series": names.series,
         "loose": chart.series.iter().map(|series| series.is_loose).collect::<Vec<_>>(),
         "marks": marks,
+        "joined_within": chart.joined_within,
         "columns": columns.0.iter().map(|(key, _)| *key).collect::<Vec<_>>(),
     })
 }

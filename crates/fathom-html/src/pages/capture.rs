@@ -165,7 +165,7 @@ fn over_time(
     let length = capture.series.first().map_or(0, |interval| interval.length_ns);
     let n =
         format!("{} intervals of {}", format_count(capture.series.len() as u64), format_ns(length));
-    (!chart.is_empty()).then(|| chart.n(n))
+    (!chart.is_empty()).then(|| chart.n(n).joined(length as f64 / 1e9))
 }
 
 fn rates(capture: &CaptureRecord) -> Option<Chart> {
@@ -242,14 +242,17 @@ fn latency(capture: &CaptureRecord) -> Option<Chart> {
     let quantile = |share: f64| {
         line(capture, |of| {
             let all = Histogram::from(of.latency_ns.clone());
-            // Ten beyond it at least, and the median of anything.
-            let is_known = share <= 0.5 || all.count() as f64 * (1.0 - share) >= 10.0;
+            // Ten beyond it at least, and the median of two.
+            let needed = if share <= 0.5 { 1.0 } else { 10.0 };
+            let is_known = all.count() as f64 * (1.0 - share) >= needed;
             is_known.then(|| all.quantile(share)).flatten().map(|ns| ns.max(1) as f64)
         })
     };
     let lines = vec![("p50", quantile(0.5)), ("p99", quantile(0.99))];
     let y = Axis::new("arrival to end", Unit::Nanoseconds).log();
-    over_time(capture, "Latency", y, lines)
+    let note =
+        "A median is drawn where two requests ended, the 99th percentile where ten lie beyond it.";
+    over_time(capture, "Latency", y, lines).map(|chart| chart.note(note))
 }
 
 fn by_class(capture: &CaptureRecord) -> Option<Chart> {

@@ -66,6 +66,8 @@ impl Lines<'_> {
             // A line would claim values where there was nothing to measure.
             if self.stretches.intervals == 1 {
                 chart.kind = ChartKind::Scatter;
+            } else {
+                chart = chart.joined(self.stretches.intervals as f64 * self.interval_s);
             }
             chart.note = "No point where no request ended.".to_owned();
         }

@@ -392,7 +392,7 @@ fn over_seconds(
         }
     }
     let n = format!("{} seconds of one run", shown.fsop.seconds.len());
-    (!chart.is_empty()).then(|| chart.n(n))
+    (!chart.is_empty()).then(|| chart.n(n).joined(1.0))
 }
 
 fn busy(shown: &Shown) -> Option<Chart> {

@@ -167,8 +167,10 @@ fn latency_over_time(of: &Drawn) -> Option<Chart> {
         }
     }
     chart.reduction = reduction(&course, std::slice::from_ref(of));
-    let note = "A percentile is drawn where ten operations of its interval lie beyond it.";
-    (!chart.is_empty()).then(|| chart.n(n_of(of, &course)).note(note))
+    let note =
+        "A median is drawn where two operations ended, another percentile where ten lie beyond it.";
+    let apart = seconds(course[0].length_ns);
+    (!chart.is_empty()).then(|| chart.n(n_of(of, &course)).note(note).joined(apart))
 }
 
 /// The percentiles of every job on an axis of nines.

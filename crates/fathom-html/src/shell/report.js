@@ -57,6 +57,11 @@
     if (axis.names.length) return axis.names.indexOf(text);
     return axis.unit === "time" ? Date.parse(text) / 1000 : Number(text);
   }
+  // Where a line is not joined there is a point without a value.
+  function withGaps(points, within) {
+    const isFar = (p, i) => within !== null && i > 0 && p.x - points[i - 1].x > within;
+    return points.flatMap((p, i) => (isFar(p, i) ? [{ x: (points[i - 1].x + p.x) / 2, y: undefined }, p] : [p]));
+  }
   function read(figure) {
     const spec = JSON.parse(figure.querySelector("script").textContent);
     const points = spec.series.map(() => []);
@@ -69,7 +74,7 @@
       });
       points[Math.max(0, spec.series.indexOf(point.series))].push(point);
     }
-    spec.points = points;
+    spec.points = points.map((line) => withGaps(line, spec.joined_within));
     return spec;
   }
 
@@ -284,7 +289,8 @@
     spec.points.forEach((points, i) => {
       const colour = theme.series[i % theme.series.length];
       const base = { name: spec.series[i], itemStyle: { color: colour }, animation: false, z: 3 };
-      const pairs = points.map((p) => (isFlipped ? [p.y, p.x] : [place(spec.x, p.x), place(spec.y, p.y)]));
+      const up = (p) => (p.y === undefined ? null : place(spec.y, p.y));
+      const pairs = points.map((p) => (isFlipped ? [p.y, p.x] : [place(spec.x, p.x), up(p)]));
       if (spec.kind === "bars" || spec.kind === "stacked") {
         const stack = spec.kind === "stacked" ? "all" : undefined;
         drawn.push({ ...base, type: "bar", data: pairs, stack, barGap: "10%", barCategoryGap: "30%", barMaxWidth: 60 });
@@ -295,10 +301,15 @@
       } else if (spec.kind === "box") {
         drawn.push({ ...base, type: "boxplot", data: points.map((p) => [p.low, p.q1, p.y, p.q3, p.high]), itemStyle: { color: theme.raised, borderColor: colour, borderWidth: 2 } });
       } else {
+        const isFew = points.length <= (isNarrow ? 25 : 70), isGap = (p) => p === undefined || p.y === undefined;
+        // A point between two gaps is on no line: without a mark it would not be seen.
+        const isAlone = points.map((p, i) => spec.joined_within !== null && !isGap(p) && isGap(points[i - 1]) && isGap(points[i + 1]));
+        const hasSome = !isFew && isAlone.includes(true);
+        const data = hasSome ? pairs.map((value, i) => (isAlone[i] ? value : { value, symbol: "none" })) : pairs;
         drawn.push({
-          ...base, type: "line", data: pairs, step: spec.kind === "steps" ? "end" : undefined, connectNulls: false,
+          ...base, type: "line", data, step: spec.kind === "steps" ? "end" : undefined, connectNulls: false,
           lineStyle: { color: colour, width: 2, type: DASHES[Math.floor(i / theme.series.length) % DASHES.length] },
-          symbol: SYMBOLS[i % SYMBOLS.length], symbolSize: 7, showSymbol: points.length <= (isNarrow ? 25 : 70),
+          symbol: SYMBOLS[i % SYMBOLS.length], symbolSize: 7, showSymbol: isFew || hasSome,
         });
         drawn.push(points.length > FEW ? band(spec, i, colour) : errorBars(spec, i, theme, false, false, colour));
       }
@@ -357,11 +368,12 @@
     if (["line", "steps"].includes(spec.kind)) {
       option.tooltip.trigger = "axis";
       option.tooltip.formatter = (items) => {
-        const lines = items.filter((item) => item.seriesType === "line").map((item) => {
-          const i = spec.series.indexOf(item.seriesName), at = spec.points[i][item.dataIndex];
-          const ends = at.low !== undefined && at.high !== undefined
-            ? " (" + shown[spec.y.unit](at.low) + " to " + shown[spec.y.unit](at.high) + ")" : "";
-          return [at, escaped(item.seriesName) + ": <b>" + escaped(worded(spec.y, at.y)) + "</b>" + escaped(ends)];
+        const at = (item) => spec.points[spec.series.indexOf(item.seriesName)][item.dataIndex];
+        const lines = items.filter((item) => item.seriesType === "line" && at(item).y !== undefined).map((item) => {
+          const point = at(item);
+          const ends = point.low !== undefined && point.high !== undefined
+            ? " (" + shown[spec.y.unit](point.low) + " to " + shown[spec.y.unit](point.high) + ")" : "";
+          return [point, escaped(item.seriesName) + ": <b>" + escaped(worded(spec.y, point.y)) + "</b>" + escaped(ends)];
         });
         if (!lines.length) return "";
         return [escaped(spec.x.title) + " " + escaped(worded(spec.x, lines[0][0].x)), ...lines.map((line) => line[1])].join("<br>");

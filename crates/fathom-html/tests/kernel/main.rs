@@ -66,6 +66,13 @@ const HIDDEN: &str = r#"(() => {
     return found;
 })()"#;
 
+/// Of how many pieces the lines of the first chart are, the more the later.
+const PIECES: &str = r#"Array.from(document.querySelectorAll('figure.chart .plot')[0].querySelectorAll('svg path'))
+    .filter((path) => path.getAttribute('stroke-width') === '2' && path.getAttribute('fill') === 'none')
+    .map((path) => path.getAttribute('d').split('M').length - 1)
+    .filter((count) => count > 0)
+    .sort((a, b) => a - b)"#;
+
 /// Charts whose lines lie far from what is drawn: bounds and margins often do.
 fn lines() -> Page {
     let points = |from: f64| (0..5u8).map(|x| Point::new(x.into(), from + f64::from(x))).collect();
@@ -85,7 +92,16 @@ fn lines() -> Page {
         .series("one", vec![Point::new(0.1, 10.0), Point::new(0.9, 20.0)])
         .mark_x(0.9999, "high")
         .mark_y(3.0, "low");
+    // Two thirds of a second line are missing, of the last of which one point is left.
+    let is_there = |x: &u32| *x < 100 || *x == 180 || *x > 240;
+    let parts = (0..300).filter(is_there).map(|x| Point::new(x.into(), 5.0)).collect();
+    let time = Axis::new("time", Unit::Seconds);
+    let gaps = Chart::new("Gaps", ChartKind::Line, time, rate())
+        .series("whole", (0..300).map(|x| Point::new(x.into(), 10.0)).collect())
+        .series("parts", parts)
+        .joined(1.0);
     let section = Section::new("Lines", "")
+        .block(gaps)
         .block(bars)
         .block(of("Plain", ChartKind::Line, rate()).mark_y(1234.0, "bound"))
         .block(of("Cropped", ChartKind::Line, rate().cropped()).mark_y(2.5, "low"))
@@ -124,6 +140,11 @@ fn every_kind() {
             let hidden = browser.evaluate(HIDDEN);
             if hidden != json!([]) {
                 wrong.push(format!("{what}: {hidden}"));
+            }
+            if kind == "lines" {
+                // Four strokes: the whole line, two parts of the other, and what the one point between them is.
+                let joined = browser.evaluate(PIECES);
+                assert_eq!(joined, json!([1, 3]), "{what}");
             }
             if let Some(gallery) = gallery() {
                 let name = format!("{kind}-{width}-{scheme}.png");
