@@ -2,6 +2,7 @@
 //! operations are slices on tracks of their own, series are counters, findings are marks.
 
 use crate::{Run, word};
+use fathom_model::fsop_jobs::with_jobs;
 use fathom_model::record::{JobRecord, Record};
 use serde_json::{Value, json};
 use std::io::{self, Write};
@@ -74,12 +75,13 @@ impl<W: Write> Trace<W> {
                 "args": { "severity": word(&finding.severity), "summary": finding.summary },
             }))?;
         }
-        let jobs = run.records.iter().map(|record| record.jobs.len()).max().unwrap_or(0);
+        let records: Vec<_> = run.records.iter().map(with_jobs).collect();
+        let jobs = records.iter().map(|record| record.jobs.len()).max().unwrap_or(0);
         for index in 0..jobs as u64 {
             self.name_track(pid, TRIALS + 1 + index, &format!("job {index}"))?;
         }
         let mut named = Vec::new();
-        for (trial, record) in run.records.iter().enumerate() {
+        for (trial, record) in records.iter().enumerate() {
             self.trial(pid, trial, record)?;
             for (index, job) in record.jobs.iter().enumerate() {
                 self.job(pid, index as u64, record, job)?;

@@ -40,12 +40,13 @@ impl StopFlag {
             libc::SIGINT => Some("SIGINT"),
             libc::SIGTERM => Some("SIGTERM"),
             libc::SIGHUP => Some("SIGHUP"),
+            libc::SIGQUIT => Some("SIGQUIT"),
             _ => Some("a request"),
         }
     }
 }
 
-const WATCHED: [libc::c_int; 3] = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP];
+const WATCHED: [libc::c_int; 4] = [libc::SIGINT, libc::SIGQUIT, libc::SIGTERM, libc::SIGHUP];
 const OF_TERMINAL: [libc::c_int; 2] = [libc::SIGTSTP, libc::SIGWINCH];
 
 /// A session that ends sends more than one signal at once: a shell and the kernel both send SIGHUP, `timeout` ends the process
@@ -86,7 +87,7 @@ pub enum Heard {
     Resized,
 }
 
-/// Blocks INT, TERM and HUP in this thread and all that it will start, and turns them into `flag`; `heard` is told of
+/// Blocks INT, QUIT, TERM and HUP in this thread and all that it will start, and turns them into `flag`; `heard` is told of
 /// each request, with how many were made by now. With `has_terminal` it is also told before the process is stopped from the terminal, and
 /// after that, and of new sizes.
 ///

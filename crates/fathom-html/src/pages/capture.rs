@@ -210,7 +210,8 @@ fn heat(capture: &CaptureRecord) -> Option<Chart> {
     }
     let lowest = cells.keys().map(|(_, row)| *row).min()?;
     let highest = cells.keys().map(|(_, row)| *row).max()?;
-    let when = |rows: &[CaptureInterval]| format_duration(rows[0].start_ns);
+    let length_ns = capture.series[0].length_ns;
+    let when = |rows: &[CaptureInterval]| parts::moment(rows[0].start_ns, length_ns);
     let x = Axis::names("since the first event", capture.series.chunks(each).map(when));
     let y = Axis::names("latency from", (lowest..=highest).map(|row| format_ns(1 << row)));
     let point = |((column, row), count): (&(usize, u32), &u64)| {

@@ -209,16 +209,16 @@ pub(super) fn distributions<'a>(
     (!chart.is_empty()).then(|| chart.n(n).note(note))
 }
 
+/// When a column begins, in seconds: with as many digits as tell it from the next one.
+pub(super) fn moment(start_ns: u64, length_ns: u64) -> String {
+    let digits = (0..6).find(|digits| length_ns.is_multiple_of(10u64.pow(9 - digits))).unwrap_or(6);
+    format!("{:.*} s", digits as usize, seconds(start_ns))
+}
+
 fn heat_map(of: &Drawn) -> Option<Chart> {
     let found = heat(of.job, of.figures.counted.classes(), COLUMNS_MAX)?;
     let (_, length_ns) = *found.columns.first()?;
-    let when = |(start_ns, _): &(u64, u64)| {
-        if length_ns % 1_000_000_000 == 0 {
-            format!("{:.0} s", seconds(*start_ns))
-        } else {
-            format!("{:.2} s", seconds(*start_ns))
-        }
-    };
+    let when = |(start_ns, _): &(u64, u64)| moment(*start_ns, length_ns);
     let mut chart = Chart::new(
         format!("Latencies of {} over time", of.name),
         ChartKind::HeatMap,

@@ -92,7 +92,10 @@ pub fn foot(shown: Shown<'_>, ink: Ink) -> Row {
             "stopping: requests in flight are waited for (Ctrl-C again ends at once)",
             Tone::Warning,
         ),
-        (Dialog::None, _) if !shown.has_keys => Row::of("Ctrl-C ends the run", Tone::Faint),
+        (Dialog::None, Seat::Own) if !shown.has_keys => Row::of("Ctrl-C ends the run", Tone::Faint),
+        (Dialog::None, Seat::Attached) if !shown.has_keys => {
+            Row::of("Ctrl-C leaves, the run goes on", Tone::Faint)
+        }
         (Dialog::None, Seat::Own) => Row::of("q end   ? help", Tone::Faint),
         (Dialog::None, Seat::Attached) => {
             Row::of("d leave, the run goes on   q end it   ? help", Tone::Faint)

@@ -11,7 +11,7 @@ use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-const SIGNALS: [&str; 3] = ["INT", "TERM", "HUP"];
+const SIGNALS: [&str; 4] = ["INT", "QUIT", "TERM", "HUP"];
 /// Takes some seconds to lay out, on every disk.
 const LONG_LAYOUT: [&str; 2] = ["size=6G", "duration=10m"];
 /// Ended by what is tested, however long that takes to come.

@@ -192,9 +192,9 @@ fn shown_and_given_back() {
 fn ended() {
     let quit =
         json!([["expect", "throughput"], ["send", "q"], ["expect", "End the run?"], ["send", "y"]]);
-    let by_key = json!([["expect", "throughput"], ["send", "\u{3}"]]);
+    let by_key = |key: &str| json!([["expect", "throughput"], ["send", key]]);
     let signal = |name: &str| json!([["expect", "throughput"], ["signal", name]]);
-    for steps in [quit, by_key, signal("TERM"), signal("HUP")] {
+    for steps in [quit, by_key("\u{3}"), by_key("\u{1c}"), signal("TERM"), signal("HUP")] {
         let sandbox = Sandbox::new();
         let seen = on_terminal(&sandbox, &LONG, &[], &steps);
         assert_eq!(seen.code, 130, "{steps}: {}", seen.shown);
