@@ -2,6 +2,7 @@
 //! problems, so that its tests provoke it with a small wrong input.
 
 mod code;
+mod findings;
 mod layers;
 mod lexer;
 mod licences;
@@ -23,6 +24,7 @@ checks the rules of the project that compilers do not know
   unsafe       only in fathom-sys, each block under a SAFETY comment
   licences     every dependency's is on the list; the number of dependencies is bounded
   sources      module docs, file length, ASCII, white space, banned constructs with what to write instead
+  findings     each is explained in a page of docs/
   workplace    no path of a private workplace in any file
 ";
 
@@ -92,14 +94,17 @@ fn check() -> Result<Vec<Problem>, String> {
     }
     problems.extend(licences::check(&metadata));
 
+    let mut findings = findings::Seen::default();
     for path in workspace::files()? {
         let bytes = fs::read(root.join(&path)).map_err(|e| format!("{}: {e}", path.display()))?;
         let content = String::from_utf8_lossy(&bytes);
         problems.extend(text::check(&path, &content));
+        findings.look(&path, &content);
         if path.extension().is_some_and(|extension| extension == "rs") {
             problems.extend(code::check(&path, &content));
         }
     }
+    problems.extend(findings.problems());
     problems.sort_by(|a, b| (&a.path, a.line).cmp(&(&b.path, b.line)));
     Ok(problems)
 }
