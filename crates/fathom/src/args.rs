@@ -515,12 +515,14 @@ The run is the unit: one run on each side decides nothing. Eight of each, made i
           fathom run randread /srv --label=$1; }
   for i in 1 2 3 4; do one none; one bfq; one bfq; one none; done
   fathom compare none bfq
+  fathom compare 7f3k:depth=1 7f3k:depth=32   two cells of an experiment
+  fathom compare old.db new.db                all runs of two stores
 
 Exit code 1 when B is worse, or when the comparison is void or doubtful.")]
 pub struct Compare {
-    /// The runs to compare with
+    /// The runs to compare with: labels, runs, RUN:CELL of an experiment, or the file of a store
     pub a: String,
-    /// The runs that may be better or worse
+    /// The runs that may be better or worse, named likewise
     pub b: String,
     /// The thing under test, when several things differ: its name in the list, or device, size, region, fill
     #[arg(long, value_name = "NAME")]

@@ -33,7 +33,7 @@ pub use hypothesis::{HypothesisStudy, Outcome};
 pub use looks::{Decision, LEVEL, looks};
 pub use narrowing::Narrowed;
 pub use ranking::{Bound, Kept, Ranking};
-pub use runs::runs;
+pub use runs::{keep_pairs, runs};
 pub use values::VoidTrial;
 
 use cells::Values;

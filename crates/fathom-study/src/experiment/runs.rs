@@ -1,7 +1,7 @@
 //! An experiment as runs that can be compared with others: each block is one, because a trial is the unit. `fathom compare`
 //! then holds cells of one experiment against each other in pairs, and two experiments cell by cell.
 
-use crate::compare::Run;
+use crate::compare::{Run, Side};
 use fathom_model::record::{Ending, Record, RunHead, RunKind};
 
 /// The blocks of an experiment. Sentinels and trials that do not count are left out.
@@ -28,10 +28,26 @@ pub fn runs(run: Run) -> Vec<Run> {
     runs
 }
 
+/// Of two cells of one experiment, a trial that does not count takes that of the other cell in its block along: what is left
+/// was made in turn.
+pub fn keep_pairs(a: &mut Side, b: &mut Side) {
+    let blocks = |side: &Side| side.runs.iter().map(|run| run.head.id.clone()).collect();
+    let (of_a, of_b): (Vec<String>, Vec<String>) = (blocks(a), blocks(b));
+    for (side, others) in [(a, of_b), (b, of_a)] {
+        let parents: Vec<&str> =
+            others.iter().filter_map(|id| Some(id.split_once('#')?.0)).collect();
+        let is_half = |run: &Run| {
+            let parent = run.head.id.split_once('#').map(|(parent, _)| parent);
+            parent.is_some_and(|parent| parents.contains(&parent)) && !others.contains(&run.head.id)
+        };
+        side.runs.retain(|run| !is_half(run));
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::compare::{Options, Side, compare};
+    use crate::compare::{Options, compare};
     use crate::experiment::sample::{Sample, noise};
     use crate::fixtures;
     use fathom_base::prng::Prng;
@@ -61,6 +77,26 @@ mod tests {
         let [row] = found.rows.as_slice() else { panic!("{found:?}") };
         assert_eq!((row.runs_a, row.runs_b, row.in_pairs), (8, 8, true));
         assert_eq!(row.figures[0].decision, Decision::Faster);
+    }
+
+    #[test]
+    fn a_void_trial_takes_its_pair_along() {
+        let mut run = experiment([1.0, 1.2], 8, 1);
+        run.records[5].cell.as_mut().expect("a cell").void = Some("not quiet".into());
+        let (mut a, mut b) = (side("A", &run, "scheduler=none"), side("B", &run, "scheduler=bfq"));
+        assert_ne!(a.runs.len(), b.runs.len());
+        keep_pairs(&mut a, &mut b);
+        let found = compare(&a, &b, &Options::default());
+        assert_eq!((found.rows[0].runs_a, found.rows[0].in_pairs), (7, true), "{found:?}");
+        // Of two experiments blocks have nothing to do with each other.
+        let mut other = run.clone();
+        other.head.id = "other".into();
+        other.records.truncate(6);
+        let (mut a, mut b) =
+            (side("A", &run, "scheduler=none"), side("B", &other, "scheduler=bfq"));
+        let counts = (a.runs.len(), b.runs.len());
+        keep_pairs(&mut a, &mut b);
+        assert_eq!((a.runs.len(), b.runs.len()), counts);
     }
 
     #[test]

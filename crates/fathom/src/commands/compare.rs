@@ -10,6 +10,7 @@ use fathom_base::units::parse_fraction;
 use fathom_report::comparison::comparison_text;
 use fathom_store::{Filter, RunState, Store, StoreError};
 use fathom_study::compare::{Comparison, Options, Run, Side, compare};
+use fathom_study::experiment::keep_pairs;
 use fathom_study::{against, rounds};
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -35,7 +36,8 @@ pub fn run(common: &Common, output: Output, args: &Compare) -> CommandResult {
             )));
         }
     };
-    let (a, b) = (side(common, output, &args.a)?, side(common, output, &args.b)?);
+    let (mut a, mut b) = (side(common, output, &args.a)?, side(common, output, &args.b)?);
+    keep_pairs(&mut a, &mut b);
     if watch::stored::is_asked(&a, &b) {
         return watch::stored::compare(output, &a, &b);
     }

@@ -17,6 +17,7 @@ use fathom_html::pages::{self, Source};
 use fathom_html::{html, markdown};
 use fathom_store::{Filter, RunState, Store, StoreError};
 use fathom_study::compare::{Options, compare};
+use fathom_study::experiment::keep_pairs;
 use fathom_study::verdict;
 use std::path::{Path, PathBuf};
 
@@ -191,6 +192,7 @@ fn of_two(
     let margin = parse_fraction(margin)
         .map_err(|e| CommandError::usage(output, &format!("--margin={margin}: {e}")))?;
     let (mut a, mut b) = (side(common, output, a)?, side(common, output, b)?);
+    keep_pairs(&mut a, &mut b);
     if args.anonymise {
         Hiding::new().sides([&mut a, &mut b]).ok_or_else(|| unreadable(output))?;
     }

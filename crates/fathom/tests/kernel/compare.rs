@@ -8,6 +8,7 @@ use serde_json::Value;
 pub fn trials() -> Vec<Trial> {
     vec![
         kernel_test("compare_finds_what_a_cap_makes", &[FathomBinary], capped),
+        kernel_test("compare_of_cells_of_an_experiment", &[FathomBinary], cells),
         kernel_test("compare_of_two_devices", &[FathomBinary, LoopDevices], two_devices),
         kernel_test("compare_bad_input", &[FathomBinary], bad_input),
     ]
@@ -33,6 +34,7 @@ fn capped() {
     // A store by its file, and a row by its name.
     let elsewhere = format!("slow:randread@{}", p(sandbox.db()));
     compared(sandbox, &[&elsewhere, "fast:randread"], 0);
+    stores(sandbox);
     let text = sandbox.run(&["compare", "slow", "fast", "--fail-on=void"]);
     assert!(text.stdout.contains("randread: B is ") && text.stdout.contains("8 pairs"), "{text:?}");
 }
@@ -82,6 +84,50 @@ fn eight_pairs() -> Option<Sandbox> {
         .collect();
     assert_eq!(what, [("workload.cap_iops", "factor")]);
     Some(sandbox)
+}
+
+/// Two stores, each with the runs of one label: by their files it is the same as by the labels.
+fn stores(sandbox: &Sandbox) {
+    let found = compared(sandbox, &["slow", "fast"], 0);
+    let only = |label: &str, other: &str| {
+        let copy = Sandbox::with_db(sandbox.dir().join(format!("{label}.db")));
+        std::fs::copy(sandbox.db(), copy.db()).unwrap();
+        let runs = copy.runs().into_iter().filter(|run| run["label"] == other);
+        let ids: Vec<String> = runs.map(|run| run["id"].as_str().unwrap().to_owned()).collect();
+        assert_eq!(ids.len(), 8);
+        let ids: Vec<&str> = ids.iter().map(String::as_str).collect();
+        assert_eq!(copy.run(&[&["rm"], &ids[..]].concat()).code, 0);
+        copy
+    };
+    let (slow, fast) = (only("slow", "fast"), only("fast", "slow"));
+    let by_file = compared(sandbox, &[p(slow.db()), p(fast.db())], 0);
+    let figures = |of: &Value| of["comparison"]["rows"][0]["figures"].clone();
+    assert_eq!(figures(&by_file), figures(&found));
+}
+
+/// Cells that a cap tells apart: each block is a pair.
+fn cells() {
+    let sandbox = Sandbox::new();
+    let file = sandbox.dir().join("f");
+    std::fs::write(&file, vec![7_u8; MIB as usize]).unwrap();
+    let plan = sandbox.dir().join("caps.toml");
+    let text = format!(
+        "question = \"Is the higher cap faster?\"\ntarget = \"{}\"\n[[workload]]\nuse = \"randread\"\ndirect = \"no\"\n\
+         depth = 1\nduration = \"300ms\"\nwarmup = \"0s\"\n[[objective]]\nmetric = \"iops\"\n[factors]\n\
+         workload.cap_iops = [500, 1500]\n[design]\nblocks = 8\n[prepare]\nquiet = \"0s\"\n",
+        p(&file)
+    );
+    std::fs::write(&plan, text).unwrap();
+    let done = sandbox.json(&["lab", p(&plan)], &[0, 1]);
+    let side = |cap: u32| format!("{}:cap_iops={cap}", done.id());
+    let text = sandbox.run(&["compare", &side(500), &side(1500), "--fail-on=void"]);
+    assert!(text.stdout.contains("cap_iops=500 / cap_iops=1500: B is "), "{text:?}");
+    assert!(text.stdout.contains(" pairs.") || text.stdout.contains(" pairs;"), "{text:?}");
+    let found = compared(&sandbox, &[&side(500), &side(1500)], 0);
+    let row = &found["comparison"]["rows"][0];
+    assert_eq!((&row["in_pairs"], &row["runs_a"]), (&true.into(), &row["runs_b"]), "{row}");
+    assert_eq!(row["figures"][0]["decision"], "faster", "{row}");
+    compared(&sandbox, &[&side(1500), &side(500)], 1);
 }
 
 fn two_devices() {
