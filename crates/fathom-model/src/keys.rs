@@ -57,7 +57,10 @@ pub enum KeyError {
 }
 
 /// Options of the command line that people write as keys.
-const OPTIONS: [&str; 6] = ["destroy", "interval", "label", "repeats", "seed", "style"];
+const OPTIONS: [&str; 7] = ["destroy", "interval", "label", "phase", "repeats", "seed", "style"];
+
+/// Those without a value.
+const FLAGS: [&str; 4] = ["json", "keep", "plain", "quiet"];
 
 /// One key: its name, what it takes, what it means, how it is set.
 pub struct Key {
@@ -455,6 +458,7 @@ pub fn set(job: &mut Job, key: &str, value: &str) -> Result<(), KeyError> {
         let near = suggest::hint(key, KEYS.iter().map(|k| k.name));
         let hint = match near.as_str() {
             _ if OPTIONS.contains(&key) => format!("; it is an option: --{key}=..."),
+            _ if FLAGS.contains(&key) => format!("; it is an option: --{key}"),
             "" => "; fathom workloads randread lists all keys".to_owned(),
             _ => near,
         };

@@ -1,10 +1,12 @@
 //! The command line.
 
 mod capture;
+mod settings;
 mod transfer;
 mod tree;
 
 pub use capture::{Capture, MapTo, Replay};
+pub use settings::meant_setting;
 pub use transfer::{
     Completions, Export, ExportFormat, ExportTable, Import, ImportCsv, ImportFrom, Shell,
 };
@@ -172,7 +174,7 @@ pub enum FailOn {
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "\
 Makes a test file in PATH/.fathom-ID/, measures sequential and random reads and writes and commits with it, and removes \
-it. Nothing that exists is touched. Random rows can be shaped with block_size=16k, threads=32, write_fraction=0.3.
+it. Nothing that exists is touched. block_size= shapes the random and the mixed rows, threads= and write_fraction= the mixed row.
 
   fathom quick /srv/data
   fathom quick /srv/data --time=10m block_size=16k")]

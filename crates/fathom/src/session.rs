@@ -55,6 +55,8 @@ pub struct Measured {
     pub head: RunHead,
     /// Shortest prefix that names it in the store; none when it could not be stored.
     pub prefix: Option<String>,
+    /// The command that shows it again; none when it could not be stored.
+    show: Option<String>,
     /// Wall-clock time of the whole command so far.
     pub took_ns: u64,
     /// What was measured.
@@ -85,13 +87,25 @@ impl Measured {
 
     /// `Stored as` the prefix, with what `rest` makes of it; or that it is not.
     pub fn stored_as(&self, rest: impl FnOnce(&str) -> String) -> String {
-        let stored = |prefix: &String| format!("Stored as {prefix}{}", rest(prefix));
-        self.prefix.as_ref().map_or_else(|| "Not stored.".to_owned(), stored)
+        match (&self.prefix, &self.show) {
+            (Some(prefix), Some(show)) => format!("Stored as {prefix}{}", rest(show)),
+            _ => "Not stored.".to_owned(),
+        }
     }
 }
 
 /// The body of a measurement: gets the laboratory and a place for finished records.
 pub type Body<'b> = dyn FnMut(&mut Lab<'_>, KeepRecord<'_>) -> Result<Vec<Record>, LabError> + 'b;
+
+/// The option that leads a later command to the same store, with a space in front; empty where that finds it by itself.
+pub fn db_option(common: &Common) -> String {
+    common.db.as_ref().map_or_else(String::new, |db| format!(" --db {}", shell::path(db)))
+}
+
+/// The command that shows a stored run again.
+pub fn show_command(common: &Common, prefix: &str) -> String {
+    format!("fathom show {prefix}{}", db_option(common))
+}
 
 /// The store's file for these options.
 pub fn store_path(common: &Common) -> Result<PathBuf, StoreError> {
@@ -246,13 +260,14 @@ pub fn measure_as(
             return Err(fail(output, &error, Exit::of_error(&error)));
         }
     };
-    let kept = keep_end(keeper, stop, purpose, &got);
+    let kept = keep_end(common, keeper, stop, purpose, &got);
     let took_ns = clock::monotonic_ns() - started_ns;
-    progress.ended(kept.exit, &kept.words());
+    progress.ended(kept.exit, &kept.words(common));
     let KeptRun { prefix, study, exit, errors } = kept;
     // Also for those who asked for quiet: these are errors.
     errors.iter().for_each(|text| output.error(text));
-    Ok(Measured { head, prefix, took_ns, records: got.records, study, exit })
+    let show = prefix.as_ref().map(|prefix| show_command(common, prefix));
+    Ok(Measured { head, prefix, show, took_ns, records: got.records, study, exit })
 }
 
 /// What is known of a run once its end is stored.
@@ -265,14 +280,20 @@ struct KeptRun {
 }
 
 impl KeptRun {
-    fn words(&self) -> String {
-        let stored = |prefix| format!("Stored as {prefix}: fathom show {prefix}");
+    fn words(&self, common: &Common) -> String {
+        let stored = |p: &String| format!("Stored as {p}: {}", show_command(common, p));
         self.prefix.as_ref().map_or_else(|| "Not stored.".to_owned(), stored)
     }
 }
 
 /// Judges a run and stores its end.
-fn keep_end(mut keeper: Keeper<'_>, stop: &StopFlag, purpose: &Purpose<'_>, got: &Got) -> KeptRun {
+fn keep_end(
+    common: &Common,
+    mut keeper: Keeper<'_>,
+    stop: &StopFlag,
+    purpose: &Purpose<'_>,
+    got: &Got,
+) -> KeptRun {
     let judged = || verdict::judge_run(purpose.kind, &got.records);
     let study = got.study.clone().unwrap_or_else(judged);
     let mut exit = exit_of(stop, purpose, got, &study);
@@ -286,7 +307,8 @@ fn keep_end(mut keeper: Keeper<'_>, stop: &StopFlag, purpose: &Purpose<'_>, got:
             errors.push(format!("the result could not be stored: {error}"));
             if keeper.kept > 0 {
                 let count = keeper.kept;
-                errors.push(format!("trials stored before that: {count}, fathom show {prefix}"));
+                let show = show_command(common, &prefix);
+                errors.push(format!("trials stored before that: {count}, {show}"));
             }
             exit = exit.max(Exit::Internal);
             None

@@ -59,10 +59,14 @@ pub fn run(
         "Whole command {}, of it measured {}. {}",
         format_ns(measured.took_ns),
         format_ns(measured.records.iter().map(|r| r.window_ns).sum()),
-        measured.stored_as(|prefix| format!(
-            "; every run in full: fathom show {prefix}\n\
-             With another margin: fathom compare {prefix}:A {prefix}:B --factor=workload --margin=1%"
-        ))
+        measured.stored_as(|show| {
+            let prefix = measured.prefix.as_deref().unwrap_or_default();
+            let db = session::db_option(common);
+            format!(
+                "; every run in full: {show}\n\
+                 With another margin: fathom compare {prefix}:A {prefix}:B --factor=workload --margin=1%{db}"
+            )
+        })
     );
     let mut result = measured.json();
     result["comparison"] = serde_json::to_value(&found).unwrap_or_default();

@@ -91,7 +91,7 @@ pub fn run(common: &Common, output: Output, stop: &StopFlag, args: &Capture) -> 
     let twin = write_twin(output, args.workload.as_deref(), &taken.record);
     let (twin, of_twin) = twin.map_or_else(|exit| (None, exit), |twin| (twin, Exit::Done));
     text += &findings_text(&kept.study.findings, kept.study.verdict, output.width());
-    text.push_str(&said(&taken.record, twin.as_deref(), &kept));
+    text.push_str(&said(common, &taken.record, twin.as_deref(), &kept));
     let mut exit = kept
         .exit
         .max(of_twin)
@@ -146,7 +146,7 @@ pub fn answer(output: Output, kind: RunKind, records: &[Record]) -> Answer {
 }
 
 /// The last lines: the cost, the files, the next step.
-fn said(record: &CaptureRecord, twin: Option<&str>, kept: &Kept) -> String {
+fn said(common: &Common, record: &CaptureRecord, twin: Option<&str>, kept: &Kept) -> String {
     let mut text = String::new();
     if let Some(cpu_ns) = record.reader_cpu_ns {
         let share = 100.0 * cpu_ns as f64 / record.window_ns.max(1) as f64;
@@ -166,7 +166,7 @@ fn said(record: &CaptureRecord, twin: Option<&str>, kept: &Kept) -> String {
     if let Some(twin) = twin {
         let _ = writeln!(text, "Workload: {twin}. The same by chance: fathom run {twin} TARGET");
     }
-    text + &kept.said()
+    text + &kept.said(common)
 }
 
 /// What a capture came to.

@@ -248,8 +248,7 @@ fn measure(
     let mut text = super::planned::text(output, &studied);
     text += &ended_text(&finished, "fathom lab with the same plan goes on with the next trial");
     text += &around_text(&finished.around);
-    let _ =
-        writeln!(text, "{}", measured.stored_as(|prefix| format!(". Next: fathom show {prefix}")));
+    let _ = writeln!(text, "{}", measured.stored_as(|show| format!(". Next: {show}")));
     let mut result = measured.json();
     result["experiment"] = serde_json::to_value(&studied).unwrap_or_default();
     result["ended"] = ended_word(&finished.ended).into();

@@ -39,8 +39,7 @@ pub fn run(common: &Common, output: Output, stop: &StopFlag, args: &Layers) -> C
             Ok(Got { records, ending: None, exit: Exit::Done, study })
         })?;
     let (mut text, studied) = answer(output, &measured.records);
-    let _ =
-        writeln!(text, "{}", measured.stored_as(|prefix| format!(". Next: fathom show {prefix}")));
+    let _ = writeln!(text, "{}", measured.stored_as(|show| format!(". Next: {show}")));
     let mut result = measured.json();
     result["layers"] = serde_json::to_value(&studied).unwrap_or_default();
     finish(output, &text, &result, measured.exit)

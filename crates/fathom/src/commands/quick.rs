@@ -43,10 +43,10 @@ pub fn run(common: &Common, output: Output, stop: &StopFlag, args: &Quick) -> Co
     text.push('\n');
     text += &measured.findings(output);
     let report = report(common, output, args, &measured);
-    let stored = measured.stored_as(|prefix| {
+    let stored = measured.stored_as(|show| {
         let path = shell::path(&args.path);
         format!(
-            "{report}; again: fathom show {prefix}\n\
+            "{report}; again: {show}\n\
              Next: fathom saturate {path}, fathom layers {path}, or a longer look: fathom quick {path} --time=10m"
         )
     });
@@ -83,7 +83,11 @@ fn options(output: Output, args: &Quick) -> Result<QuickOptions, CommandError> {
             format_duration(TIME_NS_MAX)
         )));
     }
-    let settings = args.settings.iter().map(|s| key_value(output, s)).collect::<Result<_, _>>()?;
+    let settings: Vec<(String, String)> =
+        args.settings.iter().map(|s| key_value(output, s)).collect::<Result<_, _>>()?;
+    if let Some((key, value)) = settings.iter().find(|(key, _)| key == "time" || key == "span") {
+        return Err(usage(format!("{key}={value}: it is an option: --{key}={value}")));
+    }
     let options = QuickOptions {
         path: args.path.clone(),
         time_ns,

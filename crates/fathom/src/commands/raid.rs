@@ -110,8 +110,7 @@ fn measure(
     let mut text = report::text(&studied, output.width());
     text += &lab::ended_text(&finished, "the same command goes on with the next trial");
     text += &lab::around_text(&finished.around);
-    let _ =
-        writeln!(text, "{}", measured.stored_as(|prefix| format!(". Next: fathom show {prefix}")));
+    let _ = writeln!(text, "{}", measured.stored_as(|show| format!(". Next: {show}")));
     let mut result = measured.json();
     result["raid"] = serde_json::to_value(&studied).unwrap_or_default();
     result["ended"] = lab::ended_word(&finished.ended).into();

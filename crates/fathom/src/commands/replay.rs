@@ -104,7 +104,7 @@ pub fn run(common: &Common, output: Output, stop: &StopFlag, args: &Replay) -> C
         text.push('\n');
     }
     text += &measured.findings(output);
-    text += &measured.stored_as(|prefix| format!(". Again: fathom show {prefix}\n"));
+    text += &measured.stored_as(|show| format!(". Again: {show}\n"));
     let mut result = measured.json();
     let likeness = capture.map(|capture| capture.likeness.clone()).unwrap_or_default();
     result["likeness"] = serde_json::to_value(&likeness).unwrap_or_default();

@@ -76,7 +76,7 @@ pub(super) fn measure(
         "Whole command {}, of it measured {}. {}",
         format_ns(measured.took_ns),
         format_ns(measured.records.iter().map(|r| r.window_ns).sum()),
-        measured.stored_as(|prefix| format!("; all of it again: fathom show {prefix}"))
+        measured.stored_as(|show| format!("; all of it again: {show}"))
     );
     let mut result = measured.json();
     if let Some(rounds) = &rounds {

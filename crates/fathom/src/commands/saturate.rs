@@ -30,7 +30,7 @@ pub fn run(common: &Common, output: Output, stop: &StopFlag, args: &Saturate) ->
         &measured,
         study.as_ref().map(|study| saturation::text(study, output.width())),
     );
-    let in_full = |prefix: &str| format!("; every run in full: fathom show {prefix}");
+    let in_full = |show: &str| format!("; every run in full: {show}");
     let _ = writeln!(text, "{}", measured.stored_as(in_full));
     let mut result = measured.json();
     result["saturation"] = serde_json::to_value(&study).unwrap_or_default();

@@ -17,6 +17,7 @@ const NOBODY: u32 = 65_534;
 pub fn trials() -> Vec<Trial> {
     vec![
         kernel_test("words_and_values", &[FathomBinary], words_and_values),
+        kernel_test("options_and_settings", &[FathomBinary], options_and_settings),
         kernel_test("workload_files", &[FathomBinary], workload_files),
         kernel_test("sizes_and_places", &[FathomBinary, LoopDevices], sizes_and_places),
         kernel_test("jobs_that_cannot_share_a_file", &[FathomBinary], cannot_share),
@@ -84,7 +85,6 @@ fn words_and_values() {
     usage(&sandbox, &rivals, &["fsync_fraction=0.1", "fsync_every=8 sets the same"]);
     usage(&sandbox, &["run", "randraed", d], &["'randraed'", "did you mean 'randread'?"]);
     usage(&sandbox, &["run", "randread", d, "--repeats=0"], &["--repeats=0", "at least 1"]);
-    usage(&sandbox, &["run", "randread", d, "seed=7"], &["'seed'", "--seed="]);
     for search in [&["run", "randwrite", d][..], &["saturate", d], &["size", d]] {
         let args = [search, &["--destroy=/dev/vda"]].concat();
         usage(&sandbox, &args, &["--destroy=/dev/vda", d, "a directory", "leave it out"]);
@@ -98,6 +98,24 @@ fn words_and_values() {
     assert_eq!((as_json.code, as_json.result()["exit_code"].as_i64()), (2, Some(2)));
     assert!(as_json.result()["error"].as_str().unwrap().contains("randraed"));
     assert!(!sandbox.db().exists(), "refused before there was anything to store");
+}
+
+fn options_and_settings() {
+    let sandbox = Sandbox::new();
+    let dir = sandbox.dir();
+    let d = p(&dir);
+    usage(&sandbox, &["run", "randread", d, "seed=7"], &["'seed'", "--seed="]);
+    usage(&sandbox, &["run", "randread", d, "keep=yes"], &["'keep'", "it is an option: --keep"]);
+    for (option, hint) in [("--threads=4", "threads=4"), ("--sync", "sync=VALUE")] {
+        let hint = format!("takes no hyphens: {hint}");
+        usage(
+            &sandbox,
+            &["run", "randread", d, option],
+            &[option.split('=').next().unwrap(), &hint],
+        );
+    }
+    let no_settings = sandbox.run(&["list", "--threads=4"]);
+    assert!(no_settings.code == 2 && !no_settings.stderr.contains("hyphens"), "{no_settings:?}");
 }
 
 fn workload_files() {
@@ -304,6 +322,8 @@ fn quick_refuses() {
         (&["block_size=1000"], "block_size"),
         (&["block_size=1G"], "quarter of the free memory"),
         (&["threads=0"], "between 1 and"),
+        (&["time=30s"], "it is an option: --time=30s"),
+        (&["--threads=8"], "takes no hyphens: threads=8"),
     ] {
         usage(&sandbox, &[&["quick", p(&dir)], args].concat(), &[word]);
     }

@@ -8,6 +8,7 @@ use fathom_testkit::{FsKind, Mount, Scratch, TreeSnapshot, Trial, fathom_binary,
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::thread;
 use std::time::Duration;
 
@@ -31,6 +32,7 @@ pub fn trials() -> Vec<Trial> {
         kernel_test("store_that_is_damaged", &[FathomBinary], damaged),
         kernel_test("store_that_is_something_else", &[FathomBinary], something_else),
         kernel_test("store_without_a_place", &[FathomBinary, Root, Tool("setpriv")], no_place),
+        kernel_test("store_of_a_run_is_named_where_it_must_be", &[FathomBinary], named),
         kernel_test("store_from_the_environment", &[FathomBinary], from_environment),
     ]
 }
@@ -249,7 +251,7 @@ fn from_environment() {
     let sandbox = Sandbox::new();
     let db = sandbox.scratch.join("by-variable/x.db");
     let done = run(|| {
-        let mut command = std::process::Command::new(fathom_binary().unwrap());
+        let mut command = Command::new(fathom_binary().unwrap());
         command.env("FATHOM_DB", &db).args(PROBE);
         command
     });
@@ -269,4 +271,37 @@ fn no_place() {
         command
     });
     done.is_refusal(6, &["$HOME", "--db", "$FATHOM_DB"]);
+}
+
+/// The printed command, typed as it stands, shows the run: with `--db` where that was given, also when a shell would take
+/// the name apart, and without where fathom finds the store by itself.
+fn named() {
+    let scratch = Scratch::new().unwrap();
+    let db = scratch.join("my runs/it's.db");
+    let binary = fathom_binary().unwrap();
+    for by_option in [true, false] {
+        let with_store = |command: &mut Command| {
+            command.env_remove("FATHOM_DB");
+            if !by_option {
+                command.env("FATHOM_DB", &db);
+            }
+        };
+        let measured = run(|| {
+            let mut command = Command::new(&binary);
+            with_store(command.args(PROBE));
+            if by_option {
+                command.arg("--db").arg(&db);
+            }
+            command
+        });
+        let printed = measured.stdout.split("again: ").nth(1).expect("a command is printed");
+        assert_eq!(printed.contains(" --db "), by_option, "{printed}");
+        let typed = printed.trim_end().replacen("fathom", p(&binary), 1);
+        let shown = run(|| {
+            let mut shell = Command::new("sh");
+            with_store(shell.args(["-c", &typed]));
+            shell
+        });
+        assert!(shown.stdout.contains("randread (workload randread): complete"), "{shown:?}");
+    }
 }

@@ -44,9 +44,11 @@ pub struct Kept {
 
 impl Kept {
     /// The last line.
-    pub fn said(&self) -> String {
+    pub fn said(&self, common: &Common) -> String {
         match &self.prefix {
-            Some(prefix) => format!("Stored as {prefix}. Again: fathom show {prefix}\n"),
+            Some(prefix) => {
+                format!("Stored as {prefix}. Again: {}\n", session::show_command(common, prefix))
+            }
             None => "Not stored.\n".to_owned(),
         }
     }

@@ -48,6 +48,8 @@ impl Pieces {
 /// A watch that is stored.
 pub struct Recording {
     store: Store,
+    /// What leads a later command to it.
+    db_option: String,
     head: RunHead,
     piece: WatchRecord,
     piece_begun_unix_ns: i64,
@@ -87,7 +89,17 @@ impl Recording {
         let piece = WatchRecord::new(interval_ns, 0);
         let (piece_begun_unix_ns, piece_begun_ns) = (head.started_unix_ns, 0);
         let (error, lost) = (None, 0);
-        Ok(Self { store, head, piece, piece_begun_unix_ns, pieces, piece_begun_ns, error, lost })
+        Ok(Self {
+            store,
+            db_option: session::db_option(common),
+            head,
+            piece,
+            piece_begun_unix_ns,
+            pieces,
+            piece_begun_ns,
+            error,
+            lost,
+        })
     }
 
     /// Nothing was watched: nothing is remembered of it.
@@ -198,7 +210,7 @@ impl Recording {
         text += &findings_text(&study.findings, study.verdict, output.width());
         if self.error.is_none() {
             let prefix = self.store.shortest_prefix(&self.head.id).unwrap_or(self.head.id.clone());
-            text += &format!("Stored as {prefix}. Again: fathom show {prefix}\n");
+            text += &format!("Stored as {prefix}. Again: fathom show {prefix}{}\n", self.db_option);
         }
         let result = serde_json::json!({
             "id": self.head.id,

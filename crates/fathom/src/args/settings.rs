@@ -1,0 +1,31 @@
+//! Settings that were written as options.
+
+use super::Args;
+use clap::CommandFactory;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+use fathom_base::shell;
+use fathom_model::{fsop_keys, keys, play_keys};
+
+/// A setting that was written as an option, such as `--threads=4`: what to write instead. None for all other errors, and for
+/// commands that take no settings.
+pub fn meant_setting(error: &clap::Error) -> Option<String> {
+    let Some(ContextValue::String(wrong)) = error.get(ContextKind::InvalidArg) else { return None };
+    let name = wrong.strip_prefix("--").filter(|_| error.kind() == ErrorKind::UnknownArgument)?;
+    let words: Vec<String> =
+        std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect();
+    let takes_settings = |command: &clap::Command| {
+        words.iter().any(|word| word == command.get_name())
+            && command
+                .get_positionals()
+                .filter_map(|positional| positional.get_value_names())
+                .any(|names| names.iter().any(|name| name.ends_with("KEY=VALUE")))
+    };
+    let files = fsop_keys::KEYS.iter().chain(play_keys::KEYS).map(|key| key.name);
+    let is_key = keys::KEYS.iter().map(|key| key.name).chain(files).any(|key| key == name);
+    if !is_key || !Args::command().get_subcommands().any(takes_settings) {
+        return None;
+    }
+    let value = words.iter().find_map(|word| word.strip_prefix(wrong.as_str())?.strip_prefix('='));
+    let value = value.unwrap_or("VALUE");
+    Some(format!("{wrong}: is a setting and takes no hyphens: {name}={}", shell::word(value)))
+}
