@@ -214,19 +214,14 @@ impl Settings {
         for (key, value) in &options.settings {
             // The one table of keys judges the value; only then is it taken as text.
             let mut probe = Job::default();
-            keys::set(&mut probe, key, value)?;
+            let judged = keys::set(&mut probe, key, value);
             match key.as_str() {
                 "block_size" => read.block_size.clone_from(value),
                 "write_fraction" => read.write_fraction.clone_from(value),
                 "threads" => read.threads = Some(u64::from(probe.threads)),
-                _ => {
-                    let known = KEYS.join(", ");
-                    return Err(LabError::Usage(format!(
-                        "quick takes {known}, not '{key}'; fathom run randomio {} {key}={value} takes them all",
-                        shell::path(&options.path)
-                    )));
-                }
+                _ => return Err(LabError::Usage(not_taken(options, key, value, &judged))),
             }
+            judged?;
         }
         Ok(read)
     }
@@ -238,6 +233,23 @@ impl Settings {
         keys::set(&mut job, "block_size", &self.block_size)?;
         keys::set(&mut job, "depth", &most.to_string())?;
         Ok(job)
+    }
+}
+
+/// Why `quick` does not take a key, and who does.
+fn not_taken(
+    options: &QuickOptions,
+    key: &str,
+    value: &str,
+    judged: &Result<(), keys::KeyError>,
+) -> String {
+    let takes = format!("quick takes {}, not '{key}'", KEYS.join(", "));
+    match judged {
+        Err(keys::KeyError::Unknown { .. }) => takes + &fathom_base::suggest::hint(key, KEYS),
+        _ => format!(
+            "{takes}; fathom run randomio {} {key}={value} takes them all",
+            shell::path(&options.path)
+        ),
     }
 }
 
