@@ -94,6 +94,16 @@ impl Exchange {
     }
 }
 
+/// Ends of one batch that follow each other with the same class and latency, not counted yet: what was handed over together
+/// and comes back together has the same latency, and of such a batch only the first costs more than an addition.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Alike {
+    /// Of the class, in the order of the recorder's classes.
+    index: usize,
+    latency_ns: u64,
+    times: u64,
+}
+
 /// A worker's notebook.
 pub struct Recorder {
     map: [u8; OpClass::ALL.len()],
@@ -193,12 +203,66 @@ impl Recorder {
         }
         let index = usize::from(self.map[class as usize]);
         self.current.latency_ns[index].record(latency_ns);
+        self.note_end(index, class, end_ns, latency_ns, offset_bytes, size_bytes)
+    }
+
+    /// What is noted of each operation besides its latency. True when it is among the slowest until now.
+    #[inline(always)]
+    fn note_end(
+        &mut self,
+        index: usize,
+        class: OpClass,
+        end_ns: u64,
+        latency_ns: u64,
+        offset_bytes: u64,
+        size_bytes: u32,
+    ) -> bool {
         self.current.bytes[index] += u64::from(size_bytes);
         if latency_ns <= self.slow_limit_ns {
             return false;
         }
         let end_ns = end_ns.saturating_sub(self.window_start_ns);
         self.note_slow(SlowOp { class, end_ns, latency_ns, file: 0, offset_bytes, size_bytes })
+    }
+
+    /// The same for one of several that end at once, which share `alike`; [`Recorder::count`] has to follow the last one.
+    #[inline(always)]
+    pub fn record_in_batch(
+        &mut self,
+        alike: &mut Alike,
+        class: OpClass,
+        end_ns: u64,
+        latency_ns: u64,
+        offset_bytes: u64,
+        size_bytes: u32,
+    ) -> bool {
+        if cfg!(feature = "silent") {
+            return false;
+        }
+        let index = usize::from(self.map[class as usize]);
+        if alike.times > 0 && latency_ns == alike.latency_ns && index == alike.index {
+            alike.times += 1;
+        } else {
+            self.count(*alike);
+            *alike = Alike { index, latency_ns, times: 1 };
+        }
+        self.note_end(index, class, end_ns, latency_ns, offset_bytes, size_bytes)
+    }
+
+    /// Counts what the operations of a batch have left to be counted.
+    #[inline(always)]
+    pub fn count(&mut self, alike: Alike) {
+        let Alike { index, latency_ns, times } = alike;
+        match times {
+            0 => {}
+            1 => self.current.latency_ns[index].record(latency_ns),
+            _ => self.count_many(alike),
+        }
+    }
+
+    #[inline(never)]
+    fn count_many(&mut self, Alike { index, latency_ns, times }: Alike) {
+        self.current.latency_ns[index].record_n(latency_ns, times);
     }
 
     /// Says on which file the operation was that [`Recorder::record`] has just noted as a slow one.
@@ -306,6 +370,33 @@ mod tests {
             full.iter().map(|b| b.latency_ns[1].count()).sum::<u64>() + last.latency_ns[1].count();
         assert_eq!(counted, 99);
         assert_eq!((last.start_ns, last.length_ns), (200, 800));
+    }
+
+    #[test]
+    fn a_batch_counts_as_each_by_itself() {
+        let (apart, together) = (Exchange::new(2, false), Exchange::new(2, false));
+        let (mut apart, mut together) = (recorder(&apart), recorder(&together));
+        [&mut apart, &mut together].map(|recorder| recorder.begin_window(0));
+        let mut prng = fathom_base::prng::Prng::new(1, 0);
+        for batch in 0..500 {
+            let mut alike = Alike::default();
+            for _ in 0..prng.below(9) {
+                let class = if prng.below(4) == 0 { OpClass::Sync } else { OpClass::Read };
+                // Few latencies, so that neighbours are often alike, and some of them are the slowest.
+                let (latency_ns, offset) = (1000 + prng.below(3) + batch, prng.below(99));
+                let one = apart.record(class, 50, latency_ns, offset, 512);
+                let other =
+                    together.record_in_batch(&mut alike, class, 50, latency_ns, offset, 512);
+                assert_eq!(one, other);
+            }
+            together.count(alike);
+        }
+        let ((one, one_slow, _), (other, other_slow, _)) = (apart.finish(60), together.finish(60));
+        assert!(one.latency_ns[0].count() > 1000 && one.latency_ns[1].count() > 200);
+        assert_eq!((one.latency_ns, one.bytes), (other.latency_ns, other.bytes));
+        assert_eq!(one_slow.len(), SLOWEST_KEPT);
+        let key = |op: &SlowOp| (op.latency_ns, op.offset_bytes, op.class as u8);
+        assert!(one_slow.iter().map(key).eq(other_slow.iter().map(key)));
     }
 
     #[test]

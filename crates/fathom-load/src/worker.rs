@@ -6,7 +6,7 @@ use crate::files::OpenFiles;
 use crate::generator::{Generator, Kind, Request};
 use crate::pace::Pace;
 use crate::payload::Payload;
-use crate::recorder::Recorder;
+use crate::recorder::{Alike, Recorder};
 use fathom_base::clock::Clock;
 use fathom_model::record::{CensoredOp, OpClass};
 use std::io;
@@ -476,28 +476,50 @@ impl<'a, E: Engine, C: Clock, P: Payload> Worker<'a, E, C, P> {
             self.counts.batches += 1;
             self.counts.end_ns = now_ns;
         }
+        let mut alike = Alike::default();
+        if ended == 1 {
+            self.reap_next::<PACED, true>(now_ns, counted, &mut alike, failed);
+            return;
+        }
         for _ in 0..ended {
-            let Some((number, result)) = self.engine.take() else { break };
-            let slot = self.vacate(number);
-            let is_whole = result == slot.expected();
-            if !is_whole && self.again(number, slot, result, now_ns) {
-                continue;
-            }
-            self.payload.ended(number, is_whole, self.engine);
-            if !is_whole {
-                failed.get_or_insert(self.failure(number, slot.stage, result));
-                self.release::<PACED>(number, now_ns);
-                continue;
-            }
-            if counted {
-                self.note::<PACED>(number, slot, now_ns);
-            }
-            if slot.stage == Stage::SyncedWrite && failed.is_none() {
-                self.go_on_with_sync(number, now_ns);
-            } else {
-                self.release::<PACED>(number, now_ns);
+            if !self.reap_next::<PACED, false>(now_ns, counted, &mut alike, failed) {
+                break;
             }
         }
+        self.recorder.count(alike);
+    }
+
+    /// Takes in the next one that has ended; false when there is none. One that is `ALONE` pays nothing for what others might
+    /// share with it.
+    #[inline(always)]
+    fn reap_next<const PACED: bool, const ALONE: bool>(
+        &mut self,
+        now_ns: u64,
+        counted: bool,
+        alike: &mut Alike,
+        failed: &mut Option<Failed>,
+    ) -> bool {
+        let Some((number, result)) = self.engine.take() else { return false };
+        let slot = self.vacate(number);
+        let is_whole = result == slot.expected();
+        if !is_whole && self.again(number, slot, result, now_ns) {
+            return true;
+        }
+        self.payload.ended(number, is_whole, self.engine);
+        if !is_whole {
+            failed.get_or_insert(self.failure(number, slot.stage, result));
+            self.release::<PACED>(number, now_ns);
+            return true;
+        }
+        if counted {
+            self.note::<PACED, ALONE>(number, slot, now_ns, alike);
+        }
+        if slot.stage == Stage::SyncedWrite && failed.is_none() {
+            self.go_on_with_sync(number, now_ns);
+        } else {
+            self.release::<PACED>(number, now_ns);
+        }
+        true
     }
 
     /// Issues a read or write once more that the kernel gave back because it would have had to wait for a place in the
@@ -545,7 +567,13 @@ impl<'a, E: Engine, C: Clock, P: Payload> Worker<'a, E, C, P> {
     }
 
     #[inline(always)]
-    fn note<const PACED: bool>(&mut self, number: u32, slot: Slot, now_ns: u64) {
+    fn note<const PACED: bool, const ALONE: bool>(
+        &mut self,
+        number: u32,
+        slot: Slot,
+        now_ns: u64,
+        alike: &mut Alike,
+    ) {
         let class = slot.stage.class();
         if slot.stage.is_sync() {
             self.note_sync(number, slot.stage, now_ns);
@@ -559,7 +587,13 @@ impl<'a, E: Engine, C: Clock, P: Payload> Worker<'a, E, C, P> {
         }
         let Slot { start_ns, offset_bytes, size_bytes, .. } = slot;
         let latency_ns = now_ns.saturating_sub(start_ns);
-        if self.recorder.record(class, now_ns, latency_ns, offset_bytes, size_bytes) {
+        let recorder = &mut self.recorder;
+        let is_slow = if ALONE {
+            recorder.record(class, now_ns, latency_ns, offset_bytes, size_bytes)
+        } else {
+            recorder.record_in_batch(alike, class, now_ns, latency_ns, offset_bytes, size_bytes)
+        };
+        if is_slow {
             self.name_file(number);
         }
         self.counts.operations += 1;

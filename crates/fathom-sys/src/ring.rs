@@ -164,7 +164,7 @@ impl<'f> Ring<'f> {
     /// # Panics
     /// When the slot is in flight already, the request is larger than its buffer, or there is no such file: all are
     /// errors of the caller.
-    #[inline]
+    #[inline(always)]
     pub fn queue(&mut self, slot: u32, file: u32, op: IoOp) {
         assert!(!self.busy[slot as usize], "slot {slot} is in flight");
         let fits = |size_bytes: u32| assert!(size_bytes as usize <= self.arena.slot_bytes());

@@ -53,7 +53,7 @@ impl Engine for Uring<'_> {
         self.ring.buffer_mut(slot)
     }
 
-    #[inline]
+    #[inline(always)]
     fn queue(&mut self, slot: u32, file: u32, op: Op) {
         self.ring.queue(slot, file, op);
     }
