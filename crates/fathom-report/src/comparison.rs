@@ -7,7 +7,9 @@ use crate::text::push_wrapped_to;
 use fathom_model::finding::Verdict;
 use fathom_stats::equivalence::{Better, Decision};
 use fathom_stats::sequential::LOOKS;
-use fathom_study::compare::{Comparison, Difference, Figure, Metric, RowComparison, Weight};
+use fathom_study::compare::{
+    ClassShift, Comparison, Difference, Figure, Metric, Noise, RowComparison, Weight,
+};
 
 /// The whole comparison in so many columns.
 #[must_use]
@@ -44,6 +46,12 @@ fn answer_text(comparison: &Comparison, width: usize) -> String {
     out.push('\n');
     if !comparison.rows.is_empty() {
         let Noted { table, notes } = figure_rows(comparison);
+        out += &table.render_to(0, width);
+        notes.iter().for_each(|note| push_wrapped_to(&mut out, width, "", note));
+        noise_lines(comparison).iter().for_each(|line| push_wrapped_to(&mut out, width, "", line));
+        out.push('\n');
+    }
+    if let Some(Noted { table, notes }) = shift_rows(comparison) {
         out += &table.render_to(0, width);
         notes.iter().for_each(|note| push_wrapped_to(&mut out, width, "", note));
         out.push('\n');
@@ -171,6 +179,81 @@ fn decision_word(figure: &Figure) -> &'static str {
     }
 }
 
+/// Where the figure that answers each row scatters, a sentence each.
+#[must_use]
+pub fn noise_lines(comparison: &Comparison) -> Vec<String> {
+    let of_row = |row: &RowComparison| {
+        let (first, noise) = (row.figures.first()?, row.noise.as_ref()?);
+        let name =
+            if comparison.rows.len() > 1 { format!("{}: ", row.name) } else { String::new() };
+        let words = noise_words(noise);
+        Some(format!("{name}{} scattered in these runs by {words}.", first.metric.words()))
+    };
+    comparison.rows.iter().filter_map(of_row).collect()
+}
+
+fn noise_words(noise: &Noise) -> String {
+    let share = |deviation: f64| format!("{:.1} %", 100.0 * deviation);
+    let levels = [
+        (noise.between_pairs, "from pair to pair, which pairing takes out"),
+        (noise.within_pairs, "within a pair"),
+        (noise.between_runs, "from run to run"),
+        (noise.inside_runs, "from repeat to repeat inside a run"),
+    ];
+    let known = levels.iter().filter_map(|(of, words)| Some(format!("{} {words}", share((*of)?))));
+    known.collect::<Vec<_>>().join(", ")
+}
+
+/// Whole distributions are shown at each tenth where there are so many at most, else at three of them.
+const SHIFTS_WHOLE: usize = 2;
+
+/// The latencies of both sides at each tenth of the requests; none where the runs are too few for intervals.
+#[must_use]
+pub fn shift_rows(comparison: &Comparison) -> Option<Noted> {
+    let all: Vec<(&RowComparison, &ClassShift)> = comparison
+        .rows
+        .iter()
+        .flat_map(|row| row.shifts.iter().map(move |shift| (row, shift)))
+        .filter(|(_, shift)| shift.deciles.iter().all(|of| of.ratio.interval.is_some()))
+        .collect();
+    let columns = [
+        ("of the requests", Align::Left),
+        ("A", Align::Right),
+        ("B", Align::Right),
+        ("change", Align::Right),
+        ("interval", Align::Right),
+    ];
+    let mut table = Table::new(columns, 3);
+    let mut uneven = Vec::new();
+    for (row, shift) in &all {
+        let name = format!("{}, {}", row.name, shift.class.word());
+        table.row([name.as_str()]);
+        let is_shown = |at: &usize| all.len() <= SHIFTS_WHOLE || [0, 4, 8].contains(at);
+        for at in (0..shift.deciles.len()).filter(is_shown) {
+            let of = &shift.deciles[at];
+            table.row([
+                format!("  {:.0} % within", 100.0 * of.quantile),
+                Metric::LatencyNsP50(shift.class).text(of.a_ns),
+                Metric::LatencyNsP50(shift.class).text(of.b_ns),
+                change_with(of.ratio.value, of.ratio.interval),
+                of.ratio.interval.map_or_else(|| "-".to_owned(), interval),
+            ]);
+        }
+        if shift.is_uneven() {
+            uneven.push(format!("{name}: the slow requests changed otherwise than the fast ones."));
+        }
+    }
+    let mut notes = vec![
+        "Whole distributions of latency, each interval by itself: that all hold at once is less likely."
+            .to_owned(),
+    ];
+    if all.len() > SHIFTS_WHOLE {
+        notes.push("Every tenth: fathom compare --json.".to_owned());
+    }
+    notes.extend(uneven);
+    (!all.is_empty()).then_some(Noted { table, notes })
+}
+
 fn differences_text(differences: &[Difference], width: usize) -> String {
     let table = difference_rows(differences, &cut);
     if table.is_empty() { format!("{NO_DIFFERENCE}\n") } else { table.render_to(0, width) }
@@ -248,6 +331,7 @@ mod tests {
                 let class = ClassRecord { class: OpClass::Read, latency_ns, bytes: count * 4096 };
                 let mut record = sample::record("randread", "read", vec![class]);
                 record.started_unix_ns = 10 * block + shift;
+                record.jobs[0].engine.depth = 64;
                 Run { head: head(name, block), records: vec![record], unfinished: None }
             };
             Side { name: name.into(), runs: (0..blocks).map(run).collect() }
@@ -272,6 +356,20 @@ mod tests {
               read p50     5.0 ms   5.0 ms    +0.0 %     +0.0 % .. +0.0 %   same
               read p99.9   5.0 ms   5.0 ms    +0.0 %     +0.0 % .. +0.0 %   same
             Medians over runs; changes are ratios B / A (Hodges-Lehmann) with intervals of 95 % by ranks.
+            IOPS scattered in these runs by 0.5 % from pair to pair, which pairing takes out, 0.0 % within a pair.
+
+            of the requests        A        B   change           interval
+            read, read
+              10 % within     5.0 ms   5.0 ms   +0.0 %   +0.0 % .. +0.0 %
+              20 % within     5.0 ms   5.0 ms   +0.0 %   +0.0 % .. +0.0 %
+              30 % within     5.0 ms   5.0 ms   +0.0 %   +0.0 % .. +0.0 %
+              40 % within     5.0 ms   5.0 ms   +0.0 %   +0.0 % .. +0.0 %
+              50 % within     5.0 ms   5.0 ms   +0.0 %   +0.0 % .. +0.0 %
+              60 % within     5.0 ms   5.0 ms   +0.0 %   +0.0 % .. +0.0 %
+              70 % within     5.0 ms   5.0 ms   +0.0 %   +0.0 % .. +0.0 %
+              80 % within     5.0 ms   5.0 ms   +0.0 %   +0.0 % .. +0.0 %
+              90 % within     5.0 ms   5.0 ms   +0.0 %   +0.0 % .. +0.0 %
+            Whole distributions of latency, each interval by itself: that all hold at once is less likely.
 
             Nothing that fathom records differed between A and B.
 

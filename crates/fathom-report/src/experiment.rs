@@ -10,7 +10,7 @@ use crate::text::push_wrapped_to;
 use fathom_model::plan::FactorKind;
 use fathom_stats::equivalence::Decision;
 use fathom_study::experiment::{
-    Choice, ExperimentStudy, Figure, HypothesisStudy, Narrowed, Outcome,
+    BlockNoise, Choice, ExperimentStudy, Figure, HypothesisStudy, Narrowed, Outcome,
 };
 
 /// How to have what the best cell had: for one choice, what sets it at once and what makes it last.
@@ -284,6 +284,17 @@ pub fn course_lines(study: &ExperimentStudy) -> Vec<String> {
         study.blocks_max,
         words::count(study.trials, "trial", "trials"),
     )];
+    if let Some(noise) = &study.noise {
+        let BlockNoise { figure, blocks, cells, between_blocks, within_blocks } = *noise;
+        let line = format!(
+            "In these trials {} scattered by {} from block to block, which comparing within blocks takes out, and by {} within a block \
+             ({blocks} blocks of {cells} cells).",
+            words::figure(study, &study.figures[figure]),
+            words::percent(between_blocks),
+            words::percent(within_blocks)
+        );
+        lines.push(line);
+    }
     if let Some(drift) = study.drift.as_ref().filter(|drift| !drift.is_found() && good > 0) {
         let who = if drift.is_sentinel { "The sentinel" } else { "The baseline" };
         let far = words::percent(drift.farthest);

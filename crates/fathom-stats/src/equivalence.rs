@@ -80,17 +80,6 @@ impl Comparison {
         self.ratio.map(|ratio| 100.0 * (ratio - 1.0))
     }
 
-    /// True when a change for the worse by more than `percent` is proven: the whole interval lies beyond it. A rate is worse
-    /// by 5 % below 1/1.05, a latency above 1.05.
-    #[must_use]
-    pub fn is_worse_by(&self, percent: f64) -> bool {
-        let limit = 1.0 + 0.01 * percent;
-        self.ratio.interval.is_some_and(|interval| match self.question.better {
-            Better::Higher => interval.high < 1.0 / limit,
-            Better::Lower => interval.low > limit,
-        })
-    }
-
     /// True when a difference larger than the margin is proven: the whole interval lies beyond it, on either side. A decision of
     /// faster or slower alone says that there is a difference, and that it is not proven to be too small to matter.
     #[must_use]
@@ -193,7 +182,7 @@ mod tests {
             change.value, interval.low, interval.high, change.count
         );
         assert_eq!(sentence, "B reads 12 % faster (10.9 to 13.0 %), 8 pairs");
-        assert!(got.is_different() && !got.is_worse_by(0.0) && got.is_beyond_margin());
+        assert!(got.is_different() && got.is_beyond_margin());
         let wide = compare_paired(&A, &B, &Question { margin_percent: 11.0, ..got.question });
         let wide = wide.unwrap();
         assert_eq!((wide.decision, wide.is_beyond_margin()), (Decision::Faster, false));
@@ -209,10 +198,8 @@ mod tests {
     fn lower_is_better_for_latency() {
         let got = compare_paired(&A, &B, &Question::new(Better::Lower)).unwrap();
         assert_eq!(got.decision, Decision::Slower);
-        assert!(got.is_worse_by(5.0) && !got.is_worse_by(12.0));
         let back = compare_paired(&B, &A, &Question::new(Better::Higher)).unwrap();
         assert_eq!(back.decision, Decision::Slower);
-        assert!(back.is_worse_by(5.0) && !back.is_worse_by(12.0));
     }
 
     #[test]

@@ -3,7 +3,6 @@
 use super::{RankTest, cut, cut_of_many, doubled_ranks, normal_p, smallest_two_sided, two_sided};
 use crate::error::{StatsError, check_finite, check_positive, check_share};
 use crate::interval::{Estimate, Interval, median_of_sorted};
-use crate::special::binomial_cdf;
 
 /// Up to so many pairs the distribution of the signed ranks is computed exactly.
 pub const EXACT_MAX: usize = 200;
@@ -86,20 +85,6 @@ pub fn hodges_lehmann(differences: &[f64], level: f64) -> Result<Estimate, Stats
         coverage: 1.0 - missed,
     });
     Ok(Estimate { value: median_of_sorted(&means), interval, count })
-}
-
-/// The sign test that differences are as often above as below 0; the statistic is the number above. Zeros are left out.
-/// It needs no symmetry, and pays for that with power.
-///
-/// # Errors
-/// No difference, or one that is not finite.
-pub fn sign_test(differences: &[f64]) -> Result<RankTest, StatsError> {
-    check_finite(differences, 1)?;
-    let above = differences.iter().filter(|difference| **difference > 0.0).count() as u64;
-    let below = differences.iter().filter(|difference| **difference < 0.0).count() as u64;
-    let p_of = |fewer| (2.0 * binomial_cdf(fewer, above + below, 0.5)).min(1.0);
-    let (p, smallest_p) = (p_of(above.min(below)), p_of(0));
-    Ok(RankTest { statistic: above as f64, p, smallest_p, is_exact: true })
 }
 
 fn check(differences: &[f64]) -> Result<(), StatsError> {
@@ -247,9 +232,6 @@ mod tests {
         // Ranks 3 to 8 of 8: the sum of -1 and 5 others.
         let differences = [0.0, 0.0, -1.0, 2.0, 3.0, 4.0, 5.0, 6.0];
         assert_eq!(p(&differences), p_of_all_patterns(&differences));
-        // None or one of six below.
-        assert!((sign_test(&differences).unwrap().p - 2.0 * 7.0 / 64.0).abs() < 1e-14);
-        assert_eq!(sign_test(&[0.0]).unwrap().p, 1.0);
     }
 
     #[test]
@@ -273,7 +255,7 @@ mod tests {
 
     #[test]
     fn nonsense_is_refused() {
-        assert!(signed_rank_test(&[]).is_err() && sign_test(&[f64::NAN]).is_err());
+        assert!(signed_rank_test(&[]).is_err() && signed_rank_test(&[f64::NAN]).is_err());
         assert!(hodges_lehmann(&[1.0], 0.0).is_err());
         let many = StatsError::TooMany { count: 2001, most: 2000 };
         assert_eq!(signed_rank_test(&[1.0; 2001]), Err(many));
@@ -289,10 +271,6 @@ mod tests {
             let got = signed_rank_test(&differences).unwrap();
             prop_assert!((got.p - p_of_all_patterns(&differences)).abs() < 1e-14);
             prop_assert!(got.smallest_p <= got.p);
-            let sign = sign_test(&differences).unwrap();
-            // The sign test is the signed-rank test of signs alone.
-            let signs: Vec<f64> = differences.iter().filter(|d| **d != 0.0).map(|d| d.signum()).collect();
-            prop_assert!((sign.p - p_of_all_patterns(&signs)).abs() < 1e-14);
         }
 
         #[test]

@@ -122,10 +122,7 @@ const TRACKED: [Tracked; 2] = [Tracked::Rate, Tracked::Mean];
 /// for besides.
 pub(crate) fn followed(job: &Job, record: &JobRecord, asked: &[Tracked]) -> Vec<(Metric, bool)> {
     let asked = if asked.is_empty() { &TRACKED } else { asked };
-    let classes = timed(record);
-    let moves = |class: &&OpClass| matches!(class, OpClass::Read | OpClass::Write);
-    let moving = classes.iter().filter(moves).count();
-    let main = classes[..moving.max(1).min(classes.len())].iter().copied();
+    let main = main_classes(record).into_iter();
     let rate = rates(job, record).into_iter().take(1).map(|metric| (metric, Tracked::Rate));
     let of_class = |class| {
         [
@@ -162,6 +159,15 @@ fn timed(record: &JobRecord) -> Vec<OpClass> {
     all.filter(|class| has(record, *class)).collect()
 }
 
+/// The classes that matter most: those that move data, else the first of those that have a latency.
+pub(crate) fn main_classes(record: &JobRecord) -> Vec<OpClass> {
+    let mut classes = timed(record);
+    let moves = |class: &&OpClass| matches!(class, OpClass::Read | OpClass::Write);
+    let moving = classes.iter().filter(moves).count();
+    classes.truncate(moving.max(1));
+    classes
+}
+
 fn has(record: &JobRecord, class: OpClass) -> bool {
     record.class(class).is_some_and(|c| !c.latency_ns.is_empty())
 }
@@ -196,7 +202,7 @@ fn percentile(job: &JobRecord, class: OpClass, share: f64) -> Option<f64> {
 }
 
 /// Response times where there are any: what the caller of an open loop waits.
-fn latencies(job: &JobRecord, class: OpClass) -> Option<Cow<'_, Histogram>> {
+pub(crate) fn latencies(job: &JobRecord, class: OpClass) -> Option<Cow<'_, Histogram>> {
     let response = job.open_loop.as_ref().map(|open| open.merged(&[class]).at_least_ns());
     match response.filter(|histogram| !histogram.is_empty()) {
         Some(histogram) => Some(Cow::Owned(histogram)),

@@ -7,10 +7,14 @@
 pub mod differences;
 pub mod facts;
 pub(crate) mod metrics;
+mod noise;
 pub mod rows;
+mod shift;
 
 pub use differences::{Difference, Weight};
 pub use metrics::{Metric, value};
+pub use noise::Noise;
+pub use shift::ClassShift;
 
 use crate::verdict::{self, Study};
 use differences::Measured;
@@ -105,6 +109,10 @@ pub struct RowComparison {
     pub in_pairs: bool,
     /// The figures; the first one answers the question.
     pub figures: Vec<Figure>,
+    /// Whole distributions of latency against each other, of the classes that matter most.
+    pub shifts: Vec<ClassShift>,
+    /// Where the first figure scatters; none where the runs are too few.
+    pub noise: Option<Noise>,
     /// Pairs at which to look again, when looks are planned and the first figure is not decided.
     pub next_look: Option<usize>,
 }
@@ -223,6 +231,7 @@ fn compare_row(row: &Row<'_>, options: &Options) -> RowComparison {
         let of = cell.record.jobs.get(cell.job);
         job.zip(of).map_or_else(Vec::new, |(job, record)| metrics::metrics(job, record))
     });
+    let noise = metrics.first().and_then(|first| noise::of_row(row, *first, in_pairs));
     let figures = metrics.into_iter().filter_map(|m| figure(row, m, in_pairs, options)).collect();
     RowComparison {
         name: row.name.clone(),
@@ -230,6 +239,8 @@ fn compare_row(row: &Row<'_>, options: &Options) -> RowComparison {
         runs_b: row.b.len(),
         in_pairs,
         figures,
+        shifts: shift::of_row(row, in_pairs, level),
+        noise,
         next_look: None,
     }
 }

@@ -16,6 +16,7 @@ mod findings;
 mod hypothesis;
 mod looks;
 mod narrowing;
+mod noise;
 mod ranking;
 mod runs;
 #[cfg(test)]
@@ -32,6 +33,7 @@ pub use figures::Figure;
 pub use hypothesis::{HypothesisStudy, Outcome};
 pub use looks::{Decision, LEVEL, looks};
 pub use narrowing::Narrowed;
+pub use noise::BlockNoise;
 pub use ranking::{Bound, Kept, Ranking};
 pub use runs::{keep_pairs, runs};
 pub use values::VoidTrial;
@@ -83,6 +85,8 @@ pub struct ExperimentStudy {
     pub effects: Vec<Effects>,
     /// The sentinel over time.
     pub drift: Option<Drift>,
+    /// Where the first ranked figure scatters.
+    pub noise: Option<BlockNoise>,
     /// The plan's expectation.
     pub hypothesis: Option<HypothesisStudy>,
     /// Where the best value lies, of a narrowing design.
@@ -164,6 +168,7 @@ pub fn study(plan: &Plan, cells: &[Cell], records: &[Record]) -> ExperimentStudy
         choices,
         effects,
         drift,
+        noise: first.and_then(|place| noise::study(place, &values[place])),
         hypothesis,
         narrowed,
         findings: Vec::new(),
