@@ -139,12 +139,12 @@ fn joined(lab: &Lab<'_>, options: &AgainstOptions) -> Result<RunOptions, LabErro
     let target = options.target.clone();
     let mut workload = Workload { jobs: Vec::new(), ..options.sides[0].clone() };
     for (name, side) in SIDES.iter().zip(&options.sides) {
-        let (repeats, until_steady) = (1, false);
+        let (repeats, until_steady) = (1, None);
         let one =
             RunOptions { workload: side.clone(), target: target.clone(), repeats, until_steady };
         let mut jobs = run::with_array_sizes(lab, &one)?.workload.jobs;
         jobs.iter_mut().for_each(|job| job.phase = Some((*name).to_owned()));
         workload.jobs.extend(jobs);
     }
-    Ok(RunOptions { workload, target, repeats: 1, until_steady: false })
+    Ok(RunOptions { workload, target, repeats: 1, until_steady: None })
 }

@@ -147,7 +147,7 @@ fn joined(options: &LayersOptions, rows: &[(String, Workload)]) -> RunOptions {
     let mut workload =
         rows.first().map_or_else(|| options.workloads[0].clone(), |(_, w)| w.clone());
     workload.jobs = rows.iter().flat_map(|(_, workload)| workload.jobs.clone()).collect();
-    RunOptions { workload, target: options.target.clone(), repeats: 1, until_steady: false }
+    RunOptions { workload, target: options.target.clone(), repeats: 1, until_steady: None }
 }
 
 /// The workload for one layer. What stands on several disks has as many requests in flight for each of them as a disk alone.

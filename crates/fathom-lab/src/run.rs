@@ -29,8 +29,9 @@ pub struct RunOptions {
     pub target: String,
     /// How often; with `until_steady` at the most.
     pub repeats: u32,
-    /// Whether the repeats are rounds that end as soon as the figures are steady.
-    pub until_steady: bool,
+    /// Whether the repeats are rounds that end as soon as the figures are steady, and how many of them follow then, to see
+    /// whether they stay so.
+    pub until_steady: Option<u32>,
 }
 
 /// Runs all repeats, or as many as it takes until the figures are steady; each has the phases of the workload one after the other.
@@ -61,7 +62,7 @@ pub fn run(
         target.fill_up(lab, None, whole_ns)?;
     }
     if trials.len() > 1 {
-        let most = if options.until_steady { "At most " } else { "" };
+        let most = if options.until_steady.is_some() { "At most " } else { "" };
         lab.note(format!("{most}{} runs{}.", trials.len(), about(expected_ns(&trials, &[]))));
     }
     let mut records: Vec<Record> = Vec::new();
@@ -79,7 +80,9 @@ pub fn run(
         };
         records.push(run_trial(lab, &trial, keep_record)?);
         let is_round = records.len().is_multiple_of(round_trials);
-        if options.until_steady && is_round && is_steady(lab, &records) {
+        if let Some(after) = options.until_steady.filter(|_| is_round)
+            && is_over(lab, &records, options.repeats, after)
+        {
             break;
         }
     }
@@ -87,11 +90,16 @@ pub fn run(
     if records.is_empty() { Err(LabError::Interrupted) } else { Ok(records) }
 }
 
-/// Says what the last round came to, and whether the figures have become steady with it.
-fn is_steady(lab: &mut Lab<'_>, records: &[Record]) -> bool {
+/// Says what the last round came to, and whether it was the last: so many rounds after the figures became steady, or when there
+/// is no room for so many any more.
+fn is_over(lab: &mut Lab<'_>, records: &[Record], most: u32, after: u32) -> bool {
     let rounds = rounds::study(records);
     lab.note(rounds.last_round());
-    rounds.reached.is_some()
+    let (done, after) = (rounds.rounds, after as usize);
+    match rounds.reached {
+        Some(reached) => done >= reached + after,
+        None => done + after >= most as usize,
+    }
 }
 
 /// Everything that can be found out before a target is touched, and then the targets, still to be written full.

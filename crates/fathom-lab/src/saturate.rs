@@ -179,7 +179,7 @@ fn with_limit(
             }
         }
     }
-    Ok(RunOptions { workload, target: options.target.clone(), repeats: 1, until_steady: false })
+    Ok(RunOptions { workload, target: options.target.clone(), repeats: 1, until_steady: None })
 }
 
 fn limit_of(workload: &Workload) -> u64 {

@@ -152,7 +152,7 @@ fn prepare(
         limit_ns = Some((options.time_ns as f64 * LAYOUT_SHARE) as u64);
     }
     let run =
-        RunOptions { workload, target: options.target.clone(), repeats: 1, until_steady: false };
+        RunOptions { workload, target: options.target.clone(), repeats: 1, until_steady: None };
     let (mut workload, mut target) = single_target(lab, &run)?;
     target.fill_up(lab, limit_ns, options.time_ns)?;
     // What could be written in time is the largest.

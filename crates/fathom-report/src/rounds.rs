@@ -12,7 +12,12 @@ pub fn text(found: &Rounds, width: usize) -> String {
     out.push('\n');
     let (range, rise) = (100.0 * found.range_share_max, 100.0 * found.rise_share_max);
     let answer = match (found.reached, found.window) {
-        (Some(round), _) => format!("Steady state reached at round {round}"),
+        (Some(round), _) => match found.left {
+            Some(left) => {
+                format!("Steady state reached at round {round}, and left at round {left}")
+            }
+            None => format!("Steady state reached at round {round}"),
+        },
         (None, Some(_)) => format!("Steady state not reached in {} rounds", found.rounds),
         (None, None) => {
             let rounds = found.rounds;
@@ -52,8 +57,13 @@ fn rounds_table(found: &Rounds, width: usize) -> String {
         for round in hidden..found.rounds {
             let values = row.iter().map(|figure| figure.metric.text(figure.values[round]));
             let cells = std::iter::once((round + 1).to_string()).chain(values);
-            let is_last = found.reached == Some(round + 1);
-            table.row_with_remark(cells, if is_last { "<- steady" } else { "" });
+            let at = Some(round + 1);
+            let remark = match at {
+                _ if found.reached == at => "<- steady",
+                _ if found.left == at => "<- no longer",
+                _ => "",
+            };
+            table.row_with_remark(cells, remark);
         }
         out += &table.render_to(2, width);
     }

@@ -79,6 +79,8 @@ impl Window {
 pub struct SteadyState {
     /// The last round of the first window that passes, counted from 1; none when no window does.
     pub reached: Option<usize>,
+    /// The first round after it whose window no longer passes: the device has left its steady state.
+    pub left: Option<usize>,
     /// The window to report, per tracked variable: the one that reached steady state, else the last five rounds. Empty
     /// below five rounds.
     pub windows: Vec<Window>,
@@ -98,7 +100,8 @@ pub fn assess(tracked: &[&[f64]]) -> Result<SteadyState, StatsError> {
     }
     let is_steady = |round: &usize| windows(tracked, *round).iter().all(Window::is_steady);
     let reached = (WINDOW_ROUNDS..=rounds).find(is_steady);
-    Ok(SteadyState { reached, windows: windows(tracked, reached.unwrap_or(rounds)) })
+    let left = reached.and_then(|round| (round + 1..=rounds).find(|round| !is_steady(round)));
+    Ok(SteadyState { reached, left, windows: windows(tracked, reached.unwrap_or(rounds)) })
 }
 
 /// The window that ends with `round`, of each variable; none below five rounds.
@@ -177,6 +180,8 @@ mod tests {
                 spread <= 0.2 * mean && (4.0 * slope).abs() <= 0.1 * mean
             });
             prop_assert_eq!(got.reached, (5..=a.len()).find(|end| passes(*end)));
+            let left = got.reached.and_then(|round| (round + 1..=a.len()).find(|end| !passes(*end)));
+            prop_assert_eq!(got.left, left);
             prop_assert_eq!(got.windows.len(), if a.len() < 5 { 0 } else { 2 });
         }
     }
@@ -194,7 +199,7 @@ mod tests {
         // The window that reached it is reported, whatever comes later.
         let mut broken = rounds.clone();
         broken[22] = 60.0;
-        assert_eq!(assess(&[&broken]).unwrap(), got);
+        assert_eq!(assess(&[&broken]).unwrap(), SteadyState { left: Some(23), ..got });
     }
 
     #[test]
@@ -206,6 +211,20 @@ mod tests {
         assert_eq!(at(&[&late]), at(&[&early]) + 4);
         assert_eq!(at(&[&early, &late]), at(&[&late]));
         assert_eq!(assess(&[&early, &late]).unwrap().windows.len(), 2);
+    }
+
+    #[test]
+    fn a_steady_state_can_be_left() {
+        let mut rounds = vec![100.0; 8];
+        assert_eq!(assess(&[&rounds]).unwrap().left, None);
+        // 100, 100, 100, 100, 88: range 12.3 % of the mean, line 9.8 %. 100, 100, 100, 88, 79: range 22.5 %.
+        rounds.extend([88.0, 79.0, 79.0, 79.0]);
+        let got = assess(&[&rounds]).unwrap();
+        assert_eq!((got.reached, got.left), (Some(5), Some(10)));
+        let calm = vec![1.0; 12];
+        assert_eq!(assess(&[&calm, &rounds]).unwrap().left, Some(10), "any variable");
+        let never: Vec<f64> = (0..12).map(|i| 100.0 * 0.9f64.powi(i)).collect();
+        assert_eq!(assess(&[&never]).unwrap().left, None, "it was never there");
     }
 
     #[test]

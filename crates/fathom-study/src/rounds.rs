@@ -36,6 +36,8 @@ pub struct Rounds {
     pub rounds: usize,
     /// The last round of the first window in which every tracked figure is steady, counted from 1; none when there is none.
     pub reached: Option<usize>,
+    /// The first round after it whose last five are no longer steady; none while they are, and where no round followed.
+    pub left: Option<usize>,
     /// The first and the last round of the verification window: the one that reached steady state, else the last one.
     pub window: Option<(usize, usize)>,
     /// The largest range that is steady, as a share of the average.
@@ -55,7 +57,9 @@ pub fn study(records: &[Record]) -> Rounds {
     let mut figures: Vec<Followed> = rows.iter().flat_map(|row| of_row(&row[..rounds])).collect();
     let tracked: Vec<&[f64]> =
         figures.iter().filter(|f| f.is_tracked).map(|f| f.values.as_slice()).collect();
-    let reached = steady::assess(&tracked).ok().and_then(|state| state.reached);
+    let state = steady::assess(&tracked).ok();
+    let reached = state.as_ref().and_then(|state| state.reached);
+    let left = state.and_then(|state| state.left);
     let last = reached.unwrap_or(rounds);
     let window = (last >= WINDOW_ROUNDS).then(|| (last + 1 - WINDOW_ROUNDS, last));
     for figure in &mut figures {
@@ -65,7 +69,7 @@ pub fn study(records: &[Record]) -> Rounds {
         figure.rise_share = figure.window.map(|window| window.rise_share());
     }
     let (range_share_max, rise_share_max) = (RANGE_MAX, RISE_MAX);
-    Rounds { rounds, reached, window, range_share_max, rise_share_max, figures }
+    Rounds { rounds, reached, left, window, range_share_max, rise_share_max, figures }
 }
 
 /// The complete trials of each row, in the order of rounds.
@@ -142,15 +146,17 @@ impl Rounds {
         ))
     }
 
-    /// The tracked figure that is furthest beyond its limits, with by how much: `range 31 % of at most 20 %`.
-    fn worst(&self) -> Option<String> {
-        let excess = |figure: &&Followed| {
-            let range = figure.range_share.unwrap_or(f64::INFINITY) / RANGE_MAX;
-            range.max(figure.rise_share.unwrap_or(f64::INFINITY).abs() / RISE_MAX)
+    /// The tracked figure that is furthest beyond its limits in the five rounds up to this one, with by how much: `range 31 %
+    /// of at most 20 %`.
+    fn worst(&self, last: usize) -> Option<String> {
+        let excess = |window: &Window| {
+            (window.range_share() / RANGE_MAX).max(window.rise_share().abs() / RISE_MAX)
         };
-        let tracked = self.figures.iter().filter(|f| f.is_tracked && f.window.is_some());
-        let worst = tracked.max_by(|a, b| excess(a).total_cmp(&excess(b)))?;
-        let (range, rise) = (worst.range_share?, worst.rise_share?);
+        let window = |f: &Followed| Some(Window::of(f.values.get(..last)?.last_chunk()?));
+        let tracked = self.figures.iter().filter(|f| f.is_tracked);
+        let windows = tracked.filter_map(|figure| Some((figure, window(figure)?)));
+        let (worst, of) = windows.max_by(|a, b| excess(&a.1).total_cmp(&excess(&b.1)))?;
+        let (range, rise) = (of.range_share(), of.rise_share());
         Some(format!(
             "{} {}: range {:.0} % (at most {:.0} %), line {:+.0} % (at most {:.0} %)",
             worst.name,
@@ -195,18 +201,33 @@ pub fn judge(records: &[Record]) -> Study {
     let known = |finding: &Finding| study.findings.iter().any(|other| other.id == finding.id);
     let void: Vec<Finding> = of_all.filter(|f| f.severity == Severity::Void && !known(f)).collect();
     study.findings.extend(void);
-    study.findings.extend(not_reached(records));
+    let rounds = self::study(records);
+    study.findings.extend(not_reached(&rounds));
+    study.findings.extend(left(&rounds));
     study.findings.sort_by_key(|finding| std::cmp::Reverse(finding.severity));
     study.verdict = Verdict::of(&study.findings);
     study
 }
 
-fn not_reached(records: &[Record]) -> Option<Finding> {
-    let rounds = self::study(records);
+/// The state was reached and did not last: the figures are those of a rest between two others.
+fn left(rounds: &Rounds) -> Option<Finding> {
+    let (reached, left) = (rounds.reached?, rounds.left?);
+    let text = format!(
+        "steady at round {reached}, no longer at round {left}: {}",
+        rounds.worst(left).unwrap_or_default()
+    );
+    Some(
+        Finding::new("steady-state-left", Severity::Doubtful, text)
+            .advise("the figures are those of the rounds up to the first, a state that did not last: garbage collection, a cache that filled, heat or other load ends one")
+            .advise("longer rounds (duration=) average over what comes and goes"),
+    )
+}
+
+fn not_reached(rounds: &Rounds) -> Option<Finding> {
     if rounds.reached.is_some() {
         return None;
     }
-    let why = rounds.lacking().or_else(|| rounds.worst()).map_or_else(
+    let why = rounds.lacking().or_else(|| rounds.worst(rounds.rounds)).map_or_else(
         || format!("it takes {WINDOW_ROUNDS}"),
         |worst| format!("in the last {WINDOW_ROUNDS}, {worst}"),
     );
@@ -270,6 +291,23 @@ mod tests {
                 .last_round()
                 .starts_with(&format!("round {reached}: random read IOPS "))
         );
+    }
+
+    /// A drive that rests at 1000 until its free blocks are used up again.
+    #[test]
+    fn a_steady_state_that_is_left_is_doubtful() {
+        let mut rates = vec![1000.0; 7];
+        assert_eq!(judge(&rounds(&rates)).verdict, Verdict::Trusted);
+        rates.extend([600.0, 400.0]);
+        let found = study(&rounds(&rates));
+        assert_eq!((found.reached, found.left, found.window), (Some(5), Some(8), Some((1, 5))));
+        let judged = judge(&rounds(&rates));
+        let finding = &judged.findings[0];
+        assert_eq!((finding.id.as_str(), judged.verdict), ("steady-state-left", Verdict::Doubtful));
+        // Mean latencies 5, 5, 5, 5 and 8.33 ms: 3.33 of 5.67 in range, and the line rises by 0.8 x 3.33 of that.
+        let text = "steady at round 5, no longer at round 8: random read read mean: range 59 % (at most 20 %), line +47 % (at \
+                    most 10 %)";
+        assert_eq!(finding.summary, text);
     }
 
     #[test]

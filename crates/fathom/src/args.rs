@@ -310,6 +310,15 @@ pub struct Run {
     /// In rounds until the figures are steady by the rule of the SNIA, at most so many [default: 25]
     #[arg(long, value_name = "ROUNDS", num_args = 0..=1, require_equals = true, default_missing_value = "25")]
     pub until_steady: Option<u32>,
+    /// So many rounds more once they are, to see whether they stay so
+    #[arg(
+        long,
+        value_name = "ROUNDS",
+        requires = "until_steady",
+        default_value = "0",
+        hide_default_value = true
+    )]
+    pub then: u32,
     /// What has to become steady, any of rate, mean, p50, p99, p99.9, max [default: rate,mean]
     #[arg(long, value_name = "FIGURES", value_delimiter = ',', requires = "until_steady")]
     pub track: Vec<String>,

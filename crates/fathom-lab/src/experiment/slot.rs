@@ -310,7 +310,7 @@ impl Campaign<'_, '_, '_, '_> {
             workload,
             target: target.to_owned(),
             repeats: 1,
-            until_steady: false,
+            until_steady: None,
         };
         let mut all = options(program::workload_of(""));
         let mut sized = Vec::new();

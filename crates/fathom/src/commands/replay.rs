@@ -134,7 +134,7 @@ fn twin(common: &Common, output: Output, stop: &StopFlag, args: &Replay) -> Comm
     workload.check().map_err(|e| usage(e.to_string()))?;
     output.note(&format!("The twin of {}: {}", args.trace.display(), workload.description.trim()));
     let target = args.target.clone();
-    let options = RunOptions { workload, target, repeats: 1, until_steady: false };
+    let options = RunOptions { workload, target, repeats: 1, until_steady: None };
     let how = (&args.any, Style::Fathom, session::INTERVAL_NS);
     super::run::measure(common, output, stop, &options, how)
 }

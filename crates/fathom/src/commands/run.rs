@@ -41,7 +41,7 @@ pub fn run(common: &Common, output: Output, stop: &StopFlag, args: &Run) -> Comm
     }
     let mut workload = workload(output, args)?;
     workload.tracked = tracked(output, &args.track)?;
-    let until_steady = args.until_steady.is_some();
+    let until_steady = args.until_steady.map(|_| args.then);
     let repeats = repeats(args).map_err(|e| CommandError::usage(output, &e))?;
     let options = RunOptions { workload, target: args.target.clone(), repeats, until_steady };
     measure(common, output, stop, &options, (&args.any, args.style, interval_ns))
@@ -56,7 +56,7 @@ pub(super) fn measure(
     (any, style, interval_ns): (&MeasureAny, Style, u64),
 ) -> CommandResult {
     let purpose = Purpose {
-        kind: if options.until_steady { RunKind::Rounds } else { RunKind::Run },
+        kind: if options.until_steady.is_some() { RunKind::Rounds } else { RunKind::Run },
         target: &options.target,
         measure: &any.measure,
         destroy: any.destroy.clone(),
@@ -65,7 +65,7 @@ pub(super) fn measure(
     let measured = session::measure(common, output, stop, &purpose, &mut |lab, keep| {
         run_workload(lab, options, keep)
     })?;
-    let rounds = options.until_steady.then(|| rounds::study(&measured.records));
+    let rounds = options.until_steady.map(|_| rounds::study(&measured.records));
     let mut text = match &rounds {
         Some(rounds) if style == Style::Fathom => rounds_text(output, rounds),
         _ => records_text(output, &measured.records, style)?,
@@ -110,7 +110,10 @@ fn repeats(args: &Run) -> Result<u32, String> {
             ROUNDS.start(),
             ROUNDS.end()
         )),
-        (repeats, rounds) => Ok(rounds.unwrap_or(repeats)),
+        (_, Some(_)) if !(0..=*ROUNDS.end()).contains(&args.then) => {
+            Err(format!("--then={}: at most {} rounds", args.then, ROUNDS.end()))
+        }
+        (repeats, rounds) => Ok(rounds.map_or(repeats, |rounds| rounds + args.then)),
     }
 }
 

@@ -10,6 +10,7 @@ pub fn trials() -> Vec<Trial> {
         kernel_test("rounds_end_as_the_rule_says", &[FathomBinary], ends_as_the_rule_says),
         kernel_test("rounds_that_a_signal_ends", &[FathomBinary, Tool("kill")], interrupted),
         kernel_test("rounds_that_make_no_sense", &[FathomBinary], refused),
+        kernel_test("rounds_after_the_steady_state", &[FathomBinary], afterwards),
         kernel_test("rounds_track_what_is_asked_for", &[FathomBinary], tracked),
     ]
 }
@@ -68,6 +69,25 @@ fn ends_as_the_rule_says() {
         |round| format!("Steady state reached at round {round}."),
     );
     assert!(text.contains(&answer), "{answer}: {text}");
+}
+
+/// Rounds that follow show whether it stays steady: what the rule says of them is what is said.
+fn afterwards() {
+    let sandbox = Sandbox::new();
+    let run = ["run", "randread", "null:", "duration=200ms", "--until-steady=12", "--then=3"];
+    let done = sandbox.json(&run, &[0, 1]);
+    let (rounds, count) = (done.result()["rounds"].clone(), done.records().len());
+    let reached = rounds["reached"].as_u64().map(|round| round as usize);
+    assert_eq!(count, reached.map_or(12, |round| round + 3), "{rounds}");
+    let (rates, means): (Vec<f64>, Vec<f64>) =
+        done.records().iter().map(|record| (rate(record), mean_ns(record))).unzip();
+    let is_steady_at =
+        |end: usize| [&rates, &means].iter().all(|series| is_steady(&series[end - 5..end]));
+    let left = reached.and_then(|round| (round + 1..=count).find(|end| !is_steady_at(*end)));
+    assert_eq!(rounds["left"].as_u64().map(|round| round as usize), left, "{rates:?} {means:?}");
+    assert_eq!(done.findings().contains(&"steady-state-left".to_owned()), left.is_some());
+    let alone = sandbox.run(&["run", "randread", "null:", "--then=3"]);
+    assert!(alone.code == 2 && alone.stderr.contains("--until-steady"), "{alone:?}");
 }
 
 fn interrupted() {
