@@ -435,16 +435,34 @@ impl JobRecord {
     /// nothing was issued.
     ///
     /// Requests that began before the window count in full, so this is an estimate, good when latencies are short
-    /// against the window; it is at most what the job may have in flight.
+    /// against the window; it is at most what the job may have in flight. What cannot be explained so is in
+    /// [`Self::in_flight_least`].
     #[must_use]
     pub fn in_flight_mean(&self) -> Option<f64> {
-        let requests = self.classes.iter().filter(|c| c.class.is_request());
-        let ended_ns: u128 = requests.map(|c| c.latency_ns.sum()).sum();
-        let waiting_ns: u128 =
-            self.censored.iter().map(|op| u128::from(op.age_ns.min(self.window_ns))).sum();
-        let spent_ns = ended_ns + waiting_ns;
+        let spent_ns = self.spent_in_flight_ns();
         (self.window_ns > 0 && spent_ns > 0)
             .then(|| (spent_ns as f64 / self.window_ns as f64).min(self.in_flight_max() as f64))
+    }
+
+    /// The least that was in flight on average, whatever began before the window: of each place one request at the most did,
+    /// and none took longer than the longest that ended. Never above [`Self::in_flight_max`] where clock and counts are right.
+    /// None when nothing was issued.
+    #[must_use]
+    pub fn in_flight_least(&self) -> Option<f64> {
+        let requests = self.classes.iter().filter(|c| c.class.is_request());
+        let longest_ns = requests.filter_map(|c| c.latency_ns.max()).max().unwrap_or(0);
+        let spent_ns = self.spent_in_flight_ns();
+        let before_ns = u128::from(longest_ns) * u128::from(self.in_flight_max());
+        (self.window_ns > 0 && spent_ns > 0)
+            .then(|| spent_ns.saturating_sub(before_ns) as f64 / self.window_ns as f64)
+    }
+
+    /// All latencies, and the ages of what was in flight at the end as far as they lie in the window.
+    fn spent_in_flight_ns(&self) -> u128 {
+        let requests = self.classes.iter().filter(|c| c.class.is_request());
+        let ended_ns: u128 = requests.map(|c| c.latency_ns.sum()).sum();
+        let ages = self.censored.iter().map(|op| u128::from(op.age_ns.min(self.window_ns)));
+        ended_ns + ages.sum::<u128>()
     }
 
     /// Requests that the job may have in flight: threads x depth.

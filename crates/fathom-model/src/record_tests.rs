@@ -78,6 +78,11 @@ fn no_more_can_be_in_flight_than_there_may_be() {
     // One of them began long before the window.
     let ended = [(OpClass::Read, 1000), (OpClass::Read, 5)];
     assert_eq!(job(10, &ended, &[3000]).in_flight_mean(), Some(6.0));
+    // Six places: what began before the window explains any excess of one longest request for each.
+    assert_eq!(job(10, &ended, &[3000]).in_flight_least(), Some(0.0));
+    let hundred = [(OpClass::Read, 10); 100];
+    assert_eq!(job(100, &hundred, &[]).in_flight_least(), Some(9.4));
+    assert_eq!(job(10, &[], &[]).in_flight_least(), None);
     assert_eq!(job(10, &[], &[]).in_flight_mean(), None);
     assert_eq!(job(0, &ended, &[]).in_flight_mean(), None);
 }

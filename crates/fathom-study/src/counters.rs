@@ -1,6 +1,7 @@
 //! Rules that hold what a workload asked for against what the kernel counted: whether syncs reached the device, whether
 //! requests were in flight at the same time, whether an array works with all its disks.
 
+use crate::table::LITTLE_TOLERANCE;
 use fathom_base::shell;
 use fathom_base::units::format_count;
 use fathom_model::finding::{Finding, Severity};
@@ -162,6 +163,28 @@ pub(crate) fn depth_not_held(record: &Record) -> Option<Finding> {
     ))
 }
 
+/// More requests in flight than there may be, by rate and mean latency (Little's law), even when each place had one that began
+/// before the window. That cannot be: a clock that jumps, or requests that are counted twice, and then nothing else of the run is
+/// right either. The tolerance is that of foreign tables.
+pub(crate) fn littles_law(record: &Record) -> Option<Finding> {
+    let excess = |done: &JobRecord| -> Option<(f64, u64)> {
+        let (least, most) = (done.in_flight_least()?, done.in_flight_max());
+        (least > (1.0 + LITTLE_TOLERANCE) * most as f64).then_some((least, most))
+    };
+    let (done, (least, most)) =
+        record.jobs.iter().find_map(|done| excess(done).map(|found| (done, found)))?;
+    let text = format!(
+        "{}: by Little's law (rate x mean latency) at least {least:.1} requests were in flight on average, where no more than \
+         {most} may be: times or counts are wrong",
+        done.name
+    );
+    Some(
+        Finding::new("littles-law", Severity::Void, text)
+            .advise("a clock that jumps does that: cat /sys/devices/system/clocksource/clocksource0/current_clocksource; dmesg | grep -i clock")
+            .advise("where the clock is right it is a defect of fathom: please report it with fathom export"),
+    )
+}
+
 /// A share of time with something in flight says nothing about a device that works on many requests at once.
 pub(crate) fn busy_says_nothing(record: &Record) -> Option<Finding> {
     let in_parallel = |node: &&Node| {
@@ -185,42 +208,69 @@ pub(crate) fn busy_says_nothing(record: &Record) -> Option<Finding> {
     })
 }
 
-/// Random reads of a rotating array that does no more than one of its disks would: about 75 per second and disk is what
-/// half a rotation of 7200 rpm and an average seek allow, so that a healthy array of n disks with at least 2 n requests
-/// in flight does at least half of n times that. Larger reads take the time of their transfer as well, and several disks.
+/// Random requests of up to this size take a disk hardly longer than its access.
+const SMALL_BYTES_MAX: u32 = 64 << 10;
+
+/// Random I/O of a rotating array that does no more than one of its disks would, see [`one_disk_per_s`].
 pub(crate) fn array_like_one_disk(record: &Record) -> Option<Finding> {
-    const READS_PER_DISK: f64 = 75.0;
-    const SIZE_MAX: u32 = 64 << 10;
     let target = record.targets.first()?;
     let array = target.stack.walk().into_iter().find(|node| node.md.is_some())?;
     let md = array.md.as_ref()?;
     let disks = md.raid_disks? as f64;
     let level = md.level.as_deref().unwrap_or_default();
-    let striped = ["raid0", "raid10", "raid5", "raid6", "raid4", "raid1"].contains(&level);
     let [job] = record.workload.jobs.as_slice() else { return None };
     let [done] = record.jobs.as_slice() else { return None };
-    let random = matches!(job.access, Access::Random | Access::Shuffled);
-    let reads_only = job.reads() && !job.writes();
+    let random = matches!(job.access, Access::Random | Access::Shuffled | Access::Randomio);
     let largest = |size: &WeightedSize| size.up_to_bytes.unwrap_or(size.size_bytes);
-    let small = job.block_size.iter().all(|size| largest(size) <= SIZE_MAX);
+    let small = job.block_size.iter().all(|size| largest(size) <= SMALL_BYTES_MAX);
     let in_flight = done.in_flight_mean()?;
-    let applies =
-        striped && random && reads_only && small && target.stack.rotational() == Some(true);
+    let writes: u64 = [OpClass::Write, OpClass::SyncedWrite]
+        .iter()
+        .filter_map(|class| Some(done.class(*class)?.latency_ns.count()))
+        .sum();
+    let all = done.transfers().latency_ns.count();
+    // Where writes are more than half, caches and journals decide.
+    let write_share = writes as f64 / all.max(1) as f64;
+    let applies = random && write_share <= 0.5 && small && target.stack.rotational() == Some(true);
     if !applies || disks < 3.0 || in_flight < 2.0 * disks || done.window_ns == 0 {
         return None;
     }
-    let iops = done.transfers().latency_ns.count() as f64 / (done.window_ns as f64 / 1e9);
+    let iops = all as f64 / (done.window_ns as f64 / 1e9);
+    let (limit, expected) = one_disk_per_s(disks, disk_requests(level, write_share)?);
+    let what = if writes == 0 { "random reads" } else { "random requests" };
     let text = format!(
-        "{}, {level} of {disks:.0} disks, did {iops:.0} random reads per second with {in_flight:.0} in flight: that is one \
-         disk's work; {:.0} and more are expected",
+        "{}, {level} of {disks:.0} disks, did {iops:.0} {what} per second with {in_flight:.0} in flight: that is one \
+         disk's work; {expected:.0} and more are expected",
         array.name,
-        0.5 * disks * READS_PER_DISK
     );
-    (iops < 1.5 * READS_PER_DISK && iops < 0.5 * disks * READS_PER_DISK).then(|| {
+    (iops < limit).then(|| {
         Finding::new("array-like-one-disk", Severity::Doubtful, text)
             .advise("one slow or failing member holds up the others: compare the members' own counters in fathom show")
             .advise(format!("cat /proc/mdstat; iostat -x 1 3; smartctl -a on each member of {}", array.name))
     })
+}
+
+/// Requests of member disks for one small random request to an array, so many of which write: copies of a mirror, or data and
+/// parity read and written again.
+fn disk_requests(level: &str, write_share: f64) -> Option<f64> {
+    let of_write = match level {
+        "raid0" => 1.0,
+        "raid1" | "raid10" => 2.0,
+        "raid4" | "raid5" => 4.0,
+        "raid6" => 6.0,
+        _ => return None,
+    };
+    Some(1.0 - write_share + of_write * write_share)
+}
+
+/// Small random requests per second below which a rotating array of so many disks does the work of one, and how many are
+/// expected at least, when each takes `disk_requests` of its members and at least two for each disk are in flight. About 75
+/// per second and disk is what half a rotation of 7200 rpm and an average seek allow; a healthy array does at least half of
+/// that with all its disks. Larger requests take the time of their transfer as well, and several disks.
+pub(crate) fn one_disk_per_s(disks: f64, disk_requests: f64) -> (f64, f64) {
+    const PER_DISK: f64 = 75.0;
+    let expected = 0.5 * disks * PER_DISK / disk_requests;
+    (expected.min(1.5 * PER_DISK), expected)
 }
 
 /// Heat slows processors and drives down; the figures are then those of a hot machine. One event lasts milliseconds: only

@@ -1,11 +1,12 @@
 //! Rules about how a record ended: with something unfinished, before its time, with too little to say anything.
 
 use crate::rules::{ended, is_quick};
-use fathom_base::units::{format_ns, format_size, format_sizes};
+use fathom_base::units::{format_count, format_ns, format_size, format_sizes};
 use fathom_model::builtin;
 use fathom_model::finding::{Finding, Severity};
-use fathom_model::record::{Ending, JobRecord, Record};
+use fathom_model::record::{Ending, JobRecord, OpClass, Record};
 use fathom_model::workload::{Access, Job};
+use fathom_stats::quantile::{is_supported, values_needed};
 
 /// Something was in flight for more than a second when the window ended.
 pub(crate) fn stalled(record: &Record) -> Option<Finding> {
@@ -71,10 +72,13 @@ fn moved_bytes(done: &JobRecord) -> u64 {
     done.classes.iter().map(|class| class.bytes).sum()
 }
 
-/// Fewer than 30 requests say little about a rate.
+/// Fewer requests say little about a rate.
+const FEW: u64 = 30;
+
+/// Too few requests for any figure.
 pub(crate) fn too_few(record: &Record) -> Option<Finding> {
     let ended = ended(record);
-    (1..30).contains(&ended).then(|| {
+    (1..FEW).contains(&ended).then(|| {
         let noun = if ended == 1 { "request" } else { "requests" };
         let text = format!("only {ended} {noun} ended inside the window");
         let cure = match fewest_end(record) {
@@ -84,6 +88,38 @@ pub(crate) fn too_few(record: &Record) -> Option<Finding> {
         };
         Finding::new("too-few", Severity::Doubtful, text).advise(cure)
     })
+}
+
+/// Percentiles that are shown nowhere, because fewer requests ended than carry them: how many there were, and how many it
+/// takes. With fewer a single slow request decides the figure. No reason for doubt: the other figures stand.
+pub(crate) fn tail_of_few(record: &Record) -> Option<Finding> {
+    const SHOWN: [(&str, f64); 2] = [("p99", 0.99), ("p99.9", 0.999)];
+    let of = |job: &JobRecord| Some(job.class(OpClass::Transaction)?.latency_ns.count());
+    let transactions: u64 = record.jobs.iter().filter_map(of).sum();
+    let (count, noun) = match transactions {
+        0 => (ended(record), "requests"),
+        count => (count, "transactions"),
+    };
+    let missing = SHOWN.iter().filter(|(_, q)| !is_supported(count, *q));
+    let missing: Vec<(&str, u64)> = missing.map(|(name, q)| (*name, values_needed(*q))).collect();
+    let (nearest, needed) = *missing.first().filter(|_| count >= FEW)?;
+    let names: Vec<&str> = missing.iter().map(|(name, _)| *name).collect();
+    let takes = |(name, needed): &(&str, u64)| format!("{name} takes {}", format_count(*needed));
+    let text = format!(
+        "{} not shown: {} {noun} ended, and {}, so that ten lie beyond it",
+        if let [one] = names[..] {
+            format!("{one} is")
+        } else {
+            format!("{} are", names.join(" and "))
+        },
+        format_count(count),
+        missing.iter().map(takes).collect::<Vec<_>>().join(", ")
+    );
+    let whole_ns = record.window_ns as f64 * needed as f64 / count as f64;
+    Some(Finding::new("tail-of-few", Severity::Note, text).advise(format!(
+        "at this rate {nearest} takes {} of measuring",
+        format_ns(whole_ns as u64)
+    )))
 }
 
 /// The setting that ended the run before its time, where it was not the time.

@@ -54,11 +54,13 @@ pub fn all(record: &Record) -> Vec<Finding> {
         endings::log_full,
         endings::short_of_amount,
         endings::too_few,
+        endings::tail_of_few,
         verification::mismatch,
         verification::not_verified,
         verification::verified_load,
         zero_content,
         small_span,
+        counters::littles_law,
         counters::depth_not_held,
         counters::busy_says_nothing,
         batched,
@@ -121,6 +123,8 @@ const ROW_RULES: &[&str] = &[
     "warm-up-inside",
     "stalled",
     "too-few",
+    "tail-of-few",
+    "littles-law",
 ];
 
 /// A request failed: what was measured until then says nothing about the storage when it works.

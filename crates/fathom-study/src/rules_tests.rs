@@ -51,10 +51,10 @@ fn counts() {
     let few = |n: u64| move |r: &mut Record| reads(r, n, 1);
     check("nothing-measured", Severity::Void, few(0));
     check("too-few", Severity::Doubtful, few(29));
-    assert_eq!(raised(few(30)), []);
+    assert_eq!(raised(few(30)), [("tail-of-few".to_owned(), Severity::Note)]);
     // Trims and zero ranges move nothing, and are what was asked for.
     for class in [OpClass::Trim, OpClass::Zero] {
-        assert_eq!(raised(|r| (few(30)(r), r.jobs[0].classes[0].class = class).1), []);
+        assert_eq!(raised(|r| (few(10_000)(r), r.jobs[0].classes[0].class = class).1), []);
     }
     let (text, cure) = said("too-few", few(1));
     assert_eq!(text, "only 1 request ended inside the window");
@@ -77,6 +77,7 @@ fn places_that_the_job_itself_trimmed_are_a_note() {
         move |r: &mut Record| {
             let mut trims = r.jobs[0].classes[0].clone();
             (trims.class, trims.bytes) = (OpClass::Trim, given_back_bytes);
+            r.jobs[0].engine.depth = 10;
             r.jobs[0].classes.push(trims);
             r.targets[0].kind = kind;
             if let Some(e) = &mut r.targets[0].extents {
@@ -355,16 +356,26 @@ fn notes_about_the_run() {
     check("stalled", Severity::Note, |r| {
         r.jobs[0].censored = vec![CensoredOp {
             class: OpClass::Read,
-            age_ns: 19_600_000_000,
+            age_ns: 1_600_000_000,
             file: 0,
             offset_bytes: 0,
             size_bytes: 4096,
         }];
     });
+    check("tail-of-few", Severity::Note, |r| {
+        reads(r, 9_999, 30_000_000);
+    });
+    let (text, advice) = said("tail-of-few", |r| reads(r, 600, 500_000_000));
+    assert_eq!(
+        text,
+        "p99 and p99.9 are not shown: 600 requests ended, and p99 takes 1 000, p99.9 takes 10 000, so that ten lie beyond it"
+    );
+    assert_eq!(advice, ["at this rate p99 takes 100 s of measuring"]);
     check("log-full", Severity::Note, |r| {
         as_writes(r);
         r.workload.jobs[0].access = Access::Append;
         r.jobs[0].window_ns = 3_000_000_000;
+        r.jobs[0].engine.depth = 200;
     });
     check("short-of-amount", Severity::Note, |r| {
         r.workload.jobs[0].amount_bytes = Some(100 << 30);
@@ -436,6 +447,7 @@ fn libaio_without_depth() {
     });
     for (depth, share) in [(8, "asynchronous: 2 %"), (1, "synchronous: 100 %")] {
         let raised = raised(|r| {
+            reads(r, 11_000 * u64::from(depth), 5_000_000);
             r.jobs[0].engine.depth = depth;
             r.jobs[0].engine.features = said(share);
         });

@@ -13,7 +13,7 @@ fn run(size_bytes: u64, rates: &[u64]) -> Record {
     let job = &mut record.workload.jobs[0];
     (job.span, job.duration_ns) =
         (Some(Extent::Bytes(size_bytes)), Some(rates.len() as u64 * SECOND_NS));
-    reads(&mut record, rates.iter().sum(), 1_000_000);
+    reads(&mut record, rates.iter().sum(), 200_000);
     record.jobs[0].series = seconds(rates.iter().copied());
     record.jobs[0].window_ns = rates.len() as u64 * SECOND_NS;
     record.window_ns = record.jobs[0].window_ns;
