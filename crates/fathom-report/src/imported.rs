@@ -4,8 +4,8 @@ use crate::table::{Align, Table as Columns};
 use crate::text::{printable, push_wrapped_to};
 use fathom_stats::equivalence::{Better, Decision};
 use fathom_study::table::{
-    Answers, Best, Comparison, Copied, Difference, Group, InFlight, LITTLE_TOLERANCE, PAIRS_MIN,
-    Paired, Question, Role, Sweep, Table,
+    Answers, Best, Comparison, Copied, Difference, Group, InFlight, LITTLE_TOLERANCE, LikeOneDisk,
+    PAIRS_MIN, Paired, Question, Role, Sweep, Table,
 };
 use std::fmt::Write;
 
@@ -23,6 +23,9 @@ pub fn text(name: &str, table: &Table, answers: &Answers, width: usize) -> Strin
     add_law(&mut text, width, table, answers);
     for copied in &answers.copies {
         add_copy(&mut text, width, copied, &answers.left_out);
+    }
+    if let Some(rows) = &answers.one_disk {
+        add_one_disk(&mut text, width, table, rows);
     }
     for (question, sweeps) in &answers.sweeps {
         push_paragraph(
@@ -119,6 +122,30 @@ fn add_copy(text: &mut String, width: usize, copied: &Copied, left_out: &[usize]
         named(&copied.earlier)
     );
     push_paragraph(text, width, &line);
+}
+
+fn add_one_disk(text: &mut String, width: usize, table: &Table, rows: &[LikeOneDisk]) {
+    if rows.is_empty() {
+        push_paragraph(text, width, "No row of an array is that of one disk.");
+        return;
+    }
+    push_paragraph(
+        text,
+        width,
+        "Arrays that do the work of one disk (sick, or held up by one member):",
+    );
+    for row in rows {
+        let line = format!(
+            "line {} ({}): {} per second of {} disks with {} in flight, {:.0} and more are expected",
+            row.line,
+            named(&table.factors_of(row.line)),
+            row.per_s,
+            row.disks,
+            row.in_flight,
+            row.expected_per_s
+        );
+        push_wrapped_to(text, width, "  ", &line);
+    }
 }
 
 /// `total_iops (1/s)`.
@@ -265,6 +292,7 @@ raw,none,8,500.0,16.0
         let texts = |texts: &[&str]| texts.iter().map(ToString::to_string).collect::<Vec<_>>();
         let questions = Questions {
             little: Some("threads=iops*ms"),
+            one_disk: Some("iops:6:16"),
             sweep: &texts(&["threads:iops", "threads:ms"]),
             best: &texts(&["array:iops:threads"]),
             compare: &texts(&["array:hw:md:iops", "array:hw:raw:iops"]),
@@ -279,6 +307,10 @@ raw,none,8,500.0,16.0
 
             line 9 (threads 32) has the figures of line 8 (threads 16): line 9 is the copy, because it does not fit its
             own factors; it is left out of what follows
+
+            Arrays that do the work of one disk (sick, or held up by one member):
+              line 2 (array md, fs xfs, threads 1): 100.5 per second of 6 disks with 16 in flight, 141 and more are
+              expected
 
             iops (1/s) by threads
               array  fs   threads  first     last   ratio           peak  stops growing

@@ -6,11 +6,13 @@ mod ask;
 mod checks;
 mod compare;
 mod csv;
+mod one_disk;
 mod sweep;
 
 pub use ask::{Answers, Question, Questions};
 pub use checks::{Copied, InFlight, LITTLE_TOLERANCE, Law};
 pub use compare::{Claim, Comparison, Difference, Outcome, PAIRS_MIN, Pair, Paired};
+pub use one_disk::{Arrays, LikeOneDisk};
 pub use sweep::{Best, Ranked, Sweep, Trend};
 
 use fathom_base::suggest;

@@ -1,6 +1,8 @@
 //! Questions about a table in the words of a command line, and all answers together.
 
-use super::{Best, Comparison, Copied, InFlight, Law, Sweep, Table, TableError};
+use super::{
+    Arrays, Best, Comparison, Copied, InFlight, Law, LikeOneDisk, Sweep, Table, TableError,
+};
 use fathom_stats::equivalence::Better;
 use std::ops::RangeInclusive;
 
@@ -9,6 +11,8 @@ use std::ops::RangeInclusive;
 pub struct Questions<'a> {
     /// `IN_FLIGHT=RATE*LATENCY+...`, see [`Law::parse`].
     pub little: Option<&'a str>,
+    /// `RATE:DISKS:IN_FLIGHT[:DISK_REQUESTS]`, see [`Table::like_one_disk`].
+    pub one_disk: Option<&'a str>,
     /// `FACTOR:METRIC`, see [`Table::sweeps`].
     pub sweep: &'a [String],
     /// `FACTOR:METRIC[:FACTOR...]`, see [`Table::best_by`].
@@ -39,6 +43,8 @@ pub struct Answers {
     pub copies: Vec<Copied>,
     /// The lines of rows that were overwritten by another one.
     pub left_out: Vec<usize>,
+    /// Arrays that do the work of one disk, where that was asked.
+    pub one_disk: Option<Vec<LikeOneDisk>>,
     /// How metrics go.
     pub sweeps: Vec<(Question, Vec<Sweep>)>,
     /// What is best where.
@@ -54,13 +60,15 @@ impl Answers {
         self.law.iter().flat_map(|(_, rows)| rows).filter(|row| row.breaks_law()).collect()
     }
 
-    /// True when some row cannot be what it says it is, or a comparison asked for is refused.
+    /// True when some row cannot be what it says it is, or is that of a sick array, or a comparison asked for is refused.
     #[must_use]
     pub fn is_doubtful(&self) -> bool {
         let is_refused = |(_, comparison): &(Question, Comparison)| {
             matches!(comparison, Comparison::NotComparable(_))
         };
+        let is_sick = self.one_disk.iter().any(|rows| !rows.is_empty());
         !self.copies.is_empty()
+            || is_sick
             || !self.broken().is_empty()
             || self.comparisons.iter().any(is_refused)
     }
@@ -79,6 +87,8 @@ impl Table {
             left_out = self.overwritten(&asked)?;
         }
         let table = self.without(&left_out);
+        let one_disk = questions.one_disk.map(|text| table.like_one_disk(&Arrays::parse(text)?));
+        let one_disk = one_disk.transpose()?;
         let sweeps = questions.sweep.iter().map(|text| {
             let question = table.question(text, 2..=2, 1)?;
             let sweeps = table.sweeps(&question.parts[0], &question.metric)?;
@@ -99,7 +109,7 @@ impl Table {
         let sweeps = sweeps.collect::<Result<_, TableError>>()?;
         let best = best.collect::<Result<_, TableError>>()?;
         let comparisons = comparisons.collect::<Result<_, TableError>>()?;
-        Ok(Answers { law, copies: self.copies(), left_out, sweeps, best, comparisons })
+        Ok(Answers { law, copies: self.copies(), left_out, one_disk, sweeps, best, comparisons })
     }
 
     /// Splits a question into its parts, of which there must be so many; `metric` is the place of the metric.
@@ -136,7 +146,8 @@ mod tests {
         let (sweep, best) = (asked(&["threads:iops"]), asked(&["disk:ms", "disk:iops:threads"]));
         let compare = asked(&["disk:a:b:iops"]);
         let little = Some("threads=iops*ms");
-        let questions = Questions { little, sweep: &sweep, best: &best, compare: &compare };
+        let questions =
+            Questions { little, one_disk: None, sweep: &sweep, best: &best, compare: &compare };
         let answers = table.ask(&questions).unwrap();
         assert!(answers.is_doubtful());
         assert_eq!((answers.left_out.as_slice(), answers.broken().len()), ([5].as_slice(), 1));
@@ -154,6 +165,16 @@ mod tests {
         }
         let nothing = table.without(&[5]).ask(&Questions::default()).unwrap();
         assert!(!nothing.is_doubtful());
+        let sick = Questions { one_disk: Some("iops:400:16000"), ..Questions::default() };
+        assert!(
+            !table.without(&[5]).ask(&sick).unwrap().is_doubtful(),
+            "800 are not one disk's work"
+        );
+        let slow =
+            Table::parse("disk,iops\na,70.25\n", &[parse_column("iops:higher:1/s").unwrap()])
+                .unwrap();
+        let sick = Questions { one_disk: Some("iops:6:48"), ..Questions::default() };
+        assert!(slow.ask(&sick).unwrap().is_doubtful());
         let apart = asked(&["threads:8:16:iops"]);
         let questions = Questions { compare: &apart, ..Questions::default() };
         let unmatched = table.only("threads", "8").unwrap().ask(&questions);

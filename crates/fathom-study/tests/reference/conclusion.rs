@@ -1,6 +1,6 @@
 //! A conclusion of a study, and what its own rows say about it.
 
-use fathom_stats::equivalence::{Comparison as Answer, Question, compare_paired};
+use fathom_stats::equivalence::{Better, Comparison as Answer, Question, compare_paired};
 use fathom_study::table::{Claim, Comparison, Difference, Outcome, Paired, Table};
 
 /// One line of the table in the documentation.
@@ -56,6 +56,22 @@ pub fn judge(
 ) -> Conclusion {
     let comparison = table.compare(factor, (a, b), metric).unwrap();
     Conclusion { says, rows, outcome: claim.judge(&comparison), figures: figures(&comparison) }
+}
+
+/// Judges a claim about the ratio of values to a number that the study states without a row for it.
+pub fn judge_against(
+    (says, rows): (&'static str, &'static str),
+    table: &Table,
+    metric: &str,
+    stated: f64,
+    claim: Claim,
+) -> Conclusion {
+    let values = table.values(metric).unwrap();
+    let question = Question::new(Better::Higher);
+    let answer = compare_paired(&vec![stated; values.len()], &values, &question).unwrap();
+    let figures = ratio(&answer).replace("pair", "row");
+    let comparison = Comparison::Paired(Paired { pairs: Vec::new(), unmatched: 0, answer });
+    Conclusion { says, rows, outcome: claim.judge(&comparison), figures }
 }
 
 /// `x 1.33 (1.22 to 1.46), 22 pairs`.

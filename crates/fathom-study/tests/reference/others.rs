@@ -1,8 +1,11 @@
 //! What the other studies conclude: md layouts with dd (2007), FsOpBench (2009), Red Hat's slides on storage performance
 //! (2009), dd and sysbench on XFS and EXT4 (2014).
 
-use super::conclusion::{Conclusion, LESS, MORE, SAME, at_least, at_most, between, judge};
+use super::conclusion::{
+    Conclusion, LESS, MORE, SAME, at_least, at_most, between, judge, judge_against,
+};
 use super::data;
+use fathom_stats::interval::median_interval;
 use fathom_study::table::{Outcome, Table, Trend};
 
 const LAYOUTS: &str = "dd, md layouts";
@@ -73,6 +76,14 @@ pub fn raid5_layouts_are_alike() -> Conclusion {
     judge(says, &data::layouts(&[]), levels, "MiBps", SAME)
 }
 
+pub fn raid5_writes_less_than_one_disk() -> Conclusion {
+    let says =
+        ("RAID5 writes at 0.8 of one disk (0.75 to 0.85), which is said to do 70 MiB/s", LAYOUTS);
+    let levels = [("level", "raid5"), ("direction", "write"), ("state", "normal")];
+    let rows = part(&data::layouts(&[]), &levels);
+    judge_against(says, &rows, "MiBps", 70.0, between(0.75, 0.85))
+}
+
 pub fn the_journal_steadies_close() -> Conclusion {
     let says = ("An external journal lowers the deviation of close", OPERATIONS);
     let close = part(&data::operations(), &[("op", "H")]);
@@ -100,6 +111,50 @@ pub fn the_newer_kernel_is_faster() -> Conclusion {
     let reads = part(&data::rates(), &[("kind", "read")]);
     let levels = ("kernel", "2.6.24-24-server", "2.6.31.2-test");
     judge(says, &reads, levels, "data_MBps", between(1.5, 2.5))
+}
+
+pub fn the_newer_kernel_writes_more_files() -> Conclusion {
+    let says = (
+        "Linux 2.6.31 writes three to four times as many files as 2.6.24 beside readers",
+        OPERATIONS,
+    );
+    let rows = part(&data::operations(), &[("op", "F")]);
+    let levels = ("kernel", "2.6.24-24-server", "2.6.31.2-test");
+    judge(says, &rows, levels, "cnt", between(3.0, 4.0))
+}
+
+/// That something can happen is proven by its having happened.
+pub fn btrfs_may_write_next_to_nothing() -> Conclusion {
+    let says = "btrfs may write no more than 20 files in 30 s beside readers";
+    let rows = part(&data::operations(), &[("op", "F")]);
+    let of = |fs: &str| part(&rows, &[("fs", fs)]).values("cnt").unwrap();
+    let (btrfs, ext3) = (of("btrfs")[0], of("ext3"));
+    let fewest = ext3.iter().copied().fold(f64::INFINITY, f64::min);
+    let outcome = if btrfs <= 20.0 { Outcome::Confirmed } else { Outcome::Refuted };
+    let figures = format!("it happened: {btrfs}; the fewest of ext3 are {fewest}");
+    Conclusion { says, rows: OPERATIONS, outcome, figures }
+}
+
+pub fn btrfs_collapses_beside_writers() -> Conclusion {
+    let says = ("btrfs collapses with competition (reads at less than a quarter)", RATES);
+    let rows = part(&data::rates(), &[("fs", "btrfs"), ("kind", "read")]);
+    judge(says, &rows, ("phase", "3 readers", "3 readers, 3 writers"), "data_MBps", at_most(0.25))
+}
+
+pub fn cfq_is_better_on_writes() -> Conclusion {
+    let says = ("CFQ is better on writes than deadline (here: file server, one disk)", RATES);
+    let rows = part(&data::rates(), &[("kind", "write"), ("disk", "hdd")]);
+    judge(says, &rows, ("scheduler", "deadline", "cfq"), "data_MBps", MORE)
+}
+
+pub fn deadline_is_better_on_reads_of_servers() -> Conclusion {
+    let says = (
+        "deadline is better on the reads of servers than CFQ (here: file server, one disk)",
+        RATES,
+    );
+    let rows = part(&data::rates(), &[("kind", "read"), ("disk", "hdd")]);
+    judge(says, &rows, ("scheduler", "cfq", "deadline"), "data_MBps", MORE)
+        .note("each pair says the opposite")
 }
 
 pub fn btrfs_shines_alone() -> Conclusion {
@@ -190,6 +245,22 @@ pub fn ext4_on_a_small_partition() -> Conclusion {
 pub fn ext4_writes_faster_directly() -> Conclusion {
     let says = ("EXT4 writes faster than XFS with direct I/O (dd)", "dd, direct writes");
     judge(says, &data::dd(&[]), ("filesystem", "xfs", "ext4"), "rate_MBps", MORE)
+}
+
+/// Six rows, each of other settings: the interval is that of their median.
+pub fn small_direct_writes_are_slow() -> Conclusion {
+    let says = "dd of 512 and 1024 bytes gives 3 to 9 MB/s";
+    let of = |bs: &str| part(&data::dd(&[]), &[("bs", bs)]).values("rate_MBps").unwrap();
+    let rates = [of("512"), of("1024")].concat();
+    let median = median_interval(&rates, 0.95).unwrap();
+    let interval = median.interval.unwrap();
+    let holds = interval.low >= 3.0 && interval.high <= 9.0;
+    let outcome = if holds { Outcome::Confirmed } else { Outcome::Inconclusive };
+    let figures = format!(
+        "median {:.2} MB/s ({} to {}), {} rows, no two of one setting",
+        median.value, interval.low, interval.high, median.count
+    );
+    Conclusion { says, rows: "dd, direct writes", outcome, figures }
 }
 
 pub fn lvm_adds_little() -> Conclusion {

@@ -6,7 +6,7 @@ use super::conclusion::{
 };
 use super::data;
 use fathom_stats::series::mean_of_series;
-use fathom_study::table::{Claim, Outcome};
+use fathom_study::table::{Arrays, Claim, Outcome};
 
 const MATRIX: &str = "randomio, threads x size";
 const LEVELS: &str = "randomio, 48 threads, 64 KiB, raw";
@@ -36,6 +36,27 @@ pub fn the_raid5_of_the_controller_was_sick() -> Conclusion {
     );
     let raid5 = data::levels().only("level", "5").unwrap();
     judge(says, &raid5, MADE_BY, "total_iops", at_least(2.0))
+}
+
+/// That something can happen is proven by its having happened. Six disks in each RAID5, as many as in the smallest array.
+pub fn an_array_may_do_one_disks_work() -> Conclusion {
+    let says = "A RAID5 may do the work of one of its disks";
+    let raid5 = data::levels_with(&["state:skip"]).only("level", "5").unwrap();
+    let arrays = Arrays::parse("total_iops:6:threads:1.6").unwrap();
+    let sick = raid5.like_one_disk(&arrays).unwrap();
+    let made_by = |line: usize| {
+        let factors = raid5.factors_of(line);
+        factors.into_iter().find(|(name, _)| name == "implementation").unwrap().1
+    };
+    assert!(sick.iter().all(|row| made_by(row.line) == "3ware"), "{sick:?}");
+    let rates: Vec<String> = sick.iter().map(|row| row.per_s.to_string()).collect();
+    let outcome = if sick.is_empty() { Outcome::Inconclusive } else { Outcome::Confirmed };
+    let figures = format!(
+        "it happened: {} per second of six disks under 3ware with 48 in flight, {:.0} and more are expected; not under md",
+        rates.join(" and "),
+        sick[0].expected_per_s
+    );
+    Conclusion { says, rows: LEVELS, outcome, figures }
 }
 
 pub fn md_layouts_are_alike_in_random_io() -> Conclusion {

@@ -161,6 +161,9 @@ pub struct ImportCsv {
     /// Check each row by Little's law, IN_FLIGHT a column or a number
     #[arg(long, value_name = "IN_FLIGHT=RATE*LATENCY+...")]
     pub little: Option<String>,
+    /// Which arrays do the work of one disk: small random requests per second; others columns or numbers
+    #[arg(long, value_name = "RATE:DISKS:IN_FLIGHT[:DISK_REQUESTS]")]
+    pub one_disk: Option<String>,
     /// How a metric goes with a number, and where it stops growing
     #[arg(long, value_name = "FACTOR:METRIC")]
     pub sweep: Vec<String>,

@@ -10,7 +10,8 @@ use fathom_base::units::format_size;
 use fathom_report::imported;
 use fathom_stats::equivalence::Better;
 use fathom_study::table::{
-    Answers, Comparison, Copied, InFlight, Question, Questions, Table, TableError, parse_column,
+    Answers, Comparison, Copied, InFlight, LikeOneDisk, Question, Questions, Table, TableError,
+    parse_column,
 };
 use fathom_sys::signals::StopFlag;
 use serde_json::{Value, json};
@@ -39,6 +40,7 @@ fn table(output: Output, args: &ImportCsv) -> CommandResult {
     })?;
     let questions = Questions {
         little: args.little.as_deref(),
+        one_disk: args.one_disk.as_deref(),
         sweep: &args.sweep,
         best: &args.best,
         compare: &args.compare,
@@ -80,6 +82,13 @@ fn json(table: &Table, answers: &Answers) -> Value {
         json!({ "lines": [copied.lines.0, copied.lines.1], "earlier": object(&copied.earlier),
                     "later": object(&copied.later) })
     };
+    let one_disk = answers.one_disk.as_ref().map(|rows| {
+        let row = |row: &LikeOneDisk| {
+            json!({ "line": row.line, "per_s": row.per_s, "disks": row.disks,
+                        "in_flight": row.in_flight, "expected_per_s": row.expected_per_s })
+        };
+        rows.iter().map(row).collect::<Vec<_>>()
+    });
     let sweeps = answers.sweeps.iter().flat_map(|(question, sweeps)| {
         sweeps.iter().map(|sweep| {
             json!({ "x": question.parts[0], "metric": question.metric, "unit": question.unit,
@@ -102,6 +111,7 @@ fn json(table: &Table, answers: &Answers) -> Value {
         "littles_law": law,
         "copies": answers.copies.iter().map(copy).collect::<Vec<_>>(),
         "left_out": answers.left_out,
+        "like_one_disk": one_disk,
         "sweeps": sweeps.collect::<Vec<_>>(),
         "best": best.collect::<Vec<_>>(),
         "comparisons": answers.comparisons.iter().map(comparison_json).collect::<Vec<_>>(),
