@@ -36,13 +36,18 @@ pub fn of_raid(study: &RaidStudy) -> String {
 
 /// Where the median of trials lies, or why that cannot be said.
 fn how_well(of: &Estimate, text: fn(f64) -> String) -> String {
+    how_sure(of, "trial", text)
+}
+
+/// Where the median of so many of something lies, or why that cannot be said.
+pub(crate) fn how_sure(of: &Estimate, noun: &str, text: fn(f64) -> String) -> String {
     match (of.interval, of.count) {
         (Some(Interval { low, high, coverage }), n) => {
             let percent = 100.0 * coverage;
-            format!("{percent:.0} %: {} to {}, {n} trials", text(low), text(high))
+            format!("{percent:.0} %: {} to {}, {n} {noun}s", text(low), text(high))
         }
-        (None, 1) => "one trial, no interval".to_owned(),
-        (None, n) => format!("median of {n} trials, too few for an interval"),
+        (None, 1) => format!("one {noun}, no interval"),
+        (None, n) => format!("median of {n} {noun}s, too few for an interval"),
     }
 }
 

@@ -5,6 +5,7 @@ use crate::ratio::{change_with, ends};
 use crate::table::{Align, Table};
 use crate::text::{format_time, push_wrapped_to};
 use fathom_model::finding::Verdict;
+use fathom_stats::interval::Interval;
 use fathom_study::history::{Change, Point, Series};
 use jiff::tz::TimeZone;
 use std::fmt::Write;
@@ -67,7 +68,13 @@ pub fn no_change_text(series: &Series) -> Option<String> {
         if have < needed {
             format!("{runs}: a change can be told from luck from {needed} on.")
         } else {
-            format!("No change of level in {runs}.")
+            let level = series.level.and_then(|level| {
+                let Interval { low, high, coverage } = level.interval?;
+                let text = |value: f64| series.metric.text(value);
+                let [value, low, high] = [level.value, low, high].map(text);
+                Some(format!(": median {value} ({:.0} %: {low} to {high})", 100.0 * coverage))
+            });
+            format!("No change of level in {runs}{}.", level.unwrap_or_default())
         }
     })
 }
@@ -128,8 +135,15 @@ pub fn rise_text(series: &Series) -> String {
     let how = if percent > 0.0 { "rising" } else { "falling" };
     let first = series.changes.last().map_or(0, |change| change.at);
     let runs = series.points.len() - first;
+    let range = series.rise_interval_percent.map_or_else(String::new, |of| {
+        let ends = [of.low.abs(), of.high.abs()];
+        let (least, most) = (ends[0].min(ends[1]), ends[0].max(ends[1]));
+        format!(" ({:.0} %: {least:.1} % to {most:.1} %)", 100.0 * of.coverage)
+    });
     let percent = percent.abs();
-    format!("Slowly {how}: by {percent:.1} % over the last {runs} runs, in no single place.\n")
+    format!(
+        "Slowly {how}: by {percent:.1} %{range} over the last {runs} runs, in no single place.\n"
+    )
 }
 
 /// How large a change was and since when, in a few words: `-12.0 % (-14.1 % to -9.8 %) since 2026-11-21 03:00:00 +00:00`.
@@ -187,7 +201,6 @@ mod tests {
     use super::*;
     use crate::text::WIDTH;
     use expect_test::expect;
-    use fathom_stats::interval::Interval;
     use fathom_study::compare::{Difference, Metric, Weight};
 
     fn series(values: &[f64], changes: Vec<Change>) -> Series {
@@ -205,6 +218,8 @@ mod tests {
             points,
             changes,
             rise_percent: None,
+            rise_interval_percent: None,
+            level: fathom_stats::interval::median_interval(values, 0.95).ok(),
             points_needed: 4,
         }
     }

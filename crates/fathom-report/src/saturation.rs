@@ -1,11 +1,12 @@
 //! What `fathom saturate` prints: the curve, the knee, what limited it, the load that keeps a bound.
 
+use crate::answer::how_sure;
 use crate::figures::{NOT_ENOUGH, iops_text, ns_text};
 use crate::job::plural;
 use crate::table::{Align, Noted, Table};
 use crate::text::{format_share, push_wrapped_to};
 use fathom_base::units::{format_count, format_ns, format_rate};
-use fathom_stats::interval::Interval;
+use fathom_stats::interval::{Estimate, Interval};
 use fathom_study::saturate::limit::Cause;
 use fathom_study::saturate::search::Knee;
 use fathom_study::saturate::{OfBound, OpenRow, Row, Saturation};
@@ -111,27 +112,36 @@ pub fn knee_text(study: &Saturation) -> Option<String> {
     let of = |concurrency: u64| study.rows.iter().find(|row| row.concurrency == concurrency);
     let highest = of(study.highest)?;
     let most = highest.iops.value;
+    let known = |iops: &Estimate| how_sure(iops, "run", iops_text);
     let Some(knee) = study.knee else {
         let text = format!(
-            "Throughput still grows at {} in flight, the most that was tried: {} per second. The highest is not known.",
+            "Throughput still grows at {} in flight, the most that was tried: {} per second ({}). The highest is not known.",
             format_count(study.rows.last().map_or(0, |row| row.concurrency)),
-            iops_text(most)
+            iops_text(most),
+            known(&highest.iops)
         );
         return Some(text);
     };
-    let at = of(knee.concurrency).map_or(0.0, |row| row.iops.value);
+    let own = of(knee.concurrency)?;
+    let at = own.iops.value;
     let fathom = if study.limit.cause == Cause::Fathom { " (fathom's own)" } else { "" };
     let against = if knee.concurrency == study.highest {
         "the highest".to_owned()
     } else {
         let share = format_share((at / most.max(1e-9)).min(1.0));
-        format!("{share} of the highest ({} at {})", iops_text(most), format_count(study.highest))
+        format!(
+            "{share} of the highest ({} at {}; {})",
+            iops_text(most),
+            format_count(study.highest),
+            known(&highest.iops)
+        )
     };
     let mut text = format!(
-        "Throughput{fathom} stops growing at {} in flight: {} per second, {against}. More in flight bring less than 10 %, \
-         and wait longer.",
+        "Throughput{fathom} stops growing at {} in flight: {} per second ({}), {against}. More in flight bring less than 10 \
+         %, and wait longer.",
         format_count(knee.concurrency),
-        iops_text(at)
+        iops_text(at),
+        known(&own.iops)
     );
     if let Some(last) = study.rows.last().filter(|row| row.iops.value * 1.1 < most) {
         text += &format!(
@@ -392,8 +402,8 @@ mod tests {
               the bottom that had requests in flight all the time.
               n/a: too few requests in one of the runs (p99 needs 1 000).
 
-            Throughput stops growing at 48 in flight: 705 per second, 91 % of the highest (775 at 120). More in flight
-            bring less than 10 %, and wait longer.
+            Throughput stops growing at 48 in flight: 705 per second (97 %: 691 to 712, 8 runs), 91 % of the highest (775
+            at 120; 97 %: 760 to 783, 8 runs). More in flight bring less than 10 %, and wait longer.
               Certain at 95 %, by 7 blocks in random order: lower at 40, reached at 48.
             Limit: the devices: 5 of 6 members had requests in flight all the time
               at the highest: sd0 100 % busy with 9.5 in flight, sd1 100 % busy with 9.5 in flight, sd2 100 % busy with
@@ -474,6 +484,7 @@ mod tests {
     fn throughput_that_falls_past_the_peak_is_said() {
         let mut study = study();
         study.rows.push(row(480, 300.0, 1));
-        assert!(text(&study, WIDTH).contains("It falls beyond 120: 300 at 480."));
+        let said = text(&study, WIDTH).replace('\n', " ");
+        assert!(said.contains("It falls beyond 120: 300 at 480."), "{said}");
     }
 }

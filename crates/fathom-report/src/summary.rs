@@ -3,8 +3,11 @@
 use crate::figures::{Counted, Figures, NotEnough, iops_text, ns_text, quantile_text};
 use crate::table::{Align, Noted, Table};
 use crate::text::{WIDTH, push_wrapped_to};
+use fathom_base::units::format_ns;
 use fathom_model::record::{CpuTime, Ending, JobRecord, Record};
 use fathom_stats::Histogram;
+use fathom_stats::interval::median_interval;
+use fathom_stats::percentiles::{CellPercentile, of_cell};
 use fathom_study::knee;
 
 /// Longer labels are cut, so that the table keeps its width.
@@ -19,9 +22,14 @@ const QUANTILES: [(&str, f64); 3] = [("p50", 0.5), ("p99", 0.99), ("p99.9", 0.99
 pub fn quick_table(records: &[Record], remarks: &[(usize, &str)], width: usize) -> String {
     let Noted { table, notes } = quick_rows(records, remarks);
     let mut out = table.render_to(0, if width < WIDTH { width } else { usize::MAX });
-    notes.iter().for_each(|note| push_wrapped_to(&mut out, width, "  ", note));
+    let notes = notes.iter().map(String::as_str).chain([SINGLE_RUNS]);
+    notes.for_each(|note| push_wrapped_to(&mut out, width, "  ", note));
     out
 }
+
+/// What figures of single runs are worth.
+const SINGLE_RUNS: &str = "Each row is one run, so it has no interval: how far another run would be off shows when quick is run again \
+                           (fathom history).";
 
 /// The same as a table.
 #[must_use]
@@ -42,7 +50,7 @@ pub fn quick_rows(records: &[Record], remarks: &[(usize, &str)]) -> Noted {
 /// there, never an interval inside it. In lines of `width` columns.
 #[must_use]
 pub fn run_table(records: &[Record], width: usize) -> String {
-    run_rows(records).render_to(width) + &repeats(records, width)
+    run_rows(records).render_to(width) + &repeats(records, width) + &percentiles(records, width)
 }
 
 /// The same as a table, without the spread.
@@ -105,7 +113,11 @@ pub fn in_a_sentence(records: &[Record]) -> String {
     let is_said = |at: &usize| !random[1.min(random.len())..].contains(at) || knee == Some(*at);
     let words: Vec<String> =
         (0..records.len()).filter(is_said).map(|at| of(&records[at])).collect();
-    if words.is_empty() { String::new() } else { format!("{}.", words.join("; ")) }
+    if words.is_empty() {
+        String::new()
+    } else {
+        format!("{}. One run of each, so without intervals.", words.join("; "))
+    }
 }
 
 struct Row {
@@ -213,42 +225,96 @@ fn without_number(label: &str) -> &str {
     label.rsplit_once(" #").filter(|(_, n)| is_number(n)).map_or(label, |(name, _)| name)
 }
 
-/// Minimum, median and maximum over the complete repeats of each label, a line for each that has several.
+/// The complete repeats of each label that has several, under its name.
+fn repeated(records: &[Record]) -> Vec<(&str, Vec<&Record>)> {
+    let mut found: Vec<(&str, Vec<&Record>)> = Vec::new();
+    for record in records.iter().filter(|record| record.ending == Ending::Complete) {
+        let name = without_number(&record.label);
+        match found.iter_mut().find(|(known, _)| *known == name) {
+            Some((_, of)) => of.push(record),
+            None => found.push((name, vec![record])),
+        }
+    }
+    found.retain(|(_, of)| of.len() > 1);
+    found
+}
+
+/// Confidence of the intervals of repeats.
+const LEVEL: f64 = 0.95;
+
+/// Minimum, median with its interval, and maximum over the complete repeats of each label, a line for each that has several.
 #[must_use]
 pub fn repeats(records: &[Record], width: usize) -> String {
     let mut out = String::new();
-    for (index, record) in records.iter().enumerate() {
-        let name = without_number(&record.label);
-        let is_same = |other: &Record| without_number(&other.label) == name;
-        if records[..index].iter().any(is_same) {
-            continue;
-        }
-        let mut iops: Vec<f64> = records
-            .iter()
-            .filter(|other| is_same(other) && other.ending == Ending::Complete)
-            .map(|other| Figures::of_record(other).iops)
-            .collect();
-        iops.sort_by(f64::total_cmp);
-        let (Some(min), Some(max)) = (iops.first(), iops.last()) else { continue };
-        if iops.len() < 2 {
-            continue;
-        }
-        let median = (iops[(iops.len() - 1) / 2] + iops[iops.len() / 2]) / 2.0;
-        push_wrapped_to(
-            &mut out,
-            width,
-            "",
-            &format!(
-                "IOPS of {} over n = {} runs: min {}, median {}, max {}",
-                shortened(name),
-                iops.len(),
-                iops_text(*min),
-                iops_text(median),
-                iops_text(*max)
+    for (name, of) in repeated(records) {
+        let iops: Vec<f64> = of.iter().map(|record| Figures::of_record(record).iops).collect();
+        let Ok(median) = median_interval(&iops, LEVEL) else { continue };
+        let ends = |pick: fn(f64, f64) -> f64| iops.iter().copied().reduce(pick).unwrap_or(0.0);
+        let interval = match median.interval {
+            Some(of) => format!(
+                " ({:.0} %: {} to {})",
+                100.0 * of.coverage,
+                iops_text(of.low),
+                iops_text(of.high)
             ),
+            None => " (fewer than six runs, no interval)".to_owned(),
+        };
+        let text = format!(
+            "IOPS of {} over n = {} runs: min {}, median {}{interval}, max {}",
+            shortened(name),
+            iops.len(),
+            iops_text(ends(f64::min)),
+            iops_text(median.value),
+            iops_text(ends(f64::max))
         );
+        push_wrapped_to(&mut out, width, "", &text);
     }
     out
+}
+
+/// The percentiles of each label's repeats: of all their requests together, and across the runs.
+fn percentiles(records: &[Record], width: usize) -> String {
+    let mut out = String::new();
+    for (name, of) in repeated(records) {
+        let latencies: Vec<Histogram> =
+            of.iter().map(|record| Figures::of_record(record).latency_ns).collect();
+        let latencies: Vec<&Histogram> = latencies.iter().collect();
+        let said = QUANTILES.iter().filter_map(|(title, q)| {
+            let cell = of_cell(&latencies, *q, LEVEL, of.first()?.seed).ok()?;
+            Some(format!("{title} {}", cell_text(&cell)))
+        });
+        let said: Vec<String> = said.collect();
+        if !said.is_empty() {
+            let text = format!("{}, all runs together: {}", shortened(name), said.join("; "));
+            push_wrapped_to(&mut out, width, "", &text);
+        }
+    }
+    out
+}
+
+/// `5.1 ms (runs: median 5.0 ms, 97 %: 4.8 ms to 5.3 ms)`.
+fn cell_text(cell: &CellPercentile) -> String {
+    let ns = |value: f64| format_ns(value.round() as u64);
+    let merged = format_ns(cell.merged_ns);
+    match (cell.across_runs_ns, cell.merged_interval_ns.and_then(|of| of.interval)) {
+        (Some(runs), _) => match runs.interval {
+            Some(of) => format!(
+                "{merged} (runs: median {}, {:.0} %: {} to {})",
+                ns(runs.value),
+                100.0 * of.coverage,
+                ns(of.low),
+                ns(of.high)
+            ),
+            None => format!("{merged} (runs: median {}, no interval)", ns(runs.value)),
+        },
+        (None, Some(of)) => format!(
+            "{merged} ({:.0} %: {} to {}, by drawing whole runs: each alone has too few)",
+            100.0 * of.coverage,
+            ns(of.low),
+            ns(of.high)
+        ),
+        (None, None) => format!("{merged} (each run alone has too few, no interval)"),
+    }
 }
 
 #[cfg(test)]
@@ -271,6 +337,8 @@ mod tests {
               p50 to max: service time (closed loop: the next request waits for an earlier one). CPU: of one core.
               A write that is followed by a sync counts with it, as one operation.
               n/a: too few operations (ten must lie beyond a percentile: p99.9 needs 10 000).
+              Each row is one run, so it has no interval: how far another run would be off shows when quick is run again
+              (fathom history).
         "#]].assert_eq(&text);
         assert!(text.is_ascii());
     }
@@ -282,6 +350,8 @@ mod tests {
             seeker   18.4 kB/s    4.5   12 ms   n/a     n/a   233 ms   60 %   <- slow, interrupted
               p50 to max: service time (closed loop: the next request waits for an earlier one). CPU: of one core.
               n/a: too few operations (ten must lie beyond a percentile: p99 needs 1 000, p99.9 needs 10 000).
+              Each row is one run, so it has no interval: how far another run would be off shows when quick is run again
+              (fathom history).
         "#]].assert_eq(&quick_table(&[interrupted()], &[(0, "slow")], WIDTH));
     }
 
@@ -306,7 +376,10 @@ mod tests {
               p50 to max: service time (closed loop: the next request waits for an earlier one). CPU: of one core.
               A write that is followed by a sync counts with it, as one operation.
               n/a: too few operations (ten must lie beyond a percentile: p99 needs 1 000, p99.9 needs 10 000).
-            IOPS of mixed (20 % writes), 48 over n = 3 runs: min 90, median 100, max 120
+            IOPS of mixed (20 % writes), 48 over n = 3 runs: min 90, median 100 (fewer than six runs, no interval), max
+            120
+            mixed (20 % writes), 48, all runs together: p50 38 ms (runs: median 38 ms, no interval); p99 64 ms (runs:
+            median 64 ms, no interval); p99.9 190 ms (each run alone has too few, no interval)
         "#]].assert_eq(&run_table(&runs, WIDTH));
     }
 
@@ -334,9 +407,29 @@ mod tests {
         let mut runs = [randomio(100), randomio(120), commit()];
         (runs[0].label, runs[1].label) = ("oltp, direct #1".into(), "oltp, direct #2".into());
         let text = run_table(&runs, WIDTH);
-        let spread = "IOPS of oltp, direct over n = 2 runs: min 100, median 110, max 120\n";
-        assert!(text.ends_with(spread), "{text}");
+        let spread = "IOPS of oltp, direct over n = 2 runs: min 100, median 110 (fewer than six runs, no interval), max 120\n";
+        assert!(text.contains(spread), "{text}");
         assert_eq!(without_number("a #x"), "a #x");
+    }
+
+    /// Twelve runs of 60 s: of 900 requests each alone has no p99, all together have one; of 90 000 each has.
+    #[test]
+    fn repeats_have_intervals_and_percentiles_of_all_requests() {
+        let runs = |iops: u64| (0..12).map(|at| randomio(iops + at % 3)).collect::<Vec<_>>();
+        let text = run_table(&runs(1500), WIDTH);
+        let lines: Vec<&str> = text.lines().collect();
+        let about =
+            |what: &str| lines.iter().find(|line| line.contains(what)).copied().unwrap_or("");
+        let spread = about("over n = 12 runs");
+        assert!(spread.contains("median 1 501 (96 %: 1 500 to 1 502), max 1 502"), "{text}");
+        assert!(
+            text.contains("all runs together: p50 ") && text.contains("(runs: median "),
+            "{text}"
+        );
+        let short = run_table(&runs(13), WIDTH);
+        let drawn = short.split("all runs together: ").nth(1).unwrap_or("").replace('\n', " ");
+        assert!(drawn.contains("by drawing whole runs: each alone has too few"), "{short}");
+        assert_eq!(short, run_table(&runs(13), WIDTH), "the seed is stored");
     }
 
     /// A job of 60 s beside one that had done its amount after 15 s: 100/s and 200/s are 300/s while both run.
@@ -385,7 +478,9 @@ mod tests {
               p50 to max: service time (closed loop: the next request waits for an earlier one). CPU: of one core.
               A write that is followed by a sync counts with it, as one operation.
               n/a: too few operations (ten must lie beyond a percentile: p99 needs 1 000, p99.9 needs 10 000).
-            IOPS of mixed (20 % writes), 48 over n = 2 runs: min 90, median 95, max 100
+            IOPS of mixed (20 % writes), 48 over n = 2 runs: min 90, median 95 (fewer than six runs, no interval), max 100
+            mixed (20 % writes), 48, all runs together: p50 38 ms (runs: median 38 ms, no interval); p99 64 ms (runs:
+            median 64 ms, no interval); p99.9 190 ms (each run alone has too few, no interval)
         "#]].assert_eq(&text);
     }
 }

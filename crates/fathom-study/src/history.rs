@@ -10,7 +10,8 @@ use fathom_model::finding::Verdict;
 use fathom_model::fsop_jobs;
 use fathom_stats::change;
 use fathom_stats::equivalence::{Better, Question, compare_unpaired};
-use fathom_stats::interval::{Interval, median};
+use fathom_stats::interval::{Estimate, Interval, median, median_interval};
+use fathom_stats::trend::trend;
 use serde::Serialize;
 
 /// Fewer runs on either side of a change cannot be told from luck.
@@ -61,6 +62,10 @@ pub struct Series {
     /// What the fitted line has risen (positive) or fallen since the last change, in percent of the level, where that is
     /// no chance and at least the smallest change that was looked for: a slow decline has no step.
     pub rise_percent: Option<f64>,
+    /// Its interval at 95 % (Theil and Sen); the figure itself is then theirs, too.
+    pub rise_interval_percent: Option<Interval>,
+    /// Median of the runs since the last change, with its interval by ranks where they are enough for one.
+    pub level: Option<Estimate>,
     /// Runs that it takes before a change could be found at all.
     pub points_needed: usize,
 }
@@ -191,8 +196,33 @@ fn series(row: &Found<'_>, name: String, step_min_percent: f64) -> Series {
         .collect();
     let rise_percent = levels.last().map(|level| 100.0 * level.rise / level.level);
     let rise_percent = rise_percent.filter(|rise| *rise != 0.0 && rise.abs() >= step_min_percent);
+    let last = levels.last().map_or(&values[..0], |level| &values[level.start..level.end]);
+    let rise = rise_percent.and_then(|_| rise_of(last));
+    let (rise_percent, rise_interval_percent) =
+        (rise.map_or(rise_percent, |rise| Some(rise.value)), rise.and_then(|rise| rise.interval));
+    let level = median_interval(last, LEVEL).ok();
     let points_needed = 2 * RUNS_MIN;
-    Series { name, metric: row.metric, points, changes, rise_percent, points_needed }
+    Series {
+        name,
+        metric: row.metric,
+        points,
+        changes,
+        rise_percent,
+        rise_interval_percent,
+        level,
+        points_needed,
+    }
+}
+
+/// Confidence of every interval.
+const LEVEL: f64 = 0.95;
+
+/// What values have risen from the first to the last, in percent of their median.
+fn rise_of(values: &[f64]) -> Option<Estimate> {
+    let places: Vec<f64> = (0..values.len()).map(|at| at as f64).collect();
+    let slope = trend(&places, values, LEVEL).ok()?.slope;
+    let whole = 100.0 * values.len().saturating_sub(1) as f64 / median(values).ok()?;
+    whole.is_finite().then(|| slope.map(|slope| slope * whole))
 }
 
 #[cfg(test)]
@@ -244,6 +274,11 @@ mod tests {
         assert_eq!(found[0].changes, []);
         let rise = found[0].rise_percent.expect("a decline");
         assert!((-23.0..-19.0).contains(&rise), "{rise}");
+        let interval = found[0].rise_interval_percent.expect("runs enough");
+        assert!(
+            interval.contains(rise) && interval.high < -10.0 && interval.low > -32.0,
+            "{interval:?}"
+        );
         let level = (0..40).map(|i| run(i, 1000.0, "6.1"));
         assert_eq!(history(&level.collect::<Vec<_>>(), 3.0)[0].rise_percent, None);
     }

@@ -37,7 +37,7 @@ fn the_whole_page() {
     assert_eq!(
         page.answer,
         "sequential read 1.2 MB/s; random read, 1 in flight 89 IOPS; random read, 16 in flight 600 IOPS; commit (append + fdatasync) \
-         104/s."
+         104/s. One run of each, so without intervals."
     );
     let file = html(&page);
     // What every page carries is tested elsewhere.
