@@ -19,6 +19,11 @@ pub fn trials() -> Vec<Trial> {
         kernel_test("syncs_that_never_reach_the_device", &[FathomBinary, ext4], no_barriers),
         kernel_test("flushes_below_a_partition", &[FathomBinary, ext4, Tool("sfdisk")], partition),
         kernel_test("a_setting_changed_in_the_middle", &[FathomBinary, LoopDevices], changed),
+        kernel_test(
+            "a_mount_changed_in_the_middle",
+            &[FathomBinary, ext4, Tool("mount")],
+            remounted,
+        ),
         kernel_test("a_rate_that_falls_in_the_middle", &[FathomBinary, Tool("taskset")], falls),
         kernel_test("history_dates_a_change", &[FathomBinary, ext4], history),
         kernel_test("threads_without_a_processor", &[FathomBinary, Tool("taskset")], no_processor),
@@ -92,6 +97,24 @@ fn changed() {
     assert_eq!(finding["severity"], "void");
     let text = finding["summary"].as_str().unwrap();
     assert!(text.contains("loop.queue.read_ahead_kib") && text.contains("-> 1240"), "{text}");
+}
+
+/// Somebody remounts the filesystem while it is measured.
+fn remounted() {
+    let sandbox = Sandbox::new();
+    let fs = mounted(FsKind::Ext4, &[], "");
+    let args = ["run", "randread", p(fs.dir()), "size=64M", "duration=6s"];
+    sandbox.json(&args, &[0, 1]).has_not("setting-changed");
+    let running = sandbox.start(&args, "progress", 1);
+    let mut mount = tool("mount");
+    mount.args(["-o", "remount,noatime"]).arg(fs.dir());
+    assert!(mount.status().unwrap().success());
+    let done = running.finish();
+    assert_eq!(done.code, 1, "{done:?}");
+    let finding = done.finding("setting-changed");
+    assert_eq!(finding["severity"], "void");
+    let text = finding["summary"].as_str().unwrap();
+    assert!(text.contains("mount.mount.options") && text.contains("noatime"), "{text}");
 }
 
 /// Others that use the CPU of the worker; gone when dropped.
