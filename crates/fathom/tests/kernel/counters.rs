@@ -3,7 +3,7 @@
 
 use crate::cli::{Done, GIB, MIB, Sandbox, p};
 use crate::filesystems::mounted;
-use fathom_testkit::Capability::{FathomBinary, FsOnLoop, LoopDevices, Tool};
+use fathom_testkit::Capability::{FathomBinary, FsOnLoop, IoUring, LoopDevices, Tool};
 use fathom_testkit::command::tool;
 use fathom_testkit::{
     Content, FsKind, LoopDevice, LoopOptions, Mount, Trial, kernel_test, loopdev,
@@ -23,6 +23,11 @@ pub fn trials() -> Vec<Trial> {
             "a_mount_changed_in_the_middle",
             &[FathomBinary, ext4, Tool("mount")],
             remounted,
+        ),
+        kernel_test(
+            "frozen_when_the_window_ends",
+            &[FathomBinary, ext4, IoUring, Tool("fsfreeze")],
+            frozen,
         ),
         kernel_test("a_rate_that_falls_in_the_middle", &[FathomBinary, Tool("taskset")], falls),
         kernel_test("history_dates_a_change", &[FathomBinary, ext4], history),
@@ -115,6 +120,31 @@ fn remounted() {
     assert_eq!(finding["severity"], "void");
     let text = finding["summary"].as_str().unwrap();
     assert!(text.contains("mount.mount.options") && text.contains("noatime"), "{text}");
+}
+
+/// A write that a frozen filesystem holds back beyond the end of the window: it is in no percentile, and that is said. Where a
+/// last sync closes the window, as it does by default, the write still counts.
+fn frozen() {
+    let sandbox = Sandbox::new();
+    let fs = mounted(FsKind::Ext4, &[], "");
+    let settings = ["size=8M", "depth=1", "engine=io_uring", "sync_at_end=none"];
+    let args = [&["run", "randwrite", p(fs.dir()), "duration=10s"], &settings[..]].concat();
+    let running = sandbox.start(&args, "progress", 1);
+    let frozen = fs.mount().freeze().unwrap();
+    thread::sleep(Duration::from_secs(11));
+    drop(frozen);
+    let done = running.finish();
+    assert!([0, 1].contains(&done.code), "{done:?}");
+    let finding = done.finding("stalled");
+    assert_eq!(finding["severity"], "note");
+    let text = finding["summary"].as_str().unwrap();
+    assert!(text.contains("oldest unfinished: write, "), "{text}");
+    let job = &done.records()[0]["jobs"][0];
+    let age_ns = job["censored"][0]["age_ns"].as_u64().unwrap();
+    let longest_ns = job["slowest"][0]["latency_ns"].as_u64().unwrap();
+    assert!(age_ns > 1_000_000_000 && longest_ns < age_ns, "{longest_ns} {age_ns}");
+    let free = [&["run", "randwrite", p(fs.dir()), "duration=1s"], &settings[..]].concat();
+    sandbox.json(&free, &[0, 1]).has_not("stalled");
 }
 
 /// Others that use the CPU of the worker; gone when dropped.
