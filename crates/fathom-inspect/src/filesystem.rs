@@ -229,11 +229,31 @@ pub fn add_geometry(
         "ext2" | "ext3" | "ext4" => {
             let device = devices.first().map(BlockDir::name).unwrap_or_default();
             facts.errors_count = root.value(format!("sys/fs/ext4/{device}/errors_count"));
+            facts.journal_device = ext_journal_device(root, device);
         }
-        "xfs" => add_xfs(file.as_ref(), facts),
+        "xfs" => {
+            add_xfs(file.as_ref(), facts);
+            facts.journal_device = xfs_log_device(root, &mount.super_options);
+        }
         "btrfs" => add_btrfs(root, mount, devices, facts),
         _ => {}
     }
+}
+
+/// The device with the journal of a mounted ext filesystem, where that is another one. The thread that commits is called after
+/// it: `jbd2/sdb1`, and `jbd2/sda1-8` after the inode of a journal inside.
+fn ext_journal_device(root: &SysRoot, device: &str) -> Option<String> {
+    let thread: u32 = root.value(format!("sys/fs/ext4/{device}/journal_task"))?;
+    let name = root.text(format!("proc/{thread}/comm"))?;
+    let name = name.trim().strip_prefix("jbd2/")?;
+    let is_device = BlockDir::by_name(root, name).is_some() && name != device;
+    is_device.then(|| name.to_owned())
+}
+
+/// The device with the log of a mounted XFS, where that is another one.
+fn xfs_log_device(root: &SysRoot, super_options: &str) -> Option<String> {
+    let path = super_options.split(',').find_map(|option| option.strip_prefix("logdev="))?;
+    Some(paths::block_device(root, Path::new(path))?.name().to_owned())
 }
 
 /// Adds the UUID and label that udev found, or the links in `/dev/disk`, where the filesystem did not tell them.
@@ -316,6 +336,34 @@ pub fn overlay_directory(super_options: &str) -> Option<PathBuf> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_journal_elsewhere_is_found_by_its_thread_or_its_option() {
+        let dir = tempfile::tempdir().expect("temporary directory");
+        let root = SysRoot::at(dir.path());
+        std::fs::create_dir_all(root.path("sys/class/block")).expect("made");
+        for name in ["sda1", "dm-3", "sdj"] {
+            std::fs::create_dir_all(root.path(format!("sys/devices/{name}"))).expect("made");
+            let link = root.path(format!("sys/class/block/{name}"));
+            std::os::unix::fs::symlink(format!("../../devices/{name}"), link).expect("made");
+        }
+        for (data, thread, comm) in [("sda1", 7, "jbd2/sda1-8"), ("sdb1", 8, "jbd2/dm-3")] {
+            for (path, text) in [
+                (format!("sys/fs/ext4/{data}/journal_task"), format!("{thread}\n")),
+                (format!("proc/{thread}/comm"), format!("{comm}\n")),
+            ] {
+                let path = root.path(path);
+                std::fs::create_dir_all(path.parent().expect("a directory")).expect("made");
+                std::fs::write(path, text).expect("made");
+            }
+        }
+        assert_eq!(ext_journal_device(&root, "sda1"), None, "inside, by its inode");
+        assert_eq!(ext_journal_device(&root, "sdb1").as_deref(), Some("dm-3"));
+        assert_eq!(ext_journal_device(&root, "sdc1"), None, "nothing known");
+        let log = |options: &str| xfs_log_device(&root, options);
+        assert_eq!(log("rw,logbufs=8,logdev=/dev/sdj,noquota").as_deref(), Some("sdj"));
+        assert_eq!(log("rw,logbufs=8"), None);
+    }
 
     #[test]
     fn overlays_write_to_the_upper_directory() {

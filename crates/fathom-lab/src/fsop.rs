@@ -4,6 +4,7 @@
 //! removed at the end, or by the next start after a kill.
 
 mod failure;
+mod journal;
 pub mod play;
 mod readers;
 mod room;
@@ -33,6 +34,7 @@ use fathom_tree::error::TreeError;
 use fathom_tree::manifest::{Access, Tree};
 use fathom_tree::phase::{self, Outcome, Process, Session, Task, Windowed};
 use fathom_tree::walk::Reading;
+use journal::Journal;
 use readers::{Begins, empty_caches};
 use std::path::PathBuf;
 use watch::{Row, Seen, SessionWatch};
@@ -84,7 +86,9 @@ struct Ground<'o> {
     tree: FsopTree,
     /// The tree of fathom's: held so that nobody removes it meanwhile.
     _held: Option<Tree>,
+    /// Those of the stack, and the one with the journal.
     devices: Vec<String>,
+    journal: Journal,
 }
 
 /// Goes through all phases as often as asked.
@@ -208,8 +212,9 @@ fn survey<'o>(lab: &Lab<'_>, options: &'o FsopOptions) -> Result<Ground<'o>, Lab
         directories: extent.map(|extent| extent.dirs),
         bytes: extent.map(|extent| extent.bytes),
     };
-    let devices = devices_of(&stack);
-    Ok(Ground { options, path, root, begins, tree, _held: held, devices })
+    let journal = Journal::of(&lab.root, &stack);
+    let devices = devices_of(&stack, &journal);
+    Ok(Ground { options, path, root, begins, tree, _held: held, devices, journal })
 }
 
 /// Readers that never go on from each other: each has a part of its own, so that no phase reads what an earlier one has
@@ -218,9 +223,10 @@ fn readers_apart(spec: &FsopSpec) -> usize {
     spec.sessions().iter().map(|session| spec.phases[session[0]].readers as usize).sum()
 }
 
-fn devices_of(stack: &Stack) -> Vec<String> {
+fn devices_of(stack: &Stack, journal: &Journal) -> Vec<String> {
     let mut names: Vec<String> =
         stack.block_devices().iter().map(|node| node.name.clone()).collect();
+    names.extend(journal.device.clone());
     names.sort();
     names.dedup();
     names
@@ -256,8 +262,9 @@ fn one_session(
     let rows = rows(ground, repeat, session, &settings.warm_ups_ns);
     let count = spec.phases.len() as u32 * ground.options.repeats;
     let mut silents = watch::silents(session.len());
+    let counted = (&ground.devices[..], &ground.journal);
     let mut watch =
-        SessionWatch::new(&lab.root, &ground.devices, rows, count, &mut silents, &mut *lab.emit);
+        SessionWatch::new(&lab.root, counted, rows, count, &mut silents, &mut *lab.emit);
     let outcome = phase::run(&settings, &processes, &mut watch);
     let seen = watch.finish();
     let outcome = outcome.map_err(|source| LabError::TargetIo {

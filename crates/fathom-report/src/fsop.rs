@@ -9,7 +9,7 @@ use crate::figures::{NotEnough, iops_text, ns_text, per_second, quantile_text};
 use crate::table::{Align, Table};
 use crate::text::{format_share, format_time, push_wrapped_to};
 use fathom_base::units::{format_count, format_ns, format_rate, format_size};
-use fathom_model::fsop::{Caches, FsopProcess, FsopRecord, Role};
+use fathom_model::fsop::{Caches, DeviceSecond, FsopProcess, FsopRecord, Role};
 use fathom_model::record::{ClassRecord, Ending, OpClass, Record};
 use fathom_stats::Histogram;
 use fathom_study::fsop::{self, Competition, Kept, Stall};
@@ -326,21 +326,23 @@ fn stalls_text(record: &Record, fsop: &FsopRecord, width: usize) -> String {
         0 => String::new(),
         more => format!(", the longest {shown} of {}", shown + more),
     };
-    let mut table = Table::new(
-        [
-            ("", Align::Left),
-            ("at", Align::Right),
-            ("took", Align::Right),
-            ("busy", Align::Right),
-            ("in flight", Align::Right),
-            ("dirty", Align::Right),
-            ("being written", Align::Right),
-            ("commits", Align::Right),
-        ],
-        2,
-    );
+    let is_elsewhere = stalls.iter().any(|stall| stall.journal.is_some());
+    let mut columns = vec![
+        ("", Align::Left),
+        ("at", Align::Right),
+        ("took", Align::Right),
+        ("busy", Align::Right),
+        ("in flight", Align::Right),
+        ("dirty", Align::Right),
+        ("being written", Align::Right),
+        ("commits", Align::Right),
+    ];
+    if is_elsewhere {
+        columns.extend([("journal", Align::Right), ("in flight", Align::Right)]);
+    }
+    let mut table = Table::new(columns, 2);
     for stall in &stalls[..shown] {
-        table.row(stall_row(stall));
+        table.row(stall_row(stall, is_elsewhere));
     }
     let head = format!(
         "stalls (from {} on{more}; busy and what follows: in that second):",
@@ -351,7 +353,7 @@ fn stalls_text(record: &Record, fsop: &FsopRecord, width: usize) -> String {
     out + &table.render_to(4, width)
 }
 
-fn stall_row(stall: &Stall) -> Vec<String> {
+fn stall_row(stall: &Stall, is_elsewhere: bool) -> Vec<String> {
     let Stall { role, number, operation, before_ns, is_unfinished, second, .. } = stall;
     let least = if *is_unfinished { "> " } else { "" };
     let at = match before_ns {
@@ -364,17 +366,24 @@ fn stall_row(stall: &Stall) -> Vec<String> {
         format!("{least}{}", age_text(operation.took_ns)),
     ];
     let Some(second) = second else { return row };
-    let busiest = second.devices.iter().max_by(|a, b| a.busy_share.total_cmp(&b.busy_share));
-    row.extend(busiest.map_or([String::new(), String::new()], |device| {
+    row.extend(device_cells(stall.busiest()));
+    row.push(format_size(second.dirty_bytes));
+    row.push(format_size(second.writeback_bytes));
+    row.push(second.journal_commits.map_or_else(String::new, format_count));
+    if is_elsewhere {
+        row.extend(device_cells(stall.journal_second()));
+    }
+    row
+}
+
+/// How busy a device was, and what was in flight.
+fn device_cells(device: Option<&DeviceSecond>) -> [String; 2] {
+    device.map_or([String::new(), String::new()], |device| {
         [
             format!("{} {}", device.name, format_share(device.busy_share)),
             format!("{:.1}", device.in_flight_mean),
         ]
-    }));
-    row.push(format_size(second.dirty_bytes));
-    row.push(format_size(second.writeback_bytes));
-    row.push(second.journal_commits.map_or_else(String::new, format_count));
-    row
+    })
 }
 
 /// Seconds with a tenth also where others are rounded: what stands still is told apart by it.

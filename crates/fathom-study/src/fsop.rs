@@ -4,8 +4,11 @@
 pub mod findings;
 pub mod trial;
 
-use fathom_model::fsop::{FsopPhase, FsopProcess, FsopRecord, Role, SecondSample, TimedOp};
+use fathom_model::fsop::{
+    DeviceSecond, FsopPhase, FsopProcess, FsopRecord, Role, SecondSample, TimedOp,
+};
 use fathom_model::record::{Ending, OpClass, Record};
+use fathom_model::stack::Stack;
 use fathom_stats::interval::{Estimate, pairs_needed};
 use fathom_stats::rank::paired::{hodges_lehmann, log_ratios};
 use serde::Serialize;
@@ -164,6 +167,25 @@ pub struct Stall {
     pub medians: Option<f64>,
     /// The second in which it ended, or the window did.
     pub second: Option<SecondSample>,
+    /// The device with the journal of the filesystem, where that is another one.
+    pub journal: Option<String>,
+}
+
+impl Stall {
+    /// The busiest of the devices under the target in that second, other than that of a journal of its own.
+    #[must_use]
+    pub fn busiest(&self) -> Option<&DeviceSecond> {
+        let devices = self.second.iter().flat_map(|second| &second.devices);
+        let own = devices.filter(|device| Some(&device.name) != self.journal.as_ref());
+        own.max_by(|a, b| a.busy_share.total_cmp(&b.busy_share))
+    }
+
+    /// What the device of the journal did in that second, where that is another one.
+    #[must_use]
+    pub fn journal_second(&self) -> Option<&DeviceSecond> {
+        let mut devices = self.second.iter().flat_map(|second| &second.devices);
+        devices.find(|device| Some(&device.name) == self.journal.as_ref())
+    }
 }
 
 /// The stalls of a record, longest first. Of each process the hundred slowest operations are known, so that no more can be
@@ -172,6 +194,9 @@ pub struct Stall {
 #[must_use]
 pub fn stalls(record: &Record, fsop: &FsopRecord) -> Vec<Stall> {
     let mut stalls = Vec::new();
+    let stack = record.targets.first().map(|target| &target.stack);
+    let facts = stack.and_then(Stack::filesystem).and_then(|node| node.fs.as_ref());
+    let journal = facts.and_then(|facts| facts.journal_device.clone());
     for process in &fsop.processes {
         let median =
             |class| process.class(class).and_then(|record| record.latency_ns.quantile(0.5));
@@ -191,6 +216,7 @@ pub fn stalls(record: &Record, fsop: &FsopRecord) -> Vec<Stall> {
                 is_unfinished,
                 medians: times,
                 second: second_at(fsop, end_ns),
+                journal: journal.clone(),
             })
         };
         stalls.extend(process.slowest.iter().filter_map(|op| stall(*op, 0, false)));

@@ -167,6 +167,40 @@ fn stalls_are_long_or_far_from_the_median_and_know_their_second() {
     assert_eq!(found(&record), ["fsop-hung"], "more than half of the window");
 }
 
+/// A journal elsewhere stands beside what is busiest of the data's devices, however busy it is itself.
+#[test]
+fn a_journal_on_a_device_of_its_own_stands_beside_the_others() {
+    let mut record = record(1, &[10], &[1_000]);
+    let second = |name: &str, busy_share, in_flight_mean| DeviceSecond {
+        name: name.into(),
+        busy_share,
+        in_flight_mean,
+        ..DeviceSecond::default()
+    };
+    let stack = crate::safety::fixture("ext4", &[], Some(true));
+    let journal = |record: &mut Record, device: Option<&str>| {
+        let mut stack = stack.clone();
+        let facts = stack.nodes[1].fs.as_mut().expect("a filesystem");
+        facts.journal_device = device.map(str::to_owned);
+        record.targets = crate::fixtures::record().targets;
+        record.targets[0].stack = stack;
+    };
+    for sample in &mut of(&mut record).seconds {
+        sample.devices = vec![second("sda", 0.2, 1.0), second("sdj", 0.9, 7.0)];
+    }
+    of(&mut record).processes[1].slowest =
+        vec![TimedOp { class: OpClass::MakeDir, start_ns: 4_500_000_000, took_ns: 2_000_000_000 }];
+    let told = |record: &Record| {
+        let stalls = stalls(record, record.fsop.as_deref().expect("one"));
+        let name = |device: Option<&DeviceSecond>| device.map(|device| device.name.clone());
+        (name(stalls[0].busiest()), name(stalls[0].journal_second()))
+    };
+    journal(&mut record, None);
+    assert_eq!(told(&record), (Some("sdj".into()), None), "the busiest of the stack");
+    journal(&mut record, Some("sdj"));
+    assert_eq!(told(&record), (Some("sda".into()), Some("sdj".into())));
+}
+
 /// What began before the window and ended in it is in no histogram: it is told as a stall, and by the rule.
 #[test]
 fn what_hung_over_the_start_of_the_window_is_told() {

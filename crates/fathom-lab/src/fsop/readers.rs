@@ -4,8 +4,8 @@ use super::Ground;
 use crate::experiment::calm;
 use crate::lab::Lab;
 use fathom_model::fsop::Caches;
-use fathom_sys::io as sys_io;
 use fathom_sys::walked::{EntryBuffer, WalkedDir};
+use fathom_sys::{hostinfo, io as sys_io};
 use std::collections::VecDeque;
 use std::ffi::{CStr, CString};
 use std::fs::File;
@@ -133,11 +133,12 @@ impl Witnesses {
         let told = self.0.iter().filter_map(|(file, size_bytes)| {
             Some((sys_io::cached_bytes(file, *size_bytes)?, *size_bytes))
         });
+        let page_bytes = hostinfo::page_bytes();
         let (mut files_checked, mut cached_bytes, mut checked_bytes) = (0, 0, 0);
         for (cached, size) in told {
             files_checked += 1;
-            cached_bytes += cached.min(size.next_multiple_of(4096));
-            checked_bytes += size.next_multiple_of(4096);
+            cached_bytes += cached.min(size.next_multiple_of(page_bytes));
+            checked_bytes += size.next_multiple_of(page_bytes);
         }
         Caches::Dropped { files_checked, cached_bytes, checked_bytes }
     }
@@ -212,7 +213,7 @@ mod tests {
         let Caches::Dropped { files_checked, cached_bytes, checked_bytes } = caches else {
             panic!("{caches:?}")
         };
-        assert_eq!((files_checked, checked_bytes), (27, 27 * 4096));
+        assert_eq!((files_checked, checked_bytes), (27, 27 * hostinfo::page_bytes()));
         assert_eq!(cached_bytes, checked_bytes, "they were just written");
     }
 

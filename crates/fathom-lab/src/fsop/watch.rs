@@ -1,13 +1,14 @@
 //! Watches a session: counters of the machine at the borders of each window, what it did in each second, progress.
 
+use super::journal::Journal;
 use crate::sampler::{Deltas, Progress, Sampler};
 use fathom_base::units::format_ns;
 use fathom_load::run::Observer;
 use fathom_model::event::Event;
 use fathom_model::fsop::{DeviceSecond, SecondSample};
-use fathom_sys::clock;
 use fathom_sys::counters::{self, DiskCounters};
 use fathom_sys::sysroot::SysRoot;
+use fathom_sys::{clock, hostinfo};
 use fathom_tree::phase::{Going, Second, Watch};
 
 /// What is known of one window.
@@ -35,6 +36,7 @@ pub struct Row {
 pub struct SessionWatch<'a> {
     root: &'a SysRoot,
     devices: &'a [String],
+    journal: &'a Journal,
     rows: Vec<Row>,
     count: u32,
     emit: &'a mut dyn FnMut(Event),
@@ -55,7 +57,7 @@ impl<'a> SessionWatch<'a> {
     /// A watch for windows of these rows.
     pub fn new(
         root: &'a SysRoot,
-        devices: &'a [String],
+        (devices, journal): (&'a [String], &'a Journal),
         rows: Vec<Row>,
         count: u32,
         silents: &'a mut [Silent],
@@ -74,7 +76,7 @@ impl<'a> SessionWatch<'a> {
         };
         let samplers = rows.iter().zip(silents).map(sampler).collect();
         let seen = rows.iter().map(|_| Seen::default()).collect();
-        Self { root, devices, rows, count, emit, samplers, seen, last: None }
+        Self { root, devices, journal, rows, count, emit, samplers, seen, last: None }
     }
 
     /// What was seen in each window.
@@ -85,30 +87,14 @@ impl<'a> SessionWatch<'a> {
     fn reading(&self) -> (Vec<DiskCounters>, Option<u64>) {
         let mut disks = counters::disk_counters(self.root);
         disks.retain(|disk| self.devices.contains(&disk.name));
-        (disks, journal_commits(self.root, self.devices))
+        (disks, self.journal.commits(self.root))
     }
 }
 
-/// Commits of the journals on these devices so far, of ext4; none where there is none.
-fn journal_commits(root: &SysRoot, devices: &[String]) -> Option<u64> {
-    let journals = root.names("proc/fs/jbd2");
-    let is_on = |journal: &&String| {
-        devices.iter().any(|device| {
-            let rest = journal.strip_prefix(device.as_str()).and_then(|r| r.strip_prefix('-'));
-            rest.is_some_and(|inode| inode.bytes().all(|byte| byte.is_ascii_digit()))
-        })
-    };
-    let of = |journal: &String| {
-        let text = root.text(format!("proc/fs/jbd2/{journal}/info"))?;
-        text.split_whitespace().next()?.parse::<u64>().ok()
-    };
-    journals.iter().filter(is_on).filter_map(of).reduce(|sum, more| sum + more)
-}
-
 /// Pages of one state, in bytes.
-fn pages_bytes(vmstat: &str, name: &str) -> u64 {
+fn pages_bytes(vmstat: &str, name: &str, page_bytes: u64) -> u64 {
     let line = vmstat.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
-    line.and_then(|pages| pages.trim().parse::<u64>().ok()).unwrap_or(0) * 4096
+    line.and_then(|pages| pages.trim().parse::<u64>().ok()).unwrap_or(0) * page_bytes
 }
 
 /// Requests that have ended so far.
@@ -165,6 +151,7 @@ impl Watch for SessionWatch<'_> {
     fn second(&mut self, window: usize, second: &Second) {
         let now = self.reading();
         let vmstat = self.root.read("proc/vmstat").unwrap_or_default();
+        let page_bytes = hostinfo::page_bytes();
         let before = self.last.take();
         let devices = before.iter().flat_map(|(before, _)| {
             now.0.iter().filter_map(|now| {
@@ -175,8 +162,8 @@ impl Watch for SessionWatch<'_> {
         let sample = SecondSample {
             end_ns: second.end_ns,
             length_ns: second.length_ns,
-            dirty_bytes: pages_bytes(&vmstat, "nr_dirty"),
-            writeback_bytes: pages_bytes(&vmstat, "nr_writeback"),
+            dirty_bytes: pages_bytes(&vmstat, "nr_dirty", page_bytes),
+            writeback_bytes: pages_bytes(&vmstat, "nr_writeback", page_bytes),
             devices: devices.collect(),
             journal_commits: before
                 .as_ref()
@@ -232,21 +219,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn journals_and_pages_are_told_from_the_kernels_files() {
-        let dir = tempfile::tempdir().expect("temporary directory");
-        let root = SysRoot::at(dir.path());
-        for (journal, text) in [
-            ("loop3-8", "123 transactions (45 requested), each up to 8192 blocks\naverage: \n"),
-            ("loop33-8", "9 transactions (1 requested), each up to 8192 blocks\n"),
-        ] {
-            std::fs::create_dir_all(root.path(format!("proc/fs/jbd2/{journal}"))).expect("made");
-            std::fs::write(root.path(format!("proc/fs/jbd2/{journal}/info")), text).expect("made");
-        }
-        assert_eq!(journal_commits(&root, &["loop3".to_owned()]), Some(123));
-        assert_eq!(journal_commits(&root, &["loop1".to_owned()]), None);
+    fn pages_are_told_from_the_kernels_file() {
         let vmstat = "nr_dirty 3\nnr_writeback_temp 9\nnr_writeback 2\nnr_dirtied 100\n";
-        assert_eq!(pages_bytes(vmstat, "nr_dirty"), 3 * 4096);
-        assert_eq!(pages_bytes(vmstat, "nr_writeback"), 2 * 4096);
+        assert_eq!(pages_bytes(vmstat, "nr_dirty", 4096), 3 * 4096);
+        assert_eq!(pages_bytes(vmstat, "nr_writeback", 65_536), 2 * 65_536);
     }
 
     /// A burst at the end of a second is no mean; a device on which nothing ends has what waits for it.

@@ -294,6 +294,9 @@ pub struct FsFacts {
     pub journal: Option<bool>,
     /// Where the log lies: true when inside the filesystem (XFS), false on another device (XFS, ext).
     pub internal_log: Option<bool>,
+    /// Kernel name of the device that the journal or log lies on, where that is another one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub journal_device: Option<String>,
     /// Errors that the filesystem has counted.
     pub errors_count: Option<u64>,
     /// btrfs: profiles that hold data (`single`, `raid1`, ...).

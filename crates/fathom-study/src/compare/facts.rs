@@ -125,6 +125,7 @@ const BACKGROUND: &[&str] = &[
     "fs.label",
     "fs.made_at_unix_s",
     "fs.devices",
+    "fs.journal_device",
     "fs.errors_count",
     "md.uuid",
     "md.mismatch_count",

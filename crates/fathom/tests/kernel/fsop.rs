@@ -23,12 +23,15 @@ pub fn trials() -> Vec<Trial> {
     let ext4 = [FathomBinary, FsOnLoop(FsKind::Ext4), MountFs("tmpfs")];
     let xfs = [FathomBinary, FsOnLoop(FsKind::Xfs), MountFs("tmpfs")];
     let frozen = [FathomBinary, FsOnLoop(FsKind::Ext4), MountFs("tmpfs"), Tool("fsfreeze")];
+    let logged = [FathomBinary, FsOnLoop(FsKind::Xfs), MountFs("tmpfs"), Tool("fsfreeze")];
     let killed = [FathomBinary, FsOnLoop(FsKind::Ext4), MountFs("tmpfs"), Tool("kill")];
     vec![
         kernel_test("fsop_phases", &ext4, phases),
         kernel_test("fsop_syncs_reach_the_device", &xfs, syncs),
         kernel_test("fsop_frozen_in_a_window", &frozen, frozen_window),
         kernel_test("fsop_frozen_over_the_start_of_a_window", &frozen, frozen_start),
+        kernel_test("fsop_journal_on_another_device", &frozen, ext4_journal_elsewhere),
+        kernel_test("fsop_log_on_another_device", &logged, xfs_log_elsewhere),
         kernel_test("fsop_without_space", &ext4, without_space),
         kernel_test("fsop_leaves_what_must_stay_free", &killed, reserve),
         kernel_test("fsop_reads_back_what_writers_made", &ext4, read_back),
@@ -293,6 +296,53 @@ fn frozen_start() {
     assert!(processes[..2].iter().all(|reader| count(reader, "read_dir") > 0));
     let text = sandbox.run(&["show", &done.id()]).stdout;
     assert!(text.contains("stalls (from 1.0 s on") && text.contains(" s before"), "{text}");
+    sandbox.nothing_left(&[ground.dir()]);
+}
+
+fn ext4_journal_elsewhere() {
+    let log = in_memory(64 * MIB, Content::Sparse);
+    let path = p(log.device.path());
+    run_tool("mke2fs", ["-q", "-O", "journal_dev", "-b", "4096", path]).unwrap();
+    let ground =
+        Ground::made(FsKind::Ext4, 4_096, &["-b", "4096", "-J", &format!("device={path}")], "");
+    journal_elsewhere(&ground, &log.device.name());
+}
+
+fn xfs_log_elsewhere() {
+    let log = in_memory(128 * MIB, Content::Sparse);
+    let option = format!("logdev={}", p(log.device.path()));
+    let ground = Ground::made(FsKind::Xfs, 4_096, &["-l", &option], &option);
+    journal_elsewhere(&ground, &log.device.name());
+}
+
+/// A stall beside which stands what the journal and its own device did in that second.
+fn journal_elsewhere(ground: &Ground, log: &str) {
+    let sandbox = Sandbox::new();
+    let sync = ["phases=1w", "window=3s", "warmup=0s", "sync=file", "stall=300ms"];
+    let args = [&["run", "fsop", p(ground.dir())], &sync[..]].concat();
+    let mut running = sandbox.start(&args, "progress", 1);
+    let frozen = ground.mount.freeze().unwrap();
+    thread::sleep(Duration::from_millis(700));
+    drop(frozen);
+    assert!(running.wait_for("progress", 2));
+    let done = running.finish();
+    let record = &done.records()[0];
+    let facts = &record["targets"][0]["stack"]["nodes"][1]["fs"];
+    assert_eq!(facts["journal_device"], log, "{facts}");
+    let seconds = fsop(record)["seconds"].as_array().unwrap();
+    let written = |second: &Value| {
+        let devices = second["devices"].as_array().unwrap();
+        let own = devices.iter().find(|device| device["name"] == log);
+        own.unwrap()["written_bytes"].as_u64().unwrap()
+    };
+    assert!(seconds.iter().any(|second| written(second) > 0), "{seconds:?}");
+    let commits = |second: &Value| second["journal_commits"].as_u64().unwrap();
+    assert!(seconds.iter().map(commits).sum::<u64>() > 1, "{seconds:?}");
+    let text = sandbox.run(&["show", &done.id()]).stdout;
+    let lines: Vec<&str> = text.lines().skip_while(|line| !line.contains("stalls (from")).collect();
+    assert!(lines[1].contains("commits") && lines[1].contains("journal"), "{text}");
+    assert!(lines[2].contains(log) && lines[2].contains(&ground._disk.device.name()), "{text}");
+    assert!(text.contains("journal=ext"), "{text}");
     sandbox.nothing_left(&[ground.dir()]);
 }
 
