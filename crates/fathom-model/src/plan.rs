@@ -226,10 +226,47 @@ pub enum Metric {
     OpenP99,
     /// 99th percentile of making a directory in it, in nanoseconds.
     MkdirP99,
+    /// Bytes that its readers got per second in it, all together; more is better.
+    ReadBytes,
+    /// Bytes that its writers handed over per second in it, all together; more is better.
+    WrittenBytes,
+    /// Bytes per second that one reader got while it read data and did nothing else (E of the original); more is better.
+    ReadDataRate,
+    /// 99th percentile of reading the first byte of a file in it, in nanoseconds.
+    FirstReadP99,
+    /// 99th percentile of making and opening a file in it, in nanoseconds.
+    CreateP99,
+    /// 99th percentile of closing a file after writing it, in nanoseconds.
+    CloseP99,
+    /// The longest operation of that phase in nanoseconds, what had not ended with its age.
+    Longest,
+    /// How evenly readers share, as Jain's index of the operations of each; more is better, 1 is equal.
+    ReaderFairness,
+    /// How evenly writers share; more is better.
+    WriterFairness,
+    /// How evenly clients of a personality share; more is better.
+    ClientFairness,
     /// Transactions per second of all clients of a personality; more is better.
     Transactions,
     /// 99th percentile of a transaction in nanoseconds: with a rate from when it was due, else from its start.
     TransactionP99,
+}
+
+/// What the values of a [`Metric`] are counted in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum MetricUnit {
+    /// Things per second.
+    PerSecond,
+    /// Bytes per second.
+    BytesPerSecond,
+    /// A share of a whole.
+    Share,
+    /// A number from 0 to 1.
+    Index,
+    /// Whatever the application counts.
+    Own,
+    /// Time.
+    Nanoseconds,
 }
 
 impl Metric {
@@ -244,12 +281,47 @@ impl Metric {
                 | Self::ReadFiles
                 | Self::WrittenFiles
                 | Self::ReadersKeep
+                | Self::ReadBytes
+                | Self::WrittenBytes
+                | Self::ReadDataRate
+                | Self::ReaderFairness
+                | Self::WriterFairness
+                | Self::ClientFairness
                 | Self::Transactions
         )
     }
 
+    /// What its values are counted in.
+    #[must_use]
+    pub fn unit(self) -> MetricUnit {
+        match self {
+            Self::Iops | Self::ReadFiles | Self::WrittenFiles | Self::Transactions => {
+                MetricUnit::PerSecond
+            }
+            Self::Rate | Self::ReadBytes | Self::WrittenBytes | Self::ReadDataRate => {
+                MetricUnit::BytesPerSecond
+            }
+            Self::ReadersKeep => MetricUnit::Share,
+            Self::ReaderFairness | Self::WriterFairness | Self::ClientFairness => MetricUnit::Index,
+            Self::Application => MetricUnit::Own,
+            Self::LatencyMean
+            | Self::LatencyP50
+            | Self::LatencyP99
+            | Self::LatencyP999
+            | Self::LatencyMax
+            | Self::CpuPerIo
+            | Self::OpenP99
+            | Self::MkdirP99
+            | Self::FirstReadP99
+            | Self::CreateP99
+            | Self::CloseP99
+            | Self::Longest
+            | Self::TransactionP99 => MetricUnit::Nanoseconds,
+        }
+    }
+
     /// Those of a file server and of a personality, in the order in which they are shown.
-    pub const OF_FILE_SERVERS: [Self; 7] = [
+    pub const OF_FILE_SERVERS: [Self; 17] = [
         Self::ReadFiles,
         Self::ReadersKeep,
         Self::WrittenFiles,
@@ -257,12 +329,25 @@ impl Metric {
         Self::MkdirP99,
         Self::Transactions,
         Self::TransactionP99,
+        Self::ReadBytes,
+        Self::WrittenBytes,
+        Self::ReadDataRate,
+        Self::FirstReadP99,
+        Self::CreateP99,
+        Self::CloseP99,
+        Self::Longest,
+        Self::ReaderFairness,
+        Self::WriterFairness,
+        Self::ClientFairness,
     ];
 
-    /// True for those of a personality.
+    /// How many of them are shown without being asked for: a table has only so much room.
+    pub const SHOWN_OF_FILE_SERVERS: usize = 7;
+
+    /// True for those that personalities alone have.
     #[must_use]
     pub fn is_of_clients(self) -> bool {
-        matches!(self, Self::Transactions | Self::TransactionP99)
+        matches!(self, Self::Transactions | Self::TransactionP99 | Self::ClientFairness)
     }
 
     /// The name under which a trial of a file server keeps it among [`cell::CellRecord::application`]; none for other figures.
@@ -274,6 +359,16 @@ impl Metric {
             Self::ReadersKeep => Some("readers_keep"),
             Self::OpenP99 => Some("open_p99_ns"),
             Self::MkdirP99 => Some("mkdir_p99_ns"),
+            Self::ReadBytes => Some("read_bytes_per_s"),
+            Self::WrittenBytes => Some("written_bytes_per_s"),
+            Self::ReadDataRate => Some("read_data_bytes_per_s"),
+            Self::FirstReadP99 => Some("first_read_p99_ns"),
+            Self::CreateP99 => Some("create_p99_ns"),
+            Self::CloseP99 => Some("close_p99_ns"),
+            Self::Longest => Some("longest_ns"),
+            Self::ReaderFairness => Some("reader_fairness"),
+            Self::WriterFairness => Some("writer_fairness"),
+            Self::ClientFairness => Some("client_fairness"),
             Self::Transactions => Some("transactions_per_s"),
             Self::TransactionP99 => Some("transaction_p99_ns"),
             _ => None,

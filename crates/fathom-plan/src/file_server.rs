@@ -74,6 +74,10 @@ pub(crate) fn lacks(workloads: &[PlanWorkload], metric: Metric) -> Option<&'stat
     };
     if metric.of_file_server().is_none() {
         None
+    } else if metric == Metric::Longest {
+        (!may_be(is_one)).then_some(
+            "is a figure of file servers and personalities, and no workload is one, such as use = \"fsop\"",
+        )
     } else if metric.is_of_clients() {
         (!may_be(is_personality)).then_some(
             "is a figure of personalities, and no workload is one, such as use = \"mail\"",
@@ -217,6 +221,24 @@ mod tests {
         let objective = |metric: &str| format!("[[objective]]\nmetric = \"{metric}\"");
         let error = of("mail", &objective("read_files")).expect_err("no readers");
         assert!(error.contains("no workload has use = \"fsop\""), "{error}");
+        for metric in ["close_p99", "reader_fairness", "read_bytes"] {
+            let error = of("mail", &objective(metric)).expect_err("no readers");
+            assert!(error.contains("no workload has use = \"fsop\""), "{error}");
+            of("fsop", &objective(metric)).expect(metric);
+        }
+        for name in ["fsop", "mail"] {
+            of(name, &objective("longest")).expect(name);
+        }
+        let error = of("randread", &objective("longest")).expect_err("no such operations");
+        assert!(error.contains("file servers and personalities"), "{error}");
+        of("mail", &objective("client_fairness")).expect("clients");
+        let bound = |metric: &str, value: &str| {
+            let plan = of("fsop", &format!("{}\nbound = {value}", objective(metric)));
+            plan.map(|plan| plan.objectives[0].bound)
+        };
+        assert_eq!(bound("read_bytes", "\"10MB/s\"").expect("a rate"), Some(10_000_000));
+        assert_eq!(bound("close_p99", "\"5ms\"").expect("a time"), Some(5_000_000));
+        assert!(bound("writer_fairness", "\"5\"").expect_err("none").contains("takes no bound"));
         let error = of("fsop", &objective("transactions")).expect_err("no clients");
         assert!(error.contains("no workload is one, such as use = \"mail\""), "{error}");
     }

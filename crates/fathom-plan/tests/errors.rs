@@ -559,42 +559,42 @@ fn the_rest() {
     check(
         &plans,
         &expect![[r#"
-        [[objective]] / metric = "speed"
-            line 7: objective.metric = 'speed': must be one of iops, rate, latency_mean, latency_p50, latency_p99, latency_p999, latency_max, cpu_per_io, application, read_files, written_files, readers_keep, open_p99, mkdir_p99, transactions, transaction_p99
-        [[objective]] / bound = "20ms"
-            line 6: objective: needs metric = one of iops, rate, latency_mean, latency_p50, latency_p99, latency_p999, latency_max, cpu_per_io, application, read_files, written_files, readers_keep, open_p99, mkdir_p99, transactions, transaction_p99
-        [[objective]] / metric = "latency_p99" / bound = 20
-            line 8: objective.bound = 20: '20' needs a unit: 20s, 20m, 20ms, ...
-        [[objective]] / metric = "iops" / workload = "randraed"
-            line 8: objective.workload = 'randraed': no workload is called so; did you mean 'randread'?
-        [[objective]] / metric = "application"
-            line 7: objective.metric = 'application': is what a command prints, and no workload is a command
-        [prepare] / settle = 1
-            line 7: prepare.settle = 1: '1' needs a unit: 1s, 1m, 1ms, ...
-        [prepare] / remount = true
-            line 7: prepare.remount: fathom mounts anew only what it has mounted; give [setup] a filesystem, or use drop_caches
-        [prepare] / memory_limit = "1M"
-            line 7: prepare.memory_limit = '1M': is too little to measure with; at least 64M
-        [prepare] / stop_services = ["rm -rf"]
-            line 7: prepare.stop_services = 'rm -rf': is no name of a systemd unit; write for example cron.service
-        [budget] / time = "2 hours"
-            line 7: budget.time = '2 hours': '2 hours': unknown unit 'hours'; known are ns, us, ms, s, m, h, d
-        [budget] / writen = "1T"
-            line 7: budget.writen: unknown key; did you mean 'written'?
-        [knobs] / vm.swapiness = 10
-            line 7: knobs.vm.swapiness: no such knob; did you mean 'vm.swappiness'?
-        [knobs] / vm.swappiness = "low"
-            line 7: knobs.vm.swappiness = 'low': takes a number
-        [[own_knob]] / name = "ncq" / read = "x" / write = "y" / values = [1]
-            line 9: own_knob.write = 'y': says nowhere where the value goes; write {value} there
-        [[own_knob]] / name = "ncq"
-            line 6: own_knob: needs read = "cat /sys/...", which prints the value
-        [hypothesis] / text = "a"
-            line 6: hypothesis: needs better = { FACTOR = "LEVEL" }, which cell is expected to be better
-        [factors] / block.scheduler = ["none", "bfq"] / [hypothesis] / text = "a" / better = { scheduler = "none" }
-            line 8: hypothesis: better and than are the same cell (what is not named is at the baseline)
-        [[own_knob]] / name = "ncq" / read = "x" / write = "y {value}" / values = [1, 31] / [knobs] / own.ncq = 2
-            line 12: knobs.own.ncq = 2: [[own_knob]] ncq takes 1, 31
-    "#]],
+            [[objective]] / metric = "speed"
+                line 7: objective.metric = 'speed': must be one of iops, rate, latency_mean, latency_p50, latency_p99, latency_p999, latency_max, cpu_per_io, application, read_files, written_files, readers_keep, open_p99, mkdir_p99, read_bytes, written_bytes, read_data_rate, first_read_p99, create_p99, close_p99, longest, reader_fairness, writer_fairness, client_fairness, transactions, transaction_p99
+            [[objective]] / bound = "20ms"
+                line 6: objective: needs metric = one of iops, rate, latency_mean, latency_p50, latency_p99, latency_p999, latency_max, cpu_per_io, application, read_files, written_files, readers_keep, open_p99, mkdir_p99, read_bytes, written_bytes, read_data_rate, first_read_p99, create_p99, close_p99, longest, reader_fairness, writer_fairness, client_fairness, transactions, transaction_p99
+            [[objective]] / metric = "latency_p99" / bound = 20
+                line 8: objective.bound = 20: '20' needs a unit: 20s, 20m, 20ms, ...
+            [[objective]] / metric = "iops" / workload = "randraed"
+                line 8: objective.workload = 'randraed': no workload is called so; did you mean 'randread'?
+            [[objective]] / metric = "application"
+                line 7: objective.metric = 'application': is what a command prints, and no workload is a command
+            [prepare] / settle = 1
+                line 7: prepare.settle = 1: '1' needs a unit: 1s, 1m, 1ms, ...
+            [prepare] / remount = true
+                line 7: prepare.remount: fathom mounts anew only what it has mounted; give [setup] a filesystem, or use drop_caches
+            [prepare] / memory_limit = "1M"
+                line 7: prepare.memory_limit = '1M': is too little to measure with; at least 64M
+            [prepare] / stop_services = ["rm -rf"]
+                line 7: prepare.stop_services = 'rm -rf': is no name of a systemd unit; write for example cron.service
+            [budget] / time = "2 hours"
+                line 7: budget.time = '2 hours': '2 hours': unknown unit 'hours'; known are ns, us, ms, s, m, h, d
+            [budget] / writen = "1T"
+                line 7: budget.writen: unknown key; did you mean 'written'?
+            [knobs] / vm.swapiness = 10
+                line 7: knobs.vm.swapiness: no such knob; did you mean 'vm.swappiness'?
+            [knobs] / vm.swappiness = "low"
+                line 7: knobs.vm.swappiness = 'low': takes a number
+            [[own_knob]] / name = "ncq" / read = "x" / write = "y" / values = [1]
+                line 9: own_knob.write = 'y': says nowhere where the value goes; write {value} there
+            [[own_knob]] / name = "ncq"
+                line 6: own_knob: needs read = "cat /sys/...", which prints the value
+            [hypothesis] / text = "a"
+                line 6: hypothesis: needs better = { FACTOR = "LEVEL" }, which cell is expected to be better
+            [factors] / block.scheduler = ["none", "bfq"] / [hypothesis] / text = "a" / better = { scheduler = "none" }
+                line 8: hypothesis: better and than are the same cell (what is not named is at the baseline)
+            [[own_knob]] / name = "ncq" / read = "x" / write = "y {value}" / values = [1, 31] / [knobs] / own.ncq = 2
+                line 12: knobs.own.ncq = 2: [[own_knob]] ncq takes 1, 31
+        "#]],
     );
 }

@@ -9,8 +9,8 @@ mod settings;
 
 use super::{Source, counted, parts};
 use crate::page::{Block, Page, Unit};
-use fathom_model::plan::Metric;
 use fathom_model::plan::cell::Cell;
+use fathom_model::plan::{Metric, MetricUnit};
 use fathom_model::record::Record;
 use fathom_report::experiment as report;
 use fathom_study::experiment::{self, ExperimentStudy};
@@ -106,11 +106,11 @@ fn advice(shown: &Shown) -> Vec<Block> {
 
 /// In which unit a chart shows a figure.
 fn unit(metric: Metric) -> Unit {
-    match metric {
-        Metric::Iops | Metric::ReadFiles | Metric::WrittenFiles => Unit::PerSecond,
-        Metric::Rate => Unit::BytesPerSecond,
-        Metric::Application | Metric::ReadersKeep => Unit::Count,
-        _ => Unit::Nanoseconds,
+    match metric.unit() {
+        MetricUnit::PerSecond => Unit::PerSecond,
+        MetricUnit::BytesPerSecond => Unit::BytesPerSecond,
+        MetricUnit::Own | MetricUnit::Share | MetricUnit::Index => Unit::Count,
+        MetricUnit::Nanoseconds => Unit::Nanoseconds,
     }
 }
 

@@ -7,11 +7,11 @@ use crate::{Known, PlanError, factor};
 use fathom_base::suggest;
 use fathom_base::units;
 use fathom_model::plan::{
-    Budget, FactorKind, Hypothesis, Metric, Objective, OwnKnob, Plan, Prepare,
+    Budget, FactorKind, Hypothesis, Metric, MetricUnit, Objective, OwnKnob, Plan, Prepare,
 };
 use std::collections::BTreeMap;
 
-const METRICS: [(&str, Metric); 16] = [
+const METRICS: [(&str, Metric); 26] = [
     ("iops", Metric::Iops),
     ("rate", Metric::Rate),
     ("latency_mean", Metric::LatencyMean),
@@ -26,6 +26,16 @@ const METRICS: [(&str, Metric); 16] = [
     ("readers_keep", Metric::ReadersKeep),
     ("open_p99", Metric::OpenP99),
     ("mkdir_p99", Metric::MkdirP99),
+    ("read_bytes", Metric::ReadBytes),
+    ("written_bytes", Metric::WrittenBytes),
+    ("read_data_rate", Metric::ReadDataRate),
+    ("first_read_p99", Metric::FirstReadP99),
+    ("create_p99", Metric::CreateP99),
+    ("close_p99", Metric::CloseP99),
+    ("longest", Metric::Longest),
+    ("reader_fairness", Metric::ReaderFairness),
+    ("writer_fairness", Metric::WriterFairness),
+    ("client_fairness", Metric::ClientFairness),
     ("transactions", Metric::Transactions),
     ("transaction_p99", Metric::TransactionP99),
 ];
@@ -138,19 +148,17 @@ fn objective(mut section: Section, plan: &Plan) -> Result<Objective, PlanError> 
 
 /// In the unit of the metric: nanoseconds, bytes per second, operations per second.
 fn bound(metric: Metric, item: &Item) -> Result<u64, PlanError> {
-    let bound = match metric {
-        Metric::Iops
-        | Metric::Application
-        | Metric::ReadFiles
-        | Metric::WrittenFiles
-        | Metric::Transactions => item.count(1, u64::MAX)?,
-        Metric::ReadersKeep => return Err(item.refuse("a share takes no bound")),
-        Metric::Rate => {
+    let bound = match metric.unit() {
+        MetricUnit::PerSecond | MetricUnit::Own => item.count(1, u64::MAX)?,
+        MetricUnit::Share | MetricUnit::Index => {
+            return Err(item.refuse("a share takes no bound"));
+        }
+        MetricUnit::BytesPerSecond => {
             let text = item.scalar()?;
             let size = text.strip_suffix("/s").unwrap_or(&text);
             units::parse_size(size).map_err(|error| item.refuse(error.to_string()))?
         }
-        _ => item.duration()?,
+        MetricUnit::Nanoseconds => item.duration()?,
     };
     if bound == 0 { Err(item.refuse("must be larger than 0")) } else { Ok(bound) }
 }

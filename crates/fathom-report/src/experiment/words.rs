@@ -2,7 +2,7 @@
 
 pub use crate::ratio::{change, change_with, interval, times};
 use fathom_base::units::{format_count, format_ns, format_rate};
-use fathom_model::plan::Metric;
+use fathom_model::plan::{Metric, MetricUnit};
 use fathom_stats::equivalence::Decision;
 use fathom_study::experiment::{ExperimentStudy, Figure};
 
@@ -24,6 +24,16 @@ pub fn metric(metric: Metric) -> &'static str {
         Metric::ReadersKeep => "readers keep",
         Metric::OpenP99 => "open p99",
         Metric::MkdirP99 => "mkdir p99",
+        Metric::ReadBytes => "read",
+        Metric::WrittenBytes => "written",
+        Metric::ReadDataRate => "data alone",
+        Metric::FirstReadP99 => "first byte p99",
+        Metric::CreateP99 => "create p99",
+        Metric::CloseP99 => "close p99",
+        Metric::Longest => "longest operation",
+        Metric::ReaderFairness => "fairness of readers",
+        Metric::WriterFairness => "fairness of writers",
+        Metric::ClientFairness => "fairness of clients",
         Metric::Transactions => "transactions/s",
         Metric::TransactionP99 => "transaction p99",
     }
@@ -45,15 +55,14 @@ pub fn figure(study: &ExperimentStudy, of: &Figure) -> String {
 /// A value with its unit.
 #[must_use]
 pub fn value(metric: Metric, value: f64) -> String {
-    match metric {
-        Metric::Rate => format_rate(value),
-        Metric::Iops | Metric::ReadFiles | Metric::WrittenFiles | Metric::Transactions => {
-            if value < 9.95 { format!("{value:.1}") } else { format_count(value.round() as u64) }
-        }
-        Metric::ReadersKeep => format!("{:.1} %", 100.0 * value),
-        Metric::Application if value < 99.95 => format!("{value:.2}"),
-        Metric::Application => format_count(value.round() as u64),
-        _ => format_ns(value.round() as u64),
+    match metric.unit() {
+        MetricUnit::BytesPerSecond => format_rate(value),
+        MetricUnit::PerSecond if value < 9.95 => format!("{value:.1}"),
+        MetricUnit::Share => format!("{:.1} %", 100.0 * value),
+        MetricUnit::Index => format!("{value:.3}"),
+        MetricUnit::Own if value < 99.95 => format!("{value:.2}"),
+        MetricUnit::PerSecond | MetricUnit::Own => format_count(value.round() as u64),
+        MetricUnit::Nanoseconds => format_ns(value.round() as u64),
     }
 }
 

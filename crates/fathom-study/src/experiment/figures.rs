@@ -56,7 +56,8 @@ pub fn figures(plan: &Plan, records: &[&Record]) -> Vec<Figure> {
                 add(label.clone(), metric, false);
             }
         }
-        for metric in Metric::OF_FILE_SERVERS.into_iter().filter(|metric| has(*metric)) {
+        let shown = Metric::OF_FILE_SERVERS.into_iter().take(Metric::SHOWN_OF_FILE_SERVERS);
+        for metric in shown.filter(|metric| has(*metric)) {
             add(label.clone(), metric, false);
         }
     }
