@@ -39,21 +39,21 @@ impl Spool {
     }
 }
 
-fn measured(dir: &str, length: Duration, files: u64, bytes: usize) -> Result<String, Errno> {
+fn measured(dir: &str, length: Duration, files: u64, bytes: usize) -> Result<bare::Timed, Errno> {
     let dir = rustix::fs::openat(CWD, dir, OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
     // No two bytes alike, so that nothing below can save them.
     let data = (0..bytes as u64).map(|at| (at.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 56) as u8);
     let spool = Spool { dir, data: data.collect() };
     (0..files).try_for_each(|number| spool.deliver(number))?;
     let mut next = files;
-    let line = bare::timed(length, || {
+    let timed = bare::timed(length, || {
         spool.deliver(next)?;
         spool.delete(next - files)?;
         next += 1;
         Ok(1)
     })?;
     (next - files..next).try_for_each(|number| spool.delete(number))?;
-    Ok(line)
+    Ok(timed)
 }
 
 fn main() -> ExitCode {

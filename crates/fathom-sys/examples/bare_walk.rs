@@ -82,7 +82,7 @@ fn first_round(walk: &mut Walk) -> Result<Vec<CString>, rustix::io::Errno> {
     Ok(paths)
 }
 
-fn measured(dir: &str, length: Duration) -> Result<String, rustix::io::Errno> {
+fn measured(dir: &str, length: Duration) -> Result<bare::Timed, rustix::io::Errno> {
     let mut walk = Walk {
         root: rustix::fs::openat(CWD, dir, OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?,
         entries: vec![MaybeUninit::uninit(); ENTRY_BYTES],

@@ -20,6 +20,9 @@ pub const TREE: &str = "a tree of files of 4 KiB on tmpfs: next entry, lstat, op
 /// Title of the scene with the spool.
 pub const SPOOL: &str = "a spool of 1000 files of 4 KiB on disk: create, write, fsync, close, delete the oldest; a request is a file \
                          delivered. fs_mark deletes nothing, and tries a mkdir for each file";
+/// Title of the scenes with names; whose directory follows.
+pub const STORM: &str = "a storm on the names of 1000 empty files of each of 4 processes on disk: create, stat, unlink; a request is one of \
+                         these. The bare loop has them in turn, as mdtest, fathom by chance";
 /// Where the small files are.
 pub const SMALL: &str = "128 files of 16 KiB in the page cache, all open";
 
@@ -27,6 +30,8 @@ pub const SMALL: &str = "128 files of 16 KiB in the page cache, all open";
 pub const SMALL_BYTES: u64 = SMALL_FILES * SMALL_FILE_BYTES;
 const SMALL_FILES: u64 = 128;
 const SMALL_FILE_BYTES: u64 = 16 << 10;
+const STORM_PROCESSES: u64 = 4;
+const STORM_FILES_EACH: u64 = 1000;
 const SPOOL_FILES: u64 = 1000;
 const SPOOL_FILE_BYTES: u64 = 4096;
 /// What fs_mark makes in a run: it knows no time.
@@ -34,9 +39,11 @@ const FS_MARK_FILES: &str = "1000";
 
 const FATHOM_WALK: &str = "fathom fsop";
 const FATHOM_MAIL: &str = "fathom mail";
+const FATHOM_STORM: &str = "fathom metadata-storm";
 const FATHOM_SMALL: &str = "fathom psync";
 const BARE_WALK: &str = "bare_walk";
 const BARE_MAIL: &str = "bare_mail";
+const BARE_STORM: &str = "bare_storm";
 const FS_MARK: &str = "fs_mark";
 const SYSBENCH: &str = "sysbench sync";
 
@@ -82,6 +89,31 @@ pub fn mail(make: &Maker) -> Scene {
     scene("mail", Source::Spool, make, vec![ours, theirs, fs_mark], contests)
 }
 
+/// The metadata storm against a loop as mdtest has it: all processes in one directory, or each in one of its own.
+pub fn storm(name: &'static str, is_shared: bool, make: &Maker) -> Scene {
+    let length = milliseconds(make);
+    let settings: [&str; 9] = [
+        &format!("clients={STORM_PROCESSES}"),
+        &format!("files={}", STORM_PROCESSES * STORM_FILES_EACH),
+        if is_shared { "shared=yes" } else { "shared=no" },
+        "dirs=0",
+        "sizes=0",
+        "mix=create:1,stat:1,delete:1",
+        &format!("window={length}ms"),
+        "warmup=0s",
+        "drop_caches=no",
+    ];
+    let ours = fathom(FATHOM_STORM, "metadata-storm", make, &settings);
+    let numbers = [length, STORM_PROCESSES, STORM_FILES_EACH, u64::from(is_shared)];
+    let theirs = bare(BARE_STORM, make, &numbers);
+    let against = |measure| contest(FATHOM_STORM, BARE_STORM, measure, Goal::None);
+    let contests = [Measure::Each, Measure::Cpu].map(against);
+    let mut scene = scene(name, Source::Spool, make, vec![ours, theirs], contests.into());
+    let whose = if is_shared { "all in one directory" } else { "each in a directory of its own" };
+    scene.title = format!("{STORM}; {whose}");
+    scene
+}
+
 /// Random reads of many small files that stay open, which is what sysbench does with files.
 pub fn small(make: &Maker) -> Scene {
     let directory = make.target.as_deref().and_then(Path::parent).map(Path::to_owned);
@@ -123,7 +155,8 @@ fn bare(program: &'static str, make: &Maker, numbers: &[u64]) -> Side {
 /// Those of building and writing.
 pub fn prepare(files: &Files, needs: &dyn Fn(Source) -> bool) -> Result<(), String> {
     if needs(Source::Tree) || needs(Source::Spool) {
-        let examples = ["--example", BARE_WALK, "--example", BARE_MAIL];
+        let examples = [BARE_WALK, BARE_MAIL, BARE_STORM].map(|name| ["--example", name]);
+        let examples = examples.concat();
         build_with(&[&["--package=fathom-sys"][..], &examples].concat())?;
     }
     if needs(Source::Spool) {
@@ -156,7 +189,8 @@ pub fn fs_mark() -> Option<String> {
     Some(version.map_or_else(String::new, |o| String::from_utf8_lossy(&o.stdout).into_owned()))
 }
 
-/// fathom's result line: the files that its one process closed in the window; CPU time of the whole process.
+/// fathom's result line: the files that its processes closed in the window, of a storm every name that was made, looked at or
+/// deleted; CPU time of the whole process.
 ///
 /// # Errors
 /// When the line is another one, or nothing was done.
@@ -164,10 +198,15 @@ pub fn of_fathom(said: &str) -> Result<Sample, String> {
     let line = said.lines().last().unwrap_or_default();
     let value: Value = serde_json::from_str(line).map_err(|error| error.to_string())?;
     let record = &value["records"][0];
-    let closes = |class: &&Value| matches!(text(&class["class"]), "close_read" | "close_write");
+    let is_storm = text(&record["workload"]["name"]) == "metadata-storm";
+    let counts: &[&str] =
+        if is_storm { &["open_write", "stat", "unlink"] } else { &["close_read", "close_write"] };
+    let is_counted = |class: &&Value| counts.contains(&text(&class["class"]));
     let mut files = 0.0;
-    for class in items(&record["fsop"]["processes"][0]["classes"]).filter(closes) {
-        files += number(&class["latency_ns"]["count"])?;
+    for process in items(&record["fsop"]["processes"]) {
+        for class in items(&process["classes"]).filter(is_counted) {
+            files += number(&class["latency_ns"]["count"])?;
+        }
     }
     let cpu = &record["process_cpu"];
     let cpu_ns = number(&cpu["user_ns"])? + number(&cpu["system_ns"])?;
@@ -219,6 +258,10 @@ mod tests {
         let read = of_fathom(&said).unwrap();
         assert_eq!((read.rate, read.cpu_ns), (200.0, Some(2000.0)));
         assert!(of_fathom(&said.replace("200", "0")).is_err(), "no file");
+        let storm = said
+            .replace("\"window_ns\"", "\"workload\":{\"name\":\"metadata-storm\"},\"window_ns\"")
+            .replace("\"processes\":[", "\"processes\":[{\"classes\":[{\"class\":\"unlink\",\"latency_ns\":{\"count\":1}}]},");
+        assert_eq!(of_fathom(&storm).unwrap().rate, 10.0, "9 looks and one name deleted, of two");
         let read = of_bare("{\"files\":50,\"ns\":500000000,\"cpu_ns\":100000}\n").unwrap();
         assert_eq!((read.rate, read.cpu_ns), (100.0, Some(2000.0)));
         assert!(of_bare("error").is_err());
@@ -241,6 +284,12 @@ mod tests {
             shown[0].ends_with("fsop spool phases=1r window=500ms drop_caches=no --json --quiet")
         );
         assert_eq!(shown[1], "taskset -c 0 bare_walk spool 500");
+        let shown: Vec<String> =
+            storm("storm-own", false, &make).sides.iter().map(Side::shown).collect();
+        assert!(shown[0].contains("metadata-storm spool clients=4 files=4000 shared=no dirs=0"));
+        assert_eq!(shown[1], "taskset -c 0 bare_storm spool 500 4 1000 0");
+        let shown = storm("storm-shared", true, &make).sides[1].shown();
+        assert!(shown.ends_with(" 4 1000 1"), "{shown}");
         let make = Maker { target: Some("small/test_file.0".into()), ..make };
         let shown: Vec<String> = small(&make).sides.iter().map(Side::shown).collect();
         assert!(shown[0].contains("randread small engine=psync direct=no files=128 size=2097152"));

@@ -54,7 +54,7 @@ pub struct Report {
 }
 
 const LEGEND: &str = "\
-All sides run on CPU 0, one thread, each latency recorded on both sides (fio without gtod_reduce), fresh seeds.
+All sides run on CPU 0, one thread (four in a storm), each latency recorded on both sides (fio without gtod_reduce), fresh seeds.
 Ratios are fathom's by the other's, one for each round; shown are the Hodges-Lehmann estimate of the
 ratio (on logs), its exact signed-rank interval with its coverage, and the extremes. CPU per request is what each tool says of its own thread in the measured
 time (fathom's JSON, fio's usr_cpu and sys_cpu); for sysbench, which says nothing, that of the whole process. The
@@ -63,8 +63,8 @@ nanoseconds. Closure is Little's law: mean latency x rate / depth, 1 when no tim
 depth that was really held; fio's is that of its total latency, and behind the stroke that of clat, which it shows
 first. 'Batch' is how many requests end for each hand-over. `t/io_uring` counts its second second, the first one in
 which it records latencies. In the scenes with files a request is a whole file; fathom records the latency of every call and its
-CPU time is that of the whole process, `bare_walk` and `bare_mail` record nothing and look at the clock once a round and once a
-file, and fs_mark stamps every call.
+CPU time is that of the whole process, `bare_walk`, `bare_mail` and `bare_storm` record nothing and look at the clock once a round
+and once a file, and fs_mark stamps every call. In a storm a request is a name that is made, looked at or deleted.
 ";
 
 impl Report {

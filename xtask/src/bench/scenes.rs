@@ -207,6 +207,9 @@ pub fn all(files: &Files, length: Duration) -> Vec<Scene> {
     scenes.push(others_32(&at(Source::Cached, 32)));
     scenes.push(files::walk(&at(Source::Tree, 1)));
     scenes.push(files::mail(&at(Source::Spool, 1)));
+    for (name, is_shared) in [("storm-shared", true), ("storm-own", false)] {
+        scenes.push(files::storm(name, is_shared, &at(Source::Spool, 1)));
+    }
     scenes.push(files::small(&at(Source::Small, 1)));
     scenes
 }
