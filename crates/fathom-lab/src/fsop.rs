@@ -276,7 +276,13 @@ fn one_session(
         findings.extend(drift::changed_meanwhile(&before, &after));
     }
     let verified = verified::made(lab, ground, &processes, &outcome);
-    let part = Part { ground, repeat, phases: &phases, caches, findings, stack: before, seed };
+    let failed_in = outcome.failed.as_ref().and_then(|(role, number, _)| {
+        let its = |process: &&Process| process.role() == *role && process.number == *number;
+        processes.iter().find(its)?.root().path()
+    });
+    let failed_in = failed_in.unwrap_or_else(|| ground.path.clone());
+    let part =
+        Part { ground, repeat, phases: &phases, caches, findings, stack: before, seed, failed_in };
     let mut records = part.records(lab, outcome, seen);
     if let Some(last) = records.last_mut() {
         last.findings.extend(verified);
@@ -360,12 +366,14 @@ struct Part<'g, 'o> {
     findings: Vec<Finding>,
     stack: Stack,
     seed: u64,
+    /// The directory of the process whose operation failed.
+    failed_in: PathBuf,
 }
 
 impl Part<'_, '_> {
     fn records(&self, lab: &Lab<'_>, outcome: Outcome, seen: Vec<(Seen, Deltas)>) -> Vec<Record> {
         let last = outcome.windows.len().saturating_sub(1);
-        let mut failure = outcome.failed.map(|failed| failure::of(&self.ground.path, failed));
+        let mut failure = outcome.failed.map(|failed| failure::of(&self.failed_in, failed));
         let mut records = Vec::new();
         for (place, (windowed, seen)) in outcome.windows.into_iter().zip(seen).enumerate() {
             let failure = if place == last { failure.take() } else { None };

@@ -326,7 +326,7 @@ pub struct SecondSample {
     pub writeback_bytes: u64,
     /// The devices under the target.
     pub devices: Vec<DeviceSecond>,
-    /// Journal commits of the file system; none where it does not tell.
+    /// Journal commits of the file system, of XFS writes of its log; none where it does not tell.
     pub journal_commits: Option<u64>,
 }
 

@@ -24,6 +24,17 @@ pub enum EntryKind {
     Unknown,
 }
 
+impl EntryKind {
+    pub(crate) fn of(kind: FileType) -> Self {
+        match kind {
+            FileType::RegularFile => Self::File,
+            FileType::Directory => Self::Dir,
+            FileType::Unknown => Self::Unknown,
+            _ => Self::Other,
+        }
+    }
+}
+
 /// One entry of a directory.
 #[derive(Debug, Clone, Copy)]
 pub struct Entry<'a> {
@@ -72,12 +83,7 @@ impl EntryReader {
             if matches!(name, b"." | b"..") {
                 continue;
             }
-            let kind = match entry.file_type() {
-                FileType::RegularFile => EntryKind::File,
-                FileType::Directory => EntryKind::Dir,
-                FileType::Unknown => EntryKind::Unknown,
-                _ => EntryKind::Other,
-            };
+            let kind = EntryKind::of(entry.file_type());
             if !each(Entry { name, kind, inode: entry.ino() })? {
                 return Ok(());
             }

@@ -1,6 +1,7 @@
 //! The calls of a file server, one function for one call: next entry, lstat, open, read, write, close, mkdir, rename,
 //! link, unlink. Names are taken as the kernel gives them, relative to an open directory.
 
+use crate::dirents::EntryKind;
 use crate::dirfd::Dir;
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, RawDir};
 use rustix::io::Errno;
@@ -8,8 +9,8 @@ use std::ffi::CStr;
 use std::fs::File;
 use std::io;
 use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, BorrowedFd, IntoRawFd, OwnedFd};
-use std::path::Path;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, IntoRawFd, OwnedFd};
+use std::path::{Path, PathBuf};
 use std::ptr::NonNull;
 
 /// Names longer than this are opened in parts.
@@ -149,6 +150,35 @@ impl WalkedDir {
     #[must_use]
     pub fn entries<'b>(&'b self, buffer: &'b mut EntryBuffer) -> Entries<'b> {
         Entries { raw: RawDir::new(self.0.as_fd(), &mut buffer.0), name: None }
+    }
+
+    /// Gives every name but `.` and `..` with what the directory says of it, until `each` says false: no file is looked at.
+    ///
+    /// # Errors
+    /// Those of getdents; a directory that was removed meanwhile ends.
+    pub fn each_name(
+        &self,
+        buffer: &mut EntryBuffer,
+        each: &mut dyn FnMut(&CStr, EntryKind) -> bool,
+    ) -> io::Result<()> {
+        let mut raw = RawDir::new(self.0.as_fd(), &mut buffer.0);
+        loop {
+            let entry = match raw.next() {
+                None | Some(Err(Errno::NOENT)) => return Ok(()),
+                Some(entry) => entry?,
+            };
+            let name = entry.file_name();
+            let is_inside = !matches!(name.to_bytes(), b"." | b"..");
+            if is_inside && !each(name, EntryKind::of(entry.file_type())) {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Where it lies at this moment; none where the kernel does not tell.
+    #[must_use]
+    pub fn path(&self) -> Option<PathBuf> {
+        std::fs::read_link(format!("/proc/self/fd/{}", self.0.as_raw_fd())).ok()
     }
 
     /// What lies under a name; a symbolic link is described, not followed.
@@ -321,6 +351,22 @@ mod tests {
         let looked = open.look(c"a").unwrap();
         assert!(looked.is_file && !looked.is_dir && looked.size_bytes == 5);
         assert!(open.look(c"sub").unwrap().is_dir);
+        let mut kinds = Vec::new();
+        let mut note = |name: &CStr, kind| {
+            kinds.push((name.to_owned(), kind));
+            true
+        };
+        open.again().unwrap().each_name(&mut EntryBuffer::default(), &mut note).unwrap();
+        kinds.sort_by(|a, b| a.0.cmp(&b.0));
+        let named = [(c"a".to_owned(), EntryKind::File), (c"sub".to_owned(), EntryKind::Dir)];
+        assert_eq!(kinds, named, "every filesystem of a temporary directory tells");
+        let mut seen = 0;
+        let mut first = |_: &CStr, _| {
+            seen += 1;
+            false
+        };
+        open.again().unwrap().each_name(&mut EntryBuffer::default(), &mut first).unwrap();
+        assert_eq!((seen, open.path()), (1, dir.path().canonicalize().ok()));
         std::os::unix::fs::symlink("a", dir.path().join("to-a")).unwrap();
         assert!(open.open_read(c"to-a", true).is_err(), "links are not followed");
         assert!(!open.look(c"to-a").unwrap().is_file);

@@ -58,7 +58,17 @@ pub struct Process {
 }
 
 impl Process {
-    fn role(&self) -> Role {
+    /// The directory in which it works.
+    #[must_use]
+    pub fn root(&self) -> &WalkedDir {
+        match &self.task {
+            Task::Read(root, _) | Task::Write(root, ..) | Task::Play(root, _) => root,
+        }
+    }
+
+    /// What it is for.
+    #[must_use]
+    pub fn role(&self) -> Role {
         match self.task {
             Task::Read(..) => Role::Reader,
             Task::Write(..) => Role::Writer,
@@ -270,12 +280,7 @@ impl Worker<'_> {
             Meter::new(&self.clock, self.slot, schedule, first, process.classes(), &mut points);
         let start_ns = schedule.starts_ns.get(first).copied().unwrap_or(0);
         let (mut made, mut kept) = (0, Kept::default());
-        let failed = if self.sleep_until(start_ns) {
-            meter.resume();
-            self.run(process, &mut meter, schedule, (&mut made, &mut kept))
-        } else {
-            None
-        };
+        let failed = self.run(process, &mut meter, schedule, (&mut made, &mut kept), start_ns);
         let windows = meter.finish(process.role(), process.number);
         Done { place: self.place, windows, made, kept, failed }
     }
@@ -286,18 +291,32 @@ impl Worker<'_> {
         meter: &mut Meter<'_, FastClock>,
         schedule: &Schedule,
         (made, kept): (&mut u64, &mut Kept),
+        start_ns: u64,
     ) -> Option<(Failed, u64)> {
         let over = &self.gate.over;
+        // What each needs is opened and computed before its start, so that none of it lies in a window.
         let ended = match &process.task {
-            Task::Read(root, reading) => Reader::new(root, reading, meter, over).run(),
+            Task::Read(root, reading) => {
+                let mut reader = Reader::new(root, reading, meter, over);
+                if !self.sleep_until(start_ns) {
+                    return None;
+                }
+                reader.run()
+            }
             Task::Write(root, growing, seed) => {
                 let mut writer = Writer::new(root, growing, meter, over, *seed);
+                if !self.sleep_until(start_ns) {
+                    return None;
+                }
                 let ended = writer.run().map(|_| ());
                 *made = writer.made();
                 ended
             }
             Task::Play(root, playing) => {
                 let opened = Player::new(root, playing, meter, over);
+                if !self.sleep_until(start_ns) {
+                    return None;
+                }
                 opened.and_then(|mut player| {
                     let ended = player.run(schedule, process.first_window);
                     *kept = player.kept();

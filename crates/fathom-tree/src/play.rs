@@ -7,8 +7,9 @@ mod pace;
 mod set;
 mod trees;
 
+use crate::name::Name;
 use crate::ops::Meter;
-use crate::walk::Failed;
+use crate::walk::{Failed, below};
 use crate::window::{Schedule, Window};
 use fathom_base::clock::Clock;
 use fathom_base::content::Filler;
@@ -156,7 +157,7 @@ impl<'a, 'm, C: Clock> Player<'a, 'm, C> {
         meter: &'a mut Meter<'m, C>,
         over: &'a AtomicBool,
     ) -> Result<Self, Failed> {
-        let failed = |error| Failed { class: OpClass::OpenDir, name: ".".into(), error };
+        let failed = |error| Failed { class: OpClass::OpenDir, name: String::new(), error };
         let spec = &playing.spec;
         let mut first = Prng::new(playing.seed, FIRST_STREAM);
         let sizes = Draw::new(spec.sizes);
@@ -306,7 +307,20 @@ impl<'a, 'm, C: Clock> Player<'a, 'm, C> {
         bytes: impl FnOnce(&T) -> u64,
     ) -> Result<T, Stop> {
         let done = self.meter.time(class, operation, bytes);
-        done.map_err(|error| Stop::Failed(class, name.to_string_lossy().into_owned(), error))
+        done.map_err(|error| Stop::Failed(class, self.in_place(name), error))
+    }
+
+    /// The name of one of the files, with the directory over which they are spread.
+    #[cold]
+    fn in_place(&self, name: &CStr) -> String {
+        let text = name.to_string_lossy();
+        let number = text.strip_prefix('f').and_then(|number| number.parse::<u64>().ok());
+        match (number, u64::from(self.playing.spec.dirs)) {
+            (Some(number), dirs @ 1..) if !self.playing.spec.acts().any(PlayAct::is_on_trees) => {
+                below(&Name::dir(number % dirs), name)
+            }
+            _ => text.into_owned(),
+        }
     }
 
     /// Writes content of that number from one place of a file to another, in whole blocks of the file, as one operation of
@@ -332,8 +346,8 @@ impl<'a, 'm, C: Clock> Player<'a, 'm, C> {
                     || fathom_sys::walked::write(file, data),
                     |bytes| *bytes as u64,
                 );
-                let name = || name.to_string_lossy().into_owned();
-                left.start += written.map_err(|error| Stop::Failed(class, name(), error))?;
+                left.start +=
+                    written.map_err(|error| Stop::Failed(class, self.in_place(name), error))?;
             }
             at = end;
         }

@@ -110,12 +110,20 @@ pub struct Reading {
     pub no_atime: bool,
 }
 
+/// A name in a directory, from the root of the walk, in words.
+pub(crate) fn below(path: &CStr, name: &CStr) -> String {
+    let parts = [path, name].map(CStr::to_string_lossy);
+    let parts: Vec<&str> =
+        parts.iter().map(AsRef::as_ref).filter(|part| !part.is_empty()).collect();
+    parts.join("/")
+}
+
 /// An operation that ended a process.
 #[derive(Debug)]
 pub struct Failed {
     /// Which class.
     pub class: OpClass,
-    /// On what.
+    /// On what, from the directory of the process; empty for that itself.
     pub name: String,
     /// Why.
     pub error: io::Error,
@@ -169,6 +177,7 @@ impl<'a, 'm, C: Clock> Reader<'a, 'm, C> {
     /// [`Failed`] with the operation that did; names that vanish are counted and passed over.
     pub fn run(&mut self) -> Result<(), Failed> {
         let (mut pending, mut memory) = (Pending::new(self.reading.order), EntryBuffer::default());
+        self.meter.resume();
         loop {
             match self.round(&mut pending, &mut memory) {
                 Ok(()) if self.found == 0 => return Ok(()),
@@ -248,8 +257,7 @@ impl<'a, 'm, C: Clock> Reader<'a, 'm, C> {
             self.meter.resume();
             return self.check();
         }
-        let name = [path, name].map(CStr::to_string_lossy).join("/");
-        Err(Halt::Failed(Failed { class, name, error }))
+        Err(Halt::Failed(Failed { class, name: below(path, name), error }))
     }
 
     fn check(&self) -> Result<(), Halt> {

@@ -3,7 +3,7 @@
 
 use crate::name::Name;
 use crate::ops::Meter;
-use crate::walk::{Failed, Halt, Pending, WalkPath};
+use crate::walk::{Failed, Halt, Pending, WalkPath, below};
 use fathom_base::clock::Clock;
 use fathom_base::content::Filler;
 use fathom_base::lognormal::LogNormal;
@@ -119,8 +119,7 @@ impl<'a, 'm, C: Clock> Writer<'a, 'm, C> {
     /// Fills a directory: files first, then the directories that are filled later.
     fn directory(&mut self, path: &CStr, pending: &mut Pending) -> Result<(), Halt> {
         let failed = |class, name: &CStr, error| {
-            let name = [path, name].map(CStr::to_string_lossy).join("/");
-            Halt::Failed(Failed { class, name, error })
+            Halt::Failed(Failed { class, name: below(path, name), error })
         };
         self.meter.resume();
         let opened = self.meter.time(OpClass::OpenDir, || self.root.below(path, false), |_| 0);

@@ -5,9 +5,14 @@ use fathom_model::fsop::Role;
 use fathom_model::record::IoFailure;
 use fathom_sys::fsinfo;
 use fathom_tree::walk::Failed;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-/// A failed operation in words: whose, on what, why, what to do.
+/// A name below a directory; none is the directory.
+pub fn at(path: &Path, name: &str) -> PathBuf {
+    if name.is_empty() { path.to_owned() } else { path.join(name) }
+}
+
+/// A failed operation in words: on what below `path`, whose, why, what to do.
 pub fn of(path: &Path, (role, number, failed): (Role, u32, Failed)) -> IoFailure {
     let Failed { class, name, error } = failed;
     let (word, process) = (class.word(), format!("{} {number}", role.word()));
@@ -37,6 +42,6 @@ pub fn of(path: &Path, (role, number, failed): (Role, u32, Failed)) -> IoFailure
         offset_bytes: 0,
         size_bytes: 0,
         errno: error.raw_os_error().unwrap_or(0),
-        message: format!("{}: {process}: {word} {name}: {error}; {cure}", path.display()),
+        message: format!("{}: {process}: {word}: {error}; {cure}", at(path, &name).display()),
     }
 }

@@ -1,6 +1,6 @@
 //! The clients of a personality: room for their files, the files that there are when the measurement begins.
 
-use super::Ground;
+use super::{Ground, failure};
 use crate::error::LabError;
 use crate::lab::Lab;
 use fathom_base::units::{format_count, format_size};
@@ -16,6 +16,7 @@ use fathom_tree::play::{Player, Playing};
 use fathom_tree::stream::Points;
 use fathom_tree::walk::Failed;
 use fathom_tree::window::{Schedule, Slot};
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::Duration;
@@ -99,15 +100,15 @@ fn prepare(
                 let player = Player::new(root, playing, &mut meter, over);
                 let made = player.and_then(|mut player| player.prepare());
                 // The receiver lives until all have ended.
-                let _ = sender.send(made);
+                let _ = sender.send(made.map_err(|failed| (root.path(), failed)));
             };
             scope.spawn(make);
         }
         drop(sender);
         wait(lab, &stop, &slots, &over, &done)
     });
-    if let Some(Failed { name, error: source, .. }) = failed {
-        let path = ground.path.join(name);
+    if let Some((root, Failed { name, error: source, .. })) = failed {
+        let path = failure::at(&root.unwrap_or_else(|| ground.path.clone()), &name);
         return Err(LabError::TargetIo { path, what: "making files to begin with", source });
     }
     if stop.is_set() {
@@ -117,7 +118,9 @@ fn prepare(
     ground.root.sync_filesystem().map_err(io)
 }
 
-type Made = Result<bool, Failed>;
+/// What failed, with the directory of its process.
+type Unmade = (Option<PathBuf>, Failed);
+type Made = Result<bool, Unmade>;
 
 /// Until all are done: what failed first.
 fn wait(
@@ -126,7 +129,7 @@ fn wait(
     slots: &[Slot],
     over: &AtomicBool,
     done: &mpsc::Receiver<Made>,
-) -> Option<Failed> {
+) -> Option<Unmade> {
     let (mut failed, mut steps) = (None, 0);
     loop {
         match done.recv_timeout(STEP) {

@@ -4,6 +4,7 @@ use super::Ground;
 use crate::experiment::calm;
 use crate::lab::Lab;
 use fathom_model::fsop::Caches;
+use fathom_sys::dirents::EntryKind;
 use fathom_sys::walked::{EntryBuffer, WalkedDir};
 use fathom_sys::{hostinfo, io as sys_io};
 use std::collections::VecDeque;
@@ -15,6 +16,8 @@ use std::io;
 const DIRECTORIES_EACH: usize = 4;
 /// Directories that are looked into to find those.
 const LOOKED_INTO_MAX: usize = 2_000;
+/// Names of one directory that are read to find directories among them: a flat one may have millions.
+const NAMES_MAX: usize = 200_000;
 /// Files that are looked at to see whether caches were dropped.
 const WITNESSES: usize = 64;
 /// Directories that are searched for them.
@@ -48,21 +51,35 @@ fn joined(parent: &CStr, name: &CStr) -> CString {
     CString::new(path).unwrap_or_default()
 }
 
-/// The directories and files in a directory, sorted, without fathom's own.
-fn inside(root: &WalkedDir, path: &CStr) -> io::Result<(Vec<CString>, Vec<CString>)> {
+/// What is in a directory, without fathom's own: its directories, sorted, and the first so many files.
+struct Inside {
+    dirs: Vec<CString>,
+    files: Vec<CString>,
+}
+
+/// Looks into a directory of any size: files are told from directories by what it says itself, and of one with more names than
+/// [`NAMES_MAX`] the rest is left alone.
+fn inside(root: &WalkedDir, path: &CStr, files_max: usize) -> io::Result<Inside> {
     let dir = root.below(path, true)?;
-    let (mut buffer, mut dirs, mut files) = (EntryBuffer::default(), Vec::new(), Vec::new());
-    let mut entries = dir.entries(&mut buffer);
-    while let Some(name) = entries.next_name()? {
-        match dir.look(name) {
-            Ok(looked) if looked.is_dir && !is_own(name) => dirs.push(joined(path, name)),
-            Ok(looked) if looked.is_file && !is_own(name) => files.push(joined(path, name)),
-            _ => {}
+    let (mut found, mut seen) = (Inside { dirs: Vec::new(), files: Vec::new() }, 0);
+    dir.each_name(&mut EntryBuffer::default(), &mut |name, kind| {
+        seen += 1;
+        let is_known = kind != EntryKind::Unknown;
+        let looked = if is_known { None } else { dir.look(name).ok() };
+        let is_file = kind == EntryKind::File || looked.is_some_and(|looked| looked.is_file);
+        let is_dir = kind == EntryKind::Dir || looked.is_some_and(|looked| looked.is_dir);
+        if is_own(name) {
+            return true;
         }
-    }
-    dirs.sort();
-    files.sort();
-    Ok((dirs, files))
+        if is_dir {
+            found.dirs.push(joined(path, name));
+        } else if is_file && found.files.len() < files_max {
+            found.files.push(joined(path, name));
+        }
+        seen < NAMES_MAX
+    })?;
+    found.dirs.sort();
+    Ok(found)
 }
 
 /// Finds a level of the tree with enough directories for so many readers to have parts of their own; where there is none,
@@ -71,7 +88,7 @@ fn inside(root: &WalkedDir, path: &CStr) -> io::Result<(Vec<CString>, Vec<CStrin
 /// # Errors
 /// Those of reading the root; what cannot be read below counts as empty.
 pub fn begins(root: &WalkedDir, readers: usize) -> io::Result<Begins> {
-    let (mut level, files) = inside(root, c"")?;
+    let Inside { dirs: mut level, files } = inside(root, c"", 1)?;
     if level.is_empty() && files.is_empty() {
         return Ok(Begins { parts: Vec::new() });
     }
@@ -83,8 +100,8 @@ pub fn begins(root: &WalkedDir, readers: usize) -> io::Result<Begins> {
         }
         let below: Vec<CString> = level
             .iter()
-            .filter_map(|path| inside(root, path).ok())
-            .flat_map(|(dirs, _)| dirs)
+            .filter_map(|path| inside(root, path, 0).ok())
+            .flat_map(|found| found.dirs)
             .collect();
         // A level that has fewer than the one above is no better.
         if below.len() <= level.len() || readers <= 1 {
@@ -118,10 +135,9 @@ impl Witnesses {
                 if searched > SEARCHED_MAX || found.len() - before >= each {
                     break;
                 }
-                let Ok((dirs, files)) = inside(root, &path) else { continue };
-                pending.extend(dirs);
-                let opened = files.iter().take(4).filter_map(|file| open(root, file));
-                found.extend(opened);
+                let Ok(inside) = inside(root, &path, 4) else { continue };
+                pending.extend(inside.dirs);
+                found.extend(inside.files.iter().filter_map(|file| open(root, file)));
             }
         }
         Self(found)
@@ -215,6 +231,22 @@ mod tests {
         };
         assert_eq!((files_checked, checked_bytes), (27, 27 * hostinfo::page_bytes()));
         assert_eq!(cached_bytes, checked_bytes, "they were just written");
+    }
+
+    /// Files beyond those that are asked for are neither looked at nor kept in mind.
+    #[test]
+    fn of_a_flat_directory_a_few_files_are_taken() {
+        let base = tempfile::tempdir().expect("temporary directory");
+        for number in 0..300 {
+            std::fs::write(base.path().join(number.to_string()), "x").expect("made");
+        }
+        std::fs::create_dir(base.path().join("dir")).expect("made");
+        std::os::unix::fs::symlink("dir", base.path().join("link")).expect("made");
+        let root = WalkedDir::open(base.path()).expect("there");
+        let found = inside(&root, c"", 4).expect("readable");
+        assert_eq!((found.dirs, found.files.len()), (vec![c"dir".to_owned()], 4));
+        let all = inside(&root, c"", usize::MAX).expect("readable");
+        assert_eq!(all.files.len(), 300, "no link among them");
     }
 
     #[test]

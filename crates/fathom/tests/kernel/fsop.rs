@@ -8,16 +8,19 @@ use crate::filesystems::in_memory;
 use fathom_sys::walked::{self, WalkedDir};
 use fathom_testkit::Capability::{FathomBinary, FsOnLoop, MountFs, Root, Tool};
 use fathom_testkit::command::run_tool;
-use fathom_testkit::{Content, FsKind, Mount, TreeSnapshot, Trial, kernel_test};
+use fathom_testkit::{Content, FsKind, Mount, TreeSnapshot, Trial, counted, kernel_test};
 use serde_json::Value;
 use std::ffi::CString;
 use std::fs;
 use std::os::unix::fs::{FileExt, chown};
 use std::path::Path;
+use std::process::Command;
 use std::thread;
 use std::time::Duration;
 
 const SECOND_NS: u64 = 1_000_000_000;
+/// Ten times what a run with a million points was seen to take.
+const DATA_BYTES_MAX: u64 = 2 << 30;
 
 pub fn trials() -> Vec<Trial> {
     let ext4 = [FathomBinary, FsOnLoop(FsKind::Ext4), MountFs("tmpfs")];
@@ -32,6 +35,11 @@ pub fn trials() -> Vec<Trial> {
         kernel_test("fsop_frozen_over_the_start_of_a_window", &frozen, frozen_start),
         kernel_test("fsop_journal_on_another_device", &frozen, ext4_journal_elsewhere),
         kernel_test("fsop_log_on_another_device", &logged, xfs_log_elsewhere),
+        kernel_test(
+            "fsop_keeps_a_million_points",
+            &[FathomBinary, Tool("prlimit")],
+            million_points,
+        ),
         kernel_test("fsop_without_space", &ext4, without_space),
         kernel_test("fsop_leaves_what_must_stay_free", &killed, reserve),
         kernel_test("fsop_reads_back_what_writers_made", &ext4, read_back),
@@ -198,6 +206,9 @@ fn shown(sandbox: &Sandbox, done: &Done) {
     assert!(text.stdout.contains("first byte") && text.stdout.contains("competition"), "{text:?}");
     let classic = sandbox.run(&["show", &done.id(), "--style=classic"]);
     assert_eq!(classic.code, 0, "{classic:?}");
+    for price in ["barrier=1: nothing given away; ", "data=ordered: nothing given away; "] {
+        assert!(text.stdout.contains(price), "{price}: {text:?}");
+    }
     for line in ["fs=ext4", "A read dir", "D rd 1st byte", "I mkdir", "J write rate", "(1s)"] {
         assert!(classic.stdout.contains(line), "{line}: {classic:?}");
     }
@@ -299,6 +310,38 @@ fn frozen_start() {
     sandbox.nothing_left(&[ground.dir()]);
 }
 
+/// As many points as may be asked for, of more operations than that, in bounded memory: all that the process may have is ten times
+/// what it was seen to take.
+fn million_points() {
+    const POINTS: u64 = 1_000_000;
+    let sandbox = Sandbox::new();
+    somebodys_tree(&sandbox.dir());
+    let dir = sandbox.dir();
+    let done = run(|| {
+        let inner = sandbox.command(&["--json", "--quiet", "run", "fsop", p(&dir), "phases=1r"]);
+        let mut command = Command::new("prlimit");
+        command.arg(format!("--data={}", DATA_BYTES_MAX)).arg(inner.get_program());
+        command.args(inner.get_args()).args(["window=8s", "points=1000000", "drop_caches=no"]);
+        command.env("LC_ALL", "C").env_remove("FATHOM_DB");
+        command
+    });
+    assert!([0, 1].contains(&done.code), "{}: {}", done.code, done.stderr);
+    let record = &done.records()[0];
+    let stream = &fsop(record)["stream"];
+    let operations = stream["operations"].as_u64().unwrap();
+    let points = stream["start_us"].as_array().unwrap().len() as u64;
+    let least = operations.min(POINTS);
+    assert!((least..=least + 100).contains(&points), "{points} of {operations}");
+    for column in ["took_us", "class", "process"] {
+        assert_eq!(stream[column].as_array().unwrap().len() as u64, points, "{column}");
+    }
+    let starts = stream["start_us"].as_array().unwrap();
+    let in_order = starts.windows(2).all(|two| two[0].as_u64() <= two[1].as_u64());
+    assert!(in_order && starts[starts.len() - 1].as_u64() > Some(7_000_000), "to the end");
+    counted("points of a stream", points as usize);
+    sandbox.nothing_left(&[]);
+}
+
 fn ext4_journal_elsewhere() {
     let log = in_memory(64 * MIB, Content::Sparse);
     let path = p(log.device.path());
@@ -362,6 +405,7 @@ fn failed(done: &Done, errors: &[i64], cure: &str) {
     assert!(errors.contains(&failure["errno"].as_i64().unwrap()), "{failure}");
     let message = failure["message"].as_str().unwrap();
     assert!(message.contains("writer ") && message.contains(cure), "{message}");
+    assert!(message.contains("/.fathom-") && message.contains("/grove"), "where: {message}");
     assert!(record["window_ns"].as_u64().unwrap() < 30 * SECOND_NS);
     done.finding("io-failure");
 }
