@@ -240,6 +240,9 @@ pub enum Metric {
     CloseP99,
     /// The longest operation of that phase in nanoseconds, what had not ended with its age.
     Longest,
+    /// Time to mount the filesystem of the setup after a crash at the end of the trial, with the replay of its journal, in
+    /// nanoseconds.
+    Recovery,
     /// How evenly readers share, as Jain's index of the operations of each; more is better, 1 is equal.
     ReaderFairness,
     /// How evenly writers share; more is better.
@@ -316,12 +319,13 @@ impl Metric {
             | Self::CreateP99
             | Self::CloseP99
             | Self::Longest
+            | Self::Recovery
             | Self::TransactionP99 => MetricUnit::Nanoseconds,
         }
     }
 
     /// Those of a file server and of a personality, in the order in which they are shown.
-    pub const OF_FILE_SERVERS: [Self; 17] = [
+    pub const OF_FILE_SERVERS: [Self; 18] = [
         Self::ReadFiles,
         Self::ReadersKeep,
         Self::WrittenFiles,
@@ -336,6 +340,7 @@ impl Metric {
         Self::CreateP99,
         Self::CloseP99,
         Self::Longest,
+        Self::Recovery,
         Self::ReaderFairness,
         Self::WriterFairness,
         Self::ClientFairness,
@@ -366,6 +371,7 @@ impl Metric {
             Self::CreateP99 => Some("create_p99_ns"),
             Self::CloseP99 => Some("close_p99_ns"),
             Self::Longest => Some("longest_ns"),
+            Self::Recovery => Some("recovery_ns"),
             Self::ReaderFairness => Some("reader_fairness"),
             Self::WriterFairness => Some("writer_fairness"),
             Self::ClientFairness => Some("client_fairness"),
@@ -373,6 +379,14 @@ impl Metric {
             Self::TransactionP99 => Some("transaction_p99_ns"),
             _ => None,
         }
+    }
+}
+
+impl Plan {
+    /// True when a figure decides.
+    #[must_use]
+    pub fn asks_for(&self, metric: Metric) -> bool {
+        self.objectives.iter().any(|objective| objective.metric == metric)
     }
 }
 

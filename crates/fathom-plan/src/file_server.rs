@@ -74,7 +74,7 @@ pub(crate) fn lacks(workloads: &[PlanWorkload], metric: Metric) -> Option<&'stat
     };
     if metric.of_file_server().is_none() {
         None
-    } else if metric == Metric::Longest {
+    } else if matches!(metric, Metric::Longest | Metric::Recovery) {
         (!may_be(is_one)).then_some(
             "is a figure of file servers and personalities, and no workload is one, such as use = \"fsop\"",
         )
@@ -232,6 +232,8 @@ mod tests {
         let error = of("randread", &objective("longest")).expect_err("no such operations");
         assert!(error.contains("file servers and personalities"), "{error}");
         of("mail", &objective("client_fairness")).expect("clients");
+        let error = of("mail", &objective("recovery")).expect_err("somebody's filesystem");
+        assert!(error.contains("no other one is crashed"), "{error}");
         let bound = |metric: &str, value: &str| {
             let plan = of("fsop", &format!("{}\nbound = {value}", objective(metric)));
             plan.map(|plan| plan.objectives[0].bound)

@@ -560,9 +560,9 @@ fn the_rest() {
         &plans,
         &expect![[r#"
             [[objective]] / metric = "speed"
-                line 7: objective.metric = 'speed': must be one of iops, rate, latency_mean, latency_p50, latency_p99, latency_p999, latency_max, cpu_per_io, application, read_files, written_files, readers_keep, open_p99, mkdir_p99, read_bytes, written_bytes, read_data_rate, first_read_p99, create_p99, close_p99, longest, reader_fairness, writer_fairness, client_fairness, transactions, transaction_p99
+                line 7: objective.metric = 'speed': must be one of iops, rate, latency_mean, latency_p50, latency_p99, latency_p999, latency_max, cpu_per_io, application, read_files, written_files, readers_keep, open_p99, mkdir_p99, read_bytes, written_bytes, read_data_rate, first_read_p99, create_p99, close_p99, longest, recovery, reader_fairness, writer_fairness, client_fairness, transactions, transaction_p99
             [[objective]] / bound = "20ms"
-                line 6: objective: needs metric = one of iops, rate, latency_mean, latency_p50, latency_p99, latency_p999, latency_max, cpu_per_io, application, read_files, written_files, readers_keep, open_p99, mkdir_p99, read_bytes, written_bytes, read_data_rate, first_read_p99, create_p99, close_p99, longest, reader_fairness, writer_fairness, client_fairness, transactions, transaction_p99
+                line 6: objective: needs metric = one of iops, rate, latency_mean, latency_p50, latency_p99, latency_p999, latency_max, cpu_per_io, application, read_files, written_files, readers_keep, open_p99, mkdir_p99, read_bytes, written_bytes, read_data_rate, first_read_p99, create_p99, close_p99, longest, recovery, reader_fairness, writer_fairness, client_fairness, transactions, transaction_p99
             [[objective]] / metric = "latency_p99" / bound = 20
                 line 8: objective.bound = 20: '20' needs a unit: 20s, 20m, 20ms, ...
             [[objective]] / metric = "iops" / workload = "randraed"

@@ -1,17 +1,20 @@
 //! From a description to what stands: layer after layer; and back.
 
 use crate::array::{self, Array};
-use crate::error::SetupError;
+use crate::error::{SetupError, io_at};
 use crate::outline::{Capacity, Outline};
 use crate::site::{Device, Site};
 use crate::tools::{Call, Tools};
-use crate::{Builder, Built, Undo, crypt, devices, filesystem, fill, mounting, table, volume};
+use crate::{
+    Builder, Built, Recovery, Undo, crypt, devices, filesystem, fill, mounting, table, volume,
+};
 use fathom_guard::changes::Step;
 use fathom_guard::{Consent, Protected, claim_block_device};
 use fathom_model::change::Change;
 use fathom_model::plan::setup::{FilesystemSpec, SetupSpec};
 use fathom_sys::signals::StopFlag;
 use fathom_sys::sysroot::SysRoot;
+use fathom_sys::{clock, fsinfo};
 use std::path::{Path, PathBuf};
 
 /// What of the layers is needed later.
@@ -113,6 +116,40 @@ pub(crate) fn remount(builder: &mut Builder<'_>, built: &mut Built) -> Result<()
     mounting::check_ours(&site, dir, device)?;
     site.run(&Call::new("umount", [dir.display().to_string()]))?;
     mounting::mount_again(&mut site, spec, device, journal.as_ref(), dir)
+}
+
+/// Filesystems with a journal that can be ended as by a crash.
+const CRASHES: [&str; 4] = ["ext3", "ext4", "xfs", "f2fs"];
+
+/// Ends the filesystem as a crash does, and mounts it twice: once with the replay of its journal, once after that.
+pub(crate) fn crash(
+    builder: &mut Builder<'_>,
+    built: &mut Built,
+) -> Result<Option<Recovery>, SetupError> {
+    let (Some(dir), Some(spec), Some((device, journal))) =
+        (&built.mount_point, &built.spec.filesystem, &built.parts.filesystem)
+    else {
+        return Ok(None);
+    };
+    if !CRASHES.contains(&spec.kind.as_str()) {
+        return Ok(None);
+    }
+    let mut site = Site::real(builder, Tools::default());
+    mounting::check_ours(&site, dir, device)?;
+    let failed = |error| io_at("crashing", dir.clone())(error);
+    let root = fsinfo::open_for_questions(dir).map_err(failed)?;
+    fsinfo::crash(&root).map_err(failed)?;
+    drop(root);
+    let mut mount_ns = || {
+        site.run(&Call::new("umount", [dir.display().to_string()]))?;
+        // What memory still holds of the devices is not there after a power cut.
+        std::fs::write(site.root.path("proc/sys/vm/drop_caches"), "3").map_err(failed)?;
+        let begun_ns = clock::monotonic_ns();
+        mounting::mount_again(&mut site, spec, device, journal.as_ref(), dir)?;
+        Ok::<u64, SetupError>(clock::monotonic_ns().saturating_sub(begun_ns))
+    };
+    let after_crash_ns = mount_ns()?;
+    Ok(Some(Recovery { after_crash_ns, clean_ns: mount_ns()? }))
 }
 
 pub(crate) fn take_down(builder: &mut Builder<'_>, built: Built) -> Result<(), SetupError> {

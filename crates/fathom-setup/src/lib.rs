@@ -142,6 +142,24 @@ pub fn remount(builder: &mut Builder<'_>, built: &mut Built) -> Result<(), Setup
     build::remount(builder, built)
 }
 
+/// How long mounting takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Recovery {
+    /// After a crash: the journal is replayed.
+    pub after_crash_ns: u64,
+    /// Of the same filesystem after that.
+    pub clean_ns: u64,
+}
+
+/// Ends the filesystem that was built as a crash does, unmounts it and mounts it again; none where there is none that has a journal
+/// and can be ended so. What was not on stable storage is lost.
+///
+/// # Errors
+/// [`SetupError`].
+pub fn crash(builder: &mut Builder<'_>, built: &mut Built) -> Result<Option<Recovery>, SetupError> {
+    build::crash(builder, built)
+}
+
 /// Takes down everything that was built, newest first, and verifies that the devices are blank again.
 ///
 /// # Errors

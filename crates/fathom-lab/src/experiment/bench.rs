@@ -19,7 +19,7 @@ use fathom_model::plan::setup::{ArrayState, SetupSpec};
 use fathom_model::plan::{OwnKnob, Plan};
 use fathom_model::record::TargetKind;
 use fathom_model::stack::Stack;
-use fathom_setup::{Builder, Built, SetupError};
+use fathom_setup::{Builder, Built, Recovery, SetupError};
 use fathom_sys::child::{Output, Program};
 use fathom_sys::process;
 use fathom_sys::signals::StopFlag;
@@ -138,12 +138,18 @@ impl Bench {
         self.on_built(lab, fathom_setup::remount)
     }
 
-    fn on_built(
+    /// Ends the built filesystem as a crash does, and tells how long it takes to be mounted again.
+    pub fn crash(&mut self, lab: &mut Lab<'_>) -> Result<Option<Recovery>, LabError> {
+        self.release_targets(lab);
+        self.on_built(lab, fathom_setup::crash)
+    }
+
+    fn on_built<T: Default>(
         &mut self,
         lab: &mut Lab<'_>,
-        act: impl FnOnce(&mut Builder<'_>, &mut Built) -> Result<(), SetupError>,
-    ) -> Result<(), LabError> {
-        let Some(built) = &mut self.built else { return Ok(()) };
+        act: impl FnOnce(&mut Builder<'_>, &mut Built) -> Result<T, SetupError>,
+    ) -> Result<T, LabError> {
+        let Some(built) = &mut self.built else { return Ok(T::default()) };
         let (log, stop) = (Self::log(&mut self.log)?, &lab.stop.clone());
         with_builder(lab, log, self.seed, stop, |builder| act(builder, built))
     }

@@ -10,7 +10,7 @@ use fathom_base::prng::Prng;
 use fathom_base::units::{format_count, format_duration, format_ns, format_size};
 use fathom_model::fsop::FsopSpec;
 use fathom_model::fsop_plan;
-use fathom_model::plan::PlanWorkload;
+use fathom_model::plan::{Metric, PlanWorkload};
 use fathom_model::play_keys::{self, Personality};
 use fathom_model::record::{Ending, Record};
 use fathom_model::workload::Workload;
@@ -213,6 +213,13 @@ pub(crate) fn measure(
     let Some(mut record) = records.pop() else { return Err(LabError::Interrupted) };
     label.clone_into(&mut record.label);
     Ok(Measured { record, parts: records, figures })
+}
+
+/// How long it took to mount the filesystem after a crash, and then once more, as figures of a trial.
+pub(crate) fn recovery_figures(after_crash_ns: u64, clean_ns: u64) -> Vec<(String, f64)> {
+    let name = Metric::Recovery.of_file_server().unwrap_or_default();
+    let both = [(name, after_crash_ns), (trial::CLEAN_MOUNT, clean_ns)];
+    both.map(|(name, ns)| (name.to_owned(), ns as f64)).into()
 }
 
 /// More than processors: most of the time is waiting.

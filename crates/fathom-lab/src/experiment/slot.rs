@@ -10,12 +10,13 @@ use crate::target::{self, PreparedTarget};
 use crate::trial::{self, Trial};
 use fathom_base::prng::Prng;
 use fathom_model::finding::Finding;
-use fathom_model::plan::PlanWorkload;
 use fathom_model::plan::cell::{Cell, CellRecord, KnobReading, Slot};
 use fathom_model::plan::setup::ArrayState;
+use fathom_model::plan::{Metric, PlanWorkload};
 use fathom_model::record::{Ending, Record};
 use fathom_model::stack::Stack;
 use fathom_model::workload::Workload;
+use fathom_setup::Recovery;
 use fathom_sys::clock;
 use fathom_sys::sysroot::SysRoot;
 use std::collections::BTreeMap;
@@ -212,9 +213,19 @@ impl Campaign<'_, '_, '_, '_> {
             .or(died)
             .or_else(|| self.state_lost(&ready))
             .map(|cause| Void { cause, class: None });
-        let Loaded { mut record, figures, output, parts, void: failure } = measured;
+        let Loaded { mut record, mut figures, output, parts, void: failure } = measured;
         record.findings.extend(is_due);
         let void = self.failure_of(&record, failure, missing.as_deref(), &ready).or(environment);
+        let is_server = matches!(ready.loads[number].kind, LoadKind::Server(_));
+        if void.is_none() && is_server && self.plan.asks_for(Metric::Recovery) {
+            let recovery = self.bench.crash(self.lab)?;
+            // What was deleted just before may be there again: the next trial gets a new filesystem.
+            self.bench.spoil();
+            let told = |recovery: Recovery| {
+                server::recovery_figures(recovery.after_crash_ns, recovery.clean_ns)
+            };
+            figures.extend(recovery.into_iter().flat_map(told));
+        }
         Ok(Taken { record, readings, figures, output, parts, prepare_ns, void })
     }
 

@@ -11,7 +11,7 @@ use fathom_model::plan::{
 };
 use std::collections::BTreeMap;
 
-const METRICS: [(&str, Metric); 26] = [
+const METRICS: [(&str, Metric); 27] = [
     ("iops", Metric::Iops),
     ("rate", Metric::Rate),
     ("latency_mean", Metric::LatencyMean),
@@ -33,6 +33,7 @@ const METRICS: [(&str, Metric); 26] = [
     ("create_p99", Metric::CreateP99),
     ("close_p99", Metric::CloseP99),
     ("longest", Metric::Longest),
+    ("recovery", Metric::Recovery),
     ("reader_fairness", Metric::ReaderFairness),
     ("writer_fairness", Metric::WriterFairness),
     ("client_fairness", Metric::ClientFairness),
@@ -127,6 +128,10 @@ fn objective(mut section: Section, plan: &Plan) -> Result<Objective, PlanError> 
         return Err(item.refuse("is what a command prints, and no workload is a command"));
     }
     if let Some(reason) = crate::file_server::lacks(&plan.workloads, metric) {
+        return Err(item.refuse(reason));
+    }
+    if metric == Metric::Recovery && plan.setup.filesystem.is_none() {
+        let reason = "is measured by a crash of a filesystem that [setup] makes, and there is none: no other one is crashed";
         return Err(item.refuse(reason));
     }
     let workload = match section.take("workload") {

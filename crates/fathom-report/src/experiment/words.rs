@@ -31,6 +31,7 @@ pub fn metric(metric: Metric) -> &'static str {
         Metric::CreateP99 => "create p99",
         Metric::CloseP99 => "close p99",
         Metric::Longest => "longest operation",
+        Metric::Recovery => "mount after a crash",
         Metric::ReaderFairness => "fairness of readers",
         Metric::WriterFairness => "fairness of writers",
         Metric::ClientFairness => "fairness of clients",

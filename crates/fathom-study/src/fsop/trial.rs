@@ -14,6 +14,9 @@ const EVENTS_BEYOND: f64 = 10.0;
 /// The name of the rate that readers had without writers; it stands beside the figures that are compared.
 pub const ALONE: &str = "read_files_per_s_alone";
 
+/// The name of the time of a mount after a clean end; it stands beside the one after a crash.
+pub const CLEAN_MOUNT: &str = "clean_mount_ns";
+
 /// The figures of a trial by name: those of its last phase, and what readers keep of their rate in the phase of the same
 /// readers alone. Percentiles of too few operations are left out, and all of a trial that was cut.
 #[must_use]

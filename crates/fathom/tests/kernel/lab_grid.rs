@@ -4,7 +4,8 @@
 use crate::cli::{Done, Sandbox, names, p};
 use crate::filesystems::mounted;
 use crate::lab::{assert_same, lab, machine, plan};
-use fathom_testkit::Capability::{FathomBinary, FsOnLoop};
+use fathom_testkit::Capability::{FathomBinary, FsOnLoop, Tool};
+use fathom_testkit::command::run_tool;
 use fathom_testkit::{FsKind, Trial, counted, is_soak, kernel_test};
 use serde_json::Value;
 use std::collections::BTreeSet;
@@ -12,11 +13,13 @@ use std::fs;
 
 pub fn trials() -> Vec<Trial> {
     let ext4 = [FathomBinary, FsOnLoop(FsKind::Ext4)];
+    let crashed = [FathomBinary, FsOnLoop(FsKind::Ext4), Tool("dmesg")];
     vec![
         kernel_test("lab_filesystem_grid", &ext4, grid),
         kernel_test("lab_file_server_goes_on_after_a_kill", &ext4, killed),
         kernel_test("lab_file_server_in_a_directory", &ext4, in_a_directory),
         kernel_test("lab_personality", &ext4, personality),
+        kernel_test("lab_recovery_after_a_crash", &crashed, recovery),
     ]
 }
 
@@ -120,6 +123,34 @@ fn answer(done: &Done) {
     let metrics: Vec<&Value> =
         study["figures"].as_array().unwrap().iter().map(|figure| &figure["metric"]).collect();
     assert_eq!(metrics[..3], ["read_files", "readers_keep", "written_files"]);
+}
+
+/// A crash at the end of each trial: the journal is replayed, more of it where data goes through it, and the next trial finds
+/// everything in order.
+fn recovery() {
+    let sandbox = Sandbox::new();
+    let before = machine(&sandbox, &[]);
+    let replays = || run_tool("dmesg", [""; 0]).unwrap().matches("recovery complete").count();
+    let replays_before = replays();
+    let text = "[[workload]]\nuse = 'fsop'\nphases = '1r,1r+2w'\nwindow = '400ms'\nwarmup = '50ms'\ntree_files = 200\nsync = 'file'\n\
+                [setup]\ndevices = ['loop:256M']\nfilesystem = 'ext4'\n[factors]\nmount.data = ['ordered', 'journal']\n\
+                [design]\nblocks = 2\nseed = 3\n[[objective]]\nmetric = 'recovery'\n[[objective]]\nmetric = 'close_p99'\n\
+                [[objective]]\nmetric = 'reader_fairness'\n";
+    let done = lab(&sandbox, &plan(&sandbox, "recovery", text), &[]);
+    let (trials, _) = divided(&done);
+    assert!(trials.len() >= 4, "{trials:?}");
+    for record in &trials {
+        assert!(record["cell"]["void"].is_null(), "{}", record["cell"]["void"]);
+        assert_eq!(record["fsop"]["tree"]["files"], 200, "the tree is there after a crash");
+        let (crash_ns, clean_ns) =
+            (figure(record, "recovery_ns"), figure(record, "clean_mount_ns"));
+        assert!(clean_ns > 0.0 && crash_ns > 0.0, "{}", record["cell"]["application"]);
+        assert!(figure(record, "longest_ns") > 0.0, "{}", record["cell"]["application"]);
+    }
+    assert!(replays() >= replays_before + trials.len(), "the kernel replayed no journal");
+    let text = sandbox.run(&["show", &done.id()]).stdout;
+    assert!(text.contains("mount after a crash"), "{text}");
+    assert_same(&before, &machine(&sandbox, &[]), "after the crashes");
 }
 
 const SERVER: &str = "[[workload]]\nuse = 'fsop'\nphases = '1r,1r+1w'\nwindow = '150ms'\nwarmup = '50ms'\ntree_files = 200\n";
