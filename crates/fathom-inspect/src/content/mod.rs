@@ -12,6 +12,7 @@ mod luks;
 mod lvm;
 mod lvm_text;
 mod md;
+mod sha256;
 mod table;
 #[cfg(test)]
 mod tests;

@@ -170,33 +170,36 @@ fn md_superblocks_stand_where_they_say() {
     assert_eq!(content(&bad).damaged, ["md 1.2 superblock: its checksum is wrong"]);
 }
 
+fn md_090(little: bool) -> Vec<u8> {
+    let mut words = vec![0u32; 1024];
+    let halves = if little { [7, 1] } else { [1, 7] };
+    for (index, value) in [
+        (0, 0xa92b_4efc),
+        (2, 90),
+        (5, 0x1234_5678),
+        (7, 5),
+        (8, 4096),
+        (10, 3),
+        (39, halves[0]),
+        (40, halves[1]),
+        (64, 2),
+        (65, 65536),
+        (995, 2),
+        (996, 6),
+    ] {
+        words[index] = value;
+    }
+    let to_bytes = if little { u32::to_le_bytes } else { u32::to_be_bytes };
+    let to_word = if little { u32::from_le_bytes } else { u32::from_be_bytes };
+    words[38] = md_sum(&words.iter().copied().flat_map(to_bytes).collect::<Vec<u8>>(), to_word);
+    let sb: Vec<u8> = words.iter().copied().flat_map(to_bytes).collect();
+    image(MIB, &[(MIB - 65536, &sb)])
+}
+
 #[test]
 fn md_090_in_both_byte_orders() {
     for little in [true, false] {
-        let mut words = vec![0u32; 1024];
-        let halves = if little { [7, 1] } else { [1, 7] };
-        for (index, value) in [
-            (0, 0xa92b_4efc),
-            (2, 90),
-            (5, 0x1234_5678),
-            (7, 5),
-            (8, 4096),
-            (10, 3),
-            (39, halves[0]),
-            (40, halves[1]),
-            (64, 2),
-            (65, 65536),
-            (995, 2),
-            (996, 6),
-        ] {
-            words[index] = value;
-        }
-        let to_bytes = if little { u32::to_le_bytes } else { u32::to_be_bytes };
-        let to_word = if little { u32::from_le_bytes } else { u32::from_be_bytes };
-        let sum = md_sum(&words.iter().copied().flat_map(to_bytes).collect::<Vec<u8>>(), to_word);
-        words[38] = sum;
-        let sb: Vec<u8> = words.iter().copied().flat_map(to_bytes).collect();
-        let found = content(&image(MIB, &[(MIB - 65536, &sb)])).md.expect("md 0.90");
+        let found = content(&md_090(little)).md.expect("md 0.90");
         assert_eq!((found.version.as_str(), found.role.as_deref()), ("0.90", Some("2")));
         assert_eq!(found.array_uuid.as_deref(), Some("12345678:00000000:00000000:00000000"));
         assert_eq!((found.chunk_bytes, found.events), (Some(65536), Some(1 << 32 | 7)));
@@ -308,8 +311,86 @@ fn luks2(json: &str) -> Vec<u8> {
     let mut head = vec![0; 4096];
     put(&mut head, 0, b"LUKS\xba\xbe\0\x02");
     put(&mut head, 8, &16384u64.to_be_bytes());
+    put(&mut head, 72, b"sha256");
     put(&mut head, 168, b"11111111-2222-3333-4444-555555555555");
-    image(MIB, &[(0, &head), (4096, json.as_bytes())])
+    let mut first = image(16384, &[(0, &head), (4096, json.as_bytes())]);
+    let mut second = first.clone();
+    put(&mut second, 0, b"SKUL");
+    put(&mut second, 256, &16384u64.to_be_bytes());
+    for copy in [&mut first, &mut second] {
+        let sum = sha256::sha256(copy);
+        put(copy, 448, &sum);
+    }
+    image(MIB, &[(0, &first), (16384, &second)])
+}
+
+fn luks1() -> Vec<u8> {
+    let parts: [(usize, &[u8]); 3] =
+        [(0, b"LUKS\xba\xbe\0\x01aes"), (40, b"xts-plain64"), (104, &4096u32.to_be_bytes())];
+    image(MIB, &parts)
+}
+
+fn f2fs() -> Vec<u8> {
+    let mut sb = vec![0; 3072];
+    put(&mut sb, 0, &0xf2f5_2010u32.to_le_bytes());
+    put(&mut sb, 8, &[9, 0, 0, 0, 3, 0, 0, 0, 12, 0, 0, 0]);
+    put(&mut sb, 32, &3068u32.to_le_bytes());
+    put(&mut sb, 36, &4096u64.to_le_bytes());
+    let mut all = image(MIB, &[(1024, &sb), (5120, &sb)]);
+    seal(&mut all);
+    all
+}
+
+fn bcache() -> Vec<u8> {
+    let magic = b"\xc6\x85\x73\xf6\x4e\x1a\x45\xca\x82\x65\xf5\x7f\x48\xba\x6d\x81";
+    let parts: [(usize, &[u8]); 4] = [(8, &[8]), (16, &[4]), (24, magic), (184, &[16])];
+    let mut all = image(MIB, &[(4096, &image(4096, &parts))]);
+    seal(&mut all);
+    all
+}
+
+/// Puts right checksums over all headers that are there, as far as their lengths allow.
+fn seal(bytes: &mut [u8]) {
+    let u16_at = |bytes: &[u8], at: usize| usize::from(bytes[at]) | usize::from(bytes[at + 1]) << 8;
+    if bytes.len() < 80 << 10 {
+        return;
+    }
+    if bytes[1080..1082] == [0x53, 0xef] {
+        let sum = crc32c_raw(&bytes[1024..1024 + 0x3fc]);
+        put(bytes, 1024 + 0x3fc, &sum.to_le_bytes());
+    }
+    let sector = usize::from(bytes[102]) << 8 | usize::from(bytes[103]);
+    if bytes.starts_with(b"XFSB") && sector >= 228 {
+        put(bytes, 224, &[0; 4]);
+        let sum = crc32c(&bytes[..sector]);
+        put(bytes, 224, &sum.to_le_bytes());
+    }
+    if bytes[0x10040..].starts_with(b"_BHRfS_M") {
+        let sum = crc32c(&bytes[0x10020..0x11000]);
+        put(bytes, 0x10000, &sum.to_le_bytes());
+    }
+    if bytes[1024..].starts_with(&0xf2f5_2010u32.to_le_bytes()) {
+        for at in [1024, 5120] {
+            let sum = crc32_from(0xf2f5_2010, &bytes[at..at + 3068]);
+            put(bytes, at + 3068, &sum.to_le_bytes());
+        }
+    }
+    if bytes[4096 + 24..].starts_with(b"\xc6\x85\x73\xf6") {
+        let end = (208 + u16_at(bytes, 4096 + 206) * 8).min(4096);
+        let sum = checksum::crc64(&bytes[4096 + 8..4096 + end]);
+        put(bytes, 4096, &sum.to_le_bytes());
+    }
+    if bytes[4096..].starts_with(&0xa92b_4efcu32.to_le_bytes()) {
+        put(bytes, 4096 + 216, &[0; 4]);
+        let end = (256 + 2 * u16_at(bytes, 4096 + 220)).min(4096);
+        let sum = md_sum(&bytes[4096..4096 + end], u32::from_le_bytes);
+        put(bytes, 4096 + 216, &sum.to_le_bytes());
+    }
+    if bytes.starts_with(b"LUKS\xba\xbe\0\x02") && bytes[8..16] == 16384u64.to_be_bytes() {
+        put(bytes, 448, &[0; 64]);
+        let sum = sha256::sha256(&bytes[..16384]);
+        put(bytes, 448, &sum);
+    }
 }
 
 #[test]
@@ -325,11 +406,15 @@ fn luks_of_both_versions() {
     );
     assert_eq!(content(&luks2("{")).damaged, ["LUKS2 header: its JSON text is damaged"]);
     assert_eq!(content(&luks2("[7]")).luks.expect("LUKS2").cipher, None);
-    let mut old = vec![0; 512];
-    put(&mut old, 0, b"LUKS\xba\xbe\0\x01aes");
-    put(&mut old, 40, b"xts-plain64");
-    put(&mut old, 104, &4096u32.to_be_bytes());
-    let found = content(&image(MIB, &[(0, &old)])).luks.expect("LUKS1");
+    let mut spoilt = luks2(json);
+    spoilt[5000] ^= 1;
+    let wrong = "LUKS2 header: its checksum is wrong";
+    assert_eq!(content(&spoilt).damaged, [format!("{wrong}, that of its second copy is right")]);
+    spoilt[16384 + 5000] ^= 1;
+    assert_eq!((content(&spoilt).damaged, content(&spoilt).luks), (vec![wrong.to_owned()], None));
+    put(&mut spoilt, 72, b"sha512");
+    assert_eq!(content(&spoilt).damaged, [""; 0], "not one that is computed here");
+    let found = content(&luks1()).luks.expect("LUKS1");
     assert_eq!((found.cipher.as_deref(), found.sector_bytes), (Some("aes-xts-plain64"), Some(512)));
     assert_eq!(found.data_offset_bytes, Some(2 << 20));
 }
@@ -474,11 +559,26 @@ static SEEDS: LazyLock<Vec<Vec<u8>>> = LazyLock::new(|| {
         image(MIB, &[(0, &record(&[(5, 16, 99)])), (16 * 512, &record(&[(1, 1, 1), (5, 1, 1)]))]);
     let mut all = vec![ext4(), xfs(), btrfs(), md_1(8, 4096, MIB), md_1(2032, 2032 * 512, MIB)];
     all.extend([lvm(true), lvm(false), luks2(json), gpt(512, 1024), gpt(4096, 256), ebr]);
+    all.extend([luks1(), md_090(true), md_090(false), f2fs(), bcache()]);
     for seed in &mut all {
         seed.truncate(MIB);
     }
     all
 });
+
+/// Each seed is taken as what it is, and those with checksums still are when they were put over it again.
+#[test]
+fn the_seeds_are_good() {
+    for (index, seed) in SEEDS.iter().enumerate() {
+        let mut sealed = seed.clone();
+        seal(&mut sealed);
+        let (found, table) = parse(seed.as_slice(), 512, false);
+        assert_eq!(parse(sealed.as_slice(), 512, false), (found.clone(), table.clone()), "{index}");
+        let (found_large, table_large) = parse(seed.as_slice(), 4096, false);
+        assert!(found != Content::default() || table.is_some() || table_large.is_some(), "{index}");
+        assert!(found.damaged.is_empty() || found_large.damaged.is_empty(), "{index}: {found:?}");
+    }
+}
 
 /// Bytes that break arithmetic.
 fn edge() -> impl Strategy<Value = u8> {
@@ -491,18 +591,30 @@ proptest! {
     /// Headers with changed bytes: near their fields, so that magic numbers mostly stay.
     #[test]
     fn changed_headers_are_taken_or_refused(
-        which in 0..11usize,
+        which in 0..SEEDS.len(),
         changes in prop::collection::vec((0..1usize << 20, 0..3u8, edge()), 0..24),
         cut in prop_oneof![3 => Just(MIB), 1 => 0..MIB],
+        is_sealed in any::<bool>(),
     ) {
         let mut bytes = SEEDS[which].clone();
         for (at, near, value) in changes {
             // Most changes go where structures are.
             let at = match near { 0 => at % 2048, 1 => at % 16384, _ => at };
-            let at = if which == 2 && near < 2 { 0x10000 + at } else { at };
+            let first = match which {
+                2 if near < 2 => 0x10000,
+                // Half of the changes to superblocks of 4 KiB hit them.
+                3 | 15 if near == 0 => 4096,
+                12 | 13 if near < 2 => MIB - 65536,
+                _ => 0,
+            };
+            let at = first + at;
             if let Some(byte) = bytes.get_mut(at) {
                 *byte = value;
             }
+        }
+        if is_sealed {
+            // Behind a wrong checksum nothing else would be looked at.
+            seal(&mut bytes);
         }
         bytes.truncate(cut);
         let started = std::time::Instant::now();

@@ -11,6 +11,8 @@ use fathom_testkit::command::run_tool;
 use fathom_testkit::{
     Content as Filled, FsKind, LoopDevice, LoopOptions, Mount, Trial, kernel_test,
 };
+use std::fs::File;
+use std::os::unix::fs::FileExt;
 use std::path::Path;
 
 const MIB: u64 = 1 << 20;
@@ -252,6 +254,14 @@ fn luks() {
             _ => number(&said, "offset:"),
         };
         assert_eq!(found.data_offset_bytes, Some(offset), "{version}");
+        if version == "luks2" {
+            // A byte behind the end of the JSON text, which cryptsetup leaves zero.
+            let file = File::options().write(true).open(device.path()).unwrap();
+            file.write_all_at(&[1], 16383).unwrap();
+            file.sync_all().unwrap();
+            let wrong = "LUKS2 header: its checksum is wrong, that of its second copy is right";
+            assert_eq!(read_damaged(&device).0.damaged, [wrong]);
+        }
     }
 }
 
