@@ -54,7 +54,7 @@ pub fn block_node(root: &SysRoot, device: &BlockDir) -> Node {
     node.size_bytes = device.size_bytes();
     node.read_only = device.flag("ro");
     node.alignment_offset_bytes = device.value("alignment_offset");
-    node.queue = queue_facts(device);
+    node.queue = if kind == NodeKind::Partition { None } else { queue_facts(device) };
     match kind {
         NodeKind::Partition => node.partition = Some(partition_facts(root, device)),
         NodeKind::Md => node.md = Some(md_facts(root, device)),

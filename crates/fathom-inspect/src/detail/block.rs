@@ -5,7 +5,7 @@ use crate::drive::{numbered_name, sas_phys, usb_device};
 use crate::links::Links;
 use fathom_model::snapshot::Unread;
 use fathom_model::stack::detail::DiskCounters;
-use fathom_model::stack::{Detail, Node, NodeKind};
+use fathom_model::stack::{Detail, Node, NodeKind, QueueFacts};
 use fathom_sys::sysfs_block::BlockDir;
 use fathom_sys::sysroot::SysRoot;
 use std::path::{Path, PathBuf};
@@ -45,6 +45,35 @@ const QUEUE_ELSEWHERE: [&str; 24] = [
     "hw_sector_size",
     "write_same_max_bytes",
     "discard_zeroes_data",
+];
+
+/// Attributes of the queue that say nothing while another one is zero or says no. Each read costs microseconds, and a large
+/// machine has half a million attributes.
+const QUEUE_VOID_WITHOUT: [(&str, &[&str]); 5] = [
+    (
+        "zoned",
+        &[
+            "max_active_zones",
+            "max_open_zones",
+            "nr_zones",
+            "zone_append_max_bytes",
+            "zone_write_granularity",
+        ],
+    ),
+    ("io_poll", &["io_poll_delay"]),
+    (
+        "atomic_write_max_bytes",
+        &[
+            "atomic_write_boundary_bytes",
+            "atomic_write_unit_max_bytes",
+            "atomic_write_unit_min_bytes",
+        ],
+    ),
+    ("max_write_streams", &["write_stream_granularity"]),
+    (
+        "write_zeroes_max_bytes",
+        &["write_zeroes_unmap_max_bytes", "write_zeroes_unmap_max_hw_bytes"],
+    ),
 ];
 
 /// Attributes of an array that [`fathom_model::stack::MdFacts`] holds.
@@ -93,8 +122,8 @@ pub(crate) fn read(known: &Known<'_>, device: &BlockDir, node: &Node) -> Found {
         let error = std::io::Error::other("no size in it");
         reader.unread.push(unread(&device.dir().join("size"), &error));
     }
-    if node.queue.is_some() {
-        detail.queue = reader.values("queue", |name| !QUEUE_ELSEWHERE.contains(&name));
+    if let Some(queue) = &node.queue {
+        detail.queue = reader.queue(queue);
         detail.scheduler = reader.values("queue/iosched", |_| true);
         detail.queue_cpus = queue_cpus(device);
     }
@@ -124,6 +153,28 @@ impl Reader<'_> {
         let found = self.device.attributes(dir, wanted);
         self.unread.extend(found.unread.iter().map(|(path, error)| unread(path, error)));
         found.values
+    }
+
+    fn queue(&mut self, facts: &QueueFacts) -> Vec<(String, String)> {
+        let depends = |name: &str| QUEUE_VOID_WITHOUT.iter().any(|(_, all)| all.contains(&name));
+        let mut found =
+            self.values("queue", |name| !QUEUE_ELSEWHERE.contains(&name) && !depends(name));
+        let says = |leader: &str| match leader {
+            "zoned" => facts.zoned.as_deref().is_some_and(|zoned| zoned != "none"),
+            "io_poll" => facts.io_poll == Some(true),
+            // Kernels that lack the leader have what depends on it since before.
+            _ => found.iter().find(|(name, _)| name == leader).is_none_or(|(_, v)| v != "0"),
+        };
+        let more: Vec<&str> = QUEUE_VOID_WITHOUT
+            .iter()
+            .filter(|(leader, _)| says(leader))
+            .flat_map(|(_, all)| all.iter().copied())
+            .collect();
+        if !more.is_empty() {
+            found.extend(self.values("queue", |name| more.contains(&name)));
+            found.sort();
+        }
+        found
     }
 
     fn array(&mut self, detail: &mut Detail) {
@@ -226,6 +277,38 @@ fn counters(text: &str) -> Option<DiskCounters> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use fathom_testkit::Tree;
+
+    #[test]
+    fn attributes_that_say_nothing_are_not_read() {
+        let queue = [
+            ("queue/zoned", "none"),
+            ("queue/nr_zones", "0"),
+            ("queue/io_poll", "0"),
+            ("queue/io_poll_delay", "-1"),
+            ("queue/atomic_write_max_bytes", "0"),
+            ("queue/atomic_write_unit_max_bytes", "0"),
+            ("queue/max_write_streams", "4"),
+            ("queue/write_stream_granularity", "65536"),
+            ("queue/max_segments", "168"),
+        ];
+        let names = |facts: &[(&str, &str)]| {
+            let tree = Tree::new();
+            tree.device("a/sda", "8:0", facts);
+            let (root, links) = (tree.root(), Links::new(&tree.root()));
+            let device = BlockDir::by_name(&root, "sda").unwrap();
+            let node = crate::layers::block_node(&root, &device);
+            let known = Known { root: &root, links: &links, has_bcache: false };
+            let found = read(&known, &device, &node).detail.queue;
+            found.iter().map(|(name, _)| name.clone()).collect::<Vec<_>>().join(" ")
+        };
+        let few = "atomic_write_max_bytes max_segments max_write_streams write_stream_granularity";
+        assert_eq!(names(&queue), few);
+        let mut other = queue;
+        (other[0].1, other[2].1, other[4].1, other[6].1) = ("host-managed", "1", "4096", "0");
+        let many = "atomic_write_max_bytes atomic_write_unit_max_bytes io_poll_delay max_segments max_write_streams nr_zones";
+        assert_eq!(names(&other), many);
+    }
 
     #[test]
     fn counters_of_new_and_old_kernels() {
