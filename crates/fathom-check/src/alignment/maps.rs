@@ -9,6 +9,9 @@ use fathom_model::stack::{Node, NodeKind};
 const PIECES_MAX: usize = 256;
 /// Files lie in multiples of the filesystem's block; most have this.
 const BLOCK_BYTES_USUAL: u64 = 4096;
+/// dm-integrity puts its superblock, its journal and the checksums before and between the data, each in multiples of this
+/// (`SB_SECTORS`, `JOURNAL_BLOCK_SECTORS` and `METADATA_PADDING_SECTORS` of drivers/md/dm-integrity.c).
+const INTEGRITY_UNIT_BYTES: u64 = 4096;
 /// btrfs puts chunks on multiples of its stripe (`BTRFS_STRIPE_LEN`).
 const BTRFS_UNIT_BYTES: u64 = 64 << 10;
 
@@ -231,6 +234,7 @@ fn target(scene: &Scene<'_>, index: usize, line: Line<'_>) -> Option<Vec<Place>>
         "thin-pool" => same(1, "the pool's data"),
         "cache" => same(2, "the cached volume"),
         "writecache" | "era" => same(1, "the volume below"),
+        "integrity" => Some(vec![integrity(device(0)?, &words)?]),
         "snapshot-origin" => same(0, "the origin"),
         "snapshot" => {
             // What was not changed lies in the origin, the rest in pieces anywhere in the store.
@@ -246,6 +250,17 @@ fn target(scene: &Scene<'_>, index: usize, line: Line<'_>) -> Option<Vec<Place>>
         }
         _ => None,
     }
+}
+
+/// Data on dm-integrity: between their checksums behind the reserved sectors, or alone where another device has these.
+fn integrity(below: usize, words: &[&str]) -> Option<Place> {
+    if words.iter().any(|word| word.starts_with("meta_device:")) {
+        return Some(plain(below, 0, "data, with their checksums elsewhere"));
+    }
+    let reserved: u64 = words.get(1)?.parse().ok()?;
+    let shift_bytes = i128::from(reserved) * i128::from(SECTOR_BYTES);
+    let place = plain(below, shift_bytes, "data between their checksums");
+    Some(Place { loose_bytes: INTEGRITY_UNIT_BYTES, ..place })
 }
 
 /// Chunks that lie anywhere: as if they were dealt out one by one.

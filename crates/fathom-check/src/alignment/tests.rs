@@ -80,6 +80,26 @@ fn files_and_thin_chunks_lie_anywhere() {
     assert_eq!(stripe_under(&Scene::new(&bench.snapshot), thin), None);
 }
 
+/// Data of dm-integrity lie between their checksums, by multiples of 4 KiB behind the reserved sectors.
+#[test]
+fn checksums_move_data_by_whole_blocks() {
+    for (table, on_disk, on_array) in [
+        ("0 9 integrity 9:0 0 4 J 1 internal_hash:crc32c", Fit::Aligned, Fit::Unknown),
+        ("0 9 integrity 9:0 1 4 J 1 internal_hash:crc32c", Fit::Misaligned, Fit::Unknown),
+        ("0 9 integrity 9:0 1 4 J 1 meta_device:8:64", Fit::Aligned, Fit::Aligned),
+    ] {
+        let mut bench = Bench::new();
+        let disks: Vec<usize> = ["sda", "sdb", "sdc"].map(|name| bench.disk(name)).to_vec();
+        let md = bench.md("md0", "raid5", &disks);
+        bench.node(md).devno = Some("9:0".into());
+        let volume = bench.dm("dm-0", "checked", "x", &[table.into()], &[md]);
+        let routes = explain(&Scene::new(&bench.snapshot), volume);
+        let checks: Vec<Fit> =
+            routes[0].steps.iter().filter_map(|step| Some(step.checks.first()?.fit)).collect();
+        assert_eq!(checks, [on_array, on_disk], "{table}");
+    }
+}
+
 #[test]
 fn what_is_not_known_ends_the_way() {
     let mut bench = Bench::new();
