@@ -2,6 +2,8 @@
 
 use crate::scene::Scene;
 use fathom_model::defect::{Defect, Gravity};
+use flate2::read::DeflateDecoder;
+use std::io::Read;
 
 /// How the tests of a rule provoke what it finds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,10 +38,24 @@ pub struct Rule {
     pub gravity: Gravity,
     /// How it was tested.
     pub proof: Proof,
-    /// The page, Markdown.
-    pub page: &'static str,
     /// Looks.
     pub check: fn(&Scene<'_>) -> Vec<Defect>,
+}
+
+/// All pages, packed by the build script.
+static PAGES: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/pages"));
+
+impl Rule {
+    /// The page, Markdown. Unpacks all of them: for people, one at a time.
+    #[must_use]
+    pub fn page(&self) -> String {
+        let mut all = String::new();
+        // What the build script has packed can be unpacked; a page that is not there would be seen by the tests.
+        let _ = DeflateDecoder::new(PAGES).read_to_string(&mut all);
+        let mut pages = all.split('\u{1}').filter_map(|page| page.split_once('\n'));
+        let page = pages.find(|(name, _)| *name == self.id);
+        page.map_or_else(String::new, |(_, text)| text.to_owned())
+    }
 }
 
 /// A rule whose page is `pages/ID.md`.
@@ -51,7 +67,6 @@ macro_rules! rule {
             title: $title,
             gravity: fathom_model::defect::Gravity::$gravity,
             proof: $crate::Proof::$proof,
-            page: include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/pages/", $id, ".md")),
             check: $check,
         }
     };

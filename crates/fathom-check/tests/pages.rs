@@ -16,16 +16,16 @@ fn every_page_says_what_it_must() {
         "## Tested",
     ];
     for rule in rules::all() {
-        let id = rule.id;
-        assert!(rule.page.starts_with("# "), "{id}: begins with a title");
+        let (id, page) = (rule.id, rule.page());
+        assert!(page.starts_with("# "), "{id}: begins with a title");
         let places: Vec<_> =
-            sections.iter().map(|section| rule.page.find(&format!("{section}\n"))).collect();
+            sections.iter().map(|section| page.find(&format!("{section}\n"))).collect();
         assert!(places.iter().all(Option::is_some), "{id}: {places:?}");
         assert!(places.is_sorted(), "{id}: in this order");
-        let tested = rule.page.split("## Tested\n").nth(1).unwrap();
+        let tested = page.split("## Tested\n").nth(1).unwrap();
         let words = rule.proof.words().split(':').next().unwrap();
         assert!(tested.to_lowercase().contains(words), "{id}: '{words}' in: {tested}");
-        assert!(rule.page.lines().count() <= 60, "{id}: a page is read in a minute");
+        assert!(page.lines().count() <= 60, "{id}: a page is read in a minute");
         assert!(!rule.title.ends_with('.') && rule.title.len() <= 70, "{id}: {}", rule.title);
     }
 }
@@ -37,9 +37,12 @@ fn names_are_single_and_pages_have_rules() {
     assert_eq!(set.len(), ids.len(), "a name stands for one rule");
     let pages = Path::new(env!("CARGO_MANIFEST_DIR")).join("pages");
     for entry in pages.read_dir().unwrap() {
-        let name = entry.unwrap().file_name().into_string().unwrap();
+        let entry = entry.unwrap();
+        let name = entry.file_name().into_string().unwrap();
         let id = name.strip_suffix(".md").unwrap_or(&name);
         assert!(set.contains(id), "{name} has no rule");
+        let text = std::fs::read_to_string(entry.path()).unwrap();
+        assert_eq!(rules::by_id(id).unwrap().page(), text, "packed and unpacked");
     }
     for id in ids {
         assert!(

@@ -119,7 +119,7 @@ fn exit(threshold: Threshold, defects: &[Defect]) -> Exit {
 /// The page of a rule, or what a word means.
 fn explain(output: Output, id: &str) -> CommandResult {
     let page = match rules::by_id(id) {
-        Some(rule) => rule.page.to_owned(),
+        Some(rule) => rule.page(),
         None => match glossary::explain(id) {
             Some(text) => text,
             None if id == "list" => list(),
