@@ -81,15 +81,16 @@ const OTHER: [&str; 15] = [
     "corruption",
 ];
 
-/// Every SCSI drive says this once, when it is first asked.
-pub(crate) const GREETING: &str = "power-on or device reset";
+/// What every SCSI drive says once, when it is first asked, and every port of PCI Express that can tell errors, at boot.
+pub(crate) const GREETINGS: [&str; 2] = ["power-on or device reset", "aer: enabled with irq"];
 
 /// True for a line of the kernel's log about trouble with storage.
 #[must_use]
 pub fn is_trouble(line: &str) -> bool {
     let text = line.to_lowercase();
     let lists = [RESET.as_slice(), &LINK, &ERROR, &OTHER];
-    !text.contains(GREETING) && lists.into_iter().flatten().any(|words| text.contains(words))
+    let has = |words: &[&str]| words.iter().any(|words| text.contains(words));
+    !has(&GREETINGS) && lists.into_iter().any(has)
 }
 
 /// What a timer or cron job of that kind does to storage, for people; none for those that only look.
@@ -116,6 +117,8 @@ mod tests {
         assert!(is_trouble("nvme nvme0: I/O 12 QID 3 timeout, aborting"));
         assert!(is_trouble("EXT4-fs error (device sda1): htree_dirblock_to_tree"));
         assert!(!is_trouble("sd 2:0:0:0: Power-on or device reset occurred"));
+        assert!(!is_trouble("pcieport 0000:00:05.0: AER: enabled with IRQ 25"));
+        assert!(is_trouble("pcieport 0000:00:05.0: AER: Corrected error received: 0000:01:00.0"));
         assert!(!is_trouble("sd 0:0:0:0: [sda] Attached SCSI disk"));
     }
 }

@@ -1,6 +1,6 @@
 //! What the kernel has logged about devices, told on the device whose name stands in the line.
 
-use crate::known::{ERROR, GREETING, LINK, RESET};
+use crate::known::{ERROR, GREETINGS, LINK, RESET};
 use crate::scene::Scene;
 use fathom_base::units::format_duration;
 use fathom_model::defect::{Certainty, Defect, Gravity};
@@ -24,16 +24,9 @@ fn kind(text: &str) -> Option<Kind> {
     let has = |words: &[&str]| words.iter().any(|words| text.contains(words));
     // Errors that a removed loop or network device, or a filesystem above, tells are consequences; that it was switched on
     // every drive says once.
-    let consequence = [
-        "buffer i/o error",
-        "dev loop",
-        "dev nbd",
-        "dev fd",
-        "dev sr",
-        "metadata i/o error",
-        GREETING,
-    ];
-    if has(&consequence) {
+    let consequence =
+        ["buffer i/o error", "dev loop", "dev nbd", "dev fd", "dev sr", "metadata i/o error"];
+    if has(&consequence) || has(&GREETINGS) {
         return None;
     }
     [
