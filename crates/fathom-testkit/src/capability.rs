@@ -116,6 +116,7 @@ const PACKAGES: &[(&str, &str)] = &[
     ("sg_start", "sg3-utils"),
     ("sg_turs", "sg3-utils"),
     ("sgdisk", "gdisk"),
+    ("smartd", "smartmontools"),
     ("swapon", "mount"),
     ("systemd-analyze", "systemd"),
     ("udevadm", "udev"),

@@ -43,6 +43,7 @@ const PACKAGES: &[(&str, &str)] = &[
     ("qemu-system-x86", "guests with NVMe, several CPUs and tracing"),
     ("r-base-core", "tables of an export in R"),
     ("sg3-utils", "sg_start, sg_turs: SCSI drives that stand still, in guests"),
+    ("smartmontools", "smartd in guests"),
     ("sqlite3", "questions to the store, as the documentation asks them"),
     ("strace", "which files a measurement touches"),
     ("sysbench", "the other side of benchmarks"),

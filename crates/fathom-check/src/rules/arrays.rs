@@ -61,7 +61,7 @@ pub const RULES: &[Rule] = &[
         "md-group-threads",
         "one thread computes all parity",
         Medium,
-        Simulated,
+        Guest,
         settings::group_threads
     ),
     rule!("md-no-spare", "no spare for many members", Low, Guest, settings::no_spare),

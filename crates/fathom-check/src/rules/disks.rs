@@ -64,7 +64,7 @@ pub const RULES: &[Rule] = &[
         "drive-features",
         "a drive is set to save power or noise",
         Medium,
-        Simulated,
+        Guest,
         features::settings
     ),
     rule!(
@@ -74,7 +74,7 @@ pub const RULES: &[Rule] = &[
         Simulated,
         features::nvme_format
     ),
-    rule!("smr-in-array", "a shingled drive in an array", High, Simulated, zones::smr_in_array),
+    rule!("smr-in-array", "a shingled drive in an array", High, Guest, zones::smr_in_array),
     rule!(
         "zoned-scheduler",
         "a zoned drive without the scheduler that it needs",

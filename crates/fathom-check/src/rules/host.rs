@@ -23,19 +23,19 @@ use fathom_model::stack::{Node, NodeKind};
 
 /// The rules of this group.
 pub const RULES: &[Rule] = &[
-    rule!("cpu-governor", "processors held at low speed", Medium, Simulated, processors::governor),
+    rule!("cpu-governor", "processors held at low speed", Medium, Guest, processors::governor),
     rule!(
         "cpu-idle-deep",
         "processors sleep deeper than a drive answers",
         Low,
-        Simulated,
+        Guest,
         processors::deep_idle
     ),
     rule!(
         "cpu-mitigations",
         "every system call pays for a processor flaw",
         Low,
-        Simulated,
+        Guest,
         processors::mitigations
     ),
     rule!(
@@ -57,7 +57,7 @@ pub const RULES: &[Rule] = &[
         "iommu-strict",
         "each transfer waits for the IOMMU",
         Low,
-        Simulated,
+        Guest,
         processors::iommu_strict
     ),
     rule!("swapping", "memory is short and swap in use", Medium, Guest, memory::swapping),
@@ -88,24 +88,18 @@ pub const RULES: &[Rule] = &[
     rule!("maintenance-soon", "storage work is about to start", Low, Guest, activity::soon),
     rule!("maintenance-running", "storage work is going on", Low, Guest, activity::running),
     rule!("other-io", "disks are busy", Low, Guest, activity::other_io),
-    rule!("cloud-volume", "volumes that live on credit", Low, Simulated, cloud::volumes),
+    rule!("cloud-volume", "volumes that live on credit", Low, Guest, cloud::volumes),
     rule!("md-no-monitor", "nobody watches the arrays", Medium, Guest, watch::md_no_monitor),
     rule!("md-no-alarm", "nobody is told when an array fails", Medium, Guest, watch::md_no_alarm),
-    rule!("smart-no-monitor", "nobody watches the drives", Low, Simulated, watch::smart_no_monitor),
+    rule!("smart-no-monitor", "nobody watches the drives", Low, Guest, watch::smart_no_monitor),
     rule!(
         "smart-misses-drives",
         "some drives are not watched",
         Medium,
-        Simulated,
+        Guest,
         watch::smart_misses_drives
     ),
-    rule!(
-        "smart-no-alarm",
-        "nobody is told when a drive fails",
-        Low,
-        Simulated,
-        watch::smart_no_alarm
-    ),
+    rule!("smart-no-alarm", "nobody is told when a drive fails", Low, Guest, watch::smart_no_alarm),
     rule!(
         "fstab-unstable-name",
         "a mount by a name that may change",

@@ -33,7 +33,7 @@ pub const RULES: &[Rule] = &[
         "pcie-transfer-size",
         "small or unequal PCI Express transfer sizes",
         Low,
-        Simulated,
+        Guest,
         pci::transfer_size
     ),
     rule!("pcie-errors", "errors on a PCI Express link", High, Simulated, pci::errors),
@@ -52,7 +52,7 @@ pub const RULES: &[Rule] = &[
         "link-oversubscribed",
         "drives together exceed the link that they share",
         Medium,
-        Simulated,
+        Guest,
         sums::link
     ),
     rule!(

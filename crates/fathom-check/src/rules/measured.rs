@@ -29,7 +29,7 @@ pub const RULES: &[Rule] = &[
         "access-time-high",
         "a disk takes longer than its mechanics",
         Medium,
-        Simulated,
+        Guest,
         disks::access_time
     ),
     rule!(
@@ -44,7 +44,7 @@ pub const RULES: &[Rule] = &[
         "array-like-one-disk",
         "an array does the work of one disk",
         High,
-        Simulated,
+        Guest,
         arrays::like_one_disk
     ),
     rule!(
@@ -58,7 +58,7 @@ pub const RULES: &[Rule] = &[
         "member-slow",
         "one member is slower than the others",
         Medium,
-        Simulated,
+        Guest,
         arrays::member_slow
     ),
 ];

@@ -17,7 +17,7 @@ use fathom_model::stack::{DmFacts, Node, NodeKind};
 pub const RULES: &[Rule] = &[
     rule!("multipath-degraded", "a map has lost paths", High, Guest, maps::degraded),
     rule!("multipath-single-path", "a map of one path", Medium, Guest, maps::single_path),
-    rule!("multipath-selector", "unequal paths take turns", Medium, Simulated, maps::selector),
+    rule!("multipath-selector", "unequal paths take turns", Medium, Guest, maps::selector),
     rule!(
         "multipath-groups-unequal",
         "paths of unequal state in one group",

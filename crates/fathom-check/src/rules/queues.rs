@@ -55,14 +55,14 @@ pub const RULES: &[Rule] = &[
         "hardware-queues-few",
         "few hardware queues for many processors",
         Medium,
-        Simulated,
+        Guest,
         limits::hardware_queues_few
     ),
     rule!(
         "numa-split",
         "members of an array on several NUMA nodes",
         Low,
-        Simulated,
+        Guest,
         limits::numa_split
     ),
     rule!(

@@ -28,6 +28,10 @@ pub enum Bus {
     TwoPathNvme,
     /// `/dev/sda` and so on, of the model LAB-DISK, turning 7200 times a minute; modules `ahci`, `sd_mod`. Six at most.
     Sata,
+    /// The same of another model.
+    SataOf(&'static str),
+    /// An NVMe disk with one queue, on a bridge of its own that belongs to a memory node; with [`GuestJob::two_nodes`].
+    NvmeNear(u8),
 }
 
 /// A blank disk.
@@ -45,6 +49,8 @@ pub struct GuestJob {
     pub(super) machine: Machine,
     pub(super) memory_mib: u32,
     pub(super) has_two_nodes: bool,
+    pub(super) cpus: u32,
+    pub(super) kernel_words: String,
     pub(super) arguments: Vec<String>,
     pub(super) limit: Duration,
     pub(super) tools: PathBuf,
@@ -92,6 +98,8 @@ impl GuestJob {
             machine: Machine::Uml,
             memory_mib: 768,
             has_two_nodes: false,
+            cpus: 2,
+            kernel_words: String::new(),
             arguments: Vec::new(),
             limit: Duration::from_secs(300),
             tools: tools.to_owned(),
@@ -138,7 +146,22 @@ impl GuestJob {
         self
     }
 
-    /// Two NUMA nodes, each with one CPU and half of the memory; only under QEMU.
+    /// So many CPUs, an even number; only under QEMU, which has two otherwise.
+    #[must_use]
+    pub fn cpus(mut self, cpus: u32) -> Self {
+        self.cpus = cpus;
+        self
+    }
+
+    /// Further words of the kernel's command line, after those of the kit; only under QEMU.
+    #[must_use]
+    pub fn kernel_words(mut self, words: &str) -> Self {
+        self.kernel_words.push(' ');
+        self.kernel_words.push_str(words);
+        self
+    }
+
+    /// Two NUMA nodes, each with half of the CPUs and of the memory; only under QEMU.
     #[must_use]
     pub fn two_nodes(mut self) -> Self {
         self.has_two_nodes = true;

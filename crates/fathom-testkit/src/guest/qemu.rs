@@ -58,19 +58,26 @@ pub(super) fn command(
     let init = super::quoted(&scratch.join("init"));
     fs::write(&archive, initramfs::build(&modules, &init)?).map_err(at(&archive))?;
     let mut command = Command::new(find_tool(EMULATOR).unwrap_or_else(|| PathBuf::from(EMULATOR)));
-    let machine = "-M q35 -accel tcg,thread=multi -cpu max -smp 2 -nodefaults -no-user-config \
+    let machine = "-M q35 -accel tcg,thread=multi -cpu max -nodefaults -no-user-config \
         -display none -no-reboot -serial stdio -initrd initramfs";
     command.args(machine.split_whitespace());
     command.args(["-monitor", &format!("unix:{MONITOR},server=on,wait=off")]);
-    command.args(["-m", &format!("{}M", job.memory_mib)]);
+    command.args(["-smp", &job.cpus.to_string(), "-m", &format!("{}M", job.memory_mib)]);
     if job.has_two_nodes {
         for node in 0..2 {
-            let size = job.memory_mib / 2;
+            let (size, share) = (job.memory_mib / 2, job.cpus / 2);
+            let (first, last) = (node * share, (node + 1) * share - 1);
             command.args(["-object", &format!("memory-backend-ram,id=node{node},size={size}M")]);
-            command.args(["-numa", &format!("node,nodeid={node},cpus={node},memdev=node{node}")]);
+            let cpus = format!("cpus={first}-{last}");
+            command.args(["-numa", &format!("node,nodeid={node},{cpus},memdev=node{node}")]);
         }
     }
-    command.args(["-kernel", &format!("{KERNEL}/vmlinux"), "-append", &command_line()]);
+    command.args([
+        "-kernel",
+        &format!("{KERNEL}/vmlinux"),
+        "-append",
+        &(command_line() + &job.kernel_words),
+    ]);
     let share = "local,security_model=none,multidevs=remap";
     command.args(["-virtfs", &format!("{share},path=/,mount_tag=root,readonly=on")]);
     command.args(["-virtfs", &format!("{share},path=out,mount_tag=out")]);
@@ -142,14 +149,23 @@ fn devices(n: usize, disk: Disk) -> Vec<String> {
     // Shared namespaces are attached to all controllers of the subsystem.
     let namespace =
         |shared: &str| format!("nvme-ns,bus=nvme{n}-0,drive=disk{n},nsid=1,shared={shared}");
+    let sata = |model: &str| {
+        let disk = format!("ide-hd,bus=ide.{n},drive=disk{n},serial=fathom-{n}");
+        vec![format!("{disk},model={model},rotation_rate=7200")]
+    };
     match disk.bus {
         Bus::Virtio => vec![format!("virtio-blk-pci,drive=disk{n},serial=fathom-{n}")],
         Bus::Scsi => scsi(0).into(),
         Bus::TwoPathScsi => scsi(0).into_iter().chain(scsi(1)).collect(),
         Bus::Nvme => vec![format!("nvme,id=nvme{n}-0,serial=fathom-{n}"), namespace("off")],
-        Bus::Sata => vec![format!(
-            "ide-hd,bus=ide.{n},drive=disk{n},serial=fathom-{n},model=LAB-DISK,rotation_rate=7200"
-        )],
+        Bus::Sata => sata("LAB-DISK"),
+        Bus::SataOf(model) => sata(model),
+        Bus::NvmeNear(node) => vec![
+            format!("pxb-pcie,id=bridge{n},bus=pcie.0,bus_nr={},numa_node={node}", 64 + 8 * n),
+            format!("pcie-root-port,id=port{n},bus=bridge{n},chassis={}", 64 + n),
+            format!("nvme,id=nvme{n}-0,bus=port{n},serial=fathom-{n},max_ioqpairs=1"),
+            namespace("off"),
+        ],
         Bus::TwoPathNvme => vec![subsystem, controller(0), controller(1), namespace("on")],
     }
 }

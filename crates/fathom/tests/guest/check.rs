@@ -3,13 +3,16 @@
 
 mod agree;
 mod arrays;
+mod cloud;
 mod disks;
 mod drives;
 mod geometry;
 mod hardware;
 mod host;
+mod iron;
 mod paths;
 mod queues;
+mod slow;
 mod volumes;
 
 use fathom_testkit::{GuestJob, GuestReport, Trial};
@@ -22,10 +25,13 @@ pub fn trials() -> Vec<Trial> {
         paths::trials(),
         disks::trials(),
         queues::trials(),
+        slow::trials(),
         drives::trials(),
         hardware::trials(),
         geometry::trials(),
+        cloud::trials(),
         host::trials(),
+        iron::trials(),
     ]
     .into_iter()
     .flatten()

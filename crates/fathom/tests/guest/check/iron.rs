@@ -1,0 +1,235 @@
+//! What a virtual machine does not say of itself: QEMU with eight processors on two memory nodes, an IOMMU, drives of makers
+//! and tables of the firmware, which hides that it is no iron; and what somebody may have set there.
+
+use super::look;
+use crate::family::contains;
+use fathom_testkit::Capability::{FathomBinary, Qemu, Tool};
+use fathom_testkit::{
+    Bus, Guest, GuestJob, GuestReport, Scratch, Trial, fathom_binary, kernel_test,
+};
+use std::path::Path;
+use std::time::Duration;
+
+pub fn trials() -> Vec<Trial> {
+    let tools = ["busybox", "modprobe", "sfdisk", "mdadm", "dmsetup", "smartd"];
+    let needs: Vec<_> = [Qemu, FathomBinary].into_iter().chain(tools.map(Tool)).collect();
+    vec![kernel_test("check_iron", &needs, iron)]
+}
+
+/// What a firmware says of the first processor, compiled by iasl from
+/// ```text
+/// DefinitionBlock ("", "SSDT", 2, "LAB", "CPUTEST", 1) {
+///   External (\_SB.CPUS.C000, DeviceObj)
+///   Scope (\_SB.CPUS.C000) {
+///     Name (_CST, Package () { 1, Package () { ResourceTemplate () { Register (FFixedHW, 0, 0, 0) }, 1, 200, 1000 } })
+///     Name (_PCT, Package () { ResourceTemplate () { Register (SystemIO, 16, 0, 0x0900) },
+///                              ResourceTemplate () { Register (SystemIO, 16, 0, 0x0900) } })
+///     Name (_PSS, Package () { Package () { 2000, 10000, 10, 10, 1, 1 }, Package () { 1000, 5000, 10, 10, 2, 2 } })
+///     Name (_PPC, 0) } }
+/// ```
+/// One idle state that takes 200 us to leave, and two speeds.
+const FIRMWARE: &str = "\
+    53534454d200000002554c4142000000435055544553540001000000494e544c25092020a01400155c2f035f5342\
+    5f435055534330303006001048095c2f035f53425f4350555343303030085f43535412210201121d0411140a1182\
+    0c007f00000000000000000000007900010ac80be803085f504354122c0211140a11820c00011000000009000000\
+    000000790011140a11820c000110000000090000000000007900085f505353122202120e060bd0070b10270a0a0a\
+    0a01011210060be8030b88130a0a0a0a0a020a02085f50504300";
+
+/// Disks that turn behind one lane, and sticks at two speeds; a maker that is none of a hypervisor.
+const HARDWARE: &str = "-cpu max,-hypervisor,vendor=GenuineIntel
+    -smbios type=1,manufacturer=LAB,product=IRON -device intel-iommu
+    -device pcie-root-port,id=lane,bus=pcie.0,chassis=1 -device megasas-gen2,id=raid,bus=lane
+    -blockdev driver=null-co,read-zeroes=on,size=67108864,node-name=spin0
+    -device scsi-hd,bus=raid.0,scsi-id=0,drive=spin0,vendor=LAB,product=SPIN,rotation_rate=7200
+    -blockdev driver=null-co,read-zeroes=on,size=67108864,node-name=spin1
+    -device scsi-hd,bus=raid.0,scsi-id=1,drive=spin1,vendor=LAB,product=SPIN,rotation_rate=7200
+    -blockdev driver=null-co,read-zeroes=on,size=67108864,node-name=slow
+    -device usb-ehci,id=ehci,bus=pcie.0 -device usb-bot,bus=ehci.0,id=slow -device scsi-hd,bus=slow.0,drive=slow,vendor=LAB,product=STICK
+    -blockdev driver=null-co,read-zeroes=on,size=67108864,node-name=fast
+    -device qemu-xhci,id=xhci,bus=pcie.0 -device usb-bot,bus=xhci.0,id=fast -device scsi-hd,bus=fast.0,drive=fast,vendor=LAB,product=STICK";
+
+const NAMES: &str = "
+named() { grep -l $1 /sys/block/sd*/device/model | cut -d/ -f4; }
+";
+
+const DRIVERS: &str = "
+load nvme ahci sd_mod megaraid_sas ehci_pci xhci_pci usb_storage raid0 raid1 raid456 dm_multipath dm_round_robin
+first=$(nvme_disk fathom-0)
+second=$(nvme_disk fathom-1)
+wait_for /dev/$first /dev/$second /dev/sd{a,b,c,d,e,f}
+echo === fathom
+fathom --json --quiet check
+";
+
+/// Arrays over both nodes and over disks with overlapping tracks, a map over links that differ, processors that save energy.
+const CHANGED: &str = r#"
+first=$(nvme_disk fathom-0)
+second=$(nvme_disk fathom-1)
+for disk in $first $second; do
+    printf 'size=16M\nsize=16M\nsize=16M\n' | sfdisk --quiet --label gpt /dev/$disk
+    wait_for /dev/${disk}p3
+done
+mdadm --create /dev/md0 --run --quiet --level=0 --raid-devices=2 /dev/${first}p1 /dev/${second}p1
+mdadm --create /dev/md1 --run --quiet --level=5 --assume-clean --raid-devices=3 \
+    /dev/${first}p2 /dev/${second}p2 /dev/${first}p3
+mdadm --create /dev/md2 --run --quiet --level=1 --assume-clean --bitmap=none --raid-devices=2 \
+    $(named ST8000DM004 | sed s:^:/dev/:)
+set -- $(named STICK)
+dmsetup create uneven --table \
+    "0 131072 multipath 0 0 1 1 round-robin 0 2 1 $(cat /sys/block/$1/dev) 1 $(cat /sys/block/$2/dev) 1"
+load acpi_cpufreq cpufreq_powersave
+echo powersave >/sys/devices/system/cpu/cpufreq/policy0/scaling_governor
+echo === fathom
+fathom --json --quiet check
+"#;
+
+/// It knows one of the drives, and nobody to write to.
+const WATCHED: &str = "
+echo \"/dev/$(named ST8000DM004 | head -1) -a\" >/etc/smartd.conf
+smartd -c /etc/smartd.conf
+for _ in {1..300}; do ! pgrep -x smartd >/dev/null || break; sleep 0.1; done
+echo === fathom
+fathom --json --quiet check
+";
+
+/// Something holds the reads of the disk back: it is much slower than its mechanics.
+const SLOW: &str = "
+disk=$(named ST8000DM004 | head -1)
+mkdir -p /sys/fs/cgroup
+mountpoint -q /sys/fs/cgroup || mount -t cgroup2 cgroup2 /sys/fs/cgroup
+echo +io >/sys/fs/cgroup/cgroup.subtree_control
+mkdir /sys/fs/cgroup/a
+echo \"$(cat /sys/block/$disk/dev) riops=20\" >/sys/fs/cgroup/a/io.max
+(echo $BASHPID >/sys/fs/cgroup/a/cgroup.procs
+ fathom --db=/run/store.db run seeker /dev/$disk duration=4s || [ $? = 1 ])
+echo === fathom
+fathom --db=/run/store.db --json --quiet check
+";
+
+/// A disk that the kernel lets sleep, and for how long it was awake before and after the look.
+const ASLEEP: &str = "
+disk=$(named SPIN | head -1)
+power=/sys/block/$disk/device/power
+echo 50 >$power/autosuspend_delay_ms
+echo auto >$power/control
+for _ in {1..300}; do ! grep -q suspended $power/runtime_status || break; sleep 0.1; done
+before=$(cat $power/runtime_active_time)
+fathom --json --quiet check >asleep
+echo $disk $(cat $power/runtime_status) $(($(cat $power/runtime_active_time) - before))
+echo === fathom
+cat asleep
+";
+
+fn job(firmware: &Path) -> GuestJob {
+    let binary = fathom_binary().expect("asked for");
+    let job = GuestJob::new(binary.parent().expect("a directory"));
+    let hardware: Vec<&str> = HARDWARE.split_ascii_whitespace().collect();
+    let firmware = format!("file={}", firmware.display());
+    super::job(job)
+        .qemu()
+        .limit(Duration::from_secs(900))
+        .cpus(8)
+        .two_nodes()
+        .kernel_words("pti=on intel_iommu=on iommu.strict=1")
+        .disk_on(Bus::NvmeNear(0), 64 << 20)
+        .disk_on(Bus::NvmeNear(1), 64 << 20)
+        .disk_on(Bus::SataOf("ST8000DM004-2CX188"), 32 << 20)
+        .disk_on(Bus::SataOf("ST8000DM004-2CX188"), 32 << 20)
+        .arguments(&hardware)
+        .arguments(&["-acpitable", &firmware])
+        .prelude(NAMES)
+        .setup("drivers", "true")
+        .step("iron", DRIVERS)
+        .step("iron_changed", CHANGED)
+        .step("iron_asleep", ASLEEP)
+        .step("iron_watched", WATCHED)
+        .step("iron_slow", SLOW)
+}
+
+fn iron() {
+    let scratch = Scratch::new().expect("a directory");
+    let table = scratch.join("firmware");
+    let digits = FIRMWARE.as_bytes().chunks(2).map(|pair| std::str::from_utf8(pair).expect("text"));
+    let bytes = digits.map(|pair| u8::from_str_radix(pair, 16).expect("digits"));
+    std::fs::write(&table, bytes.collect::<Vec<u8>>()).expect("written");
+    let report = Guest::boot(job(&table)).and_then(Guest::wait).map_err(|e| e.to_string());
+    let report = report.unwrap_or_else(|error| panic!("{error}"));
+    println!("\nguest iron: {}", report.times());
+    as_made(&report);
+    changed(&report);
+    asleep(&report);
+    watched(&report);
+}
+
+/// A disk that sleeps is listed and not woken.
+fn asleep(report: &GuestReport) {
+    let look = look(report, "iron_asleep");
+    let said = report.step("iron_asleep").stdout.lines().next().unwrap_or_default();
+    let words: Vec<&str> = said.split(' ').collect();
+    assert_eq!(words[1..], ["suspended", "0"], "{said}");
+    assert_eq!(look.node(words[0])["detail"]["untouched"], "suspended");
+    let unread = look.result["snapshot"]["unread"].to_string();
+    contains(&unread, &["suspended: not touched"]);
+}
+
+/// What the steps bring about, each on the layer that causes it.
+const BROUGHT_ABOUT: [&str; 11] = [
+    "cpu-governor",
+    "cpu-idle-deep",
+    "cpu-mitigations",
+    // Its ports say at boot that they can tell errors, which is none.
+    "kernel-log-link-errors",
+    "md-group-threads",
+    "multipath-selector",
+    "numa-split",
+    "smart-misses-drives",
+    "smart-no-alarm",
+    "smart-no-monitor",
+    "smr-in-array",
+];
+
+fn as_made(report: &GuestReport) {
+    let look = look(report, "iron");
+    assert_eq!(look.result["snapshot"]["host"]["virtualisation"], "none");
+    look.lacks(&BROUGHT_ABOUT);
+    contains(
+        &look.defect("hardware-queues-few").to_string(),
+        &["has 1 hardware queue for 8 processors"],
+    );
+    contains(&look.defect("drive-features").to_string(), &["the look-ahead of sda is off"]);
+    contains(&look.defect("pcie-transfer-size").to_string(), &["pieces of 128 bytes"]);
+    contains(&look.defect("iommu-strict").to_string(), &["strict mode for nvme0, nvme1"]);
+    contains(
+        &look.defect("link-oversubscribed").to_string(),
+        &["2 drives can read 400", "the PCI Express link that they share carries"],
+    );
+}
+
+fn changed(report: &GuestReport) {
+    let look = look(report, "iron_changed");
+    look.has(&["numa-split /dev/md0", "md-group-threads /dev/md1", "multipath-selector /dev/dm-0"]);
+    let expected = [
+        ("cpu-governor", "scaling_governor"),
+        ("cpu-idle-deep", "200 us"),
+        ("cpu-mitigations", "Mitigation: PTI"),
+        ("md-group-threads", "one of 8 CPUs"),
+        ("multipath-selector", "480 Mbit/s"),
+        ("numa-split", "numa_node 1"),
+        ("smart-no-monitor", "no smartd"),
+        ("smr-in-array", "raid1 md2"),
+    ];
+    for (rule, words) in expected {
+        contains(&look.defect(rule).to_string(), &[words]);
+    }
+    look.lacks(&["smart-no-alarm", "smart-misses-drives"]);
+}
+
+fn watched(report: &GuestReport) {
+    let look = look(report, "iron_watched");
+    look.lacks(&["smart-no-monitor"]);
+    contains(&look.defect("smart-no-alarm").to_string(), &["no directive -m"]);
+    contains(&look.defect("smart-misses-drives").to_string(), &["no DEVICESCAN"]);
+    look.lacks(&["access-time-high"]);
+    let slow = self::look(report, "iron_slow");
+    contains(&slow.defect("access-time-high").to_string(), &["7200", "half a rotation"]);
+}
