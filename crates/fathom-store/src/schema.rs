@@ -64,6 +64,7 @@ BEGIN
 END;
 ",
     views::FORMAT_3,
+    views::FORMAT_4,
 ];
 
 /// The format that this program writes.
@@ -165,7 +166,7 @@ mod tests {
             .prepare("SELECT format, applied_unix_ns FROM migrations")
             .and_then(|mut s| s.query_map((), |r| Ok((r.get(0)?, r.get(1)?)))?.collect())
             .expect("migrations");
-        assert_eq!(applied, [(1, 7), (2, 7), (3, 7)]);
+        assert_eq!(applied, [(1, 7), (2, 7), (3, 7), (4, 7)]);
         assert_eq!(inspect(&connection, "x".as_ref()).ok(), Some(Found::Store(FORMAT)));
     }
 }

@@ -30,6 +30,11 @@ macro_rules! percentile {
     };
 }
 
+// Behind the macro, which it uses.
+mod observed;
+
+pub(crate) use observed::FORMAT_4;
+
 /// The SQL that leads from format 2 to 3: where runs of other stores came from, and the views.
 pub(crate) const FORMAT_3: &str = concat!(
     "

@@ -205,7 +205,7 @@ fn a_newer_format_is_readable_and_not_writable() {
         store.begin_run(&head("cccccccccccc", START_NS), &writer()),
         at,
         &expect![
-            "store 'DIR/a/b/fathom.db' was written by a newer fathom (format 7, this one knows 3): readable, not writable; use that fathom, or --db FILE with another name"
+            "store 'DIR/a/b/fathom.db' was written by a newer fathom (format 7, this one knows 4): readable, not writable; use that fathom, or --db FILE with another name"
         ],
     );
     check(

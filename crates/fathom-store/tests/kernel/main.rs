@@ -5,6 +5,8 @@
 mod common;
 #[path = "../common/experiments.rs"]
 mod experiments;
+#[path = "../common/observed.rs"]
+mod observed;
 #[path = "../common/plans.rs"]
 mod plans;
 

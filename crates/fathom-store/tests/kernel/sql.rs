@@ -2,6 +2,7 @@
 
 use crate::common::{START_NS, head, record, writer};
 use crate::experiments::experiment;
+use crate::observed;
 use fathom_model::finding::Verdict;
 use fathom_model::record::Ending;
 use fathom_store::Store;
@@ -11,7 +12,7 @@ use std::path::Path;
 
 const PAGE: &str = include_str!("../../../../docs/sql.md");
 
-/// Two runs of a row and an experiment, as the page speaks of them.
+/// Two runs of a row, an experiment, a watch, a capture and a file server, as the page speaks of them.
 fn make(path: &Path) {
     let mut store = Store::open(path, START_NS).expect("opens");
     for (id, label) in [("7f3k00000000", "before"), ("9x0c00000000", "after")] {
@@ -25,6 +26,7 @@ fn make(path: &Path) {
             .expect("ends");
     }
     experiment(&mut store, "c41b00000000");
+    observed::add(&mut store);
 }
 
 /// Each example answers with at least one row, and changes nothing.
@@ -35,7 +37,22 @@ pub fn examples() {
     let before = std::fs::read(&path).expect("reads");
     let blocks: Vec<&str> =
         PAGE.split("```sql\n").skip(1).filter_map(|rest| rest.split("```").next()).collect();
-    assert!(blocks.len() >= 10, "the page has {} examples", blocks.len());
+    // Each view that the store has is in the table of the page, and no other.
+    let named =
+        |line: &'static str| line.strip_prefix("| `v_").and_then(|rest| rest.split('`').next());
+    let mut in_table: Vec<&str> = PAGE.lines().filter_map(named).collect();
+    in_table.sort_unstable();
+    let store = rusqlite::Connection::open(&path).expect("opens");
+    let mut all = store
+        .prepare("SELECT substr(name, 3) FROM sqlite_schema WHERE type = 'view' ORDER BY name")
+        .expect("a question");
+    let all: Vec<String> = all
+        .query_map((), |row| row.get(0))
+        .expect("views")
+        .map(|name| name.expect("a name"))
+        .collect();
+    assert_eq!(in_table, all);
+    assert!(blocks.len() >= 18, "the page has {} examples", blocks.len());
     for block in blocks {
         let output = tool("sqlite3")
             .args(["-readonly", "-bail", "-header"])
