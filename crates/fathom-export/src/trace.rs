@@ -2,8 +2,9 @@
 //! operations are slices on tracks of their own, series are counters, findings are marks.
 
 use crate::{Run, word};
-use fathom_model::fsop_jobs::with_jobs;
-use fathom_model::record::{JobRecord, Record};
+use fathom_model::fsop::{FsopProcess, Role};
+use fathom_model::fsop_jobs::{self, with_jobs};
+use fathom_model::record::{JobRecord, OpClass, Record, SlowOp};
 use serde_json::{Value, json};
 use std::io::{self, Write};
 
@@ -85,7 +86,13 @@ impl<W: Write> Trace<W> {
             self.trial(pid, trial, record)?;
             for (index, job) in record.jobs.iter().enumerate() {
                 self.job(pid, index as u64, record, job)?;
-                self.slowest(pid, index as u64, record, job, &mut named)?;
+                let role = role_of(record, job);
+                let of_role = role.iter().flatten().flat_map(|process| Slow::of_process(process));
+                let slow = job.slowest.iter().map(Slow::of).chain(of_role).collect();
+                self.slowest(pid, index as u64, record, slow, &mut named)?;
+                if let Some(role) = &role {
+                    self.by_second(pid, index as u64, record, role)?;
+                }
             }
         }
         Ok(())
@@ -147,20 +154,38 @@ impl<W: Write> Trace<W> {
         Ok(())
     }
 
+    /// What the processes of a role got done, second by second.
+    fn by_second(
+        &mut self,
+        pid: u64,
+        index: u64,
+        record: &Record,
+        role: &[&FsopProcess],
+    ) -> io::Result<()> {
+        let seconds = role.iter().map(|process| process.operations_by_second.len()).max();
+        let name = format!("operations/s, job {index}");
+        for second in 0..=seconds.unwrap_or(0) {
+            let of = |process: &&FsopProcess| process.operations_by_second.get(second).copied();
+            let sum: u64 = role.iter().filter_map(of).sum();
+            let ts = self.us(record.started_unix_ns) + second as f64 * 1e6;
+            self.put(&json!({ "ph": "C", "name": name, "pid": pid, "tid": 0, "ts": ts, "args": { "value": sum } }))?;
+        }
+        Ok(())
+    }
+
     /// Slices of one track must not overlap: each goes to the first track that is free again.
     fn slowest(
         &mut self,
         pid: u64,
         index: u64,
         record: &Record,
-        job: &JobRecord,
+        mut operations: Vec<Slow>,
         named: &mut Vec<u64>,
     ) -> io::Result<()> {
-        let mut operations: Vec<(u64, &fathom_model::record::SlowOp)> =
-            job.slowest.iter().map(|op| (op.end_ns.saturating_sub(op.latency_ns), op)).collect();
-        operations.sort_by_key(|(begin_ns, _)| *begin_ns);
+        operations.sort_by_key(|op| op.begin_ns);
         let mut free_at = Vec::new();
-        for (begin_ns, op) in operations {
+        for op in operations {
+            let begin_ns = op.begin_ns;
             let track = free_at.iter().position(|end| *end <= begin_ns).unwrap_or(free_at.len());
             match free_at.get_mut(track) {
                 Some(end) => *end = op.end_ns,
@@ -174,12 +199,52 @@ impl<W: Write> Trace<W> {
             let begin_us = self.us(record.started_unix_ns) + begin_ns as f64 / 1e3;
             self.put(&json!({
                 "ph": "X", "name": word(&op.class), "cat": "slow", "pid": pid, "tid": tid,
-                "ts": begin_us, "dur": op.latency_ns as f64 / 1e3,
-                "args": { "file": op.file, "offset_bytes": op.offset_bytes, "size_bytes": op.size_bytes },
+                "ts": begin_us, "dur": op.took_ns as f64 / 1e3, "args": op.args,
             }))?;
         }
         Ok(())
     }
+}
+
+/// A slow operation on the time axis.
+struct Slow {
+    begin_ns: u64,
+    end_ns: u64,
+    took_ns: u64,
+    class: OpClass,
+    args: Value,
+}
+
+impl Slow {
+    fn of(op: &SlowOp) -> Self {
+        Self {
+            begin_ns: op.end_ns.saturating_sub(op.latency_ns),
+            end_ns: op.end_ns,
+            took_ns: op.latency_ns,
+            class: op.class,
+            args: json!({ "file": op.file, "offset_bytes": op.offset_bytes, "size_bytes": op.size_bytes }),
+        }
+    }
+
+    fn of_process(process: &FsopProcess) -> impl Iterator<Item = Self> {
+        let args = json!({ "process": format!("{} {}", process.role.word(), process.number) });
+        process.slowest.iter().map(move |op| Self {
+            begin_ns: op.start_ns,
+            end_ns: op.start_ns + op.took_ns,
+            took_ns: op.took_ns,
+            class: op.class,
+            args: args.clone(),
+        })
+    }
+}
+
+/// The processes of a file server that a job stands for; none for other jobs, and for the transactions of clients, whose calls are a job.
+fn role_of<'a>(record: &'a Record, job: &JobRecord) -> Option<Vec<&'a FsopProcess>> {
+    let fsop = record.fsop.as_deref()?;
+    let role = [Role::Reader, Role::Writer, Role::Client]
+        .into_iter()
+        .find(|role| job.name == fsop_jobs::name_of(*role))?;
+    Some(fsop.of_role(role).collect())
 }
 
 #[cfg(test)]
@@ -235,5 +300,60 @@ mod tests {
         let slow = events.iter().find(|event| event["cat"] == "slow").expect("one");
         assert_eq!(slow["dur"], 9079.919);
         assert_eq!(slow["ts"], 1000.0 + 900_000.0 - 9079.919);
+    }
+
+    /// Readers are one job and writers another; each has the slowest operations of its processes on tracks of its own, and what they got
+    /// done second by second.
+    #[test]
+    fn roles_of_file_servers_are_jobs() {
+        let process = |role: &str, number: u32, slow: [u64; 2]| {
+            json!({
+                "role": role, "number": number, "classes": [], "crossings": [],
+                "slowest": [{"class": "open_read", "start_ns": slow[0], "took_ns": slow[1]}],
+                "operations_by_second": [10 + number, 20], "rounds": 0, "vanished": 0,
+            })
+        };
+        let fsop = json!({
+            "spec": {}, "phase": {"readers": 2, "writers": 1}, "repeat": 1, "tree": {}, "caches": "went_on",
+            // The readers' slowest overlap: they cannot be on one track.
+            "processes": [process("reader", 0, [500, 2_000_000]), process("reader", 1, [600, 1_000_000]),
+                          process("writer", 0, [700, 3_000_000])],
+            "seconds": [], "stream": {}, "end_seen_late_ns": 0,
+        });
+        let mut run = samples::run();
+        run.records.truncate(1);
+        run.records[0].jobs.clear();
+        run.records[0].fsop = Some(Box::new(serde_json::from_value(fsop).expect("a phase")));
+        let mut trace = Trace::begin(Vec::new(), samples::START_NS, "0.1.0").expect("begins");
+        trace.run(&run).expect("writes");
+        let all: Value = serde_json::from_slice(&trace.end().expect("ends")).expect("JSON");
+        let events = all["traceEvents"].as_array().expect("events");
+        let of = |cat: &str| events.iter().filter(|e| e["cat"] == cat).collect::<Vec<_>>();
+        let jobs: Vec<_> =
+            of("job").iter().map(|e| (e["name"].clone(), e["args"]["threads"].clone())).collect();
+        assert_eq!(jobs, [(json!("readers"), json!(2)), (json!("writers"), json!(1))]);
+        let slow: Vec<_> =
+            of("slow").iter().map(|e| (e["args"]["process"].clone(), e["dur"].clone())).collect();
+        let expected = [("reader 0", 2000.0), ("reader 1", 1000.0), ("writer 0", 3000.0)];
+        assert_eq!(slow, expected.map(|(name, us)| (json!(name), json!(us))));
+        let mut tracks: Vec<_> =
+            of("slow").iter().map(|e| e["tid"].as_u64().expect("a track")).collect();
+        tracks.sort_unstable();
+        tracks.dedup();
+        assert_eq!(tracks.len(), 3, "{tracks:?}");
+        let named = |track: u64| {
+            events.iter().any(|e| e["ph"] == "M" && e["name"] == "thread_name" && e["tid"] == track)
+        };
+        assert!(tracks.into_iter().all(named));
+        let counts: Vec<_> = events
+            .iter()
+            .filter(|e| e["ph"] == "C")
+            .map(|e| (e["name"].clone(), e["args"]["value"].clone()))
+            .collect();
+        let of_job = |job: u64, values: [u64; 3]| {
+            values.map(|v| (json!(format!("operations/s, job {job}")), json!(v)))
+        };
+        // Counters hold their value until the next one: the last says that nothing is known any more.
+        assert_eq!(counts, [of_job(0, [21, 40, 0]), of_job(1, [10, 20, 0])].concat());
     }
 }

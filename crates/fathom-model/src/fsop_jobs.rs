@@ -37,6 +37,16 @@ pub fn with_jobs(record: &Record) -> Cow<'_, Record> {
     Cow::Owned(shown)
 }
 
+/// What the job of the processes of a role is called.
+#[must_use]
+pub fn name_of(role: Role) -> &'static str {
+    match role {
+        Role::Client => CALLS,
+        Role::Reader => "readers",
+        Role::Writer => "writers",
+    }
+}
+
 fn job(fsop: &FsopRecord, role: Role, window_ns: u64) -> JobRecord {
     let processes: Vec<&FsopProcess> = fsop.of_role(role).collect();
     let mut classes: Vec<ClassRecord> = Vec::new();
@@ -49,12 +59,8 @@ fn job(fsop: &FsopRecord, role: Role, window_ns: u64) -> JobRecord {
             None => classes.push(class.clone()),
         }
     }
-    let name = match role {
-        Role::Client => CALLS.to_owned(),
-        Role::Reader | Role::Writer => format!("{}s", role.word()),
-    };
     JobRecord {
-        name,
+        name: name_of(role).to_owned(),
         engine: EngineRecord {
             kind: EngineKind::Psync,
             fallback: None,

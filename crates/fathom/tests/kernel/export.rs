@@ -23,6 +23,7 @@ pub fn trials() -> Vec<Trial> {
         ),
         kernel_test("import_refusals", &[FathomBinary], import_refusals),
         kernel_test("tables_in_duckdb", &[FathomBinary, Tool("python3")], || python("duckdb")),
+        kernel_test("parquet_says_what_csv_says", &[FathomBinary, Tool("python3")], parquet),
         kernel_test("tables_in_pandas", &[FathomBinary, Tool("python3")], || python("pandas")),
         kernel_test("tables_in_r", &[FathomBinary], r),
         kernel_test("completions_complete_in_bash", &[FathomBinary, Tool("bash")], bash),
@@ -347,15 +348,66 @@ fn answers(command: &mut Command, words: &[&str]) {
     }
 }
 
-fn python(module: &str) -> Judged {
+/// A Python that has this module; else why nothing can be judged.
+fn python_with(module: &str) -> Result<&'static str, Judged> {
     let import = format!("import {module}");
     let has = |python: &str| {
         let output = Command::new(python).args(["-c", &import]).stdin(Stdio::null()).output();
         output.is_ok_and(|output| output.status.success())
     };
-    let Some(python) = ["python3", "/usr/bin/python3"].into_iter().find(|python| has(python))
-    else {
-        return Judged::Skipped(format!("python3 has no {module} (pip install {module})"));
+    let found = ["python3", "/usr/bin/python3"].into_iter().find(|python| has(python));
+    let missing = || Judged::Skipped(format!("python3 has no {module} (pip install {module})"));
+    found.ok_or_else(missing)
+}
+
+/// Reads both forms of every table with the types of the Parquet file, and says how many rows and cells are the same.
+const SAME: &str = r#"
+import duckdb, sys
+rows = filled = 0
+for what in sys.argv[1:]:
+    types = {name: kind for name, kind, *_ in duckdb.sql(f"DESCRIBE SELECT * FROM '{what}.parquet'").fetchall()}
+    # An empty cell is a null in both, a quoted one an empty text.
+    read = f'''read_csv('{what}.csv', header=true, auto_detect=false, delim=',', quote='"', escape='"', nullstr='', allow_quoted_nulls=false, columns={types})'''
+    packed, plain = (duckdb.sql(f"SELECT * FROM {source}").fetchall() for source in (f"'{what}.parquet'", read))
+    assert packed == plain, next((a, b) for a, b in zip(packed + [None], plain + [None]) if a != b)
+    assert packed, what
+    numbers = [name for name, kind in types.items() if kind in ("BIGINT", "DOUBLE", "UBIGINT", "BOOLEAN")]
+    assert numbers or what == "findings", types
+    rows += len(packed)
+    filled += sum(cell is not None for row in packed for cell in row)
+print("rows", rows, "cells", filled)
+"#;
+
+/// Parquet files are read by a program that knows nothing of this one: they hold what the CSV of the same table holds, cell by cell.
+fn parquet() -> Judged {
+    let python = match python_with("duckdb") {
+        Ok(python) => python,
+        Err(skipped) => return skipped,
+    };
+    let sandbox = sandbox();
+    let all = ["rows", "series", "histogram", "trials"];
+    for what in all {
+        for form in ["csv", "parquet"] {
+            let file = sandbox.dir().join(format!("{what}.{form}"));
+            sandbox.json(&["export", "--what", what, "-o", p(&file)], &[0]);
+        }
+    }
+    let mut command = Command::new(python);
+    answers(command.args(["-c", SAME]).args(all).current_dir(sandbox.dir()), &["rows ", "cells "]);
+    // As the page says.
+    let query = "import duckdb; print(duckdb.sql(\"SELECT row_label, class, median(operations_per_s) FROM 'rows.parquet' GROUP BY ALL\"))";
+    answers(
+        Command::new(python).args(["-c", query]).current_dir(sandbox.dir()),
+        &["randread", "read"],
+    );
+    Judged::Passed
+}
+
+fn python(module: &str) -> Judged {
+    let import = format!("import {module}");
+    let python = match python_with(module) {
+        Ok(python) => python,
+        Err(skipped) => return skipped,
     };
     let sandbox = tables();
     let mut count = 0;
