@@ -95,8 +95,16 @@ pub(super) fn over_time(records: &[Record]) -> Option<Section> {
         0 => String::new(),
         more => format!(" The first {TRIALS_MAX} trials are drawn, {more} more are not."),
     };
+    let most = long.iter().take(TRIALS_MAX).map(|record| names_of(record).len()).max().unwrap_or(0);
+    let devices = match most.saturating_sub(DEVICES_MAX) {
+        0 => String::new(),
+        more => format!(
+            " The first {DEVICES_MAX} devices from the top of the stack are drawn, {more} more are not: fathom export --what=watch has every \
+             interval of each."
+        ),
+    };
     let note = format!(
-        "What the kernel counted for each layer below the target; fathom export --what=watch has all counters.{more}"
+        "What the kernel counted for each layer below the target; fathom export --what=watch has all counters.{more}{devices}"
     );
     let mut section = Section::new("Devices over time", note);
     section.blocks = blocks;
@@ -107,6 +115,18 @@ pub(super) fn over_time(records: &[Record]) -> Option<Section> {
 type Of = fn(&DeviceCourse) -> &Line;
 /// A chart of all devices: its title, what is upward, and the lines that each of them has.
 type Figure = (&'static str, Axis, Vec<(&'static str, Of)>);
+
+/// The devices that were counted, each once.
+fn names_of(record: &Record) -> Vec<&str> {
+    let mut names: Vec<&str> = Vec::new();
+    let all = record.watch.iter().flat_map(|watch| &watch.devices);
+    for device in all.map(|device| device.name.as_str()) {
+        if !names.contains(&device) {
+            names.push(device);
+        }
+    }
+    names
+}
 
 fn of_trial(name: &str, record: &Record) -> Vec<Chart> {
     let Some(watch) = &record.watch else { return Vec::new() };
@@ -119,12 +139,8 @@ fn of_trial(name: &str, record: &Record) -> Vec<Chart> {
         intervals: watch.intervals(),
         interval_s: watch.interval_ns as f64 / 1e9,
     };
-    let mut names: Vec<&str> = Vec::new();
-    for device in watch.devices.iter().map(|device| device.name.as_str()) {
-        if !names.contains(&device) {
-            names.push(device);
-        }
-    }
+    let mut names = names_of(record);
+    let all = names.len();
     names.truncate(DEVICES_MAX);
     let courses = stretches.devices(one, &names);
     let directions = |read: Of, written: Of| [("read", read), ("written", written)].to_vec();
@@ -154,7 +170,14 @@ fn of_trial(name: &str, record: &Record) -> Vec<Chart> {
         let drawn: Vec<(String, &Line)> = drawn.collect();
         let drawn: Vec<(&str, &Line)> =
             drawn.iter().map(|(name, line)| (name.trim(), *line)).collect();
-        lines.chart(format!("{title}{name}"), y, &drawn)
+        let mut chart = lines.chart(format!("{title}{name}"), y, &drawn)?;
+        if all > names.len() {
+            let left_out =
+                format!("{} of {all} devices are drawn: {}.", names.len(), names.join(", "));
+            let space = if chart.reduction.is_empty() { "" } else { " " };
+            chart.reduction = format!("{left_out}{space}{}", chart.reduction);
+        }
+        Some(chart)
     };
     figures.into_iter().filter_map(chart).collect()
 }

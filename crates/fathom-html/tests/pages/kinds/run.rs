@@ -6,6 +6,7 @@ use expect_test::expect_file;
 use fathom_html::markdown::markdown;
 use fathom_html::page::{Block, Page};
 use fathom_model::record::{Ending, RunKind};
+use fathom_model::watch::DeviceSeries;
 
 /// The page that is read here, and opened in a browser.
 pub fn shown() -> Page {
@@ -47,6 +48,24 @@ fn devices_are_drawn_second_by_second() {
             ("Busy share of each device", vec![("sda", 6), ("sdb", 6)]),
         ]
     );
+}
+
+/// More devices than are drawn: the page says how many, which, and where the others are.
+#[test]
+fn devices_that_are_not_drawn_are_told_of() {
+    let mut record = with_seconds(record("randread", &[100; 6], 5_000_000));
+    let devices = &mut record.watch.as_mut().expect("a course").devices;
+    let one = devices[0].clone();
+    let more = (0..9).map(|number| DeviceSeries { name: format!("sdx{number}"), ..one.clone() });
+    devices.extend(more);
+    let page = page(&head(RunKind::Run, "fathom run randread /srv", "/srv"), &[record], None);
+    let section = page.sections.iter().find(|section| section.heading == "Devices over time");
+    let section = section.expect("devices");
+    let words = "The first 8 devices from the top of the stack are drawn, 3 more are not: fathom export --what=watch has every interval";
+    assert!(section.note.contains(words), "{}", section.note);
+    let Block::Chart(chart) = &section.blocks[0] else { panic!("{section:?}") };
+    let drawn = "8 of 11 devices are drawn: sda, sdb, sdx0, sdx1, sdx2, sdx3, sdx4, sdx5.";
+    assert!(chart.reduction.starts_with(drawn), "{}", chart.reduction);
 }
 
 /// Six trials of each kind: more than are drawn.
