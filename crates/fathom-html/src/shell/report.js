@@ -441,6 +441,8 @@
     const points = isHeat ? spec.points[0].filter((p) => p.weight > 0 || !spec.scale.log) : spec.points[known.row];
     if (!points.length) return;
     known.at = Math.max(0, Math.min(points.length - 1, (known.at === undefined ? (by > 0 ? -1 : 0) : known.at) + (by || 0)));
+    // Where nothing is drawn there is nothing to say; gaps lie between points.
+    while (points[known.at].y === undefined) known.at += by || 1;
     const drawn = chart.getOption().series.findIndex((one) => isHeat || (one.name === spec.series[known.row] && one.type !== "custom"));
     chart.dispatchAction({ type: "showTip", seriesIndex: drawn, dataIndex: known.at });
     const spoken = document.createElement("p");

@@ -13,7 +13,7 @@ mod large;
 
 use browser::Browser;
 use fathom_html::html::html;
-use fathom_html::page::{Axis, Chart, ChartKind, Page, Point, Section, Unit};
+use fathom_html::page::{Axis, Cell, Chart, ChartKind, Column, Page, Point, Section, Table, Unit};
 use fathom_model::record::RunKind;
 use fathom_testkit::Capability::Tool;
 use fathom_testkit::{Scratch, counted, kernel_test, run, sample};
@@ -26,6 +26,7 @@ use std::time::{Duration, Instant};
 fn main() -> ExitCode {
     run(vec![
         kernel_test("every_kind_of_report_in_a_browser", &[Tool("chromium")], every_kind),
+        kernel_test("tables_and_charts_by_keys", &[Tool("chromium")], by_keys),
         kernel_test("large_reports_open_soon", &[Tool("chromium")], large_ones),
     ])
 }
@@ -168,6 +169,198 @@ fn every_kind() {
         assert!(asked.iter().all(|url| *url == own), "{kind}: {asked:?}");
     }
     assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+/// Figures of all sizes in the order of the rows of a table, and what has no figure.
+const RAW: [(&str, Option<f64>); 6] = [
+    ("1.2 ms", Some(1.2e6)),
+    ("n/a", None),
+    ("900 us", Some(9e5)),
+    ("2 s", Some(2e9)),
+    ("85 ns", Some(85.0)),
+    ("1 300 us", Some(1.3e6)),
+];
+
+/// A table of them, a chart with gaps, and one with two lines.
+fn of_keys() -> Page {
+    let mut table =
+        Table::new("", [Column::left("name"), Column::right("latency"), Column::left("")]);
+    for ((text, value), number) in RAW.into_iter().zip([102, 9, 1000, 11, 101, 10]) {
+        let latency = Cell { text: text.to_owned(), value };
+        table.row_with_remark([format!("row {number}").into(), latency], "remark");
+    }
+    table.is_sortable = true;
+    Page {
+        title: "keys".into(),
+        question: "Can it be used without a mouse?".into(),
+        sections: vec![Section::new("Table", "").block(table)],
+        ..lines()
+    }
+}
+
+/// The texts of a column of the first sortable table, from the top.
+fn column(browser: &mut Browser, index: usize) -> Vec<String> {
+    let cells = format!(
+        "Array.from(document.querySelector('table.sortable').tBodies[0].rows, (row) => row.cells[{index}].textContent)"
+    );
+    let found = browser.evaluate(&cells);
+    found.as_array().unwrap().iter().map(|text| text.as_str().unwrap().to_owned()).collect()
+}
+
+fn press(browser: &mut Browser, key: &str) {
+    let code = match key {
+        "Enter" => 13,
+        "Tab" => 9,
+        "ArrowLeft" => 37,
+        "ArrowUp" => 38,
+        "ArrowRight" => 39,
+        "ArrowDown" => 40,
+        _ => unreachable!("{key}"),
+    };
+    for kind in ["keyDown", "keyUp"] {
+        let mut asked =
+            json!({"type": kind, "key": key, "code": key, "windowsVirtualKeyCode": code});
+        if key == "Enter" && kind == "keyDown" {
+            asked["text"] = "\r".into();
+        }
+        browser.ask("Input.dispatchKeyEvent", asked);
+    }
+}
+
+/// Goes on from control to control until one that fits has the focus, and looks whether that is to be seen.
+#[track_caller]
+fn tab_to(browser: &mut Browser, selector: &str) {
+    let is_there = format!("document.activeElement.matches({})", json!(selector));
+    for _ in 0..300 {
+        press(browser, "Tab");
+        if browser.evaluate(&is_there) == true {
+            let style = "(({outlineStyle, outlineWidth}) => [outlineStyle, outlineWidth])(getComputedStyle(document.activeElement))";
+            assert_eq!(browser.evaluate(style), json!(["solid", "3px"]), "{selector}");
+            return;
+        }
+    }
+    panic!("no key leads to {selector}");
+}
+
+const SORTS: &str = "Array.from(document.querySelectorAll('table.sortable th'), (th) => th.getAttribute('aria-sort')).filter(Boolean)";
+
+/// Every sortable table on the page by each of its titles: figures rise, then fall, what has none is last; a third time gives the order
+/// that it had. Says what is wrong, and how many titles there were.
+const SORT_ALL: &str = r#"(() => {
+    const wrong = [];
+    let count = 0;
+    for (const table of document.querySelectorAll('table.sortable')) {
+        const body = table.tBodies[0];
+        const texts = () => Array.from(body.rows, (row) => row.textContent).join('|');
+        const before = texts();
+        Array.from(table.tHead.rows[0].cells).forEach((head, i) => {
+            const button = head.querySelector('button');
+            if (!button) return;
+            count += 1;
+            const values = () => Array.from(body.rows, (row) => row.cells[i].dataset.v).map((v) => (v === undefined ? null : Number(v)));
+            for (const [word, sign] of [['ascending', 1], ['descending', -1]]) {
+                button.click();
+                if (head.getAttribute('aria-sort') !== word) wrong.push(head.textContent + ' is not ' + word);
+                const all = values(), known = all.filter((v) => v !== null);
+                if (all.slice(0, known.length).includes(null)) wrong.push(head.textContent + ': what has no figure is not last');
+                if (known.some((v, at) => at && sign * (v - known[at - 1]) < 0)) wrong.push(head.textContent + ': ' + known.join(' '));
+            }
+            button.click();
+            if (head.getAttribute('aria-sort') || texts() !== before) wrong.push(head.textContent + ' does not give the order back');
+        });
+    }
+    return [wrong, count];
+})()"#;
+
+fn by_keys() {
+    let scratch = Scratch::new().unwrap();
+    let file = scratch.join("keys.html");
+    std::fs::write(&file, html(&of_keys())).unwrap();
+    let mut browser = Browser::start();
+    browser.show(&file, 1280, "light");
+    let as_made: Vec<String> = RAW.iter().map(|(text, _)| (*text).to_owned()).collect();
+    tab_to(&mut browser, "table.sortable th:nth-child(2) button");
+    let rising = ["85 ns", "900 us", "1.2 ms", "1 300 us", "2 s", "n/a"];
+    let falling = ["2 s", "1 300 us", "1.2 ms", "900 us", "85 ns", "n/a"];
+    press(&mut browser, "Enter");
+    assert_eq!(
+        (column(&mut browser, 1), browser.evaluate(SORTS)),
+        (rising.map(str::to_owned).into(), json!(["ascending"]))
+    );
+    press(&mut browser, "Enter");
+    assert_eq!(
+        (column(&mut browser, 1), browser.evaluate(SORTS)),
+        (falling.map(str::to_owned).into(), json!(["descending"]))
+    );
+    press(&mut browser, "Enter");
+    assert_eq!((column(&mut browser, 1), browser.evaluate(SORTS)), (as_made.clone(), json!([])));
+    // Words with numbers in them go by the numbers, and one column at a time is the order.
+    press(&mut browser, "Enter");
+    browser.evaluate("document.querySelector('table.sortable th button').click()");
+    assert_eq!(browser.evaluate(SORTS), json!(["ascending"]));
+    let names = ["row 9", "row 10", "row 11", "row 101", "row 102", "row 1000"].map(str::to_owned);
+    assert_eq!(column(&mut browser, 0), names);
+    // What has no title has no button.
+    let titles = browser.evaluate("document.querySelectorAll('table.sortable th button').length");
+    assert_eq!(titles, json!(2));
+
+    every_title(&mut browser, &scratch);
+    of_a_chart(&mut browser, &scratch);
+    assert_eq!(browser.complaints(), [&json!(null); 0]);
+
+    // Without scripts all rows are there, and no button that would do nothing.
+    browser.ask("Emulation.setScriptExecutionDisabled", json!({"value": true}));
+    let url = format!("file://{}", file.display());
+    browser.ask("Page.navigate", json!({"url": url}));
+    let began = Instant::now();
+    let is_it = "document.readyState === 'complete' && document.title === 'keys' && document.querySelector('footer') !== null";
+    while browser.evaluate(is_it) != true {
+        assert!(began.elapsed() < OPEN_MAX);
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    assert_eq!(column(&mut browser, 1), as_made);
+    assert_eq!(browser.evaluate("document.querySelectorAll('th button').length"), json!(0));
+}
+
+/// The tables of all kinds of reports.
+fn every_title(browser: &mut Browser, scratch: &Scratch) {
+    let mut titles = 0;
+    for (kind, page) in kinds::all() {
+        let file = scratch.join("sorted.html");
+        std::fs::write(&file, html(&page)).unwrap();
+        browser.show(&file, 1280, "light");
+        let found = browser.evaluate(SORT_ALL);
+        assert_eq!(found[0], json!([]), "{kind}");
+        titles += found[1].as_u64().unwrap();
+    }
+    assert!(titles >= 40, "only {titles} titles can be sorted by");
+}
+
+/// Arrow keys go from point to point and from line to line; what is read out is what stands there.
+fn of_a_chart(browser: &mut Browser, scratch: &Scratch) {
+    let file = scratch.join("lines.html");
+    std::fs::write(&file, html(&lines())).unwrap();
+    browser.show(&file, 1280, "light");
+    tab_to(browser, ".plot");
+    let said = "document.querySelector('.said').textContent";
+    press(browser, "ArrowRight");
+    assert_eq!(browser.evaluate(said), json!("whole; time: 0 s; rate: 10/s"));
+    press(browser, "ArrowRight");
+    assert_eq!(browser.evaluate(said), json!("whole; time: 1 s; rate: 10/s"));
+    press(browser, "ArrowDown");
+    assert_eq!(browser.evaluate(said), json!("parts; time: 1 s; rate: 5/s"));
+    // Over both gaps of this line: to the point between them, and to the next after it.
+    for _ in 0..99 {
+        press(browser, "ArrowRight");
+    }
+    assert_eq!(browser.evaluate(said), json!("parts; time: 180 s; rate: 5/s"));
+    press(browser, "ArrowRight");
+    assert_eq!(browser.evaluate(said), json!("parts; time: 241 s; rate: 5/s"));
+    press(browser, "ArrowLeft");
+    assert_eq!(browser.evaluate(said), json!("parts; time: 180 s; rate: 5/s"));
+    press(browser, "ArrowUp");
+    let text = browser.evaluate(said);
+    assert!(text.as_str().is_some_and(|text| text.starts_with("whole; ")), "{text}");
 }
 
 /// Three seconds are meant; ten times that is for slow machines that others use.

@@ -2,6 +2,7 @@
 
 use super::{Shown, level, names_title, short_name, unit};
 use crate::page::{Axis, Block, Cell, Chart, ChartKind, Column, Point, Section, Table};
+use fathom_base::units::{parse_duration_ns, parse_fraction, parse_size};
 use fathom_report::experiment::{cells as words_of_cells, words};
 use fathom_report::text::format_share;
 use fathom_study::experiment::{CellFigure, CellStudy, ExperimentStudy, Figure};
@@ -209,7 +210,10 @@ fn row(study: &ExperimentStudy, cell: &CellStudy, places: &[usize]) -> Vec<Cell>
     let mut row = vec![Cell::number((cell.cell + 1).to_string(), f64::from(cell.cell + 1))];
     for factor in &study.factors {
         let of = cell.levels.iter().find(|(name, _)| name == factor);
-        row.push(of.map_or_else(|| "".into(), |(_, level)| level.clone().into()));
+        row.push(of.map_or_else(
+            || "".into(),
+            |(_, level)| Cell { text: level.clone(), value: value_of(level) },
+        ));
     }
     for place in places {
         let (figure, own) = (&study.figures[*place], &cell.figures[*place]);
@@ -228,6 +232,14 @@ fn row(study: &ExperimentStudy, cell: &CellStudy, places: &[usize]) -> Vec<Cell>
     row
 }
 
+/// What a level is sorted by: `512k` comes before `1m`, `900ms` before `2s`, 5 % before 20 %; none for words.
+fn value_of(level: &str) -> Option<f64> {
+    let size = || parse_size(level).ok().map(|bytes| bytes as f64);
+    let time = || parse_duration_ns(level).ok().map(|ns| ns as f64);
+    let number = || level.parse().ok().filter(|number: &f64| number.is_finite());
+    number().or_else(size).or_else(time).or_else(|| parse_fraction(level).ok())
+}
+
 /// What is said of an objective beside its median.
 fn against(figure: &Figure, own: Option<&CellFigure>) -> [Cell; 6] {
     let empty = || Cell::from("");
@@ -237,11 +249,15 @@ fn against(figure: &Figure, own: Option<&CellFigure>) -> [Cell; 6] {
     let ratio = change.map(|change| change.answer.ratio);
     let p = change.and_then(|change| change.p_adjusted);
     [
-        median.map_or_else(empty, |i| format!("{} .. {}", value(i.low), value(i.high)).into()),
+        median.map_or_else(empty, |i| {
+            Cell::number(format!("{} .. {}", value(i.low), value(i.high)), i.low)
+        }),
         ratio.map_or_else(empty, |ratio| {
             Cell::number(words::change_with(ratio.value, ratio.interval), ratio.value)
         }),
-        ratio.and_then(|ratio| ratio.interval).map_or_else(empty, |i| words::interval(i).into()),
+        ratio
+            .and_then(|ratio| ratio.interval)
+            .map_or_else(empty, |i| Cell::number(words::interval(i), i.low)),
         change.map_or("", |change| words::decision(change.decision)).into(),
         p.map_or_else(empty, |p| Cell::number(p_text(p), p)),
         own.and_then(|own| own.spread)
