@@ -1,5 +1,6 @@
 //! What a capture of block I/O came to: everything that is kept of a trace but the trace itself.
 
+use crate::stack::StackAround;
 use fathom_stats::{Histogram, SparseHistogram};
 use serde::{Deserialize, Serialize};
 
@@ -54,6 +55,10 @@ pub struct CaptureRecord {
     /// How alike a replay was to its trace, figure by figure.
     #[serde(default)]
     pub likeness: Vec<CaptureDistance>,
+    /// What was captured stands on this; empty for traces out of files, for replays, whose targets have their own, and in records of
+    /// older versions.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub stacks: Vec<StackAround>,
 }
 
 /// How far apart one figure of two captures is.

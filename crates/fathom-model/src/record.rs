@@ -8,7 +8,7 @@ use crate::host::HostFacts;
 use crate::limits::{ControlGroupRecord, LimitsRecord};
 use crate::payload::DeliveredRecord;
 use crate::plan::cell::CellRecord;
-use crate::stack::Stack;
+use crate::stack::{Stack, StackAround};
 use crate::verification::VerifyRecord;
 use crate::workload::{EngineKind, Workload};
 use fathom_stats::{Histogram, SparseHistogram};
@@ -690,6 +690,27 @@ pub struct Record {
     pub seed: u64,
     /// What was seen before and during the trial (facts that cannot be recomputed later).
     pub findings: Vec<Finding>,
+}
+
+impl Record {
+    /// What was measured, watched or captured stands on these, as they were before. What stands on nothing (the null engine, memory
+    /// of older versions) has none.
+    #[must_use]
+    pub fn stacks(&self) -> Vec<&Stack> {
+        let targets = self.targets.iter().map(|target| &target.stack);
+        let observed = self.stacks_around().iter().map(|around| &around.before);
+        targets.chain(observed).filter(|stack| !stack.nodes.is_empty()).collect()
+    }
+
+    /// Of what was watched or captured, with what was there afterwards.
+    #[must_use]
+    pub fn stacks_around(&self) -> &[StackAround] {
+        match (&self.watch, &self.capture) {
+            (Some(watch), _) if !watch.stacks.is_empty() => &watch.stacks,
+            (_, Some(capture)) => &capture.stacks,
+            _ => &[],
+        }
+    }
 }
 
 /// What was hot.

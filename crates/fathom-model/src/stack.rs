@@ -179,6 +179,16 @@ pub struct Stack {
     pub top: usize,
 }
 
+/// What was watched or captured stood on this, before and after.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct StackAround {
+    /// As it was when it began.
+    pub before: Stack,
+    /// As it was when it ended; none where it could not be read any more, and in pieces of a watch but the last.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub after: Option<Stack>,
+}
+
 impl Stack {
     /// The node that the target is on.
     #[must_use]
@@ -189,6 +199,12 @@ impl Stack {
     /// The nodes directly below `node`.
     pub fn below<'a>(&'a self, node: &'a Node) -> impl Iterator<Item = &'a Node> + 'a {
         node.below.iter().filter_map(|&index| self.nodes.get(index))
+    }
+
+    /// The layers by what tells each from all others, in the order of [`Stack::walk`]: the same for two looks at the same thing.
+    #[must_use]
+    pub fn layers(&self) -> Vec<String> {
+        self.walk().into_iter().map(Node::key).collect()
     }
 
     /// All nodes that can be reached from the top, each once, a layer's own before those below it.

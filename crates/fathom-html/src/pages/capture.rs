@@ -21,7 +21,7 @@ pub(super) fn page(source: &Source) -> Page {
         source.records.iter().filter_map(|record| record.capture.as_deref()).collect();
     let is_replay = source.head.kind == RunKind::Replay;
     let mut first = vec![Block::Findings(source.findings.to_vec())];
-    first.extend(parts::stack(source.records));
+    first.extend(parts::stacks(source.records));
     let mut sections = Vec::new();
     for capture in &captures {
         first.push(Block::Table(Table::from(&report::classes(capture))));
@@ -30,6 +30,7 @@ pub(super) fn page(source: &Source) -> Page {
     if is_replay {
         sections.extend(parts::in_full(source.records, source.zone));
     }
+    sections.extend(parts::layers(source.records));
     sections.push(parts::machine(source.head, source.zone));
     sections.push(parts::again(source));
     let answers: Vec<String> =

@@ -4,6 +4,7 @@ use super::run::unit;
 use super::{Source, parts};
 use crate::page::{Axis, Block, Chart, ChartKind, Page, Point, Section, Table, Unit};
 use fathom_base::shell::option_in;
+use fathom_model::record::Record;
 use fathom_report::comparison::{NO_DIFFERENCE, difference_rows, figure_rows, sentence};
 use fathom_report::figures::Figures;
 use fathom_report::summary;
@@ -20,8 +21,10 @@ const DRAWN_MAX: usize = 6;
 #[must_use]
 pub fn of_sides(found: &Comparison, sides: [&Side; 2], zone: &TimeZone) -> Page {
     let mut first = vec![Block::Findings(found.findings.clone())];
-    let one = sides[0].runs.iter().flat_map(|run| &run.records).next();
-    first.extend(one.and_then(|record| parts::stack(std::slice::from_ref(record))));
+    let first_of =
+        |side: &'_ Side| side.runs.iter().flat_map(|run| run.records.first()).next().cloned();
+    let both: Vec<Record> = sides.into_iter().filter_map(first_of).collect();
+    first.extend(parts::stacks(&both));
     let mut sections = answers(found);
     sections.extend(runs(found, sides));
     sections.push(differences(found));
@@ -34,6 +37,9 @@ pub fn of_sides(found: &Comparison, sides: [&Side; 2], zone: &TimeZone) -> Page 
             .blocks
             .push(Block::Command { caption: "What was run".into(), command: commands.join("\n") });
         if let Some(run) = side.runs.first() {
+            let first = run.records.first().map_or(&[][..], std::slice::from_ref);
+            let of = |part: Section| part.blocks;
+            section.blocks.extend(parts::layers(first).map(of).into_iter().flatten());
             section.blocks.extend(parts::machine(&run.head, zone).blocks);
         }
         sections.push(section);
@@ -47,7 +53,7 @@ pub(super) fn of_run(source: &Source) -> Page {
     let with = option_in(&source.head.command, "--against").unwrap_or("other settings");
     let mut first = vec![Block::Findings(found.findings.clone())];
     first.push(Block::Text(format!("A is the command as it stands, B is A with {with}.")));
-    first.extend(parts::stack(source.records));
+    first.extend(parts::stacks(source.records));
     let sides = against::sides(source.head, source.records);
     let mut sections = answers(&found);
     sections.extend(runs(&found, sides.each_ref()));

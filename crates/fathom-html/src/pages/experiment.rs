@@ -8,7 +8,7 @@ mod plan;
 mod settings;
 
 use super::{Source, counted, parts};
-use crate::page::{Block, Page, Unit};
+use crate::page::{Block, Page, Section, Unit};
 use fathom_model::plan::cell::Cell;
 use fathom_model::plan::{Metric, MetricUnit};
 use fathom_model::record::Record;
@@ -38,6 +38,7 @@ pub(super) fn page(source: &Source) -> Page {
     sections.extend(settings::sections(&shown));
     sections.extend(plan::section(plan, &cells));
     sections.extend(counted::over_time(source.records));
+    sections.extend(layers(&shown));
     sections.push(parts::machine(source.head, source.zone));
     sections.push(parts::again(source));
     Page {
@@ -70,17 +71,37 @@ fn first(shown: &Shown) -> Vec<Block> {
     if !study.ranking.leaders.contains(&study.baseline) {
         blocks.extend(advice(shown));
     }
-    let winner = study.ranking.winner.and_then(|place| shown.cells.get(place));
-    let of_winner = |record: &&Record| {
+    blocks.extend(parts::stacks(of_winner(shown)));
+    blocks
+}
+
+/// The first trial of the winner; without one the first that stands on something.
+fn of_winner<'a>(shown: &Shown<'a>) -> &'a [Record] {
+    let winner = shown.study.ranking.winner.and_then(|place| shown.cells.get(place));
+    let is_winner = |record: &&Record| {
         let own = record.cell.as_ref();
         own.zip(winner).is_some_and(|(own, winner)| own.slot.cell == winner.index)
     };
-    let records = shown.source.records;
-    let target = |record: &Record| record.targets.first().map(|target| target.stack.clone());
-    let stack = records.iter().find(of_winner).and_then(target);
-    let stack = stack.or_else(|| records.iter().find_map(target));
-    blocks.extend(stack.map(|stack| Block::Stack(Box::new(stack))));
-    blocks
+    let stands = |record: &&Record| !record.stacks().is_empty();
+    let records = shown.source.records.iter().filter(stands);
+    let found = records.clone().find(is_winner).or_else(|| records.clone().next());
+    found.map_or(&[], std::slice::from_ref)
+}
+
+/// What the trial of the winner stood on, every layer with its settings.
+fn layers(shown: &Shown) -> Option<Section> {
+    let mut section = parts::layers(of_winner(shown))?;
+    section.note = match shown.study.ranking.winner {
+        Some(place) => format!(
+            "Each layer with its settings, as they were read before the first trial of {}.",
+            short_name(shown.study, place)
+        ),
+        None => {
+            "Each layer with its settings, as they were read before the first trial.".to_owned()
+        }
+    };
+    section.note += " What the trials changed stands under Settings.";
+    Some(section)
 }
 
 /// The commands that make what is there into the best.

@@ -57,7 +57,7 @@ pub(super) fn page(source: &Source) -> Page {
         .filter_map(|record| Some(Shown { record, fsop: record.fsop.as_deref()? }))
         .collect();
     let mut first = vec![Block::Findings(source.findings.to_vec())];
-    first.extend(parts::stack(source.records));
+    first.extend(parts::stacks(source.records));
     first.push(phases(&all).into());
     let mut sections: Vec<Section> = competing(&all).into_iter().collect();
     for shown in all.iter().take(DRAWN_MAX) {
@@ -69,6 +69,7 @@ pub(super) fn page(source: &Source) -> Page {
             "The first {DRAWN_MAX} phases are drawn; {more} more are in the table."
         )));
     }
+    sections.extend(parts::layers(source.records));
     sections.push(parts::machine(source.head, source.zone));
     sections.push(parts::again(source));
     let phases: Vec<String> = distinct(&all).into_iter().map(FsopPhase::text).collect();

@@ -1,31 +1,122 @@
 //! The page of one target over time.
 
+use super::parts;
 use super::run::unit;
 use crate::page::{
     Align, Axis, Block, Cell, Chart, ChartKind, Column, Page, Point, Section, Table, Unit,
 };
-use fathom_model::finding::Verdict;
+use fathom_model::finding::{Finding, Severity, Verdict};
 use fathom_report::history::{change_in_brief, change_text, no_change_text, rise_text};
 use fathom_report::text::{WIDTH, format_time};
+use fathom_study::compare::Run;
 use fathom_study::history::Series;
 use jiff::tz::TimeZone;
 
-/// Makes it; `prefix` gives the shortest name of a run.
+/// Makes it of the runs and of what was made of them; `prefix` gives the shortest name of a run.
 #[must_use]
 pub fn page(
     target: &str,
     all: &[Series],
+    runs: &[Run],
     prefix: &dyn Fn(&str) -> String,
     zone: &TimeZone,
 ) -> Page {
+    let newest = runs.iter().max_by_key(|run| run.head.started_unix_ns);
+    let mut sections: Vec<Section> =
+        all.iter().map(|series| section(series, prefix, zone)).collect();
+    sections.extend(findings(runs, prefix));
+    if let Some(newest) = newest {
+        let of_newest = |mut section: Section| {
+            let note = format!("Of the newest run, {}. {}", prefix(&newest.head.id), section.note);
+            note.trim_end().clone_into(&mut section.note);
+            section
+        };
+        sections.extend(parts::layers(&newest.records).map(of_newest));
+        sections.push(of_newest(parts::machine(&newest.head, zone)));
+    }
+    sections.push(again(target, runs, newest));
     Page {
         title: format!("history of {target}"),
         question: format!("Has {target} become faster or slower, and when?"),
         answer: answer(all, zone),
         verdict: None,
-        first: Vec::new(),
-        sections: all.iter().map(|series| section(series, prefix, zone)).collect(),
+        first: newest.map_or_else(Vec::new, |newest| parts::stacks(&newest.records)),
+        sections,
     }
+}
+
+/// Every finding of the runs, the gravest first.
+fn findings(runs: &[Run], prefix: &dyn Fn(&str) -> String) -> Option<Section> {
+    let mut all: Vec<(Finding, usize, &Run)> = Vec::new();
+    for run in runs {
+        for finding in run.judged().findings {
+            match all.iter_mut().find(|(known, ..)| known.id == finding.id) {
+                Some((known, count, newest)) => {
+                    *count += 1;
+                    if run.head.started_unix_ns >= newest.head.started_unix_ns {
+                        (*known, *newest) = (finding, run);
+                    }
+                }
+                None => all.push((finding, 1, run)),
+            }
+        }
+    }
+    all.sort_by_key(|(finding, count, _)| std::cmp::Reverse((finding.severity, *count)));
+    let columns = [
+        Column::left("finding"),
+        Column::left("is"),
+        Column::right("runs"),
+        Column::left("newest"),
+        Column::left("it says"),
+    ];
+    let mut table = Table::new("", columns);
+    for (finding, count, run) in all {
+        let word = match finding.severity {
+            Severity::Note => "note",
+            Severity::Doubtful => "doubtful",
+            Severity::Void => "void",
+        };
+        let count = Cell::number(count.to_string(), count as f64);
+        table.row([
+            finding.id.into(),
+            word.into(),
+            count,
+            prefix(&run.head.id).into(),
+            finding.summary.into(),
+        ]);
+    }
+    table.is_sortable = true;
+    let note = "Of all runs, void ones too, which have no point above.";
+    (!table.rows.is_empty()).then(|| Section::new("Findings", note).block(table))
+}
+
+/// The commands of the runs, the newest first, and the one that shows them all.
+fn again(target: &str, runs: &[Run], newest: Option<&Run>) -> Section {
+    const COMMANDS_MAX: usize = 12;
+    let mut newest_first: Vec<&Run> = runs.iter().collect();
+    newest_first.sort_by_key(|run| std::cmp::Reverse(run.head.started_unix_ns));
+    let mut commands: Vec<&str> = Vec::new();
+    for run in newest_first {
+        if !commands.contains(&run.head.command.as_str()) {
+            commands.push(&run.head.command);
+        }
+    }
+    let more = commands.len().saturating_sub(COMMANDS_MAX);
+    commands.truncate(COMMANDS_MAX);
+    let mut section = Section::new("Again", "");
+    if newest.is_some() {
+        let caption = "The commands that were run, the newest first".to_owned();
+        section.blocks.push(Block::Command { caption, command: commands.join("\n") });
+    }
+    if more > 0 {
+        let text = format!(
+            "The newest {COMMANDS_MAX} are shown; {more} more: fathom list --json has all."
+        );
+        section.blocks.push(Block::Text(text));
+    }
+    let target = fathom_base::shell::path(std::path::Path::new(target));
+    let caption = "The same in the terminal".to_owned();
+    section.block(Block::Command { caption, command: format!("fathom history {target}") })
 }
 
 /// The newest change of a row; of one that only drifts, how far.

@@ -3,6 +3,7 @@
 use super::{Source, counted, parts};
 use crate::page::{Axis, Block, Cell, Chart, ChartKind, Column, Page, Point, Section, Table, Unit};
 use fathom_base::units::{format_count, format_ns, format_rate};
+use fathom_model::record::Record;
 use fathom_report::answer;
 use fathom_report::layers::{LEGEND, of_below};
 use fathom_report::raid::{EVENTS, events};
@@ -14,12 +15,13 @@ use fathom_study::raid::EventsPerIo;
 pub(super) fn page(source: &Source) -> Page {
     let found = study(source.records);
     // The highest layer has all others below it.
-    let stacks = source.records.iter().filter_map(|record| record.targets.first());
-    let whole = stacks.max_by_key(|target| target.stack.walk().len());
+    let depth = |record: &&Record| record.stacks().first().map_or(0, |stack| stack.walk().len());
+    let whole = source.records.iter().max_by_key(depth).map_or(&[][..], std::slice::from_ref);
     let mut first = vec![Block::Findings(found.findings.clone())];
-    first.extend(whole.map(|target| Block::Stack(Box::new(target.stack.clone()))));
+    first.extend(parts::stacks(whole));
     let mut sections: Vec<Section> = found.workloads.iter().map(section).collect();
     sections.extend(counted::over_time(source.records));
+    sections.extend(parts::layers(whole));
     sections.push(parts::machine(source.head, source.zone));
     sections.push(parts::again(source));
     Page {

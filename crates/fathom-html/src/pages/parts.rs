@@ -4,11 +4,14 @@ use super::Source;
 use crate::page::{Axis, Block, Chart, ChartKind, Column, Point, Section, Table, Unit};
 use fathom_base::units::{format_count, format_duration, format_ns, format_size};
 use fathom_model::record::{CensoredOp, JobRecord, Record, RunHead, RunKind, SlowOp};
+use fathom_model::stack::Stack;
 use fathom_report::figures::Figures;
 use fathom_report::text::{WIDTH, format_share, format_time};
 use fathom_stats::Histogram;
 use fathom_study::course::{Stretch, distribution, heat, stretches};
+use fathom_study::drift;
 use jiff::tz::TimeZone;
+use std::collections::BTreeSet;
 
 /// Points of a line: more than these are closer than a screen shows.
 const POINTS_MAX: usize = 1200;
@@ -16,6 +19,8 @@ const POINTS_MAX: usize = 1200;
 const COLUMNS_MAX: usize = 120;
 /// Records that get charts of their own; the others are in the tables.
 const DRAWN_MAX: usize = 12;
+/// Stacks that are drawn.
+const STACKS_MAX: usize = 6;
 
 /// A job of a record, and what it is called on the page.
 struct Drawn<'a> {
@@ -43,10 +48,40 @@ fn drawn(records: &[Record]) -> Vec<Drawn<'_>> {
     all
 }
 
-/// The stack below the first target of the records; none for what stands on nothing.
-pub(super) fn stack(records: &[Record]) -> Option<Block> {
-    let target = records.first()?.targets.first()?;
-    (!target.stack.nodes.is_empty()).then(|| Block::Stack(Box::new(target.stack.clone())))
+/// The stacks of the records, each once by its layers, in the order in which they first stood there. Experiments that build what they
+/// measure have many.
+fn distinct(records: &[Record]) -> Vec<&Stack> {
+    let mut seen = BTreeSet::new();
+    let all = records.iter().flat_map(Record::stacks);
+    all.filter(|stack| seen.insert(stack.layers())).collect()
+}
+
+/// What the records stand on as pictures; none for what stands on nothing.
+pub(super) fn stacks(records: &[Record]) -> Vec<Block> {
+    pictures(&distinct(records))
+}
+
+/// Each with its name where there are several.
+fn pictures(all: &[&Stack]) -> Vec<Block> {
+    let mut blocks = Vec::new();
+    for stack in all.iter().take(STACKS_MAX) {
+        if all.len() > 1 {
+            blocks.push(Block::Text(format!("{}:", stack.path)));
+        }
+        blocks.push(Block::Stack(Box::new((*stack).clone())));
+    }
+    if all.len() > STACKS_MAX {
+        blocks.push(Block::Text(more_stacks(all.len())));
+    }
+    blocks
+}
+
+fn more_stacks(all: usize) -> String {
+    let more = all - STACKS_MAX;
+    let plural = if more == 1 { "stack" } else { "stacks" };
+    format!(
+        "The first {STACKS_MAX} are shown; {more} more {plural}: fathom show RUN --json has all."
+    )
 }
 
 /// Throughput, latency, distribution, heat maps, slowest operations; charts of a single job for so many jobs.
@@ -385,13 +420,64 @@ pub(super) fn machine(head: &RunHead, zone: &TimeZone) -> Section {
     Section::new("Machine", "").block(table)
 }
 
-/// The layers with their settings, as `fathom check` shows them.
+/// The layers with their settings, as `fathom check` shows them, and what changed of these from look to look.
 pub(super) fn layers(records: &[Record]) -> Option<Section> {
-    let target = records.first()?.targets.first()?;
-    let lines = fathom_check::tree(&target.stack);
-    let note = "Each layer with its settings, as they were read before the measurement.";
-    let text = lines.iter().map(|line| format!("{line}\n")).collect();
-    (!lines.is_empty()).then(|| Section::new("Layers and settings", note).block(Block::Plain(text)))
+    let all = distinct(records);
+    let is_observed = records.iter().any(|record| !record.stacks_around().is_empty());
+    let mut note = String::from(match is_observed {
+        true => "Each layer with its settings, as they were read when it began.",
+        false => "Each layer with its settings, as they were read before the measurement.",
+    });
+    let changed = drift::course(records);
+    note += match (is_observed, changed.is_empty()) {
+        (true, true) if records.iter().any(is_read_again) => {
+            " When it ended no setting was another."
+        }
+        (false, true) if records.len() > 1 => {
+            " They were the same before every trial; what changes during a trial makes it void."
+        }
+        (false, true) => " What changes during the trial makes it void.",
+        _ => "",
+    };
+    let mut section = Section::new("Layers and settings", note);
+    for stack in all.iter().take(STACKS_MAX) {
+        let lines = fathom_check::tree(stack);
+        if all.len() > 1 {
+            section.blocks.push(Block::Text(format!("{}:", stack.path)));
+        }
+        let text: String = lines.iter().map(|line| format!("{line}\n")).collect();
+        section.blocks.extend((!lines.is_empty()).then_some(Block::Plain(text)));
+    }
+    if all.len() > STACKS_MAX {
+        section.blocks.push(Block::Text(more_stacks(all.len())));
+    }
+    section.blocks.extend(settings_changed(records, &changed).map(Block::from));
+    (!section.blocks.is_empty()).then_some(section)
+}
+
+/// True where the settings were read again at the end.
+fn is_read_again(record: &Record) -> bool {
+    record.stacks_around().iter().any(|around| around.after.is_some())
+}
+
+/// The settings that were others at a later look.
+fn settings_changed(records: &[Record], changed: &[drift::Changed]) -> Option<Table> {
+    const CHANGES_MAX: usize = 200;
+    let columns = ["setting", "of", "was", "then", "seen"].map(Column::left);
+    let mut table = Table::new("Settings that changed", columns);
+    for change in changed.iter().take(CHANGES_MAX) {
+        let seen = match change.before_record.and_then(|at| records.get(at).map(|of| (at, of))) {
+            Some((at, record)) => format!("before {} (trial {})", record.label, at + 1),
+            None => "at the end".to_owned(),
+        };
+        table.row(
+            [&change.name, &change.target, &change.from, &change.to, &seen].map(String::as_str),
+        );
+    }
+    if changed.len() > CHANGES_MAX {
+        table.notes.push(format!("The first {CHANGES_MAX} of {}.", changed.len()));
+    }
+    (!table.rows.is_empty()).then_some(table)
 }
 
 /// Every record as `fathom show` prints it.

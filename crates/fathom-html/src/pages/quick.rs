@@ -11,7 +11,7 @@ use fathom_study::saturate::{concurrency, throughput};
 pub(super) fn page(source: &Source) -> Page {
     let (head, records) = (source.head, source.records);
     let mut first = vec![Block::Findings(source.findings.to_vec())];
-    first.extend(parts::stack(records));
+    first.extend(parts::stacks(records));
     let remarks: Vec<(usize, &str)> =
         of_rows(records).into_iter().map(|of| (of.row, of.words())).collect();
     first.push(Block::Table(Table::from(summary::quick_rows(records, &remarks))));

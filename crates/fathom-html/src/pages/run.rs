@@ -12,7 +12,7 @@ use fathom_study::rounds::{self, Followed};
 pub(super) fn page(source: &Source) -> Page {
     let (head, records) = (source.head, source.records);
     let mut first = vec![Block::Findings(source.findings.to_vec())];
-    first.extend(parts::stack(records));
+    first.extend(parts::stacks(records));
     first.push(Block::Table(Table::from(summary::run_rows(records))));
     let repeats = summary::repeats(records, WIDTH);
     first.extend((!repeats.is_empty()).then_some(Block::Text(repeats)));

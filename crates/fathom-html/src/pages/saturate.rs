@@ -12,7 +12,7 @@ pub(super) fn page(source: &Source) -> Page {
     let bound = option_in(&head.command, "--bound").and_then(|text| text.parse().ok());
     let found = study(records, bound.as_ref());
     let mut first = vec![Block::Findings(source.findings.to_vec())];
-    first.extend(parts::stack(records));
+    first.extend(parts::stacks(records));
     let mut sections = Vec::new();
     if let Some(found) = &found {
         first.push(Block::Text(format!("Limit: {}", found.limit.text)));

@@ -13,7 +13,7 @@ pub(super) fn page(source: &Source) -> Page {
     let margin = option_in(&head.command, "--margin").and_then(|text| parse_fraction(text).ok());
     let found = study(records, margin.unwrap_or(MARGIN));
     let mut first = vec![Block::Findings(source.findings.to_vec())];
-    first.extend(parts::stack(records));
+    first.extend(parts::stacks(records));
     first.extend(found.as_ref().and_then(|found| next(source, found)));
     let mut sections = Vec::new();
     sections.extend(found.as_ref().map(agreement));

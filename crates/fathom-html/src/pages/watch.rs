@@ -63,14 +63,17 @@ pub(super) fn page(source: &Source) -> Page {
         sections.extend(over.application());
     }
     sections.extend(events(&found));
+    sections.extend(parts::layers(source.records));
     sections.push(parts::machine(source.head, source.zone));
     sections.push(parts::again(source));
+    let mut first = vec![Block::Findings(source.findings.to_vec())];
+    first.extend(parts::stacks(source.records));
     Page {
         title: format!("watch {} of {}", source.name, source.head.target),
         question: question(&found),
         answer: answer::of_watch(&found),
         verdict: Some(source.verdict),
-        first: vec![Block::Findings(source.findings.to_vec())],
+        first,
         sections,
     }
 }
@@ -294,12 +297,14 @@ fn devices(active: &[&WatchedDevice], found: &WatchSummary) -> Section {
 
 fn row(device: &WatchedDevice, figure: &WatchFigure) -> [Cell; 8] {
     let cell = |value: f64| Cell::number(number(value), value);
-    let interval = figure.interval.map(|i| format!("{} to {}", number(i.low), number(i.high)));
+    let interval = figure
+        .interval
+        .map(|i| Cell::number(format!("{} to {}", number(i.low), number(i.high)), i.low));
     [
         title(device).into(),
         figure.name.clone().into(),
         cell(figure.median),
-        interval.unwrap_or_default().into(),
+        interval.unwrap_or_else(|| "".into()),
         cell(figure.mean),
         cell(figure.p95),
         cell(figure.max),

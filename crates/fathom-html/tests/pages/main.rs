@@ -37,6 +37,39 @@ fn every_point_of_every_chart_is_there_as_text() {
     }
 }
 
+/// What every page must have, whatever it is about: what was measured as a picture on the first screen, every layer with its settings,
+/// the machine, and the command that does it again.
+#[test]
+fn every_kind_has_stack_settings_machine_and_command() {
+    for (kind, page) in kinds::all() {
+        let pictures = page.first.iter().filter(|block| matches!(block, Block::Stack(_))).count();
+        assert!(pictures > 0, "{kind} has no picture of the stack on its first screen");
+        let headings: Vec<&str> = page.sections.iter().map(|s| s.heading.as_str()).collect();
+        let sides = ["Side A", "Side B"];
+        let is_of_sides = kind == "comparison";
+        if is_of_sides {
+            assert!(sides.iter().all(|side| headings.contains(side)), "{kind}: {headings:?}");
+        }
+        for section in page.sections.iter().filter(|s| sides.contains(&s.heading.as_str())) {
+            let has = |what: fn(&Block) -> bool| section.blocks.iter().any(what);
+            assert!(has(|b| matches!(b, Block::Plain(_))), "{kind}: layers of {}", section.heading);
+            assert!(
+                has(|b| matches!(b, Block::Table(_))),
+                "{kind}: machine of {}",
+                section.heading
+            );
+            assert!(has(|b| matches!(b, Block::Command { .. })), "{kind}: {}", section.heading);
+        }
+        for wanted in ["Layers and settings", "Machine", "Again"] {
+            let is_there = headings.iter().any(|heading| heading.starts_with(wanted));
+            assert!(is_there || is_of_sides, "{kind} lacks {wanted}: {headings:?}");
+        }
+        let again = page.sections.iter().find(|section| section.heading == "Again");
+        let has_command = |b: &Block| matches!(b, Block::Command { command, .. } if command.starts_with("fathom "));
+        assert!(again.is_none_or(|again| again.blocks.iter().any(has_command)), "{kind}");
+    }
+}
+
 /// What an axis has, and how much was measured, stands at every chart.
 #[test]
 fn every_chart_says_what_its_axes_are_and_what_n_is() {

@@ -3,6 +3,7 @@
 use super::{
     ApplicationRecord, DeviceCounts, DeviceRates, DeviceSample, LatencySeries, Packed, Sample,
 };
+use crate::stack::StackAround;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -30,6 +31,10 @@ pub struct WatchRecord {
     /// What happened besides.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub events: Vec<WatchEvent>,
+    /// What was watched stands on this: before in the first piece, before and after in the last; empty in trials, whose targets have
+    /// their own, and in records of older versions.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub stacks: Vec<StackAround>,
     /// The application as a whole: in the last piece.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ended: Option<ApplicationRecord>,

@@ -59,8 +59,8 @@ pub fn run(common: &Common, output: Output, stop: &StopFlag, args: &Capture) -> 
                     return Err(error);
                 }
             };
-            let command = &args.command[..];
-            let wish = take::Wish { root: &root, device, file, time_ns, command };
+            let (word, command) = (word.to_owned(), &args.command[..]);
+            let wish = take::Wish { root: &root, word, device, file, time_ns, command };
             take::take(output, stop, &wish, capture)?
         }
     };

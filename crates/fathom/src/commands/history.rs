@@ -19,20 +19,20 @@ pub(super) type MadeOf<'a> = dyn FnMut(Vec<Run>) -> Result<Vec<Run>, CommandErro
 
 /// Prints the results of one target over time.
 pub fn run(common: &Common, output: Output, args: &History) -> CommandResult {
-    let (store, found) = series(common, output, args, &mut Ok)?;
+    let (store, _, found) = series(common, output, args, &mut Ok)?;
     let prefix = |id: &str| store.shortest_prefix(id).unwrap_or_else(|_| id.to_owned());
     output.text(&history_text(&found, &local_zone(), &prefix, output.width()))?;
     output.json("result", &serde_json::json!({ "series": found }))?;
     Ok(Exit::Done)
 }
 
-/// The finished runs of one target as rows over time, and the store that they are in. `made_of` makes of each of them what is shown.
+/// The finished runs of one target and they as rows over time, and the store that they are in. `made_of` makes of each of them what is shown.
 pub(super) fn series(
     common: &Common,
     output: Output,
     args: &History,
     made_of: &mut MadeOf<'_>,
-) -> Result<(Store, Vec<Series>), CommandError> {
+) -> Result<(Store, Vec<Run>, Vec<Series>), CommandError> {
     let usage = |text: String| CommandError::usage(output, &text);
     let step = parse_fraction(&args.step)
         .ok()
@@ -79,7 +79,7 @@ pub(super) fn series(
         let text = "are void or have no figure to follow (too few requests for a percentile)";
         return Err(usage(format!("all runs on '{}' {text}; see: fathom list", args.target)));
     }
-    Ok((store, found))
+    Ok((store, runs, found))
 }
 
 /// The first few names of rows, for who asked for one that does not exist.

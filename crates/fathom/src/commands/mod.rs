@@ -33,6 +33,7 @@ mod saturate;
 mod searched;
 mod show;
 mod size;
+mod standing;
 mod tree;
 mod verify;
 mod watch;

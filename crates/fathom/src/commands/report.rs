@@ -215,7 +215,7 @@ fn over_time(
         step: args.step.as_deref().unwrap_or("5%").to_owned(),
     };
     let mut shown = session::absolute_target(target);
-    let (store, found) = history::series(common, output, &asked, &mut |runs| {
+    let (store, runs, found) = history::series(common, output, &asked, &mut |runs| {
         if !args.anonymise {
             return Ok(runs);
         }
@@ -224,7 +224,7 @@ fn over_time(
     })?;
     let target = shown.as_str();
     let prefix = |id: &str| store.shortest_prefix(id).unwrap_or_else(|_| id.to_owned());
-    let page = pages::of_history(target, &found, &prefix, &local_zone());
+    let page = pages::of_history(target, &found, &runs, &prefix, &local_zone());
     Ok(Made { page, stem: format!("fathom-history-{}", plain(target)) })
 }
 

@@ -7,7 +7,7 @@ pub mod stored;
 mod target;
 mod view;
 
-use super::{CommandError, CommandResult};
+use super::{CommandError, CommandResult, standing};
 use crate::args::Common;
 use crate::args::watch::Watch as Args;
 use crate::exit::Exit;
@@ -51,7 +51,7 @@ pub fn run(common: &Common, output: Output, stop: &StopFlag, args: &Args) -> Com
     let is_recorded = args.record || application.is_some();
     let how = (interval_ns, pieces);
     let begin = || Recording::begin(common, output, &root, args.label.as_deref(), &name, how);
-    let recording = is_recorded.then(begin).transpose()?;
+    let mut recording = is_recorded.then(begin).transpose()?;
     let mut ready = match &mut application {
         Some(application) => application.prepare(common, output, stop),
         None => Ok(()),
@@ -64,6 +64,13 @@ pub fn run(common: &Common, output: Output, stop: &StopFlag, args: &Args) -> Com
         begun = now();
         watcher = Watcher::new(&root, choice, begun, None);
         latency.begin(begun.monotonic_ns);
+    }
+    if let Some(recording) = &mut recording {
+        let words = match (args.devices.as_slice(), &application) {
+            ([], Some(_)) => vec![".".to_owned()],
+            (words, _) => words.to_vec(),
+        };
+        recording.stands_on(standing::of_words(&root, &words, watcher.layers()));
     }
     if let Some(application) = application.as_mut().filter(|_| ready.is_ok()) {
         ready = application.start(&root, output);

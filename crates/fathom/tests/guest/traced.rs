@@ -46,6 +46,13 @@ pub fn check(report: &GuestReport) {
     assert_eq!(volume["requeues"], 0, "{volume}");
     assert!(volume["classes"][0]["total_ns"]["count"].as_u64() > Some(0), "{volume}");
     let disk = captured("disk");
+    // What each stands on is kept with it, before and after: the volume on its disk, the disk on nothing.
+    for (capture, least) in [(&volume, 2), (&disk, 1)] {
+        for when in ["before", "after"] {
+            let nodes = capture["stacks"][0][when]["nodes"].as_array().map_or(0, Vec::len);
+            assert!(nodes >= least, "{when}: {}", capture["stacks"]);
+        }
+    }
     assert_eq!(reads(&disk), READS / 2, "{disk}");
 }
 

@@ -1,8 +1,8 @@
 //! What is kept of a watch that is killed, cannot be shown, or cannot be stored.
 
 use crate::cli::{Done, Running, Sandbox, p};
-use fathom_testkit::Capability::{FathomBinary, MountFs};
-use fathom_testkit::{Mount, Trial, kernel_test};
+use fathom_testkit::Capability::{FathomBinary, FsOnLoop, MountFs};
+use fathom_testkit::{FsKind, Mount, MountedFs, Trial, kernel_test};
 use std::fs::{self, File};
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -16,6 +16,11 @@ pub fn trials() -> Vec<Trial> {
         kernel_test("watch_whose_store_is_full_for_a_while", &[binary, MountFs("tmpfs")], waiting),
         kernel_test("watch_of_nothing_leaves_nothing", &[binary], nothing),
         kernel_test("watch_as_a_table", &[binary], table),
+        kernel_test(
+            "watch_is_kept_with_its_stack_before_and_after",
+            &[binary, FsOnLoop(FsKind::Ext4)],
+            with_its_stack,
+        ),
     ]
 }
 
@@ -160,4 +165,33 @@ fn table() {
     assert_eq!(summary["intervals"], lines.len());
     let processes = names.iter().position(|known| known == "processes").unwrap();
     assert!(lines.iter().any(|line| line[processes].parse::<u64>().unwrap() > 0));
+}
+
+/// The layers from the mount down to the disk below the loop device, a setting of which changes meanwhile: it stands on the page, which has
+/// the stack as a picture.
+fn with_its_stack() {
+    let sandbox = Sandbox::new();
+    let fs = MountedFs::new(FsKind::Ext4, 64 << 20).unwrap();
+    let name = fs.device().name();
+    let file = format!("/sys/block/{name}/queue/read_ahead_kb");
+    let before = fs::read_to_string(&file).unwrap();
+    let script = format!("echo 1024 > {file}; sleep 0.3");
+    let args = ["watch", p(fs.dir()), "--interval=100ms", "--", "sh", "-c", &script];
+    let done = sandbox.json(&args, &[0, 1]);
+    fs::write(&file, &before).unwrap();
+    let id = done.id();
+    let shown = sandbox.json(&["show", &id], &[0, 1]).result();
+    let stacks = &shown["records"][0]["watch"]["stacks"];
+    for when in ["before", "after"] {
+        let nodes = stacks[0][when]["nodes"].as_array().unwrap_or_else(|| panic!("{stacks}"));
+        let kinds: Vec<&str> = nodes.iter().map(|node| node["kind"].as_str().unwrap()).collect();
+        assert!(kinds.starts_with(&["mount", "file_system", "loop"]), "{when}: {kinds:?}");
+    }
+    let text = sandbox.run(&["report", &id, "-o", "-", "--format=markdown"]).stdout;
+    assert!(text.contains("## Layers and settings"), "{text}");
+    let change = format!("| {} | 1024 | at the end |", before.trim());
+    assert!(text.contains(&change), "{change}: {text}");
+    let html = sandbox.run(&["report", &id, "-o", "-"]).stdout;
+    let (first, _) = html.split_once("<section").unwrap();
+    assert!(first.contains("<figure class=\"stack\""), "the picture is on the first screen");
 }

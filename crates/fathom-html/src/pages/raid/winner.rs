@@ -75,7 +75,9 @@ fn trial<'a>(row: &Row, records: &'a [Record]) -> Option<&'a Record> {
 pub(super) fn stacks(study: &RaidStudy, records: &[Record]) -> Vec<Block> {
     let of = |(row, _): (&Row, Vec<Pattern>)| {
         let own = trial(row, records)?;
-        Some([Block::Text(format!("{}:", row.name())), parts::stack(std::slice::from_ref(own))?])
+        let mut blocks = vec![Block::Text(format!("{}:", row.name()))];
+        blocks.extend(parts::stacks(std::slice::from_ref(own)));
+        (blocks.len() > 1).then_some(blocks)
     };
     winners(study).into_iter().filter_map(of).flatten().collect()
 }

@@ -1,5 +1,6 @@
 //! A capture as it is read, written out as Markdown.
 
+use super::made::around;
 use super::sample::{head, markdown, page, record};
 use expect_test::expect_file;
 use fathom_html::page::{Block, ChartKind, Page};
@@ -48,6 +49,7 @@ fn captured() -> Record {
     };
     let mut of = record("capture", 1, 4096);
     of.jobs.clear();
+    of.targets.clear();
     of.capture = Some(Box::new(CaptureRecord {
         device: "sda".into(),
         size_bytes: 1 << 30,
@@ -86,6 +88,7 @@ fn captured() -> Record {
             row_bytes: 1 << 28,
             cells: vec![(0, 1, 900, 0), (1, 1, 880, 100), (2, 2, 3, 0), (9, 3, 1, 1)],
         },
+        stacks: vec![around("/dev/sda", 128)],
         ..CaptureRecord::default()
     }));
     of

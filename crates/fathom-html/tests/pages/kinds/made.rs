@@ -4,7 +4,7 @@ use super::sample;
 use fathom_model::record::{
     DeviceDelta, IntervalRecord, OpClass, Record, RunHead, RunKind, SlowOp,
 };
-use fathom_model::stack::{Node, NodeKind, Stack};
+use fathom_model::stack::{Node, NodeKind, QueueFacts, Stack, StackAround};
 use fathom_model::watch::{DeviceCounts, DeviceSample, FlowCounts, Sample, WatchRecord};
 use fathom_stats::{Histogram, SparseHistogram};
 use fathom_study::compare::Run;
@@ -120,6 +120,27 @@ fn stack() -> Stack {
         node.path = Some(format!("/dev/{}", node.name));
     }
     Stack { path: "/srv".into(), resolved_path: "/srv".into(), nodes, top: 0 }
+}
+
+/// A look at a mount, the array or a disk of it before and one after; in between somebody has set another read-ahead, unless it was that
+/// before.
+pub fn around(path: &str, kib: u64) -> StackAround {
+    let look = |kib: u64| {
+        let mut stack = stack();
+        stack.path = path.to_owned();
+        stack.nodes[2].name = "md0".into();
+        stack.nodes[2].path = Some("/dev/md0".into());
+        let is_it = |node: &Node| node.path.as_deref() == Some(path);
+        stack.top = stack.nodes.iter().position(is_it).unwrap_or(0);
+        for node in &mut stack.nodes[2..] {
+            let scheduler = Some("none".into());
+            let is_top = node.kind == NodeKind::Md || node.path.as_deref() == Some(path);
+            let read_ahead_kib = Some(if is_top { kib } else { 128 });
+            node.queue = Some(QueueFacts { read_ahead_kib, scheduler, ..QueueFacts::default() });
+        }
+        stack
+    };
+    StackAround { before: look(128), after: Some(look(kib)) }
 }
 
 /// Runs on their own, begun an hour apart, with so many reads per second.

@@ -1,5 +1,6 @@
 //! A watch as it is read, written out as Markdown.
 
+use super::made::around;
 use super::sample::{head, markdown, page, record};
 use expect_test::expect_file;
 use fathom_html::page::{Block, Chart, Page};
@@ -79,6 +80,8 @@ fn watch(seconds: u64, application: bool) -> Vec<Record> {
     }
     let mut of = record("watch", 1, 4096);
     of.jobs.clear();
+    of.targets.clear();
+    piece.stacks = vec![around("/dev/md0", 512), around("/srv", 512)];
     of.watch = Some(Box::new(piece));
     vec![of]
 }

@@ -3,7 +3,7 @@
 use super::device::Device;
 use super::sink::{self, Full, Pieces, Room, Sink};
 use super::{TIME_NS, Taken, trace_error};
-use crate::commands::CommandError;
+use crate::commands::{CommandError, standing};
 use crate::exit::Exit;
 use crate::output::Output;
 use crate::session;
@@ -33,7 +33,9 @@ const WRITE_NS: u64 = 1_000_000_000;
 pub struct Wish<'a> {
     /// Where the kernel's files are.
     pub root: &'a SysRoot,
-    /// What is captured.
+    /// What is captured, as it was named.
+    pub word: String,
+    /// The device that it means.
     pub device: Device,
     /// The trace.
     pub file: PathBuf,
@@ -73,6 +75,7 @@ pub fn take(
     capture: Capture,
 ) -> Result<Taken, CommandError> {
     let is_on_it = lies_on(wish);
+    let stacks = standing::of_words(wish.root, std::slice::from_ref(&wish.word), &[]);
     let internal = |error: &io::Error| {
         CommandError::report_as(
             output,
@@ -98,7 +101,9 @@ pub fn take(
         }
         Err(Failed::Io(error)) => return Err(internal(&error)),
     };
-    characterise(output, wish, &over)
+    let mut taken = characterise(output, wish, &over)?;
+    taken.record.stacks = standing::again(wish.root, stacks);
+    Ok(taken)
 }
 
 /// The command's first word.

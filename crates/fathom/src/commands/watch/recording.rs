@@ -1,7 +1,7 @@
 //! The store's side of a watch: the head at the start, then bounded pieces, the last at the end.
 
 use crate::args::Common;
-use crate::commands::{self, CommandError};
+use crate::commands::{self, CommandError, standing};
 use crate::exit::Exit;
 use crate::output::Output;
 use crate::session;
@@ -9,6 +9,7 @@ use fathom_base::id;
 use fathom_base::prng::Prng;
 use fathom_lab::watched;
 use fathom_model::record::{Ending, Record, RunHead, RunKind};
+use fathom_model::stack::{Stack, StackAround};
 use fathom_model::watch::{ApplicationRecord, Sample, WatchRecord};
 use fathom_report::findings::findings_text;
 use fathom_report::watch::answer::answer_text;
@@ -50,7 +51,10 @@ pub struct Recording {
     store: Store,
     /// What leads a later command to it.
     db_option: String,
+    root: SysRoot,
     head: RunHead,
+    /// What it stands on, as it was when it began.
+    stacks: Vec<Stack>,
     piece: WatchRecord,
     piece_begun_unix_ns: i64,
     pieces: Pieces,
@@ -92,7 +96,9 @@ impl Recording {
         Ok(Self {
             store,
             db_option: session::db_option(common),
+            root: root.clone(),
             head,
+            stacks: Vec::new(),
             piece,
             piece_begun_unix_ns,
             pieces,
@@ -100,6 +106,13 @@ impl Recording {
             error,
             lost,
         })
+    }
+
+    /// What is watched stands on these: in the first piece as they are now, in the last as they are then.
+    pub fn stands_on(&mut self, stacks: Vec<Stack>) {
+        let around = |before: &Stack| StackAround { before: before.clone(), after: None };
+        self.piece.stacks = stacks.iter().map(around).collect();
+        self.stacks = stacks;
     }
 
     /// Nothing was watched: nothing is remembered of it.
@@ -191,6 +204,7 @@ impl Recording {
         };
         let is_application = ended.is_some();
         self.piece.ended = ended;
+        self.piece.stacks = standing::again(&self.root, std::mem::take(&mut self.stacks));
         self.store_piece(ending, 0);
         let records = self.records();
         let study = verdict::judge_run(RunKind::Watch, &records);
