@@ -29,7 +29,9 @@ use fathom_sys::program_marks;
 use fathom_sys::signals::StopFlag;
 use fathom_sys::sysroot::SysRoot;
 use std::collections::hash_map::RandomState;
+use std::ffi::OsString;
 use std::hash::{BuildHasher, Hasher};
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 /// Length of the intervals of a series when nobody says.
@@ -217,7 +219,7 @@ pub fn measure_as(
         stop,
         &Subject {
             kind: purpose.kind,
-            title: &command_line(),
+            title: &title(std::env::args_os().skip(1)),
             run_id: &run_id,
             is_plain: purpose.measure.plain,
             is_detached: purpose.measure.detached,
@@ -530,6 +532,20 @@ pub fn command_line() -> String {
     std::iter::once("fathom".to_owned()).chain(rest).collect::<Vec<_>>().join(" ")
 }
 
+/// What a view is headed with: the command without the store, whose path would push what is measured out of sight.
+fn title(words: impl Iterator<Item = OsString>) -> String {
+    let mut title = "fathom".to_owned();
+    let mut is_path = false;
+    for word in words {
+        let is_store = std::mem::take(&mut is_path) || word.as_bytes().starts_with(b"--db=");
+        is_path = word == "--db";
+        if !is_store && !is_path {
+            title += &format!(" {}", shell::word(word));
+        }
+    }
+    title
+}
+
 /// The command with the seed that was drawn, so that the same requests can be issued again. A plan has its own.
 fn repeatable(command: String, kind: RunKind, seed: u64) -> String {
     let has_own = matches!(kind, RunKind::Experiment | RunKind::Raid);
@@ -543,6 +559,14 @@ fn repeatable(command: String, kind: RunKind, seed: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_view_is_not_headed_with_the_path_of_the_store() {
+        let of = |words: &[&str]| title(words.iter().map(OsString::from));
+        assert_eq!(of(&["--db", "/a/b c", "lab", "x.toml"]), "fathom lab x.toml");
+        assert_eq!(of(&["lab", "--db=/a", "x y.toml", "--db", "/b"]), "fathom lab 'x y.toml'");
+        assert_eq!(of(&["run", "randread", "--dbx"]), "fathom run randread --dbx");
+    }
 
     #[test]
     fn a_command_has_the_seed_that_was_drawn() {

@@ -23,7 +23,7 @@ pub fn trials() -> Vec<Trial> {
 }
 
 /// A plan of so many short trials, without a disk.
-fn plan(sandbox: &Sandbox, blocks: u32) -> PathBuf {
+pub fn plan(sandbox: &Sandbox, blocks: u32) -> PathBuf {
     let text = format!(
         "target = 'null:'\n[[workload]]\nuse = 'randread'\nduration = '1s'\nwarmup = '0s'\nrate = '1000'\n\
          [factors]\nworkload.block_size = ['4k', '8k']\n[design]\nblocks = {blocks}\nsequential = false\n"
@@ -37,7 +37,7 @@ fn socket(sandbox: &Sandbox) -> PathBuf {
 
 /// Starts an experiment without a terminal; its process and its log.
 #[track_caller]
-fn detached(sandbox: &Sandbox, plan: &Path) -> (u32, PathBuf) {
+pub fn detached(sandbox: &Sandbox, plan: &Path) -> (u32, PathBuf) {
     let done = sandbox.run(&["--json", "lab", "--detach", p(plan)]);
     assert_eq!(done.code, 0, "{done:?}");
     let result = done.result();

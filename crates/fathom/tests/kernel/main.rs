@@ -48,6 +48,7 @@ mod searches;
 mod signals;
 mod store;
 mod terminal;
+mod terminal_lab;
 mod tmux;
 mod trees;
 mod verify;
@@ -96,6 +97,7 @@ fn others() -> Vec<Trial> {
     trials.extend(attach::trials());
     trials.extend(report::trials());
     trials.extend(terminal::trials());
+    trials.extend(terminal_lab::trials());
     trials.extend(tmux::trials());
     trials.extend(output::trials());
     trials.extend(devices::trials());

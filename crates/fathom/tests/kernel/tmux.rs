@@ -49,7 +49,7 @@ exec cat
 "#;
 
 /// A server of its own with one session of one pane, in which fathom runs; ended when dropped.
-struct Tmux<'a> {
+pub struct Tmux<'a> {
     sandbox: &'a Sandbox,
     /// No other server's: one that was told to end may still be there.
     socket: PathBuf,
@@ -63,6 +63,18 @@ impl Drop for Tmux<'_> {
 
 impl<'a> Tmux<'a> {
     fn start(sandbox: &'a Sandbox, name: &str, size: (&str, &str), env: &[&str]) -> Self {
+        let load = ["run", "randread", "null:", "size=64M", "rate=1000", "duration=10m"];
+        Self::of(sandbox, name, size, env, &load)
+    }
+
+    /// With these words for fathom.
+    pub fn of(
+        sandbox: &'a Sandbox,
+        name: &str,
+        size: (&str, &str),
+        env: &[&str],
+        words: &[&str],
+    ) -> Self {
         let script = sandbox.scratch.join("shell");
         fs::write(&script, SHELL).unwrap();
         let tmux = Self { sandbox, socket: sandbox.scratch.join(name) };
@@ -70,7 +82,7 @@ impl<'a> Tmux<'a> {
         let mut command = tmux.command(&session);
         command.arg(sandbox.scratch.path()).arg("env").args(env).args(["sh", p(&script)]);
         command.arg(fathom_testkit::fathom_binary().unwrap()).args(["--db", p(sandbox.db())]);
-        command.args(["run", "randread", "null:", "size=64M", "rate=1000", "duration=10m"]);
+        command.args(words);
         // The server itself insists on UTF-8.
         let done = command.env_remove("NO_COLOR").env("LC_ALL", "C.UTF-8").output().unwrap();
         assert!(done.status.success(), "{done:?}");
@@ -85,20 +97,20 @@ impl<'a> Tmux<'a> {
 
     /// One command of tmux; what it prints.
     #[track_caller]
-    fn does(&self, args: &[&str]) -> String {
+    pub fn does(&self, args: &[&str]) -> String {
         let done = self.command(args).output().unwrap();
         assert!(done.status.success(), "{args:?}: {done:?}");
         String::from_utf8(done.stdout).unwrap()
     }
 
     /// What is on the screen, with the sequences of its colours.
-    fn screen(&self) -> String {
+    pub fn screen(&self) -> String {
         self.does(&["capture-pane", "-p", "-e"])
     }
 
     /// Waits until the screen, without its colours, is as it should be.
     #[track_caller]
-    fn shows(&self, what: &str, is_so: impl Fn(&str) -> bool) {
+    pub fn shows(&self, what: &str, is_so: impl Fn(&str) -> bool) {
         let begun = Instant::now();
         loop {
             let screen = self.does(&["capture-pane", "-p"]);
@@ -108,6 +120,16 @@ impl<'a> Tmux<'a> {
             assert!(begun.elapsed() < LIMIT, "never {what}:\n{screen}");
             thread::sleep(Duration::from_millis(50));
         }
+    }
+
+    /// Waits for words on a screen of so many columns, each at least once, and the title once.
+    #[track_caller]
+    pub fn shows_words(&self, columns: usize, words: &[&str]) {
+        self.shows("the view", |screen| {
+            words.iter().all(|word| screen.contains(word))
+                && screen.matches(words[0]).count() == 1
+                && screen.lines().all(|line| line.chars().count() <= columns)
+        });
     }
 
     /// Waits for the whole view, once, in so many columns, with a bar for the throughput if it is asked for.
@@ -124,7 +146,7 @@ impl<'a> Tmux<'a> {
 
     /// Fathom has ended as interrupted: the terminal is as before, and shows what is typed.
     #[track_caller]
-    fn is_given_back(&self) {
+    pub fn is_given_back(&self) {
         self.shows("the end", |screen| screen.contains("ended with 130"));
         let settings = |when: &str| fs::read_to_string(self.sandbox.scratch.join(when)).unwrap();
         assert_eq!(settings("before"), settings("after"));
