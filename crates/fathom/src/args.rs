@@ -583,7 +583,7 @@ pub struct Report {
     /// Replace the file also when it is no report of fathom
     #[arg(long)]
     pub overwrite: bool,
-    /// Replaces paths, labels, serial numbers, UUIDs and addresses, the same by the same; leaves out what people wrote
+    /// Replace paths, labels, serial numbers, UUIDs and addresses, the same by the same, and leave out what people wrote
     #[arg(long)]
     pub anonymise: bool,
     /// Of a comparison: the largest change that does not matter [default: 3%]

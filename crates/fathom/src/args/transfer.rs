@@ -16,7 +16,7 @@ into another store. A name that ends in .gz is packed. docs/export.md says what 
   fathom export 7f3k -o t.json --format=chrome-trace    for ui.perfetto.dev
   ssh db7 fathom export | fathom import -         the runs of another machine")]
 pub struct Export {
-    /// The runs, or the first characters of their names
+    /// The runs, or the first characters of their names [default: all that the filters leave]
     #[arg(value_name = "RUN")]
     pub runs: Vec<String>,
     /// The form [default: by the name of the file, else csv with --what and jsonl without]
@@ -37,7 +37,7 @@ pub struct Export {
     /// At most so many, the newest
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub limit: Option<u32>,
-    /// Replaces paths, labels, serial numbers, UUIDs and addresses, the same by the same; leaves out what people wrote
+    /// Replace paths, labels, serial numbers, UUIDs and addresses, the same by the same, and leave out what people wrote
     #[arg(long)]
     pub anonymise: bool,
     /// Replace the file when it exists
@@ -77,7 +77,7 @@ pub enum ExportTable {
     Findings,
     /// A line for each block device of a trial
     Devices,
-    /// A line for each device and interval of a watch: what was counted, and the fields of iostat
+    /// A line for each device and interval of a watch, or of the trials of other runs: what was counted, and the fields of iostat
     Watch,
     /// A line for each interval of a watch: processors, memory, pressure, the application
     WatchHost,
