@@ -104,6 +104,21 @@ pub struct Alike {
     times: u64,
 }
 
+/// An operation that has ended.
+#[derive(Debug, Clone, Copy)]
+pub struct End {
+    /// What it was.
+    pub class: OpClass,
+    /// When, on the worker's clock.
+    pub end_ns: u64,
+    /// How long it took.
+    pub latency_ns: u64,
+    /// Where.
+    pub offset_bytes: u64,
+    /// How much it moved.
+    pub size_bytes: u32,
+}
+
 /// A worker's notebook.
 pub struct Recorder {
     map: [u8; OpClass::ALL.len()],
@@ -203,20 +218,13 @@ impl Recorder {
         }
         let index = usize::from(self.map[class as usize]);
         self.current.latency_ns[index].record(latency_ns);
-        self.note_end(index, class, end_ns, latency_ns, offset_bytes, size_bytes)
+        self.note_end(index, End { class, end_ns, latency_ns, offset_bytes, size_bytes })
     }
 
     /// What is noted of each operation besides its latency. True when it is among the slowest until now.
     #[inline(always)]
-    fn note_end(
-        &mut self,
-        index: usize,
-        class: OpClass,
-        end_ns: u64,
-        latency_ns: u64,
-        offset_bytes: u64,
-        size_bytes: u32,
-    ) -> bool {
+    fn note_end(&mut self, index: usize, end: End) -> bool {
+        let End { class, end_ns, latency_ns, offset_bytes, size_bytes } = end;
         self.current.bytes[index] += u64::from(size_bytes);
         if latency_ns <= self.slow_limit_ns {
             return false;
@@ -227,26 +235,19 @@ impl Recorder {
 
     /// The same for one of several that end at once, which share `alike`; [`Recorder::count`] has to follow the last one.
     #[inline(always)]
-    pub fn record_in_batch(
-        &mut self,
-        alike: &mut Alike,
-        class: OpClass,
-        end_ns: u64,
-        latency_ns: u64,
-        offset_bytes: u64,
-        size_bytes: u32,
-    ) -> bool {
+    pub fn record_in_batch(&mut self, alike: &mut Alike, end: End) -> bool {
         if cfg!(feature = "silent") {
             return false;
         }
-        let index = usize::from(self.map[class as usize]);
+        let index = usize::from(self.map[end.class as usize]);
+        let latency_ns = end.latency_ns;
         if alike.times > 0 && latency_ns == alike.latency_ns && index == alike.index {
             alike.times += 1;
         } else {
             self.count(*alike);
             *alike = Alike { index, latency_ns, times: 1 };
         }
-        self.note_end(index, class, end_ns, latency_ns, offset_bytes, size_bytes)
+        self.note_end(index, end)
     }
 
     /// Counts what the operations of a batch have left to be counted.
@@ -376,7 +377,8 @@ mod tests {
     fn a_batch_counts_as_each_by_itself() {
         let (apart, together) = (Exchange::new(2, false), Exchange::new(2, false));
         let (mut apart, mut together) = (recorder(&apart), recorder(&together));
-        [&mut apart, &mut together].map(|recorder| recorder.begin_window(0));
+        apart.begin_window(0);
+        together.begin_window(0);
         let mut prng = fathom_base::prng::Prng::new(1, 0);
         for batch in 0..500 {
             let mut alike = Alike::default();
@@ -385,8 +387,9 @@ mod tests {
                 // Few latencies, so that neighbours are often alike, and some of them are the slowest.
                 let (latency_ns, offset) = (1000 + prng.below(3) + batch, prng.below(99));
                 let one = apart.record(class, 50, latency_ns, offset, 512);
-                let other =
-                    together.record_in_batch(&mut alike, class, 50, latency_ns, offset, 512);
+                let (end_ns, offset_bytes, size_bytes) = (50, offset, 512);
+                let end = End { class, end_ns, latency_ns, offset_bytes, size_bytes };
+                let other = together.record_in_batch(&mut alike, end);
                 assert_eq!(one, other);
             }
             together.count(alike);

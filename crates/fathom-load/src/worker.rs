@@ -6,7 +6,7 @@ use crate::files::OpenFiles;
 use crate::generator::{Generator, Kind, Request};
 use crate::pace::Pace;
 use crate::payload::Payload;
-use crate::recorder::{Alike, Recorder};
+use crate::recorder::{Alike, End, Recorder};
 use fathom_base::clock::Clock;
 use fathom_model::record::{CensoredOp, OpClass};
 use std::io;
@@ -591,7 +591,9 @@ impl<'a, E: Engine, C: Clock, P: Payload> Worker<'a, E, C, P> {
         let is_slow = if ALONE {
             recorder.record(class, now_ns, latency_ns, offset_bytes, size_bytes)
         } else {
-            recorder.record_in_batch(alike, class, now_ns, latency_ns, offset_bytes, size_bytes)
+            let end_ns = now_ns;
+            let end = End { class, end_ns, latency_ns, offset_bytes, size_bytes };
+            recorder.record_in_batch(alike, end)
         };
         if is_slow {
             self.name_file(number);

@@ -69,14 +69,7 @@ fn watch(seconds: u64, application: bool) -> Vec<Record> {
         });
     }
     if application {
-        piece.ended = Some(ApplicationRecord {
-            command: "pgbench -T 60 bench".into(),
-            took_ns: seconds * 1_000_000_000,
-            exit_status: Some(0),
-            figures: [("tps".to_owned(), 812.5)].into(),
-            output: "tps = 812.5\n".into(),
-            ..ApplicationRecord::default()
-        });
+        piece.ended = Some(pgbench(seconds));
     }
     let mut of = record("watch", 1, 4096);
     of.jobs.clear();
@@ -84,6 +77,17 @@ fn watch(seconds: u64, application: bool) -> Vec<Record> {
     piece.stacks = vec![around("/dev/md0", 512), around("/srv", 512)];
     of.watch = Some(Box::new(piece));
     vec![of]
+}
+
+fn pgbench(seconds: u64) -> ApplicationRecord {
+    ApplicationRecord {
+        command: "pgbench -T 60 bench".into(),
+        took_ns: seconds * 1_000_000_000,
+        exit_status: Some(0),
+        figures: [("tps".to_owned(), 812.5)].into(),
+        output: "tps = 812.5\n".into(),
+        ..ApplicationRecord::default()
+    }
 }
 
 /// Reads of a millisecond, and one in fifty of 3 ms and a microsecond more for each request of the interval.
