@@ -424,6 +424,21 @@ impl Rows<'_, '_> {
 mod tests {
     use super::*;
 
+    #[test]
+    fn a_key_that_is_not_taken_is_answered_with_those_that_are() {
+        let refused = |key: &str| {
+            let settings = vec![(key.to_owned(), "3".to_owned())];
+            let options =
+                QuickOptions { path: "/srv".into(), time_ns: 0, full_span: false, settings };
+            check_settings(&options).expect_err(key).to_string()
+        };
+        let takes = "quick takes threads, write_fraction, block_size, not";
+        assert_eq!(refused("tm"), format!("{takes} 'tm'"));
+        assert_eq!(refused("thread"), format!("{takes} 'thread'; did you mean 'threads'?"));
+        let all = "; fathom run randomio /srv depth=3 takes them all";
+        assert_eq!(refused("depth"), format!("{takes} 'depth'{all}"));
+    }
+
     /// What progress shows when the sweep is cut short after some steps.
     fn positions(sweep_steps: usize) -> Vec<(u32, u32)> {
         let mut ahead = Ahead::all();

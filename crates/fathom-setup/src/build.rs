@@ -136,9 +136,10 @@ pub(crate) fn crash(
     }
     let mut site = Site::real(builder, Tools::default());
     mounting::check_ours(&site, dir, device)?;
+    let Some(number) = mounting::number_of(site.root, device) else { return Ok(None) };
     let failed = |error| io_at("crashing", dir.clone())(error);
     let root = fsinfo::open_for_questions(dir).map_err(failed)?;
-    fsinfo::crash(&root).map_err(failed)?;
+    fsinfo::crash(&root, number).map_err(failed)?;
     drop(root);
     let mut mount_ns = || {
         site.run(&Call::new("umount", [dir.display().to_string()]))?;

@@ -9,6 +9,7 @@ use crate::tools::Call;
 use fathom_guard::relations::devices_of_mount;
 use fathom_model::change::setup::SetupChange;
 use fathom_model::plan::setup::FilesystemSpec;
+use fathom_sys::devno::DevNo;
 use fathom_sys::mounts::{self, Mount};
 use fathom_sys::sysfs_block::BlockDir;
 use fathom_sys::sysroot::SysRoot;
@@ -72,6 +73,11 @@ fn mount_at(
     judge(site, &asked, &mount, &device.name)
 }
 
+/// The number of a device by its name.
+pub(crate) fn number_of(root: &SysRoot, device: &Device) -> Option<DevNo> {
+    BlockDir::by_name(root, &device.name)?.devno()
+}
+
 /// The mount that shows at that place, which must be that of the device.
 pub(crate) fn check_ours(
     site: &Site<'_, '_>,
@@ -82,7 +88,7 @@ pub(crate) fn check_ours(
         let text = format!("{} is not mounted, though nobody said so", dir.display());
         return Err(SetupError::NotAsAsked(text));
     };
-    let own = BlockDir::by_name(site.root, &device.name).and_then(|device| device.devno());
+    let own = number_of(site.root, device);
     if own.is_some_and(|own| devices_of_mount(site.root, &mount).contains(&own)) {
         return Ok(mount);
     }

@@ -4,6 +4,7 @@
 //! Every reader answers none when the filesystem, the kernel or the permissions do not give the
 //! fact.
 
+use crate::devno::DevNo;
 use rustix::fs::OFlags;
 use std::fs::File;
 use std::io;
@@ -83,9 +84,18 @@ const SHUTDOWN_WITHOUT_LOG: u32 = 2;
 /// Ends a mounted filesystem as a crash of the machine does: from now on nothing is written to its devices, and what was only in
 /// memory is lost. Only unmounting is left to be done with it.
 ///
+/// The open file says itself that its filesystem is the one on device `of`: what is mounted at a path may have changed since
+/// somebody looked, and what lies below it then must not be ended.
+///
 /// # Errors
-/// Those of ioctl(2): ENOTTY where the filesystem cannot, EPERM without root.
-pub fn crash(file: &File) -> io::Result<()> {
+/// When it lies on another device. Those of ioctl(2): ENOTTY where the filesystem cannot, EPERM without root.
+pub fn crash(file: &File, of: DevNo) -> io::Result<()> {
+    let is = DevNo::from_raw(rustix::fs::fstat(file)?.st_dev);
+    if is != of {
+        return Err(io::Error::other(format!(
+            "this is the filesystem of device {is}, not of {of}"
+        )));
+    }
     let mut how = SHUTDOWN_WITHOUT_LOG;
     if ask(file, FS_IOC_SHUTDOWN, &mut how) { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
@@ -332,6 +342,16 @@ mod tests {
         let space = space(Path::new("/")).unwrap();
         assert!(space.total_bytes >= space.free_bytes && space.free_bytes >= space.available_bytes);
         assert!(space.block_bytes >= 512 && space.total_bytes > 0, "{space:?}");
+    }
+
+    /// On a filesystem that knows no such call, so that nothing is lost where the check is.
+    #[test]
+    fn no_other_filesystem_than_the_one_meant_is_crashed() {
+        let file = open_for_questions(Path::new("/proc/self/status")).unwrap();
+        let error = crash(&file, DevNo { major: 7, minor: 999 }).unwrap_err();
+        assert!(error.to_string().ends_with("not of 7:999"), "{error}");
+        let own = DevNo::from_raw(rustix::fs::fstat(&file).unwrap().st_dev);
+        assert_eq!(crash(&file, own).unwrap_err().raw_os_error(), Some(libc::ENOTTY));
     }
 
     #[test]
