@@ -310,8 +310,8 @@ fn frozen_start() {
     sandbox.nothing_left(&[ground.dir()]);
 }
 
-/// As many points as may be asked for, of more operations than that, in bounded memory: all that the process may have is ten times
-/// what it was seen to take.
+/// As many points as may be asked for, of more operations than that, in bounded memory: all that the process may have is some seven
+/// times the 304 MiB that it was seen to take.
 fn million_points() {
     const POINTS: u64 = 1_000_000;
     let sandbox = Sandbox::new();
