@@ -19,7 +19,7 @@ use std::thread;
 use std::time::Duration;
 
 const SECOND_NS: u64 = 1_000_000_000;
-/// Ten times what a run with a million points was seen to take.
+/// Some seven times the peak of a run with a million points (304 MiB).
 const DATA_BYTES_MAX: u64 = 2 << 30;
 
 pub fn trials() -> Vec<Trial> {
@@ -310,8 +310,7 @@ fn frozen_start() {
     sandbox.nothing_left(&[ground.dir()]);
 }
 
-/// As many points as may be asked for, of more operations than that, in bounded memory: all that the process may have is some seven
-/// times the 304 MiB that it was seen to take.
+/// As many points as may be asked for, of more operations than that, in bounded memory.
 fn million_points() {
     const POINTS: u64 = 1_000_000;
     let sandbox = Sandbox::new();
