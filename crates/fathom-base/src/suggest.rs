@@ -13,12 +13,23 @@ pub fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Opti
 
 /// 0 to 1; one slip of the finger is always near.
 fn likeness(word: &str, candidate: &str) -> f64 {
-    // A much longer word is near by what it begins with, and by nothing else.
-    if candidate.len() > 2 * word.len() && !candidate.starts_with(word) {
+    let slips = strsim::damerau_levenshtein(word, candidate);
+    if !begins(word, candidate) && !mostly_right(slips, word, candidate) {
         return 0.0;
     }
     let by_letters = strsim::jaro_winkler(word, candidate);
-    if strsim::damerau_levenshtein(word, candidate) == 1 { by_letters.max(0.9) } else { by_letters }
+    if slips == 1 { by_letters.max(0.9) } else { by_letters }
+}
+
+/// Somebody wrote the beginning of a longer word: so much of it that it is no chance.
+fn begins(word: &str, candidate: &str) -> bool {
+    word.chars().count() >= 3 && candidate.starts_with(word)
+}
+
+/// More letters of the longer word were hit than missed: letters in common alone are no likeness, short words have them
+/// with everything.
+fn mostly_right(slips: usize, word: &str, candidate: &str) -> bool {
+    2 * slips < word.chars().count().max(candidate.chars().count())
 }
 
 /// `"; did you mean 'x'?"` or an empty string: the tail of an error message.
@@ -40,6 +51,27 @@ mod tests {
         assert_eq!(nearest("zebra", ["zero_fraction", "threads"]), None);
         assert_eq!(nearest("zero", ["zero_fraction", "threads"]), Some("zero_fraction"));
         assert_eq!(nearest("mx", ["mix", "log"]), Some("mix"));
+        assert_eq!(nearest("factorial", ["full", "fractional"]), Some("fractional"));
+        assert_eq!(nearest("scheduler", ["block.scheduler", "none"]), Some("block.scheduler"));
         assert_eq!(hint("durationn", known), "; did you mean 'duration'?");
+    }
+
+    /// Pairs that letters in common alone would join.
+    #[test]
+    fn far_off_words_get_no_hint() {
+        for (word, candidate) in [
+            ("nosuch", "su"),
+            ("nosuch", "loop-sparse"),
+            ("s", "su"),
+            ("x", "xfs"),
+            ("", "su"),
+            ("no", "nomerges"),
+            ("ab", "ac"),
+            ("server", "verify"),
+            ("disk", "dd"),
+            ("array", "raid"),
+        ] {
+            assert_eq!(nearest(word, [candidate]), None, "{word} {candidate}");
+        }
     }
 }
