@@ -3,6 +3,7 @@
 use fathom_model::defect::{Defect, Gravity};
 use fathom_model::snapshot::Snapshot;
 use fathom_model::stack::{Node, NodeKind};
+use std::collections::BTreeMap;
 use std::fmt::Write;
 
 /// A figure of one node: labels and value.
@@ -17,17 +18,7 @@ pub fn metrics_text(snapshot: &Snapshot, defects: &[Defect]) -> String {
         (vec![("gravity", gravity.word().to_owned())], count as f64)
     });
     family(&mut out, "fathom_findings", "Findings by gravity.", counts.into_iter());
-    let each = defects.iter().map(|defect| {
-        let node = defect.node.clone().unwrap_or_default();
-        let labels = vec![
-            ("rule", defect.rule.clone()),
-            ("gravity", defect.gravity.word().to_owned()),
-            ("certainty", defect.certainty.word().to_owned()),
-            ("node", node),
-        ];
-        (labels, 1.0)
-    });
-    family(&mut out, "fathom_finding", "One for each finding.", each);
+    family(&mut out, "fathom_finding", "Findings of a rule on a node.", each_finding(defects));
     let unread = std::iter::once((Vec::new(), snapshot.unread.len() as f64));
     family(&mut out, "fathom_unread", "Facts that could not be read.", unread);
     let above = snapshot.machine.above();
@@ -47,6 +38,27 @@ pub fn metrics_text(snapshot: &Snapshot, defects: &[Defect]) -> String {
     family(&mut out, "fathom_check_time_seconds", "When this was looked at, since 1970.", made);
     out.push_str("# EOF\n");
     out
+}
+
+/// One figure for each rule and node that something was found of: a second finding counts there, for a line that comes twice
+/// makes a collector refuse all of them.
+fn each_finding(defects: &[Defect]) -> impl Iterator<Item = Sample> {
+    let mut known: BTreeMap<Vec<(&'static str, String)>, usize> = BTreeMap::new();
+    let mut samples: Vec<Sample> = Vec::new();
+    for defect in defects {
+        let labels = vec![
+            ("rule", defect.rule.clone()),
+            ("gravity", defect.gravity.word().to_owned()),
+            ("certainty", defect.certainty.word().to_owned()),
+            ("node", defect.node.clone().unwrap_or_default()),
+        ];
+        let index = *known.entry(labels.clone()).or_insert(samples.len());
+        match samples.get_mut(index) {
+            Some((_, count)) => *count += 1.0,
+            None => samples.push((labels, 1.0)),
+        }
+    }
+    samples.into_iter()
 }
 
 /// Where a filesystem is mounted first; empty when it is not.
@@ -151,7 +163,7 @@ mod tests {
             fathom_findings{gravity="medium"} 0
             fathom_findings{gravity="high"} 1
             # TYPE fathom_finding gauge
-            # HELP fathom_finding One for each finding.
+            # HELP fathom_finding Findings of a rule on a node.
             fathom_finding{rule="smart-failing",gravity="high",certainty="certain",node="/dev/sdb"} 1
             fathom_finding{rule="no-trim",gravity="low",certainty="certain",node=""} 1
             # TYPE fathom_unread gauge
@@ -173,6 +185,15 @@ mod tests {
             fathom_check_time_seconds 1795230000
             # EOF
         "##]].assert_eq(&metrics_text(&snapshot, &defects));
+    }
+
+    #[test]
+    fn no_line_comes_twice() {
+        let (snapshot, mut defects) = sample();
+        defects.push(Defect { summary: "another".into(), ..defects[0].clone() });
+        let text = metrics_text(&snapshot, &defects);
+        let lines: Vec<&str> = text.lines().filter(|l| l.contains("smart-failing")).collect();
+        assert!(lines.len() == 1 && lines[0].ends_with("node=\"/dev/sdb\"} 2"), "{lines:?}");
     }
 
     #[test]
