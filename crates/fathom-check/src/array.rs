@@ -88,7 +88,9 @@ impl Striping {
             "raid0" => (disks, false),
             "raid4" | "raid5" => (disks.checked_sub(1)?, true),
             "raid6" => (disks.checked_sub(2)?, true),
-            "raid10" if disks.is_multiple_of(near_copies) => (disks / near_copies, false),
+            "raid10" if near_copies > 0 && disks.is_multiple_of(near_copies) => {
+                (disks / near_copies, false)
+            }
             "raid10" => (disks, false),
             _ => return None,
         };

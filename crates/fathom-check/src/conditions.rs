@@ -70,7 +70,8 @@ pub(crate) fn lazy_init_left(
     if !fs.fs_type.starts_with("ext") || off {
         return None;
     }
-    let young = fs.made_at_unix_s.is_some_and(|made| now_unix_s - made <= LAZY_INIT_AGE_S);
+    let young =
+        fs.made_at_unix_s.is_some_and(|made| now_unix_s.saturating_sub(made) <= LAZY_INIT_AGE_S);
     match (fs.groups_uninitialised, fs.groups) {
         (Some(0), _) => None,
         (Some(left), Some(groups)) => Some(format!("{left} of {groups} block groups are left")),

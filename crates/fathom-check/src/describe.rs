@@ -277,7 +277,7 @@ fn target_words(dm: &DmFacts) -> Vec<String> {
         let (first, second) = (params.next(), params.next());
         match (kind.as_str(), first, second.and_then(|text| text.parse::<u64>().ok())) {
             ("striped", Some(stripes), Some(sectors)) => {
-                format!("striped {stripes} x {}", format_size(sectors * 512))
+                format!("striped {stripes} x {}", format_size(sectors.saturating_mul(512)))
             }
             ("raid", Some(level), _) => level.to_owned(),
             _ => kind.clone(),

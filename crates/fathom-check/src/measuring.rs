@@ -450,7 +450,7 @@ pub fn cache_bytes_assumed(stack: &Stack) -> (u64, String) {
         [] => format!("the caches of what is below are unknown (assumed {size})"),
         [_] => format!("the controller and drive caches (assumed {size})"),
         many => {
-            let sizes: u64 = many.iter().filter_map(|disk| disk.size_bytes).sum();
+            let sizes = many.iter().filter_map(|disk| disk.size_bytes).fold(0, u64::saturating_add);
             format!(
                 "the controller and drive caches of {} disks, {} (assumed {size})",
                 many.len(),

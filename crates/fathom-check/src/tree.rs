@@ -178,7 +178,7 @@ fn queue_details(node: &Node, words: &mut Vec<String>) {
         words.push(format!("blocks {}/{}", format_size(logical), format_size(physical)));
     }
     words.extend(queue.scheduler.as_ref().map(|scheduler| format!("scheduler {scheduler}")));
-    let sectors = |kib: u64| format!("read-ahead {kib} KiB ({} sectors)", kib * 2);
+    let sectors = |kib: u64| format!("read-ahead {kib} KiB ({} sectors)", kib.saturating_mul(2));
     words.extend(queue.read_ahead_kib.map(sectors));
     words.extend(queue.write_cache.as_ref().map(|cache| format!("cache {cache}")));
     if queue.rotational == Some(true) {

@@ -307,7 +307,8 @@ pub(super) fn unequal(scene: &Scene<'_>) -> Vec<Defect> {
                 sizes.iter().max_by_key(|(size, _)| *size)?,
             );
             // Less than this is what partitioning and rounding leave.
-            if largest.0 - smallest.0 <= largest.0 / 100 + md.chunk_bytes.unwrap_or(0) {
+            let usual = (largest.0 / 100).saturating_add(md.chunk_bytes.unwrap_or(0));
+            if largest.0 - smallest.0 <= usual {
                 return None;
             }
             let (small, large) = format_sizes(smallest.0, largest.0);

@@ -65,7 +65,8 @@ fn small_partitions(disk: &Node, table: &PartitionTable) -> Option<Defect> {
     let size = disk.size_bytes?;
     // Logical partitions lie inside the extended one.
     let is_outer = |kind: &str| table.kind == "gpt" || !matches!(kind, "05" | "0f" | "85");
-    let sectors: u64 = table.entries.iter().filter(|e| is_outer(&e.kind)).map(|e| e.sectors).sum();
+    let outer = table.entries.iter().filter(|e| is_outer(&e.kind)).map(|e| e.sectors);
+    let sectors = outer.fold(0, u64::saturating_add);
     let used = sectors.checked_mul(table.sector_bytes)?;
     let unused = size.checked_sub(used)?;
     if table.entries.is_empty()

@@ -325,7 +325,7 @@ fn extents(scene: &Scene<'_>, index: usize, node: &Node) -> Option<Defect> {
         .because("a volume that begins inside a stripe shares it with its neighbour: its large writes end in parts of stripes, which the array has to read first")
         .command(
             format!("give volumes sizes in multiples of {count} extents, so that the next one begins on a stripe"),
-            format!("lvcreate --extents {} --name NAME {}", count * 256, word(group)),
+            format!("lvcreate --extents {} --name NAME {}", count.saturating_mul(256), word(group)),
         )
         .advise("or build the array with 2, 4 or 8 data disks (RAID5 of 3, 5 or 9, RAID6 of 4, 6 or 10): extents, which are powers of two, then fill stripes")
         .risking("none for volumes that are made from now on; those that exist would have to be copied")

@@ -57,7 +57,7 @@ pub(super) fn backup_misplaced(scene: &Scene<'_>) -> Vec<Defect> {
     tables(scene)
         .filter_map(|(_, node, table)| {
             let backup = table.backup_sector.filter(|_| table.kind == "gpt")?;
-            let last = (node.size_bytes? / table.sector_bytes).checked_sub(1)?;
+            let last = node.size_bytes?.checked_div(table.sector_bytes)?.checked_sub(1)?;
             if backup == last {
                 return None;
             }

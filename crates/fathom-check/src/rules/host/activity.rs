@@ -55,7 +55,7 @@ pub(super) fn soon(scene: &Scene<'_>) -> Vec<Defect> {
         let (Some(next), Some(before_s)) = (timer.next_unix_s, told_before_s(&timer.kind)) else {
             continue;
         };
-        let in_s = next - now;
+        let in_s = next.saturating_sub(now);
         if (0..=before_s).contains(&in_s) && has_work(scene, timer) {
             starts.push((in_s, timer));
         }

@@ -207,7 +207,8 @@ pub(super) fn resets(scene: &Scene<'_>) -> Vec<Defect> {
 /// Errors of links. Where the adapter's own counters tell of PCI Express errors, they are told there.
 pub(super) fn link_errors(scene: &Scene<'_>) -> Vec<Defect> {
     let counted = scene.snapshot.system.hosts.iter().any(|host| {
-        host.aer_errors.is_some_and(|(corrected, nonfatal, fatal)| corrected + nonfatal + fatal > 0)
+        host.aer_errors
+            .is_some_and(|(corrected, nonfatal, fatal)| corrected.max(nonfatal).max(fatal) > 0)
     });
     let is_pci = |defect: &Defect| {
         defect.evidence.iter().all(|evidence| {

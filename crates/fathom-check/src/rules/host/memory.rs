@@ -18,7 +18,8 @@ pub(super) fn swapping(scene: &Scene<'_>) -> Vec<Defect> {
     else {
         return Vec::new();
     };
-    let used: u64 = scene.snapshot.system.swaps.iter().map(|swap| swap.used_bytes).sum();
+    let used: u64 =
+        scene.snapshot.system.swaps.iter().map(|swap| swap.used_bytes).fold(0, u64::saturating_add);
     if used < SWAP_USED_BYTES.max(total / 20) || available > total / 10 {
         return Vec::new();
     }

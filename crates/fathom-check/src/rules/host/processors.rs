@@ -138,10 +138,11 @@ pub(super) fn interrupts(scene: &Scene<'_>) -> Vec<Defect> {
     }
     let busy: Vec<&Interrupt> =
         lines.values().flatten().copied().filter(|i| total(i) > 0).collect();
-    let all: u64 = busy.iter().map(|interrupt| total(interrupt)).sum();
+    let all: u64 = busy.iter().map(|interrupt| total(interrupt)).fold(0, u64::saturating_add);
     let mut by_cpu: BTreeMap<u64, u64> = BTreeMap::new();
     for (cpu, count) in busy.iter().flat_map(|interrupt| &interrupt.counts) {
-        *by_cpu.entry(*cpu).or_default() += count;
+        let sum = by_cpu.entry(*cpu).or_default();
+        *sum = sum.saturating_add(*count);
     }
     let Some((cpu, most)) = by_cpu.into_iter().max_by_key(|(_, count)| *count) else {
         return Vec::new();
@@ -158,7 +159,7 @@ pub(super) fn interrupts(scene: &Scene<'_>) -> Vec<Defect> {
 }
 
 fn total(interrupt: &Interrupt) -> u64 {
-    interrupt.counts.iter().map(|(_, count)| count).sum()
+    interrupt.counts.iter().map(|(_, count)| *count).fold(0, u64::saturating_add)
 }
 
 /// False for the queue of commands to the controller itself, which does no I/O.

@@ -78,7 +78,7 @@ pub(super) fn sas_slow(scene: &Scene<'_>) -> Vec<Defect> {
         let rates = rates.filter_map(|(now, max)| Some((gbit_x10(now)?, gbit_x10(max)?)));
         let (now, best) = rates.min_by_key(|(now, _)| *now).filter(|(now, best)| now < best)?;
         // A drive may be a generation older than its phy: only less than half is surely a bad link.
-        let lost_more = now * 2 < best;
+        let lost_more = now.saturating_mul(2) < best;
         let gravity = if lost_more && is_flash(node) { Gravity::High } else if lost_more { Gravity::Medium } else { Gravity::Low };
         Some(
             Defect::new(

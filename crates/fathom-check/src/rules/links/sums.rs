@@ -148,7 +148,7 @@ pub(super) fn queue(scene: &Scene<'_>) -> Vec<Defect> {
         let room = host.can_queue.filter(|&room| room > 0)?;
         let depths: Vec<(&Node, u64)> =
             disks.iter().filter_map(|disk| Some((*disk, disk.drive.as_ref()?.queue_depth?))).collect();
-        let sum: u64 = depths.iter().map(|(_, depth)| depth).sum();
+        let sum = depths.iter().map(|(_, depth)| *depth).fold(0, u64::saturating_add);
         if depths.len() < 2 || sum <= room {
             return None;
         }

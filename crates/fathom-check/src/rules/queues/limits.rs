@@ -71,7 +71,7 @@ pub(super) fn requests_cut(scene: &Scene<'_>) -> Vec<Defect> {
     let found = disk_queues(scene).filter_map(|(index, node, queue)| {
         let (now, wanted) = (queue.max_sectors_kib?, request_wanted_kib(scene, index, queue)?);
         // Kernels before 6.8 take the drive's own preferred size for the largest one.
-        let is_preferred = queue.optimal_io_bytes == Some(now * 1024);
+        let is_preferred = queue.optimal_io_bytes == now.checked_mul(1024);
         if now >= wanted || is_preferred {
             return None;
         }
@@ -111,7 +111,7 @@ pub(super) fn hardware_queues_few(scene: &Scene<'_>) -> Vec<Defect> {
         let queues = queue.hardware_queues?;
         let (gravity, cure) = match transport(node) {
             "nvme" if queues == 1 && cpus >= 4 => (Gravity::Medium, "see why: an old firmware, interrupts that ran out, or a kernel parameter (pci=nomsi, nvme.write_queues, irqaffinity); dmesg | grep -i nvme"),
-            "nvme" if queues * 8 <= cpus => (Gravity::Low, "the drive offers no more: spread the load over several drives"),
+            "nvme" if queues <= cpus / 8 => (Gravity::Low, "the drive offers no more: spread the load over several drives"),
             "virtio" if queues == 1 && cpus >= 8 => (Gravity::Low, "give the disk queues on the host: num-queues=N of virtio-blk-pci (QEMU), <driver queues='N'/> (libvirt)"),
             "virtio-scsi" if queues == 1 && cpus >= 8 => (Gravity::Low, "give the adapter queues on the host: num_queues=N of virtio-scsi-pci (QEMU), <driver queues='N'/> (libvirt)"),
             _ => return None,

@@ -61,7 +61,7 @@ fn set(scene: &Scene<'_>, defect: Defect, device: &Device<'_>, kib: u64) -> Defe
     if lvm {
         return defect.command(
             "for a logical volume LVM keeps it (the number has sectors of 512 bytes)",
-            format!("lvchange --readahead {} {}", kib * 2, word(device.node.label())),
+            format!("lvchange --readahead {} {}", kib.saturating_mul(2), word(device.node.label())),
         );
     }
     defect

@@ -42,7 +42,8 @@ pub(super) fn suspended(scene: &Scene<'_>) -> Vec<Defect> {
 pub(super) fn error_target(scene: &Scene<'_>) -> Vec<Defect> {
     devices(scene)
         .filter_map(|(_, node, dm)| {
-            let errors: u64 = dm::lines(&dm.table, "error").map(|line| line.sectors).sum();
+            let errors: u64 =
+                dm::lines(&dm.table, "error").map(|line| line.sectors).fold(0, u64::saturating_add);
             // A map of nothing but errors is a tool's placeholder.
             if errors == 0 || dm.targets.iter().all(|target| target == "error") {
                 return None;

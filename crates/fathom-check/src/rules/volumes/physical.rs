@@ -52,7 +52,7 @@ pub(super) fn resized(scene: &Scene<'_>) -> Vec<Defect> {
                     .seen(format!("/sys/class/block/{}/size", node.name), is.clone())
                     .seen(format!("label of LVM on {}", node.label()), was.clone())
             };
-            if real + extent <= believed {
+            if real.saturating_add(extent) <= believed {
                 let summary =
                     format!("{} has {is}, but LVM ({group}) believes {was}", node.label());
                 let missing = format_size(believed - real);

@@ -206,8 +206,8 @@ pub(super) fn no_autoextend(scene: &Scene<'_>) -> Vec<Defect> {
         .filter_map(|(index, node, dm, state)| {
             let chunk = pool_chunk(dm)?;
             let has = state.data.total.checked_mul(chunk)?;
-            let promised: u64 =
-                thin_volumes(scene, index).filter_map(|volume| volume.size_bytes).sum();
+            let sizes = thin_volumes(scene, index).filter_map(|volume| volume.size_bytes);
+            let promised = sizes.fold(0, u64::saturating_add);
             if promised <= has {
                 return None;
             }
