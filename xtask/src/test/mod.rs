@@ -153,8 +153,8 @@ pub fn run_tiers(options: &Options) -> Result<Report, String> {
     Ok(report)
 }
 
-/// All programs of a tier, one after the other. Those of the kernel tier mostly wait: there the largest one, and all others, run
-/// side by side, but not in a soak, whose kills and counts take all that the machine has.
+/// All programs of a tier: those that mostly wait side by side, the others one after the other. In a soak, whose kills and counts
+/// take all that the machine has, nothing runs beside anything.
 fn run_programs(tier: Tier, built: &Built, options: &Options) -> Tally {
     let all = built.programs.iter().filter(|program| program.tier == tier);
     let run = |programs: &[&Program], how: How| {
@@ -164,14 +164,27 @@ fn run_programs(tier: Tier, built: &Built, options: &Options) -> Tally {
     };
     let (largest, others): (Vec<&Program>, Vec<&Program>) =
         all.partition(|program| program.crate_name == LARGEST);
-    if tier != Tier::Kernel || options.soak || !process::can_have_own_locks() {
-        let mut tally = run(&largest, How::Plain);
-        tally.add(run(&others, How::Plain));
-        return tally;
+    if tier == Tier::Kernel && !options.soak && process::can_have_own_locks() {
+        return side_by_side(|| run(&largest, How::Plain), || run(&others, How::OwnLocks));
     }
+    // Of guests, the largest program runs as many at a time as there are processors.
+    let mut tally = run(&largest, How::Plain);
+    if tier == Tier::Guest && !options.soak {
+        let every_second =
+            |odd: usize| others.iter().copied().skip(odd).step_by(2).collect::<Vec<_>>();
+        let (some, rest) = (every_second(0), every_second(1));
+        tally.add(side_by_side(|| run(&some, How::Plain), || run(&rest, How::Plain)));
+    } else {
+        tally.add(run(&others, How::Plain));
+    }
+    tally
+}
+
+/// The sum of both, which run at the same time.
+fn side_by_side(one: impl FnOnce() -> Tally, other: impl FnOnce() -> Tally + Send) -> Tally {
     std::thread::scope(|scope| {
-        let beside = scope.spawn(|| run(&others, How::OwnLocks));
-        let mut tally = run(&largest, How::Plain);
+        let beside = scope.spawn(other);
+        let mut tally = one();
         let failed = |_| Tally::of_failure("the programs beside: their thread failed".to_owned());
         tally.add(beside.join().unwrap_or_else(failed));
         tally

@@ -72,56 +72,61 @@ fn measuring() -> Vec<Trial> {
     trials.extend(replay::trials());
     trials.extend(fsop::trials());
     trials.extend(lab::trials());
-    trials.extend(lab_plans::trials());
     trials.extend(limits_priority::trials());
     trials.extend(compare::trials());
     trials.extend(counters::trials());
     trials.extend(watch::trials());
     trials.extend(watch_waits::trials());
     trials.extend(whole::trials());
-    trials.extend(patterns::trials());
     trials.extend(rounds::trials());
     trials.extend(against::trials());
     trials.extend(saturate::trials());
     trials
 }
 
-/// Tests of what is done, said and left, however fast.
-fn others() -> Vec<Trial> {
+/// Tests of what single runs do, say and leave, however fast.
+fn runs() -> Vec<Trial> {
     let mut trials = bad_input::trials();
     trials.extend(failures::trials());
     trials.extend(personalities::trials());
     trials.extend(content::trials());
     trials.extend(signals::trials());
-    trials.extend(store::trials());
-    trials.extend(attach::trials());
-    trials.extend(report::trials());
-    trials.extend(terminal::trials());
-    trials.extend(terminal_lab::trials());
-    trials.extend(tmux::trials());
     trials.extend(output::trials());
     trials.extend(devices::trials());
     trials.extend(kept_edits::trials());
-    trials.extend(knobs::trials());
-    trials.extend(searches::trials());
-    trials.extend(lab_kills::trials());
-    trials.extend(lab_grid::trials());
+    trials.extend(patterns::trials());
     trials.extend(limits::trials());
-    trials.extend(check::trials());
-    trials.extend(check_geometry::trials());
-    trials.extend(check_tools::trials());
     trials.extend(verify::trials());
     trials.extend(verify_files::trials());
-    trials.extend(import::trials());
-    trials.extend(export::trials());
     trials.extend(trees::trials());
-    trials.extend(recipes::trials());
     trials.extend(watch_kept::trials());
     trials.extend(classics::trials());
     trials.extend(classics_peers::trials());
     trials
 }
 
+/// Tests of everything else that is not judged by its speed: experiments, searches, checks, stored results, screens and pages.
+fn others() -> Vec<Trial> {
+    let mut trials = lab_plans::trials();
+    trials.extend(lab_kills::trials());
+    trials.extend(lab_grid::trials());
+    trials.extend(recipes::trials());
+    trials.extend(searches::trials());
+    trials.extend(knobs::trials());
+    trials.extend(store::trials());
+    trials.extend(attach::trials());
+    trials.extend(report::trials());
+    trials.extend(terminal::trials());
+    trials.extend(terminal_lab::trials());
+    trials.extend(tmux::trials());
+    trials.extend(check::trials());
+    trials.extend(check_geometry::trials());
+    trials.extend(check_tools::trials());
+    trials.extend(import::trials());
+    trials.extend(export::trials());
+    trials
+}
+
 fn main() -> ExitCode {
-    fathom_testkit::run_lanes(lab_plans::alone(), vec![measuring(), others()])
+    fathom_testkit::run_lanes(lab_plans::alone(), vec![measuring(), runs(), others()])
 }
