@@ -168,7 +168,7 @@ fn prefixes() {
     check(
         store.resolve(""),
         at,
-        &expect!["no run ''; the nearest is '7f3kab'; all runs: fathom list"],
+        &expect!["no run ''; the most recent is '9xxx'; all runs: fathom list"],
     );
 }
 
