@@ -223,3 +223,48 @@ fn levels_of_ionice_were_not_useless() {
     assert!((change("total_iops") + 0.147).abs() < 0.001, "{}", change("total_iops"));
     assert!((change("sdd_MBps") - 0.105).abs() < 0.001, "{}", change("sdd_MBps"));
 }
+
+/// "60 seconds" explains a command that says 120, and 120 it was.
+#[test]
+fn a_minute_was_two() {
+    let all = rows("randomio_raid_levels");
+    assert_eq!(all.len(), 11);
+    assert!(all.iter().all(|row| (120.0..122.0).contains(&seconds(&row["real"]))));
+}
+
+/// The tables of FsOpBench say "(30s)". A process spends its time in the operations that are listed, and in moving data, whose share
+/// follows from both rates: that is half a minute wherever nothing hung, 54 and 43 s beside writers in the runs 5 and 9.
+#[test]
+fn thirty_seconds_were_more_where_processes_hung() {
+    let operations = rows("fsopbench_ops");
+    let reads = rows("fsopbench_rates").into_iter().filter(|row| row["kind"] == "read");
+    let mut longer = Vec::new();
+    for rate in reads {
+        let own = operations.iter().filter(|row| {
+            (&row["run"], &row["phase"]) == (&rate["run"], &rate["phase"])
+                && ["A", "B", "C", "D"].contains(&row["op"].as_str())
+        });
+        let in_operations: f64 =
+            own.map(|row| number(row, "cnt") * number(row, "avg_ms") / 1000.0).sum();
+        let share_of_data = number(&rate, "all_MBps") / number(&rate, "data_MBps");
+        let whole_s = in_operations / (1.0 - share_of_data);
+        if (27.0..34.0).contains(&whole_s) {
+            continue;
+        }
+        longer.push((rate["run"].clone(), rate["phase"].clone(), whole_s.round()));
+    }
+    let both = "3 readers, 3 writers";
+    let expected = [("5", both, 54.0), ("9", both, 43.0)];
+    assert_eq!(longer, expected.map(|(run, phase, s)| (run.to_owned(), phase.to_owned(), s)));
+}
+
+/// The newer kernel is set against the older one, and on the RAID there is no table of it with the internal journal.
+#[test]
+fn the_newer_kernel_has_no_raid_with_an_internal_journal() {
+    let all = rows("fsopbench_ops");
+    let has = |kernel: &str| {
+        let is_it = |row: &&Row| row["kernel"].starts_with(kernel) && row["disk"] == "areca RAID6";
+        all.iter().filter(is_it).any(|row| row["journal"] == "int")
+    };
+    assert!(has("2.6.24") && !has("2.6.31"));
+}
