@@ -37,10 +37,8 @@ pub fn history_text(
         out += &runs_table(series, zone, prefix, width);
         let changes = series.changes.iter();
         changes.for_each(|change| out += &change_text(series, change, zone, prefix, width));
-        if let Some(text) = no_change_text(series) {
-            let _ = writeln!(out, "{text}");
-        }
-        out += &rise_text(series);
+        let last = no_change_text(series).into_iter().chain(rise_text(series));
+        last.for_each(|text| push_wrapped_to(&mut out, width, "", &text));
         out.push('\n');
     }
     if has_searches {
@@ -128,10 +126,10 @@ fn bar(point: &Point, most: f64, longest_chars: f64) -> String {
     "#".repeat(chars.max(1))
 }
 
-/// A slow decline has no place where it happened; empty without one.
+/// A slow decline has no place where it happened; none without one.
 #[must_use]
-pub fn rise_text(series: &Series) -> String {
-    let Some(percent) = series.rise_percent else { return String::new() };
+pub fn rise_text(series: &Series) -> Option<String> {
+    let percent = series.rise_percent?;
     let how = if percent > 0.0 { "rising" } else { "falling" };
     let first = series.changes.last().map_or(0, |change| change.at);
     let runs = series.points.len() - first;
@@ -141,9 +139,9 @@ pub fn rise_text(series: &Series) -> String {
         format!(" ({:.0} %: {least:.1} % to {most:.1} %)", 100.0 * of.coverage)
     });
     let percent = percent.abs();
-    format!(
-        "Slowly {how}: by {percent:.1} %{range} over the last {runs} runs, in no single place.\n"
-    )
+    Some(format!(
+        "Slowly {how}: by {percent:.1} %{range} over the last {runs} runs, in no single place."
+    ))
 }
 
 /// How large a change was and since when, in a few words: `-12.0 % (-14.1 % to -9.8 %) since 2026-11-21 03:00:00 +00:00`.

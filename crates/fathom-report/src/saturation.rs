@@ -145,10 +145,11 @@ pub fn knee_text(study: &Saturation) -> Option<String> {
     );
     if let Some(last) = study.rows.last().filter(|row| row.iops.value * 1.1 < most) {
         text += &format!(
-            " It falls beyond {}: {} at {}.",
+            " It falls beyond {}: {} at {} ({}).",
             format_count(study.highest),
             iops_text(last.iops.value),
-            format_count(last.concurrency)
+            format_count(last.concurrency),
+            known(&last.iops)
         );
     }
     Some(text)
@@ -485,6 +486,6 @@ mod tests {
         let mut study = study();
         study.rows.push(row(480, 300.0, 1));
         let said = text(&study, WIDTH).replace('\n', " ");
-        assert!(said.contains("It falls beyond 120: 300 at 480."), "{said}");
+        assert!(said.contains("It falls beyond 120: 300 at 480 ("), "{said}");
     }
 }

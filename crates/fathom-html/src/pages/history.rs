@@ -164,8 +164,7 @@ fn section(series: &Series, prefix: &dyn Fn(&str) -> String, zone: &TimeZone) ->
         section.blocks.push(Block::Plain(change_text(series, change, zone, prefix, WIDTH)));
     }
     section.blocks.extend(no_change_text(series).map(Block::Text));
-    let rise = rise_text(series);
-    section.blocks.extend((!rise.is_empty()).then_some(Block::Text(rise)));
+    section.blocks.extend(rise_text(series).map(Block::Text));
     section.block(table(series, prefix, zone))
 }
 
