@@ -6,6 +6,7 @@ use crate::sample;
 use crate::summary::{quick_table, run_table};
 use crate::text::{WIDTH, WIDTH_MIN};
 use fathom_model::record::{CpuTime, OpClass, Record};
+use fathom_study::repeats;
 use jiff::tz::TimeZone;
 use proptest::prelude::*;
 
@@ -54,7 +55,7 @@ proptest! {
         let records = [record.clone(), record];
         for text in [
             quick_table(&records, &[(0, "where throughput stops growing")], width),
-            run_table(&records, width),
+            run_table(&records, &repeats::study(&records), width),
             run_detail(&records[0], &TimeZone::UTC, width),
         ] {
             let wide = text.lines().find(|line| line.len() > width);
@@ -67,7 +68,7 @@ proptest! {
         let records = [record.clone(), record];
         for text in [
             quick_table(&records, &[], WIDTH),
-            run_table(&records, WIDTH),
+            run_table(&records, &repeats::study(&records), WIDTH),
             run_detail(&records[0], &TimeZone::UTC, WIDTH),
             classic::randomio(&records[0], classic::Rows::Window),
             classic::randomio(&records[0], classic::Rows::Intervals),

@@ -10,38 +10,54 @@ use fathom_study::rounds::{Followed, Rounds};
 pub fn text(found: &Rounds, width: usize) -> String {
     let mut out = rounds_table(found, width);
     out.push('\n');
-    let (range, rise) = (100.0 * found.range_share_max, 100.0 * found.rise_share_max);
-    let answer = match (found.reached, found.window) {
-        (Some(round), _) => match found.left {
-            Some(left) => {
-                format!("Steady state reached at round {round}, and left at round {left}")
-            }
-            None => format!("Steady state reached at round {round}"),
-        },
-        (None, Some(_)) => format!("Steady state not reached in {} rounds", found.rounds),
-        (None, None) => {
-            let rounds = found.rounds;
-            let text = format!(
-                "Steady state not reached: {rounds} whole rounds, and it takes {WINDOW_ROUNDS}."
-            );
-            push_wrapped_to(&mut out, width, "", &text);
-            return out;
-        }
+    let Some((first, last)) = found.window else {
+        push_wrapped_to(&mut out, width, "", &format!("{}.", answer(found)));
+        return out;
     };
-    let (first, last) = found.window.unwrap_or_default();
-    push_wrapped_to(
-        &mut out,
-        width,
-        "",
-        &format!("{answer}. Verification window, rounds {first} to {last}:"),
-    );
+    let text = format!("{}. Verification window, rounds {first} to {last}:", answer(found));
+    push_wrapped_to(&mut out, width, "", &text);
     out += &window_table(found, width);
+    let (range, rise) = (100.0 * found.range_share_max, 100.0 * found.rise_share_max);
     let rule = format!(
         "steady: range (largest less smallest) at most {range:.0} % of the average, and what the fitted line rises or falls \
          over the window at most {rise:.0} % (SNIA PTS, definition 2.1.24), of every figure that is not \"shown only\"."
     );
     push_wrapped_to(&mut out, width, "  ", &rule);
     out
+}
+
+/// Whether and when.
+fn answer(found: &Rounds) -> String {
+    let rounds = found.rounds;
+    match (found.reached, found.left, found.window) {
+        (Some(round), Some(left), _) => {
+            format!("Steady state reached at round {round}, and left at round {left}")
+        }
+        (Some(round), ..) => format!("Steady state reached at round {round}"),
+        (None, _, Some(_)) => format!("Steady state not reached in {rounds} rounds"),
+        (None, ..) => {
+            format!("Steady state not reached: {rounds} whole rounds, and it takes {WINDOW_ROUNDS}")
+        }
+    }
+}
+
+/// The answer with the averages that it is about, in a sentence.
+#[must_use]
+pub fn sentence(found: &Rounds) -> String {
+    let average = |figure: &Followed| {
+        let (of, window) = (figure.metric, figure.window?);
+        Some(format!("{} {} {}", figure.name, of.words(), of.text(window.average)))
+    };
+    let tracked = found.figures.iter().filter(|figure| figure.is_tracked);
+    let averages: Vec<String> = tracked.filter_map(average).collect();
+    match found.window {
+        Some((first, last)) => format!(
+            "{}. Averages of rounds {first} to {last}: {}.",
+            answer(found),
+            averages.join(", ")
+        ),
+        None => format!("{}.", answer(found)),
+    }
 }
 
 /// The figures of each round, row by row; of very many rounds the newest.

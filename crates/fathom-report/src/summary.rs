@@ -1,14 +1,16 @@
 //! One row per record: what `fathom quick` and `fathom run` print first.
 
-use crate::figures::{Counted, Figures, NotEnough, iops_text, ns_text, quantile_text};
+use crate::figures::{
+    Counted, Figures, NotEnough, cpu_text, iops_text, ns_text, quantile_text, rate_text,
+};
 use crate::table::{Align, Noted, Table};
 use crate::text::{WIDTH, push_wrapped_to};
 use fathom_base::units::format_ns;
 use fathom_model::record::{CpuTime, Ending, JobRecord, Record};
-use fathom_stats::Histogram;
-use fathom_stats::interval::median_interval;
-use fathom_stats::percentiles::{CellPercentile, of_cell};
+use fathom_stats::interval::{Estimate, Interval};
+use fathom_stats::percentiles::CellPercentile;
 use fathom_study::knee;
+use fathom_study::repeats::Repeats;
 
 /// Longer labels are cut, so that the table keeps its width.
 const LABEL_CHARS_MAX: usize = 40;
@@ -46,14 +48,16 @@ pub fn quick_rows(records: &[Record], remarks: &[(usize, &str)]) -> Noted {
 }
 
 /// The rows of `fathom run`: one for each record, below it its jobs when there are several or its kinds of operations
-/// when they are mixed, and the spread of the operations per second over repeats of one workload. A run is one value
-/// there, never an interval inside it. In lines of `width` columns.
+/// when they are mixed, and what repeats of one workload come to. A run is one value there, never an interval inside it. In lines of
+/// `width` columns.
 #[must_use]
-pub fn run_table(records: &[Record], width: usize) -> String {
-    run_rows(records).render_to(width) + &repeats(records, width) + &percentiles(records, width)
+pub fn run_table(records: &[Record], repeats: &[Repeats], width: usize) -> String {
+    let below = repeats_rows(repeats);
+    let below = below.map_or_else(String::new, |rows| format!("\n{}", rows.render_to(width)));
+    run_rows(records).render_to(width) + &below
 }
 
-/// The same as a table, without the spread.
+/// The same as a table, without the repeats.
 #[must_use]
 pub fn run_rows(records: &[Record]) -> Noted {
     let mut rows = Vec::new();
@@ -100,7 +104,7 @@ pub fn in_a_sentence(records: &[Record]) -> String {
         let (iops, label) = (iops_text(figures.iops), &record.label);
         match figures.counted {
             Counted::Requests if label.starts_with("sequential") => {
-                format!("{label} {}", figures.rate_text())
+                format!("{label} {}", rate_text(&figures))
             }
             Counted::Requests => format!("{label} {iops} IOPS"),
             _ => format!("{label} {iops}/s"),
@@ -151,11 +155,9 @@ impl Row {
 
     /// The response times of open loops; none where all loops were closed.
     fn of_responses(label: &str, jobs: &[JobRecord]) -> Option<Self> {
-        let opens = jobs.iter().filter_map(|job| job.open_loop.as_ref());
-        let mut latency_ns = Histogram::new();
-        opens.flat_map(|open| &open.classes).for_each(|c| latency_ns.merge(&c.at_least_ns()));
+        let latency_ns = Figures::responses(jobs)?;
         let indent = label.len() - label.trim_start().len() + 2;
-        (!latency_ns.is_empty()).then(|| Self {
+        Some(Self {
             label: format!("{}response time", " ".repeat(indent)),
             figures: Figures { latency_ns, ..Figures::of_jobs(jobs.iter(), 0, CpuTime::default()) },
             is_part: true,
@@ -183,12 +185,12 @@ fn render(rows: &[Row]) -> Noted {
         let (rate, iops) = if *is_response {
             (String::new(), String::new())
         } else {
-            (figures.rate_text(), iops_text(figures.iops))
+            (rate_text(figures), iops_text(figures.iops))
         };
         let mut cells = vec![shortened(label), rate, iops];
         cells.extend(quantiles);
         cells.push(ns_text(latency_ns.max()));
-        cells.extend((!is_part).then(|| figures.cpu_text()));
+        cells.extend((!is_part).then(|| cpu_text(figures)));
         table.row_with_remark(cells, remark);
     }
     let mut notes = Vec::new();
@@ -219,102 +221,104 @@ fn shortened(label: &str) -> String {
     format!("{kept}...")
 }
 
-/// What a run's repeats have in common: the label without its number.
-fn without_number(label: &str) -> &str {
-    let is_number = |text: &str| !text.is_empty() && text.chars().all(|c| c.is_ascii_digit());
-    label.rsplit_once(" #").filter(|(_, n)| is_number(n)).map_or(label, |(name, _)| name)
-}
-
-/// The complete repeats of each label that has several, under its name.
-fn repeated(records: &[Record]) -> Vec<(&str, Vec<&Record>)> {
-    let mut found: Vec<(&str, Vec<&Record>)> = Vec::new();
-    for record in records.iter().filter(|record| record.ending == Ending::Complete) {
-        let name = without_number(&record.label);
-        match found.iter_mut().find(|(known, _)| *known == name) {
-            Some((_, of)) => of.push(record),
-            None => found.push((name, vec![record])),
-        }
-    }
-    found.retain(|(_, of)| of.len() > 1);
-    found
-}
-
-/// Confidence of the intervals of repeats.
-const LEVEL: f64 = 0.95;
-
-/// Minimum, median with its interval, and maximum over the complete repeats of each label, a line for each that has several.
+/// The spread of each row that was repeated: of its operations per second and of its percentiles, a run being one value, and the
+/// percentiles of all requests together. None without repeats.
 #[must_use]
-pub fn repeats(records: &[Record], width: usize) -> String {
-    let mut out = String::new();
-    for (name, of) in repeated(records) {
-        let iops: Vec<f64> = of.iter().map(|record| Figures::of_record(record).iops).collect();
-        let Ok(median) = median_interval(&iops, LEVEL) else { continue };
-        let ends = |pick: fn(f64, f64) -> f64| iops.iter().copied().reduce(pick).unwrap_or(0.0);
-        let interval = match median.interval {
-            Some(of) => format!(
-                " ({:.0} %: {} to {})",
-                100.0 * of.coverage,
-                iops_text(of.low),
-                iops_text(of.high)
-            ),
-            None => " (fewer than six runs, no interval)".to_owned(),
-        };
-        let text = format!(
-            "IOPS of {} over n = {} runs: min {}, median {}{interval}, max {}",
-            shortened(name),
-            iops.len(),
-            iops_text(ends(f64::min)),
-            iops_text(median.value),
-            iops_text(ends(f64::max))
-        );
-        push_wrapped_to(&mut out, width, "", &text);
-    }
-    out
-}
-
-/// The percentiles of each label's repeats: of all their requests together, and across the runs.
-fn percentiles(records: &[Record], width: usize) -> String {
-    let mut out = String::new();
-    for (name, of) in repeated(records) {
-        let latencies: Vec<Histogram> =
-            of.iter().map(|record| Figures::of_record(record).latency_ns).collect();
-        let latencies: Vec<&Histogram> = latencies.iter().collect();
-        let said = QUANTILES.iter().filter_map(|(title, q)| {
-            let cell = of_cell(&latencies, *q, LEVEL, of.first()?.seed).ok()?;
-            Some(format!("{title} {}", cell_text(&cell)))
-        });
-        let said: Vec<String> = said.collect();
-        if !said.is_empty() {
-            let text = format!("{}, all runs together: {}", shortened(name), said.join("; "));
-            push_wrapped_to(&mut out, width, "", &text);
+pub fn repeats_rows(all: &[Repeats]) -> Option<Noted> {
+    let columns = ["median", "its interval", "min", "max", "together"];
+    let columns = columns.map(|title| (title, Align::Right));
+    let mut table = Table::new([("", Align::Left)].into_iter().chain(columns), 2);
+    for of in all {
+        table.row([format!("{}, {} runs", shortened(&of.name), of.iops.count)]);
+        let [median, min, max] = [of.iops.value, of.iops_min, of.iops_max].map(iops_text);
+        let interval = interval_text(of.iops, iops_text);
+        table.row(["  IOPS".to_owned(), median, interval, min, max]);
+        for percentile in &of.latency {
+            let name = QUANTILES.iter().find(|(_, q)| (q - percentile.quantile).abs() < 1e-9);
+            let kind = if of.is_response { "response " } else { "" };
+            let name = format!("  {kind}{}", name.map_or("", |(name, _)| *name));
+            let (cells, remark) = percentile_cells(percentile);
+            table.row_with_remark([name].into_iter().chain(cells), remark);
         }
     }
-    out
+    (!all.is_empty()).then(|| Noted { table, notes: repeats_notes(all) })
 }
 
-/// `5.1 ms (runs: median 5.0 ms, 97 %: 4.8 ms to 5.3 ms)`.
-fn cell_text(cell: &CellPercentile) -> String {
+/// What stands behind the name of a percentile, and what is remarked.
+fn percentile_cells(of: &CellPercentile) -> ([String; 5], &'static str) {
     let ns = |value: f64| format_ns(value.round() as u64);
-    let merged = format_ns(cell.merged_ns);
-    match (cell.across_runs_ns, cell.merged_interval_ns.and_then(|of| of.interval)) {
-        (Some(runs), _) => match runs.interval {
-            Some(of) => format!(
-                "{merged} (runs: median {}, {:.0} %: {} to {})",
-                ns(runs.value),
-                100.0 * of.coverage,
-                ns(of.low),
-                ns(of.high)
-            ),
-            None => format!("{merged} (runs: median {}, no interval)", ns(runs.value)),
-        },
-        (None, Some(of)) => format!(
-            "{merged} ({:.0} %: {} to {}, by drawing whole runs: each alone has too few)",
-            100.0 * of.coverage,
-            ns(of.low),
-            ns(of.high)
-        ),
-        (None, None) => format!("{merged} (each run alone has too few, no interval)"),
+    let none = || "-".to_owned();
+    let all = format_ns(of.merged_ns);
+    match (of.across_runs_ns, of.range_ns, of.merged_interval_ns) {
+        (Some(runs), Some((min, max)), _) => {
+            ([ns(runs.value), interval_text(runs, ns), ns(min), ns(max), all], "")
+        }
+        (.., Some(drawn)) => {
+            ([none(), interval_text(drawn, ns), none(), none(), all], "<- whole runs drawn")
+        }
+        _ => ([none(), none(), none(), none(), all], "<- too few in a run"),
     }
+}
+
+fn interval_text(of: Estimate, text: impl Fn(f64) -> String) -> String {
+    let ends = |interval: Interval| format!("{} .. {}", text(interval.low), text(interval.high));
+    of.interval.map_or_else(|| "-".to_owned(), ends)
+}
+
+fn repeats_notes(all: &[Repeats]) -> Vec<String> {
+    let percentiles = || all.iter().flat_map(|of| &of.latency);
+    let notes = [
+        (
+            true,
+            "Median, min and max of the runs, each one value; together: of the requests of all runs.",
+        ),
+        (
+            all.iter().any(|of| of.iops.interval.is_some()),
+            "Intervals hold the median of such runs in at least 95 of 100 cases, by ranks.",
+        ),
+        (all.iter().any(|of| of.iops.interval.is_none()), "Fewer than six runs have no interval."),
+        (
+            percentiles().any(|of| of.bootstrap.is_some()),
+            "Whole runs drawn: each run alone has too few requests for the percentile, so the interval is of all together \
+             (95 %, bootstrap; of few runs it is somewhat too narrow).",
+        ),
+        (
+            percentiles().any(|of| of.across_runs_ns.is_none() && of.bootstrap.is_none()),
+            "Too few in a run: only all runs together have enough requests for the percentile, and ten runs would give an \
+             interval.",
+        ),
+        (
+            all.iter().any(|of| of.is_response),
+            "Response times count from the intended start of each request.",
+        ),
+    ];
+    let said = notes.into_iter().filter(|(is_said, _)| *is_said);
+    said.map(|(_, text)| text.to_owned()).collect()
+}
+
+/// The operations per second of each row that was repeated, a sentence each.
+#[must_use]
+pub fn repeats_sentences(all: &[Repeats]) -> Vec<String> {
+    let sentence = |of: &Repeats| {
+        let interval = match of.iops.interval {
+            Some(interval) => format!(
+                "{:.0} %: {} to {}",
+                100.0 * interval.coverage,
+                iops_text(interval.low),
+                iops_text(interval.high)
+            ),
+            None => "fewer than six runs, no interval".to_owned(),
+        };
+        format!(
+            "IOPS of {} over n = {} runs: median {} ({interval}), min {}, max {}",
+            of.name,
+            of.iops.count,
+            iops_text(of.iops.value),
+            iops_text(of.iops_min),
+            iops_text(of.iops_max)
+        )
+    };
+    all.iter().map(sentence).collect()
 }
 
 #[cfg(test)]
@@ -322,6 +326,11 @@ mod tests {
     use super::*;
     use crate::sample::{commit, interrupted, quick, randomio, replication};
     use expect_test::expect;
+    use fathom_study::repeats;
+
+    fn text_of(records: &[Record]) -> String {
+        run_table(records, &repeats::study(records), WIDTH)
+    }
 
     #[test]
     fn the_table_of_quick() {
@@ -376,11 +385,18 @@ mod tests {
               p50 to max: service time (closed loop: the next request waits for an earlier one). CPU: of one core.
               A write that is followed by a sync counts with it, as one operation.
               n/a: too few operations (ten must lie beyond a percentile: p99 needs 1 000, p99.9 needs 10 000).
-            IOPS of mixed (20 % writes), 48 over n = 3 runs: min 90, median 100 (fewer than six runs, no interval), max
-            120
-            mixed (20 % writes), 48, all runs together: p50 38 ms (runs: median 38 ms, no interval); p99 64 ms (runs:
-            median 64 ms, no interval); p99.9 190 ms (each run alone has too few, no interval)
-        "#]].assert_eq(&run_table(&runs, WIDTH));
+
+                                             median  its interval    min    max  together
+            mixed (20 % writes), 48, 3 runs
+              IOPS                              100             -     90    120
+              p50                             38 ms             -  38 ms  38 ms     38 ms
+              p99                             64 ms             -  64 ms  64 ms     64 ms
+              p99.9                               -             -      -      -    190 ms   <- too few in a run
+              Median, min and max of the runs, each one value; together: of the requests of all runs.
+              Fewer than six runs have no interval.
+              Too few in a run: only all runs together have enough requests for the percentile, and ten runs would give an
+              interval.
+        "#]].assert_eq(&text_of(&runs));
     }
 
     #[test]
@@ -388,7 +404,7 @@ mod tests {
         let mut both = replication();
         both.jobs.extend(commit().jobs);
         both.label = "a very long label that somebody has given to a workload of two jobs".into();
-        let text = run_table(&[both, replication()], WIDTH);
+        let text = text_of(&[both, replication()]);
         expect![[r#"
                                                        rate   IOPS      p50     p99   p99.9      max   CPU
             a very long label that somebody has g...      -     50    19 ms   68 ms     n/a   399 ms   2 %
@@ -406,30 +422,50 @@ mod tests {
     fn repeats_that_carry_a_number_are_one_workload() {
         let mut runs = [randomio(100), randomio(120), commit()];
         (runs[0].label, runs[1].label) = ("oltp, direct #1".into(), "oltp, direct #2".into());
-        let text = run_table(&runs, WIDTH);
-        let spread = "IOPS of oltp, direct over n = 2 runs: min 100, median 110 (fewer than six runs, no interval), max 120\n";
-        assert!(text.contains(spread), "{text}");
-        assert_eq!(without_number("a #x"), "a #x");
+        let text = text_of(&runs);
+        assert!(text.contains("\noltp, direct, 2 runs\n"), "{text}");
+        let said = "IOPS of oltp, direct over n = 2 runs: median 110 (fewer than six runs, no interval), min 100, max 120";
+        assert_eq!(repeats_sentences(&repeats::study(&runs)), [said]);
     }
 
-    /// Twelve runs of 60 s: of 900 requests each alone has no p99, all together have one; of 90 000 each has.
+    /// Twelve runs of 60 s: of 780 requests each alone has no p99, all together have one; of 90 000 each has.
     #[test]
     fn repeats_have_intervals_and_percentiles_of_all_requests() {
         let runs = |iops: u64| (0..12).map(|at| randomio(iops + at % 3)).collect::<Vec<_>>();
-        let text = run_table(&runs(1500), WIDTH);
-        let lines: Vec<&str> = text.lines().collect();
-        let about =
-            |what: &str| lines.iter().find(|line| line.contains(what)).copied().unwrap_or("");
-        let spread = about("over n = 12 runs");
-        assert!(spread.contains("median 1 501 (96 %: 1 500 to 1 502), max 1 502"), "{text}");
-        assert!(
-            text.contains("all runs together: p50 ") && text.contains("(runs: median "),
-            "{text}"
-        );
-        let short = run_table(&runs(13), WIDTH);
-        let drawn = short.split("all runs together: ").nth(1).unwrap_or("").replace('\n', " ");
-        assert!(drawn.contains("by drawing whole runs: each alone has too few"), "{short}");
-        assert_eq!(short, run_table(&runs(13), WIDTH), "the seed is stored");
+        let text = |runs: &[Record]| {
+            repeats_rows(&repeats::study(runs)).map_or_else(String::new, |rows| rows.render_to(80))
+        };
+        expect![[r#"
+                                          median      its interval     min     max  together
+            mixed (20 % writes), 48, 12
+            runs
+              IOPS                         1 501    1 500 .. 1 502   1 500   1 502
+              p50                          38 ms    38 ms .. 38 ms   38 ms   38 ms     38 ms
+              p99                          64 ms    64 ms .. 64 ms   64 ms   64 ms     64 ms
+              p99.9                       190 ms  190 ms .. 190 ms  190 ms  190 ms    190 ms
+              Median, min and max of the runs, each one value; together: of the requests of
+              all runs.
+              Intervals hold the median of such runs in at least 95 of 100 cases, by ranks.
+        "#]]
+        .assert_eq(&text(&runs(1500)));
+        expect![[r#"
+                                            median      its interval    min    max  together
+            mixed (20 % writes), 48, 12
+            runs
+              IOPS                              14          13 .. 15     13     15
+              p50                            38 ms    38 ms .. 38 ms  38 ms  38 ms     38 ms
+              p99                                -  152 ms .. 158 ms      -      -    152 ms
+                <- whole runs drawn
+              p99.9                              -  910 ms .. 919 ms      -      -    910 ms
+                <- whole runs drawn
+              Median, min and max of the runs, each one value; together: of the requests of
+              all runs.
+              Intervals hold the median of such runs in at least 95 of 100 cases, by ranks.
+              Whole runs drawn: each run alone has too few requests for the percentile, so
+              the interval is of all together (95 %, bootstrap; of few runs it is somewhat
+              too narrow).
+        "#]]
+        .assert_eq(&text(&runs(13)));
     }
 
     /// A job of 60 s beside one that had done its amount after 15 s: 100/s and 200/s are 300/s while both run.
@@ -452,7 +488,7 @@ mod tests {
         assert_eq!((figures.iops, figures.bytes_per_s), (300.0, 300.0 * 4096.0));
         assert_eq!(figures.latency_ns.count(), 9000);
         // A row that is divided by the longest has to fail here.
-        let row = run_table(&[record], WIDTH).lines().nth(1).map(str::to_owned).unwrap_or_default();
+        let row = text_of(&[record]).lines().nth(1).map(str::to_owned).unwrap_or_default();
         assert!(row.contains(" 1.2 MB/s ") && row.contains(" 300 "), "{row}");
     }
 
@@ -460,7 +496,7 @@ mod tests {
     fn an_even_number_of_repeats_and_a_failed_one() {
         let mut failed = randomio(500);
         failed.ending = Ending::Failed;
-        let text = run_table(&[randomio(100), failed, randomio(90)], WIDTH);
+        let text = text_of(&[randomio(100), failed, randomio(90)]);
         expect![[r#"
                                                rate   IOPS      p50      p99    p99.9      max   CPU
             mixed (20 % writes), 48 #1   409.6 kB/s    100    38 ms    64 ms      n/a   907 ms   2 %
@@ -478,9 +514,17 @@ mod tests {
               p50 to max: service time (closed loop: the next request waits for an earlier one). CPU: of one core.
               A write that is followed by a sync counts with it, as one operation.
               n/a: too few operations (ten must lie beyond a percentile: p99 needs 1 000, p99.9 needs 10 000).
-            IOPS of mixed (20 % writes), 48 over n = 2 runs: min 90, median 95 (fewer than six runs, no interval), max 100
-            mixed (20 % writes), 48, all runs together: p50 38 ms (runs: median 38 ms, no interval); p99 64 ms (runs:
-            median 64 ms, no interval); p99.9 190 ms (each run alone has too few, no interval)
+
+                                             median  its interval    min    max  together
+            mixed (20 % writes), 48, 2 runs
+              IOPS                               95             -     90    100
+              p50                             38 ms             -  38 ms  38 ms     38 ms
+              p99                             64 ms             -  64 ms  64 ms     64 ms
+              p99.9                               -             -      -      -    190 ms   <- too few in a run
+              Median, min and max of the runs, each one value; together: of the requests of all runs.
+              Fewer than six runs have no interval.
+              Too few in a run: only all runs together have enough requests for the percentile, and ten runs would give an
+              interval.
         "#]].assert_eq(&text);
     }
 }

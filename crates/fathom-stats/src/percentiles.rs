@@ -56,6 +56,8 @@ pub struct CellPercentile {
     /// The median over runs of their own percentile, in nanoseconds, with its exact interval from six runs on at 0.95. None
     /// where some run has too few values for the percentile: those left would be a selection.
     pub across_runs_ns: Option<Estimate>,
+    /// Smallest and largest of the runs' own percentiles, in nanoseconds; none likewise.
+    pub range_ns: Option<(f64, f64)>,
     /// Where the runs have no percentile of their own, and there are at least [`BOOTSTRAP_RUNS_MIN`] of them: the interval of
     /// `merged_ns` by a bootstrap that draws whole runs.
     pub merged_interval_ns: Option<Estimate>,
@@ -76,12 +78,23 @@ pub fn of_cell(
 ) -> Result<CellPercentile, StatsError> {
     check_share(level)?;
     let merged_ns = merged_quantile(runs, q)?;
-    let across_runs_ns = across_runs(runs, q, level).ok();
+    let own = run_quantiles(runs, q).ok();
+    let across_runs_ns = own.as_ref().and_then(|own| median_interval(own, level).ok());
+    let range_ns =
+        own.as_ref().map(|own| sorted(own)).and_then(|own| Some((*own.first()?, *own.last()?)));
     let is_drawn = across_runs_ns.is_none() && runs.len() >= BOOTSTRAP_RUNS_MIN;
     let how = is_drawn.then(|| Bootstrap { level, ..Bootstrap::new(seed) });
     let merged_interval_ns = how.and_then(|how| bootstrapped(runs, q, &how));
     let bootstrap = how.filter(|_| merged_interval_ns.is_some());
-    Ok(CellPercentile { quantile: q, merged_ns, across_runs_ns, merged_interval_ns, bootstrap })
+    let quantile = q;
+    Ok(CellPercentile {
+        quantile,
+        merged_ns,
+        across_runs_ns,
+        range_ns,
+        merged_interval_ns,
+        bootstrap,
+    })
 }
 
 /// The merged quantile with its interval by drawing whole runs. A sample may have too few values for the percentile where
@@ -230,6 +243,10 @@ mod tests {
         let long = runs(&factors);
         let exact = of_cell(&refs(&long), 0.99, 0.95, 1).unwrap();
         assert!(exact.across_runs_ns.unwrap().interval.is_some() && exact.bootstrap.is_none());
+        let (least, most) = exact.range_ns.unwrap();
+        assert_within_bucket(least, 0.8 * 1.99e6);
+        assert_within_bucket(most, 1.3 * 1.99e6);
+        assert_eq!(got.range_ns, None, "no run has its own");
         assert!(of_cell(&refs(&short[..1]), 0.99, 0.95, 1).is_err(), "too few in all");
     }
 

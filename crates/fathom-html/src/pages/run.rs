@@ -2,10 +2,10 @@
 
 use super::{Source, counted, parts};
 use crate::page::{Axis, Block, Chart, ChartKind, Page, Point, Section, Table, Unit};
-use fathom_model::record::RunKind;
-use fathom_report::text::WIDTH;
+use fathom_model::record::{Record, RunKind};
 use fathom_report::{brief, summary};
 use fathom_study::compare::Metric;
+use fathom_study::repeats::{self, Repeats};
 use fathom_study::rounds::{self, Followed};
 
 /// Makes it.
@@ -14,8 +14,8 @@ pub(super) fn page(source: &Source) -> Page {
     let mut first = vec![Block::Findings(source.findings.to_vec())];
     first.extend(parts::stacks(records));
     first.push(Block::Table(Table::from(summary::run_rows(records))));
-    let repeats = summary::repeats(records, WIDTH);
-    first.extend((!repeats.is_empty()).then_some(Block::Text(repeats)));
+    let repeats = repeats::of_run(head.kind, records);
+    first.extend(summary::repeats_rows(&repeats).map(|rows| Block::Table(Table::from(rows))));
     let mut sections = Vec::new();
     if head.kind == RunKind::Rounds {
         sections.push(steadiness(source));
@@ -30,7 +30,7 @@ pub(super) fn page(source: &Source) -> Page {
     Page {
         title: format!("run {} on {}", source.name, head.target),
         question: question(source),
-        answer: answer(source),
+        answer: answer(source, &repeats),
         verdict: Some(source.verdict),
         first,
         sections,
@@ -50,23 +50,16 @@ fn question(source: &Source) -> String {
     }
 }
 
-/// One record speaks for itself; of several the spread counts.
-fn answer(source: &Source) -> String {
-    match source.records {
-        [] => String::new(),
-        [one] => format!("{}: {}.", one.label, brief::line(one)),
-        several => {
-            let repeats = summary::repeats(several, WIDTH);
-            let lines: Vec<&str> = repeats.lines().collect();
-            match lines.as_slice() {
-                [] => {
-                    let each =
-                        several.iter().take(4).map(|r| format!("{}: {}", r.label, brief::line(r)));
-                    format!("{}.", each.collect::<Vec<_>>().join("; "))
-                }
-                lines => format!("{}.", lines.join("; ")),
-            }
+/// One record speaks for itself; of rounds the steady ones count, of repeats their spread.
+fn answer(source: &Source, repeats: &[Repeats]) -> String {
+    let each = |record: &Record| format!("{}: {}", record.label, brief::line(record));
+    match (source.head.kind, source.records) {
+        (_, []) => String::new(),
+        (RunKind::Rounds, records) => fathom_report::rounds::sentence(&rounds::study(records)),
+        (_, several) if repeats.is_empty() => {
+            format!("{}.", several.iter().take(4).map(each).collect::<Vec<_>>().join("; "))
         }
+        _ => format!("{}.", summary::repeats_sentences(repeats).join("; ")),
     }
 }
 

@@ -1,6 +1,7 @@
 //! The rows of two sides that belong together, and whether their runs were made in turn.
 
 use super::Side;
+use crate::repeats::without_repeat;
 use fathom_model::record::{Record, RunHead};
 
 /// One job of one record, with the head of its run.
@@ -57,10 +58,7 @@ pub(crate) fn without_number(label: &str) -> &str {
         Some((name, depth)) if is_number(depth) => &label[..=name.len()],
         _ => label,
     };
-    match label.rsplit_once(" #") {
-        Some((name, number)) if is_number(number) => name,
-        _ => label,
-    }
+    without_repeat(label)
 }
 
 /// A row of one side: the label of its records, and which of their jobs it is where there are several.

@@ -16,6 +16,7 @@ use fathom_model::record::{Record, RunKind};
 use fathom_model::workload::{EngineKind, Job, Tracked, Workload};
 use fathom_report::{classic, detail, summary};
 use fathom_stats::steady::WINDOW_ROUNDS;
+use fathom_study::repeats::{self, Repeats};
 use fathom_study::rounds::{self, Rounds};
 use fathom_sys::signals::StopFlag;
 use std::fmt::Write;
@@ -66,9 +67,10 @@ pub(super) fn measure(
         run_workload(lab, options, keep)
     })?;
     let rounds = options.until_steady.map(|_| rounds::study(&measured.records));
+    let repeats = repeats::of_run(purpose.kind, &measured.records);
     let mut text = match &rounds {
         Some(rounds) if style == Style::Fathom => rounds_text(output, rounds),
-        _ => records_text(output, &measured.records, style)?,
+        _ => records_text(output, &measured.records, &repeats, style)?,
     };
     text += &measured.findings(output);
     let _ = writeln!(
@@ -79,6 +81,9 @@ pub(super) fn measure(
         measured.stored_as(|show| format!("; all of it again: {show}"))
     );
     let mut result = measured.json();
+    if !repeats.is_empty() {
+        result["repeats"] = serde_json::to_value(&repeats).unwrap_or_default();
+    }
     if let Some(rounds) = &rounds {
         result["rounds"] = serde_json::to_value(rounds).unwrap_or_default();
     }
@@ -126,6 +131,7 @@ pub fn rounds_text(output: Output, found: &Rounds) -> String {
 pub fn records_text(
     output: Output,
     records: &[Record],
+    repeats: &[Repeats],
     style: Style,
 ) -> Result<String, CommandError> {
     if records.iter().any(|record| record.fsop.is_some()) {
@@ -144,7 +150,7 @@ pub fn records_text(
         text.push('\n');
     }
     if records.len() > 1 {
-        text += &summary::run_table(records, output.width());
+        text += &summary::run_table(records, repeats, output.width());
         text.push('\n');
     }
     Ok(text)

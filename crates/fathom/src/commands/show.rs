@@ -10,7 +10,7 @@ use crate::output::Output;
 use fathom_model::record::RunKind;
 use fathom_report::findings::findings_text;
 use fathom_store::{RunState, StoreError, StoredRun};
-use fathom_study::{rounds, verdict};
+use fathom_study::{repeats, rounds, verdict};
 use std::fmt::Write;
 
 /// Prints one stored run in full. The verdict is made anew from the records.
@@ -33,6 +33,7 @@ pub fn run(common: &Common, output: Output, args: &Show) -> CommandResult {
     let mut text = beginning(&stored, state);
     text.push('\n');
     let rounds = (head.kind == RunKind::Rounds).then(|| rounds::study(&stored.records));
+    let repeats = repeats::of_run(head.kind, &stored.records);
     // What a search or rounds came to stands before the runs that it is made of.
     let against =
         (head.kind == RunKind::Against).then(|| against::answer(output, head, &stored.records));
@@ -50,7 +51,7 @@ pub fn run(common: &Common, output: Output, args: &Show) -> CommandResult {
         // Of an experiment its trials one by one say little.
         Some(planned) => text += &planned.text,
         None => {
-            text += &records_text(output, &stored.records, args.style)?;
+            text += &records_text(output, &stored.records, &repeats, args.style)?;
             text += &findings_text(&study.findings, study.verdict, output.width());
         }
     }
@@ -62,6 +63,9 @@ pub fn run(common: &Common, output: Output, args: &Show) -> CommandResult {
         "findings": study.findings,
         "records": stored.records,
     });
+    if !repeats.is_empty() {
+        result["repeats"] = serde_json::to_value(&repeats).unwrap_or_default();
+    }
     if let Some(rounds) = &rounds {
         result["rounds"] = serde_json::to_value(rounds).unwrap_or_default();
     }

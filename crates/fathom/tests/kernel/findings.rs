@@ -327,7 +327,12 @@ fn few_and_zeroes() {
     let args = ["run", "randwrite", p(&dir), "size=8M", "operations=1000"];
     let zeroes = sandbox.json(&[&args[..], &["content=zero"]].concat(), &[0, 1]);
     assert_eq!(zeroes.finding("zero-content")["severity"], "note");
+    let tail = zeroes.finding("tail-of-few");
+    let words = "p99.9 is not shown: 1 000 requests ended, and p99.9 takes 10 000";
+    assert!(tail["summary"].as_str().unwrap().starts_with(words), "{tail}");
     sandbox.json(&args, &[0, 1]).has_not("zero-content");
+    let many = ["run", "randread", p(&dir), "size=8M", "operations=10000"];
+    sandbox.json(&many, &[0, 1]).has_not("tail-of-few");
 }
 
 fn forbidden_ring() {

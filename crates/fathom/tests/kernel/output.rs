@@ -1,6 +1,6 @@
 //! What goes where: results on standard output, the rest on standard error; runs found again by prefix and label.
 
-use crate::cli::{Done, Running, Sandbox, p};
+use crate::cli::{Done, Running, Sandbox, operations, p};
 use fathom_testkit::Capability::FathomBinary;
 use fathom_testkit::{Trial, kernel_test};
 use serde_json::Value;
@@ -12,6 +12,7 @@ const PROBE: [&str; 4] = ["run", "randread", "null:", "operations=100"];
 pub fn trials() -> Vec<Trial> {
     vec![
         kernel_test("json_lines", &[FathomBinary], json_lines),
+        kernel_test("repeats_in_json_and_as_a_table", &[FathomBinary], repeats),
         kernel_test("streams", &[FathomBinary], streams),
         kernel_test("closed_pipe_is_quiet", &[FathomBinary], closed_pipe),
         kernel_test("json_when_errors_cannot_be_written", &[FathomBinary], full_stderr),
@@ -61,6 +62,33 @@ fn json_lines() {
     for layout in of_layout.filter_map(|o| o.get("eta_ns")) {
         assert!(layout.as_u64().unwrap() < 3_600_000_000_000, "{layout}");
     }
+}
+
+/// What seven repeats come to is what their records say; it is the same in every form and in `show`.
+fn repeats() {
+    let sandbox = Sandbox::new();
+    let run = ["run", "randread", "null:", "duration=100ms", "warmup=0s", "--repeats=7"];
+    let done = sandbox.json(&run, &[0, 1]);
+    let repeats = done.result()["repeats"].clone();
+    let rate = |record: &Value| operations(record) as f64 / record["window_ns"].as_f64().unwrap();
+    let mut rates: Vec<f64> = done.records().iter().map(|record| 1e9 * rate(record)).collect();
+    rates.sort_by(f64::total_cmp);
+    let near = |got: &Value, expected: f64| (got.as_f64().unwrap() / expected - 1.0).abs() < 1e-6;
+    let [of] = repeats.as_array().unwrap().as_slice() else { panic!("{repeats}") };
+    // Seven values: the interval of their median is all of them.
+    let iops = &of["iops"];
+    assert!(near(&iops["value"], rates[3]) && near(&iops["interval"]["low"], rates[0]), "{of}");
+    assert!(near(&iops["interval"]["high"], rates[6]) && iops["count"] == 7, "{of}");
+    let quantiles: Vec<f64> =
+        of["latency"].as_array().unwrap().iter().map(|q| q["quantile"].as_f64().unwrap()).collect();
+    assert_eq!(quantiles, [0.5, 0.99, 0.999]);
+    assert_eq!(of["latency"][0]["across_runs_ns"]["count"], 7);
+    let shown = sandbox.json(&["show", &done.id()], &[0]).result();
+    assert_eq!(shown["repeats"], repeats);
+    let text = sandbox.run(&["show", &done.id()]).stdout;
+    assert!(text.contains("randread, 7 runs") && text.contains("together"), "{text}");
+    let once = sandbox.json(&PROBE, &[0, 1]).result();
+    assert_eq!(once.get("repeats"), None);
 }
 
 /// Nothing ended in the last interval of the last trial.
