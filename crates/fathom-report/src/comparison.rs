@@ -1,14 +1,17 @@
 //! A comparison as text: what is real in one sentence a row, the figures, everything that differed, the verdict.
 
 use crate::findings::findings_text;
-use crate::ratio::{change, change_with, ends, interval, size_and_range};
+use crate::ratio::{
+    change, change_with, ends, interval, scatter, scatter_intervals, size_and_range,
+};
 use crate::table::{Align, Noted, Table};
 use crate::text::push_wrapped_to;
 use fathom_model::finding::Verdict;
 use fathom_stats::equivalence::{Better, Decision};
+use fathom_stats::interval::Estimate;
 use fathom_stats::sequential::LOOKS;
 use fathom_study::compare::{
-    ClassShift, Comparison, Difference, Figure, Metric, Noise, RowComparison, Weight,
+    ClassShift, Comparison, Difference, Figure, Metric, RowComparison, Weight,
 };
 
 /// The whole comparison in so many columns.
@@ -51,7 +54,7 @@ fn answer_text(comparison: &Comparison, width: usize) -> String {
         noise_lines(comparison).iter().for_each(|line| push_wrapped_to(&mut out, width, "", line));
         out.push('\n');
     }
-    if let Some(Noted { table, notes }) = shift_rows(comparison) {
+    if let Some(Noted { table, notes }) = shift_rows(comparison, SHIFTS_WHOLE) {
         out += &table.render_to(0, width);
         notes.iter().for_each(|note| push_wrapped_to(&mut out, width, "", note));
         out.push('\n');
@@ -186,36 +189,42 @@ pub fn noise_lines(comparison: &Comparison) -> Vec<String> {
         let (first, noise) = (row.figures.first()?, row.noise.as_ref()?);
         let name =
             if comparison.rows.len() > 1 { format!("{}: ", row.name) } else { String::new() };
-        let words = noise_words(noise);
-        Some(format!("{name}{} scattered in these runs by {words}.", first.metric.words()))
+        let levels = [
+            (noise.between_pairs, "from pair to pair, which pairing takes out"),
+            (noise.within_pairs, "within a pair"),
+            (noise.between_runs, "from run to run"),
+            (noise.inside_runs, "from repeat to repeat inside a run"),
+        ];
+        let known: Vec<(Estimate, &str)> =
+            levels.into_iter().filter_map(|(of, words)| Some((of?, words))).collect();
+        let words = known.iter().map(|(of, words)| format!("{} {words}", scatter(of)));
+        let (words, all): (Vec<_>, Vec<_>) = words.zip(known.iter().map(|(of, _)| *of)).unzip();
+        let intervals = scatter_intervals(&all);
+        Some(format!(
+            "{name}{} scattered by {} ({intervals}).",
+            first.metric.words(),
+            words.join(", ")
+        ))
     };
     comparison.rows.iter().filter_map(of_row).collect()
 }
 
-fn noise_words(noise: &Noise) -> String {
-    let share = |deviation: f64| format!("{:.1} %", 100.0 * deviation);
-    let levels = [
-        (noise.between_pairs, "from pair to pair, which pairing takes out"),
-        (noise.within_pairs, "within a pair"),
-        (noise.between_runs, "from run to run"),
-        (noise.inside_runs, "from repeat to repeat inside a run"),
-    ];
-    let known = levels.iter().filter_map(|(of, words)| Some(format!("{} {words}", share((*of)?))));
-    known.collect::<Vec<_>>().join(", ")
-}
-
-/// Whole distributions are shown at each tenth where there are so many at most, else at three of them.
+/// Text has whole distributions where there are so many at most.
 const SHIFTS_WHOLE: usize = 2;
 
-/// The latencies of both sides at each tenth of the requests; none where the runs are too few for intervals.
+/// The distributions that can be compared; without those of runs too few for intervals.
 #[must_use]
-pub fn shift_rows(comparison: &Comparison) -> Option<Noted> {
-    let all: Vec<(&RowComparison, &ClassShift)> = comparison
-        .rows
-        .iter()
-        .flat_map(|row| row.shifts.iter().map(move |shift| (row, shift)))
-        .filter(|(_, shift)| shift.deciles.iter().all(|of| of.ratio.interval.is_some()))
-        .collect();
+pub fn shifts(comparison: &Comparison) -> Vec<(&RowComparison, &ClassShift)> {
+    let rows = comparison.rows.iter();
+    let all = rows.flat_map(|row| row.shifts.iter().map(move |shift| (row, shift)));
+    all.filter(|(_, shift)| shift.deciles.iter().all(|of| of.ratio.interval.is_some())).collect()
+}
+
+/// The latencies of both sides at each tenth of the requests, or at three of them where there are more than `whole_max`
+/// distributions; none where the runs are too few for intervals.
+#[must_use]
+pub fn shift_rows(comparison: &Comparison, whole_max: usize) -> Option<Noted> {
+    let all = shifts(comparison);
     let columns = [
         ("of the requests", Align::Left),
         ("A", Align::Right),
@@ -228,7 +237,7 @@ pub fn shift_rows(comparison: &Comparison) -> Option<Noted> {
     for (row, shift) in &all {
         let name = format!("{}, {}", row.name, shift.class.word());
         table.row([name.as_str()]);
-        let is_shown = |at: &usize| all.len() <= SHIFTS_WHOLE || [0, 4, 8].contains(at);
+        let is_shown = |at: &usize| all.len() <= whole_max || [0, 4, 8].contains(at);
         for at in (0..shift.deciles.len()).filter(is_shown) {
             let of = &shift.deciles[at];
             table.row([
@@ -247,7 +256,7 @@ pub fn shift_rows(comparison: &Comparison) -> Option<Noted> {
         "Whole distributions of latency, each interval by itself: that all hold at once is less likely."
             .to_owned(),
     ];
-    if all.len() > SHIFTS_WHOLE {
+    if all.len() > whole_max {
         notes.push("Every tenth: fathom compare --json.".to_owned());
     }
     notes.extend(uneven);
@@ -356,7 +365,8 @@ mod tests {
               read p50     5.0 ms   5.0 ms    +0.0 %     +0.0 % .. +0.0 %   same
               read p99.9   5.0 ms   5.0 ms    +0.0 %     +0.0 % .. +0.0 %   same
             Medians over runs; changes are ratios B / A (Hodges-Lehmann) with intervals of 95 % by ranks.
-            IOPS scattered in these runs by 0.5 % from pair to pair, which pairing takes out, 0.0 % within a pair.
+            IOPS scattered by 0.49 % (0.31 to 0.82 %) from pair to pair, which pairing takes out, 0.00 % (0.00 to 0.00 %)
+            within a pair (intervals of 95 %).
 
             of the requests        A        B   change           interval
             read, read

@@ -6,6 +6,7 @@ pub mod outline;
 pub mod words;
 
 use crate::findings::findings_text;
+use crate::ratio::{scatter, scatter_intervals};
 use crate::text::push_wrapped_to;
 use fathom_model::plan::FactorKind;
 use fathom_stats::equivalence::Decision;
@@ -287,11 +288,12 @@ pub fn course_lines(study: &ExperimentStudy) -> Vec<String> {
     if let Some(noise) = &study.noise {
         let BlockNoise { figure, blocks, cells, between_blocks, within_blocks } = *noise;
         let line = format!(
-            "In these trials {} scattered by {} from block to block, which comparing within blocks takes out, and by {} within a block \
-             ({blocks} blocks of {cells} cells).",
+            "{} scattered by {} from block to block, which comparing within blocks takes out, and by {} within a block ({blocks} \
+             blocks of {cells} cells, {}).",
             words::figure(study, &study.figures[figure]),
-            words::percent(between_blocks),
-            words::percent(within_blocks)
+            scatter(&between_blocks),
+            scatter(&within_blocks),
+            scatter_intervals(&[within_blocks, between_blocks])
         );
         lines.push(line);
     }

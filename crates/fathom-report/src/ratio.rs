@@ -1,6 +1,6 @@
 //! Ratios as changes: in percent as long as percents mean something, else as multiples.
 
-use fathom_stats::interval::Interval;
+use fathom_stats::interval::{Estimate, Interval};
 use std::ops::Range;
 
 /// Where percents mean something: -80 % and -95 % look alike, and +1900 % is hard to read.
@@ -66,6 +66,26 @@ pub fn times(ratio: f64) -> String {
     }
 }
 
+/// Scatter, a standard deviation of logarithms, with its interval: `1.2 % (0.9 to 1.8 %)`.
+#[must_use]
+pub fn scatter(deviation: &Estimate) -> String {
+    // Below 1 % one digit more, for the value and both ends alike.
+    let digits = if deviation.value < 0.01 { 2 } else { 1 };
+    let percent = |share: f64| format!("{:.digits$}", 100.0 * share);
+    let interval =
+        deviation.interval.map(|of| format!(" ({} to {} %)", percent(of.low), percent(of.high)));
+    format!("{} %{}", percent(deviation.value), interval.unwrap_or_default())
+}
+
+/// What the intervals of several such are, for a sentence that names them.
+#[must_use]
+pub fn scatter_intervals(all: &[Estimate]) -> String {
+    match all.iter().find_map(|of| of.interval) {
+        Some(of) => format!("intervals of {} %", (1000.0 * of.coverage).round() / 10.0),
+        None => "in these runs, no interval".to_owned(),
+    }
+}
+
 fn percent(ratio: f64) -> String {
     format!("{:+.1} %", 100.0 * (ratio - 1.0))
 }
@@ -77,6 +97,17 @@ fn multiple(ratio: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn scatter_has_its_interval() {
+        let interval = Some(Interval { low: 0.0, high: 0.0184, coverage: 0.95 });
+        let of = |value, interval| Estimate { value, interval, count: 8 };
+        assert_eq!(scatter(&of(0.0123, interval)), "1.2 % (0.0 to 1.8 %)");
+        assert_eq!(scatter(&of(0.0023, interval)), "0.23 % (0.00 to 1.84 %)");
+        assert_eq!(scatter(&of(0.0123, None)), "1.2 %");
+        assert_eq!(scatter_intervals(&[of(0.1, None), of(0.1, interval)]), "intervals of 95 %");
+        assert_eq!(scatter_intervals(&[of(0.1, None)]), "in these runs, no interval");
+    }
 
     #[test]
     fn both_ends_have_one_form() {

@@ -59,7 +59,7 @@ pub fn bca_interval<T: Copy>(
 }
 
 /// The statistic of every sample with one unit left out.
-fn left_out<T: Copy>(units: &[T], statistic: impl Fn(&[T]) -> f64) -> Vec<f64> {
+pub(crate) fn left_out<T: Copy>(units: &[T], statistic: impl Fn(&[T]) -> f64) -> Vec<f64> {
     let mut rest = units[1..].to_vec();
     let mut values = vec![statistic(&rest)];
     for i in 0..rest.len() {

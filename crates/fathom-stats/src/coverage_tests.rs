@@ -5,6 +5,8 @@ use crate::equivalence::{
     Better, Comparison, Decision, Question, compare_paired, compare_unpaired,
 };
 use crate::interval::{Estimate, mean_interval, median_interval};
+use crate::jackknife::variance_interval;
+use crate::nested::block_deviations;
 use crate::rank::paired::hodges_lehmann;
 use crate::rank::unpaired::hodges_lehmann_shift;
 use crate::simulated::normal;
@@ -100,6 +102,52 @@ fn bootstrap_holds_the_mean_nearly_as_often_as_it_says() {
         bca_interval(&log_normals(prng, 20), mean, &how).unwrap()
     });
     assert_share(held, 0.870, EXPERIMENTS);
+}
+
+/// Nor is the jackknife of a variance. The shares expected are those of 20,000 experiments with the method written a second time in
+/// Python.
+#[test]
+fn jackknife_holds_the_variance_nearly_as_often_as_it_says() {
+    let variance = |values: &[f64]| {
+        let mean = values.iter().sum::<f64>() / values.len() as f64;
+        let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
+        squares / (values.len() - 1) as f64
+    };
+    for (n, expected) in [(6, 0.950), (12, 0.949), (25, 0.946)] {
+        let (held, _) = coverage(ROUNDS, 1.0, |prng| {
+            variance_interval(&normals(prng, n), variance, 0.95).unwrap()
+        });
+        assert_share(held, expected, ROUNDS);
+    }
+}
+
+/// Pairs of runs in `n` blocks, which differ by `between` where runs differ by 1.
+#[test]
+fn deviations_of_blocks_hold_what_was_put_in() {
+    for (n, between, expected) in
+        [(8, 0.0, [0.984, 0.949]), (8, 1.0, [0.955, 0.948]), (12, 3.0, [0.949, 0.947])]
+    {
+        let mut prng = Prng::new(8, n as u64);
+        let mut held = [0u32; 2];
+        for _ in 0..ROUNDS {
+            let pairs: Vec<[f64; 2]> = (0..n)
+                .map(|_| {
+                    let level = between * normal(&mut prng);
+                    [level + normal(&mut prng), level + normal(&mut prng)]
+                })
+                .collect();
+            let pairs: Vec<&[f64]> = pairs.iter().map(<[f64; 2]>::as_slice).collect();
+            let got = block_deviations(&pairs, 0.95).unwrap();
+            for (held, (of, truth)) in
+                held.iter_mut().zip([(got.between, between), (got.within, 1.0)])
+            {
+                *held += u32::from(of.interval.unwrap().contains(truth));
+            }
+        }
+        for (held, expected) in held.into_iter().zip(expected) {
+            assert_share(f64::from(held) / f64::from(ROUNDS), expected, ROUNDS);
+        }
+    }
 }
 
 /// Decisions over simulated experiments of `blocks` blocks: 3 % noise of a run, 20 % between blocks, B truly `ratio`

@@ -12,6 +12,7 @@
 
 use crate::error::{StatsError, check_positive, check_share};
 use crate::interval::{Estimate, Interval};
+use crate::jackknife::variance_interval;
 use crate::rank::paired::hodges_lehmann;
 use crate::special::{student_cdf, student_quantile};
 use serde::Serialize;
@@ -54,8 +55,8 @@ pub struct LevelNoise {
     /// Which of its levels.
     pub level: usize,
     /// Standard deviation of the logarithm there: 0.03 is 3 %. Variation is a result of its own: a setting may make
-    /// the device steadier and not faster.
-    pub deviation: f64,
+    /// the device steadier and not faster. Its interval is by the jackknife over what each block adds to it, from three blocks on.
+    pub deviation: Estimate,
 }
 
 /// What a factorial experiment says.
@@ -135,12 +136,19 @@ pub fn analyse(
     let effect = |of: Vec<(usize, usize)>| design.effect(of, variance, freedom, level);
     let effects = terms(factors).into_iter().map(effect).collect::<Result<_, _>>()?;
     let all_levels = (0..factors.len()).flat_map(|f| (0..factors[f]).map(move |l| (f, l)));
-    let noise = all_levels.map(|(factor, level)| {
-        let there = residuals.iter().zip(observations).filter(|(_, o)| o.levels[factor] == level);
-        let squares: f64 = there.map(|(e, _)| e * e).sum();
+    let noise = all_levels.map(|(factor, at)| {
         // Each level has its equal part of the degrees of freedom.
-        let deviation = (squares * factors[factor] as f64 / freedom as f64).sqrt();
-        LevelNoise { factor, level, deviation }
+        let share = (factors[factor] * design.blocks.len()) as f64 / freedom as f64;
+        let of_block = |block: &usize| {
+            let here = |o: &Observation<'_>| o.block == *block && o.levels[factor] == at;
+            let there = residuals.iter().zip(observations).filter(|(_, o)| here(o));
+            share * there.map(|(e, _)| e * e).sum::<f64>()
+        };
+        let of_blocks: Vec<f64> = design.blocks.iter().map(of_block).collect();
+        let value = mean(of_blocks.iter());
+        let found = variance_interval(&of_blocks, |part| mean(part.iter()), level);
+        let found = found.unwrap_or(Estimate { value, interval: None, count: of_blocks.len() });
+        LevelNoise { factor, level: at, deviation: found.map(f64::sqrt) }
     });
     Ok(Factorial {
         mean: mean(design.logs.iter()).exp(),

@@ -60,8 +60,8 @@ fn agrees_with_the_textbook() {
     assert!(got.effects[0].p < 1e-6);
     assert_eq!(got.effects[0].ranked.interval, None, "no blocks, no ranks");
     // Residuals of temperature low: -1 1 -4 4 -2 2 1 -1, squares 44; high: 2 -2 1 -1 -2 2 -1 1, squares 20.
-    near(got.noise[0].deviation, (44.0f64 / 4.0).sqrt());
-    near(got.noise[1].deviation, (20.0f64 / 4.0).sqrt());
+    near(got.noise[0].deviation.value, (44.0f64 / 4.0).sqrt());
+    near(got.noise[1].deviation.value, (20.0f64 / 4.0).sqrt());
 }
 
 /// A 2 x 3 in three blocks, from statsmodels 0.15.0 (Python), with y = log(v), k the block:
@@ -208,7 +208,10 @@ fn coverage_and_noise() {
             let ranked = got.effects[i].ranked.interval.unwrap();
             false_alarms += u32::from(!ranked.contains(truth.exp()));
         }
-        deviations.iter_mut().zip(&got.noise[2..]).for_each(|(sum, noise)| *sum += noise.deviation);
+        deviations
+            .iter_mut()
+            .zip(&got.noise[2..])
+            .for_each(|(sum, noise)| *sum += noise.deviation.value);
     }
     let shares = held.map(|held| f64::from(held) / f64::from(ROUNDS));
     let ranked = 1.0 - f64::from(false_alarms) / f64::from(3 * ROUNDS);

@@ -9,6 +9,7 @@ pub mod error;
 pub mod factorial;
 pub mod histogram;
 pub mod interval;
+pub mod jackknife;
 pub mod means;
 mod moments;
 pub mod multiple;

@@ -5,7 +5,9 @@
 //! benchmarking in reasonable time", ISMM 2013).
 
 use crate::error::{StatsError, check_finite};
-use crate::means::arithmetic_mean;
+use crate::interval::{Estimate, Interval};
+use crate::jackknife::variance_interval;
+use crate::means::{arithmetic_mean, standard_deviation};
 use serde::Serialize;
 
 /// Two variances that add up to that of a single value; units are those of the values, squared. Of logarithms, their square
@@ -79,6 +81,47 @@ pub fn block_components(blocks: &[&[f64]]) -> Result<VarianceComponents, StatsEr
     Ok(VarianceComponents { between, within })
 }
 
+/// Two standard deviations with their intervals, in the unit of the values. Of logarithms: 0.03 is 3 %.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Deviations {
+    /// Between blocks; the lower end is 0 where the blocks may differ by no more than what is within them.
+    pub between: Estimate,
+    /// Within a block.
+    pub within: Estimate,
+}
+
+/// The roots of [`block_components`] with intervals, the blocks being what was repeated. That within blocks is by the jackknife
+/// ([`variance_interval`]). The variance between blocks is that of the blocks' means less a part of that within, and its interval
+/// is made of theirs (G. Y. Zou, A. Donner, "Construction of confidence limits about effect measures", Statistics in Medicine
+/// 27(10), 2008: the squares of the distances to their ends add up).
+///
+/// # Errors
+/// As [`block_components`]; fewer than three blocks, or a level outside 0 to 1.
+pub fn block_deviations(blocks: &[&[f64]], level: f64) -> Result<Deviations, StatsError> {
+    let found = block_components(blocks)?;
+    let within_of = |blocks: &[&[f64]]| block_components(blocks).map_or(f64::NAN, |of| of.within);
+    let within = variance_interval(blocks, within_of, level)?;
+    let mean_of = |block: &&[f64]| arithmetic_mean(block).unwrap_or(f64::NAN);
+    let spread_of = |blocks: &[&[f64]]| {
+        let means: Vec<f64> = blocks.iter().map(mean_of).collect();
+        standard_deviation(&means).map_or(f64::NAN, |deviation| deviation.powi(2))
+    };
+    let spread = variance_interval(blocks, spread_of, level)?;
+    let part = within.map(|variance| variance / blocks[0].len() as f64);
+    let ends = spread.interval.zip(part.interval).map(|(of_means, of_part)| {
+        let value = spread.value - part.value;
+        let apart = |a: f64, b: f64| a.max(0.0).hypot(b.max(0.0));
+        Interval {
+            low: value - apart(spread.value - of_means.low, of_part.high - part.value),
+            high: value + apart(of_means.high - spread.value, part.value - of_part.low),
+            coverage: level,
+        }
+    });
+    let root = |variance: f64| variance.max(0.0).sqrt();
+    let between = Estimate { value: found.between, interval: ends, count: blocks.len() };
+    Ok(Deviations { between: between.map(root), within: within.map(root) })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -99,18 +142,20 @@ mod tests {
         assert!((got.within - 1.90).abs() < 0.005 && (got.between - 6.96).abs() < 0.005, "{got:?}");
     }
 
-    /// The vascular grafts of Montgomery's chapter on blocks: four pressures, six batches of resin. Mean square of blocks
-    /// 38.45, of the error 7.33, so 7.78 between batches.
+    /// The vascular grafts of Montgomery's chapter on blocks: four pressures, six batches of resin.
+    const BATCHES: [&[f64]; 6] = [
+        &[90.3, 92.5, 85.5, 82.5],
+        &[89.2, 89.5, 90.8, 89.5],
+        &[98.2, 90.6, 89.6, 85.6],
+        &[93.9, 94.7, 86.2, 87.4],
+        &[87.4, 87.0, 88.0, 78.9],
+        &[97.9, 95.8, 93.4, 90.7],
+    ];
+
+    /// Mean square of blocks 38.45, of the error 7.33, so 7.78 between batches.
     #[test]
     fn blocks_agree_with_the_textbook() {
-        let batches: [&[f64]; 6] = [
-            &[90.3, 92.5, 85.5, 82.5],
-            &[89.2, 89.5, 90.8, 89.5],
-            &[98.2, 90.6, 89.6, 85.6],
-            &[93.9, 94.7, 86.2, 87.4],
-            &[87.4, 87.0, 88.0, 78.9],
-            &[97.9, 95.8, 93.4, 90.7],
-        ];
+        let batches = BATCHES;
         let got = block_components(&batches).unwrap();
         assert!((got.within - 7.33).abs() < 0.005 && (got.between - 7.78).abs() < 0.01, "{got:?}");
         // What the treatments differ by is no noise.
@@ -127,6 +172,28 @@ mod tests {
         assert!(block_components(&[&[1.0], &[2.0]]).is_err());
         assert!(block_components(&[&[1.0, 2.0], &[2.0, 3.0, 4.0]]).is_err());
         assert!(block_components(&[&[1.0, f64::NAN], &[2.0, 3.0]]).is_err());
+    }
+
+    /// Computed a second time in Python, with t quantiles from tables.
+    #[test]
+    fn deviations_of_blocks_have_intervals() {
+        let Deviations { between, within } = block_deviations(&BATCHES, 0.95).unwrap();
+        let near = |of: Estimate, expected: [f64; 3]| {
+            let interval = of.interval.unwrap();
+            let all = [of.value, interval.low, interval.high];
+            assert!(all.iter().zip(expected).all(|(a, b)| (a - b).abs() < 1e-8), "{all:?}");
+        };
+        near(within, [2.706_612_273_673_493_4, 1.815_097_251_072_228_7, 4.262_100_658_916_991]);
+        // Six batches do not prove that they differ at all.
+        near(between, [2.789_474_263_488_856, 0.0, 8.952_564_819_237_363]);
+        assert!(block_deviations(&BATCHES[..2], 0.95).is_err());
+        assert!(block_deviations(&BATCHES, 1.0).is_err());
+        let alike: [&[f64]; 4] = [&[1.0, 2.0]; 4];
+        let none = block_deviations(&alike, 0.95).unwrap();
+        assert_eq!(
+            (none.within.value, none.within.interval, none.between.interval),
+            (0.0, None, None)
+        );
     }
 
     #[test]

@@ -5,10 +5,13 @@ use super::{Source, parts};
 use crate::page::{Axis, Block, Chart, ChartKind, Page, Point, Section, Table, Unit};
 use fathom_base::shell::option_in;
 use fathom_model::record::Record;
-use fathom_report::comparison::{NO_DIFFERENCE, difference_rows, figure_rows, sentence};
+use fathom_report::comparison::{
+    NO_DIFFERENCE, difference_rows, figure_rows, noise_lines, sentence, shift_rows, shifts,
+};
 use fathom_report::figures::Figures;
 use fathom_report::summary;
 use fathom_stats::Histogram;
+use fathom_stats::percentiles::Shift;
 use fathom_study::against;
 use fathom_study::compare::rows::{self, Cell};
 use fathom_study::compare::{self, Comparison, Figure, Metric, RowComparison, Side};
@@ -93,7 +96,48 @@ fn answers(found: &Comparison) -> Vec<Section> {
     let sentences =
         found.rows.iter().skip(found.rows.len() - more).map(|row| Block::Text(sentence(row)));
     section.blocks.extend(sentences);
-    vec![section]
+    section.blocks.extend(noise_lines(found).into_iter().map(Block::Text));
+    [Some(section), distributions(found)].into_iter().flatten().collect()
+}
+
+/// Whole distributions of latency against each other: which requests changed.
+fn distributions(found: &Comparison) -> Option<Section> {
+    let rows = shift_rows(found, usize::MAX)?;
+    let mut section = Section::new(
+        "Which requests changed",
+        "Both sides at each tenth of their requests, the fastest on the left. A level line: all requests changed alike.",
+    );
+    for of_row in shifts(found).chunk_by(|a, b| a.0.name == b.0.name).take(DRAWN_MAX) {
+        let row = of_row[0].0;
+        let mut chart = Chart::new(
+            format!("Change of latency from A to B: {}", row.name),
+            ChartKind::Line,
+            Axis::new("requests within", Unit::Share).cropped(),
+            Axis::new("change", Unit::Share),
+        )
+        .n(n_of(row))
+        .interval("Each interval by itself; that all hold at once is less likely.")
+        .note("Less is better.");
+        for (_, shift) in of_row {
+            let point = |of: &Shift| {
+                let ends = of.ratio.interval.map(|i| (i.low - 1.0, i.high - 1.0));
+                let (low, high) = ends.unzip();
+                Point { low, high, ..Point::new(of.quantile, of.ratio.value - 1.0) }
+            };
+            chart = chart.series(shift.class.word(), shift.deciles.iter().map(point).collect());
+        }
+        section.blocks.push(Block::Chart(chart.mark_y(0.0, "no change")));
+    }
+    Some(section.block(Table::from(rows)))
+}
+
+/// What the intervals of a row are over.
+fn n_of(row: &RowComparison) -> String {
+    if row.in_pairs {
+        format!("n = {} pairs", row.runs_a)
+    } else {
+        format!("n = {} against {} runs", row.runs_a, row.runs_b)
+    }
 }
 
 /// Changes with their intervals; what cannot be decided by so few runs has none.
@@ -118,13 +162,7 @@ fn changes(found: &Comparison) -> Option<Chart> {
     };
     let question = all.first()?.1.answer.question;
     let margin = question.margin_percent / 100.0;
-    let runs = found.rows.first().map_or(String::new(), |row| {
-        if row.in_pairs {
-            format!("n = {} pairs", row.runs_a)
-        } else {
-            format!("n = {} against {} runs", row.runs_a, row.runs_b)
-        }
-    });
+    let runs = found.rows.first().map_or(String::new(), n_of);
     let chart = Chart::new(
         "Change from A to B",
         ChartKind::Bars,
@@ -156,7 +194,10 @@ fn runs(found: &Comparison, [a, b]: [&Side; 2]) -> Option<Section> {
         let merged = cells.map(|cells| {
             let mut all = Histogram::new();
             let jobs = cells.iter().map(|cell| &cell.record.jobs[cell.job]);
-            jobs.for_each(|job| all.merge(&Figures::of_job(job).latency_ns));
+            for job in jobs {
+                let responses = Figures::responses(std::slice::from_ref(job));
+                all.merge(&responses.unwrap_or_else(|| Figures::of_job(job).latency_ns));
+            }
             all
         });
         let name = |side: &str, name: &str| {

@@ -1,9 +1,11 @@
 //! What whole factors do, as a table.
 
 use super::words;
+use crate::ratio::{scatter, scatter_intervals};
 use crate::table::{Align, Table};
-use crate::text::{format_share, push_wrapped_to};
+use crate::text::push_wrapped_to;
 use fathom_stats::equivalence::Decision;
+use fathom_stats::interval::Estimate;
 use fathom_study::experiment::{Effect, Effects, ExperimentStudy, Noise};
 
 /// The effects on each figure that was ranked by; nothing where a design has none.
@@ -61,6 +63,13 @@ pub fn legend(study: &ExperimentStudy, effects: &Effects) -> Vec<String> {
             words::count(effects.effects.len(), "effect", "effects")
         ));
     }
+    if !effects.noise.is_empty() {
+        let all: Vec<Estimate> = effects.noise.iter().map(|noise| noise.deviation).collect();
+        lines.push(format!(
+            "noise: standard deviation of a single trial at that level ({}).",
+            scatter_intervals(&all)
+        ));
+    }
     if let Some(remark) = &effects.remark {
         lines.push(format!("Effects on {}: {remark}.", words::figure(study, figure)));
     }
@@ -101,6 +110,6 @@ fn row(effects: &Effects, effect: &Effect) -> Vec<String> {
         words::change_with(effect.ratio.value, effect.ratio.interval),
         effect.ratio.interval.map_or_else(String::new, words::interval),
         word(effect).to_owned(),
-        noise(effects, effect).map_or_else(String::new, |noise| format_share(noise.deviation)),
+        noise(effects, effect).map_or_else(String::new, |noise| scatter(&noise.deviation)),
     ]
 }

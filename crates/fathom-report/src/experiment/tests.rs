@@ -130,8 +130,8 @@ fn a_clear_answer() {
         2 comparisons, adjusted by Holm: with 95 % none of the differences found is false.
 
         8 blocks of at most 8, 24 trials.
-        In these trials IOPS scattered by 1.02 % from block to block, which comparing within blocks takes out, and by
-        0.05 % within a block (8 blocks of 3 cells).
+        IOPS scattered by 1.0 % (0.7 to 1.7 %) from block to block, which comparing within blocks takes out, and by
+        0.05 % (0.03 to 0.08 %) within a block (8 blocks of 3 cells, intervals of 95 %).
         The baseline, measured 8 times, showed no drift: no trend over time (single values up to 1.73 % from their
         median).
 
@@ -219,17 +219,19 @@ fn two_factors_and_an_expectation() {
         better, worse: the interval leaves out no change; same: no difference of 3 % or more; open: not decided.
         3 comparisons, adjusted by Holm: with 95 % none of the differences found is false.
 
-        Effects on IOPS                  against                           change            interval            noise
-        scheduler=bfq                    scheduler=none                   -20.0 %  -20.0 % .. -20.0 %  worse   < 0.1 %
-        nr_requests=256                  nr_requests=64                   +39.9 %  +39.8 % .. +39.9 %  better  < 0.1 %
-        scheduler=bfq x nr_requests=256  scheduler=none x nr_requests=64   +0.0 %    +0.0 % .. +0.1 %  same
+        Effects on IOPS          against                   change            interval                            noise
+        scheduler=bfq            scheduler=none           -20.0 %  -20.0 % .. -20.0 %  worse   0.03 % (0.02 to 0.05 %)
+        nr_requests=256          nr_requests=64           +39.9 %  +39.8 % .. +39.9 %  better  0.02 % (0.02 to 0.04 %)
+        scheduler=bfq x          scheduler=none x          +0.0 %    +0.0 % .. +0.1 %  same
+        nr_requests=256          nr_requests=64
         1 interaction of two factors, 0 of them sure; an interaction says by what the first one's ratio changes with
         the second.
         Over 8 complete blocks; p adjusted for 3 effects.
+        noise: standard deviation of a single trial at that level (intervals of 95 %).
 
         8 blocks of at most 8, 32 trials.
-        In these trials IOPS scattered by 1.03 % from block to block, which comparing within blocks takes out, and by
-        0.03 % within a block (8 blocks of 4 cells).
+        IOPS scattered by 1.0 % (0.7 to 1.7 %) from block to block, which comparing within blocks takes out, and by
+        0.03 % (0.02 to 0.04 %) within a block (8 blocks of 4 cells, intervals of 95 %).
         The baseline, measured 8 times, showed no drift: no trend over time (single values up to 1.73 % from their
         median).
 

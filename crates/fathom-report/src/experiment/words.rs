@@ -1,6 +1,6 @@
 //! Words for the figures of an experiment and for changes.
 
-pub use crate::ratio::{change, change_with, interval, times};
+pub use crate::ratio::{change, change_with, interval, scatter, times};
 use fathom_base::units::{format_count, format_ns, format_rate};
 use fathom_model::plan::{Metric, MetricUnit};
 use fathom_stats::equivalence::Decision;

@@ -225,13 +225,15 @@ fn compare_row(row: &Row<'_>, options: &Options) -> RowComparison {
     let in_pairs = row.made_in_turn();
     let look = schedule(options, in_pairs).and_then(|schedule| schedule.look_at(row.a.len()));
     let level = look.map_or(options.level, |look| look.level);
+    // Scatter answers no question, so that no look is taken at it.
+    let of_noise = options.level;
     let options = &Options { level, ..options.clone() };
     let metrics = row.a.first().and_then(|unit| unit.cells.first()).map_or_else(Vec::new, |cell| {
         let job = cell.record.workload.jobs.get(cell.job);
         let of = cell.record.jobs.get(cell.job);
         job.zip(of).map_or_else(Vec::new, |(job, record)| metrics::metrics(job, record))
     });
-    let noise = metrics.first().and_then(|first| noise::of_row(row, *first, in_pairs));
+    let noise = metrics.first().and_then(|first| noise::of_row(row, *first, in_pairs, of_noise));
     let figures = metrics.into_iter().filter_map(|m| figure(row, m, in_pairs, options)).collect();
     RowComparison {
         name: row.name.clone(),

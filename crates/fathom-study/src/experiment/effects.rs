@@ -58,8 +58,8 @@ pub struct Noise {
     pub factor: String,
     /// Its level.
     pub level: String,
-    /// Standard deviation of the logarithm.
-    pub deviation: f64,
+    /// Standard deviation of the logarithm with its interval; none below three blocks.
+    pub deviation: Estimate,
 }
 
 /// What the effects are of.
@@ -323,7 +323,7 @@ mod tests {
         near(1, 2.0 * 1.1f64.sqrt());
         near(2, 1.1);
         assert_eq!(got.effects[2].of[1], ("depth".to_owned(), "8".to_owned()));
-        assert!(got.noise.iter().all(|noise| noise.deviation < 0.02), "{:?}", got.noise);
+        assert!(got.noise.iter().all(|noise| noise.deviation.value < 0.02), "{:?}", got.noise);
     }
 
     #[test]

@@ -168,7 +168,7 @@ pub fn study(plan: &Plan, cells: &[Cell], records: &[Record]) -> ExperimentStudy
         choices,
         effects,
         drift,
-        noise: first.and_then(|place| noise::study(place, &values[place])),
+        noise: first.and_then(|place| noise::study(place, &values[place], level)),
         hypothesis,
         narrowed,
         findings: Vec::new(),

@@ -4,7 +4,6 @@ use super::cells::p_text;
 use super::{Shown, level};
 use crate::page::{Axis, Cell, Chart, ChartKind, Column, Point, Section, Table, Unit};
 use fathom_report::experiment::{effects as words_of_effects, words};
-use fathom_report::text::format_share;
 use fathom_study::experiment::{Effect, Effects, ExperimentStudy};
 
 /// More bars cannot be told apart.
@@ -90,14 +89,10 @@ fn table(study: &ExperimentStudy, effects: &Effects) -> Table {
             Cell::number(p_text(effect.p_adjusted), effect.p_adjusted),
             noise.map_or_else(
                 || "".into(),
-                |noise| Cell::number(format_share(noise.deviation), noise.deviation),
+                |noise| Cell::number(words::scatter(&noise.deviation), noise.deviation.value),
             ),
         ]);
     }
     table.notes = words_of_effects::legend(study, effects);
-    if !effects.noise.is_empty() {
-        let text = "noise: standard deviation of a single trial at that level.";
-        table.notes.push(text.to_owned());
-    }
     table
 }
