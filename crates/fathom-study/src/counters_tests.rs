@@ -249,10 +249,10 @@ fn an_array_that_does_one_disks_work() {
     assert_eq!(ids(array(66)), ["array-like-one-disk"]);
     assert_eq!(ids(array(300)), Vec::<String>::new());
     // The published run itself: a fifth writes, on RAID5 four requests of disks each. md did 231 of the same mix.
-    let mix = |iops: u64| {
+    let mix_of = |write_share: f64, iops: u64| {
         ids(move |r| {
             array(iops)(r);
-            r.workload.jobs[0].write_fraction = 0.2;
+            r.workload.jobs[0].write_fraction = write_share;
             let reads = r.jobs[0].classes[0].clone();
             let part = |class, share: f64| {
                 let mut latency_ns = fathom_stats::Histogram::new();
@@ -260,11 +260,20 @@ fn an_array_that_does_one_disks_work() {
                 latency_ns.record_n(48_000_000_000 / iops, count);
                 ClassRecord { class, latency_ns, bytes: count * 4096 }
             };
-            r.jobs[0].classes = vec![part(OpClass::Read, 0.8), part(OpClass::Write, 0.2)];
+            r.jobs[0].classes =
+                vec![part(OpClass::Read, 1.0 - write_share), part(OpClass::Write, write_share)];
         })
     };
+    let mix = |iops: u64| mix_of(0.2, iops);
     assert!(mix(78).contains(&"array-like-one-disk".to_owned()));
     assert!(!mix(231).contains(&"array-like-one-disk".to_owned()));
+    // Half of them write: five requests of disks for two, so that 90 per second are half of what six can do. Reads alone would have
+    // to be 112.
+    assert!(mix_of(0.5, 85).contains(&"array-like-one-disk".to_owned()));
+    assert!(!mix_of(0.5, 100).contains(&"array-like-one-disk".to_owned()));
+    assert!(ids(array(100)).contains(&"array-like-one-disk".to_owned()));
+    // Where more write, caches and journals decide.
+    assert!(!mix_of(0.6, 30).contains(&"array-like-one-disk".to_owned()));
     // Large requests take their time to transfer, on healthy disks too.
     let of = |sizes: &'static [(u32, Option<u32>)]| {
         let size =
