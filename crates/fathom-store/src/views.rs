@@ -30,7 +30,40 @@ macro_rules! percentile {
     };
 }
 
-// Behind the macro, which it uses.
+/// Columns with what a stored histogram says: how many, the moments, the buckets.
+macro_rules! histogram {
+    ($of:literal, $path:literal) => {
+        concat!(
+            "json_extract(",
+            $of,
+            ", '",
+            $path,
+            ".count') AS operations,
+       json_extract(",
+            $of,
+            ", '",
+            $path,
+            ".min') AS min_ns,
+       json_extract(",
+            $of,
+            ", '",
+            $path,
+            ".max') AS max_ns,
+       CAST(json_extract(",
+            $of,
+            ", '",
+            $path,
+            ".sum') AS REAL) AS sum_ns,
+       json_extract(",
+            $of,
+            ", '",
+            $path,
+            ".buckets') AS buckets"
+        )
+    };
+}
+
+// Behind the macros, which it uses.
 mod observed;
 
 pub(crate) use observed::FORMAT_4;
@@ -82,12 +115,10 @@ SELECT t.run_id, t.trial_index, t.label AS row_label, j.key AS job_index,
        json_extract(t.record, j.fullkey || '.name') AS job,
        json_extract(c.value, '$.class') AS class,
        json_extract(t.record, j.fullkey || '.window_ns') / 1e9 AS window_s,
-       json_extract(c.value, '$.latency_ns.count') AS operations,
        json_extract(c.value, '$.bytes') AS bytes,
-       json_extract(c.value, '$.latency_ns.min') AS min_ns,
-       json_extract(c.value, '$.latency_ns.max') AS max_ns,
-       CAST(json_extract(c.value, '$.latency_ns.sum') AS REAL) AS sum_ns,
-       json_extract(c.value, '$.latency_ns.buckets') AS buckets
+       ",
+    histogram!("c.value", "$.latency_ns"),
+    "
 FROM trials t, json_each(t.record, '$.jobs') j, json_each(t.record, j.fullkey || '.classes') c
 GROUP BY t.run_id, t.trial_index, j.key, c.key;
 

@@ -5,8 +5,11 @@ mod common;
 #[path = "common/observed.rs"]
 mod observed;
 
-use common::START_NS;
-use fathom_model::record::Record;
+use common::{START_NS, head, writer};
+use fathom_base::prng::Prng;
+use fathom_model::finding::Verdict;
+use fathom_model::record::{Ending, Record, RunKind};
+use fathom_model::watch::{HostSample, Sample, WatchRecord};
 use fathom_stats::Histogram;
 use fathom_store::Store;
 use rusqlite::Connection;
@@ -78,6 +81,55 @@ fn a_watch_is_unpacked() {
         }
     }
     assert_eq!(seen, 80 + 35 + 40);
+}
+
+/// A watch with a trial for each series of KiB that were on their way to storage.
+fn add_dirty(store: &mut Store, id: &str, series: &[Vec<u64>]) {
+    let mut head = head(id, START_NS);
+    head.kind = RunKind::Watch;
+    store.begin_run(&head, &writer()).expect("begins");
+    for values in series {
+        let mut piece = WatchRecord::new(1_000_000_000, 0);
+        for (index, kib) in (0..).zip(values) {
+            let host = HostSample { dirty_bytes: kib << 10, ..HostSample::default() };
+            let (start_ns, length_ns) = (index * 1_000_000_000, 1_000_000_000);
+            piece.push(&Sample { index, start_ns, length_ns, host, ..Sample::default() });
+        }
+        let mut record = observed::empty("watch");
+        record.watch = Some(Box::new(piece));
+        store.add_trial(id, &record).expect("adds");
+    }
+    store.finish_run(id, Ending::Complete, Verdict::Trusted, &[], START_NS + 9).expect("ends");
+}
+
+/// Packed text is unpacked in pieces: series of every length, in which values of all sizes stand there once or many times, so that every
+/// part of a number comes to lie on every seam.
+#[test]
+fn series_of_every_length_are_unpacked() {
+    let directory = TempDir::new().expect("temporary directory");
+    let path = directory.path().join("fathom.db");
+    let mut store = Store::open(&path, START_NS).expect("opens");
+    let mut prng = Prng::new(7, 0);
+    let series: Vec<Vec<u64>> = (1..250)
+        .map(|length| {
+            let mut values = Vec::new();
+            while values.len() < length {
+                let bits = 1 + prng.below(40);
+                let value = prng.below(1 << bits);
+                let times = if prng.below(3) == 0 { 1 + prng.below(300) } else { 1 };
+                values.extend((0..times).map(|_| value));
+            }
+            values.truncate(length);
+            values
+        })
+        .collect();
+    add_dirty(&mut store, "dddddddddddd", &series);
+    let connection = Connection::open(&path).expect("opens");
+    let sql = "SELECT dirty_bytes / 1024 FROM v_watch_machine ORDER BY trial_index, interval";
+    let unpacked = ask(&connection, sql);
+    let expected: Vec<u64> = series.concat();
+    assert_eq!(unpacked.len(), expected.len());
+    unpacked.iter().zip(expected).for_each(|(row, value)| near(&row[0], Some(value as f64)));
 }
 
 #[test]

@@ -2,31 +2,35 @@
 //!
 //! Series of a watch are packed (`fathom_base::packed`): text of six bits a character, in it numbers of seven bits a byte, the lowest
 //! first, that are differences to the value before (twice its size, odd when negative), or after a zero byte how often the last value
-//! stands there again. SQL unpacks them byte by byte, which takes seconds for an hour of ten busy devices: `fathom export --what=watch`
-//! is for weeks.
+//! stands there again. SQL unpacks them byte by byte, which takes two seconds for an hour of ten busy devices: `fathom export --what=watch`
+//! is for weeks. What is asked for line by line must be small: each look at a value of a record copies the whole value.
 
-/// The byte of packed text at this place, counted from 0.
+/// The byte at this place, counted from 0, of a piece of packed text.
 macro_rules! byte {
-    ($text:literal, $at:literal) => {
+    ($piece:literal, $at:literal) => {
         concat!(
             "(((((instr(CAST('ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/' AS BLOB),
-                   substr(CAST(", $text, " AS BLOB), (", $at, ") * 8 / 6 + 1, 1)) - 1) << 6)
+                   substr(", $piece, ", (", $at, ") * 8 / 6 + 1, 1)) - 1) << 6)
               | (instr(CAST('ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/' AS BLOB),
-                   substr(CAST(", $text, " AS BLOB), (", $at, ") * 8 / 6 + 2, 1)) - 1)) >> (4 - (", $at, ") * 8 % 6)) & 255"
+                   substr(", $piece, ", (", $at, ") * 8 / 6 + 2, 1)) - 1)) >> (4 - (", $at, ") * 8 % 6)) & 255"
         )
     };
 }
 
 /// A list, as JSON, of the values of packed text. A step takes a byte, or gives a repeated value once more while `left` says so; `total`
-/// is the number that has come together so far.
+/// is the number that has come together so far. A step has the text's 68 characters from `(at - 1) / 48 * 48` on: were it the whole text,
+/// each would copy it, and the time would grow with the square of its length.
 macro_rules! values {
     ($text:literal) => {
         concat!(
-            "(WITH RECURSIVE step(at, byte, total, shift, is_repeat, left, last, is_value) AS (
-           SELECT 0, ", byte!($text, "0"), "), 0, 0, 0, 0, 0, 0
+            "(WITH RECURSIVE step(size, piece, at, byte, total, shift, is_repeat, left, last, is_value) AS (
+           SELECT size, piece, 0, ", byte!("piece", "0"), "), 0, 0, 0, 0, 0, 0
+           FROM (SELECT length(", $text, ") * 6 / 8 AS size, CAST(substr(", $text, ", 1, 68) AS BLOB) AS piece)
            UNION ALL
-           SELECT CASE WHEN left > 0 THEN at ELSE at + 1 END,
-                  CASE WHEN left > 0 THEN byte ELSE ", byte!($text, "at + 1"), ") END,
+           SELECT size,
+                  CASE WHEN left = 0 AND at % 48 = 0 THEN CAST(substr(", $text, ", at * 8 / 6 + 1, 68) AS BLOB) ELSE piece END,
+                  CASE WHEN left > 0 THEN at ELSE at + 1 END,
+                  CASE WHEN left > 0 THEN byte ELSE ", byte!("piece", "at + 1 - (at - 1) / 48 * 48"), ") END,
                   CASE WHEN left = 0 AND byte >= 128 THEN total | ((byte & 127) << shift) ELSE 0 END,
                   CASE WHEN left = 0 AND byte >= 128 THEN shift + 7 ELSE 0 END,
                   CASE WHEN left > 0 THEN 0 WHEN byte >= 128 THEN is_repeat ELSE NOT is_repeat AND shift = 0 AND byte = 0 END,
@@ -35,8 +39,18 @@ macro_rules! values {
                        WHEN (total | (byte << shift)) & 1 THEN last - ((total | (byte << shift)) >> 1) - 1
                        ELSE last + ((total | (byte << shift)) >> 1) END,
                   left > 0 OR (byte < 128 AND NOT is_repeat AND NOT (shift = 0 AND byte = 0))
-           FROM step WHERE left > 0 OR at < length(", $text, ") * 6 / 8
+           FROM step WHERE left > 0 OR at < size
          ) SELECT json_group_array(last) FROM step WHERE is_value)"
+        )
+    };
+}
+
+/// Columns out of lines of `name` and `value`, each with what is made of the values of its name: `max` is NULL without any, `total` 0.
+macro_rules! named {
+    ($first:ident $name:literal $(, $more:ident $other:literal)*) => {
+        concat!(
+            stringify!($first), "(value) FILTER (WHERE name = '", $name, "') AS ", $name
+            $(, ", ", stringify!($more), "(value) FILTER (WHERE name = '", $other, "') AS ", $other)*
         )
     };
 }
@@ -81,7 +95,7 @@ pub(crate) const FORMAT_4: &str = concat!(
     "
 CREATE VIEW v_watch AS
 SELECT t.run_id, t.trial_index,
-       json_extract(d.value, '$.name') AS device, json_extract(d.value, '$.title') AS title,
+       json_extract(e.value, '$.name') AS device, json_extract(e.value, '$.title') AS title,
        json_extract(x.value, '$.first') + json_extract(r.value, '$[0]') AS interval,
        json_extract(r.value, '$[1]') / 1e6 AS start_s,
        json_extract(r.value, '$[2]') / 1e6 AS length_s,
@@ -96,31 +110,27 @@ SELECT t.run_id, t.trial_index,
        json_extract(r.value, '$[11]') * 1e3 / nullif(json_extract(r.value, '$[2]'), 0) AS busy_share
 FROM trials t CROSS JOIN json_each(",
     times!(),
-    ") x CROSS JOIN json_each(t.record, '$.watch.devices') d CROSS JOIN json_each((
+    ") x CROSS JOIN json_each(t.record, '$.watch.devices') d CROSS JOIN json_each(json_array(json_object(
+        'name', json_extract(d.value, '$.name'), 'title', json_extract(d.value, '$.title'),
+        'from', coalesce(json_extract(d.value, '$.from'), 0), 'intervals', json_extract(d.value, '$.intervals')
+    ))) e CROSS JOIN json_each((
     SELECT json_group_array(json_array(at, start, length, reads, reads_sectors, reads_ms, writes, writes_sectors, writes_ms, flushes,
                                        queued_ms, busy_ms))
     FROM (SELECT at,
-                 max(value) FILTER (WHERE name = 'start') AS start, max(value) FILTER (WHERE name = 'length') AS length,
-                 total(value) FILTER (WHERE name = 'reads') AS reads,
-                 total(value) FILTER (WHERE name = 'reads_sectors') AS reads_sectors,
-                 total(value) FILTER (WHERE name = 'reads_ms') AS reads_ms,
-                 total(value) FILTER (WHERE name = 'writes') AS writes,
-                 total(value) FILTER (WHERE name = 'writes_sectors') AS writes_sectors,
-                 total(value) FILTER (WHERE name = 'writes_ms') AS writes_ms,
-                 total(value) FILTER (WHERE name = 'flushes') AS flushes,
-                 total(value) FILTER (WHERE name = 'queued_ms') AS queued_ms,
-                 total(value) FILTER (WHERE name = 'busy_ms') AS busy_ms
+                 ",
+    named!(max "start", max "length", total "reads", total "reads_sectors", total "reads_ms", total "writes", total "writes_sectors", total "writes_ms", total "flushes", total "queued_ms", total "busy_ms"),
+    "
           FROM (SELECT v.key AS at, 'start' AS name, v.value AS value FROM json_each(x.value, '$.start') v
                 UNION ALL
                 SELECT v.key, 'length', v.value FROM json_each(x.value, '$.length') v
                 UNION ALL
-                SELECT v.key + coalesce(json_extract(d.value, '$.from'), 0), c.key, v.value
+                SELECT v.key + json_extract(e.value, '$.from'), c.key, v.value
                 FROM json_each(d.value, '$.counters') c CROSS JOIN json_each(",
     values!("c.value"),
     ") v
                 WHERE c.key IN ('reads', 'reads_sectors', 'reads_ms', 'writes', 'writes_sectors', 'writes_ms', 'flushes', 'queued_ms',
                                 'busy_ms'))
-          WHERE at - coalesce(json_extract(d.value, '$.from'), 0) BETWEEN 0 AND json_extract(d.value, '$.intervals') - 1
+          WHERE at - json_extract(e.value, '$.from') BETWEEN 0 AND json_extract(e.value, '$.intervals') - 1
           GROUP BY at)
 )) r;
 
@@ -147,19 +157,9 @@ FROM trials t CROSS JOIN json_each(",
     SELECT json_group_array(json_array(at, start, length, user, system, iowait, steal, io_some, io_full, memory_some, dirty, writeback,
                                        processes, cpu, resident))
     FROM (SELECT at,
-                 max(value) FILTER (WHERE name = 'start') AS start, max(value) FILTER (WHERE name = 'length') AS length,
-                 total(value) FILTER (WHERE name = 'user') AS user,
-                 total(value) FILTER (WHERE name = 'system') AS system,
-                 total(value) FILTER (WHERE name = 'iowait') AS iowait,
-                 total(value) FILTER (WHERE name = 'steal') AS steal,
-                 max(value) FILTER (WHERE name = 'io_some') AS io_some,
-                 max(value) FILTER (WHERE name = 'io_full') AS io_full,
-                 max(value) FILTER (WHERE name = 'memory_some') AS memory_some,
-                 total(value) FILTER (WHERE name = 'dirty') AS dirty,
-                 total(value) FILTER (WHERE name = 'writeback') AS writeback,
-                 max(value) FILTER (WHERE name = 'processes') AS processes,
-                 max(value) FILTER (WHERE name = 'cpu') AS cpu,
-                 max(value) FILTER (WHERE name = 'resident') AS resident
+                 ",
+    named!(max "start", max "length", total "user", total "system", total "iowait", total "steal", max "io_some", max "io_full", max "memory_some", total "dirty", total "writeback", max "processes", max "cpu", max "resident"),
+    "
           FROM (SELECT v.key AS at, 'start' AS name, v.value AS value FROM json_each(x.value, '$.start') v
                 UNION ALL
                 SELECT v.key, 'length', v.value FROM json_each(x.value, '$.length') v
@@ -189,9 +189,9 @@ WITH classes AS (
            json_extract(c.value, CASE WHEN json_extract(t.record, '$.capture.is_of_driver') THEN '$.service_ns' ELSE '$.total_ns' END) AS latency
     FROM trials t, json_each(t.record, '$.capture.classes') c
 ), k AS (
-    SELECT *, json_extract(latency, '$.count') AS operations, json_extract(latency, '$.min') AS min_ns,
-           json_extract(latency, '$.max') AS max_ns, CAST(json_extract(latency, '$.sum') AS REAL) AS sum_ns,
-           json_extract(latency, '$.buckets') AS buckets
+    SELECT *, ",
+    histogram!("latency", "$"),
+    "
     FROM classes
 )
 SELECT k.run_id, k.trial_index, k.device, k.class, k.window_s, k.requests, k.bytes,
@@ -239,11 +239,9 @@ WITH k AS (
            json_extract(p.value, '$.number') AS number,
            json_extract(c.value, '$.class') AS class,
            json_extract(c.value, '$.bytes') AS bytes,
-           json_extract(c.value, '$.latency_ns.count') AS operations,
-           json_extract(c.value, '$.latency_ns.min') AS min_ns,
-           json_extract(c.value, '$.latency_ns.max') AS max_ns,
-           CAST(json_extract(c.value, '$.latency_ns.sum') AS REAL) AS sum_ns,
-           json_extract(c.value, '$.latency_ns.buckets') AS buckets
+           ",
+    histogram!("c.value", "$.latency_ns"),
+    "
     FROM trials t, json_each(t.record, '$.fsop.processes') p, json_each(p.value, '$.classes') c
 )
 SELECT k.run_id, k.trial_index, k.role, k.number, k.class, k.operations, k.bytes,
@@ -259,11 +257,9 @@ WITH k AS (
            json_extract(t.record, '$.window_ns') / 1e9 AS window_s,
            json_extract(p.value, '$.number') AS client,
            json_extract(a.value, '$.act') AS act,
-           json_extract(a.value, '$.service_ns.count') AS operations,
-           json_extract(a.value, '$.service_ns.min') AS min_ns,
-           json_extract(a.value, '$.service_ns.max') AS max_ns,
-           CAST(json_extract(a.value, '$.service_ns.sum') AS REAL) AS sum_ns,
-           json_extract(a.value, '$.service_ns.buckets') AS buckets
+           ",
+    histogram!("a.value", "$.service_ns"),
+    "
     FROM trials t, json_each(t.record, '$.fsop.processes') p, json_each(p.value, '$.played.acts') a
 )
 SELECT k.run_id, k.trial_index, k.client, k.act, k.operations AS transactions, k.operations / k.window_s AS transactions_per_s,

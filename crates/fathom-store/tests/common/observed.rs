@@ -32,7 +32,8 @@ pub fn add(store: &mut fathom_store::Store) {
     }
 }
 
-fn empty(label: &str) -> Record {
+/// A record without jobs.
+pub fn empty(label: &str) -> Record {
     let mut record = record(label, 1);
     record.jobs.clear();
     record.devices.clear();
