@@ -25,6 +25,7 @@ pub fn trials() -> Vec<Trial> {
         kernel_test("tables_in_duckdb", &[FathomBinary, Tool("python3")], || python("duckdb")),
         kernel_test("parquet_says_what_csv_says", &[FathomBinary, Tool("python3")], parquet),
         kernel_test("tables_in_pandas", &[FathomBinary, Tool("python3")], || python("pandas")),
+        kernel_test("parquet_in_pandas", &[FathomBinary, Tool("python3")], parquet_in_pandas),
         kernel_test("tables_in_r", &[FathomBinary], r),
         kernel_test("completions_complete_in_bash", &[FathomBinary, Tool("bash")], bash),
         kernel_test("completions_load_in_zsh", &[FathomBinary, Tool("zsh")], zsh),
@@ -348,15 +349,18 @@ fn answers(command: &mut Command, words: &[&str]) {
     }
 }
 
-/// A Python that has this module; else why nothing can be judged.
-fn python_with(module: &str) -> Result<&'static str, Judged> {
-    let import = format!("import {module}");
+/// A Python that has these modules; else why nothing can be judged.
+fn python_with(modules: &str) -> Result<&'static str, Judged> {
+    let import = format!("import {modules}");
     let has = |python: &str| {
         let output = Command::new(python).args(["-c", &import]).stdin(Stdio::null()).output();
         output.is_ok_and(|output| output.status.success())
     };
     let found = ["python3", "/usr/bin/python3"].into_iter().find(|python| has(python));
-    let missing = || Judged::Skipped(format!("python3 has no {module} (pip install {module})"));
+    let missing = || {
+        let names = modules.replace(',', "");
+        Judged::Skipped(format!("python3 has no {modules} (pip install {names})"))
+    };
     found.ok_or_else(missing)
 }
 
@@ -378,22 +382,67 @@ for what in sys.argv[1:]:
 print("rows", rows, "cells", filled)
 "#;
 
+const IN_BOTH: [&str; 4] = ["rows", "series", "histogram", "trials"];
+
+/// The same tables as CSV and as Parquet.
+fn in_both() -> Sandbox {
+    let sandbox = sandbox();
+    for what in IN_BOTH {
+        for form in ["csv", "parquet"] {
+            let file = sandbox.dir().join(format!("{what}.{form}"));
+            sandbox.json(&["export", "--what", what, "-o", p(&file)], &[0]);
+        }
+    }
+    sandbox
+}
+
+/// The same for pandas, whose reader of CSV does not tell an empty text from none: cells are compared as texts and numbers.
+const SAME_IN_PANDAS: &str = r#"
+import pandas, sys
+rows = numbers = 0
+for what in sys.argv[1:]:
+    packed, plain = pandas.read_parquet(f"{what}.parquet", engine="fastparquet"), pandas.read_csv(f"{what}.csv", dtype=str, keep_default_na=False)
+    assert list(packed.columns) == list(plain.columns) and len(packed) == len(plain) > 0, what
+    for name in plain.columns:
+        is_number = pandas.api.types.is_numeric_dtype(packed[name]) and not pandas.api.types.is_bool_dtype(packed[name])
+        numbers += is_number
+        for cell, text in zip(packed[name], plain[name]):
+            if pandas.isna(cell):
+                assert text == "", (what, name, cell, text)
+            elif is_number:
+                assert float(text) == float(cell), (what, name, cell, text)
+            else:
+                assert text.lower() == str(cell).lower(), (what, name, cell, text)
+    rows += len(plain)
+print("rows", rows, "columns of numbers", numbers)
+assert numbers > 10
+"#;
+
+fn parquet_in_pandas() -> Judged {
+    let python = match python_with("pandas, fastparquet") {
+        Ok(python) => python,
+        Err(skipped) => return skipped,
+    };
+    let sandbox = in_both();
+    let mut command = Command::new(python);
+    let same = command.args(["-c", SAME_IN_PANDAS]).args(IN_BOTH).current_dir(sandbox.dir());
+    answers(same, &["rows ", "columns of numbers "]);
+    // As the page says.
+    let query = "import pandas; print(pandas.read_parquet('rows.parquet').groupby(['row_label', 'class'])['operations_per_s'].median())";
+    answers(Command::new(python).args(["-c", query]).current_dir(sandbox.dir()), &["randread"]);
+    Judged::Passed
+}
+
 /// Parquet files are read by a program that knows nothing of this one: they hold what the CSV of the same table holds, cell by cell.
 fn parquet() -> Judged {
     let python = match python_with("duckdb") {
         Ok(python) => python,
         Err(skipped) => return skipped,
     };
-    let sandbox = sandbox();
-    let all = ["rows", "series", "histogram", "trials"];
-    for what in all {
-        for form in ["csv", "parquet"] {
-            let file = sandbox.dir().join(format!("{what}.{form}"));
-            sandbox.json(&["export", "--what", what, "-o", p(&file)], &[0]);
-        }
-    }
+    let sandbox = in_both();
     let mut command = Command::new(python);
-    answers(command.args(["-c", SAME]).args(all).current_dir(sandbox.dir()), &["rows ", "cells "]);
+    let same = command.args(["-c", SAME]).args(IN_BOTH).current_dir(sandbox.dir());
+    answers(same, &["rows ", "cells "]);
     // As the page says.
     let query = "import duckdb; print(duckdb.sql(\"SELECT row_label, class, median(operations_per_s) FROM 'rows.parquet' GROUP BY ALL\"))";
     answers(
