@@ -8,7 +8,7 @@ mod tests;
 
 use crate::html::MARK;
 use crate::page::{Align, Axis, Block, Cell, Chart, Column, Page, Point, Row, Table, Unit};
-use fathom_base::units::{format_count, format_ns, format_rate, format_size};
+use fathom_base::units::{format_count, format_ns, format_range, format_rate, format_size};
 use fathom_model::finding::{Finding, Severity};
 use fathom_report::text::format_share;
 use std::fmt::Write;
@@ -208,7 +208,7 @@ fn points_table(chart: &Chart) -> Table {
     columns.extend([column(&chart.x), column(&chart.y)]);
     match &chart.scale {
         Some(scale) => columns.push(column(scale)),
-        None => columns.push(Column::right("from .. to")),
+        None => columns.push(Column::right("interval")),
     }
     let mut table = Table::new("", columns);
     for series in &chart.series {
@@ -232,7 +232,7 @@ fn points_table(chart: &Chart) -> Table {
 
 fn interval(axis: &Axis, point: &Point) -> String {
     match (point.low, point.high) {
-        (Some(low), Some(high)) => format!("{} .. {}", on(axis, low), on(axis, high)),
+        (Some(low), Some(high)) => format_range(&on(axis, low), &on(axis, high)),
         _ => String::new(),
     }
 }
@@ -246,7 +246,8 @@ fn on(axis: &Axis, at: f64) -> String {
         Unit::Nanoseconds if at >= 0.0 => format_ns(at.round() as u64),
         Unit::Seconds => format!("{} s", digits(at)),
         Unit::UnixSeconds => utc(at),
-        Unit::PerSecond if at >= 1000.0 => format_count(at.round() as u64),
+        Unit::PerSecond if at >= 1000.0 => format!("{}/s", format_count(at.round() as u64)),
+        Unit::PerSecond => format!("{}/s", digits(at)),
         Unit::BytesPerSecond => format_rate(at),
         Unit::Bytes if at >= 0.0 => format_size(at.round() as u64),
         Unit::Share if at >= 0.0 => format_share(at),

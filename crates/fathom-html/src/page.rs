@@ -428,7 +428,8 @@ pub struct Chart {
     pub joined_within: Option<f64>,
     /// What a point stands for and how many there are: `n = 12 runs`, `1 234 operations in 60 intervals of 1 s`.
     pub n: String,
-    /// What the intervals are: `95 % interval over runs`; empty when there are none.
+    /// What the intervals are (`95 % interval over runs`), where they stand, or why points that sum up several runs have none; empty where
+    /// every point is a figure of its own.
     pub interval: String,
     /// How to read it, one sentence, which is also what is read out to those who cannot see it; empty for none.
     pub note: String,

@@ -5,7 +5,7 @@ use crate::ratio;
 use crate::text::format_share;
 use crate::watch::answer::number;
 use fathom_base::units::{format_count, format_duration, format_rate};
-use fathom_stats::interval::{Estimate, Interval};
+use fathom_stats::interval::Estimate;
 use fathom_study::layers::{LayersStudy, OfWorkload, Row as Layer};
 use fathom_study::raid::{Figure, Pattern, RaidStudy, Row, State};
 use fathom_study::watch::{WatchFigure, WatchSummary, WatchedDevice};
@@ -35,17 +35,15 @@ pub fn of_raid(study: &RaidStudy) -> String {
 }
 
 /// Where the median of trials lies, or why that cannot be said.
-fn how_well(of: &Estimate, text: fn(f64) -> String) -> String {
+fn how_well(of: &Estimate, text: impl Fn(f64) -> String) -> String {
     how_sure(of, "trial", text)
 }
 
 /// Where the median of so many of something lies, or why that cannot be said.
-pub(crate) fn how_sure(of: &Estimate, noun: &str, text: fn(f64) -> String) -> String {
+#[must_use]
+pub fn how_sure(of: &Estimate, noun: &str, text: impl Fn(f64) -> String) -> String {
     match (of.interval, of.count) {
-        (Some(Interval { low, high, coverage }), n) => {
-            let percent = 100.0 * coverage;
-            format!("{percent:.0} %: {} to {}, {n} {noun}s", text(low), text(high))
-        }
+        (Some(interval), n) => format!("{}, {n} {noun}s", interval.sure_range(text)),
         (None, 1) => format!("one {noun}, no interval"),
         (None, n) => format!("median of {n} {noun}s, too few for an interval"),
     }
@@ -125,9 +123,7 @@ pub fn of_watch(summary: &WatchSummary) -> String {
     };
     let words = |name: &str, unit: &str| {
         let of = figure(device, name)?;
-        let interval = of
-            .interval
-            .map_or_else(String::new, |i| format!(" ({} to {})", number(i.low), number(i.high)));
+        let interval = of.interval.map_or_else(String::new, |i| format!(" ({})", i.range(number)));
         let (median, max) = (number(of.median), number(of.max));
         Some(format!("{name} median {median}{interval}, at most {max}{unit}"))
     };
@@ -154,6 +150,6 @@ mod tests {
         assert_eq!(said(&[1e6]), "one trial, no interval");
         assert_eq!(said(&[1e6, 2e6, 3e6]), "median of 3 trials, too few for an interval");
         let six = [1e6, 2e6, 3e6, 4e6, 5e6, 6e6];
-        assert_eq!(said(&six), "97 %: 1.0 MB/s to 6.0 MB/s, 6 trials");
+        assert_eq!(said(&six), "97 %: 1.0 to 6.0 MB/s, 6 trials");
     }
 }

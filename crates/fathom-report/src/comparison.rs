@@ -1,9 +1,7 @@
 //! A comparison as text: what is real in one sentence a row, the figures, everything that differed, the verdict.
 
 use crate::findings::findings_text;
-use crate::ratio::{
-    change, change_with, ends, interval, scatter, scatter_intervals, size_and_range,
-};
+use crate::ratio::{change, change_with, interval, scatter, scatter_intervals, size_and_range};
 use crate::table::{Align, Noted, Table};
 use crate::text::push_wrapped_to;
 use fathom_model::finding::Verdict;
@@ -64,7 +62,7 @@ fn answer_text(comparison: &Comparison, width: usize) -> String {
     out
 }
 
-/// What a row comes to: `read: B is 12.0 % faster (+8.1 % to +16.0 %), 8 pairs; read p99: no difference larger than 3 %.`
+/// What a row comes to: `read: B is 12.0 % faster (+8.1 to +16.0 %), 8 pairs; read p99: no difference larger than 3 %.`
 #[must_use]
 pub fn sentence(row: &RowComparison) -> String {
     let runs = match (row.in_pairs, row.runs_a, row.runs_b) {
@@ -110,8 +108,8 @@ fn clause(figure: &Figure, is_first: bool, is_between: bool) -> String {
         (Decision::Equivalent, Some(_)) => {
             format!("{subject}: no difference larger than {margin} %")
         }
-        (_, Some(interval)) => {
-            let range = ends(interval).join(" to ");
+        (_, Some(ends)) => {
+            let range = interval(ends);
             let adjusted = figure.answer.decision != Decision::Inconclusive;
             let why = match (adjusted, is_between) {
                 (true, true) => " between two looks",
@@ -164,6 +162,10 @@ pub fn figure_rows(comparison: &Comparison) -> Noted {
     let mut notes = vec![format!(
         "Medians over runs; changes are ratios B / A (Hodges-Lehmann) with intervals of {level} % by ranks."
     )];
+    let mut figures = comparison.rows.iter().flat_map(|row| &row.figures);
+    if figures.any(|figure| figure.answer.ratio.interval.is_none()) {
+        notes.push("-: no interval, too few runs for one.".to_owned());
+    }
     if comparison.rows.len() > 1 {
         notes.push(format!(
             "First figures are adjusted for {} rows (Holm); the others explain, each at its own level.",
@@ -356,29 +358,29 @@ mod tests {
     fn a_difference() {
         expect![[r#"
             A is before, B is after.
-            read: B is 12.0 % faster (+12.0 % to +12.0 %), 8 pairs; read p99: no difference larger than 3 %.
+            read: B is 12.0 % faster (+12.0 to +12.0 %), 8 pairs; read p99: no difference larger than 3 %.
 
-                                A        B    change             interval
+                                A        B    change           interval
             read
-              IOPS          1 007    1 128   +12.0 %   +12.0 % .. +12.0 %   better
-              read p99     5.0 ms   5.0 ms    +0.0 %     +0.0 % .. +0.0 %   same
-              read p50     5.0 ms   5.0 ms    +0.0 %     +0.0 % .. +0.0 %   same
-              read p99.9   5.0 ms   5.0 ms    +0.0 %     +0.0 % .. +0.0 %   same
+              IOPS          1 007    1 128   +12.0 %   +12.0 to +12.0 %   better
+              read p99     5.0 ms   5.0 ms    +0.0 %     +0.0 to +0.0 %   same
+              read p50     5.0 ms   5.0 ms    +0.0 %     +0.0 to +0.0 %   same
+              read p99.9   5.0 ms   5.0 ms    +0.0 %     +0.0 to +0.0 %   same
             Medians over runs; changes are ratios B / A (Hodges-Lehmann) with intervals of 95 % by ranks.
             IOPS scattered by 0.49 % (0.31 to 0.82 %) from pair to pair, which pairing takes out, 0.00 % (0.00 to 0.00 %)
             within a pair (intervals of 95 %).
 
-            of the requests        A        B   change           interval
+            of the requests        A        B   change         interval
             read, read
-              10 % within     5.0 ms   5.0 ms   +0.0 %   +0.0 % .. +0.0 %
-              20 % within     5.0 ms   5.0 ms   +0.0 %   +0.0 % .. +0.0 %
-              30 % within     5.0 ms   5.0 ms   +0.0 %   +0.0 % .. +0.0 %
-              40 % within     5.0 ms   5.0 ms   +0.0 %   +0.0 % .. +0.0 %
-              50 % within     5.0 ms   5.0 ms   +0.0 %   +0.0 % .. +0.0 %
-              60 % within     5.0 ms   5.0 ms   +0.0 %   +0.0 % .. +0.0 %
-              70 % within     5.0 ms   5.0 ms   +0.0 %   +0.0 % .. +0.0 %
-              80 % within     5.0 ms   5.0 ms   +0.0 %   +0.0 % .. +0.0 %
-              90 % within     5.0 ms   5.0 ms   +0.0 %   +0.0 % .. +0.0 %
+              10 % within     5.0 ms   5.0 ms   +0.0 %   +0.0 to +0.0 %
+              20 % within     5.0 ms   5.0 ms   +0.0 %   +0.0 to +0.0 %
+              30 % within     5.0 ms   5.0 ms   +0.0 %   +0.0 to +0.0 %
+              40 % within     5.0 ms   5.0 ms   +0.0 %   +0.0 to +0.0 %
+              50 % within     5.0 ms   5.0 ms   +0.0 %   +0.0 to +0.0 %
+              60 % within     5.0 ms   5.0 ms   +0.0 %   +0.0 to +0.0 %
+              70 % within     5.0 ms   5.0 ms   +0.0 %   +0.0 to +0.0 %
+              80 % within     5.0 ms   5.0 ms   +0.0 %   +0.0 to +0.0 %
+              90 % within     5.0 ms   5.0 ms   +0.0 %   +0.0 to +0.0 %
             Whole distributions of latency, each interval by itself: that all hold at once is less likely.
 
             Nothing that fathom records differed between A and B.
@@ -401,6 +403,7 @@ mod tests {
               read p50     5.0 ms   5.0 ms   +0.0 %          -   undecided
               read p99.9   5.0 ms   5.0 ms   +0.0 %          -   undecided
             Medians over runs; changes are ratios B / A (Hodges-Lehmann) with intervals of 95 % by ranks.
+            -: no interval, too few runs for one.
 
             Nothing that fathom records differed between A and B.
 

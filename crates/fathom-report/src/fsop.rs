@@ -409,11 +409,7 @@ pub fn competition_text(found: &[Competition], width: usize) -> String {
                 each.join(", "),
                 one.starved()
             ),
-            (Some(interval), n) => format!(
-                " (95 % interval {} to {}, {n} repeats)",
-                percent(interval.low),
-                percent(interval.high)
-            ),
+            (Some(interval), n) => format!(" ({}, {n} repeats)", interval.sure_range(percent)),
             (None, 1) => format!(
                 " (one repeat: no interval; from --repeats={} on there is one)",
                 Competition::repeats_needed()

@@ -1,7 +1,7 @@
 //! Results of one target over time, as text: a line and a bar for each run, and what changed where.
 
 use crate::job::plural;
-use crate::ratio::{change_with, ends};
+use crate::ratio::{self, change_with};
 use crate::table::{Align, Table};
 use crate::text::{format_time, push_wrapped_to};
 use fathom_model::finding::Verdict;
@@ -67,10 +67,9 @@ pub fn no_change_text(series: &Series) -> Option<String> {
             format!("{runs}: a change can be told from luck from {needed} on.")
         } else {
             let level = series.level.and_then(|level| {
-                let Interval { low, high, coverage } = level.interval?;
                 let text = |value: f64| series.metric.text(value);
-                let [value, low, high] = [level.value, low, high].map(text);
-                Some(format!(": median {value} ({:.0} %: {low} to {high})", 100.0 * coverage))
+                let range = level.interval?.sure_range(text);
+                Some(format!(": median {} ({range})", text(level.value)))
             });
             format!("No change of level in {runs}{}.", level.unwrap_or_default())
         }
@@ -135,8 +134,8 @@ pub fn rise_text(series: &Series) -> Option<String> {
     let runs = series.points.len() - first;
     let range = series.rise_interval_percent.map_or_else(String::new, |of| {
         let ends = [of.low.abs(), of.high.abs()];
-        let (least, most) = (ends[0].min(ends[1]), ends[0].max(ends[1]));
-        format!(" ({:.0} %: {least:.1} % to {most:.1} %)", 100.0 * of.coverage)
+        let of = Interval { low: ends[0].min(ends[1]), high: ends[0].max(ends[1]), ..of };
+        format!(" ({})", of.sure_range(|percent| format!("{percent:.1} %")))
     });
     let percent = percent.abs();
     Some(format!(
@@ -144,7 +143,7 @@ pub fn rise_text(series: &Series) -> Option<String> {
     ))
 }
 
-/// How large a change was and since when, in a few words: `-12.0 % (-14.1 % to -9.8 %) since 2026-11-21 03:00:00 +00:00`.
+/// How large a change was and since when, in a few words: `-12.0 % (-14.1 to -9.8 %) since 2026-11-21 03:00:00 +00:00`.
 #[must_use]
 pub fn change_in_brief(series: &Series, change: &Change, zone: &TimeZone) -> String {
     let since = series.points.get(change.at).map_or_else(String::new, |first| {
@@ -155,7 +154,7 @@ pub fn change_in_brief(series: &Series, change: &Change, zone: &TimeZone) -> Str
 
 fn size_of(change: &Change) -> String {
     let size = change_with(change.to / change.from, change.ratio_interval);
-    let range = change.ratio_interval.map(|interval| format!(" ({})", ends(interval).join(" to ")));
+    let range = change.ratio_interval.map(|interval| format!(" ({})", ratio::interval(interval)));
     size + &range.unwrap_or_default()
 }
 
@@ -260,7 +259,7 @@ mod tests {
               0001  1970-01-02 00:00:00 +00:00  after-upgrade    990  #################################
               0002  1970-01-03 00:00:00 +00:00                   760  ##########################           <- changed
               0003  1970-01-04 00:00:00 +00:00                   740  #########################
-            -25.0 % (-28.0 % to -22.0 %) from run 0002 on (1970-01-03 00:00:00 +00:00): 1 000 before, 750 since
+            -25.0 % (-28.0 to -22.0 %) from run 0002 on (1970-01-03 00:00:00 +00:00): 1 000 before, 750 since
                 host.kernel: 6.1 -> 6.12
 
         "#]].assert_eq(&text(series(&[1010.0, 990.0, 760.0, 740.0], vec![change])));

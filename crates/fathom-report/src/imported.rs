@@ -2,6 +2,7 @@
 
 use crate::table::{Align, Table as Columns};
 use crate::text::{printable, push_wrapped_to};
+use fathom_base::units::format_range;
 use fathom_stats::equivalence::{Better, Decision};
 use fathom_study::table::{
     Answers, Best, Comparison, Copied, Difference, Group, InFlight, LITTLE_TOLERANCE, LikeOneDisk,
@@ -92,7 +93,7 @@ fn add_law(text: &mut String, width: usize, table: &Table, answers: &Answers) {
     let (count, of) = (good.len(), rows.len());
     let mut line = format!("Little's law, {law}: {count} of {of} rows within {within} %");
     if !good.is_empty() {
-        let _ = write!(line, " ({} to {})", percent(least), percent(most));
+        let _ = write!(line, " ({})", format_range(&percent(least), &percent(most)));
     }
     push_paragraph(text, width, &line);
     for row in answers.broken() {
@@ -231,10 +232,10 @@ fn sentence(factor: &str, comparison: &Comparison) -> String {
         }
     };
     let change = paired.answer.change_percent();
-    let mut text = format!("{:+.1} %", change.value);
-    if let Some(interval) = change.interval {
-        let _ = write!(text, " ({:+.1} to {:+.1} %)", interval.low, interval.high);
-    }
+    let percent = |percent: f64| format!("{percent:+.1} %");
+    let range = change.interval.map(|interval| interval.range(percent));
+    let known = range.unwrap_or_else(|| "too few for an interval".to_owned());
+    let mut text = format!("{} ({known})", percent(change.value));
     let pairs = if paired.pairs.len() == 1 { "pair" } else { "pairs" };
     let _ = write!(text, ", {} {pairs}: {}", paired.pairs.len(), decision(paired));
     if paired.unmatched > 0 {
@@ -302,7 +303,7 @@ raw,none,8,500.0,16.0
               factors  array, fs, threads
               metrics  iops, ms
 
-            Little's law, threads=iops*ms: 8 of 9 rows within 5 % (-0.3 % to +0.0 %)
+            Little's law, threads=iops*ms: 8 of 9 rows within 5 % (-0.3 to +0.0 %)
               line 9 (array hw, fs xfs, threads 32): 16.0 in flight, stated 32: -50.0 %
 
             line 9 (threads 32) has the figures of line 8 (threads 16): line 9 is the copy, because it does not fit its
@@ -331,7 +332,7 @@ raw,none,8,500.0,16.0
               Single rows have no interval: --compare pairs two of them.
 
             iops (1/s): array md against hw
-              +4.1 %, 3 pairs: inconclusive, rows of single runs need at least 6; not matched: 1
+              +4.1 % (too few for an interval), 3 pairs: inconclusive, rows of single runs need at least 6; not matched: 1
 
             iops (1/s): array raw against hw
               not comparable: no two rows differ in array alone; the nearest also differ in fs ('xfs' and 'none');

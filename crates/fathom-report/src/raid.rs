@@ -39,7 +39,7 @@ pub fn text(study: &RaidStudy, width: usize) -> String {
 /// A value with its interval in brackets, if it has one.
 #[must_use]
 pub fn with_interval(of: &Estimate, text: impl Fn(f64) -> String) -> String {
-    let interval = of.interval.map(|i| format!(" ({} .. {})", text(i.low), text(i.high)));
+    let interval = of.interval.map(|i| format!(" ({})", i.range(&text)));
     text(of.value) + &interval.unwrap_or_default()
 }
 

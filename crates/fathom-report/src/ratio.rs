@@ -1,5 +1,6 @@
 //! Ratios as changes: in percent as long as percents mean something, else as multiples.
 
+use fathom_base::units::format_range;
 use fathom_stats::interval::{Estimate, Interval};
 use std::ops::Range;
 
@@ -19,38 +20,31 @@ pub fn change_with(ratio: f64, interval: Option<Interval>) -> String {
     if interval.is_some_and(is_wide) { multiple(ratio) } else { change(ratio) }
 }
 
-/// The size of a change without its direction, and its interval in the same form: `12.0 % | +8.1 % to +16.0 %`, and of a
+/// The size of a change without its direction, and its interval in the same form: `12.0 % | +8.1 to +16.0 %`, and of a
 /// quarter `4.00 times | 3.33 to 5.88 times`.
 #[must_use]
 pub fn size_and_range(ratio: f64, interval: Interval) -> (String, String) {
     let all = [interval.low, ratio, interval.high];
     if all.iter().all(|ratio| PERCENTS.contains(ratio)) {
-        return (format!("{:.1} %", 100.0 * (ratio - 1.0).abs()), ends(interval).join(" to "));
+        return (format!("{:.1} %", 100.0 * (ratio - 1.0).abs()), self::interval(interval));
     }
-    let factor = |ratio: f64| times(if ratio < 1.0 { 1.0 / ratio } else { ratio });
-    let size = format!("{} times", factor(ratio));
+    let factor =
+        |ratio: f64| format!("{} times", times(if ratio < 1.0 { 1.0 / ratio } else { ratio }));
     let range = if interval.low >= 1.0 {
-        format!("{} to {} times", factor(interval.low), factor(interval.high))
+        interval.range(factor)
     } else if interval.high <= 1.0 {
-        format!("{} to {} times", factor(interval.high), factor(interval.low))
+        format_range(&factor(interval.high), &factor(interval.low))
     } else {
-        ends(interval).join(" to ")
+        self::interval(interval)
     };
-    (size, range)
+    (factor(ratio), range)
 }
 
-/// Both ends of an interval of a ratio, in the same form.
-#[must_use]
-pub fn ends(interval: Interval) -> [String; 2] {
-    let ends = [interval.low, interval.high];
-    let form = if ends.iter().all(|end| PERCENTS.contains(end)) { percent } else { multiple };
-    ends.map(form)
-}
-
-/// An interval of a ratio.
+/// An interval of a ratio, both ends in the same form.
 #[must_use]
 pub fn interval(interval: Interval) -> String {
-    ends(interval).join(" .. ")
+    let is_small = [interval.low, interval.high].iter().all(|end| PERCENTS.contains(end));
+    interval.range(if is_small { percent } else { multiple })
 }
 
 /// Three digits that count.
@@ -112,10 +106,10 @@ mod tests {
     #[test]
     fn both_ends_have_one_form() {
         let of = |low, high| interval(Interval { low, high, coverage: 0.95 });
-        assert_eq!(of(0.9, 1.2), "-10.0 % .. +20.0 %");
-        assert_eq!(of(0.33, 0.501), "x 0.33 .. x 0.50");
-        assert_eq!(of(1.1, 4.0), "x 1.10 .. x 4.00");
-        assert_eq!(of(0.048, 12.34), "x 0.0480 .. x 12.3");
+        assert_eq!(of(0.9, 1.2), "-10.0 to +20.0 %");
+        assert_eq!(of(0.33, 0.501), "x 0.33 to x 0.50");
+        assert_eq!(of(1.1, 4.0), "x 1.10 to x 4.00");
+        assert_eq!(of(0.048, 12.34), "x 0.0480 to x 12.3");
     }
 
     #[test]
@@ -145,8 +139,8 @@ mod tests {
     #[test]
     fn a_size_has_the_form_of_its_range() {
         for (low, ratio, high, size, range) in [
-            (1.081, 1.12, 1.16, "12.0 %", "+8.1 % to +16.0 %"),
-            (0.40, 0.44, 0.50, "56.0 %", "-60.0 % to -50.0 %"),
+            (1.081, 1.12, 1.16, "12.0 %", "+8.1 to +16.0 %"),
+            (0.40, 0.44, 0.50, "56.0 %", "-60.0 to -50.0 %"),
             (0.17, 0.25, 0.30, "4.00 times", "3.33 to 5.88 times"),
             (0.30, 0.44, 0.50, "2.27 times", "2.00 to 3.33 times"),
             (1.8, 4.0, 5.0, "4.00 times", "1.80 to 5.00 times"),

@@ -5,7 +5,7 @@ use crate::figures::{NOT_ENOUGH, iops_text, ns_text};
 use crate::job::plural;
 use crate::table::{Align, Noted, Table};
 use crate::text::{format_share, push_wrapped_to};
-use fathom_base::units::{format_count, format_ns, format_rate};
+use fathom_base::units::{format_count, format_ns, format_range, format_rate};
 use fathom_stats::interval::{Estimate, Interval};
 use fathom_study::saturate::limit::Cause;
 use fathom_study::saturate::search::Knee;
@@ -95,7 +95,7 @@ fn percentile_text(ns: Option<u64>) -> String {
 }
 
 fn interval_text(interval: Interval) -> String {
-    format!("{} to {}", iops_text(interval.low), iops_text(interval.high))
+    interval.range(iops_text)
 }
 
 fn push_knee(out: &mut String, study: &Saturation, width: usize) {
@@ -242,7 +242,7 @@ pub fn bound_text(bound: &OfBound) -> String {
         };
     };
     let seen = row(rate).and_then(|row| row.figure_ns).map_or_else(String::new, |(low, high)| {
-        format!(" ({} {} to {})", bound.what, format_ns(low), format_ns(high))
+        format!(" ({} {})", bound.what, format_range(&format_ns(low), &format_ns(high)))
     });
     let runs = match row(rate).map_or((1, 1), |row| (row.kept, row.runs)) {
         (_, 1) => "in the one run at it".to_owned(),
@@ -416,8 +416,8 @@ mod tests {
               537     2     0  40 ms  200 ms  480 ms
               Response times of an open loop: from the intended start, with what had not ended counted at its age.
 
-            512 per second keep max of at most 500 ms, in all 4 runs at it (max 390 ms to 480 ms); 537 per second break it
-            in 2 of 2 runs.
+            512 per second keep max of at most 500 ms, in all 4 runs at it (max 390 to 480 ms); 537 per second break it in
+            2 of 2 runs.
         "#]].assert_eq(&text(&study(), WIDTH));
     }
 

@@ -7,7 +7,7 @@ use crate::table::{Align, Noted, Table};
 use crate::text::{WIDTH, push_wrapped_to};
 use fathom_base::units::format_ns;
 use fathom_model::record::{CpuTime, Ending, JobRecord, Record};
-use fathom_stats::interval::{Estimate, Interval};
+use fathom_stats::interval::Estimate;
 use fathom_stats::percentiles::CellPercentile;
 use fathom_study::knee;
 use fathom_study::repeats::Repeats;
@@ -96,6 +96,9 @@ pub fn run_rows(records: &[Record]) -> Noted {
     render(&rows)
 }
 
+/// Said behind figures of single runs.
+pub const SINGLE: &str = "One run of each, so without intervals.";
+
 /// The rows of `fathom quick` in a sentence: rates of sequential rows, operations per second of the others.
 #[must_use]
 pub fn in_a_sentence(records: &[Record]) -> String {
@@ -117,11 +120,7 @@ pub fn in_a_sentence(records: &[Record]) -> String {
     let is_said = |at: &usize| !random[1.min(random.len())..].contains(at) || knee == Some(*at);
     let words: Vec<String> =
         (0..records.len()).filter(is_said).map(|at| of(&records[at])).collect();
-    if words.is_empty() {
-        String::new()
-    } else {
-        format!("{}. One run of each, so without intervals.", words.join("; "))
-    }
+    if words.is_empty() { String::new() } else { format!("{}. {SINGLE}", words.join("; ")) }
 }
 
 struct Row {
@@ -261,8 +260,7 @@ fn percentile_cells(of: &CellPercentile) -> ([String; 5], &'static str) {
 }
 
 fn interval_text(of: Estimate, text: impl Fn(f64) -> String) -> String {
-    let ends = |interval: Interval| format!("{} .. {}", text(interval.low), text(interval.high));
-    of.interval.map_or_else(|| "-".to_owned(), ends)
+    of.interval.map_or_else(|| "-".to_owned(), |interval| interval.range(text))
 }
 
 fn repeats_notes(all: &[Repeats]) -> Vec<String> {
@@ -300,25 +298,21 @@ fn repeats_notes(all: &[Repeats]) -> Vec<String> {
 #[must_use]
 pub fn repeats_sentences(all: &[Repeats]) -> Vec<String> {
     let sentence = |of: &Repeats| {
-        let interval = match of.iops.interval {
-            Some(interval) => format!(
-                "{:.0} %: {} to {}",
-                100.0 * interval.coverage,
-                iops_text(interval.low),
-                iops_text(interval.high)
-            ),
-            None => "fewer than six runs, no interval".to_owned(),
-        };
-        format!(
-            "IOPS of {} over n = {} runs: median {} ({interval}), min {}, max {}",
-            of.name,
-            of.iops.count,
-            iops_text(of.iops.value),
-            iops_text(of.iops_min),
-            iops_text(of.iops_max)
-        )
+        let spread = spread("runs", of.iops, [of.iops_min, of.iops_max]);
+        format!("IOPS of {} {spread}", of.name)
     };
     all.iter().map(sentence).collect()
+}
+
+/// Rates per second of several runs, or whatever they are called: `over n = 8 runs: median 100 (99 %: 92 to 108), min 90, max 110`.
+#[must_use]
+pub fn spread(runs: &str, median: Estimate, ends: [f64; 2]) -> String {
+    let known = match median.interval {
+        Some(interval) => interval.sure_range(iops_text),
+        None => format!("fewer than six {runs}, no interval"),
+    };
+    let (n, value, [min, max]) = (median.count, iops_text(median.value), ends.map(iops_text));
+    format!("over n = {n} {runs}: median {value} ({known}), min {min}, max {max}")
 }
 
 #[cfg(test)]
@@ -436,27 +430,26 @@ mod tests {
             repeats_rows(&repeats::study(runs)).map_or_else(String::new, |rows| rows.render_to(80))
         };
         expect![[r#"
-                                          median      its interval     min     max  together
+                                            median    its interval     min     max  together
             mixed (20 % writes), 48, 12
             runs
-              IOPS                         1 501    1 500 .. 1 502   1 500   1 502
-              p50                          38 ms    38 ms .. 38 ms   38 ms   38 ms     38 ms
-              p99                          64 ms    64 ms .. 64 ms   64 ms   64 ms     64 ms
-              p99.9                       190 ms  190 ms .. 190 ms  190 ms  190 ms    190 ms
+              IOPS                           1 501  1 500 to 1 502   1 500   1 502
+              p50                            38 ms     38 to 38 ms   38 ms   38 ms     38 ms
+              p99                            64 ms     64 to 64 ms   64 ms   64 ms     64 ms
+              p99.9                         190 ms   190 to 190 ms  190 ms  190 ms    190 ms
               Median, min and max of the runs, each one value; together: of the requests of
               all runs.
               Intervals hold the median of such runs in at least 95 of 100 cases, by ranks.
         "#]]
         .assert_eq(&text(&runs(1500)));
         expect![[r#"
-                                            median      its interval    min    max  together
-            mixed (20 % writes), 48, 12
-            runs
-              IOPS                              14          13 .. 15     13     15
-              p50                            38 ms    38 ms .. 38 ms  38 ms  38 ms     38 ms
-              p99                                -  152 ms .. 158 ms      -      -    152 ms
+                                              median   its interval    min    max  together
+            mixed (20 % writes), 48, 12 runs
+              IOPS                                14       13 to 15     13     15
+              p50                              38 ms    38 to 38 ms  38 ms  38 ms     38 ms
+              p99                                  -  152 to 158 ms      -      -    152 ms
                 <- whole runs drawn
-              p99.9                              -  910 ms .. 919 ms      -      -    910 ms
+              p99.9                                -  910 to 919 ms      -      -    910 ms
                 <- whole runs drawn
               Median, min and max of the runs, each one value; together: of the requests of
               all runs.

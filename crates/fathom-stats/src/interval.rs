@@ -6,6 +6,7 @@
 use crate::error::{StatsError, check_finite, check_share};
 use crate::means::{arithmetic_mean, standard_deviation};
 use crate::special::{binomial_cdf, student_quantile};
+use fathom_base::units::format_range;
 use serde::Serialize;
 
 /// Slack where a probability is compared with the one asked for: rounding must not decide.
@@ -35,6 +36,18 @@ impl Interval {
     #[must_use]
     pub fn contains(&self, value: f64) -> bool {
         (self.low..=self.high).contains(&value)
+    }
+
+    /// Both ends as people read them: `8 to 16 %`.
+    #[must_use]
+    pub fn range(&self, text: impl Fn(f64) -> String) -> String {
+        format_range(&text(self.low), &text(self.high))
+    }
+
+    /// The same with its coverage, rounded to a percent: `97 %: 8 to 16 %`.
+    #[must_use]
+    pub fn sure_range(&self, text: impl Fn(f64) -> String) -> String {
+        format!("{:.0} %: {}", 100.0 * self.coverage, self.range(text))
     }
 }
 
@@ -148,6 +161,16 @@ mod tests {
 
     fn numbers(n: u32) -> Vec<f64> {
         (1..=n).rev().map(f64::from).collect()
+    }
+
+    #[test]
+    fn people_read_the_unit_once_and_the_coverage() {
+        let of = Interval { low: 0.08, high: 0.16, coverage: 0.96875 };
+        let percent = |share: f64| format!("{:.0} %", 100.0 * share);
+        assert_eq!(
+            (of.range(percent), of.sure_range(percent)),
+            ("8 to 16 %".to_owned(), "97 %: 8 to 16 %".to_owned())
+        );
     }
 
     #[test]

@@ -107,7 +107,7 @@ pub fn progress(found: &Comparison) -> String {
     let row = |row: &crate::compare::RowComparison| {
         let figure = row.figures.first()?;
         let ratio = figure.answer.ratio;
-        let range = ratio.interval.map(|i| format!(" ({:.3} to {:.3})", i.low, i.high));
+        let range = ratio.interval.map(|i| format!(" ({})", i.range(|end| format!("{end:.3}"))));
         let word = match figure.decision {
             Decision::Faster => "B is better",
             Decision::Slower => "B is worse",

@@ -47,11 +47,11 @@ impl ByBlock {
     }
 }
 
-/// A share with its interval: `55 % (95 %: 50 % to 61 %)`, or with why it has none.
+/// A share with its interval: `55 % (95 %: 50 to 61 %)`, or with why it has none.
 pub(crate) fn percent(of: &Estimate) -> String {
     let text = |share: f64| format!("{:.0} %", 100.0 * share);
     match of.interval {
-        Some(i) => format!("{} (95 %: {} to {})", text(of.value), text(i.low), text(i.high)),
+        Some(interval) => format!("{} ({})", text(of.value), interval.sure_range(text)),
         None => format!("{} (one trial, no interval)", text(of.value)),
     }
 }
@@ -74,7 +74,7 @@ mod tests {
         assert!((ratio.value - 1.0).abs() < 1e-12 && ratio.count == 2);
         assert!((interval.high / high - 1.0).abs() < 1e-6, "{interval:?} {high}");
         assert!((interval.low * high - 1.0).abs() < 1e-6);
-        assert!(percent(&ratio).starts_with("100 % (95 %: 0 % to "));
+        assert!(percent(&ratio).starts_with("100 % (95 %: 0 to "));
     }
 
     #[test]

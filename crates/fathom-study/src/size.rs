@@ -10,7 +10,7 @@ use fathom_model::record::{Ending, OpClass, Record};
 use fathom_model::stack::Node;
 use fathom_model::workload::{Extent, Job};
 use fathom_stats::equivalence::{Better, Decision, Question, compare_unpaired};
-use fathom_stats::interval::{self, Estimate};
+use fathom_stats::interval::{Estimate, median_interval};
 use serde::Serialize;
 
 /// The margin where nobody says.
@@ -206,7 +206,7 @@ fn cell(
     reference: &[f64],
     margin: f64,
 ) -> Option<Cell> {
-    let iops = interval::median_interval(own, LEVEL).ok()?;
+    let iops = median_interval(own, LEVEL).ok()?;
     let question =
         Question { margin_percent: margin * 100.0, level: LEVEL, better: Better::Higher };
     let compared = compare_unpaired(reference, own, &question).ok();
@@ -229,10 +229,9 @@ fn cell(
 
 /// `+7.1 % (+5.0 to +9.3 %)`.
 fn change_text(ratio: &Estimate) -> String {
-    let percent = |ratio: f64| (ratio - 1.0) * 100.0;
-    let ends =
-        |i: interval::Interval| format!(" ({:+.1} to {:+.1} %)", percent(i.low), percent(i.high));
-    format!("{:+.1} %", percent(ratio.value)) + &ratio.interval.map_or_else(String::new, ends)
+    let percent = |ratio: f64| format!("{:+.1} %", (ratio - 1.0) * 100.0);
+    let range = ratio.interval.map(|of| format!(" ({})", of.range(percent)));
+    percent(ratio.value) + &range.unwrap_or_default()
 }
 
 /// Share of the bytes read that the devices delivered: those at the top, which the page cache is above, or those at the

@@ -34,7 +34,7 @@ fn page() -> Page {
     Page {
         title: "experiment 7f3k on /srv/data".into(),
         question: "Which is faster?".into(),
-        answer: "Best: a|b: 1.5 MB/s, +50.0 % (+40.0 % .. +60.0 %).".into(),
+        answer: "Best: a|b: 1.5 MB/s, +50.0 % (+40.0 to +60.0 %).".into(),
         verdict: Some(Verdict::Doubtful),
         first: vec![
             Block::Findings(vec![
@@ -62,7 +62,7 @@ fn a_whole_page() {
         <!-- <meta name="generator" content="fathom report"> -->
         # Which is faster?
 
-        **Best: a\|b: 1.5 MB/s, +50.0 % (+40.0 % .. +60.0 %).**
+        **Best: a\|b: 1.5 MB/s, +50.0 % (+40.0 to +60.0 %).**
 
         Verdict: **DOUBTFUL**. experiment 7f3k on /srv/data
 
@@ -95,9 +95,9 @@ fn a_whole_page() {
 
         <details><summary>Best cells (n = 8 trials)</summary>
 
-        | cell | p99 | from .. to |
+        | cell | p99 | interval |
         | --- | ---: | ---: |
-        | a\|b | 1.5 ms | 1.4 ms .. 1.6 ms |
+        | a\|b | 1.5 ms | 1.4 to 1.6 ms |
         | x\_y | 900 us |  |
 
         95 % interval of the median
@@ -121,7 +121,7 @@ fn nothing_in_a_record_means_anything_to_markdown() {
         <!-- <meta name="generator" content="fathom report"> -->
         # # a \[x\](javascript:y) &lt;img src=z&gt; @<!-- -->all #<!-- -->12 \`c\` \*d\* \_e\_ \| \$f\$ \~g\~ ?\[31m &amp;lt;
 
-        **Best: a\|b: 1.5 MB/s, +50.0 % (+40.0 % .. +60.0 %).**
+        **Best: a\|b: 1.5 MB/s, +50.0 % (+40.0 to +60.0 %).**
 
         Verdict: **DOUBTFUL**. experiment 7f3k on /srv/data
 

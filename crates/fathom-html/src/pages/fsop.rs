@@ -12,11 +12,14 @@ use fathom_model::play::PlayedAct;
 use fathom_model::record::{OpClass, Record};
 use fathom_report::figures::{iops_text, ns_text, quantile_text};
 use fathom_report::fsop::{competition_text, summary};
+use fathom_report::summary::{SINGLE, spread};
 use fathom_report::text::WIDTH;
 use fathom_stats::Histogram;
+use fathom_stats::interval::median_interval;
 use fathom_stats::quantile::is_supported;
 use fathom_study::fsop::{Kept, competition, readers_rate, stalls};
 use fathom_study::play;
+use fathom_study::repeats::LEVEL;
 
 /// Phases that get charts of their own; the others are in the tables.
 const DRAWN_MAX: usize = 6;
@@ -122,29 +125,21 @@ fn answer(records: &[Record], all: &[Shown]) -> String {
         }
     };
     let each: Vec<String> = all.iter().take(4).map(one).collect();
-    if each.is_empty() { String::new() } else { format!("{}.", each.join("; ")) }
+    if each.is_empty() { String::new() } else { format!("{}. {SINGLE}", each.join("; ")) }
 }
 
 /// Transactions per second of the repeats of a personality; none for what ran once, or is no personality.
 fn transactions(all: &[Shown]) -> Option<String> {
     let rate = |shown: &Shown| play::transactions_per_s(shown.record, shown.fsop);
-    let mut rates: Vec<f64> = all.iter().filter_map(rate).collect();
+    let rates: Vec<f64> = all.iter().filter_map(rate).collect();
     if rates.len() < 2 || rates.len() != all.len() || distinct(all).len() != 1 {
         return None;
     }
-    rates.sort_by(f64::total_cmp);
-    let middle = rates.len() / 2;
-    let median = match rates.len() % 2 {
-        0 => f64::midpoint(rates[middle - 1], rates[middle]),
-        _ => rates[middle],
-    };
-    let [low, high] = [rates[0], rates[rates.len() - 1]].map(iops_text);
     let phase = all[0].fsop.phase.text();
-    let n = rates.len();
-    Some(format!(
-        "{phase}: transactions/s over n = {n} repeats: min {low}, median {}, max {high}.",
-        iops_text(median)
-    ))
+    let median = median_interval(&rates, LEVEL).ok()?;
+    let end = |pick: fn(f64, f64) -> f64| rates.iter().copied().reduce(pick);
+    let spread = spread("repeats", median, [end(f64::min)?, end(f64::max)?]);
+    Some(format!("{phase}: transactions/s {spread}."))
 }
 
 /// One row for each phase of each repeat.

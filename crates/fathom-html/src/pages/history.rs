@@ -129,8 +129,11 @@ fn changed(series: &Series, zone: &TimeZone) -> Option<String> {
         };
         return Some(format!("{name}: {}{earlier}", change_in_brief(series, change, zone)));
     }
-    let percent = series.rise_percent?;
-    Some(format!("{name}: {percent:+.1} % over all runs, in no single place"))
+    let text = |percent: f64| format!("{percent:+.1} %");
+    let percent = text(series.rise_percent?);
+    let known =
+        series.rise_interval_percent.map_or_else(|| "no interval".into(), |of| of.sure_range(text));
+    Some(format!("{name}: {percent} ({known}) over all runs, in no single place"))
 }
 
 fn answer(all: &[Series], zone: &TimeZone) -> String {

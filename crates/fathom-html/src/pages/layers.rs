@@ -72,9 +72,14 @@ fn waterfall(of: &OfWorkload) -> Chart {
         .series("arrives at this layer", got)
         .series("lost against what is below", lost.collect())
         .n(trials(of))
-        .note(
-            "From the disks upward. Below all disks at once is their sum one after the other; intervals stand in the table.",
-        )
+        .interval(if has_intervals(of) { "Intervals stand in the table." } else { NO_INTERVALS })
+        .note("From the disks upward. Below all disks at once is their sum one after the other.")
+}
+
+const NO_INTERVALS: &str = "No intervals: fewer than six trials give none of 95 %.";
+
+fn has_intervals(of: &OfWorkload) -> bool {
+    of.rows.iter().any(|row| row.bytes_per_s.interval.is_some())
 }
 
 fn latencies(of: &OfWorkload) -> Option<Chart> {
@@ -90,7 +95,7 @@ fn latencies(of: &OfWorkload) -> Option<Chart> {
     let title = format!("{}: latency on each layer", of.workload);
     let chart = Chart::new(title, ChartKind::Bars, names(of), y).series("p50", p50);
     let chart = if p99.is_empty() { chart } else { chart.series("p99", p99) };
-    Some(chart.n(trials(of)).note("Medians over trials of each trial's percentile."))
+    Some(chart.n(trials(of)).interval(parts::OF_THESE_TRIALS).note("Each trial's percentile."))
 }
 
 fn cost(of: &OfWorkload) -> Option<Chart> {
@@ -102,7 +107,8 @@ fn cost(of: &OfWorkload) -> Option<Chart> {
     let chart = Chart::new(title, ChartKind::Bars, names(of), y);
     (!points.is_empty()).then(|| {
         let note = "Of fathom with the kernel's threads for it: what a layer adds, every application pays.";
-        chart.series("CPU per I/O", points).n(trials(of)).note(note)
+        let chart = chart.series("CPU per I/O", points).n(trials(of));
+        chart.interval(parts::OF_THESE_TRIALS).note(note)
     })
 }
 
@@ -126,10 +132,8 @@ fn table(of: &OfWorkload) -> Table {
     for row in &of.rows {
         table.row(cells(row));
     }
-    let has_interval = |row: &Row| row.bytes_per_s.interval.is_some();
-    if !of.rows.iter().any(has_interval) {
-        let text = "No intervals: fewer than six trials give none of 95 %.";
-        table.notes.push(text.to_owned());
+    if !has_intervals(of) {
+        table.notes.push(NO_INTERVALS.to_owned());
     }
     table.notes.push(EVENTS.to_owned());
     table
@@ -152,9 +156,7 @@ fn cells(row: &Row) -> [Cell; 13] {
     [
         row.layer.name().into(),
         Cell::number(format_rate(rate.value), rate.value),
-        interval.map_or_else(empty, |i| {
-            format!("{} .. {}", format_rate(i.low), format_rate(i.high)).into()
-        }),
+        interval.map_or_else(empty, |i| Cell::number(i.range(format_rate), i.low)),
         row.efficiency.map_or_else(empty, |share| Cell::number(of_below(row), share.value)),
         Cell::number(format_count(row.iops.round() as u64), row.iops),
         time(row.latency_ns_p50),

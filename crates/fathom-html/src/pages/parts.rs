@@ -19,6 +19,8 @@ const POINTS_MAX: usize = 1200;
 const COLUMNS_MAX: usize = 120;
 /// Records that get charts of their own; the others are in the tables.
 const DRAWN_MAX: usize = 12;
+/// Said of medians over trials that are shown beside what was asked.
+pub(super) const OF_THESE_TRIALS: &str = "Medians of these trials, without intervals.";
 /// Stacks that are drawn.
 const STACKS_MAX: usize = 6;
 

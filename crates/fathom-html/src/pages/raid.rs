@@ -146,6 +146,7 @@ fn picture(title: &str, of: Of, columns: &[Under]) -> Chart {
     let mut chart = Chart::new(format!("{title}, {words}"), ChartKind::HeatMap, x, y)
         .series(words, points)
         .n(n)
+        .interval("Intervals stand in the table, where there are any.")
         .note("Empty: not measured, or the level cannot be in that state.");
     chart.scale = Some(Axis::new(words, unit));
     chart

@@ -56,8 +56,10 @@ fn answer(source: &Source, repeats: &[Repeats]) -> String {
     match (source.head.kind, source.records) {
         (_, []) => String::new(),
         (RunKind::Rounds, records) => fathom_report::rounds::sentence(&rounds::study(records)),
+        (_, [one]) => format!("{}. One run, so without an interval.", each(one)),
         (_, several) if repeats.is_empty() => {
-            format!("{}.", several.iter().take(4).map(each).collect::<Vec<_>>().join("; "))
+            let some: Vec<String> = several.iter().take(4).map(each).collect();
+            format!("{}. {}", some.join("; "), summary::SINGLE)
         }
         _ => format!("{}.", summary::repeats_sentences(repeats).join("; ")),
     }

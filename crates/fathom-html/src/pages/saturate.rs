@@ -71,10 +71,10 @@ fn curve(found: &Saturation) -> Section {
     )
     .series("median of the runs", found.rows.iter().map(iops).collect())
     .n(n.clone());
-    if found.rows.iter().any(|row| row.iops.interval.is_some()) {
-        throughput.interval =
-            "95 % intervals of the median over runs, where there are six or more.".into();
-    }
+    throughput.interval = match found.rows.iter().any(|row| row.iops.interval.is_some()) {
+        true => "95 % intervals of the median over runs, where there are six or more.".into(),
+        false => "No intervals: fewer than six runs give none of 95 %.".into(),
+    };
     let line = |ns: fn(&Row) -> Option<u64>| -> Vec<Point> {
         let points = found
             .rows
@@ -89,6 +89,7 @@ fn curve(found: &Saturation) -> Section {
         Axis::new("service time", Unit::Nanoseconds).log(),
     )
     .n(n)
+    .interval(parts::OF_THESE_TRIALS)
     .note("p50 and p99: each run's percentile, then the median of the runs. max: of all runs.");
     for (name, points) in [
         ("p50", line(|row| row.latency_ns_p50)),

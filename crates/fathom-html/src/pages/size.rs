@@ -95,7 +95,11 @@ fn agreement(found: &Sizes) -> Section {
         Axis::new("operations", Unit::PerSecond),
     )
     .series("operations", found.cells.iter().enumerate().map(rates).collect())
-    .n("medians of the runs");
+    .n("medians of the runs")
+    .interval(match found.cells.iter().any(|cell| cell.iops.interval.is_some()) {
+        true => "90 % intervals of the median over runs, where there are five or more.",
+        false => "No intervals: fewer than five runs give none of 90 %; that of the difference rests on all runs of both.",
+    });
     Section::new("Against the reference", "")
         .block(chart)
         .block(Table::from(sizes::rows(found)))

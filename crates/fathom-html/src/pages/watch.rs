@@ -297,9 +297,7 @@ fn devices(active: &[&WatchedDevice], found: &WatchSummary) -> Section {
 
 fn row(device: &WatchedDevice, figure: &WatchFigure) -> [Cell; 8] {
     let cell = |value: f64| Cell::number(number(value), value);
-    let interval = figure
-        .interval
-        .map(|i| Cell::number(format!("{} to {}", number(i.low), number(i.high)), i.low));
+    let interval = figure.interval.map(|i| Cell::number(i.range(number), i.low));
     [
         title(device).into(),
         figure.name.clone().into(),

@@ -2,6 +2,7 @@
 
 #![expect(clippy::expect_used, reason = "a test ends at the first surprise")]
 
+mod claims;
 mod kinds;
 
 use fathom_html::html::html;

@@ -4,7 +4,7 @@ use super::words;
 use crate::table::{Align, Table};
 use crate::text::{format_share, push_wrapped_to};
 use fathom_stats::equivalence::Decision;
-use fathom_study::experiment::{Adjustment, CellStudy, ExperimentStudy, Kept};
+use fathom_study::experiment::{Adjustment, CellStudy, Change, ExperimentStudy, Kept};
 
 /// One row for each cell, and the explanation below.
 pub(super) fn text(study: &ExperimentStudy, width: usize) -> String {
@@ -102,6 +102,12 @@ pub fn remark(study: &ExperimentStudy, place: usize, cell: &CellStudy) -> String
     words.join(" ")
 }
 
+/// The comparisons that the objectives are judged by.
+fn changes(study: &ExperimentStudy) -> impl Iterator<Item = &Change> {
+    let own = study.cells.iter().flat_map(|cell| cell.figures.iter().flatten());
+    own.filter_map(|own| own.change.as_ref()).filter(|change| change.p_adjusted.is_some())
+}
+
 /// What the table's words mean, as far as they occur, one line each.
 #[must_use]
 pub fn legend(study: &ExperimentStudy) -> Vec<String> {
@@ -115,10 +121,15 @@ pub fn legend(study: &ExperimentStudy) -> Vec<String> {
     let base = study.cells.get(study.baseline);
     if study.comparisons > 0 {
         let base = base.map_or_else(String::new, |cell| words::levels(&cell.levels));
+        let level = words::percent(study.level);
+        let has_interval = changes(study).any(|change| change.answer.ratio.interval.is_some());
+        let interval = match has_interval {
+            true => format!("interval of {level} by ranks"),
+            false => format!("no interval: so few blocks give none of {level}"),
+        };
         push(&format!(
-            "Medians over trials. change: against the baseline ({base}) within blocks (Hodges-Lehmann), interval of {} by \
-             ranks; spread: standard deviation over trials.",
-            words::percent(study.level)
+            "Medians over trials. change: against the baseline ({base}) within blocks (Hodges-Lehmann), {interval}; spread: \
+             standard deviation over trials."
         ));
         let margin = words::percent(study.margin);
         push(&format!(
@@ -153,13 +164,11 @@ pub fn legend(study: &ExperimentStudy) -> Vec<String> {
         let value = words::value(figure.metric, bound.value);
         push(&format!("Bound: {} {side} {value}.", words::figure(study, figure)));
     }
-    let is_open = |cell: &CellStudy| {
-        let changes = cell.figures.iter().flatten().filter_map(|own| own.change.as_ref());
-        changes.filter(|c| c.p_adjusted.is_some()).any(|c| {
-            c.decision == Decision::Inconclusive && c.answer.decision != Decision::Inconclusive
-        })
+    let is_open = |change: &Change| {
+        change.decision == Decision::Inconclusive
+            && change.answer.decision != Decision::Inconclusive
     };
-    if study.cells.iter().any(is_open) {
+    if changes(study).any(is_open) {
         push(
             "Where an interval leaves out no change and it still says open, the adjustment took it back.",
         );

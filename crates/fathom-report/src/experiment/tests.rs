@@ -113,17 +113,18 @@ fn a_clear_answer() {
     expect![[r#"
         scheduler: Which scheduler suits the disk?
 
-        Best: scheduler=mq-deadline: IOPS 1 133, +12.0 % (+12.0 % .. +12.1 %) against the baseline, 8 blocks.
-        With it: p99 4.4 ms (baseline 4.9 ms); CPU per I/O 18 us (baseline 20 us).
+        Best: scheduler=mq-deadline: IOPS 1 133, +12.0 % (+12.0 to +12.1 %) against the baseline, 8 blocks.
+        With it, against the baseline: p99 4.4 ms, -10.7 % (-10.8 to -10.7 %); CPU per I/O 18 us, -10.7 % (-10.8 to
+        -10.7 %).
           set block.scheduler of sda to mq-deadline instead of none
               echo mq-deadline > /sys/block/sda/queue/scheduler
               to make it last: /etc/udev/rules.d/60-storage.rules
                   ACTION=="add|change", KERNEL=="sda", ATTR{queue/scheduler}="mq-deadline"
 
-        scheduler     IOPS   change            interval          spread     p99  CPU per I/O  trials
-        mq-deadline  1 133  +12.0 %  +12.0 % .. +12.1 %  better   1.0 %  4.4 ms        18 us       8   <- best
-        bfq          1 011   +0.0 %    +0.0 % .. +0.1 %  same     1.0 %  4.9 ms        20 us       8
-        none         1 011                                        1.0 %  4.9 ms        20 us       8   (baseline)
+        scheduler     IOPS   change          interval          spread     p99  CPU per I/O  trials
+        mq-deadline  1 133  +12.0 %  +12.0 to +12.1 %  better   1.0 %  4.4 ms        18 us       8   <- best
+        bfq          1 011   +0.0 %    +0.0 to +0.1 %  same     1.0 %  4.9 ms        20 us       8
+        none         1 011                                      1.0 %  4.9 ms        20 us       8   (baseline)
         Medians over trials. change: against the baseline (scheduler=none) within blocks (Hodges-Lehmann), interval of
         95 % by ranks; spread: standard deviation over trials.
         better, worse: the interval leaves out no change; same: no difference of 3 % or more; open: not decided.
@@ -148,8 +149,10 @@ fn too_few_blocks() {
         scheduler: Which scheduler suits the disk?
 
         No difference is shown between the 3 cells after 3 blocks: the best in these
-        trials is scheduler=mq-deadline with IOPS 1 125.
-        With it: p99 4.4 ms (baseline 5.0 ms); CPU per I/O 18 us (baseline 20 us).
+        trials is scheduler=mq-deadline with IOPS 1 125 (median of 2 trials, too few for
+        an interval).
+        With it, against the baseline: p99 4.4 ms, -10.8 % (2 blocks, too few for an
+        interval); CPU per I/O 18 us, -10.8 % (2 blocks, too few for an interval).
 
         scheduler     IOPS   change        spread     p99  CPU per I/O  trials
         mq-deadline  1 125  +12.1 %  open   0.6 %  4.4 ms        18 us       2   <- best
@@ -158,8 +161,8 @@ fn too_few_blocks() {
         bfq          1 007   +0.0 %  open   1.1 %  5.0 ms        20 us       3
             <- not told apart
         Medians over trials. change: against the baseline (scheduler=none) within blocks
-        (Hodges-Lehmann), interval of 95 % by ranks; spread: standard deviation over
-        trials.
+        (Hodges-Lehmann), no interval: so few blocks give none of 95 %; spread: standard
+        deviation over trials.
         better, worse: the interval leaves out no change; same: no difference of 3 % or
         more; open: not decided.
         2 comparisons, adjusted by Holm: with 95 % none of the differences found is
@@ -202,28 +205,29 @@ fn two_factors_and_an_expectation() {
     expect![[r#"
         scheduler: Which scheduler suits the disk?
 
-        Best: scheduler=none nr_requests=256: IOPS 1 414, +39.8 % (+39.8 % .. +39.9 %) against the baseline, 8 blocks.
-        With it: p99 3.5 ms (baseline 4.9 ms); CPU per I/O 14 us (baseline 20 us).
+        Best: scheduler=none nr_requests=256: IOPS 1 414, +39.8 % (+39.8 to +39.9 %) against the baseline, 8 blocks.
+        With it, against the baseline: p99 3.5 ms, -28.5 % (-28.5 to -28.5 %); CPU per I/O 14 us, -28.5 % (-28.5 to
+        -28.5 %).
           set block.nr_requests to 256 instead of 64
-        Expected: bfq costs at most 10 %. REFUTED: IOPS -20.0 % (-20.0 % .. -20.0 %); at least -10.0 % was expected.
+        Expected: bfq costs at most 10 %. REFUTED: IOPS -20.0 % (-20.0 to -20.0 %); at least -10.0 % was expected.
 
-           scheduler  nr_requests   IOPS   change            interval          spread     p99  CPU per I/O  trials
-        2  none       256          1 414  +39.8 %  +39.8 % .. +39.9 %  better   1.0 %  3.5 ms        14 us       8
+           scheduler  nr_requests   IOPS   change          interval          spread     p99  CPU per I/O  trials
+        2  none       256          1 414  +39.8 %  +39.8 to +39.9 %  better   1.0 %  3.5 ms        14 us       8
             <- best
-        4  bfq        256          1 131  +11.8 %  +11.8 % .. +11.9 %  better   1.0 %  4.4 ms        18 us       8
-        1  none       64           1 012                                        1.0 %  4.9 ms        20 us       8
+        4  bfq        256          1 131  +11.8 %  +11.8 to +11.9 %  better   1.0 %  4.4 ms        18 us       8
+        1  none       64           1 012                                      1.0 %  4.9 ms        20 us       8
             (baseline)
-        3  bfq        64             809  -20.0 %  -20.1 % .. -20.0 %  worse    1.0 %  6.2 ms        25 us       8
+        3  bfq        64             809  -20.0 %  -20.1 to -20.0 %  worse    1.0 %  6.2 ms        25 us       8
         Medians over trials. change: against the baseline (scheduler=none nr_requests=64) within blocks
         (Hodges-Lehmann), interval of 95 % by ranks; spread: standard deviation over trials.
         better, worse: the interval leaves out no change; same: no difference of 3 % or more; open: not decided.
         3 comparisons, adjusted by Holm: with 95 % none of the differences found is false.
 
-        Effects on IOPS          against                   change            interval                            noise
-        scheduler=bfq            scheduler=none           -20.0 %  -20.0 % .. -20.0 %  worse   0.03 % (0.02 to 0.05 %)
-        nr_requests=256          nr_requests=64           +39.9 %  +39.8 % .. +39.9 %  better  0.02 % (0.02 to 0.04 %)
-        scheduler=bfq x          scheduler=none x          +0.0 %    +0.0 % .. +0.1 %  same
-        nr_requests=256          nr_requests=64
+        Effects on IOPS           against                    change          interval                            noise
+        scheduler=bfq             scheduler=none            -20.0 %  -20.0 to -20.0 %  worse   0.03 % (0.02 to 0.05 %)
+        nr_requests=256           nr_requests=64            +39.9 %  +39.8 to +39.9 %  better  0.02 % (0.02 to 0.04 %)
+        scheduler=bfq x           scheduler=none x           +0.0 %    +0.0 to +0.1 %  same
+        nr_requests=256           nr_requests=64
         1 interaction of two factors, 0 of them sure; an interaction says by what the first one's ratio changes with
         the second.
         Over 8 complete blocks; p adjusted for 3 effects.

@@ -4,6 +4,7 @@ pub use crate::ratio::{change, change_with, interval, scatter, times};
 use fathom_base::units::{format_count, format_ns, format_rate};
 use fathom_model::plan::{Metric, MetricUnit};
 use fathom_stats::equivalence::Decision;
+use fathom_stats::interval::Estimate;
 use fathom_study::experiment::{ExperimentStudy, Figure};
 
 /// The words that people see.
@@ -65,6 +66,15 @@ pub fn value(metric: Metric, value: f64) -> String {
         MetricUnit::PerSecond | MetricUnit::Own => format_count(value.round() as u64),
         MetricUnit::Nanoseconds => format_ns(value.round() as u64),
     }
+}
+
+/// A change against the baseline within blocks, with its interval or with why it has none: `+12.0 % (+8.1 to +16.0 %)`.
+#[must_use]
+pub fn sure_change(of: Estimate) -> String {
+    let blocks = || count(of.count, "block", "blocks");
+    let known =
+        of.interval.map_or_else(|| format!("{}, too few for an interval", blocks()), interval);
+    format!("{} ({known})", change_with(of.value, of.interval))
 }
 
 /// A decision in a word.

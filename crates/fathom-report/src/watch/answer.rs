@@ -100,9 +100,7 @@ fn table_devices(summary: &WatchSummary) -> usize {
 }
 
 fn cells(name: &str, figure: &WatchFigure) -> [String; 7] {
-    let interval = figure
-        .interval
-        .map_or_else(String::new, |of| format!("{} to {}", number(of.low), number(of.high)));
+    let interval = figure.interval.map_or_else(String::new, |of| of.range(number));
     [
         name.to_owned(),
         figure.name.clone(),
@@ -266,9 +264,7 @@ fn change_cells(name: &str, change: &WatchChange) -> [String; 7] {
 fn mean_cells(word: &str, mean: &MeanChange) -> [String; 7] {
     let percent =
         mean.change_percent.map_or_else(String::new, |percent| format!("{percent:+.1} %"));
-    let interval = mean
-        .difference
-        .map_or_else(|| "-".to_owned(), |of| format!("{} to {}", number(of.low), number(of.high)));
+    let interval = mean.difference.map_or_else(|| "-".to_owned(), |of| of.range(number));
     let verdict = match (mean.differs, &mean.difference) {
         (true, _) => "differs",
         (false, Some(_)) => "no difference seen",

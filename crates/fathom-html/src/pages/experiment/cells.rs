@@ -150,7 +150,8 @@ fn map(study: &ExperimentStudy) -> Option<Chart> {
     let mut chart = Chart::new(title, ChartKind::HeatMap, x, y)
         .series(words.clone(), points)
         .n(trials(study, place))
-        .note("Each cell's median; intervals stand in the table.");
+        .interval("Intervals stand in the table, where there are any.")
+        .note("Each cell's median.");
     chart.scale = Some(Axis::new(words, unit(figure.metric)));
     Some(chart)
 }
@@ -249,9 +250,7 @@ fn against(figure: &Figure, own: Option<&CellFigure>) -> [Cell; 6] {
     let ratio = change.map(|change| change.answer.ratio);
     let p = change.and_then(|change| change.p_adjusted);
     [
-        median.map_or_else(empty, |i| {
-            Cell::number(format!("{} .. {}", value(i.low), value(i.high)), i.low)
-        }),
+        median.map_or_else(empty, |i| Cell::number(i.range(value), i.low)),
         ratio.map_or_else(empty, |ratio| {
             Cell::number(words::change_with(ratio.value, ratio.interval), ratio.value)
         }),

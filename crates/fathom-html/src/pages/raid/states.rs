@@ -1,6 +1,7 @@
 //! What the arrays do for one request: latency, CPU time, what members count; and what a rebuild costs.
 
 use crate::page::{Axis, Cell, Chart, ChartKind, Column, Point, Section, Table, Unit};
+use crate::pages::parts;
 use fathom_base::units::{format_count, format_duration, format_ns, format_rate};
 use fathom_report::answer;
 use fathom_report::raid::{COUNTED, EVENTS, REBUILDING, counted_row, events, kept, place};
@@ -87,6 +88,7 @@ fn rebuilding(study: &RaidStudy) -> Option<Section> {
     let (x, y) = (Axis::names("array", names), Axis::new("rebuilt at", Unit::BytesPerSecond));
     let mut chart = Chart::new("Rebuilding under load", ChartKind::Bars, x, y)
         .n("medians over trials")
+        .interval(parts::OF_THESE_TRIALS)
         .note("The faster, the sooner the array can lose a member again.");
     for (pattern, points) in series {
         chart = chart.series(format!("beside {}", answer::load(pattern)), points);
