@@ -316,19 +316,23 @@ fn questions_and_help() {
     ] {
         assert_eq!(last(dialog, seat, size), line);
     }
+    for seat in [Seat::Own, Seat::Attached] {
+        let narrow = screen(&state, Dialog::Help, seat, PLAIN, (80, 24));
+        assert!(!narrow.contains('~'), "what is cut off ends so: {narrow}");
+    }
     let help = screen(&state, Dialog::Help, Seat::Own, PLAIN, (100, 24));
     expect![[r#"
-         fathom quick /srv/data                                                             1 min 58 s left
-         random read, 64 in flight  3/6                                                   measured for 12 s
-         q           end the run: what was measured is kept, all else is put back
-         Ctrl-C      end the run as q does, without a question
-         Ctrl-Z      stop everything; what is measured then is void
+        fathom quick /srv/data                                                             1 min 58 s left
+        random read, 64 in flight  3/6                                                   measured for 12 s
+        q           end the run: what was measured is kept, all else is put back
+        Ctrl-C      end the run as q does, without a question
+        Ctrl-Z      stop everything; what is measured then is void
 
-         Figures are those of the last second or so, curves go back in time from the right.
-         service time: from the submission of a request to its end.
-         in flight: of the run, latency times rate; of devices, by the kernel's counters.
-         busy: share of the time with at least one request in flight; it is no load in per cent.
-         any key: back to the view
+        Figures are those of the last second or so; curves go back from the right.
+        service time: from the submission of a request to its end.
+        in flight: of the run, latency times rate; of devices, as the kernel counts.
+        busy: share of the time with at least one request in flight; no load in %.
+        any key: back to the view
     "#]].assert_eq(&help);
 }
 

@@ -114,10 +114,10 @@ pub fn help(seat: Seat) -> Vec<Row> {
         leave,
         "Ctrl-Z      stop everything; what is measured then is void",
         "",
-        "Figures are those of the last second or so, curves go back in time from the right.",
+        "Figures are those of the last second or so; curves go back from the right.",
         "service time: from the submission of a request to its end.",
-        "in flight: of the run, latency times rate; of devices, by the kernel's counters.",
-        "busy: share of the time with at least one request in flight; it is no load in per cent.",
+        "in flight: of the run, latency times rate; of devices, as the kernel counts.",
+        "busy: share of the time with at least one request in flight; no load in %.",
     ];
     lines.into_iter().map(|line| Row::of(line, Tone::Plain)).collect()
 }

@@ -56,7 +56,7 @@ pub fn run(
     let mut text = answer_text(&measured.head.command, &found, output);
     let _ = writeln!(
         text,
-        "Whole command {}, of it measured {}. {}",
+        "Whole command {}, of it measured {}.\n{}",
         format_ns(measured.took_ns),
         format_ns(measured.records.iter().map(|r| r.window_ns).sum()),
         measured.stored_as(|show| {

@@ -75,7 +75,7 @@ pub(super) fn measure(
     text += &measured.findings(output);
     let _ = writeln!(
         text,
-        "Whole command {}, of it measured {}. {}",
+        "Whole command {}, of it measured {}.\n{}",
         format_ns(measured.took_ns),
         format_ns(measured.records.iter().map(|r| r.window_ns).sum()),
         measured.stored_as(|show| format!("; all of it again: {show}"))
