@@ -125,9 +125,7 @@ fn push_table(out: &mut String, table: &Table) {
         let _ = writeln!(out, "**{}**\n", inline(&table.caption));
     }
     let has_remarks = table.rows.iter().any(|row| !row.remark.is_empty());
-    // What is empty in every row says nothing.
-    let is_used = |at: &usize| table.rows.iter().any(|row| !text_of(row, *at).is_empty());
-    let used: Vec<usize> = (0..table.columns.len()).filter(is_used).collect();
+    let used = table.used();
     let title = |column: &Column| match column.unit.as_str() {
         "" => inline(&column.title),
         unit => format!("{} [{}]", inline(&column.title), inline(unit)),

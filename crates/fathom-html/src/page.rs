@@ -207,6 +207,13 @@ impl Table {
         let cells = cells.into_iter().map(Into::into).collect();
         self.rows.push(Row { cells, remark: remark.into() });
     }
+
+    /// The places of the columns that say something in some row: the others are not shown.
+    #[must_use]
+    pub fn used(&self) -> Vec<usize> {
+        let says = |row: &Row, at: usize| row.cells.get(at).is_some_and(|c| !c.text.is_empty());
+        (0..self.columns.len()).filter(|at| self.rows.iter().any(|row| says(row, *at))).collect()
+    }
 }
 
 impl From<&fathom_report::table::Table> for Table {

@@ -123,11 +123,11 @@ pub fn of_watch(summary: &WatchSummary) -> String {
     };
     let words = |name: &str, unit: &str| {
         let of = figure(device, name)?;
-        let interval = of.interval.map_or_else(String::new, |i| format!(" ({})", i.range(number)));
-        let (median, max) = (number(of.median), number(of.max));
-        Some(format!("{name} median {median}{interval}, at most {max}{unit}"))
+        let text = |value: f64| format!("{} {unit}", number(value));
+        let known = of.interval.map_or_else(|| "no interval".into(), |i| i.sure_range(text));
+        Some(format!("{name} median {} ({known}), at most {}", text(of.median), text(of.max)))
     };
-    let all = [("%util", ""), ("r_await", " ms"), ("w_await", " ms")];
+    let all = [("%util", "%"), ("r_await", "ms"), ("w_await", "ms")];
     let said: Vec<String> = all.iter().filter_map(|(name, unit)| words(name, unit)).collect();
     format!(
         "{over}, {} was the busiest of {} devices: {}.",

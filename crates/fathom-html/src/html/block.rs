@@ -66,7 +66,8 @@ fn push_table(out: &mut String, table: &Table) {
         let _ = writeln!(out, "<caption>{}</caption>", text(&table.caption));
     }
     out.push_str("<thead><tr>");
-    for column in &table.columns {
+    let used = table.used();
+    for column in used.iter().map(|at| &table.columns[*at]) {
         let unit = if column.unit.is_empty() {
             String::new()
         } else {
@@ -83,8 +84,9 @@ fn push_table(out: &mut String, table: &Table) {
     let none = Cell { text: String::new(), value: None };
     for row in &table.rows {
         out.push_str(if row.remark.is_empty() { "<tr>" } else { "<tr class=\"marked\">" });
-        for (index, column) in table.columns.iter().enumerate() {
-            push_cell(out, row.cells.get(index).unwrap_or(&none), column.align, index == 0);
+        for at in &used {
+            let cell = row.cells.get(*at).unwrap_or(&none);
+            push_cell(out, cell, table.columns[*at].align, *at == 0);
         }
         if with_remarks {
             let _ = write!(out, "<td class=\"remark\">{}</td>", text(&row.remark));

@@ -57,6 +57,18 @@ fn page(words: &str) -> Page {
     }
 }
 
+#[test]
+fn columns_that_say_nothing_are_not_shown() {
+    let mut table = Table::new("", ["one", "two", "three"].map(Column::left));
+    table.row(["a", "", "b"]);
+    table.row(["", "", "c"]);
+    let mut whole = page("x");
+    whole.sections = vec![Section::new("y", "").block(table)];
+    let text = html(&whole);
+    assert!(text.contains(">one</th>") && text.contains(">three</th>"), "{text}");
+    assert!(!text.contains(">two</th>") && text.contains("<td>c</td>"), "{text}");
+}
+
 const EVIL: &str = "</script></title></style><img src=x onerror=alert(1)>\"' onload='x";
 
 #[test]

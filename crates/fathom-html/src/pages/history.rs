@@ -206,9 +206,9 @@ fn table(series: &Series, prefix: &dyn Fn(&str) -> String, zone: &TimeZone) -> T
     let value = Column { title: series.metric.words(), unit: String::new(), align: Align::Right };
     let columns = [
         Column::left("run"),
-        Column::left("began"),
-        Column::left("label"),
         value,
+        Column::right("began"),
+        Column::left("label"),
         Column::left("verdict"),
     ];
     let mut table = Table::new("", columns);
@@ -217,9 +217,12 @@ fn table(series: &Series, prefix: &dyn Fn(&str) -> String, zone: &TimeZone) -> T
         table.row_with_remark(
             [
                 Cell::from(prefix(&point.run)),
-                Cell::from(format_time(point.started_unix_ns, zone)),
-                Cell::from(point.label.clone().unwrap_or_default()),
                 Cell::number(series.metric.text(point.value), point.value),
+                Cell::number(
+                    format_time(point.started_unix_ns, zone),
+                    point.started_unix_ns as f64,
+                ),
+                Cell::from(point.label.clone().unwrap_or_default()),
                 Cell::from(point.verdict.word().to_lowercase()),
             ],
             if is_change { "changed" } else { "" },

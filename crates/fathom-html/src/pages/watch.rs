@@ -279,7 +279,7 @@ fn devices(active: &[&WatchedDevice], found: &WatchSummary) -> Section {
         for (at, figure) in device.figures.iter().enumerate() {
             let remark = match (&device.stands_out, at) {
                 (Some(reason), 0) => {
-                    format!("<- slow in {} of {}: {reason}", device.stood_out, device.intervals)
+                    format!("slow in {} of {}: {reason}", device.stood_out, device.intervals)
                 }
                 _ => String::new(),
             };

@@ -109,6 +109,7 @@
     const low = Math.min(...lines), high = Math.max(...lines);
     // Words beside a line need room.
     const beyond = (v, far, round) => {
+      if (v === 0) return 0;
       const end = v + (v - far) / 20, step = 10 ** Math.floor(Math.log10(Math.abs(end) || 1)) / 2;
       return step * round(end / step);
     };
