@@ -28,7 +28,7 @@ const DOCTOR_CODES: [i32; 2] = [0, 4];
 /// When something cannot be built, read or run.
 pub fn run(args: &[String]) -> Outcome {
     Flags::parse(args, &[], &[])?;
-    if let Some(reason) = prove()? {
+    if let Some(reason) = prove(&build()?)? {
         println!("skipped: {START}: {reason}");
     }
     Ok(true)
@@ -37,13 +37,12 @@ pub fn run(args: &[String]) -> Outcome {
 /// The proof that cannot be had everywhere.
 pub const START: &str = "start in an empty directory";
 
-/// Builds and checks it; the reason why [`START`] was skipped, if it was.
+/// Checks what [`build`] made; the reason why [`START`] was skipped, if it was.
 ///
 /// # Errors
-/// When something cannot be built, read or run, or does not hold.
-pub fn prove() -> Result<Option<String>, String> {
-    let binary = build()?;
-    let file = fs::read(&binary).map_err(|error| format!("{}: {error}", binary.display()))?;
+/// When something cannot be read or run, or does not hold.
+pub fn prove(binary: &Path) -> Result<Option<String>, String> {
+    let file = fs::read(binary).map_err(|error| format!("{}: {error}", binary.display()))?;
     elf::check_static(&file)
         .map_err(|reason| format!("{} is not static: {reason}", binary.display()))?;
     let size_bytes = file.len() as u64;
@@ -54,7 +53,7 @@ pub fn prove() -> Result<Option<String>, String> {
     let Some(chroot) = chroot() else {
         return Ok(Some("not root, and no user namespaces for others".to_owned()));
     };
-    prove_in_empty_root(&chroot, &binary)?;
+    prove_in_empty_root(&chroot, binary)?;
     Ok(None)
 }
 
@@ -72,7 +71,10 @@ const SQLITE_FLAGS: &str = "-USQLITE_ENABLE_FTS3 -USQLITE_ENABLE_FTS3_PARENTHESI
 
 /// Builds and gives the path. The target is named and the flag given for it alone: with a general flag, procedural
 /// macros, which are shared libraries, could not be built.
-fn build() -> Result<PathBuf, String> {
+///
+/// # Errors
+/// When it cannot be built or copied.
+pub fn build() -> Result<PathBuf, String> {
     let home = std::env::var_os("CARGO_HOME").map(PathBuf::from);
     let home = home.or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".cargo")));
     let mut flags: Vec<String> = RUST_FLAGS.map(str::to_owned).to_vec();

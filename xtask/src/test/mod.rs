@@ -8,6 +8,7 @@ use crate::process::{self, in_words};
 use crate::{Outcome, flags::Flags};
 use programs::{Built, Program};
 use std::path::Path;
+use std::process::Command;
 use std::time::{Duration, Instant};
 pub use tally::Tally;
 
@@ -54,6 +55,8 @@ impl Tier {
 /// How long one test program may take before it is killed: some times what the slowest of them takes, so that only one that
 /// hangs does.
 const LIMIT: Duration = Duration::from_secs(40 * 60);
+/// What the files of the tests take at most, at the same time.
+const ROOM_BYTES: u64 = 8 << 30;
 /// So many failures of a tier are run again by themselves; more are not the machine's doing.
 const AGAIN_MAX: usize = 5;
 /// How many of the slowest tests are named.
@@ -111,6 +114,14 @@ pub fn all_tiers() -> Vec<Tier> {
     Tier::ALL.to_vec()
 }
 
+/// Builds the tests only.
+///
+/// # Errors
+/// When cargo cannot be run at all.
+pub fn build() -> Result<(), String> {
+    programs::build().map(drop)
+}
+
 /// Builds the tests and runs the tiers; failures are in the report.
 ///
 /// # Errors
@@ -134,6 +145,10 @@ pub fn run_tiers(options: &Options) -> Result<Report, String> {
             println!("left by an earlier run, removed: {line}");
         }
     }
+    if let Some(reason) = lacks_room(&std::env::temp_dir()) {
+        report.failures.push(reason);
+        return Ok(report);
+    }
     for tier in &options.tiers {
         let start = Instant::now();
         let mut tally = run_programs(*tier, &built, options);
@@ -151,6 +166,24 @@ pub fn run_tiers(options: &Options) -> Result<Report, String> {
             .extend(sweep(sweeper).into_iter().map(|line| format!("left behind: {line}")));
     }
     Ok(report)
+}
+
+/// Why the tests cannot have their files there: a twentieth of a filesystem is what fathom itself leaves free, and what it then
+/// refuses fails in a hundred places that do not say so.
+fn lacks_room(dir: &Path) -> Option<String> {
+    let output = Command::new("df").args(["-B1", "--output=size,avail"]).arg(dir).output().ok()?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    let mut numbers = text.split_whitespace().filter_map(|word| word.parse::<u64>().ok());
+    let (size_bytes, available_bytes) = (numbers.next()?, numbers.next()?);
+    let needed_bytes = (size_bytes / 20).max(1 << 30) + ROOM_BYTES;
+    (available_bytes < needed_bytes).then(|| {
+        format!(
+            "no room for the tests: {} has {:.1} GB free, and {:.1} GB are needed (a twentieth of the filesystem stays free); remove something or set TMPDIR",
+            dir.display(),
+            available_bytes as f64 / 1e9,
+            needed_bytes as f64 / 1e9,
+        )
+    })
 }
 
 /// All programs of a tier: those that mostly wait side by side, the others one after the other. In a soak, whose kills and counts

@@ -61,9 +61,9 @@ fn ends_early(fs: &MountedFs, meanwhile: impl Fn(&Path) + Sync) -> TreeError {
         });
         let mut spec = small(60_000);
         spec.sizes = Sizes::Fixed(8000);
-        let error = kit.build(&dir, spec).unwrap_err();
+        let built = kit.build(&dir, spec);
         is_over.store(true, Ordering::Relaxed);
-        error
+        built.map(drop).unwrap_err()
     });
     assert_eq!(kit.noted(), 1, "{error}");
     fs.mount().remount("rw").unwrap();
@@ -161,17 +161,21 @@ fn read_only() {
 fn vanishing() {
     let (kit, scratch) = (Kit::new(), Scratch::new().unwrap());
     let dir = scratch.join("tree");
-    let error = std::thread::scope(|scope| {
+    let is_over = AtomicBool::new(false);
+    let built = std::thread::scope(|scope| {
         scope.spawn(|| {
-            while paths_so_far(&dir) < 300 {
+            while !is_over.load(Ordering::Relaxed) && paths_so_far(&dir) < 300 {
                 std::thread::sleep(Duration::from_millis(1));
             }
             for _ in 0..50 {
                 fs::remove_dir_all(&dir).ok();
             }
         });
-        kit.build(&dir, small(20_000)).unwrap_err()
+        let built = kit.build(&dir, small(20_000));
+        is_over.store(true, Ordering::Relaxed);
+        built.map(drop)
     });
+    let error = built.unwrap_err();
     assert!(matches!(error, TreeError::Io { .. }), "{error}");
     fs::remove_dir_all(&dir).ok();
     drop(kit.build(&dir, small(3000)).unwrap());

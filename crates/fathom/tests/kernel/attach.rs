@@ -1,6 +1,6 @@
 //! `fathom lab --detach` and `fathom attach`: an experiment without a terminal, and those who look at it, well or badly.
 
-use crate::cli::{Done, Running, Sandbox, names, p, wait_until};
+use crate::cli::{Done, Kept, Running, Sandbox, names, p, wait_until};
 use fathom_testkit::Capability::FathomBinary;
 use fathom_testkit::{Trial, kernel_test};
 use std::fs;
@@ -63,10 +63,9 @@ fn looked_at() {
     let fields: Vec<&str> = session.rsplit_once(')').unwrap().1.split_whitespace().collect();
     assert_eq!(fields[3], pid.to_string(), "leads a session of its own");
     let deaf = UnixStream::connect(socket(&sandbox)).unwrap();
-    let mut killed = sandbox.command(&["attach"]).stderr(Stdio::null()).spawn().unwrap();
+    let mut killed = Kept(sandbox.command(&["attach"]).stderr(Stdio::null()).spawn().unwrap());
     thread::sleep(Duration::from_millis(500));
-    killed.kill().unwrap();
-    killed.wait().unwrap();
+    killed.kill();
     let done = attach(&sandbox).finish();
     assert!([0, 1].contains(&done.code), "{done:?}");
     assert!(done.stdout.starts_with("The run has ended, exit code "), "{done:?}");

@@ -1,6 +1,6 @@
 //! What a device was asked for: captured beside a load whose figures are known, replayed, and never left switched on.
 
-use crate::cli::{Running, Sandbox, as_nobody, binary_for_nobody, p, wait_until};
+use crate::cli::{Kept, Running, Sandbox, as_nobody, binary_for_nobody, p, wait_until};
 use fathom_testkit::Capability::{FathomBinary, LoopDevices, Tool};
 use fathom_testkit::{LoopDevice, Mount, Scratch, Trial, kernel_test};
 use serde_json::Value;
@@ -119,8 +119,8 @@ fn killed() {
     let trace = sandbox.dir().join("t");
     let (before, tracepoints_before) = (switched_on(), tracepoints_of_all());
     let words = ["--quiet", "capture", p(device.path()), "--time=10m", "-o", p(&trace)];
-    let mut child = sandbox.command(&words).stdout(Stdio::null()).spawn().unwrap();
-    wait_until("tracepoints are open", || tracepoints_of(child.id()) > 0);
+    let mut child = Kept(sandbox.command(&words).stdout(Stdio::null()).spawn().unwrap());
+    wait_until("tracepoints are open", || tracepoints_of(child.0.id()) > 0);
     let load = fio(p(device.path()), &["--bs=4k", "--size=16m", "--io_size=16m", "--norandommap"]);
     let status = Command::new(&load[0]).args(&load[1..]).stdout(Stdio::null()).status().unwrap();
     assert!(status.success());
@@ -129,8 +129,7 @@ fn killed() {
     });
     assert_eq!(switched_on(), before, "nothing is switched on in the tracing files");
     assert!(tracepoints_of_all() > tracepoints_before);
-    child.kill().unwrap();
-    child.wait().unwrap();
+    child.kill();
     assert_eq!(switched_on(), before);
     assert_eq!(tracepoints_of_all(), tracepoints_before, "somebody holds its tracepoints");
     // What is whole of the trace is read, and its end is missed.
@@ -285,10 +284,9 @@ fn ends_children() {
     let is_told = |attempt: usize| {
         let _ = fs::remove_file(&left);
         let mut killed = sandbox.command(&["watch", "--", "sh", "-c", &script]);
-        let mut killed = killed.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        let mut killed = Kept(killed.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap());
         wait_until("it runs", || !pid().is_empty());
-        killed.kill().unwrap();
-        killed.wait().unwrap();
+        killed.kill();
         let again = sandbox.dir().join(format!("again{attempt}"));
         let done = sandbox.run(&["capture", p(device.path()), "-o", p(&again), "--", "true"]);
         wait_until("it is ended", || is_gone(&pid()));

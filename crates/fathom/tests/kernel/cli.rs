@@ -158,6 +158,24 @@ pub fn run(make: impl Fn() -> Command) -> Done {
     }
 }
 
+/// A process that does not outlive its test: one that went on for minutes would keep all others from measuring.
+pub struct Kept(pub Child);
+
+impl Kept {
+    /// SIGKILL, and waits for its end.
+    pub fn kill(&mut self) {
+        self.0.kill().unwrap();
+        self.0.wait().unwrap();
+    }
+}
+
+impl Drop for Kept {
+    fn drop(&mut self) {
+        self.0.kill().ok();
+        self.0.wait().ok();
+    }
+}
+
 /// A command that has ended.
 pub struct Done {
     /// Exit code; 128 + the signal when a signal ended it.

@@ -1,6 +1,6 @@
 //! Ready applications: what they print, what they are refused, and that nothing of them stays, also when fathom is killed.
 
-use crate::cli::{Done, MIB, Sandbox, names, p, wait_until};
+use crate::cli::{Done, Kept, MIB, Sandbox, names, p, wait_until};
 use crate::filesystems::mounted;
 use crate::lab::{assert_same, lab, machine, plan, trials_of};
 use fathom_testkit::Capability::{FathomBinary, FsOnLoop, Tool};
@@ -9,7 +9,7 @@ use serde_json::Value;
 use std::fs;
 use std::os::unix::fs::chown;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 
 pub fn trials() -> Vec<Trial> {
     let ext4 = FsOnLoop(FsKind::Ext4);
@@ -52,25 +52,20 @@ fn nothing_left(sandbox: &Sandbox, fs: &MountedFs) {
 }
 
 /// Starts a recipe; again while somebody else on the machine measures.
-fn start(sandbox: &Sandbox, args: &[&str], is_there: impl Fn() -> bool) -> Child {
+fn start(sandbox: &Sandbox, args: &[&str], is_there: impl Fn() -> bool) -> Kept {
     let spawn = || {
         let mut command = sandbox.command(args);
-        command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
+        Kept(command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap())
     };
     let mut child = spawn();
     wait_until("it has come so far", || {
-        if let Some(status) = child.try_wait().unwrap() {
+        if let Some(status) = child.0.try_wait().unwrap() {
             assert_eq!(status.code(), Some(3), "it ended too early");
             child = spawn();
         }
         is_there()
     });
     child
-}
-
-fn kill(mut child: Child) {
-    child.kill().unwrap();
-    child.wait().unwrap();
 }
 
 fn runs_bench(dir: &Path) -> bool {
@@ -94,14 +89,14 @@ fn killed() {
     for (number, after) in after.into_iter().enumerate() {
         let is_preparing = number == 0;
         let come_so_far = || if is_preparing { has_server(dir) } else { runs_bench(dir) };
-        let child = start(&sandbox, &args, come_so_far);
+        let mut child = start(&sandbox, &args, come_so_far);
         if number == 1 {
             // Another one must wait, whatever stands in the environment.
             let mut command = sandbox.command(&["watch", p(&other), "--recipe=dd,size=1M"]);
             let done = command.env("FATHOM_PROGRAM", "watch 1 1 pid:[1] 1").output().unwrap();
             assert_eq!(done.status.code(), Some(3), "{done:?}");
         }
-        kill(child);
+        child.kill();
         assert_eq!(names(dir).len(), 2, "the directory is there");
         let done = sandbox.run(after);
         assert!(done.code <= 1, "{after:?}: {done:?}");
@@ -119,8 +114,8 @@ fn interrupted() {
     for is_preparing in [true, false] {
         let come_so_far = || if is_preparing { has_server(dir) } else { runs_bench(dir) };
         let mut child = start(&sandbox, &args, come_so_far);
-        Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
-        assert_eq!(child.wait().unwrap().code(), Some(130), "preparing: {is_preparing}");
+        Command::new("kill").args(["-INT", &child.0.id().to_string()]).status().unwrap();
+        assert_eq!(child.0.wait().unwrap().code(), Some(130), "preparing: {is_preparing}");
         nothing_left(&sandbox, &fs);
     }
 }
@@ -234,8 +229,8 @@ fn in_a_lab() {
     assert_same(&before, &machine(&sandbox, &[fs.device()]), "after the lab");
     nothing_left(&sandbox, &fs);
     let file = plan(&sandbox, "killed", &bench("8s"));
-    let child = start(&sandbox, &["lab", p(&file), p(dir), "--quiet"], || has_server(dir));
-    kill(child);
+    let mut child = start(&sandbox, &["lab", p(&file), p(dir), "--quiet"], || has_server(dir));
+    child.kill();
     let done = sandbox.run(&["restore"]);
     assert_eq!(done.code, 0, "{done:?}");
     assert_same(&before, &machine(&sandbox, &[fs.device()]), "after the kill");

@@ -1,7 +1,7 @@
 //! `fathom watch --latency`: every request is told by itself, the counts are those of the counters, and nothing is left switched on.
 
 use crate::capture::{switched_on, tracepoints_of, tracepoints_of_all};
-use crate::cli::{Done, MIB, Sandbox, as_nobody, binary_for_nobody, p, wait_until};
+use crate::cli::{Done, Kept, MIB, Sandbox, as_nobody, binary_for_nobody, p, wait_until};
 use fathom_testkit::Capability::{FathomBinary, LoopDevices, Tool};
 use fathom_testkit::{Capability, LoopDevice, Scratch, Trial, Zram, kernel_test};
 use serde_json::Value;
@@ -133,11 +133,10 @@ fn killed() {
     let device = LoopDevice::new(16 * MIB).unwrap();
     let (before, all_before) = (switched_on(), tracepoints_of_all());
     let words = ["watch", &device.name(), "--latency"];
-    let mut child = sandbox.command(&words).stdout(Stdio::null()).spawn().unwrap();
-    wait_until("tracepoints are open", || tracepoints_of(child.id()) > 0);
+    let mut child = Kept(sandbox.command(&words).stdout(Stdio::null()).spawn().unwrap());
+    wait_until("tracepoints are open", || tracepoints_of(child.0.id()) > 0);
     assert_eq!(switched_on(), before, "nothing is switched on in the tracing files");
-    child.kill().unwrap();
-    child.wait().unwrap();
+    child.kill();
     assert_eq!(switched_on(), before);
     assert_eq!(tracepoints_of_all(), all_before, "somebody holds its tracepoints");
 }
