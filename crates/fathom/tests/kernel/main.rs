@@ -71,7 +71,6 @@ fn measuring() -> Vec<Trial> {
     trials.extend(capture_events::trials());
     trials.extend(replay::trials());
     trials.extend(fsop::trials());
-    trials.extend(lab::trials());
     trials.extend(limits_priority::trials());
     trials.extend(compare::trials());
     trials.extend(counters::trials());
@@ -84,7 +83,7 @@ fn measuring() -> Vec<Trial> {
     trials
 }
 
-/// Tests of what single runs do, say and leave, however fast.
+/// Tests of what single runs do, say and leave, however fast, and of what is taken from elsewhere and given away.
 fn runs() -> Vec<Trial> {
     let mut trials = bad_input::trials();
     trials.extend(failures::trials());
@@ -102,12 +101,16 @@ fn runs() -> Vec<Trial> {
     trials.extend(watch_kept::trials());
     trials.extend(classics::trials());
     trials.extend(classics_peers::trials());
+    trials.extend(import::trials());
+    trials.extend(export::trials());
     trials
 }
 
-/// Tests of everything else that is not judged by its speed: experiments, searches, checks, stored results, screens and pages.
+/// Tests of everything else that is not judged by its speed: experiments, searches, checks, stored results, screens and pages. All
+/// that change settings of the machine are here, one after the other.
 fn others() -> Vec<Trial> {
     let mut trials = lab_plans::trials();
+    trials.extend(lab::trials());
     trials.extend(lab_kills::trials());
     trials.extend(lab_grid::trials());
     trials.extend(recipes::trials());
@@ -122,8 +125,6 @@ fn others() -> Vec<Trial> {
     trials.extend(check::trials());
     trials.extend(check_geometry::trials());
     trials.extend(check_tools::trials());
-    trials.extend(import::trials());
-    trials.extend(export::trials());
     trials
 }
 

@@ -287,7 +287,7 @@ fn as_rows() {
     let ground = Ground::new(2_048);
     let d = p(ground.dir());
     let run = |label: &str| {
-        let args = ["run", "fileserver", d, "mix=stat:3,read:1", "files=100", "window=500ms"];
+        let args = ["run", "fileserver", d, "mix=stat:3,read:1", "files=100", "window=2s"];
         sandbox.json(&[&args[..], &["warmup=100ms", label]].concat(), &[0, 1])
     };
     let (before, after) = (run("--label=before"), run("--label=after"));
