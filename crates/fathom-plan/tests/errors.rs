@@ -132,6 +132,8 @@ fn workloads() {
         ("", BASE.replace("10s", "10")),
         (BASE, "write_fraction = 2".to_owned()),
         (BASE, "batch = 64".to_owned()),
+        (BASE, "repeats = 3".to_owned()),
+        (BASE, "seed = 3".to_owned()),
         (BASE, "[[workload]]\nuse = \"randread\"".to_owned()),
         (BASE, "[[workload]]\nlabel = \"a\"".to_owned()),
         (BASE, "[[workload]]\nuse = \"commit\"\ncommand = \"x\"".to_owned()),
@@ -156,6 +158,10 @@ fn workloads() {
                 line 6: workload.write_fraction = 2: '2' is out of range: a fraction goes from 0 to 1 (0% to 100%) (takes 0..1 or %)
             batch = 64
                 line 4: workload.use = 'randread': job 'read': batch=64 completions cannot come from depth=32 requests
+            repeats = 3
+                line 6: workload.repeats: unknown key; an experiment has blocks, which repeat all trials, under [design]
+            seed = 3
+                line 6: workload.seed: unknown key; an experiment has one seed under [design]
             [[workload]] / use = "randread"
                 line 3: workload: two workloads are called 'randread'; give each a label = "..." of its own
             [[workload]] / label = "a"

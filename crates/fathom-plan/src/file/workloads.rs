@@ -87,6 +87,10 @@ fn check(
             // The key's name stands before it already.
             (Some((key, item)), _) => match reason.strip_prefix(&format!("{key}=")) {
                 Some(rest) => item.refuse(rest.split_once(": ").map_or(rest, |(_, why)| why)),
+                None if key == "repeats" || key == "seed" => item.refuse_key(format!(
+                    "unknown key; an experiment has {} under [design]",
+                    if key == "seed" { "one seed" } else { "blocks, which repeat all trials," }
+                )),
                 None => item.refuse(reason),
             },
             (None, Some(source)) => source.refuse(reason),

@@ -156,10 +156,10 @@ fn too_few_blocks() {
 
         scheduler     IOPS   change        spread     p99  CPU per I/O  trials
         mq-deadline  1 125  +12.1 %  open   0.6 %  4.4 ms        18 us       2   <- best
-        none         1 007                  1.1 %  5.0 ms        20 us       3
-            <- not told apart (baseline)
         bfq          1 007   +0.0 %  open   1.1 %  5.0 ms        20 us       3
             <- not told apart
+        none         1 007                  1.1 %  5.0 ms        20 us       3
+            <- not told apart (baseline)
         Medians over trials. change: against the baseline (scheduler=none) within blocks
         (Hodges-Lehmann), no interval: so few blocks give none of 95 %; spread: standard
         deviation over trials.
