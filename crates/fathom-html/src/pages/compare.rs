@@ -147,8 +147,14 @@ fn changes(found: &Comparison) -> Option<Chart> {
         .iter()
         .flat_map(|row| row.figures.iter().map(move |figure| (row, figure)))
         .collect();
-    let name = |(row, figure): &(&RowComparison, &Figure)| {
-        format!("{}: {}", row.name, figure.metric.words())
+    // Where room is short the beginning is what is left of a name.
+    let only = match found.rows.as_slice() {
+        [only] => format!(": {}", only.name),
+        _ => String::new(),
+    };
+    let name = |(row, figure): &(&RowComparison, &Figure)| match only.as_str() {
+        "" => format!("{}: {}", row.name, figure.metric.words()),
+        _ => figure.metric.words(),
     };
     let point = |(index, (_, figure)): (usize, &(&RowComparison, &Figure))| {
         let ratio = figure.answer.ratio;
@@ -164,7 +170,7 @@ fn changes(found: &Comparison) -> Option<Chart> {
     let margin = question.margin_percent / 100.0;
     let runs = found.rows.first().map_or(String::new(), n_of);
     let chart = Chart::new(
-        "Change from A to B",
+        format!("Change from A to B{only}"),
         ChartKind::Bars,
         Axis::names("figure", all.iter().map(name)),
         Axis::new("change", Unit::Share),

@@ -163,6 +163,9 @@
       option.scale = axis.cropped && !isBar;
       const lines = marksOf(axis, spec);
       if (lines.length) Object.assign(option, endsFor(lines, !option.scale));
+      // Nothing falls by more than all of it.
+      const lowest = axis.unit === "share" ? Math.min(...valuesOf(axis, spec)) : 0;
+      if (lowest < -0.8 && lowest >= -1) option.min = -1;
       if (axis.unit === "nines") Object.assign(option, { interval: 1, min: 0, max: (ends) => Math.ceil(Math.max(ends.max, ...lines)) });
       if (axis.unit === "bytes" && !option.scale) Object.assign(option, binarySteps(axis, spec));
     }
