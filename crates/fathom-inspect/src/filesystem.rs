@@ -314,7 +314,8 @@ fn add_btrfs(root: &SysRoot, mount: &Mount, devices: &[BlockDir], facts: &mut Fs
             numbers.collect::<Vec<u64>>()
         })
         .collect();
-    facts.errors_count = (!errors.is_empty()).then(|| errors.iter().sum());
+    facts.errors_count =
+        (!errors.is_empty()).then(|| errors.iter().copied().fold(0, u64::saturating_add));
 }
 
 /// The profiles in use: the directories in the one of an allocation type.

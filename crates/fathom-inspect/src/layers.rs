@@ -153,7 +153,7 @@ pub fn md_facts(root: &SysRoot, device: &BlockDir) -> MdFacts {
         array_state: text("array_state"),
         sync_action: text("sync_action"),
         sync_completed_share: share,
-        sync_speed_bytes_per_s: number("sync_speed").map(|kib| kib * 1024),
+        sync_speed_bytes_per_s: number("sync_speed").and_then(|kib| kib.checked_mul(1024)),
         metadata_version: text("metadata_version"),
         mismatch_count: number("mismatch_cnt"),
         bitmap_location: text("bitmap/location"),

@@ -55,7 +55,7 @@ fn file_cache(root: &SysRoot, dir: &Path) -> u64 {
     // Version 1's plain keys leave out the groups below; the total_ ones do not.
     let inactive = value("total_inactive_file").or_else(|| value("inactive_file")).unwrap_or(0);
     let active = value("total_active_file").or_else(|| value("active_file")).unwrap_or(0);
-    inactive + active
+    u64::saturating_add(inactive, active)
 }
 
 fn one_cpu_limit(root: &SysRoot, dir: &Path) -> Option<f64> {

@@ -25,7 +25,7 @@ pub fn system_cpu_ticks(root: &SysRoot) -> SystemCpuTicks {
     let field = |i: usize| fields.get(i).copied().unwrap_or(0);
     // Guest time (fields 8 and 9) is already inside user and nice.
     SystemCpuTicks {
-        total: fields.iter().take(8).sum(),
+        total: fields.iter().take(8).copied().fold(0, u64::saturating_add),
         idle: field(3),
         iowait: field(4),
         steal: field(7),
@@ -117,8 +117,8 @@ pub fn page_traffic(root: &SysRoot) -> PageTraffic {
         line.and_then(|v| v.trim().parse::<u64>().ok()).unwrap_or(0)
     };
     PageTraffic {
-        dirtied_bytes: value("nr_dirtied") * 4096,
-        paged_in_bytes: value("pgpgin") * 1024,
+        dirtied_bytes: value("nr_dirtied").saturating_mul(4096),
+        paged_in_bytes: value("pgpgin").saturating_mul(1024),
     }
 }
 
@@ -138,7 +138,7 @@ pub fn array_thread_cpu_ns(root: &SysRoot, array: &str) -> Option<u64> {
     // The name in brackets may hold blanks; after it the fields are plain. utime and stime are numbers 14 and 15.
     let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_ascii_whitespace().collect();
     let ticks = |number: usize| fields.get(number - 3)?.parse::<u64>().ok();
-    Some((ticks(14)? + ticks(15)?) * TICK_NS)
+    ticks(14)?.checked_add(ticks(15)?)?.checked_mul(TICK_NS)
 }
 
 /// Memory that could be used without swapping, in bytes, from /proc/meminfo.
@@ -146,7 +146,7 @@ pub fn array_thread_cpu_ns(root: &SysRoot, array: &str) -> Option<u64> {
 pub fn memory_available_bytes(root: &SysRoot) -> Option<u64> {
     let text = root.read("proc/meminfo").ok()?;
     let line = text.lines().find_map(|l| l.strip_prefix("MemAvailable:"))?;
-    line.trim().strip_suffix(" kB")?.trim().parse::<u64>().ok().map(|kib| kib * 1024)
+    line.trim().strip_suffix(" kB")?.trim().parse::<u64>().ok()?.checked_mul(1024)
 }
 
 #[cfg(test)]

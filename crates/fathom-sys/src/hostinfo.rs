@@ -55,13 +55,13 @@ fn cpuinfo_value(text: &str, key: &str) -> Option<String> {
 /// How many CPUs a list such as `0-3,8` names.
 #[must_use]
 pub fn cpu_list_len(list: &str) -> Option<u64> {
-    list.trim().split(',').map(range_len).sum()
+    list.trim().split(',').map(range_len).try_fold(0, |all, len| u64::checked_add(all, len?))
 }
 
 fn range_len(range: &str) -> Option<u64> {
     let (first, last) = range.split_once('-').unwrap_or((range, range));
     let (first, last): (u64, u64) = (first.trim().parse().ok()?, last.trim().parse().ok()?);
-    Some(last.checked_sub(first)? + 1)
+    last.checked_sub(first)?.checked_add(1)
 }
 
 /// A line of `/proc/meminfo` in bytes.

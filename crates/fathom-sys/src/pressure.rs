@@ -38,8 +38,8 @@ fn parse_stat(text: &str, wanted: &[u32]) -> Processors {
                 let ticks: Vec<u64> =
                     rest.split_ascii_whitespace().filter_map(|word| word.parse().ok()).collect();
                 let at = |index: usize| ticks.get(index).copied().unwrap_or(0);
-                found.user = at(0) + at(1);
-                found.system = at(2) + at(5) + at(6);
+                found.user = u64::saturating_add(at(0), at(1));
+                found.system = [2, 5, 6].map(at).into_iter().fold(0, u64::saturating_add);
                 (found.idle, found.iowait, found.steal) = (at(3), at(4), at(7));
             }
             "intr" => interrupts(rest, wanted, &mut found),

@@ -31,7 +31,7 @@ fn parse(line: &str) -> Option<Area> {
     Some(Area {
         path: unescape(path).into(),
         priority: priority.parse().ok()?,
-        used_bytes: used.parse::<u64>().ok()? * 1024,
+        used_bytes: used.parse::<u64>().ok()?.checked_mul(1024)?,
     })
 }
 

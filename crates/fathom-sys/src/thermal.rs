@@ -14,7 +14,7 @@ pub fn cpu_throttle_events(root: &SysRoot) -> Option<u64> {
         None,
         |sum, count| match (sum, count) {
             (sum, None) => sum,
-            (sum, Some(count)) => Some(sum.unwrap_or(0) + count),
+            (sum, Some(count)) => Some(sum.unwrap_or(0).saturating_add(count)),
         },
     )
 }

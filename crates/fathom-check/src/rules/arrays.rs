@@ -103,5 +103,5 @@ fn losses_left(md: &MdFacts) -> Option<u64> {
         "raid10" => md.layout.map(|layout| (layout & 0xff) * (layout >> 8 & 0xff))?,
         _ => return None,
     };
-    Some(copies.saturating_sub(1 + missing))
+    Some(copies.saturating_sub(missing.saturating_add(1)))
 }

@@ -36,7 +36,7 @@ fn parse(text: &str, block_bytes: u64) -> Option<(u64, f64)> {
             let piece = block_bytes.checked_shl(u32::try_from(order).ok()?)?;
             let bytes = piece.checked_mul(count)?;
             largest = largest.max(piece);
-            all += bytes;
+            all = u64::checked_add(all, bytes)?;
             large += if piece >= LARGE_BYTES { bytes } else { 0 };
         }
     }
@@ -61,5 +61,10 @@ mod tests {
         assert!((share - 256.0 / 512.0).abs() < 1e-9, "{share}");
         assert_eq!(parse("#0    : 0     0     32768 [ 0     0 ]", 4096), None, "full");
         assert_eq!(parse("", 4096), None);
+        assert_eq!(
+            parse("#0 : 1 1 1 [ 18446744073709551615 1 ]", 1),
+            None,
+            "more than there can be"
+        );
     }
 }

@@ -43,7 +43,7 @@ impl Calendar {
     pub fn next_after(&self, now_unix_s: i64, utc_offset_s: i64) -> Option<i64> {
         let offset_s = if self.is_utc { 0 } else { utc_offset_s };
         let next = self.schedule.next_after(now_unix_s.checked_add(offset_s)?)?;
-        Some(next - offset_s)
+        next.checked_sub(offset_s)
     }
 }
 

@@ -43,10 +43,11 @@ pub fn between(before: &[DiskCounters], after: &[DiskCounters], passed: Duration
     let mut found: Vec<IoNow> = both
         .map(|(then, now)| {
             let since = |of: fn(&DiskCounters) -> u64| of(now).saturating_sub(of(then));
-            let sectors = since(|c| c.read_sectors) + since(|c| c.written_sectors);
+            let both = |a: u64, b: u64| a.saturating_add(b);
+            let sectors = both(since(|c| c.read_sectors), since(|c| c.written_sectors));
             IoNow {
                 name: now.name.replace('/', "!"),
-                operations_per_s: rate(since(|c| c.reads) + since(|c| c.writes)),
+                operations_per_s: rate(both(since(|c| c.reads), since(|c| c.writes))),
                 bytes_per_s: rate(sectors.saturating_mul(512)),
                 in_flight: now.in_flight,
             }

@@ -96,7 +96,7 @@ pub(crate) fn all(reader: &mut Reader<'_>, processes: &[Process], moment: &Momen
         let is_left_to_systemd = has_systemd && job.command.contains("/run/systemd/system");
         let next = job.schedule.as_ref().and_then(|schedule| {
             let local_s = moment.now_unix_s.checked_add(moment.utc_offset_s)?;
-            Some(schedule.next_after(local_s)? - moment.utc_offset_s)
+            schedule.next_after(local_s)?.checked_sub(moment.utc_offset_s)
         });
         found.push(Timer {
             name: job.name,

@@ -12,6 +12,7 @@ use std::collections::BTreeSet;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 pub fn trials() -> Vec<Trial> {
     let ext4 = FsOnLoop(FsKind::Ext4);
@@ -22,6 +23,7 @@ pub fn trials() -> Vec<Trial> {
         kernel_test("machine_btrfs", &[FsOnLoop(FsKind::Btrfs)], btrfs),
         kernel_test("machine_namespaces", &[ext4, MountNamespaces], namespaces),
         kernel_test("machine_hidden_mount", &[ext4], hidden_mount),
+        kernel_test("machine_comes_and_goes", &[ext4], comes_and_goes),
         kernel_test("machine_reads_little", &[ext4, Tool("blockdev")], reads_little),
         kernel_test("machine_writes_nothing", &[LoopDevices], writes_nothing),
         kernel_test("machine_without_root", &[ext4, Tool("setpriv")], without_root),
@@ -178,6 +180,26 @@ fn reads_little() {
     assert!((1..=1 << 20).contains(&read), "{read} bytes");
     let content = node(&scan, &shown(device.path())).details().content.as_ref();
     assert!(content.unwrap().filesystem.is_some());
+}
+
+/// Devices and mounts come and go while they are looked at: every look ends well, and sees the one that stays.
+fn comes_and_goes() {
+    let stays = MountedFs::new(FsKind::Ext4, 16 << 20).unwrap();
+    let (mut looks, has_ended) = (0, AtomicBool::new(false));
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            for _ in 0..12 {
+                drop(MountedFs::new(FsKind::Ext4, 16 << 20).unwrap());
+            }
+            has_ended.store(true, Ordering::Relaxed);
+        });
+        while !has_ended.load(Ordering::Relaxed) {
+            let scan = look();
+            only_below(&scan, node(&scan, &shown(stays.dir())));
+            looks += 1;
+        }
+    });
+    assert!(looks >= 3, "{looks}");
 }
 
 fn writes_nothing() {

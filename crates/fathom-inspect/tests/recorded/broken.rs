@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 /// What is done to a file.
 #[derive(Debug, Clone)]
-enum Damage {
+pub enum Damage {
     Bytes(Vec<u8>),
     Huge,
     Gone,
@@ -33,7 +33,7 @@ fn damage() -> impl Strategy<Value = Damage> {
 }
 
 /// All files and links below a directory, sorted.
-fn files(dir: &Path) -> Vec<PathBuf> {
+pub fn files(dir: &Path) -> Vec<PathBuf> {
     let (mut found, mut pending) = (Vec::new(), vec![dir.to_path_buf()]);
     while let Some(dir) = pending.pop() {
         for entry in std::fs::read_dir(dir).unwrap().flatten() {
@@ -48,7 +48,7 @@ fn files(dir: &Path) -> Vec<PathBuf> {
     found
 }
 
-fn spoil(path: &Path, all: &[PathBuf], damage: &Damage) {
+pub fn spoil(path: &Path, all: &[PathBuf], damage: &Damage) {
     if std::fs::remove_file(path).is_err() {
         return;
     }
@@ -72,6 +72,7 @@ fn sample_machines() -> Vec<String> {
         machines::dm_multipath(),
         machines::dm_crypt(),
         machines::overlay(),
+        machines::one_of_each(),
     ]
 }
 

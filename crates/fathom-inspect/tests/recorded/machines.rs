@@ -311,3 +311,184 @@ pub fn overlay() -> String {
          rw,lowerdir=/var/lower,upperdir=/var/upper,workdir=/var/work\\n",
     )
 }
+
+/// One of everything: an array of SATA disks with attributes of every kind, a path of NVMe with all that its link says, a
+/// USB stick, a disk of SAS, a partition, a volume, a loop device, compressed memory, a cache, ext4, btrfs and XFS with what
+/// sysfs says of them, a mount from a server, another namespace, udev's records, swap.
+pub fn one_of_each() -> String {
+    let md = six_disk_array("check", "31 / 100", 1);
+    let nvme = nvme_multipath();
+    let mounts = "22 1 9:99 / / rw,relatime - ext4 /dev/vda1 rw\\n\
+        41 22 253:0 / /srv/data rw,noatime - ext4 /dev/mapper/vg0-data rw\\n\
+        42 22 259:1 / /fast rw,relatime - xfs /dev/nvme0n1p1 rw,attr2,inode64,noquota\\n\
+        43 22 0:40 /@home /home rw,relatime - btrfs /dev/sdu1 rw,space_cache,subvol=/@home\\n\
+        44 22 0:52 / /mnt/nfs rw,relatime - nfs4 filer:/export/db rw,vers=4.2,rsize=1048576";
+    let without_mounts = |text: &str| {
+        let lines = text.lines().filter(|line| !line.starts_with("mountinfo = "));
+        lines.collect::<Vec<_>>().join("\n")
+    };
+    let sas = "sys/devices/pci0000:00/0000:00:03.0/0000:02:00.0/host9/port-9:0";
+    let usb = "sys/devices/pci0000:00/0000:00:14.0/usb2/2-1";
+    let stick = format!("{usb}/2-1:1.0/host7/target7:0:0/7:0:0:0/block/sdu");
+    format!(
+        "{}
+{}
+[proc]
+self/mountinfo = {mounts}
+7/mountinfo = {mounts}\\n50 22 253:0 /inside /container rw - ext4 /dev/mapper/vg0-data rw
+7/comm = dockerd
+swaps = Filename Type Size Used Priority\\n/dev/sdu1 partition 1024 8 -2
+filesystems = nodev proc\\nnodev made_up\\n ext4
+diskstats = 8 0 sda 10 1 80 5 20 2 160 9 0 12 14
+fs/ext4/dm-0/mb_groups = #group: free frags first [ 2^0 2^1 ]\\n#0    : 63    7     1788  [ 5     5     2 ]
+[sys/fs/ext4/dm-0]
+first_error_time = 1700000000
+lifetime_write_kbytes = 123456
+reserved_clusters = 4096
+mb_stream_req = 16
+[sys/fs/xfs/nvme0n1p1/error]
+fail_at_unmount = 1
+metadata/EIO/max_retries = -1
+[sys/fs/btrfs/6a6a6a6a-1111-2222-3333-444444444444]
+label = home
+nodesize = 16384
+sectorsize = 4096
+allocation/data/disk_total = 1073741824
+allocation/data/bytes_used = 73741824
+allocation/metadata/disk_total = 268435456
+allocation/system/disk_total = 8388608
+devinfo/1/error_stats = write_errs 0\\nread_errs 3\\nflush_errs 0
+bdi/read_ahead_kb = 4096
+devices/sdu1 -> ../../../../../{stick}/sdu1
+[sys/class/bdi/0:52]
+read_ahead_kb = 128
+[sys/devices/virtual/block/md10]
+stat = 10 1 80 5 20 2 160 9 0 12 14 0 0 0 0 3 4
+inflight = 1 2
+queue/max_sectors_kb = 1280
+queue/discard_max_bytes = 0
+queue/discard_granularity = 512
+queue/nr_requests = 128
+queue/zoned = none
+md/sync_speed = 120000
+md/consistency_policy = bitmap
+md/stripe_cache_size = 256
+md/group_thread_cnt = 0
+md/uuid = 01234567-89ab-cdef-0123-456789abcdef
+md/bitmap/chunksize = 67108864
+md/bitmap/backlog = 0
+md/sync_min = 0
+md/reshape_position = none
+md/resync_start = none
+md/dev-sda/bad_blocks = 2048 8\\n4096 16
+md/dev-sda/size = 976630464
+md/rd0 -> dev-sda
+[sys/devices/pci0000:00/0000:00:1f.2/ata1/host0/scsi_host/host0]
+proc_name = ahci
+can_queue = 32
+cmd_per_lun = 1
+link_power_management_policy = max_performance
+[sys/devices/pci0000:00/0000:00:1f.2/ata1/host0/target0:0:0/0:0:0:0]
+timeout = 30
+type = 0
+vpd_pg80 = ####SERIAL7
+access_state = active/optimized
+power/runtime_status = active
+[sys/devices/pci0000:00/0000:00:1f.2/ata1/host0/target0:0:0/0:0:0:0/block/sda]
+stat = 10 1 80 5 20 2 160 9 0 12 14
+inflight = 0 3
+queue/iosched/read_expire = 500
+queue/max_sectors_kb = 1280
+queue/max_hw_sectors_kb = 32767
+queue/discard_max_bytes = 2147450880
+queue/discard_granularity = 4096
+queue/nomerges = 0
+queue/rq_affinity = 1
+queue/iostats = 1
+queue/wbt_lat_usec = 75000
+queue/fua = 0
+queue/dax = 0
+queue/zoned = none
+queue/io_poll = 0
+queue/io_timeout = 30000
+queue/max_segments = 168
+mq/0/cpu_list = 0, 1, 2
+uevent = DEVNAME=sda\\nDISKSEQ=3
+[sys/devices/pci0000:01/0000:01:00.0]
+numa_node = 0
+iommu_group/type = DMA-FQ
+aer_dev_correctable = RxErr 3\\nBadTLP 1\\nTOTAL_ERR_COR 4
+aer_dev_nonfatal = TOTAL_ERR_NONFATAL 0
+aer_dev_fatal = TOTAL_ERR_FATAL 0
+power/runtime_status = active
+config = no capabilities
+[sys/devices/pci0000:01/0000:01:00.0/nvme/nvme0]
+numa_node = 0
+power/pm_qos_latency_tolerance_us = 100000
+[{sas}/end_device-9:0/target9:0:0/9:0:0:0]
+subsystem -> ../../../../../../../../../bus/scsi
+vendor = EXAMPLE
+model = NEARLINE
+rev = E001
+[{sas}/end_device-9:0/target9:0:0/9:0:0:0/block/sds]
+dev = 65:32
+size = 3907029168
+device -> ../../../9:0:0:0
+queue/rotational = 1
+[{sas}/phy-9:0/sas_phy/phy-9:0]
+negotiated_linkrate = 6.0 Gbit
+maximum_linkrate = 12.0 Gbit
+[{usb}]
+speed = 480
+bMaxPower = 500mA
+[{stick}]
+dev = 65:64
+size = 62333952
+device -> ../../../7:0:0:0
+queue/rotational = 1
+[{stick}/sdu1]
+dev = 65:65
+partition = 1
+start = 2048
+size = 62330880
+[{usb}/2-1:1.0/host7/target7:0:0/7:0:0:0]
+subsystem -> ../../../../../../../../../bus/scsi
+vendor = LAB
+model = STICK
+[run/udev/data]
+b65:65 = E:ID_PART_ENTRY_UUID=0b1c-01\\nE:ID_FS_UUID=6a6a6a6a-1111-2222-3333-444444444444
+b9:10 = E:MD_UUID=01234567:89abcdef:01234567:89abcdef
+b8:0 = E:ID_SERIAL_SHORT=WD-1\\nE:ID_WWN=0x50014ee200000001\\nE:ID_REVISION=01.0
+[dev/disk]
+by-id/wwn-0x50014ee200000001 -> ../../sda
+by-uuid/6a6a6a6a-1111-2222-3333-444444444444 -> ../../sdu1
+by-path/pci-0000:00:1f.2-ata-1 -> ../../sda
+[sys/devices/virtual/block/loop0]
+dev = 7:0
+size = 2048
+loop/backing_file = /srv/data/image
+loop/offset = 0
+loop/sizelimit = 0
+loop/dio = 0
+loop/autoclear = 0
+queue/logical_block_size = 512
+[sys/devices/virtual/block/zram0]
+dev = 252:0
+size = 8388608
+comp_algorithm = lzo [zstd]
+backing_dev = /dev/sds
+mm_stat = 4096 64 12288 0 12288 0 0 0
+[sys/fs/bcache]
+register = x
+[sys/devices/virtual/block/bcache0]
+dev = 251:0
+size = 2048
+slaves/sdf -> ../../sdf
+bcache/state = clean
+bcache/cache_mode = writethrough [writeback]
+bcache/dirty_data = 0.0k
+",
+        without_mounts(&md),
+        without_mounts(&nvme),
+    )
+}

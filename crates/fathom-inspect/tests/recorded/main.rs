@@ -4,6 +4,7 @@
 
 mod broken;
 mod machines;
+mod readers;
 mod scan;
 mod system;
 

@@ -1,7 +1,7 @@
 //! A whole system from recorded files.
 
 use fathom_inspect::{Moment, system_facts};
-use fathom_model::snapshot::Machine;
+use fathom_model::snapshot::{Machine, Snapshot};
 use fathom_model::system::SystemFacts;
 use fathom_testkit::Tree;
 
@@ -107,8 +107,12 @@ fn damaged_files_are_read_without_a_crash() {
         }
     }
     assert_eq!(paths.len(), files.count());
-    let damages: [&[u8]; 5] = [
+    let damages: [&[u8]; 9] = [
         b"",
+        b"-1",
+        b"18446744073709551615",
+        b"18446744073709551615 18446744073709551615 18446744073709551615 18446744073709551615",
+        b"9223372036854775807:9223372036854775807 riops=0 *-* *:*:*",
         b"\xff\xfe\x00\x80",
         b"99999999999999999999999 : - , / = { } [ ] \"",
         &[b'1'; 100_000],
@@ -125,6 +129,7 @@ fn damaged_files_are_read_without_a_crash() {
                 + facts.io_limits.len()
                 + facts.timers.len();
             assert!(kept >= 3, "{path}: {facts:?}");
+            let _ = fathom_check::check(&Snapshot { system: facts, ..Snapshot::default() });
         }
     }
 }

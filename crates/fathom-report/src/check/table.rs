@@ -61,7 +61,11 @@ fn cells(node: &Node, queue: Option<&QueueFacts>, users: String) -> Vec<String> 
         or_dash(queue.and_then(|q| q.scheduler.clone())),
         or_dash(queue.and_then(|q| q.requests).map(format_count)),
         or_dash(node.drive.as_ref().and_then(|d| d.queue_depth).map(format_count)),
-        or_dash(queue.and_then(|q| q.read_ahead_kib).map(|kib| format!("{kib} KiB ({})", kib * 2))),
+        or_dash(
+            queue
+                .and_then(|q| q.read_ahead_kib)
+                .map(|kib| format!("{kib} KiB ({})", kib.saturating_mul(2))),
+        ),
         or_dash(queue.and_then(|q| q.write_cache.clone())),
         or_dash(
             queue.and_then(|q| q.rotational).map(|yes| if yes { "yes" } else { "no" }.to_owned()),

@@ -312,7 +312,7 @@ pub(super) fn unequal(scene: &Scene<'_>) -> Vec<Defect> {
                 return None;
             }
             let (small, large) = format_sizes(smallest.0, largest.0);
-            let share = sizes.len() as u64 * smallest.0;
+            let share = smallest.0.saturating_mul(sizes.len() as u64);
             Some(
                 Defect::new(
                     "md-raid0-unequal",

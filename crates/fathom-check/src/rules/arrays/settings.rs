@@ -111,12 +111,13 @@ pub(super) fn stripe_cache(scene: &Scene<'_>) -> Vec<Defect> {
             (md.stripe_cache_stripes?, md.chunk_bytes.filter(|&bytes| bytes > 0)?);
         let stripe = md_detail(node, "stripe_size")
             .and_then(|text| text.parse().ok())
+            .filter(|&bytes| bytes > 0)
             .unwrap_or(STRIPE_BYTES);
         let rows = stripes.saturating_mul(stripe) / chunk;
         if rows >= ENOUGH_ROWS {
             return None;
         }
-        let wanted = (16 * chunk / stripe).clamp(stripes, 32768);
+        let wanted = (chunk.saturating_mul(16) / stripe).min(32768).max(stripes);
         let members = md.raid_disks.unwrap_or(1);
         let file = md_file(node, "stripe_cache_size");
         Some(

@@ -349,7 +349,8 @@ pub(super) fn sync_slow(scene: &Scene<'_>) -> Vec<Defect> {
 fn how_long(scene: &Scene<'_>, node: &Node, limit_kib: u64) -> String {
     let members =
         node.below.iter().filter_map(|&member| scene.machine().nodes.get(member)?.size_bytes);
-    let hours = members.min().map(|bytes| bytes as f64 / (limit_kib.max(1) * 1024) as f64 / 3600.0);
+    let hours =
+        members.min().map(|bytes| bytes as f64 / (limit_kib.max(1) as f64 * 1024.0) / 3600.0);
     let hours =
         hours.map_or_else(String::new, |hours| format!(": a whole member takes {hours:.0} hours"));
     format!(

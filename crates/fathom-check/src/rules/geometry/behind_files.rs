@@ -89,7 +89,9 @@ fn tell(
     .seen(start.source.clone(), format!("{} B", start.bytes))
     .seen(sysfs(disk, "queue/physical_block_size"), format!("{unit} B"));
     let device = word(node.label());
-    let next = array::next_start_bytes(start.bytes, *unit, (start.bytes + unit - over) % unit);
+    let origin =
+        (u128::from(start.bytes) + u128::from(*unit) - u128::from(*over)) % u128::from(*unit);
+    let next = array::next_start_bytes(start.bytes, *unit, origin as u64);
     let next = next.unwrap_or(*unit);
     let advice = match start.what {
         "the part of the file" => {

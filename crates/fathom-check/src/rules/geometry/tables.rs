@@ -30,7 +30,7 @@ pub(super) fn mbr_over_2tib(scene: &Scene<'_>) -> Vec<Defect> {
             if table.kind != "dos" || size / table.sector_bytes <= MBR_SECTORS_MAX {
                 return None;
             }
-            let reach = MBR_SECTORS_MAX * table.sector_bytes;
+            let reach = MBR_SECTORS_MAX.saturating_mul(table.sector_bytes);
             let name = &node.name;
             let device = word(node.label());
             Some(

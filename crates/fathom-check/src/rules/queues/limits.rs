@@ -28,7 +28,7 @@ pub(super) fn requests_few(scene: &Scene<'_>) -> Vec<Defect> {
         let (wanted, why) = if scheduler == "none" {
             (depth.min(tags), "requests beyond that wait before the drive sees them, though it would take them")
         } else {
-            ((2 * depth).min(requests_default(tags)), "a scheduler can only sort what waits: as a rule of thumb it wants twice what the drive holds; a short queue bounds waiting instead, which may be meant")
+            (depth.saturating_mul(2).min(requests_default(tags)), "a scheduler can only sort what waits: as a rule of thumb it wants twice what the drive holds; a short queue bounds waiting instead, which may be meant")
         };
         if requests >= wanted {
             return None;
