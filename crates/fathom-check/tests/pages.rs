@@ -1,6 +1,6 @@
 //! Every rule has its page, every page its rule, and each says all that it must.
 
-use fathom_check::rules;
+use fathom_check::{Proof, rules};
 use std::collections::BTreeSet;
 use std::path::Path;
 
@@ -51,6 +51,33 @@ fn names_are_single_and_pages_have_rules() {
         );
         assert_eq!(rules::by_id(id).unwrap().id, id);
     }
+}
+
+/// What is said to be provoked is named by a test that runs on the host or in a guest.
+#[test]
+fn what_is_said_to_be_provoked_is_named_by_a_test() {
+    let texts = |directory: &str| -> String {
+        let mut pending = vec![Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(directory)];
+        let mut all = String::new();
+        while let Some(path) = pending.pop() {
+            if path.is_dir() {
+                pending.extend(path.read_dir().unwrap().map(|entry| entry.unwrap().path()));
+            } else {
+                all += &std::fs::read_to_string(path).unwrap();
+            }
+        }
+        all
+    };
+    let (host, guest) = (texts("fathom/tests/kernel"), texts("fathom/tests/guest"));
+    let lost: Vec<&str> = rules::all()
+        .filter(|rule| match rule.proof {
+            Proof::Host => !host.contains(rule.id),
+            Proof::Guest => !guest.contains(rule.id),
+            Proof::Simulated => false,
+        })
+        .map(|rule| rule.id)
+        .collect();
+    assert!(lost.is_empty(), "{lost:?}");
 }
 
 /// A machine without anything, and facts of which nothing is known, are no reason to say anything.

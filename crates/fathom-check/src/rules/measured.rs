@@ -39,7 +39,7 @@ pub const RULES: &[Rule] = &[
         Guest,
         machine::dirty_limits
     ),
-    rule!("rate-cliff", "a volume was fast for a while only", Low, Simulated, machine::rate_cliff),
+    rule!("rate-cliff", "a volume was fast for a while only", Low, Guest, machine::rate_cliff),
     rule!(
         "array-like-one-disk",
         "an array does the work of one disk",
@@ -51,7 +51,7 @@ pub const RULES: &[Rule] = &[
         "array-below-members",
         "an array is slower than its members allow",
         Medium,
-        Simulated,
+        Guest,
         arrays::below_members
     ),
     rule!(

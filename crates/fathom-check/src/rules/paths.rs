@@ -22,7 +22,7 @@ pub const RULES: &[Rule] = &[
         "multipath-groups-unequal",
         "paths of unequal state in one group",
         High,
-        Simulated,
+        Guest,
         maps::groups_unequal
     ),
     rule!(

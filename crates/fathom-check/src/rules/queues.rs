@@ -40,7 +40,7 @@ pub const RULES: &[Rule] = &[
         "read-ahead-remote",
         "a network filesystem with a small read-ahead",
         Low,
-        Simulated,
+        Guest,
         read_ahead::remote
     ),
     rule!("requests-few", "a short request queue", Low, Guest, limits::requests_few),

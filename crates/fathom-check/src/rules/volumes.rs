@@ -56,13 +56,7 @@ pub const RULES: &[Rule] = &[
         pools::no_autoextend
     ),
     rule!("thin-pool-zeroing", "large new chunks are zeroed first", Low, Guest, pools::zeroing),
-    rule!(
-        "thin-pool-small-chunk",
-        "a large pool in small pieces",
-        Low,
-        Simulated,
-        pools::small_chunk
-    ),
+    rule!("thin-pool-small-chunk", "a large pool in small pieces", Low, Guest, pools::small_chunk),
     rule!("snapshot-full", "a snapshot runs full, or is lost", High, Guest, snapshots::full),
     rule!("snapshot-present", "a snapshot makes writes dear", Medium, Guest, snapshots::present),
     rule!("cache-failed", "a cache has stopped", High, Guest, caches::failed),

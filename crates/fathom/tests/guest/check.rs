@@ -15,6 +15,7 @@ mod queues;
 mod slow;
 mod volumes;
 
+use fathom_model::snapshot::Snapshot;
 use fathom_testkit::{GuestJob, GuestReport, Trial};
 use serde_json::Value;
 
@@ -38,7 +39,8 @@ pub fn trials() -> Vec<Trial> {
     .collect()
 }
 
-/// `look` shows what other tools say of the machine, and then what fathom says.
+/// `look` shows what other tools say of the machine, and then what fathom says; `glance` only the latter, in a third of the
+/// time.
 const LOOK: &str = r#"
 look() {
     local md
@@ -53,12 +55,15 @@ look() {
     done
     echo "=== dmsetup"
     [ ! -e /dev/mapper/control ] || dmsetup table
+    glance
+}
+glance() {
     echo "=== fathom"
     fathom --json --quiet check
 }
 "#;
 
-/// A guest with `look`.
+/// A guest with `look` and `glance`.
 fn job(job: GuestJob) -> GuestJob {
     job.prelude(LOOK)
 }
@@ -71,7 +76,7 @@ struct Look {
     result: Value,
 }
 
-/// What the step showed; it also goes to the directory that `FATHOM_MACHINES` names, so that the pure tests of rules can
+/// What the step showed, judged here as it was there; it also goes to the directory that `FATHOM_MACHINES` names, so that the pure tests of rules can
 /// have it as one of their machines.
 #[track_caller]
 fn look(report: &GuestReport, step: &str) -> Look {
@@ -90,6 +95,9 @@ fn look(report: &GuestReport, step: &str) -> Look {
     }
     let look =
         Look { name: step.to_owned(), result: crate::family::result(report, step, 0), tools };
+    let snapshot: Snapshot = serde_json::from_value(look.result["snapshot"].clone()).expect(step);
+    let judged = serde_json::to_value(fathom_check::check(&snapshot)).expect("JSON");
+    assert_eq!(judged, look.result["defects"], "{step}: on the host as in the guest");
     if let Some(directory) = std::env::var_os("FATHOM_MACHINES") {
         let path =
             std::path::Path::new(&directory).join(format!("guest-{}.json", step.replace('_', "-")));

@@ -3,6 +3,7 @@
 
 use super::drives::{detail, sizes};
 use super::{Look, look};
+use crate::family::contains;
 use fathom_testkit::Capability::{FathomBinary, Qemu, Tool};
 use fathom_testkit::{Bus, Guest, GuestJob, GuestReport, Trial, fathom_binary, kernel_test};
 use serde_json::Value;
@@ -123,15 +124,30 @@ echo === fathom
 fathom --json --quiet check
 "#;
 
+/// And a disk over two ports, of which only one is that of the controller that has the volume (a disk of scsi_debug takes
+/// its access state from the number of its adapter).
 const SECOND_PATH: &str = r#"
 echo transport=tcp,traddr=127.0.0.1,trsvcid=4422,nqn=lab >/dev/nvme-fabrics
+load dm_multipath dm_service_time scsi_dh_alua
+load_with scsi_debug add_host=2 vpd_use_hostno=0 dev_size_mb=8 delay=0
+for _ in {1..100}; do
+    set -- $(named scsi_debug)
+    [ $# -lt 2 ] || [ "$(sort -u /sys/block/{$1,$2}/device/access_state | wc -l)" = 1 ] || break
+    sleep 0.1
+done
+first="$(cat /sys/block/$1/dev) 1" second="$(cat /sys/block/$2/dev) 1"
+dmsetup create san --table "0 16384 multipath 0 1 alua 1 1 service-time 0 2 1 $first $second"
 sleep 1
 echo === fathom
 fathom --json --quiet check
 "#;
 
-/// The second port goes away.
+/// The second port goes away. The ports of the other disk get a group each.
 const PATH_DOWN: &str = r#"
+set -- $(named scsi_debug)
+first="$(cat /sys/block/$1/dev) 1" second="$(cat /sys/block/$2/dev) 1"
+dmsetup load san --table "0 16384 multipath 0 1 alua 2 1 service-time 0 1 1 $first service-time 0 1 1 $second"
+dmsetup resume san
 rm /sys/kernel/config/nvmet/ports/2/subsystems/lab
 sleep 2
 echo === fathom
@@ -260,7 +276,10 @@ fn fabric(report: &GuestReport) {
     one.has(&[&format!("fstab-no-netdev {head}")]).lacks(&["nvme-io-policy", "nvme-path-down"]);
     let two = look(report, "fabric_two_paths");
     two.has(&[&format!("nvme-io-policy {head}")]).lacks(&["nvme-single-path", "nvme-path-down"]);
-    look(report, "fabric_path_down").has(&[&format!("nvme-path-down {head}")]);
+    let down = look(report, "fabric_path_down");
+    down.has(&[&format!("nvme-path-down {head}")]).lacks(&["multipath-groups-unequal"]);
+    let unequal = two.defect("multipath-groups-unequal").to_string();
+    contains(&unequal, &["san uses paths of unequal state together", "device/access_state"]);
 }
 
 fn as_made(report: &GuestReport) {

@@ -41,6 +41,13 @@ pub fn trials() -> Vec<Trial> {
         .test("a_system_on_a_mirror_with_swap_on_one_disk", |report| {
             look(report, "host_mirrored").has(&["swap-not-redundant /dev/ubdb"]);
         })
+        .test("a_server_of_files_that_is_read_in_small_pieces", |report| {
+            let look = look(report, "host_remote");
+            look.has(&["read-ahead-remote /run/remote"]);
+            let defect = look.defect("read-ahead-remote").to_string();
+            contains(&defect, &["reads 128 KiB ahead", "echo 4096 > ", "rsize=1048576"]);
+            self::look(report, "host_remote_cured").lacks(&["read-ahead-remote"]);
+        })
         .test("a_busy_disk", |report| {
             let look = look(report, "host_busy");
             look.has(&["other-io /dev/sdb", "maintenance-running "]);
@@ -62,7 +69,7 @@ printf '[Timer]\nOnCalendar=hourly\n' >/etc/systemd/system/copy.timer
 printf '[Service]\nExecStart=/usr/bin/rsync -a /srv /copy\n' >/etc/systemd/system/copy.service
 ln -s ../copy.timer /etc/systemd/system/timers.target.wants/copy.timer
 echo 0 >/proc/sys/vm/dirty_writeback_centisecs
-look
+glance
 rm -r /run/systemd/system /etc/udev/rules.d/9?-*.rules
 echo 500 >/proc/sys/vm/dirty_writeback_centisecs
 "#;
@@ -72,13 +79,13 @@ const ERRORS: &str = "
 echo 2 >/sys/bus/pseudo/drivers/scsi_debug/opts
 dd if=/dev/sda of=/dev/null bs=512 skip=4660 count=1 iflag=direct && exit 1
 echo 0 >/sys/bus/pseudo/drivers/scsi_debug/opts
-look
+glance
 ";
 
 const SILENT: &str = "
 echo 'HOMEHOST <system>' >/etc/mdadm/mdadm.conf
 mdadm --monitor --scan --syslog --daemonise --pid-file=/run/monitor.pid
-look
+glance
 ";
 
 /// A root directory on a mirror, as a change of root sees it, with the programs of the other one.
@@ -115,16 +122,42 @@ echo '+io +memory' >cgroup.subtree_control
 mkdir a
 echo '8:0 riops=500' >a/io.max
 echo 100M >a/memory.max
-(echo $BASHPID >a/cgroup.procs; look)
+(echo $BASHPID >a/cgroup.procs; glance)
 "#;
 
 /// The second one lives for as long as it waits: between two of the first a look would find none.
 const BUSY: &str = "
 while :; do dd if=/dev/sdb of=/dev/null bs=4k iflag=direct status=none; done & busy=$!
 sleep 1000 | dd of=/dev/null status=none & waiting=$!
-look
+glance
 kill $busy $waiting
 ";
+
+/// A server of NFS, and its client. The kernel's tables of who may see what are filled by hand, as mountd does: the host
+/// 127.0.0.1 is called lab; the number 0 is the root of all exports (of a directory in memory, read-only or not, any port).
+const REMOTE: &str = r#"
+load nfsd nfsv4
+busybox ip link set lo up
+mount -t nfsd nfsd /proc/fs/nfsd
+mkdir /run/exported /run/remote
+forever=2147483647
+echo "nfsd 127.0.0.1 $forever lab" >/proc/net/rpc/auth.unix.ip/channel
+echo "lab /run/exported $forever $((0x2000 + 0x400 + 0x2)) 65534 65534 0" >/proc/net/rpc/nfsd.export/channel
+echo "lab 1 \\x00000000 $forever /run/exported" >/proc/net/rpc/nfsd.fh/channel
+echo 1048576 >/proc/fs/nfsd/max_block_size
+echo '-2 -3 +4 +4.2' >/proc/fs/nfsd/versions
+echo 1 >/proc/fs/nfsd/threads
+mount -i -t nfs4 -o vers=4.2,addr=127.0.0.1,clientaddr=127.0.0.1 127.0.0.1:/ /run/remote
+glance
+"#;
+
+/// As advised.
+const REMOTE_CURED: &str = r#"
+echo 4096 >/sys/class/bdi/$(mountpoint -d /run/remote)/read_ahead_kb
+glance
+umount /run/remote
+echo 0 >/proc/fs/nfsd/threads
+"#;
 
 /// The drive answers nothing any more; the kernel gives up after a second, and then gives the drive up.
 const RESETS: &str = "
@@ -139,7 +172,7 @@ echo 0 >/sys/bus/pseudo/drivers/scsi_debug/every_nth
 echo 0 >/sys/bus/pseudo/drivers/scsi_debug/opts
 # Switched on again: while it is offline, that alone is told.
 echo running >/sys/block/sdc/device/state
-look
+glance
 ";
 
 /// A disk that says it rotates and answers in microseconds.
@@ -148,7 +181,7 @@ mkfs.ext4 -q /dev/ubda
 mkdir /run/near
 mount /dev/ubda /run/near
 echo 1 >/sys/block/ubda/queue/rotational
-look
+glance
 ";
 
 /// With the writes held back by others it takes longer than a minute to write what may be dirty.
@@ -158,7 +191,7 @@ echo \"$(cat /sys/block/ubda/dev) wbps=4000000\" >/sys/fs/cgroup/a/io.max
 (echo $BASHPID >/sys/fs/cgroup/a/cgroup.procs
  fathom run seqwrite /run/near size=64M amount=64M duration=3s || [ $? = 1 ])
 echo 1000000000000 >/proc/sys/vm/dirty_bytes
-look
+glance
 ";
 
 fn job(job: GuestJob) -> GuestJob {
@@ -178,10 +211,12 @@ fn job(job: GuestJob) -> GuestJob {
             "array",
             "mdadm --create /dev/md0 --run --level=1 --raid-devices=2 --assume-clean --bitmap=none /dev/sdb /dev/sdc",
         )
-        .step("host_unwatched", "look")
+        .step("host_unwatched", "glance")
         .step("host_silent", SILENT)
-        .step("host_told", "echo 'MAILADDR root' >>/etc/mdadm/mdadm.conf; look; kill $(cat /run/monitor.pid)")
+        .step("host_told", "echo 'MAILADDR root' >>/etc/mdadm/mdadm.conf; glance; kill $(cat /run/monitor.pid)")
         .step("host_mirrored", MIRRORED)
+        .step("host_remote", REMOTE)
+        .step("host_remote_cured", REMOTE_CURED)
         .step("host_errors", ERRORS)
         .step("host_limits", LIMITS)
         .step("host_busy", BUSY)

@@ -54,11 +54,7 @@ pub fn trials() -> Vec<Trial> {
         .test("caches", caches)
         .test("encryption_with_small_and_large_sectors", encryption)
         .test("a_suspended_device_is_not_read", suspended)
-        .test("errors_in_a_part_a_journal_and_no_discards", |report| {
-            let look = look(report, "errors");
-            look.has(&["dm-error-target /dev/dm-0", "dm-integrity-journal /dev/dm-1"]);
-            look.has(&["io-hints-differ /dev/sdc"]);
-        })
+        .test("errors_in_a_part_a_journal_and_no_discards", errors)
         .test("a_device_that_grew_and_one_that_shrank", resized)
         .test("a_group_that_lacks_a_device", |report| {
             let look = look(report, "incomplete");
@@ -76,6 +72,7 @@ pub fn trials() -> Vec<Trial> {
                 look.found()
             );
         })
+        .test("a_large_pool_in_small_pieces", thin_large)
         .into_trials()
 }
 
@@ -177,7 +174,7 @@ look
 const FULL: &str = "
 dd if=/dev/zero of=/dev/vg0/plain bs=1M count=12 oflag=direct status=none || true
 dd if=/dev/zero of=/dev/vg0/wide bs=1M count=27 oflag=direct status=none
-look
+glance
 ";
 
 /// A measurement on a volume of a pool with little space left.
@@ -190,7 +187,7 @@ fathom --json --quiet run randread /dev/vg0/wide span=16M duration=1s || [ $? = 
 const THIN_STOPPED: &str = "
 echo 3 >/sys/module/dm_thin_pool/parameters/no_space_timeout
 timeout 5 dd if=/dev/zero of=/dev/vg0/wide bs=1M count=40 oflag=direct status=none || true
-look
+glance
 vgremove -f vg0 >&2 || dmsetup remove_all -f
 for disk in /dev/sd[ab]; do dd if=/dev/zero of=$disk bs=1M count=2 oflag=direct status=none; done
 ";
@@ -199,7 +196,7 @@ for disk in /dev/sd[ab]; do dd if=/dev/zero of=$disk bs=1M count=2 oflag=direct 
 const SYNCING: &str = "
 vgcreate vg2 /dev/sde /dev/sdf >&2
 lvcreate -Wn -Zn --type raid1 -m 1 --maxrecoveryrate 500k -L 32M -n copies vg2 >&2
-look
+glance
 vgremove -f vg2 >&2
 wipefs -qa /dev/sde /dev/sdf >&2
 ";
@@ -214,7 +211,7 @@ for _ in {1..100}; do
     dmsetup status vg3-copies | grep -q ' idle ' && break
     sleep 0.2
 done
-look
+glance
 vgremove -f vg3 >&2
 wipefs -qa /dev/sde /dev/sdf >&2
 ";
@@ -232,7 +229,7 @@ for volume in {1..60}; do
     used=${words[4]%/*}
     [ $used -lt 54 ] || break
 done
-look
+glance
 dmsetup remove few data meta
 dd if=/dev/zero of=/dev/sda bs=1M count=1 oflag=direct status=none
 "#;
@@ -248,7 +245,7 @@ dmsetup reload meta1 --table "0 8192 error"
 dmsetup resume meta1
 dd if=/dev/zero of=/dev/mapper/failing bs=64k count=64 oflag=direct conv=fsync status=none || true
 sleep 2
-look
+glance
 dmsetup remove failing meta1 fast1
 "#;
 
@@ -268,7 +265,7 @@ lvcreate -Wn -Zn --type raid1 -m 1 --nosync -L 16M -n copies vg0 >&2
 echo offline >/sys/block/sdb/device/state
 dd if=/dev/zero of=/dev/vg0/copies bs=64k count=16 oflag=direct status=none || true
 sleep 1
-look
+glance
 lvchange -an vg0/copies >&2 || true
 echo running >/sys/block/sdb/device/state
 vgremove -f vg0 >&2 || { dmsetup remove_all -f; wipefs -qaf /dev/sda /dev/sdb; }
@@ -317,9 +314,29 @@ dmsetup create checked --table "0 16384 integrity /dev/sdb 0 - J 1 internal_hash
 mode=$(echo /sys/block/sdc/device/scsi_disk/*/provisioning_mode)
 before=$(cat $mode)
 echo disabled >$mode
-look
+glance
 echo $before >$mode
 dmsetup remove checked holes
+"#;
+
+/// Where the first block of such a volume lies: behind its copy in the journal.
+const CHECKED_PLACE: &str = r#"
+dd if=/dev/zero of=/dev/sdb bs=1M count=8 oflag=direct status=none
+dmsetup create checked --table "0 8192 integrity /dev/sdb 0 - J 1 internal_hash:crc32c"
+printf 'a word of its own' | dd of=/dev/mapper/checked bs=4096 conv=sync oflag=direct status=none
+dmsetup remove checked
+grep -abo 'a word of its own' /dev/sdb | tail -1 | cut -d: -f1
+"#;
+
+/// A pool of more than a terabyte, in small pieces, on a disk that turns: scsi_debug makes up the size and keeps the front.
+const THIN_LARGE: &str = r#"
+echo 1100 >/sys/bus/pseudo/drivers/scsi_debug/virtual_gb
+echo 1 >/sys/block/sda/device/rescan
+echo 1 >/sys/block/sda/queue/rotational
+dd if=/dev/zero of=/dev/sdd bs=1M count=1 oflag=direct status=none
+dmsetup create map --table "0 65536 linear /dev/sdd 0"
+dmsetup create large --table "0 $(blockdev --getsz /dev/sda) thin-pool /dev/mapper/map /dev/sda 128 0 1 skip_block_zeroing"
+glance
 "#;
 
 /// Loop devices, for they can grow and shrink.
@@ -334,7 +351,7 @@ truncate -s 500M grows
 losetup -c /dev/loop0
 truncate -s 200M shrinks
 losetup -c /dev/loop1
-look
+glance
 losetup -d /dev/loop0 /dev/loop1
 rm grows shrinks
 ";
@@ -342,12 +359,12 @@ rm grows shrinks
 const INCOMPLETE: &str = "
 vgcreate vg0 /dev/sda /dev/sdb >&2
 echo 1 >/sys/block/sdb/device/delete
-look
+glance
 ";
 
 const DUPLICATE: &str = "
 dd if=/dev/sda of=/dev/sdc bs=1M count=4 oflag=direct status=none
-look
+glance
 ";
 
 fn job(job: GuestJob) -> GuestJob {
@@ -372,9 +389,11 @@ fn job(job: GuestJob) -> GuestJob {
         .step("encryption", ENCRYPTION)
         .step("suspended", SUSPENDED)
         .step("errors", ERRORS)
+        .step("checked_place", CHECKED_PLACE)
         .step("resized", RESIZED)
         .step("incomplete", INCOMPLETE)
         .step("duplicate", DUPLICATE)
+        .step("thin_large", THIN_LARGE)
 }
 
 /// Names, sizes and numbers of volumes as LVM has them; the geometry as the filesystem has it.
@@ -523,4 +542,22 @@ fn resized(report: &GuestReport) {
         defects.iter().find(|d| d["rule"] == "lvm-pv-resized" && d["node"] == node).expect(node)["gravity"].clone()
     };
     assert_eq!((gravity("/dev/loop0"), gravity("/dev/loop1")), ("low".into(), "high".into()));
+}
+
+fn errors(report: &GuestReport) {
+    let look = look(report, "errors");
+    look.has(&["dm-error-target /dev/dm-0", "dm-integrity-journal /dev/dm-1"]);
+    look.has(&["io-hints-differ /dev/sdc"]);
+    // What the alignment says of dm-integrity: its data are moved by whole blocks of 4 KiB.
+    let place = report.step("checked_place");
+    assert_eq!(place.code, Some(0), "{}", place.said());
+    let offset: u64 = place.stdout.trim().parse().expect("a place");
+    assert!(offset > 0 && offset.is_multiple_of(4096), "{offset}");
+}
+
+fn thin_large(report: &GuestReport) {
+    look(report, "thin").lacks(&["thin-pool-small-chunk"]);
+    let look = look(report, "thin_large");
+    let defect = look.defect("thin-pool-small-chunk").to_string();
+    contains(&defect, &["the thin pool large of 1.1 TiB", "pieces of 64 KiB"]);
 }
