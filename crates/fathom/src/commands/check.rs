@@ -6,7 +6,7 @@ use crate::exit::Exit;
 use crate::output::Output;
 use crate::session;
 use fathom_base::suggest::nearest;
-use fathom_check::{Scene, alignment, glossary, rules};
+use fathom_check::{Proof, Scene, alignment, glossary, rules};
 use fathom_model::defect::{Defect, Gravity};
 use fathom_model::snapshot::{SNAPSHOT_FORMAT, Snapshot};
 use fathom_report::check::{
@@ -138,13 +138,20 @@ fn explain(output: Output, id: &str) -> CommandResult {
     finish(output, &page, &json!({ "explains": id, "page": page }), Exit::Done)
 }
 
-/// All rules, a line each.
+/// All rules, a line each, and how many were tested on what.
 fn list() -> String {
     let mut out = String::new();
+    let mut counts = [(Proof::Host, 0), (Proof::Guest, 0), (Proof::Simulated, 0)];
     for rule in rules::all() {
-        let _ = writeln!(out, "{:34} {:7} {}", rule.id, rule.gravity.word(), rule.title);
+        let label = if rule.proof == Proof::Simulated { " (simulated)" } else { "" };
+        let _ = writeln!(out, "{:34} {:7} {}{label}", rule.id, rule.gravity.word(), rule.title);
+        counts.iter_mut().filter(|(proof, _)| *proof == rule.proof).for_each(|(_, n)| *n += 1);
     }
-    let _ = writeln!(out, "\nwords: {}", glossary::words().join(", "));
+    let all: usize = counts.iter().map(|(_, count)| count).sum();
+    let words: Vec<String> =
+        counts.iter().map(|(proof, count)| format!("{count} {}", proof.words())).collect();
+    let _ = writeln!(out, "\n{all} rules, as they were tested: {}", words.join("; "));
+    let _ = writeln!(out, "words: {}", glossary::words().join(", "));
     out
 }
 

@@ -17,6 +17,7 @@ const NOBODY: u32 = 65_534;
 pub fn trials() -> Vec<Trial> {
     vec![
         kernel_test("words_and_values", &[FathomBinary], words_and_values),
+        kernel_test("far_off_words_get_no_hint", &[FathomBinary], far_off_words),
         kernel_test("options_and_settings", &[FathomBinary], options_and_settings),
         kernel_test("workload_files", &[FathomBinary], workload_files),
         kernel_test("sizes_and_places", &[FathomBinary, LoopDevices], sizes_and_places),
@@ -36,6 +37,26 @@ fn usage(sandbox: &Sandbox, args: &[&str], words: &[&str]) {
     let before = TreeSnapshot::take(&sandbox.dir()).unwrap();
     sandbox.refuses(args, 2, words);
     before.assert_same(&sandbox.dir());
+}
+
+/// What is like nothing that is known is refused without a guess: of keys, workloads, settings, rules, recipes.
+fn far_off_words() {
+    let sandbox = Sandbox::new();
+    for args in [
+        &["check", "--explain", "nosuch"][..],
+        &["run", "nosuch", "null:"],
+        &["run", "randread", "null:", "nosuch=1"],
+        &["run", "randread", "null:", "engine=nosuch"],
+        &["quick", "null:", "nosuch=1"],
+        &["workloads", "nosuch"],
+        &["knobs", "nosuch"],
+        &["watch", "--recipe=nosuch"],
+    ] {
+        let done = sandbox.refuses(args, 2, &["nosuch"]);
+        for guess in ["did you mean", "similar argument", "similar value"] {
+            assert!(!done.stderr.contains(guess), "{args:?}: {done:?}");
+        }
+    }
 }
 
 fn words_and_values() {

@@ -4,7 +4,8 @@ use crate::cli::{Done, MIB, Sandbox, as_nobody, binary_for_nobody, p, run};
 use crate::filesystems::mounted;
 use fathom_testkit::Capability::{FathomBinary, FsOnLoop, LoopDevices, Root, Tool};
 use fathom_testkit::{
-    Content, FsKind, LoopDevice, LoopOptions, MountedFs, Scratch, Trial, command, kernel_test,
+    Content, FsKind, LoopDevice, LoopOptions, MountedFs, Scratch, Trial, command, counted,
+    kernel_test,
 };
 use serde_json::Value;
 use std::fs;
@@ -363,7 +364,32 @@ fn without_root() {
     assert!(denied.count() > 0, "{unread:?}");
 }
 
-/// Seen from outside: no process is started, no file opened for writing, no device opened but to read.
+/// Calls that would start something or change something, but for those of the terminal.
+const CHANGING: &str = "execveat,fork,vfork,creat,unlink,unlinkat,rename,renameat,renameat2,mkdir,mkdirat,rmdir,mknod,\
+    mknodat,link,linkat,symlink,symlinkat,truncate,ftruncate,fallocate,chmod,fchmod,fchmodat,chown,fchown,fchownat,\
+    utimensat,setxattr,lsetxattr,fsetxattr,mount,umount2,swapon,swapoff,pwrite64,pwritev,pwritev2,sendto,sendmsg,\
+    io_submit,io_uring_setup,io_uring_enter,ioprio_set,kill";
+
+/// What may be asked by ioctl, as strace calls it; the last two are FS_IOC_GETFSUUID and XFS_IOC_FSGEOMETRY_V4, which it does
+/// not know. All of it only reads: of the terminal, of files and filesystems, of loop devices and maps, of drives.
+const QUESTIONS: [&str; 13] = [
+    "TCGETS",
+    "TIOCGWINSZ",
+    "FS_IOC_FIEMAP",
+    "FS_IOC_GETFLAGS",
+    "FS_IOC_GETFSLABEL",
+    "FS_IOC_GETFSUUID",
+    "BTRFS_IOC_FS_INFO",
+    "LOOP_GET_STATUS64",
+    "DM_TABLE_STATUS",
+    "SG_IO",
+    "NVME_IOCTL_ADMIN_CMD",
+    "_IOC(_IOC_READ, 0x15, 0, 0x11)",
+    "_IOC(_IOC_READ, 0x58, 0x7c, 0x70)",
+];
+
+/// Seen from outside: no process is started, no file opened for writing, no device opened but to read or asked but by
+/// questions.
 fn only_reads() {
     let sandbox = Sandbox::new();
     let scratch = Scratch::new().unwrap();
@@ -371,8 +397,9 @@ fn only_reads() {
     let done = run(|| {
         let own = sandbox.command(&["check", "--quiet"]);
         let mut command = command::tool("strace");
-        let calls = "trace=execve,fork,vfork,clone,clone3,open,openat,creat,unlink,rename,mkdir,write,pwrite64,io_uring_enter";
-        command.args(["-f", "-qq", "-e", calls, "-o"]).arg(&log);
+        let calls =
+            format!("trace=execve,clone,clone3,open,openat,openat2,write,writev,ioctl,{CHANGING}");
+        command.args(["-f", "-qq", "-e", &calls, "-o"]).arg(&log);
         command.arg(own.get_program()).args(own.get_args());
         for (key, value) in own.get_envs() {
             if let Some(value) = value {
@@ -395,13 +422,19 @@ fn only_reads() {
     let starts = calls.iter().filter(|call| call.contains("execve(")).count();
     assert_eq!(starts, 1, "only fathom itself");
     for call in &calls {
-        let writes = ["O_WRONLY", "O_RDWR", "O_CREAT", "unlink(", "rename(", "mkdir("];
+        let name = call.split('(').next().unwrap_or_default();
+        let name = name.split_ascii_whitespace().last().unwrap_or_default();
+        assert!(!CHANGING.split(',').any(|changing| changing.trim() == name), "{call}");
+        let writes = ["O_WRONLY", "O_RDWR", "O_CREAT", "O_TRUNC"];
         assert!(!writes.iter().any(|word| call.contains(word)), "{call}");
-        let clones = call.contains("clone(") || call.contains("clone3(");
-        let forks = call.contains("fork(") || clones && !call.contains("CLONE_THREAD");
+        let forks = name.starts_with("clone") && !call.contains("CLONE_THREAD");
         assert!(!forks || call.contains("resumed"), "{call}");
-        if call.contains("write(") {
-            assert!(call.contains("write(1,") || call.contains("write(2,"), "{call}");
+        if name.starts_with("write") {
+            assert!(call.contains("(1,") || call.contains("(2,"), "{call}");
+        }
+        if name == "ioctl" {
+            let asks = QUESTIONS.iter().any(|question| call.contains(&format!(", {question},")));
+            assert!(asks && !call.contains("SG_DXFER_TO_DEV"), "{call}");
         }
     }
 }
@@ -431,6 +464,15 @@ fn explains() {
         .map(|line| line.split(' ').next().unwrap())
         .collect();
     assert!(ids.len() > 60, "{ids:?}");
+    let closing = list.stdout.lines().find(|line| line.contains(" rules, as they were tested: "));
+    let numbers = closing.unwrap().split(|c: char| !c.is_ascii_digit());
+    let numbers: Vec<usize> = numbers.filter_map(|word| word.parse().ok()).collect();
+    let simulated = list.stdout.lines().filter(|line| line.ends_with(" (simulated)")).count();
+    assert_eq!((numbers.len(), numbers[0], numbers[3]), (4, ids.len(), simulated), "{closing:?}");
+    assert_eq!(numbers[1] + numbers[2] + numbers[3], numbers[0], "{closing:?}");
+    counted("rules of check provoked on the host", numbers[1]);
+    counted("rules of check provoked in guests", numbers[2]);
+    counted("rules of check that are simulated", numbers[3]);
     for id in ids {
         let page = sandbox.run(&["check", "--explain", id]);
         assert!(

@@ -9,6 +9,7 @@ mod capture;
 mod capture_events;
 mod check;
 mod check_geometry;
+mod check_machines;
 mod check_tools;
 mod classics;
 mod classics_peers;
@@ -124,6 +125,7 @@ fn others() -> Vec<Trial> {
     trials.extend(tmux::trials());
     trials.extend(check::trials());
     trials.extend(check_geometry::trials());
+    trials.extend(check_machines::trials());
     trials.extend(check_tools::trials());
     trials
 }
