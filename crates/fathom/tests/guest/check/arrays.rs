@@ -85,7 +85,7 @@ echo 1000 >/sys/block/md6/md/sync_speed_max
 mdadm --zero-superblock /dev/sdj
 mdadm /dev/md6 --add /dev/sdj >&2
 sleep 1
-look
+glance
 ";
 
 const CHECK: &str = "
@@ -100,7 +100,7 @@ echo idle >/sys/block/md11/md/sync_action
 const FROZEN: &str = "
 mdadm /dev/md10 --remove /dev/sdb >&2
 echo frozen >/sys/block/md10/md/sync_action
-look
+glance
 echo idle >/sys/block/md10/md/sync_action
 ";
 
@@ -124,7 +124,7 @@ look
 
 const NOT_RUNNING: &str = "
 mdadm --stop /dev/md1 /dev/md5 >&2
-look
+glance
 ";
 
 const STALE: &str = "
@@ -132,7 +132,7 @@ for disk in /dev/sd[a-j]; do mdadm --zero-superblock $disk; done
 mdadm --create /dev/md1 --run --assume-clean --bitmap=none --level=1 --raid-devices=3 /dev/sda /dev/sdb /dev/sdc >&2
 mdadm /dev/md1 --fail /dev/sdc --remove /dev/sdc >&2
 mdadm --grow /dev/md1 --raid-devices=2 >&2
-look
+glance
 ";
 
 /// What is advised for the old member.
@@ -152,7 +152,7 @@ mdadm --create /dev/md1 --run --assume-clean --bitmap=none --level=1 --raid-devi
 mdadm --create /dev/md5 --run --assume-clean --bitmap=none --level=5 --chunk=1024 --raid-devices=5 /dev/sd[cdefg] >&2
 echo '2048 8' >/sys/block/md5/md/dev-sdd/bad_blocks
 echo none >/sys/block/sde/queue/scheduler
-look
+glance
 echo mq-deadline >/sys/block/sde/queue/scheduler
 mdadm --stop /dev/md1 /dev/md5 >&2
 for disk in /dev/sd[a-g]; do mdadm --zero-superblock $disk; done
@@ -163,7 +163,7 @@ const BROKEN: &str = "
 mdadm --create /dev/md5 --run --assume-clean --bitmap=none --level=5 --chunk=64 --raid-devices=3 /dev/sd[hij] >&2
 mdadm /dev/md5 --fail /dev/sdi >&2
 mdadm /dev/md5 --fail /dev/sdj >&2 || true
-look
+glance
 mdadm --stop /dev/md5 >&2
 ";
 
@@ -174,7 +174,7 @@ mdadm --create /dev/md5 --run --assume-clean --bitmap=none --level=5 --chunk=64 
 mdadm --stop /dev/md5 >&2
 mdadm --zero-superblock /dev/sdi /dev/sdj
 mdadm --incremental /dev/sdh >&2 || true
-look
+glance
 mdadm --stop --scan >&2
 mdadm --zero-superblock /dev/sdh
 ";

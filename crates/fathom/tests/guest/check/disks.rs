@@ -150,7 +150,7 @@ dd if=copy of=/dev/sda1 bs=1M oflag=direct status=none
 rm copy
 mkfs.ext4 -q -E nodiscard /dev/sda2
 tune2fs -c 5 -C 7 /dev/sda2 >/dev/null
-look
+glance
 ";
 
 const JOURNAL: &str = "
@@ -159,7 +159,7 @@ mkfs.ext4 -q -b 1024 -E nodiscard -J device=/dev/sda1 /dev/sda2
 mount /dev/sda2 full
 # Reading the partition table anew has set it back.
 echo 1 >/sys/block/sda/queue/rotational
-look
+glance
 umount full
 ";
 
@@ -174,7 +174,7 @@ mount -o errors=remount-ro /dev/sda2 stops
 echo '/dev/sda2 /run/stops ext4 defaults,errors=remount-ro 0 2' >>/etc/fstab
 echo tested >/sys/fs/ext4/sda1/trigger_fs_error
 mount -o remount,ro stops
-look
+glance
 umount goes_on stops
 ";
 
@@ -182,7 +182,7 @@ umount goes_on stops
 const LAZY: &str = "
 mkfs.ext4 -q -i 4096 -E lazy_itable_init=1,nodiscard /dev/ubda
 mount /dev/ubda full
-look
+glance
 ";
 
 fn job_512e(job: GuestJob) -> GuestJob {

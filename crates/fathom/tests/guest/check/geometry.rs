@@ -77,13 +77,13 @@ const PARTITION: &str = "
 create /dev/md5 '--level=5 --raid-devices=4 /dev/sda /dev/sdb /dev/sdc /dev/sdd'
 printf 'start=2048, size=204800\\n' | sfdisk --quiet /dev/md5
 wait_for /dev/md5p1
-look
+glance
 { sfdisk --quiet --delete /dev/md5 || true; wipefs -qaf /dev/md5; } >&2
 ";
 
 const VOLUME: &str = "
 pvcreate --dataalignment 1m /dev/md5 >&2
-look
+glance
 pvremove /dev/md5 >&2
 ";
 
@@ -95,7 +95,7 @@ lvcreate -Wn -Zn -l 1 -n first vg0 >&2
 lvcreate -Wn -Zn -l 3 -n second vg0 >&2
 echo === alignment
 fathom --quiet check --alignment /dev/vg0/second
-look
+glance
 vgremove -f vg0 >&2
 pvremove /dev/md5 >&2
 ";
@@ -103,14 +103,14 @@ pvremove /dev/md5 >&2
 const EXT4_DEFAULT: &str = "
 mkfs.ext4 -q -b 4096 -E nodiscard /dev/md5
 mount /dev/md5 mnt
-look
+glance
 umount mnt
 ";
 
 const EXT4: &str = "
 mkfs.ext4 -q -b 4096 -E nodiscard,stride=4,stripe_width=8 /dev/md5
 mount /dev/md5 mnt
-look
+glance
 ";
 
 /// As advised.
@@ -118,7 +118,7 @@ const EXT4_CURED: &str = "
 tune2fs -E stride=16,stripe_width=48 /dev/md5 >&2
 umount mnt
 mount /dev/md5 mnt
-look
+glance
 umount mnt
 ";
 
@@ -128,28 +128,28 @@ const XFS_DEFAULT: &str = "
 create /dev/md9 '--level=5 --raid-devices=3 /dev/ubda /dev/ubdb /dev/ubdc'
 mkfs.xfs -q -f -K /dev/md9
 mount /dev/md9 mnt
-look
+glance
 umount mnt
 ";
 
 const XFS: &str = "
 mkfs.xfs -q -f -K -d su=32k,sw=3 /dev/md9 2>/dev/null
 mount /dev/md9 mnt
-look
+glance
 umount mnt
 ";
 
 const XFS_WIDTH: &str = "
 mkfs.xfs -q -f -K -d su=64k,sw=3 /dev/md9 2>/dev/null
 mount /dev/md9 mnt
-look
+glance
 umount mnt
 ";
 
 /// As advised, in sectors of 512 bytes.
 const XFS_CURED: &str = "
 mount -o sunit=128,swidth=256 /dev/md9 mnt
-look
+glance
 umount mnt
 mdadm --stop /dev/md9 >&2
 for disk in /dev/ubd[abc]; do mdadm --zero-superblock $disk; wipefs -qaf $disk; done
@@ -163,7 +163,7 @@ for disk in /dev/sd[abcd]; do mdadm --zero-superblock $disk; done
 create /dev/md6 '--level=10 --layout=f2 --raid-devices=4 /dev/sda /dev/sdb /dev/sdc /dev/sdd'
 mkfs.ext4 -q -b 4096 -E nodiscard /dev/md6
 mount /dev/md6 mnt
-look
+glance
 umount mnt
 mdadm --stop /dev/md6 >&2
 ";
@@ -174,7 +174,7 @@ for disk in /dev/sd[abcd]; do mdadm --zero-superblock $disk; done
 create /dev/md6 '--level=10 --layout=n2 --raid-devices=3 /dev/sda /dev/sdb /dev/sdc'
 mkfs.ext4 -q -F -b 4096 -E nodiscard /dev/md6
 mount /dev/md6 mnt
-look
+glance
 umount mnt
 mdadm --stop /dev/md6 >&2
 for disk in /dev/sd[abcd]; do mdadm --zero-superblock $disk || true; done
@@ -190,7 +190,7 @@ mount /dev/mapper/volume mnt
 mdadm --add /dev/md7 /dev/sdd >&2
 mdadm --grow /dev/md7 --raid-devices=4 --backup-file=/run/backup >&2
 mdadm --wait /dev/md7 >&2 || true
-look
+glance
 umount mnt
 dmsetup remove volume
 mdadm --stop /dev/md7 >&2
@@ -206,7 +206,7 @@ TABLE
 mkfs.xfs -q -f -K -s size=512 /dev/mapper/large
 key=$(printf '0%.0s' {1..128})
 dmsetup create small --table "0 65536 crypt aes-xts-plain64 $key 0 /dev/sdb 0"
-look
+glance
 dmsetup remove small
 dmsetup remove large
 wipefs -qaf /dev/sda
@@ -219,7 +219,7 @@ mdadm --create /dev/md8 --run --chunk=64 --level=0 --raid-devices=2 /dev/ubda /d
 mkfs.ext4 -q -F -b 4096 -E nodiscard /dev/md8
 mount /dev/md8 mnt
 fathom --quiet run randread mnt size=16M duration=1s block_size=256k >/dev/null 2>&1 || true
-look
+glance
 umount mnt
 mdadm --stop /dev/md8 >&2
 ";
@@ -318,6 +318,6 @@ fn job_compensated(job: GuestJob) -> GuestJob {
     super::job(job)
         .limit(Duration::from_secs(120))
         .setup("disk", "load sd_mod; load_with scsi_debug dev_size_mb=128 physblk_exp=3 lowest_aligned=7 delay=0; wait_for /dev/sda")
-        .step("geo_63", "printf 'start=63, size=204800\\n' | sfdisk --quiet /dev/sda; wait_for /dev/sda1; look")
-        .step("geo_2048", "printf 'start=2048, size=204800\\n' | sfdisk --quiet --wipe always /dev/sda; wait_for /dev/sda1; look")
+        .step("geo_63", "printf 'start=63, size=204800\\n' | sfdisk --quiet /dev/sda; wait_for /dev/sda1; glance")
+        .step("geo_2048", "printf 'start=2048, size=204800\\n' | sfdisk --quiet --wipe always /dev/sda; wait_for /dev/sda1; glance")
 }

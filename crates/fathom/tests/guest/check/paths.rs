@@ -41,7 +41,7 @@ blacklist {
     devnode "^sd"
 }
 CONF
-look
+glance
 "#;
 
 const CONFIGURATION: &str = r#"
@@ -68,7 +68,7 @@ const FAIL: &str = "
 echo offline >/sys/block/sda/device/state
 dd if=/dev/mapper/mpatha of=/dev/null iflag=direct bs=4k count=64 status=none
 for _ in {1..100}; do dmsetup status mpatha | grep -v '8:0 F' || break; sleep 0.2; done
-look
+glance
 ";
 
 /// And the other path is used by something that does not know of the map.
@@ -77,7 +77,7 @@ echo 1 >/sys/block/sdd/device/delete
 udevadm settle --timeout=30
 for _ in {1..100}; do [ $(dmsetup deps mpathb | grep -c '1 dep') = 0 ] || break; sleep 0.1; done
 dmsetup create direct --noudevsync --table '0 2048 linear /dev/sdb 0'
-look
+glance
 dmsetup remove --noudevsync direct
 ";
 
@@ -86,7 +86,7 @@ const NO_DAEMON: &str = "
 multipathd shutdown >&2
 for _ in {1..100}; do pgrep -x multipathd >/dev/null || break; sleep 0.1; done
 (sleep 60 | dd of=/dev/null status=none) &
-look
+glance
 ";
 
 fn job(job: GuestJob) -> GuestJob {

@@ -76,14 +76,14 @@ echo 32 >max_sectors_kb
 echo 8 >nr_requests
 echo 'write through' >write_cache
 cd /run
-look
+glance
 echo 'write back' >/sys/block/sda/queue/write_cache
 echo 1 >/sys/block/sda/queue/iostats
 ";
 
 const OFFLINE: &str = "
 echo offline >/sys/block/sdb/device/state
-look
+glance
 echo running >/sys/block/sdb/device/state
 ";
 
@@ -95,13 +95,13 @@ mkfs.ext4 -q -E nodiscard /dev/md0
 mkdir striped
 mount /dev/md0 striped
 echo 2048 >/sys/block/md0/queue/read_ahead_kb
-look
+glance
 ";
 
 const MUCH: &str = "
 echo 131072 >/sys/block/md0/queue/read_ahead_kb
 echo 'write through' >/sys/block/md0/queue/write_cache
-look
+glance
 ";
 
 fn job(job: GuestJob) -> GuestJob {
@@ -114,11 +114,11 @@ fn job(job: GuestJob) -> GuestJob {
             "disks",
             "load_with scsi_debug dev_size_mb=64 num_tgts=2 max_queue=32 delay=0; wait_for /dev/sda /dev/sdb",
         )
-        .step("queues_fresh", "look")
+        .step("queues_fresh", "glance")
         .step("queues_changed", CHANGE)
         .step("queues_offline", OFFLINE)
         .step("ahead_fresh", ARRAY)
-        .step("ahead_little", "echo 256 >/sys/block/md0/queue/read_ahead_kb; look")
-        .step("ahead_none", "echo 0 >/sys/block/md0/queue/read_ahead_kb; look")
+        .step("ahead_little", "echo 256 >/sys/block/md0/queue/read_ahead_kb; glance")
+        .step("ahead_none", "echo 0 >/sys/block/md0/queue/read_ahead_kb; glance")
         .step("ahead_much", MUCH)
 }
