@@ -316,24 +316,34 @@ pub fn overlay() -> String {
 /// USB stick, a disk of SAS, a partition, a volume, a loop device, compressed memory, a cache, ext4, btrfs and XFS with what
 /// sysfs says of them, a mount from a server, another namespace, udev's records, swap.
 pub fn one_of_each() -> String {
-    let md = six_disk_array("check", "31 / 100", 1);
-    let nvme = nvme_multipath();
+    let without_mounts = |text: &str| {
+        let lines = text.lines().filter(|line| !line.starts_with("mountinfo = "));
+        lines.collect::<Vec<_>>().join("\n")
+    };
+    let usb = "sys/devices/pci0000:00/0000:00:14.0/usb2/2-1";
+    let stick = format!("{usb}/2-1:1.0/host7/target7:0:0/7:0:0:0/block/sdu");
+    let (md, nvme) = (six_disk_array("check", "31 / 100", 1), nvme_multipath());
+    [
+        &without_mounts(&md),
+        "\n",
+        &without_mounts(&nvme),
+        "\n",
+        &filesystems_of_each(&stick),
+        ARRAY_AND_DISK_OF_EACH,
+        &sas_and_usb_of_each(usb, &stick),
+        NAMES_AND_OTHERS_OF_EACH,
+    ]
+    .concat()
+}
+
+fn filesystems_of_each(stick: &str) -> String {
     let mounts = "22 1 9:99 / / rw,relatime - ext4 /dev/vda1 rw\\n\
         41 22 253:0 / /srv/data rw,noatime - ext4 /dev/mapper/vg0-data rw\\n\
         42 22 259:1 / /fast rw,relatime - xfs /dev/nvme0n1p1 rw,attr2,inode64,noquota\\n\
         43 22 0:40 /@home /home rw,relatime - btrfs /dev/sdu1 rw,space_cache,subvol=/@home\\n\
         44 22 0:52 / /mnt/nfs rw,relatime - nfs4 filer:/export/db rw,vers=4.2,rsize=1048576";
-    let without_mounts = |text: &str| {
-        let lines = text.lines().filter(|line| !line.starts_with("mountinfo = "));
-        lines.collect::<Vec<_>>().join("\n")
-    };
-    let sas = "sys/devices/pci0000:00/0000:00:03.0/0000:02:00.0/host9/port-9:0";
-    let usb = "sys/devices/pci0000:00/0000:00:14.0/usb2/2-1";
-    let stick = format!("{usb}/2-1:1.0/host7/target7:0:0/7:0:0:0/block/sdu");
     format!(
-        "{}
-{}
-[proc]
+        "[proc]
 self/mountinfo = {mounts}
 7/mountinfo = {mounts}\\n50 22 253:0 /inside /container rw - ext4 /dev/mapper/vg0-data rw
 7/comm = dockerd
@@ -362,7 +372,11 @@ bdi/read_ahead_kb = 4096
 devices/sdu1 -> ../../../../../{stick}/sdu1
 [sys/class/bdi/0:52]
 read_ahead_kb = 128
-[sys/devices/virtual/block/md10]
+"
+    )
+}
+
+const ARRAY_AND_DISK_OF_EACH: &str = "[sys/devices/virtual/block/md10]
 stat = 10 1 80 5 20 2 160 9 0 12 14 0 0 0 0 3 4
 inflight = 1 2
 queue/max_sectors_kb = 1280
@@ -425,7 +439,12 @@ config = no capabilities
 [sys/devices/pci0000:01/0000:01:00.0/nvme/nvme0]
 numa_node = 0
 power/pm_qos_latency_tolerance_us = 100000
-[{sas}/end_device-9:0/target9:0:0/9:0:0:0]
+";
+
+fn sas_and_usb_of_each(usb: &str, stick: &str) -> String {
+    let sas = "sys/devices/pci0000:00/0000:00:03.0/0000:02:00.0/host9/port-9:0";
+    format!(
+        "[{sas}/end_device-9:0/target9:0:0/9:0:0:0]
 subsystem -> ../../../../../../../../../bus/scsi
 vendor = EXAMPLE
 model = NEARLINE
@@ -455,7 +474,11 @@ size = 62330880
 subsystem -> ../../../../../../../../../bus/scsi
 vendor = LAB
 model = STICK
-[run/udev/data]
+"
+    )
+}
+
+const NAMES_AND_OTHERS_OF_EACH: &str = "[run/udev/data]
 b65:65 = E:ID_PART_ENTRY_UUID=0b1c-01\\nE:ID_FS_UUID=6a6a6a6a-1111-2222-3333-444444444444
 b9:10 = E:MD_UUID=01234567:89abcdef:01234567:89abcdef
 b8:0 = E:ID_SERIAL_SHORT=WD-1\\nE:ID_WWN=0x50014ee200000001\\nE:ID_REVISION=01.0
@@ -487,8 +510,4 @@ slaves/sdf -> ../../sdf
 bcache/state = clean
 bcache/cache_mode = writethrough [writeback]
 bcache/dirty_data = 0.0k
-",
-        without_mounts(&md),
-        without_mounts(&nvme),
-    )
-}
+";

@@ -73,18 +73,17 @@ fn measuring() -> Vec<Trial> {
     trials.extend(replay::trials());
     trials.extend(fsop::trials());
     trials.extend(limits_priority::trials());
-    trials.extend(compare::trials());
     trials.extend(counters::trials());
     trials.extend(watch::trials());
     trials.extend(watch_waits::trials());
     trials.extend(whole::trials());
     trials.extend(rounds::trials());
-    trials.extend(against::trials());
     trials.extend(saturate::trials());
     trials
 }
 
-/// Tests of what single runs do, say and leave, however fast, and of what is taken from elsewhere and given away.
+/// Tests of what single runs do, say and leave, however fast, of what is taken from elsewhere and given away, and of runs set
+/// against each other, which share whatever disturbs them.
 fn runs() -> Vec<Trial> {
     let mut trials = bad_input::trials();
     trials.extend(failures::trials());
@@ -104,6 +103,8 @@ fn runs() -> Vec<Trial> {
     trials.extend(classics_peers::trials());
     trials.extend(import::trials());
     trials.extend(export::trials());
+    trials.extend(compare::trials());
+    trials.extend(against::trials());
     trials
 }
 
