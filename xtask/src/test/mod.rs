@@ -186,8 +186,8 @@ fn lacks_room(dir: &Path) -> Option<String> {
     })
 }
 
-/// All programs of a tier: those that mostly wait side by side, the others one after the other. In a soak, whose kills and counts
-/// take all that the machine has, nothing runs beside anything.
+/// All programs of a tier: two at a time where they have no need of the machine for themselves, the others one after the other. In a
+/// soak, whose kills and counts take all that the machine has, nothing runs beside anything.
 fn run_programs(tier: Tier, built: &Built, options: &Options) -> Tally {
     let all = built.programs.iter().filter(|program| program.tier == tier);
     let run = |programs: &[&Program], how: How| {
@@ -195,14 +195,17 @@ fn run_programs(tier: Tier, built: &Built, options: &Options) -> Tally {
         programs.iter().for_each(|p| tally.add(run_program(p, built, options, how, &[])));
         tally
     };
-    let (largest, others): (Vec<&Program>, Vec<&Program>) =
-        all.partition(|program| program.crate_name == LARGEST);
+    let is_alone = |program: &&Program| match tier {
+        Tier::Pure => TIMED.contains(&program.crate_name.as_str()),
+        Tier::Kernel | Tier::Guest => program.crate_name == LARGEST,
+    };
+    let (alone, others): (Vec<&Program>, Vec<&Program>) = all.partition(is_alone);
     if tier == Tier::Kernel && !options.soak && process::can_have_own_locks() {
-        return side_by_side(|| run(&largest, How::Plain), || run(&others, How::OwnLocks));
+        return side_by_side(|| run(&alone, How::Plain), || run(&others, How::OwnLocks));
     }
     // Of guests, the largest program runs as many at a time as there are processors.
-    let mut tally = run(&largest, How::Plain);
-    if tier == Tier::Guest && !options.soak {
+    let mut tally = run(&alone, How::Plain);
+    if tier != Tier::Kernel && !options.soak {
         let every_second =
             |odd: usize| others.iter().copied().skip(odd).step_by(2).collect::<Vec<_>>();
         let (some, rest) = (every_second(0), every_second(1));
@@ -226,6 +229,8 @@ fn side_by_side(one: impl FnOnce() -> Tally, other: impl FnOnce() -> Tally + Sen
 
 /// The crate with more than half of the tests of the kernel tier.
 const LARGEST: &str = "fathom";
+/// Crates some of whose pure tests need a processor in time.
+const TIMED: [&str; 3] = ["fathom-load", "fathom-observe", "fathom-tree"];
 
 /// How a test program is started.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

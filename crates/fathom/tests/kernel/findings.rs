@@ -1,6 +1,7 @@
 //! Traps that fool a benchmark, each provoked for real, and a control without it.
 
 use crate::cli::{Done, MIB, Sandbox, operations, p, run};
+use crate::failures::while_cached;
 use crate::filesystems::{InMemory, in_memory, mounted};
 use fathom_model::finding::Verdict;
 use fathom_model::record::Record;
@@ -27,7 +28,7 @@ pub fn trials() -> Vec<Trial> {
     vec![
         kernel_test("reads_from_the_page_cache", &fs, page_cache),
         kernel_test("writes_to_the_page_cache", &fs, written_in_memory),
-        kernel_test("the_cache_of_others_is_left_alone", &cached, cache_of_others),
+        kernel_test("the_cache_of_others_is_left_alone", &cached, || while_cached(cache_of_others)),
         kernel_test("one_of_several_targets_is_sparse", &fs, one_is_sparse),
         kernel_test("generator_is_the_limit", &chrt, generator_bound),
         kernel_test(
@@ -96,21 +97,28 @@ fn cached_bytes(file: &Path) -> u64 {
 
 /// Somebody's file that is read through the page cache keeps its place there; the finding's own advice empties it, and
 /// one pass over cold data comes from the device.
-fn cache_of_others() {
+fn cache_of_others() -> Judged {
     let sandbox = Sandbox::new();
     let fs = mounted(FsKind::Ext4, &[], "");
     let file = file_on(fs.dir(), 8 * MIB);
     let device = fs.device().path();
     let args = ["run", "seqread", p(&file), "amount=8M", "direct=no"];
-    assert_eq!(cached_bytes(&file), 8 * MIB, "just written");
+    // Other tests empty all caches now and then; fathom would take these 8 MiB each time.
+    let emptied = || Judged::Failed("the cache of a file is emptied, time and again".into());
+    if cached_bytes(&file) != 8 * MIB {
+        return emptied();
+    }
     let done = sandbox.json(&["run", "randread", p(&file), "operations=300", "direct=no"], &[1]);
-    assert_eq!(cached_bytes(&file), 8 * MIB, "still there");
+    if cached_bytes(&file) != 8 * MIB {
+        return emptied();
+    }
     let advice = done.finding("reads-from-page-cache")["advice"].clone();
     let command = advice.as_array().unwrap().last().unwrap().as_str().unwrap().to_owned();
     sandbox.json(&args, &[1]).finding("reads-from-page-cache");
     run_tool("sh", ["-c", &command]).unwrap();
     assert_eq!(cached_bytes(&file), 0, "{command} on {}", device.display());
     sandbox.json(&args, &[0, 1]).has_not("reads-from-page-cache");
+    Judged::Passed
 }
 
 /// Jobs with targets of their own: the finding names the one that it is about.
