@@ -3,7 +3,7 @@
 use crate::command::{KitError, at, run_tool, tool};
 use crate::leftovers;
 use crate::loopdev::LoopDevice;
-use crate::scratch::Scratch;
+use crate::scratch::{Owner, PREFIX, Scratch};
 use std::fmt;
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -124,6 +124,19 @@ impl Mount {
     pub fn freeze(&self) -> Result<Frozen<'_>, KitError> {
         run_tool("fsfreeze", [Path::new("--freeze"), &self.point])?;
         Ok(Frozen { mount: self })
+    }
+}
+
+impl Mount {
+    /// A path in it for the file below a loop device, in a directory with the name of this process: of a mount that went with its
+    /// namespace the kernel shows only what is below, and whose it was is told from that.
+    ///
+    /// # Errors
+    /// When the directory cannot be made.
+    pub fn backing(&self) -> Result<PathBuf, KitError> {
+        let owned = self.dir().join(format!("{PREFIX}{}", Owner::this_process()));
+        fs::create_dir_all(&owned).map_err(at(&owned))?;
+        Ok(owned.join("disk.img"))
     }
 }
 

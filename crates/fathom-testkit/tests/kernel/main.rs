@@ -30,6 +30,7 @@ fn main() -> ExitCode {
         kernel_test("elsewhere", &[FsOnLoop(FsKind::Ext4), MountNamespaces], elsewhere),
         kernel_test("panic_cleans_up", &[FsOnLoop(FsKind::Ext4)], panic_cleans_up),
         kernel_test("killed_process", &[FsOnLoop(FsKind::Ext4)], killed_process),
+        kernel_test("killed_lane", &[FsOnLoop(FsKind::Ext4), Tool("unshare")], killed_lane),
         kernel_test("zram", &[HasZram], zram),
     ];
     for kind in FsKind::ALL {
@@ -239,6 +240,18 @@ fn killed_process() {
         leftovers().into_iter().filter(|left| left.dir == dir).map(|left| left.what).collect();
     let kinds: Vec<&str> = listed.iter().filter_map(|what| what.split(' ').next()).collect();
     assert_eq!(kinds, ["mount", "loop", "directory"], "{listed:?}");
+    take_down(&dir).unwrap();
+    assert!(!leftovers().iter().any(|left| left.dir == dir));
+}
+
+/// Its namespace went with it, and the directory too: the kernel still names the owner of the file in memory below a loop device.
+fn killed_lane() {
+    let owned = format!("fathom-testkit-1-999999998-{}", std::process::id());
+    let script = "mount -t tmpfs none /mnt && mkdir /mnt/$0 && truncate -s 16M /mnt/$0/disk.img && losetup -f /mnt/$0/disk.img";
+    run_tool("unshare", ["--mount", "sh", "-c", script, &owned]).unwrap();
+    let dir = Path::new("/").join(&owned);
+    let listed: Vec<_> = leftovers().into_iter().filter(|left| left.dir == dir).collect();
+    assert_eq!(listed.len(), 1, "{listed:?}");
     take_down(&dir).unwrap();
     assert!(!leftovers().iter().any(|left| left.dir == dir));
 }

@@ -45,7 +45,7 @@ pub struct InMemory {
 
 pub fn in_memory(size_bytes: u64, content: Content) -> InMemory {
     let memory = Mount::new("tmpfs", Path::new("none"), "size=3G").unwrap();
-    let backing = memory.dir().join("disk.img");
+    let backing = memory.backing().unwrap();
     loopdev::make_file(&backing, size_bytes, content).unwrap();
     let options = LoopOptions { direct_io: true, ..LoopOptions::default() };
     let device = LoopDevice::over(&backing, &options).unwrap();

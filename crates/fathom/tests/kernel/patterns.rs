@@ -268,7 +268,7 @@ fn trim_device() {
     assert!(used() < 1 << 20, "{} bytes are still there", used());
     // A device without discard: ramfs cannot make holes. A limit set to zero would stay with the device for ever.
     let memory = Mount::new("ramfs", Path::new("ramfs"), "").unwrap();
-    let backing = memory.dir().join("disk.img");
+    let backing = memory.backing().unwrap();
     loopdev::make_file(&backing, 32 << 20, Content::Zeros).unwrap();
     let device = LoopDevice::over(&backing, &LoopOptions::default()).unwrap();
     let consent = format!("--destroy={}", backing.display());
