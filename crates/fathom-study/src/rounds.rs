@@ -218,7 +218,8 @@ fn left(rounds: &Rounds) -> Option<Finding> {
     );
     Some(
         Finding::new("steady-state-left", Severity::Doubtful, text)
-            .advise("the figures are those of the rounds up to the first, a state that did not last: garbage collection, a cache that filled, heat or other load ends one")
+            .advise("the figures are those of a state that did not last")
+            .advise("what ends one: garbage collection, a cache that filled, heat, other load")
             .advise("longer rounds (duration=) average over what comes and goes"),
     )
 }
