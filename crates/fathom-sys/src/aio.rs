@@ -4,6 +4,7 @@
 //! [`Aio::ended_at_hand_over`] says what really happened.
 
 use crate::arena::Arena;
+use crate::call;
 use crate::request::{FileTable, IoOp, OpKind, as_result, perform};
 use std::io;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -190,7 +191,7 @@ impl<'f> Aio<'f> {
     ///
     /// # Errors
     /// Those of io_submit(2) and io_getevents(2) that do not belong to a single request.
-    #[inline]
+    #[inline(always)]
     pub fn enter(&mut self, wait_for: u32) -> io::Result<u32> {
         debug_assert!(self.untaken.is_empty(), "every end is taken before more are asked for");
         if !self.queued.is_empty() {
@@ -200,23 +201,15 @@ impl<'f> Aio<'f> {
         let wanted = (wait_for as usize).saturating_sub(self.done.len());
         let enough = wanted.min(self.in_flight);
         while count < enough {
+            let room = &mut self.events[count..];
+            let (context, enough) = (self.context as usize, enough - count);
+            let arguments = [context, enough, room.len(), room.as_mut_ptr() as usize, 0, 0];
             // SAFETY: the array has room for as many events as the call is told, and no time limit is passed.
-            let told = unsafe {
-                libc::syscall(
-                    libc::SYS_io_getevents,
-                    self.context,
-                    enough - count,
-                    self.events.len() - count,
-                    self.events.as_mut_ptr().add(count),
-                    std::ptr::null::<libc::timespec>(),
-                )
-            };
+            let told = unsafe { call::raw(libc::SYS_io_getevents, arguments) };
             match told {
                 0.. => count += told as usize,
-                _ => match io::Error::last_os_error() {
-                    error if error.raw_os_error() == Some(libc::EINTR) => {}
-                    error => return Err(error),
-                },
+                _ if told == -(libc::EINTR as isize) => {}
+                _ => return Err(io::Error::from_raw_os_error(-told as i32)),
             }
         }
         self.in_flight -= count;
@@ -271,31 +264,31 @@ impl<'f> Aio<'f> {
         Some((slot, result))
     }
 
+    #[inline(always)]
     fn submit(&mut self) -> io::Result<()> {
         let starts_idle = self.in_flight == 0;
         let mut handed = 0;
         while handed < self.queued.len() {
             let part = &self.queued[handed..];
             let count = part.len().min(self.submit_max);
+            let arguments = [self.context as usize, count, part.as_ptr() as usize, 0, 0, 0];
             // SAFETY: the addresses are those of `count` requests that live as long as the context; each names a
             // buffer of our own arena that stays untouched while its slot is busy.
-            let told =
-                unsafe { libc::syscall(libc::SYS_io_submit, self.context, count, part.as_ptr()) };
+            let told = unsafe { call::raw(libc::SYS_io_submit, arguments) };
             if told > 0 {
                 handed += told as usize;
                 self.in_flight += told as usize;
                 continue;
             }
-            let error = io::Error::last_os_error();
-            match error.raw_os_error() {
-                Some(libc::EINTR) => {}
+            match -told as i32 {
+                libc::EINTR => {}
                 // No room before ends are taken; the rest goes with the next call.
-                Some(libc::EAGAIN) if self.in_flight > 0 => break,
-                Some(libc::EAGAIN) => return Err(error),
+                libc::EAGAIN if self.in_flight > 0 => break,
+                libc::EAGAIN => return Err(io::Error::from_raw_os_error(libc::EAGAIN)),
                 // The first of them is at fault.
-                _ => {
+                errno => {
                     let slot = self.slot_of(part[0]);
-                    self.done.push((slot, -error.raw_os_error().unwrap_or(libc::EIO)));
+                    self.done.push((slot, -errno));
                     handed += 1;
                 }
             }

@@ -74,7 +74,7 @@ pub fn replace_open(old: &File, new: File) -> io::Result<()> {
 ///
 /// # Errors
 /// Those of pread(2).
-#[inline]
+#[inline(always)]
 pub fn read_at(file: impl AsFd, buffer: &mut [u8], offset_bytes: u64) -> io::Result<usize> {
     Ok(rustix::io::pread(file, buffer, offset_bytes)?)
 }
@@ -83,7 +83,7 @@ pub fn read_at(file: impl AsFd, buffer: &mut [u8], offset_bytes: u64) -> io::Res
 ///
 /// # Errors
 /// Those of pwrite(2).
-#[inline]
+#[inline(always)]
 pub fn write_at(file: impl AsFd, buffer: &[u8], offset_bytes: u64) -> io::Result<usize> {
     Ok(rustix::io::pwrite(file, buffer, offset_bytes)?)
 }

@@ -8,6 +8,7 @@ pub mod arena;
 pub mod ata;
 pub mod attribute;
 pub mod blkdev;
+mod call;
 pub mod cgroup;
 pub mod cgroup_io;
 pub mod child;

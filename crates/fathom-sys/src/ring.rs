@@ -9,6 +9,7 @@ mod options;
 pub use options::{Registration, RingFeature, RingOptions, supported_features};
 
 use crate::arena::Arena;
+use crate::call;
 use crate::request::{FileTable, HOLE, IoOp, SYNC_RANGE_FLAGS, TargetFile, ZEROES};
 use io_uring::{IoUring, opcode, squeue, types};
 use std::io;
@@ -248,7 +249,7 @@ impl<'f> Ring<'f> {
         loop {
             let told = self.system_call(self.unsubmitted, wait_for, self.enter_flags);
             if told < 0 {
-                is_worth_another_try()?;
+                is_worth_another_try(told)?;
             } else {
                 self.unsubmitted -= told as u32;
                 self.in_flight += told as u32;
@@ -263,26 +264,18 @@ impl<'f> Ring<'f> {
 
     /// io_uring_enter(2) as it is.
     #[inline(always)]
-    fn system_call(&self, to_submit: u32, wait_for: u32, flags: u32) -> libc::c_long {
+    fn system_call(&self, to_submit: u32, wait_for: u32, flags: u32) -> isize {
+        let arguments =
+            [self.enter_fd as usize, to_submit as usize, wait_for as usize, flags as usize, 0, 0];
         // SAFETY: plain system call on our own ring; no pointers are passed.
-        unsafe {
-            libc::syscall(
-                libc::SYS_io_uring_enter,
-                self.enter_fd,
-                to_submit,
-                wait_for,
-                flags,
-                std::ptr::null::<libc::c_void>(),
-                0usize,
-            )
-        }
+        unsafe { call::raw(libc::SYS_io_uring_enter, arguments) }
     }
 
     /// One io_uring_enter(2) off the beaten track; says how many requests were handed over.
     fn call(&mut self, to_submit: u32, wait_for: u32, flags: u32) -> io::Result<u32> {
         let told = self.system_call(to_submit, wait_for, flags);
         if told < 0 {
-            return is_worth_another_try().map(|()| 0);
+            return is_worth_another_try(told).map(|()| 0);
         }
         self.unsubmitted -= told as u32;
         self.in_flight += told as u32;
@@ -436,14 +429,13 @@ impl<'f> Ring<'f> {
     }
 }
 
-/// Looks at why a call failed.
+/// Looks at why a call failed: its negative errno.
 #[cold]
-fn is_worth_another_try() -> io::Result<()> {
-    let error = io::Error::last_os_error();
-    match error.raw_os_error() {
+fn is_worth_another_try(told: isize) -> io::Result<()> {
+    match -told as i32 {
         // Interrupted, or no room before ends are taken.
-        Some(libc::EINTR | libc::EAGAIN | libc::EBUSY) => Ok(()),
-        _ => Err(error),
+        libc::EINTR | libc::EAGAIN | libc::EBUSY => Ok(()),
+        errno => Err(io::Error::from_raw_os_error(errno)),
     }
 }
 

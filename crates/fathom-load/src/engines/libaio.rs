@@ -43,7 +43,7 @@ impl Engine for Libaio<'_> {
         self.aio.queue(slot, file, op);
     }
 
-    #[inline]
+    #[inline(always)]
     fn run(&mut self, wait_for: u32) -> io::Result<u32> {
         self.aio.enter(wait_for)
     }

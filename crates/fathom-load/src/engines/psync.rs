@@ -9,13 +9,15 @@ use std::io;
 pub struct Psync<'f> {
     files: FileTable<'f>,
     arena: Arena,
+    /// Slot, file and what to do.
+    queued: Option<(u32, u32, Op)>,
     ended: Option<(u32, i32)>,
 }
 
 impl<'f> Psync<'f> {
     /// An engine of depth 1.
     pub fn new(files: FileTable<'f>, arena: Arena) -> Self {
-        Self { files, arena, ended: None }
+        Self { files, arena, queued: None, ended: None }
     }
 }
 
@@ -27,23 +29,26 @@ impl Engine for Psync<'_> {
         self.arena.slot_mut(slot as usize)
     }
 
-    /// Does it at once: nothing else could be queued before [`Engine::run`].
-    #[inline]
+    #[inline(always)]
     fn queue(&mut self, slot: u32, file: u32, op: Op) {
-        debug_assert!(self.ended.is_none(), "psync has one request at a time");
-        let file = self.files.get(file);
-        let buffer = self.arena.slot_mut(slot as usize);
-        let result = loop {
-            match perform(file, buffer, op) {
-                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
-                outcome => break as_result(outcome),
-            }
-        };
-        self.ended = Some((slot, result));
+        debug_assert!(self.queued.is_none(), "psync has one request at a time");
+        self.queued = Some((slot, file, op));
     }
 
+    /// The call stands here, in the loop itself, and not where requests are made: see [`fathom_sys::request::perform`].
     #[inline(always)]
     fn run(&mut self, _wait_for: u32) -> io::Result<u32> {
+        if let Some((slot, file, op)) = self.queued.take() {
+            let file = self.files.get(file);
+            let buffer = self.arena.slot_mut(slot as usize);
+            let result = loop {
+                match perform(file, buffer, op) {
+                    Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                    outcome => break as_result(outcome),
+                }
+            };
+            self.ended = Some((slot, result));
+        }
         Ok(u32::from(self.ended.is_some()))
     }
 
