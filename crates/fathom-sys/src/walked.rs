@@ -1,6 +1,7 @@
 //! The calls of a file server, one function for one call: next entry, lstat, open, read, write, close, mkdir, rename,
 //! link, unlink. Names are taken as the kernel gives them, relative to an open directory.
 
+use crate::call;
 use crate::dirents::EntryKind;
 use crate::dirfd::Dir;
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, RawDir};
@@ -57,7 +58,7 @@ impl Entries<'_> {
     ///
     /// # Errors
     /// Those of getdents; a directory that was removed meanwhile ends.
-    #[inline]
+    #[inline(always)]
     pub fn advance(&mut self) -> io::Result<bool> {
         self.name = None;
         loop {
@@ -185,7 +186,7 @@ impl WalkedDir {
     ///
     /// # Errors
     /// Those of lstat(2).
-    #[inline]
+    #[inline(always)]
     pub fn look(&self, name: &CStr) -> io::Result<Looked> {
         let stat = rustix::fs::statat(&self.0, name, AtFlags::SYMLINK_NOFOLLOW)?;
         let kind = FileType::from_raw_mode(stat.st_mode);
@@ -201,21 +202,27 @@ impl WalkedDir {
     ///
     /// # Errors
     /// Those of open(2).
-    #[inline]
+    #[inline(always)]
     pub fn open_read(&self, name: &CStr, no_atime: bool) -> io::Result<File> {
         let mut flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
         flags.set(OFlags::NOATIME, no_atime);
         match rustix::fs::openat(&self.0, name, flags, Mode::empty()) {
-            Err(Errno::PERM) if no_atime => self.open_read(name, false),
+            Err(Errno::PERM) if no_atime => self.open_of_others(name, flags - OFlags::NOATIME),
             other => Ok(File::from(other?)),
         }
+    }
+
+    /// Only the owner of a file may have its times left as they are.
+    #[cold]
+    fn open_of_others(&self, name: &CStr, flags: OFlags) -> io::Result<File> {
+        Ok(File::from(rustix::fs::openat(&self.0, name, flags, Mode::empty())?))
     }
 
     /// Makes a file that must not exist, open for writing.
     ///
     /// # Errors
     /// Those of open(2); EEXIST.
-    #[inline]
+    #[inline(always)]
     pub fn create_write(&self, name: &CStr) -> io::Result<File> {
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL;
         let flags = flags | OFlags::NOFOLLOW | OFlags::CLOEXEC;
@@ -226,7 +233,7 @@ impl WalkedDir {
     ///
     /// # Errors
     /// Those of open(2).
-    #[inline]
+    #[inline(always)]
     pub fn open_append(&self, name: &CStr) -> io::Result<File> {
         let flags = OFlags::WRONLY | OFlags::APPEND | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         Ok(File::from(rustix::fs::openat(&self.0, name, flags, Mode::empty())?))
@@ -245,7 +252,7 @@ impl WalkedDir {
     ///
     /// # Errors
     /// Those of unlink(2).
-    #[inline]
+    #[inline(always)]
     pub fn unlink(&self, name: &CStr) -> io::Result<()> {
         Ok(rustix::fs::unlinkat(&self.0, name, AtFlags::empty())?)
     }
@@ -308,7 +315,7 @@ fn open_dir(at: &OwnedFd, path: &CStr, no_atime: bool) -> io::Result<WalkedDir> 
 ///
 /// # Errors
 /// Those of read(2).
-#[inline]
+#[inline(always)]
 pub fn read(file: &File, buffer: &mut [u8]) -> io::Result<usize> {
     Ok(rustix::io::read(file.as_fd(), buffer)?)
 }
@@ -317,7 +324,7 @@ pub fn read(file: &File, buffer: &mut [u8]) -> io::Result<usize> {
 ///
 /// # Errors
 /// Those of write(2).
-#[inline]
+#[inline(always)]
 pub fn write(file: &File, buffer: &[u8]) -> io::Result<usize> {
     Ok(rustix::io::write(file.as_fd(), buffer)?)
 }
@@ -326,12 +333,13 @@ pub fn write(file: &File, buffer: &[u8]) -> io::Result<usize> {
 ///
 /// # Errors
 /// Those of close(2); the file is closed all the same.
-#[inline]
+#[inline(always)]
 pub fn close(file: File) -> io::Result<()> {
     // Not the C library's own, which makes it a point at which threads can be cancelled, and takes its time for that.
-    // SAFETY: the descriptor is owned, and given up here.
-    let done = unsafe { libc::syscall(libc::SYS_close, file.into_raw_fd()) };
-    if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    let arguments = [file.into_raw_fd() as usize, 0, 0, 0, 0, 0];
+    // SAFETY: the descriptor was owned, and is given up here.
+    let told = unsafe { call::raw(libc::SYS_close, arguments) };
+    if told >= 0 { Ok(()) } else { Err(io::Error::from_raw_os_error(-told as i32)) }
 }
 
 #[cfg(test)]

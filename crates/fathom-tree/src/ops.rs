@@ -209,7 +209,7 @@ impl<'a, C: Clock> Meter<'a, C> {
     ///
     /// # Errors
     /// Those of the operation.
-    #[inline]
+    #[inline(always)]
     pub fn time<T>(
         &mut self,
         class: OpClass,
