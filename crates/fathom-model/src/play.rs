@@ -354,12 +354,24 @@ pub struct PlayedRate {
     pub unfinished_ns: Histogram,
 }
 
+/// A transaction that went on when the window ended, and is in no row for that.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PlayedUnfinished {
+    /// Which.
+    pub act: PlayAct,
+    /// For how long it had gone on, in nanoseconds; it may have begun before the window.
+    pub age_ns: u64,
+}
+
 /// The transactions of one client.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Played {
-    /// By kind.
+    /// By kind: what was done, which is not always what was drawn (there is nothing to delete where there is nothing).
     pub acts: Vec<PlayedAct>,
+    /// The one that the end of the window cut, if it cut one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub unfinished: Option<PlayedUnfinished>,
     /// With a rate: what it came to.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rate: Option<PlayedRate>,

@@ -86,13 +86,14 @@ fn tree_text(fsop: &FsopRecord) -> String {
     let tree = &fsop.tree;
     let size = match (tree.files, tree.directories, tree.bytes) {
         (Some(files), Some(dirs), Some(bytes)) => format!(
-            ", {} files of {} in {} directories",
+            " with {} files of {} in {} directories",
             format_count(files),
             format_size(bytes),
             format_count(dirs)
         ),
         _ => String::new(),
     };
+    // What its card says of when it was made; nobody counts it anew before each run.
     let whose = if tree.is_ours { "made by fathom" } else { "not made by fathom, only read" };
     let parts = match tree.trees {
         0 => String::new(),

@@ -139,7 +139,7 @@ fn a_phase_in_full() {
     expect![[r#"
         fsop, 2 readers, 1 writer: 30 s from 2026-11-21 03:00:00 +00:00
         on  Linux 2.6.24-24-server
-        tree  /srv/tree, made by fathom, 197 000 files of 5 GiB in 17 900 directories, read in 4 separate parts
+        tree  /srv/tree, made by fathom with 197 000 files of 5 GiB in 17 900 directories, read in 4 separate parts
         caches  dropped, and seen to be: of 64 files with 1 MiB 0 B are left in memory
              all processes together  count     min     avg     p50  p99  p99.9     max     std  max/p50
           A  read dir                   10  2.0 us   23 ms  4.0 us  n/a    n/a  113 ms   48 ms   28 125

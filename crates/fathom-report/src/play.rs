@@ -113,10 +113,47 @@ pub fn transactions(record: &Record, fsop: &FsopRecord, width: usize) -> String 
     }
     let mut out = table.render_to(2, width);
     crate::fsop::push_note(&mut out, missing, width);
+    if let Some(text) = ageing_text(fsop) {
+        push_wrapped_to(&mut out, width, "  age  ", &text);
+    }
+    if let Some(text) = unfinished_text(fsop) {
+        push_wrapped_to(&mut out, width, "  cut  ", &text);
+    }
     if let Some(rate) = rate {
         push_wrapped_to(&mut out, width, "  rate  ", &rate_text(record, &rate));
     }
     out
+}
+
+/// Whether trees that are built and taken down again and again became slower: the first third of the window against the last one.
+/// None for other personalities, and for windows that are too short for thirds.
+fn ageing_text(fsop: &FsopRecord) -> Option<String> {
+    if !fsop.spec.play.as_ref()?.acts().any(PlayAct::is_on_trees) {
+        return None;
+    }
+    let each = fsop.processes.iter().map(|process| process.operations_by_second.as_slice());
+    let seconds = each.clone().map(<[u64]>::len).min()?;
+    let third = Some(seconds / 3).filter(|third| *third > 0)?;
+    let per_s = |range: std::ops::Range<usize>| {
+        let done: u64 = each.clone().flat_map(|one| &one[range.clone()]).sum();
+        iops_text(done as f64 / third as f64)
+    };
+    // The last second may be a part of one.
+    let (first, last) = (per_s(0..third), per_s(seconds - 1 - third..seconds - 1));
+    Some(format!("{first} calls/s in the first third of the window, {last} in the last one"))
+}
+
+/// What the end of the window cut: in no row, and the longest are cut most often.
+fn unfinished_text(fsop: &FsopRecord) -> Option<String> {
+    let cut = play::unfinished(fsop);
+    let first = cut.first()?;
+    let many = if cut.len() == 1 {
+        "1 transaction,".to_owned()
+    } else {
+        format!("{} transactions, the longest", cut.len())
+    };
+    let (act, age) = (first.act.word(), format_ns(first.age_ns));
+    Some(format!("by the end of the window: {many} a {act} that had gone on for {age}"))
 }
 
 fn rate_text(record: &Record, rate: &RateSum) -> String {

@@ -3,7 +3,7 @@
 use super::*;
 use crate::sample;
 use fathom_model::fsop::{Caches, FsopPhase, FsopProcess, FsopSpec, FsopStream, FsopTree, Role};
-use fathom_model::play::{PlaySync, Played, PlayedAct, PlayedRate};
+use fathom_model::play::{PlaySync, Played, PlayedAct, PlayedRate, PlayedUnfinished};
 use fathom_model::record::ClassRecord;
 
 fn histogram(each_ns: u64, count: u64) -> Histogram {
@@ -27,6 +27,7 @@ fn record(rate: Option<f64>) -> Record {
     let played = Played {
         acts: vec![act(PlayAct::Read, 100_000, 2_000), act(PlayAct::Create, 1_000_000, 4_000)],
         rate: rate.map(|_| open),
+        ..Played::default()
     };
     let process = FsopProcess {
         role: Role::Client,
@@ -114,4 +115,31 @@ fn a_rate_shows_response_beside_service_time_and_what_was_not_started() {
             "{part}: {text}"
         );
     }
+}
+
+#[test]
+fn what_was_cut_and_what_became_slower_is_told() {
+    let mut cut = record(None);
+    assert!(!detail(&cut).contains("  cut  "));
+    let fsop = cut.fsop.as_mut().expect("one");
+    fsop.spec.play.as_mut().expect("one").mix = vec![(PlayAct::TreeCompile, 1)];
+    let process = &mut fsop.processes[0];
+    let unfinished = PlayedUnfinished { act: PlayAct::TreeCompile, age_ns: 12_400_000_000 };
+    process.played.as_mut().expect("one").unfinished = Some(unfinished);
+    process.operations_by_second = vec![900, 1_100, 1_000, 700, 600, 500, 400, 400, 3];
+    // 900, 1100, 1000 against 500, 400, 400: the last second may be a part of one.
+    let mut other = process.clone();
+    other.operations_by_second = vec![0; 9];
+    fsop.processes.push(other);
+    let text = detail(&cut);
+    let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(
+        words.contains("age 1 000 calls/s in the first third of the window, 433 in the last one"),
+        "{text}"
+    );
+    let many = "cut by the end of the window: 2 transactions, the longest a tree-compile that had gone on for 12.4 s";
+    assert!(words.contains(many), "{text}");
+    // Too short for thirds.
+    cut.fsop.as_mut().expect("one").processes[1].operations_by_second.truncate(2);
+    assert!(!detail(&cut).contains("  age  "));
 }

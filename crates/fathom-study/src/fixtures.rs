@@ -280,7 +280,8 @@ pub fn clients(acts: &[(PlayAct, u64)], rate: Option<PlayedRate>) -> Record {
         process.role = Role::Client;
         let latency_ns = all(9_000, done);
         process.classes[0] = ClassRecord { class: OpClass::Sync, latency_ns, bytes: 0 };
-        process.played = Some(Box::new(Played { acts: acts.clone(), rate: rate.clone() }));
+        process.played =
+            Some(Box::new(Played { acts: acts.clone(), rate: rate.clone(), ..Played::default() }));
     }
     record.label = "own, 2 clients".into();
     record.workload.name = "own".into();

@@ -165,7 +165,7 @@ pub struct Stall {
     pub is_unfinished: bool,
     /// How many times the median of its class, where there is one.
     pub medians: Option<f64>,
-    /// The second in which it ended, or the window did.
+    /// The second that it filled most, the last of those that it filled.
     pub second: Option<SecondSample>,
     /// The device with the journal of the filesystem, where that is another one.
     pub journal: Option<String>,
@@ -215,7 +215,7 @@ pub fn stalls(record: &Record, fsop: &FsopRecord) -> Vec<Stall> {
                 before_ns,
                 is_unfinished,
                 medians: times,
-                second: second_at(fsop, end_ns),
+                second: second_of(fsop, operation.start_ns.saturating_sub(before_ns), end_ns),
                 journal: journal.clone(),
             })
         };
@@ -236,9 +236,15 @@ pub fn stalls(record: &Record, fsop: &FsopRecord) -> Vec<Stall> {
     stalls
 }
 
-fn second_at(fsop: &FsopRecord, at_ns: u64) -> Option<SecondSample> {
-    let found = fsop.seconds.iter().find(|second| at_ns <= second.end_ns);
-    found.or(fsop.seconds.last()).cloned()
+/// The second that has most of a time, the last one of several that are filled by it. What ended just behind a border happened
+/// before that.
+fn second_of(fsop: &FsopRecord, start_ns: u64, end_ns: u64) -> Option<SecondSample> {
+    let overlap_ns = |second: &SecondSample| {
+        let begin_ns = second.end_ns.saturating_sub(second.length_ns);
+        end_ns.min(second.end_ns).saturating_sub(start_ns.max(begin_ns))
+    };
+    let most = fsop.seconds.iter().max_by_key(|second| overlap_ns(second));
+    most.filter(|second| overlap_ns(second) > 0).or(fsop.seconds.last()).cloned()
 }
 
 #[cfg(test)]

@@ -47,6 +47,7 @@ fn record(repeat: u32, readers: &[u64], writers: &[u64]) -> Record {
         seconds: (1..=30)
             .map(|second| SecondSample {
                 end_ns: second * SECOND_NS,
+                length_ns: SECOND_NS,
                 dirty_bytes: second,
                 ..SecondSample::default()
             })
@@ -160,7 +161,8 @@ fn stalls_are_long_or_far_from_the_median_and_know_their_second() {
         .collect();
     assert_eq!(
         told,
-        [(19_600_000_000, true, 30), (2_000_000_000, false, 7), (150_000_000, false, 21)]
+        [(19_600_000_000, true, 30), (2_000_000_000, false, 6), (150_000_000, false, 21)],
+        "the second from 5 to 6 is full of it, that from 6 to 7 to a half"
     );
     let (process, class, age_ns) = fsop.oldest_unfinished(record.window_ns).expect("one");
     assert_eq!((process.number, class, age_ns), (0, OpClass::MakeDir, 19_600_000_000));

@@ -4,13 +4,15 @@
 use fathom_base::units::{format_count, format_ns, format_size};
 use fathom_model::finding::{Finding, Severity};
 use fathom_model::fsop::{Caches, FsopProcess, FsopRecord};
-use fathom_model::play::{PlayAct, PlaySync, PlayedRate};
+use fathom_model::play::{PlayAct, PlaySync, PlayedRate, PlayedUnfinished};
 use fathom_model::record::{OpClass, Record};
 use fathom_stats::Histogram;
 use serde::Serialize;
 
 /// One transaction in a hundred started later than this is more than a timer on an idle machine ever is.
 const LATE_NS: u64 = 1_000_000;
+/// More of the clients' time than this in transactions that did not end: the rows are of the short ones.
+const CUT_SHARE_MAX: f64 = 0.1;
 /// Devices took at least this share of what clients wrote.
 const TO_DEVICE_SHARE_MIN: f64 = 0.5;
 /// Devices gave at least this share of what clients read.
@@ -24,6 +26,7 @@ const WRITTEN_BYTES_MIN: u64 = 1 << 20;
 pub(crate) const ROW_RULES: &[&str] = &[
     "play-rate-not-reached",
     "play-started-late",
+    "play-cut-short",
     "play-caches-not-dropped",
     "play-read-from-memory",
     "play-written-to-memory",
@@ -83,10 +86,25 @@ pub fn rate(fsop: &FsopRecord) -> Option<RateSum> {
     Some(sum)
 }
 
+/// The transactions that the end of the window cut, the longest first: one of a client at most.
+#[must_use]
+pub fn unfinished(fsop: &FsopRecord) -> Vec<PlayedUnfinished> {
+    let played = fsop.processes.iter().filter_map(|process| process.played.as_ref());
+    let mut all: Vec<_> = played.filter_map(|played| played.unfinished).collect();
+    all.sort_by_key(|one| std::cmp::Reverse(one.age_ns));
+    all
+}
+
 /// All rules on one record.
 pub(crate) fn findings(record: &Record, fsop: &FsopRecord) -> Vec<Finding> {
-    const RULES: &[fn(&Record, &FsopRecord) -> Option<Finding>] =
-        &[rate_not_reached, started_late, caches_not_dropped, read_from_memory, written_to_memory];
+    const RULES: &[fn(&Record, &FsopRecord) -> Option<Finding>] = &[
+        rate_not_reached,
+        started_late,
+        cut_short,
+        caches_not_dropped,
+        read_from_memory,
+        written_to_memory,
+    ];
     RULES.iter().filter_map(|rule| rule(record, fsop)).collect()
 }
 
@@ -126,6 +144,25 @@ fn started_late(_: &Record, fsop: &FsopRecord) -> Option<Finding> {
     );
     let advice = "fathom did not get a CPU in time: stop what else runs, or use fewer clients; service times are those of the storage";
     Some(Finding::new("play-started-late", Severity::Doubtful, text).advise(advice))
+}
+
+/// Much of the clients' time went into transactions that the end of the window cut: those are in no row, and a long one is cut
+/// more often than a short one.
+fn cut_short(record: &Record, fsop: &FsopRecord) -> Option<Finding> {
+    let cut = unfinished(fsop);
+    let clients = fsop.processes.iter().filter(|process| process.played.is_some()).count() as u64;
+    let lost_ns: u64 = cut.iter().map(|one| one.age_ns.min(record.window_ns)).sum();
+    let all_ns = record.window_ns.saturating_mul(clients);
+    let longest = cut.first().filter(|_| lost_ns as f64 > CUT_SHARE_MAX * all_ns as f64)?;
+    let text = format!(
+        "{:.0} % of the clients' time went into transactions that the end of the window cut, the longest a {} of {} so far: they \
+         are in no row, and long ones are missing more often than short ones",
+        lost_ns as f64 / all_ns as f64 * 100.0,
+        longest.act.word(),
+        format_ns(longest.age_ns)
+    );
+    let advice = "a window= of many times the longest transaction, or smaller ones (tree_dirs=, tree_files=, sizes=)";
+    Some(Finding::new("play-cut-short", Severity::Doubtful, text).advise(advice))
 }
 
 fn caches_not_dropped(_: &Record, fsop: &FsopRecord) -> Option<Finding> {

@@ -35,7 +35,7 @@ fn client(number: u32, done: u64, rate: Option<PlayedRate>) -> FsopProcess {
         rounds: 0,
         vanished: 0,
         ended_early_ns: None,
-        played: Some(Box::new(Played { acts: vec![act], rate })),
+        played: Some(Box::new(Played { acts: vec![act], rate, ..Played::default() })),
     }
 }
 
@@ -108,6 +108,25 @@ fn a_backlog_that_grows_is_told_and_one_that_does_not_is_not() {
     assert!(ids(&with(open(5, 50_000))).is_empty(), "as many as before");
     assert!(ids(&with(open(8, 50_000))).is_empty(), "less than a hundredth");
     assert_eq!(ids(&with(open(5, 3_000_000))), ["play-started-late"]);
+}
+
+#[test]
+fn long_transactions_that_the_window_cuts_are_told() {
+    let with = |age_s: u64| {
+        let act = PlayAct::TreeCompile;
+        let mut cut = client(1, 10, None);
+        let age_ns = age_s * SECOND_NS;
+        cut.played.as_mut().expect("one").unfinished = Some(PlayedUnfinished { act, age_ns });
+        record(mail(), vec![client(0, 10, None), cut])
+    };
+    // Two clients in 30 s: a tenth of their time is 6 s.
+    assert!(ids(&with(6)).is_empty());
+    assert_eq!(ids(&with(7)), ["play-cut-short"]);
+    // One that began long before the window took the whole of it, not more.
+    let whole = with(300);
+    let found = findings(&whole, whole.fsop.as_ref().expect("one"));
+    assert!(found[0].summary.starts_with("50 % of the clients' time"), "{}", found[0].summary);
+    assert!(found[0].summary.contains("a tree-compile of 300 s so far"), "{}", found[0].summary);
 }
 
 #[test]

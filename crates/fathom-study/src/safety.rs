@@ -94,8 +94,11 @@ pub fn prices(stack: &Stack) -> Vec<Price> {
     }
     prices.extend(journal(stack, mount).map(of_journal));
     let commit_s = mount.option_value("commit").and_then(|text| text.parse::<u64>().ok());
-    if let Some(seconds) = commit_s.filter(|seconds| *seconds > 5) {
-        let text = format!("a crash loses what was done in up to {seconds} s, instead of 5 s");
+    // What the kernel takes by itself: fs/jbd2 and fs/btrfs.
+    let usual_s = if mount.fs_type == "btrfs" { 30 } else { 5 };
+    if let Some(seconds) = commit_s.filter(|seconds| *seconds > usual_s) {
+        let text =
+            format!("a crash loses what was done in up to {seconds} s, instead of {usual_s} s");
         prices.push(price(format!("commit={seconds}"), &text, false));
     }
     prices
@@ -159,6 +162,11 @@ mod tests {
         let set = settings("ext4", &options, Some(true));
         let words = ["barrier=0", "data=writeback", "journal on another device", "commit=60"];
         assert_eq!(set, words.map(|word| (word.to_owned(), false)));
+        // Btrfs takes 30 s by itself: less is safer than usual, and no price.
+        assert!(
+            !settings("btrfs", &["commit=20"], None).iter().any(|(s, _)| s.starts_with("commit"))
+        );
+        assert!(settings("btrfs", &["commit=60"], None).iter().any(|(s, _)| s == "commit=60"));
         assert_eq!(settings("xfs", &["commit=5"], None), [("barrier=1".to_owned(), true)]);
         assert!(settings("tmpfs", &[], None).is_empty());
     }

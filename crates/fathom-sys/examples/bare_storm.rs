@@ -32,12 +32,13 @@ fn round(dir: &OwnedFd, names: &[CString]) -> Result<u64, Errno> {
     Ok(3 * names.len() as u64)
 }
 
-/// One process: a thread with a table of open files that it shares, as little as that is, with nobody who opens any.
+/// One process: a thread with a table of open files of its own, as mdtest's processes have, and fathom's clients too.
 fn process(
     root: &str,
     number: u64,
     (length, files, is_shared): (Duration, u64, bool),
 ) -> Result<Timed, Errno> {
+    let _own = fathom_sys::threads::own_files();
     let root = rustix::fs::openat(CWD, root, DIR, Mode::empty())?;
     let name = |file: u64| CString::new(format!("f{number:02}{file:07}")).unwrap_or_default();
     let names: Vec<CString> = (0..files).map(name).collect();

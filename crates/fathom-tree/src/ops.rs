@@ -101,9 +101,9 @@ impl Counts {
     }
 
     #[inline]
-    fn note(&mut self, class: OpClass, start_ns: u64, end_ns: u64, bytes: u64) {
-        match self.window.place(start_ns, end_ns) {
-            Place::Inside => {
+    fn note(&mut self, Noted { class, start_ns, end_ns, bytes }: Noted) {
+        match (self.window.place(start_ns, end_ns), bytes) {
+            (Place::Inside, Some(bytes)) => {
                 let took_ns = end_ns - start_ns;
                 if let Some(record) = self.classes.get_mut(usize::from(self.place[class as usize]))
                 {
@@ -117,10 +117,11 @@ impl Counts {
                 }
                 self.points.note(TimedOp { class, start_ns: at_ns, took_ns });
             }
-            Place::Crosses => {
+            // One that failed in the end hung all the same.
+            (Place::Crosses, _) => {
                 self.crossings.push(self.window.crossing(class, start_ns, Some(end_ns)));
             }
-            Place::Before | Place::After => {}
+            (Place::Inside, None) | (Place::Before | Place::After, _) => {}
         }
     }
 }
@@ -134,7 +135,8 @@ struct Noted {
     class: OpClass,
     start_ns: u64,
     end_ns: u64,
-    bytes: u64,
+    /// What it moved; none for one that failed.
+    bytes: Option<u64>,
 }
 
 /// Stamps the operations of one process. The end of an operation is the beginning of the next, so that one look at the
@@ -179,7 +181,7 @@ impl<'a, C: Clock> Meter<'a, C> {
         let windows = schedule.windows.iter().skip(first);
         let border_ns = windows.clone().next().map_or(u64::MAX, |window| window.start_ns);
         let counts = windows.map(|window| Counts::new(*window, classes, points())).collect();
-        let empty = Noted { class: OpClass::Stat, start_ns: 0, end_ns: 0, bytes: 0 };
+        let empty = Noted { class: OpClass::Stat, start_ns: 0, end_ns: 0, bytes: None };
         Self {
             clock,
             slot,
@@ -205,7 +207,8 @@ impl<'a, C: Clock> Meter<'a, C> {
         self.at_ns = self.clock.now_ns();
     }
 
-    /// Does and counts one operation; `bytes` says what it moved. One that fails is not counted.
+    /// Does and counts one operation; `bytes` says what it moved. One that fails is not counted, but told where it went over the
+    /// border of a window.
     ///
     /// # Errors
     /// Those of the operation.
@@ -237,8 +240,9 @@ impl<'a, C: Clock> Meter<'a, C> {
         if end_ns > self.border_ns {
             self.cross_borders();
         }
-        let Some(bytes) = bytes else { return };
-        self.slot.count(bytes);
+        if let Some(bytes) = bytes {
+            self.slot.count(bytes);
+        }
         if let Some(note) = self.notes.get_mut(self.noted) {
             *note = Noted { class, start_ns, end_ns, bytes };
             self.noted += 1;
@@ -254,12 +258,12 @@ impl<'a, C: Clock> Meter<'a, C> {
     }
 
     fn count(&mut self, noted: Noted) {
-        let (Noted { class, start_ns, end_ns, bytes }, cut_ns) = (noted, self.slot.cut_ns());
+        let (end_ns, cut_ns) = (noted.end_ns, self.slot.cut_ns());
         let Some(counts) = self.counts.get_mut(self.current) else { return };
         if end_ns > cut_ns {
             counts.cut(cut_ns);
         }
-        counts.note(class, start_ns, end_ns, bytes);
+        counts.note(noted);
         if end_ns > counts.window.end_ns {
             // It may reach into the next window, or through all of it.
             self.current += 1;
@@ -383,6 +387,26 @@ mod tests {
         assert!(processes.iter().all(|process| process.operations() == 0));
         // A process that begins with the second window knows only that.
         assert_eq!(seen(&schedule, 1, &[(OpClass::Stat, 300), (OpClass::Stat, 20)]).len(), 1);
+    }
+
+    /// A mkdir that hangs over the end of a window and then fails is no operation that was done, but one that hung.
+    #[test]
+    fn one_that_fails_behind_a_border_is_told_with_its_age() {
+        let (clock, slot) = (ManualClock::default(), Slot::default());
+        let schedule = Schedule::new(100, 100, &[0]);
+        let mut points = || Points::new(100, 1, 0);
+        let mut meter = Meter::new(&clock, &slot, &schedule, 0, &WRITES, &mut points);
+        for took_ns in [120, 30, 400] {
+            let fails = || {
+                clock.advance_ns(took_ns);
+                Err::<(), _>(io::Error::from_raw_os_error(5))
+            };
+            assert!(meter.time(OpClass::MakeDir, fails, |()| 0).is_err());
+        }
+        let process = &meter.finish(Role::Writer, 0)[0].0;
+        assert_eq!(process.operations(), 0);
+        let ages: Vec<_> = process.crossings.iter().map(|c| c.age_at_end_ns(100)).collect();
+        assert_eq!(ages, [None, Some(50)], "over the start, and over the end");
     }
 
     /// What hangs when a session is cut short is told with its age, however long it takes then, and what comes later is of

@@ -115,6 +115,14 @@ fn choose(mix: &[(PlayAct, u32)], random: &mut Prng) -> Option<PlayAct> {
     })
 }
 
+/// A transaction that can be done.
+#[derive(Debug, Clone, Copy)]
+struct Todo {
+    act: PlayAct,
+    /// On which tree, where it is one of trees.
+    tree: usize,
+}
+
 /// Why a transaction ended before its end.
 #[derive(Debug)]
 enum Stop {
@@ -237,9 +245,10 @@ impl<'a, 'm, C: Clock> Player<'a, 'm, C> {
                 self.wait_until(due_ns)?;
             }
             let Some(act) = choose(self.playing.mix(), &mut self.random) else { return Ok(()) };
+            let Some(todo) = self.fit(act) else { return Ok(()) };
             self.meter.resume();
-            ledger.begin(act, self.meter.now_ns());
-            self.act(act)?;
+            ledger.begin(todo.act, self.meter.now_ns());
+            self.act(todo)?;
             ledger.end(self.meter.now_ns());
         }
     }
@@ -260,11 +269,14 @@ impl<'a, 'm, C: Clock> Player<'a, 'm, C> {
         if self.over.load(Ordering::Relaxed) { Err(Stop::Asked) } else { Ok(()) }
     }
 
-    fn act(&mut self, act: PlayAct) -> Result<(), Stop> {
-        match act {
-            PlayAct::Deliver => self.deliver(),
-            PlayAct::Create if self.set.is_full() => self.delete(),
-            PlayAct::Create => self.create(),
+    /// What can be done of what was drawn: there is nothing to delete where there is nothing, and no room for more than there
+    /// may be. None where nothing at all can be done.
+    fn fit(&mut self, act: PlayAct) -> Option<Todo> {
+        if act.is_on_trees() {
+            return self.fit_tree(act);
+        }
+        let act = match act {
+            PlayAct::Create if self.set.is_full() => PlayAct::Delete,
             // What is to be done to a file needs one.
             PlayAct::Delete
             | PlayAct::Read
@@ -275,8 +287,17 @@ impl<'a, 'm, C: Clock> Player<'a, 'm, C> {
             | PlayAct::Replace
                 if self.set.len() == 0 =>
             {
-                self.create()
+                PlayAct::Create
             }
+            act => act,
+        };
+        Some(Todo { act, tree: 0 })
+    }
+
+    fn act(&mut self, todo: Todo) -> Result<(), Stop> {
+        match todo.act {
+            PlayAct::Deliver => self.deliver(),
+            PlayAct::Create => self.create(),
             PlayAct::Delete => self.delete(),
             PlayAct::Read => self.read_one(),
             PlayAct::Append => self.append(),
@@ -294,7 +315,7 @@ impl<'a, 'm, C: Clock> Player<'a, 'm, C> {
             | PlayAct::TreeClean
             | PlayAct::TreeRead
             | PlayAct::TreeStat
-            | PlayAct::TreeDelete => self.on_tree(act),
+            | PlayAct::TreeDelete => self.on_tree(todo),
         }
     }
 

@@ -141,6 +141,8 @@ fn words(run: &Run<'_>, state_dir: &Path) -> Vec<OsString> {
         format!("FATHOM_TARGET={}", run.target),
         format!("FATHOM_SEED={}", run.seed),
         format!("FATHOM_JOURNAL={}", state_dir.display()),
+        // The one that runs, wherever it lies: a copied binary is in no PATH.
+        format!("FATHOM={}", std::env::current_exe().unwrap_or("fathom".into()).display()),
     ];
     let fixed = ["/usr/bin/env".to_owned()].into_iter().chain(environment);
     let shell = ["/bin/sh".to_owned(), "-c".to_owned(), run.load.command.clone()];

@@ -143,6 +143,11 @@ impl Table {
         });
     }
 
+    /// The driver gave back what lies in this range: it waits again, and the time until it is issued anew is waiting.
+    fn unissue(&mut self, event: &Event) {
+        self.in_range(event, |_, _, waiting| waiting.issue_ns.take().is_some());
+    }
+
     fn end(&mut self, event: &Event, done: &mut Vec<Done>) {
         for (sector, order) in self.ended_by(event) {
             let Some(waiting) = self.waiting.remove(&(event.class, sector, order)) else {
@@ -258,6 +263,7 @@ impl Flight {
             Action::BioComplete => self.arrived.end(event, done),
             Action::Requeue => {
                 self.issued.take_back(event);
+                self.arrived.unissue(event);
             }
             _ => {}
         }
@@ -375,6 +381,9 @@ mod tests {
             ended(&[&back[..], &[step(Complete, 9, 0, 8)]].concat()),
             [(Issued, 0, 7, None, 9)]
         );
+        // What waits between being given back and issued anew has waited, and was not with the driver.
+        let arrived = [&[step(Queue, 0, 0, 8)], &back[..], &[step(Complete, 9, 0, 8)]].concat();
+        assert_eq!(ended(&arrived), [(Issued, 0, 7, None, 9), (Arrived, 0, 0, Some(7), 9)]);
         let bio = [step(Queue, 1, 0, 8), step(BioComplete, 4, 0, 8)];
         assert_eq!(ended(&bio), [(Arrived, 0, 1, None, 4)]);
         // Ends of what began before the trace.

@@ -25,8 +25,9 @@ const READS: [(OpClass, &str); 4] = [
 /// The tables of a phase.
 pub(super) fn table(record: &Record, fsop: &FsopRecord) -> String {
     let mut out = header(record, fsop) + "\n";
-    let seconds = record.window_ns as f64 / 1e9;
-    let _ = writeln!(out, "{} ({seconds:.0}s)", fsop.phase.text());
+    // A window that was not cut has whole seconds, unless somebody wanted less.
+    let tenths = (record.window_ns as f64 / 1e8).round();
+    let _ = writeln!(out, "{} ({}s)", fsop.phase.text(), tenths / 10.0);
     let _ = writeln!(
         out,
         "{:<14}{:>8} {:>9} {:>10} {:>9} {:>9} {:>10}",

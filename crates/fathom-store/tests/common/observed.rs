@@ -163,7 +163,7 @@ pub fn server(readers: u32, writers: u32, clients: u32) -> Record {
                 service_ns: times(1500, 5_000_000),
                 response_ns: None,
             }],
-            rate: None,
+            ..Played::default()
         };
         FsopProcess {
             role,

@@ -6,6 +6,9 @@ use fathom_model::finding::{Finding, Severity};
 
 /// Fewer requests support no advice.
 const FEW: u64 = 1000;
+/// One stream: of the requests that go on where a stream ended, at least this share goes on where the very last request did.
+const ONE_STREAM: f64 = 0.9;
+
 /// From this share on a workload counts as sequential, below the second as random.
 const SEQUENTIAL: f64 = 0.6;
 const RANDOM: f64 = 0.25;
@@ -50,16 +53,15 @@ fn chunk(capture: &CaptureRecord) -> Option<Finding> {
     let (mean, deviation) = sizes(capture);
     let fits = ((mean + deviation) as u64).next_power_of_two().max(4 * KIB);
     let follow = share(capture.places.follow_any, capture.places.count);
-    let deep = capture.depth_quantile(0.5);
+    // How many are in flight says nothing about it: one reader may have many.
+    let is_one_stream =
+        capture.places.follow_last as f64 >= ONE_STREAM * capture.places.follow_any as f64;
     let size = format!(
         "mean {} plus deviation {}",
         format_size(mean as u64),
         format_size(deviation as u64)
     );
-    if follow >= SEQUENTIAL && !capture.knows_depth() {
-        return None;
-    }
-    let (chunk, why) = if follow >= SEQUENTIAL && deep <= 2 {
+    let (chunk, why) = if follow >= SEQUENTIAL && is_one_stream {
         (
             fits.clamp(32 * KIB, 64 * KIB),
             "one stream at a time: small chunks let several disks work for it",
@@ -70,10 +72,7 @@ fn chunk(capture: &CaptureRecord) -> Option<Finding> {
             "several large streams at once: with a request inside one chunk each occupies one disk",
         )
     } else {
-        (
-            fits.clamp(256 * KIB, 512 * KIB),
-            "requests in many places at once: each should occupy one disk only",
-        )
+        (fits.max(256 * KIB), "requests in many places at once: each should occupy one disk only")
     };
     note(
         "advice-chunk",

@@ -45,7 +45,40 @@ pub fn distances(a: &CaptureRecord, b: &CaptureRecord, changed: Changed) -> Vec<
     };
     add("latency of reads", &latency(a, "read"), &latency(b, "read"), Storage);
     add("latency of writes", &latency(a, "write"), &latency(b, "write"), Storage);
+    all.extend(mix(a, b).map(|distance| share(MIX, distance, Load)));
+    if let (Some(a), Some(b)) = (durable(a), durable(b)) {
+        // The kernel sends no flushes to a device that says it has no volatile cache: that they are gone may be its part.
+        let of = if a > 0.0 && b <= 0.0 { Storage } else { Load };
+        all.push(share(DURABLE, (a - b).abs(), of));
+    }
     all
+}
+
+fn share(figure: &str, distance: f64, of: DistanceOf) -> CaptureDistance {
+    CaptureDistance { figure: figure.to_owned(), distance, median_a: None, median_b: None, of }
+}
+
+/// The figure of what kinds of requests there are; flushes belong to writes.
+const MIX: &str = "shares of reads and writes";
+/// The figure of the writes that are no writes to a cache.
+const DURABLE: &str = "share of writes on stable storage";
+
+/// The largest difference of the share of a kind; none when there are no requests.
+fn mix(a: &CaptureRecord, b: &CaptureRecord) -> Option<f64> {
+    const KINDS: [&str; 4] = ["read", "write", "discard", "other"];
+    let shares = |record: &CaptureRecord| {
+        let counts = KINDS.map(|kind| record.class(kind).map_or(0, |class| class.count));
+        let all: u64 = counts.iter().sum();
+        (all > 0).then(|| counts.map(|count| count as f64 / all as f64))
+    };
+    let (of_a, of_b) = (shares(a)?, shares(b)?);
+    of_a.iter().zip(of_b).map(|(a, b)| (a - b).abs()).max_by(f64::total_cmp)
+}
+
+/// Of the writes those that had to be on stable storage before they ended, or had a flush before them; none without writes.
+fn durable(record: &CaptureRecord) -> Option<f64> {
+    let writes = record.class("write").filter(|class| class.count > 0)?;
+    Some(writes.durable() as f64 / writes.count as f64)
 }
 
 /// The figure of the times between requests.

@@ -101,19 +101,24 @@ fn chunks_follow_the_load() {
         let found = advice(capture);
         found.into_iter().find(|f| f.id == "advice-chunk").expect("a chunk").summary
     };
-    let text = |follow, size, depth: &[u64]| {
-        chunk(&capture(vec![class("read", 7000, follow, &[(size, 7000)])], depth.to_vec()))
+    let text = |follow, follow_last, size, depth: &[u64]| {
+        let read = class("read", 7000, follow, &[(size, 7000)]);
+        let mut load = capture(vec![read], depth.to_vec());
+        load.places.follow_last = follow_last;
+        chunk(&load)
     };
-    // C11: 32 to 64 KiB for one client that reads in order; C10: the request for several; 256 to 512 KiB at random.
-    assert!(text(6900, 65_536, &[0, 100]).contains(": 64 KiB"));
-    assert!(text(6900, 4096, &[0, 100]).contains(": 32 KiB"));
-    assert!(
-        text(6900, 1 << 20, &[0, 1, 1, 1, 1, 100])
-            .contains(&format!(": {} (", format_size(1 << 20)))
-    );
-    assert!(text(0, 8192, &[0, 100]).contains(": 256 KiB"));
+    let (one, eight) = (&[0, 100][..], &[0, 1, 1, 1, 1, 1, 1, 1, 100][..]);
+    // C11: 32 to 64 KiB for one client that reads in order, however many of its requests are in flight; C10: the request for
+    // several; at random 256 KiB and what holds a request whole.
+    assert!(text(6900, 6900, 65_536, one).contains(": 64 KiB"));
+    assert!(text(6900, 6900, 131_072, eight).contains(": 64 KiB"));
+    assert!(text(6900, 6900, 4096, one).contains(": 32 KiB"));
+    let two = text(6900, 3700, 1 << 20, one);
+    assert!(two.contains(&format!(": {} (", format_size(1 << 20))), "{two}");
+    assert!(text(0, 0, 8192, one).contains(": 256 KiB"));
+    assert!(text(0, 0, 1 << 20, one).contains(&format!(": {} (", format_size(1 << 20))));
     // C09: mean plus deviation.
-    assert!(text(0, 400_000, &[0, 100]).contains(": 512 KiB"));
+    assert!(text(0, 0, 400_000, one).contains(": 512 KiB"));
 }
 
 #[test]
@@ -166,6 +171,34 @@ fn distances_are_those_of_kolmogorov_and_smirnov() {
     assert!(apart.severity == Severity::Doubtful && apart.summary.contains("size of reads"));
     assert!(distances(&a, &b, none).iter().any(|d| d.distance > FAR));
     assert_eq!(finding("likeness", &[]).severity, Severity::Doubtful);
+}
+
+/// Everything else alike, what kind the requests are decides.
+#[test]
+fn reads_are_no_writes_and_durable_writes_are_no_others() {
+    let load = |reads, writes, durable| {
+        let mut write = class("write", writes, 0, &[(4096, writes)]);
+        write.durable = durable;
+        let classes = [class("read", reads, 0, &[(4096, reads)]), write];
+        capture(classes.into_iter().filter(|class| class.count > 0).collect(), vec![1, 1])
+    };
+    let found = |a: &CaptureRecord, b: &CaptureRecord| {
+        finding("likeness", &distances(a, b, Changed::default()))
+    };
+    for (a, b, figure) in [
+        (load(100, 0, 0), load(0, 100, 0), "1.00, of shares of reads and writes"),
+        (load(90, 10, 0), load(10, 90, 0), "0.80, of shares of reads and writes"),
+        (load(0, 100, 0), load(0, 100, 100), "1.00, of share of writes on stable storage"),
+    ] {
+        let found = found(&a, &b);
+        assert_eq!(found.severity, Severity::Doubtful, "{}", found.summary);
+        assert!(found.summary.contains(figure), "{}", found.summary);
+    }
+    let near = found(&load(90, 10, 0), &load(85, 15, 0));
+    assert_eq!(near.severity, Severity::Note, "{}", near.summary);
+    // A device without a volatile cache is sent none.
+    let cacheless = found(&load(0, 100, 100), &load(0, 100, 0));
+    assert_eq!(cacheless.severity, Severity::Note, "{}", cacheless.summary);
 }
 
 #[test]

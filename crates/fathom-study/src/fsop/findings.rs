@@ -1,6 +1,6 @@
 //! Findings about file-server workloads: what makes their figures say something else than they seem to.
 
-use fathom_base::units::{format_duration, format_ns, format_rate, format_size};
+use fathom_base::units::{format_ns, format_rate, format_size};
 use fathom_model::finding::{Finding, Severity};
 use fathom_model::fsop::{Caches, FsopProcess, FsopRecord, Role, SyncMode};
 use fathom_model::record::{OpClass, Record};
@@ -181,7 +181,7 @@ fn short_warmup(_: &Record, fsop: &FsopRecord) -> Option<Finding> {
     is_short.then(|| {
         let text = format!(
             "writers ran for {} before the window: the kernel may not have begun to write back what they wrote (after 30 s at the latest)",
-            format_duration(fsop.spec.warmup_ns)
+            format_ns(fsop.spec.warmup_ns)
         );
         finding("fsop-short-warmup", Severity::Doubtful, text).advise("warmup=30s, or sync=file")
     })

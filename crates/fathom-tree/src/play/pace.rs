@@ -3,7 +3,7 @@
 
 use crate::window::{Place, Window};
 use fathom_base::prng::Prng;
-use fathom_model::play::{PlayAct, PlaySpec, Played, PlayedAct, PlayedRate};
+use fathom_model::play::{PlayAct, PlaySpec, Played, PlayedAct, PlayedRate, PlayedUnfinished};
 use fathom_model::workload::Arrivals;
 use fathom_stats::Histogram;
 
@@ -63,6 +63,8 @@ pub(super) struct Ledger {
     rate: PlayedRate,
     /// The one that goes on: which, when it was due and when it began.
     current: Option<(PlayAct, u64, u64)>,
+    /// The one that the end of the window cut.
+    unfinished: Option<PlayedUnfinished>,
     /// Since when the client has nothing to do.
     free_ns: u64,
 }
@@ -74,18 +76,14 @@ impl Ledger {
         window: Window,
         start_ns: u64,
     ) -> Self {
-        let response_ns = arriving.as_ref().map(|_| Histogram::new());
-        let act = |(act, _): &(PlayAct, u32)| PlayedAct {
-            act: *act,
-            service_ns: Histogram::new(),
-            response_ns: response_ns.clone(),
-        };
+        let acts = mix.iter().map(|(act, _)| nothing_of(*act, arriving.is_some())).collect();
         Self {
             window,
-            acts: mix.iter().map(act).collect(),
+            acts,
             arriving,
             rate: PlayedRate::default(),
             current: None,
+            unfinished: None,
             free_ns: start_ns,
         }
     }
@@ -134,7 +132,17 @@ impl Ledger {
         let Some((act, due_ns, start_ns)) = self.current.take() else { return };
         self.free_ns = end_ns;
         let Window { start_ns: begin_ns, end_ns: last_ns } = self.window;
-        let Some(record) = self.acts.iter_mut().find(|record| record.act == act) else { return };
+        if end_ns > last_ns {
+            self.note_unfinished(act, start_ns, last_ns);
+        }
+        let is_open = self.arriving.is_some();
+        let place = self.acts.iter().position(|record| record.act == act);
+        let place = place.unwrap_or_else(|| {
+            // Not in the mix, but what was in it could not be done.
+            self.acts.push(nothing_of(act, is_open));
+            self.acts.len() - 1
+        });
+        let record = &mut self.acts[place];
         if self.window.place(start_ns, end_ns) == Place::Inside {
             record.service_ns.record(end_ns - start_ns);
         }
@@ -146,8 +154,18 @@ impl Ledger {
         }
     }
 
+    fn note_unfinished(&mut self, act: PlayAct, start_ns: u64, end_ns: u64) {
+        if start_ns < end_ns {
+            let age_ns = end_ns - start_ns;
+            self.unfinished.get_or_insert(PlayedUnfinished { act, age_ns });
+        }
+    }
+
     /// Time is over: what waits never starts. The window may have been cut short.
     pub(super) fn finish(mut self, end_ns: u64) -> Played {
+        if let Some((act, _, start_ns)) = self.current {
+            self.note_unfinished(act, start_ns, end_ns);
+        }
         if let (Some((_, due_ns, start_ns)), Some(_)) = (self.current, &self.arriving)
             && start_ns < end_ns
             && due_ns < end_ns
@@ -163,7 +181,8 @@ impl Ledger {
             self.arriving.iter_mut().for_each(Arriving::advance);
         }
         let is_open = self.arriving.is_some();
-        Played { acts: self.acts, rate: is_open.then_some(self.rate) }
+        let rate = is_open.then_some(self.rate);
+        Played { acts: self.acts, unfinished: self.unfinished, rate }
     }
 
     fn count_rest(&mut self, due_ns: u64, end_ns: u64) {
@@ -175,6 +194,11 @@ impl Ledger {
         self.rate.due += inside;
         self.rate.backlog_start += count - inside;
     }
+}
+
+fn nothing_of(act: PlayAct, is_open: bool) -> PlayedAct {
+    let response_ns = is_open.then(Histogram::new);
+    PlayedAct { act, service_ns: Histogram::new(), response_ns }
 }
 
 #[cfg(test)]
@@ -281,6 +305,34 @@ mod tests {
         assert_eq!(whole.unfinished_ns.max(), Some(5 * MS));
         let cut = played(&took[..13], 13 * MS).rate.expect("open");
         assert_eq!((cut.due, cut.not_started), (3, 0));
+    }
+
+    #[test]
+    fn what_the_end_of_the_window_cuts_is_told_in_a_closed_loop_too() {
+        let window = Window { start_ns: 10 * MS, end_ns: 20 * MS };
+        let played = |pieces: &[(PlayAct, u64, u64)], ended_ns| {
+            let mut ledger = Ledger::new(&[(PlayAct::TreeRead, 1)], None, window, 0);
+            for (act, start_ns, end_ns) in pieces {
+                ledger.begin(*act, start_ns * MS);
+                if *end_ns > 0 {
+                    ledger.end(end_ns * MS);
+                }
+            }
+            ledger.finish(ended_ns)
+        };
+        let cut = |age_ns| Some(PlayedUnfinished { act: PlayAct::TreeRead, age_ns });
+        let read = PlayAct::TreeRead;
+        // Over the whole window; ended behind it, or never.
+        assert_eq!(played(&[(read, 5, 23)], 20 * MS).unfinished, cut(15 * MS));
+        assert_eq!(played(&[(read, 5, 0)], 20 * MS).unfinished, cut(15 * MS));
+        // The one that follows belongs to nobody.
+        let two = played(&[(read, 11, 12), (read, 19, 22), (read, 22, 30)], 20 * MS);
+        assert_eq!((two.unfinished, two.transactions()), (cut(MS), 1));
+        assert_eq!(played(&[(read, 11, 20)], 20 * MS).unfinished, None);
+        // What was done although it is not in the mix has a row of its own.
+        let other = played(&[(PlayAct::TreeCreate, 12, 13), (read, 13, 15)], 20 * MS);
+        let rows: Vec<_> = other.acts.iter().map(|act| (act.act, act.service_ns.count())).collect();
+        assert_eq!(rows, [(read, 1), (PlayAct::TreeCreate, 1)]);
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Transactions on whole trees of sources, as builds have them. The more of them, the more the filesystem ages.
 
 use super::set::Entry;
-use super::{Draw, Player, Stop, told};
+use super::{Draw, Player, Stop, Todo, told};
 use crate::name::Name;
 use fathom_base::clock::Clock;
 use fathom_base::prng::Prng;
@@ -122,8 +122,8 @@ impl<C: Clock> Player<'_, '_, C> {
         found.map(|(tree, _)| tree)
     }
 
-    /// One transaction; one that no tree is fit for does what makes one fit.
-    pub(super) fn on_tree(&mut self, act: PlayAct) -> Result<(), Stop> {
+    /// A tree that is fit for what was drawn; where none is, what makes one fit.
+    pub(super) fn fit_tree(&mut self, act: PlayAct) -> Option<Todo> {
         use Grown::{Nothing, Objects, Sources};
         let there = [Sources, Objects];
         let (act, tree) = match act {
@@ -141,14 +141,15 @@ impl<C: Clock> Player<'_, '_, C> {
             },
             other => (other, self.tree_of(&there)),
         };
-        let (act, tree) = match tree {
-            Some(tree) => (act, tree),
-            None => match self.tree_of(&[Nothing]) {
-                Some(tree) => (PlayAct::TreeCreate, tree),
-                None => return Ok(()),
-            },
-        };
-        self.do_on(act, tree)?;
+        match tree {
+            Some(tree) => Some(Todo { act, tree }),
+            None => self.tree_of(&[Nothing]).map(|tree| Todo { act: PlayAct::TreeCreate, tree }),
+        }
+    }
+
+    /// One transaction.
+    pub(super) fn on_tree(&mut self, todo: Todo) -> Result<(), Stop> {
+        self.do_on(todo.act, todo.tree)?;
         if self.playing.spec.sync == PlaySync::Fs {
             let root = Rc::clone(&self.wood.root);
             self.time(OpClass::Sync, c".", || root.sync_filesystem(), |()| 0)?;

@@ -76,6 +76,7 @@ fn grid() {
         assert!(record["cell"]["void"].is_null(), "{}", record["cell"]["void"]);
         let figures = &record["cell"]["application"];
         assert!(figure(record, "read_files_per_s_alone") > 0.0, "{figures}");
+        assert!(figure(record, "recovery_ns") > 0.0, "{figures}");
         // In windows as short as these one side may get nothing while the other works, but not everywhere.
         for name in BESIDE {
             assert!(figures[name].as_f64() >= Some(0.0), "{name}: {figures}");
@@ -123,6 +124,9 @@ fn answer(done: &Done) {
     let metrics: Vec<&Value> =
         study["figures"].as_array().unwrap().iter().map(|figure| &figure["metric"]).collect();
     assert_eq!(metrics[..3], ["read_files", "readers_keep", "written_files"]);
+    for asked in ["reader_fairness", "writer_fairness", "recovery"] {
+        assert!(metrics.iter().any(|metric| **metric == asked), "{asked} in {metrics:?}");
+    }
 }
 
 /// A crash at the end of each trial: the journal is replayed, more of it where data goes through it, and the next trial finds

@@ -188,11 +188,13 @@ fn many_names() {
         let done = sandbox.json(&args, &[0, 1]);
         let record = &done.records()[0];
         assert_eq!(record["ending"], "complete", "{record}");
-        // A whole directory takes its time; whether one was read to its end in the window is the machine's matter.
+        // A whole directory takes its time; whether one of a million names was read to its end in the window is the machine's
+        // matter, of a sample it is not.
         counted(&format!("names in one directory of {}", kind.name()), entries);
         for class in ["stat", "open_write", "unlink", "rename", "link"] {
             assert!(count(record, class) > 0, "{class}: {record}");
         }
+        assert!(entries > 100_000 || count(record, "list") > 0, "{record}");
         sandbox.nothing_left(&[ground.dir()]);
     }
 }

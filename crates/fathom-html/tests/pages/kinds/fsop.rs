@@ -129,6 +129,7 @@ fn mail(repeat: u32) -> Record {
         played: Some(Box::new(Played {
             acts: mix.iter().map(act).collect(),
             rate: Some(rate.clone()),
+            ..Played::default()
         })),
         ..process(Role::Client, number, 900)
     };

@@ -173,7 +173,11 @@ impl Study {
             Action::FrontMerge => record.merges[0] += 1,
             Action::BackMerge => record.merges[1] += 1,
             Action::RequestMerge => record.merges[2] += 1,
-            Action::Requeue => record.requeues += 1,
+            Action::Requeue => {
+                record.requeues += 1;
+                // It is issued once more, and is one request all the same.
+                record.issued = record.issued.saturating_sub(1);
+            }
             Action::Split => record.splits += 1,
             Action::Remap => record.remaps += 1,
             _ => {}
