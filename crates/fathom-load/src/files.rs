@@ -36,7 +36,9 @@ impl Keeping {
         }
         // A ring and its like take two for each thread.
         let others = OPEN_RESERVE + 2 * u64::from(threads);
-        let usable = OPEN_MAX.min(limit.saturating_sub(others));
+        // More than is good for the memory of the kernel only where each request may need a file of its own.
+        let needed = u64::from(threads) * u64::from(depth.max(1));
+        let usable = OPEN_MAX.max(needed).min(limit.saturating_sub(others));
         if u64::from(files) <= usable {
             return Some(Self::All);
         }

@@ -202,6 +202,12 @@ impl Generator {
         self.operations_left.min(self.bytes_left.div_ceil(u64::from(self.largest.max(1))))
     }
 
+    /// False when nothing comes any more: neither requests nor what is owed after those that there were.
+    pub fn has_more(&self) -> bool {
+        let in_turn = self.special.as_ref().and_then(|special| special.in_turn.as_ref());
+        self.requests_left() > 0 || in_turn.is_some_and(InTurn::is_owing)
+    }
+
     /// Of `depth`, how many requests may be in flight: during a warm-up not more than the window is to have, because
     /// what is in flight when the window begins ends inside it.
     pub fn depth_usable(&self, depth: u32) -> u32 {

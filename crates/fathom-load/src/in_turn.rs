@@ -52,6 +52,13 @@ impl InTurn {
         })
     }
 
+    /// True when something has to be issued before anything new.
+    pub fn is_owing(&self) -> bool {
+        let due = |every| self.rounds.requests.load(Ordering::Relaxed) / every * self.files;
+        let is_sync_due = || self.rounds.syncs.load(Ordering::Relaxed) < due(self.sync_every);
+        self.write_back.is_some() || (self.sync_every > 0 && is_sync_due())
+    }
+
     /// What has to be issued before anything new; it is none of the requests by which jobs end.
     pub fn owed(&mut self) -> Option<Request> {
         if let Some(request) = self.write_back.take() {

@@ -307,6 +307,12 @@ impl<'a> Lane<'a> {
                 what: SQPOLL_SWITCHES.to_owned(),
             });
         }
+        if kind == EngineKind::Mmap && files.is_switching() {
+            return Err(LoadError::Missing {
+                job: job.name.clone(),
+                what: MMAP_SWITCHES.to_owned(),
+            });
+        }
         Ok(Self {
             index,
             setup,
@@ -618,6 +624,9 @@ fn ring_cure(error: &std::io::Error) -> &'static str {
 }
 
 const AIO_CURE: &str = "raise the system's limit of asynchronous requests (sysctl fs.aio-max-nr), or use a smaller depth or threads";
+
+/// A mapping is of one file for good.
+const MMAP_SWITCHES: &str = "engine=mmap maps every file once, but not all of these can be open at a time; raise the limit of descriptors (ulimit -n; fathom opens 4096 at the most), use fewer files, or engine=psync";
 
 const MMAP_CURE: &str = "use a filesystem that maps files, a smaller target, or engine=psync";
 

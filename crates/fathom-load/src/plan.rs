@@ -353,14 +353,27 @@ fn check_pattern(plan: &JobPlan) -> Result<(), PlanError> {
 
 /// Lets the jobs of `cursor=workload` that lie on the same target share one position. Those that count visits (strided,
 /// iozone, sweep) and those that count bytes do so apart from each other.
+///
+/// The one pass by which they end without an amount of their own is shared too: to each the same part of it.
 pub fn share_cursors<'a>(jobs: impl Iterator<Item = (&'a LoadTarget, &'a mut JobPlan)>) {
-    let mut known = Vec::new();
+    let mut groups: Vec<(_, Vec<&mut JobPlan>)> = Vec::new();
     for (target, plan) in jobs.filter(|(_, plan)| plan.job.cursor == Cursor::Workload) {
         let counts_bytes = matches!(plan.job.access, Access::Sequential | Access::Reverse);
         let key = (target.identity(), counts_bytes);
-        match known.iter().find(|(other, _)| *other == key) {
-            Some((_, shared)) => plan.shared = Shared::clone(shared),
-            None => known.push((key, plan.shared.clone())),
+        match groups.iter_mut().find(|(other, _)| *other == key) {
+            Some((_, group)) => {
+                plan.shared = group[0].shared.clone();
+                group.push(plan);
+            }
+            None => groups.push((key, vec![plan])),
+        }
+    }
+    for (_, group) in groups {
+        let count = group.len() as u64;
+        for plan in group.into_iter().filter(|plan| plan.job.amount_bytes.is_none()) {
+            let request_bytes = u64::from(plan.job.block_size_bytes_max()).max(1);
+            let part = |bytes: u64| bytes.div_ceil(count).next_multiple_of(request_bytes);
+            plan.amount_bytes = plan.amount_bytes.map(part);
         }
     }
 }

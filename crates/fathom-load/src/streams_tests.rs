@@ -198,6 +198,24 @@ fn jobs_on_one_target_share_a_position_and_others_do_not() {
     assert_eq!(Generator::new(&alone, 0, 1).next().expect("first").offset_bytes, 0);
 }
 
+/// The pass that ends them is one pass of all of them.
+#[test]
+fn jobs_that_share_a_position_share_the_pass() {
+    let target = LoadTarget::null(64 * BLOCK);
+    let pairs = [("access", "sequential"), ("cursor", "workload")];
+    let mut plans = [planned(&pairs, 64 * BLOCK), planned(&pairs, 64 * BLOCK)];
+    plans.iter_mut().for_each(|plan| plan.job.duration_ns = None);
+    let mut plans =
+        plans.map(|plan| crate::plan::plan(&plan.job, 64 * BLOCK, 512, 1).expect("a plan"));
+    share_cursors(plans.iter_mut().map(|plan| (&target, plan)));
+    let mut all = Vec::new();
+    for (number, plan) in (0..).zip(&plans) {
+        let mut stream = Generator::new(plan, 0, 1);
+        all.extend(std::iter::from_fn(|| stream.next()).map(|request| (number, request)));
+    }
+    assert_once(&all, BLOCK, 1, 64);
+}
+
 /// At the same time, on real threads: nothing is lost and nothing comes twice.
 #[test]
 fn a_shared_position_holds_against_threads_that_race() {

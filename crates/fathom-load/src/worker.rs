@@ -295,6 +295,8 @@ impl<'a, E: Engine, C: Clock, P: Payload> Worker<'a, E, C, P> {
     #[inline]
     fn fill(&mut self) -> bool {
         if self.free.is_empty() {
+            // Nothing opens a file before what follows writes is handed over.
+            self.waiting.clear();
             return true;
         }
         let now_ns = self.clock.now_ns();
@@ -315,25 +317,28 @@ impl<'a, E: Engine, C: Clock, P: Payload> Worker<'a, E, C, P> {
     #[inline(never)]
     fn fill_any(&mut self, now_ns: u64) -> bool {
         let mut opened_at_ns = None;
-        while let Some(slot) = self.free.pop() {
+        let goes_on = loop {
+            let Some(slot) = self.free.pop() else { break true };
             let Some(request) = self.generator.next() else {
                 self.free.push(slot);
-                return false;
+                break false;
             };
             let Some(file) = self.ready_file(request.file, &mut opened_at_ns) else {
                 self.free.push(slot);
-                return false;
+                break false;
             };
             self.issue_any(slot, Request { file, ..request }, now_ns);
+        };
+        self.stamp_waiting(opened_at_ns);
+        goes_on
+    }
+
+    /// Nothing of this batch has been handed over yet: the time that files took to open is not its.
+    fn stamp_waiting(&mut self, opened_at_ns: Option<u64>) {
+        while let Some(slot) = self.waiting.pop() {
+            let start_ns = &mut self.slots[slot as usize].start_ns;
+            *start_ns = opened_at_ns.unwrap_or(*start_ns);
         }
-        // Nothing of this batch has been handed over yet: the time that files took to open is not its.
-        if self.open_files.is_some() {
-            while let Some(slot) = self.waiting.pop() {
-                let start_ns = &mut self.slots[slot as usize].start_ns;
-                *start_ns = opened_at_ns.unwrap_or(*start_ns);
-            }
-        }
-        true
     }
 
     /// The engine's index of a file, which is opened if it is not open. None when that fails.

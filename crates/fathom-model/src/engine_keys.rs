@@ -58,7 +58,7 @@ pub fn contradiction(job: &Job) -> Option<String> {
     if job.polled && job.trim_fraction + job.zero_fraction > 0.0 {
         return Some("a polled io_uring takes reads and writes only; use polled=no, or leave out trim_fraction and zero_fraction".into());
     }
-    if job.polled && (job.sync != SyncRule::Never || job.sync_at_end.is_some()) {
+    if job.polled && syncs(job) {
         return Some("a polled io_uring takes reads and writes only, no syncs; use polled=no, or open_sync=dsync in place of the syncs".into());
     }
     if job.engine != EngineKind::Mmap {
@@ -74,6 +74,11 @@ pub fn contradiction(job: &Job) -> Option<String> {
         return None;
     };
     Some(format!("engine=mmap: {why}"))
+}
+
+fn syncs(job: &Job) -> bool {
+    let later = job.sync_at_end.is_some() || job.sync_all_every.is_some();
+    job.sync != SyncRule::Never || later || job.access == Access::Replication
 }
 
 #[cfg(test)]
@@ -105,6 +110,8 @@ mod tests {
             &[("sqpoll", "yes"), ("files", "3"), ("files_open", "2")],
             &[("polled", "yes"), ("direct", "no")],
             &[("polled", "yes"), ("write_fraction", "1"), ("fsync_every", "1")],
+            &[("polled", "yes"), ("write_fraction", "1"), ("sync_all_every", "10")],
+            &[("polled", "yes"), ("access", "replication")],
             &[("polled", "yes"), ("trim_fraction", "0.5")],
         ] {
             assert!(found(pairs).is_some(), "{pairs:?}");

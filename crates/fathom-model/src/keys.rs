@@ -758,6 +758,10 @@ pub fn check(job: &Job) -> Result<(), KeyError> {
             "access=replication writes back what it reads; set write_fraction=0.5".into(),
         );
     }
+    let syncs_log = matches!(job.sync, SyncRule::Never | SyncRule::Every(1));
+    if job.access == Access::Replication && !syncs_log {
+        return refuse("access=replication syncs the log after each transaction, and nothing else; leave out fsync_every and fsync_fraction".into());
+    }
     if job.access == Access::Replication && (job.threads, job.depth) != (1, 1) {
         return refuse("access=replication is one thread with one request at a time; leave threads and depth at 1".into());
     }

@@ -105,6 +105,7 @@ fn contradictions() {
         &[("batch", "2")],
         &[("fsync_every", "1")],
         &[("access", "replication"), ("write_fraction", "0.5"), ("threads", "2")],
+        &[("access", "replication"), ("write_fraction", "0.5"), ("fsync_every", "10")],
         &[("access", "append")],
         &[("access", "append"), ("write_fraction", "0.5")],
         &[("access", "replication")],

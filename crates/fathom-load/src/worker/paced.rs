@@ -35,11 +35,11 @@ impl<E: Engine, C: Clock, P: Payload> Worker<'_, E, C, P> {
                 }
                 let goes_on = self.fill_open(now_ns);
                 self.note_backlog();
-                goes_on && self.generator.requests_left() > 0
+                goes_on && self.generator.has_more()
             }
             Some(Pace::Slowed(slowed)) => {
                 slowed.wake(now_ns, &mut self.free);
-                self.fill_slowed(now_ns) && self.generator.requests_left() > 0
+                self.fill_slowed(now_ns) && self.generator.has_more()
             }
             // Not called: the plain loop has its own way, and a second caller would make that one slower.
             None => false,
@@ -47,36 +47,47 @@ impl<E: Engine, C: Clock, P: Payload> Worker<'_, E, C, P> {
     }
 
     fn fill_open(&mut self, now_ns: u64) -> bool {
-        while let Some(Pace::Open(open)) = &mut self.pace
-            && open.backlog() > 0
-            && let Some(slot) = self.free.pop()
-        {
+        let mut opened_at_ns = None;
+        let goes_on = loop {
+            let Some(Pace::Open(open)) = &mut self.pace else { break true };
+            if open.backlog() == 0 {
+                break true;
+            }
+            let Some(slot) = self.free.pop() else { break true };
             let Some(request) = self.generator.next() else {
                 self.free.push(slot);
-                return false;
+                break false;
             };
             open.start(slot, now_ns);
-            let Some(file) = self.ready_file(request.file, &mut None) else { return false };
+            let Some(file) = self.ready_file(request.file, &mut opened_at_ns) else { break false };
             self.issue_any(slot, Request { file, ..request }, now_ns);
-        }
+        };
+        self.stamp_waiting(opened_at_ns);
         // With operations for no slot at all, nothing ever starts.
-        !self.slots.is_empty()
+        goes_on && !self.slots.is_empty()
     }
 
     fn fill_slowed(&mut self, now_ns: u64) -> bool {
-        while let Some(Pace::Slowed(slowed)) = &mut self.pace
-            && slowed.may_start(now_ns)
-            && let Some(slot) = self.free.pop()
-        {
+        let mut opened_at_ns = None;
+        let goes_on = loop {
+            let Some(Pace::Slowed(slowed)) = &mut self.pace else { break true };
+            if !slowed.may_start(now_ns) {
+                break true;
+            }
+            let Some(slot) = self.free.pop() else { break true };
             let Some(request) = self.generator.next() else {
                 self.free.push(slot);
-                return false;
+                break false;
             };
-            slowed.start(request.size_bytes, now_ns);
-            let Some(file) = self.ready_file(request.file, &mut None) else { return false };
+            // A round of syncs is owed by the requests before it, and none itself.
+            if request.kind != Kind::SyncAll {
+                slowed.start(request.size_bytes, now_ns);
+            }
+            let Some(file) = self.ready_file(request.file, &mut opened_at_ns) else { break false };
             self.issue_any(slot, Request { file, ..request }, now_ns);
-        }
-        !self.slots.is_empty()
+        };
+        self.stamp_waiting(opened_at_ns);
+        goes_on && !self.slots.is_empty()
     }
 
     /// Hands over and waits for the end of a request or for the time of the next one, but not beyond `edge_ns`.

@@ -160,6 +160,12 @@ fn descriptors() {
     assert!(done.code == 4 && done.stderr.contains("sqpoll=yes needs all files open"), "{done:?}");
     let done = limited("2000", &["sqpoll=yes", "depth=8"]);
     assert!([0, 1].contains(&done.code), "{done:?}");
+    // A mapping stays with its file: what is opened under the same number later would not be read at all.
+    let mapped = ["engine=mmap", "direct=no", "depth=1"];
+    let done = limited("250", &mapped);
+    assert!(done.code == 4 && done.stderr.contains("maps every file once"), "{done:?}");
+    let done = limited("2000", &mapped);
+    assert!([0, 1].contains(&done.code), "{done:?}");
 }
 
 fn no_room() {
