@@ -2,11 +2,13 @@
 
 mod capture;
 mod settings;
+mod stored;
 mod transfer;
 mod tree;
 
 pub use capture::{Capture, MapTo, Replay};
 pub use settings::meant_setting;
+pub use stored::{History, List, Report, ReportFormat, Rm, Show};
 pub use transfer::{
     Completions, Export, ExportFormat, ExportTable, Import, ImportCsv, ImportFrom, Shell,
 };
@@ -120,7 +122,7 @@ pub struct Measure {
     /// A word to find the run by, such as before-upgrade
     #[arg(long, value_name = "WORD")]
     pub label: Option<String>,
-    /// Leave the test files in place
+    /// Leave the test files in place; fathom clean removes them
     #[arg(long)]
     pub keep: bool,
     /// Plain lines instead of the live view, also on a terminal
@@ -174,7 +176,8 @@ pub enum FailOn {
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "\
 Makes a test file in PATH/.fathom-ID/, measures sequential and random reads and writes and commits with it, and removes \
-it. Nothing that exists is touched. block_size= shapes the random and the mixed rows, threads= and write_fraction= the mixed row.
+it. Nothing that exists is touched; whatever else uses this storage is slowed meanwhile. block_size= shapes the random and the \
+mixed rows, threads= and write_fraction= the mixed row.
 
   fathom quick /srv/data
   fathom quick /srv/data --time=10m block_size=16k")]
@@ -188,7 +191,7 @@ pub struct Quick {
     /// The whole time, 30s to 1h
     #[arg(long, default_value = "2m", value_name = "TIME")]
     pub time: String,
-    /// `full` covers the whole free space: on rotating disks the heads must travel
+    /// How much of the free space is covered; of rotating disks only `full` shows how far the heads must travel
     #[arg(long, value_enum, default_value = "auto", value_name = "SPAN")]
     pub span: Span,
     /// No HTML report in this folder
@@ -204,7 +207,7 @@ pub struct Quick {
 pub enum Span {
     /// Enough to defeat the caches
     Auto,
-    /// All free space but the reserve
+    /// All free space but a reserve: writing it may take hours beyond --time, and thin volumes grow by it
     Full,
 }
 
@@ -235,22 +238,22 @@ pub struct Check {
     /// Everything that could not be read
     #[arg(long)]
     pub unread: bool,
-    /// Stores every fact in a file, compressed when its name ends in .gz
+    /// Store every fact in a file, compressed when its name ends in .gz
     #[arg(long, value_name = "FILE")]
     pub snapshot: Option<PathBuf>,
-    /// Replaces serial numbers, names and addresses, the same by the same
+    /// Replace serial numbers, names and addresses, the same one by the same word throughout
     #[arg(long)]
     pub anonymise: bool,
-    /// Judges a stored snapshot, of this machine or another
+    /// Judge a stored snapshot, of this machine or another
     #[arg(long, value_name = "FILE", conflicts_with_all = ["targets", "vendor_tools"])]
     pub from: Option<PathBuf>,
-    /// Explains a finding or a word; list names all
+    /// Explain a finding or a word; `list` names all
     #[arg(long, value_name = "NAME", conflicts_with_all = ["targets", "from", "snapshot"])]
     pub explain: Option<String>,
-    /// Starts installed tools of RAID controllers' makers (storcli, perccli, ssacli, arcconf) and reads what they say
+    /// Start installed tools of RAID controllers' makers (storcli, perccli, ssacli, arcconf) and read what they say
     #[arg(long)]
     pub vendor_tools: bool,
-    /// From which gravity on the exit code is 1
+    /// From which gravity of a finding on the exit code is 1
     #[arg(long, value_enum, default_value = "never", value_name = "GRAVITY")]
     pub fail_on: Threshold,
 }
@@ -304,13 +307,13 @@ pub struct Run {
     /// Only these phases of a workload that has several: --phase=write,rewrite
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     pub phase: Vec<String>,
-    /// How often; each time all phases
+    /// How often it is measured, each time all phases
     #[arg(long, default_value = "1", value_name = "N")]
     pub repeats: u32,
-    /// In rounds until the figures are steady by the rule of the SNIA, at most so many [default: 25]
+    /// Measure in rounds until the figures are steady by the rule of the SNIA, at most so many [default: 25]
     #[arg(long, value_name = "ROUNDS", num_args = 0..=1, require_equals = true, default_missing_value = "25")]
     pub until_steady: Option<u32>,
-    /// So many rounds more once they are, to see whether they stay so
+    /// Measure so many rounds more once they are, to see whether they stay so
     #[arg(
         long,
         value_name = "ROUNDS",
@@ -322,7 +325,7 @@ pub struct Run {
     /// What has to become steady, any of rate, mean, p50, p99, p99.9, max [default: rate,mean]
     #[arg(long, value_name = "FIGURES", value_delimiter = ',', requires = "until_steady")]
     pub track: Vec<String>,
-    /// Compares with the same workload under these settings: both in turn, until it is known which is faster
+    /// Compare with the same workload under these settings: both in turn, until it is known which is faster
     #[arg(long, value_name = "KEY=VALUE[,KEY=VALUE]", conflicts_with_all = ["repeats", "until_steady"])]
     pub against: Vec<String>,
     /// Length of the intervals of the stored series, 10ms to 1m
@@ -389,7 +392,8 @@ pub struct Size {
 #[command(after_help = "\
 PLAN is a file (*.toml) or the name of a plan that comes with fathom; without one these are listed. Everything \
 that is changed is noted before, and put back at the end, after an error, and after a signal; after kill -9 by the next \
-start or by fathom restore. An experiment that was broken off goes on with its next trial when it is started again.
+start or by fathom restore. Until then whatever else uses the machine has the changed settings too, and what they risk: --dry-run \
+lists them. An experiment that was broken off goes on with its next trial when it is started again.
 
   fathom lab
   fathom lab scheduler /srv/data --dry-run    all that would be done, untouched
@@ -406,19 +410,19 @@ pub struct Lab {
     /// A device for plans that build arrays; once for each
     #[arg(long, value_name = "DEVICE")]
     pub device: Vec<String>,
-    /// Says everything that would be done, and touches nothing
+    /// Say everything that would be done, and touch nothing
     #[arg(long)]
     pub dry_run: bool,
-    /// Runs on without this terminal; fathom attach looks at it
+    /// Run on without this terminal; fathom attach looks at it
     #[arg(long, conflicts_with_all = ["dry_run", "print"])]
     pub detach: bool,
-    /// Shows the text of the plan
+    /// Show the text of the plan
     #[arg(long, conflicts_with = "dry_run")]
     pub print: bool,
-    /// Goes on with this run [default: the newest of the plan, when it is unfinished]
+    /// Go on with this run [default: the newest of the plan, when it is unfinished]
     #[arg(long, value_name = "RUN", conflicts_with = "new")]
     pub resume: Option<String>,
-    /// Begins anew, also when a run of the plan is unfinished
+    /// Begin anew, also when a run of the plan is unfinished
     #[arg(long)]
     pub new: bool,
     /// Skip this workload, or every cell with this level
@@ -457,7 +461,7 @@ pub struct Restore {
     /// Also put back settings that somebody changed after fathom did: their change is lost
     #[arg(long)]
     pub force: bool,
-    /// Says what is still to be put back, and does nothing
+    /// Say what is still to be put back, and do nothing
     #[arg(long, conflicts_with = "force")]
     pub list: bool,
 }
@@ -490,37 +494,14 @@ pub struct Verify {
     pub path: PathBuf,
 }
 
-/// `fathom list`.
-#[derive(Debug, ClapArgs)]
-pub struct List {
-    /// Only runs on this target or below it
-    #[arg(long, value_name = "PATH")]
-    pub target: Option<String>,
-    /// Only runs with this label
-    #[arg(long, value_name = "WORD")]
-    pub label: Option<String>,
-    /// At most so many, the newest
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
-    pub limit: Option<u32>,
-}
-
-/// `fathom show`.
-#[derive(Debug, ClapArgs)]
-pub struct Show {
-    /// The run, or the first characters of its name
-    pub run: String,
-    /// How figures are shown
-    #[arg(long, value_enum, default_value = "fathom", value_name = "STYLE")]
-    pub style: Style,
-}
-
 /// `fathom compare`.
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "\
 A and B are labels (all finished runs with that label), the first characters of runs, several with commas between them, \
 or the file of a store (all its runs). NAME:ROW takes only rows that begin with ROW, NAME@FILE looks in another store.
 
-The run is the unit: one run on each side decides nothing. Eight of each, made in turn, decide most things:
+The run is the unit: one run on each side decides nothing. Eight of each, made in turn, are mostly enough. This leaves the \
+setting as the last run had it; fathom lab puts it back:
 
   one() { echo $1 > /sys/block/sdb/queue/scheduler
           fathom run randread /srv --label=$1; }
@@ -555,94 +536,6 @@ pub struct Compare {
     pub fail_on: FailOn,
 }
 
-/// `fathom report`.
-#[derive(Debug, ClapArgs)]
-#[command(after_help = "\
-The file holds everything that it shows, charts and their figures: it can be mailed, opened without network, printed, and read \
-with scripts switched off.
-
-  fathom report                        the last run, as fathom-ID.html
-  fathom report 7f3k -o disk.html      that run
-  fathom report before after           two runs or labels, as by fathom compare
-  fathom report --history=/srv/data    results of one target over time
-  fathom report -o -                   on standard output
-  fathom report -o disk.md             as Markdown, for an issue or a wiki")]
-pub struct Report {
-    /// The run, or the first characters of its name; two to compare [default: the last run]
-    #[arg(value_name = "RUN")]
-    pub runs: Vec<String>,
-    /// All finished runs on this target over time instead
-    #[arg(long, value_name = "TARGET", conflicts_with = "runs")]
-    pub history: Option<String>,
-    /// Where to write it; - for standard output [default: fathom-RUN.html in this folder]
-    #[arg(short, long, value_name = "FILE")]
-    pub output: Option<PathBuf>,
-    /// What is written [default: by the name of the file, else html]
-    #[arg(long, value_enum, value_name = "FORMAT")]
-    pub format: Option<ReportFormat>,
-    /// Replace the file also when it is no report of fathom
-    #[arg(long)]
-    pub overwrite: bool,
-    /// Replace paths, labels, serial numbers, UUIDs and addresses, the same by the same, and leave out what people wrote
-    #[arg(long)]
-    pub anonymise: bool,
-    /// Of a comparison: the largest change that does not matter [default: 3%]
-    #[arg(long, value_name = "PERCENT")]
-    pub margin: Option<String>,
-    /// Of a history: the smallest change of level to look for [default: 5%]
-    #[arg(long, value_name = "PERCENT", requires = "history")]
-    pub step: Option<String>,
-}
-
-/// What a report is written as.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum ReportFormat {
-    /// One self-contained file with charts
-    Html,
-    /// Text and tables for an issue or a wiki
-    Markdown,
-}
-
-impl ReportFormat {
-    /// The word for programs.
-    pub fn word(self) -> &'static str {
-        match self {
-            Self::Html => "html",
-            Self::Markdown => "markdown",
-        }
-    }
-}
-
-/// `fathom history`.
-#[derive(Debug, ClapArgs)]
-#[command(after_help = "\
-Runs with the same settings on the same device and size form a series. From 16 runs on, changes of its level are looked \
-for; each is shown with what differed between the last run before it and the first one after it.
-
-  fathom history /srv/data
-  fathom history /srv/data --row='random read' --label=nightly")]
-pub struct History {
-    /// As it was given to quick or run, or a directory above
-    pub target: String,
-    /// Only rows that begin with this
-    #[arg(long, value_name = "NAME")]
-    pub row: Option<String>,
-    /// Only runs with this label
-    #[arg(long, value_name = "WORD")]
-    pub label: Option<String>,
-    /// The smallest change of level to look for
-    #[arg(long, default_value = "5%", value_name = "PERCENT")]
-    pub step: String,
-}
-
-/// `fathom rm`.
-#[derive(Debug, ClapArgs)]
-pub struct Rm {
-    /// The runs, or the first characters of their names
-    #[arg(required = true)]
-    pub run: Vec<String>,
-}
-
 /// `fathom knobs`.
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "\
@@ -654,7 +547,7 @@ Nothing is changed: fathom lab tries values and puts them back. Names of older k
   fathom knobs vm.dirty_bytes --json
   fathom knobs --setra; fathom knobs cfq   what old words mean today")]
 pub struct Knobs {
-    /// One of them, in full; or a target
+    /// A setting, in full; or a target: only the settings of its stack
     #[arg(allow_hyphen_values = true)]
     pub id: Option<String>,
     /// A file, directory or device: only its stack
@@ -663,8 +556,13 @@ pub struct Knobs {
 
 /// `fathom workloads`.
 #[derive(Debug, ClapArgs)]
+#[command(after_help = "\
+Nothing is run: fathom run NAME TARGET does that.
+
+  fathom workloads
+  fathom workloads randomio    what it does, its jobs, and all keys")]
 pub struct Workloads {
-    /// One of them, in full
+    /// A workload, in full
     pub name: Option<String>,
 }
 
@@ -725,13 +623,13 @@ pub struct Raid {
     /// Skip the initial synchronisation: parity is undefined until written; results say so
     #[arg(long)]
     pub assume_clean: bool,
-    /// Says everything that would be done, and touches nothing
+    /// Say everything that would be done, and touch nothing
     #[arg(long)]
     pub dry_run: bool,
-    /// Goes on with this run [default: the newest matrix, when it is unfinished]
+    /// Go on with this run [default: the newest matrix, when it is unfinished]
     #[arg(long, value_name = "RUN", conflicts_with = "new")]
     pub resume: Option<String>,
-    /// Begins anew, also when a matrix is unfinished
+    /// Begin anew, also when a matrix is unfinished
     #[arg(long)]
     pub new: bool,
     /// What commands that measure any target take.
@@ -782,6 +680,8 @@ mod tests {
     fn examples_fit_eighty_columns() {
         fn check(command: &clap::Command) -> usize {
             let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+            // The first line would lose its indentation.
+            assert!(!help.starts_with(' '), "{}: words come first", command.get_name());
             let examples: Vec<&str> = help.lines().filter(|line| line.starts_with("  ")).collect();
             for line in &examples {
                 assert!(line.chars().count() <= 80, "{}: {line}", command.get_name());

@@ -32,10 +32,10 @@ pub struct Capture {
     /// Also write a synthetic workload with the same mix, sizes, offsets and arrival rate
     #[arg(long, value_name = "FILE")]
     pub workload: Option<PathBuf>,
-    /// Reads a trace instead of making one
+    /// Read a trace instead of making one
     #[arg(long, value_name = "FILE", conflicts_with_all = ["device", "time", "output", "command"])]
     pub from: Option<PathBuf>,
-    /// Compares what is captured or read with this trace, distribution by distribution
+    /// Compare what is captured or read with this trace, distribution by distribution
     #[arg(long, value_name = "TRACE")]
     pub like: Option<PathBuf>,
     /// A word to find the run by
@@ -44,7 +44,7 @@ pub struct Capture {
     /// Exit with code 1 when the verdict is this or worse
     #[arg(long, value_enum, default_value = "doubtful", value_name = "VERDICT")]
     pub fail_on: FailOn,
-    /// Runs meanwhile; the capture ends with it
+    /// A command to run meanwhile; the capture ends with it
     #[arg(last = true, value_name = "COMMAND")]
     pub command: Vec<OsString>,
 }
@@ -56,12 +56,13 @@ Issues the requests of a trace (of fathom capture, blktrace or blkparse) once mo
 as fast as they go. What is written is random: a trace holds no contents. On a device without --destroy, and on a file that is \
 not fathom's, only the reads are replayed. At the end the replay is compared with the trace, distribution by distribution.
 
-  fathom replay day.trace /srv/new               in a test file of its own
-  fathom replay day.trace /dev/sdb               only the reads
-  fathom replay day.trace /srv/new --speed=2x    twice as fast
-  fathom replay day.trace /srv/new --speed=max   one by one, --depth at once
-  fathom replay day.trace /srv/new --twin        its mix, sizes, places and pace
-  fathom replay day.trace /srv/new --map=modulo  starts again where it ends")]
+  fathom replay day.trace /srv/data               in a test file of its own
+  fathom replay day.trace /dev/sdb                only the reads
+  fathom replay day.trace /srv/new --size=4G      in a new file
+  fathom replay day.trace /srv/data --speed=2x    twice as fast
+  fathom replay day.trace /srv/data --speed=max   one by one, --depth at once
+  fathom replay day.trace /srv/data --twin        its mix, sizes, places, pace
+  fathom replay day.trace /srv/data --map=modulo  starts again where it ends")]
 pub struct Replay {
     /// The trace
     pub trace: PathBuf,
@@ -79,10 +80,10 @@ pub struct Replay {
     /// Size of the test file that fathom makes [default: what the trace reaches, up to 1 GiB]
     #[arg(long, value_name = "SIZE")]
     pub size: Option<String>,
-    /// Leaves writes and flushes out
+    /// Leave writes and flushes out
     #[arg(long)]
     pub reads_only: bool,
-    /// Runs the synthetic twin: a workload of the same mix, sizes, places and pace, without the order
+    /// Run the synthetic twin: a workload of the same mix, sizes, places and pace, without the order
     #[arg(long, conflicts_with_all = ["speed", "map", "depth", "reads_only"])]
     pub twin: bool,
     /// Through the page cache (no O_DIRECT)

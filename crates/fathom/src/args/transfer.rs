@@ -6,7 +6,8 @@ use std::path::PathBuf;
 /// `fathom export`.
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "\
-Without RUN all runs that the filters leave; the oldest first. jsonl is the form that loses nothing: fathom import takes it \
+Without RUN all runs that the filters leave; the oldest first. An export holds paths, labels and serial numbers; --anonymise \
+replaces them. jsonl is the form that loses nothing: fathom import takes it \
 into another store. A name that ends in .gz is packed. docs/export.md says what each form holds.
 
   fathom export -o all.jsonl.gz                   a copy of everything
@@ -37,7 +38,7 @@ pub struct Export {
     /// At most so many, the newest
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub limit: Option<u32>,
-    /// Replace paths, labels, serial numbers, UUIDs and addresses, the same by the same, and leave out what people wrote
+    /// Replace paths, labels, serial numbers, UUIDs and addresses, the same one by the same word throughout, and leave out what people wrote
     #[arg(long)]
     pub anonymise: bool,
     /// Replace the file when it exists
@@ -90,8 +91,10 @@ pub enum ExportTable {
 /// `fathom completions`.
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "\
+Each shell reads its own from another place:
+
   fathom completions bash > /etc/bash_completion.d/fathom
-  source <(fathom completions bash)              # for this shell only
+  source <(fathom completions bash)            # for this shell only
   fathom completions zsh > ~/.zfunc/_fathom    # fpath+=~/.zfunc, compinit
   fathom completions fish > ~/.config/fish/completions/fathom.fish")]
 pub struct Completions {
@@ -103,11 +106,11 @@ pub struct Completions {
 /// Shells with completions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Shell {
-    /// bash
+    /// Bash
     Bash,
-    /// zsh
+    /// Zsh
     Zsh,
-    /// fish
+    /// Fish
     Fish,
 }
 
@@ -118,7 +121,7 @@ pub enum Shell {
     arg_required_else_help = true,
     after_help = "\
 A file is what fathom export wrote as jsonl, or the store of another machine. Runs that are here already stay \
-unchanged; if another run has the same name here, the imported one gets a new one. Both are reported.
+unchanged; if another run has the same name here, the imported one gets another. Both are reported.
 
   fathom import runs.jsonl.gz
   fathom import /mnt/db7/fathom.db /mnt/db8/fathom.db
@@ -158,7 +161,7 @@ pub struct ImportCsv {
     /// What columns are: NAME:higher[:UNIT] and NAME:lower[:UNIT] for metrics, NAME:factor, NAME:skip
     #[arg(long, value_name = "NAME:ROLE[:UNIT]", value_delimiter = ',')]
     pub columns: Vec<String>,
-    /// Check each row by Little's law, IN_FLIGHT a column or a number
+    /// Check each row by Little's law (requests in flight = rate x latency); IN_FLIGHT is a column or a number
     #[arg(long, value_name = "IN_FLIGHT=RATE*LATENCY+...")]
     pub little: Option<String>,
     /// Which arrays do the work of one disk: small random requests per second; others columns or numbers

@@ -14,11 +14,11 @@ pub struct Tree {
 /// What is done with trees of files.
 #[derive(Debug, Subcommand)]
 pub enum TreeCommand {
-    /// Makes a tree of files, or takes up the one that is there already
+    /// Make a tree of files, or take up the one that is there already
     Build(TreeBuild),
-    /// Reads what a real directory is made of, names and sizes only, into a table that trees are built like
+    /// Read what a real directory is made of, names and sizes only, into a table that trees are built like
     Scan(TreeScan),
-    /// Checks a tree that was built: names, sizes, times and every byte; 5 when something is not as it was made
+    /// Check a tree that was built: names, sizes, times and every byte; exit code 5 when something is not as it was made
     #[command(alias = "check")]
     Verify(TreeVerify),
 }
@@ -53,7 +53,7 @@ pub struct TreeBuild {
     /// Settings, see below
     #[arg(value_name = "KEY=VALUE")]
     pub settings: Vec<String>,
-    /// Compares also every byte of a tree that is there already
+    /// Compare also every byte of a tree that is there already
     #[arg(long)]
     pub verify: bool,
 }
@@ -79,6 +79,9 @@ pub struct TreeScan {
 
 /// `fathom tree verify`.
 #[derive(Debug, ClapArgs)]
+#[command(after_help = "\
+  fathom tree verify /srv/data/tree
+  fathom tree verify /srv/data/tree --names    without reading the files")]
 pub struct TreeVerify {
     /// The directory of the tree
     pub dir: PathBuf,
@@ -98,7 +101,7 @@ fathom's; a directory goes when it is empty. Everything else stays and is named.
 pub struct Clean {
     /// A tree, or a directory above
     pub dir: PathBuf,
-    /// Says what would be removed, and removes nothing
+    /// Say what would be removed, and remove nothing
     #[arg(long)]
     pub list: bool,
 }

@@ -29,7 +29,7 @@ pub struct Watch {
     /// Length of an interval, 10ms to 1h
     #[arg(long, default_value = "1s", value_name = "TIME")]
     pub interval: String,
-    /// Ends after so many intervals
+    /// End after so many intervals
     #[arg(long, value_name = "N")]
     pub count: Option<u64>,
     /// Store the series; with a command or a recipe it always is
@@ -55,7 +55,7 @@ pub struct Watch {
     /// root; about half a microsecond of a processor for each request)
     #[arg(long)]
     pub latency: bool,
-    /// Serve the figures as OpenMetrics on this address; a port alone is one of this machine only
+    /// Serve the figures as OpenMetrics on this address, unencrypted and to whoever reaches it; a port alone is one of this machine only
     #[arg(long, value_name = "[ADDRESS:]PORT")]
     pub listen: Option<String>,
     /// A figure that the command prints; repeat for more
