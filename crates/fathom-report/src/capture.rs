@@ -22,15 +22,8 @@ pub fn text(capture: &CaptureRecord, width: usize) -> String {
     }
     out.push('\n');
     out += &classes(capture).render_to(0, width);
+    push_wrapped_to(&mut out, width, "  ", &classes_note(capture));
     out.push('\n');
-    if capture.is_of_driver {
-        push_wrapped_to(
-            &mut out,
-            width,
-            "",
-            "Requests are those that the driver got (D): of their arrival the trace says nothing.",
-        );
-    }
     for (name, line) in lines(capture) {
         push_wrapped_to(&mut out, width, &format!("{name:<12}"), &line);
     }
@@ -87,7 +80,7 @@ pub fn classes(capture: &CaptureRecord) -> Table {
         ("p50", Align::Right),
         ("p99", Align::Right),
         ("max", Align::Right),
-        ("of it driver", Align::Right),
+        ("driver's share", Align::Right),
     ];
     let mut table = Table::new(columns, 2);
     let seconds = seconds(capture);
@@ -116,6 +109,28 @@ pub fn classes(capture: &CaptureRecord) -> Table {
         ]);
     }
     table
+}
+
+/// What the columns of [`classes`] are.
+#[must_use]
+pub fn classes_note(capture: &CaptureRecord) -> String {
+    let latency = match (capture.source.as_str(), capture.is_of_driver) {
+        ("replay", _) => {
+            "from the time at which a request was due (without such times: its start) to its end; driver's share: the part from its \
+             start on"
+        }
+        (_, true) => {
+            "from the driver to the end; when requests arrived before it the trace does not say"
+        }
+        (_, false) => {
+            "from the arrival at the device to the end; driver's share: the part after the driver got the request, the rest was \
+             waited in the kernel's queue"
+        }
+    };
+    format!(
+        "deviation, harmonic: standard deviation and harmonic mean of the sizes. sequential: begins where one of the last 64 \
+         streams of its class ended. p50 to max: latency {latency}."
+    )
 }
 
 /// The driver's part of the time; the rest was waited for before.
@@ -248,7 +263,7 @@ fn starts(capture: &CaptureRecord) -> Option<String> {
         return Some("as fast as they went; latency counts from the start".to_owned());
     };
     Some(format!(
-        "{} after their time at the median, {} at 99 %, {} at most; latency counts from that time, of it driver from the start",
+        "{} after their time at the median, {} at 99 %, {} at most; latency counts from that time, the driver's share of it from the start",
         format_ns(half),
         format_ns(most),
         format_ns(max)

@@ -177,7 +177,7 @@ pub fn certainty(knee: &Knee) -> String {
         (false, []) => format!("Not certain: {blocks} do not decide it. --time= allows more."),
         (false, _) => {
             format!(
-                "Certain at 95 %, by {blocks}, is only: {}. --time= allows more.",
+                "Only this is certain at 95 %, by {blocks}: {}. --time= allows more.",
                 known.join(", ")
             )
         }
@@ -440,7 +440,10 @@ mod tests {
             (knee(None, None, 0), "Single runs say so"),
             (rests, "Not certain: it rests on 16 in flight"),
             (knee(None, None, 3), "Not certain: 3 blocks in random order do not decide it"),
-            (knee(Some(7), None, 8), "is only: lower at 7"),
+            (
+                knee(Some(7), None, 8),
+                "Only this is certain at 95 %, by 8 blocks in random order: lower at 7.",
+            ),
             (
                 knee(Some(7), Some(8), 8),
                 "Certain at 95 %, by 8 blocks in random order: lower at 7, reached at 8.",

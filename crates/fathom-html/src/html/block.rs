@@ -63,7 +63,7 @@ fn push_table(out: &mut String, table: &Table) {
     let sortable = if table.is_sortable { " class=\"sortable\"" } else { "" };
     let _ = writeln!(out, "<div class=\"scroll\" tabindex=\"0\"><table{sortable}>");
     if !table.caption.is_empty() {
-        let _ = writeln!(out, "<caption>{}</caption>", text(&table.caption));
+        let _ = writeln!(out, "<caption><span>{}</span></caption>", text(&table.caption));
     }
     out.push_str("<thead><tr>");
     let used = table.used();
@@ -89,7 +89,7 @@ fn push_table(out: &mut String, table: &Table) {
             push_cell(out, cell, table.columns[*at].align, *at == 0);
         }
         if with_remarks {
-            let _ = write!(out, "<td class=\"remark\">{}</td>", text(&row.remark));
+            let _ = write!(out, "<td class=\"remark\">{}</td>", prose(&row.remark));
         }
         out.push_str("</tr>\n");
     }
@@ -104,7 +104,7 @@ fn push_cell(out: &mut String, cell: &Cell, align: Align, is_first: bool) {
     let words = cell.text.trim_start_matches(' ');
     let depth = cell.text.len() - words.len();
     let value = cell.value.map_or_else(String::new, |value| format!(" data-v=\"{value}\""));
-    let words = text(words);
+    let words = if align == Align::Left { prose(words) } else { text(words) };
     if is_first && align == Align::Left {
         let indent = match depth {
             0 => "",

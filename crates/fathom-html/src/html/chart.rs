@@ -1,7 +1,7 @@
 //! A chart: a title, a place to draw in, how to read it, and below it the points, from which the page's script draws it.
 
 use super::Counter;
-use super::escape::{self, text};
+use super::escape::{self, prose, text};
 use crate::page::{Axis, Chart, ChartKind, Point, Unit};
 use serde_json::{Value, json};
 use std::fmt::Write;
@@ -18,7 +18,7 @@ pub(super) fn push(out: &mut String, chart: &Chart, counter: &mut Counter) {
     let n = if chart.n.is_empty() {
         String::new()
     } else {
-        format!(" <span class=\"n-of\">{}</span>", text(&chart.n))
+        format!(" <span class=\"n-of\">{}</span>", prose(&chart.n))
     };
     let _ = writeln!(
         out,
@@ -30,7 +30,7 @@ pub(super) fn push(out: &mut String, chart: &Chart, counter: &mut Counter) {
     );
     for line in [&chart.note, &chart.interval, &chart.reduction] {
         if !line.is_empty() {
-            let _ = writeln!(out, "<p class=\"note\">{}</p>", text(line));
+            let _ = writeln!(out, "<p class=\"note\">{}</p>", prose(line));
         }
     }
     let names = Names::of(chart);

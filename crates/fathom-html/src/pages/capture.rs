@@ -24,7 +24,9 @@ pub(super) fn page(source: &Source) -> Page {
     first.extend(parts::stacks(source.records));
     let mut sections = Vec::new();
     for capture in &captures {
-        first.push(Block::Table(Table::from(&report::classes(capture))));
+        let mut classes = Table::from(&report::classes(capture));
+        classes.notes.push(report::classes_note(capture));
+        first.push(Block::Table(classes));
         sections.extend(of_capture(capture));
     }
     if is_replay {
@@ -37,7 +39,7 @@ pub(super) fn page(source: &Source) -> Page {
         captures.iter().map(|capture| format!("{}.", report::headline(capture))).collect();
     let (what, question) = match is_replay {
         true => ("replay", "What did the replay ask of the device, and how was it answered?"),
-        false => ("capture", "Which load is this, and what does it ask of a storage?"),
+        false => ("capture", "What kind of load is this, and what does it ask of the storage?"),
     };
     Page {
         title: format!("{what} {} of {}", source.name, source.head.target),

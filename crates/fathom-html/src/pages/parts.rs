@@ -319,7 +319,7 @@ fn slowest_rows(all: &[Drawn]) -> Option<Table> {
         Column::left("of"),
         Column::right("latency"),
         Column::right("ended at"),
-        Column::right("offset"),
+        Column::right("offset, bytes"),
         Column::right("size"),
     ];
     let mut table = Table::new("The slowest operations and where they went", columns);

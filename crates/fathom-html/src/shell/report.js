@@ -323,6 +323,20 @@
     return all;
   }
 
+  const pen = document.createElement("canvas").getContext("2d");
+  const LEGEND_LINE = 24, LEGEND_LINES = 4;
+  // On how many lines the names of all series stand, on paper always; where they are too many they are leafed through, on one.
+  function legendLines(spec, width) {
+    pen.font = "12px sans-serif";
+    let lines = 1, used = 0;
+    for (const name of spec.series) {
+      const needed = 16 + 5 + pen.measureText(name).width + 12;
+      if (used > 0 && used + needed > width - 10) { lines += 1; used = 0; }
+      used += needed;
+    }
+    return lines > LEGEND_LINES && !root.classList.contains("printing") ? 0 : lines;
+  }
+
   function optionOf(spec, theme, width) {
     const isNarrow = width < 600;
     const isBar = spec.kind === "bars" || spec.kind === "stacked";
@@ -356,7 +370,9 @@
       option.xAxis.splitLine = { show: true, lineStyle: { color: theme.line } };
     }
     if (hasLegend) {
-      option.legend = { type: "scroll", itemWidth: 16, top: 0, left: 0, right: 0, data: spec.series, textStyle: { color: theme.ink }, pageTextStyle: { color: theme.ink }, pageIconColor: theme.ink, inactiveColor: theme.muted };
+      const lines = legendLines(spec, width);
+      option.grid.top += LEGEND_LINE * Math.max(0, lines - 1);
+      option.legend = { type: lines ? "plain" : "scroll", itemGap: 10, itemHeight: 14, padding: 5, itemWidth: 16, top: 0, left: 0, right: 0, data: spec.series, textStyle: { color: theme.ink }, pageTextStyle: { color: theme.ink }, pageIconColor: theme.ink, inactiveColor: theme.muted };
     }
     // The words of lines that stand are above the plot; the title of the axis is above them.
     if (!isFlipped && spec.marks.some((mark) => mark.x)) {
@@ -424,8 +440,10 @@
   function paint(figure) {
     const { chart, spec } = charts.get(figure), plot = figure.querySelector(".plot");
     charts.get(figure).width = plot.clientWidth;
-    const height = heightOf(spec, plot.clientWidth);
-    plot.style.height = height ? height + "px" : "";
+    // Further lines of names take no room of the picture.
+    const more = LEGEND_LINE * (spec.series.length > 1 && spec.kind !== "heat" ? Math.max(0, legendLines(spec, plot.clientWidth) - 1) : 0);
+    const height = heightOf(spec, plot.clientWidth) || (more ? 320 : 0);
+    plot.style.height = height ? height + more + "px" : "";
     chart.resize();
     chart.setOption(optionOf(spec, colours(), plot.clientWidth), true);
     figure.classList.add("drawn");

@@ -67,6 +67,20 @@ const HIDDEN: &str = r#"(() => {
     return found;
 })()"#;
 
+/// Series whose names do not stand above their chart on paper, where nobody can leaf through them.
+const UNNAMED: &str = r#"(() => {
+    const found = [];
+    for (const figure of document.querySelectorAll('figure.chart.drawn')) {
+        const spec = JSON.parse(figure.querySelector('script').textContent);
+        if (spec.series.length < 2 || spec.kind === 'heat' || !figure.querySelector('.plot svg')) continue;
+        const words = Array.from(figure.querySelectorAll('.plot svg text')).map((text) => text.textContent);
+        for (const name of spec.series) {
+            if (!words.includes(name)) found.push(figure.querySelector('figcaption strong').textContent + ': ' + name);
+        }
+    }
+    return found;
+})()"#;
+
 /// Of how many pieces the lines of the first chart are, the more the later.
 const PIECES: &str = r#"Array.from(document.querySelectorAll('figure.chart .plot')[0].querySelectorAll('svg path'))
     .filter((path) => path.getAttribute('stroke-width') === '2' && path.getAttribute('fill') === 'none')
@@ -157,6 +171,14 @@ fn every_kind() {
             }
         }
         browser.look(1280, "light");
+        browser.evaluate("dispatchEvent(new Event('beforeprint'))");
+        for script in [HIDDEN, UNNAMED] {
+            let found = browser.evaluate(script);
+            if found != json!([]) {
+                wrong.push(format!("{kind}, on paper: {found}"));
+            }
+        }
+        browser.evaluate("dispatchEvent(new Event('afterprint'))");
         let pdf = browser.ask("Page.printToPDF", json!({"printBackground": false}));
         let pdf = pdf["data"].as_str().unwrap();
         assert!(pdf.len() > 20_000, "{kind}: printed on {} letters", pdf.len());

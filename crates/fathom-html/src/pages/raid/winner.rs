@@ -27,14 +27,26 @@ pub(super) fn commands(study: &RaidStudy, devices: &str) -> Vec<Block> {
         let loads: Vec<&str> = patterns.into_iter().map(load).collect();
         Block::Command {
             caption: format!(
-                "To make {} as it was measured, the fastest under {} (destroys what is on the disks)",
+                "To make {} as it was measured, the fastest under {} (destroys what is on the disks; {})",
                 row.name(),
-                loads.join(", ")
+                loads.join(", "),
+                risk(row)
             ),
             command: create(row, devices),
         }
     };
     winners(study).into_iter().map(block).collect()
+}
+
+/// What whoever uses it should know.
+fn risk(row: &Row) -> &'static str {
+    match row.level.as_str() {
+        "raid0" => "one failed disk loses everything",
+        _ => {
+            "without a bitmap, as it was measured, a crash is followed by a synchronisation of the whole array; --bitmap=internal avoids \
+             that, and costs some writes"
+        }
+    }
 }
 
 /// Without a bitmap, as it was measured: mdadm would add one to levels that can lose a member.
