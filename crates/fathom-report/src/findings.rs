@@ -45,8 +45,14 @@ pub fn is_command(line: &str) -> bool {
     COMMANDS.iter().any(|begin| line.starts_with(begin)) && !line.contains("   ")
 }
 
-/// The verdict, the findings that made it, the others, and their advice, in lines of `width` columns. Advice is never
-/// broken into lines, and commands in it stand further to the right than words, so that it shows what can be copied.
+/// Whether there is something in it that may be copied: a command, also after words, or an option.
+fn has_command(line: &str) -> bool {
+    let after_words = line.match_indices([':', ';']).map(|(at, _)| line[at + 1..].trim_start());
+    std::iter::once(line).chain(after_words).any(is_command) || line.contains("--")
+}
+
+/// The verdict, the findings that made it, the others, and their advice, in lines of `width` columns. Advice with something
+/// to copy is never broken into lines, and commands in it stand further to the right than words, so that it shows what can be copied.
 #[must_use]
 pub fn findings_text(findings: &[Finding], verdict: Verdict, width: usize) -> String {
     let against = findings.iter().filter(|f| f.severity > Severity::Note).count();
@@ -72,6 +78,10 @@ pub fn findings_text(findings: &[Finding], verdict: Verdict, width: usize) -> St
         push_wrapped_to(&mut out, width, first, &finding.summary);
         let indent = if first.len() > 2 { "        " } else { "      " };
         for line in &finding.advice {
+            if !has_command(line) {
+                push_wrapped_to(&mut out, width, indent, line);
+                continue;
+            }
             out.push_str(indent);
             out.push_str(if is_command(line) { "    " } else { "" });
             out.push_str(&printable(line));
@@ -115,6 +125,25 @@ mod tests {
         ] {
             assert!(!is_command(words), "{words}");
         }
+    }
+
+    /// Words keep to the width like all others; what is copied stays on its line.
+    #[test]
+    fn long_words_are_wrapped_and_commands_are_not() {
+        let advice = "fathom did not get a CPU in time: other programs, a stop, or too many threads; use fewer";
+        let commands = [
+            "fathom run randread /srv/with/a/long/name depth=32 --destroy=ID",
+            "for the whole of these disks: fathom quick /srv/with/name",
+        ];
+        let mut finding =
+            Finding::new("late", Severity::Doubtful, "fathom fell behind").advise(advice);
+        for command in commands {
+            finding = finding.advise(command);
+        }
+        let text = findings_text(&[finding], Verdict::Doubtful, 50);
+        let long = text.lines().filter(|line| line.chars().count() > 50);
+        assert_eq!(long.map(str::trim_start).collect::<Vec<_>>(), commands, "{text}");
+        assert!(text.split_whitespace().collect::<Vec<_>>().join(" ").contains(advice), "{text}");
     }
 
     #[test]

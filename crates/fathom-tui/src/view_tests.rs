@@ -316,6 +316,14 @@ fn questions_and_help() {
     ] {
         assert_eq!(last(dialog, seat, size), line);
     }
+    for width in [40, 60, 73, 74, 80] {
+        for seat in [Seat::Own, Seat::Attached] {
+            let question = last(Dialog::AskEnd, seat, (width, 10));
+            assert!(question.contains("End the run? y"), "{question}");
+            let keys = [question, last(Dialog::NoDetach, seat, (width, 10))];
+            assert!(keys.iter().all(|line| !line.contains('~')), "cut off at {width}: {keys:?}");
+        }
+    }
     for seat in [Seat::Own, Seat::Attached] {
         let narrow = screen(&state, Dialog::Help, seat, PLAIN, (80, 24));
         assert!(!narrow.contains('~'), "what is cut off ends so: {narrow}");

@@ -75,19 +75,22 @@ fn now(state: &State, now_ns: u64) -> Row {
 
 /// The last line: a question, or the keys.
 pub fn foot(shown: Shown<'_>, ink: Ink) -> Row {
-    let is_narrow = ink.width < 60;
+    // What the keys do is never cut off.
+    let is_narrow = ink.width < 74;
     match (shown.dialog, shown.seat) {
-        (Dialog::AskEnd, Seat::Own) if is_narrow => Row::of("End the run? y/n", Tone::Question),
-        (Dialog::AskEnd, _) => Row::of(
-            "End the run? What was measured is kept, all else is put back.  y = end  n = go on",
-            Tone::Question,
-        ),
+        (Dialog::AskEnd, _) if is_narrow => Row::of("End the run? y/n", Tone::Question),
+        (Dialog::AskEnd, _) => {
+            Row::of("End the run? y = end  n = go on   (what was measured is kept)", Tone::Question)
+        }
         (Dialog::NoDetach, _) if is_narrow => Row::of("only --detach can be left", Tone::Question),
         (Dialog::NoDetach, _) => Row::of(
-            "This run ends with its terminal: only fathom lab --detach can be left (fathom attach).",
+            "Only a run of fathom lab --detach can be left; q ends this one.",
             Tone::Question,
         ),
         (Dialog::Help, _) => Row::of("any key: back to the view", Tone::Faint),
+        (Dialog::None, _) if shown.state.is_stopping && is_narrow => {
+            Row::of("stopping; Ctrl-C again ends at once", Tone::Warning)
+        }
         (Dialog::None, _) if shown.state.is_stopping => Row::of(
             "stopping: requests in flight are waited for (Ctrl-C again ends at once)",
             Tone::Warning,
