@@ -37,6 +37,8 @@ const PACKAGES: &[(&str, &str)] = &[
     ("mdadm", "arrays in guests"),
     ("mount", "losetup, mount, swapon"),
     ("multipath-tools", "multipathd in guests"),
+    ("openssh-client", "the live view over a connection"),
+    ("openssh-server", "the other end of it, started by the client for each connection"),
     ("postgresql", "pgbench with a server of its own: a recipe of watch"),
     ("python3-pandas", "tables of an export in pandas"),
     ("python3-pip", "installing DuckDB and fastparquet, which are no Debian packages"),

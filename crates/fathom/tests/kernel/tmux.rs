@@ -1,9 +1,9 @@
 //! The live view in tmux, which breaks lines anew when it is resized and says what a screen shows: what is seen at 80x24, without
-//! colours and without Unicode, and that typing goes on as before however fathom ends.
+//! colours and without Unicode, over ssh, and that typing goes on as before however fathom ends.
 
-use crate::cli::{Sandbox, p};
-use fathom_testkit::Capability::{FathomBinary, Tool};
-use fathom_testkit::command::tool;
+use crate::cli::{Sandbox, p, wait_until};
+use fathom_testkit::Capability::{FathomBinary, Root, Tool};
+use fathom_testkit::command::{find_tool, run_tool, tool};
 use fathom_testkit::{Trial, kernel_test};
 use std::fs;
 use std::path::PathBuf;
@@ -13,7 +13,12 @@ use std::time::{Duration, Instant};
 
 pub fn trials() -> Vec<Trial> {
     let needs = [FathomBinary, Tool("tmux")];
-    vec![kernel_test("terminal_in_tmux", &needs, in_tmux)]
+    let over_ssh =
+        [FathomBinary, Root, Tool("tmux"), Tool("ssh"), Tool("sshd"), Tool("ssh-keygen")];
+    vec![
+        kernel_test("terminal_in_tmux", &needs, in_tmux),
+        kernel_test("terminal_over_ssh", &over_ssh, over_a_connection),
+    ]
 }
 
 /// A machine may be busy, and another measurement may hold it.
@@ -75,13 +80,25 @@ impl<'a> Tmux<'a> {
         env: &[&str],
         words: &[&str],
     ) -> Self {
+        let fathom = fathom_testkit::fathom_binary().unwrap();
+        let all = [&[p(&fathom), "--db", p(sandbox.db())], words].concat();
+        Self::running(sandbox, name, size, env, &all)
+    }
+
+    /// With this program and its words in the pane.
+    fn running(
+        sandbox: &'a Sandbox,
+        name: &str,
+        size: (&str, &str),
+        env: &[&str],
+        words: &[&str],
+    ) -> Self {
         let script = sandbox.scratch.join("shell");
         fs::write(&script, SHELL).unwrap();
         let tmux = Self { sandbox, socket: sandbox.scratch.join(name) };
         let session = ["-f", "/dev/null", "new-session", "-d", "-x", size.0, "-y", size.1, "-c"];
         let mut command = tmux.command(&session);
         command.arg(sandbox.scratch.path()).arg("env").args(env).args(["sh", p(&script)]);
-        command.arg(fathom_testkit::fathom_binary().unwrap()).args(["--db", p(sandbox.db())]);
         command.args(words);
         // The server itself insists on UTF-8.
         let done = command.env_remove("NO_COLOR").env("LC_ALL", "C.UTF-8").output().unwrap();
@@ -192,9 +209,72 @@ fn in_tmux() {
             tmux.does(&["send-keys", "C-c"]);
         } else {
             let pid = fs::read_to_string(sandbox.scratch.join("pid")).unwrap();
-            fathom_testkit::command::run_tool("kill", ["-TERM", pid.trim()]).unwrap();
+            run_tool("kill", ["-TERM", pid.trim()]).unwrap();
         }
         tmux.is_given_back();
     }
     assert_eq!(sandbox.runs().len(), 3);
+}
+
+/// A server of ssh that is started by its client and speaks through its pipe: no port, and nothing that goes on. The client's words.
+fn connection(sandbox: &Sandbox) -> Vec<String> {
+    let scratch = &sandbox.scratch;
+    let [config, host, user] = ["config", "host", "user"].map(|name| scratch.join(name));
+    for key in [&host, &user] {
+        run_tool("ssh-keygen", ["-q", "-t", "ed25519", "-N", "", "-f", p(key)]).unwrap();
+    }
+    let text = format!(
+        "HostKey {}\nAuthorizedKeysFile {}.pub\nStrictModes no\nUsePAM no\nPermitRootLogin prohibit-password\n",
+        host.display(),
+        user.display()
+    );
+    fs::write(&config, text).unwrap();
+    // As the package's own service does it: sshd wants an empty directory.
+    fs::create_dir_all("/run/sshd").unwrap();
+    let server = format!("ProxyCommand={} -i -f {}", p(&find_tool("sshd").unwrap()), p(&config));
+    let ssh = find_tool("ssh").unwrap();
+    let mut words: Vec<String> =
+        [p(&ssh), "-tt", "-F", "none", "-i", p(&user)].map(str::to_owned).into();
+    let known = "StrictHostKeyChecking=no";
+    for option in
+        ["BatchMode=yes", known, "UserKnownHostsFile=/dev/null", "LogLevel=ERROR", &server]
+    {
+        words.extend(["-o".to_owned(), option.to_owned()]);
+    }
+    words.push("here".to_owned());
+    words
+}
+
+/// Over a real connection of ssh: the view, at every size; keys; what the shell is told at the end; and a connection that breaks, after
+/// which the run ends as by a signal.
+fn over_a_connection() {
+    let sandbox = Sandbox::new();
+    let fathom = fathom_testkit::fathom_binary().unwrap();
+    let ssh = connection(&sandbox);
+    let over = |name: &str, locale: &str| {
+        let remote = ["env", locale, p(&fathom), "--db", p(sandbox.db())];
+        let load = ["run", "randread", "null:", "size=64M", "rate=1000", "duration=10m"];
+        let words: Vec<&str> = ssh.iter().map(String::as_str).chain(remote).chain(load).collect();
+        Tmux::running(&sandbox, name, ("80", "24"), &[], &words)
+    };
+    let tmux = over("unicode", "LC_ALL=C.UTF-8");
+    tmux.shows_view(80, &['\u{2588}']);
+    for (columns, lines) in [(60, 16), (100, 30)] {
+        let size = [columns, lines].map(|n: usize| n.to_string());
+        tmux.does(&["resize-window", "-x", &size[0], "-y", &size[1]]);
+        tmux.shows_view(columns, &['\u{2588}']);
+    }
+    tmux.does(&["send-keys", "q"]);
+    tmux.shows("the question", |screen| screen.contains("End the run?"));
+    tmux.does(&["send-keys", "y"]);
+    tmux.is_given_back();
+    drop(tmux);
+    let tmux = over("broken", "LC_ALL=C");
+    tmux.shows_view(80, &['#']);
+    let client = fs::read_to_string(sandbox.scratch.join("pid")).unwrap();
+    run_tool("kill", ["-KILL", client.trim()]).unwrap();
+    wait_until("the run is stored", || {
+        sandbox.runs().iter().filter(|run| run["state"] != "running").count() == 2
+    });
+    sandbox.nothing_left(&[]);
 }
