@@ -366,6 +366,8 @@
     }
     if (isFlipped) {
       option.yAxis.inverse = true;
+      // Names that begin alike would be told apart by nothing when they are cut.
+      if (isNarrow) Object.assign(option.yAxis.axisLabel, { interval: 0, hideOverlap: false, overflow: "break", lineHeight: 13 });
       option.yAxis.name = "";
       option.xAxis.splitLine = { show: true, lineStyle: { color: theme.line } };
     }
@@ -409,7 +411,8 @@
     const isBar = spec.kind === "bars" || spec.kind === "stacked";
     const longest = spec.x.names.reduce((most, name) => Math.max(most, name.length), 0);
     if (isBar && longest * 7 * spec.x.names.length > width - 100) {
-      const each = spec.kind === "bars" ? Math.max(26, 15 * spec.series.length + 10) : 28;
+      const lines = width < 600 ? Math.min(3, Math.ceil((longest * 7) / 110)) : 1;
+      const each = Math.max(spec.kind === "bars" ? 15 * spec.series.length + 10 : 28, 26, 13 * lines + 6);
       return Math.max(180, 110 + each * spec.x.names.length);
     }
     if (spec.kind === "heat") return Math.max(300, Math.min(720, 140 + 16 * spec.y.names.length));
