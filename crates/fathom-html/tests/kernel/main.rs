@@ -73,7 +73,9 @@ const UNNAMED: &str = r#"(() => {
     for (const figure of document.querySelectorAll('figure.chart.drawn')) {
         const spec = JSON.parse(figure.querySelector('script').textContent);
         if (spec.series.length < 2 || spec.kind === 'heat' || !figure.querySelector('.plot svg')) continue;
-        const words = Array.from(figure.querySelectorAll('.plot svg text')).map((text) => text.textContent);
+        // Those of other leaves are there as well, out of sight.
+        const texts = Array.from(figure.querySelectorAll('.plot svg text')).filter((text) => !text.closest('[clip-path]'));
+        const words = texts.map((text) => text.textContent);
         for (const name of spec.series) {
             if (!words.includes(name)) found.push(figure.querySelector('figcaption strong').textContent + ': ' + name);
         }
