@@ -137,7 +137,7 @@ fn what_was_cut_and_what_became_slower_is_told() {
         words.contains("age 1 000 calls/s in the first third of the window, 433 in the last one"),
         "{text}"
     );
-    let many = "cut by the end of the window: 2 transactions, the longest a tree-compile that had gone on for 12.4 s";
+    let many = "cut by the end of the window: 2 transactions, the longest a tree-compile that had gone on for 12 s";
     assert!(words.contains(many), "{text}");
     // Too short for thirds.
     cut.fsop.as_mut().expect("one").processes[1].operations_by_second.truncate(2);
