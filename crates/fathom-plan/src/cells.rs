@@ -165,12 +165,13 @@ fn resolve(plan: &Plan, row: &[usize], index: u32) -> Cell {
     let varies = |key: &str| {
         plan.factors.iter().any(|f| matches!(&f.sets, FactorKind::Setup { key: k } if k == key))
     };
-    let mut is_pruned = !varies("array.level");
+    let (level_varies, kind_varies) = (varies("array.level"), varies("filesystem.type"));
+    let mut is_pruned = false;
     let mut reason = None;
     for at in order {
         let is_layer = matches!(&plan.factors[at].sets, FactorKind::Setup { key } if setup::LAYERS.contains(&key.as_str()));
         if !is_layer && !is_pruned {
-            setup::prune(&mut cell.setup);
+            setup::prune(&mut cell.setup, level_varies, kind_varies);
             is_pruned = true;
         }
         let applied =
@@ -178,10 +179,10 @@ fn resolve(plan: &Plan, row: &[usize], index: u32) -> Cell {
         reason = reason.or(applied.err());
     }
     if !is_pruned {
-        setup::prune(&mut cell.setup);
+        setup::prune(&mut cell.setup, level_varies, kind_varies);
     }
     cell.workloads.iter_mut().for_each(factor::fill_command);
-    if cell.setup.array.is_none() && cell.setup.volume.is_none() {
+    if !cell.setup.takes_all_devices() {
         cell.setup.devices.truncate(1);
     }
     cell.impossible = reason.or_else(|| setup::check(&cell.setup).err().map(|fault| fault.reason));

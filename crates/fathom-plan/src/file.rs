@@ -126,11 +126,22 @@ fn name(root: &mut Section, origin: &str) -> Result<String, PlanError> {
     Ok(stem.filter(|stem| is_name(stem)).unwrap_or_else(|| "plan".to_owned()))
 }
 
+/// The target of a workload: also a filesystem of the setup.
+fn workload_target(item: &Item) -> Result<String, PlanError> {
+    let path = item.words()?;
+    if path.starts_with(setup::TARGET) { Ok(path) } else { target(item) }
+}
+
 fn target(item: &Item) -> Result<String, PlanError> {
     let path = item.words()?;
     let is_path = path.starts_with('/') || path.starts_with("./") || path == ".";
     if is_path || path == "null:" {
         return Ok(path);
+    }
+    if path.starts_with(setup::TARGET) {
+        return Err(
+            item.refuse("names a filesystem of [setup], which is the target of a workload only")
+        );
     }
     Err(item.refuse(
         "must be a path that starts with / (a directory, a file or a block device), or null:",

@@ -1,15 +1,17 @@
 //! The keys of a setup: one table for `[setup]` and for factors, and what of their combinations can exist.
 
 mod array;
+mod filesystem;
 mod keys;
 mod mount;
 
+pub(crate) use filesystem::{TARGET, check_target};
 pub use keys::{SETUP_KEYS, SetupKey};
 
 use fathom_base::suggest;
 use fathom_base::units;
 use fathom_model::plan::setup::{
-    ArraySpec, ArrayState, CryptSpec, FilesystemSpec, SetupSpec, SliceSpec, VolumeSpec,
+    ArraySpec, ArrayState, CryptSpec, SetupSpec, SliceSpec, VolumeSpec,
 };
 
 /// Keys that make a layer or take it away; a layer alone as a key means the same: `filesystem = "ext4"`.
@@ -59,7 +61,7 @@ pub(crate) fn set(spec: &mut SetupSpec, name: &str, value: &str) -> Result<(), S
         "array" => array::set(spec, own, value),
         "crypt" => set_crypt(spec, own, value),
         "volume" => set_volume(spec, own, value),
-        "filesystem" => set_filesystem(spec, own, value),
+        "filesystem" => filesystem::set(spec, own, value),
         "mount" => set_mount(spec, own, value),
         _ => Err(unknown(name)),
     }
@@ -201,43 +203,6 @@ fn set_volume(spec: &mut SetupSpec, own: &str, value: &str) -> Result<(), String
     Ok(())
 }
 
-fn set_filesystem(spec: &mut SetupSpec, own: &str, value: &str) -> Result<(), String> {
-    if own == "type" {
-        let kind = one_of(value, &["none", "ext4", "xfs", "btrfs", "f2fs", "ext3", "ext2"])?;
-        if let Some(filesystem) = place(&mut spec.filesystem, value != "none", filesystem_spec()) {
-            filesystem.kind = kind;
-        }
-        return Ok(());
-    }
-    // A value is checked also where there is no filesystem.
-    set_part(&mut filesystem_spec(), own, value)?;
-    let filesystem = spec.filesystem.as_mut();
-    let filesystem = filesystem.ok_or_else(|| missing("filesystem", "filesystem.type"))?;
-    set_part(filesystem, own, value)
-}
-
-fn set_part(filesystem: &mut FilesystemSpec, own: &str, value: &str) -> Result<(), String> {
-    match own {
-        "make_options" => {
-            filesystem.make_options = value.split_whitespace().map(str::to_owned).collect();
-        }
-        "aligned" => filesystem.is_aligned = yes_no(value)?,
-        "lazy" => filesystem.is_lazy = yes_no(value)?,
-        "journal" if value == "internal" => filesystem.journal = None,
-        "journal" => {
-            device(value)?;
-            filesystem.journal = Some(value.to_owned());
-        }
-        "fill" => {
-            let percent = value.trim().trim_end_matches('%').trim();
-            filesystem.fill_percent = Some(count(percent, 1, 95)?);
-        }
-        "ageing_rounds" => filesystem.ageing_rounds = Some(count(value, 1, 1000)?),
-        _ => return Err(unknown(&format!("filesystem.{own}"))),
-    }
-    Ok(())
-}
-
 fn set_mount(spec: &mut SetupSpec, own: &str, value: &str) -> Result<(), String> {
     if own == "options" {
         let options = mount::options(value)?;
@@ -294,7 +259,7 @@ pub(crate) fn check(spec: &SetupSpec) -> Result<(), Fault> {
         check_volume(volume, spec)?;
     }
     match &spec.filesystem {
-        Some(filesystem) => check_filesystem(filesystem, &spec.devices),
+        Some(filesystem) => filesystem::check(filesystem, spec),
         None => Ok(()),
     }
 }
@@ -327,25 +292,6 @@ fn check_volume(volume: &VolumeSpec, spec: &SetupSpec) -> Result<(), Fault> {
     }
 }
 
-fn check_filesystem(filesystem: &FilesystemSpec, devices: &[String]) -> Result<(), Fault> {
-    let kind = filesystem.kind.as_str();
-    for option in &filesystem.mount_options {
-        mount::check(option, kind).map_err(|reason| fault("mount.options", reason))?;
-    }
-    mount::check_together(&filesystem.mount_options)
-        .map_err(|reason| fault("mount.options", reason))?;
-    let Some(journal) = &filesystem.journal else { return Ok(()) };
-    if !["ext3", "ext4", "xfs"].contains(&kind) {
-        let reason = format!("{kind} has no journal that could lie on another device");
-        return Err(fault("filesystem.journal", reason));
-    }
-    if !journal.starts_with("loop:") && devices.contains(journal) {
-        let reason = format!("the journal cannot lie on {journal}, which holds the data");
-        return Err(fault("filesystem.journal", reason));
-    }
-    Ok(())
-}
-
 /// Makes a layer, keeps the one that is there, or takes it away.
 fn place<T>(layer: &mut Option<T>, is_wanted: bool, made: T) -> Option<&mut T> {
     if !is_wanted {
@@ -372,6 +318,7 @@ pub(crate) fn inapplicable(spec: &SetupSpec, name: &str) -> Option<String> {
     }
     match (&spec.array, &spec.filesystem) {
         (Some(array), _) if head == "array" => array::inapplicable(array, own),
+        (_, Some(fs)) if head == "filesystem" => filesystem::inapplicable(fs, own),
         (_, Some(filesystem)) if head == "mount" => {
             mount::inapplicable(own, &filesystem.kind, &filesystem.mount_options)
         }
@@ -379,9 +326,12 @@ pub(crate) fn inapplicable(spec: &SetupSpec, name: &str) -> Option<String> {
     }
 }
 
-/// Leaves out what the array's level does not have; for plans in which the level varies.
-pub(crate) fn prune(spec: &mut SetupSpec) {
-    let Some(array) = &mut spec.array else { return };
+/// Leaves out what the array's level, or this kind of filesystem, does not have; for plans in which these vary.
+pub(crate) fn prune(spec: &mut SetupSpec, level_varies: bool, kind_varies: bool) {
+    if let Some(fs) = spec.filesystem.as_mut().filter(|fs| kind_varies && fs.kind != "btrfs") {
+        (fs.data_profile, fs.metadata_profile) = (None, None);
+    }
+    let Some(array) = spec.array.as_mut().filter(|_| level_varies) else { return };
     if array::inapplicable(array, "chunk").is_some() {
         array.chunk = None;
     }
@@ -390,19 +340,6 @@ pub(crate) fn prune(spec: &mut SetupSpec) {
     }
     if array::inapplicable(array, "bitmap").is_some() {
         array.bitmap = None;
-    }
-}
-
-fn filesystem_spec() -> FilesystemSpec {
-    FilesystemSpec {
-        kind: String::new(),
-        make_options: Vec::new(),
-        is_aligned: true,
-        mount_options: Vec::new(),
-        journal: None,
-        is_lazy: false,
-        fill_percent: None,
-        ageing_rounds: None,
     }
 }
 

@@ -2,12 +2,15 @@
 
 use crate::array::{self, Array};
 use crate::error::{SetupError, io_at};
+use crate::filesystem::Ground;
 use crate::outline::{Capacity, Outline};
 use crate::site::{Device, Site};
 use crate::tools::{Call, Tools};
 use crate::{
-    Builder, Built, Recovery, Undo, crypt, devices, filesystem, fill, mounting, table, volume,
+    Builder, Built, Recovery, Undo, btrfs, crypt, devices, filesystem, fill, mounting, table,
+    volume,
 };
+use fathom_check::array::Striping;
 use fathom_guard::changes::Step;
 use fathom_guard::{Consent, Protected, claim_block_device};
 use fathom_model::change::Change;
@@ -21,13 +24,30 @@ use std::path::{Path, PathBuf};
 #[derive(Debug, Default)]
 pub(crate) struct Parts {
     array: Option<Array>,
-    filesystem: Option<(Device, Option<Device>)>,
+    filesystems: Vec<Standing>,
+}
+
+/// A filesystem that is mounted.
+#[derive(Debug)]
+struct Standing {
+    device: Device,
+    further: Vec<Device>,
+    journal: Option<Device>,
+    dir: PathBuf,
+}
+
+impl Standing {
+    fn ground(&self) -> Ground<'_> {
+        let journal = self.journal.as_ref();
+        Ground { device: &self.device, further: &self.further, journal, striping: None }
+    }
 }
 
 /// What stands.
 struct Top {
     device: Device,
-    mount_point: Option<PathBuf>,
+    /// How large it is, in bytes.
+    usable_bytes: u64,
     given: Vec<(PathBuf, String)>,
     parts: Parts,
 }
@@ -45,7 +65,7 @@ pub(crate) fn check(
     let mut site = Site::dry(root, protected, work_dir, tools);
     let top = construct(&mut site, consent, spec)?;
     let Site { mut outline, commands, facts, .. } = site;
-    outline.usable_bytes = top.device.size_bytes;
+    outline.usable_bytes = top.usable_bytes;
     outline.commands = commands;
     outline.facts = facts;
     outline.tools = versions;
@@ -60,7 +80,9 @@ pub(crate) fn build(builder: &mut Builder<'_>, spec: &SetupSpec) -> Result<Built
     let top = construct(&mut site, consent, spec);
     let Site { commands, facts, steps, mut claims, .. } = site;
     match top {
-        Ok(Top { device, mount_point, given, parts }) => {
+        Ok(Top { device, given, parts, .. }) => {
+            let mut mounted = parts.filesystems.iter().map(|standing| standing.dir.clone());
+            let (mount_point, further) = (mounted.next(), mounted.collect());
             let claim = claims.remove(&device.path).filter(|_| mount_point.is_none());
             let target = mount_point.clone().unwrap_or_else(|| device.path.clone());
             let held = claims.into_values().collect();
@@ -70,6 +92,7 @@ pub(crate) fn build(builder: &mut Builder<'_>, spec: &SetupSpec) -> Result<Built
                 target,
                 claim,
                 mount_point,
+                further,
                 device,
                 commands,
                 facts,
@@ -107,15 +130,14 @@ pub(crate) fn refresh(builder: &mut Builder<'_>, built: &mut Built) -> Result<()
 
 /// Unmounts and mounts anew.
 pub(crate) fn remount(builder: &mut Builder<'_>, built: &mut Built) -> Result<(), SetupError> {
-    let (Some(dir), Some(spec), Some((device, journal))) =
-        (&built.mount_point, &built.spec.filesystem, &built.parts.filesystem)
-    else {
-        return Ok(());
-    };
+    let Some(spec) = &built.spec.filesystem else { return Ok(()) };
     let mut site = Site::real(builder, Tools::default());
-    mounting::check_ours(&site, dir, device)?;
-    site.run(&Call::new("umount", [dir.display().to_string()]))?;
-    mounting::mount_again(&mut site, spec, device, journal.as_ref(), dir)
+    for standing in &built.parts.filesystems {
+        mounting::check_ours(&site, &standing.dir, &standing.device)?;
+        site.run(&Call::new("umount", [standing.dir.display().to_string()]))?;
+        mounting::mount_again(&mut site, spec, standing.ground(), &standing.dir)?;
+    }
+    Ok(())
 }
 
 /// Filesystems with a journal that can be ended as by a crash.
@@ -126,11 +148,11 @@ pub(crate) fn crash(
     builder: &mut Builder<'_>,
     built: &mut Built,
 ) -> Result<Option<Recovery>, SetupError> {
-    let (Some(dir), Some(spec), Some((device, journal))) =
-        (&built.mount_point, &built.spec.filesystem, &built.parts.filesystem)
+    let (Some(spec), Some(standing)) = (&built.spec.filesystem, built.parts.filesystems.first())
     else {
         return Ok(None);
     };
+    let (dir, device) = (&standing.dir, &standing.device);
     if !CRASHES.contains(&spec.kind.as_str()) {
         return Ok(None);
     }
@@ -146,7 +168,7 @@ pub(crate) fn crash(
         // What memory still holds of the devices is not there after a power cut.
         std::fs::write(site.root.path("proc/sys/vm/drop_caches"), "3").map_err(failed)?;
         let begun_ns = clock::monotonic_ns();
-        mounting::mount_again(&mut site, spec, device, journal.as_ref(), dir)?;
+        mounting::mount_again(&mut site, spec, standing.ground(), dir)?;
         Ok::<u64, SetupError>(clock::monotonic_ns().saturating_sub(begun_ns))
     };
     let after_crash_ns = mount_ns()?;
@@ -198,11 +220,14 @@ fn undo_steps(builder: &mut Builder<'_>, steps: &[Step]) -> Result<(), SetupErro
 /// The tools that a setup needs, also to be taken down.
 fn tools_for(spec: &SetupSpec) -> Result<Vec<&'static str>, SetupError> {
     let mut tools = Vec::new();
-    let journal = spec.filesystem.as_ref().and_then(|fs| fs.journal.as_ref());
-    if spec.devices.iter().chain(journal).any(|device| device.starts_with("loop:")) {
+    let fs = spec.filesystem.as_ref();
+    let journals: Vec<&str> = fs.iter().flat_map(|fs| fs.journals()).collect();
+    let devices = spec.devices.iter().map(String::as_str);
+    if devices.chain(journals.iter().copied()).any(|device| device.starts_with("loop:")) {
         tools.push("losetup");
     }
-    if spec.slice.is_some() {
+    let has_shared_journal = !journals.is_empty() && fs.is_some_and(|fs| fs.is_on_each);
+    if spec.slice.is_some() || has_shared_journal {
         tools.extend(["sfdisk", "partx"]);
     }
     tools.extend(spec.array.is_some().then_some("mdadm"));
@@ -282,18 +307,49 @@ fn construct(
         striping = volume::striping(volume, layer.len(), striping);
         layer = vec![device];
     }
-    let device = layer.into_iter().next();
+    let device = layer.first().cloned();
     let device = device.ok_or_else(|| SetupError::Spec("devices: none are given".to_owned()))?;
-    let Some(fs) = &spec.filesystem else {
-        return Ok(Top { device, mount_point: None, given, parts });
+    let mut usable_bytes = device.size_bytes;
+    if let Some(fs) = &spec.filesystem {
+        if fs.spans_devices() {
+            let sizes: Vec<u64> = layer.iter().map(|device| device.size_bytes).collect();
+            usable_bytes = btrfs::usable_bytes(fs.data_profile.as_deref(), &sizes);
+        }
+        parts.filesystems = filesystems(site, consent, fs, layer, striping, &mut given)?;
+    }
+    Ok(Top { device, usable_bytes, given, parts })
+}
+
+/// One filesystem on the first device, over all of them, or one on each.
+fn filesystems(
+    site: &mut Site<'_, '_>,
+    consent: &Consent,
+    fs: &FilesystemSpec,
+    layer: Vec<Device>,
+    striping: Option<Striping>,
+    given: &mut Vec<(PathBuf, String)>,
+) -> Result<Vec<Standing>, SetupError> {
+    let mut places: Vec<(Device, Vec<Device>)> = match fs.is_on_each {
+        true => layer.into_iter().map(|device| (device, Vec::new())).collect(),
+        false => {
+            let mut devices = layer.into_iter();
+            devices.next().map(|first| (first, devices.collect())).into_iter().collect()
+        }
     };
-    let journal = journal(site, consent, fs, &mut given)?;
-    let ground = filesystem::Ground { device: &device, journal: journal.as_ref(), striping };
-    filesystem::make(site, fs, ground)?;
-    let dir = mounting::mount(site, fs, &device, journal.as_ref())?;
-    fill::prepare(site, fs, &dir)?;
-    parts.filesystem = Some((device.clone(), journal));
-    Ok(Top { device, mount_point: Some(dir), given, parts })
+    if !fs.is_on_each && !fs.spans_devices() {
+        places.iter_mut().for_each(|(_, further)| further.clear());
+    }
+    let journals = journals(site, consent, fs, places.len(), given)?;
+    let mut standing = Vec::new();
+    for (number, ((device, further), journal)) in places.into_iter().zip(journals).enumerate() {
+        let ground =
+            Ground { device: &device, further: &further, journal: journal.as_ref(), striping };
+        filesystem::make(site, fs, ground)?;
+        let dir = mounting::mount(site, fs, ground, number + 1)?;
+        fill::prepare(site, fs, &dir)?;
+        standing.push(Standing { device, further, journal, dir });
+    }
+    Ok(standing)
 }
 
 /// All devices where something joins them, else the first alone. Those that were given are noted, to be looked at in the end.
@@ -303,8 +359,8 @@ fn lowest(
     spec: &SetupSpec,
     given: &mut Vec<(PathBuf, String)>,
 ) -> Result<Vec<Device>, SetupError> {
-    let joins = spec.array.is_some() || spec.volume.is_some();
-    let count = if joins { spec.devices.len() } else { spec.devices.len().min(1) };
+    let count =
+        if spec.takes_all_devices() { spec.devices.len() } else { spec.devices.len().min(1) };
     let words = &spec.devices[..count];
     if count < spec.devices.len() {
         site.facts.push(format!(
@@ -332,22 +388,40 @@ fn lowest(
     .collect()
 }
 
-fn journal(
+/// The external journal of each of so many filesystems: the devices by turns, each cut into as many equal slices as it serves.
+fn journals(
     site: &mut Site<'_, '_>,
     consent: &Consent,
     fs: &FilesystemSpec,
+    count: usize,
     given: &mut Vec<(PathBuf, String)>,
-) -> Result<Option<Device>, SetupError> {
-    let Some(word) = fs.journal.as_ref().filter(|word| *word != "internal") else {
-        return Ok(None);
-    };
-    let device = devices::take(site, consent, word, false)?;
-    if given.iter().any(|(path, _)| *path == device.path) {
-        let text = format!("filesystem.journal: {word} is one of the devices below, too");
+) -> Result<Vec<Option<Device>>, SetupError> {
+    let words: Vec<&str> = fs.journals().collect();
+    if words.is_empty() {
+        return Ok(vec![None; count]);
+    }
+    if words.len() > count {
+        let text = format!("filesystem.journal: {} devices for {count} filesystems", words.len());
         return Err(SetupError::Spec(text));
     }
-    if !word.starts_with("loop:") {
-        given.push((device.path.clone(), device.id.clone()));
+    let mut journals = vec![None; count];
+    for (turn, word) in words.iter().enumerate() {
+        let served = (turn..count).step_by(words.len());
+        let device = devices::take(site, consent, word, served.len() > 1)?;
+        if given.iter().any(|(path, _)| *path == device.path) {
+            let text = format!("filesystem.journal: {word} is one of the devices below, too");
+            return Err(SetupError::Spec(text));
+        }
+        if !word.starts_with("loop:") {
+            given.push((device.path.clone(), device.id.clone()));
+        }
+        let pieces = match served.len() {
+            1 => vec![device],
+            sharers => table::equal_pieces(site, &device, sharers)?,
+        };
+        for (place, piece) in served.zip(pieces) {
+            journals[place] = Some(piece);
+        }
     }
-    Ok(Some(device))
+    Ok(journals)
 }

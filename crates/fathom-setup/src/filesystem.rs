@@ -40,7 +40,10 @@ pub(crate) fn is_ext(kind: &str) -> bool {
 /// What it is made on.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Ground<'a> {
+    /// By which it is known and mounted.
     pub device: &'a Device,
+    /// Those that it takes beside that one.
+    pub further: &'a [Device],
     pub journal: Option<&'a Device>,
     pub striping: Option<Striping>,
 }
@@ -52,18 +55,24 @@ pub(crate) fn make(
     ground: Ground<'_>,
 ) -> Result<(), SetupError> {
     make_options::check(&spec.kind, &spec.make_options)?;
-    let Ground { device, journal, .. } = ground;
+    let Ground { device, further, journal, .. } = ground;
     let uuid = site.uuid()?;
     if let Some(journal) = journal {
         make_journal(site, spec, journal, &uuid)?;
     }
     let call = call(site, spec, ground, &uuid)?;
     let change = signature(device, &spec.kind, &uuid);
+    for other in further {
+        site.intend(signature(other, &spec.kind, &uuid))?;
+    }
     let mut devices = vec![device];
+    devices.extend(further);
     devices.extend(journal);
     site.make(change, &devices, &call)?;
     if !site.is_dry() {
-        site.hold(device)?;
+        for device in std::iter::once(device).chain(further) {
+            site.hold(device)?;
+        }
     }
     Ok(())
 }
@@ -112,7 +121,7 @@ fn call(
     ground: Ground<'_>,
     uuid: &str,
 ) -> Result<Call, SetupError> {
-    let Ground { device, journal, striping } = ground;
+    let Ground { device, further, journal, striping } = ground;
     let given = &spec.make_options;
     // Discards would make holes in the file behind a loop device that was written whole.
     let keeps = device.is_own_loop;
@@ -130,6 +139,11 @@ fn call(
         "btrfs" => {
             let mut words = vec!["-q".to_owned(), "-U".to_owned(), uuid.to_owned()];
             words.extend(keeps.then(|| "-K".to_owned()));
+            for (option, profile) in [("-d", &spec.data_profile), ("-m", &spec.metadata_profile)] {
+                words.extend(
+                    profile.iter().flat_map(|profile| [option.to_owned(), profile.clone()]),
+                );
+            }
             words.extend(given.iter().cloned());
             words
         }
@@ -141,7 +155,8 @@ fn call(
         }
         _ => ext_words(site, spec, ground, uuid)?,
     };
-    Ok(Call::new(tool(&spec.kind)?, words).arg(device.word()))
+    let devices = std::iter::once(device).chain(further).map(Device::word);
+    Ok(Call::new(tool(&spec.kind)?, words).args(devices))
 }
 
 fn block_bytes(spec: &FilesystemSpec) -> Result<u64, SetupError> {
@@ -165,7 +180,7 @@ fn ext_words(
     ground: Ground<'_>,
     uuid: &str,
 ) -> Result<Vec<String>, SetupError> {
-    let Ground { device, journal, striping } = ground;
+    let Ground { device, journal, striping, .. } = ground;
     let block = block_bytes(spec)?;
     // mke2fs takes the last -E alone: ours and those given become one.
     let mut extended: Vec<String> = Vec::new();

@@ -7,6 +7,7 @@
 //! - [`refresh`] brings an array into its state again before a trial; [`remount`] mounts anew, as another way to empty caches.
 
 mod array;
+mod btrfs;
 mod build;
 mod causes;
 mod crypt;
@@ -66,6 +67,8 @@ pub struct Built {
     pub claim: Option<Claim>,
     /// Where the filesystem is mounted.
     pub mount_point: Option<PathBuf>,
+    /// Where those of the other devices are, of several.
+    pub further: Vec<PathBuf>,
     /// The device on top.
     pub device: PathBuf,
     /// The commands, as they were run.

@@ -1,8 +1,10 @@
 //! Mounting where nobody else mounts, and reading back what the kernel made of the options.
 
+use crate::btrfs;
 use crate::devices;
 use crate::devices::make_dir;
 use crate::error::SetupError;
+use crate::filesystem::Ground;
 use crate::options::{self, Effect};
 use crate::site::{Device, Site};
 use crate::tools::Call;
@@ -15,17 +17,19 @@ use fathom_sys::sysfs_block::BlockDir;
 use fathom_sys::sysroot::SysRoot;
 use std::path::{Path, PathBuf};
 
-/// Mounts it in a directory of the run's own.
+/// Mounts it in a directory of the run's own: `mnt`, or `mnt-2` for the second of several.
 pub(crate) fn mount(
     site: &mut Site<'_, '_>,
     spec: &FilesystemSpec,
-    device: &Device,
-    journal: Option<&Device>,
+    ground: Ground<'_>,
+    number: usize,
 ) -> Result<PathBuf, SetupError> {
-    let dir = devices::own_dir(site)?.join("mnt");
+    let name = if number == 1 { "mnt".to_owned() } else { format!("mnt-{number}") };
+    let dir = devices::own_dir(site)?.join(name);
     make_dir(site, &dir)?;
-    let change = SetupChange::Mount { mount_point: dir.clone(), device_id: device.id.clone() };
-    mount_at(site, spec, device, journal, &dir, Some(change))?;
+    let device_id = ground.device.id.clone();
+    let change = SetupChange::Mount { mount_point: dir.clone(), device_id };
+    mount_at(site, spec, ground, &dir, Some(change))?;
     Ok(dir)
 }
 
@@ -33,31 +37,34 @@ pub(crate) fn mount(
 pub(crate) fn mount_again(
     site: &mut Site<'_, '_>,
     spec: &FilesystemSpec,
-    device: &Device,
-    journal: Option<&Device>,
+    ground: Ground<'_>,
     dir: &Path,
 ) -> Result<(), SetupError> {
-    mount_at(site, spec, device, journal, dir, None)
+    mount_at(site, spec, ground, dir, None)
 }
 
 fn mount_at(
     site: &mut Site<'_, '_>,
     spec: &FilesystemSpec,
-    device: &Device,
-    journal: Option<&Device>,
+    ground: Ground<'_>,
     dir: &Path,
     change: Option<SetupChange>,
 ) -> Result<(), SetupError> {
+    let Ground { device, further, journal, .. } = ground;
     let mut asked: Vec<String> = spec.mount_options.clone();
     if let Some(journal) = journal.filter(|_| spec.kind == "xfs") {
         asked.push(format!("logdev={}", journal.word()));
     }
+    // Nobody else may have told the kernel which devices belong together.
+    let members = further.iter().map(|other| format!("device={}", other.word()));
+    let words: Vec<String> = asked.iter().cloned().chain(members).collect();
     let mut call = Call::new("mount", ["-t", &spec.kind]);
-    if !asked.is_empty() {
-        call = call.args(["-o".to_owned(), asked.join(",")]);
+    if !words.is_empty() {
+        call = call.args(["-o".to_owned(), words.join(",")]);
     }
     let call = call.args([device.word(), dir.display().to_string()]);
     let mut devices = vec![device];
+    devices.extend(further);
     devices.extend(journal.filter(|journal| site.claims.contains_key(&journal.path)));
     let gone = options::removed(&spec.kind, &asked);
     let mounted = match change {
@@ -70,6 +77,9 @@ fn mount_at(
         return Ok(());
     }
     let mount = check_ours(site, dir, device)?;
+    if spec.kind == "btrfs" {
+        btrfs::judge(site, spec, &mount, ground)?;
+    }
     judge(site, &asked, &mount, &device.name)
 }
 

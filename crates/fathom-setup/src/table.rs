@@ -57,7 +57,7 @@ pub(crate) fn slices(
     let (start, size) = piece(spec, &sizes)?;
     let mut made = Vec::new();
     for device in devices {
-        made.push(slice(site, device, start, size)?);
+        made.extend(partitions(site, device, &[(start, size)])?);
         site.outline.capacity.push(Capacity {
             device: device.word(),
             size_bytes: device.size_bytes,
@@ -68,41 +68,73 @@ pub(crate) fn slices(
     Ok(made)
 }
 
-fn slice(
+/// Equal pieces of one device, as many as asked for.
+pub(crate) fn equal_pieces(
     site: &mut Site<'_, '_>,
     device: &Device,
-    start: u64,
-    size: u64,
-) -> Result<Device, SetupError> {
-    let (guid, partition) = (site.uuid()?, site.uuid()?);
+    count: usize,
+) -> Result<Vec<Device>, SetupError> {
+    let room = (device.size_bytes / UNIT_BYTES).saturating_sub(2);
+    let size = room / count.max(1) as u64 * UNIT_BYTES;
+    if size == 0 {
+        let have = format_size(device.size_bytes);
+        let text = format!("{} has {have}: too little for {count} slices", device.word());
+        return Err(SetupError::Spec(text));
+    }
+    let pieces: Vec<(u64, u64)> =
+        (0..count as u64).map(|number| (UNIT_BYTES + number * size, size)).collect();
+    partitions(site, device, &pieces)
+}
+
+/// A partition at each of these places, given as start and length in bytes.
+fn partitions(
+    site: &mut Site<'_, '_>,
+    device: &Device,
+    pieces: &[(u64, u64)],
+) -> Result<Vec<Device>, SetupError> {
+    let guid = site.uuid()?;
     let block = device.logical_block_bytes;
     let mut script = String::from("label: gpt\n");
     let _ = writeln!(script, "label-id: {guid}");
-    let (first, count) = (start / block, size / block);
-    let line = format!("start={first}, size={count}, uuid={partition}, name=fathom");
-    let _ = writeln!(script, "{line}");
-    site.commands.push(format!("# {line}, in sectors of {block} bytes, from standard input to:"));
+    let mut uuids = Vec::new();
+    for (start, size) in pieces {
+        let partition = site.uuid()?;
+        let (first, count) = (start / block, size / block);
+        let line = format!("start={first}, size={count}, uuid={partition}, name=fathom");
+        let _ = writeln!(script, "{line}");
+        site.commands
+            .push(format!("# {line}, in sectors of {block} bytes, from standard input to:"));
+        uuids.push(partition);
+    }
     let call = Call::new("sfdisk", ["--quiet", "--wipe=never", "--lock=no"]).arg(device.word());
     let change = SetupChange::Table {
         device_id: device.id.clone(),
         name: device.name.clone(),
         guid,
-        partitions: vec![partition.clone()],
+        partitions: uuids.clone(),
     };
     site.make(change, &[device], &call.input(script))?;
     // For kernels that cannot read the table themselves; nothing changes where the kernel has read it.
     site.run(&Call::new("partx", ["--update".to_owned(), device.word()]))?;
     let separator = if device.name.ends_with(|c: char| c.is_ascii_digit()) { "p" } else { "" };
     if site.is_dry() {
-        let path = format!("{}{separator}1", device.word());
-        return Ok(site.imagined(&path, size, device));
+        let path = |number| format!("{}{separator}{number}", device.word());
+        let one = |(number, (_, size)): (usize, &(u64, u64))| {
+            site.imagined(&path(number + 1), *size, device)
+        };
+        return Ok(pieces.iter().enumerate().map(one).collect());
     }
+    uuids.iter().map(|partition| found(site, device, partition)).collect()
+}
+
+/// The partition that was just made, held.
+fn found(site: &mut Site<'_, '_>, device: &Device, partition: &str) -> Result<Device, SetupError> {
     let disk = device.name.clone();
     let found = site.wait_for(&format!("the partition of {disk}"), |root| {
         let partitions = BlockDir::by_name(root, &disk)?.partitions();
         let is_ours = |p: &BlockDir| {
             let id = p.devno().map(|devno| identity::device_id(root, devno));
-            id.is_some_and(|id| is_same_uuid(&id.text, &partition))
+            id.is_some_and(|id| is_same_uuid(&id.text, partition))
         };
         let found = partitions.into_iter().find(is_ours)?;
         root.exists(found.dev_path().trim_start_matches('/')).then_some(found)
@@ -110,7 +142,7 @@ fn slice(
     let path = found.dev_path().into();
     let made = Device {
         is_own_loop: device.is_own_loop,
-        logical_block_bytes: block,
+        logical_block_bytes: device.logical_block_bytes,
         ..device_of(site.root, &found, path)
     };
     site.hold_new(&made)?;

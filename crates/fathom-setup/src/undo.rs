@@ -325,7 +325,12 @@ impl<'a> Undoing<'a> {
                 return in_the_way;
             }
         }
-        self.blank(device_id, name, uuid, 1)
+        // btrfs has the same UUID on all of its devices.
+        let is_same = |change: &SetupChange| matches!(change, SetupChange::Signature { uuid: u, .. } if is_same_uuid(u, uuid));
+        let entries = (0..).map_while(|step| self.log.entry(step));
+        let written = entries.filter(|e| matches!(&e.change, Change::Setup(c) if is_same(c)));
+        let most = written.count();
+        self.blank(device_id, name, uuid, most)
     }
 
     fn table(&mut self, device_id: &str, name: &str, guid: &str, partitions: &[String]) -> Undo {

@@ -1,6 +1,7 @@
 //! What an experiment holds of the machine: setup, settings, test files, programs beside it. Everything is in the journal, and
 //! everything is given back when this is dropped, also by a panic.
 
+use super::loads::{Load, LoadKind};
 use super::{companion, machine, memory_group};
 use crate::error::{ErrorClass, LabError};
 use crate::lab::Lab;
@@ -96,6 +97,33 @@ impl Bench {
                 plan.name
             ))),
         }
+    }
+
+    /// The loads with `setup:2` and so on replaced by where that filesystem is mounted.
+    pub fn placed(&self, loads: &[Load]) -> Vec<Load> {
+        let mut loads = loads.to_vec();
+        let Some(built) = &self.built else { return loads };
+        let places: Vec<&PathBuf> = built.mount_point.iter().chain(&built.further).collect();
+        let find = |target: &Option<String>| {
+            let number: usize = target.as_deref()?.strip_prefix("setup:")?.parse().ok()?;
+            Some(places.get(number.checked_sub(1)?)?.display().to_string())
+        };
+        for load in &mut loads {
+            match &mut load.kind {
+                LoadKind::Io(workload) => {
+                    for job in &mut workload.jobs {
+                        job.target = find(&job.target).or_else(|| job.target.take());
+                    }
+                }
+                LoadKind::Program(load) => {
+                    load.target = find(&load.target).or_else(|| load.target.take())
+                }
+                LoadKind::Server(load) => {
+                    load.target = find(&load.target).or_else(|| load.target.take())
+                }
+            }
+        }
+        loads
     }
 
     /// What a reader of the result must know of the setup: commands and facts.

@@ -294,7 +294,7 @@ impl Campaign<'_, '_, '_, '_> {
             let before = stack(self.lab)?;
             self.bench.set_knobs(cell, before.as_ref())?;
         }
-        let (mut loads, all) = self.sized(loads, &target)?;
+        let (mut loads, all) = self.sized(&self.bench.placed(loads), &target)?;
         if !all.workload.jobs.is_empty() {
             let eta_ns = loads.iter().map(Load::planned_ns).sum();
             let Self { lab, bench, .. } = self;

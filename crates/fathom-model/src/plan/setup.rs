@@ -26,6 +26,15 @@ impl SetupSpec {
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
+
+    /// True when something takes all of the devices; otherwise the first alone is used.
+    #[must_use]
+    pub fn takes_all_devices(&self) -> bool {
+        let takes_all = |fs: &FilesystemSpec| fs.is_on_each || fs.spans_devices();
+        self.array.is_some()
+            || self.volume.is_some()
+            || self.filesystem.as_ref().is_some_and(takes_all)
+    }
 }
 
 /// The same piece of every device.
@@ -114,7 +123,7 @@ pub struct FilesystemSpec {
     pub is_aligned: bool,
     /// Options of mount.
     pub mount_options: Vec<String>,
-    /// `internal`, or the device of an external journal.
+    /// `internal`, or the device of an external journal; more devices, with commas, are given to the filesystems by turns.
     pub journal: Option<String>,
     /// Tables are left to the background, as mkfs would: off, so that it cannot disturb.
     pub is_lazy: bool,
@@ -122,4 +131,30 @@ pub struct FilesystemSpec {
     pub fill_percent: Option<u32>,
     /// Rounds of creating and deleting files before measuring.
     pub ageing_rounds: Option<u32>,
+    /// How btrfs keeps data over all devices below: `single`, `dup`, `raid0`, `raid1`, `raid10`; as mkfs chooses when none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub data_profile: Option<String>,
+    /// The same for metadata. With either of the two btrfs takes all devices below, otherwise the first alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub metadata_profile: Option<String>,
+    /// Every device below has a filesystem of its own; the first is the target, the others are `setup:2`, `setup:3` and so on.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_on_each: bool,
+}
+
+impl FilesystemSpec {
+    /// True for one filesystem over all devices below.
+    #[must_use]
+    pub fn spans_devices(&self) -> bool {
+        self.kind == "btrfs" && (self.data_profile.is_some() || self.metadata_profile.is_some())
+    }
+
+    /// Devices of external journals, as they are written.
+    pub fn journals(&self) -> impl Iterator<Item = &str> {
+        self.journal
+            .iter()
+            .flat_map(|list| list.split(','))
+            .map(str::trim)
+            .filter(|word| *word != "internal")
+    }
 }

@@ -24,6 +24,7 @@ pub fn check(plan: &Plan, known: &dyn Known) -> Result<(), PlanError> {
     }
     let cells = cells(plan)?;
     check_files(&cells, known)?;
+    check_targets(&cells)?;
     check_possible(plan, &cells)?;
     check_except(plan)?;
     let trials = cells.len() as u64 * u64::from(plan.design.blocks);
@@ -116,6 +117,18 @@ fn check_files(cells: &[Cell], known: &dyn Known) -> Result<(), PlanError> {
                 PlanError::new(reason).about("workload")
             })?;
             seen.push(workload);
+        }
+    }
+    Ok(())
+}
+
+/// Filesystems of the setup that workloads name must be there.
+fn check_targets(cells: &[Cell]) -> Result<(), PlanError> {
+    for cell in cells.iter().filter(|cell| cell.impossible.is_none()) {
+        for workload in &cell.workloads {
+            let target = workload.target.as_deref().unwrap_or_default();
+            setup::check_target(&cell.setup, target)
+                .map_err(|reason| PlanError::new(reason).about("workload.target"))?;
         }
     }
     Ok(())

@@ -42,7 +42,7 @@ fn read_one(mut section: Section, known: &dyn Known) -> Result<PlanWorkload, Pla
         }
         (None, None) => "application".to_owned(),
     };
-    let target = section.take("target").map(|item| super::target(&item)).transpose()?;
+    let target = section.take("target").map(|item| super::workload_target(&item)).transpose()?;
     if name.is_some() == command.is_some() {
         let reason = match name {
             Some(_) => "use and command exclude each other; write two workloads",

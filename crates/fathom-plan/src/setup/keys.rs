@@ -51,9 +51,24 @@ pub const SETUP_KEYS: &[SetupKey] = &[
     key("volume.data_alignment", "SIZE or stride", "where the data of physical volumes begin"),
     key("filesystem.make_options", "words", "options of mkfs, after those that fathom computes"),
     key("filesystem.aligned", "yes|no", "compute options from the geometry below"),
-    key("filesystem.journal", "internal or DEVICE", "where the journal lies (ext3, ext4, xfs)"),
+    key(
+        "filesystem.journal",
+        "internal or DEVICE,...",
+        "where the journal lies (ext3, ext4, xfs); several devices by turns",
+    ),
     key("filesystem.lazy", "yes|no", "leave tables to the background, as mkfs does by itself"),
     key("filesystem.fill", "1%..95%", "filled to this share before measuring"),
     key("filesystem.ageing_rounds", "1..1000", "rounds of creating and deleting files"),
+    key(
+        "filesystem.data_profile",
+        "single|dup|raid0|raid1|raid10",
+        "btrfs over all devices: where its data lie",
+    ),
+    key(
+        "filesystem.metadata_profile",
+        "single|dup|raid0|raid1|raid10",
+        "btrfs over all devices: where its metadata lie",
+    ),
+    key("filesystem.each", "yes|no", "a filesystem of its own on every device, see below"),
     key("mount.options", "words", "options of mount, as after -o; defaults for none"),
 ];

@@ -64,8 +64,8 @@ fn spec(text: &str) -> Result<SetupSpec, String> {
 /// Consent to everything that a setup names.
 pub fn consent_to(spec: &SetupSpec) -> Consent {
     let root = SysRoot::live();
-    let journal = spec.filesystem.as_ref().and_then(|fs| fs.journal.clone());
-    let devices = spec.devices.iter().cloned().chain(journal);
+    let journals = spec.filesystem.iter().flat_map(|fs| fs.journals()).map(str::to_owned);
+    let devices = spec.devices.iter().cloned().chain(journals);
     let ids = devices.filter_map(|device| {
         let device = BlockDir::by_dev_path(&root, &fs::canonicalize(device).ok()?)?;
         Some(identity::device_id(&root, device.devno()?).text)
@@ -254,7 +254,9 @@ pub fn said(output: &Output) -> String {
 /// Kills a whole building and taking down at so many of its fault points, evenly spread, puts in order what is left, and compares.
 /// Every third time the putting in order is killed as well.
 pub fn kills(state: &Path, text: &str, count: usize) -> Result<(), String> {
-    let devices = spec(text)?.devices;
+    let spec = spec(text)?;
+    let journals = spec.filesystem.iter().flat_map(|fs| fs.journals()).map(str::to_owned);
+    let devices: Vec<String> = spec.devices.iter().cloned().chain(journals).collect();
     let (path, list) = (state.to_str().unwrap(), state.join("points"));
     fs::create_dir_all(work_dir(state)).map_err(|error| error.to_string())?;
     let before = traces(state, &devices);

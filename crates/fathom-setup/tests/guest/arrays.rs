@@ -87,6 +87,9 @@ fn with_ext4(mut spec: SetupSpec) -> SetupSpec {
         is_lazy: false,
         fill_percent: None,
         ageing_rounds: None,
+        data_profile: None,
+        metadata_profile: None,
+        is_on_each: false,
     });
     spec
 }

@@ -67,6 +67,9 @@ fn ext4() -> FilesystemSpec {
         is_lazy: false,
         fill_percent: None,
         ageing_rounds: None,
+        data_profile: None,
+        metadata_profile: None,
+        is_on_each: false,
     }
 }
 

@@ -34,6 +34,9 @@ pub fn filesystem(kind: &str) -> FilesystemSpec {
         is_lazy: false,
         fill_percent: None,
         ageing_rounds: None,
+        data_profile: None,
+        metadata_profile: None,
+        is_on_each: false,
     }
 }
 

@@ -6,6 +6,7 @@ mod driver;
 mod filesystems;
 mod kills;
 mod refusals;
+mod several;
 mod theirs;
 
 use std::process::ExitCode;
@@ -17,6 +18,7 @@ fn main() -> ExitCode {
     let mut trials = filesystems::trials();
     trials.extend(refusals::trials());
     trials.extend(kills::trials());
+    trials.extend(several::trials());
     trials.extend(theirs::trials());
     fathom_testkit::run(trials)
 }

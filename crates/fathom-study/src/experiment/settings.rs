@@ -239,6 +239,9 @@ mod tests {
             is_lazy: false,
             fill_percent: None,
             ageing_rounds: None,
+            data_profile: None,
+            metadata_profile: None,
+            is_on_each: false,
         });
         let found = notes(&plan, &[]);
         assert_eq!(found.len(), 1, "{found:?}");

@@ -31,6 +31,7 @@ mod lab;
 mod lab_grid;
 mod lab_kills;
 mod lab_plans;
+mod lab_several;
 mod limits;
 mod limits_priority;
 mod open_loop;
@@ -115,6 +116,7 @@ fn others() -> Vec<Trial> {
     trials.extend(lab::trials());
     trials.extend(lab_kills::trials());
     trials.extend(lab_grid::trials());
+    trials.extend(lab_several::trials());
     trials.extend(recipes::trials());
     trials.extend(searches::trials());
     trials.extend(knobs::trials());
