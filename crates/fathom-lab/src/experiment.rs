@@ -210,14 +210,15 @@ impl Campaign<'_, '_, '_, '_> {
                 if cell.impossible.is_some() {
                     continue;
                 }
+                let workloads = fathom_plan::workloads_in(&self.plan, &cell, self.seed, block);
+                if done.has_all(slot, &workloads, self.plan.is_together) {
+                    continue;
+                }
+                // Only for what is still to be measured: with the last boot the experiment is complete.
                 if let Some(wanted) = boot::wanted(&self.lab.root, &cell) {
                     if !unbooted.contains(&wanted) {
                         unbooted.push(wanted);
                     }
-                    continue;
-                }
-                let workloads = fathom_plan::workloads_in(&self.plan, &cell, self.seed, block);
-                if done.has_all(slot, &workloads, self.plan.is_together) {
                     continue;
                 }
                 if self.lab.stop.is_set() {

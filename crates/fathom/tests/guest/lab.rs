@@ -5,20 +5,25 @@ use fathom_testkit::{GuestJob, GuestReport, Trial, counted, sample};
 use serde_json::Value;
 
 pub fn trials() -> Vec<Trial> {
-    Family::new("lab", &["mdadm", "blkid"], job)
+    Family::new("lab", &["mdadm", "blkid", "lvm", "mkfs.xfs", "mkfs.btrfs", "mkfs.f2fs"], job)
         .test("states_of_an_array_are_levels", states)
         .test("a_member_that_fails_makes_the_trial_void", member)
         .test("kills_leave_no_array", kills)
         .test("ready_plans_of_arrays", ready)
+        .test("ready_plan_raw_lvm_filesystem", raw_lvm_filesystem)
+        .test("ready_plan_member_order", member_order)
+        .test("f2fs_is_a_filesystem_like_others", f2fs)
+        .test("cells_of_another_boot_are_measured_there", boots)
         .into_trials()
 }
 
 /// What is left of arrays, loop devices and journals: nothing may be.
 const LEFT: &str = r#"
-destroy() { for disk in ubda ubdb ubdc; do echo --destroy=$disk:$(($(cat /sys/block/$disk/size) * 512)):$(cat /sys/block/$disk/diskseq); done; }
+destroy() { for disk in ${*:-ubda ubdb ubdc}; do echo --destroy=$disk:$(($(cat /sys/block/$disk/size) * 512)):$(cat /sys/block/$disk/diskseq); done; }
 left() {
     grep ^md /proc/mdstat && return 1
-    for disk in ubda ubdb ubdc; do blkid -p /dev/$disk && return 1; done
+    for disk in ubda ubdb ubdc ubdd; do blkid -p /dev/$disk && return 1; done
+    dmsetup ls | grep -v '^No devices' && return 1
     ls /run/store/changes | grep . && return 1
     find /run/store -mindepth 1 -not -name 'fathom.db*' -not -name changes -not -name owned | grep . && return 1
     echo NOTHING LEFT
@@ -48,12 +53,18 @@ drop_caches = false
 metric = "iops"
 END
 }
+shorten() {
+    sed -i 's/^blocks.*/blocks = 1\nsentinel = false/' $1
+    printf '[prepare]\nsettle = "0s"\nquiet = "0s"\n' >>$1
+}
 "#;
 
 fn job(job: GuestJob) -> GuestJob {
     let kills = sample(8, 60);
     let job = (0..3).fold(job, |job, _| job.disk(48 << 20));
-    job.setup("drivers", "load raid456; mkdir -p /run/store; echo 500 >/proc/sys/dev/raid/speed_limit_min; echo 1000 >/proc/sys/dev/raid/speed_limit_max")
+    // The fourth is large enough for XFS; on the fifth is kept what outlives a boot.
+    let job = job.disk(400 << 20).disk(64 << 20);
+    job.setup("drivers", "load raid456 raid10 dm-mod xfs btrfs f2fs; mkdir -p /run/store; echo 500 >/proc/sys/dev/raid/speed_limit_min; echo 1000 >/proc/sys/dev/raid/speed_limit_max")
         .setup("library", &format!("cat >/run/lib.sh <<'EOS'\n{LEFT}\nEOS"))
         .setup(
             "plans",
@@ -91,6 +102,33 @@ md.stripe_cache_size = 300' >/run/killed.toml",
         )
         .step("after_ready", ". /run/lib.sh; left")
         .step(
+            "raw",
+            ". /run/lib.sh
+             fathom lab raw-lvm-filesystem --device /dev/ubdd duration=100ms size=8MiB --print >/run/raw.toml
+             shorten /run/raw.toml
+             fathom --json --quiet lab /run/raw.toml $(destroy ubdd)",
+        )
+        .step("after_raw", ". /run/lib.sh; left")
+        .step(
+            "order",
+            ". /run/lib.sh
+             disks='--device /dev/ubda --device /dev/ubdb --device /dev/ubdc --device /dev/ubdd'
+             fathom lab member-order $disks duration=100ms size=32MiB --print >/run/order.toml
+             sed -i 's/^slice.start.*/slice.start = \"1MiB\"/' /run/order.toml
+             shorten /run/order.toml
+             fathom --json --quiet lab /run/order.toml $(destroy ubda ubdb ubdc ubdd)",
+        )
+        .step("after_order", ". /run/lib.sh; left")
+        .step(
+            "f2fs",
+            ". /run/lib.sh
+             plan 100ms 'filesystem.type = \"f2fs\"
+filesystem.fill = \"20%\"
+mount.options = \"noatime\"' | sed -e /^array/d -e 's/^depth.*/size = \"8MiB\"/' -e 's,ubda.*ubdc,ubdd,' >/run/f2fs.toml
+             fathom --json --quiet lab /run/f2fs.toml $(destroy ubdd)",
+        )
+        .step("after_f2fs", ". /run/lib.sh; left")
+        .step(
             "kills",
             &format!(
                 ". /run/lib.sh
@@ -106,6 +144,38 @@ md.stripe_cache_size = 300' >/run/killed.toml",
                  done
                  echo KILLED $killed"
             ),
+        )
+        .setup("keep", "mkfs.ext4 -q /dev/ubde; mkdir -p /run/kept; mount /dev/ubde /run/kept")
+        .step(
+            "boot",
+            "cat >/run/kept/boot.toml <<'END'
+question = \"What does the parameter cost?\"
+target = \"null:\"
+[[workload]]
+use = \"randread\"
+duration = \"100ms\"
+warmup = \"0s\"
+[factors]
+boot.fathom_word = [\"absent\", \"1\"]
+[design]
+blocks = 2
+sentinel = false
+[[objective]]
+metric = \"iops\"
+END
+             code=0; fathom --db /run/kept/fathom.db --json --quiet lab /run/kept/boot.toml || code=$?
+             umount /run/kept; exit $code",
+        )
+        .power_cut("cut")
+        .setup(
+            "again",
+            "mkdir -p /run/kept; mount /dev/ubde /run/kept
+             echo \"$(cat /proc/cmdline) fathom_word=1\" >/run/cmdline; mount --bind /run/cmdline /proc/cmdline",
+        )
+        .step(
+            "booted",
+            "code=0; fathom --db /run/kept/fathom.db --json --quiet lab /run/kept/boot.toml || code=$?
+             umount /run/kept; exit $code",
         )
 }
 
@@ -160,6 +230,83 @@ fn ready(report: &GuestReport) {
     }
     contains(&report.step("ready").stderr, &["chunk=16k", "--chunk=1024K", "DESTROYED"]);
     contains(&report.step("after_ready").stdout, &["NOTHING LEFT"]);
+}
+
+/// The result of an experiment that ran to its end; so few trials may or may not be trusted.
+fn answered(report: &GuestReport, step: &str) -> Value {
+    let is_trusted = report.step(step).code == Some(0);
+    result(report, step, i32::from(!is_trusted))
+}
+
+/// Trials of a plan that none of its cells failed in.
+fn all_of(report: &GuestReport, step: &str, count: usize) -> Vec<Value> {
+    let result = answered(report, step);
+    let records = result["records"].as_array().expect("records").clone();
+    assert_eq!(records.len(), count, "{step}");
+    for record in &records {
+        assert!(record["cell"]["void"].is_null(), "{step}: {}", record["cell"]);
+    }
+    contains(&report.step(&format!("after_{step}")).stdout, &["NOTHING LEFT"]);
+    records
+}
+
+/// The kinds of what a trial stood on, from the top.
+fn kinds(record: &Value) -> Vec<&str> {
+    let nodes = record["targets"][0]["stack"]["nodes"].as_array().expect("nodes");
+    nodes.iter().filter_map(|node| node["kind"].as_str()).collect()
+}
+
+/// The plan as it comes, shortened: the device, a volume, and three filesystems on both, each under three loads.
+fn raw_lvm_filesystem(report: &GuestReport) {
+    for record in all_of(report, "raw", 8 * 3) {
+        let level = |at: usize| record["cell"]["levels"][at][1].as_str().expect("a level");
+        let kinds = kinds(&record);
+        assert_eq!(kinds.contains(&"dm"), level(0) == "linear", "{kinds:?}");
+        assert_eq!(kinds.contains(&"file_system"), level(1) != "none", "{kinds:?}");
+        let facts = record["cell"]["setup"].to_string();
+        let made = format!("mkfs.{}", level(1));
+        assert_eq!(facts.contains(&made), level(1) != "none", "{facts}");
+    }
+}
+
+/// Four orders of the same members: what mdadm was given is the order of the cell.
+fn member_order(report: &GuestReport) {
+    for record in all_of(report, "order", 4 * 2) {
+        let order = record["cell"]["levels"][0][1].as_str().expect("an order");
+        let disk = |place: &str| {
+            let place: usize = place.parse().expect("a place");
+            format!("/dev/ubd{}1", ["a", "b", "c", "d"][place])
+        };
+        let members: Vec<String> = order.split(',').map(disk).collect();
+        let facts = record["cell"]["setup"].to_string();
+        assert!(facts.contains(&members.join(" ")), "{order}: {facts}");
+    }
+}
+
+fn f2fs(report: &GuestReport) {
+    let record = &all_of(report, "f2fs", 1)[0];
+    let nodes = record["targets"][0]["stack"]["nodes"].as_array().expect("nodes");
+    let fs = nodes.iter().find_map(|node| node["mount"]["fs_type"].as_str());
+    assert_eq!(fs, Some("f2fs"), "{record}");
+    let facts = record["cell"]["setup"].to_string();
+    contains(&facts, &["mkfs.f2fs", "f2fs options in effect", "noatime"]);
+}
+
+/// The first boot measures its cells and asks for the other; that one measures what is left, and nothing twice.
+fn boots(report: &GuestReport) {
+    let first = result(report, "boot", 4);
+    assert_eq!(
+        (&first["ended"], first["records"].as_array().map(Vec::len)),
+        (&Value::from("boot"), Some(2))
+    );
+    let second = answered(report, "booted");
+    assert_eq!(second["ended"], "complete", "{second}");
+    let records = second["records"].as_array().expect("records");
+    let levels: Vec<&str> =
+        records.iter().filter_map(|record| record["cell"]["levels"][0][1].as_str()).collect();
+    assert_eq!(levels, ["1", "1"], "those of the other boot alone");
+    let cells = second["experiment"]["cells"].as_array().expect("cells");
+    assert_eq!(cells.len(), 2, "the answer is of both boots");
 }
 
 fn kills(report: &GuestReport) {
