@@ -11,6 +11,7 @@ pub fn trials() -> Vec<Trial> {
         .test("two_maps_of_two_paths_are_two_disks", two_disks)
         .test("a_path_of_a_map_is_refused", path_of_a_map)
         .test("the_map_is_written_with_consent", map_is_written)
+        .test("groups_selector_and_a_lost_path_are_factors", paths)
         .test("a_failed_path_shows", failed_path)
         .into_trials()
 }
@@ -62,7 +63,21 @@ for _ in {1..450}; do dmsetup status mpatha | grep -v '8:0 F' || break; sleep 0.
 dmsetup status mpatha
 ";
 
+/// The example of the documentation, script and plan.
+const DOCUMENT: &str = include_str!("../../../../docs/lab.md");
+
+fn example(after: &str) -> &'static str {
+    let (_, section) = DOCUMENT.split_once("## Paths of a multipath map").expect("the section");
+    let (_, block) = section.split_once(after).expect("a block");
+    block.split("```").next().expect("its end")
+}
+
 fn job(job: GuestJob) -> GuestJob {
+    let (script, plan) = (example("```sh\n"), example("```toml\n").replace("60s", "200ms"));
+    let calm = "[design]\nblocks = 1\nsentinel = false\n[prepare]\nsettle = \"0s\"\nquiet = \"0s\"\ndrop_caches = false\n";
+    let files = format!(
+        "cat >/run/paths <<'EOS'\n{script}EOS\nchmod +x /run/paths\ncat >/run/paths.toml <<'EOS'\n{plan}{calm}EOS\nload dm-queue-length\n"
+    );
     job.setup("configuration", CONFIGURATION)
         .setup("paths", DISKS)
         .step("twins", "attempt /dev/sda --destroy=$(wwn sda)")
@@ -75,6 +90,20 @@ fn job(job: GuestJob) -> GuestJob {
         .step("map", "attempt /dev/mapper/mpatha --destroy=$(dm mpatha)")
         .setup("stripes", STRIPED)
         .step("striped", "json run randread /dev/mapper/striped duration=1s depth=8")
+        .setup("files", &files)
+        .step("table", "dmsetup table mpatha")
+        .step(
+            "uses",
+            "unset DM_DISABLE_UDEV; PATH=/run:$PATH; FATHOM_FAULT=list:/run/points json lab /run/paths.toml --seed=1 --skip selector=queue-length",
+        )
+        .step(
+            "killed",
+            "unset DM_DISABLE_UDEV; PATH=/run:$PATH; code=0
+             at=$(grep -n 'after own.selector is written' /run/points | head -1 | cut -d: -f1)
+             FATHOM_FAULT=kill:$at json lab /run/paths.toml --new --seed=1 --skip selector=queue-length >/run/listed || code=$?
+             echo ended $code; dmsetup table mpatha; fathom restore",
+        )
+        .step("table_again", "dmsetup table mpatha; cat /sys/block/sda/device/state")
         .setup("fail", FAIL)
         .step("failed", "json run randread /dev/mapper/mpatha duration=1s depth=8")
 }
@@ -140,6 +169,31 @@ fn map_is_written(report: &GuestReport) {
     assert_eq!(step.stdout.trim(), "UNCHANGED");
     let step = ended(report, "map", 1);
     assert_eq!(step.stdout.lines().last(), Some("CHANGED"));
+}
+
+/// Every way to use the paths is a cell, and shows in what each path carried; afterwards, also when it was killed, the map is as before.
+fn paths(report: &GuestReport) {
+    let result = result(report, "uses", 1);
+    let records = result["records"].as_array().expect("records");
+    assert_eq!(records.len(), 2 * 2 * 2);
+    for record in records {
+        assert!(record["cell"]["void"].is_null(), "{}", record["cell"]);
+        let level = |at: usize| record["cell"]["levels"][at][1].as_str().expect("a level");
+        let share = read_bytes(record, "sda") / read_bytes(record, "dm-0");
+        match (level(0), level(1), level(2)) {
+            (_, _, "offline") => assert_eq!(share, 0.0, "{}", record["cell"]),
+            ("8:0,8:32", "round-robin", _) => assert!((0.4..0.6).contains(&share), "{share}"),
+            // A map goes to another group only when all paths of its own have failed.
+            ("8:0/8:32", ..) => assert!(share < 0.01 || share > 0.99, "{share}"),
+            _ => assert!((0.0..=1.0).contains(&share), "{share}"),
+        }
+    }
+    let before = ended(report, "table", 0).stdout.trim();
+    let killed = ended(report, "killed", 0);
+    contains(&killed.stdout, &["ended 137"]);
+    assert!(!killed.stdout.contains(before), "something was to be put back: {}", killed.stdout);
+    let after: Vec<&str> = ended(report, "table_again", 0).stdout.lines().map(str::trim).collect();
+    assert_eq!(after, [before, "running"]);
 }
 
 fn failed_path(report: &GuestReport) {
