@@ -238,6 +238,13 @@ impl<'s, 'b> Site<'s, 'b> {
 
     /// Removes what old data on the devices below makes show on a device that was just built of them, and holds it.
     pub fn hold_new(&mut self, device: &Device) -> Result<(), SetupError> {
+        // The kernel looks for tables when a new device is first opened, and knows more kinds than are recognised here.
+        known::signatures(&device.path).ok();
+        let found = BlockDir::by_name(self.root, &device.name);
+        if found.is_some_and(|found| !found.partitions().is_empty()) {
+            self.note(&format!("old data on {} shows as partitions: forgotten", device.name));
+            self.run(&Call::new("partx", ["--delete".to_owned(), device.word()]))?;
+        }
         let consent = Consent::new(vec![device.id.clone()]);
         let mode = crate::wipe::FOR_WRITING;
         let any = |_: &_| true;
