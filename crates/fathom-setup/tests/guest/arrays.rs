@@ -45,6 +45,7 @@ pub fn trial() -> Trial {
         Capability::Tool("busybox"),
         Capability::Tool("modprobe"),
         Capability::Tool("mdadm"),
+        Capability::Tool("sfdisk"),
         Capability::Tool("mkfs.ext4"),
     ];
     kernel_test("arrays", &needs, arrays)
@@ -137,6 +138,20 @@ fn arrays() {
         &format!("mkfs.ext4 -q /dev/ubdb; setup cycle $STATE {}", word(&setup("raid1", 2))),
     );
     all = all.setup("blank", "wipefs -aq /dev/ubdb");
+    // Somebody's array once had a partition table, which shows when one like it is made of the same disks.
+    let three = "/dev/ubda /dev/ubdb /dev/ubdc";
+    all = all.setup(
+        "old",
+        &format!(
+            "mdadm --create /dev/md9 --run --quiet --level=0 --metadata=1.2 --chunk=64 --homehost=any --raid-devices=3 {three}
+             echo 'size=8MiB' | sfdisk -q /dev/md9; mdadm --stop /dev/md9; mdadm --zero-superblock {three}"
+        ),
+    );
+    let mut old = setup("raid0", 3);
+    if let Some(array) = &mut old.array {
+        array.chunk = Some("64k".to_owned());
+    }
+    all = look(all, "old_table", &old, FACTS);
     let kills = sample(6, 80);
     let mut killed = with_ext4(in_state("raid5", 3, ArrayState::Degraded, true));
     if let Some(array) = &mut killed.array {
@@ -189,6 +204,10 @@ fn judge(report: &GuestReport, kills: usize) {
         if shape.0 != "raid0" {
             has(step, "STATE degraded=0 action=idle bitmap=none");
         }
+    }
+    let old = ended(report, "old_table", 0);
+    for words in ["shows as partitions: forgotten", "wiped", "CLAIM true"] {
+        has(old, words);
     }
     let spares = ended(report, "spares", 0);
     for slot in ["SLOT dev-ubdc 0", "SLOT dev-ubda 1", "SLOT dev-ubdb none"] {
