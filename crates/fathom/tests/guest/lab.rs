@@ -60,11 +60,10 @@ shorten() {
 "#;
 
 fn job(job: GuestJob) -> GuestJob {
-    let kills = sample(8, 60);
     let job = (0..3).fold(job, |job, _| job.disk(48 << 20));
     // The fourth is large enough for XFS; on the fifth is kept what outlives a boot.
     let job = job.disk(400 << 20).disk(64 << 20);
-    job.setup("drivers", "load raid456 raid10 dm-mod xfs btrfs f2fs; mkdir -p /run/store; echo 500 >/proc/sys/dev/raid/speed_limit_min; echo 1000 >/proc/sys/dev/raid/speed_limit_max")
+    let job = job.setup("drivers", "load raid456 raid10 dm-mod xfs btrfs f2fs; mkdir -p /run/store; echo 500 >/proc/sys/dev/raid/speed_limit_min; echo 1000 >/proc/sys/dev/raid/speed_limit_max")
         .setup("library", &format!("cat >/run/lib.sh <<'EOS'\n{LEFT}\nEOS"))
         .setup(
             "plans",
@@ -100,7 +99,13 @@ md.stripe_cache_size = 300' >/run/killed.toml",
              fathom lab /run/chunk.toml --dry-run $(destroy) >&2
              fathom --json --quiet lab /run/chunk.toml --skip chunk=16k --skip chunk=128k --skip chunk=256k --skip chunk=1m $(destroy)",
         )
-        .step("after_ready", ". /run/lib.sh; left")
+        .step("after_ready", ". /run/lib.sh; left");
+    booted(killed(as_they_come(job)))
+}
+
+/// Ready-made plans, and f2fs.
+fn as_they_come(job: GuestJob) -> GuestJob {
+    job
         .step(
             "raw",
             ". /run/lib.sh
@@ -128,6 +133,11 @@ mount.options = \"noatime\"' | sed -e /^array/d -e 's/^depth.*/size = \"8MiB\"/'
              fathom --json --quiet lab /run/f2fs.toml $(destroy ubdd)",
         )
         .step("after_f2fs", ". /run/lib.sh; left")
+}
+
+fn killed(job: GuestJob) -> GuestJob {
+    let kills = sample(8, 60);
+    job
         .step(
             "kills",
             &format!(
@@ -145,6 +155,11 @@ mount.options = \"noatime\"' | sed -e /^array/d -e 's/^depth.*/size = \"8MiB\"/'
                  echo KILLED $killed"
             ),
         )
+}
+
+/// One boot after another.
+fn booted(job: GuestJob) -> GuestJob {
+    job
         .setup("keep", "mkfs.ext4 -q /dev/ubde; mkdir -p /run/kept; mount /dev/ubde /run/kept")
         .step(
             "boot",
