@@ -120,13 +120,7 @@ fn arrays() {
         "; for d in /sys/block/md*/md/dev-*; do echo SLOT $(basename $d) $(cat $d/slot); done";
     all = look(all, "spares", &spares, &format!("{FACTS}{slaves}"));
     all = look(all, "degraded", &in_state("raid5", 4, ArrayState::Degraded, true), FACTS);
-    // So slow that it cannot end while it is looked at.
-    let slow = "echo 100 >/proc/sys/dev/raid/speed_limit_min; echo 500 >/proc/sys/dev/raid/speed_limit_max";
-    all = all.setup("slow", slow);
-    all = look(all, "rebuilding", &in_state("raid6", 4, ArrayState::Rebuilding, true), FACTS);
-    all = look(all, "checking", &in_state("raid1", 2, ArrayState::Checking, true), FACTS);
-    let fast = "echo 1000 >/proc/sys/dev/raid/speed_limit_min; echo 200000 >/proc/sys/dev/raid/speed_limit_max";
-    all = all.setup("fast", fast);
+    all = at_work(all);
     let mut filesystem = with_ext4(setup("raid5", 4));
     if let Some(array) = &mut filesystem.array {
         array.chunk = Some("64k".to_owned());
@@ -138,20 +132,7 @@ fn arrays() {
         &format!("mkfs.ext4 -q /dev/ubdb; setup cycle $STATE {}", word(&setup("raid1", 2))),
     );
     all = all.setup("blank", "wipefs -aq /dev/ubdb");
-    // Somebody's array once had a partition table, which shows when one like it is made of the same disks.
-    let three = "/dev/ubda /dev/ubdb /dev/ubdc";
-    all = all.setup(
-        "old",
-        &format!(
-            "mdadm --create /dev/md9 --run --quiet --level=0 --metadata=1.2 --chunk=64 --homehost=any --raid-devices=3 {three}
-             echo 'size=8MiB' | sfdisk -q /dev/md9; mdadm --stop /dev/md9; mdadm --zero-superblock {three}"
-        ),
-    );
-    let mut old = setup("raid0", 3);
-    if let Some(array) = &mut old.array {
-        array.chunk = Some("64k".to_owned());
-    }
-    all = look(all, "old_table", &old, FACTS);
+    all = old_table(all);
     let kills = sample(6, 80);
     let mut killed = with_ext4(in_state("raid5", 3, ArrayState::Degraded, true));
     if let Some(array) = &mut killed.array {
@@ -182,6 +163,33 @@ fn arrays() {
     println!("\nguest arrays: {}", report.times());
     tell_failures(&report);
     judge(&report, kills);
+}
+
+/// Arrays that rebuild and check, so slowly that they cannot end while they are looked at.
+fn at_work(mut all: GuestJob) -> GuestJob {
+    let slow = "echo 100 >/proc/sys/dev/raid/speed_limit_min; echo 500 >/proc/sys/dev/raid/speed_limit_max";
+    all = all.setup("slow", slow);
+    all = look(all, "rebuilding", &in_state("raid6", 4, ArrayState::Rebuilding, true), FACTS);
+    all = look(all, "checking", &in_state("raid1", 2, ArrayState::Checking, true), FACTS);
+    let fast = "echo 1000 >/proc/sys/dev/raid/speed_limit_min; echo 200000 >/proc/sys/dev/raid/speed_limit_max";
+    all.setup("fast", fast)
+}
+
+/// Somebody's array once had a partition table, which shows when one like it is made of the same disks.
+fn old_table(mut all: GuestJob) -> GuestJob {
+    let three = "/dev/ubda /dev/ubdb /dev/ubdc";
+    all = all.setup(
+        "old",
+        &format!(
+            "mdadm --create /dev/md9 --run --quiet --level=0 --metadata=1.2 --chunk=64 --homehost=any --raid-devices=3 {three}
+             echo 'size=8MiB' | sfdisk -q /dev/md9; mdadm --stop /dev/md9; mdadm --zero-superblock {three}"
+        ),
+    );
+    let mut old = setup("raid0", 3);
+    if let Some(array) = &mut old.array {
+        array.chunk = Some("64k".to_owned());
+    }
+    look(all, "old_table", &old, FACTS)
 }
 
 /// The process dies; somebody makes a filesystem of their own on the array.
