@@ -7,6 +7,11 @@
 //! That assumes noise of one size that is nearly normal. As a check that assumes neither, each effect also comes from
 //! its contrasts within the blocks by signed ranks: where the two disagree, believe the ranks.
 //!
+//! Where several cells share one build or one boot within a block (a split plot), the cells of a build are alike in what only
+//! that build has: what blocks and cells do not explain is then of two sizes. Effects of the factors that make the builds rest on as
+//! many values as there are blocks, by Student's t of their own contrasts within the blocks; all others are tested against what is
+//! left within the builds (Box, Hunter and Hunter, chapter 9).
+//!
 //! Only balanced data: every block holds every cell, equally often. Then effects do not leak into each other. What is
 //! missing is named in the error; leave out the incomplete block, or repeat the run.
 
@@ -16,7 +21,7 @@ use crate::jackknife::variance_interval;
 use crate::rank::paired::hodges_lehmann;
 use crate::special::{student_cdf, student_quantile};
 use serde::Serialize;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use thiserror::Error;
 
 /// The result of one run.
@@ -120,12 +125,14 @@ pub enum FactorialError {
 }
 
 /// Main effects and two-way interactions of a full factorial with `factors[i]` levels of factor i. `level` is the
-/// confidence of each interval.
+/// confidence of each interval. `whole_plots` are the places of the factors whose levels a block has in one piece each, because all
+/// cells of one build or boot stand together; none where each run was set up for itself.
 ///
 /// # Errors
 /// See [`FactorialError`].
 pub fn analyse(
     factors: &[usize],
+    whole_plots: &[usize],
     observations: &[Observation<'_>],
     level: f64,
 ) -> Result<Factorial, FactorialError> {
@@ -133,7 +140,11 @@ pub fn analyse(
     let design = Design::new(factors, observations)?;
     let (residuals, freedom) = design.residuals()?;
     let variance = residuals.iter().map(|e| e * e).sum::<f64>() / freedom as f64;
-    let effect = |of: Vec<(usize, usize)>| design.effect(of, variance, freedom, level);
+    let within = design.within_plots(whole_plots, &residuals, freedom);
+    let effect = |of: Vec<(usize, usize)>| {
+        let is_whole = of.iter().all(|(factor, _)| whole_plots.contains(factor));
+        design.effect(of, within.filter(|_| !is_whole), level)
+    };
     let effects = terms(factors).into_iter().map(effect).collect::<Result<_, _>>()?;
     let all_levels = (0..factors.len()).flat_map(|f| (0..factors[f]).map(move |l| (f, l)));
     let noise = all_levels.map(|(factor, at)| {
@@ -252,12 +263,36 @@ impl<'a> Design<'a> {
         Ok((self.observations.iter().zip(&self.logs).map(residual).collect(), freedom))
     }
 
-    /// One effect; `variance` is the noise's.
+    /// Variance and degrees of freedom of what is left of the residuals when each build of each block has lost its mean; none where
+    /// a build has one run.
+    fn within_plots(
+        &self,
+        whole_plots: &[usize],
+        residuals: &[f64],
+        freedom: usize,
+    ) -> Option<(f64, usize)> {
+        let plots: usize = whole_plots.iter().map(|factor| self.factors[*factor]).product();
+        let freedom = freedom.checked_sub((plots - 1) * (self.blocks.len() - 1))?;
+        let plot = |o: &Observation<'_>| {
+            (o.block, whole_plots.iter().map(|factor| o.levels[*factor]).collect::<Vec<_>>())
+        };
+        let mut of_plots: BTreeMap<_, Vec<f64>> = BTreeMap::new();
+        for (o, residual) in self.observations.iter().zip(residuals) {
+            of_plots.entry(plot(o)).or_default().push(*residual);
+        }
+        let squares = |own: &Vec<f64>| {
+            let middle = mean(own.iter());
+            own.iter().map(|e| (e - middle).powi(2)).sum::<f64>()
+        };
+        let squares: f64 = of_plots.values().map(squares).sum();
+        (freedom > 0).then(|| (squares / freedom as f64, freedom))
+    }
+
+    /// One effect; `noise` is its variance and degrees of freedom, without which its own contrasts within the blocks must do.
     fn effect(
         &self,
         of: Vec<(usize, usize)>,
-        variance: f64,
-        freedom: usize,
+        noise: Option<(f64, usize)>,
         level: f64,
     ) -> Result<Effect, StatsError> {
         // +1 for the level, -1 for level 0, 0 for others; of an interaction the product.
@@ -274,20 +309,32 @@ impl<'a> Design<'a> {
         let runs =
             self.observations.len() / of.iter().map(|(f, _)| self.factors[*f]).product::<usize>();
         let means = (1u32 << of.len()) as f64;
+        let blocks = self.blocks.len();
         let in_block = |block: &usize| {
             let there = self.observations.iter().zip(&self.logs).filter(|(o, _)| o.block == *block);
             let sum: f64 = there.map(|(o, y)| weight(o) * y).sum();
-            sum * self.blocks.len() as f64 / runs as f64
+            sum * blocks as f64 / runs as f64
         };
         let contrasts: Vec<f64> = self.blocks.iter().map(in_block).collect();
         let value = mean(contrasts.iter());
-        let error = (variance * means / runs as f64).sqrt();
-        let freedom = freedom as f64;
+        let (square, freedom) = match noise {
+            Some((variance, freedom)) => (variance * means / runs as f64, freedom),
+            None => {
+                let squares: f64 = contrasts.iter().map(|c| (c - value).powi(2)).sum();
+                (squares / (blocks * (blocks - 1).max(1)) as f64, blocks - 1)
+            }
+        };
+        let count = runs * means as usize;
+        let ranked = hodges_lehmann(&contrasts, level)?.map(f64::exp);
+        // One block has one contrast, and no noise to compare it with.
+        if freedom == 0 {
+            let ratio = Estimate { value, interval: None, count }.map(f64::exp);
+            return Ok(Effect { of, ratio, p: 1.0, ranked });
+        }
+        let (error, freedom) = (square.sqrt(), freedom as f64);
         let half = -student_quantile(0.5 * (1.0 - level), freedom) * error;
         let interval = Interval { low: value - half, high: value + half, coverage: level };
-        let count = runs * means as usize;
         let ratio = Estimate { value, interval: Some(interval), count }.map(f64::exp);
-        let ranked = hodges_lehmann(&contrasts, level)?.map(f64::exp);
         // Without any noise a difference is certain, and none is none.
         let p = match error {
             0.0 if value == 0.0 => 1.0,
