@@ -6,12 +6,15 @@
 
 pub mod differences;
 pub mod facts;
+mod limit;
 pub(crate) mod metrics;
 mod noise;
+mod order;
 pub mod rows;
 mod shift;
 
 pub use differences::{Difference, Weight};
+pub use limit::Regression;
 pub use metrics::{Metric, value};
 pub use noise::Noise;
 pub use shift::ClassShift;
@@ -22,7 +25,7 @@ use fathom_model::finding::{Finding, Severity, Verdict};
 use fathom_model::fsop_jobs;
 use fathom_model::record::{Record, RunHead, RunKind};
 use fathom_stats::equivalence::{
-    Better, Comparison as Answer, Decision, Question, compare_paired, compare_unpaired,
+    Comparison as Answer, Decision, Question, compare_paired, compare_unpaired,
 };
 use fathom_stats::interval::{Estimate, median, median_interval};
 use fathom_stats::multiple::holm;
@@ -69,13 +72,16 @@ pub struct Options {
     /// The data are looked at while runs are still added, after 8, 12, 18 and 25 pairs: each look gets its part of the
     /// error, so that looking often does not make false answers likely.
     pub looks: bool,
+    /// The largest worsening, in percent, that may pass, where somebody asks for an error beyond it. No margin is then larger, and what
+    /// cannot be decided is doubtful.
+    pub limit_percent: Option<f64>,
     /// The thing under test, see [`differences::differences`]; without it, the one thing that differs.
     pub factor: Option<String>,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { margin_percent: 3.0, level: 0.95, looks: false, factor: None }
+        Self { margin_percent: 3.0, level: 0.95, looks: false, limit_percent: None, factor: None }
     }
 }
 
@@ -142,7 +148,9 @@ pub struct Comparison {
 #[must_use]
 pub fn compare(a: &Side, b: &Side, options: &Options) -> Comparison {
     let looks = options.looks || is_of_one_against(a, b);
-    let options = &Options { looks, ..options.clone() };
+    let limit_percent = options.limit_percent.unwrap_or(f64::INFINITY);
+    let margin_percent = options.margin_percent.min(limit_percent);
+    let options = &Options { looks, margin_percent, ..options.clone() };
     let (shown_a, shown_b) = (with_jobs(a), with_jobs(b));
     let rows::Rows { common, only_a, only_b } = rows::rows(&shown_a, &shown_b);
     let factor = options.factor.as_deref();
@@ -157,7 +165,10 @@ pub fn compare(a: &Side, b: &Side, options: &Options) -> Comparison {
     let mut findings = of_differences(&differences, options.factor.as_deref());
     findings.extend(common.iter().find_map(of_mixed_side));
     findings.extend([a, b].into_iter().flat_map(of_side));
-    findings.extend(of_numbers(&rows));
+    findings.extend(of_numbers(&rows, options));
+    findings
+        .extend(options.limit_percent.and_then(|limit| limit::too_few_for_others(&rows, limit)));
+    findings.extend(common.iter().zip(&rows).find_map(|(row, of)| order::always_first(row, of)));
     findings.extend(not_in_turn(&rows));
     findings.extend(nothing_common(&rows));
     findings.extend(rows.iter().find_map(|row| of_looks(row, options)));
@@ -265,17 +276,20 @@ fn plan_looks(rows: &mut [RowComparison], options: &Options) {
 /// Percentiles are read from histograms whose steps are up to 1/64 wide: what is smaller cannot be seen in them.
 const PERCENTILE_STEP_PERCENT: f64 = 1.6;
 
-/// A figure that some run lacks is not compared: the others would be a selection. A run is one value, the median of its
+/// A figure of every run, none when some run lacks it: the others would be a selection. A run is one value, the median of its
 /// repetitions.
-fn figure(row: &Row<'_>, metric: Metric, in_pairs: bool, options: &Options) -> Option<Figure> {
+fn values(units: &[Unit<'_>], metric: Metric) -> Option<Vec<f64>> {
     let value = |unit: &Unit<'_>| -> Option<f64> {
         let cells = unit.cells.iter();
         let each: Option<Vec<f64>> =
             cells.map(|cell| metrics::value(cell.record, cell.job, metric)).collect();
         median(&each?).ok()
     };
-    let values = |units: &[Unit<'_>]| units.iter().map(value).collect::<Option<Vec<f64>>>();
-    let (a, b) = (values(&row.a)?, values(&row.b)?);
+    units.iter().map(value).collect()
+}
+
+fn figure(row: &Row<'_>, metric: Metric, in_pairs: bool, options: &Options) -> Option<Figure> {
+    let (a, b) = (values(&row.a, metric)?, values(&row.b, metric)?);
     let level = options.level;
     let margin_percent = match metric {
         Metric::LatencyNsP50(_) | Metric::LatencyNsP99(_) | Metric::LatencyNsP999(_) => {
@@ -410,7 +424,7 @@ fn of_side(side: &Side) -> Option<Finding> {
 }
 
 /// With so few runs nothing can be decided, however large the difference; the more rows, the more runs it takes.
-fn of_numbers(rows: &[RowComparison]) -> Option<Finding> {
+fn of_numbers(rows: &[RowComparison], options: &Options) -> Option<Finding> {
     let count = rows.iter().filter(|row| !row.figures.is_empty()).count() as f64;
     let undecidable = |(_, figure): &(&RowComparison, &Figure)| {
         let answer = &figure.answer;
@@ -429,7 +443,8 @@ fn of_numbers(rows: &[RowComparison]) -> Option<Finding> {
     );
     // Pairs all of which differ in the same direction have p = 2 / 2^n.
     let needed = (2.0 * count / (1.0 - level)).log2().ceil().max(6.0);
-    Some(Finding::new("too-few-runs", Severity::Note, text).advise(format!(
+    let severity = options.limit_percent.map_or(Severity::Note, |_| Severity::Doubtful);
+    Some(Finding::new("too-few-runs", severity, text).advise(format!(
         "at least {needed:.0} pairs made in turn: A, B, B, A, A, B, ... each with its own --label"
     )))
 }
@@ -478,28 +493,6 @@ fn nothing_common(rows: &[RowComparison]) -> Option<Finding> {
         Finding::new("nothing-common", Severity::Void, "no figure is in every run of both sides")
             .advise("compare runs of the same workload, without those in which nothing ended")
     })
-}
-
-impl Comparison {
-    /// Rows whose first figure became worse by more than `percent`: a difference is proven, and the estimate is beyond
-    /// it. None where the comparison is void.
-    #[must_use]
-    pub fn slower_by(&self, percent: f64) -> Vec<&RowComparison> {
-        let is_worse = |row: &&RowComparison| {
-            row.figures.first().is_some_and(|figure| {
-                let change = figure.answer.change_percent().value;
-                let beyond = match figure.metric.better() {
-                    Better::Higher => change <= -percent,
-                    Better::Lower => change >= percent,
-                };
-                figure.decision == Decision::Slower && beyond
-            })
-        };
-        if self.verdict == Verdict::Void {
-            return Vec::new();
-        }
-        self.rows.iter().filter(is_worse).collect()
-    }
 }
 
 #[cfg(test)]

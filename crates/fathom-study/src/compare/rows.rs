@@ -23,7 +23,8 @@ pub struct Unit<'a> {
 }
 
 impl Unit<'_> {
-    fn started_unix_ns(&self) -> i64 {
+    /// When it began.
+    pub(super) fn started_unix_ns(&self) -> i64 {
         self.cells.first().map_or(0, |cell| cell.record.started_unix_ns)
     }
 }

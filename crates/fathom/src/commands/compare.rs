@@ -9,7 +9,7 @@ use crate::output::Output;
 use fathom_base::units::parse_fraction;
 use fathom_report::comparison::comparison_text;
 use fathom_store::{Filter, RunState, Store, StoreError};
-use fathom_study::compare::{Comparison, Options, Run, Side, compare};
+use fathom_study::compare::{Options, Regression, Run, Side, compare};
 use fathom_study::experiment::keep_pairs;
 use fathom_study::{against, rounds};
 use std::collections::BTreeSet;
@@ -28,8 +28,8 @@ pub fn run(common: &Common, output: Output, args: &Compare) -> CommandResult {
         return Err(usage(format!("--level={}: from 50% to below 100%", args.level)));
     }
     let limit_percent = match args.fail_if.as_deref().map(|text| (text, text.split_once(':'))) {
-        None => 0.0,
-        Some((_, Some(("slower", percent)))) => 100.0 * share("--fail-if=slower:", percent)?,
+        None => None,
+        Some((_, Some(("slower", percent)))) => Some(100.0 * share("--fail-if=slower:", percent)?),
         Some((text, _)) => {
             return Err(usage(format!(
                 "--fail-if={text}: write slower:PERCENT, such as slower:5%"
@@ -50,30 +50,32 @@ pub fn run(common: &Common, output: Output, args: &Compare) -> CommandResult {
         return Err(usage(format!("run {} is on both sides; name different runs", run.head.id)));
     }
     let factor = args.factor.clone();
-    let found = compare(&a, &b, &Options { margin_percent, level, looks: args.looks, factor });
-    let exit = exit(&found, limit_percent, args.fail_on);
+    let options = Options { margin_percent, level, looks: args.looks, limit_percent, factor };
+    let found = compare(&a, &b, &options);
+    let worse = found.slower_by(limit_percent.unwrap_or(0.0));
+    let exit = match worse.is_empty() {
+        true => Exit::of_verdict(found.verdict, args.fail_on == FailOn::Void),
+        false => Exit::Doubtful,
+    };
     let mut text = comparison_text(&found, output.width());
-    let worse: Vec<&str> =
-        found.slower_by(limit_percent).iter().map(|row| row.name.as_str()).collect();
     if !worse.is_empty() {
-        text += &format!("REGRESSION: B is worse in: {}\n", worse.join("; "));
+        let rows: Vec<String> = worse.iter().map(named).collect();
+        text += &format!("REGRESSION: B is worse in: {}\n", rows.join("; "));
     }
     output.text(&text)?;
     let fields = serde_json::json!({
         "comparison": found,
-        "regressions": worse,
+        "regressions": worse.iter().map(|worse| &worse.row.name).collect::<Vec<_>>(),
         "exit_code": exit.code(),
     });
     output.json("result", &fields)?;
     Ok(exit)
 }
 
-fn exit(found: &Comparison, limit_percent: f64, fail_on: FailOn) -> Exit {
-    if found.slower_by(limit_percent).is_empty() {
-        Exit::of_verdict(found.verdict, fail_on == FailOn::Void)
-    } else {
-        Exit::Doubtful
-    }
+/// `randread (IOPS, read p99)`.
+fn named(worse: &Regression<'_>) -> String {
+    let figures: Vec<String> = worse.figures.iter().map(|figure| figure.metric.words()).collect();
+    format!("{} ({})", worse.row.name, figures.join(", "))
 }
 
 /// The runs that words name: `NAME[:ROW][@STORE]`, several names with commas between them (a row may hold commas, so that

@@ -51,9 +51,11 @@ fn eight_pairs() -> Option<Sandbox> {
         let label = format!("--label={label}");
         sandbox.json(&[&args[..], &[cap.as_str(), label.as_str()]].concat(), &[0, 1]);
     };
-    for _ in 0..8 {
-        one("2000", "slow");
-        one("2500", "fast");
+    // Each pair the other way round than the one before: a drift must not favour one side.
+    for pair in 0..8 {
+        let caps = [("2000", "slow"), ("2500", "fast")];
+        let (first, second) = if pair % 2 == 0 { (0, 1) } else { (1, 0) };
+        [caps[first], caps[second]].iter().for_each(|(cap, label)| one(cap, label));
     }
     let args = ["compare", "--fail-on=void", "slow", "fast"];
     let found = sandbox.json(&args, &[0, 1]);
