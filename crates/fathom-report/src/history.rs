@@ -6,7 +6,7 @@ use crate::table::{Align, Table};
 use crate::text::{format_time, push_wrapped_to};
 use fathom_model::finding::Verdict;
 use fathom_stats::interval::Interval;
-use fathom_study::history::{Change, Point, Series};
+use fathom_study::history::{Change, Dated, Point, Series};
 use jiff::tz::TimeZone;
 use std::fmt::Write;
 
@@ -179,11 +179,17 @@ pub fn change_text(
     );
     push_wrapped_to(&mut out, width, "", &text);
     if change.differences.is_empty() {
-        out += "    nothing that fathom records differed at that point\n";
+        let runs = if change.within_runs == 1 { "run" } else { "runs" };
+        let text = format!(
+            "nothing that fathom records differed from one run to the next within {} {runs} of that point",
+            change.within_runs
+        );
+        push_wrapped_to(&mut out, width, "    ", &text);
     }
-    for difference in &change.differences {
+    for Dated { at, difference } in &change.differences {
+        let first = series.points.get(*at).map_or_else(String::new, |first| prefix(&first.run));
         let line = format!(
-            "{}: {} -> {}",
+            "{}: {} -> {}, from run {first} on",
             difference.what,
             difference.a.join(", "),
             difference.b.join(", ")
@@ -250,8 +256,12 @@ mod tests {
             weight: Weight::Factor,
         };
         let ratio_interval = Some(Interval { low: 0.72, high: 0.78, coverage: 0.95 });
-        let differences = vec![kernel];
-        let change = Change { at: 2, from: 1000.0, to: 750.0, ratio_interval, differences };
+        let differences = vec![Dated { at: 1, difference: kernel }];
+        let (from, to, within_runs) = (1000.0, 750.0, 1);
+        let change = Change { at: 2, from, to, ratio_interval, within_runs, differences };
+        let nothing = Change { differences: Vec::new(), ..change.clone() };
+        let text_of_none = text(series(&[1010.0, 990.0, 760.0, 740.0], vec![nothing]));
+        assert!(text_of_none.contains("    nothing that fathom records differed from one run"));
         expect![[r#"
             random read: IOPS
               run   started                     label
@@ -260,7 +270,7 @@ mod tests {
               0002  1970-01-03 00:00:00 +00:00                   760  ##########################           <- changed
               0003  1970-01-04 00:00:00 +00:00                   740  #########################
             -25.0 % (-28.0 to -22.0 %) from run 0002 on (1970-01-03 00:00:00 +00:00): 1 000 before, 750 since
-                host.kernel: 6.1 -> 6.12
+                host.kernel: 6.1 -> 6.12, from run 0001 on
 
         "#]].assert_eq(&text(series(&[1010.0, 990.0, 760.0, 740.0], vec![change])));
     }

@@ -44,8 +44,20 @@ pub struct Change {
     /// Of what came after divided by what was before: 95 % by ranks (Hodges and Lehmann). It knows nothing of the place of the change
     /// having been chosen by the same runs.
     pub ratio_interval: Option<Interval>,
-    /// What differed between the last run before and the first run after: what may have caused it.
-    pub differences: Vec<Difference>,
+    /// The place is known to within so many runs before and after.
+    pub within_runs: usize,
+    /// What differed from one run to the next as near to the place as that: what may have caused it.
+    pub differences: Vec<Dated>,
+}
+
+/// What differed from a run to the one before it.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Dated {
+    /// Index of the first point with the new value.
+    pub at: usize,
+    /// What differed.
+    #[serde(flatten)]
+    pub difference: Difference,
 }
 
 /// One row over time. Runs with other settings, sizes or devices are other rows.
@@ -68,6 +80,12 @@ pub struct Series {
     pub level: Option<Estimate>,
     /// Runs that it takes before a change could be found at all.
     pub points_needed: usize,
+}
+
+/// How far beside its true place a change of level may be found in a series of so many runs, where the step is several times the
+/// noise: what the power of [`change::regimes`] was measured with.
+fn uncertainty_runs(runs: usize) -> usize {
+    1 + runs / 20
 }
 
 /// What must be the same for two runs to stand in one series.
@@ -184,14 +202,16 @@ fn series(row: &Found<'_>, name: String, step_min_percent: f64) -> Series {
         .windows(2)
         .map(|levels| {
             let (before, after) = (&levels[0], &levels[1]);
-            let side = |index: usize| std::slice::from_ref(&row.runs[index].2);
             let at = after.start;
-            let mut differences = differences::differences(side(at - 1), side(at), None);
-            differences.retain(|d| d.weight != Weight::Consequence);
+            let within_runs = uncertainty_runs(values.len());
+            let near = at.saturating_sub(within_runs).max(before.start + 1)
+                ..=(at + within_runs).min(after.end - 1);
+            let differences = near.flat_map(|at| begun_at(row, at)).collect();
             let of = |level: &change::Regime| &values[level.start..level.end];
             let compared = compare_unpaired(of(before), of(after), &Question::new(Better::Higher));
             let ratio_interval = compared.ok().and_then(|compared| compared.ratio.interval);
-            Change { at, from: before.level, to: after.level, ratio_interval, differences }
+            let (from, to) = (before.level, after.level);
+            Change { at, from, to, ratio_interval, within_runs, differences }
         })
         .collect();
     let rise_percent = levels.last().map(|level| 100.0 * level.rise / level.level);
@@ -212,6 +232,14 @@ fn series(row: &Found<'_>, name: String, step_min_percent: f64) -> Series {
         level,
         points_needed,
     }
+}
+
+/// What differs between a run and the one before it.
+fn begun_at(row: &Found<'_>, at: usize) -> impl Iterator<Item = Dated> + use<> {
+    let side = |index: usize| std::slice::from_ref(&row.runs[index].2);
+    let found = differences::differences(side(at - 1), side(at), None);
+    let causes = found.into_iter().filter(|difference| difference.weight != Weight::Consequence);
+    causes.map(move |difference| Dated { at, difference })
 }
 
 /// Confidence of every interval.
@@ -253,8 +281,29 @@ mod tests {
         // 2 % of noise, twelve runs on either side.
         let interval = change.ratio_interval.expect("enough runs");
         assert!((0.78..0.8).contains(&interval.low) && (0.8..0.82).contains(&interval.high));
-        let what: Vec<&str> = change.differences.iter().map(|d| d.what.as_str()).collect();
-        assert_eq!(what, ["host.kernel"]);
+        let what: Vec<(usize, &str)> =
+            change.differences.iter().map(|d| (d.at, d.difference.what.as_str())).collect();
+        assert_eq!((change.within_runs, what), (2, vec![(12, "host.kernel")]));
+    }
+
+    /// The run at which something changed may be as far beside the place that is found as the place is uncertain; beyond that nothing
+    /// is named.
+    #[test]
+    fn what_changed_near_the_place_is_named_with_its_run() {
+        let found = |kernels: &[(i64, &str)]| {
+            let kernel =
+                |i: i64| kernels.iter().rfind(|(from, _)| *from <= i).map_or("6.1", |k| k.1);
+            let level = |i: i64| if i < 20 { 1000.0 } else { 800.0 };
+            let runs: Vec<Run> = (0..40).map(|i| run(i, level(i), kernel(i))).collect();
+            let found = history(&runs, 3.0);
+            let [change] = found[0].changes.as_slice() else { panic!("{:?}", found[0].changes) };
+            assert_eq!((change.at, change.within_runs), (20, 3));
+            change.differences.iter().map(|d| (d.at, d.difference.b.clone())).collect::<Vec<_>>()
+        };
+        let to = |at: usize, kernel: &str| (at, vec![kernel.to_owned()]);
+        assert_eq!(found(&[(19, "6.12")]), [to(19, "6.12")]);
+        assert_eq!(found(&[(17, "6.2"), (23, "6.12")]), [to(17, "6.2"), to(23, "6.12")]);
+        assert_eq!(found(&[(16, "6.2"), (24, "6.12")]), []);
     }
 
     #[test]
