@@ -316,7 +316,8 @@ pub(crate) fn compressed(record: &Record) -> Option<Finding> {
     )
 }
 
-fn compressing_layer(stack: &Stack) -> Option<String> {
+/// A layer that stores less than it is given, by its name.
+pub(crate) fn compressing_layer(stack: &Stack) -> Option<String> {
     stack.walk().into_iter().find_map(|node| {
         let fs = node.fs.as_ref().is_some_and(|fs| fs.target_compressed == Some(true));
         let mount = node.mount.as_ref().is_some_and(|mount| {

@@ -1,10 +1,11 @@
 //! Rules about how a record ended: with something unfinished, before its time, with too little to say anything.
 
+use crate::figures::{Counted, Figures};
 use crate::rules::{ended, is_quick};
 use fathom_base::units::{format_count, format_ns, format_size, format_sizes};
 use fathom_model::builtin;
 use fathom_model::finding::{Finding, Severity};
-use fathom_model::record::{Ending, JobRecord, OpClass, Record};
+use fathom_model::record::{Ending, JobRecord, Record};
 use fathom_model::workload::{Access, Job};
 use fathom_stats::quantile::{is_supported, values_needed};
 
@@ -90,19 +91,15 @@ pub(crate) fn too_few(record: &Record) -> Option<Finding> {
     })
 }
 
-/// Percentiles that are shown nowhere, because fewer requests ended than carry them: how many there were, and how many it
+/// Percentiles that are not shown, of all requests or of one class, because fewer ended than carry them: how many there were, and how many it
 /// takes. With fewer a single slow request decides the figure. No reason for doubt: the other figures stand.
 pub(crate) fn tail_of_few(record: &Record) -> Option<Finding> {
     const SHOWN: [(&str, f64); 2] = [("p99", 0.99), ("p99.9", 0.999)];
-    let of = |job: &JobRecord| Some(job.class(OpClass::Transaction)?.latency_ns.count());
-    let transactions: u64 = record.jobs.iter().filter_map(of).sum();
-    let (count, noun) = match transactions {
-        0 => (ended(record), "requests"),
-        count => (count, "transactions"),
-    };
+    let (count, noun) = fewest_shown(record);
     let missing = SHOWN.iter().filter(|(_, q)| !is_supported(count, *q));
     let missing: Vec<(&str, u64)> = missing.map(|(name, q)| (*name, values_needed(*q))).collect();
-    let (nearest, needed) = *missing.first().filter(|_| count >= FEW)?;
+    let is_enough = count > 0 && ended(record) >= FEW;
+    let (nearest, needed) = *missing.first().filter(|_| is_enough)?;
     let names: Vec<&str> = missing.iter().map(|(name, _)| *name).collect();
     let takes = |(name, needed): &(&str, u64)| format!("{name} takes {}", format_count(*needed));
     let text = format!(
@@ -120,6 +117,20 @@ pub(crate) fn tail_of_few(record: &Record) -> Option<Finding> {
         "at this rate {nearest} takes {} of measuring",
         format_ns(whole_ns as u64)
     )))
+}
+
+/// How many ended of the class that has the fewest of those that have percentiles of their own, and what they are called.
+fn fewest_shown(record: &Record) -> (u64, String) {
+    let whole = Figures::of_record(record);
+    let parts = Figures::parts(record).into_iter();
+    let fewest = parts.map(|(class, part)| (part.latency_ns.count(), class)).min_by_key(|p| p.0);
+    match fewest {
+        Some((count, class)) => (count, format!("requests ({})", class.word())),
+        None if whole.counted == Counted::Transactions => {
+            (whole.latency_ns.count(), "transactions".to_owned())
+        }
+        None => (ended(record), "requests".to_owned()),
+    }
 }
 
 /// The setting that ended the run before its time, where it was not the time.

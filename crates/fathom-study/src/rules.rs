@@ -4,14 +4,15 @@
 //! the run (arrays that rebuild, lazy initialisation) are the inspector's.
 
 use crate::counters;
+use crate::delivered;
 use crate::endings;
 use crate::fsop;
 use crate::open_loop;
 use crate::others;
 use crate::play;
+use crate::sample;
 use crate::steadiness;
 use crate::verification;
-use fathom_base::shell;
 use fathom_base::units::{format_ns, format_size, format_sizes};
 use fathom_model::extents::FileExtents;
 use fathom_model::finding::{Finding, Severity};
@@ -35,10 +36,10 @@ pub fn all(record: &Record) -> Vec<Finding> {
         open_loop::generator_behind,
         open_loop::overloaded,
         direct_is_buffered,
-        reads_not_from_device,
-        reads_from_page_cache,
-        writes_to_page_cache,
-        sample_too_small,
+        delivered::reads_not_from_device,
+        delivered::reads_from_page_cache,
+        delivered::writes_to_page_cache,
+        sample::too_small,
         others::other_io,
         stolen_time,
         busy_cpus,
@@ -368,22 +369,10 @@ fn direct_is_buffered(record: &Record) -> Option<Finding> {
 }
 
 /// A loop device under the target that goes through the page cache of its file, also for direct I/O.
-fn buffering_loop(target: &TargetRecord) -> Option<&Node> {
+pub(crate) fn buffering_loop(target: &TargetRecord) -> Option<&Node> {
     let buffers =
         |node: &&Node| node.loop_device.as_ref().is_some_and(|l| l.direct_io == Some(false));
     target.stack.walk().into_iter().find(buffers)
-}
-
-/// The deltas of the lowest devices that count.
-fn bottom<'a>(record: &'a Record, target: &TargetRecord) -> Vec<&'a DeviceDelta> {
-    let names: Vec<String> = target
-        .stack
-        .leaves()
-        .into_iter()
-        .filter(|n| n.devno.is_some())
-        .map(|n| n.name.clone())
-        .collect();
-    record.devices.iter().filter(|d| names.contains(&d.name)).collect()
 }
 
 /// What the first block devices under the target did.
@@ -391,160 +380,6 @@ pub(crate) fn top<'a>(record: &'a Record, target: &TargetRecord) -> Vec<&'a Devi
     let names: Vec<String> =
         target.stack.top_block_devices().iter().map(|n| n.name.clone()).collect();
     record.devices.iter().filter(|d| names.contains(&d.name)).collect()
-}
-
-/// Direct reads that no disk saw: a cache between (a buffered loop device, an SSD cache, compressed data). Less than
-/// half, of at least 16 MiB, cannot be merging or rounding.
-fn reads_not_from_device(record: &Record) -> Option<Finding> {
-    let target =
-        record.targets.first().filter(|_| record.targets.len() == 1 && all_direct(record))?;
-    let devices = bottom(record, target);
-    let (asked, seen) = (read_bytes(record), devices.iter().map(|d| d.read_bytes).sum::<u64>());
-    if devices.is_empty() || asked < 16 << 20 || seen >= asked / 2 {
-        return None;
-    }
-    let names: Vec<&str> = devices.iter().map(|d| d.name.as_str()).collect();
-    let text = format!(
-        "{} were read directly, but the devices below ({}) delivered only {}: a cache in between answered",
-        format_size(asked),
-        names.join(", "),
-        format_size(seen)
-    );
-    Some(
-        Finding::new("reads-not-from-device", Severity::Doubtful, text)
-            .advise("use a larger size= than the cache, or measure the layer below it"),
-    )
-}
-
-/// Buffered reads that the page cache answered: the devices delivered less than nine tenths of what was read.
-fn reads_from_page_cache(record: &Record) -> Option<Finding> {
-    // Those that keep the cache on purpose ask for what it holds.
-    if record.workload.jobs.iter().all(|job| !job.drop_cache) {
-        return None;
-    }
-    let target = record.targets.iter().find(|t| !t.direct && t.kind != TargetKind::Null)?;
-    let devices = top(record, target);
-    let (asked, seen) = (read_bytes(record), devices.iter().map(|d| d.read_bytes).sum::<u64>());
-    if devices.is_empty() || asked < 1 << 20 || seen as f64 >= asked as f64 * 0.9 {
-        return None;
-    }
-    let text = format!(
-        "{:.0} % of what was read came from the page cache ({} read, {} from the device)",
-        100.0 * (1.0 - seen as f64 / asked as f64),
-        format_size(asked),
-        format_size(seen)
-    );
-    let finding = Finding::new("reads-from-page-cache", Severity::Doubtful, text);
-    Some(if target.kind == TargetKind::OwnFile {
-        finding.advise("direct=yes goes past it; or use a size= above the memory")
-    } else {
-        finding
-            .advise(
-                "direct=yes goes past it; fathom does not empty the cache of what is not its own",
-            )
-            .advise("to do so first (whoever uses it then waits for the disk):")
-            .advise(format!("sync; dd if={} iflag=nocache count=0", shell::word(&target.path)))
-    })
-}
-
-/// Buffered writes that stayed in the page cache, or were written over there before the device saw them: it took less than nine
-/// tenths of what was written. What is synced in time, or at the end, reaches it.
-fn writes_to_page_cache(record: &Record) -> Option<Finding> {
-    let writers = || record.workload.jobs.iter().filter(|job| job.writes());
-    // Those that keep the cache on purpose ask for what it does; what shrinks on the way is told for itself.
-    let is_meant = writers().all(|job| !job.drop_cache) || counters::compressed(record).is_some();
-    if is_meant || writers().any(|job| job.direct) {
-        return None;
-    }
-    let target = record.targets.iter().find(|t| !t.direct && t.kind != TargetKind::Null)?;
-    let devices = top(record, target);
-    let written = written_bytes(record);
-    let taken = devices.iter().map(|d| d.written_bytes).sum::<u64>();
-    if devices.is_empty() || written < 1 << 20 || taken as f64 >= written as f64 * 0.9 {
-        return None;
-    }
-    let text = format!(
-        "{} were written to the page cache, of which the device took {} by the end: the rate is that of memory",
-        format_size(written),
-        format_size(taken)
-    );
-    Some(
-        Finding::new("writes-to-page-cache", Severity::Doubtful, text)
-            .advise("direct=yes goes past it; fsync_every=, or sync_at_end= with a size= that is written once, waits for the device"),
-    )
-}
-
-/// The minimal sample is twice the caches that can answer: those of controller and drives for direct I/O, and the
-/// memory on top for buffered reads and for what a loop device below buffers.
-fn sample_too_small(record: &Record) -> Option<Finding> {
-    // Those that keep the page cache on purpose ask for what caches hold.
-    if record.workload.jobs.iter().all(|job| !job.drop_cache && !job.direct) {
-        return None;
-    }
-    let (target, direct) = record
-        .targets
-        .iter()
-        .filter(|t| {
-            matches!(
-                t.kind,
-                TargetKind::OwnFile | TargetKind::ForeignFile | TargetKind::BlockDevice
-            )
-        })
-        .map(|t| (t, t.direct))
-        .next()?;
-    let appends = record.workload.jobs.iter().all(|j| j.access == Access::Append);
-    let synced = record.workload.jobs.iter().all(|j| !j.reads() && j.sync_at_end.is_some());
-    let buffering = buffering_loop(target).filter(|_| direct);
-    let is_past_memory = synced || (direct && buffering.is_none());
-    let caches = target.device_cache_bytes + if is_past_memory { 0 } else { target.memory_bytes };
-    let range_bytes = range_bytes(record, target.size_bytes);
-    if appends || range_bytes >= 2 * caches {
-        return None;
-    }
-    let twice_bytes = 2 * caches;
-    let (range, twice) = format_sizes(range_bytes, twice_bytes);
-    let below = (target.device_cache_bytes > 0).then(|| target.device_cache_reason.clone());
-    let memory = (caches > target.device_cache_bytes)
-        .then(|| format!("the memory ({})", format_size(target.memory_bytes)));
-    let both: Vec<String> = memory.into_iter().chain(below).collect();
-    let text = format!("{range} is less than {twice}, twice {}", both.join(" and "));
-    let cure = if target.kind == TargetKind::OwnFile {
-        let unit = if twice_bytes < 1 << 30 { 1 << 20 } else { 1 << 30 };
-        let size = format_size(twice_bytes.next_multiple_of(unit)).replace(' ', "");
-        // Quick chooses the size of its file by itself.
-        if is_nearly_full(target) {
-            "only more free space lets a test file be larger".to_owned()
-        } else if is_quick(record) {
-            format!(
-                "fathom quick --span=full, or fathom run ... size={size} or more where there is room"
-            )
-        } else {
-            format!("size={size} or more")
-        }
-    } else if record.workload.jobs.iter().any(|job| job.span.is_some()) {
-        "use a larger span=, or leave it out".to_owned()
-    } else {
-        "use a larger target".to_owned()
-    };
-    let finding = Finding::new("sample-too-small", Severity::Doubtful, text);
-    Some(match buffering.filter(|_| !synced) {
-        Some(node) => finding
-            .advise(format!(
-                "losetup --direct-io=on {}    (direct I/O is kept in memory below it), or",
-                node.label()
-            ))
-            .advise(cure),
-        None => finding.advise(cure),
-    })
-}
-
-/// How much of a target of that size the jobs reach: the largest range of one of them.
-fn range_bytes(record: &Record, size_bytes: u64) -> u64 {
-    let range = |job: &Job| {
-        let start = job.offset.bytes(size_bytes).min(size_bytes);
-        job.span.map_or(size_bytes - start, |span| span.bytes(size_bytes))
-    };
-    record.workload.jobs.iter().map(range).max().unwrap_or(size_bytes)
 }
 
 /// The hypervisor gave the processors to others: beyond a tenth, latencies are its and not the storage's.
@@ -658,7 +493,7 @@ fn small_span(record: &Record) -> Option<Finding> {
 }
 
 /// What is free beside the test file is at most twice of what fathom leaves free anyway.
-fn is_nearly_full(target: &TargetRecord) -> bool {
+pub(crate) fn is_nearly_full(target: &TargetRecord) -> bool {
     let facts = target.stack.filesystem().and_then(|node| node.fs.as_ref());
     facts.and_then(|fs| fs.available_bytes.zip(fs.total_bytes)).is_some_and(
         |(available_bytes, total_bytes)| available_bytes <= (total_bytes / 10).max(2 << 30),

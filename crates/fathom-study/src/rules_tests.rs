@@ -3,9 +3,10 @@
 
 use super::*;
 use crate::fixtures::{reads, record};
-use fathom_model::record::{CensoredOp, IoFailure};
-use fathom_model::stack::{FsFacts, LoopFacts};
+use fathom_model::record::{CensoredOp, IoFailure, JobRecord};
+use fathom_model::stack::{DmFacts, FsFacts, LoopFacts};
 use fathom_model::workload::SyncCall;
+use fathom_stats::Histogram;
 
 /// The ids and severities that a damaged record raises beyond the healthy one's.
 fn raised(damage: impl FnOnce(&mut Record)) -> Vec<(String, Severity)> {
@@ -190,8 +191,22 @@ fn buffered_direct_writes_name_the_layer() {
 #[test]
 fn reads_that_no_device_saw() {
     check("reads-not-from-device", Severity::Doubtful, |r| r.devices[0].read_bytes = 1 << 20);
+    // The device did nine tenths of it, less what may have been in flight at the borders.
+    let missing = |share: f64| {
+        move |r: &mut Record| r.devices[0].read_bytes = (60_000.0 * 4096.0 * share) as u64
+    };
+    assert_eq!(raised(missing(0.92)), []);
+    check("reads-not-from-device", Severity::Doubtful, missing(0.6));
+    // Of what a layer shrinks it need not be more than a half, and neither of what the job itself gives back.
+    let shrunk = |r: &mut Record| {
+        missing(0.6)(r);
+        r.targets[0].stack.nodes[2].dm =
+            Some(DmFacts { targets: vec!["vdo".into()], ..DmFacts::default() });
+    };
+    assert_eq!(raised(shrunk), []);
     let buffered = |r: &mut Record| {
         r.targets[0].direct = false;
+        r.workload.jobs[0].direct = false;
         r.targets[0].size_bytes = 64 << 30;
         r.devices[0].read_bytes /= 2;
     };
@@ -230,6 +245,96 @@ fn writes_that_the_device_did_not_take() {
     assert!(!raised(direct).iter().any(|(id, _)| id == "writes-to-page-cache"));
 }
 
+/// A second job on a disk of its own beside the first; `direct` says of each whether it is, `read` what its disk delivered of what it
+/// read.
+fn two_disks(direct: [bool; 2], read: [f64; 2]) -> impl Fn(&mut Record) {
+    move |r: &mut Record| {
+        let bytes = r.jobs[0].classes[0].bytes;
+        r.workload.jobs.push(Job { name: "other".into(), ..r.workload.jobs[0].clone() });
+        r.jobs.push(JobRecord { name: "other".into(), ..r.jobs[0].clone() });
+        let mut other = r.targets[0].clone();
+        other.path = "/mnt/.fathom-y/data".into();
+        other.stack.nodes[2].name = "sdb".into();
+        r.targets.push(other);
+        r.devices.push(DeviceDelta { name: "sdb".into(), ..r.devices[0].clone() });
+        for at in 0..2 {
+            r.workload.jobs[at].target = Some(["/srv", "/mnt"][at].into());
+            r.workload.jobs[at].direct = direct[at];
+            (r.targets[at].direct, r.targets[at].size_bytes) = (direct[at], 64 << 30);
+            r.devices[at].read_bytes = (bytes as f64 * read[at]) as u64;
+        }
+    }
+}
+
+#[test]
+fn several_targets_are_judged_together() {
+    let told = |direct, read| {
+        let mut found = raised(two_disks(direct, read));
+        found.retain(|(id, _)| id.starts_with("reads-"));
+        found.into_iter().map(|(id, _)| id).collect::<Vec<_>>()
+    };
+    for direct in [[false, false], [true, false], [false, true], [true, true]] {
+        assert_eq!(told(direct, [1.0, 1.0]), [""; 0], "{direct:?}");
+    }
+    let text = |direct, read| said("reads-from-page-cache", two_disks(direct, read)).0;
+    assert!(text([false, false], [1.0, 0.0]).starts_with("50 % of what was read came from"));
+    assert!(text([true, false], [1.0, 0.0]).starts_with("100 % of what was read came from"));
+    assert_eq!(told([true, true], [0.0, 0.0]), ["reads-not-from-device"]);
+    assert_eq!(told([true, true], [1.0, 0.0]), ["reads-not-from-device"]);
+    // On one disk it is counted once.
+    let same_disk = |r: &mut Record| {
+        two_disks([true, true], [1.0, 0.0])(r);
+        r.targets[1].stack.nodes[2].name = "sda".into();
+    };
+    assert_eq!(said("reads-not-from-device", same_disk).0.matches("sda").count(), 1);
+    let writes = |taken: [f64; 2]| {
+        let mut found = raised(|r| {
+            two_disks([false, false], [0.0, 0.0])(r);
+            for (at, share) in taken.iter().enumerate() {
+                r.jobs[at].classes[0].class = OpClass::Write;
+                r.workload.jobs[at].write_fraction = 1.0;
+                r.devices[at].written_bytes = (60_000.0 * 4096.0 * share) as u64;
+            }
+        });
+        found.retain(|(id, _)| id == "writes-to-page-cache");
+        found.len()
+    };
+    assert_eq!((writes([1.0, 1.0]), writes([1.0, 0.5])), (0, 1));
+}
+
+/// The second job's file is a gigabyte, the first one's 64; then a small span beside a job that reaches all of the same file; then four
+/// quarters of one file.
+#[test]
+fn each_job_has_a_sample_of_its_own() {
+    let two = |shape: fn(&mut Record)| {
+        said("sample-too-small", move |r| {
+            two_disks([true, true], [1.0, 1.0])(r);
+            shape(r);
+        })
+    };
+    assert_eq!(two(|_| ()).0, "");
+    let (text, advice) = two(|r| r.targets[1].size_bytes = 100 << 20);
+    assert_eq!(text, "other: 100 MiB is less than 512 MiB, twice assumed");
+    assert_eq!(advice, ["size=512MiB or more"]);
+    let on_one = |spans: &'static [u64]| {
+        said("sample-too-small", move |r| {
+            r.targets[0].size_bytes = 600 << 20;
+            let (job, done) = (r.workload.jobs[0].clone(), r.jobs[0].clone());
+            for (at, span) in spans.iter().enumerate() {
+                let span = Some(fathom_model::workload::Extent::Bytes(span << 20));
+                let offset = fathom_model::workload::Extent::Bytes((at as u64 * 150) << 20);
+                r.workload.jobs.push(Job { name: format!("job{at}"), span, offset, ..job.clone() });
+                r.jobs.push(done.clone());
+            }
+            r.workload.jobs.remove(0);
+            r.jobs.remove(0);
+        })
+        .0
+    };
+    assert_eq!(on_one(&[150, 150, 150, 150]), "");
+    assert!(on_one(&[600, 150]).starts_with("job1: 150 MiB is less"), "{}", on_one(&[600, 150]));
+}
+
 /// What a damaged record's finding says: its line, and its advice.
 fn said(id: &str, damage: impl FnOnce(&mut Record)) -> (String, Vec<String>) {
     let mut record = record();
@@ -243,6 +348,7 @@ fn the_cache_of_what_is_not_ours_is_left_alone_and_the_advice_says_how_to_empty_
     let buffered = |kind| {
         move |r: &mut Record| {
             (r.targets[0].direct, r.targets[0].kind) = (false, kind);
+            r.workload.jobs[0].direct = false;
             (r.targets[0].path, r.devices[0].read_bytes) = ("/srv/their file".into(), 0);
         }
     };
@@ -261,6 +367,7 @@ fn sizes_that_are_compared_can_be_told_apart() {
     assert_eq!(cure, ["size=512MiB or more"]);
     let (text, cure) = said("sample-too-small", |r| {
         (r.targets[0].direct, r.targets[0].memory_bytes) = (false, (16 << 30) - 1);
+        r.workload.jobs[0].direct = false;
     });
     assert_eq!(text, "8 GiB is less than 32.5 GiB, twice the memory (16.0 GiB) and assumed");
     assert_eq!(
@@ -306,7 +413,9 @@ fn samples_smaller_than_twice_the_caches() {
     assert_eq!(raised(kept(false)), []);
     check("sample-too-small", Severity::Doubtful, kept(true));
     // Buffered reads have the memory to defeat as well.
-    check("sample-too-small", Severity::Doubtful, |r| r.targets[0].direct = false);
+    check("sample-too-small", Severity::Doubtful, |r| {
+        (r.targets[0].direct, r.workload.jobs[0].direct) = (false, false);
+    });
     // So have direct ones where a loop device below goes through the page cache: half of 64 GiB cannot be in 16.
     let looped = |size_bytes: u64, direct_io: bool| {
         move |r: &mut Record| {
@@ -320,7 +429,7 @@ fn samples_smaller_than_twice_the_caches() {
     assert_eq!(raised(looped(64 << 30, false)), []);
     let synced = |r: &mut Record| {
         as_writes(r);
-        r.targets[0].direct = false;
+        (r.targets[0].direct, r.workload.jobs[0].direct) = (false, false);
         r.workload.jobs[0].sync_at_end = Some(SyncCall::Fdatasync);
     };
     assert_eq!(raised(synced), [], "a final sync empties the memory into the device");
@@ -371,6 +480,15 @@ fn notes_about_the_run() {
         "p99 and p99.9 are not shown: 600 requests ended, and p99 takes 1 000, p99.9 takes 10 000, so that ten lie beyond it"
     );
     assert_eq!(advice, ["at this rate p99 takes 100 s of measuring"]);
+    // Classes have percentiles of their own: of a mix it is the rarer one that lacks them.
+    let (text, advice) = said("tail-of-few", |r| {
+        let mut writes = r.jobs[0].classes[0].clone();
+        (writes.class, writes.latency_ns) = (OpClass::Write, Histogram::new());
+        writes.latency_ns.record_n(1_000_000, 400);
+        r.jobs[0].classes.push(writes);
+    });
+    assert!(text.starts_with("p99 and p99.9 are not shown: 400 requests (write) ended"), "{text}");
+    assert_eq!(advice, ["at this rate p99 takes 150 s of measuring"]);
     check("log-full", Severity::Note, |r| {
         as_writes(r);
         r.workload.jobs[0].access = Access::Append;
