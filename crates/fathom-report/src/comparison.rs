@@ -341,7 +341,9 @@ mod tests {
                 latency_ns.record_n(5_000_000, count);
                 let class = ClassRecord { class: OpClass::Read, latency_ns, bytes: count * 4096 };
                 let mut record = sample::record("randread", "read", vec![class]);
-                record.started_unix_ns = 10 * block + shift;
+                // Each pair the other way round than the one before.
+                record.started_unix_ns =
+                    10 * block + if block % 2 == 0 { shift } else { 5 - shift };
                 record.jobs[0].engine.depth = 64;
                 Run { head: head(name, block), records: vec![record], unfinished: None }
             };
