@@ -13,6 +13,7 @@ pub mod id;
 pub mod ledger;
 pub mod lognormal;
 mod math;
+mod mersenne;
 mod noise;
 pub mod packed;
 pub mod permutation;

@@ -1,6 +1,6 @@
 //! Which settings of a job its engine cannot honour.
 
-use crate::workload::{Access, EngineKind, Job, OpenSync, SyncRule};
+use crate::workload::{Access, EngineKind, Job, OpenSync};
 
 /// What the chosen engine cannot do, with the cure.
 pub fn contradiction(job: &Job) -> Option<String> {
@@ -58,7 +58,7 @@ pub fn contradiction(job: &Job) -> Option<String> {
     if job.polled && job.trim_fraction + job.zero_fraction > 0.0 {
         return Some("a polled io_uring takes reads and writes only; use polled=no, or leave out trim_fraction and zero_fraction".into());
     }
-    if job.polled && syncs(job) {
+    if job.polled && (job.syncs_after_writes() || job.sync_at_end.is_some()) {
         return Some("a polled io_uring takes reads and writes only, no syncs; use polled=no, or open_sync=dsync in place of the syncs".into());
     }
     if job.engine != EngineKind::Mmap {
@@ -74,11 +74,6 @@ pub fn contradiction(job: &Job) -> Option<String> {
         return None;
     };
     Some(format!("engine=mmap: {why}"))
-}
-
-fn syncs(job: &Job) -> bool {
-    let later = job.sync_at_end.is_some() || job.sync_all_every.is_some();
-    job.sync != SyncRule::Never || later || job.access == Access::Replication
 }
 
 #[cfg(test)]

@@ -69,7 +69,7 @@ pub enum Classic {
     Randomio,
     /// seeker: seeks per second and access time.
     Seeker,
-    /// sdd: total time and kBytes/sec.
+    /// sdd: records, total time and kBytes/sec.
     Sdd,
     /// dd: records in and out, bytes, seconds, rate.
     Dd,
@@ -539,6 +539,14 @@ impl Job {
         let others = self.write_fraction + self.trim_fraction + self.zero_fraction;
         let reads_some = self.access != Access::Append && others < 1.0 - 1e-12;
         self.metadata.is_none() && (self.access == Access::Replication || reads_some)
+    }
+
+    /// True when syncs follow its writes while it runs; one at the end is `sync_at_end`.
+    #[must_use]
+    pub fn syncs_after_writes(&self) -> bool {
+        self.sync != SyncRule::Never
+            || self.sync_all_every.is_some()
+            || self.access == Access::Replication
     }
 
     /// True when it fills a file that starts empty, as dd does; what is stored through a mapping makes no file longer.

@@ -16,7 +16,7 @@ use crate::verification;
 use fathom_base::units::{format_ns, format_size, format_sizes};
 use fathom_model::extents::FileExtents;
 use fathom_model::finding::{Finding, Severity};
-use fathom_model::record::{DeviceDelta, Ending, OpClass, Record, TargetKind, TargetRecord};
+use fathom_model::record::{DeviceDelta, Ending, JobRecord, OpClass, Record, TargetKind, TargetRecord};
 use fathom_model::stack::{Node, NodeKind};
 use fathom_model::workload::{Access, Content, EngineKind, Job};
 
@@ -418,11 +418,20 @@ pub(crate) fn others_keep_cpus(record: &Record) -> Option<(f64, f64)> {
 
 /// The engine that ran is not the one that was asked for.
 fn engine_fallback(record: &Record) -> Option<Finding> {
-    let why = record.jobs.iter().find_map(|j| j.engine.fallback.clone())?;
-    Some(
-        Finding::new("engine-fallback", Severity::Note, why)
-            .advise("fathom doctor says more; engine=psync asks for it openly"),
-    )
+    let fallen = |(_, ran): &(&Job, &JobRecord)| ran.engine.fallback.is_some();
+    let pairs = record.workload.jobs.iter().zip(&record.jobs).filter(fallen);
+    // One in flight for each stream is another load than the one that was asked for.
+    let is_less = |job: &Job, ran: &JobRecord| {
+        u64::from(ran.engine.threads) * u64::from(ran.engine.depth) < job.concurrency()
+    };
+    let (job, ran) = pairs.max_by_key(|(job, ran)| is_less(job, ran))?;
+    let (severity, cure) = if is_less(job, ran) {
+        let cure = "the figures are those of fewer requests in flight; allow io_uring (fathom doctor says more), try engine=libaio, or ask for engine=psync depth=1 openly";
+        (Severity::Doubtful, cure)
+    } else {
+        (Severity::Note, "fathom doctor says more; engine=psync asks for it openly")
+    };
+    Some(Finding::new("engine-fallback", severity, ran.engine.fallback.clone()?).advise(cure))
 }
 
 /// The call that hands requests over did them one after the other, so that the depth was never in flight.

@@ -458,6 +458,12 @@ fn the_machine_around() {
     check("engine-fallback", Severity::Note, |r| {
         r.jobs[0].engine.fallback = Some("forbidden".into())
     });
+    check("engine-fallback", Severity::Doubtful, |r| {
+        let asked = r.workload.jobs[0].concurrency() as u32;
+        r.workload.jobs[0].depth += 1;
+        let engine = &mut r.jobs[0].engine;
+        (engine.fallback, engine.threads, engine.depth) = (Some("forbidden".into()), asked, 1);
+    });
 }
 
 #[test]

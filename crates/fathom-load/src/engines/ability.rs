@@ -1,7 +1,7 @@
 //! Which engine can do what, and whether kernel and target can: known before anything is measured.
 
 use crate::run::LoadError;
-use fathom_model::workload::{Access, EngineKind, Job, SyncCall, SyncRule};
+use fathom_model::workload::{EngineKind, Job, SyncCall};
 use fathom_sys::request::{self, OpKind};
 use fathom_sys::ring::{self, RingOptions};
 use fathom_sys::sysroot::SysRoot;
@@ -39,10 +39,7 @@ pub fn kinds_of(job: &Job) -> Vec<OpKind> {
         (job.zero_fraction > 0.0, OpKind::Zero),
     ];
     let issued = issued.into_iter().filter(|(is_issued, _)| *is_issued).map(|(_, kind)| kind);
-    let syncs = job.sync != SyncRule::Never
-        || job.sync_all_every.is_some()
-        || job.access == Access::Replication;
-    let after_writes = syncs.then_some(job.sync_call);
+    let after_writes = job.syncs_after_writes().then_some(job.sync_call);
     let syncs = after_writes.into_iter().chain(job.sync_at_end).map(|call| match call {
         SyncCall::Fsync => OpKind::Fsync,
         SyncCall::Fdatasync => OpKind::Fdatasync,

@@ -3,23 +3,15 @@
 //! The figures follow its rules to the digit: bytes with one decimal below ten and none above, halves to the even
 //! digit; seconds with six significant digits; rates with one decimal below a hundred.
 
-use super::transferred_bytes;
+use super::{Blocks, transferred_bytes};
 use fathom_model::record::Record;
 
 const UNITS: [&str; 6] = ["k", "M", "G", "T", "P", "E"];
 
 pub(super) fn lines(record: &Record) -> String {
     let bytes = transferred_bytes(record);
-    let requests: u64 = record.jobs.iter().map(|job| job.transfers().latency_ns.count()).sum();
-    // With one block size, what does not fill a block was the last, partial one.
-    let block = record.workload.jobs.first().map_or(0, |job| u64::from(job.block_size_bytes_max()));
-    // Records of more than the kernel moves at once are all partial.
-    let too_large = record.workload.jobs.iter().any(|job| job.record_size_bytes.is_some());
-    let partial = match too_large {
-        true => requests,
-        false => u64::from(block > 0 && !bytes.is_multiple_of(block)).min(requests),
-    };
-    let records = format!("{}+{partial} records", requests - partial);
+    let Blocks { whole, partial, .. } = super::blocks(record);
+    let records = format!("{whole}+{partial} records");
     format!("{records} in\n{records} out\n{}\n", summary(bytes, record.window_ns as f64 / 1e9))
 }
 
@@ -173,6 +165,10 @@ mod tests {
         );
         record.jobs[0].classes[0].bytes -= 5;
         assert!(lines(&record).starts_with("7+1 records in\n7+1 records out\n8388603 bytes"));
+        // Two passes over a file of 4 MiB less 5 bytes: each ends with a partial record.
+        record.target.size_bytes = (4 << 20) - 5;
+        record.jobs[0].classes[0].bytes -= 5;
+        assert!(lines(&record).starts_with("6+2 records in\n6+2 records out\n8388598 bytes"));
         record.workload.set("record_size", "8G").expect("a size");
         assert!(lines(&record).starts_with("0+8 records in\n0+8 records out\n"));
         record.window_ns = 0;

@@ -212,6 +212,7 @@ fn sequential_without_ring() {
     let read = [&args[..], &["seqread", p(fs.dir())], &amount].concat();
     let done = forbidden(&read);
     done.has_not("unwritten-extents");
+    assert_eq!(done.finding("engine-fallback")["severity"], "doubtful");
     let extents = &done.records()[0]["targets"][0]["extents"];
     assert_eq!((&extents["hole_bytes"], &extents["unwritten_bytes"]), (&0.into(), &0.into()));
 }

@@ -376,12 +376,15 @@ fn classic_sdd() {
     let dir = sandbox.dir();
     let (lines, record) = classic(&sandbox, &["seqread", p(&dir), "size=64M", "amount=64M"]);
     assert_eq!(bytes(&record), 64 * MIB);
-    let rest = lines[0].strip_prefix("Total time ").unwrap();
+    let moved = "64 records + 0 bytes (total of 67108864 bytes = 65536.00k).";
+    assert_eq!(lines[0], format!("Read  {moved}"));
+    assert_eq!(lines[1], "Wrote 0 records + 0 bytes (total of 0 bytes = 0.00k).");
+    let rest = lines[2].strip_prefix("Total time ").unwrap();
     let (seconds, rest) = rest.split_once("sec (").unwrap();
     let rate: f64 = rest.strip_suffix(" kBytes/sec)").unwrap().parse().unwrap();
-    assert_eq!(seconds.split_once('.').unwrap().1.len(), 3, "{}", lines[0]);
+    assert_eq!(seconds.split_once('.').unwrap().1.len(), 3, "{}", lines[2]);
     let seconds: f64 = seconds.parse().unwrap();
-    assert_eq!(rate, (65536.0 / seconds).floor(), "{}", lines[0]);
+    assert_eq!(rate, (65536.0 / seconds).floor(), "{}", lines[2]);
     // A position in percent, as sdd users give it.
     let tail = ["seqread", p(&dir), "size=64M", "offset=75%", "amount=8M"];
     let (_, record) = classic(&sandbox, &tail);
