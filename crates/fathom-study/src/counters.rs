@@ -5,7 +5,7 @@ use crate::table::LITTLE_TOLERANCE;
 use fathom_base::shell;
 use fathom_base::units::format_count;
 use fathom_model::finding::{Finding, Severity};
-use fathom_model::record::{DeviceDelta, DriveHeat, JobRecord, OpClass, Record};
+use fathom_model::record::{DeviceDelta, DriveHeat, JobRecord, OpClass, Record, TargetRecord};
 use fathom_model::stack::{Node, NodeKind, Stack};
 use fathom_model::workload::{Access, Arrivals, Content, Job, SyncCall, WeightedSize};
 use std::collections::BTreeSet;
@@ -187,11 +187,14 @@ pub(crate) fn littles_law(record: &Record) -> Option<Finding> {
 
 /// A share of time with something in flight says nothing about a device that works on many requests at once.
 pub(crate) fn busy_says_nothing(record: &Record) -> Option<Finding> {
+    record.targets.iter().find_map(|target| busy_and_not_full(record, target))
+}
+
+fn busy_and_not_full(record: &Record, target: &TargetRecord) -> Option<Finding> {
     let in_parallel = |node: &&Node| {
         let queue = node.queue.as_ref();
         node.md.is_some() || queue.is_some_and(|q| q.rotational == Some(false))
     };
-    let target = record.targets.first()?;
     let node = top_devices(&target.stack).find(in_parallel)?;
     let counted = delta(record, node)?;
     let (busy, mean) =

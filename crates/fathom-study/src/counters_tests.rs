@@ -225,6 +225,14 @@ fn busy_with_little_is_a_note() {
         }),
         Vec::<String>::new()
     );
+    // So for any of several targets.
+    let second = ids(|r| {
+        let mut first = r.targets[0].clone();
+        first.stack.nodes.iter_mut().for_each(|node| node.name.push('x'));
+        busy(r);
+        r.targets.insert(0, first);
+    });
+    assert!(second.iter().any(|id| id == "busy-is-not-saturated"), "{second:?}");
 }
 
 #[test]
