@@ -11,7 +11,6 @@ use fathom_sys::io::{OpenMode, open_existing};
 use fathom_sys::mounts;
 use fathom_sys::openers::{self, Scan, Wanted};
 use fathom_sys::probe::{self, Signature};
-use fathom_sys::process;
 use fathom_sys::sysfs_block::BlockDir;
 use fathom_sys::sysroot::SysRoot;
 use std::fs::File;
@@ -224,24 +223,27 @@ fn check_content(
 fn check_openers(root: &SysRoot, target: &Target) -> Result<(), Refusal> {
     const TRIES: u32 = 10;
     const PAUSE: Duration = Duration::from_millis(100);
-    let mut scan = find_openers(root, target);
-    if scan.hidden_processes > 0 && !process::is_root() {
-        let count = scan.hidden_processes;
-        let what =
-            format!("what {count} processes of others have open cannot be seen: run as root");
-        return Err(Refusal::CannotCheck { device: target.path.clone(), what });
+    let cannot_check = |what| Refusal::CannotCheck { device: target.path.clone(), what };
+    if let Some(why) = openers::blindness(root) {
+        return Err(cannot_check(format!("what other processes have open cannot be seen: {why}")));
     }
+    let mut scan = find_openers(root, target);
     for _ in 1..TRIES {
-        if scan.openers.is_empty() {
+        if scan.openers.is_empty() && scan.hidden_processes == 0 {
             return Ok(());
         }
         std::thread::sleep(PAUSE);
         scan = find_openers(root, target);
     }
-    if scan.openers.is_empty() {
-        return Ok(());
+    if !scan.openers.is_empty() {
+        return Err(Refusal::OpenElsewhere { device: target.path.clone(), openers: scan.openers });
     }
-    Err(Refusal::OpenElsewhere { device: target.path.clone(), openers: scan.openers })
+    if scan.hidden_processes > 0 {
+        let count = scan.hidden_processes;
+        let why = "a security module (SELinux, AppArmor) forbids it even to root; run fathom where it does not";
+        return Err(cannot_check(format!("what {count} processes have open cannot be seen: {why}")));
+    }
+    Ok(())
 }
 
 fn find_openers(root: &SysRoot, target: &Target) -> Scan {

@@ -66,11 +66,48 @@ pub fn scan(root: &SysRoot, wanted: &Wanted) -> Scan {
     scan
 }
 
+/// The initial namespaces have these fixed numbers (the kernel's include/linux/proc_ns.h).
+const INITIAL_PIDS: &str = "pid:[4026531836]";
+const INITIAL_USERS: &str = "user:[4026531837]";
+
+/// Capabilities (linux/capability.h) that looking takes: the descriptors of everybody's processes, and one of two for
+/// what they have mapped.
+const SYS_PTRACE: u64 = 1 << 19;
+const MAPPINGS: u64 = 1 << 21 | 1 << 40;
+
+/// What keeps this process from seeing what all others have open, in words that name the cure. Rights alone do not say:
+/// in a container the host's processes are not even listed.
+#[must_use]
+pub fn blindness(root: &SysRoot) -> Option<&'static str> {
+    // Without namespaces in the kernel there are no links.
+    let is_other = |name: &str, initial: &str| {
+        let link = root.link(Path::new("proc/self/ns").join(name));
+        link.is_some_and(|link| link != Path::new(initial))
+    };
+    let status = root.text("proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
+    let rights = line.and_then(|hex| u64::from_str_radix(hex.trim(), 16).ok()).unwrap_or(0);
+    if is_other("user", INITIAL_USERS) {
+        return Some("this is a user namespace: run as root of the machine itself");
+    }
+    if rights & SYS_PTRACE == 0 {
+        return Some("it takes CAP_SYS_PTRACE: run as root, in a container with --cap-add=SYS_PTRACE");
+    }
+    if rights & MAPPINGS == 0 {
+        return Some(
+            "mappings take CAP_SYS_ADMIN or CAP_CHECKPOINT_RESTORE: run as root, in a container with --cap-add=SYS_ADMIN",
+        );
+    }
+    is_other("pid", INITIAL_PIDS).then_some(
+        "only the processes of this container are listed: start it with --pid=host, or run outside",
+    )
+}
+
 /// None when the process may not be looked into; one that ends meanwhile has nothing open.
 fn has_open(root: &SysRoot, pid: u32, wanted: &Wanted) -> Option<bool> {
     let (fds_seen, in_fds) = any_link(root, &format!("proc/{pid}/fd"), wanted);
-    let (_, in_maps) = any_link(root, &format!("proc/{pid}/map_files"), wanted);
-    if in_fds || in_maps { Some(true) } else { fds_seen.then_some(false) }
+    let (maps_seen, in_maps) = any_link(root, &format!("proc/{pid}/map_files"), wanted);
+    if in_fds || in_maps { Some(true) } else { (fds_seen && maps_seen).then_some(false) }
 }
 
 /// Whether the links of the directory could be followed, and whether one leads to what is wanted.
@@ -141,6 +178,31 @@ mod tests {
         child.wait().unwrap();
         std::fs::remove_dir_all(&dir).unwrap();
         assert!(found, "a running program has its file mapped, but not open");
+    }
+
+    #[test]
+    fn what_keeps_from_seeing_is_named() {
+        let dir = std::env::temp_dir().join(format!("fathom-blind-{}", std::process::id()));
+        let told = |rights: u64, pids: &str, users: &str| {
+            let _ = std::fs::remove_dir_all(&dir);
+            std::fs::create_dir_all(dir.join("proc/self/ns")).unwrap();
+            let status = format!("Name:\tx\nCapPrm:\t0\nCapEff:\t{rights:016x}\n");
+            std::fs::write(dir.join("proc/self/status"), status).unwrap();
+            std::os::unix::fs::symlink(pids, dir.join("proc/self/ns/pid")).unwrap();
+            std::os::unix::fs::symlink(users, dir.join("proc/self/ns/user")).unwrap();
+            blindness(&SysRoot::at(&dir))
+        };
+        let (all, checkpoint) = (0x1ff_ffff_ffff, SYS_PTRACE | 1 << 40);
+        assert_eq!(told(all, INITIAL_PIDS, INITIAL_USERS), None);
+        assert_eq!(told(checkpoint, INITIAL_PIDS, INITIAL_USERS), None);
+        // What Docker gives to root.
+        let docker = told(0xa804_25fb, "pid:[4026532500]", INITIAL_USERS);
+        assert!(docker.unwrap().contains("CAP_SYS_PTRACE"));
+        assert!(told(SYS_PTRACE, INITIAL_PIDS, INITIAL_USERS).unwrap().contains("CAP_SYS_ADMIN"));
+        assert!(told(all, "pid:[4026532500]", INITIAL_USERS).unwrap().contains("--pid=host"));
+        assert!(told(all, INITIAL_PIDS, "user:[4026532501]").unwrap().contains("user namespace"));
+        assert!(told(0, INITIAL_PIDS, INITIAL_USERS).unwrap().contains("run as root"));
+        std::fs::remove_dir_all(&dir).unwrap();
     }
 
     #[test]

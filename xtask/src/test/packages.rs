@@ -60,7 +60,11 @@ const PACKAGES: &[(&str, &str)] = &[
     ("zsh", "reading its completions"),
 ];
 
-const APT_LIMIT: Duration = Duration::from_secs(600);
+/// A mirror that takes longer has a fault.
+const DOWNLOAD_LIMIT: Duration = Duration::from_secs(600);
+
+/// So long that only what hangs is killed: dpkg is left interrupted by that.
+const INSTALL_LIMIT: Duration = Duration::from_secs(1800);
 
 /// Installs what is missing. Whatever goes wrong is said and not an error: the tests that need it are then skipped,
 /// with the reason.
@@ -90,12 +94,17 @@ fn install_module(packages: &[&str]) {
     let mut command = process::bound(Path::new("/usr/bin/python3"));
     command.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check"]);
     command.args(["--root-user-action=ignore", "--no-deps", "--target"]).arg(&path).args(packages);
-    if !finish(&mut command) {
+    if !finish(&mut command, DOWNLOAD_LIMIT) {
         println!("{} could not be installed; tests that need it are skipped", packages[0]);
     }
 }
 
 fn install_debian() {
+    let policy_path = Path::new("/usr/sbin/policy-rc.d");
+    if is_root() {
+        // Of a run that was killed.
+        Policy::at(policy_path).restore_and_say();
+    }
     let missing: Vec<&str> = PACKAGES
         .iter()
         .map(|(package, _)| *package)
@@ -113,15 +122,19 @@ fn install_debian() {
         println!("not root: nothing is installed, tests that need them are skipped");
         return;
     }
-    let policy = match Policy::place(Path::new("/usr/sbin/policy-rc.d")) {
+    let policy = match Policy::place(policy_path) {
         Ok(policy) => policy,
         Err(error) => {
             println!("nothing is installed, a daemon might start: {error}");
             return;
         }
     };
-    finish(&mut apt(&["update"]));
+    finish(&mut apt(&["update"]), DOWNLOAD_LIMIT);
     if !apt_install(&missing) {
+        // Whatever interrupted it, or an earlier one.
+        let mut configure = process::bound(Path::new("/usr/bin/dpkg"));
+        configure.env("DEBIAN_FRONTEND", "noninteractive").args(["--configure", "-a"]);
+        finish(&mut configure, INSTALL_LIMIT);
         // One that does not exist here must not keep the others away.
         for package in missing.iter().filter(|package| !apt_install(&[package])) {
             println!("{package} could not be installed; tests that need it are skipped");
@@ -147,8 +160,11 @@ fn is_root() -> bool {
 }
 
 fn apt_install(packages: &[&str]) -> bool {
-    let words = [["install", "--yes", "--no-install-recommends"].as_slice(), packages].concat();
-    packages.is_empty() || finish(&mut apt(&words))
+    let install = ["install", "--yes", "--no-install-recommends"];
+    let words = [&install[..], packages].concat();
+    let download = [&["--download-only"], &words[..]].concat();
+    packages.is_empty()
+        || (finish(&mut apt(&download), DOWNLOAD_LIMIT) && finish(&mut apt(&words), INSTALL_LIMIT))
 }
 
 /// The command `apt-get` with these words.
@@ -160,8 +176,8 @@ fn apt(args: &[&str]) -> Command {
 }
 
 /// Runs it to its end; whether that was a good one.
-fn finish(command: &mut Command) -> bool {
-    match process::stream(command, APT_LIMIT, |_| {}) {
+fn finish(command: &mut Command, limit: Duration) -> bool {
+    match process::stream(command, limit, |_| {}) {
         Ok(finished) if finished.is_success() => true,
         Ok(finished) => {
             let words: Vec<_> = command.get_args().map(|word| word.to_string_lossy()).collect();
@@ -175,6 +191,9 @@ fn finish(command: &mut Command) -> bool {
     }
 }
 
+/// The answer no, with words by which the file is known as ours.
+const NO_DAEMON: &str = "#!/bin/sh\n# Placed by fathom's tests while they install packages.\nexit 101\n";
+
 /// The file that package scripts ask whether they may start a daemon, answering no while this lives. One that the
 /// machine has is kept beside it and put back, also by the next run when this one was killed.
 #[derive(Debug)]
@@ -184,30 +203,43 @@ struct Policy {
 }
 
 impl Policy {
+    fn at(path: &Path) -> Self {
+        Self { path: path.to_owned(), kept: path.with_extension("d.kept-by-fathom") }
+    }
+
     fn place(path: &Path) -> std::io::Result<Self> {
-        let policy = Self { path: path.to_owned(), kept: path.with_extension("d.kept-by-fathom") };
-        if policy.path.exists() && !policy.kept.exists() {
+        let policy = Self::at(path);
+        policy.restore()?;
+        if policy.path.exists() {
             fs::rename(&policy.path, &policy.kept)?;
         }
-        fs::write(&policy.path, "#!/bin/sh\nexit 101\n")?;
+        fs::write(&policy.path, NO_DAEMON)?;
         fs::set_permissions(&policy.path, fs::Permissions::from_mode(0o755))?;
         Ok(policy)
     }
 
+    /// Puts back what there was; what is there is left alone unless it is ours.
     fn restore(&self) -> std::io::Result<()> {
+        let is_ours = fs::read(&self.path).is_ok_and(|bytes| bytes == NO_DAEMON.as_bytes());
         if self.kept.exists() {
             fs::rename(&self.kept, &self.path)
-        } else {
+        } else if is_ours {
             fs::remove_file(&self.path)
+        } else {
+            Ok(())
+        }
+    }
+
+    fn restore_and_say(&self) {
+        if let Err(error) = self.restore() {
+            println!("{} could not be put back: {error}", self.path.display());
         }
     }
 }
 
 impl Drop for Policy {
     fn drop(&mut self) {
-        if let Err(error) = self.restore() {
-            println!("{} could not be put back: {error}", self.path.display());
-        }
+        self.restore_and_say();
     }
 }
 
@@ -230,6 +262,24 @@ mod tests {
         drop(policy);
         assert!(!path.exists());
         fs::remove_dir(&dir).unwrap();
+    }
+
+    #[test]
+    fn one_that_was_left_by_a_kill_is_not_taken_for_the_machines() {
+        let dir = scratch("policy-left");
+        let path = dir.join("policy-rc.d");
+        std::mem::forget(Policy::place(&path).unwrap());
+        assert!(path.exists());
+        drop(Policy::place(&path).unwrap());
+        assert_eq!(fs::read_dir(&dir).unwrap().count(), 0);
+        // Where nothing is missing any more, too.
+        std::mem::forget(Policy::place(&path).unwrap());
+        Policy::at(&path).restore_and_say();
+        assert_eq!(fs::read_dir(&dir).unwrap().count(), 0);
+        fs::write(&path, "theirs").unwrap();
+        Policy::at(&path).restore_and_say();
+        assert_eq!(fs::read_to_string(&path).unwrap(), "theirs");
+        fs::remove_dir_all(&dir).unwrap();
     }
 
     #[test]

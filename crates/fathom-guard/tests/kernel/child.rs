@@ -43,11 +43,22 @@ impl Actor {
         uid: Option<u32>,
     ) -> (Self, String) {
         let mut command = Command::new("/proc/self/exe");
-        command.env(ROLE, role).env(DIR, dir).env(STATE, state);
-        command.stdin(Stdio::piped()).stdout(Stdio::piped());
         if let Some(uid) = uid {
             command.uid(uid).gid(uid);
         }
+        Self::listen(command, role, dir, state)
+    }
+
+    /// The same, started by another program that takes something from it.
+    pub fn start_under(wrapper: &[&str], role: &str, dir: &Path, state: &Path) -> (Self, String) {
+        let mut command = Command::new(wrapper[0]);
+        command.args(&wrapper[1..]).arg(std::env::current_exe().unwrap());
+        Self::listen(command, role, dir, state)
+    }
+
+    fn listen(mut command: Command, role: &str, dir: &Path, state: &Path) -> (Self, String) {
+        command.env(ROLE, role).env(DIR, dir).env(STATE, state);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut actor = Self(command.spawn().unwrap());
         let mut line = String::new();
         BufReader::new(actor.0.stdout.take().unwrap()).read_line(&mut line).unwrap();

@@ -300,6 +300,20 @@ fn without_sight() -> Result {
     let (_, answer) = Actor::start_and_listen("claim", &staged.device, id, Some(NOBODY));
     run_tool("chmod", [Path::new("o-rw"), &staged.device])?;
     assert!(answer.starts_with("CannotCheck") && answer.contains("run as root"), "{answer}");
+    // Root is not always one that sees everybody, as in a container.
+    let lost = |word: &'static str| format!("--bounding-set={word}");
+    let inherited = |word: &'static str| format!("--inh-caps={word}");
+    let without_ptrace = (lost("-sys_ptrace"), inherited("-sys_ptrace"));
+    let mappings = "-sys_admin,-checkpoint_restore";
+    let without_mappings = (lost(mappings), inherited(mappings));
+    for (wrapper, cure) in [
+        (&["setpriv", &without_ptrace.0, &without_ptrace.1][..], "CAP_SYS_PTRACE"),
+        (&["setpriv", &without_mappings.0, &without_mappings.1], "CAP_CHECKPOINT_RESTORE"),
+        (&["unshare", "--pid", "--fork", "--kill-child", "--mount-proc"], "--pid=host"),
+    ] {
+        let (_, answer) = Actor::start_under(wrapper, "claim", &staged.device, id);
+        assert!(answer.starts_with("CannotCheck") && answer.contains(cure), "{wrapper:?}: {answer}");
+    }
     // A recorded machine says nothing about a real device.
     let recorded = SysRoot::at("/proc/self/root");
     let consent = Consent::new(vec![staged.id.clone()]);
