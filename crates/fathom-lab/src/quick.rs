@@ -1,6 +1,6 @@
 //! `fathom quick`: about two minutes on a directory, and an answer that can be believed or says why not.
 
-use crate::error::LabError;
+use crate::error::{ErrorClass, LabError};
 use crate::lab::Lab;
 use crate::run::note_failure;
 use crate::target::{self, PreparedTarget};
@@ -279,15 +279,20 @@ fn prepare(
         (false, true) => cache_reason,
         (false, false) => "all that the free space allows".to_owned(),
     };
+    let rest_ns = options.time_ns - limit_ns;
+    let time = if options.full_span {
+        format!("About {} when that is written.", format_duration(rest_ns))
+    } else {
+        format!("About {}.", format_duration(options.time_ns))
+    };
     lab.note(format!(
-        "Test file {} of {} free: {why}. Direct I/O. About {}.",
+        "Test file {} of {} free: {why}. Direct I/O. {time}",
         format_size(size_bytes),
         format_size(space.free_bytes),
-        format_duration(options.time_ns)
     ));
-    let rest_ns = options.time_ns - limit_ns;
     let limit = (!options.full_span).then_some(limit_ns);
-    let data = target::own_file(lab, directory, "data", size_bytes, limit, rest_ns)?;
+    let data = target::own_file(lab, directory, "data", size_bytes, limit, rest_ns)
+        .map_err(|error| through_the_cache(error, directory))?;
     if data.size_bytes() < size_bytes {
         lab.note(format!(
             "Laying out took its share of the time: the test file has {} (--time=10m allows more).",
@@ -296,6 +301,18 @@ fn prepare(
     }
     let log = data.sibling_empty("log", log_bytes)?;
     Ok((data, log))
+}
+
+/// Names what measures where there is no direct I/O, which all rows take.
+fn through_the_cache(error: LabError, directory: &Path) -> LabError {
+    match error {
+        LabError::Target { path, reason, class: ErrorClass::Missing } => {
+            let directory = shell::path(directory);
+            let reason = format!("{reason}: fathom run randomio {directory} direct=no");
+            LabError::Target { path, reason, class: ErrorClass::Missing }
+        }
+        other => other,
+    }
 }
 
 struct Rows<'r, 'l> {

@@ -425,11 +425,15 @@ fn variants(
 }
 
 /// The default size of a test file that `run` makes: twice the caches below, a pass of the workload up to 4 GiB, at least
-/// 1 GiB, and in any case what the jobs need to run at all.
+/// 1 GiB, and in any case what the jobs need to run at all. `cached_bytes` are those and the memory, or the limit of the
+/// control group, of reads through the page cache: twice them, where that comes to no more than 4 GiB as well. With more a
+/// finding names the size, which takes long to write and much room.
 #[must_use]
-pub fn default_size_bytes(cache_bytes: u64, wish: &TargetWish) -> u64 {
-    let usual_bytes = (2 * cache_bytes).max(wish.pass_bytes.min(4 << 30)).max(1 << 30);
-    usual_bytes.max(wish.range_bytes_min)
+pub fn default_size_bytes(cache_bytes: u64, cached_bytes: u64, wish: &TargetWish) -> u64 {
+    const UNASKED_MAX: u64 = 4 << 30;
+    let usual_bytes = (2 * cache_bytes).max(wish.pass_bytes.min(UNASKED_MAX)).max(1 << 30);
+    let uncached_bytes = Some(2 * cached_bytes).filter(|bytes| *bytes <= UNASKED_MAX).unwrap_or(0);
+    usual_bytes.max(uncached_bytes).max(wish.range_bytes_min)
 }
 
 /// The error for a path that is not what is needed.
@@ -459,10 +463,18 @@ mod tests {
             (0, &[("amount", "3T")], 4096),
             (0, &[("block_size", "1G"), ("operations", "1"), ("threads", "6")], 6144),
         ] {
-            assert_eq!(default_size_bytes(cache_mib * MIB, &wish(pairs)), mib * MIB, "{pairs:?}");
+            let size_bytes = default_size_bytes(cache_mib * MIB, 0, &wish(pairs));
+            assert_eq!(size_bytes, mib * MIB, "{pairs:?}");
         }
         // Partial records of 0x7ffff000 bytes.
         let records = wish(&[("record_size", "8G"), ("operations", "4")]);
-        assert_eq!(default_size_bytes(0, &records), 0x7fff_f000);
+        assert_eq!(default_size_bytes(0, 0, &records), 0x7fff_f000);
+    }
+
+    #[test]
+    fn reads_through_the_page_cache_get_twice_the_memory_where_it_is_small() {
+        const MIB: u64 = 1 << 20;
+        let size_mib = |cached_mib| default_size_bytes(0, cached_mib * MIB, &wish(&[])) / MIB;
+        assert_eq!([256, 768, 2048, 2049, 65_536].map(size_mib), [1024, 1536, 4096, 1024, 1024]);
     }
 }

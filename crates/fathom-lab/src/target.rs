@@ -240,6 +240,9 @@ fn find_or_make(
         let kept = KeptFile::open(&lab.root, path)?;
         let mut target = readable(lab, path, TargetKind::OwnFile)?;
         target.holder = Holder::Kept(Box::new(kept));
+        if wish.direct {
+            target.probe_direct()?;
+        }
         return Ok(target);
     }
     readable(lab, path, TargetKind::ForeignFile)
@@ -248,7 +251,12 @@ fn find_or_make(
 fn wished_size(lab: &Lab<'_>, path: &Path, wish: &TargetWish) -> Result<u64, LabError> {
     let stack = resolve(lab, path)?;
     let (cache_bytes, _) = measuring::cache_bytes_assumed(&stack);
-    Ok(default_size_bytes(cache_bytes, wish).next_multiple_of(logical_block(&stack).max(1)))
+    let is_cached = !wish.direct && wish.jobs.iter().any(Job::reads);
+    let all_bytes = cache_bytes + lab.cache_memory_bytes();
+    let has_room = is_cached && space(lab, path)?.usable_bytes / 2 >= all_bytes;
+    let cached_bytes = if has_room { all_bytes } else { 0 };
+    let size_bytes = default_size_bytes(cache_bytes, cached_bytes, wish);
+    Ok(size_bytes.next_multiple_of(logical_block(&stack).max(1)))
 }
 
 /// The unit of direct I/O on a file of this stack.

@@ -343,20 +343,22 @@ pub(crate) fn all_direct(record: &Record) -> bool {
 /// by at least half as many bytes dirtied as were written.
 fn direct_is_buffered(record: &Record) -> Option<Finding> {
     let (written, dirtied) = (written_bytes(record), record.page_cache.dirtied_bytes);
-    if !all_direct(record) || written == 0 {
+    if written == 0 {
         return None;
     }
     let find = |text: String, advice: String| {
         Some(Finding::new("direct-is-buffered", Severity::Doubtful, text).advise(advice))
     };
-    if let Some(target) = record.targets.iter().find(|t| t.direct_honoured == Some(false)) {
+    let seen = |t: &&TargetRecord| t.direct && t.direct_honoured == Some(false);
+    if let Some(target) = record.targets.iter().find(seen) {
         let fs = target.stack.filesystem().map_or("the filesystem", |n| n.name.as_str());
         return find(
             format!("{fs} accepted O_DIRECT and buffered the writes all the same (a probe on the test file dirtied the page cache)"),
             "btrfs with checksums (chattr +C on the directory avoids it) and ext4 with data=journal do this: the figures are those of buffered writes".to_owned(),
         );
     }
-    let node = record.targets.iter().find_map(buffering_loop)?;
+    // What others dirty through the cache on purpose cannot be told apart.
+    let node = record.targets.iter().find_map(buffering_loop).filter(|_| all_direct(record))?;
     if written < 1 << 20 || dirtied < written / 2 {
         return None;
     }
@@ -466,23 +468,67 @@ fn zero_content(record: &Record) -> Option<Finding> {
 }
 
 /// Heads that travel over a small part of the disk travel less: below a fifth of the device the figures are those of
-/// that part.
+/// that part. Of several files and ranges the smallest counts.
 fn small_span(record: &Record) -> Option<Finding> {
     // A log is written in one place, however small: that is what it is for.
-    if record.workload.jobs.iter().all(|job| job.access == Access::Append) {
-        return None;
+    let jobs = record.workload.jobs.iter().filter(|job| job.access != Access::Append);
+    let reached = jobs.flat_map(|job| {
+        let targets = sample::targets_of(record, job).into_iter();
+        targets.filter_map(move |target| Reached::of(job, target))
+    });
+    let smallest = reached.min_by(|a, b| a.share.total_cmp(&b.share))?;
+    smallest.finding()
+}
+
+/// What a job reaches of the device under a target.
+struct Reached<'r> {
+    target: &'r TargetRecord,
+    /// Of the device, 0 to 1.
+    share: f64,
+    /// The part of the target that random requests stay in, in bytes, where it is not all of it.
+    range_bytes: Option<u64>,
+}
+
+impl<'r> Reached<'r> {
+    /// None where nothing can be said: the target has no place on a device.
+    fn of(job: &Job, target: &'r TargetRecord) -> Option<Self> {
+        let share_of_target = match (&target.extents, target.kind) {
+            // What is known least comes before what is small.
+            (Some(extents), _) if extents.physical_is_logical => 0.0,
+            (Some(extents), _) => extents.share_of_device?,
+            (None, TargetKind::BlockDevice) => 1.0,
+            (None, _) => return None,
+        };
+        // Who reads in sequence from a place means that place.
+        let is_random =
+            matches!(job.access, Access::Random | Access::Shuffled | Access::Randomio);
+        let size_bytes = target.size_bytes.max(1);
+        let rest_bytes = size_bytes.saturating_sub(job.offset.bytes(size_bytes));
+        let range_bytes = job.span.map_or(rest_bytes, |span| span.bytes(size_bytes));
+        let range_bytes = Some(range_bytes).filter(|bytes| is_random && *bytes < size_bytes);
+        let share_of_range = range_bytes.map_or(1.0, |bytes| bytes as f64 / size_bytes as f64);
+        Some(Self { target, share: share_of_target * share_of_range, range_bytes })
     }
-    let target = record.targets.iter().find(|t| t.extents.is_some())?;
-    let extents = target.extents.as_ref()?;
-    if extents.physical_is_logical {
-        return Some(Finding::new(
-            "small-span",
-            Severity::Note,
-            "where the file lies on the disks is unknown: the filesystem's addresses are not the device's",
-        ));
-    }
-    let share = extents.share_of_device?;
-    (share < 0.2).then(|| {
+
+    fn finding(&self) -> Option<Finding> {
+        let target = self.target;
+        if target.extents.as_ref().is_some_and(|extents| extents.physical_is_logical) {
+            return Some(Finding::new(
+                "small-span",
+                Severity::Note,
+                "where the file lies on the disks is unknown: the filesystem's addresses are not the device's",
+            ));
+        }
+        if self.share >= 0.2 {
+            return None;
+        }
+        let rest = "of the device: a rotating disk is faster on so little";
+        if let Some(bytes) = self.range_bytes {
+            let (range, share) = (format_size(bytes), percent(self.share));
+            let text = format!("requests stay within {range} of the target, {share} {rest}");
+            let finding = Finding::new("small-span", Severity::Note, text);
+            return Some(finding.advise("a larger span=, or none, covers more"));
+        }
         let (what, cure) = match target.kind {
             TargetKind::OwnFile if is_nearly_full(target) => {
                 ("test file", "only more free space lets a test file cover more")
@@ -493,12 +539,9 @@ fn small_span(record: &Record) -> Option<Finding> {
             ),
             _ => ("file", "a larger file, or one of fathom's own with size=, covers more"),
         };
-        let text = format!(
-            "the {what} {} of the device: a rotating disk is faster on so little",
-            spread(extents, share)
-        );
-        Finding::new("small-span", Severity::Note, text).advise(cure)
-    })
+        let text = format!("the {what} {} {rest}", spread(target.extents.as_ref()?, self.share));
+        Some(Finding::new("small-span", Severity::Note, text).advise(cure))
+    }
 }
 
 /// What is free beside the test file is at most twice of what fathom leaves free anyway.

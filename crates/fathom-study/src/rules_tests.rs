@@ -5,7 +5,7 @@ use super::*;
 use crate::fixtures::{reads, record};
 use fathom_model::record::{CensoredOp, IoFailure, JobRecord};
 use fathom_model::stack::{DmFacts, FsFacts, LoopFacts};
-use fathom_model::workload::SyncCall;
+use fathom_model::workload::{Extent, SyncCall};
 use fathom_stats::Histogram;
 
 /// The ids and severities that a damaged record raises beyond the healthy one's.
@@ -519,6 +519,19 @@ fn notes_about_the_run() {
             e.physical_is_logical = true;
         }
     });
+    // A range within the file counts with it; a device is reached as far as the range goes.
+    let (text, _) = said("small-span", |r| r.workload.jobs[0].span = Some(Extent::Share(0.1)));
+    assert!(text.starts_with("requests stay within "), "{text}");
+    let (text, advice) = said("small-span", |r| {
+        (r.targets[0].kind, r.targets[0].extents) = (TargetKind::BlockDevice, None);
+        r.targets[0].size_bytes = 4 << 40;
+        r.workload.jobs[0].span = Some(Extent::Bytes(100 << 30));
+    });
+    assert_eq!(
+        text,
+        "requests stay within 100 GiB of the target, 2 % of the device: a rotating disk is faster on so little"
+    );
+    assert_eq!(advice, ["a larger span=, or none, covers more"]);
     let spread = |allocated_bytes: u64, share: f64| {
         said("small-span", |r| {
             if let Some(e) = &mut r.targets[0].extents {

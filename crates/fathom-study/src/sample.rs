@@ -21,7 +21,7 @@ pub(crate) fn too_small(record: &Record) -> Option<Finding> {
 }
 
 /// The targets that a job may work on: those at its path or made under it; all that no other job names, where it names none.
-fn targets_of<'a>(record: &'a Record, job: &Job) -> Vec<&'a TargetRecord> {
+pub(crate) fn targets_of<'a>(record: &'a Record, job: &Job) -> Vec<&'a TargetRecord> {
     let is_at = |target: &TargetRecord, path: &str| {
         let rest = target.path.strip_prefix(path.trim_end_matches('/'));
         rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))

@@ -14,7 +14,7 @@ impl TargetWish {
     /// True when a target that was made for the one serves the other.
     pub(crate) fn is_like(&self, other: &Self) -> bool {
         let of = |wish: &Self| {
-            let size_bytes = wish.size_bytes.unwrap_or_else(|| default_size_bytes(0, wish));
+            let size_bytes = wish.size_bytes.unwrap_or_else(|| default_size_bytes(0, 0, wish));
             let makes = (wish.fresh, wish.emptied, wish.files, wish.names);
             (size_bytes, wish.write, wish.null, makes)
         };

@@ -113,7 +113,9 @@ fn ramfs() {
     let quick = sandbox.run(&["quick", p(mount.dir())]);
     assert_eq!(quick.code, 4, "{quick:?}");
     assert!(
-        quick.stderr.contains("no direct I/O") && !quick.stderr.contains("Writing"),
+        quick.stderr.contains(&format!("fathom run randomio {} direct=no", p(mount.dir())))
+            && quick.stderr.contains("no direct I/O")
+            && !quick.stderr.contains("Writing"),
         "{quick:?}"
     );
     sandbox.nothing_left(&[mount.dir()]);

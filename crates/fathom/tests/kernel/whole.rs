@@ -2,7 +2,9 @@
 
 use crate::cli::{GIB, MIB, Sandbox, bytes, operations, p, run};
 use fathom_testkit::Capability::{FathomBinary, FsOnLoop};
-use fathom_testkit::{Content, FsKind, LoopDevice, LoopOptions, MountedFs, Trial, kernel_test};
+use fathom_testkit::{
+    Content, FsKind, Judged, LoopDevice, LoopOptions, MountedFs, Trial, kernel_test,
+};
 use serde_json::Value;
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
@@ -33,7 +35,7 @@ const ROWS: [&str; 6] = [
     "commit (append + fdatasync)",
 ];
 
-fn quick() {
+fn quick() -> Judged {
     let sandbox = Sandbox::new();
     let options = LoopOptions { direct_io: true, ..LoopOptions::default() };
     let device = LoopDevice::with(3 * GIB, Content::Sparse, &options).unwrap();
@@ -81,7 +83,7 @@ fn quick() {
     assert!(records.len() >= ROWS.len(), "{}", records.len());
     assert!(records.iter().all(|r| r["ending"] == "complete" && operations(r) > 0));
     assert!(shown.findings().contains(&"short-windows".to_owned()), "indicative: said");
-    judged_by_the_disk_alone(&shown.result(), text);
+    let mut is_trusted = judged_by_the_disk_alone(&shown.result(), text);
     let file = &records[0]["targets"][0];
     let size_bytes = file["size_bytes"].as_u64().unwrap();
     // As much as a slow disk writes in a part of the time.
@@ -92,11 +94,19 @@ fn quick() {
     let mut names = crate::cli::names(fs.dir());
     names.sort();
     assert_eq!(names, ["lost+found", "theirs"]);
+    for _ in 0..2 {
+        if is_trusted {
+            return Judged::Passed;
+        }
+        let again = sandbox.json(&["quick", p(fs.dir()), "--time=30s"], &[0, 1]);
+        is_trusted = judged_by_the_disk_alone(&again.result(), again.result()["verdict"].as_str().unwrap());
+    }
+    if is_trusted { Judged::Passed } else { Judged::Skipped("others disturbed all three runs: whether a quiet one is trusted was not judged".into()) }
 }
 
 /// What others do to the machine may make it doubtful. Short rows, a small span and what quick itself chose may not: without
-/// the others it is trusted.
-fn judged_by_the_disk_alone(result: &Value, text: &str) {
+/// the others it is trusted. True when it was.
+fn judged_by_the_disk_alone(result: &Value, text: &str) -> bool {
     let findings = result["findings"].as_array().unwrap();
     let of_others = [
         "not-steady",
@@ -110,8 +120,9 @@ fn judged_by_the_disk_alone(result: &Value, text: &str) {
     let is_of_others = |finding: &&Value| of_others.contains(&finding["id"].as_str().unwrap());
     let (others, own): (Vec<&Value>, Vec<&Value>) = not_notes.partition(is_of_others);
     assert!(own.is_empty(), "{own:#?}");
-    let is_trusted = text.lines().any(|line| line.starts_with("TRUSTED"));
+    let is_trusted = text.to_uppercase().lines().any(|line| line.starts_with("TRUSTED"));
     assert_eq!(is_trusted, others.is_empty(), "{others:#?} in\n{text}");
+    is_trusted
 }
 
 /// Settings reach the rows that they are for, and the whole free space is covered.
