@@ -26,13 +26,15 @@ pub fn extents(file: &File, stack: Option<&Stack>) -> io::Result<FileExtents> {
         Ok(()) => ExtentSource::Fiemap,
         Err(error) if is_unsupported(&error) => {
             sum = Sum::new(size);
-            match fiemap::for_each_data_range(file, |start, length| sum.add_range(start, length)) {
-                Ok(()) => ExtentSource::SeekData,
-                Err(_) => {
-                    sum = Sum::new(size);
-                    sum.add_range(0, metadata.blocks() * 512);
-                    ExtentSource::StatBlocks
-                }
+            let ranges =
+                fiemap::for_each_data_range(file, |start, length| sum.add_range(start, length));
+            let stat_bytes = metadata.blocks() * 512;
+            if ranges.is_err() || sum.is_contradicted(stat_bytes) {
+                sum = Sum::new(size);
+                sum.add_range(0, stat_bytes);
+                ExtentSource::StatBlocks
+            } else {
+                ExtentSource::SeekData
             }
         }
         Err(error) => return Err(error),
@@ -93,6 +95,12 @@ impl Sum {
             inline: false,
             encoded: false,
         }
+    }
+
+    /// True when the file is one piece of data from beginning to end, of which stat knows less: a filesystem that does not
+    /// know its holes (9p, FUSE, old NFS) has the kernel call everything data. Those that count no blocks say nothing.
+    fn is_contradicted(&self, stat_bytes: u64) -> bool {
+        self.extents == 1 && self.allocated == self.size && (1..self.size).contains(&stat_bytes)
     }
 
     /// The part of a range that lies below the end of the file.
@@ -180,6 +188,19 @@ mod tests {
         let found = sum.finish(ExtentSource::Fiemap);
         assert!(found.inline && found.encoded && found.shared && found.fully_written());
         assert_eq!((found.first_byte, found.fragments), (None, Some(0)));
+    }
+
+    #[test]
+    fn all_data_and_fewer_blocks_contradict_each_other() {
+        let contradicted = |ranges: &[(u64, u64)], stat_bytes| {
+            let mut sum = Sum::new(1 << 20);
+            ranges.iter().for_each(|(start, length)| sum.add_range(*start, *length));
+            sum.is_contradicted(stat_bytes)
+        };
+        assert!(contradicted(&[(0, 1 << 20)], 4096));
+        assert!(!contradicted(&[(0, 1 << 20)], 1 << 20), "all of it is there");
+        assert!(!contradicted(&[(0, 1 << 20)], 0), "blocks are not counted");
+        assert!(!contradicted(&[(0, 4096)], 4096), "the hole is known");
     }
 
     #[test]

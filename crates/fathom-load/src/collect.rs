@@ -109,7 +109,14 @@ impl Series {
     fn records(self, classes: &[OpClass], interval_ns: u64) -> Vec<IntervalRecord> {
         let is_open = !self.response_ns.is_empty();
         let mut records: Vec<IntervalRecord> = Vec::new();
-        for (start_ns, interval) in self.intervals {
+        let mut intervals = self.intervals.into_iter().peekable();
+        while let Some((start_ns, mut interval)) = intervals.next() {
+            // A thread without a spare buffer noted several intervals as one: those of the others join it.
+            let is_inside = |end_ns: u64| move |(at_ns, _): &(u64, Interval)| *at_ns < end_ns;
+            while let Some((at_ns, part)) = intervals.next_if(is_inside(start_ns + interval.length_ns))
+            {
+                interval.join(at_ns - start_ns, part);
+            }
             let mut next_ns = records.last().map_or(0, |r| r.start_ns + r.length_ns);
             while next_ns < start_ns {
                 let length_ns = interval_ns.min(start_ns - next_ns);
@@ -136,6 +143,25 @@ impl Series {
 }
 
 impl Interval {
+    /// Takes in what ended in an interval that begins so long after this one.
+    fn join(&mut self, after_ns: u64, other: Self) {
+        let mut both = Histogram::new();
+        let mut merge = |own: &mut [SparseHistogram], others: &[SparseHistogram]| {
+            for (own, other) in own.iter_mut().zip(others) {
+                both.clear();
+                both.merge_sparse(own);
+                both.merge_sparse(other);
+                *own = SparseHistogram::from(&both);
+            }
+        };
+        merge(&mut self.latency_ns, &other.latency_ns);
+        merge(&mut self.response_ns, &other.response_ns);
+        self.bytes.iter_mut().zip(other.bytes).for_each(|(own, other)| *own += other);
+        self.length_ns = self.length_ns.max(after_ns + other.length_ns);
+        self.backlog_max = self.backlog_max.max(other.backlog_max);
+        self.backlog_end = self.backlog_end.max(other.backlog_end);
+    }
+
     /// How an open loop kept up in it.
     fn open_loop(&self, classes: &[OpClass]) -> OpenInterval {
         let ended = classes.iter().zip(&self.response_ns).filter(|(_, part)| !part.is_empty());
@@ -476,6 +502,42 @@ impl Collector<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn intervals_of_a_thread_that_was_held_up_do_not_overlap_those_of_others() {
+        const MS: u64 = 1_000_000;
+        let mut series = Series {
+            transfers: vec![0],
+            threads: vec![ThreadTimes::default(); 2],
+            intervals: BTreeMap::new(),
+            latency_ns: vec![Histogram::new()],
+            bytes: vec![0],
+            response_ns: Vec::new(),
+            thawed: Histogram::new(),
+        };
+        let mut note = |thread, start_ms: u64, length_ms: u64, count| {
+            let mut buffer = IntervalBuffer::new(1, false);
+            (buffer.start_ns, buffer.length_ns) = (start_ms * MS, length_ms * MS);
+            buffer.latency_ns[0].record_n(1000, count);
+            buffer.bytes[0] = 4096 * count;
+            series.add(thread, &buffer, 10 * MS);
+        };
+        for start_ms in [0, 10, 20, 30, 40, 50, 60] {
+            note(0, start_ms, 10, 1);
+        }
+        for (start_ms, length_ms, count) in [(0, 10, 1), (10, 10, 1), (20, 40, 4), (60, 10, 1)] {
+            note(1, start_ms, length_ms, count);
+        }
+        let records = series.records(&[OpClass::Read], 10 * MS);
+        let seen: Vec<(u64, u64, u64, u64)> = records
+            .iter()
+            .map(|r| {
+                let class = &r.classes[0];
+                (r.start_ns / MS, r.length_ns / MS, class.latency_ns.count(), class.bytes / 4096)
+            })
+            .collect();
+        assert_eq!(seen, [(0, 10, 2, 2), (10, 10, 2, 2), (20, 40, 8, 8), (60, 10, 2, 2)]);
+    }
 
     #[test]
     fn delays_count_inside_the_window_only() {

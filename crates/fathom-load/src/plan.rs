@@ -369,12 +369,26 @@ pub fn share_cursors<'a>(jobs: impl Iterator<Item = (&'a LoadTarget, &'a mut Job
         }
     }
     for (_, group) in groups {
-        let count = group.len() as u64;
-        for plan in group.into_iter().filter(|plan| plan.job.amount_bytes.is_none()) {
-            let request_bytes = u64::from(plan.job.block_size_bytes_max()).max(1);
-            let part = |bytes: u64| bytes.div_ceil(count).next_multiple_of(request_bytes);
-            plan.amount_bytes = plan.amount_bytes.map(part);
-        }
+        let has_one_pass =
+            |plan: &&mut JobPlan| plan.amount_bytes.is_some() && plan.job.amount_bytes.is_none();
+        share_out(&mut group.into_iter().filter(has_one_pass).collect::<Vec<_>>());
+    }
+}
+
+/// Gives each of these its part of the pass, in whole requests but for what is left at the end.
+fn share_out(plans: &mut [&mut JobPlan]) {
+    let count = plans.len() as u64;
+    let largest = plans.iter().map(|plan| u64::from(plan.job.block_size_bytes_max())).max();
+    let request_bytes = largest.unwrap_or(1).max(1);
+    for (nth, plan) in (0..).zip(plans) {
+        let part = |total_bytes: u64| {
+            let border = |nth: u64| match nth == count {
+                true => total_bytes,
+                false => total_bytes / request_bytes * nth / count * request_bytes,
+            };
+            (border(nth + 1) - border(nth)).max(request_bytes.min(total_bytes))
+        };
+        plan.amount_bytes = plan.amount_bytes.map(part);
     }
 }
 

@@ -299,6 +299,20 @@ impl Recorder {
         if matches!(op.class, OpClass::SyncedWrite | OpClass::Sync | OpClass::Transaction) {
             return false;
         }
+        self.keep_slow(op);
+        true
+    }
+
+    /// Notes among the slowest a sync that is a part of no commit.
+    pub fn slow_lone_sync(&mut self, end_ns: u64, latency_ns: u64, file: u32) {
+        if latency_ns > self.slow_limit_ns {
+            let end_ns = end_ns.saturating_sub(self.window_start_ns);
+            let (class, offset_bytes, size_bytes) = (OpClass::Sync, 0, 0);
+            self.keep_slow(SlowOp { class, end_ns, latency_ns, file, offset_bytes, size_bytes });
+        }
+    }
+
+    fn keep_slow(&mut self, op: SlowOp) {
         if self.slow_ops.len() < SLOWEST_KEPT {
             self.last_slow = self.slow_ops.len();
             self.slowest.push(Reverse((op.latency_ns, self.slow_ops.len() as u32)));
@@ -311,7 +325,6 @@ impl Recorder {
         if self.slow_ops.len() == SLOWEST_KEPT {
             self.slow_limit_ns = self.slowest.peek().map_or(0, |Reverse((latency, _))| *latency);
         }
-        true
     }
 
     /// Ends the window at `end_ns` and gives back the last, partial interval and the slowest operations.

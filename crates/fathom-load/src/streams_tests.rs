@@ -198,22 +198,31 @@ fn jobs_on_one_target_share_a_position_and_others_do_not() {
     assert_eq!(Generator::new(&alone, 0, 1).next().expect("first").offset_bytes, 0);
 }
 
-/// The pass that ends them is one pass of all of them.
+/// The pass that ends them is one pass of all of them, however many they are and whatever is left at the end.
 #[test]
 fn jobs_that_share_a_position_share_the_pass() {
-    let target = LoadTarget::null(64 * BLOCK);
-    let pairs = [("access", "sequential"), ("cursor", "workload")];
-    let mut plans = [planned(&pairs, 64 * BLOCK), planned(&pairs, 64 * BLOCK)];
-    plans.iter_mut().for_each(|plan| plan.job.duration_ns = None);
-    let mut plans =
-        plans.map(|plan| crate::plan::plan(&plan.job, 64 * BLOCK, 512, 1).expect("a plan"));
-    share_cursors(plans.iter_mut().map(|plan| (&target, plan)));
-    let mut all = Vec::new();
-    for (number, plan) in (0..).zip(&plans) {
-        let mut stream = Generator::new(plan, 0, 1);
-        all.extend(std::iter::from_fn(|| stream.next()).map(|request| (number, request)));
+    let one = job(&[("access", "sequential"), ("cursor", "workload"), ("align", "512")]);
+    let one = Job { duration_ns: None, ..one };
+    for (jobs, bytes) in [(1, 10 * BLOCK + 512), (2, 64 * BLOCK), (3, 64 * BLOCK), (5, 3 * BLOCK)] {
+        let target = LoadTarget::null(bytes);
+        let planned = || crate::plan::plan(&one, bytes, 512, 1).expect("a plan");
+        let mut plans: Vec<JobPlan> = (0..jobs).map(|_| planned()).collect();
+        share_cursors(plans.iter_mut().map(|plan| (&target, plan)));
+        let mut moved = 0;
+        for plan in &plans {
+            let mut stream = Generator::new(plan, 0, 1);
+            moved += std::iter::from_fn(|| stream.next()).map(|r| u64::from(r.size_bytes)).sum::<u64>();
+        }
+        // With more of them than requests each has one.
+        let expected = if jobs == 5 { 5 * BLOCK } else { bytes };
+        assert_eq!(moved, expected, "{jobs} jobs on {bytes} B");
     }
-    assert_once(&all, BLOCK, 1, 64);
+    // One that ends by its time leaves the whole pass to the other.
+    let target = LoadTarget::null(64 * BLOCK);
+    let timed = Job { duration_ns: Some(1_000_000_000), ..one.clone() };
+    let mut plans = [&one, &timed].map(|j| crate::plan::plan(j, 64 * BLOCK, 512, 1).expect("a plan"));
+    share_cursors(plans.iter_mut().map(|plan| (&target, plan)));
+    assert_eq!(plans[0].amount_bytes, Some(64 * BLOCK));
 }
 
 /// At the same time, on real threads: nothing is lost and nothing comes twice.

@@ -633,6 +633,7 @@ impl<'a, E: Engine, C: Clock, P: Payload> Worker<'a, E, C, P> {
         };
         record(OpClass::Sync, slot.start_ns, 0);
         if stage == Stage::SyncAll {
+            self.recorder.slow_lone_sync(now_ns, now_ns.saturating_sub(slot.start_ns), file);
             return;
         }
         record(OpClass::Commit, self.write_starts_ns[number as usize], size_bytes);

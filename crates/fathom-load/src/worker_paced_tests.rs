@@ -387,7 +387,7 @@ fn warm_up_and_fewer_operations_than_slots_end() {
 /// What is owed after the last request comes, however that one was paced.
 #[test]
 fn the_round_of_syncs_after_the_last_request_is_not_lost() {
-    for pace in [("cap_iops", "1000"), ("think_time", "1ms"), ("rate", "1000")] {
+    for pace in [("cap_iops", "1000"), ("think_time", "1ms")] {
         let of_job = [("write_fraction", "1"), ("sync_all_every", "20"), ("operations", "40")];
         let ran = run(&[&[pace][..], &of_job].concat(), 1, |_| ());
         let count = |class: OpClass| {

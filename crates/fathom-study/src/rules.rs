@@ -14,7 +14,7 @@ use crate::sample;
 use crate::steadiness;
 use crate::verification;
 use fathom_base::units::{format_ns, format_size, format_sizes};
-use fathom_model::extents::FileExtents;
+use fathom_model::extents::{ExtentSource, FileExtents};
 use fathom_model::finding::{Finding, Severity};
 use fathom_model::record::{DeviceDelta, Ending, JobRecord, OpClass, Record, TargetKind, TargetRecord};
 use fathom_model::stack::{Node, NodeKind};
@@ -222,16 +222,22 @@ fn unwritten_extents(record: &Record) -> Option<Finding> {
         return Some(reads_of_trimmed(target, absent_bytes, extents.size_bytes, given_back_bytes));
     }
     let (absent, size) = format_sizes(absent_bytes, extents.size_bytes);
+    let cure = "let fathom make the test file: give a directory or a new path with size=";
+    if extents.source == ExtentSource::StatBlocks {
+        // It may be compressed as well.
+        let text = format!(
+            "{}: {absent} of its {size} have no space on the filesystem, which does not say whether they are holes: reading those does not reach the device",
+            target.path
+        );
+        return Some(Finding::new("unwritten-extents", Severity::Doubtful, text).advise(cure));
+    }
     let text = format!(
         "{}: {absent} of its {size} were never written (holes {}, unwritten extents {}): reading them does not reach the device",
         target.path,
         format_size(extents.hole_bytes),
         format_size(extents.unwritten_bytes)
     );
-    Some(
-        Finding::new("unwritten-extents", Severity::Void, text)
-            .advise("let fathom make the test file: give a directory or a new path with size="),
-    )
+    Some(Finding::new("unwritten-extents", Severity::Void, text).advise(cure))
 }
 
 /// The job's own trims and zero ranges left places that no read brings from the device: that is what a mix of reads and

@@ -53,12 +53,9 @@ mod tests {
 
     #[test]
     fn a_nameless_file_has_holes_and_leaves_nothing() {
-        let top = std::env::temp_dir();
-        let dir = Dir::open(&top).unwrap();
-        let file = match open_unnamed(&dir) {
-            Err(error) if is_unsupported(&error) => return,
-            other => other.unwrap(),
-        };
+        // A filesystem in memory has such files, and holes.
+        let dir = Dir::open(std::path::Path::new("/dev/shm")).unwrap();
+        let file = open_unnamed(&dir).unwrap();
         assert_eq!(file.metadata().unwrap().nlink(), 0);
         file.write_all_at(&[7; 12288], 0).unwrap();
         for clear in [punch_hole, zero_range] {
