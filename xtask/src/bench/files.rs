@@ -122,7 +122,7 @@ pub fn small(make: &Maker) -> Scene {
     let settings =
         ["engine=psync", "direct=no", &files, &size, "file_choice=random", "drop_cache=no"];
     let ours = in_directory.fathom(FATHOM_SMALL, &settings);
-    let mut theirs = make.sysbench(SYSBENCH, &["--file-io-mode=sync"]);
+    let mut theirs = make.sysbench(SYSBENCH, &["--file-io-mode=sync".to_owned()]);
     for arg in theirs.args.iter_mut().filter(|arg| arg.starts_with("--file-num=")) {
         *arg = format!("--file-num={SMALL_FILES}");
     }

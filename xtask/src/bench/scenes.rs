@@ -203,8 +203,16 @@ pub fn all(files: &Files, length: Duration) -> Vec<Scene> {
     for (name, depth) in [("disk-1", 1), ("disk-32", 32), ("disk-128", 128)] {
         scenes.push(device(name, Source::Disk, &at(Source::Disk, depth)));
     }
-    scenes.push(others_1(&at(Source::Cached, 1)));
-    scenes.push(others_32(&at(Source::Cached, 32)));
+    for (name, source, depth) in [
+        ("others-1", Source::Cached, 1),
+        ("others-32", Source::Cached, 32),
+        ("others-128", Source::Cached, 128),
+        ("others-disk-1", Source::Disk, 1),
+        ("others-disk-32", Source::Disk, 32),
+        ("others-disk-128", Source::Disk, 128),
+    ] {
+        scenes.push(others(name, source, &at(source, depth)));
+    }
     scenes.push(files::walk(&at(Source::Tree, 1)));
     scenes.push(files::mail(&at(Source::Spool, 1)));
     for (name, is_shared) in [("storm-shared", true), ("storm-own", false)] {
@@ -315,27 +323,33 @@ fn device(name: &'static str, source: Source, make: &Maker) -> Scene {
     scene(name, source, make, vec![ours, theirs], contests)
 }
 
-fn others_1(make: &Maker) -> Scene {
-    let sides = vec![
-        make.fathom(FATHOM_PSYNC, &["engine=psync", "direct=no"]),
-        make.sysbench(SYSBENCH_SYNC, &["--file-io-mode=sync"]),
-    ];
-    let contests = vec![contest(FATHOM_PSYNC, SYSBENCH_SYNC, Measure::Rate, Goal::None)];
-    scene("others-1", Source::Cached, make, sides, contests)
-}
-
 /// What people type who know only the engine's name.
-fn others_32(make: &Maker) -> Scene {
-    let sides = vec![
-        make.fathom(FATHOM_URING, &["engine=io_uring", "direct=no"]),
-        make.fio_plain(FIO_DEFAULT, "io_uring"),
-        make.sysbench(SYSBENCH_ASYNC, &["--file-io-mode=async", "--file-async-backlog=32"]),
+fn others(name: &'static str, source: Source, make: &Maker) -> Scene {
+    let is_direct = source == Source::Disk;
+    let direct = if is_direct { "direct=yes" } else { "direct=no" };
+    let direct_flag = is_direct.then_some("--file-extra-flags=direct");
+    let flags = |more: &[&str]| -> Vec<String> {
+        more.iter().copied().chain(direct_flag).map(str::to_owned).collect()
+    };
+    if make.depth == 1 {
+        let sides = vec![
+            make.fathom(FATHOM_PSYNC, &["engine=psync", direct]),
+            make.sysbench(SYSBENCH_SYNC, &flags(&["--file-io-mode=sync"])),
+        ];
+        let contests = vec![contest(FATHOM_PSYNC, SYSBENCH_SYNC, Measure::Rate, Goal::None)];
+        return scene(name, source, make, sides, contests);
+    }
+    let backlog = format!("--file-async-backlog={}", make.depth);
+    let mut sides = vec![
+        make.fathom(FATHOM_URING, &["engine=io_uring", direct]),
+        make.sysbench(SYSBENCH_ASYNC, &flags(&["--file-io-mode=async", &backlog])),
     ];
-    let contests = vec![
-        contest(FATHOM_URING, FIO_DEFAULT, Measure::Rate, Goal::None),
-        contest(FATHOM_URING, SYSBENCH_ASYNC, Measure::Rate, Goal::None),
-    ];
-    scene("others-32", Source::Cached, make, sides, contests)
+    let mut contests = vec![contest(FATHOM_URING, SYSBENCH_ASYNC, Measure::Rate, Goal::None)];
+    if !is_direct {
+        sides.push(make.fio_plain(FIO_DEFAULT, "io_uring"));
+        contests.push(contest(FATHOM_URING, FIO_DEFAULT, Measure::Rate, Goal::None));
+    }
+    scene(name, source, make, sides, contests)
 }
 
 /// A scene of this name and these sides; its title follows from what is read.

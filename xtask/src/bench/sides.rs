@@ -114,12 +114,12 @@ impl Maker {
 
     /// Runs in the file's directory; its size is added when it runs. Whole seconds only.
     #[must_use]
-    pub fn sysbench(&self, name: &'static str, more: &[&str]) -> Side {
+    pub fn sysbench(&self, name: &'static str, more: &[String]) -> Side {
         let words = ["fileio", "--file-num=1", "--file-test-mode=rndrd", "--file-block-size=4096"];
         let mut args: Vec<String> = words.map(str::to_owned).into();
         args.push(format!("--time={}", self.length.as_secs().max(1)));
         args.push("--threads=1".to_owned());
-        args.extend(more.iter().map(ToString::to_string));
+        args.extend_from_slice(more);
         args.push("run".to_owned());
         Side { name, tool: Tool::Sysbench, args }
     }

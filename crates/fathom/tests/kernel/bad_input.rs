@@ -370,7 +370,7 @@ fn no_permission() {
     let as_nobody = |args: &[&str]| -> Done {
         run(|| {
             let mut command = as_nobody(&binary);
-            command.arg("--db").arg(home.join("fathom.db")).args(args);
+            command.arg("--db").arg(home.join("fathom.db")).args(args).current_dir(&home);
             command
         })
     };
@@ -406,4 +406,6 @@ fn no_permission() {
     let done = as_nobody(&["run", "randread", p(&own), "size=8M", "operations=500"]);
     assert!([0, 1].contains(&done.code), "{done:?}");
     assert!(crate::cli::names(&own).is_empty());
+    let done = as_nobody(&["quick", p(&own), "--time=30s"]);
+    assert!([0, 1].contains(&done.code) && done.stdout.contains("Stored as"), "{done:?}");
 }
