@@ -147,22 +147,7 @@ pub fn quick(
         ahead: Ahead::all(),
         keep_record,
     };
-    rows.fixed(
-        "sequential read",
-        &[("access", "sequential"), ("block_size", "1M"), ("depth", "4")],
-        Shares::SEQUENTIAL,
-    )?;
-    rows.fixed(
-        "sequential write",
-        &[
-            ("access", "sequential"),
-            ("block_size", "1M"),
-            ("depth", "4"),
-            ("write_fraction", "1"),
-            ("sync_at_end", "fdatasync"),
-        ],
-        Shares::SEQUENTIAL,
-    )?;
+    rows.sequential()?;
     let first = rows.records.len();
     rows.random(&settings, 1, Shares::SINGLE)?;
     for (step, concurrency) in SWEEP.into_iter().enumerate() {
@@ -333,6 +318,15 @@ impl Rows<'_, '_> {
 
     fn points(&self, first: usize) -> Vec<Point> {
         self.records.get(first..).unwrap_or_default().iter().map(sweep::point).collect()
+    }
+
+    fn sequential(&mut self) -> Result<(), LabError> {
+        // Without rings, as in many containers, threads take their place: more than one would be more than one stream.
+        let depth = if fathom_sys::ring::supported_features().is_ok() { "4" } else { "1" };
+        let pairs = [("access", "sequential"), ("block_size", "1M"), ("depth", depth)];
+        self.fixed("sequential read", &pairs, Shares::SEQUENTIAL)?;
+        let writes = [("write_fraction", "1"), ("sync_at_end", "fdatasync")];
+        self.fixed("sequential write", &[&pairs[..], &writes].concat(), Shares::SEQUENTIAL)
     }
 
     fn fixed(&mut self, label: &str, pairs: &[(&str, &str)], share: f64) -> Result<(), LabError> {
