@@ -241,7 +241,9 @@ fn check_openers(root: &SysRoot, target: &Target) -> Result<(), Refusal> {
     if scan.hidden_processes > 0 {
         let count = scan.hidden_processes;
         let why = "a security module (SELinux, AppArmor) forbids it even to root; run fathom where it does not";
-        return Err(cannot_check(format!("what {count} processes have open cannot be seen: {why}")));
+        return Err(cannot_check(format!(
+            "what {count} processes have open cannot be seen: {why}"
+        )));
     }
     Ok(())
 }

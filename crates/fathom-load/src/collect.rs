@@ -113,7 +113,8 @@ impl Series {
         while let Some((start_ns, mut interval)) = intervals.next() {
             // A thread without a spare buffer noted several intervals as one: those of the others join it.
             let is_inside = |end_ns: u64| move |(at_ns, _): &(u64, Interval)| *at_ns < end_ns;
-            while let Some((at_ns, part)) = intervals.next_if(is_inside(start_ns + interval.length_ns))
+            while let Some((at_ns, part)) =
+                intervals.next_if(is_inside(start_ns + interval.length_ns))
             {
                 interval.join(at_ns - start_ns, part);
             }

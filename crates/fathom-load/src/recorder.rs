@@ -35,7 +35,7 @@ pub struct IntervalBuffer {
 }
 
 impl IntervalBuffer {
-    fn new(classes: usize, is_open: bool) -> Box<Self> {
+    pub(crate) fn new(classes: usize, is_open: bool) -> Box<Self> {
         let responses = if is_open { classes } else { 0 };
         Box::new(Self {
             start_ns: 0,

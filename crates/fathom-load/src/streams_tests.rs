@@ -211,7 +211,8 @@ fn jobs_that_share_a_position_share_the_pass() {
         let mut moved = 0;
         for plan in &plans {
             let mut stream = Generator::new(plan, 0, 1);
-            moved += std::iter::from_fn(|| stream.next()).map(|r| u64::from(r.size_bytes)).sum::<u64>();
+            moved +=
+                std::iter::from_fn(|| stream.next()).map(|r| u64::from(r.size_bytes)).sum::<u64>();
         }
         // With more of them than requests each has one.
         let expected = if jobs == 5 { 5 * BLOCK } else { bytes };
@@ -220,7 +221,8 @@ fn jobs_that_share_a_position_share_the_pass() {
     // One that ends by its time leaves the whole pass to the other.
     let target = LoadTarget::null(64 * BLOCK);
     let timed = Job { duration_ns: Some(1_000_000_000), ..one.clone() };
-    let mut plans = [&one, &timed].map(|j| crate::plan::plan(j, 64 * BLOCK, 512, 1).expect("a plan"));
+    let mut plans =
+        [&one, &timed].map(|j| crate::plan::plan(j, 64 * BLOCK, 512, 1).expect("a plan"));
     share_cursors(plans.iter_mut().map(|plan| (&target, plan)));
     assert_eq!(plans[0].amount_bytes, Some(64 * BLOCK));
 }

@@ -132,7 +132,8 @@ fn blocks(record: &Record) -> Blocks {
     }
     // Every pass over a file ends with the same partial block.
     let missing = requests.saturating_mul(block).saturating_sub(bytes);
-    let each = block - record.target.size_bytes.checked_rem(block).unwrap_or(0);
+    let size_bytes = record.targets.first().map_or(0, |target| target.size_bytes);
+    let each = block - size_bytes.checked_rem(block).unwrap_or(0);
     let partial = match missing {
         0 => 0,
         _ if missing.is_multiple_of(each) => missing / each,

@@ -16,7 +16,9 @@ use crate::verification;
 use fathom_base::units::{format_ns, format_size, format_sizes};
 use fathom_model::extents::{ExtentSource, FileExtents};
 use fathom_model::finding::{Finding, Severity};
-use fathom_model::record::{DeviceDelta, Ending, JobRecord, OpClass, Record, TargetKind, TargetRecord};
+use fathom_model::record::{
+    DeviceDelta, Ending, JobRecord, OpClass, Record, TargetKind, TargetRecord,
+};
 use fathom_model::stack::{Node, NodeKind};
 use fathom_model::workload::{Access, Content, EngineKind, Job};
 
@@ -506,8 +508,7 @@ impl<'r> Reached<'r> {
             (None, _) => return None,
         };
         // Who reads in sequence from a place means that place.
-        let is_random =
-            matches!(job.access, Access::Random | Access::Shuffled | Access::Randomio);
+        let is_random = matches!(job.access, Access::Random | Access::Shuffled | Access::Randomio);
         let size_bytes = target.size_bytes.max(1);
         let rest_bytes = size_bytes.saturating_sub(job.offset.bytes(size_bytes));
         let range_bytes = job.span.map_or(rest_bytes, |span| span.bytes(size_bytes));

@@ -406,9 +406,12 @@ fn sizes_that_are_compared_can_be_told_apart() {
 fn samples_smaller_than_twice_the_caches() {
     check("sample-too-small", Severity::Doubtful, |r| r.targets[0].size_bytes = 500 << 20);
     assert_eq!(raised(|r| r.targets[0].size_bytes = 512 << 20), []);
-    check("sample-too-small", Severity::Doubtful, |r| {
-        r.workload.jobs[0].span = Some(fathom_model::workload::Extent::Bytes(1 << 20));
-    });
+    let within = raised(|r| r.workload.jobs[0].span = Some(Extent::Bytes(1 << 20)));
+    let small = ["sample-too-small", "small-span"].map(str::to_owned);
+    assert_eq!(
+        within,
+        small.into_iter().zip([Severity::Doubtful, Severity::Note]).collect::<Vec<_>>()
+    );
     // Who keeps the page cache on purpose asks for what it holds; past the page cache that means nothing.
     let kept = |direct: bool| {
         move |r: &mut Record| {
@@ -466,10 +469,9 @@ fn the_machine_around() {
         r.jobs[0].engine.fallback = Some("forbidden".into())
     });
     check("engine-fallback", Severity::Doubtful, |r| {
-        let asked = r.workload.jobs[0].concurrency() as u32;
-        r.workload.jobs[0].depth += 1;
         let engine = &mut r.jobs[0].engine;
-        (engine.fallback, engine.threads, engine.depth) = (Some("forbidden".into()), asked, 1);
+        engine.fallback = Some("forbidden".into());
+        r.workload.jobs[0].depth = engine.threads * engine.depth + 1;
     });
 }
 

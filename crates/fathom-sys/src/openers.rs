@@ -91,7 +91,9 @@ pub fn blindness(root: &SysRoot) -> Option<&'static str> {
         return Some("this is a user namespace: run as root of the machine itself");
     }
     if rights & SYS_PTRACE == 0 {
-        return Some("it takes CAP_SYS_PTRACE: run as root, in a container with --cap-add=SYS_PTRACE");
+        return Some(
+            "it takes CAP_SYS_PTRACE: run as root, in a container with --cap-add=SYS_PTRACE",
+        );
     }
     if rights & MAPPINGS == 0 {
         return Some(

@@ -57,7 +57,7 @@ fs_mark, as ratios beside their goals
 Builds target/release/fathom first, and once t/io_uring from fio's Debian source package (kept in target/bench).
 Uses CPU 0 for all sides; 1 GiB of disk and 256 MiB of memory for as long as it runs. As root, it makes a loop device,
 mounts the kernel's tracing files for itself, and keeps unbound kernel workers off CPU 0 for the while. What is not
-installed (fio, sysbench, fs_mark, trace-cmd, valgrind) or not permitted is skipped and counted. About 23 minutes.
+installed (fio, sysbench, fs_mark, trace-cmd, valgrind) or not permitted is skipped and counted. About 24 minutes.
 ";
 
 const CACHED_BYTES: u64 = 4 << 20;
@@ -349,14 +349,14 @@ mod tests {
     }
 
     #[test]
-    fn a_whole_run_takes_twenty_three_minutes() {
+    fn a_whole_run_takes_twenty_four_minutes() {
         let options = parse(&[]).unwrap();
         let nowhere = Files::nowhere();
         let scenes = scenes::all(&nowhere, options.length);
         let of_scenes: Duration = scenes.iter().map(|s| s.estimate(options.rounds)).sum();
         let of_singles: Duration = SINGLES.iter().map(|s| (s.estimate)(options.rounds)).sum();
         assert!(
-            of_scenes + of_singles <= Duration::from_secs(1380),
+            of_scenes + of_singles <= Duration::from_secs(1440),
             "{of_scenes:?} {of_singles:?}"
         );
     }

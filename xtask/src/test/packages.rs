@@ -192,7 +192,8 @@ fn finish(command: &mut Command, limit: Duration) -> bool {
 }
 
 /// The answer no, with words by which the file is known as ours.
-const NO_DAEMON: &str = "#!/bin/sh\n# Placed by fathom's tests while they install packages.\nexit 101\n";
+const NO_DAEMON: &str =
+    "#!/bin/sh\n# Placed by fathom's tests while they install packages.\nexit 101\n";
 
 /// The file that package scripts ask whether they may start a daemon, answering no while this lives. One that the
 /// machine has is kept beside it and put back, also by the next run when this one was killed.

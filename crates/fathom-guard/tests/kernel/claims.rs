@@ -313,7 +313,10 @@ fn without_sight() -> Result {
         (&["unshare", "--pid", "--fork", "--kill-child", "--mount-proc"], "--pid=host"),
     ] {
         let (_, answer) = Actor::start_under(wrapper, "claim", &staged.device, id);
-        assert!(answer.starts_with("CannotCheck") && answer.contains(cure), "{wrapper:?}: {answer}");
+        assert!(
+            answer.starts_with("CannotCheck") && answer.contains(cure),
+            "{wrapper:?}: {answer}"
+        );
     }
     // A recorded machine says nothing about a real device.
     let recorded = SysRoot::at("/proc/self/root");

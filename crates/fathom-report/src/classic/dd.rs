@@ -166,7 +166,7 @@ mod tests {
         record.jobs[0].classes[0].bytes -= 5;
         assert!(lines(&record).starts_with("7+1 records in\n7+1 records out\n8388603 bytes"));
         // Two passes over a file of 4 MiB less 5 bytes: each ends with a partial record.
-        record.target.size_bytes = (4 << 20) - 5;
+        record.targets[0].size_bytes = (4 << 20) - 5;
         record.jobs[0].classes[0].bytes -= 5;
         assert!(lines(&record).starts_with("6+2 records in\n6+2 records out\n8388598 bytes"));
         record.workload.set("record_size", "8G").expect("a size");

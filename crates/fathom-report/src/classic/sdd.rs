@@ -9,7 +9,8 @@ pub(super) fn lines(record: &Record) -> String {
     let time_ms = record.window_ns / 1_000_000;
     let rate = u128::from(bytes >> 10) * 1000 / u128::from(time_ms.max(1));
     // What comes from nowhere is not read, and what goes there is not written.
-    let (moved, none) = (counts(&blocks(record), bytes), "0 records + 0 bytes (total of 0 bytes = 0.00k)");
+    let (moved, none) =
+        (counts(&blocks(record), bytes), "0 records + 0 bytes (total of 0 bytes = 0.00k)");
     let writes = record.workload.jobs.iter().any(|job| job.writes_data());
     let (read, wrote) = if writes { (none, moved.as_str()) } else { (moved.as_str(), none) };
     format!(
@@ -24,7 +25,9 @@ fn counts(blocks: &Blocks, bytes: u64) -> String {
     // Its hundredths of a kByte, as it computes them.
     let hundredths = ((bytes & 1023) << 10) / 10_485;
     let kbytes = bytes >> 10;
-    format!("{whole} records + {partial_bytes} bytes (total of {bytes} bytes = {kbytes}.{hundredths:02}k)")
+    format!(
+        "{whole} records + {partial_bytes} bytes (total of {bytes} bytes = {kbytes}.{hundredths:02}k)"
+    )
 }
 
 #[cfg(test)]
@@ -59,11 +62,19 @@ mod tests {
         let bytes = (5 << 19) + 300;
         let mut read = record("sdd", "x", vec![class(OpClass::Read, 3, 1_000_000, 1)]);
         read.jobs[0].classes[0].bytes = bytes;
-        read.target.size_bytes = bytes;
+        read.targets[0].size_bytes = bytes;
         let moved = "2 records + 524588 bytes (total of 2621740 bytes = 2560.29k).";
         let none = "0 records + 0 bytes (total of 0 bytes = 0.00k).";
-        assert!(lines(&read).starts_with(&format!("Read  {moved}\nWrote {none}\n")), "{}", lines(&read));
+        assert!(
+            lines(&read).starts_with(&format!("Read  {moved}\nWrote {none}\n")),
+            "{}",
+            lines(&read)
+        );
         read.workload.set("write_fraction", "1").expect("a share");
-        assert!(lines(&read).starts_with(&format!("Read  {none}\nWrote {moved}\n")), "{}", lines(&read));
+        assert!(
+            lines(&read).starts_with(&format!("Read  {none}\nWrote {moved}\n")),
+            "{}",
+            lines(&read)
+        );
     }
 }

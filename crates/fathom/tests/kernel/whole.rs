@@ -99,9 +99,16 @@ fn quick() -> Judged {
             return Judged::Passed;
         }
         let again = sandbox.json(&["quick", p(fs.dir()), "--time=30s"], &[0, 1]);
-        is_trusted = judged_by_the_disk_alone(&again.result(), again.result()["verdict"].as_str().unwrap());
+        is_trusted =
+            judged_by_the_disk_alone(&again.result(), again.result()["verdict"].as_str().unwrap());
     }
-    if is_trusted { Judged::Passed } else { Judged::Skipped("others disturbed all three runs: whether a quiet one is trusted was not judged".into()) }
+    if is_trusted {
+        Judged::Passed
+    } else {
+        Judged::Skipped(
+            "others disturbed all three runs: whether a quiet one is trusted was not judged".into(),
+        )
+    }
 }
 
 /// What others do to the machine may make it doubtful. Short rows, a small span and what quick itself chose may not: without

@@ -1,7 +1,7 @@
 //! The kernel of QEMU guests: Debian's package, unpacked into a directory of its own. It is not installed, so no boot
 //! loader is touched and no initramfs is made for the host.
 
-use super::{apt, finish};
+use super::{DOWNLOAD_LIMIT, apt, finish};
 use crate::process;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -49,7 +49,7 @@ fn unpack_into(directory: &Path) -> Result<(), String> {
     let package = dependency(&text).ok_or_else(|| format!("apt knows no {NEWEST}"))?;
     let version = package.trim_start_matches("linux-image-");
     let mut download = apt(&["-o", "APT::Sandbox::User=root", "download", package]);
-    if !finish(download.current_dir(directory)) {
+    if !finish(download.current_dir(directory), DOWNLOAD_LIMIT) {
         return Err(format!("{package} could not be downloaded"));
     }
     let archive = only_file(directory)?;
