@@ -9,7 +9,7 @@ use fathom_sys::blkdev;
 use fathom_sys::devno::DevNo;
 use fathom_sys::io::{OpenMode, open_existing};
 use fathom_sys::mounts;
-use fathom_sys::openers::{self, Scan, Wanted};
+use fathom_sys::openers::{self, Opener, Wanted};
 use fathom_sys::probe::{self, Signature};
 use fathom_sys::sysfs_block::BlockDir;
 use fathom_sys::sysroot::SysRoot;
@@ -163,10 +163,7 @@ fn check_sight(root: &SysRoot, target: &Target) -> Result<(), Refusal> {
 fn hold(root: &SysRoot, target: &Target) -> Result<File, Refusal> {
     let held = blkdev::hold(&target.path).map_err(|error| {
         if error.kind() == io::ErrorKind::ResourceBusy {
-            Refusal::Busy {
-                device: target.path.clone(),
-                openers: find_openers(root, target).openers,
-            }
+            Refusal::Busy { device: target.path.clone(), openers: find_openers(root, target) }
         } else {
             cannot_open(target, &error)
         }
@@ -227,30 +224,25 @@ fn check_openers(root: &SysRoot, target: &Target) -> Result<(), Refusal> {
     if let Some(why) = openers::blindness(root) {
         return Err(cannot_check(format!("what other processes have open cannot be seen: {why}")));
     }
-    let mut scan = find_openers(root, target);
+    // With all rights only a security module can hide a process, as some hide that of the machine's own agent: O_EXCL and
+    // what the kernel itself holds are checked all the same.
+    let mut openers = find_openers(root, target);
     for _ in 1..TRIES {
-        if scan.openers.is_empty() && scan.hidden_processes == 0 {
+        if openers.is_empty() {
             return Ok(());
         }
         std::thread::sleep(PAUSE);
-        scan = find_openers(root, target);
+        openers = find_openers(root, target);
     }
-    if !scan.openers.is_empty() {
-        return Err(Refusal::OpenElsewhere { device: target.path.clone(), openers: scan.openers });
+    if openers.is_empty() {
+        return Ok(());
     }
-    if scan.hidden_processes > 0 {
-        let count = scan.hidden_processes;
-        let why = "a security module (SELinux, AppArmor) forbids it even to root; run fathom where it does not";
-        return Err(cannot_check(format!(
-            "what {count} processes have open cannot be seen: {why}"
-        )));
-    }
-    Ok(())
+    Err(Refusal::OpenElsewhere { device: target.path.clone(), openers })
 }
 
-fn find_openers(root: &SysRoot, target: &Target) -> Scan {
+fn find_openers(root: &SysRoot, target: &Target) -> Vec<Opener> {
     let devices = relations::touching(&target.device).into_keys().collect();
-    openers::scan(root, &Wanted::Devices(devices))
+    openers::scan(root, &Wanted::Devices(devices)).openers
 }
 
 fn check_writable(target: &Target, held: &File) -> Result<(), Refusal> {
