@@ -528,19 +528,6 @@ fn notes_about_the_run() {
             e.physical_is_logical = true;
         }
     });
-    // A range within the file counts with it; a device is reached as far as the range goes.
-    let (text, _) = said("small-span", |r| r.workload.jobs[0].span = Some(Extent::Share(0.1)));
-    assert!(text.starts_with("requests stay within "), "{text}");
-    let (text, advice) = said("small-span", |r| {
-        (r.targets[0].kind, r.targets[0].extents) = (TargetKind::BlockDevice, None);
-        r.targets[0].size_bytes = 4 << 40;
-        r.workload.jobs[0].span = Some(Extent::Bytes(100 << 30));
-    });
-    assert_eq!(
-        text,
-        "requests stay within 100 GiB of the target, 2 % of the device: a rotating disk is faster on so little"
-    );
-    assert_eq!(advice, ["a larger span=, or none, covers more"]);
     let spread = |allocated_bytes: u64, share: f64| {
         said("small-span", |r| {
             if let Some(e) = &mut r.targets[0].extents {
@@ -557,6 +544,23 @@ fn notes_about_the_run() {
         format!("the test file covers less than 0.1 % and is spread over 6 % {rest}")
     );
     check("batched", Severity::Note, |r| r.jobs[0].engine.batch = 8);
+}
+
+#[test]
+fn ranges_within_a_target_count_for_the_span() {
+    // A range within the file counts with it; a device is reached as far as the range goes.
+    let (text, _) = said("small-span", |r| r.workload.jobs[0].span = Some(Extent::Share(0.1)));
+    assert!(text.starts_with("requests stay within "), "{text}");
+    let (text, advice) = said("small-span", |r| {
+        (r.targets[0].kind, r.targets[0].extents) = (TargetKind::BlockDevice, None);
+        r.targets[0].size_bytes = 4 << 40;
+        r.workload.jobs[0].span = Some(Extent::Bytes(100 << 30));
+    });
+    assert_eq!(
+        text,
+        "requests stay within 100 GiB of the target, 2 % of the device: a rotating disk is faster on so little"
+    );
+    assert_eq!(advice, ["a larger span=, or none, covers more"]);
 }
 
 #[test]

@@ -253,8 +253,8 @@ fn root_device() -> Judged {
     let Some(device) = devno.and_then(|devno| BlockDir::by_devno(&root, devno)) else {
         return Judged::Skipped("the root lies on no single device here, as in a container".into());
     };
-    for device in [device.clone(), device.disk().expect("a partition has a disk")] {
-        let devno = device.devno().expect("a number");
+    for device in [device.clone(), device.disk().unwrap()] {
+        let devno = device.devno().unwrap();
         let target = Target { path: device.dev_path().into(), devno, device };
         let refusal = fathom_guard::protected::check(&root, &target, &protect()).unwrap_err();
         assert!(matches!(refusal, Refusal::System { .. }), "{refusal}");
