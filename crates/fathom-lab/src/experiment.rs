@@ -196,12 +196,14 @@ impl Campaign<'_, '_, '_, '_> {
         }
     }
 
-    /// All blocks of the plan as it is now.
+    /// All blocks of the plan as it is now. What needs another boot is left, and the first block that waits for one is the last: boots are to
+    /// take turns, because what only one boot has is in all that was measured in it.
     fn blocks(&mut self) -> Result<Ended, LabError> {
         let mut unbooted: Vec<String> = Vec::new();
         for block in 0..self.plan.design.blocks {
             let slots = fathom_plan::order(&self.plan, &self.cells, self.seed, block..block + 1);
-            let done = Done::of(&self.records);
+            let (done, tried) = (Done::of(&self.records), Done::tried(&self.records));
+            let mut is_last = false;
             for (at, slot) in slots.iter().enumerate() {
                 let Some(cell) = self.cells.iter().find(|cell| cell.index == slot.cell).cloned()
                 else {
@@ -216,6 +218,8 @@ impl Campaign<'_, '_, '_, '_> {
                 }
                 // Only for what is still to be measured: with the last boot the experiment is complete.
                 if let Some(wanted) = boot::wanted(&self.lab.root, &cell) {
+                    // One that does not count is made again when its boot comes round, and holds up no other.
+                    is_last |= !tried.has_any(slot, &workloads, self.plan.is_together);
                     if !unbooted.contains(&wanted) {
                         unbooted.push(wanted);
                     }
@@ -231,8 +235,10 @@ impl Campaign<'_, '_, '_, '_> {
                     return Ok(ended);
                 }
             }
+            if is_last {
+                break;
+            }
             if self.plan.design.is_sequential
-                && unbooted.is_empty()
                 && study::is_decided(&self.plan, &self.cells, &self.records) == Decision::Answered
             {
                 return Ok(Ended::Answered);

@@ -12,6 +12,9 @@
 //! many values as there are blocks, by Student's t of their own contrasts within the blocks; all others are tested against what is
 //! left within the builds (Box, Hunter and Hunter, chapter 9).
 //!
+//! A unit that outlasts a block, such as a boot of the machine, makes blocks alike too: effects of what each unit has in one piece rest
+//! on the units alone, see [`between_units`].
+//!
 //! Only balanced data: every block holds every cell, equally often. Then effects do not leak into each other. What is
 //! missing is named in the error; leave out the incomplete block, or repeat the run.
 
@@ -19,6 +22,7 @@ use crate::error::{StatsError, check_positive, check_share};
 use crate::interval::{Estimate, Interval};
 use crate::jackknife::variance_interval;
 use crate::rank::paired::hodges_lehmann;
+use crate::rank::unpaired::hodges_lehmann_shift;
 use crate::special::{student_cdf, student_quantile};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
@@ -170,6 +174,103 @@ pub fn analyse(
     })
 }
 
+/// Fewest units of each combination of levels for an interval between units.
+pub const UNITS_MIN: usize = 4;
+
+/// The effect of factors that each unit (a boot, a machine) has in one piece: the mean of the units' values against that of others, with
+/// Student's t of how the units of one combination of levels scatter. `factors` are the numbers of levels of all such factors, `of` is
+/// as in [`Effect::of`], and each of `units` is one unit with its value, whatever its block. No interval, and a p of 1, below
+/// [`UNITS_MIN`] units of any combination.
+///
+/// # Errors
+/// See [`FactorialError`]; [`FactorialError::Unreplicated`] when a combination has no unit.
+pub fn between_units(
+    factors: &[usize],
+    of: &[(usize, usize)],
+    units: &[Observation<'_>],
+    level: f64,
+) -> Result<Effect, FactorialError> {
+    check_share(level)?;
+    check_levels(factors, units)?;
+    let mut groups: BTreeMap<&[usize], Vec<f64>> = BTreeMap::new();
+    for unit in units {
+        groups.entry(unit.levels).or_default().push(unit.value.ln());
+    }
+    if groups.len() < factors.iter().product() {
+        return Err(FactorialError::Unreplicated);
+    }
+    // Of each side of the contrast the mean over all combinations of the other factors' levels.
+    let of_side = of.iter().map(|(factor, _)| factors[*factor]).product::<usize>() as f64;
+    let weight = |levels: &[usize]| sign(of, levels) * of_side / groups.len() as f64;
+    let value: f64 = groups.iter().map(|(levels, own)| weight(levels) * mean(own.iter())).sum();
+    let side = |of_side: f64| {
+        let mut own = groups.iter().filter(|(levels, _)| sign(of, levels) * of_side > 0.0);
+        own.next().filter(|_| own.next().is_none()).map(|(_, logs)| logs)
+    };
+    let ranked = match (side(-1.0), side(1.0)) {
+        (Some(base), Some(own)) => hodges_lehmann_shift(base, own, level)?,
+        // Ranks of several combinations together would be those of the combinations.
+        _ => Estimate { value, interval: None, count: units.len() },
+    };
+    let (effect, count) = (of.to_vec(), units.len());
+    if groups.values().any(|own| own.len() < UNITS_MIN) {
+        let told = |value: f64| Estimate { value, interval: None, count }.map(f64::exp);
+        return Ok(Effect { of: effect, ratio: told(value), p: 1.0, ranked: told(ranked.value) });
+    }
+    let squares = |own: &Vec<f64>| {
+        let middle = mean(own.iter());
+        own.iter().map(|log| (log - middle).powi(2)).sum::<f64>()
+    };
+    let freedom = units.len() - groups.len();
+    let variance = groups.values().map(squares).sum::<f64>() / freedom as f64;
+    let share: f64 =
+        groups.iter().map(|(levels, own)| weight(levels).powi(2) / own.len() as f64).sum();
+    let (ratio, p) = by_student(value, (variance * share).sqrt(), freedom, level, count);
+    Ok(Effect { of: effect, ratio, p, ranked: ranked.map(f64::exp) })
+}
+
+fn check_levels(factors: &[usize], observations: &[Observation<'_>]) -> Result<(), FactorialError> {
+    if factors.is_empty() || factors.iter().any(|levels| *levels < 2) {
+        return Err(FactorialError::Factors(factors.to_vec()));
+    }
+    let values: Vec<f64> = observations.iter().map(|o| o.value).collect();
+    check_positive(&values, 1)?;
+    let fits = |o: &Observation<'_>| {
+        o.levels.len() == factors.len() && o.levels.iter().zip(factors).all(|(l, n)| l < n)
+    };
+    match observations.iter().position(|o| !fits(o)) {
+        Some(i) => {
+            let (levels, factors) = (observations[i].levels.to_vec(), factors.to_vec());
+            Err(FactorialError::Levels { place: i + 1, levels, factors })
+        }
+        None => Ok(()),
+    }
+}
+
+/// +1 for the level, -1 for level 0, 0 for others; of an interaction the product.
+fn sign(of: &[(usize, usize)], levels: &[usize]) -> f64 {
+    of.iter()
+        .map(|(factor, level)| match levels[*factor] {
+            0 => -1.0,
+            l if l == *level => 1.0,
+            _ => 0.0,
+        })
+        .product()
+}
+
+/// The interval of a logarithm with this standard error, as that of a ratio, and the two-sided p that it is 0.
+fn by_student(value: f64, error: f64, freedom: usize, level: f64, count: usize) -> (Estimate, f64) {
+    let freedom = freedom as f64;
+    let half = -student_quantile(0.5 * (1.0 - level), freedom) * error;
+    let interval = Interval { low: value - half, high: value + half, coverage: level };
+    // Without any noise a difference is certain, and none is none.
+    let p = match error {
+        0.0 if value == 0.0 => 1.0,
+        _ => 2.0 * student_cdf(-(value / error).abs(), freedom),
+    };
+    (Estimate { value, interval: Some(interval), count }.map(f64::exp), p)
+}
+
 /// All main effects, then all two-way interactions.
 fn terms(factors: &[usize]) -> Vec<Vec<(usize, usize)>> {
     let levels = |factor: usize| (1..factors[factor]).map(move |level| (factor, level));
@@ -196,21 +297,10 @@ impl<'a> Design<'a> {
         factors: &'a [usize],
         observations: &'a [Observation<'a>],
     ) -> Result<Self, FactorialError> {
-        if factors.is_empty() || factors.iter().any(|levels| *levels < 2) {
-            return Err(FactorialError::Factors(factors.to_vec()));
-        }
-        let values: Vec<f64> = observations.iter().map(|o| o.value).collect();
-        check_positive(&values, 1)?;
-        let fits = |o: &Observation<'_>| {
-            o.levels.len() == factors.len() && o.levels.iter().zip(factors).all(|(l, n)| l < n)
-        };
-        if let Some(i) = observations.iter().position(|o| !fits(o)) {
-            let (levels, factors) = (observations[i].levels.to_vec(), factors.to_vec());
-            return Err(FactorialError::Levels { place: i + 1, levels, factors });
-        }
+        check_levels(factors, observations)?;
         let blocks: BTreeSet<usize> = observations.iter().map(|o| o.block).collect();
         let blocks: Vec<usize> = blocks.into_iter().collect();
-        let logs = values.iter().map(|value| value.ln()).collect();
+        let logs = observations.iter().map(|o| o.value.ln()).collect();
         let mut design = Self { factors, observations, logs, blocks, repeats: 0 };
         design.repeats = design.check_balance()?;
         Ok(design)
@@ -295,16 +385,6 @@ impl<'a> Design<'a> {
         noise: Option<(f64, usize)>,
         level: f64,
     ) -> Result<Effect, StatsError> {
-        // +1 for the level, -1 for level 0, 0 for others; of an interaction the product.
-        let weight = |o: &Observation<'_>| {
-            of.iter()
-                .map(|(factor, level)| match o.levels[*factor] {
-                    0 => -1.0,
-                    l if l == *level => 1.0,
-                    _ => 0.0,
-                })
-                .product::<f64>()
-        };
         // Runs behind each of the means that are added or subtracted.
         let runs =
             self.observations.len() / of.iter().map(|(f, _)| self.factors[*f]).product::<usize>();
@@ -312,7 +392,7 @@ impl<'a> Design<'a> {
         let blocks = self.blocks.len();
         let in_block = |block: &usize| {
             let there = self.observations.iter().zip(&self.logs).filter(|(o, _)| o.block == *block);
-            let sum: f64 = there.map(|(o, y)| weight(o) * y).sum();
+            let sum: f64 = there.map(|(o, y)| sign(&of, o.levels) * y).sum();
             sum * blocks as f64 / runs as f64
         };
         let contrasts: Vec<f64> = self.blocks.iter().map(in_block).collect();
@@ -331,15 +411,7 @@ impl<'a> Design<'a> {
             let ratio = Estimate { value, interval: None, count }.map(f64::exp);
             return Ok(Effect { of, ratio, p: 1.0, ranked });
         }
-        let (error, freedom) = (square.sqrt(), freedom as f64);
-        let half = -student_quantile(0.5 * (1.0 - level), freedom) * error;
-        let interval = Interval { low: value - half, high: value + half, coverage: level };
-        let ratio = Estimate { value, interval: Some(interval), count }.map(f64::exp);
-        // Without any noise a difference is certain, and none is none.
-        let p = match error {
-            0.0 if value == 0.0 => 1.0,
-            _ => 2.0 * student_cdf(-(value / error).abs(), freedom),
-        };
+        let (ratio, p) = by_student(value, square.sqrt(), freedom, level, count);
         Ok(Effect { of, ratio, p, ranked })
     }
 }

@@ -338,6 +338,7 @@ impl<'a> Survey<'a> {
         outline.trials = cost.trials;
         outline.time_ns = cost.time_ns;
         outline.written_bytes = Some(cost.written_bytes);
+        outline.boots_in_all = (cost.boots > 0).then_some(cost.boots + 1);
         outline.has_commands = cells.iter().any(|cell| has_commands(self.plan, cell));
         outline.has_test_files = cells.iter().any(|cell| has_test_files(self.plan, cell));
         outline.first_block = fathom_plan::order(self.plan, cells, seed, 0..1);
@@ -368,6 +369,7 @@ fn empty(plan: &Plan) -> Outline {
         has_commands: false,
         written_bytes_max: plan.budget.written_bytes,
         boots: Vec::new(),
+        boots_in_all: None,
     }
 }
 

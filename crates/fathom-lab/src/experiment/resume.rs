@@ -22,9 +22,19 @@ impl Done {
     /// Those among records.
     #[must_use]
     pub fn of(records: &[Record]) -> Self {
+        Self::trials(records, false)
+    }
+
+    /// Those among records, and the ones that were made and do not count.
+    #[must_use]
+    pub fn tried(records: &[Record]) -> Self {
+        Self::trials(records, true)
+    }
+
+    fn trials(records: &[Record], has_void: bool) -> Self {
         let cells = records.iter().filter_map(|record| record.cell.as_deref());
-        let counting = cells.filter(|cell| cell.void.is_none() && !cell.is_part);
-        Self { trials: counting.map(|cell| key(&cell.slot, &cell.workload)).collect() }
+        let wanted = cells.filter(|cell| (has_void || cell.void.is_none()) && !cell.is_part);
+        Self { trials: wanted.map(|cell| key(&cell.slot, &cell.workload)).collect() }
     }
 
     /// Whether a workload of a trial is done.
@@ -37,6 +47,12 @@ impl Done {
     #[must_use]
     pub fn has_all(&self, slot: &Slot, workloads: &[PlanWorkload], is_together: bool) -> bool {
         labels(workloads, is_together).iter().all(|label| self.has(slot, label))
+    }
+
+    /// Whether a trial was begun: after a workload that does not count the others are left.
+    #[must_use]
+    pub fn has_any(&self, slot: &Slot, workloads: &[PlanWorkload], is_together: bool) -> bool {
+        labels(workloads, is_together).iter().any(|label| self.has(slot, label))
     }
 }
 
@@ -94,4 +110,37 @@ fn words(value: &Value) -> String {
     };
     let short: String = text.chars().take(60).collect();
     if short.len() < text.len() { short + "..." } else { short }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::experiment::program;
+    use serde_json::json;
+
+    /// The first of two workloads did not count, and the second was left: the trial is to be made again, and was begun.
+    #[test]
+    fn what_does_not_count_was_begun_all_the_same() {
+        let workload = |label: &str| PlanWorkload {
+            label: label.to_owned(),
+            name: Some("randread".to_owned()),
+            command: None,
+            settings: std::collections::BTreeMap::new(),
+            target: None,
+        };
+        let workloads = [workload("a"), workload("b")];
+        let slot = Slot { block: 3, place: 1, cell: 2, is_sentinel: false };
+        let mut record = program::empty_record("a", program::workload_of(""), 0);
+        let cell = json!({
+            "slot": slot, "levels": [], "workload": "a", "knobs": [], "setup": [], "void": "not quiet", "prepare_ns": 0,
+        });
+        record.cell = Some(Box::new(serde_json::from_value(cell).expect("a cell's record")));
+        let records = [record];
+        let (done, tried) = (Done::of(&records), Done::tried(&records));
+        assert!(
+            !done.has_any(&slot, &workloads, false) && !tried.has_all(&slot, &workloads, false)
+        );
+        assert!(tried.has_any(&slot, &workloads, false));
+        assert!(!tried.has_any(&Slot { block: 4, ..slot }, &workloads, false));
+    }
 }

@@ -18,6 +18,7 @@ use fathom_model::stack::Stack;
 use fathom_model::workload::Workload;
 use fathom_setup::Recovery;
 use fathom_sys::clock;
+use fathom_sys::process;
 use fathom_sys::sysroot::SysRoot;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -148,6 +149,7 @@ impl Campaign<'_, '_, '_, '_> {
             setup: self.bench.setup_facts(),
             void: void.as_ref().map(|void| void.cause.clone()),
             prepare_ns,
+            boot_id: process::boot_id(&self.lab.root),
             application: BTreeMap::new(),
             output: String::new(),
             is_part: true,

@@ -67,6 +67,9 @@ pub struct CellRecord {
     pub void: Option<String>,
     /// How long apply, build, prepare and settle took, in nanoseconds.
     pub prepare_ns: u64,
+    /// The boot of the machine in which it was made, as the kernel names it; none where nobody can tell, and of older versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub boot_id: Option<String>,
     /// Figures of an application, by name.
     #[serde(default)]
     pub application: BTreeMap<String, f64>,

@@ -46,6 +46,9 @@ pub struct Outline {
     pub written_bytes_max: Option<u64>,
     /// What the machine must be booted with, when not all cells can be measured as it is now.
     pub boots: Vec<String>,
+    /// In how many boots all blocks are measured, those that are repeated included; none where all are of one.
+    #[serde(default)]
+    pub boots_in_all: Option<u32>,
 }
 
 /// A cell worked out.

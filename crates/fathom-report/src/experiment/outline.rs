@@ -24,7 +24,13 @@ pub fn text(outline: &Outline, width: usize) -> String {
         out += &of_cell(cell, !common.is_empty());
     }
     list(&mut out, width, "Cannot be put back exactly:", &outline.unrestorable);
-    list(&mut out, width, "Needs other boots:", &outline.boots);
+    let in_all = outline.boots_in_all.map(|boots| {
+        format!(
+            " ({boots} in all, because every block goes through them: one alone proves nothing)"
+        )
+    });
+    let boots = format!("Needs other boots{}:", in_all.unwrap_or_default());
+    list(&mut out, width, &boots, &outline.boots);
     // Where something is in the way, not everything was looked at.
     if outline.destroyed.is_empty() && outline.refusals.is_empty() {
         out += "\nNothing is destroyed.\n";
@@ -216,6 +222,7 @@ mod tests {
             has_commands: false,
             written_bytes_max: Some(10 << 30),
             boots: Vec::new(),
+            boots_in_all: None,
         }
     }
 
@@ -287,6 +294,13 @@ mod tests {
         );
         let both = text(&Outline { written_bytes: Some(1 << 30), ..commands }, 200);
         assert!(both.contains("to devices, and what the commands write (10 GiB"), "{both}");
+    }
+
+    #[test]
+    fn boots_are_counted() {
+        let boots = vec!["mem=2G on the kernel's command line".to_owned()];
+        let told = text(&Outline { boots, boots_in_all: Some(13), ..outline() }, 200);
+        assert!(told.contains("\nNeeds other boots (13 in all, because"), "{told}");
     }
 
     #[test]

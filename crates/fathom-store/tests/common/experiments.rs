@@ -33,6 +33,7 @@ pub fn experiment(store: &mut fathom_store::Store, id: &str) {
             setup: Vec::new(),
             void: None,
             prepare_ns: 2_000_000_000,
+            boot_id: None,
             application: std::collections::BTreeMap::new(),
             output: String::new(),
             is_part: false,

@@ -1,11 +1,11 @@
 //! Each cell: its figures, and what it is against the baseline, block by block.
 
+use super::boots::Boots;
 use super::figures::Figure;
 use super::looks;
-use super::values::pairs;
 use fathom_model::plan::Metric;
 use fathom_model::plan::cell::Cell;
-use fathom_stats::equivalence::{Comparison, Decision, Question, compare_paired};
+use fathom_stats::equivalence::{Comparison, Decision, Question};
 use fathom_stats::interval::{Estimate, median_interval};
 use fathom_stats::means::coefficient_of_variation;
 use fathom_stats::multiple::{benjamini_hochberg, holm};
@@ -39,7 +39,7 @@ pub struct CellFigure {
     pub median: Estimate,
     /// Standard deviation by mean over the trials, as a share; none below two. How much a setting varies is a result too.
     pub spread: Option<f64>,
-    /// Against the baseline, within blocks; none of the baseline itself.
+    /// Against the baseline, within blocks, or boot by boot where it needs another boot; none of the baseline itself.
     pub change: Option<Change>,
 }
 
@@ -78,24 +78,23 @@ pub fn question(figure: &Figure, margin_percent: f64, level: f64) -> Question {
     Question { margin_percent: margin_percent.max(least), level, better: figure.better() }
 }
 
-/// Studies every cell. `baseline` is a place in `cells`; `values` are in the order of `figures`.
+/// Studies every cell. `baseline` is a place in `cells`; `values` are in the order of `figures`; `ask` is what is asked of each.
 #[must_use]
 pub fn study(
     cells: &[Cell],
     baseline: usize,
     figures: &[Figure],
     values: &[Values],
-    margin_percent: f64,
-    level: f64,
+    boots: &Boots,
+    ask: &dyn Fn(&Figure) -> Question,
 ) -> Vec<CellStudy> {
     let one = |(place, cell): (usize, &Cell)| {
         let figure = |(figure, values): (&Figure, &Values)| {
             let own: Vec<f64> = values.get(place)?.values().copied().collect();
-            let median = median_interval(&own, level).ok()?;
+            let question = ask(figure);
+            let median = median_interval(&own, question.level).ok()?;
             let change = || {
-                let (a, b) = pairs(values.get(baseline)?, values.get(place)?);
-                let question = question(figure, margin_percent, level);
-                let answer = compare_paired(&a, &b, &question).ok()?;
+                let answer = boots.compare(values, (baseline, place), &question)?;
                 Some(Change { answer, p_adjusted: None, decision: answer.decision })
             };
             let change = if place == baseline { None } else { change() };

@@ -1,6 +1,7 @@
 //! What speaks for and against the answer of an experiment.
 
-use super::cells::{CellStudy, Values};
+use super::boots::Boots;
+use super::cells::{CellStudy, Change, Values};
 use super::figures::Figure;
 use super::values::VoidTrial;
 use super::{ExperimentStudy, drift, looks};
@@ -8,6 +9,7 @@ use crate::{rules, verdict};
 use fathom_model::finding::{Finding, Severity, Verdict};
 use fathom_model::plan::cell::Cell;
 use fathom_model::record::Record;
+use fathom_stats::factorial::UNITS_MIN;
 use fathom_stats::interval::{Estimate, median};
 
 /// A value so many robust standard deviations from its cell's median is worth a look (B. Iglewicz, D. C. Hoaglin, How to
@@ -20,13 +22,15 @@ pub fn of_study(
     study: &ExperimentStudy,
     cells: &[Cell],
     values: &[Values],
+    boots: &Boots,
     nulls: &[(String, String, Estimate)],
 ) -> Vec<Finding> {
     let mut findings: Vec<Finding> = Vec::new();
     findings.extend(study.drift.as_ref().and_then(|found| drift::finding(found, study.margin)));
     findings.extend(of_nulls(nulls));
     findings.extend(of_void(&study.void, study.trials));
-    findings.extend(too_few(study));
+    findings.extend(too_few(study, boots));
+    findings.extend(few_boots(study, boots));
     findings.extend(no_winner(study));
     findings.extend(silent(study));
     findings.extend(outliers(&study.figures, cells, values));
@@ -68,20 +72,68 @@ fn count(number: usize, thing: &str) -> String {
     if number == 1 { format!("1 {thing}") } else { format!("{number} {thing}s") }
 }
 
-/// So few blocks that no difference, however large, could be found.
-fn too_few(study: &ExperimentStudy) -> Option<Finding> {
-    let changes = study.cells.iter().flat_map(|cell| cell.figures.iter().zip(&study.figures));
-    let asked = changes.filter(|(_, figure)| figure.is_objective);
-    let smallest = asked
-        .filter_map(|(own, _)| own.as_ref()?.change.as_ref())
-        .map(|change| change.answer.smallest_p)
-        .fold(f64::INFINITY, f64::min);
+/// Comparisons of the objectives with the baseline: those with cells of other boots, or all others.
+fn changes<'a>(
+    study: &'a ExperimentStudy,
+    boots: &'a Boots,
+    are_apart: bool,
+) -> impl Iterator<Item = &'a Change> {
+    let asked = move |(place, _): &(usize, &CellStudy)| {
+        boots.are_apart(study.baseline, *place) == are_apart
+    };
+    let cells = study.cells.iter().enumerate().filter(asked);
+    let figures = cells.flat_map(|(_, cell)| cell.figures.iter().zip(&study.figures));
+    let objectives = figures.filter(|(_, figure)| figure.is_objective);
+    objectives.filter_map(|(own, _)| own.as_ref()?.change.as_ref())
+}
+
+/// True when none of these can show a difference, however large: the smallest p of many must stand Holm's first step.
+fn are_blind<'a>(study: &ExperimentStudy, changes: impl Iterator<Item = &'a Change>) -> bool {
+    let smallest = changes.map(|change| change.answer.smallest_p).fold(f64::INFINITY, f64::min);
     let comparisons = study.comparisons.max(1) as f64;
-    let error = 1.0 - study.level;
-    // The smallest p of many must stand Holm's first step.
-    if !smallest.is_finite() || smallest * comparisons <= error + 1e-12 {
+    smallest.is_finite() && smallest * comparisons > 1.0 - study.level + 1e-12
+}
+
+/// So few boots that what differs between them may be nothing but the boots.
+fn few_boots(study: &ExperimentStudy, boots: &Boots) -> Option<Finding> {
+    let counts = boots.counts();
+    let is_few = counts.iter().any(|(_, boots)| *boots < UNITS_MIN);
+    if counts.len() < 2 || !(is_few || are_blind(study, changes(study, boots, true))) {
         return None;
     }
+    let words = |(kind, boots): &(&str, usize)| format!("{} with {kind}", count(*boots, "boot"));
+    let all: Vec<String> = counts.iter().map(words).collect();
+    let comparisons = study.comparisons.max(1) as f64;
+    // Twice the share of one way to divide so many boots in halves.
+    let mut p = 2.0;
+    let needed = (1u32..)
+        .find(|half| {
+            let half = f64::from(*half);
+            p *= half / (2.0 * (2.0 * half - 1.0));
+            p * comparisons <= 1.0 - study.level
+        })
+        .map_or(UNITS_MIN, |half| UNITS_MIN.max(half as usize));
+    let text = format!(
+        "{}: a boot comes out a little different each time, so that a difference between these is one of these boots and no more, however \
+         many trials each has",
+        all.join(", ")
+    );
+    Some(
+        Finding::new("few-boots", Severity::Note, text)
+            .advise(format!(
+                "at least {needed} boots of each decide it: each further block takes one more"
+            ))
+            .advise("what differs within one boot is known all the same"),
+    )
+}
+
+/// So few blocks that no difference, however large, could be found.
+fn too_few(study: &ExperimentStudy, boots: &Boots) -> Option<Finding> {
+    if !are_blind(study, changes(study, boots, false)) {
+        return None;
+    }
+    let comparisons = study.comparisons.max(1) as f64;
+    let error = 1.0 - study.level;
     let needed = (2.0 * comparisons / error).log2().ceil().max(6.0);
     let text = format!(
         "so few blocks that no difference could be shown: {}, {}; the figures are those of these trials only",

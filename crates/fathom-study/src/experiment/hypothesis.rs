@@ -1,5 +1,6 @@
 //! What was expected, and what came out.
 
+use super::boots::{Boots, Logs};
 use super::cells::{Values, question};
 use super::contrasts::{self, Side};
 use super::figures::Figure;
@@ -7,7 +8,6 @@ use fathom_model::plan::cell::Cell;
 use fathom_model::plan::{Hypothesis, Plan};
 use fathom_stats::equivalence::Better;
 use fathom_stats::interval::Estimate;
-use fathom_stats::rank::paired::hodges_lehmann;
 use serde::Serialize;
 
 /// How an expectation ends.
@@ -45,27 +45,31 @@ pub struct HypothesisStudy {
 pub fn judge(
     plan: &Plan,
     cells: &[Cell],
-    figures: &[Figure],
-    figure: usize,
+    (figure, of): (usize, &Figure),
     values: &Values,
+    boots: &Boots,
     level: f64,
 ) -> Option<HypothesisStudy> {
     let Hypothesis { text, better, than, by } = plan.hypothesis.as_ref()?;
-    let of = figures.get(figure)?;
     let direction = question(of, 0.0, level).better;
     let expected = match direction {
         Better::Higher => 1.0 + by,
         Better::Lower => 1.0 - by,
     };
-    let logs = contrasts::between(cells, values, Side(better), Side(than));
-    let ratio = logs.as_ref().ok().and_then(|logs| hodges_lehmann(logs, level).ok());
+    let logs = contrasts::between(cells, values, boots, Side(better), Side(than));
+    let ratio = logs.as_ref().ok().and_then(|logs| logs.shift(level).ok());
     let ratio = ratio.map(|shift| shift.map(f64::exp));
     let why = match (&logs, ratio.and_then(|ratio| ratio.interval)) {
         (Err(why), _) => Some(why.clone()),
-        (Ok(logs), None) => {
+        (Ok(Logs::Pairs(logs)), None) => {
             let blocks = logs.len();
             Some(format!("{blocks} blocks are too few for an interval: six are the least"))
         }
+        (Ok(Logs::Boots(a, b)), None) => Some(format!(
+            "{} boots against {} are too few for an interval: four of each are the least",
+            b.len(),
+            a.len()
+        )),
         (Ok(_), Some(_)) => None,
     };
     let outcome = match ratio.and_then(|ratio| ratio.interval) {

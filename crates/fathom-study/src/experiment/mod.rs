@@ -5,6 +5,7 @@
 //! The unit is the trial, a complete execution of a cell. Trials of one block are compared with each other, so that what
 //! changes slowly cancels. See `docs/lab.md` for how to read the result.
 
+mod boots;
 mod cells;
 mod choice;
 mod contrasts;
@@ -38,6 +39,7 @@ pub use ranking::{Bound, Kept, Ranking};
 pub use runs::{keep_pairs, runs};
 pub use values::VoidTrial;
 
+use boots::Boots;
 use cells::Values;
 use fathom_model::finding::{Finding, Verdict};
 use fathom_model::plan::Plan;
@@ -128,12 +130,15 @@ pub fn study(plan: &Plan, cells: &[Cell], records: &[Record]) -> ExperimentStudy
     let values: Vec<Values> = figures.iter().map(|figure| trials.values(figure)).collect();
     let level = level(plan, &values);
     let margin = plan.design.margin;
-    let mut studied = cells::study(cells, baseline, &figures, &values, 100.0 * margin, level);
+    let boots = Boots::new(cells, trials.records());
+    let ask = |figure: &Figure| cells::question(figure, 100.0 * margin, level);
+    let mut studied = cells::study(cells, baseline, &figures, &values, &boots, &ask);
     let (comparisons, adjustment) = cells::adjust(&mut studied, &figures);
-    let ranking = ranking::rank(plan, &figures, &values, baseline, level);
+    let ranking = ranking::rank(plan, &figures, &values, baseline, &boots, level);
     let effects = ranking.figures.iter().filter_map(|place| {
         let (figure, values) = (&figures[*place], &values[*place]);
-        effects::study(&effects::Asked { plan, cells, baseline, level }, *place, figure, values)
+        let asked = effects::Asked { plan, cells, baseline, boots: &boots, level };
+        effects::study(&asked, *place, figure, values)
     });
     let effects: Vec<Effects> = effects.collect();
     let first = ranking.figures.first().copied();
@@ -141,13 +146,14 @@ pub fn study(plan: &Plan, cells: &[Cell], records: &[Record]) -> ExperimentStudy
         let index = cells.get(baseline)?.index;
         drift::study(&trials, place, &figures[place], index, plan.design.has_sentinel)
     });
-    let hypothesis = first
-        .and_then(|place| hypothesis::judge(plan, cells, &figures, place, &values[place], level));
+    let hypothesis = first.and_then(|place| {
+        let figure = (place, &figures[place]);
+        hypothesis::judge(plan, cells, figure, &values[place], &boots, level)
+    });
     let choices = ranking.winner.zip(cells.get(baseline)).map_or_else(Vec::new, |(at, base)| {
         choice::study(plan, &cells[at], base, trials.records())
     });
-    let nulls =
-        first.map(|at| effects::null_factors(plan, cells, &values[at], level)).unwrap_or_default();
+    let nulls = first.map(|at| effects::null_factors(plan, cells, &values[at], &boots, level));
     let narrowed = narrowing::study(plan, cells, &figures, &values, &ranking);
     let mut study = ExperimentStudy {
         name: plan.name.clone(),
@@ -174,7 +180,7 @@ pub fn study(plan: &Plan, cells: &[Cell], records: &[Record]) -> ExperimentStudy
         findings: Vec::new(),
         verdict: Verdict::Trusted,
     };
-    let mut found = findings::of_study(&study, cells, &values, &nulls);
+    let mut found = findings::of_study(&study, cells, &values, &boots, &nulls.unwrap_or_default());
     found.extend(findings::of_trials(trials.records()));
     found.extend(settings::notes(plan, trials.records()));
     let judged = findings::judged(found);
@@ -197,9 +203,10 @@ pub fn is_decided(plan: &Plan, cells: &[Cell], records: &[Record]) -> Decision {
     let figures: Vec<Figure> = all.into_iter().filter(|figure| figure.is_objective).collect();
     let values: Vec<Values> = figures.iter().map(|figure| trials.values(figure)).collect();
     let level = level(plan, &values);
-    let margin_percent = 100.0 * plan.design.margin;
+    let ask = |figure: &Figure| cells::question(figure, 100.0 * plan.design.margin, level);
+    let boots = Boots::new(cells, trials.records());
     let baseline = baseline(plan, cells);
-    let mut studied = cells::study(cells, baseline, &figures, &values, margin_percent, level);
+    let mut studied = cells::study(cells, baseline, &figures, &values, &boots, &ask);
     cells::adjust(&mut studied, &figures);
     let is_settled = cells::is_settled(&studied, &figures);
     looks::next(plan, trials.blocks_done, is_settled)

@@ -1,17 +1,16 @@
 //! Which cell is best by the plan's objectives, in their order, and which ones cannot be told apart from it.
 //!
 //! Bounds first: a cell that breaks one is out. Then each objective in turn leaves of the cells still in the race those that
-//! are not shown to be worse than another: by one-sided signed ranks of the log-ratios within blocks, each at the error
-//! divided by the number of rivals. So the truly best cell is among those that are left with the stated confidence at each
+//! are not shown to be worse than another: by one-sided signed ranks of the log-ratios within blocks (by rank sums of boots, where two
+//! were never booted alike), each at the error divided by the number of rivals. So the truly best cell is among those that are left with the stated confidence at each
 //! objective (subset selection: S. S. Gupta, Technometrics 7, 1965, with Bonferroni's bound), however many were compared.
 
+use super::boots::Boots;
 use super::cells::Values;
 use super::figures::{Figure, workload_of};
-use super::values::pairs;
 use fathom_model::plan::{Metric, Plan};
 use fathom_stats::equivalence::Better;
 use fathom_stats::interval::{Interval, median, median_interval};
-use fathom_stats::rank::paired::{hodges_lehmann, log_ratios, signed_rank_test};
 use serde::Serialize;
 use std::cmp::Ordering;
 
@@ -65,6 +64,7 @@ pub fn rank(
     figures: &[Figure],
     values: &[Values],
     baseline: usize,
+    boots: &Boots,
     level: f64,
 ) -> Ranking {
     let count = values.first().map_or(0, Vec::len);
@@ -97,7 +97,8 @@ pub fn rank(
     let fit: Vec<usize> = (0..count).filter(keeps).filter(is_measured).collect();
     let mut leaders = fit.clone();
     for figure in &ranked {
-        leaders = not_worse(&leaders, &values[*figure], figures[*figure].better(), 1.0 - level);
+        leaders =
+            not_worse(&leaders, &values[*figure], boots, figures[*figure].better(), 1.0 - level);
     }
     if ranked.is_empty() {
         leaders = fit;
@@ -108,7 +109,9 @@ pub fn rank(
         () => 2,
     };
     let keys = |cell: usize| -> Vec<f64> {
-        let of = |figure: &usize| loss(cell, baseline, &values[*figure], figures[*figure].better());
+        let of = |figure: &usize| {
+            loss((cell, baseline), &values[*figure], boots, figures[*figure].better())
+        };
         ranked.iter().map(of).collect()
     };
     let mut order: Vec<(usize, Vec<f64>)> = (0..count).map(|cell| (cell, keys(cell))).collect();
@@ -121,8 +124,7 @@ pub fn rank(
     let against = || {
         let values = values.get(*ranked.first()?)?;
         let cell = winner.filter(|cell| *cell != baseline)?;
-        let (a, b) = pairs(values.get(baseline)?, values.get(cell)?);
-        let shift = hodges_lehmann(&log_ratios(&a, &b).ok()?, level).ok()?;
+        let shift = boots.between(values, baseline, cell)?.shift(level).ok()?;
         Some(shift.map(f64::exp))
     };
     let ratio = against();
@@ -153,15 +155,17 @@ fn keeps(values: &[f64], bound: f64, better: Better, level: f64) -> Kept {
 }
 
 /// The cells that no other of them is shown to beat.
-fn not_worse(cells: &[usize], values: &Values, better: Better, error: f64) -> Vec<usize> {
+fn not_worse(
+    cells: &[usize],
+    values: &Values,
+    boots: &Boots,
+    better: Better,
+    error: f64,
+) -> Vec<usize> {
     let rivals = cells.len().saturating_sub(1).max(1) as f64;
     let beats = |rival: usize, cell: usize| {
-        let (a, b) = pairs(&values[cell], &values[rival]);
-        let Ok(ratios) = log_ratios(&a, &b) else { return false };
-        let (Ok(test), Ok(shift)) = (signed_rank_test(&ratios), hodges_lehmann(&ratios, 0.95))
-        else {
-            return false;
-        };
+        let Some(logs) = boots.between(values, cell, rival) else { return false };
+        let (Ok(test), Ok(shift)) = (logs.test(), logs.shift(0.95)) else { return false };
         let is_better = match better {
             Better::Higher => shift.value > 0.0,
             Better::Lower => shift.value < 0.0,
@@ -177,14 +181,13 @@ fn not_worse(cells: &[usize], values: &Values, better: Better, error: f64) -> Ve
 /// How much worse than the baseline a cell is, as the logarithm of the ratio: from block to block (Hodges-Lehmann), which is also
 /// what is printed as its change, so that no cell is called best whose change is for the worse; of the medians where both have no
 /// block in common. Infinite without a value.
-fn loss(cell: usize, baseline: usize, values: &Values, better: Better) -> f64 {
+fn loss((cell, baseline): (usize, usize), values: &Values, boots: &Boots, better: Better) -> f64 {
     let of_all = |cell: usize| {
         let own: Vec<f64> = values[cell].values().copied().collect();
         median(&own).ok().map(f64::ln)
     };
     let Some(own) = of_all(cell) else { return f64::INFINITY };
-    let (a, b) = pairs(&values[baseline], &values[cell]);
-    let within = log_ratios(&a, &b).ok().and_then(|ratios| hodges_lehmann(&ratios, 0.95).ok());
+    let within = boots.between(values, baseline, cell).and_then(|logs| logs.shift(0.95).ok());
     let shift = within.map_or_else(|| own - of_all(baseline).unwrap_or(0.0), |shift| shift.value);
     if better == Better::Higher { -shift } else { shift }
 }

@@ -192,6 +192,13 @@ END
             "code=0; fathom --db /run/kept/fathom.db --json --quiet lab /run/kept/boot.toml || code=$?
              umount /run/kept; exit $code",
         )
+        .power_cut("cut_again")
+        .setup("back", "mkdir -p /run/kept; mount /dev/ubde /run/kept")
+        .step(
+            "booted_back",
+            "code=0; fathom --db /run/kept/fathom.db --json --quiet lab /run/kept/boot.toml || code=$?
+             umount /run/kept; exit $code",
+        )
 }
 
 /// All levels of the trials, each with what its array lacked and did.
@@ -307,21 +314,30 @@ fn f2fs(report: &GuestReport) {
     contains(&facts, &["mkfs.f2fs", "f2fs options in effect", "noatime"]);
 }
 
-/// The first boot measures its cells and asks for the other; that one measures what is left, and nothing twice.
+/// The first boot measures its cell of the first block and asks for the other; that one ends the block, begins the next, and asks for the
+/// first again: three boots in all, and nothing twice.
 fn boots(report: &GuestReport) {
-    let first = result(report, "boot", 4);
-    assert_eq!(
-        (&first["ended"], first["records"].as_array().map(Vec::len)),
-        (&Value::from("boot"), Some(2))
-    );
-    let second = answered(report, "booted");
-    assert_eq!(second["ended"], "complete", "{second}");
-    let records = second["records"].as_array().expect("records");
+    for (step, count) in [("boot", 1), ("booted", 3)] {
+        let part = result(report, step, 4);
+        assert_eq!(
+            (&part["ended"], part["records"].as_array().map(Vec::len)),
+            (&Value::from("boot"), Some(count)),
+            "{step}"
+        );
+    }
+    let last = answered(report, "booted_back");
+    assert_eq!(last["ended"], "complete", "{last}");
+    let records = last["records"].as_array().expect("records");
+    let ids: std::collections::BTreeSet<&str> =
+        records.iter().filter_map(|record| record["cell"]["boot_id"].as_str()).collect();
+    assert_eq!(ids.len(), 3, "each trial tells its boot");
     let mut levels: Vec<&str> =
         records.iter().filter_map(|record| record["cell"]["levels"][0][1].as_str()).collect();
     levels.sort_unstable();
-    assert_eq!(levels, ["1", "1", "absent", "absent"], "of both boots, nothing twice");
-    let cells = second["experiment"]["cells"].as_array().expect("cells");
+    assert_eq!(levels, ["1", "1", "absent", "absent"], "of both kinds, nothing twice");
+    let said = last["experiment"]["findings"].to_string();
+    assert!(said.contains("few-boots"), "{said}");
+    let cells = last["experiment"]["cells"].as_array().expect("cells");
     assert_eq!(cells.len(), 2, "the answer is of both boots");
 }
 

@@ -585,7 +585,7 @@ fn swap_and_services() {
     assert!(!state.exists(), "it runs again");
 }
 
-/// Cells of this boot are measured, for the others fathom says what to boot.
+/// Cells of this boot are measured, for the others fathom says what to boot: block by block, so that boots take turns.
 fn boots() {
     let sandbox = Sandbox::new();
     let text = format!(
@@ -595,8 +595,13 @@ fn boots() {
     let done = sandbox.run(&["--json", "lab", p(&file)]);
     assert_eq!(done.code, 4, "{done:?}");
     assert_eq!(done.result()["ended"], "boot");
-    assert_eq!(trials_of(&done.records()).len(), 2, "those that can be measured are");
+    let records = done.records();
+    assert_eq!(trials_of(&records).len(), 1, "what can be measured of the first block is");
+    let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").expect("readable");
+    assert_eq!(records[0]["cell"]["boot_id"], boot.trim());
     assert!(done.stderr.contains("fathom_never=1"), "{done:?}");
     let again = sandbox.run(&["--json", "lab", p(&file)]);
-    assert_eq!((again.code, again.records().len()), (4, 2), "nothing is measured twice: {again:?}");
+    assert_eq!((again.code, again.records().len()), (4, 1), "nothing is measured twice: {again:?}");
+    let dry = sandbox.run(&["lab", "--dry-run", p(&file)]);
+    assert!(dry.stdout.contains("Needs other boots (3 in all"), "{dry:?}");
 }
