@@ -173,7 +173,9 @@ impl Plots {
         let boots: Vec<usize> = (0..factors.len()).filter(is_boot).collect();
         let whole: Vec<usize> =
             (0..factors.len()).filter(|at| is_boot(at) || is_build(at)).collect();
-        Self { boots, whole }
+        // Without any other factor each cell is a build of its own.
+        let has_own_builds = whole.len() == factors.len();
+        Self { whole: if has_own_builds { boots.clone() } else { whole }, boots }
     }
 }
 
@@ -591,6 +593,19 @@ mod tests {
         }
         let found = effects(&sample).remove(0);
         assert_eq!((found.effects[0].ratio.interval, found.effects[0].ratio.count), (None, 2));
+    }
+
+    /// Where every factor makes a build, each cell is built for itself, and the plan's grouping groups nothing.
+    #[test]
+    fn cells_that_are_builds_share_none() {
+        let grouped = |is_grouped: bool| {
+            let mut sample = sample(8);
+            as_setup(&mut sample, 0);
+            as_setup(&mut sample, 1);
+            sample.plan.design.groups_setups = is_grouped;
+            effects(&sample).remove(0).effects
+        };
+        assert_eq!(grouped(true), grouped(false));
     }
 
     /// The study asks for it: the interval of a plan that groups its setups is that of the contrasts, a wider one here.
