@@ -312,8 +312,14 @@ impl<'a> Undoing<'a> {
             is_changed = true;
         }
         let mut worst = if is_changed { Undo::Restored } else { Undo::AlreadyBack };
+        let mut left = ids;
         for member in members {
-            worst = worse(worst, self.blank(&member.id, &member.name, uuid, members.len()));
+            let most = theirs::nameless_like(&member.id, &left);
+            let undo = self.blank(&member.id, &member.name, uuid, most);
+            if matches!(undo, Undo::Restored | Undo::AlreadyBack) {
+                left.retain(|id| *id != member.id);
+            }
+            worst = worse(worst, undo);
         }
         worst
     }
@@ -325,11 +331,7 @@ impl<'a> Undoing<'a> {
                 return in_the_way;
             }
         }
-        // btrfs has the same UUID on all of its devices.
-        let is_same = |change: &SetupChange| matches!(change, SetupChange::Signature { uuid: u, .. } if is_same_uuid(u, uuid));
-        let entries = (0..).map_while(|step| self.log.entry(step));
-        let written = entries.filter(|e| matches!(&e.change, Change::Setup(c) if is_same(c)));
-        let most = written.count();
+        let most = self.still_carry(device_id, uuid);
         self.blank(device_id, name, uuid, most)
     }
 

@@ -135,6 +135,19 @@ impl Undoing<'_> {
         carrying.or(named)
     }
 
+    /// How many devices that can be taken for this one may still carry a UUID of ours: btrfs has the same on all of its devices. What was
+    /// taken back carries none any more, and what does is a copy.
+    pub(super) fn still_carry(&self, id: &str, uuid: &str) -> usize {
+        let pending = self.log.pending();
+        let ids = pending.iter().filter_map(|entry| match &entry.change {
+            Change::Setup(SetupChange::Signature { device_id, uuid: written, .. }) => {
+                is_same_uuid(written, uuid).then_some(device_id.as_str())
+            }
+            _ => None,
+        });
+        nameless_like(id, &ids.collect::<Vec<_>>())
+    }
+
     /// False for an array or a partition of ours, by its identifier, that lies on a copy of the devices on which it was made.
     pub(super) fn stands_on_ours(&self, device: &BlockDir, id: &str) -> bool {
         let is_one_of = |below: &BlockDir, ids: &[&str]| {
@@ -176,6 +189,13 @@ fn entries(path: &Path) -> Vec<(u32, String)> {
     (1..=ENTRIES).filter_map(entry).collect()
 }
 
+/// How many devices, of those with these identifiers, can be taken for the one with this: all that have no name of their own either, and its
+/// size.
+pub(super) fn nameless_like(id: &str, ids: &[&str]) -> usize {
+    let size_bytes = size_in_name(id);
+    ids.iter().filter(|other| size_in_name(other) == size_bytes).count()
+}
+
 /// The size in `NAME:SIZE:DISKSEQ`; none for every other identifier.
 fn size_in_name(id: &str) -> Option<u64> {
     let (rest, sequence) = id.rsplit_once(':')?;
@@ -187,7 +207,42 @@ fn size_in_name(id: &str) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
-    use super::size_in_name;
+    use super::*;
+    use fathom_guard::changes::ChangeLog;
+    use fathom_guard::faults::Faults;
+    use fathom_sys::sysroot::SysRoot;
+
+    /// A filesystem over three devices, one of them larger; one is wiped. Two devices that carry its UUID cannot both be the one that is left.
+    #[test]
+    fn what_was_taken_back_makes_room_for_no_copy() {
+        let (root, dir) = (SysRoot::live(), tempfile::tempdir().expect("a directory"));
+        let mut log = ChangeLog::create(&root, dir.path(), "run", Faults::none()).expect("a log");
+        let uuid = "0b5e1f1a-7c7d-4a55-9d3b-9a3c8a3a2c11";
+        let mut written = |id: &str, uuid: &str| {
+            let (device_id, name, uuid) = (id.to_owned(), "sdx".to_owned(), uuid.to_owned());
+            let signature = "btrfs".to_owned();
+            let change = SetupChange::Signature { device_id, name, signature, uuid };
+            log.intend(Change::Setup(change)).expect("noted")
+        };
+        let [one, two, large] = ["sdb:1048576:17", "sdc:1048576:18", "sdd:2097152:19"];
+        let steps = [one, two, large].map(|id| written(id, uuid));
+        written("sde:1048576:20", "another");
+        written("wwn-0x5000c500a1b2c3d4", uuid);
+        let count = |log: &ChangeLog, id: &str| {
+            Undoing::new(&root, log, &mut |_: &str| ()).still_carry(id, uuid)
+        };
+        assert_eq!((count(&log, one), count(&log, two), count(&log, large)), (2, 2, 1));
+        log.undone(steps[2]).expect("noted");
+        log.undone(steps[1]).expect("noted");
+        assert_eq!(count(&log, one), 1);
+    }
+
+    /// The members of an array that are left.
+    #[test]
+    fn only_like_devices_are_taken_for_each_other() {
+        let ids = ["sdb:1048576:17", "sdc:1048576:18", "sdd:2097152:19", "wwn-0x5000c500a1b2c3d4"];
+        assert_eq!(ids.map(|id| nameless_like(id, &ids)), [2, 2, 1, 1]);
+    }
 
     #[test]
     fn only_names_of_one_boot_have_a_size() {
