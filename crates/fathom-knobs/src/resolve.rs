@@ -4,7 +4,7 @@ use crate::error::KnobError;
 use crate::knob::{Home, Knob, Values};
 use crate::legal::{self, check_access, check_at};
 use crate::names;
-use crate::scope::Scope;
+use crate::scope::{Scope, ScopeDevice, ScopeMount};
 use crate::site;
 use fathom_base::suggest;
 use fathom_model::change::knob::KnobPlace;
@@ -164,7 +164,8 @@ fn understood<'a>(scope: &Scope<'_>, key: &'a str, value: &str) -> Result<Wish<'
         None => (Narrow::All, ordinary(scope)),
         Some("all") => (Narrow::All, ordinary(scope)),
         Some("top") => {
-            (Narrow::Role, scope.devices.first().map(|d| d.place()).into_iter().collect())
+            let tops = scope.devices.iter().filter(|device| device.is_top);
+            (Narrow::Role, tops.map(ScopeDevice::place).collect())
         }
         Some("members") => {
             let members = scope.devices.iter().filter(|d| d.is_member && !d.is_behind_file);
@@ -191,7 +192,8 @@ fn understood<'a>(scope: &Scope<'_>, key: &'a str, value: &str) -> Result<Wish<'
 /// All places that are set without being named.
 fn ordinary(scope: &Scope<'_>) -> Vec<KnobPlace> {
     let devices = scope.devices.iter().filter(|device| !device.is_behind_file).map(|d| d.place());
-    devices.chain(scope.mount.map(|mount| mount.place())).chain([KnobPlace::Machine]).collect()
+    let mounts = scope.mounts.iter().map(ScopeMount::place);
+    devices.chain(mounts).chain([KnobPlace::Machine]).collect()
 }
 
 /// Sectors of an old name become the KiB of the setting.

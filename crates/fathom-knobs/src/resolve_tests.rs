@@ -69,7 +69,8 @@ const MACHINE: &str = "
 ";
 
 fn device(name: &str, id: &str, is_member: bool) -> ScopeDevice {
-    ScopeDevice { name: name.to_owned(), id: id.to_owned(), is_member, is_behind_file: false }
+    let (name, id) = (name.to_owned(), id.to_owned());
+    ScopeDevice { is_top: name == "md0", name, id, is_member, is_behind_file: false }
 }
 
 fn devices() -> Vec<ScopeDevice> {
@@ -88,7 +89,7 @@ fn knobs(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
 
 fn resolved(tree: &Tree, pairs: &[(&str, &str)]) -> Result<Vec<Setting>, KnobError> {
     let devices = devices();
-    resolve(&tree.root(), &Scope { devices: &devices, mount: None, own: &[] }, &knobs(pairs))
+    resolve(&tree.root(), &Scope { devices: &devices, mounts: &[], own: &[] }, &knobs(pairs))
 }
 
 /// `place knob=value` of each setting.
@@ -303,7 +304,7 @@ fn what_lies_behind_a_loop_devices_file_is_set_only_by_name() {
         "[sys/devices/a/vda]\ndev = 254:0\nsize = 2048\ndiskseq = 9\nqueue/nomerges = 0",
     );
     let vda = ScopeDevice { is_behind_file: true, ..device("vda", "vda:1048576:9", true) };
-    let scope = Scope { devices: &[vda], mount: None, own: &[] };
+    let scope = Scope { devices: &[vda], mounts: &[], own: &[] };
     let of = |key: &str| resolve(&tree.root(), &scope, &knobs(&[(key, "1")]));
     assert!(of("block.nomerges").unwrap_err().to_string().contains("block.nomerges@vda"));
     assert_eq!(of("block.nomerges@vda").unwrap().len(), 1);
@@ -326,7 +327,7 @@ fn settings_of_mounts_belong_to_their_filesystem() {
         device_id: "naa.50".into(),
         fs_type: "ext4".into(),
     };
-    let scope = Scope { devices: &[], mount: Some(&mount), own: &[] };
+    let scope = Scope { devices: &[], mounts: &[mount.clone()], own: &[] };
     let root = tree.root();
     let read = |id: &str| read(&root, &mount.place(), id).unwrap();
     assert_eq!(

@@ -9,13 +9,13 @@ use fathom_sys::sysroot::SysRoot;
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
-/// The devices of a target's stack, its mount, and the user's own settings; the machine always belongs to it.
+/// The devices of the stacks that are measured, their mounts, and the user's own settings; the machine always belongs to it.
 #[derive(Debug, Clone, Copy)]
 pub struct Scope<'a> {
-    /// From the top layer down.
+    /// Of each stack from the top layer down.
     pub devices: &'a [ScopeDevice],
-    /// The mount that the target lies on; none for a block device.
-    pub mount: Option<&'a ScopeMount>,
+    /// The mounts that the targets lie on; none for a block device.
+    pub mounts: &'a [ScopeMount],
     /// Settings of the user's own.
     pub own: &'a [OwnKnob],
 }
@@ -27,6 +27,8 @@ pub struct ScopeDevice {
     pub name: String,
     /// ID, as consent names it.
     pub id: String,
+    /// Nothing of the stack lies above it.
+    pub is_top: bool,
     /// Nothing of the stack lies below it: a disk.
     pub is_member: bool,
     /// It holds the file behind a loop device: other people's data are there too, so it is set only by its name.
@@ -79,6 +81,7 @@ pub fn of_stack(root: &SysRoot, stack: &Stack) -> (Vec<ScopeDevice>, Option<Scop
             devices.push(ScopeDevice {
                 name: node.name.clone(),
                 id: device_id(root, devno).text,
+                is_top: devices.is_empty(),
                 is_member: is_lowest(stack, node.name.as_str()),
                 is_behind_file: behind.contains(&node.name),
             });
@@ -97,6 +100,26 @@ pub fn of_stack(root: &SysRoot, stack: &Stack) -> (Vec<ScopeDevice>, Option<Scop
         })
     });
     (devices, mount)
+}
+
+/// Those of several stacks, such as a filesystem on each of several disks. What is set of a layer that they share is set once.
+#[must_use]
+pub fn of_stacks(root: &SysRoot, stacks: &[Stack]) -> (Vec<ScopeDevice>, Vec<ScopeMount>) {
+    let (mut devices, mut mounts): (Vec<ScopeDevice>, Vec<ScopeMount>) = (Vec::new(), Vec::new());
+    for stack in stacks {
+        let (own, mount) = of_stack(root, stack);
+        for device in own {
+            match devices.iter_mut().find(|known| known.name == device.name) {
+                Some(known) => {
+                    known.is_top |= device.is_top;
+                    known.is_behind_file &= device.is_behind_file;
+                }
+                None => devices.push(device),
+            }
+        }
+        mounts.extend(mount.filter(|mount| !mounts.contains(mount)));
+    }
+    (devices, mounts)
 }
 
 /// True when no further block device of the same filesystem lies below, partitions not counted.

@@ -349,8 +349,8 @@ pub fn read(root: &SysRoot, place: &KnobPlace, id: &str) -> Result<String, KnobE
 #[must_use]
 pub fn places(root: &SysRoot, scope: &Scope<'_>, knob: &Knob) -> Vec<KnobPlace> {
     let devices = scope.devices.iter().filter(|device| !device.is_behind_file).map(|d| d.place());
-    let mount = scope.mount.map(|mount| mount.place());
-    let all = devices.chain(mount).chain([KnobPlace::Machine]);
+    let mounts = scope.mounts.iter().map(|mount| mount.place());
+    let all = devices.chain(mounts).chain([KnobPlace::Machine]);
     all.filter(|place| has(root, place, knob)).collect()
 }
 

@@ -143,13 +143,14 @@ pub(crate) fn remount(builder: &mut Builder<'_>, built: &mut Built) -> Result<()
 /// Filesystems with a journal that can be ended as by a crash.
 const CRASHES: [&str; 4] = ["ext3", "ext4", "xfs", "f2fs"];
 
-/// Ends the filesystem as a crash does, and mounts it twice: once with the replay of its journal, once after that.
+/// Ends the filesystem that a place lies on as a crash does, and mounts it twice: once with the replay of its journal, once after that.
 pub(crate) fn crash(
     builder: &mut Builder<'_>,
     built: &mut Built,
+    place: &Path,
 ) -> Result<Option<Recovery>, SetupError> {
-    let (Some(spec), Some(standing)) = (&built.spec.filesystem, built.parts.filesystems.first())
-    else {
+    let standing = built.parts.filesystems.iter().find(|own| place.starts_with(&own.dir));
+    let (Some(spec), Some(standing)) = (&built.spec.filesystem, standing) else {
         return Ok(None);
     };
     let (dir, device) = (&standing.dir, &standing.device);

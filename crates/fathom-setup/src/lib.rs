@@ -154,13 +154,17 @@ pub struct Recovery {
     pub clean_ns: u64,
 }
 
-/// Ends the filesystem that was built as a crash does, unmounts it and mounts it again; none where there is none that has a journal
-/// and can be ended so. What was not on stable storage is lost.
+/// Ends the filesystem that was built and that a place lies on as a crash does, unmounts it and mounts it again; none where there is none
+/// that has a journal and can be ended so. What was not on stable storage is lost.
 ///
 /// # Errors
 /// [`SetupError`].
-pub fn crash(builder: &mut Builder<'_>, built: &mut Built) -> Result<Option<Recovery>, SetupError> {
-    build::crash(builder, built)
+pub fn crash(
+    builder: &mut Builder<'_>,
+    built: &mut Built,
+    place: &Path,
+) -> Result<Option<Recovery>, SetupError> {
+    build::crash(builder, built, place)
 }
 
 /// Takes down everything that was built, newest first, and verifies that the devices are blank again.

@@ -100,7 +100,7 @@ pub fn play(target: &Path) -> ExitCode {
     let (devices, _) = of_stack(&root, &stack);
     let names: Vec<String> = devices.iter().map(|device| device.name.clone()).collect();
     println!("devices: {devices:?}");
-    let scope = Scope { devices: &devices, mount: None, own: &[] };
+    let scope = Scope { devices: &devices, mounts: &[], own: &[] };
     let mut failures = 0;
     let wanted = |knob: &&Knob| match knob.home {
         Home::Sysctl(file) => file.starts_with("dev/raid"),

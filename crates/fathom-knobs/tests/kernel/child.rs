@@ -51,9 +51,14 @@ pub fn play(dir: &Path) -> ExitCode {
         let left = log.close().unwrap();
         return if left.is_none() { ExitCode::SUCCESS } else { ExitCode::FAILURE };
     }
-    let devices =
-        [ScopeDevice { name: var(NAME), id: var(ID), is_member: true, is_behind_file: false }];
-    let scope = Scope { devices: &devices, mount: None, own: &[] };
+    let devices = [ScopeDevice {
+        name: var(NAME),
+        id: var(ID),
+        is_top: true,
+        is_member: true,
+        is_behind_file: false,
+    }];
+    let scope = Scope { devices: &devices, mounts: &[], own: &[] };
     let mut log = ChangeLog::create(&root, dir, "child0run", faults).unwrap();
     for cell in CELLS {
         let settings = resolve(&root, &scope, &knobs(cell)).unwrap();

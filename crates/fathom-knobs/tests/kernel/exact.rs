@@ -186,7 +186,7 @@ pub fn own() {
         values: vec!["slow".to_owned(), "fast".to_owned()],
     }];
     let root = SysRoot::live();
-    let scope = Scope { devices: &[], mount: None, own: &own };
+    let scope = Scope { devices: &[], mounts: &[], own: &own };
     let settings = resolve(&root, &scope, &knobs(&[("own.speed", "fast")])).unwrap();
     assert!(resolve(&root, &scope, &knobs(&[("own.speed", "faster")])).is_err());
     assert!(

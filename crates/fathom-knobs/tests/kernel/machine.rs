@@ -22,13 +22,13 @@ pub fn knobs(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
 /// The device as it stands in a scope.
 pub fn scope_device(device: &LoopDevice) -> ScopeDevice {
     let id = device.backing().display().to_string();
-    ScopeDevice { name: device.name(), id, is_member: true, is_behind_file: false }
+    ScopeDevice { name: device.name(), id, is_top: true, is_member: true, is_behind_file: false }
 }
 
 /// Settings of one device.
 pub fn on_device(device: &LoopDevice, pairs: &[(&str, &str)]) -> Result<Vec<Setting>, KnobError> {
     let devices = [scope_device(device)];
-    resolve(&SysRoot::live(), &Scope { devices: &devices, mount: None, own: &[] }, &knobs(pairs))
+    resolve(&SysRoot::live(), &Scope { devices: &devices, mounts: &[], own: &[] }, &knobs(pairs))
 }
 
 /// Every file of the queue and of its scheduler, and what the page cache keeps for the device.
@@ -105,7 +105,7 @@ pub fn undo_all(log: &mut ChangeLog, force: bool) -> Vec<Undo> {
 }
 
 fn on_machine(pairs: &[(&str, &str)]) -> Result<Vec<Setting>, KnobError> {
-    let scope = Scope { devices: &[], mount: None, own: &[] };
+    let scope = Scope { devices: &[], mounts: &[], own: &[] };
     resolve(&SysRoot::live(), &scope, &knobs(pairs))
 }
 

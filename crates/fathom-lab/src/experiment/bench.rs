@@ -99,11 +99,15 @@ impl Bench {
         }
     }
 
+    /// Where the filesystems are that were built, the target's first.
+    pub fn filesystems(&self) -> Vec<&PathBuf> {
+        self.built.iter().flat_map(|built| built.mount_point.iter().chain(&built.further)).collect()
+    }
+
     /// The loads with `setup:2` and so on replaced by where that filesystem is mounted.
     pub fn placed(&self, loads: &[Load]) -> Vec<Load> {
         let mut loads = loads.to_vec();
-        let Some(built) = &self.built else { return loads };
-        let places: Vec<&PathBuf> = built.mount_point.iter().chain(&built.further).collect();
+        let places = self.filesystems();
         let find = |target: &Option<String>| {
             let number: usize = target.as_deref()?.strip_prefix("setup:")?.parse().ok()?;
             Some(places.get(number.checked_sub(1)?)?.display().to_string())
@@ -166,10 +170,11 @@ impl Bench {
         self.on_built(lab, fathom_setup::remount)
     }
 
-    /// Ends the built filesystem as a crash does, and tells how long it takes to be mounted again.
-    pub fn crash(&mut self, lab: &mut Lab<'_>) -> Result<Option<Recovery>, LabError> {
+    /// Ends the built filesystem on which a place lies as a crash does, and tells how long it takes to be mounted again; none where the place
+    /// lies elsewhere.
+    pub fn crash(&mut self, lab: &mut Lab<'_>, place: &Path) -> Result<Option<Recovery>, LabError> {
         self.release_targets(lab);
-        self.on_built(lab, fathom_setup::crash)
+        self.on_built(lab, |builder, built| fathom_setup::crash(builder, built, place))
     }
 
     fn on_built<T: Default>(
@@ -219,14 +224,13 @@ impl Bench {
     }
 
     /// Writes the settings of a cell, after those of the one before were taken back.
-    pub fn set_knobs(&mut self, cell: &Cell, stack: Option<&Stack>) -> Result<(), LabError> {
+    pub fn set_knobs(&mut self, cell: &Cell, stacks: &[Stack]) -> Result<(), LabError> {
         self.restore_knobs()?;
         if cell.knobs.is_empty() {
             return Ok(());
         }
-        let (devices, mount) =
-            stack.map(|stack| fathom_knobs::scope::of_stack(&self.root, stack)).unwrap_or_default();
-        let scope = Scope { devices: &devices, mount: mount.as_ref(), own: &self.own };
+        let (devices, mounts) = fathom_knobs::scope::of_stacks(&self.root, stacks);
+        let scope = Scope { devices: &devices, mounts: &mounts, own: &self.own };
         let settings = fathom_knobs::resolve(&self.root, &scope, &cell.knobs).map_err(of_knob)?;
         // Known before they are written: what is half written is drift too.
         self.settings.clone_from(&settings);

@@ -219,7 +219,7 @@ impl<'a> Survey<'a> {
             return cell.knobs.iter().map(unknown).collect();
         }
         let own = &self.plan.own_knobs;
-        let scope = Scope { devices: &self.devices, mount: self.mount.as_ref(), own };
+        let scope = Scope { devices: &self.devices, mounts: self.mount.as_slice(), own };
         match fathom_knobs::resolve(self.ground.root, &scope, &cell.knobs) {
             Ok(settings) => {
                 for text in fathom_knobs::unrestorable(self.ground.root, &settings) {

@@ -21,7 +21,7 @@ use fathom_sys::clock;
 use fathom_sys::process;
 use fathom_sys::sysroot::SysRoot;
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Where in the experiment.
 pub(super) struct Position<'a> {
@@ -59,7 +59,8 @@ struct Ready {
     /// Jobs of all loads, for the test files that they share.
     all: RunOptions,
     loads: Vec<Load>,
-    stack: Option<Stack>,
+    /// The layers below the target, and below every further filesystem that was built; none without any.
+    stacks: Vec<Stack>,
 }
 
 impl Campaign<'_, '_, '_, '_> {
@@ -200,7 +201,7 @@ impl Campaign<'_, '_, '_, '_> {
         self.bench.start_companion(self.lab, at.cell.companion.as_deref(), &dir)?;
         let mut readings = self.bench.readings();
         let kills = calm::Kills::now(&self.lab.root);
-        let missing = ready.now(&self.lab.root).map(|stack| calm::missing_members(&stack));
+        let missing = ready.now(&self.lab.root).map(|stacks| missing_members(&stacks));
         let prepare_ns = clock::monotonic_ns() - begun_ns;
         self.bench.fault_point("before a measurement");
         let measured = self.measure_load(at, &ready, number, label)?;
@@ -218,9 +219,12 @@ impl Campaign<'_, '_, '_, '_> {
         let Loaded { mut record, mut figures, output, parts, void: failure } = measured;
         record.findings.extend(is_due);
         let void = self.failure_of(&record, failure, missing.as_deref(), &ready).or(environment);
-        let is_server = matches!(ready.loads[number].kind, LoadKind::Server(_));
-        if void.is_none() && is_server && self.plan.asks_for(Metric::Recovery) {
-            let recovery = self.bench.crash(self.lab)?;
+        if let LoadKind::Server(server) = &ready.loads[number].kind
+            && void.is_none()
+            && self.plan.asks_for(Metric::Recovery)
+        {
+            let place = server.target.as_deref().unwrap_or(&ready.target);
+            let recovery = self.bench.crash(self.lab, Path::new(place))?;
             // What was deleted just before may be there again: the next trial gets a new filesystem.
             self.bench.spoil();
             let told = |recovery: Recovery| {
@@ -234,7 +238,7 @@ impl Campaign<'_, '_, '_, '_> {
     /// Why the array is not in its state any more; the next trial builds it anew then.
     fn state_lost(&mut self, ready: &Ready) -> Option<String> {
         let now = ready.now(&self.lab.root)?;
-        let lost = calm::lost_state(&now, self.bench.array_state());
+        let lost = now.iter().find_map(|stack| calm::lost_state(stack, self.bench.array_state()));
         if lost.is_some() {
             self.bench.spoil();
         }
@@ -257,7 +261,7 @@ impl Campaign<'_, '_, '_, '_> {
                 Some("the device is gone, or cannot be looked at any more".to_owned())
             }
             (Some(before), Some(now)) => {
-                calm::missing_members(now).into_iter().find_map(|(name, lacks)| {
+                missing_members(now).into_iter().find_map(|(name, lacks)| {
                     let lacked =
                         before.iter().find(|(known, _)| *known == name).map_or(0, |(_, n)| *n);
                     (lacks > lacked).then(|| {
@@ -286,15 +290,21 @@ impl Campaign<'_, '_, '_, '_> {
             self.bench.remount(self.lab)?;
         }
         let target = self.bench.target(&self.plan)?;
-        let is_null = target.starts_with("null:");
-        let stack = |lab: &crate::Lab<'_>| -> Result<Option<Stack>, LabError> {
-            let place = fathom_inspect::stack::nearest_existing(Path::new(&target));
-            if is_null { Ok(None) } else { target::resolve(lab, &place).map(Some) }
+        let built: Vec<PathBuf> = self.bench.filesystems().into_iter().cloned().collect();
+        let places = match target.starts_with("null:") {
+            true => Vec::new(),
+            false if built.is_empty() => vec![PathBuf::from(&target)],
+            // All of them: a setting that reached only one would be measured beside what it was not set of.
+            false => built,
+        };
+        let stacks = |lab: &crate::Lab<'_>| -> Result<Vec<Stack>, LabError> {
+            let near = |place: &PathBuf| fathom_inspect::stack::nearest_existing(place);
+            places.iter().map(|place| target::resolve(lab, &near(place))).collect()
         };
         // Already set for the first of several workloads; whether somebody interfered shows after each.
         if is_first || self.plan.prepare.remounts {
-            let before = stack(self.lab)?;
-            self.bench.set_knobs(cell, before.as_ref())?;
+            let before = stacks(self.lab)?;
+            self.bench.set_knobs(cell, &before)?;
         }
         let (mut loads, all) = self.sized(&self.bench.placed(loads), &target)?;
         if !all.workload.jobs.is_empty() {
@@ -313,8 +323,8 @@ impl Campaign<'_, '_, '_, '_> {
             let dir = server.make_ready(self.lab, Path::new(&place), is_fresh)?;
             server.target = Some(dir.display().to_string());
         }
-        let stack = stack(self.lab)?;
-        Ok(Ready { target, all, loads, stack })
+        let stacks = stacks(self.lab)?;
+        Ok(Ready { target, all, loads, stacks })
     }
 
     /// The loads with sizes in bytes, and all their jobs together.
@@ -347,7 +357,7 @@ impl Campaign<'_, '_, '_, '_> {
         number: usize,
     ) -> Result<Option<Finding>, LabError> {
         let prepare = &self.plan.prepare;
-        if ready.stack.is_none() || prepare.quiet_ns == 0 {
+        if ready.stacks.is_empty() || prepare.quiet_ns == 0 {
             return Ok(None);
         }
         let around_ns = prepare.settle_ns.saturating_add(prepare.quiet_ns);
@@ -384,22 +394,23 @@ impl Campaign<'_, '_, '_, '_> {
         if short.is_some() {
             return environment(short);
         }
-        let Some(stack) = &ready.stack else { return Ok(None) };
+        if ready.stacks.is_empty() {
+            return Ok(None);
+        }
         lab.around.ext4_lazy_init_thread =
             fathom_inspect::surroundings(&lab.root, None, 0).ext4_lazy_init_thread;
-        let devices: Vec<String> = own_devices(&lab.root, stack);
+        let devices: Vec<String> = own_devices(&lab.root, &ready.stacks);
         let quiet = calm::Quiet {
             devices: &devices,
             quiet_ns: prepare.quiet_ns,
             wait_ns: prepare.quiet_wait_ns,
         };
         let state = bench.array_state();
-        let path = stack.path.clone();
         let is_busy_by_plan = matches!(state, ArrayState::Rebuilding | ArrayState::Checking);
         let quiet = if is_busy_by_plan { calm::Quiet { devices: &[], ..quiet } } else { quiet };
         let mut look = |lab: &crate::Lab<'_>| {
-            let now = fathom_inspect::resolve(&lab.root, Path::new(&path)).ok()?;
-            calm::background(&now, lab, state)
+            let now = ready.now(&lab.root)?;
+            now.iter().find_map(|stack| calm::background(stack, lab, state))
         };
         environment(calm::wait_quiet(lab, &quiet, &mut look)?)
     }
@@ -438,7 +449,7 @@ impl Campaign<'_, '_, '_, '_> {
             }
             LoadKind::Program(load) => {
                 let target = load.target.as_deref().unwrap_or(&ready.target);
-                let stack = ready.stack.as_ref();
+                let stack = ready.stack_of(target);
                 let run = program::Run { load, label, target, stack, seed, rest_after_ns };
                 let Self { lab, bench, .. } = self;
                 let bench: &mut Bench = bench;
@@ -458,14 +469,25 @@ impl Campaign<'_, '_, '_, '_> {
 
 impl Ready {
     /// The layers as they are now; none without any, and when they cannot be read.
-    fn now(&self, root: &SysRoot) -> Option<Stack> {
-        let stack = self.stack.as_ref()?;
-        fathom_inspect::resolve(root, Path::new(&stack.path)).ok()
+    fn now(&self, root: &SysRoot) -> Option<Vec<Stack>> {
+        let look = |stack: &Stack| fathom_inspect::resolve(root, Path::new(&stack.path)).ok();
+        Some(&self.stacks).filter(|stacks| !stacks.is_empty())?.iter().map(look).collect()
+    }
+
+    /// Those below one of the places that are measured; of what lies elsewhere, those of the target.
+    fn stack_of(&self, place: &str) -> Option<&Stack> {
+        let is_below = |stack: &&Stack| Path::new(place).starts_with(&stack.path);
+        self.stacks.iter().find(is_below).or(self.stacks.first())
     }
 }
 
-/// Devices of the stack that serve nobody else: not those below the file of a loop device, which hold other data too.
-fn own_devices(root: &SysRoot, stack: &Stack) -> Vec<String> {
-    let (devices, _) = fathom_knobs::scope::of_stack(root, stack);
+/// What arrays lack, by name.
+fn missing_members(stacks: &[Stack]) -> Vec<(String, u32)> {
+    stacks.iter().flat_map(calm::missing_members).collect()
+}
+
+/// Devices of the stacks that serve nobody else: not those below the file of a loop device, which hold other data too.
+fn own_devices(root: &SysRoot, stacks: &[Stack]) -> Vec<String> {
+    let (devices, _) = fathom_knobs::scope::of_stacks(root, stacks);
     devices.into_iter().filter(|device| !device.is_behind_file).map(|device| device.name).collect()
 }

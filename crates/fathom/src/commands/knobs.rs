@@ -55,13 +55,8 @@ struct Now {
 }
 
 fn now(root: &SysRoot, devices: &[ScopeDevice], mounts: &[ScopeMount], knob: &Knob) -> Vec<Now> {
-    let scope = Scope { devices, mount: None, own: &[] };
-    let mut found = places(root, &scope, knob);
-    for mount in mounts {
-        let scope = Scope { devices: &[], mount: Some(mount), own: &[] };
-        found.extend(places(root, &scope, knob).into_iter().filter(|p| *p != KnobPlace::Machine));
-    }
     let value = |place: &KnobPlace| read(root, place, knob.id).map_err(|error| error.to_string());
+    let found = places(root, &Scope { devices, mounts, own: &[] }, knob);
     found.into_iter().map(|place| Now { value: value(&place), place }).collect()
 }
 
@@ -85,7 +80,8 @@ fn machine_devices(root: &SysRoot) -> Vec<ScopeDevice> {
     let device = |disk: BlockDir| {
         let id = device_id(root, disk.devno()?).text;
         let is_member = disk.slaves().is_empty();
-        Some(ScopeDevice { name: disk.name().to_owned(), id, is_member, is_behind_file: false })
+        let name = disk.name().to_owned();
+        Some(ScopeDevice { name, id, is_top: false, is_member, is_behind_file: false })
     };
     disks.filter_map(device).collect()
 }
