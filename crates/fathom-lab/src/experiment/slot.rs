@@ -295,7 +295,7 @@ impl Campaign<'_, '_, '_, '_> {
             true => Vec::new(),
             false if built.is_empty() => vec![PathBuf::from(&target)],
             // All of them: a setting that reached only one would be measured beside what it was not set of.
-            false => built,
+            false => built.clone(),
         };
         let stacks = |lab: &crate::Lab<'_>| -> Result<Vec<Stack>, LabError> {
             let near = |place: &PathBuf| fathom_inspect::stack::nearest_existing(place);
@@ -314,13 +314,11 @@ impl Campaign<'_, '_, '_, '_> {
                 prepared.fill_up(lab, None, eta_ns)?;
             }
         }
-        let is_fresh = cell.setup.filesystem.is_some();
         for load in &mut loads {
             let LoadKind::Server(server) = &mut load.kind else { continue };
-            let place = server.target.clone();
-            let is_fresh = is_fresh && place.is_none();
-            let place = place.unwrap_or_else(|| target.clone());
-            let dir = server.make_ready(self.lab, Path::new(&place), is_fresh)?;
+            let place = server.target.as_deref().unwrap_or(&target);
+            let is_fresh = built.iter().any(|built| built == Path::new(place));
+            let dir = server.make_ready(self.lab, Path::new(place), is_fresh)?;
             server.target = Some(dir.display().to_string());
         }
         let stacks = stacks(self.lab)?;

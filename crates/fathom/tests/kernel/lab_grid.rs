@@ -20,6 +20,7 @@ pub fn trials() -> Vec<Trial> {
         kernel_test("lab_file_server_in_a_directory", &ext4, in_a_directory),
         kernel_test("lab_personality", &ext4, personality),
         kernel_test("lab_recovery_after_a_crash", &crashed, recovery),
+        kernel_test("lab_recovery_of_a_further_filesystem", &crashed, recovery_of_the_second),
     ]
 }
 
@@ -154,6 +155,55 @@ fn recovery() {
     assert!(replays() >= replays_before + trials.len(), "the kernel replayed no journal");
     let text = sandbox.run(&["show", &done.id()]).stdout;
     assert!(text.contains("mount after a crash"), "{text}");
+    assert_same(&before, &machine(&sandbox, &[]), "after the crashes");
+}
+
+/// Of two filesystems the second is served from: it gets the tree, it is the one that crashes, and it has the settings of the cell, like the
+/// first.
+fn recovery_of_the_second() {
+    let sandbox = Sandbox::new();
+    let before = machine(&sandbox, &[]);
+    // `EXT4-fs (loop3): recovery complete`
+    let replays = || -> Vec<String> {
+        let said = run_tool("dmesg", [""; 0]).unwrap();
+        let of = |line: &str| {
+            let (rest, _) = line.split_once("): recovery complete")?;
+            Some(rest.rsplit_once('(')?.1.to_owned())
+        };
+        said.lines().filter_map(of).collect()
+    };
+    let replays_before = replays().len();
+    let text = "[[workload]]\nuse = 'fsop'\nphases = '1r,1r+2w'\nwindow = '300ms'\nwarmup = '50ms'\ntree_files = 200\nsync = 'file'\n\
+                target = 'setup:2'\n[setup]\ndevices = ['2 x loop:128M']\nfilesystem.type = 'ext4'\nfilesystem.each = true\n\
+                [factors]\nblock.nomerges = ['0', '2']\n[design]\nblocks = 1\nsentinel = false\n[[objective]]\nmetric = 'recovery'\n";
+    let done = lab(&sandbox, &plan(&sandbox, "second", text), &[]);
+    let (trials, _) = divided(&done);
+    assert_eq!(trials.len(), 2, "{trials:?}");
+    let mut served = Vec::new();
+    for record in &trials {
+        let cell = &record["cell"];
+        assert!(cell["void"].is_null(), "{}", cell["void"]);
+        assert_eq!(record["fsop"]["tree"]["files"], 200, "a new filesystem gets its tree");
+        assert!(figure(record, "recovery_ns") > 0.0, "{}", cell["application"]);
+        let knobs = cell["knobs"].as_array().unwrap();
+        let places: BTreeSet<String> = knobs.iter().map(|knob| knob["place"].to_string()).collect();
+        assert_eq!(places.len(), 2, "both devices: {knobs:?}");
+        for knob in knobs {
+            assert_eq!(knob["before"], cell["levels"][0][1], "{knob}");
+        }
+        let nodes = record["targets"][0]["stack"]["nodes"].as_array().unwrap();
+        let names = nodes.iter().filter_map(|node| node["name"].as_str());
+        served.extend(names.filter(|name| name.starts_with("loop")).take(1).map(str::to_owned));
+    }
+    // Others on this machine may replay journals meanwhile.
+    let replayed = replays().split_off(replays_before);
+    let count = |all: &[String], name: &String| all.iter().filter(|known| *known == name).count();
+    let is_there = |name: &&String| count(&replayed, name) >= count(&served, name);
+    assert_eq!(
+        served.iter().filter(is_there).count(),
+        2,
+        "served {served:?}, replayed {replayed:?}"
+    );
     assert_same(&before, &machine(&sandbox, &[]), "after the crashes");
 }
 
