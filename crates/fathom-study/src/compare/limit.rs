@@ -16,13 +16,15 @@ pub struct Regression<'a> {
 
 impl Comparison {
     /// Rows in which a figure became worse by more than `limit_percent`: a difference is proven, and the estimate is beyond it. First
-    /// figures are adjusted for the number of rows anyway; all others together are by Holm. None where the comparison is void.
+    /// figures are adjusted for the number of rows anyway; all others together are by Holm. Without a limit the first figure of a row
+    /// alone answers for it: the others explain it, and nobody has said what of them matters. None where the comparison is void.
     #[must_use]
-    pub fn slower_by(&self, limit_percent: f64) -> Vec<Regression<'_>> {
+    pub fn slower_by(&self, limit_percent: Option<f64>) -> Vec<Regression<'_>> {
         if self.verdict == Verdict::Void {
             return Vec::new();
         }
-        let proven = proven_others(&self.rows);
+        let proven = limit_percent.map_or_else(Vec::new, |_| proven_others(&self.rows));
+        let limit_percent = limit_percent.unwrap_or(0.0);
         self.rows.iter().filter_map(|row| regression(row, &proven, limit_percent)).collect()
     }
 }
@@ -118,7 +120,7 @@ mod tests {
     }
 
     fn worse(found: &Comparison, limit_percent: f64) -> Vec<String> {
-        let rows = found.slower_by(limit_percent);
+        let rows = found.slower_by(Some(limit_percent));
         rows.iter().flat_map(|of| of.figures.iter().map(|figure| figure.metric.words())).collect()
     }
 
@@ -141,6 +143,9 @@ mod tests {
     fn every_figure_counts() {
         let found = pairs(12, 1.0, 3.0, Some(5.0));
         assert_eq!(worse(&found, 5.0), ["read p99", "read p99.9"]);
+        // Whoever named no limit asked for the rate.
+        assert!(pairs(12, 1.0, 3.0, None).slower_by(None).is_empty());
+        assert_eq!(pairs(12, 0.9, 1.0, None).slower_by(None)[0].figures.len(), 1);
         // Six pairs can prove one figure, and not one of four: that is said.
         let found = pairs(6, 1.0, 3.0, Some(5.0));
         assert_eq!(worse(&found, 5.0), [""; 0]);

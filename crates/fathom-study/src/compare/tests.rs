@@ -65,7 +65,7 @@ fn the_same_is_called_the_same() {
     let (a, b) = sides(1.0, 8);
     let found = compare(&a, &b, &Options::default());
     assert_eq!(found.rows[0].figures[0].decision, Decision::Equivalent);
-    assert_eq!((found.verdict, found.slower_by(1.0).len()), (Verdict::Trusted, 0));
+    assert_eq!((found.verdict, found.slower_by(Some(1.0)).len()), (Verdict::Trusted, 0));
 }
 
 #[test]
@@ -85,9 +85,9 @@ fn a_regression_needs_proof_and_size() {
     let (a, b) = sides(0.9, 8);
     let found = compare(&a, &b, &Options::default());
     // Latency is 11 % higher where the rate is 10 % lower.
-    assert_eq!((found.slower_by(5.0).len(), found.slower_by(15.0).len()), (1, 0));
+    assert_eq!((found.slower_by(Some(5.0)).len(), found.slower_by(Some(15.0)).len()), (1, 0));
     let (a, b) = sides(0.8, 3);
-    assert!(compare(&a, &b, &Options::default()).slower_by(5.0).is_empty());
+    assert!(compare(&a, &b, &Options::default()).slower_by(Some(5.0)).is_empty());
 }
 
 #[test]
@@ -96,10 +96,10 @@ fn different_things_are_not_compared() {
     b.runs.iter_mut().for_each(|run| run.records[0].targets[0].size_bytes = 1 << 30);
     let found = compare(&a, &b, &Options::default());
     assert_eq!((found.verdict, found.findings[0].id.as_str()), (Verdict::Void, "not-comparable"));
-    assert!(found.slower_by(5.0).is_empty());
+    assert!(found.slower_by(Some(5.0)).is_empty());
     // Asked for, it is what is compared.
     let options = Options { factor: Some("size".into()), ..Options::default() };
-    assert_eq!(compare(&a, &b, &options).slower_by(5.0).len(), 1);
+    assert_eq!(compare(&a, &b, &options).slower_by(Some(5.0)).len(), 1);
 }
 
 #[test]
@@ -247,7 +247,7 @@ fn the_limit_of_a_regression_is_the_percent_of_the_sentence() {
     let (a, b) = sides(0.8, 8);
     let found = compare(&a, &b, &Options::default());
     let rate = |limit_percent: f64| {
-        let worse = found.slower_by(limit_percent);
+        let worse = found.slower_by(Some(limit_percent));
         worse.iter().any(|of| of.figures.iter().any(|figure| figure.metric == Metric::Iops))
     };
     assert_eq!((rate(19.0), rate(22.0)), (true, false));

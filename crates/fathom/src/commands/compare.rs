@@ -52,7 +52,7 @@ pub fn run(common: &Common, output: Output, args: &Compare) -> CommandResult {
     let factor = args.factor.clone();
     let options = Options { margin_percent, level, looks: args.looks, limit_percent, factor };
     let found = compare(&a, &b, &options);
-    let worse = found.slower_by(limit_percent.unwrap_or(0.0));
+    let worse = found.slower_by(limit_percent);
     let exit = match worse.is_empty() {
         true => Exit::of_verdict(found.verdict, args.fail_on == FailOn::Void),
         false => Exit::Doubtful,
