@@ -227,10 +227,15 @@ fn tools_for(spec: &SetupSpec) -> Result<Vec<&'static str>, SetupError> {
     if devices.chain(journals.iter().copied()).any(|device| device.starts_with("loop:")) {
         tools.push("losetup");
     }
-    let has_shared_journal = !journals.is_empty() && fs.is_some_and(|fs| fs.is_on_each);
-    if spec.slice.is_some() || has_shared_journal {
-        tools.extend(["sfdisk", "partx"]);
-    }
+    // One that serves several filesystems is cut into slices. An array and a volume join what is below them.
+    let joins = spec.array.is_some() || spec.volume.is_some();
+    let is_on_each = fs.is_some_and(|fs| fs.is_on_each) && !joins;
+    let shares_journals = is_on_each && !journals.is_empty() && journals.len() < spec.devices.len();
+    let makes_table = spec.slice.is_some() || shares_journals;
+    tools.extend(makes_table.then_some("sfdisk"));
+    // What is built of several layers may show the partitions of old data, which are then forgotten.
+    let makes_devices = joins || spec.crypt.is_some();
+    tools.extend((makes_table || makes_devices).then_some("partx"));
     tools.extend(spec.array.is_some().then_some("mdadm"));
     tools.extend(spec.crypt.is_some().then_some("cryptsetup"));
     tools.extend(spec.volume.is_some().then_some("lvm"));
@@ -425,4 +430,50 @@ fn journals(
         }
     }
     Ok(journals)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use fathom_model::plan::setup::CryptSpec;
+
+    fn each(journal: &str) -> SetupSpec {
+        let filesystem = FilesystemSpec {
+            kind: "ext4".to_owned(),
+            make_options: Vec::new(),
+            is_aligned: true,
+            mount_options: Vec::new(),
+            journal: Some(journal.to_owned()),
+            is_lazy: false,
+            fill_percent: None,
+            ageing_rounds: None,
+            data_profile: None,
+            metadata_profile: None,
+            is_on_each: true,
+        };
+        let devices = vec!["/dev/sda".to_owned(), "/dev/sdb".to_owned()];
+        SetupSpec { devices, filesystem: Some(filesystem), ..SetupSpec::default() }
+    }
+
+    fn tools(spec: &SetupSpec) -> Vec<&'static str> {
+        tools_for(spec).expect("a filesystem that is known")
+    }
+
+    #[test]
+    fn only_a_shared_journal_is_cut() {
+        let rest = ["mkfs.ext4", "mount", "umount"];
+        assert_eq!(tools(&each("/dev/sdx")), [&["sfdisk", "partx"][..], &rest].concat());
+        for alone in ["internal", "/dev/sdx,/dev/sdy"] {
+            assert_eq!(tools(&each(alone)), rest, "{alone}");
+        }
+    }
+
+    /// Old data on what is below may show as partitions of what is built: see [`Site::hold_new`].
+    #[test]
+    fn what_is_built_may_have_to_forget_partitions() {
+        let (kind, cipher) = ("plain".to_owned(), "aes-xts-plain64".to_owned());
+        let crypt = CryptSpec { kind, cipher, sector_size: 512, no_workqueues: false };
+        let spec = SetupSpec { crypt: Some(crypt), ..each("internal") };
+        assert_eq!(tools(&spec)[..2], ["partx", "cryptsetup"]);
+    }
 }
