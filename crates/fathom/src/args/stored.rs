@@ -102,7 +102,8 @@ impl ReportFormat {
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "\
 Runs with the same settings on the same device and size form a series. From 16 runs on, changes of its level are looked \
-for; each is shown with what differed between the last run before it and the first one after it.
+for; each is shown with everything that differed from one run to the next as near to it as its place is known: one run and a
+twentieth of all.
 
   fathom history /srv/data
   fathom history /srv/data --row='random read' --label=nightly")]
