@@ -32,17 +32,24 @@ pub struct Claim {
 }
 
 /// The identifiers of devices that may be overwritten, as given with `--destroy`. Each names at most one device: an
-/// identifier that several devices answer to is refused.
+/// identifier that several devices answer to is refused, unless they were said to be paths to one disk.
 #[derive(Debug, Clone, Default)]
 pub struct Consent {
     destroy_ids: Vec<String>,
+    paths: Vec<DevNo>,
 }
 
 impl Consent {
     /// Consent for these identifiers; none for an empty list.
     #[must_use]
     pub fn new(destroy_ids: Vec<String>) -> Self {
-        Self { destroy_ids }
+        Self { destroy_ids, paths: Vec::new() }
+    }
+
+    /// These devices were said to be paths to one disk: they may answer to one identifier.
+    #[must_use]
+    pub fn with_paths(self, paths: Vec<DevNo>) -> Self {
+        Self { paths, ..self }
     }
 
     fn covers(&self, id: &DeviceId) -> bool {
@@ -258,7 +265,10 @@ fn check_writable(target: &Target, held: &File) -> Result<(), Refusal> {
 
 fn check_consent(root: &SysRoot, target: &Target, consent: &Consent) -> Result<DeviceId, Refusal> {
     let id = identity::device_id(root, target.devno);
-    let others = identity::namesakes(root, target.devno);
+    let mut others = identity::namesakes(root, target.devno);
+    if consent.paths.contains(&target.devno) {
+        others.retain(|other| !consent.paths.contains(other));
+    }
     if !others.is_empty() {
         let others: Vec<BlockDir> =
             others.iter().filter_map(|other| BlockDir::by_devno(root, *other)).collect();

@@ -193,6 +193,7 @@ fn plan(
             quiet_wait_ns: QUIET_WAIT_NS,
             swap_off: false,
             stop_services: Vec::new(),
+            governor: None,
             memory_floor_bytes: None,
             memory_limit_bytes: None,
         },

@@ -37,3 +37,49 @@ fn programs_end_before_test_files_are_removed() {
     assert_eq!((report.what.as_str(), &report.outcome), ("program sleep", &Outcome::Restored));
     assert!(!path.exists());
 }
+
+/// On a tree of two groups of processors: one is set and put back, what somebody has set since stays.
+#[test]
+fn governors_come_back_unless_somebody_has_set_them() {
+    const DIR: &str = "sys/devices/system/cpu/cpufreq";
+    let tree = fathom_testkit::Tree::new();
+    for (policy, governor) in [("policy0", "powersave"), ("policy4", "schedutil")] {
+        tree.put(format!("{DIR}/{policy}/scaling_governor"), governor);
+        let all = "performance powersave schedutil";
+        tree.put(format!("{DIR}/{policy}/scaling_available_governors"), all);
+    }
+    tree.put("proc/sys/kernel/random/boot_id", "here");
+    let root = tree.root();
+    let now = || ["policy0", "policy4"].map(|p| root.text(format!("{DIR}/{p}/scaling_governor")));
+    let words = |all: [&str; 2]| all.map(|word| Some(word.to_owned()));
+    let dir = tempfile::tempdir().expect("directory");
+    let mut log =
+        ChangeLog::create(&SysRoot::live(), dir.path(), "run", Faults::none()).expect("is made");
+    let plan = "question = \"Which?\"\ntarget = \"null:\"\n[[workload]]\nuse = \"randread\"\n[prepare]\ngovernor = \"performance\"\n";
+    let mut prepare =
+        fathom_plan::read(plan, "plan", &fathom_plan::Unchecked).expect("a plan").prepare;
+    let set = |log: &mut ChangeLog, prepare: &fathom_model::plan::Prepare| {
+        machine::prepare(&root, log, prepare, &mut |_| ())
+    };
+    set(&mut log, &prepare).expect("is set");
+    assert_eq!(now(), words(["performance", "performance"]));
+    let back = |log: &mut ChangeLog| {
+        let pending = log.pending();
+        let Change::Machine(change) = &pending[0].change else { panic!("{pending:?}") };
+        machine::undo(&root, log, pending[0].step, change, true)
+    };
+    assert_eq!(back(&mut log), Outcome::Restored);
+    assert_eq!(now(), words(["powersave", "schedutil"]));
+    set(&mut log, &prepare).expect("is set");
+    tree.put(format!("{DIR}/policy4/scaling_governor"), "powersave");
+    let kept = back(&mut log);
+    assert!(
+        matches!(&kept, Outcome::ChangedBySomebody(found) if found.contains("policy4 is powersave now")),
+        "{kept:?}"
+    );
+    assert_eq!(now(), words(["powersave", "powersave"]));
+    assert_eq!(log.pending().len(), 1, "it is still to be looked at");
+    prepare.governor = Some("userspace".to_owned());
+    let refused = set(&mut log, &prepare).expect_err("unknown").to_string();
+    assert!(refused.contains("policy0 has no 'userspace'; it has: performance"), "{refused}");
+}

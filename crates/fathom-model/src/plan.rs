@@ -407,6 +407,9 @@ pub struct Prepare {
     pub swap_off: bool,
     /// systemd units that are stopped while it runs.
     pub stop_services: Vec<String>,
+    /// Governor of the processors' frequency while it runs, such as `performance`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub governor: Option<String>,
     /// At least this much memory must be free, in bytes, for a trial to count.
     pub memory_floor_bytes: Option<u64>,
     /// Memory that the measured load and its page cache may have, in bytes, by a control group.

@@ -32,7 +32,7 @@ pub(crate) struct Section<'a> {
 }
 
 /// Layers of a setup, which are not keys of the file itself.
-const LAYERS: [&str; 6] = ["slice", "array", "crypt", "volume", "filesystem", "mount"];
+const LAYERS: [&str; 7] = ["multipath", "slice", "array", "crypt", "volume", "filesystem", "mount"];
 
 impl Place<'_> {
     fn line(&self) -> usize {

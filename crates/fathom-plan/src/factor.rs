@@ -54,6 +54,7 @@ pub(crate) fn short_name(id: &str) -> String {
         "filesystem.type" => "filesystem",
         "volume.type" => "volume",
         "crypt.type" => "crypt",
+        "multipath.policy" => "multipath",
         "mount.options" => "mount",
         other => other.rsplit('.').next().unwrap_or(other),
     }

@@ -4,6 +4,7 @@ mod array;
 mod filesystem;
 mod keys;
 mod mount;
+mod multipath;
 
 pub(crate) use filesystem::{TARGET, check_target};
 pub use keys::{SETUP_KEYS, SetupKey};
@@ -15,11 +16,12 @@ use fathom_model::plan::setup::{
 };
 
 /// Keys that make a layer or take it away; a layer alone as a key means the same: `filesystem = "ext4"`.
-pub(crate) const LAYERS: [&str; 4] =
-    ["array.level", "volume.type", "crypt.type", "filesystem.type"];
+pub(crate) const LAYERS: [&str; 5] =
+    ["multipath.policy", "array.level", "volume.type", "crypt.type", "filesystem.type"];
 
 /// The first words of all keys; `mount.` takes any option of the filesystem as `mount.OPTION`.
-const HEADS: [&str; 6] = ["slice.", "array.", "crypt.", "volume.", "filesystem.", "mount."];
+const HEADS: [&str; 7] =
+    ["multipath.", "slice.", "array.", "crypt.", "volume.", "filesystem.", "mount."];
 
 /// Smallest file behind a loop device: below it filesystems cannot be made.
 const LOOP_BYTES_MIN: u64 = 16 << 20;
@@ -35,6 +37,7 @@ pub(crate) fn is_key(name: &str) -> bool {
 pub(crate) fn whole_key(name: &str) -> &str {
     match name {
         "array" => "array.level",
+        "multipath" => "multipath.policy",
         "volume" => "volume.type",
         "crypt" => "crypt.type",
         "filesystem" => "filesystem.type",
@@ -57,6 +60,7 @@ pub(crate) fn rank(name: &str) -> usize {
 pub(crate) fn set(spec: &mut SetupSpec, name: &str, value: &str) -> Result<(), String> {
     let (head, own) = name.split_once('.').unwrap_or((name, ""));
     match head {
+        "multipath" => multipath::set(spec, own, value),
         "slice" => set_slice(spec, own, value),
         "array" => array::set(spec, own, value),
         "crypt" => set_crypt(spec, own, value),
@@ -252,6 +256,9 @@ pub(crate) fn check(spec: &SetupSpec) -> Result<(), Fault> {
     if spec.devices.is_empty() {
         return Err(fault("devices", "nothing can be built without devices; give devices = [...]"));
     }
+    if let Some(map) = &spec.multipath {
+        multipath::check(map, spec)?;
+    }
     if let Some(array) = &spec.array {
         array::check(array, spec.devices.len())?;
     }
@@ -278,7 +285,8 @@ fn fault(key: &'static str, reason: impl Into<String>) -> Fault {
 }
 
 fn check_volume(volume: &VolumeSpec, spec: &SetupSpec) -> Result<(), Fault> {
-    let below = if spec.array.is_some() { 1 } else { spec.devices.len() };
+    let is_joined = spec.array.is_some() || spec.multipath.is_some();
+    let below = if is_joined { 1 } else { spec.devices.len() };
     match volume.kind.as_str() {
         "striped" if below < 2 => {
             let reason = "a striped volume needs at least two devices below, and there is one";
@@ -307,6 +315,7 @@ pub(crate) fn inapplicable(spec: &SetupSpec, name: &str) -> Option<String> {
     let is_missing = match head {
         _ if LAYERS.contains(&name) => false,
         "array" => spec.array.is_none(),
+        "multipath" => spec.multipath.is_none(),
         "crypt" => spec.crypt.is_none(),
         "volume" => spec.volume.is_none(),
         "filesystem" | "mount" => spec.filesystem.is_none(),

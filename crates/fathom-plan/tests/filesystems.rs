@@ -111,3 +111,40 @@ fn journals_are_shared_or_not() {
     let error = read(&text, "plan", &Unchecked).expect_err("no target").to_string();
     assert!(error.contains("the target of a workload only"), "{error}");
 }
+
+#[test]
+fn a_map_takes_all_devices_as_paths_to_one_disk() {
+    let setup = |rest: &str| format!("[setup]\ndevices = [\"/dev/sda\", \"/dev/sdb\"]\n{rest}");
+    let factors = "[factors]\nmultipath.policy = [\"multibus\", \"failover\", \"1,0\"]\nmultipath.failed = [0, 1]\n";
+    let cells = cells_of(&setup(&format!("multipath.selector = \"round-robin\"\n{factors}")));
+    assert_eq!(cells.len(), 6);
+    for cell in &cells {
+        let map = cell.setup.multipath.as_ref().expect("a map");
+        assert_eq!((map.selector.as_str(), cell.setup.devices.len()), ("round-robin", 2));
+        assert_eq!(cell.impossible, None);
+    }
+    assert_eq!(cells[1].name(), "multipath=multibus failed=1");
+    let groups = |cell: &Cell| cell.setup.multipath.as_ref().and_then(|map| map.groups(2));
+    assert_eq!(groups(&cells[2]), Some(vec![vec![0], vec![1]]));
+    assert_eq!(groups(&cells[4]), Some(vec![vec![1, 0]]));
+    for (rest, words) in [
+        ("multipath.policy = \"multibus\"\nmultipath.failed = 2\n", "the last one must work"),
+        ("multipath.policy = \"0\"\n", "must name each of the 2 paths once, from 0 to 1"),
+        ("multipath.policy = \"0,1/1\"\n", "must name each of the 2 paths once"),
+        ("multipath.policy = \"round\"\n", "must be multibus, failover, or groups"),
+        ("multipath.selector = \"service-time\"\n", "no multipath map that it could belong to"),
+        (
+            "multipath.policy = \"multibus\"\nmultipath.selector = \"rr\"\n",
+            "must be one of round-robin",
+        ),
+        ("multipath = \"multibus\"\narray = \"raid1\"\n", "no array can join it"),
+        ("multipath = \"multibus\"\nslice.start = \"1G\"\n", "maps have no partitions"),
+        ("multipath = \"multibus\"\nvolume = \"striped\"\n", "at least two devices below"),
+    ] {
+        refused(&setup(rest), words);
+    }
+    refused(
+        "[setup]\ndevices = [\"2 x loop:1G\"]\nmultipath = \"multibus\"\n",
+        "is no path to a disk",
+    );
+}

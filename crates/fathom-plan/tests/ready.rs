@@ -12,7 +12,11 @@ fn given(plan: &ReadyPlan) -> Given {
             "target" => given.target = Some("/srv/data".into()),
             "devices" => {
                 let disks = ["/dev/sdb", "/dev/sdc", "/dev/sdd", "/dev/sde"];
-                let count = if ["chunk", "member-order"].contains(&plan.name) { 4 } else { 1 };
+                let count = match plan.name {
+                    "chunk" | "member-order" => 4,
+                    "shared-journal" => 3,
+                    _ => 1,
+                };
                 given.devices = disks[..count].iter().map(|disk| (*disk).to_owned()).collect();
             }
             "figure" => {

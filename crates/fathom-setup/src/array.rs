@@ -165,7 +165,7 @@ pub(crate) fn build(
     };
     site.known.add(&uuid);
     let held: Vec<&Device> = all.iter().collect();
-    site.make(change, &held, &call)?;
+    let old = site.make_new(&name, change, &held, &call)?;
     if spec.is_assumed_clean {
         site.facts.push(format!("{} was assumed clean: no first synchronisation", spec.level));
     }
@@ -187,7 +187,7 @@ pub(crate) fn build(
     let device = verify(site, &name, &uuid, &all)?;
     let array = Array { device, members: all, spec: spec.clone() };
     // Held from the first moment on: nobody can put anything on it while it is synchronised for hours.
-    site.hold_new(&array.device)?;
+    site.hold_new(&array.device, Some(old))?;
     if has_first_sync(spec) {
         wait_for_sync(site, &array, "first synchronisation")?;
     }

@@ -7,14 +7,15 @@ use crate::outline::{Capacity, Outline};
 use crate::site::{Device, Site};
 use crate::tools::{Call, Tools};
 use crate::{
-    Builder, Built, Recovery, Undo, btrfs, crypt, devices, filesystem, fill, mounting, table,
-    volume,
+    Builder, Built, Recovery, Undo, btrfs, crypt, devices, filesystem, fill, mounting, multipath,
+    table, volume,
 };
 use fathom_check::array::Striping;
 use fathom_guard::changes::Step;
 use fathom_guard::{Consent, Protected, claim_block_device};
 use fathom_model::change::Change;
 use fathom_model::plan::setup::{FilesystemSpec, SetupSpec};
+use fathom_sys::devno::DevNo;
 use fathom_sys::signals::StopFlag;
 use fathom_sys::sysroot::SysRoot;
 use fathom_sys::{clock, fsinfo};
@@ -23,6 +24,7 @@ use std::path::{Path, PathBuf};
 /// What of the layers is needed later.
 #[derive(Debug, Default)]
 pub(crate) struct Parts {
+    map: Option<multipath::Map>,
     array: Option<Array>,
     filesystems: Vec<Standing>,
 }
@@ -113,8 +115,11 @@ pub(crate) fn build(builder: &mut Builder<'_>, spec: &SetupSpec) -> Result<Built
     }
 }
 
-/// Brings the array into its state again.
+/// Brings the array into its state again; the paths of a map must still be in theirs.
 pub(crate) fn refresh(builder: &mut Builder<'_>, built: &mut Built) -> Result<(), SetupError> {
+    if let Some(map) = &built.parts.map {
+        multipath::check(&mut Site::real(builder, Tools::default()), map)?;
+    }
     let Some(array) = built.parts.array.clone() else { return Ok(()) };
     let mut site = Site::real(builder, Tools::default());
     for claim in built.held.drain(..) {
@@ -177,7 +182,7 @@ pub(crate) fn crash(
 }
 
 pub(crate) fn take_down(builder: &mut Builder<'_>, built: Built) -> Result<(), SetupError> {
-    let Built { claim, steps, held, given, .. } = built;
+    let Built { claim, steps, held, given, spec, .. } = built;
     if let Some(claim) = &claim {
         // Nobody else could write to it: whatever seems to be on it is what the load left. A failed device is taken down as it is.
         crate::wipe::wipe_if_marked(claim).ok();
@@ -187,12 +192,19 @@ pub(crate) fn take_down(builder: &mut Builder<'_>, built: Built) -> Result<(), S
     // Blank as before, and nobody's: what a claim asks for.
     let mode = crate::wipe::FOR_WRITING;
     let mut left = Vec::new();
+    let paths = paths(builder.root, &spec);
     for (path, id) in given {
-        let consent = Consent::new(vec![id]);
+        let consent = Consent::new(vec![id]).with_paths(paths.clone());
         let claim = claim_block_device(builder.root, &path, &consent, builder.protected, mode);
         left.extend(claim.err().map(|refusal| refusal.to_string()));
     }
     if left.is_empty() { Ok(()) } else { Err(SetupError::Left(left)) }
+}
+
+/// The devices that were said to be paths to one disk.
+fn paths(root: &SysRoot, spec: &SetupSpec) -> Vec<DevNo> {
+    let words = spec.multipath.as_ref().map(|_| &spec.devices[..]);
+    multipath::numbers(root, words.unwrap_or_default())
 }
 
 /// Takes back these steps, newest first. What cannot be taken back does not keep the rest from being.
@@ -234,8 +246,9 @@ fn tools_for(spec: &SetupSpec) -> Result<Vec<&'static str>, SetupError> {
     let makes_table = spec.slice.is_some() || shares_journals;
     tools.extend(makes_table.then_some("sfdisk"));
     // What is built of several layers may show the partitions of old data, which are then forgotten.
-    let makes_devices = joins || spec.crypt.is_some();
+    let makes_devices = joins || spec.crypt.is_some() || spec.multipath.is_some();
     tools.extend((makes_table || makes_devices).then_some("partx"));
+    tools.extend(spec.multipath.is_some().then_some("dmsetup"));
     tools.extend(spec.array.is_some().then_some("mdadm"));
     tools.extend(spec.crypt.is_some().then_some("cryptsetup"));
     tools.extend(spec.volume.is_some().then_some("lvm"));
@@ -263,8 +276,17 @@ fn check_kernel(root: &SysRoot, spec: &SetupSpec) -> Result<(), SetupError> {
         return lacks("md arrays", "md-mod");
     }
     let has_mapper = root.exists("sys/class/misc/device-mapper") || has_module("dm-mod");
-    if (spec.crypt.is_some() || spec.volume.is_some()) && !has_mapper {
+    let is_mapped = spec.crypt.is_some() || spec.volume.is_some() || spec.multipath.is_some();
+    if is_mapped && !has_mapper {
         return lacks("device mapper", "dm-mod");
+    }
+    if let Some(map) = &spec.multipath {
+        for module in ["dm-multipath".to_owned(), format!("dm-{}", map.selector)] {
+            let loaded = format!("sys/module/{}", module.replace('-', "_"));
+            if !root.exists(loaded) && !has_module(&module) {
+                return lacks("multipath maps of this kind", &module);
+            }
+        }
     }
     if let Some(fs) = &spec.filesystem {
         let known = root.read("proc/filesystems").unwrap_or_default();
@@ -284,7 +306,15 @@ fn construct(
     spec: &SetupSpec,
 ) -> Result<Top, SetupError> {
     let mut given = Vec::new();
+    let mut parts = Parts::default();
+    site.paths = paths(site.root, spec);
+    let consent = &consent.clone().with_paths(site.paths.clone());
     let mut layer = lowest(site, consent, spec, &mut given)?;
+    if let Some(map) = &spec.multipath {
+        let (device, map) = multipath::build(site, map, &layer)?;
+        layer = vec![device];
+        parts.map = Some(map);
+    }
     if let Some(slice) = &spec.slice {
         layer = table::slices(site, slice, &layer)?;
     } else if spec.array.is_none() {
@@ -297,7 +327,6 @@ fn construct(
             });
         }
     }
-    let mut parts = Parts::default();
     let mut striping = None;
     if let Some(array_spec) = &spec.array {
         striping = array::striping(array_spec, layer.len());

@@ -41,6 +41,8 @@ impl Known {
             | SetupChange::LoopFile { .. }
             | SetupChange::Loop { .. }
             | SetupChange::Crypt { .. }
+            | SetupChange::Multipath { .. }
+            | SetupChange::OldData { .. }
             | SetupChange::Mount { .. } => {}
         }
     }

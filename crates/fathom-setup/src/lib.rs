@@ -18,6 +18,8 @@ mod fill;
 mod known;
 mod make_options;
 mod mounting;
+mod multipath;
+mod old;
 mod options;
 mod outline;
 mod site;

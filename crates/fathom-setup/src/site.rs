@@ -4,13 +4,15 @@ use crate::error::{SetupError, io_at};
 use crate::known::{self, Known};
 use crate::outline::Outline;
 use crate::tools::{Call, Ended, Tools};
-use crate::{Builder, causes};
+use crate::{Builder, causes, old};
 use fathom_guard::changes::Step;
 use fathom_guard::target::Target;
 use fathom_guard::{Claim, Consent, Protected, claim_ours};
 use fathom_inspect::identity;
 use fathom_model::change::Change;
 use fathom_model::change::setup::{BuiltOn, SetupChange};
+use fathom_sys::clock;
+use fathom_sys::devno::DevNo;
 use fathom_sys::signals::StopFlag;
 use fathom_sys::sysfs_block::BlockDir;
 use fathom_sys::sysroot::SysRoot;
@@ -58,6 +60,8 @@ pub(crate) struct Site<'s, 'b> {
     /// The run's directory, once it is there.
     pub own_dir: Option<PathBuf>,
     pub outline: Outline,
+    /// Devices that were said to be paths to one disk.
+    pub paths: Vec<DevNo>,
     /// Files of loop devices so far.
     pub files: u32,
     builder: Option<&'s mut Builder<'b>>,
@@ -102,6 +106,7 @@ impl<'s, 'b> Site<'s, 'b> {
             known: Known::default(),
             own_dir: None,
             outline: Outline::default(),
+            paths: Vec::new(),
             files: 0,
             builder: None,
             stop,
@@ -182,6 +187,22 @@ impl<'s, 'b> Site<'s, 'b> {
         Ok(said)
     }
 
+    /// The same for what makes a new device of that name: data of old that the devices below hold may show on it. Gives the step that
+    /// [`Self::hold_new`] goes on with.
+    pub fn make_new(
+        &mut self,
+        name: &str,
+        change: SetupChange,
+        devices: &[&Device],
+        call: &Call,
+    ) -> Result<Step, SetupError> {
+        let since_s = clock::unix_ns() / 1_000_000_000;
+        let name = name.to_owned();
+        let step = self.intend(SetupChange::OldData { name, id: None, since_s, blocks: None })?;
+        self.make(change, devices, call)?;
+        Ok(step)
+    }
+
     /// Runs a tool on devices: each is checked as a whole, unless it is held since it was checked, and let go just before.
     pub fn on(&mut self, devices: &[&Device], call: &Call) -> Result<String, SetupError> {
         if !self.is_dry() {
@@ -227,7 +248,7 @@ impl<'s, 'b> Site<'s, 'b> {
 
     /// Checks everything about a device and holds it. Consent to what it was built on is consent to it.
     pub fn hold(&mut self, device: &Device) -> Result<(), SetupError> {
-        let consent = Consent::new(vec![device.id.clone()]);
+        let consent = Consent::new(vec![device.id.clone()]).with_paths(self.paths.clone());
         let found = known::signatures(&device.path).unwrap_or_default();
         let is_ours = self.known.judge(&found);
         let mode = crate::wipe::FOR_WRITING;
@@ -236,12 +257,14 @@ impl<'s, 'b> Site<'s, 'b> {
         Ok(())
     }
 
-    /// Removes what old data on the devices below makes show on a device that was just built of them, and holds it.
-    pub fn hold_new(&mut self, device: &Device) -> Result<(), SetupError> {
+    /// Removes what old data on the devices below makes show on a device that was just built of them, and holds it. `step` is where
+    /// the journal tells of that data, which it does before anything is wiped.
+    pub fn hold_new(&mut self, device: &Device, step: Option<Step>) -> Result<(), SetupError> {
         // The kernel looks for tables when a new device is first opened, and knows more kinds than are recognised here.
         known::signatures(&device.path).ok();
-        let found = BlockDir::by_name(self.root, &device.name);
-        if found.is_some_and(|found| !found.partitions().is_empty()) {
+        let shown = BlockDir::by_name(self.root, &device.name);
+        let further = shown.as_ref().map(old::in_partitions).unwrap_or_default();
+        if shown.is_some_and(|shown| !shown.partitions().is_empty()) {
             self.note(&format!("old data on {} shows as partitions: forgotten", device.name));
             self.run(&Call::new("partx", ["--delete".to_owned(), device.word()]))?;
         }
@@ -253,9 +276,34 @@ impl<'s, 'b> Site<'s, 'b> {
         if !found.is_empty() {
             let names: Vec<&str> = found.iter().map(|signature| signature.name).collect();
             self.note(&format!("old data shows on {} ({}): wiped", device.name, names.join(", ")));
+            let places = found.iter().map(|signature| signature.offset_bytes);
+            let places = places.chain(further.iter().map(|place| place.0));
+            let blocks = old::blocks(claim.file(), claim.size_bytes(), places);
+            self.tell_old(step, device, blocks.map_err(io_at("read", &device.path))?)?;
+            self.fault("before wiping old data");
             crate::wipe::wipe(&claim).map_err(io_at("wipe", &device.path))?;
+            self.fault("after wiping old data");
         }
+        self.tell_old(step, device, Vec::new())?;
         self.claims.insert(device.path.clone(), claim);
+        Ok(())
+    }
+
+    /// Notes what of old data shows on a device that was built, from now on.
+    fn tell_old(
+        &mut self,
+        step: Option<Step>,
+        device: &Device,
+        blocks: Vec<(u64, u32)>,
+    ) -> Result<(), SetupError> {
+        let Some((builder, step)) = self.builder.as_mut().zip(step) else { return Ok(()) };
+        let entry = builder.log.entry(step).map(|entry| entry.change.clone());
+        let Some(Change::Setup(SetupChange::OldData { name, since_s, .. })) = entry else {
+            return Ok(());
+        };
+        let id = Some(device.id.clone());
+        let change = SetupChange::OldData { name, id, since_s, blocks: Some(blocks) };
+        builder.log.made(step, Change::Setup(change))?;
         Ok(())
     }
 

@@ -1,10 +1,11 @@
 //! The same piece of every device: one partition each, in a GPT.
 
-use crate::error::SetupError;
+use crate::error::{SetupError, io_at};
 use crate::known::is_same_uuid;
 use crate::outline::Capacity;
 use crate::site::{Device, Site, device_of};
 use crate::tools::Call;
+use crate::wipe;
 use fathom_base::units::{format_size, parse_fraction, parse_size};
 use fathom_inspect::identity;
 use fathom_model::change::setup::SetupChange;
@@ -113,6 +114,9 @@ fn partitions(
         guid,
         partitions: uuids.clone(),
     };
+    if !site.is_dry() {
+        blank(site, device, pieces)?;
+    }
     site.make(change, &[device], &call.input(script))?;
     // For kernels that cannot read the table themselves; nothing changes where the kernel has read it.
     site.run(&Call::new("partx", ["--update".to_owned(), device.word()]))?;
@@ -125,6 +129,25 @@ fn partitions(
         return Ok(pieces.iter().enumerate().map(one).collect());
     }
     uuids.iter().map(|partition| found(site, device, partition)).collect()
+}
+
+/// What a device held before must not show on partitions that begin at the same places: after a crash nobody could tell whose it is.
+fn blank(
+    site: &mut Site<'_, '_>,
+    device: &Device,
+    pieces: &[(u64, u64)],
+) -> Result<(), SetupError> {
+    if !site.claims.contains_key(&device.path) {
+        site.hold(device)?;
+    }
+    site.fault("before wiping old data");
+    if let Some(claim) = site.claims.get(&device.path) {
+        for (start, size) in pieces {
+            wipe::blank_piece(claim, *start, *size).map_err(io_at("wipe", &device.path))?;
+        }
+    }
+    site.fault("after wiping old data");
+    Ok(())
 }
 
 /// The partition that was just made, held.
@@ -145,7 +168,7 @@ fn found(site: &mut Site<'_, '_>, device: &Device, partition: &str) -> Result<De
         logical_block_bytes: device.logical_block_bytes,
         ..device_of(site.root, &found, path)
     };
-    site.hold_new(&made)?;
+    site.hold_new(&made, None)?;
     Ok(made)
 }
 

@@ -18,6 +18,7 @@ use std::time::{Duration, Instant};
 const KNOWN: &[(&str, &str, &[&str])] = &[
     ("blockdev", "util-linux", &["--version"]),
     ("cryptsetup", "cryptsetup-bin", &["--version"]),
+    ("dmsetup", "dmsetup", &["--version"]),
     ("losetup", "mount", &["--version"]),
     ("lvm", "lvm2", &["version"]),
     ("mdadm", "mdadm", &["--version"]),

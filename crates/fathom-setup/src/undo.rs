@@ -58,12 +58,14 @@ impl<'a> Undoing<'a> {
                 self.table(device_id, name, guid, partitions)
             }
             SetupChange::Array { name, uuid, members } => self.array(name, uuid, members),
+            SetupChange::Multipath { name, paths } => self.multipath(name, paths),
             SetupChange::Crypt { name, device_id } => self.crypt(name, device_id),
             SetupChange::Group { name, uuids } => self.group(name, uuids),
             SetupChange::Volume { group, name, uuids } => self.volume(group, name, uuids),
             SetupChange::Signature { device_id, name, uuid, signature } => {
                 self.signature(device_id, name, uuid, signature)
             }
+            SetupChange::OldData { .. } => Undo::AlreadyBack,
             SetupChange::Mount { mount_point, device_id } => self.mount(mount_point, device_id),
         }
     }
@@ -189,6 +191,34 @@ impl<'a> Undoing<'a> {
         };
         match self.run_until_gone(&call, is_gone) {
             Undo::Failed(said) => Undo::Failed(format!("{said}{}", users_of(self.root, &point))),
+            other => other,
+        }
+    }
+
+    fn multipath(&mut self, name: &str, paths: &[BuiltOn]) -> Undo {
+        let map = known::mapped(self.root, name);
+        if let Some(map) = &map {
+            let is_ours = |slave: &BlockDir| {
+                let id = slave.devno().map(|devno| identity::device_id(self.root, devno));
+                id.is_some_and(|id| paths.iter().any(|path| id.is_meant_by(&path.id)))
+            };
+            let has_our_id = map.text("dm/uuid").as_deref() == Some(name);
+            if !has_our_id || !map.slaves().iter().all(is_ours) {
+                return Undo::ChangedBySomebody { found: format!("{name} is another map by now") };
+            }
+            if let Some(theirs) = self.theirs_on(map) {
+                return theirs;
+            }
+            let call = Call::new("dmsetup", ["remove", name]);
+            let removed = self.run_until_gone(&call, |root| known::mapped(root, name).is_none());
+            if removed != Undo::Restored {
+                return removed;
+            }
+        }
+        // What was made on the map lies on the disk, and shows by every path.
+        let Some(path) = paths.first() else { return Undo::AlreadyBack };
+        match self.blank(&path.id, &path.name, name, paths.len()) {
+            Undo::AlreadyBack if map.is_some() => Undo::Restored,
             other => other,
         }
     }
@@ -386,10 +416,28 @@ impl<'a> Undoing<'a> {
             Change::Setup(SetupChange::Array { uuid, .. }) => is_same_uuid(uuid, id),
             _ => false,
         });
-        if is_ours || id.starts_with("LVM-") || id.starts_with("CRYPT-") {
+        let is_mapped = ["LVM-", "CRYPT-", "fathom-"].iter().any(|start| id.starts_with(start));
+        if is_ours || is_mapped {
             return Undo::AlreadyBack;
         }
         Undo::Gone(format!("{name} ({id})"))
+    }
+
+    /// A device that was a path of a map of ours, with the other paths to the same disk.
+    fn paths_beside(&self, device: &BlockDir) -> Vec<DevNo> {
+        let Some(own) = device.devno() else { return Vec::new() };
+        let id = identity::device_id(self.root, own);
+        let entries = (0..).map_while(|step| self.log.entry(step));
+        let is_path = entries.into_iter().any(|entry| match &entry.change {
+            Change::Setup(SetupChange::Multipath { paths, .. }) => {
+                paths.iter().any(|path| id.is_meant_by(&path.id))
+            }
+            _ => false,
+        });
+        if !is_path {
+            return Vec::new();
+        }
+        identity::namesakes(self.root, own).into_iter().chain([own]).collect()
     }
 
     /// Makes a device blank on which nothing but ours is.
@@ -409,7 +457,8 @@ impl<'a> Undoing<'a> {
             return Undo::ChangedBySomebody { found: format!("{} on {path}", foreign.join(", ")) };
         }
         let own = device.devno().map(|devno| identity::device_id(self.root, devno).text);
-        let consent = Consent::new(own.into_iter().collect());
+        let consent =
+            Consent::new(own.into_iter().collect()).with_paths(self.paths_beside(&device));
         let mode = crate::wipe::FOR_WRITING;
         let claim = claim_ours(self.root, path.as_ref(), &consent, &self.protected, mode, &is_ours);
         let claim = match claim {

@@ -97,7 +97,8 @@ pub(crate) fn build(
     let all: Vec<&Device> = devices.iter().collect();
     site.make(change, &all, &call)?;
     let mut call = Call::new("lvm", ["lvcreate", &config, "--quiet", "--yes", "--name", NAME])
-        .args(["--wipesignatures=y", "--zero=y"])
+        // What shows on it is wiped by fathom, which notes first that it is old.
+        .args(["--wipesignatures=n", "--zero=n"])
         .args(size(spec)?);
     if is_striped {
         let stripe = kib_words(stripe_bytes(spec)?);
@@ -106,8 +107,8 @@ pub(crate) fn build(
     }
     let volume = SetupChange::Volume { group: group.clone(), name: NAME.to_owned(), uuids };
     // Nobody can hold the devices between the group and the volume: lvm itself opens them.
-    site.make(volume, &[], &call.arg(&group))?;
     let name = format!("{}-{NAME}", group.replace('-', "--"));
+    let old = site.make_new(&name, volume, &[], &call.arg(&group))?;
     let path = Path::new("/dev/mapper").join(&name);
     if site.is_dry() {
         let all: u64 = devices.iter().map(|d| d.size_bytes.saturating_sub(LABEL_BYTES)).sum();
@@ -126,7 +127,7 @@ pub(crate) fn build(
     let path = std::fs::canonicalize(&path).map_err(io_at("reach", &path))?;
     let is_own_loop = devices.iter().any(|device| device.is_own_loop);
     let made = Device { is_own_loop, ..device_of(site.root, &found, path) };
-    site.hold_new(&made)?;
+    site.hold_new(&made, Some(old))?;
     Ok(made)
 }
 

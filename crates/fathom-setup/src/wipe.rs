@@ -12,8 +12,8 @@ pub(crate) const FOR_WRITING: OpenMode =
 
 /// At both ends: beyond what any recogniser looks at but for single blocks, and beyond all copies of a GPT.
 const END_BYTES: u64 = 1 << 20;
-/// Where btrfs keeps copies of its superblock, which its tools would find again.
-const COPIES_AT: [u64; 2] = [64 << 20, 256 << 30];
+/// Single blocks further in: of headers that have copies there, and of btrfs, whose tools would find them again.
+const COPIES_AT: [u64; 5] = [1 << 20, 2 << 20, 4 << 20, 64 << 20, 256 << 30];
 const BLOCK_BYTES: u64 = 4096;
 
 /// Makes the device blank: zeros at both ends and wherever something is still recognised.
@@ -22,12 +22,7 @@ const BLOCK_BYTES: u64 = 4096;
 /// Those of writing; something is still recognised afterwards.
 pub(crate) fn wipe(claim: &Claim) -> io::Result<()> {
     let (file, size_bytes) = (claim.file(), claim.size_bytes());
-    zero(file, 0, END_BYTES.min(size_bytes))?;
-    let tail_bytes = END_BYTES.min(size_bytes);
-    zero(file, size_bytes - tail_bytes, tail_bytes)?;
-    for at in COPIES_AT {
-        zero(file, at, BLOCK_BYTES.min(size_bytes.saturating_sub(at)))?;
-    }
+    clear(file, 0, size_bytes)?;
     // Some headers have copies further in.
     const ROUNDS_MAX: u32 = 16;
     for _ in 0..ROUNDS_MAX {
@@ -43,7 +38,27 @@ pub(crate) fn wipe(claim: &Claim) -> io::Result<()> {
     Err(io::Error::other("something is still recognised after it was overwritten with zeros"))
 }
 
-/// The same where anything is recognised.
+/// Zeros wherever a recogniser looks on a piece of a device, on stable storage when this returns: a partition that is made there
+/// afterwards is blank from its first moment on.
+///
+/// # Errors
+/// Those of writing.
+pub(crate) fn blank_piece(claim: &Claim, start: u64, size_bytes: u64) -> io::Result<()> {
+    clear(claim.file(), start, size_bytes)?;
+    fsync(claim.file())
+}
+
+fn clear(file: &File, start: u64, size_bytes: u64) -> io::Result<()> {
+    let end_bytes = END_BYTES.min(size_bytes);
+    zero(file, start, end_bytes)?;
+    zero(file, start + size_bytes - end_bytes, end_bytes)?;
+    for at in COPIES_AT {
+        zero(file, start + at, BLOCK_BYTES.min(size_bytes.saturating_sub(at)))?;
+    }
+    Ok(())
+}
+
+/// Makes it blank where anything is recognised.
 ///
 /// # Errors
 /// As [`wipe`].

@@ -120,6 +120,18 @@ pub const KNOBS: &[Knob] = &[
         )
     },
     Knob {
+        access: Access::Fixed(
+            "the kernel shows the pace and not whether it is on. As a level of an experiment: setup.filesystem.mount_options",
+        ),
+        ..at_mount(
+            "ext4.init_itable",
+            EXT4,
+            Opt::Value("init_itable", "10"),
+            "pace at which inode tables are zeroed after mkfs",
+            "Waits so many times as long as zeroing the last group took.",
+        )
+    },
+    Knob {
         unit: "us",
         values: Values::Number(0, 1_000_000),
         ..option(
@@ -298,6 +310,13 @@ pub const KNOBS: &[Knob] = &[
         "4k to 1g, a power of two.",
     ),
     at_mount(
+        "xfs.noalign",
+        XFS,
+        Opt::Flag("noalign", "", false),
+        "allocation without regard to stripes",
+        "Ignores the stripe unit that mkfs has noted.",
+    ),
+    at_mount(
         "xfs.largeio",
         XFS,
         Opt::Flag("largeio", "nolargeio", false),
@@ -380,6 +399,31 @@ pub const KNOBS: &[Knob] = &[
             Opt::Value("compress", "no"),
             "compression",
             "Files that compress well are stored compressed.",
+        )
+    },
+    Knob {
+        unit: "B",
+        values: Values::Number(0, 4096),
+        trap: "Holds for what is written from now on.",
+        ..option(
+            "btrfs.max_inline",
+            BTRFS,
+            Opt::Value("max_inline", "2048"),
+            "files that lie in metadata",
+            "Smaller ones are stored beside their inode; 0 gives every file blocks of its own.",
+        )
+    },
+    Knob {
+        access: Access::Fixed(
+            "its default follows from the processors, and the kernel does not show it. As a level of an experiment: \
+             setup.filesystem.mount_options",
+        ),
+        ..at_mount(
+            "btrfs.thread_pool",
+            BTRFS,
+            Opt::Value("thread_pool", "default"),
+            "threads for checksums, compression and the like",
+            "At the most so many of each kind.",
         )
     },
     Knob {

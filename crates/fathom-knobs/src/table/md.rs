@@ -210,6 +210,12 @@ pub const KNOBS: &[Knob] = &[
         "how it survives a crash",
         "none, resync, bitmap, journal or ppl.",
     ),
+    made(
+        "md.bitmap_type",
+        "md/bitmap_type",
+        "kind of bitmap",
+        "bitmap, or llbitmap without locks.",
+    ),
     made("md.level", "md/level", "level", "raid0, raid1, raid4, raid5, raid6, raid10."),
     made("md.layout", "md/layout", "layout", "How data, copies and parity go round the members."),
     made(

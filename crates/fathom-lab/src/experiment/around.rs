@@ -1,6 +1,6 @@
 //! The machine before and after an experiment: memory, swap, services, space, settings, drives, and the baseline measured again.
 
-use super::machine;
+use super::{machine, outline};
 use crate::lab::Lab;
 use fathom_base::units::{format_count, format_size};
 use fathom_model::plan::Plan;
@@ -22,6 +22,8 @@ pub(crate) struct Look {
     memory_bytes: Option<u64>,
     swaps: Vec<String>,
     services: Vec<String>,
+    /// Of the processors' frequency, where the plan sets them.
+    governors: Vec<String>,
     /// Free space by mount point.
     space: Vec<(String, u64)>,
     /// Every file of the queues of the devices that are not built by the experiment, by path.
@@ -40,7 +42,12 @@ pub(crate) fn look(lab: &Lab<'_>, plan: &Plan) -> Look {
     };
     let target = plan.target.as_deref().filter(|target| !target.starts_with("null:"));
     let place = target.map(|target| fathom_inspect::stack::nearest_existing(Path::new(target)));
-    let stack = place.as_ref().and_then(|place| fathom_inspect::resolve(root, place).ok());
+    let mut places = outline::given(&plan.setup);
+    places.extend(place.clone());
+    let mut settings = BTreeMap::new();
+    for stack in places.iter().filter_map(|place| fathom_inspect::resolve(root, place).ok()) {
+        settings.append(&mut settings_of(root, &stack));
+    }
     let mut space = vec![("the store".to_owned(), lab.state_dir.clone())];
     space.extend(
         place.clone().filter(|place| place.is_dir()).map(|place| ("the target".to_owned(), place)),
@@ -51,14 +58,25 @@ pub(crate) fn look(lab: &Lab<'_>, plan: &Plan) -> Look {
         memory_bytes: fathom_sys::counters::memory_available_bytes(root),
         swaps: swap::areas(root).into_iter().map(area).collect(),
         services: plan.prepare.stop_services.iter().map(service).collect(),
+        governors: plan
+            .prepare
+            .governor
+            .iter()
+            .flat_map(|wanted| governors(root, wanted))
+            .collect(),
         space: space.into_iter().filter_map(free).collect(),
-        settings: stack.as_ref().map(|stack| settings(root, stack)).unwrap_or_default(),
-        drives: place.map(|place| drives(root, &place)).unwrap_or_default(),
+        settings,
+        drives: drives(root, &places),
     }
 }
 
+fn governors(root: &SysRoot, wanted: &str) -> Vec<String> {
+    let all = machine::governors(root, wanted).unwrap_or_default();
+    all.into_iter().map(|(policy, governor)| format!("{policy} {governor}")).collect()
+}
+
 /// All files of the queues below a target, but for the disks behind the file of a loop device: those are not touched.
-fn settings(root: &SysRoot, stack: &Stack) -> BTreeMap<PathBuf, String> {
+fn settings_of(root: &SysRoot, stack: &Stack) -> BTreeMap<PathBuf, String> {
     let (devices, _) = fathom_knobs::scope::of_stack(root, stack);
     let mut found = BTreeMap::new();
     for device in devices.iter().filter(|device| !device.is_behind_file) {
@@ -75,10 +93,11 @@ fn settings(root: &SysRoot, stack: &Stack) -> BTreeMap<PathBuf, String> {
     found
 }
 
-fn drives(root: &SysRoot, place: &Path) -> Vec<(String, String)> {
-    let Ok(scan) = fathom_inspect::machine::scan(root, &[place.to_owned()]) else {
+fn drives(root: &SysRoot, places: &[PathBuf]) -> Vec<(String, String)> {
+    if places.is_empty() {
         return Vec::new();
-    };
+    }
+    let Ok(scan) = fathom_inspect::machine::scan(root, places) else { return Vec::new() };
     let health = |node: &fathom_model::stack::Node| {
         let health = node.details().health.as_ref()?;
         let word = |name: &str, value: Option<u64>| value.map(|value| format!("{name} {value}"));
@@ -118,6 +137,10 @@ pub(crate) fn compare(
     if !before.services.is_empty() {
         let same = before.services == after.services;
         add("services", list(&before.services), list(&after.services), same);
+    }
+    if !before.governors.is_empty() {
+        let same = before.governors == after.governors;
+        add("governors", list(&before.governors), list(&after.governors), same);
     }
     for ((name, a), (_, b)) in before.space.iter().zip(&after.space) {
         add(&format!("space on {name}"), format_size(*a), format_size(*b), is_near(*a, *b));

@@ -1,4 +1,4 @@
-//! Swap and services around an experiment: noted before they are changed, and put back.
+//! Swap, services and the processors' governor around an experiment: noted before they are changed, and put back.
 
 use super::memory_group;
 use crate::error::{ErrorClass, LabError};
@@ -11,6 +11,7 @@ use fathom_model::plan::Prepare;
 use fathom_sys::child;
 use fathom_sys::swap;
 use fathom_sys::sysroot::SysRoot;
+use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -74,7 +75,104 @@ pub(crate) fn prepare(
         done.map_err(|reason| missing(Path::new(unit), format!("it cannot be stopped: {reason}")))?;
         log.made(step, Change::Machine(change))?;
     }
+    match &prepare.governor {
+        Some(governor) => set_governor(root, log, governor, note),
+        None => Ok(()),
+    }
+}
+
+const POLICIES: &str = "sys/devices/system/cpu/cpufreq";
+
+fn governor_file(policy: &str) -> PathBuf {
+    Path::new(POLICIES).join(policy).join("scaling_governor")
+}
+
+/// The policies of the processors' frequency with the governor that each has; all must know the wanted one.
+///
+/// # Errors
+/// [`LabError::Target`] when one does not, or when there are none.
+pub(crate) fn governors(root: &SysRoot, wanted: &str) -> Result<Vec<(String, String)>, LabError> {
+    let refused = |reason: String| missing(Path::new("governor"), reason);
+    let mut found = Vec::new();
+    for policy in root.names(POLICIES) {
+        let Some(now) = root.text(governor_file(&policy)) else { continue };
+        let list = Path::new(POLICIES).join(&policy).join("scaling_available_governors");
+        let known = root.text(list).unwrap_or_default();
+        if !known.split_whitespace().any(|word| word == wanted) {
+            return Err(refused(format!("{policy} has no '{wanted}'; it has: {known}")));
+        }
+        found.push((policy, now));
+    }
+    if found.is_empty() {
+        let reason = "this kernel does not choose the processors' frequency (as in a virtual machine); leave governor out";
+        return Err(refused(reason.to_owned()));
+    }
+    Ok(found)
+}
+
+fn set_governor(
+    root: &SysRoot,
+    log: &mut ChangeLog,
+    wanted: &str,
+    note: &mut dyn FnMut(String),
+) -> Result<(), LabError> {
+    let before = governors(root, wanted)?;
+    if before.iter().all(|(_, now)| now == wanted) {
+        return Ok(());
+    }
+    note(format!("Setting the processors' governor to {wanted}."));
+    let change =
+        Change::Machine(MachineChange::Governor { set: wanted.to_owned(), before: before.clone() });
+    let step = log.intend(change.clone())?;
+    for (policy, _) in before.iter().filter(|(_, now)| now != wanted) {
+        write_governor(root, log, policy, wanted)
+            .map_err(|reason| missing(&root.path(governor_file(policy)), reason))?;
+    }
+    log.made(step, change)?;
     Ok(())
+}
+
+/// Writes one and reads it back.
+fn write_governor(
+    root: &SysRoot,
+    log: &ChangeLog,
+    policy: &str,
+    governor: &str,
+) -> Result<(), String> {
+    let file = root.path(governor_file(policy));
+    log.fault_point("before a governor is set");
+    let done = fs::write(&file, governor);
+    log.fault_point("after a governor was set");
+    done.map_err(|error| {
+        format!("the governor cannot be set to {governor}: {error}; run as root")
+    })?;
+    match root.text(governor_file(policy)) {
+        Some(now) if now == governor => Ok(()),
+        now => Err(format!("it is {} after {governor} was written", now.unwrap_or_default())),
+    }
+}
+
+/// Puts governors back that are still what fathom has set.
+fn governors_back(
+    root: &SysRoot,
+    log: &ChangeLog,
+    set: &str,
+    before: &[(String, String)],
+) -> Outcome {
+    let (mut outcome, mut foreign) = (Outcome::AlreadyBack, Vec::new());
+    for (policy, was) in before {
+        match root.text(governor_file(policy)) {
+            // The processor is off; it begins with the kernel's own when it is on again.
+            None => {}
+            Some(now) if now == *was => {}
+            Some(now) if now == set => match write_governor(root, log, policy, was) {
+                Ok(()) => outcome = Outcome::Restored,
+                Err(reason) => return Outcome::Failed(format!("{policy}: {reason}")),
+            },
+            Some(now) => foreign.push(format!("{policy} is {now} now; before it was {was}")),
+        }
+    }
+    if foreign.is_empty() { outcome } else { Outcome::ChangedBySomebody(foreign.join("; ")) }
 }
 
 /// Whether services can be stopped and which of them run.
@@ -150,6 +248,7 @@ pub(crate) fn undo(
         _ if !is_same_boot => Outcome::Rebooted,
         MachineChange::SwapOff { area, priority } => swap_on(root, log, area, *priority),
         MachineChange::ServiceStopped { unit } => start_service(log, unit),
+        MachineChange::Governor { set, before } => governors_back(root, log, set, before),
         MachineChange::MemoryGroup { dir, before } => memory_group::undo(log, dir, before),
         MachineChange::Program { pid, .. } => {
             log.fault_point("before a program is ended");

@@ -16,7 +16,7 @@ use fathom_plan::Estimate;
 use fathom_setup::Outline as SetupOutline;
 use fathom_sys::swap;
 use fathom_sys::sysroot::SysRoot;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// What is known of the surroundings before anything begins.
 pub struct Ground<'a> {
@@ -28,6 +28,13 @@ pub struct Ground<'a> {
     pub protected: &'a Protected,
     /// Where the journal is.
     pub state_dir: &'a Path,
+}
+
+/// The devices of a setup that were there before it.
+pub(super) fn given(spec: &SetupSpec) -> Vec<PathBuf> {
+    let journals = spec.filesystem.iter().flat_map(|fs| fs.journals());
+    let words = spec.devices.iter().map(String::as_str).chain(journals);
+    words.filter(|word| word.starts_with('/')).map(PathBuf::from).collect()
 }
 
 /// Time around each trial that nothing in the plan says: settings, opening, storing.
@@ -138,6 +145,7 @@ impl<'a> Survey<'a> {
             if is_known || cell.setup.is_empty() {
                 continue;
             }
+            self.look_at_given(&cell.setup);
             match fathom_setup::check(root, consent, protected, &work_dir, &cell.setup) {
                 Ok(outline) => {
                     self.add_destroyed(&outline);
@@ -155,6 +163,18 @@ impl<'a> Survey<'a> {
                 self.refuse(LabError::Usage(text));
             }
             self.outline.target = "what the setup makes".to_owned();
+        }
+    }
+
+    /// The devices that a setup is built over stay when it is gone, with the settings that were made on them.
+    fn look_at_given(&mut self, spec: &SetupSpec) {
+        let root = self.ground.root;
+        for path in given(spec) {
+            let Ok(stack) = fathom_inspect::resolve(root, &path) else { continue };
+            let (devices, _) = fathom_knobs::scope::of_stack(root, &stack);
+            let is_new = |device: &ScopeDevice| self.devices.iter().all(|d| d.name != device.name);
+            let new: Vec<ScopeDevice> = devices.into_iter().filter(is_new).collect();
+            self.devices.extend(new);
         }
     }
 
@@ -210,6 +230,14 @@ impl<'a> Survey<'a> {
     /// Each setting with its value now; below a setup that is still to be built nothing is known of them.
     fn writes(&mut self, cell: &Cell) -> Vec<Write> {
         if !cell.setup.is_empty() {
+            for (knob, value) in &cell.knobs {
+                let one = [(knob.clone(), value.clone())].into();
+                let scope = Scope { devices: &self.devices, mount: None, own: &[] };
+                // What only the built devices have goes with them.
+                if let Ok(settings) = fathom_knobs::resolve(self.ground.root, &scope, &one) {
+                    self.warn(&settings);
+                }
+            }
             let unknown = |(knob, value): (&String, &String)| Write {
                 knob: knob.clone(),
                 place: "what is built".to_owned(),
@@ -222,11 +250,7 @@ impl<'a> Survey<'a> {
         let scope = Scope { devices: &self.devices, mounts: self.mount.as_slice(), own };
         match fathom_knobs::resolve(self.ground.root, &scope, &cell.knobs) {
             Ok(settings) => {
-                for text in fathom_knobs::unrestorable(self.ground.root, &settings) {
-                    if !self.outline.unrestorable.contains(&text) {
-                        self.outline.unrestorable.push(text);
-                    }
-                }
+                self.warn(&settings);
                 let old = |setting: &fathom_knobs::Setting| {
                     fathom_knobs::read(self.ground.root, &setting.place, &setting.knob).ok()
                 };
@@ -243,6 +267,15 @@ impl<'a> Survey<'a> {
             Err(error) => {
                 self.refuse(bench::of_knob(error));
                 Vec::new()
+            }
+        }
+    }
+
+    /// Says what of these settings cannot be put back exactly.
+    fn warn(&mut self, settings: &[fathom_knobs::Setting]) {
+        for text in fathom_knobs::unrestorable(self.ground.root, settings) {
+            if !self.outline.unrestorable.contains(&text) {
+                self.outline.unrestorable.push(text);
             }
         }
     }
@@ -276,6 +309,16 @@ impl<'a> Survey<'a> {
                 Ok(true) => around.push(act(format!("systemctl stop {unit}"), true)),
                 Ok(false) => {
                     around.push(act(format!("{unit} does not run: nothing to stop"), false))
+                }
+                Err(error) => refused = Some(error),
+            }
+        }
+        if let Some(governor) = &prepare.governor {
+            match machine::governors(self.ground.root, governor) {
+                Ok(all) => {
+                    let name = |(policy, now): &(String, String)| format!("{policy} (now {now})");
+                    let names: Vec<String> = all.iter().map(name).collect();
+                    around.push(act(format!("governor {governor} for {}", names.join(", ")), true));
                 }
                 Err(error) => refused = Some(error),
             }

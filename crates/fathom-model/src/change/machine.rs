@@ -19,6 +19,13 @@ pub enum MachineChange {
         /// Its name, such as `cron.service`.
         unit: String,
     },
+    /// The governor of the processors' frequency was set.
+    Governor {
+        /// What was set.
+        set: String,
+        /// The policies, each a group of processors, with the governor that each had.
+        before: Vec<(String, String)>,
+    },
     /// This process went into a control group that was made to limit its memory.
     MemoryGroup {
         /// The group's directory.
@@ -44,6 +51,7 @@ impl MachineChange {
         match self {
             Self::SwapOff { area, .. } => format!("swap on {} (off)", area.display()),
             Self::ServiceStopped { unit } => format!("service {unit} (stopped)"),
+            Self::Governor { set, .. } => format!("processors' governor {set}"),
             Self::MemoryGroup { dir, .. } => format!("control group {}", dir.display()),
             Self::Program { command, .. } => format!("program {command}"),
         }

@@ -46,6 +46,13 @@ pub enum SetupChange {
         /// The partitions' GUIDs, chosen likewise.
         partitions: Vec<String>,
     },
+    /// A multipath map; removed, and what lies on the disk behind it is wiped.
+    Multipath {
+        /// The map's name and identifier, which tells of which run it is.
+        name: String,
+        /// The paths to the disk, which was blank before.
+        paths: Vec<BuiltOn>,
+    },
     /// A software array; stopped, and its superblocks are removed.
     Array {
         /// The device's kernel name when it was made: `md200`.
@@ -89,6 +96,19 @@ pub enum SetupChange {
         /// The UUID that tells ours from somebody else's, chosen before it was written.
         uuid: String,
     },
+    /// What the devices below held before may show on a device that is built of them, and is wiped. There is nothing to take back:
+    /// this tells it from what somebody has put there since.
+    OldData {
+        /// The device's kernel name, or its name in the device mapper.
+        name: String,
+        /// Its ID as consent names it, once it is there.
+        id: Option<String>,
+        /// When it was about to be built, in seconds since 1970.
+        since_s: i64,
+        /// What was about to be wiped: blocks of 4 KiB, each with its place in bytes and its CRC-32C. None before that was looked for;
+        /// empty where nothing shows or when it is wiped.
+        blocks: Option<Vec<(u64, u32)>>,
+    },
     /// A filesystem was mounted.
     Mount {
         /// Where: a directory of fathom's own.
@@ -107,6 +127,7 @@ impl SetupChange {
             Self::LoopFile { path, .. } => format!("file {}", path.display()),
             Self::Loop { path, .. } => format!("loop device over {}", path.display()),
             Self::Table { name, .. } => format!("partition table on {name}"),
+            Self::Multipath { name, .. } => format!("multipath map {name}"),
             Self::Array { name, members, .. } => {
                 let members: Vec<&str> =
                     members.iter().map(|member| member.name.as_str()).collect();
@@ -116,6 +137,7 @@ impl SetupChange {
             Self::Group { name, .. } => format!("volume group {name}"),
             Self::Volume { group, name, .. } => format!("logical volume {group}/{name}"),
             Self::Signature { name, signature, .. } => format!("{signature} on {name}"),
+            Self::OldData { name, .. } => format!("old data on {name}"),
             Self::Mount { mount_point, .. } => format!("mount at {}", mount_point.display()),
         }
     }

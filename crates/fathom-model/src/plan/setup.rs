@@ -8,6 +8,9 @@ use serde::{Deserialize, Serialize};
 pub struct SetupSpec {
     /// Block devices as given, or `loop:SIZE` for a loop device over a file of fathom's in the state directory.
     pub devices: Vec<String>,
+    /// A multipath map over the devices, which are all paths to one disk.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub multipath: Option<MultipathSpec>,
     /// Equal pieces of each device, by GPT partitions.
     pub slice: Option<SliceSpec>,
     /// A software array over them.
@@ -32,8 +35,40 @@ impl SetupSpec {
     pub fn takes_all_devices(&self) -> bool {
         let takes_all = |fs: &FilesystemSpec| fs.is_on_each || fs.spans_devices();
         self.array.is_some()
+            || self.multipath.is_some()
             || self.volume.is_some()
             || self.filesystem.as_ref().is_some_and(takes_all)
+    }
+}
+
+/// A map of several paths to one disk.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MultipathSpec {
+    /// `multibus`: all paths in one group. `failover`: each in a group of its own, of which the first is used. Else the groups, as
+    /// places in the list of devices: `0,1/2,3`.
+    pub policy: String,
+    /// How a path of the group is chosen: `round-robin`, `queue-length`, `service-time`, `historical-service-time`.
+    pub selector: String,
+    /// How many of the paths have failed, from the first on.
+    pub failed: u32,
+}
+
+impl MultipathSpec {
+    /// The paths of each group, as places in the list of devices; none when they do not name each of the paths once.
+    #[must_use]
+    pub fn groups(&self, paths: usize) -> Option<Vec<Vec<usize>>> {
+        let groups: Vec<Vec<usize>> = match self.policy.as_str() {
+            "multibus" => vec![(0..paths).collect()],
+            "failover" => (0..paths).map(|path| vec![path]).collect(),
+            own => {
+                let group =
+                    |text: &str| text.split(',').map(|path| path.trim().parse().ok()).collect();
+                own.split('/').map(group).collect::<Option<_>>()?
+            }
+        };
+        let mut named = groups.concat();
+        named.sort_unstable();
+        named.iter().copied().eq(0..paths).then_some(groups)
     }
 }
 

@@ -222,6 +222,7 @@ impl Checker<'_> {
 fn level_of_setup(key: &str, level: &str) -> Result<(), String> {
     let mut every = SetupSpec::default();
     for (layer, kind) in [
+        ("multipath.policy", "multibus"),
         ("array.level", "raid5"),
         ("volume.type", "linear"),
         ("crypt.type", "luks2"),

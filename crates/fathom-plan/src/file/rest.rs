@@ -179,6 +179,7 @@ pub fn prepare(root: &mut Section) -> Result<Prepare, PlanError> {
         quiet_wait_ns: 120 * SECOND_NS,
         swap_off: false,
         stop_services: Vec::new(),
+        governor: None,
         memory_floor_bytes: None,
         memory_limit_bytes: None,
     };
@@ -205,6 +206,13 @@ pub fn prepare(root: &mut Section) -> Result<Prepare, PlanError> {
     if let Some(item) = section.take("stop_services") {
         prepare.stop_services = item.list().iter().map(service).collect::<Result<_, _>>()?;
     }
+    if let Some(item) = section.take("governor") {
+        let word = item.words()?;
+        if !word.chars().all(|c| c.is_ascii_lowercase() || c == '_') {
+            return Err(item.refuse("is no governor; write for example performance"));
+        }
+        prepare.governor = Some(word);
+    }
     if let Some(item) = section.take("memory_floor") {
         prepare.memory_floor_bytes = Some(item.size()?);
     }
@@ -222,6 +230,7 @@ pub fn prepare(root: &mut Section) -> Result<Prepare, PlanError> {
         "quiet_wait",
         "swap_off",
         "stop_services",
+        "governor",
         "memory_floor",
         "memory_limit",
     ])?;

@@ -72,7 +72,7 @@ pub fn check(filesystem: &FilesystemSpec, spec: &SetupSpec) -> Result<(), Fault>
     }
     mount::check_together(&filesystem.mount_options)
         .map_err(|reason| fault("mount.options", reason))?;
-    let is_joined = spec.array.is_some() || spec.volume.is_some();
+    let is_joined = spec.array.is_some() || spec.volume.is_some() || spec.multipath.is_some();
     let below = if is_joined { 1 } else { spec.devices.len() };
     check_profiles(filesystem, below)?;
     if filesystem.is_on_each && filesystem.spans_devices() {

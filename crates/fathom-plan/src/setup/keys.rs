@@ -28,6 +28,17 @@ pub const SETUP_KEYS: &[SetupKey] = &[
         "none|ext4|xfs|btrfs|f2fs|ext3|ext2",
         "filesystem; none measures the device",
     ),
+    key(
+        "multipath.policy",
+        "multibus|failover|0,1/2,3",
+        "map over the devices, which are paths to one disk: in one group, each in its own, or in these",
+    ),
+    key(
+        "multipath.selector",
+        "service-time|queue-length|round-robin|historical-service-time",
+        "which path of the group is next",
+    ),
+    key("multipath.failed", "N", "so many paths, from the first on, have failed"),
     key("slice.start", "SIZE or %", "where the partition begins on each device"),
     key("slice.size", "SIZE", "its length; the smallest device decides without it"),
     key("array.layout", "left-symmetric|n2|f2|o2|...", "places of data, copies and parity"),

@@ -4,13 +4,14 @@
 use super::{Undoing, all_devices};
 use crate::known::{self, is_same_uuid};
 use crate::tools::Call;
-use crate::{Undo, volume};
+use crate::{Undo, old, volume};
 use fathom_guard::changes::Entry;
 use fathom_inspect::identity::{self, DeviceIdKind};
 use fathom_model::change::Change;
 use fathom_model::change::setup::SetupChange;
 use fathom_sys::blkdev;
 use fathom_sys::probe::{self, table};
+use fathom_sys::process;
 use fathom_sys::sysfs_block::BlockDir;
 use std::fs::{self, File};
 use std::path::Path;
@@ -25,8 +26,35 @@ impl Undoing<'_> {
         let path = device.dev_path();
         let found = known::signatures(path.as_ref()).unwrap_or_default();
         let is_ours = self.known.judge(&found);
-        let names: Vec<&str> = found.iter().filter(|s| !is_ours(s)).map(|s| s.name).collect();
-        (!names.is_empty()).then(|| changed(format!("{} on {path}", names.join(", "))))
+        let theirs = found.iter().filter(|s| !is_ours(s)).map(|s| (s.offset_bytes, s.name));
+        let theirs: Vec<(u64, &str)> = theirs.collect();
+        if theirs.is_empty() || self.is_old(device, &theirs) {
+            return None;
+        }
+        let names: Vec<&str> = theirs.iter().map(|s| s.1).collect();
+        Some(changed(format!("{} on {path}", names.join(", "))))
+    }
+
+    /// True when what shows on a built device, and on partitions that the kernel found there, was on the devices below before: the
+    /// process died before it had wiped it, and nobody has written to it since.
+    fn is_old(&self, device: &BlockDir, found: &[(u64, &str)]) -> bool {
+        let own = device.devno().map(|devno| identity::device_id(self.root, devno));
+        let mapped = device.text("dm/name");
+        let further = old::in_partitions(device);
+        let places: Vec<u64> = found.iter().chain(&further).map(|place| place.0).collect();
+        let is_same_boot = process::boot_id(self.root).is_some_and(|id| id == self.log.boot_id());
+        (0..).map_while(|step| self.log.entry(step)).any(|entry| match &entry.change {
+            Change::Setup(SetupChange::OldData { name, since_s, blocks: None, .. }) => {
+                (name == device.name() || Some(name) == mapped.as_ref())
+                    && is_same_boot
+                    && old::is_untouched(self.root, device, *since_s)
+            }
+            Change::Setup(SetupChange::OldData { id: Some(id), blocks: Some(blocks), .. }) => {
+                let is_meant = own.as_ref().is_some_and(|own| own.is_meant_by(id));
+                is_meant && old::are_noted(device, &places, blocks)
+            }
+            _ => false,
+        })
     }
 
     /// An entry of our partition table, or a partition that the kernel has, that is not ours, or something on ours that is not.

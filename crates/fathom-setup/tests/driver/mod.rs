@@ -38,6 +38,10 @@ pub fn play() -> ExitCode {
         ["look", state, spec, command] => cycle(Path::new(state), spec, End::Look(command)),
         ["check", state, spec] => check(Path::new(state), spec),
         ["undo", state] => undo(Path::new(state)),
+        ["kills_old", state, spec, prime, from, to] => {
+            kills_old(Path::new(state), spec, prime, [from, to])
+        }
+        ["die_at", state, spec, name] => die_at(Path::new(state), spec, name),
         ["kills", state, spec, count] => kills(Path::new(state), spec, count.parse().unwrap()),
         other => Err(format!("the driver knows no {other:?}")),
     };
@@ -298,4 +302,73 @@ pub fn kills(state: &Path, text: &str, count: usize) -> Result<(), String> {
         kinds.len()
     );
     Ok(())
+}
+
+/// Devices that are made of others and on which something is recognised, with what it is.
+fn shown() -> Vec<String> {
+    let built =
+        BlockDir::disks(&SysRoot::live()).into_iter().filter(|disk| !disk.slaves().is_empty());
+    let found = built.filter_map(|disk| {
+        let file = blkdev::open_to_look(disk.dev_path().as_ref(), false).ok()?;
+        let found = probe::signatures(&file, blkdev::size_bytes(&file).ok()?).ok()?;
+        let names: Vec<&str> = found.iter().map(|signature| signature.name).collect();
+        (!names.is_empty()).then(|| format!("{} on {}", names.join(", "), disk.name()))
+    });
+    found.collect()
+}
+
+/// Kills the building at each fault point between two that have these names; before each time the shell command `prime` puts old data
+/// where it shows. What is left must be put in order, and nothing of it is taken for somebody's.
+pub fn kills_old(state: &Path, text: &str, prime: &str, ends: [&str; 2]) -> Result<(), String> {
+    let devices = spec(text)?.devices;
+    let (path, list) = (state.to_str().unwrap(), state.join("points-old"));
+    fs::create_dir_all(work_dir(state)).map_err(|error| error.to_string())?;
+    let nothing = Path::new("/");
+    shell(prime, nothing)?;
+    let before = traces(state, &devices);
+    fs::remove_file(&list).ok();
+    let whole = driver(&["cycle", path, text], Some(&format!("list:{}", list.display())));
+    if !whole.status.success() {
+        return Err(format!("without any kill: {}", said(&whole)));
+    }
+    let points = fs::read_to_string(&list).map_err(|error| error.to_string())?;
+    let points: Vec<&str> =
+        points.lines().filter_map(|line| line.split_once(' ')).map(|p| p.1).collect();
+    let last = points.iter().position(|point| *point == ends[1]).unwrap_or(0);
+    let Some(first) = points[..last].iter().rposition(|point| *point == ends[0]) else {
+        return Err(format!("{ends:?} are not in {points:?}\n{}", said(&whole)));
+    };
+    let mut times_shown = 0;
+    for number in first + 1..=last + 1 {
+        shell(prime, nothing)?;
+        let what = format!("killed at point {number} ({})", points[number - 1]);
+        let killed = driver(&["cycle", path, text], Some(&format!("kill:{number}")));
+        if killed.status.signal() != Some(9) {
+            return Err(format!("{what}, but it lives: {}", said(&killed)));
+        }
+        let shows = shown();
+        times_shown += usize::from(!shows.is_empty());
+        println!("{what}: {shows:?}");
+        if number % 3 == 2 {
+            driver(&["undo", path], Some(&format!("kill:{}", 1 + number % 7)));
+        }
+        let undone = driver(&["undo", path], None);
+        let after = traces(state, &devices);
+        if !undone.status.success() || after != before {
+            return Err(format!("{what}: left {after:?}\n{}\n{}", said(&killed), said(&undone)));
+        }
+    }
+    println!("OLD {} {times_shown}", last + 1 - first);
+    Ok(())
+}
+
+/// Dies at the first fault point of that name; which one it is, `kills_old` has found out.
+fn die_at(state: &Path, text: &str, name: &str) -> Result<(), String> {
+    let points = fs::read_to_string(state.join("points-old")).map_err(|e| e.to_string())?;
+    let mut points = points.lines().filter_map(|line| line.split_once(' '));
+    let point = points.find(|point| point.1 == name).ok_or("no such point")?;
+    let path = state.to_str().unwrap();
+    let died = driver(&["cycle", path, text], Some(&format!("kill:{}", point.0)));
+    println!("{}SHOWN {:?}", said(&died), shown());
+    if died.status.signal() == Some(9) { Ok(()) } else { Err("it lives".to_owned()) }
 }

@@ -1,6 +1,6 @@
 //! md arrays: every level and layout, odd numbers of members, all states; killed, and found again after a power cut under another name.
 
-use crate::{driver, ended, has, job, killed, look, tell_failures, word};
+use crate::{driver, ended, has, job, killed, look, old_shown, tell_failures, word};
 use fathom_model::plan::setup::{ArraySpec, ArrayState, FilesystemSpec, SetupSpec};
 use fathom_testkit::{
     Capability, Guest, GuestJob, GuestReport, Trial, counted, kernel_test, sample,
@@ -181,15 +181,42 @@ fn old_table(mut all: GuestJob) -> GuestJob {
     all = all.setup(
         "old",
         &format!(
-            "mdadm --create /dev/md9 --run --quiet --level=0 --metadata=1.2 --chunk=64 --homehost=any --raid-devices=3 {three}
-             echo 'size=8MiB' | sfdisk -q /dev/md9; mdadm --stop /dev/md9; mdadm --zero-superblock {three}"
+            "cat >/run/old_data <<'END'
+#!/bin/bash
+if [ -e /run/turn ]; then rm /run/turn; label=dos; else touch /run/turn; label=gpt; fi
+mdadm --create /dev/md9 --run --quiet --level=0 --metadata=1.2 --chunk=64 --homehost=any --raid-devices=3 {three} &&
+printf \"label: $label\\nsize=8MiB\\n\" | sfdisk -q --wipe=never /dev/md9 && mdadm --stop --quiet /dev/md9 &&
+mdadm --zero-superblock {three}
+# The end of the last member is the end of the array.
+for disk in {three}; do dd if=/dev/zero of=$disk bs=1M seek=31 count=1 status=none; done
+END
+             chmod +x /run/old_data; /run/old_data"
         ),
     );
+    let prime = "/run/old_data";
     let mut old = setup("raid0", 3);
     if let Some(array) = &mut old.array {
         array.chunk = Some("64k".to_owned());
     }
-    look(all, "old_table", &old, FACTS)
+    all = look(all, "old_table", &old, FACTS);
+    // The process dies while the old table shows: it is told from what somebody has put there since, whose array stays.
+    all = all.step(
+        "old_kills",
+        &format!(
+            "setup kills_old $STATE {} {prime} 'before mdadm' 'after wiping old data'",
+            word(&old)
+        ),
+    );
+    for (number, point) in ["after mdadm", "before wiping old data"].iter().enumerate() {
+        let goes_on = format!(
+            "{prime}; setup die_at $STATE {} '{point}'; md=/dev/$(grep -o 'md2[0-9]*' /proc/mdstat); mkfs.ext4 -qF $md; sync
+             sum() {{ cat {three} | md5sum; }}; a=$(sum); setup undo $STATE || true; b=$(sum); [ \"$a\" = \"$b\" ] && echo SAME
+             dd if=/dev/zero of=$md bs=1M 2>/dev/null || true; setup undo $STATE",
+            word(&old)
+        );
+        all = all.step(&format!("old_goes_on{number}"), &goes_on);
+    }
+    all
 }
 
 /// The process dies; somebody makes a filesystem of their own on the array.
@@ -216,6 +243,14 @@ fn judge(report: &GuestReport, kills: usize) {
     let old = ended(report, "old_table", 0);
     for words in ["shows as partitions: forgotten", "wiped", "CLAIM true"] {
         has(old, words);
+    }
+    let old = old_shown(ended(report, "old_kills", 0));
+    counted("kills in a guest while data of old shows on an array", old);
+    for number in 0..2 {
+        let step = ended(report, &format!("old_goes_on{number}"), 0);
+        for words in ["SHOWN [\"", "ChangedBySomebody { found: \"", "ext4", "SAME"] {
+            has(step, words);
+        }
     }
     let spares = ended(report, "spares", 0);
     for slot in ["SLOT dev-ubdc 0", "SLOT dev-ubda 1", "SLOT dev-ubdb none"] {

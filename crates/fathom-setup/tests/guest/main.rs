@@ -4,6 +4,7 @@
 mod arrays;
 #[path = "../driver/mod.rs"]
 mod driver;
+mod paths;
 mod volumes;
 
 use fathom_model::plan::setup::SetupSpec;
@@ -20,7 +21,7 @@ fn main() -> ExitCode {
     if std::env::var_os(driver::ROLE).is_some() {
         return driver::play();
     }
-    fathom_testkit::run_parallel(GUESTS, vec![arrays::trial(), volumes::trial()])
+    fathom_testkit::run_parallel(GUESTS, vec![arrays::trial(), volumes::trial(), paths::trial()])
 }
 
 /// A job whose steps can call this program as the driver: `setup WHAT STATE SPEC`. The state lies on the host, and outlives
@@ -76,4 +77,16 @@ fn killed(step: &StepResult, asked: usize) -> usize {
     let number = |at: usize| words[at].parse::<usize>().unwrap();
     assert_eq!(number(0), asked.min(number(4)), "{words:?}");
     number(0)
+}
+
+/// How many processes died around the wiping of old data. Where it shows most of them: the tool has run, the journal says so, what
+/// shows is noted, and is about to be wiped.
+#[track_caller]
+fn old_shown(step: &StepResult) -> usize {
+    let line = step.stdout.lines().find_map(|line| line.strip_prefix("OLD "));
+    let words: Vec<usize> =
+        line.unwrap_or_default().split(' ').filter_map(|word| word.parse().ok()).collect();
+    let [killed, shown] = words[..] else { panic!("{}", step.stdout) };
+    assert!(shown >= 6 && killed > shown, "{}", step.stdout);
+    killed
 }

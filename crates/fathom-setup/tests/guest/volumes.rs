@@ -1,6 +1,6 @@
 //! LVM, dm-crypt, and equal slices of unlike disks.
 
-use crate::{driver, ended, has, job, killed, look, tell_failures, word};
+use crate::{driver, ended, has, job, killed, look, old_shown, tell_failures, word};
 use fathom_model::plan::setup::{
     ArraySpec, ArrayState, CryptSpec, FilesystemSpec, SetupSpec, SliceSpec, VolumeSpec,
 };
@@ -110,6 +110,20 @@ fn volumes() {
     killed.slice = Some(SliceSpec { start: "1m".to_owned(), size: None });
     killed.filesystem = Some(ext4());
     all = all.step("kills", &format!("setup kills $STATE {} {kills}", word(&killed)));
+    // What a volume of somebody's held shows on ours, and the process dies before that is wiped.
+    all = all.setup(
+        "old",
+        "cat >/run/old_data <<'END'
+#!/bin/bash
+{ pvcreate -y /dev/ubda /dev/ubdb && vgcreate old /dev/ubda /dev/ubdb && lvcreate -y -n old -l 100%VG -Wn -Zn old &&
+mkfs.ext4 -qF /dev/mapper/old-old && vgremove -yf old && pvremove -y /dev/ubda /dev/ubdb; } >/dev/null
+END
+         chmod +x /run/old_data",
+    );
+    let again = SetupSpec { volume: Some(volume("linear")), ..over(&["a", "b"]) };
+    let ends = "'before lvm' 'after wiping old data'";
+    let kills_old = format!("setup kills_old $STATE {} /run/old_data {ends}", word(&again));
+    all = all.step("old_kills", &kills_old);
     // The process dies; somebody makes a filesystem on our volume, or a volume of their own in our group.
     let small = SetupSpec {
         volume: Some(VolumeSpec { size: Some("50%".to_owned()), ..volume("linear") }),
@@ -175,6 +189,8 @@ fn judge(report: &GuestReport, kills: usize) {
     has(planned, "wasted_bytes: 36700160");
     let kills = killed(ended(report, "kills", 0), kills);
     counted("kills in a guest while volumes and encryption are built and taken down", kills);
+    let old = old_shown(ended(report, "old_kills", 0));
+    counted("kills in a guest while data of old shows on a volume", old);
     for (step, words) in [
         ("theirs", "ChangedBySomebody { found: \"ext4 on /dev/dm-"),
         ("theirs", "SAME"),

@@ -13,6 +13,7 @@ pub fn trials() -> Vec<Trial> {
     vec![
         kernel_test("killed_on_loops_of_its_own", &needs, on_own_loops),
         kernel_test("killed_on_a_slice_of_a_device", &needs, on_a_slice),
+        kernel_test("killed_where_old_data_lies_in_a_slice", &needs, on_old_data),
     ]
 }
 
@@ -35,4 +36,20 @@ fn on_a_slice() {
     let scratch = Scratch::new().unwrap();
     driver::kills(scratch.path(), &json(&spec), kills).unwrap();
     counted("kills while setups on partitions are built and taken down", kills);
+}
+
+/// Somebody's partition began where ours does, and only its table was wiped.
+fn on_old_data() {
+    let options = LoopOptions { partition_scan: true, ..LoopOptions::default() };
+    let device = LoopDevice::with(96 << 20, Content::Sparse, &options).unwrap();
+    let path = device.path().display();
+    let prime = format!(
+        "echo start=8192 | sfdisk -q --wipe=never --lock=no {path}; partx --update {path}; mkfs.ext4 -qF {path}p1; \
+         partx --delete {path}; wipefs -aq {path}; blkid -p -O 4M {path} | grep -q ext4"
+    );
+    let mut spec = over(&[device.path().to_str().unwrap()], Some(filesystem("ext4")));
+    spec.slice = Some(SliceSpec { start: "4m".to_owned(), size: None });
+    let scratch = Scratch::new().unwrap();
+    let ends = ["before wiping old data", "before mkfs.ext4"];
+    driver::kills_old(scratch.path(), &json(&spec), &prime, ends).unwrap();
 }

@@ -225,6 +225,9 @@ fn states(report: &GuestReport) {
         };
         assert_eq!((lacks, action), expected, "{level}");
     }
+    let around = result["around"].as_array().expect("lines");
+    let settings = around.iter().find(|line| line["what"] == "settings of the queues");
+    assert_eq!(settings.map(|line| &line["is_same"]), Some(&Value::from(true)), "{around:?}");
     contains(&report.step("after_states").stdout, &["NOTHING LEFT"]);
 }
 

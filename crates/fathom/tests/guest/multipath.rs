@@ -13,6 +13,8 @@ pub fn trials() -> Vec<Trial> {
         .test("the_map_is_written_with_consent", map_is_written)
         .test("groups_selector_and_a_lost_path_are_factors", paths)
         .test("a_failed_path_shows", failed_path)
+        .test("maps_are_built_and_taken_down", built)
+        .test("a_disk_that_disappears_makes_the_trial_void", deleted)
         .into_trials()
 }
 
@@ -63,6 +65,48 @@ for _ in {1..450}; do dmsetup status mpatha | grep -v '8:0 F' || break; sleep 0.
 dmsetup status mpatha
 ";
 
+/// Nobody uses the paths any more.
+const UNMAPPED: &str = "
+multipathd -k'shutdown' || true
+for _ in {1..300}; do pidof multipathd >/dev/null || break; sleep 0.1; done
+unset DM_DISABLE_UDEV
+dmsetup remove striped
+dmsetup remove_all
+echo running >/sys/block/sda/device/state
+udevadm settle --timeout=120
+";
+
+/// A disk is gone in the middle of a trial, with a setting of another one changed.
+const DELETED: &str = r#"
+cat >/run/deleted.toml <<'END'
+question = "Which?"
+target = "/dev/sdd"
+[[workload]]
+use = "randread"
+duration = "60s"
+[knobs]
+"block.read_ahead_kb@sdd" = 64
+vm.swappiness = 33
+[design]
+blocks = 2
+[prepare]
+settle = "0s"
+quiet = "0s"
+drop_caches = false
+END
+before=$(cat /proc/sys/vm/swappiness)
+(while sleep 0.5; do
+    now=$(awk '{print $1}' /sys/block/sdd/stat); sleep 0.5
+    [ $(($(awk '{print $1}' /sys/block/sdd/stat) - now)) -lt 20 ] || break
+done
+echo 1 >/sys/block/sdd/device/delete) >&2 &
+code=0
+json lab /run/deleted.toml || code=$?
+echo swappiness $before $(cat /proc/sys/vm/swappiness) >&2
+fathom restore --list >&2
+exit $code
+"#;
+
 /// The example of the documentation, script and plan.
 const DOCUMENT: &str = include_str!("../../../../docs/lab.md");
 
@@ -73,10 +117,15 @@ fn example(after: &str) -> &'static str {
 }
 
 fn job(job: GuestJob) -> GuestJob {
-    let (script, plan) = (example("```sh\n"), example("```toml\n").replace("60s", "200ms"));
+    let plan = example("```toml\nquestion").replace("60s", "200ms");
+    let (script, plan) = (example("```sh\n"), format!("question{plan}"));
     let calm = "[design]\nblocks = 1\nsentinel = false\n[prepare]\nsettle = \"0s\"\nquiet = \"0s\"\ndrop_caches = false\n";
+    // The other example says only what the setup is.
+    let built = example("```toml\n").replace("/dev/sdb", "/dev/sdc");
+    let load = "question = \"Which?\"\n[[workload]]\nuse = \"randread\"\ndepth = 8\nduration = \"200ms\"\n";
     let files = format!(
-        "cat >/run/paths <<'EOS'\n{script}EOS\nchmod +x /run/paths\ncat >/run/paths.toml <<'EOS'\n{plan}{calm}EOS\nload dm-queue-length\n"
+        "cat >/run/paths <<'EOS'\n{script}EOS\nchmod +x /run/paths\ncat >/run/paths.toml <<'EOS'\n{plan}{calm}EOS\n\
+         cat >/run/built.toml <<'EOS'\n{load}{built}{calm}EOS\nload dm-queue-length\n"
     );
     job.setup("configuration", CONFIGURATION)
         .setup("paths", DISKS)
@@ -106,6 +155,10 @@ fn job(job: GuestJob) -> GuestJob {
         .step("table_again", "dmsetup table mpatha; cat /sys/block/sda/device/state")
         .setup("fail", FAIL)
         .step("failed", "json run randread /dev/mapper/mpatha duration=1s depth=8")
+        .setup("unmapped", UNMAPPED)
+        .step("built", "unset DM_DISABLE_UDEV; json lab /run/built.toml --seed=1 --destroy=$(wwn sda)")
+        .step("built_gone", "dmsetup ls; attempt /dev/sda --destroy=$(wwn sda)")
+        .step("deleted", DELETED)
 }
 
 /// The bytes that a device read in a run.
@@ -210,4 +263,35 @@ fn failed_path(report: &GuestReport) {
     let degraded = found.iter().find(|f| f["id"] == "multipath-degraded").expect("a finding");
     let summary = degraded["summary"].as_str().unwrap_or_default();
     contains(summary, &["mpatha has lost 1 of its 2 paths (sda)"]);
+}
+
+/// The map of each cell is built over the two paths, of which one has failed or none, and is gone afterwards.
+fn built(report: &GuestReport) {
+    let result = result(report, "built", 1);
+    let records = result["records"].as_array().expect("records");
+    assert_eq!(records.len(), 3 * 2);
+    for record in records {
+        assert!(record["cell"]["void"].is_null(), "{}", record["cell"]);
+        let share = read_bytes(record, "sda") / read_bytes(record, "dm-0");
+        match record["cell"]["levels"][1][1].as_str() {
+            Some("1") => assert_eq!(share, 0.0, "{}", record["cell"]),
+            _ => assert!(share > 0.0, "{}", record["cell"]),
+        }
+    }
+    let after = ended(report, "built_gone", 3);
+    contains(&after.stdout, &["No devices found"]);
+    contains(&after.stderr, &["/dev/sda cannot be told from /dev/sdc"]);
+}
+
+fn deleted(report: &GuestReport) {
+    let result = result(report, "deleted", 5);
+    let records = result["records"].as_array().expect("records");
+    assert_eq!(records.len(), 1, "it ends with the first");
+    let void = records[0]["cell"]["void"].as_str().unwrap_or_default();
+    contains(void, &["sdd"]);
+    let said = &ended(report, "deleted", 5).stderr;
+    let line = said.lines().find_map(|line| line.strip_prefix("swappiness ")).expect(said);
+    let (before, after) = line.split_once(' ').expect(line);
+    assert_eq!(before, after);
+    contains(said, &["Nothing is left changed."]);
 }

@@ -29,6 +29,7 @@ pub fn trials() -> Vec<Trial> {
         kernel_test("lab_command_as_load", &ext4, command),
         kernel_test("lab_full_filesystem", &ext4, full),
         kernel_test("lab_device_error", &ext4, device_error),
+        kernel_test("lab_mount_that_fails", &ext4, refused_mount),
         kernel_test("lab_panic", &ext4, panics),
         kernel_test("lab_side_by_side", &ext4, side_by_side),
         kernel_test("lab_companions_end", &ext4, companions),
@@ -435,6 +436,44 @@ fn device_error() {
     assert!(void.contains("read") || void.contains("gone"), "{void}");
     let now = fs::read_to_string(queue(fs.device(), "nr_requests")).unwrap();
     assert_eq!(now.trim(), "128", "the setting is back");
+}
+
+/// A tool refuses in the middle: mount does not mount one of two filesystems. The trial is void with what it said, what was built for it
+/// is gone, and the experiment ends or goes on, as asked.
+fn refused_mount() {
+    let sandbox = Sandbox::new();
+    let before = machine(&sandbox, &[]);
+    let bin = sandbox.scratch.join("bin");
+    fs::create_dir_all(&bin).unwrap();
+    let fake = bin.join("mount");
+    let script = "#!/bin/sh\ncase \"$*\" in *ext2*) echo 'mount: not this one' >&2; exit 32;; esac\n\
+        PATH=${PATH#*:} exec mount \"$@\"\n";
+    fs::write(&fake, script).unwrap();
+    assert!(tool("chmod").arg("755").arg(&fake).status().unwrap().success());
+    let path = format!("{}:{}", p(&bin), std::env::var("PATH").unwrap());
+    let text = format!(
+        "{READ}[setup]\ndevices = ['loop:32MiB']\n[factors]\nfilesystem.type = ['ext4', 'ext2']\n[design]\nblocks = 2\nsentinel = false\n"
+    );
+    let measured = |name: &str, on_error: &str| {
+        let file = plan(&sandbox, name, &format!("{on_error}{text}"));
+        let done = crate::cli::run(|| {
+            let mut command = sandbox.command(&["--json", "lab", p(&file), "--seed=1"]);
+            command.env("PATH", &path);
+            command
+        });
+        assert_same(&before, &machine(&sandbox, &[]), name);
+        let records = done.records();
+        let void = |record: &Value| record["cell"]["void"].as_str().map(str::to_owned);
+        let voids: Vec<String> = records.iter().filter_map(void).collect();
+        assert!(
+            !voids.is_empty() && voids.iter().all(|why| why.contains("not this one")),
+            "{voids:?}"
+        );
+        (done.code, voids.len(), records.len() - voids.len())
+    };
+    let (code, voids, _) = measured("stop", "");
+    assert_eq!((code, voids), (5, 1));
+    assert_eq!(measured("continue", "on_error = 'continue'\n"), (1, 2, 2));
 }
 
 /// A panic in the middle (an injected one) puts everything back on its way out.

@@ -23,6 +23,7 @@ pub fn trials() -> Vec<Trial> {
         kernel_test("lab_ready_plans_ask_for_consent", &[FathomBinary, LoopDevices], consent),
         kernel_test("lab_narrowing_finds_the_optimum", &[FathomBinary], narrowing),
         kernel_test("lab_remount", &remount, remounts),
+        kernel_test("lab_memory_floor", &[FathomBinary], memory_floor),
         kernel_test("lab_skip", &[FathomBinary], skip),
         kernel_test("lab_hypothesis", &[FathomBinary], hypothesis),
         kernel_test("lab_null_factor", &[FathomBinary], null_factor),
@@ -31,13 +32,8 @@ pub fn trials() -> Vec<Trial> {
 }
 
 /// The plans that come with fathom, and what each is given.
-fn ready(sandbox: &Sandbox, target: &Path) -> Vec<(&'static str, Vec<String>)> {
+fn ready(target: &Path) -> Vec<(&'static str, Vec<String>)> {
     let target = p(target).to_owned();
-    let beside = |name: &str, word: &str| {
-        let dir = sandbox.scratch.join(name);
-        let _ = fs::create_dir(&dir);
-        format!("{word}={}", p(&dir))
-    };
     let on_target = |name| (name, vec![target.clone()]);
     let devices = |name, count: usize, more: &[&str]| {
         let devices = (0..count).flat_map(|_| ["--device".to_owned(), "loop:64M".to_owned()]);
@@ -57,10 +53,7 @@ fn ready(sandbox: &Sandbox, target: &Path) -> Vec<(&'static str, Vec<String>)> {
         devices("raw-lvm-filesystem", 1, &["size=4M"]),
         devices("chunk", 4, &[]),
         devices("member-order", 4, &[]),
-        (
-            "shared-journal",
-            vec![target.clone(), beside("n", "neighbour"), beside("e", "elsewhere")],
-        ),
+        devices("shared-journal", 3, &["journal=loop:64M", "elsewhere=loop:32M"]),
         ("application", vec![target.clone(), "command=true".into(), "figure=rate: {}".into()]),
         ("in-use", vec![target]),
     ]
@@ -77,7 +70,7 @@ fn ready_plans() {
         .iter()
         .map(|plan| plan["name"].as_str().unwrap().to_owned())
         .collect();
-    let plans = ready(&sandbox, fs.dir());
+    let plans = ready(fs.dir());
     assert_eq!(
         listed,
         plans.iter().map(|(name, _)| *name).collect::<Vec<_>>(),
@@ -130,6 +123,19 @@ fn consent() {
     assert_eq!(allowed.code, 0, "{allowed:?}");
     assert!(allowed.stdout.contains("DESTROYED") && allowed.stdout.contains("consented"));
     assert!(before == content(), "nothing was written");
+    // The device outlives what is built on it: settings of its own that do not come back exactly are named.
+    let text = format!(
+        "[[workload]]\nuse = 'randread'\nduration = '50ms'\nwarmup = '0s'\nsize = '4M'\n[setup]\ndevices = ['{}']\nfilesystem = 'ext4'\n\
+         [knobs]\nblock.max_sectors_kb = 128\n[design]\nblocks = 2\n",
+        p(device.path())
+    );
+    let file = plan(&sandbox, "given", &text);
+    let said = sandbox.run(&["lab", p(&file), "--dry-run", &flag]);
+    assert!(said.stdout.contains("Cannot be put back exactly:"), "{said:?}");
+    let done = lab(&sandbox, &file, &[&flag]);
+    let around = done.result()["around"].as_array().unwrap().clone();
+    let settings = around.iter().find(|line| line["what"] == "settings of the queues");
+    assert_eq!(settings.unwrap()["is_same"], true, "{around:?}");
 }
 
 /// A plan whose load is a command that prints `score: NUMBER`.
@@ -237,6 +243,18 @@ fn memory_limit() {
         let own = format!("fathom-memory-{}", done.id());
         assert!(!names(Path::new(top)).contains(&own), "the group is gone");
     }
+}
+
+/// No machine has so much: each trial is void, and three in a row are enough.
+fn memory_floor() {
+    let sandbox = Sandbox::new();
+    let prepare = "[design]\nblocks = 5\n[prepare]\nsettle = '0s'\nquiet = '0s'\ndrop_caches = false\nmemory_floor = '900TiB'\n";
+    let file = scored(&sandbox, "floor", "echo score: 1", prepare);
+    let done = lab(&sandbox, &file, &[]);
+    assert_eq!(done.code, 1, "{done:?}");
+    let voids: Vec<String> = done.records().iter().map(|r| r["cell"]["void"].to_string()).collect();
+    assert_eq!(voids.len(), 3, "{voids:?}");
+    assert!(voids.iter().all(|why| why.contains("memory_floor asks for 900 TiB")), "{voids:?}");
 }
 
 /// What is left out is not measured, not in the answer, and no objective any more.

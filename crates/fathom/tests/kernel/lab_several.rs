@@ -16,6 +16,7 @@ pub fn trials() -> Vec<Trial> {
             btrfs_over_devices,
         ),
         kernel_test("lab_shared_journal_of_several_filesystems", &ext4, shared_journal),
+        kernel_test("lab_ready_plan_shared_journal", &ext4, ready_shared_journal),
     ]
 }
 
@@ -90,4 +91,36 @@ fn shared_journal() {
     let own: Vec<_> = found["loop:16M,loop:16M"].iter().map(disk).collect();
     assert!(own[0].0 != own[1].0 && own[0].1.is_empty() && own[1].1.is_empty(), "{found:?}");
     assert_same(&before, &machine(&sandbox, &[]), "after the journals");
+}
+
+/// The plan that comes with fathom builds what it needs: the neighbour's journal lies elsewhere in one cell, beside ours in the other.
+fn ready_shared_journal() {
+    let sandbox = Sandbox::new();
+    let before = machine(&sandbox, &[]);
+    let devices = ["--device", "loop:64M", "--device", "loop:64M", "--device", "loop:64M"];
+    let given = ["lab", "shared-journal", "--print", "journal=loop:40M", "elsewhere=loop:20M"];
+    let printed = sandbox.run(&[&given[..], &devices[..], &["duration=300ms"]].concat());
+    assert_eq!(printed.code, 0, "{printed:?}");
+    let text = printed.stdout.replace("blocks = 12", "blocks = 1").replace("\"5s\"", "\"50ms\"");
+    let file = sandbox.scratch.join("ready.toml");
+    std::fs::write(&file, text).unwrap();
+    let done = lab(&sandbox, &file, &[]);
+    let records = done.records();
+    let mut found = BTreeMap::new();
+    for record in &records {
+        let disks: Vec<String> = record["targets"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|target| {
+                let journal = filesystem(target)["journal_device"].as_str().unwrap();
+                let name = journal.trim_start_matches("loop");
+                name.split_once('p').map_or(name, |piece| piece.0).to_owned()
+            })
+            .collect();
+        found.insert(record["cell"]["levels"][0][1].as_str().unwrap().to_owned(), disks);
+    }
+    let is_shared = |cell: &str| found[cell][0] == found[cell][1];
+    assert!(!is_shared("setup:2") && is_shared("setup:3"), "{found:?}");
+    assert_same(&before, &machine(&sandbox, &[]), "after the ready plan");
 }

@@ -48,6 +48,13 @@ pub fn trials() -> Vec<Trial> {
             contains(&defect, &["reads 128 KiB ahead", "echo 4096 > ", "rsize=1048576"]);
             self::look(report, "host_remote_cured").lacks(&["read-ahead-remote"]);
         })
+        .test("a_client_of_files_is_a_companion", |report| {
+            let said = &report.step("host_beside").stdout;
+            let served = said.lines().find_map(|line| line.strip_prefix("served ")?.parse().ok());
+            // The file more than once, in two trials.
+            assert!(served.is_some_and(|bytes: u64| bytes > 8 << 20), "{said}");
+            contains(said, &["\nENDED\n", "\"ended\":\"complete\""]);
+        })
         .test("a_busy_disk", |report| {
             let look = look(report, "host_busy");
             look.has(&["other-io /dev/sdb", "maintenance-running "]);
@@ -151,6 +158,37 @@ mount -i -t nfs4 -o vers=4.2,addr=127.0.0.1,clientaddr=127.0.0.1 127.0.0.1:/ /ru
 glance
 "#;
 
+/// A client that reads without pause beside the load, in half of the cells.
+const BESIDE: &str = r#"
+dd if=/dev/zero of=/run/exported/big bs=1M count=8 status=none
+cat >/run/beside.toml <<'END'
+question = "What does a client of files cost?"
+target = "null:"
+[[workload]]
+use = "randread"
+duration = "500ms"
+warmup = "0s"
+[factors]
+companion = ["none", "while :; do dd if=/run/remote/big of=/dev/null bs=64k iflag=direct status=none || exit; done"]
+[design]
+blocks = 2
+sentinel = false
+[prepare]
+settle = "0s"
+quiet = "0s"
+drop_caches = false
+[[objective]]
+metric = "iops"
+END
+served() { sed -n 's/^io \([0-9]*\) .*/\1/p' /proc/net/rpc/nfsd; }
+before=$(served) code=0
+fathom --json --quiet lab /run/beside.toml >/run/beside.json || code=$?
+echo served $(($(served) - before))
+grep -l "remote[/]big" /proc/[0-9]*/cmdline 2>/dev/null | grep -v self || echo ENDED
+tail -1 /run/beside.json
+[ $code -le 1 ]
+"#;
+
 /// As advised.
 const REMOTE_CURED: &str = r#"
 echo 4096 >/sys/class/bdi/$(mountpoint -d /run/remote)/read_ahead_kb
@@ -216,6 +254,7 @@ fn job(job: GuestJob) -> GuestJob {
         .step("host_told", "echo 'MAILADDR root' >>/etc/mdadm/mdadm.conf; glance; kill $(cat /run/monitor.pid)")
         .step("host_mirrored", MIRRORED)
         .step("host_remote", REMOTE)
+        .step("host_beside", BESIDE)
         .step("host_remote_cured", REMOTE_CURED)
         .step("host_errors", ERRORS)
         .step("host_limits", LIMITS)
