@@ -99,7 +99,7 @@ fn ready_shared_journal() {
     let before = machine(&sandbox, &[]);
     let devices = ["--device", "loop:64M", "--device", "loop:64M", "--device", "loop:64M"];
     let given = ["lab", "shared-journal", "--print", "journal=loop:40M", "elsewhere=loop:20M"];
-    let printed = sandbox.run(&[&given[..], &devices[..], &["duration=300ms"]].concat());
+    let printed = sandbox.run(&[&given[..], &devices[..], &["duration=300ms", "size=4M"]].concat());
     assert_eq!(printed.code, 0, "{printed:?}");
     let text = printed.stdout.replace("blocks = 12", "blocks = 1").replace("\"5s\"", "\"50ms\"");
     let file = sandbox.scratch.join("ready.toml");
