@@ -166,8 +166,9 @@ question = "What does a client of files cost?"
 target = "null:"
 [[workload]]
 use = "randread"
-duration = "500ms"
+duration = "3s"
 warmup = "0s"
+rate = 100
 [factors]
 companion = ["none", "while :; do dd if=/run/remote/big of=/dev/null bs=64k iflag=direct status=none || exit; done"]
 [design]
