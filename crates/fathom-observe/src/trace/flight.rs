@@ -5,7 +5,7 @@
 //! flight is kept in memory.
 
 use super::event::{Action, Class, Event, Flags};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
 /// Which kind of request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -191,10 +191,22 @@ impl Table {
         ended
     }
 
-    /// Takes the newest one that begins there out again: it is given back, or has become part of another.
+    /// Takes the newest one that begins there out again: it is given back. Of one that has ended in part, what is left is given back. False
+    /// when there is none: drivers that are busy give requests back before they have begun with them.
     fn take_back(&mut self, event: &Event) -> bool {
         let range = (event.class, event.sector, 0)..=(event.class, event.sector, u64::MAX);
-        let key = self.waiting.range(range).next_back().map(|(key, _)| *key);
+        let mut key = self.waiting.range(range).next_back().map(|(key, _)| *key);
+        if key.is_none() {
+            let end_sector = event.end_sector();
+            self.in_range(event, |sector, order, waiting| {
+                let is_rest = waiting.left == event.sectors
+                    && sector + u64::from(waiting.sectors) == end_sector;
+                if is_rest && event.sectors > 0 {
+                    key.get_or_insert((event.class, sector, order));
+                }
+                is_rest
+            });
+        }
         key.is_some_and(|key| self.waiting.remove(&key).is_some())
     }
 
@@ -239,11 +251,13 @@ impl Table {
 pub struct Flight {
     arrived: Table,
     issued: Table,
+    given_back: u64,
 }
 
 impl Default for Flight {
     fn default() -> Self {
-        Self { arrived: Table::new(Level::Arrived), issued: Table::new(Level::Issued) }
+        let (arrived, issued) = (Table::new(Level::Arrived), Table::new(Level::Issued));
+        Self { arrived, issued, given_back: 0 }
     }
 }
 
@@ -261,12 +275,24 @@ impl Flight {
                 self.arrived.end(event, done);
             }
             Action::BioComplete => self.arrived.end(event, done),
-            Action::Requeue => {
-                self.issued.take_back(event);
+            Action::Requeue if self.issued.take_back(event) => {
+                self.given_back += 1;
                 self.arrived.unissue(event);
             }
             _ => {}
         }
+    }
+
+    /// Of requests that are taken for arrived when the driver gets them: it gave one back, which begins anew when it is issued once
+    /// more. False when it had not begun with any.
+    pub fn arrived_back(&mut self, event: &Event) -> bool {
+        self.arrived.take_back(event)
+    }
+
+    /// How many requests the driver had and gave back: each of them has been, or will be, issued once more.
+    #[must_use]
+    pub fn given_back(&self) -> u64 {
+        self.given_back
     }
 
     /// What began up to that moment has ended, as somebody else knows: where its end has not been seen, it was lost.
@@ -285,6 +311,27 @@ impl Flight {
     #[must_use]
     pub fn abandoned(&self) -> u64 {
         self.arrived.abandoned + self.issued.abandoned
+    }
+}
+
+/// Requests that a driver has given back and not got again, by what they are known by: each is the same one when it is issued once more.
+#[derive(Debug, Default)]
+pub struct GivenBack(HashSet<(Class, u64, u32)>);
+
+/// What drivers give back at once is far below; of more, some count once more when they are issued anew.
+const GIVEN_BACK_MAX: usize = 1 << 16;
+
+impl GivenBack {
+    /// The driver had it and gave it back.
+    pub fn add(&mut self, event: &Event) {
+        if self.0.len() < GIVEN_BACK_MAX {
+            self.0.insert((event.class, event.sector, event.sectors));
+        }
+    }
+
+    /// The driver gets it: true when that is not the first time.
+    pub fn take(&mut self, event: &Event) -> bool {
+        self.0.remove(&(event.class, event.sector, event.sectors))
     }
 }
 
@@ -381,9 +428,27 @@ mod tests {
             ended(&[&back[..], &[step(Complete, 9, 0, 8)]].concat()),
             [(Issued, 0, 7, None, 9)]
         );
+        // A driver that stays busy gives it back again and again before it has begun: once issued, once ended.
+        let again = [&back[..2], &[step(Requeue, 3, 0, 8), step(Requeue, 5, 0, 8)], &back[2..]];
+        let mut flight = Flight::default();
+        let mut done = Vec::new();
+        let all = [&[step(Queue, 0, 0, 8)], &again.concat()[..], &[step(Complete, 9, 0, 8)]];
+        all.concat().iter().for_each(|event| flight.step(event, &mut done));
+        let times: Vec<_> = done.iter().map(|d| (d.level, d.start_ns, d.issue_ns)).collect();
+        assert_eq!(times, [(Issued, 7, None), (Arrived, 0, Some(7))]);
+        assert_eq!((flight.given_back(), flight.depth()), (1, (0, 0)));
         // What waits between being given back and issued anew has waited, and was not with the driver.
         let arrived = [&[step(Queue, 0, 0, 8)], &back[..], &[step(Complete, 9, 0, 8)]].concat();
         assert_eq!(ended(&arrived), [(Issued, 0, 7, None, 9), (Arrived, 0, 0, Some(7), 9)]);
+        // Half of it ended, the rest was given back.
+        let rest = [
+            step(Issue, 1, 0, 16),
+            step(Complete, 2, 0, 8),
+            step(Requeue, 3, 8, 8),
+            step(Issue, 6, 8, 8),
+            step(Complete, 9, 8, 8),
+        ];
+        assert_eq!(ended(&rest), [(Issued, 8, 6, None, 9)]);
         let bio = [step(Queue, 1, 0, 8), step(BioComplete, 4, 0, 8)];
         assert_eq!(ended(&bio), [(Arrived, 0, 1, None, 4)]);
         // Ends of what began before the trace.

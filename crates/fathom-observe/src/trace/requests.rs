@@ -2,7 +2,7 @@
 
 use super::event::{Action, Class, Event, Flags, Names, SECTOR_BYTES};
 use super::file::TraceError;
-use super::flight::{Done, Level};
+use super::flight::{Done, Flight, GivenBack, Level};
 use super::open::Source;
 use super::study::Study;
 use fathom_model::capture::CaptureRecord;
@@ -81,9 +81,7 @@ pub struct Wanted {
 }
 
 impl Wanted {
-    /// The event as an arrival; none when it is no request that is issued once more.
-    #[must_use]
-    pub fn request(&self, event: &Event) -> Option<Event> {
+    fn request(&self, event: &Event) -> Option<Event> {
         let arrives = if self.of_driver { Action::Issue } else { Action::Queue };
         let is_wanted = event.action == arrives && self.has(event);
         is_wanted.then_some(Event { action: Action::Queue, ..*event })
@@ -105,6 +103,43 @@ impl Wanted {
             return Some(Event { action: Action::BioComplete, ..*event });
         }
         self.request(event)
+    }
+}
+
+/// The requests of a trace, event by event: those that the driver got a second time, because it had given them back, are none.
+#[derive(Debug)]
+pub struct Requests {
+    wanted: Wanted,
+    flight: Flight,
+    done: Vec<Done>,
+    given_back: GivenBack,
+}
+
+impl Requests {
+    /// Of these.
+    #[must_use]
+    pub fn of(wanted: Wanted) -> Self {
+        let (flight, given_back) = (Flight::default(), GivenBack::default());
+        Self { wanted, flight, done: Vec::new(), given_back }
+    }
+
+    /// The event as an arrival; none when it is no request that is issued once more.
+    pub fn request(&mut self, event: &Event) -> Option<Event> {
+        if self.is_again(event) { None } else { self.wanted.request(event) }
+    }
+
+    /// True when the driver gets it not for the first time. Arrivals come once.
+    fn is_again(&mut self, event: &Event) -> bool {
+        if !self.wanted.of_driver {
+            return false;
+        }
+        let before = self.flight.given_back();
+        self.flight.step(event, &mut self.done);
+        self.done.clear();
+        if self.flight.given_back() > before {
+            self.given_back.add(event);
+        }
+        event.action == Action::Issue && self.given_back.take(event)
     }
 }
 
@@ -139,6 +174,7 @@ pub fn reference(
     goes_on: &dyn Fn() -> bool,
 ) -> Result<(CaptureRecord, u64), TraceError> {
     let mut source = Source::open(path)?;
+    let mut requests = Requests::of(wanted);
     let mut study = Study::new(source.head().size_bytes);
     let mut left_out = 0;
     let mut seen = 0u64;
@@ -149,6 +185,9 @@ pub fn reference(
         }
         if source.take_gap() {
             study.gap(event.time_ns);
+        }
+        if requests.is_again(&event) {
+            continue;
         }
         match wanted.for_study(&event) {
             Some(event) if event.action == Action::Queue => {
@@ -289,6 +328,35 @@ mod tests {
         assert!(parts(&write, 20).eq([write]));
         let flush = Event { class: Class::Flush, sectors: 0, ..write };
         assert!(parts(&flush, 8).eq([flush]));
+    }
+
+    #[test]
+    fn what_the_driver_got_twice_is_issued_once() {
+        let step = |action, time_ns, sector| {
+            let class = Class::Read;
+            Event { sector, sectors: 8, class, ..Event::new(action, time_ns) }
+        };
+        use Action::{Complete, Issue, Queue, Requeue};
+        // The second one is given back before the driver begins with it.
+        let steps = [
+            step(Issue, 1, 0),
+            step(Requeue, 2, 0),
+            step(Requeue, 3, 64),
+            step(Issue, 4, 0),
+            step(Issue, 5, 64),
+            step(Complete, 6, 0),
+            step(Complete, 7, 64),
+            step(Issue, 8, 0),
+            step(Complete, 9, 0),
+        ];
+        let issued = |of_driver, steps: &[Event]| {
+            let mut requests = Requests::of(Wanted { of_driver, writes: true });
+            let found = steps.iter().filter_map(|event| requests.request(event));
+            found.map(|event| (event.time_ns, event.sector)).collect::<Vec<_>>()
+        };
+        assert_eq!(issued(true, &steps), [(1, 0), (5, 64), (8, 0)]);
+        let arrivals = [&[step(Queue, 0, 0)], &steps[..]].concat();
+        assert_eq!(issued(false, &arrivals), [(0, 0)]);
     }
 
     #[test]

@@ -8,7 +8,7 @@ use self::classes::Classes;
 use self::places::Places;
 use self::times::Times;
 use super::event::{Action, Class, Event, Flags, Names};
-use super::flight::{Done, Flight, Level};
+use super::flight::{Done, Flight, GivenBack, Level};
 use fathom_model::capture::{CaptureFaults, CaptureProcess, CaptureRecord};
 use std::collections::HashMap;
 
@@ -34,6 +34,8 @@ pub struct Study {
     has_issues: bool,
     /// In flight of those whose ends are told.
     told: usize,
+    /// Of driver's requests that count.
+    given_back: GivenBack,
 }
 
 impl Study {
@@ -59,6 +61,7 @@ impl Study {
             of_driver: None,
             has_issues: false,
             told: 0,
+            given_back: GivenBack::default(),
         }
     }
 
@@ -87,11 +90,7 @@ impl Study {
             self.of_driver = None;
         }
         if let Some(second) = &mut self.of_driver {
-            match event.action {
-                Action::Issue => second.event(&Event { action: Action::Queue, ..event }, names),
-                Action::Complete => second.event(&event, names),
-                _ => {}
-            }
+            second.of_driver_event(&event, names);
         }
         self.flight.step(&event, &mut self.done);
         for done in self.done.drain(..) {
@@ -104,6 +103,25 @@ impl Study {
             }
         }
         self.times.depth(time_ns, self.flight.depth().0);
+    }
+
+    /// The same of a trace in which the driver's requests count: each arrives when it is issued, and one that was given back is the
+    /// same one when it is issued once more.
+    fn of_driver_event(&mut self, event: &Event, names: &Names) {
+        let arrival = Event { action: Action::Queue, ..*event };
+        match event.action {
+            Action::Issue if self.given_back.take(event) => {
+                self.flight.step(&arrival, &mut self.done);
+                self.times.depth(event.time_ns, self.flight.depth().0);
+            }
+            Action::Issue => self.event(&arrival, names),
+            Action::Complete => self.event(event, names),
+            Action::Requeue if self.flight.arrived_back(event) => {
+                self.times.depth(event.time_ns, self.flight.depth().0);
+                self.given_back.add(event);
+            }
+            _ => {}
+        }
     }
 
     /// Events before that moment were lost, ends among them: whatever was in flight counts as ended, since those whose ends were
@@ -173,11 +191,7 @@ impl Study {
             Action::FrontMerge => record.merges[0] += 1,
             Action::BackMerge => record.merges[1] += 1,
             Action::RequestMerge => record.merges[2] += 1,
-            Action::Requeue => {
-                record.requeues += 1;
-                // It is issued once more, and is one request all the same.
-                record.issued = record.issued.saturating_sub(1);
-            }
+            Action::Requeue => record.requeues += 1,
             Action::Split => record.splits += 1,
             Action::Remap => record.remaps += 1,
             _ => {}
@@ -220,6 +234,8 @@ impl Study {
         let first_ns = self.first_ns.unwrap_or(end_ns);
         let mut record = self.record;
         record.window_ns = end_ns.saturating_sub(first_ns);
+        // What was given back was issued once more, and is one request all the same.
+        record.issued = record.issued.saturating_sub(self.flight.given_back());
         record.faults.abandoned = self.flight.abandoned();
         record.classes = self.classes.finish();
         record.places = self.places.finish();
@@ -237,7 +253,7 @@ impl Study {
         let own = self.record;
         record.is_of_driver = true;
         record.events = own.events;
-        record.issued = own.issued;
+        record.issued = own.issued.saturating_sub(self.flight.given_back());
         record.requeues = own.requeues;
         record.merges = own.merges;
         record.faults = CaptureFaults { abandoned: record.faults.abandoned, ..own.faults };

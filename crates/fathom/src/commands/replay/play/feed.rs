@@ -4,7 +4,7 @@ use crate::commands::replay::Order;
 use fathom_load::replay::{Announce, ReplayKind, ReplayQueues, ReplayRequest};
 use fathom_observe::trace::event::{Class, Event, Flags};
 use fathom_observe::trace::open::Source;
-use fathom_observe::trace::requests::{Map, parts};
+use fathom_observe::trace::requests::{Map, Requests, parts};
 use std::time::Duration;
 
 /// How long the reader waits when the queue is full.
@@ -35,6 +35,7 @@ pub fn feed(
             return fed;
         }
     };
+    let mut requests = Requests::of(order.wanted);
     let (mut first_ns, mut last_ns) = (None, 0);
     loop {
         let event = match source.next_event() {
@@ -45,7 +46,7 @@ pub fn feed(
                 return fed;
             }
         };
-        let Some(event) = order.wanted.request(&event) else { continue };
+        let Some(event) = requests.request(&event) else { continue };
         last_ns = event.time_ns.max(last_ns);
         let passed_ns = last_ns - *first_ns.get_or_insert(last_ns);
         let due_ns = (passed_ns as f64 / order.speed.unwrap_or(1.0)) as u64;
