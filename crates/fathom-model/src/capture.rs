@@ -104,6 +104,9 @@ pub struct CaptureFaults {
     pub skipped: u64,
     /// The trace ends before its end: why.
     pub cut_off: Option<String>,
+    /// Processors that came online while it was made: what happened on them is missing.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub came_online: Vec<u32>,
 }
 
 /// One class of requests.
@@ -174,10 +177,13 @@ pub struct CapturePlaces {
     pub first_byte: u64,
     /// Behind the last one.
     pub end_byte: u64,
-    /// The device in equal parts, with the requests to each.
+    /// The device in equal parts, with the requests that begin in each.
     pub parts: Vec<u64>,
     /// Size of such a part.
     pub part_bytes: u64,
+    /// Parts that requests reach into; 0 in records of older versions.
+    #[serde(default)]
+    pub touched_parts: u64,
 }
 
 impl CapturePlaces {
@@ -193,13 +199,14 @@ impl CapturePlaces {
             sum += **count;
             goes_on
         };
-        parts.iter().take_while(enough).count() as u64 * self.part_bytes
+        (parts.iter().take_while(enough).count() as u64).saturating_mul(self.part_bytes)
     }
 
-    /// Bytes of the parts that were touched at all.
+    /// Bytes of the parts that requests reach into; of old records of those that requests begin in.
     #[must_use]
     pub fn touched_bytes(&self) -> u64 {
-        self.parts.iter().filter(|count| **count > 0).count() as u64 * self.part_bytes
+        let begun = self.parts.iter().filter(|count| **count > 0).count() as u64;
+        begun.max(self.touched_parts).saturating_mul(self.part_bytes)
     }
 }
 
@@ -287,10 +294,12 @@ impl CaptureRecord {
         if total == 0 { 0.0 } else { weighted / total as f64 }
     }
 
-    /// Whether the ends are there that tell how many were in flight: of lost events one in a thousand at the most.
+    /// Whether the ends are there that tell how many were in flight: of lost events one in a thousand at the most, and of no processor
+    /// all.
     #[must_use]
     pub fn knows_depth(&self) -> bool {
-        self.faults.lost as f64 <= 0.001 * (self.faults.lost + self.events) as f64
+        let is_little = self.faults.lost as f64 <= 0.001 * (self.faults.lost + self.events) as f64;
+        is_little && self.faults.came_online.is_empty()
     }
 
     /// So many or fewer were in flight during this share of the time in which anything was.
@@ -332,5 +341,7 @@ mod tests {
             CapturePlaces { parts: vec![0, 90, 5, 5], part_bytes: 10, ..CapturePlaces::default() };
         let hot = [0.5, 0.9, 0.91, 1.0].map(|share| places.hot_bytes(share));
         assert_eq!((hot, places.touched_bytes()), ([10, 10, 20, 30], 30));
+        let large = CapturePlaces { touched_parts: 4, ..places };
+        assert_eq!(large.touched_bytes(), 40, "one of them reaches into the first");
     }
 }

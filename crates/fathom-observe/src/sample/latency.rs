@@ -7,7 +7,7 @@ use super::layers::Layer;
 use crate::trace::event::{Action, Class, Event, Names};
 use crate::trace::flight::{Done, Flight, Level};
 use crate::trace::layout::{Layout, Layouts};
-use crate::trace::live::{CaptureError, no_tracefs, online_cpus, open_rings};
+use crate::trace::live::{CaptureError, Processors, no_tracefs, open_rings};
 use fathom_model::watch::{FlowLatency, LatencySample, Sample};
 use fathom_stats::histogram::Histogram;
 use fathom_sys::clock;
@@ -35,6 +35,8 @@ const QUEUELESS: [Action; 2] = [Action::Queue, Action::BioComplete];
 /// Latencies of the watched devices.
 pub struct Latency {
     root: SysRoot,
+    /// Those that have rings, and those that have come since.
+    processors: Processors,
     rings: Rings,
     layouts: Layouts,
     /// By the number that the kernel uses inside.
@@ -113,10 +115,11 @@ impl Latency {
     /// # Errors
     /// [`CaptureError`] says what is missing.
     pub fn start(root: &SysRoot, layers: &[Layer], interval_ns: u64) -> Result<Self, CaptureError> {
-        let devices = devices(root, layers);
-        let (rings, layouts) = open(root, &devices)?;
+        let (devices, processors) = (devices(root, layers), Processors::now(root));
+        let (rings, layouts) = open(root, &devices, &processors.online)?;
         Ok(Self {
             root: root.clone(),
+            processors,
             rings,
             layouts,
             devices,
@@ -147,8 +150,8 @@ impl Latency {
         self.follow(until_ns);
     }
 
-    /// Puts what ended in the interval into its sample, whose counters were read at that moment. Devices that have come since
-    /// are followed from now on.
+    /// Puts what ended in the interval into its sample, whose counters were read at that moment. Devices and processors that have come
+    /// since are followed from now on.
     pub fn fill(&mut self, sample: &mut Sample, layers: &[Layer], at_ns: u64) {
         let read_ns = clock::monotonic_ns();
         let settled_ns = at_ns + SETTLE_NS.min(self.interval_ns / 4);
@@ -172,21 +175,23 @@ impl Latency {
             its.latency = Some(Box::new(told));
         }
         sample.latency_lost = Some(std::mem::take(&mut self.lost));
-        if names(layers) != self.names {
-            self.reopen(layers);
+        let has_new = self.processors.look(&self.root);
+        if has_new || names(layers) != self.names {
+            self.reopen(layers, has_new);
         }
     }
 
-    /// Follows another set of devices. What is in flight then does not count: its end may pass unseen.
-    fn reopen(&mut self, layers: &[Layer]) {
+    /// Follows another set of devices, or the same on other processors. What is in flight then does not count: its end may pass unseen.
+    fn reopen(&mut self, layers: &[Layer], is_needed: bool) {
         self.names = names(layers);
         let devices = devices(&self.root, layers);
         let numbers = |of: &BTreeMap<u32, Device>| of.keys().copied().collect::<Vec<_>>();
-        if numbers(&devices) == numbers(&self.devices) {
+        if !is_needed && numbers(&devices) == numbers(&self.devices) {
             return;
         }
         // Out of descriptors: those that were followed still are.
-        let Ok((rings, layouts)) = open(&self.root, &devices) else { return };
+        let opened = open(&self.root, &devices, &self.processors.online);
+        let Ok((rings, layouts)) = opened else { return };
         (self.rings, self.layouts, self.devices) = (rings, layouts, devices);
         (self.read, self.missing) = (0, 0);
         self.waiting.clear();
@@ -246,7 +251,11 @@ fn devices(root: &SysRoot, layers: &[Layer]) -> BTreeMap<u32, Device> {
 }
 
 /// Opens the tracepoints that these devices need, and switches them on.
-fn open(root: &SysRoot, devices: &BTreeMap<u32, Device>) -> Result<(Rings, Layouts), CaptureError> {
+fn open(
+    root: &SysRoot,
+    devices: &BTreeMap<u32, Device>,
+    processors: &[u32],
+) -> Result<(Rings, Layouts), CaptureError> {
     let files = Tracefs::open(root, true).map_err(|error| no_tracefs(&error))?;
     let (mut points, mut layouts) = (Vec::new(), Layouts::default());
     let mut add = |actions: &[Action], level: Level| {
@@ -273,7 +282,7 @@ fn open(root: &SysRoot, devices: &BTreeMap<u32, Device>) -> Result<(Rings, Layou
                     CONFIG_EVENT_TRACING)";
         return Err(CaptureError::Missing(text.to_owned()));
     }
-    let rings = open_rings(&points, &online_cpus(root))?;
+    let rings = open_rings(&points, processors)?;
     rings.enable().map_err(|error: io::Error| {
         CaptureError::Missing(format!("switching tracepoints on: {error}"))
     })?;

@@ -73,6 +73,8 @@ pub struct Capture {
     last_ns: u64,
     start_sector: u64,
     is_own_mount: bool,
+    root: SysRoot,
+    processors: Processors,
 }
 
 impl Capture {
@@ -100,7 +102,8 @@ impl Capture {
                         CONFIG_EVENT_TRACING); fathom watch needs none";
             return Err(CaptureError::Missing(text.to_owned()));
         }
-        let rings = open_rings(&points, &online_cpus(root))?;
+        let processors = Processors::now(root);
+        let rings = open_rings(&points, &processors.online)?;
         let start_sector = watched.part.map_or(0, |(start, _)| start);
         let is_own_mount = files.is_own_mount();
         let (names, waiting) = (Names::default(), Vec::new());
@@ -118,6 +121,8 @@ impl Capture {
             last_ns,
             start_sector,
             is_own_mount,
+            root: root.clone(),
+            processors,
         })
     }
 
@@ -159,6 +164,12 @@ impl Capture {
         self.late
     }
 
+    /// Processors that came online since the rings were opened, by number: what happened on them is in none of the rings.
+    #[must_use]
+    pub fn came_online(&self) -> &[u32] {
+        &self.processors.came
+    }
+
     /// Waits for a while, or until there is much to read, and hands on what is certain, in order of time.
     ///
     /// # Errors
@@ -177,6 +188,7 @@ impl Capture {
         if is_due {
             (self.counted_ns, self.lost) =
                 (now_ns, self.lost.max(passed.saturating_sub(self.read)));
+            self.processors.look(&self.root);
         }
         self.hand_on(now_ns.saturating_sub(SETTLE_NS), take)
     }
@@ -194,6 +206,7 @@ impl Capture {
         // A ring says what it had no room for with the next event that finds some: what was lost last it never says.
         let passed = self.rings.passed()?;
         self.lost = self.lost.max(passed.saturating_sub(self.read));
+        self.processors.look(&self.root);
         self.hand_on(u64::MAX, take)
     }
 
@@ -292,8 +305,36 @@ fn no_rings(error: &OpenError) -> CaptureError {
     }
 }
 
+/// The processors that run, and those that came since rings were opened for all of them. One that goes takes its tracepoints along, and
+/// is a new one when it comes back.
+#[derive(Debug, Default)]
+pub(crate) struct Processors {
+    /// At the last look.
+    pub(crate) online: Vec<u32>,
+    /// Since the first one, in their order.
+    came: Vec<u32>,
+}
+
+impl Processors {
+    pub(crate) fn now(root: &SysRoot) -> Self {
+        Self { online: online_cpus(root), came: Vec::new() }
+    }
+
+    /// Looks again. True when some have come since the last time.
+    pub(crate) fn look(&mut self, root: &SysRoot) -> bool {
+        let now = online_cpus(root);
+        let before = std::mem::replace(&mut self.online, now);
+        let new: Vec<u32> =
+            self.online.iter().copied().filter(|cpu| !before.contains(cpu)).collect();
+        self.came.extend(&new);
+        self.came.sort_unstable();
+        self.came.dedup();
+        !new.is_empty()
+    }
+}
+
 /// The processors that run, by number; the first where that cannot be read.
-pub(crate) fn online_cpus(root: &SysRoot) -> Vec<u32> {
+fn online_cpus(root: &SysRoot) -> Vec<u32> {
     let list = root.text("sys/devices/system/cpu/online").unwrap_or_default();
     let mut cpus = Vec::new();
     for range in list.split(',') {
@@ -303,4 +344,31 @@ pub(crate) fn online_cpus(root: &SysRoot) -> Vec<u32> {
         }
     }
     if cpus.is_empty() { vec![0] } else { cpus }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use fathom_testkit::Tree;
+
+    #[test]
+    fn processors_that_come_are_told_and_those_that_go_are_not() {
+        let tree = Tree::new();
+        let online = |list: &str| tree.put("sys/devices/system/cpu/online", format!("{list}\n"));
+        online("0-1,4");
+        let mut processors = Processors::now(&tree.root());
+        assert_eq!(processors.online, [0, 1, 4]);
+        let mut look = |list: &str| {
+            online(list);
+            (processors.look(&tree.root()), processors.came.clone())
+        };
+        assert_eq!(look("0-1,4"), (false, vec![]));
+        assert_eq!(look("0-1"), (false, vec![]));
+        // Its tracepoints went with it.
+        assert_eq!(look("0-1,4"), (true, vec![4]));
+        assert_eq!(look("0-4"), (true, vec![2, 3, 4]));
+        assert_eq!(look("0-4"), (false, vec![2, 3, 4]));
+        let none = Processors::now(&Tree::new().root());
+        assert_eq!(none.online, [0], "where that cannot be read");
+    }
 }

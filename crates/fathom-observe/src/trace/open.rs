@@ -180,6 +180,9 @@ impl Source {
         (record.device, record.source) = (self.head.device.clone(), self.form().to_owned());
         (record.faults.lost, record.faults.skipped) = self.lost_and_skipped();
         record.faults.cut_off = self.cut_off();
+        if let Form::Own(reader) = &self.form {
+            record.faults.came_online = reader.came_online().to_vec();
+        }
         Ok(record)
     }
 }

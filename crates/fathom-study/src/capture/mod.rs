@@ -86,6 +86,7 @@ pub fn faults_of_trace(capture: &CaptureRecord) -> Vec<Finding> {
         let text = format!("the trace ends before its end: {why}; what is whole of it counts");
         found.push(Finding::new("capture-cut-off", Doubtful, text));
     }
+    found.extend(came_online(&faults.came_online));
     if faults.lost > 0 {
         let share = faults.lost as f64 / (faults.lost + capture.events).max(1) as f64;
         let (severity, what) = if capture.knows_depth() {
@@ -129,6 +130,22 @@ pub fn faults_of_trace(capture: &CaptureRecord) -> Vec<Finding> {
         found.push(Finding::new("capture-ends-missing", Note, text));
     }
     found
+}
+
+/// Processors have their rings from the start, or none.
+fn came_online(processors: &[u32]) -> Option<Finding> {
+    let numbers: Vec<String> = processors.iter().map(ToString::to_string).collect();
+    let (one, it) = match processors.len() {
+        0 => return None,
+        1 => ("processor", "it"),
+        _ => ("processors", "them"),
+    };
+    let text = format!(
+        "{one} {} came online meanwhile: what happened on {it} is missing, and how many requests were in flight is not known",
+        numbers.join(", ")
+    );
+    let finding = Finding::new("capture-processors-came", Severity::Doubtful, text);
+    Some(finding.advise("capture again while no processors come and go (hotplug, a virtual machine that is resized, power management)"))
 }
 
 #[cfg(test)]

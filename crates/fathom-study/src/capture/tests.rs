@@ -131,12 +131,14 @@ fn what_is_wrong_with_a_trace_is_said() {
         abandoned: 1,
         skipped: 2,
         cut_off: Some("the writer was killed".into()),
+        came_online: vec![2, 3],
     };
     bad.errors = 1;
     bad.events = 10;
     let ids: Vec<String> = faults(&bad).into_iter().map(|finding| finding.id).collect();
     let expected = [
         "capture-cut-off",
+        "capture-processors-came",
         "capture-lost-events",
         "capture-time-goes-back",
         "capture-lines-skipped",
@@ -145,9 +147,25 @@ fn what_is_wrong_with_a_trace_is_said() {
         "capture-errors",
     ];
     assert_eq!(ids, expected);
+    let text = |came: Vec<u32>| {
+        let mut good = capture(vec![class("read", 1000, 0, &[(4096, 1000)])], vec![1, 1]);
+        good.events = 3000;
+        good.faults.came_online = came;
+        let found = faults(&good).into_iter().find(|f| f.id == "capture-processors-came");
+        (found.map(|f| (f.severity, f.summary)), good.knows_depth())
+    };
+    assert_eq!(text(vec![]), (None, true));
+    let expected_text = "processor 5 came online meanwhile: what happened on it is missing";
+    let (found, knows_depth) = text(vec![5]);
+    let (severity, summary) = found.expect("a finding");
+    assert!(severity == Severity::Doubtful && summary.starts_with(expected_text), "{summary}");
+    // Ends are missing, and how many were in flight is not known.
+    assert!(!knows_depth);
+    let (found, _) = text(vec![2, 3]);
+    assert!(found.is_some_and(|(_, text)| text.starts_with("processors 2, 3 came online")));
     // A replay tells what is wrong with its trace; how long that is, and its errors, are its own.
     let of_trace: Vec<String> = faults_of_trace(&bad).into_iter().map(|f| f.id).collect();
-    assert_eq!(of_trace, expected[..5]);
+    assert_eq!(of_trace, expected[..6]);
     assert_eq!(faults(&CaptureRecord::default())[0].id, "capture-empty");
 }
 

@@ -24,6 +24,7 @@ pub struct Reader<R> {
     is_lossy: bool,
     /// So they were of one before it, which nobody has asked about yet.
     has_gap: bool,
+    came_online: Vec<u32>,
     state: State,
 }
 
@@ -77,6 +78,7 @@ impl<R: Read> Reader<R> {
             lost: 0,
             is_lossy: false,
             has_gap: false,
+            came_online: Vec::new(),
             state: State::Reading,
         })
     }
@@ -94,6 +96,11 @@ impl<R: Read> Reader<R> {
     /// Events that found no room, as far as has been read.
     pub fn lost(&self) -> u64 {
         self.lost
+    }
+
+    /// Processors that came online while it was made, when it has been read to its end.
+    pub fn came_online(&self) -> &[u32] {
+        &self.came_online
     }
 
     /// True once after each block of which events were lost: what was in flight then may have ended.
@@ -142,10 +149,14 @@ impl<R: Read> Reader<R> {
             KIND_NAMES if self.learn_names(count).is_none() => return damaged("names are cut off"),
             KIND_END => {
                 self.state = State::Whole;
-                let sum = Bytes(&self.payload).number();
-                if sum != Some(self.events) {
+                let mut sums = Bytes(&self.payload);
+                if sums.number() != Some(self.events) {
                     return damaged("events are missing before it");
                 }
+                let _lost = sums.number();
+                let count = sums.number().unwrap_or(0);
+                let numbers = (0..count).map_while(|_| u32::try_from(sums.number()?).ok());
+                self.came_online = numbers.collect();
                 return Ok(false);
             }
             _ => {}

@@ -37,6 +37,9 @@ fn written(count: usize) -> (Vec<u8>, Vec<Event>, Names, Head) {
         }
         events.push(event);
     }
+    if count > 1 {
+        writer.came_online(&[2, 300]);
+    }
     let (bytes, totals) = writer.finish(&names).expect("memory");
     assert_eq!((totals.events, totals.bytes), (count as u64, bytes.len() as u64));
     (bytes, events, names, head)
@@ -53,7 +56,25 @@ fn what_was_written_is_read() {
         assert!(!reader.is_cut_off());
         assert_eq!(reader.names().since(0), names.since(0));
         assert_eq!(reader.lost(), if count > 5 { 3 } else { 0 });
+        assert_eq!(reader.came_online(), if count > 1 { &[2, 300][..] } else { &[] });
     }
+}
+
+/// Files of before have the sums alone at their end.
+#[test]
+fn an_end_without_processors_is_one() {
+    let (mut bytes, events, ..) = written(1);
+    let end = bytes.windows(4).rposition(|four| four == BLOCK_MAGIC).expect("an end");
+    // One event, none lost.
+    let payload = [1, 0];
+    bytes.truncate(end + BLOCK_HEAD_BYTES);
+    bytes[end + 12..end + 16].copy_from_slice(&2u32.to_le_bytes());
+    let checksum = crc32c::crc32c_append(crc32c::crc32c(&payload), &bytes[end..end + 32]);
+    bytes[end + 32..end + 36].copy_from_slice(&checksum.to_le_bytes());
+    bytes.extend(payload);
+    let mut reader = Reader::new(&bytes[..]).expect("ours");
+    let read: Vec<Event> = reader.by_ref().map(|event| event.expect("whole")).collect();
+    assert!(read == events && !reader.is_cut_off() && reader.came_online().is_empty());
 }
 
 #[test]

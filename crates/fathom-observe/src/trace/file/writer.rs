@@ -30,6 +30,7 @@ pub struct Writer<W> {
     lost: u64,
     names_written: usize,
     totals: Totals,
+    came_online: Vec<u32>,
 }
 
 impl<W: Write> Writer<W> {
@@ -47,7 +48,8 @@ impl<W: Write> Writer<W> {
         let totals = Totals { bytes: 20 + json.len() as u64, ..Totals::default() };
         let payload = Vec::with_capacity(BLOCK_BYTES + EVENT_BYTES_MAX);
         let (before, base_ns, count, lost, names_written) = (Before::default(), 0, 0, 0, 1);
-        Ok(Self { out, payload, before, base_ns, count, lost, names_written, totals })
+        let came_online = Vec::new();
+        Ok(Self { out, payload, before, base_ns, count, lost, names_written, totals, came_online })
     }
 
     /// Adds an event.
@@ -69,6 +71,11 @@ impl<W: Write> Writer<W> {
     pub fn lost(&mut self, count: u64) {
         self.lost += count;
         self.totals.lost += count;
+    }
+
+    /// These processors came online while it was made, and their events are missing; said at its end.
+    pub fn came_online(&mut self, processors: &[u32]) {
+        self.came_online = processors.to_vec();
     }
 
     /// What has been written by now; events of the block that is open are not counted yet.
@@ -136,6 +143,8 @@ impl<W: Write> Writer<W> {
         let mut sums = Vec::new();
         put(&mut sums, self.totals.events);
         put(&mut sums, self.totals.lost);
+        put(&mut sums, self.came_online.len() as u64);
+        self.came_online.iter().for_each(|number| put(&mut sums, u64::from(*number)));
         self.block(KIND_END, 0, &sums)?;
         self.out.flush()?;
         Ok((self.out, self.totals))

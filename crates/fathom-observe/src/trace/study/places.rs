@@ -32,6 +32,8 @@ pub(super) struct Places {
     seek: Histogram,
     seeks: u64,
     part_sectors: u64,
+    /// The parts that requests reached into: large ones into many.
+    touched: Vec<bool>,
     end_sector: u64,
     first_sector: u64,
 }
@@ -50,6 +52,7 @@ impl Places {
             seek: Histogram::new(),
             seeks: 0,
             part_sectors,
+            touched: vec![false; PARTS],
             end_sector: 0,
             first_sector: u64::MAX,
         }
@@ -57,7 +60,7 @@ impl Places {
 
     /// The size of the device, as far as it is known by now.
     pub(super) fn size_bytes(&self) -> u64 {
-        self.part_sectors * PARTS as u64 * SECTOR_BYTES
+        self.part_sectors.saturating_mul(PARTS as u64 * SECTOR_BYTES)
     }
 
     /// True when it goes on where a stream ended.
@@ -70,10 +73,13 @@ impl Places {
         let follows = self.follow(here, next, u64::from(event.sectors));
         self.first_sector = self.first_sector.min(event.sector);
         self.end_sector = self.end_sector.max(event.end_sector());
-        while event.sector / self.part_sectors >= PARTS as u64 {
+        let last_sector = event.end_sector().saturating_sub(1).max(event.sector);
+        while last_sector / self.part_sectors >= PARTS as u64 {
             self.halve_parts();
         }
-        self.record.parts[(event.sector / self.part_sectors) as usize] += 1;
+        let [first, last] = [event.sector, last_sector].map(|s| (s / self.part_sectors) as usize);
+        self.record.parts[first] += 1;
+        self.touched[first..=last].fill(true);
         follows
     }
 
@@ -96,11 +102,13 @@ impl Places {
 
     /// The device's end lies further away: two parts become one.
     fn halve_parts(&mut self) {
-        let parts = &mut self.record.parts;
+        let (parts, touched) = (&mut self.record.parts, &mut self.touched);
         for at in 0..PARTS / 2 {
             parts[at] = parts[2 * at] + parts[2 * at + 1];
+            touched[at] = touched[2 * at] || touched[2 * at + 1];
         }
         parts[PARTS / 2..].fill(0);
+        touched[PARTS / 2..].fill(false);
         self.part_sectors *= 2;
     }
 
@@ -109,7 +117,7 @@ impl Places {
         let from = self.head.replace(event.end_sector());
         let Some(from) = from else { return false };
         let sectors = from.abs_diff(event.sector);
-        self.seek.record(sectors * SECTOR_BYTES);
+        self.seek.record(sectors.saturating_mul(SECTOR_BYTES));
         let is_seek = sectors > NEAR_SECTORS;
         self.seeks += u64::from(is_seek);
         is_seek
@@ -129,11 +137,12 @@ impl Places {
         let last = record.parts.iter().rposition(|count| *count > 0).map_or(0, |at| at + 1);
         record.parts.truncate(last);
         record.part_bytes = self.part_sectors * SECTOR_BYTES;
+        record.touched_parts = self.touched.iter().filter(|is_touched| **is_touched).count() as u64;
         record.run_bytes = self.run;
         record.seek_bytes = self.seek;
         record.seeks = self.seeks;
-        record.end_byte = self.end_sector * SECTOR_BYTES;
-        record.first_byte = self.first_sector.min(self.end_sector) * SECTOR_BYTES;
+        record.end_byte = self.end_sector.saturating_mul(SECTOR_BYTES);
+        record.first_byte = self.first_sector.min(self.end_sector).saturating_mul(SECTOR_BYTES);
         record
     }
 }

@@ -3,6 +3,7 @@
 use super::*;
 use crate::trace::event::SECTOR_BYTES;
 use fathom_base::prng::Prng;
+use fathom_stats::Histogram;
 
 fn at(action: Action, time_ns: u64, class: Class, sector: u64, sectors: u32) -> Event {
     Event { sector, sectors, class, name: 1, ..Event::new(action, time_ns) }
@@ -73,6 +74,60 @@ fn without_arrivals_the_drivers_requests_count() {
     let write = record.class("write").expect("a write");
     assert_eq!(write.service_ns.mean(), Some(90_000.0));
     assert!(write.total_ns.mean().is_none());
+}
+
+/// A driver that is busy gives a request back after it has begun with it, then again before it has begun: one request all the same,
+/// whether or not its arrival shows, and its time with the driver is that of the last time.
+#[test]
+fn a_request_that_is_given_back_is_one() {
+    let steps = [
+        (Action::Queue, 0),
+        (Action::Issue, 10),
+        (Action::Requeue, 20),
+        (Action::Requeue, 30),
+        (Action::Requeue, 40),
+        (Action::Issue, 50),
+        (Action::Complete, 90),
+        // The next one comes to its end at once.
+        (Action::Queue, 100),
+        (Action::Issue, 110),
+        (Action::Complete, 150),
+    ];
+    let all = steps.map(|(action, time_ns)| at(action, time_ns, Class::Read, 64, 8));
+    let record = study(&all, 1 << 20);
+    let read = record.class("read").expect("reads");
+    assert_eq!((record.requeues, record.issued, read.count), (3, 2, 2));
+    let of = |h: &Histogram| (h.count(), h.sum());
+    let found = [&read.total_ns, &read.wait_ns, &read.service_ns].map(of);
+    assert_eq!(found, [(2, 140), (2, 60), (2, 80)]);
+    assert_eq!(record.faults.abandoned, 0);
+    let record =
+        study(&all.into_iter().filter(|e| e.action != Action::Queue).collect::<Vec<_>>(), 0);
+    let read = record.class("read").expect("reads");
+    assert_eq!((record.is_of_driver, record.requeues, record.issued), (true, 3, 2));
+    assert_eq!((read.count, read.bytes, of(&read.service_ns)), (2, 8192, (2, 80)));
+    assert_eq!(record.depth_ns[1], 10 + 40 + 40, "it is not with the driver between");
+}
+
+/// A large request counts for every part of the device that it reaches into, and for one request.
+#[test]
+fn what_is_touched_is_all_of_a_request() {
+    // Parts of 4 KiB: 4 MiB in 1024 parts.
+    let size_bytes = 4 << 20;
+    let touched = |requests: &[(Class, u64, u32)]| {
+        let places = study(&serial(requests), size_bytes).places;
+        assert_eq!(places.parts.iter().sum::<u64>(), requests.len() as u64);
+        (places.part_bytes, places.touched_bytes())
+    };
+    assert_eq!(touched(&[(Class::Write, 0, 8)]), (4096, 4096));
+    assert_eq!(touched(&[(Class::Write, 0, 2048)]), (4096, 1 << 20));
+    // Not from the start of a part, over the last one, and the same place again.
+    let some = [(Class::Read, 4, 8), (Class::Read, 8188, 4), (Class::Read, 8, 8)];
+    assert_eq!(touched(&some), (4096, 3 * 4096));
+    // Without a known size parts become larger: 1024 of 1 MiB, then 2 MiB.
+    let far = [(Class::Read, 0, 4096), (Class::Read, 2048 * 1024, 4096)];
+    let places = study(&serial(&far), 0).places;
+    assert_eq!((places.part_bytes, places.touched_bytes()), (2 << 20, 4 << 20));
 }
 
 #[test]

@@ -173,6 +173,7 @@ fn record(
 fn finish(capture: &mut Capture, mut writer: Writer<Sink>) -> io::Result<Totals> {
     capture.stop(&mut |event: &Event, names: &Names| writer.push(event, names))?;
     writer.lost(capture.lost() - writer.totals().lost);
+    writer.came_online(capture.came_online());
     let (sink, totals) = writer.finish(capture.names())?;
     sink.settle()?;
     Ok(totals)
