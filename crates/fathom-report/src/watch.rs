@@ -51,8 +51,12 @@ const COLUMNS: &[Column] = &[
     figure!("svctm", 7, |d| d.rates.svctm_ms),
 ];
 
-/// `svctm` is shown only when asked for: it misleads.
+/// `svctm` is shown only when asked for, and with what it is: it misleads.
 const ONLY_ON_REQUEST: u8 = 7;
+const SVCTM: [&str; 2] = [
+    "svctm: busy time over requests, as old iostat had it;",
+    "no service time where several are served at once",
+];
 
 /// How samples are shown: chosen once, so that columns stay where they are.
 #[derive(Debug, Clone)]
@@ -115,6 +119,9 @@ pub fn sample_text(sample: &Sample, form: &Form, time: &str) -> String {
     }
     for device in &shown {
         push_device(&mut out, device, form);
+    }
+    if form.with_details && !shown.is_empty() {
+        push_parts(&mut out, form.width, &SVCTM.map(str::to_owned));
     }
     for (word, names) in [("came", &sample.came), ("went", &sample.went)] {
         if !names.is_empty() {
@@ -258,6 +265,15 @@ pub fn remarks(device: &DeviceSample, with_details: bool) -> Vec<String> {
         }
     }
     remarks
+}
+
+/// `svctm` where there is no column for it, with what it is; none without requests.
+#[must_use]
+pub fn svctm_words(device: &DeviceSample) -> Option<String> {
+    let value = number(device.rates.svctm_ms?);
+    Some(format!(
+        "svctm {value} ms (busy time over requests, as old iostat had it; no service time)"
+    ))
 }
 
 /// How long single requests took: one text for each direction that had any.
@@ -404,6 +420,7 @@ mod tests {
                   sdb             300.0   2400.0     30.0     8.00        0        0        -        -     9.00    100.0        3     3.33
                     <- slow: r_await 30 ms, its companions 4.1 ms
                     interrupts: nvme0q1 700
+                svctm: busy time over requests, as old iostat had it;   no service time where several are served at once
                 came: sdd
                 1 device did nothing
 
@@ -447,6 +464,17 @@ mod tests {
         let bios = LatencySample { from_arrival: true, ..told_of };
         let words = latency_words(&bios).next().unwrap();
         assert!(words.starts_with("from arrival to end: reads p50"), "{words}");
+    }
+
+    #[test]
+    fn what_svctm_is_stands_beside_it() {
+        let text = svctm_words(&device("sda", "", 0, 300, 1000)).unwrap();
+        assert!(
+            text.starts_with("svctm 1.67 ms (") && text.ends_with("no service time)"),
+            "{text}"
+        );
+        let idle = DeviceSample { rates: DeviceRates::default(), ..device("sda", "", 0, 0, 0) };
+        assert_eq!(svctm_words(&idle), None);
     }
 
     #[test]

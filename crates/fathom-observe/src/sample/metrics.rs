@@ -22,6 +22,7 @@ struct Device {
     total: DeviceCounts,
     stands_out: bool,
     sync_done: Option<f64>,
+    svctm_ms: Option<f64>,
     is_there: bool,
     latency: LatencySeries,
 }
@@ -90,6 +91,7 @@ impl Totals {
             known.total = known.total.plus(&device.counts);
             known.stands_out = device.stands_out.is_some();
             known.sync_done = device.array.as_ref().and_then(|array| array.sync_done);
+            known.svctm_ms = device.rates.svctm_ms;
             known.is_there = true;
             device.latency.iter().for_each(|latency| known.latency.add(latency));
         }
@@ -163,6 +165,14 @@ impl Totals {
         for (device, known) in there() {
             if let Some(done) = known.sync_done {
                 line(&mut out, "fathom_array_sync_ratio", &[("device", device)], done);
+            }
+        }
+        let help = "svctm of old versions of iostat, busy time over requests of the last interval: \
+                    no service time where several requests are served at once.";
+        head(&mut out, "fathom_device_svctm_seconds", "gauge", help);
+        for (device, known) in there() {
+            if let Some(ms) = known.svctm_ms {
+                line(&mut out, "fathom_device_svctm_seconds", &[("device", device)], ms / 1e3);
             }
         }
         self.machine(&mut out);
@@ -256,7 +266,7 @@ mod tests {
 
     fn sample(requests: u64) -> Sample {
         let reads = FlowCounts { requests, sectors: 8 * requests, took_ms: 1500, merged: 0 };
-        let counts = DeviceCounts { reads, in_flight: 4, ..DeviceCounts::default() };
+        let counts = DeviceCounts { reads, in_flight: 4, busy_ms: 500, ..DeviceCounts::default() };
         let device = DeviceSample {
             name: "we\"ird".into(),
             title: String::new(),
@@ -316,12 +326,16 @@ mod tests {
             "fathom_device_bytes_total{device=\"we\\\"ird\",direction=\"read\"} 614400",
             "fathom_device_request_seconds_total{device=\"we\\\"ird\",direction=\"read\"} 3",
             "fathom_device_in_flight{device=\"we\\\"ird\"} 4",
+            // Of the last interval, and said to be no service time.
+            "fathom_device_svctm_seconds{device=\"we\\\"ird\"} 0.01",
             "fathom_pressure_seconds_total{resource=\"io\",tasks=\"some\"} 2",
             "# UNIT fathom_device_bytes bytes",
             "fathom_watched_seconds_total 4",
         ] {
             assert!(text.lines().any(|l| l == line), "{line}\n{text}");
         }
+        let help = text.lines().find(|l| l.starts_with("# HELP fathom_device_svctm_seconds"));
+        assert!(help.is_some_and(|l| l.contains("no service time")), "{text}");
         assert!(text.ends_with("# EOF\n"));
         let heads: Vec<&str> =
             text.lines().filter_map(|l| l.strip_prefix("# TYPE ")?.split(' ').next()).collect();

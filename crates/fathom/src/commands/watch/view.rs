@@ -5,7 +5,7 @@ use crate::live::quiet;
 use crate::output::Output;
 use crate::screen::Screen;
 use fathom_model::watch::Sample;
-use fathom_report::watch::remarks;
+use fathom_report::watch::{remarks, svctm_words};
 use fathom_sys::signals::{self, StopFlag};
 use fathom_sys::terminal;
 use fathom_tui::dialog::{Key, keys_in};
@@ -60,8 +60,13 @@ impl View {
 
     /// Takes in an interval. Waits for nothing.
     pub fn show(&self, sample: &Sample, time: String) {
-        let remarks = sample.devices.iter().map(|device| remarks(device, self.with_details));
-        let _ = self.sender.send((sample.clone(), remarks.collect(), time));
+        let of = |device| {
+            let mut all = remarks(device, self.with_details);
+            all.extend(svctm_words(device).filter(|_| self.with_details));
+            all
+        };
+        let remarks = sample.devices.iter().map(of).collect();
+        let _ = self.sender.send((sample.clone(), remarks, time));
         let _ = (&self.bell).write(&[0]);
     }
 
