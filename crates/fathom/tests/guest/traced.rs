@@ -1,7 +1,8 @@
 //! Requests followed by tracepoints through device mapper, md and SCSI: steps of a guest of QEMU, whose kernel has tracepoints that the
 //! kernels of other guests lack.
 
-use crate::family::{ended, result};
+use crate::family::{ended, findings, result};
+use fathom_stats::Histogram;
 use fathom_testkit::{GuestJob, GuestReport};
 use serde_json::Value;
 
@@ -29,6 +30,44 @@ pub fn steps(job: GuestJob) -> GuestJob {
         .step("watched", &watch)
         .step("captured", &capture("dm-0"))
         .step("disk", &capture("sda"))
+        .step("busy", &format!("{BUSY}\n{}\n{NOT_BUSY}", during_busy()))
+        .step("cut", &format!("{CUT}\n{}", during_cut()))
+        .step("came", CAME)
+}
+
+/// From now on the disk's driver is busy at every fifth command (SDEBUG_OPT_HOST_BUSY of scsi_debug): it gives the request back. While
+/// its host counts as blocked for that, the kernel gives back what it has not even issued.
+const BUSY: &str = "cd /sys/bus/pseudo/drivers/scsi_debug
+echo 1 >statistics; echo 5 >every_nth; echo 0x8000 >opts
+cd - >/dev/null
+code=0";
+const NOT_BUSY: &str = "cd /sys/bus/pseudo/drivers/scsi_debug
+echo 0 >opts; echo 0 >every_nth
+exit $code";
+/// One at a time.
+const BUSY_READS: u64 = 200;
+
+fn during_busy() -> String {
+    format!(
+        "fathom --json --quiet capture sda -o mnt/busy.trace -- dd if=/dev/sda of=/dev/null bs=4k count={BUSY_READS} iflag=direct status=none || code=$?"
+    )
+}
+
+/// The second processor comes while the requests of the first are captured.
+const CAME: &str = "echo 0 >/sys/devices/system/cpu/cpu1/online
+fathom --json --quiet capture sda -o mnt/came.trace -- sh -c \
+    'echo 1 >/sys/devices/system/cpu/cpu1/online; dd if=/dev/sda of=/dev/null bs=4k count=400 iflag=direct status=none'";
+
+/// Requests of the disk have 64 KiB at the most, so that each write of 1 MiB is cut into 16.
+const CUT: &str = "echo 64 >/sys/block/sdb/queue/max_sectors_kb
+echo none >/sys/block/sdb/queue/scheduler";
+const CUT_WRITES: u64 = 4;
+const CUT_PARTS: u64 = 16;
+
+fn during_cut() -> String {
+    format!(
+        "fathom --json --quiet capture sdb -o mnt/cut.trace -- dd if=/dev/zero of=/dev/sdb bs=1M count={CUT_WRITES} oflag=direct status=none"
+    )
 }
 
 /// What came of it.
@@ -54,12 +93,55 @@ pub fn check(report: &GuestReport) {
         }
     }
     assert_eq!(reads(&disk), READS / 2, "{disk}");
+    given_back(&captured("busy"));
+    cut(&captured("cut"));
+    let came = result(report, "came", 1);
+    assert!(findings(&came).contains(&"capture-processors-came"), "{}", came["findings"]);
+    assert_eq!(came["capture"]["faults"]["came_online"], serde_json::json!([1]));
 }
 
 fn reads(capture: &Value) -> u64 {
+    class(capture, "read")["count"].as_u64().unwrap_or_default()
+}
+
+fn class<'v>(capture: &'v Value, word: &str) -> &'v Value {
     let classes = capture["classes"].as_array().expect("classes");
-    let read = classes.iter().find(|class| class["class"] == "read");
-    read.and_then(|class| class["count"].as_u64()).unwrap_or_default()
+    classes.iter().find(|class| class["class"] == word).unwrap_or(&Value::Null)
+}
+
+/// Count and sum of one of the times of a class.
+fn times(class: &Value, of: &str) -> (u64, u128) {
+    let times: Histogram = serde_json::from_value(class[of].clone()).expect("a histogram");
+    (times.count(), times.sum())
+}
+
+/// Each read is one, however often it was given back, and its time is that of waiting and that with the driver.
+fn given_back(capture: &Value) {
+    assert_eq!(capture["faults"]["lost"], 0, "{}", capture["faults"]);
+    let read = class(capture, "read");
+    let number = |of: &str| capture[of].as_u64().expect("a number");
+    assert_eq!((number("issued"), reads(capture)), (BUSY_READS, BUSY_READS), "{read}");
+    // Every fifth of the commands, those that are issued once more included, and those of others for good measure.
+    let requeues = number("requeues");
+    assert!(requeues >= BUSY_READS / 4 - 2, "{requeues} given back");
+    let of = |of: &str| times(read, of);
+    let (total, wait, service) = (of("total_ns"), of("wait_ns"), of("service_ns"));
+    assert_eq!([total.0, wait.0, service.0], [BUSY_READS; 3], "{read}");
+    assert_eq!(total.1, wait.1 + service.1, "nothing is counted twice, and nothing is left out");
+    assert_eq!((number("errors"), &capture["faults"]["abandoned"]), (0, &Value::from(0)));
+}
+
+/// Arrived once each, cut, issued in parts, ended with the last of them.
+fn cut(capture: &Value) {
+    assert_eq!(capture["faults"]["lost"], 0, "{}", capture["faults"]);
+    let write = class(capture, "write");
+    let number = |of: &str| capture[of].as_u64().expect("a number");
+    assert_eq!(write["count"], CUT_WRITES, "{write}");
+    assert_eq!(number("issued"), CUT_WRITES * CUT_PARTS);
+    assert_eq!(number("splits"), CUT_WRITES * (CUT_PARTS - 1));
+    assert_eq!(times(write, "total_ns").0, CUT_WRITES);
+    assert_eq!(times(write, "service_ns").0, CUT_WRITES * CUT_PARTS);
+    assert_eq!(capture["merges"], serde_json::json!([0, 0, 0]));
 }
 
 /// Every layer is told by itself; of those without a queue from the arrival.

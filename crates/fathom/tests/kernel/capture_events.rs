@@ -3,9 +3,12 @@
 
 use crate::capture::tracepoints_of;
 use crate::cli::{Done, MIB, Running, Sandbox, p, wait_until};
+use fathom_observe::trace::event::{Action, Class};
+use fathom_observe::trace::open::Source;
 use fathom_testkit::Capability::{self, FathomBinary, LoopDevices, Tool};
 use fathom_testkit::{Content, LoopDevice, LoopOptions, Trial, Zram, kernel_test};
 use serde_json::Value;
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -18,6 +21,7 @@ pub fn trials() -> Vec<Trial> {
         kernel_test("capture_of_a_partition", &with("sfdisk"), partition),
         kernel_test("capture_tells_what_was_lost", &[FathomBinary, Capability::Zram], lost),
         kernel_test("capture_counts_merges", &needs, merged),
+        kernel_test("capture_counts_every_step", &with("sfdisk"), every_step),
         kernel_test("capture_proves_a_twin", &needs, twin),
     ]
 }
@@ -39,15 +43,20 @@ fn count(capture: &Value, word: &str) -> u64 {
     class.map_or(0, |class| class["count"].as_u64().unwrap())
 }
 
-/// Only its own requests, with places that count from its start.
-fn partition() {
-    let sandbox = Sandbox::new();
+/// A loop device with two partitions of 16 MiB.
+fn partitioned() -> LoopDevice {
     let options = LoopOptions { partition_scan: true, ..LoopOptions::default() };
     let device = LoopDevice::with(64 * MIB, Content::Pattern(1), &options).unwrap();
     let script = r#"printf '2048,32768\n34816,32768\n' | sfdisk -q --force "$0""#;
     let made = Command::new("sh").args(["-c", script]).arg(device.path()).output().unwrap();
     assert!(made.status.success(), "{made:?}");
     device.reread_partitions().unwrap();
+    device
+}
+
+/// Only its own requests, with places that count from its start.
+fn partition() {
+    let (sandbox, device) = (Sandbox::new(), partitioned());
     let (first, second) = (device.partition(1), device.partition(2));
     let script = format!("{}; {}", reads(&first, 300), reads(&second, 700));
     for (number, (path, own)) in [(&first, 300), (&second, 700)].into_iter().enumerate() {
@@ -126,6 +135,82 @@ fn merged() {
         }
     }
     panic!("{seen}");
+}
+
+/// Steps of writes of data in a trace: how many of each kind, and of how many sectors together.
+fn steps(trace: &Path) -> BTreeMap<Action, (u64, u64)> {
+    let mut found = BTreeMap::new();
+    let mut source = Source::open(trace).unwrap();
+    while let Some(event) = source.next_event().unwrap() {
+        if event.class == Class::Write && event.sectors > 0 {
+            let (count, sectors) = found.entry(event.action).or_insert((0, 0));
+            (*count, *sectors) = (*count + 1, *sectors + u64::from(event.sectors));
+        }
+    }
+    found
+}
+
+/// Requests have 64 KiB at the most. Four writes of 1 MiB to a partition: each comes from there, arrives once and is cut 15 times; its 16
+/// parts get a place, go through the scheduler, to the driver, and end. Then pages of a file in a row, of which most are merged: what
+/// arrives gets a place or is merged, and every sector gets to the driver and ends once.
+fn every_step() {
+    use Action::{
+        BackMerge, Complete, FrontMerge, Insert, Issue, Place, Queue, Remap, RequestMerge, Requeue,
+        Split,
+    };
+    const SECTORS: u64 = 4 * MIB / 512;
+    let (sandbox, device) = (Sandbox::new(), partitioned());
+    let queue = format!("/sys/block/{}/queue", device.name());
+    fs::write(format!("{queue}/max_sectors_kb"), "64").unwrap();
+    // Without a scheduler some requests are inserted and others go to the driver at once.
+    let has_scheduler = fs::write(format!("{queue}/scheduler"), "mq-deadline").is_ok();
+    let partition = device.partition(1);
+    let run = |name: String, script: &str| {
+        let trace = sandbox.dir().join(name);
+        let done = during(&sandbox, device.path(), &trace, script);
+        assert!(done.code <= 1, "{done:?}");
+        (done.result()["capture"].clone(), steps(&trace))
+    };
+    let direct =
+        format!("dd if=/dev/zero of={} bs=1M count=4 oflag=direct status=none", p(&partition));
+    let mut expected = BTreeMap::from([
+        (Remap, (4, SECTORS)),
+        (Queue, (4, SECTORS)),
+        (Place, (64, SECTORS)),
+        (Insert, (64, SECTORS)),
+        (Issue, (64, SECTORS)),
+        (Complete, (64, SECTORS)),
+    ]);
+    // Each cut tells of the part before it.
+    expected.insert(Split, (60, 4 * 15 * 128));
+    // Kernels lose an event in a million without a word, as above.
+    let is_exact = |attempt: usize| {
+        let (capture, mut found) = run(format!("direct{attempt}"), &direct);
+        if !has_scheduler {
+            found.insert(Insert, expected[&Insert]);
+        }
+        println!("{found:?}");
+        let told = ["splits", "remaps"].map(|of| capture[of].as_u64().unwrap());
+        found == expected && told == [60, 4] && count(&capture, "write") == 4
+    };
+    assert!((0..3).any(is_exact), "not as it was cut");
+    let buffered =
+        format!("dd if=/dev/zero of={} bs=1M count=4 conv=fsync status=none", p(&partition));
+    let adds_up = |attempt: usize| {
+        let (capture, found) = run(format!("buffered{attempt}"), &buffered);
+        println!("{found:?}");
+        let of = |action| found.get(&action).copied().unwrap_or_default();
+        let merged = of(FrontMerge).0 + of(BackMerge).0;
+        let merges: [u64; 3] = serde_json::from_value(capture["merges"].clone()).unwrap();
+        let told = [of(FrontMerge).0, of(BackMerge).0, of(RequestMerge).0];
+        merged > 100
+            && merges == told
+            && of(Remap) == of(Queue)
+            && of(Queue).0 + of(Split).0 == of(Place).0 + merged
+            && of(Issue).0 + of(RequestMerge).0 == of(Place).0 + of(Requeue).0
+            && [Queue, Issue, Complete].map(|action| of(action).1) == [SECTORS; 3]
+    };
+    assert!((0..3).any(adds_up), "steps do not add up");
 }
 
 /// The workload that a trace was made into has the sizes of that trace; another one has not, and is told.

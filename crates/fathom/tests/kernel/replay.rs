@@ -1,7 +1,9 @@
 //! Replays of traces that are written by hand, exact to the byte: what is written where, when, and what is said of a bad trace.
 
-use crate::cli::{MIB, Sandbox, p};
+use crate::cli::{MIB, Running, Sandbox, p};
 use crate::failures;
+use fathom_observe::trace::event::{Action, Class, Event, Names};
+use fathom_observe::trace::file::{Head, Writer};
 use fathom_stats::Histogram;
 use fathom_testkit::Capability::{FathomBinary, FsOnLoop, LoopDevices, MountFs};
 use fathom_testkit::oracle::{Snapshot, pattern_write};
@@ -14,6 +16,8 @@ use std::fmt::Write as _;
 use std::fs::{self, OpenOptions};
 use std::io::{Seek, SeekFrom, Write as _};
 use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::Duration;
 
 pub fn trials() -> Vec<Trial> {
     let needs = [FathomBinary, LoopDevices];
@@ -32,6 +36,7 @@ pub fn trials() -> Vec<Trial> {
         kernel_test("replay_compares_what_was_issued", &needs, what_was_issued),
         kernel_test("replay_is_stopped_and_leaves_nothing", &[FathomBinary], stopped),
         kernel_test("replay_on_a_failing_target", &needs, failing),
+        kernel_test("replay_needs_no_memory_for_a_long_trace", &tmpfs, long_trace),
     ]
 }
 
@@ -389,4 +394,74 @@ fn failing() {
         sandbox.run(&["--json", "--quiet", "replay", p(&trace), p(device.path()), "--map=fit"]);
     failures::failed(&sandbox, &done, "read", failures::EIO, p(device.path()));
     sandbox.nothing_left(&[]);
+}
+
+/// A trace of fathom's own of so many reads of 4 KiB all over 64 MiB, eight in flight, 20 us apart.
+fn written(sandbox: &Sandbox, count: u64) -> PathBuf {
+    let path = sandbox.dir().join(format!("of-{count}"));
+    let head = Head { device: "sda".into(), size_bytes: 64 * MIB, ..Head::default() };
+    let mut names = Names::default();
+    let name = names.number_of("worker");
+    let mut writer = Writer::new(fs::File::create(&path).unwrap(), &head).unwrap();
+    let mut push = |action, time_ns, number: u64| {
+        let (sector, class) = (number * 7919 % (64 * MIB / 4096) * 8, Class::Read);
+        let event = Event { sector, sectors: 8, class, name, ..Event::new(action, time_ns) };
+        writer.push(&event, &names).unwrap();
+    };
+    for number in 0..count {
+        push(Action::Queue, number * 20_000, number);
+        if let Some(ended) = number.checked_sub(8) {
+            push(Action::Complete, number * 20_000 + 10, ended);
+        }
+    }
+    writer.finish(&names).unwrap();
+    path
+}
+
+/// The largest memory that a command ever had, in KiB, as its process tells while it runs.
+fn largest_kib(sandbox: &Sandbox, words: &[&str]) -> u64 {
+    loop {
+        let mut command = sandbox.command(&[&["--json", "--quiet"], words].concat());
+        let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut running = Running::of(child);
+        let status = format!("/proc/{}/status", running.pid());
+        let mut largest = 0;
+        while !running.is_over() {
+            let text = fs::read_to_string(&status).unwrap_or_default();
+            let line = text.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+            let kib = line.and_then(|rest| rest.split_whitespace().next()?.parse().ok());
+            largest = largest.max(kib.unwrap_or(0));
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        let done = running.finish();
+        if !done.is_locked_out() {
+            assert!(done.code <= 1, "{words:?}: {done:?}");
+            return largest;
+        }
+        std::thread::sleep(Duration::from_millis(200));
+    }
+}
+
+/// Ten times as many events, and no more memory, whether the trace is characterised or replayed. Kept, the others would have 30 MB.
+fn long_trace() {
+    const FEW: u64 = 40_000;
+    let sandbox = Sandbox::new();
+    let memory = Mount::new("tmpfs", Path::new("none"), "size=1200M").unwrap();
+    let file = memory.dir().join("data");
+    let (short, long) = (written(&sandbox, FEW), written(&sandbox, 10 * FEW));
+    let more = ["--size=64M", "--buffered", "--speed=max", "--depth=32"];
+    let replay = |trace: &Path| {
+        let words = [&["replay", p(trace), p(&file)], &more[..]].concat();
+        let kib = largest_kib(&sandbox, &words);
+        let done = sandbox.runs();
+        assert_eq!(done[0]["state"], "complete", "{}", done[0]);
+        kib
+    };
+    let characterise = |trace: &Path| largest_kib(&sandbox, &["capture", "--from", p(trace)]);
+    for (what, of) in [("replayed", &replay as &dyn Fn(&Path) -> u64), ("read", &characterise)] {
+        let (least, most) = (of(&short), of(&long));
+        println!("{what}: {least} KiB for {FEW} requests, {most} KiB for ten times as many");
+        assert!(least > 1000, "{what}: its memory was never seen");
+        assert!(most < least + 6 * 1024, "{what}: {least} KiB, then {most} KiB");
+    }
 }

@@ -11,6 +11,7 @@ pub fn trials() -> Vec<Trial> {
     vec![
         kernel_test("watch_view_shows_and_is_given_back", &needs, shown_and_given_back),
         kernel_test("watch_view_after_signals_and_questions", &needs, ended),
+        kernel_test("watch_view_says_what_svctm_is", &needs, details),
         kernel_test("watch_view_that_takes_nothing", &needs, blocked),
         kernel_test("watch_view_gives_way_to_lines", &needs, plain),
     ]
@@ -90,6 +91,28 @@ fn ended() {
     let seen = on_terminal(&sandbox, &words, &[], &steps);
     assert_eq!(seen.code, 130, "{}", seen.shown);
     assert!(behind(&seen.shown).contains("Stored as"), "{}", seen.shown);
+}
+
+/// Asked for, it stands below a device that has requests, with what it is; behind the view in its column, with a line about it.
+fn details() {
+    let (sandbox, device) = (Sandbox::new(), LoopDevice::new(16 << 20).unwrap());
+    let read = format!(
+        "while dd if={} of=/dev/null bs=4k iflag=direct status=none; do :; done",
+        p(device.path())
+    );
+    let name = device.name();
+    let words = ["watch", &name, "--interval=200ms", "--details", "--", "sh", "-c", &read];
+    let steps = json!([
+        ["expect", "as old iostat had it; no service time"],
+        ["keys"],
+        ["send", "q"],
+        ["expect", "End the command?"],
+        ["send", "y"],
+    ]);
+    let seen = on_terminal(&sandbox, &words, &[], &steps);
+    assert_eq!(seen.code, 130, "{}", seen.shown);
+    let rest = behind(&seen.shown);
+    assert!(rest.contains("svctm: busy time over requests, as old iostat had it"), "{rest}");
 }
 
 /// Whoever looks away (Ctrl-S) holds up nothing: the watch ends in its time and is stored before the terminal takes anything again.
