@@ -185,7 +185,7 @@ fn run(bench: &Bench, device: &Path, command: &mut Command, side: usize) -> Resu
 }
 
 /// A process that is ended with this.
-struct Ended(Child);
+pub(super) struct Ended(pub(super) Child);
 
 impl Drop for Ended {
     fn drop(&mut self) {
@@ -269,7 +269,7 @@ fn family(pid: u32) -> Vec<u32> {
 }
 
 /// What all threads of a family have run for, to the nanosecond.
-fn cpu_ns(pid: u32) -> Result<u64, String> {
+pub(super) fn cpu_ns(pid: u32) -> Result<u64, String> {
     let mut sum = 0;
     for pid in family(pid) {
         let path = format!("/proc/{pid}/task");

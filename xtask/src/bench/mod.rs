@@ -22,6 +22,7 @@ mod tio;
 mod tools;
 mod trace;
 mod truth;
+mod watching;
 
 use crate::process::in_words;
 use crate::{Outcome, flags::Flags, workspace};
@@ -50,14 +51,16 @@ fs_mark, as ratios beside their goals
                    fs_mark), storm-shared, storm-own (names in one directory and in one of each process, against a
                    loop as mdtest has it), small (against sysbench). Single figures: recording (cost of recording
                    latencies), memory, start (time to the first I/O), truth (latencies against the kernel's
-                   tracepoints), capture (its reader against trace-cmd's recorders), instructions
+                   tracepoints), capture (its reader against trace-cmd's recorders), watch (a hundred devices once a
+                   second), instructions
   --instructions   the same as --only=instructions: callgrind counts what one request costs (stable)
   --write          the result also goes to docs/bench.md, to be committed
 
 Builds target/release/fathom first, and once t/io_uring from fio's Debian source package (kept in target/bench).
-Uses CPU 0 for all sides; 1 GiB of disk and 256 MiB of memory for as long as it runs. As root, it makes a loop device,
-mounts the kernel's tracing files for itself, and keeps unbound kernel workers off CPU 0 for the while. What is not
-installed (fio, sysbench, fs_mark, trace-cmd, valgrind) or not permitted is skipped and counted. About 24 minutes.
+Uses CPU 0 for all sides; 1 GiB of disk and 256 MiB of memory for as long as it runs. As root, it makes a loop device
+(a hundred small ones for watch), mounts the kernel's tracing files for itself, and keeps unbound kernel workers off CPU
+0 for the while. What is not installed (fio, sysbench, fs_mark, trace-cmd, valgrind) or not permitted is skipped and
+counted. About 24 minutes.
 ";
 
 const CACHED_BYTES: u64 = 4 << 20;
@@ -134,7 +137,7 @@ struct Single {
     run: fn(&Bench) -> Result<Section, Trouble>,
 }
 
-const SINGLES: [Single; 6] = [
+const SINGLES: [Single; 7] = [
     Single {
         name: recording::NAME,
         estimate: recording::estimate,
@@ -164,6 +167,12 @@ const SINGLES: [Single; 6] = [
         estimate: following::estimate,
         source: Source::Loop,
         run: following::section,
+    },
+    Single {
+        name: watching::NAME,
+        estimate: watching::estimate,
+        source: Source::Cached,
+        run: watching::section,
     },
     Single {
         name: instructions::NAME,

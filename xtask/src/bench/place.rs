@@ -184,6 +184,37 @@ impl LoopDevice {
     }
 }
 
+/// Many loop devices over one small file in memory, for those who look at many.
+pub struct LoopDevices {
+    /// Their paths.
+    pub paths: Vec<PathBuf>,
+    _janitor: Janitor,
+}
+
+/// Size of each.
+const SMALL_LOOP_BYTES: u64 = 1 << 20;
+
+impl LoopDevices {
+    /// Makes so many.
+    ///
+    /// # Errors
+    /// As those of [`LoopDevice::new`].
+    pub fn new(count: usize) -> Result<Self, String> {
+        let backing = format!("{IN_MEMORY}-{}-many", std::process::id());
+        let janitor = Janitor::new(format!(
+            "losetup --associated {backing} --noheadings --output NAME | xargs --no-run-if-empty losetup --detach && rm -f {backing}"
+        ))?;
+        lay_out(Path::new(&backing), SMALL_LOOP_BYTES)?;
+        let one = |_| {
+            let mut losetup = Command::new("losetup");
+            losetup.args(["--find", "--show", "--read-only", &backing]);
+            Ok(PathBuf::from(workspace::output_of(&mut losetup)?.trim()))
+        };
+        let paths = (0..count).map(one).collect::<Result<_, String>>()?;
+        Ok(Self { paths, _janitor: janitor })
+    }
+}
+
 /// A CPU mask in hexadecimal groups without its lowest bit; none when nothing is left.
 fn without_cpu_0(mask: &str) -> Option<String> {
     let (rest, last) = mask.rsplit_once(',').map_or(("", mask), |(rest, last)| (rest, last));

@@ -52,6 +52,7 @@ const PACKAGES: &[(&str, &str)] = &[
     ("sysstat", "iostat: the other side of watch"),
     ("systemd", "systemd-analyze: what the words of timers mean"),
     ("tmux", "the live view in it"),
+    ("trace-cmd", "trace-cmd record: the other side of capture in benchmarks"),
     ("udev", "multipathd in guests needs it"),
     ("user-mode-linux", "the guests' kernel"),
     ("util-linux", "unshare, wipefs, mkswap, fsfreeze, partx"),
