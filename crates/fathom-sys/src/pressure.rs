@@ -1,5 +1,6 @@
 //! Where the machine's time and memory are at a moment: processors, pressure, dirty pages, interrupts.
 
+use crate::sysfs_block::BlockDir;
 use crate::sysroot::SysRoot;
 
 /// Time of all processors together since boot, in the kernel's ticks, and what was counted, from /proc/stat.
@@ -127,11 +128,8 @@ pub fn device_events(root: &SysRoot) -> Option<u64> {
 /// The interrupt lines of a block device's adapter that serve its queues, with their names: of NVMe `nvme0q1`, of virtio
 /// `virtio1-req.0`. Empty for devices without any, and where the kernel does not tell.
 #[must_use]
-pub fn interrupt_lines(root: &SysRoot, device: &str) -> Vec<(u32, String)> {
-    let Some(block) = crate::sysfs_block::BlockDir::by_name(root, device) else {
-        return Vec::new();
-    };
-    let Some(adapter) = block.pci_dir() else { return Vec::new() };
+pub fn interrupt_lines(root: &SysRoot, device: &BlockDir) -> Vec<(u32, String)> {
+    let Some(adapter) = device.pci_dir() else { return Vec::new() };
     let numbers =
         root.names(adapter.join("msi_irqs")).into_iter().filter_map(|name| name.parse().ok());
     let mut lines: Vec<(u32, String)> = numbers

@@ -2,10 +2,11 @@
 //!
 //! Read again only when the kernel has told of a change: a look at the counters must stay cheap.
 
-use fathom_sys::mounts;
+use fathom_sys::mounts::{self, Mount};
 use fathom_sys::pressure;
 use fathom_sys::sysfs_block::BlockDir;
 use fathom_sys::sysroot::SysRoot;
+use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
@@ -33,7 +34,7 @@ pub struct Layer {
 /// The trees below these devices, each device once and above what it stands on.
 #[must_use]
 pub fn below(root: &SysRoot, tops: &[String]) -> Vec<Layer> {
-    let threads = array_threads(root);
+    let machine = Machine { root, threads: array_threads(root), mounts: OnceCell::new() };
     let mut found = Vec::new();
     let mut known = BTreeSet::new();
     for top in tops {
@@ -42,7 +43,7 @@ pub fn below(root: &SysRoot, tops: &[String]) -> Vec<Layer> {
         known.remove(top);
         let is_new = !found.iter().any(|layer: &Layer| layer.name == *top);
         if is_new {
-            enter(root, top, 0, &threads, &mut known, &mut found);
+            machine.enter(top, 0, &mut known, &mut found);
         }
     }
     found
@@ -69,62 +70,76 @@ pub fn uppermost(layers: &[Layer]) -> BTreeSet<&str> {
     layers.iter().filter(is_top).map(|layer| layer.name.as_str()).collect()
 }
 
-fn enter(
-    root: &SysRoot,
-    name: &str,
-    depth: usize,
-    threads: &BTreeMap<String, Vec<u32>>,
-    known: &mut BTreeSet<String>,
-    found: &mut Vec<Layer>,
-) {
-    // Layers go round nowhere, but a recorded tree may say anything.
-    const DEPTH_MAX: usize = 32;
-    if depth > DEPTH_MAX || !known.insert(name.to_owned()) {
-        return;
-    }
-    let Some(device) = BlockDir::by_name(root, name) else { return };
-    let below = stands_on(root, &device);
-    let is_array = device.has("md/level");
-    found.push(Layer {
-        name: name.to_owned(),
-        title: title(&device, below.len()),
-        depth,
-        disk_number: device.disk().and_then(|disk| disk.value("diskseq")),
-        below: below.clone(),
-        is_array,
-        interrupts: pressure::interrupt_lines(root, name),
-        threads: threads.get(name).cloned().unwrap_or_default(),
-    });
-    for lower in &below {
-        enter(root, lower, depth + 1, threads, known, found);
-    }
+/// What is read once for all devices.
+struct Machine<'a> {
+    root: &'a SysRoot,
+    /// Kernel threads by array.
+    threads: BTreeMap<String, Vec<u32>>,
+    /// Of this process; only loop devices want to know.
+    mounts: OnceCell<Vec<Mount>>,
 }
 
-/// What a device stands on: the disk of a partition, the members of an array or volume, what the file of a loop device lies on.
-fn stands_on(root: &SysRoot, device: &BlockDir) -> Vec<String> {
-    if device.is_partition() {
-        return device.disk().map(|disk| disk.name().to_owned()).into_iter().collect();
+impl Machine<'_> {
+    fn enter(
+        &self,
+        name: &str,
+        depth: usize,
+        known: &mut BTreeSet<String>,
+        found: &mut Vec<Layer>,
+    ) {
+        // Layers go round nowhere, but a recorded tree may say anything.
+        const DEPTH_MAX: usize = 32;
+        if depth > DEPTH_MAX || !known.insert(name.to_owned()) {
+            return;
+        }
+        let Some(device) = BlockDir::by_name(self.root, name) else { return };
+        let device = device.held();
+        let file = device.text("loop/backing_file");
+        let below = self.stands_on(&device, file.as_deref());
+        let level = device.text("md/level");
+        found.push(Layer {
+            name: name.to_owned(),
+            title: title(&device, file.as_deref(), level.as_deref(), below.len()),
+            depth,
+            disk_number: device.disk().and_then(|disk| disk.value("diskseq")),
+            below: below.clone(),
+            is_array: level.is_some(),
+            interrupts: pressure::interrupt_lines(self.root, &device),
+            threads: self.threads.get(name).cloned().unwrap_or_default(),
+        });
+        for lower in &below {
+            self.enter(lower, depth + 1, known, found);
+        }
     }
-    if let Some(file) = device.text("loop/backing_file") {
-        let mounts = mounts::own_mounts(root);
-        let mount = mounts::mount_of(&mounts, Path::new(&file));
-        let holder = mount.and_then(|mount| BlockDir::by_devno(root, mount.devno));
-        return holder.map(|holder| holder.name().to_owned()).into_iter().collect();
+
+    /// What a device stands on: the disk of a partition, the members of an array or volume, what the file of a loop device lies on.
+    fn stands_on(&self, device: &BlockDir, file: Option<&str>) -> Vec<String> {
+        if device.is_partition() {
+            return device.disk().map(|disk| disk.name().to_owned()).into_iter().collect();
+        }
+        if let Some(file) = file {
+            let mounts = self.mounts.get_or_init(|| mounts::own_mounts(self.root));
+            let mount = mounts::mount_of(mounts, Path::new(file));
+            let holder = mount.and_then(|mount| BlockDir::by_devno(self.root, mount.devno));
+            return holder.map(|holder| holder.name().to_owned()).into_iter().collect();
+        }
+        device.names("slaves")
     }
-    device.names("slaves")
 }
 
 /// What a device is, in few words.
-fn title(device: &BlockDir, members: usize) -> String {
-    if let Some(name) = device.text("dm/name") {
-        return name;
-    }
-    if let Some(level) = device.text("md/level") {
+fn title(device: &BlockDir, file: Option<&str>, level: Option<&str>, members: usize) -> String {
+    if let Some(level) = level {
         return format!("{level} of {members}");
     }
-    if let Some(file) = device.text("loop/backing_file") {
+    if let Some(file) = file {
         let path = Path::new(file.trim_end_matches(" (deleted)"));
-        return path.file_name().map_or(file.clone(), |name| name.to_string_lossy().into_owned());
+        return path
+            .file_name()
+            .map_or(file.to_owned(), |name| name.to_string_lossy().into_owned());
+    }
+    if let Some(name) = device.text("dm/name") {
+        return name;
     }
     let model = device.text("device/model").unwrap_or_default();
     model.split_whitespace().collect::<Vec<_>>().join(" ")

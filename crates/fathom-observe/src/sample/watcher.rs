@@ -33,6 +33,9 @@ pub struct Moment {
 /// How often arrays are looked for kernel threads that have come or gone: threads are no devices, and nothing tells of them.
 const THREADS_EVERY_NS: u64 = 10_000_000_000;
 
+/// Not everything that the kernel tells of is about these devices, and it may tell every second: then they are read again so often.
+const LAYERS_EVERY_NS: u64 = 5_000_000_000;
+
 /// Looks at the counters whenever it is asked to, and says what happened since the last time.
 #[derive(Debug)]
 pub struct Watcher {
@@ -135,13 +138,16 @@ impl Watcher {
         }
     }
 
-    /// Reads the layers again when the kernel has told of a change of any device, or another set of them is used.
+    /// Reads the layers again when another set of devices is used or one was replaced by another of its name, and some time after the
+    /// kernel has told of a change of any device: arrays and volumes may stand on others.
     fn refresh(&mut self, names: BTreeSet<String>, now_ns: u64) {
         let events = pressure::device_events(&self.root);
         let has_arrays = self.layers.iter().any(|layer| layer.is_array);
         let age_ns = now_ns.saturating_sub(self.layers_read_ns);
         let is_old = has_arrays && age_ns >= THREADS_EVERY_NS;
-        if events == self.events && names == self.names && !self.layers.is_empty() && !is_old {
+        let is_known = names == self.names && !self.layers.is_empty() && !is_old;
+        let may_wait = || age_ns < LAYERS_EVERY_NS && !self.has_replaced();
+        if is_known && (events == self.events || may_wait()) {
             return;
         }
         let tops = match &self.choice {
@@ -157,6 +163,15 @@ impl Watcher {
             .collect();
         self.lines = lines.into_iter().collect();
         (self.events, self.names, self.layers_read_ns) = (events, names, now_ns);
+    }
+
+    /// Whether a disk has become another one of the same name.
+    fn has_replaced(&self) -> bool {
+        let is_other = |layer: &Layer| {
+            let number = self.root.value(format!("sys/class/block/{}/diskseq", layer.name));
+            number.is_some_and(|number: u64| layer.disk_number != Some(number))
+        };
+        self.layers.iter().any(is_other)
     }
 
     /// CPU time of the kernel threads of an array, of each since it began.
@@ -323,6 +338,30 @@ mod tests {
         tree.put("proc/diskstats", line("8 0", "sda", 150));
         let sample = watcher.look(moment(3500), None);
         assert_eq!((sample.came.len(), sample.went), (0, vec!["sdb".to_owned()]));
+    }
+
+    /// The kernel tells of something every second: what stands on what is found out all the same, a little later.
+    #[test]
+    fn a_volume_that_moves_is_found_within_seconds() {
+        let tree = Tree::new();
+        disk(&tree, "sda", "8:0", "1");
+        disk(&tree, "sdb", "8:16", "2");
+        tree.device("v/block/dm-0", "252:0", &[("dm/name", "vg-a"), ("slaves/sda/x", "")]);
+        let lines = |n| line("8 0", "sda", n) + &line("8 16", "sdb", n) + &line("252 0", "dm-0", n);
+        tree.put("proc/diskstats", lines(1)).put("sys/kernel/uevent_seqnum", "100");
+        let choice = Choice::Named(vec!["dm-0".to_owned()]);
+        let mut watcher = Watcher::new(&tree.root(), choice, moment(0), None);
+        tree.put("sys/devices/v/block/dm-0/slaves/sdb/x", "");
+        let mut names = |second: u64| {
+            tree.put("sys/kernel/uevent_seqnum", (100 + second).to_string());
+            tree.put("proc/diskstats", lines(1 + second));
+            watcher.look(moment(1000 * second), None);
+            watcher.layers().iter().map(|layer| layer.name.clone()).collect::<Vec<_>>()
+        };
+        for second in 1..5 {
+            assert_eq!(names(second), ["dm-0", "sda"], "{second}");
+        }
+        assert_eq!(names(5), ["dm-0", "sda", "sdb"]);
     }
 
     #[test]
