@@ -5,6 +5,7 @@ use super::goals::Goal;
 use super::place::LoopDevices;
 use super::report::{Figure, Section};
 use super::{Bench, Trouble};
+use std::fs;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -16,16 +17,19 @@ const DEVICES: usize = 100;
 const PERCENT_MAX: f64 = 0.5;
 /// The figure wavers little.
 const ROUNDS: usize = 3;
-/// CPU time is looked at for so long, after the first look and its preparation.
-const WINDOW: Duration = Duration::from_secs(8);
-const SETTLE: Duration = Duration::from_millis(1500);
+/// CPU time is looked at for so long, from the second interval on: before the first one it reads what the devices stand on.
+const WINDOW: Duration = Duration::from_secs(6);
+const BEGUN: usize = 2;
+/// About how long it takes until then, and when it is given up.
+const BEGIN: Duration = Duration::from_millis(2500);
+const BEGIN_MAX: Duration = Duration::from_secs(60);
 /// One read of each of them in turn, again and again.
 const LOAD: &str = "while :; do for device; do dd if=$device of=/dev/null bs=4k count=1 iflag=direct status=none; done; done";
 
 /// About how long it takes.
 #[must_use]
 pub fn estimate(rounds: usize) -> Duration {
-    Duration::from_secs(5) + (SETTLE + WINDOW) * rounds.min(ROUNDS) as u32
+    Duration::from_secs(5) + (BEGIN + WINDOW) * rounds.min(ROUNDS) as u32
 }
 
 /// Watches them, and records.
@@ -54,8 +58,8 @@ pub fn section(bench: &Bench) -> Result<Section, Trouble> {
         name: NAME,
         title: format!("watching {DEVICES} loop devices once a second, each with requests"),
         text: format!(
-            "CPU time of all threads of the process (/proc/PID/task/*/schedstat) in {seconds} s, from its second interval on. It prints lines \
-             and records.\n"
+            "CPU time of all threads of the process (/proc/PID/task/*/schedstat) in {seconds} s, from its second interval on, without \
+             what it reads once at its start. It prints lines and records.\n"
         ),
         figures: vec![figure],
         commands: vec![(
@@ -70,10 +74,17 @@ fn once(bench: &Bench, devices: &LoopDevices) -> Result<f64, String> {
     let mut command = Command::new(&bench.programs.fathom);
     command.arg("--db").arg(bench.programs.store()).arg("watch").args(&devices.paths);
     command.args(["--plain", "--record"]).stdin(Stdio::null());
-    command.stdout(Stdio::null()).stderr(Stdio::null());
+    let path = bench.place.directory.join("watched");
+    let fail = |error: std::io::Error| format!("{}: {error}", path.display());
+    command.stdout(fs::File::create(&path).map_err(fail)?).stderr(Stdio::null());
     let mut watch = Ended(command.spawn().map_err(|error| format!("fathom watch: {error}"))?);
-    std::thread::sleep(SETTLE);
-    let pid = watch.0.id();
+    let (pid, since) = (watch.0.id(), Instant::now());
+    while fs::read_to_string(&path).map_err(fail)?.matches(" r/s ").count() < BEGUN {
+        if since.elapsed() > BEGIN_MAX {
+            return Err("fathom watch never came to its second interval".to_owned());
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
     let before = (Instant::now(), cpu_ns(pid)?);
     std::thread::sleep(WINDOW);
     let after = (Instant::now(), cpu_ns(pid)?);
