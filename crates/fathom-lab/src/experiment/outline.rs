@@ -30,6 +30,13 @@ pub struct Ground<'a> {
     pub state_dir: &'a Path,
 }
 
+fn governor_words(root: &SysRoot, governor: &str) -> Result<String, LabError> {
+    let all = machine::governors(root, governor)?;
+    let names: Vec<String> =
+        all.iter().map(|(policy, now)| format!("{policy} (now {now})")).collect();
+    Ok(format!("governor {governor} for {}", names.join(", ")))
+}
+
 /// The devices of a setup that were there before it.
 pub(super) fn given(spec: &SetupSpec) -> Vec<PathBuf> {
     let journals = spec.filesystem.iter().flat_map(|fs| fs.journals());
@@ -314,12 +321,8 @@ impl<'a> Survey<'a> {
             }
         }
         if let Some(governor) = &prepare.governor {
-            match machine::governors(self.ground.root, governor) {
-                Ok(all) => {
-                    let name = |(policy, now): &(String, String)| format!("{policy} (now {now})");
-                    let names: Vec<String> = all.iter().map(name).collect();
-                    around.push(act(format!("governor {governor} for {}", names.join(", ")), true));
-                }
+            match governor_words(self.ground.root, governor) {
+                Ok(text) => around.push(act(text, true)),
                 Err(error) => refused = Some(error),
             }
         }

@@ -4,7 +4,9 @@ use crate::{driver, ended, has, job, killed, look, old_shown, tell_failures, wor
 use fathom_model::plan::setup::{
     ArraySpec, ArrayState, CryptSpec, FilesystemSpec, SetupSpec, SliceSpec, VolumeSpec,
 };
-use fathom_testkit::{Capability, Guest, GuestReport, Trial, counted, kernel_test, sample};
+use fathom_testkit::{
+    Capability, Guest, GuestJob, GuestReport, Trial, counted, kernel_test, sample,
+};
 
 const TABLE: &str = "dmsetup table; dmsetup info -c --noheadings -o name; pvs --noheadings -o pv_name,pe_start --units k; echo END";
 
@@ -110,20 +112,7 @@ fn volumes() {
     killed.slice = Some(SliceSpec { start: "1m".to_owned(), size: None });
     killed.filesystem = Some(ext4());
     all = all.step("kills", &format!("setup kills $STATE {} {kills}", word(&killed)));
-    // What a volume of somebody's held shows on ours, and the process dies before that is wiped.
-    all = all.setup(
-        "old",
-        "cat >/run/old_data <<'END'
-#!/bin/bash
-{ pvcreate -y /dev/ubda /dev/ubdb && vgcreate old /dev/ubda /dev/ubdb && lvcreate -y -n old -l 100%VG -Wn -Zn old &&
-mkfs.ext4 -qF /dev/mapper/old-old && vgremove -yf old && pvremove -y /dev/ubda /dev/ubdb; } >/dev/null
-END
-         chmod +x /run/old_data",
-    );
-    let again = SetupSpec { volume: Some(volume("linear")), ..over(&["a", "b"]) };
-    let ends = "'before lvm' 'after wiping old data'";
-    let kills_old = format!("setup kills_old $STATE {} /run/old_data {ends}", word(&again));
-    all = all.step("old_kills", &kills_old);
+    all = old_data(all);
     // The process dies; somebody makes a filesystem on our volume, or a volume of their own in our group.
     let small = SetupSpec {
         volume: Some(VolumeSpec { size: Some("50%".to_owned()), ..volume("linear") }),
@@ -155,6 +144,23 @@ END
     println!("\nguest volumes: {}", report.times());
     tell_failures(&report);
     judge(&report, kills);
+}
+
+/// What a volume of somebody's held shows on ours, and the process dies before that is wiped.
+fn old_data(mut all: GuestJob) -> GuestJob {
+    all = all.setup(
+        "old",
+        "cat >/run/old_data <<'END'
+#!/bin/bash
+{ pvcreate -y /dev/ubda /dev/ubdb && vgcreate old /dev/ubda /dev/ubdb && lvcreate -y -n old -l 100%VG -Wn -Zn old &&
+mkfs.ext4 -qF /dev/mapper/old-old && vgremove -yf old && pvremove -y /dev/ubda /dev/ubdb; } >/dev/null
+END
+         chmod +x /run/old_data",
+    );
+    let again = SetupSpec { volume: Some(volume("linear")), ..over(&["a", "b"]) };
+    let ends = "'before lvm' 'after wiping old data'";
+    let kills_old = format!("setup kills_old $STATE {} /run/old_data {ends}", word(&again));
+    all.step("old_kills", &kills_old)
 }
 
 fn judge(report: &GuestReport, kills: usize) {
