@@ -239,7 +239,7 @@ impl<'a> Survey<'a> {
         if !cell.setup.is_empty() {
             for (knob, value) in &cell.knobs {
                 let one = [(knob.clone(), value.clone())].into();
-                let scope = Scope { devices: &self.devices, mount: None, own: &[] };
+                let scope = Scope { devices: &self.devices, mounts: &[], own: &[] };
                 // What only the built devices have goes with them.
                 if let Ok(settings) = fathom_knobs::resolve(self.ground.root, &scope, &one) {
                     self.warn(&settings);
