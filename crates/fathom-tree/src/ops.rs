@@ -334,6 +334,7 @@ impl<'a, C: Clock> Meter<'a, C> {
 mod tests {
     use super::*;
     use fathom_base::clock::ManualClock;
+    use proptest::prelude::*;
 
     /// A process whose operations take what the list says, from instant 0 on, seen through two windows.
     fn seen(schedule: &Schedule, first: usize, took: &[(OpClass, u64)]) -> Vec<FsopProcess> {
@@ -375,6 +376,39 @@ mod tests {
         assert_eq!(borders(second), [(-55, Some(60))]);
         assert_eq!(count(second, Stat), Some((1, 10)), "255 to 350, which is the border");
         assert_eq!(first.operations() + second.operations(), 3);
+    }
+
+    proptest! {
+        /// Of operations one after the other, each is counted in the window in which it began and ended, listed by each whose
+        /// start or end it goes over, and else nowhere: also those that began before a window and ended in it, and those that
+        /// were noted long before they are counted.
+        #[test]
+        fn each_operation_is_where_its_instants_lie(
+            lengths in proptest::collection::vec(1u64..400, 1..600),
+            start_ns in 0u64..5_000,
+            length_ns in 1u64..20_000,
+            gap_ns in 0u64..2_000,
+        ) {
+            let schedule = Schedule::new(start_ns, length_ns, &[0, gap_ns]);
+            let took: Vec<_> = lengths.iter().map(|ns| (OpClass::Stat, *ns)).collect();
+            let processes = seen(&schedule, 0, &took);
+            for (window, process) in schedule.windows.iter().zip(&processes) {
+                let (mut at_ns, mut inside, mut crossings) = (0, (0, 0), Vec::new());
+                for ns in &lengths {
+                    let (from, to) = (at_ns, at_ns + ns);
+                    at_ns = to;
+                    if from >= window.start_ns && to <= window.end_ns {
+                        inside = (inside.0 + 1, inside.1 + u128::from(*ns));
+                    } else if from < window.end_ns && to > window.start_ns {
+                        crossings.push((from as i64 - window.start_ns as i64, Some(*ns)));
+                    }
+                }
+                let record = process.class(OpClass::Stat).expect("there");
+                prop_assert_eq!((record.latency_ns.count(), record.latency_ns.sum()), inside);
+                let listed = process.crossings.iter().map(|c| (c.start_ns, c.took_ns));
+                prop_assert_eq!(listed.collect::<Vec<_>>(), crossings);
+            }
+        }
     }
 
     /// One operation hangs through the whole second window: it can neither stretch nor miss it.

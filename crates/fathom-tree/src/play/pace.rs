@@ -296,6 +296,25 @@ mod tests {
         assert_eq!(act.response_ns.as_ref().expect("open").count(), done);
     }
 
+    /// What began before the window and ends in it has no service time there, but whoever asked for it has waited until then.
+    #[test]
+    fn one_that_goes_on_at_the_start_answers_in_the_window() {
+        // Due at 8: until 12.5; those of 9, 10, 11 and 12 begin then.
+        let mut took = [MS / 10; 30];
+        took[8] = 9 * MS / 2;
+        let played = played(&took, 20 * MS);
+        let act = &played.acts[0];
+        assert_eq!((act.service_ns.count(), act.service_ns.max()), (11, Some(MS / 10)), "9 to 19");
+        let response = act.response_ns.as_ref().expect("open");
+        assert_eq!((response.count(), response.max()), (12, Some(9 * MS / 2)));
+        let rate = played.rate.expect("open");
+        assert_eq!(
+            (rate.due, rate.backlog_start, rate.not_started),
+            (10, 1, 0),
+            "that of 9 waited"
+        );
+    }
+
     #[test]
     fn one_that_goes_on_at_the_end_is_censored_also_when_the_window_is_cut() {
         let mut took = vec![MS / 10; 15];
@@ -329,6 +348,9 @@ mod tests {
         let two = played(&[(read, 11, 12), (read, 19, 22), (read, 22, 30)], 20 * MS);
         assert_eq!((two.unfinished, two.transactions()), (cut(MS), 1));
         assert_eq!(played(&[(read, 11, 20)], 20 * MS).unfinished, None);
+        // What began before the window is in no row when it ends in it, and is not cut.
+        let over = played(&[(read, 5, 12), (read, 12, 13), (read, 13, 20)], 20 * MS);
+        assert_eq!((over.unfinished, over.transactions()), (None, 2), "from 12 and from 13 on");
         // What was done although it is not in the mix has a row of its own.
         let other = played(&[(PlayAct::TreeCreate, 12, 13), (read, 13, 15)], 20 * MS);
         let rows: Vec<_> = other.acts.iter().map(|act| (act.act, act.service_ns.count())).collect();
