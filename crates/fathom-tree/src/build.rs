@@ -152,7 +152,7 @@ impl Builder<'_> {
     fn reuse(&mut self, tree: Tree, started_ns: u64) -> Result<Built, TreeError> {
         let report =
             check::check(&tree, check::Depth::Names, self.threads, self.stop, self.progress)?;
-        if let Some(what) = report.first() {
+        if let Some(what) = report.told() {
             return Err(TreeError::Changed { path: tree.path().to_owned(), what });
         }
         let took_ns = clock::monotonic_ns() - started_ns;

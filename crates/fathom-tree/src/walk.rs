@@ -13,7 +13,7 @@ use std::ops::Deref;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Names that begin so are fathom's own: what writers make beside the tree is not read.
-const OWN_PREFIX: &[u8] = b".fathom-";
+pub(crate) const OWN_PREFIX: &[u8] = b".fathom-";
 
 /// Smallest room for a path: most fit into it, so that memory that had another path has room for this one.
 const PATH_ROOM: usize = 64;

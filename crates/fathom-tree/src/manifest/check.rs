@@ -1,18 +1,20 @@
 //! Whether a tree is as it was built: names, sizes and times of everything in it, or every byte.
 
+use super::Tree;
 use super::judge::{self, Found};
-use super::{CARD, DRAFT, Tree};
 use crate::build::Step;
 use crate::build::crew::{self, Counters};
 use crate::clean::is_another;
 use crate::error::TreeError;
 use crate::spec::layout::{FileNumber, Named};
+use crate::walk::OWN_PREFIX;
+use fathom_base::units::format_count;
 use fathom_sys::clock;
 use fathom_sys::dirents::{Entry, EntryReader};
 use fathom_sys::dirfd::Dir;
 use fathom_sys::signals::StopFlag;
 use serde::Serialize;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Deviations that are listed; the rest is counted.
 const LISTED_MAX: usize = 100;
@@ -54,6 +56,14 @@ pub struct Deviation {
 pub struct Report {
     /// Files that are as they were built.
     pub files: u64,
+    /// Files that are not there, those of missing directories among them.
+    pub missing_files: u64,
+    /// Directories that are not there, or are something else.
+    pub missing_dirs: u64,
+    /// Files with another size, time or content, or that are something else.
+    pub changed: u64,
+    /// Names that are not of the tree.
+    pub foreign: u64,
     /// Bytes of content that were compared.
     pub compared_bytes: u64,
     /// All deviations.
@@ -65,15 +75,22 @@ pub struct Report {
 }
 
 impl Report {
-    /// The first deviation in a line, with how many there are; none when there are none.
+    /// How many deviations of each kind there are, and the first of all, in a line; none when there are none.
     #[must_use]
-    pub fn first(&self) -> Option<String> {
+    pub fn told(&self) -> Option<String> {
         let first = self.listed.first()?;
-        let more = match self.deviations {
-            1 => String::new(),
-            more => format!(", and {} more", more - 1),
+        let many = |count: u64, one: &str, more: &str| {
+            (count > 0)
+                .then(|| format!("{} {}", format_count(count), if count == 1 { one } else { more }))
         };
-        Some(format!("{} ({}){more}", first.path, first.what))
+        let parts = [
+            many(self.missing_files, "file is missing", "files are missing"),
+            many(self.missing_dirs, "directory is missing", "directories are missing"),
+            many(self.changed, "file is changed", "files are changed"),
+            many(self.foreign, "name is not of it", "names are not of it"),
+        ];
+        let parts: Vec<String> = parts.into_iter().flatten().collect();
+        Some(format!("{}; the first: {} ({})", parts.join(", "), first.path, first.what))
     }
 }
 
@@ -124,11 +141,10 @@ impl OneDir<'_> {
         let dir = match self.tree.open_dir(self.number) {
             Ok(dir) => dir,
             Err(error) if self.number > 0 && is_another(&error) => {
-                self.tell(
-                    Kind::Missing,
-                    layout.dir_path(self.number),
-                    "the directory is not there, or is something else",
-                );
+                let what = "the directory is not there, or is something else";
+                let mut report = self.tell(Kind::Missing, layout.dir_path(self.number), what);
+                report.missing_dirs += 1;
+                report.missing_files += layout.files_in(self.number);
                 return Ok(());
             }
             Err(error) => {
@@ -140,14 +156,17 @@ impl OneDir<'_> {
             let file = FileNumber { dir: self.number, slot };
             self.file(&dir, file).map_err(|error| TreeError::io("read", at(file))(error))?;
         }
-        let mut foreign = Vec::new();
+        let (mut foreign, mut more) = (Vec::new(), 0);
         let mut each = |entry: Entry<'_>| {
-            let is_card =
-                self.number == 0 && [CARD.as_bytes(), DRAFT.as_bytes()].contains(&entry.name);
-            if !is_card && layout.told_by_name(self.number, entry.name) == Named::Foreign {
-                foreign.push(String::from_utf8_lossy(entry.name).into_owned());
+            // The card, and what a run makes beside the tree.
+            let is_own = self.number == 0 && entry.name.starts_with(OWN_PREFIX);
+            let is_known = is_own || layout.told_by_name(self.number, entry.name) != Named::Foreign;
+            match foreign.len() {
+                _ if is_known => {}
+                ..LISTED_MAX => foreign.push(String::from_utf8_lossy(entry.name).into_owned()),
+                _ => more += 1,
             }
-            Ok(foreign.len() < LISTED_MAX)
+            Ok(true)
         };
         reader
             .for_each(&dir, &mut each)
@@ -155,7 +174,12 @@ impl OneDir<'_> {
         for name in foreign {
             let dir = layout.dir_path(self.number);
             let path = if dir.is_empty() { name } else { format!("{dir}/{name}") };
-            self.tell(Kind::Foreign, path, "not made by fathom");
+            self.tell(Kind::Foreign, path, "not made by fathom").foreign += 1;
+        }
+        if more > 0 {
+            let mut report = self.report.lock().unwrap_or_else(PoisonError::into_inner);
+            report.foreign += more;
+            report.deviations += more;
         }
         Ok(())
     }
@@ -165,10 +189,12 @@ impl OneDir<'_> {
         let path = || layout.file_path(file);
         let found = judge::judge(self.tree, dir, file)?;
         match found {
-            Found::Missing => self.tell(Kind::Missing, path(), "the file is not there"),
-            Found::Foreign(why) => self.tell(Kind::Changed, path(), why),
+            Found::Missing => {
+                self.tell(Kind::Missing, path(), "the file is not there").missing_files += 1;
+            }
+            Found::Foreign(why) => self.tell(Kind::Changed, path(), why).changed += 1,
             Found::Unsealed { is_whole: false } => {
-                self.tell(Kind::Changed, path(), "a part of its content is missing");
+                self.tell(Kind::Changed, path(), "a part of its content is missing").changed += 1;
             }
             Found::Unsealed { is_whole: true } => self.counters.add(layout.size(file)),
             Found::Whole if self.depth == Depth::Names => self.counters.add(0),
@@ -178,18 +204,20 @@ impl OneDir<'_> {
                     let text = format!(
                         "wrong content from offset {offset} on, with the size and the time that it was left with"
                     );
-                    self.tell(Kind::Changed, path(), &text);
+                    self.tell(Kind::Changed, path(), &text).changed += 1;
                 }
             },
         }
         Ok(())
     }
 
-    fn tell(&self, kind: Kind, path: String, what: &str) {
+    /// Notes a deviation, and gives the report back to be counted in.
+    fn tell(&self, kind: Kind, path: String, what: &str) -> MutexGuard<'_, Report> {
         let mut report = self.report.lock().unwrap_or_else(PoisonError::into_inner);
         report.deviations += 1;
         if report.listed.len() < LISTED_MAX {
             report.listed.push(Deviation { kind, path, what: what.to_owned() });
         }
+        report
     }
 }

@@ -4,7 +4,7 @@ use crate::kit::{Kit, check_tree, paths_below, small};
 use fathom_testkit::Capability::{FsOnLoop, MountFs, Root, Tool};
 use fathom_testkit::{FsKind, Mount, MountedFs, Scratch, TreeSnapshot, Trial, kernel_test};
 use fathom_tree::error::TreeError;
-use fathom_tree::manifest::check::{Depth, Kind};
+use fathom_tree::manifest::check::{Depth, Kind, Report};
 use fathom_tree::scan::scan;
 use fathom_tree::scan::table::Table;
 use fathom_tree::spec::settings::Settings;
@@ -109,6 +109,17 @@ fn signalled() {
     }
 }
 
+/// What [`others_stay`] does to its tree.
+fn counted_by_kind(report: &Report) {
+    let count = |kind| report.listed.iter().filter(|one| one.kind == kind).count() as u64;
+    let listed = [count(Kind::Missing), 0, count(Kind::Changed), count(Kind::Foreign)];
+    let counted = [report.missing_files, report.missing_dirs, report.changed, report.foreign];
+    assert_eq!((listed, counted), ([1, 0, 5, 4], [1, 0, 5, 4]), "{report:#?}");
+    let told = report.told().unwrap();
+    let words = "1 file is missing, 5 files are changed, 4 names are not of it; the first: ";
+    assert!(told.starts_with(words), "{told}");
+}
+
 /// Everything that somebody may do to a tree, and what is left of it then.
 fn others_stay() {
     let (kit, scratch) = (Kit::new(), Scratch::new().unwrap());
@@ -147,12 +158,7 @@ fn others_stay() {
     let odd: &std::ffi::OsStr = std::os::unix::ffi::OsStrExt::from_bytes(b"odd\xff\n");
     fs::write(dir.join(odd), "n").unwrap();
     let report = check_tree(&dir, Depth::Content);
-    let count = |kind| report.listed.iter().filter(|one| one.kind == kind).count();
-    assert_eq!(
-        (count(Kind::Missing), count(Kind::Changed), count(Kind::Foreign)),
-        (1, 5, 4),
-        "{report:#?}"
-    );
+    counted_by_kind(&report);
     assert!(matches!(kit.build(&dir, small(600)), Err(TreeError::Changed { .. })));
 
     let stays: Vec<_> = [0, 1, 2, 3, 6]
