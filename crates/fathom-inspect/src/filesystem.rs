@@ -282,6 +282,7 @@ pub fn add_superblock(device: &BlockDir, descriptor_bytes_max: u64, facts: &mut 
     facts.made_at_unix_s = Some(sb.made_at_unix_s);
     facts.journal = Some(sb.journal);
     facts.internal_log = (sb.journal && sb.journal_elsewhere).then_some(false);
+    facts.journal_bytes = sb.journal_bytes;
     facts.uuid = Some(sb.uuid);
     facts.label = Some(sb.label).filter(|label| !label.is_empty());
 }
@@ -294,6 +295,7 @@ fn add_xfs(file: Option<&File>, facts: &mut FsFacts) {
     facts.stripe_unit_bytes = Some(geometry.stripe_unit_bytes);
     facts.stripe_width_bytes = Some(geometry.stripe_width_bytes);
     facts.internal_log = Some(geometry.internal_log);
+    facts.journal_bytes = geometry.internal_log.then_some(geometry.log_bytes);
     facts.uuid = Some(geometry.uuid);
 }
 

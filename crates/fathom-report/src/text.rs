@@ -38,7 +38,7 @@ pub(crate) fn printable(text: &str) -> String {
 
 /// Appends `text` in lines of at most `width` columns; the first begins with `first`, the others are indented by
 /// as much. Words are never cut, a percent sign stays with its number, and so do its groups of digits: `115 472 640`.
-pub(crate) fn push_wrapped_to(out: &mut String, width: usize, first: &str, text: &str) {
+pub fn push_wrapped_to(out: &mut String, width: usize, first: &str, text: &str) {
     let indent = first.chars().count();
     let mut column = 0;
     let mut words = text.split_whitespace().peekable();

@@ -1,6 +1,7 @@
 //! What settings of journal, barrier and data mode mean for what is on the disk when a crash or a power cut comes, and for how
 //! long it takes to be back.
 
+use fathom_base::units::format_size;
 use fathom_model::stack::{MountFacts, Stack};
 
 /// One setting as it is, and its price.
@@ -92,7 +93,8 @@ pub fn prices(stack: &Stack) -> Vec<Price> {
         )),
         _ => {}
     }
-    prices.extend(journal(stack, mount).map(of_journal));
+    let bytes = stack.filesystem().and_then(|node| node.fs.as_ref()?.journal_bytes);
+    prices.extend(journal(stack, mount).map(|place| of_journal(place, bytes)));
     let commit_s = mount.option_value("commit").and_then(|text| text.parse::<u64>().ok());
     // What the kernel takes by itself: fs/jbd2 and fs/btrfs.
     let usual_s = if mount.fs_type == "btrfs" { 30 } else { 5 };
@@ -104,9 +106,17 @@ pub fn prices(stack: &Stack) -> Vec<Price> {
     prices
 }
 
-/// The price of a journal's place, in a word of [`journal`].
+/// The price of a journal's place, in a word of [`journal`], and of its size, where that is known.
 #[must_use]
-pub fn of_journal(place: &str) -> Price {
+pub fn of_journal(place: &str, bytes: Option<u64>) -> Price {
+    let replayed = match bytes.map(format_size) {
+        Some(size) => {
+            format!(
+                "after a crash it is replayed: at most its {size} are read, and written to their places"
+            )
+        }
+        None => "after a crash it is replayed, in seconds".to_owned(),
+    };
     let (setting, text, is_usual) = match place {
         "ext" => (
             "journal on another device",
@@ -119,7 +129,7 @@ pub fn of_journal(place: &str) -> Price {
             "after a crash the whole filesystem is checked (fsck), minutes to hours",
             false,
         ),
-        _ => ("journal on the device itself", "after a crash it is replayed, in seconds", true),
+        _ => ("journal on the device itself", replayed.as_str(), true),
     };
     Price { setting: setting.to_owned(), text: text.to_owned(), is_usual }
 }
@@ -154,6 +164,15 @@ mod tests {
         assert_eq!(usual, words.map(|word| (word.to_owned(), true)));
         let none = settings("ext4", &["rw"], Some(false));
         assert_eq!(none[1], ("no journal".to_owned(), false), "and no mode of data: {none:?}");
+    }
+
+    #[test]
+    fn what_is_replayed_after_a_crash_is_no_more_than_the_journal() {
+        let mut stack = fixture("ext4", &["rw"], Some(true));
+        let last = |stack: &Stack| prices(stack).pop().expect("the journal").text;
+        assert_eq!(last(&stack), "after a crash it is replayed, in seconds");
+        stack.nodes[1].fs.as_mut().expect("a filesystem").journal_bytes = Some(64 << 20);
+        assert!(last(&stack).contains("at most its 64 MiB are read"), "{}", last(&stack));
     }
 
     #[test]

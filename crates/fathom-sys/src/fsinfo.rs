@@ -172,6 +172,8 @@ pub struct XfsGeometry {
     pub stripe_width_bytes: u64,
     /// True when the log is inside the filesystem.
     pub internal_log: bool,
+    /// Bytes of the log.
+    pub log_bytes: u64,
     /// UUID.
     pub uuid: String,
 }
@@ -194,6 +196,7 @@ pub fn xfs_geometry(file: &File) -> Option<XfsGeometry> {
         stripe_unit_bytes: number(80) * block_bytes,
         stripe_width_bytes: number(84) * block_bytes,
         internal_log: answer[7] != 0,
+        log_bytes: number(16) * block_bytes,
         uuid: format_uuid(&bytes[64..80]),
     })
 }
@@ -226,6 +229,8 @@ pub struct ExtSuperblock {
     pub journal: bool,
     /// Whether that lies on another device.
     pub journal_elsewhere: bool,
+    /// Size of a journal inside, in bytes; none where the superblock has no copy of its inode.
+    pub journal_bytes: Option<u64>,
     /// UUID.
     pub uuid: String,
     /// Label.
@@ -265,9 +270,17 @@ pub fn ext_superblock(device: &File, descriptor_bytes_max: u64) -> io::Result<Ex
         journal: little_u32(&sb, 0x5c) & 0x4 != 0,
         // No inode has it, but a device is named.
         journal_elsewhere: little_u32(&sb, 0xe0) == 0 && little_u32(&sb, 0xe4) != 0,
+        journal_bytes: ext_journal_bytes(&sb),
         uuid: format_uuid(&sb[0x68..0x78]),
         label: text(&sb[0x78..0x88]),
     })
+}
+
+/// The size in the copy of the journal's inode that the superblock has: its higher half stands before the lower one.
+fn ext_journal_bytes(sb: &[u8]) -> Option<u64> {
+    let (has_journal, has_copy) = (little_u32(sb, 0x5c) & 0x4 != 0, sb[0xfd] == 1);
+    let bytes = u64::from(little_u32(sb, 0x148)) << 32 | u64::from(little_u32(sb, 0x14c));
+    (has_journal && has_copy && little_u32(sb, 0xe0) != 0 && bytes > 0).then_some(bytes)
 }
 
 /// The table of group descriptors of an ext filesystem that says which inode tables are zeroed.

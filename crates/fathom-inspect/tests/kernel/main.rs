@@ -111,6 +111,8 @@ fn ext4_geometry() {
         "4096",
         "-E",
         "lazy_itable_init=0,stride=16,stripe_width=64",
+        "-J",
+        "size=8",
     ];
     let fs = MountedFs::with(FsKind::Ext4, device, &options, "noatime").unwrap();
     let stack = resolve(&fs.dir().join("not-yet-made"));
@@ -121,6 +123,7 @@ fn ext4_geometry() {
     assert_eq!(facts.stripe_width_bytes, Some(256 << 10));
     assert_eq!((facts.groups, facts.groups_uninitialised), (Some(1), Some(0)));
     assert_eq!((facts.journal, facts.errors_count), (Some(true), Some(0)));
+    assert_eq!(facts.journal_bytes, Some(8 << 20));
     assert!(
         facts.total_bytes > facts.available_bytes && facts.made_at_unix_s > Some(1_000_000_000)
     );
@@ -189,6 +192,9 @@ fn xfs_geometry() {
     let info = run_tool("xfs_info", [fs.dir()]).unwrap();
     let groups = facts.groups.unwrap();
     assert!(info.contains(&format!("agcount={groups},")), "{groups}\n{info}");
+    let log = info.lines().find(|line| line.starts_with("log ")).unwrap();
+    let blocks = facts.journal_bytes.unwrap() / 4096;
+    assert!(log.contains(&format!(" blocks={blocks},")), "{blocks}\n{info}");
 }
 
 fn btrfs_of_two_devices() {

@@ -297,6 +297,9 @@ pub struct FsFacts {
     /// Kernel name of the device that the journal or log lies on, where that is another one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub journal_device: Option<String>,
+    /// Size of the journal (ext) or log (XFS) inside the filesystem.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub journal_bytes: Option<u64>,
     /// Errors that the filesystem has counted.
     pub errors_count: Option<u64>,
     /// btrfs: profiles that hold data (`single`, `raid1`, ...).

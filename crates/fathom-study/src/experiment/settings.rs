@@ -48,7 +48,8 @@ fn prices(factor: &Factor, records: &[&Record]) -> Vec<String> {
     let common = |level: &String| {
         // Where the plan puts the journal is known; not every filesystem shows it.
         if id(factor) == "filesystem.journal" {
-            return vec![safety::of_journal(if level == "internal" { "int" } else { "ext" })];
+            let place = if level == "internal" { "int" } else { "ext" };
+            return vec![safety::of_journal(place, None)];
         }
         let mut all = at(factor, level, records).into_iter().map(|record| of(&record));
         let first = all.next().unwrap_or_default();

@@ -9,11 +9,16 @@ use fathom_lab::fsop::{self as lab_fsop, FsopOptions};
 use fathom_model::fsop::FsopSpec;
 use fathom_model::fsop_keys::KEYS;
 use fathom_model::record::{Record, RunKind};
+use fathom_report::text::push_wrapped_to;
 use fathom_report::{classic, fsop as report};
 use fathom_study::fsop;
 use fathom_sys::signals::StopFlag;
 use std::fmt::Write;
 use std::path::PathBuf;
+
+/// Behind the prices of settings.
+const RECOVERY: &str = "how long a mount takes after a crash is measured in experiments, where metric = 'recovery' is an \
+                        objective, as in fathom lab filesystem-grid";
 
 /// True when the workload is one of processes on trees.
 pub fn is_meant(workload: &str) -> bool {
@@ -54,6 +59,7 @@ pub fn measure(
         measured.stored_as(|show| format!("; all of it again: {show}"))
     );
     let mut result = measured.json();
+    result["price_for_safety"] = prices(&measured.records).into();
     result["competition"] =
         serde_json::to_value(fsop::competition(&measured.records)).unwrap_or_default();
     finish(output, &text, &result, measured.exit)
@@ -111,12 +117,21 @@ pub fn records_text(output: Output, records: &[Record], style: Style) -> String 
             text.push('\n');
         }
     }
-    let costs = records.first().and_then(|record| record.targets.first());
-    for line in costs.iter().flat_map(|target| report::integrity(&target.stack)) {
-        let _ = writeln!(text, "price for safety: {line}");
+    let mut prices = prices(records);
+    if !prices.is_empty() {
+        prices.push(RECOVERY.to_owned());
+    }
+    for line in &prices {
+        push_wrapped_to(&mut text, output.width(), "price for safety  ", line);
     }
     text += &report::competition_text(&fsop::competition(records), output.width());
     text
+}
+
+/// What settings of the filesystem cost in integrity and recovery, a line each.
+fn prices(records: &[Record]) -> Vec<String> {
+    let target = records.first().and_then(|record| record.targets.first());
+    target.map_or(Vec::new(), |target| report::integrity(&target.stack))
 }
 
 /// One line for the list of workloads, and the keys.
