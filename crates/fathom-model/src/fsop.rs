@@ -346,16 +346,18 @@ pub struct DeviceSecond {
     pub written_bytes: u64,
 }
 
-/// Operations on the time axis, for pictures: all of them, or a part chosen by chance.
-///
-/// Columns of equal length; times are in microseconds, rounded down.
+/// Operations on the time axis, for pictures: all of them, or a part chosen by chance. Columns of equal length, times rounded
+/// down.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct FsopStream {
     /// Start of each operation since the start of the window, in microseconds.
     pub start_us: Vec<u64>,
-    /// What each took, in microseconds.
+    /// What each took, in whole microseconds.
     pub took_us: Vec<u64>,
+    /// What each took beyond them, 0 to 999 nanoseconds; empty in records of older versions.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub took_rest_ns: Vec<u16>,
     /// The class of each, as an index into `classes`.
     pub class: Vec<u8>,
     /// The process of each, as an index into the record's processes.
@@ -377,6 +379,19 @@ impl FsopStream {
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.start_us.is_empty()
+    }
+
+    /// What an operation took, in nanoseconds; in records of older versions a whole number of microseconds.
+    #[must_use]
+    pub fn took_ns(&self, at: usize) -> Option<u64> {
+        let rest_ns = self.took_rest_ns.get(at).copied().unwrap_or(0);
+        Some(self.took_us.get(at)?.saturating_mul(1_000).saturating_add(rest_ns.into()))
+    }
+
+    /// The steps in which it was told what operations took, in nanoseconds.
+    #[must_use]
+    pub fn step_ns(&self) -> u64 {
+        if self.took_rest_ns.is_empty() { 1_000 } else { 1 }
     }
 
     /// How the points stand for the operations, in words.
@@ -476,6 +491,19 @@ mod tests {
         ] {
             assert_eq!(crossing.inside_ns(100), inside_ns, "{crossing:?}");
         }
+    }
+
+    /// Records of older versions have whole microseconds, and are read.
+    #[test]
+    fn points_have_nanoseconds_where_they_were_kept() {
+        let old: FsopStream = serde_json::from_str(
+            r#"{"start_us":[0,7],"took_us":[0,12],"class":[0,0],"process":[0,0],"classes":["stat"],"operations":2}"#,
+        )
+        .expect("as it was written before");
+        let took = |stream: &FsopStream| [0, 1, 2].map(|at| stream.took_ns(at));
+        assert_eq!((took(&old), old.step_ns()), ([Some(0), Some(12_000), None], 1_000));
+        let new = FsopStream { took_rest_ns: vec![210, 999], ..old };
+        assert_eq!((took(&new), new.step_ns()), ([Some(210), Some(12_999), None], 1));
     }
 
     #[test]

@@ -159,8 +159,8 @@ fn a_signal_cuts_the_window_for_all() {
         let ages = process.crossings.iter().filter_map(|c| c.age_at_end_ns(length_ns));
         assert!(ages.count() <= 1);
     }
-    let inside = |at: usize| {
-        (windowed.stream.start_us[at] + windowed.stream.took_us[at]) * 1_000 <= length_ns
-    };
-    assert!((0..windowed.stream.len()).all(inside));
+    let stream = &windowed.stream;
+    let end_ns = |at: usize| Some(stream.start_us[at] * 1_000 + stream.took_ns(at)?);
+    let inside = |at: usize| end_ns(at).is_some_and(|end_ns| end_ns <= length_ns);
+    assert!((0..stream.len()).all(inside));
 }

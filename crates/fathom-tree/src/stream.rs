@@ -90,6 +90,7 @@ pub fn merged(processes: &[&Points]) -> FsopStream {
     FsopStream {
         start_us: all.iter().map(|(_, op)| us(op.start_ns)).collect(),
         took_us: all.iter().map(|(_, op)| us(op.took_ns)).collect(),
+        took_rest_ns: all.iter().map(|(_, op)| (op.took_ns % 1_000) as u16).collect(),
         class: all.iter().map(|(_, op)| index(op.class) as u8).collect(),
         process: all.iter().map(|(process, _)| *process).collect(),
         operations: processes.iter().map(|points| points.seen).sum(),
@@ -130,6 +131,19 @@ mod tests {
         let stream = merged(&[&points]);
         assert_eq!(stream.start_us, [3_600_000_000, 7_200_000_000, 82_800_000_000]);
         assert_eq!(stream.took_us, [1_800_000_000; 3]);
+    }
+
+    /// What comes from memory takes less than a microsecond, and is told apart.
+    #[test]
+    fn short_operations_keep_their_nanoseconds() {
+        const TOOK_NS: [u64; 4] = [0, 210, 999, 1_000_001];
+        let mut points = Points::new(50, 1, 0);
+        for (number, took_ns) in (0..).zip(TOOK_NS) {
+            points.note(TimedOp { class: OpClass::Stat, start_ns: number * 2_000_000, took_ns });
+        }
+        let stream = merged(&[&points]);
+        assert_eq!([0, 1, 2, 3].map(|at| stream.took_ns(at)), TOOK_NS.map(Some));
+        assert_eq!(stream.took_rest_ns, [0, 210, 999, 1]);
     }
 
     /// Every tenth of the run has its share of the sample, and the slowest are there whatever the chance says.

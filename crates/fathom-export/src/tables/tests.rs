@@ -333,7 +333,7 @@ fn operations_of_file_servers_are_rows() {
         "spec": {}, "phase": { "readers": 1, "writers": 1, "clients": 0 }, "repeat": 2, "tree": {}, "caches": "went_on",
         "processes": [process("reader", 0), process("writer", 0)], "seconds": [], "end_seen_late_ns": 0,
         "stream": {
-            "start_us": [1500, 2_000_000], "took_us": [12, 900], "class": [0, 1], "process": [0, 1],
+            "start_us": [1500, 2_000_000], "took_us": [0, 900], "took_rest_ns": [345, 0], "class": [0, 1], "process": [0, 1],
             "classes": ["open_read", "sync"], "operations": 70,
         },
     });
@@ -343,7 +343,7 @@ fn operations_of_file_servers_are_rows() {
     assert_eq!(of("role"), ["reader", "writer"].map(Cell::text));
     assert_eq!(of("class"), ["open_read", "sync"].map(Cell::text));
     assert_eq!(of("start_s"), [0.0015, 2.0].map(Cell::Number));
-    assert_eq!(of("service_ns"), [12_000, 900_000].map(Cell::count));
+    assert_eq!(of("service_ns"), [345, 900_000].map(Cell::count));
     assert_eq!(of("operations"), [70, 70].map(Cell::count), "of how many these are kept");
     assert_eq!(of("repeat"), [2, 2].map(Cell::count));
 }

@@ -48,8 +48,8 @@ pub(super) fn operations<E>(
     put: &mut impl FnMut(Vec<Cell>) -> Result<(), E>,
 ) -> Result<(), E> {
     let stream = &fsop.stream;
-    let times = stream.start_us.iter().zip(&stream.took_us);
-    for ((start_us, took_us), (class, process)) in
+    let times = (0..).map_while(|at| Some((stream.start_us.get(at)?, stream.took_ns(at)?)));
+    for ((start_us, took_ns), (class, process)) in
         times.zip(stream.class.iter().zip(&stream.process))
     {
         let process = fsop.processes.get(usize::from(*process));
@@ -61,7 +61,7 @@ pub(super) fn operations<E>(
             process.map(|process| u64::from(process.number)).into(),
             class.map_or(Cell::Empty, |class| Cell::Text(word(class))),
             Cell::number(*start_us as f64 / 1e6),
-            Cell::count(took_us.saturating_mul(1000)),
+            Cell::count(took_ns),
             Cell::count(stream.operations),
         ])?;
     }

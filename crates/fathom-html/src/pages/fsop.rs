@@ -11,7 +11,7 @@ use fathom_model::fsop::{FsopPhase, FsopProcess, FsopRecord, Role, SecondSample}
 use fathom_model::play::PlayedAct;
 use fathom_model::record::{OpClass, Record};
 use fathom_report::figures::{iops_text, ns_text, quantile_text};
-use fathom_report::fsop::{competition_text, summary};
+use fathom_report::fsop::{competition_text, integrity, summary};
 use fathom_report::summary::{SINGLE, spread};
 use fathom_report::text::WIDTH;
 use fathom_stats::Histogram;
@@ -72,6 +72,7 @@ pub(super) fn page(source: &Source) -> Page {
             "The first {DRAWN_MAX} phases are drawn; {more} more are in the table."
         )));
     }
+    sections.extend(prices(source.records));
     sections.extend(parts::layers(source.records));
     sections.push(parts::machine(source.head, source.zone));
     sections.push(parts::again(source));
@@ -223,6 +224,17 @@ fn section(shown: &Shown, source: &Source) -> Section {
     section.block(Block::Plain(summary(shown.record, shown.fsop, source.zone, WIDTH)))
 }
 
+/// What the settings of journal, barrier and data mode cost in integrity and after a crash; none where the filesystem has none.
+fn prices(records: &[Record]) -> Option<Section> {
+    let lines = integrity(&records.first()?.targets.first()?.stack);
+    let columns = [Column::left("setting"), Column::left("price for integrity and recovery")];
+    let mut table = Table::new("Settings of the filesystem", columns);
+    for (setting, text) in lines.iter().filter_map(|line| line.split_once(": ")) {
+        table.row([Cell::from(setting.to_owned()), text.to_owned().into()]);
+    }
+    (!lines.is_empty()).then(|| Section::new("Price for safety", "").block(table))
+}
+
 /// The statistics of each process by kind of operation.
 fn each_process(shown: &Shown) -> Option<Table> {
     let all = &shown.fsop.processes;
@@ -282,9 +294,9 @@ fn stream(shown: &Shown) -> Option<Chart> {
     for (index, class) in stream.classes.iter().enumerate() {
         let own = stream.class.iter().enumerate().filter(|(_, of)| usize::from(**of) == index);
         let point = |(at, _): (usize, &u8)| {
-            let (start_us, took_us) = (stream.start_us.get(at)?, stream.took_us.get(at)?);
-            // Below a microsecond all are one; nothing on a scale of powers is zero.
-            Some(Point::new(*start_us as f64 / 1e6, 1e3 * (*took_us as f64).max(1.0)))
+            let (start_us, took_ns) = (stream.start_us.get(at)?, stream.took_ns(at)?);
+            // What is shorter than a step of the clock is one; nothing on a scale of powers is zero.
+            Some(Point::new(*start_us as f64 / 1e6, took_ns.max(stream.step_ns()) as f64))
         };
         let points: Vec<Point> = own.filter_map(point).collect();
         if !points.is_empty() {

@@ -74,6 +74,7 @@ fn phase(repeat: u32, readers: u32, writers: u32) -> Record {
         stream: FsopStream {
             start_us: (0..200).map(|at| at * 150_000).collect(),
             took_us: (0..200).map(|at| at * at).collect(),
+            took_rest_ns: (0..200).map(|at| at * 7 % 1_000).collect(),
             class: (0..200u8).map(|at| at % 2).collect(),
             process: vec![0; 200],
             classes: vec![OpClass::OpenRead, OpClass::RestRead],
