@@ -80,14 +80,14 @@ fn snake(name: &str) -> String {
 /// Reads the definitions of a source file: those that are written with serde.
 fn read(source: &str, types: &mut BTreeMap<String, Type>) {
     let (mut doc, mut attributes) = (String::new(), String::new());
-    let mut lines = source.lines();
+    let mut lines = source.lines().peekable();
     while let Some(line) = lines.next() {
         let text = line.trim();
         if let Some(more) = line.strip_prefix("/// ") {
             doc = format!("{doc} {more}").trim().to_owned();
         } else if line == "///" {
             // Further paragraphs are for those who read the source.
-            lines.by_ref().take_while(|line| line.starts_with("///")).for_each(drop);
+            while lines.next_if(|line| line.starts_with("///")).is_some() {}
         } else if text.starts_with("#[") {
             attributes += text;
         } else if let Some(rest) =
@@ -118,8 +118,15 @@ fn body<'a>(
             break;
         }
         let text = line.trim();
+        let last: Option<&mut (String, String, String)> = fields.last_mut();
         if let Some(more) = text.strip_prefix("/// ").filter(|_| depth == 0) {
             doc = format!("{doc} {more}").trim().to_owned();
+        } else if let Some((_, holds, _)) = last.filter(|_| is_enum && depth == 1)
+            && !text.starts_with(['/', '#', '}'])
+        {
+            // Fields of a word of an enum, a line for each.
+            holds.push_str(text);
+            holds.push('\n');
         } else if is_enum && depth == 0 && text.starts_with(|c: char| c.is_ascii_uppercase()) {
             let name: String = text.chars().take_while(char::is_ascii_alphanumeric).collect();
             let holds = text[name.len()..].trim_end_matches(',').trim_end_matches('{').trim();
@@ -213,10 +220,17 @@ fn page() -> (String, BTreeSet<String>) {
         );
         for (field, kind, meaning) in own {
             let mut names = Vec::new();
-            let kind = if kind.is_empty() || kind.contains(": ") {
-                String::new()
-            } else {
-                shown(kind, &types, &mut names)
+            let kind = match kind.split_once(": ") {
+                None if kind.is_empty() => String::new(),
+                None => shown(kind, &types, &mut names),
+                Some(_) => {
+                    let parts = kind.lines().filter_map(|part| part.split_once(": "));
+                    let part = |(name, kind): (&str, &str)| {
+                        let kind = kind.trim_end_matches(',');
+                        format!("`{name}`: {}", shown(kind, &types, &mut names))
+                    };
+                    parts.map(part).collect::<Vec<_>>().join(", ")
+                }
             };
             fields.insert(field.clone());
             queue.extend(names);

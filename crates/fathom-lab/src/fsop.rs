@@ -3,6 +3,7 @@
 //! Readers only read. Writers work in a directory of fathom's inside the target's, which is noted before it is made and
 //! removed at the end, or by the next start after a kill.
 
+mod caches;
 mod failure;
 mod journal;
 pub mod play;
@@ -10,6 +11,7 @@ mod readers;
 mod room;
 mod verified;
 mod watch;
+pub(crate) mod whole;
 
 use crate::error::LabError;
 use crate::lab::Lab;
@@ -17,6 +19,7 @@ use crate::run::{note_failure, wrong_kind};
 use crate::sampler::Deltas;
 use crate::target;
 use crate::trial::{KeepRecord, announce};
+use caches::empty_caches;
 use fathom_base::shell;
 use fathom_base::units::{format_count, format_duration};
 use fathom_check::measuring;
@@ -30,12 +33,11 @@ use fathom_model::workload::Workload;
 use fathom_study::drift;
 use fathom_sys::walked::WalkedDir;
 use fathom_sys::{clock, threads};
-use fathom_tree::error::TreeError;
-use fathom_tree::manifest::{Access, Tree};
+use fathom_tree::manifest::Tree;
 use fathom_tree::phase::{self, Outcome, Process, Session, Task, Windowed};
 use fathom_tree::walk::Reading;
 use journal::Journal;
-use readers::{Begins, empty_caches};
+use readers::Begins;
 use std::path::PathBuf;
 use watch::{Row, Seen, SessionWatch};
 
@@ -85,7 +87,7 @@ struct Ground<'o> {
     begins: Begins,
     tree: FsopTree,
     /// The tree of fathom's: held so that nobody removes it meanwhile.
-    _held: Option<Tree>,
+    held: Option<Tree>,
     /// Those of the stack, and the one with the journal.
     devices: Vec<String>,
     journal: Journal,
@@ -101,13 +103,16 @@ pub fn run(
     keep_record: KeepRecord<'_>,
 ) -> Result<Vec<Record>, LabError> {
     let ground = survey(lab, options)?;
+    if let Some(tree) = ground.held.as_ref().filter(|_| ground.tree.is_checked) {
+        whole::check(lab, tree)?;
+    }
     let spec = &options.spec;
     let expected_ns = spec.planned_ns().saturating_mul(u64::from(options.repeats));
     lab.note(format!("Phases: {}. About {}.", phases_text(spec), format_duration(expected_ns)));
     go_through(lab, &ground, &mut |lab, record| announce(lab, record, keep_record))
 }
 
-/// The same for whoever says and keeps by itself.
+/// The same for whoever says and keeps by itself, and has looked whether the tree is whole.
 ///
 /// # Errors
 /// Those of [`run`].
@@ -183,11 +188,7 @@ fn survey<'o>(lab: &Lab<'_>, options: &'o FsopOptions) -> Result<Ground<'o>, Lab
     let path = path.canonicalize().unwrap_or(path);
     let stack = target::resolve(lab, &path)?;
     room::check(lab, &options.spec, &path)?;
-    let held = match Tree::open_complete(&path, Access::Shared) {
-        Ok(tree) => Some(tree),
-        Err(TreeError::NoTree(_)) => None,
-        Err(error) => return Err(wrong_kind(&path, error.to_string())),
-    };
+    let held = whole::held(&path)?;
     let io = |source| LabError::TargetIo { path: path.clone(), what: "reading", source };
     let root = WalkedDir::open(&path).map_err(io)?;
     let readers = readers_apart(&options.spec);
@@ -207,6 +208,7 @@ fn survey<'o>(lab: &Lab<'_>, options: &'o FsopOptions) -> Result<Ground<'o>, Lab
     let tree = FsopTree {
         path: path.display().to_string(),
         is_ours: held.is_some(),
+        is_checked: held.is_some() && readers > 0,
         trees: begins.parts.len() as u32,
         files: extent.map(|extent| extent.files),
         directories: extent.map(|extent| extent.dirs),
@@ -214,7 +216,7 @@ fn survey<'o>(lab: &Lab<'_>, options: &'o FsopOptions) -> Result<Ground<'o>, Lab
     };
     let journal = Journal::of(&lab.root, &stack);
     let devices = devices_of(&stack, &journal);
-    Ok(Ground { options, path, root, begins, tree, _held: held, devices, journal })
+    Ok(Ground { options, path, root, begins, tree, held, devices, journal })
 }
 
 /// Readers that never go on from each other: each has a part of its own, so that no phase reads what an earlier one has

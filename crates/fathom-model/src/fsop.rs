@@ -192,6 +192,9 @@ pub struct FsopTree {
     pub path: String,
     /// It was built by fathom; else it is somebody's, and was only read.
     pub is_ours: bool,
+    /// Every name and size in it was looked at before, and was as it was built; false in records of older versions.
+    #[serde(skip_serializing_if = "is_off")]
+    pub is_checked: bool,
     /// How many separate trees it has; readers beyond share them.
     pub trees: u32,
     /// Files in all of them; none when nobody counted.
@@ -206,15 +209,8 @@ pub struct FsopTree {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Caches {
-    /// Dropped, and files that were looked at were gone from them.
-    Dropped {
-        /// How many files were looked at.
-        files_checked: u32,
-        /// Bytes of them that were still cached.
-        cached_bytes: u64,
-        /// Bytes that they have.
-        checked_bytes: u64,
-    },
+    /// Dropped, and what was found in memory behind it.
+    Dropped(CachesLook),
     /// Not dropped, and why.
     Kept {
         /// The reason.
@@ -222,6 +218,28 @@ pub enum Caches {
     },
     /// The readers went on from the phase before.
     WentOn,
+}
+
+/// What was still in memory when the caches had been dropped.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct CachesLook {
+    /// Files whose data was looked for.
+    pub files_checked: u32,
+    /// Bytes of them that were still cached.
+    pub cached_bytes: u64,
+    /// Bytes that they have.
+    pub checked_bytes: u64,
+    /// Other files whose names and inodes were in memory before, and were looked for; 0 in records of older versions.
+    pub names_checked: u32,
+    /// How many of these were still there.
+    pub names_cached: u32,
+    /// Entries of directories that the whole machine had in memory and nobody used: before and after.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub unused_entries: Option<[u64; 2]>,
+    /// Inodes that the whole machine had in memory, with those in use: before and after.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub inodes: Option<[u64; 2]>,
 }
 
 /// An operation that crossed a border of the window, and is in no histogram.

@@ -9,7 +9,7 @@ use crate::figures::{NotEnough, iops_text, ns_text, per_second, quantile_text};
 use crate::table::{Align, Table};
 use crate::text::{format_share, format_time, push_wrapped_to};
 use fathom_base::units::{format_count, format_ns, format_rate, format_size};
-use fathom_model::fsop::{Caches, DeviceSecond, FsopProcess, FsopRecord, Role};
+use fathom_model::fsop::{Caches, CachesLook, DeviceSecond, FsopProcess, FsopRecord, Role};
 use fathom_model::record::{ClassRecord, Ending, OpClass, Record};
 use fathom_stats::Histogram;
 use fathom_study::fsop::{self, Competition, Kept, Stall};
@@ -93,8 +93,12 @@ fn tree_text(fsop: &FsopRecord) -> String {
         ),
         _ => String::new(),
     };
-    // What its card says of when it was made; nobody counts it anew before each run.
-    let whose = if tree.is_ours { "made by fathom" } else { "not made by fathom, only read" };
+    let whose = match (tree.is_ours, tree.is_checked) {
+        (false, _) => "not made by fathom, only read",
+        // What its card says of when it was made.
+        (true, false) => "made by fathom",
+        (true, true) => "made by fathom and found whole,",
+    };
     let parts = match tree.trees {
         0 => String::new(),
         1 => ", read as one".into(),
@@ -105,15 +109,33 @@ fn tree_text(fsop: &FsopRecord) -> String {
 
 fn caches_text(caches: &Caches) -> String {
     match caches {
-        Caches::Dropped { files_checked: 0, .. } => "dropped".into(),
-        Caches::Dropped { files_checked, cached_bytes, checked_bytes } => format!(
-            "dropped, and seen to be: of {files_checked} files with {} {} are left in memory",
-            format_size(*checked_bytes),
-            format_size(*cached_bytes)
-        ),
+        Caches::Dropped(look) => dropped_text(look),
         Caches::Kept { reason } => format!("kept: {reason}"),
         Caches::WentOn => "as the phase before left them: its readers go on".into(),
     }
+}
+
+/// What was looked for in memory, and found there: data, names with their inodes, and what the whole machine had.
+fn dropped_text(look: &CachesLook) -> String {
+    let mut parts = Vec::new();
+    if look.files_checked > 0 {
+        let (all, left) = (format_size(look.checked_bytes), format_size(look.cached_bytes));
+        parts.push(format!("of {} files with {all} {left} are left in memory", look.files_checked));
+    }
+    if look.names_checked > 0 {
+        let CachesLook { names_checked, names_cached, .. } = look;
+        parts.push(format!("of {names_checked} other names and inodes {names_cached}"));
+    }
+    let seen = match parts.is_empty() {
+        true => "dropped".to_owned(),
+        false => format!("dropped, and seen to be: {}", parts.join(", ")),
+    };
+    let machine = [("unused names", look.unused_entries), ("inodes", look.inodes)];
+    let machine = machine.into_iter().filter_map(|(what, counts)| {
+        let [before, after] = counts?.map(format_count);
+        Some(format!("; {what} of the machine: {before} before, {after} after"))
+    });
+    machine.fold(seen, |text, more| text + &more)
 }
 
 /// One class over processes.

@@ -82,12 +82,20 @@ fn phase(repeat: u32, readers: u32, writers: u32) -> Record {
         tree: FsopTree {
             path: "/srv/tree".into(),
             is_ours: true,
+            is_checked: true,
             trees: 4,
             files: Some(197_000),
             directories: Some(17_900),
             bytes: Some(5 << 30),
         },
-        caches: Caches::Dropped { files_checked: 64, cached_bytes: 0, checked_bytes: 1 << 20 },
+        caches: Caches::Dropped(CachesLook {
+            files_checked: 64,
+            checked_bytes: 1 << 20,
+            names_checked: 60,
+            unused_entries: Some([700_001, 97]),
+            inodes: Some([812_345, 10_012]),
+            ..CachesLook::default()
+        }),
         processes: readers.chain(writers).collect(),
         seconds: vec![second],
         stream: FsopStream::default(),
@@ -127,20 +135,31 @@ fn the_classic_tables() {
     .assert_eq(&classic(&records).expect("it has one"));
 }
 
+/// A phase whose writer hung over both borders of the window.
+fn hanging() -> Record {
+    let mut record = phase(1, 2, 1);
+    let crossing = |(start_ns, took_ns)| {
+        let took_ns = Some(took_ns);
+        Crossing { class: OpClass::MakeDir, start_ns, took_ns }
+    };
+    let both = [(-2_500_000_000, 9_000_000_000), (10_400_000_000, 23_100_000_000)];
+    let fsop = record.fsop.as_deref_mut().expect("has one");
+    fsop.processes[2].crossings = both.map(crossing).to_vec();
+    record
+}
+
 #[test]
 fn a_phase_in_full() {
-    let mut record = phase(1, 2, 1);
-    let fsop = record.fsop.as_deref_mut().expect("has one");
-    let crossing =
-        |start_ns, took_ns| Crossing { class: OpClass::MakeDir, start_ns, took_ns: Some(took_ns) };
-    fsop.processes[2].crossings =
-        vec![crossing(-2_500_000_000, 9_000_000_000), crossing(10_400_000_000, 23_100_000_000)];
+    let record = hanging();
     let fsop = record.fsop.as_deref().expect("has one");
     expect![[r#"
         fsop, 2 readers, 1 writer: 30 s from 2026-11-21 03:00:00 +00:00
         on  Linux 2.6.24-24-server
-        tree  /srv/tree, made by fathom with 197 000 files of 5 GiB in 17 900 directories, read in 4 separate parts
-        caches  dropped, and seen to be: of 64 files with 1 MiB 0 B are left in memory
+        tree  /srv/tree, made by fathom and found whole, with 197 000 files of 5 GiB in 17 900 directories, read in 4
+              separate parts
+        caches  dropped, and seen to be: of 64 files with 1 MiB 0 B are left in memory, of 60 other names and inodes
+                0; unused names of the machine: 700 001 before, 97 after; inodes of the machine: 812 345 before,
+                10 012 after
              all processes together  count     min     avg     p50  p99  p99.9     max     std  max/p50
           A  read dir                   10  2.0 us   23 ms  4.0 us  n/a    n/a  113 ms   48 ms   28 125
           B  lstat                       8  8.0 us  2.7 ms   18 us  n/a    n/a   11 ms  4.9 ms      588

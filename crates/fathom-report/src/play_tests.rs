@@ -2,7 +2,9 @@
 
 use super::*;
 use crate::sample;
-use fathom_model::fsop::{Caches, FsopPhase, FsopProcess, FsopSpec, FsopStream, FsopTree, Role};
+use fathom_model::fsop::{
+    Caches, CachesLook, FsopPhase, FsopProcess, FsopSpec, FsopStream, FsopTree, Role,
+};
 use fathom_model::play::{PlaySync, Played, PlayedAct, PlayedRate, PlayedUnfinished};
 use fathom_model::record::ClassRecord;
 
@@ -61,7 +63,7 @@ fn record(rate: Option<f64>) -> Record {
         phase: FsopPhase { readers: 0, writers: 0, clients: 1 },
         repeat: 1,
         tree: FsopTree::default(),
-        caches: Caches::Dropped { files_checked: 0, cached_bytes: 0, checked_bytes: 0 },
+        caches: Caches::Dropped(CachesLook::default()),
         processes: vec![process],
         seconds: Vec::new(),
         stream: FsopStream::default(),

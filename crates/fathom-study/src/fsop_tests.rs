@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::fixtures;
-use fathom_model::fsop::{Caches, Crossing, FsopSpec, FsopStream, FsopTree};
+use fathom_model::fsop::{Caches, CachesLook, Crossing, FsopSpec, FsopStream, FsopTree};
 use fathom_model::record::{ClassRecord, Ending};
 use fathom_stats::Histogram;
 
@@ -239,9 +239,22 @@ fn a_clean_record_has_no_findings_and_each_rule_is_provoked() {
     let kept = |r: &mut Record| of(r).caches = Caches::Kept { reason: "not root".into() };
     assert_eq!(provoked(&kept), ["fsop-caches-not-dropped"]);
     let full = |r: &mut Record| {
-        of(r).caches = Caches::Dropped { files_checked: 9, cached_bytes: 50, checked_bytes: 100 };
+        let (cached_bytes, checked_bytes) = (50, 100);
+        of(r).caches =
+            Caches::Dropped(CachesLook { cached_bytes, checked_bytes, ..CachesLook::default() });
     };
     assert_eq!(provoked(&full), ["fsop-caches-still-full"]);
+    let names = |names_cached, unused_entries| {
+        let look = CachesLook { names_checked: 60, names_cached, ..CachesLook::default() };
+        provoked(&|r: &mut Record| {
+            of(r).caches = Caches::Dropped(CachesLook { unused_entries, ..look.clone() });
+        })
+    };
+    assert_eq!(names(7, None), ["fsop-caches-still-full"]);
+    assert_eq!(names(0, Some([90_000, 30_000])), ["fsop-caches-still-full"]);
+    // Others use a few at any time, and a machine without any tells nothing.
+    assert_eq!(names(6, Some([90_000, 5_000])), [""; 0]);
+    assert_eq!(names(0, Some([900, 800])), [""; 0]);
     assert_eq!(provoked(&|r| of(r).processes[0].rounds = 2), ["fsop-tree-read-again"]);
     assert_eq!(provoked(&|r| of(r).processes[2].ended_early_ns = Some(5)), ["fsop-writer-full"]);
     assert_eq!(provoked(&|r| r.window_ns = SECOND_NS), ["fsop-short-window"]);

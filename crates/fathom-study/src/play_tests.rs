@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::fixtures;
-use fathom_model::fsop::{FsopPhase, FsopSpec, FsopStream, FsopTree, Role};
+use fathom_model::fsop::{CachesLook, FsopPhase, FsopSpec, FsopStream, FsopTree, Role};
 use fathom_model::play::{PlaySpec, Played, PlayedAct};
 use fathom_model::record::{ClassRecord, OpClass};
 
@@ -46,7 +46,7 @@ fn record(play: PlaySpec, processes: Vec<FsopProcess>) -> Record {
         phase: FsopPhase { readers: 0, writers: 0, clients },
         repeat: 1,
         tree: FsopTree::default(),
-        caches: Caches::Dropped { files_checked: 0, cached_bytes: 0, checked_bytes: 0 },
+        caches: Caches::Dropped(CachesLook::default()),
         processes,
         seconds: Vec::new(),
         stream: FsopStream::default(),

@@ -4,7 +4,7 @@
 use crate::call;
 use crate::dirents::EntryKind;
 use crate::dirfd::Dir;
-use rustix::fs::{AtFlags, FileType, Mode, OFlags, RawDir};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, RawDir, ResolveFlags};
 use rustix::io::Errno;
 use std::ffi::CStr;
 use std::fs::File;
@@ -196,6 +196,19 @@ impl WalkedDir {
             dev: stat.st_dev,
             size_bytes: stat.st_size.unsigned_abs(),
         })
+    }
+
+    /// Whether a name and its inode are in the kernel's memory. Asking brings nothing into it. None where there is no such name,
+    /// and where the kernel cannot be asked so (before Linux 5.12).
+    #[must_use]
+    pub fn is_in_memory(&self, name: &CStr) -> Option<bool> {
+        let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let cached = ResolveFlags::CACHED;
+        match rustix::fs::openat2(&self.0, name, flags, Mode::empty(), cached) {
+            Ok(_) => Some(true),
+            Err(Errno::AGAIN) => Some(false),
+            Err(_) => None,
+        }
     }
 
     /// Opens a file for reading; a symbolic link is refused.

@@ -11,7 +11,7 @@ use fathom_sys::counters::{self, DiskCounters};
 use fathom_sys::signals::StopFlag;
 use fathom_sys::sysroot::SysRoot;
 use std::fs::OpenOptions;
-use std::io::Write;
+use std::io::{self, Write};
 use std::path::Path;
 use std::time::Duration;
 
@@ -42,17 +42,25 @@ pub(crate) fn wait(stop: &StopFlag, ns: u64) -> bool {
     }
 }
 
-/// Brings everything dirty to the devices and drops the page cache of the whole machine.
+/// What drops caches.
+const DROP_CACHES: &str = "proc/sys/vm/drop_caches";
+
+/// Brings everything dirty to the devices and drops the caches of the whole machine: data, names and inodes.
+///
+/// # Errors
+/// Those of writing to the kernel's file: this user may not.
+pub(crate) fn try_drop_caches(root: &SysRoot) -> io::Result<()> {
+    fathom_sys::io::sync_all();
+    OpenOptions::new().write(true).open(root.path(DROP_CACHES))?.write_all(b"3\n")
+}
+
+/// The same for experiments.
 ///
 /// # Errors
 /// [`LabError::Target`] when this user may not.
 pub(crate) fn drop_caches(root: &SysRoot) -> Result<(), LabError> {
-    fathom_sys::io::sync_all();
-    let path = root.path("proc/sys/vm/drop_caches");
-    let written =
-        OpenOptions::new().write(true).open(&path).and_then(|mut file| file.write_all(b"3\n"));
-    written.map_err(|error| LabError::Target {
-        path,
+    try_drop_caches(root).map_err(|error| LabError::Target {
+        path: root.path(DROP_CACHES),
         reason: format!(
             "the page cache cannot be dropped: {error}; run as root, or set drop_caches = false"
         ),

@@ -4,7 +4,7 @@
 //! directory that is there already, what is there is read, unless the plan asks for a tree.
 
 use crate::error::{ErrorClass, LabError};
-use crate::fsop::{self, FsopOptions};
+use crate::fsop::{self, FsopOptions, whole};
 use crate::lab::Lab;
 use fathom_base::prng::Prng;
 use fathom_base::units::{format_count, format_duration, format_ns, format_size};
@@ -157,13 +157,16 @@ impl ServerLoad {
             (false, false) => build::default_bytes(&lab.root, target).map_err(failed)?,
         };
         let Some(spec) = self.tree(is_fresh, Amount::Bytes(default)) else {
+            if self.has_readers() {
+                whole::check_in(lab, target)?;
+            }
             return Ok(target.to_owned());
         };
         let mut builder = Builder {
             root: &lab.root,
             state_dir: &state_dir,
             run_id: &lab.run_id,
-            threads: threads(),
+            threads: whole::threads(),
             time_ns: None,
             stop: &lab.stop,
             progress: &mut |_| (),
@@ -220,11 +223,6 @@ pub(crate) fn recovery_figures(after_crash_ns: u64, clean_ns: u64) -> Vec<(Strin
     let name = Metric::Recovery.of_file_server().unwrap_or_default();
     let both = [(name, after_crash_ns), (trial::CLEAN_MOUNT, clean_ns)];
     both.map(|(name, ns)| (name.to_owned(), ns as f64)).into()
-}
-
-/// More than processors: most of the time is waiting.
-fn threads() -> usize {
-    std::thread::available_parallelism().map_or(4, |n| n.get() * 2).clamp(4, 32)
 }
 
 fn of_tree(path: &Path, error: TreeError) -> LabError {

@@ -1,15 +1,8 @@
-//! What readers walk: the directories with which each begins, and files that show whether caches were really dropped.
+//! What readers walk: the directories with which each begins.
 
-use super::Ground;
-use crate::experiment::calm;
-use crate::lab::Lab;
-use fathom_model::fsop::Caches;
 use fathom_sys::dirents::EntryKind;
 use fathom_sys::walked::{EntryBuffer, WalkedDir};
-use fathom_sys::{hostinfo, io as sys_io};
-use std::collections::VecDeque;
 use std::ffi::{CStr, CString};
-use std::fs::File;
 use std::io;
 
 /// A share of directories is fair when each reader has a few.
@@ -18,10 +11,6 @@ const DIRECTORIES_EACH: usize = 4;
 const LOOKED_INTO_MAX: usize = 2_000;
 /// Names of one directory that are read to find directories among them: a flat one may have millions.
 const NAMES_MAX: usize = 200_000;
-/// Files that are looked at to see whether caches were dropped.
-const WITNESSES: usize = 64;
-/// Directories that are searched for them.
-const SEARCHED_MAX: usize = 500;
 
 /// Directories of one level of the tree that separate readers begin with.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -52,14 +41,14 @@ fn joined(parent: &CStr, name: &CStr) -> CString {
 }
 
 /// What is in a directory, without fathom's own: its directories, sorted, and the first so many files.
-struct Inside {
-    dirs: Vec<CString>,
-    files: Vec<CString>,
+pub(super) struct Inside {
+    pub(super) dirs: Vec<CString>,
+    pub(super) files: Vec<CString>,
 }
 
 /// Looks into a directory of any size: files are told from directories by what it says itself, and of one with more names than
 /// [`NAMES_MAX`] the rest is left alone.
-fn inside(root: &WalkedDir, path: &CStr, files_max: usize) -> io::Result<Inside> {
+pub(super) fn inside(root: &WalkedDir, path: &CStr, files_max: usize) -> io::Result<Inside> {
     let dir = root.below(path, true)?;
     let (mut found, mut seen) = (Inside { dirs: Vec::new(), files: Vec::new() }, 0);
     dir.each_name(&mut EntryBuffer::default(), &mut |name, kind| {
@@ -117,81 +106,6 @@ pub fn begins(root: &WalkedDir, readers: usize) -> io::Result<Begins> {
     Ok(Begins { parts })
 }
 
-/// Files spread over the tree, open, that tell whether their pages are cached.
-#[derive(Debug)]
-pub struct Witnesses(Vec<(File, u64)>);
-
-impl Witnesses {
-    /// Opens a few files that have data, of each part of the tree.
-    #[must_use]
-    pub fn open(root: &WalkedDir, begins: &Begins) -> Self {
-        let mut found = Vec::new();
-        let each = WITNESSES.div_ceil(begins.parts.len().max(1));
-        for part in &begins.parts {
-            let (mut pending, mut searched, before) =
-                (VecDeque::from(part.clone()), 0, found.len());
-            while let Some(path) = pending.pop_front() {
-                searched += 1;
-                if searched > SEARCHED_MAX || found.len() - before >= each {
-                    break;
-                }
-                let Ok(inside) = inside(root, &path, 4) else { continue };
-                pending.extend(inside.dirs);
-                found.extend(inside.files.iter().filter_map(|file| open(root, file)));
-            }
-        }
-        Self(found)
-    }
-
-    /// How much of them is cached now, after the caches were dropped.
-    #[must_use]
-    pub fn look(&self) -> Caches {
-        let told = self.0.iter().filter_map(|(file, size_bytes)| {
-            Some((sys_io::cached_bytes(file, *size_bytes)?, *size_bytes))
-        });
-        let page_bytes = hostinfo::page_bytes();
-        let (mut files_checked, mut cached_bytes, mut checked_bytes) = (0, 0, 0);
-        for (cached, size) in told {
-            files_checked += 1;
-            cached_bytes += cached.min(size.next_multiple_of(page_bytes));
-            checked_bytes += size.next_multiple_of(page_bytes);
-        }
-        Caches::Dropped { files_checked, cached_bytes, checked_bytes }
-    }
-}
-
-fn open(root: &WalkedDir, path: &CStr) -> Option<(File, u64)> {
-    let bytes = path.to_bytes();
-    let cut = bytes.iter().rposition(|byte| *byte == b'/');
-    let (parent, name) = match cut {
-        Some(cut) => (&bytes[..cut], &bytes[cut + 1..]),
-        None => (&[][..], bytes),
-    };
-    let (parent, name) = (CString::new(parent).ok()?, CString::new(name).ok()?);
-    let file = root.below(&parent, true).ok()?.open_read(&name, true).ok()?;
-    let size_bytes = file.metadata().ok()?.len();
-    (size_bytes > 0).then_some((file, size_bytes))
-}
-
-/// Drops the caches and looks whether that did anything.
-pub(super) fn empty_caches(lab: &mut Lab<'_>, ground: &Ground<'_>, reads: bool) -> Caches {
-    if !ground.options.spec.drop_caches {
-        return Caches::Kept { reason: "drop_caches=no".into() };
-    }
-    let witnesses = reads.then(|| Witnesses::open(&ground.root, &ground.begins));
-    match calm::drop_caches(&lab.root) {
-        Ok(()) => {
-            let none = Caches::Dropped { files_checked: 0, cached_bytes: 0, checked_bytes: 0 };
-            witnesses.map_or(none, |witnesses| witnesses.look())
-        }
-        Err(error) => {
-            let reason = error.to_string();
-            lab.note(format!("Caches stay: {reason}"));
-            Caches::Kept { reason }
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -225,12 +139,6 @@ mod tests {
         assert_eq!(all.len(), 27, "each directory of the third level once");
         assert_eq!(found.of(5), found.parts[1], "readers beyond share");
         assert_eq!(begins(&root, 1).expect("readable").parts, [vec![CString::default()]]);
-        let caches = Witnesses::open(&root, &found).look();
-        let Caches::Dropped { files_checked, cached_bytes, checked_bytes } = caches else {
-            panic!("{caches:?}")
-        };
-        assert_eq!((files_checked, checked_bytes), (27, 27 * hostinfo::page_bytes()));
-        assert_eq!(cached_bytes, checked_bytes, "they were just written");
     }
 
     /// Files beyond those that are asked for are neither looked at nor kept in mind.

@@ -1,8 +1,8 @@
 //! Findings about file-server workloads: what makes their figures say something else than they seem to.
 
-use fathom_base::units::{format_ns, format_rate, format_size};
+use fathom_base::units::{format_count, format_ns, format_rate, format_size};
 use fathom_model::finding::{Finding, Severity};
-use fathom_model::fsop::{Caches, FsopProcess, FsopRecord, Role, SyncMode};
+use fathom_model::fsop::{Caches, CachesLook, FsopProcess, FsopRecord, Role, SyncMode};
 use fathom_model::record::{OpClass, Record};
 
 /// The kernel looks for dirty data to write back every 5 seconds, and writes what is older than 30: a window or warm-up
@@ -12,6 +12,10 @@ const WINDOW_NS_MIN: u64 = 10_000_000_000;
 const WARMUP_NS_MIN: u64 = 30_000_000_000;
 /// Share of what was looked at that may still be cached.
 const CACHED_SHARE_MAX: f64 = 0.01;
+/// Share of names and inodes that may still be in memory: others use a few of them at any time.
+const NAMES_SHARE_MAX: f64 = 0.1;
+/// With fewer unused names than this in the machine before, nothing is said of those after.
+const ENTRIES_MIN: u64 = 10_000;
 /// Readers got at least this share of their bytes from the devices.
 const FROM_DEVICE_SHARE_MIN: f64 = 0.5;
 /// Less is too little to judge by.
@@ -80,28 +84,42 @@ fn caches_not_dropped(_: &Record, fsop: &FsopRecord) -> Option<Finding> {
 }
 
 fn caches_still_full(_: &Record, fsop: &FsopRecord) -> Option<Finding> {
-    let Caches::Dropped { files_checked, cached_bytes, checked_bytes } = fsop.caches else {
-        return None;
-    };
-    let share = cached_bytes as f64 / checked_bytes.max(1) as f64;
-    (share > CACHED_SHARE_MAX).then(|| {
-        let text = format!(
-            "after the caches were dropped, {} of the {} in {files_checked} files looked at were still in memory",
-            format_size(cached_bytes),
-            format_size(checked_bytes)
-        );
-        finding("fsop-caches-still-full", Severity::Doubtful, text)
-            .advise("a program holds them (mlock, a running service), or the filesystem lives in memory")
+    let Caches::Dropped(look) = &fsop.caches else { return None };
+    let is_above = |left: u64, all: u64, share: f64| left as f64 > share * all as f64;
+    let mut left = Vec::new();
+    if is_above(look.cached_bytes, look.checked_bytes, CACHED_SHARE_MAX) {
+        let (cached, all) = (format_size(look.cached_bytes), format_size(look.checked_bytes));
+        left.push(format!("{cached} of the {all} in {} files looked at", look.files_checked));
+    }
+    if is_above(look.names_cached.into(), look.names_checked.into(), NAMES_SHARE_MAX) {
+        let CachesLook { names_checked, names_cached, .. } = look;
+        left.push(format!("{names_cached} of the {names_checked} names and inodes looked for"));
+    }
+    if let Some([before, after]) = look.unused_entries
+        && before >= ENTRIES_MIN
+        && is_above(after, before, NAMES_SHARE_MAX)
+    {
+        let [before, after] = [before, after].map(format_count);
+        left.push(format!("{after} of the {before} names that the machine had and nobody used"));
+    }
+    (!left.is_empty()).then(|| {
+        let text =
+            format!("after the caches were dropped, {} were still in memory", left.join(" and "));
+        finding("fsop-caches-still-full", Severity::Doubtful, text).advise(
+            "a program holds them (mlock, open files, a running service), or the filesystem lives in memory",
+        )
     })
 }
 
 fn tree_read_again(_: &Record, fsop: &FsopRecord) -> Option<Finding> {
     let most = fsop.of_role(Role::Reader).max_by_key(|process| process.rounds)?;
+    let is_kept = matches!(fsop.caches, Caches::Kept { .. });
     (most.rounds > 0).then(|| {
         let text = format!(
-            "reader {} has gone through all of its part of the tree {} since the caches were dropped: what is read again comes from memory",
+            "reader {} has gone through all of its part of the tree {} since {}: what is read again comes from memory",
             most.number,
-            if most.rounds == 1 { "once".to_owned() } else { format!("{} times", most.rounds) }
+            if most.rounds == 1 { "once".to_owned() } else { format!("{} times", most.rounds) },
+            if is_kept { "it began" } else { "the caches were dropped" }
         );
         finding("fsop-tree-read-again", Severity::Doubtful, text)
             .advise("a larger tree, or a shorter window; for a larger one: fathom tree build DIR --help")

@@ -30,6 +30,8 @@ pub fn trials() -> Vec<Trial> {
     let killed = [FathomBinary, FsOnLoop(FsKind::Ext4), MountFs("tmpfs"), Tool("kill")];
     vec![
         kernel_test("fsop_phases", &ext4, phases),
+        kernel_test("fsop_tree_that_is_not_whole", &[FathomBinary], not_whole),
+        kernel_test("fsop_names_that_stay_in_memory", &ext4, names_stay),
         kernel_test("fsop_syncs_reach_the_device", &xfs, syncs),
         kernel_test("fsop_frozen_in_a_window", &frozen, frozen_window),
         kernel_test("fsop_frozen_over_the_start_of_a_window", &frozen, frozen_start),
@@ -155,6 +157,13 @@ fn phases() {
     let caches = &fsop(&records[0])["caches"]["dropped"];
     assert!(caches["files_checked"].as_u64().unwrap() > 10, "{caches}");
     assert_eq!(caches["cached_bytes"].as_u64(), Some(0));
+    assert!(caches["names_checked"].as_u64().unwrap() > 10, "{caches}");
+    assert_eq!(caches["names_cached"].as_u64(), Some(0));
+    let machine = |which: &str| [0, 1].map(|at| caches[which][at].as_u64().unwrap());
+    for [before, after] in ["unused_entries", "inodes"].map(machine) {
+        assert!(after < before, "{caches}");
+    }
+    assert_eq!(fsop(&records[0])["tree"]["is_checked"], true);
     assert_eq!(fsop(&records[2])["caches"], "went_on");
     assert_eq!(fsop(&records[0])["tree"]["files"].as_u64(), Some(800));
     let writers = &processes(&records[2])[2..];
@@ -165,6 +174,13 @@ fn phases() {
     }
     let competition = &done.result()["competition"];
     assert_eq!(competition.as_array().unwrap().len(), 2, "{competition}");
+    let prices = done.result()["price_for_safety"].to_string();
+    assert!(prices.contains("barrier=1: nothing given away"), "{prices}");
+    // What is replayed is no more than the journal that mkfs made.
+    let made = run_tool("dumpe2fs", [Path::new("-h"), ground._disk.device.path()]).unwrap();
+    let size = made.lines().find_map(|line| line.strip_prefix("Total journal size:")).unwrap();
+    assert_eq!(size.trim(), "64M");
+    assert!(prices.contains("at most its 64 MiB are read"), "{prices}");
     before.assert_same(&tree);
     shown(&sandbox, &done);
     let verified = sandbox.run(&["tree", "verify", p(&tree)]);
@@ -212,6 +228,81 @@ fn shown(sandbox: &Sandbox, done: &Done) {
     for line in ["fs=ext4", "A read dir", "D rd 1st byte", "I mkdir", "J write rate", "(1s)"] {
         assert!(classic.stdout.contains(line), "{line}: {classic:?}");
     }
+}
+
+/// A tree of fathom's is looked through before it is read: what is missing, cut or added is counted and named, and nothing is
+/// measured.
+fn not_whole() {
+    let sandbox = Sandbox::new();
+    let tree = sandbox.dir().join("tree");
+    let built = sandbox.run(&["tree", "build", p(&tree), "files=300", "--seed=3"]);
+    assert_eq!(built.code, 0, "{built:?}");
+    let read = ["run", "fsop", p(&tree), "phases=1r", "window=200ms", "drop_caches=no"];
+    let whole = sandbox.json(&read, &[0, 1]);
+    assert_eq!(fsop(&whole.records()[0])["tree"]["is_checked"], true);
+    let own = |dir: &Path| -> Vec<_> {
+        let names = names(dir).into_iter().filter(|name| !name.starts_with(".fathom-"));
+        names.map(|name| dir.join(name)).collect()
+    };
+    let mut files: Vec<_> = own(&tree).into_iter().filter(|path| path.is_file()).collect();
+    files.sort_by_key(|path| path.metadata().unwrap().len());
+    let refused = |words: &[&str]| sandbox.run(&read).is_refusal(5, words);
+    // The longest file is cut, the shortest is gone.
+    fs::File::options().write(true).open(files.pop().unwrap()).unwrap().set_len(7).unwrap();
+    refused(&["is not the whole tree", ": 1 file is changed; the first: ", "fathom tree verify"]);
+    fs::remove_file(&files[0]).unwrap();
+    refused(&["1 file is missing, 1 file is changed; "]);
+    // A directory without others in it, and what somebody put beside it.
+    let mut leaf = tree.clone();
+    while let Some(below) = own(&leaf).into_iter().find(|path| path.is_dir()) {
+        leaf = below;
+    }
+    let gone = own(&leaf).len();
+    assert!(gone > 1, "{}", leaf.display());
+    fs::remove_dir_all(&leaf).unwrap();
+    fs::write(tree.join("note.txt"), "mine").unwrap();
+    let counts = format!(
+        "{} files are missing, 1 directory is missing, 1 file is changed, 1 name is not of it; ",
+        gone + 1
+    );
+    refused(&[&counts]);
+    // Who reads nothing of it does not mind.
+    let writes = ["run", "fsop", p(&tree), "phases=1w", "window=200ms", "warmup=0s"];
+    assert_eq!(fsop(&sandbox.json(&writes, &[0, 1]).records()[0])["tree"]["is_ours"], true);
+    let cleaned = sandbox.run(&["clean", p(&tree)]);
+    assert!(cleaned.stdout.contains("note.txt"), "{cleaned:?}");
+    assert_eq!(names(&tree), ["note.txt"]);
+    sandbox.nothing_left(&[&tree]);
+}
+
+/// Names that somebody holds stay in memory with their inodes when the caches are dropped, though the data goes: found and told.
+fn names_stay() {
+    let sandbox = Sandbox::new();
+    let ground = Ground::new(FsKind::Ext4, 256, "");
+    somebodys_tree(ground.dir());
+    let args = ["run", "fsop", p(ground.dir()), "phases=1r", "window=200ms"];
+    let free = sandbox.json(&args, &[0, 1]);
+    free.has_not("fsop-caches-still-full");
+    let look = |done: &Done| fsop(&done.records()[0])["caches"]["dropped"].clone();
+    assert!(look(&free)["names_checked"].as_u64().unwrap() > 20, "{}", look(&free));
+    // An open file keeps its name and inode in memory, and no data.
+    let (mut held, mut pending) = (Vec::new(), vec![ground.dir().to_owned()]);
+    while let Some(dir) = pending.pop() {
+        for path in names(&dir).into_iter().map(|name| dir.join(name)) {
+            match path.is_dir() {
+                true => pending.push(path),
+                false => held.push(fs::File::open(path).unwrap()),
+            }
+        }
+    }
+    let done = sandbox.json(&args, &[1]);
+    let look = look(&done);
+    assert_eq!(look["names_cached"], look["names_checked"], "{look}");
+    assert_eq!(look["cached_bytes"].as_u64(), Some(0), "{look}");
+    let said = done.finding("fsop-caches-still-full")["summary"].to_string();
+    assert!(said.contains("names and inodes looked for"), "{said}");
+    drop(held);
+    sandbox.nothing_left(&[ground.dir()]);
 }
 
 /// With syncs the device gets what writers write, and the rate of data is that of the device.
@@ -331,9 +422,15 @@ fn million_points() {
     let points = stream["start_us"].as_array().unwrap().len() as u64;
     let least = operations.min(POINTS);
     assert!((least..=least + 100).contains(&points), "{points} of {operations}");
-    for column in ["took_us", "class", "process"] {
+    for column in ["took_us", "took_rest_ns", "class", "process"] {
         assert_eq!(stream[column].as_array().unwrap().len() as u64, points, "{column}");
     }
+    // Entries of directories come from memory, in far less than a microsecond each: told apart all the same.
+    let number = |value: &Value| value.as_u64().unwrap();
+    let column = |name: &str| stream[name].as_array().unwrap().iter().map(number);
+    let short = column("took_us").zip(column("took_rest_ns")).filter(|(us, _)| *us == 0);
+    let (short, zero) = short.fold((0, 0), |(n, zero), (_, ns)| (n + 1, zero + u64::from(ns == 0)));
+    assert!(short > points / 10 && zero < short / 10, "{zero} of {short} took no time at all");
     let starts = stream["start_us"].as_array().unwrap();
     let in_order = starts.windows(2).all(|two| two[0].as_u64() <= two[1].as_u64());
     assert!(in_order && starts[starts.len() - 1].as_u64() > Some(7_000_000), "to the end");

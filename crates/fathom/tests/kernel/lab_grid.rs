@@ -261,6 +261,14 @@ fn in_a_directory() {
     let (trials, _) = divided(&lab(&sandbox, &file, &[p(&dir)]));
     assert!(trials.iter().all(|record| figure(record, "read_files_per_s_alone") > 0.0));
     assert_eq!(names(&dir), made, "what writers made is gone");
+    // A tree that is not whole any more is not read: the experiment ends with that, and nothing was measured.
+    let is_file = |name: &&String| !name.starts_with(".fathom") && dir.join(name).is_file();
+    fs::remove_file(dir.join(made.iter().find(is_file).unwrap())).unwrap();
+    let ended = sandbox.run(&["lab", p(&file), p(&dir), "--new"]);
+    assert_eq!(ended.code, 5, "{ended:?}");
+    for part in ["not one trial counts", "ENDED by a failure", "1 file is missing; the first: "] {
+        assert!(ended.stdout.contains(part), "{part}: {ended:?}");
+    }
     // Nothing to read, and nobody asked for a tree.
     let empty = fs.dir().join("empty");
     fs::create_dir(&empty).unwrap();
