@@ -65,10 +65,11 @@ impl<'a> Scene<'a> {
     /// Everything that stands on a node, itself first, each once.
     #[must_use]
     pub fn everything_above(&self, index: usize) -> Vec<usize> {
-        let mut seen = vec![false; self.above.len()];
+        // A set, since few of a large machine's nodes are reached.
+        let mut seen = BTreeSet::new();
         let (mut order, mut pending) = (Vec::new(), vec![index]);
         while let Some(next) = pending.pop() {
-            if !std::mem::replace(&mut seen[next], true) {
+            if seen.insert(next) {
                 order.push(next);
                 pending.extend(&self.above[next]);
             }

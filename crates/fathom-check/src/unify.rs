@@ -41,6 +41,7 @@ fn without_symptoms(found: Vec<Defect>) -> Vec<Defect> {
 fn joined(scene: &Scene<'_>, found: Vec<Defect>) -> Vec<Defect> {
     let mut first: BTreeMap<(String, String), usize> = BTreeMap::new();
     let mut told: Vec<Defect> = Vec::new();
+    let mut has_others = BTreeSet::new();
     for defect in found {
         let Some(node) = defect.node.clone() else {
             told.push(defect);
@@ -53,22 +54,28 @@ fn joined(scene: &Scene<'_>, found: Vec<Defect>) -> Vec<Defect> {
             continue;
         };
         let into = &mut told[index];
-        let others = std::iter::once(node).chain(defect.also);
-        for other in others {
-            if into.node.as_ref() != Some(&other) && !into.also.contains(&other) {
-                into.also.push(other);
-            }
-        }
-        into.evidence.extend(
-            defect.evidence.into_iter().filter(|e| !into.evidence.contains(e)).collect::<Vec<_>>(),
-        );
-        into.fix.extend(
-            defect.fix.into_iter().filter(|step| !into.fix.contains(step)).collect::<Vec<_>>(),
-        );
+        into.also.push(node);
+        into.also.extend(defect.also);
+        into.evidence.extend(defect.evidence);
+        into.fix.extend(defect.fix);
         into.gravity = into.gravity.max(defect.gravity);
         into.certainty = into.certainty.max(defect.certainty);
+        has_others.insert(index);
+    }
+    for index in has_others {
+        let into = &mut told[index];
+        into.also.retain(|other| into.node.as_ref() != Some(other));
+        keep_first_ones(&mut into.also);
+        keep_first_ones(&mut into.evidence);
+        keep_first_ones(&mut into.fix);
     }
     told
+}
+
+/// Takes out what stands further up already.
+fn keep_first_ones<T: Ord + Clone>(all: &mut Vec<T>) {
+    let mut seen = BTreeSet::new();
+    all.retain(|one| seen.insert(one.clone()));
 }
 
 /// Summary and reason with the names of the node taken out.

@@ -11,8 +11,13 @@ use std::path::{Path, PathBuf};
 /// Everything known of the drive behind a whole disk, an NVMe path or an NVMe multipath head.
 #[must_use]
 pub fn drive_facts(root: &SysRoot, disk: &BlockDir) -> DriveFacts {
+    let device = disk.below("device");
     // The kernel prints so what a driver does not know.
-    let said = |name: &&str| disk.text(name).filter(|text| text != "(null)");
+    let text = |name: &str| match name.strip_prefix("device/") {
+        Some(name) => device.as_ref()?.text(name),
+        None => disk.text(name),
+    };
+    let said = |name: &&str| text(name).filter(|text| text != "(null)");
     let first = |names: &[&str]| names.iter().find_map(said).map(squeezed);
     let record = LazyCell::new(|| udev::record(root, disk));
     let udev = |key: &str| udev::value(record.as_deref()?, key);
@@ -20,14 +25,14 @@ pub fn drive_facts(root: &SysRoot, disk: &BlockDir) -> DriveFacts {
         vendor: first(&["device/vendor"]).filter(|vendor| !vendor.starts_with("0x")),
         model: first(&["device/model", "device/name"]),
         serial: first(&["device/serial", "serial"])
-            .or_else(|| vpd_serial(disk))
+            .or_else(|| vpd_serial(device.as_ref()?))
             .or_else(|| udev("ID_SERIAL_SHORT")),
         firmware: first(&["device/firmware_rev", "device/fwrev"])
             .or_else(|| udev("ID_REVISION"))
             .or_else(|| first(&["device/rev"])),
         wwn: first(&["wwid", "device/wwid"]).or_else(|| udev("ID_WWN")),
         transport: transport(root, disk),
-        queue_depth: disk.value("device/queue_depth"),
+        queue_depth: device.as_ref().and_then(|device| device.value("queue_depth")),
         cache_type: scsi_cache_type(disk),
         state: state(first(&["ana_state"]), first(&["device/state"])),
         io_policy: first(&["device/iopolicy"]),
@@ -52,8 +57,8 @@ fn squeezed(text: String) -> String {
 }
 
 /// Serial number from SCSI vital product data, page 0x80: four bytes of header, then text.
-fn vpd_serial(disk: &BlockDir) -> Option<String> {
-    let page = disk.bytes("device/vpd_pg80")?;
+fn vpd_serial(device: &BlockDir) -> Option<String> {
+    let page = device.has("vpd_pg80").then(|| device.bytes("vpd_pg80"))??;
     let text = String::from_utf8_lossy(page.get(4..)?).trim_matches(['\0', ' ', '\n']).to_owned();
     (!text.is_empty()).then_some(text)
 }

@@ -10,6 +10,7 @@ use fathom_sys::fsinfo;
 use fathom_sys::mounts::Mount;
 use fathom_sys::sysfs_block::BlockDir;
 use fathom_sys::sysroot::SysRoot;
+use std::cell::LazyCell;
 use std::fs::File;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -258,7 +259,8 @@ fn xfs_log_device(root: &SysRoot, super_options: &str) -> Option<String> {
 
 /// Adds the UUID and label that udev found, or the links in `/dev/disk`, where the filesystem did not tell them.
 pub fn add_names(root: &SysRoot, device: &BlockDir, links: &Links, facts: &mut FsFacts) {
-    let udev = |key: &str| udev::property(root, device, key);
+    let record = LazyCell::new(|| udev::record(root, device));
+    let udev = |key: &str| udev::value(record.as_deref()?, key);
     let link = || links.of(device.name()).iter().find_map(|link| link.strip_prefix("by-uuid/"));
     let uuid = facts.uuid.take().or_else(|| udev("ID_FS_UUID"));
     facts.uuid = uuid.or_else(|| link().map(str::to_owned));

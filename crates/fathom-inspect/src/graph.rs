@@ -1,5 +1,6 @@
 //! The graph while it is put together: each layer is entered once, whoever comes to it first.
 
+use crate::detail::block::Found;
 use crate::filesystem::{self, Family};
 use crate::layers;
 use crate::links::Links;
@@ -32,18 +33,18 @@ pub(crate) enum Reach {
 pub(crate) struct Builder<'a> {
     root: &'a SysRoot,
     reach: Reach,
-    links: &'a Links,
+    pub(crate) links: &'a Links,
     /// The mounts that this process sees.
     pub(crate) mounts: Vec<Mount>,
     /// All layers so far.
     pub(crate) nodes: Vec<Node>,
     /// The devices behind those of them that are block devices.
     pub(crate) devices: BTreeMap<usize, BlockDir>,
+    /// What else is known of those of them that were read in full.
+    pub(crate) details: BTreeMap<usize, Box<Found>>,
     /// The first mounts of those that are filesystems.
     pub(crate) filesystems: BTreeMap<usize, Mount>,
     known: HashMap<String, usize>,
-    /// Facts of block devices that were read before, by kernel name.
-    ready: HashMap<String, Node>,
     nvme_paths: OnceCell<BTreeMap<String, Vec<String>>>,
     pools: OnceCell<BTreeMap<String, Vec<BlockDir>>>,
     depth: usize,
@@ -58,9 +59,9 @@ impl<'a> Builder<'a> {
             mounts: mounts::own_mounts(root),
             nodes: Vec::new(),
             devices: BTreeMap::new(),
+            details: BTreeMap::new(),
             filesystems: BTreeMap::new(),
             known: HashMap::new(),
-            ready: HashMap::new(),
             nvme_paths: OnceCell::new(),
             pools: OnceCell::new(),
             depth: 0,
@@ -247,16 +248,18 @@ impl<'a> Builder<'a> {
     }
 
     /// Enters a block device whose facts were read before, without what is below it.
-    pub(crate) fn enter_ready(&mut self, device: &BlockDir, facts: Node) -> usize {
-        self.ready.insert(device.name().to_owned(), facts);
-        self.enter(device).0
+    pub(crate) fn enter_ready(&mut self, device: BlockDir, facts: Node) -> usize {
+        let (index, known) = self.entry(block_key(device.name()), || facts);
+        if !known {
+            self.devices.insert(index, device);
+        }
+        index
     }
 
     fn enter(&mut self, device: &BlockDir) -> (usize, bool) {
-        let (root, ready) = (self.root, self.ready.remove(device.name()));
-        let key = format!("block {}", device.name());
-        let (index, known) =
-            self.entry(key, || ready.unwrap_or_else(|| layers::block_node(root, device)));
+        let root = self.root;
+        let key = block_key(device.name());
+        let (index, known) = self.entry(key, || layers::block_node(root, device));
         if !known {
             self.devices.insert(index, device.clone());
         }
@@ -267,7 +270,7 @@ impl<'a> Builder<'a> {
     pub(crate) fn connect(&mut self, index: usize) {
         let Some(device) = self.devices.get(&index).cloned() else { return };
         let devices = match self.nodes[index].kind {
-            NodeKind::Partition => device.disk().into_iter().collect(),
+            NodeKind::Partition => device.disk_of_partition().into_iter().collect(),
             NodeKind::Loop => {
                 self.nodes[index].below = self.backing_file(index).into_iter().collect();
                 return;
@@ -279,11 +282,19 @@ impl<'a> Builder<'a> {
                     .into_iter()
                     .collect()
             }
-            _ => device.slaves(),
+            _ => self.slaves(index, &device),
         };
         let below =
             devices.iter().map(|below| self.deeper(|builder| builder.block(below))).collect();
         self.nodes[index].below = below;
+    }
+
+    /// What a device is made of, as it was read with its attributes or is read now.
+    fn slaves(&self, index: usize, device: &BlockDir) -> Vec<BlockDir> {
+        let Some(found) = self.details.get(&index) else { return device.slaves() };
+        let known = |name: &str| self.devices.get(self.known.get(&block_key(name))?).cloned();
+        let by_name = |name: &String| known(name).or_else(|| BlockDir::by_name(self.root, name));
+        found.slaves.iter().filter_map(by_name).collect()
     }
 
     /// What holds the backing file of a loop device; a backing file can be a block device as well.
@@ -338,6 +349,10 @@ impl<'a> Builder<'a> {
         }
         points
     }
+}
+
+fn block_key(name: &str) -> String {
+    format!("block {name}")
 }
 
 /// The key of a mount that nothing hides.

@@ -78,9 +78,9 @@ pub fn scan_untouched(
         let resolved = paths::resolved(root, target)?;
         stack::enter(&mut builder, root, &resolved)?;
     }
-    let Builder { nodes, devices, filesystems, .. } = builder;
+    let Builder { nodes, devices, filesystems, details, .. } = builder;
     let mut look = Look { root, nodes, devices: devices.into_iter().collect(), unread };
-    let hosts = look.attributes(&links);
+    let hosts = look.attributes(&links, details);
     look.filesystem_attributes(&filesystems);
     look.unread_tables();
     untouched();
@@ -108,21 +108,26 @@ struct Look<'a> {
 }
 
 impl Look<'_> {
-    /// The first round: attributes of devices, filesystems and adapters.
-    fn attributes(&mut self, links: &Links) -> Vec<StorageHost> {
-        let (root, nodes) = (self.root, &self.nodes);
-        let has_bcache = root.exists("sys/fs/bcache");
-        let known = block::Known { root, links, has_bcache };
-        let found = parallel::map(&self.devices, parallel::processors(), |(index, device)| {
+    /// The first round: attributes of devices, filesystems and adapters. Most were read when the devices were found.
+    fn attributes(
+        &mut self,
+        links: &Links,
+        mut details: BTreeMap<usize, Box<block::Found>>,
+    ) -> Vec<StorageHost> {
+        let (nodes, known) = (&self.nodes, block::Known::new(self.root, links));
+        let others = self.devices.iter().filter(|(index, _)| !details.contains_key(index));
+        let others: Vec<&(usize, BlockDir)> = others.collect();
+        let found = parallel::map(&others, parallel::processors(), |(index, device)| {
             let node = &nodes[*index];
             // Of a partition next to nothing is asked: to hold it would cost more.
             let held = (node.kind != NodeKind::Partition).then(|| device.held());
-            block::read(&known, held.as_ref().unwrap_or(device), node)
+            Box::new(block::read(&known, held.as_ref().unwrap_or(device), node))
         });
+        details.extend(others.into_iter().map(|(index, _)| *index).zip(found));
         let mut adapters: BTreeMap<String, PathBuf> = BTreeMap::new();
-        for ((index, _), found) in self.devices.iter().zip(found) {
+        for (index, found) in details {
             adapters.extend(found.detail.host.clone().zip(found.host));
-            self.nodes[*index].detail = Some(Box::new(found.detail));
+            self.nodes[index].detail = Some(Box::new(found.detail));
             self.unread.extend(found.unread);
         }
         let adapters: Vec<PathBuf> = adapters.into_values().collect();
@@ -136,14 +141,19 @@ impl Look<'_> {
     fn filesystem_attributes(&mut self, filesystems: &BTreeMap<usize, Mount>) {
         let devices: BTreeMap<usize, &BlockDir> =
             self.devices.iter().map(|(index, device)| (*index, device)).collect();
-        for (&index, mount) in filesystems {
-            let node = &mut self.nodes[index];
-            let uuid = node.fs.as_ref().and_then(|fs| fs.uuid.clone());
+        let (root, nodes) = (self.root, &self.nodes);
+        let all: Vec<(usize, &Mount)> = filesystems.iter().map(|(&i, mount)| (i, mount)).collect();
+        let found = parallel::map(&all, parallel::processors(), |&(index, mount)| {
+            let node = &nodes[index];
+            let uuid = node.fs.as_ref().and_then(|fs| fs.uuid.as_deref());
             let members: Vec<&BlockDir> =
                 node.below.iter().filter_map(|below| devices.get(below).copied()).collect();
             let mut detail = Detail::default();
-            let unread = fs_detail::add(self.root, mount, uuid.as_deref(), &members, &mut detail);
-            node.detail = Some(Box::new(detail));
+            let unread = fs_detail::add(root, mount, uuid, &members, &mut detail);
+            (Box::new(detail), unread)
+        });
+        for ((index, _), (detail, unread)) in all.into_iter().zip(found) {
+            self.nodes[index].detail = Some(detail);
             self.unread.extend(unread);
         }
     }

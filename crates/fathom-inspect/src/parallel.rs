@@ -1,9 +1,11 @@
 //! The same question about many things, on several threads.
 
+use fathom_sys::threads;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// The answers in the order of the items. `threads` counts the caller's own.
+/// The answers in the order of the items. `threads` counts the caller's own; the others have open files of their own, which an
+/// answer must not hold.
 pub(crate) fn map<T: Sync, R: Send>(
     items: &[T],
     threads: usize,
@@ -30,7 +32,10 @@ pub(crate) fn map<T: Sync, R: Send>(
     let helpers = threads.min(items.len()).saturating_sub(1);
     std::thread::scope(|scope| {
         for _ in 0..helpers {
-            scope.spawn(work);
+            scope.spawn(|| {
+                let _files = threads::own_files();
+                work();
+            });
         }
         work();
     });

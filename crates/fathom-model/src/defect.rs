@@ -66,7 +66,7 @@ pub struct Evidence {
 }
 
 /// One step of mending: what it does, and the command where there is one.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Step {
     /// What is done, in words.
     pub text: String,

@@ -5,7 +5,7 @@ use crate::stack::{Node, NodeKind};
 use crate::system::SystemFacts;
 use crate::vendor::Controller;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Version of the form that snapshots are stored in. A program reads its own and older ones.
 pub const SNAPSHOT_FORMAT: u32 = 1;
@@ -122,14 +122,14 @@ impl Machine {
     /// Everything that can be reached downwards from a node, itself first, each once; ends in circles too.
     #[must_use]
     pub fn walk_from(&self, index: usize) -> Vec<usize> {
-        let mut seen = vec![false; self.nodes.len()];
+        // A set, since few of a large machine's nodes are reached.
+        let mut seen = BTreeSet::new();
         let (mut order, mut pending) = (Vec::new(), vec![index]);
         while let Some(next) = pending.pop() {
-            if let Some(seen) = seen.get_mut(next)
-                && !std::mem::replace(seen, true)
-            {
+            let Some(node) = self.nodes.get(next) else { continue };
+            if seen.insert(next) {
                 order.push(next);
-                pending.extend(self.nodes[next].below.iter().rev());
+                pending.extend(node.below.iter().rev());
             }
         }
         order

@@ -39,6 +39,7 @@ pub mod priority;
 pub mod probe;
 pub mod process;
 pub mod program_marks;
+mod read_files;
 pub mod remount;
 pub mod request;
 pub mod ring;

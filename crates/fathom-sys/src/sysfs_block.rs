@@ -3,15 +3,13 @@
 
 use crate::devno::DevNo;
 use crate::pci;
-use crate::sysfs_dir::{Attributes, attributes, attributes_in};
-use crate::sysroot::{ATTRIBUTE_BYTES_MAX, SysRoot, attribute_at, directory_at, names_at};
-use rustix::fs::{AtFlags, Mode, OFlags};
-use std::ffi::OsString;
-use std::os::fd::OwnedFd;
-use std::os::unix::ffi::OsStringExt;
+use crate::sysfs_dir::{Attributes, Directory, attributes};
+use crate::sysroot::{ATTRIBUTE_BYTES_MAX, SysRoot};
+use rustix::fs::CWD;
+use std::collections::BTreeMap;
 use std::path::{Component, Path, PathBuf};
 use std::str::FromStr;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 /// A block device (a disk, a partition, a virtual device) and its directory in sysfs.
 #[derive(Debug, Clone)]
@@ -19,16 +17,20 @@ pub struct BlockDir {
     root: SysRoot,
     name: String,
     dir: PathBuf,
+    /// The device number, where it is known already.
+    number: Option<DevNo>,
     held: Option<Arc<Held>>,
 }
 
 /// An open directory, and what many ask of its device.
 #[derive(Debug)]
 struct Held {
-    dir: OwnedFd,
+    dir: Directory,
     devno: OnceLock<Option<DevNo>>,
     device: OnceLock<Option<PathBuf>>,
     bus: OnceLock<Option<String>>,
+    /// The directories below it that somebody has asked for.
+    below: Mutex<BTreeMap<String, Option<BlockDir>>>,
 }
 
 impl BlockDir {
@@ -44,7 +46,8 @@ impl BlockDir {
     /// The device with a number.
     #[must_use]
     pub fn by_devno(root: &SysRoot, devno: DevNo) -> Option<Self> {
-        Self::at(root, "sys/dev/block", &devno.to_string())
+        let device = Self::listed_by_number(root, &devno.to_string());
+        device.filter(|device| root.exists(&device.dir))
     }
 
     /// The device that a path under `/dev` without symbolic links names; `/` inside the name is `!`
@@ -62,10 +65,22 @@ impl BlockDir {
     }
 
     fn at(root: &SysRoot, class: &str, entry: &str) -> Option<Self> {
+        Self::named_at(root, class, entry).filter(|device| root.exists(&device.dir))
+    }
+
+    /// What a link in a directory of devices names, whether it is there or not.
+    fn named_at(root: &SysRoot, class: &str, entry: &str) -> Option<Self> {
         let link = root.link(Path::new(class).join(entry))?;
         let dir = lexically(&Path::new(class).join(link));
         let name = dir.file_name()?.to_str()?.to_owned();
-        root.exists(&dir).then(|| Self { root: root.clone(), name, dir, held: None })
+        Some(Self { root: root.clone(), name, dir, number: None, held: None })
+    }
+
+    /// The device behind a name in the list of all numbers (`sys/dev/block`); whether it is there still is not looked at.
+    #[must_use]
+    pub fn listed_by_number(root: &SysRoot, entry: &str) -> Option<Self> {
+        let number = Some(entry.parse().ok()?);
+        Some(Self { number, ..Self::named_at(root, "sys/dev/block", entry)? })
     }
 
     /// The kernel name.
@@ -90,7 +105,8 @@ impl BlockDir {
     #[must_use]
     pub fn devno(&self) -> Option<DevNo> {
         let read = || self.value("dev");
-        self.held.as_ref().map_or_else(read, |held| *held.devno.get_or_init(read))
+        let known = || self.held.as_ref().map_or_else(read, |held| *held.devno.get_or_init(read));
+        self.number.or_else(known)
     }
 
     /// Size in bytes.
@@ -99,24 +115,47 @@ impl BlockDir {
         self.value::<u64>("size").map(|sectors| sectors.saturating_mul(512))
     }
 
-    /// The same device with its directory held open, for who reads many attributes: the way to them is walked once, and
-    /// what many ask (number, bus) is read once. Keeps a file descriptor until it and its clones are dropped.
+    /// The same device with its directory held open, for who reads many attributes: the way to them is walked once, what is
+    /// there is listed once, and what many ask (number, bus) is read once. Keeps some files open until it and its clones
+    /// are dropped.
     #[must_use]
     pub fn held(&self) -> Self {
-        let opened = rustix::fs::open(self.root.path(&self.dir), HOLDING, Mode::empty());
+        let opened = Directory::open(CWD, &self.root.path(&self.dir));
         Self { held: opened.ok().map(Held::new), ..self.clone() }
     }
 
-    /// A directory below the device (`queue`), held open; none when it is not there.
+    /// True when its directory is held open.
+    #[must_use]
+    pub fn is_held(&self) -> bool {
+        self.held.is_some()
+    }
+
+    /// The same device without anything open. Its number stays known.
+    #[must_use]
+    pub fn released(&self) -> Self {
+        Self { number: self.devno(), held: None, ..self.clone() }
+    }
+
+    /// A directory below the device (`queue`, `queue/iosched`), held open; none when it is not there. Of a device that is
+    /// held each is opened once.
     #[must_use]
     pub fn below(&self, directory: &str) -> Option<Self> {
-        let dir = self.dir.join(directory);
-        let opened = match &self.held {
-            Some(held) => rustix::fs::openat(&held.dir, directory, HOLDING, Mode::empty()),
-            None => rustix::fs::open(self.root.path(&dir), HOLDING, Mode::empty()),
+        if let Some((first, rest)) = directory.split_once('/') {
+            return self.below(first)?.below(rest);
+        }
+        let open = || {
+            let dir = self.dir.join(directory);
+            let opened = match &self.held {
+                Some(held) => held.dir.below(directory),
+                None => Directory::open(CWD, &self.root.path(&dir)),
+            };
+            let held = Some(Held::new(opened.ok()?));
+            Some(Self { dir, number: None, held, ..self.clone() })
         };
-        let held = Some(Held::new(opened.ok()?));
-        Some(Self { root: self.root.clone(), name: self.name.clone(), dir, held })
+        let Some(held) = &self.held else { return open() };
+        // What a thread that panicked has left is whole all the same.
+        let mut known = held.below.lock().unwrap_or_else(PoisonError::into_inner);
+        known.entry(directory.to_owned()).or_insert_with(open).clone()
     }
 
     /// Text of an attribute, such as `queue/scheduler`; none when it is missing, unreadable or
@@ -124,7 +163,7 @@ impl BlockDir {
     #[must_use]
     pub fn text(&self, attribute: impl AsRef<Path>) -> Option<String> {
         let text = match &self.held {
-            Some(held) => attribute_at(&held.dir, attribute.as_ref()),
+            Some(held) => held.dir.attribute(attribute.as_ref()),
             None => self.root.attribute(self.dir.join(attribute)),
         };
         text.ok().filter(|text| !text.is_empty())
@@ -150,9 +189,10 @@ impl BlockDir {
 
     /// The names in a directory below the device.
     #[must_use]
-    pub fn names(&self, directory: impl AsRef<Path>) -> Vec<String> {
+    pub fn names(&self, directory: &str) -> Vec<String> {
         match &self.held {
-            Some(held) => names_at(&held.dir, non_empty(directory.as_ref())),
+            Some(held) if directory.is_empty() => held.dir.names(),
+            Some(_) => self.below(directory).map(|below| below.names("")).unwrap_or_default(),
             None => self.root.names(self.dir.join(directory)),
         }
     }
@@ -161,29 +201,20 @@ impl BlockDir {
     #[must_use]
     pub fn has(&self, attribute: impl AsRef<Path>) -> bool {
         match &self.held {
-            Some(held) => {
-                let flags = AtFlags::SYMLINK_NOFOLLOW;
-                rustix::fs::statat(&held.dir, non_empty(attribute.as_ref()), flags).is_ok()
-            }
+            Some(held) => held.dir.has(attribute.as_ref()),
             None => self.root.exists(self.dir.join(attribute)),
         }
     }
 
     /// All attributes in a directory below the device, see [`attributes`].
     #[must_use]
-    pub fn attributes(
-        &self,
-        directory: impl AsRef<Path>,
-        wanted: impl Fn(&str) -> bool,
-    ) -> Attributes {
-        let dir = self.dir.join(&directory);
-        match &self.held {
-            Some(held) => match directory_at(&held.dir, non_empty(directory.as_ref())) {
-                Ok(opened) => attributes_in(opened, &dir, wanted),
-                Err(_) => Attributes::default(),
-            },
-            None => attributes(&self.root, &dir, wanted),
+    pub fn attributes(&self, directory: &str, wanted: impl Fn(&str) -> bool) -> Attributes {
+        if self.held.is_none() {
+            return attributes(&self.root, &self.dir.join(directory), wanted);
         }
+        let below = self.below(directory);
+        let below = below.as_ref().and_then(|below| Some((&below.dir, below.held.as_ref()?)));
+        below.map(|(path, held)| held.dir.attributes(path, wanted)).unwrap_or_default()
     }
 
     /// Where a link below the device leads, as a directory under the root (`device`, `bdi`,
@@ -192,10 +223,7 @@ impl BlockDir {
     pub fn linked(&self, link: impl AsRef<Path>) -> Option<PathBuf> {
         let path = self.dir.join(&link);
         let target = match &self.held {
-            Some(held) => {
-                let read = rustix::fs::readlinkat(&held.dir, link.as_ref(), Vec::new()).ok()?;
-                PathBuf::from(OsString::from_vec(read.into_bytes()))
-            }
+            Some(held) => held.dir.link(link.as_ref())?,
             None => self.root.link(&path)?,
         };
         Some(lexically(&path.parent()?.join(target)))
@@ -210,12 +238,15 @@ impl BlockDir {
     /// The disk of a partition; the device itself otherwise.
     #[must_use]
     pub fn disk(&self) -> Option<Self> {
-        if !self.is_partition() {
-            return Some(self.clone());
-        }
+        if self.is_partition() { self.disk_of_partition() } else { Some(self.clone()) }
+    }
+
+    /// The disk of what is known to be a partition.
+    #[must_use]
+    pub fn disk_of_partition(&self) -> Option<Self> {
         let dir = self.dir.parent()?.to_path_buf();
         let name = dir.file_name()?.to_str()?.to_owned();
-        Some(Self { root: self.root.clone(), name, dir, held: None })
+        Some(Self { root: self.root.clone(), name, dir, number: None, held: None })
     }
 
     /// The partitions of a disk.
@@ -273,19 +304,11 @@ impl BlockDir {
     }
 }
 
-/// How a directory is opened that others are opened from.
-const HOLDING: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
-
 impl Held {
-    fn new(dir: OwnedFd) -> Arc<Self> {
+    fn new(dir: Directory) -> Arc<Self> {
         let (devno, device, bus) = (OnceLock::new(), OnceLock::new(), OnceLock::new());
-        Arc::new(Self { dir, devno, device, bus })
+        Arc::new(Self { dir, devno, device, bus, below: Mutex::default() })
     }
-}
-
-/// The directory itself has no name below itself.
-fn non_empty(path: &Path) -> &Path {
-    if path.as_os_str().is_empty() { Path::new(".") } else { path }
 }
 
 /// True for the directory of a PCI function; its name decides first, for which nothing has to be read.

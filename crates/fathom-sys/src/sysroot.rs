@@ -3,9 +3,11 @@
 
 use rustix::fs::{CWD, FileType, Mode, OFlags, RawDir};
 use std::io;
+use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
+use std::sync::Arc;
 
 /// The most that is read of any file. The longest ones of the kernel's (interrupts of hundreds of processors, ten
 /// thousands of mounts) are a tenth of it.
@@ -17,26 +19,26 @@ pub const ATTRIBUTE_BYTES_MAX: usize = (64 << 10) + 4;
 /// Where the kernel's files are found.
 #[derive(Debug, Clone)]
 pub struct SysRoot {
-    root: PathBuf,
+    root: Arc<Path>,
 }
 
 impl SysRoot {
     /// The live machine.
     #[must_use]
     pub fn live() -> Self {
-        Self { root: PathBuf::from("/") }
+        Self::at("/")
     }
 
     /// A recorded tree.
     #[must_use]
     pub fn at(root: impl Into<PathBuf>) -> Self {
-        Self { root: root.into() }
+        Self { root: root.into().into() }
     }
 
     /// True for the live machine: only then may ioctls be asked about what the files name.
     #[must_use]
     pub fn is_live(&self) -> bool {
-        self.root == Path::new("/")
+        *self.root == *Path::new("/")
     }
 
     /// The path of `below` (absolute or relative) under this root.
@@ -59,7 +61,7 @@ impl SysRoot {
     /// # Errors
     /// Those of opening and reading; `FileTooLarge` for a longer one.
     pub fn bytes(&self, below: impl AsRef<Path>, bytes_max: usize) -> io::Result<Vec<u8>> {
-        read_whole(CWD, &self.path(below), bytes_max, false)
+        read_whole(&open_at(CWD, &self.path(below))?, bytes_max, false)
     }
 
     /// The file's text without surrounding white space; none when it is missing, unreadable or empty.
@@ -73,7 +75,7 @@ impl SysRoot {
     /// # Errors
     /// Those of opening and reading; `FileTooLarge` above [`ATTRIBUTE_BYTES_MAX`].
     pub fn attribute(&self, below: impl AsRef<Path>) -> io::Result<String> {
-        attribute_at(CWD, &self.path(below))
+        attribute_of(&open_at(CWD, &self.path(below))?)
     }
 
     /// The file as a number (or anything that parses); none when it is missing or something else.
@@ -91,7 +93,10 @@ impl SysRoot {
     /// The names in a directory, sorted; empty when it is missing.
     #[must_use]
     pub fn names(&self, below: impl AsRef<Path>) -> Vec<String> {
-        names_at(CWD, &self.path(below))
+        let Ok(directory) = directory_at(CWD, &self.path(below)) else { return Vec::new() };
+        let mut names: Vec<String> = entries(directory).into_iter().map(|(name, _)| name).collect();
+        names.sort();
+        names
     }
 
     /// True when the path exists (a dangling link counts).
@@ -99,14 +104,6 @@ impl SysRoot {
     pub fn exists(&self, below: impl AsRef<Path>) -> bool {
         std::fs::symlink_metadata(self.path(below)).is_ok()
     }
-}
-
-/// The names in a directory below an open one, as [`SysRoot::names`] lists them.
-pub(crate) fn names_at(dir: impl AsFd, path: &Path) -> Vec<String> {
-    let Ok(directory) = directory_at(dir, path) else { return Vec::new() };
-    let mut names: Vec<String> = entries(directory).into_iter().map(|(name, _)| name).collect();
-    names.sort();
-    names
 }
 
 /// Opens a directory below an open one, for listing and for opening what is in it.
@@ -129,33 +126,32 @@ pub(crate) fn entries(directory: impl AsFd) -> Vec<(String, FileType)> {
     found
 }
 
-/// An attribute below an open directory, as [`SysRoot::attribute`] reads it.
-pub(crate) fn attribute_at(dir: impl AsFd, path: &Path) -> io::Result<String> {
+/// Opens a file below an open directory, for reading.
+pub(crate) fn open_at(dir: impl AsFd, path: &Path) -> io::Result<OwnedFd> {
+    // NONBLOCK: a pipe in a recorded tree holds nobody up, and nothing else here cares.
+    let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
+    Ok(rustix::fs::openat(dir, path, flags, Mode::empty())?)
+}
+
+/// The text of an open attribute, as [`SysRoot::attribute`] reads it.
+pub(crate) fn attribute_of(file: &OwnedFd) -> io::Result<String> {
     // The kernel hands out an attribute as a whole: half a million reads less on a large machine.
-    Ok(trimmed(lossy(read_whole(dir, path, ATTRIBUTE_BYTES_MAX, true)?)))
+    Ok(trimmed(lossy(read_whole(file, ATTRIBUTE_BYTES_MAX, true)?)))
 }
 
 /// Reads a file to its end, which a read of less than was asked for shows already where `short_ends`.
-fn read_whole(
-    dir: impl AsFd,
-    path: &Path,
-    bytes_max: usize,
-    short_ends: bool,
-) -> io::Result<Vec<u8>> {
-    // NONBLOCK: a pipe in a recorded tree holds nobody up, and nothing else here cares.
-    let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
-    let file = rustix::fs::openat(dir, path, flags, Mode::empty())?;
-    let mut chunk = [0u8; 8 << 10];
+fn read_whole(file: &OwnedFd, bytes_max: usize, short_ends: bool) -> io::Result<Vec<u8>> {
+    let mut chunk = [MaybeUninit::uninit(); 8 << 10];
     let mut bytes = Vec::new();
     loop {
-        match rustix::io::read(&file, &mut chunk) {
-            Ok(0) => return Ok(bytes),
-            Ok(count) if bytes.len() + count > bytes_max => {
+        match rustix::io::read(file, &mut chunk) {
+            Ok(([], _)) => return Ok(bytes),
+            Ok((read, _)) if bytes.len() + read.len() > bytes_max => {
                 return Err(io::ErrorKind::FileTooLarge.into());
             }
-            Ok(count) => {
-                bytes.extend_from_slice(&chunk[..count]);
-                if short_ends && count < chunk.len() {
+            Ok((read, rest)) => {
+                bytes.extend_from_slice(read);
+                if short_ends && !rest.is_empty() {
                     return Ok(bytes);
                 }
             }
@@ -169,9 +165,12 @@ fn lossy(bytes: Vec<u8>) -> String {
     String::from_utf8(bytes).unwrap_or_else(|e| String::from_utf8_lossy(e.as_bytes()).into_owned())
 }
 
-fn trimmed(text: String) -> String {
-    let inside = text.trim_matches(|c: char| c.is_whitespace() || c == '\0');
-    if inside.len() == text.len() { text } else { inside.to_owned() }
+fn trimmed(mut text: String) -> String {
+    let is_blank = |c: char| c.is_whitespace() || c == '\0';
+    text.truncate(text.trim_end_matches(is_blank).len());
+    let start = text.len() - text.trim_start_matches(is_blank).len();
+    text.drain(..start);
+    text
 }
 
 #[cfg(test)]

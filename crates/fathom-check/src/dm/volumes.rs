@@ -60,6 +60,28 @@ pub struct CryptTable<'a> {
     pub options: Vec<&'a str>,
 }
 
+/// Options of a `crypt` and the words of cryptsetup that ask for them.
+const CRYPT_FLAGS: [(&str, &str); 6] = [
+    ("allow_discards", "--allow-discards"),
+    ("same_cpu_crypt", "--perf-same_cpu_crypt"),
+    ("submit_from_crypt_cpus", "--perf-submit_from_crypt_cpus"),
+    ("no_read_workqueue", "--perf-no_read_workqueue"),
+    ("no_write_workqueue", "--perf-no_write_workqueue"),
+    ("high_priority", "--perf-high_priority"),
+];
+
+impl CryptTable<'_> {
+    /// Words of `cryptsetup refresh` that leave the mapping as it is and switch `more` on: refresh switches off whatever is
+    /// not named, and with `--persistent` forgets it.
+    #[must_use]
+    pub fn refresh_words(&self, more: &[&str]) -> String {
+        let wanted = CRYPT_FLAGS
+            .iter()
+            .filter(|(option, _)| self.options.contains(option) || more.contains(option));
+        wanted.map(|(_, word)| *word).collect::<Vec<_>>().join(" ")
+    }
+}
+
 /// Table of a `crypt`: cipher, key, IV offset, device, offset, options.
 #[must_use]
 pub fn crypt_table(words: &str) -> Option<CryptTable<'_>> {

@@ -89,7 +89,7 @@ fn is_level(md: &MdFacts, levels: &[&str]) -> bool {
 }
 
 /// The array keeps its data when a member fails.
-fn is_redundant(md: &MdFacts) -> bool {
+pub(super) fn is_redundant(md: &MdFacts) -> bool {
     is_level(md, &["raid1", "raid4", "raid5", "raid6", "raid10"])
 }
 

@@ -100,6 +100,31 @@ pub(super) fn member_on<'a>(scene: &Scene<'a>, array: usize, disk: usize) -> Opt
         .map(|(_, node)| node)
 }
 
+/// The device as a rule of udev recognises it after the next boot: kernel names follow the order in which devices answer, so
+/// the world-wide name or the name of the map comes first.
+fn udev_match(node: &Node) -> String {
+    let is_plain = |text: &&str| {
+        text.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'-' | b'_' | b'+'))
+    };
+    let wwn = node.drive.as_ref().and_then(|drive| drive.wwn.as_deref()).filter(is_plain);
+    // As `wwid` in sysfs has it; names from other places have other forms.
+    let wwid = wwn.filter(|wwn| ["naa.", "eui.", "uuid."].iter().any(|kind| wwn.starts_with(kind)));
+    let map = node.dm.as_ref().and_then(|dm| dm.name.as_deref()).filter(is_plain);
+    match (wwid, map) {
+        (Some(wwid), _) => format!(r#"ENV{{DEVTYPE}}=="disk", ATTRS{{wwid}}=="{wwid}""#),
+        (_, Some(map)) => format!(r#"ENV{{DM_NAME}}=="{map}""#),
+        _ => format!(r#"KERNEL=="{}""#, node.name),
+    }
+}
+
+/// A rule of udev that sets an attribute of the queue whenever the device comes.
+pub(super) fn udev_rule(node: &Node, attribute: &str, value: &str) -> String {
+    let device = udev_match(node);
+    format!(
+        r#"ACTION=="add|change", SUBSYSTEM=="block", {device}, ATTR{{queue/{attribute}}}="{value}""#
+    )
+}
+
 /// Adds the steps that change an attribute of the queue, now and for good, and the file that sets it where one is known.
 pub(super) fn set_queue(
     scene: &Scene<'_>,
@@ -113,10 +138,7 @@ pub(super) fn set_queue(
     let setters = rules.iter().filter(|(_, line)| line.contains(&format!("queue/{attribute}")));
     let defect =
         setters.fold(defect, |defect, (file, line)| defect.seen(file.clone(), line.clone()));
-    let rule = format!(
-        r#"ACTION=="add|change", SUBSYSTEM=="block", KERNEL=="{}", ATTR{{queue/{attribute}}}="{value}""#,
-        node.name
-    );
+    let rule = udev_rule(node, attribute, value);
     defect
         .command("set it now", format!("echo {} > {}", word(value), word(file)))
         .advise(format!("keep it over restarts with a line below /etc/udev/rules.d: {rule}"))

@@ -53,6 +53,13 @@ pub const RULES: &[Rule] = &[
         options::journal_same_spindle
     ),
     rule!("mount-data-journal", "all data is written twice", Low, Guest, options::data_journal),
+    rule!(
+        "mount-data-writeback",
+        "a crash may leave old blocks in new files",
+        Low,
+        Guest,
+        options::data_writeback
+    ),
     rule!("mount-sync", "every write waits for the disk", Medium, Guest, options::sync),
     rule!("mount-strictatime", "every read writes", Low, Guest, options::strict_atime),
     rule!("discard-online", "every deletion waits for its discards", Medium, Guest, trim::online),

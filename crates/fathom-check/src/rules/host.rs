@@ -2,6 +2,7 @@
 //! kernel's log.
 
 mod activity;
+mod boot;
 mod cloud;
 mod configuration;
 mod kernel_log;
@@ -44,6 +45,20 @@ pub const RULES: &[Rule] = &[
         Medium,
         Simulated,
         processors::interrupts
+    ),
+    rule!(
+        "interrupt-shared",
+        "storage shares an interrupt with other devices",
+        Low,
+        Guest,
+        processors::shared_interrupt
+    ),
+    rule!(
+        "boot-parameters-left",
+        "the kernel was started as for a trial",
+        Medium,
+        Guest,
+        boot::parameters
     ),
     rule!(
         "stolen-time",

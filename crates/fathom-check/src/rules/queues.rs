@@ -27,6 +27,13 @@ pub const RULES: &[Rule] = &[
         Guest,
         schedulers::parameters
     ),
+    rule!(
+        "scheduler-idles",
+        "a scheduler waits for a drive that has no arm",
+        Low,
+        Guest,
+        schedulers::idles
+    ),
     rule!("read-ahead-off", "buffered reads are not read ahead", Medium, Guest, read_ahead::off),
     rule!("read-ahead-excessive", "a very large read-ahead", Medium, Guest, read_ahead::excessive),
     rule!(

@@ -58,3 +58,22 @@ pub(super) fn mount_points<'a>(scene: &Scene<'a>, index: usize) -> Vec<&'a str> 
 pub(super) fn list<'a>(names: impl IntoIterator<Item = &'a str>) -> String {
     names.into_iter().collect::<Vec<_>>().join(", ")
 }
+
+/// Major and minor number of a release such as `6.1.0-18-amd64`.
+pub(super) fn kernel_version(release: &str) -> Option<(u64, u64)> {
+    let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map(str::parse);
+    Some((numbers.next()?.ok()?, numbers.next()?.ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::kernel_version;
+
+    #[test]
+    fn releases() {
+        assert_eq!(kernel_version("6.1.0-18-amd64"), Some((6, 1)));
+        assert_eq!(kernel_version("6.10"), Some((6, 10)));
+        assert_eq!(kernel_version("5.15-generic"), Some((5, 15)));
+        assert_eq!(kernel_version("linux"), None);
+    }
+}

@@ -91,6 +91,16 @@ fn is_volume(driver: &str, node: &Node) -> bool {
     }
 }
 
+/// True for a disk that a RAID controller makes of several drives, as far as names tell.
+pub(super) fn is_raid_volume(scene: &Scene<'_>, node: &Node) -> bool {
+    let name = node.details().host.as_deref();
+    let mut hosts = scene.snapshot.system.hosts.iter();
+    let host = hosts.find(|host| Some(host.name.as_str()) == name);
+    let driver = host.and_then(|host| host.driver.as_deref());
+    let known = driver.filter(|driver| RAID_DRIVERS.iter().any(|(name, _)| name == driver));
+    known.is_some_and(|driver| is_volume(driver, node))
+}
+
 /// Two PCI addresses are of one device, whatever function they name.
 fn same_slot(a: &str, b: &str) -> bool {
     let slot = |text: &str| text.rsplit_once('.').map_or(text, |(slot, _)| slot).to_owned();

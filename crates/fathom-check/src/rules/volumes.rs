@@ -12,6 +12,7 @@ mod tests;
 use crate::rule;
 use crate::rule::Rule;
 use crate::scene::Scene;
+use fathom_model::defect::Defect;
 use fathom_model::stack::{DmFacts, Node, NodeKind};
 
 /// The rules of this group.
@@ -103,7 +104,7 @@ fn devices<'a>(scene: &Scene<'a>) -> impl Iterator<Item = (usize, &'a Node, &'a 
 
 /// `vg/lv` of a volume of LVM, else the name of the map. LVM joins the two by a dash and doubles dashes inside of them; the
 /// ends that it gives to hidden parts (`-tpool`, `-real`, `-cow`) are left off.
-fn volume_name(node: &Node, dm: &DmFacts) -> String {
+pub(super) fn volume_name(node: &Node, dm: &DmFacts) -> String {
     let name = dm.name.as_deref().unwrap_or(&node.name);
     if !dm.uuid.as_deref().is_some_and(|uuid| uuid.starts_with("LVM-")) {
         return name.to_owned();
@@ -113,8 +114,13 @@ fn volume_name(node: &Node, dm: &DmFacts) -> String {
 }
 
 /// True for a volume of LVM, which its commands know.
-fn is_lvm(dm: &DmFacts) -> bool {
+pub(super) fn is_lvm(dm: &DmFacts) -> bool {
     dm.uuid.as_deref().is_some_and(|uuid| uuid.starts_with("LVM-"))
+}
+
+/// A command of LVM for a volume of its own, and for a map that something else made what it comes to there.
+fn by_lvm(defect: Defect, dm: &DmFacts, text: &str, command: String, else_advice: &str) -> Defect {
+    if is_lvm(dm) { defect.command(text, command) } else { defect.advise(else_advice) }
 }
 
 /// Where the table of a device can be seen.

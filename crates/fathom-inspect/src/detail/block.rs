@@ -16,6 +16,8 @@ pub(crate) struct Found {
     pub(crate) unread: Vec<Unread>,
     /// The directory of the adapter that the drive hangs on; its name is [`Detail::host`].
     pub(crate) host: Option<PathBuf>,
+    /// Names of the devices that it is made of.
+    pub(crate) slaves: Vec<String>,
 }
 
 /// Attributes of the queue that [`fathom_model::stack::QueueFacts`] holds, and three that the kernel keeps for old
@@ -100,10 +102,16 @@ const BCACHE_COSTLY: [&str; 2] = ["priority_stats", "bset_tree_stats"];
 
 /// What holds for all devices of a machine.
 pub(crate) struct Known<'a> {
-    pub(crate) root: &'a SysRoot,
-    pub(crate) links: &'a Links,
+    root: &'a SysRoot,
+    links: &'a Links,
     /// The driver of bcache is there: only then can a device have a part in one.
-    pub(crate) has_bcache: bool,
+    has_bcache: bool,
+}
+
+impl<'a> Known<'a> {
+    pub(crate) fn new(root: &'a SysRoot, links: &'a Links) -> Self {
+        Self { root, links, has_bcache: root.exists("sys/fs/bcache") }
+    }
 }
 
 /// Reads all about one device; `node` holds what records know of it.
@@ -139,7 +147,8 @@ pub(crate) fn read(known: &Known<'_>, device: &BlockDir, node: &Node) -> Found {
         host = adapter(device);
         detail.host = host.as_deref().and_then(last_name);
     }
-    Found { detail, unread: reader.unread, host }
+    let slaves = of_disk.map(|()| device.names("slaves")).unwrap_or_default();
+    Found { detail, unread: reader.unread, host, slaves }
 }
 
 struct Reader<'a> {
@@ -298,7 +307,7 @@ mod tests {
             let (root, links) = (tree.root(), Links::new(&tree.root()));
             let device = BlockDir::by_name(&root, "sda").unwrap();
             let node = crate::layers::block_node(&root, &device);
-            let known = Known { root: &root, links: &links, has_bcache: false };
+            let known = Known::new(&root, &links);
             let found = read(&known, &device, &node).detail.queue;
             found.iter().map(|(name, _)| name.clone()).collect::<Vec<_>>().join(" ")
         };

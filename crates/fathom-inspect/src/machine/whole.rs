@@ -1,5 +1,6 @@
 //! Entering everything that a machine has: block devices first, then the mounts of all namespaces.
 
+use crate::detail::block::{self, Known};
 use crate::detail::why;
 use crate::filesystem::{self, Family};
 use crate::graph::{Builder, mount_key, shown};
@@ -69,12 +70,16 @@ impl Place {
 fn enter_devices(root: &SysRoot, builder: &mut Builder, mounted: &BTreeSet<DevNo>) -> Vec<Unread> {
     let swaps = mounts::swap_areas(root);
     let names = root.names("sys/class/block");
+    let numbered = by_name(root);
+    let known = Known::new(root, builder.links);
+    // All that sysfs says of a device is read while its directory is open.
     let found = parallel::map(&names, parallel::processors(), |name| {
-        let device = BlockDir::by_name(root, name)?;
-        let held = device.held();
-        let node = layers::block_node(root, &held);
-        let used = has_use(&held, &node, mounted, &swaps);
-        Some((device, node, used))
+        let held = numbered.get(name).map(BlockDir::held).filter(BlockDir::is_held);
+        let device = held.or_else(|| BlockDir::by_name(root, name).map(|device| device.held()))?;
+        let node = layers::block_node(root, &device);
+        let used = has_use(&device, &node, mounted, &swaps);
+        let details = used.then(|| Box::new(block::read(&known, &device, &node)));
+        Some((device.released(), Box::new(node), details))
     });
     let mut unread = Vec::new();
     let mut entered = Vec::new();
@@ -84,12 +89,25 @@ fn enter_devices(root: &SysRoot, builder: &mut Builder, mounted: &BTreeSet<DevNo
                 let what = format!("/sys/class/block/{name}");
                 unread.push(Unread { what, why: "vanished".to_owned() });
             }
-            Some((device, node, true)) => entered.push(builder.enter_ready(&device, node)),
-            Some((_, _, false)) => {}
+            Some((device, node, Some(details))) => {
+                let index = builder.enter_ready(device, *node);
+                builder.details.insert(index, details);
+                entered.push(index);
+            }
+            Some((_, _, None)) => {}
         }
     }
     entered.into_iter().for_each(|index| builder.connect(index));
     unread
+}
+
+/// Devices by their kernel names, with their numbers. Those that are hidden, such as paths of NVMe, have none.
+fn by_name(root: &SysRoot) -> BTreeMap<String, BlockDir> {
+    let numbers = root.names("sys/dev/block");
+    let devices = parallel::map(&numbers, parallel::processors(), |number| {
+        BlockDir::listed_by_number(root, number)
+    });
+    devices.into_iter().flatten().map(|device| (device.name().to_owned(), device)).collect()
 }
 
 fn has_use(device: &BlockDir, node: &Node, mounted: &BTreeSet<DevNo>, swaps: &[PathBuf]) -> bool {

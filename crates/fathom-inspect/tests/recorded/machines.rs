@@ -294,6 +294,38 @@ dm-0.table = 0 976738304 crypt aes-xts-plain64 5ec2e75ec2e75ec2e75ec2e75ec2e7 0 
     )
 }
 
+/// f2fs on a partition of a card, and a share of a Windows machine.
+pub fn card_and_share() -> String {
+    "
+[proc/self]
+mountinfo = 27 1 179:2 / / rw,noatime - f2fs /dev/mmcblk0p2 rw\\n91 27 0:53 / /mnt/share rw,relatime - cifs //filer/share rw,vers=3.1.1
+[sys/devices/platform/soc/3f300000.mmc/mmc_host/mmc0/mmc0:aaaa]
+type = SD
+name = SC32G
+manfid = 0x000003
+serial = 0x5f3c1a2b
+fwrev = 0x0
+subsystem -> ../../../../../../../bus/mmc
+[sys/devices/platform/soc/3f300000.mmc/mmc_host/mmc0/mmc0:aaaa/block/mmcblk0]
+dev = 179:0
+size = 62333952
+ro = 0
+removable = 0
+device -> ../../../mmc0:aaaa
+queue/rotational = 0
+queue/logical_block_size = 512
+queue/physical_block_size = 512
+queue/scheduler = [mq-deadline] none
+[sys/devices/platform/soc/3f300000.mmc/mmc_host/mmc0/mmc0:aaaa/block/mmcblk0/mmcblk0p2]
+dev = 179:2
+partition = 2
+start = 532480
+size = 61801472
+ro = 0
+"
+    .to_owned()
+}
+
 /// A directory on an NFS server.
 pub fn nfs() -> String {
     "

@@ -75,6 +75,24 @@ fn a_server_as_one_graph() {
 }
 
 #[test]
+fn a_card_and_a_share() {
+    let scan = look(&machines::card_and_share());
+    assert_eq!(below(&scan, "/"), ["f2fs on /dev/mmcblk0p2"]);
+    assert_eq!(below(&scan, "f2fs on /dev/mmcblk0p2"), ["/dev/mmcblk0p2"]);
+    assert_eq!(below(&scan, "/dev/mmcblk0p2"), ["/dev/mmcblk0"]);
+    let card = node(&scan, "/dev/mmcblk0");
+    let drive = card.drive.as_ref().unwrap();
+    assert_eq!((card.kind, drive.transport.as_deref()), (NodeKind::Disk, Some("mmc")));
+    assert_eq!(
+        (drive.model.as_deref(), drive.serial.as_deref()),
+        (Some("SC32G"), Some("0x5f3c1a2b"))
+    );
+    let share = node(&scan, &below(&scan, "/mnt/share")[0]);
+    assert_eq!((share.kind, share.name.as_str()), (NodeKind::Remote, "cifs"));
+    assert!(share.below.is_empty() && share.path.as_deref() == Some("//filer/share"));
+}
+
+#[test]
 fn targets_narrow_the_look() {
     let machine = machines::six_disk_array("idle", "none", 0);
     let scan = look_at(&machine, &["/dev/sdb", "/dev/sda"]);

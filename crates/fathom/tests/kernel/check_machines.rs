@@ -5,6 +5,7 @@ use crate::cli::{p, run};
 use fathom_testkit::Capability::{FathomBinary, MountNamespaces, Tool};
 use fathom_testkit::{Scratch, Trial, command, counted, fathom_binary, kernel_test, sample};
 use serde_json::Value;
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -71,6 +72,7 @@ fn everywhere() {
         });
         assert_eq!((done.code, done.stderr.as_str()), (0, ""), "{done:?}");
     }
+    let mut commands = BTreeSet::new();
     for machine in &machines {
         let name = machine.file_name().unwrap().to_string_lossy().replace(".json.gz", "");
         let read = |place: &Scratch, form: &str| -> String {
@@ -81,8 +83,29 @@ fn everywhere() {
         }
         let expected = fs::read_to_string(p(machine).replace(".json.gz", ".txt")).unwrap();
         as_expected(&name, &expected, &|form| read(&here, form));
+        commands.extend(advised(&read(&here, "json")));
     }
+    let script = here.join("commands");
+    fs::write(&script, commands.iter().map(|line| format!("{line}\n")).collect::<String>())
+        .unwrap();
+    command::run_tool("bash", ["-n", p(&script)]).unwrap();
+    counted("commands that are advised and are ones", commands.len());
     counted("recorded machines that say the same elsewhere", machines.len());
+}
+
+/// The commands that are printed for people to paste: one line each, without anything that was not filled in.
+fn advised(json: &str) -> Vec<String> {
+    let result: Value = serde_json::from_str(json.lines().last().unwrap()).unwrap();
+    let steps = result["defects"].as_array().unwrap().iter().flat_map(|defect| {
+        defect["fix"].as_array().unwrap().iter().filter_map(|step| step["command"].as_str())
+    });
+    let commands: Vec<String> = steps.map(str::to_owned).collect();
+    for command in &commands {
+        let words = command.split(' ');
+        let empty = ["None", "Some(", "{}", "\n"].iter().any(|text| command.contains(text));
+        assert!(!empty && words.clone().all(|word| !word.is_empty()), "{command:?}");
+    }
+    commands
 }
 
 /// The tree and the findings that are known of the machine are those that people and programs get.

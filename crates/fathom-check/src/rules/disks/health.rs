@@ -1,5 +1,6 @@
 //! What drives say of their health: SMART of ATA and SCSI drives, the health log of NVMe.
 
+use crate::rules::arrays::is_redundant;
 use crate::rules::drives::{arrays_above, each_drive, is_virtual, member_on, rotates, transport};
 use crate::rules::shared::list;
 use crate::scene::Scene;
@@ -117,7 +118,9 @@ fn replacing(scene: &Scene<'_>, index: usize, defect: Defect) -> Defect {
         .because("drives with such signs fail within months far more often than others; many fail without any, so the absence of signs proves nothing")
         .command("see all that it says, and whether the counts grow", source(node))
         .advise("make sure that there is a backup that can be read");
-    let arrays = arrays_above(scene, index);
+    // Without a copy elsewhere md replaces no member.
+    let mut arrays = arrays_above(scene, index);
+    arrays.retain(|(_, node)| node.md.as_ref().is_some_and(is_redundant));
     for (array, array_node) in &arrays {
         let Some(member) = member_on(scene, *array, index) else { continue };
         defect = defect.command(

@@ -68,6 +68,11 @@ fn damage_is_told_once_for_a_drive_and_with_its_array() {
         commands[1],
         "mdadm /dev/md0 --add /dev/NEW && mdadm /dev/md0 --replace /dev/sdb --with /dev/NEW"
     );
+    // Stripes without copies have nothing to replace a member from.
+    bench.md_of(2).level = Some("raid0".into());
+    let fix = bench.one(health::failing).fix;
+    assert!(fix.iter().all(|step| step.command.as_ref().is_none_or(|c| !c.contains("mdadm"))));
+    assert!(fix.iter().any(|step| step.text.starts_with("copy what is needed")), "{fix:?}");
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Shingled and zoned drives.
 
 use crate::rules::drives::{disk_queues, each_drive};
-use crate::rules::shared::sysfs;
+use crate::rules::shared::{kernel_version, sysfs};
 use crate::scene::Scene;
 use fathom_base::shell::word;
 use fathom_model::defect::{Certainty, Defect, Gravity};
@@ -110,12 +110,6 @@ pub(super) fn smr_in_array(scene: &Scene<'_>) -> Vec<Defect> {
 /// Since 6.10 the kernel keeps the order of writes to a zone by itself; before, only mq-deadline did.
 const ORDER_KEPT_SINCE: (u64, u64) = (6, 10);
 
-/// Major and minor number of a release such as `6.1.0-18-amd64`.
-fn kernel_version(release: &str) -> Option<(u64, u64)> {
-    let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map(str::parse);
-    Some((numbers.next()?.ok()?, numbers.next()?.ok()?))
-}
-
 /// A zoned drive on a kernel that keeps the order of its writes only with one scheduler.
 pub(super) fn zoned_scheduler(scene: &Scene<'_>) -> Vec<Defect> {
     let release = scene.snapshot.host.kernel.as_deref().unwrap_or_default();
@@ -144,17 +138,4 @@ pub(super) fn zoned_scheduler(scene: &Scene<'_>) -> Vec<Defect> {
         )
     });
     found.collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::kernel_version;
-
-    #[test]
-    fn releases() {
-        assert_eq!(kernel_version("6.1.0-18-amd64"), Some((6, 1)));
-        assert_eq!(kernel_version("6.10"), Some((6, 10)));
-        assert_eq!(kernel_version("5.15-generic"), Some((5, 15)));
-        assert_eq!(kernel_version("linux"), None);
-    }
 }

@@ -5,6 +5,7 @@ use crate::rules::shared::on_one_drive;
 use crate::scene::Scene;
 use fathom_base::shell::word;
 use fathom_model::defect::{Certainty, Defect, Gravity};
+use fathom_model::stack::FsFacts;
 
 /// No flushes on a drive whose cache forgets.
 pub(super) fn barriers_off(scene: &Scene<'_>) -> Vec<Defect> {
@@ -78,45 +79,43 @@ pub(super) fn journal_same_spindle(scene: &Scene<'_>) -> Vec<Defect> {
             let pairs = on_one_drive(scene, &[data, journal]);
             let (_, _, disk) = pairs.first()?;
             let other = scene.node(journal);
-            Some(
-                Defect::new(
-                    "journal-same-spindle",
-                    Gravity::Medium,
-                    Some(&m.node.key()),
-                    format!(
-                        "the journal of {} at {} lies on {}, on the same disk {disk} as the data",
-                        m.fs.fs_type, m.mount.mount_point, other.name
-                    ),
-                )
-                .also_on(other.key())
-                .seen(
-                    format!("{} and {}", device.label(), other.label()),
-                    format!("both on {disk}"),
-                )
-                .because(
-                    "the heads move between journal and data for each commit, further than \
-                    they would with a journal inside the filesystem",
-                )
-                .advise(
-                    "put the journal on another drive, best one without heads and with \
-                    power loss protection, or inside the filesystem",
-                )
-                .command(
-                    "ext4, unmounted: take the journal away",
-                    format!("tune2fs -O ^has_journal {}", word(device.label())),
-                )
-                .command("and make one inside", format!("tune2fs -j {}", word(device.label())))
-                .risking(
-                    "between the two commands a crash needs a full check; XFS cannot change \
-                    the place of its log without mkfs",
-                )
-                .verified_by(format!(
-                    "fathom run commit {} before and after",
-                    word(&m.mount.mount_point)
-                )),
+            let defect = Defect::new(
+                "journal-same-spindle",
+                Gravity::Medium,
+                Some(&m.node.key()),
+                format!(
+                    "the journal of {} at {} lies on {}, on the same disk {disk} as the data",
+                    m.fs.fs_type, m.mount.mount_point, other.name
+                ),
             )
+            .also_on(other.key())
+            .seen(format!("{} and {}", device.label(), other.label()), format!("both on {disk}"))
+            .because(
+                "the heads move between journal and data for each commit, further than they \
+                would with a journal inside the filesystem",
+            )
+            .advise(
+                "put the journal on another drive, best one without heads and with power loss \
+                protection, or inside the filesystem",
+            );
+            let defect = move_journal(defect, m.fs, &word(device.label()));
+            let place = word(&m.mount.mount_point);
+            Some(defect.verified_by(format!("fathom run commit {place} before and after")))
         })
         .collect()
+}
+
+/// How a journal gets back into its filesystem; XFS never moves its log.
+fn move_journal(defect: Defect, fs: &FsFacts, device: &str) -> Defect {
+    if !fs.fs_type.starts_with("ext") {
+        return defect
+            .advise("XFS keeps its log where mkfs.xfs put it: make it anew (that destroys what is on it: copy that elsewhere first, and back)")
+            .risking("making it anew destroys what is on it");
+    }
+    defect
+        .command("unmounted: take the journal away", format!("tune2fs -O ^has_journal {device}"))
+        .command("and make one inside", format!("tune2fs -j {device}"))
+        .risking("between the two commands a crash needs a full check")
 }
 
 /// The device of an external journal: named by the mount (XFS), or by the superblock's UUID of it (ext4).
@@ -171,6 +170,49 @@ pub(super) fn data_journal(scene: &Scene<'_>) -> Vec<Defect> {
             )
             .verified_by(format!(
                 "fathom run seqwrite {} before and after",
+                word(&m.mount.mount_point)
+            ))
+        })
+        .collect()
+}
+
+/// ext4 promises nothing about the order of data and what names it.
+pub(super) fn data_writeback(scene: &Scene<'_>) -> Vec<Defect> {
+    let all = mounted(scene);
+    let found = all.iter().filter(|m| {
+        m.fs.fs_type.starts_with("ext")
+            && m.is_writable()
+            && m.mount.option_value("data") == Some("writeback")
+    });
+    found
+        .map(|m| {
+            Defect::new(
+                "mount-data-writeback",
+                Gravity::Low,
+                Some(&m.key),
+                format!(
+                    "{} is mounted with data=writeback: files written shortly before a crash may \
+                    hold what others deleted",
+                    m.mount.mount_point
+                ),
+            )
+            .seen(options_source(m), "data=writeback")
+            .because(
+                "a file may get its new length before its data is written: after a crash it shows \
+                whatever its blocks held before, also what belonged to somebody else; it was \
+                chosen for speed, and since data is allocated late it gains little",
+            )
+            .advise(
+                "where nobody chose it for that: take data=writeback out of /etc/fstab and of the \
+                default options (tune2fs -o ^journal_data_writeback)",
+            )
+            .command(
+                "see the default options",
+                format!("tune2fs -l {} | grep -i 'default mount'", word(&m.mount.source)),
+            )
+            .risking("with data=ordered a sync may write out more; the change needs an unmount")
+            .verified_by(format!(
+                "fathom run commit {} before and after",
                 word(&m.mount.mount_point)
             ))
         })

@@ -170,6 +170,20 @@ fn barriers_matter_where_a_cache_forgets() {
 }
 
 #[test]
+fn data_without_an_order_is_told_where_it_is_written() {
+    let (mut bench, _, mount) = on_disk("ext4");
+    bench.mount_of(mount).effective_options = vec!["rw".into(), "data=ordered".into()];
+    assert_eq!(bench.ask(options::data_writeback), []);
+    bench.mount_of(mount).effective_options[1] = "data=writeback".into();
+    let defect = bench.one(options::data_writeback);
+    assert_eq!(defect.gravity, Gravity::Low);
+    assert_eq!(bench.ask(options::data_journal), []);
+    bench.mount_of(mount).options = vec!["ro".into()];
+    bench.mount_of(mount).super_options = vec!["ro".into()];
+    assert_eq!(bench.ask(options::data_writeback), [], "nothing is written");
+}
+
+#[test]
 fn an_external_journal_wants_another_spindle() {
     // XFS names the device of its log.
     let (mut bench, _, mount) = on_disk("xfs");
@@ -178,6 +192,7 @@ fn an_external_journal_wants_another_spindle() {
     bench.mount_of(mount).super_options.push("logdev=/dev/sda2".into());
     let defect = bench.one(options::journal_same_spindle);
     assert!(defect.summary.contains("lies on sda2, on the same disk sda"), "{}", defect.summary);
+    assert!(defect.fix.iter().all(|step| step.command.is_none()), "XFS cannot move its log");
     *bench.mount_of(mount).super_options.last_mut().unwrap() = "logdev=/dev/sdb".into();
     assert_eq!(bench.ask(options::journal_same_spindle), []);
     // ext4 names it by its UUID.
@@ -190,7 +205,10 @@ fn an_external_journal_wants_another_spindle() {
     };
     bench.content_of(1).filesystem = Some(superblock("aaaa", Some("BBBB")));
     bench.content_of(journal).filesystem = Some(superblock("bbbb", None));
-    assert_eq!(bench.one(options::journal_same_spindle).gravity, Gravity::Medium);
+    let defect = bench.one(options::journal_same_spindle);
+    assert_eq!(defect.gravity, Gravity::Medium);
+    let commands: Vec<_> = defect.fix.iter().filter_map(|step| step.command.as_deref()).collect();
+    assert_eq!(commands, ["tune2fs -O ^has_journal /dev/sda1", "tune2fs -j /dev/sda1"]);
     bench.queue_of(0).rotational = Some(false);
     assert_eq!(bench.ask(options::journal_same_spindle), []);
     let _ = other;
@@ -259,6 +277,13 @@ fn a_layer_that_keeps_discards_is_told() {
     assert_eq!(
         defect.fix[0].command.as_deref(),
         Some("cryptsetup refresh --allow-discards --persistent home")
+    );
+    bench.dm_of(crypt).table =
+        vec!["0 8 crypt aes-xts-plain64 - 0 8:0 32768 1 no_write_workqueue".to_owned()];
+    assert_eq!(
+        bench.one(trim::lost).fix[0].command.as_deref(),
+        Some("cryptsetup refresh --allow-discards --perf-no_write_workqueue --persistent home"),
+        "what the mapping has stays"
     );
     bench.queue_of(crypt).discard_max_bytes = Some(GIB);
     assert_eq!(bench.ask(trim::lost), []);

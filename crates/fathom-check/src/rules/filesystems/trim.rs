@@ -2,6 +2,7 @@
 
 use super::mounted;
 use crate::conditions;
+use crate::dm;
 use crate::rules::shared::{mount_points, sysfs};
 use crate::scene::Scene;
 use fathom_base::shell::word;
@@ -165,18 +166,21 @@ fn label(node: &Node) -> &str {
 
 /// What to do depends on why the layer keeps discards to itself.
 fn mend(node: &Node, defect: Defect) -> Defect {
-    let has =
-        |target: &str| node.dm.as_ref().is_some_and(|dm| dm.targets.iter().any(|t| t == target));
     let parity = node
         .md
         .as_ref()
         .and_then(|md| md.level.as_deref())
         .is_some_and(|level| matches!(level, "raid4" | "raid5" | "raid6"));
-    if has("crypt") {
+    let crypt = node
+        .dm
+        .as_ref()
+        .and_then(|dm| dm::crypt_table(dm::lines(&dm.table, "crypt").next()?.words));
+    if let Some(crypt) = crypt {
+        let flags = crypt.refresh_words(&["allow_discards"]);
         return defect
             .command(
-                "LUKS2: allow them, now and for later",
-                format!("cryptsetup refresh --allow-discards --persistent {}", word(label(node))),
+                "LUKS2: allow them, now and for later, with the options that it has already",
+                format!("cryptsetup refresh {flags} --persistent {}", word(label(node))),
             )
             .advise("LUKS1: the option discard in /etc/crypttab")
             .risking(

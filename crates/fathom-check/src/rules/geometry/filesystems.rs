@@ -233,13 +233,17 @@ fn tell_xfs(defect: Defect, made: &Made<'_>, wrong: &Wrong<'_>) -> Option<Defect
                 .risking("making it anew destroys what is on it"),
         );
     }
+    let words = options.mount_words();
+    let defect = if place == "/" {
+        defect.advise(format!("start once with rootflags={words} on the kernel's command line, the array's figures in sectors of 512 bytes; it keeps them"))
+    } else {
+        defect.command("unmount it", format!("umount {place}")).command(
+            "mount it once with the array's figures in sectors of 512 bytes; it keeps them",
+            format!("mount -o {words} {device} {place}"),
+        )
+    };
     Some(
         defect
-            .command("unmount it", format!("umount {place}"))
-            .command(
-                "mount it once with the array's figures in sectors of 512 bytes; it keeps them",
-                format!("mount -o {} {device} {place}", options.mount_words()),
-            )
             .advise(format!("or: where the kernel refuses (the root inode in the way), when it is made anew (that destroys what is on it: copy that elsewhere first, and back): {anew}"))
             .risking("none for the data; files that exist stay where they are; it is out of use for a moment"),
     )

@@ -240,17 +240,24 @@ fn small_crypt_sectors(scene: &Scene<'_>, index: usize, node: &Node) -> Option<D
     .seen(format!("dmsetup table {}", word(name)), given.map_or_else(|| "no sector_size: 512 B".to_owned(), |bytes| format!("sector_size:{bytes}")))
     .seen(sysfs(below, "queue/physical_block_size"), format!("{physical} B"))
     .because("each 4 KiB take eight rounds of key setup instead of one: more work for the processor on every request, which shows on fast drives");
+    let is_luks = facts.uuid.as_deref().is_some_and(|uuid| uuid.starts_with("CRYPT-LUKS"));
+    let (text, command) = (
+        "encrypt anew in sectors of 4 KiB; works in use, takes as long as copying the device twice",
+        format!("cryptsetup reencrypt --sector-size 4096 {device}"),
+    );
     let defect = match luks.map(|luks| luks.version) {
-        Some(1) => defect.command(
-            "LUKS1 knows no other sectors: turn the closed container into LUKS2 first",
-            format!("cryptsetup convert --type luks2 {device}"),
-        ),
-        _ => defect,
+        Some(1) => defect
+            .command(
+                "LUKS1 knows no other sectors: turn the closed container into LUKS2 first",
+                format!("cryptsetup convert --type luks2 {device}"),
+            )
+            .command(text, command),
+        None if !is_luks => defect.advise("without a header of LUKS it cannot be encrypted anew in place: copy what is on it to a mapping with sectors of 4 KiB"),
+        _ => defect.command(text, command),
     };
     Some(
         defect
-            .command("encrypt anew in sectors of 4 KiB; works in use, takes as long as copying the device twice", format!("cryptsetup reencrypt --sector-size 4096 {device}"))
             .risking("make a backup first; what is on it must not need blocks below 4 KiB: an XFS with sectors of 512 B or an ext4 with blocks of 1 KiB can no longer be mounted")
-            .verified_by(format!("cryptsetup luksDump {device} | grep sector; fathom run randread on {} before and after", word(node.label()))),
+            .verified_by(format!("dmsetup table {} shows sector_size:4096; fathom run randread on {} before and after", word(name), word(node.label()))),
     )
 }

@@ -1,13 +1,13 @@
 //! Chunks against the requests that were recorded.
 
 use crate::alignment::stripe_under;
-use crate::array;
+use crate::array::{self, Striping};
 use crate::scene::Scene;
 use fathom_base::shell::word;
 use fathom_base::units::format_size;
 use fathom_model::defect::{Certainty, Defect, Gravity};
 use fathom_model::snapshot::Measured;
-use fathom_model::stack::NodeKind;
+use fathom_model::stack::{Node, NodeKind};
 
 /// A chunk that cuts fewer requests costs little.
 const CUT_SHARE: f64 = 0.2;
@@ -59,4 +59,50 @@ fn cut(scene: &Scene<'_>, measured: &Measured) -> Option<Defect> {
         .risking("a reshape moves all data, takes days, and a failure on the way can lose them; stripes of filesystems and volumes have to be told afterwards")
         .verified_by(format!("fathom run {} on the target before and after, and fathom compare", measured.workload)),
     )
+}
+
+/// Drives that rotate read ahead by so much at least; what they find there is of other chunks then.
+const SMALL_CHUNK_BYTES: u64 = 16 << 10;
+
+/// Chunks so short that sequential readers lose the look-ahead of the drives. Where requests were recorded that they cut, that
+/// is told.
+pub(super) fn chunk_small(scene: &Scene<'_>) -> Vec<Defect> {
+    let told = chunk_below_requests(scene);
+    let is_told = |node: &Node| told.iter().any(|defect| defect.node == Some(node.key()));
+    let arrays = scene.nodes(&[NodeKind::Md, NodeKind::Dm]);
+    arrays
+        .filter_map(|(index, node)| {
+            let striping = Striping::of(node).filter(|striping| !striping.is_copy)?;
+            let chunk = striping.chunk_bytes;
+            if chunk > SMALL_CHUNK_BYTES || scene.rotates(index) != Some(true) || is_told(node) {
+                return None;
+            }
+            let defect = Defect::new(
+                "chunk-small",
+                Gravity::Low,
+                Some(&node.key()),
+                format!("{} deals out chunks of only {} to drives that rotate", node.name, format_size(chunk)),
+            )
+            .sure(Certainty::Likely)
+            .seen(chunk_source(node), format!("{chunk} B"))
+            .because("a drive reads its track ahead, and what it has read there belongs to other chunks than the next that it is asked for: sequential readers lose that look-ahead, and larger requests occupy all drives at once");
+            let anew = "when it is made anew (that destroys what is on it): 32 to 64 KiB for a single sequential reader, 256 to 512 KiB for random requests or several readers";
+            let defect = match node.kind {
+                NodeKind::Md => defect.advise(format!("{anew} (mdadm --create --chunk=64); RAID4, 5, 6 and 10 can also be reshaped (mdadm --grow --chunk=64 {}, with a backup file)", word(node.label()))),
+                _ => defect.advise(format!("{anew} (lvcreate --stripesize 64k)")),
+            };
+            Some(
+                defect
+                    .risking("a reshape moves all data, takes days, and a failure on the way can lose them; stripes of filesystems and volumes have to be told afterwards")
+                    .verified_by(format!("fathom run seqread {} before and after", word(node.label()))),
+            )
+        })
+        .collect()
+}
+
+fn chunk_source(node: &Node) -> String {
+    match node.kind {
+        NodeKind::Md => format!("/sys/block/{}/md/chunk_size", node.name),
+        _ => format!("table of {}", node.label()),
+    }
 }

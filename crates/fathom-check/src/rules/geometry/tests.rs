@@ -275,6 +275,12 @@ fn xfs_against_its_array() {
     assert!(commands(&found).is_empty() && advises(&found, anew), "{found:#?}");
     let found = told("xfs", "raid5", 64 << 10, 192 << 10).one(filesystems::xfs_geometry);
     assert_eq!(commands(&found), ["umount /srv", "mount -o sunit=1024,swidth=3072 /dev/md0 /srv"]);
+    let mut root = told("xfs", "raid5", 64 << 10, 192 << 10);
+    let md = root.snapshot.machine.nodes.iter().position(|n| n.name == "md0").expect("md0");
+    root.node(md).mounted_at = vec!["/".into()];
+    let found = root.one(filesystems::xfs_geometry);
+    let once = "rootflags=sunit=1024,swidth=3072";
+    assert!(commands(&found).is_empty() && advises(&found, once), "{found:#?}");
     assert_eq!(told("xfs", "raid5", half, 3 * half).ids(RULES), [""; 0]);
     // Groups that the new unit does not divide.
     let mut bench = told("xfs", "raid5", 64 << 10, 192 << 10);
@@ -548,8 +554,52 @@ fn encryption_in_small_sectors() {
     bench.node(crypt).size_bytes = Some(GIB + 512);
     assert_eq!(bench.gravities(hints::crypt_sector), [], "it could not have larger ones");
     bench.node(crypt).size_bytes = Some(GIB);
+    bench.dm_of(crypt).uuid = Some("CRYPT-PLAIN-x".into());
+    bench.content_of(disk).luks = None;
+    assert_eq!(
+        commands(&bench.one(hints::crypt_sector)),
+        [""; 0],
+        "no header that could be changed"
+    );
+    bench.dm_of(crypt).uuid = Some("CRYPT-LUKS2-x".into());
+    assert_eq!(bench.gravities(hints::crypt_sector), [Gravity::Medium]);
     bench.queue_of(disk).physical_block_bytes = Some(512);
     assert_eq!(bench.gravities(hints::crypt_sector), []);
+}
+
+#[test]
+fn chunks_that_drives_read_past() {
+    let mut bench = Bench::new();
+    let md = array(&mut bench, "raid5", 4);
+    for (kib, expected) in [(8, vec![Gravity::Low]), (16, vec![Gravity::Low]), (32, vec![])] {
+        bench.md_of(md).chunk_bytes = Some(kib << 10);
+        assert_eq!(bench.gravities(requests::chunk_small), expected, "{kib} KiB");
+    }
+    bench.md_of(md).chunk_bytes = Some(8 << 10);
+    let found = bench.one(requests::chunk_small);
+    assert!(advises(&found, "mdadm --grow --chunk=64 /dev/md0"), "{found:#?}");
+    // A run whose requests are cut says more.
+    bench.mounted("ext4", "/srv", md);
+    bench.snapshot.measured = vec![Measured {
+        run: "r1".into(),
+        target: "/srv".into(),
+        workload: "randread".into(),
+        random: true,
+        request_bytes_mean: 65536.0,
+        request_sizes: vec![(64 << 10, 1.0)],
+        ..Measured::default()
+    }];
+    assert_eq!(bench.gravities(requests::chunk_small), []);
+    assert_eq!(bench.gravities(requests::chunk_below_requests), [Gravity::Low]);
+    bench.snapshot.measured.clear();
+    for disk in 0..md {
+        bench.queue_of(disk).rotational = Some(false);
+    }
+    assert_eq!(bench.gravities(requests::chunk_small), [], "flash has no tracks");
+    let mut copies = Bench::new();
+    let md = array(&mut copies, "raid10", 2);
+    copies.md_of(md).chunk_bytes = Some(4 << 10);
+    assert_eq!(copies.gravities(requests::chunk_small), [], "a mirror in all but name");
 }
 
 #[test]

@@ -217,6 +217,28 @@ fn one_cpu(scene: &Scene<'_>, busy: &[&Interrupt], cpu: u64, share: f64) -> Defe
         .verified_by("watch -d 'grep -E \"nvme|virtio|mpt|mega\" /proc/interrupts' while fathom run randread PATH depth=32 runs; and its rate before and after")
 }
 
+/// Interrupts that storage has together with other devices.
+pub(super) fn shared_interrupt(scene: &Scene<'_>) -> Vec<Defect> {
+    let interrupts = scene.snapshot.system.interrupts.iter();
+    let shared: Vec<&Interrupt> = interrupts.filter(|one| one.name.contains(", ")).collect();
+    let Some(first) = shared.first() else { return Vec::new() };
+    let summary = format!("interrupt {} is shared by {}", first.irq, first.name);
+    let mut defect =
+        Defect::new("interrupt-shared", Gravity::Low, None, summary).sure(Certainty::Possible);
+    for one in &shared {
+        let source = format!("/proc/interrupts: {}", one.irq);
+        defect = defect.seen(source, format!("{}, {} in all", one.name, format_count(total(one))));
+    }
+    let defect = defect
+        .because("each time one of them asks for attention, the drivers of all of them look at their devices, and a driver that takes long holds the others up; it is harmless as long as the other device has nothing to do")
+        .command("see whether the device can have messages of its own (MSI, MSI-X) in the place of a line", "lspci -v | grep -iE '^[0-9a-f]|irq|msi'")
+        .advise("where it can: take pci=nomsi, or the driver's own parameter against them, off the kernel's command line")
+        .advise("where it cannot: another slot, or switch devices off in the firmware that nobody uses (USB, sound, serial)")
+        .risking("none; the machine is off while a card is moved")
+        .verified_by("/proc/interrupts shows the line for storage alone; fathom run randread DIR before and after");
+    vec![defect]
+}
+
 /// Time that the hypervisor took, as a share of all processor time since boot.
 pub(super) fn stolen_time(scene: &Scene<'_>) -> Vec<Defect> {
     let Some(share) = scene.snapshot.system.stolen_share.filter(|share| *share >= 0.03) else {

@@ -185,6 +185,43 @@ fn queues_that_share_a_processor_are_told() {
 }
 
 #[test]
+fn a_line_with_other_devices_on_it_is_told() {
+    let mut bench = server();
+    bench.snapshot.system.interrupts =
+        vec![interrupt(31, "nvme0q1", &[(0, 7)]), interrupt(17, "ahci[0000:00:1f.2]", &[(0, 9)])];
+    assert!(bench.ask(processors::shared_interrupt).is_empty());
+    bench.snapshot.system.interrupts[1].name = "megasas, ehci_hcd:usb1".into();
+    let defect = bench.one(processors::shared_interrupt);
+    assert_eq!(defect.summary, "interrupt 17 is shared by megasas, ehci_hcd:usb1");
+    assert_eq!(evidence(&defect), "/proc/interrupts: 17: megasas, ehci_hcd:usb1, 9 in all");
+}
+
+#[test]
+fn parameters_of_trials_are_told_while_they_mean_something() {
+    let of = |line: &str, kernel: &str, virtualisation: &str| {
+        let mut bench = server();
+        bench.snapshot.system.command_line = Some(line.into());
+        bench.snapshot.host.kernel = Some(kernel.into());
+        bench.snapshot.host.virtualisation = Some(virtualisation.into());
+        bench.gravities(boot::parameters)
+    };
+    for (line, expected) in [
+        ("root=/dev/sda1 ro quiet", vec![]),
+        ("ro mem=4G", vec![Gravity::Medium]),
+        ("ro memmap=4G$8G remember=1 maxcpus=2", vec![Gravity::Medium]),
+        ("pci=noaer,nomsi", vec![Gravity::Medium]),
+        ("pci=noaer acpi=force", vec![]),
+        ("acpi=off", vec![Gravity::Medium]),
+        ("elevator=deadline", vec![Gravity::Low]),
+        ("elevator=deadline noapic", vec![Gravity::Medium]),
+    ] {
+        assert_eq!(of(line, "6.1.0-18-amd64", "none"), expected, "{line}");
+    }
+    assert_eq!(of("elevator=deadline", "5.3.0", "none"), [], "it still has an effect");
+    assert_eq!(of("mem=1024M", "6.1.176", "uml"), [], "so it gets its memory");
+}
+
+#[test]
 fn one_busy_queue_or_few_interrupts_say_nothing() {
     let mut bench = server();
     bench.snapshot.system.interrupts = vec![

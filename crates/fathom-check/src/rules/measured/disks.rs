@@ -1,6 +1,7 @@
 //! Single disks: whether they rotate, and how long they take.
 
 use super::{is_single_random_read, newest, quick, run_of, writable_mounts};
+use crate::rules::drives::udev_rule;
 use crate::scene::Scene;
 use fathom_base::shell;
 use fathom_base::units::format_ns;
@@ -56,10 +57,8 @@ fn wrong_flag(node: &Node, measured: &Measured, p50_ns: u64) -> Defect {
         format_ns(p50_ns)
     );
     let file = format!("/sys/block/{}/queue/rotational", node.name);
-    let rule = format!(
-        "echo 'ACTION==\"add|change\", KERNEL==\"{}\", ATTR{{queue/rotational}}=\"0\"' > /etc/udev/rules.d/59-rotational.rules",
-        node.name
-    );
+    let rule = shell::word(udev_rule(node, "rotational", "0"));
+    let rule = format!("echo {rule} >> /etc/udev/rules.d/59-rotational.rules");
     let mut defect = Defect::new("rotational-flag-wrong", Gravity::Medium, Some(&node.key()), summary)
         .sure(Certainty::Likely)
         .seen(file.clone(), "1")

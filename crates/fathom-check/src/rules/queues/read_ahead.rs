@@ -4,6 +4,7 @@
 use crate::array::full_stripe_bytes;
 use crate::rules::drives::{is_flash, set_queue};
 use crate::rules::shared::{list, mount_points, sysfs};
+use crate::rules::volumes::{is_lvm, volume_name};
 use crate::scene::Scene;
 use fathom_base::shell::word;
 use fathom_base::units::format_size;
@@ -52,19 +53,17 @@ fn devices<'a>(scene: &Scene<'a>) -> Vec<Device<'a>> {
 /// The steps that set the read-ahead of a device.
 fn set(scene: &Scene<'_>, defect: Defect, device: &Device<'_>, kib: u64) -> Defect {
     let defect = set_queue(scene, defect, device.node, "read_ahead_kb", &kib.to_string());
-    let lvm = device
-        .node
-        .dm
-        .as_ref()
-        .and_then(|dm| dm.uuid.as_deref())
-        .is_some_and(|uuid| uuid.starts_with("LVM-"));
-    if lvm {
-        return defect.command(
+    match &device.node.dm {
+        Some(dm) if is_lvm(dm) => defect.command(
             "for a logical volume LVM keeps it (the number has sectors of 512 bytes)",
-            format!("lvchange --readahead {} {}", kib.saturating_mul(2), word(device.node.label())),
-        );
+            format!(
+                "lvchange --readahead {} {}",
+                kib.saturating_mul(2),
+                word(volume_name(device.node, dm))
+            ),
+        ),
+        _ => defect,
     }
-    defect
 }
 
 fn finish(defect: Defect) -> Defect {

@@ -2,6 +2,7 @@
 
 use crate::rules::drives::{disk_queues, set_queue, transport};
 use crate::rules::shared::sysfs;
+use crate::rules::vendor::is_raid_volume;
 use crate::scene::Scene;
 use fathom_base::shell::word;
 use fathom_model::defect::{Certainty, Defect, Gravity};
@@ -82,6 +83,41 @@ pub(super) fn on_nvme(scene: &Scene<'_>) -> Vec<Defect> {
             defect
                 .risking("without a scheduler ionice and weights do nothing, and a writer can push readers aside on a drive that is overloaded")
                 .verified_by("fathom saturate DIR before and after: IOPS and the 99th percentile together"),
+        )
+    });
+    found.collect()
+}
+
+/// bfq waits for the next request of a program, which saves a seek on one disk and wastes the time of many.
+pub(super) fn idles(scene: &Scene<'_>) -> Vec<Defect> {
+    let found = disk_queues(scene).filter_map(|(_, node, queue)| {
+        let mut parameters = node.details().scheduler.iter();
+        let (_, idle) = parameters.find(|(name, _)| name == "slice_idle")?;
+        let milliseconds: u64 = idle.parse().ok()?;
+        let network = matches!(transport(node), "iscsi" | "fc");
+        if queue.scheduler.as_deref() != Some("bfq")
+            || milliseconds == 0
+            || !(network || is_raid_volume(scene, node))
+        {
+            return None;
+        }
+        let file = sysfs(node, "queue/iosched/slice_idle");
+        let many = if network { "a storage system over a network" } else { "a RAID controller" };
+        Some(
+            Defect::new(
+                "scheduler-idles",
+                Gravity::Low,
+                Some(&node.key()),
+                format!("bfq lets {} wait {milliseconds} ms for the next request of a program; behind it is {many}", node.name),
+            )
+            .sure(Certainty::Likely)
+            .seen(file.clone(), format!("{milliseconds} ms"))
+            .seen(sysfs(node, "queue/scheduler"), "bfq")
+            .because("on a single disk the wait saves a seek; many drives, or a cache, could serve the others meanwhile and stand idle instead")
+            .command("do not wait", format!("echo 0 > {}", word(&file)))
+            .advise("or take another scheduler, where nobody needs the weights of control groups")
+            .risking("a slow sequential reader beside many others may get less; another scheduler, or bfq chosen anew, sets it back")
+            .verified_by("fathom run oltp DIR before and after"),
         )
     });
     found.collect()

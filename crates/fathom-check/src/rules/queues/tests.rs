@@ -5,7 +5,7 @@ use crate::fixtures::Bench;
 use fathom_model::defect::{Certainty, Gravity};
 use fathom_model::stack::detail::DriveIdentity;
 use fathom_model::stack::{MountFacts, Node, NodeKind, QueueFacts};
-use fathom_model::system::IoLimit;
+use fathom_model::system::{IoLimit, StorageHost};
 
 use Gravity::{Low, Medium};
 
@@ -80,6 +80,39 @@ fn schedulers_on_nvme() {
 }
 
 #[test]
+fn waiting_for_an_arm_that_is_not_there() {
+    let of = |transport: &str, scheduler: &str, idle: &str| {
+        let mut bench = scheduled(transport, scheduler, 1);
+        bench.detail_of(0).scheduler = vec![("slice_idle".into(), idle.into())];
+        bench.drive_of(0).vendor = Some("LSI".into());
+        bench
+    };
+    for transport in ["iscsi", "fc"] {
+        assert_eq!(of(transport, "bfq", "8").gravities(schedulers::idles), [Low], "{transport}");
+    }
+    for (transport, scheduler, idle) in
+        [("iscsi", "bfq", "0"), ("iscsi", "mq-deadline", "8"), ("scsi", "bfq", "8")]
+    {
+        assert_eq!(of(transport, scheduler, idle).gravities(schedulers::idles), [], "{idle}");
+    }
+    let mut raid = of("scsi", "bfq", "8");
+    raid.detail_of(0).host = Some("host0".into());
+    raid.snapshot.system.hosts = vec![StorageHost {
+        name: "host0".into(),
+        driver: Some("megaraid_sas".into()),
+        ..StorageHost::default()
+    }];
+    let defect = raid.one(schedulers::idles);
+    assert_eq!(
+        defect.fix[0].command.as_deref(),
+        Some("echo 0 > /sys/class/block/sda/queue/iosched/slice_idle")
+    );
+    // A drive that the controller hands through.
+    raid.drive_of(0).vendor = Some("SEAGATE".into());
+    assert_eq!(raid.gravities(schedulers::idles), []);
+}
+
+#[test]
 fn parameters_far_from_the_kernels() {
     let of = |scheduler: &str, name: &str, value: &str| {
         let mut bench = scheduled("sata", scheduler, 1);
@@ -128,6 +161,16 @@ fn no_read_ahead() {
         defect.fix[0].command.as_deref(),
         Some("echo 128 > /sys/class/block/sda/queue/read_ahead_kb")
     );
+    let lasting = defect.fix[1].text.as_str();
+    assert!(
+        lasting.ends_with(
+            r#": ACTION=="add|change", SUBSYSTEM=="block", ENV{DEVTYPE}=="disk", ATTRS{wwid}=="naa.5000c50000000000", ATTR{queue/read_ahead_kb}="128""#
+        ),
+        "a name of the kernel may be another drive's after the next boot: {lasting}"
+    );
+    bench.drive_of(disk).wwn = Some("0x5000c50000000000".into());
+    let lasting = bench.one(read_ahead::off).fix[1].text.clone();
+    assert!(lasting.contains(r#"KERNEL=="sda", ATTR"#), "not as sysfs has it: {lasting}");
     bench.queue_of(disk).rotational = Some(false);
     assert_eq!(bench.gravities(read_ahead::off), [Low]);
     assert_eq!(reading_ahead(4).0.gravities(read_ahead::off), []);
@@ -175,10 +218,11 @@ fn read_ahead_above_an_array() {
         defect
             .fix
             .iter()
-            .any(|step| step.command.as_deref() == Some("lvchange --readahead 4096 /dev/dm-0")),
+            .any(|step| step.command.as_deref() == Some("lvchange --readahead 4096 vg/lv")),
         "{:?}",
         defect.fix
     );
+    assert!(defect.fix.iter().any(|step| step.text.contains(r#"ENV{DM_NAME}=="vg-lv", ATTR"#)));
     for disk in disks {
         bench.queue_of(disk).rotational = Some(false);
     }

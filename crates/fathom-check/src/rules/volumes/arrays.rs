@@ -43,38 +43,46 @@ pub(super) fn degraded(scene: &Scene<'_>) -> Vec<Defect> {
             }
             let name = volume_name(node, dm);
             let quoted = word(&name);
-            Some(
-                Defect::new(
-                    "lvm-raid-degraded",
-                    Gravity::High,
-                    Some(&node.key()),
-                    format!("{dead} of the {} parts of {name} are dead", health.chars().count()),
-                )
-                .seen(status_of(dm, node), health)
-                .because(
-                    "it is slower and less safe than it looks: what the dead parts held is \
+            let defect = Defect::new(
+                "lvm-raid-degraded",
+                Gravity::High,
+                Some(&node.key()),
+                format!("{dead} of the {} parts of {name} are dead", health.chars().count()),
+            )
+            .seen(status_of(dm, node), health)
+            .because(
+                "it is slower and less safe than it looks: what the dead parts held is \
                     read or computed elsewhere for each request",
+            );
+            let defect = if is_lvm(dm) {
+                defect
+                    .command(
+                        "see which device it was",
+                        format!("lvs -a -o +devices,lv_health_status {quoted}"),
+                    )
+                    .command(
+                        "when the device only was away for a while",
+                        format!("lvchange --refresh {quoted}"),
+                    )
+                    .command(
+                        "when it is gone: replace it by free space of other devices of the group",
+                        format!("lvconvert --repair {quoted}"),
+                    )
+            } else {
+                defect.command("see which device it was", table_of(dm, node)).advise(
+                    "replace it with the tool that made the map (dmraid, or the firmware's own)",
                 )
-                .command(
-                    "see which device it was",
-                    format!("lvs -a -o +devices,lv_health_status {quoted}"),
-                )
-                .command(
-                    "when the device only was away for a while",
-                    format!("lvchange --refresh {quoted}"),
-                )
-                .command(
-                    "when it is gone: replace it by free space of other devices of the group",
-                    format!("lvconvert --repair {quoted}"),
-                )
-                .risking(
-                    "the repair reads all other parts from end to end, which may show \
-                    further bad drives: have a backup first",
-                )
-                .verified_by(format!(
-                    "{} shows only A; fathom quick before and after shows what the loss cost",
-                    status_of(dm, node)
-                )),
+            };
+            Some(
+                defect
+                    .risking(
+                        "the repair reads all other parts from end to end, which may show \
+                        further bad drives: have a backup first",
+                    )
+                    .verified_by(format!(
+                        "{} shows only A; fathom quick before and after shows what the loss cost",
+                        status_of(dm, node)
+                    )),
             )
         })
         .collect()

@@ -1,6 +1,6 @@
 //! Fast drives in front of slow ones: dm-cache and bcache.
 
-use super::{devices, is_lvm, status_of, table_of, volume_name};
+use super::{by_lvm, devices, is_lvm, status_of, table_of, volume_name};
 use crate::dm::{self, CacheState, CacheStatus};
 use crate::rules::shared::drives;
 use crate::scene::Scene;
@@ -44,17 +44,17 @@ pub(super) fn failed(scene: &Scene<'_>) -> Vec<Defect> {
         let line = dm.status.first().cloned().unwrap_or_default();
         let name = volume_name(node, dm);
         let quoted = word(&name);
+        let defect = told(node, format!("the cache of {name} {what}"), status_of(dm, node), line);
+        let text =
+            "take the cache away; what it holds and the drive does not is written back first";
+        let uncache = format!("lvconvert --uncache {quoted}");
+        let by_hand = "unmount it, and write back what only the cache holds: cache_writeback";
+        let defect = by_lvm(defect, dm, text, uncache, by_hand);
+        let text = "when that fails, repair its metadata";
+        let repair = format!("lvconvert --repair {quoted}");
+        let by_hand = "when that fails, repair its metadata into another device: cache_repair";
         Some(
-            told(node, format!("the cache of {name} {what}"), status_of(dm, node), line)
-                .command(
-                    "take the cache away; what it holds and the \
-                drive does not is written back first",
-                    format!("lvconvert --uncache {quoted}"),
-                )
-                .command(
-                    "when that fails, repair its metadata",
-                    format!("lvconvert --repair {quoted}"),
-                )
+            by_lvm(defect, dm, text, repair, by_hand)
                 .verified_by(format!("{} says rw without needs_check", status_of(dm, node))),
         )
     });
@@ -188,8 +188,8 @@ pub(super) fn dirty_alone(scene: &Scene<'_>) -> Vec<Defect> {
             format!("writeback, {} not on the slow drive yet", format_size(dirty)),
         );
         let name = volume_name(node, dm);
-        let fix = format!("lvchange --cachemode writethrough {}", word(&name));
-        alone(scene, node, &name, cache, seen, fix)
+        let fix = is_lvm(dm).then(|| format!("lvchange --cachemode writethrough {}", word(&name)));
+        alone(scene, node, &name, cache, (seen, fix))
     });
     let of_bcache = scene.nodes(&[NodeKind::Bcache]).filter_map(|(index, node)| {
         bcache(node, "cache_mode").filter(|mode| *mode == "writeback")?;
@@ -204,7 +204,8 @@ pub(super) fn dirty_alone(scene: &Scene<'_>) -> Vec<Defect> {
         let dirty = bcache(node, "dirty_data").unwrap_or("unknown");
         let file = format!("/sys/block/{}/bcache/cache_mode", node.name);
         let fix = format!("echo writethrough > {}", word(&file));
-        alone(scene, node, &node.name, cache, (file, format!("writeback, dirty data {dirty}")), fix)
+        let seen = (file, format!("writeback, dirty data {dirty}"));
+        alone(scene, node, &node.name, cache, (seen, Some(fix)))
     });
     of_dm.chain(of_bcache).collect()
 }
@@ -214,8 +215,7 @@ fn alone(
     node: &Node,
     name: &str,
     cache: usize,
-    seen: (String, String),
-    fix: String,
+    (seen, fix): ((String, String), Option<String>),
 ) -> Option<Defect> {
     let redundant = scene.machine().walk_from(cache).into_iter().any(|index| {
         let level = scene.node(index).md.as_ref().and_then(|md| md.level.as_deref());
@@ -231,23 +231,29 @@ fn alone(
         return None;
     }
     let device = scene.node(cache);
-    Some(
-        Defect::new(
-            "cache-dirty-alone",
-            Gravity::Medium,
-            Some(&node.key()),
-            format!("{name} keeps writes back in a cache on a single drive ({})", device.name),
-        )
-        .sure(Certainty::Likely)
-        .also_on(device.key())
-        .seen(seen.0, seen.1)
-        .because(
-            "when this drive fails, the newest writes are gone and the filesystem on the \
+    let defect = Defect::new(
+        "cache-dirty-alone",
+        Gravity::Medium,
+        Some(&node.key()),
+        format!("{name} keeps writes back in a cache on a single drive ({})", device.name),
+    )
+    .sure(Certainty::Likely)
+    .also_on(device.key())
+    .seen(seen.0, seen.1)
+    .because(
+        "when this drive fails, the newest writes are gone and the filesystem on the \
             slow drive is damaged, however well that is mirrored",
-        )
-        .advise("put the cache on a mirror of two drives with power loss protection")
-        .command("or let writes wait for the slow drive", fix)
-        .risking("none; writes become as slow as the slow drive")
-        .verified_by("fathom run randwrite on a file before and after shows what that costs"),
+    )
+    .advise("put the cache on a mirror of two drives with power loss protection");
+    let defect = match fix {
+        Some(command) => defect.command("or let writes wait for the slow drive", command),
+        None => {
+            defect.advise("or let writes wait for the slow drive: load a table with writethrough")
+        }
+    };
+    Some(
+        defect
+            .risking("none; writes become as slow as the slow drive")
+            .verified_by("fathom run randwrite on a file before and after shows what that costs"),
     )
 }

@@ -104,8 +104,7 @@ pub(super) fn crypt_workqueues(scene: &Scene<'_>) -> Vec<Defect> {
                 return None;
             }
             let name = dm.name.as_deref().unwrap_or(&node.name);
-            let flags =
-                missing.iter().map(|flag| format!("--perf-{flag}")).collect::<Vec<_>>().join(" ");
+            let flags = table.refresh_words(&missing);
             Some(
                 Defect::new(
                     "dm-crypt-workqueues",
@@ -123,13 +122,14 @@ pub(super) fn crypt_workqueues(scene: &Scene<'_>) -> Vec<Defect> {
                 )
                 .command("measure first", format!("fathom run randread {}", word(node.label())))
                 .command(
-                    "try it in the running mapping; LUKS2 keeps it with --persistent",
+                    "try it in the running mapping, with the options that it has already; LUKS2 \
+                    keeps them with --persistent",
                     format!("cryptsetup refresh {flags} {}", word(name)),
                 )
                 .risking(
                     "encryption then happens where the request comes from, also in \
                     interrupts: latency of other work may rise; cryptsetup refresh without \
-                    the flags takes it back",
+                    these two takes it back, and so does it with any other option that is left out",
                 )
                 .verified_by(format!(
                     "fathom run randread {} before and after, and fathom compare",

@@ -12,11 +12,13 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Growth below this is not worth a word: what rounding and partitioning leave.
 const WORTH_BYTES: u64 = 64 << 20;
 
-/// Every device with a label of LVM.
+/// Every device with a label of LVM. A member of an array shows the array's, with a superblock of md at its end: what is
+/// done to the member alone breaks the array.
 fn headers<'a>(scene: &Scene<'a>) -> impl Iterator<Item = (usize, &'a LvmHeader)> {
-    scene
-        .nodes(&[])
-        .filter_map(|(index, node)| Some((index, node.details().content.as_ref()?.lvm.as_ref()?)))
+    scene.nodes(&[]).filter_map(|(index, node)| {
+        let content = node.details().content.as_ref().filter(|content| content.md.is_none())?;
+        Some((index, content.lvm.as_ref()?))
+    })
 }
 
 /// Volumes by their UUID; where one shows on several layers (a disk and the mirror on it), on the highest.

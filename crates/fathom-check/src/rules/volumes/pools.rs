@@ -1,6 +1,6 @@
 //! Thin pools.
 
-use super::{devices, is_lvm, status_of, table_of, volume_name};
+use super::{by_lvm, devices, is_lvm, status_of, table_of, volume_name};
 use crate::dm::{self, PoolState, PoolStatus};
 use crate::scene::Scene;
 use fathom_base::shell::word;
@@ -22,6 +22,12 @@ const SMALL_CHUNK_BYTES: u64 = 256 << 10;
 
 /// ...in a pool of this size.
 const LARGE_POOL_BYTES: u64 = 1 << 40;
+
+/// What gives space to a pool that LVM did not make.
+const GROW_DATA: &str = "give it space: enlarge the device of its data, and load its table with the new length (dmsetup reload, suspend, resume), or let what made the pool do it";
+
+/// The same for its metadata.
+const GROW_METADATA: &str = "give it space now, while it works: enlarge the device of its metadata, and load its table again (dmsetup reload, suspend, resume)";
 
 /// Every pool that reports a state.
 fn pools<'a>(
@@ -76,28 +82,23 @@ pub(super) fn failed(scene: &Scene<'_>) -> Vec<Defect> {
             );
             let quoted = word(&name);
             let defect = if what.contains("no space") {
-                defect
-                    .command(
-                        "give it space at once (waiting writes fail after 60 s)",
-                        format!("lvextend -L +10G {quoted}"),
-                    )
-                    .advise(
-                        "then check the filesystems on its volumes: errors may have been \
-                        given already",
-                    )
+                let text = "give it space at once (waiting writes fail after 60 s)";
+                by_lvm(defect, dm, text, format!("lvextend -L +10G {quoted}"), GROW_DATA).advise(
+                    "then check the filesystems on its volumes: errors may have been given \
+                    already",
+                )
             } else {
-                defect
-                    .advise(
-                        "unmount what is on its volumes, and deactivate the pool with all of them",
-                    )
-                    .command(
-                        "look at the metadata before repairing it",
-                        format!("lvchange -an {quoted}; lvs -a {quoted}"),
-                    )
-                    .command(
-                        "repair into new metadata; the old stays as a volume _meta0",
-                        format!("lvconvert --repair {quoted}"),
-                    )
+                let defect = defect.advise(
+                    "unmount what is on its volumes, and deactivate the pool with all of them",
+                );
+                let text = "look at the metadata before repairing it";
+                let look = format!("lvchange -an {quoted}; lvs -a {quoted}");
+                let defect = by_lvm(defect, dm, text, look, "look at the metadata: thin_check");
+                let text = "repair into new metadata; the old stays as a volume _meta0";
+                let repair = format!("lvconvert --repair {quoted}");
+                let by_hand =
+                    "repair into another device: thin_repair, from a copy of the metadata";
+                by_lvm(defect, dm, text, repair, by_hand)
             };
             Some(
                 defect
@@ -125,29 +126,29 @@ pub(super) fn data_full(scene: &Scene<'_>) -> Vec<Defect> {
                 "error_if_no_space" => "writes to new places fail at once when it is full",
                 _ => "when it is full, writes to new places wait for a minute and then fail",
             };
+            let defect = Defect::new(
+                "thin-pool-full",
+                if share >= FULL { Gravity::High } else { Gravity::Medium },
+                Some(&node.key()),
+                format!("the thin pool {name} is {:.0} % full", share * 100.0),
+            )
+            .seen(
+                status_of(dm, node),
+                format!("{} of {} chunks", state.data.used, state.data.total),
+            )
+            .because(format!("{after}, although the filesystems above still show free space"))
+            .command("give back what filesystems no longer use", "fstrim --all --verbose");
+            let text = "see volumes and snapshots that can go";
+            let see = format!("lvs -o +data_percent,origin,time {}", word(group(&name)));
+            let defect = by_lvm(defect, dm, text, see, "remove volumes and snapshots that can go");
+            let grow = format!("lvextend -L +10G {}", word(&name));
             Some(
-                Defect::new(
-                    "thin-pool-full",
-                    if share >= FULL { Gravity::High } else { Gravity::Medium },
-                    Some(&node.key()),
-                    format!("the thin pool {name} is {:.0} % full", share * 100.0),
-                )
-                .seen(
-                    status_of(dm, node),
-                    format!("{} of {} chunks", state.data.used, state.data.total),
-                )
-                .because(format!("{after}, although the filesystems above still show free space"))
-                .command("give back what filesystems no longer use", "fstrim --all --verbose")
-                .command(
-                    "see volumes and snapshots that can go",
-                    format!("lvs -o +data_percent,origin,time {}", word(group(&name))),
-                )
-                .command("give it space", format!("lvextend -L +10G {}", word(&name)))
-                .risking("none; fstrim sends many discards at once, better at a quiet time")
-                .verified_by(format!(
-                    "{} shows fewer used chunks, or more in all",
-                    status_of(dm, node)
-                )),
+                by_lvm(defect, dm, "give it space", grow, GROW_DATA)
+                    .risking("none; fstrim sends many discards at once, better at a quiet time")
+                    .verified_by(format!(
+                        "{} shows fewer used chunks, or more in all",
+                        status_of(dm, node)
+                    )),
             )
         })
         .collect()
@@ -167,27 +168,26 @@ pub(super) fn metadata_full(scene: &Scene<'_>) -> Vec<Defect> {
             let (used, total) = state.metadata_bytes();
             let size = format_size((total / 2).max(4 << 20));
             let more = size.replace(' ', "").replace("iB", "");
-            Some(
-                Defect::new(
-                    "thin-pool-metadata-full",
-                    if share >= FULL { Gravity::High } else { Gravity::Medium },
-                    Some(&node.key()),
-                    format!("the metadata of the thin pool {name} is {:.0} % full", share * 100.0),
-                )
-                .seen(
-                    status_of(dm, node),
-                    format!("{} of {}", format_size(used), format_size(total)),
-                )
-                .because(
-                    "when it is full the pool turns read-only in the middle of whatever is \
+            let defect = Defect::new(
+                "thin-pool-metadata-full",
+                if share >= FULL { Gravity::High } else { Gravity::Medium },
+                Some(&node.key()),
+                format!("the metadata of the thin pool {name} is {:.0} % full", share * 100.0),
+            )
+            .seen(status_of(dm, node), format!("{} of {}", format_size(used), format_size(total)))
+            .because(
+                "when it is full the pool turns read-only in the middle of whatever is \
                     written, and has to be repaired before it works again",
-                )
-                .command(
-                    "give it space now, while it works",
-                    format!("lvextend --poolmetadatasize +{more} {}", word(&name)),
-                )
-                .risking("none; the pool stays in use")
-                .verified_by(format!("{} shows more metadata blocks in all", status_of(dm, node))),
+            );
+            let grow = format!("lvextend --poolmetadatasize +{more} {}", word(&name));
+            let text = "give it space now, while it works";
+            Some(
+                by_lvm(defect, dm, text, grow, GROW_METADATA)
+                    .risking("none; the pool stays in use")
+                    .verified_by(format!(
+                        "{} shows more metadata blocks in all",
+                        status_of(dm, node)
+                    )),
             )
         })
         .collect()
@@ -280,30 +280,31 @@ pub(super) fn zeroing(scene: &Scene<'_>) -> Vec<Defect> {
                 return None;
             }
             let (name, chunk) = (volume_name(node, dm), format_size(table.chunk_bytes));
-            Some(
-                Defect::new(
-                    "thin-pool-zeroing",
-                    Gravity::Low,
-                    Some(&node.key()),
-                    format!(
-                        "the thin pool {name} zeroes each new chunk of {chunk} before the \
+            let defect = Defect::new(
+                "thin-pool-zeroing",
+                Gravity::Low,
+                Some(&node.key()),
+                format!(
+                    "the thin pool {name} zeroes each new chunk of {chunk} before the \
                         first write to it"
-                    ),
-                )
-                .seen(table_of(dm, node), format!("chunk {chunk}, without skip_block_zeroing"))
-                .because(format!(
-                    "a first write of 4 KiB to a new place writes {chunk}; zeroing keeps a \
+                ),
+            )
+            .seen(table_of(dm, node), format!("chunk {chunk}, without skip_block_zeroing"))
+            .because(format!(
+                "a first write of 4 KiB to a new place writes {chunk}; zeroing keeps a \
                     volume from reading what another one deleted"
-                ))
-                .command(
-                    "where all volumes belong to one owner",
-                    format!("lvchange --zero n {}", word(&name)),
-                )
-                .risking(
-                    "a volume can then read remains of others in places that it has written \
-                    only in part: do not do this where volumes belong to different people",
-                )
-                .verified_by("fathom run randwrite on a new file before and after"),
+            ));
+            let text = "where all volumes belong to one owner";
+            let by_hand =
+                "where all volumes belong to one owner: load its table with skip_block_zeroing";
+            let off = format!("lvchange --zero n {}", word(&name));
+            Some(
+                by_lvm(defect, dm, text, off, by_hand)
+                    .risking(
+                        "a volume can then read remains of others in places that it has written \
+                        only in part: do not do this where volumes belong to different people",
+                    )
+                    .verified_by("fathom run randwrite on a new file before and after"),
             )
         })
         .collect()

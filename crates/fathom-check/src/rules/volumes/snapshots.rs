@@ -1,6 +1,6 @@
 //! Snapshots with a store of their own (thick ones).
 
-use super::{devices, is_lvm, status_of, volume_name};
+use super::{by_lvm, devices, is_lvm, status_of, volume_name};
 use crate::dm::{self, SnapshotStatus};
 use crate::scene::Scene;
 use fathom_base::shell::word;
@@ -58,12 +58,13 @@ pub(super) fn full(scene: &Scene<'_>) -> Vec<Defect> {
                     .command("remove it", remove(dm, &quoted))
                     .advise("make the next one larger, or keep it for a shorter time")
             } else {
-                defect
-                    .because(
-                        "each further write to the origin takes from its store; when that \
-                        is full the snapshot is lost at once",
-                    )
-                    .command("give it space", format!("lvextend -L +1G {quoted}"))
+                let defect = defect.because(
+                    "each further write to the origin takes from its store; when that is full \
+                    the snapshot is lost at once",
+                );
+                let by_hand =
+                    "give it space: enlarge the device of its store, and load its table again";
+                by_lvm(defect, dm, "give it space", format!("lvextend -L +1G {quoted}"), by_hand)
                     .command("or remove it when it is no longer needed", remove(dm, &quoted))
             };
             Some(

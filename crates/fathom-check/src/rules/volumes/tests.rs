@@ -5,7 +5,7 @@ use crate::fixtures::{Bench, GIB, MIB, TB};
 use fathom_model::defect::{Certainty, Gravity};
 use fathom_model::snapshot::Unread;
 use fathom_model::stack::NodeKind;
-use fathom_model::stack::detail::{BcacheSuperblock, LvmHeader};
+use fathom_model::stack::detail::{BcacheSuperblock, LvmHeader, MdSuperblock};
 use fathom_model::system::LvmConfiguration;
 
 const LVM: &str = "LVM-0123456789abcdef";
@@ -89,14 +89,18 @@ fn encryption_of_nvme_is_a_note_until_both_flags_are_set() {
         "dm-0",
         "home",
         "CRYPT-LUKS2-x",
-        &lines("0 8 crypt aes-xts-plain64 - 0 8:0 32768 1 no_read_workqueue"),
+        &lines("0 8 crypt aes-xts-plain64 - 0 8:0 32768 2 no_read_workqueue allow_discards"),
         &[disk],
     );
     let defect = bench.one(layers::crypt_workqueues);
     assert_eq!((defect.gravity, defect.certainty), (Gravity::Low, Certainty::Possible));
     assert_eq!(
         defect.fix[1].command.as_deref(),
-        Some("cryptsetup refresh --perf-no_write_workqueue home")
+        Some(
+            "cryptsetup refresh --allow-discards --perf-no_read_workqueue \
+             --perf-no_write_workqueue home"
+        ),
+        "what the mapping has stays: refresh switches off what it is not told"
     );
     bench.dm_of(crypt).table =
         lines("0 8 crypt aes-xts-plain64 - 0 8:0 32768 2 no_read_workqueue no_write_workqueue");
@@ -179,6 +183,25 @@ fn pools_are_told_by_their_state_and_share() {
     assert_eq!(defect.fix[0].command.as_deref(), Some("lvextend --poolmetadatasize +4M vg/pool"));
     let (bench, _) = pool(POOL_TABLE, "0 1 thin-pool Fail");
     assert!(bench.one(pools::failed).summary.contains("has failed"));
+}
+
+#[test]
+fn maps_that_lvm_did_not_make_get_none_of_its_commands() {
+    for status in [
+        "0 1 thin-pool 0 10/100 96/100 - rw discard_passdown error_if_no_space - 9",
+        "0 1 thin-pool 0 10/100 100/100 - out_of_data_space discard_passdown queue_if_no_space - 9",
+        "0 1 thin-pool 0 2000/2048 1/100 - rw discard_passdown queue_if_no_space - 9",
+        "0 1 thin-pool Fail",
+    ] {
+        let (mut bench, index) = pool(&POOL_TABLE.replace(" 512 ", " 1024 "), status);
+        bench.dm_of(index).uuid = None;
+        let found: Vec<_> = RULES.iter().flat_map(|rule| bench.ask(rule.check)).collect();
+        assert!(found.len() > 1, "{status}: the chunk, and what the status says");
+        for step in found.iter().flat_map(|defect| &defect.fix) {
+            let command = step.command.as_deref().unwrap_or_default();
+            assert!(!command.starts_with("lv"), "{status}: {command}");
+        }
+    }
 }
 
 #[test]
@@ -457,4 +480,12 @@ fn labels_that_are_there_twice_are_told() {
         bench.content_of(node).lvm = Some(header("a", &["a"]));
     }
     assert_eq!(bench.ids(RULES), [""; 0]);
+    // Those of a mirror that does not run do too, and must not be told apart: that would break it.
+    let mut bench = Bench::new();
+    for disk in ["sda", "sdb"].map(|name| bench.disk(name)) {
+        bench.content_of(disk).lvm = Some(header("a", &["a"]));
+        bench.content_of(disk).md =
+            Some(MdSuperblock { version: "1.0".into(), ..MdSuperblock::default() });
+    }
+    assert_eq!(bench.ask(physical::duplicates), []);
 }

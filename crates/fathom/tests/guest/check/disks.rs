@@ -108,21 +108,21 @@ look
 /// Each option on a filesystem of its own.
 const OPTIONS: &str = "
 i=0
-for options in sync discard strictatime data=journal nobarrier defaults; do
+for options in sync discard strictatime data=journal data=writeback nobarrier defaults; do
     i=$((i + 1))
     truncate -s 16M image$i
     fallocate -l 16M image$i
     losetup --direct-io=off /dev/loop$i image$i
     mkfs.ext4 -q -E lazy_itable_init=0,lazy_journal_init=0 /dev/loop$i
-    mkdir -p with_${options%=*}
-    mount -o $options /dev/loop$i with_${options%=*}
+    mkdir -p with_${options/=/_}
+    mount -o $options /dev/loop$i with_${options/=/_}
 done
 mkfs.ext4 -q -E nodiscard,lazy_itable_init=0,lazy_journal_init=0 /dev/sda2
 mkdir -p on_disk
 mount -o nobarrier /dev/sda2 on_disk
 look
 umount on_disk with_*
-for i in 1 2 3 4 5 6; do losetup -d /dev/loop$i; rm image$i; done
+for i in 1 2 3 4 5 6 7; do losetup -d /dev/loop$i; rm image$i; done
 ";
 
 const FULL: &str = "
@@ -216,7 +216,8 @@ fn options(report: &GuestReport) {
         "mount-sync /run/with_sync",
         "discard-online /run/with_discard",
         "mount-strictatime /run/with_strictatime",
-        "mount-data-journal /run/with_data",
+        "mount-data-journal /run/with_data_journal",
+        "mount-data-writeback /run/with_data_writeback",
         "barriers-off /run/on_disk",
     ]);
     let on_defaults: Vec<String> =

@@ -23,12 +23,13 @@ pub fn trials() -> Vec<Trial> {
     vec![kernel_test("check_hardware", &needs, hardware)]
 }
 
-/// Disks without content, on a USB port of the second generation and behind a RAID controller.
+/// Disks without content, on a USB port of the second generation and behind a RAID controller, which sends no messages: its
+/// slot has the line of the USB controller's.
 const OTHER_DISKS: [&str; 16] = [
     "-blockdev",
     "driver=null-co,read-zeroes=on,size=67108864,node-name=stick",
     "-device",
-    "usb-ehci,id=ehci",
+    "usb-ehci,id=ehci,addr=0x10",
     "-device",
     "usb-bot,bus=ehci.0,id=bot",
     "-device",
@@ -36,7 +37,7 @@ const OTHER_DISKS: [&str; 16] = [
     "-blockdev",
     "driver=null-co,read-zeroes=on,size=67108864,node-name=volume",
     "-device",
-    "megasas,id=raid",
+    "megasas,id=raid,addr=0x14,msi=off,msix=off",
     "-device",
     "scsi-hd,bus=raid.0,drive=volume,vendor=LAB,product=VOLUME",
     "-name",
@@ -44,7 +45,7 @@ const OTHER_DISKS: [&str; 16] = [
 ];
 
 const DRIVERS: &str = "
-load virtio_blk virtio_scsi sd_mod nvme ahci ehci_pci usb_storage megaraid_sas dm_mod dm_crypt ext4
+load virtio_blk virtio_scsi sd_mod nvme ahci bfq ehci_pci usb_storage megaraid_sas dm_mod dm_crypt ext4
 single=$(nvme_disk fathom-1)
 double=$(nvme_disk fathom-2)
 wait_for /dev/vda /dev/$single /dev/$double /dev/sda /dev/sdb /dev/sdc /dev/sdd
@@ -65,6 +66,7 @@ echo 0 >/sys/block/vda/queue/wbt_lat_usec
 echo mq-deadline >/sys/block/$single/queue/scheduler
 echo 0 >/sys/block/$single/queue/rq_affinity
 echo 'write through' >/sys/block/$single/queue/write_cache
+echo bfq >/sys/block/$(named VOLUME)/queue/scheduler
 echo 1 >/sys/block/$sata/device/queue_depth
 echo 'write through' | tee /sys/block/$sata/device/scsi_disk/*/cache_type >/dev/null
 echo 0 >/sys/block/$sata/queue/rotational
@@ -220,7 +222,7 @@ fn key(look: &Look, model: &str) -> String {
     node["path"].as_str().expect("a path").to_owned()
 }
 
-const SETTINGS: [&str; 15] = [
+const SETTINGS: [&str; 16] = [
     "cgroup-weight-inert",
     "command-queueing-off",
     "completion-anywhere",
@@ -230,6 +232,7 @@ const SETTINGS: [&str; 15] = [
     "rotational-wrong",
     "sata-power-saving",
     "scheduler-doubled",
+    "scheduler-idles",
     "scheduler-on-nvme",
     "slow-clock",
     "swap-same-disks",
@@ -246,6 +249,7 @@ fn changed(report: &GuestReport) {
     let single = nvme(&changed, "fathom-1");
     let expected = [
         on("scheduler-doubled", "/dev/vda"),
+        on("scheduler-idles", &key(&changed, "VOLUME")),
         on("writeback-throttle-changed", "/dev/vda"),
         on("scheduler-on-nvme", &single),
         on("completion-anywhere", &single),
@@ -292,6 +296,8 @@ fn as_made(report: &GuestReport) {
         format!("drive-self-test-missing {sata}"),
     ];
     look.has(&expected.each_ref().map(String::as_str));
+    let shared = look.defect("interrupt-shared").to_string();
+    contains(&shared, &["is shared by ", "megasas", "ehci_hcd"]);
     let scsi = look.nodes().iter().find(|node| node["drive"]["transport"] == "virtio-scsi");
     let scsi = &scsi.expect("a virtio disk")["detail"];
     assert_eq!(

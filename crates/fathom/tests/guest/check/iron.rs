@@ -130,7 +130,7 @@ fn job(firmware: &Path) -> GuestJob {
         .limit(Duration::from_secs(900))
         .cpus(8)
         .two_nodes()
-        .kernel_words("pti=on intel_iommu=on iommu.strict=1")
+        .kernel_words("pti=on intel_iommu=on iommu.strict=1 elevator=deadline")
         .disk_on(Bus::NvmeNear(0), 64 << 20)
         .disk_on(Bus::NvmeNear(1), 64 << 20)
         .disk_on(Bus::SataOf("ST8000DM004-2CX188"), 32 << 20)
@@ -197,6 +197,10 @@ fn as_made(report: &GuestReport) {
         &["has 1 hardware queue for 8 processors"],
     );
     contains(&look.defect("drive-features").to_string(), &["the look-ahead of sda is off"]);
+    contains(
+        &look.defect("boot-parameters-left").to_string(),
+        &["started with elevator=deadline: the kernel ignores it"],
+    );
     contains(&look.defect("pcie-transfer-size").to_string(), &["pieces of 128 bytes"]);
     contains(&look.defect("iommu-strict").to_string(), &["strict mode for nvme0, nvme1"]);
     contains(
