@@ -165,13 +165,20 @@ impl Watcher {
         (self.events, self.names, self.layers_read_ns) = (events, names, now_ns);
     }
 
-    /// Whether a disk has become another one of the same name.
+    /// Whether a disk has become another one of the same name, or, where all are watched, one that was empty has got something: a loop
+    /// device its file, a drive its medium.
     fn has_replaced(&self) -> bool {
         let is_other = |layer: &Layer| {
             let number = self.root.value(format!("sys/class/block/{}/diskseq", layer.name));
             number.is_some_and(|number: u64| layer.disk_number != Some(number))
         };
-        self.layers.iter().any(is_other)
+        let is_filled = |name: &String| {
+            let size = self.root.value::<u64>(format!("sys/class/block/{name}/size"));
+            size.is_some_and(|size| size > 0)
+        };
+        let known: BTreeSet<&str> = self.layers.iter().map(|layer| layer.name.as_str()).collect();
+        let mut others = self.names.iter().filter(|name| !known.contains(name.as_str()));
+        self.layers.iter().any(is_other) || self.choice == Choice::All && others.any(is_filled)
     }
 
     /// CPU time of the kernel threads of an array, of each since it began.
@@ -362,6 +369,23 @@ mod tests {
             assert_eq!(names(second), ["dm-0", "sda"], "{second}");
         }
         assert_eq!(names(5), ["dm-0", "sda", "sdb"]);
+    }
+
+    /// A loop device without a file is none that is watched; once it has one, it comes at the next look.
+    #[test]
+    fn an_empty_disk_comes_when_it_is_filled() {
+        let tree = Tree::new();
+        disk(&tree, "sda", "8:0", "1");
+        tree.device("v/block/loop1", "7:1", &[("diskseq", "2"), ("size", "0")]);
+        let lines = line("8 0", "sda", 100) + &line("7 1", "loop1", 100);
+        tree.put("proc/diskstats", &lines).put("sys/kernel/uevent_seqnum", "100");
+        let mut watcher = Watcher::new(&tree.root(), Choice::All, moment(0), None);
+        let count = |watcher: &Watcher| watcher.layers().len();
+        assert_eq!(count(&watcher), 1);
+        tree.put("sys/kernel/uevent_seqnum", "101");
+        tree.put("sys/devices/v/block/loop1/size", "2048");
+        let sample = watcher.look(moment(100), None);
+        assert_eq!((sample.came, count(&watcher)), (vec!["loop1".to_owned()], 2));
     }
 
     #[test]
