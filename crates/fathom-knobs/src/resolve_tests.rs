@@ -327,7 +327,7 @@ fn settings_of_mounts_belong_to_their_filesystem() {
         device_id: "naa.50".into(),
         fs_type: "ext4".into(),
     };
-    let scope = Scope { devices: &[], mounts: &[mount.clone()], own: &[] };
+    let scope = Scope { devices: &[], mounts: std::slice::from_ref(&mount), own: &[] };
     let root = tree.root();
     let read = |id: &str| read(&root, &mount.place(), id).unwrap();
     assert_eq!(

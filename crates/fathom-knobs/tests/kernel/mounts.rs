@@ -75,7 +75,7 @@ pub fn options() {
             fs_type: kind.name().to_owned(),
         };
         let root = SysRoot::live();
-        let scope = Scope { devices: &[], mounts: &[mount.clone()], own: &[] };
+        let scope = Scope { devices: &[], mounts: std::slice::from_ref(&mount), own: &[] };
         let before = state(&fs, kind);
         let of_mounts = |knob: &&Knob| {
             matches!(knob.home, Home::AccessTime | Home::Option(..) | Home::FileSystem(..))
