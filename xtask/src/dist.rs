@@ -68,6 +68,8 @@ const RUST_FLAGS: [&str; 4] = [
 /// What the store never uses of SQLite.
 const SQLITE_FLAGS: &str = "-USQLITE_ENABLE_FTS3 -USQLITE_ENABLE_FTS3_PARENTHESIS -USQLITE_ENABLE_FTS5 -USQLITE_ENABLE_RTREE \
      -USQLITE_ENABLE_DBSTAT_VTAB -USQLITE_ENABLE_STAT4 -USQLITE_SOUNDEX";
+/// C is never unwound: Rust's functions that it calls catch what panics.
+const C_FLAGS: &str = "-fno-asynchronous-unwind-tables -fno-unwind-tables -fno-exceptions";
 
 /// Builds and gives the path. The target is named and the flag given for it alone: with a general flag, procedural
 /// macros, which are shared libraries, could not be built.
@@ -87,6 +89,7 @@ pub fn build() -> Result<PathBuf, String> {
     command
         .args(["--config", &config])
         .env("LIBSQLITE3_FLAGS", SQLITE_FLAGS)
+        .env(format!("CFLAGS_{}", TARGET.replace('-', "_")), C_FLAGS)
         .env_remove("RUSTFLAGS")
         .env_remove("CARGO_ENCODED_RUSTFLAGS");
     let status = command.status().map_err(|error| format!("cannot run cargo: {error}"))?;
