@@ -45,7 +45,7 @@ fn on_old_data() {
     let path = device.path().display();
     let prime = format!(
         "echo start=8192 | sfdisk -q --wipe=never --lock=no {path}; partx --update {path}; mkfs.ext4 -qF {path}p1; \
-         partx --delete {path}; wipefs -aq {path}; blkid -p -O 4M {path} | grep -q ext4"
+         udevadm settle 2>/dev/null; for n in 1 2 3 4 5; do partx --delete {path} && break; sleep 0.2; done; wipefs -aq {path}; blkid -p -O 4M {path} | grep -q ext4"
     );
     let mut spec = over(&[device.path().to_str().unwrap()], Some(filesystem("ext4")));
     spec.slice = Some(SliceSpec { start: "4m".to_owned(), size: None });

@@ -135,8 +135,7 @@ fn answer(done: &Done) {
 fn recovery() {
     let sandbox = Sandbox::new();
     let before = machine(&sandbox, &[]);
-    let replays = || run_tool("dmesg", [""; 0]).unwrap().matches("recovery complete").count();
-    let replays_before = replays();
+    let begun_s = uptime_s();
     let text = "[[workload]]\nuse = 'fsop'\nphases = '1r,1r+2w'\nwindow = '400ms'\nwarmup = '50ms'\ntree_files = 200\nsync = 'file'\n\
                 [setup]\ndevices = ['loop:256M']\nfilesystem = 'ext4'\n[factors]\nmount.data = ['ordered', 'journal']\n\
                 [design]\nblocks = 2\nseed = 3\n[[objective]]\nmetric = 'recovery'\n[[objective]]\nmetric = 'close_p99'\n\
@@ -152,10 +151,29 @@ fn recovery() {
         assert!(clean_ns > 0.0 && crash_ns > 0.0, "{}", record["cell"]["application"]);
         assert!(figure(record, "longest_ns") > 0.0, "{}", record["cell"]["application"]);
     }
-    assert!(replays() >= replays_before + trials.len(), "the kernel replayed no journal");
+    assert!(replays_since(begun_s).len() >= trials.len(), "the kernel replayed no journal");
     let text = sandbox.run(&["show", &done.id()]).stdout;
     assert!(text.contains("mount after a crash"), "{text}");
     assert_same(&before, &machine(&sandbox, &[]), "after the crashes");
+}
+
+/// Seconds since this machine was started: the clock of its kernel's messages.
+fn uptime_s() -> f64 {
+    let text = std::fs::read_to_string("/proc/uptime").unwrap();
+    text.split(' ').next().unwrap().parse().unwrap()
+}
+
+/// The devices of whose ext4 the kernel has replayed the journal since then. Its buffer forgets what is older, so nothing is counted in it
+/// that was there before.
+fn replays_since(begun_s: f64) -> Vec<String> {
+    // `[ 8542.806261] EXT4-fs (loop3): recovery complete`
+    let of = |line: &str| {
+        let (time, rest) = line.strip_prefix('[')?.split_once(']')?;
+        let is_later = time.trim().parse::<f64>().ok()? >= begun_s - 0.5;
+        let (device, _) = rest.split_once("): recovery complete")?;
+        is_later.then(|| device.rsplit('(').next().unwrap_or_default().to_owned())
+    };
+    run_tool("dmesg", [""; 0]).unwrap().lines().filter_map(of).collect()
 }
 
 /// Of two filesystems the second is served from: it gets the tree, it is the one that crashes, and it has the settings of the cell, like the
@@ -163,16 +181,7 @@ fn recovery() {
 fn recovery_of_the_second() {
     let sandbox = Sandbox::new();
     let before = machine(&sandbox, &[]);
-    // `EXT4-fs (loop3): recovery complete`
-    let replays = || -> Vec<String> {
-        let said = run_tool("dmesg", [""; 0]).unwrap();
-        let of = |line: &str| {
-            let (rest, _) = line.split_once("): recovery complete")?;
-            Some(rest.rsplit_once('(')?.1.to_owned())
-        };
-        said.lines().filter_map(of).collect()
-    };
-    let replays_before = replays().len();
+    let begun_s = uptime_s();
     let text = "[[workload]]\nuse = 'fsop'\nphases = '1r,1r+2w'\nwindow = '300ms'\nwarmup = '50ms'\ntree_files = 200\nsync = 'file'\n\
                 target = 'setup:2'\n[setup]\ndevices = ['2 x loop:128M']\nfilesystem.type = 'ext4'\nfilesystem.each = true\n\
                 [factors]\nblock.nomerges = ['0', '2']\n[design]\nblocks = 1\nsentinel = false\n[[objective]]\nmetric = 'recovery'\n";
@@ -196,7 +205,7 @@ fn recovery_of_the_second() {
         served.extend(names.filter(|name| name.starts_with("loop")).take(1).map(str::to_owned));
     }
     // Others on this machine may replay journals meanwhile.
-    let replayed = replays().split_off(replays_before);
+    let replayed = replays_since(begun_s);
     let count = |all: &[String], name: &String| all.iter().filter(|known| *known == name).count();
     let is_there = |name: &&String| count(&replayed, name) >= count(&served, name);
     assert_eq!(
