@@ -4,7 +4,7 @@
 
 use crate::fsop::{FsopProcess, FsopRecord, Role};
 use crate::limits::LimitsRecord;
-use crate::play::{PlayedAct, PlayedRate};
+use crate::play::{PlayAct, PlayedAct, PlayedRate};
 use crate::record::{
     ClassRecord, CpuTime, EngineRecord, JobRecord, OpClass, OpenLoopRecord, Record, ResponseClass,
 };
@@ -87,25 +87,32 @@ fn job(fsop: &FsopRecord, role: Role, window_ns: u64) -> JobRecord {
     }
 }
 
-/// All transactions of a personality, and those of each kind where there are several.
+/// All transactions of a personality, and those of each kind where several were asked for. What was done in place of one that
+/// could not be done has a row of its own where it came up, and changes no other row's name.
 fn transactions(fsop: &FsopRecord, window_ns: u64) -> Vec<JobRecord> {
-    let acts = fsop.acts();
+    let asked: Vec<PlayAct> = fsop.spec.play.iter().flat_map(|play| play.acts()).collect();
+    let is_asked = |act: &PlayedAct| asked.is_empty() || asked.contains(&act.act);
+    let mut acts = fsop.acts();
+    acts.retain(|act| is_asked(act) || !act.service_ns.is_empty());
+    acts.sort_by_key(|act| !is_asked(act));
+    let kinds = acts.iter().filter(|act| is_asked(act)).count();
     let Some(first) = acts.first() else { return Vec::new() };
-    let mut all = first.service_ns.clone();
-    acts[1..].iter().for_each(|act| all.merge(&act.service_ns));
     let one = |name: &str, service_ns, open_loop| {
         let class = ClassRecord { class: OpClass::Transaction, latency_ns: service_ns, bytes: 0 };
         let calls = job(fsop, Role::Client, window_ns);
         JobRecord { name: name.to_owned(), classes: vec![class], open_loop, ..calls }
     };
-    let name = if acts.len() == 1 { first.act.word() } else { ALL };
-    let mut jobs = vec![one(name, all, rate(fsop, &acts))];
-    if acts.len() > 1 {
-        jobs.extend(acts.iter().map(|act| {
-            one(act.act.word(), act.service_ns.clone(), act.response_ns.as_ref().map(of_kind))
-        }));
+    let of_each = |act: &PlayedAct| {
+        one(act.act.word(), act.service_ns.clone(), act.response_ns.as_ref().map(of_kind))
+    };
+    let rate = rate(fsop, &acts);
+    if kinds == 1 {
+        let alone = one(first.act.word(), first.service_ns.clone(), rate);
+        return std::iter::once(alone).chain(acts[1..].iter().map(of_each)).collect();
     }
-    jobs
+    let mut all = first.service_ns.clone();
+    acts[1..].iter().for_each(|act| all.merge(&act.service_ns));
+    std::iter::once(one(ALL, all, rate)).chain(acts.iter().map(of_each)).collect()
 }
 
 /// What a rate came to, of all clients together; none in a closed loop.

@@ -347,6 +347,29 @@ fn personalities_are_rows_by_transaction() {
     assert_eq!(names, ["own, 2 clients, read", "own, 2 clients, calls"]);
 }
 
+/// What one run did in place of something gives its other rows no other name.
+#[test]
+fn what_was_done_instead_is_a_row_beside_the_others() {
+    use fathom_model::play::PlayAct::{self, Create, Delete};
+    let creates = |instead: &'static [(PlayAct, u64)]| {
+        move |i| {
+            let mut record = fixtures::clients(&[&[(Create, 3_000 + i)], instead].concat(), None);
+            let play = record.fsop.as_mut().and_then(|fsop| fsop.spec.play.as_mut());
+            play.expect("a personality").mix = vec![(Create, 1)];
+            record
+        }
+    };
+    let a = played("a", 0, creates(&[(Delete, 40)]));
+    let b = played("b", 5, creates(&[]));
+    let found = compare(&a, &b, &Options::default());
+    assert_eq!(found.rows[0].name, "own, 2 clients, create");
+    assert_eq!(found.rows[0].figures[0].decision, Decision::Equivalent);
+    let names: Vec<String> =
+        crate::history::history(&a.runs, 3.0).into_iter().map(|series| series.name).collect();
+    let expected = ["create", "delete", "calls"].map(|name| format!("own, 2 clients, {name}"));
+    assert_eq!(names, expected);
+}
+
 #[test]
 fn of_a_rate_the_response_is_the_answer() {
     use fathom_model::play::{PlayAct::Read, PlayedRate};
