@@ -296,8 +296,6 @@ fn as_made(report: &GuestReport) {
         format!("drive-self-test-missing {sata}"),
     ];
     look.has(&expected.each_ref().map(String::as_str));
-    let shared = look.defect("interrupt-shared").to_string();
-    contains(&shared, &["is shared by ", "megasas", "ehci_hcd"]);
     let scsi = look.nodes().iter().find(|node| node["drive"]["transport"] == "virtio-scsi");
     let scsi = &scsi.expect("a virtio disk")["detail"];
     assert_eq!(
