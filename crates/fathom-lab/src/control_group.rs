@@ -1,5 +1,6 @@
-//! The control group that a trial runs in when its workload limits it: made before, removed after, and noted in the
-//! journal in between.
+//! The control groups that a trial runs in when its workload limits it: made before, removed after, and noted in the
+//! journal in between. One for all its jobs when they ask for the same; else one for each job that asks, and processes to put
+//! into them.
 
 use crate::error::{ErrorClass, LabError};
 use crate::lab::Lab;
@@ -8,15 +9,17 @@ use fathom_base::shell;
 use fathom_guard::FilesystemId;
 use fathom_guard::journal::{self, Entry, Kind, Owner};
 use fathom_guard::place::mount_point;
+use fathom_load::apart::Part;
 use fathom_load::run::LoadError;
 use fathom_model::finding::{Finding, Severity};
-use fathom_model::limits::ControlGroupRecord;
+use fathom_model::limits::{self, ControlGroupRecord};
 use fathom_model::workload::Job;
 use fathom_sys::cgroup_io::{self, IoGroup, Place, WeightedBy};
 use fathom_sys::devno::DevNo;
 use fathom_sys::sysfs_block::BlockDir;
 use std::collections::BTreeMap;
 use std::io;
+use std::path::Path;
 
 /// What bfq takes at the most.
 const BFQ_WEIGHT_MAX: u32 = 1000;
@@ -29,9 +32,8 @@ struct Limited {
     has_bfq: bool,
 }
 
-/// True when the jobs, which all ask for the same, ask for a group at all.
 fn is_asked(jobs: &[Job]) -> bool {
-    jobs.first().is_some_and(|job| job.cgroup_weight.is_some() || !job.cgroup_max.is_empty())
+    jobs.iter().any(Job::wants_control_group)
 }
 
 /// Finds out whether a group could be made, before anything is.
@@ -48,15 +50,18 @@ pub fn check_place(lab: &Lab<'_>, jobs: &[Job]) -> Result<(), LabError> {
 /// [`LabError::Target`] for a target without a block device, or a weight that its scheduler does not take.
 pub fn check_targets<'t>(
     lab: &Lab<'_>,
-    jobs: &[Job],
-    targets: impl Iterator<Item = &'t PreparedTarget>,
+    mut jobs: impl Iterator<Item = (&'t Job, &'t PreparedTarget)>,
 ) -> Result<(), LabError> {
-    if is_asked(jobs) { devices(lab, &jobs[0], targets).map(drop) } else { Ok(()) }
+    jobs.try_for_each(|(job, target)| match job.wants_control_group() {
+        true => devices(lab, job, std::iter::once(target)).map(drop),
+        false => Ok(()),
+    })
 }
 
 fn place(lab: &Lab<'_>, jobs: &[Job]) -> Result<Place, LabError> {
     cgroup_io::place(&lab.root).map_err(|why| {
-        let job = jobs.first().map(|job| job.name.clone()).unwrap_or_default();
+        let job = jobs.iter().find(|job| job.wants_control_group());
+        let job = job.map(|job| job.name.clone()).unwrap_or_default();
         LabError::Load(LoadError::Missing { job, what: why.to_string() })
     })
 }
@@ -101,73 +106,163 @@ fn devices<'t>(
     Ok(found)
 }
 
-/// A group that this process is in.
-pub struct ControlGroup {
+/// A group that was made.
+struct ControlGroup {
     group: IoGroup,
     entry: journal::Record,
-    /// What it is.
-    pub record: ControlGroupRecord,
-    /// What is to be said about it.
-    pub findings: Vec<Finding>,
+    record: ControlGroupRecord,
+    findings: Vec<Finding>,
 }
 
-/// Makes the group that the jobs ask for and moves this process into it; none when they ask for none.
+/// The groups of a trial.
+#[derive(Default)]
+pub struct Groups {
+    /// In the order in which they were made.
+    held: Vec<ControlGroup>,
+    /// Where in `held` the group of each job is; nothing unless jobs have groups of their own.
+    of_job: Vec<Option<usize>>,
+}
+
+impl Groups {
+    /// True when jobs must run in processes of their own.
+    #[must_use]
+    pub fn are_apart(&self) -> bool {
+        !self.of_job.is_empty()
+    }
+
+    /// Who shares a process: each job with a group has its own, the others are together.
+    #[must_use]
+    pub fn parts(&self) -> Vec<Part<'_>> {
+        let place_of = |index: usize| self.of_job[index];
+        let jobs = 0..self.of_job.len();
+        let alone: Vec<usize> = jobs.clone().filter(|job| place_of(*job).is_none()).collect();
+        let together = Part { jobs: alone, admit: Box::new(|_| Ok(())) };
+        let own = jobs.filter_map(|job| {
+            let group = &self.held[place_of(job)?].group;
+            Some(Part { jobs: vec![job], admit: Box::new(|pid| group.admit(pid)) })
+        });
+        own.chain((!together.jobs.is_empty()).then_some(together)).collect()
+    }
+
+    /// The group that all jobs share, if they do.
+    #[must_use]
+    pub fn shared(&self) -> Option<&ControlGroupRecord> {
+        if self.are_apart() { None } else { self.held.first().map(|group| &group.record) }
+    }
+
+    /// The group that a job has for itself.
+    #[must_use]
+    pub fn of(&self, job: usize) -> Option<&ControlGroupRecord> {
+        let place = (*self.of_job.get(job)?)?;
+        Some(&self.held[place].record)
+    }
+
+    /// What is to be said about them.
+    pub fn findings(&self) -> impl Iterator<Item = &Finding> {
+        self.held.iter().flat_map(|group| &group.findings)
+    }
+
+    /// Leaves the groups and removes them, the last one first: the first may have enabled the controller for all.
+    ///
+    /// # Errors
+    /// [`LabError::Target`] when one cannot be removed; the next start tries again.
+    pub fn leave(mut self) -> Result<(), LabError> {
+        let mut result = Ok(());
+        while let Some(group) = self.held.pop() {
+            result = result.and(group.leave());
+        }
+        result
+    }
+}
+
+/// Makes the groups that the jobs, each with its target, ask for, if any; moves this process into one that they share.
 ///
 /// # Errors
-/// [`LabError`] when it cannot be made or a limit is not taken; all is as before then.
-pub fn enter<'t>(
-    lab: &Lab<'_>,
-    jobs: &[Job],
-    targets: impl Iterator<Item = &'t PreparedTarget>,
-) -> Result<Option<ControlGroup>, LabError> {
+/// [`LabError`] when one cannot be made or a limit is not taken; all is as before then.
+pub fn enter(lab: &Lab<'_>, jobs: &[Job], targets: &[&PreparedTarget]) -> Result<Groups, LabError> {
+    let mut groups = Groups::default();
     if !is_asked(jobs) {
-        return Ok(None);
+        return Ok(groups);
     }
-    let job = &jobs[0];
-    let devices = devices(lab, job, targets)?;
     let place = place(lab, jobs)?;
     let name = format!("fathom-{}", lab.run_id);
-    let path = place.group_dir(&name);
-    let entry = journal::Record::write_new(
-        &lab.state_dir,
-        Entry {
-            format: journal::FORMAT,
-            run_id: lab.run_id.clone(),
-            kind: Kind::ControlGroup { is_enabled_for_it: place.must_enable() },
-            mount_point: mount_point(&lab.root, &path),
-            filesystem: FilesystemId::of(&lab.root, &path),
-            path: path.clone(),
-            id: None,
-            owner: Owner::current(&lab.root)?,
-            kept: false,
-            seals: BTreeMap::new(),
-        },
-    )?;
-    let refused = |error: io::Error| {
-        let is_denied = error.kind() == io::ErrorKind::PermissionDenied;
-        let cure = if is_denied { "; run as root, or as the owner of the group above" } else { "" };
-        let reason = format!("the run cannot be limited: {error}{cure}");
-        LabError::Target { path: path.clone(), reason, class: ErrorClass::Missing }
-    };
-    let group = match place.enter(&name) {
-        Ok(group) => group,
-        Err(error) => {
-            entry.remove()?;
-            return Err(refused(error));
+    if !limits::are_apart(jobs) {
+        let devices = devices(lab, &jobs[0], targets.iter().copied())?;
+        let made = ControlGroup::new(lab, &place, (&name, true))?;
+        groups.held.push(made.limited(lab, &jobs[0], &devices)?);
+        return Ok(groups);
+    }
+    if place.must_enable() {
+        // A group that passes a controller on can have no processes, so this one has to be in one too.
+        groups.held.push(ControlGroup::new(lab, &place, (&name, true))?);
+    }
+    for (number, (job, target)) in (1..).zip(jobs.iter().zip(targets)) {
+        if !job.wants_control_group() {
+            groups.of_job.push(None);
+            continue;
         }
-    };
-    let record = ControlGroupRecord { path: path.display().to_string(), ..Default::default() };
-    let mut made = ControlGroup { group, entry, record, findings: Vec::new() };
-    match made.limit(lab, job, &devices) {
-        Ok(()) => Ok(Some(made)),
-        Err(error) => {
-            made.leave()?;
-            Err(refused(error))
+        let made = devices(lab, job, std::iter::once(*target)).and_then(|devices| {
+            let made = ControlGroup::new(lab, &place, (&format!("{name}-{number}"), false))?;
+            made.limited(lab, job, &devices)
+        });
+        match made {
+            Ok(group) => {
+                groups.of_job.push(Some(groups.held.len()));
+                groups.held.push(group);
+            }
+            Err(error) => {
+                groups.leave()?;
+                return Err(error);
+            }
         }
     }
+    Ok(groups)
 }
 
 impl ControlGroup {
+    /// Makes one of that name, for this process or for others, noted in the journal first.
+    fn new(lab: &Lab<'_>, place: &Place, (name, is_own): (&str, bool)) -> Result<Self, LabError> {
+        let path = place.group_dir(name);
+        let entry = journal::Record::write_new(
+            &lab.state_dir,
+            Entry {
+                format: journal::FORMAT,
+                run_id: lab.run_id.clone(),
+                kind: Kind::ControlGroup { is_enabled_for_it: place.must_enable() },
+                mount_point: mount_point(&lab.root, &path),
+                filesystem: FilesystemId::of(&lab.root, &path),
+                path: path.clone(),
+                id: None,
+                owner: Owner::current(&lab.root)?,
+                kept: false,
+                seals: BTreeMap::new(),
+            },
+        )?;
+        match if is_own { place.enter(name) } else { place.make(name) } {
+            Ok(group) => {
+                let record =
+                    ControlGroupRecord { path: path.display().to_string(), ..Default::default() };
+                Ok(Self { group, entry, record, findings: Vec::new() })
+            }
+            Err(error) => {
+                entry.remove()?;
+                Err(refused(&path, &error))
+            }
+        }
+    }
+
+    /// The same, with the limits of a job; removed when one is not taken.
+    fn limited(mut self, lab: &Lab<'_>, job: &Job, devices: &[Limited]) -> Result<Self, LabError> {
+        match self.limit(lab, job, devices) {
+            Ok(()) => Ok(self),
+            Err(error) => {
+                let error = refused(self.group.dir(), &error);
+                self.leave()?;
+                Err(error)
+            }
+        }
+    }
+
     fn limit(&mut self, lab: &Lab<'_>, job: &Job, devices: &[Limited]) -> io::Result<()> {
         if !job.cgroup_max.is_empty() {
             for device in devices {
@@ -200,11 +295,7 @@ impl ControlGroup {
         Ok(())
     }
 
-    /// Leaves the group and removes it.
-    ///
-    /// # Errors
-    /// [`LabError::Target`] when it cannot be removed; the next start tries again.
-    pub fn leave(self) -> Result<(), LabError> {
+    fn leave(self) -> Result<(), LabError> {
         let path = self.group.dir().to_owned();
         self.group.leave().map_err(|error| LabError::Target {
             path,
@@ -215,6 +306,13 @@ impl ControlGroup {
         })?;
         Ok(self.entry.remove()?)
     }
+}
+
+fn refused(path: &Path, error: &io::Error) -> LabError {
+    let is_denied = error.kind() == io::ErrorKind::PermissionDenied;
+    let cure = if is_denied { "; run as root, or as the owner of the group above" } else { "" };
+    let reason = format!("the run cannot be limited: {error}{cure}");
+    LabError::Target { path: path.to_owned(), reason, class: ErrorClass::Missing }
 }
 
 /// Weights mean something only where somebody shares the device by them.

@@ -110,7 +110,8 @@ pub(crate) fn checked_targets(
     let jobs = &options.workload.jobs;
     check_all(lab, options)?;
     let prepared = prepare_all(lab, options)?;
-    control_group::check_targets(lab, jobs, prepared.values())?;
+    let target_of = |job| &prepared[&key_of(job, &options.workload, &options.target)];
+    control_group::check_targets(lab, jobs.iter().map(|job| (job, target_of(job))))?;
     Ok(prepared)
 }
 
@@ -234,13 +235,17 @@ pub(crate) fn say_what_is_asked(
     prepared: &BTreeMap<TargetKey, PreparedTarget>,
 ) {
     for job in &options.workload.jobs {
-        let target = &prepared[&key_of(job, &options.workload, &options.target)];
-        (lab.emit)(Event::JobAsked {
-            job: Box::new(job.clone()),
-            target: target.path_text(),
-            target_bytes: target.size_bytes(),
-        });
+        say_job(lab, job, &prepared[&key_of(job, &options.workload, &options.target)]);
     }
+}
+
+/// What was understood of one job.
+pub(crate) fn say_job(lab: &mut Lab<'_>, job: &Job, target: &PreparedTarget) {
+    (lab.emit)(Event::JobAsked {
+        job: Box::new(job.clone()),
+        target: target.path_text(),
+        target_bytes: target.size_bytes(),
+    });
 }
 
 /// Removes what was made, or keeps it when asked. What cannot be removed is said, and stays in the journal for the next

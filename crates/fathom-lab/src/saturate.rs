@@ -4,7 +4,7 @@
 
 use crate::error::LabError;
 use crate::lab::Lab;
-use crate::run::{RunOptions, give_back_one, single_target};
+use crate::run::{RunOptions, give_back_one, say_job, single_target};
 use crate::search::Trials;
 pub use crate::search::{TIME_NS_MAX, TIME_NS_MIN};
 use crate::trial::{KeepRecord, check_buffers};
@@ -96,6 +96,9 @@ pub fn saturate(
     let (workload, mut target) = single_target(lab, &largest)?;
     let start = start::of_stack(target.stack());
     let limit = limit_of(&workload);
+    // The search sets requests in flight and times; the first run is this.
+    let first = workload.jobs.first().map(|job| Job { threads: 1, depth: 1, ..job.clone() });
+    first.iter().for_each(|job| say_job(lab, job, &target));
     target.fill_up(lab, None, options.time_ns)?;
     let deadline_ns = started_ns + options.time_ns;
     let left_ns = deadline_ns.saturating_sub(clock::monotonic_ns()).max(options.time_ns / 2);

@@ -1,6 +1,6 @@
 //! One trial: a workload on prepared targets, from the open files to the raw record.
 
-use crate::control_group;
+use crate::control_group::{self, Groups};
 use crate::error::LabError;
 use crate::lab::Lab;
 use crate::layer_tree;
@@ -11,6 +11,7 @@ use crate::target::PreparedTarget;
 use crate::verify::{self, Verification};
 use fathom_base::units::format_size;
 use fathom_check::measuring;
+use fathom_load::apart;
 use fathom_load::delivered;
 use fathom_load::plan::{self, JobPlan};
 use fathom_load::run::{self, Control, JobSetup, MemoryNeed, Observer, Outcome, Tick};
@@ -18,6 +19,7 @@ use fathom_load::target::LoadTarget;
 use fathom_model::event::Event;
 use fathom_model::finding::Finding;
 use fathom_model::limits::ControlGroupRecord;
+use fathom_model::pattern::Cursor;
 use fathom_model::record::{Ending, IoFailure, RECORD_VERSION, Record};
 use fathom_model::stack::Stack;
 use fathom_model::workload::{Job, OpenSync, Workload};
@@ -176,8 +178,23 @@ fn open(lab: &Lab<'_>, trial: &Trial<'_>) -> Result<Vec<(LoadTarget, JobPlan)>, 
     let mut opened = planned(&trial.workload.jobs, &trial.targets, trial.seed, |target, job| {
         target.open(open_mode(job), job.starts_empty())
     })?;
-    plan::share_cursors(opened.iter_mut().map(|(load, plan)| (&*load, plan)));
+    share_cursors(&mut opened, &trial.targets)?;
     Ok(opened)
+}
+
+/// Gives jobs with a common position one.
+fn share_cursors(
+    opened: &mut [(LoadTarget, JobPlan)],
+    targets: &[&PreparedTarget],
+) -> Result<(), LabError> {
+    plan::share_cursors(opened.iter_mut().map(|(load, plan)| (&*load, plan))).map_err(|source| {
+        let sharing =
+            opened.iter().zip(targets).find(|((_, p), _)| p.job.cursor == Cursor::Workload);
+        let (job, target) = sharing.map_or_else(Default::default, |((_, plan), target)| {
+            (plan.job.name.clone(), target.path_text())
+        });
+        LabError::Plan { job, target, source }
+    })
 }
 
 /// Finds out whether the jobs of a trial could start, while test files are still empty: to write them full may take long.
@@ -191,6 +208,7 @@ pub fn check_start(
 ) -> Result<(), LabError> {
     let mut opened =
         planned(jobs, targets, 0, |target, job| target.open_untouched(open_mode(job)))?;
+    share_cursors(&mut opened, targets)?;
     verify::limit_memory(lab, &mut opened);
     let (targets, plans): (Vec<LoadTarget>, Vec<JobPlan>) = opened.into_iter().unzip();
     Ok(run::check(&setups(&targets, plans))?)
@@ -278,15 +296,12 @@ fn measure_limited(
         .zip(&trial.targets)
         .filter_map(|(job, target)| limits::io_priority_finding(job, target.stack(), kernel));
     findings.extend(inert);
-    let group = control_group::enter(lab, jobs, distinct(&trial.targets))?;
-    let measured = measure(lab, trial, opened, verification);
-    let control_group = group.map(|group| {
-        findings.extend(group.findings.iter().cloned());
-        let record = group.record.clone();
-        note_failure(lab, group.leave());
-        record
-    });
+    let groups = control_group::enter(lab, jobs, &trial.targets)?;
+    let measured = measure(lab, trial, opened, verification, &groups);
+    findings.extend(groups.findings().cloned());
     findings.dedup();
+    let control_group = groups.shared().cloned();
+    note_failure(lab, groups.leave());
     let (outcome, deltas) = measured?;
     Ok(Measured { outcome, deltas, control_group })
 }
@@ -320,6 +335,7 @@ fn measure(
     trial: &Trial<'_>,
     opened: Vec<(LoadTarget, JobPlan)>,
     verification: &mut Verification,
+    groups: &Groups,
 ) -> Result<(Outcome, Deltas), LabError> {
     let planned = trial.workload.jobs.iter().map(|j| j.duration_ns.unwrap_or(NO_TIME_NS)).max();
     let amounts: Option<Vec<u64>> = opened.iter().map(|(_, p)| p.amount_bytes).collect();
@@ -335,8 +351,19 @@ fn measure(
     let mut watch = Watch { sampler, verification };
     let control = Control { clock: lab.clock, interval_ns: lab.interval_ns, stop: &lab.stop };
     let (targets, plans): (Vec<LoadTarget>, Vec<JobPlan>) = opened.into_iter().unzip();
-    let outcome = run::run(&setups(&targets, plans), &control, &mut watch)?;
-    Ok((outcome, watch.sampler.deltas()))
+    let setups = setups(&targets, plans);
+    if !groups.are_apart() {
+        let outcome = run::run(&setups, &control, &mut watch)?;
+        return Ok((outcome, watch.sampler.deltas()));
+    }
+    let mut outcome = apart::run(&groups.parts(), &setups, &control, &mut watch)?;
+    for (index, job) in outcome.jobs.iter_mut().enumerate() {
+        job.control_group = groups.of(index).cloned();
+    }
+    let mut deltas = watch.sampler.deltas();
+    deltas.process_cpu.user_ns += outcome.apart_cpu.user_ns;
+    deltas.process_cpu.system_ns += outcome.apart_cpu.system_ns;
+    Ok((outcome, deltas))
 }
 
 /// Buffers above a quarter of what is free push other things out of memory, or the machine into swap.

@@ -444,7 +444,17 @@ impl Collector<'_> {
         let window_ns = jobs.iter().map(|j| j.window_ns).max().unwrap_or(0);
         let held_up_ns = self.held_up_ns;
         let books = self.finished.into_iter().filter_map(|worker| worker.book).collect();
-        Outcome { jobs, started_unix_ns, window_ns, held_up_ns, interrupted, failure, books }
+        let apart_cpu = CpuTime::default();
+        Outcome {
+            jobs,
+            started_unix_ns,
+            window_ns,
+            held_up_ns,
+            interrupted,
+            failure,
+            books,
+            apart_cpu,
+        }
     }
 
     /// What a thread moved, over its own window.
@@ -496,6 +506,7 @@ impl Collector<'_> {
             open_loop,
             verify: None,
             delivered: None,
+            control_group: None,
         }
     }
 }

@@ -7,6 +7,7 @@
 //!
 //! Adding an engine is one file in `engines/` plus its calls in `fathom-sys`.
 
+pub mod apart;
 mod collect;
 mod delivered;
 pub mod engine;

@@ -154,27 +154,45 @@ pub(crate) struct InControl {
 }
 
 impl InControl {
-    /// Raises the calling thread and the one that waits for signals, if a job is in the realtime class.
+    /// Raises the calling thread and the one that waits for signals, if a job is in the realtime class: because it asks for that,
+    /// or because fathom was started so (`ionice`, `chrt`) and it asks for nothing else.
     ///
     /// # Errors
     /// [`LoadError::Missing`] when that cannot be: the job must not run then.
     pub(crate) fn of(jobs: &[&Job], stop: &StopFlag) -> Result<Self, LoadError> {
-        let is_realtime = |job: &&&Job| matches!(job.io_priority, IoPriority::Realtime(_));
+        let cpu = priority::inherited_realtime_priority().unwrap_or(0);
+        let own = priority::io_class(ThreadId::current()).unwrap_or(IoClass::Unset);
+        // The kernel takes the I/O class of who has none from the policy of the CPU.
+        let is_inherited =
+            matches!(own, IoClass::Realtime(_)) || (own == IoClass::Unset && cpu > 0);
+        let is_realtime = |job: &&&Job| match job.io_priority {
+            IoPriority::Realtime(_) => true,
+            IoPriority::Inherit => is_inherited,
+            IoPriority::BestEffort(_) | IoPriority::Idle => false,
+        };
         let Some(job) = jobs.iter().find(is_realtime) else {
             return Ok(Self { _threads: Vec::new() });
         };
         let refused = |why: String| {
-            let word = job.io_priority.word();
+            let what = match job.io_priority {
+                IoPriority::Inherit => {
+                    "the realtime I/O class that fathom was started in (ionice, chrt)".to_owned()
+                }
+                asked => format!("io_priority={}", asked.word()),
+            };
             missing(
                 job,
                 format!(
-                    "io_priority={word} needs threads that can stop the run whatever the device does: {why}; use io_priority=be/0"
+                    "{what} needs threads that can stop the run whatever the device does: {why}; use io_priority=be/0"
                 ),
             )
         };
+        if job.io_priority == IoPriority::Inherit && own == IoClass::Realtime(0) {
+            return Err(refused("nothing comes before its level 0, but 1 to 7 can be used".into()));
+        }
         let watcher = stop.watcher().ok_or_else(|| refused("nobody waits for signals".into()))?;
         let raise = |thread| {
-            FirstInLine::raise(thread).map_err(|e| {
+            FirstInLine::raise(thread, cpu).map_err(|e| {
                 refused(format!("SCHED_FIFO and the realtime I/O class for them: {e}"))
             })
         };

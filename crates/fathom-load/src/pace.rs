@@ -41,7 +41,7 @@ impl Pace {
             let stream = Stream::new(rate, job.arrivals, seed, thread, threads)?;
             return Some(Self::Open(Box::new(OpenLoop::new(stream, depth))));
         }
-        let slowed = Slowed::new(job, threads, depth);
+        let slowed = Slowed::new(job, (thread, threads), depth);
         (slowed.think_ns > 0 || !slowed.caps.is_empty()).then_some(Self::Slowed(slowed))
     }
 
@@ -434,10 +434,14 @@ struct Cap {
 }
 
 impl Slowed {
-    fn new(job: &Job, threads: u32, depth: u32) -> Self {
+    /// The threads take turns from the start, as with even arrivals: otherwise each would begin with a request, and a thousand
+    /// threads with a thousand at once.
+    fn new(job: &Job, (thread, threads): (u32, u32), depth: u32) -> Self {
         let cap = |per_second: f64, per_request| {
             let ns_per_unit = 1e9 * f64::from(threads) / per_second;
-            Cap { per_request, ns_per_unit, free_ns: 0.0 }
+            let first = if per_request { 1.0 } else { job.block_size_bytes_mean() };
+            let free_ns = first * 1e9 * f64::from(thread) / per_second;
+            Cap { per_request, ns_per_unit, free_ns }
         };
         let operations = job.cap_iops.map(|rate| cap(rate, true));
         let bytes = job.cap_bytes.map(|rate| cap(rate as f64, false));
@@ -655,7 +659,7 @@ mod tests {
     #[test]
     fn a_cap_lets_no_more_through_and_catches_up_ten_milliseconds() {
         let job = Job { cap_iops: Some(1000.0), ..Job::default() };
-        let mut slowed = Slowed::new(&job, 1, 1);
+        let mut slowed = Slowed::new(&job, (0, 1), 1);
         let starts = |slowed: &mut Slowed, now_ns: u64| {
             let mut count = 0;
             while slowed.may_start(now_ns) {
@@ -672,9 +676,33 @@ mod tests {
     }
 
     #[test]
+    fn many_threads_begin_in_turn() {
+        const MS: u64 = 1_000_000;
+        // A hundred per second, of requests or of their bytes.
+        let bytes = Job { cap_bytes: Some(100 * 4096), ..Job::default() };
+        for job in [Job { cap_iops: Some(100.0), ..Job::default() }, bytes] {
+            let mut threads: Vec<Slowed> =
+                (0..64).map(|thread| Slowed::new(&job, (thread, 64), 1)).collect();
+            let mut started = Vec::new();
+            for now_ns in (0..3000).map(|ms| ms * MS) {
+                for slowed in &mut threads {
+                    while slowed.may_start(now_ns) {
+                        slowed.start(4096, now_ns);
+                        started.push(now_ns);
+                    }
+                }
+            }
+            assert!((299..=301).contains(&started.len()), "{}", started.len());
+            for second in started.windows(102) {
+                assert!(second[101] - second[0] >= 1000 * MS, "102 within a second: {second:?}");
+            }
+        }
+    }
+
+    #[test]
     fn the_stricter_cap_holds_and_threads_share_it() {
         let job = Job { cap_iops: Some(1000.0), cap_bytes: Some(4096 * 100), ..Job::default() };
-        let mut slowed = Slowed::new(&job, 2, 1);
+        let mut slowed = Slowed::new(&job, (0, 2), 1);
         slowed.start(4096, 0);
         assert_eq!(slowed.next_start_ns(0, 1), 20_000_000);
     }
@@ -682,7 +710,7 @@ mod tests {
     #[test]
     fn slots_think_in_order() {
         let job = Job { think_time_ns: 50, ..Job::default() };
-        let mut slowed = Slowed::new(&job, 1, 2);
+        let mut slowed = Slowed::new(&job, (0, 1), 2);
         assert!(slowed.think(1, 100) && slowed.think(0, 120));
         let mut free = Vec::new();
         slowed.wake(149, &mut free);

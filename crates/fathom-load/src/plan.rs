@@ -65,6 +65,14 @@ pub enum PlanError {
         /// What is wrong.
         source: DistributionError,
     },
+    /// Jobs that share a position have different ranges or places.
+    #[error(
+        "cursor=workload: its range, or what its places are (offset, span, files, align, block_size, stride), is not that of job '{other}', so that a common position means different offsets; give both the same, or use cursor=job"
+    )]
+    SharedRange {
+        /// The job that it shares with.
+        other: String,
+    },
     /// Something must be a multiple of the alignment.
     #[error("stride={} is not a multiple of the distance of offsets, {}; use a multiple, or set align",
         format_sizes(*stride_bytes, *align_bytes).0, format_sizes(*stride_bytes, *align_bytes).1)]
@@ -355,13 +363,22 @@ fn check_pattern(plan: &JobPlan) -> Result<(), PlanError> {
 /// iozone, sweep) and those that count bytes do so apart from each other.
 ///
 /// The one pass by which they end without an amount of their own is shared too: to each the same part of it.
-pub fn share_cursors<'a>(jobs: impl Iterator<Item = (&'a LoadTarget, &'a mut JobPlan)>) {
+///
+/// # Errors
+/// [`PlanError::SharedRange`] when jobs with a common position have different ranges, or places of different size: each would
+/// leave out what the other takes.
+pub fn share_cursors<'a>(
+    jobs: impl Iterator<Item = (&'a LoadTarget, &'a mut JobPlan)>,
+) -> Result<(), PlanError> {
     let mut groups: Vec<(_, Vec<&mut JobPlan>)> = Vec::new();
     for (target, plan) in jobs.filter(|(_, plan)| plan.job.cursor == Cursor::Workload) {
         let counts_bytes = matches!(plan.job.access, Access::Sequential | Access::Reverse);
         let key = (target.identity(), counts_bytes);
         match groups.iter_mut().find(|(other, _)| *other == key) {
             Some((_, group)) => {
+                if !has_places_of(plan, group[0], counts_bytes) {
+                    return Err(PlanError::SharedRange { other: group[0].job.name.clone() });
+                }
                 plan.shared = group[0].shared.clone();
                 group.push(plan);
             }
@@ -373,6 +390,18 @@ pub fn share_cursors<'a>(jobs: impl Iterator<Item = (&'a LoadTarget, &'a mut Job
             |plan: &&mut JobPlan| plan.amount_bytes.is_some() && plan.job.amount_bytes.is_none();
         share_out(&mut group.into_iter().filter(has_one_pass).collect::<Vec<_>>());
     }
+    Ok(())
+}
+
+/// True when a position, in bytes or as the number of a place, is the same offset for both.
+fn has_places_of(plan: &JobPlan, other: &JobPlan, counts_bytes: bool) -> bool {
+    let range = |plan: &JobPlan| (plan.start_bytes, plan.length_bytes, plan.job.files);
+    let places = |plan: &JobPlan| {
+        let job = &plan.job;
+        let largest = job.block_size_bytes_max();
+        (job.access, plan.align_bytes, largest, job.stride_bytes, job.sweep_points)
+    };
+    range(plan) == range(other) && (counts_bytes || places(plan) == places(other))
 }
 
 /// Gives each of these its part of the pass, in whole requests but for what is left at the end.

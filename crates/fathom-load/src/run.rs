@@ -10,9 +10,10 @@ use crate::verify::Book;
 use fathom_base::clock::Clock;
 use fathom_base::content::ContentError;
 use fathom_base::ledger::LedgerError;
-use fathom_model::record::{IoFailure, JobRecord};
+use fathom_model::record::{CpuTime, IoFailure, JobRecord};
 use fathom_sys::clock::FastClock;
 use fathom_sys::signals::StopFlag;
+use serde::{Deserialize, Serialize};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, mpsc};
 use thiserror::Error;
@@ -58,6 +59,9 @@ pub enum LoadError {
     /// The observer did not let it start.
     #[error("{0}")]
     CalledOff(String),
+    /// A process of its own that a job runs in could not start, or ended before its time.
+    #[error("{0}")]
+    Apart(String),
     /// A worker could not be set up.
     #[error("job '{job}', thread {thread}: {what}: {source}; {cure}")]
     Setup {
@@ -83,7 +87,7 @@ pub struct JobSetup<'a> {
 }
 
 /// What the last closed interval showed, for progress lines.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
 pub struct Tick {
     /// Since the start of the window.
     pub elapsed_ns: u64,
@@ -147,6 +151,8 @@ pub struct Outcome {
     pub failure: Option<IoFailure>,
     /// What must be found where, for jobs that verify.
     pub books: Vec<Book>,
+    /// CPU time in the window of the processes that jobs had of their own; nothing for threads of this one.
+    pub apart_cpu: CpuTime,
 }
 
 /// Finds out whether jobs could start on their targets, which may still be empty: whether engine, kernel, target and limits
@@ -174,6 +180,31 @@ pub fn run(
     setups: &[JobSetup<'_>],
     control: &Control<'_>,
     observer: &mut dyn Observer,
+) -> Result<Outcome, LoadError> {
+    let warmup_ns = setups.iter().map(|s| s.plan.job.warmup_ns).max().unwrap_or(0);
+    let window = |threads: u64| Ok(control.clock.now_ns() + start_delay_ns(threads) + warmup_ns);
+    run_at(setups, control, observer, &Start { warmup_ns, window_ns: &window })
+}
+
+/// Until as many threads have been woken, by a guess.
+pub(crate) fn start_delay_ns(threads: u64) -> u64 {
+    1_000_000 + 20_000 * threads
+}
+
+/// When the measured window begins.
+pub(crate) struct Start<'a> {
+    /// The longest warm-up before it.
+    pub(crate) warmup_ns: u64,
+    /// Asked when all threads, so many, are ready: the start of the window by the run's clock.
+    pub(crate) window_ns: &'a dyn Fn(u64) -> Result<u64, LoadError>,
+}
+
+/// Runs jobs as [`run`] does, with a start that somebody else says.
+pub(crate) fn run_at(
+    setups: &[JobSetup<'_>],
+    control: &Control<'_>,
+    observer: &mut dyn Observer,
+    start_at: &Start<'_>,
 ) -> Result<Outcome, LoadError> {
     let mut lanes = lanes(setups)?;
     lanes.iter_mut().for_each(Lane::make_exchanges);
@@ -208,15 +239,16 @@ pub fn run(
         let in_control = result.and_then(|()| InControl::of(&jobs, control.stop));
         let may_start = in_control
             .and_then(|held| observer.starts().map(|()| held).map_err(LoadError::CalledOff));
-        let warmup_ns = setups.iter().map(|s| s.plan.job.warmup_ns).max().unwrap_or(0);
         // Without a warm-up the window begins with the first request: counters that are read later miss what came before,
         // on a busy machine much of a short run.
-        let has_begun = warmup_ns == 0 && may_start.is_ok();
+        let has_begun = start_at.warmup_ns == 0 && may_start.is_ok();
         if has_begun {
             observer.window_begins();
         }
-        let start_ns = control.clock.now_ns() + 1_000_000 + 20_000 * threads;
-        shared.window_start_ns.store(start_ns + warmup_ns, Ordering::Relaxed);
+        let may_start = may_start.and_then(|held| {
+            shared.window_start_ns.store((start_at.window_ns)(threads)?, Ordering::Relaxed);
+            Ok(held)
+        });
         shared.go.open(may_start.is_ok());
         let _in_control = may_start?;
         let window = if has_begun { Window::Inside } else { Window::Before };

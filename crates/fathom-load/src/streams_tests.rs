@@ -188,7 +188,7 @@ fn jobs_on_one_target_share_a_position_and_others_do_not() {
     let target = LoadTarget::null(64 * BLOCK);
     let pairs = [("access", "sequential"), ("cursor", "workload"), ("amount", "1G")];
     let mut plans = [planned(&pairs, 64 * BLOCK), planned(&pairs, 64 * BLOCK)];
-    share_cursors(plans.iter_mut().map(|plan| (&target, plan)));
+    share_cursors(plans.iter_mut().map(|plan| (&target, plan))).expect("one range");
     let mut streams: Vec<Generator> = plans.iter().map(|p| Generator::new(p, 0, 1)).collect();
     let turns: Vec<u64> =
         (0..8).map(|i| streams[i % 2].next().expect("goes on").offset_bytes / BLOCK).collect();
@@ -196,6 +196,29 @@ fn jobs_on_one_target_share_a_position_and_others_do_not() {
     // Apart, each begins at the start.
     let alone = planned(&pairs, 64 * BLOCK);
     assert_eq!(Generator::new(&alone, 0, 1).next().expect("first").offset_bytes, 0);
+}
+
+#[test]
+fn a_position_of_unlike_ranges_is_refused() {
+    let target = LoadTarget::null(64 * BLOCK);
+    let base = [("cursor", "workload"), ("amount", "1G")];
+    let of = |more: &[(&str, &str)]| planned(&[&base[..], more].concat(), 64 * BLOCK);
+    let half = format!("{}", 32 * BLOCK);
+    let sequential = ("access", "sequential");
+    let (stride, wide) = (format!("{}", 4 * BLOCK), format!("{}", 8 * BLOCK));
+    let strided = |by: &str| of(&[("access", "strided"), ("stride", by)]);
+    let share = |mut plans: [JobPlan; 2]| {
+        let shared = share_cursors(plans.iter_mut().map(|plan| (&target, plan)));
+        shared.map_err(|error| error.to_string())
+    };
+    for unlike in [("offset", half.as_str()), ("span", half.as_str())] {
+        let error = share([of(&[sequential]), of(&[sequential, unlike])]).expect_err("unlike");
+        assert!(error.contains("cursor=workload") && error.contains("offset, span"), "{error}");
+    }
+    share([strided(&stride), strided(&wide)]).expect_err("places of another distance");
+    share([strided(&stride), strided(&stride)]).expect("alike");
+    // A position in bytes has no places.
+    share([of(&[sequential]), of(&[sequential, ("block_size", "512")])]).expect("alike");
 }
 
 /// The pass that ends them is one pass of all of them, however many they are and whatever is left at the end.
@@ -207,7 +230,7 @@ fn jobs_that_share_a_position_share_the_pass() {
         let target = LoadTarget::null(bytes);
         let planned = || crate::plan::plan(&one, bytes, 512, 1).expect("a plan");
         let mut plans: Vec<JobPlan> = (0..jobs).map(|_| planned()).collect();
-        share_cursors(plans.iter_mut().map(|plan| (&target, plan)));
+        share_cursors(plans.iter_mut().map(|plan| (&target, plan))).expect("one range");
         let mut moved = 0;
         for plan in &plans {
             let mut stream = Generator::new(plan, 0, 1);
@@ -223,7 +246,7 @@ fn jobs_that_share_a_position_share_the_pass() {
     let timed = Job { duration_ns: Some(1_000_000_000), ..one.clone() };
     let mut plans =
         [&one, &timed].map(|j| crate::plan::plan(j, 64 * BLOCK, 512, 1).expect("a plan"));
-    share_cursors(plans.iter_mut().map(|plan| (&target, plan)));
+    share_cursors(plans.iter_mut().map(|plan| (&target, plan))).expect("one range");
     assert_eq!(plans[0].amount_bytes, Some(64 * BLOCK));
 }
 

@@ -1,14 +1,19 @@
 //! Open loops, think time and caps against a simulated server whose every end is known.
 
 use super::*;
+use crate::files::FileSet;
 use crate::pace::{OpenEnd, Pace};
 use crate::payload::Fill;
 use crate::plan::plan;
 use crate::recorder::{Exchange, IntervalBuffer};
+use crate::target::LoadTarget;
 use fathom_base::clock::ManualClock;
+use fathom_guard::OwnedDir;
 use fathom_model::keys;
 use fathom_model::workload::Job;
 use fathom_stats::Histogram;
+use fathom_sys::io::OpenMode;
+use fathom_sys::sysroot::SysRoot;
 use std::cell::Cell;
 use std::collections::VecDeque;
 
@@ -28,6 +33,8 @@ struct Server<'c> {
     has_new: bool,
     /// Batches handed over, and batches given back.
     batches: (u64, u64),
+    /// How long it takes to open a file in the place of another.
+    open_ns: u64,
 }
 
 impl Server<'_> {
@@ -37,6 +44,15 @@ impl Server<'_> {
         self.clock.advance_ns(until_ns.saturating_sub(now_ns));
         if let Some((_, length_ns)) = self.stop.take_if(|(at_ns, _)| *at_ns <= until_ns) {
             self.clock.advance_ns(length_ns);
+        }
+    }
+
+    /// The server gets what was queued.
+    fn hand_over(&mut self) {
+        let now_ns = self.clock.now_ns();
+        for (_, _, end_ns) in self.queue.iter_mut().filter(|(_, _, end_ns)| *end_ns == u64::MAX) {
+            self.last_end_ns = self.last_end_ns.max(now_ns) + self.service_ns;
+            *end_ns = self.last_end_ns;
         }
     }
 
@@ -62,12 +78,16 @@ impl Engine for Server<'_> {
     fn buffer_mut(&mut self, _: u32) -> &mut [u8] {
         &mut self.buffer
     }
+    fn renew_file(&mut self, _: u32) -> io::Result<()> {
+        self.clock.advance_ns(self.open_ns);
+        Ok(())
+    }
     fn queue(&mut self, slot: u32, _: u32, op: Op) {
-        self.last_end_ns = self.last_end_ns.max(self.clock.now_ns()) + self.service_ns;
-        self.queue.push_back((slot, op.moved_bytes() as i32, self.last_end_ns));
+        self.queue.push_back((slot, op.moved_bytes() as i32, u64::MAX));
         self.has_new = true;
     }
     fn run(&mut self, wait_for: u32) -> io::Result<u32> {
+        self.hand_over();
         if wait_for > 0 {
             self.pass(self.end_of(wait_for));
         }
@@ -75,6 +95,7 @@ impl Engine for Server<'_> {
         Ok(self.count_batch(ended))
     }
     fn run_for(&mut self, wait_for: u32, wait_ns: u64) -> io::Result<u32> {
+        self.hand_over();
         if self.ended() == 0 {
             let only_looks = wait_ns == 0 || (self.is_polled && !self.queue.is_empty());
             // A look takes some time too.
@@ -126,6 +147,16 @@ fn run_until(
     stop_ns: u64,
     shape: impl FnOnce(&mut Server),
 ) -> Ran {
+    run_on(None, pairs, (seed, stop_ns), shape)
+}
+
+/// The same on several files, of which not all can be open.
+fn run_on(
+    target: Option<&LoadTarget>,
+    pairs: &[(&str, &str)],
+    (seed, stop_ns): (u64, u64),
+    shape: impl FnOnce(&mut Server),
+) -> Ran {
     let mut job = Job::default();
     pairs.iter().for_each(|(k, v)| keys::set(&mut job, k, v).expect(k));
     keys::check(&job).expect("makes sense");
@@ -143,8 +174,10 @@ fn run_until(
         oversleeps_ns: 0,
         has_new: false,
         batches: (0, 0),
+        open_ns: 0,
     };
     shape(&mut server);
+    let files = target.map(|target| FileSet::new(target, &job, 1, job.depth).expect("opened"));
     let exchange = Exchange::new(OpClass::ALL.len(), job.rate.is_some());
     let recorder = Recorder::new(&OpClass::ALL, exchange.clone(), SECOND_NS, 64);
     let generator = Generator::new(&plan, 0, 1);
@@ -159,6 +192,7 @@ fn run_until(
     let counted = Counted(&clock, Cell::new(0));
     let mut worker = Worker::new(&mut server, &counted, generator, recorder, rules, payload);
     worker.pace = pace;
+    worker.open_files = files.as_ref().zip(target).and_then(|(files, on)| files.switching(on, 0));
     let start_ns = SECOND_NS;
     let window_start_ns = start_ns + job.warmup_ns;
     let window_end_ns = job.duration_ns.map_or(u64::MAX, |d| window_start_ns + d);
@@ -205,6 +239,40 @@ fn the_clock_is_read_once_for_each_batch() {
             }
         }
     }
+}
+
+/// Each request finds its file closed. The time that opening takes is its own class; the service time is without it, and the
+/// response time, from when the request was due, with it.
+#[test]
+fn opening_files_is_no_part_of_a_service_time() {
+    let dir = std::env::temp_dir().join(format!("fathom-opening-{}", std::process::id()));
+    std::fs::create_dir_all(dir.join("data")).expect("temporary directory");
+    let mut owned =
+        OwnedDir::create(&SysRoot::live(), &dir.join("data"), "run1", &dir.join("state"))
+            .expect("made");
+    let tree = owned.create_tree(3, &mut |_| true).expect("made");
+    let target = LoadTarget::own_tree(&tree, 1 << 20, 512, OpenMode::default()).expect("opened");
+    let files = [("files", "3"), ("files_open", "2"), ("operations", "30")];
+    for (way, depth) in [("rate", "1"), ("rate", "2"), ("cap_iops", "1"), ("think_time", "2")] {
+        let value = if way == "think_time" { "1ms" } else { "1000" };
+        let more = [(way, value), ("depth", depth)];
+        let pairs = [&files[..], &more].concat();
+        let ran = run_on(Some(&target), &pairs, (1, u64::MAX), |server| server.open_ns = 30_000);
+        let mut open_ns = Histogram::new();
+        let class = OpClass::ALL.iter().position(|class| *class == OpClass::Open).expect("there");
+        ran.buffers.iter().for_each(|buffer| open_ns.merge(&buffer.latency_ns[class]));
+        // The first two files are open at the beginning.
+        assert_eq!(extremes(&open_ns), (28, 30_000, 30_000), "{way} {depth}");
+        let longest_ns = if way == "think_time" { 200_000 } else { 100_000 };
+        assert_eq!(ran.service_ns.count(), 30);
+        assert_eq!(ran.service_ns.min(), Some(100_000), "{way} {depth}");
+        assert!(ran.service_ns.max() <= Some(longest_ns), "{way} {depth}: {:?}", ran.service_ns);
+        if way == "rate" {
+            assert_eq!(extremes(&ran.response_ns), (30, 100_000, 130_000), "depth {depth}");
+        }
+    }
+    owned.remove().expect("ours");
+    std::fs::remove_dir_all(&dir).expect("only what was made here");
 }
 
 #[test]

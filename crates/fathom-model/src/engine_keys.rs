@@ -12,6 +12,13 @@ pub fn contradiction(job: &Job) -> Option<String> {
             job.concurrency()
         ));
     }
+    if job.engine == EngineKind::Libaio && !job.direct && job.depth > 1 {
+        return Some(format!(
+            "engine=libaio does buffered requests one after the other before io_submit returns, so that depth={} cannot be honoured; use direct=yes, depth=1 threads={}, or engine=io_uring",
+            job.depth,
+            job.concurrency()
+        ));
+    }
     let only_ring = [("polled=yes", job.polled), ("sqpoll=yes", job.sqpoll)];
     let registered = job.registered.map(|x| if x { "registered=yes" } else { "registered=no" });
     let asked = only_ring.into_iter().filter(|(_, is_asked)| *is_asked).map(|(word, _)| word);
@@ -96,6 +103,7 @@ mod tests {
             &[("engine", "mmap"), ("direct", "no"), ("open_sync", "sync")],
             &[("engine", "mmap"), ("direct", "no"), ("access", "append")],
             &[("engine", "libaio"), ("polled", "yes")],
+            &[("engine", "libaio"), ("direct", "no"), ("depth", "2")],
             &[("engine", "psync"), ("sqpoll", "yes")],
             &[("engine", "libaio"), ("registered", "no")],
             &[("engine", "psync"), ("batch_submit", "1")],
@@ -118,6 +126,7 @@ mod tests {
         for pairs in [
             &[][..],
             &[("engine", "libaio"), ("depth", "32"), ("batch_submit", "32")],
+            &[("engine", "libaio"), ("direct", "no"), ("depth", "1")],
             &[("engine", "mmap"), ("direct", "no")],
             &[("polled", "yes"), ("sqpoll", "yes"), ("registered", "no")],
             &[("sqpoll", "yes"), ("files", "3"), ("files_open", "3")],

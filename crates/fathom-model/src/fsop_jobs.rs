@@ -84,6 +84,7 @@ fn job(fsop: &FsopRecord, role: Role, window_ns: u64) -> JobRecord {
         open_loop: None,
         verify: None,
         delivered: None,
+        control_group: None,
     }
 }
 

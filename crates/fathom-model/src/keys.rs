@@ -423,13 +423,13 @@ pub const KEYS: &[Key] = &[
     Key {
         name: "cgroup_weight",
         values: "1..10000",
-        help: "I/O weight of a cgroup that the whole run is put into (others have 100)",
+        help: "I/O weight of a cgroup for the whole run, or for each job if jobs differ (others have 100)",
         set: |j, v| count(v, 1, 10_000).map(|x| j.cgroup_weight = Some(x)),
     },
     Key {
         name: "cgroup_max",
         values: "read_bytes:100MB,write_bytes:SIZE,read_iops:N,write_iops:500",
-        help: "limits per second of a cgroup that the whole run is put into",
+        help: "limits per second of a cgroup for the whole run, or for each job if jobs differ",
         set: |j, v| IoMax::parse(v).map(|x| j.cgroup_max = x),
     },
     Key {

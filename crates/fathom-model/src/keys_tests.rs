@@ -119,6 +119,8 @@ fn contradictions() {
         &[("distribution", "pareto:1")],
         &[("distribution", "normal:0%")],
         &[("distribution", "zones:90/10,20/90")],
+        &[("access", "sequential"), ("align", "64k")],
+        &[("access", "reverse"), ("align", "12k"), ("block_size", "8k")],
     ] {
         assert!(matches!(set_all(pairs), Err(KeyError::Contradiction { .. })), "{pairs:?}");
     }
@@ -128,6 +130,8 @@ fn contradictions() {
         &[("access", "replication"), ("write_fraction", "0.5")],
         &[("rate", "0.5"), ("arrivals", "poisson"), ("depth", "8")],
         &[("think_time", "1ms"), ("cap_iops", "50"), ("cap_bytes", "1M")],
+        &[("access", "sequential"), ("align", "512"), ("block_size", "4k-64k")],
+        &[("access", "strided"), ("stride", "64k"), ("align", "64k")],
     ] {
         assert!(set_all(pairs).is_ok(), "{pairs:?}");
     }

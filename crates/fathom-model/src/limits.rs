@@ -2,7 +2,8 @@
 //! what of them was in effect.
 
 use crate::keys::KeyError;
-use crate::workload::{IoPriority, Job};
+use crate::pattern::Cursor;
+use crate::workload::{IoPriority, Job, Verify};
 use fathom_base::suggest;
 use fathom_base::units::{self, format_size};
 use serde::{Deserialize, Serialize};
@@ -105,6 +106,22 @@ impl IoMax {
         *self == Self::default()
     }
 
+    /// The limits that are set, for people.
+    #[must_use]
+    pub fn text(&self) -> String {
+        let bytes = |value: Option<u64>, what: &str| {
+            value.map(|value| format!("{what} {}/s", format_size(value)))
+        };
+        let count = |value: Option<u64>, what: &str| value.map(|v| format!("{v} {what}/s"));
+        let limits = [
+            bytes(self.read_bytes, "reads"),
+            bytes(self.write_bytes, "writes"),
+            count(self.read_iops, "reads"),
+            count(self.write_iops, "writes"),
+        ];
+        limits.into_iter().flatten().collect::<Vec<_>>().join(", ")
+    }
+
     /// The limits that are set, in the words of the kernel's `io.max`.
     #[must_use]
     pub fn kernel_words(&self) -> Vec<(&'static str, u64)> {
@@ -136,6 +153,8 @@ impl LimitsRecord {
         let mut parts = Vec::new();
         if asked.io_priority != IoPriority::Inherit {
             parts.extend(self.io_priority.map(|class| format!("I/O priority {}", class.word())));
+        } else if let Some(class @ IoPriority::Realtime(_)) = self.io_priority {
+            parts.push(format!("I/O priority {}, as fathom was started", class.word()));
         }
         if asked.nice.is_some() {
             parts.extend(self.nice.map(|nice| format!("nice {nice}")));
@@ -145,7 +164,7 @@ impl LimitsRecord {
     }
 }
 
-/// The control group that all jobs of a trial ran in, read back from the kernel.
+/// The control group that all jobs of a trial ran in, or one of them, read back from the kernel.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ControlGroupRecord {
     /// Its directory.
@@ -162,40 +181,64 @@ impl ControlGroupRecord {
     pub fn text(&self) -> String {
         let mut parts: Vec<String> = self.weight.iter().map(|w| format!("weight {w}")).collect();
         for (device, max) in &self.max {
-            let bytes = |value: Option<u64>, what: &str| {
-                value.map(|value| format!("{what} {}/s", format_size(value)))
-            };
-            let count = |value: Option<u64>, what: &str| value.map(|v| format!("{v} {what}/s"));
-            let limits = [
-                bytes(max.read_bytes, "reads"),
-                bytes(max.write_bytes, "writes"),
-                count(max.read_iops, "reads"),
-                count(max.write_iops, "writes"),
-            ];
-            let limits: Vec<String> = limits.into_iter().flatten().collect();
-            parts.push(format!("{device} at most {}", limits.join(", ")));
+            parts.push(format!("{device} at most {}", max.text()));
         }
         parts.join("; ")
     }
 }
 
-/// The kernel limits the I/O of whole processes, and all jobs are threads of one.
+impl Job {
+    /// True when it asks for a control group that limits its I/O.
+    #[must_use]
+    pub fn wants_control_group(&self) -> bool {
+        self.cgroup_weight.is_some() || !self.cgroup_max.is_empty()
+    }
+
+    fn control_group(&self) -> (Option<u32>, IoMax) {
+        (self.cgroup_weight, self.cgroup_max)
+    }
+}
+
+/// True when jobs that run together differ in what limits their control groups. The kernel limits the I/O of whole processes, so
+/// each then has a process and a group of its own; otherwise all are in one.
+#[must_use]
+pub fn are_apart(jobs: &[Job]) -> bool {
+    jobs.iter().any(|job| job.control_group() != jobs[0].control_group())
+}
+
+/// Refuses what cannot be done by jobs in different processes.
 ///
 /// # Errors
-/// [`KeyError::Contradiction`] when jobs differ in what limits their control group.
+/// [`KeyError::Contradiction`] for a job whose control group is another than that of a job beside it, and which needs to be in
+/// one process with the others.
 pub fn check(jobs: &[Job]) -> Result<(), KeyError> {
-    let Some(first) = jobs.first() else { return Ok(()) };
-    let of = |job: &Job| (job.cgroup_weight, job.cgroup_max);
-    let Some(other) = jobs.iter().find(|job| of(job) != of(first)) else { return Ok(()) };
-    let key = if other.cgroup_max == first.cgroup_max { "cgroup_weight" } else { "cgroup_max" };
-    Err(KeyError::Contradiction {
-        job: other.name.clone(),
-        reason: format!(
-            "its {key} differs from that of job '{}', but all jobs are threads of one process and a control group limits \
-             the I/O of whole processes; give {key}= without the name of a job, or use cap_iops= or cap_bytes= for one job",
-            first.name
-        ),
-    })
+    for job in jobs {
+        let is_beside =
+            |other: &&Job| other.phase == job.phase && other.control_group() != job.control_group();
+        let Some(other) = jobs.iter().find(is_beside) else { continue };
+        let Some(what) = only_in_one_process(job) else { continue };
+        let key = if other.cgroup_max == job.cgroup_max { "cgroup_weight" } else { "cgroup_max" };
+        return Err(KeyError::Contradiction {
+            job: job.name.clone(),
+            reason: format!(
+                "its {key} differs from that of job '{}', so that each runs in a process of its own, and {what} needs all jobs \
+                 in one; give {key}= without the name of a job, leave {what} out, or use cap_iops= or cap_bytes= for one job",
+                other.name
+            ),
+        });
+    }
+    Ok(())
+}
+
+/// What of a job is kept in the memory of the process.
+fn only_in_one_process(job: &Job) -> Option<&'static str> {
+    if job.verify != Verify::None {
+        return Some("verify=");
+    }
+    if job.cursor == Cursor::Workload {
+        return Some("cursor=workload");
+    }
+    job.metadata.is_some().then_some("creating, looking up or deleting names")
 }
 
 #[cfg(test)]
@@ -236,14 +279,31 @@ mod tests {
     }
 
     #[test]
-    fn one_process_has_one_group() {
+    fn groups_of_their_own_are_for_jobs_that_need_no_other() {
         let job =
             |name: &str, weight| Job { name: name.into(), cgroup_weight: weight, ..Job::default() };
-        assert!(check(&[]).is_ok());
-        assert!(check(&[job("a", Some(50)), job("b", Some(50))]).is_ok());
-        let error = check(&[job("a", None), job("b", Some(50))]).expect_err("differ").to_string();
-        for part in ["job 'b'", "cgroup_weight differs from that of job 'a'", "cap_iops="] {
-            assert!(error.contains(part), "{error}");
+        assert!(!are_apart(&[]) && check(&[]).is_ok());
+        let same = [job("a", Some(50)), job("b", Some(50))];
+        assert!(!are_apart(&same) && check(&same).is_ok());
+        let mut differ = [job("a", None), job("b", Some(50))];
+        assert!(are_apart(&differ) && check(&differ).is_ok());
+        let of = |jobs: &[Job]| check(jobs).expect_err("in one process").to_string();
+        differ[0].verify = Verify::After;
+        for part in
+            ["job 'a'", "cgroup_weight differs from that of job 'b'", "verify=", "cap_iops="]
+        {
+            assert!(of(&differ).contains(part), "{}", of(&differ));
         }
+        let mut verified = same.clone();
+        verified[0].verify = Verify::After;
+        assert!(check(&verified).is_ok(), "in one group");
+        differ[0].verify = Verify::None;
+        differ[1].cursor = Cursor::Workload;
+        differ[1].cgroup_max = IoMax { read_iops: Some(9), ..IoMax::default() };
+        let text = of(&differ);
+        assert!(text.contains("job 'b'") && text.contains("cgroup_max differs"), "{text}");
+        // One after the other.
+        differ[1].phase = Some("later".into());
+        assert!(check(&differ).is_ok());
     }
 }

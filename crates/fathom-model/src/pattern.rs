@@ -385,6 +385,13 @@ fn offsets(job: &Job) -> Option<String> {
             "access=sweep is one pass, which a warm-up would use up; leave out warmup".to_owned(),
         );
     }
+    let goes_on = matches!(job.access, Access::Sequential | Access::Reverse | Access::Append);
+    let step = u64::from(job.block_size_bytes_min().max(1));
+    if let Some(align) = job.align_bytes.filter(|align| goes_on && !step.is_multiple_of(*align)) {
+        return Some(format!(
+            "access={word} goes on where the last request ended, which is not a multiple of align={align}; leave out align, or use access=strided with stride={align}"
+        ));
+    }
     if job.cursor != Cursor::Thread && !job.access.has_cursor() {
         return Some(format!(
             "access={word} has no position to share; leave out cursor, or use access=sequential"

@@ -409,6 +409,9 @@ pub struct JobRecord {
     /// What a storage can save of what it wrote, when it asked for a share of that.
     #[serde(default)]
     pub delivered: Option<DeliveredRecord>,
+    /// The control group that was made for it alone; none when all jobs shared one, or had none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub control_group: Option<ControlGroupRecord>,
 }
 
 impl JobRecord {
@@ -580,6 +583,9 @@ pub enum TargetKind {
     Null,
 }
 
+/// Feature of an engine whose zero ranges were written as zeros, because the device cannot do it by itself.
+pub const ZEROES_WRITTEN: &str = "zero_by_writing_zeros";
+
 /// The first error that ended a run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct IoFailure {
@@ -666,7 +672,7 @@ pub struct Record {
     /// What was hot at the end of the window.
     #[serde(default)]
     pub heat: HeatRecord,
-    /// The control group that was made for it; none unless a limit was asked for.
+    /// The control group that was made for all its jobs; none unless a limit was asked for, the same of all.
     #[serde(default)]
     pub control_group: Option<ControlGroupRecord>,
     /// Which cell of an experiment it belongs to, and how the machine was set; none outside of experiments.

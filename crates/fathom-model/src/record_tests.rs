@@ -41,6 +41,7 @@ fn job(window_ns: u64, ended: &[(OpClass, u64)], ages_ns: &[u64]) -> JobRecord {
         open_loop: None,
         verify: None,
         delivered: None,
+        control_group: None,
     }
 }
 

@@ -428,10 +428,11 @@ pub struct Job {
     /// The NUMA node whose CPUs the threads are bound to (unless `cpus` says which) and whose memory the buffers are in.
     #[serde(default)]
     pub numa_node: Option<u32>,
-    /// Weight of the process's control group against its neighbours, 1 to 10000; the same for all jobs.
+    /// Weight of its control group against its neighbours, 1 to 10000. One group holds all jobs when all ask for the same, else
+    /// each has its own.
     #[serde(default)]
     pub cgroup_weight: Option<u32>,
-    /// Limits of the process's control group; the same for all jobs.
+    /// Limits of its control group; whose that is, see `cgroup_weight`.
     #[serde(default)]
     pub cgroup_max: IoMax,
     /// CPUs that the threads are bound to, in turn; empty leaves it to the kernel.

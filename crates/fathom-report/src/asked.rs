@@ -77,7 +77,87 @@ fn end(job: &Job) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use fathom_model::builtin;
+    use fathom_model::{builtin, keys};
+
+    /// For each key a value, and what makes it matter.
+    const SAMPLES: &[(&str, &str, &[(&str, &str)])] = &[
+        ("access", "sequential", &[]),
+        ("distribution", "zipf:1.2", &[]),
+        ("stride", "1M", &[("access", "strided")]),
+        ("sweep_points", "100", &[("access", "sweep")]),
+        ("cursor", "job", &[("access", "sequential")]),
+        ("block_size", "4k:40,8k:60", &[]),
+        ("write_block_size", "4k-64k", &[("write_fraction", "1")]),
+        ("trim_block_size", "1M", &[("trim_fraction", "1")]),
+        ("write_fraction", "20%", &[]),
+        ("trim_fraction", "20%", &[]),
+        ("zero_fraction", "20%", &[]),
+        ("metadata", "create", &[("names", "100")]),
+        ("names", "100", &[("metadata", "create")]),
+        ("mix", "interleave", &[("write_fraction", "0.5")]),
+        ("files", "100", &[]),
+        ("file_choice", "random", &[("files", "100")]),
+        ("files_open", "10", &[("files", "100")]),
+        ("threads", "8", &[]),
+        ("depth", "32", &[]),
+        ("batch", "4", &[]),
+        ("engine", "psync", &[]),
+        ("polled", "yes", &[]),
+        ("sqpoll", "yes", &[]),
+        ("registered", "no", &[]),
+        ("batch_submit", "8", &[]),
+        ("direct", "no", &[]),
+        ("open_sync", "dsync", &[]),
+        ("fsync_fraction", "0.1", &[]),
+        ("fsync_every", "100", &[]),
+        ("sync_call", "fdatasync", &[("fsync_every", "100")]),
+        ("sync_at_end", "fsync", &[]),
+        ("sync_all_every", "100", &[]),
+        ("write_back_fraction", "10%", &[]),
+        ("overwrite", "yes", &[]),
+        ("drop_cache", "no", &[("direct", "no")]),
+        ("record_size", "8G", &[]),
+        ("log_block_size", "512", &[("access", "replication")]),
+        ("align", "64k", &[]),
+        ("offset", "50%", &[]),
+        ("span", "1G", &[]),
+        ("content", "pattern:00ff", &[("write_fraction", "1")]),
+        ("compressible", "50%", &[("write_fraction", "1")]),
+        ("duplicate", "0.3", &[("write_fraction", "1")]),
+        ("verify", "during", &[("write_fraction", "1")]),
+        ("duration", "60s", &[]),
+        ("warmup", "5s", &[]),
+        ("amount", "1G", &[]),
+        ("operations", "10", &[]),
+        ("rate", "2000", &[]),
+        ("arrivals", "poisson", &[("rate", "2000")]),
+        ("think_time", "10ms", &[]),
+        ("cap_iops", "0.5", &[]),
+        ("cap_bytes", "10M", &[]),
+        ("io_priority", "be/7", &[]),
+        ("nice", "-5", &[]),
+        ("numa_node", "0", &[]),
+        ("cgroup_weight", "10", &[]),
+        ("cgroup_max", "read_bytes:100MB,write_iops:500", &[]),
+        ("cpus", "0,2-3", &[]),
+        ("target", "/tmp", &[]),
+    ];
+
+    #[test]
+    fn every_key_shows() {
+        // The size of the file that is made is that of the target, which the line ends with.
+        for key in keys::KEYS.iter().filter(|key| key.name != "size") {
+            let Some((name, value, beside)) = SAMPLES.iter().find(|(name, ..)| *name == key.name)
+            else {
+                panic!("no sample for {}", key.name)
+            };
+            let mut job = Job::default();
+            beside.iter().for_each(|(k, v)| keys::set(&mut job, k, v).expect(k));
+            let without = settings(&job);
+            keys::set(&mut job, name, value).expect(name);
+            assert_ne!(settings(&job), without, "{name}={value} does not show");
+        }
+    }
 
     fn lines(workload: &str, pairs: &[(&str, &str)]) -> Vec<String> {
         let mut workload = builtin::named(workload).expect("built in");
@@ -118,7 +198,7 @@ mod tests {
         assert_eq!(phases.len(), 6);
         assert_eq!(
             phases[1],
-            "rewrite: 1 thread x depth 1, sequential, 64 KiB, writes, fsync at the end, buffered, psync, one pass, on /dev/sdb (1 TiB)"
+            "rewrite: 1 thread x depth 1, sequential, 64 KiB, writes, fsync at the end, buffered, over what is there, psync, one pass, on /dev/sdb (1 TiB)"
         );
         assert!(phases[3].contains(", what is cached stays, "), "{}", phases[3]);
         assert!(!phases[2].contains("cached"), "{}", phases[2]);

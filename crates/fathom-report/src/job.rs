@@ -42,6 +42,9 @@ pub(crate) fn push(out: &mut String, job: &JobRecord, asked: Option<&Job>, width
         if let Some(text) = job.limits.text(asked) {
             line("in effect", &text);
         }
+        if let Some(group) = &job.control_group {
+            line("cgroup", &format!("its own: {}", group.text()));
+        }
     }
     push_classes(out, job, width);
     if let Some(open) = &job.open_loop {
@@ -112,7 +115,8 @@ pub(crate) fn workload(job: &Job) -> String {
     let mut parts = vec![format!("{}, {}", offsets(job), job.block_size_text())];
     match (job.reads(), job.writes()) {
         _ if job.access == Access::Replication => {
-            parts.push("rounds of read, write back, append to the log".into());
+            let log = units::format_size(u64::from(job.log_block_size_bytes));
+            parts.push(format!("rounds of read, write back, append {log} to the log"));
         }
         _ if job.write_back_fraction > 0.0 => {
             let share = format_share(job.write_back_fraction);
@@ -157,12 +161,27 @@ pub(crate) fn workload(job: &Job) -> String {
         parts.push(format!("from {}", extent(job.offset)));
     }
     parts.extend(job.span.map(|span| format!("over {}", extent(span))));
+    if let Some(align) = job.align_bytes {
+        parts.push(format!("on multiples of {}", units::format_size(align)));
+    }
+    if job.overwrite {
+        parts.push("over what is there".into());
+    }
     parts.extend(verification::asked(job));
+    parts.extend(ways(job));
     if job.io_priority != IoPriority::Inherit {
         parts.push(format!("I/O priority {}", job.io_priority.word()));
     }
     parts.extend(job.nice.map(|nice| format!("nice {nice}")));
     parts.extend(job.numa_node.map(|node| format!("NUMA node {node}")));
+    if !job.cpus.is_empty() {
+        let cpus: Vec<String> = job.cpus.iter().map(u32::to_string).collect();
+        parts.push(format!("on CPUs {}", cpus.join(", ")));
+    }
+    parts.extend(job.cgroup_weight.map(|weight| format!("cgroup weight {weight}")));
+    if !job.cgroup_max.is_empty() {
+        parts.push(format!("cgroup at most {}", job.cgroup_max.text()));
+    }
     if job.warmup_ns > 0 {
         // Whole seconds as they were asked for; a part of one is not rounded away.
         let is_whole = job.warmup_ns.is_multiple_of(1_000_000_000);
@@ -170,6 +189,25 @@ pub(crate) fn workload(job: &Job) -> String {
         parts.push(format!("after {} of warm-up", show(job.warmup_ns)));
     }
     parts.join(", ")
+}
+
+/// How requests are handed to the kernel and taken back, where that is not as usual.
+fn ways(job: &Job) -> Vec<String> {
+    let mut parts = Vec::new();
+    if job.batch > 1 {
+        parts.push(format!("waits for {} ends at a time", job.batch));
+    }
+    parts.extend(job.batch_submit.map(|most| format!("hands over {most} at a time")));
+    let switches = [
+        (job.polled, "polled"),
+        (job.sqpoll, "handed over by a thread of the kernel"),
+        (job.registered == Some(true), "registered"),
+        (job.registered == Some(false), "nothing registered"),
+    ];
+    parts.extend(
+        switches.into_iter().filter(|(is_asked, _)| *is_asked).map(|(_, word)| word.into()),
+    );
+    parts
 }
 
 /// What is done with names, and in which order.
@@ -193,6 +231,12 @@ fn on_names(job: &Job, metadata: Metadata) -> String {
 /// How offsets follow each other, and over which files.
 fn offsets(job: &Job) -> String {
     let mut text = job.access.word().to_owned();
+    if let Some(stride) = job.stride_bytes {
+        text += &format!(" by {}", units::format_size(stride));
+    }
+    if let Some(points) = job.sweep_points {
+        text += &format!(" over {}", plural(points, "place"));
+    }
     if job.distribution != Distribution::Uniform {
         text += &format!(" {}", job.distribution.text());
     }
@@ -204,7 +248,12 @@ fn offsets(job: &Job) -> String {
     match (job.files, job.file_choice) {
         (1, _) => {}
         (_, FileChoice::Thread) => text += " in a file of each thread",
-        (files, _) => text += &format!(" in {files} files"),
+        (files, FileChoice::RoundRobin) => text += &format!(" in {files} files"),
+        (files, FileChoice::Random) => text += &format!(" in {files} files by chance"),
+        (files, FileChoice::Sequential) => text += &format!(" in {files} files, each to its end"),
+    }
+    if let Some(open) = job.files_open {
+        text += &format!(", {open} of them open");
     }
     text
 }

@@ -62,6 +62,7 @@ pub(crate) fn job(name: &str) -> JobRecord {
         open_loop: None,
         verify: None,
         delivered: None,
+        control_group: None,
     }
 }
 

@@ -113,6 +113,7 @@ pub fn record() -> Record {
         open_loop: None,
         verify: None,
         delivered: None,
+        control_group: None,
     }];
     let workload = workload(job);
     let device = DeviceDelta {

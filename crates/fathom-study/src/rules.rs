@@ -17,7 +17,7 @@ use fathom_base::units::{format_ns, format_size, format_sizes};
 use fathom_model::extents::{ExtentSource, FileExtents};
 use fathom_model::finding::{Finding, Severity};
 use fathom_model::record::{
-    DeviceDelta, Ending, JobRecord, OpClass, Record, TargetKind, TargetRecord,
+    DeviceDelta, Ending, JobRecord, OpClass, Record, TargetKind, TargetRecord, ZEROES_WRITTEN,
 };
 use fathom_model::stack::{Node, NodeKind};
 use fathom_model::workload::{Access, Content, EngineKind, Job};
@@ -47,6 +47,8 @@ pub fn all(record: &Record) -> Vec<Finding> {
         busy_cpus,
         engine_fallback,
         libaio_synchronous,
+        zeros_sent,
+        trim_below_granularity,
         counters::syncs_without_flush,
         counters::waiting_above_device,
         counters::array_like_one_disk,
@@ -115,6 +117,8 @@ const ROW_RULES: &[&str] = &[
     "stolen-time",
     "busy-cpus",
     "libaio-synchronous",
+    "zeros-sent",
+    "trim-below-granularity",
     "syncs-without-flush",
     "waiting-above-device",
     "array-like-one-disk",
@@ -455,6 +459,42 @@ fn libaio_synchronous(record: &Record) -> Option<Finding> {
     Some(Finding::new("libaio-synchronous", Severity::Doubtful, text).advise(
         "buffered files, and direct writes that make a file longer, are always so: use direct=yes on data that exists, or engine=io_uring",
     ))
+}
+
+/// The device has no command that zeroes a range: the kernel sent zeros.
+fn zeros_sent(record: &Record) -> Option<Finding> {
+    let is_sent = |job: &JobRecord| job.engine.features.iter().any(|word| word == ZEROES_WRITTEN);
+    record.jobs.iter().any(is_sent).then(|| {
+        Finding::new(
+            "zeros-sent",
+            Severity::Note,
+            "the device cannot zero a range by itself (queue/write_zeroes_max_bytes is 0): the kernel wrote zeros, and the figures of zero ranges are those of writes",
+        )
+        .advise("leave out zero_fraction, or choose a device that has the command")
+    })
+}
+
+/// What is smaller than the unit in which a device gives space back, or does not lie on it, ends at once with nothing done.
+fn trim_below_granularity(record: &Record) -> Option<Finding> {
+    let trims = |job: &&Job| job.trim_fraction > 0.0 && job.engine != EngineKind::Null;
+    let mut devices = record.targets.iter().filter(|target| target.kind == TargetKind::BlockDevice);
+    let (name, unit) = devices.find_map(|target| {
+        let node = target.stack.top_block_devices().into_iter().next()?;
+        let unit =
+            target.stack.queue_of(node)?.discard_granularity_bytes.filter(|unit| *unit > 0)?;
+        Some((&node.name, unit))
+    })?;
+    let misses = |job: &&Job| {
+        let least = job.trim_sizes().iter().map(|size| u64::from(size.size_bytes)).min();
+        least.is_some_and(|least| least < unit) || !job.alignment_bytes().is_multiple_of(unit)
+    };
+    record.workload.jobs.iter().filter(trims).find(misses)?;
+    let text = format!(
+        "trims are smaller than the {} in which {name} gives space back, or do not lie on multiples of it: such a device does nothing for a part of them and still counts them",
+        format_size(unit)
+    );
+    let cure = format!("trim_block_size={unit} align={unit}");
+    Some(Finding::new("trim-below-granularity", Severity::Doubtful, text).advise(cure))
 }
 
 /// Quick chooses sizes and durations by itself.

@@ -5,7 +5,7 @@ use super::*;
 use crate::fixtures::{reads, record};
 use fathom_model::record::{CensoredOp, IoFailure, JobRecord};
 use fathom_model::stack::{DmFacts, FsFacts, LoopFacts};
-use fathom_model::workload::{Extent, SyncCall};
+use fathom_model::workload::{Extent, SyncCall, WeightedSize};
 use fathom_stats::Histogram;
 
 /// The ids and severities that a damaged record raises beyond the healthy one's.
@@ -586,6 +586,35 @@ fn short_rows_are_said_once() {
     assert_eq!(all_short.as_deref(), Some("rows measured for less than a minute are indicative"));
     let one = short_windows(&[short(4_000_000_000), record()]).map(|f| f.summary);
     assert!(one.is_some_and(|t| t.starts_with("1 of 2 rows")));
+}
+
+#[test]
+fn ranges_that_are_given_back_only_in_name() {
+    check("zeros-sent", Severity::Note, |r| {
+        r.jobs[0].engine.features = vec![ZEROES_WRITTEN.to_owned()];
+    });
+    let trims = |size: u32, align: u64, unit| {
+        move |r: &mut Record| {
+            r.targets[0].kind = TargetKind::BlockDevice;
+            let top = r.targets[0].stack.top_block_devices()[0].name.clone();
+            let node = r.targets[0].stack.nodes.iter_mut().find(|node| node.name == top);
+            let queue = node.expect("a device").queue.get_or_insert_default();
+            queue.discard_granularity_bytes = Some(unit);
+            let job = &mut r.workload.jobs[0];
+            (job.trim_fraction, job.align_bytes) = (0.1, Some(align));
+            job.trim_block_size = vec![WeightedSize::fixed(size)];
+        }
+    };
+    let id = "trim-below-granularity";
+    check(id, Severity::Doubtful, trims(4096, 65536, 65536));
+    check(id, Severity::Doubtful, trims(65536, 4096, 65536));
+    assert_eq!(raised(trims(65536, 65536, 65536)), []);
+    assert_eq!(raised(trims(4096, 4096, 0)), [], "a device that tells no unit");
+    let of_a_file = |r: &mut Record| {
+        trims(4096, 4096, 65536)(r);
+        r.targets[0].kind = TargetKind::OwnFile;
+    };
+    assert_eq!(raised(of_a_file), []);
 }
 
 #[test]

@@ -121,13 +121,24 @@ impl Place {
     pub fn enter(&self, name: &str) -> io::Result<IoGroup> {
         let dir = self.group_dir(name);
         fs::create_dir(&dir)?;
-        let group = IoGroup { place: self.clone(), dir, is_left: false };
+        let group = IoGroup { place: self.clone(), dir, is_left: false, is_own: true };
         // Dropped on the way out of an error, it undoes what was done.
         put(&group.dir.join(PROCS), "0")?;
         if self.must_enable {
             put(&self.dir.join(SUBTREE), "+io")?;
         }
         Ok(group)
+    }
+
+    /// Makes a group for another process; see [`IoGroup::admit`]. The controller must be enabled here: where it is still to be
+    /// enabled, [`Self::enter`] comes first.
+    ///
+    /// # Errors
+    /// Those of mkdir.
+    pub fn make(&self, name: &str) -> io::Result<IoGroup> {
+        let dir = self.group_dir(name);
+        fs::create_dir(&dir)?;
+        Ok(IoGroup { place: self.clone(), dir, is_left: false, is_own: false })
     }
 }
 
@@ -142,12 +153,14 @@ fn put(file: &Path, line: &str) -> io::Result<()> {
     open.write_all(line.as_bytes()).map_err(named)
 }
 
-/// A group that this process is in. Dropping it leaves and removes it.
+/// A group that this process is in, or another one. Dropping it leaves and removes it.
 #[derive(Debug)]
 pub struct IoGroup {
     place: Place,
     dir: PathBuf,
     is_left: bool,
+    /// This process is in it.
+    is_own: bool,
 }
 
 impl IoGroup {
@@ -200,7 +213,15 @@ impl IoGroup {
         )))
     }
 
-    /// Leaves the group and removes it.
+    /// Moves another process into it, with all its threads.
+    ///
+    /// # Errors
+    /// ESRCH when there is none, EACCES and EPERM without the right to.
+    pub fn admit(&self, pid: u32) -> io::Result<()> {
+        put(&self.dir.join(PROCS), &pid.to_string())
+    }
+
+    /// Leaves the group and removes it; others must have left it.
     ///
     /// # Errors
     /// Those of writing into the control files and of rmdir.
@@ -211,6 +232,9 @@ impl IoGroup {
 
     /// The controller goes first: a group that passes it on can have no processes.
     fn undo(&self) -> io::Result<()> {
+        if !self.is_own {
+            return remove_empty(&self.dir);
+        }
         let disabled =
             if self.place.must_enable { put(&self.place.dir.join(SUBTREE), "-io") } else { Ok(()) };
         put(&self.place.dir.join(PROCS), "0")?;

@@ -22,6 +22,7 @@ pub mod dm;
 pub mod door;
 pub mod family;
 pub mod fiemap;
+pub mod fork;
 pub mod fsinfo;
 pub mod holes;
 pub mod hostinfo;

@@ -130,18 +130,20 @@ pub struct FirstInLine {
 }
 
 impl FirstInLine {
-    /// Raises the thread.
+    /// Raises the thread above those that have this realtime priority of the CPU, 0 for none.
     ///
     /// # Errors
-    /// EPERM without root or CAP_SYS_NICE, or where the limits of realtime threads forbid it; nothing is changed then.
-    pub fn raise(thread: ThreadId) -> io::Result<Self> {
+    /// EPERM without root or CAP_SYS_NICE, or where the limits of realtime threads forbid it; EINVAL when nothing is above that
+    /// priority. Nothing is changed then.
+    pub fn raise(thread: ThreadId, others: i32) -> io::Result<Self> {
+        let above = others + 1;
         let class = io_class(thread)?;
         let (policy, priority) = policy(thread)?;
         let before = Self { thread, policy, priority, class };
         let fifo = libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK;
-        set_policy(thread, fifo, 1)?;
+        set_policy(thread, fifo, above)?;
         // Dropped on the way out of an error, it puts back what was.
-        if self::policy(thread)? != (fifo, 1) {
+        if self::policy(thread)? != (fifo, above) {
             return Err(io::Error::other("SCHED_FIFO was set and is not read back"));
         }
         set_io_class(thread, IoClass::Realtime(0))?;
@@ -155,6 +157,17 @@ impl Drop for FirstInLine {
         let _ = set_policy(self.thread, self.policy, self.priority);
         let _ = set_io_class(self.thread, self.class);
     }
+}
+
+/// The realtime priority that threads which the calling one starts will have on the CPU, 0 for none: who is started by `chrt`
+/// passes it on.
+///
+/// # Errors
+/// Those of sched_getscheduler(2).
+pub fn inherited_realtime_priority() -> io::Result<i32> {
+    let (policy, priority) = policy(ThreadId::current())?;
+    let is_realtime = [libc::SCHED_FIFO, libc::SCHED_RR].contains(&policy);
+    Ok(if is_realtime { priority } else { 0 })
 }
 
 /// Scheduling policy with its flag, and realtime priority.

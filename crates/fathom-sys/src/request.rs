@@ -294,6 +294,15 @@ pub fn is_supported(root: &SysRoot, file: impl AsFd, kind: OpKind) -> io::Result
     }
 }
 
+/// True for a device that cannot zero a range by itself: the kernel then writes zeros, as many as were asked for.
+#[must_use]
+pub fn zeroes_are_written(root: &SysRoot, device: impl AsFd) -> bool {
+    let Ok(stat) = rustix::fs::fstat(&device) else { return false };
+    FileType::from_raw_mode(stat.st_mode) == FileType::BlockDevice
+        && queue_value::<u64>(root, DevNo::from_raw(stat.st_rdev), "write_zeroes_max_bytes")
+            == Some(0)
+}
+
 /// Whether the device under an open file can be polled for completions (`queue/io_poll`); none where it cannot be
 /// told, such as for files on a filesystem of several devices.
 #[must_use]

@@ -32,6 +32,14 @@ impl StopFlag {
         ThreadId::of(self.watcher.load(Ordering::Relaxed))
     }
 
+    /// A flag that the calling thread sets when it hears of a request, instead of the one that waits for signals.
+    #[must_use]
+    pub fn heard_here() -> Self {
+        let flag = Self::default();
+        flag.watcher.store(ThreadId::current().number(), Ordering::Relaxed);
+        flag
+    }
+
     /// The name of the signal that asked, if any.
     #[must_use]
     pub fn signal_name(&self) -> Option<&'static str> {

@@ -23,12 +23,18 @@ struct Way {
 }
 
 /// A new option is one line here with its setting and without `before`; the plain ways must stay where they are.
-const WAYS: [Way; 5] = [
+const WAYS: [Way; 11] = [
     Way { settings: &["engine=null", "depth=1"], before: Some(320.5) },
     Way { settings: &["engine=null", "depth=32"], before: Some(201.7) },
     Way { settings: &["engine=psync", "depth=1"], before: Some(356.4) },
     Way { settings: &["engine=io_uring", "depth=1"], before: Some(416.7) },
     Way { settings: &["engine=io_uring", "depth=32"], before: Some(285.0) },
+    Way { settings: &["engine=null", "depth=32", "access=sequential"], before: None },
+    Way { settings: &["engine=null", "depth=32", "write_fraction=1"], before: None },
+    Way { settings: &["engine=null", "depth=32", "write_fraction=0.3"], before: None },
+    Way { settings: &["engine=null", "depth=32", "distribution=zipf:1.1"], before: None },
+    Way { settings: &["engine=null", "depth=32", "block_size=4k:80,64k:20"], before: None },
+    Way { settings: &["engine=null", "depth=32", "cap_iops=1000000000"], before: None },
 ];
 
 /// Compilers lay out the same source differently: what is below this is no cost.

@@ -1,6 +1,7 @@
 //! Which engine can do what, and whether kernel and target can: known before anything is measured.
 
 use crate::run::LoadError;
+use fathom_model::record::ZEROES_WRITTEN;
 use fathom_model::workload::{EngineKind, Job, SyncCall};
 use fathom_sys::request::{self, OpKind};
 use fathom_sys::ring::{self, RingOptions};
@@ -85,6 +86,9 @@ pub fn check(
             }
         }
         check_target(engine, file, *kind).map_err(missing)?;
+        if *kind == OpKind::Zero && request::zeroes_are_written(&SysRoot::live(), file) {
+            plain.push(ZEROES_WRITTEN.to_owned());
+        }
     }
     if engine == EngineKind::IoUring && ring.polled {
         check_polled(ring, file).map_err(missing)?;

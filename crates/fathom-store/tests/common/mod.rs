@@ -90,6 +90,7 @@ fn job(seed: u64) -> JobRecord {
         open_loop: None,
         verify: None,
         delivered: None,
+        control_group: None,
     }
 }
 

@@ -20,6 +20,7 @@ fn family() -> Vec<Trial> {
         .test("nothing_is_enabled_for_others", refusals)
         .test("what_a_killed_run_left_is_removed", killed)
         .test("threads_have_no_limits_of_their_own", threads)
+        .test("a_job_has_limits_of_its_own", jobs)
         .test("without_a_group_verification_knows_what_it_knew", still_verified)
         .into_trials()
 }
@@ -84,6 +85,28 @@ fn job(job: GuestJob) -> GuestJob {
              ls $C/p/io.max $C/p/t/io.max || :; rmdir $C/p/t $C/p",
         )
         // A group that cannot be had is found when all else is ready; what is known of the target stays.
+        // One job is limited, the other is not; then two that are, in a group that is not to be changed for others.
+        .setup("two", "printf 'name = \"two\"\n[[job]]\nname = \"a\"\nduration = \"3s\"\n[[job]]\nname = \"b\"\nduration = \"3s\"\n' >two.toml")
+        .step("jobs", "json run two.toml /dev/loop0 a.cgroup_max=read_iops:100")
+        .step("jobs_shown", "show_last")
+        .step("jobs_after", "groups; ls /run/store/owned")
+        .step(
+            "jobs_own",
+            "mkdir $C/a; (echo $BASHPID >$C/a/cgroup.procs
+             exec fathom --json --quiet run two.toml /dev/loop0 a.cgroup_max=read_iops:100 b.cgroup_max=read_iops:300)",
+        )
+        .step("jobs_own_after", "groups; rmdir $C/a")
+        .step("jobs_refused", "fathom run two.toml /dev/loop0 a.cgroup_max=read_iops:100 cursor=workload access=sequential")
+        .step(
+            "jobs_killed",
+            "fathom run two.toml /dev/loop0 duration=10m a.cgroup_max=read_iops:100 b.cgroup_max=read_iops:300 & pid=$!
+             for _ in {1..1200}; do ls -d $C/fathom-*-2 2>/dev/null && break; sleep 0.05; done
+             sleep 0.5; kill -9 $pid; wait $pid || :; groups
+             for _ in {1..200}; do [ -n \"$(cat $C/fathom-*/cgroup.procs)\" ] || break; sleep 0.05; done
+             cat $C/fathom-*/cgroup.procs",
+        )
+        .step("jobs_next", "fathom run randread /dev/loop0 operations=100")
+        .step("jobs_next_after", "groups")
         .step("verified", "write_it verify=after")
         .step("no_group", "write_it verify=after cgroup_weight=300")
         .step("no_group_crash", "write_it verify=crash fsync_every=4 cgroup_weight=300")
@@ -175,7 +198,7 @@ fn killed(report: &GuestReport) {
     assert_eq!(ended(report, "next_after", 0).stdout, ".: io\n");
 }
 
-/// Why limits are those of the whole run: the kernel has no io controller for groups of threads.
+/// Why a job with limits of its own has a process of its own: the kernel has no io controller for groups of threads.
 fn threads(report: &GuestReport) {
     let seen = ended(report, "threads", 0);
     assert!(seen.stdout.starts_with("domain threaded\nthreaded\nown:"), "{}", seen.said());
@@ -184,6 +207,47 @@ fn threads(report: &GuestReport) {
     // The group of whole processes has the file, that of threads has none.
     let files: Vec<&str> = seen.stdout.lines().skip(3).collect();
     assert_eq!(files, ["/sys/fs/cgroup/p/io.max"], "{}", seen.said());
+}
+
+/// Jobs that ask for different things have groups and processes of their own.
+fn jobs(report: &GuestReport) {
+    let rates = |step: &str| -> Vec<(f64, Value)> {
+        let code = report.step(step).code.unwrap_or(-1);
+        assert!((0..=1).contains(&code), "{step}: {}", report.step(step).said());
+        let record = &result(report, step, code)["records"][0];
+        assert_eq!(record["control_group"], Value::Null, "{step}: none is shared");
+        let jobs = record["jobs"].as_array().expect("jobs");
+        let of = |job: &Value| {
+            let count = job["classes"][0]["latency_ns"]["count"].as_f64().expect("a count");
+            (
+                count / (job["window_ns"].as_f64().expect("a window") / 1e9),
+                job["control_group"].clone(),
+            )
+        };
+        jobs.iter().map(of).collect()
+    };
+    let one = rates("jobs");
+    assert!(one[0].0 > 50.0 && one[0].0 < 130.0, "{} reads/s at most 100", one[0].0);
+    assert!(one[1].0 > one[0].0 * 1.5, "{} reads/s are not limited", one[1].0);
+    assert_eq!((&one[0].1["max"][0][1]["read_iops"], &one[1].1), (&100.into(), &Value::Null));
+    contains(&ended(report, "jobs_shown", 0).stdout, &["its own: loop0 at most 100 reads/s"]);
+    assert_eq!(ended(report, "jobs_after", 0).stdout, ".: io\n", "no group is left");
+    let both = rates("jobs_own");
+    for (index, limit) in [(0, 100.0), (1, 300.0)] {
+        let (rate, group) = &both[index];
+        assert!(*rate > limit * 0.4 && *rate < limit * 1.3, "{rate} reads/s at most {limit}");
+        let path = group["path"].as_str().expect("a path");
+        assert!(path.starts_with("/sys/fs/cgroup/a/fathom-"), "{path}");
+    }
+    assert_eq!(ended(report, "jobs_own_after", 0).stdout, "./a\n.: io\na: \n", "all is as before");
+    let refused = ended(report, "jobs_refused", 2).said();
+    contains(&refused, &["job 'a'", "cgroup_max differs from that of job 'b'", "cursor=workload"]);
+    let left = &ended(report, "jobs_killed", 0).stdout;
+    assert_eq!(left.lines().filter(|line| line.starts_with("./fathom-")).count(), 2, "{left}");
+    assert!(!left.lines().any(|line| line.parse::<u32>().is_ok()), "a process is left: {left}");
+    let next = report.step("jobs_next");
+    assert!(next.code.is_some_and(|code| code < 2), "{}", next.said());
+    assert_eq!(ended(report, "jobs_next_after", 0).stdout, ".: io\n");
 }
 
 fn still_verified(report: &GuestReport) {
@@ -242,6 +306,10 @@ fn qemu_job() -> GuestJob {
              echo bfq >/sys/block/vda/queue/scheduler
              witness 'cat $C/fathom-*/io.bfq.weight' cgroup_weight=300",
         )
+        // Both ask for all that there is.
+        .setup("two", "printf 'name = \"two\"\n[[job]]\nname = \"a\"\nduration = \"10s\"\n[[job]]\nname = \"b\"\nduration = \"10s\"\n' >two.toml")
+        .step("shares", "fathom --json --quiet run two.toml /dev/vda depth=16 a.cgroup_weight=900 b.cgroup_weight=100")
+        .step("shares_turned", "fathom --json --quiet run two.toml /dev/vda depth=16 a.cgroup_weight=100 b.cgroup_weight=900")
         .step("heavy", "load_it operations=100 cgroup_weight=5000")
         .step("node", "witness 'threads_on; cat /proc/$pid/numa_maps' numa_node=1 threads=2 depth=64 block_size=64k")
         .step("apart", "load_it operations=100 numa_node=1 cpus=0")
@@ -264,6 +332,18 @@ fn weights_and_nodes() {
     }
     contains(&report.step("cost").stderr, &["default 5000"]);
     contains(&report.step("bfq").stderr, &["300"]);
+    for (step, heavier) in [("shares", 0), ("shares_turned", 1)] {
+        let code = report.step(step).code.expect("it ended");
+        assert!(code < 2, "{step}: {}", report.step(step).said());
+        let jobs = &result(report, step, code)["records"][0]["jobs"];
+        let count =
+            |job: usize| jobs[job]["classes"][0]["latency_ns"]["count"].as_f64().expect("a count");
+        let weights =
+            [heavier, 1 - heavier].map(|job| jobs[job]["control_group"]["weight"].clone());
+        assert_eq!(weights, [900, 100]);
+        let ratio = count(heavier) / count(1 - heavier);
+        assert!(ratio > 2.0, "{step}: the heavier job has {ratio} times as many");
+    }
     let heavy = ended(report, "heavy", 2).said();
     contains(&heavy, &["cgroup_weight=5000", "bfq of vda takes 1000 at the most"]);
     assert_eq!(report.step("after").stdout, "", "groups are left");

@@ -9,12 +9,15 @@ use serde_json::Value;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::{Duration, Instant};
 
 pub fn trials() -> Vec<Trial> {
     vec![
         kernel_test("sysbench_asks_for_the_same", &[Tool("sysbench"), Tool("strace")], sysbench),
         kernel_test("sysbench_is_about_as_fast", &[Tool("sysbench")], sysbench_rate),
         kernel_test("dd_copies_the_same", &[], dd),
+        kernel_test("dd_writes_the_same", &[Tool("strace")], dd_writes),
+        kernel_test("ioping_asks_for_the_same", &[Tool("ioping"), Tool("strace")], ioping_counts),
         kernel_test("ioping_waits_as_long", &[Tool("ioping")], ioping),
         kernel_test("sysbench_threads_sync_as_often", &[Tool("sysbench")], sysbench_threads),
         kernel_test("bonnie_asks_for_the_same", &[Root, Tool("bonnie++"), Tool("strace")], bonnie),
@@ -196,6 +199,94 @@ fn dd() {
         assert_eq!(without_time(&ours.stdout), without_time(&theirs), "bs={block}");
         println!("bs={block}: {}", theirs.lines().last().unwrap_or_default());
     }
+}
+
+/// The form with which streams are written: calls, sizes, syncs and lines of both, buffered with a sync at the end and direct.
+fn dd_writes() {
+    const MIB: u64 = 1 << 20;
+    let sandbox = Sandbox::new();
+    let dir = sandbox.dir();
+    let trace = sandbox.scratch.join("trace");
+    // Writes of a whole block, data syncs.
+    let calls = |trace: &str| {
+        let of = |call: &str, end: &str| {
+            let is_it = |line: &&str| line.contains(call) && line.ends_with(end);
+            trace.lines().filter(is_it).count()
+        };
+        let writes = of("write(1<", "= 1048576") + of("pwrite64(", "= 1048576");
+        (writes, of("fdatasync(", "= 0"))
+    };
+    for (ours, theirs) in [("direct=no", "conv=fdatasync"), ("direct=yes", "oflag=direct")] {
+        let (own, other) = (dir.join("own"), dir.join("other"));
+        let sync = if ours == "direct=no" { "sync_at_end=fdatasync" } else { "sync_at_end=none" };
+        let args = ["run", "dd", p(&own), "size=64M", "amount=64M", "block_size=1M", ours, sync];
+        let command = sandbox.command(&[&args[..], &["--style=classic", "--keep"]].concat());
+        let (seen, said) = traced_calls(&command, "write,pwrite64,fdatasync", &trace);
+        let mut dd = Command::new("dd");
+        dd.env("LC_ALL", "C").args(["if=/dev/zero", "bs=1M", "count=64", theirs]);
+        dd.arg(format!("of={}", other.display()));
+        let (their_trace, their_text) = traced_calls(&dd, "write,pwrite64,fdatasync", &trace);
+        assert_eq!(calls(&seen), calls(&their_trace), "{theirs}: writes, fdatasyncs");
+        assert_eq!(calls(&seen).0, 64);
+        let lines = |text: &str| -> Vec<String> {
+            let kept = text.lines().skip_while(|line| !line.contains("records in")).take(3);
+            kept.map(|line| line.split(" copied").next().unwrap().to_owned()).collect()
+        };
+        assert_eq!(lines(&said), lines(&their_text), "{theirs}");
+        assert_eq!(lines(&said).len(), 3, "{said}");
+        for file in [&own, &other] {
+            assert_eq!(fs::metadata(file).unwrap().len(), 64 * MIB);
+            fs::remove_file(file).unwrap();
+        }
+    }
+}
+
+/// Runs a command under strace; what that saw, and all that the command said. A doubtful result is one.
+fn traced_calls(command: &Command, calls: &str, trace: &Path) -> (String, String) {
+    let mut strace = command::tool("strace");
+    strace.args(["-f", "-y", "-qq", "-e", &format!("trace={calls}"), "-o", p(trace)]);
+    strace.arg(command.get_program()).args(command.get_args()).env("LC_ALL", "C");
+    let begun = Instant::now();
+    let (output, said) = loop {
+        let output = strace.output().unwrap();
+        let said = [&output.stdout[..], &output.stderr].concat();
+        let said = String::from_utf8_lossy(&said).into_owned();
+        // Of another test.
+        if !said.contains("another measurement is running") || begun.elapsed().as_secs() > 300 {
+            break (output, said);
+        }
+        std::thread::sleep(Duration::from_millis(200));
+    };
+    assert!(output.status.code().is_some_and(|code| code < 2), "{said}");
+    (fs::read_to_string(trace).unwrap(), said)
+}
+
+/// A fixed number of direct reads of 4 KiB: as many calls, of the same size, at places of the same grid.
+fn ioping_counts() {
+    let sandbox = Sandbox::new();
+    let dir = sandbox.dir();
+    let args = ["run", "seeker", p(&dir), "size=64M", "duration=1s", "engine=psync", "--keep"];
+    sandbox.json(&args, &[0, 1]);
+    let file = kept_files(&dir).swap_remove(0);
+    let trace = sandbox.scratch.join("trace");
+    let reads = |trace: &str| {
+        let name = file.file_name().unwrap().to_str().unwrap();
+        let is_read = |line: &&str| line.contains(name) && line.ends_with("= 4096");
+        let offset = |line: &str| -> u64 {
+            let arguments = line.rsplit_once(')').map_or(line, |(before, _)| before);
+            arguments.rsplit(", ").next().unwrap().parse().unwrap()
+        };
+        let offsets: Vec<u64> = trace.lines().filter(is_read).map(offset).collect();
+        assert!(offsets.iter().all(|at| at % 4096 == 0 && at + 4096 <= 64 << 20));
+        offsets.len()
+    };
+    let mut ioping = command::tool("ioping");
+    ioping.args(["-D", "-q", "-i", "0", "-c", "1000", "-s", "4k"]).arg(&file);
+    let (theirs, said) = traced_calls(&ioping, "pread64", &trace);
+    let args = ["run", "seeker", p(&file), "operations=1000", "engine=psync", "--quiet"];
+    let (ours, _) = traced_calls(&sandbox.command(&args), "pread64", &trace);
+    assert_eq!(reads(&ours), 1000);
+    assert_eq!(reads(&theirs), 1000, "{said}");
 }
 
 /// Direct random reads of 4 KiB, one at a time: the mean latency of the original. In turn, and once of three is enough: what

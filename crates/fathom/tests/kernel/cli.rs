@@ -60,6 +60,15 @@ impl Sandbox {
         command
     }
 
+    /// The same, started by another program, such as `ionice -c1`.
+    pub fn command_by(&self, by: &[&str], args: &[&str]) -> Command {
+        let own = self.command(args);
+        let mut command = Command::new(by[0]);
+        command.args(&by[1..]).arg(own.get_program()).args(own.get_args()).stdin(Stdio::null());
+        command.env("LC_ALL", "C").env_remove("FATHOM_DB");
+        command
+    }
+
     /// Runs it to its end.
     pub fn run(&self, args: &[&str]) -> Done {
         run(|| self.command(args))

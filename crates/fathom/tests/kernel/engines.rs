@@ -89,6 +89,7 @@ fn contradictions() {
     for (settings, words) in [
         (&["engine=mmap", "depth=1"][..], &["engine=mmap", "use direct=no"][..]),
         (&["engine=mmap", "direct=no", "depth=4"], &["depth=4", "threads=4"]),
+        (&["engine=libaio", "depth=8", "direct=no"], &["depth=8", "engine=libaio", "direct=yes"]),
         (&["engine=libaio", "sqpoll=yes"], &["sqpoll=yes", "engine=libaio", "engine=io_uring"]),
         (&["engine=psync", "depth=1", "batch_submit=1"], &["batch_submit=1", "psync"]),
         (&["polled=yes", "direct=no"], &["polled=yes", "direct=yes"]),
@@ -176,10 +177,17 @@ fn synchronous() {
     let file = sandbox.dir().join("data");
     loopdev::make_file(&file, 16 * MIB, Content::Pattern(1)).unwrap();
     let args = ["run", "randread", p(&file), "operations=5000", "engine=libaio", "depth=8"];
-    let buffered = sandbox.json(&[&args[..], &["direct=no"]].concat(), &[1]);
-    let finding = buffered.finding("libaio-synchronous");
-    assert_eq!(finding["severity"], "doubtful");
-    assert!(features(&buffered.records()[0]).iter().any(|f| f.starts_with("synchronous: 100 %")));
+    let buffered = [&args[..], &["direct=no"]].concat();
+    sandbox.refuses(&buffered, 2, &["depth=8 cannot be honoured", "direct=yes", "threads=8"]);
+    // Only the run itself shows it where a file becomes longer.
+    let dir = sandbox.dir();
+    let args =
+        ["run", "seqwrite", p(&dir), "size=64M", "block_size=64k", "engine=libaio", "depth=8"];
+    let extending = sandbox.json(&args, &[1]);
+    assert_eq!(extending.finding("libaio-synchronous")["severity"], "doubtful");
+    let share = |f: &String| f.starts_with("synchronous: ");
+    assert!(features(&extending.records()[0]).iter().any(share));
+    let args = ["run", "randread", p(&file), "operations=5000", "engine=libaio", "depth=8"];
     sandbox.json(&[&args[..], &["direct=yes"]].concat(), &[0, 1]).has_not("libaio-synchronous");
 }
 

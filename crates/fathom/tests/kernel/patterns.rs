@@ -28,6 +28,7 @@ pub fn trials() -> Vec<Trial> {
         kernel_test("trims_free_space_in_files", &ext4, trim_file),
         kernel_test("reads_beside_trims_are_a_note", &ext4, reads_beside_trims),
         kernel_test("trims_reach_the_device", &devices, trim_device),
+        kernel_test("trims_below_the_unit_are_doubtful", &[FathomBinary, LoopDevices], trim_unit),
         kernel_test("jobs_share_one_position", &[FathomBinary], shared_position),
         kernel_test("orders_on_a_real_file", &[FathomBinary], orders),
     ]
@@ -286,7 +287,38 @@ fn trim_device() {
         !refused.stderr.contains("DESTROYS"),
         "nothing is announced that is refused: {refused:?}"
     );
-    sandbox.nothing_left(&[]);
+    // Zeros can be had from it, but only by writing them.
+    let zeros = ["run", "seqread", p(device.path()), "zero_fraction=1", "block_size=1M"];
+    let done = sandbox.json(&[&zeros[..], &more, &[&consent]].concat(), &[0, 1]);
+    assert_eq!(done.finding("zeros-sent")["severity"], "note");
+    // A filesystem that makes no holes.
+    let place = memory.dir().join("place");
+    fs::create_dir(&place).unwrap();
+    let args = ["run", "randread", p(&place), "direct=no", "size=4M", "operations=10"];
+    for (kind, word) in
+        [("trim_fraction=1", "cannot do trim"), ("zero_fraction=1", "cannot do zero")]
+    {
+        let refused = sandbox.run(&[&args[..], &[kind]].concat());
+        refused.is_refusal(4, &[word, "job 'read'", "ext4, XFS or btrfs"]);
+    }
+    sandbox.nothing_left(&[&place]);
+}
+
+/// A unit in which space is given back that is larger than the trims.
+fn trim_unit() {
+    let sandbox = Sandbox::new();
+    let device = LoopDevice::with(32 << 20, Content::Pattern(1), &LoopOptions::default()).unwrap();
+    let unit =
+        fs::read_to_string(format!("/sys/block/{}/queue/discard_granularity", device.name()));
+    let unit: u64 = unit.unwrap().trim().parse().unwrap();
+    assert!(unit > 512, "a loop device over a file gives back its blocks: {unit}");
+    let consent = format!("--destroy={}", device.backing().display());
+    let args = ["run", "randread", p(device.path()), "trim_fraction=1", "engine=psync", "depth=1"];
+    let args = [&args[..], &["operations=100", &consent]].concat();
+    let small = sandbox.json(&[&args[..], &["block_size=512"]].concat(), &[1]);
+    assert_eq!(small.finding("trim-below-granularity")["severity"], "doubtful");
+    let whole = sandbox.json(&[&args[..], &[&format!("block_size={unit}")]].concat(), &[0, 1]);
+    whole.has_not("trim-below-granularity");
 }
 
 fn shared_position() {
