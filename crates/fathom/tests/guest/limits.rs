@@ -306,10 +306,15 @@ fn qemu_job() -> GuestJob {
              echo bfq >/sys/block/vda/queue/scheduler
              witness 'cat $C/fathom-*/io.bfq.weight' cgroup_weight=300",
         )
-        // Both ask for all that there is.
+        // Both ask for all that there is, of a scheduler that lets nothing through that is not due.
+        .setup(
+            "strict",
+            "Q=/sys/block/vda/queue; echo 1 >$Q/rotational; echo 0 >$Q/iosched/low_latency
+             echo 1 >$Q/iosched/strict_guarantees",
+        )
         .setup("two", "printf 'name = \"two\"\n[[job]]\nname = \"a\"\nduration = \"10s\"\n[[job]]\nname = \"b\"\nduration = \"10s\"\n' >two.toml")
-        .step("shares", "fathom --json --quiet run two.toml /dev/vda depth=16 a.cgroup_weight=900 b.cgroup_weight=100")
-        .step("shares_turned", "fathom --json --quiet run two.toml /dev/vda depth=16 a.cgroup_weight=100 b.cgroup_weight=900")
+        .step("shares", "fathom --json --quiet run two.toml /dev/vda depth=32 block_size=64k a.cgroup_weight=900 b.cgroup_weight=100")
+        .step("shares_turned", "fathom --json --quiet run two.toml /dev/vda depth=32 block_size=64k a.cgroup_weight=100 b.cgroup_weight=900")
         .step("heavy", "load_it operations=100 cgroup_weight=5000")
         .step("node", "witness 'threads_on; cat /proc/$pid/numa_maps' numa_node=1 threads=2 depth=64 block_size=64k")
         .step("apart", "load_it operations=100 numa_node=1 cpus=0")
