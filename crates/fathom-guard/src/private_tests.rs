@@ -147,7 +147,7 @@ fn processes_of_a_dead_owner_are_ended_and_others_are_not() {
     let start = |ticks: u64| {
         let mark = format!("watch {} {ticks} {} 7", own.pid, own.pid_namespace);
         let words = ["sleep".into(), "1000".into()];
-        let nowhere = child::Output { stdout: None, stderr: None };
+        let nowhere = child::Output::default();
         child::Program::start(&root, &words, Path::new("/"), nowhere, &mark).unwrap()
     };
     let (dead, living) = (start(1), start(own.start_time_ticks));

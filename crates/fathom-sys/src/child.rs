@@ -6,7 +6,8 @@ use crate::sysroot::SysRoot;
 use rustix::process::{Pid, Signal, kill_process_group};
 use std::ffi::OsString;
 use std::fs::File;
-use std::io;
+use std::io::{self, IsTerminal};
+use std::os::fd::AsFd;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -43,17 +44,28 @@ pub enum Ended {
     Signal(i32),
 }
 
-/// Where what a program prints goes.
-#[derive(Debug)]
+/// What a program reads, and where what it prints goes.
+#[derive(Debug, Default)]
 pub struct Output {
+    /// Its standard input; empty when none.
+    pub stdin: Option<File>,
     /// Its standard output; nowhere when none.
     pub stdout: Option<File>,
     /// Its standard error.
     pub stderr: Option<File>,
 }
 
+/// The standard input of this process, for a program to read. None where that is a terminal: it would stop a program that is in a
+/// group of its own.
+#[must_use]
+pub fn own_stdin() -> Option<File> {
+    let stdin = io::stdin();
+    let own = (!stdin.is_terminal()).then(|| stdin.as_fd().try_clone_to_owned().ok());
+    own.flatten().map(File::from)
+}
+
 impl Program {
-    /// Starts a program in a directory, with standard input empty. By the mark, which is used once only, [`end_left_behind`] knows
+    /// Starts a program in a directory. By the mark, which is used once only, [`end_left_behind`] knows
     /// it and what it starts.
     ///
     /// # Errors
@@ -73,7 +85,7 @@ impl Program {
             .args(arguments)
             .env(MARK, mark)
             .current_dir(dir)
-            .stdin(Stdio::null())
+            .stdin(to(output.stdin))
             .stdout(to(output.stdout))
             .stderr(to(output.stderr))
             .process_group(0);
@@ -256,7 +268,7 @@ mod tests {
 
     fn start(name: &str, words: &[&str]) -> Program {
         let words: Vec<OsString> = words.iter().map(OsString::from).collect();
-        let nowhere = Output { stdout: None, stderr: None };
+        let nowhere = Output::default();
         Program::start(&SysRoot::live(), &words, Path::new("/"), nowhere, &mark(name))
             .expect("starts")
     }

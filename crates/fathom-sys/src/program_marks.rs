@@ -104,10 +104,9 @@ mod tests {
         // As if another process had had this number before.
         let words: Vec<&str> = own.split(' ').collect();
         let dead = format!("{} {} 1 {} {}", words[0], words[1], words[3], words[4]);
-        let nowhere = || Output { stdout: None, stderr: None };
         let sleep = ["sleep", "1000"].map(OsString::from);
         let start = |mark: &str| {
-            Program::start(&root, &sleep, Path::new("/"), nowhere(), mark).expect("starts")
+            Program::start(&root, &sleep, Path::new("/"), Output::default(), mark).expect("starts")
         };
         let (of_dead, of_own) = (start(&dead), start(&own));
         let told = |left: Vec<Left>| {

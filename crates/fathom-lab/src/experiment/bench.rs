@@ -363,8 +363,7 @@ impl Bench {
         dir: &Path,
     ) -> Result<(), LabError> {
         for words in companion::commands(companion.unwrap_or_default()) {
-            let nowhere = Output { stdout: None, stderr: None };
-            let program = self.start_program(lab, &words, dir, nowhere)?;
+            let program = self.start_program(lab, &words, dir, Output::default())?;
             self.companions.push(program);
         }
         Ok(())

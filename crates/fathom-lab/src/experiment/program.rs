@@ -86,7 +86,7 @@ pub(crate) fn measure(
     let started_unix_ns = clock::unix_ns();
     sampler.window_begins();
     let begun_ns = clock::monotonic_ns();
-    let output = Output { stdout: Some(stdout), stderr: Some(stderr) };
+    let output = Output { stdin: None, stdout: Some(stdout), stderr: Some(stderr) };
     let mut program = bench.start_program(lab, &words, &dir, output)?;
     let ended = wait(lab, &mut program, begun_ns, run.load.timeout_ns);
     let window_ns = clock::monotonic_ns() - begun_ns;

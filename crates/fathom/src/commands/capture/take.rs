@@ -229,7 +229,7 @@ impl Beside {
         }
         // What it prints is for people, and not the result of this command.
         let to = || io::stderr().as_fd().try_clone_to_owned().map(File::from).map(Some);
-        let output = ProgramOutput { stdout: to()?, stderr: to()? };
+        let output = ProgramOutput { stdin: child::own_stdin(), stdout: to()?, stderr: to()? };
         let started =
             Program::start(wish.root, wish.command, Path::new("."), output, &beside.mark)?;
         beside.program = Some(started);

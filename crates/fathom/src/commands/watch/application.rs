@@ -142,7 +142,7 @@ impl Application {
     /// Runs one of a recipe's scripts to its end.
     fn run_to_end(&self, words: &[OsString], stop: &StopFlag) -> Result<(), String> {
         let (printed, stdout, stderr) = Printed::new().map_err(|error| error.to_string())?;
-        let streams = Streams { stdout: Some(stdout), stderr: Some(stderr) };
+        let streams = Streams { stdin: None, stdout: Some(stdout), stderr: Some(stderr) };
         let mut program = Program::start(&self.root, words, &self.dir, streams, &self.mark)
             .map_err(|error| error.to_string())?;
         let ended = program.wait(|| !stop.is_set());
@@ -199,7 +199,8 @@ impl Application {
         };
         self.dirty_before_bytes = pressure::pages(root).dirty_bytes;
         let (printed, stdout, stderr) = Printed::new().map_err(failed)?;
-        let streams = Streams { stdout: Some(stdout), stderr: Some(stderr) };
+        let stdin = self.prepared.is_none().then(child::own_stdin).flatten();
+        let streams = Streams { stdin, stdout: Some(stdout), stderr: Some(stderr) };
         let own = Family::new(root);
         let begun_ns = clock::monotonic_ns();
         let program =
