@@ -5,10 +5,11 @@ use fathom_model::event::{DeviceNow, Event};
 use fathom_model::record::{
     CpuTime, DeviceDelta, DriveHeat, HeatRecord, PageCacheDelta, SystemCpu, SystemEvents,
 };
-use fathom_model::watch::{DeviceCounts, DeviceSample, Sample, WatchRecord};
+use fathom_model::watch::{ApplicationSample, DeviceCounts, DeviceSample, Sample, WatchRecord};
 use fathom_sys::clock;
 use fathom_sys::counters::{self, DiskCounters, KernelEvents, PageTraffic, SystemCpuTicks};
 use fathom_sys::diskstats::{self, FIELDS};
+use fathom_sys::family::{self, Usage};
 use fathom_sys::sysroot::SysRoot;
 use fathom_sys::thermal;
 use fathom_sys::threads::{self, CpuUse};
@@ -108,7 +109,35 @@ pub struct Sampler<'a> {
     seen: Option<Look>,
     /// When the window began, by the clock that never goes back.
     began_ns: u64,
+    program: Option<Followed>,
     course: WatchRecord,
+}
+
+/// A program that is the load: its number, and what it and all that it has started had used when that was looked at last.
+struct Followed {
+    pid: u32,
+    used: Usage,
+}
+
+impl Followed {
+    /// What it did since the last look.
+    fn look(&mut self, root: &SysRoot, passed_ns: u64) -> ApplicationSample {
+        let used = family::members(root, self.pid).into_iter();
+        let used: Vec<Usage> = used.filter_map(|pid| family::usage(root, pid)).collect();
+        let now = used.iter().fold(Usage::default(), |sum, one| sum.plus(*one));
+        let now = now.no_less_than(self.used);
+        let more = now.less(self.used);
+        self.used = now;
+        ApplicationSample {
+            processes: used.len() as u32,
+            cpu_share: more.cpu_ns as f64 / passed_ns.max(1) as f64,
+            resident_bytes: more.resident_bytes,
+            asked_read_bytes: more.asked_read_bytes,
+            asked_write_bytes: more.asked_write_bytes,
+            read_bytes: more.read_bytes,
+            written_bytes: more.written_bytes,
+        }
+    }
 }
 
 /// The fields of /proc/diskstats of each device at a moment of the window; none for one that is not there.
@@ -128,8 +157,19 @@ impl<'a> Sampler<'a> {
             end: None,
             seen: None,
             began_ns: 0,
+            program: None,
             course: WatchRecord::new(SECOND_NS, 0),
         }
+    }
+
+    /// From now on a program that has just been started is looked at with the devices.
+    pub fn follow(&mut self, pid: u32) {
+        self.program = Some(Followed { pid, used: Usage::default() });
+    }
+
+    /// Looks at the devices, and what is followed, when it is time to.
+    pub fn look_again(&mut self) {
+        self.devices_now(false);
     }
 
     /// Files of the kernel are read, for the devices of the target alone.
@@ -164,11 +204,14 @@ impl<'a> Sampler<'a> {
             interrupts: Vec::new(),
             latency: None,
         });
+        let samples = samples.collect();
+        let program = self.program.as_mut();
         self.course.push(&Sample {
             index: self.course.intervals() as u64,
             start_ns: before.at_ns,
             length_ns: passed_ns,
-            devices: samples.collect(),
+            devices: samples,
+            application: program.map(|program| program.look(self.root, passed_ns)),
             ..Sample::default()
         });
         self.seen = Some(now);
@@ -425,6 +468,39 @@ mod tests {
         assert_eq!((sda.name.as_str(), reads), ("sda", vec![100, 1000]));
         assert!(course.length_us.values()[0] >= 1_000_000, "{:?}", course.length_us);
         assert_eq!(course.start_us.values()[1], course.length_us.values()[0]);
+    }
+
+    #[test]
+    fn what_a_followed_program_uses_is_in_the_course_and_never_goes_back() {
+        let tree = tempfile::tempdir().expect("a directory");
+        let (sda, program) = (tree.path().join("sys/class/block/sda"), tree.path().join("proc/7"));
+        for dir in [&sda, &program] {
+            std::fs::create_dir_all(dir).expect("made");
+        }
+        std::fs::write(sda.join("stat"), "1 0 8 0 0 0 0 0 0 7 9").expect("written");
+        let used = |ticks: u64| {
+            let text = format!("7 (a b) S 2 7 7 0 -1 1 0 0 0 0 {ticks} 0 0 0 20 0 1 0 9 0 3 0");
+            std::fs::write(program.join("stat"), text).expect("written");
+        };
+        used(0);
+        let root = SysRoot::at(tree.path());
+        let mut emit = |_| ();
+        let mut sampler = Sampler::new(&root, vec!["sda".to_owned()], progress(&mut emit));
+        sampler.window_begins();
+        sampler.follow(7);
+        // Half a second of a processor; less, while another one hands it over; three tenths more than before.
+        for ticks in [50, 20, 80] {
+            used(ticks);
+            sampler.began_ns -= SECOND_NS;
+            sampler.look_again();
+        }
+        sampler.look_again();
+        let course = sampler.course;
+        let cpu = course.application.values("cpu", 3);
+        assert!((400_000..=500_000).contains(&cpu[0]), "{cpu:?}");
+        assert!(cpu[1] == 0 && (240_000..=300_000).contains(&cpu[2]), "{cpu:?}");
+        assert_eq!(course.application.values("processes", 3), [1, 1, 1]);
+        assert!(course.application.values("resident", 3)[0] > 0);
     }
 
     /// The rest that is told while a file of 1000 bytes is written, with a microsecond of other things after it.

@@ -653,7 +653,8 @@ pub struct Record {
     pub started_unix_ns: i64,
     /// Length of the measured window.
     pub window_ns: u64,
-    /// CPU of the whole process, kernel workers for its I/O included.
+    /// CPU of the whole process, kernel workers for its I/O included; where a command is the load, of that and of what it has waited
+    /// for.
     pub process_cpu: CpuTime,
     /// CPU of the machine.
     pub system_cpu: SystemCpu,

@@ -50,6 +50,22 @@ impl Usage {
     }
 }
 
+impl Usage {
+    /// Counts at the highest of two looks, of which this is the later one; memory as it is now. A count seems to go back while it is
+    /// handed over from one that has ended to the one that waits for it.
+    #[must_use]
+    pub fn no_less_than(self, earlier: Self) -> Self {
+        Self {
+            cpu_ns: self.cpu_ns.max(earlier.cpu_ns),
+            resident_bytes: self.resident_bytes,
+            asked_read_bytes: self.asked_read_bytes.max(earlier.asked_read_bytes),
+            asked_write_bytes: self.asked_write_bytes.max(earlier.asked_write_bytes),
+            read_bytes: self.read_bytes.max(earlier.read_bytes),
+            written_bytes: self.written_bytes.max(earlier.written_bytes),
+        }
+    }
+}
+
 /// Makes this process the one that orphans of its descendants become children of, so that they are still found.
 ///
 /// # Errors

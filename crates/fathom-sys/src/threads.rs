@@ -36,6 +36,12 @@ pub fn process_cpu() -> CpuUse {
     usage(libc::RUSAGE_SELF)
 }
 
+/// CPU time of all processes that this one has started and waited for, and of those that they have waited for.
+#[must_use]
+pub fn children_cpu() -> CpuUse {
+    usage(libc::RUSAGE_CHILDREN)
+}
+
 fn usage(who: libc::c_int) -> CpuUse {
     // SAFETY: rusage is plain integers, for which zero is a valid value.
     let mut usage: libc::rusage = unsafe { std::mem::zeroed() };

@@ -231,11 +231,18 @@ fn a_watch_has_a_row_for_each_device_and_interval() {
 
 #[test]
 fn a_trial_has_the_series_of_its_devices_and_no_zeros_of_the_machine() {
+    use fathom_model::watch::WatchRecord;
     let mut run = watched();
-    for piece in run.records.iter_mut().filter_map(|record| record.watch.as_mut()) {
-        piece.host.series.clear();
-        piece.application.series.clear();
-    }
+    let pieces = |run: &mut Run, clear: fn(&mut WatchRecord)| {
+        run.records.iter_mut().filter_map(|r| r.watch.as_mut()).for_each(|piece| clear(piece));
+    };
+    pieces(&mut run, |piece| piece.host.series.clear());
+    // Where a command is the load, its processes are told.
+    let of_command = all(What::WatchHost, &run);
+    let [row] = of_command.as_slice() else { panic!("{of_command:?}") };
+    assert_eq!((&row["processes"], &row["user_share"]), (&Cell::Whole(3), &Cell::Empty));
+    assert_eq!(row["available_bytes"], Cell::Empty);
+    pieces(&mut run, |piece| piece.application.series.clear());
     assert_eq!((all(What::Watch, &run).len(), all(What::WatchHost, &run).len()), (5, 0));
 }
 

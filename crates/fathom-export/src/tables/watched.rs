@@ -191,14 +191,15 @@ pub(super) fn host<E>(
     piece: &WatchRecord,
     put: &mut impl FnMut(Vec<Cell>) -> Result<(), E>,
 ) -> Result<(), E> {
-    // A trial keeps the series of its devices alone.
-    if piece.host.is_empty() && piece.application.is_empty() {
+    // A trial keeps the series of its devices, and of a command that is its load, but not of the machine.
+    let is_told = !piece.host.is_empty();
+    if !is_told && piece.application.is_empty() {
         return Ok(());
     }
     let length = piece.intervals();
     let share = |value: u64| Cell::number(value as f64 / 1e6);
     let kib = |value: u64| Cell::count(value << 10);
-    let always = |name: &str, of: fn(u64) -> Cell| column(&piece.host, name, length, of, false);
+    let always = |name: &str, of: fn(u64) -> Cell| column(&piece.host, name, length, of, !is_told);
     let told = |name: &str| column(&piece.host, name, length, share, true);
     let is_alone = piece.application.is_empty();
     let own = |name: &str, of: fn(u64) -> Cell| {

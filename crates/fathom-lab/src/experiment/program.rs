@@ -7,16 +7,17 @@ use crate::error::LabError;
 use crate::lab::Lab;
 use crate::sampler::{Deltas, Progress, Sampler};
 use fathom_load::run::Observer;
-use fathom_model::record::{Ending, IoFailure, RECORD_VERSION, Record};
+use fathom_model::record::{CpuTime, Ending, IoFailure, RECORD_VERSION, Record};
 use fathom_model::stack::Stack;
 use fathom_model::workload::Workload;
 use fathom_sys::child::{Ended, Output, Program};
-use fathom_sys::clock;
+use fathom_sys::{clock, threads};
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// How much of the end of what a program prints is looked at: reports in JSON may be long.
 const OUTPUT_BYTES_MAX: u64 = 4 << 20;
@@ -87,11 +88,17 @@ pub(crate) fn measure(
     sampler.window_begins();
     let begun_ns = clock::monotonic_ns();
     let output = Output { stdin: None, stdout: Some(stdout), stderr: Some(stderr) };
+    let waited_for = threads::children_cpu();
     let mut program = bench.start_program(lab, &words, &dir, output)?;
-    let ended = wait(lab, &mut program, begun_ns, run.load.timeout_ns);
+    sampler.follow(program.pid);
+    follow(lab, &program, &mut sampler, begun_ns.saturating_add(run.load.timeout_ns));
     let window_ns = clock::monotonic_ns() - begun_ns;
     sampler.window_ends();
+    // None when it is ended for the time or a signal.
+    let ended = program.wait(|| false).ok().flatten();
     bench.end_program(program)?;
+    let cpu = threads::children_cpu().since(waited_for);
+    let process_cpu = CpuTime { user_ns: cpu.user_ns, system_ns: cpu.system_ns };
     let output = last_of(said);
     if lab.stop.is_set() {
         return Err(LabError::Interrupted);
@@ -104,7 +111,8 @@ pub(crate) fn measure(
     }
     let void = failure.clone().or(missing);
     let output = end_of(output);
-    let record = record(run, sampler.deltas(), (started_unix_ns, window_ns), failure);
+    let deltas = Deltas { process_cpu, ..sampler.deltas() };
+    let record = record(run, deltas, (started_unix_ns, window_ns), failure);
     Ok(Measured { record, figures, output, void })
 }
 
@@ -160,10 +168,14 @@ pub(crate) fn directory(target: &str) -> PathBuf {
     }
 }
 
-/// How it ended; none when it was ended for the time or a signal.
-fn wait(lab: &Lab<'_>, program: &mut Program, begun_ns: u64, timeout_ns: u64) -> Option<Ended> {
-    let goes_on = || !lab.stop.is_set() && clock::monotonic_ns() - begun_ns < timeout_ns;
-    program.wait(goes_on).ok().flatten()
+/// Looks on until it has ended, the time is over, or a signal came. What the kernel tells of one that has ended stays until it is
+/// asked how.
+fn follow(lab: &Lab<'_>, program: &Program, sampler: &mut Sampler<'_>, until_ns: u64) {
+    const LOOK: Duration = Duration::from_millis(2);
+    while !program.has_ended() && !lab.stop.is_set() && clock::monotonic_ns() < until_ns {
+        sampler.look_again();
+        std::thread::sleep(LOOK);
+    }
 }
 
 fn failure(run: &Run<'_>, ended: Option<Ended>) -> Option<String> {
@@ -219,6 +231,7 @@ fn record(
         page_cache: deltas.page_cache,
         suspended_ns: deltas.suspended_ns,
         heat: deltas.heat,
+        watch: deltas.course,
         ending,
         failure: failure.map(|message| IoFailure {
             job: run.label.to_owned(),

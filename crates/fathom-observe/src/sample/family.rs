@@ -60,7 +60,7 @@ impl Family {
                 sum = sum.plus(usage);
             }
         }
-        self.most = most(self.most, sum.plus(self.buried).less(self.base));
+        self.most = sum.plus(self.buried).less(self.base).no_less_than(self.most);
         self.most
     }
 
@@ -83,17 +83,5 @@ impl Family {
             read_bytes: after.read_bytes.saturating_sub(before.read_bytes),
             written_bytes: after.written_bytes.saturating_sub(before.written_bytes),
         }
-    }
-}
-
-/// Counts at their highest, memory as it is.
-fn most(known: Usage, now: Usage) -> Usage {
-    Usage {
-        cpu_ns: known.cpu_ns.max(now.cpu_ns),
-        resident_bytes: now.resident_bytes,
-        asked_read_bytes: known.asked_read_bytes.max(now.asked_read_bytes),
-        asked_write_bytes: known.asked_write_bytes.max(now.asked_write_bytes),
-        read_bytes: known.read_bytes.max(now.read_bytes),
-        written_bytes: known.written_bytes.max(now.written_bytes),
     }
 }

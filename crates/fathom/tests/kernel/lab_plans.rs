@@ -25,6 +25,7 @@ pub fn trials() -> Vec<Trial> {
         kernel_test("lab_ready_plans_ask_for_consent", &[FathomBinary, LoopDevices], consent),
         kernel_test("lab_narrowing_finds_the_optimum", &[FathomBinary], narrowing),
         kernel_test("lab_remount", &remount, remounts),
+        kernel_test("lab_watches_a_command", &ext4, watches_a_command),
         kernel_test("lab_memory_floor", &[FathomBinary], memory_floor),
         kernel_test("lab_skip", &[FathomBinary], skip),
         kernel_test("lab_hypothesis", &[FathomBinary], hypothesis),
@@ -218,6 +219,34 @@ fn remounts() {
     assert!(anew.windows(2).all(|pair| pair[1] > pair[0]), "mounted anew: {anew:?}");
     assert!(kept.windows(2).all(|pair| pair[1] == pair[0]), "kept: {kept:?}");
     assert_same(&before, &machine(&sandbox, &[]), "after mounting anew");
+}
+
+/// What devices and processes do while a command runs is in its record, second by second, with the CPU time of the command.
+fn watches_a_command() {
+    let sandbox = Sandbox::new();
+    let fs = mounted(FsKind::Ext4, &[], "");
+    let command = "i=0; while [ $i -lt 25 ]; do dd if=/dev/zero of=x bs=64k count=4 oflag=direct 2>/dev/null; sleep 0.1; i=$((i + 1)); \
+                   done; while [ $i -lt 300000 ]; do i=$((i + 1)); done; echo score: $i";
+    let text = format!(
+        "target = '{}'\n[[workload]]\nlabel = 'app'\ncommand = \"{command}\"\nfigure.score = 'score: {{}}'\n\
+         [design]\nblocks = 1\n[prepare]\nsettle = '0s'\nquiet = '0s'\n[[objective]]\nmetric = 'application'\n",
+        p(fs.dir())
+    );
+    let done = lab(&sandbox, &plan(&sandbox, "watched", &text), &[]);
+    for record in done.records() {
+        let (course, cpu) = (&record["watch"], &record["process_cpu"]);
+        let device = &course["devices"][0];
+        assert!(device["intervals"].as_u64() >= Some(3), "{course}");
+        assert!(device["counters"]["writes"].is_string(), "{course}");
+        assert!(course["application"]["resident"].is_string(), "{course}");
+        // Counting so far takes a processor some tenths of a second; fathom itself looks on.
+        let used_ns = cpu["user_ns"].as_u64().unwrap() + cpu["system_ns"].as_u64().unwrap();
+        assert!(used_ns > 100_000_000, "{cpu}");
+    }
+    for what in ["watch", "watch-host"] {
+        let csv = sandbox.run(&["export", &format!("--what={what}"), &done.id()]);
+        assert!(csv.stdout.lines().count() > 3, "{csv:?}");
+    }
 }
 
 /// The load finds itself in a group with so much memory; what needs more is killed by the kernel, and its trial void.
