@@ -24,7 +24,8 @@ createdb bench
 }
 counted() {
 case "$(ask 'SHOW server_version_num')" in
-1[0-5]*) ask "SELECT (SELECT sum(blks_read) FROM pg_stat_database) * b, (SELECT buffers_checkpoint + buffers_clean + buffers_backend FROM pg_stat_bgwriter) * b + (SELECT wal_bytes FROM pg_stat_wal) FROM (SELECT current_setting('block_size')::numeric AS b) AS size" ;;
+1[0-3]*) ask "SELECT (SELECT sum(blks_read) FROM pg_stat_database) * b, (SELECT buffers_checkpoint + buffers_clean + buffers_backend FROM pg_stat_bgwriter) * b + pg_wal_lsn_diff(pg_current_wal_lsn(), '0/0') FROM (SELECT current_setting('block_size')::numeric AS b) AS size" ;;
+1[45]*) ask "SELECT (SELECT sum(blks_read) FROM pg_stat_database) * b, (SELECT buffers_checkpoint + buffers_clean + buffers_backend FROM pg_stat_bgwriter) * b + (SELECT wal_bytes FROM pg_stat_wal) FROM (SELECT current_setting('block_size')::numeric AS b) AS size" ;;
 1[67]*) ask "SELECT sum(coalesce(reads, 0) * op_bytes), sum((coalesce(writes, 0) + coalesce(extends, 0)) * op_bytes) + (SELECT wal_bytes FROM pg_stat_wal) FROM pg_stat_io" ;;
 *) ask "SELECT sum(coalesce(read_bytes, 0)), sum(coalesce(write_bytes, 0) + coalesce(extend_bytes, 0)) FROM pg_stat_io" ;;
 esac
@@ -33,13 +34,15 @@ esac
 
 /// MariaDB, in the same way. Its programs lie where only root looks for them.
 const MARIADB: &str = r#"PATH="$PATH:/usr/sbin"
-sql() { mariadb --no-defaults --socket="$FATHOM_DIR/socket" --user=root --batch --skip-column-names --execute="$1"; }
+sql() { mariadb --no-defaults --connect-timeout=10 --socket="$FATHOM_DIR/socket" --user=root --batch --skip-column-names --execute="$1"; }
 start() {
 mariadb-install-db --no-defaults --datadir="$FATHOM_DIR/data" --auth-root-authentication-method=normal --skip-test-db >"$FATHOM_DIR/log" 2>&1 || { cat "$FATHOM_DIR/log"; exit 1; }
 setsid mariadbd --no-defaults --datadir="$FATHOM_DIR/data" --socket="$FATHOM_DIR/socket" --pid-file="$FATHOM_DIR/pid" --skip-networking --log-error="$FATHOM_DIR/log" >/dev/null 2>&1 &
 server=$!
+begun=$(date +%s)
 until sql 'SELECT 1' >/dev/null 2>&1; do
 kill -0 "$server" 2>/dev/null || { cat "$FATHOM_DIR/log"; exit 1; }
+[ $(($(date +%s) - begun)) -lt 300 ] || { tail -n 4 "$FATHOM_DIR/log"; echo "mariadbd runs, but has answered nobody for 5 minutes"; exit 1; }
 sleep 0.1
 done
 own=$(sql 'SELECT @@datadir')
@@ -93,7 +96,7 @@ pub const PGBENCH: Recipe = Recipe {
     ],
     space_mib: pgbench_mib,
     first: &[POSTGRES],
-    prepare: r#"start ""
+    prepare: r#"start "-c max_connections=$((FATHOM_clients > 80 ? FATHOM_clients + 20 : 100))"
 pgbench --initialize --quiet --scale="$FATHOM_scale" >"$FATHOM_DIR/log" 2>&1 || { cat "$FATHOM_DIR/log"; exit 1; }
 ask CHECKPOINT
 "#,
