@@ -9,20 +9,41 @@ use std::io::Write as _;
 
 const DEVICES: usize = 100;
 const LOOKS: u64 = 100;
+/// What runs beside, of which the kernel's threads are a tenth.
+const PROCESSES: usize = 5000;
+/// Disks with an adapter of their own, and the interrupt lines of each.
+const ADAPTERS: usize = 24;
+const LINES: usize = 64;
 
 /// A hundred disks, eight in each array, all busy.
 fn machine() -> Tree {
     let tree = Tree::new();
     for at in 0..DEVICES {
         let name = format!("sd{at}");
-        tree.device(&format!("x/block/{name}"), &format!("8:{at}"), &[("diskseq", "1")]);
+        let adapter =
+            if at < ADAPTERS { format!("pci0000:00/0000:{at:02x}:00.0") } else { "x".into() };
+        let dir = format!("{adapter}/block/{name}");
+        tree.device(&dir, &format!("8:{at}"), &[("diskseq", "1")]);
         let array = format!("md{}", at / 8);
-        tree.put(format!("sys/devices/x/block/{name}/holders/{array}/x"), "");
+        tree.put(format!("sys/devices/{dir}/holders/{array}/x"), "");
         tree.put(format!("sys/devices/v/block/{array}/slaves/{name}/x"), "");
     }
     for array in 0..DEVICES.div_ceil(8) {
         let attributes = [("md/level", "raid6"), ("md/sync_action", "idle")];
         tree.device(&format!("v/block/md{array}"), &format!("9:{array}"), &attributes);
+    }
+    for at in 0..ADAPTERS {
+        let adapter = format!("sys/devices/pci0000:00/0000:{at:02x}:00.0");
+        tree.link(format!("{adapter}/subsystem"), "../../../bus/pci");
+        for line in (0..LINES).map(|line| at * LINES + line) {
+            tree.put(format!("{adapter}/msi_irqs/{line}"), "msix");
+            tree.put(format!("sys/kernel/irq/{line}/actions"), format!("adapter{at}q{line}"));
+        }
+    }
+    let threads: Vec<String> = (1000..1000 + PROCESSES / 10).map(|pid| pid.to_string()).collect();
+    tree.put("proc/2/task/2/children", threads.join(" "));
+    for pid in 1000..1000 + PROCESSES {
+        tree.put(format!("proc/{pid}/comm"), format!("kworker/{pid}:1"));
     }
     tree.put("sys/kernel/uevent_seqnum", "5000");
     let cpus = "cpu0 1 2 3 4 5 6 7 8 9 10\n".repeat(64);
@@ -70,6 +91,8 @@ fn what_a_hundred_devices_a_second_cost() {
     let moment = |n: u64| Moment { monotonic_ns: n * 1_000_000_000, unix_ns: 0 };
     let mut watcher = Watcher::new(&tree.root(), Choice::All, moment(1), None);
     assert_eq!(watcher.layers().len(), DEVICES + DEVICES.div_ceil(8));
+    let with_lines = watcher.layers().iter().filter(|layer| layer.interrupts.len() == LINES);
+    assert_eq!(with_lines.count(), ADAPTERS);
     let mut record = WatchRecord::new(1_000_000_000, 0);
     let mut used_ns = 0;
     for n in 2..LOOKS + 2 {

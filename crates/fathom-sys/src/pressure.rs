@@ -126,14 +126,23 @@ pub fn device_events(root: &SysRoot) -> Option<u64> {
 }
 
 /// The interrupt lines of a block device's adapter that serve its queues, with their names: of NVMe `nvme0q1`, of virtio
-/// `virtio1-req.0`. Empty for devices without any, and where the kernel does not tell.
+/// `virtio1-req.0`. Empty for devices without any, and where the kernel does not tell. Lines that are `known` keep their names,
+/// which takes a file to read for each of the others.
 #[must_use]
-pub fn interrupt_lines(root: &SysRoot, device: &BlockDir) -> Vec<(u32, String)> {
+pub fn interrupt_lines(
+    root: &SysRoot,
+    device: &BlockDir,
+    known: &[(u32, String)],
+) -> Vec<(u32, String)> {
     let Some(adapter) = device.pci_dir() else { return Vec::new() };
     let numbers =
         root.names(adapter.join("msi_irqs")).into_iter().filter_map(|name| name.parse().ok());
+    let name = |irq: u32| {
+        let known = known.iter().find(|(known, _)| *known == irq).map(|(_, name)| name.clone());
+        known.or_else(|| root.text(format!("sys/kernel/irq/{irq}/actions")))
+    };
     let mut lines: Vec<(u32, String)> = numbers
-        .filter_map(|irq: u32| Some((irq, root.text(format!("sys/kernel/irq/{irq}/actions"))?)))
+        .filter_map(|irq: u32| Some((irq, name(irq)?)))
         .filter(|(_, name)| !name.ends_with("-config"))
         .collect();
     lines.sort();

@@ -1,6 +1,6 @@
 //! Samples in the form of OpenMetrics 1.0, for those who collect figures: counters since the start of the watch, and readings.
 
-use fathom_model::watch::{DeviceCounts, FlowCounts, LatencySeries, Sample};
+use fathom_model::watch::{ArraySample, DeviceCounts, FlowCounts, LatencySeries, Sample};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
@@ -21,7 +21,10 @@ pub struct Totals {
 struct Device {
     total: DeviceCounts,
     stands_out: bool,
-    sync_done: Option<f64>,
+    /// Of an array, in the last interval.
+    array: Option<ArraySample>,
+    /// By the name of the line.
+    interrupts: BTreeMap<String, u64>,
     svctm_ms: Option<f64>,
     is_there: bool,
     latency: LatencySeries,
@@ -78,6 +81,20 @@ const SINGLES: &[Single] = &[
     ),
 ];
 
+/// One reading of an array.
+type Reading = (&'static str, &'static str, fn(&ArraySample) -> Option<f64>);
+
+const ARRAYS: &[Reading] = &[
+    ("fathom_array_sync_ratio", "Done share of a running synchronisation.", |a| a.sync_done),
+    ("fathom_array_sync_bytes_per_second", "Speed of a running synchronisation.", |a| {
+        a.sync_kib_per_s.map(|kib| kib as f64 * 1024.0)
+    }),
+    ("fathom_array_missing_members", "Members that are missing.", |a| Some(f64::from(a.degraded))),
+    ("fathom_array_thread_processors", "Processors that its kernel threads used.", |a| {
+        a.thread_cpu_share
+    }),
+];
+
 impl Totals {
     /// Adds an interval.
     pub fn add(&mut self, sample: &Sample) {
@@ -90,7 +107,10 @@ impl Totals {
             let known = self.devices.entry(device.name.clone()).or_default();
             known.total = known.total.plus(&device.counts);
             known.stands_out = device.stands_out.is_some();
-            known.sync_done = device.array.as_ref().and_then(|array| array.sync_done);
+            known.array.clone_from(&device.array);
+            for (name, count) in &device.interrupts {
+                *known.interrupts.entry(name.clone()).or_default() += count;
+            }
             known.svctm_ms = device.rates.svctm_ms;
             known.is_there = true;
             device.latency.iter().for_each(|latency| known.latency.add(latency));
@@ -156,17 +176,7 @@ impl Totals {
             let value = f64::from(u8::from(known.stands_out));
             line(&mut out, "fathom_device_stands_out", &[("device", device)], value);
         }
-        head(
-            &mut out,
-            "fathom_array_sync_ratio",
-            "gauge",
-            "Done share of a running synchronisation.",
-        );
-        for (device, known) in there() {
-            if let Some(done) = known.sync_done {
-                line(&mut out, "fathom_array_sync_ratio", &[("device", device)], done);
-            }
-        }
+        self.arrays_and_queues(&mut out);
         let help = "svctm of old versions of iostat, busy time over requests of the last interval: \
                     no service time where several requests are served at once.";
         head(&mut out, "fathom_device_svctm_seconds", "gauge", help);
@@ -178,6 +188,25 @@ impl Totals {
         self.machine(&mut out);
         out.push_str("# EOF\n");
         out
+    }
+
+    fn arrays_and_queues(&self, out: &mut String) {
+        for (name, help, of) in ARRAYS {
+            head(out, name, "gauge", help);
+            for (device, known) in self.devices.iter().filter(|(_, device)| device.is_there) {
+                if let Some(value) = known.array.as_ref().and_then(of) {
+                    line(out, name, &[("device", device)], value);
+                }
+            }
+        }
+        let name = "fathom_device_interrupts";
+        head(out, name, "counter", "Interrupts of a queue; an adapter's disks share them.");
+        for (device, known) in &self.devices {
+            for (queue, count) in &known.interrupts {
+                let labels = [("device", device.as_str()), ("queue", queue.as_str())];
+                line(out, &format!("{name}_total"), &labels, *count as f64);
+            }
+        }
     }
 
     /// As histograms, where they are watched.
@@ -313,6 +342,39 @@ mod tests {
         let mut without = Totals::default();
         without.add(&sample(1));
         assert!(!without.text().contains(name));
+    }
+
+    #[test]
+    fn arrays_and_queues_tell_what_the_lines_do() {
+        let mut totals = Totals::default();
+        for count in [30, 12] {
+            let mut sample = sample(1);
+            let device = &mut sample.devices[0];
+            device.name = "md0".into();
+            device.interrupts = vec![("nvme0q1".into(), count)];
+            device.array = Some(ArraySample {
+                sync_action: "recover".into(),
+                sync_done: Some(0.25),
+                sync_kib_per_s: Some(1000),
+                degraded: 1,
+                thread_cpu_share: Some(0.5),
+            });
+            totals.add(&sample);
+        }
+        let text = totals.text();
+        for line in [
+            "fathom_array_sync_ratio{device=\"md0\"} 0.25",
+            "fathom_array_sync_bytes_per_second{device=\"md0\"} 1024000",
+            "fathom_array_missing_members{device=\"md0\"} 1",
+            "fathom_array_thread_processors{device=\"md0\"} 0.5",
+            "fathom_device_interrupts_total{device=\"md0\",queue=\"nvme0q1\"} 42",
+        ] {
+            assert!(text.lines().any(|l| l == line), "{line}\n{text}");
+        }
+        // What is no array has none of these, not even zero.
+        let mut other = Totals::default();
+        other.add(&sample(1));
+        assert!(!other.text().contains("fathom_array_missing_members{"));
     }
 
     #[test]

@@ -30,7 +30,7 @@ pub struct Moment {
     pub unix_ns: i64,
 }
 
-/// How often arrays are looked for kernel threads that have come or gone: threads are no devices, and nothing tells of them.
+/// How often arrays are looked at for kernel threads that have come or gone: threads are no devices, and nothing tells of them.
 const THREADS_EVERY_NS: u64 = 10_000_000_000;
 
 /// Not everything that the kernel tells of is about these devices, and it may tell every second: then they are read again so often.
@@ -45,6 +45,7 @@ pub struct Watcher {
     lines: Vec<u32>,
     events: Option<u64>,
     layers_read_ns: u64,
+    threads_read_ns: u64,
     names: BTreeSet<String>,
     begun: Moment,
     before: Look,
@@ -76,6 +77,7 @@ impl Watcher {
             lines: Vec::new(),
             events: None,
             layers_read_ns: 0,
+            threads_read_ns: 0,
             names: BTreeSet::new(),
             begun: now,
             before: Look::default(),
@@ -139,22 +141,26 @@ impl Watcher {
     }
 
     /// Reads the layers again when another set of devices is used or one was replaced by another of its name, and some time after the
-    /// kernel has told of a change of any device: arrays and volumes may stand on others.
+    /// kernel has told of a change of any device: arrays and volumes may stand on others. Of arrays the threads are looked for more
+    /// often.
     fn refresh(&mut self, names: BTreeSet<String>, now_ns: u64) {
         let events = pressure::device_events(&self.root);
-        let has_arrays = self.layers.iter().any(|layer| layer.is_array);
         let age_ns = now_ns.saturating_sub(self.layers_read_ns);
-        let is_old = has_arrays && age_ns >= THREADS_EVERY_NS;
-        let is_known = names == self.names && !self.layers.is_empty() && !is_old;
+        let is_known = names == self.names && !self.layers.is_empty();
         let may_wait = || age_ns < LAYERS_EVERY_NS && !self.has_replaced();
         if is_known && (events == self.events || may_wait()) {
+            let has_arrays = self.layers.iter().any(|layer| layer.is_array);
+            if has_arrays && now_ns.saturating_sub(self.threads_read_ns) >= THREADS_EVERY_NS {
+                layers::refresh_threads(&self.root, &mut self.layers);
+                self.threads_read_ns = now_ns;
+            }
             return;
         }
         let tops = match &self.choice {
             Choice::Named(tops) => tops.clone(),
             Choice::All => layers::tops(&self.root),
         };
-        self.layers = layers::below(&self.root, &tops);
+        self.layers = layers::below(&self.root, &tops, &self.layers);
         self.layers.retain(|layer| names.contains(&layer.name));
         let lines: BTreeSet<u32> = self
             .layers
@@ -162,7 +168,8 @@ impl Watcher {
             .flat_map(|layer| layer.interrupts.iter().map(|(irq, _)| *irq))
             .collect();
         self.lines = lines.into_iter().collect();
-        (self.events, self.names, self.layers_read_ns) = (events, names, now_ns);
+        (self.events, self.names) = (events, names);
+        (self.layers_read_ns, self.threads_read_ns) = (now_ns, now_ns);
     }
 
     /// Whether a disk has become another one of the same name, or, where all are watched, one that was empty has got something: a loop
@@ -230,9 +237,9 @@ impl Watcher {
         length_ns: u64,
     ) -> BTreeMap<String, String> {
         let mut found = BTreeMap::new();
-        for layer in self.layers.iter().filter(|layer| layer.below.len() > 1) {
+        for layer in self.layers.iter().filter(|layer| layer.companions.len() > 1) {
             let members: Vec<(&String, Companion)> = layer
-                .below
+                .companions
                 .iter()
                 .filter_map(|name| {
                     let counts = counted.get(name.as_str())?;
