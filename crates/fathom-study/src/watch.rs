@@ -4,6 +4,7 @@ mod application;
 mod compare;
 mod course;
 mod figure;
+mod storage;
 
 pub use compare::{MeanChange, WatchChange, WatchComparison, compare};
 pub use course::{DeviceCourse, Line, Span, Stretches, peaks};
@@ -18,6 +19,7 @@ use fathom_stats::interval::Interval;
 use figure::Column;
 use serde::Serialize;
 use std::collections::BTreeMap;
+use storage::Storage;
 
 /// A figure of a device over a whole watch. Seconds of one watch are no replications: the interval says how well this
 /// watch's own median is known, and nothing about the next one.
@@ -360,8 +362,10 @@ pub fn judge(records: &[Record]) -> Study {
         }
     }
     findings.extend(late(records));
+    let storage = Storage::of(records);
+    findings.extend(storage.uncounted(&summary.devices));
     if let Some(application) = &summary.application {
-        findings.extend(application::findings(application));
+        findings.extend(application::findings(application, &storage));
     }
     findings.sort_by_key(|finding| std::cmp::Reverse(finding.severity));
     let verdict = Verdict::of(&findings);

@@ -37,7 +37,8 @@ pub(super) fn transport(node: &Node) -> &str {
 }
 
 /// True for disks that a hypervisor makes: what they say of caches, self-tests and rotation is not about a drive.
-pub(super) fn is_virtual(node: &Node) -> bool {
+#[must_use]
+pub fn is_virtual(node: &Node) -> bool {
     const NAMES: [&str; 9] = [
         "QEMU",
         "VBOX",

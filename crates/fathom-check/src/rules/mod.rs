@@ -16,6 +16,8 @@ mod shared;
 pub mod vendor;
 pub mod volumes;
 
+pub use drives::is_virtual;
+
 use crate::rule::Rule;
 
 /// Every rule there is.

@@ -1,5 +1,6 @@
 //! What an application waited for, and whether its own counts of I/O and the devices' tell the same.
 
+use super::storage::Storage;
 use fathom_base::units::{format_duration, format_size};
 use fathom_model::finding::{Finding, Severity};
 use fathom_model::watch::{ApplicationRecord, DeviceCounts, FlowCounts};
@@ -8,8 +9,10 @@ use fathom_model::watch::{ApplicationRecord, DeviceCounts, FlowCounts};
 const STORAGE_SHARE_MIN: f64 = 0.5;
 /// In flight while busy: up to here it is about one request after another.
 const ONE_BY_ONE_MAX: f64 = 1.5;
-/// And from here on several wait at any time.
+/// And from here on several wait at any time: at each disk, where it can serve one only.
 const MANY_MIN: f64 = 4.0;
+/// Busy share from which on there is no time left.
+const FULL_SHARE_MIN: f64 = 0.9;
 /// Fewest requests that say anything.
 const REQUESTS_MIN: u64 = 50;
 /// Differences below are bookkeeping: metadata, journals, read-ahead.
@@ -20,8 +23,8 @@ const GAP_SHARE_MIN: f64 = 0.2;
 const OWN_READ: &str = "own_read_bytes";
 const OWN_WRITTEN: &str = "own_written_bytes";
 
-/// Everything about an application.
-pub(super) fn findings(application: &ApplicationRecord) -> Vec<Finding> {
+/// Everything about an application, and what it was watched on.
+pub(super) fn findings(application: &ApplicationRecord, storage: &Storage<'_>) -> Vec<Finding> {
     let mut found = Vec::new();
     found.extend(ended(application));
     for missing in &application.missing {
@@ -30,8 +33,11 @@ pub(super) fn findings(application: &ApplicationRecord) -> Vec<Finding> {
             "What it printed last is shown above, or by fathom show; {} stands for the number.",
         ));
     }
-    found.extend(waits_for(application));
-    found.extend(gaps(application));
+    // Of what the kernel did not count nothing can be said.
+    if !application.devices.keys().any(|name| storage.is_uncounted(name)) {
+        found.extend(waits_for(application, storage));
+        found.extend(gaps(application));
+    }
     found
 }
 
@@ -68,8 +74,28 @@ fn carried(counts: &DeviceCounts) -> (u64, u64) {
     (sum(|flow| flow.requests), sum(|flow| flow.took_ms))
 }
 
+/// An array whose requests are counted, but not how long they took: so it is before Linux 5.9.
+fn untimed(application: &ApplicationRecord) -> Option<Finding> {
+    let is_untimed = |(name, counts): &(&String, &DeviceCounts)| {
+        let (requests, took_ms) = carried(counts);
+        name.starts_with("md") && requests >= REQUESTS_MIN && (took_ms, counts.busy_ms) == (0, 0)
+    };
+    let (name, _) = application.devices.iter().find(is_untimed)?;
+    let text = format!(
+        "this kernel counts what {name} moves, but not how long that takes: what the application waits for does not show"
+    );
+    Some(
+        Finding::new("times-uncounted", Severity::Note, text)
+            .advise("Kernels from 5.9 on count it. How busy its members were is counted:")
+            .advise(format!("fathom watch {name}")),
+    )
+}
+
 /// Whether it waits for storage, and what more requests at once would bring.
-fn waits_for(application: &ApplicationRecord) -> Option<Finding> {
+fn waits_for(application: &ApplicationRecord, storage: &Storage<'_>) -> Option<Finding> {
+    if let Some(untimed) = untimed(application) {
+        return Some(untimed);
+    }
     let (name, counts) = busiest(application)?;
     let (requests, waited_ms) = carried(counts);
     let took_ms = application.took_ns as f64 / 1e6;
@@ -94,27 +120,45 @@ fn waits_for(application: &ApplicationRecord) -> Option<Finding> {
         return Some(Finding::new("not-storage-bound", Severity::Note, text).advise(advice));
     }
     let each_ms = waited_ms as f64 / requests as f64;
-    let flow = format!("{in_flight:.1} requests in flight while it was, {each_ms:.2} ms each");
-    Some(if in_flight < ONE_BY_ONE_MAX {
-        Finding::new("latency-bound", Severity::Note, format!("latency-bound: {busy}, {flow}"))
+    let flow =
+        format!("{busy}, {in_flight:.1} requests in flight while it was, {each_ms:.2} ms each");
+    Some(bound(name, &flow, (busy_share, in_flight), storage.heads(name)))
+}
+
+/// What storage that is busy for so large a share, with so many requests in flight meanwhile, makes of the application. What serves
+/// one request at a time is full with a few; of all else only a load that grows tells where its limit is.
+fn bound(
+    name: &str,
+    flow: &str,
+    (busy_share, in_flight): (f64, f64),
+    heads: Option<usize>,
+) -> Finding {
+    let saturate = format!("fathom saturate /dev/{name}   (reads only)");
+    let told = |id: &str, what: &str| Finding::new(id, Severity::Note, format!("{what}: {flow}"));
+    let is_full = busy_share >= FULL_SHARE_MIN;
+    let many_min = MANY_MIN * heads.unwrap_or(1) as f64;
+    if in_flight < ONE_BY_ONE_MAX {
+        told("latency-bound", "latency-bound")
             .advise("It waits for one request after another: only a shorter latency, or more requests at once, make it faster.")
             .advise(format!(
                 "Two threads (or asynchronous I/O) could do up to twice as much, N up to N times, until {name} is full; where that is:"
             ))
-            .advise(format!("fathom saturate /dev/{name}   (reads only)"))
-    } else if in_flight >= MANY_MIN && busy_share >= 0.9 {
-        Finding::new("device-bound", Severity::Note, format!("device-bound: {busy}, {flow}"))
+            .advise(saturate)
+    } else if is_full && in_flight >= many_min && heads.is_some() {
+        told("device-bound", "device-bound")
             .advise("Several requests wait at any time: more threads would make them wait longer and bring little.")
-            .advise(format!("Whether {name} serves even more at once: fathom saturate /dev/{name}   (reads only)"))
+            .advise(format!("Whether {name} serves even more at once: {saturate}"))
+    } else if is_full && in_flight >= many_min {
+        told("parallel", "many requests at once")
+            .advise(format!(
+                "Whether {name} is full does not show here: what serves several requests at once is busy long before that. Where its limit is:"
+            ))
+            .advise(saturate)
     } else {
-        Finding::new(
-            "partly-parallel",
-            Severity::Note,
-            format!("between latency-bound and device-bound: {busy}, {flow}"),
-        )
-        .advise("More threads bring something, less than in proportion.")
-        .advise(format!("fathom saturate /dev/{name}   (reads only)"))
-    })
+        told("partly-parallel", "between latency-bound and device-bound")
+            .advise("More threads bring something, less than in proportion.")
+            .advise(saturate)
+    }
 }
 
 /// Where the application's own counts and the device's differ.
@@ -178,6 +222,8 @@ fn gap(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::watch::storage::tests::{array, storage};
+    use fathom_model::stack::Stack;
     use fathom_model::watch::ApplicationSample;
 
     /// Ten seconds of an application on a device.
@@ -202,15 +248,27 @@ mod tests {
 
     #[track_caller]
     fn check(application: &ApplicationRecord, expected: &[&str]) {
-        let found = findings(application);
+        check_on(application, &[], expected);
+    }
+
+    /// The same on what is known to stand on these layers.
+    #[track_caller]
+    fn check_on(application: &ApplicationRecord, stacks: &[Stack], expected: &[&str]) {
+        let found = findings(application, &storage(stacks, &[]));
         let ids: Vec<&str> = found.iter().map(|finding| finding.id.as_str()).collect();
         assert_eq!(ids, expected, "{found:?}");
+    }
+
+    /// The same application on a device of another name.
+    fn on(name: &str, application: ApplicationRecord) -> ApplicationRecord {
+        let counts = application.devices["sda"];
+        ApplicationRecord { devices: [(name.to_owned(), counts)].into(), ..application }
     }
 
     #[test]
     fn what_an_application_waits_for() {
         check(&application(9800, 10_100, 0.05), &["latency-bound"]);
-        check(&application(9900, 160_000, 0.05), &["device-bound"]);
+        check(&application(9900, 160_000, 0.05), &["parallel"]);
         check(&application(8000, 20_000, 0.3), &["partly-parallel"]);
         check(&application(2000, 2000, 0.97), &["not-storage-bound"]);
         let idle = ApplicationRecord {
@@ -222,6 +280,39 @@ mod tests {
     }
 
     #[test]
+    fn a_device_is_full_only_where_each_head_has_a_few_requests() {
+        let with = |in_flight: u64| on("md0", application(10_000, 10_000 * in_flight, 0.05));
+        let eight = [array(&[true; 8])];
+        check_on(&with(40), &eight, &["device-bound"]);
+        check_on(&with(20), &eight, &["partly-parallel"]);
+        check_on(&with(5), &[array(&[true])], &["device-bound"]);
+        check_on(&with(40), &[array(&[false; 2])], &["parallel"]);
+        check_on(&with(40), &[array(&[true, false])], &["parallel"]);
+        check_on(&with(1), &eight, &["latency-bound"]);
+    }
+
+    #[test]
+    fn nothing_is_said_of_what_is_not_counted() {
+        let mut off = [array(&[true])];
+        for node in &mut off[0].nodes {
+            node.queue.as_mut().expect("a queue").iostats = Some(false);
+        }
+        let idle = on("md0", application(0, 0, 0.05));
+        let with = |requests: u64, took_ms: u64| {
+            let mut with = idle.clone();
+            let counts = with.devices.get_mut("md0").expect("there");
+            (counts.writes.requests, counts.writes.took_ms) = (requests, took_ms);
+            with
+        };
+        check_on(&with(0, 0), &off, &[]);
+        check_on(&with(0, 0), &[array(&[true])], &["hardly-any-io"]);
+        // Requests without any time: of an array, on kernels that do not tell.
+        check_on(&with(10_000, 0), &[], &["times-uncounted"]);
+        check_on(&with(10_000, 5), &[], &["not-storage-bound"]);
+        check(&application(0, 0, 0.05), &["not-storage-bound"]);
+    }
+
+    #[test]
     fn who_commits_waits_once_for_a_write_and_the_flush_before_it() {
         let mut one = application(9800, 9700, 0.05);
         for counts in one.devices.values_mut() {
@@ -230,7 +321,7 @@ mod tests {
             counts.queued_ms += counts.flush_ms;
         }
         check(&one, &["latency-bound"]);
-        let text = &findings(&one)[0].summary;
+        let text = &findings(&one, &Storage::default())[0].summary;
         assert!(text.contains("1.0 requests in flight") && text.contains("0.97 ms each"), "{text}");
     }
 
@@ -241,7 +332,7 @@ mod tests {
             let flow = FlowCounts { requests: 500, took_ms: 144_000, ..FlowCounts::default() };
             counts.discards = flow;
         }
-        check(&trims, &["device-bound"]);
+        check(&trims, &["parallel"]);
     }
 
     #[test]
@@ -281,7 +372,7 @@ mod tests {
         check(&with(100e6), &["latency-bound"]);
         let half = with(50e6);
         check(&half, &["latency-bound", "io-gap"]);
-        let text = &findings(&half)[1].summary;
+        let text = &findings(&half, &Storage::default())[1].summary;
         assert!(text.starts_with("by the counters in it the application has written"), "{text}");
         let mut unknown = with(50e6);
         unknown.total.asked_write_bytes = 0;

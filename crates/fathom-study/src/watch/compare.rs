@@ -162,7 +162,11 @@ fn change(device: &str, a: &WatchFigure, b: &WatchFigure) -> WatchChange {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fixtures::record;
+    use crate::watch::summary;
     use crate::watch::tests::watch;
+    use fathom_model::watch::{DeviceCounts, DeviceSample, FlowCounts, Sample, WatchRecord};
+    use std::ops::Range;
 
     fn reads(a: &[u64], b: &[u64]) -> WatchChange {
         let found = compare(&watch(a), &watch(b));
@@ -231,5 +235,92 @@ mod tests {
         assert_eq!((found.changes.len(), found.only_in_one), (0, vec!["sda".to_owned()]));
         let found = compare(&short, &short);
         assert!(found.changes.iter().all(|change| change.difference.is_none() && !change.differs));
+    }
+
+    /// Some of the published seconds of a database that rewrote a table, as a watch. Each is taken for a hundred, so that rates with
+    /// two digits are whole counts.
+    fn published(lines: Range<usize>) -> Vec<Record> {
+        const TABLE: &str = include_str!("../../tests/reference/iostat_mysql_optimize.csv");
+        const LENGTH_NS: u64 = 100_000_000_000;
+        let mut piece = WatchRecord::new(LENGTH_NS, 0);
+        for (index, line) in TABLE.lines().skip(1).skip(lines.start).take(lines.len()).enumerate() {
+            let columns: Vec<f64> =
+                line.split(',').map(|word| word.parse().expect("a number")).collect();
+            let hundreds = |column: usize| (100.0 * columns[column]).round() as u64;
+            let flow = |column| FlowCounts { requests: hundreds(column), ..FlowCounts::default() };
+            let counts = DeviceCounts {
+                reads: flow(2),
+                writes: flow(3),
+                queued_ms: 1000 * hundreds(7),
+                busy_ms: 10 * hundreds(10),
+                ..DeviceCounts::default()
+            };
+            let device = DeviceSample {
+                name: "sda".into(),
+                title: String::new(),
+                depth: 0,
+                counts,
+                rates: counts.rates(LENGTH_NS),
+                stands_out: None,
+                array: None,
+                interrupts: Vec::new(),
+                latency: None,
+            };
+            piece.push(&Sample {
+                index: index as u64,
+                start_ns: index as u64 * LENGTH_NS,
+                length_ns: LENGTH_NS,
+                devices: vec![device],
+                ..Sample::default()
+            });
+        }
+        vec![Record { watch: Some(Box::new(piece)), ..record() }]
+    }
+
+    #[track_caller]
+    fn is_near(value: f64, expected: f64) {
+        assert!((value - expected).abs() < 1e-6, "{value} and not {expected}");
+    }
+
+    /// Expected figures were computed by a program that shares nothing with this one. Neighbouring seconds lean to opposite sides, so
+    /// that each counts as a value of its own.
+    #[test]
+    fn the_published_seconds_of_a_database_come_to_what_they_do() {
+        let whole = summary(&published(0..24));
+        for (name, mean, reach, harmonic) in [
+            ("r/s", 66.92, 10.741_533_132, Some(48.206_444_859)),
+            ("w/s", 96.664_166_667, 10.582_980_813, Some(91.312_714_269)),
+            ("aqu-sz", 1.969_583_333, 0.268_051_980, None),
+            ("%util", 92.304_583_333, 1.930_966_449, None),
+        ] {
+            let figure = whole.devices[0].figures.iter().find(|figure| figure.name == name);
+            let figure = figure.expect(name);
+            let interval = figure.mean_interval.expect("long enough");
+            is_near(figure.mean, mean);
+            is_near(interval.high - mean, reach);
+            is_near(mean - interval.low, reach);
+            if let Some(harmonic) = harmonic {
+                is_near(figure.harmonic_mean.expect("never zero"), harmonic);
+            }
+        }
+        // The first half against the second one, over the same length: one load, and no difference that is one.
+        let found = compare(&published(0..24), &published(12..24));
+        assert_eq!((found.intervals, found.left_out), ([12, 12], [12, 0]));
+        for (name, [a, b], reach, harmonic) in [
+            ("r/s", [70.16, 63.68], 23.172_345_626, Some([60.548_920_539, 40.043_795_985])),
+            ("%util", [93.19, 91.419_166_667], 4.118_323_413, None),
+        ] {
+            let change = found.changes.iter().find(|change| change.figure == name).expect(name);
+            let (mean, all) = (change.mean.expect("a mean"), change.harmonic_mean);
+            is_near(mean.a, a);
+            is_near(mean.b, b);
+            is_near(mean.difference.expect("long enough").high, b - a + reach);
+            assert!(!mean.differs && !change.differs, "{change:?}");
+            if let Some([a, b]) = harmonic {
+                let all = all.expect("never zero");
+                is_near(all.a, a);
+                is_near(all.b, b);
+            }
+        }
     }
 }

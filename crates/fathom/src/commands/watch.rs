@@ -15,7 +15,8 @@ use crate::output::Output;
 use application::Application;
 use fathom_base::units::parse_duration_ns;
 use fathom_model::watch::Sample;
-use fathom_observe::sample::{Latency, Listener, Moment, Watcher};
+use fathom_observe::sample::layers::{self, Layer};
+use fathom_observe::sample::{Choice, Latency, Listener, Moment, Watcher};
 use fathom_report::watch::{Form, sample_text};
 use fathom_sys::clock;
 use fathom_sys::signals::StopFlag;
@@ -58,6 +59,7 @@ pub fn run(common: &Common, output: Output, stop: &StopFlag, args: &Args) -> Com
     };
     let mut begun = now();
     let mut watcher = Watcher::new(&root, choice.clone(), begun, None);
+    tell_uncounted(output, &root, &choice, watcher.layers());
     let mut latency = args.latency.then(|| latency(output, &root, &watcher, interval_ns)).flatten();
     if let Some(latency) = &mut latency {
         // Opening tracepoints takes a while, of which no counter is to tell.
@@ -172,6 +174,17 @@ fn finish(
             output.json("result", &serde_json::json!({ "exit_code": interrupted.code() }))?;
             Ok(interrupted)
         }
+    }
+}
+
+/// Devices that would look idle whatever they do are named at once.
+fn tell_uncounted(output: Output, root: &SysRoot, choice: &Choice, watched: &[Layer]) {
+    let is_meant =
+        |name: &&String| *choice == Choice::All || watched.iter().any(|layer| layer.name == **name);
+    for name in layers::uncounted(root).iter().filter(is_meant) {
+        output.error(&format!(
+            "{name}: the kernel was told not to count its requests, so it is shown as idle; to count them: echo 1 > /sys/block/{name}/queue/iostats"
+        ));
     }
 }
 

@@ -1,4 +1,4 @@
-//! `fathom watch` on an array with one slow member, and while it is checked.
+//! `fathom watch` on an array with one slow member, while it is checked, and with commands that wait for a device of known slowness.
 
 use crate::family::{Family, ended, findings};
 use fathom_testkit::{GuestJob, GuestReport, Trial};
@@ -7,6 +7,7 @@ use serde_json::Value;
 pub fn trials() -> Vec<Trial> {
     Family::new("watch", &["mdadm", "dmsetup", "dd"], job)
         .test("the_slow_member_stands_out", slow_member)
+        .test("what_waits_for_a_slow_device_is_told_by_its_requests_in_flight", waits)
         .test("a_check_is_shown_with_its_progress", checked)
         .into_trials()
 }
@@ -28,6 +29,13 @@ json watch md0 --interval=2s --count=3 --record
 kill $pid
 "#;
 
+/// One reader, and eight at once: each request takes 60 ms, whatever else the machine does.
+const WAITS: &str = r#"
+read='dd if=/dev/mapper/slow of=/dev/null bs=4k count=60 iflag=direct status=none'
+json watch dm-0 -- sh -c "$read"
+json watch dm-0 -- sh -c "for i in 1 2 3 4 5 6 7 8; do $read skip=\$((i * 100)) & done; wait"
+"#;
+
 const CHECK: &str = r#"
 echo 300 >/sys/block/md0/md/sync_speed_min
 echo 600 >/sys/block/md0/md/sync_speed_max
@@ -37,7 +45,7 @@ fathom watch md0 --interval=500ms --count=1
 "#;
 
 fn job(job: GuestJob) -> GuestJob {
-    job.setup("array", ARRAY).step("reads", READS).step("check", CHECK)
+    job.setup("array", ARRAY).step("reads", READS).step("waits", WAITS).step("check", CHECK)
 }
 
 fn objects(report: &GuestReport, step: &str) -> Vec<Value> {
@@ -70,6 +78,19 @@ fn slow_member(report: &GuestReport) {
     }
     let result = objects.last().expect("a result");
     assert!(findings(result).contains(&"slow-member"), "{result}");
+}
+
+fn waits(report: &GuestReport) {
+    let objects = objects(report, "waits");
+    let results: Vec<&Value> = objects.iter().filter(|object| object["type"] == "result").collect();
+    let [one, eight] = results.as_slice() else { panic!("{results:?}") };
+    // What scsi_debug says of rotation is about no drive: whether it is full with eight does not show.
+    for (result, expected) in [(one, "latency-bound"), (eight, "parallel")] {
+        let told = findings(result);
+        assert!(told.contains(&expected), "{expected}: {result}");
+    }
+    let counts = &eight["summary"]["application"]["devices"]["dm-0"];
+    assert_eq!(counts["reads"]["requests"], 8 * 60, "{counts}");
 }
 
 fn checked(report: &GuestReport) {
