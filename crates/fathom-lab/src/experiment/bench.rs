@@ -38,6 +38,8 @@ pub(crate) struct Bench {
     /// Nothing more can be built on it: a member failed.
     is_spoilt: bool,
     settings: Vec<Setting>,
+    /// They are those of the cell whose turn it is, all of them.
+    is_set: bool,
     own: Vec<OwnKnob>,
     prepared: BTreeMap<TargetKey, PreparedTarget>,
     wishes: BTreeMap<TargetKey, TargetWish>,
@@ -55,6 +57,7 @@ impl Bench {
             built: None,
             is_spoilt: false,
             settings: Vec::new(),
+            is_set: false,
             own: plan.own_knobs.clone(),
             prepared: BTreeMap::new(),
             wishes: BTreeMap::new(),
@@ -223,10 +226,21 @@ impl Bench {
         array.map(|array| array.state).unwrap_or_default()
     }
 
+    /// Another trial begins: what is set now is of the one before.
+    pub fn begin_slot(&mut self) {
+        self.is_set = false;
+    }
+
+    /// True when the settings of the trial that was begun are made.
+    pub fn is_set(&self) -> bool {
+        self.is_set
+    }
+
     /// Writes the settings of a cell, after those of the one before were taken back.
     pub fn set_knobs(&mut self, cell: &Cell, stacks: &[Stack]) -> Result<(), LabError> {
         self.restore_knobs()?;
         if cell.knobs.is_empty() {
+            self.is_set = true;
             return Ok(());
         }
         let (devices, mounts) = fathom_knobs::scope::of_stacks(&self.root, stacks);
@@ -236,6 +250,7 @@ impl Bench {
         self.settings.clone_from(&settings);
         let log = Self::log(&mut self.log)?;
         fathom_knobs::apply(&self.root, log, &settings, &self.own).map_err(of_knob)?;
+        self.is_set = true;
         Ok(())
     }
 
@@ -285,6 +300,7 @@ impl Bench {
     /// [`LabError::Target`] when one cannot be put back.
     pub fn restore_knobs(&mut self) -> Result<(), LabError> {
         self.settings.clear();
+        self.is_set = false;
         let log = Self::log(&mut self.log)?;
         let mut failed = Vec::new();
         for entry in log.pending() {

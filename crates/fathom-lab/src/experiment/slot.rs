@@ -73,6 +73,7 @@ impl Campaign<'_, '_, '_, '_> {
     ) -> Result<Option<Void>, LabError> {
         let loads = loads::loads(workloads, self.plan.is_together)?;
         let is_single = loads.len() == 1;
+        self.bench.begin_slot();
         for (number, load) in loads.iter().enumerate() {
             if done.has(&at.slot, &load.label) {
                 continue;
@@ -179,7 +180,7 @@ impl Campaign<'_, '_, '_, '_> {
         label: &str,
     ) -> Result<Taken, LabError> {
         let begun_ns = clock::monotonic_ns();
-        let ready = self.make_ready(at.cell, loads, number == 0)?;
+        let ready = self.make_ready(at.cell, loads)?;
         let is_due = self.wait_past_timers(&ready, number)?;
         let void = self.calm_down(&ready)?;
         if void.is_some() {
@@ -279,12 +280,7 @@ impl Campaign<'_, '_, '_, '_> {
     }
 
     /// Setup, settings, test files.
-    fn make_ready(
-        &mut self,
-        cell: &Cell,
-        loads: &[Load],
-        is_first: bool,
-    ) -> Result<Ready, LabError> {
+    fn make_ready(&mut self, cell: &Cell, loads: &[Load]) -> Result<Ready, LabError> {
         self.bench.build(self.lab, &cell.setup)?;
         if self.plan.prepare.remounts {
             self.bench.remount(self.lab)?;
@@ -301,8 +297,9 @@ impl Campaign<'_, '_, '_, '_> {
             let near = |place: &PathBuf| fathom_inspect::stack::nearest_existing(place);
             places.iter().map(|place| target::resolve(lab, &near(place))).collect()
         };
-        // Already set for the first of several workloads; whether somebody interfered shows after each.
-        if is_first || self.plan.prepare.remounts {
+        // Already set for an earlier one of several workloads, unless that was measured by an earlier start, or what it stood on was built
+        // anew since; whether somebody interfered shows after each.
+        if !self.bench.is_set() || self.plan.prepare.remounts {
             let before = stacks(self.lab)?;
             self.bench.set_knobs(cell, &before)?;
         }

@@ -2,7 +2,7 @@
 
 use super::figures::{self, Figure};
 use fathom_model::plan::Plan;
-use fathom_model::plan::cell::{Cell, Slot};
+use fathom_model::plan::cell::{Cell, CellRecord, Slot};
 use fathom_model::record::{Ending, Record};
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -56,6 +56,28 @@ fn cause(record: &Record) -> Option<String> {
     })
 }
 
+/// Why the settings that a record shows are not those of its cell; none when they are. What a key of the plan is called in the records is
+/// known of plain names only, and a narrower key may have taken all places of a wider one.
+fn unset(cells: &[Cell], of: &CellRecord) -> Option<String> {
+    let cell = cells.iter().find(|c| c.index == of.slot.cell && c.levels == of.levels)?;
+    if cell.knobs.is_empty() {
+        return None;
+    }
+    if of.knobs.is_empty() {
+        return Some("measured without its settings".to_owned());
+    }
+    let is_alone = |id: &str| {
+        let same = |key: &&String| key.split('@').next() == Some(id);
+        cell.knobs.keys().filter(same).count() == 1
+    };
+    let (knob, value) = cell.knobs.iter().find(|(id, value)| {
+        let mut own = of.knobs.iter().filter(|reading| reading.knob == **id).peekable();
+        let is_there = own.peek().is_some();
+        is_there && is_alone(id) && own.all(|reading| reading.asked != value.trim())
+    })?;
+    Some(format!("measured without its settings: {knob} was not set to {value}"))
+}
+
 impl<'a> Trials<'a> {
     /// Sorts the records of an experiment. Records without a cell are none of it.
     pub fn new(plan: &'a Plan, cells: &'a [Cell], records: &'a [Record]) -> Self {
@@ -66,7 +88,7 @@ impl<'a> Trials<'a> {
             if !of.slot.is_sentinel {
                 tried.entry(of.slot.block).or_default().push(of.slot.cell);
             }
-            match cause(record) {
+            match cause(record).or_else(|| unset(cells, of)) {
                 None => good.push(record),
                 Some(cause) => void.push(VoidTrial {
                     slot: of.slot,
@@ -179,7 +201,9 @@ pub fn pairs(a: &BTreeMap<u32, f64>, b: &BTreeMap<u32, f64>) -> (Vec<f64>, Vec<f
 mod tests {
     use super::*;
     use crate::experiment::sample::{self, Sample};
+    use fathom_model::change::knob::KnobPlace;
     use fathom_model::plan::Metric;
+    use fathom_model::plan::cell::KnobReading;
 
     #[test]
     fn only_declared_causes_leave_a_trial_out() {
@@ -198,6 +222,36 @@ mod tests {
             Figure { workload: Some("read".into()), metric: Metric::Iops, is_objective: true };
         let values = trials.values(&figure);
         assert_eq!(values.iter().map(BTreeMap::len).sum::<usize>(), 4);
+    }
+
+    #[test]
+    fn what_was_measured_without_its_settings_does_not_count() {
+        let mut sample = Sample::new(&[("a", &["1", "2"])], 3, |_, _| 1000.0);
+        for cell in &mut sample.cells {
+            cell.knobs.insert("block.a".to_owned(), cell.levels[0].1.clone());
+        }
+        for (record, asked) in sample.records.iter_mut().zip(["1", "2", "", "1", "1", "2"]) {
+            let reading = |asked: &str| KnobReading {
+                knob: "block.a".to_owned(),
+                place: KnobPlace::Machine,
+                asked: asked.to_owned(),
+                before: Some(asked.to_owned()),
+                after: Some(asked.to_owned()),
+            };
+            let cell = record.cell.as_mut().expect("a cell");
+            cell.knobs = [asked].into_iter().filter(|a| !a.is_empty()).map(reading).collect();
+        }
+        let trials = Trials::new(&sample.plan, &sample.cells, &sample.records);
+        let void: Vec<(u32, u32, &str)> =
+            trials.void.iter().map(|v| (v.slot.block, v.slot.cell, v.cause.as_str())).collect();
+        let not_set = "measured without its settings: block.a was not set to 2";
+        assert_eq!(void, [(1, 0, "measured without its settings"), (1, 1, not_set)]);
+        // Which of two keys took a place is not known here.
+        for cell in &mut sample.cells {
+            cell.knobs.insert("block.a@sda".to_owned(), "1".to_owned());
+        }
+        let trials = Trials::new(&sample.plan, &sample.cells, &sample.records);
+        assert_eq!(trials.void.len(), 1);
     }
 
     #[test]
