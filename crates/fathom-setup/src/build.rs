@@ -115,8 +115,17 @@ pub(crate) fn build(builder: &mut Builder<'_>, spec: &SetupSpec) -> Result<Built
     }
 }
 
-/// Brings the array into its state again; the paths of a map must still be in theirs.
+/// Why a filesystem does not show any more where it was mounted.
+pub(crate) fn unmounted(root: &SysRoot, built: &Built) -> Option<String> {
+    let gone = |own: &Standing| mounting::check_ours(root, &own.dir, &own.device).err();
+    built.parts.filesystems.iter().find_map(gone).map(|error| error.to_string())
+}
+
+/// Brings the array into its state again; the paths of a map must still be in theirs, and filesystems where they were mounted.
 pub(crate) fn refresh(builder: &mut Builder<'_>, built: &mut Built) -> Result<(), SetupError> {
+    if let Some(gone) = unmounted(builder.root, built) {
+        return Err(SetupError::NotAsAsked(gone));
+    }
     if let Some(map) = &built.parts.map {
         multipath::check(&mut Site::real(builder, Tools::default()), map)?;
     }
@@ -138,7 +147,7 @@ pub(crate) fn remount(builder: &mut Builder<'_>, built: &mut Built) -> Result<()
     let Some(spec) = &built.spec.filesystem else { return Ok(()) };
     let mut site = Site::real(builder, Tools::default());
     for standing in &built.parts.filesystems {
-        mounting::check_ours(&site, &standing.dir, &standing.device)?;
+        mounting::check_ours(site.root, &standing.dir, &standing.device)?;
         site.run(&Call::new("umount", [standing.dir.display().to_string()]))?;
         mounting::mount_again(&mut site, spec, standing.ground(), &standing.dir)?;
     }
@@ -163,7 +172,7 @@ pub(crate) fn crash(
         return Ok(None);
     }
     let mut site = Site::real(builder, Tools::default());
-    mounting::check_ours(&site, dir, device)?;
+    mounting::check_ours(site.root, dir, device)?;
     let Some(number) = mounting::number_of(site.root, device) else { return Ok(None) };
     let failed = |error| io_at("crashing", dir.clone())(error);
     let root = fsinfo::open_for_questions(dir).map_err(failed)?;

@@ -131,7 +131,14 @@ pub fn build(builder: &mut Builder<'_>, spec: &SetupSpec) -> Result<Built, Setup
     build::build(builder, spec)
 }
 
-/// Brings the array into its state again, where a rebuild or a check has ended since: to be called before each trial.
+/// Why a filesystem does not show any more where it was mounted; none when all do.
+#[must_use]
+pub fn unmounted(root: &SysRoot, built: &Built) -> Option<String> {
+    build::unmounted(root, built)
+}
+
+/// Brings the array into its state again, where a rebuild or a check has ended since, and makes sure that filesystems are mounted: to be
+/// called before each trial.
 ///
 /// # Errors
 /// [`SetupError`].

@@ -76,7 +76,7 @@ fn mount_at(
         site.facts.extend(gone);
         return Ok(());
     }
-    let mount = check_ours(site, dir, device)?;
+    let mount = check_ours(site.root, dir, device)?;
     if spec.kind == "btrfs" {
         btrfs::judge(site, spec, &mount, ground)?;
     }
@@ -89,17 +89,13 @@ pub(crate) fn number_of(root: &SysRoot, device: &Device) -> Option<DevNo> {
 }
 
 /// The mount that shows at that place, which must be that of the device.
-pub(crate) fn check_ours(
-    site: &Site<'_, '_>,
-    dir: &Path,
-    device: &Device,
-) -> Result<Mount, SetupError> {
-    let Some(mount) = mount_at_point(site.root, dir) else {
+pub(crate) fn check_ours(root: &SysRoot, dir: &Path, device: &Device) -> Result<Mount, SetupError> {
+    let Some(mount) = mount_at_point(root, dir) else {
         let text = format!("{} is not mounted, though nobody said so", dir.display());
         return Err(SetupError::NotAsAsked(text));
     };
-    let own = number_of(site.root, device);
-    if own.is_some_and(|own| devices_of_mount(site.root, &mount).contains(&own)) {
+    let own = number_of(root, device);
+    if own.is_some_and(|own| devices_of_mount(root, &mount).contains(&own)) {
         return Ok(mount);
     }
     Err(SetupError::NotAsAsked(format!(

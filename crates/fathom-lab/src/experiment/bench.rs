@@ -215,6 +215,11 @@ impl Bench {
         with_builder(lab, log, self.seed, stop, |builder| fathom_setup::take_down(builder, built))
     }
 
+    /// Which of the built filesystems does not show any more where it was mounted: what is written there would come to lie elsewhere.
+    pub fn unmounted(&self) -> Option<String> {
+        fathom_setup::unmounted(&self.root, self.built.as_ref()?)
+    }
+
     /// The setup is not what it was any more: the next trial builds it anew.
     pub fn spoil(&mut self) {
         self.is_spoilt = true;

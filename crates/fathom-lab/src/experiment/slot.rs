@@ -85,6 +85,8 @@ impl Campaign<'_, '_, '_, '_> {
                 Ok(taken) => taken,
                 Err(error) => {
                     self.end_companions();
+                    // How far it came is not known: the next trial gets a new setup.
+                    self.bench.spoil();
                     self.void_of(error, load, &label, begun_ns)?
                 }
             };
@@ -225,9 +227,9 @@ impl Campaign<'_, '_, '_, '_> {
             && self.plan.asks_for(Metric::Recovery)
         {
             let place = server.target.as_deref().unwrap_or(&ready.target);
-            let recovery = self.bench.crash(self.lab, Path::new(place))?;
             // What was deleted just before may be there again: the next trial gets a new filesystem.
             self.bench.spoil();
+            let recovery = self.bench.crash(self.lab, Path::new(place))?;
             let told = |recovery: Recovery| {
                 server::recovery_figures(recovery.after_crash_ns, recovery.clean_ns)
             };
@@ -272,6 +274,7 @@ impl Campaign<'_, '_, '_, '_> {
             }
             (None, _) => None,
         };
+        let lost = lost.or_else(|| self.bench.unmounted());
         if failed.is_some() || lost.is_some() {
             // Whatever it stands on is not what it was: the next trial gets a new one.
             self.bench.spoil();
