@@ -21,7 +21,7 @@ use fathom_model::plan::{OwnKnob, Plan};
 use fathom_model::record::TargetKind;
 use fathom_model::stack::Stack;
 use fathom_setup::{Builder, Built, Recovery, SetupError};
-use fathom_sys::child::{Output, Program};
+use fathom_sys::child::{self, Output, Program};
 use fathom_sys::process;
 use fathom_sys::signals::StopFlag;
 use fathom_sys::sysroot::SysRoot;
@@ -431,6 +431,8 @@ impl Bench {
         let log = Self::log(&mut self.log)?;
         let of_it = |change: &Change| matches!(change, Change::Machine(MachineChange::Program { pid: known, .. }) if *known == pid);
         for entry in log.pending().into_iter().filter(|entry| of_it(&entry.change)) {
+            // What has left its group is known by its mark.
+            let _ = child::end_left_behind(&self.root, 0, &machine::program_mark(log, entry.step));
             log.undone(entry.step)?;
         }
         Ok(())

@@ -250,9 +250,10 @@ pub(crate) fn undo(
         MachineChange::ServiceStopped { unit } => start_service(log, unit),
         MachineChange::Governor { set, before } => governors_back(root, log, set, before),
         MachineChange::MemoryGroup { dir, before } => memory_group::undo(log, dir, before),
-        MachineChange::Program { pid, .. } => {
+        MachineChange::Program { .. } => {
             log.fault_point("before a program is ended");
-            let was_there = child::end_left_behind(root, *pid, &program_mark(log, step));
+            // Not its group alone: what it has started may have left that.
+            let was_there = child::end_left_behind(root, 0, &program_mark(log, step));
             log.fault_point("after a program was ended");
             if was_there { Outcome::Restored } else { Outcome::AlreadyBack }
         }
