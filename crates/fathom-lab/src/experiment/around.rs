@@ -44,6 +44,8 @@ pub(crate) fn look(lab: &Lab<'_>, plan: &Plan) -> Look {
     let place = target.map(|target| fathom_inspect::stack::nearest_existing(Path::new(target)));
     let mut places = outline::given(&plan.setup);
     places.extend(place.clone());
+    let own = plan.workloads.iter().filter_map(|workload| workload.target.as_deref());
+    places.extend(own.filter(|target| target.starts_with('/')).map(PathBuf::from));
     let mut settings = BTreeMap::new();
     for stack in places.iter().filter_map(|place| fathom_inspect::resolve(root, place).ok()) {
         settings.append(&mut settings_of(root, &stack));

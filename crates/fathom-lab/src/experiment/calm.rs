@@ -162,16 +162,16 @@ pub(crate) fn background(stack: &Stack, lab: &Lab<'_>, expected: ArrayState) -> 
     Some(found.summary.trim_end_matches('.').to_owned())
 }
 
-/// Why the array is not in the state that it is to be measured in; none when it is.
-pub(crate) fn lost_state(stack: &Stack, expected: ArrayState) -> Option<String> {
+/// Why the array, of which a setup has one, is not in the state that it is to be measured in; none when it is.
+pub(crate) fn lost_state(stacks: &[Stack], expected: ArrayState) -> Option<String> {
     let (wanted, words) = match expected {
         ArrayState::Rebuilding => ("recover", "rebuild"),
         ArrayState::Checking => ("check", "check"),
         ArrayState::Normal | ArrayState::Degraded => return None,
     };
-    let actions =
-        stack.walk().into_iter().filter_map(|node| node.md.as_ref()?.sync_action.as_deref());
-    let is_at_it = actions.into_iter().any(|action| action == wanted);
+    let nodes = stacks.iter().flat_map(Stack::walk);
+    let mut actions = nodes.filter_map(|node| node.md.as_ref()?.sync_action.as_deref());
+    let is_at_it = actions.any(|action| action == wanted);
     (!is_at_it).then(|| {
         format!(
             "the {words} of the array ended before the measurement did; use larger devices or shorter trials, or slow it: \

@@ -61,6 +61,25 @@ impl Load {
     }
 }
 
+/// The places that loads have of their own, each once; neither `null:` nor what a setup makes.
+pub(crate) fn own_targets(loads: &[Load]) -> Vec<&str> {
+    let mut found: Vec<&str> = Vec::new();
+    for load in loads {
+        let own: Vec<&Option<String>> = match &load.kind {
+            LoadKind::Io(workload) => workload.jobs.iter().map(|job| &job.target).collect(),
+            LoadKind::Program(load) => vec![&load.target],
+            LoadKind::Server(load) => vec![&load.target],
+        };
+        for target in own.into_iter().flatten() {
+            let is_no_place = target.starts_with("null:") || target.starts_with("setup:");
+            if !is_no_place && !found.contains(&target.as_str()) {
+                found.push(target);
+            }
+        }
+    }
+    found
+}
+
 /// The loads of a trial in order: one for each workload, or all of them as one.
 ///
 /// # Errors
@@ -248,6 +267,9 @@ mod tests {
         let jobs: Vec<_> =
             workload.jobs.iter().map(|j| (j.name.as_str(), j.target.as_deref())).collect();
         assert_eq!(jobs, [("fast", Some("/a")), ("slow", None)]);
+        assert_eq!(own_targets(&one), ["/a"]);
+        let built = PlanWorkload { target: Some("setup:2".into()), ..write.clone() };
+        assert_eq!(own_targets(&loads(&[built], false).expect("fits")), [""; 0]);
         assert_eq!(loads(&[read, write], false).expect("fits").len(), 2);
     }
 

@@ -6,11 +6,12 @@ use crate::error::{ErrorClass, LabError};
 use crate::lab::Lab;
 use fathom_base::units::{format_duration, format_ns, format_size};
 use fathom_guard::{Consent, Protected};
-use fathom_knobs::{Scope, ScopeDevice, ScopeMount};
+use fathom_knobs::{Scope, ScopeDevice};
 use fathom_model::plan::Plan;
 use fathom_model::plan::cell::Cell;
 use fathom_model::plan::outline::{Act, CellOutline, Outline, Write};
 use fathom_model::plan::setup::SetupSpec;
+use fathom_model::stack::Stack;
 use fathom_model::workload::{Access, Job};
 use fathom_plan::Estimate;
 use fathom_setup::Outline as SetupOutline;
@@ -80,8 +81,10 @@ struct Survey<'a> {
     plan: &'a Plan,
     /// Setups by their description, worked out once.
     setups: Vec<(SetupSpec, SetupOutline)>,
-    devices: Vec<ScopeDevice>,
-    mount: Option<ScopeMount>,
+    /// The layers below the plan's target.
+    stacks: Vec<Stack>,
+    /// Devices that setups are built over.
+    given: Vec<ScopeDevice>,
     outline: Outline,
     first: Option<LabError>,
 }
@@ -96,8 +99,8 @@ impl<'a> Survey<'a> {
             ground,
             plan,
             setups: Vec::new(),
-            devices: Vec::new(),
-            mount: None,
+            stacks: Vec::new(),
+            given: Vec::new(),
             outline: empty(plan),
             first: None,
         };
@@ -136,8 +139,7 @@ impl<'a> Survey<'a> {
         match fathom_inspect::resolve(self.ground.root, &place) {
             Ok(stack) => {
                 self.outline.target = fathom_check::one_line(&stack);
-                (self.devices, self.mount) =
-                    fathom_knobs::scope::of_stack(self.ground.root, &stack);
+                self.stacks.push(stack);
             }
             Err(error) => self.refuse(error.into()),
         }
@@ -179,10 +181,21 @@ impl<'a> Survey<'a> {
         for path in given(spec) {
             let Ok(stack) = fathom_inspect::resolve(root, &path) else { continue };
             let (devices, _) = fathom_knobs::scope::of_stack(root, &stack);
-            let is_new = |device: &ScopeDevice| self.devices.iter().all(|d| d.name != device.name);
-            let new: Vec<ScopeDevice> = devices.into_iter().filter(is_new).collect();
-            self.devices.extend(new);
+            self.given.extend(new_to(&self.given, devices));
         }
+    }
+
+    /// The layers that a cell measures: those below the plan's target, and below the places that its loads have of their own.
+    fn stacks_of(&mut self, loads: &[Load]) -> Vec<Stack> {
+        let mut stacks = self.stacks.clone();
+        for target in loads::own_targets(loads) {
+            let place = fathom_inspect::stack::nearest_existing(Path::new(target));
+            match fathom_inspect::resolve(self.ground.root, &place) {
+                Ok(stack) => stacks.push(stack),
+                Err(error) => self.refuse(error.into()),
+            }
+        }
+        stacks
     }
 
     fn add_destroyed(&mut self, outline: &SetupOutline) {
@@ -216,30 +229,30 @@ impl<'a> Survey<'a> {
         let setup =
             self.setups.iter().find(|(spec, _)| *spec == cell.setup).map(|(_, o)| o.clone());
         let builds = setup.map(|outline| outline.commands.iter().map(root).collect());
-        let workloads = match loads::loads(&cell.workloads, self.plan.is_together) {
-            Ok(loads) => loads.iter().map(words).collect(),
-            Err(error) => {
-                self.refuse(error);
-                Vec::new()
-            }
-        };
+        let loads = loads::loads(&cell.workloads, self.plan.is_together).unwrap_or_else(|error| {
+            self.refuse(error);
+            Vec::new()
+        });
         CellOutline {
             index: cell.index,
             name: cell.name(),
             builds: builds.unwrap_or_default(),
-            writes: self.writes(cell),
-            workloads,
+            writes: self.writes(cell, &loads),
+            workloads: loads.iter().map(words).collect(),
             companion: cell.companion.as_deref().map(companion::words),
             trial_ns: trial_ns(self.plan, cell),
         }
     }
 
     /// Each setting with its value now; below a setup that is still to be built nothing is known of them.
-    fn writes(&mut self, cell: &Cell) -> Vec<Write> {
+    fn writes(&mut self, cell: &Cell, loads: &[Load]) -> Vec<Write> {
+        let stacks = self.stacks_of(loads);
+        let (mut devices, mounts) = fathom_knobs::scope::of_stacks(self.ground.root, &stacks);
         if !cell.setup.is_empty() {
+            devices.extend(new_to(&devices, self.given.clone()));
             for (knob, value) in &cell.knobs {
                 let one = [(knob.clone(), value.clone())].into();
-                let scope = Scope { devices: &self.devices, mounts: &[], own: &[] };
+                let scope = Scope { devices: &devices, mounts: &[], own: &[] };
                 // What only the built devices have goes with them.
                 if let Ok(settings) = fathom_knobs::resolve(self.ground.root, &scope, &one) {
                     self.warn(&settings);
@@ -254,7 +267,7 @@ impl<'a> Survey<'a> {
             return cell.knobs.iter().map(unknown).collect();
         }
         let own = &self.plan.own_knobs;
-        let scope = Scope { devices: &self.devices, mounts: self.mount.as_slice(), own };
+        let scope = Scope { devices: &devices, mounts: &mounts, own };
         match fathom_knobs::resolve(self.ground.root, &scope, &cell.knobs) {
             Ok(settings) => {
                 self.warn(&settings);
@@ -392,6 +405,12 @@ impl<'a> Survey<'a> {
             self.refuse(usage(error));
         }
     }
+}
+
+/// Those devices that are not known yet.
+fn new_to(known: &[ScopeDevice], devices: Vec<ScopeDevice>) -> Vec<ScopeDevice> {
+    let is_new = |device: &ScopeDevice| known.iter().all(|other| other.name != device.name);
+    devices.into_iter().filter(is_new).collect()
 }
 
 fn empty(plan: &Plan) -> Outline {

@@ -59,7 +59,8 @@ struct Ready {
     /// Jobs of all loads, for the test files that they share.
     all: RunOptions,
     loads: Vec<Load>,
-    /// The layers below the target, and below every further filesystem that was built; none without any.
+    /// The layers below the target, below every further filesystem that was built, and below the places that loads have of their own; none
+    /// without any.
     stacks: Vec<Stack>,
 }
 
@@ -241,7 +242,7 @@ impl Campaign<'_, '_, '_, '_> {
     /// Why the array is not in its state any more; the next trial builds it anew then.
     fn state_lost(&mut self, ready: &Ready) -> Option<String> {
         let now = ready.now(&self.lab.root)?;
-        let lost = now.iter().find_map(|stack| calm::lost_state(stack, self.bench.array_state()));
+        let lost = calm::lost_state(&now, self.bench.array_state());
         if lost.is_some() {
             self.bench.spoil();
         }
@@ -290,12 +291,18 @@ impl Campaign<'_, '_, '_, '_> {
         }
         let target = self.bench.target(&self.plan)?;
         let built: Vec<PathBuf> = self.bench.filesystems().into_iter().cloned().collect();
-        let places = match target.starts_with("null:") {
+        let placed = self.bench.placed(loads);
+        let mut places = match target.starts_with("null:") {
             true => Vec::new(),
             false if built.is_empty() => vec![PathBuf::from(&target)],
             // All of them: a setting that reached only one would be measured beside what it was not set of.
             false => built.clone(),
         };
+        for own in loads::own_targets(&placed).into_iter().map(PathBuf::from) {
+            if !places.contains(&own) {
+                places.push(own);
+            }
+        }
         let stacks = |lab: &crate::Lab<'_>| -> Result<Vec<Stack>, LabError> {
             let near = |place: &PathBuf| fathom_inspect::stack::nearest_existing(place);
             places.iter().map(|place| target::resolve(lab, &near(place))).collect()
@@ -306,7 +313,7 @@ impl Campaign<'_, '_, '_, '_> {
             let before = stacks(self.lab)?;
             self.bench.set_knobs(cell, &before)?;
         }
-        let (mut loads, all) = self.sized(&self.bench.placed(loads), &target)?;
+        let (mut loads, all) = self.sized(&placed, &target)?;
         if !all.workload.jobs.is_empty() {
             let eta_ns = loads.iter().map(Load::planned_ns).sum();
             let Self { lab, bench, .. } = self;
@@ -475,7 +482,8 @@ impl Ready {
     /// Those below one of the places that are measured; of what lies elsewhere, those of the target.
     fn stack_of(&self, place: &str) -> Option<&Stack> {
         let is_below = |stack: &&Stack| Path::new(place).starts_with(&stack.path);
-        self.stacks.iter().find(is_below).or(self.stacks.first())
+        let nearest = self.stacks.iter().filter(is_below).max_by_key(|stack| stack.path.len());
+        nearest.or(self.stacks.first())
     }
 }
 
