@@ -104,7 +104,9 @@ pub fn run(
     let mut plan = experiment.plan.clone();
     let seed = *plan.design.seed.get_or_insert_with(|| lab.seeds.next_u64());
     let cells = fathom_plan::cells(&plan).map_err(usage)?;
-    outline::check(lab, &plan, &cells)?;
+    for text in outline::check(lab, &plan, &cells)? {
+        lab.note(format!("Cannot be put back exactly: {text}."));
+    }
     let before = around::look(lab, &plan);
     let mut bench = Bench::new(lab, &plan, seed, experiment.faults.clone())?;
     let mut campaign = Campaign {

@@ -64,15 +64,15 @@ pub fn dry_run(
     Ok((survey.outline, survey.first))
 }
 
-/// Refuses what would fail in the middle of the experiment.
+/// Refuses what would fail in the middle of the experiment; else what of the machine cannot be put back exactly, a sentence each.
 ///
 /// # Errors
 /// The first refusal.
-pub(crate) fn check(lab: &Lab<'_>, plan: &Plan, cells: &[Cell]) -> Result<(), LabError> {
+pub(crate) fn check(lab: &Lab<'_>, plan: &Plan, cells: &[Cell]) -> Result<Vec<String>, LabError> {
     let Lab { root, consent, protected, state_dir, .. } = lab;
     let ground = Ground { root, consent, protected, state_dir };
-    let survey = Survey::new(&ground, plan, cells)?;
-    survey.first.map_or(Ok(()), Err)
+    let Survey { outline, first, .. } = Survey::new(&ground, plan, cells)?;
+    first.map_or(Ok(outline.unrestorable), Err)
 }
 
 /// A plan being worked out.

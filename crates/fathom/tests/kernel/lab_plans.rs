@@ -140,6 +140,10 @@ fn consent() {
     let around = done.result()["around"].as_array().unwrap().clone();
     let settings = around.iter().find(|line| line["what"] == "settings of the queues");
     assert_eq!(settings.unwrap()["is_same"], true, "{around:?}");
+    // Not by a dry run alone: whoever makes none is told before anything is changed.
+    let told = sandbox.run(&["lab", p(&file), &flag, "--new"]);
+    let words = format!("Cannot be put back exactly: block.max_sectors_kb of {}", device.name());
+    assert!(told.code <= 1 && told.stderr.contains(&words), "{told:?}");
 }
 
 /// A plan whose load is a command that prints `score: NUMBER`.
