@@ -11,6 +11,7 @@ use crate::mark;
 use crate::place::{FileRefusal, io_at};
 use fathom_model::change::Change;
 use fathom_sys::dirfd::Dir;
+use fathom_sys::holes;
 use fathom_sys::process::{self, Life};
 use fathom_sys::sysroot::SysRoot;
 use serde::{Deserialize, Serialize};
@@ -85,9 +86,13 @@ pub struct ChangeLog {
     boot_id: String,
     entries: BTreeMap<Step, Entry>,
     faults: Faults,
-    /// A line could not be written: nothing more may be changed.
-    is_broken: bool,
+    /// Up to which place of the file room was asked for, in bytes.
+    reserved_bytes: u64,
 }
+
+/// Room that is taken ahead of what is written: what is noted of taking changes back must not want for it when the load has filled the disk
+/// of the journal.
+const RESERVE_BYTES: u64 = 256 << 10;
 
 fn directory(state_dir: &Path) -> PathBuf {
     state_dir.join("changes")
@@ -124,8 +129,9 @@ impl ChangeLog {
             boot_id: owner.boot_id.clone(),
             entries: BTreeMap::new(),
             faults,
-            is_broken: false,
+            reserved_bytes: 0,
         };
+        log.reserve();
         log.append(&Line::Head { format: FORMAT, run_id: run_id.to_owned(), owner })?;
         Dir::open(&dir).and_then(|dir| dir.sync()).map_err(io_at("write", &dir))?;
         Ok(log)
@@ -173,6 +179,7 @@ impl ChangeLog {
     /// [`FileRefusal::Io`]: the change must not be made then.
     pub fn intend(&mut self, change: Change) -> Result<Step, FileRefusal> {
         let step = self.entries.last_key_value().map_or(0, |(last, _)| last + 1);
+        self.reserve();
         self.append(&Line::Intended { step, change: change.clone() })?;
         self.entries.insert(step, Entry { step, change, state: State::Intended });
         Ok(step)
@@ -234,18 +241,25 @@ impl ChangeLog {
         }
     }
 
-    fn append(&mut self, line: &Line) -> Result<(), FileRefusal> {
-        let broken = || io::Error::other("an earlier line could not be written");
-        if self.is_broken {
-            return Err(io_at("write", &self.path)(broken()));
+    /// Keeps room for later lines. Not every filesystem can: then they may fail, each for itself.
+    fn reserve(&mut self) {
+        let Ok(size_bytes) = self.file.metadata().map(|meta| meta.len()) else { return };
+        if size_bytes + RESERVE_BYTES / 2 > self.reserved_bytes {
+            // Asked for once only: where it cannot be had, every line would ask again.
+            self.reserved_bytes = size_bytes + RESERVE_BYTES;
+            holes::reserve(&self.file, size_bytes, RESERVE_BYTES).ok();
         }
+    }
+
+    /// Writes a line. One that fails says nothing, and keeps no later one from being written: a change that was not noted was not made, and
+    /// one whose taking back could not be noted is looked at again.
+    fn append(&mut self, line: &Line) -> Result<(), FileRefusal> {
         self.faults.point("before a line of the journal");
         let text = serde_json::to_string(line).map_err(io::Error::other);
         // The newline comes first too, so that a torn line before it spoils nothing but itself.
         let written = text
             .and_then(|text| self.file.write_all(format!("\n{text}\n").as_bytes()))
             .and_then(|()| self.file.sync_data());
-        self.is_broken = written.is_err();
         written.map_err(io_at("write", &self.path))?;
         self.faults.point("after a line of the journal");
         Ok(())
@@ -273,7 +287,7 @@ impl ChangeLog {
             owner,
             entries: BTreeMap::new(),
             faults: Faults::none(),
-            is_broken: false,
+            reserved_bytes: 0,
         };
         for line in lines {
             // A line that was torn by a crash says nothing; what follows it was written by a process that knew.

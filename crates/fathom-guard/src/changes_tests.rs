@@ -75,6 +75,48 @@ fn a_log_cut_anywhere_knows_what_was_noted_before() {
     assert_eq!(values, [change("9"), change("2"), change("1"), change("0")]);
 }
 
+/// As on a disk that is full for a while.
+#[test]
+fn a_line_that_cannot_be_written_keeps_no_later_one_from_being() {
+    let dir = tempfile::tempdir().expect("directory");
+    let root = SysRoot::live();
+    let mut log = ChangeLog::create(&root, dir.path(), "run", Faults::none()).expect("is made");
+    let first = log.intend(change("60")).expect("is written");
+    let full = OpenOptions::new().append(true).open("/dev/full").expect("is there");
+    let file = std::mem::replace(&mut log.file, full);
+    assert!(log.intend(change("61")).is_err(), "what is not noted is not changed");
+    assert!(log.undone(first).is_err());
+    assert_eq!(log.pending().len(), 1);
+    log.file = file;
+    log.undone(first).expect("is written");
+    let second = log.intend(change("62")).expect("is written");
+    let read = reread(dir.path()).others.pop().expect("is there");
+    assert_eq!(read.pending(), log.pending());
+    assert_eq!(read.entry(second).map(|entry| entry.change.clone()), Some(change("62")));
+}
+
+#[test]
+fn there_is_room_for_lines_to_come() {
+    use std::os::unix::fs::MetadataExt;
+    let dir = tempfile::tempdir().expect("directory");
+    let root = SysRoot::live();
+    let mut log = ChangeLog::create(&root, dir.path(), "run", Faults::none()).expect("is made");
+    let room = |log: &ChangeLog| {
+        let meta = fs::metadata(log.path()).expect("is there");
+        (meta.blocks() * 512).saturating_sub(meta.len())
+    };
+    let probe = File::create(dir.path().join("probe")).expect("is made");
+    if holes::reserve(&probe, 0, 4096).is_err() {
+        return;
+    }
+    let long = "x".repeat(16 << 10);
+    for number in 0..40 {
+        assert!(room(&log) >= RESERVE_BYTES / 2 - (20 << 10), "{number}: {}", room(&log));
+        log.intend(change(&long)).expect("is written");
+    }
+    assert!(fs::metadata(log.path()).expect("is there").len() > RESERVE_BYTES, "far enough");
+}
+
 #[test]
 fn a_run_has_one_log() {
     let dir = tempfile::tempdir().expect("directory");

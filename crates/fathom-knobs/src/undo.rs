@@ -142,11 +142,10 @@ fn undo_at(
     let aims = aims(root, &site, &before, &foreign);
     let is_back = settle::are_reached(root, &site, &aims);
     if !is_back {
-        // From here on values may be neither, until all are written: whoever comes after this process must know that they are ours.
+        // From here on values may be neither, until all are written: whoever comes after this process must know that they are ours. Where that
+        // cannot be noted, a kill in between makes them look like somebody's; left as they are they would be wrong for certain.
         let begun = KnobChange { left: left_of(&foreign, &change.left), ..change.clone() };
-        if let Err(error) = log.made(step, Change::Knobs(begun)) {
-            return Undo::Failed(format!("the journal cannot be written: {error}"));
-        }
+        log.made(step, Change::Knobs(begun)).ok();
         if let Err(missed) = settle::settle(root, log, &site, &aims) {
             let now = |value: &KnobValue| {
                 let value_now = settle::now(root, &site, &value.knob)?;
@@ -155,7 +154,7 @@ fn undo_at(
             let left = left_since(&before, &foreign, &change.left, now);
             return match note_left(log, step, change, left) {
                 Ok(()) => Undo::Failed(missed.join("; ")),
-                Err(error) => Undo::Failed(error),
+                Err(error) => Undo::Failed(format!("{}; {error}", missed.join("; "))),
             };
         }
     }

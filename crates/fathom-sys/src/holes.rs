@@ -24,6 +24,15 @@ pub fn zero_range(file: &File, offset_bytes: u64, size_bytes: u64) -> io::Result
     Ok(rustix::fs::fallocate(file, ZEROES, offset_bytes, size_bytes)?)
 }
 
+/// Takes room for a range from the filesystem, also beyond the end of the file, whose size stays.
+///
+/// # Errors
+/// Those of fallocate(2): no room, or a filesystem that cannot.
+pub fn reserve(file: &File, offset_bytes: u64, size_bytes: u64) -> io::Result<()> {
+    let mode = rustix::fs::FallocateFlags::KEEP_SIZE;
+    Ok(rustix::fs::fallocate(file, mode, offset_bytes, size_bytes)?)
+}
+
 /// True for the errors of what a filesystem or device cannot do at all.
 #[must_use]
 pub fn is_unsupported(error: &io::Error) -> bool {
