@@ -29,6 +29,7 @@ mod kept_edits;
 mod knobs;
 mod lab;
 mod lab_grid;
+mod lab_holds;
 mod lab_kills;
 mod lab_plans;
 mod lab_several;
@@ -115,6 +116,7 @@ fn others() -> Vec<Trial> {
     let mut trials = lab_plans::trials();
     trials.extend(lab::trials());
     trials.extend(lab_kills::trials());
+    trials.extend(lab_holds::trials());
     trials.extend(lab_grid::trials());
     trials.extend(lab_several::trials());
     trials.extend(recipes::trials());
