@@ -33,5 +33,5 @@ pub const RULES: &[Rule] = &[
     rule!("io-hints-differ", "the kernel sees another drive", Medium, Guest, hints::differ),
     rule!("crypt-sector-512", "encryption in sectors of 512 bytes", Medium, Guest, hints::crypt_sector),
     rule!("chunk-below-requests", "requests are cut by the chunk", Low, Guest, requests::chunk_below_requests),
-    rule!("chunk-small", "chunks shorter than a drive reads ahead", Low, Simulated, requests::chunk_small),
+    rule!("chunk-small", "chunks shorter than a drive reads ahead", Low, Guest, requests::chunk_small),
 ];

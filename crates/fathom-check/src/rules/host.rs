@@ -50,7 +50,7 @@ pub const RULES: &[Rule] = &[
         "interrupt-shared",
         "storage shares an interrupt with other devices",
         Low,
-        Simulated,
+        Guest,
         processors::shared_interrupt
     ),
     rule!(

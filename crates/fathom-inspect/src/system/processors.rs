@@ -153,9 +153,29 @@ fn parse_interrupt(line: &str, cpus: &[u64]) -> Option<Interrupt> {
 }
 
 /// Names that drivers of storage give their interrupts, as they begin.
-const STORAGE_NAMES: [&str; 18] = [
-    "3w-", "aacraid", "ahci", "arcmsr", "ata_", "hpsa", "lpfc", "megasas", "megaraid", "mmc",
-    "mpt2sas", "mpt3sas", "mpi3mr", "mvsas", "nvme", "pmcraid", "qla2xxx", "smartpqi",
+const STORAGE_NAMES: [&str; 22] = [
+    "3w-",
+    "aacraid",
+    "ahci",
+    "arcmsr",
+    "ata_",
+    "hisi_sas",
+    "hpsa",
+    "ioc",
+    "lpfc",
+    "megasas",
+    "megaraid",
+    "mmc",
+    "mpt2sas",
+    "mpt3sas",
+    "mpi3mr",
+    "mvsas",
+    "nvme",
+    "pmcraid",
+    "qla2xxx",
+    "sata_",
+    "smartpqi",
+    "vmw_pvscsi",
 ];
 
 /// True for the name of an interrupt of a disk or its adapter. Virtio devices are told by their queues: `virtio1-req.0` of a

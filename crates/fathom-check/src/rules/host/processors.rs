@@ -217,10 +217,17 @@ fn one_cpu(scene: &Scene<'_>, busy: &[&Interrupt], cpu: u64, share: f64) -> Defe
         .verified_by("watch -d 'grep -E \"nvme|virtio|mpt|mega\" /proc/interrupts' while fathom run randread PATH depth=32 runs; and its rate before and after")
 }
 
+/// True when a line serves several devices. A drive that sends a single message has all its queues on one: `nvme0q0, nvme0q1`.
+fn is_shared(names: &str) -> bool {
+    let mut devices = names.split(", ").map(device_of);
+    let first = devices.next();
+    devices.any(|other| Some(other) != first)
+}
+
 /// Interrupts that storage has together with other devices.
 pub(super) fn shared_interrupt(scene: &Scene<'_>) -> Vec<Defect> {
     let interrupts = scene.snapshot.system.interrupts.iter();
-    let shared: Vec<&Interrupt> = interrupts.filter(|one| one.name.contains(", ")).collect();
+    let shared: Vec<&Interrupt> = interrupts.filter(|one| is_shared(&one.name)).collect();
     let Some(first) = shared.first() else { return Vec::new() };
     let summary = format!("interrupt {} is shared by {}", first.irq, first.name);
     let mut defect =

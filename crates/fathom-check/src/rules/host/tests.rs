@@ -190,6 +190,12 @@ fn a_line_with_other_devices_on_it_is_told() {
     bench.snapshot.system.interrupts =
         vec![interrupt(31, "nvme0q1", &[(0, 7)]), interrupt(17, "ahci[0000:00:1f.2]", &[(0, 9)])];
     assert!(bench.ask(processors::shared_interrupt).is_empty());
+    for name in ["nvme0q0, nvme0q1", "virtio1-config, virtio1-req.0"] {
+        bench.snapshot.system.interrupts[1].name = name.into();
+        assert!(bench.ask(processors::shared_interrupt).is_empty(), "one device: {name}");
+    }
+    bench.snapshot.system.interrupts[1].name = "nvme0q0, nvme1q0".into();
+    assert_eq!(bench.one(processors::shared_interrupt).gravity, Gravity::Low);
     bench.snapshot.system.interrupts[1].name = "megasas, ehci_hcd:usb1".into();
     let defect = bench.one(processors::shared_interrupt);
     assert_eq!(defect.summary, "interrupt 17 is shared by megasas, ehci_hcd:usb1");

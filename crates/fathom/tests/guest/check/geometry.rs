@@ -57,6 +57,9 @@ pub fn trials() -> Vec<Trial> {
         .test("an_array_that_grew", grown)
         .test("small_sectors", small)
         .test("requests_that_a_chunk_cuts", requests)
+        .test("chunks_that_drives_read_past", |report| {
+            look(report, "geo_chunk").has(&["chunk-small /dev/md8"]);
+        })
         .test("every_step_of_the_calculation", steps);
     let compensated = Family::new("check_compensated", &["sfdisk"], job_compensated)
         .test("sector_63_of_a_compensated_drive", sector_63);
@@ -224,6 +227,16 @@ umount mnt
 mdadm --stop /dev/md8 >&2
 ";
 
+/// Chunks of 8 KiB on disks that rotate. The driver says at each first open that its disk does not: the array has to hold them.
+const CHUNK: &str = "
+for disk in ubda ubdb; do mdadm --zero-superblock /dev/$disk; done
+mdadm --create /dev/md8 --run --chunk=8 --level=0 --raid-devices=2 /dev/ubda /dev/ubdb >&2
+wipefs -qaf /dev/md8
+for disk in ubda ubdb; do echo 1 >/sys/block/$disk/queue/rotational; done
+glance
+mdadm --stop /dev/md8 >&2
+";
+
 fn job(job: GuestJob) -> GuestJob {
     (0..3)
         .fold(super::job(job), |job, _| job.disk(3 << 30))
@@ -245,6 +258,7 @@ fn job(job: GuestJob) -> GuestJob {
         .step("geo_grown", GROWN)
         .step("geo_small", SMALL)
         .step("geo_requests", REQUESTS)
+        .step("geo_chunk", CHUNK)
 }
 
 fn grown(report: &GuestReport) {

@@ -23,13 +23,13 @@ pub fn trials() -> Vec<Trial> {
     vec![kernel_test("check_hardware", &needs, hardware)]
 }
 
-/// Disks without content, on a USB port of the second generation and behind a RAID controller, which sends no messages: its
-/// slot has the line of the USB controller's.
+/// Disks without content, on a USB port of the second generation and behind a RAID controller, which sends no messages. Pin A of
+/// its slot has the line of pin D of the slot three before, which is the USB controller's.
 const OTHER_DISKS: [&str; 16] = [
     "-blockdev",
     "driver=null-co,read-zeroes=on,size=67108864,node-name=stick",
     "-device",
-    "usb-ehci,id=ehci,addr=0x10",
+    "usb-ehci,id=ehci,addr=0x11",
     "-device",
     "usb-bot,bus=ehci.0,id=bot",
     "-device",
@@ -296,6 +296,8 @@ fn as_made(report: &GuestReport) {
         format!("drive-self-test-missing {sata}"),
     ];
     look.has(&expected.each_ref().map(String::as_str));
+    let shared = look.defect("interrupt-shared").to_string();
+    contains(&shared, &["is shared by ", "megasas", "ehci_hcd"]);
     let scsi = look.nodes().iter().find(|node| node["drive"]["transport"] == "virtio-scsi");
     let scsi = &scsi.expect("a virtio disk")["detail"];
     assert_eq!(

@@ -21,8 +21,8 @@ pub fn trials() -> Vec<Trial> {
 /// A disk that answers one request at a time, after 60 ms, among three others; for the kernel all of them turn.
 const ARRAY: &str = "
 echo 1 >/sys/block/sda/device/queue_depth
-echo 1 | tee /sys/block/{ubda,ubdb,ubdc,sda}/queue/rotational >/dev/null
 mdadm --create /dev/md0 --run --quiet --level=0 --chunk=64 --raid-devices=4 /dev/ub{da,db,dc} /dev/sda
+echo 1 | tee /sys/block/{ubda,ubdb,ubdc,sda}/queue/rotational >/dev/null
 glance
 ";
 
