@@ -4,6 +4,8 @@ use super::bytes::Bytes;
 use fathom_model::stack::detail::{DriveIdentity, Health};
 
 const KELVIN_OF_0_CELSIUS: i64 = 273;
+/// The bit of the critical warning about temperature, which is no damage.
+const WARNING_TEMPERATURE: u64 = 1 << 1;
 
 /// Degrees Celsius from kelvin; none for 0, which means that nothing is told.
 fn celsius(kelvin: Option<u64>) -> Option<i64> {
@@ -66,7 +68,7 @@ pub(crate) fn add_health(log: &[u8], health: &mut Health) {
     };
     let percent = |at: usize| bytes.u8(at).map(u64::from);
     health.critical_warning = percent(0);
-    health.passed = health.critical_warning.map(|bits| bits == 0);
+    health.passed = health.critical_warning.map(|bits| bits & !WARNING_TEMPERATURE == 0);
     health.celsius = celsius(bytes.le16(1));
     health.spare_percent = percent(3).zip(percent(4));
     health.used_percent = percent(5);
@@ -165,6 +167,11 @@ mod tests {
         assert_eq!((health.celsius, health.spare_percent), (Some(45), Some((9, 10))));
         assert_eq!((health.used_percent, health.power_on_hours), (Some(102), Some(8760)));
         assert_eq!((health.uncorrectable, health.hot_minutes), (Some(4), Some((30, 2))));
+        for (bits, passed) in [(0x00, true), (0x02, true), (0x03, false), (0x20, false)] {
+            log[0] = bits;
+            add_health(&log, &mut health);
+            assert_eq!(health.passed, Some(passed), "{bits:#x}");
+        }
         put(&mut log, 168, &[1]);
         add_health(&log, &mut health);
         assert_eq!(health.uncorrectable, Some(u64::MAX));

@@ -7,6 +7,10 @@ use fathom_model::stack::detail::{DriveIdentity, Health};
 /// solid state, background scan, informational exceptions.
 pub(crate) const LOG_PAGES: [u8; 8] = [0x02, 0x03, 0x05, 0x0d, 0x10, 0x11, 0x15, 0x2f];
 
+/// Additional sense code of a drive that foretells its failure, and its qualifier where that is only tested.
+const PREDICTION: u8 = 0x5d;
+const PREDICTION_TEST: u8 = 0xff;
+
 /// The pages that a device has, from page 00h of the log or of the vital product data.
 pub(crate) fn pages(answer: &[u8]) -> Vec<u8> {
     let bytes = Bytes(answer);
@@ -112,7 +116,16 @@ pub(crate) fn add_log_page(answer: &[u8], health: &mut Health) {
             health.power_on_hours = minutes.filter(|&minutes| minutes > 0).map(|m| m / 60);
         }
         Some(0x2f) => {
-            health.passed = byte(0, 0).map(|code| code == 0);
+            let code = byte(0, 0).zip(byte(0, 1));
+            health.passed = match code {
+                Some((0, _)) => Some(true),
+                Some((PREDICTION, qualifier)) if qualifier != PREDICTION_TEST => Some(false),
+                // A warning is neither, and what somebody tests says nothing.
+                _ => None,
+            };
+            health.sense_warning = code
+                .filter(|(code, _)| ![0, PREDICTION].contains(code))
+                .map(|(code, qualifier)| (code.into(), qualifier.into()));
             let now = byte(0, 2).filter(|&value| value != 0 && value != 255).map(i64::from);
             health.celsius = health.celsius.or(now);
         }

@@ -107,7 +107,16 @@ fn logs() {
     assert_eq!((found.celsius, found.celsius_limit), (Some(41), Some(65)));
     assert_eq!((found.used_percent, found.power_on_hours), (Some(17), Some(500)));
     assert_eq!(found.passed, Some(true));
-    assert_eq!(health(&[log(0x2f, &[(0, &[0x5d, 0x10, 0, 0])])]).passed, Some(false));
+    for (code, passed, warning) in [
+        ([0x5d, 0x10], Some(false), None),
+        ([0x5d, 0xff], None, None),
+        ([0x0b, 0x01], None, Some((0x0b, 0x01))),
+        ([0x0b, 0x03], None, Some((0x0b, 0x03))),
+        ([0x00, 0x00], Some(true), None),
+    ] {
+        let found = health(&[log(0x2f, &[(0, &[code[0], code[1], 0, 0])])]);
+        assert_eq!((found.passed, found.sense_warning), (passed, warning), "{code:x?}");
+    }
     assert_eq!(health(&[log(0x0d, &[(0, &[0, 255])])]).celsius, None);
     assert_eq!(health(&[log(0x3e, &[(0, &[1])])]), Health::default());
 }

@@ -338,6 +338,8 @@ pub struct Health {
     pub self_test: Option<(String, u64)>,
     /// SCSI: grown defects.
     pub grown_defects: Option<u64>,
+    /// SCSI: additional sense code and qualifier of a warning that the drive reports, which foretells no failure.
+    pub sense_warning: Option<(u64, u64)>,
 }
 
 /// What a drive says of itself, to be held against what the kernel uses.

@@ -22,6 +22,17 @@ const WARNINGS: [(u64, Gravity, &str); 5] = [
 /// The bit of the critical warning about temperature.
 const WARNING_TEMPERATURE: u64 = 1 << 1;
 
+/// Additional sense code of SCSI for a warning, and qualifiers of it: temperature, and others in words.
+const SENSE_WARNING: u64 = 0x0b;
+const SENSE_TEMPERATURE: [u64; 3] = [0x01, 0x0a, 0x0c];
+const SENSE_WORDS: [(u64, &str); 5] = [
+    (0x03, "its background self-test failed"),
+    (0x04, "its background scan met a bad sector"),
+    (0x05, "its background scan met a bad sector"),
+    (0x06, "its cache is no longer safe without power"),
+    (0x07, "its cache is hardly safe without power any more"),
+];
+
 /// Replaced sectors from which on they weigh more: a handful may be as old as the drive.
 const REPLACED_SOME: u64 = 10;
 const REPLACED_MANY: u64 = 100;
@@ -50,14 +61,26 @@ fn sign(gravity: Gravity, words: impl Into<String>, value: impl Into<String>) ->
 
 fn signs(node: &Node, health: &Health) -> Vec<Sign> {
     let mut signs = Vec::new();
-    if health.passed == Some(false) {
+    let warning = health.critical_warning.unwrap_or(0);
+    let told = WARNINGS.iter().fold(WARNING_TEMPERATURE, |told, (bit, _, _)| told | bit);
+    // Where it says what is the matter, that is the sign.
+    if health.passed == Some(false) && warning & told == 0 {
         signs.push(sign(
             Gravity::High,
             "it says itself that it is failing",
             "SMART status: failed",
         ));
     }
-    let warning = health.critical_warning.unwrap_or(0);
+    if let Some((code, qualifier)) = health.sense_warning
+        && !is_warning_of_heat(health)
+    {
+        let known = SENSE_WORDS.iter().find(|(number, _)| *number == qualifier);
+        let words = known
+            .filter(|_| code == SENSE_WARNING)
+            .map_or("it reports a warning", |(_, words)| *words);
+        let value = format!("informational exception {code:#04x}/{qualifier:#04x}");
+        signs.push(sign(Gravity::Medium, words, value));
+    }
     for (_, gravity, words) in WARNINGS.iter().filter(|(bit, _, _)| warning & bit != 0) {
         signs.push(sign(*gravity, *words, format!("critical warning {warning:#04x}")));
     }
@@ -183,10 +206,18 @@ pub(super) fn hot(scene: &Scene<'_>) -> Vec<Defect> {
         .collect()
 }
 
+/// True when the drive itself says that it is too hot.
+fn is_warning_of_heat(health: &Health) -> bool {
+    health.critical_warning.unwrap_or(0) & WARNING_TEMPERATURE != 0
+        || health.sense_warning.is_some_and(|(code, qualifier)| {
+            code == SENSE_WARNING && SENSE_TEMPERATURE.contains(&qualifier)
+        })
+}
+
 fn hot_now(node: &Node, health: &Health) -> Option<Defect> {
     let limit = health.celsius_limit.filter(|&limit| limit >= LEAST_LIMIT_CELSIUS);
     let assumed = if rotates(node) { HOT_ROTATING_CELSIUS } else { HOT_FLASH_CELSIUS };
-    let warns = health.critical_warning.unwrap_or(0) & WARNING_TEMPERATURE != 0;
+    let warns = is_warning_of_heat(health);
     let is_hot = health.celsius.is_some_and(|celsius| celsius >= limit.unwrap_or(assumed));
     if !warns && !is_hot {
         return None;

@@ -39,7 +39,17 @@ fn damage_is_weighed() {
     }
     assert_eq!(of(Health { self_test: Some(("failed".into(), 5)), ..none.clone() }), [High]);
     // Of warm drives speaks another rule.
-    assert_eq!(of(Health { critical_warning: Some(2), ..none.clone() }), []);
+    for passed in [true, false] {
+        let warm = Health { critical_warning: Some(2), passed: Some(passed), ..none.clone() };
+        assert_eq!(of(warm), [], "{passed}");
+    }
+    assert_eq!(of(Health { sense_warning: Some((0x0b, 0x01)), ..none.clone() }), []);
+    assert_eq!(of(Health { sense_warning: Some((0x0b, 0x03)), ..none.clone() }), [Medium]);
+    // What it says in particular, and what nobody knows yet.
+    for (bits, gravity) in [(0x20, Medium), (0x01, High), (0x40, High)] {
+        let bad = Health { critical_warning: Some(bits), passed: Some(false), ..none.clone() };
+        assert_eq!(of(bad), [gravity], "{bits:#x}");
+    }
     assert_eq!(of(Health { critical_warning: Some(8), ..none.clone() }), [High]);
     assert_eq!(of(Health { spare_percent: Some((10, 10)), ..none.clone() }), []);
     assert_eq!(of(Health { spare_percent: Some((9, 10)), ..none }), [High]);
@@ -60,7 +70,7 @@ fn damage_is_told_once_for_a_drive_and_with_its_array() {
     let defect = bench.one(health::failing);
     assert_eq!(
         defect.summary,
-        "sdb reports damage: it says itself that it is failing, its spare blocks are used up, 8 sectors that cannot be read"
+        "sdb reports damage: its spare blocks are used up, 8 sectors that cannot be read"
     );
     let commands: Vec<&str> =
         defect.fix.iter().filter_map(|step| step.command.as_deref()).collect();
@@ -110,6 +120,11 @@ fn wear_heat_and_cables() {
     let warns =
         with_health(Health { critical_warning: Some(2), celsius: Some(50), ..Health::default() });
     assert_eq!(warns.one(health::hot).gravity, High);
+    let sense = |qualifier| {
+        with_health(Health { sense_warning: Some((0x0b, qualifier)), ..Health::default() })
+            .gravities(health::hot)
+    };
+    assert_eq!((sense(0x01), sense(0x03)), (vec![High], vec![]));
 
     let crc = |errors| {
         with_health(Health { interface_crc_errors: Some(errors), ..Health::default() })
