@@ -1,6 +1,8 @@
 //! What several groups of rules ask for.
 
 use crate::scene::Scene;
+use fathom_base::shell::word;
+use fathom_model::defect::Defect;
 use fathom_model::stack::{Node, NodeKind};
 use std::collections::BTreeSet;
 
@@ -52,6 +54,51 @@ pub(super) fn on_one_drive(scene: &Scene<'_>, nodes: &[usize]) -> Vec<(usize, us
 pub(super) fn mount_points<'a>(scene: &Scene<'a>, index: usize) -> Vec<&'a str> {
     let above = scene.everything_above(index).into_iter().map(|above| scene.node(above));
     above.filter(|node| node.kind == NodeKind::Mount).map(Node::label).collect()
+}
+
+/// True for the arrays of a firmware's RAID (IMSM, DDF) and the container that they share.
+pub(super) fn is_of_firmware(node: &Node) -> bool {
+    container(node).is_some()
+}
+
+/// The device that mdadm has to be told where members come and go: the array, or its container (`external:/md127/0`, with `-`
+/// in the place of the slash while the array may only be read).
+pub(super) fn holder_of_members(array: &Node) -> String {
+    match container(array) {
+        Some(name) if !name.is_empty() => word(format!("/dev/{name}")),
+        _ => word(array.label()),
+    }
+}
+
+/// The name of an array's container, which is empty for the container itself; none where the metadata are the kernel's.
+fn container(node: &Node) -> Option<&str> {
+    let version = node.md.as_ref()?.metadata_version.as_deref()?.strip_prefix("external:")?;
+    let inside = version.strip_prefix(['/', '-']).unwrap_or_default();
+    inside.split('/').next()
+}
+
+/// Advises to put another device in the place of a member that still serves.
+pub(super) fn replace_member(
+    defect: Defect,
+    text: impl Into<String>,
+    array: &Node,
+    member: &str,
+) -> Defect {
+    let (holder, array_path) = (holder_of_members(array), word(array.label()));
+    let member = word(member);
+    if is_of_firmware(array) {
+        return defect.command(
+            "replace it: the new drive goes to the container, and is used as soon as the old one is set faulty; a firmware's \
+             metadata know no copy beforehand, so until its end the array lacks a member",
+            format!("mdadm {holder} --add /dev/NEW && mdadm {array_path} --fail {member}"),
+        );
+    }
+    defect.command(
+        text,
+        format!(
+            "mdadm {holder} --add /dev/NEW && mdadm {holder} --replace {member} --with /dev/NEW"
+        ),
+    )
 }
 
 /// Names joined for a sentence.

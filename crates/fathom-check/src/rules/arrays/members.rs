@@ -1,7 +1,7 @@
 //! What the members of an array have been through, and where they lie.
 
 use super::{arrays, is_redundant, md_file};
-use crate::rules::shared::{list, on_one_drive};
+use crate::rules::shared::{list, on_one_drive, replace_member};
 use crate::scene::Scene;
 use fathom_base::shell::word;
 use fathom_model::defect::{Defect, Gravity};
@@ -80,21 +80,11 @@ fn why_errors(has_bad_blocks: bool) -> &'static str {
 }
 
 fn mend_member(array: &Node, key: &str, defect: Defect) -> Defect {
-    defect
-        .command("ask the drive", format!("smartctl -x {}", word(key)))
-        .command(
-            "read all members once, so that everything that is readable is mended",
-            format!("echo check > {}", word(md_file(array, "sync_action"))),
-        )
-        .command(
-            "replace it while the old one still helps",
-            format!(
-                "mdadm {} --add /dev/NEW && mdadm {} --replace {} --with /dev/NEW",
-                word(array.label()),
-                word(array.label()),
-                word(key)
-            ),
-        )
+    let defect = defect.command("ask the drive", format!("smartctl -x {}", word(key))).command(
+        "read all members once, so that everything that is readable is mended",
+        format!("echo check > {}", word(md_file(array, "sync_action"))),
+    );
+    replace_member(defect, "replace it while the old one still helps", array, key)
         .risking("/dev/NEW is overwritten; the copy takes hours of the members' time")
         .verified_by(
             "after the replacement mdadm --detail shows the new member active, and \
@@ -138,15 +128,8 @@ pub(super) fn one_disk(scene: &Scene<'_>) -> Vec<Defect> {
             .because(why)
             .advise("move one of them to a drive of its own");
             if is_redundant(md) {
-                let array = word(node.label());
-                let leaving = word(scene.node(*second).label());
-                defect = defect.command(
-                    "with another drive at hand",
-                    format!(
-                        "mdadm {array} --add /dev/NEW && mdadm {array} --replace {leaving} \
-                    --with /dev/NEW"
-                    ),
-                );
+                let leaving = scene.node(*second).label();
+                defect = replace_member(defect, "with another drive at hand", node, leaving);
             } else {
                 defect = defect.advise(
                     "make the array anew with one member for each drive (destroys what is on it)",

@@ -1,6 +1,7 @@
 //! How an array is set up.
 
 use super::{arrays, is_level, is_redundant, md_detail, md_file};
+use crate::rules::shared::{holder_of_members, is_of_firmware};
 use crate::scene::Scene;
 use fathom_base::shell::word;
 use fathom_base::units::{format_count, format_size};
@@ -29,23 +30,30 @@ pub(super) fn no_bitmap(scene: &Scene<'_>) -> Vec<Defect> {
     });
     all.filter_map(|(_, node, _)| {
         let size = node.size_bytes.filter(|&bytes| bytes > LARGE_BYTES)?;
-        Some(
-            Defect::new(
-                "md-no-bitmap",
-                Gravity::Medium,
-                Some(&node.key()),
-                format!("{} of {} has no write-intent bitmap", node.name, format_size(size)),
+        let defect = Defect::new(
+            "md-no-bitmap",
+            Gravity::Medium,
+            Some(&node.key()),
+            format!("{} of {} has no write-intent bitmap", node.name, format_size(size)),
+        )
+        .seen(md_file(node, "consistency_policy"), "resync")
+        .because(
+            "after a crash all of it has to be read, and a member that was away for a \
+            minute is copied in full: hours with less speed and less safety",
+        );
+        let defect = if is_of_firmware(node) {
+            defect.advise(
+                "the metadata of a firmware's RAID have no place for one (DDF), or only as new versions of mdadm make it (IMSM, \
+                 mdadm(8)); an array of md itself, made anew, can have one",
             )
-            .seen(md_file(node, "consistency_policy"), "resync")
-            .because(
-                "after a crash all of it has to be read, and a member that was away for a \
-                minute is copied in full: hours with less speed and less safety",
-            )
-            .command(
+        } else {
+            defect.command(
                 "add one, while the array is in use",
                 format!("mdadm --grow --bitmap=internal {}", word(node.label())),
             )
-            .risking(
+        };
+        Some(
+            defect.risking(
                 "writes to places that were at rest wait for the bitmap first; with chunks \
                 of 64 MiB or more that is rare",
             )
@@ -216,6 +224,12 @@ pub(super) fn group_threads(scene: &Scene<'_>) -> Vec<Defect> {
     .collect()
 }
 
+fn add_spare(node: &Node) -> String {
+    // What a container is given is a spare for all its arrays.
+    let how = if is_of_firmware(node) { "--add" } else { "--add-spare" };
+    format!("mdadm {} {how} /dev/NEW", holder_of_members(node))
+}
+
 /// Many members, one loss allowed, and nothing to rebuild on.
 pub(super) fn no_spare(scene: &Scene<'_>) -> Vec<Defect> {
     let many = |md: &MdFacts| {
@@ -252,7 +266,7 @@ pub(super) fn no_spare(scene: &Scene<'_>) -> Vec<Defect> {
                 "after a failure it stays degraded until somebody comes; with so many \
                 members the next failure is not far",
             )
-            .command("add a spare", format!("mdadm {} --add-spare /dev/NEW", word(node.label())))
+            .command("add a spare", add_spare(node))
             .risking("/dev/NEW is overwritten")
             .verified_by(format!("mdadm --detail {} shows a spare", word(node.label()))),
         )

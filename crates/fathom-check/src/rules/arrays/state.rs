@@ -2,7 +2,7 @@
 
 use super::{arrays, is_level, is_redundant, losses_left, md_detail, md_file, superblocks};
 use crate::conditions;
-use crate::rules::shared::list;
+use crate::rules::shared::{holder_of_members, is_of_firmware, list};
 use crate::scene::Scene;
 use fathom_base::shell::word;
 use fathom_base::units::{format_rate, format_size};
@@ -60,7 +60,7 @@ fn why_degraded(md: &MdFacts) -> String {
 /// What to do depends on whether the lost member is still there, and whether the array is at it already.
 fn mend(scene: &Scene<'_>, index: usize, defect: Defect) -> Defect {
     let node = scene.node(index);
-    let array = word(node.label());
+    let (array, holder) = (word(node.label()), holder_of_members(node));
     let mut defect =
         defect.command("see which member is missing, and why", format!("mdadm --detail {array}"));
     if node.md.as_ref().and_then(|md| md.sync_action.as_deref()) == Some("recover") {
@@ -85,19 +85,19 @@ fn mend(scene: &Scene<'_>, index: usize, defect: Defect) -> Defect {
                     what changed is copied where a bitmap is kept)",
                     device.name
                 ),
-                format!("mdadm {array} --re-add {}", word(device.label())),
+                format!("mdadm {holder} --re-add {}", word(device.label())),
             );
     }
     for member in node.md.as_ref().map(conditions::failed_members).unwrap_or_default() {
         defect = defect.command(
             format!("take {member} out, then replace the drive"),
-            format!("mdadm {array} --remove {}", word(format!("/dev/{member}"))),
+            format!("mdadm {holder} --remove {}", word(format!("/dev/{member}"))),
         );
     }
     if left_out.is_empty() {
         defect = defect.command(
             "add the new drive, partitioned as the old one was",
-            format!("mdadm {array} --add /dev/NEW"),
+            format!("mdadm {holder} --add /dev/NEW"),
         );
     }
     defect
@@ -182,15 +182,12 @@ fn is_broken(md: &MdFacts) -> bool {
 
 /// Collected, but not started.
 pub(super) fn inactive(scene: &Scene<'_>) -> Vec<Defect> {
-    let is_container = |md: &MdFacts| {
-        md.level.as_deref() == Some("container")
-            || md
-                .metadata_version
-                .as_deref()
-                .is_some_and(|version| version.starts_with("external:"))
+    let is_container = |node: &Node, md: &MdFacts| {
+        md.level.as_deref() == Some("container") || is_of_firmware(node)
     };
-    let all = arrays(scene)
-        .filter(|(_, _, md)| md.array_state.as_deref() == Some("inactive") && !is_container(md));
+    let all = arrays(scene).filter(|(_, node, md)| {
+        md.array_state.as_deref() == Some("inactive") && !is_container(node, md)
+    });
     all.map(|(_, node, md)| {
         let array = word(node.label());
         let of = md

@@ -2,7 +2,7 @@
 
 use super::{RULES, likeness, members, settings, state, superblocks};
 use crate::fixtures::{Bench, GIB, MIB, TB};
-use fathom_model::defect::{Certainty, Gravity};
+use fathom_model::defect::{Certainty, Defect, Gravity};
 use fathom_model::stack::detail::{DriveIdentity, MdSuperblock};
 use fathom_model::system::Swap;
 
@@ -146,6 +146,56 @@ fn an_array_that_is_not_started_or_frozen_is_told() {
         bench.one(state::frozen).fix[1].command.as_deref(),
         Some("echo idle > /sys/block/md0/md/sync_action")
     );
+}
+
+/// An array of a firmware's RAID, with its container.
+fn of_firmware() -> (Bench, usize) {
+    let (mut bench, md, disks) = array("raid10", 8);
+    bench.md_of(md).metadata_version = Some("external:/md127/0".into());
+    let container = bench.md("md127", "container", &disks);
+    bench.md_of(container).metadata_version = Some("external:imsm".into());
+    (bench, md)
+}
+
+#[test]
+fn members_of_a_firmware_raid_go_to_its_container() {
+    let commands = |defect: &Defect| -> Vec<String> {
+        defect.fix.iter().filter_map(|step| step.command.clone()).collect()
+    };
+    let (mut bench, md) = of_firmware();
+    assert_eq!(commands(&bench.one(settings::no_spare)), ["mdadm /dev/md127 --add /dev/NEW"]);
+    bench.md_of(md).members[2].errors = Some(512);
+    assert_eq!(
+        commands(&bench.one(members::errors)).last().unwrap(),
+        "mdadm /dev/md127 --add /dev/NEW && mdadm /dev/md0 --fail /dev/sdc"
+    );
+    bench.md_of(md).degraded = Some(1);
+    bench.md_of(md).members[2].state = Some("faulty".into());
+    assert_eq!(
+        commands(&bench.one(state::degraded)),
+        [
+            "mdadm --detail /dev/md0",
+            "mdadm /dev/md127 --remove /dev/sdc",
+            "mdadm /dev/md127 --add /dev/NEW",
+        ]
+    );
+    // Read-only, it is written with another sign.
+    bench.md_of(md).metadata_version = Some("external:-md127/0".into());
+    assert_eq!(commands(&bench.one(state::degraded))[2], "mdadm /dev/md127 --add /dev/NEW");
+    bench.md_of(md).metadata_version = Some("1.2".into());
+    assert_eq!(commands(&bench.one(state::degraded))[2], "mdadm /dev/md0 --add /dev/NEW");
+}
+
+#[test]
+fn a_bitmap_is_offered_where_there_is_a_place_for_it() {
+    let (mut bench, md) = of_firmware();
+    bench.node(md).size_bytes = Some(TB);
+    bench.md_of(md).consistency_policy = Some("resync".into());
+    let fix = bench.one(settings::no_bitmap).fix;
+    assert!(fix.iter().all(|step| step.command.is_none()), "{fix:?}");
+    bench.md_of(md).metadata_version = Some("1.2".into());
+    let fix = bench.one(settings::no_bitmap).fix;
+    assert_eq!(fix[0].command.as_deref(), Some("mdadm --grow --bitmap=internal /dev/md0"));
 }
 
 #[test]

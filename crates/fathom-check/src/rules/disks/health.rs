@@ -2,7 +2,7 @@
 
 use crate::rules::arrays::is_redundant;
 use crate::rules::drives::{arrays_above, each_drive, is_virtual, member_on, rotates, transport};
-use crate::rules::shared::list;
+use crate::rules::shared::{list, replace_member};
 use crate::scene::Scene;
 use fathom_base::shell::word;
 use fathom_model::defect::{Certainty, Defect, Gravity};
@@ -146,17 +146,11 @@ fn replacing(scene: &Scene<'_>, index: usize, defect: Defect) -> Defect {
     arrays.retain(|(_, node)| node.md.as_ref().is_some_and(is_redundant));
     for (array, array_node) in &arrays {
         let Some(member) = member_on(scene, *array, index) else { continue };
-        defect = defect.command(
-            format!(
-                "replace it in {} while it can still be read: the copy keeps the array redundant",
-                array_node.name
-            ),
-            format!(
-                "mdadm {} --add /dev/NEW && mdadm {0} --replace {} --with /dev/NEW",
-                word(array_node.label()),
-                word(member.label())
-            ),
+        let text = format!(
+            "replace it in {} while it can still be read: the copy keeps the array redundant",
+            array_node.name
         );
+        defect = replace_member(defect, text, array_node, member.label());
     }
     if arrays.is_empty() && rotates(node) {
         defect = defect.advise("copy what is needed to another drive first, then replace it; do not run repairs that write on it");

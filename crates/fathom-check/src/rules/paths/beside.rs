@@ -2,7 +2,7 @@
 //! together.
 
 use super::{configuration, maps};
-use crate::rules::shared::{drive_identity, list, sysfs};
+use crate::rules::shared::{drive_identity, is_of_firmware, list, sysfs};
 use crate::scene::Scene;
 use fathom_base::shell::word;
 use fathom_model::defect::{Certainty, Defect, Gravity};
@@ -115,12 +115,6 @@ fn by_use(scene: &Scene<'_>, paths: &Paths<'_>) -> (Gravity, String) {
             (Gravity::High, why)
         }
     }
-}
-
-/// The arrays of a firmware's RAID, and the container that they share, all stand on the same disks.
-fn is_of_firmware(node: &Node) -> bool {
-    let version = node.md.as_ref().and_then(|md| md.metadata_version.as_deref());
-    version.is_some_and(|version| version.starts_with("external:"))
 }
 
 /// Something stands on a path or a member beside the map or the array that it belongs to.

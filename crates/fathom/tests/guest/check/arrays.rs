@@ -53,6 +53,7 @@ pub fn trials() -> Vec<Trial> {
             look.lacks(&["md-not-running"]);
         })
         .test("bitmaps", bitmaps)
+        .test("a_firmware_raid_without_a_member", firmware)
         .into_trials()
 }
 
@@ -198,6 +199,26 @@ mdadm --create /dev/md2 --run --assume-clean --bitmap=internal --bitmap-chunk=4M
 look
 ";
 
+/// A mirror of a firmware's RAID that has lost a member.
+const FIRMWARE: &str = "
+mdadm --stop /dev/md1 /dev/md2 >&2
+for disk in /dev/ubd[abcd]; do mdadm --zero-superblock $disk; done
+mdadm --create /dev/md127 --run --metadata=ddf --level=container --raid-devices=2 /dev/ubda /dev/ubdb >&2
+mdadm --create /dev/md126 --run --level=1 --size=20M --raid-devices=2 /dev/md127 >&2
+mdadm --wait /dev/md126 >&2 || true
+mdadm /dev/md126 --fail /dev/ubdb >&2
+sleep 1
+glance
+";
+
+/// What is advised for it.
+const FIRMWARE_MENDED: &str = "
+mdadm /dev/md127 --add /dev/ubdc >&2
+for _ in {1..200}; do [ $(cat /sys/block/md126/md/degraded) != 0 ] || break; sleep 0.1; done
+echo lacks $(cat /sys/block/md126/md/degraded)
+mdadm --stop /dev/md126 /dev/md127 >&2
+";
+
 fn job(job: GuestJob) -> GuestJob {
     let job = (0..4).fold(super::job(job), |job, _| job.disk(110_000_000_000));
     job.limit(Duration::from_secs(400))
@@ -218,6 +239,8 @@ fn job(job: GuestJob) -> GuestJob {
         .step("md_inactive", INACTIVE)
         .step("md_one_disk", ONE_DISK)
         .step("md_bitmaps", BITMAPS)
+        .step("md_firmware", FIRMWARE)
+        .step("md_firmware_mended", FIRMWARE_MENDED)
 }
 
 fn clean(report: &GuestReport) {
@@ -295,6 +318,14 @@ fn stale(report: &GuestReport) {
         &["mdadm --examine /dev/sdc", "mdadm /dev/md1 --add /dev/sdc", "events behind"],
     );
     contains(&crate::family::ended(report, "md_stale_added", 0).stdout, &["spare   /dev/sdc"]);
+}
+
+fn firmware(report: &GuestReport) {
+    let look = look(report, "md_firmware");
+    look.has(&["md-degraded /dev/md126"]).lacks(&["md-inactive", "md-not-running"]);
+    let text = look.defect("md-degraded").to_string();
+    contains(&text, &["mdadm /dev/md127 --add /dev/NEW"]);
+    contains(&crate::family::ended(report, "md_firmware_mended", 0).stdout, &["lacks 0\n"]);
 }
 
 fn unfit(report: &GuestReport) {
