@@ -169,8 +169,10 @@ fn is_named(node: &Node, devices: &[String]) -> bool {
     devices.iter().any(|device| {
         let Some(name) = device.strip_prefix("/dev/") else { return false };
         let link = name.strip_prefix("disk/").unwrap_or(name);
-        let controller = node.name.rfind('n').filter(|at| *at > 0).map(|at| &node.name[..at]);
-        name == node.name || links.iter().any(|own| own == link) || controller == Some(name)
+        // `/dev/nvme0` is the controller of `nvme0n1`, but `/dev/sda` another disk than `sdan`.
+        let namespace = node.name.rsplit_once('n').filter(|(start, _)| start.starts_with("nvme"));
+        let is_controller = namespace.is_some_and(|(controller, _)| controller == name);
+        name == node.name || links.iter().any(|own| own == link) || is_controller
     })
 }
 

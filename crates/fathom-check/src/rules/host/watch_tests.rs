@@ -104,6 +104,12 @@ fn drives_that_a_list_misses() {
     bench.snapshot.system.configuration.smartd = Some(devices(&all[..1]));
     let defect = bench.one(watch::smart_misses_drives);
     assert_eq!(defect.summary, "smartd watches /dev/sda, but not /dev/sdb, /dev/nvme0n1");
+    // `an` is no namespace of a controller `a`.
+    let far = bench.disk("sdan");
+    bench.mounted("ext4", "/far", far);
+    bench.snapshot.system.configuration.smartd = Some(devices(&all));
+    let summary = bench.one(watch::smart_misses_drives).summary;
+    assert!(summary.ends_with(", but not /dev/sdan"), "{summary}");
     bench.snapshot.system.configuration.smartd.as_mut().unwrap().scan = true;
     assert!(bench.ask(watch::smart_misses_drives).is_empty(), "it scans");
 }
