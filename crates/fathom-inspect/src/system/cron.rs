@@ -134,14 +134,14 @@ fn set(text: &str, limits: (u32, u32), names: &[&str], first_name: u32) -> Optio
 const DIRECTORIES: [&str; 4] =
     ["etc/cron.hourly", "etc/cron.daily", "etc/cron.weekly", "etc/cron.monthly"];
 
-/// Tables of root: where Debian's and Red Hat's cron keep them.
-const ROOT_TABLES: [&str; 2] = ["var/spool/cron/crontabs/root", "var/spool/cron/root"];
+/// Where the crons of Debian, SUSE and Red Hat keep the tables of users, each by its user's name.
+const USERS: [&str; 3] = ["var/spool/cron/crontabs", "var/spool/cron/tabs", "var/spool/cron"];
 
-/// Everything that cron starts: the system's tables, root's, and the scripts in `cron.daily` and its like.
+/// Everything that cron starts: the system's tables, those of users, and the scripts in `cron.daily` and its like.
 pub(crate) fn jobs(reader: &mut Reader<'_>) -> Vec<Job> {
     let mut found = Vec::new();
     for path in tables(reader) {
-        let names_user = !ROOT_TABLES.contains(&path.as_str());
+        let names_user = path.starts_with("etc/");
         let text = reader.text(&path).unwrap_or_default();
         let name = path.strip_prefix("etc/").unwrap_or(&path).to_owned();
         let lines = parse_table(&text, names_user).into_iter();
@@ -162,14 +162,20 @@ pub(crate) fn jobs(reader: &mut Reader<'_>) -> Vec<Job> {
     found
 }
 
-/// `/etc/crontab`, the files in `/etc/cron.d` that cron takes (no dots in their names), and root's own.
+/// `/etc/crontab`, the files in `/etc/cron.d` that cron takes (no dots in their names), and those of users.
 fn tables(reader: &mut Reader<'_>) -> Vec<String> {
     let is_taken =
         |name: &String| name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-' || b == b'_');
     let mut paths = vec!["etc/crontab".to_owned()];
     let names = reader.names("etc/cron.d").into_iter().filter(is_taken);
     paths.extend(names.map(|name| format!("etc/cron.d/{name}")));
-    paths.extend(ROOT_TABLES.map(str::to_owned));
+    for directory in USERS {
+        // A table that is being written has a name such as `tmp.Xa2b3c`; what lies beside tables are directories.
+        let names = reader.names(directory).into_iter();
+        let names = names.filter(|name| !name.starts_with('.') && !name.starts_with("tmp."));
+        let tables = names.map(|name| format!("{directory}/{name}"));
+        paths.extend(tables.filter(|path| !reader.root.path(path).is_dir()));
+    }
     paths
 }
 

@@ -83,7 +83,8 @@ fn tables_and_scripts_of_a_machine() {
         "[etc]\ncrontab = 25 6 * * * root test -x /usr/sbin/anacron || run-parts --report /etc/cron.daily\n\
          cron.d/mdadm = 57 0 * * 0 root checkarray --all\ncron.d/old.dpkg-bak = 1 1 * * * root rsync x\n\
          cron.daily/plocate = #!/bin/sh\\n# backup\\nexec updatedb\ncron.weekly/backup = rsync a b\n\
-         [var/spool/cron]\ncrontabs/root = 0 4 * * 6 restic backup /srv\n",
+         [var/spool/cron]\ncrontabs/root = 0 4 * * 6 restic backup /srv\ncrontabs/postgres = 0 5 * * * pg_dump all\n\
+         crontabs/tmp.Xa2b3c = 0 6 * * * half\ntabs/backup = @daily borg create\nann.lee = 7 7 * * * rsync a b\n",
     );
     let root = tree.root();
     let told = |reader: &mut Reader<'_>| -> Vec<(String, String, bool)> {
@@ -98,19 +99,25 @@ fn tables_and_scripts_of_a_machine() {
         [
             item("/etc/crontab", "25 6 * * *", true),
             item("/etc/cron.d/mdadm", "57 0 * * 0", true),
+            item("/var/spool/cron/crontabs/postgres", "0 5 * * *", true),
             item("/var/spool/cron/crontabs/root", "0 4 * * 6", true),
+            item("/var/spool/cron/tabs/backup", "@daily", true),
+            item("/var/spool/cron/ann.lee", "7 7 * * *", true),
             item("/etc/cron.daily/plocate", "25 6 * * *", true),
             item("/etc/cron.weekly/backup", "cron.weekly", false),
         ]
     );
     assert!(reader.into_unread().is_empty());
     let jobs = jobs(&mut Reader::new(&root));
-    assert_eq!(jobs[3].command, "exec updatedb");
+    assert_eq!(
+        (jobs[2].command.as_str(), jobs[6].command.as_str()),
+        ("pg_dump all", "exec updatedb")
+    );
     // With anacron, cron leaves it alone, and the time depends on when it was last done.
     tree.put("usr/sbin/anacron", "x")
         .put("etc/anacrontab", "# x\n1\t5\tcron.daily\trun-parts /etc/cron.daily\n");
     let found = told(&mut Reader::new(&root));
-    assert_eq!(found[3], item("/etc/cron.daily/plocate", "anacron 1 5", false));
+    assert_eq!(found[6], item("/etc/cron.daily/plocate", "anacron 1 5", false));
 }
 
 /// What a field means, asked for each number by itself.
