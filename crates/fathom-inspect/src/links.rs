@@ -1,5 +1,6 @@
 //! The names of block devices under `/dev/disk`.
 
+use crate::parallel;
 use fathom_sys::sysroot::SysRoot;
 use std::collections::BTreeMap;
 use std::path::{Component, Path};
@@ -31,8 +32,12 @@ fn read(root: &SysRoot) -> BTreeMap<String, Vec<String>> {
     let base = Path::new("dev/disk");
     let mut by_device: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for kind in root.names(base).into_iter().filter(|name| name.starts_with("by-")) {
-        for name in root.names(base.join(&kind)) {
-            let target = root.link(base.join(&kind).join(&name));
+        let names = root.names(base.join(&kind));
+        // All who want links wait for these.
+        let targets = parallel::map(&names, parallel::processors(), |name| {
+            root.link(base.join(&kind).join(name))
+        });
+        for (name, target) in names.into_iter().zip(targets) {
             if let Some(device) = target.and_then(|target| kernel_name(&target)) {
                 by_device.entry(device).or_default().push(format!("{kind}/{name}"));
             }

@@ -162,8 +162,12 @@ impl BlockDir {
     /// empty.
     #[must_use]
     pub fn text(&self, attribute: impl AsRef<Path>) -> Option<String> {
+        let attribute = attribute.as_ref();
         let text = match &self.held {
-            Some(held) => held.dir.attribute(attribute.as_ref()),
+            Some(held) => match held.opened_below(attribute) {
+                Some((below, rest)) => return below?.text(rest),
+                None => held.dir.attribute(attribute),
+            },
             None => self.root.attribute(self.dir.join(attribute)),
         };
         text.ok().filter(|text| !text.is_empty())
@@ -200,8 +204,12 @@ impl BlockDir {
     /// True when the attribute or directory exists.
     #[must_use]
     pub fn has(&self, attribute: impl AsRef<Path>) -> bool {
+        let attribute = attribute.as_ref();
         match &self.held {
-            Some(held) => held.dir.has(attribute.as_ref()),
+            Some(held) => match held.opened_below(attribute) {
+                Some((below, rest)) => below.is_some_and(|below| below.has(rest)),
+                None => held.dir.has(attribute),
+            },
             None => self.root.exists(self.dir.join(attribute)),
         }
     }
@@ -309,6 +317,20 @@ impl Held {
         let (devno, device, bus) = (OnceLock::new(), OnceLock::new(), OnceLock::new());
         Arc::new(Self { dir, devno, device, bus, below: Mutex::default() })
     }
+
+    /// The directory below in which a path goes on, when somebody has asked for it already, and the rest of the path: what is not
+    /// listed there need not be looked for.
+    fn opened_below<'a>(&self, path: &'a Path) -> Option<(Option<BlockDir>, &'a Path)> {
+        let mut parts = path.components();
+        let Some(Component::Normal(first)) = parts.next() else { return None };
+        let rest = parts.as_path();
+        if rest.as_os_str().is_empty() {
+            return None;
+        }
+        let known = self.below.lock().unwrap_or_else(PoisonError::into_inner);
+        let below = known.get(first.to_str()?)?.clone();
+        Some((below, rest))
+    }
 }
 
 /// True for the directory of a PCI function; its name decides first, for which nothing has to be read.
@@ -382,8 +404,14 @@ mod tests {
                 assert_eq!((held.devno(), held.bus()), (disk.devno(), disk.bus()));
             }
             for device in [&disk, &held] {
+                let before = device.text("queue/scheduler");
                 let scheduler = device.below("queue").and_then(|queue| queue.text("scheduler"));
                 assert_eq!(scheduler, disk.text("queue/scheduler"));
+                // By the open directory as by the path.
+                assert_eq!((&device.text("queue/scheduler"), &before), (&scheduler, &scheduler));
+                assert_eq!(device.has("queue/scheduler"), before.is_some());
+                assert!(device.has("queue/rotational") && !device.has("queue/no-such"));
+                assert_eq!(device.text("queue/no-such"), None);
                 assert!(device.below("no-such").is_none() && device.below("dev").is_none());
             }
             let Some(devno) = disk.devno() else { continue };
