@@ -5,6 +5,7 @@ use crate::paths;
 use crate::stack::nearest_existing;
 use crate::udev;
 use fathom_model::stack::{FsFacts, MountFacts};
+use fathom_sys::blkdev;
 use fathom_sys::devno::DevNo;
 use fathom_sys::fsinfo;
 use fathom_sys::mounts::Mount;
@@ -58,7 +59,15 @@ const KERNEL: [&str; 17] = [
 /// Where the filesystem of a mount keeps its data.
 #[must_use]
 pub fn family(mount: &Mount) -> Family {
-    let kind = mount.fs_type.as_str();
+    family_of(&mount.fs_type)
+}
+
+/// Whoever asks a filesystem of another machine or process waits until that answers, for ever if need be.
+pub(crate) fn may_be_asked(fs_type: &str) -> bool {
+    family_of(fs_type) != Family::Remote && fs_type != "fuseblk"
+}
+
+fn family_of(kind: &str) -> Family {
     if MEMORY.contains(&kind) {
         Family::Memory
     } else if REMOTE.contains(&kind) || kind.starts_with("fuse.") {
@@ -130,20 +139,23 @@ fn question_file(root: &SysRoot, mount: &Mount, target: &Path) -> Option<File> {
     opened.or_else(|| fsinfo::open_for_questions(parent?).ok())
 }
 
-/// What every filesystem can tell: space, inodes, UUID, label. Without a target inside of it, it is not asked.
+/// Fills in the space and inodes of a filesystem, asked through a target inside of it.
+pub(crate) fn add_space(root: &SysRoot, mount: &Mount, target: &Path, facts: &mut FsFacts) {
+    let place = root.is_live().then(|| place_in(mount, target)).flatten();
+    let Some(Ok(space)) = place.map(|place| fsinfo::space(&place)) else { return };
+    facts.block_bytes = Some(space.block_bytes);
+    facts.total_bytes = Some(space.total_bytes);
+    facts.free_bytes = Some(space.free_bytes);
+    facts.available_bytes = Some(space.available_bytes);
+    facts.inodes = Some(space.inodes);
+    facts.inodes_free = Some(space.inodes_free);
+}
+
+/// What every filesystem can tell beside its space: UUID, label. Without a target inside of it, it is not asked.
 #[must_use]
 pub fn general_facts(root: &SysRoot, mount: &Mount, target: Option<&Path>) -> FsFacts {
     let mut facts = FsFacts { fs_type: mount.fs_type.clone(), ..FsFacts::default() };
     let Some(target) = target.filter(|_| root.is_live()) else { return facts };
-    let Some(place) = place_in(mount, target) else { return facts };
-    if let Ok(space) = fsinfo::space(&place) {
-        facts.block_bytes = Some(space.block_bytes);
-        facts.total_bytes = Some(space.total_bytes);
-        facts.free_bytes = Some(space.free_bytes);
-        facts.available_bytes = Some(space.available_bytes);
-        facts.inodes = Some(space.inodes);
-        facts.inodes_free = Some(space.inodes_free);
-    }
     if family(mount) != Family::Device {
         return facts;
     }
@@ -273,7 +285,8 @@ pub fn add_superblock(device: &BlockDir, descriptor_bytes_max: u64, facts: &mut 
     if !facts.fs_type.starts_with("ext") {
         return;
     }
-    let opened = fsinfo::open_for_questions(Path::new(&device.dev_path()));
+    // Reading ahead would read more than is asked for.
+    let opened = blkdev::open_to_look(Path::new(&device.dev_path()), false);
     let read = opened.and_then(|file| fsinfo::ext_superblock(&file, descriptor_bytes_max));
     let Ok(sb) = read else { return };
     facts.block_bytes = Some(sb.block_bytes);
@@ -338,6 +351,15 @@ pub fn overlay_directory(super_options: &str) -> Option<PathBuf> {
     Some(PathBuf::from(value("upperdir=").or_else(lower)?))
 }
 
+/// All directories that an overlay is made of, as far as its options name them from the root on.
+pub(crate) fn overlay_layers(super_options: &str) -> impl Iterator<Item = &Path> {
+    const KEYS: [&str; 3] = ["lowerdir", "lowerdir+", "upperdir"];
+    let options = super_options.split(',').filter_map(|option| option.split_once('='));
+    let layers = options.filter(|(key, _)| KEYS.contains(key));
+    let layers = layers.flat_map(|(_, directories)| directories.split(':'));
+    layers.map(Path::new).filter(|directory| directory.is_absolute())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -379,6 +401,9 @@ mod tests {
         );
         assert_eq!(dir("ro,lowerdir=/a:/b").as_deref(), Some("/a"));
         assert_eq!(dir("rw,upperdir=up").as_deref(), Some("up"));
+        let options = "rw,lowerdir=/a:b:/c,lowerdir+=/d,upperdir=/up,workdir=/w";
+        let layers: Vec<&Path> = overlay_layers(options).collect();
+        assert_eq!(layers, ["/a", "/c", "/d", "/up"].map(Path::new));
         assert_eq!(dir("rw"), None);
     }
 }

@@ -1,13 +1,14 @@
 //! The graph while it is put together: each layer is entered once, whoever comes to it first.
 
 use crate::detail::block::Found;
+use crate::detail::space;
 use crate::filesystem::{self, Family};
 use crate::layers;
 use crate::links::Links;
 use crate::paths;
 use crate::stack::{nearest_existing, target_device};
 use crate::udev;
-use fathom_model::stack::{Node, NodeKind};
+use fathom_model::stack::{FsFacts, Node, NodeKind};
 use fathom_sys::devno::DevNo;
 use fathom_sys::fsinfo;
 use fathom_sys::mounts::{self, Mount};
@@ -15,7 +16,7 @@ use fathom_sys::sysfs_block::BlockDir;
 use fathom_sys::sysroot::SysRoot;
 use std::cell::OnceCell;
 use std::collections::{BTreeMap, HashMap};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Layers below each other. No kernel stacks this many; a recorded tree may say so.
 const LAYERS_MAX: usize = 64;
@@ -44,9 +45,15 @@ pub(crate) struct Builder<'a> {
     pub(crate) details: BTreeMap<usize, Box<Found>>,
     /// The first mounts of those that are filesystems.
     pub(crate) filesystems: BTreeMap<usize, Mount>,
+    /// Filesystems that may be asked for their space only when their devices may be read, and through what.
+    pub(crate) spaces: Vec<(usize, PathBuf)>,
     known: HashMap<String, usize>,
+    /// The devices among the nodes, by their numbers.
+    numbers: BTreeMap<DevNo, usize>,
     nvme_paths: OnceCell<BTreeMap<String, Vec<String>>>,
     pools: OnceCell<BTreeMap<String, Vec<BlockDir>>>,
+    /// Where filesystems are mounted that may not answer.
+    waiting: OnceCell<Vec<PathBuf>>,
     depth: usize,
 }
 
@@ -61,9 +68,12 @@ impl<'a> Builder<'a> {
             devices: BTreeMap::new(),
             details: BTreeMap::new(),
             filesystems: BTreeMap::new(),
+            spaces: Vec::new(),
             known: HashMap::new(),
+            numbers: BTreeMap::new(),
             nvme_paths: OnceCell::new(),
             pools: OnceCell::new(),
+            waiting: OnceCell::new(),
             depth: 0,
         }
     }
@@ -119,6 +129,41 @@ impl<'a> Builder<'a> {
         Some(holding.max_by_key(|m| m.mount_point.components().count()).unwrap_or(by_path))
     }
 
+    /// True when neither the way to a mount nor an answer of its filesystem has to wait for another machine or process.
+    pub(crate) fn may_ask(&self, mount: &Mount) -> bool {
+        let layers = match filesystem::family(mount) {
+            Family::Overlay => mount.super_options.as_str(),
+            _ => "",
+        };
+        self.waiting_for(&mount.mount_point).is_none()
+            && filesystem::overlay_layers(layers).all(|layer| self.waiting_for(layer).is_none())
+    }
+
+    /// The mount that a path without symbolic links lies on, when asking there may last for ever: by its filesystem, or by one on
+    /// the way. What is on the way to everything has answered already.
+    fn waiting_for(&self, path: &Path) -> Option<&Mount> {
+        let waits = |mount: &Mount| !filesystem::may_be_asked(&mount.fs_type);
+        let waiting = self.waiting.get_or_init(|| {
+            let all = self.mounts.iter().filter(|mount| waits(mount));
+            all.map(|mount| mount.mount_point.clone()).collect()
+        });
+        if !waiting.iter().any(|point| path.starts_with(point)) {
+            return None;
+        }
+        let found = mounts::mount_of(&self.mounts, path)?;
+        let mut mount = found;
+        // Numbers that lead in a circle end here.
+        for _ in 0..self.mounts.len() {
+            let is_root = mount.mount_point == Path::new("/");
+            if waits(mount) && (!is_root || mount.id == found.id) {
+                return Some(found);
+            }
+            let parent = |other: &&Mount| other.id == mount.parent && other.id != mount.id;
+            mount = self.mounts.iter().find(parent)?;
+        }
+        None
+    }
+
     /// The options in force of the filesystem below a mount node, which are listed by the name of
     /// its device.
     fn add_effective_options(&mut self, mount: usize, fs: usize) {
@@ -155,10 +200,17 @@ impl<'a> Builder<'a> {
         }
         self.filesystems.insert(index, mount.clone());
         let mut facts = filesystem::general_facts(self.root, mount, target);
+        if let Some(target) = target {
+            if self.reach == Reach::Machine && space::is_read_for(&mount.fs_type) {
+                self.spaces.push((index, target.to_path_buf()));
+            } else {
+                filesystem::add_space(self.root, mount, target, &mut facts);
+            }
+        }
         self.nodes[index].path = (kind == NodeKind::Remote).then(|| mount.source.clone());
         let below = match family {
             Family::Device => {
-                let mut devices = filesystem::devices(self.root, mount, &facts);
+                let mut devices = self.filesystem_devices(mount, &facts);
                 if devices.is_empty() && self.reach == Reach::Machine {
                     devices = self.pool_members(mount);
                 }
@@ -177,12 +229,22 @@ impl<'a> Builder<'a> {
         index
     }
 
+    /// The devices of a filesystem; one that was entered is known by its number.
+    fn filesystem_devices(&self, mount: &Mount, facts: &FsFacts) -> Vec<BlockDir> {
+        let number = Some(mount.devno).filter(|n| n.major != 0 && mount.fs_type != "btrfs");
+        let known = number.and_then(|number| self.devices.get(self.numbers.get(&number)?));
+        match known {
+            Some(device) => vec![device.clone()],
+            None => filesystem::devices(self.root, mount, facts),
+        }
+    }
+
     fn add_device_facts(
         &self,
         mount: &Mount,
         target: Option<&Path>,
         devices: &[BlockDir],
-        facts: &mut fathom_model::stack::FsFacts,
+        facts: &mut FsFacts,
     ) {
         filesystem::add_geometry(self.root, mount, target, devices, facts);
         let Some(device) = devices.first() else { return };
@@ -213,6 +275,9 @@ impl<'a> Builder<'a> {
             let name = shown(&directory);
             return vec![self.unknown(&format!("directory {name}, relative to an unknown one"))];
         }
+        if let Some(mount) = self.not_asked(&directory) {
+            return vec![self.mount(mount_key(&mount), &mount, None)];
+        }
         let Ok(path) = paths::resolved(self.root, &directory) else { return Vec::new() };
         // In a container the directory lies outside of what can be seen: the path then leads back
         // to the overlay itself, or to a directory that does not exist.
@@ -221,6 +286,12 @@ impl<'a> Builder<'a> {
             return vec![self.unknown(&shown(&directory))];
         }
         self.file(&path).into_iter().collect()
+    }
+
+    /// The mount of a path that is not looked at. Of a single target is not spared what will be used anyhow.
+    fn not_asked(&self, path: &Path) -> Option<Mount> {
+        let mount = self.waiting_for(path).filter(|_| self.reach == Reach::Machine);
+        mount.cloned()
     }
 
     fn unknown(&mut self, name: &str) -> usize {
@@ -251,6 +322,7 @@ impl<'a> Builder<'a> {
     pub(crate) fn enter_ready(&mut self, device: BlockDir, facts: Node) -> usize {
         let (index, known) = self.entry(block_key(device.name()), || facts);
         if !known {
+            self.numbers.extend(device.devno().map(|number| (number, index)));
             self.devices.insert(index, device);
         }
         index
@@ -297,11 +369,17 @@ impl<'a> Builder<'a> {
         found.slaves.iter().filter_map(by_name).collect()
     }
 
-    /// What holds the backing file of a loop device; a backing file can be a block device as well.
+    /// What holds the backing file of a loop device, whose size is asked; a backing file can be a block device as well.
     fn backing_file(&mut self, index: usize) -> Option<usize> {
         let path = self.nodes[index].loop_device.as_ref()?.backing_file.clone()?;
         if path.ends_with(" (deleted)") {
             return Some(self.unknown(&path));
+        }
+        if let Some(mount) = self.not_asked(Path::new(&path)) {
+            return Some(self.mount(mount_key(&mount), &mount, None));
+        }
+        if let Some(facts) = self.nodes[index].loop_device.as_mut() {
+            layers::add_backing_size(self.root, facts);
         }
         let resolved = paths::resolved(self.root, Path::new(&path)).ok()?;
         match target_device(self.root, &resolved) {

@@ -59,7 +59,7 @@ pub fn block_node(root: &SysRoot, device: &BlockDir) -> Node {
         NodeKind::Partition => node.partition = Some(partition_facts(root, device)),
         NodeKind::Md => node.md = Some(md_facts(root, device)),
         NodeKind::Dm => node.dm = Some(dm_facts(root, device)),
-        NodeKind::Loop => node.loop_device = loop_facts(root, device),
+        NodeKind::Loop => node.loop_device = loop_facts(device),
         NodeKind::Zram => node.zram = Some(zram_facts(device)),
         NodeKind::Disk | NodeKind::NvmeMultipath => node.drive = Some(drive_facts(root, device)),
         _ => {}
@@ -84,6 +84,8 @@ pub fn queue_facts(device: &BlockDir) -> Option<QueueFacts> {
     let text = |name: &str| queue.text(name);
     let schedulers = text("scheduler").unwrap_or_default();
     let hardware_queues = device.names("mq");
+    let bus = device.below("device");
+    let numa_node = |name: &str| bus.as_ref()?.value(name);
     Some(QueueFacts {
         logical_block_bytes: number("logical_block_size"),
         physical_block_bytes: number("physical_block_size"),
@@ -110,9 +112,7 @@ pub fn queue_facts(device: &BlockDir) -> Option<QueueFacts> {
         nomerges: number("nomerges"),
         rq_affinity: number("rq_affinity"),
         iostats: flag("iostats"),
-        numa_node: device
-            .value("device/numa_node")
-            .or_else(|| device.value("device/device/numa_node")),
+        numa_node: numa_node("numa_node").or_else(|| numa_node("device/numa_node")),
         tags: hardware_queues.first().and_then(|_| device.value("mq/0/nr_tags")),
         hardware_queues: (!hardware_queues.is_empty()).then_some(hardware_queues.len() as u64),
     })
@@ -133,8 +133,9 @@ pub fn partition_facts(root: &SysRoot, device: &BlockDir) -> PartitionFacts {
 /// The state of a software array.
 #[must_use]
 pub fn md_facts(root: &SysRoot, device: &BlockDir) -> MdFacts {
-    let text = |name: &str| device.text(Path::new("md").join(name));
-    let number = |name: &str| device.value::<u64>(Path::new("md").join(name));
+    let md = device.below("md");
+    let text = |name: &str| md.as_ref()?.text(name);
+    let number = |name: &str| md.as_ref()?.value::<u64>(name);
     let level = text("level");
     let layout = number("layout");
     // `1234 / 5678` sectors, or a word when nothing runs.
@@ -233,23 +234,26 @@ pub fn dm_facts(root: &SysRoot, device: &BlockDir) -> DmFacts {
     }
 }
 
-/// A loop device and its backing file; none when nothing is attached.
+/// A loop device and the name of its backing file, which is not looked at; none when nothing is attached.
 #[must_use]
-pub fn loop_facts(root: &SysRoot, device: &BlockDir) -> Option<LoopFacts> {
-    let backing_file = device.text("loop/backing_file")?;
-    let size_limit_bytes = device.value("loop/sizelimit");
-    // Of a file that is gone, or that is called like this in another namespace, nothing can be
-    // said.
-    let metadata = std::fs::metadata(root.path(&backing_file)).ok().filter(|m| m.is_file());
+pub fn loop_facts(device: &BlockDir) -> Option<LoopFacts> {
     Some(LoopFacts {
+        backing_file: Some(device.text("loop/backing_file")?),
         offset_bytes: device.value("loop/offset"),
-        size_limit_bytes,
+        size_limit_bytes: device.value("loop/sizelimit"),
         direct_io: device.flag("loop/dio"),
         autoclear: device.flag("loop/autoclear"),
-        backing_size_bytes: metadata.as_ref().map(MetadataExt::size),
-        backing_allocated_bytes: metadata.map(|m| m.blocks() * 512),
-        backing_file: Some(backing_file),
+        ..LoopFacts::default()
     })
+}
+
+/// Fills in how large the backing file is. Of one that is gone, or that is called like this in another namespace, nothing can be
+/// said.
+pub(crate) fn add_backing_size(root: &SysRoot, facts: &mut LoopFacts) {
+    let Some(path) = &facts.backing_file else { return };
+    let metadata = std::fs::metadata(root.path(path)).ok().filter(|m| m.is_file());
+    facts.backing_size_bytes = metadata.as_ref().map(MetadataExt::size);
+    facts.backing_allocated_bytes = metadata.map(|m| m.blocks() * 512);
 }
 
 /// A compressed memory device.

@@ -7,10 +7,11 @@ mod keys;
 mod whole;
 
 use crate::InspectError;
-use crate::content;
+use crate::content::{self, Allowance};
 use crate::detail::backing;
 use crate::detail::drive::{self, Language};
 use crate::detail::free_space;
+use crate::detail::space;
 use crate::detail::touch::{self, Rest};
 use crate::detail::{block, filesystem as fs_detail, hosts, why};
 use crate::filesystem;
@@ -42,9 +43,10 @@ pub struct Scan {
 /// Threads that wait for drives to answer.
 const WAITING_THREADS: usize = 16;
 
-/// Descriptors of block groups that are read of an ext filesystem: beside its superblocks a device is read as little as
-/// that.
+/// Descriptors of block groups that are read of an ext filesystem.
 const EXT_DESCRIPTOR_BYTES_MAX: u64 = 64 << 10;
+/// With its superblock, and the rest of the pages that they begin and end on.
+const EXT_BYTES_MAX: u64 = EXT_DESCRIPTOR_BYTES_MAX + 2 * 4096;
 
 /// Looks at everything under these targets, and without any at the whole machine: all block devices that have a size or
 /// a use, all filesystems that are mounted in any namespace.
@@ -78,14 +80,18 @@ pub fn scan_untouched(
         let resolved = paths::resolved(root, target)?;
         stack::enter(&mut builder, root, &resolved)?;
     }
-    let Builder { nodes, devices, filesystems, details, .. } = builder;
-    let mut look = Look { root, nodes, devices: devices.into_iter().collect(), unread };
+    let Builder { nodes, devices, filesystems, details, spaces, .. } = builder;
+    let devices = devices.into_iter().collect();
+    let mut look = Look { root, nodes, devices, own_rests: BTreeMap::new(), unread };
     let hosts = look.attributes(&links, details);
     look.filesystem_attributes(&filesystems);
     look.unread_tables();
     untouched();
     let rests = look.rests();
-    look.devices(&rests);
+    let mut allowances = look.devices(&rests);
+    if root.is_live() {
+        look.spaces(&spaces, &filesystems, &rests, &mut allowances);
+    }
     keys::make_unique(&mut look.nodes);
     let tops = tops(&look.nodes);
     let unread: BTreeSet<Unread> = look.unread.into_iter().collect();
@@ -104,6 +110,8 @@ struct Look<'a> {
     nodes: Vec<Node>,
     /// The block devices among the nodes.
     devices: Vec<(usize, BlockDir)>,
+    /// Why single devices must be left alone, by their nodes.
+    own_rests: BTreeMap<usize, Rest>,
     unread: Vec<Unread>,
 }
 
@@ -127,6 +135,7 @@ impl Look<'_> {
         let mut adapters: BTreeMap<String, PathBuf> = BTreeMap::new();
         for (index, found) in details {
             adapters.extend(found.detail.host.clone().zip(found.host));
+            self.own_rests.extend(found.rest.map(|rest| (index, rest)));
             self.nodes[index].detail = Some(Box::new(found.detail));
             self.unread.extend(found.unread);
         }
@@ -170,14 +179,11 @@ impl Look<'_> {
 
     /// The second round: which nodes must be left alone. Drives that might sleep are asked.
     fn rests(&mut self) -> Vec<Option<Rest>> {
-        let (root, nodes) = (self.root, &self.nodes);
-        let found = parallel::map(&self.devices, parallel::processors(), |(index, device)| {
-            touch::own_rest(root, device, &nodes[*index])
+        let own = (0..self.nodes.len()).map(|index| {
+            let told = self.own_rests.get(&index).copied();
+            told.or_else(|| touch::remote_file(&self.nodes, index))
         });
-        let mut own = vec![None; self.nodes.len()];
-        for ((index, _), rest) in self.devices.iter().zip(found) {
-            own[*index] = rest;
-        }
+        let mut own: Vec<Option<Rest>> = own.collect();
         let mut rests = touch::spread(&self.nodes, &own);
         if self.root.is_live() {
             for (index, answer) in self.ask(&rests, drive::sleeps) {
@@ -201,7 +207,8 @@ impl Look<'_> {
             let node = &mut self.nodes[*index];
             node.detail.get_or_insert_default().untouched = Some(rest.word.to_owned());
             let done = if rest == touch::STANDBY { "not woken" } else { "not touched" };
-            let what = format!("{}: superblocks and health", node.label());
+            let more = if node.loop_device.is_some() { "its file" } else { "health" };
+            let what = format!("{}: superblocks and {more}", node.label());
             self.unread.push(Unread { what, why: format!("{}: {done}", rest.word) });
         }
     }
@@ -227,7 +234,7 @@ impl Look<'_> {
     }
 
     /// The third round: health of drives, and what lies on devices.
-    fn devices(&mut self, rests: &[Option<Rest>]) {
+    fn devices(&mut self, rests: &[Option<Rest>]) -> BTreeMap<usize, Allowance> {
         if self.root.is_live() {
             for (index, said) in self.ask(rests, drive::ask) {
                 let detail = self.nodes[index].detail.get_or_insert_default();
@@ -236,20 +243,63 @@ impl Look<'_> {
             }
         }
         // A recorded tree may hold images of its devices; most hold none.
-        if self.root.is_live() || self.root.exists("content") {
-            self.contents(rests);
-        }
+        let mut allowances = if self.root.is_live() || self.root.exists("content") {
+            self.contents(rests)
+        } else {
+            BTreeMap::new()
+        };
         if self.root.is_live() {
-            self.superblocks(rests);
-            self.backing_files(rests);
+            self.superblocks(rests, &mut allowances);
+            self.backing_files(rests, &mut allowances);
+        }
+        allowances
+    }
+
+    /// The space of filesystems whose drivers read for the answer, as far as that may be.
+    fn spaces(
+        &mut self,
+        spaces: &[(usize, PathBuf)],
+        filesystems: &BTreeMap<usize, Mount>,
+        rests: &[Option<Rest>],
+        allowances: &mut BTreeMap<usize, Allowance>,
+    ) {
+        let devices: BTreeMap<usize, &BlockDir> =
+            self.devices.iter().map(|(index, device)| (*index, device)).collect();
+        for (index, target) in spaces {
+            let below = self.nodes[*index].below.first().copied();
+            let device = below.and_then(|below| Some((below, devices.get(&below)?)));
+            let (Some(mount), Some((below, device))) = (filesystems.get(index), device) else {
+                continue;
+            };
+            let bytes = || space::bytes_to_read(&mount.fs_type, device);
+            let why = match rests[below] {
+                Some(rest) => Some(format!("{}: not touched", rest.word)),
+                None if allowances.entry(below).or_default().take(bytes()).is_none() => {
+                    Some("its driver may have to read more than 1 MiB: not asked".to_owned())
+                }
+                None => None,
+            };
+            match (why, &mut self.nodes[*index].fs) {
+                (Some(why), _) => {
+                    let what = format!("space of {}", mount.mount_point.display());
+                    self.unread.push(Unread { what, why });
+                }
+                (None, Some(facts)) => filesystem::add_space(self.root, mount, target, facts),
+                (None, None) => {}
+            }
         }
     }
 
     /// Where the files behind loop devices lie, unless what they lie on is left alone.
-    fn backing_files(&mut self, rests: &[Option<Rest>]) {
+    fn backing_files(
+        &mut self,
+        rests: &[Option<Rest>],
+        allowances: &mut BTreeMap<usize, Allowance>,
+    ) {
         for (index, device) in &self.devices {
             let node = &self.nodes[*index];
-            let path = node.loop_device.as_ref().and_then(|facts| facts.backing_file.as_deref());
+            let file = node.loop_device.as_ref().filter(|facts| facts.backing_size_bytes.is_some());
+            let path = file.and_then(|facts| facts.backing_file.as_deref());
             let mount = node.below.first().map(|&below| &self.nodes[below]);
             let fs = mount.and_then(|mount| mount.below.first()).map(|&fs| &self.nodes[fs]);
             let (Some(path), Some(fs), None) = (path, fs, rests[*index]) else { continue };
@@ -258,13 +308,16 @@ impl Look<'_> {
                 .and_then(|mount| mount.mount.as_ref())
                 .is_some_and(|mount| mount.option_value("rtdev").is_some());
             if fs.kind == NodeKind::FileSystem && fs.below.len() == 1 && !is_elsewhere {
-                let place = backing::place(self.root, device, path, &fs.name);
+                let allowance = allowances.entry(fs.below[0]).or_default();
+                let place = backing::place(self.root, device, path, &fs.name, allowance);
                 self.nodes[*index].detail.get_or_insert_default().backing = place;
             }
         }
     }
 
-    fn contents(&mut self, rests: &[Option<Rest>]) {
+    /// What lies on devices, and what may be read of them from then on.
+    fn contents(&mut self, rests: &[Option<Rest>]) -> BTreeMap<usize, Allowance> {
+        let mut allowances = BTreeMap::new();
         let readable = self.devices.iter().filter(|(index, device)| {
             rests[*index].is_none() && self.nodes[*index].devno.is_some() && !is_memory(device)
         });
@@ -272,27 +325,36 @@ impl Look<'_> {
         let found = parallel::map(&readable, WAITING_THREADS, |(_, device)| {
             content::read(self.root, device)
         });
-        for ((index, _), (content, table, unread)) in readable.iter().zip(found) {
+        for ((index, _), look) in readable.iter().zip(found) {
             let detail = self.nodes[*index].detail.get_or_insert_default();
-            (detail.content, detail.table) = (content, table);
-            self.unread.extend(unread);
+            (detail.content, detail.table) = (look.content, look.table);
+            self.unread.extend(look.unread);
+            allowances.insert(*index, look.allowance);
         }
+        allowances
     }
 
     /// What mounted ext filesystems say only on their devices.
-    fn superblocks(&mut self, rests: &[Option<Rest>]) {
+    fn superblocks(&mut self, rests: &[Option<Rest>], allowances: &mut BTreeMap<usize, Allowance>) {
         let devices: BTreeMap<usize, &BlockDir> =
             self.devices.iter().map(|(index, device)| (*index, device)).collect();
         for index in 0..self.nodes.len() {
             let below = self.nodes[index].below.first().copied();
-            let device = below.filter(|&below| rests[below].is_none());
-            let Some(device) = device.and_then(|below| devices.get(&below)) else { continue };
-            if let Some(facts) = self.nodes[index].fs.as_mut() {
+            let Some(below) = below.filter(|&below| rests[below].is_none()) else { continue };
+            let Some(device) = devices.get(&below) else { continue };
+            if let Some(facts) = self.nodes[index].fs.as_mut()
+                && facts.fs_type.starts_with("ext")
+            {
+                let allowance = allowances.entry(below).or_default();
+                if allowance.take(EXT_BYTES_MAX).is_none() {
+                    continue;
+                }
                 filesystem::add_superblock(device, EXT_DESCRIPTOR_BYTES_MAX, facts);
                 if let (Some(groups), Some(block)) = (facts.groups, facts.block_bytes)
                     && facts.fs_type == "ext4"
                 {
-                    let pieces = free_space::pieces(self.root, device.name(), groups, block);
+                    let name = device.name();
+                    let pieces = free_space::pieces(self.root, name, groups, block, allowance);
                     self.nodes[index].detail.get_or_insert_default().free_pieces = pieces;
                 }
             }

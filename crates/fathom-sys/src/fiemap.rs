@@ -67,7 +67,7 @@ impl Extent {
 }
 
 /// Extents asked for per call: bounds the memory whatever the file.
-const BATCH: usize = 256;
+pub const BATCH: usize = 256;
 /// Write back what is dirty first, so that delayed allocation has happened.
 const FIEMAP_FLAG_SYNC: u32 = 1;
 /// `_IOWR('f', 11, struct fiemap)`.

@@ -7,8 +7,35 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 
-/// The most that is ever read from one device.
+/// The most that a look ever reads from one device, superblocks of mounted filesystems and what their drivers read for their
+/// answers included.
 pub const READ_BYTES_MAX: u64 = 1 << 20;
+
+/// What may still be read of a device.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Allowance {
+    left_bytes: u64,
+}
+
+impl Default for Allowance {
+    fn default() -> Self {
+        Self { left_bytes: READ_BYTES_MAX }
+    }
+}
+
+impl Allowance {
+    /// Bytes that are left.
+    #[must_use]
+    pub fn left_bytes(self) -> u64 {
+        self.left_bytes
+    }
+
+    /// Takes so many bytes, or none of them when fewer are left.
+    pub fn take(&mut self, bytes: u64) -> Option<()> {
+        self.left_bytes = self.left_bytes.checked_sub(bytes)?;
+        Some(())
+    }
+}
 /// Unit of reading: covers the logical blocks of all devices.
 const PAGE_BYTES: u64 = 4096;
 
@@ -44,7 +71,7 @@ pub struct Device {
     file: File,
     size_bytes: u64,
     pages: RefCell<BTreeMap<u64, Vec<u8>>>,
-    read_bytes: Cell<u64>,
+    allowance: Cell<Allowance>,
     failure: RefCell<Option<io::Error>>,
 }
 
@@ -52,15 +79,21 @@ impl Device {
     /// The first `size_bytes` of what `file` is.
     #[must_use]
     pub fn new(file: File, size_bytes: u64) -> Self {
-        let (pages, read_bytes, failure) = (RefCell::default(), Cell::new(0), RefCell::new(None));
-        Self { file, size_bytes, pages, read_bytes, failure }
+        let (pages, failure) = (RefCell::default(), RefCell::new(None));
+        Self { file, size_bytes, pages, allowance: Cell::default(), failure }
     }
 
     /// Bytes that were read so far.
     #[cfg(test)]
     #[must_use]
     pub fn read_bytes(&self) -> u64 {
-        self.read_bytes.get()
+        READ_BYTES_MAX - self.allowance.get().left_bytes()
+    }
+
+    /// What may still be read.
+    #[must_use]
+    pub fn allowance(&self) -> Allowance {
+        self.allowance.get()
     }
 
     /// Why the first read that failed did.
@@ -91,11 +124,9 @@ impl Device {
 
     fn load_run(&self, first: u64, count: u64) -> Option<()> {
         let bytes = count * PAGE_BYTES;
-        let total = self.read_bytes.get().checked_add(bytes)?;
-        if total > READ_BYTES_MAX {
-            return None;
-        }
-        self.read_bytes.set(total);
+        let mut allowance = self.allowance.get();
+        allowance.take(bytes)?;
+        self.allowance.set(allowance);
         match read_run(&self.file, first * PAGE_BYTES, usize::try_from(bytes).ok()?) {
             Ok(read) => {
                 let chunks = read.chunks(PAGE_BYTES as usize).map(<[u8]>::to_vec);
@@ -254,6 +285,15 @@ mod tests {
         assert_eq!(device.read_bytes(), READ_BYTES_MAX);
         device.forget();
         assert_eq!(device.read_at(0, 1), None, "forgotten pages still count");
+    }
+
+    #[test]
+    fn an_allowance_is_given_as_a_whole_or_not_at_all() {
+        let mut allowance = Allowance::default();
+        assert_eq!(allowance.take(READ_BYTES_MAX + 1), None);
+        assert_eq!((allowance.take(READ_BYTES_MAX - 5), allowance.left_bytes()), (Some(()), 5));
+        assert_eq!((allowance.take(6), allowance.left_bytes()), (None, 5));
+        assert_eq!((allowance.take(5), allowance.take(1)), (Some(()), None));
     }
 
     #[test]

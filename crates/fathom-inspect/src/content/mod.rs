@@ -2,7 +2,7 @@
 //! caches, partition table.
 //!
 //! Nothing is believed that contradicts itself: a superblock with the right magic number and a wrong checksum or
-//! impossible sizes is listed as damaged. Parsers are pure functions over bytes; at most 1 MiB is read of a device.
+//! impossible sizes is listed as damaged. Parsers are pure functions over bytes; at most 1 MiB is read of a device, see [`Allowance`].
 
 mod bcache;
 mod bytes;
@@ -18,6 +18,7 @@ mod table;
 mod tests;
 
 use crate::layers;
+pub use bytes::Allowance;
 use bytes::{Device, ReadAt};
 use fathom_model::snapshot::Unread;
 use fathom_model::stack::detail::{Content, MdSuperblock, PartitionTable};
@@ -32,30 +33,40 @@ use std::path::Path;
 /// What a parser says: nothing of its format is there, its facts, or how they contradict themselves.
 type Found<T> = Result<Option<T>, String>;
 
+/// What was found on a device.
+#[derive(Debug, Default, PartialEq)]
+pub struct Look {
+    /// What its superblocks say.
+    pub content: Option<Content>,
+    /// Its partition table.
+    pub table: Option<PartitionTable>,
+    /// What could not be read.
+    pub unread: Vec<Unread>,
+    /// What may still be read of it.
+    pub allowance: Allowance,
+}
+
 /// What superblocks and the partition table of a device say, and what could not be read. Opens the device read-only,
 /// waits for nothing, and never touches one that is suspended or stands on one that is; whether a drive sleeps is the
 /// caller's to ask first.
 ///
 /// In a recorded tree an image of the device may lie at `content/NAME.img`; without it nothing is known.
 #[must_use]
-pub fn read(
-    root: &SysRoot,
-    device: &BlockDir,
-) -> (Option<Content>, Option<PartitionTable>, Vec<Unread>) {
+pub fn read(root: &SysRoot, device: &BlockDir) -> Look {
     let unread = |why: String| {
         let what = format!("superblocks of {}", device.dev_path());
-        (None, None, vec![Unread { what, why }])
+        Look { unread: vec![Unread { what, why }], ..Look::default() }
     };
     if layers::is_suspended(device) {
         return unread("suspended: not touched".to_owned());
     }
     let size_bytes = device.size_bytes().unwrap_or_default();
     if size_bytes == 0 {
-        return (None, None, Vec::new());
+        return Look::default();
     }
     let file = match open(root, device) {
         Ok(Some(file)) => file,
-        Ok(None) => return (None, None, Vec::new()),
+        Ok(None) => return Look::default(),
         Err(error) => return unread(why(&error)),
     };
     let source = Device::new(file, size_bytes);
@@ -68,12 +79,13 @@ pub fn read(
         source.forget();
         (content, table) = parse();
     }
+    let allowance = source.allowance();
     match source.failure() {
         Some(error) => {
-            let (_, _, list) = unread(why(&error));
-            (Some(content).filter(|c| *c != Content::default()), table, list)
+            let content = Some(content).filter(|c| *c != Content::default());
+            Look { content, table, allowance, ..unread(why(&error)) }
         }
-        None => (Some(content), table, Vec::new()),
+        None => Look { content: Some(content), table, allowance, ..Look::default() },
     }
 }
 

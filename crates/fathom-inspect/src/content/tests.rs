@@ -525,13 +525,14 @@ fn a_device_of_a_recorded_tree() {
     tree.put("content/vda.img", ext4());
     let root = tree.root();
     let read = |name| read(&root, &BlockDir::by_name(&root, name).expect("a device"));
-    let (found, table, unread) = read("vda");
-    assert_eq!(found.and_then(|c| c.filesystem).map(|fs| fs.fs_type).as_deref(), Some("ext4"));
+    let Look { content, table, unread, allowance } = read("vda");
+    assert!((1..READ_BYTES_MAX).contains(&allowance.left_bytes()), "{allowance:?}");
+    assert_eq!(content.and_then(|c| c.filesystem).map(|fs| fs.fs_type).as_deref(), Some("ext4"));
     assert_eq!((table, unread), (None, Vec::new()));
-    assert_eq!(read("vdb"), (None, None, Vec::new()));
+    assert_eq!(read("vdb"), Look::default());
     tree.put("content/dm-0.img", ext4());
-    let (found, _, unread) = read("dm-0");
-    assert_eq!((found, unread[0].why.as_str()), (None, "suspended: not touched"));
+    let Look { content, unread, .. } = read("dm-0");
+    assert_eq!((content, unread[0].why.as_str()), (None, "suspended: not touched"));
     assert_eq!(unread[0].what, "superblocks of /dev/dm-0");
 }
 

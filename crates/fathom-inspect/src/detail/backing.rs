@@ -1,5 +1,6 @@
 //! Where the backing file of a loop device lies on the device of its filesystem.
 
+use crate::content::Allowance;
 use fathom_check::array::greatest_common_divisor;
 use fathom_model::stack::BackingPlace;
 use fathom_sys::fiemap::{self, Extent};
@@ -12,8 +13,11 @@ use std::path::Path;
 
 /// Filesystems on one device, whose extents are told by addresses on that device.
 const ON_ONE_DEVICE: [&str; 4] = ["ext2", "ext3", "ext4", "xfs"];
-/// Extents that are looked at: their records are less than 1 MiB on the device.
+/// Extents that are looked at.
 const EXTENTS_MAX: u64 = 16 << 10;
+/// What the kernel may have to read for as many extents as it is asked for at once: their records have 12 or 16 bytes, and the
+/// blocks that hold them are rarely less than a quarter full.
+const BATCH_BYTES: u64 = fiemap::BATCH as u64 * 64;
 
 /// The place of the file behind a loop device; none where the filesystem does not tell it, or where the path leads to
 /// another file than the device has open.
@@ -22,6 +26,7 @@ pub(crate) fn place(
     device: &BlockDir,
     path: &str,
     fs_type: &str,
+    allowance: &mut Allowance,
 ) -> Option<BackingPlace> {
     if !ON_ONE_DEVICE.contains(&fs_type) {
         return None;
@@ -32,8 +37,15 @@ pub(crate) fn place(
     if (fathom_sys::devno::DevNo::from_raw(found.dev()), found.ino()) != inode {
         return None;
     }
-    let mut sum = Sum::new(found.size());
-    fiemap::for_each_extent_now(&file, |extent| sum.add(extent)).ok()?;
+    let batches = allowance.left_bytes() / BATCH_BYTES;
+    let extents_max = EXTENTS_MAX.min(batches * fiemap::BATCH as u64);
+    if extents_max == 0 {
+        return None;
+    }
+    let mut sum = Sum::new(found.size(), extents_max);
+    let walked = fiemap::for_each_extent_now(&file, |extent| sum.add(extent));
+    allowance.take(sum.extents.div_ceil(fiemap::BATCH as u64) * BATCH_BYTES)?;
+    walked.ok()?;
     sum.finish()
 }
 
@@ -42,14 +54,16 @@ struct Sum {
     size: u64,
     place: Option<BackingPlace>,
     extents: u64,
+    extents_max: u64,
     shift_before: i64,
     end_bytes: u64,
     is_whole: bool,
 }
 
 impl Sum {
-    fn new(size: u64) -> Self {
-        Self { size, place: None, extents: 0, shift_before: 0, end_bytes: 0, is_whole: true }
+    fn new(size: u64, extents_max: u64) -> Self {
+        let (place, extents, shift_before, end_bytes, is_whole) = (None, 0, 0, 0, true);
+        Self { size, place, extents, extents_max, shift_before, end_bytes, is_whole }
     }
 
     /// Adds one, and says whether more are wanted.
@@ -77,7 +91,7 @@ impl Sum {
         } else {
             self.is_whole = false;
         }
-        let is_enough = self.extents >= EXTENTS_MAX && !extent.is_last();
+        let is_enough = self.extents >= self.extents_max && !extent.is_last();
         self.is_whole &= !is_enough;
         !is_enough
     }
@@ -93,9 +107,15 @@ mod tests {
     use super::*;
 
     fn sum(size: u64, extents: &[(u64, u64, u64)]) -> Option<BackingPlace> {
-        let mut sum = Sum::new(size);
+        up_to(EXTENTS_MAX, size, extents)
+    }
+
+    fn up_to(extents_max: u64, size: u64, extents: &[(u64, u64, u64)]) -> Option<BackingPlace> {
+        let mut sum = Sum::new(size, extents_max);
         for &(logical, physical, length) in extents {
-            sum.add(Extent { logical, physical, length, flags: 0 });
+            if !sum.add(Extent { logical, physical, length, flags: 0 }) {
+                break;
+            }
         }
         sum.finish()
     }
@@ -105,6 +125,13 @@ mod tests {
         let place = sum(8192, &[(0, 1_048_576, 4096), (4096, 1_052_672, 4096)]).unwrap();
         let of = BackingPlace { shift_bytes: 1_048_576, step_bytes: 0, pieces: 1, is_whole: true };
         assert_eq!(place, of);
+    }
+
+    #[test]
+    fn of_too_many_extents_the_first_are_known() {
+        let extents = [(0, 65_536, 4096), (4096, 4096, 4096), (8192, 20_480, 4096)];
+        let place = up_to(2, 12_288, &extents).unwrap();
+        assert_eq!((place.pieces, place.is_whole), (2, false));
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! What sysfs says of a block device beyond what records hold.
 
+use super::touch::{self, Rest};
 use super::unread;
 use crate::drive::{numbered_name, sas_phys, usb_device};
 use crate::links::Links;
@@ -18,6 +19,8 @@ pub(crate) struct Found {
     pub(crate) host: Option<PathBuf>,
     /// Names of the devices that it is made of.
     pub(crate) slaves: Vec<String>,
+    /// Why it must be left alone.
+    pub(crate) rest: Option<Rest>,
 }
 
 /// Attributes of the queue that [`fathom_model::stack::QueueFacts`] holds, and three that the kernel keeps for old
@@ -148,7 +151,8 @@ pub(crate) fn read(known: &Known<'_>, device: &BlockDir, node: &Node) -> Found {
         detail.host = host.as_deref().and_then(last_name);
     }
     let slaves = of_disk.map(|()| device.names("slaves")).unwrap_or_default();
-    Found { detail, unread: reader.unread, host, slaves }
+    let rest = touch::own_rest(root, device, node);
+    Found { detail, unread: reader.unread, host, slaves, rest }
 }
 
 struct Reader<'a> {

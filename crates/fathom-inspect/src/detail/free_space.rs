@@ -1,24 +1,26 @@
 //! In how large pieces the free space of an ext4 lies.
 
+use crate::content::Allowance;
 use fathom_sys::sysroot::SysRoot;
 
-/// Block bitmaps that the kernel may read from the device for its answer: together with the superblocks less than 1 MiB.
+/// Block bitmaps that the kernel may read from the device for its answer.
 const BITMAP_BYTES_MAX: u64 = 512 << 10;
 /// Pieces from this on count as large.
 const LARGE_BYTES: u64 = 1 << 20;
 
 /// The largest free piece and the share of the free space that is in pieces of 1 MiB and more; pieces as the allocator
 /// keeps them, of a power of two of blocks, so that a longer stretch is several. None for filesystems of so many groups
-/// that the kernel would have to read much, 16 GiB with blocks of 4 KiB.
+/// that the kernel would have to read much: more than 16 GiB with blocks of 4 KiB, or more than may still be read.
 pub(crate) fn pieces(
     root: &SysRoot,
     device: &str,
     groups: u64,
     block_bytes: u64,
+    allowance: &mut Allowance,
 ) -> Option<(u64, f64)> {
-    if groups.checked_mul(block_bytes)? > BITMAP_BYTES_MAX {
-        return None;
-    }
+    let bitmap_bytes =
+        groups.checked_mul(block_bytes).filter(|&bytes| bytes <= BITMAP_BYTES_MAX)?;
+    allowance.take(bitmap_bytes)?;
     parse(&root.read(format!("proc/fs/ext4/{device}/mb_groups")).ok()?, block_bytes)
 }
 
@@ -46,6 +48,24 @@ fn parse(text: &str, block_bytes: u64) -> Option<(u64, f64)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use fathom_testkit::Tree;
+
+    #[test]
+    fn bitmaps_count_as_read() {
+        let tree = Tree::new();
+        tree.put("proc/fs/ext4/sda/mb_groups", "#0    : 4 1 1 [ 0 0 1 ]\n");
+        let (root, mut allowance) = (tree.root(), Allowance::default());
+        let left_before = allowance.left_bytes();
+        let mut ask = |groups| {
+            let found = pieces(&root, "sda", groups, 4096, &mut allowance);
+            (found.is_some(), left_before - allowance.left_bytes())
+        };
+        assert_eq!(ask(129), (false, 0), "too many");
+        assert_eq!(ask(128), (true, 512 << 10));
+        assert_eq!(ask(100), (true, 912 << 10));
+        assert_eq!(ask(29), (false, 912 << 10), "more than is left");
+        assert_eq!(ask(28), (true, 1 << 20));
+    }
 
     #[test]
     fn pieces_add_up() {

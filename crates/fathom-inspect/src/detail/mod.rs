@@ -13,6 +13,7 @@ pub(crate) mod free_space;
 pub(crate) mod hosts;
 pub(crate) mod nvme;
 pub(crate) mod scsi;
+pub(crate) mod space;
 pub(crate) mod touch;
 
 use fathom_model::snapshot::Unread;

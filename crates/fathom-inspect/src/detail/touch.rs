@@ -1,6 +1,7 @@
 //! Which devices nobody may touch, as far as sysfs and device-mapper tell: those that sleep, and those that would make
 //! whoever reads them wait.
 
+use crate::filesystem;
 use fathom_model::stack::{Node, NodeKind};
 use fathom_sys::sysfs_block::{BlockDir, is_pci_function};
 use fathom_sys::sysroot::SysRoot;
@@ -20,6 +21,7 @@ pub(crate) const STANDBY: Rest = Rest { word: "standby", spreads: true };
 const NO_PATH: Rest = Rest { word: "no path", spreads: true };
 const BLOCKED: Rest = Rest { word: "blocked", spreads: true };
 const OFFLINE: Rest = Rest { word: "offline", spreads: false };
+const REMOTE: Rest = Rest { word: "remote", spreads: true };
 const REMOVABLE: Rest = Rest { word: "removable", spreads: false };
 
 /// Why a device must be left alone by itself, whatever is below it; none when nothing speaks against touching it.
@@ -32,17 +34,24 @@ pub(crate) fn own_rest(root: &SysRoot, device: &BlockDir, node: &Node) -> Option
             }
             dm.status.iter().any(|line| waits_for_a_path(line)).then_some(NO_PATH)
         }
-        NodeKind::Disk => runtime_suspended(root, device).or_else(|| drive_rest(device)),
+        NodeKind::Disk => runtime_suspended(root, device).or_else(|| drive_rest(device, node)),
         _ => None,
     }
 }
 
-fn drive_rest(device: &BlockDir) -> Option<Rest> {
+/// Why a loop device must be left alone whose file another machine or process serves: a read waits until that answers.
+pub(crate) fn remote_file(nodes: &[Node], index: usize) -> Option<Rest> {
+    let node = nodes.get(index).filter(|node| node.kind == NodeKind::Loop)?;
+    let mount = nodes.get(*node.below.first()?)?.mount.as_ref()?;
+    (!filesystem::may_be_asked(&mount.fs_type)).then_some(REMOTE)
+}
+
+fn drive_rest(device: &BlockDir, node: &Node) -> Option<Rest> {
     // An optical or floppy drive would load and turn its medium.
     if ["sr", "fd"].iter().any(|prefix| is_numbered(device.name(), prefix)) {
         return Some(REMOVABLE);
     }
-    match device.text("device/state")?.as_str() {
+    match node.drive.as_ref()?.state.as_deref()? {
         "blocked" | "created-blocked" | "quiesce" | "connecting" | "resetting" => Some(BLOCKED),
         "offline" | "transport-offline" | "dead" | "deleting" | "cancel" => Some(OFFLINE),
         _ => None,
@@ -56,6 +65,10 @@ fn is_numbered(name: &str, prefix: &str) -> bool {
 
 /// The nearest device above that has power management at run time decides: a child that is awake keeps its parents awake.
 fn runtime_suspended(root: &SysRoot, device: &BlockDir) -> Option<Rest> {
+    // It mostly says itself, and its directory is open.
+    if device.text("device/power/runtime_status").as_deref() == Some("active") {
+        return None;
+    }
     let start = device.linked("device")?;
     for dir in start.ancestors().take_while(|dir| dir.starts_with("sys/devices")) {
         match root.text(dir.join("power/runtime_status")).as_deref() {

@@ -187,7 +187,12 @@ fn enter_own_mounts(
         });
         for (mount, _) in counted {
             let number = mount.devno.to_string();
-            let asked = !second_time && may_be_asked(mount) && !held_back.contains(&number);
+            let answers = builder.may_ask(mount);
+            if !answers && !second_time && filesystem::may_be_asked(&mount.fs_type) {
+                let what = format!("space of {}", shown(&mount.mount_point));
+                unread.push(Unread { what, why: "behind another machine: not asked".to_owned() });
+            }
+            let asked = !second_time && answers && !held_back.contains(&number);
             let target = asked.then_some(mount.mount_point.as_path());
             if asked && !filesystem::is_reached(root, mount, &mount.mount_point) {
                 let what = format!("space of {}", shown(&mount.mount_point));
@@ -206,11 +211,6 @@ fn enter_own_mounts(
         }
     }
     places
-}
-
-/// Whoever asks a filesystem of another machine or process waits until that answers, for ever if need be.
-fn may_be_asked(mount: &Mount) -> bool {
-    filesystem::family(mount) != Family::Remote && mount.fs_type != "fuseblk"
 }
 
 /// The numbers of devices whose I/O device-mapper holds back, there or further down.

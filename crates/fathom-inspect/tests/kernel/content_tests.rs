@@ -46,9 +46,9 @@ fn read(device: &LoopDevice) -> (Content, Option<PartitionTable>) {
 fn read_damaged(device: &LoopDevice) -> (Content, Option<PartitionTable>) {
     let root = SysRoot::live();
     let dir = BlockDir::by_name(&root, &device.name()).unwrap();
-    let (content, table, unread) = content::read(&root, &dir);
-    assert_eq!(unread, []);
-    (content.unwrap(), table)
+    let look = content::read(&root, &dir);
+    assert_eq!(look.unread, []);
+    (look.content.unwrap(), look.table)
 }
 
 fn filesystem(device: &LoopDevice) -> FsSuperblock {

@@ -3,10 +3,12 @@
 use fathom_inspect::{Scan, scan};
 use fathom_model::stack::{Node, NodeKind};
 use fathom_sys::sysroot::SysRoot;
-use fathom_testkit::capability::Capability::{FsOnLoop, LoopDevices, MountNamespaces, Tool};
+use fathom_testkit::capability::Capability::{
+    FsOnLoop, LoopDevices, MountFs, MountNamespaces, Tool,
+};
 use fathom_testkit::command::{run_tool, tool};
 use fathom_testkit::{
-    FsKind, LoopDevice, MountedElsewhere, MountedFs, Scratch, Snapshot, Trial, kernel_test,
+    FsKind, LoopDevice, Mount, MountedElsewhere, MountedFs, Scratch, Snapshot, Trial, kernel_test,
 };
 use std::collections::BTreeSet;
 use std::os::unix::ffi::OsStrExt;
@@ -25,6 +27,11 @@ pub fn trials() -> Vec<Trial> {
         kernel_test("machine_hidden_mount", &[ext4], hidden_mount),
         kernel_test("machine_comes_and_goes", &[ext4], comes_and_goes),
         kernel_test("machine_reads_little", &[ext4, Tool("blockdev")], reads_little),
+        kernel_test(
+            "machine_counts_no_large_table",
+            &[MountFs("vfat"), LoopDevices, Tool("mkfs.vfat")],
+            counts_no_large_table,
+        ),
         kernel_test("machine_writes_nothing", &[LoopDevices], writes_nothing),
         kernel_test("machine_without_root", &[ext4, Tool("setpriv")], without_root),
     ]
@@ -173,13 +180,39 @@ fn reads_little() {
         let stat = root.text(format!("sys/block/{}/stat", device.name())).unwrap();
         stat.split_ascii_whitespace().nth(2).unwrap().parse::<u64>().unwrap() * 512
     };
-    run_tool("blockdev", [Path::new("--flushbufs"), device.path()]).unwrap();
-    let before = read_bytes();
+    let look = || {
+        run_tool("blockdev", [Path::new("--flushbufs"), device.path()]).unwrap();
+        let before = read_bytes();
+        let scan = look();
+        let read = read_bytes() - before;
+        assert!((1..=1 << 20).contains(&read), "{read} bytes");
+        scan
+    };
     let scan = look();
-    let read = read_bytes() - before;
-    assert!((1..=1 << 20).contains(&read), "{read} bytes");
     let content = node(&scan, &shown(device.path())).details().content.as_ref();
     assert!(content.unwrap().filesystem.is_some());
+    // Mounted, its driver reads for its answers, too.
+    let mount = Mount::new("ext4", device.path(), "").unwrap();
+    let scan = look();
+    let filesystem = only_below(&scan, node(&scan, &shown(mount.dir())));
+    assert!(filesystem.details().free_pieces.is_some());
+}
+
+/// FAT counts its table when it is asked for its space: one of 8 MiB is left alone, a small one is not.
+fn counts_no_large_table() {
+    for (size, options, is_asked) in
+        [(64 << 20, &["-F", "16"][..], true), (64 << 30, &["-F", "32", "-s", "64"], false)]
+    {
+        let device = LoopDevice::new(size).unwrap();
+        let words = options.iter().map(Path::new).chain([device.path()]);
+        run_tool("mkfs.vfat", words).unwrap();
+        let mount = Mount::new("vfat", device.path(), "").unwrap();
+        let scan = look();
+        let facts = only_below(&scan, node(&scan, &shown(mount.dir()))).fs.as_ref().unwrap();
+        assert_eq!(facts.available_bytes.is_some(), is_asked, "{facts:?}");
+        let what = format!("space of {}", mount.dir().display());
+        assert_eq!(scan.unread.iter().any(|unread| unread.what == what), !is_asked);
+    }
 }
 
 /// Devices and mounts come and go while they are looked at: every look ends well, and sees the one that stays.

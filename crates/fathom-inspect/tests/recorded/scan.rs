@@ -366,6 +366,48 @@ fn a_suspended_volume_rests_with_all_that_stands_on_it() {
     assert_eq!(detail(&scan, "/dev/dm-0").untouched, None, "there is another path");
 }
 
+/// A loop device whose file lies on a filesystem of that type, and an overlay that has a layer there.
+fn image_on(fs_type: &str) -> String {
+    format!(
+        "
+[proc/self]
+mountinfo = 22 1 8:1 / / rw - ext4 /dev/sda1 rw\\n41 22 0:50 / /images rw - {fs_type} server:/images rw\\n42 22 7:0 / /mnt ro - iso9660 /dev/loop0 ro\\n43 22 0:51 / /work rw - overlay overlay rw,lowerdir=/base:/images/base,upperdir=/up
+[images]
+disk.img = 0123456789
+[sys/devices/virtual/block/loop0]
+dev = 7:0
+size = 2048
+loop/backing_file = /images/disk.img
+"
+    )
+}
+
+#[test]
+fn files_of_another_machine_are_not_looked_at() {
+    let size =
+        |scan: &Scan| node(scan, "/dev/loop0").loop_device.as_ref().unwrap().backing_size_bytes;
+    let here = look(&image_on("ext4"));
+    assert!(size(&here).is_some_and(|bytes| bytes >= 10));
+    assert_eq!((detail(&here, "/dev/loop0").untouched.as_ref(), &here.unread), (None, &Vec::new()));
+    for fs_type in ["nfs4", "cifs", "fuse.sshfs", "fuseblk"] {
+        let there = look(&image_on(fs_type));
+        assert_eq!(size(&there), None, "{fs_type}");
+        assert_eq!(detail(&there, "/dev/loop0").untouched.as_deref(), Some("remote"));
+        assert_eq!(
+            (below(&there, "/mnt"), below(&there, "/dev/loop0")),
+            (vec!["iso9660 on /dev/loop0".to_owned()], vec!["/images".to_owned()])
+        );
+        let told = |what: &str, why: &str| Unread { what: what.to_owned(), why: why.to_owned() };
+        assert_eq!(
+            there.unread,
+            [
+                told("/dev/loop0: superblocks and its file", "remote: not touched"),
+                told("space of /work", "behind another machine: not asked"),
+            ]
+        );
+    }
+}
+
 #[test]
 fn namespaces_of_nvme_stand_on_their_paths() {
     let scan = look(&machines::nvme_multipath());

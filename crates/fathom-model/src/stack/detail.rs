@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Detail {
-    /// Why nothing was read from the device itself: `suspended`, `standby`.
+    /// Why nothing was read from the device itself: `suspended`, `standby`, `remote`.
     pub untouched: Option<String>,
     /// Further attributes of the queue, by the name of their file: `max_segments`, `write_zeroes_max_bytes`, ...
     pub queue: Vec<(String, String)>,
