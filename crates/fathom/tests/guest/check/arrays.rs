@@ -203,7 +203,8 @@ look
 const FIRMWARE: &str = "
 mdadm --stop /dev/md1 /dev/md2 >&2
 for disk in /dev/ubd[abcd]; do mdadm --zero-superblock $disk; done
-mdadm --create /dev/md127 --run --metadata=ddf --level=container --raid-devices=2 /dev/ubda /dev/ubdb >&2
+export IMSM_NO_PLATFORM=1 IMSM_DEVNAME_AS_SERIAL=1
+mdadm --create /dev/md127 --run --metadata=imsm --raid-devices=2 /dev/ubda /dev/ubdb >&2
 mdadm --create /dev/md126 --run --level=1 --size=20M --raid-devices=2 /dev/md127 >&2
 mdadm --wait /dev/md126 >&2 || true
 mdadm /dev/md126 --fail /dev/ubdb >&2
@@ -213,6 +214,7 @@ glance
 
 /// What is advised for it.
 const FIRMWARE_MENDED: &str = "
+export IMSM_NO_PLATFORM=1 IMSM_DEVNAME_AS_SERIAL=1
 mdadm /dev/md127 --add /dev/ubdc >&2
 for _ in {1..200}; do [ $(cat /sys/block/md126/md/degraded) != 0 ] || break; sleep 0.1; done
 echo lacks $(cat /sys/block/md126/md/degraded)
