@@ -1,10 +1,12 @@
 //! What a stored measurement says that rules about the state of a machine can use.
 
 use crate::verdict;
+use fathom_model::host::HostFacts;
 use fathom_model::record::{Ending, JobRecord, OpClass, Record};
-use fathom_model::snapshot::Measured;
+use fathom_model::snapshot::{Machine, Measured};
+use fathom_model::stack::{Node, NodeKind, Stack};
 use fathom_model::workload::{Access, Job, WeightedSize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Ranges of sizes with more steps than this are told by their ends alone.
 const SIZES_OF_RANGE_MAX: u32 = 64;
@@ -48,6 +50,61 @@ pub fn from_record(run: &str, record: &Record) -> Option<Measured> {
         }),
         findings: study.findings.into_iter().map(|finding| finding.id).collect(),
     })
+}
+
+/// True when what was measured is what stands at `top` of this machine now: names such as `/srv` and `/dev/sda` are the
+/// same on many machines, and stay when what they name is replaced. Every kind of name that both know must agree.
+#[must_use]
+pub fn is_of(stack: &Stack, machine: &Machine, top: usize) -> bool {
+    let then = names(stack.walk());
+    let now = names(machine.walk_from(top).into_iter().map(|index| &machine.nodes[index]));
+    // One look may know less than the other, and an array may have lost a member.
+    let agree = |kind: &str, names: &BTreeSet<&str>| {
+        now.get(kind).is_none_or(|now| now.is_subset(names) || names.is_subset(now))
+    };
+    then.iter().all(|(kind, names)| agree(kind, names))
+}
+
+/// What names layers for good, by the kind of name.
+fn names<'a>(
+    nodes: impl IntoIterator<Item = &'a Node>,
+) -> BTreeMap<&'static str, BTreeSet<&'a str>> {
+    let mut found: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+    for node in nodes {
+        let drive = node.drive.as_ref();
+        let is_server = node.kind == NodeKind::Remote && node.devno.is_none();
+        let all = [
+            ("wwn", drive.and_then(|drive| drive.wwn.as_deref())),
+            ("serial", drive.and_then(|drive| drive.serial.as_deref())),
+            ("filesystem", node.fs.as_ref().and_then(|fs| fs.uuid.as_deref())),
+            ("array", node.md.as_ref().and_then(|md| md.uuid.as_deref())),
+            ("map", node.dm.as_ref().and_then(|dm| dm.uuid.as_deref())),
+            ("partition", node.partition.as_ref().and_then(|part| part.uuid.as_deref())),
+            ("file", node.loop_device.as_ref().and_then(|it| it.backing_file.as_deref())),
+            ("server", is_server.then(|| node.label())),
+        ];
+        for (kind, name) in all {
+            if let Some(name) = name.filter(|name| !name.is_empty()) {
+                found.entry(kind).or_default().insert(name);
+            }
+        }
+    }
+    found
+}
+
+/// True when a run's machine may be this one: disks of virtual machines often have no names of their own, and images share
+/// their UUIDs.
+#[must_use]
+pub fn may_be_same_host(then: &HostFacts, now: &HostFacts) -> bool {
+    let words = [(&then.cpu_model, &now.cpu_model), (&then.machine, &now.machine)];
+    let both = |(then, now): (&Option<String>, &Option<String>)| {
+        then.as_ref().zip(now.as_ref()).map(|(then, now)| then == now)
+    };
+    // A kernel keeps a little more or less for itself than another.
+    let memory = then.memory_total_bytes.zip(now.memory_total_bytes);
+    let memory = memory.map(|(then, now)| then.abs_diff(now) <= then.max(now) / 8);
+    let known = words.into_iter().map(both).chain([memory]).flatten().collect::<Vec<bool>>();
+    !known.is_empty() && !known.contains(&false)
 }
 
 /// True for a job that does not ask for as much as it gets.
@@ -108,6 +165,7 @@ mod tests {
     use super::*;
     use crate::fixtures;
     use fathom_model::finding::{Finding, Severity};
+    use fathom_model::stack::{DriveFacts, FsFacts, MdFacts};
 
     #[test]
     fn figures_of_random_reads() {
@@ -194,5 +252,65 @@ mod tests {
         record.targets.truncate(1);
         record.jobs[0].classes.clear();
         assert_eq!(from_record("r", &record), None);
+    }
+
+    /// `/srv` on the array of these drives.
+    fn srv(fs: Option<&str>, array: Option<&str>, serials: &[Option<&str>]) -> Machine {
+        let text = |text: Option<&str>| text.map(str::to_owned);
+        let mut mount = Node::new(NodeKind::Mount, "/srv");
+        mount.below = vec![1];
+        let mut filesystem = Node::new(NodeKind::FileSystem, "xfs");
+        filesystem.fs = Some(FsFacts { uuid: text(fs), ..FsFacts::default() });
+        filesystem.below = vec![2];
+        let mut md = Node::new(NodeKind::Md, "md0");
+        md.md = Some(MdFacts { uuid: text(array), ..MdFacts::default() });
+        md.below = (3..3 + serials.len()).collect();
+        let mut nodes = vec![mount, filesystem, md];
+        nodes.extend(serials.iter().map(|&serial| {
+            let mut disk = Node::new(NodeKind::Disk, "sda");
+            disk.drive = Some(DriveFacts { serial: text(serial), ..DriveFacts::default() });
+            disk
+        }));
+        Machine { nodes, tops: vec![0] }
+    }
+
+    #[test]
+    fn what_has_the_same_path_is_not_always_the_same() {
+        let then = srv(Some("F"), Some("A"), &[Some("S1"), Some("S2")]);
+        let stack = Stack {
+            path: "/srv".into(),
+            resolved_path: "/srv".into(),
+            nodes: then.nodes.clone(),
+            top: 0,
+        };
+        for (machine, expected) in [
+            (then, true),
+            // Another filesystem, another array, another drive.
+            (srv(Some("G"), Some("A"), &[Some("S1"), Some("S2")]), false),
+            (srv(Some("F"), Some("B"), &[Some("S1"), Some("S2")]), false),
+            (srv(Some("F"), Some("A"), &[Some("S1"), Some("S3")]), false),
+            // A member is gone; who may not read serial numbers still knows the UUID.
+            (srv(Some("F"), Some("A"), &[Some("S1")]), true),
+            (srv(Some("F"), None, &[None, None]), true),
+            (srv(Some("G"), None, &[None, None]), false),
+            (srv(None, None, &[]), true),
+        ] {
+            assert_eq!(is_of(&stack, &machine, 0), expected, "{machine:?}");
+        }
+    }
+
+    #[test]
+    fn machines_are_told_apart_by_what_they_are() {
+        let host = |cpu: Option<&str>, gib: Option<u64>| HostFacts {
+            cpu_model: cpu.map(str::to_owned),
+            memory_total_bytes: gib.map(|gib| gib << 30),
+            ..HostFacts::default()
+        };
+        let this = host(Some("A"), Some(64));
+        assert!(may_be_same_host(&host(Some("A"), Some(63)), &this));
+        assert!(may_be_same_host(&host(None, Some(64)), &this));
+        assert!(!may_be_same_host(&host(Some("A"), Some(32)), &this));
+        assert!(!may_be_same_host(&host(Some("B"), Some(64)), &this));
+        assert!(!may_be_same_host(&HostFacts::default(), &this), "nothing speaks for it");
     }
 }

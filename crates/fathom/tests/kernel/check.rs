@@ -41,6 +41,7 @@ pub fn trials() -> Vec<Trial> {
             &[FathomBinary, FsOnLoop(FsKind::Btrfs)],
             no_chunks,
         ),
+        kernel_test("check_takes_measurements_of_what_is_there_now", &ext4, measurements),
         kernel_test("check_of_a_snapshot_says_the_same", &ext4, snapshots),
         kernel_test("check_hides_what_identifies", &ext4, anonymous),
         kernel_test("check_fails_on_what_is_asked", &ext4, thresholds),
@@ -236,6 +237,28 @@ fn bind_mount() {
     let shown = sandbox.run(&["check", p(&place)]);
     command::run_tool("umount", [p(&place)]).unwrap();
     assert!(shown.stdout.contains("its directory /part"), "{shown:?}");
+}
+
+/// A run on what was mounted at the same place before says nothing of what is mounted there now.
+fn measurements() {
+    let sandbox = Sandbox::new();
+    let scratch = Scratch::new().unwrap();
+    let place = scratch.join("srv");
+    fs::create_dir(&place).unwrap();
+    let (first, second) = (mounted(FsKind::Ext4, &[], ""), mounted(FsKind::Ext4, &[], ""));
+    let mut found = Vec::new();
+    let mut run = None;
+    for fs in [&first, &second, &first] {
+        command::run_tool("mount", ["--bind", p(fs.dir()), p(&place)]).unwrap();
+        run.get_or_insert_with(|| {
+            let job = ["size=16M", "depth=1", "duration=300ms", "warmup=0s"];
+            sandbox.run(&[&["run", "randread", p(&place)][..], &job].concat())
+        });
+        let done = sandbox.run(&["--json", "check", p(&place)]);
+        command::run_tool("umount", [p(&place)]).unwrap();
+        found.push(done.result()["snapshot"]["measured"].as_array().unwrap().len());
+    }
+    assert_eq!(found, [1, 0, 1], "{run:?}");
 }
 
 /// What is stored is judged in the same words, packed or not; a file from the future or cut short is refused by name.

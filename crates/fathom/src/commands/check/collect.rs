@@ -9,6 +9,7 @@ use crate::session;
 use fathom_inspect::system::io_now::Look;
 use fathom_inspect::vendor::{self, Tools};
 use fathom_inspect::{Moment, scan_untouched, system_facts};
+use fathom_model::host::HostFacts;
 use fathom_model::snapshot::{Machine, Measured, Snapshot, Unread};
 use fathom_store::{Filter, RunState, Store, StoreError};
 use fathom_study::measured;
@@ -43,7 +44,8 @@ pub fn snapshot(common: &Common, output: Output, args: &Check) -> Result<Snapsho
         controllers = found;
         unread.extend(silent);
     }
-    let measured = measurements(common, &scan.machine, &mut unread);
+    let rest = empty();
+    let measured = measurements(common, &scan.machine, &rest.host, &mut unread);
     unread.sort();
     unread.dedup();
     Ok(Snapshot {
@@ -53,7 +55,7 @@ pub fn snapshot(common: &Common, output: Output, args: &Check) -> Result<Snapsho
         controllers,
         measured,
         unread,
-        ..empty()
+        ..rest
     })
 }
 
@@ -72,8 +74,14 @@ fn exists(output: Output, target: &str) -> Result<(), CommandError> {
     Ok(())
 }
 
-/// The newest run of each workload on each node, from the store; a store that cannot be read is no error here.
-fn measurements(common: &Common, machine: &Machine, unread: &mut Vec<Unread>) -> Vec<Measured> {
+/// The newest run of each workload on each node, from the store; a store that cannot be read is no error here. Runs of other
+/// machines, which a store may hold too, and of what was here before are left out.
+fn measurements(
+    common: &Common,
+    machine: &Machine,
+    host: &HostFacts,
+    unread: &mut Vec<Unread>,
+) -> Vec<Measured> {
     const RUNS_LOOKED_AT: u32 = 500;
     let unreadable = |error: &dyn std::fmt::Display| Unread {
         what: "the store of results".to_owned(),
@@ -101,16 +109,20 @@ fn measurements(common: &Common, machine: &Machine, unread: &mut Vec<Unread>) ->
     };
     for summary in runs.into_iter().filter(|summary| summary.state == RunState::Complete) {
         let Ok(stored) = store.load(&summary.id) else { continue };
+        if !measured::may_be_same_host(&stored.head.host, host) {
+            continue;
+        }
         for record in &stored.records {
-            if let Some(one) = measured::from_record(&summary.id, record) {
-                let known = |m: &Measured| {
-                    (&m.target, &m.workload, m.in_flight)
-                        == (&one.target, &one.workload, one.in_flight)
-                };
-                // The newest come first.
-                if by_key.contains_key(&one.target) && !found.iter().any(known) {
-                    found.push(one);
-                }
+            let Some(one) = measured::from_record(&summary.id, record) else { continue };
+            let known = |m: &Measured| {
+                (&m.target, &m.workload, m.in_flight) == (&one.target, &one.workload, one.in_flight)
+            };
+            let is_here = by_key.get(&one.target).is_some_and(|&top| {
+                record.targets.iter().all(|target| measured::is_of(&target.stack, machine, top))
+            });
+            // The newest come first.
+            if is_here && !found.iter().any(known) {
+                found.push(one);
             }
         }
     }
