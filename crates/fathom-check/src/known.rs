@@ -81,8 +81,10 @@ const OTHER: [&str; 15] = [
     "corruption",
 ];
 
-/// What every SCSI drive says once, when it is first asked, and every port of PCI Express that can tell errors, at boot.
-pub(crate) const GREETINGS: [&str; 2] = ["power-on or device reset", "aer: enabled with irq"];
+/// What every SCSI drive says once, when it is first asked, and every port of PCI Express that can tell errors, at boot; and
+/// how errors of processors and memory begin.
+pub(crate) const NO_TROUBLE: [&str; 3] =
+    ["power-on or device reset", "aer: enabled with irq", "[hardware error]"];
 
 /// True for a line of the kernel's log about trouble with storage.
 #[must_use]
@@ -90,7 +92,14 @@ pub fn is_trouble(line: &str) -> bool {
     let text = line.to_lowercase();
     let lists = [RESET.as_slice(), &LINK, &ERROR, &OTHER];
     let has = |words: &[&str]| words.iter().any(|words| text.contains(words));
-    !has(&GREETINGS) && lists.into_iter().any(has)
+    !has(&NO_TROUBLE) && lists.into_iter().any(has)
+}
+
+/// True for a line about a link: one card with a bad contact writes thousands.
+#[must_use]
+pub fn is_of_link(line: &str) -> bool {
+    let text = line.to_lowercase();
+    LINK.iter().any(|words| text.contains(words))
 }
 
 /// What a timer or cron job of that kind does to storage, for people; none for those that only look.
@@ -120,5 +129,8 @@ mod tests {
         assert!(!is_trouble("pcieport 0000:00:05.0: AER: enabled with IRQ 25"));
         assert!(is_trouble("pcieport 0000:00:05.0: AER: Corrected error received: 0000:01:00.0"));
         assert!(!is_trouble("sd 0:0:0:0: [sda] Attached SCSI disk"));
+        assert!(!is_trouble("mce: [Hardware Error]: Machine check events logged"));
+        assert!(!is_trouble("{1}[Hardware Error]: event severity: corrected"));
+        assert!(is_trouble("sd 0:0:0:0: [sda] tag#3 Sense Key : Hardware Error [current]"));
     }
 }

@@ -1,13 +1,16 @@
 //! Lines of the kernel's log about storage trouble.
 
 use super::reader::Reader;
-use fathom_check::known::is_trouble;
+use fathom_check::known::{is_of_link, is_trouble};
 use fathom_model::system::LogLine;
 use fathom_sys::kmsg;
 use std::path::Path;
 
 /// The most lines that are kept; the newest win.
 pub const LINES_MAX: usize = 200;
+
+/// The most of them that are about links, so that one bad contact does not push out all others.
+const LINK_LINES_MAX: usize = LINES_MAX / 2;
 
 /// The longest text of a line that is kept.
 const TEXT_CHARS_MAX: usize = 400;
@@ -26,9 +29,15 @@ pub(crate) fn read(reader: &mut Reader<'_>) -> (Vec<LogLine>, bool) {
 /// The newest [`LINES_MAX`] lines about storage trouble in the text of `/dev/kmsg`, the newest last.
 #[must_use]
 pub fn troubles(text: &str) -> Vec<LogLine> {
-    let mut found: Vec<LogLine> =
-        text.lines().filter_map(record).filter(|line| is_trouble(&line.text)).collect();
-    found.drain(..found.len().saturating_sub(LINES_MAX));
+    let mut links = 0;
+    let newest = text.lines().rev().filter_map(record).filter(|line| is_trouble(&line.text));
+    let kept = newest.filter(|line| {
+        let is_link = is_of_link(&line.text);
+        links += usize::from(is_link);
+        !is_link || links <= LINK_LINES_MAX
+    });
+    let mut found: Vec<LogLine> = kept.take(LINES_MAX).collect();
+    found.reverse();
     found
 }
 
@@ -82,6 +91,16 @@ mod tests {
         let found = troubles(&text);
         assert_eq!(found.len(), LINES_MAX);
         assert_eq!((found[0].boot_us, found[LINES_MAX - 1].boot_us), (5, LINES_MAX as u64 + 4));
+    }
+
+    #[test]
+    fn a_bad_contact_does_not_push_out_the_rest() {
+        let link = |n: usize| format!("4,{n},{n},-;nvme 0000:04:00.0: PCIe Bus Error: {n}\n");
+        let text: String = (1..LINES_MAX * 2).map(link).collect();
+        let found = troubles(&format!("3,0,0,-;I/O error, dev sda, sector 0\n{text}"));
+        let (first, last) = (&found[0], &found[found.len() - 1]);
+        assert_eq!((found.len(), first.boot_us), (LINK_LINES_MAX + 1, 0));
+        assert_eq!(last.boot_us, LINES_MAX as u64 * 2 - 1);
     }
 
     #[test]

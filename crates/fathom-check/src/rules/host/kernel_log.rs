@@ -1,6 +1,6 @@
 //! What the kernel has logged about devices, told on the device whose name stands in the line.
 
-use crate::known::{ERROR, GREETINGS, LINK, RESET};
+use crate::known::{ERROR, LINK, NO_TROUBLE, RESET};
 use crate::scene::Scene;
 use fathom_base::units::format_duration;
 use fathom_model::defect::{Certainty, Defect, Gravity};
@@ -26,7 +26,12 @@ fn kind(text: &str) -> Option<Kind> {
     // every drive says once.
     let consequence =
         ["buffer i/o error", "dev loop", "dev nbd", "dev fd", "dev sr", "metadata i/o error"];
-    if has(&consequence) || has(&GREETINGS) {
+    if has(&consequence) || has(&NO_TROUBLE) {
+        return None;
+    }
+    // A drive or USB bridge that does not understand these loses nothing: zeros are written instead.
+    let refused = ["op 0x3:(discard)", "op 0x5:(secure_erase)", "op 0x9:(write_zeroes)"];
+    if has(&refused) && !text.contains("medium error") {
         return None;
     }
     [
@@ -63,6 +68,21 @@ fn node_of(scene: &Scene<'_>, text: &str) -> Option<usize> {
     device.or_else(by_scsi).or_else(by_pci)
 }
 
+/// True for a line about the link of a card that is no storage: where an error came from stands last, and is neither an
+/// adapter nor a port on the way to one.
+fn is_elsewhere(scene: &Scene<'_>, text: &str) -> bool {
+    let words = text.split(|c: char| !(c.is_ascii_hexdigit() || ":.".contains(c)));
+    let bare = words.map(|word| word.trim_matches([':', '.']));
+    let source = bare.filter(|word| word.len() >= 12 && word.matches(':').count() == 2).next_back();
+    let hosts = &scene.snapshot.system.hosts;
+    source.is_some_and(|source| {
+        !hosts.iter().any(|host| {
+            host.pci_address.as_deref() == Some(source)
+                || host.link.iter().any(|link| link.address == source)
+        })
+    })
+}
+
 /// The number of the adapter in an address of a SCSI device: 2 of `2:0:1:0`.
 fn scsi_host(word: &str) -> Option<u32> {
     let numbers: Option<Vec<u32>> = word.split(':').map(|part| part.parse().ok()).collect();
@@ -92,7 +112,8 @@ fn controller(scene: &Scene<'_>, word: &str) -> Option<usize> {
 fn lines<'a>(scene: &Scene<'a>, wanted: Kind) -> BTreeMap<Option<usize>, Vec<&'a LogLine>> {
     let mut found: BTreeMap<Option<usize>, Vec<&LogLine>> = BTreeMap::new();
     for line in &scene.snapshot.system.kernel_log {
-        if kind(&line.text) == Some(wanted) {
+        let is_foreign = wanted == Kind::Link && is_elsewhere(scene, &line.text);
+        if kind(&line.text) == Some(wanted) && !is_foreign {
             found.entry(node_of(scene, &line.text)).or_default().push(line);
         }
     }
@@ -239,7 +260,7 @@ pub(super) fn link_errors(scene: &Scene<'_>) -> Vec<Defect> {
 mod tests {
     use super::*;
     use crate::fixtures::Bench;
-    use fathom_model::system::StorageHost;
+    use fathom_model::system::{PciLink, StorageHost};
 
     fn bench(lines: &[&str]) -> Bench {
         let mut bench = Bench::new();
@@ -272,6 +293,8 @@ mod tests {
             "Buffer I/O error on dev sda1, logical block 0",
             "I/O error, dev loop7, sector 0",
             "usb 1-1: reset high-speed USB device",
+            "critical target error, dev sda, sector 0 op 0x3:(DISCARD) flags 0x800 phys_seg 1",
+            "mce: [Hardware Error]: CPU 3: Machine Check: 0 Bank 8: 8c00004000010092",
         ]);
         let defect = bench.one(io_errors);
         assert_eq!(defect.node.as_deref(), Some("/dev/sda"));
@@ -351,5 +374,20 @@ mod tests {
         assert_eq!(bench.one(link_errors).node.as_deref(), Some("/dev/nvme1n1"));
         bench.snapshot.system.hosts[0].aer_errors = Some((3, 0, 0));
         assert!(bench.ask(link_errors).is_empty());
+        // Of a WLAN card nothing is said, of the port above the drive all.
+        bench.snapshot.system.hosts[0].aer_errors = None;
+        let port = PciLink { address: "0000:00:1c.0".into(), ..PciLink::default() };
+        bench.snapshot.system.hosts[0].link.push(port);
+        for (line, count) in [
+            ("pcieport 0000:00:1c.4: AER: Corrected error message received from 0000:02:00.0", 0),
+            ("rtw_8822be 0000:02:00.0: PCIe Bus Error: severity=Corrected, type=Physical Layer", 0),
+            ("pcieport 0000:00:1c.0: AER: Corrected error message received from 0000:02:00.0", 0),
+            ("pcieport 0000:00:1c.0: AER: Corrected error message received from 0000:04:00.0", 1),
+            ("pcieport 0000:00:1c.0: PCIe Bus Error: severity=Corrected, type=Data Link Layer", 1),
+            ("ata3.00: limiting SATA link speed to 3.0 Gbps", 1),
+        ] {
+            bench.snapshot.system.kernel_log[0].text = line.into();
+            assert_eq!(bench.ask(link_errors).len(), count, "{line}");
+        }
     }
 }
