@@ -16,7 +16,8 @@ pub(super) fn shows_all(scene: &Scene<'_>) -> bool {
     scene.snapshot.targets.is_empty()
 }
 
-/// What tells the drive behind a disk from all others, however many paths lead to it.
+/// What tells what is behind a disk from all others, however many paths lead to it: a drive, or a namespace of an NVMe drive,
+/// which has a world-wide name of its own.
 pub(super) fn drive_identity(disk: &Node) -> String {
     let drive = disk.drive.as_ref();
     let identity = drive.and_then(|drive| {
@@ -26,10 +27,18 @@ pub(super) fn drive_identity(disk: &Node) -> String {
     identity.unwrap_or_else(|| disk.name.clone())
 }
 
+/// What tells the thing that can fail, and that is as fast as it is, from all others: an NVMe drive with all its namespaces is
+/// one.
+pub(super) fn hardware_identity(disk: &Node) -> String {
+    let drive = disk.drive.as_ref().filter(|drive| drive.transport.as_deref() == Some("nvme"));
+    let named = drive.and_then(|drive| drive.model.as_deref().zip(drive.serial.as_deref()));
+    named.map_or_else(|| drive_identity(disk), |(model, serial)| format!("{model} {serial}"))
+}
+
 /// The drives that a node lies on.
 pub(super) fn drives(scene: &Scene<'_>, index: usize) -> BTreeSet<String> {
     let disks = scene.machine().disks_under(index).into_iter();
-    disks.map(|disk| drive_identity(scene.node(disk))).collect()
+    disks.map(|disk| hardware_identity(scene.node(disk))).collect()
 }
 
 /// Pairs of nodes that lie on a drive in common, with the name of a disk that shows it.
@@ -41,7 +50,7 @@ pub(super) fn on_one_drive(scene: &Scene<'_>, nodes: &[usize]) -> Vec<(usize, us
             if let Some(common) = drives[a].intersection(&drives[b]).next() {
                 let disks = scene.machine().disks_under(*first);
                 let mut disks = disks.into_iter().map(|disk| scene.node(disk));
-                let disk = disks.find(|disk| &drive_identity(disk) == common);
+                let disk = disks.find(|disk| &hardware_identity(disk) == common);
                 let name = disk.map_or_else(|| common.clone(), |disk| disk.name.clone());
                 pairs.push((*first, *second, name));
             }

@@ -305,6 +305,15 @@ fn members_on_one_drive_are_found_through_partitions_and_paths() {
     assert!(bench.one(members::one_disk).summary.contains("3 of the members"));
     let (bench, _, _) = array("raid5", 3);
     assert_eq!(bench.ask(members::one_disk), []);
+    // Two namespaces of one NVMe drive have names of their own; the drive has one serial number.
+    let mut bench = Bench::new();
+    let disks = [bench.nvme("nvme0n1"), bench.nvme("nvme0n2")];
+    bench.md("md0", "raid1", &disks);
+    assert_eq!(bench.ask(members::one_disk), []);
+    for disk in disks {
+        bench.drive_of(disk).serial = Some("S4EW".into());
+    }
+    assert!(bench.one(members::one_disk).summary.contains("2 of the members of md0"));
     // Drives without any name are told apart by their own.
     let mut bench = Bench::new();
     let disks = [bench.disk("vda"), bench.disk("vdb")];

@@ -5,6 +5,7 @@ use fathom_base::shell;
 use fathom_model::defect::{Certainty, Defect, Gravity};
 use fathom_model::stack::{Node, NodeKind};
 use fathom_model::system::FstabEntry;
+use std::collections::BTreeSet;
 
 /// The family of names that a device path belongs to, where the kernel gives names in the order in which devices answer:
 /// `sd` of `/dev/sda1`.
@@ -23,10 +24,17 @@ fn unstable_family(source: &str) -> Option<&'static str> {
     })
 }
 
-/// Whole disks, or mapped devices, of one family: one alone keeps its name.
+/// Whole disks, or mapped devices, of one family: one alone keeps its name. What a number is followed by belongs to one drive:
+/// the namespaces and paths of an NVMe drive (`nvme0n1`, `nvme0c0n1`), the boot areas of a card (`mmcblk0boot0`).
 fn members_of(scene: &Scene<'_>, family: &str) -> usize {
     let nodes = scene.nodes(&[NodeKind::Disk, NodeKind::Dm, NodeKind::NvmeMultipath]);
-    nodes.filter(|(_, node)| node.name.starts_with(family)).count()
+    let names = nodes.filter_map(|(_, node)| node.name.strip_prefix(family));
+    let number = |rest: &str| rest.bytes().take_while(u8::is_ascii_digit).count();
+    let members = names.map(|rest| match number(rest) {
+        0 => rest,
+        digits => &rest[..digits],
+    });
+    members.collect::<BTreeSet<&str>>().len()
 }
 
 /// A name for the same device that stays.

@@ -503,6 +503,23 @@ fn names_that_may_change_where_there_are_several() {
 }
 
 #[test]
+fn one_drive_keeps_its_name_with_several_paths_and_namespaces() {
+    let mut bench = Bench::new();
+    bench.snapshot.system.configuration.fstab = vec![
+        entry("/dev/nvme0n1p2", "/srv", "ext4", "defaults"),
+        entry("/dev/mmcblk0p1", "/boot", "vfat", "defaults"),
+    ];
+    let path = bench.nvme("nvme0c0n1");
+    bench.device(NodeKind::NvmeMultipath, "nvme0n1", GIB, &[path]);
+    for name in ["nvme0n2", "mmcblk0", "mmcblk0boot0"] {
+        bench.nvme(name);
+    }
+    assert_eq!(bench.ask(configuration::unstable_name), []);
+    bench.nvme("nvme1n1");
+    assert!(bench.one(configuration::unstable_name).summary.contains("/dev/nvme0n1p2"));
+}
+
+#[test]
 fn network_disks_are_mounted_after_the_network() {
     let mut bench = server();
     let disk = bench.disk("sdc");

@@ -63,7 +63,10 @@ fn shared_links<'a>(scene: &Scene<'a>) -> Vec<Shared<'a>> {
             let shared = by_address.entry(&end.address);
             let shared =
                 shared.or_insert(Shared { address: &end.address, bytes_per_s, drives: Vec::new() });
-            shared.drives.extend(disks.iter().map(|disk| (host, *disk)));
+            // The namespaces of an NVMe controller are as fast together as one.
+            let is_nvme = disks.first().is_some_and(|disk| transport(disk) == "nvme");
+            let drives = if is_nvme { &disks[..1] } else { &disks[..] };
+            shared.drives.extend(drives.iter().map(|disk| (host, *disk)));
         }
     }
     let mut slowest: BTreeMap<Vec<String>, Shared<'a>> = BTreeMap::new();

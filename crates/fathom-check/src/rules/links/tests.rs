@@ -330,6 +330,19 @@ fn drives_that_together_want_more_than_their_link() {
 }
 
 #[test]
+fn namespaces_of_one_drive_share_their_link_rightly() {
+    let (mut bench, disks) = adapter(2, 2, false);
+    for &disk in &disks {
+        bench.drive_of(disk).transport = Some("nvme".into());
+    }
+    assert_eq!(bench.gravities(sums::link), []);
+    bench.detail_of(disks[1]).host = Some("nvme1".into());
+    let other = StorageHost { name: "nvme1".into(), ..bench.snapshot.system.hosts[0].clone() };
+    bench.snapshot.system.hosts.push(other);
+    assert_eq!(bench.gravities(sums::link), [Low], "two drives behind one link");
+}
+
+#[test]
 fn measured_rates_come_first() {
     let (mut bench, disks) = adapter(2, 1, false);
     for &disk in &disks {

@@ -1,12 +1,12 @@
 //! Physical volumes: their sizes, their groups, and those that are there twice.
 
-use crate::rules::shared::{list, shows_all};
+use crate::rules::shared::{drive_identity, list, shows_all};
 use crate::scene::Scene;
 use fathom_base::shell::word;
 use fathom_base::units::{format_size, format_sizes};
 use fathom_model::defect::{Certainty, Defect, Gravity};
-use fathom_model::stack::NodeKind;
 use fathom_model::stack::detail::LvmHeader;
+use fathom_model::stack::{Node, NodeKind};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Growth below this is not worth a word: what rounding and partitioning leave.
@@ -98,6 +98,22 @@ pub(super) fn resized(scene: &Scene<'_>) -> Vec<Defect> {
         .collect()
 }
 
+/// How many devices were left alone because they rest: each may be a volume whose label was not read.
+fn resting(scene: &Scene<'_>) -> usize {
+    let rests = |node: &Node| {
+        let word = node.details().untouched.as_deref();
+        // An offline device is not there for LVM either.
+        word.is_some_and(|word| !matches!(word, "offline" | "removable"))
+    };
+    let is_volume = |node: &Node| {
+        let uuid = node.dm.as_ref().and_then(|dm| dm.uuid.as_deref());
+        uuid.is_some_and(|uuid| uuid.starts_with("LVM-"))
+    };
+    let has_parts = |index| scene.above(index).any(|(_, above)| above.kind == NodeKind::Partition);
+    let devices = scene.nodes(&[]).filter(|(_, node)| node.devno.is_some() && rests(node));
+    devices.filter(|&(index, node)| !is_volume(node) && !has_parts(index)).count()
+}
+
 /// Groups whose members are not all there.
 pub(super) fn incomplete(scene: &Scene<'_>) -> Vec<Defect> {
     if !shows_all(scene) {
@@ -112,6 +128,7 @@ pub(super) fn incomplete(scene: &Scene<'_>) -> Vec<Defect> {
     }
     // A device that nobody looked at may be the missing one.
     let all_read = scene.snapshot.unread.is_empty();
+    let resting = resting(scene);
     groups
         .into_iter()
         .filter_map(|(group, (index, header))| {
@@ -121,7 +138,7 @@ pub(super) fn incomplete(scene: &Scene<'_>) -> Vec<Defect> {
                 .map(String::as_str)
                 .filter(|uuid| !seen.contains_key(uuid))
                 .collect();
-            if missing.is_empty() {
+            if missing.len() <= resting {
                 return None;
             }
             let node = scene.node(index);
@@ -197,8 +214,11 @@ pub(super) fn duplicates(scene: &Scene<'_>) -> Vec<Defect> {
         .filter_map(|(uuid, same)| {
             let indexes: Vec<usize> = same.iter().map(|&(index, _)| index).collect();
             // Paths to one drive are another rule's matter.
-            let drives: BTreeSet<_> =
-                indexes.iter().map(|&index| crate::rules::shared::drives(scene, index)).collect();
+            let behind = |index| -> BTreeSet<String> {
+                let disks = scene.machine().disks_under(index).into_iter();
+                disks.map(|disk| drive_identity(scene.node(disk))).collect()
+            };
+            let drives: BTreeSet<_> = indexes.iter().map(|&index| behind(index)).collect();
             let is_one = drives.len() == 1 && drives.iter().all(|set| !set.is_empty());
             if is_one && (are_paths(scene, &indexes) || are_volumes(scene, &indexes)) {
                 return None;
