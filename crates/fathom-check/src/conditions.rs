@@ -82,10 +82,12 @@ pub(crate) fn lazy_init_left(
     }
 }
 
-/// Every deletion sends its discards at once.
+/// Every deletion sends its discards at once. F2FS and bcachefs, which mount with that option of themselves, send them later and
+/// in the background.
 pub(crate) fn discards_at_once(mount: &MountFacts) -> bool {
     let sync = mount.has_option("discard") || mount.option_value("discard") == Some("sync");
-    sync && !mount.has_option("nodiscard")
+    let later = matches!(mount.fs_type.as_str(), "f2fs" | "bcachefs");
+    sync && !later && !mount.has_option("nodiscard")
 }
 
 /// Allocated bytes and size of the file behind a loop device, when it has holes.

@@ -26,6 +26,7 @@ use fathom_model::system::StorageHost;
 use fathom_sys::mounts::Mount;
 use fathom_sys::sysfs_block::BlockDir;
 use fathom_sys::sysroot::SysRoot;
+use fathom_sys::{dm, openers};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
@@ -87,7 +88,7 @@ pub fn scan_untouched(
     look.filesystem_attributes(&filesystems);
     look.unread_tables();
     untouched();
-    let rests = look.rests();
+    let rests = look.rests(!targets.is_empty());
     let mut allowances = look.devices(&rests);
     if root.is_live() {
         look.spaces(&spaces, &filesystems, &rests, &mut allowances);
@@ -177,13 +178,18 @@ impl Look<'_> {
         }
     }
 
-    /// The second round: which nodes must be left alone. Drives that might sleep are asked.
-    fn rests(&mut self) -> Vec<Option<Rest>> {
+    /// The second round: which nodes must be left alone. Drives that might sleep are asked. `is_named` where targets were.
+    fn rests(&mut self, is_named: bool) -> Vec<Option<Rest>> {
         let own = (0..self.nodes.len()).map(|index| {
             let told = self.own_rests.get(&index).copied();
             told.or_else(|| touch::remote_file(&self.nodes, index))
         });
         let mut own: Vec<Option<Rest>> = own.collect();
+        // Of what was asked for by name, whoever asks waits as long as it takes.
+        if !is_named {
+            let remote = self.nodes.iter().map(touch::remote_device);
+            own.iter_mut().zip(remote).for_each(|(own, remote)| *own = own.or(remote));
+        }
         let mut rests = touch::spread(&self.nodes, &own);
         if self.root.is_live() {
             for (index, answer) in self.ask(&rests, drive::sleeps) {
@@ -251,6 +257,7 @@ impl Look<'_> {
         if self.root.is_live() {
             self.superblocks(rests, &mut allowances);
             self.backing_files(rests, &mut allowances);
+            self.opened();
         }
         allowances
     }
@@ -287,6 +294,38 @@ impl Look<'_> {
                 (None, Some(facts)) => filesystem::add_space(self.root, mount, target, facts),
                 (None, None) => {}
             }
+        }
+    }
+
+    /// Who has what open that seems to be idle: the disks of virtual machines.
+    fn opened(&mut self) {
+        let below: BTreeSet<usize> =
+            self.nodes.iter().flat_map(|node| node.below.iter().copied()).collect();
+        let has_filesystem = |node: &Node| {
+            node.details().content.as_ref().is_some_and(|content| content.filesystem.is_some())
+        };
+        let is_asked = |&&(index, _): &&(usize, BlockDir)| {
+            let node = &self.nodes[index];
+            let transport = node.drive.as_ref().and_then(|drive| drive.transport.as_deref());
+            !below.contains(&index) && (has_filesystem(node) || transport == Some("nvme"))
+        };
+        let asked: Vec<_> = self.devices.iter().filter(is_asked).collect();
+        if asked.is_empty() {
+            return;
+        }
+        let (open, blind) = (openers::open_devices(self.root), openers::blindness(self.root));
+        for (index, device) in asked {
+            let Some(devno) = device.devno() else { continue };
+            let node = &self.nodes[*index];
+            let count = node.dm.as_ref().and_then(|_| dm::open_count(devno).ok());
+            // Whoever has all of a disk open may use every part of it.
+            let disk = node.below.first().filter(|_| node.kind == NodeKind::Partition);
+            let disk = disk.and_then(|&disk| self.nodes[disk].devno.as_deref()?.parse().ok());
+            let is_open = count.is_some_and(|count| count > 0)
+                || open.contains(&devno)
+                || disk.is_some_and(|disk| open.contains(&disk));
+            let is_sure = is_open || count.is_some() || blind.is_none();
+            self.nodes[*index].detail.get_or_insert_default().opened = is_sure.then_some(is_open);
         }
     }
 
@@ -355,7 +394,11 @@ impl Look<'_> {
                 {
                     let name = device.name();
                     let pieces = free_space::pieces(self.root, name, groups, block, allowance);
-                    self.nodes[index].detail.get_or_insert_default().free_pieces = pieces;
+                    let detail = self.nodes[index].detail.get_or_insert_default();
+                    if pieces.is_none() {
+                        detail.free_groups = free_space::groups(self.root, name, block);
+                    }
+                    detail.free_pieces = pieces;
                 }
             }
         }

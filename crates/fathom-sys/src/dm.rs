@@ -32,6 +32,7 @@ pub enum Lines {
     Status,
 }
 
+const DM_DEV_STATUS: u32 = 7;
 const DM_TABLE_STATUS: u32 = 12;
 const DM_STATUS_TABLE_FLAG: u32 = 1 << 4;
 const DM_BUFFER_FULL_FLAG: u32 = 1 << 8;
@@ -52,6 +53,23 @@ pub fn lines(root: &SysRoot, name: &str, devno: DevNo, which: Lines) -> io::Resu
     let suffix = if which == Lines::Table { "table" } else { "status" };
     let text = root.read(format!("dm/{name}.{suffix}"))?;
     Ok(text.lines().filter_map(|line| parse_line(line, which)).collect())
+}
+
+/// How often a device of the live machine is open now, whoever has it open: processes, filesystems, other layers, guests
+/// that the kernel itself serves.
+///
+/// # Errors
+/// Those of opening the control node (root only) and of the ioctl.
+pub fn open_count(devno: DevNo) -> io::Result<u32> {
+    let control = File::open("/dev/mapper/control")?;
+    let mut words = [0u64; HEADER_BYTES / 8];
+    let buffer = as_bytes_mut(&mut words);
+    fill_header(buffer, devno, Lines::Status);
+    // SAFETY: the buffer is writable for the whole call and as long as its header's data_size says; the kernel reads and
+    // writes inside that size only.
+    let result =
+        unsafe { libc::ioctl(control.as_raw_fd(), request(DM_DEV_STATUS), buffer.as_mut_ptr()) };
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(read_u32(buffer, 24)) }
 }
 
 /// Parses `START LENGTH TYPE PARAMETERS`.

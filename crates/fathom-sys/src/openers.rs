@@ -5,6 +5,7 @@
 
 use crate::devno::DevNo;
 use crate::sysroot::SysRoot;
+use std::collections::BTreeSet;
 use std::fs::Metadata;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::Path;
@@ -64,6 +65,28 @@ pub fn scan(root: &SysRoot, wanted: &Wanted) -> Scan {
         }
     }
     scan
+}
+
+/// The block devices of the live machine that any other process has open, by nodes below `/dev`. What else is open is not
+/// asked what it is: a file on a server that is gone would never answer.
+#[must_use]
+pub fn open_devices(root: &SysRoot) -> BTreeSet<DevNo> {
+    let own = std::process::id();
+    let pids = root.names("proc").into_iter().filter_map(|name| name.parse::<u32>().ok());
+    let mut found = BTreeSet::new();
+    for pid in pids.filter(|&pid| pid != own) {
+        let Ok(entries) = std::fs::read_dir(root.path(format!("proc/{pid}/fd"))) else { continue };
+        for link in entries.flatten().map(|entry| entry.path()) {
+            let is_node = std::fs::read_link(&link).is_ok_and(|path| path.starts_with("/dev"));
+            if is_node
+                && let Ok(meta) = std::fs::metadata(&link)
+                && meta.file_type().is_block_device()
+            {
+                found.insert(DevNo::from_raw(meta.rdev()));
+            }
+        }
+    }
+    found
 }
 
 /// The initial namespaces have these fixed numbers (the kernel's include/linux/proc_ns.h).

@@ -62,7 +62,7 @@ pub const RULES: &[Rule] = &[
 ];
 
 /// Drivers of controllers that make arrays, with the tool that tells of them where fathom can read one.
-const RAID_DRIVERS: [(&str, Option<&str>); 9] = [
+const RAID_DRIVERS: [(&str, Option<&str>); 10] = [
     ("megaraid_sas", Some("storcli or perccli")),
     ("smartpqi", Some("ssacli or arcconf")),
     ("hpsa", Some("ssacli")),
@@ -70,6 +70,7 @@ const RAID_DRIVERS: [(&str, Option<&str>); 9] = [
     ("arcmsr", None),
     ("3w-9xxx", None),
     ("3w-sas", None),
+    ("mpi3mr", None),
     ("mpt3sas", None),
     ("mpt2sas", None),
 ];
@@ -145,7 +146,7 @@ fn invisible(scene: &Scene<'_>) -> Vec<Defect> {
             Some(tool) => defect
                 .advise(format!("install {tool} from the maker of the controller or the server"))
                 .command("let fathom ask it (it only reads)", "fathom check --vendor-tools"),
-            None => defect.advise("look with the tool of its maker (arcmsr: cli64; 3ware: tw_cli show, where NotOpt must be 0; LSI IR: sas3ircu or lsiutil) before measurements and regularly: fathom cannot read these"),
+            None => defect.advise("look with the tool of its maker (arcmsr: cli64; 3ware: tw_cli show, where NotOpt must be 0; LSI IR: sas3ircu or lsiutil; mpi3mr: storcli2) before measurements and regularly: fathom cannot read these"),
         };
         Some(
             defect

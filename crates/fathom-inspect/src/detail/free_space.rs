@@ -24,6 +24,30 @@ pub(crate) fn pieces(
     parse(&root.read(format!("proc/fs/ext4/{device}/mb_groups")).ok()?, block_bytes)
 }
 
+/// Of the block groups with free space that the allocator knows, how many have a free piece of 1 MiB and more, and all: from
+/// memory, whatever the size. It knows the groups whose bitmaps were read since the mount, which a thread of the kernel does by
+/// and by. None before Linux 5.14, and where the allocator keeps no such lists (`mb_optimize_scan=0`, few groups).
+pub(crate) fn groups(root: &SysRoot, device: &str, block_bytes: u64) -> Option<(u64, u64)> {
+    parse_groups(&root.read(format!("proc/fs/ext4/{device}/mb_structs_summary")).ok()?, block_bytes)
+}
+
+/// Lines such as `list_order_13_groups: 1882` of the first list: how many groups have that as their largest free piece.
+fn parse_groups(text: &str, block_bytes: u64) -> Option<(u64, u64)> {
+    let lines = text.lines().map(str::trim).skip_while(|line| *line != "max_free_order_lists:");
+    let counts = lines.skip(1).map_while(|line| {
+        let (order, count) = line.strip_prefix("list_order_")?.split_once("_groups: ")?;
+        Some((order.parse::<u32>().ok()?, count.parse::<u64>().ok()?))
+    });
+    let (mut large, mut all) = (0u64, 0u64);
+    for (order, count) in counts {
+        all = all.saturating_add(count);
+        if block_bytes.checked_shl(order).is_some_and(|piece| piece >= LARGE_BYTES) {
+            large = large.saturating_add(count);
+        }
+    }
+    (all > 0).then_some((large, all))
+}
+
 /// Lines such as `#0    : 63    7     1788  [ 5     5     2 ... ]`: group, free blocks, stretches, the first free one, and the
 /// number of pieces of 1, 2, 4 and so on blocks.
 fn parse(text: &str, block_bytes: u64) -> Option<(u64, f64)> {
@@ -86,5 +110,16 @@ mod tests {
             None,
             "more than there can be"
         );
+    }
+
+    #[test]
+    fn groups_are_counted_by_their_largest_piece() {
+        let text = "optimize_scan: 1\nmax_free_order_lists:\n\tlist_order_0_groups: 2\n\tlist_order_7_groups: 3\n\
+                    \tlist_order_8_groups: 14\n\tlist_order_13_groups: 1882\navg_fragment_size_lists:\n\
+                    \tlist_order_0_groups: 100\n";
+        assert_eq!(parse_groups(text, 4096), Some((1896, 1901)));
+        assert_eq!(parse_groups(text, 1024), Some((1882, 1901)));
+        let off = "optimize_scan: 0\nmax_free_order_lists:\n\tlist_order_0_groups: 0\n";
+        assert_eq!(parse_groups(off, 4096), None);
     }
 }

@@ -58,6 +58,12 @@ fn drive_rest(device: &BlockDir, node: &Node) -> Option<Rest> {
     }
 }
 
+/// Why a device must be left alone that another machine serves: where that is gone, a read waits until it is back, for ever if
+/// need be.
+pub(crate) fn remote_device(node: &Node) -> Option<Rest> {
+    (node.kind == NodeKind::Remote && node.devno.is_some()).then_some(REMOTE)
+}
+
 fn is_numbered(name: &str, prefix: &str) -> bool {
     let number = name.strip_prefix(prefix);
     number.is_some_and(|rest| !rest.is_empty() && rest.bytes().all(|b| b.is_ascii_digit()))

@@ -72,6 +72,7 @@ fn holds_what_is_mounted() {
     assert!(facts.available_bytes.is_some() && facts.groups_uninitialised == Some(0), "{facts:?}");
     let (largest, share) = filesystem.details().free_pieces.unwrap();
     assert!((1 << 20..=64 << 20).contains(&largest) && share > 0.5, "{largest} {share}");
+    assert_eq!(filesystem.details().free_groups, None, "known exactly");
     let attributes = &filesystem.details().filesystem;
     assert!(attributes.iter().any(|(name, _)| name == "lifetime_write_kbytes"), "{attributes:?}");
     let disk = only_below(&scan, filesystem);

@@ -409,6 +409,18 @@ fn files_of_another_machine_are_not_looked_at() {
 }
 
 #[test]
+fn a_device_of_another_machine_is_read_only_when_it_is_asked_for() {
+    let machine = "[proc/self]\nmountinfo = 30 1 43:0 / /far rw - ext4 /dev/nbd0 rw\n\
+                   [sys/devices/virtual/block/nbd0]\ndev = 43:0\nsize = 2097152\n";
+    let scan = look(machine);
+    assert_eq!(node(&scan, "/dev/nbd0").kind, NodeKind::Remote);
+    assert_eq!(detail(&scan, "/dev/nbd0").untouched.as_deref(), Some("remote"));
+    let what = "/dev/nbd0: superblocks and health".to_owned();
+    assert_eq!(scan.unread, [Unread { what, why: "remote: not touched".into() }]);
+    assert_eq!(detail(&look_at(machine, &["/far"]), "/dev/nbd0").untouched, None);
+}
+
+#[test]
 fn namespaces_of_nvme_stand_on_their_paths() {
     let scan = look(&machines::nvme_multipath());
     assert_eq!(tops(&scan), ["/fast"]);

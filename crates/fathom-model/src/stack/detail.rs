@@ -18,6 +18,9 @@ pub struct Detail {
     pub in_flight: Option<(u64, u64)>,
     /// Counters since boot (`stat`): operations, bytes and milliseconds.
     pub counters: Option<DiskCounters>,
+    /// Whether anybody has it open, as a virtual machine does, where nothing of the kernel's layers stands on it; none where
+    /// that was not asked or not all could be seen.
+    pub opened: Option<bool>,
     /// Names under `/dev/disk/by-*`, without the prefix: `by-id/wwn-...`.
     pub links: Vec<String>,
     /// Partition table on the device.
@@ -50,6 +53,9 @@ pub struct Detail {
     pub filesystem: Vec<(String, String)>,
     /// Filesystem: free space in pieces: `(largest free piece in bytes, share of free space in pieces of 1 MiB and more)`.
     pub free_pieces: Option<(u64, f64)>,
+    /// ext4 with too many block groups for that: of the groups with free space that the allocator knows, those whose largest
+    /// free piece has 1 MiB and more, and all.
+    pub free_groups: Option<(u64, u64)>,
     /// btrfs: bytes that belong to no chunk yet.
     pub unallocated_bytes: Option<u64>,
     /// Read-ahead of the filesystem's own backing device (`/sys/class/bdi`), in KiB.

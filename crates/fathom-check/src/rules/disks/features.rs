@@ -146,7 +146,9 @@ fn acoustic(node: &Node) -> Option<Defect> {
 
 /// A namespace in a sector format that its maker calls slower than another one.
 pub(super) fn nvme_format(scene: &Scene<'_>) -> Vec<Defect> {
-    let idle = each_drive(scene).into_iter().filter(|&(index, _)| !scene.in_use(index));
+    let idle = each_drive(scene)
+        .into_iter()
+        .filter(|&(index, node)| !scene.in_use(index) && node.details().opened != Some(true));
     let found = idle.filter_map(|(_, node)| {
         let identity = node.details().identity.as_ref()?;
         let current = usize::try_from(identity.format?).ok()?;

@@ -159,14 +159,39 @@ pub(super) fn unallocated(scene: &Scene<'_>) -> Vec<Defect> {
         .collect()
 }
 
+/// The share of large pieces, what that says, and what was seen. Where the pieces are not known, the largest of each block group
+/// speaks, when the allocator knows many of the groups.
+fn large_pieces(m: &Mounted<'_>, free: u64) -> Option<(f64, String, String)> {
+    const GROUPS_MIN: u64 = 64;
+    let (detail, place) = (m.node.details(), &m.mount.mount_point);
+    if let Some((largest, share)) = detail.free_pieces {
+        let told = format!(
+            "of the {} free at {place} only {:.0} % are in pieces of 1 MiB and more",
+            format_size(free),
+            share * 100.0
+        );
+        return Some((share, told, format!("the largest has {}", format_size(largest))));
+    }
+    let (large, all) = detail.free_groups.filter(|&(_, all)| all >= GROUPS_MIN)?;
+    if m.fs.groups.is_some_and(|groups| all < groups / 4) {
+        return None;
+    }
+    let share = large as f64 / all as f64;
+    let told = format!(
+        "of the block groups at {place} only {:.0} % have a free piece of 1 MiB and more",
+        share * 100.0
+    );
+    Some((share, told, format!("{large} of {all} block groups have one of 1 MiB")))
+}
+
 /// Free space that is there, but in pieces.
 pub(super) fn scattered(scene: &Scene<'_>) -> Vec<Defect> {
     let all = mounted(scene);
     writable(&all)
         .filter_map(|index| {
             let m = &all[index];
-            let (largest, share) = m.node.details().free_pieces?;
             let free = m.fs.free_bytes.filter(|&free| free >= 1 << 30)?;
+            let (share, told, seen) = large_pieces(m, free)?;
             let full = conditions::used_share(m.fs).is_some_and(|used| used > FULL_SHARE);
             if share >= LARGE_PIECES_SHARE || full {
                 return None;
@@ -178,16 +203,9 @@ pub(super) fn scattered(scene: &Scene<'_>) -> Vec<Defect> {
                     "free-space-scattered",
                     if rotates { Gravity::Medium } else { Gravity::Low },
                     Some(&m.node.key()),
-                    format!(
-                        "of the {} free at {place} only {:.0} % are in pieces of 1 MiB and more",
-                        format_size(free),
-                        share * 100.0
-                    ),
+                    told,
                 )
-                .seen(
-                    format!("free pieces of {}", m.fs.fs_type),
-                    format!("the largest has {}", format_size(largest)),
-                )
+                .seen(format!("free pieces of {}", m.fs.fs_type), seen)
                 .because(
                     "large files written now end in many pieces, and are read back with as \
                     many requests",

@@ -160,10 +160,11 @@ pub(super) fn turned_read_only(scene: &Scene<'_>) -> Vec<Defect> {
         .collect()
 }
 
-/// Superblocks of filesystems that nobody has mounted.
+/// Superblocks of filesystems that nobody has mounted, nor opened: virtual machines have theirs on volumes of this one.
 fn unmounted<'a>(scene: &Scene<'a>) -> Vec<(&'a Node, &'a FsSuperblock)> {
-    let all =
-        scene.nodes(&[]).filter(|&(index, node)| node.devno.is_some() && !scene.in_use(index));
+    let all = scene.nodes(&[]).filter(|&(index, node)| {
+        node.devno.is_some() && !scene.in_use(index) && node.details().opened != Some(true)
+    });
     all.filter_map(|(_, node)| Some((node, node.details().content.as_ref()?.filesystem.as_ref()?)))
         .collect()
 }
@@ -195,6 +196,15 @@ pub(super) fn unclean(scene: &Scene<'_>) -> Vec<Defect> {
             };
             let path = word(node.label());
             let check = check_unchanged(&sb.fs_type, &path);
+            let mount = "mount it once, which replays the journal, and unmount it";
+            let mount = if node.details().opened == Some(false) {
+                mount.to_owned()
+            } else {
+                format!(
+                    "whether anything has it open, as a virtual machine, was not seen: only where \
+                    fuser -v {path} shows nothing as root, {mount}"
+                )
+            };
             Some(
                 Defect::new(
                     "filesystem-unclean",
@@ -209,10 +219,10 @@ pub(super) fn unclean(scene: &Scene<'_>) -> Vec<Defect> {
                 .seen(format!("superblock of {}", node.label()), state)
                 .because(why)
                 .command("look without changing anything", check)
-                .advise("mount it once, which replays the journal, and unmount it")
+                .advise(mount)
                 .risking(
-                    "a device that another machine has mounted shows the same: mounting or \
-                    checking it here would damage it",
+                    "a device that another machine has mounted, or a virtual machine of this \
+                    one, shows the same: mounting or mending it here would destroy it",
                 )
                 .verified_by("the superblock says clean"),
             )

@@ -95,6 +95,19 @@ fn superblocks_of_unmounted_filesystems_are_read() {
         bench.content_of(disk).filesystem = superblock(state);
         assert_eq!(bench.gravities(state::unclean), Vec::from_iter(gravity), "{state}");
     }
+    // What a virtual machine has open is not clean either, and must not be mounted here.
+    for (opened, words) in [
+        (None, Some("only where fuser -v /dev/sda shows nothing")),
+        (Some(false), Some("mount it once")),
+        (Some(true), None),
+    ] {
+        bench.detail_of(disk).opened = opened;
+        let found = bench.ask(state::unclean);
+        let advice = found.first().and_then(|defect| defect.fix.last());
+        let fits = words.is_none_or(|words| advice.is_some_and(|step| step.text.contains(words)));
+        assert!(found.is_empty() == words.is_none() && fits, "{opened:?} {found:?}");
+    }
+    bench.detail_of(disk).opened = None;
     bench.one(state::unclean);
     // A mounted filesystem is never clean on the disk.
     bench.mounted("ext4", "/srv", disk);
@@ -243,6 +256,10 @@ fn discards_at_once_are_told_by_drive() {
     assert_eq!(bench.one(trim::online).gravity, Gravity::Low);
     *bench.mount_of(mount).super_options.last_mut().unwrap() = "discard=async".into();
     assert_eq!(bench.ask(trim::online), []);
+    // F2FS says this of itself, and sends them in the background.
+    let (mut bench, _, mount) = on_disk("f2fs");
+    bench.mount_of(mount).super_options.push("discard".into());
+    assert_eq!(bench.ask(trim::online), []);
 }
 
 #[test]
@@ -336,6 +353,15 @@ fn free_space_has_a_shape() {
     assert_eq!(bench.one(space::scattered).gravity, Gravity::Medium);
     bench.queue_of(0).rotational = Some(false);
     assert_eq!(bench.gravities(space::scattered), [Gravity::Low]);
+    // Of a large one the groups tell, when enough of them are known.
+    bench.detail_of(fs).free_pieces = None;
+    for (large, all, groups, found) in
+        [(499, 1000, 4000, 1), (500, 1000, 4000, 0), (499, 1000, 4004, 0), (10, 63, 64, 0)]
+    {
+        bench.detail_of(fs).free_groups = Some((large, all));
+        bench.fs_of(fs).groups = Some(groups);
+        assert_eq!(bench.ask(space::scattered).len(), found, "{large} of {all} of {groups}");
+    }
 }
 
 #[test]

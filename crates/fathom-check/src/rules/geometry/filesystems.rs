@@ -53,7 +53,10 @@ pub(super) fn made<'a>(scene: &Scene<'a>) -> Vec<Made<'a>> {
     });
     let at_rest = scene.nodes(&[]).filter_map(|(device_index, device)| {
         let said = superblock(device)?;
-        scene.above(device_index).next().is_none().then_some(Made {
+        // What a virtual machine has open is not changed from here.
+        let is_idle =
+            scene.above(device_index).next().is_none() && device.details().opened != Some(true);
+        is_idle.then_some(Made {
             node: device,
             device,
             device_index,

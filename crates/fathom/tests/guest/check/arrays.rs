@@ -36,6 +36,11 @@ pub fn trials() -> Vec<Trial> {
         .test("a_frozen_array", |report| {
             look(report, "md_frozen").has(&["md-sync-frozen /dev/md10"]);
         })
+        .test("a_new_array_whose_members_are_made_to_agree", |report| {
+            let look = look(report, "md_resync");
+            assert_eq!(look.node("md1")["md"]["sync_action"], "resync");
+            assert_eq!(look.defect("md-sync-running")["gravity"], "medium");
+        })
         .test("mismatches", mismatch)
         .test("an_array_that_does_not_run", not_running)
         .test("an_old_member", stale)
@@ -108,6 +113,16 @@ echo idle >/sys/block/md10/md/sync_action
 const STOP: &str = "
 mdadm --stop /dev/md10 /dev/md11 /dev/md12 /dev/md6 >&2
 for disk in /dev/sd[a-j]; do mdadm --zero-superblock $disk; done
+";
+
+/// Members of a new array are made to agree, so slowly that it outlasts the look.
+const RESYNC: &str = "
+before=$(cat /proc/sys/dev/raid/speed_limit_max)
+echo 1000 >/proc/sys/dev/raid/speed_limit_max
+mdadm --create /dev/md1 --run --bitmap=none --level=1 --raid-devices=2 /dev/sda /dev/sdb >&2
+glance
+mdadm --stop /dev/md1 >&2
+echo $before >/proc/sys/dev/raid/speed_limit_max
 ";
 
 /// One copy is changed behind the array's back.
@@ -232,6 +247,7 @@ fn job(job: GuestJob) -> GuestJob {
         .step("md_check", CHECK)
         .step("md_frozen", FROZEN)
         .setup("stop", STOP)
+        .step("md_resync", RESYNC)
         .step("md_mismatch", MISMATCH)
         .step("md_not_running", NOT_RUNNING)
         .step("md_stale", STALE)

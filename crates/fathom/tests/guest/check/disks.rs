@@ -29,6 +29,11 @@ pub fn trials() -> Vec<Trial> {
         .test("what_is_not_mounted", |report| {
             let look = look(report, "unmounted");
             look.has(&["filesystem-unclean /dev/sda1", "filesystem-check-due /dev/sda2"]);
+            contains(&look.defect("filesystem-unclean").to_string(), &["\"mount it once"]);
+        })
+        .test("what_a_process_has_open_is_in_use", |report| {
+            let look = look(report, "unmounted_held");
+            look.lacks(&["filesystem-unclean"]).has(&["filesystem-check-due /dev/sda2"]);
         })
         .test("a_journal_on_the_same_disk", |report| {
             let look = look(report, "journal");
@@ -153,6 +158,13 @@ tune2fs -c 5 -C 7 /dev/sda2 >/dev/null
 glance
 ";
 
+/// As a virtual machine has it.
+const UNMOUNTED_HELD: &str = "
+sleep 1000 </dev/sda1 &
+glance
+kill $!
+";
+
 const JOURNAL: &str = "
 mke2fs -q -b 1024 -O journal_dev /dev/sda1
 mkfs.ext4 -q -b 1024 -E nodiscard -J device=/dev/sda1 /dev/sda2
@@ -195,6 +207,7 @@ fn job_512e(job: GuestJob) -> GuestJob {
         .step("options", OPTIONS)
         .step("fs_full", FULL)
         .step("unmounted", UNMOUNTED)
+        .step("unmounted_held", UNMOUNTED_HELD)
         .step("journal", JOURNAL)
         .step("fs_errors", ERRORS)
         .step("lazy", LAZY)

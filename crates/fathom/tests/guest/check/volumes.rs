@@ -6,8 +6,10 @@ use fathom_testkit::{GuestJob, GuestReport, Trial};
 use serde_json::Value;
 use std::time::Duration;
 
+const TOOLS: [&str; 6] = ["mdadm", "lvcreate", "dmsetup", "mkfs.ext4", "lsblk", "setpriv"];
+
 pub fn trials() -> Vec<Trial> {
-    Family::new("check_volumes", &["mdadm", "lvcreate", "dmsetup", "mkfs.ext4", "lsblk"], job)
+    Family::new("check_volumes", &TOOLS, job)
         .test("lvm_on_an_array_well_aligned", |report| {
             let look = look(report, "lvm_good");
             look.lacks(&[
@@ -21,6 +23,12 @@ pub fn trials() -> Vec<Trial> {
             ]);
             agree::with_all(&look);
             volumes_agree(report, "lvm_good");
+        })
+        .test("a_volume_that_a_virtual_machine_has_open", |report| {
+            look(report, "held").lacks(&["filesystem-unclean"]);
+            let look = look(report, "let_go");
+            let told = look.defect("filesystem-unclean").to_string();
+            contains(&told, &["needs recovery", "\"mount it once"]);
         })
         .test("lvm_on_an_array_badly_aligned", badly_aligned)
         .test("four_layers_deep", four_deep)
@@ -123,6 +131,26 @@ echo === dumpe2fs
 dumpe2fs -h /dev/vg0/data 2>/dev/null
 look
 umount mnt
+";
+
+/// A volume that a virtual machine has open, with its filesystem as that is while it is mounted there. Who may not see what
+/// processes have open asks the kernel, as for guests that it serves itself.
+const HELD: &str = r#"
+mount /dev/vg0/data mnt
+echo x >mnt/file
+sync mnt/file
+dd if=/dev/vg0/data of=copy bs=1M iflag=direct status=none
+umount mnt
+dd if=copy of=/dev/vg0/data bs=1M oflag=direct status=none
+rm copy
+sleep 1000 </dev/vg0/data &
+echo "=== fathom"
+setpriv --bounding-set=-sys_ptrace --inh-caps=-sys_ptrace fathom --json --quiet check
+kill $!
+"#;
+
+const LET_GO: &str = "
+glance
 ";
 
 /// Extents that begin 4 KiB behind a stripe of the array, and a filesystem that does not know of it.
@@ -373,6 +401,8 @@ fn job(job: GuestJob) -> GuestJob {
         .memory_mib(1024)
         .setup("disks", DISKS)
         .step("lvm_good", LVM_GOOD)
+        .step("held", HELD)
+        .step("let_go", LET_GO)
         .step("lvm_bad", LVM_BAD)
         .step("four_deep", FOUR_DEEP)
         .step("thin", THIN)
