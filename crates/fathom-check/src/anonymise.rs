@@ -8,8 +8,8 @@ pub mod runs;
 mod words;
 
 use words::{
-    LONG_HEX, NAMED_BY_PEOPLE, NAMING, NO_DOMAINS, NUMBER_DIGITS, OPTIONS, ORDINARY, PARAMETERS,
-    PLAIN, QUALIFIED, USUAL_HOSTS, UUID_CHARS, VALUED, WELL_KNOWN,
+    LONG_HEX, NAMED_BY_PEOPLE, NAMING, NAMING_OPTIONS, NO_DOMAINS, NUMBER_DIGITS, OPTIONS,
+    ORDINARY, PARAMETERS, PLAIN, QUALIFIED, USUAL_HOSTS, UUID_CHARS, VALUED, WELL_KNOWN,
 };
 
 use fathom_base::prng::Prng;
@@ -70,9 +70,16 @@ impl Words {
         if OPTIONS.contains(&key) {
             // Mount points may be called like options.
             let (name, value) = text.split_once('=').unwrap_or((text, ""));
+            if NAMING_OPTIONS.contains(&name) {
+                self.secret.extend(runs(value).map(|(_, run)| run.to_lowercase()));
+            }
             let value = if VALUED.contains(&name) { value } else { "" };
             let words = runs(name).chain(runs(value));
             self.plain.extend(words.map(|(_, run)| run.to_lowercase()));
+        } else if (key, parent) == ("why", "unread") {
+            // Where a file is named it stands in quotes: the store, in somebody's own directory.
+            let quoted = text.split('\'').skip(1).step_by(2).filter(|name| name.contains('/'));
+            self.secret.extend(quoted.flat_map(runs).map(|(_, run)| run.to_lowercase()));
         } else if PLAIN.contains(&key) || is_target_type {
             self.plain.extend(runs(text).map(|(_, run)| run.to_lowercase()));
         } else if NAMING.contains(&key) || (key == "name" && NAMED_BY_PEOPLE.contains(&parent)) {

@@ -3,6 +3,7 @@
 use crate::links::Links;
 use crate::paths;
 use crate::stack::nearest_existing;
+use crate::system::config::fstab::without_secret;
 use crate::udev;
 use fathom_model::stack::{FsFacts, MountFacts};
 use fathom_sys::blkdev;
@@ -84,7 +85,11 @@ fn family_of(kind: &str) -> Family {
 /// The mount as mountinfo tells it.
 #[must_use]
 pub fn mount_facts(mount: &Mount) -> MountFacts {
-    let words = |text: &str| text.split(',').filter(|o| !o.is_empty()).map(str::to_owned).collect();
+    // Nobody judges by the user that a share was mounted for.
+    let words = |text: &str| {
+        let all = text.split(',').filter(|option| !option.is_empty());
+        all.map(|option| without_secret(option).to_owned()).collect()
+    };
     MountFacts {
         mount_point: mount.mount_point.display().to_string(),
         root: mount.root.display().to_string(),

@@ -1,6 +1,7 @@
 //! What identifies goes, what is technical stays.
 
 use super::*;
+use fathom_model::snapshot::Unread;
 use fathom_model::stack::{DriveFacts, FsFacts, MdFacts, MountFacts, Node, NodeKind};
 use fathom_model::system::{FstabEntry, LogLine};
 
@@ -28,8 +29,12 @@ fn revealing() -> Snapshot {
     });
     let mut mount = Node::new(NodeKind::Mount, "/srv/acme-payroll");
     mount.path = Some("/srv/acme-payroll".into());
-    mount.mount =
-        Some(MountFacts { mount_point: "/srv/acme-payroll".into(), ..MountFacts::default() });
+    let options = ["rw", "upperdir=/srv/bookkeeping/upper", "name=alice", "vers=3.1.1"];
+    mount.mount = Some(MountFacts {
+        mount_point: "/srv/acme-payroll".into(),
+        super_options: options.map(str::to_owned).to_vec(),
+        ..MountFacts::default()
+    });
     let mut fs = Node::new(NodeKind::FileSystem, "ext4");
     fs.fs = Some(FsFacts {
         uuid: Some(UUID.into()),
@@ -37,6 +42,10 @@ fn revealing() -> Snapshot {
         ..FsFacts::default()
     });
     snapshot.machine.nodes = vec![mount, fs, md, disk];
+    snapshot.unread = vec![Unread {
+        what: "the store of results".into(),
+        why: "store '/home/mallory/.local/fathom.db': no permission to read it".into(),
+    }];
     snapshot.system.command_line = Some(format!("root=UUID={UUID} quiet"));
     snapshot.system.configuration.fstab = vec![FstabEntry {
         source: "10.20.30.40:/export/acme".into(),
@@ -64,6 +73,9 @@ fn nothing_that_identifies_is_left_and_what_is_technical_stays() {
         "e1f2ab47",
         "10.20.30.40",
         "1c2d:3eff",
+        "bookkeeping",
+        "alice",
+        "mallory",
     ] {
         assert!(!text.contains(secret), "{secret} in {text}");
     }

@@ -67,6 +67,20 @@ pub(super) const OPTIONS: &[&str] = &["options", "super_options", "effective_opt
 /// Options whose values are words of the filesystem's own.
 pub(super) const VALUED: &[&str] =
     &["commit", "compress", "data", "dax", "discard", "errors", "jqfmt", "logbufs", "sec", "vers"];
+/// Options whose values are directories, devices and names that people chose.
+pub(super) const NAMING_OPTIONS: &[&str] = &[
+    "aname",
+    "fsname",
+    "logdev",
+    "lowerdir",
+    "name",
+    "prefixpath",
+    "rtdev",
+    "subvol",
+    "uname",
+    "upperdir",
+    "workdir",
+];
 /// Words of paths and names that tell nothing about anybody.
 pub(super) const ORDINARY: &[&str] = &[
     "ata",

@@ -22,15 +22,18 @@ fn parse_line(line: &str) -> Option<FstabEntry> {
         source: unescape(source.trim_matches('"')),
         mount_point: unescape(mount_point),
         fs_type: fs_type.to_owned(),
-        options: options.split(',').filter(|o| !o.is_empty()).map(without_secret).collect(),
+        options: options
+            .split(',')
+            .filter(|o| !o.is_empty())
+            .map(|option| unescape(without_secret(option)))
+            .collect(),
     })
 }
 
-fn without_secret(option: &str) -> String {
-    match option.split_once('=') {
-        Some((name, _)) if SECRET.contains(&name) => name.to_owned(),
-        _ => unescape(option),
-    }
+/// The option, of those that hold a secret or a person's name the name alone.
+#[must_use]
+pub fn without_secret(option: &str) -> &str {
+    option.split_once('=').map(|(name, _)| name).filter(|n| SECRET.contains(n)).unwrap_or(option)
 }
 
 #[cfg(test)]
