@@ -68,18 +68,44 @@ impl Output {
         if !self.json {
             return Ok(());
         }
-        let mut object = Map::new();
-        object.insert("type".into(), Value::from(kind));
-        object.insert("schema".into(), Value::from(SCHEMA));
-        match serde_json::to_value(value).map_err(io::Error::other)? {
-            Value::Object(fields) => {
-                object.extend(fields.into_iter().filter(|(key, _)| key != "type"));
-            }
-            other => {
-                object.insert("value".into(), other);
-            }
-        }
-        let line = serde_json::to_string(&object).map_err(io::Error::other)? + "\n";
-        self.screen.print(io::stdout(), &line)
+        self.screen.print(io::stdout(), &(line_of(kind, value)? + "\n"))
     }
+
+    /// As [`Output::json`], with one more field that is written down already: a tree of its values would take many times its
+    /// room.
+    ///
+    /// # Errors
+    /// As [`Output::json`].
+    pub fn json_beside(
+        self,
+        kind: &str,
+        value: &Value,
+        (name, text): (&str, &str),
+    ) -> io::Result<()> {
+        if !self.json {
+            return Ok(());
+        }
+        let mut line = line_of(kind, value)?;
+        line.truncate(line.len() - 1);
+        for piece in [&format!("{line},\"{name}\":"), text, "}\n"] {
+            self.screen.print(io::stdout(), piece)?;
+        }
+        Ok(())
+    }
+}
+
+/// The object with its type and schema, as text.
+fn line_of(kind: &str, value: &impl Serialize) -> io::Result<String> {
+    let mut object = Map::new();
+    object.insert("type".into(), Value::from(kind));
+    object.insert("schema".into(), Value::from(SCHEMA));
+    match serde_json::to_value(value).map_err(io::Error::other)? {
+        Value::Object(fields) => {
+            object.extend(fields.into_iter().filter(|(key, _)| key != "type"));
+        }
+        other => {
+            object.insert("value".into(), other);
+        }
+    }
+    serde_json::to_string(&object).map_err(io::Error::other)
 }

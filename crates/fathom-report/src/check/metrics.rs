@@ -40,17 +40,22 @@ pub fn metrics_text(snapshot: &Snapshot, defects: &[Defect]) -> String {
     out
 }
 
-/// One figure for each rule and node that something was found of: a second finding counts there, for a line that comes twice
-/// makes a collector refuse all of them.
+/// One figure for each rule and node that something was found of, whichever of several nodes a finding names first: when one is
+/// mended, the lines of the others stay. A second finding counts in its line, for a line that comes twice makes a collector
+/// refuse all of them.
 fn each_finding(defects: &[Defect]) -> impl Iterator<Item = Sample> {
     let mut known: BTreeMap<Vec<(&'static str, String)>, usize> = BTreeMap::new();
     let mut samples: Vec<Sample> = Vec::new();
-    for defect in defects {
+    let each = defects.iter().flat_map(|defect| {
+        let first = defect.node.clone().unwrap_or_default();
+        std::iter::once(first).chain(defect.also.iter().cloned()).map(move |node| (defect, node))
+    });
+    for (defect, node) in each {
         let labels = vec![
             ("rule", defect.rule.clone()),
             ("gravity", defect.gravity.word().to_owned()),
             ("certainty", defect.certainty.word().to_owned()),
-            ("node", defect.node.clone().unwrap_or_default()),
+            ("node", node),
         ];
         let index = *known.entry(labels.clone()).or_insert(samples.len());
         match samples.get_mut(index) {
@@ -194,6 +199,17 @@ mod tests {
         let text = metrics_text(&snapshot, &defects);
         let lines: Vec<&str> = text.lines().filter(|l| l.contains("smart-failing")).collect();
         assert!(lines.len() == 1 && lines[0].ends_with("node=\"/dev/sdb\"} 2"), "{lines:?}");
+    }
+
+    #[test]
+    fn every_node_of_a_finding_has_its_line() {
+        let (snapshot, mut defects) = sample();
+        defects[0].also = vec!["/dev/sdc".into(), "/dev/sdd".into()];
+        let text = metrics_text(&snapshot, &defects);
+        for disk in ["sdb", "sdc", "sdd"] {
+            assert!(text.contains(&format!("node=\"/dev/{disk}\"}} 1\n")), "{text}");
+        }
+        assert!(text.contains("fathom_findings{gravity=\"high\"} 1\n"), "it is one finding");
     }
 
     #[test]

@@ -16,6 +16,7 @@ use fathom_sys::clock;
 use fathom_sys::sysroot::SysRoot;
 use serde_json::json;
 use std::fmt::Write as _;
+use std::io::ErrorKind;
 
 mod collect;
 mod file;
@@ -52,13 +53,17 @@ pub fn run(common: &Common, output: Output, args: &Check) -> CommandResult {
     let result = json!({
         "defects": defects,
         "needs_measurement": needed.iter().map(|(rule, command)| json!({"rule": rule, "command": command})).collect::<Vec<_>>(),
-        "snapshot": if output.json { serde_json::to_value(&snapshot).unwrap_or_default() } else { json!(null) },
     });
+    let facts = if output.json { file::line(&snapshot) } else { String::new() };
     let text = match args.show {
         CheckForm::Openmetrics => metrics_text(&snapshot, &defects),
         form => text(form, output, args, snapshot, &defects, &needed),
     };
-    finish(output, &text, &result, exit)
+    let beside = ("snapshot", facts.as_str());
+    match output.text(&text).and_then(|()| output.json_beside("result", &result, beside)) {
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(error.into()),
+        _ => Ok(exit),
+    }
 }
 
 /// Everything for people.

@@ -59,6 +59,18 @@ pub fn write(path: &Path, snapshot: &Snapshot) -> Result<(), String> {
     })
 }
 
+/// The snapshot on one line.
+pub fn line(snapshot: &Snapshot) -> String {
+    // In the form of files, without what stands at the ends of its lines: no text has any itself.
+    let mut text = serde_json::to_vec_pretty(snapshot).unwrap_or_default();
+    let mut is_indent = false;
+    text.retain(|&byte| {
+        is_indent = byte == b'\n' || (is_indent && byte == b' ');
+        !is_indent
+    });
+    String::from_utf8(text).unwrap_or_else(|_| "null".to_owned())
+}
+
 /// Reads a snapshot.
 pub fn read(path: &Path) -> Result<Snapshot, String> {
     let name = path.display();
