@@ -6,6 +6,7 @@ use crate::names;
 use crate::site::{Site, Spot, active_scheduler, active_word};
 use fathom_base::suggest;
 use fathom_model::change::knob::KnobPlace;
+use fathom_sys::hostinfo;
 use fathom_sys::sysroot::SysRoot;
 use std::path::Path;
 
@@ -17,6 +18,10 @@ const REQUESTS_MIN: i64 = 4;
 
 /// KiB of a page. Larger pages exist on machines that storage seldom lies on; there the kernel's answer is compared.
 const PAGE_KIB: i64 = 4;
+
+/// Memory that the kernel keeps free: of more than a tenth of all it would kill what runs, fathom among it.
+const MIN_FREE: &str = "vm.min_free_kbytes";
+const MIN_FREE_DIVISOR: u64 = 10;
 
 /// Checks a value by the table alone, where no device is known yet.
 ///
@@ -96,6 +101,11 @@ fn values_at(root: &SysRoot, site: &Site, knob: &Knob, asked: Asked<'_>) -> Valu
             other.or_else(|| beside(file)).map_or(knob.values, |max| Values::Number(min, max))
         }
         Values::Requests => requests(site, asked),
+        Values::Number(min, max) if knob.id == MIN_FREE => {
+            let memory_kib = hostinfo::meminfo_bytes(root, "MemTotal").map(|bytes| bytes / 1024);
+            let share = memory_kib.and_then(|kib| i64::try_from(kib / MIN_FREE_DIVISOR).ok());
+            Values::Number(min, share.map_or(max, |share| share.clamp(min, max)))
+        }
         other => other,
     }
 }

@@ -96,3 +96,23 @@ fn hardware_narrows_the_range() {
     tree.put("sys/devices/a/sda/queue/discard_max_bytes", "1048576\n");
     assert_eq!(check("block.discard_max_bytes", "65536", None), Ok(()));
 }
+
+#[test]
+fn memory_narrows_what_is_kept_free() {
+    let tree = Tree::of_text(
+        "[proc]
+meminfo = MemTotal:  4096000 kB",
+    );
+    let (root, knob) = (tree.root(), find("vm.min_free_kbytes").unwrap());
+    let check = |value: &str| check_at(&root, &KnobPlace::Machine, knob, value, &|_| None);
+    assert_eq!(check("409600"), Ok(()));
+    let error = check("409601").unwrap_err().to_string();
+    assert!(error.contains("1024 to 409600 KiB"), "{error}");
+    // Where there is next to none, the least is allowed.
+    tree.put(
+        "proc/meminfo",
+        "MemTotal:  2048 kB
+",
+    );
+    assert_eq!((check("1024"), check("1025").is_err()), (Ok(()), true));
+}

@@ -13,6 +13,7 @@ use fathom_guard::faults::Faults;
 use fathom_guard::leftovers;
 use fathom_guard::place;
 use fathom_guard::{Consent, MeasuringLock, Protected};
+use fathom_lab::error::ErrorClass;
 use fathom_lab::restore;
 use fathom_lab::trial::KeepRecord;
 use fathom_lab::{Lab, LabError};
@@ -249,17 +250,22 @@ pub fn measure_as(
     };
     let mut keeper =
         Keeper { store: &mut store, run_id: &run_id, kind: purpose.kind, kept: 0, error: None };
+    let is_plan = matches!(start, Start::Plan { .. });
     let outcome = body(&mut lab, &begun, &mut |record| {
         keeper.keep(record);
-        Ok(())
+        match &keeper.error {
+            Some(error) if is_plan => Err(unstored(error)),
+            _ => Ok(()),
+        }
     });
     // What is stored and told to others waits for no terminal: the view is taken away after it.
     let got = match outcome {
         Ok(got) => got,
         Err(error) => {
+            let exit = if keeper.error.is_some() { Exit::Internal } else { Exit::of_error(&error) };
             keeper.give_up();
-            progress.ended(Exit::of_error(&error), &error.to_string());
-            return Err(fail(output, &error, Exit::of_error(&error)));
+            progress.ended(exit, &error.to_string());
+            return Err(fail(output, &error, exit));
         }
     };
     let kept = keep_end(common, keeper, stop, purpose, &got);
@@ -382,8 +388,15 @@ pub fn absolute_target(target: &str) -> String {
     found.map_or_else(|_| target.to_owned(), |path| path.display().to_string())
 }
 
-/// Puts finished records into the store. A store that fails does not end the measurement: the figures are shown all
-/// the same, and the error at the end.
+/// Ends an experiment, which would go on for hours and be measured again from here by its next start.
+fn unstored(error: &StoreError) -> LabError {
+    let reason = format!("the result could not be stored: {error}");
+    // The least class: the exit code is that of the store.
+    LabError::Cell { reason, class: ErrorClass::Usage }
+}
+
+/// Puts finished records into the store. A store that fails ends an experiment, but no other measurement: the figures are
+/// shown all the same, and the error at the end.
 struct Keeper<'a> {
     store: &'a mut Store,
     run_id: &'a str,

@@ -110,7 +110,7 @@ pub const KNOBS: &[Knob] = &[
         unit: "KiB",
         values: Values::Number(1024, 4_194_304),
         inexact: "that nobody had set it: the kernel then no longer adapts it when memory is added or huge pages are switched on",
-        trap: "Too much of it, and the machine kills programs at once.",
+        trap: "Too much of it, and the machine kills programs at once: more than a tenth of all memory is refused.",
         ..BASE
     },
     Knob {

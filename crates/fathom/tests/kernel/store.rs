@@ -29,6 +29,7 @@ pub fn trials() -> Vec<Trial> {
         kernel_test("store_with_the_name_of_a_device", &[FathomBinary], mistyped),
         kernel_test("store_on_a_full_disk", &tmpfs, full),
         kernel_test("disk_of_the_store_becomes_full", &tmpfs, becomes_full),
+        kernel_test("store_of_an_experiment_becomes_full", &tmpfs, experiment),
         kernel_test("store_that_is_damaged", &[FathomBinary], damaged),
         kernel_test("store_that_is_something_else", &[FathomBinary], something_else),
         kernel_test("store_without_a_place", &[FathomBinary, Root, Tool("setpriv")], no_place),
@@ -190,6 +191,33 @@ fn becomes_full() {
     let trials: Vec<_> = runs.iter().map(|run| run["trials"].as_u64().unwrap()).collect();
     assert_eq!(trials, [0, 1], "earlier results are intact");
     sandbox.json(&PROBE, &[0, 1]);
+}
+
+/// The second trial leaves room for notes in the journal, but for no record: what cannot be kept is not measured on and on.
+fn experiment() {
+    let mount = Mount::new("tmpfs", Path::new("none"), "size=2m").unwrap();
+    let sandbox = Sandbox::with_db(mount.dir().join("fathom.db"));
+    let (begun, rest) = (sandbox.scratch.join("begun"), mount.dir().join("rest"));
+    let command = format!(
+        "echo x >>{0}; [ $(wc -l <{0}) != 2 ] || {{ dd if=/dev/zero of={1} bs=4k; truncate -s -8k {1}; }}; echo score: 1",
+        p(&begun),
+        p(&rest)
+    );
+    let text = format!(
+        "target = '{}'\n[[workload]]\nlabel = 'app'\ncommand = '''{command}'''\nfigure.score = 'score: {{}}'\n\
+         [design]\nblocks = 4\nsentinel = false\n[[objective]]\nmetric = 'application'\n",
+        p(&sandbox.dir())
+    );
+    let file = crate::lab::plan(&sandbox, "fills", &text);
+    let done = sandbox.run(&["--json", "lab", p(&file)]);
+    assert_eq!(done.code, 6, "{done:?}");
+    assert!(done.stderr.contains("could not be stored"), "{done:?}");
+    assert_eq!(fs::read_to_string(&begun).unwrap().lines().count(), 2, "{done:?}");
+    fs::remove_file(&rest).unwrap();
+    assert_eq!(sandbox.runs()[0]["trials"].as_u64(), Some(1));
+    let done = sandbox.run(&["--json", "lab", p(&file)]);
+    assert!([0, 1].contains(&done.code), "{done:?}");
+    assert_eq!(sandbox.runs()[0]["trials"].as_u64(), Some(4), "the others follow");
 }
 
 fn damaged() {
