@@ -120,6 +120,9 @@ pub struct CaptureClass {
     pub bytes: u64,
     /// Sizes in bytes, each with how often it came; the 64 most frequent.
     pub sizes: Vec<(u64, u64)>,
+    /// All sizes in bytes; empty in records of older versions.
+    #[serde(default)]
+    pub all_sizes: SparseHistogram,
     /// Mean size; 0 of none.
     pub size_mean: f64,
     /// Its standard deviation.

@@ -31,8 +31,10 @@ pub fn distances(a: &CaptureRecord, b: &CaptureRecord, changed: Changed) -> Vec<
             all.push(CaptureDistance { figure, distance, median_a, median_b, of });
         }
     };
-    add("size of reads", &sizes(a, "read"), &sizes(b, "read"), Load);
-    add("size of writes", &sizes(a, "write"), &sizes(b, "write"), Load);
+    for (figure, word) in [("size of reads", "read"), ("size of writes", "write")] {
+        let [of_a, of_b] = sizes([a, b], word);
+        add(figure, &of_a, &of_b, Load);
+    }
     let places = unless(changed.places);
     add("distance of places", &a.places.seek_bytes, &b.places.seek_bytes, places);
     add(GAPS, &a.arrivals.gap_ns, &b.arrivals.gap_ns, unless(changed.times));
@@ -84,12 +86,21 @@ fn durable(record: &CaptureRecord) -> Option<f64> {
 /// The figure of the times between requests.
 const GAPS: &str = "time between arrivals";
 
-fn sizes(record: &CaptureRecord, word: &str) -> Histogram {
-    let mut sizes = Histogram::new();
-    if let Some(class) = record.class(word) {
-        class.sizes.iter().for_each(|(bytes, count)| sizes.record_n(*bytes, *count));
-    }
-    sizes
+/// All sizes where both have them; with a record of an older version the most frequent ones of both.
+fn sizes(records: [&CaptureRecord; 2], word: &str) -> [Histogram; 2] {
+    let classes = records.map(|record| record.class(word));
+    let have_all = classes.iter().flatten().all(|class| !class.all_sizes.is_empty());
+    classes.map(|class| {
+        let mut sizes = Histogram::new();
+        match class {
+            Some(class) if have_all => sizes.merge_sparse(&class.all_sizes),
+            Some(class) => {
+                class.sizes.iter().for_each(|(bytes, count)| sizes.record_n(*bytes, *count));
+            }
+            None => {}
+        }
+        sizes
+    })
 }
 
 /// Depth by time, in microseconds.

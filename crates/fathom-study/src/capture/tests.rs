@@ -6,19 +6,26 @@ use super::*;
 use fathom_base::units::format_size;
 use fathom_model::builtin;
 use fathom_model::capture::{CaptureClass, CaptureFaults, CapturePlaces};
+use fathom_model::pattern::mean_bytes;
 use fathom_model::workload::{Access, Job};
-use fathom_stats::Histogram;
+use fathom_stats::{Histogram, SparseHistogram};
 
 fn class(word: &str, count: u64, follow: u64, sizes: &[(u64, u64)]) -> CaptureClass {
     let bytes: u64 = sizes.iter().map(|(size, count)| size * count).sum();
     let mean = bytes as f64 / count as f64;
     let square: f64 = sizes.iter().map(|(size, n)| (*size as f64 - mean).powi(2) * *n as f64).sum();
+    let mut all_sizes = Histogram::new();
+    sizes.iter().for_each(|(size, count)| all_sizes.record_n(*size, *count));
+    let mut sizes = sizes.to_vec();
+    sizes.sort_unstable_by_key(|(size, count)| (std::cmp::Reverse(*count), *size));
+    sizes.truncate(64);
     CaptureClass {
         class: word.into(),
         count,
         follow,
         bytes,
-        sizes: sizes.to_vec(),
+        sizes,
+        all_sizes: SparseHistogram::from(&all_sizes),
         size_mean: mean,
         size_deviation: (square / count as f64).sqrt(),
         ..CaptureClass::default()
@@ -189,6 +196,57 @@ fn distances_are_those_of_kolmogorov_and_smirnov() {
     assert!(apart.severity == Severity::Doubtful && apart.summary.contains("size of reads"));
     assert!(distances(&a, &b, none).iter().any(|d| d.distance > FAR));
     assert_eq!(finding("likeness", &[]).severity, Severity::Doubtful);
+}
+
+/// What a filesystem writes back: half of it 4 KiB, the rest in any multiple of it up to 1 MiB.
+fn written_back() -> CaptureClass {
+    let rest = (2..=256).map(|n| (n * 4096, 10));
+    class("write", 5100, 0, &std::iter::once((4096, 2550)).chain(rest).collect::<Vec<_>>())
+}
+
+#[test]
+fn rare_sizes_count_as_much_as_frequent_ones() {
+    let load = |class: CaptureClass| capture(vec![class], vec![1, 1]);
+    let of_sizes = |a: &CaptureRecord, b: &CaptureRecord| {
+        let all = distances(a, b, Changed::default());
+        all.iter().find(|d| d.figure == "size of writes").expect("sizes").distance
+    };
+    let (many, one) = (load(written_back()), load(class("write", 5100, 0, &[(4096, 5100)])));
+    assert!((of_sizes(&many, &one) - 0.5).abs() < 1e-9, "{}", of_sizes(&many, &one));
+    // A record of an older version has no others than the most frequent ones, and both are compared by these.
+    let mut old = many.clone();
+    old.classes[0].all_sizes = SparseHistogram::default();
+    assert_eq!(of_sizes(&many, &old), 0.0);
+}
+
+#[test]
+fn the_twin_has_rare_sizes_too() {
+    let check = |class: CaptureClass| {
+        let (mean, count) = (class.size_mean, class.count);
+        let original = capture(vec![class], vec![1, 0, 0, 100]);
+        let sizes = twin(&original)[0].block_size.clone();
+        let twin_mean = mean_bytes(&sizes);
+        assert!((twin_mean / mean - 1.0).abs() < 0.02, "{twin_mean} for {mean}: {sizes:?}");
+        let weights: f64 = sizes.iter().map(|size| size.weight).sum();
+        assert!((weights - count as f64).abs() < 0.5, "{sizes:?}");
+        let own: Vec<_> =
+            sizes.iter().map(|s| (u64::from(s.size_bytes), s.weight as u64)).collect();
+        let made = capture(vec![super::tests::class("write", count, 0, &own)], vec![1, 0, 0, 100]);
+        let found = distances(&original, &made, Changed::default());
+        let apart = found.iter().find(|d| d.figure == "size of writes").expect("sizes").distance;
+        assert!(apart < 0.1, "{apart}: {sizes:?}");
+        workload_file(&original, "t").expect("a workload")
+    };
+    let text = check(written_back());
+    assert!(text.contains("The rarer sizes, of 50.0 % of the writes"), "{text}");
+    // None is frequent; and few requests that have most of the bytes.
+    let even: Vec<_> = (1..=250).map(|n| (n * 512, 20)).collect();
+    check(class("write", 5000, 0, &even));
+    check(class("write", 5040, 0, &[(4096, 5000), (1 << 20, 39), (12 << 10, 1)]));
+    // Few requests with few bytes are no group of their own.
+    let hardly = capture(vec![class("write", 5001, 0, &[(4096, 5000), (8192, 1)])], vec![1, 100]);
+    assert_eq!(twin(&hardly)[0].block_size.len(), 1);
+    assert!(!workload_file(&hardly, "t").is_some_and(|text| text.contains("rarer")));
 }
 
 /// Everything else alike, what kind the requests are decides.

@@ -1,11 +1,15 @@
 //! The synthetic twin: a workload file with the mix, sizes, places and pace of a capture.
 
 use fathom_model::capture::{CaptureClass, CapturePlaces, CaptureRecord};
+use fathom_stats::histogram::{bucket_bounds, bucket_of};
+use std::collections::BTreeMap;
 use std::fmt::Write;
 
 /// Sizes that are told apart, and the smallest share of one.
 const SIZES_MAX: usize = 8;
 const SIZE_SHARE_MIN: f64 = 0.01;
+/// All others are told in so many groups, unless they are a smaller share of requests and bytes than that.
+const GROUPS: u64 = 8;
 /// A part of the load below this share of all requests has no job of its own.
 const JOB_SHARE_MIN: f64 = 0.05;
 /// Places for requests of an open loop where nobody knows how many were in flight.
@@ -38,6 +42,16 @@ pub fn workload_file(capture: &CaptureRecord, name: &str) -> Option<String> {
         capture.requests() as f64 / seconds,
         100.0 * capture.places.follow_any as f64 / capture.places.count.max(1) as f64,
     );
+    for class in ["read", "write"].iter().filter_map(|word| capture.class(word)) {
+        let rare: u64 = others(class, &frequent(class)).iter().map(|(_, count)| count).sum();
+        if rare > 0 {
+            let (word, percent) = (&class.class, 100.0 * rare as f64 / class.count.max(1) as f64);
+            let _ = writeln!(
+                out,
+                "The rarer sizes, of {percent:.1} % of the {word}s, stand here as means of up to {GROUPS} groups."
+            );
+        }
+    }
     let _ = writeln!(out, "{}\n\"\"\"", pace(capture).text());
     for job in &jobs {
         job.write(&mut out, capture, seconds);
@@ -200,7 +214,7 @@ impl Twin<'_> {
             let percent = |bytes: u64| 100.0 * bytes as f64 / capture.size_bytes as f64;
             let (offset, span) = (percent(places.first_byte), percent(used));
             if offset + span <= 100.0 && span < 95.0 {
-                let _ = writeln!(out, "offset = \"{offset:.3}%\"\nspan = \"{span:.3}%\"");
+                let _ = writeln!(out, "offset = \"{offset:.6}%\"\nspan = \"{span:.6}%\"");
             }
         }
         if let Some(zones) = zones(places).filter(|_| self.is_random) {
@@ -209,11 +223,11 @@ impl Twin<'_> {
     }
 }
 
-/// Sizes with their weights, the most frequent first.
+/// Sizes with their weights: the most frequent ones, then the groups of the others.
 fn block_size(class: Option<&CaptureClass>) -> String {
     let Some(class) = class else { return "4096".to_owned() };
-    let wanted = |(_, count): &&(u64, u64)| *count as f64 >= SIZE_SHARE_MIN * class.count as f64;
-    let sizes: Vec<_> = class.sizes.iter().filter(wanted).take(SIZES_MAX).collect();
+    let mut sizes = frequent(class);
+    sizes.extend(others(class, &sizes));
     match sizes.as_slice() {
         [] => (class.size_mean as u64 / 512 * 512).max(512).to_string(),
         [(bytes, _)] => bytes.to_string(),
@@ -223,6 +237,51 @@ fn block_size(class: Option<&CaptureClass>) -> String {
             texts.join(",")
         }
     }
+}
+
+/// The most frequent sizes, each with how often it came.
+fn frequent(class: &CaptureClass) -> Vec<(u64, u64)> {
+    let wanted = |(_, count): &&(u64, u64)| *count as f64 >= SIZE_SHARE_MIN * class.count as f64;
+    class.sizes.iter().filter(wanted).take(SIZES_MAX).copied().collect()
+}
+
+/// All sizes but those, from the smallest on in groups that are about equally frequent: the mean of each in whole blocks, with how
+/// often they came. None where they hardly count, and in records of older versions, which do not have them.
+fn others(class: &CaptureClass, frequent: &[(u64, u64)]) -> Vec<(u64, u64)> {
+    let mut left: BTreeMap<usize, u64> = class.all_sizes.occupied().collect();
+    let mut left_bytes = class.bytes;
+    for (bytes, count) in frequent {
+        if let Some(left) = left.get_mut(&bucket_of(*bytes)) {
+            *left = left.saturating_sub(*count);
+        }
+        left_bytes = left_bytes.saturating_sub(bytes * count);
+    }
+    let all: u64 = left.values().sum();
+    let is_little = |part: u64, whole: u64| (part as f64) < SIZE_SHARE_MIN * whole as f64;
+    if is_little(all, class.count) && is_little(left_bytes, class.bytes) {
+        return Vec::new();
+    }
+    let has_large_blocks = class.sizes.iter().all(|(bytes, _)| bytes.is_multiple_of(4096));
+    let block = if has_large_blocks { 4096.0 } else { 512.0 };
+    let mean = |count: u64, bytes: f64| {
+        let blocks = (bytes / count as f64 / block).round().max(1.0);
+        ((blocks * block) as u64, count)
+    };
+    let mut groups = Vec::new();
+    let (mut count, mut bytes) = (0, 0.0);
+    for (bucket, requests) in left {
+        let (low, high) = bucket_bounds(bucket);
+        count += requests;
+        bytes += requests as f64 * f64::midpoint(low as f64, high as f64);
+        if count > 0 && count * GROUPS >= all {
+            groups.push(mean(count, bytes));
+            (count, bytes) = (0, 0.0);
+        }
+    }
+    if count > 0 {
+        groups.push(mean(count, bytes));
+    }
+    groups
 }
 
 /// Shares of equal parts of what was touched; none where they are much the same.

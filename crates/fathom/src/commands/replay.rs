@@ -227,7 +227,7 @@ fn target(args: &Replay) -> Result<(Option<u64>, bool), String> {
 /// The largest request, in whole blocks: those that are larger are issued in parts.
 fn buffer_bytes(whole: &CaptureRecord) -> u32 {
     let data = whole.classes.iter().filter(|class| matches!(&*class.class, "read" | "write"));
-    let largest = data.flat_map(|class| class.sizes.iter().map(|(bytes, _)| *bytes)).max();
+    let largest = data.filter_map(|class| class.all_sizes.max()).max();
     largest.unwrap_or(4096).next_multiple_of(4096).clamp(4096, BUFFER_BYTES_MAX) as u32
 }
 

@@ -4,7 +4,7 @@ use super::flag_counts;
 use crate::trace::event::{Class, Event, Flags, SECTOR_BYTES};
 use crate::trace::flight::{Done, Level};
 use fathom_model::capture::CaptureClass;
-use fathom_stats::Histogram;
+use fathom_stats::{Histogram, SparseHistogram};
 use std::collections::HashMap;
 
 /// Different sizes that are counted one by one.
@@ -24,6 +24,7 @@ struct One {
     squares: u128,
     inverses: f64,
     sizes: HashMap<u32, u64>,
+    all_sizes: Histogram,
     flags: [u64; 5],
     durable: u64,
     follow: u64,
@@ -47,6 +48,7 @@ impl Classes {
             one.bytes += bytes;
             one.squares += u128::from(bytes) * u128::from(bytes);
             one.inverses += 1.0 / bytes as f64;
+            one.all_sizes.record(bytes);
             let is_full = one.sizes.len() >= SIZES_MAX;
             if let Some(count) = one.sizes.get_mut(&event.sectors) {
                 *count += 1;
@@ -99,6 +101,7 @@ impl One {
             count: self.count,
             bytes: self.bytes,
             sizes,
+            all_sizes: SparseHistogram::from(&self.all_sizes),
             size_mean: mean,
             size_deviation: variance.sqrt(),
             size_harmonic: if self.with_data == 0 { 0.0 } else { n / self.inverses },
