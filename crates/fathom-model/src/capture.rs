@@ -180,10 +180,13 @@ pub struct CapturePlaces {
     pub first_byte: u64,
     /// Behind the last one.
     pub end_byte: u64,
-    /// The device in equal parts, with the requests that begin in each.
+    /// What was used of the device in equal parts, with the requests that begin in each.
     pub parts: Vec<u64>,
     /// Size of such a part.
     pub part_bytes: u64,
+    /// Where the first of them begins; 0 in records of older versions, whose parts begin with the device.
+    #[serde(default)]
+    pub first_part_byte: u64,
     /// Parts that requests reach into; 0 in records of older versions.
     #[serde(default)]
     pub touched_parts: u64,
@@ -272,7 +275,7 @@ pub struct CaptureMap {
     pub column_ns: u64,
     /// Height of a row.
     pub row_bytes: u64,
-    /// (column, row, reads, writes) where there is anything.
+    /// (column, row, reads, writes) where there is anything; rows are counted from the start of the device.
     pub cells: Vec<(u32, u32, u32, u32)>,
 }
 

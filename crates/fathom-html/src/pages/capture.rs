@@ -60,7 +60,7 @@ fn of_capture(capture: &CaptureRecord) -> Vec<Section> {
         words.row([name.to_owned(), line]);
     }
     let mut places =
-        Section::new("Where and when", "The device from its start (below) to its end, over time.");
+        Section::new("Where and when", "What was used of the device, its start below, over time.");
     places.blocks.extend(maps(capture).into_iter().map(Block::from));
     places.blocks.extend(seeks(capture).map(Block::from));
     let mut course = Section::new("Course", "");
@@ -100,10 +100,17 @@ fn maps(capture: &CaptureRecord) -> Vec<Chart> {
             format_duration(ns)
         }
     };
+    // Far from the start of the device all offsets would read the same: they count from the lowest one.
+    let (from, title) = if lowest > rows - lowest {
+        let begin = format_size(u64::from(lowest).saturating_mul(*row_bytes));
+        (lowest, format!("offset beyond {begin}, from"))
+    } else {
+        (0, "offset from".to_owned())
+    };
     let one = |name: &str, of: fn(&(u32, u32, u32, u32)) -> u32| {
         let x = Axis::names("time", (0..columns).map(when));
-        let place = |row: u32| format_size(u64::from(row) * row_bytes);
-        let y = Axis::names("offset from", (lowest..rows).map(place));
+        let place = |row: u32| format_size(u64::from(row - from) * row_bytes);
+        let y = Axis::names(title.clone(), (lowest..rows).map(place));
         let there = cells.iter().filter(|cell| of(cell) > 0);
         let point = |cell: &(u32, u32, u32, u32)| {
             Point::cell(cell.0 as usize, (cell.1 - lowest) as usize, f64::from(of(cell)))

@@ -129,6 +129,22 @@ fn every_request_is_in_one_cell_of_the_latencies() {
     assert_eq!(sum(long), 370_000.0);
 }
 
+/// In terabytes all of them would have the same name.
+#[test]
+fn places_far_from_the_start_count_from_the_lowest() {
+    let mut far = captured();
+    let map = &mut far.capture.as_mut().expect("a capture").map;
+    map.row_bytes = 8 << 20;
+    map.cells.iter_mut().for_each(|cell| cell.1 += 400_000);
+    let head = head(RunKind::Capture, "fathom capture /dev/sda", "/dev/sda");
+    let text = markdown(&head, &[far], None);
+    for part in
+        ["| offset beyond 3.1 TiB, from |", "| 0.00 s | 0 B | 900 |", "| 2.00 s | 8 MiB | 3 |"]
+    {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+}
+
 #[test]
 fn nothing_asked_is_said() {
     let head = head(RunKind::Capture, "fathom capture /dev/sda", "/dev/sda");

@@ -51,7 +51,7 @@ impl Study {
             flight: Flight::default(),
             done: Vec::new(),
             classes: Classes::default(),
-            places: Places::new(size_bytes),
+            places: Places::new(),
             times: Times::default(),
             processes: HashMap::new(),
             record: CaptureRecord { size_bytes, ..CaptureRecord::default() },
@@ -206,7 +206,7 @@ impl Study {
             if self.places.arrived(event) {
                 self.classes.follows(event.class);
             }
-            self.times.place(event, self.places.size_bytes());
+            self.times.place(event);
             if !self.has_issues {
                 let is_seek = self.places.moved(event);
                 self.times.seek(event.time_ns, is_seek);

@@ -6,10 +6,10 @@ use fathom_stats::Histogram;
 
 /// Streams that are followed at once: as many as a busy file server has.
 const STREAMS: usize = 64;
-/// The device is counted in up to so many parts.
-const PARTS: usize = 1024;
-/// Parts are at least this large, until the device's size is known to need larger ones.
-const PART_SECTORS_MIN: u64 = 2048;
+/// What is used of the device is counted in up to so many parts.
+const PARTS: u64 = 1024;
+/// Parts of 4 KiB at first: so many bits of a sector's number are its place in the part.
+const PART_SHIFT: u32 = 3;
 /// As other tools have it: less than that is no seek.
 pub(super) const NEAR_SECTORS: u64 = 128;
 
@@ -31,36 +31,95 @@ pub(super) struct Places {
     run: Histogram,
     seek: Histogram,
     seeks: u64,
-    part_sectors: u64,
-    /// The parts that requests reached into: large ones into many.
-    touched: Vec<bool>,
+    parts: Parts,
     end_sector: u64,
     first_sector: u64,
 }
 
+/// What is used of the device in equal parts, which become larger as that becomes more: what a small part of a large device is
+/// asked for does not vanish in one of them.
+#[derive(Debug)]
+struct Parts {
+    /// Their size as a power of two, in sectors.
+    shift: u32,
+    /// The number of the first one, counted from the device's start.
+    first: u64,
+    /// Requests that begin in it, and whether any reaches into it: large ones into many.
+    counts: Vec<(u64, bool)>,
+}
+
+impl Parts {
+    fn new() -> Self {
+        Self { shift: PART_SHIFT, first: 0, counts: Vec::new() }
+    }
+
+    /// A request from one sector to another.
+    fn add(&mut self, from: u64, to: u64) {
+        let (mut low, mut high) = self.with(from, to);
+        while high - low >= PARTS {
+            self.halve();
+            (low, high) = self.with(from, to);
+        }
+        if self.counts.is_empty() {
+            self.first = low;
+        }
+        if low < self.first {
+            let more = (self.first - low) as usize;
+            self.counts.splice(..0, std::iter::repeat_n((0, false), more));
+            self.first = low;
+        }
+        let length = (high - low + 1) as usize;
+        if self.counts.len() < length {
+            self.counts.resize(length, (0, false));
+        }
+        let [from, to] = [from, to].map(|sector| ((sector >> self.shift) - low) as usize);
+        self.counts[from].0 += 1;
+        self.counts[from..=to].iter_mut().for_each(|(_, is_touched)| *is_touched = true);
+    }
+
+    /// The first and the last part of what was used before and of this together.
+    fn with(&self, from: u64, to: u64) -> (u64, u64) {
+        let (from, to) = (from >> self.shift, to >> self.shift);
+        match self.counts.len() as u64 {
+            0 => (from, to),
+            count => (from.min(self.first), to.max(self.first + count - 1)),
+        }
+    }
+
+    /// Two parts become one.
+    fn halve(&mut self) {
+        let first = self.first / 2;
+        let mut halved: Vec<(u64, bool)> = Vec::with_capacity(self.counts.len() / 2 + 1);
+        for (number, (count, is_touched)) in (self.first..).zip(&self.counts) {
+            let at = (number / 2 - first) as usize;
+            if at == halved.len() {
+                halved.push((0, false));
+            }
+            halved[at] = (halved[at].0 + count, halved[at].1 || *is_touched);
+        }
+        (self.shift, self.first, self.counts) = (self.shift + 1, first, halved);
+    }
+
+    /// A number of parts in bytes.
+    fn bytes(&self, parts: u64) -> u64 {
+        (parts << self.shift).saturating_mul(SECTOR_BYTES)
+    }
+}
+
 impl Places {
-    pub(super) fn new(size_bytes: u64) -> Self {
-        let sectors = size_bytes / SECTOR_BYTES;
-        let part_sectors =
-            sectors.div_ceil(PARTS as u64).max(if sectors == 0 { PART_SECTORS_MIN } else { 1 });
+    pub(super) fn new() -> Self {
         Self {
             streams: Vec::with_capacity(STREAMS),
             last: None,
             head: None,
-            record: CapturePlaces { parts: vec![0; PARTS], ..CapturePlaces::default() },
+            record: CapturePlaces::default(),
             run: Histogram::new(),
             seek: Histogram::new(),
             seeks: 0,
-            part_sectors,
-            touched: vec![false; PARTS],
+            parts: Parts::new(),
             end_sector: 0,
             first_sector: u64::MAX,
         }
-    }
-
-    /// The size of the device, as far as it is known by now.
-    pub(super) fn size_bytes(&self) -> u64 {
-        self.part_sectors.saturating_mul(PARTS as u64 * SECTOR_BYTES)
     }
 
     /// True when it goes on where a stream ended.
@@ -74,12 +133,7 @@ impl Places {
         self.first_sector = self.first_sector.min(event.sector);
         self.end_sector = self.end_sector.max(event.end_sector());
         let last_sector = event.end_sector().saturating_sub(1).max(event.sector);
-        while last_sector / self.part_sectors >= PARTS as u64 {
-            self.halve_parts();
-        }
-        let [first, last] = [event.sector, last_sector].map(|s| (s / self.part_sectors) as usize);
-        self.record.parts[first] += 1;
-        self.touched[first..=last].fill(true);
+        self.parts.add(event.sector, last_sector);
         follows
     }
 
@@ -98,18 +152,6 @@ impl Places {
             *oldest = new;
         }
         false
-    }
-
-    /// The device's end lies further away: two parts become one.
-    fn halve_parts(&mut self) {
-        let (parts, touched) = (&mut self.record.parts, &mut self.touched);
-        for at in 0..PARTS / 2 {
-            parts[at] = parts[2 * at] + parts[2 * at + 1];
-            touched[at] = touched[2 * at] || touched[2 * at + 1];
-        }
-        parts[PARTS / 2..].fill(0);
-        touched[PARTS / 2..].fill(false);
-        self.part_sectors *= 2;
     }
 
     /// The heads go to the next request. True for a seek.
@@ -134,10 +176,13 @@ impl Places {
             self.run.record(stream.run_sectors * SECTOR_BYTES);
         }
         let mut record = self.record;
-        let last = record.parts.iter().rposition(|count| *count > 0).map_or(0, |at| at + 1);
-        record.parts.truncate(last);
-        record.part_bytes = self.part_sectors * SECTOR_BYTES;
-        record.touched_parts = self.touched.iter().filter(|is_touched| **is_touched).count() as u64;
+        let parts = self.parts;
+        let begun = parts.counts.iter().rposition(|(count, _)| *count > 0).map_or(0, |at| at + 1);
+        record.parts = parts.counts[..begun].iter().map(|(count, _)| *count).collect();
+        record.part_bytes = parts.bytes(1);
+        record.first_part_byte = parts.bytes(parts.first);
+        record.touched_parts =
+            parts.counts.iter().filter(|(_, is_touched)| *is_touched).count() as u64;
         record.run_bytes = self.run;
         record.seek_bytes = self.seek;
         record.seeks = self.seeks;

@@ -109,10 +109,67 @@ fn a_request_that_is_given_back_is_one() {
     assert_eq!(record.depth_ns[1], 10 + 40 + 40, "it is not with the driver between");
 }
 
+/// The rarest size counts like the most frequent one: the list of those that are told one by one ends, the distribution does not.
+#[test]
+fn no_size_is_too_rare() {
+    let requests: Vec<_> = (1..=200).map(|n| (Class::Read, n * 4096, n as u32 * 8)).collect();
+    let record = study(&serial(&requests), 0);
+    let read = record.class("read").expect("reads");
+    assert_eq!((read.sizes.len(), read.all_sizes.count()), (64, 200));
+    assert_eq!((read.all_sizes.min(), read.all_sizes.max()), (Some(4096), Some(800 << 10)));
+    assert_eq!(read.all_sizes.sum(), u128::from(read.bytes));
+}
+
+/// A database of 1 GiB at 3 TiB of a disk of 4 TiB, half of its requests in a tenth of it.
+#[test]
+fn what_is_used_of_a_large_device_is_seen_in_its_own_size() {
+    let (begin, length) = (3u64 << 31, 1u64 << 21);
+    let mut prng = Prng::new(3, 9);
+    let place = |number: u64, prng: &mut Prng| {
+        let part = if number.is_multiple_of(2) { length / 10 } else { length };
+        begin + prng.below(part / 8) * 8
+    };
+    let requests: Vec<_> = (0..5000).map(|n| (Class::Read, place(n, &mut prng), 8)).collect();
+    let record = study(&serial(&requests), 4 << 40);
+    let rows: std::collections::BTreeSet<u32> = record.map.cells.iter().map(|c| c.1).collect();
+    assert!(rows.len() >= 64, "{} rows", rows.len());
+    let lowest = u64::from(*rows.first().expect("some")) * record.map.row_bytes;
+    assert!(lowest.abs_diff(begin * 512) <= record.map.row_bytes);
+    let places = &record.places;
+    assert!(places.parts.len() > 512 && places.part_bytes <= 2 << 20, "{}", places.part_bytes);
+    assert!(places.first_part_byte.abs_diff(begin * 512) <= places.part_bytes);
+    let hot = places.hot_bytes(0.5);
+    assert!(hot < 120 << 20, "half of it in {hot} bytes");
+}
+
+/// In whatever order places come, each part has the requests that begin in it, and parts are no larger than their number asks for.
+#[test]
+fn parts_grow_with_what_is_used_on_either_side() {
+    for seed in 0..50 {
+        let mut prng = Prng::new(seed, 4);
+        let reach = 1 << (4 + prng.below(40));
+        let begin = prng.below(1 << 40);
+        let requests: Vec<_> = (0..200)
+            .map(|_| (Class::Write, begin + prng.below(reach), 1 + prng.below(300) as u32))
+            .collect();
+        let places = study(&serial(&requests), 0).places;
+        let bytes = places.part_bytes;
+        let mut expected = vec![0u64; places.parts.len()];
+        for (_, sector, _) in &requests {
+            expected[((sector * 512 - places.first_part_byte) / bytes) as usize] += 1;
+        }
+        assert_eq!(places.parts, expected);
+        assert!(bytes.is_power_of_two() && places.first_part_byte.is_multiple_of(bytes));
+        assert!(places.parts.len() <= 1024 && places.parts[0] > 0);
+        let span = places.end_byte - places.first_byte;
+        assert!(bytes == 4096 || span > 1022 * (bytes / 2), "{span} in parts of {bytes}");
+    }
+}
+
 /// A large request counts for every part of the device that it reaches into, and for one request.
 #[test]
 fn what_is_touched_is_all_of_a_request() {
-    // Parts of 4 KiB: 4 MiB in 1024 parts.
+    // Parts of 4 KiB at first.
     let size_bytes = 4 << 20;
     let touched = |requests: &[(Class, u64, u32)]| {
         let places = study(&serial(requests), size_bytes).places;
@@ -124,7 +181,7 @@ fn what_is_touched_is_all_of_a_request() {
     // Not from the start of a part, over the last one, and the same place again.
     let some = [(Class::Read, 4, 8), (Class::Read, 8188, 4), (Class::Read, 8, 8)];
     assert_eq!(touched(&some), (4096, 3 * 4096));
-    // Without a known size parts become larger: 1024 of 1 MiB, then 2 MiB.
+    // A little more than 1 GiB is more than 1024 parts of 1 MiB.
     let far = [(Class::Read, 0, 4096), (Class::Read, 2048 * 1024, 4096)];
     let places = study(&serial(&far), 0).places;
     assert_eq!((places.part_bytes, places.touched_bytes()), (2 << 20, 4 << 20));

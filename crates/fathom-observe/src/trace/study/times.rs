@@ -11,8 +11,10 @@ const INTERVALS_MAX: usize = 512;
 const INTERVAL_NS: u64 = 100_000_000;
 /// Depths that are told apart.
 const DEPTH_MAX: usize = 4096;
-/// Rows of the picture.
+/// The picture has at most so many rows; then two become one.
 const ROWS: u64 = 128;
+/// Height of a row at first.
+const ROW_BYTES: u64 = 4096;
 /// Windows in which requests are counted.
 const WINDOWS_NS: [u64; 3] = [10_000_000, 100_000_000, 1_000_000_000];
 
@@ -28,7 +30,9 @@ pub(super) struct Times {
     interval_ns: u64,
     intervals: Vec<Interval>,
     cells: HashMap<(u32, u32), (u32, u32)>,
-    rows_bytes: u64,
+    /// The lowest and the highest row, counted from the device's start, and how often two became one.
+    rows: Option<(u64, u64)>,
+    rows_halved: u32,
 }
 
 #[derive(Debug, Default)]
@@ -107,18 +111,21 @@ impl Times {
         self.interval(time_ns).record.seeks += u64::from(is_seek);
     }
 
-    /// A cell of the picture, over a device that has this size by now.
-    pub(super) fn place(&mut self, event: &Event, size_bytes: u64) {
-        while self.rows_bytes < size_bytes {
-            if self.rows_bytes == 0 {
-                self.rows_bytes = size_bytes;
-            } else {
-                self.rows_bytes *= 2;
-                self.fold(|(column, row)| (column, row / 2));
+    /// A cell of the picture, over what was used of the device by now.
+    pub(super) fn place(&mut self, event: &Event) {
+        let all = event.sector.saturating_mul(SECTOR_BYTES) / ROW_BYTES;
+        let row = loop {
+            let row = all >> self.rows_halved;
+            let (low, high) = self.rows.unwrap_or((row, row));
+            let (low, high) = (low.min(row), high.max(row));
+            if high - low < ROWS && high < u64::from(u32::MAX) {
+                self.rows = Some((low, high));
+                break row as u32;
             }
-        }
-        let row =
-            (event.sector * SECTOR_BYTES / (self.rows_bytes / ROWS).max(1)).min(ROWS - 1) as u32;
+            self.rows_halved += 1;
+            self.rows = self.rows.map(|(low, high)| (low / 2, high / 2));
+            self.fold(|(column, row)| (column, row / 2));
+        };
         let column = ((event.time_ns - self.begin_ns) / self.interval_ns) as u32;
         let cell = self.cells.entry((column, row)).or_default();
         if event.class == Class::Read { cell.0 += 1 } else { cell.1 += 1 }
@@ -212,7 +219,7 @@ impl Times {
         let mut cells: Vec<_> =
             self.cells.into_iter().map(|((c, r), (reads, writes))| (c, r, reads, writes)).collect();
         cells.sort_unstable();
-        let row_bytes = (self.rows_bytes / ROWS).max(1);
+        let row_bytes = ROW_BYTES << self.rows_halved;
         record.map = CaptureMap { column_ns: self.interval_ns, row_bytes, cells };
     }
 }
