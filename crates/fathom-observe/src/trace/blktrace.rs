@@ -1,6 +1,6 @@
 //! Traces as blktrace writes them: a file for each processor (`NAME.blktrace.0`, ...), whose records are merged by time.
 //!
-//! A record is 48 bytes in the byte order of the machine that wrote it, and what belongs to it: magic with version 7, number, time,
+//! A record is 48 bytes in the byte order of the machine that wrote it, and what belongs to it: magic with version 7, its number, time,
 //! sector, bytes, action (category << 16 | what), process, device, processor, error, length of what follows.
 
 use super::event::{Action, Class, Event, Flags, Names, SECTOR_BYTES};
@@ -48,11 +48,16 @@ pub struct Merged<R> {
     processes: HashMap<u32, u32>,
     device: Option<u32>,
     cut_off: bool,
+    /// Records that are missing, and whether some are since it was last asked.
+    lost: u64,
+    has_gap: bool,
 }
 
 /// One file.
 struct One<R> {
     input: R,
+    /// The number of its last event.
+    last: Option<u32>,
     /// Where the next record begins.
     at: u64,
     next: Option<Raw>,
@@ -63,6 +68,8 @@ struct Raw {
     head: [u8; RECORD_BYTES],
     data: Vec<u8>,
     time_ns: u64,
+    /// Records that are missing before it.
+    lost: u32,
 }
 
 impl<R: Read> Merged<R> {
@@ -71,9 +78,16 @@ impl<R: Read> Merged<R> {
     /// # Errors
     /// [`TraceError`] of the first record of each.
     pub fn new(inputs: Vec<R>) -> Result<Self, TraceError> {
-        let files = inputs.into_iter().map(|input| One { input, at: 0, next: None }).collect();
-        let (names, processes) = (Names::default(), HashMap::new());
-        let mut merged = Self { files, names, processes, device: None, cut_off: false };
+        let one = |input| One { input, last: None, at: 0, next: None };
+        let mut merged = Self {
+            files: inputs.into_iter().map(one).collect(),
+            names: Names::default(),
+            processes: HashMap::new(),
+            device: None,
+            cut_off: false,
+            lost: 0,
+            has_gap: false,
+        };
         for number in 0..merged.files.len() {
             merged.refill(number)?;
         }
@@ -95,12 +109,23 @@ impl<R: Read> Merged<R> {
         self.cut_off
     }
 
+    /// Records that are missing, as their numbers tell.
+    pub fn lost(&self) -> u64 {
+        self.lost
+    }
+
+    /// True once after each place where records are missing.
+    pub fn take_gap(&mut self) -> bool {
+        std::mem::take(&mut self.has_gap)
+    }
+
     fn refill(&mut self, number: usize) -> Result<(), TraceError> {
         let one = &mut self.files[number];
         one.next = None;
         match read_one(&mut one.input, one.at)? {
-            Found::Record(raw, length) => {
+            Found::Record(mut raw, length) => {
                 one.at += length;
+                raw.lost = one.missing_before(&raw);
                 one.next = Some(raw);
             }
             Found::End => {}
@@ -160,6 +185,21 @@ impl<R: Read> Merged<R> {
     }
 }
 
+impl<R> One<R> {
+    /// Each processor counts its events, and notes not at all. Newer kernels count what they had no room for too; with older ones
+    /// only what is missing of the file shows.
+    fn missing_before(&mut self, raw: &Raw) -> u32 {
+        if (raw.u32(28) >> 16) & NOTIFY != 0 {
+            return 0;
+        }
+        let number = raw.u32(4);
+        let last = self.last.replace(number).unwrap_or(number.wrapping_sub(1));
+        let missing = number.wrapping_sub(last).wrapping_sub(1);
+        // What comes twice, or from another trace, is no gap.
+        if missing > u32::MAX / 2 { 0 } else { missing }
+    }
+}
+
 /// A request without data that flushes is a flush; one with data flushes before it.
 fn kind_of(category: u32, sectors: u32) -> (Class, Flags) {
     let has = |bit: u32| category & bit != 0;
@@ -193,6 +233,8 @@ impl<R: Read> Iterator for Merged<R> {
                 .min()?;
             let number = first.1;
             let raw = self.files[number].next.take()?;
+            self.lost += u64::from(raw.lost);
+            self.has_gap |= raw.lost > 0;
             if let Err(error) = self.refill(number) {
                 return Some(Err(error));
             }
@@ -228,7 +270,7 @@ fn read_one(input: &mut impl Read, at: u64) -> Result<Found, TraceError> {
             magic & 0xff
         )));
     }
-    let mut raw = Raw { is_little, head, data: Vec::new(), time_ns: 0 };
+    let mut raw = Raw { is_little, head, data: Vec::new(), time_ns: 0, lost: 0 };
     raw.time_ns = raw.u64(8);
     raw.data = vec![0; usize::from(raw.u16(46))];
     if fill(input, &mut raw.data)? < raw.data.len() {

@@ -3,6 +3,7 @@
 
 use super::*;
 use crate::trace::blkparse::Text;
+use crate::trace::open::Source;
 use std::path::Path;
 use std::process::Command;
 
@@ -53,9 +54,16 @@ fn rows() -> Vec<Row> {
 }
 
 fn files(is_little: bool) -> [Vec<u8>; 2] {
-    let mut files = [Vec::new(), Vec::new()];
-    for (number, row) in rows().iter().enumerate() {
-        files[row.6 as usize].extend(record(number as u32 + 1, row, is_little));
+    files_of(&rows(), is_little)
+}
+
+/// Each processor counts its events, and notes not at all.
+fn files_of(rows: &[Row], is_little: bool) -> [Vec<u8>; 2] {
+    let (mut files, mut counts) = ([Vec::new(), Vec::new()], [0, 0]);
+    for row in rows {
+        let (cpu, is_note) = (row.6 as usize, row.4 & NOTIFY != 0);
+        counts[cpu] += u32::from(!is_note);
+        files[cpu].extend(record(if is_note { 0 } else { counts[cpu] }, row, is_little));
     }
     files
 }
@@ -94,10 +102,7 @@ fn events_of_control_groups_are_events() {
         (row.3, row.7) = (row.3 | CGROUP, data);
         row
     };
-    let mut grouped = [Vec::new(), Vec::new()];
-    for (number, row) in rows().iter().enumerate() {
-        grouped[row.6 as usize].extend(record(number as u32 + 1, &in_group(row), true));
-    }
+    let grouped = files_of(&rows().iter().map(in_group).collect::<Vec<_>>(), true);
     let (plain, names) = read(&files(true));
     let (events, names_of_groups) = read(&grouped);
     assert_eq!(events, plain);
@@ -137,6 +142,52 @@ fn what_is_cut_off_damaged_or_newer_is_told() {
     newer[0] = 8;
     assert!(is_one(&newer) && matches!(Merged::new(vec![&newer[..]]), Err(TraceError::Foreign(_))));
     assert!(!is_one(b"abcdefgh") && !is_one(b""));
+}
+
+/// Records that are missing show by the numbers of the others, wherever notes stand between; a file that is missing by those of
+/// the other processors.
+#[test]
+fn what_is_missing_is_counted() {
+    let lost = |files: &[Vec<u8>]| {
+        let mut merged = Merged::new(files.iter().map(|f| &f[..]).collect()).expect("a trace");
+        let mut after = Vec::new();
+        while let Some(event) = merged.next() {
+            let event = event.expect("an event");
+            if merged.take_gap() {
+                after.push(event.time_ns);
+            }
+        }
+        (merged.lost(), after)
+    };
+    for is_little in [true, false] {
+        let [first, second] = files(is_little);
+        assert_eq!(lost(&[first.clone(), second.clone()]), (0, vec![]));
+        // The note of 64 bytes, its first event, and then two are missing.
+        let cut = [&first[..112], &first[208..]].concat();
+        assert_eq!(lost(&[cut, second.clone()]), (2, vec![9_500]));
+        // Another trace behind it begins to count once more.
+        let twice = [&first[..], &first[..]].concat();
+        assert_eq!(lost(&[twice, second]).0, 0);
+    }
+    let place = tempfile::tempdir().expect("a directory");
+    let [first, second] = files(true);
+    let write = |number: u32, bytes: &[u8]| {
+        let path = place.path().join(format!("x.blktrace.{number}"));
+        std::fs::write(&path, bytes).expect("written");
+        path
+    };
+    write(0, &first);
+    let path = write(3, &second);
+    let read = || {
+        let source = Source::open(&path);
+        source.and_then(|mut s| s.characterise(&|| true)).expect("a trace").faults
+    };
+    assert_eq!((read().without_file, read().lost), (vec![1, 2], 0));
+    write(1, &first[..112]);
+    write(2, &[]);
+    assert_eq!(read().without_file, [0; 0]);
+    write(0, &[&first[..112], &first[160..]].concat());
+    assert_eq!(read().lost, 1);
 }
 
 /// blkparse as the referee of both readers.

@@ -21,6 +21,8 @@ const CPUS_MAX: u32 = 8192;
 pub struct Source {
     form: Form,
     head: Head,
+    /// Processors without a file of blktrace beside those of others.
+    without_file: Vec<u32>,
     /// Why it ended early.
     broken: Option<String>,
 }
@@ -56,12 +58,15 @@ impl Source {
             .map_err(|_| TraceError::Foreign("it is a pipe; write it to a file".into()))?;
         let start = &start[..count];
         let name = path.file_name().map_or_else(String::new, |n| n.to_string_lossy().into_owned());
+        let mut without_file = Vec::new();
         let (form, head) = if start == file::MAGIC {
             let reader = Reader::new(buffered(file))?;
             let head = reader.head().clone();
             (Form::Own(Box::new(reader)), head)
         } else if blktrace::is_one(start) {
-            let inputs = siblings(path).into_iter().map(|path| Ok(buffered(File::open(path)?)));
+            let (paths, missing) = siblings(path);
+            without_file = missing;
+            let inputs = paths.into_iter().map(|path| Ok(buffered(File::open(path)?)));
             let merged = Merged::new(inputs.collect::<io::Result<_>>()?)?;
             let device = name.split(".blktrace.").next().unwrap_or_default().to_owned();
             (Form::Blktrace(merged), Head { device, ..Head::default() })
@@ -69,7 +74,7 @@ impl Source {
             let device = name.split('.').next().unwrap_or_default().to_owned();
             (Form::Text(Text::new(buffered(file))), Head { device, ..Head::default() })
         };
-        Ok(Self { form, head, broken: None })
+        Ok(Self { form, head, without_file, broken: None })
     }
 
     /// `fathom`, `blktrace` or `blkparse`.
@@ -140,7 +145,7 @@ impl Source {
     pub fn lost_and_skipped(&self) -> (u64, u64) {
         match &self.form {
             Form::Own(reader) => (reader.lost(), 0),
-            Form::Blktrace(_) => (0, 0),
+            Form::Blktrace(merged) => (merged.lost(), 0),
             Form::Text(text) => (0, text.skipped()),
         }
     }
@@ -149,7 +154,8 @@ impl Source {
     pub fn take_gap(&mut self) -> bool {
         match &mut self.form {
             Form::Own(reader) => reader.take_gap(),
-            Form::Blktrace(_) | Form::Text(_) => false,
+            Form::Blktrace(merged) => merged.take_gap(),
+            Form::Text(_) => false,
         }
     }
 
@@ -180,6 +186,7 @@ impl Source {
         (record.device, record.source) = (self.head.device.clone(), self.form().to_owned());
         (record.faults.lost, record.faults.skipped) = self.lost_and_skipped();
         record.faults.cut_off = self.cut_off();
+        record.faults.without_file.clone_from(&self.without_file);
         if let Form::Own(reader) = &self.form {
             record.faults.came_online = reader.came_online().to_vec();
         }
@@ -191,13 +198,20 @@ fn buffered(file: File) -> Input {
     BufReader::with_capacity(BUFFER_BYTES, file)
 }
 
-/// The files of all processors beside one of them; that one alone when its name says nothing.
-fn siblings(path: &Path) -> Vec<PathBuf> {
+/// The files of all processors beside one of them, and the processors before the last that have none; that one alone when its name
+/// says nothing.
+fn siblings(path: &Path) -> (Vec<PathBuf>, Vec<u32>) {
+    let alone = (vec![path.to_owned()], Vec::new());
     let name = path.file_name().map_or_else(String::new, |n| n.to_string_lossy().into_owned());
-    let Some((device, _)) = name.rsplit_once(".blktrace.") else { return vec![path.to_owned()] };
+    let Some((device, _)) = name.rsplit_once(".blktrace.") else { return alone };
     let of = |cpu| path.with_file_name(format!("{device}.blktrace.{cpu}"));
-    let found: Vec<PathBuf> = (0..CPUS_MAX).map(of).filter(|path| path.is_file()).collect();
-    if found.is_empty() { vec![path.to_owned()] } else { found }
+    let (mut found, mut missing) = (Vec::new(), Vec::new());
+    for (cpu, path) in (0..CPUS_MAX).map(|cpu| (cpu, of(cpu))) {
+        if path.is_file() { found.push((cpu, path)) } else { missing.push(cpu) }
+    }
+    let Some((last, _)) = found.last() else { return alone };
+    missing.retain(|cpu| cpu < last);
+    (found.into_iter().map(|(_, path)| path).collect(), missing)
 }
 
 #[cfg(test)]

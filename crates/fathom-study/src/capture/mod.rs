@@ -87,6 +87,7 @@ pub fn faults_of_trace(capture: &CaptureRecord) -> Vec<Finding> {
         found.push(Finding::new("capture-cut-off", Doubtful, text));
     }
     found.extend(came_online(&faults.came_online));
+    found.extend(without_file(&faults.without_file));
     if faults.lost > 0 {
         let share = faults.lost as f64 / (faults.lost + capture.events).max(1) as f64;
         let (severity, what) = if capture.knows_depth() {
@@ -102,11 +103,16 @@ pub fn faults_of_trace(capture: &CaptureRecord) -> Vec<Finding> {
             format_count(faults.lost),
             100.0 * share
         );
-        found.push(Finding::new("capture-lost-events", severity, text).advise(
+        let lost = Finding::new("capture-lost-events", severity, text);
+        found.push(if capture.source == "blktrace" {
+            lost.advise("the numbers of its records have gaps: give blktrace more buffers (-n), larger ones (-b), or a faster disk")
+        } else {
+            lost.advise(
             "write the trace to a faster or another disk (-o), and leave the reader a processor: the kernel's rings were full",
         ).advise(
             "where the rings had room, the kernel itself writes some events down nowhere: Linux 6.18.44 those of interrupts of an idle processor",
-        ));
+        )
+        });
     }
     if faults.late > 0 {
         let back = format_ns(faults.back_ns_max);
@@ -132,17 +138,32 @@ pub fn faults_of_trace(capture: &CaptureRecord) -> Vec<Finding> {
     found
 }
 
-/// Processors have their rings from the start, or none.
-fn came_online(processors: &[u32]) -> Option<Finding> {
+/// Processors by their numbers, and the word for them; none of none.
+fn named(processors: &[u32]) -> Option<(String, &'static str)> {
     let numbers: Vec<String> = processors.iter().map(ToString::to_string).collect();
     let (one, it) = match processors.len() {
         0 => return None,
         1 => ("processor", "it"),
         _ => ("processors", "them"),
     };
+    Some((format!("{one} {}", numbers.join(", ")), it))
+}
+
+/// blktrace has a file for each processor that is online.
+fn without_file(processors: &[u32]) -> Option<Finding> {
+    let (processors, it) = named(processors)?;
     let text = format!(
-        "{one} {} came online meanwhile: what happened on {it} is missing, and how many requests were in flight is not known",
-        numbers.join(", ")
+        "there is no file of {processors} beside those of the others: what happened on {it} is missing, if anything did"
+    );
+    let finding = Finding::new("capture-files-missing", Severity::Doubtful, text);
+    Some(finding.advise("put all files of the trace beside each other: NAME.blktrace.0 and so on"))
+}
+
+/// Processors have their rings from the start, or none.
+fn came_online(processors: &[u32]) -> Option<Finding> {
+    let (processors, it) = named(processors)?;
+    let text = format!(
+        "{processors} came online meanwhile: what happened on {it} is missing, and how many requests were in flight is not known"
     );
     let finding = Finding::new("capture-processors-came", Severity::Doubtful, text);
     Some(finding.advise("capture again while no processors come and go (hotplug, a virtual machine that is resized, power management)"))

@@ -139,6 +139,7 @@ fn what_is_wrong_with_a_trace_is_said() {
         skipped: 2,
         cut_off: Some("the writer was killed".into()),
         came_online: vec![2, 3],
+        without_file: vec![1],
     };
     bad.errors = 1;
     bad.events = 10;
@@ -146,6 +147,7 @@ fn what_is_wrong_with_a_trace_is_said() {
     let expected = [
         "capture-cut-off",
         "capture-processors-came",
+        "capture-files-missing",
         "capture-lost-events",
         "capture-time-goes-back",
         "capture-lines-skipped",
@@ -172,7 +174,7 @@ fn what_is_wrong_with_a_trace_is_said() {
     assert!(found.is_some_and(|(_, text)| text.starts_with("processors 2, 3 came online")));
     // A replay tells what is wrong with its trace; how long that is, and its errors, are its own.
     let of_trace: Vec<String> = faults_of_trace(&bad).into_iter().map(|f| f.id).collect();
-    assert_eq!(of_trace, expected[..6]);
+    assert_eq!(of_trace, expected[..7]);
     assert_eq!(faults(&CaptureRecord::default())[0].id, "capture-empty");
 }
 
