@@ -1,19 +1,19 @@
 //! Requests of a trace instead of a generator's: each at its time, or one after the other as fast as they go.
 //!
-//! One thread with one ring issues them; they come through a bounded queue, and what happened leaves through another one, so that
+//! One thread with one ring (or context of libaio) issues them; they come through a bounded queue, and what happened leaves through another one, so that
 //! a trace of any length takes the same memory. Nothing is allocated while it runs.
 
 mod player;
+mod way;
 
 use self::player::Player;
-use crate::engines::uring::Uring;
+use self::way::Way;
 use crate::target::LoadTarget;
 use crossbeam_queue::ArrayQueue;
 use fathom_base::clock::Clock;
 use fathom_sys::arena::Arena;
 use fathom_sys::clock::FastClock;
 use fathom_sys::request::FileTable;
-use fathom_sys::ring::{Registration, RingOptions};
 use fathom_sys::threads;
 use std::io;
 use std::os::fd::AsFd;
@@ -70,6 +70,8 @@ pub struct ReplayRules {
     pub buffer_bytes: u32,
     /// At their times; else as soon as there is room.
     pub is_timed: bool,
+    /// By io_uring; else by libaio.
+    pub with_ring: bool,
     /// Seed of what is written.
     pub seed: u64,
 }
@@ -161,19 +163,13 @@ fn go(
     let file = target.file().ok_or_else(none).map_err(at("a target without a file"))?;
     let arena = Arena::new(rules.depth as usize, rules.buffer_bytes as usize)
         .map_err(at("buffers for all requests in flight"))?;
-    let options = RingOptions {
-        features: Vec::new(),
-        polled: false,
-        sqpoll: false,
-        registration: Registration::Never,
-        submit_max: None,
-    };
     let table = FileTable::new(&[file.as_fd()]).map_err(at("a descriptor of the target"))?;
-    let engine = Uring::new(table, arena, &options).map_err(at("setting up io_uring"))?;
+    let way = Way::new(table, arena, rules.with_ring)?;
+    let call = way.call();
     threads::wake_precisely();
     let cpu = threads::thread_cpu();
-    let mut player = Player::new(engine, clock, rules, queues);
-    player.play(stop).map_err(at("io_uring_enter"))?;
+    let mut player = Player::new(way, clock, rules, queues);
+    player.play(stop).map_err(at(call))?;
     let used = threads::thread_cpu().since(cpu);
     Ok(ReplayCost {
         cpu_ns: used.user_ns + used.system_ns,
@@ -201,8 +197,12 @@ mod tests {
         ReplayRequest { due_ns, kind, offset_bytes, size_bytes, flush_before, flush_after, is_rest }
     }
 
-    fn run(requests: &[ReplayRequest], is_timed: bool) -> (Vec<ReplayStep>, ReplayCost, Vec<u8>) {
-        let name = format!("fathom-replay-{}-{is_timed}", std::process::id());
+    fn run(
+        requests: &[ReplayRequest],
+        is_timed: bool,
+        with_ring: bool,
+    ) -> (Vec<ReplayStep>, ReplayCost, Vec<u8>) {
+        let name = format!("fathom-replay-{}-{is_timed}-{with_ring}", std::process::id());
         let path = std::env::temp_dir().join(name);
         std::fs::write(&path, vec![0; 64 * BLOCK as usize]).expect("written");
         let file = std::fs::File::options().read(true).write(true).open(&path).expect("open");
@@ -210,7 +210,7 @@ mod tests {
         let queues = ReplayQueues::new(requests.len() * 2 + 1);
         requests.iter().for_each(|request| queues.requests.push(*request).expect("room"));
         queues.is_fed.store(true, Ordering::Release);
-        let rules = ReplayRules { depth: 4, buffer_bytes: BLOCK, is_timed, seed: 3 };
+        let rules = ReplayRules { depth: 4, buffer_bytes: BLOCK, is_timed, with_ring, seed: 3 };
         let cost =
             replay(&target, &FastClock::monotonic(), rules, &queues, &|| false).expect("replayed");
         let steps = std::iter::from_fn(|| queues.steps.pop()).collect();
@@ -221,9 +221,13 @@ mod tests {
 
     #[test]
     fn every_request_starts_in_order_and_ends_once() {
+        [true, false].into_iter().for_each(all_of_them);
+    }
+
+    fn all_of_them(with_ring: bool) {
         let kinds = [ReplayKind::Read, ReplayKind::Write, ReplayKind::Flush];
         let requests: Vec<_> = (0..60).map(|n| request(0, kinds[n as usize % 3], n)).collect();
-        let (steps, _, content) = run(&requests, false);
+        let (steps, _, content) = run(&requests, false, with_ring);
         let started: Vec<_> =
             steps.iter().filter(|s| s.ended.is_none()).map(|s| s.request).collect();
         assert_eq!(started, requests);
@@ -250,10 +254,12 @@ mod tests {
     fn timed_requests_never_start_early() {
         let requests: Vec<_> =
             (0..20).map(|n| request(n * 3_000_000, ReplayKind::Read, n)).collect();
-        let (steps, cost, _) = run(&requests, true);
-        let started: Vec<_> = steps.iter().filter(|s| s.ended.is_none()).collect();
-        assert_eq!(started.len(), 20);
-        assert!(started.iter().all(|s| s.start_ns >= s.request.due_ns));
-        assert!(cost.window_ns >= 57_000_000);
+        for with_ring in [true, false] {
+            let (steps, cost, _) = run(&requests, true, with_ring);
+            let started: Vec<_> = steps.iter().filter(|s| s.ended.is_none()).collect();
+            assert_eq!(started.len(), 20);
+            assert!(started.iter().all(|s| s.start_ns >= s.request.due_ns));
+            assert!(cost.window_ns >= 57_000_000);
+        }
     }
 }

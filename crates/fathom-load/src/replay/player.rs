@@ -1,8 +1,8 @@
 //! The loop that issues requests: each is made ready before its time, starts at it, and is followed to its end.
 
+use super::way::Way;
 use super::{ReplayKind, ReplayQueues, ReplayRequest, ReplayRules, ReplayStep};
-use crate::engine::{Engine, Op};
-use crate::engines::uring::Uring;
+use crate::engine::Op;
 use fathom_base::clock::Clock;
 use fathom_base::content::Filler;
 use fathom_sys::clock::FastClock;
@@ -78,7 +78,7 @@ enum Coming {
 }
 
 pub(super) struct Player<'a, 'f> {
-    engine: Uring<'f>,
+    way: Way<'f>,
     clock: &'a FastClock,
     rules: ReplayRules,
     queues: &'a ReplayQueues,
@@ -100,13 +100,13 @@ pub(super) struct Player<'a, 'f> {
 
 impl<'a, 'f> Player<'a, 'f> {
     pub(super) fn new(
-        engine: Uring<'f>,
+        way: Way<'f>,
         clock: &'a FastClock,
         rules: ReplayRules,
         queues: &'a ReplayQueues,
     ) -> Self {
         Self {
-            engine,
+            way,
             clock,
             rules,
             queues,
@@ -143,11 +143,16 @@ impl<'a, 'f> Player<'a, 'f> {
                 return Ok(());
             }
             let ended = self.wait(coming)?;
-            let time_ns = self.now_ns();
-            for _ in 0..ended {
-                let Some((slot, result)) = self.engine.take() else { break };
-                self.ended(slot, result, time_ns);
-            }
+            self.take(ended);
+        }
+    }
+
+    /// Takes what has ended, all of it.
+    fn take(&mut self, ended: u32) {
+        let time_ns = self.now_ns();
+        for _ in 0..ended {
+            let Some((slot, result)) = self.way.take() else { break };
+            self.ended(slot, result, time_ns);
         }
     }
 
@@ -176,7 +181,7 @@ impl<'a, 'f> Player<'a, 'f> {
     }
 
     fn queue(&mut self, slot: u32, op: Op) {
-        self.engine.queue(slot, 0, op);
+        self.way.queue(slot, op);
         self.queued += 1;
     }
 
@@ -223,10 +228,11 @@ impl<'a, 'f> Player<'a, 'f> {
             // Those that have started do not wait for the content of this one.
             if self.queued > 0 {
                 self.queued = 0;
-                self.engine.run(0)?;
+                let ended = self.way.run(0)?;
+                self.take(ended);
             }
             self.written += 1;
-            let buffer = &mut self.engine.buffer_mut(slot)[..request.size_bytes as usize];
+            let buffer = &mut self.way.buffer_mut(slot)[..request.size_bytes as usize];
             self.filler.fill(buffer, request.offset_bytes, self.written);
         }
         self.staged = Some((request, slot));
@@ -237,7 +243,7 @@ impl<'a, 'f> Player<'a, 'f> {
     fn wait(&mut self, coming: Coming) -> io::Result<u32> {
         self.queued = 0;
         let wait_ns = match coming {
-            Coming::Never | Coming::WithRoom => return self.engine.run(1),
+            Coming::Never | Coming::WithRoom => return self.way.run(1),
             Coming::Unknown => HUNGRY_NS,
             Coming::Now => 0,
             Coming::At(due_ns) => {
@@ -245,11 +251,10 @@ impl<'a, 'f> Player<'a, 'f> {
             }
         };
         if self.in_flight == 0 && wait_ns > 0 {
-            self.engine.run(0)?;
             std::thread::sleep(Duration::from_nanos(wait_ns));
             return Ok(0);
         }
-        self.engine.run_for(1, wait_ns)
+        self.way.run_for(1, wait_ns)
     }
 
     /// Never lost: when nobody takes what happened, it waits, and the delay shows as such.

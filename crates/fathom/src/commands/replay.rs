@@ -22,6 +22,7 @@ use fathom_report::capture as report;
 use fathom_study::capture::faults_of_trace;
 use fathom_study::capture::likeness::{self, Changed};
 use fathom_study::capture::twin;
+use fathom_sys::ring;
 use fathom_sys::signals::StopFlag;
 use fathom_sys::sysroot::SysRoot;
 use std::os::unix::fs::FileTypeExt;
@@ -62,6 +63,8 @@ pub struct Order<'a> {
     pub trace_faults: Vec<Finding>,
     /// The target is made by this run.
     pub is_new: bool,
+    /// Why there is no io_uring, when there is none: then libaio takes its place.
+    pub why_no_ring: Option<String>,
 }
 
 impl Order<'_> {
@@ -155,6 +158,14 @@ fn order<'a>(output: Output, stop: &StopFlag, args: &'a Replay) -> Result<Order<
         usage(format!("--speed={}: a number with x, such as 1x, 2x or 0.5x, or max", args.speed))
     })?;
     let (size_bytes, is_new) = target(args).map_err(usage)?;
+    // Known before a trace is read and a file is written.
+    let why_no_ring = ring::supported_features().err().map(|error| error.to_string());
+    if let Some(why) = why_no_ring.as_ref().filter(|_| !has_libaio()) {
+        let text = format!(
+            "io_uring cannot be used ({why}; fathom doctor says how to get it), and this kernel has no libaio; with --twin threads issue a load like it"
+        );
+        return Err(CommandError::report_as(output, &text, Exit::Missing));
+    }
     let why_reads_only = if args.reads_only { None } else { why_reads_only(args) };
     let goes_on = || !stop.is_set();
     let read = |read: Result<CaptureRecord, _>| {
@@ -196,7 +207,12 @@ fn order<'a>(output: Output, stop: &StopFlag, args: &'a Replay) -> Result<Order<
         why_reads_only,
         trace_faults: faults_of_trace(&whole),
         is_new,
+        why_no_ring,
     })
+}
+
+fn has_libaio() -> bool {
+    SysRoot::live().value::<u64>("/proc/sys/fs/aio-max-nr").is_some()
 }
 
 /// The size that is asked for, and whether the target is to be made.

@@ -1,14 +1,15 @@
 //! Replays of traces that are written by hand, exact to the byte: what is written where, when, and what is said of a bad trace.
 
-use crate::cli::{MIB, Running, Sandbox, p};
+use crate::cli::{MIB, Running, Sandbox, p, run};
 use crate::failures;
 use fathom_observe::trace::event::{Action, Class, Event, Names};
 use fathom_observe::trace::file::{Head, Writer};
 use fathom_stats::Histogram;
-use fathom_testkit::Capability::{FathomBinary, FsOnLoop, LoopDevices, MountFs};
+use fathom_testkit::Capability::{FathomBinary, FsOnLoop, LoopDevices, MountFs, Tool};
 use fathom_testkit::oracle::{Snapshot, pattern_write};
 use fathom_testkit::{
     Content, FsKind, LoopDevice, LoopOptions, Mount, MountedFs, Trial, kernel_test,
+    without_io_uring,
 };
 use serde_json::Value;
 use std::collections::BTreeSet;
@@ -23,6 +24,7 @@ pub fn trials() -> Vec<Trial> {
     let needs = [FathomBinary, LoopDevices];
     let tmpfs = [FathomBinary, MountFs("tmpfs")];
     let ext4 = [FathomBinary, LoopDevices, FsOnLoop(FsKind::Ext4)];
+    let without = [FathomBinary, LoopDevices, Tool("python3")];
     vec![
         kernel_test("replay_writes_only_what_the_trace_has", &needs, writes_only_that),
         kernel_test("replay_refuses_what_run_refuses", &ext4, refuses),
@@ -33,6 +35,8 @@ pub fn trials() -> Vec<Trial> {
         kernel_test("replay_is_on_time", &tmpfs, on_time),
         kernel_test("replay_on_a_slow_target_shows_it", &needs, slow_target),
         kernel_test("replayed_commits_stay_commits", &needs, commits),
+        kernel_test("replay_cuts_no_request_for_its_rare_size", &needs, rare_sizes),
+        kernel_test("replay_without_io_uring", &without, without_ring),
         kernel_test("replay_compares_what_was_issued", &needs, what_was_issued),
         kernel_test("replay_is_stopped_and_leaves_nothing", &[FathomBinary], stopped),
         kernel_test("replay_on_a_failing_target", &needs, failing),
@@ -356,6 +360,50 @@ fn what_was_issued() {
     // Stored, and shown again.
     let shown = sandbox.run(&["show", &done.id()]);
     assert!(shown.stdout.contains("likeness") && shown.stdout.contains("size of reads"));
+}
+
+/// More sizes than are told one by one, each once.
+fn rare_sizes() {
+    let sandbox = Sandbox::new();
+    let device = patterned(&sandbox, 32 * MIB);
+    let requests: Vec<Request<'_>> =
+        (1..=200).map(|n| (n * 50, "R", n * 64, n as u32 * 8)).collect();
+    let trace = trace(&sandbox, "t", &requests);
+    let done = sandbox.json(&["replay", p(&trace), p(device.path()), "--speed=max"], &[0, 1]);
+    let sizes = histogram(&done.records()[0], "all_sizes");
+    assert_eq!((sizes.count(), sizes.max()), (200, Some(800 << 10)));
+    let likeness = done.result()["likeness"].as_array().unwrap().clone();
+    let of_sizes = likeness.iter().find(|d| d["figure"] == "size of reads").unwrap();
+    assert_eq!(of_sizes["distance"], 0.0, "{of_sizes}");
+}
+
+/// Where a ring is forbidden libaio issues the same requests, commits among them, and the replay says so.
+fn without_ring() {
+    let sandbox = Sandbox::new();
+    let device = patterned(&sandbox, 16 * MIB);
+    let requests: Vec<Request<'_>> = (0..100).map(|n| (n * 100, "FWFS", n * 8, 8)).collect();
+    let trace = trace(&sandbox, "t", &requests);
+    let id = consent(&device);
+    let forbidden = |words: &[&str]| {
+        let words = [&["--json", "--quiet", "replay", p(&trace)], words].concat();
+        let done = run(|| without_io_uring(&sandbox.command(&words)));
+        assert!([0, 1].contains(&done.code), "{done:?}");
+        done
+    };
+    let (before, content) = (flushes(&device), fs::read(device.backing()).unwrap());
+    let done = forbidden(&[p(device.path()), &id, "--speed=max"]);
+    assert!(flushes(&device) >= before + 200, "{} after {before}", flushes(&device));
+    let changed = changed_blocks(&content, &fs::read(device.backing()).unwrap());
+    assert_eq!(changed, (0..100).collect());
+    let finding = done.finding("replay-engine");
+    assert_eq!(finding["severity"], "note", "{finding}");
+    assert!(finding["summary"].as_str().unwrap().contains("libaio"), "{finding}");
+    assert_eq!(histogram(&done.records()[0], "total_ns").count(), 100);
+    // Buffered, each waits for the one before.
+    let file = sandbox.dir().join("new");
+    let done = forbidden(&[p(&file), "--size=1M", "--buffered", "--speed=max"]);
+    assert_eq!(done.finding("replay-engine")["severity"], "doubtful");
+    sandbox.json(&["replay", p(&trace), p(device.path()), &id], &[0, 1]).has_not("replay-engine");
 }
 
 fn stopped() {

@@ -85,6 +85,9 @@ fn filled(
     known.extend(target.findings(lab, &before));
     known.extend(measuring::slow_clock(&lab.host));
     known.extend(lowered);
+    known.extend(found::without_ring(order));
+    let is_asked = order.mapping.is_some() || order.args.size.is_some();
+    known.extend(found::short_stroked(map, is_asked, before.rotational()));
     let label = format!("replay of {}", order.reference.device);
     (lab.emit)(Event::TrialStarted {
         label: label.clone(),
@@ -189,6 +192,7 @@ fn rules(
         depth,
         buffer_bytes: buffer_bytes as u32,
         is_timed: order.speed.is_some(),
+        with_ring: order.why_no_ring.is_none(),
         seed: lab.seeds.next_u64(),
     };
     Ok((rules, (depth < order.depth).then(|| found::lowered(order.depth, depth, free_bytes))))

@@ -16,6 +16,9 @@ const LATE_NS_P50: u64 = 1_000_000;
 /// Later than that at 99 %, and than the slowest of 100 requests takes, and something stood still.
 const LATE_NS_P99: u64 = 10_000_000;
 
+/// Places in a part of a hard disk that is so many times smaller make seeks of another kind.
+const SQUEEZED: f64 = 10.0;
+
 /// Everything but likeness.
 pub fn findings(order: &Order<'_>, map: Map, cost: &ReplayCost, counted: &Counted) -> Vec<Finding> {
     let mut found = vec![mapping(map)];
@@ -58,8 +61,51 @@ fn mapping(map: Map) -> Finding {
         Mapping::Modulo => "places are counted from the start again where the target ends",
     };
     let (from, to) = (format_size(map.from_bytes), format_size(map.to_bytes));
-    let text = format!("{from} on {to} ({}): {how}", map.mapping.word());
+    let smaller = match squeezed(map) {
+        times if times > 1.0 => format!(", {times:.1} times smaller"),
+        _ => String::new(),
+    };
+    let text = format!("{from} on {to} ({}{smaller}): {how}", map.mapping.word());
     Finding::new("replay-map", Severity::Note, text)
+}
+
+/// How many times smaller the target is than the device of the trace.
+fn squeezed(map: Map) -> f64 {
+    match map.mapping {
+        Mapping::Fit => 1.0,
+        _ => map.from_bytes as f64 / map.to_bytes.max(1) as f64,
+    }
+}
+
+/// All in a small part of a hard disk, without being asked to: its heads have hardly a way to go.
+pub fn short_stroked(map: Map, is_asked: bool, rotational: Option<bool>) -> Option<Finding> {
+    let times = squeezed(map);
+    if is_asked || rotational != Some(true) || times <= SQUEEZED {
+        return None;
+    }
+    let text = format!(
+        "places of {} lie in {} of a disk that rotates, {times:.0} times closer to each other: seeks are shorter, and latencies better, than those of the trace",
+        format_size(map.from_bytes),
+        format_size(map.to_bytes)
+    );
+    Some(Finding::new("replay-short-stroked", Severity::Doubtful, text).advise(
+        "a larger file (--size), or a whole disk; when that is what you want, say so with --size or --map=scale",
+    ))
+}
+
+/// What takes the place of io_uring.
+pub fn without_ring(order: &Order<'_>) -> Option<Finding> {
+    let why = order.why_no_ring.as_ref()?;
+    let (severity, what) = if order.args.buffered {
+        (
+            Severity::Doubtful,
+            ", where each waits for the one before: with --buffered the calls do not return earlier",
+        )
+    } else {
+        (Severity::Note, "")
+    };
+    let text = format!("io_uring cannot be used ({why}): requests are issued by libaio{what}");
+    Some(Finding::new("replay-engine", severity, text).advise("fathom doctor says what is missing"))
 }
 
 /// How late requests started; none when they had no times.
@@ -151,6 +197,25 @@ pub fn failure(request: ReplayRequest, errno: i32) -> IoFailure {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_small_part_of_a_hard_disk_is_doubtful_unless_it_is_asked_for() {
+        let map =
+            |mapping, to_bytes| Map { mapping, from_bytes: 4 << 40, to_bytes, block_bytes: 512 };
+        let told = |map, is_asked, rotational| short_stroked(map, is_asked, rotational).is_some();
+        let small = map(Mapping::Scale, 1 << 30);
+        assert!(told(small, false, Some(true)) && mapping(small).summary.contains("4096.0 times"));
+        for (map, is_asked, rotational) in [
+            (small, true, Some(true)),
+            (small, false, Some(false)),
+            (small, false, None),
+            (map(Mapping::Scale, 1 << 40), false, Some(true)),
+            (map(Mapping::Fit, 8 << 40), false, Some(true)),
+        ] {
+            assert!(!told(map, is_asked, rotational), "{map:?} {is_asked} {rotational:?}");
+        }
+        assert!(!mapping(map(Mapping::Fit, 8 << 40)).summary.contains("times"));
+    }
 
     #[test]
     fn late_starts_are_doubtful_at_the_median_and_at_the_end() {
