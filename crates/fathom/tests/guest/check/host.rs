@@ -2,7 +2,7 @@
 //! show.
 
 use super::look;
-use crate::family::{Family, contains};
+use crate::family::{Family, contains, result};
 use fathom_testkit::{GuestJob, GuestReport, Trial};
 use std::time::Duration;
 
@@ -48,10 +48,7 @@ pub fn trials() -> Vec<Trial> {
             contains(&defect, &["reads 128 KiB ahead", "echo 4096 > ", "rsize=1048576"]);
             self::look(report, "host_remote_cured").lacks(&["read-ahead-remote"]);
         })
-        .test("a_client_of_files_is_a_companion", |report| {
-            let said = &report.step("host_beside").stdout;
-            contains(said, &["\nENDED\n", "\"ended\":\"complete\""]);
-        })
+        .test("a_client_of_files_is_a_companion", beside)
         .test("a_busy_disk", |report| {
             let look = look(report, "host_busy");
             look.has(&["other-io /dev/sdb", "maintenance-running "]);
@@ -139,6 +136,7 @@ kill $busy $waiting
 
 /// A server of NFS, and its client. The kernel's tables of who may see what are filled by hand, as mountd does: the host
 /// 127.0.0.1 is called lab; the number 0 is the root of all exports (of a directory in memory, read-only or not, any port).
+/// A server that nobody tells of earlier clients lets none open a file until they could have come back: that is 90 s unless it is told.
 const REMOTE: &str = r#"
 load nfsd nfsv4
 busybox ip link set lo up
@@ -150,14 +148,18 @@ echo "lab /run/exported $forever $((0x2000 + 0x400 + 0x2)) 65534 65534 0" >/proc
 echo "lab 1 \\x00000000 $forever /run/exported" >/proc/net/rpc/nfsd.fh/channel
 echo 1048576 >/proc/fs/nfsd/max_block_size
 echo '-2 -3 +4 +4.2' >/proc/fs/nfsd/versions
+echo 10 >/proc/fs/nfsd/nfsv4leasetime
+echo 10 >/proc/fs/nfsd/nfsv4gracetime
 echo 1 >/proc/fs/nfsd/threads
 mount -i -t nfs4 -o vers=4.2,addr=127.0.0.1,clientaddr=127.0.0.1 127.0.0.1:/ /run/remote
 glance
 "#;
 
-/// A client that reads without pause beside the load, in half of the cells.
+/// A client that reads without pause beside the load, in half of the cells. What it got is counted by itself, by the server and by the
+/// kernel's client; after the experiment nobody reads any more.
 const BESIDE: &str = r#"
 dd if=/dev/zero of=/run/exported/big bs=1M count=8 status=none
+timeout 100 dd if=/run/remote/big of=/dev/null bs=64k count=1 iflag=direct status=none
 cat >/run/beside.toml <<'END'
 question = "What does a client of files cost?"
 target = "null:"
@@ -167,7 +169,7 @@ duration = "3s"
 warmup = "0s"
 rate = 100
 [factors]
-companion = ["none", "while :; do dd if=/run/remote/big of=/dev/null bs=64k iflag=direct status=none || exit; done"]
+companion = ["none", "while :; do dd if=/run/remote/big of=/dev/null bs=64k iflag=direct status=none || exit; echo >>/run/passes; done"]
 [design]
 blocks = 2
 sentinel = false
@@ -179,9 +181,16 @@ drop_caches = false
 metric = "iops"
 END
 served() { sed -n 's/^io \([0-9]*\) .*/\1/p' /proc/net/rpc/nfsd; }
-before=$(served) code=0
+fetched() { awk '/ mounted on /{is = $5 == "/run/remote"} is && $1 == "bytes:" {print $4}' /proc/self/mountstats; }
+touch /run/passes
+before=$(served) fetched=$(fetched) code=0
 fathom --json --quiet lab /run/beside.toml >/run/beside.json || code=$?
-echo served $(($(served) - before))
+after=$(served)
+echo served $((after - before))
+echo fetched $(($(fetched) - fetched))
+echo passes $(wc -l </run/passes)
+sleep 1
+echo later $(($(served) - after))
 grep -l "remote[/]big" /proc/[0-9]*/cmdline 2>/dev/null | grep -v self || echo ENDED
 tail -1 /run/beside.json
 [ $code -le 1 ]
@@ -283,6 +292,27 @@ fn look_after(report: &GuestReport) {
         "maintenance-soon",
         "writeback-off",
     ]);
+}
+
+/// Every trial counts, those with the client had service, and it ended with them.
+fn beside(report: &GuestReport) {
+    let result = result(report, "host_beside", 0);
+    assert_eq!(result["ended"], "complete");
+    let records = result["records"].as_array().expect("records");
+    assert_eq!(records.len(), 4);
+    for record in records {
+        assert!(record["cell"]["void"].is_null(), "{}", record["cell"]);
+    }
+    let said = &report.step("host_beside").stdout;
+    contains(said, &["\nENDED\n"]);
+    let number = |name: &str| -> u64 {
+        let line = said.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+        line.and_then(|number| number.parse().ok()).unwrap_or_else(|| panic!("{name}: {said}"))
+    };
+    let (passes, served) = (number("passes"), number("served"));
+    assert!(passes >= 1 && served >= passes * (8 << 20), "{said}");
+    assert!(number("fetched") >= served, "{said}");
+    assert_eq!(number("later"), 0, "the companion reads on");
 }
 
 fn measured(report: &GuestReport) {
