@@ -2,13 +2,19 @@
 
 use fathom_base::shell;
 use fathom_model::plan::OwnKnob;
+use fathom_sys::child;
 use fathom_sys::process::dies_with_parent;
 use std::io::Read;
+use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
+use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
 /// How long a command may take.
 const TIME_MAX: Duration = Duration::from_secs(60);
+
+/// How long its output may stay open after it has ended: what it has left running holds it.
+const OPEN_MAX: Duration = Duration::from_secs(5);
 
 /// How often it is looked whether it has ended.
 const LOOK: Duration = Duration::from_millis(5);
@@ -19,9 +25,10 @@ const VALUE_BYTES_MAX: u64 = 4096;
 /// What the read command prints, without white space around it.
 ///
 /// # Errors
-/// A command that cannot be started, fails, prints nothing or more than a value, or takes longer than a minute.
+/// A command that cannot be started, fails, prints nothing or more than a value, takes longer than a minute, or leaves something running
+/// that may print more.
 pub fn read(own: &OwnKnob) -> Result<String, String> {
-    let text = run(&own.read, Stdio::piped())?;
+    let text = run(&own.read, Stdio::piped(), TIME_MAX)?;
     let value = text.trim();
     if value.is_empty() {
         Err(format!("`{}` printed nothing", own.read))
@@ -36,33 +43,36 @@ pub fn read(own: &OwnKnob) -> Result<String, String> {
 /// As [`read`].
 pub fn write(own: &OwnKnob, value: &str) -> Result<(), String> {
     // What it prints is nobody's, and a daemon that it starts would hold a pipe open.
-    run(&own.write.replace("{value}", &shell::word(value)), Stdio::null()).map(drop)
+    run(&own.write.replace("{value}", &shell::word(value)), Stdio::null(), TIME_MAX).map(drop)
 }
 
-fn run(command: &str, output: Stdio) -> Result<String, String> {
+fn run(command: &str, output: Stdio, time_max: Duration) -> Result<String, String> {
     let failed = |reason: String| format!("`{command}`: {reason}");
     let mut shell = Command::new("/bin/sh");
     shell.args(["-c", command]).env("LC_ALL", "C").stdin(Stdio::null());
-    shell.stdout(output).stderr(Stdio::null());
+    // A group of its own, so that all that it has started can be ended with it.
+    shell.stdout(output).stderr(Stdio::null()).process_group(0);
     // It must not write on after fathom was killed, when the value has been put back already.
     dies_with_parent(&mut shell);
-    let mut child = shell.spawn().map_err(|error| failed(error.to_string()))?;
-    let output = child.stdout.take();
+    let mut started = shell.spawn().map_err(|error| failed(error.to_string()))?;
+    let output = started.stdout.take();
+    let (tell, told) = mpsc::channel();
     // Read beside the wait: a command that prints much must not wait for a reader for ever.
-    let reader = std::thread::spawn(move || {
+    std::thread::spawn(move || {
         let mut text = String::new();
         let taken = output.map(|output| output.take(VALUE_BYTES_MAX).read_to_string(&mut text));
-        (taken.is_none_or(|taken| taken.is_ok()), text)
+        // After a failure nobody listens.
+        tell.send((taken.is_none_or(|taken| taken.is_ok()), text)).ok();
     });
     let begun = Instant::now();
     let status = loop {
-        match child.try_wait() {
+        match started.try_wait() {
             Ok(Some(status)) => break status,
-            Ok(None) if begun.elapsed() < TIME_MAX => std::thread::sleep(LOOK),
+            Ok(None) if begun.elapsed() < time_max => std::thread::sleep(LOOK),
             Ok(None) => {
-                child.kill().ok();
-                child.wait().ok();
-                return Err(failed(format!("took longer than {} s", TIME_MAX.as_secs())));
+                child::kill_group(started.id());
+                started.wait().ok();
+                return Err(failed(format!("took longer than {} s", time_max.as_secs())));
             }
             Err(error) => return Err(failed(error.to_string())),
         }
@@ -70,9 +80,15 @@ fn run(command: &str, output: Stdio) -> Result<String, String> {
     if !status.success() {
         return Err(failed(format!("failed ({status})")));
     }
-    match reader.join() {
+    match told.recv_timeout(OPEN_MAX) {
         Ok((true, text)) => Ok(text),
-        Ok((false, _)) | Err(_) => Err(failed("printed no text".to_owned())),
+        Ok((false, _)) | Err(RecvTimeoutError::Disconnected) => {
+            Err(failed("printed no text".to_owned()))
+        }
+        Err(RecvTimeoutError::Timeout) => Err(failed(
+            "has ended, and something that it started holds its output open; give that >/dev/null"
+                .to_owned(),
+        )),
     }
 }
 
@@ -93,6 +109,26 @@ mod tests {
         assert!(read(&own).is_err());
         write(&own, "a b; rm -rf \"$HOME\"").unwrap();
         assert_eq!(read(&own).unwrap(), "a b; rm -rf \"$HOME\"");
+    }
+
+    /// What is left running in the background holds nobody up, and what takes too long is ended with all that it has started.
+    #[test]
+    fn a_command_that_does_not_end_holds_nobody_up() {
+        let begun = Instant::now();
+        let held = read(&own("sleep 20 & echo 1", "true")).unwrap_err();
+        assert!(held.contains("holds its output open"), "{held}");
+        assert!(begun.elapsed() < Duration::from_secs(20), "it was waited for");
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("pid");
+        let command = format!("sleep 1000 & echo $! > {}; wait", file.display());
+        let late = run(&command, Stdio::null(), Duration::from_secs(2)).unwrap_err();
+        assert!(late.contains("took longer than 2 s"), "{late}");
+        let pid = std::fs::read_to_string(&file).unwrap();
+        let begun = Instant::now();
+        while std::fs::read_link(format!("/proc/{}/exe", pid.trim())).is_ok() {
+            assert!(begun.elapsed() < Duration::from_secs(60), "it runs on");
+            std::thread::sleep(LOOK);
+        }
     }
 
     #[test]

@@ -94,7 +94,7 @@ pub fn undo(
     force: bool,
 ) -> Undo {
     let outcome = match &change.own {
-        Some(own) => undo_own(log, own, change, force),
+        Some(own) => undo_own(root, log, own, change, force),
         None => undo_at(root, log, step, change, force),
     };
     if !outcome.is_done() {
@@ -264,7 +264,13 @@ fn aims(
     settle::aims(&values)
 }
 
-fn undo_own(log: &ChangeLog, own: &OwnKnob, change: &KnobChange, force: bool) -> Undo {
+fn undo_own(
+    root: &SysRoot,
+    log: &ChangeLog,
+    own: &OwnKnob,
+    change: &KnobChange,
+    force: bool,
+) -> Undo {
     let Some(before) = change.before.first() else { return Undo::AlreadyBack };
     let now = match own::read(own) {
         Ok(now) => now,
@@ -274,6 +280,11 @@ fn undo_own(log: &ChangeLog, own: &OwnKnob, change: &KnobChange, force: bool) ->
         return Undo::AlreadyBack;
     }
     if let Some(left) = change.left.first().filter(|left| left.value != now && !force) {
+        // A boot need not reset what a command sets; here it did, for what fathom had left is not there any more.
+        let is_other = |boot: String| !change.boot_id.is_empty() && boot != change.boot_id;
+        if process::boot_id(root).is_some_and(is_other) {
+            return Undo::Rebooted;
+        }
         let (knob, before, left) = (before.knob.clone(), before.value.clone(), left.value.clone());
         return Undo::ChangedBySomebody { foreign: vec![Foreign { knob, before, left, now }] };
     }

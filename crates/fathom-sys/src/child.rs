@@ -184,6 +184,11 @@ fn signal_group(pid: u32, signal: Signal) {
     }
 }
 
+/// Kills a group at once: of a child that was not waited for yet, so that its number is nobody else's.
+pub fn kill_group(pid: u32) {
+    signal_group(pid, Signal::KILL);
+}
+
 fn has_group(pid: u32) -> bool {
     group(pid).is_some_and(|group| rustix::process::test_kill_process_group(group).is_ok())
 }

@@ -3,8 +3,9 @@
 use crate::machine::{Journal, assert_same, knobs, on_device, scope_device, state};
 use fathom_knobs::knob::{Group, Home, Knob, Values};
 use fathom_knobs::legal::listed;
-use fathom_knobs::{KnobError, Scope, Undo, all, apply, drift, resolve, unrestorable};
-use fathom_model::change::knob::KnobPlace;
+use fathom_knobs::{KnobError, Scope, Undo, all, apply, drift, resolve, undo, unrestorable};
+use fathom_model::change::Change;
+use fathom_model::change::knob::{KnobChange, KnobPlace};
 use fathom_model::plan::OwnKnob;
 use fathom_sys::sysroot::SysRoot;
 use fathom_testkit::{LoopDevice, counted};
@@ -205,4 +206,19 @@ pub fn own() {
     assert_eq!(fs::read_to_string(dir.path().join("value")).unwrap(), "foreign\n");
     assert_eq!(journal.undo_all(true), [Undo::Restored]);
     assert_eq!(fs::read_to_string(dir.path().join("value")).unwrap(), "slow\n");
+    // After a boot a value that nobody had left is the boot's; what fathom had left is still taken back.
+    for (now, expected, then) in
+        [("medium\n", Undo::Rebooted, "medium\n"), ("fast\n", Undo::Restored, "slow\n")]
+    {
+        fs::write(dir.path().join("value"), "slow\n").unwrap();
+        apply(&root, &mut journal.log, &settings, &own).unwrap();
+        let Change::Knobs(change) = journal.log.pending().remove(0).change else { panic!() };
+        assert!(journal.undo_all(false).iter().all(Undo::is_done));
+        let earlier = KnobChange { boot_id: "an earlier boot".to_owned(), ..change };
+        fs::write(dir.path().join("value"), now).unwrap();
+        let step = journal.log.intend(Change::Knobs(earlier.clone())).unwrap();
+        assert_eq!(undo(&root, &mut journal.log, step, &earlier, false), expected);
+        assert_eq!(fs::read_to_string(dir.path().join("value")).unwrap(), then);
+        assert!(journal.log.pending().is_empty());
+    }
 }
