@@ -15,6 +15,9 @@ use fathom_sys::sysroot::SysRoot;
 use std::fmt;
 use std::path::Path;
 
+/// What helps where somebody else has changed a setting.
+pub(crate) const CURE: &str = "to put back what was before fathom: fathom restore --force";
+
 /// What became of one change.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Outcome {
@@ -24,8 +27,10 @@ pub enum Outcome {
     AlreadyBack,
     /// Somebody else has changed it since: it is left as it is, and stays in the journal.
     ChangedBySomebody(String),
-    /// What it belonged to is away.
+    /// What it belonged to is not there any more, and its setting with it.
     Gone(String),
+    /// What it belonged to is away, with what fathom has made of it; it stays in the journal for when that is back.
+    Away(String),
     /// The machine was booted since, and began with its own values.
     Rebooted,
     /// It could not be put back; it stays in the journal.
@@ -65,8 +70,7 @@ impl From<KnobUndo> for Outcome {
                     )
                 };
                 let found = foreign.iter().map(one).collect::<Vec<_>>().join("; ");
-                let cure = "to put back what was before fathom: fathom restore --force";
-                Self::ChangedBySomebody(format!("{found}; {cure}"))
+                Self::ChangedBySomebody(format!("{found}; {CURE}"))
             }
         }
     }
@@ -81,7 +85,7 @@ impl From<SetupUndo> for Outcome {
             SetupUndo::ChangedBySomebody { found } => Self::ChangedBySomebody(format!(
                 "{found}; it stays with all that lies below it; when you have removed it: fathom restore"
             )),
-            SetupUndo::Gone(what) => Self::Gone(what),
+            SetupUndo::Gone(what) => Self::Away(what),
             SetupUndo::Rebooted => Self::Rebooted,
             SetupUndo::Failed(reason) => Self::Failed(reason),
         }
@@ -110,6 +114,10 @@ impl fmt::Display for Report {
                 "{what}: not touched, somebody else has changed it since run {run_id}: {found}"
             ),
             Outcome::Gone(reason) => write!(f, "{what}: {reason}"),
+            Outcome::Away(missing) => write!(
+                f,
+                "{what}: not put back, {missing} is away; when it is there again: fathom restore"
+            ),
             Outcome::Rebooted => {
                 write!(f, "{what}: the machine was booted since, which put it back")
             }
@@ -143,7 +151,7 @@ pub(crate) fn restore_entry(
     let outcome = match &entry.change {
         Change::Knobs(change) => fathom_knobs::undo(root, log, step, change, force).into(),
         Change::Setup(change) => fathom_setup::undo(root, log, step, change, note).into(),
-        Change::Machine(change) => machine::undo(root, log, step, change, is_same_boot),
+        Change::Machine(change) => machine::undo(root, log, step, change, (force, is_same_boot)),
     };
     Report { run_id: log.run_id().to_owned(), what: words(&entry.change), outcome }
 }

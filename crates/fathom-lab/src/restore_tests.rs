@@ -62,23 +62,70 @@ fn governors_come_back_unless_somebody_has_set_them() {
     };
     set(&mut log, &prepare).expect("is set");
     assert_eq!(now(), words(["performance", "performance"]));
-    let back = |log: &mut ChangeLog| {
+    let back = |log: &mut ChangeLog, force: bool| {
         let pending = log.pending();
         let Change::Machine(change) = &pending[0].change else { panic!("{pending:?}") };
-        machine::undo(&root, log, pending[0].step, change, true)
+        machine::undo(&root, log, pending[0].step, change, (force, true))
     };
-    assert_eq!(back(&mut log), Outcome::Restored);
+    let drift = |log: &ChangeLog| {
+        let pending = log.pending();
+        let Change::Machine(change) = &pending[0].change else { panic!("{pending:?}") };
+        machine::drift(&root, std::iter::once(change))
+    };
+    assert_eq!(drift(&log), None);
+    assert_eq!(back(&mut log, false), Outcome::Restored);
     assert_eq!(now(), words(["powersave", "schedutil"]));
     set(&mut log, &prepare).expect("is set");
     tree.put(format!("{DIR}/policy4/scaling_governor"), "powersave");
-    let kept = back(&mut log);
+    let seen = drift(&log).expect("it is seen");
+    assert!(seen.contains("the governor of policy4 to powersave"), "{seen}");
+    let kept = back(&mut log, false);
     assert!(
-        matches!(&kept, Outcome::ChangedBySomebody(found) if found.contains("policy4 is powersave now")),
+        matches!(&kept, Outcome::ChangedBySomebody(found)
+            if found.contains("policy4 is powersave now") && found.ends_with("fathom restore --force")),
         "{kept:?}"
     );
     assert_eq!(now(), words(["powersave", "powersave"]));
     assert_eq!(log.pending().len(), 1, "it is still to be looked at");
+    assert_eq!(back(&mut log, true), Outcome::Restored);
+    assert_eq!(now(), words(["powersave", "schedutil"]));
+    assert!(log.pending().is_empty());
+    // Processors that are off come back with the governor that they had last.
+    set(&mut log, &prepare).expect("is set");
+    let file = root.path(format!("{DIR}/policy4/scaling_governor"));
+    fs::remove_file(&file).expect("is removed");
+    let away = back(&mut log, false);
+    assert!(matches!(&away, Outcome::Away(what) if what.contains("policy4")), "{away:?}");
+    assert_eq!(log.pending().len(), 1, "for when they are on again");
+    fs::write(&file, "performance").expect("is written");
+    assert_eq!(back(&mut log, false), Outcome::Restored);
+    assert_eq!(now(), words(["powersave", "schedutil"]));
     prepare.governor = Some("userspace".to_owned());
     let refused = set(&mut log, &prepare).expect_err("unknown").to_string();
     assert!(refused.contains("policy0 has no 'userspace'; it has: performance"), "{refused}");
+}
+
+/// What lies in swap must fit into memory, and leave the floor of the plan: nothing is switched off otherwise.
+#[test]
+fn swap_that_does_not_fit_into_memory_stays_on() {
+    let tree = fathom_testkit::Tree::new();
+    let head = "Filename\tType\tSize\tUsed\tPriority";
+    tree.put("proc/swaps", format!("{head}\n/no/such partition 4194304 2097152 -2\n"));
+    tree.put("proc/meminfo", "MemTotal: 8388608 kB\nMemAvailable: 3145728 kB\n");
+    let root = tree.root();
+    let areas = fathom_sys::swap::areas(&root);
+    let fits = |floor: Option<u64>| machine::fits_in_memory(&root, &areas, floor);
+    assert!(fits(None).is_ok() && fits(Some(1 << 30)).is_ok());
+    let refused = fits(Some((1 << 30) + 1)).expect_err("too little is left").to_string();
+    for part in ["2 GiB lie in swap", "3 GiB of memory are free", "memory_floor keeps 1.0 GiB"] {
+        assert!(refused.contains(part), "{part} in: {refused}");
+    }
+    let dir = tempfile::tempdir().expect("directory");
+    let mut log =
+        ChangeLog::create(&SysRoot::live(), dir.path(), "run", Faults::none()).expect("is made");
+    let plan = "question = \"Which?\"\ntarget = \"null:\"\n[[workload]]\nuse = \"randread\"\n[prepare]\nswap_off = true\nmemory_floor = \"2G\"\n";
+    let prepare = fathom_plan::read(plan, "plan", &fathom_plan::Unchecked).expect("a plan").prepare;
+    let refused = machine::prepare(&root, &mut log, &prepare, &mut |_| ()).expect_err("refused");
+    assert!(refused.to_string().contains("lie in swap"), "{refused}");
+    assert!(log.pending().is_empty(), "nothing was to be changed");
 }

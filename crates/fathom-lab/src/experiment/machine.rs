@@ -2,14 +2,16 @@
 
 use super::memory_group;
 use crate::error::{ErrorClass, LabError};
-use crate::restore::Outcome;
+use crate::restore::{CURE, Outcome};
 use fathom_base::shell;
+use fathom_base::units::format_size;
 use fathom_guard::changes::{ChangeLog, Step};
 use fathom_model::change::Change;
 use fathom_model::change::machine::MachineChange;
 use fathom_model::plan::Prepare;
 use fathom_sys::child;
-use fathom_sys::swap;
+use fathom_sys::counters;
+use fathom_sys::swap::{self, Area};
 use fathom_sys::sysroot::SysRoot;
 use std::fs;
 use std::io;
@@ -30,7 +32,9 @@ pub(crate) fn prepare(
     note: &mut dyn FnMut(String),
 ) -> Result<(), LabError> {
     if prepare.swap_off {
-        for area in swap::areas(root) {
+        let areas = swap::areas(root);
+        fits_in_memory(root, &areas, prepare.memory_floor_bytes)?;
+        for area in areas {
             note(format!("Switching swap on {} off.", area.path.display()));
             let change =
                 MachineChange::SwapOff { area: area.path.clone(), priority: area.priority };
@@ -79,6 +83,58 @@ pub(crate) fn prepare(
         Some(governor) => set_governor(root, log, governor, note),
         None => Ok(()),
     }
+}
+
+/// Refuses when what lies in swap is more than the memory that is free for it: the kernel would kill processes, and first of all the one
+/// that asks for it.
+///
+/// # Errors
+/// [`LabError::Target`] with the sizes.
+pub(crate) fn fits_in_memory(
+    root: &SysRoot,
+    areas: &[Area],
+    floor_bytes: Option<u64>,
+) -> Result<(), LabError> {
+    let used: u64 = areas.iter().map(|area| area.used_bytes).sum();
+    let Some(free) = counters::memory_available_bytes(root) else { return Ok(()) };
+    if used <= free.saturating_sub(floor_bytes.unwrap_or(0)) {
+        return Ok(());
+    }
+    let kept = floor_bytes.map_or_else(String::new, |floor| {
+        format!(", of which memory_floor keeps {}", format_size(floor))
+    });
+    let reason = format!(
+        "{} lie in swap and only {} of memory are free{kept}: switched off, it would not fit; end what needs the memory, or leave swap_off out",
+        format_size(used),
+        format_size(free)
+    );
+    Err(missing(Path::new("swap_off"), reason))
+}
+
+/// What of the preparation is not as it was made any more: somebody interfered.
+pub(crate) fn drift<'c>(
+    root: &SysRoot,
+    mut changes: impl Iterator<Item = &'c MachineChange>,
+) -> Option<String> {
+    changes.find_map(|change| match change {
+        MachineChange::SwapOff { area, .. } => {
+            let is_on = swap::areas(root).iter().any(|on| on.path == *area);
+            is_on.then(|| format!("somebody switched swap on {} on again", area.display()))
+        }
+        MachineChange::ServiceStopped { unit } => {
+            matches!(is_active(unit), Ok(true)).then(|| {
+                format!(
+                    "somebody started {unit}, which the plan stops (systemctl status {unit} tells more; a socket, path or timer that \
+                     starts it is to be named before it in stop_services)"
+                )
+            })
+        }
+        MachineChange::Governor { set, before } => before.iter().find_map(|(policy, _)| {
+            let now = root.text(governor_file(policy)).filter(|now| now != set)?;
+            Some(format!("somebody set the governor of {policy} to {now}; the plan has {set}"))
+        }),
+        MachineChange::MemoryGroup { .. } | MachineChange::Program { .. } => None,
+    })
 }
 
 const POLICIES: &str = "sys/devices/system/cpu/cpufreq";
@@ -152,27 +208,34 @@ fn write_governor(
     }
 }
 
-/// Puts governors back that are still what fathom has set.
+/// Puts governors back that are still what fathom has set; with `force` the others too.
 fn governors_back(
     root: &SysRoot,
     log: &ChangeLog,
     set: &str,
     before: &[(String, String)],
+    force: bool,
 ) -> Outcome {
-    let (mut outcome, mut foreign) = (Outcome::AlreadyBack, Vec::new());
+    let mut outcome = Outcome::AlreadyBack;
+    let (mut foreign, mut off) = (Vec::new(), Vec::new());
     for (policy, was) in before {
         match root.text(governor_file(policy)) {
-            // The processor is off; it begins with the kernel's own when it is on again.
-            None => {}
+            None if was == set => {}
+            // Its processors are off. When they are on again, it has the governor that it had last: fathom's.
+            None => off.push(policy.as_str()),
             Some(now) if now == *was => {}
-            Some(now) if now == set => match write_governor(root, log, policy, was) {
+            Some(now) if now == set || force => match write_governor(root, log, policy, was) {
                 Ok(()) => outcome = Outcome::Restored,
                 Err(reason) => return Outcome::Failed(format!("{policy}: {reason}")),
             },
             Some(now) => foreign.push(format!("{policy} is {now} now; before it was {was}")),
         }
     }
-    if foreign.is_empty() { outcome } else { Outcome::ChangedBySomebody(foreign.join("; ")) }
+    match (foreign.is_empty(), off.is_empty()) {
+        (true, true) => outcome,
+        (true, false) => Outcome::Away(format!("{} (its processors are off)", off.join(", "))),
+        (false, _) => Outcome::ChangedBySomebody(format!("{}; {CURE}", foreign.join("; "))),
+    }
 }
 
 /// Whether services can be stopped and which of them run.
@@ -235,20 +298,20 @@ pub(crate) fn program_mark(log: &ChangeLog, step: Step) -> String {
     format!("{}/{step}", log.run_id())
 }
 
-/// Puts one change back.
+/// Puts one change back; with `force` also a governor that somebody else has set since.
 pub(crate) fn undo(
     root: &SysRoot,
     log: &mut ChangeLog,
     step: Step,
     change: &MachineChange,
-    is_same_boot: bool,
+    (force, is_same_boot): (bool, bool),
 ) -> Outcome {
     let outcome = match change {
         // A boot ends programs, starts services, and switches on what /etc/fstab names.
         _ if !is_same_boot => Outcome::Rebooted,
         MachineChange::SwapOff { area, priority } => swap_on(root, log, area, *priority),
         MachineChange::ServiceStopped { unit } => start_service(log, unit),
-        MachineChange::Governor { set, before } => governors_back(root, log, set, before),
+        MachineChange::Governor { set, before } => governors_back(root, log, set, before, force),
         MachineChange::MemoryGroup { dir, before } => memory_group::undo(log, dir, before),
         MachineChange::Program { .. } => {
             log.fault_point("before a program is ended");

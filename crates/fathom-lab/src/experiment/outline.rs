@@ -306,16 +306,17 @@ impl<'a> Survey<'a> {
             text,
             privilege: is_root.then(|| "root".to_owned()),
         };
-        let mut around: Vec<Act> = Vec::new();
+        let (mut around, mut refused): (Vec<Act>, Option<LabError>) = (Vec::new(), None);
         if prepare.swap_off {
             let areas = swap::areas(self.ground.root);
+            let floor = prepare.memory_floor_bytes;
+            refused = machine::fits_in_memory(self.ground.root, &areas, floor).err();
             around.extend(
                 areas.iter().map(|area| act(format!("swapoff {}", area.path.display()), true)),
             );
         }
-        let mut refused = None;
         if let Some(bytes) = prepare.memory_limit_bytes {
-            refused = memory_group::check(self.ground.root).err();
+            refused = memory_group::check(self.ground.root).err().or(refused);
             around.push(act(
                 format!(
                     "a control group with {} of memory for all that is measured",

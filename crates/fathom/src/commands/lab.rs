@@ -286,7 +286,7 @@ pub(super) fn exit_of(finished: &Finished) -> Exit {
         Ended::Failed { class: Some(class), .. } => Exit::of_class(*class),
     };
     let left = finished.restored.iter().map(|report| match report.outcome {
-        Outcome::Failed(_) => Exit::TargetIo,
+        Outcome::Failed(_) | Outcome::Away(_) => Exit::TargetIo,
         Outcome::ChangedBySomebody(_) => Exit::Doubtful,
         _ => Exit::Done,
     });

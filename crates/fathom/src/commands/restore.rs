@@ -59,11 +59,13 @@ fn list(output: Output, root: &SysRoot, state_dir: &Path) -> CommandResult {
     Ok(Exit::Done)
 }
 
-/// What somebody else has changed since is refused, for it is theirs; what cannot be put back is an error of the system.
+/// What somebody else has changed since is refused, for it is theirs; what is away is missing; what cannot be put back is an error of the
+/// system.
 fn exit_of(reports: &[Report]) -> Exit {
     let of = |report: &Report| match report.outcome {
         Outcome::Failed(_) => Exit::TargetIo,
         Outcome::ChangedBySomebody(_) => Exit::Refused,
+        Outcome::Away(_) => Exit::Missing,
         _ => Exit::Done,
     };
     reports.iter().map(of).fold(Exit::Done, Exit::max)

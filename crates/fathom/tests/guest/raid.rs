@@ -13,6 +13,7 @@ pub fn trials() -> Vec<Trial> {
         .test("a_dry_run_touches_nothing", dry)
         .test("the_stored_matrix_says_the_same", stored)
         .test("layers_from_the_disks_upward", layers)
+        .test("a_disk_that_is_away_is_told_until_it_is_back", away)
         .into_trials()
 }
 
@@ -56,6 +57,44 @@ mount /dev/vg0/data /run/mnt
 dd if=/dev/urandom of=/run/mnt/file bs=1M count=16 oflag=direct status=none
 ";
 
+/// Killed with a partition table of its own on a disk, which then goes, and comes back.
+const AWAY: &str = r#"
+. /run/lib.sh
+cat >/run/away.toml <<'END'
+question = "Is it told?"
+[[workload]]
+use = "randread"
+duration = "100ms"
+warmup = "0s"
+[setup]
+devices = ["/dev/sde"]
+slice.start = "1MiB"
+slice.size = "8MiB"
+[design]
+blocks = 1
+[prepare]
+settle = "0s"
+quiet = "0s"
+drop_caches = false
+[[objective]]
+metric = "iops"
+END
+killed() { FATHOM_FAULT=$1 fathom --quiet lab /run/away.toml --new $(consent) >&2 || code=$?; }
+restored() { code=0; fathom restore || code=$?; echo CODE $code; }
+code=0; killed list:/run/points; [ $code -le 1 ]
+at=$(sed -n 's/^\([0-9]*\) .*before a measurement.*/\1/p' /run/points | head -1)
+code=0; killed kill:$at; [ $code = 137 ]
+blkid -p -o value -s PTTYPE /dev/sde
+host=$(readlink -f /sys/block/sde/device | sed 's,.*/\(host[0-9]*\)/.*,\1,')
+echo 1 >/sys/block/sde/device/delete
+restored
+echo '- - -' >/sys/class/scsi_host/$host/scan
+wait_for /dev/sde
+restored
+fathom restore --list
+blkid -p /dev/sde >&2 || echo BLANK
+"#;
+
 fn job(job: GuestJob) -> GuestJob {
     job.memory_mib(1024)
         .setup("disks", DISKS)
@@ -72,6 +111,7 @@ fn job(job: GuestJob) -> GuestJob {
             "layers_left",
             "[ \"$(ls -A /run/mnt | tr '\\n' ' ')\" = 'file lost+found ' ] && echo NOTHING LEFT",
         )
+        .step("away", AWAY)
 }
 
 /// The result of a step, whatever is doubtful about figures of windows that short.
@@ -81,6 +121,15 @@ fn result(report: &GuestReport, step: &str) -> Value {
     assert!(matches!(step.code, Some(0 | 1)), "{}: {:?} {}", step.name, step.code, step.said());
     let line = step.stdout.lines().last().unwrap_or_default();
     serde_json::from_str(line).expect(line)
+}
+
+/// A disk that is away with what fathom made of it: nothing is as before, and the code says so.
+fn away(report: &GuestReport) {
+    let step = report.step("away");
+    assert_eq!(step.code, Some(0), "{}", step.said());
+    let (gone, back) = step.stdout.split_once("CODE 4").expect("it is missing");
+    contains(gone, &["gpt\n", "sde", "is away; when it is there again: fathom restore"]);
+    contains(back, &["CODE 0", "Nothing is left changed.", "BLANK"]);
 }
 
 /// The rows of the matrix: name, states.

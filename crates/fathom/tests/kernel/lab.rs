@@ -589,20 +589,20 @@ fn swap_and_services() {
     );
     let file = plan(&sandbox, "swap", &text);
     let path = format!("{}:{}", p(&bin), std::env::var("PATH").unwrap());
-    let run = || {
+    let run = |file: &Path| {
         crate::cli::run(|| {
-            let mut command = sandbox.command(&["--json", "--quiet", "lab", p(&file)]);
+            let mut command = sandbox.command(&["--json", "--quiet", "lab", p(file)]);
             command.env("PATH", &path);
             command
         })
     };
     // Another service would be stopped with it, and nobody would start it again.
-    let refused = run();
+    let refused = run(&file);
     assert_eq!(refused.code, 4, "{refused:?}");
     assert!(refused.stderr.contains("would stop needs-it.service too"), "{refused:?}");
     assert!(!fs::read_to_string(&log).unwrap().contains("stop"), "nothing was stopped");
     fs::write(&others, "\n").unwrap();
-    let done = run();
+    let done = run(&file);
     let swaps = fs::read_to_string("/proc/swaps").unwrap();
     assert!(
         tool("swapoff").arg(device.path()).status().unwrap().success(),
@@ -622,6 +622,14 @@ fn swap_and_services() {
         "{asked}"
     );
     assert!(!state.exists(), "it runs again");
+    // Somebody starts it in the middle of a trial, which then does not count.
+    let look = format!("cat /proc/swaps > {}; test -e {}", p(&seen), p(&state));
+    let text =
+        text.replace(&look, &format!("rm -f {}", p(&state))).replace("swap_off = true\n", "");
+    let done = run(&plan(&sandbox, "started", &text));
+    let void = done.records()[0]["cell"]["void"].as_str().unwrap_or_default().to_owned();
+    assert!(void.contains("somebody started noisy.service"), "{void}: {done:?}");
+    assert_eq!(done.code, 1, "{done:?}");
 }
 
 /// Cells of this boot are measured, for the others fathom says what to boot: block by block, so that boots take turns.
