@@ -36,7 +36,11 @@ use fathom_model::record::Record;
 use fathom_plan::Narrowed;
 use fathom_study::experiment::{self as study, Decision};
 use fathom_sys::clock;
+use fathom_sys::counters;
+use fathom_sys::sysroot::SysRoot;
 use resume::Done;
+use std::collections::BTreeSet;
+use std::path::PathBuf;
 
 /// Trials in a row that may be void because of what the machine did beside, before that ends the experiment.
 const VOID_IN_A_ROW_MAX: u32 = 3;
@@ -109,6 +113,7 @@ pub fn run(
     }
     let before = around::look(lab, &plan);
     let mut bench = Bench::new(lab, &plan, seed, experiment.faults.clone())?;
+    let wear = Wear::begins(&lab.root, &cells);
     let mut campaign = Campaign {
         lab,
         plan,
@@ -121,6 +126,7 @@ pub fn run(
         trials: Trials::default(),
         void_in_a_row: 0,
         begun_ns: clock::monotonic_ns(),
+        wear,
     };
     let ended = campaign.run();
     let Campaign { lab, plan, cells, records, fresh, .. } = campaign;
@@ -172,6 +178,7 @@ struct Campaign<'r, 'l, 'b, 'k> {
     trials: Trials,
     void_in_a_row: u32,
     begun_ns: u64,
+    wear: Wear,
 }
 
 /// Why a trial does not count.
@@ -311,8 +318,11 @@ impl Campaign<'_, '_, '_, '_> {
     /// Why no further trial may begin; none when one may.
     fn over_budget(&self) -> Option<String> {
         let budget = &self.plan.budget;
+        let (earlier, own) = self.records.split_at(self.records.len() - self.fresh);
         let spent_ns = clock::monotonic_ns() - self.begun_ns;
-        let written_bytes: u64 = self.records.iter().map(written_bytes).sum();
+        let spent_ns = earlier.iter().map(took_ns).fold(spent_ns, u64::saturating_add);
+        let of = |records: &[Record]| records.iter().map(written_bytes).sum::<u64>();
+        let written_bytes = of(earlier) + of(own).max(self.wear.written_bytes(&self.lab.root));
         let time = budget
             .time_ns
             .filter(|most| spent_ns >= *most)
@@ -354,6 +364,40 @@ impl Campaign<'_, '_, '_, '_> {
             }
         }
     }
+}
+
+/// What the devices that setups are built over have written since this start: all of it is the experiment's, building, filling and warming
+/// up included.
+struct Wear {
+    devices: Vec<String>,
+    begun_bytes: u64,
+}
+
+impl Wear {
+    fn begins(root: &SysRoot, cells: &[Cell]) -> Self {
+        let name = |path: PathBuf| {
+            let real = path.canonicalize().ok()?;
+            Some(real.file_name()?.to_str()?.to_owned())
+        };
+        let given = cells.iter().flat_map(|cell| outline::given(&cell.setup));
+        let devices: BTreeSet<String> = given.filter_map(name).collect();
+        let mut wear = Self { devices: devices.into_iter().collect(), begun_bytes: 0 };
+        wear.begun_bytes = wear.written_bytes(root);
+        wear
+    }
+
+    fn written_bytes(&self, root: &SysRoot) -> u64 {
+        let all = counters::disk_counters(root);
+        let own = all.iter().filter(|disk| self.devices.contains(&disk.name));
+        let sectors: u64 = own.map(|disk| disk.written_sectors).sum();
+        sectors.saturating_mul(512).saturating_sub(self.begun_bytes)
+    }
+}
+
+/// How long the trial of an earlier start took; what came between trials, and what was not stored, is not in it.
+fn took_ns(record: &Record) -> u64 {
+    let cell = record.cell.as_deref().filter(|cell| !cell.is_part);
+    record.window_ns.saturating_add(cell.map_or(0, |cell| cell.prepare_ns))
 }
 
 /// What a trial wrote to the disks at the bottom of its stacks, by their own counters.

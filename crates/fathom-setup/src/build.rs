@@ -390,7 +390,9 @@ fn filesystems(
             Ground { device: &device, further: &further, journal: journal.as_ref(), striping };
         filesystem::make(site, fs, ground)?;
         let dir = mounting::mount(site, fs, ground, number + 1)?;
-        fill::prepare(site, fs, &dir)?;
+        let size_bytes =
+            [&device].into_iter().chain(&further).map(|device| device.size_bytes).sum();
+        fill::prepare(site, fs, &dir, size_bytes)?;
         standing.push(Standing { device, further, journal, dir });
     }
     Ok(standing)

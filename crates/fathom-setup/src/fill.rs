@@ -22,11 +22,20 @@ const FILE_BYTES: u64 = 64 << 20;
 /// Streams of random numbers.
 const STREAM: u64 = 0x6167_6569_6e67;
 
-/// Ages it and fills it, as asked.
+/// About how much that writes, on the high side: each round of ageing writes again what the one before has deleted, half of it.
+fn written_bytes(spec: &FilesystemSpec, size_bytes: u64) -> u64 {
+    let percent = u64::from(spec.fill_percent.unwrap_or(0));
+    let rounds = u64::from(spec.ageing_rounds.unwrap_or(0));
+    let aged = if rounds == 0 { 0 } else { percent.max(AGED_PERCENT) * (rounds + 1) / 2 };
+    size_bytes / 100 * (percent + aged)
+}
+
+/// Ages it and fills it, as asked; of devices of this size together.
 pub(crate) fn prepare(
     site: &mut Site<'_, '_>,
     spec: &FilesystemSpec,
     dir: &Path,
+    size_bytes: u64,
 ) -> Result<(), SetupError> {
     if spec.ageing_rounds.is_none() && spec.fill_percent.is_none() {
         return Ok(());
@@ -45,6 +54,7 @@ pub(crate) fn prepare(
         site.commands.push(format!("# fill {} to {percent} %", dir.display()));
     }
     if site.is_dry() {
+        site.outline.written_bytes += written_bytes(spec, size_bytes);
         return Ok(());
     }
     let mut filler = Filler::new(site, dir)?;

@@ -38,6 +38,7 @@ pub fn trials() -> Vec<Trial> {
             &[FathomBinary, FsOnLoop(FsKind::Ext4), Swap],
             swap_and_services,
         ),
+        kernel_test("lab_budget_counts_building_and_earlier_starts", &ext4, budget),
         kernel_test("lab_needs_another_boot", &[FathomBinary], boots),
     ]
 }
@@ -630,6 +631,43 @@ fn swap_and_services() {
     let void = done.records()[0]["cell"]["void"].as_str().unwrap_or_default().to_owned();
     assert!(void.contains("somebody started noisy.service"), "{void}: {done:?}");
     assert_eq!(done.code, 1, "{done:?}");
+}
+
+/// What building writes counts where only the experiment writes, and the time of earlier starts: no trial begins when a budget is used up.
+fn budget() {
+    let sandbox = Sandbox::new();
+    let device = LoopDevice::new(64 << 20).unwrap();
+    let setup = format!(
+        "[setup]\ndevices = ['{}']\nfilesystem.type = 'ext4'\nfilesystem.fill = '50%'\n",
+        p(device.path())
+    );
+    let failing = "[[workload]]\nlabel = 'fails'\ncommand = 'exit 3'\n";
+    let application = "[[objective]]\nmetric = 'application'\n";
+    let text = format!(
+        "on_error = 'continue'\n{failing}{setup}[budget]\nwritten = '48M'\n[design]\nblocks = 6\n{application}"
+    );
+    let file = plan(&sandbox, "wear", &text);
+    let flag = format!("--destroy={}", device.backing().display());
+    let dry = sandbox.json(&["lab", p(&file), "--dry-run", &flag], &[0]);
+    let planned = dry.result()["outline"]["written_bytes"].as_u64().unwrap();
+    assert!((30 << 20..=48 << 20).contains(&planned), "filling is planned: {planned}");
+    // Each failure makes the next trial build anew, which no plan knows.
+    let done = lab(&sandbox, &file, &[&flag]);
+    assert_eq!(done.result()["ended"], "budget", "{done:?}");
+    assert!((1..4).contains(&done.records().len()), "{}", done.records().len());
+    let command = "[[workload]]\nlabel = 'waits'\ncommand = 'sleep 1.5'\n";
+    let text = format!(
+        "target = '{}'\n{command}[factors]\nnull = ['a', 'b', 'c', 'd']\n[budget]\ntime = '4s'\n[design]\nblocks = 1\nsentinel = false\n{application}",
+        p(&sandbox.dir())
+    );
+    let file = plan(&sandbox, "time", &text);
+    let running = sandbox.start(&["lab", p(&file)], "trial_finished", 1);
+    running.signal("INT");
+    let first = running.finish();
+    assert_eq!(first.code, 130, "{first:?}");
+    let rest = lab(&sandbox, &file, &[]);
+    assert_eq!((rest.id(), &rest.result()["ended"]), (first.id(), &Value::from("budget")));
+    assert!(rest.records().len() < 4, "the first start took its share");
 }
 
 /// Cells of this boot are measured, for the others fathom says what to boot: block by block, so that boots take turns.
