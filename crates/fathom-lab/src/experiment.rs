@@ -4,7 +4,7 @@
 //! [`outline`] says what would be done and touches nothing; [`run`] does it; [`resume`] tells what of it is done already. What is
 //! held of the machine is in the bench (see its module), whose journal outlives a kill.
 
-mod around;
+pub(crate) mod around;
 mod bench;
 mod boot;
 pub(crate) mod calm;

@@ -2,7 +2,7 @@
 //! its own kind. What is built, in which order, and that all is taken down again is the experiment's work.
 
 use crate::error::LabError;
-use crate::experiment::{self, Ended, Experiment, Finished};
+use crate::experiment::{self, Ended, Experiment, Finished, around};
 use crate::lab::Lab;
 use crate::trial::KeepRecord;
 use fathom_guard::faults::Faults;
@@ -270,15 +270,18 @@ pub fn run(
         restored: Vec::new(),
         around: Vec::new(),
     };
+    // One look before all of them and one after: what an early one leaves changed is in no later one's look before it.
+    let before = around::look(lab, &all.plan);
+    let mut last = Vec::new();
     for plan in plans {
         let experiment = Experiment { plan: plan.clone(), faults: faults.clone() };
         match experiment::run(lab, &experiment, &of_plan(plan, done), &mut *keep_record) {
             Ok(finished) => {
+                last.clone_from(&finished.records);
                 all.records.extend(finished.records);
                 all.resumed += finished.resumed;
                 all.cells = finished.cells;
                 all.restored.extend(finished.restored);
-                all.around = finished.around;
                 all.ended = finished.ended;
             }
             Err(error) if all.records.is_empty() => return Err(error),
@@ -291,6 +294,7 @@ pub fn run(
             break;
         }
     }
+    all.around = around::compare(&before, &around::look(lab, &all.plan), &last, &all.plan);
     Ok(all)
 }
 
