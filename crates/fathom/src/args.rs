@@ -400,6 +400,7 @@ lists them. An experiment that was broken off goes on with its next trial when i
   fathom lab scheduler /srv/data
   fathom lab scheduler --print > mine.toml    to be changed
   fathom lab mine.toml --skip=write --label=new-disks
+  fathom lab application /srv/data command=... figure=... --levels-of=RUN
   fathom lab mine.toml --destroy=WWN1 --destroy=WWN2")]
 pub struct Lab {
     /// A plan file, or the name of a plan that comes with fathom
@@ -428,6 +429,12 @@ pub struct Lab {
     /// Skip this workload, or every cell with this level
     #[arg(long, value_name = "LABEL|FACTOR=LEVEL", value_delimiter = ',')]
     pub skip: Vec<String>,
+    /// Vary the settings that these experiments varied, through the levels that they could not tell apart and those before
+    #[arg(long, value_name = "RUN", value_delimiter = ',', conflicts_with = "print")]
+    pub levels_of: Vec<String>,
+    /// Measure the best cell of this experiment against its baseline again, with all memory and sizes in proportion to it
+    #[arg(long, value_name = "RUN", conflicts_with_all = ["plan", "levels_of", "skip", "print"])]
+    pub winner_of: Option<String>,
     /// What commands that measure any target take.
     #[command(flatten)]
     pub any: MeasureAny,

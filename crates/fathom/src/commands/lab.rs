@@ -1,5 +1,7 @@
 //! `fathom lab`.
 
+mod stages;
+
 use super::{CommandError, CommandResult, detach, finish};
 use crate::args::{Common, Lab as Arguments};
 use crate::exit::Exit;
@@ -24,6 +26,11 @@ use std::path::Path;
 
 /// Runs an experiment, or says what it would do.
 pub fn run(common: &Common, output: Output, stop: &StopFlag, args: &Arguments) -> CommandResult {
+    if let Some(run) = &args.winner_of {
+        let mut plan = stages::winner(common, output, run)?;
+        plan.design.seed = common.seed;
+        return carry_out(common, output, stop, args, &plan);
+    }
     let Some(name) = &args.plan else { return list(output) };
     let usage = |text: String| CommandError::usage(output, &text);
     let (text, origin) = plan_text(args, name).map_err(usage)?;
@@ -32,16 +39,29 @@ pub fn run(common: &Common, output: Output, stop: &StopFlag, args: &Arguments) -
         output.json("result", &serde_json::json!({ "plan": text }))?;
         return Ok(Exit::Done);
     }
-    let plan = plan(common, args, &text, &origin).map_err(usage)?;
+    let mut plan = plan(common, args, &text, &origin).map_err(usage)?;
+    if !args.levels_of.is_empty() {
+        stages::take_levels(common, output, &mut plan, &args.levels_of)?;
+    }
+    carry_out(common, output, stop, args, &plan)
+}
+
+fn carry_out(
+    common: &Common,
+    output: Output,
+    stop: &StopFlag,
+    args: &Arguments,
+    plan: &Plan,
+) -> CommandResult {
     if args.dry_run {
-        dry_run(common, output, args, &plan)
+        dry_run(common, output, args, plan)
     } else if args.detach {
         detach::run(common, output)
     } else {
         if args.any.measure.detached {
             fathom_sys::process::leave_terminal();
         }
-        measure(common, output, stop, args, &plan)
+        measure(common, output, stop, args, plan)
     }
 }
 
@@ -249,6 +269,10 @@ fn measure(
     text += &ended_text(&finished, "fathom lab with the same plan goes on with the next trial");
     text += &around_text(&finished.around);
     let _ = writeln!(text, "{}", measured.stored_as(|show| format!(". Next: {show}")));
+    if let Some(prefix) = &measured.prefix {
+        let run = format!("{prefix}{}", session::db_option(common));
+        text += &stages::next(&finished.plan, &studied, &run);
+    }
     let mut result = measured.json();
     result["experiment"] = serde_json::to_value(&studied).unwrap_or_default();
     result["ended"] = ended_word(&finished.ended).into();

@@ -77,7 +77,7 @@ pub fn text(output: Output, found: &ExperimentStudy) -> String {
 }
 
 /// A narrowing adds levels to the plan that it was begun with; they stand in the records.
-fn with_measured_levels(mut plan: Plan, records: &[Record]) -> Plan {
+pub(super) fn with_measured_levels(mut plan: Plan, records: &[Record]) -> Plan {
     if plan.design.kind != DesignKind::Narrowing {
         return plan;
     }

@@ -24,6 +24,7 @@ pub fn trials() -> Vec<Trial> {
         kernel_test("lab_ready_plans_touch_nothing_dry", &ext4, ready_plans),
         kernel_test("lab_ready_plans_ask_for_consent", &[FathomBinary, LoopDevices], consent),
         kernel_test("lab_narrowing_finds_the_optimum", &[FathomBinary], narrowing),
+        kernel_test("lab_stages", &[FathomBinary], stages),
         kernel_test("lab_remount", &remount, remounts),
         kernel_test("lab_watches_a_command", &ext4, watches_a_command),
         kernel_test("lab_memory_floor", &[FathomBinary], memory_floor),
@@ -202,6 +203,61 @@ fn narrowing() {
     assert_eq!(fs::read_to_string(&knob).unwrap(), "4\n", "as it was");
     let shown = sandbox.run(&["show", &done.id()]);
     assert!(shown.stdout.contains(&format!("window is best at {best}")), "{shown:?}");
+}
+
+/// A setting with a best value and one that does nothing: the next stage gets what is left of both, with what was before; and the best is
+/// measured against the baseline again.
+fn stages() {
+    let sandbox = Sandbox::new();
+    let knob = |name: &str, values: &str| {
+        let file = sandbox.scratch.join(name);
+        let text = format!(
+            "[[own_knob]]\nname = '{name}'\nread = 'cat {file}'\nwrite = 'echo {{value}} > {file}'\nvalues = [{values}]\n",
+            file = p(&file)
+        );
+        (file, text)
+    };
+    let ((speed, fast), (word, words)) = (knob("speed", "1, 2, 3"), knob("word", "'a', 'b'"));
+    fs::write(&speed, "1\n").unwrap();
+    fs::write(&word, "a\n").unwrap();
+    let command = format!("echo score: $(($(cat {}) * 100))", p(&speed));
+    let rest = format!(
+        "{fast}{words}[factors]\nown.speed = [1, 2, 3]\nown.word = ['a', 'b']\n[design]\nblocks = 8\nsentinel = false\n"
+    );
+    let first = lab(&sandbox, &scored(&sandbox, "first", &command, &rest), &[]);
+    let of = |done: &Done| -> Vec<(String, f64)> {
+        let word = |levels: &Value, at: usize| levels[at][1].as_str().unwrap_or("-").to_owned();
+        let all = scores(done).into_iter();
+        let mut all: Vec<(String, f64)> =
+            all.map(|(l, score)| (format!("{} {}", word(&l, 0), word(&l, 1)), score)).collect();
+        all.sort_by(|a, b| a.0.cmp(&b.0));
+        all.dedup();
+        all
+    };
+    let pairs = |expected: &[(&str, f64)]| -> Vec<(String, f64)> {
+        expected.iter().map(|(name, score)| ((*name).to_owned(), *score)).collect()
+    };
+    // The second plan has settings of its own, which are replaced, and knows nothing of these.
+    let second = scored(
+        &sandbox,
+        "second",
+        &command,
+        "[factors]\nblock.nr_requests = [32, 64]\n[design]\nblocks = 1\nsentinel = false\n",
+    );
+    let done = lab(&sandbox, &second, &["--levels-of", &first.id()]);
+    let four = [("1 a", 100.0), ("1 b", 100.0), ("3 a", 300.0), ("3 b", 300.0)];
+    assert_eq!(of(&done), pairs(&four));
+    let again = sandbox.json(&["lab", "--winner-of", &first.id()], &[0, 1]);
+    let two = of(&again);
+    assert!(two.len() == 2 && two[0] == ("1 a".to_owned(), 100.0), "{two:?}");
+    assert!(two[1].0.starts_with("3 ") && two[1].1 == 300.0, "{two:?}");
+    assert_eq!(again.records().len(), 2 * 8, "in as many blocks");
+    assert_eq!(fs::read_to_string(&speed).unwrap(), "1\n", "as it was");
+    sandbox.refuses(&["lab", "--winner-of", "nothing"], 2, &["nothing"]);
+    let none =
+        lab(&sandbox, &scored(&sandbox, "none", "echo score: 1", "[design]\nblocks = 1\n"), &[]);
+    sandbox.refuses(&["lab", p(&second), "--levels-of", &none.id()], 2, &["nothing to choose"]);
+    sandbox.refuses(&["lab", "--winner-of", &none.id()], 2, &["better than its baseline"]);
 }
 
 /// The filesystem counts how often it was mounted: once more before each trial, or not.
