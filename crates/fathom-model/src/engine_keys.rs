@@ -2,8 +2,8 @@
 
 use crate::workload::{Access, EngineKind, Job, OpenSync};
 
-/// What the chosen engine cannot do, with the cure.
-pub fn contradiction(job: &Job) -> Option<String> {
+/// A depth that the engine would not hold.
+fn depth(job: &Job) -> Option<String> {
     let engine = job.engine.word();
     if job.engine.is_synchronous() && job.depth > 1 {
         return Some(format!(
@@ -19,6 +19,15 @@ pub fn contradiction(job: &Job) -> Option<String> {
             job.concurrency()
         ));
     }
+    None
+}
+
+/// What the chosen engine cannot do, with the cure.
+pub fn contradiction(job: &Job) -> Option<String> {
+    if let Some(reason) = depth(job) {
+        return Some(reason);
+    }
+    let engine = job.engine.word();
     let only_ring = [("polled=yes", job.polled), ("sqpoll=yes", job.sqpoll)];
     let registered = job.registered.map(|x| if x { "registered=yes" } else { "registered=no" });
     let asked = only_ring.into_iter().filter(|(_, is_asked)| *is_asked).map(|(word, _)| word);
