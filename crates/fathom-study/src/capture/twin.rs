@@ -2,7 +2,6 @@
 
 use fathom_model::capture::{CaptureClass, CapturePlaces, CaptureRecord};
 use fathom_stats::histogram::{bucket_bounds, bucket_of};
-use std::collections::BTreeMap;
 use std::fmt::Write;
 
 /// Sizes that are told apart, and the smallest share of one.
@@ -248,15 +247,16 @@ fn frequent(class: &CaptureClass) -> Vec<(u64, u64)> {
 /// All sizes but those, from the smallest on in groups that are about equally frequent: the mean of each in whole blocks, with how
 /// often they came. None where they hardly count, and in records of older versions, which do not have them.
 fn others(class: &CaptureClass, frequent: &[(u64, u64)]) -> Vec<(u64, u64)> {
-    let mut left: BTreeMap<usize, u64> = class.all_sizes.occupied().collect();
+    let mut left: Vec<(usize, u64)> = class.all_sizes.occupied().collect();
     let mut left_bytes = class.bytes;
     for (bytes, count) in frequent {
-        if let Some(left) = left.get_mut(&bucket_of(*bytes)) {
+        let bucket = bucket_of(*bytes);
+        if let Some((_, left)) = left.iter_mut().find(|(own, _)| *own == bucket) {
             *left = left.saturating_sub(*count);
         }
         left_bytes = left_bytes.saturating_sub(bytes * count);
     }
-    let all: u64 = left.values().sum();
+    let all: u64 = left.iter().map(|(_, count)| count).sum();
     let is_little = |part: u64, whole: u64| (part as f64) < SIZE_SHARE_MIN * whole as f64;
     if is_little(all, class.count) && is_little(left_bytes, class.bytes) {
         return Vec::new();

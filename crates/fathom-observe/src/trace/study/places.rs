@@ -64,9 +64,9 @@ impl Parts {
             self.first = low;
         }
         if low < self.first {
-            let more = (self.first - low) as usize;
-            self.counts.splice(..0, std::iter::repeat_n((0, false), more));
-            self.first = low;
+            let mut counts = vec![(0, false); (self.first - low) as usize];
+            counts.append(&mut self.counts);
+            (self.first, self.counts) = (low, counts);
         }
         let length = (high - low + 1) as usize;
         if self.counts.len() < length {
