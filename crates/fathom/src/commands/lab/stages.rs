@@ -1,9 +1,9 @@
 //! From one stage to the next: what a stored experiment has left of the levels of its settings, and its best cell measured again with
 //! all memory.
 
-use super::super::list::open;
-use super::super::{CommandError, planned};
 use crate::args::Common;
+use crate::commands::list::open;
+use crate::commands::{CommandError, planned};
 use crate::exit::Exit;
 use crate::output::Output;
 use fathom_base::units;
