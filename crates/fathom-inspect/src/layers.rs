@@ -122,9 +122,10 @@ pub fn queue_facts(device: &BlockDir) -> Option<QueueFacts> {
 #[must_use]
 pub fn partition_facts(root: &SysRoot, device: &BlockDir) -> PartitionFacts {
     let uevent = device.text("uevent").unwrap_or_default();
-    let uuid = uevent.lines().find_map(|line| line.strip_prefix("PARTUUID=")).map(str::to_owned);
+    let said = |key: &str| uevent.lines().find_map(|line| line.strip_prefix(key));
+    let uuid = said("PARTUUID=").map(str::to_owned);
     PartitionFacts {
-        number: device.value("partition"),
+        number: said("PARTN=").map_or_else(|| device.value("partition"), |text| text.parse().ok()),
         start_bytes: device.value::<u64>("start").map(|sectors| sectors.saturating_mul(512)),
         uuid: uuid.or_else(|| udev::property(root, device, "ID_PART_ENTRY_UUID")),
     }

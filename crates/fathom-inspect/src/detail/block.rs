@@ -23,9 +23,9 @@ pub(crate) struct Found {
     pub(crate) rest: Option<Rest>,
 }
 
-/// Attributes of the queue that [`fathom_model::stack::QueueFacts`] holds, and three that the kernel keeps for old
-/// programs with the same value everywhere.
-const QUEUE_ELSEWHERE: [&str; 24] = [
+/// Attributes of the queue that [`fathom_model::stack::QueueFacts`] holds, three that the kernel keeps for old programs with the
+/// same value everywhere, and whether commands count that come past all filesystems.
+const QUEUE_ELSEWHERE: [&str; 25] = [
     "logical_block_size",
     "physical_block_size",
     "minimum_io_size",
@@ -50,6 +50,7 @@ const QUEUE_ELSEWHERE: [&str; 24] = [
     "hw_sector_size",
     "write_same_max_bytes",
     "discard_zeroes_data",
+    "iostats_passthrough",
 ];
 
 /// Attributes of the queue that say nothing while another one is zero or says no. Each read costs microseconds, and a large
@@ -75,10 +76,7 @@ const QUEUE_VOID_WITHOUT: [(&str, &[&str]); 5] = [
         ],
     ),
     ("max_write_streams", &["write_stream_granularity"]),
-    (
-        "write_zeroes_max_bytes",
-        &["write_zeroes_unmap_max_bytes", "write_zeroes_unmap_max_hw_bytes"],
-    ),
+    ("write_zeroes_unmap_max_hw_bytes", &["write_zeroes_unmap_max_bytes"]),
 ];
 
 /// Attributes of an array that [`fathom_model::stack::MdFacts`] holds.
@@ -304,6 +302,9 @@ mod tests {
             ("queue/max_write_streams", "4"),
             ("queue/write_stream_granularity", "65536"),
             ("queue/max_segments", "168"),
+            ("queue/iostats_passthrough", "0"),
+            ("queue/write_zeroes_unmap_max_bytes", "0"),
+            ("queue/write_zeroes_unmap_max_hw_bytes", "0"),
         ];
         let names = |facts: &[(&str, &str)]| {
             let tree = Tree::new();
@@ -315,11 +316,12 @@ mod tests {
             let found = read(&known, &device, &node).detail.queue;
             found.iter().map(|(name, _)| name.clone()).collect::<Vec<_>>().join(" ")
         };
-        let few = "atomic_write_max_bytes max_segments max_write_streams write_stream_granularity";
+        let few = "atomic_write_max_bytes max_segments max_write_streams write_stream_granularity write_zeroes_unmap_max_hw_bytes";
         assert_eq!(names(&queue), few);
         let mut other = queue;
         (other[0].1, other[2].1, other[4].1, other[6].1) = ("host-managed", "1", "4096", "0");
-        let many = "atomic_write_max_bytes atomic_write_unit_max_bytes io_poll_delay max_segments max_write_streams nr_zones";
+        other[11].1 = "65536";
+        let many = "atomic_write_max_bytes atomic_write_unit_max_bytes io_poll_delay max_segments max_write_streams nr_zones write_zeroes_unmap_max_bytes write_zeroes_unmap_max_hw_bytes";
         assert_eq!(names(&other), many);
     }
 
