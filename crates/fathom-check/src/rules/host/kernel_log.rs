@@ -72,8 +72,8 @@ fn node_of(scene: &Scene<'_>, text: &str) -> Option<usize> {
 /// adapter nor a port on the way to one.
 fn is_elsewhere(scene: &Scene<'_>, text: &str) -> bool {
     let words = text.split(|c: char| !(c.is_ascii_hexdigit() || ":.".contains(c)));
-    let bare = words.map(|word| word.trim_matches([':', '.']));
-    let source = bare.filter(|word| word.len() >= 12 && word.matches(':').count() == 2).next_back();
+    let mut bare = words.map(|word| word.trim_matches([':', '.']));
+    let source = bare.rfind(|word| word.len() >= 12 && word.matches(':').count() == 2);
     let hosts = &scene.snapshot.system.hosts;
     source.is_some_and(|source| {
         !hosts.iter().any(|host| {
