@@ -250,19 +250,13 @@ pub fn measure_as(
     };
     let mut keeper =
         Keeper { store: &mut store, run_id: &run_id, kind: purpose.kind, kept: 0, error: None };
-    let is_plan = matches!(start, Start::Plan { .. });
-    let outcome = body(&mut lab, &begun, &mut |record| {
-        keeper.keep(record);
-        match &keeper.error {
-            Some(error) if is_plan => Err(unstored(error)),
-            _ => Ok(()),
-        }
-    });
+    let outcome = body(&mut lab, &begun, &mut |record| keeper.keep(record));
     // What is stored and told to others waits for no terminal: the view is taken away after it.
     let got = match outcome {
         Ok(got) => got,
         Err(error) => {
-            let exit = if keeper.error.is_some() { Exit::Internal } else { Exit::of_error(&error) };
+            let unstored = keeper.error.as_ref().map(Exit::of_store);
+            let exit = unstored.unwrap_or_else(|| Exit::of_error(&error));
             keeper.give_up();
             progress.ended(exit, &error.to_string());
             return Err(fail(output, &error, exit));
@@ -388,13 +382,6 @@ pub fn absolute_target(target: &str) -> String {
     found.map_or_else(|_| target.to_owned(), |path| path.display().to_string())
 }
 
-/// Ends an experiment, which would go on for hours and be measured again from here by its next start.
-fn unstored(error: &StoreError) -> LabError {
-    let reason = format!("the result could not be stored: {error}");
-    // The least class: the exit code is that of the store.
-    LabError::Cell { reason, class: ErrorClass::Usage }
-}
-
 /// Puts finished records into the store. A store that fails ends an experiment, but no other measurement: the figures are
 /// shown all the same, and the error at the end.
 struct Keeper<'a> {
@@ -407,10 +394,20 @@ struct Keeper<'a> {
 }
 
 impl Keeper<'_> {
-    fn keep(&mut self, record: &Record) {
+    fn keep(&mut self, record: &Record) -> Result<(), LabError> {
         if self.error.is_none() {
             self.error = self.store.add_trial(self.run_id, record).err();
             self.kept += usize::from(self.error.is_none());
+        }
+        // It would go on for hours, and be measured again from here by its next start.
+        let is_plan = matches!(self.kind, RunKind::Experiment | RunKind::Raid);
+        match &self.error {
+            Some(error) if is_plan => Err(LabError::Cell {
+                reason: format!("the result could not be stored: {error}"),
+                // The least: the exit code is that of the store.
+                class: ErrorClass::Usage,
+            }),
+            _ => Ok(()),
         }
     }
 

@@ -24,12 +24,7 @@ pub fn trials() -> Vec<Trial> {
             agree::with_all(&look);
             volumes_agree(report, "lvm_good");
         })
-        .test("a_volume_that_a_virtual_machine_has_open", |report| {
-            look(report, "held").lacks(&["filesystem-unclean"]);
-            let look = look(report, "let_go");
-            let told = look.defect("filesystem-unclean").to_string();
-            contains(&told, &["needs recovery", "\"mount it once"]);
-        })
+        .test("a_volume_that_a_virtual_machine_has_open", held)
         .test("lvm_on_an_array_badly_aligned", badly_aligned)
         .test("four_layers_deep", four_deep)
         .test("a_thin_pool_and_a_snapshot", thin)
@@ -87,6 +82,13 @@ pub fn trials() -> Vec<Trial> {
 fn differing(report: &GuestReport) {
     let look = look(report, "differing");
     contains(&look.defect("lvm-raid-mismatch").to_string(), &["vg3/copies", "do not agree"]);
+}
+
+fn held(report: &GuestReport) {
+    look(report, "held").lacks(&["filesystem-unclean"]);
+    let look = look(report, "let_go");
+    let told = look.defect("filesystem-unclean").to_string();
+    contains(&told, &["needs recovery", "\"mount it once"]);
 }
 
 fn full_metadata(report: &GuestReport) {
