@@ -112,7 +112,7 @@ pub fn run(
         }
         Err(Lost::Refused(error)) => Err(error),
         Err(Lost::Gone(index)) => {
-            let how = forks[index].wait().map_or_else(|e| e.to_string(), |end| how_it_ended(end));
+            let how = forks[index].wait().map_or_else(|e| e.to_string(), how_it_ended);
             let names = names(&parts[index], setups);
             Err(LoadError::Apart(format!(
                 "the process that {names} ran in {how} before its time: nothing was measured; somebody killed it, or memory \

@@ -1,3 +1,5 @@
+//! Jobs in processes of their own: counted together, ended together, and missed when they are gone.
+
 use super::*;
 use crate::plan::plan;
 use crate::target::LoadTarget;
@@ -139,7 +141,7 @@ fn they_run_at_the_same_time_and_a_stop_ends_all() {
     for job in &outcome.jobs {
         assert!(count(job) > 0 && job.window_ns > outcome.window_ns / 2, "{}", job.name);
     }
-    let last = seen.ticks.iter().filter(|tick| tick.iops > 0.0).next_back().expect("progress");
+    let last = seen.ticks.iter().rfind(|tick| tick.iops > 0.0).expect("progress");
     assert!(last.bytes_total > 0 && last.latency_ns_p50.is_none(), "{last:?}");
 }
 

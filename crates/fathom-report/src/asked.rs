@@ -79,8 +79,11 @@ mod tests {
     use super::*;
     use fathom_model::{builtin, keys};
 
+    type Pairs = &'static [(&'static str, &'static str)];
+    type Sample = (&'static str, &'static str, Pairs);
+
     /// For each key a value, and what makes it matter.
-    const SAMPLES: &[(&str, &str, &[(&str, &str)])] = &[
+    const SAMPLES: &[Sample] = &[
         ("access", "sequential", &[]),
         ("distribution", "zipf:1.2", &[]),
         ("stride", "1M", &[("access", "strided")]),

@@ -169,6 +169,19 @@ pub(crate) fn workload(job: &Job) -> String {
     }
     parts.extend(verification::asked(job));
     parts.extend(ways(job));
+    parts.extend(ranks(job));
+    if job.warmup_ns > 0 {
+        // Whole seconds as they were asked for; a part of one is not rounded away.
+        let is_whole = job.warmup_ns.is_multiple_of(1_000_000_000);
+        let show = if is_whole { units::format_duration } else { seconds };
+        parts.push(format!("after {} of warm-up", show(job.warmup_ns)));
+    }
+    parts.join(", ")
+}
+
+/// Who goes first, where, and how much it may take.
+fn ranks(job: &Job) -> Vec<String> {
+    let mut parts = Vec::new();
     if job.io_priority != IoPriority::Inherit {
         parts.push(format!("I/O priority {}", job.io_priority.word()));
     }
@@ -182,13 +195,7 @@ pub(crate) fn workload(job: &Job) -> String {
     if !job.cgroup_max.is_empty() {
         parts.push(format!("cgroup at most {}", job.cgroup_max.text()));
     }
-    if job.warmup_ns > 0 {
-        // Whole seconds as they were asked for; a part of one is not rounded away.
-        let is_whole = job.warmup_ns.is_multiple_of(1_000_000_000);
-        let show = if is_whole { units::format_duration } else { seconds };
-        parts.push(format!("after {} of warm-up", show(job.warmup_ns)));
-    }
-    parts.join(", ")
+    parts
 }
 
 /// How requests are handed to the kernel and taken back, where that is not as usual.
