@@ -7,7 +7,7 @@ use fathom_testkit::{GuestJob, GuestReport, Trial};
 use std::time::Duration;
 
 pub fn trials() -> Vec<Trial> {
-    Family::new("check_host", &["mdadm", "mkfs.ext4", "lsblk"], job)
+    Family::new("check_host", &["mdadm", "mkfs.ext4", "mkfs.vfat", "lsblk"], job)
         .test("files_of_the_administrator", files)
         .test("nobody_watches_an_array", |report| {
             look(report, "host_unwatched").has(&["md-no-monitor "]).lacks(&["md-no-alarm"]);
@@ -49,6 +49,17 @@ pub fn trials() -> Vec<Trial> {
             self::look(report, "host_remote_cured").lacks(&["read-ahead-remote"]);
         })
         .test("a_client_of_files_is_a_companion", beside)
+        .test("a_server_of_files_that_does_not_answer", |report| {
+            let look = look(report, "host_remote_dead");
+            let unread = look.result["snapshot"]["unread"].to_string();
+            contains(&unread, &["superblocks and its file", "remote: not touched"]);
+        })
+        .test("tables_of_fat", |report| {
+            let look = look(report, "host_tables");
+            let unread = look.result["snapshot"]["unread"].to_string();
+            contains(&unread, &["space of /run/long", "more than 1 MiB: not asked"]);
+            assert!(!unread.contains("/run/short"), "{unread}");
+        })
         .test("a_busy_disk", |report| {
             let look = look(report, "host_busy");
             look.has(&["other-io /dev/sdb", "maintenance-running "]);
@@ -148,6 +159,7 @@ echo "lab /run/exported $forever $((0x2000 + 0x400 + 0x2)) 65534 65534 0" >/proc
 echo "lab 1 \\x00000000 $forever /run/exported" >/proc/net/rpc/nfsd.fh/channel
 echo 1048576 >/proc/fs/nfsd/max_block_size
 echo '-2 -3 +4 +4.2' >/proc/fs/nfsd/versions
+# For so many seconds a new server waits for those that an earlier one served; the usual ninety are too many.
 echo 10 >/proc/fs/nfsd/nfsv4leasetime
 echo 10 >/proc/fs/nfsd/nfsv4gracetime
 echo 1 >/proc/fs/nfsd/threads
@@ -200,9 +212,37 @@ tail -1 /run/beside.json
 const REMOTE_CURED: &str = r#"
 echo 4096 >/sys/class/bdi/$(mountpoint -d /run/remote)/read_ahead_kb
 glance
-umount /run/remote
-echo 0 >/proc/fs/nfsd/threads
 "#;
+
+/// A file on the server shows as a disk, and then the server answers no more: whoever asks it waits, from here on.
+const REMOTE_DEAD: &str = r#"
+load loop
+truncate -s 16M /run/exported/image
+device=$(losetup --find --show /run/remote/image)
+echo device $device
+echo 0 >/proc/fs/nfsd/threads
+code=0
+timeout -s KILL 5 stat /run/remote/absent || code=$?
+[ $code = 137 ]
+echo "=== fathom"
+timeout -s KILL 60 fathom --json --quiet check
+"#;
+
+/// A FAT with a table of 8 MiB, and one with a small one.
+const TABLES: &str = "
+load loop vfat nls_cp437 nls_ascii
+mkdir /run/long /run/short
+truncate -s 64G long.img
+mkfs.vfat -F 32 -f 1 -s 64 long.img >&2
+truncate -s 64M short.img
+mkfs.vfat -F 16 short.img >&2
+mount -o loop long.img /run/long
+mount -o loop short.img /run/short
+glance
+cut -d' ' -f3 /sys/block/loop[0-9]*/stat >&2
+umount /run/long /run/short
+rm long.img short.img
+";
 
 /// The drive answers nothing any more; the kernel gives up after a second, and then gives the drive up.
 const RESETS: &str = "
@@ -263,6 +303,8 @@ fn job(job: GuestJob) -> GuestJob {
         .step("host_remote", REMOTE)
         .step("host_beside", BESIDE)
         .step("host_remote_cured", REMOTE_CURED)
+        .step("host_remote_dead", REMOTE_DEAD)
+        .step("host_tables", TABLES)
         .step("host_errors", ERRORS)
         .step("host_limits", LIMITS)
         .step("host_busy", BUSY)
