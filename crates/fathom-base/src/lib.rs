@@ -10,6 +10,7 @@ pub mod glibc_random;
 #[cfg(test)]
 mod goodness;
 pub mod id;
+pub mod json;
 pub mod ledger;
 pub mod lognormal;
 mod math;

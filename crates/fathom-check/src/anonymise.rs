@@ -7,6 +7,7 @@
 pub mod runs;
 mod words;
 
+use fathom_base::json;
 use words::{
     LONG_HEX, NAMED_BY_PEOPLE, NAMING, NAMING_OPTIONS, NO_DOMAINS, NUMBER_DIGITS, OPTIONS,
     ORDINARY, PARAMETERS, PLAIN, QUALIFIED, USUAL_HOSTS, UUID_CHARS, VALUED, WELL_KNOWN,
@@ -29,7 +30,7 @@ pub fn anonymise(snapshot: &Snapshot, seed: u64) -> Snapshot {
     let names = Replacements::new(words, plain, host, seed);
     names.replace(&mut value, "", "");
     // From text, as everywhere: code for each other form that is read would make the binary larger.
-    let mut hidden: Snapshot = serde_json::from_str(&value.to_string()).unwrap_or_default();
+    let mut hidden: Snapshot = json::from_str(&value.to_string()).unwrap_or_default();
     hidden.anonymised = true;
     hidden
 }

@@ -4,6 +4,7 @@
 //! Of a file that is kept, the mark also says how fathom left it: when its content last changed, and its size. Whatever
 //! changed one of these since was not fathom, and may be somebody's data, be it a single byte.
 
+use fathom_base::json;
 use fathom_sys::clock;
 use fathom_sys::dirfd::{self, Dir, FileFacts};
 use serde::de::DeserializeOwned;
@@ -33,7 +34,7 @@ pub(crate) const NOTE_BYTES_MAX: u64 = 16 << 20;
 /// the binary once more.
 pub(crate) fn parse<T: DeserializeOwned>(note: &[u8]) -> Result<T, String> {
     let text = std::str::from_utf8(note).map_err(|error| error.to_string())?;
-    serde_json::from_str(text).map_err(|error| error.to_string())
+    json::from_str(text).map_err(|error| error.to_string())
 }
 
 /// A file, told from a later one that got the same inode number.

@@ -5,6 +5,7 @@
 //! what must be found of thread N's writes when its run had ended, `N.marks` what was acknowledged as durable, in which
 //! file, while it went on.
 
+use fathom_base::json;
 use fathom_base::ledger::{Ledger, LedgerError, Mark};
 use fathom_base::verify_block::Format;
 use fathom_guard::filesystem::{self, FilesystemId, Mounted};
@@ -239,8 +240,7 @@ impl Shelf {
         let Ok(entries) = fs::read_dir(&self.0) else { return Vec::new() };
         let volume = |entry: fs::DirEntry| {
             let dir = entry.path();
-            let head: Head =
-                serde_json::from_str(&fs::read_to_string(dir.join(HEAD)).ok()?).ok()?;
+            let head: Head = json::from_str(&fs::read_to_string(dir.join(HEAD)).ok()?).ok()?;
             (head.version == VERSION).then_some(Volume { dir, head })
         };
         entries.flatten().filter_map(volume).collect()

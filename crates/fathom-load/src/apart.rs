@@ -7,6 +7,7 @@
 use crate::limits::InControl;
 use crate::run::{self, Control, JobSetup, LoadError, Observer, Outcome, Start, Tick};
 use fathom_base::clock::Clock;
+use fathom_base::json;
 use fathom_model::record::{CpuTime, IoFailure, JobRecord};
 use fathom_sys::clock::FastClock;
 use fathom_sys::fork::Fork;
@@ -81,7 +82,7 @@ pub fn run(
             let send = send.clone();
             scope.spawn(move || {
                 for said in BufReader::new(line).lines() {
-                    let word = said.ok().and_then(|said| serde_json::from_str(&said).ok());
+                    let word = said.ok().and_then(|said| json::from_str(&said).ok());
                     if send.send((index, word)).is_err() {
                         return;
                     }

@@ -1,6 +1,7 @@
 //! Runs that follow a plan: the plan is stored with them, so that they can be taken up again after they were broken off.
 
 use crate::{Store, StoreError, Writer};
+use fathom_base::json;
 use fathom_model::plan::{PLAN_VERSION, Plan};
 use fathom_model::record::RunHead;
 use rusqlite::OptionalExtension;
@@ -64,7 +65,7 @@ impl Store {
             path: self.path.clone(),
             detail: format!("the plan of run {run_id}: {detail}"),
         };
-        let plan: Plan = serde_json::from_str(text).map_err(|e| damaged(e.to_string()))?;
+        let plan: Plan = json::from_str(text).map_err(|e| damaged(e.to_string()))?;
         if plan.version > PLAN_VERSION {
             return Err(damaged(format!("written by a newer fathom (version {})", plan.version)));
         }

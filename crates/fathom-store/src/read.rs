@@ -1,6 +1,7 @@
 //! Everything that reads from the store.
 
 use crate::{Store, StoreError, Writer, checksum};
+use fathom_base::json;
 use fathom_model::finding::{Finding, Verdict};
 use fathom_model::record::{RECORD_VERSION, Record, RunHead, RunKind};
 use rusqlite::{OptionalExtension, Row};
@@ -112,7 +113,7 @@ fn of_word<T: DeserializeOwned>(word: &str) -> Result<T, rusqlite::Error> {
 }
 
 fn of_json<T: DeserializeOwned>(text: &str) -> Result<T, rusqlite::Error> {
-    serde_json::from_str(text).map_err(conversion)
+    json::from_str(text).map_err(conversion)
 }
 
 fn conversion(error: impl std::error::Error + Send + Sync + 'static) -> rusqlite::Error {
@@ -297,10 +298,10 @@ fn record(path: &Path, run_id: &str, row: &StoredRow) -> Result<Record, StoreErr
         return Err(damaged("the checksum does not match".into()));
     }
     // Read once: a record of a week is tens of megabytes. Its version alone is only looked for in what does not read.
-    let found = serde_json::from_str::<Record>(text);
+    let found = json::from_str::<Record>(text);
     let version = match &found {
         Ok(record) => record.version,
-        Err(_) => serde_json::from_str(text)
+        Err(_) => json::from_str(text)
             .map(|RecordVersion { version }| version)
             .map_err(|e| damaged(e.to_string()))?,
     };

@@ -10,6 +10,7 @@ pub mod judge;
 use crate::error::TreeError;
 use crate::spec::TreeSpec;
 use crate::spec::layout::{Extent, Layout};
+use fathom_base::json;
 use fathom_guard::mark::FileId;
 use fathom_sys::dirfd::{Dir, FileFacts, facts_of};
 use fathom_sys::process;
@@ -324,7 +325,7 @@ pub(crate) fn remove_draft(path: &Path) {
     let mut text = Vec::new();
     let is_read = facts_of(&file).is_ok_and(is_ours)
         && file.take(CARD_BYTES_MAX).read_to_end(&mut text).is_ok();
-    let is_card = |text: &str| text.is_empty() || serde_json::from_str::<Card>(text).is_ok();
+    let is_card = |text: &str| text.is_empty() || json::from_str::<Card>(text).is_ok();
     if is_read && str::from_utf8(&text).is_ok_and(is_card) {
         root.unlink(DRAFT).ok();
     }
@@ -350,7 +351,7 @@ pub(crate) fn read_card(root: &Dir, path: &Path) -> Result<Option<(Card, FileFac
         Some(format) if format > u64::from(FORMAT) => {
             Err(bad(format!("written by a newer fathom ({format})")))
         }
-        Some(_) => match serde_json::from_str(&text) {
+        Some(_) => match json::from_str(&text) {
             Ok(card) => Ok(Some((card, facts))),
             Err(error) => Err(bad(error.to_string())),
         },

@@ -5,6 +5,7 @@
 //! can say what is in it.
 
 use super::{Replacements, Words, is_ordinary, runs};
+use fathom_base::json;
 use fathom_model::builtin;
 use fathom_model::plan::Metric;
 use serde::Serialize;
@@ -276,7 +277,7 @@ impl Hider {
         hide(names, &mut value, "", "", false);
         unmask(&mut value);
         // From text, as everywhere: code for each other form that is read would make the binary larger.
-        serde_json::from_str(&value.to_string()).ok()
+        json::from_str(&value.to_string()).ok()
     }
 }
 

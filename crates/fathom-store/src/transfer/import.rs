@@ -3,6 +3,7 @@
 use super::rows::{RunCopy, RunRow, TrialRow, hex};
 use crate::{Store, StoreError, checksum};
 use fathom_base::id::{ID_CHARS, new_id};
+use fathom_base::json;
 use fathom_base::prng::Prng;
 use fathom_model::finding::Finding;
 use fathom_model::host::HostFacts;
@@ -291,7 +292,7 @@ fn check(copy: &RunCopy) -> Result<(), ImportError> {
 }
 
 fn readable<T: DeserializeOwned>(copy: &RunCopy, what: &str, text: &str) -> Result<T, ImportError> {
-    serde_json::from_str(text).map_err(|e| wrong(copy, format!("its {what} cannot be read: {e}")))
+    json::from_str(text).map_err(|e| wrong(copy, format!("its {what} cannot be read: {e}")))
 }
 
 fn newer(copy: &RunCopy, what: &str, text: &str, known: u32) -> Result<(), ImportError> {

@@ -5,6 +5,7 @@
 use super::import::{ImportError, Imported};
 use super::rows::{RunCopy, TrialRow, hex};
 use crate::{FORMAT, Store, StoreError, checksum};
+use fathom_base::json;
 use fathom_model::record::Record;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -167,7 +168,7 @@ impl<R: BufRead> Lines<R> {
     }
 
     fn typed(&self, text: String) -> Result<(String, String), ImportError> {
-        let head: Head<'_> = serde_json::from_str(&text)
+        let head: Head<'_> = json::from_str(&text)
             .map_err(|e| self.wrong(&format!("is no line of an export, or cut off ({e})")))?;
         match (head.r#type, head.schema) {
             (Some(kind), Some(schema)) if schema == SCHEMA => Ok((kind.into_owned(), text)),
@@ -181,7 +182,7 @@ impl<R: BufRead> Lines<R> {
     }
 
     fn parse<'t, T: Deserialize<'t>>(&self, text: &'t str) -> Result<T, ImportError> {
-        serde_json::from_str(text).map_err(|e| self.wrong(&e.to_string()))
+        json::from_str(text).map_err(|e| self.wrong(&e.to_string()))
     }
 }
 

@@ -10,6 +10,7 @@ use crate::plain::Plain;
 use crate::progress::word;
 use crate::screen::Screen;
 use crate::session;
+use fathom_base::json;
 use fathom_model::event::Event;
 use fathom_sys::clock;
 use fathom_sys::door;
@@ -98,7 +99,7 @@ fn read(stream: UnixStream, bell: UnixStream) -> io::Result<Receiver<Line>> {
     std::thread::Builder::new().name("reader".into()).spawn(move || {
         let mut stream = BufReader::new(stream);
         while let Some(line) = next_line(&mut stream) {
-            let Ok(line) = serde_json::from_str(&line) else { break };
+            let Ok(line) = json::from_str(&line) else { break };
             if sender.send(line).is_err() {
                 break;
             }

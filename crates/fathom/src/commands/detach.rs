@@ -6,6 +6,7 @@ use crate::exit::Exit;
 use crate::hub::{self, Line};
 use crate::output::Output;
 use crate::session;
+use fathom_base::json;
 use fathom_sys::{door, process};
 use fathom_tui::state::Phase;
 use jiff::Zoned;
@@ -96,6 +97,6 @@ fn is_measuring(pid: u32, state_dir: &Path) -> bool {
     if BufReader::new(stream).read_line(&mut line).is_err() {
         return false;
     }
-    let Ok(Line::Hello { state, .. }) = serde_json::from_str(&line) else { return false };
+    let Ok(Line::Hello { state, .. }) = json::from_str(&line) else { return false };
     state.pid == pid && (state.trial.is_some() || matches!(state.phase, Phase::Layout { .. }))
 }

@@ -6,6 +6,7 @@ use super::{
     TraceError, VERSION,
 };
 use crate::trace::event::{Event, Names};
+use fathom_base::json;
 use std::io::{self, Read};
 
 /// A trace that is being read.
@@ -63,7 +64,7 @@ impl<R: Read> Reader<R> {
         if crc32c::crc32c(&json) != checksum {
             return Err(damaged("the checksum of its head is another"));
         }
-        let head = std::str::from_utf8(&json).ok().and_then(|text| serde_json::from_str(text).ok());
+        let head = std::str::from_utf8(&json).ok().and_then(|text| json::from_str(text).ok());
         let head: Head = head.ok_or(damaged("its head says nothing"))?;
         Ok(Self {
             input,

@@ -1,5 +1,6 @@
 //! Snapshots as files: JSON, compressed when the name ends in `.gz`.
 
+use fathom_base::json;
 use fathom_model::snapshot::{SNAPSHOT_FORMAT, Snapshot};
 use flate2::Compression;
 use flate2::read::GzDecoder;
@@ -127,7 +128,7 @@ fn parse(bytes: &[u8]) -> Result<Snapshot, String> {
     let format = if text.trim_start().starts_with('[') {
         None
     } else {
-        let form: Form = serde_json::from_str(text).map_err(|error| cut_short(&error))?;
+        let form: Form = json::from_str(text).map_err(|error| cut_short(&error))?;
         form.format.as_u64()
     };
     match format {
@@ -135,7 +136,7 @@ fn parse(bytes: &[u8]) -> Result<Snapshot, String> {
         Some(newer) if newer > u64::from(SNAPSHOT_FORMAT) => Err(format!(
             "form {newer} of a newer fathom; this one reads up to {SNAPSHOT_FORMAT}: use the newer one"
         )),
-        Some(_) => serde_json::from_str(text).map_err(|error| format!("not understood: {error}")),
+        Some(_) => json::from_str(text).map_err(|error| format!("not understood: {error}")),
     }
 }
 
