@@ -71,7 +71,7 @@ impl Words {
         if OPTIONS.contains(&key) {
             // Mount points may be called like options.
             let (name, value) = text.split_once('=').unwrap_or((text, ""));
-            if NAMING_OPTIONS.contains(&name) {
+            if NAMING_OPTIONS.contains(&name.trim_end_matches('+')) {
                 self.secret.extend(runs(value).map(|(_, run)| run.to_lowercase()));
             }
             let value = if VALUED.contains(&name) { value } else { "" };

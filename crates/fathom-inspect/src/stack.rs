@@ -77,5 +77,7 @@ pub(crate) fn target_device(root: &SysRoot, path: &Path) -> Result<Option<BlockD
 /// made.
 #[must_use]
 pub fn nearest_existing(path: &Path) -> PathBuf {
+    // A name without a directory lies in the one where fathom was started.
+    let path = std::path::absolute(path).unwrap_or_else(|_| path.to_path_buf());
     path.ancestors().find(|p| p.exists()).unwrap_or(Path::new("/")).to_path_buf()
 }

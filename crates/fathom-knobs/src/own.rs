@@ -3,7 +3,7 @@
 use fathom_base::shell;
 use fathom_model::plan::OwnKnob;
 use fathom_sys::child;
-use fathom_sys::process::dies_with_parent;
+use fathom_sys::process::{self, dies_with_parent};
 use std::io::Read;
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
@@ -50,8 +50,13 @@ fn run(command: &str, output: Stdio, time_max: Duration) -> Result<String, Strin
     let failed = |reason: String| format!("`{command}`: {reason}");
     let mut shell = Command::new("/bin/sh");
     shell.args(["-c", command]).env("LC_ALL", "C").stdin(Stdio::null());
-    // A group of its own, so that all that it has started can be ended with it.
-    shell.stdout(output).stderr(Stdio::null()).process_group(0);
+    shell.stdout(output).stderr(Stdio::null());
+    // A group of its own, so that all that it has started can be ended with it. Others than root may have to be asked for a
+    // password, which only who is in the terminal's group can be.
+    let is_apart = process::is_root();
+    if is_apart {
+        shell.process_group(0);
+    }
     // It must not write on after fathom was killed, when the value has been put back already.
     dies_with_parent(&mut shell);
     let mut started = shell.spawn().map_err(|error| failed(error.to_string()))?;
@@ -70,7 +75,11 @@ fn run(command: &str, output: Stdio, time_max: Duration) -> Result<String, Strin
             Ok(Some(status)) => break status,
             Ok(None) if begun.elapsed() < time_max => std::thread::sleep(LOOK),
             Ok(None) => {
-                child::kill_group(started.id());
+                if is_apart {
+                    child::kill_group(started.id());
+                } else {
+                    started.kill().ok();
+                }
                 started.wait().ok();
                 return Err(failed(format!("took longer than {} s", time_max.as_secs())));
             }

@@ -13,7 +13,7 @@ use fathom_base::units::format_size;
 use fathom_check::measuring;
 use fathom_load::apart;
 use fathom_load::delivered;
-use fathom_load::plan::{self, JobPlan};
+use fathom_load::plan::{self, JobPlan, PlanError};
 use fathom_load::run::{self, Control, JobSetup, MemoryNeed, Observer, Outcome, Tick};
 use fathom_load::target::LoadTarget;
 use fathom_model::event::Event;
@@ -188,8 +188,11 @@ fn share_cursors(
     targets: &[&PreparedTarget],
 ) -> Result<(), LabError> {
     plan::share_cursors(opened.iter_mut().map(|(load, plan)| (&*load, plan))).map_err(|source| {
-        let sharing =
-            opened.iter().zip(targets).find(|((_, p), _)| p.job.cursor == Cursor::Workload);
+        let is_it = |plan: &JobPlan| match &source {
+            PlanError::SharedRange { job, .. } => plan.job.name == *job,
+            _ => plan.job.cursor == Cursor::Workload,
+        };
+        let sharing = opened.iter().zip(targets).find(|((_, plan), _)| is_it(plan));
         let (job, target) = sharing.map_or_else(Default::default, |((_, plan), target)| {
             (plan.job.name.clone(), target.path_text())
         });

@@ -76,11 +76,13 @@ pub fn run(
         forks.push(start(part, setups, control, warmup_ns)?);
     }
     let (send, words) = mpsc::channel();
-    let result = std::thread::scope(|scope| {
+    let result = std::thread::scope(|scope| -> Result<Vec<State>, Lost> {
         let lines: Vec<_> = forks.iter().map(Fork::line).collect();
+        // However this ends, also by a panic: nobody goes on waiting for a word.
+        let _hang_up: Vec<HangUp<'_>> = lines.iter().copied().map(HangUp).collect();
         for (index, line) in lines.iter().copied().enumerate() {
             let send = send.clone();
-            scope.spawn(move || {
+            let reader = std::thread::Builder::new().spawn_scoped(scope, move || {
                 for said in BufReader::new(line).lines() {
                     let word = said.ok().and_then(|said| json::from_str(&said).ok());
                     if send.send((index, word)).is_err() {
@@ -89,6 +91,7 @@ pub fn run(
                 }
                 let _ = send.send((index, None));
             });
+            reader.map_err(|error| Lost::Refused(apart("starting a thread")(error)))?;
         }
         drop(send);
         let mut run = Run {
@@ -98,17 +101,12 @@ pub fn run(
             words,
             control,
         };
-        let result = run.conduct(setups, warmup_ns, observer);
-        if result.is_err() {
-            // Their lines end here, on both sides, so that nobody goes on waiting for a word.
-            run.lines.iter().for_each(|line| drop(HangUp(line)));
-        }
-        result.map(|()| run.parts)
+        run.conduct(setups, warmup_ns, observer).map(|()| run.parts)
     });
     match result {
         Ok(states) => {
-            let mut waited = forks.iter_mut().map(Fork::wait);
-            waited.try_for_each(|end| end.map(drop)).map_err(apart("waiting for a process"))?;
+            // All that they had to say is here.
+            forks.iter_mut().for_each(|fork| drop(fork.wait()));
             Ok(whole(parts, states, setups.len(), control.stop.is_set()))
         }
         Err(Lost::Refused(error)) => Err(error),
@@ -353,7 +351,11 @@ impl Run<'_> {
                 is_told = true;
                 self.tell_all("stop");
             }
-            let next_ns = if is_before { window_ns } else { tick_ns };
+            let next_ns = match (is_before, is_inside) {
+                (true, _) => window_ns,
+                (false, true) => tick_ns,
+                (false, false) => u64::MAX,
+            };
             self.listen(next_ns.saturating_sub(now_ns).clamp(10_000, LOOK_NS))?;
         }
         if is_before {

@@ -70,6 +70,8 @@ pub enum PlanError {
         "cursor=workload: its range, or what its places are (offset, span, files, align, block_size, stride), is not that of job '{other}', so that a common position means different offsets; give both the same, or use cursor=job"
     )]
     SharedRange {
+        /// The job with the other range.
+        job: String,
         /// The job that it shares with.
         other: String,
     },
@@ -377,7 +379,8 @@ pub fn share_cursors<'a>(
         match groups.iter_mut().find(|(other, _)| *other == key) {
             Some((_, group)) => {
                 if !has_places_of(plan, group[0], counts_bytes) {
-                    return Err(PlanError::SharedRange { other: group[0].job.name.clone() });
+                    let (job, other) = (plan.job.name.clone(), group[0].job.name.clone());
+                    return Err(PlanError::SharedRange { job, other });
                 }
                 plan.shared = group[0].shared.clone();
                 group.push(plan);

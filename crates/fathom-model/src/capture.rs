@@ -308,7 +308,9 @@ impl CaptureRecord {
     #[must_use]
     pub fn knows_depth(&self) -> bool {
         let is_little = self.faults.lost as f64 <= 0.001 * (self.faults.lost + self.events) as f64;
-        is_little && self.faults.came_online.is_empty()
+        // Where a processor is missing, what ended on it stays in flight.
+        let has_all = self.faults.without_file.is_empty() || self.faults.abandoned == 0;
+        is_little && has_all && self.faults.came_online.is_empty()
     }
 
     /// So many or fewer were in flight during this share of the time in which anything was.

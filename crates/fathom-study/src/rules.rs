@@ -440,7 +440,7 @@ fn engine_fallback(record: &Record) -> Option<Finding> {
     };
     let (job, ran) = pairs.max_by_key(|(job, ran)| is_less(job, ran))?;
     let (severity, cure) = if is_less(job, ran) {
-        let cure = "the figures are those of fewer requests in flight; allow io_uring (fathom doctor says more), try engine=libaio, or ask for engine=psync depth=1 openly";
+        let cure = "the figures are those of fewer requests in flight; allow io_uring (fathom doctor says more), try engine=libaio with direct=yes, or ask for engine=psync depth=1 openly";
         (Severity::Doubtful, cure)
     } else {
         (Severity::Note, "fathom doctor says more; engine=psync asks for it openly")

@@ -70,9 +70,12 @@ pub(super) const VALUED: &[&str] =
 /// Options whose values are directories, devices and names that people chose.
 pub(super) const NAMING_OPTIONS: &[&str] = &[
     "aname",
+    "datadir",
     "fsname",
+    "locktable",
     "logdev",
     "lowerdir",
+    "mds_namespace",
     "name",
     "prefixpath",
     "rtdev",

@@ -1,9 +1,10 @@
 //! What several groups of rules ask for.
 
+use super::drives::is_virtual;
 use crate::scene::Scene;
 use fathom_base::shell::word;
 use fathom_model::defect::Defect;
-use fathom_model::stack::{Node, NodeKind};
+use fathom_model::stack::{DriveFacts, Node, NodeKind};
 use std::collections::BTreeSet;
 
 /// Where an attribute of a block device stands.
@@ -28,9 +29,10 @@ pub(super) fn drive_identity(disk: &Node) -> String {
 }
 
 /// What tells the thing that can fail, and that is as fast as it is, from all others: an NVMe drive with all its namespaces is
-/// one.
+/// one, but for those of clouds, where one controller with one serial number shows all disks.
 pub(super) fn hardware_identity(disk: &Node) -> String {
-    let drive = disk.drive.as_ref().filter(|drive| drive.transport.as_deref() == Some("nvme"));
+    let is_nvme = |drive: &&DriveFacts| drive.transport.as_deref() == Some("nvme");
+    let drive = disk.drive.as_ref().filter(is_nvme).filter(|_| !is_virtual(disk));
     let named = drive.and_then(|drive| drive.model.as_deref().zip(drive.serial.as_deref()));
     named.map_or_else(|| drive_identity(disk), |(model, serial)| format!("{model} {serial}"))
 }

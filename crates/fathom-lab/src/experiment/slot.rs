@@ -300,6 +300,11 @@ impl Campaign<'_, '_, '_, '_> {
             false => built.clone(),
         };
         for own in loads::own_targets(&placed).into_iter().map(PathBuf::from) {
+            // A command may remove its file, but not where that lies.
+            let own = match own.parent() {
+                Some(dir) if own.is_file() => dir.to_owned(),
+                _ => own,
+            };
             if !places.contains(&own) {
                 places.push(own);
             }

@@ -56,8 +56,8 @@ pub struct Merged<R> {
 /// One file.
 struct One<R> {
     input: R,
-    /// The number of its last event.
-    last: Option<u32>,
+    /// The number of the last event of each processor and device: a file may hold several.
+    last: HashMap<(u32, u32), u32>,
     /// Where the next record begins.
     at: u64,
     next: Option<Raw>,
@@ -78,7 +78,7 @@ impl<R: Read> Merged<R> {
     /// # Errors
     /// [`TraceError`] of the first record of each.
     pub fn new(inputs: Vec<R>) -> Result<Self, TraceError> {
-        let one = |input| One { input, last: None, at: 0, next: None };
+        let one = |input| One { input, last: HashMap::new(), at: 0, next: None };
         let mut merged = Self {
             files: inputs.into_iter().map(one).collect(),
             names: Names::default(),
@@ -186,14 +186,15 @@ impl<R: Read> Merged<R> {
 }
 
 impl<R> One<R> {
-    /// Each processor counts its events, and notes not at all. Newer kernels count what they had no room for too; with older ones
+    /// Each processor counts the events of a device, and notes not at all. Newer kernels count what they had no room for too; with older ones
     /// only what is missing of the file shows.
     fn missing_before(&mut self, raw: &Raw) -> u32 {
         if (raw.u32(28) >> 16) & NOTIFY != 0 {
             return 0;
         }
         let number = raw.u32(4);
-        let last = self.last.replace(number).unwrap_or(number.wrapping_sub(1));
+        let key = (raw.u32(36), raw.u32(40));
+        let last = self.last.insert(key, number).unwrap_or(number.wrapping_sub(1));
         let missing = number.wrapping_sub(last).wrapping_sub(1);
         // What comes twice, or from another trace, is no gap.
         if missing > u32::MAX / 2 { 0 } else { missing }

@@ -263,16 +263,23 @@ fn others(class: &CaptureClass, frequent: &[(u64, u64)]) -> Vec<(u64, u64)> {
     }
     let has_large_blocks = class.sizes.iter().all(|(bytes, _)| bytes.is_multiple_of(4096));
     let block = if has_large_blocks { 4096.0 } else { 512.0 };
+    // The middle of a bucket is not where its requests are, but the sum of all is known.
+    let middle = |bucket: usize| {
+        let (low, high) = bucket_bounds(bucket);
+        f64::midpoint(low as f64, high as f64)
+    };
+    let guessed: f64 = left.iter().map(|(at, requests)| *requests as f64 * middle(*at)).sum();
+    let scale = if guessed > 0.0 { left_bytes as f64 / guessed } else { 1.0 };
+    let largest = class.all_sizes.max().unwrap_or(u64::MAX);
     let mean = |count: u64, bytes: f64| {
         let blocks = (bytes / count as f64 / block).round().max(1.0);
-        ((blocks * block) as u64, count)
+        (((blocks * block) as u64).min(largest), count)
     };
     let mut groups = Vec::new();
     let (mut count, mut bytes) = (0, 0.0);
     for (bucket, requests) in left {
-        let (low, high) = bucket_bounds(bucket);
         count += requests;
-        bytes += requests as f64 * f64::midpoint(low as f64, high as f64);
+        bytes += requests as f64 * middle(bucket) * scale;
         if count > 0 && count * GROUPS >= all {
             groups.push(mean(count, bytes));
             (count, bytes) = (0, 0.0);

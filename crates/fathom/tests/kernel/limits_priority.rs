@@ -266,5 +266,7 @@ fn what_cannot_be() {
     let head = "name = \"two\"\ntitle = \"t\"\ndescription = \"d\"\n";
     fs::write(&file, format!("{head}{}{}", job("a"), job("b"))).unwrap();
     let run = ["--quiet", "run", p(&file), p(&dir), "size=4M", "b.cgroup_weight=50"];
-    sandbox.refuses(&run, 2, &["job 'b'", "differs from that of job 'a'", "whole processes"]);
+    let verified = [&run[..], &["write_fraction=1", "verify=after"]].concat();
+    let words = ["job 'a'", "cgroup_weight differs from that of job 'b'", "verify= needs all jobs"];
+    sandbox.refuses(&verified, 2, &words);
 }

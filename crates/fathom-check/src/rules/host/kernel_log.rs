@@ -68,9 +68,17 @@ fn node_of(scene: &Scene<'_>, text: &str) -> Option<usize> {
     device.or_else(by_scsi).or_else(by_pci)
 }
 
+/// How lines of drivers of storage begin.
+const STORAGE_DRIVERS: [&str; 8] =
+    ["nvme ", "ahci ", "mpt3sas ", "mpi3mr ", "megaraid_sas ", "smartpqi ", "hpsa ", "aacraid "];
+
 /// True for a line about the link of a card that is no storage: where an error came from stands last, and is neither an
 /// adapter nor a port on the way to one.
 fn is_elsewhere(scene: &Scene<'_>, text: &str) -> bool {
+    // A drive that has fallen off has no adapter any more.
+    if STORAGE_DRIVERS.iter().any(|driver| text.starts_with(driver)) {
+        return false;
+    }
     let words = text.split(|c: char| !(c.is_ascii_hexdigit() || ":.".contains(c)));
     let mut bare = words.map(|word| word.trim_matches([':', '.']));
     let source = bare.rfind(|word| word.len() >= 12 && word.matches(':').count() == 2);

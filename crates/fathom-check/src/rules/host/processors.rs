@@ -219,9 +219,10 @@ fn one_cpu(scene: &Scene<'_>, busy: &[&Interrupt], cpu: u64, share: f64) -> Defe
 
 /// True when a line serves several devices. A drive that sends a single message has all its queues on one: `nvme0q0, nvme0q1`.
 fn is_shared(names: &str) -> bool {
-    let mut devices = names.split(", ").map(device_of);
-    let first = devices.next();
-    devices.any(|other| Some(other) != first)
+    let mut names = names.split(", ");
+    let Some(first) = names.next() else { return false };
+    // Two adapters of one driver may have the same name.
+    names.any(|other| device_of(other) != device_of(first) || device_of(other) == other)
 }
 
 /// Interrupts that storage has together with other devices.

@@ -5,6 +5,7 @@ use crate::scene::Scene;
 use fathom_base::shell::word;
 use fathom_base::units::{format_size, format_sizes};
 use fathom_model::defect::{Certainty, Defect, Gravity};
+use fathom_model::snapshot::Unread;
 use fathom_model::stack::detail::LvmHeader;
 use fathom_model::stack::{Node, NodeKind};
 use std::collections::{BTreeMap, BTreeSet};
@@ -109,9 +110,10 @@ fn resting(scene: &Scene<'_>) -> usize {
         let uuid = node.dm.as_ref().and_then(|dm| dm.uuid.as_deref());
         uuid.is_some_and(|uuid| uuid.starts_with("LVM-"))
     };
-    let has_parts = |index| scene.above(index).any(|(_, above)| above.kind == NodeKind::Partition);
+    // What carries anything but volumes of LVM is no volume of a group itself.
+    let is_used = |index| scene.above(index).any(|(_, above)| !is_volume(above));
     let devices = scene.nodes(&[]).filter(|(_, node)| node.devno.is_some() && rests(node));
-    devices.filter(|&(index, node)| !is_volume(node) && !has_parts(index)).count()
+    devices.filter(|&(index, node)| !is_volume(node) && !is_used(index)).count()
 }
 
 /// Groups whose members are not all there.
@@ -127,7 +129,8 @@ pub(super) fn incomplete(scene: &Scene<'_>) -> Vec<Defect> {
         }
     }
     // A device that nobody looked at may be the missing one.
-    let all_read = scene.snapshot.unread.is_empty();
+    let is_space = |unread: &Unread| unread.what.starts_with("space of ");
+    let all_read = scene.snapshot.unread.iter().all(is_space);
     let resting = resting(scene);
     groups
         .into_iter()

@@ -63,7 +63,7 @@ pub fn write(path: &Path, snapshot: &Snapshot) -> Result<(), String> {
 /// The snapshot on one line.
 pub fn line(snapshot: &Snapshot) -> String {
     // In the form of files, without what stands at the ends of its lines: no text has any itself.
-    let mut text = serde_json::to_vec_pretty(snapshot).unwrap_or_default();
+    let mut text = serde_json::to_vec_pretty(snapshot).unwrap_or_else(|_| b"null".to_vec());
     let mut is_indent = false;
     text.retain(|&byte| {
         is_indent = byte == b'\n' || (is_indent && byte == b' ');
