@@ -274,7 +274,7 @@ mod tests {
 
     fn all() -> All {
         All {
-            pair: Pair(7, "ä\"\n".into()),
+            pair: Pair(7, "\u{e4}\"\n".into()),
             kinds: vec![
                 Kind::Unit,
                 Kind::One(vec![Wrapped(0.1), Wrapped(-1e300)]),
