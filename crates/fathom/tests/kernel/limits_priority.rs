@@ -266,7 +266,8 @@ fn what_cannot_be() {
     let head = "name = \"two\"\ntitle = \"t\"\ndescription = \"d\"\n";
     fs::write(&file, format!("{head}{}{}", job("a"), job("b"))).unwrap();
     let run = ["--quiet", "run", p(&file), p(&dir), "size=4M", "b.cgroup_weight=50"];
-    let verified = [&run[..], &["write_fraction=1", "verify=after"]].concat();
-    let words = ["job 'a'", "cgroup_weight differs from that of job 'b'", "verify= needs all jobs"];
-    sandbox.refuses(&verified, 2, &words);
+    let shared = [&run[..], &["access=sequential", "cursor=workload"]].concat();
+    let words =
+        ["job 'a'", "cgroup_weight differs from that of job 'b'", "cursor=workload needs all jobs"];
+    sandbox.refuses(&shared, 2, &words);
 }
