@@ -168,6 +168,14 @@ fn what_is_missing_is_counted() {
         // Another trace behind it begins to count once more.
         let twice = [&first[..], &first[..]].concat();
         assert_eq!(lost(&[twice, second]).0, 0);
+        // Both processors in one file, in the order of time, as other programs merge them: each counts by itself.
+        let (mut merged, mut counts) = (Vec::new(), [0, 1000]);
+        for row in &rows() {
+            let (cpu, is_note) = (row.6 as usize, row.4 & NOTIFY != 0);
+            counts[cpu] += u32::from(!is_note);
+            merged.extend(record(if is_note { 0 } else { counts[cpu] }, row, is_little));
+        }
+        assert_eq!(lost(&[merged]), (0, vec![]));
     }
     let place = tempfile::tempdir().expect("a directory");
     let [first, second] = files(true);

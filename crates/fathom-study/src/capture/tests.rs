@@ -245,6 +245,10 @@ fn the_twin_has_rare_sizes_too() {
     let even: Vec<_> = (1..=250).map(|n| (n * 512, 20)).collect();
     check(class("write", 5000, 0, &even));
     check(class("write", 5040, 0, &[(4096, 5000), (1 << 20, 39), (12 << 10, 1)]));
+    // A rare size alone in its group is exactly that size: a device that takes 1 MiB at the most would cut anything above.
+    let rare = class("write", 5039, 0, &[(4096, 5000), (1 << 20, 39)]);
+    let sizes = twin(&capture(vec![rare], vec![1, 0, 0, 100]))[0].block_size.clone();
+    assert_eq!(sizes.iter().map(|s| s.size_bytes).collect::<Vec<_>>(), [4096, 1 << 20]);
     // Few requests with few bytes are no group of their own.
     let hardly = capture(vec![class("write", 5001, 0, &[(4096, 5000), (8192, 1)])], vec![1, 100]);
     assert_eq!(twin(&hardly)[0].block_size.len(), 1);

@@ -314,6 +314,9 @@ fn members_on_one_drive_are_found_through_partitions_and_paths() {
         bench.drive_of(disk).serial = Some("S4EW".into());
     }
     assert!(bench.one(members::one_disk).summary.contains("2 of the members of md0"));
+    // In a cloud one controller with one serial number shows all disks.
+    disks.iter().for_each(|&disk| bench.drive_of(disk).model = Some("nvme_card".into()));
+    assert_eq!(bench.ask(members::one_disk), []);
     // Drives without any name are told apart by their own.
     let mut bench = Bench::new();
     let disks = [bench.disk("vda"), bench.disk("vdb")];

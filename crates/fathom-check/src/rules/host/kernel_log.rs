@@ -392,6 +392,8 @@ mod tests {
             ("pcieport 0000:00:1c.0: AER: Corrected error message received from 0000:02:00.0", 0),
             ("pcieport 0000:00:1c.0: AER: Corrected error message received from 0000:04:00.0", 1),
             ("pcieport 0000:00:1c.0: PCIe Bus Error: severity=Corrected, type=Data Link Layer", 1),
+            // A drive that has fallen off the bus is in no list of adapters any more.
+            ("nvme 0000:09:00.0: PCIe Bus Error: severity=Corrected, type=Physical Layer", 1),
             ("ata3.00: limiting SATA link speed to 3.0 Gbps", 1),
         ] {
             bench.snapshot.system.kernel_log[0].text = line.into();
