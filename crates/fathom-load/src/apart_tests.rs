@@ -92,15 +92,21 @@ const MIB: usize = 1 << 20;
 fn jobs_of_several_processes_are_one_run() {
     let file = target(MIB, MIB as u64);
     let names = ["a", "b", "c", "d"];
+    // Long beside a tick, before which the kernel tells no thread of the time that it has used.
     let jobs: Vec<Job> = (1..)
         .zip(names)
-        .map(|(n, name)| job(name, &[("operations", &(1000 * n).to_string()), ("engine", "psync")]))
+        .map(|(n, name)| {
+            job(name, &[("operations", &(20_000 * n).to_string()), ("engine", "psync")])
+        })
         .collect();
     let (mut seen, pids) = (Seen::default(), Mutex::default());
     let outcome =
         run_jobs(&jobs, &[&file; 4], &StopFlag::default(), &mut seen, &pids).expect("it runs");
     assert_eq!(outcome.jobs.iter().map(|j| &j.name[..]).collect::<Vec<_>>(), names);
-    assert_eq!(outcome.jobs.iter().map(count).collect::<Vec<_>>(), [1000, 2000, 3000, 4000]);
+    assert_eq!(
+        outcome.jobs.iter().map(count).collect::<Vec<_>>(),
+        [20_000, 40_000, 60_000, 80_000]
+    );
     assert_eq!((seen.begun, seen.ended), (1, 1));
     let mut pids = pids.into_inner().expect("no panic");
     pids.push(std::process::id());

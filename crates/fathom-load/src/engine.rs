@@ -22,6 +22,14 @@ pub trait Engine {
     /// Takes a request on the file of that index (0 for the only one); it need not start before [`Engine::run`].
     fn queue(&mut self, slot: u32, file: u32, op: Op);
 
+    /// Takes several reads of one size on the first file, each with its slot and offset in bytes, in this order.
+    #[inline(always)]
+    fn queue_reads(&mut self, size_bytes: u32, reads: impl Iterator<Item = (u32, u64)>) {
+        for (slot, offset_bytes) in reads {
+            self.queue(slot, 0, Op::Read { offset_bytes, size_bytes });
+        }
+    }
+
     /// The descriptor of that index means another file now. No request on it is queued or in flight.
     ///
     /// # Errors
@@ -52,4 +60,16 @@ pub trait Engine {
 
     /// Takes one end as (slot, result): bytes moved, or a negative errno. None when all are taken.
     fn take(&mut self) -> Option<(u32, i32)>;
+
+    /// Takes as many ends as there are, but not more than `ends` has room for, and says how many.
+    #[inline(always)]
+    fn take_many(&mut self, ends: &mut [(u32, i32)]) -> usize {
+        let mut taken = 0;
+        for place in ends {
+            let Some(end) = self.take() else { break };
+            *place = end;
+            taken += 1;
+        }
+        taken
+    }
 }

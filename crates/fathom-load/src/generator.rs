@@ -52,6 +52,50 @@ pub struct Generator {
     special: Option<Box<Special>>,
 }
 
+/// The requests of a job that only reads, one size at uniform places: where, in bytes, one after the other. Drawn from what
+/// stays in registers; the generator goes on behind them when this is dropped.
+pub struct PlainReads<'g> {
+    generator: &'g mut Generator,
+    prng: Prng,
+    start: u64,
+    align: u64,
+    places: u64,
+    size_bytes: u32,
+    drawn: u64,
+    most: u64,
+}
+
+impl PlainReads<'_> {
+    /// How much each reads.
+    pub fn size_bytes(&self) -> u32 {
+        self.size_bytes
+    }
+}
+
+impl Iterator for PlainReads<'_> {
+    type Item = u64;
+
+    #[inline(always)]
+    fn next(&mut self) -> Option<u64> {
+        if self.drawn == self.most {
+            return None;
+        }
+        self.drawn += 1;
+        Some(self.start + self.prng.below(self.places) * self.align)
+    }
+}
+
+impl Drop for PlainReads<'_> {
+    #[inline(always)]
+    fn drop(&mut self) {
+        let Self { generator, prng, size_bytes, drawn, .. } = self;
+        generator.prng.clone_from(prng);
+        generator.operations_left -= *drawn;
+        let bytes = drawn.saturating_mul(u64::from(*size_bytes));
+        generator.bytes_left = generator.bytes_left.saturating_sub(bytes);
+    }
+}
+
 /// How requests are found: the common ways have code of their own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Way {
@@ -243,6 +287,20 @@ impl Generator {
             in_turn.issued(request, &mut self.prng);
         }
         Some(request)
+    }
+
+    /// What is to be read, by a job of which no request differs from the others but in its place; the same as
+    /// [`Generator::next_uniform`] gives.
+    #[inline(always)]
+    pub fn plain_reads(&mut self) -> Option<PlainReads<'_>> {
+        let [SizeChoice { places, size_bytes, .. }] = self.sizes[..] else { return None };
+        if self.way != Way::Uniform || self.write_threshold > 0 {
+            return None;
+        }
+        let (prng, start, align, most) =
+            (self.prng.clone(), self.start, self.align, self.requests_left());
+        let (generator, drawn) = (self, 0);
+        Some(PlainReads { generator, prng, start, align, places, size_bytes, drawn, most })
     }
 
     /// The next request of a uniform job.

@@ -39,6 +39,47 @@ fn random_offsets_are_aligned_uniform_and_reach_both_ends() {
 }
 
 #[test]
+fn plain_reads_are_the_uniform_ones() {
+    let generator = |pairs: &[(&str, &str)]| {
+        let mut job = Job { duration_ns: Some(1), ..Job::default() };
+        pairs.iter().for_each(|(k, v)| keys::set(&mut job, k, v).expect(k));
+        Generator::new(&plan(&job, 1 << 20, 512, 42).expect("fits"), 0, 1)
+    };
+    let limits: [&[(&str, &str)]; 4] = [
+        &[],
+        &[("operations", "100")],
+        &[("amount", "1000448")],
+        &[("align", "512"), ("offset", "64k"), ("size", "512k"), ("amount", "409600")],
+    ];
+    for limit in limits {
+        let (mut one, mut many) = (generator(limit), generator(limit));
+        // In handfuls, of which the last gets what is left.
+        for handful in [1, 32, 7, 60, 200] {
+            let wanted: Vec<u64> = std::iter::from_fn(|| one.next_uniform())
+                .take(handful)
+                .inspect(|request| {
+                    assert_eq!((request.kind, request.size_bytes), (Kind::Read, 4096))
+                })
+                .map(|request| request.offset_bytes)
+                .collect();
+            let reads = many.plain_reads().expect("plain");
+            assert_eq!(reads.size_bytes(), 4096);
+            assert_eq!(reads.take(handful).collect::<Vec<_>>(), wanted, "{limit:?}");
+            assert_eq!(many.requests_left(), one.requests_left(), "{limit:?}");
+        }
+    }
+    let others: [(&str, &str); 4] = [
+        ("write_fraction", "0.1"),
+        ("block_size", "4k:1,8k:1"),
+        ("distribution", "zipf:1.1"),
+        ("access", "sequential"),
+    ];
+    for other in others {
+        assert!(generator(&[other]).plain_reads().is_none(), "{other:?}");
+    }
+}
+
+#[test]
 fn weights_fractions_and_alignment() {
     let pairs = [
         ("block_size", "4k:3,16k:1"),

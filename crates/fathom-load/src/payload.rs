@@ -10,6 +10,9 @@ pub trait Payload {
     /// It wants to know which file a request is about.
     const WANTS_FILE: bool;
 
+    /// It has nothing to do with any request, and need not hear of them.
+    fn is_idle(&self) -> bool;
+
     /// A request is about to be queued on a free slot, on one of the job's files (0 where that is not wanted).
     fn queued<E: Engine>(&mut self, slot: u32, file: u32, op: Op, engine: &mut E);
 
@@ -51,6 +54,11 @@ impl Fill {
 
 impl Payload for Fill {
     const WANTS_FILE: bool = false;
+
+    #[inline(always)]
+    fn is_idle(&self) -> bool {
+        self.filler.is_none()
+    }
 
     #[inline(always)]
     fn queued<E: Engine>(&mut self, slot: u32, _file: u32, op: Op, engine: &mut E) {

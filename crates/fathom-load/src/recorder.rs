@@ -96,12 +96,20 @@ impl Exchange {
 
 /// Ends of one batch that follow each other with the same class and latency, not counted yet: what was handed over together
 /// and comes back together has the same latency, and of such a batch only the first costs more than an addition.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy)]
 pub struct Alike {
-    /// Of the class, in the order of the recorder's classes.
-    index: usize,
+    class: OpClass,
     latency_ns: u64,
     times: u64,
+    bytes: u64,
+}
+
+impl Default for Alike {
+    /// None yet; no operation takes that long.
+    fn default() -> Self {
+        let (class, latency_ns) = (OpClass::Read, u64::MAX);
+        Self { class, latency_ns, times: 0, bytes: 0 }
+    }
 }
 
 /// An operation that has ended.
@@ -218,14 +226,13 @@ impl Recorder {
         }
         let index = usize::from(self.map[class as usize]);
         self.current.latency_ns[index].record(latency_ns);
-        self.note_end(index, End { class, end_ns, latency_ns, offset_bytes, size_bytes })
+        self.current.bytes[index] += u64::from(size_bytes);
+        self.note_if_slow(End { class, end_ns, latency_ns, offset_bytes, size_bytes })
     }
 
-    /// What is noted of each operation besides its latency. True when it is among the slowest until now.
     #[inline(always)]
-    fn note_end(&mut self, index: usize, end: End) -> bool {
+    fn note_if_slow(&mut self, end: End) -> bool {
         let End { class, end_ns, latency_ns, offset_bytes, size_bytes } = end;
-        self.current.bytes[index] += u64::from(size_bytes);
         if latency_ns <= self.slow_limit_ns {
             return false;
         }
@@ -239,31 +246,57 @@ impl Recorder {
         if cfg!(feature = "silent") {
             return false;
         }
-        let index = usize::from(self.map[end.class as usize]);
-        let latency_ns = end.latency_ns;
-        if alike.times > 0 && latency_ns == alike.latency_ns && index == alike.index {
-            alike.times += 1;
-        } else {
-            self.count(*alike);
-            *alike = Alike { index, latency_ns, times: 1 };
+        self.add(alike, end.class, (end.latency_ns, end.size_bytes));
+        self.note_if_slow(end)
+    }
+
+    /// The same for one that is not among the slowest; false for others, of which nothing is noted.
+    #[inline(always)]
+    pub fn record_if_fast(
+        &mut self,
+        alike: &mut Alike,
+        class: OpClass,
+        (latency_ns, size_bytes): (u64, u32),
+    ) -> bool {
+        if cfg!(feature = "silent") {
+            return true;
         }
-        self.note_end(index, end)
+        let is_fast = latency_ns <= self.slow_limit_ns;
+        if is_fast {
+            self.add(alike, class, (latency_ns, size_bytes));
+        }
+        is_fast
+    }
+
+    #[inline(always)]
+    fn add(&mut self, alike: &mut Alike, class: OpClass, (latency_ns, size_bytes): (u64, u32)) {
+        if latency_ns != alike.latency_ns || class != alike.class {
+            self.count_apart(*alike);
+            *alike = Alike { class, latency_ns, times: 0, bytes: 0 };
+        }
+        alike.times += 1;
+        alike.bytes += u64::from(size_bytes);
     }
 
     /// Counts what the operations of a batch have left to be counted.
-    #[inline(always)]
+    #[inline]
     pub fn count(&mut self, alike: Alike) {
-        let Alike { index, latency_ns, times } = alike;
-        match times {
-            0 => {}
-            1 => self.current.latency_ns[index].record(latency_ns),
-            _ => self.count_many(alike),
+        let Alike { class, latency_ns, times, bytes } = alike;
+        if times == 0 {
+            return;
+        }
+        let index = usize::from(self.map[class as usize]);
+        self.current.bytes[index] += bytes;
+        if times == 1 {
+            self.current.latency_ns[index].record(latency_ns);
+        } else {
+            self.current.latency_ns[index].record_n(latency_ns, times);
         }
     }
 
     #[inline(never)]
-    fn count_many(&mut self, Alike { index, latency_ns, times }: Alike) {
-        self.current.latency_ns[index].record_n(latency_ns, times);
+    fn count_apart(&mut self, alike: Alike) {
+        self.count(alike);
     }
 
     /// Says on which file the operation was that [`Recorder::record`] has just noted as a slow one.
@@ -402,7 +435,8 @@ mod tests {
                 let one = apart.record(class, 50, latency_ns, offset, 512);
                 let (end_ns, offset_bytes, size_bytes) = (50, offset, 512);
                 let end = End { class, end_ns, latency_ns, offset_bytes, size_bytes };
-                let other = together.record_in_batch(&mut alike, end);
+                let is_fast = together.record_if_fast(&mut alike, class, (latency_ns, size_bytes));
+                let other = !is_fast && together.record_in_batch(&mut alike, end);
                 assert_eq!(one, other);
             }
             together.count(alike);

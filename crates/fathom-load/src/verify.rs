@@ -324,6 +324,10 @@ impl Verifier {
 impl Payload for Verifier {
     const WANTS_FILE: bool = true;
 
+    fn is_idle(&self) -> bool {
+        false
+    }
+
     fn queued<E: Engine>(&mut self, slot: u32, file: u32, op: Op, engine: &mut E) {
         let change = |kind, offset_bytes, size_bytes| Change {
             kind,

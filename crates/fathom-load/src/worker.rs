@@ -97,6 +97,18 @@ struct Slot {
 }
 
 impl Slot {
+    /// A read or write that is handed over now.
+    #[inline(always)]
+    fn of(request: Request, now_ns: u64) -> Self {
+        let Request { offset_bytes, size_bytes, ends_transaction, .. } = request;
+        let stage = match (request.kind == Kind::Write, request.sync_after) {
+            (false, _) => Stage::Read,
+            (true, false) => Stage::Write,
+            (true, true) => Stage::SyncedWrite,
+        };
+        Self { start_ns: now_ns, offset_bytes, size_bytes, stage, ends_transaction }
+    }
+
     /// The result of the call in flight when all went well.
     #[inline]
     fn expected(self) -> i32 {
@@ -139,6 +151,8 @@ pub struct Worker<'a, E, C, P> {
     pub open_files: Option<OpenFiles<'a>>,
     /// Slots whose requests have not been handed over, where files are opened in between.
     waiting: Vec<u32>,
+    /// Room for the ends of one round.
+    ends: Vec<(u32, i32)>,
     /// A file that could not be opened.
     not_opened: Option<Failed>,
     free: Vec<u32>,
@@ -175,6 +189,7 @@ impl<'a, E: Engine, C: Clock, P: Payload> Worker<'a, E, C, P> {
             files: vec![0; depth],
             open_files: None,
             waiting: Vec::with_capacity(2 * depth),
+            ends: vec![(0, 0); depth],
             not_opened: None,
             free: (0..rules.depth).rev().collect(),
             in_flight: 0,
@@ -303,6 +318,9 @@ impl<'a, E: Engine, C: Clock, P: Payload> Worker<'a, E, C, P> {
         if !self.generator.is_uniform() {
             return self.fill_any(now_ns);
         }
+        if self.free.len() > 1 && self.payload.is_idle() && self.fill_with_reads(now_ns) {
+            return self.free.is_empty();
+        }
         while let Some(slot) = self.free.pop() {
             let Some(request) = self.generator.next_uniform() else {
                 self.free.push(slot);
@@ -310,6 +328,29 @@ impl<'a, E: Engine, C: Clock, P: Payload> Worker<'a, E, C, P> {
             };
             self.issue(slot, request, now_ns);
         }
+        true
+    }
+
+    /// Does it for a job that only reads, one size at uniform places; false for others. Apart, so that it has all registers.
+    #[inline(never)]
+    fn fill_with_reads(&mut self, now_ns: u64) -> bool {
+        let Self { engine, generator, slots, free, .. } = self;
+        let Some(mut places) = generator.plain_reads() else { return false };
+        let size_bytes = places.size_bytes();
+        let (start_ns, stage, ends_transaction) = (now_ns, Stage::Read, false);
+        let mut left = free.len();
+        // Two loops, of which each has its state in registers.
+        for (number, offset_bytes) in free.iter().rev().zip(&mut places) {
+            slots[*number as usize] =
+                Slot { start_ns, offset_bytes, size_bytes, stage, ends_transaction };
+            left -= 1;
+        }
+        drop(places);
+        let issued = &free[left..];
+        let place = |number: &u32| (*number, slots[*number as usize].offset_bytes);
+        engine.queue_reads(size_bytes, issued.iter().rev().map(place));
+        self.in_flight += issued.len() as u32;
+        free.truncate(left);
         true
     }
 
@@ -412,27 +453,15 @@ impl<'a, E: Engine, C: Clock, P: Payload> Worker<'a, E, C, P> {
     /// Always inlined, so that a request goes from the generator into its slot without a stop in memory.
     #[inline(always)]
     fn issue(&mut self, slot: u32, request: Request, now_ns: u64) {
-        let Request { offset_bytes, size_bytes, .. } = request;
-        let is_write = request.kind == Kind::Write;
-        let stage = match (is_write, request.sync_after) {
-            (false, _) => Stage::Read,
-            (true, false) => Stage::Write,
-            (true, true) => Stage::SyncedWrite,
-        };
         if request.begins_transaction {
             self.transaction_start_ns = now_ns;
         }
-        let op = if is_write {
+        self.slots[slot as usize] = Slot::of(request, now_ns);
+        let Request { offset_bytes, size_bytes, .. } = request;
+        let op = if request.kind == Kind::Write {
             Op::Write { offset_bytes, size_bytes }
         } else {
             Op::Read { offset_bytes, size_bytes }
-        };
-        self.slots[slot as usize] = Slot {
-            start_ns: now_ns,
-            offset_bytes,
-            size_bytes,
-            stage,
-            ends_transaction: request.ends_transaction,
         };
         self.tell_payload(slot, op);
         self.engine.queue(slot, request.file, op);
@@ -481,40 +510,81 @@ impl<'a, E: Engine, C: Clock, P: Payload> Worker<'a, E, C, P> {
             self.counts.batches += 1;
             self.counts.end_ns = now_ns;
         }
+        if ended > 1 {
+            self.reap_many::<PACED>(ended, (now_ns, counted), failed);
+        } else if let Some(end) = self.engine.take() {
+            let mut alike = Alike::default();
+            self.reap_one::<PACED, true>(end, (now_ns, counted), &mut alike, failed);
+        }
+    }
+
+    /// Takes in all that have ended. Apart, so that it has all registers.
+    #[inline(never)]
+    fn reap_many<const PACED: bool>(
+        &mut self,
+        ended: u32,
+        (now_ns, counted): (u64, bool),
+        failed: &mut Option<Failed>,
+    ) {
+        let mut ends = std::mem::take(&mut self.ends);
+        // What has ended since then is later than now.
+        let most = ends.len().min(ended as usize);
+        let mut taken = self.engine.take_many(&mut ends[..most]);
         let mut alike = Alike::default();
-        if ended == 1 {
-            self.reap_next::<PACED, true>(now_ns, counted, &mut alike, failed);
-            return;
+        if !PACED && counted && self.payload.is_idle() {
+            taken = self.reap_reads(&mut ends[..taken], now_ns, &mut alike);
         }
-        for _ in 0..ended {
-            if !self.reap_next::<PACED, false>(now_ns, counted, &mut alike, failed) {
-                break;
-            }
+        for end in &ends[..taken] {
+            self.reap_one::<PACED, false>(*end, (now_ns, counted), &mut alike, failed);
         }
+        self.ends = ends;
         self.recorder.count(alike);
     }
 
-    /// Takes in the next one that has ended; false when there is none. One that is `ALONE` pays nothing for what others might
-    /// share with it.
+    /// Takes in whole reads of which nothing is to be said but that they ended. How many of `ends` are left, at its start.
     #[inline(always)]
-    fn reap_next<const PACED: bool, const ALONE: bool>(
+    fn reap_reads(&mut self, ends: &mut [(u32, i32)], now_ns: u64, alike: &mut Alike) -> usize {
+        let Self { slots, free, recorder, .. } = self;
+        let mut left = 0;
+        for at in 0..ends.len() {
+            let (number, result) = ends[at];
+            let slot = &mut slots[number as usize];
+            let is_whole_read = slot.stage == Stage::Read && result == slot.size_bytes as i32;
+            let latency_ns = now_ns.saturating_sub(slot.start_ns);
+            let end = (latency_ns, slot.size_bytes);
+            if is_whole_read && recorder.record_if_fast(alike, OpClass::Read, end) {
+                slot.stage = Stage::Free;
+                free.push(number);
+            } else {
+                ends[left] = (number, result);
+                left += 1;
+            }
+        }
+        let read = ends.len() - left;
+        self.in_flight -= read as u32;
+        self.counts.operations += read as u64;
+        left
+    }
+
+    /// Takes in one that has ended. One that is `ALONE` pays nothing for what others might share with it.
+    #[inline(always)]
+    fn reap_one<const PACED: bool, const ALONE: bool>(
         &mut self,
-        now_ns: u64,
-        counted: bool,
+        (number, result): (u32, i32),
+        (now_ns, counted): (u64, bool),
         alike: &mut Alike,
         failed: &mut Option<Failed>,
-    ) -> bool {
-        let Some((number, result)) = self.engine.take() else { return false };
+    ) {
         let slot = self.vacate(number);
         let is_whole = result == slot.expected();
-        if !is_whole && self.again(number, slot, result, now_ns) {
-            return true;
+        if !is_whole && self.again(number, slot.stage, result, now_ns) {
+            return;
         }
         self.payload.ended(number, is_whole, self.engine);
         if !is_whole {
             failed.get_or_insert(self.failure(number, slot.stage, result));
             self.release::<PACED>(number, now_ns);
-            return true;
+            return;
         }
         if counted {
             self.note::<PACED, ALONE>(number, slot, now_ns, alike);
@@ -524,7 +594,6 @@ impl<'a, E: Engine, C: Clock, P: Payload> Worker<'a, E, C, P> {
         } else {
             self.release::<PACED>(number, now_ns);
         }
-        true
     }
 
     /// Issues a read or write once more that the kernel gave back because it would have had to wait for a place in the
@@ -532,20 +601,20 @@ impl<'a, E: Engine, C: Clock, P: Payload> Worker<'a, E, C, P> {
     /// group. Its time goes on. True when it was issued; not for ever, lest one that can never be taken spins.
     #[cold]
     #[inline(never)]
-    fn again(&mut self, number: u32, slot: Slot, result: i32, now_ns: u64) -> bool {
+    fn again(&mut self, number: u32, stage: Stage, result: i32, now_ns: u64) -> bool {
         const PATIENCE_NS: u64 = 30_000_000_000;
-        let Slot { offset_bytes, size_bytes, .. } = slot;
-        let op = match slot.stage {
+        let Slot { start_ns, offset_bytes, size_bytes, .. } = self.slots[number as usize];
+        let op = match stage {
             Stage::Read => Op::Read { offset_bytes, size_bytes },
             Stage::Write | Stage::SyncedWrite => Op::Write { offset_bytes, size_bytes },
             _ => return false,
         };
         // Where not all files are open, its own may be closed by now.
         let is_refused = result != -EAGAIN || self.open_files.is_some();
-        if is_refused || now_ns.saturating_sub(slot.start_ns) > PATIENCE_NS {
+        if is_refused || now_ns.saturating_sub(start_ns) > PATIENCE_NS {
             return false;
         }
-        self.slots[number as usize].stage = slot.stage;
+        self.slots[number as usize].stage = stage;
         self.engine.queue(number, self.file_of(number), op);
         self.in_flight += 1;
         true

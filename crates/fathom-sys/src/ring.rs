@@ -219,6 +219,38 @@ impl<'f> Ring<'f> {
         self.push(slot, entry);
     }
 
+    /// Queues several reads of one size on the first file, each with its slot and offset in bytes: as [`Ring::queue`], but
+    /// what they share is looked at once.
+    ///
+    /// # Panics
+    /// As [`Ring::queue`].
+    #[inline(always)]
+    pub fn queue_reads(&mut self, size_bytes: u32, reads: impl Iterator<Item = (u32, u64)>) {
+        if self.registered != Registered::FilesAndBuffers {
+            return reads.for_each(|(slot, offset_bytes)| {
+                self.queue(slot, 0, IoOp::Read { offset_bytes, size_bytes });
+            });
+        }
+        let Self { ring, arena, busy, .. } = self;
+        assert!(size_bytes as usize <= arena.slot_bytes());
+        let mut submission = ring.submission();
+        let mut queued = 0;
+        for (slot, offset_bytes) in reads {
+            let is_busy = &mut busy[slot as usize];
+            assert!(!*is_busy, "slot {slot} is in flight");
+            let pointer = arena.slot_pointer(slot as usize);
+            let read = opcode::ReadFixed::new(types::Fixed(0), pointer, size_bytes, 0);
+            let entry = read.offset(offset_bytes).build().user_data(u64::from(slot));
+            // SAFETY: as in `push`.
+            let pushed = unsafe { submission.push(&entry) };
+            assert!(pushed.is_ok(), "the submission queue has room for every slot");
+            *is_busy = true;
+            queued += 1;
+        }
+        drop(submission);
+        self.unsubmitted += queued;
+    }
+
     /// Puts a request into the submission queue and marks its slot.
     ///
     /// Always inlined: then the entry is built in the queue itself, not on the stack and copied.
@@ -403,6 +435,21 @@ impl<'f> Ring<'f> {
         self.busy[slot as usize] = false;
         self.in_flight -= 1;
         Some((slot, completion.result()))
+    }
+
+    /// Takes ended requests as [`Ring::take`], as many as there are and `ends` has room for, and says how many.
+    #[inline(always)]
+    pub fn take_many(&mut self, ends: &mut [(u32, i32)]) -> usize {
+        let Self { ring, busy, .. } = self;
+        let mut taken = 0;
+        for (end, completion) in ends.iter_mut().zip(ring.completion()) {
+            let slot = completion.user_data() as u32;
+            busy[slot as usize] = false;
+            *end = (slot, completion.result());
+            taken += 1;
+        }
+        self.in_flight -= taken as u32;
+        taken
     }
 
     /// Waits a while for what is in flight; true when nothing is any more. What was not handed over never will be.

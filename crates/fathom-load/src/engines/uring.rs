@@ -59,6 +59,11 @@ impl Engine for Uring<'_> {
     }
 
     #[inline(always)]
+    fn queue_reads(&mut self, size_bytes: u32, reads: impl Iterator<Item = (u32, u64)>) {
+        self.ring.queue_reads(size_bytes, reads);
+    }
+
+    #[inline(always)]
     fn run(&mut self, wait_for: u32) -> io::Result<u32> {
         self.ring.enter(wait_for)
     }
@@ -74,5 +79,10 @@ impl Engine for Uring<'_> {
     #[inline]
     fn take(&mut self) -> Option<(u32, i32)> {
         self.ring.take()
+    }
+
+    #[inline(always)]
+    fn take_many(&mut self, ends: &mut [(u32, i32)]) -> usize {
+        self.ring.take_many(ends)
     }
 }

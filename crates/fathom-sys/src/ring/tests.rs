@@ -54,6 +54,44 @@ fn writes_and_reads_what_it_says() {
 }
 
 #[test]
+fn many_reads_at_once_are_those_one_by_one() {
+    let mut file = scratch();
+    (0..8).for_each(|block| file.write_all(&[block; 4096]).unwrap());
+    for registration in [Registration::Must, Registration::Never] {
+        let options = RingOptions { registration, ..options() };
+        let mut ring = Ring::new(table(&file), Arena::new(4, 4096).unwrap(), &options).unwrap();
+        let reads = [(3, 0), (0, 7 * 4096), (2, 2 * 4096), (1, 5 * 4096)];
+        ring.queue_reads(4096, reads.into_iter());
+        let mut seen = Vec::new();
+        while seen.len() < 4 {
+            let ended = ring.enter(1).unwrap() as usize;
+            // Room for fewer than have ended, then for more.
+            for room in [ended.min(2), 4] {
+                let mut ends = [(9, 9); 4];
+                let taken = ring.take_many(&mut ends[..room]);
+                assert!(taken <= room);
+                seen.extend_from_slice(&ends[..taken]);
+            }
+        }
+        seen.sort_unstable();
+        assert_eq!(seen, [(0, 4096), (1, 4096), (2, 4096), (3, 4096)]);
+        for (slot, offset_bytes) in reads {
+            let block = (offset_bytes / 4096) as u8;
+            assert!(ring.buffer_mut(slot).iter().all(|byte| *byte == block));
+        }
+    }
+}
+
+#[test]
+#[should_panic(expected = "slot 1 is in flight")]
+fn a_slot_is_not_read_into_twice() {
+    let file = scratch();
+    file.set_len(8192).unwrap();
+    let mut ring = Ring::new(table(&file), Arena::new(2, 4096).unwrap(), &options()).unwrap();
+    ring.queue_reads(4096, [(0, 0), (1, 0), (1, 4096)].into_iter());
+}
+
+#[test]
 fn errors_come_back_as_negative_errno() {
     let file = std::fs::File::open("/dev/null").unwrap();
     let mut ring =
