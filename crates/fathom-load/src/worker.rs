@@ -512,7 +512,9 @@ impl<'a, E: Engine, C: Clock, P: Payload> Worker<'a, E, C, P> {
         }
         if ended > 1 {
             self.reap_many::<PACED>(ended, (now_ns, counted), failed);
-        } else if let Some(end) = self.engine.take() {
+        } else if ended == 1
+            && let Some(end) = self.engine.take()
+        {
             let mut alike = Alike::default();
             self.reap_one::<PACED, true>(end, (now_ns, counted), &mut alike, failed);
         }
