@@ -15,24 +15,38 @@ use words::{
 
 use fathom_base::prng::Prng;
 use fathom_model::snapshot::Snapshot;
+use fathom_model::stack::{Node, NodeKind};
+use serde::Serialize;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The snapshot without what identifies; `seed` decides what stands instead, and has to be forgotten.
 #[must_use]
-pub fn anonymise(snapshot: &Snapshot, seed: u64) -> Snapshot {
-    let Ok(mut value) = serde_json::to_value(snapshot) else { return Snapshot::default() };
+pub fn anonymise(mut snapshot: Snapshot, seed: u64) -> Snapshot {
+    // The nodes one after the other: as values of JSON all together take many times the memory.
+    let mut nodes = std::mem::take(&mut snapshot.machine.nodes);
     let mut words = Words::default();
-    words.collect(&value, "", "");
+    words.collect(&value_of(&snapshot), "", "");
+    nodes.iter().for_each(|node| words.collect(&value_of(node), "nodes", "machine"));
     let plain = std::mem::take(&mut words.plain);
     words.secret.retain(|word| !plain.contains(word) && !is_ordinary(word));
     let host = snapshot.system.host_name.as_deref().and_then(telling_host);
     let names = Replacements::new(words, plain, host, seed);
-    names.replace(&mut value, "", "");
-    // From text, as everywhere: code for each other form that is read would make the binary larger.
-    let mut hidden: Snapshot = json::from_str(&value.to_string()).unwrap_or_default();
+    // From text, as everywhere: code for each other form that is read would make the binary larger. What cannot be read
+    // again is left out.
+    let mut hidden: Snapshot =
+        json::from_str(&names.text_of(&snapshot, "", "")).unwrap_or_default();
+    for node in &mut nodes {
+        let text = names.text_of(node, "nodes", "machine");
+        *node = json::from_str(&text).unwrap_or_else(|_| Node::new(NodeKind::Unknown, ""));
+    }
+    hidden.machine.nodes = nodes;
     hidden.anonymised = true;
     hidden
+}
+
+fn value_of(facts: &impl Serialize) -> Value {
+    serde_json::to_value(facts).unwrap_or_default()
 }
 
 /// What has to go.
@@ -236,6 +250,13 @@ impl Replacements {
     fn new(words: Words, plain: BTreeSet<String>, host: Option<String>, seed: u64) -> Self {
         let uuids = words.uuids.iter().map(|word| (word.clone(), stand_in(word, seed))).collect();
         Self { words: words.secret, uuids, plain, host, seed }
+    }
+
+    /// Facts that stand under a key, as text of JSON without what identifies.
+    fn text_of(&self, facts: &impl Serialize, key: &str, parent: &str) -> String {
+        let mut value = value_of(facts);
+        self.replace(&mut value, key, parent);
+        value.to_string()
     }
 
     fn replace(&self, value: &mut Value, key: &str, parent: &str) {

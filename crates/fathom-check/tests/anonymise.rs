@@ -108,7 +108,7 @@ fn no_secret_of_any_machine_is_left() {
         let file = "/etc/systemd/system/acmedb17-dump.timer".to_owned();
         let name = "acmedb17-dump.timer".to_owned();
         snapshot.system.timers.push(Timer { name, file, ..Timer::default() });
-        let hidden = anonymise(&snapshot, 0x0051_eed5);
+        let hidden = anonymise(snapshot.clone(), 0x0051_eed5);
         let text = serde_json::to_string(&hidden).expect("JSON");
         let mut left = BTreeSet::new();
         strings(&serde_json::to_value(&hidden).expect("JSON"), &mut left);
@@ -132,7 +132,7 @@ fn what_is_found_stays_the_same() {
             let found = fathom_check::check(snapshot).into_iter();
             found.map(|d| (d.rule, d.gravity.word().to_owned())).collect()
         };
-        let hidden = anonymise(&snapshot, 99);
+        let hidden = anonymise(snapshot.clone(), 99);
         assert_eq!(rules(&snapshot), rules(&hidden), "{}", path.display());
     }
 }

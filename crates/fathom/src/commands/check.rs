@@ -17,6 +17,7 @@ use fathom_sys::sysroot::SysRoot;
 use serde_json::json;
 use std::fmt::Write as _;
 use std::io::ErrorKind;
+use std::thread;
 
 mod collect;
 mod file;
@@ -35,7 +36,7 @@ pub fn run(common: &Common, output: Output, args: &Check) -> CommandResult {
         None => collect::snapshot(common, output, args)?,
     };
     let snapshot = if args.anonymise {
-        fathom_check::anonymise::anonymise(&snapshot, session::system_seed())
+        fathom_check::anonymise::anonymise(snapshot, session::system_seed())
     } else {
         snapshot
     };
@@ -47,14 +48,19 @@ pub fn run(common: &Common, output: Output, args: &Check) -> CommandResult {
             path.display()
         ));
     }
-    let defects = fathom_check::check(&snapshot);
+    // The facts need not wait for what is said of them.
+    let (defects, facts) = thread::scope(|scope| {
+        let text = || if output.json { file::line(&snapshot) } else { String::new() };
+        let facts = scope.spawn(text);
+        let defects = fathom_check::check(&snapshot);
+        (defects, facts.join().unwrap_or_else(|_| "null".to_owned()))
+    });
     let exit = exit(args.fail_on, &defects);
     let needed = rules::measured::needed(&Scene::new(&snapshot));
     let result = json!({
         "defects": defects,
         "needs_measurement": needed.iter().map(|(rule, command)| json!({"rule": rule, "command": command})).collect::<Vec<_>>(),
     });
-    let facts = if output.json { file::line(&snapshot) } else { String::new() };
     let text = match args.show {
         CheckForm::Openmetrics => metrics_text(&snapshot, &defects),
         form => text(form, output, args, snapshot, &defects, &needed),
