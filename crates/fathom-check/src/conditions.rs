@@ -36,7 +36,8 @@ pub(crate) fn is_failed_path(dm: &DmFacts, path: &Node) -> bool {
         words.windows(2).any(|pair| Some(pair[0]) == path.devno.as_deref() && pair[1] == "F")
     });
     let state = path.drive.as_ref().and_then(|drive| drive.state.as_deref());
-    fails_in_map || state.is_some_and(|state| !matches!(state, "running" | "live"))
+    let works = ["running", "live", "optimized", "non-optimized"];
+    fails_in_map || state.is_some_and(|state| !works.contains(&state))
 }
 
 /// Share of a filesystem from which on it counts as nearly full; the same of its inodes.

@@ -2,6 +2,7 @@
 
 use fathom_model::snapshot::{Machine, Measured, Snapshot};
 use fathom_model::stack::{Node, NodeKind, QueueFacts};
+use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A snapshot, ready to be asked.
@@ -14,6 +15,8 @@ pub struct Scene<'a> {
     by_key: BTreeMap<String, usize>,
     /// The nodes that are swapped to.
     swaps: BTreeSet<usize>,
+    /// Every drive once, see `rules::drives::each_drive`.
+    pub(crate) drives: OnceCell<Vec<usize>>,
 }
 
 impl<'a> Scene<'a> {
@@ -26,7 +29,8 @@ impl<'a> Scene<'a> {
         let by_key = snapshot.machine.by_key();
         let swaps = snapshot.system.swaps.iter().filter_map(|swap| swap.node.as_ref());
         let swaps = swaps.filter_map(|node| by_key.get(node).copied()).collect();
-        Self { snapshot, above: snapshot.machine.above(), by_name, by_key, swaps }
+        let drives = OnceCell::new();
+        Self { snapshot, above: snapshot.machine.above(), by_name, by_key, swaps, drives }
     }
 
     /// The graph.

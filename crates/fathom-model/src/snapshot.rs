@@ -103,8 +103,9 @@ impl Machine {
         let mut above = vec![Vec::new(); self.nodes.len()];
         for (index, node) in self.nodes.iter().enumerate() {
             for &below in &node.below {
+                // Who names it twice stands last in the list.
                 if let Some(list) = above.get_mut(below)
-                    && !list.contains(&index)
+                    && list.last() != Some(&index)
                 {
                     list.push(index);
                 }

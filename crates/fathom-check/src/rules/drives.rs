@@ -1,6 +1,7 @@
 //! What the rules about drives, links and queues share.
 
 use super::shared::{drive_identity, sysfs};
+use super::vendor::is_raid_volume;
 use crate::scene::Scene;
 use fathom_base::shell::word;
 use fathom_model::defect::Defect;
@@ -10,6 +11,11 @@ use std::collections::BTreeMap;
 
 /// Every drive once, however many paths lead to it: where something is known of it, else where it comes first.
 pub(super) fn each_drive<'a>(scene: &Scene<'a>) -> Vec<(usize, &'a Node)> {
+    let drives = scene.drives.get_or_init(|| find_drives(scene));
+    drives.iter().map(|&index| (index, scene.node(index))).collect()
+}
+
+fn find_drives(scene: &Scene<'_>) -> Vec<usize> {
     let was_asked =
         |node: &Node| node.details().health.is_some() || node.details().identity.is_some();
     let mut drives: BTreeMap<String, (usize, &Node)> = BTreeMap::new();
@@ -20,7 +26,7 @@ pub(super) fn each_drive<'a>(scene: &Scene<'a>) -> Vec<(usize, &'a Node)> {
             drives.insert(identity, (index, node));
         }
     }
-    drives.into_values().collect()
+    drives.into_values().map(|(index, _)| index).collect()
 }
 
 /// Whole disks, each path of its own, with their queues.
@@ -55,6 +61,12 @@ pub fn is_virtual(node: &Node) -> bool {
     let named =
         words.into_iter().flatten().any(|text| NAMES.iter().any(|name| text.contains(name)));
     named || matches!(transport(node), "virtio" | "virtio-scsi" | "xen" | "scsi_debug")
+}
+
+/// True for what a storage system or a RAID controller makes of its drives: what it says of caches and self-tests is not
+/// about a drive, and is set there.
+pub(super) fn is_made_elsewhere(scene: &Scene<'_>, node: &Node) -> bool {
+    matches!(transport(node), "fc" | "iscsi") || is_raid_volume(scene, node)
 }
 
 /// True when the drive is known not to rotate.

@@ -1,4 +1,5 @@
-//! Ordinary machines, on which the rules about drives, links, queues and controllers find nothing of weight.
+//! Ordinary machines, on which the rules about drives, links, queues and controllers find nothing of weight, and whole ones, on
+//! which no rule does.
 
 use crate::fixtures::{Bench, GIB, TB};
 use crate::rule::Rule;
@@ -7,7 +8,10 @@ use crate::scene::Scene;
 use fathom_model::defect::{Defect, Gravity};
 use fathom_model::stack::detail::{DiskCounters, DriveIdentity, Health};
 use fathom_model::stack::{DriveFacts, NodeKind, QueueFacts, ZramFacts};
-use fathom_model::system::{PciLink, StorageHost};
+use fathom_model::system::{
+    Daemon, FstabEntry, LvmConfiguration, MdadmConfiguration, MultipathConfiguration, PciLink,
+    SmartdConfiguration, StorageHost, Timer,
+};
 
 fn found(bench: &Bench) -> Vec<Defect> {
     let groups: [&[Rule]; 4] = [disks::RULES, links::RULES, queues::RULES, vendor::RULES];
@@ -348,4 +352,242 @@ fn the_same_on_many_drives_is_told_once() {
             "{rule}"
         );
     }
+}
+
+/// What all rules say, each of low gravity.
+#[track_caller]
+fn assert_all_low(bench: &Bench, expected: &[&str]) {
+    let found = crate::check(&bench.snapshot);
+    assert!(found.iter().all(|defect| defect.gravity == Gravity::Low), "{found:#?}");
+    let mut ids: Vec<&str> = found.iter().map(|defect| defect.rule.as_str()).collect();
+    ids.sort_unstable();
+    assert_eq!(ids, expected, "{found:#?}");
+}
+
+/// The usual programs and timers of a machine that somebody looks after.
+fn looked_after(bench: &mut Bench, daemons: &[&str]) {
+    let system = &mut bench.snapshot.system;
+    system.cpus_online = Some(16);
+    let daemon = |name: &&str| {
+        let (name, arguments) = name.split_once(' ').unwrap_or((name, ""));
+        Daemon { name: name.into(), arguments: arguments.into() }
+    };
+    system.daemons = daemons.iter().map(daemon).collect();
+    let timer = |(name, kind): (&str, &str)| Timer {
+        name: name.into(),
+        file: format!("/usr/lib/systemd/system/{name}"),
+        kind: kind.into(),
+        enabled: true,
+        ..Timer::default()
+    };
+    system.timers =
+        [("fstrim.timer", "trim"), ("mdcheck_start.timer", "md-check")].map(timer).into();
+    system.configuration.smartd =
+        Some(SmartdConfiguration { scan: true, alarm: true, ..SmartdConfiguration::default() });
+    bench.snapshot.host.virtualisation = Some("none".into());
+    bench.snapshot.host.kernel = Some("6.12.57".into());
+}
+
+fn fstab(bench: &mut Bench, source: &str, mount_point: &str, fs_type: &str) {
+    bench.snapshot.system.configuration.fstab.push(FstabEntry {
+        source: source.into(),
+        mount_point: mount_point.into(),
+        fs_type: fs_type.into(),
+        options: vec!["defaults".into()],
+    });
+}
+
+#[test]
+fn an_encrypted_laptop() {
+    let mut bench = Bench::new();
+    let disk = bench.nvme("nvme0n1");
+    bench.queue_of(disk).physical_block_bytes = Some(512);
+    bench.queue_of(disk).hardware_queues = Some(16);
+    bench.detail_of(disk).health = Some(health());
+    let esp = bench.partition("nvme0n1p1", 1 << 20, disk);
+    bench.mounted("vfat", "/boot/efi", esp);
+    let part = bench.partition("nvme0n1p2", 1 << 30, disk);
+    let number = bench.node(part).devno.clone().unwrap_or_default();
+    let table =
+        format!("0 1951473664 crypt aes-xts-plain64 :64:logon:x 0 {number} 32768 1 allow_discards");
+    let crypt = bench.dm("dm-0", "luks-root", "CRYPT-LUKS2-x", &[table], &[part]);
+    let queue = bench.queue_of(crypt);
+    (queue.physical_block_bytes, queue.discard_max_bytes) = (Some(512), Some(2 * GIB));
+    (queue.rotational, queue.write_cache) = (Some(false), Some("write back".into()));
+    bench.mounted("ext4", "/", crypt);
+    looked_after(&mut bench, &["udisksd"]);
+    bench.snapshot.system.configuration.smartd = None;
+    fstab(&mut bench, "UUID=11111111-2222", "/", "ext4");
+    assert_all_low(&bench, &["dm-crypt-workqueues", "smart-no-monitor"]);
+}
+
+#[test]
+fn a_virtual_machine_in_a_cloud() {
+    let mut bench = Bench::new();
+    let disk = bench.device(NodeKind::Disk, "vda", 64 * GIB, &[]);
+    bench.node(disk).queue = Some(QueueFacts {
+        requests: Some(256),
+        tags: Some(128),
+        discard_max_bytes: Some(2 * GIB),
+        ..queue(true)
+    });
+    bench.node(disk).drive =
+        Some(DriveFacts { transport: Some("virtio".into()), ..DriveFacts::default() });
+    let part = bench.partition("vda1", 1 << 20, disk);
+    let (fs, mount) = bench.mounted("xfs", "/", part);
+    bench.fs_of(fs).sector_bytes = Some(512);
+    bench.mount_of(mount).super_options.push("discard".into());
+    looked_after(&mut bench, &[]);
+    bench.snapshot.system.configuration.smartd = None;
+    bench.snapshot.host.virtualisation = Some("kvm".into());
+    bench.snapshot.system.cpus_online = Some(4);
+    // Both as images of distributions come.
+    assert_all_low(&bench, &["discard-online", "fs-block-below-physical"]);
+}
+
+#[test]
+fn a_storage_box_with_parity() {
+    let mut bench = Bench::new();
+    let mut members = Vec::new();
+    for name in ["sda", "sdb", "sdc", "sdd", "sde", "sdf"] {
+        let disk = bench.disk(name);
+        bench.node(disk).queue = Some(queue(true));
+        bench.detail_of(disk).health = Some(health());
+        members.push(bench.partition(&format!("{name}1"), 1 << 20, disk));
+    }
+    let array = bench.md("md0", "raid6", &members);
+    let stripe = 4 * 512 * 1024;
+    bench.node(array).size_bytes = Some(4 * TB);
+    bench.node(array).queue = Some(QueueFacts {
+        minimum_io_bytes: Some(512 * 1024),
+        optimal_io_bytes: Some(stripe),
+        read_ahead_kib: Some(2 * stripe / 1024),
+        scheduler: None,
+        requests: None,
+        wbt_lat_us: None,
+        rq_affinity: None,
+        hardware_queues: None,
+        ..queue(true)
+    });
+    let (fs, _) = bench.mounted("ext4", "/srv", array);
+    let facts = bench.fs_of(fs);
+    (facts.stripe_unit_bytes, facts.stripe_width_bytes) = (Some(512 * 1024), Some(stripe));
+    looked_after(&mut bench, &["smartd", "mdadm --monitor --scan"]);
+    bench.snapshot.system.configuration.mdadm =
+        Some(MdadmConfiguration { alarm: true, ..MdadmConfiguration::default() });
+    fstab(&mut bench, "UUID=11111111-2222", "/srv", "ext4");
+    assert_all_low(&bench, &[]);
+}
+
+#[test]
+fn a_database_server_behind_a_controller() {
+    let mut bench = Bench::new();
+    let disk = bench.disk("sda");
+    bench.node(disk).queue =
+        Some(QueueFacts { requests: Some(256), tags: Some(5000), ..queue(true) });
+    let drive = bench.drive_of(disk);
+    (drive.vendor, drive.model) = (Some("AVAGO".into()), Some("MR9361-8i".into()));
+    (drive.transport, drive.queue_depth) = (Some("scsi".into()), Some(256));
+    // It keeps its cache itself, and writes through where it was told so.
+    let detail = bench.detail_of(disk);
+    detail.host = Some("host0".into());
+    detail.identity = Some(DriveIdentity {
+        volatile_cache: Some(true),
+        write_cache_enabled: Some(false),
+        ..DriveIdentity::default()
+    });
+    bench.queue_of(disk).write_cache = Some("write through".into());
+    let part = bench.partition("sda1", 1 << 20, disk);
+    let (fs, _) = bench.mounted("xfs", "/var/lib/postgresql", part);
+    bench.fs_of(fs).sector_bytes = Some(4096);
+    bench.snapshot.system.hosts.push(StorageHost {
+        name: "host0".into(),
+        driver: Some("megaraid_sas".into()),
+        can_queue: Some(5000),
+        ..StorageHost::default()
+    });
+    looked_after(&mut bench, &["smartd"]);
+    assert_all_low(&bench, &["raid-housekeeping-invisible"]);
+}
+
+#[test]
+fn a_host_on_a_storage_network() {
+    let mut bench = Bench::new();
+    let mut paths = Vec::new();
+    for name in ["sda", "sdb", "sdc", "sdd"] {
+        let path = bench.disk(name);
+        bench.node(path).queue =
+            Some(QueueFacts { requests: Some(256), tags: Some(2048), ..queue(true) });
+        let drive = bench.drive_of(path);
+        (drive.vendor, drive.model) = (Some("NETAPP".into()), Some("LUN C-Mode".into()));
+        (drive.wwn, drive.serial) = (Some("naa.600a0980".into()), Some("80Q4".into()));
+        (drive.transport, drive.link_speed) = (Some("fc".into()), Some("16 Gbit".into()));
+        let detail = bench.detail_of(path);
+        detail.access_state =
+            Some(if paths.len() < 2 { "active/optimized" } else { "active/non-optimized" }.into());
+        detail.health = Some(Health { self_test: Some(("never".into(), 0)), ..Health::default() });
+        detail.identity = Some(DriveIdentity {
+            volatile_cache: Some(true),
+            write_cache_enabled: Some(false),
+            ..DriveIdentity::default()
+        });
+        bench.queue_of(path).write_cache = Some("write through".into());
+        paths.push(path);
+    }
+    let numbers: Vec<String> =
+        paths.iter().map(|&path| bench.node(path).devno.clone().unwrap_or_default()).collect();
+    let [a, b, c, d] = &numbers[..] else { unreachable!() };
+    let table = format!(
+        "0 1953125000 multipath 1 queue_if_no_path 1 alua 2 1 service-time 0 2 2 {a} 1 1 {b} 1 1 service-time 0 2 2 {c} 1 1 {d} 1 1"
+    );
+    let map = bench.dm("dm-0", "data1", "mpath-3600a0980", &[table], &paths);
+    bench.dm_of(map).status = vec![format!(
+        "0 1953125000 multipath 2 0 0 0 2 1 A 0 2 2 {a} A 0 0 1 {b} A 0 0 1 E 0 2 2 {c} A 0 0 1 {d} A 0 0 1"
+    )];
+    let number = bench.node(map).devno.clone().unwrap_or_default();
+    let table = format!("0 1953120256 linear {number} 2048");
+    let volume = bench.dm("dm-1", "vg-lv", "LVM-x", &[table], &[map]);
+    for device in [map, volume] {
+        let queue = bench.queue_of(device);
+        (queue.rotational, queue.read_ahead_kib) = (Some(true), Some(128));
+        queue.write_cache = Some("write through".into());
+    }
+    bench.mounted("xfs", "/srv", volume);
+    looked_after(&mut bench, &["smartd", "multipathd"]);
+    let configuration = &mut bench.snapshot.system.configuration;
+    configuration.multipath = Some(MultipathConfiguration::default());
+    configuration.lvm = Some(LvmConfiguration::default());
+    assert_all_low(&bench, &["multipath-queue-forever"]);
+}
+
+#[test]
+fn a_host_of_virtual_machines_on_zfs() {
+    let mut bench = Bench::new();
+    let mut members = Vec::new();
+    for name in ["sda", "sdb"] {
+        let disk = bench.ssd(name);
+        let facts = QueueFacts { discard_max_bytes: Some(2 * GIB), ..queue(false) };
+        bench.node(disk).queue = Some(facts);
+        bench.detail_of(disk).health = Some(health());
+        let part = bench.partition(&format!("{name}3"), 1 << 30, disk);
+        bench.content_of(part).other.push("zfs_member".into());
+        members.push(part);
+    }
+    let (fs, _) = bench.mounted("zfs", "/", members[0]);
+    bench.node(fs).below = members;
+    // The disk of a virtual machine, with its own partitions.
+    let zvol = bench.device(NodeKind::Disk, "zd0", 32 * GIB, &[]);
+    bench.node(zvol).queue = Some(QueueFacts {
+        physical_block_bytes: Some(16384),
+        minimum_io_bytes: Some(16384),
+        optimal_io_bytes: Some(16384),
+        nomerges: Some(2),
+        scheduler: Some("none".into()),
+        tags: None,
+        ..queue(false)
+    });
+    bench.partition("zd0p1", 1 << 20, zvol);
+    looked_after(&mut bench, &["smartd", "zed"]);
+    bench.snapshot.system.timers[0].enabled = false;
+    assert_all_low(&bench, &[]);
 }

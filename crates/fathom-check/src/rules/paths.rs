@@ -86,14 +86,13 @@ fn maps<'a>(scene: &Scene<'a>) -> Vec<Map<'a>> {
         .filter_map(|(index, node)| {
             let dm = node.dm.as_ref().filter(|dm| is_multipath(dm))?;
             let name = dm.name.as_deref().unwrap_or(&node.name);
-            Some(Map { index, node, dm, name, paths: scene.below(index).collect() })
+            Some(Map { node, dm, name, paths: scene.below(index).collect() })
         })
         .collect()
 }
 
 /// A multipath map.
 struct Map<'a> {
-    index: usize,
     node: &'a Node,
     dm: &'a DmFacts,
     name: &'a str,

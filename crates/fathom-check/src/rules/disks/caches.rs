@@ -1,6 +1,8 @@
 //! Write caches of drives, and what the kernel believes of them.
 
-use crate::rules::drives::{disk_queues, each_drive, is_flash, is_virtual, rotates, transport};
+use crate::rules::drives::{
+    disk_queues, each_drive, is_flash, is_made_elsewhere, is_virtual, rotates, transport,
+};
 use crate::rules::shared::{list, sysfs};
 use crate::scene::Scene;
 use fathom_base::shell::word;
@@ -102,7 +104,8 @@ fn dropped_at_layer(scene: &Scene<'_>, index: usize, node: &Node) -> Option<Defe
 
 /// A drive with a write cache that is off.
 pub(super) fn write_cache_off(scene: &Scene<'_>) -> Vec<Defect> {
-    let drives = each_drive(scene).into_iter().filter(|(_, node)| !is_virtual(node));
+    let drives = each_drive(scene).into_iter();
+    let drives = drives.filter(|(_, node)| !is_virtual(node) && !is_made_elsewhere(scene, node));
     let found = drives.filter_map(|(_, node)| {
         let identity = node.details().identity.as_ref()?;
         if identity.volatile_cache != Some(true) || identity.write_cache_enabled != Some(false) {

@@ -1,7 +1,9 @@
 //! What drives say of their health: SMART of ATA and SCSI drives, the health log of NVMe.
 
 use crate::rules::arrays::is_redundant;
-use crate::rules::drives::{arrays_above, each_drive, is_virtual, member_on, rotates, transport};
+use crate::rules::drives::{
+    arrays_above, each_drive, is_made_elsewhere, is_virtual, member_on, rotates, transport,
+};
 use crate::rules::shared::{list, replace_member};
 use crate::scene::Scene;
 use fathom_base::shell::word;
@@ -290,33 +292,57 @@ pub(super) fn cable(scene: &Scene<'_>) -> Vec<Defect> {
     found.collect()
 }
 
+/// Logs of self-tests have 16 bits for the hour, but for NVMe.
+const HOURS_WRAP: u64 = 1 << 16;
+
+/// Hours of operation since a self-test, and a word where that is the least; none where the hour of the test cannot be placed: it
+/// lies ahead of what the drive counts, as after its count began anew.
+fn test_age_h(node: &Node, now: u64, hour: u64) -> Option<(&'static str, u64)> {
+    /// How far the hour in the log may be ahead of the count beside it, which some drives bring up to date later.
+    const AHEAD_MAX_H: u64 = 24;
+    let drive = node.drive.as_ref();
+    let is_ata = matches!(transport(node), "sata" | "usb")
+        || drive.and_then(|drive| drive.vendor.as_deref()) == Some("ATA");
+    if is_ata && now >= HOURS_WRAP {
+        // From 65535 on it begins again at 0; whether it did so more than once since, nobody can tell.
+        let age_h = now.saturating_add(HOURS_WRAP - hour % HOURS_WRAP) % HOURS_WRAP;
+        return Some(("at least ", if age_h + AHEAD_MAX_H >= HOURS_WRAP { 0 } else { age_h }));
+    }
+    // SCSI stays at the highest (SPC-4, self-test results log page).
+    let is_highest = !transport(node).starts_with("nvme") && hour == HOURS_WRAP - 1;
+    now.checked_sub(hour).filter(|_| !is_highest).map(|age_h| ("", age_h))
+}
+
 /// A drive whose surface was not tested for long.
 pub(super) fn untested(scene: &Scene<'_>) -> Vec<Defect> {
     const DAYS: u64 = 90;
-    // The ATA log has 16 bits for the hour.
-    const HOURS_WRAP: u64 = 1 << 16;
     let smartd = scene.snapshot.system.configuration.smartd.as_ref();
     if smartd.is_some_and(|smartd| smartd.schedules_tests) {
         return Vec::new();
     }
-    let found = healths(scene).filter_map(|(_, node, health)| {
+    let drives = healths(scene).filter(|(_, node, _)| !is_made_elsewhere(scene, node));
+    let found = drives.filter_map(|(_, node, health)| {
         let (result, hour) = health.self_test.as_ref()?;
-        let age_h = health.power_on_hours.map(|now| {
-            if transport(node) == "sata" { now % HOURS_WRAP } else { now }.saturating_sub(*hour)
-        });
         let value = match result.as_str() {
             "never" => "no self-test in the log".to_owned(),
             "passed" => {
-                let age_h = age_h.filter(|&age_h| age_h > DAYS * 24)?;
-                format!("last self-test {} days of operation ago", age_h / 24)
+                let (least, age_h) = test_age_h(node, health.power_on_hours?, *hour)?;
+                if age_h <= DAYS * 24 {
+                    return None;
+                }
+                format!("last self-test {least}{} days of operation ago", age_h / 24)
             }
             _ => return None,
+        };
+        let summary = match result.as_str() {
+            "never" => format!("{} has no finished self-test in its log", node.name),
+            _ => format!("{} has had no self-test in its last {DAYS} days of operation", node.name),
         };
         let defect = Defect::new(
             "drive-self-test-missing",
             Gravity::Low,
             Some(&node.key()),
-            format!("{} has had no self-test in its last {DAYS} days of operation", node.name),
+            summary,
         )
         .seen(source(node), value)
         .because("a sector that nobody reads can be bad for months, and shows when the other copy is lost; that SMART calls the drive good says nothing of it")

@@ -155,8 +155,24 @@ fn self_tests_grow_old() {
     assert_eq!(of("never", 0, 10).one(health::untested).gravity, Low);
     assert_eq!(of("passed", 1000, 1000 + 2160).gravities(health::untested), []);
     assert_eq!(of("passed", 1000, 1000 + 2161).gravities(health::untested), [Low]);
-    // The log counts hours modulo 65536.
+    // The log of ATA counts hours modulo 65536; the hour may be a little ahead.
     assert_eq!(of("passed", 100, 65536 + 200).gravities(health::untested), []);
+    assert_eq!(of("passed", 65_000, 65536 + 200).gravities(health::untested), []);
+    assert_eq!(of("passed", 203, 65536 + 200).gravities(health::untested), []);
+    let value = |bench: &Bench| bench.one(health::untested).evidence[0].value.clone();
+    let before = of("passed", 60_000, 65536 + 200);
+    assert_eq!(value(&before), "last self-test at least 239 days of operation ago");
+    // A test that lies in the future of a drive whose count began anew: nobody knows.
+    assert_eq!(of("passed", 60_000, 200).gravities(health::untested), []);
+    // SCSI has as many bits, and stays at the highest.
+    let sas = |hour, now| {
+        let mut bench = of("passed", hour, now);
+        bench.drive_of(0).transport = Some("sas".into());
+        bench.drive_of(0).vendor = Some("SEAGATE".into());
+        bench
+    };
+    assert_eq!(sas(65_535, 90_000).gravities(health::untested), []);
+    assert_eq!(value(&sas(60_000, 65_736)), "last self-test 239 days of operation ago");
     assert_eq!(of("failed", 0, 9999).gravities(health::untested), []);
     let mut planned = of("never", 0, 10);
     planned.snapshot.system.configuration.smartd =
@@ -258,6 +274,8 @@ fn write_caches_that_are_off() {
     bench.queue_of(disk).rotational = Some(false);
     assert_eq!(bench.gravities(caches::write_cache_off), [Low]);
     bench.queue_of(disk).rotational = Some(true);
+    bench.drive_of(disk).transport = Some("fc".into());
+    assert_eq!(bench.gravities(caches::write_cache_off), [], "a storage system has its own");
     bench.drive_of(disk).transport = Some("sas".into());
     assert_eq!(bench.gravities(caches::write_cache_off), [Low]);
     for fine in [

@@ -2,6 +2,7 @@
 
 use super::{Mounted, mounted};
 use crate::rules::shared::on_one_drive;
+use crate::rules::vendor::is_raid_volume;
 use crate::scene::Scene;
 use fathom_base::shell::word;
 use fathom_model::defect::{Certainty, Defect, Gravity};
@@ -30,10 +31,16 @@ pub(super) fn barriers_off(scene: &Scene<'_>) -> Vec<Defect> {
                 );
             let disk = volatile.filter(|_| off)?;
             let place = &m.mount.mount_point;
+            // A controller's cache may be kept over a power cut: only its maker's tool knows.
+            let (gravity, sure) = if is_raid_volume(scene, disk) {
+                (Gravity::Medium, Certainty::Possible)
+            } else {
+                (Gravity::High, Certainty::Certain)
+            };
             Some(
                 Defect::new(
                     "barriers-off",
-                    Gravity::High,
+                    gravity,
                     Some(&m.key),
                     format!(
                         "{} at {place} is mounted without barriers, \
@@ -41,6 +48,7 @@ pub(super) fn barriers_off(scene: &Scene<'_>) -> Vec<Defect> {
                         m.fs.fs_type, disk.name
                     ),
                 )
+                .sure(sure)
                 .also_on(disk.key())
                 .seen(m.options_file(), "nobarrier")
                 .seen(format!("/sys/class/block/{}/queue/write_cache", disk.name), "write back")

@@ -4,7 +4,7 @@ use super::{RULES, loops, options, space, state, trim};
 use crate::fixtures::{Bench, GIB, MIB};
 use fathom_model::defect::{Certainty, Gravity};
 use fathom_model::stack::detail::{DriveIdentity, FsSuperblock};
-use fathom_model::system::{FstabEntry, Timer};
+use fathom_model::system::{FstabEntry, StorageHost, Timer};
 
 /// A filesystem on a partition of a disk.
 fn on_disk(fs_type: &str) -> (Bench, usize, usize) {
@@ -171,6 +171,19 @@ fn barriers_matter_where_a_cache_forgets() {
         bench.mount_of(mount).effective_options = vec![option.into()];
         assert_eq!(bench.one(options::barriers_off).gravity, Gravity::High, "{option}");
     }
+    // A controller may keep its cache over a power cut.
+    let (mut behind, _, mount_behind) = on_disk("ext4");
+    behind.mount_of(mount_behind).effective_options = vec!["nobarrier".into()];
+    let controller = StorageHost {
+        name: "host0".into(),
+        driver: Some("megaraid_sas".into()),
+        ..StorageHost::default()
+    };
+    behind.snapshot.system.hosts.push(controller);
+    behind.detail_of(0).host = Some("host0".into());
+    behind.drive_of(0).vendor = Some("AVAGO".into());
+    let defect = behind.one(options::barriers_off);
+    assert_eq!((defect.gravity, defect.certainty), (Gravity::Medium, Certainty::Possible));
     bench.detail_of(0).identity =
         Some(DriveIdentity { power_loss_protection: Some(true), ..DriveIdentity::default() });
     assert_eq!(bench.ask(options::barriers_off), []);
@@ -252,8 +265,10 @@ fn discards_at_once_are_told_by_drive() {
     let (mut bench, _, mount) = on_disk("ext4");
     bench.mount_of(mount).super_options.push("discard".into());
     assert_eq!(bench.one(trim::online).gravity, Gravity::Medium);
-    bench.drive_of(0).transport = Some("nvme".into());
-    assert_eq!(bench.one(trim::online).gravity, Gravity::Low);
+    for cheap in ["nvme", "virtio"] {
+        bench.drive_of(0).transport = Some(cheap.into());
+        assert_eq!(bench.one(trim::online).gravity, Gravity::Low, "{cheap}");
+    }
     *bench.mount_of(mount).super_options.last_mut().unwrap() = "discard=async".into();
     assert_eq!(bench.ask(trim::online), []);
     // F2FS says this of itself, and sends them in the background.
@@ -277,6 +292,15 @@ fn flash_wants_to_be_told_what_is_free() {
     bench.mount_of(mount).super_options.push("discard".into());
     assert_eq!(bench.ask(trim::never), []);
     bench.mount_of(mount).super_options.pop();
+    // ZFS has ways of its own, and for all others one timer is enough.
+    let other = bench.ssd("sdb");
+    let (zfs, _) = bench.mounted("zfs", "/tank", other);
+    assert!(bench.one(trim::never).also.is_empty());
+    bench.fs_of(zfs).fs_type = "xfs".into();
+    let defect = bench.one(trim::never);
+    assert_eq!(defect.summary, "/srv, /tank lie on flash that nobody tells what is free");
+    assert_eq!((defect.also.len(), defect.evidence.len()), (1, 3));
+    bench.drive_of(other).transport = Some("virtio".into());
     bench.drive_of(ssd).transport = Some("virtio".into());
     assert_eq!(bench.ask(trim::never), [], "what is below is the host's matter");
 }

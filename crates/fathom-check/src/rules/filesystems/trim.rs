@@ -1,9 +1,10 @@
 //! Discards: too often, never, or lost on the way.
 
-use super::mounted;
+use super::{Mounted, mounted};
 use crate::conditions;
 use crate::dm;
-use crate::rules::shared::{mount_points, sysfs};
+use crate::rules::drives::{is_virtual, transport};
+use crate::rules::shared::{list, mount_points, sysfs};
 use crate::scene::Scene;
 use fathom_base::shell::word;
 use fathom_model::defect::{Certainty, Defect, Gravity};
@@ -16,16 +17,15 @@ pub(super) fn online(scene: &Scene<'_>) -> Vec<Defect> {
     found
         .map(|m| {
             let place = &m.mount.mount_point;
-            // Drives on SATA stop everything else for a discard; NVMe takes them beside other commands.
+            // Drives on SATA stop everything else for a discard; NVMe takes them beside other commands. The disks of virtual
+            // machines are what images of distributions have the option for: their host gets the space back.
             let disks = scene.machine().disks_under(m.index);
-            let nvme = disks.iter().all(|&disk| {
-                scene
-                    .node(disk)
-                    .drive
-                    .as_ref()
-                    .is_some_and(|drive| drive.transport.as_deref() == Some("nvme"))
-            });
-            let gravity = if nvme && !disks.is_empty() { Gravity::Low } else { Gravity::Medium };
+            let is_cheap = |&disk: &usize| {
+                let node = scene.node(disk);
+                is_virtual(node) || transport(node) == "nvme"
+            };
+            let cheap = !disks.is_empty() && disks.iter().all(is_cheap);
+            let gravity = if cheap { Gravity::Low } else { Gravity::Medium };
             let defect = Defect::new(
                 "discard-online",
                 gravity,
@@ -75,6 +75,10 @@ pub(super) fn never(scene: &Scene<'_>) -> Vec<Defect> {
     }
     let all = mounted(scene);
     let found = all.iter().filter(|m| {
+        // ZFS trims its pools by itself, or by a job of its own; fstrim does nothing for it.
+        if m.fs.fs_type == "zfs" {
+            return false;
+        }
         let disks = scene.machine().disks_under(m.index);
         let flash = |&disk: &usize| {
             let node = scene.node(disk);
@@ -92,18 +96,24 @@ pub(super) fn never(scene: &Scene<'_>) -> Vec<Defect> {
         let by_mount = m.mount.has_option("discard") || m.mount.option_value("discard").is_some();
         m.is_writable() && passes && !by_mount && !disks.is_empty() && disks.iter().all(flash)
     });
-    found
-        .map(|m| {
-            let place = &m.mount.mount_point;
-            Defect::new(
-                "trim-never",
-                Gravity::Medium,
-                Some(&m.node.key()),
-                format!("{place} lies on flash that nobody tells what is free"),
-            )
-            .sure(Certainty::Likely)
-            .seen("timers and cron jobs that are switched on", "none that runs fstrim")
-            .seen(m.options_file(), "no discard")
+    let found: Vec<&Mounted<'_>> = found.collect();
+    let Some(first) = found.first() else { return Vec::new() };
+    let places: Vec<&str> = found.iter().map(|m| m.mount.mount_point.as_str()).collect();
+    let lie = if places.len() == 1 { "lies" } else { "lie" };
+    let summary =
+        format!("{} {lie} on flash that nobody tells what is free", list(places.iter().copied()));
+    // One timer serves all.
+    let mut defect = Defect::new("trim-never", Gravity::Medium, Some(&first.node.key()), summary)
+        .sure(Certainty::Likely)
+        .seen("timers and cron jobs that are switched on", "none that runs fstrim");
+    for m in &found {
+        defect = defect.seen(m.options_file(), "no discard");
+    }
+    for other in &found[1..] {
+        defect = defect.also_on(other.node.key());
+    }
+    vec![
+        defect
             .because(
                 "a drive that believes all its blocks to be in use has less room to move \
                 data: writes become slower and wear it more",
@@ -111,9 +121,8 @@ pub(super) fn never(scene: &Scene<'_>) -> Vec<Defect> {
             .command("once a week, for all filesystems", "systemctl enable --now fstrim.timer")
             .command("and once now, at a quiet time", "fstrim --all --verbose")
             .risking("what was deleted can no longer be recovered from the drive")
-            .verified_by(format!("fathom run randwrite {} before and after", word(place)))
-        })
-        .collect()
+            .verified_by(format!("fathom run randwrite {} before and after", word(places[0]))),
+    ]
 }
 
 /// A layer that takes no discards on devices that all do.

@@ -2,6 +2,7 @@
 
 use crate::alignment::stripe_under;
 use crate::array::{self, SECTOR_BYTES, Striping};
+use crate::rules::drives::is_virtual;
 use crate::scene::Scene;
 use fathom_base::shell::word;
 use fathom_base::units::format_size;
@@ -301,6 +302,14 @@ fn small_block(scene: &Scene<'_>, made: &Made<'_>) -> Option<Defect> {
         return None;
     }
     let wanted = physical.min(BLOCK_BYTES_MAX);
+    // Images of distributions are made without knowing the disk, and what a hypervisor calls a block is no drive's.
+    let disks = scene.machine().disks_under(made.device_index);
+    let is_virtual = !disks.is_empty() && disks.iter().all(|&disk| is_virtual(scene.node(disk)));
+    let (gravity, sure) = if is_virtual {
+        (Gravity::Low, Certainty::Possible)
+    } else {
+        (Gravity::Medium, Certainty::Certain)
+    };
     let (anew, why) = if made.fs_type == "xfs" {
         (
             format!("mkfs.xfs -s size={wanted} /dev/EMPTY"),
@@ -315,13 +324,14 @@ fn small_block(scene: &Scene<'_>, made: &Made<'_>) -> Option<Defect> {
     Some(
         Defect::new(
             "fs-block-below-physical",
-            Gravity::Medium,
+            gravity,
             Some(&made.node.key()),
             format!(
                 "{} has {what} of {unit} B on a drive with blocks of {physical} B",
                 made.name()
             ),
         )
+        .sure(sure)
         .seen(format!("superblock of {}", made.device.label()), format!("{what} of {unit} B"))
         .seen(
             format!("/sys/class/block/{}/queue/physical_block_size", queue_owner(scene, made)),

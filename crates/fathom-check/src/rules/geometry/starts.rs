@@ -88,12 +88,15 @@ fn misaligned_stack(
     told: &[String],
 ) -> Option<Defect> {
     let is_off = |node: &Node| node.alignment_offset_bytes == Some(-1);
+    if !is_off(node) {
+        return None;
+    }
     let below = scene.machine().walk_from(index);
     let is_symptom = below.iter().skip(1).any(|&below| {
         let node = scene.node(below);
         is_off(node) || told.contains(&node.key())
     });
-    if !is_off(node) || is_symptom {
+    if is_symptom {
         return None;
     }
     let name = &node.name;

@@ -88,7 +88,7 @@ pub(super) fn backup_misplaced(scene: &Scene<'_>) -> Vec<Defect> {
             };
             Some(
                 defect
-                    .risking("only the table is written; keep a copy of it first: sgdisk --backup=FILE")
+                    .risking("only the table is written; keep a copy of it first: sgdisk --backup=FILE. On the disk of a virtual machine it is done from within that machine")
                     .verified_by(format!("sgdisk --verify {device} finds no problems")),
             )
         })

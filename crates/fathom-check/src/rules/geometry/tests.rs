@@ -343,6 +343,9 @@ fn blocks_below_those_of_the_drive() {
     let anew = "mkfs.xfs -s size=4096 /dev/EMPTY";
     assert!(commands(&found).is_empty() && advises(&found, anew), "{found:#?}");
     assert_eq!(found.evidence[1].source, "/sys/class/block/sda/queue/physical_block_size");
+    bench.drive_of(disk).transport = Some("virtio".into());
+    assert_eq!(bench.gravities(filesystems::small_blocks), [Gravity::Low], "as images are made");
+    bench.drive_of(disk).transport = Some("sata".into());
     bench.fs_of(fs).sector_bytes = Some(4096);
     assert_eq!(bench.ids(RULES), [""; 0]);
     bench.queue_of(disk).physical_block_bytes = Some(16384);

@@ -12,7 +12,8 @@ use std::collections::BTreeSet;
 fn unstable_family(source: &str) -> Option<&'static str> {
     let name = source.strip_prefix("/dev/")?;
     let is_letter = |c: char| c.is_ascii_lowercase();
-    let by_letter = ["sd", "hd", "vd", "xvd"]
+    // Xen gives its disks (xvda) the names that the machine's own configuration says.
+    let by_letter = ["sd", "hd", "vd"]
         .into_iter()
         .find(|family| name.strip_prefix(family).is_some_and(|rest| rest.starts_with(is_letter)));
     by_letter.or_else(|| {

@@ -35,8 +35,14 @@ pub(super) fn sata_slow(scene: &Scene<'_>) -> Vec<Defect> {
         if now >= could {
             return None;
         }
-        let sure = if port.is_some() { Certainty::Certain } else { Certainty::Likely };
-        let gravity = if is_flash(node) { Gravity::High } else { Gravity::Medium };
+        // Without the drive's own word it may be one of an older generation.
+        let (gravity, sure) = match (own, port) {
+            (None, _) => (Gravity::Low, Certainty::Possible),
+            (_, Some(_)) if is_flash(node) => (Gravity::High, Certainty::Certain),
+            (_, None) if is_flash(node) => (Gravity::High, Certainty::Likely),
+            (_, Some(_)) => (Gravity::Medium, Certainty::Certain),
+            (_, None) => (Gravity::Medium, Certainty::Likely),
+        };
         let mut defect = Defect::new(
             "sata-link-slow",
             gravity,
@@ -67,6 +73,9 @@ pub(super) fn sata_slow(scene: &Scene<'_>) -> Vec<Defect> {
     .collect()
 }
 
+/// What SAS of the second generation (2009) runs at.
+const SECOND_GENERATION_X10: u64 = 60;
+
 /// A SAS link below the highest rate of its phy.
 pub(super) fn sas_slow(scene: &Scene<'_>) -> Vec<Defect> {
     scene.nodes(&[NodeKind::Disk]).filter_map(|(_, node)| {
@@ -77,8 +86,8 @@ pub(super) fn sas_slow(scene: &Scene<'_>) -> Vec<Defect> {
         let rates = node.details().sas_rates.iter();
         let rates = rates.filter_map(|(now, max)| Some((gbit_x10(now)?, gbit_x10(max)?)));
         let (now, best) = rates.min_by_key(|(now, _)| *now).filter(|(now, best)| now < best)?;
-        // A drive may be a generation older than its phy: only less than half is surely a bad link.
-        let lost_more = now.saturating_mul(2) < best;
+        // A drive may be some generations older than its phy, but drives of 3 Gbit/s are hardly left.
+        let lost_more = now < SECOND_GENERATION_X10 && now.saturating_mul(2) < best;
         let gravity = if lost_more && is_flash(node) { Gravity::High } else if lost_more { Gravity::Medium } else { Gravity::Low };
         Some(
             Defect::new(

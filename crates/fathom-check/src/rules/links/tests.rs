@@ -200,6 +200,8 @@ fn sata_speeds() {
     assert_eq!(defect.certainty, Certainty::Certain);
     assert_eq!(defect.summary, "the SATA link of sda runs at 1.5 Gbit/s instead of 3.0 Gbit/s");
     assert_eq!(of("3.0 Gbps", Some("3.0 Gbps"), Some("6.0 Gb/s")).gravities(ports::sata_slow), []);
+    let defect = of("3.0 Gbps", Some("6.0 Gbps"), None).one(ports::sata_slow);
+    assert_eq!((defect.gravity, defect.certainty), (Low, Certainty::Possible), "an old drive");
     let mut rotating = of("3.0 Gbps", None, Some("6.0 Gb/s"));
     rotating.queue_of(0).rotational = Some(true);
     assert_eq!(rotating.gravities(ports::sata_slow), [Medium]);
@@ -223,6 +225,7 @@ fn sas_speeds() {
     let defect =
         of(&[("12.0 Gbit", "12.0 Gbit"), ("3.0 Gbit", "12.0 Gbit")], "sas").one(ports::sas_slow);
     assert_eq!((defect.gravity, defect.certainty), (High, Certainty::Likely));
+    assert_eq!(of(&[("6.0 Gbit", "22.5 Gbit")], "sas").gravities(ports::sas_slow), [Low]);
     assert_eq!(of(&[("6.0 Gbit", "12.0 Gbit")], "sata").gravities(ports::sas_slow), []);
     assert_eq!(of(&[("Unknown", "12.0 Gbit")], "sas").gravities(ports::sas_slow), []);
 }

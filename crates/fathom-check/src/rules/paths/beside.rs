@@ -1,16 +1,25 @@
 //! Drives with several paths that nobody brings together, and paths and members that are used past what brings them
 //! together.
 
-use super::{configuration, maps};
+use super::configuration;
+use crate::describe::is_multipath;
 use crate::rules::shared::{drive_identity, is_of_firmware, list, sysfs};
 use crate::scene::Scene;
 use fathom_base::shell::word;
 use fathom_model::defect::{Certainty, Defect, Gravity};
 use fathom_model::stack::{Node, NodeKind};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Disks that are paths to one drive.
 type Paths<'a> = Vec<(usize, &'a Node)>;
+
+/// True unless all tell a serial number and not all the same: cheap bridges and virtual disks give several drives one
+/// world-wide name.
+fn may_be_one_drive(paths: &Paths<'_>) -> bool {
+    let serial = |(_, node): &(usize, &Node)| node.drive.as_ref()?.serial.clone();
+    let serials: Option<BTreeSet<String>> = paths.iter().map(serial).collect();
+    serials.is_none_or(|serials| serials.len() == 1)
+}
 
 /// Disks that lead to one drive: of one world-wide name and one size.
 fn drives_with_several_paths<'a>(scene: &Scene<'a>) -> Vec<Paths<'a>> {
@@ -25,13 +34,13 @@ fn drives_with_several_paths<'a>(scene: &Scene<'a>) -> Vec<Paths<'a>> {
                 .push((index, node));
         }
     }
-    by_drive.into_values().filter(|paths| paths.len() > 1).collect()
+    by_drive.into_values().filter(|paths| paths.len() > 1 && may_be_one_drive(paths)).collect()
 }
 
 /// The paths that no map stands on.
 pub(super) fn without_map<'a>(scene: &Scene<'a>) -> Vec<Paths<'a>> {
-    let maps = maps(scene);
-    let in_map = |index: usize| maps.iter().any(|map| scene.node(map.index).below.contains(&index));
+    let is_map = |node: &Node| node.dm.as_ref().is_some_and(is_multipath);
+    let in_map = |index: usize| scene.above(index).any(|(_, above)| is_map(above));
     let all = drives_with_several_paths(scene).into_iter();
     all.filter(|paths| paths.iter().all(|&(index, _)| !in_map(index))).collect()
 }
@@ -77,7 +86,7 @@ pub(super) fn no_map(scene: &Scene<'_>) -> Vec<Defect> {
                 )
                 .advise(
                     "some cheap USB bridges and virtual disks give all drives one name: \
-                    then it is no second path, and the serial numbers differ",
+                    then it is no second path",
                 )
                 .risking(
                     "a drive that is mounted by one of its paths has to be unmounted before \
@@ -120,7 +129,7 @@ fn by_use(scene: &Scene<'_>, paths: &Paths<'_>) -> (Gravity, String) {
 /// Something stands on a path or a member beside the map or the array that it belongs to.
 pub(super) fn in_use(scene: &Scene<'_>) -> Vec<Defect> {
     let whole = scene.nodes(&[NodeKind::Md, NodeKind::Dm]).filter(|(_, node)| {
-        node.kind == NodeKind::Md || node.dm.as_ref().is_some_and(crate::describe::is_multipath)
+        node.kind == NodeKind::Md || node.dm.as_ref().is_some_and(is_multipath)
     });
     let parts =
         whole.flat_map(|(index, node)| scene.below(index).map(move |part| ((index, node), part)));

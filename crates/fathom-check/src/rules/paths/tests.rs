@@ -14,6 +14,7 @@ fn paths(bench: &mut Bench, count: usize) -> Vec<usize> {
     for &path in &paths {
         let drive = bench.drive_of(path);
         drive.wwn = Some(format!("naa.60000000{first:08x}"));
+        drive.serial = Some("600000".into());
         drive.transport = Some("fc".into());
         drive.link_speed = Some("16 Gbit".into());
     }
@@ -138,6 +139,11 @@ fn paths_without_a_map_are_told_by_their_use() {
     let defect = bench.one(beside::no_map);
     assert_eq!(defect.gravity, Gravity::High);
     assert!(defect.why.starts_with("sda is in use by one path"), "{}", defect.why);
+    // A bridge that gives all its drives one name.
+    bench.drive_of(paths[1]).serial = Some("600001".into());
+    assert_eq!(bench.ask(beside::no_map), []);
+    bench.drive_of(paths[1]).serial = None;
+    assert_eq!(bench.ask(beside::no_map).len(), 1, "nobody knows");
     // Drives of one name but unlike size are no paths, and those without a name are not known to be.
     bench.node(paths[0]).size_bytes = Some(TB / 2);
     assert_eq!(bench.ask(beside::no_map), []);

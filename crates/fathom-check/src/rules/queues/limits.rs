@@ -58,10 +58,12 @@ fn chunk_above(scene: &Scene<'_>, index: usize) -> Option<u64> {
     arrays.filter_map(|(_, node)| node.md.as_ref()?.chunk_bytes).max()
 }
 
+/// More than this nobody needs, in KiB.
+const DEFAULT_KIB: u64 = 1280;
+
 /// The size that requests should be allowed to have, in KiB: what all kernels of the last years allow, up to a chunk.
 fn request_wanted_kib(scene: &Scene<'_>, index: usize, queue: &QueueFacts) -> Option<u64> {
     const ALLOWED_BY_ALL_KIB: u64 = 512;
-    const DEFAULT_KIB: u64 = 1280;
     let chunk_kib = chunk_above(scene, index).unwrap_or(0) / 1024;
     Some(queue.max_hw_sectors_kib?.min(chunk_kib.clamp(ALLOWED_BY_ALL_KIB, DEFAULT_KIB)))
 }
@@ -69,7 +71,9 @@ fn request_wanted_kib(scene: &Scene<'_>, index: usize, queue: &QueueFacts) -> Op
 /// Requests that the kernel cuts although the hardware would take them whole.
 pub(super) fn requests_cut(scene: &Scene<'_>) -> Vec<Defect> {
     let found = disk_queues(scene).filter_map(|(index, node, queue)| {
-        let (now, wanted) = (queue.max_sectors_kib?, request_wanted_kib(scene, index, queue)?);
+        // What stands on the disk is looked at only where it can matter.
+        let now = queue.max_sectors_kib.filter(|&now| now < DEFAULT_KIB)?;
+        let wanted = request_wanted_kib(scene, index, queue)?;
         // Kernels before 6.8 take the drive's own preferred size for the largest one.
         let is_preferred = queue.optimal_io_bytes == now.checked_mul(1024);
         if now >= wanted || is_preferred {

@@ -9,7 +9,13 @@ use fathom_model::stack::{Node, NodeKind};
 
 /// Neighbouring requests are sent one by one.
 pub(super) fn merges_off(scene: &Scene<'_>) -> Vec<Defect> {
-    let off = disk_queues(scene).filter(|(_, _, queue)| queue.nomerges == Some(2));
+    // ZFS switches it off for its volumes (zd0), whose writes it puts together itself.
+    let is_zvol = |node: &Node| {
+        let number = node.name.strip_prefix("zd");
+        number.is_some_and(|rest| !rest.is_empty() && rest.bytes().all(|b| b.is_ascii_digit()))
+    };
+    let off =
+        disk_queues(scene).filter(|(_, node, queue)| queue.nomerges == Some(2) && !is_zvol(node));
     off.map(|(_, node, queue)| {
         let gravity = if queue.rotational == Some(true) { Gravity::Medium } else { Gravity::Low };
         let defect = Defect::new(

@@ -357,6 +357,9 @@ fn small_switches() {
         of(QueueFacts { nomerges: Some(2), ..base() }).one(switches::merges_off).gravity,
         Low
     );
+    let mut zvol = of(QueueFacts { nomerges: Some(2), ..base() });
+    zvol.node(0).name = "zd16".into();
+    assert_eq!(zvol.gravities(switches::merges_off), [], "so does ZFS");
     let rotating = of(QueueFacts { nomerges: Some(2), rotational: Some(true), ..base() });
     assert_eq!(rotating.gravities(switches::merges_off), [Medium]);
     assert_eq!(

@@ -173,12 +173,13 @@ pub(super) fn incomplete(scene: &Scene<'_>) -> Vec<Defect> {
                 )
                 .command("when they come back", format!("vgchange -ay {quoted}"))
                 .advise(
-                    "when they are gone for good: vgreduce --removemissing, after lvconvert \
-                    --repair of mirrored volumes",
+                    "only when they are gone for good: lvconvert --repair of volumes with \
+                    other copies, then vgreduce --removemissing, which is refused while any \
+                    other volume has a part on them",
                 )
                 .risking(
-                    "vgreduce --removemissing --force removes every volume with a part on a \
-                    missing device",
+                    "vgreduce --removemissing --force deletes every volume with a part on a \
+                    missing device, with what is left of its data: copy that first",
                 )
                 .verified_by(format!("vgs {quoted} shows no p (partial) among its attributes")),
             )
