@@ -1,6 +1,6 @@
 //! A snapshot with what rules ask for again and again worked out once.
 
-use fathom_model::snapshot::{Machine, Measured, Snapshot};
+use fathom_model::snapshot::{Machine, Measured, Reached, Snapshot};
 use fathom_model::stack::{Node, NodeKind, QueueFacts};
 use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -69,16 +69,13 @@ impl<'a> Scene<'a> {
     /// Everything that stands on a node, itself first, each once.
     #[must_use]
     pub fn everything_above(&self, index: usize) -> Vec<usize> {
-        // A set, since few of a large machine's nodes are reached.
-        let mut seen = BTreeSet::new();
-        let (mut order, mut pending) = (Vec::new(), vec![index]);
+        let (mut reached, mut pending) = (Reached::default(), vec![index]);
         while let Some(next) = pending.pop() {
-            if seen.insert(next) {
-                order.push(next);
+            if reached.add(next) {
                 pending.extend(&self.above[next]);
             }
         }
-        order
+        reached.order
     }
 
     /// The block device of a kernel name.

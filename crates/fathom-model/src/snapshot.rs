@@ -123,17 +123,14 @@ impl Machine {
     /// Everything that can be reached downwards from a node, itself first, each once; ends in circles too.
     #[must_use]
     pub fn walk_from(&self, index: usize) -> Vec<usize> {
-        // A set, since few of a large machine's nodes are reached.
-        let mut seen = BTreeSet::new();
-        let (mut order, mut pending) = (Vec::new(), vec![index]);
+        let (mut reached, mut pending) = (Reached::default(), vec![index]);
         while let Some(next) = pending.pop() {
             let Some(node) = self.nodes.get(next) else { continue };
-            if seen.insert(next) {
-                order.push(next);
+            if reached.add(next) {
                 pending.extend(node.below.iter().rev());
             }
         }
-        order
+        reached.order
     }
 
     /// The whole disks under a node, itself included.
@@ -141,5 +138,48 @@ impl Machine {
     pub fn disks_under(&self, index: usize) -> Vec<usize> {
         let walk = self.walk_from(index).into_iter();
         walk.filter(|&i| self.nodes[i].kind == NodeKind::Disk).collect()
+    }
+}
+
+/// Nodes in the order in which they are reached, each once. Few of a large machine's nodes are, mostly a handful.
+#[derive(Debug, Default)]
+pub struct Reached {
+    /// The nodes.
+    pub order: Vec<usize>,
+    /// The same, once they are too many to be looked through.
+    known: BTreeSet<usize>,
+}
+
+impl Reached {
+    /// Adds a node, and says whether it was not there yet.
+    pub fn add(&mut self, index: usize) -> bool {
+        const FEW: usize = 32;
+        let is_new = if self.order.len() < FEW {
+            !self.order.contains(&index)
+        } else {
+            if self.known.is_empty() {
+                self.known.extend(&self.order);
+            }
+            self.known.insert(index)
+        };
+        if is_new {
+            self.order.push(index);
+        }
+        is_new
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Reached;
+
+    #[test]
+    fn what_is_reached_is_there_once() {
+        let mut reached = Reached::default();
+        for index in (0..100).chain(0..100).rev() {
+            let is_known = reached.order.contains(&index);
+            assert_eq!(reached.add(index), !is_known, "{index}");
+        }
+        assert_eq!(reached.order, (0..100).rev().collect::<Vec<_>>());
     }
 }

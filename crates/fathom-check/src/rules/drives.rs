@@ -66,7 +66,12 @@ pub fn is_virtual(node: &Node) -> bool {
 /// True for what a storage system or a RAID controller makes of its drives: what it says of caches and self-tests is not
 /// about a drive, and is set there.
 pub(super) fn is_made_elsewhere(scene: &Scene<'_>, node: &Node) -> bool {
-    matches!(transport(node), "fc" | "iscsi") || is_raid_volume(scene, node)
+    match transport(node) {
+        "fc" | "iscsi" => true,
+        // An adapter for each drive: nothing to look for.
+        "nvme" | "usb" => false,
+        _ => is_raid_volume(scene, node),
+    }
 }
 
 /// True when the drive is known not to rotate.

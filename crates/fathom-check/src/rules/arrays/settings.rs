@@ -6,7 +6,7 @@ use crate::scene::Scene;
 use fathom_base::shell::word;
 use fathom_base::units::{format_count, format_size};
 use fathom_model::defect::{Certainty, Defect, Gravity};
-use fathom_model::stack::{MdFacts, Node};
+use fathom_model::stack::{MdFacts, MdMember, Node};
 
 /// From this size on mdadm itself advises a bitmap: it asks for one at creation.
 const LARGE_BYTES: u64 = 100_000_000_000;
@@ -237,39 +237,29 @@ pub(super) fn no_spare(scene: &Scene<'_>) -> Vec<Defect> {
         (is_level(md, &["raid4", "raid5"]) && members >= 5)
             || (is_level(md, &["raid10"]) && members >= 8)
     };
+    let is_spare =
+        |member: &MdMember| member.state.as_deref().is_some_and(|state| state.contains("spare"));
+    // A spare of another array may come over, when mdadm watches and both are in one spare group.
+    if arrays(scene).any(|(_, _, md)| md.members.iter().any(is_spare)) {
+        return Vec::new();
+    }
     let all = arrays(scene).filter(|(_, _, md)| many(md) && md.degraded == Some(0));
-    all.filter_map(|(_, node, md)| {
-        let has_spare = md
-            .members
-            .iter()
-            .any(|member| member.state.as_deref().is_some_and(|state| state.contains("spare")));
-        let other_spare = arrays(scene).any(|(_, _, other)| {
-            other
-                .members
-                .iter()
-                .any(|member| member.state.as_deref().is_some_and(|state| state.contains("spare")))
-        });
-        // A spare of another array may come over, when mdadm watches and both are in one spare group.
-        if has_spare || other_spare {
-            return None;
-        }
+    all.map(|(_, node, md)| {
         let members = md.raid_disks.unwrap_or(0);
-        Some(
-            Defect::new(
-                "md-no-spare",
-                Gravity::Low,
-                Some(&node.key()),
-                format!("{} has {members} members and no spare", node.name),
-            )
-            .seen(md_file(node, "raid_disks"), members.to_string())
-            .because(
-                "after a failure it stays degraded until somebody comes; with so many \
-                members the next failure is not far",
-            )
-            .command("add a spare", add_spare(node))
-            .risking("/dev/NEW is overwritten")
-            .verified_by(format!("mdadm --detail {} shows a spare", word(node.label()))),
+        Defect::new(
+            "md-no-spare",
+            Gravity::Low,
+            Some(&node.key()),
+            format!("{} has {members} members and no spare", node.name),
         )
+        .seen(md_file(node, "raid_disks"), members.to_string())
+        .because(
+            "after a failure it stays degraded until somebody comes; with so many \
+                members the next failure is not far",
+        )
+        .command("add a spare", add_spare(node))
+        .risking("/dev/NEW is overwritten")
+        .verified_by(format!("mdadm --detail {} shows a spare", word(node.label())))
     })
     .collect()
 }
