@@ -1,33 +1,58 @@
 //! Files that were read, until many of them are closed by one call.
 
 use rustix::io::Errno;
+use std::cell::RefCell;
 use std::os::fd::{FromRawFd, IntoRawFd, OwnedFd, RawFd};
-use std::sync::Mutex;
 
-/// Files that are kept at most, so that threads on all processors stay far below the usual limit of open files.
-const KEPT_MAX: usize = 16;
+/// Files that a thread keeps at most: far below the usual limit of open files.
+const KEPT_MAX: usize = 64;
 
-/// Files that nobody needs any more; all are closed when it is dropped.
+thread_local! {
+    static READ: RefCell<ReadFiles> = RefCell::default();
+}
+
+/// Files that nobody needs any more, and for how many directories they are kept; all are closed when it is dropped.
 #[derive(Debug, Default)]
-pub(crate) struct ReadFiles(Mutex<Vec<OwnedFd>>);
+struct ReadFiles {
+    kept: Vec<OwnedFd>,
+    directories: usize,
+}
+
+/// A directory was opened in which files will be read: as long as this thread has any such, it keeps what was read.
+pub(crate) fn begin() {
+    // When the thread ends there is nothing left to keep.
+    let _ = READ.try_with(|read| read.borrow_mut().directories += 1);
+}
+
+/// Takes a file that was read.
+pub(crate) fn add(file: OwnedFd) {
+    let _ = READ.try_with(|read| read.borrow_mut().add(file));
+}
+
+/// Takes a directory that is done with; with the last one all that was kept is closed.
+pub(crate) fn end(directory: OwnedFd) {
+    let _ = READ.try_with(|read| {
+        let mut read = read.borrow_mut();
+        read.kept.push(directory);
+        read.directories = read.directories.saturating_sub(1);
+        if read.directories == 0 {
+            close(&mut read.kept);
+        }
+    });
+}
 
 impl ReadFiles {
-    /// Takes a file that was read.
-    pub(crate) fn add(&self, file: OwnedFd) {
-        // Poisoned only by a panic of another thread: then the file is closed at once.
-        let Ok(mut kept) = self.0.lock() else { return };
-        kept.push(file);
-        if kept.len() == KEPT_MAX {
-            close(&mut kept);
+    fn add(&mut self, file: OwnedFd) {
+        self.kept.push(file);
+        if self.kept.len() >= KEPT_MAX || self.directories == 0 {
+            close(&mut self.kept);
         }
     }
 }
 
 impl Drop for ReadFiles {
     fn drop(&mut self) {
-        if let Ok(kept) = self.0.get_mut() {
-            close(kept);
-        }
+        close(&mut self.kept);
     }
 }
 
@@ -63,14 +88,30 @@ mod tests {
         let (mut reader, writer) = UnixStream::pair().unwrap();
         reader.set_nonblocking(true).unwrap();
         let other = File::open("/dev/null").unwrap();
-        let kept = ReadFiles::default();
-        let copies: Vec<OwnedFd> = (0..40).map(|_| writer.try_clone().unwrap().into()).collect();
+        let mut kept = ReadFiles { directories: 1, kept: Vec::new() };
+        let copies: Vec<OwnedFd> = (0..150).map(|_| writer.try_clone().unwrap().into()).collect();
         drop(writer);
         copies.into_iter().for_each(|copy| kept.add(copy));
-        assert_eq!(kept.0.lock().unwrap().len(), 40 % KEPT_MAX);
+        assert_eq!(kept.kept.len(), 150 % KEPT_MAX);
         assert!(reader.read(&mut [0]).is_err(), "some are open");
         drop(kept);
         assert_eq!(reader.read(&mut [0]).ok(), Some(0), "nobody has the other end");
         assert!(rustix::io::fcntl_getfd(&other).is_ok());
+    }
+
+    #[test]
+    fn with_the_last_directory_all_go() {
+        let (mut reader, writer) = UnixStream::pair().unwrap();
+        reader.set_nonblocking(true).unwrap();
+        let copy = || -> OwnedFd { writer.try_clone().unwrap().into() };
+        let directories = [copy(), copy()];
+        directories.iter().for_each(|_| begin());
+        (0..3).for_each(|_| add(copy()));
+        let [first, second] = directories;
+        end(first);
+        drop(writer);
+        assert!(reader.read(&mut [0]).is_err(), "one directory is open");
+        end(second);
+        assert_eq!(reader.read(&mut [0]).ok(), Some(0));
     }
 }

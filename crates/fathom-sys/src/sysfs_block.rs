@@ -162,21 +162,39 @@ impl BlockDir {
     /// empty.
     #[must_use]
     pub fn text(&self, attribute: impl AsRef<Path>) -> Option<String> {
-        let attribute = attribute.as_ref();
-        let text = match &self.held {
-            Some(held) => match held.opened_below(attribute) {
-                Some((below, rest)) => return below?.text(rest),
-                None => held.dir.attribute(attribute),
-            },
-            None => self.root.attribute(self.dir.join(attribute)),
+        let mut found = None;
+        self.with_text(attribute.as_ref(), &mut |text| found = Some(text.to_owned()));
+        found
+    }
+
+    /// Takes the text of an attribute, when there is any, without keeping it.
+    fn with_text(&self, attribute: &Path, take: &mut dyn FnMut(&str)) {
+        let mut take = |text: &str| {
+            if !text.is_empty() {
+                take(text);
+            }
         };
-        text.ok().filter(|text| !text.is_empty())
+        // What cannot be read has no text.
+        match &self.held {
+            Some(held) => match held.opened_below(attribute) {
+                Some((below, rest)) => {
+                    below.into_iter().for_each(|below| below.with_text(rest, &mut take));
+                }
+                None => drop(held.dir.with_attribute(attribute, &mut take)),
+            },
+            None => {
+                let text = self.root.attribute(self.dir.join(attribute));
+                text.into_iter().for_each(|text| take(&text));
+            }
+        }
     }
 
     /// An attribute as a number or anything that parses.
     #[must_use]
     pub fn value<T: FromStr>(&self, attribute: impl AsRef<Path>) -> Option<T> {
-        self.text(attribute)?.parse().ok()
+        let mut found = None;
+        self.with_text(attribute.as_ref(), &mut |text| found = text.parse().ok());
+        found
     }
 
     /// An attribute that says 0 or 1.

@@ -1,10 +1,11 @@
 //! All attributes in a directory of sysfs, for what is kept as names and values.
 
-use crate::read_files::ReadFiles;
-use crate::sysroot::{SysRoot, attribute_of, directory_at, entries, open_at};
+use crate::read_files;
+use crate::sysroot::{SysRoot, directory_at, for_each_entry, open_at, with_attribute_of};
 use rustix::fs::{AtFlags, CWD, FileType};
 use std::ffi::OsString;
 use std::io;
+use std::ops::Range;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Component, Path, PathBuf};
@@ -34,83 +35,120 @@ pub fn attributes(root: &SysRoot, dir: &Path, wanted: impl Fn(&str) -> bool) -> 
 /// together. A large machine has hundreds of thousands of attributes, and each call into the kernel costs.
 #[derive(Debug)]
 pub(crate) struct Directory {
-    opened: OwnedFd,
-    /// Names and what they are, sorted by name.
-    entries: Vec<(String, FileType)>,
-    read: ReadFiles,
+    /// There until it is dropped.
+    opened: Option<OwnedFd>,
+    /// All names, one after the other.
+    text: String,
+    /// Where each name stands and what it is, sorted by name.
+    entries: Vec<(Range<u32>, FileType)>,
+}
+
+impl Drop for Directory {
+    fn drop(&mut self) {
+        self.opened.take().into_iter().for_each(read_files::end);
+    }
 }
 
 impl Directory {
     pub(crate) fn open(at: impl AsFd, path: &Path) -> io::Result<Self> {
         let opened = directory_at(at, path)?;
-        let mut entries = entries(&opened);
-        entries.sort_by(|a, b| a.0.cmp(&b.0));
-        Ok(Self { opened, entries, read: ReadFiles::default() })
+        read_files::begin();
+        let (mut text, mut entries) = (String::new(), Vec::new());
+        for_each_entry(&opened, true, |name, kind| {
+            let start = text.len() as u32;
+            text.push_str(name);
+            entries.push((start..text.len() as u32, kind));
+        });
+        entries.sort_unstable_by(|a, b| name_at(&text, &a.0).cmp(name_at(&text, &b.0)));
+        Ok(Self { opened: Some(opened), text, entries })
+    }
+
+    fn fd(&self) -> io::Result<&OwnedFd> {
+        self.opened.as_ref().ok_or_else(|| io::ErrorKind::NotConnected.into())
+    }
+
+    /// The names in it with what they are, sorted.
+    fn entries(&self) -> impl Iterator<Item = (&str, FileType)> {
+        self.entries.iter().map(|(at, kind)| (name_at(&self.text, at), *kind))
     }
 
     /// A directory below it.
     pub(crate) fn below(&self, name: &str) -> io::Result<Self> {
         self.look_for(Path::new(name))?;
-        Self::open(&self.opened, Path::new(name))
+        Self::open(self.fd()?, Path::new(name))
     }
 
     /// What is in it, sorted.
     pub(crate) fn names(&self) -> Vec<String> {
-        self.entries.iter().map(|(name, _)| name.clone()).collect()
+        self.entries().map(|(name, _)| name.to_owned()).collect()
     }
 
     /// An error for a path that begins with a name that was not listed: nobody has to be asked for it.
     fn look_for(&self, path: &Path) -> io::Result<()> {
         let Some(Component::Normal(first)) = path.components().next() else { return Ok(()) };
         let Some(first) = first.to_str() else { return Ok(()) };
-        let known = self.entries.binary_search_by(|(name, _)| name.as_str().cmp(first));
+        let known = self.entries.binary_search_by(|(at, _)| name_at(&self.text, at).cmp(first));
         known.map(|_| ()).map_err(|_| io::ErrorKind::NotFound.into())
     }
 
-    /// An attribute in it or further below, as [`SysRoot::attribute`] reads it.
-    pub(crate) fn attribute(&self, path: &Path) -> io::Result<String> {
+    /// Takes the text of an attribute in it or further below, as [`SysRoot::attribute`] reads it.
+    pub(crate) fn with_attribute(&self, path: &Path, take: &mut dyn FnMut(&str)) -> io::Result<()> {
         self.look_for(path)?;
-        let file = open_at(&self.opened, path)?;
-        let text = attribute_of(&file);
-        self.read.add(file);
-        text
+        self.read(path, take)
+    }
+
+    fn read(&self, path: &Path, take: &mut dyn FnMut(&str)) -> io::Result<()> {
+        let file = open_at(self.fd()?, path)?;
+        let done = with_attribute_of(&file, take);
+        read_files::add(file);
+        done
     }
 
     /// True when something has this name; a link that leads nowhere counts.
     pub(crate) fn has(&self, path: &Path) -> bool {
         let asks = path.components().count() > 1;
-        let exists = || rustix::fs::statat(&self.opened, path, AtFlags::SYMLINK_NOFOLLOW).is_ok();
+        let exists = || {
+            let found = self.fd().map(|fd| rustix::fs::statat(fd, path, AtFlags::SYMLINK_NOFOLLOW));
+            found.is_ok_and(|found| found.is_ok())
+        };
         self.look_for(path).is_ok() && (!asks || exists())
     }
 
     /// Where a symbolic link leads, as written in it.
     pub(crate) fn link(&self, path: &Path) -> Option<PathBuf> {
         self.look_for(path).ok()?;
-        let read = rustix::fs::readlinkat(&self.opened, path, Vec::new()).ok()?;
+        let read = rustix::fs::readlinkat(self.fd().ok()?, path, Vec::new()).ok()?;
         Some(PathBuf::from(OsString::from_vec(read.into_bytes())))
     }
 
     /// Its attributes, see [`attributes`]; `dir` is its path, which is told of what cannot be read.
     pub(crate) fn attributes(&self, dir: &Path, wanted: impl Fn(&str) -> bool) -> Attributes {
         let mut found = Attributes::default();
-        for (name, kind) in &self.entries {
-            if *kind != FileType::RegularFile || !wanted(name) {
+        for (name, kind) in self.entries() {
+            if kind != FileType::RegularFile || !wanted(name) {
                 continue;
             }
-            match self.attribute(Path::new(name)) {
-                Ok(text) if text.is_empty() => {}
-                Ok(mut text) => {
-                    text.truncate(text.floor_char_boundary(VALUE_BYTES_MAX));
-                    found.values.push((name.clone(), text));
+            let mut take = |text: &str| {
+                let text = &text[..text.floor_char_boundary(VALUE_BYTES_MAX)];
+                if !text.is_empty() {
+                    found.values.push((name.to_owned(), text.to_owned()));
                 }
-                Err(error) if counts(&error) && may_be_read(&self.opened, name) => {
-                    found.unread.push((dir.join(name), error));
-                }
-                Err(_) => {}
+            };
+            if let Err(error) = self.read(Path::new(name), &mut take)
+                && counts(&error)
+                && self.fd().is_ok_and(|fd| may_be_read(fd, name))
+            {
+                found.unread.push((dir.join(name), error));
             }
         }
+        // Thousands of devices have such lists.
+        found.values.shrink_to_fit();
         found
     }
+}
+
+fn name_at<'a>(text: &'a str, at: &Range<u32>) -> &'a str {
+    &text[at.start as usize..at.end as usize]
 }
 
 /// True for errors that say more than "does not apply here" or "has just gone".

@@ -61,7 +61,7 @@ impl SysRoot {
     /// # Errors
     /// Those of opening and reading; `FileTooLarge` for a longer one.
     pub fn bytes(&self, below: impl AsRef<Path>, bytes_max: usize) -> io::Result<Vec<u8>> {
-        read_whole(&open_at(CWD, &self.path(below))?, bytes_max, false)
+        read_on(&open_at(CWD, &self.path(below))?, Vec::new(), bytes_max, false)
     }
 
     /// The file's text without surrounding white space; none when it is missing, unreadable or empty.
@@ -75,7 +75,10 @@ impl SysRoot {
     /// # Errors
     /// Those of opening and reading; `FileTooLarge` above [`ATTRIBUTE_BYTES_MAX`].
     pub fn attribute(&self, below: impl AsRef<Path>) -> io::Result<String> {
-        attribute_of(&open_at(CWD, &self.path(below))?)
+        let mut found = String::new();
+        let file = open_at(CWD, &self.path(below))?;
+        with_attribute_of(&file, &mut |text| found = text.to_owned())?;
+        Ok(found)
     }
 
     /// The file as a number (or anything that parses); none when it is missing or something else.
@@ -94,7 +97,8 @@ impl SysRoot {
     #[must_use]
     pub fn names(&self, below: impl AsRef<Path>) -> Vec<String> {
         let Ok(directory) = directory_at(CWD, &self.path(below)) else { return Vec::new() };
-        let mut names: Vec<String> = entries(directory).into_iter().map(|(name, _)| name).collect();
+        let mut names = Vec::new();
+        for_each_entry(directory, false, |name, _| names.push(name.to_owned()));
         names.sort();
         names
     }
@@ -112,18 +116,35 @@ pub(crate) fn directory_at(dir: impl AsFd, path: &Path) -> io::Result<OwnedFd> {
     Ok(rustix::fs::openat(dir, path, flags, Mode::empty())?)
 }
 
-/// The names in an open directory and what they are, in no order.
-pub(crate) fn entries(directory: impl AsFd) -> Vec<(String, FileType)> {
-    let mut found = Vec::new();
-    let mut buffer = Vec::with_capacity(16 << 10);
+/// Goes through the names in an open directory and what they are, in no order. Where `short_ends`, an answer with room left is the
+/// last one: so it is in sysfs, which lists a directory at once.
+pub(crate) fn for_each_entry(
+    directory: impl AsFd,
+    short_ends: bool,
+    mut take: impl FnMut(&str, FileType),
+) {
+    const BUFFER_BYTES: usize = 16 << 10;
+    /// More than any entry takes.
+    const ENTRY_BYTES_MAX: usize = 512;
+    /// Number, offset, length and type before a name, and the zero after it.
+    const AROUND_NAME_BYTES: usize = 20;
+    let mut buffer = Vec::with_capacity(BUFFER_BYTES);
     let mut reader = RawDir::new(directory, buffer.spare_capacity_mut());
+    let mut used_bytes = 0;
     while let Some(Ok(entry)) = reader.next() {
-        let name = entry.file_name().to_string_lossy().into_owned();
+        let name = entry.file_name();
+        used_bytes += (name.count_bytes() + AROUND_NAME_BYTES).next_multiple_of(8);
+        let name = name.to_string_lossy();
         if name != "." && name != ".." {
-            found.push((name, entry.file_type()));
+            take(&name, entry.file_type());
+        }
+        if reader.is_buffer_empty() {
+            if short_ends && used_bytes + ENTRY_BYTES_MAX < BUFFER_BYTES {
+                return;
+            }
+            used_bytes = 0;
         }
     }
-    found
 }
 
 /// Opens a file below an open directory, for reading.
@@ -133,16 +154,37 @@ pub(crate) fn open_at(dir: impl AsFd, path: &Path) -> io::Result<OwnedFd> {
     Ok(rustix::fs::openat(dir, path, flags, Mode::empty())?)
 }
 
-/// The text of an open attribute, as [`SysRoot::attribute`] reads it.
-pub(crate) fn attribute_of(file: &OwnedFd) -> io::Result<String> {
-    // The kernel hands out an attribute as a whole: half a million reads less on a large machine.
-    Ok(trimmed(lossy(read_whole(file, ATTRIBUTE_BYTES_MAX, true)?)))
+/// Takes the text of an open attribute, as [`SysRoot::attribute`] reads it. Nearly all are short: they take no memory.
+pub(crate) fn with_attribute_of(file: &OwnedFd, take: &mut dyn FnMut(&str)) -> io::Result<()> {
+    let mut chunk = [MaybeUninit::uninit(); CHUNK_BYTES];
+    let begin = loop {
+        match rustix::io::read(file, &mut chunk) {
+            // The kernel hands out an attribute as a whole: half a million reads less on a large machine.
+            Ok((read, rest)) if !rest.is_empty() => {
+                take(String::from_utf8_lossy(read).trim_matches(is_blank));
+                return Ok(());
+            }
+            Ok((read, _)) => break read.to_vec(),
+            Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+    };
+    let bytes = read_on(file, begin, ATTRIBUTE_BYTES_MAX, true)?;
+    take(String::from_utf8_lossy(&bytes).trim_matches(is_blank));
+    Ok(())
 }
 
-/// Reads a file to its end, which a read of less than was asked for shows already where `short_ends`.
-fn read_whole(file: &OwnedFd, bytes_max: usize, short_ends: bool) -> io::Result<Vec<u8>> {
-    let mut chunk = [MaybeUninit::uninit(); 8 << 10];
-    let mut bytes = Vec::new();
+/// Bytes that are read at once.
+const CHUNK_BYTES: usize = 8 << 10;
+
+/// Reads a file to its end, which a read of less than was asked for shows already where `short_ends`; `bytes` were read before.
+fn read_on(
+    file: &OwnedFd,
+    mut bytes: Vec<u8>,
+    bytes_max: usize,
+    short_ends: bool,
+) -> io::Result<Vec<u8>> {
+    let mut chunk = [MaybeUninit::uninit(); CHUNK_BYTES];
     loop {
         match rustix::io::read(file, &mut chunk) {
             Ok(([], _)) => return Ok(bytes),
@@ -161,12 +203,15 @@ fn read_whole(file: &OwnedFd, bytes_max: usize, short_ends: bool) -> io::Result<
     }
 }
 
+fn is_blank(c: char) -> bool {
+    c.is_whitespace() || c == '\0'
+}
+
 fn lossy(bytes: Vec<u8>) -> String {
     String::from_utf8(bytes).unwrap_or_else(|e| String::from_utf8_lossy(e.as_bytes()).into_owned())
 }
 
 fn trimmed(mut text: String) -> String {
-    let is_blank = |c: char| c.is_whitespace() || c == '\0';
     text.truncate(text.trim_end_matches(is_blank).len());
     let start = text.len() - text.trim_start_matches(is_blank).len();
     text.drain(..start);
