@@ -31,6 +31,7 @@ fn may_be_unsafe(path: &Path) -> bool {
         || path.starts_with("crates/fathom-load/tests/alloc")
         || path == "crates/fathom-tree/tests/alloc.rs"
         || path == "crates/fathom-html/tests/scale.rs"
+        || path == "crates/fathom/tests/large.rs"
 }
 
 /// Checks one source file.
