@@ -43,10 +43,13 @@ pub(crate) fn is_failed_path(dm: &DmFacts, path: &Node) -> bool {
 /// Share of a filesystem from which on it counts as nearly full; the same of its inodes.
 pub(crate) const FULL_SHARE: f64 = 0.9;
 
-/// Used share of the space that everybody may use, 0 to 1.
+/// Used share of the space that everybody may use, 0 to 1, as `df` counts: what is kept back for root is no part of it.
 pub(crate) fn used_share(fs: &FsFacts) -> Option<f64> {
     let (available, total) = (fs.available_bytes?, fs.total_bytes.filter(|&total| total > 0)?);
-    Some(1.0 - available as f64 / total as f64)
+    let free = fs.free_bytes.unwrap_or(available).max(available);
+    let used = total.saturating_sub(free);
+    let all = used.saturating_add(available);
+    (all > 0).then(|| used as f64 / all as f64)
 }
 
 /// Free and all inodes, when few are left.

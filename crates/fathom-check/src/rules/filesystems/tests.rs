@@ -343,9 +343,14 @@ fn space_and_inodes_have_thresholds() {
     for (available, gravity) in
         [(10 * GIB, None), (10 * GIB - 1, Some(Gravity::Medium)), (3 * GIB, Some(Gravity::High))]
     {
-        bench.fs_of(fs).available_bytes = Some(available);
+        let facts = bench.fs_of(fs);
+        (facts.available_bytes, facts.free_bytes) = (Some(available), Some(available));
         assert_eq!(bench.gravities(space::full), Vec::from_iter(gravity), "{available}");
     }
+    // What is kept back for root is not in use.
+    bench.fs_of(fs).free_bytes = Some(80 * GIB);
+    assert_eq!(bench.gravities(space::full), [], "20 of the 23 that others may use");
+    bench.fs_of(fs).free_bytes = Some(70 * GIB);
     bench.one(space::full);
     bench.mount_of(mount).super_options = vec!["ro".into()];
     assert_eq!(bench.ask(space::full), []);
@@ -368,7 +373,8 @@ fn free_space_has_a_shape() {
     assert_eq!(bench.ask(space::unallocated), []);
     bench.detail_of(fs).unallocated_bytes = Some(GIB - 1);
     assert_eq!(bench.one(space::unallocated).gravity, Gravity::Medium);
-    bench.fs_of(fs).available_bytes = Some(GIB);
+    let facts = bench.fs_of(fs);
+    (facts.available_bytes, facts.free_bytes) = (Some(GIB), Some(GIB));
     assert_eq!(bench.ask(space::unallocated), [], "simply full");
     let (mut bench, fs, _) = on_disk("ext4");
     bench.detail_of(fs).free_pieces = Some((8 * MIB, 0.5));
