@@ -135,16 +135,26 @@ impl Program {
     }
 
     /// Ends it with everything that it has started in its group: asked first, then killed.
-    pub fn end(mut self) {
-        end_group(self.pid);
-        let begun = Instant::now();
-        // The group may outlive its leader.
-        if !matches!(self.wait(|| begun.elapsed() < GRACE), Ok(Some(_))) || has_group(self.pid) {
-            signal_group(self.pid, Signal::KILL);
-            let begun = Instant::now();
-            // One that waits for a device in the kernel ends later, or never; it is not waited for.
-            let _ = self.wait(|| begun.elapsed() < GRACE);
+    pub fn end(self) {
+        end_all(vec![self]);
+    }
+}
+
+/// Ends programs at once, each with everything that it has started in its group: all are asked first, and those that go on are killed.
+pub fn end_all(mut programs: Vec<Program>) {
+    programs.iter().for_each(|program| end_group(program.pid));
+    let begun = Instant::now();
+    for program in &mut programs {
+        let has_ended = matches!(program.wait(|| begun.elapsed() < GRACE), Ok(Some(_)));
+        // The group may outlive its leader. It is killed here, before another is waited for: later its number may be somebody's.
+        if !has_ended || has_group(program.pid) {
+            signal_group(program.pid, Signal::KILL);
         }
+    }
+    let begun = Instant::now();
+    for program in &mut programs {
+        // One that waits for a device in the kernel ends later, or never; it is not waited for.
+        let _ = program.wait(|| begun.elapsed() < GRACE);
     }
 }
 
@@ -197,27 +207,37 @@ fn has_group(pid: u32) -> bool {
 /// with that process, but not what it had started. `pid` is its group; 0 when it was not noted. True when something was ended.
 #[must_use]
 pub fn end_left_behind(root: &SysRoot, pid: u32, mark: &str) -> bool {
-    let left = left_behind(root, pid, mark);
-    for pid in &left {
+    end_those(&|| left_behind(root, pid, &[mark]))
+}
+
+/// Ends all processes that carry one of the marks, whatever group they are in: one look at every process serves all marks. True when
+/// something was ended.
+pub fn end_carriers<M: AsRef<str>>(root: &SysRoot, marks: &[M]) -> bool {
+    let marks: Vec<&str> = marks.iter().map(AsRef::as_ref).collect();
+    !marks.is_empty() && end_those(&|| left_behind(root, 0, &marks))
+}
+
+/// Ends what is found, until nothing is: asked first, then killed.
+fn end_those(find: &dyn Fn() -> Vec<u32>) -> bool {
+    let mut still = find();
+    if still.is_empty() {
+        return false;
+    }
+    for pid in &still {
         signal(*pid, Signal::TERM);
         // Stopped ones do not hear it otherwise.
         signal(*pid, Signal::CONT);
     }
     let begun = Instant::now();
-    loop {
-        let still = left_behind(root, pid, mark);
-        if still.is_empty() {
-            return !left.is_empty();
-        }
+    // One that waits for a device in the kernel ends later, or never; it is not waited for.
+    while !still.is_empty() && begun.elapsed() <= 2 * GRACE {
+        std::thread::sleep(LOOK);
+        still = find();
         if begun.elapsed() > GRACE {
             still.iter().for_each(|pid| signal(*pid, Signal::KILL));
-            // One that waits for a device in the kernel ends later, or never; it is not waited for.
-            if begun.elapsed() > 2 * GRACE {
-                return true;
-            }
         }
-        std::thread::sleep(LOOK);
     }
+    true
 }
 
 /// The marks of all programs that were started and run, with those of their owners that are gone.
@@ -239,18 +259,20 @@ pub fn marks(root: &SysRoot) -> Vec<String> {
 /// All processes that carry the mark.
 #[must_use]
 pub fn carriers(root: &SysRoot, mark: &str) -> Vec<u32> {
-    left_behind(root, 0, mark)
+    left_behind(root, 0, &[mark])
 }
 
-/// Processes of the group that carry the mark.
-fn left_behind(root: &SysRoot, group: u32, mark: &str) -> Vec<u32> {
-    let wanted = format!("{MARK}={mark}");
+/// Processes of the group that carry one of the marks; with 0 of any group.
+fn left_behind(root: &SysRoot, group: u32, marks: &[&str]) -> Vec<u32> {
+    let prefix = format!("{MARK}=");
+    let is_one = |word: &[u8]| {
+        let mark = word.strip_prefix(prefix.as_bytes());
+        mark.is_some_and(|mark| marks.iter().any(|wanted| mark == wanted.as_bytes()))
+    };
     let is_left = |pid: &u32| {
-        let found = process::group(root, *pid);
-        found.is_some_and(|found| group == 0 || found == group) && {
+        (group == 0 || process::group(root, *pid) == Some(group)) && {
             let environment = root.bytes(format!("proc/{pid}/environ"), ENVIRONMENT_BYTES_MAX);
-            let environment = environment.unwrap_or_default();
-            environment.split(|byte| *byte == 0).any(|word| word == wanted.as_bytes())
+            environment.unwrap_or_default().split(|byte| *byte == 0).any(is_one)
         }
     };
     root.names("proc").iter().filter_map(|name| name.parse().ok()).filter(is_left).collect()
@@ -319,16 +341,66 @@ mod tests {
             let program = start(name, &["sh", "-c", "sleep 1000; true"]);
             let (pid, mark) = (program.pid, mark(name));
             let begun = Instant::now();
-            while left_behind(&root, pid, &mark).len() < 2 {
+            while left_behind(&root, pid, &[&mark]).len() < 2 {
                 assert!(begun.elapsed() < Duration::from_secs(60), "it starts nothing");
                 std::thread::sleep(LOOK);
             }
             // As the kernel does it when the parent dies: the leader alone.
             signal(pid, Signal::KILL);
             program.child.wait_with_output().expect("waits");
-            assert_eq!(left_behind(&root, pid, &mark).len(), 1);
+            assert_eq!(left_behind(&root, pid, &[&mark]).len(), 1);
             assert!(end_left_behind(&root, if is_noted { pid } else { 0 }, &mark));
             assert!(!end_left_behind(&root, pid, &mark));
+        }
+    }
+
+    /// What has left the groups of two programs is found by their marks at once; the third program's lives on.
+    #[test]
+    fn what_has_left_its_group_is_ended_with_all_marks_at_once() {
+        let root = SysRoot::live();
+        let names = ["left one", "left two", "left alone"];
+        let words = ["sh", "-c", "setsid sleep 1000 & wait"];
+        let programs = names.map(|name| start(name, &words));
+        let pids = programs.each_ref().map(|program| program.pid);
+        let outside = |number: usize| {
+            let mut all = carriers(&root, &mark(names[number]));
+            all.retain(|pid| {
+                process::group(&root, *pid).is_some_and(|group| group != pids[number])
+            });
+            all.len()
+        };
+        let begun = Instant::now();
+        while (0..3).any(|number| outside(number) != 1) {
+            assert!(begun.elapsed() < Duration::from_secs(60), "they do not leave their groups");
+            std::thread::sleep(LOOK);
+        }
+        let [one, two, alone] = programs;
+        end_all(vec![one, two]);
+        assert_eq!([outside(0), outside(1)], [1, 1], "a group alone is not all");
+        let two = [mark(names[0]), mark(names[1])];
+        assert!(end_carriers(&root, &two));
+        assert_eq!([outside(0), outside(1), outside(2)], [0, 0, 1]);
+        assert!(!end_carriers(&root, &two) && !end_carriers::<String>(&root, &[]));
+        alone.end();
+        assert!(end_carriers(&root, &[mark(names[2])]));
+    }
+
+    /// Those that do not hear are waited for together, not one after the other.
+    #[test]
+    fn programs_that_do_not_hear_are_killed_at_once() {
+        let words = ["sh", "-c", "trap '' TERM; while :; do sleep 0.01; done"];
+        let programs: Vec<Program> = (0..3).map(|_| start("deaf", &words)).collect();
+        let pids: Vec<u32> = programs.iter().map(|program| program.pid).collect();
+        // Until the trap is set.
+        std::thread::sleep(Duration::from_millis(500));
+        let begun = Instant::now();
+        end_all(programs);
+        assert!(begun.elapsed() < 2 * GRACE, "{:?}", begun.elapsed());
+        assert!(begun.elapsed() >= GRACE, "they were asked first");
+        let begun = Instant::now();
+        while pids.iter().any(|pid| has_group(*pid)) {
+            assert!(begun.elapsed() < Duration::from_secs(60), "a group lives");
+            std::thread::sleep(LOOK);
         }
     }
 }

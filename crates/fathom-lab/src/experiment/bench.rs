@@ -436,13 +436,22 @@ impl Bench {
 
     /// Ends a program, and notes that.
     pub fn end_program(&mut self, program: Program) -> Result<(), LabError> {
-        let pid = program.pid;
-        program.end();
+        self.end_programs(vec![program])
+    }
+
+    /// Ends programs, and notes that. All are looked for at once: a machine may have thousands of processes.
+    fn end_programs(&mut self, programs: Vec<Program>) -> Result<(), LabError> {
+        let pids: Vec<u32> = programs.iter().map(|program| program.pid).collect();
+        child::end_all(programs);
         let log = Self::log(&mut self.log)?;
-        let of_it = |change: &Change| matches!(change, Change::Machine(MachineChange::Program { pid: known, .. }) if *known == pid);
-        for entry in log.pending().into_iter().filter(|entry| of_it(&entry.change)) {
-            // What has left its group is known by its mark.
-            let _ = child::end_left_behind(&self.root, 0, &machine::program_mark(log, entry.step));
+        let of_them = |change: &Change| matches!(change, Change::Machine(MachineChange::Program { pid, .. }) if pids.contains(pid));
+        let mut ended = log.pending();
+        ended.retain(|entry| of_them(&entry.change));
+        // What has left its group is known by its mark.
+        let marks: Vec<String> =
+            ended.iter().map(|entry| machine::program_mark(log, entry.step)).collect();
+        child::end_carriers(&self.root, &marks);
+        for entry in ended {
             log.undone(entry.step)?;
         }
         Ok(())
@@ -450,12 +459,15 @@ impl Bench {
 
     /// Ends the load beside the measured one; an error when it had ended by itself, because then there was none.
     pub fn end_companions(&mut self) -> Result<Option<String>, LabError> {
+        let mut companions = std::mem::take(&mut self.companions);
         let mut died = None;
-        for mut program in std::mem::take(&mut self.companions) {
+        for program in &mut companions {
             if let Ok(Some(ended)) = program.ended() {
                 died = Some(format!("the companion ended before the trial did ({ended:?})"));
             }
-            self.end_program(program)?;
+        }
+        if !companions.is_empty() {
+            self.end_programs(companions)?;
         }
         Ok(died)
     }
@@ -479,9 +491,7 @@ impl Bench {
 
     /// Everything that is pending in the journal, from the journal alone.
     fn restore_rest(&mut self, note: &mut dyn FnMut(&str)) -> Vec<Report> {
-        for program in std::mem::take(&mut self.companions) {
-            program.end();
-        }
+        child::end_all(std::mem::take(&mut self.companions));
         // Files first, then what they lie on.
         self.prepared.clear();
         self.built = None;
