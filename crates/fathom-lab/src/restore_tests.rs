@@ -67,17 +67,13 @@ fn governors_come_back_unless_somebody_has_set_them() {
         let Change::Machine(change) = &pending[0].change else { panic!("{pending:?}") };
         machine::undo(&root, log, pending[0].step, change, (force, true))
     };
-    let drift = |log: &ChangeLog| {
-        let pending = log.pending();
-        let Change::Machine(change) = &pending[0].change else { panic!("{pending:?}") };
-        machine::drift(&root, std::iter::once(change))
-    };
-    assert_eq!(drift(&log), None);
+    let drift = || machine::drift(&root, &prepare);
+    assert_eq!(drift(), None);
     assert_eq!(back(&mut log, false), Outcome::Restored);
     assert_eq!(now(), words(["powersave", "schedutil"]));
     set(&mut log, &prepare).expect("is set");
     tree.put(format!("{DIR}/policy4/scaling_governor"), "powersave");
-    let seen = drift(&log).expect("it is seen");
+    let seen = drift().expect("it is seen");
     assert!(seen.contains("the governor of policy4 to powersave"), "{seen}");
     let kept = back(&mut log, false);
     assert!(

@@ -299,16 +299,6 @@ impl Bench {
         })
     }
 
-    /// What of the machine is not as it was prepared any more; none when nobody interfered.
-    pub fn machine_drift(&self) -> Option<String> {
-        let pending = self.log.as_ref()?.pending();
-        let changes = pending.iter().filter_map(|entry| match &entry.change {
-            Change::Machine(change) => Some(change),
-            _ => None,
-        });
-        machine::drift(&self.root, changes)
-    }
-
     /// Takes the settings of the last cell back.
     ///
     /// # Errors

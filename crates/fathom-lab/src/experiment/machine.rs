@@ -32,8 +32,11 @@ pub(crate) fn prepare(
     note: &mut dyn FnMut(String),
 ) -> Result<(), LabError> {
     if prepare.swap_off {
-        let areas = swap::areas(root);
+        let mut areas = swap::areas(root);
         fits_in_memory(root, &areas, prepare.memory_floor_bytes)?;
+        // Those without a priority of somebody's get theirs from the kernel in the order in which they are switched on: what is switched off
+        // last is put back first.
+        areas.sort_by_key(|area| area.priority);
         for area in areas {
             note(format!("Switching swap on {} off.", area.path.display()));
             let change =
@@ -111,30 +114,29 @@ pub(crate) fn fits_in_memory(
     Err(missing(Path::new("swap_off"), reason))
 }
 
-/// What of the preparation is not as it was made any more: somebody interfered.
-pub(crate) fn drift<'c>(
-    root: &SysRoot,
-    mut changes: impl Iterator<Item = &'c MachineChange>,
-) -> Option<String> {
-    changes.find_map(|change| match change {
-        MachineChange::SwapOff { area, .. } => {
-            let is_on = swap::areas(root).iter().any(|on| on.path == *area);
-            is_on.then(|| format!("somebody switched swap on {} on again", area.display()))
-        }
-        MachineChange::ServiceStopped { unit } => {
-            matches!(is_active(unit), Ok(true)).then(|| {
-                format!(
-                    "somebody started {unit}, which the plan stops (systemctl status {unit} tells more; a socket, path or timer that \
-                     starts it is to be named before it in stop_services)"
-                )
-            })
-        }
-        MachineChange::Governor { set, before } => before.iter().find_map(|(policy, _)| {
+/// What of the machine is not as the plan wants it: somebody interfered. Also of what was so before the experiment, which had nothing to
+/// change then.
+pub(crate) fn drift(root: &SysRoot, prepare: &Prepare) -> Option<String> {
+    let swap_on = || {
+        let areas = if prepare.swap_off { swap::areas(root) } else { Vec::new() };
+        let area = areas.into_iter().next()?;
+        Some(format!("somebody switched swap on {} on", area.path.display()))
+    };
+    let started = || {
+        let unit = prepare.stop_services.iter().find(|unit| matches!(is_active(unit), Ok(true)))?;
+        Some(format!(
+            "somebody started {unit}, which the plan stops (systemctl status {unit} tells more; a socket, path or timer that \
+             starts it is to be named before it in stop_services)"
+        ))
+    };
+    let governor = || {
+        let set = prepare.governor.as_deref()?;
+        root.names(POLICIES).iter().find_map(|policy| {
             let now = root.text(governor_file(policy)).filter(|now| now != set)?;
             Some(format!("somebody set the governor of {policy} to {now}; the plan has {set}"))
-        }),
-        MachineChange::MemoryGroup { .. } | MachineChange::Program { .. } => None,
-    })
+        })
+    };
+    swap_on().or_else(started).or_else(governor)
 }
 
 const POLICIES: &str = "sys/devices/system/cpu/cpufreq";

@@ -3,7 +3,7 @@
 use super::bench::Bench;
 use super::loads::{self, Load, LoadKind};
 use super::resume::Done;
-use super::{Campaign, Void, calm, due, program, server};
+use super::{Campaign, Void, calm, due, machine, program, server};
 use crate::error::{ErrorClass, LabError};
 use crate::run::{self, RunOptions};
 use crate::target::{self, PreparedTarget};
@@ -215,7 +215,7 @@ impl Campaign<'_, '_, '_, '_> {
         let environment = self
             .bench
             .drift()
-            .or_else(|| self.bench.machine_drift())
+            .or_else(|| machine::drift(&self.lab.root, &self.plan.prepare))
             .or_else(|| calm::Kills::now(&self.lab.root).since(kills))
             .or_else(|| calm::short_of_memory(self.lab, self.plan.prepare.memory_floor_bytes))
             .or(died)
@@ -420,8 +420,13 @@ impl Campaign<'_, '_, '_, '_> {
         let is_busy_by_plan = matches!(state, ArrayState::Rebuilding | ArrayState::Checking);
         let quiet = if is_busy_by_plan { calm::Quiet { devices: &[], ..quiet } } else { quiet };
         let mut look = |lab: &crate::Lab<'_>| {
-            let now = ready.now(&lab.root)?;
-            now.iter().find_map(|stack| calm::background(stack, lab, state))
+            // What somebody started is waited for like any other noise; while it runs, a trial would only be void.
+            let drift = machine::drift(&lab.root, prepare);
+            let busy = || {
+                let now = ready.now(&lab.root)?;
+                now.iter().find_map(|stack| calm::background(stack, lab, state))
+            };
+            drift.or_else(busy)
         };
         environment(calm::wait_quiet(lab, &quiet, &mut look)?)
     }

@@ -564,6 +564,8 @@ fn swap_and_services() {
     let device = LoopDevice::new(64 << 20).unwrap();
     assert!(tool("mkswap").arg(device.path()).output().unwrap().status.success());
     assert!(tool("swapon").args(["-p", "7"]).arg(device.path()).status().unwrap().success());
+    let further = swaps_without_priority();
+    let order_before = order_of(&further);
     let bin = sandbox.scratch.join("bin");
     fs::create_dir(&bin).unwrap();
     let log = sandbox.scratch.join("asked");
@@ -571,18 +573,14 @@ fn swap_and_services() {
     let state = sandbox.scratch.join("stopped");
     let others = sandbox.scratch.join("others");
     fs::write(&others, "\n\nneeds-it.service\n\n").unwrap();
-    let script = format!(
-        "#!/bin/sh\necho \"$@\" >> {log}\ncase $1 in stop) touch {state};; start) rm {state};; is-active) test ! -e {state};; show) cat {others};; esac\n",
-        log = p(&log),
-        state = p(&state),
-        others = p(&others)
-    );
-    fs::write(&systemctl, script).unwrap();
-    assert!(tool("chmod").arg("755").arg(&systemctl).status().unwrap().success());
+    write_systemctl(&systemctl, [&log, &state, &others]);
+    // One that does not run.
+    let idle = sandbox.scratch.join("stopped-idle.service");
+    fs::write(&idle, "").unwrap();
     let seen = sandbox.scratch.join("seen");
     let text = format!(
         "target = '{}'\n[[workload]]\nlabel = 'look'\ncommand = 'cat /proc/swaps > {seen}; test -e {}'\n[design]\nblocks = 1\n\
-         [prepare]\nsettle = '0s'\nquiet = '0s'\ndrop_caches = false\nswap_off = true\nstop_services = ['noisy.service']\n\
+         [prepare]\nsettle = '0s'\nquiet = '0s'\ndrop_caches = false\nswap_off = true\nstop_services = ['noisy.service', 'idle.service']\n\
          [[objective]]\nmetric = 'application'\n",
         p(&sandbox.dir()),
         p(&state),
@@ -601,9 +599,15 @@ fn swap_and_services() {
     let refused = run(&file);
     assert_eq!(refused.code, 4, "{refused:?}");
     assert!(refused.stderr.contains("would stop needs-it.service too"), "{refused:?}");
+    // Twice the other way round would be right again.
+    assert_eq!(order_of(&further), order_before, "which of them is used first");
     assert!(!fs::read_to_string(&log).unwrap().contains("stop"), "nothing was stopped");
     fs::write(&others, "\n").unwrap();
     let done = run(&file);
+    assert_eq!(order_of(&further), order_before, "which of them is used first");
+    for device in &further {
+        assert!(tool("swapoff").arg(device.path()).status().unwrap().success());
+    }
     let swaps = fs::read_to_string("/proc/swaps").unwrap();
     assert!(
         tool("swapoff").arg(device.path()).status().unwrap().success(),
@@ -623,14 +627,116 @@ fn swap_and_services() {
         "{asked}"
     );
     assert!(!state.exists(), "it runs again");
-    // Somebody starts it in the middle of a trial, which then does not count.
+    assert!(!asked.contains("stop -- idle.service") && idle.exists(), "it did not run: {asked}");
     let look = format!("cat /proc/swaps > {}; test -e {}", p(&seen), p(&state));
-    let text =
-        text.replace(&look, &format!("rm -f {}", p(&state))).replace("swap_off = true\n", "");
-    let done = run(&plan(&sandbox, "started", &text));
-    let void = done.records()[0]["cell"]["void"].as_str().unwrap_or_default().to_owned();
-    assert!(void.contains("somebody started noisy.service"), "{void}: {done:?}");
-    assert_eq!(done.code, 1, "{done:?}");
+    let plain = text.replace("swap_off = true\n", "").replace(&look, "LOOK");
+    started_meanwhile(&sandbox, &run, &plain, [("noisy", &state), ("idle", &idle)]);
+    fs::write(&idle, "").unwrap();
+    waits_for_a_service(&sandbox, &run, &plain, &idle);
+    fs::write(&idle, "").unwrap();
+    killed_with_a_service(&sandbox, &run, &plain, (&state, &log));
+}
+
+/// One that notes what it is asked. A service does not run where the file of the state is there, for all but one with its name behind it.
+fn write_systemctl(file: &Path, [log, state, others]: [&Path; 3]) {
+    let script = format!(
+        "#!/bin/sh\necho \"$@\" >> {log}\nfor unit; do :; done\nstate={state}\n[ $unit = noisy.service ] || state=$state-$unit\n\
+         case $1 in stop) touch $state;; start) rm $state;; is-active) test ! -e $state;; show) cat {others};; esac\n",
+        log = p(log),
+        state = p(state),
+        others = p(others)
+    );
+    fs::write(file, script).unwrap();
+    assert!(tool("chmod").arg("755").arg(file).status().unwrap().success());
+}
+
+/// Areas to which the kernel gives priorities, by turns.
+fn swaps_without_priority() -> [LoopDevice; 2] {
+    [(); 2].map(|()| {
+        let device = LoopDevice::new(32 << 20).unwrap();
+        assert!(tool("mkswap").arg(device.path()).output().unwrap().status.success());
+        assert!(tool("swapon").arg(device.path()).status().unwrap().success());
+        device
+    })
+}
+
+/// Which of them is used first.
+fn order_of(devices: &[LoopDevice; 2]) -> std::cmp::Ordering {
+    let swaps = fs::read_to_string("/proc/swaps").unwrap();
+    let priority = |device: &LoopDevice| -> i32 {
+        let own = swaps.lines().find(|line| line.starts_with(&format!("{} ", p(device.path()))));
+        let word = own.and_then(|line| line.split_whitespace().last());
+        word.unwrap_or_else(|| panic!("not on: {swaps}")).parse().unwrap()
+    };
+    priority(&devices[0]).cmp(&priority(&devices[1]))
+}
+
+/// Somebody starts a service in the middle of a trial, which then does not count: also one that did not run before.
+fn started_meanwhile(
+    sandbox: &Sandbox,
+    run: &dyn Fn(&Path) -> Done,
+    text: &str,
+    services: [(&str, &Path); 2],
+) {
+    for (name, state) in services {
+        let text = text.replace("LOOK", &format!("rm -f {}", p(state)));
+        let done = run(&plan(sandbox, name, &text));
+        let void = done.records()[0]["cell"]["void"].as_str().unwrap_or_default().to_owned();
+        assert!(void.contains(&format!("somebody started {name}.service")), "{void}: {done:?}");
+        assert_eq!(done.code, 1, "{done:?}");
+        assert!(!state.exists(), "it is left to whom has started it");
+    }
+}
+
+/// While a service runs that somebody has started, no further trial is measured.
+fn waits_for_a_service(sandbox: &Sandbox, run: &dyn Fn(&Path) -> Done, text: &str, idle: &Path) {
+    let fs = mounted(FsKind::Ext4, &[], "");
+    let count = sandbox.scratch.join("count");
+    let command = format!("rm -f {}; echo measured >> {}", p(idle), p(&count));
+    let text = text
+        .replace("LOOK", &command)
+        .replace(p(&sandbox.dir()), p(fs.dir()))
+        .replace("blocks = 1", "blocks = 2\nsentinel = false")
+        .replace("quiet = '0s'", "quiet = '20ms'\nquiet_wait = '2s'");
+    let done = run(&plan(sandbox, "waits", &text));
+    let records = done.records();
+    let voids: Vec<&str> = records.iter().filter_map(|r| r["cell"]["void"].as_str()).collect();
+    assert_eq!(voids.len(), 2, "{done:?}");
+    assert!(voids[0].starts_with("somebody started idle.service"), "{voids:?}");
+    assert!(voids[1].starts_with("not quiet within 2"), "{voids:?}");
+    assert!(voids[1].contains("somebody started idle.service"), "{voids:?}");
+    assert_eq!(fs::read_to_string(&count).unwrap(), "measured\n", "once only: {done:?}");
+}
+
+/// After kill -9 the service is started, and when the experiment goes on it is stopped for the rest, and started again.
+fn killed_with_a_service(
+    sandbox: &Sandbox,
+    run: &dyn Fn(&Path) -> Done,
+    text: &str,
+    (state, log): (&Path, &Path),
+) {
+    let killed = sandbox.scratch.join("killed");
+    let command = format!(
+        "test -e {0} || {{ touch {0}; kill -9 $PPID; sleep 60; }}; test -e {1}",
+        p(&killed),
+        p(state)
+    );
+    let file = plan(sandbox, "killed", &text.replace("LOOK", &command));
+    fs::remove_file(log).unwrap();
+    let died = run(&file);
+    assert!(killed.exists() && died.code > 1, "{died:?}");
+    assert!(state.exists(), "nobody has started it yet");
+    let done = run(&file);
+    assert!(done.code <= 1, "{done:?}");
+    assert_eq!(trials_of(&done.records()).len(), 1, "it was stopped while it was measured");
+    let asked = fs::read_to_string(log).unwrap();
+    let acts: Vec<&str> = asked
+        .lines()
+        .filter(|line| line.ends_with("noisy.service"))
+        .filter_map(|line| line.split(' ').next().filter(|act| matches!(*act, "stop" | "start")))
+        .collect();
+    assert_eq!(acts, ["stop", "start", "stop", "start"], "{asked}");
+    assert!(!state.exists(), "it runs again");
 }
 
 /// What building writes counts where only the experiment writes, and the time of earlier starts: no trial begins when a budget is used up.
