@@ -31,8 +31,13 @@ pub fn run(common: &Common, output: Output, stop: &StopFlag, args: &Arguments) -
         plan.design.seed = common.seed;
         return carry_out(common, output, stop, args, &plan);
     }
-    let Some(name) = &args.plan else { return list(output) };
     let usage = |text: String| CommandError::usage(output, &text);
+    let Some(name) = &args.plan else {
+        return match without_plan(args) {
+            Some(text) => Err(usage(text)),
+            None => list(output),
+        };
+    };
     let (text, origin) = plan_text(args, name).map_err(usage)?;
     if args.print {
         output.text(&text)?;
@@ -63,6 +68,25 @@ fn carry_out(
         }
         measure(common, output, stop, args, plan)
     }
+}
+
+/// What is wrong with options that mean nothing without a plan; none where nothing but the list of plans was asked for.
+fn without_plan(args: &Arguments) -> Option<String> {
+    let given = [
+        ("--levels-of=RUN", !args.levels_of.is_empty()),
+        ("--resume=RUN", args.resume.is_some()),
+        ("--skip=LABEL", !args.skip.is_empty()),
+        ("--device=DEVICE", !args.device.is_empty()),
+        ("--dry-run", args.dry_run),
+        ("--print", args.print),
+        ("--detach", args.detach),
+        ("--new", args.new),
+    ];
+    let (option, _) = given.into_iter().find(|(_, is_given)| *is_given)?;
+    let word = option.split('=').next().unwrap_or(option);
+    Some(format!(
+        "{word} needs a plan, a file or one that comes with fathom: fathom lab PLAN {option}; fathom lab lists those that come with it"
+    ))
 }
 
 /// The plans that come with fathom.

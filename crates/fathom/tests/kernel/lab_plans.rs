@@ -254,6 +254,12 @@ fn stages() {
     assert_eq!(again.records().len(), 2 * 8, "in as many blocks");
     assert_eq!(fs::read_to_string(&speed).unwrap(), "1\n", "as it was");
     sandbox.refuses(&["lab", "--winner-of", "nothing"], 2, &["nothing"]);
+    // Without a plan there is nothing that could take them; nor is the option passed over for the list of plans.
+    let run = format!("--levels-of={}", first.id());
+    let cure =
+        "needs a plan, a file or one that comes with fathom: fathom lab PLAN --levels-of=RUN";
+    sandbox.refuses(&["lab", &run], 2, &["--levels-of", cure]);
+    sandbox.refuses(&["lab", "--dry-run"], 2, &["fathom lab PLAN --dry-run"]);
     let none =
         lab(&sandbox, &scored(&sandbox, "none", "echo score: 1", "[design]\nblocks = 1\n"), &[]);
     sandbox.refuses(&["lab", p(&second), "--levels-of", &none.id()], 2, &["nothing to choose"]);
