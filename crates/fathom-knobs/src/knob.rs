@@ -52,6 +52,8 @@ pub enum Home {
     Device(&'static str),
     /// A file of the device's `bdi`.
     Bdi(&'static str),
+    /// A file of the `bdi` of a mounted filesystem without a block device, which has the number of the mount.
+    MountBdi(&'static str),
     /// A file of the NVMe subsystem that a namespace belongs to.
     NvmeSubsystem(&'static str),
     /// A file of the NVMe controllers that lead to a namespace.
@@ -253,6 +255,7 @@ impl Knob {
             Home::Sysctl(_) | Home::Module(..) | Home::Boot(_) => "the machine",
             Home::AccessTime => "each mount",
             Home::Option(..) | Home::FileSystem(..) => "each mounted filesystem",
+            Home::MountBdi(_) => "each mounted filesystem of another machine or process",
             Home::Group(_) => "each control group",
             Home::Nowhere => "each mounted filesystem",
         }
@@ -265,7 +268,7 @@ impl Knob {
             Home::Queue(file) => format!("/sys/block/DEV/queue/{file}"),
             Home::Scheduler(_, file) => format!("/sys/block/DEV/queue/iosched/{file}"),
             Home::Device(file) => format!("/sys/block/DEV/{file}"),
-            Home::Bdi(file) => format!("/sys/class/bdi/MAJ:MIN/{file}"),
+            Home::Bdi(file) | Home::MountBdi(file) => format!("/sys/class/bdi/MAJ:MIN/{file}"),
             Home::NvmeSubsystem(file) => format!("/sys/class/nvme-subsystem/*/{file}"),
             Home::NvmeController(file) => format!("/sys/class/nvme/nvmeN/{file}"),
             Home::ScsiDisk(file) => format!("/sys/class/scsi_disk/H:C:T:L/{file}"),

@@ -7,6 +7,7 @@ use fathom_guard::changes::ChangeLog;
 use fathom_guard::faults::Faults;
 use fathom_model::change::Change;
 use fathom_testkit::Tree;
+use std::path::Path;
 
 /// An array over two SCSI disks, and an NVMe namespace with two paths.
 const MACHINE: &str = "
@@ -308,6 +309,41 @@ fn what_lies_behind_a_loop_devices_file_is_set_only_by_name() {
     let of = |key: &str| resolve(&tree.root(), &scope, &knobs(&[(key, "1")]));
     assert!(of("block.nomerges").unwrap_err().to_string().contains("block.nomerges@vda"));
     assert_eq!(of("block.nomerges@vda").unwrap().len(), 1);
+}
+
+/// A mount of a server has a read-ahead of its own, by the number of the mount, and no shares of memory to be set of it.
+#[test]
+fn a_mount_of_another_machine_has_its_own_read_ahead() {
+    let tree = Tree::of_text(
+        "[proc]
+         self/mountinfo = 27 1 254:0 / / rw - ext4 /dev/root rw\\n90 27 0:52 / /mnt/nfs rw,relatime - nfs4 filer:/export/db rw,vers=4.2,hard
+         [sys/class/bdi/0:52]
+         read_ahead_kb = 128
+         max_ratio = 100",
+    );
+    let root = tree.root();
+    let stack = fathom_inspect::resolve(&root, Path::new("/mnt/nfs/file")).unwrap();
+    let (devices, mount) = crate::scope::of_stack(&root, &stack);
+    let mount = mount.unwrap();
+    assert_eq!((devices.len(), mount.device_id.as_str()), (0, "0:52 filer:/export/db"));
+    let scope = Scope { devices: &devices, mounts: std::slice::from_ref(&mount), own: &[] };
+    let of = |id: &str, value: &str| resolve(&root, &scope, &knobs(&[(id, value)]));
+    let settings = of("bdi.read_ahead_kb", "1024").unwrap();
+    assert_eq!(settings.len(), 1);
+    assert_eq!(settings[0].place, mount.place());
+    assert_eq!(read(&root, &mount.place(), "bdi.read_ahead_kb").unwrap(), "128");
+    for (id, value) in [
+        ("bdi.max_ratio", "50"),
+        ("mount.atime", "noatime"),
+        ("block.read_ahead_kb", "64"),
+        ("btrfs.read_ahead_kb", "64"),
+    ] {
+        assert!(matches!(of(id, value), Err(KnobError::Nowhere { .. })), "{id}");
+    }
+    assert!(matches!(of("bdi.read_ahead_kb", "3"), Err(KnobError::Value { .. })), "no whole page");
+    // Another export in its place is another mount.
+    tree.put("proc/self/mountinfo", "90 27 0:52 / /mnt/nfs rw - nfs4 filer:/other rw\n");
+    assert!(read(&root, &mount.place(), "bdi.read_ahead_kb").is_err());
 }
 
 #[test]

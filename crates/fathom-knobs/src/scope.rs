@@ -1,13 +1,16 @@
 //! Where the settings of an experiment apply.
 
+use crate::site;
+use fathom_inspect::filesystem::{self, Family};
 use fathom_inspect::identity::device_id;
 use fathom_model::change::knob::KnobPlace;
 use fathom_model::plan::OwnKnob;
 use fathom_model::stack::{NodeKind, Stack};
 use fathom_sys::devno::DevNo;
+use fathom_sys::mounts::Mount;
 use fathom_sys::sysroot::SysRoot;
 use std::collections::BTreeSet;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// The devices of the stacks that are measured, their mounts, and the user's own settings; the machine always belongs to it.
 #[derive(Debug, Clone, Copy)]
@@ -48,7 +51,7 @@ impl ScopeDevice {
 pub struct ScopeMount {
     /// Where.
     pub mount_point: PathBuf,
-    /// ID of the device below; of the first one where there are several.
+    /// ID of the device below; of the first one where there are several. Without one the number of the mount and its source.
     pub device_id: String,
     /// Type of the filesystem.
     pub fs_type: String,
@@ -61,6 +64,18 @@ impl ScopeMount {
         let (mount_point, device_id) = (self.mount_point.clone(), self.device_id.clone());
         KnobPlace::Mount { mount_point, device_id }
     }
+}
+
+/// A mount of a filesystem that lies on another machine, or in another process. Its number may be another's when it is gone, so the
+/// source belongs to its identity, too. Nobody is asked but the kernel: a server may answer no more.
+#[must_use]
+pub fn of_remote(mount: &Mount) -> Option<ScopeMount> {
+    let is_remote = mount.devno.major == 0 && filesystem::family(mount) == Family::Remote;
+    is_remote.then(|| ScopeMount {
+        mount_point: mount.mount_point.clone(),
+        device_id: format!("{} {}", mount.devno, mount.source),
+        fs_type: mount.fs_type.clone(),
+    })
 }
 
 /// The devices and the mount of a stack. Partitions have no settings of their own and are passed over; devices below a loop
@@ -91,8 +106,12 @@ pub fn of_stack(root: &SysRoot, stack: &Stack) -> (Vec<ScopeDevice>, Option<Scop
     let mount = mount.and_then(|node| {
         let facts = node.mount.as_ref()?;
         let below = |node| stack.below(node).next();
-        // The filesystem, and the first device below it.
-        let device = below(node).and_then(below)?.devno.as_deref()?.parse().ok()?;
+        let filesystem = below(node)?;
+        if filesystem.kind == NodeKind::Remote {
+            return of_remote(&site::mount_at(root, Path::new(&facts.mount_point))?);
+        }
+        // The first device below it.
+        let device = below(filesystem)?.devno.as_deref()?.parse().ok()?;
         Some(ScopeMount {
             mount_point: facts.mount_point.clone().into(),
             device_id: device_id(root, device).text,

@@ -4,7 +4,7 @@ use crate::error::KnobError;
 use crate::knob::{Home, Knob, Opt, Values};
 use crate::mounted;
 use crate::names;
-use crate::scope::Scope;
+use crate::scope::{self, Scope};
 use fathom_inspect::filesystem;
 use fathom_inspect::identity::device_id;
 use fathom_model::change::knob::KnobPlace;
@@ -90,6 +90,10 @@ impl Site {
                 self.device_dir()?;
                 file(self.device.as_ref()?.linked("bdi")?.join(name))
             }
+            Home::MountBdi(name) => {
+                let mount = self.mount.as_ref().filter(|_| self.device.is_none())?;
+                file(Path::new("sys/class/bdi").join(mount.devno.to_string()).join(name))
+            }
             Home::NvmeSubsystem(name) => file(self.nvme_subsystem(root)?.join(name)),
             Home::NvmeController(name) => self.nvme_controllers(root, name),
             Home::ScsiDisk(name) => file(self.scsi_disk(root)?.join(name)),
@@ -104,7 +108,10 @@ impl Site {
                 let file = root_group(root)?.join(name);
                 root.exists(&file).then(|| Spot::Line(file, number.to_string()))
             }
-            Home::AccessTime => self.mount_now(root).map(Spot::AccessTime),
+            // Of a filesystem on another machine its server decides.
+            Home::AccessTime => {
+                self.device.as_ref().and_then(|_| self.mount_now(root)).map(Spot::AccessTime)
+            }
             Home::Option(kinds, opt) => {
                 let mount = self.mount_now(root).filter(|m| kinds.contains(&m.fs_type.as_str()))?;
                 Some(Spot::Option(mount, opt, self.device_name().map(str::to_owned)))
@@ -234,17 +241,25 @@ fn find_device(root: &SysRoot, id: &str, name: &str) -> Option<BlockDir> {
     same.or_else(every)
 }
 
-fn find_mount(root: &SysRoot, point: &Path, id: &str) -> Option<(Mount, Option<BlockDir>)> {
+/// What is mounted there, as it is seen.
+pub fn mount_at(root: &SysRoot, point: &Path) -> Option<Mount> {
     let own = mounts::own_mounts(root);
     let hidden = mounts::hidden(&own);
-    let seen =
-        own.iter().zip(hidden).filter(|(mount, hidden)| mount.mount_point == point && !hidden);
-    let mount = seen.map(|(mount, _)| mount).next_back()?;
-    let devices = filesystem::devices(root, mount, &FsFacts::default());
+    let seen = own.into_iter().zip(hidden);
+    let mut seen = seen.filter(|(mount, hidden)| mount.mount_point == point && !hidden);
+    seen.next_back().map(|(mount, _)| mount)
+}
+
+fn find_mount(root: &SysRoot, point: &Path, id: &str) -> Option<(Mount, Option<BlockDir>)> {
+    let mount = mount_at(root, point)?;
+    if let Some(remote) = scope::of_remote(&mount) {
+        return (remote.device_id == id).then_some((mount, None));
+    }
+    let devices = filesystem::devices(root, &mount, &FsFacts::default());
     let is_it = |device: &BlockDir| {
         device.devno().is_some_and(|devno| device_id(root, devno).is_meant_by(id))
     };
-    devices.iter().any(is_it).then(|| (mount.clone(), devices.into_iter().next()))
+    devices.iter().any(is_it).then(|| (mount, devices.into_iter().next()))
 }
 
 fn root_group(root: &SysRoot) -> Option<PathBuf> {

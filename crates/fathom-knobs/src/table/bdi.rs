@@ -1,6 +1,6 @@
-//! Shares of the page cache of a device: `/sys/class/bdi/MAJ:MIN/`.
+//! Shares of the page cache of a device, and the read-ahead of filesystems without one: `/sys/class/bdi/MAJ:MIN/`.
 
-use crate::knob::{Group, Home, Knob, Rounding, Values, order};
+use crate::knob::{Group, Home, Knob, Persist, Rounding, Values, order};
 
 const BASE: Knob = Knob { group: Group::Bdi, ..Knob::BASE };
 const SAME: &str = "ratio, ratio_fine and bytes are three ways to say the same; fathom keeps the finest that the kernel has";
@@ -79,6 +79,21 @@ pub const KNOBS: &[Knob] = &[
         couplings: SAME,
         kernels: "6.2 and later",
         trap: "Kept as a share: the number follows the memory that is free. For 0 use the ratio.",
+        ..BASE
+    },
+    Knob {
+        id: "bdi.read_ahead_kb",
+        title: "read-ahead of NFS and FUSE",
+        does: "How far the kernel reads ahead of buffered sequential reads from another machine or process.",
+        home: Home::MountBdi("read_ahead_kb"),
+        group: Group::Alone,
+        unit: "KiB",
+        values: Values::Number(0, 1_048_576),
+        rounding: Rounding::PagesKib,
+        persist: Persist::Other(
+            "each mount begins with the kernel's own again; where nfs-utils have nfsrahead: nfs4 = KIB in the section [nfsrahead] of /etc/nfs.conf",
+        ),
+        trap: "Mounts of one export share it. Disks have block.read_ahead_kb, btrfs btrfs.read_ahead_kb.",
         ..BASE
     },
     Knob {

@@ -9,7 +9,7 @@ mod machine;
 mod mounts;
 mod random;
 
-use fathom_testkit::Capability::{FsOnLoop, LoopDevices, Root};
+use fathom_testkit::Capability::{FsOnLoop, LoopDevices, MountFs, Root, Tool};
 use fathom_testkit::{FsKind, harness, kernel_test};
 use std::process::ExitCode;
 
@@ -27,6 +27,11 @@ fn main() -> ExitCode {
         kernel_test("dirty_limits_come_back", &[Root], machine::dirty_limits),
         kernel_test("every_setting_of_the_machine_comes_back", &[Root], machine::every_setting),
         kernel_test("options_of_mounts_come_back", &all_filesystems, mounts::options),
+        kernel_test(
+            "the_read_ahead_of_a_remote_mount_comes_back",
+            &[MountFs("fuse"), Tool("mount"), Tool("umount")],
+            mounts::remote,
+        ),
         kernel_test("foreign_changes_are_kept", &[LoopDevices], foreign::kept),
         kernel_test("later_changes_are_kept", &[LoopDevices], foreign::kept_for_good),
         kernel_test(

@@ -2,11 +2,15 @@
 
 use crate::machine::{Journal, assert_same, knobs};
 use fathom_knobs::knob::{Home, Knob, Values};
-use fathom_knobs::{KnobError, Scope, ScopeMount, Undo, all, drift, resolve};
+use fathom_knobs::scope::of_remote;
+use fathom_knobs::{KnobError, Scope, ScopeMount, Setting, Undo, all, drift, read, resolve};
+use fathom_sys::mounts;
 use fathom_sys::sysroot::SysRoot;
+use fathom_testkit::command::tool;
 use fathom_testkit::{FsKind, LoopDevice, MountedFs, counted};
 use std::collections::BTreeMap;
 use std::fs;
+use std::path::Path;
 
 fn samples(knob: &Knob) -> Vec<String> {
     match knob.values {
@@ -113,4 +117,77 @@ pub fn options() {
     }
     counted("options of mounts set and put back", tried);
     assert!(tried > 80, "{tried}");
+}
+
+const READ_AHEAD: &str = "bdi.read_ahead_kb";
+
+/// A filesystem of another process that has ended: whoever asks it gets an error, as from a server that is gone.
+struct Remote<'a>(&'a Path);
+
+impl<'a> Remote<'a> {
+    fn new(dir: &'a Path, source: &str) -> Self {
+        let words = "exec 3<>/dev/fuse && mount -i -t fuse -o fd=3,rootmode=40000,user_id=0,group_id=0 $1 $2";
+        let mut mount = tool("sh");
+        mount.args(["-c", words, "sh", source]).arg(dir);
+        let done = mount.output().unwrap();
+        assert!(done.status.success(), "{done:?}");
+        Self(dir)
+    }
+
+    fn scope(&self) -> ScopeMount {
+        let all = mounts::own_mounts(&SysRoot::live());
+        of_remote(all.iter().rfind(|mount| mount.mount_point == self.0).unwrap()).unwrap()
+    }
+
+    fn read_ahead(&self) -> String {
+        read(&SysRoot::live(), &self.scope().place(), READ_AHEAD).unwrap()
+    }
+
+    fn settings(&self, kib: &str) -> Vec<Setting> {
+        let mount = self.scope();
+        let scope = Scope { devices: &[], mounts: std::slice::from_ref(&mount), own: &[] };
+        resolve(&SysRoot::live(), &scope, &knobs(&[(READ_AHEAD, kib)])).unwrap()
+    }
+}
+
+impl Drop for Remote<'_> {
+    fn drop(&mut self) {
+        tool("umount").arg(self.0).status().ok();
+    }
+}
+
+/// Set, read again, put back; what somebody has set since stays, and so does what another mount at the same place has.
+pub fn remote() {
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path().canonicalize().unwrap();
+    let root = SysRoot::live();
+    let first = Remote::new(&dir, "server:/one");
+    let before = first.read_ahead();
+    assert_ne!(before, "512");
+    let settings = first.settings("512");
+    let mut journal = Journal::new();
+    journal.apply(&settings).unwrap();
+    assert_eq!((first.read_ahead().as_str(), drift(&root, &settings, &[])), ("512", vec![]));
+    assert_eq!(journal.undo_all(false), [Undo::Restored]);
+    assert_eq!(first.read_ahead(), before);
+    // Somebody else's.
+    let mut journal = Journal::new();
+    journal.apply(&settings).unwrap();
+    Journal::new().apply(&first.settings("1024")).unwrap();
+    assert_eq!(drift(&root, &settings, &[])[0].now.as_deref(), Some("1024"));
+    assert!(matches!(journal.undo_all(false)[..], [Undo::ChangedBySomebody { .. }]));
+    assert_eq!(first.read_ahead(), "1024");
+    assert_eq!(journal.undo_all(true), [Undo::Restored]);
+    assert_eq!(first.read_ahead(), before);
+    // Another one comes in its place, and gets its number.
+    let mut journal = Journal::new();
+    journal.apply(&settings).unwrap();
+    let number = first.scope().device_id;
+    drop(first);
+    let second = Remote::new(&dir, "server:/two");
+    println!("{number}, then {}", second.scope().device_id);
+    Journal::new().apply(&second.settings("512")).unwrap();
+    let outcomes = journal.undo_all(false);
+    assert!(matches!(&outcomes[..], [Undo::Gone(what)] if what.contains("not mounted any more")));
+    assert_eq!(second.read_ahead(), "512", "it is another's");
 }

@@ -64,7 +64,7 @@ pub enum KnobPlace {
     Mount {
         /// Where.
         mount_point: PathBuf,
-        /// The ID of the device below.
+        /// The ID of the device below; without one the number of the mount and its source.
         device_id: String,
     },
     /// A setting of the user's own, by its name.

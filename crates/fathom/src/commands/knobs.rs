@@ -8,7 +8,7 @@ use fathom_inspect::filesystem::{Family, family};
 use fathom_inspect::identity::device_id;
 use fathom_knobs::knob::Access;
 use fathom_knobs::persist::{self, Persistent};
-use fathom_knobs::scope::of_stack;
+use fathom_knobs::scope::{of_remote, of_stack};
 use fathom_knobs::{
     Knob, Scope, ScopeDevice, ScopeMount, all, find, legal, old_names, places, read,
 };
@@ -86,17 +86,23 @@ fn machine_devices(root: &SysRoot) -> Vec<ScopeDevice> {
     disks.filter_map(device).collect()
 }
 
-/// All filesystems on devices, each where it is mounted first.
+/// All filesystems on devices and on other machines, each where it is mounted first.
 fn machine_mounts(root: &SysRoot) -> Vec<ScopeMount> {
     let own = mounts::own_mounts(root);
     let hidden = mounts::hidden(&own);
     let mut seen = Vec::new();
     let mut found = Vec::new();
     for (mount, _) in own.iter().zip(hidden).filter(|(_, hidden)| !hidden) {
-        if family(mount) != Family::Device || seen.contains(&mount.devno) {
+        let remote = of_remote(mount);
+        let is_any = remote.is_some() || family(mount) == Family::Device;
+        if !is_any || seen.contains(&mount.devno) {
             continue;
         }
         seen.push(mount.devno);
+        if let Some(remote) = remote {
+            found.push(remote);
+            continue;
+        }
         let devices = fathom_inspect::filesystem::devices(root, mount, &FsFacts::default());
         let Some(devno) = devices.first().and_then(BlockDir::devno) else { continue };
         found.push(ScopeMount {

@@ -127,6 +127,11 @@ fn now(home: Home, place: &KnobPlace, value: &str) -> Option<String> {
         Home::Scheduler(_, file) => write(format!("/sys/block/{}/queue/iosched/{file}", device()?)),
         Home::Device(file) => write(format!("/sys/block/{}/{file}", device()?)),
         Home::Bdi(file) => write(format!("/sys/block/{}/bdi/{file}", device()?)),
+        Home::MountBdi(file) => {
+            let KnobPlace::Mount { mount_point, .. } = place else { return None };
+            let number = format!("$(mountpoint -d {})", shell::path(mount_point));
+            write(format!("/sys/class/bdi/{number}/{file}"))
+        }
         Home::Sysctl(name) => Some(format!("sysctl -w {}={word}", name.replace('/', "."))),
         Home::Module(module, name) => write(format!("/sys/module/{module}/parameters/{name}")),
         Home::AccessTime => remount(place, value),
@@ -163,6 +168,10 @@ mod tests {
         assert_eq!(
             of(Home::AccessTime, &mount, "noatime"),
             "mount -o remount,noatime '/srv/my data'"
+        );
+        assert_eq!(
+            of(Home::MountBdi("read_ahead_kb"), &mount, "512"),
+            "echo 512 > /sys/class/bdi/$(mountpoint -d '/srv/my data')/read_ahead_kb"
         );
         assert_eq!(now(Home::Queue("scheduler"), &KnobPlace::Machine, "bfq"), None);
     }
