@@ -108,6 +108,7 @@ fn matrix(options: &RaidOptions) -> Plan {
         // A bitmap costs writes of its own; it is a question of its own.
         bitmap: Some("none".to_owned()),
         metadata: None,
+        data_offset: None,
         spares: 0,
         is_assumed_clean: options.is_assumed_clean,
         state: ArrayState::Normal,

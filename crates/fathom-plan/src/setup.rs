@@ -362,6 +362,7 @@ fn array_spec(level: String) -> ArraySpec {
         order: Vec::new(),
         bitmap: None,
         metadata: None,
+        data_offset: None,
         spares: 0,
         is_assumed_clean: false,
         state: ArrayState::Normal,

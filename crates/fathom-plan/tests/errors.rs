@@ -312,6 +312,11 @@ fn devices_and_arrays() {
             "[setup]\ndevices = [\"3 x loop:1G\"]\narray.level = \"raid5\"\narray.chunk = \"48k\""
                 .to_owned(),
         ),
+        (
+            BARE,
+            "[setup]\ndevices = [\"3 x loop:1G\"]\narray.level = \"raid5\"\narray.data_offset = \"8k\""
+                .to_owned(),
+        ),
     ];
     check(
         &plans,
@@ -340,6 +345,8 @@ fn devices_and_arrays() {
                 line 8: setup.array.layout: f3 keeps 3 copies, and there are 2 members
             [setup] / devices = ["3 x loop:1G"] / array.level = "raid5" / array.chunk = "48k"
                 line 8: setup.array.chunk: the chunk of raid5 must be a power of two from 4k, and 48k is none
+            [setup] / devices = ["3 x loop:1G"] / array.level = "raid5" / array.data_offset = "8k"
+                line 8: setup.array.data_offset: must be a multiple of 1k, from 12k to 1TiB
         "#]],
     );
 }

@@ -279,6 +279,39 @@ fn combinations_that_cannot_exist_are_shown_with_their_reason() {
     );
 }
 
+/// Where data begin is a factor like the chunk; what no array has is n/a.
+#[test]
+fn the_offset_of_data_is_a_factor() {
+    let plan = plan(&format!(
+        "{SETUP}array.level = \"raid5\"\n[factors]\narray.data_offset = [\"1025k\", \"64k\"]\narray.metadata = [\"1.2\", \"1.1\"]\narray.bitmap = [\"internal\", \"none\"]"
+    ));
+    let cells = cells(&plan).expect("cells");
+    let of = |cell: &Cell| {
+        let array = cell.setup.array.as_ref().expect("an array");
+        let text = |text: &Option<String>| text.clone().unwrap_or_default();
+        (text(&array.data_offset), text(&array.metadata), text(&array.bitmap))
+    };
+    let (possible, others): (Vec<&Cell>, Vec<&Cell>) =
+        cells.iter().partition(|cell| cell.impossible.is_none());
+    let mut possible: Vec<_> = possible.into_iter().map(of).collect();
+    possible.sort();
+    let words = |a: &str, b: &str, c: &str| (a.to_owned(), b.to_owned(), c.to_owned());
+    let six = [
+        words("1025k", "1.1", "internal"),
+        words("1025k", "1.1", "none"),
+        words("1025k", "1.2", "internal"),
+        words("1025k", "1.2", "none"),
+        words("64k", "1.1", "none"),
+        words("64k", "1.2", "none"),
+    ];
+    assert_eq!(possible, six);
+    assert_eq!(others.len(), 2);
+    for cell in others {
+        let why = cell.impossible.as_deref().unwrap_or_default();
+        assert!(why.contains("no room for a bitmap"), "{}: {why}", cell.name());
+    }
+}
+
 #[test]
 fn what_a_level_does_not_have_is_left_out_of_its_cells() {
     let plan = plan(&format!(

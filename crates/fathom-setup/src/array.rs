@@ -37,6 +37,7 @@ struct Shape {
     spares: Vec<usize>,
     chunk_bytes: Option<u64>,
     layout: Option<String>,
+    data_offset_bytes: Option<u64>,
     data_disks: f64,
 }
 
@@ -88,7 +89,11 @@ fn shape(spec: &ArraySpec, devices: usize) -> Result<Shape, SetupError> {
     };
     let data_disks = data_disks(spec, count)?;
     let layout = spec.layout.clone();
-    Ok(Shape { members, spares, chunk_bytes, layout, data_disks })
+    let data_offset_bytes = match spec.data_offset_bytes() {
+        Ok(bytes) => bytes,
+        Err(error) => return wrong(format!("data_offset: {error}")),
+    };
+    Ok(Shape { members, spares, chunk_bytes, layout, data_offset_bytes, data_disks })
 }
 
 /// Members' worth of data.
@@ -154,6 +159,7 @@ pub(crate) fn build(
         .filter_map(|place| devices.get(*place))
         .cloned()
         .collect();
+    has_room(&shape, &all)?;
     count_capacity(site, &shape, &all);
     let uuid = md_uuid(&site.uuid()?);
     let name = free_name(site.root);
@@ -171,7 +177,8 @@ pub(crate) fn build(
     }
     let smallest = all.iter().map(|device| device.size_bytes).min().unwrap_or(0);
     if site.is_dry() {
-        let size = (smallest - smallest / SUPERBLOCK_SHARE) as f64 * shape.data_disks;
+        let kept = (smallest / SUPERBLOCK_SHARE).max(shape.data_offset_bytes.unwrap_or(0));
+        let size = (smallest - kept) as f64 * shape.data_disks;
         let below = all.first().cloned();
         let below = below.ok_or_else(|| SetupError::Spec("array: no devices".to_owned()))?;
         let device = site.imagined(&format!("/dev/{name}"), size as u64, &below);
@@ -188,11 +195,69 @@ pub(crate) fn build(
     let array = Array { device, members: all, spec: spec.clone() };
     // Held from the first moment on: nobody can put anything on it while it is synchronised for hours.
     site.hold_new(&array.device, Some(old))?;
+    check_data_offset(site, &shape, &array)?;
     if has_first_sync(spec) {
         wait_for_sync(site, &array, "first synchronisation")?;
     }
     bring_into_state(site, &array)?;
+    // A member that was added again has been given an offset anew.
+    check_data_offset(site, &shape, &array)?;
+    if let Some(bytes) = shape.data_offset_bytes {
+        site.facts.push(format!("data begin {} into each member", kib_words(bytes)));
+    }
     Ok(array)
+}
+
+/// Data must begin on a block of every member, and well before its end: mdadm looks at neither.
+fn has_room(shape: &Shape, all: &[Device]) -> Result<(), SetupError> {
+    let Some(bytes) = shape.data_offset_bytes else { return Ok(()) };
+    let wrong = |text: String| Err(SetupError::Spec(format!("array: data_offset {text}")));
+    let offset = kib_words(bytes);
+    for device in all {
+        if !bytes.is_multiple_of(device.logical_block_bytes.max(1)) {
+            let block = device.logical_block_bytes;
+            let word = device.word();
+            return wrong(format!("{offset}: a multiple of {block} bytes, the block of {word}"));
+        }
+        if device.size_bytes / 2 < bytes {
+            return wrong(format!("{offset}: at most half of {}", device.word()));
+        }
+    }
+    Ok(())
+}
+
+/// The data begin where they were asked to.
+fn check_data_offset(site: &Site<'_, '_>, shape: &Shape, array: &Array) -> Result<(), SetupError> {
+    let Some(bytes) = shape.data_offset_bytes else { return Ok(()) };
+    let members: Vec<&str> = array.members.iter().map(|member| member.name.as_str()).collect();
+    match other_offset(site.root, &array.device.name, &members, bytes) {
+        Some(text) => Err(SetupError::NotAsAsked(text)),
+        None => Ok(()),
+    }
+}
+
+/// The first member whose data begin elsewhere, by what the kernel says; one that was removed has no data.
+fn other_offset(root: &SysRoot, array: &str, members: &[&str], bytes: u64) -> Option<String> {
+    const SECTOR_BYTES: u64 = 512;
+    members.iter().find_map(|member| {
+        let slot = format!("sys/block/{array}/md/dev-{member}");
+        let sectors: Option<u64> = root.value(format!("{slot}/offset"));
+        let is_as_asked = match sectors {
+            Some(sectors) => sectors.checked_mul(SECTOR_BYTES) == Some(bytes),
+            None => !root.exists(&slot),
+        };
+        let found = sectors.map_or_else(
+            || "at an offset that the kernel does not tell".to_owned(),
+            |sectors| format!("at sector {sectors} of it"),
+        );
+        (!is_as_asked).then(|| {
+            format!(
+                "data_offset {}: the data of {array} on {member} begin {found}, not at {}, where mdadm was asked to put them",
+                kib_words(bytes),
+                bytes / SECTOR_BYTES
+            )
+        })
+    })
 }
 
 fn has_first_sync(spec: &ArraySpec) -> bool {
@@ -267,6 +332,9 @@ fn create(
     }
     if let Some(bytes) = shape.chunk_bytes {
         call = call.arg(format!("--chunk={}", kib_words(bytes).to_uppercase()));
+    }
+    if let Some(bytes) = shape.data_offset_bytes {
+        call = call.arg(format!("--data-offset={}", kib_words(bytes).to_uppercase()));
     }
     if let Some(layout) = &shape.layout {
         call = call.arg(format!("--layout={layout}"));
@@ -473,6 +541,7 @@ mod tests {
             order: Vec::new(),
             bitmap: None,
             metadata: None,
+            data_offset: None,
             spares: 0,
             is_assumed_clean: false,
             state: ArrayState::Normal,
@@ -503,6 +572,57 @@ mod tests {
             }
         }
         assert_eq!(striping(&spec("raid1", None), 2), None);
+    }
+
+    /// mdadm lays data over its own superblock or bitmap where it is told to; fathom does not tell it.
+    #[test]
+    fn data_begin_where_nothing_else_lies() {
+        let of = |offset: &str, metadata: &str, bitmap: &str| ArraySpec {
+            data_offset: Some(offset.to_owned()),
+            metadata: Some(metadata.to_owned()),
+            bitmap: Some(bitmap.to_owned()),
+            ..spec("raid5", None)
+        };
+        let bytes = |spec: &ArraySpec| shape(spec, 3).map(|shape| shape.data_offset_bytes);
+        for (offset, bitmap, is) in [
+            ("12k", "none", 12 << 10),
+            ("144k", "internal", 144 << 10),
+            ("1025KiB", "internal", 1025 << 10),
+            ("1T", "none", 1 << 40),
+        ] {
+            let got = bytes(&of(offset, "1.1", bitmap)).unwrap_or_else(|e| panic!("{offset}: {e}"));
+            assert_eq!(got, Some(is));
+        }
+        for (offset, metadata, bitmap, why) in [
+            ("8k", "1.2", "none", "from 12k to 1TiB"),
+            ("1536", "1.2", "none", "a multiple of 1k"),
+            ("2T", "1.2", "none", "from 12k to 1TiB"),
+            ("143k", "1.2", "internal", "no room for a bitmap"),
+            ("1M", "1.0", "none", "lies behind the data"),
+            ("1M", "0.90", "none", "lies behind the data"),
+        ] {
+            let error = bytes(&of(offset, metadata, bitmap)).expect_err(offset).to_string();
+            assert!(error.contains(why) && error.contains("data_offset"), "{offset}: {error}");
+        }
+    }
+
+    #[test]
+    fn data_that_begin_elsewhere_are_named_with_the_member() {
+        let tree = fathom_testkit::Tree::new();
+        let slot = |member: &str| format!("sys/block/md200/md/dev-{member}");
+        tree.put(format!("{}/offset", slot("sda")), "2050\n");
+        tree.put(format!("{}/offset", slot("sdb1")), "2050\n");
+        let members = ["sda", "sdb1", "removed"];
+        let other = || other_offset(&tree.root(), "md200", &members, 1025 << 10);
+        assert_eq!(other(), None);
+        tree.put(format!("{}/offset", slot("sdb1")), "4096\n");
+        let text = other().expect("mdadm took another");
+        for part in ["data_offset 1025k", "on sdb1", "at sector 4096", "not at 2050"] {
+            assert!(text.contains(part), "{text}");
+        }
+        tree.put(format!("{}/state", slot("removed")), "in_sync\n");
+        tree.put(format!("{}/offset", slot("sdb1")), "2050\n");
+        assert!(other().expect("nobody tells").contains("on removed"), "it is there without one");
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! What is built before measuring, from the bottom up.
 
+use fathom_base::units;
 use serde::{Deserialize, Serialize};
 
 /// Layers from the bottom up; each that is there stands on the one before. All sizes are words as in the plan file (`64k`), because
@@ -98,6 +99,9 @@ pub struct ArraySpec {
     pub bitmap: Option<String>,
     /// `1.2`, `1.1`, `1.0`, `0.90`.
     pub metadata: Option<String>,
+    /// Where the data begin on each member, as `1MiB`; the choice of the kernel's tool when none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub data_offset: Option<String>,
     /// Devices that stand by.
     pub spares: u32,
     /// Initial synchronisation is left out, and the results say so.
@@ -105,6 +109,41 @@ pub struct ArraySpec {
     /// In which state it is measured.
     pub state: ArrayState,
 }
+
+impl ArraySpec {
+    /// Where the data are to begin on each member, in bytes; none when that is left to the kernel's tool.
+    ///
+    /// # Errors
+    /// Why no array has it: mdadm itself looks at none of this, and would lay the data over the superblock, or the bitmap over the data.
+    pub fn data_offset_bytes(&self) -> Result<Option<u64>, String> {
+        let Some(text) = &self.data_offset else { return Ok(None) };
+        let bytes = units::parse_size(text).map_err(|error| error.to_string())?;
+        let metadata = self.metadata.as_deref().unwrap_or("1.2");
+        let has_bitmap = self.bitmap.as_deref() == Some("internal");
+        let least = if has_bitmap { DATA_AFTER_BITMAP_BYTES } else { DATA_OFFSET_BYTES.start };
+        if !matches!(metadata, "1.1" | "1.2") {
+            return Err(format!(
+                "metadata {metadata} lies behind the data, which begin with the member; 1.1 and 1.2 have an offset"
+            ));
+        }
+        if !bytes.is_multiple_of(1024) || !DATA_OFFSET_BYTES.contains(&bytes) {
+            return Err("must be a multiple of 1k, from 12k to 1TiB".to_owned());
+        }
+        if bytes < least {
+            return Err(format!(
+                "{text} leaves no room for a bitmap before the data; it needs {}",
+                units::format_size(least)
+            ));
+        }
+        Ok(Some(bytes))
+    }
+}
+
+/// Where data can begin: behind a superblock at 4 KiB and the list of bad blocks.
+const DATA_OFFSET_BYTES: std::ops::Range<u64> = 12 << 10..(1 << 40) + 1;
+
+/// Behind the largest bitmap that mdadm makes by itself, too.
+const DATA_AFTER_BITMAP_BYTES: u64 = 144 << 10;
 
 /// The state in which an array is measured.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -74,6 +74,10 @@ fn set_part(array: &mut ArraySpec, own: &str, value: &str) -> Result<(), String>
         "metadata" => {
             array.metadata = Some(one_of(value, &["1.2", "1.1", "1.0", "0.90"])?);
         }
+        "data_offset" => {
+            size(value)?;
+            array.data_offset = Some(value.to_owned());
+        }
         "spares" => array.spares = count(value, 0, 64)?,
         "assume_clean" => array.is_assumed_clean = yes_no(value)?,
         "state" => {
@@ -155,6 +159,7 @@ pub fn check(array: &ArraySpec, devices: usize) -> Result<(), Fault> {
         return Err(fault("array.order", reason));
     }
     check_chunk(array, level).map_err(|reason| fault("array.chunk", reason))?;
+    array.data_offset_bytes().map_err(|reason| fault("array.data_offset", reason))?;
     check_layout(array, level, members).map_err(|reason| fault("array.layout", reason))?;
     check_redundancy(array, level)
 }

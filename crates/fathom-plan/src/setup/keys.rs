@@ -47,6 +47,11 @@ pub const SETUP_KEYS: &[SetupKey] = &[
     key("array.order", "0,1,2,...", "order of the members, as places in the list of devices"),
     key("array.bitmap", "none|internal", "write-intent bitmap"),
     key("array.metadata", "1.2|1.1|1.0|0.90", "version of the superblock"),
+    key(
+        "array.data_offset",
+        "SIZE",
+        "where the data begin on each member (mdadm --data-offset); a multiple of 1k, with metadata 1.1 or 1.2",
+    ),
     key("array.spares", "N", "devices that stand by"),
     key("array.assume_clean", "yes|no", "leave out the first synchronisation; results say so"),
     key(

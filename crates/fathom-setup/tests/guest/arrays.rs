@@ -37,6 +37,9 @@ const FACTS: &str = "d=$(basename $(readlink -f $1)); cd /sys/block/$d/md; \
     echo KERNEL $(cat level layout chunk_size); \
     echo STATE degraded=$(cat degraded 2>/dev/null) action=$(cat sync_action 2>/dev/null) bitmap=$(cat bitmap/location 2>/dev/null)";
 
+/// Prints where the data of the members begin, in sectors.
+const OFFSETS: &str = "; echo OFFSETS $(cat dev-*/offset)";
+
 pub fn trial() -> Trial {
     let needs = [
         // The journal lies on the host: root in the guest does not believe what belongs to somebody else.
@@ -60,6 +63,7 @@ fn setup(level: &str, members: u32) -> SetupSpec {
         order: Vec::new(),
         bitmap: None,
         metadata: None,
+        data_offset: None,
         spares: 0,
         is_assumed_clean: true,
         state: ArrayState::Normal,
@@ -170,6 +174,17 @@ fn at_work(mut all: GuestJob) -> GuestJob {
     let slow = "echo 100 >/proc/sys/dev/raid/speed_limit_min; echo 500 >/proc/sys/dev/raid/speed_limit_max";
     all = all.setup("slow", slow);
     all = look(all, "rebuilding", &in_state("raid6", 4, ArrayState::Rebuilding, true), FACTS);
+    // A place of the data that mdadm would not choose, also on the member that is added again.
+    let mut offset = in_state("raid1", 2, ArrayState::Rebuilding, true);
+    if let Some(array) = &mut offset.array {
+        array.data_offset = Some("3073k".to_owned());
+    }
+    all = look(all, "offset", &offset, &format!("{FACTS}{OFFSETS}"));
+    let mut least = setup("raid5", 3);
+    if let Some(array) = &mut least.array {
+        array.data_offset = Some("12k".to_owned());
+    }
+    all = look(all, "least_offset", &least, &format!("{FACTS}{OFFSETS}"));
     all = look(all, "checking", &in_state("raid1", 2, ArrayState::Checking, true), FACTS);
     let fast = "echo 1000 >/proc/sys/dev/raid/speed_limit_min; echo 200000 >/proc/sys/dev/raid/speed_limit_max";
     all.setup("fast", fast)
@@ -259,6 +274,16 @@ fn judge(report: &GuestReport, kills: usize) {
     has(ended(report, "degraded", 0), "STATE degraded=1 action=idle bitmap=+");
     has(ended(report, "rebuilding", 0), "STATE degraded=1 action=recover");
     has(ended(report, "checking", 0), "STATE degraded=0 action=check");
+    let offset = ended(report, "offset", 0);
+    for words in [
+        "--data-offset=3073K",
+        "OFFSETS 6146 6146\n",
+        "FACT data begin 3073k into each member",
+        "action=recover",
+    ] {
+        has(offset, words);
+    }
+    has(ended(report, "least_offset", 0), "OFFSETS 24 24 24\n");
     let filesystem = ended(report, "filesystem", 0);
     for words in [
         "RAID stride:              16",

@@ -53,6 +53,7 @@ fn raid(level: &str) -> ArraySpec {
         order: Vec::new(),
         bitmap: None,
         metadata: None,
+        data_offset: None,
         spares: 0,
         is_assumed_clean: true,
         state: ArrayState::Normal,

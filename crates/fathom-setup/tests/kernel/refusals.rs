@@ -152,6 +152,7 @@ fn no_arrays() -> Judged {
         order: Vec::new(),
         bitmap: None,
         metadata: None,
+        data_offset: None,
         spares: 0,
         is_assumed_clean: true,
         state: ArrayState::Normal,
