@@ -49,6 +49,7 @@ pub fn trials() -> Vec<Trial> {
             self::look(report, "host_remote_cured").lacks(&["read-ahead-remote"]);
         })
         .test("a_client_of_files_is_a_companion", beside)
+        .test("how_far_ahead_is_read_of_a_server_is_a_setting", ahead)
         .test("a_server_of_files_that_does_not_answer", |report| {
             let look = look(report, "host_remote_dead");
             let unread = look.result["snapshot"]["unread"].to_string();
@@ -208,6 +209,42 @@ tail -1 /run/beside.json
 [ $code -le 1 ]
 "#;
 
+/// What is read ahead of the server's files, as each trial finds it. Then the experiment is killed in one.
+const AHEAD: &str = r#"
+cat >/run/ahead.toml <<'END'
+question = "How far ahead are files of a server to be read?"
+target = "/run/remote/big"
+[[workload]]
+label = "look"
+command = "cat /sys/class/bdi/$(mountpoint -d /run/remote)/read_ahead_kb >>/run/ahead; sleep 2"
+[factors]
+bdi.read_ahead_kb = [64, 1024]
+[design]
+blocks = 1
+sentinel = false
+[prepare]
+settle = "0s"
+quiet = "0s"
+[[objective]]
+metric = "application"
+END
+now() { cat /sys/class/bdi/$(mountpoint -d /run/remote)/read_ahead_kb; }
+echo before $(now)
+code=0
+fathom --json --quiet lab /run/ahead.toml >/run/ahead.json || code=$?
+echo seen $(sort -n /run/ahead)
+echo after $(now)
+rm /run/ahead
+fathom --quiet lab --new /run/ahead.toml >/dev/null 2>&1 & lab=$!
+until grep . /run/ahead >/dev/null 2>&1; do sleep 0.1; done
+kill -KILL $lab
+echo killed $(now)
+fathom restore
+echo restored $(now)
+tail -1 /run/ahead.json
+[ $code -le 1 ]
+"#;
+
 /// As advised.
 const REMOTE_CURED: &str = r#"
 echo 4096 >/sys/class/bdi/$(mountpoint -d /run/remote)/read_ahead_kb
@@ -302,6 +339,7 @@ fn job(job: GuestJob) -> GuestJob {
         .step("host_mirrored", MIRRORED)
         .step("host_remote", REMOTE)
         .step("host_beside", BESIDE)
+        .step("host_ahead", AHEAD)
         .step("host_remote_cured", REMOTE_CURED)
         .step("host_remote_dead", REMOTE_DEAD)
         .step("host_tables", TABLES)
@@ -355,6 +393,23 @@ fn beside(report: &GuestReport) {
     assert!(passes >= 1 && served >= passes * (8 << 20), "{said}");
     assert!(number("fetched") >= served, "{said}");
     assert_eq!(number("later"), 0, "the companion reads on");
+}
+
+/// Both values were there while their cells were measured, and before and after it is what it was.
+fn ahead(report: &GuestReport) {
+    let result = result(report, "host_ahead", 0);
+    assert_eq!(result["ended"], "complete");
+    let records = result["records"].as_array().expect("records");
+    for record in records {
+        assert!(record["cell"]["void"].is_null(), "{}", record["cell"]);
+        let knob = &record["cell"]["knobs"][0];
+        assert_eq!(knob["knob"], "bdi.read_ahead_kb");
+        assert_eq!((&knob["before"], &knob["after"]), (&knob["asked"], &knob["asked"]));
+    }
+    assert_eq!(records.len(), 2);
+    let said = &report.step("host_ahead").stdout;
+    contains(said, &["before 128\n", "seen 64 1024\n", "after 128\n", "restored 128\n"]);
+    assert!(said.contains("killed 64\n") || said.contains("killed 1024\n"), "{said}");
 }
 
 fn measured(report: &GuestReport) {
