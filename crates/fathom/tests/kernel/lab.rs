@@ -561,10 +561,9 @@ fn companions() {
 /// test's own (injected), that notes what it is asked.
 fn swap_and_services() {
     let sandbox = Sandbox::new();
-    let device = LoopDevice::new(64 << 20).unwrap();
-    assert!(tool("mkswap").arg(device.path()).output().unwrap().status.success());
-    assert!(tool("swapon").args(["-p", "7"]).arg(device.path()).status().unwrap().success());
-    let further = swaps_without_priority();
+    let device = swap(&["-p", "7"]);
+    // To these the kernel gives priorities, by turns.
+    let further = [swap(&[]), swap(&[])];
     let order_before = order_of(&further);
     let bin = sandbox.scratch.join("bin");
     fs::create_dir(&bin).unwrap();
@@ -650,14 +649,12 @@ fn write_systemctl(file: &Path, [log, state, others]: [&Path; 3]) {
     assert!(tool("chmod").arg("755").arg(file).status().unwrap().success());
 }
 
-/// Areas to which the kernel gives priorities, by turns.
-fn swaps_without_priority() -> [LoopDevice; 2] {
-    [(); 2].map(|()| {
-        let device = LoopDevice::new(32 << 20).unwrap();
-        assert!(tool("mkswap").arg(device.path()).output().unwrap().status.success());
-        assert!(tool("swapon").arg(device.path()).status().unwrap().success());
-        device
-    })
+/// A swap area that is on.
+fn swap(options: &[&str]) -> LoopDevice {
+    let device = LoopDevice::new(64 << 20).unwrap();
+    assert!(tool("mkswap").arg(device.path()).output().unwrap().status.success());
+    assert!(tool("swapon").args(options).arg(device.path()).status().unwrap().success());
+    device
 }
 
 /// Which of them is used first.
