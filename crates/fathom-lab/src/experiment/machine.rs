@@ -62,17 +62,7 @@ pub(crate) fn prepare(
         if !is_active(unit)? {
             continue;
         }
-        let others = stopped_with(unit);
-        if !others.is_empty() {
-            return Err(missing(
-                Path::new(unit),
-                format!(
-                    "stopping it would stop {} too, which would not be started again with it; name {} before it in stop_services",
-                    others.join(", "),
-                    if others.len() == 1 { "that" } else { "those" }
-                ),
-            ));
-        }
+        check_alone(unit, &[])?;
         note(format!("Stopping {unit}."));
         let change = MachineChange::ServiceStopped { unit: unit.clone() };
         let step = log.intend(Change::Machine(change.clone()))?;
@@ -86,6 +76,26 @@ pub(crate) fn prepare(
         Some(governor) => set_governor(root, log, governor, note),
         None => Ok(()),
     }
+}
+
+/// Refuses to stop a unit with which others would be stopped that run, but for those that are stopped before it.
+///
+/// # Errors
+/// [`LabError::Target`] with their names.
+pub(crate) fn check_alone(unit: &str, before: &[String]) -> Result<(), LabError> {
+    let mut others = stopped_with(unit);
+    others.retain(|other| !before.contains(other));
+    if others.is_empty() {
+        return Ok(());
+    }
+    Err(missing(
+        Path::new(unit),
+        format!(
+            "stopping it would stop {} too, which would not be started again with it; name {} before it in stop_services",
+            others.join(", "),
+            if others.len() == 1 { "that" } else { "those" }
+        ),
+    ))
 }
 
 /// Refuses when what lies in swap is more than the memory that is free for it: the kernel would kill processes, and first of all the one

@@ -302,10 +302,6 @@ impl<'a> Survey<'a> {
 
     fn add_acts(&mut self) {
         let prepare = &self.plan.prepare;
-        let act = |text: String, is_root: bool| Act {
-            text,
-            privilege: is_root.then(|| "root".to_owned()),
-        };
         let (mut around, mut refused): (Vec<Act>, Option<LabError>) = (Vec::new(), None);
         if prepare.swap_off {
             let areas = swap::areas(self.ground.root);
@@ -325,15 +321,7 @@ impl<'a> Survey<'a> {
                 true,
             ));
         }
-        for unit in &prepare.stop_services {
-            match machine::is_active(unit) {
-                Ok(true) => around.push(act(format!("systemctl stop {unit}"), true)),
-                Ok(false) => {
-                    around.push(act(format!("{unit} does not run: nothing to stop"), false))
-                }
-                Err(error) => refused = Some(error),
-            }
-        }
+        refused = stop_acts(&prepare.stop_services, &mut around).or(refused);
         if let Some(governor) = &prepare.governor {
             match governor_words(self.ground.root, governor) {
                 Ok(text) => around.push(act(text, true)),
@@ -406,6 +394,27 @@ impl<'a> Survey<'a> {
             self.refuse(usage(error));
         }
     }
+}
+
+/// A step, which may need the rights of root.
+fn act(text: String, is_root: bool) -> Act {
+    Act { text, privilege: is_root.then(|| "root".to_owned()) }
+}
+
+/// The services that are stopped; why they cannot be.
+fn stop_acts(units: &[String], around: &mut Vec<Act>) -> Option<LabError> {
+    let mut refused = None;
+    for (at, unit) in units.iter().enumerate() {
+        match machine::is_active(unit) {
+            Ok(true) => {
+                around.push(act(format!("systemctl stop {unit}"), true));
+                refused = machine::check_alone(unit, &units[..at]).err().or(refused);
+            }
+            Ok(false) => around.push(act(format!("{unit} does not run: nothing to stop"), false)),
+            Err(error) => refused = Some(error),
+        }
+    }
+    refused
 }
 
 /// Those devices that are not known yet.
