@@ -11,6 +11,9 @@ const PLACES: [&str; 9] =
 /// Beginnings of what would keep it from being found again: a UUID of one's own, a place that is not looked at.
 const IDENTITY: [&str; 2] = ["uuid=", "offset="];
 const UUIDS: [&str; 3] = ["-U", "--uuid", "--device-uuid"];
+/// Options without a value, after which another may stand in the same word (`-FU clear`), by the beginning of the filesystem's name.
+const FLAGS: [(&str, &str); 4] =
+    [("ext", "cjnqvDFSV"), ("xfs", "fqCKNV"), ("btrfs", "fqvKMV"), ("f2fs", "fhimqrV")];
 
 /// Refuses what goes beyond the device.
 ///
@@ -19,7 +22,7 @@ const UUIDS: [&str; 3] = ["-U", "--uuid", "--device-uuid"];
 pub(crate) fn check(kind: &str, options: &[String]) -> Result<(), SetupError> {
     let mut may_be_value = false;
     for option in options {
-        let wrong = reason(kind, option, may_be_value);
+        let wrong = reason(kind, &last_of_word(kind, option), may_be_value);
         if let Some(reason) = wrong {
             let text = format!("filesystem.make_options: {option}: {reason}");
             return Err(SetupError::Spec(text));
@@ -27,6 +30,14 @@ pub(crate) fn check(kind: &str, options: &[String]) -> Result<(), SetupError> {
         may_be_value = option.starts_with('-');
     }
     Ok(())
+}
+
+/// The option of a word that may take a value: `-U` of `-FU`.
+fn last_of_word(kind: &str, word: &str) -> String {
+    let flags = FLAGS.iter().find(|(name, _)| kind.starts_with(name)).map_or("", |known| known.1);
+    let letters = word.strip_prefix('-').filter(|letters| !letters.starts_with('-'));
+    let rest = letters.map(|letters| letters.trim_start_matches(|c| flags.contains(c)));
+    rest.filter(|rest| !rest.is_empty()).map_or_else(|| word.to_owned(), |rest| format!("-{rest}"))
 }
 
 fn reason(kind: &str, option: &str, may_be_value: bool) -> Option<&'static str> {
@@ -45,7 +56,9 @@ fn reason(kind: &str, option: &str, may_be_value: bool) -> Option<&'static str> 
     if option.contains('/') || begins(&PLACES) || pieces().any(|word| is_file(&word)) {
         return Some(ELSEWHERE);
     }
-    if kind == "f2fs" && option.starts_with("-c") {
+    // A further device, and a file for what was on the device before.
+    let is_of = |name: &str, word: &str| kind.starts_with(name) && option.starts_with(word);
+    if is_of("f2fs", "-c") || is_of("ext", "-z") {
         return Some(ELSEWHERE);
     }
     if UUIDS.iter().any(|word| option.starts_with(word)) || begins(&IDENTITY) {
@@ -72,6 +85,7 @@ mod tests {
                 "-E stride=16,stripe_width=48 -O ^has_journal,64bit -m 0 -i 65536 -J size=64 -L data",
             ),
             ("ext4", "-Enodiscard -b4096 -F -N 100000"),
+            ("ext4", "-FqE stride=16 -jm0 -cc"),
             (
                 "xfs",
                 "-f -d su=64k,sw=3,agcount=8 -l size=64m,version=2 -i size=512 -m crc=1,reflink=0 -s size=4096",
@@ -92,6 +106,8 @@ mod tests {
             ("xfs", "-d file,size=1g"),
             ("xfs", "-d name=image"),
             ("xfs", "-p /root/proto"),
+            ("ext4", "-z undo"),
+            ("ext3", "-Fqzundo"),
             ("ext4", "-J device=/dev/sdc"),
             ("ext4", "-J device=LABEL=journal"),
             ("ext4", "-Jdevice=UUID=0a1b"),
@@ -99,6 +115,7 @@ mod tests {
             ("btrfs", "--rootdir=/root"),
             ("f2fs", "-c sdc"),
             ("f2fs", "-csdc"),
+            ("f2fs", "-fc sdc"),
         ] {
             let text = outcome(kind, options).unwrap_err();
             assert!(text.contains("nobody consented"), "{kind} {options}: {text}");
@@ -111,6 +128,9 @@ mod tests {
     fn what_hides_the_filesystem_is_refused() {
         for (kind, options) in [
             ("ext4", "-U clear"),
+            ("ext4", "-FqU clear"),
+            ("btrfs", "-fU 0a1b"),
+            ("xfs", "-fmuuid=0a1b"),
             ("btrfs", "--uuid 0a1b"),
             ("xfs", "-m crc=1,uuid=0a1b"),
             ("ext4", "-E offset=1048576"),
