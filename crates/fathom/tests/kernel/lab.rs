@@ -635,13 +635,11 @@ fn swap_and_services() {
     services_come_back(&sandbox, &run, &plain, [&state, &idle, &log]);
 }
 
+/// Runs a plan.
+type Run<'a> = &'a dyn Fn(&Path) -> Done;
+
 /// Services that run again when they should not, and those that must.
-fn services_come_back(
-    sandbox: &Sandbox,
-    run: &dyn Fn(&Path) -> Done,
-    text: &str,
-    [state, idle, log]: [&Path; 3],
-) {
+fn services_come_back(sandbox: &Sandbox, run: Run<'_>, text: &str, [state, idle, log]: [&Path; 3]) {
     started_meanwhile(sandbox, run, text, [("noisy", state), ("idle", idle)]);
     fs::write(idle, "").unwrap();
     waits_for_a_service(sandbox, run, text, idle);
@@ -682,16 +680,11 @@ fn order_of(devices: &[LoopDevice; 2]) -> std::cmp::Ordering {
 }
 
 /// Somebody starts a service in the middle of a trial, which then does not count: also one that did not run before.
-fn started_meanwhile(
-    sandbox: &Sandbox,
-    run: &dyn Fn(&Path) -> Done,
-    text: &str,
-    services: [(&str, &Path); 2],
-) {
+fn started_meanwhile(sandbox: &Sandbox, run: Run<'_>, text: &str, services: [(&str, &Path); 2]) {
     for (name, state) in services {
         let text = text.replace("LOOK", &format!("rm -f {}", p(state)));
         let done = run(&plan(sandbox, name, &text));
-        let void = done.records()[0]["cell"]["void"].as_str().unwrap_or_default().to_owned();
+        let void = done.records()[0]["cell"]["void"].to_string();
         assert!(void.contains(&format!("somebody started {name}.service")), "{void}: {done:?}");
         assert_eq!(done.code, 1, "{done:?}");
         assert!(!state.exists(), "it is left to whom has started it");
@@ -699,7 +692,7 @@ fn started_meanwhile(
 }
 
 /// While a service runs that somebody has started, no further trial is measured.
-fn waits_for_a_service(sandbox: &Sandbox, run: &dyn Fn(&Path) -> Done, text: &str, idle: &Path) {
+fn waits_for_a_service(sandbox: &Sandbox, run: Run<'_>, text: &str, idle: &Path) {
     let fs = mounted(FsKind::Ext4, &[], "");
     let count = sandbox.scratch.join("count");
     let command = format!("rm -f {}; echo measured >> {}", p(idle), p(&count));
@@ -721,15 +714,14 @@ fn waits_for_a_service(sandbox: &Sandbox, run: &dyn Fn(&Path) -> Done, text: &st
 /// After kill -9 the service is started, and when the experiment goes on it is stopped for the rest, and started again.
 fn killed_with_a_service(
     sandbox: &Sandbox,
-    run: &dyn Fn(&Path) -> Done,
+    run: Run<'_>,
     text: &str,
     (state, log): (&Path, &Path),
 ) {
     let killed = sandbox.scratch.join("killed");
+    let (flag, state_file) = (p(&killed), p(state));
     let command = format!(
-        "test -e {0} || {{ touch {0}; kill -9 $PPID; sleep 60; }}; test -e {1}",
-        p(&killed),
-        p(state)
+        "test -e {flag} || {{ touch {flag}; kill -9 $PPID; sleep 60; }}; test -e {state_file}"
     );
     let file = plan(sandbox, "killed", &text.replace("LOOK", &command));
     fs::remove_file(log).unwrap();
