@@ -3,7 +3,7 @@
 use fathom_base::shell;
 use fathom_model::plan::OwnKnob;
 use fathom_sys::child;
-use fathom_sys::process::{self, dies_with_parent};
+use fathom_sys::process::{self, dies_with_parent, hears_signals};
 use std::io::Read;
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
@@ -56,6 +56,8 @@ fn run(command: &str, output: Stdio, time_max: Duration) -> Result<String, Strin
     let is_apart = process::is_root();
     if is_apart {
         shell.process_group(0);
+        // In the terminal's group it would hear Ctrl-C in the middle of its work.
+        hears_signals(&mut shell);
     }
     // It must not write on after fathom was killed, when the value has been put back already.
     dies_with_parent(&mut shell);

@@ -3,7 +3,7 @@
 use crate::error::{MissingTool, SetupError};
 use crate::outline::ToolFound;
 use fathom_base::shell;
-use fathom_sys::process::dies_with_parent;
+use fathom_sys::process::{dies_with_parent, hears_signals};
 use fathom_sys::signals::StopFlag;
 use std::collections::BTreeMap;
 use std::io::{self, Read, Write};
@@ -185,6 +185,7 @@ fn run(path: &Path, call: &Call, stop: &StopFlag) -> Result<Ended, SetupError> {
     command.stdout(Stdio::piped()).stderr(Stdio::piped());
     // Ctrl-C is heard by fathom alone, which then ends the tool; and a tool never outlives fathom.
     command.process_group(0);
+    hears_signals(&mut command);
     dies_with_parent(&mut command);
     let mut child = command.spawn().map_err(failed)?;
     let (stdout, stderr) = (child.stdout.take(), child.stderr.take());

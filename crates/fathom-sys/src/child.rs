@@ -90,7 +90,7 @@ impl Program {
             .stderr(to(output.stderr))
             .process_group(0);
         process::dies_with_parent(&mut command);
-        hears_signals(&mut command);
+        process::hears_signals(&mut command);
         let child = command.spawn()?;
         let pid = child.id();
         let start_time_ticks = process::start_time_ticks(root, pid).unwrap_or(0);
@@ -156,23 +156,6 @@ pub fn end_all(mut programs: Vec<Program>) {
         // One that waits for a device in the kernel ends later, or never; it is not waited for.
         let _ = program.wait(|| begun.elapsed() < GRACE);
     }
-}
-
-/// The signals that this process waits for in a thread of its own are blocked in it, and would be in what it starts: a program
-/// that is asked to end would not hear it.
-fn hears_signals(command: &mut Command) {
-    let in_child = || {
-        // SAFETY: sigset_t is plain data that sigemptyset initialises before any use.
-        let mut none: libc::sigset_t = unsafe { std::mem::zeroed() };
-        // SAFETY: the pointer is to our own set; no handler is touched.
-        let set = unsafe {
-            libc::sigemptyset(&raw mut none);
-            libc::pthread_sigmask(libc::SIG_SETMASK, &raw const none, std::ptr::null_mut())
-        };
-        if set == 0 { Ok(()) } else { Err(io::Error::from_raw_os_error(set)) }
-    };
-    // SAFETY: what runs between fork and exec makes one system call and allocates nothing.
-    unsafe { command.pre_exec(in_child) };
 }
 
 /// Asks a group to end.

@@ -92,6 +92,23 @@ pub fn dies_with_parent(command: &mut Command) {
     unsafe { command.pre_exec(in_child) };
 }
 
+/// The signals that this process waits for in a thread of its own are blocked in it, and would be in what it starts: a program
+/// that is asked to end, or a daemon that it leaves running, would not hear it.
+pub fn hears_signals(command: &mut Command) {
+    let in_child = || {
+        // SAFETY: sigset_t is plain data that sigemptyset initialises before any use.
+        let mut none: libc::sigset_t = unsafe { std::mem::zeroed() };
+        // SAFETY: the pointer is to our own set; no handler is touched.
+        let set = unsafe {
+            libc::sigemptyset(&raw mut none);
+            libc::pthread_sigmask(libc::SIG_SETMASK, &raw const none, std::ptr::null_mut())
+        };
+        if set == 0 { Ok(()) } else { Err(io::Error::from_raw_os_error(set)) }
+    };
+    // SAFETY: what runs between fork and exec makes one system call and allocates nothing.
+    unsafe { command.pre_exec(in_child) };
+}
+
 /// True when this process has the rights of root.
 #[must_use]
 pub fn is_root() -> bool {

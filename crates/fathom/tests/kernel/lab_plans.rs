@@ -32,8 +32,42 @@ pub fn trials() -> Vec<Trial> {
         kernel_test("lab_hypothesis", &[FathomBinary], hypothesis),
         kernel_test("lab_null_factor", &[FathomBinary], null_factor),
         kernel_test("lab_stops_when_answered", &[FathomBinary], stops),
+        kernel_test("lab_tools_hear_signals", &ext4, tools_hear_signals),
         kernel_test("lab_in_use", &[ext4[0], ext4[1], Tool("shuf")], in_use),
     ]
+}
+
+/// fathom blocks the signals that it waits for. What a tool or a command of a setting leaves running, such as a daemon, must not have
+/// them blocked for ever: nobody could end it.
+fn tools_hear_signals() {
+    let sandbox = Sandbox::new();
+    let [bin, said, value] = ["bin", "said", "value"].map(|name| sandbox.scratch.join(name));
+    fs::create_dir(&bin).unwrap();
+    fs::write(&value, "a\n").unwrap();
+    let look = format!("grep SigBlk /proc/self/status >> {}", p(&said));
+    let path = std::env::var("PATH").unwrap();
+    let mkfs = bin.join("mkfs.ext2");
+    let script = format!("#!/bin/bash\n{look}\nPATH='{path}' exec mkfs.ext2 \"$@\"\n");
+    fs::write(&mkfs, script).unwrap();
+    assert!(Command::new("chmod").arg("755").arg(&mkfs).status().unwrap().success());
+    let text = format!(
+        "[[workload]]\nlabel = 'none'\ncommand = 'true'\n[setup]\ndevices = ['loop:32MiB']\nfilesystem.type = 'ext2'\n\
+         [[own_knob]]\nname = 'x'\nread = 'cat {0}'\nwrite = '{look}; echo {{value}} > {0}'\nvalues = ['a', 'b']\n\
+         [knobs]\nown.x = 'b'\n[design]\nblocks = 1\nsentinel = false\n[[objective]]\nmetric = 'application'\n",
+        p(&value)
+    );
+    let file = plan(&sandbox, "signals", &text);
+    let done = crate::cli::run(|| {
+        let mut command = sandbox.command(&["--json", "--quiet", "lab", p(&file)]);
+        command.env("PATH", format!("{}:{path}", p(&bin)));
+        command
+    });
+    assert!(done.code <= 1, "{done:?}");
+    assert_eq!(trials_of(&done.records()).len(), 1);
+    let said = fs::read_to_string(&said).unwrap();
+    // mkfs at least once, the setting there and back.
+    assert!(said.lines().count() >= 3, "{said}");
+    assert!(said.lines().all(|line| line.ends_with("\t0000000000000000")), "{said}");
 }
 
 /// The plans that come with fathom, and what each is given.
