@@ -251,10 +251,14 @@ pub fn mount_at(root: &SysRoot, point: &Path) -> Option<Mount> {
 }
 
 fn find_mount(root: &SysRoot, point: &Path, id: &str) -> Option<(Mount, Option<BlockDir>)> {
-    let mount = mount_at(root, point)?;
-    if let Some(remote) = scope::of_remote(&mount) {
-        return (remote.device_id == id).then_some((mount, None));
+    // All mounts of an export share what belongs to it: one elsewhere has it still when this one is gone.
+    let mut all = mounts::own_mounts(root).into_iter();
+    let is_it =
+        |mount: &Mount| scope::of_remote(mount).is_some_and(|remote| remote.device_id == id);
+    if let Some(remote) = all.find(is_it) {
+        return Some((remote, None));
     }
+    let mount = mount_at(root, point)?;
     let devices = filesystem::devices(root, &mount, &FsFacts::default());
     let is_it = |device: &BlockDir| {
         device.devno().is_some_and(|devno| device_id(root, devno).is_meant_by(id))

@@ -18,6 +18,8 @@ struct Disk<'c> {
     service_ns: u64,
     sync_ns: u64,
     fail_at: Option<usize>,
+    /// The call that moves a byte less than was asked for.
+    short_at: Option<usize>,
     /// So many calls from the start on are given back instead of served.
     given_back: usize,
     /// The call of [`Engine::run`] that fails as a whole.
@@ -37,6 +39,7 @@ impl<'c> Disk<'c> {
             service_ns: 100,
             sync_ns: 1000,
             fail_at: None,
+            short_at: None,
             given_back: 0,
             break_at: None,
             runs: 0,
@@ -74,6 +77,8 @@ impl Engine for Disk<'_> {
                 -EAGAIN
             } else if self.fail_at == Some(self.log.len()) {
                 -5
+            } else if self.short_at == Some(self.log.len()) {
+                result - 1
             } else {
                 result
             };
@@ -158,6 +163,38 @@ fn queued_requests_wait_for_those_before_them_and_little_holds() {
     let mean = ran.buffers[0].latency_ns[0].mean().expect("some");
     let rate = 1000.0 / 100_000.0;
     assert!((mean * rate / 8.0 - 1.0).abs() < 0.01, "mean latency x rate = depth");
+}
+
+/// What ends together is what ends one by one: counts, bytes, the slowest, and the first that went wrong.
+#[test]
+fn batches_count_as_single_ends() {
+    let pairs = |batch| [("operations", "999"), ("depth", "8"), ("batch", batch)];
+    let shapes: [fn(&mut Disk); 4] = [
+        |_| (),
+        |disk| disk.given_back = 3,
+        |disk| disk.fail_at = Some(303),
+        |disk| disk.short_at = Some(303),
+    ];
+    for (number, shape) in shapes.into_iter().enumerate() {
+        let (one, many) =
+            (run(&pairs("1"), WHOLE, shape, false), run(&pairs("4"), WHOLE, shape, false));
+        assert!(many.ended.counts.batches <= one.ended.counts.batches / 3, "{number}");
+        let failed = many.ended.failed;
+        assert_eq!(failed.map(|f| (f.operation, f.errno, f.moved_bytes)), {
+            [None, None, Some(("read", 5, 0)), Some(("read", 0, 4095))][number]
+        });
+        // Of the batch with the failure, the others count, also those behind it.
+        let counted = [999, 999, 303, 303][number];
+        assert_eq!(many.class(OpClass::Read).0, counted, "{number}");
+        assert_eq!(many.ended.counts.operations, counted, "{number}");
+        let bytes: u64 = many.buffers.iter().map(|b| b.bytes[OpClass::Read as usize]).sum();
+        assert_eq!(bytes, counted * 4096, "{number}");
+        assert_eq!(one.log[..299], many.log[..299], "the same requests in the same order");
+        let longest = many.slow.iter().map(|op| op.latency_ns).max();
+        assert_eq!(longest, many.class(OpClass::Read).2, "{number}");
+        // A batch is seen when its fourth has ended, after the four before it; one that is given back waits for one batch more.
+        assert_eq!(many.class(OpClass::Read).2, Some([800, 1200, 800, 800][number]));
+    }
 }
 
 #[test]

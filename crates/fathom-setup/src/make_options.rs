@@ -10,10 +10,12 @@ const PLACES: [&str; 9] =
     ["device=", "logdev=", "rtdev=", "name=", "file", "LABEL=", "UUID=", "PARTLABEL=", "PARTUUID="];
 /// Beginnings of what would keep it from being found again: a UUID of one's own, a place that is not looked at.
 const IDENTITY: [&str; 2] = ["uuid=", "offset="];
-const UUIDS: [&str; 3] = ["-U", "--uuid", "--device-uuid"];
+const UUIDS: [&str; 2] = ["--uuid", "--device-uuid"];
+/// Files that are copied into it.
+const ROOTS: [&str; 1] = ["--rootdir"];
 /// Options without a value, after which another may stand in the same word (`-FU clear`), by the beginning of the filesystem's name.
 const FLAGS: [(&str, &str); 4] =
-    [("ext", "cjnqvDFSV"), ("xfs", "fqCKNV"), ("btrfs", "fqvKMV"), ("f2fs", "fhimqrV")];
+    [("ext", "cjnqvDFKSV"), ("xfs", "fqCKNV"), ("btrfs", "fqvKMV"), ("f2fs", "fhimqrV")];
 
 /// Refuses what goes beyond the device.
 ///
@@ -53,15 +55,23 @@ fn reason(kind: &str, option: &str, may_be_value: bool) -> Option<&'static str> 
     let pieces = || attached.split([',', '=']);
     let begins =
         |with: &[&str]| attached.split(',').any(|word| with.iter().any(|w| word.starts_with(w)));
-    if option.contains('/') || begins(&PLACES) || pieces().any(|word| is_file(&word)) {
+    // Each beginning of a long option is that option where no other begins so; `--` alone would make devices of all that follows.
+    let name = option.split('=').next().filter(|name| name.starts_with("--"));
+    let is_one_of =
+        |long: &[&str]| name.is_some_and(|name| long.iter().any(|l| l.starts_with(name)));
+    if option.contains('/')
+        || begins(&PLACES)
+        || is_one_of(&ROOTS)
+        || pieces().any(|word| is_file(&word))
+    {
         return Some(ELSEWHERE);
     }
     // A further device, and a file for what was on the device before.
     let is_of = |name: &str, word: &str| kind.starts_with(name) && option.starts_with(word);
-    if is_of("f2fs", "-c") || is_of("ext", "-z") {
+    if is_of("f2fs", "-c") || is_of("ext", "-z") || is_of("btrfs", "-r") {
         return Some(ELSEWHERE);
     }
-    if UUIDS.iter().any(|word| option.starts_with(word)) || begins(&IDENTITY) {
+    if option.starts_with("-U") || is_one_of(&UUIDS) || begins(&IDENTITY) {
         return Some(UNFOUND);
     }
     (!option.starts_with('-') && !may_be_value)
@@ -108,6 +118,10 @@ mod tests {
             ("xfs", "-p /root/proto"),
             ("ext4", "-z undo"),
             ("ext3", "-Fqzundo"),
+            ("ext4", "-Kz undo"),
+            ("btrfs", "--rootd=none"),
+            ("btrfs", "-r none"),
+            ("btrfs", "-f -- sdc"),
             ("ext4", "-J device=/dev/sdc"),
             ("ext4", "-J device=LABEL=journal"),
             ("ext4", "-Jdevice=UUID=0a1b"),
@@ -129,6 +143,9 @@ mod tests {
         for (kind, options) in [
             ("ext4", "-U clear"),
             ("ext4", "-FqU clear"),
+            ("ext4", "-KU clear"),
+            ("btrfs", "--uui 0a1b"),
+            ("btrfs", "--device-u=0a1b"),
             ("btrfs", "-fU 0a1b"),
             ("xfs", "-fmuuid=0a1b"),
             ("btrfs", "--uuid 0a1b"),

@@ -116,36 +116,29 @@ pub(crate) fn directory_at(dir: impl AsFd, path: &Path) -> io::Result<OwnedFd> {
     Ok(rustix::fs::openat(dir, path, flags, Mode::empty())?)
 }
 
-/// Goes through the names in an open directory and what they are, in no order. Where `short_ends`, an answer with room left is the
-/// last one: so it is in sysfs, which lists a directory at once.
+/// Goes through the names in an open directory and what they are, in no order. Where `is_sysfs`, the last name says itself that it is
+/// the last, which saves the question for more; an answer may be short without being the last, when a signal came.
 pub(crate) fn for_each_entry(
     directory: impl AsFd,
-    short_ends: bool,
+    is_sysfs: bool,
     mut take: impl FnMut(&str, FileType),
 ) {
     const BUFFER_BYTES: usize = 16 << 10;
-    /// More than any entry takes.
-    const ENTRY_BYTES_MAX: usize = 512;
-    /// Number, offset, length and type before a name, and the zero after it.
-    const AROUND_NAME_BYTES: usize = 20;
     let mut buffer = Vec::with_capacity(BUFFER_BYTES);
     let mut reader = RawDir::new(directory, buffer.spare_capacity_mut());
-    let mut used_bytes = 0;
     while let Some(Ok(entry)) = reader.next() {
-        let name = entry.file_name();
-        used_bytes += (name.count_bytes() + AROUND_NAME_BYTES).next_multiple_of(8);
-        let name = name.to_string_lossy();
+        let name = entry.file_name().to_string_lossy();
         if name != "." && name != ".." {
             take(&name, entry.file_type());
         }
-        if reader.is_buffer_empty() {
-            if short_ends && used_bytes + ENTRY_BYTES_MAX < BUFFER_BYTES {
-                return;
-            }
-            used_bytes = 0;
+        if is_sysfs && entry.next_entry_cookie() == END_OF_SYSFS {
+            return;
         }
     }
 }
+
+/// Where kernfs, which keeps sysfs, goes on behind the last name of a directory: nowhere (fs/kernfs/dir.c sets `INT_MAX`).
+const END_OF_SYSFS: u64 = i32::MAX as u64;
 
 /// Opens a file below an open directory, for reading.
 pub(crate) fn open_at(dir: impl AsFd, path: &Path) -> io::Result<OwnedFd> {

@@ -99,7 +99,10 @@ pub(super) fn is_raid_volume(scene: &Scene<'_>, node: &Node) -> bool {
     let host = hosts.find(|host| Some(host.name.as_str()) == name);
     let driver = host.and_then(|host| host.driver.as_deref());
     let known = driver.filter(|driver| RAID_DRIVERS.iter().any(|(name, _)| name == driver));
-    known.is_some_and(|driver| is_volume(driver, node))
+    // Only a drive counts the hours that it was on.
+    let health = node.details().health.as_ref();
+    let is_drive = health.is_some_and(|health| health.power_on_hours.is_some());
+    !is_drive && known.is_some_and(|driver| is_volume(driver, node))
 }
 
 /// Two PCI addresses are of one device, whatever function they name.

@@ -58,14 +58,20 @@ pub(crate) fn prepare(
             log.made(step, Change::Machine(change))?;
         }
     }
+    // All are noted before the first is stopped: one may take another along, which is to be started again, too.
+    let mut to_stop = Vec::new();
     for unit in &prepare.stop_services {
-        if !is_active(unit)? {
-            continue;
+        if is_active(unit)? {
+            check_alone(unit, &prepare.stop_services)?;
+            to_stop.push((unit, MachineChange::ServiceStopped { unit: unit.clone() }));
         }
-        check_alone(unit, &[])?;
+    }
+    let intend = |(unit, change): (_, MachineChange)| {
+        Ok((unit, log.intend(Change::Machine(change.clone()))?, change))
+    };
+    let to_stop = to_stop.into_iter().map(intend).collect::<Result<Vec<_>, LabError>>()?;
+    for (unit, step, change) in to_stop {
         note(format!("Stopping {unit}."));
-        let change = MachineChange::ServiceStopped { unit: unit.clone() };
-        let step = log.intend(Change::Machine(change.clone()))?;
         log.fault_point("before a service is stopped");
         let done = systemctl(&["stop", "--", unit]);
         log.fault_point("after a service was stopped");
@@ -78,20 +84,20 @@ pub(crate) fn prepare(
     }
 }
 
-/// Refuses to stop a unit with which others would be stopped that run, but for those that are stopped before it.
+/// Refuses to stop a unit with which others would be stopped that run, but for those that the plan stops anyway.
 ///
 /// # Errors
 /// [`LabError::Target`] with their names.
-pub(crate) fn check_alone(unit: &str, before: &[String]) -> Result<(), LabError> {
+pub(crate) fn check_alone(unit: &str, stopped: &[String]) -> Result<(), LabError> {
     let mut others = stopped_with(unit);
-    others.retain(|other| !before.contains(other));
+    others.retain(|other| !stopped.contains(other));
     if others.is_empty() {
         return Ok(());
     }
     Err(missing(
         Path::new(unit),
         format!(
-            "stopping it would stop {} too, which would not be started again with it; name {} before it in stop_services",
+            "stopping it would stop {} too, which would not be started again with it; name {} in stop_services, too",
             others.join(", "),
             if others.len() == 1 { "that" } else { "those" }
         ),

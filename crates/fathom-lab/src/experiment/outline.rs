@@ -404,11 +404,11 @@ fn act(text: String, is_root: bool) -> Act {
 /// The services that are stopped; why they cannot be.
 fn stop_acts(units: &[String], around: &mut Vec<Act>) -> Option<LabError> {
     let mut refused = None;
-    for (at, unit) in units.iter().enumerate() {
+    for unit in units {
         match machine::is_active(unit) {
             Ok(true) => {
                 around.push(act(format!("systemctl stop {unit}"), true));
-                refused = machine::check_alone(unit, &units[..at]).err().or(refused);
+                refused = machine::check_alone(unit, units).err().or(refused);
             }
             Ok(false) => around.push(act(format!("{unit} does not run: nothing to stop"), false)),
             Err(error) => refused = Some(error),

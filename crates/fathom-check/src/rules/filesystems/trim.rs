@@ -68,6 +68,8 @@ fn takes_discards(node: &Node) -> Option<bool> {
 
 /// Flash that is never told what is free.
 pub(super) fn never(scene: &Scene<'_>) -> Vec<Defect> {
+    /// Of filesystems that share the finding.
+    const PLACES_SHOWN: usize = 3;
     let timers = &scene.snapshot.system.timers;
     // Without any timer seen, timers could not be read.
     if timers.is_empty() || timers.iter().any(|timer| timer.kind == "trim" && timer.enabled) {
@@ -98,15 +100,19 @@ pub(super) fn never(scene: &Scene<'_>) -> Vec<Defect> {
     });
     let found: Vec<&Mounted<'_>> = found.collect();
     let Some(first) = found.first() else { return Vec::new() };
-    let places: Vec<&str> = found.iter().map(|m| m.mount.mount_point.as_str()).collect();
-    let lie = if places.len() == 1 { "lies" } else { "lie" };
-    let summary =
-        format!("{} {lie} on flash that nobody tells what is free", list(places.iter().copied()));
+    let shown = &found[..found.len().min(PLACES_SHOWN)];
+    let places = list(shown.iter().map(|m| m.mount.mount_point.as_str()));
+    let more = match found.len() - shown.len() {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    let lie = if found.len() == 1 { "lies" } else { "lie" };
+    let summary = format!("{places}{more} {lie} on flash that nobody tells what is free");
     // One timer serves all.
     let mut defect = Defect::new("trim-never", Gravity::Medium, Some(&first.node.key()), summary)
         .sure(Certainty::Likely)
         .seen("timers and cron jobs that are switched on", "none that runs fstrim");
-    for m in &found {
+    for m in shown {
         defect = defect.seen(m.options_file(), "no discard");
     }
     for other in &found[1..] {
@@ -121,7 +127,10 @@ pub(super) fn never(scene: &Scene<'_>) -> Vec<Defect> {
             .command("once a week, for all filesystems", "systemctl enable --now fstrim.timer")
             .command("and once now, at a quiet time", "fstrim --all --verbose")
             .risking("what was deleted can no longer be recovered from the drive")
-            .verified_by(format!("fathom run randwrite {} before and after", word(places[0]))),
+            .verified_by(format!(
+                "fathom run randwrite {} before and after",
+                word(&first.mount.mount_point)
+            )),
     ]
 }
 

@@ -37,6 +37,10 @@ pub(super) fn sata_slow(scene: &Scene<'_>) -> Vec<Defect> {
         }
         // Without the drive's own word it may be one of an older generation.
         let (gravity, sure) = match (own, port) {
+            // Flash of the first generation is gone; the kernel falls back to its speed after errors.
+            (None, Some(_)) if is_flash(node) && now <= FIRST_GENERATION_X10 => {
+                (Gravity::High, Certainty::Likely)
+            }
             (None, _) => (Gravity::Low, Certainty::Possible),
             (_, Some(_)) if is_flash(node) => (Gravity::High, Certainty::Certain),
             (_, None) if is_flash(node) => (Gravity::High, Certainty::Likely),
@@ -75,6 +79,8 @@ pub(super) fn sata_slow(scene: &Scene<'_>) -> Vec<Defect> {
 
 /// What SAS of the second generation (2009) runs at.
 const SECOND_GENERATION_X10: u64 = 60;
+/// Of SATA, in tenths of Gbit/s.
+const FIRST_GENERATION_X10: u64 = 15;
 
 /// A SAS link below the highest rate of its phy.
 pub(super) fn sas_slow(scene: &Scene<'_>) -> Vec<Defect> {
