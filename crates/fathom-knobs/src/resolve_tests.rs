@@ -341,6 +341,9 @@ fn a_mount_of_another_machine_has_its_own_read_ahead() {
         assert!(matches!(of(id, value), Err(KnobError::Nowhere { .. })), "{id}");
     }
     assert!(matches!(of("bdi.read_ahead_kb", "3"), Err(KnobError::Value { .. })), "no whole page");
+    // Unmounted here and mounted there, the export still has what was set.
+    tree.put("proc/self/mountinfo", "91 27 0:52 / /mnt/b rw - nfs4 filer:/export/db rw\n");
+    assert_eq!(read(&root, &mount.place(), "bdi.read_ahead_kb").unwrap(), "128");
     // Another export in its place is another mount.
     tree.put("proc/self/mountinfo", "90 27 0:52 / /mnt/nfs rw - nfs4 filer:/other rw\n");
     assert!(read(&root, &mount.place(), "bdi.read_ahead_kb").is_err());
