@@ -103,6 +103,7 @@ impl Dir {
             Err(Errno::PERM) => open(flags)?,
             other => other?,
         };
+        mode.check_sync(&fd)?;
         Ok(File::from(fd))
     }
 

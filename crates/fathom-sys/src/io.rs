@@ -23,9 +23,24 @@ impl OpenMode {
     pub(crate) fn flags(self) -> OFlags {
         let mut flags = if self.write { OFlags::RDWR } else { OFlags::RDONLY };
         flags.set(OFlags::DIRECT, self.direct);
-        flags.set(OFlags::DSYNC, self.dsync);
-        flags.set(OFlags::SYNC, self.sync);
+        // O_SYNC is O_DSYNC and one bit more.
+        if self.sync {
+            flags |= OFlags::SYNC;
+        } else if self.dsync {
+            flags |= OFlags::DSYNC;
+        }
         flags | OFlags::CLOEXEC
+    }
+
+    /// Makes sure that writes to an opened file are synchronous as asked: figures and promises of durability rest on it.
+    pub(crate) fn check_sync(self, fd: &OwnedFd) -> io::Result<()> {
+        let synchronous = OFlags::SYNC | OFlags::DSYNC;
+        let missing = (self.flags() & synchronous) - rustix::fs::fcntl_getfl(fd)?;
+        if missing.is_empty() {
+            return Ok(());
+        }
+        let word = if self.sync { "O_SYNC" } else { "O_DSYNC" };
+        Err(io::Error::other(format!("it was opened with {word}, which did not take effect")))
     }
 }
 
@@ -50,6 +65,7 @@ pub fn open_existing(path: &Path, mode: OpenMode) -> io::Result<File> {
         other => other?,
     };
     clear_nonblock(&fd)?;
+    mode.check_sync(&fd)?;
     Ok(File::from(fd))
 }
 
@@ -177,6 +193,34 @@ mod tests {
             Some(io::ErrorKind::NotFound)
         );
         assert!(!path.exists());
+    }
+
+    #[test]
+    fn synchronous_writes_are_what_was_asked_for() {
+        let path = std::env::temp_dir().join(format!("fathom-sync-{}", std::process::id()));
+        std::fs::write(&path, "x").unwrap();
+        let both = OFlags::SYNC | OFlags::DSYNC;
+        for (dsync, sync, expected) in [
+            (false, false, OFlags::empty()),
+            (true, false, OFlags::DSYNC),
+            (false, true, both),
+            (true, true, both),
+        ] {
+            let mode = OpenMode { write: true, direct: false, dsync, sync };
+            let by_path = open_existing(&path, mode).unwrap();
+            let dir = crate::dirfd::Dir::open(path.parent().unwrap()).unwrap();
+            let in_dir =
+                dir.open_for_io(path.file_name().unwrap().to_str().unwrap(), mode).unwrap();
+            for file in [by_path, in_dir] {
+                let flags = rustix::fs::fcntl_getfl(&file).unwrap();
+                assert_eq!(flags & both, expected, "{mode:?}");
+            }
+            // Opened otherwise than asked, it is not used.
+            let plain = open_existing(&path, OpenMode { write: true, ..OpenMode::default() });
+            let taken = mode.check_sync(&OwnedFd::from(plain.unwrap()));
+            assert_eq!(taken.is_err(), dsync || sync, "{mode:?}");
+        }
+        std::fs::remove_file(&path).unwrap();
     }
 
     #[test]

@@ -12,6 +12,7 @@ pub fn trials() -> Vec<Trial> {
     vec![
         kernel_test("engines_count_the_same", &device, count_the_same),
         kernel_test("engines_write_what_they_say", &device, write_what_they_say),
+        kernel_test("synchronous_writes_flush_the_device", &device, synchronous_writes),
         kernel_test("engine_contradictions", &[FathomBinary], contradictions),
         kernel_test(
             "a_device_that_cannot_be_polled",
@@ -125,6 +126,29 @@ fn failed(done: &Done, errno: i64) {
     assert_eq!(record["ending"], "failed");
     assert_eq!(record["failure"]["operation"], "read");
     assert_eq!(record["failure"]["errno"].as_i64(), Some(errno), "{}", record["failure"]);
+}
+
+/// Every write waits for stable storage: the device is flushed for each, where nothing is asked for it is not.
+fn synchronous_writes() {
+    let sandbox = Sandbox::new();
+    let device = device();
+    let destroy = format!("--destroy={}", device.backing().display());
+    let flushes = |way: &[&str], open_sync: &str| {
+        let args = ["run", "randwrite", p(device.path()), "operations=100", &destroy, open_sync];
+        let record = sandbox.json(&[&args[..], way].concat(), &[0, 1]).records().remove(0);
+        let name = device.name();
+        let devices = record["devices"].as_array().unwrap();
+        let own = devices.iter().find(|device| device["name"] == name).unwrap();
+        own["flushes"].as_u64().unwrap()
+    };
+    for engine in ["engine=io_uring", "engine=libaio", "engine=psync"] {
+        let way = [engine, "depth=1"];
+        for open_sync in ["open_sync=dsync", "open_sync=sync"] {
+            let seen = flushes(&way, open_sync);
+            assert!(seen >= 90, "{way:?} {open_sync}: {seen} flushes");
+        }
+        assert!(flushes(&way, "open_sync=none") < 10, "{way:?}");
+    }
 }
 
 fn truncate(path: &Path, size_bytes: u64) {
