@@ -100,6 +100,18 @@ impl Place {
         Ok(Self { path, device_id, file_id, mount_point, filesystem })
     }
 
+    /// Of what is no longer there: its path, with what is left of the directories above it.
+    #[must_use]
+    pub fn gone(path: &Path) -> Self {
+        let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+        let real = |above: &Path| {
+            let rest = absolute.strip_prefix(above).ok()?;
+            Some(fs::canonicalize(above).ok()?.join(rest))
+        };
+        let path = absolute.ancestors().skip(1).find_map(real).unwrap_or_else(|| absolute.clone());
+        Self { path, device_id: None, file_id: None, mount_point: None, filesystem: None }
+    }
+
     /// True for the target itself, or a directory that it lies in.
     fn covers(&self, head: &Head) -> bool {
         match (&self.device_id, &head.device_id) {
@@ -138,8 +150,8 @@ impl Head {
         })
     }
 
-    /// True when the file was removed: the filesystem that it was on is mounted, and has no such file.
-    fn is_gone(&self, root: &SysRoot) -> bool {
+    /// True when the file was removed or lost: the filesystem that it was on is mounted, and has no such file.
+    pub fn is_gone(&self, root: &SysRoot) -> bool {
         let Some(mount_point) = &self.mount_point else { return false };
         let noted = self.filesystem.as_ref();
         let is_mounted =

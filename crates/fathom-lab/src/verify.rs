@@ -5,15 +5,17 @@ use crate::error::{ErrorClass, LabError};
 use crate::lab::Lab;
 use crate::target::PreparedTarget;
 use crate::trial::Trial;
+use fathom_base::ledger::Ledger;
 use fathom_base::prng::Prng;
+use fathom_base::verify_block::Format;
 use fathom_load::plan::JobPlan;
 use fathom_load::readback::Page;
 use fathom_load::run::{MemoryNeed, Outcome};
 use fathom_load::target::LoadTarget;
-use fathom_load::verify::{Book, Marks, StoredPlan, as_of};
+use fathom_load::verify::{AsOf, Book, MISMATCHES_KEPT, Marks, StoredPlan, as_of};
 use fathom_model::event::Event;
 use fathom_model::record::TargetKind;
-use fathom_model::verification::VerifyRecord;
+use fathom_model::verification::{MismatchRecord, VerifyRecord};
 use fathom_model::workload::{Job, Verify};
 use fathom_sys::clock;
 use fathom_sys::signals::StopFlag;
@@ -346,6 +348,8 @@ pub struct LaterCheck {
     pub was_cut_off: bool,
     /// Writes of which it was known that they must be there, when the run was cut off.
     pub acknowledged: u64,
+    /// There is no such file any more, on the filesystem that it was on.
+    pub is_gone: bool,
 }
 
 /// Where later checks take what they need from.
@@ -370,6 +374,12 @@ pub fn forget_removed(root: &SysRoot, state_dir: &Path) -> io::Result<()> {
     Shelf::new(state_dir).forget_removed(root)
 }
 
+/// True when something is known of what was written to a path, or below it, at which there is nothing any more.
+#[must_use]
+pub fn remembers(state_dir: &Path, path: &Path) -> bool {
+    !Shelf::new(state_dir).about(&Place::gone(path)).is_empty()
+}
+
 /// Checks what earlier runs wrote with `verify` to a file, to the files in a directory, or to a device. Only reads.
 ///
 /// # Errors
@@ -378,8 +388,10 @@ pub fn forget_removed(root: &SysRoot, state_dir: &Path) -> io::Result<()> {
 pub fn verify_later(later: &mut Later<'_>, path: &Path) -> Result<Vec<LaterCheck>, LabError> {
     let shelf = Shelf::new(later.state_dir);
     let refuse = |class, reason| LabError::Target { path: path.to_owned(), reason, class };
-    let place = Place::of(later.root, path)
-        .map_err(|error| refuse(ErrorClass::Usage, error.to_string()))?;
+    let place = match Place::of(later.root, path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Place::gone(path),
+        place => place.map_err(|error| refuse(ErrorClass::Usage, error.to_string()))?,
+    };
     let volumes = shelf.about(&place);
     if volumes.is_empty() {
         let known: Vec<String> =
@@ -401,25 +413,88 @@ pub fn verify_later(later: &mut Later<'_>, path: &Path) -> Result<Vec<LaterCheck
 
 fn check_volume(later: &mut Later<'_>, volume: Volume) -> Result<LaterCheck, LabError> {
     let head = volume.head.clone();
-    // A device may have another name now.
-    let refuse = |reason: String| LabError::Target {
-        path: head.target.clone(),
-        reason,
-        class: ErrorClass::Usage,
+    let is_gone = match head.is_still_there() {
+        Err(error) if error.kind() == io::ErrorKind::NotFound && head.is_gone(later.root) => true,
+        Err(error) => {
+            let reason = format!("{error}; is its filesystem mounted there?");
+            return Err(unusable(&head, reason));
+        }
+        Ok(true) => false,
+        Ok(false) => {
+            let reason = format!(
+                "is not the file that was written by run {}: that one was removed or replaced since, and nothing is known of this one",
+                head.run_id
+            );
+            return Err(unusable(&head, reason));
+        }
     };
-    if !head.is_still_there().map_err(|error| refuse(error.to_string()))? {
-        return Err(refuse(format!(
-            "is not the file that was written by run {}: that one was removed or replaced since, and nothing is known of this one",
-            head.run_id
-        )));
+    let Writes { books, was_cut_off, acknowledged } = writes_of(&volume, later.memory_limit_bytes)?;
+    let mut record = VerifyRecord::default();
+    if is_gone {
+        let books = books.iter().filter(|book| book.durable_writes != Some(0));
+        let missing: Vec<MismatchRecord> = books.map(KnownBook::missing).collect();
+        record.mismatches = missing.len() as u64;
+        record.first = missing.into_iter().take(MISMATCHES_KEPT).collect();
+    } else {
+        let pages: Vec<Page<'_>> =
+            books.iter().map(|book| Page { ledger: &book.ledger, format: &book.format }).collect();
+        Files::of(&head.target)?.check(&pages, later.stop, later.emit, &mut record)?;
     }
+    Ok(LaterCheck { head, record, was_cut_off, acknowledged, is_gone })
+}
+
+/// An error about what was written. A device may have another name now.
+fn unusable(head: &books::Head, reason: String) -> LabError {
+    LabError::Target { path: head.target.clone(), reason, class: ErrorClass::Usage }
+}
+
+/// What is known of one thread's writes.
+struct KnownBook {
+    ledger: Ledger,
+    format: Format,
+    /// Writes that had been acknowledged when the run was cut off; none of a run that had ended.
+    durable_writes: Option<u64>,
+}
+
+impl KnownBook {
+    /// All of it, where there is no file any more.
+    fn missing(&self) -> MismatchRecord {
+        let region = self.ledger.region();
+        let known = match self.durable_writes {
+            Some(writes) => format!(", of which {writes} writes had been acknowledged as safe"),
+            None => String::new(),
+        };
+        MismatchRecord {
+            kind: "unreadable".to_owned(),
+            file: None,
+            path: None,
+            offset_bytes: region.start_bytes,
+            length_bytes: region.length_bytes,
+            expected: format!("what was written there{known}"),
+            found: "nothing: the file is gone".to_owned(),
+        }
+    }
+}
+
+/// What is known of a job's writes.
+struct Writes {
+    books: Vec<KnownBook>,
+    was_cut_off: bool,
+    acknowledged: u64,
+}
+
+fn writes_of(volume: &Volume, memory_limit_bytes: u64) -> Result<Writes, LabError> {
+    let head = &volume.head;
+    let refuse = |reason: String| unusable(head, reason);
     let plan = head.plan.plan().map_err(|error| refuse(error.to_string()))?;
-    let limit_bytes = later.memory_limit_bytes / u64::from(head.threads.max(1));
+    let limit_bytes = memory_limit_bytes / u64::from(head.threads.max(1));
     let (mut books, mut was_cut_off, mut acknowledged) = (Vec::new(), false, 0);
     for thread in 0..head.threads {
         let known = volume.known(thread, limit_bytes);
         match known.map_err(|error| refuse(error.to_string()))? {
-            Known::Ended(ledger, format) => books.push((*ledger, format)),
+            Known::Ended(ledger, format) => {
+                books.push(KnownBook { ledger: *ledger, format, durable_writes: None });
+            }
             Known::Nothing => was_cut_off = true,
             Known::Marked(marks) => {
                 was_cut_off = true;
@@ -431,9 +506,9 @@ fn check_volume(later: &mut Later<'_>, volume: Volume) -> Result<LaterCheck, Lab
                 }
                 let known = as_of(&plan, (thread, head.threads), &marks, limit_bytes)
                     .map_err(|error| refuse(error.to_string()))?;
-                if let Some(known) = known {
-                    acknowledged += known.durable_writes;
-                    books.push((known.ledger, known.format));
+                if let Some(AsOf { ledger, format, durable_writes }) = known {
+                    acknowledged += durable_writes;
+                    books.push(KnownBook { ledger, format, durable_writes: Some(durable_writes) });
                 }
             }
         }
@@ -443,9 +518,5 @@ fn check_volume(later: &mut Later<'_>, volume: Volume) -> Result<LaterCheck, Lab
             "the run that wrote it was cut off, and did not note what was acknowledged: verify=crash does that".into(),
         ));
     }
-    let pages: Vec<Page<'_>> =
-        books.iter().map(|(ledger, format)| Page { ledger, format }).collect();
-    let mut record = VerifyRecord::default();
-    Files::of(&head.target)?.check(&pages, later.stop, later.emit, &mut record)?;
-    Ok(LaterCheck { head, record, was_cut_off, acknowledged })
+    Ok(Writes { books, was_cut_off, acknowledged })
 }

@@ -7,7 +7,7 @@ use crate::output::Output;
 use crate::progress::{Progress, Subject};
 use crate::session;
 use fathom_guard::MeasuringLock;
-use fathom_lab::verify::{Later, LaterCheck, verify_later};
+use fathom_lab::verify::{Later, LaterCheck, remembers, verify_later};
 use fathom_model::record::RunKind;
 use fathom_report::verification;
 use fathom_sys::counters;
@@ -15,6 +15,7 @@ use fathom_sys::signals::StopFlag;
 use fathom_sys::sysroot::SysRoot;
 use jiff::Timestamp;
 use std::fmt::Write;
+use std::io::ErrorKind;
 use std::path::Path;
 
 /// Reads back what earlier runs wrote with `verify=`. Leftovers of killed runs stay: they may be what is to be checked.
@@ -22,11 +23,14 @@ pub fn run(common: &Common, output: Output, stop: &StopFlag, args: &Verify) -> C
     let root = SysRoot::live();
     let store = session::store_path(common)
         .map_err(|error| CommandError::report_as(output, &error, Exit::Internal))?;
+    let state_dir = store.parent().unwrap_or(Path::new("."));
     // Before the lock: no use waiting for another measurement.
-    std::fs::metadata(&args.path).map_err(|error| {
+    if let Err(error) = std::fs::metadata(&args.path)
+        && !(error.kind() == ErrorKind::NotFound && remembers(state_dir, &args.path))
+    {
         let text = format!("{}: {error}; name a file, directory or device", args.path.display());
-        CommandError::usage(output, &text)
-    })?;
+        return Err(CommandError::usage(output, &text));
+    }
     let _lock = MeasuringLock::acquire(&root)
         .map_err(|error| CommandError::report_as(output, &error, Exit::of_lock(&error)))?;
     let mut progress = Progress::new(
@@ -43,7 +47,7 @@ pub fn run(common: &Common, output: Output, stop: &StopFlag, args: &Verify) -> C
     );
     let mut later = Later {
         root: &root,
-        state_dir: store.parent().unwrap_or(Path::new(".")),
+        state_dir,
         memory_limit_bytes: counters::memory_available_bytes(&root).unwrap_or(1 << 30) / 4,
         stop,
         emit: &mut |event| progress.show(event),
@@ -67,7 +71,7 @@ pub fn run(common: &Common, output: Output, stop: &StopFlag, args: &Verify) -> C
 }
 
 fn text(check: &LaterCheck) -> String {
-    let LaterCheck { head, record, was_cut_off, acknowledged } = check;
+    let LaterCheck { head, record, was_cut_off, acknowledged, is_gone } = check;
     let started = Timestamp::from_nanosecond(i128::from(head.started_unix_ns)).map_or_else(
         |_| String::new(),
         |at| format!(" on {}", at.to_zoned(local_zone()).strftime("%Y-%m-%d %H:%M:%S")),
@@ -83,6 +87,17 @@ fn text(check: &LaterCheck) -> String {
             text,
             "  the run was cut off: {acknowledged} writes had been acknowledged as safe and noted as such; they must be there"
         );
+    }
+    if *is_gone {
+        let what = match record.mismatches {
+            0 => "but nothing of it had been acknowledged as safe",
+            _ => "and with it all that was written there: it was lost, or somebody removed it",
+        };
+        let _ = writeln!(text, "  the file is GONE, {what}");
+        for wrong in record.first.iter().take(verification::SHOWN) {
+            let _ = writeln!(text, "  {wrong}");
+        }
+        return text;
     }
     for line in verification::lines(record) {
         let _ = writeln!(text, "  {line}");

@@ -27,6 +27,7 @@ pub fn trials() -> Vec<Trial> {
         kernel_test("verify_of_files_gives_no_false_alarms", &ext4, no_false_alarms),
         kernel_test("verify_of_files_after_a_kill", &ext4, after_a_kill),
         kernel_test("verify_of_files_finds_what_is_gone", &ext4, gone),
+        kernel_test("verify_of_files_that_are_gone_as_a_whole", &ext4, gone_as_a_whole),
         kernel_test("verify_follows_zero_ranges_on_a_device", &device, cleared_on_a_device),
         kernel_test("verify_follows_zero_ranges_in_a_file", &ext4, cleared_in_a_file),
     ]
@@ -330,6 +331,42 @@ fn gone() {
     std::fs::create_dir(&kept).unwrap();
     let refused = sandbox.run(&["verify", p(&kept)]);
     refused.is_refusal(2, &["is not the file that was written"]);
+}
+
+/// A file, or the directory of several, that is not there any more is a loss and no mistake of the command line, by
+/// whatever path it is asked for.
+fn gone_as_a_whole() {
+    let sandbox = Sandbox::new();
+    let fs = buffered_ext4();
+    let lost = |files: &str, words: &str| {
+        let kept = kept_in(fs.dir());
+        std::fs::remove_dir_all(&kept).unwrap();
+        for target in [fs.dir(), &kept, &kept.join("data")] {
+            // The directory of several is their target.
+            if target.ends_with("data") && files != "files=1" {
+                continue;
+            }
+            let done = sandbox.run(&["verify", p(target)]);
+            assert_eq!(done.code, 5, "{done:?}");
+            assert!(done.stdout.contains("the file is GONE, and with it all"), "{done:?}");
+            assert!(done.stdout.contains(words), "{done:?}");
+        }
+        let done = sandbox.json(&["verify", p(fs.dir())], &[5]);
+        let first = done.result()["checks"][0]["verify"]["first"][0].clone();
+        assert_eq!((&first["kind"], &first["offset_bytes"]), (&"unreadable".into(), &0.into()));
+    };
+    for files in ["files=1", "files=3"] {
+        let args = ["run", "seqwrite", p(fs.dir()), files, "size=768k", "block_size=64k"];
+        sandbox.json(&[&args[..], &["verify=after", "--keep"]].concat(), &[0, 1]);
+        lost(files, "expected what was written there; found nothing");
+    }
+    let args = ["run", "commit", p(fs.dir()), "size=64M", "verify=crash", "duration=10m"];
+    let mut running = sandbox.start(&args, "progress", 2);
+    running.wait_for_requests(200.0);
+    drop(running);
+    lost("files=1", "writes had been acknowledged as safe; found nothing");
+    // What nobody knows of is a mistake all the same.
+    sandbox.run(&["verify", p(&fs.dir().join("other"))]).is_refusal(2, &["name a file, directory"]);
 }
 
 /// The verification of a record's only job.
