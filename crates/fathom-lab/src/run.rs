@@ -4,7 +4,7 @@ use crate::control_group;
 use crate::error::{ErrorClass, LabError};
 use crate::lab::Lab;
 use crate::target::{self, PreparedTarget, TargetWish};
-use crate::trial::{KeepRecord, Trial, check_buffers, check_start, run_trial};
+use crate::trial::{KeepRecord, Trial, check_buffers, check_overlap, check_start, run_trial};
 use crate::verify;
 use fathom_base::units::format_duration;
 use fathom_load::limits;
@@ -17,7 +17,7 @@ use fathom_model::workload::{Access, EngineKind, Job, Workload};
 use fathom_study::rounds;
 use fathom_sys::io::{self as sys_io, OpenMode};
 use std::collections::BTreeMap;
-use std::os::unix::fs::FileTypeExt;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 /// What `run` is asked to do.
@@ -121,6 +121,7 @@ pub(crate) fn check_all(lab: &Lab<'_>, options: &RunOptions) -> Result<(), LabEr
     check_buffers(lab, jobs)?;
     limits::check(jobs, &lab.stop)?;
     control_group::check_place(lab, jobs)?;
+    check_overlap(jobs, |job| identity(Path::new(path_of(&jobs[job], &options.target))))?;
     check_devices(options)?;
     check_shared(&wishes(options))
 }
@@ -323,6 +324,13 @@ fn check_devices(options: &RunOptions) -> Result<(), LabError> {
         }
     }
     Ok(())
+}
+
+/// Of an existing file or device; in a directory each run has files of its own.
+fn identity(path: &Path) -> Option<(u64, u64)> {
+    let meta = std::fs::metadata(path).ok().filter(|meta| !meta.is_dir())?;
+    let is_device = meta.file_type().is_block_device();
+    Some(if is_device { (u64::MAX, meta.rdev()) } else { (meta.dev(), meta.ino()) })
 }
 
 fn is_device(path: &Path) -> bool {

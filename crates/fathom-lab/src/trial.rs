@@ -18,8 +18,10 @@ use fathom_load::run::{self, Control, JobSetup, MemoryNeed, Observer, Outcome, T
 use fathom_load::target::LoadTarget;
 use fathom_model::event::Event;
 use fathom_model::finding::Finding;
+use fathom_model::keys::KeyError;
 use fathom_model::limits::ControlGroupRecord;
 use fathom_model::pattern::Cursor;
+use fathom_model::payload;
 use fathom_model::record::{Ending, IoFailure, RECORD_VERSION, Record};
 use fathom_model::stack::Stack;
 use fathom_model::workload::{Job, OpenSync, Workload};
@@ -189,7 +191,9 @@ fn share_cursors(
 ) -> Result<(), LabError> {
     plan::share_cursors(opened.iter_mut().map(|(load, plan)| (&*load, plan))).map_err(|source| {
         let is_it = |plan: &JobPlan| match &source {
-            PlanError::SharedRange { job, .. } => plan.job.name == *job,
+            PlanError::SharedRange { job, .. } | PlanError::SharedByNobody { job } => {
+                plan.job.name == *job
+            }
             _ => plan.job.cursor == Cursor::Workload,
         };
         let sharing = opened.iter().zip(targets).find(|((_, plan), _)| is_it(plan));
@@ -211,10 +215,23 @@ pub fn check_start(
 ) -> Result<(), LabError> {
     let mut opened =
         planned(jobs, targets, 0, |target, job| target.open_untouched(open_mode(job)))?;
+    check_overlap(jobs, |job| opened[job].0.identity())?;
     share_cursors(&mut opened, targets)?;
     verify::limit_memory(lab, &mut opened);
     let (targets, plans): (Vec<LoadTarget>, Vec<JobPlan>) = opened.into_iter().unzip();
     Ok(run::check(&setups(&targets, plans))?)
+}
+
+/// What a job verifies must not be what another one writes meanwhile, whatever names the two call it by; `identity` tells
+/// the target of a job, by its place among them, from others.
+pub(crate) fn check_overlap(
+    jobs: &[Job],
+    identity: impl Fn(usize) -> Option<(u64, u64)>,
+) -> Result<(), LabError> {
+    let is_same = |a: usize, b: usize| identity(a).is_some() && identity(a) == identity(b);
+    payload::overlap(jobs, is_same).map_or(Ok(()), |(job, reason)| {
+        Err(KeyError::Contradiction { job: job.name.clone(), reason }.into())
+    })
 }
 
 /// Every job with its open target and its places in it.

@@ -132,6 +132,11 @@ impl Way {
     }
 }
 
+/// True for a sequence whose last piece is what is left of the range, however little.
+pub(crate) fn is_plain_sequence(plan: &JobPlan) -> bool {
+    matches!(Way::of(plan), Way::Sequential | Way::Append)
+}
+
 /// Everything beyond uniform and sequential requests of one kind of size.
 #[derive(Debug)]
 struct Special {

@@ -4,6 +4,7 @@
 use crate::generator::{Kind, Request};
 use crate::plan::JobPlan;
 use fathom_base::prng::{Prng, chance_threshold};
+use fathom_model::workload::SyncRule;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -30,6 +31,9 @@ impl Rounds {
 pub(crate) struct InTurn {
     write_back_threshold: u64,
     write_back: Option<Request>,
+    /// Which of the blocks that are written back a sync follows: no other writes are there.
+    sync: SyncRule,
+    writes_since_sync: u32,
     /// Requests of all threads between two rounds of syncs; 0 for none.
     sync_every: u64,
     files: u64,
@@ -45,6 +49,8 @@ impl InTurn {
         is_asked.then(|| Self {
             write_back_threshold: chance_threshold(job.write_back_fraction),
             write_back: None,
+            sync: job.sync,
+            writes_since_sync: 0,
             sync_every: u64::from(job.sync_all_every.unwrap_or(0)),
             files: u64::from(job.files),
             first_file: plan.first_file.unwrap_or(0),
@@ -87,10 +93,26 @@ impl InTurn {
             threshold => prng.chance(threshold),
         };
         if follows && request.kind == Kind::Read {
-            self.write_back = Some(Request { kind: Kind::Write, ..request });
+            let sync_after = self.sync_follows(prng);
+            self.write_back = Some(Request { kind: Kind::Write, sync_after, ..request });
         }
         if self.sync_every > 0 {
             self.rounds.requests.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    fn sync_follows(&mut self, prng: &mut Prng) -> bool {
+        match self.sync {
+            SyncRule::Never => false,
+            SyncRule::Fraction(share) => prng.chance(chance_threshold(share)),
+            SyncRule::Every(every) => {
+                self.writes_since_sync += 1;
+                let is_due = self.writes_since_sync >= every;
+                if is_due {
+                    self.writes_since_sync = 0;
+                }
+                is_due
+            }
         }
     }
 }
@@ -126,6 +148,24 @@ mod tests {
             assert_eq!([pair[0].offset_bytes, pair[1].offset_bytes], [index as u64 * 4096; 2]);
             assert_eq!(pair[0].size_bytes, pair[1].size_bytes);
         }
+    }
+
+    #[test]
+    fn syncs_follow_what_is_written_back() {
+        let counts = |setting: (&str, &str)| {
+            let write_back = [("write_back_fraction", "1"), ("operations", "2000")];
+            let all = requests(&[&write_back[..], &[setting]].concat());
+            let writes: Vec<&Request> = all.iter().filter(|r| r.kind == Kind::Write).collect();
+            let reads = all.iter().filter(|r| r.kind == Kind::Read);
+            assert!(reads.clone().all(|read| !read.sync_after), "{setting:?}");
+            (writes.len(), writes.iter().filter(|write| write.sync_after).count())
+        };
+        assert_eq!(counts(("fsync_fraction", "1")), (2000, 2000));
+        assert_eq!(counts(("fsync_every", "4")), (2000, 500));
+        assert_eq!(counts(("fsync_every", "0")), (2000, 0));
+        // 500 expected, with a deviation of 19.
+        let (writes, syncs) = counts(("fsync_fraction", "0.25"));
+        assert!(writes == 2000 && syncs.abs_diff(500) < 100, "{syncs}");
     }
 
     #[test]

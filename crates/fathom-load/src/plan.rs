@@ -1,5 +1,6 @@
 //! From a job and a target to exact ranges, or to the reason why they do not fit.
 
+use crate::generator;
 use crate::payload;
 use crate::streams;
 pub use crate::streams::Shared;
@@ -67,13 +68,21 @@ pub enum PlanError {
     },
     /// Jobs that share a position have different ranges or places.
     #[error(
-        "cursor=workload: its range, or what its places are (offset, span, files, align, block_size, stride), is not that of job '{other}', so that a common position means different offsets; give both the same, or use cursor=job"
+        "cursor=workload: its order, its range, or what its places are (access, offset, span, files, align, block_size, stride), is not that of job '{other}', so that a common position means different offsets; give both the same, or use cursor=job"
     )]
     SharedRange {
         /// The job with the other range.
         job: String,
         /// The job that it shares with.
         other: String,
+    },
+    /// A job that would share its position with nobody, though others are asked to.
+    #[error(
+        "cursor=workload: no other job with it has the same target, so that nothing would be shared (jobs that start with an empty file, and those of another size or number of files, have a target of their own); use cursor=job, or give them one target"
+    )]
+    SharedByNobody {
+        /// The job.
+        job: String,
     },
     /// Something must be a multiple of the alignment.
     #[error("stride={} is not a multiple of the distance of offsets, {}; use a multiple, or set align",
@@ -249,17 +258,21 @@ pub fn plan(
     let length_bytes = length_bytes / piece_bytes * piece_bytes;
     check_length(job, length_bytes)?;
     let files = u64::from(job.files.max(1));
-    let plan = JobPlan {
+    let mut plan = JobPlan {
         job: job.clone(),
         first_file: None,
         start_bytes,
         length_bytes,
         align_bytes,
-        amount_bytes: amount(job, length_bytes.saturating_mul(files)),
+        amount_bytes: None,
         seed,
         shared: Shared::default(),
         verify,
     };
+    let is_plain = generator::is_plain_sequence(&plan);
+    let pass_bytes =
+        if is_plain { length_bytes.saturating_mul(files) } else { streams::pass_bytes(&plan) };
+    plan.amount_bytes = amount(job, pass_bytes);
     payload::filler(job, seed)?;
     check_pattern(&plan)?;
     Ok(plan)
@@ -361,21 +374,20 @@ fn check_pattern(plan: &JobPlan) -> Result<(), PlanError> {
     [0, job.threads.max(1) - 1].into_iter().try_for_each(|thread| check(&part(thread)))
 }
 
-/// Lets the jobs of `cursor=workload` that lie on the same target share one position. Those that count visits (strided,
-/// iozone, sweep) and those that count bytes do so apart from each other.
+/// Lets the jobs of `cursor=workload` that lie on the same target share one position.
 ///
 /// The one pass by which they end without an amount of their own is shared too: to each the same part of it.
 ///
 /// # Errors
-/// [`PlanError::SharedRange`] when jobs with a common position have different ranges, or places of different size: each would
-/// leave out what the other takes.
+/// [`PlanError::SharedRange`] when jobs with a common position have different orders or ranges, or places of different size:
+/// each would leave out what the other takes. [`PlanError::SharedByNobody`] for one of several that is alone on its target.
 pub fn share_cursors<'a>(
     jobs: impl Iterator<Item = (&'a LoadTarget, &'a mut JobPlan)>,
 ) -> Result<(), PlanError> {
     let mut groups: Vec<(_, Vec<&mut JobPlan>)> = Vec::new();
     for (target, plan) in jobs.filter(|(_, plan)| plan.job.cursor == Cursor::Workload) {
         let counts_bytes = matches!(plan.job.access, Access::Sequential | Access::Reverse);
-        let key = (target.identity(), counts_bytes);
+        let key = target.identity();
         match groups.iter_mut().find(|(other, _)| *other == key) {
             Some((_, group)) => {
                 if !has_places_of(plan, group[0], counts_bytes) {
@@ -387,6 +399,10 @@ pub fn share_cursors<'a>(
             }
             None => groups.push((key, vec![plan])),
         }
+    }
+    let is_alone = |(_, group): &&(_, Vec<&mut JobPlan>)| group.len() == 1;
+    if let Some((_, alone)) = groups.iter().find(is_alone).filter(|_| groups.len() > 1) {
+        return Err(PlanError::SharedByNobody { job: alone[0].job.name.clone() });
     }
     for (_, group) in groups {
         let has_one_pass =
@@ -402,9 +418,10 @@ fn has_places_of(plan: &JobPlan, other: &JobPlan, counts_bytes: bool) -> bool {
     let places = |plan: &JobPlan| {
         let job = &plan.job;
         let largest = job.block_size_bytes_max();
-        (job.access, plan.align_bytes, largest, job.stride_bytes, job.sweep_points)
+        (plan.align_bytes, largest, job.stride_bytes, job.sweep_points)
     };
-    range(plan) == range(other) && (counts_bytes || places(plan) == places(other))
+    let is_alike = plan.job.access == other.job.access && range(plan) == range(other);
+    is_alike && (counts_bytes || places(plan) == places(other))
 }
 
 /// Gives each of these its part of the pass, in whole requests but for what is left at the end.

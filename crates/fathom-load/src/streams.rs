@@ -150,6 +150,17 @@ fn randomio(plan: &JobPlan) -> Randomio {
     Randomio::new(plan.length_bytes, size, plan.job.write_fraction, fsyncs)
 }
 
+/// Bytes of one pass: every place once, none of them twice. What is left behind the last whole place is in none.
+pub(crate) fn pass_bytes(plan: &JobPlan) -> u64 {
+    let (grid, access) = (Grid::of(plan), plan.job.access);
+    let whole_bytes = grid.length.saturating_mul(grid.files);
+    if matches!(access, Access::Sequential | Access::Reverse) {
+        return Walk::bytes_per_file(grid).saturating_mul(grid.files);
+    }
+    // Places that overlap are more than the range holds.
+    grid.all_places().saturating_mul(grid.largest).min(whole_bytes)
+}
+
 /// Finds out whether a job's distribution or order exists over its range.
 pub(crate) fn check(plan: &JobPlan) -> Result<(), DistributionError> {
     let own = plan.of_thread(0);
@@ -364,10 +375,15 @@ pub(crate) struct Walk {
 }
 
 impl Walk {
+    /// Whole places of each file, or whole pieces where files take turns.
+    fn bytes_per_file(grid: Grid) -> u64 {
+        let unit = if grid.is_striped() { grid.largest } else { grid.align };
+        grid.length / unit * unit
+    }
+
     fn new(plan: &JobPlan, thread: u32, threads: u32) -> Self {
         let grid = Grid::of(plan);
-        let unit = if grid.is_striped() { grid.largest } else { grid.align };
-        let per_file = grid.length / unit * unit;
+        let per_file = Self::bytes_per_file(grid);
         let total = per_file * grid.files;
         let (first, length) = match plan.job.cursor {
             Cursor::Thread => crate::generator::split(plan, total, thread, threads),

@@ -6,6 +6,7 @@ use crate::plan::{JobPlan, PlanError, plan, share_cursors};
 use crate::target::LoadTarget;
 use fathom_model::keys;
 use fathom_model::workload::Job;
+use fathom_sys::io::OpenMode;
 use std::collections::BTreeMap;
 
 const BLOCK: u64 = 4096;
@@ -217,8 +218,68 @@ fn a_position_of_unlike_ranges_is_refused() {
     }
     share([strided(&stride), strided(&wide)]).expect_err("places of another distance");
     share([strided(&stride), strided(&stride)]).expect("alike");
+    for order in [of(&[("access", "reverse")]), strided(&stride)] {
+        let error = share([of(&[sequential]), order]).expect_err("another order");
+        assert!(error.contains("(access, offset, span"), "{error}");
+    }
     // A position in bytes has no places.
     share([of(&[sequential]), of(&[sequential, ("block_size", "512")])]).expect("alike");
+}
+
+#[test]
+fn whoever_shares_a_position_does_not_do_so_alone() {
+    let pairs = [("access", "sequential"), ("cursor", "workload"), ("amount", "1G")];
+    let dir = std::env::temp_dir().join(format!("fathom-alone-{}", std::process::id()));
+    std::fs::create_dir_all(&dir).expect("a directory");
+    let target = |name: &str| {
+        std::fs::write(dir.join(name), name).expect("a file");
+        let mode = OpenMode::default();
+        LoadTarget::read_only(&dir.join(name), 64 * BLOCK, 512, mode).expect("opened")
+    };
+    let targets = [target("a"), target("b")];
+    std::fs::remove_dir_all(&dir).expect("removed");
+    let share = |on: &[usize]| {
+        let mut plans: Vec<JobPlan> = on.iter().map(|_| planned(&pairs, 64 * BLOCK)).collect();
+        share_cursors(on.iter().map(|&target| &targets[target]).zip(&mut plans))
+    };
+    for alone in [&[0, 1][..], &[0, 0, 1]] {
+        let error = share(alone).expect_err("nothing is shared");
+        assert!(error.to_string().contains("no other job with it has the same target"), "{error}");
+    }
+    for fine in [&[0][..], &[0, 0], &[0, 1, 0, 1]] {
+        share(fine).expect("each has another, or there is one");
+    }
+}
+
+/// What is left behind the last whole place is in no place, and nothing is visited again in its stead.
+#[test]
+fn one_pass_over_an_odd_range_has_every_place_once() {
+    let cursor = ("cursor", "job");
+    for (pairs, files) in [
+        (&[("access", "reverse")][..], 1),
+        (&[("access", "shuffled")], 1),
+        (&[("access", "strided"), ("stride", "24k")], 1),
+        (&[("access", "sequential"), cursor], 1),
+        (&[("access", "sequential"), ("files", "2")], 2),
+    ] {
+        let mut job = job(&[pairs, &[("block_size", "12k")]].concat());
+        job.duration_ns = None;
+        let plan = crate::plan::plan(&job, 1 << 20, 512, 1).expect("a plan");
+        let mut stream = Generator::new(&plan, 0, 1);
+        let all: Vec<Request> = std::iter::from_fn(|| stream.next()).collect();
+        let mut places: Vec<(u32, u64)> = all.iter().map(|r| (r.file, r.offset_bytes)).collect();
+        places.sort_unstable();
+        places.dedup();
+        assert_eq!((all.len(), places.len()), (85 * files, 85 * files), "{pairs:?}");
+        assert!(all.iter().all(|request| request.size_bytes == 12 << 10), "{pairs:?}");
+    }
+    // A plain sequence takes what is left.
+    let mut plain = job(&[("access", "sequential"), ("block_size", "12k")]);
+    plain.duration_ns = None;
+    let plan = crate::plan::plan(&plain, 1 << 20, 512, 1).expect("a plan");
+    let mut stream = Generator::new(&plan, 0, 1);
+    let bytes: u64 = std::iter::from_fn(|| stream.next()).map(|r| u64::from(r.size_bytes)).sum();
+    assert_eq!(bytes, 1 << 20);
 }
 
 /// The pass that ends them is one pass of all of them, however many they are and whatever is left at the end.

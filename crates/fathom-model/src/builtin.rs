@@ -306,7 +306,8 @@ impl Workload {
     /// The first contradiction.
     pub fn check(&self) -> Result<(), KeyError> {
         self.jobs.iter().try_for_each(keys::check)?;
-        if let Some((job, reason)) = payload::overlap(&self.jobs) {
+        let is_same = |a: usize, b: usize| self.jobs[a].target == self.jobs[b].target;
+        if let Some((job, reason)) = payload::overlap(&self.jobs, is_same) {
             return Err(KeyError::Contradiction { job: job.name.clone(), reason });
         }
         limits::check(&self.jobs)

@@ -158,18 +158,26 @@ fn has_syncs(job: &Job) -> bool {
     by_call || job.open_sync != OpenSync::None || job.access == Access::Replication
 }
 
-/// A job that checks what another one overwrites meanwhile.
-pub(crate) fn overlap(jobs: &[Job]) -> Option<(&Job, String)> {
-    let meets = |a: &Job, b: &Job| {
+/// A job that checks what another one overwrites meanwhile. Whether two of them, by their places among the jobs, have the
+/// same target, the caller knows: one may have several names.
+#[must_use]
+pub fn overlap(
+    jobs: &[Job],
+    is_same_target: impl Fn(usize, usize) -> bool,
+) -> Option<(&Job, String)> {
+    let meets = |a: usize, b: usize| {
+        let (job, other) = (&jobs[a], &jobs[b]);
         // Each log has a file of its own, and phases come one after the other.
-        let is_apart = a.access == Access::Append || b.access == Access::Append;
-        a.name != b.name && a.target == b.target && a.phase == b.phase && b.writes() && !is_apart
+        let is_apart = job.access == Access::Append || other.access == Access::Append;
+        let writes_beside = a != b && job.phase == other.phase && other.writes() && !is_apart;
+        writes_beside && is_same_target(a, b)
     };
-    let checked = jobs.iter().filter(|job| job.verify != Verify::None);
+    let checked = (0..jobs.len()).filter(|&a| jobs[a].verify != Verify::None);
     checked
-        .flat_map(|job| jobs.iter().map(move |other| (job, other)))
-        .find(|(job, other)| meets(job, other))
-        .map(|(job, other)| {
+        .flat_map(|a| (0..jobs.len()).map(move |b| (a, b)))
+        .find(|&(a, b)| meets(a, b))
+        .map(|(a, b)| {
+            let (job, other) = (&jobs[a], &jobs[b]);
             let reason = format!(
                 "verify={}: job '{}' writes the same target at the same time; give each a target of its own",
                 job.verify.word(),
