@@ -146,16 +146,17 @@ pub(crate) fn in_effect(job: &Job, buffers: &[u8]) -> LimitsRecord {
     LimitsRecord { io_priority, nice: priority::nice().ok(), numa_node }
 }
 
-/// While jobs are in the realtime I/O class, nothing else may get anything from a device that they saturate. So the
-/// threads that can end the run (the coordinator, and the one that waits for signals) come before them, on the CPU and
-/// on the device.
+/// While jobs are in the realtime I/O class, nothing else may get anything from a device that they saturate, and while they
+/// are realtime on the CPU nothing else may run. So the threads that can end the run (the coordinator, and the one that
+/// waits for signals) come before them, on the CPU and on the device.
 pub(crate) struct InControl {
     _threads: Vec<FirstInLine>,
 }
 
 impl InControl {
     /// Raises the calling thread and the one that waits for signals, if a job is in the realtime class: because it asks for that,
-    /// or because fathom was started so (`ionice`, `chrt`) and it asks for nothing else.
+    /// or because fathom was started so (`ionice`) and it asks for nothing else; and if fathom was started realtime on the
+    /// CPU (`chrt`), whatever class of I/O a job asks for.
     ///
     /// # Errors
     /// [`LoadError::Missing`] when that cannot be: the job must not run then.
@@ -166,6 +167,7 @@ impl InControl {
         let is_inherited =
             matches!(own, IoClass::Realtime(_)) || (own == IoClass::Unset && cpu > 0);
         let is_realtime = |job: &&&Job| match job.io_priority {
+            _ if cpu > 0 => true,
             IoPriority::Realtime(_) => true,
             IoPriority::Inherit => is_inherited,
             IoPriority::BestEffort(_) | IoPriority::Idle => false,
@@ -174,16 +176,23 @@ impl InControl {
             return Ok(Self { _threads: Vec::new() });
         };
         let refused = |why: String| {
-            let what = match job.io_priority {
-                IoPriority::Inherit => {
-                    "the realtime I/O class that fathom was started in (ionice, chrt)".to_owned()
-                }
-                asked => format!("io_priority={}", asked.word()),
+            let (what, cure) = match job.io_priority {
+                _ if cpu > 0 => (
+                    format!(
+                        "the realtime priority {cpu} on the CPU that fathom was started with (chrt)"
+                    ),
+                    "start it without chrt",
+                ),
+                IoPriority::Inherit => (
+                    "the realtime I/O class that fathom was started in (ionice)".to_owned(),
+                    "use io_priority=be/0",
+                ),
+                asked => (format!("io_priority={}", asked.word()), "use io_priority=be/0"),
             };
             missing(
                 job,
                 format!(
-                    "{what} needs threads that can stop the run whatever the device does: {why}; use io_priority=be/0"
+                    "{what} needs threads that can stop the run whatever the others do: {why}; {cure}"
                 ),
             )
         };

@@ -161,8 +161,12 @@ fn inherited() {
     let dir = sandbox.dir();
     let load = ["run", "randread", p(&dir), "size=8M", "duration=10m", "threads=2"];
     let worker = "io-read-0";
-    for (by, cpu) in [(&["ionice", "-c1", "-n4"][..], 0), (&["chrt", "-f", "50"], 50)] {
-        let mut command = sandbox.command_by(by, &[&["--json"], &load[..]].concat());
+    for (by, cpu, more) in [
+        (&["ionice", "-c1", "-n4"][..], 0, &[][..]),
+        (&["chrt", "-f", "50"], 50, &[]),
+        (&["chrt", "-f", "50"], 50, &["io_priority=be/4"]),
+    ] {
+        let mut command = sandbox.command_by(by, &[&["--json"], &load[..], more].concat());
         let running = Running::start(&mut command, "progress", 1);
         let (seen, ranks) = (threads(running.pid()), on_the_cpu(running.pid()));
         running.signal("INT");
@@ -181,11 +185,26 @@ fn inherited() {
         }
     }
     for (by, words) in [
-        (&["ionice", "-c1", "-n0"][..], ["was started in (ionice, chrt)", "level 0"]),
-        (&["chrt", "-f", "99"], ["was started in (ionice, chrt)", "SCHED_FIFO"]),
+        (
+            &["ionice", "-c1", "-n0"][..],
+            ["was started in (ionice)", "level 0", "use io_priority=be/0"],
+        ),
+        (&["chrt", "-f", "99"], ["was started with (chrt)", "SCHED_FIFO", "start it without chrt"]),
     ] {
         let done = run(|| sandbox.command_by(by, &load));
-        done.is_refusal(4, &[&words[..], &["job 'read'", "io_priority=be/0"]].concat());
+        done.is_refusal(4, &[&words[..], &["job 'read'"]].concat());
+    }
+    // As many threads as it takes to have every processor all the time: the run ends long before its time.
+    let busy = ["--json", "run", "randread", "null:", "threads=8", "depth=1", "duration=10m"];
+    for priority in ["io_priority=be/4", "io_priority=inherit"] {
+        let args = [&busy[..], &[priority]].concat();
+        let running =
+            Running::start(&mut sandbox.command_by(&["chrt", "-f", "50"], &args), "progress", 1);
+        let begun = Instant::now();
+        running.signal("INT");
+        let done = running.finish();
+        assert_eq!(done.code, 130, "{priority}: {done:?}");
+        assert!(begun.elapsed() < LONGEST, "{priority}: stopped after {:?}", begun.elapsed());
     }
 }
 
