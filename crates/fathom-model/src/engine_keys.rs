@@ -22,9 +22,30 @@ fn depth(job: &Job) -> Option<String> {
     None
 }
 
+/// Ends that nobody would wait for.
+fn batch(job: &Job) -> Option<String> {
+    if job.batch > job.depth {
+        return Some(format!(
+            "batch={} completions cannot come from depth={} requests",
+            job.batch, job.depth
+        ));
+    }
+    let paced = [
+        ("rate", job.rate.is_some()),
+        ("cap_iops", job.cap_iops.is_some()),
+        ("cap_bytes", job.cap_bytes.is_some()),
+        ("think_time", job.think_time_ns > 0),
+    ];
+    let (key, _) = paced.into_iter().find(|(_, is_asked)| *is_asked && job.batch > 1)?;
+    Some(format!(
+        "with {key}= ends are looked at as soon as the next request may start, so that batch={} is not waited for; leave out one of the two",
+        job.batch
+    ))
+}
+
 /// What the chosen engine cannot do, with the cure.
 pub fn contradiction(job: &Job) -> Option<String> {
-    if let Some(reason) = depth(job) {
+    if let Some(reason) = depth(job).or_else(|| batch(job)) {
         return Some(reason);
     }
     let engine = job.engine.word();

@@ -1,6 +1,7 @@
 //! The words that set a job: one table for workload files, `key=value` arguments and help.
 
 use crate::array;
+use crate::elsewhere::of_others;
 use crate::engine_keys;
 use crate::limits::IoMax;
 use crate::metadata;
@@ -324,7 +325,7 @@ pub const KEYS: &[Key] = &[
     Key {
         name: "content",
         values: "random|zero|pattern:HEX",
-        help: "what is written (a pattern repeats from the start of the target)",
+        help: "what is written (a pattern repeats from the start of the target, behind fathom's 16 bytes in each 4 KiB)",
         set: |j, v| payload::content(v).map(|x| j.content = x),
     },
     Key {
@@ -459,6 +460,9 @@ pub fn set(job: &mut Job, key: &str, value: &str) -> Result<(), KeyError> {
         let hint = match near.as_str() {
             _ if OPTIONS.contains(&key) => format!("; it is an option: --{key}=..."),
             _ if FLAGS.contains(&key) => format!("; it is an option: --{key}"),
+            _ if of_others(key).is_some() => {
+                format!("; here it is {}", of_others(key).unwrap_or_default())
+            }
             "" => "; fathom workloads randread lists all keys".to_owned(),
             _ => near,
         };
@@ -737,12 +741,6 @@ pub fn check(job: &Job) -> Result<(), KeyError> {
     {
         return refuse(reason);
     }
-    if job.batch > job.depth {
-        return refuse(format!(
-            "batch={} completions cannot come from depth={} requests",
-            job.batch, job.depth
-        ));
-    }
     let syncs_nothing = !job.writes_data() && job.sync != SyncRule::Never;
     let syncs_later = job.sync_at_end.is_some() || job.sync_all_every.is_some();
     if syncs_nothing || (!job.writes() && syncs_later) {
@@ -753,10 +751,14 @@ pub fn check(job: &Job) -> Result<(), KeyError> {
     if job.access == Access::Append && job.write_fraction < 1.0 {
         return refuse("access=append only writes; set write_fraction=1".into());
     }
-    if job.access == Access::Replication && job.write_fraction == 0.0 {
-        return refuse(
-            "access=replication writes back what it reads; set write_fraction=0.5".into(),
-        );
+    if job.access == Access::Replication && job.write_fraction != 0.5 {
+        return refuse(format!(
+            "access=replication writes back each block that it reads, write_fraction={} cannot be; use write_fraction=0.5",
+            job.write_fraction
+        ));
+    }
+    if job.access == Access::Replication && !job.write_block_size.is_empty() {
+        return refuse("access=replication writes back the block that it reads, of block_size, and appends log_block_size; leave out write_block_size".into());
     }
     let syncs_log = matches!(job.sync, SyncRule::Never | SyncRule::Every(1));
     if job.access == Access::Replication && !syncs_log {

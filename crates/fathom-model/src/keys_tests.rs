@@ -99,6 +99,22 @@ fn unknown_keys_name_the_nearest() {
 }
 
 #[test]
+fn words_of_other_load_generators_are_understood() {
+    for (word, meant) in [
+        ("bs", "block_size"),
+        ("iodepth", "depth"),
+        ("ioengine", "engine"),
+        ("numjobs", "threads"),
+        ("runtime", "duration"),
+        ("rw", "the workload"),
+        ("filename", "the target"),
+    ] {
+        let error = set_all(&[(word, "1")]).expect_err("unknown").to_string();
+        assert!(error.starts_with(&format!("unknown key '{word}'; here it is {meant}")), "{error}");
+    }
+}
+
+#[test]
 fn contradictions() {
     for pairs in [
         &[("engine", "psync"), ("depth", "32")][..],
@@ -109,6 +125,20 @@ fn contradictions() {
         &[("access", "append")],
         &[("access", "append"), ("write_fraction", "0.5")],
         &[("access", "replication")],
+        &[("access", "replication"), ("write_fraction", "0.9")],
+        &[("access", "replication"), ("write_fraction", "0.5"), ("write_block_size", "64k")],
+        &[("write_back_fraction", "1"), ("write_block_size", "8k")],
+        &[("rate", "100"), ("depth", "8"), ("batch", "4")],
+        &[("cap_iops", "100"), ("depth", "8"), ("batch", "4")],
+        &[("cap_bytes", "1M"), ("depth", "8"), ("batch", "4")],
+        &[("think_time", "1ms"), ("depth", "8"), ("batch", "4")],
+        &[("access", "sequential"), ("block_size", "4k:1,6k:1"), ("align", "4k")],
+        &[
+            ("access", "sequential"),
+            ("write_fraction", "0.5"),
+            ("write_block_size", "6k"),
+            ("align", "4k"),
+        ],
         &[("rate", "100"), ("think_time", "1ms")],
         &[("rate", "100"), ("cap_iops", "50")],
         &[("rate", "100"), ("cap_bytes", "1M")],
@@ -132,6 +162,10 @@ fn contradictions() {
         &[("think_time", "1ms"), ("cap_iops", "50"), ("cap_bytes", "1M")],
         &[("access", "sequential"), ("align", "512"), ("block_size", "4k-64k")],
         &[("access", "strided"), ("stride", "64k"), ("align", "64k")],
+        &[("access", "sequential"), ("block_size", "4k:1,6k:1"), ("align", "2k")],
+        &[("depth", "8"), ("batch", "4")],
+        &[("rate", "100"), ("depth", "8"), ("batch", "1")],
+        &[("write_back_fraction", "1"), ("fsync_every", "4")],
     ] {
         assert!(set_all(pairs).is_ok(), "{pairs:?}");
     }

@@ -8,6 +8,7 @@ pub mod builtin;
 pub mod capture;
 pub mod change;
 pub mod defect;
+pub mod elsewhere;
 mod engine_keys;
 pub mod event;
 pub mod extents;

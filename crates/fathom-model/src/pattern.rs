@@ -320,6 +320,12 @@ fn in_turn(job: &Job) -> Option<String> {
                 .to_owned(),
         );
     }
+    if job.write_back_fraction > 0.0 && !job.write_block_size.is_empty() {
+        return Some(
+            "write_back_fraction writes the block that was read; leave out write_block_size"
+                .to_owned(),
+        );
+    }
     None
 }
 
@@ -386,8 +392,11 @@ fn offsets(job: &Job) -> Option<String> {
         );
     }
     let goes_on = matches!(job.access, Access::Sequential | Access::Reverse | Access::Append);
-    let step = u64::from(job.block_size_bytes_min().max(1));
-    if let Some(align) = job.align_bytes.filter(|align| goes_on && !step.is_multiple_of(*align)) {
+    let is_off = |align: u64| {
+        let sizes = [&job.block_size, &job.write_block_size, &job.trim_block_size];
+        sizes.into_iter().flatten().any(|s| !u64::from(s.size_bytes.max(1)).is_multiple_of(align))
+    };
+    if let Some(align) = job.align_bytes.filter(|align| goes_on && is_off(*align)) {
         return Some(format!(
             "access={word} goes on where the last request ended, which is not a multiple of align={align}; leave out align, or use access=strided with stride={align}"
         ));

@@ -4,7 +4,7 @@ use super::Args;
 use clap::CommandFactory;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use fathom_base::shell;
-use fathom_model::{fsop_keys, keys, play_keys};
+use fathom_model::{elsewhere, fsop_keys, keys, play_keys};
 
 /// A setting that was written as an option, such as `--threads=4`: what to write instead. None for all other errors, and for
 /// commands that take no settings.
@@ -22,8 +22,12 @@ pub fn meant_setting(error: &clap::Error) -> Option<String> {
     };
     let files = fsop_keys::KEYS.iter().chain(play_keys::KEYS).map(|key| key.name);
     let is_key = keys::KEYS.iter().map(|key| key.name).chain(files).any(|key| key == name);
-    if !is_key || !Args::command().get_subcommands().any(takes_settings) {
+    let meant = elsewhere::of_others(name).filter(|_| !is_key);
+    if !(is_key || meant.is_some()) || !Args::command().get_subcommands().any(takes_settings) {
         return None;
+    }
+    if let Some(meant) = meant {
+        return Some(format!("{wrong}: is no option; here it is {meant}, without hyphens"));
     }
     let value = words.iter().find_map(|word| word.strip_prefix(wrong.as_str())?.strip_prefix('='));
     let value = value.unwrap_or("VALUE");
