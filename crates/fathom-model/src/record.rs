@@ -443,8 +443,10 @@ impl JobRecord {
     #[must_use]
     pub fn in_flight_mean(&self) -> Option<f64> {
         let spent_ns = self.spent_in_flight_ns();
-        (self.window_ns > 0 && spent_ns > 0)
-            .then(|| (spent_ns as f64 / self.window_ns as f64).min(self.in_flight_max() as f64))
+        // During the last sync nothing is in flight.
+        let busy_ns = self.window_ns.saturating_sub(self.final_sync_ns.unwrap_or(0));
+        (busy_ns > 0 && spent_ns > 0)
+            .then(|| (spent_ns as f64 / busy_ns as f64).min(self.in_flight_max() as f64))
     }
 
     /// The least that was in flight on average, whatever began before the window: of each place one request at the most did,

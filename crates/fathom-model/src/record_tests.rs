@@ -65,6 +65,10 @@ fn in_flight_is_the_mean_over_time() {
     ended.push((OpClass::Commit, 17));
     let mean = job(20, &ended, &unfinished.map(|start| 20 - start)).in_flight_mean();
     assert_eq!(mean, Some(counted));
+    // Nothing is in flight while all of it is synchronised at the end.
+    let mut synced = job(100, &[(OpClass::Write, 80)], &[]);
+    synced.final_sync_ns = Some(20);
+    assert_eq!(synced.in_flight_mean(), Some(1.0));
 }
 
 #[test]

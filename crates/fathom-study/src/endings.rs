@@ -29,7 +29,8 @@ pub(crate) fn log_full(record: &Record) -> Option<Finding> {
     let jobs = record.jobs.iter().zip(&record.workload.jobs);
     let mut appending = jobs.filter(|(_, job)| job.access == Access::Append);
     let (done, job) = appending.find(|(done, job)| {
-        job.duration_ns.is_some_and(|planned_ns| done.window_ns < planned_ns)
+        let is_early = job.duration_ns.is_some_and(|planned_ns| done.window_ns < planned_ns);
+        is_early && !has_done_all(done, job)
     })?;
     let ended = record.ending == Ending::Complete;
     ended.then(|| {
@@ -41,6 +42,13 @@ pub(crate) fn log_full(record: &Record) -> Option<Finding> {
         let text = format!("{who}: the log was full after {}", format_ns(done.window_ns));
         Finding::new("log-full", Severity::Note, text).advise(cure)
     })
+}
+
+/// All the operations or bytes that were asked for were done, and nothing else ended it.
+fn has_done_all(done: &JobRecord, job: &Job) -> bool {
+    let operations: u64 = done.thread_operations.iter().sum();
+    job.operations.is_some_and(|asked| operations >= asked)
+        || job.amount_bytes.is_some_and(|asked_bytes| moved_bytes(done) >= asked_bytes)
 }
 
 /// Less than was asked for, because the target had no more: a command line with a size and an amount that do not fit. What

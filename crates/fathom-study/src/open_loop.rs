@@ -58,13 +58,15 @@ pub(crate) fn overloaded(record: &Record) -> Option<Finding> {
         }
         let ended: u64 = open.classes.iter().map(|class| class.response_ns.count()).sum();
         let done_rate = ended as f64 / (done.window_ns.max(1) as f64 / 1e9);
+        // A short run has no interval that ends before its half.
+        let half_way = half_way
+            .map_or_else(String::new, |backlog| format!(" ({} half-way)", format_count(backlog)));
         let text = format!(
-            "{}: {rate} requests per second were due, {} ended: {} had not been started at the end ({} half-way), the \
+            "{}: {rate} requests per second were due, {} ended: {} had not been started at the end{half_way}, the \
              oldest due for {}; response times grow with the length of such a run",
             done.name,
             format_count(done_rate.round() as u64),
             format_count(open.not_started),
-            format_count(before),
             format_ns(open.oldest_not_started_ns.unwrap_or(0)),
         );
         let finding = Finding::new("overloaded", Severity::Doubtful, text);
@@ -154,6 +156,12 @@ mod tests {
         assert!(finding.summary.contains("6 000 had not been started at the end (3 000 half-way)"));
         assert!(finding.advice[0].starts_with("all 5 places were taken"), "{:?}", finding.advice);
         assert_eq!(overloaded(&grown(7000)), None, "it was going down");
+        // No interval ended before the half of it.
+        let mut short = grown(3000);
+        short.jobs[0].series.truncate(1);
+        short.jobs[0].window_ns = 1_000_000_000;
+        let finding = overloaded(&short).expect("overloaded");
+        assert!(finding.summary.contains("6 000 had not been started at the end, the oldest"));
         let mut busy = grown(3000);
         busy.jobs[0].busiest_thread_cpu_ns = 59_000_000_000;
         let finding = overloaded(&busy).expect("overloaded");

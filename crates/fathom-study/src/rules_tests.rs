@@ -239,6 +239,15 @@ fn writes_that_the_device_did_not_take() {
     };
     check("writes-to-page-cache", Severity::Doubtful, taken(0.02));
     assert_eq!(raised(taken(0.95)), []);
+    // Random blocks with repetition, and a last sync in the time: the device takes each once.
+    let synced = |share: f64| {
+        let raised = raised(move |r: &mut Record| {
+            taken(share)(r);
+            r.workload.jobs[0].sync_at_end = Some(SyncCall::Fsync);
+        });
+        raised.iter().any(|(id, _)| id == "writes-to-page-cache")
+    };
+    assert_eq!((synced(0.83), synced(0.3)), (false, true));
     let on_purpose = |r: &mut Record| {
         taken(0.02)(r);
         r.workload.jobs[0].drop_cache = false;
@@ -473,6 +482,18 @@ fn the_machine_around() {
         engine.fallback = Some("forbidden".into());
         r.workload.jobs[0].depth = engine.threads * engine.depth + 1;
     });
+}
+
+#[test]
+fn a_log_that_ended_as_asked_was_not_full() {
+    let done = raised(|r| {
+        as_writes(r);
+        r.workload.jobs[0].access = Access::Append;
+        r.jobs[0].window_ns = 3_000_000_000;
+        r.jobs[0].engine.depth = 200;
+        r.workload.jobs[0].operations = Some(r.jobs[0].thread_operations.iter().sum());
+    });
+    assert!(!done.iter().any(|(id, _)| id == "log-full"), "{done:?}");
 }
 
 #[test]
