@@ -22,6 +22,8 @@ pub struct LaidOut {
 
 /// How often progress is told.
 const PROGRESS_NS: u64 = 1_000_000_000;
+/// The limit of file sizes is reached.
+const EFBIG: i32 = 27;
 /// Block of the writes.
 const BLOCK_BYTES: u32 = 1 << 20;
 
@@ -72,8 +74,8 @@ pub fn lay_out(
     let control = Control { clock: lab.clock, interval_ns: PROGRESS_NS, stop: &lab.stop };
     let outcome = run::run(&[JobSetup { plan, target }], &control, &mut sampler)?;
     if let Some(failure) = outcome.failure {
-        let class =
-            if failure.is_out_of_threads() { ErrorClass::Missing } else { ErrorClass::TargetIo };
+        let is_limit = failure.is_out_of_threads() || failure.errno == EFBIG;
+        let class = if is_limit { ErrorClass::Missing } else { ErrorClass::TargetIo };
         return Err(LabError::Layout { path: path.to_owned(), message: failure.message, class });
     }
     if outcome.interrupted {

@@ -35,7 +35,7 @@ mod seal;
 mod tree;
 
 pub(crate) use reuse::over_claim;
-use room::{check_blocks, check_room};
+use room::{check_blocks, check_room, check_size_limit};
 pub use room::{check_room_of_application, no_space, space, space_of_writers};
 use tree::TestFiles;
 
@@ -208,6 +208,7 @@ fn find_or_make(
         let size_bytes = wish.size_bytes.unwrap_or(wished_size(lab, path, wish)?);
         let stack = resolve(lab, path)?;
         check_fit(&wish.jobs, path, size_bytes, &stack)?;
+        check_size_limit(path, size_bytes)?;
         return if wish.fresh {
             own_fresh_file(lab, path, size_bytes)
         } else {
@@ -297,6 +298,7 @@ pub fn own_file(
     rest_after_ns: u64,
 ) -> Result<PreparedTarget, LabError> {
     check_room(lab, directory, size_bytes)?;
+    check_size_limit(directory, size_bytes)?;
     let mut target = in_new_dir(lab, directory, name, size_bytes)?;
     // Before it is written, which may take long.
     target.open_untouched(OpenMode { write: true, direct: true, ..OpenMode::default() })?;
@@ -352,6 +354,7 @@ fn new_file(lab: &mut Lab<'_>, path: &Path, wish: &TargetWish) -> Result<Prepare
         return Err(wrong_kind(path, reason));
     };
     check_fit(&wish.jobs, path, size_bytes, &stack)?;
+    check_size_limit(path, size_bytes)?;
     if !wish.fresh {
         check_blocks(path, size_bytes, logical_block(&stack))?;
     }

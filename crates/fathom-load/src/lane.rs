@@ -684,6 +684,9 @@ fn failure(job: &str, failed: Failed) -> IoFailure {
             28 => {
                 "the filesystem is full, or the device became shorter; free space or use a smaller size= or span="
             }
+            27 => {
+                "the limit of file sizes (ulimit -f, or LimitFSIZE= of a service) is reached, or that of the filesystem; raise it, or use a smaller size="
+            }
             22 => {
                 "the target does not take requests of this size or alignment; use a multiple of its logical block, or direct=no"
             }

@@ -203,7 +203,9 @@ impl StoreError {
             {
                 Self::Io {
                     path,
-                    detail: format!("{detail}: the filesystem may be full or over quota"),
+                    detail: format!(
+                        "{detail}: the filesystem may be full or over quota, or the limit of file sizes (ulimit -f) reached"
+                    ),
                 }
             }
             ErrorCode::SystemIoFailure => Self::Io { path, detail },

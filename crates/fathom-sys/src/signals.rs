@@ -100,7 +100,7 @@ pub enum Heard {
 /// after that, and of new sizes.
 ///
 /// Must be called before any other thread exists. SIGHUP stays ignored when it was (nohup). SIGPIPE is ignored, so that
-/// a closed pipe is an error of the write and not the end of the process.
+/// a closed pipe is an error of the write and not the end of the process, and so is SIGXFSZ, for the limit of file sizes.
 ///
 /// # Errors
 /// When the system has no thread to give.
@@ -126,6 +126,7 @@ pub fn watch(
     unsafe {
         libc::pthread_sigmask(libc::SIG_BLOCK, &raw const set, std::ptr::null_mut());
         libc::signal(libc::SIGPIPE, libc::SIG_IGN);
+        libc::signal(libc::SIGXFSZ, libc::SIG_IGN);
     }
     std::thread::Builder::new().name("signals".into()).spawn(move || {
         flag.watcher.store(ThreadId::current().number(), Ordering::Relaxed);

@@ -144,6 +144,12 @@ pub fn raise_file_limit() {
     let _ = setrlimit(Resource::Nofile, wanted);
 }
 
+/// The largest file that this process may write, in bytes (`ulimit -f`); none without a limit.
+#[must_use]
+pub fn file_size_limit_bytes() -> Option<u64> {
+    rustix::process::getrlimit(rustix::process::Resource::Fsize).current
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,7 +1,7 @@
 //! How much test files may take: of a filesystem's space, and of the memory that some of them lie in.
 
 use super::resolve;
-use crate::error::LabError;
+use crate::error::{ErrorClass, LabError};
 use crate::lab::Lab;
 use crate::run::wrong_kind;
 use fathom_base::units::format_sizes;
@@ -12,7 +12,7 @@ use fathom_model::change::setup::SetupChange;
 use fathom_model::stack::{NodeKind, Stack};
 use fathom_sys::fsinfo::{self, Space};
 use fathom_sys::sysroot::SysRoot;
-use fathom_sys::{counters, mounts};
+use fathom_sys::{counters, mounts, threads};
 use std::path::Path;
 
 /// Free space as it may be used.
@@ -99,6 +99,20 @@ pub(super) fn check_room(lab: &Lab<'_>, directory: &Path, size_bytes: u64) -> Re
         return check_memory(directory, size_bytes, lab.free_memory_bytes());
     }
     Ok(())
+}
+
+/// Makes sure that a file of that size may be written by this process.
+pub(super) fn check_size_limit(path: &Path, size_bytes: u64) -> Result<(), LabError> {
+    let Some(limit_bytes) = threads::file_size_limit_bytes().filter(|limit| *limit < size_bytes)
+    else {
+        return Ok(());
+    };
+    let (limit, size) = format_sizes(limit_bytes, size_bytes);
+    let reason = format!(
+        "a file of {size} cannot be made: the limit of file sizes is {limit} (ulimit -f, or LimitFSIZE= of a service); \
+         raise it, or use a smaller size="
+    );
+    Err(LabError::Target { path: path.to_owned(), reason, class: ErrorClass::Missing })
 }
 
 /// The same for an application, which finds out itself what it cannot do.

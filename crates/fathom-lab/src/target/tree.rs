@@ -1,8 +1,8 @@
 //! A directory target of many test files, or of files that jobs create themselves.
 
 use super::{
-    Holder, PreparedTarget, TargetWish, check_fit, check_room, logical_block, new_dir, resolve,
-    wished_size,
+    Holder, PreparedTarget, TargetWish, check_fit, check_room, check_size_limit, logical_block,
+    new_dir, resolve, wished_size,
 };
 use crate::error::{ErrorClass, LabError};
 use crate::lab::Lab;
@@ -122,6 +122,7 @@ pub(super) fn make(
     let wished_bytes = wish.size_bytes.unwrap_or(wished_size(lab, directory, wish)?);
     let file_bytes = file_bytes(directory, wish, wished_bytes, logical_block(&stack))?;
     check_fit(&wish.jobs, directory, file_bytes, &stack)?;
+    check_size_limit(directory, file_bytes)?;
     check_files(directory, "files", wish.files)?;
     check_room(lab, directory, room_bytes(file_bytes, wish.files))?;
     let mut dir = new_dir(lab, directory)?;

@@ -104,9 +104,11 @@ impl Done {
         for path in found.test_dirs.iter().filter(|path| path.exists() && !is_told(path)) {
             let _ = writeln!(
                 self.text,
-                "{}: stays, the journal of this store does not know it; with another one: fathom clean {} --db=FILE",
+                "{}: stays, the journal of this store does not know it, or no longer after an earlier fathom clean; with \
+                 another one: fathom clean {} --db=FILE; if nobody needs it: rm -r {}",
                 path.display(),
-                shell::path(dir)
+                shell::path(dir),
+                shell::path(path)
             );
         }
         reports.retain(|report| report.outcome != Outcome::Vanished);

@@ -45,6 +45,7 @@ use crate::output::Output;
 use crate::screen::Screen;
 use crate::session::fail;
 use fathom_base::shell;
+use fathom_model::workload::Job;
 use fathom_store::StoreError;
 use fathom_sys::signals::StopFlag;
 use jiff::tz::TimeZone;
@@ -109,16 +110,21 @@ pub enum CommandError {
 /// Consent to the destruction of a device must be about one: beside a directory alone it is a mistake.
 ///
 /// # Errors
-/// A usage error, printed, when neither the target nor a `target=` among the settings can be a device.
+/// A usage error, printed, when neither the target nor one among the settings or in the workload can be a device.
 pub fn check_consent(
     output: Output,
     any: &MeasureAny,
-    target: &str,
+    (workload, target): (&str, &str),
     settings: &[String],
 ) -> Result<(), CommandError> {
     let Some(id) = any.destroy.first() else { return Ok(()) };
     let is_elsewhere = settings.iter().any(|s| s.starts_with("target=") || s.contains(".target="));
     if is_elsewhere || !Path::new(target).is_dir() {
+        return Ok(());
+    }
+    // One that cannot be read is told later, with its reason.
+    let has_targets = |jobs: &[Job]| jobs.iter().any(|job| job.target.is_some());
+    if run::load(workload, |_| String::new()).is_ok_and(|file| has_targets(&file.workload.jobs)) {
         return Ok(());
     }
     let text = format!(

@@ -25,7 +25,7 @@ use std::path::Path;
 
 /// Runs a workload and prints what came out.
 pub fn run(common: &Common, output: Output, stop: &StopFlag, args: &Run) -> CommandResult {
-    check_consent(output, &args.any, &args.target, &args.settings)?;
+    check_consent(output, &args.any, (&args.workload, &args.target), &args.settings)?;
     if args.workload == exercise::NAME {
         return exercise::run(common, output, stop, args);
     }

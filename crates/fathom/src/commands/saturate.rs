@@ -19,7 +19,9 @@ const OWN: [&str; 7] = ["depth", "rate", "duration", "warmup", "amount", "operat
 /// Searches and prints the answer.
 pub fn run(common: &Common, output: Output, stop: &StopFlag, args: &Saturate) -> CommandResult {
     let options = options(output, args)?;
-    check_consent(output, &args.search.any, &args.search.target, &args.search.rest)?;
+    let search = &args.search;
+    let workload = search.rest.first().map_or("", String::as_str);
+    check_consent(output, &search.any, (workload, &search.target), &search.rest)?;
     let purpose = searched::purpose(RunKind::Saturate, &args.search);
     let measured = session::measure(common, output, stop, &purpose, &mut |lab, keep| {
         saturate(lab, &options, keep)

@@ -20,7 +20,9 @@ const OWN: [&str; 6] = ["span", "duration", "warmup", "amount", "operations", "v
 /// Searches and prints the answer.
 pub fn run(common: &Common, output: Output, stop: &StopFlag, args: &Size) -> CommandResult {
     let options = options(output, args)?;
-    check_consent(output, &args.search.any, &args.search.target, &args.search.rest)?;
+    let search = &args.search;
+    let workload = search.rest.first().map_or("", String::as_str);
+    check_consent(output, &search.any, (workload, &search.target), &search.rest)?;
     let purpose = searched::purpose(RunKind::Size, &args.search);
     let measured = session::measure(common, output, stop, &purpose, &mut |lab, keep| {
         size(lab, &options, keep)

@@ -22,6 +22,13 @@ pub fn trials() -> Vec<Trial> {
         kernel_test("workload_files", &[FathomBinary], workload_files),
         kernel_test("sizes_and_places", &[FathomBinary, LoopDevices], sizes_and_places),
         kernel_test("jobs_that_cannot_share_a_file", &[FathomBinary], cannot_share),
+        kernel_test(
+            "a_verified_target_by_two_names",
+            &[FathomBinary, LoopDevices],
+            verified_by_two_names,
+        ),
+        kernel_test("a_device_in_a_file", &[FathomBinary, LoopDevices], device_of_a_file),
+        kernel_test("a_limit_of_file_sizes", &[FathomBinary, Tool("sh")], limit_of_file_sizes),
         kernel_test("large_sectors", &[FathomBinary, LoopDevices], large_sectors),
         kernel_test("paths_that_are_no_target", &[FathomBinary, Tool("mkfifo")], no_targets),
         kernel_test("mistyped_device", &[FathomBinary, Root], mistyped_device),
@@ -127,6 +134,10 @@ fn options_and_settings() {
     let d = p(&dir);
     usage(&sandbox, &["run", "randread", d, "seed=7"], &["'seed'", "--seed="]);
     usage(&sandbox, &["run", "randread", d, "keep=yes"], &["'keep'", "it is an option: --keep"]);
+    let words = ["'bs'", "here it is block_size"];
+    usage(&sandbox, &["run", "randread", d, "bs=4k"], &words);
+    let words = ["--runtime", "here it is duration, without hyphens"];
+    usage(&sandbox, &["run", "randread", d, "--runtime=60"], &words);
     for (option, hint) in [("--threads=4", "threads=4"), ("--sync", "sync=VALUE")] {
         let hint = format!("takes no hyphens: {hint}");
         usage(
@@ -170,6 +181,81 @@ fn workload_files() {
     let done = sandbox.json(&["run", p(&file), p(&dir)], &[0, 1]);
     assert_eq!(crate::cli::operations(&done.records()[0]), 100);
     sandbox.nothing_left(&[]);
+}
+
+/// One target by two names is one target: what a job verifies is not written by another one.
+fn verified_by_two_names() {
+    let sandbox = Sandbox::new();
+    let device = LoopDevice::with(16 * MIB, Content::Zeros, &LoopOptions::default()).unwrap();
+    let file = sandbox.scratch.join("two.toml");
+    let job = "[[job]]\nwrite_fraction = 1\noperations = 10\n";
+    let own = format!("target = '{}'\n", p(device.path()));
+    let id = format!("--destroy={}", device.backing().display());
+    let args = ["run", p(&file), p(device.path()), &id];
+    let text = format!("name = 'two'\n{job}name = 'a'\nverify = 'after'\n{job}name = 'b'\n");
+    for more in ["", &own] {
+        fs::write(&file, format!("{text}{more}")).unwrap();
+        usage(&sandbox, &args, &["job 'a'", "verify=after: job 'b' writes the same target"]);
+    }
+    // The control: nothing is verified.
+    sandbox.json(&[&args[..], &["a.verify=none"]].concat(), &[0, 1]);
+    // By two names of a directory, which one file of fathom's is for.
+    let dir = sandbox.dir();
+    fs::write(&file, format!("{text}target = '{}'\n", p(&dir))).unwrap();
+    let args = ["run", p(&file), p(&dir), "size=4M"];
+    usage(&sandbox, &args, &["job 'a'", "verify=after: job 'b' writes the same target"]);
+}
+
+/// Consent to a device that only the workload file names.
+fn device_of_a_file() {
+    let sandbox = Sandbox::new();
+    let device = LoopDevice::with(16 * MIB, Content::Zeros, &LoopOptions::default()).unwrap();
+    let file = sandbox.scratch.join("mix.toml");
+    let job = "[[job]]\noperations = 10\n";
+    let own = format!("name = 'b'\nwrite_fraction = 1\ntarget = '{}'\n", p(device.path()));
+    fs::write(&file, format!("name = 'mix'\n{job}name = 'a'\nsize = '4M'\n{job}{own}")).unwrap();
+    let dir = sandbox.dir();
+    let args = ["run", p(&file), p(&dir)];
+    let id = format!("--destroy={}", device.backing().display());
+    sandbox.run(&args).is_refusal(3, &[&id]);
+    sandbox.json(&[&args[..], &[&id]].concat(), &[0, 1]);
+    // The control: no device at all.
+    fs::write(&file, format!("name = 'mix'\n{job}size = '4M'\n")).unwrap();
+    usage(&sandbox, &[&args[..], &[&id]].concat(), &["is a directory", "leave it out"]);
+}
+
+/// A limit of file sizes is an error with its cure, before anything is written or when it is met, and not the end of the
+/// process.
+fn limit_of_file_sizes() {
+    let sandbox = Sandbox::new();
+    let dir = sandbox.dir();
+    // In units of 512 bytes.
+    let by = |blocks: &str, args: &[&str]| {
+        let script = format!("ulimit -f {blocks}; exec \"$@\"");
+        run(|| sandbox.command_by(&["sh", "-c", &script, "sh"], args))
+    };
+    let load = ["run", "randread", p(&dir), "size=16M", "operations=100"];
+    for more in [&[][..], &["files=2", "size=32M"]] {
+        let args = [&load[..3], &load[4..], if more.is_empty() { &load[3..4] } else { more }];
+        let words = ["16 MiB cannot be made", "is 8 MiB (ulimit -f", "raise it, or use a smaller"];
+        by("16384", &args.concat()).is_refusal(4, &words);
+        sandbox.nothing_left(&[]);
+    }
+    assert_eq!(by("65536", &load).code & !1, 0, "the control: it is large enough");
+    // A limit that writes to a file of fathom's meet, which it has made without.
+    let kept = dir.join("kept");
+    sandbox.json(&["run", "seqwrite", p(&kept), "size=16M", "--keep"], &[0, 1]);
+    for engine in ["engine=psync", "engine=io_uring", "engine=libaio"] {
+        let args = ["--json", "run", "randwrite", p(&kept), "operations=500", "depth=1", engine];
+        let done = by("16384", &args);
+        assert_eq!(done.code, 5, "{engine}: {done:?}");
+        let text = done.finding("io-failure")["summary"].to_string();
+        assert!(text.contains("File too large") && text.contains("ulimit -f"), "{text}");
+    }
+    assert_eq!(fs::metadata(&kept).unwrap().len(), 16 * MIB, "what was kept stays");
+    // A limit that the store meets.
+    let done = by("1", &["run", "randread", "null:", "operations=100"]);
+    assert!(done.code == 6 && done.stderr.contains("limit of file sizes"), "{done:?}");
 }
 
 /// Jobs of two kinds on one file: the reason is that, and not that the file is in use.
