@@ -9,6 +9,8 @@ use std::collections::{BTreeMap, BTreeSet};
 /// group a rule yields by itself.
 const SYMPTOMS: &[(&str, &str)] = &[
     ("drive-offline", "kernel-log-resets"),
+    ("multipath-degraded", "kernel-log-resets"),
+    ("nvme-path-down", "kernel-log-resets"),
     ("pcie-link-downgraded", "link-oversubscribed"),
     ("raid-drive-degraded", "raid-busy"),
     ("rotational-wrong", "rotational-flag-wrong"),
@@ -27,8 +29,15 @@ pub(crate) fn one_for_each_cause(scene: &Scene<'_>, found: Vec<Defect>) -> Vec<D
 }
 
 fn without_symptoms(found: Vec<Defect>) -> Vec<Defect> {
-    let told: BTreeSet<(String, Option<String>)> =
-        found.iter().map(|defect| (defect.rule.clone(), defect.node.clone())).collect();
+    // A failed path is told on its map, with the path as what it concerns.
+    let nodes = |defect: &Defect| {
+        let others = defect.concerns.iter().cloned().map(Some);
+        std::iter::once(defect.node.clone()).chain(others).collect::<Vec<_>>()
+    };
+    let told: BTreeSet<(String, Option<String>)> = found
+        .iter()
+        .flat_map(|defect| nodes(defect).into_iter().map(|node| (defect.rule.clone(), node)))
+        .collect();
     let is_symptom = |defect: &Defect| {
         let mut causes = SYMPTOMS.iter().filter(|(_, symptom)| *symptom == defect.rule);
         causes.any(|(cause, _)| told.contains(&((*cause).to_owned(), defect.node.clone())))
@@ -56,6 +65,7 @@ fn joined(scene: &Scene<'_>, found: Vec<Defect>) -> Vec<Defect> {
         let into = &mut told[index];
         into.also.push(node);
         into.also.extend(defect.also);
+        into.concerns.extend(defect.concerns);
         into.evidence.extend(defect.evidence);
         into.fix.extend(defect.fix);
         into.gravity = into.gravity.max(defect.gravity);
@@ -66,6 +76,7 @@ fn joined(scene: &Scene<'_>, found: Vec<Defect>) -> Vec<Defect> {
         let into = &mut told[index];
         into.also.retain(|other| into.node.as_ref() != Some(other));
         keep_first_ones(&mut into.also);
+        keep_first_ones(&mut into.concerns);
         keep_first_ones(&mut into.evidence);
         keep_first_ones(&mut into.fix);
     }
@@ -145,8 +156,11 @@ mod tests {
             defect("kernel-log-resets", "sda", Gravity::High, "was reset"),
             defect("drive-offline", "sda", Gravity::High, "is offline"),
             defect("kernel-log-resets", "sdb", Gravity::High, "was reset"),
+            defect("kernel-log-resets", "sdc", Gravity::High, "was reset and is a path"),
+            defect("multipath-degraded", "dm-0", Gravity::High, "lost").concerning("/dev/sdc"),
         ];
-        let told = one_for_each_cause(&scene, found);
+        let mut told = one_for_each_cause(&scene, found);
+        told.retain(|defect| defect.rule != "multipath-degraded");
         let told: Vec<_> = told.iter().map(|d| (d.rule.as_str(), d.node.as_deref())).collect();
         assert_eq!(
             told,

@@ -48,6 +48,9 @@ fn judged(snapshot: &Snapshot) -> String {
         for other in &defect.also {
             let _ = writeln!(text, "  also {other}");
         }
+        for other in &defect.concerns {
+            let _ = writeln!(text, "  concerns {other}");
+        }
     }
     text
 }

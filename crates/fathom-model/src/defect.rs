@@ -85,8 +85,11 @@ pub struct Defect {
     pub certainty: Certainty,
     /// Key of the node that causes it (see [`crate::stack::Node::key`]); none for the machine as a whole.
     pub node: Option<String>,
-    /// Keys of further nodes that the same cause shows on.
+    /// Keys of further nodes with the same defect.
     pub also: Vec<String>,
+    /// Keys of nodes that take part without being wrong themselves, as the array that a failing member belongs to.
+    #[serde(default)]
+    pub concerns: Vec<String>,
     /// One sentence: what was seen, with its figures.
     pub summary: String,
     /// The facts that it rests on.
@@ -116,6 +119,7 @@ impl Defect {
             certainty: Certainty::Certain,
             node: node.map(str::to_owned),
             also: Vec::new(),
+            concerns: Vec::new(),
             summary: summary.into(),
             evidence: Vec::new(),
             why: String::new(),
@@ -132,10 +136,17 @@ impl Defect {
         self
     }
 
-    /// Adds a node that the same cause shows on.
+    /// Adds a node that has the same defect.
     #[must_use]
     pub fn also_on(mut self, node: impl Into<String>) -> Self {
         self.also.push(node.into());
+        self
+    }
+
+    /// Adds a node that takes part without being wrong itself.
+    #[must_use]
+    pub fn concerning(mut self, node: impl Into<String>) -> Self {
+        self.concerns.push(node.into());
         self
     }
 

@@ -37,7 +37,7 @@ fn marks(machine: &Machine, defects: &[Defect]) -> BTreeMap<usize, Gravity> {
     let by_key = machine.by_key();
     let mut marks = BTreeMap::new();
     for defect in defects {
-        for key in defect.node.iter().chain(&defect.also) {
+        for key in defect.node.iter().chain(&defect.also).chain(&defect.concerns) {
             if let Some(&index) = by_key.get(key) {
                 let gravest = marks.entry(index).or_insert(defect.gravity);
                 *gravest = defect.gravity.max(*gravest);

@@ -74,14 +74,27 @@ pub(super) fn is_made_elsewhere(scene: &Scene<'_>, node: &Node) -> bool {
     }
 }
 
+/// Whether the drive rotates: by its own word, where it gives one, else by the kernel's flag, which anybody can set. A rate of 1
+/// stands for a drive that does not.
+fn is_rotating(node: &Node) -> Option<bool> {
+    let own = node
+        .details()
+        .identity
+        .as_ref()
+        .and_then(|identity| identity.rotation_rpm)
+        .filter(|&rpm| rpm > 0);
+    let flag = || node.queue.as_ref().and_then(|queue| queue.rotational);
+    own.map(|rpm| rpm > 1).or_else(flag)
+}
+
 /// True when the drive is known not to rotate.
 pub(super) fn is_flash(node: &Node) -> bool {
-    node.queue.as_ref().and_then(|queue| queue.rotational) == Some(false)
+    is_rotating(node) == Some(false)
 }
 
 /// True when the drive is known to rotate.
 pub(super) fn rotates(node: &Node) -> bool {
-    node.queue.as_ref().and_then(|queue| queue.rotational) == Some(true)
+    is_rotating(node) == Some(true)
 }
 
 /// Adapters with the disks on them.

@@ -205,11 +205,14 @@ mod tests {
     fn every_node_of_a_finding_has_its_line() {
         let (snapshot, mut defects) = sample();
         defects[0].also = vec!["/dev/sdc".into(), "/dev/sdd".into()];
+        defects[0].concerns = vec!["/dev/md0".into()];
         let text = metrics_text(&snapshot, &defects);
         for disk in ["sdb", "sdc", "sdd"] {
             assert!(text.contains(&format!("node=\"/dev/{disk}\"}} 1\n")), "{text}");
         }
         assert!(text.contains("fathom_findings{gravity=\"high\"} 1\n"), "it is one finding");
+        let of_array = |line: &&str| line.contains("smart-failing") && line.contains("md0");
+        assert_eq!(text.lines().find(of_array), None, "the array is not failing");
     }
 
     #[test]

@@ -129,6 +129,9 @@ fn as_expected(name: &str, expected: &str, said: &dyn Fn(&str) -> String) {
         for other in defect["also"].as_array().into_iter().flatten() {
             let _ = writeln!(told, "  also {}", other.as_str().unwrap());
         }
+        for other in defect["concerns"].as_array().into_iter().flatten() {
+            let _ = writeln!(told, "  concerns {}", other.as_str().unwrap());
+        }
         assert!(shown.contains(&format!("[{rule}]")), "{name}: {rule} is not shown");
     }
     assert_eq!(told, findings, "{name}");

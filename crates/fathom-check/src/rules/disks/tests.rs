@@ -409,7 +409,10 @@ fn shingles_matter_where_something_rebuilds() {
         (defect.gravity, defect.certainty, defect.node.as_deref()),
         (High, Certainty::Likely, Some("/dev/sda"))
     );
-    assert_eq!(defect.also, ["/dev/md0"]);
+    assert_eq!(
+        (defect.also.len(), defect.concerns.as_slice()),
+        (0, ["/dev/md0".to_owned()].as_slice())
+    );
     // The drive's own word; and a model that only looks alike.
     bench.drive_of(disks[0]).model = Some("WDC WD40EFRX".into());
     assert_eq!(bench.gravities(zones::smr_in_array), []);
@@ -433,7 +436,11 @@ fn shingles_below_btrfs_and_zfs() {
     bench.drive_of(disk).model = Some("ST8000DM004-2CX188".into());
     bench.content_of(disk).other = vec!["zfs_member".into()];
     let defect = bench.one(zones::smr_in_array);
-    assert!(defect.also.is_empty() && defect.summary.ends_with("a ZFS pool"), "{}", defect.summary);
+    assert!(
+        defect.concerns.is_empty() && defect.summary.ends_with("a ZFS pool"),
+        "{}",
+        defect.summary
+    );
 }
 
 #[test]

@@ -93,7 +93,7 @@ pub(super) fn smr_in_array(scene: &Scene<'_>) -> Vec<Defect> {
         .sure(sure)
         .seen(source, value);
         if scene.node(above).key() != node.key() {
-            defect = defect.also_on(scene.node(above).key());
+            defect = defect.concerning(scene.node(above).key());
         }
         Some(
             defect

@@ -144,7 +144,7 @@ pub(super) fn member_slow(scene: &Scene<'_>) -> Vec<Defect> {
             let mut defect =
                 Defect::new("member-slow", Gravity::Medium, Some(&member.key()), summary)
                     .sure(Certainty::Likely)
-                    .also_on(node.key());
+                    .concerning(node.key());
             for (member, rate) in &rates {
                 defect = defect.seen(format!("measured: {}", member.label()), format_rate(*rate));
             }

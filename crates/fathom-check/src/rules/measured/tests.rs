@@ -124,6 +124,36 @@ fn dirty_limits_against_the_slowest_disk() {
     assert!(bench.ask(machine::dirty_limits).is_empty(), "bytes win over the share");
 }
 
+/// `fathom quick` ends with commits, which are the newest writes of all.
+#[test]
+fn commits_and_small_or_buffered_requests_are_no_rate_of_a_disk() {
+    let (mut bench, _) = one_disk();
+    bench.snapshot.system.vm = vec![("dirty_ratio".into(), "20".into())];
+    bench.snapshot.host.memory_available_bytes = Some(22 * GIB);
+    let fast = Measured { workload: "quick, sequential write".into(), ..written("/srv", 1.6e9) };
+    let later = |rate| Measured { made_at_unix_s: 2000, ..written("/srv", rate) };
+    for other in [
+        Measured { request_bytes_mean: 4096.0, ..later(1e6) },
+        Measured { flushed: true, ..later(1e6) },
+    ] {
+        bench.snapshot.measured = vec![fast.clone(), other];
+        assert_eq!(bench.ask(machine::dirty_limits), []);
+        assert_eq!(machine::needed(&Scene::new(&bench.snapshot)), [], "it was measured");
+    }
+    let finding = vec!["writes-to-page-cache".into()];
+    bench.snapshot.measured = vec![Measured { findings: finding, ..later(1e6) }];
+    assert_eq!(bench.ask(machine::dirty_limits), []);
+    // A slow stick does not make a limit that stops everybody.
+    bench.snapshot.measured = vec![later(5e6)];
+    assert_eq!(
+        bench.one(machine::dirty_limits).fix[0].command.as_deref(),
+        Some("sysctl vm.dirty_bytes=67108864 vm.dirty_background_bytes=33554432")
+    );
+    let mut bench = array([200e6, 20e6, 205e6, 210e6]);
+    bench.snapshot.measured[1].request_bytes_mean = 4096.0;
+    assert_eq!(bench.ask(arrays::member_slow), [], "small requests");
+}
+
 #[test]
 fn a_volume_that_was_fast_for_a_while() {
     let (mut bench, _) = one_disk();
@@ -171,7 +201,7 @@ fn one_slow_member_is_named() {
     let bench = array([200e6, 139e6, 205e6, 210e6]);
     let defect = bench.one(arrays::member_slow);
     assert_eq!(
-        (defect.node.as_deref(), defect.also.as_slice()),
+        (defect.node.as_deref(), defect.concerns.as_slice()),
         (Some("/dev/sdb"), ["/dev/md0".to_owned()].as_slice())
     );
     assert!(array([200e6, 150e6, 205e6, 210e6]).ask(arrays::member_slow).is_empty());

@@ -159,7 +159,7 @@ pub(super) fn in_use(scene: &Scene<'_>) -> Vec<Defect> {
                         user.label()
                     ),
                 )
-                .also_on(above.key())
+                .concerning(above.key())
                 .seen(
                     format!("/sys/class/block/{}/holders", part.name),
                     list(

@@ -12,10 +12,10 @@ use std::collections::BTreeSet;
 
 /// A map that has lost paths.
 pub(super) fn degraded(scene: &Scene<'_>) -> Vec<Defect> {
-    maps(scene).iter().filter_map(lost_paths).collect()
+    maps(scene).iter().filter_map(|map| lost_paths(scene, map)).collect()
 }
 
-fn lost_paths(map: &Map<'_>) -> Option<Defect> {
+fn lost_paths(scene: &Scene<'_>, map: &Map<'_>) -> Option<Defect> {
     let failed: Vec<&Node> = map
         .paths
         .iter()
@@ -56,7 +56,7 @@ fn lost_paths(map: &Map<'_>) -> Option<Defect> {
                 format!("{} F", node.devno.as_deref().unwrap_or(&node.name)),
             ),
         };
-        defect = defect.also_on(node.key());
+        defect = defect.concerning(node.key());
     }
     let first = failed[0];
     Some(
@@ -66,10 +66,13 @@ fn lost_paths(map: &Map<'_>) -> Option<Defect> {
                 format!("multipath -ll {}", word(map.name)),
             )
             .command("see when and why", "dmesg -T | grep -iE 'path|rport|link|offline'")
-            .advise(
+            .advise(if daemon_runs(scene) == Some(false) {
+                "bring the path back: cable, switch port, zone, target port; nobody takes it \
+                    back before multipathd runs"
+            } else {
                 "bring the path back: cable, switch port, zone, target port; multipathd \
-                takes it back by itself",
-            )
+                    takes it back by itself"
+            })
             .command(
                 "a path whose device was set offline stays so until",
                 format!("echo running > {}", word(sysfs(first, "device/state"))),
@@ -334,16 +337,18 @@ pub(super) fn queue_forever(scene: &Scene<'_>) -> Vec<Defect> {
         .collect()
 }
 
+/// Whether multipathd runs; none where processes were not looked at, because none of storage was seen.
+fn daemon_runs(scene: &Scene<'_>) -> Option<bool> {
+    let system = &scene.snapshot.system;
+    let looked = !system.daemons.is_empty() || !system.kernel_threads.is_empty();
+    looked.then(|| system.daemons.iter().any(|daemon| daemon.name == "multipathd"))
+}
+
 /// Maps, but no daemon that tests paths and takes them back.
 pub(super) fn daemon_missing(scene: &Scene<'_>) -> Vec<Defect> {
-    let system = &scene.snapshot.system;
-    // Without any process or thread of storage seen, processes were not looked at.
-    let looked = !system.daemons.is_empty() || !system.kernel_threads.is_empty();
     let maps = maps(scene);
-    let Some(first) = maps.first().filter(|_| looked) else { return Vec::new() };
-    if system.daemons.iter().any(|daemon| daemon.name == "multipathd") {
-        return Vec::new();
-    }
+    let is_missing = daemon_runs(scene) == Some(false);
+    let Some(first) = maps.first().filter(|_| is_missing) else { return Vec::new() };
     let mut defect = Defect::new(
         "multipath-daemon-missing",
         Gravity::High,

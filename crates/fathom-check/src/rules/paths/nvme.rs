@@ -53,7 +53,7 @@ pub(super) fn path_down(scene: &Scene<'_>) -> Vec<Defect> {
                         format!("{} or its controller's state", sysfs(path, "ana_state")),
                         format!("{}: {state}", path.name),
                     )
-                    .also_on(path.key());
+                    .concerning(path.key());
             }
             Some(
                 defect

@@ -125,7 +125,16 @@ fn maps_want_their_daemon() {
     assert_eq!(bench.ask(maps::daemon_missing), [], "processes were not seen");
     daemon(&mut bench, "smartd");
     assert_eq!(bench.one(maps::daemon_missing).gravity, Gravity::High);
+    // Where it does not run, nothing comes back by itself.
+    let says = |bench: &Bench| {
+        let found = bench.ask(maps::degraded);
+        found.iter().any(|defect| defect.fix.iter().any(|step| step.text.contains("by itself")))
+    };
+    bench.drive_of(0).state = Some("offline".into());
+    assert!(!says(&bench), "{:?}", bench.ask(maps::degraded));
     daemon(&mut bench, "multipathd");
+    assert!(says(&bench), "{:?}", bench.ask(maps::degraded));
+    bench.drive_of(0).state = Some("running".into());
     assert_eq!(bench.ask(maps::daemon_missing), []);
 }
 

@@ -66,7 +66,7 @@ fn mismatches(scene: &Scene<'_>, controller: &Controller, drive: &VirtualDrive) 
                 ),
             )
             .sure(Certainty::Likely)
-            .also_on(node.key())
+            .concerning(node.key())
             .seen(format!("superblock of {}", node.label()), format!("unit {unit} bytes, width {width} bytes"))
             .seen(source(controller), format!("virtual drive {} of {}: strip {strip} bytes, stripe {stripe} bytes", drive.name, called(controller)))
             .seen(sysfs(disk_node, "queue/optimal_io_size"), disk_node.queue.as_ref().and_then(|queue| queue.optimal_io_bytes).map_or_else(|| "not told".to_owned(), |bytes| format!("{bytes} bytes")));
