@@ -77,6 +77,8 @@ pub struct Measured {
     pub read_latency_ns_mean: Option<f64>,
     /// True when the reads were at random places.
     pub random: bool,
+    /// True when writes were made durable one by one or in small groups: their rate is that of commits.
+    pub flushed: bool,
     /// Findings of the run, by name.
     pub findings: Vec<String>,
 }
@@ -133,6 +135,39 @@ impl Machine {
         reached.order
     }
 
+    /// What contradicts itself in a graph that was stored: layers that do not exist, or that stand on themselves.
+    #[must_use]
+    pub fn contradiction(&self) -> Option<String> {
+        let count = self.nodes.len();
+        if let Some(top) = self.tops.iter().find(|&&top| top >= count) {
+            return Some(format!("layer {top} at the top does not exist"));
+        }
+        let mut carried = vec![0usize; count];
+        for (index, node) in self.nodes.iter().enumerate() {
+            for &below in &node.below {
+                match carried.get_mut(below) {
+                    Some(number) => *number += 1,
+                    None => {
+                        return Some(format!("layer {index} stands on one that does not exist"));
+                    }
+                }
+            }
+        }
+        // Layers are taken off from the top; those of a circle stay.
+        let mut free: Vec<usize> = (0..count).filter(|&index| carried[index] == 0).collect();
+        let mut taken = 0;
+        while let Some(index) = free.pop() {
+            taken += 1;
+            for &below in &self.nodes[index].below {
+                carried[below] -= 1;
+                if carried[below] == 0 {
+                    free.push(below);
+                }
+            }
+        }
+        (taken < count).then(|| "a layer stands on itself".to_owned())
+    }
+
     /// The whole disks under a node, itself included.
     #[must_use]
     pub fn disks_under(&self, index: usize) -> Vec<usize> {
@@ -171,7 +206,29 @@ impl Reached {
 
 #[cfg(test)]
 mod tests {
-    use super::Reached;
+    use super::{Machine, Node, NodeKind, Reached};
+
+    #[test]
+    fn graphs_that_contradict_themselves() {
+        let graph = |tops: &[usize], below: [&[usize]; 3]| {
+            let nodes = below.map(|below| {
+                let mut node = Node::new(NodeKind::Unknown, "x");
+                node.below = below.to_vec();
+                node
+            });
+            Machine { nodes: nodes.to_vec(), tops: tops.to_vec() }.contradiction()
+        };
+        // Twice on the same is no circle.
+        assert_eq!(graph(&[0], [&[1, 2, 2], &[2], &[]]), None);
+        for (tops, below, words) in [
+            (&[3][..], [&[][..], &[], &[]], "layer 3 at the top does not exist"),
+            (&[0], [&[1], &[9], &[]], "layer 1 stands on one that does not exist"),
+            (&[0], [&[1], &[1], &[]], "a layer stands on itself"),
+            (&[0], [&[1], &[2], &[1]], "a layer stands on itself"),
+        ] {
+            assert_eq!(graph(tops, below).as_deref(), Some(words));
+        }
+    }
 
     #[test]
     fn what_is_reached_is_there_once() {

@@ -48,6 +48,7 @@ pub fn from_record(run: &str, record: &Record) -> Option<Measured> {
                 Access::Random | Access::Shuffled | Access::Randomio | Access::Iozone
             )
         }),
+        flushed: record.workload.jobs.iter().any(Job::syncs_after_writes),
         findings: study.findings.into_iter().map(|finding| finding.id).collect(),
     })
 }
@@ -211,7 +212,9 @@ mod tests {
             (None, Some(4_096_000.0))
         );
         assert_eq!((measured.read_latency_ns_p50, measured.read_latency_ns_mean), (None, None));
-        assert!(!measured.random);
+        assert!(!measured.random && !measured.flushed);
+        record.workload.jobs[0].sync_all_every = Some(1);
+        assert!(from_record("r", &record).expect("figures").flushed);
     }
 
     #[test]

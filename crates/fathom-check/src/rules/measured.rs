@@ -105,14 +105,33 @@ fn is_single_random_read(measured: &Measured) -> bool {
         && !measured.findings.iter().any(|finding| CACHED.contains(&finding.as_str()))
 }
 
-/// Reads in sequence and nothing else.
-fn is_sequential_read(measured: &Measured) -> bool {
-    !measured.random && measured.read_bytes_per_s.is_some() && measured.write_bytes_per_s.is_none()
+/// With smaller requests each one costs more than its bytes: the rate is not that of the storage.
+const LARGE_REQUEST_BYTES: f64 = 131_072.0;
+
+fn is_in_large_pieces(measured: &Measured) -> bool {
+    !measured.random && measured.request_bytes_mean >= LARGE_REQUEST_BYTES
 }
 
-/// Writes in sequence and nothing else.
+/// Large reads in sequence and nothing else.
+fn is_sequential_read(measured: &Measured) -> bool {
+    is_in_large_pieces(measured)
+        && measured.read_bytes_per_s.is_some()
+        && measured.write_bytes_per_s.is_none()
+}
+
+/// Large writes in sequence and nothing else; commits, which wait for each of their small writes, are none.
 fn is_sequential_write(measured: &Measured) -> bool {
-    !measured.random && measured.write_bytes_per_s.is_some() && measured.read_bytes_per_s.is_none()
+    is_in_large_pieces(measured)
+        && !measured.flushed
+        && measured.write_bytes_per_s.is_some()
+        && measured.read_bytes_per_s.is_none()
+}
+
+/// The same, where what was written went to the device and not to memory.
+fn is_device_write(measured: &Measured) -> bool {
+    const BUFFERED: [&str; 3] = ["writes-to-page-cache", "direct-is-buffered", "memory-target"];
+    is_sequential_write(measured)
+        && !measured.findings.iter().any(|finding| BUFFERED.contains(&finding.as_str()))
 }
 
 /// How a run is named as evidence.

@@ -1,6 +1,6 @@
 //! The machine around the disks: dirty limits, volumes on credit.
 
-use super::{is_sequential_write, newest, quick, run_of, writable_mounts};
+use super::{is_device_write, is_sequential_write, newest, quick, run_of, writable_mounts};
 use crate::scene::Scene;
 use fathom_base::units::{format_duration, format_rate, format_size};
 use fathom_model::defect::{Certainty, Defect, Gravity};
@@ -12,6 +12,9 @@ use std::collections::BTreeSet;
 const LATE_S: f64 = 10.0;
 /// See [`LATE_S`].
 const VERY_LATE_S: f64 = 60.0;
+
+/// Less is never advised: every buffered writer of the machine, also on its fast disks, is held up at the limit.
+const ADVISED_MIB_MIN: u64 = 64;
 
 /// Bytes that may be dirty before writers are held up, and the setting that says so. A share counts of the memory that is
 /// free or cache, which the kernel works out much like `MemAvailable`; more than that cannot be dirty.
@@ -31,7 +34,7 @@ fn dirty_limit(scene: &Scene<'_>) -> Option<(u64, String)> {
 pub(super) fn dirty_limits(scene: &Scene<'_>) -> Vec<Defect> {
     let Some((limit, setting)) = dirty_limit(scene) else { return Vec::new() };
     let rate = |m: &Measured| m.write_bytes_per_s.filter(|rate| *rate > 0.0);
-    let written = newest(scene, is_sequential_write).into_values();
+    let written = newest(scene, is_device_write).into_values();
     let slowest = written.filter_map(|m| Some((m, rate(m)?))).min_by(|a, b| a.1.total_cmp(&b.1));
     let Some((measured, rate)) = slowest else { return Vec::new() };
     let seconds = limit as f64 / rate;
@@ -47,7 +50,7 @@ pub(super) fn dirty_limits(scene: &Scene<'_>) -> Vec<Defect> {
         format_rate(rate)
     );
     // Two seconds' worth, and half of that before writing back begins; whole MiB.
-    let bytes = (((rate * 2.0) as u64) >> 20).max(16) << 20;
+    let bytes = (((rate * 2.0) as u64) >> 20).max(ADVISED_MIB_MIN) << 20;
     let settings = format!("vm.dirty_bytes={bytes} vm.dirty_background_bytes={}", bytes / 2);
     let lines = settings.replace(' ', "\\n").replace('=', " = ");
     let defect = Defect::new("dirty-limits", gravity, Some(&measured.target), summary)

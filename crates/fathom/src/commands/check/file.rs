@@ -95,7 +95,11 @@ pub fn read(path: &Path) -> Result<Snapshot, String> {
         fits(path, text.len() as u64)?;
         bytes = text;
     }
-    parse(&bytes).map_err(|why| format!("{name}: {why}"))
+    let snapshot = parse(&bytes).map_err(|why| format!("{name}: {why}"))?;
+    match snapshot.machine.contradiction() {
+        Some(what) => Err(format!("{name}: damaged: {what}")),
+        None => Ok(snapshot),
+    }
 }
 
 /// What is written is also read: the same limit holds for both.
