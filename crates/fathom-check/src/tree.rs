@@ -154,6 +154,15 @@ fn fs_details(node: &Node, words: &mut Vec<String>) {
         let (data, metadata) = (fs.data_profiles.join("+"), fs.metadata_profiles.join("+"));
         words.push(format!("data {data}, metadata {metadata}"));
     }
+    let devices = node.details().filesystem.iter().filter_map(|(name, value)| {
+        let is_one = name.starts_with("devinfo/") && name.ends_with("/missing");
+        is_one.then_some(value == "1")
+    });
+    let devices: Vec<bool> = devices.collect();
+    let missing = devices.iter().filter(|&&missing| missing).count();
+    if missing > 0 {
+        words.push(format!("{missing} of {} devices missing", devices.len()));
+    }
 }
 
 fn drive_details(drive: &DriveFacts, words: &mut Vec<String>) {

@@ -1,5 +1,6 @@
 //! Filesystems and mounts.
 
+mod btrfs;
 mod loops;
 mod options;
 mod space;
@@ -22,6 +23,14 @@ pub const RULES: &[Rule] = &[
         High,
         Guest,
         state::turned_read_only
+    ),
+    rule!("btrfs-degraded", "btrfs runs without a device", High, Simulated, btrfs::degraded),
+    rule!(
+        "btrfs-copies-one-disk",
+        "both copies lie on one drive",
+        High,
+        Simulated,
+        btrfs::one_disk
     ),
     rule!("filesystem-unclean", "a filesystem was not put away", Low, Guest, state::unclean),
     rule!(
@@ -62,11 +71,17 @@ pub const RULES: &[Rule] = &[
     ),
     rule!("mount-sync", "every write waits for the disk", Medium, Guest, options::sync),
     rule!("mount-strictatime", "every read writes", Low, Guest, options::strict_atime),
-    rule!("discard-online", "every deletion waits for its discards", Medium, Guest, trim::online),
+    rule!(
+        "discard-online",
+        "deletions send discards between other I/O",
+        Medium,
+        Guest,
+        trim::online
+    ),
     rule!("trim-never", "nobody tells flash what is free", Medium, Guest, trim::never),
     rule!("trim-lost", "a layer does not pass discards on", Low, Guest, trim::lost),
     rule!("filesystem-full", "a filesystem is nearly full", High, Guest, space::full),
-    rule!("inodes-low", "a filesystem has few inodes left", Medium, Guest, space::inodes),
+    rule!("inodes-low", "a filesystem has few inodes left", High, Guest, space::inodes),
     rule!(
         "btrfs-unallocated",
         "btrfs has no unallocated space left",

@@ -3,7 +3,7 @@
 use crate::conditions;
 use crate::scene::Scene;
 use fathom_base::shell::word;
-use fathom_base::units::format_sizes;
+use fathom_base::units::{format_size, format_sizes};
 use fathom_model::defect::{Defect, Gravity};
 use fathom_model::stack::{LoopFacts, Node, NodeKind};
 
@@ -49,28 +49,72 @@ pub(super) fn buffered(scene: &Scene<'_>) -> Vec<Defect> {
 /// First writes allocate in the file, and its filesystem may run full under a device that believes to have space.
 pub(super) fn sparse(scene: &Scene<'_>) -> Vec<Defect> {
     writable(scene)
-        .filter_map(|(_, node, facts)| {
+        .filter_map(|(index, node, facts)| {
             let (allocated, size) = conditions::sparse_backing(facts)?;
             let (has, of) = format_sizes(allocated, size);
             let name = word(file(facts));
-            Some(
-                Defect::new(
-                    "loop-sparse",
-                    Gravity::Low,
-                    Some(&node.key()),
-                    format!("{} lies in a file with holes", node.name),
-                )
-                .seen(format!("stat {name}"), format!("{has} of {of} have space"))
-                .because(
-                    "reads of holes touch no disk, the first write to each allocates, and \
+            let defect = Defect::new(
+                "loop-sparse",
+                Gravity::Low,
+                Some(&node.key()),
+                format!("{} lies in a file with holes", node.name),
+            )
+            .seen(format!("stat {name}"), format!("{has} of {of} have space"))
+            .because(
+                "reads of holes touch no disk, the first write to each allocates, and \
                     writes fail when the filesystem of the file is full",
-                )
-                .command("give it all its space", format!("fallocate -l {size} {name}"))
-                .risking("none but the space; refused when there is not enough")
-                .verified_by("du --apparent-size and du of the file agree"),
+            );
+            let room = Room::of(scene, index, size - allocated);
+            Some(
+                fill(defect, &room, format!("fallocate -l {size} {name}"))
+                    .risking(
+                        "where the space does not suffice after all, ext4 takes all that is free \
+                        before it refuses, and fallocate -d does not give that back: a copy by cp \
+                        --sparse=always does",
+                    )
+                    .verified_by("du --apparent-size and du of the file agree"),
             )
         })
         .collect()
+}
+
+/// What of a filesystem stays free for others when a file is given its space.
+const RESERVE_SHARE: f64 = 0.1;
+
+/// Space that a file lacks, and what its filesystem has.
+struct Room {
+    needed_bytes: u64,
+    available_bytes: Option<u64>,
+    reserve_bytes: u64,
+}
+
+impl Room {
+    /// By the filesystem that the file of a loop device lies on.
+    fn of(scene: &Scene<'_>, device: usize, needed_bytes: u64) -> Self {
+        let below = scene.machine().walk_from(device);
+        let fs = below.into_iter().find_map(|index| scene.node(index).fs.as_ref());
+        let total = fs.and_then(|fs| fs.total_bytes).unwrap_or(0);
+        let available_bytes = fs.and_then(|fs| fs.available_bytes);
+        Self { needed_bytes, available_bytes, reserve_bytes: (total as f64 * RESERVE_SHARE) as u64 }
+    }
+}
+
+/// The command where there is room for it, else what to do first.
+fn fill(defect: Defect, room: &Room, command: String) -> Defect {
+    let needed = format_size(room.needed_bytes);
+    match room.available_bytes {
+        Some(free) if free >= room.needed_bytes.saturating_add(room.reserve_bytes) => {
+            defect.command(format!("give it all its space: {needed} of {}", format_size(free)), command)
+        }
+        Some(free) => defect.advise(format!(
+            "it lacks {needed}, and its filesystem has {} free: make room there, or the device \
+            smaller, and watch the free space until then",
+            format_size(free)
+        )),
+        None => defect.advise(format!(
+            "it lacks {needed}; where its filesystem has clearly more than that free (df): {command}"
+        )),
+    }
 }
 
 /// The file has lost its name: it lives as long as the loop device has it open.

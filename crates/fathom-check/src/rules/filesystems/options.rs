@@ -49,7 +49,7 @@ pub(super) fn barriers_off(scene: &Scene<'_>) -> Vec<Defect> {
                     ),
                 )
                 .sure(sure)
-                .also_on(disk.key())
+                .concerning(disk.key())
                 .seen(m.options_file(), "nobarrier")
                 .seen(format!("/sys/class/block/{}/queue/write_cache", disk.name), "write back")
                 .because(
@@ -96,7 +96,7 @@ pub(super) fn journal_same_spindle(scene: &Scene<'_>) -> Vec<Defect> {
                     m.fs.fs_type, m.mount.mount_point, other.name
                 ),
             )
-            .also_on(other.key())
+            .concerning(other.key())
             .seen(format!("{} and {}", device.label(), other.label()), format!("both on {disk}"))
             .because(
                 "the heads move between journal and data for each commit, further than they \

@@ -82,7 +82,11 @@ pub(super) fn inodes(scene: &Scene<'_>) -> Vec<Defect> {
             Some(
                 Defect::new(
                     "inodes-low",
-                    Gravity::Medium,
+                    if (free as f64) <= inodes as f64 * (1.0 - URGENT_SHARE) {
+                        Gravity::High
+                    } else {
+                        Gravity::Medium
+                    },
                     Some(&m.node.key()),
                     format!(
                         "{place} has only {} of {} inodes left",

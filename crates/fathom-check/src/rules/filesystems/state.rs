@@ -194,40 +194,64 @@ pub(super) fn unclean(scene: &Scene<'_>) -> Vec<Defect> {
                     its journal is replayed at the next mount",
                 )
             };
-            let path = word(node.label());
-            let check = check_unchanged(&sb.fs_type, &path);
-            let mount = "mount it once, which replays the journal, and unmount it";
-            let mount = if node.details().opened == Some(false) {
-                mount.to_owned()
-            } else {
+            let defect = Defect::new(
+                "filesystem-unclean",
+                gravity,
+                Some(&node.key()),
                 format!(
-                    "whether anything has it open, as a virtual machine, was not seen: only where \
-                    fuser -v {path} shows nothing as root, {mount}"
-                )
-            };
+                    "{} on {} is not mounted and was not put away: {state}",
+                    sb.fs_type,
+                    node.label()
+                ),
+            )
+            .seen(format!("superblock of {}", node.label()), state)
+            .because(why);
             Some(
-                Defect::new(
-                    "filesystem-unclean",
-                    gravity,
-                    Some(&node.key()),
-                    format!(
-                        "{} on {} is not mounted and was not put away: {state}",
-                        sb.fs_type,
-                        node.label()
-                    ),
-                )
-                .seen(format!("superblock of {}", node.label()), state)
-                .because(why)
-                .command("look without changing anything", check)
-                .advise(mount)
-                .risking(
-                    "a device that another machine has mounted, or a virtual machine of this \
+                put_away(defect, node, sb, damaged)
+                    .risking(
+                        "a device that another machine has mounted, or a virtual machine of this \
                     one, shows the same: mounting or mending it here would destroy it",
-                )
-                .verified_by("the superblock says clean"),
+                    )
+                    .verified_by("the superblock says clean"),
             )
         })
         .collect()
+}
+
+/// What to do with a filesystem that was not put away: one with errors is never mounted for writing before its check, which
+/// alone takes the mark away.
+fn put_away(defect: Defect, node: &Node, sb: &FsSuperblock, damaged: bool) -> Defect {
+    let path = word(node.label());
+    let is_ext = sb.fs_type.starts_with("ext");
+    let look = if is_ext {
+        "look without changing anything (it leaves the journal out, and so shows damage that the \
+        replay mends)"
+    } else {
+        "look without changing anything"
+    };
+    let defect = defect.command(look, check_unchanged(&sb.fs_type, &path));
+    let free = if node.details().opened == Some(false) {
+        String::new()
+    } else {
+        format!(
+            "whether anything has it open, as a virtual machine, was not seen: only where fuser \
+            -v {path} shows nothing as root, "
+        )
+    };
+    if !damaged {
+        let mount = "mount it once, which replays the journal, and unmount it";
+        return defect.advise(format!("{free}{mount}"));
+    }
+    let check = match sb.fs_type.as_str() {
+        _ if is_ext => format!("e2fsck -f {path}"),
+        "xfs" => format!("xfs_repair {path}"),
+        kind => format!("fsck.{kind} {path}"),
+    };
+    defect
+        .advise("look at the drives under it: smartctl -x; a check on a failing drive does harm")
+        .advise(format!(
+            "{free}copy the device or take a snapshot of its volume, then check it: {check}"
+        ))
 }
 
 /// Mounted so often since the last check that the next boot makes one.

@@ -1,6 +1,6 @@
 //! Filesystems in trouble, and healthy ones beside them.
 
-use super::{RULES, loops, options, space, state, trim};
+use super::{RULES, btrfs, loops, options, space, state, trim};
 use crate::fixtures::{Bench, GIB, MIB};
 use fathom_model::defect::{Certainty, Gravity};
 use fathom_model::stack::detail::{DriveIdentity, FsSuperblock};
@@ -96,6 +96,7 @@ fn superblocks_of_unmounted_filesystems_are_read() {
         assert_eq!(bench.gravities(state::unclean), Vec::from_iter(gravity), "{state}");
     }
     // What a virtual machine has open is not clean either, and must not be mounted here.
+    bench.content_of(disk).filesystem = superblock("needs recovery");
     for (opened, words) in [
         (None, Some("only where fuser -v /dev/sda shows nothing")),
         (Some(false), Some("mount it once")),
@@ -107,6 +108,13 @@ fn superblocks_of_unmounted_filesystems_are_read() {
         let fits = words.is_none_or(|words| advice.is_some_and(|step| step.text.contains(words)));
         assert!(found.is_empty() == words.is_none() && fits, "{opened:?} {found:?}");
     }
+    // One with errors is checked, not mounted for writing.
+    bench.content_of(disk).filesystem = superblock("not clean, with errors");
+    bench.detail_of(disk).opened = Some(false);
+    let fix = bench.one(state::unclean).fix;
+    let words: Vec<&str> = fix.iter().map(|step| step.text.as_str()).collect();
+    assert!(words.iter().all(|text| !text.contains("mount")), "{words:?}");
+    assert!(words.iter().any(|text| text.ends_with("e2fsck -f /dev/sda")), "{words:?}");
     bench.detail_of(disk).opened = None;
     bench.one(state::unclean);
     // A mounted filesystem is never clean on the disk.
@@ -362,6 +370,8 @@ fn space_and_inodes_have_thresholds() {
     assert_eq!(bench.ask(space::inodes), []);
     bench.fs_of(fs).inodes_free = Some(99_999);
     assert!(bench.one(space::inodes).summary.contains("99 999 of 1 000 000 inodes left"));
+    bench.fs_of(fs).inodes_free = Some(30_000);
+    assert_eq!(bench.gravities(space::inodes), [Gravity::High]);
     bench.fs_of(fs).inodes = Some(0);
     assert_eq!(bench.ask(space::inodes), [], "inodes are made as needed");
 }
@@ -394,6 +404,71 @@ fn free_space_has_a_shape() {
     }
 }
 
+/// btrfs with two copies of everything.
+fn copies(bench: &mut Bench, devices: &[usize]) -> (usize, usize) {
+    let (fs, mount) = bench.mounted("btrfs", "/srv", devices[0]);
+    bench.node(fs).below = devices.to_vec();
+    let facts = bench.fs_of(fs);
+    (facts.data_profiles, facts.metadata_profiles) = (vec!["raid1".into()], vec!["raid1".into()]);
+    bench.detail_of(fs).filesystem =
+        [1, 2].map(|id| (format!("devinfo/{id}/missing"), "0".to_owned())).to_vec();
+    (fs, mount)
+}
+
+#[test]
+fn btrfs_without_a_device_is_told() {
+    let mut bench = Bench::new();
+    let disks = [bench.disk("sda"), bench.disk("sdb")];
+    let (fs, mount) = copies(&mut bench, &disks);
+    assert_eq!(bench.ask(btrfs::degraded), []);
+    bench.node(fs).below.truncate(1);
+    bench.detail_of(fs).filesystem[1].1 = "1".into();
+    bench.fs_of(fs).data_profiles.push("single".into());
+    bench.mount_of(mount).super_options.push("degraded".into());
+    let defect = bench.one(btrfs::degraded);
+    assert_eq!(
+        (defect.summary.as_str(), defect.gravity),
+        ("btrfs at /srv lacks 1 of its 2 devices", Gravity::High)
+    );
+    let commands: Vec<_> = defect.fix.iter().filter_map(|step| step.command.as_deref()).collect();
+    assert_eq!(
+        commands,
+        [
+            "btrfs filesystem show /srv",
+            "btrfs replace start 2 /dev/NEW /srv",
+            "btrfs balance start -dconvert=raid1,soft -mconvert=raid1,soft /srv",
+        ]
+    );
+    // Only read, with two copies left, it can wait.
+    bench.mount_of(mount).super_options = vec!["ro".into(), "degraded".into()];
+    assert_eq!(bench.gravities(btrfs::degraded), [Gravity::High], "one copy is left");
+    let facts = bench.fs_of(fs);
+    (facts.data_profiles, facts.metadata_profiles) =
+        (vec!["raid1c3".into()], vec!["raid1c3".into()]);
+    assert_eq!(bench.gravities(btrfs::degraded), [Gravity::Medium]);
+}
+
+#[test]
+fn copies_of_btrfs_want_drives_of_their_own() {
+    let mut bench = Bench::new();
+    let disks = [bench.disk("sda"), bench.disk("sdb")];
+    copies(&mut bench, &disks);
+    assert_eq!(bench.ids(RULES), [""; 0]);
+    let mut bench = Bench::new();
+    let disk = bench.disk("sda");
+    let parts = [bench.partition("sda1", MIB, disk), bench.partition("sda2", 500 * GIB, disk)];
+    let (fs, _) = copies(&mut bench, &parts);
+    let defect = bench.one(btrfs::one_disk);
+    assert!(defect.summary.ends_with("that they share: sda1, sda2"), "{}", defect.summary);
+    assert_eq!(
+        defect.fix[0].command.as_deref(),
+        Some("btrfs replace start /dev/sda2 /dev/NEW /srv")
+    );
+    let facts = bench.fs_of(fs);
+    (facts.data_profiles, facts.metadata_profiles) = (vec!["single".into()], vec!["dup".into()]);
+    assert_eq!(bench.ask(btrfs::one_disk), [], "nothing is promised");
+}
+
 #[test]
 fn loop_devices_that_take_writes_are_told() {
     let (mut bench, fs, mount) = on_disk("ext4");
@@ -406,6 +481,19 @@ fn loop_devices_that_take_writes_are_told() {
         bench.one(loops::sparse).fix[0].command.as_deref(),
         Some("fallocate -l 1073741824 /srv/image")
     );
+    // fallocate takes everything that is free before it says that this does not suffice.
+    for available in [Some(10 * GIB), None] {
+        bench.fs_of(fs).available_bytes = available;
+        let fix = bench.one(loops::sparse).fix;
+        assert_eq!(
+            fix[0].command.is_some(),
+            available.is_some_and(|bytes| bytes > 10 * GIB + 4096)
+        );
+        assert!(
+            fix[0].text.contains("it lacks 4.0 KiB") || fix[0].text.contains("it lacks 4 KiB"),
+            "{fix:?}"
+        );
+    }
     bench.node(device).read_only = Some(true);
     assert_eq!(bench.ids(RULES), [""; 0], "a package's image");
     let facts = bench.node(device).loop_device.as_mut().unwrap();
@@ -415,5 +503,4 @@ fn loop_devices_that_take_writes_are_told() {
     assert_eq!(bench.one(loops::deleted).gravity, Gravity::Medium);
     bench.mounted("ext4", "/inner", device);
     assert_eq!(bench.one(loops::deleted).gravity, Gravity::High);
-    let _ = fs;
 }

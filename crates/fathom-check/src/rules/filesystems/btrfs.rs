@@ -1,0 +1,150 @@
+//! btrfs over several devices.
+
+use super::{Mounted, mounted};
+use crate::rules::shared::{list, on_one_drive};
+use crate::scene::Scene;
+use fathom_base::shell::word;
+use fathom_model::defect::{Defect, Gravity};
+use std::collections::BTreeSet;
+
+/// Lost devices that every place with this profile survives.
+fn forgiven(profile: &str) -> u64 {
+    match profile {
+        "raid1" | "raid10" | "raid5" => 1,
+        "raid6" | "raid1c3" => 2,
+        "raid1c4" => 3,
+        _ => 0,
+    }
+}
+
+fn profiles<'a>(m: &Mounted<'a>) -> impl Iterator<Item = &'a str> + use<'a> {
+    m.fs.data_profiles.iter().chain(&m.fs.metadata_profiles).map(String::as_str)
+}
+
+/// The profile of several in use that survives most: the others are what a degraded mount wrote.
+fn wanted(profiles: &[String]) -> Option<&str> {
+    let named = profiles.iter().map(String::as_str).filter(|profile| forgiven(profile) > 0);
+    named.max_by_key(|profile| forgiven(profile))
+}
+
+/// A filesystem that lacks devices, and whose new data may have no second copy.
+pub(super) fn degraded(scene: &Scene<'_>) -> Vec<Defect> {
+    let all = mounted(scene);
+    let all = all.iter().filter(|m| m.fs.fs_type == "btrfs");
+    all.filter_map(|m| {
+        let devices = m.node.details().filesystem.iter().filter_map(|(name, value)| {
+            let id = name.strip_prefix("devinfo/")?.strip_suffix("/missing")?;
+            Some((id, value == "1"))
+        });
+        let devices: Vec<(&str, bool)> = devices.collect();
+        let missing: Vec<&str> =
+            devices.iter().filter(|(_, gone)| *gone).map(|(id, _)| *id).collect();
+        let lost = missing.len() as u64;
+        let left = profiles(m).map(forgiven).min().unwrap_or(0);
+        if lost == 0 {
+            return None;
+        }
+        let gravity = if m.is_writable() || left <= lost { Gravity::High } else { Gravity::Medium };
+        let place = &m.mount.mount_point;
+        let mut defect = Defect::new(
+            "btrfs-degraded",
+            gravity,
+            Some(&m.node.key()),
+            format!("btrfs at {place} lacks {lost} of its {} devices", devices.len()),
+        );
+        for id in &missing {
+            let uuid = m.fs.uuid.as_deref().unwrap_or("UUID");
+            defect = defect.seen(format!("/sys/fs/btrfs/{uuid}/devinfo/{id}/missing"), "1");
+        }
+        if m.mount.has_option("degraded") {
+            defect = defect.seen(m.options_file(), "degraded");
+        }
+        Some(mend(defect, m, &missing))
+    })
+    .collect()
+}
+
+fn mend(defect: Defect, m: &Mounted<'_>, missing: &[&str]) -> Defect {
+    let place = word(&m.mount.mount_point);
+    let mut defect = defect
+        .because(
+            "what the missing device held has one copy less, or none; and where too few devices \
+            are left for the profile, new data is written once only and stays so",
+        )
+        .command("see which device is missing", format!("btrfs filesystem show {place}"))
+        .advise("where it only was away (cable, power): bring it back, mount anew, and scrub");
+    for id in missing {
+        defect = defect.command(
+            format!("else put another in the place of device {id} (not: device remove missing)"),
+            format!("btrfs replace start {id} /dev/NEW {place}"),
+        );
+    }
+    let convert = [('d', &m.fs.data_profiles), ('m', &m.fs.metadata_profiles)];
+    let convert: Vec<String> = convert
+        .into_iter()
+        .filter_map(|(kind, all)| Some(format!("-{kind}convert={},soft", wanted(all)?)))
+        .collect();
+    if !convert.is_empty() {
+        defect = defect.command(
+            "then give what was written meanwhile its copies",
+            format!("btrfs balance start {} {place}", convert.join(" ")),
+        );
+    }
+    defect
+        .risking(
+            "/dev/NEW is overwritten; the copy reads all that is left from end to end, which may \
+            show further bad places: have a backup first",
+        )
+        .verified_by(format!(
+            "btrfs filesystem usage {place} shows no missing device and no profile single beside \
+            the wanted one"
+        ))
+}
+
+/// Devices of a filesystem with copies that one failing drive takes together.
+pub(super) fn one_disk(scene: &Scene<'_>) -> Vec<Defect> {
+    let all = mounted(scene);
+    let all = all.iter().filter(|m| m.fs.fs_type == "btrfs");
+    all.filter(|m| profiles(m).any(|profile| forgiven(profile) > 0))
+        .filter_map(|m| {
+            let devices: Vec<usize> = scene.below(m.index).map(|(device, _)| device).collect();
+            let pairs = on_one_drive(scene, &devices);
+            let (first, second, disk) = pairs.first()?;
+            let name = |index: usize| scene.node(index).name.as_str();
+            let shared: BTreeSet<&str> =
+                pairs.iter().flat_map(|&(a, b, _)| [name(a), name(b)]).collect();
+            let place = &m.mount.mount_point;
+            let defect = Defect::new(
+                "btrfs-copies-one-disk",
+                Gravity::High,
+                Some(&m.node.key()),
+                format!(
+                    "{} of the devices of btrfs at {place} lie on drives that they share: {}",
+                    shared.len(),
+                    list(shared.iter().copied())
+                ),
+            )
+            .seen(
+                format!("{} and {}", scene.node(*first).label(), scene.node(*second).label()),
+                format!("both on {disk}"),
+            )
+            .because(
+                "one failed drive takes both copies with it; and each write moves the same \
+                heads, or fills the same link, twice",
+            );
+            Some(
+                defect
+                    .command(
+                        "move one of them to a drive of its own",
+                        format!(
+                            "btrfs replace start {} /dev/NEW {}",
+                            word(scene.node(*second).label()),
+                            word(place)
+                        ),
+                    )
+                    .risking("/dev/NEW is overwritten; until the copy is done it stays as unsafe as it is")
+                    .verified_by("lsblk -s shows each device on a disk of its own"),
+            )
+        })
+        .collect()
+}
