@@ -234,7 +234,6 @@ impl Bench {
         });
         let fs = self.add(fs, &[device]);
         let source = self.node(device).label().to_owned();
-        self.node(device).mounted_at.push(mount_point.to_owned());
         let mut mount = Node::new(NodeKind::Mount, mount_point);
         mount.path = Some(mount_point.into());
         mount.mount = Some(MountFacts {

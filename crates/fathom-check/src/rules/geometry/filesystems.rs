@@ -21,6 +21,8 @@ pub(super) struct Made<'a> {
     /// The device.
     pub device: &'a Node,
     pub device_index: usize,
+    /// Where it is mounted; `/` where that is one of several places, else where its top directory is.
+    pub mount_point: Option<&'a str>,
     pub fs_type: &'a str,
     pub block_bytes: Option<u64>,
     pub sector_bytes: Option<u64>,
@@ -43,6 +45,7 @@ pub(super) fn made<'a>(scene: &Scene<'a>) -> Vec<Made<'a>> {
             node,
             device,
             device_index,
+            mount_point: mount_point(scene, index).or_else(|| named_mount(device)),
             fs_type: &fs.fs_type,
             block_bytes: said.and_then(|s| s.block_bytes).or(fs.block_bytes),
             sector_bytes: fs.sector_bytes.or_else(|| said?.sector_bytes),
@@ -61,6 +64,7 @@ pub(super) fn made<'a>(scene: &Scene<'a>) -> Vec<Made<'a>> {
             node: device,
             device,
             device_index,
+            mount_point: named_mount(device),
             fs_type: &said.fs_type,
             block_bytes: said.block_bytes,
             sector_bytes: said.sector_bytes,
@@ -79,18 +83,27 @@ fn superblock(device: &Node) -> Option<&fathom_model::stack::detail::FsSuperbloc
     content.filesystem.as_ref().filter(|_| content.md.is_none() && content.lvm.is_none())
 }
 
+/// The place of the mounts on a filesystem that a command takes.
+fn mount_point<'a>(scene: &Scene<'a>, filesystem: usize) -> Option<&'a str> {
+    let mounts = scene.above(filesystem).filter_map(|(_, above)| above.mount.as_ref());
+    let best = mounts
+        .min_by_key(|mount| (mount.mount_point != "/", mount.root != "/", mount.mount_point.len()));
+    best.map(|mount| mount.mount_point.as_str())
+}
+
+/// The same of a device that was named as a target, where nothing above it was looked at.
+fn named_mount(device: &Node) -> Option<&str> {
+    device.mounted_at.first().map(String::as_str)
+}
+
 impl<'a> Made<'a> {
     fn is_ext(&self) -> bool {
         matches!(self.fs_type, "ext2" | "ext3" | "ext4")
     }
 
-    fn mount_point(&self) -> Option<&'a str> {
-        self.device.mounted_at.first().map(String::as_str)
-    }
-
     /// What it is called in a sentence.
     fn name(&self) -> String {
-        match self.mount_point() {
+        match self.mount_point {
             Some(place) => format!("{} on {place}", self.fs_type),
             None => format!("{} on {}", self.fs_type, self.device.name),
         }
@@ -216,7 +229,7 @@ pub(super) fn xfs_geometry(scene: &Scene<'_>) -> Vec<Defect> {
 fn tell_xfs(defect: Defect, made: &Made<'_>, wrong: &Wrong<'_>) -> Option<Defect> {
     let options = array::xfs_options(&wrong.striping, made.block_bytes?)?;
     let device = word(made.device.label());
-    let place = word(made.mount_point().unwrap_or("MOUNT_POINT"));
+    let place = word(made.mount_point.unwrap_or("MOUNT_POINT"));
     let anew = format!("mkfs.xfs -d {} /dev/EMPTY", options.mkfs_words());
     let verify = format!(
         "xfs_info {place} shows sunit={} swidth={} blks; fathom run seqwrite on a new file of it before and after",

@@ -36,7 +36,7 @@ fn small_filesystem(made: &Made<'_>) -> Option<Defect> {
         return None;
     }
     let device = word(made.device.label());
-    let place = word(made.device.mounted_at.first().map_or("MOUNT_POINT", String::as_str));
+    let place = word(made.mount_point.unwrap_or("MOUNT_POINT"));
     let grow = match made.fs_type {
         "ext2" | "ext3" | "ext4" => format!("resize2fs {device}"),
         "xfs" => format!("xfs_growfs {place}"),

@@ -1,6 +1,7 @@
 //! Where partitions, volumes and encrypted data begin.
 
 use super::behind_files;
+use super::tables::tables;
 use crate::alignment::maps::{granularity, origin_bytes};
 use crate::alignment::{Fit, Position, stripes_below};
 use crate::array::{self, SECTOR_BYTES, Striping};
@@ -9,7 +10,8 @@ use crate::rules::shared::{list, sysfs};
 use crate::scene::Scene;
 use fathom_base::shell::word;
 use fathom_base::units::format_size;
-use fathom_model::defect::{Defect, Gravity};
+use fathom_model::defect::{Certainty, Defect, Gravity};
+use fathom_model::stack::detail::PartitionTable;
 use fathom_model::stack::{Node, NodeKind};
 
 /// Smaller partitions (for boot loaders, extended ones) carry no load that could suffer.
@@ -26,6 +28,8 @@ pub(super) fn misaligned(scene: &Scene<'_>) -> Vec<Defect> {
         found.iter().filter_map(|defect| defect.node.clone()).collect()
     };
     found.extend(behind_files::misaligned(scene, &told(&found)));
+    found
+        .extend(tables(scene).filter_map(|(index, node, table)| inside(scene, index, node, table)));
     let told = told(&found);
     found.extend(
         scene.nodes(&[]).filter_map(|(index, node)| misaligned_stack(scene, index, node, &told)),
@@ -77,6 +81,42 @@ fn misaligned_partition(scene: &Scene<'_>, index: usize, node: &Node) -> Option<
             .advise(format!("when it is made anew, from the next right place to the old end: parted -a none /dev/DISK unit B mkpart primary {new}B {end}B; then make the filesystem and copy back"))
             .risking("everything on the partition is lost without the copy; boot loaders and /etc/fstab may name the old one")
             .verified_by(format!("fathom check --alignment {own}; fathom run randwrite on a file of it before and after")),
+    )
+}
+
+/// Partitions in a table that the kernel does not read, as those of virtual machines on volumes and images.
+fn inside(scene: &Scene<'_>, index: usize, node: &Node, table: &PartitionTable) -> Option<Defect> {
+    let is_used = scene.above(index).next().is_some();
+    let (physical, _) = granularity(node).filter(|_| !is_used)?;
+    let origin = origin_bytes(node);
+    let is_extended = |kind: &str| table.kind == "dos" && matches!(kind, "05" | "0f" | "85");
+    let mut large = table.entries.iter().filter(|entry| {
+        !is_extended(&entry.kind) && entry.sectors.saturating_mul(table.sector_bytes) >= SMALL_BYTES
+    });
+    let (number, start, check) = large.find_map(|entry| {
+        let start = entry.start_sector.checked_mul(table.sector_bytes)?;
+        let check = Position::at(start).check("", physical, origin);
+        (check.fit == Fit::Misaligned).then_some((entry.number, start, check))
+    })?;
+    Some(
+        Defect::new(
+            "misaligned",
+            Gravity::Medium,
+            Some(&node.key()),
+            format!(
+                "partition {number} inside of {} starts {} B behind the physical blocks of {}",
+                node.name,
+                check.remainder_bytes,
+                format_size(physical)
+            ),
+        )
+        .sure(Certainty::Likely)
+        .seen(format!("partition table of {}", node.label()), format!("partition {number} at byte {start}"))
+        .seen(sysfs(node, "queue/physical_block_size"), format!("{physical} B"))
+        .because("every block of the filesystem in it, mostly that of a virtual machine, lies across two blocks of the drive: each small write reads both, changes them and writes them back")
+        .advise("within the machine that it belongs to: copy what is on the partition elsewhere, make it anew from a multiple of 1 MiB, and copy back")
+        .risking("everything on the partition is lost without the copy; boot loaders may name the old one")
+        .verified_by("fathom check again; within the machine fathom run randwrite before and after"),
     )
 }
 

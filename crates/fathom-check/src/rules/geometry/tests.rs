@@ -236,6 +236,37 @@ fn extents_of_4_mib_on_three_data_disks() {
     assert_eq!(bench.gravities(starts::extent_off_stripe), []);
 }
 
+#[test]
+fn partitions_inside_of_a_volume_are_looked_at() {
+    let mut bench = Bench::new();
+    let disk = bench.disk("sda");
+    let volume = bench.dm("dm-0", "vg-guest", "LVM-a", &["0 8 linear 8:0 2048".into()], &[disk]);
+    let entry = |number, start_sector, sectors| PartitionEntry {
+        number,
+        start_sector,
+        sectors,
+        kind: "83".into(),
+        ..Default::default()
+    };
+    let table = |start| PartitionTable {
+        kind: "dos".into(),
+        sector_bytes: 512,
+        entries: vec![entry(1, 63, 32_767), entry(2, start, 32_768)],
+        ..Default::default()
+    };
+    bench.detail_of(volume).table = Some(table(65_536));
+    assert_eq!(bench.ask(starts::misaligned), [], "the small one carries no load");
+    bench.detail_of(volume).table = Some(table(65_543));
+    let defect = bench.one(starts::misaligned);
+    assert_eq!((defect.gravity, defect.node.as_deref()), (Gravity::Medium, Some("/dev/dm-0")));
+    assert_eq!(
+        defect.summary,
+        "partition 2 inside of dm-0 starts 3584 B behind the physical blocks of 4 KiB"
+    );
+    bench.partition("dm-0p2", 65_536 * 512, volume);
+    assert_eq!(bench.ask(starts::misaligned), [], "the kernel shows them");
+}
+
 /// A filesystem on an array of four, told so much.
 fn told(fs_type: &str, level: &str, unit: u64, width: u64) -> Bench {
     let mut bench = Bench::new();
@@ -276,8 +307,8 @@ fn xfs_against_its_array() {
     let found = told("xfs", "raid5", 64 << 10, 192 << 10).one(filesystems::xfs_geometry);
     assert_eq!(commands(&found), ["umount /srv", "mount -o sunit=1024,swidth=3072 /dev/md0 /srv"]);
     let mut root = told("xfs", "raid5", 64 << 10, 192 << 10);
-    let md = root.snapshot.machine.nodes.iter().position(|n| n.name == "md0").expect("md0");
-    root.node(md).mounted_at = vec!["/".into()];
+    let mount = root.snapshot.machine.nodes.iter().position(|n| n.mount.is_some()).expect("mount");
+    root.mount_of(mount).mount_point = "/".into();
     let found = root.one(filesystems::xfs_geometry);
     let once = "rootflags=sunit=1024,swidth=3072";
     assert!(commands(&found).is_empty() && advises(&found, once), "{found:#?}");
