@@ -53,7 +53,7 @@ fn member_errors(scene: &Scene<'_>, array: &Node, member: &MdMember) -> Option<D
         Some(&key),
         format!("{}, a member of {}: {}", member.name, array.name, seen.join(", ")),
     )
-    .also_on(array.key());
+    .concerning(array.key());
     if let Some(n) = errors {
         defect = defect.seen(md_file(array, &format!("{dir}/errors")), n.to_string());
     }

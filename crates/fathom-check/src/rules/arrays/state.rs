@@ -5,7 +5,7 @@ use crate::conditions;
 use crate::rules::shared::{holder_of_members, is_of_firmware, list};
 use crate::scene::Scene;
 use fathom_base::shell::word;
-use fathom_base::units::{format_rate, format_size};
+use fathom_base::units::{format_duration, format_rate, format_size};
 use fathom_model::defect::{Certainty, Defect, Gravity};
 use fathom_model::stack::{MdFacts, Node};
 
@@ -66,27 +66,21 @@ fn mend(scene: &Scene<'_>, index: usize, defect: Defect) -> Defect {
     if node.md.as_ref().and_then(|md| md.sync_action.as_deref()) == Some("recover") {
         return defect
             .command("let it end", format!("mdadm --wait {array}"))
-            .risking("none; until the end a further loss can take the data")
+            .risking(match node.md.as_ref().and_then(losses_left) {
+                Some(1..) => "none; until the end it forgives fewer losses than it was made for",
+                _ => "none; until the end a further loss can take the data",
+            })
             .verified_by(format!("cat {} says 0", word(md_file(node, "degraded"))));
     }
     let left_out = superblocks::left_out(scene, index);
     for (member, behind) in &left_out {
         let device = scene.node(*member);
-        let behind = behind.map_or_else(String::new, |events| format!(", {events} events behind"));
-        defect = defect
-            .also_on(device.key())
-            .seen(
-                format!("md superblock of {}", device.label()),
-                format!("belongs to this array{behind}"),
-            )
-            .command(
-                format!(
-                    "{} was a member: if its drive and cable are good, take it back (only \
-                    what changed is copied where a bitmap is kept)",
-                    device.name
-                ),
-                format!("mdadm {holder} --re-add {}", word(device.label())),
-            );
+        let told = behind.map_or_else(String::new, |events| format!(", {events} events behind"));
+        defect = defect.concerning(device.key()).seen(
+            format!("md superblock of {}", device.label()),
+            format!("belongs to this array{told}"),
+        );
+        defect = take_back(defect, node, device, *behind);
     }
     for member in node.md.as_ref().map(conditions::failed_members).unwrap_or_default() {
         defect = defect.command(
@@ -110,6 +104,23 @@ fn mend(scene: &Scene<'_>, index: usize, defect: Defect) -> Defect {
             before and after shows what the loss cost",
             word(md_file(node, "degraded"))
         ))
+}
+
+/// The step that takes a member back. Without a bitmap that says what changed meanwhile, the kernel refuses `--re-add` of one
+/// that is behind.
+fn take_back(defect: Defect, array: &Node, device: &Node, behind: Option<u64>) -> Defect {
+    let (holder, path) = (holder_of_members(array), word(device.label()));
+    let policy = array.md.as_ref().and_then(|md| md.consistency_policy.as_deref());
+    let keeps_changes = matches!(policy, Some("bitmap" | "journal")) && !is_of_firmware(array);
+    let was =
+        format!("{} was a member: if its drive and cable are good, take it back", device.name);
+    let add = format!("mdadm {holder} --add {path}");
+    if keeps_changes || behind == Some(0) {
+        let text = format!("{was} (only what changed is copied)");
+        let defect = defect.command(text, format!("mdadm {holder} --re-add {path}"));
+        return defect.advise(format!("where that is refused, it is copied in full: {add}"));
+    }
+    defect.command(format!("{was} (without a bitmap it is overwritten and copied in full)"), add)
 }
 
 /// The array has lost more than its level forgives.
@@ -188,34 +199,58 @@ pub(super) fn inactive(scene: &Scene<'_>) -> Vec<Defect> {
     let all = arrays(scene).filter(|(_, node, md)| {
         md.array_state.as_deref() == Some("inactive") && !is_container(node, md)
     });
-    all.map(|(_, node, md)| {
+    all.map(|(index, node, md)| {
         let array = word(node.label());
-        let of = md
-            .raid_disks
-            .filter(|&all| all > 0)
-            .map_or_else(String::new, |all| format!(" of {all}"));
-        Defect::new(
+        // The kernel tells neither level nor members of what does not run; the superblocks do.
+        let said = superblocks::of_members(scene, md);
+        let all = md.raid_disks.filter(|&all| all > 0).or(said.and_then(|sb| sb.raid_disks));
+        let of = all.map_or_else(String::new, |all| format!(" of {all}"));
+        let there = md.members.len() as u64;
+        let needed = said.and_then(superblocks::needed);
+        let level = needed.map_or_else(String::new, |(level, least)| {
+            format!("; it is a {level} and needs {least}")
+        });
+        let mut defect = Defect::new(
             "md-inactive",
             Gravity::High,
             Some(&node.key()),
-            format!("{} is not started: {}{of} members are there", node.name, md.members.len()),
-        )
-        .seen(md_file(node, "array_state"), "inactive")
-        .because(
-            "nothing on it can be read until it runs; usually members are missing, or they \
+            format!("{} is not started: {there}{of} members are there{level}", node.name),
+        );
+        for (member, _) in superblocks::left_out(scene, index) {
+            let device = scene.node(member);
+            let source = format!("md superblock of {}", device.label());
+            let command = format!("mdadm --incremental {}", word(device.label()));
+            defect = defect
+                .concerning(device.key())
+                .seen(source, "belongs to this array")
+                .command(format!("{} belongs to it too: let it join", device.name), command);
+        }
+        let can_run = needed.is_none_or(|(_, least)| there >= least);
+        let defect = defect
+            .seen(md_file(node, "array_state"), "inactive")
+            .because(
+                "nothing on it can be read until it runs; usually members are missing, or they \
             disagree on what happened last",
-        )
-        .command("see which members it waits for", format!("mdadm --detail {array}"))
-        .command("compare the members' event counts", "mdadm --examine --scan --verbose")
-        .command(
-            "when all that can come are there, start it with what it has",
-            format!("mdadm --run {array}"),
-        )
-        .risking(
-            "started without a member it is degraded, and writes leave that member behind; \
+            )
+            .command("see which members it waits for", format!("mdadm --detail {array}"))
+            .command("compare the members' event counts", "mdadm --examine --scan --verbose");
+        let defect = if can_run {
+            defect.command(
+                "when all that can come are there, start it with what it has",
+                format!("mdadm --run {array}"),
+            )
+        } else {
+            defect.advise(
+                "it cannot start with these: bring the others back (power, cable, adapter); \
+                mdadm --incremental DEVICE takes each of them in, and the last one starts it",
+            )
+        };
+        defect
+            .risking(
+                "started without a member it is degraded, and writes leave that member behind; \
             never use --force before reading fathom check --explain degraded",
-        )
-        .verified_by(format!("cat {} says clean or active", word(md_file(node, "array_state"))))
+            )
+            .verified_by(format!("cat {} says clean or active", word(md_file(node, "array_state"))))
     })
     .collect()
 }
@@ -271,8 +306,28 @@ pub(super) fn sync_running(scene: &Scene<'_>) -> Vec<Defect> {
     .collect()
 }
 
+/// Work that goes slower than this holds nobody up, in KiB per second: at half of it, it would not end.
+const SLOW_ENOUGH_KIB_PER_S: u64 = 5_000;
+
+/// The command for half of the speed that it has now; none where that is slow enough, or no less than the limits.
+fn slower(node: &Node, md: &MdFacts) -> Option<String> {
+    let limit = |name| md_detail(node, name)?.split_whitespace().next()?.parse::<u64>().ok();
+    let now = md.sync_speed_bytes_per_s? / 1024;
+    let half = (now / 2).max(limit("sync_speed_min").unwrap_or(0));
+    let is_less = half < now && limit("sync_speed_max").is_none_or(|max| half < max);
+    let file = word(md_file(node, "sync_speed_max"));
+    (now >= SLOW_ENOUGH_KIB_PER_S && is_less).then(|| format!("echo {half} > {file}"))
+}
+
+fn slow_down(defect: Defect, text: &str, command: Option<String>) -> Defect {
+    match command {
+        Some(command) => defect.command(text, command),
+        None => defect,
+    }
+}
+
 fn slow_down_or_wait(node: &Node, md: &MdFacts, defect: Defect) -> Defect {
-    let slower = format!("echo 20000 > {}", word(md_file(node, "sync_speed_max")));
+    let slower = slower(node, md);
     let defect = defect.because(
         "it takes its share of every member's time: rates are too low and tails too long \
         meanwhile, and so is what a benchmark shows",
@@ -280,24 +335,22 @@ fn slow_down_or_wait(node: &Node, md: &MdFacts, defect: Defect) -> Defect {
     let array = word(node.label());
     if matches!(md.sync_action.as_deref(), Some("check" | "repair")) {
         let file = md_file(node, "sync_action");
-        return defect
-            .command(
-                "let it end, or stop it and let it run at a quieter time",
-                format!("echo idle > {}", word(&file)),
-            )
-            .command("or slow it down (KiB/s for each member)", slower)
+        let defect = defect.command(
+            "let it end, or stop it and let it run at a quieter time",
+            format!("echo idle > {}", word(&file)),
+        );
+        let text = "or slow it down to half (KiB/s for each member); back with: system";
+        return slow_down(defect, text, slower)
             .risking(
                 "what is not checked is not known to be readable when a member fails: run \
                 it to its end within weeks",
             )
             .verified_by(format!("cat {} says idle", word(file)));
     }
-    defect
-        .command("wait for its end", format!("mdadm --wait {array}"))
-        .command(
-            "where users suffer, slow it down (KiB/s for each member); back with: system",
-            slower,
-        )
+    let defect = defect.command("wait for its end", format!("mdadm --wait {array}"));
+    let text =
+        "where users suffer, slow it down to half (KiB/s for each member); back with: system";
+    slow_down(defect, text, slower)
         .risking("the slower it goes, the longer the array is without its full safety")
         .verified_by(format!("cat {} says idle", word(md_file(node, "sync_action"))))
 }
@@ -346,13 +399,13 @@ pub(super) fn sync_slow(scene: &Scene<'_>) -> Vec<Defect> {
 fn how_long(scene: &Scene<'_>, node: &Node, limit_kib: u64) -> String {
     let members =
         node.below.iter().filter_map(|&member| scene.machine().nodes.get(member)?.size_bytes);
-    let hours =
-        members.min().map(|bytes| bytes as f64 / (limit_kib.max(1) as f64 * 1024.0) / 3600.0);
-    let hours =
-        hours.map_or_else(String::new, |hours| format!(": a whole member takes {hours:.0} hours"));
+    let ns = members.min().map(|bytes| bytes as f64 / (limit_kib.max(1) as f64 * 1024.0) * 1e9);
+    let span = ns.map_or_else(String::new, |ns| {
+        format!(": a whole member takes {}", format_duration(ns as u64))
+    });
     format!(
         "a drive could go ten times as fast, and until the end the array has not its \
-            full safety{hours}"
+            full safety{span}"
     )
 }
 

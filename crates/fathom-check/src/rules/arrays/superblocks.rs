@@ -44,10 +44,33 @@ fn is_member(scene: &Scene<'_>, md: &MdFacts, array: usize, index: usize) -> boo
     named(index) || scene.node(array).below.contains(&index)
 }
 
+/// What the superblock of a member says of the array.
+pub(super) fn of_members<'a>(scene: &Scene<'a>, md: &MdFacts) -> Option<&'a MdSuperblock> {
+    let members = md.members.iter().filter_map(|member| scene.device(&member.name));
+    members.into_iter().find_map(|index| scene.node(index).details().content.as_ref()?.md.as_ref())
+}
+
+/// The level by its name, and how many members it needs to run whichever are missing.
+pub(super) fn needed(sb: &MdSuperblock) -> Option<(&'static str, u64)> {
+    let all = sb.raid_disks.filter(|&all| all > 0)?;
+    let layout = sb.layout.unwrap_or(0);
+    let (name, forgiven) = match sb.level? {
+        0 => ("raid0", 0),
+        1 => ("raid1", all - 1),
+        4 => ("raid4", 1),
+        5 => ("raid5", 1),
+        6 => ("raid6", 2),
+        10 => ("raid10", ((layout & 0xff) * (layout >> 8 & 0xff)).saturating_sub(1)),
+        _ => return None,
+    };
+    Some((name, all.saturating_sub(forgiven)))
+}
+
 /// Devices that a running array's superblocks name but that are not in it, and by how many events they are behind.
 pub(super) fn left_out(scene: &Scene<'_>, array: usize) -> Vec<(usize, Option<u64>)> {
     let Some(md) = scene.node(array).md.as_ref() else { return Vec::new() };
-    let Some(uuid) = md.uuid.as_deref().map(bare) else { return Vec::new() };
+    let said = || of_members(scene, md)?.array_uuid.as_deref();
+    let Some(uuid) = md.uuid.as_deref().or_else(said).map(bare) else { return Vec::new() };
     let same = superblocks(scene)
         .into_iter()
         .filter(|(_, sb)| sb.array_uuid.as_deref().map(bare).as_ref() == Some(&uuid));
@@ -85,7 +108,7 @@ pub(super) fn stale_member(scene: &Scene<'_>) -> Vec<Defect> {
                     array.name
                 ),
             )
-            .also_on(array.key())
+            .concerning(array.key())
             .seen(format!("md superblock of {}", device.label()), behind)
             .because(
                 "when the array is assembled anew, the old member may be taken first: then \

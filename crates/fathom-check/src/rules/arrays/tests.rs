@@ -3,6 +3,7 @@
 use super::{RULES, likeness, members, settings, state, superblocks};
 use crate::fixtures::{Bench, GIB, MIB, TB};
 use fathom_model::defect::{Certainty, Defect, Gravity};
+use fathom_model::stack::MdMember;
 use fathom_model::stack::detail::{DriveIdentity, MdSuperblock};
 use fathom_model::system::Swap;
 
@@ -71,6 +72,11 @@ fn the_rebuild_of_a_degraded_array_is_told_once() {
     let defect = bench.one(state::degraded);
     assert!(defect.summary.contains("rebuilding (43 % done)"), "{}", defect.summary);
     assert!(defect.fix.iter().any(|step| step.command.as_deref() == Some("mdadm --wait /dev/md0")));
+    assert!(defect.risk.ends_with("a further loss can take the data"), "{}", defect.risk);
+    let (mut bench, md, _) = array("raid6", 5);
+    let facts = bench.md_of(md);
+    (facts.degraded, facts.sync_action) = (Some(1), Some("recover".into()));
+    assert!(!bench.one(state::degraded).risk.contains("can take the data"), "it forgives one more");
 }
 
 #[test]
@@ -92,6 +98,16 @@ fn a_member_that_was_left_out_is_to_be_taken_back() {
     assert!(
         defect.fix.iter().any(|s| s.command.as_deref() == Some("mdadm /dev/md0 --re-add /dev/sdc"))
     );
+    // Without a bitmap the kernel refuses --re-add of one that is behind.
+    bench.md_of(md).consistency_policy = Some("resync".into());
+    let defect = bench.one(state::degraded);
+    let commands: Vec<_> = defect.fix.iter().filter_map(|s| s.command.as_deref()).collect();
+    assert_eq!(commands[1..], ["mdadm /dev/md0 --add /dev/sdc"]);
+    assert_eq!(
+        (defect.also.len(), defect.concerns.as_slice()),
+        (0, ["/dev/sdc".to_owned()].as_slice())
+    );
+    bench.md_of(md).consistency_policy = Some("bitmap".into());
     // In use for something else, it is no candidate.
     bench.md_of(md).degraded = Some(0);
     bench.mounted("ext4", "/mnt", left);
@@ -137,7 +153,28 @@ fn members_of_an_array_that_does_not_run_are_told_together() {
 fn an_array_that_is_not_started_or_frozen_is_told() {
     let (mut bench, md, _) = array("raid5", 3);
     bench.md_of(md).array_state = Some("inactive".into());
-    assert_eq!(bench.one(state::inactive).gravity, Gravity::High);
+    let runs = |defect: &Defect| {
+        let mut commands = defect.fix.iter().filter_map(|step| step.command.as_deref());
+        commands.any(|command| command == "mdadm --run /dev/md0")
+    };
+    let defect = bench.one(state::inactive);
+    assert!(defect.gravity == Gravity::High && runs(&defect), "{defect:?}");
+    // The superblock of the one that came says of how many.
+    let sb = MdSuperblock { level: Some(5), raid_disks: Some(3), ..superblock("aaaa", 1, 9) };
+    let facts = bench.md_of(md);
+    (facts.level, facts.raid_disks, facts.uuid) = (None, None, None);
+    facts.members.truncate(1);
+    bench.node(md).below.truncate(1);
+    bench.content_of(0).md = Some(sb.clone());
+    bench.content_of(1).md = Some(MdSuperblock { device_uuid: Some("2".into()), ..sb });
+    let defect = bench.one(state::inactive);
+    let summary = "md0 is not started: 1 of 3 members are there; it is a raid5 and needs 2";
+    assert_eq!(defect.summary, summary);
+    assert_eq!(defect.fix[0].command.as_deref(), Some("mdadm --incremental /dev/sdb"));
+    assert!(!runs(&defect), "{defect:?}");
+    let second = bench.md_of(md).members[0].clone();
+    bench.md_of(md).members.push(MdMember { name: "sdb".into(), ..second });
+    assert!(runs(&bench.one(state::inactive)), "two of three can start");
     bench.md_of(md).metadata_version = Some("external:imsm".into());
     assert_eq!(bench.ask(state::inactive), []);
     let (mut bench, md, _) = array("raid5", 3);
@@ -217,6 +254,16 @@ fn every_kind_of_own_work_is_told() {
     (facts.sync_action, facts.sync_speed_bytes_per_s) = (Some("resync".into()), Some(120_000_000));
     let defect = bench.one(state::sync_running);
     assert!(defect.summary.ends_with("at 120.0 MB/s"), "{}", defect.summary);
+    // What slows it down is less than it has and than its limit.
+    let slower =
+        |bench: &Bench| bench.one(state::sync_running).fix.get(1).and_then(|s| s.command.clone());
+    let half = "echo 58593 > /sys/block/md0/md/sync_speed_max";
+    assert_eq!(slower(&bench).as_deref(), Some(half));
+    bench.detail_of(md).md = vec![("sync_speed_max".into(), "1000 (local)".into())];
+    assert_eq!(slower(&bench), None, "it would go faster");
+    bench.detail_of(md).md.clear();
+    bench.md_of(md).sync_speed_bytes_per_s = Some(4_000_000);
+    assert_eq!(slower(&bench), None, "slow enough");
 }
 
 #[test]
@@ -228,7 +275,7 @@ fn a_rebuild_is_slow_below_ten_megabytes_per_second() {
     };
     set(&mut bench, "9999 (local)");
     let defect = bench.one(state::sync_slow);
-    assert!(defect.why.contains("takes 27 hours"), "{}", defect.why);
+    assert!(defect.why.contains("takes 27 h 07 min"), "{}", defect.why);
     assert_eq!(
         defect.fix[0].command.as_deref(),
         Some("echo system > /sys/block/md0/md/sync_speed_max")

@@ -238,7 +238,7 @@ fn alone(
         format!("{name} keeps writes back in a cache on a single drive ({})", device.name),
     )
     .sure(Certainty::Likely)
-    .also_on(device.key())
+    .concerning(device.key())
     .seen(seen.0, seen.1)
     .because(
         "when this drive fails, the newest writes are gone and the filesystem on the \

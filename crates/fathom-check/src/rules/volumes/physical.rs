@@ -101,18 +101,20 @@ pub(super) fn resized(scene: &Scene<'_>) -> Vec<Defect> {
 
 /// How many devices were left alone because they rest: each may be a volume whose label was not read.
 fn resting(scene: &Scene<'_>) -> usize {
-    let rests = |node: &Node| {
-        let word = node.details().untouched.as_deref();
-        // An offline device is not there for LVM either.
-        word.is_some_and(|word| !matches!(word, "offline" | "removable"))
-    };
     let is_volume = |node: &Node| {
         let uuid = node.dm.as_ref().and_then(|dm| dm.uuid.as_deref());
         uuid.is_some_and(|uuid| uuid.starts_with("LVM-"))
     };
+    let rests = |index, node: &Node| match node.details().untouched.as_deref() {
+        None | Some("removable") => false,
+        // That an offline device is not there for LVM is told of the device; volumes on it show that it is one of a group.
+        Some("offline") => scene.above(index).any(|(_, above)| is_volume(above)),
+        Some(_) => true,
+    };
     // What carries anything but volumes of LVM is no volume of a group itself.
     let is_used = |index| scene.above(index).any(|(_, above)| !is_volume(above));
-    let devices = scene.nodes(&[]).filter(|(_, node)| node.devno.is_some() && rests(node));
+    let devices =
+        scene.nodes(&[]).filter(|&(index, node)| node.devno.is_some() && rests(index, node));
     devices.filter(|&(index, node)| !is_volume(node) && !is_used(index)).count()
 }
 

@@ -6,7 +6,9 @@ use crate::scene::Scene;
 use fathom_base::shell::word;
 use fathom_base::units::format_size;
 use fathom_model::defect::{Certainty, Defect, Gravity};
+use fathom_model::stack::detail::LvmHeader;
 use fathom_model::stack::{DmFacts, Node};
+use std::collections::BTreeMap;
 
 /// From this share on, somebody has to act within days.
 const NEARLY_FULL: f64 = 0.8;
@@ -82,8 +84,12 @@ pub(super) fn failed(scene: &Scene<'_>) -> Vec<Defect> {
             );
             let quoted = word(&name);
             let defect = if what.contains("no space") {
-                let text = "give it space at once (waiting writes fail after 60 s)";
-                by_lvm(defect, dm, text, format!("lvextend -L +10G {quoted}"), GROW_DATA).advise(
+                let without_space = match status {
+                    PoolStatus::Works(state) => state.without_space,
+                    PoolStatus::Failed => "",
+                };
+                let text = format!("give it space at once ({})", after(scene, without_space));
+                grow(scene, defect, dm, &text, &name).advise(
                     "then check the filesystems on its volumes: errors may have been given \
                     already",
                 )
@@ -122,10 +128,7 @@ pub(super) fn data_full(scene: &Scene<'_>) -> Vec<Defect> {
         .filter_map(|(_, node, dm, state)| {
             let share = state.data.share().filter(|&share| share >= NEARLY_FULL)?;
             let name = volume_name(node, dm);
-            let after = match state.without_space {
-                "error_if_no_space" => "writes to new places fail at once when it is full",
-                _ => "when it is full, writes to new places wait for a minute and then fail",
-            };
+            let after = after(scene, state.without_space);
             let defect = Defect::new(
                 "thin-pool-full",
                 if share >= FULL { Gravity::High } else { Gravity::Medium },
@@ -136,14 +139,15 @@ pub(super) fn data_full(scene: &Scene<'_>) -> Vec<Defect> {
                 status_of(dm, node),
                 format!("{} of {} chunks", state.data.used, state.data.total),
             )
-            .because(format!("{after}, although the filesystems above still show free space"))
+            .because(format!(
+                "{after} when nothing is left, although the filesystems above still show free space"
+            ))
             .command("give back what filesystems no longer use", "fstrim --all --verbose");
             let text = "see volumes and snapshots that can go";
             let see = format!("lvs -o +data_percent,origin,time {}", word(group(&name)));
             let defect = by_lvm(defect, dm, text, see, "remove volumes and snapshots that can go");
-            let grow = format!("lvextend -L +10G {}", word(&name));
             Some(
-                by_lvm(defect, dm, "give it space", grow, GROW_DATA)
+                grow(scene, defect, dm, "give it space", &name)
                     .risking("none; fstrim sends many discards at once, better at a quiet time")
                     .verified_by(format!(
                         "{} shows fewer used chunks, or more in all",
@@ -152,6 +156,69 @@ pub(super) fn data_full(scene: &Scene<'_>) -> Vec<Defect> {
             )
         })
         .collect()
+}
+
+/// What becomes of writes to new places when nothing is left: the kernel's setting holds for all pools.
+fn after(scene: &Scene<'_>, without_space: &str) -> String {
+    if without_space == "error_if_no_space" {
+        return "writes to new places fail at once".to_owned();
+    }
+    let mut parameters = scene.snapshot.system.module_parameters.iter();
+    let timeout = parameters.find(|(name, _)| name == "dm_thin_pool.no_space_timeout");
+    match timeout.and_then(|(_, seconds)| seconds.parse::<u64>().ok()) {
+        Some(0) => "writes to new places wait until there is some".to_owned(),
+        Some(seconds) => format!("writes to new places wait for {seconds} s and then fail"),
+        None => "writes to new places wait for a while (60 s by default) and then fail".to_owned(),
+    }
+}
+
+/// A pool gets so much at a time where its group has it.
+const GROWTH_BYTES: u64 = 10 << 30;
+
+/// Gives a pool what its group has left.
+fn grow(scene: &Scene<'_>, defect: Defect, dm: &DmFacts, text: &str, name: &str) -> Defect {
+    let (group, quoted) = (group(name), word(name));
+    match free_bytes(scene, group) {
+        Some(0) if is_lvm(dm) => defect.command(
+            format!("{text}: the group {group} has none left, so add a device first"),
+            format!("vgextend {} /dev/NEW && lvextend -l +100%FREE {quoted}", word(group)),
+        ),
+        Some(free) if is_lvm(dm) => {
+            let text = format!("{text}: the group {group} has {} left", format_size(free));
+            let size = if free < GROWTH_BYTES { "-l +100%FREE" } else { "-L +10G" };
+            defect.command(text, format!("lvextend {size} {quoted}"))
+        }
+        _ => by_lvm(defect, dm, text, format!("lvextend -l +50%FREE {quoted}"), GROW_DATA),
+    }
+}
+
+/// What no volume of a group uses; none where not all of its devices were seen.
+fn free_bytes(scene: &Scene<'_>, group: &str) -> Option<u64> {
+    let headers = scene.nodes(&[]).filter_map(|(_, node)| {
+        node.details()
+            .content
+            .as_ref()?
+            .lvm
+            .as_ref()
+            .filter(|lvm| lvm.group.as_deref() == Some(group))
+    });
+    let by_uuid: BTreeMap<&str, &LvmHeader> =
+        headers.filter_map(|lvm| Some((lvm.uuid.as_deref()?, lvm))).collect();
+    let first = by_uuid.values().next()?;
+    let extent = first.extent_bytes.filter(|&bytes| bytes > 0)?;
+    if by_uuid.len() != first.group_members.len() {
+        return None;
+    }
+    let of_device = |lvm: &&LvmHeader| {
+        Some(lvm.device_size_bytes?.saturating_sub(lvm.extents_start_bytes?) / extent)
+    };
+    let all: Option<Vec<u64>> = by_uuid.values().map(of_device).collect();
+    // Other kinds of segments are made of volumes, whose own segments count.
+    let on_devices = |kind: &str| matches!(kind, "linear" | "striped");
+    let used = first.volumes.iter().flat_map(|volume| &volume.segments);
+    let used = used.filter(|segment| on_devices(&segment.kind)).map(|segment| segment.extents);
+    let free = all?.into_iter().sum::<u64>().saturating_sub(used.fold(0, u64::saturating_add));
+    Some(free.saturating_mul(extent))
 }
 
 /// The group in `group/volume`.

@@ -5,13 +5,41 @@ use crate::fixtures::{Bench, GIB, MIB, TB};
 use fathom_model::defect::{Certainty, Gravity};
 use fathom_model::snapshot::Unread;
 use fathom_model::stack::NodeKind;
-use fathom_model::stack::detail::{BcacheSuperblock, LvmHeader, MdSuperblock};
+use fathom_model::stack::detail::{
+    BcacheSuperblock, LvmHeader, LvmSegment, LvmVolume, MdSuperblock,
+};
 use fathom_model::system::LvmConfiguration;
 
 const LVM: &str = "LVM-0123456789abcdef";
 
 fn lines(text: &str) -> Vec<String> {
     text.lines().map(str::to_owned).collect()
+}
+
+/// The advice for a pool without space knows the group's free extents and the kernel's patience.
+#[test]
+fn a_pool_grows_by_what_there_is() {
+    let status =
+        "0 1 thin-pool 0 10/100 100/100 - out_of_data_space discard_passdown queue_if_no_space - 9";
+    let (mut bench, _) = pool(POOL_TABLE, status);
+    bench.snapshot.system.module_parameters =
+        vec![("dm_thin_pool.no_space_timeout".into(), "3".into())];
+    let segment = |extents| LvmSegment { kind: "linear".into(), extents, ..LvmSegment::default() };
+    for (extents, command) in [
+        (15, "vgextend vg /dev/NEW && lvextend -l +100%FREE vg/pool"),
+        (14, "lvextend -l +100%FREE vg/pool"),
+    ] {
+        bench.content_of(0).lvm = Some(LvmHeader {
+            device_size_bytes: Some(64 * MIB),
+            extents_start_bytes: Some(MIB),
+            extent_bytes: Some(4 * MIB),
+            volumes: vec![LvmVolume { segments: vec![segment(extents)], ..LvmVolume::default() }],
+            ..header("a", &["a"])
+        });
+        let defect = bench.one(pools::failed);
+        assert!(defect.fix[0].text.contains("wait for 3 s and then fail"), "{defect:?}");
+        assert_eq!(defect.fix[0].command.as_deref(), Some(command));
+    }
 }
 
 /// A thin pool of 1 TB with a status.
@@ -173,7 +201,8 @@ fn pools_are_told_by_their_state_and_share() {
     let defect = bench.one(pools::data_full);
     assert_eq!(defect.gravity, Gravity::High);
     assert!(defect.why.starts_with("writes to new places fail at once"), "{}", defect.why);
-    assert_eq!(defect.fix[2].command.as_deref(), Some("lvextend -L +10G vg/pool"));
+    assert_eq!(defect.fix[2].command.as_deref(), Some("lvextend -l +50%FREE vg/pool"));
+    assert!(defect.why.contains("fail at once"), "{}", defect.why);
     let (bench, _) = pool(
         POOL_TABLE,
         "0 1 thin-pool 0 2000/2048 1/100 - rw discard_passdown queue_if_no_space - 9",
@@ -446,6 +475,14 @@ fn groups_that_lack_devices_are_told() {
         bench.detail_of(part).untouched = Some(word.into());
         assert_eq!(bench.ask(physical::incomplete).len(), found, "{name}");
     }
+    // Offline with a volume of LVM on it, a disk explains one: that it is offline is told.
+    let mut gone = Bench::new();
+    let disks = [gone.disk("sda"), gone.disk("sdb")];
+    gone.content_of(disks[0]).lvm = Some(header("a", &["a", "b"]));
+    gone.detail_of(disks[1]).untouched = Some("offline".into());
+    gone.one(physical::incomplete);
+    gone.dm("dm-0", "vg-data_rimage_1", LVM, &lines("0 8 linear 8:16 2048"), &disks[1..]);
+    assert_eq!(gone.ask(physical::incomplete), []);
     for (name, uuid) in [("sdb", "b"), ("sdc", "c")] {
         let disk = bench.disk(name);
         bench.content_of(disk).lvm = Some(header(uuid, &["a", "b", "c"]));
