@@ -147,6 +147,7 @@ pub(crate) fn read(known: &Known<'_>, device: &BlockDir, node: &Node) -> Found {
         reader.drive(node, &mut detail);
         host = adapter(device);
         detail.host = host.as_deref().and_then(last_name);
+        detail.address = scsi_address(device);
     }
     let slaves = of_disk.map(|()| device.names("slaves")).unwrap_or_default();
     let rest = touch::own_rest(root, device, node);
@@ -244,6 +245,12 @@ fn adapter(device: &BlockDir) -> Option<PathBuf> {
         return device.ancestor(|_, dir| numbered_name(dir, "host").is_some());
     }
     device.linked("device")
+}
+
+/// The name of a SCSI drive's device: its four numbers.
+fn scsi_address(device: &BlockDir) -> Option<String> {
+    let is_scsi = device.bus().as_deref() == Some("scsi");
+    is_scsi.then(|| device.linked("device"))?.as_deref().and_then(last_name)
 }
 
 fn last_name(dir: &Path) -> Option<String> {

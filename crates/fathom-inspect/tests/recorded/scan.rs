@@ -247,6 +247,7 @@ fn details_of_devices() {
     assert_eq!(sda.timeout_s, Some(30));
     assert_eq!(sda.sata_speed, Some(("3.0 Gbps".to_owned(), "3.0 Gbps".to_owned())));
     assert_eq!(sda.host.as_deref(), Some("host0"));
+    assert_eq!(sda.address.as_deref(), Some("0:0:0:0"));
     assert_eq!((sda.untouched.as_ref(), sda.health.as_ref()), (None, None));
 
     let array = detail(&scan, "/dev/md10");
@@ -281,6 +282,7 @@ fn adapters_and_their_links() {
     assert_eq!(link(0), ("0000:01:00.0", (Some(80), Some(160)), (Some(2), Some(4))));
     assert_eq!(link(1), ("0000:00:01.0", (Some(80), Some(80)), (Some(2), Some(4))));
     assert_eq!(detail(&nvme, "/dev/nvme0n1").host.as_deref(), Some("nvme0"));
+    assert_eq!(detail(&nvme, "/dev/nvme0n1").address, None);
     assert_eq!(detail(&nvme, "/dev/nvme0n1").timeout_s, Some(30));
 }
 

@@ -33,6 +33,8 @@ pub struct Detail {
     pub identity: Option<DriveIdentity>,
     /// Name of the adapter among [`crate::system::SystemFacts::hosts`].
     pub host: Option<String>,
+    /// SCSI: adapter, channel, target and unit, such as `2:0:5:0`: the kernel's log names drives by it.
+    pub address: Option<String>,
     /// Enclosure or USB path: speed of the USB link in Mbit/s.
     pub usb_mbit_per_s: Option<u64>,
     /// SATA: speed now and its limit, such as `6.0 Gbps`.

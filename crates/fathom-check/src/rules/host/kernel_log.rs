@@ -1,10 +1,11 @@
 //! What the kernel has logged about devices, told on the device whose name stands in the line.
 
 use crate::known::{ERROR, LINK, NO_TROUBLE, RESET};
+use crate::rules::drives::transport;
 use crate::scene::Scene;
 use fathom_base::units::format_duration;
 use fathom_model::defect::{Certainty, Defect, Gravity};
-use fathom_model::stack::NodeKind;
+use fathom_model::stack::{Node, NodeKind};
 use fathom_model::system::LogLine;
 use std::collections::BTreeMap;
 
@@ -50,14 +51,22 @@ fn is_bare(text: &str) -> bool {
     !ERROR.iter().any(|words| *words != "i/o error" && text.contains(words))
 }
 
-/// The node that a line is about: by the kernel name of a device (`sda`, `nvme0n1`), of an NVMe controller (`nvme0`), or by
-/// the address of an adapter with a single disk: SCSI (`sd 2:0:0:0:`, the first number is the adapter's) or PCI.
+/// The node that a line is about: by the kernel name of a device (`sda`, `nvme0n1`), of an NVMe controller (`nvme0`), by its
+/// SCSI address (`sd 2:0:5:0:`), or by that of an adapter with a single disk: the first number of a SCSI address, or PCI.
 fn node_of(scene: &Scene<'_>, text: &str) -> Option<usize> {
     let words = || text.split(|c: char| !(c.is_ascii_alphanumeric() || "_-!:.".contains(c)));
     let bare = || words().map(|word| word.trim_matches([':', '.'])).filter(|word| !word.is_empty());
     let device = bare().find_map(|word| scene.device(word).or_else(|| controller(scene, word)));
-    let by_scsi =
-        || bare().find_map(|word| only_disk_of(scene, &format!("host{}", scsi_host(word)?)));
+    let by_scsi = || {
+        let mut disks = scene.nodes(&[NodeKind::Disk]);
+        let address = |node: &Node, word: &str| node.details().address.as_deref() == Some(word);
+        let own = disks.find(|(_, node)| bare().any(|word| address(node, word)));
+        let only =
+            || bare().find_map(|word| only_disk_of(scene, &format!("host{}", scsi_host(word)?)));
+        // One that has another address is not meant.
+        let is_unknown = |index: &usize| scene.node(*index).details().address.is_none();
+        own.map(|(index, _)| index).or_else(|| only().filter(is_unknown))
+    };
     let by_pci = || {
         let mut hosts = scene.snapshot.system.hosts.iter();
         let host = hosts.find(|host| {
@@ -116,20 +125,53 @@ fn controller(scene: &Scene<'_>, word: &str) -> Option<usize> {
     by_host.map(|(index, _)| index).or_else(|| scene.device(&format!("{word}n1")))
 }
 
-/// Lines of a kind by the node that they are about.
-fn lines<'a>(scene: &Scene<'a>, wanted: Kind) -> BTreeMap<Option<usize>, Vec<&'a LogLine>> {
-    let mut found: BTreeMap<Option<usize>, Vec<&LogLine>> = BTreeMap::new();
+/// What a line calls a device that the machine no longer has: `sdb` in `dev sdb,` or `[sdb]`, else its SCSI address; empty where
+/// neither stands there, or the address may be that of a disk whose own is not known.
+fn lost_name<'a>(scene: &Scene<'_>, text: &'a str) -> &'a str {
+    let is_disk = |name: &&str| {
+        ["sd", "nvme", "vd", "xvd", "hd", "mmcblk"].iter().any(|kind| name.starts_with(kind))
+    };
+    let words: Vec<&str> = text.split_whitespace().collect();
+    let after_dev = words.windows(2).find(|pair| pair[0] == "dev").map(|pair| pair[1]);
+    let in_brackets =
+        words.iter().find(|word| word.starts_with('[') && word.contains(']')).copied();
+    let trim = |word: &'a str| word.trim_matches(['[', ']', ',', ':']);
+    let name = after_dev.or(in_brackets).map(trim).filter(is_disk);
+    let address = words.iter().map(|word| word.trim_end_matches(':')).find(|word| {
+        scsi_host(word).is_some_and(|host| {
+            let host = format!("host{host}");
+            let mut disks = scene.nodes(&[NodeKind::Disk]).map(|(_, node)| node.details());
+            disks.all(|disk| disk.host.as_ref() != Some(&host) || disk.address.is_some())
+        })
+    });
+    name.or(address).unwrap_or_default()
+}
+
+/// Who lines are about: a node, or what they call a device that is no longer there.
+type About<'a> = (Option<usize>, &'a str);
+
+/// Lines of a kind by what they are about.
+fn lines<'a>(scene: &Scene<'a>, wanted: Kind) -> BTreeMap<About<'a>, Vec<&'a LogLine>> {
+    let mut found: BTreeMap<About<'_>, Vec<&LogLine>> = BTreeMap::new();
     for line in &scene.snapshot.system.kernel_log {
         let is_foreign = wanted == Kind::Link && is_elsewhere(scene, &line.text);
         if kind(&line.text) == Some(wanted) && !is_foreign {
-            found.entry(node_of(scene, &line.text)).or_default().push(line);
+            let node = node_of(scene, &line.text);
+            let name = if node.is_none() { lost_name(scene, &line.text) } else { "" };
+            found.entry((node, name)).or_default().push(line);
         }
     }
     if wanted == Kind::Error {
         // Requests fail when their device is given up: there only what the device itself told counts.
         let given_up = lines(scene, Kind::Reset);
-        found.retain(|node, lines| {
-            if node.is_some() && given_up.contains_key(node) {
+        // One that is gone has its name in one line and its address in another.
+        let some_is_lost = given_up.iter().any(|((node, name), lines)| {
+            node.is_none() && !name.is_empty() && lines.iter().any(|line| gives_up(&line.text))
+        });
+        let names = found.keys().filter(|(node, name)| node.is_none() && !name.is_empty()).count();
+        found.retain(|about, lines| {
+            let is_lost = about.0.is_none() && names == 1 && !about.1.is_empty() && some_is_lost;
+            if is_lost || about.0.is_some() && given_up.contains_key(about) {
                 lines.retain(|line| !is_bare(&line.text));
             }
             !lines.is_empty()
@@ -137,7 +179,7 @@ fn lines<'a>(scene: &Scene<'a>, wanted: Kind) -> BTreeMap<Option<usize>, Vec<&'a
     }
     // Of a part of the machine only what belongs to it counts.
     if !scene.snapshot.targets.is_empty() {
-        found.remove(&None);
+        found.retain(|(node, _), _| node.is_some());
     }
     found
 }
@@ -152,13 +194,27 @@ const INCIDENT_US: u64 = 120_000_000;
 /// From so many incidents on something is at work that will not go away.
 const INCIDENTS_MANY: usize = 3;
 
-/// A pause of half a minute, once, is an annoyance; a device that was given up, or that comes back to it again and again,
-/// puts what is on it at risk.
-fn gravity_of_resets(lines: &[&LogLine]) -> Gravity {
-    let given_up = |line: &&LogLine| {
-        let text = line.text.to_lowercase();
-        GIVEN_UP.iter().any(|words| text.contains(words))
-    };
+fn gives_up(text: &str) -> bool {
+    let text = text.to_lowercase();
+    GIVEN_UP.iter().any(|words| text.contains(words))
+}
+
+/// That requests were refused while the device was offline: somebody may have set it so.
+fn is_refusal(text: &str) -> bool {
+    text.to_lowercase().contains("rejecting i/o to")
+}
+
+/// True when the kernel uses the device now.
+fn works(node: &Node) -> bool {
+    let state = node.drive.as_ref().and_then(|drive| drive.state.as_deref());
+    matches!(state, Some("running" | "live"))
+}
+
+/// A pause of half a minute, once, is an annoyance, and so is that a device that works was offline once; one that was given up,
+/// or that comes back to it again and again, puts what is on it at risk.
+fn gravity_of_resets(node: Option<&Node>, lines: &[&LogLine]) -> Gravity {
+    let works = node.is_some_and(works);
+    let given_up = |line: &&LogLine| gives_up(&line.text) && !(works && is_refusal(&line.text));
     let mut times: Vec<u64> = lines.iter().map(|line| line.boot_us).collect();
     times.sort_unstable();
     let pauses = times.windows(2).filter(|pair| pair[1] - pair[0] > INCIDENT_US).count();
@@ -173,27 +229,37 @@ fn gravity_of_resets(lines: &[&LogLine]) -> Gravity {
 fn defects(
     scene: &Scene<'_>,
     rule: &str,
-    gravity: impl Fn(&[&LogLine]) -> Gravity,
+    gravity: impl Fn(Option<&Node>, &[&LogLine]) -> Gravity,
     kind: Kind,
     what: &str,
 ) -> Vec<Defect> {
+    const DAY_US: u64 = 86_400_000_000;
     let uptime_us = scene.snapshot.host.uptime_s.map(|seconds| (seconds * 1e6) as u64);
-    let of_node = |(index, lines): (Option<usize>, Vec<&LogLine>)| {
+    let of_node = |((index, lost), lines): (About<'_>, Vec<&LogLine>)| {
         let node = index.map(|index| scene.node(index));
-        let name = node.map_or("a device", |node| node.label());
+        let name = match node {
+            Some(node) => node.label().to_owned(),
+            None if lost.is_empty() => "a device".to_owned(),
+            None => format!("{lost} (no longer there)"),
+        };
         let last = lines.iter().map(|line| line.boot_us).max().unwrap_or(0);
-        let ago =
-            uptime_us.and_then(|uptime| uptime.checked_sub(last)).map_or_else(String::new, |us| {
-                format!(", the last {} ago", format_duration(us.saturating_mul(1000)))
-            });
+        let ago_us = uptime_us.and_then(|uptime| uptime.checked_sub(last));
+        let ago = ago_us.map_or_else(String::new, |us| {
+            format!(", the last {} ago", format_duration(us.saturating_mul(1000)))
+        });
         let count = match lines.len() {
             1 => "1 line".to_owned(),
             count => format!("{count} lines"),
         };
         let summary = format!("{name}: the kernel's log has {count} about {what}{ago}");
         let key = node.map(|node| node.key());
-        let mut defect =
-            Defect::new(rule, gravity(&lines), key.as_deref(), summary).sure(Certainty::Likely);
+        let mut defect = Defect::new(rule, gravity(node, &lines), key.as_deref(), summary)
+            .sure(Certainty::Likely);
+        // What was pulled out is not watched until the next boot.
+        let is_loose = node.is_none_or(|node| transport(node) == "usb");
+        if is_loose && ago_us.is_some_and(|us| us > DAY_US) {
+            (defect.gravity, defect.certainty) = (Gravity::Low, Certainty::Possible);
+        }
         for line in lines.iter().rev().take(5) {
             let source = format!("dmesg: [{:.6}]", line.boot_us as f64 / 1e6);
             defect = defect.seen(source, line.text.clone());
@@ -205,7 +271,7 @@ fn defects(
 
 /// Errors that drives have told.
 pub(super) fn io_errors(scene: &Scene<'_>) -> Vec<Defect> {
-    let found = defects(scene, "kernel-log-io-errors", |_| Gravity::High, Kind::Error, "errors");
+    let found = defects(scene, "kernel-log-io-errors", |_, _| Gravity::High, Kind::Error, "errors");
     let complete = |defect: Defect| {
         defect
             .because("a request came back with an error, so that data could not be read or was not written; an array or a second try may have hidden it")
@@ -222,11 +288,22 @@ pub(super) fn resets(scene: &Scene<'_>) -> Vec<Defect> {
     let found =
         defects(scene, "kernel-log-resets", gravity_of_resets, Kind::Reset, "timeouts and resets");
     let complete = |defect: Defect| {
-        defect
-            .because("requests waited for tens of seconds until the kernel gave up and reset the device; each time everything in flight is held up, and an array may drop the member")
+        let all = |of: fn(&str) -> bool| defect.evidence.iter().all(|line| of(&line.value));
+        let (refused, is_scsi) = (all(is_refusal), all(|text| !text.contains("nvme")));
+        let defect = defect
+            .because(if refused {
+                "it was offline: somebody set it so, or the kernel had given it up; requests failed at once, and an array may have dropped the member"
+            } else {
+                "requests waited for tens of seconds until the kernel gave up and reset the device; each time everything in flight is held up, and an array may drop the member"
+            })
             .command("see all of it", "dmesg -T | grep -iE 'timeout|reset|abort|exception|offline'")
-            .advise("look at cable, power supply and temperature, then at the firmware of drive and adapter")
-            .advise("NVMe drives that vanish when idle: boot with nvme_core.default_ps_max_latency_us=0 as a trial")
+            .advise("look at cable, power supply and temperature, then at the firmware of drive and adapter");
+        let defect = if is_scsi {
+            defect
+        } else {
+            defect.advise("NVMe drives that vanish when idle: boot with nvme_core.default_ps_max_latency_us=0 as a trial")
+        };
+        defect
             .risking("none to look; new firmware may need the drive to be empty: save the data first")
             .verified_by("no new lines appear during an hour of fathom run randread with many requests in flight")
     };
@@ -248,7 +325,7 @@ pub(super) fn link_errors(scene: &Scene<'_>) -> Vec<Defect> {
     let found = defects(
         scene,
         "kernel-log-link-errors",
-        |_| Gravity::Medium,
+        |_, _| Gravity::Medium,
         Kind::Link,
         "errors of a link",
     );
@@ -340,7 +417,37 @@ mod tests {
         assert_eq!(bench.one(resets).gravity, Gravity::Medium);
         bench.snapshot.system.kernel_log[1].text =
             "sd 0:0:0:0: rejecting I/O to offline device, sda".into();
-        assert!(bench.ask(resets).iter().any(|defect| defect.gravity == Gravity::High));
+        assert_eq!(bench.ask(resets).len(), 2, "NVMe and SCSI");
+        let of_sda = |bench: &Bench| {
+            let found = bench.ask(resets);
+            found.into_iter().find(|defect| defect.node.as_deref() == Some("/dev/sda")).unwrap()
+        };
+        let works = of_sda(&bench);
+        assert!(works.gravity == Gravity::Medium && works.why.starts_with("it was offline"));
+        assert!(works.fix.iter().all(|step| !step.text.contains("NVMe")), "{works:?}");
+        let sda = Scene::new(&bench.snapshot).device("sda").unwrap();
+        bench.drive_of(sda).state = Some("offline".into());
+        assert_eq!(of_sda(&bench).gravity, Gravity::High);
+    }
+
+    #[test]
+    fn what_is_no_longer_there_is_named_and_told_once_and_fades() {
+        let mut bench = bench(&[
+            "sd 3:0:0:0: rejecting I/O to offline device",
+            "I/O error, dev sdq, sector 10240 op 0x1:(WRITE) flags 0x800",
+        ]);
+        assert_eq!(bench.ask(io_errors), [], "its requests fail because it is gone");
+        let summary = "3:0:0:0 (no longer there): the kernel's log has 1 line about timeouts and resets, the last 10 min 00 s ago";
+        assert_eq!(bench.one(resets).summary, summary);
+        bench.snapshot.system.kernel_log.remove(0);
+        let defect = bench.one(io_errors);
+        assert!(defect.summary.starts_with("sdq (no longer there): "), "{}", defect.summary);
+        assert_eq!(defect.gravity, Gravity::High);
+        bench.snapshot.host.uptime_s = Some(40.0 * 86_400.0);
+        let defect = bench.one(io_errors);
+        assert_eq!((defect.gravity, defect.certainty), (Gravity::Low, Certainty::Possible));
+        bench.disk("sdq");
+        assert_eq!(bench.one(io_errors).gravity, Gravity::High, "it is there");
     }
 
     #[test]
@@ -364,6 +471,15 @@ mod tests {
         let sdb = bench.disk("sdb");
         bench.detail_of(sdb).host = Some("host7".into());
         assert_eq!(bench.one(resets).node, None, "one of two");
+        // Each has its own, also where only a part of the machine is looked at.
+        bench.detail_of(sda).address = Some("7:0:1:0".into());
+        assert_eq!(bench.one(resets).node, None, "the other's is not known");
+        bench.detail_of(sdb).address = Some("7:0:0:0".into());
+        bench.snapshot.targets = vec!["/dev/sdb".into()];
+        assert_eq!(bench.one(resets).node.as_deref(), Some("/dev/sdb"));
+        bench.detail_of(sdb).host = None;
+        bench.detail_of(sdb).address = None;
+        assert_eq!(bench.ask(resets), [], "the only disk of the adapter has another address");
     }
 
     #[test]

@@ -55,6 +55,23 @@ fn data_on<'a>(scene: &Scene<'a>, disk: usize) -> Vec<&'a str> {
     mount_points(scene, disk).into_iter().filter(is_data).collect()
 }
 
+/// The command that takes a swap out of use, where what is in all of them fits into memory one and a half times: else the kernel
+/// would end programs to make room.
+fn give_up(scene: &Scene<'_>, defect: Defect, swap: &Swap, text: &str) -> Defect {
+    let used = scene.snapshot.system.swaps.iter().map(|swap| swap.used_bytes);
+    let used = used.fold(0, u64::saturating_add);
+    let command = format!("swapoff {}", shell::word(&swap.path));
+    match scene.snapshot.host.memory_available_bytes {
+        Some(free) if free > used.saturating_add(used / 2) => defect.command(text, command),
+        free => defect.advise(format!(
+            "do not switch it off now: {} are in swap, and {} of memory are available; the kernel \
+            would end programs to make room",
+            format_size(used),
+            free.map_or_else(|| "an unknown part".to_owned(), format_size)
+        )),
+    }
+}
+
 /// Swap that is used, on disks that rotate and hold data.
 pub(super) fn swap_same_disks(scene: &Scene<'_>) -> Vec<Defect> {
     let mut found = Vec::new();
@@ -75,14 +92,15 @@ pub(super) fn swap_same_disks(scene: &Scene<'_>) -> Vec<Defect> {
             list(data.iter().copied()),
             disk.label()
         );
-        found.push(
+        let defect =
             Defect::new("swap-same-disks", Gravity::Medium, Some(&scene.node(index).key()), summary)
-                .also_on(disk.key())
+                .concerning(disk.key())
                 .seen("/proc/swaps", format!("{} {} in use", swap.path, format_size(swap.used_bytes)))
                 .seen(format!("/sys/block/{}/queue/rotational", disk.name), "1")
-                .because("each page that is fetched moves the arm away from the data and back, some ten milliseconds each time, when the machine is under pressure anyway")
-                .command("give it up where memory suffices", format!("swapoff {}", shell::word(&swap.path)))
-                .advise("or put swap on other disks (a mirror of its own), or on zram")
+                .because("each page that is fetched moves the arm away from the data and back, some ten milliseconds each time, when the machine is under pressure anyway");
+        found.push(
+            give_up(scene, defect, swap, "give it up: memory suffices for what is in it")
+                .advise("put swap on other disks (a mirror of its own), or on zram")
                 .risking("without swap the kernel ends programs when memory runs out; swapoff first reads everything back into memory")
                 .verified_by("cat /proc/swaps; iostat -x 5 on the disk while the machine is under pressure"),
         );
@@ -120,7 +138,8 @@ pub(super) fn swap_not_redundant(scene: &Scene<'_>) -> Vec<Defect> {
             .seen("/proc/mdstat", "/ lies on a redundant array")
             .because("when that disk fails, every program with pages there is killed or gets wrong answers, and the array has helped nothing")
             .advise("make a RAID1 of partitions on two disks and use it for swap: mdadm --create --level=1, mkswap, swapon, /etc/fstab")
-            .command("take the unprotected one out of use", format!("swapoff {}", shell::word(&swap.path)))
+;
+        let defect = give_up(scene, defect, swap, "take the unprotected one out of use")
             .risking("swapoff reads everything back into memory first: see that there is room")
             .verified_by("cat /proc/swaps names an array only");
         found.push(defect);

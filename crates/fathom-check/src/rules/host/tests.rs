@@ -311,6 +311,11 @@ fn swap_that_is_used_on_spindles_with_data() {
     let defect = bench.one(memory::swap_same_disks);
     assert_eq!(defect.summary, "swap (64 MiB in use) lies on the spindles of /srv: /dev/sda");
     assert_eq!(commands(&defect), "swapoff /dev/md1");
+    bench.snapshot.host.memory_available_bytes = Some(96 * MIB);
+    let defect = bench.one(memory::swap_same_disks);
+    assert_eq!(commands(&defect), "", "it would not fit into memory");
+    assert!(defect.fix[0].text.contains("64 MiB are in swap"), "{}", defect.fix[0].text);
+    bench.snapshot.host.memory_available_bytes = Some(40 * GIB);
     bench.snapshot.system.swaps[0].used_bytes -= 1;
     assert!(bench.ask(memory::swap_same_disks).is_empty(), "not used");
     bench.snapshot.system.swaps.clear();
@@ -326,6 +331,9 @@ fn swap_on_one_disk_beside_a_mirrored_system() {
     swap(&mut bench, "/dev/sda", 0);
     let defect = bench.one(memory::swap_not_redundant);
     assert_eq!(defect.node.as_deref(), Some("/dev/sda"));
+    assert_eq!(commands(&defect), "swapoff /dev/sda");
+    bench.snapshot.system.swaps[1].used_bytes = 30 * GIB;
+    assert_eq!(commands(&bench.one(memory::swap_not_redundant)), "");
     let mut single = Bench::new();
     let disk = single.disk("sda");
     single.mounted("ext4", "/", disk);
