@@ -30,6 +30,10 @@ pub fn run(common: &Common, output: Output, args: &Check) -> CommandResult {
     if output.json && matches!(args.show, CheckForm::Openmetrics) {
         return Err(CommandError::usage(output, &"--json and --show=openmetrics: one of them"));
     }
+    if args.alignment && (output.json || matches!(args.show, CheckForm::Openmetrics)) {
+        let why = "--alignment is a text: not with --json or --show=openmetrics";
+        return Err(CommandError::usage(output, &why));
+    }
     let snapshot = match &args.from {
         Some(path) => file::read(path)
             .map_err(|error| CommandError::report_as(output, &error, Exit::Internal))?,
