@@ -183,7 +183,7 @@ pub struct CapturePlaces {
     pub first_byte: u64,
     /// Behind the last one.
     pub end_byte: u64,
-    /// What was used of the device in equal parts, with the requests that begin in each.
+    /// What was used of the device in equal parts, with the requests that begin in each: those of all areas, one after the other.
     pub parts: Vec<u64>,
     /// Size of such a part.
     pub part_bytes: u64,
@@ -193,6 +193,13 @@ pub struct CapturePlaces {
     /// Parts that requests reach into; 0 in records of older versions.
     #[serde(default)]
     pub touched_parts: u64,
+    /// Where the parts lie: first byte and bytes of each area, with much between two of them that is hardly used; empty in records of
+    /// older versions, which have one area.
+    #[serde(default)]
+    pub areas: Vec<(u64, u64)>,
+    /// Requests that begin in none of the areas: one in a hundred at most.
+    #[serde(default)]
+    pub elsewhere: u64,
 }
 
 impl CapturePlaces {
@@ -201,7 +208,8 @@ impl CapturePlaces {
     pub fn hot_bytes(&self, share: f64) -> u64 {
         let mut parts: Vec<u64> = self.parts.iter().copied().filter(|count| *count > 0).collect();
         parts.sort_unstable_by(|a, b| b.cmp(a));
-        let wanted = (parts.iter().sum::<u64>() as f64 * share).ceil() as u64;
+        let all = parts.iter().sum::<u64>() + self.elsewhere;
+        let wanted = (all as f64 * share).ceil() as u64;
         let mut sum = 0;
         let enough = |count: &&u64| {
             let goes_on = sum < wanted;
@@ -209,6 +217,22 @@ impl CapturePlaces {
             goes_on
         };
         (parts.iter().take_while(enough).count() as u64).saturating_mul(self.part_bytes)
+    }
+
+    /// The area that gets the most requests: its first byte, its bytes, and those of the areas before it; none of records without areas.
+    #[must_use]
+    pub fn fullest_area(&self) -> Option<(u64, u64, u64)> {
+        let (mut before, mut first) = (0, 0);
+        let mut fullest = None;
+        for (from, bytes) in &self.areas {
+            let end = first + (bytes / self.part_bytes.max(1)) as usize;
+            let count: u64 = self.parts.get(first..end).unwrap_or_default().iter().sum();
+            if fullest.is_none_or(|(most, _)| count > most) {
+                fullest = Some((count, (*from, *bytes, before)));
+            }
+            (before, first) = (before + bytes, end);
+        }
+        fullest.map(|(_, area)| area)
     }
 
     /// Bytes of the parts that requests reach into; of old records of those that requests begin in.
@@ -278,7 +302,7 @@ pub struct CaptureMap {
     pub column_ns: u64,
     /// Height of a row.
     pub row_bytes: u64,
-    /// (column, row, reads, writes) where there is anything; rows are counted from the start of the device.
+    /// (column, row, reads, writes) where there is anything in the areas that are used; rows are counted from the start of the device.
     pub cells: Vec<(u32, u32, u32, u32)>,
 }
 
@@ -354,5 +378,20 @@ mod tests {
         assert_eq!((hot, places.touched_bytes()), ([10, 10, 20, 30], 30));
         let large = CapturePlaces { touched_parts: 4, ..places };
         assert_eq!(large.touched_bytes(), 40, "one of them reaches into the first");
+        assert_eq!(large.fullest_area(), None);
+        let areas = vec![(50, 10), (900, 20), (4000, 10)];
+        let apart = CapturePlaces { parts: vec![30, 20, 20, 30], areas, ..large };
+        assert_eq!(apart.fullest_area(), Some((900, 20, 10)));
+    }
+
+    /// Without the file of a processor, what ended on it stays in flight: nothing is known unless all ends are there.
+    #[test]
+    fn a_missing_processor_hides_how_many_were_in_flight() {
+        let knows = |without_file: &[u32], abandoned: u64| {
+            let without_file = without_file.to_vec();
+            let faults = CaptureFaults { without_file, abandoned, ..CaptureFaults::default() };
+            CaptureRecord { events: 1000, faults, ..CaptureRecord::default() }.knows_depth()
+        };
+        assert!(knows(&[], 0) && knows(&[], 7) && knows(&[2], 0) && !knows(&[2], 1));
     }
 }

@@ -3,7 +3,9 @@
 use crate::table::{Align, Table};
 use crate::text::{format_share, printable, push_wrapped_to};
 use fathom_base::units::{format_count, format_duration, format_ns, format_rate, format_size};
-use fathom_model::capture::{CaptureClass, CaptureDistance, CaptureRecord, DistanceOf};
+use fathom_model::capture::{
+    CaptureClass, CaptureDistance, CapturePlaces, CaptureRecord, DistanceOf,
+};
 use fathom_stats::Histogram;
 use std::fmt::Write;
 
@@ -220,13 +222,32 @@ fn places(capture: &CaptureRecord) -> String {
     }
     let _ = write!(
         text,
-        "; from {} to {}, half of it in {} and 90 % in {} of {} touched",
+        "; from {} to {}{}, half of it in {} and 90 % in {} of {} touched",
         format_size(places.first_byte),
         format_size(places.end_byte),
+        areas(places),
         format_size(places.hot_bytes(0.5)),
         format_size(places.hot_bytes(0.9)),
         format_size(places.touched_bytes())
     );
+    text
+}
+
+/// What lies far apart, and which of it gets the most.
+fn areas(places: &CapturePlaces) -> String {
+    let is_one = places.areas.len() < 2 && places.elsewhere == 0;
+    let Some((from, bytes, _)) = places.fullest_area().filter(|_| !is_one) else {
+        return String::new();
+    };
+    let (from, bytes) = (format_size(from), format_size(bytes));
+    let mut text = match places.areas.len() {
+        1 => format!(", nearly all in {bytes} from {from} on"),
+        count => format!(", in {count} areas far apart (most of it in {bytes} from {from} on)"),
+    };
+    if places.elsewhere > 0 {
+        let share = format_share(places.elsewhere as f64 / places.count.max(1) as f64);
+        let _ = write!(text, ", {share} elsewhere");
+    }
     text
 }
 
@@ -305,7 +326,8 @@ fn durable(capture: &CaptureRecord) -> String {
     if let Some(flush) = capture.class("flush") {
         parts.push(format!("flushes {}", rate(flush.count)));
     }
-    if let Some(write) = capture.class("write") {
+    // Of what a replay issues the marks are not known.
+    if let Some(write) = capture.class("write").filter(|_| capture.source != "replay") {
         let of = |count: u64| format_share(count as f64 / write.count.max(1) as f64);
         parts.push(format!(
             "FUA {} of the writes, waited for (sync) {}",
@@ -426,5 +448,16 @@ mod tests {
             "{page}"
         );
         assert!(page.lines().count() < 40, "{page}");
+    }
+
+    /// Which writes of a replay were to be durable is not counted.
+    #[test]
+    fn a_replay_says_nothing_of_marks() {
+        let class = CaptureClass { class: "write".into(), count: 3, ..CaptureClass::default() };
+        let of = |source: &str| {
+            let (classes, source) = (vec![class.clone()], source.to_owned());
+            text(&CaptureRecord { classes, source, ..CaptureRecord::default() }, 100)
+        };
+        assert!(of("kernel").contains("durability") && !of("replay").contains("durability"));
     }
 }

@@ -90,8 +90,7 @@ fn of_capture(capture: &CaptureRecord) -> Vec<Section> {
 fn maps(capture: &CaptureRecord) -> Vec<Chart> {
     let CaptureMap { column_ns, row_bytes, cells } = &capture.map;
     let columns = cells.iter().map(|cell| cell.0 + 1).max().unwrap_or(0);
-    let lowest = cells.iter().map(|cell| cell.1).min().unwrap_or(0);
-    let rows = cells.iter().map(|cell| cell.1 + 1).max().unwrap_or(0);
+    let (title, rows) = rows(capture);
     let when = |column: u32| {
         let ns = u64::from(column) * column_ns;
         if capture.window_ns < 600_000_000_000 {
@@ -100,36 +99,65 @@ fn maps(capture: &CaptureRecord) -> Vec<Chart> {
             format_duration(ns)
         }
     };
-    // Far from the start of the device all offsets would read the same: they count from the lowest one.
-    let (from, title) = if lowest > rows - lowest {
-        let begin = format_size(u64::from(lowest).saturating_mul(*row_bytes));
-        (lowest, format!("offset beyond {begin}, from"))
-    } else {
-        (0, "offset from".to_owned())
+    let elsewhere = match capture.places.elsewhere {
+        0 => "every request is in one".to_owned(),
+        count => format!("{} requests lie far from all of them", format_count(count)),
     };
     let one = |name: &str, of: fn(&(u32, u32, u32, u32)) -> u32| {
         let x = Axis::names("time", (0..columns).map(when));
-        let place = |row: u32| format_size(u64::from(row - from) * row_bytes);
-        let y = Axis::names(title.clone(), (lowest..rows).map(place));
+        let y = Axis::names(title.clone(), rows.iter().map(|(_, name)| name.clone()));
         let there = cells.iter().filter(|cell| of(cell) > 0);
         let point = |cell: &(u32, u32, u32, u32)| {
-            Point::cell(cell.0 as usize, (cell.1 - lowest) as usize, f64::from(of(cell)))
+            let row = rows.binary_search_by_key(&cell.1, |(row, _)| *row).ok()?;
+            Some(Point::cell(cell.0 as usize, row, f64::from(of(cell))))
         };
         let title = format!("{name} of {} by place and time", capture.device);
         let mut chart = Chart::new(title, ChartKind::HeatMap, x, y)
-            .series(name, there.map(point).collect())
+            .series(name, there.filter_map(point).collect())
             .note("Each cell has the requests to that part of the device in that time. Empty cells: none.");
         chart.scale = Some(Axis::new("requests", Unit::Count).log());
         let total: u64 = cells.iter().map(|cell| u64::from(of(cell))).sum();
         chart.n = format!("{} requests", format_count(total));
         chart.reduction = format!(
-            "Each cell is {} by {}; every request is in one.",
+            "Each cell is {} by {}; {elsewhere}.",
             format_ns(*column_ns),
             format_size(*row_bytes)
         );
         (!chart.is_empty()).then_some(chart)
     };
     [one("reads", |cell| cell.2), one("writes", |cell| cell.3)].into_iter().flatten().collect()
+}
+
+/// Rows of what is used of the device, with their names, and what these stand for.
+fn rows(capture: &CaptureRecord) -> (String, Vec<(u32, String)>) {
+    let CaptureMap { row_bytes, cells, .. } = &capture.map;
+    let begin = |row: u32| u64::from(row).saturating_mul(*row_bytes);
+    let areas = &capture.places.areas;
+    if areas.len() < 2 || *row_bytes == 0 {
+        let lowest = cells.iter().map(|cell| cell.1).min().unwrap_or(0);
+        let end = cells.iter().map(|cell| cell.1 + 1).max().unwrap_or(0);
+        // Far from the start of the device all offsets would read the same: they count from the lowest one.
+        let (from, title) = if lowest > end - lowest {
+            (begin(lowest), format!("offset beyond {}, from", format_size(begin(lowest))))
+        } else {
+            (0, "offset from".to_owned())
+        };
+        let name = |row: u32| (row, format_size(begin(row) - from));
+        return (title, (lowest..end).map(name).collect());
+    }
+    let mut rows: Vec<(u32, String)> = Vec::new();
+    for (from, bytes) in areas {
+        let own = [*from, from.saturating_add(bytes.saturating_sub(1))];
+        let [first, last] = own.map(|byte| u32::try_from(byte / row_bytes).unwrap_or(u32::MAX));
+        // Two areas may meet in a row.
+        let next = rows.last().map_or(0, |(row, _)| row.saturating_add(1));
+        let name = |row: u32| match begin(row) - begin(first) {
+            0 => (row, format_size(begin(row))),
+            beyond => (row, format!("{} + {}", format_size(begin(first)), format_size(beyond))),
+        };
+        rows.extend((first.max(next)..=last).map(name));
+    }
+    ("offset, in areas far apart, from".to_owned(), rows)
 }
 
 /// How far apart requests are, as a distribution.

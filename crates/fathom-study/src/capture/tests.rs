@@ -92,6 +92,27 @@ fn the_twin_of_a_random_load_has_its_mix_depth_and_hot_spot() {
     assert_eq!((jobs[0].rate.map(|rate| rate.round() as u64), jobs[0].depth), (Some(1000), 16));
 }
 
+/// A database at 60 MiB of 100, its journal, and a request far from both: the hot part stays as small as it is, and where it is.
+#[test]
+fn the_twin_of_areas_far_apart_has_them_side_by_side() {
+    let reads = class("read", 7000, 10, &[(4096, 7000)]);
+    let mut capture = capture(vec![reads], vec![0, 100]);
+    let places = &mut capture.places;
+    places.part_bytes = 1 << 16;
+    places.areas = vec![(1 << 20, 20 << 16), (60 << 20, 80 << 16)];
+    (places.elsewhere, places.end_byte) = (9, 100 << 20);
+    places.parts = vec![10; 100];
+    places.parts[50] = 3000;
+    let text = workload_file(&capture, "t").expect("a workload");
+    assert!(text.contains("2 areas that it uses lie far apart") && text.contains("lie 9 requests"));
+    // 100 parts of 64 KiB, of which 20 lie before the database; none of the 100 MiB between.
+    let used = 100.0 * f64::from(100 << 16) / f64::from(100 << 20);
+    let offset = 100.0 * f64::from((60 << 20) - (20 << 16)) / f64::from(100 << 20);
+    assert!(text.contains(&format!("offset = \"{offset:.6}%\"\nspan = \"{used:.6}%\"")), "{text}");
+    let jobs = twin(&capture);
+    assert!(format!("{:?}", jobs[0].distribution).contains("Zones"), "{text}");
+}
+
 #[test]
 fn streams_have_jobs_of_their_own() {
     let reads = class("read", 7000, 6900, &[(131_072, 7000)]);

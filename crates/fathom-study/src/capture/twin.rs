@@ -51,6 +51,7 @@ pub fn workload_file(capture: &CaptureRecord, name: &str) -> Option<String> {
             );
         }
     }
+    out += &apart(&capture.places);
     let _ = writeln!(out, "{}\n\"\"\"", pace(capture).text());
     for job in &jobs {
         job.write(&mut out, capture, seconds);
@@ -208,10 +209,10 @@ impl Twin<'_> {
 
     fn write_places(&self, out: &mut String, capture: &CaptureRecord) {
         let places = &capture.places;
-        let used = places.end_byte.saturating_sub(places.first_byte);
+        let (first_byte, used) = range(capture);
         if capture.size_bytes > 0 && used > 0 {
             let percent = |bytes: u64| 100.0 * bytes as f64 / capture.size_bytes as f64;
-            let (offset, span) = (percent(places.first_byte), percent(used));
+            let (offset, span) = (percent(first_byte), percent(used));
             if offset + span <= 100.0 && span < 95.0 {
                 let _ = writeln!(out, "offset = \"{offset:.6}%\"\nspan = \"{span:.6}%\"");
             }
@@ -220,6 +221,41 @@ impl Twin<'_> {
             let _ = writeln!(out, "distribution = \"{zones}\"");
         }
     }
+}
+
+/// First byte and bytes of what is asked for. Areas that lie far apart lie side by side, with the fullest one where it is.
+fn range(capture: &CaptureRecord) -> (u64, u64) {
+    let places = &capture.places;
+    match places.fullest_area().filter(|_| are_apart(places)) {
+        Some((from, _, before)) => {
+            let used: u64 = places.areas.iter().map(|(_, bytes)| bytes).sum();
+            (from.saturating_sub(before).min(capture.size_bytes.saturating_sub(used)), used)
+        }
+        None => (places.first_byte, places.end_byte.saturating_sub(places.first_byte)),
+    }
+}
+
+/// What becomes of areas that lie far apart.
+fn apart(places: &CapturePlaces) -> String {
+    let mut text = String::new();
+    if places.areas.len() > 1 {
+        let areas = places.areas.len();
+        let _ =
+            writeln!(text, "The {areas} areas that it uses lie far apart, and side by side here.");
+    }
+    if places.elsewhere > 0 {
+        let _ = writeln!(
+            text,
+            "Far from all of that lie {} requests, which it leaves out.",
+            places.elsewhere
+        );
+    }
+    text
+}
+
+/// More than one area, or anything outside of the one that there is.
+fn are_apart(places: &CapturePlaces) -> bool {
+    places.areas.len() > 1 || places.elsewhere > 0
 }
 
 /// Sizes with their weights: the most frequent ones, then the groups of the others.

@@ -145,6 +145,29 @@ fn places_far_from_the_start_count_from_the_lowest() {
     }
 }
 
+/// A database and its journal a terabyte behind it: rows are those of both, and none of what lies between.
+#[test]
+fn areas_far_apart_stand_one_above_the_other() {
+    let mut apart = captured();
+    let capture = apart.capture.as_mut().expect("a capture");
+    capture.map.row_bytes = 8 << 20;
+    capture.map.cells = vec![(0, 10, 900, 0), (1, 11, 5, 0), (2, 200_000, 3, 100)];
+    capture.places.areas = vec![(80 << 20, 16 << 20), (200_000 << 23, 8 << 20)];
+    (capture.places.part_bytes, capture.places.parts) = (8 << 20, vec![900, 5, 103]);
+    capture.places.elsewhere = 7;
+    let head = head(RunKind::Capture, "fathom capture /dev/sda", "/dev/sda");
+    let text = markdown(&head, &[apart], None);
+    for part in [
+        "| 0.00 s | 80 MiB | 900 |",
+        "| 1.00 s | 80 MiB + 8 MiB | 5 |",
+        "| 2.00 s | 1.5 TiB | 3 |",
+        "7 requests lie far from all of them",
+        "in 2 areas far apart (most of it in 16 MiB from 80 MiB on), 0.1 % elsewhere",
+    ] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+}
+
 #[test]
 fn nothing_asked_is_said() {
     let head = head(RunKind::Capture, "fathom capture /dev/sda", "/dev/sda");

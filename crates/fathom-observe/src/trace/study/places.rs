@@ -3,11 +3,24 @@
 use crate::trace::event::{Event, SECTOR_BYTES};
 use fathom_model::capture::CapturePlaces;
 use fathom_stats::Histogram;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, HashMap};
+use std::ops::Range;
 
 /// Streams that are followed at once: as many as a busy file server has.
 const STREAMS: usize = 64;
-/// What is used of the device is counted in up to so many parts.
+/// What is used of the device is told in up to so many parts.
 const PARTS: u64 = 1024;
+/// Parts in which any request begins, while they are counted.
+const BEGUN_MAX: usize = 16_384;
+/// Stretches that requests reach into, while they are counted.
+const TOUCHED_MAX: usize = 4096;
+/// Areas of the device that lie far apart.
+const AREAS_MAX: usize = 16;
+/// Fewer requests are what they are, and no areas.
+const AREAS_REQUESTS_MIN: u64 = 256;
+/// At most one in so many requests is in none of the areas.
+const ELSEWHERE_PART: u64 = 100;
 /// Parts of 4 KiB at first: so many bits of a sector's number are its place in the part.
 const PART_SHIFT: u32 = 3;
 /// As other tools have it: less than that is no seek.
@@ -31,79 +44,156 @@ pub(super) struct Places {
     run: Histogram,
     seek: Histogram,
     seeks: u64,
-    parts: Parts,
+    begun: Begun,
+    touched: Touched,
     end_sector: u64,
     first_sector: u64,
 }
 
-/// What is used of the device in equal parts, which become larger as that becomes more: what a small part of a large device is
-/// asked for does not vanish in one of them.
+/// Where requests begin, in equal parts of the device: only those count that any begins in, so that parts become larger with what is
+/// used, and not with how far apart that lies.
 #[derive(Debug)]
-struct Parts {
+struct Begun {
     /// Their size as a power of two, in sectors.
     shift: u32,
-    /// The number of the first one, counted from the device's start.
-    first: u64,
-    /// Requests that begin in it, and whether any reaches into it: large ones into many.
-    counts: Vec<(u64, bool)>,
+    /// Requests by the number of the part, from the device's start.
+    counts: HashMap<u64, u64>,
 }
 
-impl Parts {
-    fn new() -> Self {
-        Self { shift: PART_SHIFT, first: 0, counts: Vec::new() }
-    }
-
-    /// A request from one sector to another.
-    fn add(&mut self, from: u64, to: u64) {
-        let (mut low, mut high) = self.with(from, to);
-        while high - low >= PARTS {
-            self.halve();
-            (low, high) = self.with(from, to);
-        }
-        if self.counts.is_empty() {
-            self.first = low;
-        }
-        if low < self.first {
-            let mut counts = vec![(0, false); (self.first - low) as usize];
-            counts.append(&mut self.counts);
-            (self.first, self.counts) = (low, counts);
-        }
-        let length = (high - low + 1) as usize;
-        if self.counts.len() < length {
-            self.counts.resize(length, (0, false));
-        }
-        let [from, to] = [from, to].map(|sector| ((sector >> self.shift) - low) as usize);
-        self.counts[from].0 += 1;
-        self.counts[from..=to].iter_mut().for_each(|(_, is_touched)| *is_touched = true);
-    }
-
-    /// The first and the last part of what was used before and of this together.
-    fn with(&self, from: u64, to: u64) -> (u64, u64) {
-        let (from, to) = (from >> self.shift, to >> self.shift);
-        match self.counts.len() as u64 {
-            0 => (from, to),
-            count => (from.min(self.first), to.max(self.first + count - 1)),
-        }
-    }
-
-    /// Two parts become one.
-    fn halve(&mut self) {
-        let first = self.first / 2;
-        let mut halved: Vec<(u64, bool)> = Vec::with_capacity(self.counts.len() / 2 + 1);
-        for (number, (count, is_touched)) in (self.first..).zip(&self.counts) {
-            let at = (number / 2 - first) as usize;
-            if at == halved.len() {
-                halved.push((0, false));
+impl Begun {
+    fn add(&mut self, sector: u64) {
+        *self.counts.entry(sector >> self.shift).or_default() += 1;
+        while self.counts.len() > BEGUN_MAX {
+            self.shift += 1;
+            for (part, count) in std::mem::take(&mut self.counts) {
+                *self.counts.entry(part / 2).or_default() += count;
             }
-            halved[at] = (halved[at].0 + count, halved[at].1 || *is_touched);
         }
-        (self.shift, self.first, self.counts) = (self.shift + 1, first, halved);
     }
 
-    /// A number of parts in bytes.
-    fn bytes(&self, parts: u64) -> u64 {
-        (parts << self.shift).saturating_mul(SECTOR_BYTES)
+    /// In order of place.
+    fn sorted(&self) -> Vec<(u64, u64)> {
+        let mut parts: Vec<(u64, u64)> =
+            self.counts.iter().map(|(at, count)| (*at, *count)).collect();
+        parts.sort_unstable();
+        parts
     }
+}
+
+/// What requests reach into, as stretches: a large request is one, and what it joins becomes one.
+#[derive(Debug)]
+struct Touched {
+    /// Borders are multiples of this power of two, in sectors.
+    shift: u32,
+    /// First part and last part of each.
+    spans: BTreeMap<u64, u64>,
+}
+
+impl Touched {
+    /// From one sector to another, both included.
+    fn add(&mut self, from: u64, to: u64) {
+        self.join(from >> self.shift, to >> self.shift);
+        while self.spans.len() > TOUCHED_MAX {
+            self.shift += 1;
+            for (from, to) in std::mem::take(&mut self.spans) {
+                self.join(from / 2, to / 2);
+            }
+        }
+    }
+
+    fn join(&mut self, mut from: u64, mut to: u64) {
+        if let Some((low, high)) = self.spans.range(..=from).next_back() {
+            if *high >= to {
+                return;
+            }
+            if high + 1 >= from {
+                from = *low;
+            }
+        }
+        while let Some((low, high)) = self.spans.range(from..=to + 1).next() {
+            let low = *low;
+            to = to.max(*high);
+            self.spans.remove(&low);
+        }
+        self.spans.insert(from, to);
+    }
+
+    /// Parts of another size that are reached into.
+    fn parts(&self, shift: u32) -> u64 {
+        let (mut count, mut next) = (0, 0);
+        for (from, to) in &self.spans {
+            let from = ((from << self.shift) >> shift).max(next);
+            let to = end_of(*to, self.shift) >> shift;
+            count += (to + 1).saturating_sub(from);
+            next = next.max(to + 1);
+        }
+        count
+    }
+}
+
+/// The last sector of a part of that size.
+fn end_of(part: u64, shift: u32) -> u64 {
+    part << shift | ((1 << shift) - 1)
+}
+
+/// The areas that are used, as stretches of the sorted parts: what lies far apart is two of them, so that a journal or a stray request
+/// far away makes nothing coarse. What has the fewest requests is left out when there are too many. Each step must halve what is left.
+fn areas(parts: &[(u64, u64)]) -> Vec<Range<usize>> {
+    let whole = 0..parts.len();
+    let mut best = vec![whole];
+    let mut before = vec![0u64];
+    before.extend(parts.iter().scan(0, |sum, (_, count)| {
+        *sum += count;
+        Some(*sum)
+    }));
+    let all = before[parts.len()];
+    if all < AREAS_REQUESTS_MIN {
+        return best;
+    }
+    let count = |area: &Range<usize>| before[area.end] - before[area.start];
+    let length = |areas: &[Range<usize>]| -> u64 {
+        areas.iter().map(|area| parts[area.end - 1].0 - parts[area.start].0 + 1).sum()
+    };
+    let gap = |at: usize| parts[at].0 - parts[at - 1].0;
+    let mut gaps: Vec<usize> = (1..parts.len()).filter(|at| gap(*at) > 1).collect();
+    gaps.sort_unstable_by_key(|at| Reverse(gap(*at)));
+    let (mut cut, mut left_out) = (best.clone(), 0);
+    for at in gaps {
+        let inside = |area: &Range<usize>| area.start < at && at < area.end;
+        let Some(index) = cut.iter().position(inside) else { continue };
+        let end = std::mem::replace(&mut cut[index].end, at);
+        cut.insert(index + 1, at..end);
+        if cut.len() > AREAS_MAX {
+            let fewest = (0..cut.len()).min_by_key(|index| count(&cut[*index])).unwrap_or(0);
+            left_out += count(&cut.remove(fewest));
+            if left_out * ELSEWHERE_PART > all {
+                break;
+            }
+        }
+        if length(&cut) <= length(&best) / 2 {
+            best.clone_from(&cut);
+        }
+    }
+    best
+}
+
+/// The smallest size as a power of two, from that one on, in which areas come to so few pieces, and the first and last piece of each:
+/// areas whose pieces touch are one.
+pub(super) fn cover(areas: &[(u64, u64)], shift_min: u32, most: u64) -> (u32, Vec<(u64, u64)>) {
+    let at = |shift: u32| {
+        let mut pieces: Vec<(u64, u64)> = Vec::with_capacity(areas.len());
+        for (from, to) in areas {
+            let (from, to) = (from >> shift, to >> shift);
+            match pieces.last_mut() {
+                Some(last) if from <= last.1 + 1 => last.1 = last.1.max(to),
+                _ => pieces.push((from, to)),
+            }
+        }
+        pieces
+    };
+    let fits = |shift: &u32| at(*shift).iter().map(|(from, to)| to - from + 1).sum::<u64>() <= most;
+    let shift = (shift_min..63).find(fits).unwrap_or(63);
+    (shift, at(shift))
 }
 
 impl Places {
@@ -116,7 +206,8 @@ impl Places {
             run: Histogram::new(),
             seek: Histogram::new(),
             seeks: 0,
-            parts: Parts::new(),
+            begun: Begun { shift: PART_SHIFT, counts: HashMap::new() },
+            touched: Touched { shift: PART_SHIFT, spans: BTreeMap::new() },
             end_sector: 0,
             first_sector: u64::MAX,
         }
@@ -133,7 +224,8 @@ impl Places {
         self.first_sector = self.first_sector.min(event.sector);
         self.end_sector = self.end_sector.max(event.end_sector());
         let last_sector = event.end_sector().saturating_sub(1).max(event.sector);
-        self.parts.add(event.sector, last_sector);
+        self.begun.add(event.sector);
+        self.touched.add(event.sector, last_sector);
         follows
     }
 
@@ -176,13 +268,30 @@ impl Places {
             self.run.record(stream.run_sectors * SECTOR_BYTES);
         }
         let mut record = self.record;
-        let parts = self.parts;
-        let begun = parts.counts.iter().rposition(|(count, _)| *count > 0).map_or(0, |at| at + 1);
-        record.parts = parts.counts[..begun].iter().map(|(count, _)| *count).collect();
-        record.part_bytes = parts.bytes(1);
-        record.first_part_byte = parts.bytes(parts.first);
-        record.touched_parts =
-            parts.counts.iter().filter(|(_, is_touched)| *is_touched).count() as u64;
+        let parts = self.begun.sorted();
+        let own = self.begun.shift;
+        let found: Vec<(u64, u64)> = areas(&parts)
+            .iter()
+            .filter(|area| !area.is_empty())
+            .map(|area| (parts[area.start].0 << own, end_of(parts[area.end - 1].0, own)))
+            .collect();
+        let (shift, pieces) = cover(&found, own, PARTS);
+        let bytes = |pieces: u64| pieces.saturating_mul(1 << shift).saturating_mul(SECTOR_BYTES);
+        record.part_bytes = bytes(1);
+        record.first_part_byte = pieces.first().map_or(0, |(from, _)| bytes(*from));
+        record.areas =
+            pieces.iter().map(|(from, to)| (bytes(*from), bytes(to - from + 1))).collect();
+        for (from, to) in pieces {
+            let mut counts = vec![0; (to - from + 1) as usize];
+            let begin = parts.partition_point(|(part, _)| part >> (shift - own) < from);
+            let inside = parts[begin..].iter().map(|(part, count)| (part >> (shift - own), count));
+            inside
+                .take_while(|(part, _)| *part <= to)
+                .for_each(|(part, count)| counts[(part - from) as usize] += count);
+            record.parts.append(&mut counts);
+        }
+        record.elsewhere = record.count - record.parts.iter().sum::<u64>();
+        record.touched_parts = self.touched.parts(shift);
         record.run_bytes = self.run;
         record.seek_bytes = self.seek;
         record.seeks = self.seeks;

@@ -142,6 +142,80 @@ fn what_is_used_of_a_large_device_is_seen_in_its_own_size() {
     assert!(hot < 120 << 20, "half of it in {hot} bytes");
 }
 
+/// The same database on a device with more on it: a journal in the middle, which is asked as often as that, requests to the
+/// superblock and to descriptors of groups. None of it makes the database coarse, or the memory grow.
+#[test]
+fn what_lies_far_apart_makes_nothing_coarse() {
+    let (begin, length) = (9u64 << 28, 1u64 << 21);
+    let mut prng = Prng::new(5, 2);
+    let mut requests = vec![(Class::Read, 2, 8)];
+    for number in 0..6000u64 {
+        let hot = if number.is_multiple_of(10) { length } else { length / 10 };
+        requests.push((Class::Read, begin + prng.below(hot / 8) * 8, 8));
+        if number.is_multiple_of(3) {
+            requests.push((Class::Write, (1 << 32) + number % 8000, 16));
+        }
+        if number.is_multiple_of(150) {
+            requests.push((Class::Write, number * 1_400_000, 8));
+        }
+    }
+    let record = study(&serial(&requests), 4 << 40);
+    let places = &record.places;
+    assert!(places.part_bytes <= 2 << 20, "parts of {}", places.part_bytes);
+    let hot = places.hot_bytes(0.5);
+    assert!(hot < 110 << 20, "half of it in {hot} bytes");
+    // All that is left out is counted, and is little.
+    let inside: u64 = places.parts.iter().sum();
+    assert_eq!(inside + places.elsewhere, requests.len() as u64);
+    assert!(places.elsewhere <= requests.len() as u64 / 100, "{}", places.elsewhere);
+    let sum: u64 = places.areas.iter().map(|(_, bytes)| bytes).sum();
+    assert_eq!(sum, places.part_bytes * places.parts.len() as u64);
+    let (from, bytes, _) = places.fullest_area().expect("areas");
+    assert!(from.abs_diff(begin * 512) <= places.part_bytes, "{from}");
+    assert!(bytes >= (length - length / 20) * 512 && bytes <= 2 * length * 512, "{bytes}");
+    // So it is in the picture.
+    let rows: std::collections::BTreeSet<u32> = record.map.cells.iter().map(|c| c.1).collect();
+    assert!(rows.len() >= 60, "{} rows of {}", rows.len(), record.map.row_bytes);
+    let drawn: u64 = record.map.cells.iter().map(|(_, _, r, w)| u64::from(r + w)).sum();
+    assert!(drawn >= inside, "{drawn} {inside}");
+}
+
+/// Requests all over a device are one area, and few ones are none at all.
+#[test]
+fn what_is_spread_is_one_area() {
+    for (count, reach) in [(5u64, 1u64 << 32), (300, 1 << 33), (20_000, 1 << 21), (20_000, 1 << 33)]
+    {
+        let mut prng = Prng::new(count, reach);
+        let requests: Vec<_> = (0..count).map(|_| (Class::Read, prng.below(reach), 8)).collect();
+        let record = study(&serial(&requests), 0);
+        let places = &record.places;
+        assert_eq!((places.areas.len(), places.elsewhere), (1, 0), "{count} in {reach}");
+        let drawn: u32 = record.map.cells.iter().map(|(_, _, r, w)| r + w).sum();
+        assert_eq!((u64::from(drawn), places.parts.iter().sum()), (count, count));
+        // As fine as so many parts and rows can be.
+        let span = places.end_byte - places.first_byte;
+        assert!(places.part_bytes <= (span / 500).max(4096), "{}", places.part_bytes);
+        assert!(record.map.row_bytes <= (span / 32).max(4096), "{}", record.map.row_bytes);
+    }
+}
+
+/// However many stretches come in whatever order, those that touch are one.
+#[test]
+fn stretches_against_brute_force() {
+    for seed in 0..50 {
+        let mut prng = Prng::new(seed, 6);
+        let mut requests = Vec::new();
+        let mut touched = std::collections::BTreeSet::new();
+        for _ in 0..200 {
+            let (sector, sectors) = (prng.below(8000), 1 + prng.below(90) as u32);
+            requests.push((Class::Write, sector, sectors));
+            touched.extend(sector / 8..=(sector + u64::from(sectors) - 1) / 8);
+        }
+        let places = study(&serial(&requests), 0).places;
+        assert_eq!((places.part_bytes, places.touched_parts), (4096, touched.len() as u64));
+    }
+}
+
 /// In whatever order places come, each part has the requests that begin in it, and parts are no larger than their number asks for.
 #[test]
 fn parts_grow_with_what_is_used_on_either_side() {

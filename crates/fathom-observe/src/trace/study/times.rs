@@ -1,5 +1,6 @@
 //! How requests came and how many were in flight: gaps, bursts, depth, the course, and the picture of time and place.
 
+use super::places::cover;
 use crate::trace::event::{Class, Event, SECTOR_BYTES};
 use crate::trace::flight::Done;
 use fathom_model::capture::{CaptureArrivals, CaptureInterval, CaptureMap, CaptureRecord};
@@ -11,8 +12,10 @@ const INTERVALS_MAX: usize = 512;
 const INTERVAL_NS: u64 = 100_000_000;
 /// Depths that are told apart.
 const DEPTH_MAX: usize = 4096;
-/// The picture has at most so many rows; then two become one.
+/// The picture has at most so many rows over what is used of the device.
 const ROWS: u64 = 128;
+/// And so many cells, while they are counted; then two rows become one.
+const CELLS_MAX: usize = INTERVALS_MAX * ROWS as usize;
 /// Height of a row at first.
 const ROW_BYTES: u64 = 4096;
 /// Windows in which requests are counted.
@@ -30,8 +33,7 @@ pub(super) struct Times {
     interval_ns: u64,
     intervals: Vec<Interval>,
     cells: HashMap<(u32, u32), (u32, u32)>,
-    /// The lowest and the highest row, counted from the device's start, and how often two became one.
-    rows: Option<(u64, u64)>,
+    /// How often two rows became one.
     rows_halved: u32,
 }
 
@@ -111,24 +113,46 @@ impl Times {
         self.interval(time_ns).record.seeks += u64::from(is_seek);
     }
 
-    /// A cell of the picture, over what was used of the device by now.
+    /// A cell of the picture; rows are counted from the device's start.
     pub(super) fn place(&mut self, event: &Event) {
-        let all = event.sector.saturating_mul(SECTOR_BYTES) / ROW_BYTES;
-        let row = loop {
-            let row = all >> self.rows_halved;
-            let (low, high) = self.rows.unwrap_or((row, row));
-            let (low, high) = (low.min(row), high.max(row));
-            if high - low < ROWS && high < u64::from(u32::MAX) {
-                self.rows = Some((low, high));
-                break row as u32;
-            }
-            self.rows_halved += 1;
-            self.rows = self.rows.map(|(low, high)| (low / 2, high / 2));
-            self.fold(|(column, row)| (column, row / 2));
-        };
+        let row = event.sector.saturating_mul(SECTOR_BYTES) / ROW_BYTES;
+        while row >> self.rows_halved > u64::from(u32::MAX) {
+            self.halve_rows();
+        }
+        let row = (row >> self.rows_halved) as u32;
         let column = ((event.time_ns - self.begin_ns) / self.interval_ns) as u32;
         let cell = self.cells.entry((column, row)).or_default();
-        if event.class == Class::Read { cell.0 += 1 } else { cell.1 += 1 }
+        if event.class == Class::Read {
+            cell.0 += 1
+        } else {
+            cell.1 += 1
+        }
+        while self.cells.len() > CELLS_MAX {
+            self.halve_rows();
+        }
+    }
+
+    fn halve_rows(&mut self) {
+        self.rows_halved += 1;
+        self.fold(|(column, row)| (column, row / 2));
+    }
+
+    /// The picture of what is used of the device: as many rows as there is room for.
+    fn map(mut self, areas: &[(u64, u64)]) -> CaptureMap {
+        let rows: Vec<(u64, u64)> = areas
+            .iter()
+            .map(|(from, bytes)| (from / ROW_BYTES, from.saturating_add(bytes - 1) / ROW_BYTES))
+            .collect();
+        let (shift, used) = cover(&rows, self.rows_halved, ROWS);
+        let halvings = shift - self.rows_halved;
+        self.fold(|(column, row)| (column, row.checked_shr(halvings).unwrap_or(0)));
+        let is_used =
+            |row: u32| used.iter().any(|(from, to)| (*from..=*to).contains(&u64::from(row)));
+        let mut cells: Vec<_> =
+            self.cells.into_iter().map(|((c, r), (reads, writes))| (c, r, reads, writes)).collect();
+        cells.retain(|cell| is_used(cell.1));
+        cells.sort_unstable();
+        CaptureMap { column_ns: self.interval_ns, row_bytes: ROW_BYTES << shift, cells }
     }
 
     fn fold(&mut self, to: impl Fn((u32, u32)) -> (u32, u32)) {
@@ -211,16 +235,14 @@ impl Times {
             Some((length_ns, window.dispersion()?, window.windows))
         };
         let dispersion = self.windows.iter().zip(WINDOWS_NS).filter_map(of).collect();
-        record.arrivals = CaptureArrivals { gap_ns: self.gap, dispersion };
-        record.depth_ns = self.depth_ns;
+        record.arrivals = CaptureArrivals { gap_ns: std::mem::take(&mut self.gap), dispersion };
+        record.depth_ns = std::mem::take(&mut self.depth_ns);
         let window_ns = end_ns.saturating_sub(self.begin_ns);
-        record.series =
-            self.intervals.into_iter().filter_map(|interval| interval.finish(window_ns)).collect();
-        let mut cells: Vec<_> =
-            self.cells.into_iter().map(|((c, r), (reads, writes))| (c, r, reads, writes)).collect();
-        cells.sort_unstable();
-        let row_bytes = ROW_BYTES << self.rows_halved;
-        record.map = CaptureMap { column_ns: self.interval_ns, row_bytes, cells };
+        record.series = std::mem::take(&mut self.intervals)
+            .into_iter()
+            .filter_map(|interval| interval.finish(window_ns))
+            .collect();
+        record.map = self.map(&record.places.areas);
     }
 }
 
