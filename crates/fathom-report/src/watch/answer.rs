@@ -175,7 +175,10 @@ fn push_application(out: &mut String, application: &ApplicationRecord, width: us
         format_size(total.read_bytes),
         format_size(total.written_bytes),
     );
-    push_wrapped_to(out, width, "  ", &own);
+    let is_more = (1..total.written_bytes).contains(&total.asked_write_bytes);
+    let whole =
+        if is_more { " (the kernel counts whole folios of memory, and mapped files)" } else { "" };
+    push_wrapped_to(out, width, "  ", &(own + whole));
     for (name, counts) in &application.devices {
         let text = format!(
             "{name}: read {} in {} requests, written {} in {}, {} flushes",
@@ -414,5 +417,17 @@ mod tests {
         assert!(text.contains("-2.00 to 4.00  no difference seen"), "{text}");
         assert!(text.contains("the first 60 s (60 intervals of A): 12 more of B"), "{text}");
         assert!(text.contains("only in one of them: sdz"), "{text}");
+    }
+
+    /// More than was asked for is a matter of how the kernel counts.
+    #[test]
+    fn whole_folios_are_named_where_they_show() {
+        let of = |asked_write_bytes: u64, written_bytes: u64| {
+            let mut application = ApplicationRecord::default();
+            application.total.asked_write_bytes = asked_write_bytes;
+            application.total.written_bytes = written_bytes;
+            application_text(&application, 300).contains("counts whole folios")
+        };
+        assert!(of(10 << 20, 145 << 20) && !of(10 << 20, 10 << 20) && !of(0, 5) && !of(0, 0));
     }
 }

@@ -29,9 +29,12 @@ pub(super) fn findings(application: &ApplicationRecord, storage: &Storage<'_>) -
     found.extend(ended(application));
     for missing in &application.missing {
         let text = format!("a figure is missing: {missing}");
-        found.push(Finding::new("figure-missing", Severity::Doubtful, text).advise(
-            "What it printed last is shown above, or by fathom show; {} stands for the number.",
-        ));
+        // Only a text has that mark.
+        let mark = if missing.contains("stands for") { "; {} stands for the number" } else { "" };
+        found.push(
+            Finding::new("figure-missing", Severity::Doubtful, text)
+                .advise(format!("What it printed last is shown above, or by fathom show{mark}.")),
+        );
     }
     // Of what the kernel did not count nothing can be said.
     if !application.devices.keys().any(|name| storage.is_uncounted(name)) {
@@ -171,52 +174,82 @@ fn gaps(application: &ApplicationRecord) -> Vec<Finding> {
     let own = &application.total;
     // Nothing is known of it: the kernel does not count, or not for this user.
     let is_counted = own.asked_read_bytes != 0 || own.asked_write_bytes != 0;
+    // Of memory that is to be written the kernel counts whole folios: what was asked for is the least that it was.
+    let least = match own.asked_write_bytes {
+        0 => own.written_bytes,
+        asked => asked.min(own.written_bytes),
+    };
     let counts = [
-        ("read", total(|c| c.reads.sectors), own.read_bytes, OWN_READ),
-        ("written", total(|c| c.writes.sectors), own.written_bytes, OWN_WRITTEN),
+        ("read", total(|c| c.reads.sectors), (own.read_bytes, own.read_bytes), OWN_READ),
+        ("written", total(|c| c.writes.sectors), (least, own.written_bytes), OWN_WRITTEN),
     ];
     let mut found = Vec::new();
     for (word, device, kernels, figure) in counts {
         if is_counted {
-            found.extend(gap(application, "its own count", (word, device, kernels)));
+            found.extend(gap(application, &By::Kernel, (word, device, kernels)));
         }
         if let Some(own) = application.figures.get(figure) {
-            found.extend(gap(application, "the counters in it", (word, device, *own as u64)));
+            let own = *own as u64;
+            found.extend(gap(application, &By::Itself, (word, device, (own, own))));
         }
     }
     found
 }
 
+/// Who counts what an application does.
+#[derive(Debug, PartialEq, Eq)]
+enum By {
+    Kernel,
+    Itself,
+}
+
+/// The counts of a device and of an application, of which the last may be uncertain.
 fn gap(
     application: &ApplicationRecord,
-    by: &str,
-    (word, device, own): (&str, u64, u64),
+    by: &By,
+    (word, device, (least, most)): (&str, u64, (u64, u64)),
 ) -> Option<Finding> {
+    let own = device.clamp(least, most);
     let difference = device.abs_diff(own);
     let share = difference as f64 / device.max(own).max(1) as f64;
     if difference < GAP_BYTES_MIN || share < GAP_SHARE_MIN {
         return None;
     }
     let names: Vec<&str> = application.devices.keys().map(String::as_str).collect();
+    let by_what = if *by == By::Kernel { "its own count" } else { "the counters in it" };
     let text = format!(
-        "by {by} the application has {word} {}, {} has {word} {}",
+        "by {by_what} the application has {word} {}, {} has {word} {}",
         format_size(own),
         names.join(" + "),
         format_size(device)
     );
-    let still_dirty = application.dirty_bytes.saturating_sub(application.dirty_before_bytes);
     let advice = match (device > own, word) {
         (true, "written") => {
             "The rest is journals, metadata, what was dirty before, or other processes.".to_owned()
         }
         (true, _) => "The rest is read-ahead, metadata, or other processes.".to_owned(),
-        (false, "written") => format!(
-            "The rest is still in memory ({} more are dirty than before it), was overwritten there, or went to other devices.",
-            format_size(still_dirty)
-        ),
-        (false, _) => "The rest came from other devices.".to_owned(),
+        (false, "written") => not_written(application, by, difference),
+        (false, _) if *by == By::Kernel => {
+            "The rest came from other devices, or over a network.".to_owned()
+        }
+        (false, _) => "The rest came from the page cache, or from other devices.".to_owned(),
     };
     Some(Finding::new("io-gap", Severity::Note, text).advise(advice))
+}
+
+/// Where the rest of what was to be written may be.
+fn not_written(application: &ApplicationRecord, by: &By, difference: u64) -> String {
+    let still_dirty = application.dirty_bytes.saturating_sub(application.dirty_before_bytes);
+    let mut text = "The rest ".to_owned();
+    if still_dirty >= difference / 10 {
+        let more = format_size(still_dirty);
+        text += &format!("is still in memory ({more} more are dirty than before it), ");
+    }
+    text += "was overwritten in memory before it was written, or went to other devices.";
+    if *by == By::Kernel {
+        text += " Or there was less: where a part of a folio of memory is written, the kernel counts all of it.";
+    }
+    text
 }
 
 #[cfg(test)]
@@ -344,6 +377,14 @@ mod tests {
         check(&hung, &["application-hung", "latency-bound"]);
         let silent = ApplicationRecord { missing: vec!["tps: x".to_owned()], ..fine };
         check(&silent, &["figure-missing", "latency-bound"]);
+        // Only a text has a mark for the number.
+        for (missing, has_mark) in
+            [("what 'tps = {}' stands for was not printed", true), ("'json:a' is not in it", false)]
+        {
+            let silent = ApplicationRecord { missing: vec![missing.to_owned()], ..silent.clone() };
+            let found = findings(&silent, &Storage::default());
+            assert_eq!(found[0].advice[0].contains("{} stands"), has_mark, "{missing}");
+        }
     }
 
     #[test]
@@ -356,10 +397,56 @@ mod tests {
         // The device has written 102.4 MB.
         check(&with(90_000_000), &["latency-bound"]);
         check(&with(40_000_000), &["latency-bound", "io-gap"]);
-        check(&with(400_000_000), &["latency-bound", "io-gap"]);
+        let mut more = with(400_000_000);
+        more.total.asked_write_bytes = 400_000_000;
+        check(&more, &["latency-bound", "io-gap"]);
         let mut unknown = with(0);
         unknown.total.asked_write_bytes = 0;
         check(&unknown, &["latency-bound"]);
+    }
+
+    /// The kernel counts whole folios: between what was asked for and what it counts nothing is known.
+    #[test]
+    fn whole_folios_are_no_gap() {
+        let with = |asked_write_bytes: u64, written_bytes: u64| {
+            let mut with = application(9800, 10_100, 0.0);
+            with.total.asked_write_bytes = asked_write_bytes;
+            with.total.written_bytes = written_bytes;
+            with
+        };
+        let text = |application: &ApplicationRecord| {
+            let found = findings(application, &Storage::default());
+            let gap = found.iter().find(|finding| finding.id == "io-gap").expect("a gap");
+            format!("{} {}", gap.summary, gap.advice.join(" "))
+        };
+        // The device has written 102.4 MB.
+        check(&with(100_000_000, 1_500_000_000), &["latency-bound"]);
+        check(&with(20_000_000, 1_500_000_000), &["latency-bound"]);
+        let asked = text(&with(200_000_000, 1_500_000_000));
+        assert!(asked.contains("has written 190.7 MiB") && !asked.contains("dirty"), "{asked}");
+        let too_much = text(&with(10_000_000, 20_000_000));
+        assert!(too_much.contains("has written 19.1 MiB"), "{too_much}");
+        let mut in_memory = with(300_000_000, 300_000_000);
+        in_memory.dirty_bytes = 190 << 20;
+        let said = text(&in_memory);
+        assert!(said.contains("190 MiB more are dirty") && said.contains("folio"), "{said}");
+    }
+
+    /// What a database counts as read it may have had from the page cache.
+    #[test]
+    fn who_counts_decides_what_may_be_behind_a_gap() {
+        let mut with = application(9800, 10_100, 0.0);
+        with.figures.insert(OWN_READ.to_owned(), 50e6);
+        with.total.read_bytes = 60_000_000;
+        let found = findings(&with, &Storage::default());
+        let advice: Vec<&str> = found[1..].iter().map(|gap| gap.advice[0].as_str()).collect();
+        assert_eq!(
+            advice,
+            [
+                "The rest came from other devices, or over a network.",
+                "The rest came from the page cache, or from other devices."
+            ]
+        );
     }
 
     #[test]
