@@ -5,7 +5,7 @@ use super::vendor::is_raid_volume;
 use crate::scene::Scene;
 use fathom_base::shell::word;
 use fathom_model::defect::Defect;
-use fathom_model::stack::{Node, NodeKind, QueueFacts};
+use fathom_model::stack::{Node, NodeKind, QueueFacts, Stack};
 use fathom_model::system::StorageHost;
 use std::collections::BTreeMap;
 
@@ -43,8 +43,7 @@ pub(super) fn transport(node: &Node) -> &str {
 }
 
 /// True for disks that a hypervisor makes: what they say of caches, self-tests and rotation is not about a drive.
-#[must_use]
-pub fn is_virtual(node: &Node) -> bool {
+pub(super) fn is_virtual(node: &Node) -> bool {
     const NAMES: [&str; 9] = [
         "QEMU",
         "VBOX",
@@ -85,6 +84,14 @@ fn is_rotating(node: &Node) -> Option<bool> {
         .filter(|&rpm| rpm > 0);
     let flag = || node.queue.as_ref().and_then(|queue| queue.rotational);
     own.map(|rpm| rpm > 1).or_else(flag)
+}
+
+/// True when all that lies at the bottom is a disk that says that it rotates, and that no hypervisor makes: only then heads move.
+#[must_use]
+pub fn heads_move(stack: &Stack) -> bool {
+    let leaves = stack.leaves();
+    let is_one = |node: &&Node| node.kind == NodeKind::Disk && rotates(node) && !is_virtual(node);
+    !leaves.is_empty() && leaves.iter().all(is_one)
 }
 
 /// True when the drive is known not to rotate.

@@ -16,7 +16,7 @@ mod shared;
 pub mod vendor;
 pub mod volumes;
 
-pub use drives::is_virtual;
+pub use drives::heads_move;
 
 use crate::rule::Rule;
 

@@ -1,7 +1,7 @@
 //! What the layers below a watch say of its devices: whether the kernel counts what they do, and how many heads carry them.
 
 use super::{WatchedDevice, pieces};
-use fathom_check::rules::is_virtual;
+use fathom_check::rules::heads_move;
 use fathom_model::finding::{Finding, Severity};
 use fathom_model::record::Record;
 use fathom_model::stack::{Node, NodeKind, Stack};
@@ -53,11 +53,7 @@ impl<'a> Storage<'a> {
     pub(super) fn heads(&self, name: &str) -> Option<usize> {
         let (stack, top) = self.find(name)?;
         let own = Stack { top, ..stack.clone() };
-        let rotates = |node: &&Node| {
-            let says = node.queue.as_ref().and_then(|queue| queue.rotational) == Some(true);
-            node.kind == NodeKind::Disk && says && !is_virtual(node)
-        };
-        Some(own.disks().len()).filter(|heads| *heads > 0 && own.leaves().iter().all(rotates))
+        Some(own.disks().len()).filter(|_| heads_move(&own))
     }
 
     /// What the figures of these devices lack.

@@ -87,7 +87,7 @@ fn filled(
     known.extend(lowered);
     known.extend(found::without_ring(order));
     let is_asked = order.mapping.is_some() || order.args.size.is_some();
-    known.extend(found::short_stroked(map, is_asked, before.rotational()));
+    known.extend(found::short_stroked(map, is_asked, &before));
     let label = format!("replay of {}", order.reference.device);
     (lab.emit)(Event::TrialStarted {
         label: label.clone(),

@@ -4,10 +4,12 @@ use super::count::Counted;
 use super::feed::Fed;
 use crate::commands::replay::Order;
 use fathom_base::units::{format_count, format_ns, format_size};
+use fathom_check::rules::heads_move;
 use fathom_lab::Lab;
 use fathom_load::replay::{ReplayCost, ReplayKind, ReplayRequest};
 use fathom_model::finding::{Finding, Severity};
 use fathom_model::record::IoFailure;
+use fathom_model::stack::Stack;
 use fathom_observe::trace::requests::{Map, Mapping};
 use fathom_stats::Histogram;
 
@@ -78,9 +80,9 @@ fn squeezed(map: Map) -> f64 {
 }
 
 /// All in a small part of a hard disk, without being asked to: its heads have hardly a way to go.
-pub fn short_stroked(map: Map, is_asked: bool, rotational: Option<bool>) -> Option<Finding> {
+pub fn short_stroked(map: Map, is_asked: bool, stack: &Stack) -> Option<Finding> {
     let times = squeezed(map);
-    if is_asked || rotational != Some(true) || times <= SQUEEZED {
+    if is_asked || times <= SQUEEZED || !heads_move(stack) {
         return None;
     }
     let text = format!(
@@ -197,23 +199,45 @@ pub fn failure(request: ReplayRequest, errno: i32) -> IoFailure {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use fathom_model::stack::{DriveFacts, Node, NodeKind, QueueFacts};
+
+    /// A loop device, which says that it rotates, on a disk.
+    fn below_loop(transport: &str, rotational: Option<bool>) -> Stack {
+        let node = |kind, name: &str, rotational| {
+            let queue = Some(QueueFacts { rotational, ..QueueFacts::default() });
+            Node { queue, ..Node::new(kind, name) }
+        };
+        let mut disk = node(NodeKind::Disk, "sda", rotational);
+        let transport = Some(transport.to_owned());
+        disk.drive = Some(DriveFacts { transport, ..DriveFacts::default() });
+        let top = Node { below: vec![1], ..node(NodeKind::Loop, "loop0", Some(true)) };
+        let path = "/dev/loop0".to_owned();
+        Stack { resolved_path: path.clone(), path, nodes: vec![top, disk], top: 0 }
+    }
 
     #[test]
     fn a_small_part_of_a_hard_disk_is_doubtful_unless_it_is_asked_for() {
         let map =
             |mapping, to_bytes| Map { mapping, from_bytes: 4 << 40, to_bytes, block_bytes: 512 };
-        let told = |map, is_asked, rotational| short_stroked(map, is_asked, rotational).is_some();
+        let told = |map, is_asked, stack: &Stack| short_stroked(map, is_asked, stack).is_some();
+        let [rotates, flash, silent] =
+            [Some(true), Some(false), None].map(|rotational| below_loop("sata", rotational));
         let small = map(Mapping::Scale, 1 << 30);
-        assert!(told(small, false, Some(true)) && mapping(small).summary.contains("4096.0 times"));
-        for (map, is_asked, rotational) in [
-            (small, true, Some(true)),
-            (small, false, Some(false)),
-            (small, false, None),
-            (map(Mapping::Scale, 1 << 40), false, Some(true)),
-            (map(Mapping::Fit, 8 << 40), false, Some(true)),
+        assert!(told(small, false, &rotates) && mapping(small).summary.contains("4096.0 times"));
+        for (map, is_asked, stack) in [
+            (small, true, &rotates),
+            (small, false, &flash),
+            (small, false, &silent),
+            (map(Mapping::Scale, 1 << 40), false, &rotates),
+            (map(Mapping::Fit, 8 << 40), false, &rotates),
         ] {
-            assert!(!told(map, is_asked, rotational), "{map:?} {is_asked} {rotational:?}");
+            assert!(!told(map, is_asked, stack), "{map:?} {is_asked} {stack:?}");
         }
+        // Virtual disks say that they rotate, and so do loop devices on them, or on what is not known.
+        assert!(!told(small, false, &below_loop("virtio", Some(true))));
+        let mut alone = rotates.clone();
+        alone.nodes[0].below.clear();
+        assert!(!told(small, false, &alone));
         assert!(!mapping(map(Mapping::Fit, 8 << 40)).summary.contains("times"));
     }
 
