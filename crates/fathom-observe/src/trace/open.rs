@@ -6,8 +6,9 @@ use super::event::{Event, Names};
 use super::file::{self, Head, Reader, TraceError};
 use super::study::Study;
 use fathom_model::capture::CaptureRecord;
-use std::fs::File;
+use std::fs::{File, FileType};
 use std::io::{self, BufReader, Read, Seek, SeekFrom};
+use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 
 type Input = BufReader<File>;
@@ -39,10 +40,11 @@ impl Source {
     /// # Errors
     /// [`TraceError`] for what cannot be read, is something else, or of a newer form.
     pub fn open(path: &Path) -> Result<Self, TraceError> {
-        let mut file = File::open(path)?;
-        if file.metadata()?.is_dir() {
-            return Err(TraceError::Foreign("it is a directory".into()));
+        // Opening a pipe waits for somebody who writes into it.
+        if let Some(what) = no_file(std::fs::metadata(path)?.file_type()) {
+            return Err(TraceError::Foreign(what.into()));
         }
+        let mut file = File::open(path)?;
         let mut start = [0; 8];
         let mut count = 0;
         while count < start.len() {
@@ -54,8 +56,7 @@ impl Source {
         if count == 0 {
             return Err(TraceError::Foreign("it is empty".into()));
         }
-        file.seek(SeekFrom::Start(0))
-            .map_err(|_| TraceError::Foreign("it is a pipe; write it to a file".into()))?;
+        file.seek(SeekFrom::Start(0))?;
         let start = &start[..count];
         let name = path.file_name().map_or_else(String::new, |n| n.to_string_lossy().into_owned());
         let mut without_file = Vec::new();
@@ -132,12 +133,15 @@ impl Source {
     #[must_use]
     pub fn cut_off(&self) -> Option<String> {
         const CUT: &str = "the file was cut off: its writer was killed, the disk was full, or it is still being written";
+        const MORE: &str = "more stands behind its end, as when files were joined";
+        let has_more = matches!(&self.form, Form::Own(reader) if reader.has_more());
         let is_cut = match &self.form {
             Form::Own(reader) => reader.is_cut_off(),
             Form::Blktrace(merged) => merged.is_cut_off(),
             Form::Text(_) => false,
         };
-        self.broken.clone().or_else(|| is_cut.then(|| CUT.to_owned()))
+        let why = has_more.then_some(MORE).or(is_cut.then_some(CUT)).map(str::to_owned);
+        self.broken.clone().or(why)
     }
 
     /// Events that were lost when it was made, and lines that were none.
@@ -191,6 +195,19 @@ impl Source {
             record.faults.came_online = reader.came_online().to_vec();
         }
         Ok(record)
+    }
+}
+
+/// What it is instead of a file.
+fn no_file(kind: FileType) -> Option<&'static str> {
+    if kind.is_file() {
+        None
+    } else if kind.is_dir() {
+        Some("it is a directory")
+    } else if kind.is_fifo() || kind.is_socket() {
+        Some("it is a pipe; write it to a file")
+    } else {
+        Some("it is a device; write what it has to a file")
     }
 }
 
@@ -249,6 +266,40 @@ mod tests {
             (1, "blkparse", "sda")
         );
         assert_eq!(record.window_ns, 200_000_000);
+    }
+
+    /// Nobody writes into it, and nobody waits for that.
+    #[test]
+    fn a_pipe_is_refused_at_once() {
+        let place = tempfile::tempdir().expect("a directory");
+        let path = place.path().join("pipe");
+        let made = std::process::Command::new("mkfifo").arg(&path).status().expect("mkfifo");
+        assert!(made.success());
+        let (tell, told) = std::sync::mpsc::channel();
+        std::thread::spawn(move || tell.send(Source::open(&path).err().map(|e| e.to_string())));
+        let told = told.recv_timeout(std::time::Duration::from_secs(20)).expect("no wait");
+        assert!(told.is_some_and(|text| text.contains("it is a pipe; write it to a file")));
+    }
+
+    #[test]
+    fn what_stands_behind_a_trace_is_told() {
+        let place = tempfile::tempdir().expect("a directory");
+        let path = place.path().join("twice.trace");
+        let mut writer = Writer::new(Vec::new(), &Head::default()).expect("begun");
+        let event = Event { class: Class::Read, sectors: 8, ..Event::new(Action::Queue, 5) };
+        writer.push(&event, &Names::default()).expect("written");
+        let (bytes, _) = writer.finish(&Names::default()).expect("finished");
+        let found = |bytes: &[u8]| {
+            std::fs::write(&path, bytes).expect("written");
+            let mut source = Source::open(&path).expect("a trace");
+            let record = source.characterise(&|| true).expect("readable");
+            (record.requests(), record.faults.cut_off)
+        };
+        assert_eq!(found(&bytes), (1, None));
+        let (requests, why) = found(&[&bytes[..], &bytes].concat());
+        assert!(
+            requests == 1 && why.is_some_and(|why| why.starts_with("more stands behind its end"))
+        );
     }
 
     #[test]

@@ -83,7 +83,7 @@ pub fn faults_of_trace(capture: &CaptureRecord) -> Vec<Finding> {
     let faults = &capture.faults;
     let mut found = Vec::new();
     if let Some(why) = &faults.cut_off {
-        let text = format!("the trace ends before its end: {why}; what is whole of it counts");
+        let text = format!("the trace is not whole: {why}; what is whole of it counts");
         found.push(Finding::new("capture-cut-off", Doubtful, text));
     }
     found.extend(came_online(&faults.came_online));

@@ -26,6 +26,7 @@ pub struct Reader<R> {
     /// So they were of one before it, which nobody has asked about yet.
     has_gap: bool,
     came_online: Vec<u32>,
+    has_more: bool,
     state: State,
 }
 
@@ -80,6 +81,7 @@ impl<R: Read> Reader<R> {
             is_lossy: false,
             has_gap: false,
             came_online: Vec::new(),
+            has_more: false,
             state: State::Reading,
         })
     }
@@ -107,6 +109,11 @@ impl<R: Read> Reader<R> {
     /// True once after each block of which events were lost: what was in flight then may have ended.
     pub fn take_gap(&mut self) -> bool {
         std::mem::take(&mut self.has_gap)
+    }
+
+    /// True when something stands behind its end.
+    pub fn has_more(&self) -> bool {
+        self.has_more
     }
 
     /// True when it ended before its end.
@@ -158,6 +165,7 @@ impl<R: Read> Reader<R> {
                 let count = sums.number().unwrap_or(0);
                 let numbers = (0..count).map_while(|_| u32::try_from(sums.number()?).ok());
                 self.came_online = numbers.collect();
+                self.has_more = read_up_to(&mut self.input, &mut [0])? > 0;
                 return Ok(false);
             }
             _ => {}
