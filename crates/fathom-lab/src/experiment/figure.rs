@@ -99,12 +99,17 @@ fn words(value: &Value) -> String {
     }
 }
 
+/// Why a number in groups of digits is none, and what helps.
+const SEPARATORS: &str = "a number with separators between its digits cannot be told from several numbers; have it printed without them (LC_NUMERIC=C)";
+
 /// What stands where a number is looked for.
 #[derive(Debug, PartialEq)]
 enum Place {
     Number(f64),
-    /// A number that goes on in a way that nobody asked for: `12.3k`, `1,234`.
+    /// A number that goes on in a way that nobody asked for: `12.3k`.
     GoesOn(String),
+    /// A number in groups of digits: `1,234`.
+    Grouped(String),
     Other,
 }
 
@@ -124,7 +129,10 @@ fn in_text(output: &str, pattern: &str) -> Result<f64, String> {
                         line.trim().chars().take(60).collect::<String>()
                     ));
                 }
-                Place::GoesOn(_) | Place::Other => {}
+                Place::Grouped(word) if !before.is_empty() || !after.is_empty() => {
+                    return Err(format!("there is '{word}': {SEPARATORS}"));
+                }
+                Place::GoesOn(_) | Place::Grouped(_) | Place::Other => {}
             }
         }
     }
@@ -145,7 +153,15 @@ fn place(rest: &str, after: &str) -> Place {
     let Some(value) = number.parse::<f64>().ok().filter(|value| value.is_finite()) else {
         return Place::Other;
     };
-    if !after.is_empty() && behind.trim_start().starts_with(after) {
+    let word = |rest: &str| {
+        let word = rest.split(char::is_whitespace).next().unwrap_or_default();
+        word.chars().take(40).collect::<String>()
+    };
+    let fits = after.is_empty() || behind.trim_start().starts_with(after);
+    if fits && is_grouped(number, behind) {
+        return Place::Grouped(word(rest));
+    }
+    if !after.is_empty() && fits {
         return Place::Number(value);
     }
     let mut next = behind.chars();
@@ -157,13 +173,21 @@ fn place(rest: &str, after: &str) -> Place {
         None => false,
     };
     match (goes_on, after.is_empty()) {
-        (true, true) => {
-            let word = rest.split(char::is_whitespace).next().unwrap_or_default();
-            Place::GoesOn(word.chars().take(40).collect())
-        }
+        (true, true) => Place::GoesOn(word(rest)),
         (false, true) => Place::Number(value),
         (_, false) => Place::Other,
     }
+}
+
+/// Whether a number goes on with a separator and a group of three digits, as in `1,234`, `1'234'567` and `1.234.567`.
+fn is_grouped(number: &str, behind: &str) -> bool {
+    let mut groups = number.trim_start_matches(['-', '+']).split('.');
+    let is_first = |group: &str| (1..=3).contains(&group.len());
+    let is_number = groups.next().is_some_and(is_first) && groups.all(|group| group.len() == 3);
+    let mut next = behind.chars();
+    let is_separator = next.next().is_some_and(|c| matches!(c, ',' | '.' | '\'' | '_'));
+    let digits = next.take_while(char::is_ascii_digit).count();
+    is_number && is_separator && digits == 3
 }
 
 /// How long the number is that a text begins with: sign, digits, a part behind the point, an exponent.
@@ -188,10 +212,15 @@ fn number_bytes(text: &str) -> usize {
 /// The number in the group of the last match.
 fn by_expression(output: &str, pattern: &str) -> Result<f64, String> {
     let expression = expression(pattern)?;
-    let found = expression.captures_iter(output).filter_map(|found| found.get(1)).last();
-    let text = found
-        .map(|group| group.as_str().trim())
-        .ok_or_else(|| format!("nothing that was printed matches '{pattern}'"))?;
+    let all = expression.captures_iter(output);
+    let found = all.filter_map(|found| Some((found.get(0)?, found.get(1)?))).last();
+    let nothing = || format!("nothing that was printed matches '{pattern}'");
+    let (whole, group) = found.ok_or_else(nothing)?;
+    let text = group.as_str().trim();
+    // Who writes what follows has seen it.
+    if whole.end() == group.end() && is_grouped(text, &output[group.end()..]) {
+        return Err(format!("'{text}' is followed by more digits: {SEPARATORS}"));
+    }
     let number = text.parse::<f64>().ok().filter(|number| number.is_finite());
     number.ok_or_else(|| format!("the group of '{pattern}' has '{text}', which is no plain number"))
 }
@@ -224,8 +253,8 @@ mod tests {
 
     #[test]
     fn a_number_that_goes_on_is_refused_unless_the_pattern_goes_on_too() {
-        expect("rate {}", "rate 1,234 ops", Err("has '1,234' there, which is no plain number"));
-        expect("rate {} ops", "rate 1,234 ops", Err("was not printed"));
+        expect("rate {}", "rate 12.3k ops", Err("has '12.3k' there, which is no plain number"));
+        expect("rate {} ops", "rate 12.3k ops", Err("was not printed"));
         let of_fio = "  read: IOPS=980, BW=3MiB/s\n  write: IOPS=12.3k, BW=48MiB/s\n";
         // Neither 12.3 nor, from another line, 980.
         expect("IOPS={}", of_fio, Err("'write: IOPS=12.3k, BW=48MiB/s' has '12.3k,' there"));
@@ -239,6 +268,28 @@ mod tests {
         expect("x {}", "x 7.", Ok(7.0));
         expect("x {}", "x -.5e-1, y", Ok(-0.05));
         expect("x {}", "x 1e400", Err("was not printed"));
+    }
+
+    /// Whatever the pattern says of it, 1,234 is not 1.
+    #[test]
+    fn a_number_with_separators_is_refused_with_what_helps() {
+        let cure = "have it printed without them (LC_NUMERIC=C)";
+        for number in ["1,234", "-12,345,678", "1'234", "1_234", "1.234.567", "1,234.5"] {
+            let text = format!("tps = {number}");
+            let separator = if number.contains(',') { "," } else { &number[1..2] };
+            for pattern in ["tps = {}".to_owned(), format!("tps = {{}}{separator}")] {
+                if pattern.ends_with('.') {
+                    continue;
+                }
+                expect(&pattern, &text, Err(cure));
+            }
+            expect("re:tps = (-?[0-9]+)", &text, Err(cure));
+        }
+        // No groups of three digits, or what follows is in the expression.
+        expect("tps = {},", "tps = 980, lat 5", Ok(980.0));
+        expect("tps = {},", "tps = 980,5", Ok(980.0));
+        expect("{},", "1800,250,3", Ok(1800.0));
+        expect("re:^([0-9]+),", "180,250,3", Ok(180.0));
     }
 
     #[test]
