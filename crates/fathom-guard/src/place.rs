@@ -78,13 +78,14 @@ pub enum FileRefusal {
     ForeignData(PathBuf),
     /// Not enough space.
     #[error(
-        "{} needs {} more, but of {} only {} are free and {} stay free ({}): at most {} can be used; use a smaller size, or \
-         another file system",
+        "{} needs {} more, but of {} only {} are free and {} stay free ({}): at most {} can be used; use {}another file \
+         system",
         .path.display(),
         format_sizes(*.wanted_bytes, .available_bytes.saturating_sub(*.reserve_bytes)).0,
         format_size(*.total_bytes), format_size(*.available_bytes), format_size(*.reserve_bytes),
         if *.reserve_bytes == self::reserve_bytes(*.total_bytes) { "5 % and at least 1 GiB" } else { "5 %" },
-        format_sizes(*.wanted_bytes, .available_bytes.saturating_sub(*.reserve_bytes)).1
+        format_sizes(*.wanted_bytes, .available_bytes.saturating_sub(*.reserve_bytes)).1,
+        if .available_bytes > .reserve_bytes { "a smaller size, or " } else { "" }
     )]
     Space {
         /// The directory.
@@ -365,6 +366,19 @@ pub(crate) fn check_run_id(run_id: &str) -> Result<(), FileRefusal> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Where nothing at all may be used, no size is small enough.
+    #[test]
+    fn a_smaller_size_helps_where_there_is_any_room() {
+        let text = |available_bytes: u64| {
+            let path = PathBuf::from("/x");
+            let (wanted_bytes, total_bytes, reserve_bytes) = (8 << 30, 40 << 30, 2 << 30);
+            FileRefusal::Space { path, wanted_bytes, available_bytes, total_bytes, reserve_bytes }
+                .to_string()
+        };
+        assert!(text(3 << 30).ends_with("; use a smaller size, or another file system"));
+        assert!(text(1 << 30).ends_with("at most 0 B can be used; use another file system"));
+    }
 
     #[test]
     fn nothing_is_made_in_the_kernels_file_systems() {

@@ -65,6 +65,9 @@ fn main() -> ExitCode {
 /// What is said when somebody asks for the end.
 const STOPPING: &str = "stopping; requests in flight are waited for (a second signal ends at once)";
 
+/// The same where nothing is in flight.
+const STOPPING_AT_ONCE: &str = "stopping (a second signal ends at once)";
+
 /// A panic is read on a terminal that is as it was.
 fn give_back_on_panic(screen: &'static Screen) {
     let usual = std::panic::take_hook();
@@ -81,7 +84,7 @@ fn heard(screen: &'static Screen, heard: Heard) {
     if signals == 1 {
         // A view says it itself: this thread must not wait for a terminal.
         if !screen.is_on() && !screen.only_looks() {
-            say(STOPPING);
+            say(if screen.issues_nothing() { STOPPING_AT_ONCE } else { STOPPING });
         }
     } else {
         screen.give_up();

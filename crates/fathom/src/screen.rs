@@ -28,6 +28,8 @@ pub struct Screen {
     is_paused: AtomicBool,
     /// What is drawn is measured by somebody else: a signal ends nothing but the view.
     only_looks: AtomicBool,
+    /// This process has no requests of its own in flight.
+    issues_nothing: AtomicBool,
 }
 
 impl Screen {
@@ -137,6 +139,16 @@ impl Screen {
     /// True when this process measures nothing itself.
     pub fn only_looks(&self) -> bool {
         self.only_looks.load(Ordering::SeqCst)
+    }
+
+    /// This process has no requests of its own in flight.
+    pub fn issue_nothing(&self) {
+        self.issues_nothing.store(true, Ordering::SeqCst);
+    }
+
+    /// True when this process has no requests of its own in flight.
+    pub fn issues_nothing(&self) -> bool {
+        self.issues_nothing.load(Ordering::SeqCst)
     }
 
     /// Wakes whoever draws. Waits for nothing.

@@ -74,7 +74,7 @@ pub struct Replay {
     /// How places become places of a target of another size [default: fit where it fits, else scale]
     #[arg(long, value_enum, value_name = "HOW")]
     pub map: Option<MapTo>,
-    /// Most requests in flight [default: the trace's maximum; four times that at recorded times]
+    /// Most requests in flight [default: what was in flight for 95 % of the trace's time; at recorded times four times its maximum, and 32 at the least]
     #[arg(long, value_name = "N")]
     pub depth: Option<u32>,
     /// Size of the test file that fathom makes [default: what the trace reaches, up to 1 GiB]

@@ -208,13 +208,24 @@ fn from_file(output: Output, stop: &StopFlag, path: &Path) -> Result<Taken, Comm
 
 /// A trace that cannot be read.
 pub fn trace_error(output: Output, path: &Path, error: &TraceError) -> CommandError {
-    let text = format!("{}: {error}", path.display());
-    match error {
-        TraceError::Io(error) if error.kind() != ErrorKind::NotFound => {
-            CommandError::report_as(output, &text, Exit::TargetIo)
-        }
-        _ => CommandError::usage(output, &text),
-    }
+    let (what, exit) = match error {
+        TraceError::Io(error) => match error.kind() {
+            ErrorKind::NotFound if path.as_os_str() == "-" => {
+                ("standard input is no trace; write it to a file".to_owned(), Exit::Usage)
+            }
+            ErrorKind::NotFound => (
+                "there is no such file; fathom capture DEVICE makes a trace".to_owned(),
+                Exit::Usage,
+            ),
+            ErrorKind::PermissionDenied => (
+                "its owner does not let you read it; run as the owner or as root".to_owned(),
+                Exit::Missing,
+            ),
+            _ => (error.to_string(), Exit::TargetIo),
+        },
+        error => (error.to_string(), Exit::Usage),
+    };
+    CommandError::report_as(output, &format!("{}: {what}", path.display()), exit)
 }
 
 fn time_ns(output: Output, text: &str) -> Result<u64, CommandError> {

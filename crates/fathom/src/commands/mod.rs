@@ -50,6 +50,7 @@ use fathom_store::StoreError;
 use fathom_sys::signals::StopFlag;
 use jiff::tz::TimeZone;
 use serde_json::Value;
+use std::ffi::OsStr;
 use std::fmt::Display;
 use std::io;
 use std::path::Path;
@@ -58,6 +59,9 @@ use std::path::Path;
 pub fn dispatch(args: &Args, stop: &StopFlag, screen: &'static Screen) -> Exit {
     let output = Output { json: args.common.json, quiet: args.common.quiet, screen };
     let common = &args.common;
+    if matches!(args.command, Command::Capture(_) | Command::Watch(_)) {
+        screen.issue_nothing();
+    }
     let done = match &args.command {
         Command::Quick(quick) => quick::run(common, output, stop, quick),
         Command::Run(run) => run::run(common, output, stop, run),
@@ -157,6 +161,21 @@ impl CommandError {
     /// Prints what makes no sense in the command line.
     pub fn usage(output: Output, error: &dyn Display) -> Self {
         Self::report_as(output, error, Exit::Usage)
+    }
+
+    /// Prints why a command of the user's does not run.
+    pub fn not_started(output: Output, program: &OsStr, error: &io::Error) -> Self {
+        let program = program.display();
+        let (text, exit) = match error.kind() {
+            io::ErrorKind::NotFound => {
+                (format!("'{program}': there is no such program in $PATH"), Exit::Usage)
+            }
+            io::ErrorKind::PermissionDenied => {
+                (format!("'{program}' cannot be started: {error}; is it executable?"), Exit::Usage)
+            }
+            _ => (format!("'{program}' cannot be started: {error}"), Exit::Missing),
+        };
+        Self::report_as(output, &text, exit)
     }
 
     /// Prints an error of the store that a word of the command line may have led to.

@@ -189,15 +189,20 @@ fn order<'a>(output: Output, stop: &StopFlag, args: &'a Replay) -> Result<Order<
     reference.device.clone_from(&whole.device);
     let depth = depth(args, &reference, speed.is_some()).map_err(usage)?;
     let size_bytes = size_bytes.or_else(|| is_new.then(|| size_of_file(&whole)));
+    let mapping = args.map.map(|map| match map {
+        MapTo::Fit => Mapping::Fit,
+        MapTo::Scale => Mapping::Scale,
+        MapTo::Modulo => Mapping::Modulo,
+    });
+    // Before a file is made and filled.
+    if let Some(bytes) = size_bytes {
+        fits(mapping, (reference.places.end_byte, bytes), buffer_bytes).map_err(usage)?;
+    }
     Ok(Order {
         args,
         wanted,
         speed,
-        mapping: args.map.map(|map| match map {
-            MapTo::Fit => Mapping::Fit,
-            MapTo::Scale => Mapping::Scale,
-            MapTo::Modulo => Mapping::Modulo,
-        }),
+        mapping,
         size_bytes,
         depth,
         buffer_bytes,
@@ -245,6 +250,32 @@ fn buffer_bytes(whole: &CaptureRecord) -> u32 {
     let data = whole.classes.iter().filter(|class| matches!(&*class.class, "read" | "write"));
     let largest = data.filter_map(|class| class.all_sizes.max()).max();
     largest.unwrap_or(4096).next_multiple_of(4096).clamp(4096, BUFFER_BYTES_MAX) as u32
+}
+
+/// Whether a trace that reaches so far can be replayed on a target of so many bytes.
+///
+/// # Errors
+/// Why not, and what helps.
+pub fn fits(
+    mapping: Option<Mapping>,
+    (end_byte, to_bytes): (u64, u64),
+    buffer_bytes: u32,
+) -> Result<(), String> {
+    if to_bytes < u64::from(buffer_bytes) {
+        return Err(format!(
+            "the target has {}, less than one request of the trace ({}); use a larger --size",
+            format_size(to_bytes),
+            format_size(u64::from(buffer_bytes))
+        ));
+    }
+    if mapping == Some(Mapping::Fit) && end_byte > to_bytes {
+        return Err(format!(
+            "--map=fit: the trace reaches {} far, and the target has {}; use --map=scale or --map=modulo, or a larger --size",
+            format_size(end_byte),
+            format_size(to_bytes)
+        ));
+    }
+    Ok(())
 }
 
 /// In flight at most: as asked for, or by what the trace had.

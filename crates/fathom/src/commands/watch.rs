@@ -238,12 +238,22 @@ fn latency(output: Output, root: &SysRoot, watcher: &Watcher, interval_ns: u64) 
 
 fn listen(output: Output, address: &str) -> Result<Listener, CommandError> {
     let listener = Listener::start(address).map_err(|error| {
-        let text = format!("--listen={address}: {error}");
-        let exit = match error.kind() {
-            io::ErrorKind::InvalidInput => Exit::Usage,
-            _ => Exit::Missing,
+        let (what, exit) = match error.kind() {
+            io::ErrorKind::InvalidInput => (error.to_string(), Exit::Usage),
+            io::ErrorKind::AddrInUse => (
+                "that port is in use; give another one (0: any that is free)".to_owned(),
+                Exit::Missing,
+            ),
+            io::ErrorKind::AddrNotAvailable => (
+                "that is no address of this machine (ip addr shows them)".to_owned(),
+                Exit::Missing,
+            ),
+            io::ErrorKind::PermissionDenied => {
+                ("ports below 1024 need root; give another port".to_owned(), Exit::Missing)
+            }
+            _ => (error.to_string(), Exit::Missing),
         };
-        CommandError::report_as(output, &text, exit)
+        CommandError::report_as(output, &format!("--listen={address}: {what}"), exit)
     })?;
     output.note(&format!("Figures on http://{}/metrics", listener.address()));
     Ok(listener)

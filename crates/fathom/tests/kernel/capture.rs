@@ -129,6 +129,16 @@ fn killed() {
     });
     assert_eq!(switched_on(), before, "nothing is switched on in the tracing files");
     assert!(tracepoints_of_all() > tracepoints_before);
+    // It has nothing in flight that it could wait for.
+    let second = sandbox.dir().join("second");
+    let other = ["capture", p(device.path()), "--time=10m", "-o", p(&second)];
+    let stopped = Running::of(
+        sandbox.command(&other).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap(),
+    );
+    stopped.wait_for_words("Capturing");
+    stopped.signal("INT");
+    stopped.wait_for_words("stopping (a second signal ends at once)");
+    assert_eq!(stopped.finish().code, 130);
     child.kill();
     assert_eq!(switched_on(), before);
     assert_eq!(tracepoints_of_all(), tracepoints_before, "somebody holds its tracepoints");
@@ -180,8 +190,13 @@ fn refused() {
     sandbox.refuses(&["replay", p(&trace), p(&sandbox.dir())], 2, &["is no trace"]);
     let none = sandbox.dir().join("none");
     let starts = ["--quiet", "capture", p(device.path()), "-o", p(&none), "--", "/no/such/program"];
-    sandbox.refuses(&starts, 2, &["starting /no/such/program"]);
+    sandbox.refuses(&starts, 2, &["there is no such program"]);
     assert!(!none.exists());
+    let nowhere = sandbox.dir().join("nowhere/t");
+    let words = ["capture", p(device.path()), "-o", p(&nowhere)];
+    sandbox.refuses(&words, 2, &["there is no directory", "make it first"]);
+    sandbox.refuses(&["capture", "--from", p(&none)], 2, &["there is no such file"]);
+    sandbox.refuses(&["capture", "--from=-"], 2, &["write it to a file"]);
     // Who is not root gets what is possible: the device's counters.
     let scratch = Scratch::new().unwrap();
     let binary = binary_for_nobody(&scratch);

@@ -237,6 +237,25 @@ fn bad_traces() {
     }
     let dir = sandbox.dir();
     sandbox.refuses(&["replay", p(&dir), p(device.path())], 2, &["is a directory"]);
+    let none = sandbox.dir().join("none");
+    let cure = ["there is no such file; fathom capture DEVICE makes a trace"];
+    sandbox.refuses(&["replay", p(&none), p(device.path())], 2, &cure);
+    sandbox.refuses(&["replay", p(&none), p(device.path()), "--twin"], 2, &cure);
+    let pipe = sandbox.dir().join("pipe");
+    fathom_testkit::command::run_tool("mkfifo", [&pipe]).unwrap();
+    sandbox.refuses(&["replay", p(&pipe), p(device.path())], 2, &["it is a pipe"]);
+    // What is known before a file is made and filled.
+    let place = sandbox.dir().join("place");
+    fs::create_dir(&place).unwrap();
+    for (options, word) in [
+        (["--size=1k", "--speed=max"], "less than one request of the trace (4 KiB)"),
+        (["--size=1M", "--map=fit"], "--map=fit: the trace reaches"),
+    ] {
+        let words = [&["--quiet", "replay", p(&good), p(&place)], &options[..]].concat();
+        let done = sandbox.refuses(&words, 2, &[word]);
+        assert!(!done.stderr.contains("block_size"), "{done:?}");
+    }
+    assert_eq!(fs::read_dir(&place).unwrap().count(), 0);
 }
 
 fn loses_its_trace() {

@@ -264,9 +264,11 @@ fn served() {
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap().to_string();
     let args = ["watch", &name, "--count=1", &format!("--listen={address}")];
-    sandbox.refuses(&args, 4, &["--listen", "in use"]);
+    sandbox.refuses(&args, 4, &["--listen", "that port is in use; give another one"]);
     drop(taken);
     let _load = mixed(device.path());
+    let foreign = ["watch", &name, "--count=1", "--listen=192.0.2.1:9184"];
+    sandbox.refuses(&foreign, 4, &["no address of this machine"]);
     let listen = format!("--listen={address}");
     let running =
         sandbox.start(&["watch", &name, "--interval=100ms", "--count=30", &listen], "sample", 3);

@@ -151,6 +151,12 @@ pub fn check_new(output: Output, path: &Path) -> Result<(), CommandError> {
         let text = format!("{}: exists; name a new file", path.display());
         return Err(CommandError::usage(output, &text));
     }
+    let dir = directory(path);
+    if dir.metadata().is_err_and(|error| error.kind() == io::ErrorKind::NotFound) {
+        let text =
+            format!("{}: there is no directory {}; make it first", path.display(), dir.display());
+        return Err(CommandError::usage(output, &text));
+    }
     let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
     place::check_new_path(&SysRoot::live(), &absolute)
         .map_err(|refusal| CommandError::report_as(output, &refusal, Exit::Refused))

@@ -8,6 +8,7 @@ use crate::exit::Exit;
 use crate::output::Output;
 use crate::session;
 use fathom_base::units::{format_count, format_duration};
+use fathom_guard::FileRefusal;
 use fathom_model::finding::{Finding, Severity};
 use fathom_observe::trace::event::{Event, Names};
 use fathom_observe::trace::file::{Head, Totals, Writer};
@@ -84,8 +85,7 @@ pub fn take(
         )
     };
     let dir = sink::directory(&wish.file);
-    let room = Room::of(wish.root, dir, is_on_it)
-        .map_err(|refusal| CommandError::report_as(output, &refusal, Exit::Refused))?;
+    let room = Room::of(wish.root, dir, is_on_it).map_err(|refusal| no_room(output, &refusal))?;
     let file = sink::create(&wish.file).map_err(|e| internal(&e))?;
     let sink = if is_on_it { Sink::Memory(Pieces::default(), file) } else { Sink::File(file) };
     if !wish.command.is_empty() {
@@ -96,14 +96,23 @@ pub fn take(
         Ok(over) => over,
         Err(Failed::Start(error)) => {
             let _ = std::fs::remove_file(&wish.file);
-            let text = format!("starting {}: {error}", name_of(wish));
-            return Err(CommandError::usage(output, &text));
+            let program = wish.command.first().cloned().unwrap_or_default();
+            return Err(CommandError::not_started(output, &program, &error));
         }
         Err(Failed::Io(error)) => return Err(internal(&error)),
     };
     let mut taken = characterise(output, wish, &over)?;
     taken.record.stacks = standing::again(wish.root, stacks);
     Ok(taken)
+}
+
+/// A capture has no size that could be smaller.
+fn no_room(output: Output, refusal: &FileRefusal) -> CommandError {
+    let mut text = refusal.to_string();
+    if let (FileRefusal::Space { .. }, Some((what, _))) = (refusal, text.rsplit_once("; use ")) {
+        text = format!("{what}; write the trace to another disk: -o FILE");
+    }
+    CommandError::report_as(output, &text, Exit::Refused)
 }
 
 /// The command's first word.

@@ -6,8 +6,7 @@ mod found;
 
 use self::count::{Counted, count};
 use self::feed::{Fed, feed};
-use super::Order;
-use fathom_base::units::format_size;
+use super::{Order, fits};
 use fathom_check::measuring;
 use fathom_lab::error::ErrorClass;
 use fathom_lab::run::give_back_one;
@@ -202,21 +201,9 @@ fn map(order: &Order<'_>, load: &LoadTarget, buffer_bytes: u32) -> Result<Map, S
     let (from_bytes, to_bytes) = (order.from_bytes, load.size_bytes());
     let end_byte = order.reference.places.end_byte;
     let block_bytes = if load.is_direct() { load.logical_block_bytes() } else { 512 };
-    let fits = end_byte <= to_bytes;
-    if to_bytes < u64::from(buffer_bytes) {
-        return Err(format!(
-            "the target has {}, less than one request of the trace",
-            format_size(to_bytes)
-        ));
-    }
-    if order.mapping == Some(Mapping::Fit) && !fits {
-        return Err(format!(
-            "--map=fit: the trace reaches {} far, and the target has {}; use --map=scale or --map=modulo, or a larger --size",
-            format_size(end_byte),
-            format_size(to_bytes)
-        ));
-    }
-    let mapping = order.mapping.unwrap_or(if fits { Mapping::Fit } else { Mapping::Scale });
+    fits(order.mapping, (end_byte, to_bytes), buffer_bytes)?;
+    let usual = if end_byte <= to_bytes { Mapping::Fit } else { Mapping::Scale };
+    let mapping = order.mapping.unwrap_or(usual);
     Ok(Map { mapping, from_bytes, to_bytes, block_bytes })
 }
 

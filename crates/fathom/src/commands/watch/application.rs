@@ -183,20 +183,7 @@ impl Application {
     /// Starts it.
     pub fn start(&mut self, root: &SysRoot, output: Output) -> Result<(), CommandError> {
         let program = self.words.first().cloned().unwrap_or_default();
-        let failed = |error: std::io::Error| {
-            let program = program.display();
-            let (text, exit) = match error.kind() {
-                std::io::ErrorKind::NotFound => {
-                    (format!("'{program}': there is no such program in $PATH"), Exit::Usage)
-                }
-                std::io::ErrorKind::PermissionDenied => (
-                    format!("'{program}' cannot be started: {error}; is it executable?"),
-                    Exit::Usage,
-                ),
-                _ => (format!("'{program}' cannot be started: {error}"), Exit::Missing),
-            };
-            CommandError::report_as(output, &text, exit)
-        };
+        let failed = |error: std::io::Error| CommandError::not_started(output, &program, &error);
         self.dirty_before_bytes = pressure::pages(root).dirty_bytes;
         let (printed, stdout, stderr) = Printed::new().map_err(failed)?;
         let stdin = self.prepared.is_none().then(child::own_stdin).flatten();

@@ -52,6 +52,9 @@ enum Kind {
     Time,
 }
 
+/// More clients than any server takes here.
+const CLIENTS_MAX: u64 = 10_000;
+
 /// All of them.
 const RECIPES: &[Recipe] = &[
     servers::PGBENCH,
@@ -91,6 +94,9 @@ pub fn find(text: &str) -> Result<(&'static Recipe, BTreeMap<&'static str, Set>)
             return Err(format!("'{word}': {name} takes {}, as KEY=VALUE", keys.join(", ")));
         };
         let value = value(*kind, text).map_err(|error| format!("{word}: {error}"))?;
+        if *key == "clients" && value > CLIENTS_MAX {
+            return Err(format!("{word}: at most {CLIENTS_MAX}"));
+        }
         settings.insert(*key, Set { value, text: text.to_owned() });
     }
     Ok((recipe, settings))
@@ -100,7 +106,12 @@ fn value(kind: Kind, text: &str) -> Result<u64, String> {
     let number = match kind {
         Kind::Size => parse_size(text).map(|bytes| bytes.div_ceil(1 << 20)),
         Kind::Count => parse_count(text),
-        Kind::Time => parse_duration_ns(text).map(|ns| ns.div_ceil(1_000_000_000)),
+        Kind::Time => match parse_duration_ns(text) {
+            Ok(ns) if !ns.is_multiple_of(1_000_000_000) => {
+                return Err("in whole seconds, at least 1s".to_owned());
+            }
+            time => time.map(|ns| ns / 1_000_000_000),
+        },
     };
     let number = number.map_err(|error| error.to_string())?;
     if number == 0 { Err("at least one".to_owned()) } else { Ok(number) }
@@ -146,6 +157,10 @@ mod tests {
             ("dd,speed=3", "dd takes size"),
             ("dd,size", "dd takes size"),
             ("dd,size=0", "at least one"),
+            ("pgbench,time=1ms", "whole seconds"),
+            ("pgbench,time=1500ms", "whole seconds"),
+            ("pgbench,time=0s", "at least one"),
+            ("pgbench,clients=1000000", "at most 10000"),
             ("sqlite,transactions=x", "transactions=x"),
             ("optimize", "there is no recipe 'optimize'"),
         ] {

@@ -12,7 +12,7 @@ export PGHOST="$FATHOM_DIR" PGDATABASE=bench PGUSER=bench
 ask() { psql --no-psqlrc --no-align --tuples-only --quiet --field-separator=' ' --set=ON_ERROR_STOP=1 --command="$1"; }
 start() {
 command -v initdb >/dev/null || { echo "initdb is missing: apt install postgresql"; exit 1; }
-initdb --pgdata="$FATHOM_DIR/pg" --auth=trust --username=bench --no-sync >"$FATHOM_DIR/log" 2>&1 || { cat "$FATHOM_DIR/log"; exit 1; }
+initdb --pgdata="$FATHOM_DIR/pg" --auth=trust --username=bench --no-sync >"$FATHOM_DIR/init" 2>&1 || { cat "$FATHOM_DIR/init"; exit 1; }
 apart= shared=mmap
 for words in 'unshare --ipc' 'unshare --user --map-current-user --ipc'; do
 if $words true 2>/dev/null; then apart=$words shared=sysv; break; fi
