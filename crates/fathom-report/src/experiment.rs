@@ -80,6 +80,13 @@ pub fn answer(study: &ExperimentStudy) -> String {
     if study.cells.len() == 1 {
         return format!("{named} {known}, {blocks}; there is nothing to compare it with.");
     }
+    // Ended in its first block, or nothing else could be measured.
+    if study.cells.iter().filter(|cell| cell.figures[place].is_some()).count() == 1 {
+        return format!(
+            "Nothing was compared: only {} was measured, with {named} {known}, {blocks}.",
+            name(winner)
+        );
+    }
     if study.ranking.leaders.len() == study.cells.len() && !is_decided(study, place) {
         return format!(
             "No difference is shown between the {} cells after {blocks}: the best in these trials is {} with {named} {known}.",

@@ -100,6 +100,19 @@ fn schedulers(blocks: u32) -> (Plan, Vec<Cell>, Vec<Record>) {
     })
 }
 
+/// Ended in its first block: what one setting came to is no reason to keep it.
+#[test]
+fn one_setting_alone_is_no_answer() {
+    let mut ended = schedulers(1);
+    assert!(!answer(&studied(&ended)).starts_with("Nothing was compared"));
+    ended.2.truncate(1);
+    let said = answer(&studied(&ended));
+    assert!(
+        said.starts_with("Nothing was compared: only scheduler=none was measured, with "),
+        "{said}"
+    );
+}
+
 #[test]
 fn a_clear_answer() {
     let study = studied(&schedulers(8));
