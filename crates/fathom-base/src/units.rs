@@ -221,6 +221,19 @@ pub fn format_duration(ns: u64) -> String {
     }
 }
 
+/// A length of time that has passed, for people: `90 ms`, `2.3 s`, `45 s`, `2 min 10 s`. To the nearest, never rounded up as a waiting
+/// time is.
+#[must_use]
+pub fn format_length(ns: u64) -> String {
+    const TENTH_NS: u64 = 100_000_000;
+    let tenths = (ns + TENTH_NS / 2) / TENTH_NS;
+    match tenths {
+        0..10 if ns > 0 => format_ns(ns),
+        0..1000 if !tenths.is_multiple_of(10) => format!("{}.{} s", tenths / 10, tenths % 10),
+        _ => format_duration((ns + 5 * TENTH_NS) / (10 * TENTH_NS) * (10 * TENTH_NS)),
+    }
+}
+
 /// A whole number with thin grouping: `1 234 567`.
 #[must_use]
 pub fn format_count(count: u64) -> String {
@@ -255,6 +268,24 @@ pub fn format_range(low: &str, high: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn lengths_are_not_rounded_up() {
+        for (ns, text) in [
+            (0, "0 s"),
+            (2_301_000, "2.3 ms"),
+            (300_000_000, "300 ms"),
+            (949_000_000, "949 ms"),
+            (4_000_300_000, "4 s"),
+            (1_160_000_000, "1.2 s"),
+            (59_960_000_000, "1 min 00 s"),
+            (75_510_000_000, "75.5 s"),
+            (100_400_000_000, "1 min 40 s"),
+            (7_261_000_000_000, "2 h 01 min"),
+        ] {
+            assert_eq!(format_length(ns), text, "{ns}");
+        }
+    }
 
     #[test]
     fn ranges_say_their_unit_once() {

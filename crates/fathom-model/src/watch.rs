@@ -277,6 +277,28 @@ pub struct Sample {
     pub latency_lost: Option<u64>,
 }
 
+/// Devices that came and went, by name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Changes<'a> {
+    /// New ones.
+    pub came: Vec<&'a String>,
+    /// Those that are gone.
+    pub went: Vec<&'a String>,
+    /// Those in whose place another one is.
+    pub replaced: Vec<&'a String>,
+}
+
+impl Sample {
+    /// What became of devices, each said once.
+    #[must_use]
+    pub fn changes(&self) -> Changes<'_> {
+        let is_both = |name: &&String| self.came.contains(*name) && self.went.contains(*name);
+        let (replaced, went) = self.went.iter().partition(is_both);
+        let came = self.came.iter().filter(|name| !is_both(name)).collect();
+        Changes { came, went, replaced }
+    }
+}
+
 /// A watched application as a whole.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct ApplicationRecord {
@@ -300,6 +322,10 @@ pub struct ApplicationRecord {
     pub output: String,
     /// What its processes did, from its start to its end.
     pub total: ApplicationSample,
+    /// The kernel did not tell this user what they had asked for when they ended: `total` holds what they had when they were looked
+    /// at last, and of what was read from and written to storage what the kernel tells everybody.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_cut_off: bool,
     /// What the devices directly below the target did in that time.
     pub devices: BTreeMap<String, DeviceCounts>,
     /// Memory that still waited to be written when it ended.

@@ -123,7 +123,13 @@ pub fn sample_text(sample: &Sample, form: &Form, time: &str) -> String {
     if form.with_details && !shown.is_empty() {
         push_parts(&mut out, form.width, &SVCTM.map(str::to_owned));
     }
-    for (word, names) in [("came", &sample.came), ("went", &sample.went)] {
+    let changes = sample.changes();
+    for (word, names) in [
+        ("came", &changes.came),
+        ("went", &changes.went),
+        ("replaced by another of the same name", &changes.replaced),
+    ] {
+        let names: Vec<&str> = names.iter().map(|name| name.as_str()).collect();
         if !names.is_empty() {
             out += &format!("{word}: {}\n", printable(&names.join(", ")));
         }
@@ -136,6 +142,7 @@ pub fn sample_text(sample: &Sample, form: &Form, time: &str) -> String {
     }
     let idle = sample.devices.len() - shown.len();
     match (idle, shown.len()) {
+        (0, 0) if !sample.came.is_empty() => {}
         (0, 0) => {
             out += "nothing to watch: no such device is there, or none has had a request yet\n"
         }

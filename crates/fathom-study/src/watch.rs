@@ -6,17 +6,17 @@ mod course;
 mod figure;
 mod storage;
 
-pub use compare::{MeanChange, WatchChange, WatchComparison, compare};
+pub use compare::{MeanChange, OnlyInOne, WatchChange, WatchComparison, compare};
 pub use course::{DeviceCourse, Line, Span, Stretches, peaks};
 
 use crate::verdict::Study;
 use fathom_model::finding::{Finding, Severity, Verdict};
 use fathom_model::record::Record;
 use fathom_model::watch::{
-    ApplicationRecord, DeviceCounts, DeviceRates, LatencySeries, WatchRecord,
+    ApplicationRecord, DeviceCounts, DeviceRates, LatencySeries, WatchEvent, WatchRecord,
 };
 use fathom_stats::interval::Interval;
-use figure::Column;
+use figure::{Column, Idle};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use storage::Storage;
@@ -33,7 +33,7 @@ pub struct WatchFigure {
     pub median: f64,
     /// Where the median lies, intervals that go together counted as fewer; none for fewer than 10.
     pub interval: Option<Interval>,
-    /// Arithmetic mean.
+    /// Mean by time: each interval counts by its length.
     pub mean: f64,
     /// Where the mean of this watch lies, intervals that go together counted as fewer; none for fewer than 10.
     pub mean_interval: Option<Interval>,
@@ -137,7 +137,12 @@ pub struct WatchSummary {
     pub interval_ns: u64,
     /// Intervals.
     pub intervals: usize,
+    /// How many of them are less than half as long as asked for: the last one, where something else ended it. They are in means, by
+    /// their length, and in no median.
+    pub short: usize,
     /// Their length together.
+    pub short_seconds: f64,
+    /// The length of all together.
     pub seconds: f64,
     /// Devices in the order of the tree.
     pub devices: Vec<WatchedDevice>,
@@ -190,6 +195,8 @@ fn summed_up(records: &[Record], with_figures: bool, most: usize) -> WatchSummar
     }
     let lengths = lengths_us(records);
     let lengths = &lengths[..lengths.len().min(most)];
+    let interval_ns = pieces.clone().next().map_or(0, |piece| piece.interval_ns);
+    let short: Vec<u64> = lengths.iter().copied().filter(|us| is_short(*us, interval_ns)).collect();
     let starts: Vec<u64> = pieces.clone().flat_map(|piece| piece.start_us.values()).collect();
     let first = pieces.clone().next().map_or(0, |piece| piece.first);
     let at_s = |index: u64| {
@@ -197,8 +204,10 @@ fn summed_up(records: &[Record], with_figures: bool, most: usize) -> WatchSummar
     };
     let events = pieces.clone().flat_map(|piece| &piece.events);
     WatchSummary {
-        interval_ns: pieces.clone().next().map_or(0, |piece| piece.interval_ns),
+        interval_ns,
         intervals: lengths.len(),
+        short: short.len(),
+        short_seconds: short.iter().sum::<u64>() as f64 / 1e6,
         seconds: lengths.iter().sum::<u64>() as f64 / 1e6,
         devices: side_by_side(&names, |name| {
             device(self::pieces(records), name, with_figures, most)
@@ -212,6 +221,11 @@ fn summed_up(records: &[Record], with_figures: bool, most: usize) -> WatchSummar
 /// Length of each interval.
 fn lengths_us(records: &[Record]) -> Vec<u64> {
     pieces(records).flat_map(|piece| piece.length_us.values()).collect()
+}
+
+/// Whether an interval is no whole one.
+fn is_short(length_us: u64, interval_ns: u64) -> bool {
+    length_us < interval_ns / 2000
 }
 
 /// What is made of each item, in their order, on as many processors as there are: the figures of fifty devices over days of seconds
@@ -246,9 +260,12 @@ fn device<'a>(
     let mut requests = Column::default();
     // Of most devices most seconds are like this; times of requests have no value then.
     let nothing = DeviceCounts::default().rates(1_000_000_000);
-    let idle = |columns: &mut [Column], count: usize| {
+    let idle = |columns: &mut [Column], requests: &mut Column, (us, interval_ns): (&[u64], u64)| {
+        let mut idle = Idle::default();
+        us.iter().for_each(|us| idle.add(*us as f64 / 1e6, is_short(*us, interval_ns)));
         let rates = columns.iter_mut().zip(FIGURES).filter(|(_, (_, of))| of(&nothing).is_some());
-        rates.for_each(|(column, _)| column.push_zeros(count));
+        rates.for_each(|(column, _)| column.push_zeros(idle));
+        requests.push_zeros(idle);
     };
     let mut before = 0;
     for piece in pieces {
@@ -271,27 +288,26 @@ fn device<'a>(
                 continue;
             }
             let own = &lengths[lengths.len().min(series.from as usize)..];
-            found.seconds += own.iter().take(taken).sum::<u64>() as f64 / 1e6;
+            // A damaged record may have more counts than intervals.
+            let taken = taken.min(own.len());
+            found.seconds += own[..taken].iter().sum::<u64>() as f64 / 1e6;
             let mut passed = 0;
             for (at, counts) in series.active().iter().take_while(|(at, _)| *at < taken) {
-                if *at > passed {
-                    idle(&mut columns, at - passed);
-                    requests.push_zeros(at - passed);
-                }
+                idle(&mut columns, &mut requests, (&own[passed..*at], piece.interval_ns));
                 passed = at + 1;
                 found.total = found.total.plus(counts);
-                let rates = counts.rates(own.get(*at).copied().unwrap_or(0) * 1000);
-                requests.push(rates.reads.per_s + rates.writes.per_s);
+                let (us, rates) = (own[*at], counts.rates(own[*at] * 1000));
+                let (seconds, is_short) = (us as f64 / 1e6, is_short(us, piece.interval_ns));
+                requests.push(rates.reads.per_s + rates.writes.per_s, seconds, is_short);
                 for (column, (_, of)) in columns.iter_mut().zip(FIGURES) {
                     if let Some(value) = of(&rates) {
-                        column.push(value);
+                        column.push(value, seconds, is_short);
                     }
                 }
             }
             if taken > passed {
                 found.total.in_flight = 0;
-                idle(&mut columns, taken - passed);
-                requests.push_zeros(taken - passed);
+                idle(&mut columns, &mut requests, (&own[passed..taken], piece.interval_ns));
             }
         }
     }
@@ -309,21 +325,23 @@ fn device<'a>(
 /// Confidence of intervals.
 pub const LEVEL: f64 = 0.95;
 
-/// Means of the machine's series.
+/// Means of the machine's series by time.
 fn host<'a>(pieces: impl Iterator<Item = &'a WatchRecord>) -> BTreeMap<String, f64> {
-    let (mut sums, mut intervals) = (BTreeMap::<String, f64>::new(), 0usize);
+    let (mut sums, mut all_us) = (BTreeMap::<String, f64>::new(), 0u64);
     for piece in pieces {
-        intervals += piece.intervals();
+        let lengths = piece.length_us.values();
+        all_us += lengths.iter().sum::<u64>();
         for (name, series) in &piece.host.series {
-            let sum = series.values().iter().map(|value| *value as f64).sum::<f64>();
-            *sums.entry(name.clone()).or_default() += sum;
+            let values = series.values();
+            let each = values.iter().zip(&lengths).map(|(value, us)| *value as f64 * *us as f64);
+            *sums.entry(name.clone()).or_default() += each.sum::<f64>();
         }
     }
     let is_share = |name: &str| {
         !matches!(name, "dirty" | "writeback" | "available" | "interrupts" | "context_switches")
     };
     let mean = |(name, sum): (String, f64)| {
-        let mean = sum / intervals.max(1) as f64;
+        let mean = sum / all_us.max(1) as f64;
         let mean = if is_share(&name) { mean / 1e6 } else { mean };
         (name, mean)
     };
@@ -365,11 +383,28 @@ pub fn judge(records: &[Record]) -> Study {
     let storage = Storage::of(records);
     findings.extend(storage.uncounted(&summary.devices));
     if let Some(application) = &summary.application {
-        findings.extend(application::findings(application, &storage));
+        let gone = gone(records, application);
+        findings.extend(application::findings(application, &storage, &gone));
     }
     findings.sort_by_key(|finding| std::cmp::Reverse(finding.severity));
     let verdict = Verdict::of(&findings);
     Study { findings, verdict }
+}
+
+/// Devices that an application was watched on and that went meanwhile. One that has no series went before it could have any.
+fn gone<'a>(records: &'a [Record], application: &ApplicationRecord) -> Vec<&'a str> {
+    let events = pieces(records).flat_map(|piece| &piece.events);
+    let has_series = |name: &str| {
+        pieces(records).any(|piece| piece.devices.iter().any(|device| device.name == name))
+    };
+    let mut found: Vec<&str> = Vec::new();
+    for name in events.filter_map(WatchEvent::gone) {
+        let is_its = application.devices.contains_key(name) || !has_series(name);
+        if is_its && !found.contains(&name) {
+            found.push(name);
+        }
+    }
+    found
 }
 
 /// Intervals that took more than twice as long as asked for.
@@ -444,6 +479,57 @@ mod tests {
         let all: u64 = device.total.reads.requests;
         assert_eq!(device.requests_per_s, all as f64 / device.seconds);
         assert_eq!(found.events, [(4.0, "sdb came".to_owned())]);
+    }
+
+    /// A second of nothing and 0.16 s of work, as a command leaves them behind.
+    #[test]
+    fn a_short_last_interval_counts_by_its_length() {
+        let mut records = watch(&[0, 600]);
+        let piece = records[0].watch.as_mut().expect("a piece");
+        piece.length_us = [1_000_000, 160_000].into_iter().collect();
+        piece.host.series.insert("iowait".to_owned(), [0, 500_000].into_iter().collect());
+        let found = summary(&records);
+        assert_eq!((found.intervals, found.short, found.short_seconds), (2, 1, 0.16));
+        let figure = |name: &str| found.devices[0].figures.iter().find(|f| f.name == name).unwrap();
+        let reads = figure("r/s");
+        assert_eq!((reads.intervals, reads.median, reads.max), (1, 0.0, 3750.0));
+        assert!((reads.mean - 600.0 / 1.16).abs() < 1e-9, "{reads:?}");
+        // Requests had times in the short one only.
+        assert_eq!((figure("r_await").intervals, figure("r_await").median), (1, 2.0));
+        assert!((found.host["iowait"] - 0.5 * 0.16 / 1.16).abs() < 1e-9, "{:?}", found.host);
+    }
+
+    #[test]
+    fn a_device_that_went_beside_an_application_is_doubtful() {
+        let mut records = watch(&[10, 10, 10]);
+        let judged = |records: &[Record], what: &str| {
+            let mut records = records.to_vec();
+            let piece = records[0].watch.as_mut().expect("a piece");
+            let devices = [("sda".to_owned(), DeviceCounts::default())].into();
+            let took_ns = 3_000_000_000;
+            piece.ended = Some(ApplicationRecord {
+                exit_status: Some(0),
+                took_ns,
+                devices,
+                ..ApplicationRecord::default()
+            });
+            piece.events.push(WatchEvent { index: 1, what: what.to_owned() });
+            judge(&records)
+        };
+        let ids = |study: &Study| study.findings.iter().map(|f| f.id.clone()).collect::<Vec<_>>();
+        for what in ["sda went", "sda was replaced", "sdx went"] {
+            let study = judged(&records, what);
+            assert_eq!(
+                (ids(&study), study.verdict),
+                (vec!["device-went".to_owned()], Verdict::Doubtful),
+                "{what}"
+            );
+            assert!(study.findings[0].summary.starts_with(&what[..3]), "{:?}", study.findings);
+        }
+        assert_eq!(ids(&judged(&records, "sda came")), ["hardly-any-io"]);
+        // A disk below it, which the array on it does without, is told among the events.
+        records[0].watch.as_mut().expect("a piece").devices[0].name = "sdb".to_owned();
+        assert_eq!(ids(&judged(&records, "sdb went")), ["hardly-any-io"]);
     }
 
     #[test]

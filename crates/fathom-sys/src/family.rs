@@ -18,6 +18,10 @@ pub struct Usage {
     pub read_bytes: u64,
     /// What it made dirty or wrote directly, less what was dropped before it was written.
     pub written_bytes: u64,
+    /// What was dropped.
+    pub dropped_bytes: u64,
+    /// The kernel does not tell this user the counts of I/O, or not those of one that has ended.
+    pub is_io_refused: bool,
 }
 
 impl Usage {
@@ -31,6 +35,8 @@ impl Usage {
             asked_write_bytes: self.asked_write_bytes + other.asked_write_bytes,
             read_bytes: self.read_bytes + other.read_bytes,
             written_bytes: self.written_bytes + other.written_bytes,
+            dropped_bytes: self.dropped_bytes + other.dropped_bytes,
+            is_io_refused: self.is_io_refused || other.is_io_refused,
         }
     }
 }
@@ -46,6 +52,8 @@ impl Usage {
             asked_write_bytes: self.asked_write_bytes.saturating_sub(earlier.asked_write_bytes),
             read_bytes: self.read_bytes.saturating_sub(earlier.read_bytes),
             written_bytes: self.written_bytes.saturating_sub(earlier.written_bytes),
+            dropped_bytes: self.dropped_bytes.saturating_sub(earlier.dropped_bytes),
+            is_io_refused: self.is_io_refused,
         }
     }
 }
@@ -62,6 +70,8 @@ impl Usage {
             asked_write_bytes: self.asked_write_bytes.max(earlier.asked_write_bytes),
             read_bytes: self.read_bytes.max(earlier.read_bytes),
             written_bytes: self.written_bytes.max(earlier.written_bytes),
+            dropped_bytes: self.dropped_bytes.max(earlier.dropped_bytes),
+            is_io_refused: self.is_io_refused,
         }
     }
 }
@@ -102,8 +112,28 @@ pub fn children(root: &SysRoot, pid: u32) -> Vec<u32> {
     found
 }
 
+/// What the children of this process that have ended and were waited for, with those that they have waited for, have read from and
+/// written to storage; dropped bytes are among the written ones. Everybody may know that, and nothing of what was asked for.
+#[must_use]
+pub fn waited_for() -> Usage {
+    // SAFETY: rusage is plain data, for which zeros are values.
+    let mut told: libc::rusage = unsafe { std::mem::zeroed() };
+    // SAFETY: the pointer is to our own structure.
+    let done = unsafe { libc::getrusage(libc::RUSAGE_CHILDREN, &raw mut told) };
+    if done != 0 {
+        return Usage::default();
+    }
+    // Whatever the device has, the kernel counts these in blocks of 512 bytes.
+    let bytes = |blocks: libc::c_long| u64::try_from(blocks).unwrap_or(0) * 512;
+    Usage {
+        read_bytes: bytes(told.ru_inblock),
+        written_bytes: bytes(told.ru_oublock),
+        ..Usage::default()
+    }
+}
+
 /// What a process has used; none when it is gone. Counts of I/O are zero where the kernel does not tell them to this user. Of one
-/// that has ended and was not waited for, the final counts.
+/// that has ended and was not waited for, the final counts: on some kernels for root only.
 #[must_use]
 pub fn usage(root: &SysRoot, pid: u32) -> Option<Usage> {
     // The kernel counts in ticks of 10 ms for user space, whatever its own tick is.
@@ -114,7 +144,10 @@ pub fn usage(root: &SysRoot, pid: u32) -> Option<Usage> {
     // The state is field 3.
     let field = |number: usize| fields.get(number - 3)?.parse::<u64>().ok();
     let ticks: u64 = (14..=17).filter_map(field).sum();
-    let io = root.read(format!("proc/{pid}/io")).unwrap_or_default();
+    let io = root.read(format!("proc/{pid}/io"));
+    let is_io_refused =
+        io.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::PermissionDenied);
+    let io = io.unwrap_or_default();
     let count = |name: &str| {
         let line = io.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
         line.and_then(|value| value.trim().parse::<u64>().ok()).unwrap_or(0)
@@ -126,6 +159,8 @@ pub fn usage(root: &SysRoot, pid: u32) -> Option<Usage> {
         asked_write_bytes: count("wchar"),
         read_bytes: count("read_bytes"),
         written_bytes: count("write_bytes").saturating_sub(count("cancelled_write_bytes")),
+        dropped_bytes: count("cancelled_write_bytes"),
+        is_io_refused,
     })
 }
 

@@ -6,7 +6,7 @@ mod latency;
 use super::counted::Lines;
 use super::{Source, parts};
 use crate::page::{Axis, Block, Cell, Chart, ChartKind, Column, Page, Point, Section, Table, Unit};
-use fathom_base::units::{format_count, format_duration};
+use fathom_base::units::{format_count, format_duration, format_length};
 use fathom_report::watch::answer::{application_text, number};
 use fathom_report::{answer, text};
 use fathom_study::watch::{
@@ -95,7 +95,7 @@ fn question(found: &WatchSummary) -> String {
             format!("What did the devices do while '{}' ran?", application.command)
         }
         None => {
-            let length = format_duration((found.seconds * 1e9) as u64);
+            let length = format_length((found.seconds * 1e9) as u64);
             format!("What did the devices do in {length}?")
         }
     }

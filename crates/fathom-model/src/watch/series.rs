@@ -49,6 +49,17 @@ pub struct WatchEvent {
     pub what: String,
 }
 
+/// The word for a device in whose place another one of its name is.
+const REPLACED: &str = "was replaced";
+
+impl WatchEvent {
+    /// The device that is not there any more, where this says so.
+    #[must_use]
+    pub fn gone(&self) -> Option<&str> {
+        ["went", REPLACED].iter().find_map(|word| self.what.strip_suffix(word)?.strip_suffix(' '))
+    }
+}
+
 /// Series by name. One that is not there is zero all the time.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(transparent)]
@@ -302,10 +313,12 @@ impl WatchRecord {
             }
         }
         self.push_host(before, sample);
-        let changes = [("came", &sample.came), ("went", &sample.went)];
-        for (word, names) in changes {
+        let changes = sample.changes();
+        for (word, names) in
+            [("came", changes.came), ("went", changes.went), (REPLACED, changes.replaced)]
+        {
             let event =
-                |name: &String| WatchEvent { index: sample.index, what: format!("{name} {word}") };
+                |name: &&String| WatchEvent { index: sample.index, what: format!("{name} {word}") };
             self.events.extend(names.iter().map(event));
         }
     }

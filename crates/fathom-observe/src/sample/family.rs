@@ -3,6 +3,10 @@
 use fathom_model::watch::ApplicationSample;
 use fathom_sys::family::{self, Usage};
 use fathom_sys::sysroot::SysRoot;
+use std::time::{Duration, Instant};
+
+/// Looks in between take at most this share of the time.
+const GLANCES_SHARE: u32 = 50;
 
 /// A process that was started, with all that it starts. What a process has done is not lost with it: the one that waits for it
 /// takes its counts over, and orphans become children of this process.
@@ -17,6 +21,10 @@ pub struct Family {
     /// The most that was ever seen: counts never go back, even while one is handed over.
     most: Usage,
     processes: u32,
+    /// What children that were waited for had read and written when it began.
+    waited_for: Usage,
+    /// When the next look in between may be.
+    glance_at: Instant,
 }
 
 impl Family {
@@ -25,7 +33,17 @@ impl Family {
     pub fn new(root: &SysRoot) -> Self {
         let none = Usage::default();
         let (root, leader) = (root.clone(), 0);
-        let mut family = Self { root, leader, buried: none, base: none, most: none, processes: 0 };
+        let (waited_for, glance_at) = (family::waited_for(), Instant::now());
+        let mut family = Self {
+            root,
+            leader,
+            buried: none,
+            base: none,
+            most: none,
+            processes: 0,
+            waited_for,
+            glance_at,
+        };
         family.base = Usage { resident_bytes: 0, ..family.look() };
         family.most = none;
         family
@@ -61,6 +79,30 @@ impl Family {
             }
         }
         self.most = sum.plus(self.buried).less(self.base).no_less_than(self.most);
+        self.most
+    }
+
+    /// A look in between, as often as it costs little: what a process did last, the kernel may tell nobody but root once it has ended.
+    pub fn glance(&mut self) {
+        let begun = Instant::now();
+        if begun >= self.glance_at {
+            self.look();
+            self.glance_at =
+                begun + (begun.elapsed() * GLANCES_SHARE).max(Duration::from_millis(5));
+        }
+    }
+
+    /// True when the last look was not told all.
+    #[must_use]
+    pub fn is_cut_off(&self) -> bool {
+        self.most.is_io_refused
+    }
+
+    /// What it has used, once it was waited for: at least what children that were waited for have read and written since it began.
+    pub fn at_the_end(&mut self) -> Usage {
+        let told = family::waited_for().less(self.waited_for);
+        let written_bytes = told.written_bytes.saturating_sub(self.most.dropped_bytes);
+        self.most = self.most.no_less_than(Usage { written_bytes, ..told });
         self.most
     }
 

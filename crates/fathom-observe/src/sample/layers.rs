@@ -22,6 +22,8 @@ pub struct Layer {
     pub depth: usize,
     /// Number of the disk among all that this boot has seen; none on kernels before 5.15.
     pub disk_number: Option<u64>,
+    /// True while it has no medium: a loop device without a file.
+    pub is_empty: bool,
     /// What it stands on, by kernel name.
     pub below: Vec<String>,
     /// Those of them that do the same work, and should take equally long for it.
@@ -123,6 +125,7 @@ impl Machine<'_> {
             title: title(&device, file.as_deref(), level.as_deref(), below.len()),
             depth,
             disk_number: device.disk().and_then(|disk| disk.value("diskseq")),
+            is_empty: device.size_bytes() == Some(0),
             companions: self.companions(&device, level.is_some(), &below),
             below: below.clone(),
             is_array: level.is_some(),

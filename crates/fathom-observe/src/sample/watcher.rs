@@ -57,6 +57,10 @@ pub struct Watcher {
 struct Look {
     at_ns: u64,
     disks: BTreeMap<String, DiskLine>,
+    /// Those that have just lost their medium: what they did until then is theirs.
+    emptied: BTreeMap<String, DiskLine>,
+    /// All that the kernel counts, watched or not.
+    there: BTreeSet<String>,
     disk_numbers: BTreeMap<String, Option<u64>>,
     /// Of each kernel thread of each array: threads come and go.
     thread_cpu_ns: BTreeMap<String, BTreeMap<u32, u64>>,
@@ -126,12 +130,20 @@ impl Watcher {
         self.refresh(names, now.monotonic_ns);
         let wanted: BTreeSet<&str> = self.layers.iter().map(|layer| layer.name.as_str()).collect();
         let disks = disks.into_iter().filter(|disk| wanted.contains(disk.name.as_str()));
+        let is_empty =
+            |disk: &DiskLine| self.layers.iter().any(|l| l.is_empty && l.name == disk.name);
+        let (emptied, disks): (Vec<_>, Vec<_>) = disks.partition(is_empty);
+        let by_name = |disks: Vec<DiskLine>| {
+            disks.into_iter().map(|disk| (disk.name.clone(), disk)).collect::<BTreeMap<_, _>>()
+        };
         let host = host::Look::take(&self.root, &self.lines);
         let interrupts = self.lines.iter().copied().zip(host.processors.lines.iter().copied());
         let arrays = self.layers.iter().filter(|layer| layer.is_array);
         Look {
             at_ns: now.monotonic_ns,
-            disks: disks.map(|disk| (disk.name.clone(), disk)).collect(),
+            disks: by_name(disks),
+            emptied: by_name(emptied),
+            there: self.names.clone(),
             disk_numbers: self.layers.iter().map(|l| (l.name.clone(), l.disk_number)).collect(),
             thread_cpu_ns: arrays.map(|l| (l.name.clone(), self.thread_cpu_ns(l))).collect(),
             interrupts: interrupts.collect(),
@@ -146,7 +158,8 @@ impl Watcher {
     fn refresh(&mut self, names: BTreeSet<String>, now_ns: u64) {
         let events = pressure::device_events(&self.root);
         let age_ns = now_ns.saturating_sub(self.layers_read_ns);
-        let is_known = names == self.names && !self.layers.is_empty();
+        let has_emptied = self.layers.iter().any(|layer| layer.is_empty);
+        let is_known = names == self.names && !self.layers.is_empty() && !has_emptied;
         let may_wait = || age_ns < LAYERS_EVERY_NS && !self.has_replaced();
         if is_known && (events == self.events || may_wait()) {
             let has_arrays = self.layers.iter().any(|layer| layer.is_array);
@@ -161,7 +174,10 @@ impl Watcher {
             Choice::All => layers::tops(&self.root),
         };
         self.layers = layers::below(&self.root, &tops, &self.layers);
-        self.layers.retain(|layer| names.contains(&layer.name));
+        // What lost its medium since the last look is there once more, for what it did before.
+        let known = &self.before.disks;
+        let is_there = |layer: &Layer| !layer.is_empty || known.contains_key(&layer.name);
+        self.layers.retain(|layer| names.contains(&layer.name) && is_there(layer));
         let lines: BTreeSet<u32> = self
             .layers
             .iter()
@@ -172,20 +188,28 @@ impl Watcher {
         (self.layers_read_ns, self.threads_read_ns) = (now_ns, now_ns);
     }
 
-    /// Whether a disk has become another one of the same name, or, where all are watched, one that was empty has got something: a loop
+    /// Whether a disk has become another one of the same name or lost what it had, or one that was empty has got something: a loop
     /// device its file, a drive its medium.
     fn has_replaced(&self) -> bool {
+        let size = |name: &str| self.root.value::<u64>(format!("sys/class/block/{name}/size"));
         let is_other = |layer: &Layer| {
             let number = self.root.value(format!("sys/class/block/{}/diskseq", layer.name));
-            number.is_some_and(|number: u64| layer.disk_number != Some(number))
+            let is_other = number.is_some_and(|number: u64| layer.disk_number != Some(number));
+            is_other || size(&layer.name) == Some(0)
         };
-        let is_filled = |name: &String| {
-            let size = self.root.value::<u64>(format!("sys/class/block/{name}/size"));
-            size.is_some_and(|size| size > 0)
-        };
+        let is_filled = |name: &String| size(name).is_some_and(|size| size > 0);
         let known: BTreeSet<&str> = self.layers.iter().map(|layer| layer.name.as_str()).collect();
         let mut others = self.names.iter().filter(|name| !known.contains(name.as_str()));
-        self.layers.iter().any(is_other) || self.choice == Choice::All && others.any(is_filled)
+        self.layers.iter().any(is_other)
+            || others.any(|name| self.is_meant(name) && is_filled(name))
+    }
+
+    /// Whether a device is watched for itself, and not only as long as another one stands on it.
+    fn is_meant(&self, name: &String) -> bool {
+        match &self.choice {
+            Choice::All => true,
+            Choice::Named(tops) => tops.contains(name),
+        }
     }
 
     /// CPU time of the kernel threads of an array, of each since it began.
@@ -206,10 +230,19 @@ impl Watcher {
                 let is_same = self.before.disk_numbers.get(name) == look.disk_numbers.get(name);
                 Some((name.as_str(), is_same.then(|| between(before, now)).flatten()?))
             })
+            .chain(look.emptied.iter().filter_map(|(name, now)| {
+                Some((name.as_str(), between(self.before.disks.get(name)?, now)?))
+            }))
             .collect();
-        let is_counted = |name: &&String| !counted.contains_key(name.as_str());
-        sample.came = look.disks.keys().filter(is_counted).cloned().collect();
-        let is_gone = |name: &&String| !look.disks.contains_key(*name);
+        // What other devices stand on stays when these go, and was there before they came.
+        let is_own =
+            |name: &String, there: &BTreeSet<String>| self.is_meant(name) || !there.contains(name);
+        let is_new = |name: &&String| {
+            let is_known = self.before.disks.contains_key(*name);
+            !counted.contains_key(name.as_str()) && (is_known || is_own(name, &self.before.there))
+        };
+        sample.came = look.disks.keys().filter(is_new).cloned().collect();
+        let is_gone = |name: &&String| !look.disks.contains_key(*name) && is_own(name, &look.there);
         let replaced = sample.came.iter().filter(|name| self.before.disks.contains_key(*name));
         let gone = self.before.disks.keys().filter(is_gone);
         sample.went = gone.chain(replaced).cloned().collect();
@@ -393,6 +426,38 @@ mod tests {
         tree.put("sys/devices/v/block/loop1/size", "2048");
         let sample = watcher.look(moment(100), None);
         assert_eq!((sample.came, count(&watcher)), (vec!["loop1".to_owned()], 2));
+    }
+
+    /// What it did before it lost its file is its own; the disk below it went nowhere.
+    #[test]
+    fn a_loop_device_goes_and_the_disk_below_it_stays() {
+        let tree = Tree::new();
+        disk(&tree, "sda", "8:0", "1");
+        tree.device(
+            "v/block/loop1",
+            "7:1",
+            &[("diskseq", "2"), ("size", "2048"), ("slaves/sda/x", "")],
+        );
+        let lines = |n| line("8 0", "sda", 100 + n) + &line("7 1", "loop1", n);
+        tree.put("proc/diskstats", lines(1)).put("sys/kernel/uevent_seqnum", "100");
+        let choice = Choice::Named(vec!["loop1".to_owned()]);
+        let mut watcher = Watcher::new(&tree.root(), choice, moment(0), None);
+        let mut look = |size: &str, number: &str, n: u64| {
+            tree.put("sys/devices/v/block/loop1/size", size);
+            tree.put("sys/devices/v/block/loop1/diskseq", number);
+            tree.put("sys/kernel/uevent_seqnum", (100 + n).to_string());
+            tree.put("proc/diskstats", lines(n));
+            let sample = watcher.look(moment(1000 * n), None);
+            let own = sample.devices.iter().find(|device| device.name == "loop1");
+            (own.map(|device| device.counts.reads.requests), sample.came, sample.went)
+        };
+        let (none, own) = (Vec::new, || vec!["loop1".to_owned()]);
+        assert_eq!(look("2048", "2", 11), (Some(10), none(), none()));
+        assert_eq!(look("0", "3", 31), (Some(20), none(), own()));
+        assert_eq!(look("0", "3", 32), (None, none(), none()));
+        assert_eq!(look("4096", "4", 40), (None, own(), none()));
+        assert_eq!(look("4096", "4", 45), (Some(5), none(), none()));
+        assert_eq!(look("4096", "6", 99), (None, own(), own()));
     }
 
     #[test]

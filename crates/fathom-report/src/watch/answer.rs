@@ -2,10 +2,10 @@
 
 use crate::table::{Align, Table};
 use crate::text::{format_share, printable, push_wrapped_to};
-use fathom_base::units::{format_count, format_duration, format_ns, format_size};
+use fathom_base::units::{format_count, format_length, format_ns, format_size};
 use fathom_model::watch::ApplicationRecord;
 use fathom_study::watch::{
-    MeanChange, WatchChange, WatchComparison, WatchFigure, WatchSummary, WatchedDevice,
+    MeanChange, OnlyInOne, WatchChange, WatchComparison, WatchFigure, WatchSummary, WatchedDevice,
 };
 
 /// Lines of an application's output that are shown.
@@ -14,18 +14,13 @@ const OUTPUT_LINES_MAX: usize = 12;
 /// Medians of every device, the machine's means, what happened, and the application.
 #[must_use]
 pub fn answer_text(summary: &WatchSummary, width: usize) -> String {
-    let mut out = format!(
-        "{} {} of {:.2} s, {} in all\n",
-        summary.intervals,
-        if summary.intervals == 1 { "interval" } else { "intervals" },
-        summary.interval_ns as f64 / 1e9,
-        format_duration((summary.seconds * 1e9) as u64)
-    );
+    let mut out = lengths(summary);
     push_devices(&mut out, summary, width);
     push_latencies(&mut out, summary, width);
     push_host(&mut out, summary, width);
     for (second, what) in summary.events.iter().take(20) {
-        out += &format!("  at {second:.0} s: {}\n", printable(what));
+        let at = format_length((second * 1e9) as u64);
+        out += &format!("  at {at}: {}\n", printable(what));
     }
     if summary.events.len() > 20 {
         out += &format!("  and {} more devices that came or went\n", summary.events.len() - 20);
@@ -36,6 +31,23 @@ pub fn answer_text(summary: &WatchSummary, width: usize) -> String {
     }
     out.push('\n');
     out
+}
+
+/// How many intervals of what length there were.
+fn lengths(summary: &WatchSummary) -> String {
+    let all = format_length((summary.seconds * 1e9) as u64);
+    if summary.intervals == 1 {
+        return format!("1 interval of {:.2} s\n", summary.seconds);
+    }
+    let whole = summary.intervals - summary.short;
+    let plural = if whole == 1 { "interval" } else { "intervals" };
+    let shorter = match summary.short {
+        0 => String::new(),
+        1 => format!(" and one of {:.2} s", summary.short_seconds),
+        count => format!(" and {count} shorter ones"),
+    };
+    let interval = summary.interval_ns as f64 / 1e9;
+    format!("{whole} {plural} of {interval:.2} s{shorter}, {all} in all\n")
 }
 
 fn push_devices(out: &mut String, summary: &WatchSummary, width: usize) {
@@ -168,8 +180,13 @@ fn push_application(out: &mut String, application: &ApplicationRecord, width: us
     for (name, value) in &application.figures {
         *out += &format!("  {} {}\n", printable(name), number(*value));
     }
+    // Of the end only the storage's part is known.
+    let (without, least) = match application.is_cut_off {
+        true => (", without its end, which the kernel tells root only", "at least "),
+        false => ("", ""),
+    };
     let own = format!(
-        "its own count: asked to read {} and to write {}; read {} from storage, made {} to be written",
+        "its own count{without}: asked to read {least}{} and to write {least}{}; read {} from storage, made {} to be written",
         format_size(total.asked_read_bytes),
         format_size(total.asked_write_bytes),
         format_size(total.read_bytes),
@@ -235,14 +252,20 @@ pub fn comparison_text(comparison: &WatchComparison, width: usize) -> String {
     if a + b > 0 {
         let which = if a > 0 { "A" } else { "B" };
         let [intervals, _] = comparison.intervals;
-        let (left, seconds) = (a.max(b), comparison.seconds[0]);
+        let (left, length) = (a.max(b), format_length((comparison.seconds[0] * 1e9) as u64));
+        let plural = if intervals == 1 { "interval" } else { "intervals" };
         let text = format!(
-            "compared over the same length, the first {seconds:.0} s ({intervals} intervals of A): {left} more of {which} are left out"
+            "compared over the same length, the first {length} ({intervals} {plural} of A): {left} more of {which} are left out"
         );
         push_wrapped_to(&mut out, width, "", &text);
     }
     if !comparison.only_in_one.is_empty() {
-        let text = format!("only in one of them: {}", comparison.only_in_one.join(", "));
+        let one = |only: &OnlyInOne| {
+            let OnlyInOne { side, device, requests_per_s } = only;
+            format!("{device} ({side}: {} requests a second)", number(*requests_per_s))
+        };
+        let all: Vec<String> = comparison.only_in_one.iter().map(one).collect();
+        let text = format!("only in one of them: {}", all.join(", "));
         push_wrapped_to(&mut out, width, "", &printable(&text));
     }
     let note = "Medians and means of each watch; their intervals take into account that seconds go together. \"differs\" means that these two watches did, not why, and not that two others would: an \
@@ -377,6 +400,38 @@ mod tests {
     }
 
     #[test]
+    fn lengths_are_those_that_were() {
+        let head = |intervals: usize, short: usize, seconds: f64| {
+            let short_seconds = 0.16 * short as f64;
+            let (interval_ns, devices) = (1_000_000_000, Vec::new());
+            let summary = WatchSummary {
+                interval_ns,
+                intervals,
+                short,
+                short_seconds,
+                seconds,
+                devices,
+                ..WatchSummary::default()
+            };
+            answer_text(&summary, 100).lines().next().unwrap_or_default().to_owned()
+        };
+        assert_eq!(head(1, 1, 0.09), "1 interval of 0.09 s");
+        assert_eq!(head(2, 1, 1.16), "1 interval of 1.00 s and one of 0.16 s, 1.2 s in all");
+        assert_eq!(head(20, 0, 20.0004), "20 intervals of 1.00 s, 20 s in all");
+        assert_eq!(head(4, 2, 2.3), "2 intervals of 1.00 s and 2 shorter ones, 2.3 s in all");
+    }
+
+    #[test]
+    fn what_is_known_of_a_count_without_its_end_is_said() {
+        let mut summary = summary();
+        let application = summary.application.as_mut().expect("there");
+        assert!(application_text(application, 200).contains("its own count: asked to read 0 B"));
+        application.is_cut_off = true;
+        let text = application_text(application, 200);
+        assert!(text.contains("without its end") && text.contains("read at least 0 B"), "{text}");
+    }
+
+    #[test]
     fn pressure_is_told_only_where_it_is_known() {
         let mut summary = summary();
         assert!(!answer_text(&summary, 100).contains("waiting for I/O"));
@@ -410,13 +465,13 @@ mod tests {
             seconds: [60.0, 60.0],
             left_out: [0, 12],
             changes: vec![change, none],
-            only_in_one: vec!["sdz".into()],
+            only_in_one: vec![OnlyInOne { side: "B", device: "sdz".into(), requests_per_s: 12.0 }],
         };
         let text = comparison_text(&comparison, 100);
         assert!(text.contains("+50.0 %") && text.contains("40.0 to 60.0  differs"), "{text}");
         assert!(text.contains("-2.00 to 4.00  no difference seen"), "{text}");
-        assert!(text.contains("the first 60 s (60 intervals of A): 12 more of B"), "{text}");
-        assert!(text.contains("only in one of them: sdz"), "{text}");
+        assert!(text.contains("the first 1 min 00 s (60 intervals of A): 12 more of B"), "{text}");
+        assert!(text.contains("only in one of them: sdz (B: 12.0 requests a second)"), "{text}");
     }
 
     /// More than was asked for is a matter of how the kernel counts.

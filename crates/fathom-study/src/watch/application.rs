@@ -1,7 +1,7 @@
 //! What an application waited for, and whether its own counts of I/O and the devices' tell the same.
 
 use super::storage::Storage;
-use fathom_base::units::{format_duration, format_size};
+use fathom_base::units::{format_length, format_size};
 use fathom_model::finding::{Finding, Severity};
 use fathom_model::watch::{ApplicationRecord, DeviceCounts, FlowCounts};
 
@@ -24,9 +24,14 @@ const OWN_READ: &str = "own_read_bytes";
 const OWN_WRITTEN: &str = "own_written_bytes";
 
 /// Everything about an application, and what it was watched on.
-pub(super) fn findings(application: &ApplicationRecord, storage: &Storage<'_>) -> Vec<Finding> {
+pub(super) fn findings(
+    application: &ApplicationRecord,
+    storage: &Storage<'_>,
+    gone: &[&str],
+) -> Vec<Finding> {
     let mut found = Vec::new();
     found.extend(ended(application));
+    found.extend(went(gone));
     for missing in &application.missing {
         let text = format!("a figure is missing: {missing}");
         // Only a text has that mark.
@@ -37,11 +42,24 @@ pub(super) fn findings(application: &ApplicationRecord, storage: &Storage<'_>) -
         );
     }
     // Of what the kernel did not count nothing can be said.
-    if !application.devices.keys().any(|name| storage.is_uncounted(name)) {
+    if gone.is_empty() && !application.devices.keys().any(|name| storage.is_uncounted(name)) {
         found.extend(waits_for(application, storage));
         found.extend(gaps(application));
     }
     found
+}
+
+/// A device that was not there to the end.
+fn went(gone: &[&str]) -> Option<Finding> {
+    let names = gone.join(" + ");
+    let text = format!(
+        "{names} went away or was replaced meanwhile: what is counted of it ends there, so that what the application waited for cannot be told"
+    );
+    (!gone.is_empty()).then(|| {
+        Finding::new("device-went", Severity::Doubtful, text).advise(
+            "look at dmesg, and again when it stays; a device that comes back counts from then on",
+        )
+    })
 }
 
 fn ended(application: &ApplicationRecord) -> Option<Finding> {
@@ -54,7 +72,7 @@ fn ended(application: &ApplicationRecord) -> Option<Finding> {
         }
         (_, Some(signal), _) => void(failed, format!("the command was ended by signal {signal}")),
         (_, _, Some(limit_ns)) => {
-            let limit = format_duration(limit_ns);
+            let limit = format_length(limit_ns);
             void(
                 "application-hung",
                 format!("the command did not end within {limit} (--timeout) and was ended"),
@@ -179,6 +197,8 @@ fn gaps(application: &ApplicationRecord) -> Vec<Finding> {
         0 => own.written_bytes,
         asked => asked.min(own.written_bytes),
     };
+    // Nor does a count without its end say anything about a gap.
+    let is_counted = is_counted && !application.is_cut_off;
     let counts = [
         ("read", total(|c| c.reads.sectors), (own.read_bytes, own.read_bytes), OWN_READ),
         ("written", total(|c| c.writes.sectors), (least, own.written_bytes), OWN_WRITTEN),
@@ -287,7 +307,7 @@ mod tests {
     /// The same on what is known to stand on these layers.
     #[track_caller]
     fn check_on(application: &ApplicationRecord, stacks: &[Stack], expected: &[&str]) {
-        let found = findings(application, &storage(stacks, &[]));
+        let found = findings(application, &storage(stacks, &[]), &[]);
         let ids: Vec<&str> = found.iter().map(|finding| finding.id.as_str()).collect();
         assert_eq!(ids, expected, "{found:?}");
     }
@@ -354,7 +374,7 @@ mod tests {
             counts.queued_ms += counts.flush_ms;
         }
         check(&one, &["latency-bound"]);
-        let text = &findings(&one, &Storage::default())[0].summary;
+        let text = &findings(&one, &Storage::default(), &[])[0].summary;
         assert!(text.contains("1.0 requests in flight") && text.contains("0.97 ms each"), "{text}");
     }
 
@@ -400,6 +420,8 @@ mod tests {
         let mut more = with(400_000_000);
         more.total.asked_write_bytes = 400_000_000;
         check(&more, &["latency-bound", "io-gap"]);
+        let cut_off = ApplicationRecord { is_cut_off: true, ..with(40_000_000) };
+        check(&cut_off, &["latency-bound"]);
         let mut unknown = with(0);
         unknown.total.asked_write_bytes = 0;
         check(&unknown, &["latency-bound"]);
@@ -459,7 +481,7 @@ mod tests {
         check(&with(100e6), &["latency-bound"]);
         let half = with(50e6);
         check(&half, &["latency-bound", "io-gap"]);
-        let text = &findings(&half, &Storage::default())[1].summary;
+        let text = &findings(&half, &Storage::default(), &[])[1].summary;
         assert!(text.starts_with("by the counters in it the application has written"), "{text}");
         let mut unknown = with(50e6);
         unknown.total.asked_write_bytes = 0;

@@ -1,8 +1,10 @@
 //! Two watches side by side, over the same length: medians and means of the same figures of the same devices.
 
-use super::{LEVEL, WatchFigure, lengths_us, pieces, summed_up};
+use super::{FIGURES, LEVEL, WatchFigure, WatchedDevice, lengths_us, pieces, summed_up};
 use fathom_model::record::Record;
+use fathom_model::watch::DeviceCounts;
 use fathom_stats::interval::Interval;
+use fathom_stats::series::VALUES_MIN;
 use serde::Serialize;
 
 /// One figure of one device in both.
@@ -55,7 +57,18 @@ pub struct WatchComparison {
     /// Figures of devices that both have.
     pub changes: Vec<WatchChange>,
     /// Devices that only one has.
-    pub only_in_one: Vec<String>,
+    pub only_in_one: Vec<OnlyInOne>,
+}
+
+/// A device that one of two watches has.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct OnlyInOne {
+    /// `A` or `B`.
+    pub side: &'static str,
+    /// Kernel name.
+    pub device: String,
+    /// Its reads and writes a second.
+    pub requests_per_s: f64,
 }
 
 /// Compares two watches over the same length. Devices are told by name, in the tree's order of A.
@@ -70,12 +83,14 @@ pub fn compare(a: &[Record], b: &[Record]) -> WatchComparison {
         let Some(other) = b.devices.iter().find(|other| other.name == device.name) else {
             continue;
         };
-        for figure in &device.figures {
-            let Some(beside) = other.figures.iter().find(|f| f.name == figure.name) else {
-                continue;
-            };
-            changes.push(change(&device.name, figure, beside));
-        }
+        // What did not happen at all has no figure: a rate is zero then, and a time is none.
+        let both = FIGURES.iter().filter_map(|(name, _)| {
+            let [of_a, of_b] = [device, other].map(|d| d.figures.iter().find(|f| f.name == *name));
+            (of_a.is_some() || of_b.is_some()).then_some(())?;
+            let of_a = of_a.cloned().or_else(|| nothing(name, device))?;
+            Some((of_a, of_b.cloned().or_else(|| nothing(name, other))?))
+        });
+        changes.extend(both.map(|(a, b)| change(&device.name, &a, &b)));
     }
     if let Some((a, b)) = a.application.as_ref().zip(b.application.as_ref()) {
         let own = [("seconds".to_owned(), a.took_ns as f64 / 1e9, b.took_ns as f64 / 1e9)];
@@ -94,13 +109,39 @@ pub fn compare(a: &[Record], b: &[Record]) -> WatchComparison {
             harmonic_mean: None,
         }));
     }
-    let is_in =
-        |devices: &[super::WatchedDevice], name: &str| devices.iter().any(|d| d.name == name);
-    let only_a = a.devices.iter().filter(|device| !is_in(&b.devices, &device.name));
-    let only_b = b.devices.iter().filter(|device| !is_in(&a.devices, &device.name));
-    let only_in_one = only_a.chain(only_b).map(|device| device.name.clone()).collect();
+    let only = |side, own: &[WatchedDevice], others: &[WatchedDevice]| {
+        let is_only = |device: &&WatchedDevice| !others.iter().any(|d| d.name == device.name);
+        let of_one = |device: &WatchedDevice| OnlyInOne {
+            side,
+            device: device.name.clone(),
+            requests_per_s: device.requests_per_s,
+        };
+        own.iter().filter(is_only).map(of_one).collect::<Vec<_>>()
+    };
+    let mut only_in_one = only("A", &a.devices, &b.devices);
+    only_in_one.extend(only("B", &b.devices, &a.devices));
     let seconds = [a.seconds, b.seconds];
     WatchComparison { intervals, seconds, left_out, changes, only_in_one }
+}
+
+/// A figure of a device that was watched and did nothing of the kind; none of one that only requests have.
+fn nothing(name: &str, device: &WatchedDevice) -> Option<WatchFigure> {
+    let none = DeviceCounts::default().rates(1_000_000_000);
+    let (_, of) = FIGURES.iter().find(|(known, _)| *known == name)?;
+    of(&none).filter(|_| device.intervals > 0)?;
+    let zero = Interval { low: 0.0, high: 0.0, coverage: LEVEL };
+    let interval = (device.intervals >= VALUES_MIN).then_some(zero);
+    Some(WatchFigure {
+        name: name.to_owned(),
+        intervals: device.intervals,
+        median: 0.0,
+        interval,
+        mean: 0.0,
+        mean_interval: interval,
+        harmonic_mean: None,
+        p95: 0.0,
+        max: 0.0,
+    })
 }
 
 /// How many intervals of each make up the same length: of the same kind as many, else those that begin before the shorter one ends.
@@ -193,7 +234,7 @@ mod tests {
         assert_eq!(found.seconds, [7.5, 7.5]);
         let change = found.changes.iter().find(|change| change.figure == "r/s").expect("reads");
         let mean = change.mean.expect("a mean");
-        assert!((mean.a - 190.0 / 6.0).abs() < 1e-9 && (mean.b - 2.0 * mean.a).abs() < 1e-9);
+        assert!((mean.a - 250.0 / 7.5).abs() < 1e-9 && (mean.b - 2.0 * mean.a).abs() < 1e-9);
         // 1/10 + 1/20 + 4/40: a slow second counts for as much as its work takes.
         let harmonic = change.harmonic_mean.expect("never zero");
         assert!((harmonic.a - 24.0).abs() < 1e-9 && (harmonic.b - 48.0).abs() < 1e-9);
@@ -214,6 +255,23 @@ mod tests {
         assert!(apart.differs && !together.differs, "{apart:?} {together:?}");
     }
 
+    /// A disk that slept in A and works in B, and the other way round.
+    #[test]
+    fn what_did_nothing_in_one_of_them_is_compared() {
+        let (idle, busy) = ([0; 20], (0..20).map(|x| 50 + x % 7).collect::<Vec<u64>>());
+        let more = reads(&idle, &busy);
+        assert!(more.differs && more.mean.expect("a mean").differs, "{more:?}");
+        assert_eq!((more.a, more.b, more.change_percent), (0.0, 52.5, None));
+        let less = reads(&busy, &idle);
+        assert_eq!((less.a, less.b, less.change_percent), (52.5, 0.0, Some(-100.0)));
+        // Requests that were not there took no time.
+        let all = compare(&watch(&idle), &watch(&busy)).changes;
+        assert!(!all.iter().any(|change| change.figure == "r_await"), "{all:?}");
+        assert!(!all.iter().any(|change| change.figure == "w/s"), "{all:?}");
+        // Three seconds of it decide nothing.
+        assert!(!reads(&[0; 3], &busy[..3]).differs);
+    }
+
     #[test]
     fn intervals_of_another_length_are_compared_over_the_same_time() {
         let seconds = watch(&[5; 4]);
@@ -232,7 +290,18 @@ mod tests {
     fn short_watches_have_no_intervals_and_devices_may_be_missing() {
         let short = watch(&[10, 12, 11]);
         let found = compare(&short, &[]);
-        assert_eq!((found.changes.len(), found.only_in_one), (0, vec!["sda".to_owned()]));
+        assert_eq!((found.changes.len(), found.only_in_one.len()), (0, 1));
+        let mut other = short.clone();
+        other[0].watch.as_mut().expect("a piece").devices[0].name = "sdb".to_owned();
+        let only = |side, device: &str| {
+            let device = device.to_owned();
+            OnlyInOne { side, device, requests_per_s: 11.0 }
+        };
+        let found = compare(&short, &other);
+        assert_eq!(
+            (found.changes.len(), found.only_in_one),
+            (0, vec![only("A", "sda"), only("B", "sdb")])
+        );
         let found = compare(&short, &short);
         assert!(found.changes.iter().all(|change| change.difference.is_none() && !change.differs));
     }

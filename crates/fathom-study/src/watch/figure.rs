@@ -16,20 +16,58 @@ pub(super) struct Column {
     /// After how many of these so many zeros stand, from front to back.
     gaps: Vec<(usize, usize)>,
     zeros: usize,
+    /// Those of intervals that are no whole ones: no values of the series, unless there are no others.
+    short: Vec<f64>,
+    /// All values, each by the length of its interval in seconds, and these lengths together.
+    sum: f64,
+    seconds: f64,
+}
+
+/// Intervals without anything, one after the other.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Idle {
+    /// How many.
+    pub count: usize,
+    /// How many of them are no whole ones.
+    pub short: usize,
+    /// Their length together.
+    pub seconds: f64,
+}
+
+impl Idle {
+    /// One more.
+    pub(super) fn add(&mut self, seconds: f64, is_short: bool) {
+        self.count += 1;
+        self.short += usize::from(is_short);
+        self.seconds += seconds;
+    }
 }
 
 impl Column {
-    /// Adds a value.
-    pub(super) fn push(&mut self, value: f64) {
-        if value > 0.0 {
+    /// Adds the value of an interval.
+    pub(super) fn push(&mut self, value: f64, seconds: f64, is_short: bool) {
+        self.sum += value * seconds;
+        self.seconds += seconds;
+        if is_short {
+            self.short.push(value);
+        } else if value > 0.0 {
             self.above.push(value);
         } else {
-            self.push_zeros(1);
+            self.zeros_more(1);
         }
     }
 
-    /// Adds so many zeros.
-    pub(super) fn push_zeros(&mut self, count: usize) {
+    /// Adds zeros.
+    pub(super) fn push_zeros(&mut self, idle: Idle) {
+        self.seconds += idle.seconds;
+        self.short.extend(std::iter::repeat_n(0.0, idle.short));
+        self.zeros_more(idle.count - idle.short);
+    }
+
+    fn zeros_more(&mut self, count: usize) {
+        if count == 0 {
+            return;
+        }
         self.zeros += count;
         match self.gaps.last_mut() {
             Some((after, zeros)) if *after == self.above.len() => *zeros += count,
@@ -77,16 +115,23 @@ impl Column {
 
     /// What it comes to; none without any value, or when all are zero.
     pub(super) fn figure(mut self, name: &str) -> Option<WatchFigure> {
-        let max = self.above.iter().copied().fold(0.0, f64::max);
+        let max = self.above.iter().chain(&self.short).copied().fold(0.0, f64::max);
         if max <= 0.0 {
             return None;
+        }
+        if self.len() == 0 {
+            let short = std::mem::take(&mut self.short);
+            short.into_iter().for_each(|value| self.push(value, 0.0, false));
         }
         let known = self.known();
         let reach = known.map(|known| {
             // As far as so many independent values as the series is worth demand.
             -normal_quantile((1.0 - LEVEL) / 2.0) / (2.0 * known.effective_size.sqrt())
         });
-        let mean = self.above.iter().sum::<f64>() / self.len() as f64;
+        let mean = match self.seconds {
+            0.0 => self.above.iter().sum::<f64>() / self.len() as f64,
+            seconds => self.sum / seconds,
+        };
         let mean_interval = known.map(|known| Interval {
             low: known.interval.low + mean - known.mean,
             high: known.interval.high + mean - known.mean,
@@ -120,7 +165,7 @@ mod tests {
 
     fn column(values: &[f64]) -> Column {
         let mut column = Column::default();
-        values.iter().for_each(|value| column.push(*value));
+        values.iter().for_each(|value| column.push(*value, 1.0, false));
         column
     }
 
@@ -162,8 +207,8 @@ mod tests {
             agrees(&values);
         }
         let mut runs = column(&[0.0, 0.0, 5.0]);
-        runs.push_zeros(3);
-        runs.push(7.0);
+        runs.push_zeros(Idle { count: 3, short: 0, seconds: 3.0 });
+        runs.push(7.0, 1.0, false);
         assert_eq!(runs.every(1), [0.0, 0.0, 5.0, 0.0, 0.0, 0.0, 7.0]);
         let figure = runs.figure("r/s").expect("values");
         assert_eq!((figure.intervals, figure.median, figure.max), (7, 0.0, 7.0));

@@ -1,17 +1,17 @@
 //! `fathom history`.
 
 use super::list::open;
-use super::{CommandError, CommandResult, local_zone};
+use super::{CommandError, CommandResult, local_zone, standing};
 use crate::args::{Common, History};
 use crate::exit::Exit;
 use crate::output::Output;
-use crate::session;
 use fathom_base::units::parse_fraction;
 use fathom_report::history::history_text;
 use fathom_store::{Filter, RunState, Store, StoreError};
 use fathom_study::compare::Run;
 use fathom_study::history::{Series, history};
 use fathom_study::rounds;
+use fathom_sys::sysroot::SysRoot;
 use std::collections::BTreeSet;
 
 /// What is shown of runs: they themselves, or they without what identifies.
@@ -47,7 +47,7 @@ pub(super) fn series(
     let failed = |e: StoreError| CommandError::report_as(output, &e, Exit::Internal);
     let filter = Filter {
         label: args.label.clone(),
-        target: Some(session::absolute_target(&args.target)),
+        target: Some(standing::absolute_target(&SysRoot::live(), &args.target)),
         ..Filter::default()
     };
     let mut runs = Vec::new();

@@ -1,6 +1,6 @@
 //! `fathom list`.
 
-use super::{CommandError, CommandResult, local_zone};
+use super::{CommandError, CommandResult, local_zone, standing};
 use crate::args::{Common, List};
 use crate::exit::Exit;
 use crate::output::Output;
@@ -26,7 +26,10 @@ pub fn open(common: &Common, output: Output) -> Result<Option<Store>, CommandErr
 pub fn run(common: &Common, output: Output, args: &List) -> CommandResult {
     let filter = Filter {
         label: args.label.clone(),
-        target: args.target.as_deref().map(session::absolute_target),
+        target: args
+            .target
+            .as_deref()
+            .map(|word| standing::absolute_target(&SysRoot::live(), word)),
         since_unix_ns: None,
         limit: args.limit,
     };

@@ -48,7 +48,11 @@ pub fn run(common: &Common, output: Output, stop: &StopFlag, args: &Args) -> Com
         Some(_) => Pieces::AtTheEnd,
         None => Pieces::Every(store_every_ns),
     };
-    let name = application.as_ref().map_or_else(|| args.devices.join(" "), Application::target);
+    let of_words = || {
+        let words = args.devices.iter().map(|word| standing::absolute_target(&root, word));
+        words.collect::<Vec<_>>().join(" ")
+    };
+    let name = application.as_ref().map_or_else(of_words, Application::target);
     let is_recorded = args.record || application.is_some();
     let how = (interval_ns, pieces);
     let begin = || Recording::begin(common, output, &root, args.label.as_deref(), &name, how);

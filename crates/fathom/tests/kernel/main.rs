@@ -24,6 +24,7 @@ mod failures;
 mod filesystems;
 mod findings;
 mod fsop;
+mod gone;
 mod import;
 mod kept_edits;
 mod knobs;

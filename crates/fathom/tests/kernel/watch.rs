@@ -247,6 +247,14 @@ fn stored() {
     );
     assert_eq!(both["comparison"]["intervals"], serde_json::json!([40, 40]));
     sandbox.refuses(&["compare", "busy", id], 2, &["on both sides"]);
+    // A disk that slept is compared too, and found by what it is called everywhere.
+    let both = sandbox.json(&["compare", "idle", "busy"], &[0]).result();
+    let changes = both["comparison"]["changes"].as_array().unwrap();
+    let woke = |c: &&Value| c["device"] == name && c["figure"] == "r/s" && c["a"] == 0.0;
+    assert!(changes.iter().any(|c| woke(&c)), "{both}");
+    let target = format!("--target={}", p(device.path()));
+    let listed = sandbox.json(&["list", &target], &[0]).result();
+    assert_eq!(listed["runs"].as_array().map(Vec::len), Some(3), "{listed}");
 }
 
 fn get(address: &str, path: &str) -> String {

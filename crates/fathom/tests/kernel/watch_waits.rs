@@ -1,10 +1,15 @@
 //! What `fathom watch` says that an application waited for: real loads, of which it is known.
 
 use crate::cli::{self, MIB, Sandbox, p};
+use crate::cli::{as_nobody, binary_for_nobody};
 use crate::filesystems::{in_memory, mounted};
-use fathom_testkit::Capability::{FathomBinary, FsOnLoop, LoopDevices};
-use fathom_testkit::{Content, FsKind, Trial, kernel_test};
+use crate::gone::Passing;
+use fathom_testkit::Capability::{FathomBinary, FsOnLoop, LoopDevices, Tool};
+use fathom_testkit::{Content, FsKind, Scratch, Trial, kernel_test};
+use serde_json::Value;
 use std::fs;
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt;
 
 pub fn trials() -> Vec<Trial> {
     let (binary, loops, ext4) = (FathomBinary, LoopDevices, FsOnLoop(FsKind::Ext4));
@@ -13,6 +18,12 @@ pub fn trials() -> Vec<Trial> {
         kernel_test("watch_of_who_commits", &[binary, ext4], commits),
         kernel_test("watch_of_what_is_not_counted", &[binary, loops], uncounted),
         kernel_test("watch_hands_its_input_on", &[binary, loops], input),
+        kernel_test("watch_of_a_device_that_goes", &[binary, loops], goes),
+        kernel_test(
+            "watch_counts_to_the_end_for_everybody",
+            &[binary, ext4, Tool("setpriv")],
+            to_the_end,
+        ),
     ]
 }
 
@@ -106,4 +117,58 @@ fn input() {
         command
     });
     assert_eq!(done.result()["summary"]["application"]["figures"]["x"], 5.0, "{done:?}");
+}
+
+/// A device that is taken away while a program works on it: what it did before counts, and nothing is said about what the program
+/// waited for.
+fn goes() {
+    let sandbox = Sandbox::new();
+    let device = Passing::new(&sandbox.scratch, 32 * MIB);
+    let path = &device.path;
+    let script = format!(
+        "dd if={path} of=/dev/null bs=64k count=300 iflag=direct 2>/dev/null; losetup -d {path}; sleep 1.2"
+    );
+    let words = ["watch", path, "--interval=200ms", "--", "sh", "-c", &script];
+    let done = sandbox.json(&words, &[1]);
+    let finding = done.finding("device-went");
+    assert_eq!(finding["severity"], "doubtful", "{finding}");
+    for id in ["hardly-any-io", "io-gap", "not-storage-bound"] {
+        done.has_not(id);
+    }
+    let summary = &done.result()["summary"];
+    let counts = &summary["application"]["devices"][device.name()];
+    assert!(counts["reads"]["sectors"].as_u64() >= Some(300 * 128), "{summary}");
+    // The disk below it went nowhere.
+    let events = summary["events"].as_array().unwrap();
+    let went = |event: &&Value| event[1].as_str().is_some_and(|what| what.ends_with("went"));
+    assert_eq!(events.iter().filter(went).count(), 1, "{events:?}");
+}
+
+/// What ended a moment ago is told to root only: others get what the kernel tells everybody, and "at least" of the rest.
+fn to_the_end() {
+    let fs = mounted(FsKind::Ext4, &[], "");
+    fs::set_permissions(fs.dir(), Permissions::from_mode(0o777)).unwrap();
+    let scratch = Scratch::new().unwrap();
+    let binary = binary_for_nobody(&scratch);
+    let (dir, db) = (p(fs.dir()), fs.dir().join("fathom.db"));
+    let script =
+        format!("dd if=/dev/zero of={dir}/x bs=64k count=100 oflag=dsync 2>/dev/null; true");
+    let watch = |more: &[&str]| {
+        let mut command = as_nobody(&binary);
+        command.args(["--db", p(&db)]).args(more).args(["watch", dir, "--", "sh", "-c", &script]);
+        command.env("HOME", dir).env("LC_ALL", "C").env_remove("FATHOM_DB");
+        command
+    };
+    let done = cli::run(|| watch(&["--json", "--quiet"]));
+    let application = done.result()["summary"]["application"].clone();
+    let total = &application["total"];
+    let written = total["written_bytes"].as_u64().unwrap();
+    assert!(written >= 100 << 16, "{total}");
+    // Within milliseconds of the end a good part of it was seen.
+    assert!(total["asked_write_bytes"].as_u64() > Some(0), "{total}");
+    let text = cli::run(|| watch(&[])).stdout;
+    let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let is_told = application["is_cut_off"] != true;
+    assert!(is_told || text.contains("to write at least"), "{text}");
+    assert!(is_told || !done.findings().contains(&"io-gap".to_owned()), "{done:?}");
 }

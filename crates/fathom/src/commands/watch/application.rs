@@ -6,7 +6,7 @@ mod printed;
 
 use crate::args::Common;
 use crate::args::watch::Watch;
-use crate::commands::{CommandError, key_value};
+use crate::commands::{CommandError, key_value, standing};
 use crate::exit::Exit;
 use crate::output::Output;
 use crate::session;
@@ -21,12 +21,12 @@ use fathom_sys::child::{self, Ended, Output as Streams, Program};
 use fathom_sys::family::Usage;
 use fathom_sys::signals::StopFlag;
 use fathom_sys::sysroot::SysRoot;
-use fathom_sys::{clock, family, pressure, program_marks};
+use fathom_sys::{clock, family, pressure, process, program_marks};
 use prepared::Prepared;
 use printed::Printed;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 /// An application and what is known of it.
 pub struct Application {
@@ -54,6 +54,8 @@ struct Running {
     printed: Printed,
     begun_ns: u64,
     over_ns: Option<u64>,
+    /// What one that has ended did is told to this user.
+    sees_ended: bool,
     /// It has taken longer than it may.
     is_late: bool,
 }
@@ -176,8 +178,8 @@ impl Application {
 
     /// Where it works, for the head of the stored run.
     pub fn target(&self) -> String {
-        let first = self.devices.first().map_or(self.dir.as_path(), Path::new);
-        session::absolute_target(&first.display().to_string())
+        let here = self.dir.display().to_string();
+        standing::absolute_target(&self.root, self.devices.first().unwrap_or(&here))
     }
 
     /// Starts it.
@@ -193,8 +195,10 @@ impl Application {
         let program =
             Program::start(root, &self.words, &self.dir, streams, &self.mark).map_err(failed)?;
         let family = own.led_by(program.pid);
+        let sees_ended = process::is_root();
+        let (over_ns, is_late) = (None, false);
         self.running =
-            Some(Running { program, family, printed, begun_ns, over_ns: None, is_late: false });
+            Some(Running { program, family, printed, begun_ns, over_ns, sees_ended, is_late });
         Ok(())
     }
 
@@ -214,6 +218,8 @@ impl Application {
         let is_over = running.is_late || has_ended;
         if is_over {
             running.over_ns.get_or_insert(now_ns);
+        } else if !running.sees_ended {
+            running.family.glance();
         }
         is_over
     }
@@ -242,9 +248,8 @@ impl Application {
         };
         let now_ns = running.over_ns.unwrap_or_else(clock::monotonic_ns);
         record.took_ns = now_ns - running.begun_ns;
-        let usage = running.family.look();
-        record.total = Family::between(&Usage::default(), &usage, record.took_ns);
-        record.total.processes = running.family.processes();
+        let mut usage = running.family.look();
+        record.is_cut_off = running.family.is_cut_off();
         let has_ended = running.program.has_ended();
         match running.program.ended() {
             Ok(Some(Ended::Exit(status))) if has_ended => record.exit_status = Some(status),
@@ -252,6 +257,11 @@ impl Application {
             _ if running.is_late && !stop.is_set() => record.timed_out_ns = self.timeout_ns,
             _ => {}
         }
+        if record.is_cut_off {
+            usage = running.family.at_the_end();
+        }
+        record.total = Family::between(&Usage::default(), &usage, record.took_ns);
+        record.total.processes = running.family.processes();
         running.program.end();
         let printed = running.printed.text();
         for (name, figure) in &self.figures {
