@@ -2,11 +2,12 @@
 
 use crate::table::{Align, Table};
 use crate::text::{format_share, printable, push_wrapped_to};
-use fathom_base::units::{format_count, format_duration, format_ns, format_rate, format_size};
+use fathom_base::units::{format_count, format_length, format_ns, format_rate, format_size};
 use fathom_model::capture::{
     CaptureClass, CaptureDistance, CapturePlaces, CaptureRecord, DistanceOf,
 };
 use fathom_stats::Histogram;
+use fathom_study::capture::likeness::{FAR, NEAR, SideBySide};
 use std::fmt::Write;
 
 /// Processes that are named.
@@ -52,7 +53,7 @@ pub fn headline(capture: &CaptureRecord) -> String {
         "{}{size}: {} requests in {}, {} a second, {}; {} events{}",
         printable(&capture.device),
         format_count(requests),
-        format_duration(capture.window_ns),
+        format_length(capture.window_ns),
         format_count((requests as f64 / seconds).round() as u64),
         format_rate(bytes as f64 / seconds),
         format_count(capture.events),
@@ -338,6 +339,17 @@ fn durable(capture: &CaptureRecord) -> String {
     parts.join("; ")
 }
 
+/// Where a row of such a length begins, told apart from the one before.
+fn start(start_ns: u64, length_ns: u64) -> String {
+    match length_ns {
+        1_000_000_000.. => format_length(start_ns),
+        ns => {
+            let decimals = 9 - ns.max(1).ilog10() as usize;
+            format!("{:.decimals$} s", start_ns as f64 / 1e9)
+        }
+    }
+}
+
 /// Ten rows at the most.
 fn course(capture: &CaptureRecord) -> Table {
     let columns = [
@@ -364,7 +376,7 @@ fn course(capture: &CaptureRecord) -> Table {
         rows.iter().for_each(|row| latency.merge_sparse(&row.latency_ns));
         let depth: f64 = rows.iter().map(|row| row.depth_mean * row.length_ns as f64).sum();
         table.row([
-            format_duration(rows[0].start_ns),
+            start(rows[0].start_ns, rows[0].length_ns.saturating_mul(each as u64)),
             count(|row| row.reads),
             count(|row| row.writes),
             format_rate(per_s(sum(|row| row.read_bytes))),
@@ -386,15 +398,20 @@ fn course(capture: &CaptureRecord) -> Table {
 #[must_use]
 pub fn likeness(capture: &CaptureRecord) -> Option<Table> {
     let own = if capture.source == "replay" { "replay" } else { "here" };
+    let table = distances(&capture.likeness, ["trace", own]);
+    (!capture.likeness.is_empty()).then_some(table)
+}
+
+fn distances(all: &[CaptureDistance], [a, b]: [&'static str; 2]) -> Table {
     let columns = [
         ("likeness", Align::Left),
         ("distance", Align::Right),
-        ("trace", Align::Right),
-        (own, Align::Right),
+        (a, Align::Right),
+        (b, Align::Right),
         ("", Align::Left),
     ];
     let mut table = Table::new(columns, 2);
-    for d in &capture.likeness {
+    for d in all {
         let value = |value: Option<u64>| match value {
             None => String::new(),
             Some(value) if d.figure.starts_with("latency") || d.figure.starts_with("time") => {
@@ -411,7 +428,52 @@ pub fn likeness(capture: &CaptureRecord) -> Option<Table> {
             whose(d).to_owned(),
         ]);
     }
-    (!capture.likeness.is_empty()).then_some(table)
+    table
+}
+
+/// Two captures or replays: how much was asked and how fast it was answered, then how far apart their distributions are.
+#[must_use]
+pub fn comparison_text(rows: &[SideBySide], alike: &[CaptureDistance], width: usize) -> String {
+    let columns =
+        [("", Align::Left), ("A", Align::Right), ("B", Align::Right), ("change", Align::Right)];
+    let mut table = Table::new(columns, 2);
+    for row in rows {
+        let value = |value: Option<f64>| match value {
+            None => "-".to_owned(),
+            Some(bytes) if row.figure.ends_with("bytes") => format_rate(bytes),
+            Some(ns) if row.figure.contains(" p") => format_ns(ns.round() as u64),
+            Some(count) => format!("{count:.1}/s"),
+        };
+        let change = row
+            .a
+            .zip(row.b)
+            .map_or_else(String::new, |(a, b)| format!("{:+.1} %", 100.0 * (b - a) / a));
+        table.row([row.figure.clone(), value(row.a), value(row.b), change]);
+    }
+    let mut out = table.render_to(0, width);
+    out.push('\n');
+    out += &distances(alike, ["A", "B"]).render_to(0, width);
+    let of_load = alike.iter().filter(|d| d.of == DistanceOf::Load);
+    let worst = of_load.max_by(|a, b| a.distance.total_cmp(&b.distance));
+    let said = worst.map_or_else(
+        || "Nothing of the load is in both.".to_owned(),
+        |d| match d.distance {
+            value if value <= NEAR => {
+                format!("The same load: the largest distance is {value:.2}, of {}.", d.figure)
+            }
+            value if value <= FAR => format!(
+                "Nearly the same load: the largest distance is {value:.2}, of {}.",
+                d.figure
+            ),
+            value => {
+                format!("Two different loads: the largest distance is {value:.2}, of {}.", d.figure)
+            }
+        },
+    );
+    push_wrapped_to(&mut out, width, "", &said);
+    let note = "Distances go from 0, the same distribution, to 1, another altogether. One run of each: how much the next two would differ is not known.";
+    push_wrapped_to(&mut out, width, "", note);
+    out
 }
 
 fn whose(distance: &CaptureDistance) -> &'static str {
@@ -426,6 +488,49 @@ fn whose(distance: &CaptureDistance) -> &'static str {
 mod tests {
     use super::*;
     use fathom_model::capture::CaptureInterval;
+
+    #[test]
+    fn two_of_them_are_told_apart() {
+        let row = |figure: &str, a, b| SideBySide { figure: figure.to_owned(), a, b };
+        let rows = [
+            row("read requests", Some(100.0), Some(250.0)),
+            row("read p99", Some(1e6), Some(5e5)),
+            row("write bytes", None, Some(2e6)),
+        ];
+        let distance = |figure: &str, distance, of| CaptureDistance {
+            figure: figure.to_owned(),
+            distance,
+            median_a: None,
+            median_b: None,
+            of,
+        };
+        let alike = [
+            distance("size of reads", 0.4, DistanceOf::Load),
+            distance("latency of reads", 0.9, DistanceOf::Storage),
+        ];
+        let text = comparison_text(&rows, &alike, 100);
+        for part in [
+            "100.0/s",
+            "+150.0 %",
+            "1.0 ms",
+            "500 us",
+            "-50.0 %",
+            "2.0 MB/s",
+            "Two different loads: the largest distance is 0.40, of size of reads",
+        ] {
+            assert!(text.contains(part), "{part}\n{text}");
+        }
+    }
+
+    #[test]
+    fn starts_of_rows_are_told_apart() {
+        assert_eq!([start(0, 200_000_000), start(1_400_000_000, 200_000_000)], ["0.0 s", "1.4 s"]);
+        assert_eq!(start(1_520_000_000, 20_000_000), "1.52 s");
+        assert_eq!(
+            [start(4_000_000_000, 2_000_000_000), start(90_000_000_000, 9_000_000_000)],
+            ["4 s", "1 min 30 s"]
+        );
+    }
 
     #[test]
     fn nothing_and_little_have_a_page_too() {

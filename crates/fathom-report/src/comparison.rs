@@ -57,8 +57,11 @@ fn answer_text(comparison: &Comparison, width: usize) -> String {
         notes.iter().for_each(|note| push_wrapped_to(&mut out, width, "", note));
         out.push('\n');
     }
-    out += &differences_text(&comparison.differences, width);
-    out.push('\n');
+    // Of runs without any figure in common that nothing differs says nothing.
+    if !comparison.rows.is_empty() || !comparison.differences.is_empty() {
+        out += &differences_text(&comparison.differences, width);
+        out.push('\n');
+    }
     out
 }
 
@@ -433,5 +436,8 @@ mod tests {
         assert!(found.rows.is_empty() && text.contains("Only A has: x; y"), "{text}");
         assert!(text.contains("workload.depth   1   32") && !text.contains("Medians"), "{text}");
         assert!(text.find("VOID") < text.find("Only A has"), "{text}");
+        let same =
+            compare(&side("a", ["x", "y"], 1), &side("b", ["v", "w"], 1), &Options::default());
+        assert!(!comparison_text(&same, WIDTH).contains(NO_DIFFERENCE), "nothing was compared");
     }
 }

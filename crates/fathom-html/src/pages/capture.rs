@@ -2,7 +2,7 @@
 
 use super::{Source, parts};
 use crate::page::{Axis, Block, Chart, ChartKind, Column, Page, Point, Section, Table, Unit};
-use fathom_base::units::{format_count, format_duration, format_ns, format_size};
+use fathom_base::units::{format_count, format_duration, format_length, format_ns, format_size};
 use fathom_model::capture::{CaptureInterval, CaptureMap, CaptureRecord};
 use fathom_model::record::RunKind;
 use fathom_report::capture as report;
@@ -314,7 +314,7 @@ fn depths(capture: &CaptureRecord) -> Option<Chart> {
     let y = Axis::new("share of the time", Unit::Share);
     let mut chart = Chart::new("Requests in flight", ChartKind::Bars, x, y)
         .series("share of the time", points)
-        .n(format_duration(total));
+        .n(format_length(total));
     let beyond: u64 = capture.depth_ns.iter().skip(DEPTHS_MAX).sum();
     if beyond > 0 {
         chart.reduction = format!("Deeper than drawn: {:.1} % of the time.", 100.0 * share(beyond));

@@ -251,11 +251,11 @@ fn in_order(row: &RowComparison, sides: &[Vec<Cell<'_>>; 2]) -> Option<Chart> {
 fn differences(found: &Comparison) -> Section {
     let mut section = Section::new("What differed", "");
     let table = difference_rows(&found.differences, &str::to_owned);
-    section.blocks.push(if table.is_empty() {
-        Block::Text(NO_DIFFERENCE.to_owned())
-    } else {
-        Block::Table(Table::from(&table))
-    });
+    if !table.is_empty() {
+        section.blocks.push(Block::Table(Table::from(&table)));
+    } else if !found.rows.is_empty() {
+        section.blocks.push(Block::Text(NO_DIFFERENCE.to_owned()));
+    }
     for (side, only) in [("A", &found.only_a), ("B", &found.only_b)] {
         if !only.is_empty() {
             section.blocks.push(Block::Text(format!("Only {side} has: {}.", only.join("; "))));

@@ -3,6 +3,7 @@
 use fathom_model::capture::{CaptureClass, CaptureDistance, CaptureRecord, DistanceOf};
 use fathom_model::finding::{Finding, Severity};
 use fathom_stats::Histogram;
+use serde::Serialize;
 
 /// Distances below this count as the same: what one second of a load differs by from the next.
 pub const NEAR: f64 = 0.1;
@@ -16,6 +17,8 @@ pub struct Changed {
     pub places: bool,
     /// They come at other times.
     pub times: bool,
+    /// Only the reads of it are there.
+    pub reads_only: bool,
 }
 
 /// All figures that both have.
@@ -47,13 +50,54 @@ pub fn distances(a: &CaptureRecord, b: &CaptureRecord, changed: Changed) -> Vec<
     };
     add("latency of reads", &latency(a, "read"), &latency(b, "read"), Storage);
     add("latency of writes", &latency(a, "write"), &latency(b, "write"), Storage);
-    all.extend(mix(a, b).map(|distance| share(MIX, distance, Load)));
+    all.extend(mix(a, b).map(|distance| share(MIX, distance, unless(changed.reads_only))));
     if let (Some(a), Some(b)) = (durable(a), durable(b)) {
         // The kernel sends no flushes to a device that says it has no volatile cache: that they are gone may be its part.
         let of = if a > 0.0 && b <= 0.0 { Storage } else { Load };
         all.push(share(DURABLE, (a - b).abs(), of));
     }
     all
+}
+
+/// One figure of two captures.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct SideBySide {
+    /// Which; what ends with `p50` or `p99` is in nanoseconds, all else a second.
+    pub figure: String,
+    /// Of the first; none where it has nothing of the kind.
+    pub a: Option<f64>,
+    /// Of the second.
+    pub b: Option<f64>,
+}
+
+/// How much was asked of two captures, and how fast it was answered.
+#[must_use]
+pub fn side_by_side(a: &CaptureRecord, b: &CaptureRecord) -> Vec<SideBySide> {
+    let mut rows = Vec::new();
+    let mut add = |figure: String, of: &dyn Fn(&CaptureRecord) -> Option<f64>| {
+        let (a, b) = (of(a), of(b));
+        if a.is_some() || b.is_some() {
+            rows.push(SideBySide { figure, a, b });
+        }
+    };
+    let per_s =
+        |count: u64, record: &CaptureRecord| count as f64 * 1e9 / record.window_ns.max(1) as f64;
+    for word in ["read", "write", "discard", "flush"] {
+        let of =
+            |record: &CaptureRecord| record.class(word).filter(|class| class.count > 0).cloned();
+        add(format!("{word} requests"), &|record| Some(per_s(of(record)?.count, record)));
+        add(format!("{word} bytes"), &|record| {
+            of(record).filter(|class| class.bytes > 0).map(|class| per_s(class.bytes, record))
+        });
+        for (name, share) in [("p50", 0.5), ("p99", 0.99)] {
+            add(format!("{word} {name}"), &|record| {
+                let class = of(record)?;
+                let times = if record.is_of_driver { &class.service_ns } else { &class.total_ns };
+                times.quantile(share).map(|ns| ns as f64)
+            });
+        }
+    }
+    rows
 }
 
 fn share(figure: &str, distance: f64, of: DistanceOf) -> CaptureDistance {
@@ -134,16 +178,19 @@ pub fn distance(a: &Histogram, b: &Histogram) -> Option<f64> {
 
 /// What the distances come to. Depth and latency are the storage's part: on another one they are expected to differ.
 #[must_use]
-pub fn finding(id: &str, distances: &[CaptureDistance]) -> Finding {
+pub fn finding(id: &str, distances: &[CaptureDistance], changed: Changed) -> Finding {
     let counts = |d: &&CaptureDistance| d.of == DistanceOf::Load;
     let worst = distances.iter().filter(counts).max_by(|a, b| a.distance.total_cmp(&b.distance));
-    let said = "the load that arrived";
-    let changed: Vec<&str> = distances
+    let (said, is, those) = match changed.reads_only {
+        true => ("the reads that arrived", "are", "those"),
+        false => ("the load that arrived", "is", "that"),
+    };
+    let on_purpose: Vec<&str> = distances
         .iter()
         .filter(|d| d.of == DistanceOf::Changed)
         .map(|d| d.figure.as_str())
         .collect();
-    let apart = match changed.as_slice() {
+    let apart = match on_purpose.as_slice() {
         [] => String::new(),
         figures => format!("; changed on purpose and not compared: {}", figures.join(", ")),
     };
@@ -153,11 +200,13 @@ pub fn finding(id: &str, distances: &[CaptureDistance]) -> Finding {
     };
     let value = worst.distance;
     let (severity, word) = match value {
-        d if d <= NEAR => (Severity::Note, "is that of the trace"),
-        d if d <= FAR => (Severity::Note, "is close to that of the trace"),
-        _ => (Severity::Doubtful, "is another than that of the trace"),
+        d if d <= NEAR => (Severity::Note, ""),
+        d if d <= FAR => (Severity::Note, "close to "),
+        _ => {
+            (Severity::Doubtful, if changed.reads_only { "others than " } else { "another than " })
+        }
     };
     let figure = &worst.figure;
-    Finding::new(id, severity, format!("{said} {word}: the largest distance is {value:.2}, of {figure}{apart}"))
+    Finding::new(id, severity, format!("{said} {is} {word}{those} of the trace: the largest distance is {value:.2}, of {figure}{apart}"))
         .advise("0 is the same distribution, 1 another altogether; latency and depth are what this storage makes of it")
 }

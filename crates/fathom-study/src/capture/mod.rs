@@ -9,7 +9,7 @@ pub use advice::advice;
 
 use crate::rules;
 use crate::verdict::Study;
-use fathom_base::units::{format_count, format_duration, format_ns};
+use fathom_base::units::{format_count, format_length, format_ns};
 use fathom_model::capture::CaptureRecord;
 use fathom_model::finding::{Finding, Severity, Verdict};
 use fathom_model::record::Record;
@@ -50,8 +50,7 @@ pub fn faults(capture: &CaptureRecord) -> Vec<Finding> {
     let few = if capture.requests() == 0 {
         let advice = "capture while the application works, or the device that it really uses: fathom check PATH shows what lies below a path";
         let device = &capture.device;
-        let text =
-            format!("nothing was asked of {device} in {}", format_duration(capture.window_ns));
+        let text = format!("nothing was asked of {device} in {}", format_length(capture.window_ns));
         Some(Finding::new("capture-empty", Severity::Void, text).advise(advice))
     } else {
         too_few(capture, "capture for longer: --time=5m")

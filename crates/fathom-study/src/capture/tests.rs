@@ -214,11 +214,11 @@ fn distances_are_those_of_kolmogorov_and_smirnov() {
     let a = capture(vec![class("read", 100, 0, &[(4096, 100)])], vec![1, 1]);
     let b = capture(vec![class("read", 100, 0, &[(8192, 100)])], vec![1, 1]);
     let none = Changed::default();
-    assert_eq!(finding("likeness", &distances(&a, &a, none)).severity, Severity::Note);
-    let apart = finding("likeness", &distances(&a, &b, none));
+    assert_eq!(finding("likeness", &distances(&a, &a, none), none).severity, Severity::Note);
+    let apart = finding("likeness", &distances(&a, &b, none), none);
     assert!(apart.severity == Severity::Doubtful && apart.summary.contains("size of reads"));
     assert!(distances(&a, &b, none).iter().any(|d| d.distance > FAR));
-    assert_eq!(finding("likeness", &[]).severity, Severity::Doubtful);
+    assert_eq!(finding("likeness", &[], none).severity, Severity::Doubtful);
 }
 
 /// What a filesystem writes back: half of it 4 KiB, the rest in any multiple of it up to 1 MiB.
@@ -286,7 +286,7 @@ fn reads_are_no_writes_and_durable_writes_are_no_others() {
         capture(classes.into_iter().filter(|class| class.count > 0).collect(), vec![1, 1])
     };
     let found = |a: &CaptureRecord, b: &CaptureRecord| {
-        finding("likeness", &distances(a, b, Changed::default()))
+        finding("likeness", &distances(a, b, Changed::default()), Changed::default())
     };
     for (a, b, figure) in [
         (load(100, 0, 0), load(0, 100, 0), "1.00, of shares of reads and writes"),
@@ -310,11 +310,29 @@ fn what_is_changed_on_purpose_is_told_and_does_not_count() {
     let mut b = a.clone();
     (1..100).for_each(|gap| a.arrivals.gap_ns.record(gap * 1000));
     (1..100).for_each(|gap| b.arrivals.gap_ns.record(gap * 9_000_000));
-    let of = |changed| finding("likeness", &distances(&a, &b, changed));
+    let of = |changed| finding("likeness", &distances(&a, &b, changed), changed);
     assert_eq!(of(Changed::default()).severity, Severity::Doubtful);
-    let found = of(Changed { times: true, places: false });
+    let found = of(Changed { times: true, ..Changed::default() });
     assert_eq!(found.severity, Severity::Note);
     assert!(found.summary.contains("not compared: time between arrivals"), "{}", found.summary);
+}
+
+/// What was left out is not said to have arrived.
+#[test]
+fn of_reads_alone_only_reads_are_said_to_be_alike() {
+    let a = capture(vec![class("read", 100, 0, &[(4096, 100)])], vec![1, 1]);
+    let changed = Changed { reads_only: true, ..Changed::default() };
+    let found = finding("likeness", &distances(&a, &a, changed), changed);
+    assert!(
+        found.summary.starts_with("the reads that arrived are those of the trace"),
+        "{}",
+        found.summary
+    );
+    assert!(
+        found.summary.contains("not compared: shares of reads and writes"),
+        "{}",
+        found.summary
+    );
 }
 
 #[test]

@@ -1,12 +1,13 @@
 //! `fathom capture`: what a device is asked for, by whom, and what that means.
 
+pub mod compare;
 mod device;
 mod sink;
 mod store;
 mod take;
 
 use super::planned::Answer;
-use super::{CommandError, CommandResult, finish};
+use super::{CommandError, CommandResult, finish, standing};
 use crate::args::watch::Watch;
 use crate::args::{Capture, Common};
 use crate::exit::Exit;
@@ -72,7 +73,7 @@ pub fn run(common: &Common, output: Output, stop: &StopFlag, args: &Capture) -> 
     text.push('\n');
     let ending =
         if stop.is_set() && taken.was_cut { Ending::Interrupted } else { Ending::Complete };
-    let target = args.device.clone().unwrap_or_else(|| taken.record.device.clone());
+    let target = target(&root, args.device.as_ref(), &taken.record);
     let kept = keep(
         (common, output, &root),
         store::Run {
@@ -109,6 +110,11 @@ pub fn run(common: &Common, output: Output, stop: &StopFlag, args: &Capture) -> 
         "exit_code": exit.code(),
     });
     finish(output, &text, &result, exit)
+}
+
+/// What was captured, as it is told from others. What a trace was made of may be another machine's.
+fn target(root: &SysRoot, word: Option<&String>, record: &CaptureRecord) -> String {
+    word.map_or_else(|| record.device.clone(), |word| standing::absolute_target(root, word))
 }
 
 /// What the counters of a device tell of the same time, where its requests cannot be seen one by one.
@@ -184,8 +190,9 @@ impl Taken {
     fn compare_with(&mut self, trace: &CaptureRecord) {
         // On a device of another size the same load lies elsewhere.
         let places = trace.size_bytes != self.record.size_bytes;
-        let likeness = likeness::distances(trace, &self.record, Changed { places, times: false });
-        self.findings.push(likeness::finding("capture-likeness", &likeness));
+        let changed = Changed { places, ..Changed::default() };
+        let likeness = likeness::distances(trace, &self.record, changed);
+        self.findings.push(likeness::finding("capture-likeness", &likeness, changed));
         self.findings.extend(faults_of_trace(trace));
         self.record.likeness = likeness;
     }

@@ -2,7 +2,7 @@
 
 use super::history::some_of;
 use super::list::{open, state_of};
-use super::{CommandError, CommandResult, watch};
+use super::{CommandError, CommandResult, capture, watch};
 use crate::args::{Common, Compare, FailOn};
 use crate::exit::Exit;
 use crate::output::Output;
@@ -40,6 +40,9 @@ pub fn run(common: &Common, output: Output, args: &Compare) -> CommandResult {
     keep_pairs(&mut a, &mut b);
     if watch::stored::is_asked(&a, &b) {
         return watch::stored::compare(output, &a, &b);
+    }
+    if capture::compare::is_asked(&a, &b) {
+        return capture::compare::compare(output, &a, &b);
     }
     // Rows of one run may be compared with each other, a run with itself not: that would prove nothing.
     let same = |run: &&Run| {

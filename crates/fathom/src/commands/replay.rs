@@ -8,7 +8,7 @@ use crate::args::{Common, MapTo, Replay, Style};
 use crate::exit::Exit;
 use crate::output::Output;
 use crate::session::{self, Purpose};
-use fathom_base::units::{format_count, format_duration, format_size, parse_size};
+use fathom_base::units::{format_count, format_length, format_size, parse_size};
 use fathom_guard::{FileRefusal, KeptFile};
 use fathom_lab::run::RunOptions;
 use fathom_lab::trial::announce;
@@ -75,9 +75,13 @@ impl Order<'_> {
 
     /// Notes how alike what was replayed is to the trace, and what that comes to.
     pub fn compare(&self, replayed: &mut CaptureRecord, mapping: Mapping) -> Finding {
-        let changed = Changed { places: mapping != Mapping::Fit, times: self.speed != Some(1.0) };
+        let changed = Changed {
+            places: mapping != Mapping::Fit,
+            times: self.speed != Some(1.0),
+            reads_only: !self.wanted.writes && self.left_out > 0,
+        };
         replayed.likeness = likeness::distances(&self.reference, replayed, changed);
-        likeness::finding("replay-likeness", &replayed.likeness)
+        likeness::finding("replay-likeness", &replayed.likeness, changed)
     }
 }
 
@@ -339,7 +343,7 @@ fn say(output: Output, order: &Order<'_>) {
         None => "as fast as they go".to_owned(),
     };
     let pace = match order.length_ns() {
-        Some(ns) => format!("{pace} ({})", format_duration(ns)),
+        Some(ns) => format!("{pace} ({})", format_length(ns)),
         None => pace,
     };
     output.note(&format!(

@@ -1,6 +1,7 @@
 //! What a device was asked for: captured beside a load whose figures are known, replayed, and never left switched on.
 
 use crate::cli::{Kept, Running, Sandbox, as_nobody, binary_for_nobody, p, wait_until};
+use crate::gone::Passing;
 use fathom_testkit::Capability::{FathomBinary, LoopDevices, Tool};
 use fathom_testkit::{LoopDevice, Mount, Scratch, Trial, kernel_test};
 use serde_json::Value;
@@ -21,6 +22,11 @@ pub fn trials() -> Vec<Trial> {
         kernel_test("capture_ends_before_a_disk_is_full", &[FathomBinary, LoopDevices], disk_full),
         kernel_test("capture_ends_what_its_command_started", &needs[..2], ends_children),
         kernel_test("replay_is_like_its_trace", &needs, replayed),
+        kernel_test(
+            "capture_ends_where_its_device_goes",
+            &[FathomBinary, LoopDevices],
+            device_goes,
+        ),
     ]
 }
 
@@ -353,8 +359,56 @@ fn replayed() {
     let before = fs::read(device.backing()).unwrap();
     let done = sandbox.json(&["replay", p(&trace), p(device.path()), "--speed=max"], &[0, 1]);
     assert!(fs::read(device.backing()).unwrap() == before);
-    let found = done.result()["findings"].to_string();
-    assert!(found.contains("replay-left-out") && found.contains("--destroy"), "{found}");
+    // A third of the trace is writes: without them it is another load, and only the reads are said to be like those of the trace.
+    let found = done.finding("replay-left-out");
+    assert_eq!((&found["severity"], done.code), (&"doubtful".into(), 1), "{found}");
+    assert!(found["advice"].to_string().contains("--destroy"), "{found}");
+    let alike = done.finding("replay-likeness")["summary"].to_string();
+    assert!(alike.contains("the reads that arrived"), "{alike}");
+    // Two replays beside each other; with anything else they are not compared.
+    let id = |of: &Value| of["id"].as_str().unwrap().to_owned();
+    let (whole, reads) = (id(&result), id(&fast));
+    let both = sandbox.json(&["compare", &whole, &reads], &[0]).result();
+    let sizes = |d: &&Value| d["figure"] == "size of reads" && d["distance"].as_f64() < Some(0.1);
+    let distances = both["comparison"]["distances"].as_array().unwrap();
+    assert!(distances.iter().any(|d| sizes(&d)), "{both}");
+    let text = sandbox.run(&["compare", &whole, &reads]);
+    assert!(
+        text.stdout.contains("Two different loads") && !text.stdout.contains("Nothing"),
+        "{text:?}"
+    );
+    sandbox.refuses(&["compare", &whole, &whole], 2, &["on both sides"]);
+}
+
+/// A loop device loses its file, or gets another one, while it is captured.
+fn device_goes() {
+    let sandbox = Sandbox::new();
+    let capture = |device: &Passing, then: &str| {
+        let (path, trace) = (&device.path, sandbox.dir().join("t"));
+        let read = "of=/dev/null bs=64k count=100 iflag=direct 2>/dev/null";
+        let script = format!("dd if={path} {read}; sleep 0.5; losetup -d {path}; {then}; sleep 30");
+        let words = ["capture", path, "--time=20s", "-o", p(&trace), "--", "sh", "-c", &script];
+        let done = sandbox.json(&words, &[1]);
+        fs::remove_file(&trace).unwrap();
+        let finding = done.finding("capture-device-went");
+        assert_eq!(finding["severity"], "doubtful", "{finding}");
+        done.result()["capture"].clone()
+    };
+    let device = Passing::new(&sandbox.scratch, 32 * MIB);
+    let gone = capture(&device, "true");
+    assert!(class(&gone, "read")["count"].as_u64() >= Some(100), "{gone}");
+    let window_ns = gone["window_ns"].as_u64().unwrap();
+    assert!(window_ns > 500_000_000 && window_ns < 15_000_000_000, "{window_ns}");
+    // Behind the end of the first one: nothing of that is in its trace.
+    let mut device = Passing::new(&sandbox.scratch, 32 * MIB);
+    let (path, other) = (device.path.clone(), device.file(64 * MIB));
+    let then = format!(
+        "until losetup {path} {}; do :; done; dd if={path} of=/dev/null bs=64k skip=600 count=200 iflag=direct 2>/dev/null",
+        p(&other)
+    );
+    let replaced = capture(&device, &then);
+    assert!(class(&replaced, "read")["count"].as_u64() >= Some(100), "{replaced}");
+    assert!(replaced["places"]["end_byte"].as_u64() <= Some(32 * MIB), "{replaced}");
 }
 
 fn distance(result: &Value, figure: &str) -> f64 {

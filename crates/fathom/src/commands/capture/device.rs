@@ -19,6 +19,60 @@ pub struct Device {
     pub watched: Watched,
     /// The number of the device itself.
     pub devno: DevNo,
+    /// The very device.
+    pub identity: Identity,
+}
+
+/// A device as it was when it was found. Its number and its name may be another's later.
+pub struct Identity {
+    root: SysRoot,
+    devno: DevNo,
+    /// Its directory, held open: that of another device is another one.
+    own: BlockDir,
+    /// That of the disk.
+    disk: BlockDir,
+    /// Number of the disk, or what is in it, among all that this boot has seen; none on kernels before 5.15.
+    sequence: Option<u64>,
+    size_bytes: u64,
+}
+
+/// What became of a device.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Now {
+    /// It is there.
+    Same,
+    /// It is not, nor anything else of its number.
+    Gone,
+    /// Something else has its number.
+    Other,
+}
+
+impl Identity {
+    fn of(root: &SysRoot, devno: DevNo, own: &BlockDir, disk: &BlockDir) -> Self {
+        let (own, disk) = (own.held(), disk.held());
+        let sequence = disk.value("diskseq");
+        let size_bytes = own.size_bytes().unwrap_or(0);
+        Self { root: root.clone(), devno, own, disk, sequence, size_bytes }
+    }
+
+    /// What it is now.
+    pub fn now(&self) -> Now {
+        match self.own.size_bytes() {
+            // A loop device that lost its file.
+            Some(0) if self.size_bytes > 0 => Now::Gone,
+            Some(bytes) => match self.sequence {
+                Some(before) if self.disk.value("diskseq") == Some(before) => Now::Same,
+                // It may grow; where nothing else tells, another size is another device.
+                None if bytes == self.size_bytes => Now::Same,
+                _ => Now::Other,
+            },
+            None => {
+                let next = BlockDir::by_devno(&self.root, self.devno);
+                let is_there = next.is_some_and(|next| next.size_bytes() != Some(0));
+                if is_there { Now::Other } else { Now::Gone }
+            }
+        }
+    }
 }
 
 /// `sda`, `/dev/sda1`, or any path on it.
@@ -45,6 +99,7 @@ pub fn find(root: &SysRoot, word: &str) -> Result<Device, String> {
         logical_block_bytes: disk.value("queue/logical_block_size").unwrap_or(512),
         watched: Watched { device, part },
         devno: own,
+        identity: Identity::of(root, own, &dir, &disk),
     })
 }
 
@@ -65,4 +120,41 @@ fn below(root: &SysRoot, word: &str, path: &Path) -> Result<BlockDir, String> {
         }
         _ => format!("{word}: there is no block device below it that could be captured"),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use fathom_testkit::Tree;
+    use std::fs;
+
+    #[test]
+    fn what_has_the_number_of_a_device_later_is_another_one() {
+        let tree = Tree::new();
+        let put = |sequence: &str, size: &str| {
+            tree.device("v/block/loop1", "7:1", &[("diskseq", sequence), ("size", size)]);
+        };
+        put("5", "2048");
+        let root = tree.root();
+        let dir = BlockDir::by_name(&root, "loop1").unwrap();
+        let identity = Identity::of(&root, dir.devno().unwrap(), &dir, &dir);
+        let then = |sequence: &str, size: &str| {
+            put(sequence, size);
+            identity.now()
+        };
+        assert_eq!(identity.now(), Now::Same);
+        assert_eq!(then("5", "4096"), Now::Same, "it has grown");
+        assert_eq!(then("6", "0"), Now::Gone);
+        assert_eq!(then("7", "2048"), Now::Other);
+        assert_eq!(then("5", "2048"), Now::Same);
+        // Taken away, and another one of its number put there.
+        let own = root.path("sys/devices/v/block/loop1");
+        fs::rename(&own, root.path("sys/devices/v/block/away")).unwrap();
+        ["dev", "size", "diskseq"].iter().for_each(|name| {
+            fs::remove_file(root.path("sys/devices/v/block/away").join(name)).unwrap();
+        });
+        assert_eq!(identity.now(), Now::Gone);
+        put("5", "2048");
+        assert_eq!(identity.now(), Now::Other);
+    }
 }

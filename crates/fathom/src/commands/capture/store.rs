@@ -22,7 +22,7 @@ pub struct Run {
     pub kind: RunKind,
     /// The user's word.
     pub label: Option<String>,
-    /// The target as given.
+    /// The target, as it is told from others.
     pub target: String,
     /// When it began.
     pub started_unix_ns: i64,
@@ -76,7 +76,7 @@ pub fn keep(
         kind: run.kind,
         label: run.label,
         command: session::command_line(),
-        target: session::absolute_target(&run.target),
+        target: run.target,
         started_unix_ns: run.started_unix_ns,
         host: fathom_inspect::host_facts(root),
         fathom_version: env!("CARGO_PKG_VERSION").to_owned(),

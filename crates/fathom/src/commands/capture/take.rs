@@ -1,13 +1,13 @@
 //! The capture itself: rings to file, beside a command or for a time, then the file to figures.
 
-use super::device::Device;
+use super::device::{Device, Now};
 use super::sink::{self, Full, Pieces, Room, Sink};
 use super::{TIME_NS, Taken, trace_error};
 use crate::commands::{CommandError, standing};
 use crate::exit::Exit;
 use crate::output::Output;
 use crate::session;
-use fathom_base::units::{format_count, format_duration};
+use fathom_base::units::{format_count, format_length};
 use fathom_guard::FileRefusal;
 use fathom_model::finding::{Finding, Severity};
 use fathom_observe::trace::event::{Event, Names};
@@ -54,6 +54,8 @@ struct Over {
     started_unix_ns: i64,
     rounds: Rounds,
     late: u64,
+    /// What became of the device.
+    device: Now,
     /// Why the trace could not be written any more.
     broken: Option<io::Error>,
 }
@@ -66,6 +68,34 @@ struct Rounds {
     was_ended: bool,
     was_cut: bool,
     full: Option<Full>,
+}
+
+/// Whether the device is still the one that was named. Whatever has its number later is captured too, and no part of its trace.
+struct Presence<'a> {
+    device: &'a Device,
+    now: Now,
+    /// The last moment at which nothing else had its number.
+    until_ns: u64,
+}
+
+impl<'a> Presence<'a> {
+    fn of(device: &'a Device) -> Self {
+        Self { device, now: Now::Same, until_ns: clock::monotonic_ns() }
+    }
+
+    /// Looks again, and says up to when events are its own: all that are known by now, as long as nothing else has its number.
+    fn look(&mut self) -> u64 {
+        let now_ns = clock::monotonic_ns();
+        let now = self.device.identity.now();
+        if now == Now::Other || self.now == Now::Other {
+            self.now = Now::Other;
+            return self.until_ns;
+        }
+        if self.now == Now::Same {
+            (self.now, self.until_ns) = (now, now_ns);
+        }
+        now_ns
+    }
 }
 
 /// Captures.
@@ -123,8 +153,8 @@ fn name_of(wish: &Wish<'_>) -> String {
 fn say_what_is_done(output: Output, wish: &Wish<'_>, capture: &Capture, is_on_it: bool) {
     let name = &wish.device.name;
     let until = match (wish.time_ns, wish.command.is_empty()) {
-        (Some(ns), _) => format!("for {}", format_duration(ns)),
-        (None, true) => format!("for {}", format_duration(TIME_NS)),
+        (Some(ns), _) => format!("for {}", format_length(ns)),
+        (None, true) => format!("for {}", format_length(TIME_NS)),
         (None, false) => "until the command ends".to_owned(),
     };
     output.note(&format!(
@@ -162,25 +192,42 @@ fn record(
     let mut beside = Beside::start(wish).map_err(Failed::Start)?;
     let cpu_before = threads::thread_cpu();
     let mut done = Rounds::default();
-    let went = rounds(stop, (wish, &mut room), &mut capture, &mut writer, (&mut beside, &mut done));
+    let mut presence = Presence::of(&wish.device);
+    let beside_it = (&mut beside, &mut done, &mut presence);
+    let went = rounds(stop, (wish, &mut room), &mut capture, &mut writer, beside_it);
     let cpu = threads::thread_cpu().since(cpu_before);
     // Whatever happened: with the command ends all that it has started.
     drop(beside);
-    let window_ns = clock::monotonic_ns() - started_ns;
+    let ended_ns = clock::monotonic_ns();
     let totals = writer.totals();
-    let finished = went.and_then(|()| finish(&mut capture, writer));
+    let finished = went.and_then(|()| finish(&mut capture, writer, &mut presence));
+    let window_ns = match presence.now {
+        Now::Same => ended_ns,
+        Now::Gone | Now::Other => presence.until_ns,
+    };
+    let window_ns = window_ns.saturating_sub(started_ns);
     let (totals, broken) = match finished {
         Ok(totals) => (totals, None),
         // What has been written by now is a trace all the same.
         Err(error) => (totals, Some(error)),
     };
     let (cpu_ns, late) = (cpu.user_ns + cpu.system_ns, capture.late());
-    Ok(Over { totals, window_ns, cpu_ns, started_unix_ns, rounds: done, late, broken })
+    let device = presence.now;
+    Ok(Over { totals, window_ns, cpu_ns, started_unix_ns, rounds: done, late, device, broken })
 }
 
 /// Switches the tracepoints off, and writes the rest.
-fn finish(capture: &mut Capture, mut writer: Writer<Sink>) -> io::Result<Totals> {
-    capture.stop(&mut |event: &Event, names: &Names| writer.push(event, names))?;
+fn finish(
+    capture: &mut Capture,
+    mut writer: Writer<Sink>,
+    presence: &mut Presence<'_>,
+) -> io::Result<Totals> {
+    let mut rest: Vec<Event> = Vec::new();
+    capture.stop(&mut |event: &Event, _: &Names| {
+        rest.push(*event);
+        Ok(())
+    })?;
+    write(&mut rest, capture, &mut writer, presence.look())?;
     writer.lost(capture.lost() - writer.totals().lost);
     writer.came_online(capture.came_online());
     let (sink, totals) = writer.finish(capture.names())?;
@@ -188,21 +235,37 @@ fn finish(capture: &mut Capture, mut writer: Writer<Sink>) -> io::Result<Totals>
     Ok(totals)
 }
 
+/// Writes what has come up to a moment; what came later is none of it.
+fn write(
+    events: &mut Vec<Event>,
+    capture: &Capture,
+    writer: &mut Writer<Sink>,
+    until_ns: u64,
+) -> io::Result<()> {
+    let mut own = events.drain(..).filter(|event| event.time_ns <= until_ns);
+    own.try_for_each(|event| writer.push(&event, capture.names()))
+}
+
 fn rounds(
     stop: &StopFlag,
     (wish, room): (&Wish<'_>, &mut Room),
     capture: &mut Capture,
     writer: &mut Writer<Sink>,
-    (beside, done): (&mut Beside, &mut Rounds),
+    (beside, done, presence): (&mut Beside, &mut Rounds, &mut Presence<'_>),
 ) -> io::Result<()> {
     let started_ns = clock::monotonic_ns();
     let time_ns = wish.time_ns.or_else(|| wish.command.is_empty().then_some(TIME_NS));
     let until_ns = time_ns.map_or(u64::MAX, |ns| started_ns.saturating_add(ns));
     let mut written_ns = started_ns;
+    let mut come: Vec<Event> = Vec::new();
     loop {
         let left = Duration::from_nanos(until_ns.saturating_sub(clock::monotonic_ns()));
-        let mut write = |event: &Event, names: &Names| writer.push(event, names);
-        capture.round(ROUND.min(left), &mut write)?;
+        let mut keep = |event: &Event, _: &Names| {
+            come.push(*event);
+            Ok(())
+        };
+        capture.round(ROUND.min(left), &mut keep)?;
+        write(&mut come, capture, writer, presence.look())?;
         let lost = capture.lost() - writer.totals().lost;
         writer.lost(lost);
         let now_ns = clock::monotonic_ns();
@@ -215,7 +278,8 @@ fn rounds(
         done.was_cut = stop.is_set();
         done.full = room.full(writer.totals().bytes, now_ns);
         let is_late = now_ns >= until_ns;
-        if done.was_cut || done.full.is_some() || done.command.is_some() || is_late {
+        let is_over = done.was_cut || done.full.is_some() || done.command.is_some() || is_late;
+        if is_over || presence.now != Now::Same {
             done.was_ended = is_late && done.command.is_none() && !wish.command.is_empty();
             return Ok(());
         }
@@ -298,7 +362,8 @@ fn characterise(output: Output, wish: &Wish<'_>, over: &Over) -> Result<Taken, C
         Some(Ended::Exit(code)) => Some(format!("ended with exit status {code}")),
         Some(Ended::Signal(signal)) => Some(format!("was ended by signal {signal}")),
     };
-    let mut findings: Vec<Finding> = ended_early(wish, over).into_iter().collect();
+    let mut findings: Vec<Finding> = device_went(wish, over).into_iter().collect();
+    findings.extend(ended_early(wish, over));
     findings.extend(of_command(wish, over, failure.as_deref()));
     Ok(Taken {
         record,
@@ -306,6 +371,29 @@ fn characterise(output: Output, wish: &Wish<'_>, over: &Over) -> Result<Taken, C
         findings,
         command_failed: failure.is_some(),
         was_cut: over.rounds.was_cut,
+    })
+}
+
+/// The device was not there to the end.
+fn device_went(wish: &Wish<'_>, over: &Over) -> Option<Finding> {
+    let (name, after) = (&wish.device.name, format_length(over.window_ns));
+    let how = match over.device {
+        Now::Same => return None,
+        Now::Gone => "went away",
+        Now::Other => "was replaced by another device of its name",
+    };
+    let and_command = match (wish.command.is_empty(), &over.rounds.command) {
+        (false, None) => "; the command was ended with it",
+        _ => "",
+    };
+    let text =
+        format!("{name} {how} after {after}: the trace and its rates end there{and_command}");
+    let finding = Finding::new("capture-device-went", Severity::Doubtful, text);
+    Some(match over.device {
+        Now::Other => finding.advise(
+            "requests of the other device are not in the trace; of its own those of the last tenth of a second may be missing",
+        ),
+        _ => finding.advise("look at dmesg, and capture again when it stays"),
     })
 }
 
@@ -351,7 +439,7 @@ fn of_command(wish: &Wish<'_>, over: &Over, failure: Option<&str>) -> Option<Fin
         );
         return Some(Finding::new("command-failed", Severity::Doubtful, text));
     }
-    let after = format_duration(wish.time_ns.unwrap_or(TIME_NS));
+    let after = format_length(wish.time_ns.unwrap_or(TIME_NS));
     let text = format!("{name} was ended after {after}, as --time says");
     over.rounds.was_ended.then(|| Finding::new("command-ended", Severity::Note, text))
 }

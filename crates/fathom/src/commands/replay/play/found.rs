@@ -12,6 +12,7 @@ use fathom_model::record::IoFailure;
 use fathom_model::stack::Stack;
 use fathom_observe::trace::requests::{Map, Mapping};
 use fathom_stats::Histogram;
+use fathom_study::capture::likeness::FAR;
 
 /// Later than that at the median, and the times were not those of the trace.
 const LATE_NS_P50: u64 = 1_000_000;
@@ -25,14 +26,9 @@ const SQUEEZED: f64 = 10.0;
 pub fn findings(order: &Order<'_>, map: Map, cost: &ReplayCost, counted: &Counted) -> Vec<Finding> {
     let mut found = vec![mapping(map)];
     found.extend(drift(&counted.late_ns, &counted.service_ns));
-    if order.left_out > 0 {
-        let text = format!("{} requests of the trace were left out", format_count(order.left_out));
-        let why = order.why_reads_only.clone().unwrap_or_else(|| {
-            "discards and commands of drivers are not replayed, with --reads-only no writes either"
-                .to_owned()
-        });
-        found.push(Finding::new("replay-left-out", Severity::Note, text).advise(why));
-    }
+    let all = order.left_out + order.reference.requests();
+    let why = order.why_reads_only.as_deref();
+    found.extend(left_out(order.left_out, all, order.args.reads_only, why));
     if counted.durable > 0 {
         let text = format!(
             "{} writes had to be durable, or had a flush before them: each is issued with fdatasync behind or before it",
@@ -52,6 +48,28 @@ pub fn findings(order: &Order<'_>, map: Map, cost: &ReplayCost, counted: &Counte
         found.push(Finding::new("replay-errors", Severity::Doubtful, text));
     }
     found
+}
+
+/// Requests that were not repeated: of many that nobody left out on purpose, the rest is another load.
+fn left_out(count: u64, all: u64, is_asked: bool, why: Option<&str>) -> Option<Finding> {
+    let share = count as f64 / all.max(1) as f64;
+    let is_another = share >= FAR && !is_asked;
+    let text = format!(
+        "{} requests of the trace were left out, {:.1} % of all{}",
+        format_count(count),
+        100.0 * share,
+        if is_another { ": what was replayed is another load than that of the trace" } else { "" }
+    );
+    let severity = if is_another { Severity::Doubtful } else { Severity::Note };
+    let usual =
+        "discards and commands of drivers are not replayed, with --reads-only no writes either";
+    let found = Finding::new("replay-left-out", severity, text).advise(why.unwrap_or(usual));
+    (count > 0).then(|| match why {
+        Some(_) if is_another => {
+            found.advise("when the reads alone are meant, say so: --reads-only")
+        }
+        _ => found,
+    })
 }
 
 fn mapping(map: Map) -> Finding {
@@ -239,6 +257,25 @@ mod tests {
         alone.nodes[0].below.clear();
         assert!(!told(small, false, &alone));
         assert!(!mapping(map(Mapping::Fit, 8 << 40)).summary.contains("times"));
+    }
+
+    #[test]
+    fn what_is_left_of_a_trace_of_writes_is_no_likeness_of_it() {
+        let severity = |count, is_asked, why| {
+            left_out(count, 3003, is_asked, why).map(|finding| finding.severity)
+        };
+        let why = Some("a device is written with --destroy only");
+        assert_eq!(severity(0, false, None), None);
+        assert_eq!(severity(2854, false, why), Some(Severity::Doubtful));
+        assert_eq!(severity(2854, true, None), Some(Severity::Note));
+        assert_eq!(severity(700, false, why), Some(Severity::Note));
+        assert_eq!(severity(1500, false, None), Some(Severity::Doubtful));
+        let text = left_out(2854, 3003, false, why).unwrap();
+        assert!(
+            text.summary.contains("95.0 % of all: what was replayed is another load"),
+            "{}",
+            text.summary
+        );
     }
 
     #[test]

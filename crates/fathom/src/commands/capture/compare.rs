@@ -1,0 +1,58 @@
+//! Two stored captures or replays beside each other.
+
+use crate::commands::{CommandError, CommandResult};
+use crate::exit::Exit;
+use crate::output::Output;
+use fathom_model::capture::CaptureRecord;
+use fathom_model::record::RunKind;
+use fathom_report::capture as report;
+use fathom_study::capture::likeness::{self, Changed};
+use fathom_study::compare::{Run, Side};
+
+fn is_one(run: &Run) -> bool {
+    matches!(run.head.kind, RunKind::Capture | RunKind::Replay)
+}
+
+/// True when one of the two is a capture or a replay: then both must be.
+pub fn is_asked(a: &Side, b: &Side) -> bool {
+    a.runs.iter().chain(&b.runs).any(is_one)
+}
+
+/// Compares what they record: the load, and how it was answered.
+pub fn compare(output: Output, a: &Side, b: &Side) -> CommandResult {
+    let ((run_a, a), (run_b, b)) = (one(output, a)?, one(output, b)?);
+    if run_a.head.id == run_b.head.id {
+        let text = format!("run {} is on both sides; name different runs", run_a.head.id);
+        return Err(CommandError::usage(output, &text));
+    }
+    // On a device of another size the same load lies elsewhere.
+    let changed = Changed { places: a.size_bytes != b.size_bytes, ..Changed::default() };
+    let (figures, distances) = (likeness::side_by_side(a, b), likeness::distances(a, b, changed));
+    output.text(&report::comparison_text(&figures, &distances, output.width()))?;
+    let comparison = serde_json::json!({ "figures": figures, "distances": distances });
+    let result = serde_json::json!({ "comparison": comparison, "exit_code": Exit::Done.code() });
+    output.json("result", &result)?;
+    Ok(Exit::Done)
+}
+
+/// The one capture or replay of a side.
+fn one(output: Output, side: &Side) -> Result<(&Run, &CaptureRecord), CommandError> {
+    let text = match side.runs.as_slice() {
+        [run] if is_one(run) => {
+            let capture = run.records.iter().find_map(|record| record.capture.as_deref());
+            match capture {
+                Some(capture) => return Ok((run, capture)),
+                None => format!("'{}' has no requests that could be compared", side.name),
+            }
+        }
+        [_] => {
+            format!("'{}' is no capture or replay: these are compared with each other", side.name)
+        }
+        runs => format!(
+            "'{}' names {} runs: of captures and replays one is compared with one",
+            side.name,
+            runs.len()
+        ),
+    };
+    Err(CommandError::usage(output, &text))
+}
