@@ -9,6 +9,7 @@ use crate::faults::Faults;
 use crate::journal::Owner;
 use crate::mark;
 use crate::place::{FileRefusal, io_at};
+use fathom_base::shell;
 use fathom_model::change::Change;
 use fathom_sys::dirfd::Dir;
 use fathom_sys::holes;
@@ -386,10 +387,16 @@ fn check_author(path: &Path) -> Result<(), String> {
         return Err("it is no plain file of its own".to_owned());
     }
     if !process::is_own(meta.uid()) {
-        return Err(format!("it belongs to user {}; what it says is not done", meta.uid()));
+        return Err(format!(
+            "it belongs to user {}; what it says is not done; if it is what a fathom of yours wrote: chown it",
+            meta.uid()
+        ));
     }
     if meta.mode() & 0o022 != 0 {
-        return Err("others may write to it; what it says is not done".to_owned());
+        return Err(format!(
+            "others may write to it; what it says is not done; if nobody has changed it: chmod 600 {}",
+            shell::path(path)
+        ));
     }
     Ok(())
 }

@@ -72,6 +72,23 @@ impl Owner {
         let Self { pid, start_time_ticks, boot_id, machine, pid_namespace } = self.clone();
         ProcessIdentity { pid, start_time_ticks, boot_id, machine, pid_namespace }.life(root)
     }
+
+    /// It ran since the machine was booted last.
+    #[must_use]
+    pub fn is_of_this_boot(&self, root: &SysRoot) -> bool {
+        process::boot_id(root).is_some_and(|boot| boot == self.boot_id)
+    }
+
+    /// Whether its process namespace has no process any more, so that it has ended for certain.
+    ///
+    /// # Errors
+    /// What keeps this process from seeing all others, with the cure.
+    pub fn namespace_is_gone(&self, root: &SysRoot) -> Result<bool, &'static str> {
+        if self.pid_namespace.is_empty() {
+            return Err("its journal does not say in which namespace it ran");
+        }
+        process::is_namespace_gone(root, &self.pid_namespace)
+    }
 }
 
 /// One thing that was, or was about to be, made.

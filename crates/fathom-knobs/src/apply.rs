@@ -270,11 +270,13 @@ fn apply_own(
     })?;
     let now = now.map_err(failed)?;
     if now != setting.value {
-        return Err(KnobError::NotTaken {
+        return Err(KnobError::Write {
             knob: id.clone(),
             place,
             value: setting.value.clone(),
-            now,
+            reason: format!(
+                "the plan's own write command ended without an error, but the read command prints '{now}'"
+            ),
         });
     }
     Ok(report(now))

@@ -71,6 +71,20 @@ pub fn current(root: &SysRoot, setting: &Setting, own: &[OwnKnob]) -> Option<Str
     settle::now(root, &site, &setting.knob)
 }
 
+/// A scheduler that the device offers already: no module is loaded for it.
+fn is_loaded(root: &SysRoot, setting: &Setting) -> bool {
+    let KnobPlace::Device { .. } = &setting.place else { return false };
+    if setting.knob != crate::apply::SCHEDULER {
+        return false;
+    }
+    let Some(site) = Site::find(root, &setting.place).ok() else { return false };
+    let Some(dir) = site.device().map(|device| device.dir().join("queue/scheduler")) else {
+        return false;
+    };
+    let offered = root.text(dir).unwrap_or_default();
+    offered.split_whitespace().any(|word| word.trim_matches(['[', ']']) == setting.value)
+}
+
 /// What of the present state could not be put back exactly after these settings, one sentence each. Settings that are so already change
 /// nothing.
 #[must_use]
@@ -80,10 +94,10 @@ pub fn unrestorable(root: &SysRoot, settings: &[Setting]) -> Vec<String> {
         let Ok(knob) = names::find(&setting.knob) else { continue };
         let now = current(root, setting, &[]);
         let is_same = now.as_ref().is_some_and(|now| matches(knob, &setting.value, now));
-        if !knob.inexact.is_empty() && !is_same {
+        if !knob.inexact.is_empty() && !is_same && !is_loaded(root, setting) {
             let (id, place) = (knob.id, setting.place.name());
             sentences.push(format!(
-                "{id} of {place} (now {}): not put back is {}",
+                "{id} of {place} (now {}): what is not put back is {}",
                 now.as_deref().unwrap_or("unknown"),
                 knob.inexact
             ));

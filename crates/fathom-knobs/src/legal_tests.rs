@@ -51,7 +51,7 @@ fn what_cannot_be_is_refused_with_what_can() {
     refused("mount.atime", "realtime", "did you mean 'relatime'");
     refused("cgroup.io_cost_qos", "8:0 enable=1", "key=value");
     refused("block.write_cache", "write through", "power");
-    refused("ext4.data", "journal", "setup.filesystem.mount_options");
+    refused("ext4.data", "journal", "mount.data");
     for (id, value) in [("md.sync_speed_min", "system"), ("nvme.iopolicy", "round-robin")] {
         assert_eq!(check_value(find(id).unwrap(), value), Ok(()), "{id}");
     }

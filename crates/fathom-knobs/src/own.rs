@@ -2,9 +2,10 @@
 
 use fathom_base::shell;
 use fathom_model::plan::OwnKnob;
-use fathom_sys::child;
+use fathom_sys::child::{self, nameless};
 use fathom_sys::process::{self, dies_with_parent, hears_signals};
-use std::io::Read;
+use std::fs::File;
+use std::io::{Read, Seek, SeekFrom};
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 use std::sync::mpsc::{self, RecvTimeoutError};
@@ -50,7 +51,10 @@ fn run(command: &str, output: Stdio, time_max: Duration) -> Result<String, Strin
     let failed = |reason: String| format!("`{command}`: {reason}");
     let mut shell = Command::new("/bin/sh");
     shell.args(["-c", command]).env("LC_ALL", "C").stdin(Stdio::null());
-    shell.stdout(output).stderr(Stdio::null());
+    // No pipe: a daemon that it starts may keep it.
+    let said = nameless("said").ok();
+    let errors = said.as_ref().and_then(|file| file.try_clone().ok());
+    shell.stdout(output).stderr(errors.map_or_else(Stdio::null, Stdio::from));
     // A group of its own, so that all that it has started can be ended with it. Others than root may have to be asked for a
     // password, which only who is in the terminal's group can be.
     let is_apart = process::is_root();
@@ -89,7 +93,7 @@ fn run(command: &str, output: Stdio, time_max: Duration) -> Result<String, Strin
         }
     };
     if !status.success() {
-        return Err(failed(format!("failed ({status})")));
+        return Err(failed(format!("failed ({status}){}", last_line(said))));
     }
     match told.recv_timeout(OPEN_MAX) {
         Ok((true, text)) => Ok(text),
@@ -101,6 +105,18 @@ fn run(command: &str, output: Stdio, time_max: Duration) -> Result<String, Strin
                 .to_owned(),
         )),
     }
+}
+
+/// The last line that a command said, after a colon; nothing without one.
+fn last_line(said: Option<File>) -> String {
+    let mut text = Vec::new();
+    let read = said.and_then(|mut file| {
+        file.seek(SeekFrom::Start(0)).ok()?;
+        file.take(VALUE_BYTES_MAX).read_to_end(&mut text).ok()
+    });
+    let text = read.map(|_| String::from_utf8_lossy(&text).into_owned()).unwrap_or_default();
+    let last = text.lines().rev().map(str::trim).find(|line| !line.is_empty());
+    last.map_or_else(String::new, |line| format!(": {line}"))
 }
 
 #[cfg(test)]
@@ -146,5 +162,7 @@ mod tests {
     fn failures_name_the_command() {
         assert!(read(&own("exit 3", "true")).unwrap_err().contains("`exit 3`: failed"));
         assert!(read(&own("true", "true")).unwrap_err().contains("printed nothing"));
+        let why = read(&own("echo too late >&2; exit 3", "true")).unwrap_err();
+        assert!(why.ends_with("failed (exit status: 3): too late"), "{why}");
     }
 }

@@ -25,6 +25,14 @@ pub fn text(
     value: Option<&str>,
 ) -> Persistent {
     let value = value.unwrap_or("VALUE");
+    // 0 is how the kernel shows that the ratio holds; it takes no 0.
+    if let ("vm.dirty_bytes" | "vm.dirty_background_bytes", "0") = (knob.id, value) {
+        let ratio = knob.id.replace("bytes", "ratio");
+        if let Ok(other) = crate::find(&ratio) {
+            let now = crate::read(root, &KnobPlace::Machine, &ratio).ok();
+            return text(root, other, place, now.as_deref());
+        }
+    }
     let made = |file: &str, text: String, then: &str| Persistent {
         file: file.to_owned(),
         text,

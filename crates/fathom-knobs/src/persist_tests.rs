@@ -39,6 +39,17 @@ fn rules_name_devices_by_what_stays() {
     );
 }
 
+/// 0 means that the ratio holds, and the kernel takes no 0.
+#[test]
+fn what_shows_0_is_kept_by_its_ratio() {
+    let tree = Tree::new();
+    tree.put("proc/sys/vm/dirty_ratio", "20");
+    let of =
+        |id: &str| text(&tree.root(), find(id).unwrap(), Some(&KnobPlace::Machine), Some("0")).text;
+    assert_eq!(of("vm.dirty_bytes"), "vm.dirty_ratio = 20");
+    assert_eq!(of("vm.dirty_background_bytes"), "vm.dirty_background_ratio = VALUE");
+}
+
 #[test]
 fn each_way_to_keep_a_setting() {
     let mut all = String::new();

@@ -94,7 +94,7 @@ pub enum LabError {
     #[error(transparent)]
     Load(#[from] LoadError),
     /// A system call on the target failed outside the measured time.
-    #[error("{}: {what}: {source}", path.display())]
+    #[error("{}: {what}: {source}{}", path.display(), damage(source))]
     TargetIo {
         /// The target.
         path: PathBuf,
@@ -146,6 +146,20 @@ impl LabError {
             Self::TargetIo { .. } => ErrorClass::TargetIo,
             Self::Interrupted => ErrorClass::Interrupted,
         }
+    }
+}
+
+/// What some errors say of the filesystem or the device, and where the kernel tells more; nothing of others.
+fn damage(error: &io::Error) -> &'static str {
+    const EUCLEAN: i32 = 117;
+    const EBADMSG: i32 = 74;
+    const EIO: i32 = 5;
+    match error.raw_os_error() {
+        Some(EBADMSG | EUCLEAN) => {
+            ": the filesystem is damaged (dmesg tells more; fsck on the unmounted device)"
+        }
+        Some(EIO) => ": the device failed (dmesg tells which)",
+        _ => "",
     }
 }
 

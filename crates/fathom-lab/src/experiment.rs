@@ -15,6 +15,7 @@ mod loads;
 pub(crate) mod machine;
 mod memory_group;
 pub mod outline;
+mod places;
 pub(crate) mod program;
 pub mod resume;
 mod server;
@@ -109,7 +110,7 @@ pub fn run(
     let seed = *plan.design.seed.get_or_insert_with(|| lab.seeds.next_u64());
     let cells = fathom_plan::cells(&plan).map_err(usage)?;
     for text in outline::check(lab, &plan, &cells)? {
-        lab.note(format!("Cannot be put back exactly: {text}."));
+        lab.note(text);
     }
     let before = around::look(lab, &plan);
     let mut bench = Bench::new(lab, &plan, seed, experiment.faults.clone())?;

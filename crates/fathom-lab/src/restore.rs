@@ -4,7 +4,7 @@ use crate::experiment::machine;
 use fathom_guard::FileRefusal;
 use fathom_guard::changes::{self, ChangeLog, Entry, Step};
 use fathom_guard::faults::Faults;
-use fathom_guard::journal;
+use fathom_guard::journal::{self, Owner};
 use fathom_knobs::Undo as KnobUndo;
 use fathom_model::change::Change;
 use fathom_model::change::machine::MachineChange;
@@ -17,6 +17,9 @@ use std::path::Path;
 
 /// What helps where somebody else has changed a setting.
 pub(crate) const CURE: &str = "to put back what was before fathom: fathom restore --force";
+
+/// Whose it is that nobody here can know anything of.
+const OTHER_MACHINE: &str = "on another machine, or on this one when it had another name and before it was booted: left alone";
 
 /// What became of one change.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -31,6 +34,11 @@ pub enum Outcome {
     Gone(String),
     /// What it belonged to is away, with what fathom has made of it; it stays in the journal for when that is back.
     Away(String),
+    /// It was made in this boot by a fathom of another process namespace, such as a container's, of which nobody can tell here whether it
+    /// runs; with what helps. It stays in the journal.
+    Elsewhere(String),
+    /// It was made on another machine, and is to be put back there; it stays in the journal.
+    OtherMachine,
     /// The machine was booted since, and began with its own values.
     Rebooted,
     /// It could not be put back; it stays in the journal.
@@ -118,6 +126,10 @@ impl fmt::Display for Report {
                 f,
                 "{what}: not put back, {missing} is away; when it is there again: fathom restore"
             ),
+            Outcome::Elsewhere(whose) => {
+                write!(f, "{what}: not put back, changed by run {run_id}, {whose}")
+            }
+            Outcome::OtherMachine => write!(f, "{what}: changed by run {run_id} {OTHER_MACHINE}"),
             Outcome::Rebooted => {
                 write!(f, "{what}: the machine was booted since, which put it back")
             }
@@ -189,7 +201,16 @@ pub fn restore_dead(
         reports.push(unreadable(&format!("the journal {}", path.display()), reason));
     }
     let mut adopted = Vec::new();
-    for mut log in logs.dead.into_iter().rev() {
+    let mut dead = logs.dead;
+    for log in logs.others.into_iter().filter(|log| log.owner().life(root) == Life::Unknown) {
+        let owner = log.owner();
+        if force && owner.is_of_this_boot(root) && owner.namespace_is_gone(root) == Ok(true) {
+            dead.push(log);
+        } else {
+            reports.extend(left_alone(root, &log));
+        }
+    }
+    for mut log in dead.into_iter().rev() {
         // On a full disk nobody can note who goes on with it; the measuring lock keeps all others off, and each change that cannot be noted as
         // taken back says so itself.
         log.adopt(root, faults.clone()).ok();
@@ -215,6 +236,41 @@ pub fn restore_dead(
         }
     }
     reports
+}
+
+/// What a fathom has changed of which nobody can tell here whether it runs.
+fn left_alone(root: &SysRoot, log: &ChangeLog) -> Vec<Report> {
+    let outcome = match elsewhere(root, log.owner()) {
+        Some(whose) => Outcome::Elsewhere(whose),
+        None => Outcome::OtherMachine,
+    };
+    let run_id = log.run_id();
+    let of = |entry: Entry| Report {
+        run_id: run_id.to_owned(),
+        what: words(&entry.change),
+        outcome: outcome.clone(),
+    };
+    log.pending().into_iter().map(of).collect()
+}
+
+/// Whose a log of this boot is that belongs to another process namespace, and what helps; none of those of other machines.
+fn elsewhere(root: &SysRoot, owner: &Owner) -> Option<String> {
+    if !owner.is_of_this_boot(root) {
+        return None;
+    }
+    let namespace = &owner.pid_namespace;
+    Some(match owner.namespace_is_gone(root) {
+        Ok(true) => format!(
+            "of a container that is gone (no process is left in {namespace}): fathom restore --force puts it back"
+        ),
+        Ok(false) => format!(
+            "of a fathom in another container ({namespace}), in which processes run; when that is gone: fathom restore --force"
+        ),
+        Err(blind) => format!(
+            "of a fathom in another container ({namespace}); whether that is gone cannot be seen here ({blind}); \
+             where it can: fathom restore --force"
+        ),
+    })
 }
 
 fn is_program(change: &Change) -> bool {
@@ -269,16 +325,21 @@ pub fn pending(root: &SysRoot, state_dir: &Path) -> Result<Vec<Pending>, FileRef
     let mut all: Vec<Pending> = logs.dead.iter().flat_map(|log| of(log, false)).collect();
     for log in &logs.others {
         let is_running = log.owner().life(root) == Life::Alive;
-        let elsewhere =
-            "; of another machine or container, or of this machine under another name: left alone";
+        let whose = elsewhere(root, log.owner()).unwrap_or_else(|| OTHER_MACHINE.to_owned());
         let told = of(log, is_running).into_iter().map(|mut pending| {
             if !is_running {
-                pending.what += elsewhere;
+                pending.what += &format!("; {whose}");
             }
             pending
         });
         all.extend(told);
     }
+    // What is in them nobody knows: it may be in force.
+    all.extend(logs.unreadable.into_iter().map(|(path, reason)| Pending {
+        run_id: path.file_stem().unwrap_or_default().to_string_lossy().into_owned(),
+        what: format!("the journal {}: {reason}", path.display()),
+        is_running: false,
+    }));
     Ok(all)
 }
 

@@ -37,6 +37,65 @@ fn programs_end_before_test_files_are_removed() {
     assert!(!path.exists());
 }
 
+/// Made in a container that was killed: nobody here can tell whether it runs, until no process is left in its namespace; and no log is
+/// passed over in silence.
+#[test]
+fn what_a_container_left_is_told_and_put_back_when_it_is_gone() {
+    let dir = tempfile::tempdir().expect("directory");
+    let root = SysRoot::live();
+    let mut log = ChangeLog::create(&root, dir.path(), "run", Faults::none()).expect("is made");
+    let command = "sleep".to_owned();
+    let program = MachineChange::Program { command, pid: 0, start_time_ticks: 0 };
+    log.intend(Change::Machine(program)).expect("is noted");
+    let (path, own) = (log.path().to_owned(), log.owner().pid_namespace.clone());
+    drop(log);
+    let text = fs::read_to_string(&path).expect("is there");
+    assert_eq!(text.matches(&own).count(), 1, "{text}");
+    fs::write(&path, text.replace(&own, "pid:[1]")).expect("is written");
+    let restore = |force: bool| {
+        restore_dead(&root, dir.path(), force, &Faults::none(), &mut || (), &mut |_| ())
+    };
+    let reports = restore(false);
+    let [report] = reports.as_slice() else { panic!("{reports:?}") };
+    assert!(matches!(&report.outcome, Outcome::Elsewhere(_)), "{report:?}");
+    assert!(report.to_string().contains("fathom restore --force"), "{report}");
+    assert_eq!(summary(&reports), "0 of 1 changes are back as before");
+    let listed = pending(&root, dir.path()).expect("is read");
+    assert!(listed[0].what.contains("container") && !listed[0].is_running, "{listed:?}");
+    let reports = restore(true);
+    if fathom_sys::openers::blindness(&root).is_some() {
+        assert!(matches!(&reports[0].outcome, Outcome::Elsewhere(_)), "{reports:?}");
+        return;
+    }
+    assert!(reports[0].outcome.is_done() && !path.exists(), "{reports:?}");
+    // Of another machine: said, and never touched.
+    fs::write(
+        &path,
+        text.replace(&own, "pid:[1]")
+            .replace("\"boot_id\":\"", "\"boot_id\":\"x")
+            .replace("\"machine\":\"", "\"machine\":\"x"),
+    )
+    .expect("is written");
+    assert_eq!(restore(true)[0].outcome, Outcome::OtherMachine);
+    assert!(path.exists());
+}
+
+/// What others may write to is not believed, and so nobody knows what is still in force.
+#[test]
+fn journals_that_are_not_read_are_listed() {
+    use std::os::unix::fs::PermissionsExt;
+    let dir = tempfile::tempdir().expect("directory");
+    let root = SysRoot::live();
+    let log = ChangeLog::create(&root, dir.path(), "run", Faults::none()).expect("is made");
+    fs::set_permissions(log.path(), fs::Permissions::from_mode(0o666)).expect("is set");
+    let listed = pending(&root, dir.path()).expect("is read");
+    let [one] = listed.as_slice() else { panic!("{listed:?}") };
+    assert!(
+        one.what.contains("others may write to it") && one.what.contains("chmod 600"),
+        "{one:?}"
+    );
+}
+
 /// On a tree of two groups of processors: one is set and put back, what somebody has set since stays.
 #[test]
 fn governors_come_back_unless_somebody_has_set_them() {

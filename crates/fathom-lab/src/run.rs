@@ -16,6 +16,7 @@ use fathom_model::record::{Ending, Record, TargetKind};
 use fathom_model::workload::{Access, EngineKind, Job, Workload};
 use fathom_study::rounds;
 use fathom_sys::io::{self as sys_io, OpenMode};
+use fathom_sys::sysroot::SysRoot;
 use std::collections::BTreeMap;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
@@ -213,13 +214,21 @@ pub(crate) fn with_array_sizes(
     lab: &Lab<'_>,
     options: &RunOptions,
 ) -> Result<RunOptions, LabError> {
+    with_array_sizes_at(&lab.root, options)
+}
+
+/// The same of a machine.
+pub(crate) fn with_array_sizes_at(
+    root: &SysRoot,
+    options: &RunOptions,
+) -> Result<RunOptions, LabError> {
     let mut options = options.clone();
     for job in options.workload.jobs.iter_mut().filter(|job| !job.array_sizes.is_empty()) {
         let path = PathBuf::from(job.target.as_ref().unwrap_or(&options.target));
         // A file that is still to be made lies where its directory does.
         let there = if path.exists() { Some(path.as_path()) } else { path.parent() };
         let place = there.filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        let sizes = match fathom_inspect::resolve(&lab.root, place) {
+        let sizes = match fathom_inspect::resolve(root, place) {
             Ok(stack) => ArraySizes::of(&stack),
             Err(_) => None,
         };

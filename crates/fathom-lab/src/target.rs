@@ -107,7 +107,12 @@ pub struct PreparedTarget {
 
 /// The stack under a path.
 pub fn resolve(lab: &Lab<'_>, path: &Path) -> Result<Stack, LabError> {
-    let stack = fathom_inspect::resolve(&lab.root, path)?;
+    resolve_at(&lab.root, path)
+}
+
+/// The same of a machine.
+pub(crate) fn resolve_at(root: &SysRoot, path: &Path) -> Result<Stack, LabError> {
+    let stack = fathom_inspect::resolve(root, path)?;
     let is_suspended = |n: &&Node| n.dm.as_ref().is_some_and(|dm| dm.suspended == Some(true));
     if let Some(node) = stack.block_devices().into_iter().find(is_suspended) {
         let name =
@@ -250,11 +255,22 @@ fn find_or_make(
 }
 
 fn wished_size(lab: &Lab<'_>, path: &Path, wish: &TargetWish) -> Result<u64, LabError> {
-    let stack = resolve(lab, path)?;
+    wished_size_at(&lab.root, path, wish, (lab.cache_memory_bytes(), lab.free_memory_bytes()))
+}
+
+/// The same of a machine with so much memory that can cache data, and so much of it free.
+pub(crate) fn wished_size_at(
+    root: &SysRoot,
+    path: &Path,
+    wish: &TargetWish,
+    (memory_bytes, free_memory_bytes): (u64, u64),
+) -> Result<u64, LabError> {
+    let stack = resolve_at(root, path)?;
     let (cache_bytes, _) = measuring::cache_bytes_assumed(&stack);
     let is_cached = !wish.direct && wish.jobs.iter().any(Job::reads);
-    let all_bytes = cache_bytes + lab.cache_memory_bytes();
-    let has_room = is_cached && space(lab, path)?.usable_bytes / 2 >= all_bytes;
+    let all_bytes = cache_bytes + memory_bytes;
+    let has_room =
+        is_cached && room::space_at(root, path, free_memory_bytes)?.usable_bytes / 2 >= all_bytes;
     let cached_bytes = if has_room { all_bytes } else { 0 };
     let size_bytes = default_size_bytes(cache_bytes, cached_bytes, wish);
     Ok(size_bytes.next_multiple_of(logical_block(&stack).max(1)))

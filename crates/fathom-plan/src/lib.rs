@@ -29,5 +29,5 @@ pub use known::{Known, Unchecked, workload_of};
 pub use load::{Load, Speed, load_of};
 pub use narrow::{Narrowed, narrow};
 pub use order::{order, workloads_in};
-pub use ready::{Given, Parameter, ReadyPlan, ready, ready_named};
+pub use ready::{Given, Parameter, ReadyPlan, fill_file, ready, ready_named};
 pub use setup::{SETUP_KEYS, SetupKey};

@@ -50,6 +50,8 @@ pub struct Parameter {
     pub help: String,
     /// What holds when it is not given; none when it must be.
     pub default: Option<String>,
+    /// How many devices it takes; none when any number may do.
+    pub count: Option<usize>,
 }
 
 /// What was given on the command line.
@@ -92,25 +94,7 @@ impl ReadyPlan {
     /// # Errors
     /// A parameter that is missing, or one that the plan does not have.
     pub fn fill(&self, given: &Given) -> Result<String, PlanError> {
-        let refuse = |reason: String| Err(PlanError::new(reason).in_file(self.name));
-        for (name, option) in given.names() {
-            if !self.parameters.iter().any(|parameter| parameter.name == name) {
-                let names = self.parameters.iter().map(|parameter| parameter.name.as_str());
-                let near = suggest::hint(name, names.clone());
-                let shown = if option.is_empty() { name } else { option };
-                let list = names.collect::<Vec<_>>().join(", ");
-                return refuse(format!("takes no {shown}{near}; it takes {list}"));
-            }
-        }
-        let mut text = self.text.to_owned();
-        for parameter in &self.parameters {
-            let default = parameter.default.as_deref().map(quoted);
-            let Some(value) = given.value(&parameter.name).or(default) else {
-                return refuse(format!("needs {}: {}", parameter.usage(), parameter.help));
-            };
-            text = text.replace(&format!("\"<{}>\"", parameter.name), &value);
-        }
-        Ok(text)
+        fill(self.name, self.text, &self.parameters, given)
     }
 
     /// The command line: `fathom lab scheduler TARGET [duration=60s]`.
@@ -119,6 +103,58 @@ impl ReadyPlan {
         let words: Vec<String> = self.parameters.iter().map(Parameter::usage).collect();
         format!("fathom lab {} {}", self.name, words.join(" "))
     }
+}
+
+/// A plan file with what was given in the places of its parameters, like a plan that comes with fathom; as it is where it has none.
+///
+/// # Errors
+/// One that the file does not have.
+pub fn fill_file(origin: &str, text: &str, given: &Given) -> Result<String, PlanError> {
+    // What else is wrong with the file is said when it is read.
+    let Ok((_, mut parameters)) = parts(text) else { return Ok(text.to_owned()) };
+    // Places that somebody has filled by hand need nothing any more.
+    let is_open = |parameter: &Parameter| text.contains(&format!("\"<{}>\"", parameter.name));
+    for parameter in &mut parameters {
+        // What is still open then is said at its place.
+        let open = format!("<{}>", parameter.name);
+        parameter.default.get_or_insert(open);
+        if !is_open(parameter) {
+            parameter.count = None;
+        }
+    }
+    fill(origin, text, &parameters, given)
+}
+
+fn fill(
+    origin: &str,
+    text: &str,
+    parameters: &[Parameter],
+    given: &Given,
+) -> Result<String, PlanError> {
+    let refuse = |reason: String| Err(PlanError::new(reason).in_file(origin));
+    for (name, option) in given.names() {
+        if !parameters.iter().any(|parameter| parameter.name == name) {
+            let names = parameters.iter().map(|parameter| parameter.name.as_str());
+            let near = suggest::hint(name, names.clone());
+            let shown = if option.is_empty() { name } else { option };
+            let list = names.collect::<Vec<_>>().join(", ");
+            return refuse(format!("takes no {shown}{near}; it takes {list}"));
+        }
+    }
+    let wanted = parameters.iter().find_map(|parameter| parameter.count);
+    if let Some(count) = wanted.filter(|count| ![0, *count].contains(&given.devices.len())) {
+        let given = given.devices.len();
+        return refuse(format!("takes {count} devices, each with --device; given are {given}"));
+    }
+    let mut text = text.to_owned();
+    for parameter in parameters {
+        let default = parameter.default.as_deref().map(quoted);
+        let Some(value) = given.value(&parameter.name).or(default) else {
+            return refuse(format!("needs {}: {}", parameter.usage(), parameter.help));
+        };
+        text = text.replace(&format!("\"<{}>\"", parameter.name), &value);
+    }
+    Ok(text)
 }
 
 impl Parameter {
@@ -165,6 +201,12 @@ pub fn ready_named(name: &str) -> Result<ReadyPlan, PlanError> {
 }
 
 fn parse(name: &'static str, text: &'static str) -> Result<ReadyPlan, PlanError> {
+    let (question, parameters) = parts(text)?;
+    Ok(ReadyPlan { name, question, parameters, text })
+}
+
+/// The question and the parameters of a plan.
+fn parts(text: &str) -> Result<(String, Vec<Parameter>), PlanError> {
     let table = doc::parse(text)?;
     let mut root = Section::root(text, &table);
     let question = root.take("question").map(|item| item.words()).transpose()?.unwrap_or_default();
@@ -174,15 +216,17 @@ fn parse(name: &'static str, text: &'static str) -> Result<ReadyPlan, PlanError>
             parameters.push(parameter(name, &item)?);
         }
     }
-    Ok(ReadyPlan { name, question, parameters, text })
+    Ok((question, parameters))
 }
 
 fn parameter(name: String, item: &Item) -> Result<Parameter, PlanError> {
     let Some(mut section) = item.section() else {
-        return Ok(Parameter { name, help: item.words()?, default: None });
+        return Ok(Parameter { name, help: item.words()?, default: None, count: None });
     };
     let help = section.take("help").map(|item| item.words()).transpose()?.unwrap_or_default();
     let default = section.take("default").map(|item| item.scalar()).transpose()?;
-    section.finish(&["help", "default"])?;
-    Ok(Parameter { name, help, default })
+    let count = section.take("count").map(|item| item.scalar()).transpose()?;
+    let count = count.and_then(|count| count.parse().ok());
+    section.finish(&["help", "default", "count"])?;
+    Ok(Parameter { name, help, default, count })
 }

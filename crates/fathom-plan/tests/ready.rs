@@ -2,7 +2,7 @@
 #![expect(clippy::expect_used, reason = "a test's panic is its report")]
 
 use fathom_model::plan::Plan;
-use fathom_plan::{Given, ReadyPlan, Unchecked, cells, order, read, ready, ready_named};
+use fathom_plan::{Given, ReadyPlan, Unchecked, cells, fill_file, order, read, ready, ready_named};
 
 /// What each of them is given here, beside its defaults.
 fn given(plan: &ReadyPlan) -> Given {
@@ -126,6 +126,21 @@ fn parameters_are_asked_for_and_known() {
     let odd = Given { target: Some("/srv/a \"b\" \\c".into()), ..Given::default() };
     let plan = read(&scheduler.fill(&odd).expect("filled"), "x", &Unchecked).expect("valid");
     assert_eq!(plan.target.as_deref(), Some("/srv/a \"b\" \\c"));
+    // The same from a file that --print made: its defaults stand in it.
+    let target = Given { target: Some("/srv".into()), ..Given::default() };
+    let filled = fill_file("mine.toml", scheduler.text, &target).expect("filled");
+    assert_eq!(filled, scheduler.fill(&target).expect("filled"));
+    let open = fill_file("mine.toml", scheduler.text, &Given::default()).expect("as far as known");
+    let error = read(&open, "x", &Unchecked).expect_err("an open place").to_string();
+    assert!(error.contains("'target' is still to be filled in"), "{error}");
+    let by_hand = scheduler.text.replace("\"<duration>\"", "\"5s\"");
+    let filled = fill_file("mine.toml", &by_hand, &target).expect("filled");
+    assert!(filled.contains("duration = \"5s\""), "{filled}");
+    // Four orders of four members need four.
+    let order = ready_named("member-order").expect("known");
+    let three = Given { devices: vec!["/dev/sdb".into(); 3], ..Given::default() };
+    let error = order.fill(&three).expect_err("too few").to_string();
+    assert!(error.contains("takes 4 devices, each with --device; given are 3"), "{error}");
     // A file that is taken as it is has places to be filled in.
     let error = read(scheduler.text, "x", &Unchecked).expect_err("open places").to_string();
     assert!(error.contains("'target' is still to be filled in"), "{error}");

@@ -12,7 +12,8 @@ use crate::text::push_wrapped_to;
 use fathom_model::plan::FactorKind;
 use fathom_stats::equivalence::Decision;
 use fathom_study::experiment::{
-    BlockNoise, CellFigure, Choice, ExperimentStudy, Figure, HypothesisStudy, Narrowed, Outcome,
+    BlockNoise, Bound, CellFigure, Choice, ExperimentStudy, Figure, HypothesisStudy, Kept,
+    MachineValue, Narrowed, Outcome,
 };
 
 /// How to have what the best cell had: for one choice, what sets it at once and what makes it last.
@@ -38,11 +39,12 @@ pub fn text_with(study: &ExperimentStudy, how: &[HowTo], width: usize) -> String
     push(&mut out, &format!("{}: {}", study.name, study.question));
     out.push('\n');
     push(&mut out, &answer(study));
-    for line in beside(study).into_iter().chain(rivals(study)) {
+    let lines = beside(study).into_iter().chain(rivals(study));
+    for line in lines.chain(not_measured(study)).chain(of_machine(study)) {
         push(&mut out, &line);
     }
     // What is not shown to be better than what is there is no advice.
-    if !study.ranking.leaders.contains(&study.baseline) {
+    if study.is_advice() {
         out += &choices(study, how, width);
     }
     if let Some(found) = &study.hypothesis {
@@ -70,7 +72,7 @@ fn first(study: &ExperimentStudy) -> Option<(usize, &Figure)> {
 pub fn answer(study: &ExperimentStudy) -> String {
     let blocks = words::count(study.blocks_done as usize, "block", "blocks");
     let (Some((place, figure)), Some(winner)) = (first(study), study.ranking.winner) else {
-        return "No answer: see the findings below.".to_owned();
+        return no_answer(study);
     };
     let name = |at: usize| words::levels(&study.cells[at].levels);
     let own = study.cells[winner].figures[place].as_ref();
@@ -80,26 +82,17 @@ pub fn answer(study: &ExperimentStudy) -> String {
     if study.cells.len() == 1 {
         return format!("{named} {known}, {blocks}; there is nothing to compare it with.");
     }
-    // Ended in its first block, or nothing else could be measured.
-    if study.cells.iter().filter(|cell| cell.figures[place].is_some()).count() == 1 {
-        return format!(
-            "Nothing was compared: only {} was measured, with {named} {known}, {blocks}.",
-            name(winner)
-        );
-    }
-    if study.ranking.leaders.len() == study.cells.len() && !is_decided(study, place) {
-        return format!(
-            "No difference is shown between the {} cells after {blocks}: the best in these trials is {} with {named} {known}.",
-            study.cells.len(),
-            name(winner)
-        );
+    if let Some(text) = undecided(study, winner, &format!("{named} {known}"), place) {
+        return text;
     }
     let keeps_baseline = study.ranking.leaders.contains(&study.baseline);
     let change = own.and_then(|own| own.change.as_ref());
     match change {
         None => {
             format!(
-                "Leave it as it is: nothing is better than the baseline ({}) with {named} {known}, {blocks}.",
+                "{}: nothing {}is better than the baseline ({}) with {named} {known}, {blocks}.",
+                keep_words(study),
+                if study.unmeasured().is_empty() { "" } else { "that was measured " },
                 name(winner)
             )
         }
@@ -111,7 +104,8 @@ pub fn answer(study: &ExperimentStudy) -> String {
                     format!("Best: {}: {against}.", name(winner))
                 }
                 Decision::Equivalent if keeps_baseline => format!(
-                    "Leave it as it is: the best in these trials, {}, is not better by a size that matters: {against}.",
+                    "{}: the best in these trials, {}, is not better by a size that matters: {against}.",
+                    keep_words(study),
                     name(winner)
                 ),
                 _ if keeps_baseline => format!(
@@ -122,6 +116,93 @@ pub fn answer(study: &ExperimentStudy) -> String {
             }
         }
     }
+}
+
+/// Why there is no answer yet: what was not compared, or shows no difference. `known` is the first figure of the best cell in words.
+fn undecided(study: &ExperimentStudy, winner: usize, known: &str, place: usize) -> Option<String> {
+    let blocks = words::count(study.blocks_done as usize, "block", "blocks");
+    let name = |at: usize| words::levels(&study.cells[at].levels);
+    let measured: Vec<usize> = (0..study.cells.len()).filter(|at| study.is_measured(*at)).collect();
+    if !study.is_measured(study.baseline) {
+        return Some(format!(
+            "No answer yet: the baseline ({}) was not measured in any trial that counts. Of what was, {} is best, with {known}, {blocks}.",
+            name(study.baseline),
+            name(winner)
+        ));
+    }
+    if measured.len() == 1 {
+        return Some(format!(
+            "No answer yet: nothing but the baseline ({}) was measured, with {known}, {blocks}.",
+            name(study.baseline)
+        ));
+    }
+    if winner != study.baseline && !study.is_winner_compared() {
+        return Some(format!(
+            "No answer yet: {} was measured, with {known}, but in no block together with the baseline ({}), {blocks}.",
+            name(winner),
+            name(study.baseline)
+        ));
+    }
+    if measured.iter().all(|at| study.ranking.leaders.contains(at)) && !is_decided(study, place) {
+        return Some(format!(
+            "No difference is shown between the {} cells{} after {blocks}: the best in these trials is {} with {known}.",
+            measured.len(),
+            if measured.len() < study.cells.len() { " that were measured" } else { "" },
+            name(winner)
+        ));
+    }
+    None
+}
+
+/// Why there is no best cell.
+fn no_answer(study: &ExperimentStudy) -> String {
+    let bounds = &study.ranking.bounds;
+    let has_values = |bound: &Bound| {
+        study.cells.iter().any(|cell| cell.figures.get(bound.figure).is_some_and(Option::is_some))
+    };
+    let is_broken = !bounds.is_empty()
+        && bounds.iter().all(has_values)
+        && (0..study.cells.len())
+            .all(|at| bounds.iter().any(|bound| bound.kept.get(at) == Some(&Kept::Broken)));
+    match is_broken {
+        true => "No cell keeps the bounds: see the table.".to_owned(),
+        false => "No answer: see the findings below.".to_owned(),
+    }
+}
+
+/// What to do where nothing is better than the baseline: that is how the machine is only where it is known to be.
+fn keep_words(study: &ExperimentStudy) -> &'static str {
+    match &study.machine {
+        Some(own) if own.is_empty() => "Leave it as it is",
+        Some(_) => "Keep the plan's baseline, which is not what this machine has",
+        None => "Keep the plan's baseline",
+    }
+}
+
+/// Cells that nothing is known of.
+#[must_use]
+pub fn not_measured(study: &ExperimentStudy) -> Option<String> {
+    let possible = study.cells.iter().filter(|cell| cell.impossible.is_none()).count();
+    let open = study.unmeasured().len();
+    (0 < open && open < possible).then(|| {
+        let were = if open == 1 { "was" } else { "were" };
+        format!("{open} of {possible} cells {were} not measured in any trial that counts: nothing is known of them.")
+    })
+}
+
+/// What this machine has of its own where the baseline sets something else.
+#[must_use]
+pub fn of_machine(study: &ExperimentStudy) -> Option<String> {
+    let own = study.machine.as_ref().filter(|own| !own.is_empty())?;
+    let one = |own: &MachineValue| {
+        let measured = if own.is_level { "measured as a level" } else { "not measured" };
+        format!(
+            "{}={} instead of the baseline's {} ({measured})",
+            own.factor, own.value, own.baseline
+        )
+    };
+    let all: Vec<String> = own.iter().map(one).collect();
+    Some(format!("This machine itself has {}.", all.join("; ")))
 }
 
 /// Some comparison of the figure is decided.
@@ -167,11 +248,14 @@ pub fn rivals(study: &ExperimentStudy) -> Option<String> {
     let rivals: Vec<usize> =
         ranking.order.iter().copied().filter(|at| ranking.leaders.contains(at)).skip(1).collect();
     // All of them: the answer says so.
-    let all = rivals.len() + 1 == study.cells.len();
+    let measured = (0..study.cells.len()).filter(|at| study.is_measured(*at)).count();
+    let all = rivals.len() + 1 == measured;
     match rivals.len() {
         0 => None,
         _ if all && !is_decided(study, first(study)?.0) => None,
-        n if all && n > 1 => Some("No cell can be told apart from it.".to_owned()),
+        n if all && n > 1 && measured == study.cells.len() => {
+            Some("No cell can be told apart from it.".to_owned())
+        }
         n => {
             let named =
                 rivals.iter().take(NAMED_MAX).map(|at| words::levels(&study.cells[*at].levels));
@@ -204,7 +288,15 @@ fn choices(study: &ExperimentStudy, how: &[HowTo], width: usize) -> String {
 #[must_use]
 pub fn choice_text(choice: &Choice) -> String {
     let Choice { factor, level, baseline, .. } = choice;
-    let instead = format!("{level} instead of {baseline}");
+    let instead = match &choice.found {
+        None => format!("{level} instead of {baseline}"),
+        Some(found) if found == level => {
+            format!("{level} instead of the baseline's {baseline}; this machine has it already")
+        }
+        Some(found) => {
+            format!("{level} instead of the baseline's {baseline}; this machine has {found}")
+        }
+    };
     match &choice.sets {
         FactorKind::Knob { id } => {
             let places: Vec<String> = choice.settings.iter().map(|s| s.place.name()).collect();

@@ -44,10 +44,15 @@ impl Interval {
         format_range(&text(self.low), &text(self.high))
     }
 
-    /// The same with its coverage, rounded to a percent: `97 %: 8 to 16 %`.
+    /// The same with its coverage, rounded to a percent: `97 %: 8 to 16 %`. None is sure: the last ones are 99.9 %.
     #[must_use]
     pub fn sure_range(&self, text: impl Fn(f64) -> String) -> String {
-        format!("{:.0} %: {}", 100.0 * self.coverage, self.range(text))
+        let percent = 100.0 * self.coverage;
+        let range = self.range(text);
+        match percent {
+            p if p < 99.5 => format!("{p:.0} %: {range}"),
+            p => format!("{:.1} %: {range}", (10.0 * p).floor() / 10.0),
+        }
     }
 }
 
@@ -161,6 +166,17 @@ mod tests {
 
     fn numbers(n: u32) -> Vec<f64> {
         (1..=n).rev().map(f64::from).collect()
+    }
+
+    #[test]
+    fn nothing_is_sure_to_100_percent() {
+        let of = |coverage: f64| {
+            Interval { low: 1.0, high: 2.0, coverage }.sure_range(|value| format!("{value:.0}"))
+        };
+        assert_eq!(of(0.9996), "99.9 %: 1 to 2");
+        assert_eq!(of(0.9999999), "99.9 %: 1 to 2");
+        assert_eq!(of(0.996), "99.6 %: 1 to 2");
+        assert_eq!(of(0.967), "97 %: 1 to 2");
     }
 
     #[test]

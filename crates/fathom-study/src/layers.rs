@@ -316,7 +316,9 @@ fn costs(of: &OfWorkload) -> Vec<Finding> {
             );
         }
         let is_together = matches!(row.layer, Layer::Together { .. });
-        if efficiency > FASTER_SHARE && !is_together {
+        // Not where the interval leaves it open.
+        let is_faster = share.interval.is_none_or(|interval| interval.low > FASTER_SHARE);
+        if efficiency > FASTER_SHARE && is_faster && !is_together {
             let text = format!(
                 "{name}, {}: {percent} of what is below it: its data lies in a faster part, or something was cached",
                 of.workload

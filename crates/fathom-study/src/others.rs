@@ -4,6 +4,7 @@ use crate::rules::{all_direct, read_bytes, top, written_bytes};
 use fathom_base::units::format_rate;
 use fathom_model::finding::{Finding, Severity};
 use fathom_model::record::{DeviceDelta, OpClass, Record, TargetRecord};
+use fathom_model::stack::MountFacts;
 
 /// What a filesystem's journal or log writes for a sync, at most: blocks of description, inodes, space and the commit itself.
 const JOURNAL_BYTES_PER_SYNC: u64 = 64 << 10;
@@ -78,16 +79,19 @@ fn foreign_writes(record: &Record, devices: &[&DeviceDelta]) -> u64 {
 /// by rules that no counter tells.
 fn writes_in_place(target: &TargetRecord) -> bool {
     let is_known = |kind: &str| matches!(kind, "ext2" | "ext3" | "ext4" | "xfs" | "vfat" | "exfat");
-    target.direct_honoured != Some(false)
-        && target.stack.mount().is_none_or(|mount| is_known(&mount.fs_type))
+    // With data=journal everything is written to the journal first, and directly only in name.
+    let is_journaled = |mount: &MountFacts| {
+        let lists = [&mount.options, &mount.super_options, &mount.effective_options];
+        lists.into_iter().flatten().any(|option| option == "data=journal")
+    };
+    let is_in_place = |mount: &MountFacts| is_known(&mount.fs_type) && !is_journaled(mount);
+    target.direct_honoured != Some(false) && target.stack.mount().is_none_or(is_in_place)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::fixtures::record;
-    use fathom_model::stack::MountFacts;
-
     const MIB: u64 = 1 << 20;
 
     fn is_told(change: impl FnOnce(&mut Record)) -> bool {
@@ -116,6 +120,11 @@ mod tests {
         assert!(!is_told(|r| {
             writes("ext4", 80 * MIB)(r);
             r.targets[0].direct = false;
+        }));
+        assert!(!is_told(|r| {
+            writes("ext4", 80 * MIB)(r);
+            let mount = r.targets[0].stack.nodes[0].mount.as_mut().unwrap();
+            mount.super_options.push("data=journal".to_owned());
         }));
         assert!(!is_told(|r| {
             writes("ext4", 80 * MIB)(r);

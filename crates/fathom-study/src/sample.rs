@@ -1,6 +1,6 @@
 //! Whether what the jobs reach is large enough for the caches on the way not to answer.
 
-use crate::rules::{buffering_loop, is_nearly_full, is_quick};
+use crate::rules::{buffering_loop, is_quick};
 use fathom_base::units::{format_size, format_sizes};
 use fathom_model::finding::{Finding, Severity};
 use fathom_model::record::{Record, TargetKind, TargetRecord};
@@ -67,7 +67,7 @@ fn of_job(record: &Record, job: &Job, target: &TargetRecord) -> Option<Finding> 
         let unit = if twice_bytes < 1 << 30 { 1 << 20 } else { 1 << 30 };
         let size = format_size(twice_bytes.next_multiple_of(unit)).replace(' ', "");
         // Quick chooses the size of its file by itself.
-        if is_nearly_full(target) {
+        if !has_room(record, target, twice_bytes) {
             "only more free space lets a test file be larger".to_owned()
         } else if is_quick(record) {
             format!(
@@ -91,6 +91,22 @@ fn of_job(record: &Record, job: &Job, target: &TargetRecord) -> Option<Finding> 
             .advise(cure),
         None => finding.advise(cure),
     })
+}
+
+/// Whether a test file of that size may be made in the place of the one that there is. True where nobody knows.
+fn has_room(record: &Record, target: &TargetRecord, size_bytes: u64) -> bool {
+    let facts = target.stack.filesystem().and_then(|node| node.fs.as_ref());
+    let Some((available_bytes, total_bytes)) =
+        facts.and_then(|fs| fs.available_bytes.zip(fs.total_bytes))
+    else {
+        return true;
+    };
+    // What fathom leaves free, of a filesystem that it has made less.
+    let is_own = record.cell.as_ref().is_some_and(|cell| !cell.setup.is_empty());
+    let kept_bytes = (total_bytes / 20).max(if is_own { 0 } else { 1 << 30 });
+    // The file was there already when the space was asked for, or was still to be made.
+    let most_bytes = available_bytes.saturating_add(target.size_bytes).min(total_bytes);
+    size_bytes <= most_bytes.saturating_sub(kept_bytes)
 }
 
 /// The range of a target of that size that a job reaches.

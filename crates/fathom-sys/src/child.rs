@@ -5,6 +5,7 @@ use crate::process;
 use crate::sysroot::SysRoot;
 use rustix::process::{Pid, Signal, kill_process_group};
 use std::ffi::OsString;
+use std::fmt;
 use std::fs::File;
 use std::io::{self, IsTerminal};
 use std::os::fd::AsFd;
@@ -44,6 +45,15 @@ pub enum Ended {
     Signal(i32),
 }
 
+impl fmt::Display for Ended {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Exit(code) => write!(f, "exit status {code}"),
+            Self::Signal(signal) => write!(f, "signal {signal}"),
+        }
+    }
+}
+
 /// What a program reads, and where what it prints goes.
 #[derive(Debug, Default)]
 pub struct Output {
@@ -53,6 +63,15 @@ pub struct Output {
     pub stdout: Option<File>,
     /// Its standard error.
     pub stderr: Option<File>,
+}
+
+/// A file in memory that nobody else can open, for what a program says: unlike a pipe it holds nobody up.
+///
+/// # Errors
+/// Those of memfd_create(2).
+pub fn nameless(name: &str) -> io::Result<File> {
+    use rustix::fs::{MemfdFlags, memfd_create};
+    Ok(File::from(memfd_create(name, MemfdFlags::CLOEXEC)?))
 }
 
 /// The standard input of this process, for a program to read. None where that is a terminal: it would stop a program that is in a

@@ -201,6 +201,24 @@ fn pid_namespace(root: &SysRoot) -> String {
     link.map(|link| link.display().to_string()).unwrap_or_default()
 }
 
+/// Whether no process of a process namespace is left, as `/proc` names one: `pid:[4026532281]`. While a process runs in it, its name is
+/// not given to another.
+///
+/// # Errors
+/// What keeps this process from seeing all others, in words that name the cure.
+pub fn is_namespace_gone(root: &SysRoot, namespace: &str) -> Result<bool, &'static str> {
+    if let Some(blind) = crate::openers::blindness(root) {
+        return Err(blind);
+    }
+    let is_there = |pid: &u32| {
+        let link = root.link(Path::new(&format!("proc/{pid}/ns/pid")));
+        link.is_some_and(|link| link.as_os_str() == namespace)
+    };
+    let pids = std::fs::read_dir(root.path("proc")).map_err(|_| "/proc cannot be listed")?;
+    let pids = pids.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    Ok(!pids.into_iter().any(|pid| is_there(&pid)))
+}
+
 /// A new file in which each line is on stable storage as soon as it is written: nothing of it is left to be written at a moment
 /// when something is measured.
 ///

@@ -43,7 +43,7 @@ impl Plain {
             Event::SlotStarted { block, blocks, place, places, cell, next, eta_ns } => {
                 let next = next.as_ref().map_or_else(String::new, |next| format!("; next: {next}"));
                 self.output.note(&format!(
-                    "block {block}/{blocks}, {place}/{places}: {cell}{next}; at most {} left",
+                    "block {block}/{blocks}, {place}/{places}: {cell}{next}; about {} left",
                     format_duration(*eta_ns)
                 ));
                 self.cell = Some(cell.clone());

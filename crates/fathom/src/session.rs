@@ -519,7 +519,9 @@ pub fn utc_offset_s() -> i64 {
 pub fn clean_leftovers(root: &SysRoot, state_dir: &Path, output: Output) {
     end_programs_of_the_dead(root, output);
     let restored = restore_left_behind(root, state_dir, false, output);
-    restored.iter().for_each(|report| output.note(&report.to_string()));
+    // Where several machines have one store, each would tell of the others at every start.
+    let is_here = |report: &&restore::Report| report.outcome != restore::Outcome::OtherMachine;
+    restored.iter().filter(is_here).for_each(|report| output.note(&report.to_string()));
     if let Err(error) = fathom_lab::verify::forget_removed(root, state_dir) {
         output.note(&format!("forgetting what was to be verified in files that are gone: {error}"));
     }

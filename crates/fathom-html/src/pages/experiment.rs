@@ -64,11 +64,13 @@ fn first(shown: &Shown) -> Vec<Block> {
     let mut blocks = vec![Block::Findings(study.findings.clone())];
     let mut lines: Vec<String> = report::beside(study).into_iter().collect();
     lines.extend(report::rivals(study));
+    lines.extend(report::not_measured(study));
+    lines.extend(report::of_machine(study));
     lines.extend(study.hypothesis.as_ref().map(|found| report::expectation(study, found)));
     lines.extend(study.narrowed.as_ref().map(|found| report::narrowed(study, found)));
     blocks.extend(lines.into_iter().map(Block::Text));
     // What is not shown to be better than what is there is no advice.
-    if !study.ranking.leaders.contains(&study.baseline) {
+    if study.is_advice() {
         blocks.extend(advice(shown));
     }
     blocks.extend(parts::stacks(of_winner(shown)));

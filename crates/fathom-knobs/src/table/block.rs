@@ -43,7 +43,7 @@ pub const KNOBS: &[Knob] = &[
                     begins with its own settings; bfq turns block.wbt_lat_usec off unless somebody has set it, and leaving bfq turns it \
                     on again",
         kernels: "5.0 and later; before, noop, deadline and cfq on single-queue devices",
-        inexact: "the module of a scheduler that was loaded for it stays loaded",
+        inexact: "that the module of the scheduler was not loaded: it stays loaded",
         trap: "elevator= on the kernel's command line does nothing since 5.0. The default is mq-deadline with one hardware queue and none \
                with several; loop devices begin with none. Partitions, md and most device-mapper devices have none of their own: set their disks.",
         ..BASE

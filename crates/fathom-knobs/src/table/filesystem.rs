@@ -9,12 +9,12 @@ const BTRFS: &[&str] = &["btrfs"];
 const LAZY: &[&str] = &["ext4", "xfs", "btrfs", "f2fs"];
 
 const AT_MOUNT: Access = Access::Fixed(
-    "the filesystem looks at it only when it is mounted: a remount is accepted and does nothing, or is refused. As a level of an experiment: \
-     setup.filesystem.mount_options",
+    "the filesystem looks at it only when it is mounted: a remount is accepted and does nothing, or is refused. As a level of an experiment on a \
+     filesystem that fathom makes ([setup]): mount.OPTION, such as mount.data",
 );
 const FLUSHES: Access = Access::Refused(
     "without barriers nothing is flushed, and a power cut can destroy a filesystem that is in use. As a level of an experiment on a \
-     filesystem that fathom made: setup.filesystem.mount_options",
+     filesystem that fathom makes ([setup]): mount.barrier",
 );
 
 const fn option(
@@ -121,7 +121,7 @@ pub const KNOBS: &[Knob] = &[
     },
     Knob {
         access: Access::Fixed(
-            "the kernel shows the pace and not whether it is on. As a level of an experiment: setup.filesystem.mount_options",
+            "the kernel shows the pace and not whether it is on. As a level of an experiment with [setup]: mount.OPTION",
         ),
         ..at_mount(
             "ext4.init_itable",
@@ -415,8 +415,8 @@ pub const KNOBS: &[Knob] = &[
     },
     Knob {
         access: Access::Fixed(
-            "its default follows from the processors, and the kernel does not show it. As a level of an experiment: \
-             setup.filesystem.mount_options",
+            "its default follows from the processors, and the kernel does not show it. As a level of an experiment \
+             with [setup]: mount.OPTION",
         ),
         ..at_mount(
             "btrfs.thread_pool",
@@ -506,7 +506,7 @@ pub const KNOBS: &[Knob] = &[
         values: Values::Shown,
         access: Access::Fixed(
             "unless somebody chose, btrfs decides by block.rotational when it is mounted, and that state cannot be put back by a remount. As a \
-             level of an experiment: setup.filesystem.mount_options",
+             level of an experiment with [setup]: mount.OPTION",
         ),
         ..option(
             "btrfs.ssd",

@@ -38,6 +38,8 @@ pub(crate) struct Bench {
     /// Nothing more can be built on it: a member failed.
     is_spoilt: bool,
     settings: Vec<Setting>,
+    /// What the machine had of each of them before they were set.
+    found: Vec<Option<String>>,
     /// They are those of the cell whose turn it is, all of them.
     is_set: bool,
     own: Vec<OwnKnob>,
@@ -57,6 +59,7 @@ impl Bench {
             built: None,
             is_spoilt: false,
             settings: Vec::new(),
+            found: Vec::new(),
             is_set: false,
             own: plan.own_knobs.clone(),
             prepared: BTreeMap::new(),
@@ -253,6 +256,7 @@ impl Bench {
         let settings = fathom_knobs::resolve(&self.root, &scope, &cell.knobs).map_err(of_knob)?;
         // Known before they are written: what is half written is drift too.
         self.settings.clone_from(&settings);
+        self.found = settings.iter().map(|setting| self.read(setting)).collect();
         let log = Self::log(&mut self.log)?;
         fathom_knobs::apply(&self.root, log, &settings, &self.own).map_err(of_knob)?;
         self.is_set = true;
@@ -265,10 +269,14 @@ impl Bench {
             knob: setting.knob.clone(),
             place: setting.place.clone(),
             asked: setting.value.clone(),
+            found: None,
             before: self.read(setting),
             after: None,
         };
-        self.settings.iter().map(one).collect()
+        let all = self.settings.iter().map(one);
+        all.zip(&self.found)
+            .map(|(one, found)| KnobReading { found: found.clone(), ..one })
+            .collect()
     }
 
     /// Reads them again after the measurement.
@@ -305,6 +313,7 @@ impl Bench {
     /// [`LabError::Target`] when one cannot be put back.
     pub fn restore_knobs(&mut self) -> Result<(), LabError> {
         self.settings.clear();
+        self.found.clear();
         self.is_set = false;
         let log = Self::log(&mut self.log)?;
         let mut failed = Vec::new();
@@ -453,7 +462,7 @@ impl Bench {
         let mut died = None;
         for program in &mut companions {
             if let Ok(Some(ended)) = program.ended() {
-                died = Some(format!("the companion ended before the trial did ({ended:?})"));
+                died = Some(format!("the companion ended before the trial did ({ended})"));
             }
         }
         if !companions.is_empty() {

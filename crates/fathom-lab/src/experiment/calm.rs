@@ -3,7 +3,7 @@
 use crate::error::{ErrorClass, LabError};
 use crate::lab::Lab;
 use crate::target::PreparedTarget;
-use fathom_base::units::{format_duration, format_size};
+use fathom_base::units::{format_duration, format_ns, format_size};
 use fathom_model::plan::setup::ArrayState;
 use fathom_model::stack::Stack;
 use fathom_sys::clock;
@@ -144,7 +144,7 @@ fn noise(before: &[DiskCounters], after: &[DiskCounters], window_ns: u64) -> Opt
             format!(
                 "{} served {requests} requests of somebody else in {}",
                 now.name,
-                format_duration(window_ns)
+                format_ns(window_ns)
             )
         })
     })

@@ -277,6 +277,29 @@ pub(crate) fn is_active(unit: &str) -> Result<bool, LabError> {
     Ok(status.success())
 }
 
+/// Whether a unit that a plan stops runs, seen to be one: a name that nothing has, and a systemd that does not answer, are no stopped
+/// service.
+///
+/// # Errors
+/// [`LabError::Target`] with what is wrong.
+pub(crate) fn is_active_unit(unit: &str) -> Result<bool, LabError> {
+    if is_active(unit)? {
+        return Ok(true);
+    }
+    let said = systemctl(&["show", "--property=LoadState,ActiveState", "--", unit])
+        .map_err(|why| missing(Path::new(unit), format!("systemd does not answer: {why}")))?;
+    let has = |line: &str| said.lines().any(|known| known == line);
+    if has("LoadState=not-found") {
+        let reason = "there is no such unit; systemctl list-unit-files names those that are";
+        return Err(LabError::Target {
+            path: unit.into(),
+            reason: reason.to_owned(),
+            class: ErrorClass::Usage,
+        });
+    }
+    Ok(["activating", "reloading"].iter().any(|state| has(&format!("ActiveState={state}"))))
+}
+
 /// Units that run and that the system stops together with this one.
 fn stopped_with(unit: &str) -> Vec<String> {
     const WHO: &str = "--property=RequiredBy,RequisiteOf,BoundBy,ConsistsOf";

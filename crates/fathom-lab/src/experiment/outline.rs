@@ -1,22 +1,27 @@
 //! What an experiment would do on this machine, to the last write, without touching anything.
 
 use super::loads::{self, Load, LoadKind};
+use super::places::{self, Files};
 use super::{bench, boot, companion, machine, memory_group, usage};
 use crate::error::{ErrorClass, LabError};
 use crate::lab::Lab;
 use fathom_base::units::{format_duration, format_ns, format_size};
 use fathom_guard::{Consent, Protected};
 use fathom_knobs::{Scope, ScopeDevice};
-use fathom_model::plan::Plan;
+use fathom_model::change::knob::KnobPlace;
 use fathom_model::plan::cell::Cell;
 use fathom_model::plan::outline::{Act, CellOutline, Outline, Write};
 use fathom_model::plan::setup::SetupSpec;
+use fathom_model::plan::{Factor, FactorKind, Plan};
 use fathom_model::stack::Stack;
 use fathom_model::workload::{Access, Job};
 use fathom_plan::Estimate;
 use fathom_setup::Outline as SetupOutline;
+use fathom_study::experiment as study;
+use fathom_sys::process;
 use fathom_sys::swap;
 use fathom_sys::sysroot::SysRoot;
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 /// What is known of the surroundings before anything begins.
@@ -64,7 +69,8 @@ pub fn dry_run(
     Ok((survey.outline, survey.first))
 }
 
-/// Refuses what would fail in the middle of the experiment; else what of the machine cannot be put back exactly, a sentence each.
+/// Refuses what would fail in the middle of the experiment, before anything is set or made; else what is to be known beforehand, a sentence
+/// each: what of the machine cannot be put back exactly, and settings that the loads never meet.
 ///
 /// # Errors
 /// The first refusal.
@@ -72,7 +78,9 @@ pub(crate) fn check(lab: &Lab<'_>, plan: &Plan, cells: &[Cell]) -> Result<Vec<St
     let Lab { root, consent, protected, state_dir, .. } = lab;
     let ground = Ground { root, consent, protected, state_dir };
     let Survey { outline, first, .. } = Survey::new(&ground, plan, cells)?;
-    first.map_or(Ok(outline.unrestorable), Err)
+    let exactly = |text: &String| format!("Cannot be put back exactly: {text}.");
+    let notes = outline.unrestorable.iter().map(exactly).chain(outline.notes);
+    first.map_or_else(|| Ok(notes.collect()), Err)
 }
 
 /// A plan being worked out.
@@ -85,6 +93,10 @@ struct Survey<'a> {
     stacks: Vec<Stack>,
     /// Devices that setups are built over.
     given: Vec<ScopeDevice>,
+    /// Devices that loads overwrite, and whether that was looked at.
+    overwritten: Vec<String>,
+    /// The test files of each cell, by its number.
+    files: BTreeMap<u32, Files>,
     outline: Outline,
     first: Option<LabError>,
 }
@@ -101,6 +113,8 @@ impl<'a> Survey<'a> {
             setups: Vec::new(),
             stacks: Vec::new(),
             given: Vec::new(),
+            overwritten: Vec::new(),
+            files: BTreeMap::new(),
             outline: empty(plan),
             first: None,
         };
@@ -113,6 +127,7 @@ impl<'a> Survey<'a> {
             survey.outline.boots.extend(boot.filter(|boot| !survey.outline.boots.contains(boot)));
         }
         survey.add_acts();
+        survey.look_at_rights();
         survey.add_cost(cells);
         Ok(survey)
     }
@@ -198,29 +213,118 @@ impl<'a> Survey<'a> {
         stacks
     }
 
-    fn add_destroyed(&mut self, outline: &SetupOutline) {
-        for device in &outline.destroyed {
-            let consent = if device.is_consented { "consented" } else { "needs consent" };
-            let line = format!(
-                "{} ({}): everything on it; {consent}: --destroy={}",
-                device.path.display(),
-                device.what,
-                fathom_base::shell::word(&device.id)
-            );
-            if self.outline.destroyed.contains(&line) {
+    /// What the loads of a cell overwrite, and room for what they work on.
+    fn look_at_places(&mut self, cell: &Cell, loads: &[Load]) {
+        let wishes = match places::wishes(self.ground, self.plan, cell, loads) {
+            Ok(wishes) => wishes,
+            Err(error) => return self.refuse(error),
+        };
+        for (target, _) in wishes.iter().filter(|(_, wish)| wish.write) {
+            if self.overwritten.contains(target) {
                 continue;
             }
-            self.outline.destroyed.push(line);
-            if !device.is_consented {
-                self.refuse(LabError::Cell {
-                    reason: format!(
-                        "{} would be overwritten; consent with --destroy={}",
-                        device.path.display(),
-                        fathom_base::shell::word(&device.id)
-                    ),
-                    class: ErrorClass::Refused,
-                });
+            self.overwritten.push(target.clone());
+            match places::look_at_device(self.ground, Path::new(target)) {
+                Ok(Some(device)) => {
+                    let places::Overwritten { path, what, id, is_consented } = device;
+                    self.destroys(&path, &what, &id, is_consented);
+                }
+                Ok(None) => {}
+                Err(error) => self.refuse(error),
             }
+        }
+        let files = places::files(self.ground, cell, &wishes);
+        let setup = self.setups.iter().find(|(spec, _)| *spec == cell.setup).map(|(_, o)| o);
+        if let Err(error) = places::fit(self.ground, &files, setup) {
+            self.refuse(error);
+        }
+        self.outline.test_file_bytes = self.outline.test_file_bytes.max(files.laid_out_bytes);
+        self.files.insert(cell.index, files);
+    }
+
+    /// Read-ahead that is varied where nothing follows it.
+    fn look_at_read_ahead(&mut self, cell: &Cell, loads: &[Load], stacks: &[Stack]) {
+        let is_varied = |factor: &Factor| match &factor.sets {
+            FactorKind::Knob { id } => id.split('@').next() == Some("block.read_ahead_kb"),
+            _ => false,
+        };
+        if !self.plan.factors.iter().any(is_varied) {
+            return;
+        }
+        let jobs: Vec<&Job> = loads
+            .iter()
+            .filter_map(|load| match &load.kind {
+                LoadKind::Io(workload) => Some(&workload.jobs),
+                _ => None,
+            })
+            .flatten()
+            .collect();
+        let is_only_io = loads.iter().all(|load| matches!(load.kind, LoadKind::Io(_)));
+        let mounted = stacks.iter().filter_map(|stack| Some(stack.mount()?.fs_type.clone()));
+        let built = cell.setup.filesystem.iter().map(|fs| fs.kind.clone());
+        let kinds: Vec<String> = mounted.chain(built).collect();
+        let notes = [
+            (is_only_io && !jobs.is_empty() && jobs.iter().all(|job| job.direct))
+                .then(|| study::READ_AHEAD_DIRECT.to_owned()),
+            kinds.iter().find_map(|kind| study::read_ahead_elsewhere(kind)),
+        ];
+        for note in notes.into_iter().flatten() {
+            if !self.outline.notes.contains(&note) {
+                self.outline.notes.push(note);
+            }
+        }
+    }
+
+    /// What only root may do, before any of it fails.
+    fn look_at_rights(&mut self) {
+        if process::is_root() || !self.ground.root.is_live() {
+            return;
+        }
+        let outline = &self.outline;
+        let mut needs: Vec<String> = Vec::new();
+        let writes = outline.cells.iter().flat_map(|cell| &cell.writes);
+        for write in writes.filter(|write| write.privilege.is_some()) {
+            let text = format!("setting {} of {}", write.knob, write.place);
+            if !needs.contains(&text) {
+                needs.push(text);
+            }
+        }
+        let builds = outline.cells.iter().flat_map(|cell| &cell.builds);
+        for act in outline.around.iter().chain(&outline.before_each).chain(builds) {
+            if act.privilege.is_some() && !needs.contains(&act.text) {
+                needs.push(act.text.clone());
+            }
+        }
+        if let Some(first) = needs.first() {
+            let more = match needs.len() {
+                1 => String::new(),
+                n => format!(" and {} more", n - 1),
+            };
+            self.refuse(LabError::Cell {
+                reason: format!("run as root: it takes its rights for '{first}'{more}"),
+                class: ErrorClass::Missing,
+            });
+        }
+    }
+
+    fn add_destroyed(&mut self, outline: &SetupOutline) {
+        for device in &outline.destroyed {
+            self.destroys(&device.path, &device.what, &device.id, device.is_consented);
+        }
+    }
+
+    /// A device on which everything is lost.
+    fn destroys(&mut self, path: &Path, what: &str, id: &str, is_consented: bool) {
+        let consent = if is_consented { "consented" } else { "needs consent" };
+        let flag = format!("--destroy={}", fathom_base::shell::word(id));
+        let line = format!("{} ({what}): everything on it; {consent}: {flag}", path.display());
+        if self.outline.destroyed.contains(&line) {
+            return;
+        }
+        self.outline.destroyed.push(line);
+        if !is_consented {
+            let reason = format!("{} would be overwritten; consent with {flag}", path.display());
+            self.refuse(LabError::Cell { reason, class: ErrorClass::Refused });
         }
     }
 
@@ -233,11 +337,14 @@ impl<'a> Survey<'a> {
             self.refuse(error);
             Vec::new()
         });
+        let stacks = self.stacks_of(&loads);
+        self.look_at_places(cell, &loads);
+        self.look_at_read_ahead(cell, &loads, &stacks);
         CellOutline {
             index: cell.index,
             name: cell.name(),
             builds: builds.unwrap_or_default(),
-            writes: self.writes(cell, &loads),
+            writes: self.writes(cell, &stacks),
             workloads: loads.iter().map(words).collect(),
             companion: cell.companion.as_deref().map(companion::words),
             trial_ns: trial_ns(self.plan, cell),
@@ -245,44 +352,54 @@ impl<'a> Survey<'a> {
     }
 
     /// Each setting with its value now; below a setup that is still to be built nothing is known of them.
-    fn writes(&mut self, cell: &Cell, loads: &[Load]) -> Vec<Write> {
-        let stacks = self.stacks_of(loads);
-        let (mut devices, mounts) = fathom_knobs::scope::of_stacks(self.ground.root, &stacks);
+    fn writes(&mut self, cell: &Cell, stacks: &[Stack]) -> Vec<Write> {
+        let root = || Some("root".to_owned());
+        let own = &self.plan.own_knobs;
+        let old =
+            |setting: &fathom_knobs::Setting| fathom_knobs::current(self.ground.root, setting, own);
+        let known = |setting: &fathom_knobs::Setting| Write {
+            knob: setting.knob.clone(),
+            place: setting.place.name(),
+            old: old(setting),
+            new: setting.value.clone(),
+            privilege: (!matches!(setting.place, KnobPlace::Own { .. })).then(root).flatten(),
+        };
+        let (mut devices, mounts) = fathom_knobs::scope::of_stacks(self.ground.root, stacks);
         if !cell.setup.is_empty() {
             devices.extend(new_to(&devices, self.given.clone()));
+            let mut writes = Vec::new();
+            let mut given = Vec::new();
             for (knob, value) in &cell.knobs {
                 let one = [(knob.clone(), value.clone())].into();
-                let scope = Scope { devices: &devices, mounts: &[], own: &[] };
-                // What only the built devices have goes with them.
-                if let Ok(settings) = fathom_knobs::resolve(self.ground.root, &scope, &one) {
-                    self.warn(&settings);
+                let scope = Scope { devices: &devices, mounts: &[], own };
+                // What only the built devices have goes with them; what is of the machine is known now.
+                let found = fathom_knobs::resolve(self.ground.root, &scope, &one);
+                let found = found.unwrap_or_default();
+                let is_of_machine = |setting: &fathom_knobs::Setting| {
+                    matches!(setting.place, KnobPlace::Machine | KnobPlace::Own { .. })
+                };
+                if !found.is_empty() && found.iter().all(is_of_machine) {
+                    writes.extend(found.iter().map(known));
+                } else {
+                    writes.push(Write {
+                        knob: knob.clone(),
+                        place: "what is built".to_owned(),
+                        old: None,
+                        new: value.clone(),
+                        privilege: root(),
+                    });
                 }
+                given.extend(found);
             }
-            let unknown = |(knob, value): (&String, &String)| Write {
-                knob: knob.clone(),
-                place: "what is built".to_owned(),
-                old: None,
-                new: value.clone(),
-            };
-            return cell.knobs.iter().map(unknown).collect();
+            self.warn(&given);
+            return writes;
         }
-        let own = &self.plan.own_knobs;
         let scope = Scope { devices: &devices, mounts: &mounts, own };
         match fathom_knobs::resolve(self.ground.root, &scope, &cell.knobs) {
             Ok(settings) => {
+                let writes = settings.iter().map(known).collect();
                 self.warn(&settings);
-                let old = |setting: &fathom_knobs::Setting| {
-                    fathom_knobs::read(self.ground.root, &setting.place, &setting.knob).ok()
-                };
-                settings
-                    .iter()
-                    .map(|setting| Write {
-                        knob: setting.knob.clone(),
-                        place: setting.place.name(),
-                        old: old(setting),
-                        new: setting.value.clone(),
-                    })
-                    .collect()
+                writes
             }
             Err(error) => {
                 self.refuse(bench::of_knob(error));
@@ -361,16 +478,29 @@ impl<'a> Survey<'a> {
         }
     }
 
+    /// Bytes of test files that are written before something is measured, in all blocks: they stay from one trial to the next where that
+    /// wants the same of them and nothing was built anew.
+    fn laid_out_bytes(&self, cells: &[Cell], seed: u64) -> u64 {
+        let mut all = 0_u64;
+        let mut before: Option<&Cell> = None;
+        for slot in fathom_plan::order(self.plan, cells, seed, 0..self.plan.design.blocks) {
+            let Some(cell) = cells.iter().find(|cell| cell.index == slot.cell) else { continue };
+            let files = |cell: &Cell| self.files.get(&cell.index);
+            let is_same = before.is_some_and(|b| b.setup == cell.setup && files(b) == files(cell));
+            if !is_same {
+                all = all.saturating_add(files(cell).map_or(0, |files| files.laid_out_bytes));
+            }
+            before = Some(cell);
+        }
+        all
+    }
+
     fn add_cost(&mut self, cells: &[Cell]) {
         let seed = self.plan.design.seed.unwrap_or(0);
         let of_setup =
             |spec: &SetupSpec| self.setups.iter().find(|(s, _)| s == spec).map(|(_, o)| o);
         let build_ns = |spec: &SetupSpec| match of_setup(spec) {
-            Some(o) => {
-                o.sync_ns.unwrap_or(0)
-                    + (o.written_bytes as f64 / RATE_ASSUMED as f64 * 1e9) as u64
-                    + 2_000_000_000
-            }
+            Some(o) => o.sync_ns.unwrap_or(0) + writing_ns(o.written_bytes) + 2_000_000_000,
             None => 0,
         };
         let build_bytes = |spec: &SetupSpec| of_setup(spec).map_or(0, |o| o.written_bytes);
@@ -380,7 +510,10 @@ impl<'a> Survey<'a> {
             trial_written_bytes: &|cell| trial_bytes(self.plan, cell),
             build_written_bytes: &build_bytes,
         };
-        let cost = fathom_plan::cost(self.plan, cells, seed, &estimate);
+        let mut cost = fathom_plan::cost(self.plan, cells, seed, &estimate);
+        let files_bytes = self.laid_out_bytes(cells, seed);
+        cost.written_bytes = cost.written_bytes.saturating_add(files_bytes);
+        cost.time_ns = cost.time_ns.saturating_add(writing_ns(files_bytes));
         let checked = cost.check(self.plan);
         let outline = &mut self.outline;
         outline.trials = cost.trials;
@@ -405,7 +538,7 @@ fn act(text: String, is_root: bool) -> Act {
 fn stop_acts(units: &[String], around: &mut Vec<Act>) -> Option<LabError> {
     let mut refused = None;
     for unit in units {
-        match machine::is_active(unit) {
+        match machine::is_active_unit(unit) {
             Ok(true) => {
                 around.push(act(format!("systemctl stop {unit}"), true));
                 refused = machine::check_alone(unit, units).err().or(refused);
@@ -415,6 +548,11 @@ fn stop_acts(units: &[String], around: &mut Vec<Act>) -> Option<LabError> {
         }
     }
     refused
+}
+
+/// How long so many bytes take to be written.
+fn writing_ns(bytes: u64) -> u64 {
+    (bytes as f64 / RATE_ASSUMED as f64 * 1e9) as u64
 }
 
 /// Those devices that are not known yet.
@@ -436,11 +574,13 @@ fn empty(plan: &Plan) -> Outline {
         before_each: Vec::new(),
         destroyed: Vec::new(),
         unrestorable: Vec::new(),
+        notes: Vec::new(),
         refusals: Vec::new(),
         time_ns: 0,
         time_ns_max: plan.budget.time_ns,
         written_bytes: None,
         has_test_files: false,
+        test_file_bytes: 0,
         has_commands: false,
         written_bytes_max: plan.budget.written_bytes,
         boots: Vec::new(),
@@ -487,7 +627,6 @@ fn job_words(job: &Job) -> String {
 pub(crate) fn trial_ns(plan: &Plan, cell: &Cell) -> u64 {
     let loads = loads::loads(&cell.workloads, plan.is_together).unwrap_or_default();
     let around = plan.prepare.settle_ns + plan.prepare.quiet_ns + AROUND_NS;
-    let writing_ns = |bytes: u64| (bytes as f64 / RATE_ASSUMED as f64 * 1e9) as u64;
     let tree_ns = |load: &Load| match &load.kind {
         LoadKind::Server(server) => {
             writing_ns(server.tree_bytes(!cell.setup.is_empty()) + server.first_bytes())

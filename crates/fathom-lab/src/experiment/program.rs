@@ -103,7 +103,7 @@ pub(crate) fn measure(
     if lab.stop.is_set() {
         return Err(LabError::Interrupted);
     }
-    let failure = failure(run, ended);
+    let failure = failure(run, ended).map(|cause| with_last_line(cause, &output));
     let (mut figures, missing) = figures(run, &output);
     if run.load.figures.is_empty() {
         // Of a figure more is better; of the time it takes, less would be.
@@ -189,6 +189,15 @@ fn failure(run: &Run<'_>, ended: Option<Ended>) -> Option<String> {
             fathom_base::units::format_duration(run.load.timeout_ns)
         )),
     }
+}
+
+/// A cause with the last thing that the program said, which mostly is why.
+fn with_last_line(cause: String, output: &str) -> String {
+    const LENGTH_MAX: usize = 200;
+    let last = output.lines().rev().map(str::trim).find(|line| !line.is_empty());
+    let is_plain = |c: &char| !c.is_control();
+    let last: String = last.unwrap_or_default().chars().filter(is_plain).take(LENGTH_MAX).collect();
+    if last.is_empty() { cause } else { format!("{cause}: {last}") }
 }
 
 /// The end of a file, as text.

@@ -1,6 +1,6 @@
 //! How much test files may take: of a filesystem's space, and of the memory that some of them lie in.
 
-use super::resolve;
+use super::{resolve, resolve_at};
 use crate::error::{ErrorClass, LabError};
 use crate::lab::Lab;
 use crate::run::wrong_kind;
@@ -28,13 +28,22 @@ pub struct FreeSpace {
 
 /// How much of a directory's filesystem may be used.
 pub fn space(lab: &Lab<'_>, directory: &Path) -> Result<FreeSpace, LabError> {
+    space_at(&lab.root, directory, lab.free_memory_bytes())
+}
+
+/// The same of a machine with so much free memory.
+pub(super) fn space_at(
+    root: &SysRoot,
+    directory: &Path,
+    free_memory_bytes: u64,
+) -> Result<FreeSpace, LabError> {
     let space = fsinfo::space(directory).map_err(|source| LabError::TargetIo {
         path: directory.to_owned(),
         what: "asking for its free space",
         source,
     })?;
-    let in_memory = lies_in_memory(&resolve(lab, directory)?);
-    Ok(usable(space, in_memory.then(|| lab.free_memory_bytes())))
+    let in_memory = lies_in_memory(&resolve_at(root, directory)?);
+    Ok(usable(space, in_memory.then_some(free_memory_bytes)))
 }
 
 /// How much processes that make files may use, all together, and why not more: what test files may.

@@ -90,6 +90,9 @@ pub struct KnobReading {
     pub place: KnobPlace,
     /// What was asked for.
     pub asked: String,
+    /// What the machine had before it was set; none when it could not be read, and of older versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub found: Option<String>,
     /// What was read before; none when it could not be.
     pub before: Option<String>,
     /// What was read after.

@@ -28,6 +28,9 @@ pub struct Outline {
     pub destroyed: Vec<String>,
     /// What cannot be put back exactly as it was, and why.
     pub unrestorable: Vec<String>,
+    /// What is to be known before it is begun, a sentence each: a setting that the loads never meet.
+    #[serde(default)]
+    pub notes: Vec<String>,
     /// What stands in the way: the experiment would be refused.
     pub refusals: Vec<String>,
     /// Expected time of everything, in nanoseconds.
@@ -39,6 +42,10 @@ pub struct Outline {
     /// Test files are made and written full beside that, in the target's directory or in what is built.
     #[serde(default)]
     pub has_test_files: bool,
+    /// How large they are all together in the cell that has most of them, in bytes, as far as that is known; in the bytes that will be
+    /// written.
+    #[serde(default)]
+    pub test_file_bytes: u64,
     /// Commands are run that nobody knows the duration of, and nobody what they write: not in the time and the bytes.
     #[serde(default)]
     pub has_commands: bool,
@@ -90,6 +97,9 @@ pub struct Write {
     pub old: Option<String>,
     /// As it will be.
     pub new: String,
+    /// The right that it takes, such as `root`; none for a setting of the user's own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub privilege: Option<String>,
 }
 
 /// How one thing was before and after an experiment.

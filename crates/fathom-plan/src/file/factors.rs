@@ -247,6 +247,12 @@ pub fn check_knob(id: &str, own: &[OwnKnob], known: &dyn Known) -> Result<(), St
         return Err(format!("no [[own_knob]] is called '{name}'{near}"));
     }
     known.knob(bare).map_err(|reason| {
+        // Keys of setups are factors by themselves where something is built; this one is not.
+        if setup::is_key(bare) {
+            return format!(
+                "'{bare}' is an option of what is built: it takes a [setup] with a filesystem"
+            );
+        }
         let words = ["companion", "null", "filesystem", "array", "volume"];
         let keys = setup::SETUP_KEYS.iter().map(|key| key.name).chain(words);
         match suggest::nearest(bare, keys) {

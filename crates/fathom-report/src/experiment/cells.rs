@@ -3,6 +3,7 @@
 use super::words;
 use crate::table::{Align, Table};
 use crate::text::{format_share, push_wrapped_to};
+use fathom_model::plan::Metric;
 use fathom_stats::equivalence::Decision;
 use fathom_study::experiment::{Adjustment, CellStudy, Change, ExperimentStudy, Kept};
 
@@ -108,6 +109,43 @@ fn changes(study: &ExperimentStudy) -> impl Iterator<Item = &Change> {
     own.filter_map(|own| own.change.as_ref()).filter(|change| change.p_adjusted.is_some())
 }
 
+/// What stands for values that are missing or made of several.
+fn gaps(study: &ExperimentStudy) -> Vec<&'static str> {
+    let mut lines = Vec::new();
+    let has_gap = |cell: &CellStudy| {
+        cell.figures.iter().any(Option::is_none) && cell.figures.iter().any(Option::is_some)
+    };
+    if study.cells.iter().any(has_gap) {
+        lines.push("n/a: no request ended in the window, or too few for that percentile.");
+    }
+    if study.cells.iter().any(|cell| may_be_starved(study, cell)) {
+        lines.push(
+            "The rate of a job that got no request through is that of one in its window: it had less.",
+        );
+    }
+    if !study.is_together && study.figures.iter().any(|figure| figure.workload.is_none()) {
+        lines.push("mean: the geometric mean of the workloads, which ran one after the other.");
+    }
+    lines
+}
+
+/// A rate of a cell with nothing known of how long its requests took.
+fn may_be_starved(study: &ExperimentStudy, cell: &CellStudy) -> bool {
+    let all = || study.figures.iter().zip(&cell.figures);
+    let is_latency = |metric: Metric| {
+        matches!(metric, Metric::LatencyMean | Metric::LatencyP99 | Metric::CpuPerIo)
+    };
+    let has_gap = |workload: &Option<String>| {
+        let mut own = all().filter(|(figure, _)| figure.workload == *workload);
+        own.any(|(figure, own)| is_latency(figure.metric) && own.is_none())
+    };
+    all().any(|(figure, own)| {
+        matches!(figure.metric, Metric::Iops | Metric::Rate)
+            && own.is_some()
+            && has_gap(&figure.workload)
+    })
+}
+
 /// What the table's words mean, as far as they occur, one line each.
 #[must_use]
 pub fn legend(study: &ExperimentStudy) -> Vec<String> {
@@ -149,12 +187,7 @@ pub fn legend(study: &ExperimentStudy) -> Vec<String> {
     } else {
         push("Medians over trials; spread: standard deviation over trials.");
     }
-    let has_gap = |cell: &CellStudy| {
-        cell.figures.iter().any(Option::is_none) && cell.figures.iter().any(Option::is_some)
-    };
-    if study.cells.iter().any(has_gap) {
-        push("n/a: no request ended in the window, or too few for that percentile.");
-    }
+    gaps(study).into_iter().for_each(&mut push);
     if study.ranking.leaders.len() > 1 && study.cells.len() > 1 {
         push("not told apart: with 95 % the best of all is among these and the one called best.");
     }

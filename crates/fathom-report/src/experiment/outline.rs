@@ -24,6 +24,7 @@ pub fn text(outline: &Outline, width: usize) -> String {
         out += &of_cell(cell, !common.is_empty());
     }
     list(&mut out, width, "Cannot be put back exactly:", &outline.unrestorable);
+    list(&mut out, width, "To be known:", &outline.notes);
     let in_all = outline.boots_in_all.map(|boots| {
         format!(
             " ({boots} in all, because every block goes through them: one alone proves nothing)"
@@ -104,15 +105,18 @@ fn cost(outline: &Outline, out: &mut String, width: usize) {
         _ => "",
     };
     let files = match outline.written_bytes {
-        _ if !outline.has_test_files => "",
-        Some(0) => " but test files",
-        _ => ", test files beside",
+        _ if !outline.has_test_files => String::new(),
+        Some(0) => " but test files".to_owned(),
+        _ if outline.test_file_bytes > 0 => {
+            format!(", with test files of {}", format_size(outline.test_file_bytes))
+        }
+        _ => ", test files beside".to_owned(),
     };
     let and_commands =
         if outline.has_commands { " and the time that the commands take" } else { "" };
     let written_max = outline.written_bytes_max.map(|b| format!(" ({} allowed)", format_size(b)));
     let text = format!(
-        "At most {time}{}{and_commands}; {written}{files}{commands}{}.",
+        "About {time}{}{and_commands} and waits for quiet devices; {written}{files}{commands}{}.",
         time_max.unwrap_or_default(),
         written_max.unwrap_or_default()
     );
@@ -158,7 +162,9 @@ fn of_cell(cell: &CellOutline, is_build_said: bool) -> String {
             Some(old) => format!("{old} -> {}", write.new),
             None => write.new.clone(),
         };
-        out += &format!("  {} of {}: {value}\n", write.knob, write.place);
+        let right =
+            write.privilege.as_ref().map_or_else(String::new, |right| format!("   ({right})"));
+        out += &format!("  {} of {}: {value}{right}\n", write.knob, write.place);
     }
     out
 }
@@ -168,7 +174,7 @@ fn list(out: &mut String, width: usize, title: &str, lines: &[String]) {
         return;
     }
     *out += &format!("\n{title}\n");
-    for line in lines {
+    for line in lines.iter().flat_map(|line| line.lines()) {
         push_wrapped_to(out, width, "  ", line);
     }
 }
@@ -190,6 +196,7 @@ mod tests {
                 place: "sda".into(),
                 old: Some("none".into()),
                 new: scheduler.into(),
+                privilege: Some("root".into()),
             }],
             workloads: vec!["randread depth=32, 60 s".into()],
             companion: None,
@@ -214,11 +221,13 @@ mod tests {
             unrestorable: vec![
                 "block.wbt_lat_usec of sda: counts as set by hand afterwards".into(),
             ],
-            refusals: vec!["/dev/sda: mounted at /srv".into()],
+            notes: Vec::new(),
+            refusals: vec!["/dev/sda: mounted at /srv\numount /srv".into()],
             time_ns: 1_600_000_000_000,
             time_ns_max: Some(3_600_000_000_000),
             written_bytes: Some(1 << 30),
             has_test_files: false,
+            test_file_bytes: 0,
             has_commands: false,
             written_bytes_max: Some(10 << 30),
             boots: Vec::new(),
@@ -237,7 +246,7 @@ mod tests {
             2  scheduler=bfq   1 min 03 s
             Load: randread depth=32, 60 s
             At most 8 blocks of 3 trials, 24 trials in all; order of the first block: 1s 2 1 (s: the sentinel).
-            At most 26 min 40 s (1 h 00 min allowed); about 1 GiB are written to devices (10 GiB allowed).
+            About 26 min 40 s (1 h 00 min allowed) and waits for quiet devices; about 1 GiB are written to devices (10 GiB allowed).
 
             Once, before the first trial (taken back at the end):
               swapoff -a   (root)
@@ -246,10 +255,10 @@ mod tests {
               sync; drop caches   (root)
 
             Cell 1 (scheduler=none):
-              block.scheduler of sda: none (as it is)
+              block.scheduler of sda: none (as it is)   (root)
 
             Cell 2 (scheduler=bfq):
-              block.scheduler of sda: none -> bfq
+              block.scheduler of sda: none -> bfq   (root)
 
             Cannot be put back exactly:
               block.wbt_lat_usec of sda: counts as set by hand afterwards
@@ -259,6 +268,7 @@ mod tests {
 
             REFUSED as it stands:
               /dev/sda: mounted at /srv
+              umount /srv
         "#]].assert_eq(&text(&outline(), 100));
     }
 
@@ -279,6 +289,9 @@ mod tests {
         outline.written_bytes = Some(1 << 30);
         let own = text(&outline, 200);
         assert!(own.contains("written to devices, test files beside (10 GiB"), "{own}");
+        outline.test_file_bytes = 2 << 30;
+        let large = text(&outline, 200);
+        assert!(large.contains("written to devices, with test files of 2 GiB (10 GiB"), "{large}");
         assert!(
             own.contains("Cell 1 (scheduler=none):\n  mkfs.ext4") && !own.contains("every cell")
         );
@@ -289,7 +302,7 @@ mod tests {
         let commands = Outline { has_commands: true, written_bytes: Some(0), ..outline() };
         let only = text(&commands, 200);
         assert!(
-            only.contains("(1 h 00 min allowed) and the time that the commands take; only the commands write ("),
+            only.contains("(1 h 00 min allowed) and the time that the commands take and waits for quiet devices; only the commands write ("),
             "{only}"
         );
         let both = text(&Outline { written_bytes: Some(1 << 30), ..commands }, 200);

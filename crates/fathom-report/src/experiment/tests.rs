@@ -104,13 +104,11 @@ fn schedulers(blocks: u32) -> (Plan, Vec<Cell>, Vec<Record>) {
 #[test]
 fn one_setting_alone_is_no_answer() {
     let mut ended = schedulers(1);
-    assert!(!answer(&studied(&ended)).starts_with("Nothing was compared"));
+    assert!(!answer(&studied(&ended)).starts_with("No answer yet"));
     ended.2.truncate(1);
     let said = answer(&studied(&ended));
-    assert!(
-        said.starts_with("Nothing was compared: only scheduler=none was measured, with "),
-        "{said}"
-    );
+    let start = "No answer yet: nothing but the baseline (scheduler=none) was measured, with ";
+    assert!(said.starts_with(start), "{said}");
 }
 
 #[test]
@@ -254,6 +252,77 @@ fn two_factors_and_an_expectation() {
 
         TRUSTED
     "#]].assert_eq(&text(&studied(&sample), 110));
+}
+
+/// Stopped by a signal, or trials that do not count: nothing was compared, so that nothing is advised.
+#[test]
+fn what_was_not_compared_is_no_answer() {
+    let cell = |record: &Record| record.cell.as_ref().expect("a cell").slot.cell;
+    let of = |keep: &dyn Fn(&Record) -> bool| {
+        let mut sample = schedulers(8);
+        sample.2.retain(|record| keep(record));
+        studied(&sample)
+    };
+    let other = of(&|record| cell(record) == 1);
+    let said = text(&other, 400);
+    assert!(
+        said.contains("No answer yet: the baseline (scheduler=none) was not measured in any trial that counts."),
+        "{said}"
+    );
+    assert!(said.contains("2 of 3 cells were not measured in any trial that counts"), "{said}");
+    assert!(!said.contains("set block.scheduler") && !said.contains("as it is"), "{said}");
+    let alone = answer(&of(&|record| cell(record) == 0));
+    assert!(
+        alone.starts_with("No answer yet: nothing but the baseline (scheduler=none)"),
+        "{alone}"
+    );
+    let block = |record: &Record| record.cell.as_ref().expect("a cell").slot.block;
+    let apart = of(&|record| cell(record) == u32::from(block(record) < 4));
+    let said = answer(&apart);
+    assert!(said.contains("in no block together with the baseline (scheduler=none)"), "{said}");
+    assert!(!apart.is_advice());
+    // Without the third cell, of the two that were measured.
+    let two = answer(&of(&|record| cell(record) != 2 && block(record) < 2));
+    assert!(
+        two.starts_with("No difference is shown between the 2 cells that were measured"),
+        "{two}"
+    );
+}
+
+/// The baseline is what the plan says, and not what the machine has.
+#[test]
+fn as_it_is_means_what_the_machine_has() {
+    let with = |found: &str| {
+        // The baseline is the best.
+        let mut sample = experiment(&[("scheduler", &["none", "bfq"])], 8, |levels, block| {
+            let base = 1000 + 7 * u64::from(block * 3 % 5);
+            if levels[0] == "none" { base } else { base / 2 }
+        });
+        for record in &mut sample.2 {
+            for knob in &mut record.cell.as_mut().expect("a cell").knobs {
+                knob.before = Some(knob.asked.clone());
+                knob.found = Some(found.to_owned()).filter(|found| !found.is_empty());
+            }
+        }
+        text(&studied(&sample), 400)
+    };
+    assert!(with("none").contains("Leave it as it is: nothing is better than the baseline"));
+    let unknown = with("");
+    assert!(unknown.contains("Keep the plan's baseline: nothing is better"), "{unknown}");
+    let other = with("kyber");
+    assert!(
+        other.contains("Keep the plan's baseline, which is not what this machine has:"),
+        "{other}"
+    );
+    assert!(
+        other.contains(
+            "This machine itself has scheduler=kyber instead of the baseline's none (not measured)."
+        ),
+        "{other}"
+    );
+    assert!(
+        with("bfq").contains("scheduler=bfq instead of the baseline's none (measured as a level)")
+    );
 }
 
 #[test]

@@ -46,10 +46,18 @@ pub fn metric(metric: Metric) -> &'static str {
 pub fn figure(study: &ExperimentStudy, of: &Figure) -> String {
     let mut workloads: Vec<&Option<String>> = study.figures.iter().map(|f| &f.workload).collect();
     workloads.dedup();
-    let words = metric(of.metric);
+    let mut words = metric(of.metric);
+    if of.metric == Metric::Application {
+        let named = match &of.workload {
+            Some(label) => study.application.get(label),
+            None => study.application.values().next().filter(|_| study.application.len() == 1),
+        };
+        words = named.map_or(words, String::as_str);
+    }
     match &of.workload {
         Some(label) if workloads.len() > 1 => format!("{label} {words}"),
-        None if workloads.len() > 1 => format!("all {words}"),
+        None if workloads.len() > 1 && study.is_together => format!("all {words}"),
+        None if workloads.len() > 1 => format!("mean {words}"),
         _ => words.to_owned(),
     }
 }

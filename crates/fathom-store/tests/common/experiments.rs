@@ -27,6 +27,7 @@ pub fn experiment(store: &mut fathom_store::Store, id: &str) {
                 knob: "block.scheduler".into(),
                 place: KnobPlace::Device { id: "wwn-x".into(), name: "sda".into() },
                 asked: scheduler.into(),
+                found: None,
                 before: Some(scheduler.into()),
                 after: Some(scheduler.into()),
             }],

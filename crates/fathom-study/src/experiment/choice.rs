@@ -19,6 +19,8 @@ pub struct Choice {
     pub level: String,
     /// Its level in the baseline.
     pub baseline: String,
+    /// What the machine itself has of it, where that is known and not what the baseline sets.
+    pub found: Option<String>,
     /// The settings that it came to, where it sets a knob.
     pub settings: Vec<Setting>,
 }
@@ -36,7 +38,12 @@ pub struct Setting {
 
 /// The choices that make `winner` out of the baseline.
 #[must_use]
-pub fn study(plan: &Plan, winner: &Cell, baseline: &Cell, records: &[&Record]) -> Vec<Choice> {
+pub fn study(
+    plan: &Plan,
+    (winner, baseline): (&Cell, &Cell),
+    records: &[&Record],
+    machine: &[MachineValue],
+) -> Vec<Choice> {
     let of = |factor: &fathom_model::plan::Factor| {
         let level = level_of(winner, &factor.name)?;
         let base = level_of(baseline, &factor.name)?;
@@ -47,15 +54,73 @@ pub fn study(plan: &Plan, winner: &Cell, baseline: &Cell, records: &[&Record]) -
             FactorKind::Knob { id } => settings(id, winner, records),
             _ => Vec::new(),
         };
+        let found = machine.iter().find(|own| own.factor == factor.name);
         Some(Choice {
             factor: factor.name.clone(),
             sets: factor.sets.clone(),
             level: level.to_owned(),
             baseline: base.to_owned(),
+            found: found.map(|own| own.value.clone()),
             settings,
         })
     };
     plan.factors.iter().filter_map(of).collect()
+}
+
+/// A factor of which the machine itself has something else than the baseline sets.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct MachineValue {
+    /// The factor.
+    pub factor: String,
+    /// What the machine has: values of several places, each once.
+    pub value: String,
+    /// What the baseline sets.
+    pub baseline: String,
+    /// It is what another level sets, so that it was measured.
+    pub is_level: bool,
+}
+
+/// What the machine has of its own where that is not what the baseline sets, by what was read before anything was set; none when that is
+/// not known of every setting that the plan varies: records of older versions do not tell.
+#[must_use]
+pub fn of_machine(plan: &Plan, baseline: &Cell, records: &[&Record]) -> Option<Vec<MachineValue>> {
+    let own: Vec<_> = records.iter().filter_map(|record| record.cell.as_ref()).collect();
+    let mut all = Vec::new();
+    for factor in &plan.factors {
+        let FactorKind::Knob { id } = &factor.sets else { continue };
+        let knob = id.split('@').next().unwrap_or(id);
+        let of_knob = || {
+            let readings = own.iter().flat_map(|of| of.knobs.iter().map(move |one| (of, one)));
+            readings.filter(|(_, reading)| reading.knob == knob)
+        };
+        let is_base = |cell: u32| cell == baseline.index;
+        let mut values: Vec<String> = Vec::new();
+        let (mut is_known, mut is_level) = (false, true);
+        for (_, base) in of_knob().filter(|(of, _)| is_base(of.slot.cell)) {
+            let Some(found) = &base.found else { return None };
+            is_known = true;
+            // As the kernel shows it, which is not always how it was written.
+            if base.before.as_ref() != Some(found) && !values.contains(found) {
+                is_level &= of_knob().any(|(_, other)| {
+                    other.place == base.place && other.before.as_ref() == Some(found)
+                });
+                values.push(found.clone());
+            }
+        }
+        if !is_known {
+            return None;
+        }
+        let base = level_of(baseline, &factor.name).unwrap_or_default();
+        if !values.is_empty() {
+            all.push(MachineValue {
+                factor: factor.name.clone(),
+                value: values.join(", "),
+                baseline: base.to_owned(),
+                is_level,
+            });
+        }
+    }
+    Some(all)
 }
 
 /// What was read of a knob in the trials of a cell, each place once.
@@ -101,6 +166,7 @@ mod tests {
                     knob: format!("block.{knob}"),
                     place: place.clone(),
                     asked: level.clone(),
+                    found: Some("bfq".to_owned()),
                     before: Some(level.clone()),
                     after: Some(level.clone()),
                 })
@@ -112,5 +178,16 @@ mod tests {
         let [setting] = choice.settings.as_slice() else { panic!("{choice:?}") };
         assert_eq!((setting.knob.as_str(), setting.value.as_str()), ("block.scheduler", "bfq"));
         assert_eq!(setting.place, place);
+        assert_eq!(choice.found.as_deref(), Some("bfq"), "and not what the baseline sets");
+        let own = study.machine.expect("known");
+        assert_eq!(own.len(), 2, "{own:?}");
+        assert_eq!((own[0].value.as_str(), own[0].baseline.as_str()), ("bfq", "none"));
+        assert!(own[0].is_level && !own[1].is_level, "{own:?}");
+        // Records of an older version do not tell.
+        for record in &mut sample.records {
+            record.cell.as_mut().expect("a cell").knobs[0].found = None;
+        }
+        let older = super::super::study(&sample.plan, &sample.cells, &sample.records);
+        assert_eq!((older.machine, older.choices[0].found.as_deref()), (None, None));
     }
 }

@@ -119,6 +119,16 @@ pub fn study(asked: &Asked<'_>, place: usize, figure: &Figure, values: &Values) 
         let data = Data { factors: &factors, cells, values, blocks: &blocks, boots };
         match of_factorial(&data, &Plots::of(plan, &factors), &question) {
             Ok((effects, noise)) => (found.effects, found.noise) = (effects, noise),
+            // The figure is missing in some trials, not the trials.
+            Err(_) if blocks.len() < 2 && left_out > 0 => {
+                found.remark = Some(format!(
+                    "no effects: {} in which every cell has a value, and it takes two; {left_out} left out",
+                    match blocks.len() {
+                        0 => "no block",
+                        _ => "one block",
+                    }
+                ));
+            }
             Err(why) => found.remark = Some(why),
         }
     } else {

@@ -61,6 +61,16 @@ pub fn figures(plan: &Plan, records: &[&Record]) -> Vec<Figure> {
             add(label.clone(), metric, false);
         }
     }
+    // What all get through side by side: one that is held back for others costs nothing where the sum stays.
+    if plan.is_together && plan.workloads.len() > 1 {
+        let rates: Vec<Metric> =
+            plan.workloads.iter().map(|one| rate_of(plan, records, &one.label)).collect();
+        for metric in rates {
+            if records.iter().any(|record| value_of_all(record, metric).is_some()) {
+                add(None, metric, false);
+            }
+        }
+    }
     figures
 }
 
@@ -154,8 +164,9 @@ fn of_jobs(record: &Record, jobs: &[&JobRecord], metric: Metric) -> Option<f64> 
         Some(jobs.iter().map(of).sum::<f64>()).filter(|rate| *rate > 0.0)
     };
     match metric {
-        Metric::Iops => per_s(&operations),
-        Metric::Rate => per_s(&|job| job.transfers().bytes),
+        Metric::Iops => per_s(&operations).or_else(|| starved(jobs, 1.0)),
+        Metric::Rate => per_s(&|job| job.transfers().bytes)
+            .or_else(|| starved(jobs, request_bytes(record, jobs))),
         Metric::LatencyMean => latency(jobs).mean().filter(|ns| *ns > 0.0),
         Metric::LatencyP50 => percentile(jobs, 0.5),
         Metric::LatencyP99 => percentile(jobs, 0.99),
@@ -169,6 +180,21 @@ fn of_jobs(record: &Record, jobs: &[&JobRecord], metric: Metric) -> Option<f64> 
         // Those that are told with the trial.
         _ => None,
     }
+}
+
+/// A rate of jobs that got nothing through in their whole window is no unknown one: it is below one request (of that amount) in the
+/// window, which stands for it, because there is no ratio to nothing. None where something ended.
+fn starved(jobs: &[&JobRecord], amount: f64) -> Option<f64> {
+    let is_silent = |job: &&JobRecord| job.classes.iter().all(|class| class.latency_ns.is_empty());
+    let window_ns = jobs.iter().map(|job| job.window_ns).max()?;
+    (window_ns > 0 && jobs.iter().all(is_silent)).then(|| amount / (window_ns as f64 / 1e9))
+}
+
+/// The largest request of these jobs, in bytes.
+fn request_bytes(record: &Record, jobs: &[&JobRecord]) -> f64 {
+    let is_own = |name: &str| jobs.iter().any(|job| job.name == name);
+    let own = record.workload.jobs.iter().filter(|job| is_own(&job.name));
+    own.map(|job| job.block_size_bytes_max()).max().map_or(512.0, f64::from)
 }
 
 /// CPU time of the workload: of its threads, and where it ran alone also of the kernel's threads for its I/O and for the
@@ -252,6 +278,28 @@ mod tests {
         record.devices[0].kernel_thread_cpu_ns = Some(1_000_000_000);
         let got = value(&plan, &record, "read", Metric::CpuPerIo);
         assert_eq!(got, Some(3e9 / 60_000.0));
+    }
+
+    /// Nothing in the whole window is a rate, and the lowest of all; how long requests take is not known then.
+    #[test]
+    fn a_starved_job_has_the_lowest_rate() {
+        let plan = sample::plan(&[]);
+        let mut record = fixtures::record();
+        for class in &mut record.jobs[0].classes {
+            *class = fathom_model::record::ClassRecord {
+                class: class.class,
+                latency_ns: Histogram::new(),
+                bytes: 0,
+            };
+        }
+        let of = |record: &Record, metric| value(&plan, record, "read", metric);
+        assert_eq!(of(&record, Metric::Iops), Some(1.0 / 60.0));
+        let rate = of(&record, Metric::Rate).expect("a rate");
+        assert!((rate - 4096.0 / 60.0).abs() < 1e-9, "{rate}");
+        assert_eq!(of(&record, Metric::LatencyMean), None);
+        assert_eq!(of(&record, Metric::CpuPerIo), None);
+        record.jobs[0].window_ns = 0;
+        assert_eq!(of(&record, Metric::Iops), None, "it did not run");
     }
 
     #[test]

@@ -157,7 +157,13 @@ fn no_winner(study: &ExperimentStudy) -> Option<Finding> {
     } else {
         "no cell keeps the bounds"
     };
-    Some(Finding::new("no-winner", Severity::Void, text))
+    // That none keeps them is an answer, from trials that count.
+    let has_values = study.cells.iter().any(|cell| cell.figures.iter().any(Option::is_some));
+    let severity = match study.ranking.bounds.is_empty() || !has_values {
+        true => Severity::Void,
+        false => Severity::Note,
+    };
+    Some(Finding::new("no-winner", severity, text))
 }
 
 /// Objectives that no trial has a value for: most often a percentile of few requests.

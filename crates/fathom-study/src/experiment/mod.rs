@@ -26,7 +26,7 @@ mod settings;
 mod values;
 
 pub use cells::{Adjustment, CellFigure, CellStudy, Change};
-pub use choice::{Choice, Setting};
+pub use choice::{Choice, MachineValue, Setting};
 pub use course::{CoursePoint, course};
 pub use drift::Drift;
 pub use effects::{Effect, Effects, Noise};
@@ -37,6 +37,7 @@ pub use narrowing::Narrowed;
 pub use noise::BlockNoise;
 pub use ranking::{Bound, Kept, Ranking};
 pub use runs::{keep_pairs, runs};
+pub use settings::{READ_AHEAD_DIRECT, read_ahead_elsewhere};
 pub use values::VoidTrial;
 
 use boots::Boots;
@@ -46,6 +47,7 @@ use fathom_model::plan::Plan;
 use fathom_model::plan::cell::Cell;
 use fathom_model::record::Record;
 use serde::Serialize;
+use std::collections::BTreeMap;
 use values::Trials;
 
 /// What an experiment says.
@@ -63,6 +65,10 @@ pub struct ExperimentStudy {
     pub cells: Vec<CellStudy>,
     /// Place of the cell that others are compared with.
     pub baseline: usize,
+    /// The workloads run side by side: a figure of all of them is their sum, else their geometric mean.
+    pub is_together: bool,
+    /// What the plan calls the figure of an application, by the label of its workload.
+    pub application: BTreeMap<String, String>,
     /// Blocks in which every cell was tried.
     pub blocks_done: u32,
     /// Blocks that the plan allows.
@@ -83,6 +89,8 @@ pub struct ExperimentStudy {
     pub ranking: Ranking,
     /// What the best cell has that the baseline has not.
     pub choices: Vec<Choice>,
+    /// What the machine itself has where the baseline sets something else; none when that is not known.
+    pub machine: Option<Vec<MachineValue>>,
     /// Effects of whole factors on the ranked figures.
     pub effects: Vec<Effects>,
     /// The sentinel over time.
@@ -150,8 +158,11 @@ pub fn study(plan: &Plan, cells: &[Cell], records: &[Record]) -> ExperimentStudy
         let figure = (place, &figures[place]);
         hypothesis::judge(plan, cells, figure, &values[place], &boots, level)
     });
-    let choices = ranking.winner.zip(cells.get(baseline)).map_or_else(Vec::new, |(at, base)| {
-        choice::study(plan, &cells[at], base, trials.records())
+    let base = cells.get(baseline);
+    let machine = base.and_then(|base| choice::of_machine(plan, base, trials.records()));
+    let choices = ranking.winner.zip(base).map_or_else(Vec::new, |(at, base)| {
+        let own = machine.as_deref().unwrap_or_default();
+        choice::study(plan, (&cells[at], base), trials.records(), own)
     });
     let nulls = first.map(|at| effects::null_factors(plan, cells, &values[at], &boots, level));
     let narrowed = narrowing::study(plan, cells, &figures, &values, &ranking);
@@ -162,6 +173,8 @@ pub fn study(plan: &Plan, cells: &[Cell], records: &[Record]) -> ExperimentStudy
         figures,
         cells: studied,
         baseline,
+        is_together: plan.is_together,
+        application: plan.workloads.iter().filter_map(figure_name).collect(),
         blocks_done: trials.blocks_done,
         blocks_max: plan.design.blocks,
         trials: trials.records().len() + trials.void.len(),
@@ -172,6 +185,7 @@ pub fn study(plan: &Plan, cells: &[Cell], records: &[Record]) -> ExperimentStudy
         adjustment,
         ranking,
         choices,
+        machine,
         effects,
         drift,
         noise: first.and_then(|place| noise::study(place, &values[place], level)),
@@ -188,9 +202,17 @@ pub fn study(plan: &Plan, cells: &[Cell], records: &[Record]) -> ExperimentStudy
     study
 }
 
+/// The figure that a command's settings name, with the workload's label: the first by name, which is the one that is told.
+fn figure_name(workload: &fathom_model::plan::PlanWorkload) -> Option<(String, String)> {
+    let mut names: Vec<&str> =
+        workload.settings.keys().filter_map(|key| key.strip_prefix("figure.")).collect();
+    names.sort_unstable();
+    Some((workload.label.clone(), (*names.first()?).to_owned()))
+}
+
 /// Confidence of each interval: of the look that the longest series of pairs belongs to.
 fn level(plan: &Plan, values: &[Values]) -> f64 {
-    let longest = values.iter().flatten().map(std::collections::BTreeMap::len).max();
+    let longest = values.iter().flatten().map(BTreeMap::len).max();
     looks::level(plan, longest.unwrap_or(0))
 }
 
@@ -213,6 +235,48 @@ pub fn is_decided(plan: &Plan, cells: &[Cell], records: &[Record]) -> Decision {
 }
 
 impl ExperimentStudy {
+    /// True for a cell of which a trial that counts has the figure that decides first.
+    #[must_use]
+    pub fn is_measured(&self, at: usize) -> bool {
+        let figure = self.ranking.figures.first();
+        let has = |figure: &usize| {
+            let own = self.cells.get(at).and_then(|cell| cell.figures.get(*figure));
+            own.is_some_and(Option::is_some)
+        };
+        figure.is_none_or(has)
+    }
+
+    /// Places of the cells that can exist and were not measured: nothing is known of them.
+    #[must_use]
+    pub fn unmeasured(&self) -> Vec<usize> {
+        let is_open = |at: &usize| self.cells[*at].impossible.is_none() && !self.is_measured(*at);
+        (0..self.cells.len()).filter(is_open).collect()
+    }
+
+    /// Places of those of them that were not even tried: the experiment is not complete.
+    #[must_use]
+    pub fn untried(&self) -> Vec<usize> {
+        let mut open = self.unmeasured();
+        open.retain(|at| self.void.iter().all(|void| void.slot.cell != self.cells[*at].cell));
+        open
+    }
+
+    /// The best cell was compared with the baseline in the figure that decides first.
+    #[must_use]
+    pub fn is_winner_compared(&self) -> bool {
+        let change = |at: usize| {
+            let figure = *self.ranking.figures.first()?;
+            self.cells.get(at)?.figures.get(figure)?.as_ref()?.change.as_ref()
+        };
+        self.ranking.winner.and_then(change).is_some()
+    }
+
+    /// True when what the best cell has is advice: it was compared with the baseline, which is shown to be worse.
+    #[must_use]
+    pub fn is_advice(&self) -> bool {
+        self.is_winner_compared() && !self.ranking.leaders.contains(&self.baseline)
+    }
+
     /// How many of the comparisons asked for are open, and how many there are.
     #[must_use]
     pub fn open_questions(&self) -> (usize, usize) {

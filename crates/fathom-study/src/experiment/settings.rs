@@ -18,7 +18,43 @@ pub fn notes(plan: &Plan, records: &[&Record]) -> Vec<Finding> {
     let prices = all("price-of-settings", &|factor| prices(factor, records));
     let same = all("settings-without-effect", &|factor| same(factor, records));
     let gone = all("settings-of-today", &|factor| history(plan, factor));
-    prices.chain(same).chain(gone).collect()
+    let unmet = all("settings-without-effect", &|factor| unmet(factor, records));
+    prices.chain(same).chain(gone).chain(unmet).collect()
+}
+
+/// What read-ahead has to do with direct reads.
+pub const READ_AHEAD_DIRECT: &str = "block.read_ahead_kb: every load reads with direct I/O, which never uses it, so that its levels differ by \
+     chance only; direct = \"no\" in the workload reads through the page cache";
+
+/// Which filesystems have a read-ahead of their own: what that of the block device is varied for.
+#[must_use]
+pub fn read_ahead_elsewhere(kind: &str) -> Option<String> {
+    let instead = match kind {
+        "btrfs" => "btrfs.read_ahead_kb is what it follows",
+        "overlay" => "what lies below it decides",
+        _ => return None,
+    };
+    Some(format!(
+        "block.read_ahead_kb: {kind} has a read-ahead of its own and ignores that of the device, so that its levels differ by chance only; {instead}"
+    ))
+}
+
+/// A setting that no load met.
+fn unmet(factor: &Factor, records: &[&Record]) -> Vec<String> {
+    if id(factor).split('@').next() != Some("block.read_ahead_kb") {
+        return Vec::new();
+    }
+    let mut lines = Vec::new();
+    let mut jobs = records.iter().flat_map(|record| &record.workload.jobs).peekable();
+    // Those of a program or a file server are not known.
+    let are_known = records.iter().all(|record| !record.workload.jobs.is_empty());
+    if are_known && jobs.peek().is_some() && jobs.all(|job| job.direct) {
+        lines.push(READ_AHEAD_DIRECT.to_owned());
+    }
+    let mounts = records.iter().flat_map(|record| &record.targets);
+    let kinds = mounts.filter_map(|target| target.stack.mount());
+    lines.extend(kinds.filter_map(|mount| read_ahead_elsewhere(&mount.fs_type)).next());
+    lines
 }
 
 /// The name in a plan.
@@ -221,6 +257,25 @@ mod tests {
             "settings-without-effect",
         );
         assert!(other.is_empty(), "{other:?}");
+    }
+
+    #[test]
+    fn read_ahead_that_no_load_meets_is_told() {
+        let told = |direct: bool, kind: &str| {
+            let sample = Sample::new(&[("read_ahead_kb", &["0", "4096"])], 2, |_, _| 1000.0);
+            let mut records = sample.records;
+            for record in &mut records {
+                record.workload.jobs.iter_mut().for_each(|job| job.direct = direct);
+                record.targets[0].stack = fixture(kind, &[], Some(true));
+            }
+            let records: Vec<&Record> = records.iter().collect();
+            let found = notes(&sample.plan, &records).into_iter();
+            found.map(|finding| finding.summary).collect::<Vec<_>>()
+        };
+        assert!(told(false, "ext4").is_empty());
+        assert_eq!(told(true, "ext4"), [READ_AHEAD_DIRECT]);
+        let own = told(false, "btrfs");
+        assert!(own.len() == 1 && own[0].contains("btrfs.read_ahead_kb"), "{own:?}");
     }
 
     #[test]

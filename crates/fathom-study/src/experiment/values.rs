@@ -235,6 +235,7 @@ mod tests {
                 knob: "block.a".to_owned(),
                 place: KnobPlace::Machine,
                 asked: asked.to_owned(),
+                found: None,
                 before: Some(asked.to_owned()),
                 after: Some(asked.to_owned()),
             };

@@ -65,6 +65,11 @@ fn of_target(
     root: &SysRoot,
     target: &str,
 ) -> Result<(Vec<ScopeDevice>, Vec<ScopeMount>), CommandError> {
+    if std::fs::symlink_metadata(target).is_err() {
+        let text =
+            format!("'{target}' does not exist; give a directory, a file or a device that does");
+        return Err(CommandError::usage(output, &text));
+    }
     let stack = fathom_inspect::resolve(root, Path::new(target))
         .map_err(|error| CommandError::usage(output, &error))?;
     let (devices, mount) = of_stack(root, &stack);

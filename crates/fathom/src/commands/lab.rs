@@ -121,27 +121,47 @@ fn plan_text(args: &Arguments, name: &str) -> Result<(String, String), String> {
     if let Some(second) = targets.get(1) {
         return Err(format!("'{second}': a plan has one target; parameters are NAME=VALUE"));
     }
-    if is_file {
-        if let Some(other) = others.first() {
-            return Err(format!(
-                "'{other}': only plans that come with fathom have parameters; edit the file instead"
-            ));
-        }
-        let text =
-            std::fs::read_to_string(name).map_err(|error| format!("plan '{name}': {error}"))?;
-        return Ok((text, name.to_owned()));
-    }
-    let ready = fathom_plan::ready_named(name).map_err(|error| error.to_string())?;
-    if args.print && targets.is_empty() && others.is_empty() && args.device.is_empty() {
-        return Ok((ready.text.to_owned(), name.to_owned()));
-    }
     let pair = |text: &&String| text.split_once('=').map(|(k, v)| (k.to_owned(), v.to_owned()));
     let given = Given {
         target: targets.first().map(|target| session::absolute_target(target)),
         devices: args.device.clone(),
         others: others.iter().filter_map(pair).collect(),
     };
-    let text = ready.fill(&given).map_err(|error| error.to_string())?;
+    if is_file {
+        let text = std::fs::read_to_string(name).map_err(|error| match error.kind() {
+            std::io::ErrorKind::NotFound => format!("plan '{name}': there is no such file"),
+            _ => format!("plan '{name}': {error}"),
+        })?;
+        if !text.contains("[parameters]") {
+            if let Some(other) = others.first() {
+                return Err(format!(
+                    "'{other}': the plan has no [parameters]; edit the file instead"
+                ));
+            }
+            return Ok((text, name.to_owned()));
+        }
+        // The target of the command line goes into plans without a place for it too.
+        let target = given.target.filter(|_| text.contains("\"<target>\""));
+        let given = Given { target, ..given };
+        let text =
+            fathom_plan::fill_file(name, &text, &given).map_err(|error| error.to_string())?;
+        return Ok((text, name.to_owned()));
+    }
+    let ready = fathom_plan::ready_named(name).map_err(|error| error.to_string())?;
+    if args.print && targets.is_empty() && others.is_empty() && args.device.is_empty() {
+        return Ok((ready.text.to_owned(), name.to_owned()));
+    }
+    let mut text = ready.fill(&given).map_err(|error| error.to_string())?;
+    // btrfs has a read-ahead of its own, and ignores that of the device.
+    let place = given.target.as_deref().map(Path::new);
+    let stack = place.and_then(|place| {
+        let place = fathom_inspect::stack::nearest_existing(place);
+        fathom_inspect::resolve(&SysRoot::live(), &place).ok()
+    });
+    let kind = stack.as_ref().and_then(|stack| Some(stack.mount()?.fs_type.as_str()));
+    if kind == Some("btrfs") {
+        text = text.replace("\nblock.read_ahead_kb =", "\nbtrfs.read_ahead_kb =");
+    }
     Ok((text, name.to_owned()))
 }
 
@@ -353,6 +373,12 @@ pub(super) fn ended_text(finished: &Finished, again: &str) -> String {
         Ended::Budget(why) => format!("Ended by its budget: {why}.\n"),
         Ended::Interrupted => format!("Interrupted; {again}.\n"),
         Ended::Failed { cause, .. } => {
+            // What stayed is told below, in its own words.
+            let is_below = |report: &restore::Report| cause.contains(&report.to_string());
+            let cause = match finished.restored.iter().any(is_below) {
+                true => "settings of the trial before could not be put back, see below",
+                false => cause.as_str(),
+            };
             format!("ENDED by a failure: {cause}\nWhen the cause is gone, {again}.\n")
         }
         Ended::Boot(wanted) => {

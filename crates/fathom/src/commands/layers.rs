@@ -5,7 +5,7 @@ use crate::args::{Common, Layers};
 use crate::exit::Exit;
 use crate::output::Output;
 use crate::session::{self, Got, INTERVAL_NS, Purpose, Start};
-use fathom_base::units::{format_duration, parse_duration_ns};
+use fathom_base::units::{format_duration, format_ns, parse_duration_ns};
 use fathom_lab::layers::{LayersOptions, layers};
 use fathom_model::builtin;
 use fathom_model::record::{Record, RunKind};
@@ -56,7 +56,7 @@ fn options(output: Output, args: &Layers) -> Result<LayersOptions, CommandError>
     let window_ns =
         parse_duration_ns(&args.time).map_err(|e| usage(format!("--time={}: {e}", args.time)))?;
     if !(WINDOW_NS_MIN..=WINDOW_NS_MAX).contains(&window_ns) {
-        let (least, most) = (format_duration(WINDOW_NS_MIN), format_duration(WINDOW_NS_MAX));
+        let (least, most) = (format_ns(WINDOW_NS_MIN), format_duration(WINDOW_NS_MAX));
         let text = format!("--time={}: one measurement takes from {least} to {most}", args.time);
         return Err(usage(text));
     }

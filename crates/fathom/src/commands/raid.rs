@@ -6,7 +6,9 @@ use crate::exit::Exit;
 use crate::output::Output;
 use crate::session::{self, Got, INTERVAL_NS, Purpose, Start};
 use fathom_base::suggest;
-use fathom_base::units::{format_duration, parse_duration_ns, parse_fraction, parse_size};
+use fathom_base::units::{
+    format_duration, format_ns, parse_duration_ns, parse_fraction, parse_size,
+};
 use fathom_guard::{Consent, Protected};
 use fathom_lab::experiment::Finished;
 use fathom_lab::experiment::outline::{self, Ground};
@@ -130,7 +132,7 @@ fn options(args: &Raid) -> Result<RaidOptions, String> {
     let window_ns =
         parse_duration_ns(&args.time).map_err(|e| format!("--time={}: {e}", args.time))?;
     if !(WINDOW_NS_MIN..=WINDOW_NS_MAX).contains(&window_ns) {
-        let (least, most) = (format_duration(WINDOW_NS_MIN), format_duration(WINDOW_NS_MAX));
+        let (least, most) = (format_ns(WINDOW_NS_MIN), format_duration(WINDOW_NS_MAX));
         return Err(format!("--time={}: one measurement takes from {least} to {most}", args.time));
     }
     if !(1..=100).contains(&args.runs) {

@@ -59,12 +59,12 @@ fn list(output: Output, root: &SysRoot, state_dir: &Path) -> CommandResult {
     Ok(Exit::Done)
 }
 
-/// What somebody else has changed since is refused, for it is theirs; what is away is missing; what cannot be put back is an error of the
+/// What somebody else has changed since is refused, for it is theirs, and what one may still be changing who cannot be seen; what is away is missing; what cannot be put back is an error of the
 /// system.
 fn exit_of(reports: &[Report]) -> Exit {
     let of = |report: &Report| match report.outcome {
         Outcome::Failed(_) => Exit::TargetIo,
-        Outcome::ChangedBySomebody(_) => Exit::Refused,
+        Outcome::ChangedBySomebody(_) | Outcome::Elsewhere(_) => Exit::Refused,
         Outcome::Away(_) => Exit::Missing,
         _ => Exit::Done,
     };

@@ -594,6 +594,8 @@ fn swap_and_services() {
             command
         })
     };
+    unknown_unit(&others, &state, &|| run(&file));
+    fs::write(&log, "").unwrap();
     // Another service would be stopped with it, and nobody would start it again.
     let refused = run(&file);
     assert_eq!(refused.code, 4, "{refused:?}");
@@ -739,6 +741,18 @@ fn killed_with_a_service(
         .collect();
     assert_eq!(acts, ["stop", "start", "stop", "start"], "{asked}");
     assert!(!state.exists(), "it runs again");
+}
+
+/// A name that no unit has is no service that is stopped.
+fn unknown_unit(show: &Path, stopped: &Path, run: &dyn Fn() -> crate::cli::Done) {
+    let before = fs::read(show).unwrap();
+    fs::write(show, "LoadState=not-found\nActiveState=inactive\n").unwrap();
+    fs::write(stopped, "").unwrap();
+    let unknown = run();
+    assert_eq!(unknown.code, 2, "{unknown:?}");
+    assert!(unknown.stderr.contains("noisy.service: there is no such unit"), "{unknown:?}");
+    fs::remove_file(stopped).unwrap();
+    fs::write(show, before).unwrap();
 }
 
 /// What building writes counts where only the experiment writes, and the time of earlier starts: no trial begins when a budget is used up.

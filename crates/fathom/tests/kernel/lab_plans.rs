@@ -5,7 +5,7 @@ use crate::cli::{Done, Kept, Running, Sandbox, names, p, wait_until};
 use crate::filesystems::mounted;
 use crate::lab::{assert_same, lab, machine, plan, trials_of};
 use fathom_testkit::Capability::{FathomBinary, FsOnLoop, LoopDevices, Root, Tool};
-use fathom_testkit::{FsKind, LoopDevice, Trial, kernel_test};
+use fathom_testkit::{Content, FsKind, LoopDevice, LoopOptions, MountedFs, Trial, kernel_test};
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::fs;
@@ -33,6 +33,14 @@ pub fn trials() -> Vec<Trial> {
         kernel_test("lab_null_factor", &[FathomBinary], null_factor),
         kernel_test("lab_stops_when_answered", &[FathomBinary], stops),
         kernel_test("lab_tools_hear_signals", &ext4, tools_hear_signals),
+        kernel_test("lab_raw_targets_are_looked_at_first", &ext4, raw_targets),
+        kernel_test("lab_files_that_do_not_fit", &ext4, too_large),
+        kernel_test(
+            "lab_rights_are_asked_for_first",
+            &[FathomBinary, Root, Tool("setpriv")],
+            rights,
+        ),
+        kernel_test("lab_read_ahead_of_others", &[ext4[0], FsOnLoop(FsKind::Btrfs)], read_ahead),
         kernel_test("lab_in_use", &[ext4[0], ext4[1], Tool("shuf")], in_use),
     ]
 }
@@ -101,7 +109,9 @@ fn ready(target: &Path) -> Vec<(&'static str, Vec<String>)> {
 /// Every one says what it would do, also from the file that `--print` makes, and touches nothing.
 fn ready_plans() {
     let sandbox = Sandbox::new();
-    let fs = mounted(FsKind::Ext4, &[], "");
+    // Large enough for the test files that the plans make.
+    let device = LoopDevice::with(16 << 30, Content::Sparse, &LoopOptions::default()).unwrap();
+    let fs = MountedFs::with(FsKind::Ext4, device, &[], "").unwrap();
     let listed = sandbox.json(&["lab"], &[0]);
     let listed: Vec<String> = listed.result()["plans"]
         .as_array()
@@ -179,6 +189,121 @@ fn consent() {
     let told = sandbox.run(&["lab", p(&file), &flag, "--new"]);
     let words = format!("Cannot be put back exactly: block.max_sectors_kb of {}", device.name());
     assert!(told.code <= 1 && told.stderr.contains(&words), "{told:?}");
+}
+
+/// A device as the target of a load that writes: a dry run says what is lost and what is refused, and the real one refuses it before
+/// anything is set.
+fn raw_targets() {
+    let sandbox = Sandbox::new();
+    let device = LoopDevice::new(64 << 20).unwrap();
+    let args = ["lab", "scheduler", p(device.path()), "duration=100ms"];
+    let asked = sandbox.run(&[&args[..], &["--dry-run"]].concat());
+    assert_eq!(asked.code, 3, "{asked:?}");
+    assert!(
+        asked.stdout.contains("DESTROYED") && asked.stdout.contains("needs consent"),
+        "{asked:?}"
+    );
+    let flag = asked.stdout.split_whitespace().find(|word| word.starts_with("--destroy="));
+    let flag = flag.unwrap().to_owned();
+    let points = sandbox.scratch.join("points");
+    let refused = crate::cli::run(|| {
+        let mut command = sandbox.command(&args);
+        command.env("FATHOM_FAULT", format!("list:{}", p(&points)));
+        command
+    });
+    refused.is_refusal(3, &[&flag]);
+    let passed = fs::read_to_string(&points).unwrap_or_default();
+    assert!(!passed.contains("block.scheduler"), "{passed}");
+    let allowed = sandbox.run(&[&args[..], &["--dry-run", &flag]].concat());
+    assert_eq!(allowed.code, 0, "{allowed:?}");
+    assert!(allowed.stdout.contains("consented"), "{allowed:?}");
+    // In use: no consent helps.
+    let fs = mounted(FsKind::Ext4, &[], "");
+    let used = sandbox.run(&["lab", "scheduler", p(fs.device().path()), "--dry-run"]);
+    assert_eq!(used.code, 3, "{used:?}");
+    assert!(used.stdout.contains("REFUSED") && used.stdout.contains("is in use"), "{used:?}");
+}
+
+/// Test files that no cell, or a later one, has room for: known before anything is made.
+fn too_large() {
+    let sandbox = Sandbox::new();
+    let before = machine(&sandbox, &[]);
+    let load = "[[workload]]\nuse = 'randread'\nduration = '50ms'\nwarmup = '0s'\n";
+    let setup = "[setup]\ndevices = ['loop:64MiB']\nfilesystem = 'ext4'\n";
+    let text = format!(
+        "{load}{setup}[factors]\nworkload.size = ['4MiB', '256MiB']\n[design]\nblocks = 2\nsentinel = false\n"
+    );
+    let file = plan(&sandbox, "grows", &text);
+    let dry = sandbox.run(&["lab", p(&file), "--dry-run"]);
+    assert_eq!(dry.code, 4, "{dry:?}");
+    assert!(dry.stdout.contains("test files of 256 MiB do not fit"), "{dry:?}");
+    sandbox.refuses(&["lab", p(&file)], 4, &["test files of 256 MiB do not fit"]);
+    assert_same(&before, &machine(&sandbox, &[]), "after what was refused");
+    // On what is there already; and what fits counts as written.
+    let fs = mounted(FsKind::Ext4, &[], "");
+    let of = |size: &str| {
+        let text = format!("{load}size = '{size}'\n[design]\nblocks = 2\nsentinel = false\n");
+        let file = plan(&sandbox, "there", &text);
+        sandbox.json(&["lab", p(&file), p(fs.dir()), "--dry-run"], &[0, 4])
+    };
+    let large = of("1.8GiB");
+    assert_eq!(large.code, 4, "{large:?}");
+    let small = of("8MiB");
+    let outline = &small.result()["outline"];
+    assert_eq!(outline["test_file_bytes"], 8 << 20, "{outline}");
+    assert_eq!(outline["written_bytes"], 8 << 20, "written once: {outline}");
+}
+
+/// What takes root is said by a dry run of an ordinary user.
+fn rights() {
+    let sandbox = Sandbox::new();
+    let binary = crate::cli::binary_for_nobody(&sandbox.scratch);
+    let dir = sandbox.scratch.join("theirs");
+    fs::create_dir(&dir).unwrap();
+    std::os::unix::fs::chown(&dir, Some(65534), Some(65534)).unwrap();
+    let plan = plan(
+        &sandbox,
+        "theirs",
+        "[[workload]]\nuse = 'randread'\nsize = '4M'\n[prepare]\nsettle = '0s'\n",
+    );
+    let run = |more: &[&str]| {
+        crate::cli::run(|| {
+            let mut command = crate::cli::as_nobody(&binary);
+            command.arg("--db").arg(dir.join("fathom.db")).args(["lab", p(&plan), p(&dir)]);
+            command.args(more);
+            command
+        })
+    };
+    let dry = run(&["--dry-run"]);
+    assert_eq!(dry.code, 4, "{dry:?}");
+    assert!(dry.stdout.contains("run as root: it takes its rights for 'sync; echo 3"), "{dry:?}");
+    run(&[]).is_refusal(4, &["run as root"]);
+    assert!(!names(&dir).iter().any(|name| name.starts_with(".fathom-")), "no test file was made");
+}
+
+/// btrfs has a read-ahead of its own, and direct reads use none: neither is varied without a word.
+fn read_ahead() {
+    let sandbox = Sandbox::new();
+    let btrfs = mounted(FsKind::Btrfs, &[], "");
+    let ready = sandbox.run(&["lab", "read-ahead", p(btrfs.dir()), "--dry-run", "--seed=1"]);
+    assert!(ready.stdout.contains("btrfs.read_ahead_kb of"), "{ready:?}");
+    assert!(!ready.stdout.contains("block.read_ahead_kb"), "{ready:?}");
+    let of = |direct: &str, dir: &Path| {
+        let load = format!(
+            "[[workload]]\nuse = 'seqread'\nsize = '4M'\nduration = '50ms'\ndirect = '{direct}'\n"
+        );
+        let text =
+            format!("{load}[factors]\nblock.read_ahead_kb = [0, 128]\n[design]\nblocks = 1\n");
+        let done = sandbox.run(&["lab", p(&plan(&sandbox, "ahead", &text)), p(dir), "--dry-run"]);
+        assert_eq!(done.code, 0, "{done:?}");
+        done.stdout.split_whitespace().collect::<Vec<_>>().join(" ")
+    };
+    let told = of("no", btrfs.dir());
+    assert!(told.contains("btrfs has a read-ahead of its own and ignores"), "{told}");
+    let ext4 = mounted(FsKind::Ext4, &[], "");
+    let told = of("yes", ext4.dir());
+    assert!(told.contains("direct I/O, which never uses it"), "{told}");
+    assert!(!of("no", ext4.dir()).contains("To be known"));
 }
 
 /// A plan whose load is a command that prints `score: NUMBER`.

@@ -13,7 +13,7 @@ pub(super) fn sections(shown: &Shown) -> Vec<Section> {
     let mut counts: BTreeMap<Key, (usize, usize)> = BTreeMap::new();
     for cell in shown.source.records.iter().filter_map(|record| record.cell.as_ref()) {
         for reading in &cell.knobs {
-            let KnobReading { knob, place, asked, before, after } = reading.clone();
+            let KnobReading { knob, place, asked, before, after, .. } = reading.clone();
             let (count, void) =
                 counts.entry((knob, place.name(), asked, before, after)).or_default();
             *count += 1;

@@ -39,10 +39,12 @@ fn level<'s>(found: &'s ExperimentStudy, at: usize, factor: &str) -> Option<&'s 
     levels.iter().find(|(name, _)| name == factor).map(|(_, level)| level)
 }
 
-/// The settings of which more than one level is left: those of the cells that cannot be told apart from the best, and what there was before.
+/// The settings of which more than one level is left: those of the cells that cannot be told apart from the best, those of cells that nothing
+/// is known of, and what there was before.
 pub fn left(plan: &Plan, found: &ExperimentStudy) -> Vec<Factor> {
+    let leaders = found.ranking.leaders.iter().copied();
     let cells: Vec<usize> =
-        std::iter::once(found.baseline).chain(found.ranking.leaders.iter().copied()).collect();
+        std::iter::once(found.baseline).chain(leaders).chain(found.unmeasured()).collect();
     let of = |factor: &Factor| {
         let is_left = |wanted: &&String| {
             cells.iter().any(|at| level(found, *at, &factor.name) == Some(*wanted))
@@ -51,6 +53,18 @@ pub fn left(plan: &Plan, found: &ExperimentStudy) -> Vec<Factor> {
         (levels.len() > 1).then(|| Factor { levels, ..factor.clone() })
     };
     plan.factors.iter().filter(|factor| is_setting(factor)).filter_map(of).collect()
+}
+
+/// Why nothing follows from a run yet: its baseline has no value, or some cells were never tried; none when something does.
+fn unfinished(found: &ExperimentStudy) -> Option<String> {
+    let (untried, all) = (found.untried().len(), found.cells.len());
+    if untried > 0 {
+        return Some(format!(
+            "{untried} of its {all} cells were not tried yet: the same fathom lab once more goes on with them"
+        ));
+    }
+    (!found.is_measured(found.baseline))
+        .then(|| "no trial of its baseline counts: nothing in it was compared".to_owned())
 }
 
 fn is_setting(factor: &Factor) -> bool {
@@ -71,6 +85,9 @@ pub fn take_levels(
     plan.design.except.retain(|pattern| pattern.keys().all(|name| kept.contains(name)));
     for run in runs {
         let (other, found) = stored(common, output, run)?;
+        if let Some(why) = unfinished(&found) {
+            return Err(usage(&format!("run {run}: {why}")));
+        }
         for factor in left(&other, &found) {
             if factors.iter().any(|known| known.sets == factor.sets) {
                 return Err(usage(&format!("{} varies in more than one of the runs", factor.name)));
@@ -102,8 +119,14 @@ pub fn take_levels(
 pub fn winner(common: &Common, output: Output, run: &str) -> Result<Plan, CommandError> {
     let usage = |text: &str| CommandError::usage(output, &format!("--winner-of={run}: {text}"));
     let (mut plan, found) = stored(common, output, run)?;
+    if let Some(why) = unfinished(&found) {
+        return Err(usage(&why));
+    }
     let winner = found.ranking.winner.filter(|winner| *winner != found.baseline);
     let winner = winner.ok_or_else(|| usage("nothing in it is better than its baseline"))?;
+    if !found.is_winner_compared() {
+        return Err(usage("its best cell was in no block together with its baseline"));
+    }
     keep_two(&mut plan, &found, winner);
     if let Some(limit) = plan.prepare.memory_limit_bytes.take() {
         let memory = fathom_inspect::host_facts(&SysRoot::live()).cacheable_memory_bytes();
@@ -159,7 +182,7 @@ fn scale(plan: &mut Plan, ratio: f64) {
 pub fn next(plan: &Plan, found: &ExperimentStudy, run: &str) -> String {
     let has_program = plan.workloads.iter().any(|workload| workload.command.is_some());
     let is_narrowed = found.ranking.leaders.len() < found.cells.len();
-    if !is_narrowed || found.ranking.winner.is_none() {
+    if !is_narrowed || found.ranking.winner.is_none() || unfinished(found).is_some() {
         return String::new();
     }
     let mut text = String::new();
@@ -198,6 +221,8 @@ mod tests {
     /// A study without records in which these cells lead.
     fn studied(plan: &Plan, leaders: &[usize]) -> ExperimentStudy {
         let mut found = study(plan, &fathom_plan::cells(plan).expect("cells"), &[]);
+        // Without a figure that decides all count as measured.
+        found.ranking.figures.clear();
         found.ranking.leaders = leaders.to_vec();
         found.ranking.winner = leaders.first().copied();
         found
@@ -223,6 +248,36 @@ mod tests {
         assert!(text.contains("--levels-of=abc") && !text.contains("--winner-of"), "{text}");
         let all: Vec<usize> = (0..12).collect();
         assert_eq!(next(&plan, &studied(&plan, &all), "abc"), "", "nothing was narrowed");
+    }
+
+    #[test]
+    fn what_was_not_measured_has_not_lost() {
+        let plan = plan("full");
+        let mut found = study(&plan, &fathom_plan::cells(&plan).expect("cells"), &[]);
+        found.ranking.leaders = vec![4];
+        found.ranking.winner = Some(4);
+        let all: Vec<usize> = left(&plan, &found).iter().map(|f| f.levels.len()).collect();
+        assert_eq!(all, [3, 2], "all levels of both settings");
+        assert_eq!(next(&plan, &found, "abc"), "");
+        let why = unfinished(&found).expect("it is not complete");
+        assert!(why.starts_with("12 of its 12 cells were not tried yet"), "{why}");
+        // All were tried, and no trial counts.
+        found.void = (0..12)
+            .map(|cell| fathom_study::experiment::VoidTrial {
+                slot: fathom_model::plan::cell::Slot {
+                    block: 0,
+                    place: 0,
+                    cell,
+                    is_sentinel: false,
+                },
+                cell: String::new(),
+                workload: String::new(),
+                cause: String::new(),
+            })
+            .collect();
+        let why = unfinished(&found).expect("nothing was compared");
+        assert!(why.contains("no trial of its baseline counts"), "{why}");
+        assert_eq!(unfinished(&studied(&plan, &[4])), None);
     }
 
     #[test]
