@@ -246,7 +246,8 @@ mod tests {
             2  scheduler=bfq   1 min 03 s
             Load: randread depth=32, 60 s
             At most 8 blocks of 3 trials, 24 trials in all; order of the first block: 1s 2 1 (s: the sentinel).
-            About 26 min 40 s (1 h 00 min allowed) and waits for quiet devices; about 1 GiB are written to devices (10 GiB allowed).
+            About 26 min 40 s (1 h 00 min allowed) and waits for quiet devices; about 1 GiB are written to
+            devices (10 GiB allowed).
 
             Once, before the first trial (taken back at the end):
               swapoff -a   (root)

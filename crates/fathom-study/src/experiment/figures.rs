@@ -192,8 +192,9 @@ fn starved(jobs: &[&JobRecord], amount: f64) -> Option<f64> {
 
 /// The largest request of these jobs, in bytes.
 fn request_bytes(record: &Record, jobs: &[&JobRecord]) -> f64 {
-    let is_own = |name: &str| jobs.iter().any(|job| job.name == name);
-    let own = record.workload.jobs.iter().filter(|job| is_own(&job.name));
+    let is_own = |job: &JobRecord| jobs.iter().any(|own| std::ptr::eq(*own, job));
+    let all = record.workload.jobs.iter().zip(&record.jobs);
+    let own = all.filter(|(_, job)| is_own(job)).map(|(asked, _)| asked);
     own.map(|job| job.block_size_bytes_max()).max().map_or(512.0, f64::from)
 }
 

@@ -358,6 +358,18 @@ mod tests {
         assert_eq!(study.cells[1].figures[0].as_ref().expect("figures").median.count, 10);
     }
 
+    /// That none keeps the bounds is what came out, of trials that count.
+    #[test]
+    fn no_cell_within_the_bounds_is_an_answer() {
+        use fathom_model::plan::{Metric, Objective};
+        let mut sample = sample(10);
+        let bound = Objective { metric: Metric::LatencyMean, workload: None, bound: Some(100) };
+        sample.plan.objectives.insert(0, bound);
+        let study = study(&sample.plan, &sample.cells, &sample.records);
+        assert_eq!((study.ranking.winner, study.verdict), (None, Verdict::Trusted));
+        assert!(ids(&sample).contains(&"no-winner".to_owned()));
+    }
+
     #[test]
     fn nothing_measured_is_void() {
         let mut sample = sample(2);

@@ -100,7 +100,7 @@ fn ready(target: &Path) -> Vec<(&'static str, Vec<String>)> {
         devices("raw-lvm-filesystem", 1, &["size=4M"]),
         devices("chunk", 4, &[]),
         devices("member-order", 4, &[]),
-        devices("shared-journal", 3, &["journal=loop:64M", "elsewhere=loop:32M"]),
+        devices("shared-journal", 3, &["journal=loop:64M", "elsewhere=loop:32M", "size=4M"]),
         ("application", vec![target.clone(), "command=true".into(), "figure=rate: {}".into()]),
         ("in-use", vec![target]),
     ]
@@ -246,7 +246,7 @@ fn too_large() {
         let file = plan(&sandbox, "there", &text);
         sandbox.json(&["lab", p(&file), p(fs.dir()), "--dry-run"], &[0, 4])
     };
-    let large = of("1.8GiB");
+    let large = of("1800MiB");
     assert_eq!(large.code, 4, "{large:?}");
     let small = of("8MiB");
     let outline = &small.result()["outline"];
