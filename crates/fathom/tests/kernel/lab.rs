@@ -594,8 +594,7 @@ fn swap_and_services() {
             command
         })
     };
-    unknown_unit(&others, &state, &|| run(&file));
-    fs::write(&log, "").unwrap();
+    unknown_unit([&others, &state, &log], &|| run(&file));
     // Another service would be stopped with it, and nobody would start it again.
     let refused = run(&file);
     assert_eq!(refused.code, 4, "{refused:?}");
@@ -744,7 +743,7 @@ fn killed_with_a_service(
 }
 
 /// A name that no unit has is no service that is stopped.
-fn unknown_unit(show: &Path, stopped: &Path, run: &dyn Fn() -> crate::cli::Done) {
+fn unknown_unit([show, stopped, log]: [&Path; 3], run: &dyn Fn() -> crate::cli::Done) {
     let before = fs::read(show).unwrap();
     fs::write(show, "LoadState=not-found\nActiveState=inactive\n").unwrap();
     fs::write(stopped, "").unwrap();
@@ -753,6 +752,7 @@ fn unknown_unit(show: &Path, stopped: &Path, run: &dyn Fn() -> crate::cli::Done)
     assert!(unknown.stderr.contains("noisy.service: there is no such unit"), "{unknown:?}");
     fs::remove_file(stopped).unwrap();
     fs::write(show, before).unwrap();
+    fs::write(log, "").unwrap();
 }
 
 /// What building writes counts where only the experiment writes, and the time of earlier starts: no trial begins when a budget is used up.
