@@ -33,6 +33,7 @@ mod lab_grid;
 mod lab_holds;
 mod lab_kills;
 mod lab_plans;
+mod lab_services;
 mod lab_several;
 mod limits;
 mod limits_priority;
@@ -120,6 +121,7 @@ fn others() -> Vec<Trial> {
     trials.extend(lab_holds::trials());
     trials.extend(lab_grid::trials());
     trials.extend(lab_several::trials());
+    trials.extend(lab_services::trials());
     trials.extend(recipes::trials());
     trials.extend(searches::trials());
     trials.extend(knobs::trials());
