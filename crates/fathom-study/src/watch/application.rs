@@ -402,7 +402,7 @@ mod tests {
             [("what 'tps = {}' stands for was not printed", true), ("'json:a' is not in it", false)]
         {
             let silent = ApplicationRecord { missing: vec![missing.to_owned()], ..silent.clone() };
-            let found = findings(&silent, &Storage::default());
+            let found = findings(&silent, &Storage::default(), &[]);
             assert_eq!(found[0].advice[0].contains("{} stands"), has_mark, "{missing}");
         }
     }
@@ -437,7 +437,7 @@ mod tests {
             with
         };
         let text = |application: &ApplicationRecord| {
-            let found = findings(application, &Storage::default());
+            let found = findings(application, &Storage::default(), &[]);
             let gap = found.iter().find(|finding| finding.id == "io-gap").expect("a gap");
             format!("{} {}", gap.summary, gap.advice.join(" "))
         };
@@ -460,7 +460,7 @@ mod tests {
         let mut with = application(9800, 10_100, 0.0);
         with.figures.insert(OWN_READ.to_owned(), 50e6);
         with.total.read_bytes = 60_000_000;
-        let found = findings(&with, &Storage::default());
+        let found = findings(&with, &Storage::default(), &[]);
         let advice: Vec<&str> = found[1..].iter().map(|gap| gap.advice[0].as_str()).collect();
         assert_eq!(
             advice,
