@@ -57,19 +57,22 @@ pub fn prove(binary: &Path) -> Result<Option<String>, String> {
     Ok(None)
 }
 
-/// One static file; the linker that comes with Rust folds functions whose code is the same, and packs relocations. Without frame
-/// pointers code that is made small needs half as much again to be unwound.
+/// One static file at a fixed address, which needs no relocations; the linker that comes with Rust folds functions whose code is the
+/// same. Without frame pointers code that is made small needs half as much again to be unwound.
 const RUST_FLAGS: [&str; 4] = [
     "-Ctarget-feature=+crt-static",
+    "-Crelocation-model=static",
     "-Cforce-frame-pointers=yes",
     "-Clink-arg=-Wl,--icf=all",
-    "-Clink-arg=-Wl,-z,pack-relative-relocs",
 ];
 /// What the store never uses of SQLite.
 const SQLITE_FLAGS: &str = "-USQLITE_ENABLE_FTS3 -USQLITE_ENABLE_FTS3_PARENTHESIS -USQLITE_ENABLE_FTS5 -USQLITE_ENABLE_RTREE \
-     -USQLITE_ENABLE_DBSTAT_VTAB -USQLITE_ENABLE_STAT4 -USQLITE_SOUNDEX";
-/// C is never unwound: Rust's functions that it calls catch what panics.
-const C_FLAGS: &str = "-fno-asynchronous-unwind-tables -fno-unwind-tables -fno-exceptions";
+     -USQLITE_ENABLE_DBSTAT_VTAB -USQLITE_ENABLE_STAT4 -USQLITE_SOUNDEX -USQLITE_ENABLE_API_ARMOR -USQLITE_ENABLE_COLUMN_METADATA \
+     -USQLITE_ENABLE_LOAD_EXTENSION -DSQLITE_OMIT_LOAD_EXTENSION -DSQLITE_OMIT_DEPRECATED -DSQLITE_OMIT_SHARED_CACHE \
+     -DSQLITE_OMIT_UTF16 -DSQLITE_OMIT_TRACE -DSQLITE_OMIT_AUTHORIZATION -DSQLITE_OMIT_TCL_VARIABLE";
+/// C is never unwound, and needs neither tables nor frame pointers for that: Rust's functions that it calls catch what panics.
+const C_FLAGS: &str =
+    "-fno-asynchronous-unwind-tables -fno-unwind-tables -fno-exceptions -fomit-frame-pointer -Oz";
 
 /// Builds and gives the path. The target is named and the flag given for it alone: with a general flag, procedural
 /// macros, which are shared libraries, could not be built.
