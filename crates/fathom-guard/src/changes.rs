@@ -21,6 +21,7 @@ use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 /// Version of the lines; logs of a newer fathom are left alone.
 pub const FORMAT: u32 = 1;
@@ -355,9 +356,7 @@ fn read(root: &SysRoot, state_dir: &Path, is_locked: bool) -> Result<Logs, FileR
     };
     let mut files: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
     files.retain(|file| file.extension().is_some_and(|e| e == "jsonl"));
-    // Not by their last lines: who tries to take back what an old one says writes to it.
-    let begun = |file: &PathBuf| fs::metadata(file).and_then(|m| m.created().or(m.modified())).ok();
-    files.sort_by_key(|file| (begun(file), file.clone()));
+    files.sort_by_key(|file| age_key(file));
     let mut logs = Logs::default();
     for file in files {
         match ChangeLog::open(&file) {
@@ -372,6 +371,12 @@ fn read(root: &SysRoot, state_dir: &Path, is_locked: bool) -> Result<Logs, FileR
         }
     }
     Ok(logs)
+}
+
+/// Sorts logs by when they were begun. Not by their last lines: who tries to take back what an old one says writes to it.
+#[must_use]
+pub fn age_key(log: &Path) -> (Option<SystemTime>, PathBuf) {
+    (fs::metadata(log).and_then(|m| m.created().or(m.modified())).ok(), log.to_owned())
 }
 
 /// True when not even the head is whole.

@@ -239,13 +239,17 @@ impl Shelf {
         targets
     }
 
-    /// Forgets what is kept about files that were removed, as those of killed runs are.
+    /// Forgets what is kept about files that were removed, as those of killed runs are, and names them.
     ///
     /// # Errors
     /// Those of removing it.
-    pub fn forget_removed(&self, root: &SysRoot) -> io::Result<()> {
-        let mut gone = self.all().into_iter().filter(|volume| volume.head.is_gone(root));
-        gone.try_for_each(Volume::remove)
+    pub fn forget_removed(&self, root: &SysRoot) -> io::Result<Vec<PathBuf>> {
+        let gone = self.all().into_iter().filter(|volume| volume.head.is_gone(root));
+        let forget = |volume: Volume| {
+            let target = volume.head.target.clone();
+            volume.remove().map(|()| target)
+        };
+        gone.map(forget).collect()
     }
 
     fn all(&self) -> Vec<Volume> {

@@ -210,6 +210,8 @@ pub fn restore_dead(
             reports.extend(left_alone(root, &log));
         }
     }
+    // Whoever came last is undone first, wherever it ran.
+    dead.sort_by_key(|log| changes::age_key(log.path()));
     for mut log in dead.into_iter().rev() {
         // On a full disk nobody can note who goes on with it; the measuring lock keeps all others off, and each change that cannot be noted as
         // taken back says so itself.

@@ -110,6 +110,7 @@ pub(crate) fn checked_targets(
 ) -> Result<BTreeMap<TargetKey, PreparedTarget>, LabError> {
     let jobs = &options.workload.jobs;
     check_all(lab, options)?;
+    check_beside(options)?;
     let prepared = prepare_all(lab, options)?;
     let target_of = |job| &prepared[&key_of(job, &options.workload, &options.target)];
     control_group::check_targets(lab, jobs.iter().map(|job| (job, target_of(job))))?;
@@ -122,9 +123,14 @@ pub(crate) fn check_all(lab: &Lab<'_>, options: &RunOptions) -> Result<(), LabEr
     check_buffers(lab, jobs)?;
     limits::check(jobs, &lab.stop)?;
     control_group::check_place(lab, jobs)?;
-    check_overlap(jobs, |job| identity(Path::new(path_of(&jobs[job], &options.target))))?;
     check_devices(options)?;
     check_shared(&wishes(options))
+}
+
+/// Jobs that run side by side, those of one load, leave each other's verified targets alone.
+pub(crate) fn check_beside(options: &RunOptions) -> Result<(), LabError> {
+    let jobs = &options.workload.jobs;
+    check_overlap(jobs, |job| identity(Path::new(path_of(&jobs[job], &options.target))))
 }
 
 /// The target of a workload of one job, still to be written full, and the job with all sizes in bytes.

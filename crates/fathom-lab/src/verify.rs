@@ -23,7 +23,7 @@ use fathom_sys::sysroot::SysRoot;
 use std::collections::BTreeMap;
 use std::io;
 use std::os::unix::fs::MetadataExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 mod read;
@@ -366,11 +366,11 @@ pub struct Later<'a> {
     pub emit: &'a mut dyn FnMut(Event),
 }
 
-/// Forgets what is known of files that were removed since.
+/// Forgets what is known of files that were removed since, and names them.
 ///
 /// # Errors
 /// Those of removing what is kept about them.
-pub fn forget_removed(root: &SysRoot, state_dir: &Path) -> io::Result<()> {
+pub fn forget_removed(root: &SysRoot, state_dir: &Path) -> io::Result<Vec<PathBuf>> {
     Shelf::new(state_dir).forget_removed(root)
 }
 

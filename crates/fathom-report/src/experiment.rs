@@ -186,7 +186,7 @@ pub fn not_measured(study: &ExperimentStudy) -> Option<String> {
     let open = study.unmeasured().len();
     (0 < open && open < possible).then(|| {
         let were = if open == 1 { "was" } else { "were" };
-        format!("{open} of {possible} cells {were} not measured in any trial that counts: nothing is known of them.")
+        format!("{open} of {possible} cells {were} not measured in any trial that counts, or without the figure that decides first.")
     })
 }
 

@@ -101,11 +101,13 @@ pub fn hears_signals(command: &mut Command) {
         // SAFETY: the pointer is to our own set; no handler is touched.
         let set = unsafe {
             libc::sigemptyset(&raw mut none);
+            // Ignored here, it would be ignored there, too.
+            libc::signal(libc::SIGXFSZ, libc::SIG_DFL);
             libc::pthread_sigmask(libc::SIG_SETMASK, &raw const none, std::ptr::null_mut())
         };
         if set == 0 { Ok(()) } else { Err(io::Error::from_raw_os_error(set)) }
     };
-    // SAFETY: what runs between fork and exec makes one system call and allocates nothing.
+    // SAFETY: what runs between fork and exec makes two system calls and allocates nothing.
     unsafe { command.pre_exec(in_child) };
 }
 

@@ -518,6 +518,14 @@ pub fn utc_offset_s() -> i64 {
 /// Removes what killed runs left behind, and puts back what they left changed; the caller holds the measuring lock.
 pub fn clean_leftovers(root: &SysRoot, state_dir: &Path, output: Output) {
     end_programs_of_the_dead(root, output);
+    // Before test files of killed runs are removed, which nobody misses.
+    let forgotten = fathom_lab::verify::forget_removed(root, state_dir);
+    for path in forgotten.iter().flatten() {
+        output.note(&format!(
+            "{} is gone, which a run with verify= wrote: what it held is lost, unless it was removed on purpose; nothing is kept of it any more",
+            path.display()
+        ));
+    }
     let restored = restore_left_behind(root, state_dir, false, output);
     // Where several machines have one store, each would tell of the others at every start.
     let is_here = |report: &&restore::Report| report.outcome != restore::Outcome::OtherMachine;

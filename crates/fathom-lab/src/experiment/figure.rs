@@ -158,7 +158,10 @@ fn place(rest: &str, after: &str) -> Place {
         word.chars().take(40).collect::<String>()
     };
     let fits = after.is_empty() || behind.trim_start().starts_with(after);
-    if fits && is_grouped(number, behind) {
+    // Behind the groups that a number goes on with.
+    let groups = |c: char| c.is_ascii_digit() || matches!(c, ',' | '.' | '\'' | '_');
+    let fits_behind = || behind.trim_start_matches(groups).trim_start().starts_with(after);
+    if is_grouped(number, behind) && (fits || fits_behind()) {
         return Place::Grouped(word(rest));
     }
     if !after.is_empty() && fits {
@@ -221,6 +224,16 @@ fn by_expression(output: &str, pattern: &str) -> Result<f64, String> {
     if whole.end() == group.end() && is_grouped(text, &output[group.end()..]) {
         return Err(format!("'{text}' is followed by more digits: {SEPARATORS}"));
     }
+    // The group began within a number: what stands before it on its line ends in digits and a separator.
+    let before = output[..group.start()].trim_end_matches([',', '\'', '_']);
+    let is_within = before.len() < group.start()
+        && before.ends_with(|c: char| c.is_ascii_digit())
+        && text.len() >= 3
+        && text.bytes().take(3).all(|b| b.is_ascii_digit())
+        && whole.start() >= group.start();
+    if is_within {
+        return Err(format!("'{text}' follows other digits: {SEPARATORS}"));
+    }
     let number = text.parse::<f64>().ok().filter(|number| number.is_finite());
     number.ok_or_else(|| format!("the group of '{pattern}' has '{text}', which is no plain number"))
 }
@@ -255,6 +268,9 @@ mod tests {
     fn a_number_that_goes_on_is_refused_unless_the_pattern_goes_on_too() {
         expect("rate {}", "rate 12.3k ops", Err("has '12.3k' there, which is no plain number"));
         expect("rate {} ops", "rate 12.3k ops", Err("was not printed"));
+        expect("rate {} ops", "rate 980 ops\nrate 1,234 ops", Err("separators"));
+        expect("re:([0-9.]+) ops", "1,234 ops", Err("separators"));
+        expect("re:[0-9]+,([0-9]+) ops", "1,234 ops", Ok(234.0));
         let of_fio = "  read: IOPS=980, BW=3MiB/s\n  write: IOPS=12.3k, BW=48MiB/s\n";
         // Neither 12.3 nor, from another line, 980.
         expect("IOPS={}", of_fio, Err("'write: IOPS=12.3k, BW=48MiB/s' has '12.3k,' there"));

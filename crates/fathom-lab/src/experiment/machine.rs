@@ -61,7 +61,7 @@ pub(crate) fn prepare(
     // All are noted before the first is stopped: one may take another along, which is to be started again, too.
     let mut to_stop = Vec::new();
     for unit in &prepare.stop_services {
-        if is_active(unit)? {
+        if is_active_unit(unit)? {
             check_alone(unit, &prepare.stop_services)?;
             to_stop.push((unit, MachineChange::ServiceStopped { unit: unit.clone() }));
         }
@@ -277,7 +277,7 @@ pub(crate) fn is_active(unit: &str) -> Result<bool, LabError> {
     Ok(status.success())
 }
 
-/// Whether a unit that a plan stops runs, seen to be one: a name that nothing has, and a systemd that does not answer, are no stopped
+/// Whether a unit that a plan stops runs or is about to, seen to be one: a name that nothing has, and a systemd that does not answer, are no stopped
 /// service.
 ///
 /// # Errors

@@ -353,6 +353,7 @@ impl Campaign<'_, '_, '_, '_> {
             if let LoadKind::Io(workload) = &mut load.kind {
                 let with_sizes = run::with_array_sizes(self.lab, &options((**workload).clone()))?;
                 run::check_all(self.lab, &with_sizes)?;
+                run::check_beside(&with_sizes)?;
                 **workload = with_sizes.workload;
                 all.workload.jobs.extend(workload.jobs.iter().cloned());
             }

@@ -62,6 +62,8 @@ struct Look {
     /// All that the kernel counts, watched or not.
     there: BTreeSet<String>,
     disk_numbers: BTreeMap<String, Option<u64>>,
+    /// Who stands on each.
+    above: BTreeMap<String, BTreeSet<String>>,
     /// Of each kernel thread of each array: threads come and go.
     thread_cpu_ns: BTreeMap<String, BTreeMap<u32, u64>>,
     /// Interrupts by line.
@@ -139,7 +141,14 @@ impl Watcher {
         let host = host::Look::take(&self.root, &self.lines);
         let interrupts = self.lines.iter().copied().zip(host.processors.lines.iter().copied());
         let arrays = self.layers.iter().filter(|layer| layer.is_array);
+        let mut above: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+        for layer in &self.layers {
+            for name in &layer.below {
+                above.entry(name.clone()).or_default().insert(layer.name.clone());
+            }
+        }
         Look {
+            above,
             at_ns: now.monotonic_ns,
             disks: by_name(disks),
             emptied: by_name(emptied),
@@ -237,12 +246,22 @@ impl Watcher {
         // What other devices stand on stays when these go, and was there before they came.
         let is_own =
             |name: &String, there: &BTreeSet<String>| self.is_meant(name) || !there.contains(name);
+        // A member that joins or leaves an array is told, too: what stands on it is there before and afterwards.
+        let stays = |above: &Look, name: &String, other: &Look| {
+            let holders = above.above.get(name);
+            holders.is_some_and(|holders| holders.iter().any(|top| other.disks.contains_key(top)))
+        };
         let is_new = |name: &&String| {
             let is_known = self.before.disks.contains_key(*name);
-            !counted.contains_key(name.as_str()) && (is_known || is_own(name, &self.before.there))
+            let joins = || stays(look, name, &self.before);
+            !counted.contains_key(name.as_str())
+                && (is_known || is_own(name, &self.before.there) || joins())
         };
         sample.came = look.disks.keys().filter(is_new).cloned().collect();
-        let is_gone = |name: &&String| !look.disks.contains_key(*name) && is_own(name, &look.there);
+        let is_gone = |name: &&String| {
+            let leaves = || stays(&self.before, name, look);
+            !look.disks.contains_key(*name) && (is_own(name, &look.there) || leaves())
+        };
         let replaced = sample.came.iter().filter(|name| self.before.disks.contains_key(*name));
         let gone = self.before.disks.keys().filter(is_gone);
         sample.went = gone.chain(replaced).cloned().collect();

@@ -158,8 +158,16 @@ fn no_winner(study: &ExperimentStudy) -> Option<Finding> {
         "no cell keeps the bounds"
     };
     // That none keeps them is an answer, from trials that count.
-    let has_values = study.cells.iter().any(|cell| cell.figures.iter().any(Option::is_some));
-    let severity = match study.ranking.bounds.is_empty() || !has_values {
+    let has_values = |figure: usize| {
+        let open = |cell: &&CellStudy| cell.impossible.is_none();
+        study
+            .cells
+            .iter()
+            .filter(open)
+            .all(|cell| cell.figures.get(figure).is_some_and(Option::is_some))
+    };
+    let is_whole = study.ranking.bounds.iter().all(|bound| has_values(bound.figure));
+    let severity = match study.ranking.bounds.is_empty() || !is_whole {
         true => Severity::Void,
         false => Severity::Note,
     };

@@ -246,7 +246,7 @@ impl ExperimentStudy {
         figure.is_none_or(has)
     }
 
-    /// Places of the cells that can exist and were not measured: nothing is known of them.
+    /// Places of the cells that can exist and have no value of the figure that decides first.
     #[must_use]
     pub fn unmeasured(&self) -> Vec<usize> {
         let is_open = |at: &usize| self.cells[*at].impossible.is_none() && !self.is_measured(*at);
@@ -257,7 +257,11 @@ impl ExperimentStudy {
     #[must_use]
     pub fn untried(&self) -> Vec<usize> {
         let mut open = self.unmeasured();
-        open.retain(|at| self.void.iter().all(|void| void.slot.cell != self.cells[*at].cell));
+        open.retain(|at| {
+            let cell = &self.cells[*at];
+            let has_trials = cell.figures.iter().any(Option::is_some);
+            !has_trials && self.void.iter().all(|void| void.slot.cell != cell.cell)
+        });
         open
     }
 

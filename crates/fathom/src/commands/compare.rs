@@ -42,7 +42,12 @@ pub fn run(common: &Common, output: Output, args: &Compare) -> CommandResult {
         return watch::stored::compare(output, &a, &b);
     }
     if capture::compare::is_asked(&a, &b) {
-        return capture::compare::compare(output, &a, &b);
+        if args.fail_if.is_some() || args.factor.is_some() {
+            return Err(usage(
+                "--fail-if and --factor are for measurements: of captures and replays nothing is called better or worse".to_owned(),
+            ));
+        }
+        return capture::compare::compare(output, &a, &b, args.fail_on == FailOn::Void);
     }
     // Rows of one run may be compared with each other, a run with itself not: that would prove nothing.
     let same = |run: &&Run| {

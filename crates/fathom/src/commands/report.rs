@@ -4,12 +4,11 @@ use super::compare::side;
 use super::hiding::Hiding;
 use super::history;
 use super::list::{open, state_of};
-use super::{CommandError, CommandResult, local_zone, planned};
+use super::{CommandError, CommandResult, capture, local_zone, planned, standing, watch};
 use crate::args::{Common, History, Report, ReportFormat};
 use crate::exit::Exit;
 use crate::output::Output;
 use crate::report_file::{self, Refusal};
-use crate::session;
 use fathom_base::shell;
 use fathom_base::units::{format_size, parse_fraction};
 use fathom_html::page::Page;
@@ -19,6 +18,7 @@ use fathom_store::{Filter, RunState, Store, StoreError};
 use fathom_study::compare::{Options, compare};
 use fathom_study::experiment::keep_pairs;
 use fathom_study::verdict;
+use fathom_sys::sysroot::SysRoot;
 use std::path::{Path, PathBuf};
 
 /// A report before it is a file.
@@ -193,6 +193,10 @@ fn of_two(
         .map_err(|e| CommandError::usage(output, &format!("--margin={margin}: {e}")))?;
     let (mut a, mut b) = (side(common, output, a)?, side(common, output, b)?);
     keep_pairs(&mut a, &mut b);
+    if watch::stored::is_asked(&a, &b) || capture::compare::is_asked(&a, &b) {
+        let text = "watches, captures and replays are compared on the terminal: fathom compare A B; fathom report RUN draws one";
+        return Err(CommandError::usage(output, &text));
+    }
     if args.anonymise {
         Hiding::new().sides([&mut a, &mut b]).ok_or_else(|| unreadable(output))?;
     }
@@ -214,7 +218,7 @@ fn over_time(
         label: None,
         step: args.step.as_deref().unwrap_or("5%").to_owned(),
     };
-    let mut shown = session::absolute_target(target);
+    let mut shown = standing::absolute_target(&SysRoot::live(), target);
     let (store, runs, found) = history::series(common, output, &asked, &mut |runs| {
         if !args.anonymise {
             return Ok(runs);

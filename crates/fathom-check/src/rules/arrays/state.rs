@@ -111,7 +111,7 @@ fn mend(scene: &Scene<'_>, index: usize, defect: Defect) -> Defect {
 fn take_back(defect: Defect, array: &Node, device: &Node, behind: Option<u64>) -> Defect {
     let (holder, path) = (holder_of_members(array), word(device.label()));
     let policy = array.md.as_ref().and_then(|md| md.consistency_policy.as_deref());
-    let keeps_changes = matches!(policy, Some("bitmap" | "journal")) && !is_of_firmware(array);
+    let keeps_changes = policy == Some("bitmap") && !is_of_firmware(array);
     let was =
         format!("{} was a member: if its drive and cable are good, take it back", device.name);
     let add = format!("mdadm {holder} --add {path}");
@@ -207,9 +207,14 @@ pub(super) fn inactive(scene: &Scene<'_>) -> Vec<Defect> {
         let of = all.map_or_else(String::new, |all| format!(" of {all}"));
         let there = md.members.len() as u64;
         let needed = said.and_then(superblocks::needed);
-        let level = needed.map_or_else(String::new, |(level, least)| {
-            format!("; it is a {level} and needs {least}")
-        });
+        let least = said.and_then(superblocks::least);
+        let level = match (needed, least) {
+            (Some((level, whichever)), Some(least)) if least < whichever => format!(
+                "; it is a {level} and needs {whichever}, or as few as {least} where each pair has one"
+            ),
+            (Some((level, whichever)), _) => format!("; it is a {level} and needs {whichever}"),
+            _ => String::new(),
+        };
         let mut defect = Defect::new(
             "md-inactive",
             Gravity::High,
@@ -225,7 +230,7 @@ pub(super) fn inactive(scene: &Scene<'_>) -> Vec<Defect> {
                 .seen(source, "belongs to this array")
                 .command(format!("{} belongs to it too: let it join", device.name), command);
         }
-        let can_run = needed.is_none_or(|(_, least)| there >= least);
+        let can_run = least.is_none_or(|least| there >= least);
         let defect = defect
             .seen(md_file(node, "array_state"), "inactive")
             .because(

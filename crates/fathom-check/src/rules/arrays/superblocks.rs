@@ -66,6 +66,15 @@ pub(super) fn needed(sb: &MdSuperblock) -> Option<(&'static str, u64)> {
     Some((name, all.saturating_sub(forgiven)))
 }
 
+/// The fewest members that it may run with, when those are the right ones: one of each pair of a RAID10.
+pub(super) fn least(sb: &MdSuperblock) -> Option<u64> {
+    let (_, whichever) = needed(sb)?;
+    let layout = sb.layout.unwrap_or(0);
+    let copies = (layout & 0xff) * (layout >> 8 & 0xff);
+    let all = sb.raid_disks?;
+    Some(if sb.level == Some(10) && copies > 0 { all.div_ceil(copies) } else { whichever })
+}
+
 /// Devices that a running array's superblocks name but that are not in it, and by how many events they are behind.
 pub(super) fn left_out(scene: &Scene<'_>, array: usize) -> Vec<(usize, Option<u64>)> {
     let Some(md) = scene.node(array).md.as_ref() else { return Vec::new() };

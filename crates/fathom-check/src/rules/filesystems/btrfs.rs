@@ -110,6 +110,15 @@ pub(super) fn one_disk(scene: &Scene<'_>) -> Vec<Defect> {
             let devices: Vec<usize> = scene.below(m.index).map(|(device, _)| device).collect();
             let pairs = on_one_drive(scene, &devices);
             let (first, second, disk) = pairs.first()?;
+            // As many as share one drive are lost with it.
+            let together = pairs.iter().map(|(_, _, disk)| {
+                let own = pairs.iter().filter(|pair| pair.2 == *disk);
+                own.flat_map(|&(a, b, _)| [a, b]).collect::<BTreeSet<usize>>().len() as u64
+            });
+            let borne = profiles(m).map(forgiven).filter(|&count| count > 0).min()?;
+            if together.max()? <= borne {
+                return None;
+            }
             let name = |index: usize| scene.node(index).name.as_str();
             let shared: BTreeSet<&str> =
                 pairs.iter().flat_map(|&(a, b, _)| [name(a), name(b)]).collect();
@@ -129,7 +138,7 @@ pub(super) fn one_disk(scene: &Scene<'_>) -> Vec<Defect> {
                 format!("both on {disk}"),
             )
             .because(
-                "one failed drive takes both copies with it; and each write moves the same \
+                "one failed drive takes more of them with it than the profile bears; and each write moves the same \
                 heads, or fills the same link, twice",
             );
             Some(

@@ -176,8 +176,8 @@ pub(super) fn unclean(scene: &Scene<'_>) -> Vec<Defect> {
         .filter_map(|(node, sb)| {
             // A journal's own device has no state of a filesystem.
             let state = sb.state.as_deref().filter(|_| sb.fs_type != "jbd")?;
-            let damaged = state.contains("error");
-            let dirty = ["not clean", "recovery", "repair"].iter().any(|word| state.contains(word));
+            let damaged = ["error", "repair"].iter().any(|word| state.contains(word));
+            let dirty = ["not clean", "recovery"].iter().any(|word| state.contains(word));
             if !damaged && !dirty {
                 return None;
             }
@@ -185,7 +185,7 @@ pub(super) fn unclean(scene: &Scene<'_>) -> Vec<Defect> {
                 (
                     Gravity::Medium,
                     "the kernel found errors in it when it was last \
-                    mounted: its tables may be damaged",
+                    mounted, or its repair was not finished: its tables may be damaged",
                 )
             } else {
                 (
@@ -245,6 +245,8 @@ fn put_away(defect: Defect, node: &Node, sb: &FsSuperblock, damaged: bool) -> De
     let check = match sb.fs_type.as_str() {
         _ if is_ext => format!("e2fsck -f {path}"),
         "xfs" => format!("xfs_repair {path}"),
+        // Its fsck does nothing.
+        "btrfs" => format!("btrfs check --readonly {path}"),
         kind => format!("fsck.{kind} {path}"),
     };
     defect

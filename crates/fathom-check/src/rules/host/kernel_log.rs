@@ -255,8 +255,14 @@ fn defects(
         let key = node.map(|node| node.key());
         let mut defect = Defect::new(rule, gravity(node, &lines), key.as_deref(), summary)
             .sure(Certainty::Likely);
-        // What was pulled out is not watched until the next boot.
-        let is_loose = node.is_none_or(|node| transport(node) == "usb");
+        // What was pulled out is not watched until the next boot; what only has no name here is there, and a drive that the kernel gave up
+        // is gone because it failed.
+        let is_given_up =
+            || lines.iter().any(|line| gives_up(&line.text) && !is_refusal(&line.text));
+        let is_loose = match node {
+            Some(node) => transport(node) == "usb",
+            None => !lost.is_empty() && !is_given_up(),
+        };
         if is_loose && ago_us.is_some_and(|us| us > DAY_US) {
             (defect.gravity, defect.certainty) = (Gravity::Low, Certainty::Possible);
         }

@@ -1,6 +1,6 @@
 //! The machine around the disks: dirty limits, volumes on credit.
 
-use super::{is_device_write, is_sequential_write, newest, quick, run_of, writable_mounts};
+use super::{is_device_write, newest, quick, run_of, writable_mounts};
 use crate::scene::Scene;
 use fathom_base::units::{format_duration, format_rate, format_size};
 use fathom_model::defect::{Certainty, Defect, Gravity};
@@ -97,7 +97,7 @@ pub(super) fn needed(scene: &Scene<'_>) -> Vec<(&'static str, String)> {
     if dirty_limit(scene).is_none_or(|(limit, _)| limit < LIMIT_BYTES_MIN) {
         return Vec::new();
     }
-    let measured = newest(scene, is_sequential_write);
+    let measured = newest(scene, is_device_write);
     let known: BTreeSet<usize> =
         measured.keys().flat_map(|target| scene.machine().disks_under(*target)).collect();
     let disks = scene.nodes(&[NodeKind::Disk]).filter(|(index, _)| !known.contains(index));

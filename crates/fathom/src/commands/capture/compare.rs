@@ -4,6 +4,7 @@ use crate::commands::{CommandError, CommandResult};
 use crate::exit::Exit;
 use crate::output::Output;
 use fathom_model::capture::CaptureRecord;
+use fathom_model::finding::Severity;
 use fathom_model::record::RunKind;
 use fathom_report::capture as report;
 use fathom_study::capture::likeness::{self, Changed};
@@ -18,8 +19,10 @@ pub fn is_asked(a: &Side, b: &Side) -> bool {
     a.runs.iter().chain(&b.runs).any(is_one)
 }
 
-/// Compares what they record: the load, and how it was answered.
-pub fn compare(output: Output, a: &Side, b: &Side) -> CommandResult {
+/// Compares what they record: the load, and how it was answered. Ends as the worse of the two is judged, with `only_void` as a void one
+/// alone.
+pub fn compare(output: Output, a: &Side, b: &Side, only_void: bool) -> CommandResult {
+    let names = [&a.name, &b.name].map(String::clone);
     let ((run_a, a), (run_b, b)) = (one(output, a)?, one(output, b)?);
     if run_a.head.id == run_b.head.id {
         let text = format!("run {} is on both sides; name different runs", run_a.head.id);
@@ -28,11 +31,25 @@ pub fn compare(output: Output, a: &Side, b: &Side) -> CommandResult {
     // On a device of another size the same load lies elsewhere.
     let changed = Changed { places: a.size_bytes != b.size_bytes, ..Changed::default() };
     let (figures, distances) = (likeness::side_by_side(a, b), likeness::distances(a, b, changed));
-    output.text(&report::comparison_text(&figures, &distances, output.width()))?;
-    let comparison = serde_json::json!({ "figures": figures, "distances": distances });
-    let result = serde_json::json!({ "comparison": comparison, "exit_code": Exit::Done.code() });
+    let mut text = report::comparison_text(&figures, &distances, output.width());
+    let (mut exit, mut doubts) = (Exit::Done, Vec::new());
+    for (name, run) in names.iter().zip([run_a, run_b]) {
+        let study = run.judged();
+        let own = Exit::of_verdict(study.verdict, only_void);
+        if own.code() > exit.code() {
+            exit = own;
+        }
+        for finding in study.findings.iter().filter(|finding| finding.severity > Severity::Note) {
+            text += &format!("{name}: {}\n", finding.summary);
+            doubts.push(serde_json::json!({ "run": name, "finding": finding }));
+        }
+    }
+    output.text(&text)?;
+    let comparison =
+        serde_json::json!({ "figures": figures, "distances": distances, "doubts": doubts });
+    let result = serde_json::json!({ "comparison": comparison, "exit_code": exit.code() });
     output.json("result", &result)?;
-    Ok(Exit::Done)
+    Ok(exit)
 }
 
 /// The one capture or replay of a side.
