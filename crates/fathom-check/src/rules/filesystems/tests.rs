@@ -89,7 +89,7 @@ fn superblocks_of_unmounted_filesystems_are_read() {
         ("clean", None),
         ("not clean", Some(Gravity::Low)),
         ("needs recovery", Some(Gravity::Low)),
-        ("needs repair", Some(Gravity::Low)),
+        ("needs repair", Some(Gravity::Medium)),
         ("not clean, with errors", Some(Gravity::Medium)),
     ] {
         bench.content_of(disk).filesystem = superblock(state);
