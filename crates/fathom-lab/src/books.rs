@@ -239,17 +239,18 @@ impl Shelf {
         targets
     }
 
-    /// Forgets what is kept about files that were removed, as those of killed runs are, and names them.
-    ///
-    /// # Errors
-    /// Those of removing it.
-    pub fn forget_removed(&self, root: &SysRoot) -> io::Result<Vec<PathBuf>> {
-        let gone = self.all().into_iter().filter(|volume| volume.head.is_gone(root));
-        let forget = |volume: Volume| {
+    /// Forgets what is kept about files that were removed, as those of killed runs are; which they were, and why the last one could
+    /// not be forgotten.
+    pub fn forget_removed(&self, root: &SysRoot) -> (Vec<PathBuf>, Option<io::Error>) {
+        let (mut forgotten, mut failed) = (Vec::new(), None);
+        for volume in self.all().into_iter().filter(|volume| volume.head.is_gone(root)) {
             let target = volume.head.target.clone();
-            volume.remove().map(|()| target)
-        };
-        gone.map(forget).collect()
+            match volume.remove() {
+                Ok(()) => forgotten.push(target),
+                Err(error) => failed = Some(error),
+            }
+        }
+        (forgotten, failed)
     }
 
     fn all(&self) -> Vec<Volume> {
@@ -442,7 +443,7 @@ mod tests {
     fn what_is_kept_about_removed_files_is_forgotten() {
         let (dir, file, shelf) = shelf_about_a_file("removed");
         let root = SysRoot::live();
-        shelf.forget_removed(&root).unwrap();
+        assert!(shelf.forget_removed(&root).1.is_none());
         assert_eq!(shelf.all().len(), 1, "it is there");
         // As if the file lay on a filesystem that is not mounted now.
         let head_file = shelf.all().pop().unwrap().dir.join(HEAD);
@@ -451,16 +452,16 @@ mod tests {
         elsewhere.mount_point = Some("/nowhere".into());
         fs::write(&head_file, serde_json::to_string(&elsewhere).unwrap()).unwrap();
         fs::remove_file(&file).unwrap();
-        shelf.forget_removed(&root).unwrap();
+        assert!(shelf.forget_removed(&root).1.is_none());
         assert_eq!(shelf.all().len(), 1, "it may come back with its filesystem");
         // As if another filesystem were mounted in its place.
         let mut hidden: serde_json::Value = serde_json::from_str(&text).unwrap();
         hidden["filesystem"]["root"] = "/another".into();
         fs::write(&head_file, hidden.to_string()).unwrap();
-        shelf.forget_removed(&root).unwrap();
+        assert!(shelf.forget_removed(&root).1.is_none());
         assert_eq!(shelf.all().len(), 1, "that one never had the file");
         fs::write(&head_file, text).unwrap();
-        shelf.forget_removed(&root).unwrap();
+        assert_eq!(shelf.forget_removed(&root).0, std::slice::from_ref(&file));
         assert!(shelf.all().is_empty());
         fs::remove_dir_all(&dir).unwrap();
     }

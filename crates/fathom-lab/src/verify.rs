@@ -366,11 +366,9 @@ pub struct Later<'a> {
     pub emit: &'a mut dyn FnMut(Event),
 }
 
-/// Forgets what is known of files that were removed since, and names them.
-///
-/// # Errors
-/// Those of removing what is kept about them.
-pub fn forget_removed(root: &SysRoot, state_dir: &Path) -> io::Result<Vec<PathBuf>> {
+/// Forgets what is known of files that were removed since; which they were, and the error of one that could not be forgotten.
+#[must_use]
+pub fn forget_removed(root: &SysRoot, state_dir: &Path) -> (Vec<PathBuf>, Option<io::Error>) {
     Shelf::new(state_dir).forget_removed(root)
 }
 

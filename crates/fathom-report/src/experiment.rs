@@ -12,8 +12,8 @@ use crate::text::push_wrapped_to;
 use fathom_model::plan::FactorKind;
 use fathom_stats::equivalence::Decision;
 use fathom_study::experiment::{
-    BlockNoise, Bound, CellFigure, Choice, ExperimentStudy, Figure, HypothesisStudy, Kept,
-    MachineValue, Narrowed, Outcome,
+    BlockNoise, CellFigure, Choice, ExperimentStudy, Figure, HypothesisStudy, MachineValue,
+    Narrowed, Outcome,
 };
 
 /// How to have what the best cell had: for one choice, what sets it at once and what makes it last.
@@ -156,15 +156,7 @@ fn undecided(study: &ExperimentStudy, winner: usize, known: &str, place: usize) 
 
 /// Why there is no best cell.
 fn no_answer(study: &ExperimentStudy) -> String {
-    let bounds = &study.ranking.bounds;
-    let has_values = |bound: &Bound| {
-        study.cells.iter().any(|cell| cell.figures.get(bound.figure).is_some_and(Option::is_some))
-    };
-    let is_broken = !bounds.is_empty()
-        && bounds.iter().all(has_values)
-        && (0..study.cells.len())
-            .all(|at| bounds.iter().any(|bound| bound.kept.get(at) == Some(&Kept::Broken)));
-    match is_broken {
+    match study.all_break_bounds() {
         true => "No cell keeps the bounds: see the table.".to_owned(),
         false => "No answer: see the findings below.".to_owned(),
     }

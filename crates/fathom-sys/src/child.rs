@@ -164,7 +164,7 @@ pub fn end_all(mut programs: Vec<Program>) {
     programs.iter().for_each(|program| end_group(program.pid));
     let begun = Instant::now();
     // Those that have ended come first: while others are waited for, their numbers may become somebody's.
-    programs.sort_by_key(|program| !program.has_ended());
+    programs.sort_by_cached_key(|program| !program.has_ended());
     for program in &mut programs {
         let has_ended = matches!(program.wait(|| begun.elapsed() < GRACE), Ok(Some(_)));
         // The group may outlive its leader. It is killed here, before another is waited for: later its number may be somebody's.

@@ -518,21 +518,32 @@ pub fn utc_offset_s() -> i64 {
 /// Removes what killed runs left behind, and puts back what they left changed; the caller holds the measuring lock.
 pub fn clean_leftovers(root: &SysRoot, state_dir: &Path, output: Output) {
     end_programs_of_the_dead(root, output);
-    // Before test files of killed runs are removed, which nobody misses.
-    let forgotten = fathom_lab::verify::forget_removed(root, state_dir);
-    for path in forgotten.iter().flatten() {
+    tell_of_the_gone(root, state_dir, output);
+    let restored = restore_left_behind(root, state_dir, false, output);
+    // Where several machines have one store, each would tell of the others at every start.
+    let is_here = |report: &&restore::Report| report.outcome != restore::Outcome::OtherMachine;
+    restored.iter().filter(is_here).for_each(|report| output.note(&report.to_string()));
+    forget_the_removed(root, state_dir, output);
+}
+
+/// Forgets what was to be verified in files that are gone, and says which: before test files of killed runs are removed, which nobody
+/// misses.
+pub fn tell_of_the_gone(root: &SysRoot, state_dir: &Path, output: Output) {
+    for path in forget_the_removed(root, state_dir, output) {
         output.note(&format!(
             "{} is gone, which a run with verify= wrote: what it held is lost, unless it was removed on purpose; nothing is kept of it any more",
             path.display()
         ));
     }
-    let restored = restore_left_behind(root, state_dir, false, output);
-    // Where several machines have one store, each would tell of the others at every start.
-    let is_here = |report: &&restore::Report| report.outcome != restore::Outcome::OtherMachine;
-    restored.iter().filter(is_here).for_each(|report| output.note(&report.to_string()));
-    if let Err(error) = fathom_lab::verify::forget_removed(root, state_dir) {
+}
+
+/// Forgets what was to be verified in files that are gone; which they were.
+pub fn forget_the_removed(root: &SysRoot, state_dir: &Path, output: Output) -> Vec<PathBuf> {
+    let (gone, failed) = fathom_lab::verify::forget_removed(root, state_dir);
+    if let Some(error) = failed {
         output.note(&format!("forgetting what was to be verified in files that are gone: {error}"));
     }
+    gone
 }
 
 /// Prints an error and gives the exit code back.

@@ -224,13 +224,11 @@ fn by_expression(output: &str, pattern: &str) -> Result<f64, String> {
     if whole.end() == group.end() && is_grouped(text, &output[group.end()..]) {
         return Err(format!("'{text}' is followed by more digits: {SEPARATORS}"));
     }
-    // The group began within a number: what stands before it on its line ends in digits and a separator.
-    let before = output[..group.start()].trim_end_matches([',', '\'', '_']);
-    let is_within = before.len() < group.start()
-        && before.ends_with(|c: char| c.is_ascii_digit())
-        && text.len() >= 3
-        && text.bytes().take(3).all(|b| b.is_ascii_digit())
-        && whole.start() >= group.start();
+    // The group began within a number: one to three digits and a separator stand before it, and it has three.
+    let own = text.bytes().take_while(u8::is_ascii_digit).count();
+    let before = output[..group.start()].strip_suffix([',', '\'', '_']).unwrap_or_default();
+    let digits = before.bytes().rev().take_while(u8::is_ascii_digit).count();
+    let is_within = own == 3 && (1..=3).contains(&digits) && whole.start() >= group.start();
     if is_within {
         return Err(format!("'{text}' follows other digits: {SEPARATORS}"));
     }
@@ -271,6 +269,7 @@ mod tests {
         expect("rate {} ops", "rate 980 ops\nrate 1,234 ops", Err("separators"));
         expect("re:([0-9.]+) ops", "1,234 ops", Err("separators"));
         expect("re:[0-9]+,([0-9]+) ops", "1,234 ops", Ok(234.0));
+        expect("re:([0-9.]+)$", "980,1234", Ok(1234.0));
         let of_fio = "  read: IOPS=980, BW=3MiB/s\n  write: IOPS=12.3k, BW=48MiB/s\n";
         // Neither 12.3 nor, from another line, 980.
         expect("IOPS={}", of_fio, Err("'write: IOPS=12.3k, BW=48MiB/s' has '12.3k,' there"));

@@ -541,10 +541,10 @@ fn stop_acts(units: &[String], around: &mut Vec<Act>) -> Option<LabError> {
         match machine::is_active_unit(unit) {
             Ok(true) => {
                 around.push(act(format!("systemctl stop {unit}"), true));
-                refused = machine::check_alone(unit, units).err().or(refused);
+                refused = refused.or(machine::check_alone(unit, units).err());
             }
             Ok(false) => around.push(act(format!("{unit} does not run: nothing to stop"), false)),
-            Err(error) => refused = Some(error),
+            Err(error) => refused = refused.or(Some(error)),
         }
     }
     refused

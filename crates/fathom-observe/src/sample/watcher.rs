@@ -62,7 +62,7 @@ struct Look {
     /// All that the kernel counts, watched or not.
     there: BTreeSet<String>,
     disk_numbers: BTreeMap<String, Option<u64>>,
-    /// Who stands on each.
+    /// Arrays that stand on each.
     above: BTreeMap<String, BTreeSet<String>>,
     /// Of each kernel thread of each array: threads come and go.
     thread_cpu_ns: BTreeMap<String, BTreeMap<u32, u64>>,
@@ -142,7 +142,7 @@ impl Watcher {
         let interrupts = self.lines.iter().copied().zip(host.processors.lines.iter().copied());
         let arrays = self.layers.iter().filter(|layer| layer.is_array);
         let mut above: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
-        for layer in &self.layers {
+        for layer in self.layers.iter().filter(|layer| layer.is_array) {
             for name in &layer.below {
                 above.entry(name.clone()).or_default().insert(layer.name.clone());
             }
@@ -249,7 +249,12 @@ impl Watcher {
         // A member that joins or leaves an array is told, too: what stands on it is there before and afterwards.
         let stays = |above: &Look, name: &String, other: &Look| {
             let holders = above.above.get(name);
-            holders.is_some_and(|holders| holders.iter().any(|top| other.disks.contains_key(top)))
+            holders.is_some_and(|holders| {
+                holders.iter().any(|top| {
+                    let is_same = other.disk_numbers.get(top) == above.disk_numbers.get(top);
+                    is_same && other.disks.contains_key(top)
+                })
+            })
         };
         let is_new = |name: &&String| {
             let is_known = self.before.disks.contains_key(*name);

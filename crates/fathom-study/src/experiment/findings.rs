@@ -154,24 +154,13 @@ fn no_winner(study: &ExperimentStudy) -> Option<Finding> {
         "not one trial counts: nothing was measured"
     } else if study.ranking.bounds.is_empty() {
         "no cell has all figures that decide"
+    } else if study.all_break_bounds() {
+        // An answer, from trials that count.
+        return Some(Finding::new("no-winner", Severity::Note, "no cell keeps the bounds"));
     } else {
-        "no cell keeps the bounds"
+        "no cell that was measured keeps the bounds and has all figures that decide"
     };
-    // That none keeps them is an answer, from trials that count.
-    let has_values = |figure: usize| {
-        let open = |cell: &&CellStudy| cell.impossible.is_none();
-        study
-            .cells
-            .iter()
-            .filter(open)
-            .all(|cell| cell.figures.get(figure).is_some_and(Option::is_some))
-    };
-    let is_whole = study.ranking.bounds.iter().all(|bound| has_values(bound.figure));
-    let severity = match study.ranking.bounds.is_empty() || !is_whole {
-        true => Severity::Void,
-        false => Severity::Note,
-    };
-    Some(Finding::new("no-winner", severity, text))
+    Some(Finding::new("no-winner", Severity::Void, text))
 }
 
 /// Objectives that no trial has a value for: most often a percentile of few requests.

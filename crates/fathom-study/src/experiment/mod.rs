@@ -253,6 +253,18 @@ impl ExperimentStudy {
         (0..self.cells.len()).filter(is_open).collect()
     }
 
+    /// Each cell that can exist was measured and breaks a bound.
+    #[must_use]
+    pub fn all_break_bounds(&self) -> bool {
+        let breaks = |at: usize, bound: &Bound| {
+            let value = self.cells[at].figures.get(bound.figure);
+            value.is_some_and(Option::is_some) && bound.kept.get(at) == Some(&Kept::Broken)
+        };
+        let mut open = (0..self.cells.len()).filter(|at| self.cells[*at].impossible.is_none());
+        !self.ranking.bounds.is_empty()
+            && open.all(|at| self.ranking.bounds.iter().any(|bound| breaks(at, bound)))
+    }
+
     /// Places of those of them that were not even tried: the experiment is not complete.
     #[must_use]
     pub fn untried(&self) -> Vec<usize> {

@@ -38,15 +38,16 @@ pub fn run(common: &Common, output: Output, args: &Compare) -> CommandResult {
     };
     let (mut a, mut b) = (side(common, output, &args.a)?, side(common, output, &args.b)?);
     keep_pairs(&mut a, &mut b);
-    if watch::stored::is_asked(&a, &b) {
+    let (is_watch, is_capture) =
+        (watch::stored::is_asked(&a, &b), capture::compare::is_asked(&a, &b));
+    if (is_watch || is_capture) && (args.fail_if.is_some() || args.factor.is_some()) {
+        let text = "--fail-if and --factor are for measurements: of watches, captures and replays nothing is called better or worse";
+        return Err(usage(text.to_owned()));
+    }
+    if is_watch {
         return watch::stored::compare(output, &a, &b);
     }
-    if capture::compare::is_asked(&a, &b) {
-        if args.fail_if.is_some() || args.factor.is_some() {
-            return Err(usage(
-                "--fail-if and --factor are for measurements: of captures and replays nothing is called better or worse".to_owned(),
-            ));
-        }
+    if is_capture {
         return capture::compare::compare(output, &a, &b, args.fail_on == FailOn::Void);
     }
     // Rows of one run may be compared with each other, a run with itself not: that would prove nothing.

@@ -23,7 +23,9 @@ pub fn run(common: &Common, output: Output, args: &Restore) -> CommandResult {
     let _lock = MeasuringLock::acquire(&root)
         .map_err(|error| CommandError::report_as(output, &error, Exit::of_lock(&error)))?;
     let ended = session::end_programs_of_the_dead(&root, output);
+    session::tell_of_the_gone(&root, &state_dir, output);
     let reports = session::restore_left_behind(&root, &state_dir, args.force, output);
+    session::forget_the_removed(&root, &state_dir, output);
     let mut text: String = reports.iter().map(|report| format!("{report}\n")).collect();
     let summary = restore::summary(&reports);
     text += &format!("{}{}.\n", summary[..1].to_uppercase(), &summary[1..]);

@@ -134,7 +134,7 @@ fn cannot_begin() {
     fs::write(&path, text).unwrap();
     let done = sandbox.run(&["lab", "--detach", p(&path)]);
     assert!(![0, 1].contains(&done.code), "{done:?}");
-    assert!(done.stderr.contains("/no/such/place"), "{done:?}");
+    assert!(done.stderr.contains("/no/such does not exist"), "{done:?}");
     let logs = names(sandbox.db().parent().unwrap());
     assert!(!logs.iter().any(|name| name.ends_with(".log")), "{logs:?}");
 }

@@ -368,7 +368,13 @@ fn replayed() {
     // Two replays beside each other; with anything else they are not compared.
     let id = |of: &Value| of["id"].as_str().unwrap().to_owned();
     let (whole, reads) = (id(&result), id(&fast));
-    let both = sandbox.json(&["compare", &whole, &reads], &[0]).result();
+    // Both are read through the page cache of a machine that is larger, which makes them doubtful.
+    let both = sandbox.json(&["compare", &whole, &reads], &[1]).result();
+    let doubts = both["comparison"]["doubts"].to_string();
+    assert_eq!(doubts.matches("replay-cached").count(), 2, "{doubts}");
+    sandbox.json(&["compare", &whole, &reads, "--fail-on=void"], &[0]);
+    let gate = ["compare", &whole, &reads, "--fail-if=slower:5%"];
+    sandbox.refuses(&gate, 2, &["--fail-if", "for measurements"]);
     let sizes = |d: &&Value| d["figure"] == "size of reads" && d["distance"].as_f64() < Some(0.1);
     let distances = both["comparison"]["distances"].as_array().unwrap();
     assert!(distances.iter().any(|d| sizes(&d)), "{both}");
