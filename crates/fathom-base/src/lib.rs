@@ -16,6 +16,7 @@ pub mod lognormal;
 mod math;
 mod mersenne;
 mod noise;
+pub mod order;
 pub mod packed;
 pub mod permutation;
 pub mod prng;
