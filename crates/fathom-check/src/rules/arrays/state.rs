@@ -8,6 +8,7 @@ use fathom_base::shell::word;
 use fathom_base::units::{format_duration, format_rate, format_size};
 use fathom_model::defect::{Certainty, Defect, Gravity};
 use fathom_model::stack::{MdFacts, Node};
+use std::collections::BTreeSet;
 
 /// Below this a limit holds a rebuild back more than any drive would, in KiB per second.
 const SLOW_LIMIT_KIB_PER_S: u64 = 10_000;
@@ -191,6 +192,34 @@ fn is_broken(md: &MdFacts) -> bool {
     gone || too_many
 }
 
+/// Who of an array that does not run is there, in words, and whether it may run with these. The kernel tells neither level nor
+/// members of such an array, and takes spares for members; the superblocks know.
+fn who_is_there(scene: &Scene<'_>, md: &MdFacts) -> (String, bool) {
+    let said = superblocks::of_members(scene, md);
+    let all = md.raid_disks.filter(|&all| all > 0).or(said.and_then(|sb| sb.raid_disks));
+    let of = all.map_or_else(String::new, |all| format!(" of {all}"));
+    let places = superblocks::places(scene, md);
+    let there = places.as_ref().map_or(md.members.len(), BTreeSet::len);
+    let beside = match md.members.len() - there {
+        0 => String::new(),
+        spares => format!(" and {spares} without data"),
+    };
+    let needed = said.and_then(superblocks::needed);
+    let least = said.and_then(superblocks::least);
+    let level = match (needed, least) {
+        (Some((level, whichever)), Some(least)) if least < whichever => format!(
+            "; it is a {level} and needs {whichever}, or as few as {least} where each pair has one"
+        ),
+        (Some((level, whichever)), _) => format!("; it is a {level} and needs {whichever}"),
+        _ => String::new(),
+    };
+    let can_run = match (said, &places) {
+        (Some(sb), Some(places)) if sb.level == Some(10) => superblocks::hold_all(sb, places),
+        _ => least.is_none_or(|least| there as u64 >= least),
+    };
+    (format!("{there}{of} members{beside} are there{level}"), can_run)
+}
+
 /// Collected, but not started.
 pub(super) fn inactive(scene: &Scene<'_>) -> Vec<Defect> {
     let is_container = |node: &Node, md: &MdFacts| {
@@ -201,25 +230,12 @@ pub(super) fn inactive(scene: &Scene<'_>) -> Vec<Defect> {
     });
     all.map(|(index, node, md)| {
         let array = word(node.label());
-        // The kernel tells neither level nor members of what does not run; the superblocks do.
-        let said = superblocks::of_members(scene, md);
-        let all = md.raid_disks.filter(|&all| all > 0).or(said.and_then(|sb| sb.raid_disks));
-        let of = all.map_or_else(String::new, |all| format!(" of {all}"));
-        let there = md.members.len() as u64;
-        let needed = said.and_then(superblocks::needed);
-        let least = said.and_then(superblocks::least);
-        let level = match (needed, least) {
-            (Some((level, whichever)), Some(least)) if least < whichever => format!(
-                "; it is a {level} and needs {whichever}, or as few as {least} where each pair has one"
-            ),
-            (Some((level, whichever)), _) => format!("; it is a {level} and needs {whichever}"),
-            _ => String::new(),
-        };
+        let (who, can_run) = who_is_there(scene, md);
         let mut defect = Defect::new(
             "md-inactive",
             Gravity::High,
             Some(&node.key()),
-            format!("{} is not started: {there}{of} members are there{level}", node.name),
+            format!("{} is not started: {who}", node.name),
         );
         for (member, _) in superblocks::left_out(scene, index) {
             let device = scene.node(member);
@@ -230,7 +246,6 @@ pub(super) fn inactive(scene: &Scene<'_>) -> Vec<Defect> {
                 .seen(source, "belongs to this array")
                 .command(format!("{} belongs to it too: let it join", device.name), command);
         }
-        let can_run = least.is_none_or(|least| there >= least);
         let defect = defect
             .seen(md_file(node, "array_state"), "inactive")
             .because(

@@ -7,7 +7,7 @@ use fathom_base::shell::word;
 use fathom_model::defect::{Defect, Gravity};
 use fathom_model::stack::MdFacts;
 use fathom_model::stack::detail::MdSuperblock;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// A UUID in any of its forms (`0b1c:...`, `0b1c-...`), for comparison.
 fn bare(uuid: &str) -> String {
@@ -73,6 +73,42 @@ pub(super) fn least(sb: &MdSuperblock) -> Option<u64> {
     let copies = (layout & 0xff) * (layout >> 8 & 0xff);
     let all = sb.raid_disks?;
     Some(if sb.level == Some(10) && copies > 0 { all.div_ceil(copies) } else { whichever })
+}
+
+/// The place in the array that a member holds data of; none for spares, journals and what failed.
+fn place(sb: &MdSuperblock) -> Option<u64> {
+    sb.role.as_deref()?.parse().ok()
+}
+
+/// The places whose members are there; none where one of the members does not tell its place.
+pub(super) fn places(scene: &Scene<'_>, md: &MdFacts) -> Option<BTreeSet<u64>> {
+    let told = md.members.iter().map(|member| {
+        let content = scene.node(scene.device(&member.name)?).details().content.as_ref()?;
+        content.md.as_ref().filter(|sb| sb.role.is_some()).map(place)
+    });
+    Some(told.collect::<Option<Vec<_>>>()?.into_iter().flatten().collect())
+}
+
+/// True when the members in these places hold a copy of everything, as the kernel looks at a RAID10: from every place on
+/// where a set of copies begins.
+pub(super) fn hold_all(sb: &MdSuperblock, places: &BTreeSet<u64>) -> bool {
+    /// For more a superblock has no room.
+    const PLACES_MAX: u64 = 1920;
+    let layout = sb.layout.unwrap_or(0);
+    let (near, far) = (layout & 0xff, layout >> 8 & 0xff);
+    let Some(all @ 1..=PLACES_MAX) = sb.raid_disks else { return false };
+    let copies = (near * far).min(all);
+    if copies == 0 {
+        return true;
+    }
+    let mut first = 0;
+    while (first..first + copies).any(|place| places.contains(&(place % all))) {
+        first = (first + near) % all;
+        if first == 0 {
+            return true;
+        }
+    }
+    false
 }
 
 /// Devices that a running array's superblocks name but that are not in it, and by how many events they are behind.
@@ -177,13 +213,16 @@ fn idle_array(scene: &Scene<'_>, members: &[(usize, &MdSuperblock)]) -> Option<D
     let name = sb.name.as_deref().or(sb.array_uuid.as_deref())?;
     let of = sb.raid_disks.map_or_else(String::new, |all| format!(" of {all}"));
     let names = list(members.iter().map(|&(index, _)| scene.node(index).label()));
+    // Spares hold nothing of it.
+    let spares = members.iter().filter(|(_, sb)| sb.role.is_some() && place(sb).is_none()).count();
+    let beside = if spares > 0 { format!(" and {spares} without data") } else { String::new() };
     let mut defect = Defect::new(
         "md-not-running",
         Gravity::Medium,
         Some(&scene.node(first).key()),
         format!(
-            "{}{of} members of the array {name} are there ({names}), but it does not run",
-            members.len()
+            "{}{of} members{beside} of the array {name} are there ({names}), but it does not run",
+            members.len() - spares
         ),
     );
     for &(index, sb) in members {

@@ -125,6 +125,9 @@ fn members_of_an_array_that_does_not_run_are_told_together() {
     assert!(defect.summary.starts_with("2 of 2 members of the array host:0"), "{}", defect.summary);
     assert!(defect.why.contains("2 events apart"), "{}", defect.why);
     assert_eq!(defect.also, ["/dev/sdb"]);
+    bench.content_of(disks[1]).md.as_mut().unwrap().role = Some("spare".into());
+    let summary = bench.one(superblocks::not_running).summary;
+    assert!(summary.starts_with("1 of 2 members and 1 without data of the array"), "{summary}");
     // A part of the machine says nothing of what is not there.
     bench.snapshot.targets = vec!["/srv".into()];
     assert_eq!(bench.ask(superblocks::not_running), []);
@@ -175,6 +178,14 @@ fn an_array_that_is_not_started_or_frozen_is_told() {
     let second = bench.md_of(md).members[0].clone();
     bench.md_of(md).members.push(MdMember { name: "sdb".into(), ..second });
     assert!(runs(&bench.one(state::inactive)), "two of three can start");
+    // The kernel counts a spare among them; its superblock says what it is.
+    for (disk, role) in [(0, "0"), (1, "spare")] {
+        bench.content_of(disk).md.as_mut().unwrap().role = Some(role.into());
+    }
+    let defect = bench.one(state::inactive);
+    let summary = "md0 is not started: 1 of 3 members and 1 without data are there; it is a raid5 and needs 2";
+    assert_eq!(defect.summary, summary);
+    assert!(!runs(&defect), "{defect:?}");
     bench.md_of(md).metadata_version = Some("external:imsm".into());
     assert_eq!(bench.ask(state::inactive), []);
     let (mut bench, md, _) = array("raid5", 3);
@@ -183,6 +194,41 @@ fn an_array_that_is_not_started_or_frozen_is_told() {
         bench.one(state::frozen).fix[1].command.as_deref(),
         Some("echo idle > /sys/block/md0/md/sync_action")
     );
+}
+
+/// Half of a RAID10 is enough where it has one of each pair, which layout and places tell.
+#[test]
+fn an_inactive_raid10_is_judged_by_its_pairs() {
+    for (layout, disks, places, can_run) in [
+        (0x102, 4, &[0, 2][..], true),
+        (0x102, 4, &[1, 3], true),
+        (0x102, 4, &[0, 1], false),
+        (0x102, 4, &[0, 1, 3], true),
+        // Copies lie on each disk and the next one.
+        (0x201, 4, &[0, 2], true),
+        (0x201, 4, &[0, 3], false),
+        (0x102, 3, &[0, 1], true),
+        (0x102, 3, &[0], false),
+        (0x103, 6, &[2, 4], true),
+        (0x103, 6, &[0, 2], false),
+    ] {
+        let (mut bench, md, nodes) = array("raid10", places.len());
+        let facts = bench.md_of(md);
+        facts.array_state = Some("inactive".into());
+        (facts.level, facts.raid_disks, facts.layout) = (None, None, None);
+        for (&disk, place) in nodes.iter().zip(places) {
+            bench.content_of(disk).md = Some(MdSuperblock {
+                level: Some(10),
+                layout: Some(layout),
+                raid_disks: Some(disks),
+                role: Some(place.to_string()),
+                ..superblock("aaaa", *place, 9)
+            });
+        }
+        let fix = bench.one(state::inactive).fix;
+        let runs = fix.iter().any(|step| step.command.as_deref() == Some("mdadm --run /dev/md0"));
+        assert_eq!(runs, can_run, "{layout:#x} on {disks}: {places:?}");
+    }
 }
 
 /// An array of a firmware's RAID, with its container.
