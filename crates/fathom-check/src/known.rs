@@ -18,7 +18,7 @@ pub const WATCHERS: [&str; 12] = [
 ];
 
 /// Words of resets and timeouts in the kernel's log, in lower case.
-pub(crate) const RESET: [&str; 19] = [
+pub(crate) const RESET: [&str; 23] = [
     "timeout, aborting",
     "timeout, reset controller",
     "timeout, disable controller",
@@ -27,6 +27,10 @@ pub(crate) const RESET: [&str; 19] = [
     "resetting controller",
     "device not ready",
     "removing after probe failure",
+    "disabling device after reset failure",
+    "disable device",
+    "reset failed, giving up",
+    "killing adapter",
     "hard resetting link",
     "link is slow to respond",
     "exception emask",

@@ -125,9 +125,32 @@ fn controller(scene: &Scene<'_>, word: &str) -> Option<usize> {
     by_host.map(|(index, _)| index).or_else(|| scene.device(&format!("{word}n1")))
 }
 
-/// What a line calls a device that the machine no longer has: `sdb` in `dev sdb,` or `[sdb]`, else its SCSI address; empty where
-/// neither stands there, or the address may be that of a disk whose own is not known.
-fn lost_name<'a>(scene: &Scene<'_>, text: &'a str) -> &'a str {
+/// Who a line is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum About<'a> {
+    /// Nobody that is named.
+    Somebody,
+    /// What is no disk, as the line calls it: `st 0:0:3:0`; a controller without drives.
+    Other(&'a str),
+    /// What the machine no longer has, as the line calls it.
+    Lost(&'a str),
+    /// A node of the graph.
+    Node(usize),
+}
+
+impl About<'_> {
+    fn is_node(&self) -> bool {
+        matches!(self, Self::Node(_))
+    }
+
+    fn is_lost(&self) -> bool {
+        matches!(self, Self::Lost(_))
+    }
+}
+
+/// Who a line without a node is about. What is no longer there is called `sdb` in `dev sdb,` or `[sdb]`, else by its SCSI address
+/// or the name of an NVMe controller; the address may be that of a disk whose own is not known.
+fn named<'a>(scene: &Scene<'_>, text: &'a str) -> About<'a> {
     let is_disk = |name: &&str| {
         ["sd", "nvme", "vd", "xvd", "hd", "mmcblk"].iter().any(|kind| name.starts_with(kind))
     };
@@ -136,19 +159,32 @@ fn lost_name<'a>(scene: &Scene<'_>, text: &'a str) -> &'a str {
     let in_brackets =
         words.iter().find(|word| word.starts_with('[') && word.contains(']')).copied();
     let trim = |word: &'a str| word.trim_matches(['[', ']', ',', ':']);
-    let name = after_dev.or(in_brackets).map(trim).filter(is_disk);
-    let address = words.iter().map(|word| word.trim_end_matches(':')).find(|word| {
-        scsi_host(word).is_some_and(|host| {
-            let host = format!("host{host}");
+    if let Some(name) = after_dev.or(in_brackets).map(trim).filter(is_disk) {
+        return About::Lost(name);
+    }
+    let was_given_up = |name: &str| {
+        let mut log = scene.snapshot.system.kernel_log.iter();
+        log.any(|line| line.text.contains(&format!("{name}: ")) && gives_up(&line.text))
+    };
+    let by_driver = words.windows(2).find_map(|pair| match (pair[0], trim(pair[1])) {
+        ("nvme", name) if name.starts_with("nvme") => {
+            Some(if was_given_up(name) { About::Lost(name) } else { About::Other(name) })
+        }
+        (driver, address) => {
+            let host = format!("host{}", scsi_host(address)?);
             let mut disks = scene.nodes(&[NodeKind::Disk]).map(|(_, node)| node.details());
-            disks.all(|disk| disk.host.as_ref() != Some(&host) || disk.address.is_some())
-        })
+            let is_known =
+                disks.all(|disk| disk.host.as_ref() != Some(&host) || disk.address.is_some());
+            Some(match driver {
+                "sd" | "scsi" if is_known => About::Lost(address),
+                "sd" | "scsi" => About::Somebody,
+                // Tapes, changers, enclosures and optical drives are no nodes.
+                _ => About::Other(text.split(": ").next()?),
+            })
+        }
     });
-    name.or(address).unwrap_or_default()
+    by_driver.unwrap_or(About::Somebody)
 }
-
-/// Who lines are about: a node, or what they call a device that is no longer there.
-type About<'a> = (Option<usize>, &'a str);
 
 /// Lines of a kind by what they are about.
 fn lines<'a>(scene: &Scene<'a>, wanted: Kind) -> BTreeMap<About<'a>, Vec<&'a LogLine>> {
@@ -156,22 +192,20 @@ fn lines<'a>(scene: &Scene<'a>, wanted: Kind) -> BTreeMap<About<'a>, Vec<&'a Log
     for line in &scene.snapshot.system.kernel_log {
         let is_foreign = wanted == Kind::Link && is_elsewhere(scene, &line.text);
         if kind(&line.text) == Some(wanted) && !is_foreign {
-            let node = node_of(scene, &line.text);
-            let name = if node.is_none() { lost_name(scene, &line.text) } else { "" };
-            found.entry((node, name)).or_default().push(line);
+            let node = node_of(scene, &line.text).map(About::Node);
+            found.entry(node.unwrap_or_else(|| named(scene, &line.text))).or_default().push(line);
         }
     }
     if wanted == Kind::Error {
         // Requests fail when their device is given up: there only what the device itself told counts.
         let given_up = lines(scene, Kind::Reset);
         // One that is gone has its name in one line and its address in another.
-        let some_is_lost = given_up.iter().any(|((node, name), lines)| {
-            node.is_none() && !name.is_empty() && lines.iter().any(|line| gives_up(&line.text))
+        let gone = given_up.iter().filter(|(about, lines)| {
+            about.is_lost() && lines.iter().any(|line| gives_up(&line.text))
         });
-        let names = found.keys().filter(|(node, name)| node.is_none() && !name.is_empty()).count();
+        let are_gone = found.keys().filter(|about| about.is_lost()).count() <= gone.count();
         found.retain(|about, lines| {
-            let is_lost = about.0.is_none() && names == 1 && !about.1.is_empty() && some_is_lost;
-            if is_lost || about.0.is_some() && given_up.contains_key(about) {
+            if about.is_lost() && are_gone || about.is_node() && given_up.contains_key(about) {
                 lines.retain(|line| !is_bare(&line.text));
             }
             !lines.is_empty()
@@ -179,14 +213,22 @@ fn lines<'a>(scene: &Scene<'a>, wanted: Kind) -> BTreeMap<About<'a>, Vec<&'a Log
     }
     // Of a part of the machine only what belongs to it counts.
     if !scene.snapshot.targets.is_empty() {
-        found.retain(|(node, _), _| node.is_some());
+        found.retain(|about, _| about.is_node());
     }
     found
 }
 
-/// Words of a device that the kernel no longer uses.
-const GIVEN_UP: [&str; 4] =
-    ["device offlined", "rejecting i/o to", "removing after probe failure", "disable controller"];
+/// Words of a device that the kernel no longer uses; of NVMe before Linux 6.2 and since, of SATA, of an adapter.
+const GIVEN_UP: [&str; 8] = [
+    "device offlined",
+    "rejecting i/o to",
+    "removing after probe failure",
+    "disabling device after reset failure",
+    "disable controller",
+    "disable device",
+    "reset failed, giving up",
+    "killing adapter",
+];
 
 /// Lines of one incident follow each other within this.
 const INCIDENT_US: u64 = 120_000_000;
@@ -235,12 +277,16 @@ fn defects(
 ) -> Vec<Defect> {
     const DAY_US: u64 = 86_400_000_000;
     let uptime_us = scene.snapshot.host.uptime_s.map(|seconds| (seconds * 1e6) as u64);
-    let of_node = |((index, lost), lines): (About<'_>, Vec<&LogLine>)| {
-        let node = index.map(|index| scene.node(index));
-        let name = match node {
-            Some(node) => node.label().to_owned(),
-            None if lost.is_empty() => "a device".to_owned(),
-            None => format!("{lost} (no longer there)"),
+    let of_node = |(about, lines): (About<'_>, Vec<&LogLine>)| {
+        let node = match about {
+            About::Node(index) => Some(scene.node(index)),
+            _ => None,
+        };
+        let name = match (about, node) {
+            (_, Some(node)) => node.label().to_owned(),
+            (About::Lost(name), _) => format!("{name} (no longer there)"),
+            (About::Other(name), _) => name.to_owned(),
+            _ => "a device".to_owned(),
         };
         let last = lines.iter().map(|line| line.boot_us).max().unwrap_or(0);
         let ago_us = uptime_us.and_then(|uptime| uptime.checked_sub(last));
@@ -261,7 +307,7 @@ fn defects(
             || lines.iter().any(|line| gives_up(&line.text) && !is_refusal(&line.text));
         let is_loose = match node {
             Some(node) => transport(node) == "usb",
-            None => !lost.is_empty() && !is_given_up(),
+            None => about.is_lost() && !is_given_up(),
         };
         if is_loose && ago_us.is_some_and(|us| us > DAY_US) {
             (defect.gravity, defect.certainty) = (Gravity::Low, Certainty::Possible);
@@ -316,16 +362,19 @@ pub(super) fn resets(scene: &Scene<'_>) -> Vec<Defect> {
     found.into_iter().map(complete).collect()
 }
 
-/// Errors of links. Where the adapter's own counters tell of PCI Express errors, they are told there.
+/// Errors of links. Where an adapter counts its own errors of PCI Express, the rule on the counters weighs them.
 pub(super) fn link_errors(scene: &Scene<'_>) -> Vec<Defect> {
-    let counted = scene.snapshot.system.hosts.iter().any(|host| {
+    let hosts = scene.snapshot.system.hosts.iter();
+    let counting = hosts.filter(|host| {
         host.aer_errors
             .is_some_and(|(corrected, nonfatal, fatal)| corrected.max(nonfatal).max(fatal) > 0)
     });
-    let is_pci = |defect: &Defect| {
+    let counting: Vec<&str> = counting.filter_map(|host| host.pci_address.as_deref()).collect();
+    let is_counted = |defect: &Defect| {
         defect.evidence.iter().all(|evidence| {
             let text = evidence.value.to_lowercase();
-            text.contains("pcie bus error") || text.contains("aer:")
+            let is_pci = text.contains("pcie bus error") || text.contains("aer:");
+            is_pci && counting.iter().any(|address| text.contains(address))
         })
     };
     let found = defects(
@@ -343,7 +392,7 @@ pub(super) fn link_errors(scene: &Scene<'_>) -> Vec<Defect> {
             .risking("none to look; the machine has to be off to reseat cards")
             .verified_by("the counters of the link (aer_dev_correctable, SMART attribute 199) stand still under load")
     };
-    let own = found.into_iter().filter(|defect| !(counted && is_pci(defect)));
+    let own = found.into_iter().filter(|defect| !is_counted(defect));
     own.map(complete).collect()
 }
 
@@ -457,6 +506,42 @@ mod tests {
     }
 
     #[test]
+    fn what_is_no_disk_is_not_gone_and_what_the_kernel_gave_up_does_not_fade() {
+        let mut bench = bench(&[
+            "st 0:0:3:0: attempting task abort! scmd(0x1)",
+            "ses 0:0:8:0: attempting task abort! scmd(0x2)",
+            "nvme nvme5: Removing after probe failure status: -19",
+            "nvme nvme6: Disabling device after reset failure: -19",
+            "I/O error, dev nvme5n1, sector 8 op 0x0:(READ) flags 0x0",
+            "I/O error, dev nvme6n1, sector 8 op 0x0:(READ) flags 0x0",
+        ]);
+        bench.snapshot.host.uptime_s = Some(40.0 * 86_400.0);
+        let told: Vec<(String, Gravity)> = bench
+            .ask(resets)
+            .into_iter()
+            .map(|defect| (defect.summary.split(": ").next().unwrap().to_owned(), defect.gravity))
+            .collect();
+        let expected = [
+            ("ses 0:0:8:0", Gravity::Medium),
+            ("st 0:0:3:0", Gravity::Medium),
+            ("nvme5 (no longer there)", Gravity::High),
+            ("nvme6 (no longer there)", Gravity::High),
+        ];
+        assert_eq!(told, expected.map(|(name, gravity)| (name.to_owned(), gravity)));
+        assert_eq!(bench.ask(io_errors), [], "requests to drives that are gone");
+        // A third one's errors are not explained by two that are gone.
+        let mut third = bench.snapshot.system.kernel_log[4].clone();
+        third.text = third.text.replace("nvme5n1", "sdx");
+        bench.snapshot.system.kernel_log.push(third);
+        assert_eq!(bench.ask(io_errors).len(), 3);
+        // A controller without drives may be there.
+        bench.snapshot.system.kernel_log[2].text =
+            "nvme nvme7: controller is down; will reset: CSTS=0x3".into();
+        let found = bench.ask(resets);
+        assert!(found.iter().any(|defect| defect.summary.starts_with("nvme7: ")), "{found:?}");
+    }
+
+    #[test]
     fn an_nvme_drive_is_known_by_its_controller() {
         let bench = bench(&[
             "nvme nvme0: I/O 12 (Write) QID 3 timeout, aborting",
@@ -493,8 +578,22 @@ mod tests {
         let mut bench =
             bench(&["ata3.00: exception Emask 0x10 SAct 0x4 SErr 0x400000 action 0x6 frozen"]);
         assert_eq!(bench.one(resets).node, None);
+        bench.snapshot.host.uptime_s = Some(40.0 * 86_400.0);
+        assert_eq!(bench.one(resets).gravity, Gravity::Medium, "a port does not fade");
         bench.snapshot.targets = vec!["/dev/sda".into()];
         assert!(bench.ask(resets).is_empty(), "it may belong to another disk");
+    }
+
+    #[test]
+    fn every_word_of_giving_up_is_grave_at_once() {
+        for line in [
+            "ata3.00: disable device",
+            "ata3: reset failed, giving up",
+            "megaraid_sas 0000:03:00.0: Reset failed, killing adapter scsi0.",
+            "nvme nvme0: I/O 0 QID 0 timeout, disable controller",
+        ] {
+            assert_eq!(bench(&[line]).one(resets).gravity, Gravity::High, "{line}");
+        }
     }
 
     #[test]
@@ -504,9 +603,15 @@ mod tests {
         assert_eq!(bench.one(link_errors).node.as_deref(), Some("/dev/nvme1n1"));
         bench.snapshot.system.hosts[0].aer_errors = Some((3, 0, 0));
         assert!(bench.ask(link_errors).is_empty());
+        // The port has counters of its own, which nothing else tells of.
+        let text = &mut bench.snapshot.system.kernel_log[0].text;
+        *text = "pcieport 0000:00:1c.0: PCIe Bus Error: severity=Corrected".into();
+        let port = PciLink { address: "0000:00:1c.0".into(), ..PciLink::default() };
+        bench.snapshot.system.hosts[0].link.push(port.clone());
+        assert_eq!(bench.ask(link_errors).len(), 1);
+        bench.snapshot.system.hosts[0].link.clear();
         // Of a WLAN card nothing is said, of the port above the drive all.
         bench.snapshot.system.hosts[0].aer_errors = None;
-        let port = PciLink { address: "0000:00:1c.0".into(), ..PciLink::default() };
         bench.snapshot.system.hosts[0].link.push(port);
         for (line, count) in [
             ("pcieport 0000:00:1c.4: AER: Corrected error message received from 0000:02:00.0", 0),

@@ -195,13 +195,6 @@ pub(super) fn errors(scene: &Scene<'_>) -> Vec<Defect> {
             (_, 0, 0) => Gravity::Medium,
             _ => Gravity::High,
         };
-        // The rules on the kernel's log speak of what stands there.
-        let logged = scene.snapshot.system.kernel_log.iter().any(|line| {
-            line.text.contains(address) && (line.text.contains("AER") || line.text.contains("PCIe Bus Error"))
-        });
-        if logged {
-            return None;
-        }
         let directory = format!("/sys/bus/pci/devices/{address}");
         Some(
             on_disks(
