@@ -6,6 +6,7 @@ use fathom_base::shell::word;
 use fathom_base::units::{format_size, format_sizes};
 use fathom_model::defect::{Defect, Gravity};
 use fathom_model::stack::{LoopFacts, Node, NodeKind};
+use std::collections::BTreeMap;
 
 /// Loop devices that take writes: images that are only read (snap packages) gain from the cache.
 fn writable<'a>(scene: &Scene<'a>) -> impl Iterator<Item = (usize, &'a Node, &'a LoopFacts)> {
@@ -48,6 +49,7 @@ pub(super) fn buffered(scene: &Scene<'_>) -> Vec<Defect> {
 
 /// First writes allocate in the file, and its filesystem may run full under a device that believes to have space.
 pub(super) fn sparse(scene: &Scene<'_>) -> Vec<Defect> {
+    let together = lacking_by_filesystem(scene);
     writable(scene)
         .filter_map(|(index, node, facts)| {
             let (allocated, size) = conditions::sparse_backing(facts)?;
@@ -64,7 +66,7 @@ pub(super) fn sparse(scene: &Scene<'_>) -> Vec<Defect> {
                 "reads of holes touch no disk, the first write to each allocates, and \
                     writes fail when the filesystem of the file is full",
             );
-            let room = Room::of(scene, index, size - allocated);
+            let room = Room::of(scene, index, size - allocated, &together);
             Some(
                 fill(defect, &room, format!("fallocate -l {size} {name}"))
                     .risking(
@@ -81,36 +83,76 @@ pub(super) fn sparse(scene: &Scene<'_>) -> Vec<Defect> {
 /// What of a filesystem stays free for others when a file is given its space.
 const RESERVE_SHARE: f64 = 0.1;
 
+/// The filesystem that the file of a loop device lies on.
+fn filesystem_below(scene: &Scene<'_>, device: usize) -> Option<usize> {
+    let below = scene.machine().walk_from(device);
+    below.into_iter().find(|&index| scene.node(index).fs.is_some())
+}
+
+/// Bytes that the files of all loop devices together lack, each file once, by their filesystem.
+fn lacking_by_filesystem(scene: &Scene<'_>) -> BTreeMap<usize, u64> {
+    let mut files: BTreeMap<(usize, &str), u64> = BTreeMap::new();
+    for (index, _, facts) in writable(scene) {
+        if let (Some(fs), Some((allocated, size))) =
+            (filesystem_below(scene, index), conditions::sparse_backing(facts))
+        {
+            files.insert((fs, file(facts)), size - allocated);
+        }
+    }
+    let mut together = BTreeMap::new();
+    for ((fs, _), bytes) in files {
+        let sum = together.entry(fs).or_insert(0_u64);
+        *sum = sum.saturating_add(bytes);
+    }
+    together
+}
+
 /// Space that a file lacks, and what its filesystem has.
 struct Room {
     needed_bytes: u64,
+    /// What all files of loop devices on this filesystem lack.
+    together_bytes: u64,
     available_bytes: Option<u64>,
     reserve_bytes: u64,
 }
 
 impl Room {
     /// By the filesystem that the file of a loop device lies on.
-    fn of(scene: &Scene<'_>, device: usize, needed_bytes: u64) -> Self {
-        let below = scene.machine().walk_from(device);
-        let fs = below.into_iter().find_map(|index| scene.node(index).fs.as_ref());
+    fn of(
+        scene: &Scene<'_>,
+        device: usize,
+        needed_bytes: u64,
+        together: &BTreeMap<usize, u64>,
+    ) -> Self {
+        let index = filesystem_below(scene, device);
+        let fs = index.and_then(|index| scene.node(index).fs.as_ref());
         let total = fs.and_then(|fs| fs.total_bytes).unwrap_or(0);
-        let available_bytes = fs.and_then(|fs| fs.available_bytes);
-        Self { needed_bytes, available_bytes, reserve_bytes: (total as f64 * RESERVE_SHARE) as u64 }
+        Self {
+            needed_bytes,
+            together_bytes: index.map_or(needed_bytes, |index| together[&index]),
+            available_bytes: fs.and_then(|fs| fs.available_bytes),
+            reserve_bytes: (total as f64 * RESERVE_SHARE) as u64,
+        }
     }
 }
 
-/// The command where there is room for it, else what to do first.
+/// The command where there is room for it and all others like it, else what to do first.
 fn fill(defect: Defect, room: &Room, command: String) -> Defect {
-    let needed = format_size(room.needed_bytes);
+    let mut needed = format_size(room.needed_bytes);
     match room.available_bytes {
-        Some(free) if free >= room.needed_bytes.saturating_add(room.reserve_bytes) => {
+        Some(free) if free >= room.together_bytes.saturating_add(room.reserve_bytes) => {
             defect.command(format!("give it all its space: {needed} of {}", format_size(free)), command)
         }
-        Some(free) => defect.advise(format!(
-            "it lacks {needed}, and its filesystem has {} free: make room there, or the device \
-            smaller, and watch the free space until then",
-            format_size(free)
-        )),
+        Some(free) => {
+            if room.together_bytes > room.needed_bytes {
+                needed = format!("{needed}, with others there {}", format_size(room.together_bytes));
+            }
+            defect.advise(format!(
+                "it lacks {needed}, and its filesystem has {} free: make room there, or the device \
+                smaller, and watch the free space until then",
+                format_size(free)
+            ))
+        }
         None => defect.advise(format!(
             "it lacks {needed}; where its filesystem has clearly more than that free (df): {command}"
         )),
