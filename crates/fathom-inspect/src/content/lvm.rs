@@ -6,6 +6,7 @@ use super::bytes::{Block, ReadAt};
 use super::checksum::crc32_from;
 use super::lvm_text::{self, Section};
 use fathom_model::stack::detail::{LvmHeader, LvmSegment, LvmVolume};
+use std::collections::BTreeMap;
 
 const SECTOR_BYTES: u64 = 512;
 /// The first value of LVM's checksums.
@@ -123,6 +124,8 @@ fn add_group(header: &mut LvmHeader, text: &Section) {
     let Some((name, group)) = text.sections().next() else { return };
     header.group = Some(name.to_owned());
     header.extent_bytes = sectors(group, "extent_size");
+    header.seqno = group.number("seqno");
+    header.free_extents = free_extents(group);
     let members = || group.section("physical_volumes").into_iter().flat_map(Section::sections);
     for (_, member) in members() {
         let id = member.text("id").map(str::to_owned);
@@ -143,6 +146,25 @@ fn add_group(header: &mut LvmHeader, text: &Section) {
                 .collect(),
         })
         .collect();
+}
+
+/// What the physical volumes have that take new extents, less what segments have of it.
+fn free_extents(group: &Section) -> Option<u64> {
+    let mut free = BTreeMap::new();
+    for (name, member) in group.section("physical_volumes")?.sections() {
+        if member.texts("status").contains(&"ALLOCATABLE") {
+            free.insert(name, member.number("pe_count")?);
+        }
+    }
+    let volumes = group.section("logical_volumes").into_iter().flat_map(Section::sections);
+    for (_, segment) in volumes.flat_map(|(_, volume)| volume.sections()) {
+        let stripes = segment.texts("stripes");
+        let extents = segment.number("extent_count").unwrap_or(0) / stripes.len().max(1) as u64;
+        for stripe in stripes {
+            free.entry(stripe).and_modify(|left| *left = left.saturating_sub(extents));
+        }
+    }
+    Some(free.into_values().fold(0, u64::saturating_add))
 }
 
 fn of_segment(segment: &Section) -> LvmSegment {

@@ -38,6 +38,16 @@ impl Section {
         }
     }
 
+    /// The strings of a list.
+    pub fn texts(&self, name: &str) -> Vec<&str> {
+        let Some(Value::List(all)) = self.value(name) else { return Vec::new() };
+        let texts = all.iter().filter_map(|value| match value {
+            Value::Text(text) => Some(text.as_str()),
+            _ => None,
+        });
+        texts.collect()
+    }
+
     /// The section of this name.
     pub fn section(&self, name: &str) -> Option<&Section> {
         self.sections.iter().find(|(n, _)| n == name).map(|(_, section)| section)

@@ -223,7 +223,12 @@ physical_volumes {
 pv0 {
 id = "bbbbbb-bbbb-bbbb-bbbb-bbbb-bbbb-bbbbbb"
 device = "/dev/sda" # hint
+status = ["ALLOCATABLE"]
 pe_start = 3072
+pe_count = 255
+}
+pv1 {
+status = []
 pe_count = 255
 }
 }
@@ -246,6 +251,7 @@ extent_count = 50
 type = "striped"
 stripe_count = 2
 stripe_size = 128
+stripes = ["pv0", 25, "pv1", 0]
 }
 }
 }
@@ -295,6 +301,8 @@ fn lvm_text_goes_round() {
         assert_eq!((found.group.as_deref(), found.extent_bytes), (Some("vg0"), Some(4 << 20)));
         assert_eq!(found.extents_start_bytes, Some(3072 * 512), "of the text, not of the label");
         assert_eq!(found.group_members, ["bbbbbb-bbbb-bbbb-bbbb-bbbb-bbbb-bbbbbb"]);
+        // 255 of pv0 without 25 and a half of 50; pv1 gets no new ones.
+        assert_eq!((found.seqno, found.free_extents), (Some(3), Some(205)));
         let kinds: Vec<(&str, Option<u64>)> =
             found.volumes[0].segments.iter().map(|s| (s.kind.as_str(), s.stripe_bytes)).collect();
         assert_eq!(kinds, [("linear", None), ("striped", Some(65536))]);

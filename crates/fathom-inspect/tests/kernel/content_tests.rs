@@ -216,7 +216,7 @@ fn lvm() {
         let found = read(&device).0.lvm.unwrap();
         assert_eq!(found.group.as_deref(), Some(group.as_str()), "after {round} changes");
     }
-    let fields = "pe_start,vg_extent_size,pv_uuid,dev_size";
+    let fields = "pe_start,vg_extent_size,pv_uuid,dev_size,vg_free_count,vg_seqno";
     let args = ["--noheadings", "--nosuffix", "--units", "b", "--separator", " ", "-o", fields];
     let said = with("pvs", &args, Some(device.path()));
     let said: Vec<&str> = said.split_whitespace().collect();
@@ -227,6 +227,10 @@ fn lvm() {
     assert_eq!(found.uuid.as_deref(), Some(said[2]));
     assert_eq!(found.device_size_bytes, bytes(3));
     assert_eq!(found.group_members, [said[2]]);
+    let number = |index: usize| Some(said[index].parse::<u64>().unwrap());
+    assert_eq!((found.free_extents, found.seqno), (number(4), number(5)));
+    with("pvchange", &["--allocatable", "n"], Some(device.path()));
+    assert_eq!(read(&device).0.lvm.unwrap().free_extents, Some(0), "nothing for new volumes");
     with("vgremove", &["--force", "--yes", &group], None);
 }
 

@@ -248,6 +248,10 @@ pub struct LvmHeader {
     pub volumes: Vec<LvmVolume>,
     /// Physical volumes of the group, by their UUIDs.
     pub group_members: Vec<String>,
+    /// Counts the changes of the group's metadata: the highest number on its physical volumes is the newest.
+    pub seqno: Option<u64>,
+    /// Extents that no volume uses, on physical volumes that may get new ones.
+    pub free_extents: Option<u64>,
 }
 
 /// A logical volume in the metadata text.

@@ -127,7 +127,11 @@ pub(super) fn incomplete(scene: &Scene<'_>) -> Vec<Defect> {
     let mut groups: BTreeMap<&str, (usize, &LvmHeader)> = BTreeMap::new();
     for &(index, header) in seen.values().flatten() {
         if let Some(group) = header.group.as_deref().filter(|_| !header.group_members.is_empty()) {
-            groups.entry(group).or_insert((index, header));
+            // A member that was away has the metadata of then.
+            let known = groups.entry(group).or_insert((index, header));
+            if header.seqno > known.1.seqno {
+                *known = (index, header);
+            }
         }
     }
     // A device that nobody looked at may be the missing one.

@@ -175,50 +175,45 @@ fn after(scene: &Scene<'_>, without_space: &str) -> String {
 /// A pool gets so much at a time where its group has it.
 const GROWTH_BYTES: u64 = 10 << 30;
 
-/// Gives a pool what its group has left.
+/// With fewer extents in its group a pool gets nothing: four fifths of them have to leave some for its metadata.
+const EXTENTS_MIN: u64 = 10;
+
+/// Gives a pool what its group has left, but not all of it: without space for its metadata it ends worse.
 fn grow(scene: &Scene<'_>, defect: Defect, dm: &DmFacts, text: &str, name: &str) -> Defect {
     let (group, quoted) = (group(name), word(name));
-    match free_bytes(scene, group) {
-        Some(0) if is_lvm(dm) => defect.command(
-            format!("{text}: the group {group} has none left, so add a device first"),
-            format!("vgextend {} /dev/NEW && lvextend -l +100%FREE {quoted}", word(group)),
-        ),
-        Some(free) if is_lvm(dm) => {
-            let text = format!("{text}: the group {group} has {} left", format_size(free));
-            let size = if free < GROWTH_BYTES { "-l +100%FREE" } else { "-L +10G" };
-            defect.command(text, format!("lvextend {size} {quoted}"))
+    let most = format!("lvextend -l +80%FREE {quoted}");
+    match free(scene, group).filter(|_| is_lvm(dm)) {
+        Some((extents, bytes)) => {
+            let has = match bytes {
+                0 => "none".to_owned(),
+                bytes => format_size(bytes),
+            };
+            let text = format!("{text}: the group {group} has {has} left");
+            if extents < EXTENTS_MIN {
+                let command = format!("vgextend {} /dev/NEW && {most}", word(group));
+                return defect.command(format!("{text}, so add a device first"), command);
+            }
+            let is_plenty = bytes / 5 * 4 >= GROWTH_BYTES;
+            defect
+                .command(text, if is_plenty { format!("lvextend -L +10G {quoted}") } else { most })
         }
-        _ => by_lvm(defect, dm, text, format!("lvextend -l +50%FREE {quoted}"), GROW_DATA),
+        None => by_lvm(defect, dm, text, format!("lvextend -l +50%FREE {quoted}"), GROW_DATA),
     }
 }
 
-/// What no volume of a group uses; none where not all of its devices were seen.
-fn free_bytes(scene: &Scene<'_>, group: &str) -> Option<u64> {
+/// Extents, and bytes in them, that a group has for new volumes; none where not all of its devices were seen.
+fn free(scene: &Scene<'_>, group: &str) -> Option<(u64, u64)> {
     let headers = scene.nodes(&[]).filter_map(|(_, node)| {
-        node.details()
-            .content
-            .as_ref()?
-            .lvm
-            .as_ref()
-            .filter(|lvm| lvm.group.as_deref() == Some(group))
+        let lvm = node.details().content.as_ref()?.lvm.as_ref()?;
+        (lvm.group.as_deref() == Some(group)).then_some((lvm.uuid.as_deref()?, lvm))
     });
-    let by_uuid: BTreeMap<&str, &LvmHeader> =
-        headers.filter_map(|lvm| Some((lvm.uuid.as_deref()?, lvm))).collect();
-    let first = by_uuid.values().next()?;
-    let extent = first.extent_bytes.filter(|&bytes| bytes > 0)?;
-    if by_uuid.len() != first.group_members.len() {
+    let by_uuid: BTreeMap<&str, &LvmHeader> = headers.collect();
+    let newest = by_uuid.values().max_by_key(|lvm| lvm.seqno)?;
+    if newest.group_members.iter().any(|uuid| !by_uuid.contains_key(uuid.as_str())) {
         return None;
     }
-    let of_device = |lvm: &&LvmHeader| {
-        Some(lvm.device_size_bytes?.saturating_sub(lvm.extents_start_bytes?) / extent)
-    };
-    let all: Option<Vec<u64>> = by_uuid.values().map(of_device).collect();
-    // Other kinds of segments are made of volumes, whose own segments count.
-    let on_devices = |kind: &str| matches!(kind, "linear" | "striped");
-    let used = first.volumes.iter().flat_map(|volume| &volume.segments);
-    let used = used.filter(|segment| on_devices(&segment.kind)).map(|segment| segment.extents);
-    let free = all?.into_iter().sum::<u64>().saturating_sub(used.fold(0, u64::saturating_add));
-    Some(free.saturating_mul(extent))
+    let (extents, each) = (newest.free_extents?, newest.extent_bytes?);
+    Some((extents, extents.saturating_mul(each)))
 }
 
 /// The group in `group/volume`.

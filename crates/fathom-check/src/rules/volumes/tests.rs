@@ -5,9 +5,7 @@ use crate::fixtures::{Bench, GIB, MIB, TB};
 use fathom_model::defect::{Certainty, Gravity};
 use fathom_model::snapshot::Unread;
 use fathom_model::stack::NodeKind;
-use fathom_model::stack::detail::{
-    BcacheSuperblock, LvmHeader, LvmSegment, LvmVolume, MdSuperblock,
-};
+use fathom_model::stack::detail::{BcacheSuperblock, LvmHeader, MdSuperblock};
 use fathom_model::system::LvmConfiguration;
 
 const LVM: &str = "LVM-0123456789abcdef";
@@ -24,22 +22,29 @@ fn a_pool_grows_by_what_there_is() {
     let (mut bench, _) = pool(POOL_TABLE, status);
     bench.snapshot.system.module_parameters =
         vec![("dm_thin_pool.no_space_timeout".into(), "3".into())];
-    let segment = |extents| LvmSegment { kind: "linear".into(), extents, ..LvmSegment::default() };
     for (extents, command) in [
-        (15, "vgextend vg /dev/NEW && lvextend -l +100%FREE vg/pool"),
-        (14, "lvextend -l +100%FREE vg/pool"),
+        (0, "vgextend vg /dev/NEW && lvextend -l +80%FREE vg/pool"),
+        (9, "vgextend vg /dev/NEW && lvextend -l +80%FREE vg/pool"),
+        (10, "lvextend -l +80%FREE vg/pool"),
+        (3199, "lvextend -l +80%FREE vg/pool"),
+        (3200, "lvextend -L +10G vg/pool"),
     ] {
-        bench.content_of(0).lvm = Some(LvmHeader {
-            device_size_bytes: Some(64 * MIB),
-            extents_start_bytes: Some(MIB),
-            extent_bytes: Some(4 * MIB),
-            volumes: vec![LvmVolume { segments: vec![segment(extents)], ..LvmVolume::default() }],
-            ..header("a", &["a"])
-        });
+        let newest = LvmHeader { free_extents: Some(extents), ..header("a", &["a"]) };
+        bench.content_of(0).lvm = Some(LvmHeader { seqno: Some(8), ..newest });
         let defect = bench.one(pools::failed);
         assert!(defect.fix[0].text.contains("wait for 3 s and then fail"), "{defect:?}");
-        assert_eq!(defect.fix[0].command.as_deref(), Some(command));
+        assert_eq!(defect.fix[0].command.as_deref(), Some(command), "{extents}");
     }
+    // The newest metadata counts, when all that it names are there.
+    let disk = bench.disk("sdb");
+    let old = LvmHeader { free_extents: Some(0), seqno: Some(7), ..header("b", &["a", "b"]) };
+    bench.content_of(disk).lvm = Some(old);
+    let command = |bench: &Bench| bench.one(pools::failed).fix[0].command.clone();
+    assert_eq!(command(&bench).as_deref(), Some("lvextend -L +10G vg/pool"));
+    bench.content_of(disk).lvm.as_mut().unwrap().seqno = Some(9);
+    assert!(command(&bench).unwrap().starts_with("vgextend"));
+    bench.content_of(0).lvm = None;
+    assert_eq!(command(&bench).as_deref(), Some("lvextend -l +50%FREE vg/pool"));
 }
 
 /// A thin pool of 1 TB with a status.
@@ -460,6 +465,11 @@ fn groups_that_lack_devices_are_told() {
     bench.snapshot.targets = vec!["/srv".into()];
     assert_eq!(bench.ask(physical::incomplete), []);
     bench.snapshot.targets.clear();
+    // One that was away does not know what was taken out meanwhile; the others do.
+    let b = bench.disk("sdb");
+    bench.content_of(b).lvm = Some(LvmHeader { seqno: Some(2), ..header("b", &["a", "b"]) });
+    assert_eq!(bench.ask(physical::incomplete), []);
+    bench.content_of(b).lvm = None;
     // Two are missed: one that sleeps explains one of them, with its partitions both; one that is offline explains none.
     let asleep = bench.disk("sdd");
     for (word, found) in [("standby", 1), ("offline", 1)] {

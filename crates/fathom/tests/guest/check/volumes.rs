@@ -524,7 +524,7 @@ fn full(report: &GuestReport) {
     );
     contains(
         &look.defect("thin-pool-full").to_string(),
-        &["vg0/pool is 8", "lvextend -l +100%FREE vg0/pool"],
+        &["vg0/pool is 8", "lvextend -l +80%FREE vg0/pool"],
     );
     let measured = &report.step("thin_measured").stdout;
     contains(measured, &["\"thin-pool-full\"", "% full: when nothing is left"]);
