@@ -8,6 +8,7 @@ use crate::links::Links;
 use crate::paths;
 use crate::stack::{nearest_existing, target_device};
 use crate::udev;
+use fathom_model::snapshot::Reached;
 use fathom_model::stack::{FsFacts, Node, NodeKind};
 use fathom_sys::devno::DevNo;
 use fathom_sys::fsinfo;
@@ -387,6 +388,32 @@ impl<'a> Builder<'a> {
             Ok(None) => self.file(&resolved),
             Err(_) => Some(self.unknown(&path)),
         }
+    }
+
+    /// Takes loop devices off what stands on themselves: the name of such a file leads to another one since something was
+    /// mounted over it, and where its own lies cannot be seen.
+    pub(crate) fn break_circles(&mut self) {
+        for index in 0..self.nodes.len() {
+            let is_loop = self.nodes[index].kind == NodeKind::Loop;
+            if !is_loop || !self.nodes[index].below.iter().any(|&below| self.reaches(below, index))
+            {
+                continue;
+            }
+            let Some(facts) = self.nodes[index].loop_device.as_mut() else { continue };
+            (facts.backing_size_bytes, facts.backing_allocated_bytes) = (None, None);
+            let path = facts.backing_file.clone().unwrap_or_default();
+            self.nodes[index].below = vec![self.unknown(&format!("{path}, which a mount hides"))];
+        }
+    }
+
+    fn reaches(&self, from: usize, wanted: usize) -> bool {
+        let (mut reached, mut pending) = (Reached::default(), vec![from]);
+        while let Some(next) = pending.pop() {
+            if reached.add(next) {
+                pending.extend(&self.nodes[next].below);
+            }
+        }
+        reached.order.contains(&wanted)
     }
 
     /// The paths of an NVMe namespace that is reached over several controllers.

@@ -81,6 +81,7 @@ pub fn scan_untouched(
         let resolved = paths::resolved(root, target)?;
         stack::enter(&mut builder, root, &resolved)?;
     }
+    builder.break_circles();
     let Builder { nodes, devices, filesystems, details, spaces, .. } = builder;
     let devices = devices.into_iter().collect();
     let mut look = Look { root, nodes, devices, own_rests: BTreeMap::new(), unread };

@@ -23,6 +23,7 @@ pub fn resolve(root: &SysRoot, path: &Path) -> Result<Stack, InspectError> {
     let links = Links::new(root);
     let mut builder = Builder::new(root, &links, Reach::Record);
     let top = enter(&mut builder, root, &resolved)?;
+    builder.break_circles();
     Ok(Stack { path: shown(path), resolved_path: shown(&resolved), nodes: builder.nodes, top })
 }
 
