@@ -44,7 +44,7 @@ pub(super) fn transport(node: &Node) -> &str {
 
 /// True for disks that a hypervisor makes: what they say of caches, self-tests and rotation is not about a drive.
 pub(super) fn is_virtual(node: &Node) -> bool {
-    const NAMES: [&str; 9] = [
+    const NAMES: [&str; 11] = [
         "QEMU",
         "VBOX",
         "VMware",
@@ -53,7 +53,11 @@ pub(super) fn is_virtual(node: &Node) -> bool {
         "MSFT",
         "PersistentDisk",
         "nvme_card",
-        "Elastic Block Store",
+        // Of Amazon and Alibaba.
+        "Elastic Block",
+        // Of Oracle.
+        "BlockVolume",
+        "NUTANIX",
     ];
     let drive = node.drive.as_ref();
     let words = [drive.and_then(|d| d.vendor.as_deref()), drive.and_then(|d| d.model.as_deref())];

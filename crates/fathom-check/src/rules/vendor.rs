@@ -62,7 +62,7 @@ pub const RULES: &[Rule] = &[
 ];
 
 /// Drivers of controllers that make arrays, with the tool that tells of them where fathom can read one.
-const RAID_DRIVERS: [(&str, Option<&str>); 10] = [
+const RAID_DRIVERS: [(&str, Option<&str>); 17] = [
     ("megaraid_sas", Some("storcli or perccli")),
     ("smartpqi", Some("ssacli or arcconf")),
     ("hpsa", Some("ssacli")),
@@ -70,15 +70,22 @@ const RAID_DRIVERS: [(&str, Option<&str>); 10] = [
     ("arcmsr", None),
     ("3w-9xxx", None),
     ("3w-sas", None),
+    ("3w-xxxx", None),
+    ("hptiop", None),
+    ("megaraid", None),
+    ("mptsas", None),
+    ("mptspi", None),
+    ("mvumi", None),
+    ("stex", None),
     ("mpi3mr", None),
     ("mpt3sas", None),
     ("mpt2sas", None),
 ];
 
 /// Makers of drives: a disk that bears their name is one, handed through by the controller.
-const DRIVE_MAKERS: [&str; 13] = [
+const DRIVE_MAKERS: [&str; 16] = [
     "ATA", "SEAGATE", "HGST", "HITACHI", "WDC", "TOSHIBA", "KIOXIA", "SAMSUNG", "MICRON", "NVMe",
-    "IBM-ESXS", "LENOVO-X", "NETAPP",
+    "IBM-ESXS", "LENOVO-X", "NETAPP", "FUJITSU", "SANDISK", "STEC",
 ];
 
 /// True for what a controller makes of several drives, as far as its names tell.
@@ -87,8 +94,13 @@ fn is_volume(driver: &str, node: &Node) -> bool {
     let vendor = drive.and_then(|drive| drive.vendor.as_deref()).unwrap_or_default();
     let model = drive.and_then(|drive| drive.model.as_deref()).unwrap_or_default();
     match driver {
-        "hpsa" | "smartpqi" | "mpt3sas" | "mpt2sas" => model.eq_ignore_ascii_case("logical volume"),
-        _ => !DRIVE_MAKERS.contains(&vendor) && !super::drives::is_virtual(node),
+        "hpsa" | "smartpqi" | "mpt3sas" | "mpt2sas" | "mptsas" | "mptspi" => {
+            model.eq_ignore_ascii_case("logical volume")
+        }
+        _ => {
+            let is_maker = |maker: &&str| maker.eq_ignore_ascii_case(vendor);
+            !DRIVE_MAKERS.iter().any(is_maker) && !super::drives::is_virtual(node)
+        }
     }
 }
 
@@ -140,7 +152,7 @@ fn invisible(scene: &Scene<'_>) -> Vec<Defect> {
             format!("{} {} made by {what}, whose drives, cache and housekeeping Linux does not see", super::shared::list(volumes.iter().map(|node| node.name.as_str())), if volumes.len() == 1 { "is" } else { "are" }),
         )
         .sure(Certainty::Likely)
-        .seen(format!("/sys/class/scsi_host/{}/proc_name", host.name), driver);
+        .seen(format!("/sys/class/scsi_host/{}: driver", host.name), driver);
         for other in volumes.iter().skip(1) {
             defect = defect.also_on(other.key());
         }

@@ -32,8 +32,8 @@ pub(crate) fn read(root: &SysRoot, dir: &Path) -> (StorageHost, Vec<Unread>) {
 fn add_scsi(root: &SysRoot, dir: &Path, host: &mut StorageHost) {
     let class = dir.join("scsi_host").join(&host.name);
     let first = |names: &[&str]| names.iter().find_map(|name| root.text(class.join(name)));
-    // `<NULL>` where a driver has none.
-    host.driver = first(&["proc_name"]).filter(|name| !name.starts_with('<'));
+    // `(null)`, on old kernels `<NULL>`, where a driver has none: those of 3ware, Areca and Marvell.
+    host.driver = first(&["proc_name"]).filter(|name| !name.starts_with(['(', '<']));
     host.model = first(&["board_name", "model_name", "modelname", "model", "version_product"]);
     host.firmware =
         first(&["version_fw", "fw_version", "fwrev", "firmware_revision", "firmware_version"]);

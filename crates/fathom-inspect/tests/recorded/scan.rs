@@ -269,6 +269,11 @@ fn adapters_and_their_links() {
     assert_eq!(host.aer_errors, Some((2, 0, 1)));
     assert_eq!((host.iommu_type.as_deref(), host.numa_node), (Some("DMA-FQ"), Some(-1)));
     assert!(host.link.is_empty(), "it is in the chip set");
+    // The host templates of 3ware's and Areca's drivers name nobody; the adapter's own driver does.
+    for nobody in ["(null)", "<NULL>"] {
+        let tree = detailed_disk().replace("proc_name = ahci", &format!("proc_name = {nobody}"));
+        assert_eq!(look(&tree).hosts[0].driver.as_deref(), Some("ahci"), "{nobody}");
+    }
 
     let nvme = look(&nvme_below_a_port());
     let host = nvme.hosts.iter().find(|host| host.name == "nvme0").unwrap();

@@ -77,7 +77,10 @@ fn a_controller_that_nobody_asked() {
         ("aacraid", "ASR8805", "LogicalDrv 0"),
         ("arcmsr", "Areca", "ARC-1882-VOL#000"),
         ("3w-9xxx", "AMCC", "9650SE-8LP DISK"),
+        ("3w-xxxx", "3ware", "Logical Disk 0"),
         ("mpt3sas", "LSI", "Logical Volume"),
+        ("mptsas", "LSILOGIC", "Logical Volume"),
+        ("hptiop", "HPT", "DISK_0_0"),
     ] {
         assert_eq!(server(driver, vendor, model).gravities(invisible), [Low], "{driver}");
     }
@@ -87,6 +90,8 @@ fn a_controller_that_nobody_asked() {
         ("megaraid_sas", "SEAGATE", "ST4000NM0025"),
         ("smartpqi", "HP", "EG0300FAWHV"),
         ("mpt3sas", "SEAGATE", "ST4000NM0025"),
+        ("mptspi", "VMware", "Virtual disk"),
+        ("aacraid", "SanDisk", "LT1600MO"),
         ("ahci", "ATA", "ST4000NM0035"),
     ] {
         assert_eq!(server(driver, vendor, model).gravities(invisible), [], "{driver} {vendor}");
