@@ -50,7 +50,7 @@ pub const RULES: &[Rule] = &[
         "flushes-slow",
         "a drive takes long to flush its cache",
         Low,
-        Simulated,
+        Guest,
         caches::flushes_slow
     ),
     rule!(

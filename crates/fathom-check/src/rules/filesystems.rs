@@ -24,14 +24,8 @@ pub const RULES: &[Rule] = &[
         Guest,
         state::turned_read_only
     ),
-    rule!("btrfs-degraded", "btrfs runs without a device", High, Simulated, btrfs::degraded),
-    rule!(
-        "btrfs-copies-one-disk",
-        "both copies lie on one drive",
-        High,
-        Simulated,
-        btrfs::one_disk
-    ),
+    rule!("btrfs-degraded", "btrfs runs without a device", High, Host, btrfs::degraded),
+    rule!("btrfs-copies-one-disk", "both copies lie on one drive", High, Host, btrfs::one_disk),
     rule!("filesystem-unclean", "a filesystem was not put away", Low, Guest, state::unclean),
     rule!(
         "filesystem-check-due",

@@ -155,7 +155,7 @@ pub const RULES: &[Rule] = &[
         "kernel-log-link-errors",
         "the kernel has logged errors of a link",
         Medium,
-        Simulated,
+        Guest,
         kernel_log::link_errors
     ),
 ];

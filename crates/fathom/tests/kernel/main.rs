@@ -10,6 +10,7 @@ mod capture_events;
 mod check;
 mod check_geometry;
 mod check_machines;
+mod check_stacks;
 mod check_tools;
 mod classics;
 mod classics_peers;
@@ -134,6 +135,7 @@ fn others() -> Vec<Trial> {
     trials.extend(check::trials());
     trials.extend(check_geometry::trials());
     trials.extend(check_machines::trials());
+    trials.extend(check_stacks::trials());
     trials.extend(check_tools::trials());
     trials
 }

@@ -2,7 +2,7 @@
 
 use super::{RULES, btrfs, loops, options, space, state, trim};
 use crate::fixtures::{Bench, GIB, MIB};
-use fathom_model::defect::{Certainty, Gravity};
+use fathom_model::defect::{Certainty, Gravity, Step};
 use fathom_model::stack::detail::{DriveIdentity, FsSuperblock};
 use fathom_model::system::{FstabEntry, StorageHost, Timer};
 
@@ -467,6 +467,45 @@ fn copies_of_btrfs_want_drives_of_their_own() {
     let facts = bench.fs_of(fs);
     (facts.data_profiles, facts.metadata_profiles) = (vec!["single".into()], vec!["dup".into()]);
     assert_eq!(bench.ask(btrfs::one_disk), [], "nothing is promised");
+    // Of three copies two may be lost.
+    for (own, is_told) in [(true, false), (false, true)] {
+        let mut bench = Bench::new();
+        let disk = bench.disk("sda");
+        let mut devices: Vec<usize> =
+            ["sda1", "sda2", "sda3"].map(|name| bench.partition(name, MIB, disk)).to_vec();
+        if own {
+            devices[2] = bench.disk("sdb");
+        }
+        let (fs, _) = copies(&mut bench, &devices);
+        let facts = bench.fs_of(fs);
+        (facts.data_profiles, facts.metadata_profiles) =
+            (vec!["raid1c3".into()], vec!["raid6".into()]);
+        assert_eq!(bench.ask(btrfs::one_disk).len(), usize::from(is_told), "{own}");
+    }
+}
+
+/// What each of several files lacks may be free, and what all lack not.
+#[test]
+fn sparse_files_of_one_filesystem_are_given_space_together_or_not_at_all() {
+    let (mut bench, fs, mount) = on_disk("ext4");
+    for (name, path) in [("loop0", "/srv/a"), ("loop1", "/srv/b"), ("loop2", "/srv/b")] {
+        let device = bench.loop_device(name, &[mount]);
+        let facts = bench.node(device).loop_device.as_mut().unwrap();
+        facts.backing_file = Some(path.into());
+        (facts.backing_size_bytes, facts.backing_allocated_bytes) = (Some(20 * GIB), Some(0));
+    }
+    let fixes = |bench: &Bench| -> Vec<Step> {
+        bench.ask(loops::sparse).into_iter().map(|defect| defect.fix[0].clone()).collect()
+    };
+    let fix = fixes(&bench);
+    assert_eq!(fix.len(), 3);
+    assert!(fix.iter().all(|step| step.command.is_some()), "40 and 10 of 50 GiB: {fix:?}");
+    bench.fs_of(fs).available_bytes = Some(50 * GIB - 1);
+    for step in fixes(&bench) {
+        assert_eq!(step.command, None, "{step:?}");
+        let words = "it lacks 20 GiB, with others there 40 GiB, and its filesystem has";
+        assert!(step.text.starts_with(words), "{step:?}");
+    }
 }
 
 #[test]

@@ -35,7 +35,7 @@ const FIRMWARE: &str = "\
     000000790011140a11820c000110000000090000000000007900085f505353122202120e060bd0070b10270a0a0a\
     0a01011210060be8030b88130a0a0a0a0a020a02085f50504300";
 
-/// Disks that turn behind one lane, and sticks at two speeds; a maker that is none of a hypervisor.
+/// Disks that turn behind one lane, one of flash that takes 2 ms for everything, and sticks at two speeds; a maker that is none of a hypervisor.
 const HARDWARE: &str = "-cpu max,-hypervisor,vendor=GenuineIntel
     -smbios type=1,manufacturer=LAB,product=IRON -device intel-iommu
     -device pcie-root-port,id=lane,bus=pcie.0,chassis=1 -device megasas-gen2,id=raid,bus=lane
@@ -43,6 +43,8 @@ const HARDWARE: &str = "-cpu max,-hypervisor,vendor=GenuineIntel
     -device scsi-hd,bus=raid.0,scsi-id=0,drive=spin0,vendor=LAB,product=SPIN,rotation_rate=7200
     -blockdev driver=null-co,read-zeroes=on,size=67108864,node-name=spin1
     -device scsi-hd,bus=raid.0,scsi-id=1,drive=spin1,vendor=LAB,product=SPIN,rotation_rate=7200
+    -blockdev driver=null-co,read-zeroes=on,size=67108864,latency-ns=2000000,node-name=late
+    -device ide-hd,bus=ide.4,drive=late,serial=late,model=LAB-FLASH,rotation_rate=1
     -blockdev driver=null-co,read-zeroes=on,size=67108864,node-name=slow
     -device usb-ehci,id=ehci,bus=pcie.0 -device usb-bot,bus=ehci.0,id=slow -device scsi-hd,bus=slow.0,drive=slow,vendor=LAB,product=STICK
     -blockdev driver=null-co,read-zeroes=on,size=67108864,node-name=fast
@@ -56,7 +58,7 @@ const DRIVERS: &str = "
 load nvme ahci sd_mod megaraid_sas ehci_pci xhci_pci usb_storage raid0 raid1 raid456 dm_multipath dm_round_robin
 first=$(nvme_disk fathom-0)
 second=$(nvme_disk fathom-1)
-wait_for /dev/$first /dev/$second /dev/sd{a,b,c,d,e,f}
+wait_for /dev/$first /dev/$second /dev/sd{a,b,c,d,e,f,g}
 echo === fathom
 fathom --json --quiet check
 ";
@@ -120,6 +122,28 @@ echo === fathom
 cat asleep
 ";
 
+/// More than a thousand small writes, each of which waits for the drive's cache.
+const FLUSHED: &str = "
+dd if=/dev/zero of=/dev/$(named LAB-FLASH) bs=4k count=1100 oflag=dsync status=none
+echo === fathom
+fathom --json --quiet check
+";
+
+/// The kernel's own module puts a corrected error into the port above an adapter: its bus, device and function, no uncorrectable
+/// one, a bad packet, and nothing of the packet.
+const LINK: &str = r#"
+load aer_inject
+disk=$(named SPIN | head -1)
+port=$(readlink -f /sys/block/$disk | grep -oE '[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]' | tail -2 | head -1)
+numbers=$(printf '\\x%02x\\x%02x\\x%02x' $((16#${port:5:2})) $((16#${port:8:2})) ${port:11:1})
+zeros() { head -c $1 /dev/zero; }
+(printf "$numbers"; zeros 5; printf '\x40'; zeros 23) | dd of=/dev/aer_inject bs=32 count=1 iflag=fullblock status=none
+for _ in {1..300}; do ! dmesg | grep -q 'PCIe Bus Error' || break; sleep 0.1; done
+echo $port
+echo === fathom
+fathom --json --quiet check
+"#;
+
 fn job(firmware: &Path) -> GuestJob {
     let binary = fathom_binary().expect("asked for");
     let job = GuestJob::new(binary.parent().expect("a directory"));
@@ -144,6 +168,8 @@ fn job(firmware: &Path) -> GuestJob {
         .step("iron_asleep", ASLEEP)
         .step("iron_watched", WATCHED)
         .step("iron_slow", SLOW)
+        .step("iron_flushed", FLUSHED)
+        .step("iron_link", LINK)
 }
 
 fn iron() {
@@ -159,6 +185,17 @@ fn iron() {
     changed(&report);
     asleep(&report);
     watched(&report);
+    link(&report);
+    flushed(&report);
+}
+
+fn flushed(report: &GuestReport) {
+    let look = look(report, "iron_flushed");
+    let disks = look.result["snapshot"]["machine"]["nodes"].as_array().expect("nodes").iter();
+    let mut flash = disks.filter(|node| node["drive"]["model"] == "LAB-FLASH");
+    let key = flash.next().and_then(|node| node["path"].as_str()).expect("the drive");
+    look.has(&[&format!("flushes-slow {key}")]);
+    contains(&look.defect("flushes-slow").to_string(), &["on average to flush"]);
 }
 
 /// A disk that sleeps is listed and not woken.
@@ -173,10 +210,11 @@ fn asleep(report: &GuestReport) {
 }
 
 /// What the steps bring about, each on the layer that causes it.
-const BROUGHT_ABOUT: [&str; 11] = [
+const BROUGHT_ABOUT: [&str; 12] = [
     "cpu-governor",
     "cpu-idle-deep",
     "cpu-mitigations",
+    "flushes-slow",
     // Its ports say at boot that they can tell errors, which is none.
     "kernel-log-link-errors",
     "md-group-threads",
@@ -236,4 +274,13 @@ fn watched(report: &GuestReport) {
     look.lacks(&["access-time-high"]);
     let slow = self::look(report, "iron_slow");
     contains(&slow.defect("access-time-high").to_string(), &["7200", "half a rotation"]);
+}
+
+/// That the port has received a bad packet stands in the log only: its adapter counts nothing.
+fn link(report: &GuestReport) {
+    let look = look(report, "iron_link");
+    let port = report.step("iron_link").stdout.lines().next().unwrap_or_default();
+    let found = look.defect("kernel-log-link-errors").to_string();
+    contains(&found, &[port, "severity=Corrected"]);
+    look.lacks(&["pcie-errors"]);
 }

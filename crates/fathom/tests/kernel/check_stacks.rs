@@ -1,0 +1,188 @@
+//! `fathom check` on btrfs over several devices, in places that hide themselves, and after a measurement.
+
+use crate::check::{defect, rules};
+use crate::cli::{Done, GIB, MIB, Sandbox, p};
+use crate::filesystems::mounted;
+use fathom_testkit::Capability::{FathomBinary, FsOnLoop, LoopDevices, Zram};
+use fathom_testkit::{
+    Content, FsKind, Judged, LoopDevice, LoopOptions, Mount, MountedFs, Scratch, Trial,
+    Zram as Memory, command, kernel_test,
+};
+use serde_json::Value;
+use std::fs;
+use std::path::Path;
+
+pub fn trials() -> Vec<Trial> {
+    let btrfs = [FathomBinary, LoopDevices, FsOnLoop(FsKind::Btrfs), Zram];
+    let ext4 = [FathomBinary, FsOnLoop(FsKind::Ext4)];
+    vec![
+        kernel_test("check_tells_a_btrfs_with_all_copies_on_one_drive", &btrfs, one_drive),
+        kernel_test("check_mends_a_btrfs_without_a_device", &btrfs[..3], without_a_device),
+        kernel_test("check_of_an_image_over_its_own_directory_ends", &ext4, over_itself),
+        kernel_test("check_judges_by_what_quick_measured", &ext4, after_quick),
+    ]
+}
+
+/// A btrfs with this profile of data and metadata.
+fn btrfs(profile: &str, devices: &[&Path]) -> Mount {
+    let mut args = vec!["-q", "-f", "-m", profile, "-d", profile];
+    args.extend(devices.iter().map(|device| p(device)));
+    command::run_tool("mkfs.btrfs", args).unwrap();
+    let options: Vec<String> = devices.iter().map(|d| format!("device={}", d.display())).collect();
+    Mount::new("btrfs", devices[0], &options.join(",")).unwrap()
+}
+
+fn nodes(done: &Done) -> Vec<Value> {
+    done.result()["snapshot"]["machine"]["nodes"].as_array().unwrap().clone()
+}
+
+/// Two files on one drive are told, a file and memory are not, nor what promises no copies; of three copies two may be lost.
+fn one_drive() -> Judged {
+    const RULE: &str = "btrfs-copies-one-disk";
+    let sandbox = Sandbox::new();
+    let loops: Vec<LoopDevice> = (0..3).map(|_| LoopDevice::new(256 * MIB).unwrap()).collect();
+    let memory = Memory::new(256 * MIB).unwrap();
+    let [a, b, c] = [0, 1, 2].map(|n| loops[n].path());
+    for (profile, devices, is_told) in [
+        ("raid1", &[a, b][..], true),
+        ("raid1", &[a, memory.path()], false),
+        ("single", &[a, b], false),
+        ("raid1c3", &[a, b, memory.path()], false),
+        ("raid1c3", &[a, b, c], true),
+    ] {
+        let mount = btrfs(profile, devices);
+        let done = sandbox.json(&["check", p(mount.dir())], &[0]);
+        if !nodes(&done).iter().any(|node| node["kind"] == "disk") {
+            return Judged::Skipped("the files of loop devices lie on no drive".into());
+        }
+        assert_eq!(rules(&done).contains(&RULE.to_owned()), is_told, "{profile} on {devices:?}");
+        if is_told {
+            let found = defect(&done, RULE);
+            let command = format!("btrfs replace start {} /dev/NEW {}", p(b), p(mount.dir()));
+            assert_eq!(
+                (&found["gravity"], &found["fix"][0]["command"]),
+                (&"high".into(), &command.into())
+            );
+        }
+    }
+    Judged::Passed
+}
+
+/// What is advised gives back what was lost.
+fn without_a_device() {
+    const RULE: &str = "btrfs-degraded";
+    let sandbox = Sandbox::new();
+    let [first, second, new] = [(); 3].map(|()| LoopDevice::new(256 * MIB).unwrap());
+    let mount = btrfs("raid1", &[first.path(), second.path()]);
+    fs::write(mount.dir().join("kept"), vec![7; 8 << 20]).unwrap();
+    let whole = sandbox.json(&["check", p(mount.dir())], &[0]);
+    assert!(!rules(&whole).contains(&RULE.to_owned()), "{:?}", rules(&whole));
+    drop(mount);
+    drop(second);
+    let mount = Mount::new("btrfs", first.path(), "degraded").unwrap();
+    fs::write(mount.dir().join("new"), vec![8; 8 << 20]).unwrap();
+    let done = sandbox.json(&["check", p(mount.dir())], &[0]);
+    let found = defect(&done, RULE);
+    let summary = format!("btrfs at {} lacks 1 of its 2 devices", p(mount.dir()));
+    assert_eq!((&found["gravity"], &found["summary"]), (&"high".into(), &summary.into()));
+    let steps = found["fix"].as_array().unwrap().iter();
+    for command in steps.filter_map(|step| step["command"].as_str()) {
+        let text = command.replace("/dev/NEW", p(new.path()));
+        command::run_tool("sh", ["-c", &text]).unwrap();
+        // It goes on by itself until this has ended.
+        command::run_tool("btrfs", ["replace", "status", p(mount.dir())]).unwrap();
+    }
+    let after = sandbox.json(&["check", p(mount.dir())], &[0]);
+    assert!(!rules(&after).contains(&RULE.to_owned()), "{:?}", rules(&after));
+    let nodes = nodes(&after);
+    let facts = nodes.iter().find(|node| node["kind"] == "file_system" && node["name"] == "btrfs");
+    let profiles = &facts.unwrap()["fs"]["data_profiles"];
+    assert_eq!(profiles, &Value::from(vec!["raid1"]), "what was written meanwhile has two copies");
+    assert_eq!(fs::read(mount.dir().join("kept")).unwrap(), vec![7; 8 << 20]);
+}
+
+/// The path of the file below a loop device leads into the filesystem on it. What is seen has an end, and can be stored and judged again.
+fn over_itself() {
+    let sandbox = Sandbox::new();
+    let scratch = Scratch::new().unwrap();
+    let dir = scratch.join("place");
+    let image = dir.join("a.img");
+    fs::create_dir(&dir).unwrap();
+    fs::File::create(&image).unwrap().set_len(16 * MIB).unwrap();
+    FsKind::Ext4.make(&image, &[]).unwrap();
+    let device = command::run_tool("losetup", ["--find", "--show", p(&image)]).unwrap();
+    let device = device.trim();
+    command::run_tool("mount", [device, p(&dir)]).unwrap();
+    fs::write(&image, "another").unwrap();
+    let file = scratch.join("machine.json");
+    let of_one = sandbox.run(&["check", p(&dir), "--all", "--quiet", "--snapshot", p(&file)]);
+    let from = sandbox.run(&["check", "--all", "--from", p(&file)]);
+    let of_all = sandbox.run(&["check"]);
+    command::run_tool("umount", [p(&dir)]).unwrap();
+    command::run_tool("losetup", ["--detach", device]).unwrap();
+    assert_eq!((of_one.code, from.code, of_all.code), (0, 0, 0), "{of_one:?} {from:?}");
+    assert_eq!(from.stdout, of_one.stdout);
+    for shown in [&of_one, &of_all] {
+        let is_top = |line: &str| line.contains(p(&dir)) && line.contains("mount of");
+        assert!(shown.stdout.lines().any(is_top), "{shown:?}");
+        assert!(shown.stdout.contains("a.img, which a mount hides"), "{shown:?}");
+    }
+    assert!(!of_one.stdout.contains("[loop-sparse]"), "the space of another file: {of_one:?}");
+}
+
+/// Rules that need a measurement take it from what `fathom quick` stored, and ask for it before.
+fn after_quick() -> Judged {
+    let sandbox = Sandbox::new();
+    let options = LoopOptions { direct_io: true, ..LoopOptions::default() };
+    let device = LoopDevice::with(3 * GIB, Content::Sparse, &options).unwrap();
+    let fs = MountedFs::with(FsKind::Ext4, device, &[], "").unwrap();
+    let elsewhere = mounted(FsKind::Ext4, &[], "");
+    let needed = |done: &Done| -> Vec<String> {
+        let result = done.result();
+        let all = result["needs_measurement"].as_array().unwrap();
+        all.iter().map(|need| need["rule"].as_str().unwrap().to_owned()).collect()
+    };
+    let judged = ["rotational-flag-wrong", "dirty-limits"];
+    let before = sandbox.json(&["check", p(fs.dir())], &[0]);
+    assert!(before.result()["snapshot"]["measured"].as_array().unwrap().is_empty());
+    assert!(!rules(&before).iter().any(|rule| judged.contains(&rule.as_str())));
+    sandbox.json(&["quick", p(fs.dir()), "--time=30s"], &[0, 1]);
+    let after = sandbox.json(&["check", p(fs.dir())], &[0]);
+    let result = after.result();
+    let measured = result["snapshot"]["measured"].as_array().unwrap();
+    let row = |words: &str| {
+        let found = measured.iter().find(|one| one["workload"].as_str().unwrap().contains(words));
+        found.unwrap_or_else(|| panic!("no {words} in {measured:?}"))
+    };
+    let (read, written) = (row("random read, 1 in flight"), row("sequential write"));
+    if read["verdict"] == "void" || written["verdict"] == "void" {
+        return Judged::Skipped("others disturbed the measurement: it counts for nothing".into());
+    }
+    assert_eq!(needed(&after), [""; 0], "before: {:?}", needed(&before));
+    // What the rules have to say follows from the figures that were stored.
+    let disks: Vec<Value> = nodes(&after).into_iter().filter(|n| n["kind"] == "disk").collect();
+    let turns = |disk: &Value| {
+        disk["queue"]["rotational"] == true && disk["detail"]["identity"]["rotation_rpm"].is_null()
+    };
+    let is_fast = read["read_latency_ns_p50"].as_u64().unwrap() < 1_000_000;
+    let is_wrong = !disks.is_empty() && disks.iter().all(turns) && is_fast;
+    let vm = |name: &str| {
+        let text = fs::read_to_string(format!("/proc/sys/vm/{name}")).unwrap();
+        text.trim().parse::<f64>().unwrap()
+    };
+    let available = result["snapshot"]["host"]["memory_available_bytes"].as_f64().unwrap();
+    let share = vm("dirty_ratio") / 100.0 * available;
+    let limit = if vm("dirty_bytes") > 0.0 { vm("dirty_bytes").min(available) } else { share };
+    let rate = written["write_bytes_per_s"].as_f64().unwrap();
+    let run = format!("fathom show {} (", sandbox.runs()[0]["id"].as_str().unwrap());
+    for (rule, is_told) in judged.into_iter().zip([is_wrong, limit / rate > 10.0]) {
+        assert_eq!(rules(&after).contains(&rule.to_owned()), is_told, "{rule}: {measured:?}");
+        if is_told {
+            assert!(defect(&after, rule)["evidence"].to_string().contains(&run), "{rule}");
+        }
+    }
+    // Another filesystem on the same drive was not measured: what is known of the drive is not known of it.
+    let other = sandbox.json(&["check", p(elsewhere.dir())], &[0]);
+    assert!(other.result()["snapshot"]["measured"].as_array().unwrap().is_empty());
+    Judged::Passed
+}
