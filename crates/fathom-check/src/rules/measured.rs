@@ -13,7 +13,7 @@ use crate::rule::Rule;
 use crate::scene::Scene;
 use fathom_base::shell;
 use fathom_model::snapshot::Measured;
-use fathom_model::stack::NodeKind;
+use fathom_model::stack::{MountFacts, NodeKind};
 use std::collections::BTreeMap;
 
 /// The rules of this group.
@@ -148,17 +148,23 @@ fn again(measured: &Measured) -> String {
     format!("fathom run {} {target}", shell::word(&measured.workload))
 }
 
-/// The mount points of what stands on a node, that a test file could be made in.
+/// The mount points of what stands on a node, that a test file could be made in; first what was asked for by name.
 fn writable_mounts<'a>(scene: &Scene<'a>, index: usize) -> Vec<&'a str> {
-    let above = scene.everything_above(index).into_iter().map(|above| scene.node(above));
-    let mounts = above.filter(|node| node.kind == NodeKind::Mount && node.read_only != Some(true));
-    let writable =
-        mounts.filter(|node| node.mount.as_ref().is_some_and(|mount| !mount.has_option("ro")));
-    let mut places: Vec<&str> = writable
-        .map(|node| node.label())
-        .filter(|place| place.starts_with('/') && !place.starts_with("/boot"))
-        .collect();
-    places.sort_unstable();
+    let is_target =
+        |index: &usize| !scene.snapshot.targets.is_empty() && scene.machine().tops.contains(index);
+    let mut above = scene.everything_above(index);
+    above.retain(|&above| {
+        let node = scene.node(above);
+        let is_writable =
+            |mount: &MountFacts| node.read_only != Some(true) && !mount.has_option("ro");
+        let place = node.label();
+        node.kind == NodeKind::Mount
+            && node.mount.as_ref().is_some_and(is_writable)
+            && place.starts_with('/')
+            && !place.starts_with("/boot")
+    });
+    above.sort_by_key(|above| (!is_target(above), scene.node(*above).label()));
+    let mut places: Vec<&str> = above.into_iter().map(|above| scene.node(above).label()).collect();
     places.dedup();
     places
 }

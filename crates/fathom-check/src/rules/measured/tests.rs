@@ -233,6 +233,16 @@ fn what_would_have_to_be_measured() {
     let asked = |bench: &Bench| needed(&Scene::new(&bench.snapshot));
     let quick = "fathom quick /srv".to_owned();
     assert_eq!(asked(&bench), [("dirty-limits", quick.clone()), ("rotational-flag-wrong", quick)]);
+    // Where an image on it was asked for by name, that is measured.
+    let mut named = one_disk().0;
+    let srv = named.snapshot.machine.nodes.len() - 1;
+    let image = named.loop_device("loop0", &[srv]);
+    let (_, top) = named.mounted("ext4", "/srv/x", image);
+    named.snapshot.machine.tops = vec![top];
+    let rotates = |bench: &Bench| asked(bench).pop().map(|(_, command)| command);
+    assert_eq!(rotates(&named).as_deref(), Some("fathom quick /srv"));
+    named.snapshot.targets = vec!["/srv/x/y".into()];
+    assert_eq!(rotates(&named).as_deref(), Some("fathom quick /srv/x"));
     bench.detail_of(disk).identity.get_or_insert_default().rotation_rpm = Some(7200);
     bench.snapshot.measured = vec![written("/srv", 1e8)];
     assert_eq!(asked(&bench), [("access-time-high", "fathom run seeker /dev/sda".to_owned())]);

@@ -76,7 +76,10 @@ pub fn line(snapshot: &Snapshot) -> String {
 pub fn read(path: &Path) -> Result<Snapshot, String> {
     let name = path.display();
     // To open a pipe would wait for somebody who writes into it.
-    let about = std::fs::metadata(path).map_err(|error| format!("{name}: {error}"))?;
+    let about = std::fs::metadata(path).map_err(|error| match error.kind() {
+        io::ErrorKind::NotFound => format!("{name}: does not exist"),
+        _ => format!("{name}: {error}"),
+    })?;
     if !about.is_file() {
         return Err(format!("{name}: no regular file, so no snapshot of fathom check"));
     }
