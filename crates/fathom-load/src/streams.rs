@@ -161,6 +161,15 @@ pub(crate) fn pass_bytes(plan: &JobPlan) -> u64 {
     grid.all_places().saturating_mul(grid.largest).min(whole_bytes)
 }
 
+/// True when a position in bytes is the same offset of the same file for both jobs, which have one range and number of files.
+pub(crate) fn walks_alike(plan: &JobPlan, other: &JobPlan) -> bool {
+    let pieces = |plan: &JobPlan| {
+        let grid = Grid::of(plan);
+        (Walk::bytes_per_file(grid), grid.is_striped().then_some(grid.largest))
+    };
+    pieces(plan) == pieces(other)
+}
+
 /// Finds out whether a job's distribution or order exists over its range.
 pub(crate) fn check(plan: &JobPlan) -> Result<(), DistributionError> {
     let own = plan.of_thread(0);

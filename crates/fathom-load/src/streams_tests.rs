@@ -224,6 +224,23 @@ fn a_position_of_unlike_ranges_is_refused() {
     }
     // A position in bytes has no places.
     share([of(&[sequential]), of(&[sequential, ("block_size", "512")])]).expect("alike");
+    // Over several files it has: pieces of all of them in turn are as long as a request, and files end at whole requests.
+    let (files, block_64k) = (("files", "2"), ("block_size", "64k"));
+    let turns = |more: &[(&str, &str)]| of(&[&[sequential, files][..], more].concat());
+    let one_by_one = ("file_choice", "sequential");
+    for (one, other) in [
+        (&[][..], &[block_64k][..]),
+        (&[], &[one_by_one]),
+        (&[one_by_one, ("block_size", "12k")], &[one_by_one]),
+    ] {
+        let error = share([turns(one), turns(other)]).expect_err("other offsets");
+        assert!(error.contains("files, file_choice, align, block_size"), "{error}");
+    }
+    share([turns(&[]), turns(&[])]).expect("alike");
+    share([turns(&[one_by_one]), turns(&[one_by_one, block_64k])]).expect("the same bytes");
+    let shuffled = |choice: &str| of(&[("access", "shuffled"), files, ("file_choice", choice)]);
+    share([shuffled("round_robin"), shuffled("sequential")]).expect_err("places of other files");
+    share([shuffled("round_robin"), shuffled("round_robin")]).expect("alike");
 }
 
 #[test]
