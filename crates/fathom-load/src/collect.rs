@@ -501,7 +501,10 @@ impl Collector<'_> {
                 .map(|w| w.cpu.user_ns + w.cpu.system_ns)
                 .max()
                 .unwrap_or(0),
-            final_sync_ns: workers.iter().filter_map(|w| w.final_sync_ns).max(),
+            final_sync_ns: final_sync(
+                workers.iter().map(|w| w.final_sync_ns),
+                lane.plan().has_files_of_threads(),
+            ),
             window_ns: end_ns.saturating_sub(self.window_start_ns),
             open_loop,
             verify: None,
@@ -511,9 +514,30 @@ impl Collector<'_> {
     }
 }
 
+/// How long a job's last sync took: that of the thread that was the last to end or, where each thread syncs a file of its own
+/// while others go on, the mean of all threads.
+fn final_sync(of_threads: impl Iterator<Item = Option<u64>> + Clone, is_each: bool) -> Option<u64> {
+    let threads = of_threads.clone().count() as u64;
+    let syncs = of_threads.flatten();
+    let longest_ns = syncs.clone().max()?;
+    Some(if is_each { syncs.sum::<u64>() / threads } else { longest_ns })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_sync_beside_requests_of_others_is_no_idle_time_of_the_job() {
+        // Depth 1: one thread writes for 10 s, and syncs for 5 s while the other one writes.
+        let (busy_s, window_s) = (10 + 15, 15);
+        let sync_s = final_sync([Some(5), Some(0)].into_iter(), true).expect("synced");
+        assert!(busy_s <= 2 * (window_s - sync_s), "two are in flight at the most");
+        assert_eq!(final_sync([Some(6), None, Some(3)].into_iter(), true), Some(3));
+        // The last one syncs for all: nothing is in flight.
+        assert_eq!(final_sync([None, Some(5), None].into_iter(), false), Some(5));
+        assert_eq!(final_sync([None, None].into_iter(), true), None);
+    }
 
     #[test]
     fn intervals_of_a_thread_that_was_held_up_do_not_overlap_those_of_others() {

@@ -68,7 +68,7 @@ pub enum PlanError {
     },
     /// Jobs that share a position have different ranges or places.
     #[error(
-        "cursor=workload: its order, its range, or what its places are (access, offset, span, files, align, block_size, stride), is not that of job '{other}', so that a common position means different offsets; give both the same, or use cursor=job"
+        "cursor=workload: its order, its range, or what its places are (access, offset, span, files, file_choice, align, block_size, stride), is not that of job '{other}', so that a common position means different offsets; give both the same, or use cursor=job"
     )]
     SharedRange {
         /// The job with the other range.
@@ -145,11 +145,16 @@ pub struct JobPlan {
 }
 
 impl JobPlan {
+    /// True when each thread has a file of its own.
+    pub(crate) fn has_files_of_threads(&self) -> bool {
+        self.job.file_choice == FileChoice::Thread && self.job.files > 1
+    }
+
     /// What a thread does that has a file for itself; none where all threads work on all files. The order of
     /// `access=iozone` is the same for all of them, everything else is not.
     #[must_use]
     pub(crate) fn of_thread(&self, thread: u32) -> Option<Self> {
-        if self.job.file_choice != FileChoice::Thread || self.job.files == 1 {
+        if !self.has_files_of_threads() {
             return None;
         }
         let mut own = self.clone();
@@ -418,10 +423,15 @@ fn has_places_of(plan: &JobPlan, other: &JobPlan, counts_bytes: bool) -> bool {
     let places = |plan: &JobPlan| {
         let job = &plan.job;
         let largest = job.block_size_bytes_max();
-        (plan.align_bytes, largest, job.stride_bytes, job.sweep_points)
+        let choice = (job.files > 1).then_some(job.file_choice);
+        (plan.align_bytes, largest, job.stride_bytes, job.sweep_points, choice)
     };
     let is_alike = plan.job.access == other.job.access && range(plan) == range(other);
-    is_alike && (counts_bytes || places(plan) == places(other))
+    is_alike
+        && match counts_bytes {
+            true => streams::walks_alike(plan, other),
+            false => places(plan) == places(other),
+        }
 }
 
 /// Gives each of these its part of the pass, in whole requests but for what is left at the end.

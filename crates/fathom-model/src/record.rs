@@ -396,7 +396,8 @@ pub struct JobRecord {
     pub thread_times: Vec<ThreadTimes>,
     /// CPU time of the busiest thread inside the window.
     pub busiest_thread_cpu_ns: u64,
-    /// The last sync, when one was asked for; inside the window.
+    /// The last sync, when one was asked for; inside the window. Where each thread syncs a file of its own, the mean of the
+    /// threads (the longest one in records of older versions).
     pub final_sync_ns: Option<u64>,
     /// Length of the measured window of this job.
     pub window_ns: u64,
@@ -443,7 +444,7 @@ impl JobRecord {
     #[must_use]
     pub fn in_flight_mean(&self) -> Option<f64> {
         let spent_ns = self.spent_in_flight_ns();
-        // During the last sync nothing is in flight.
+        // During the last sync nothing of those who sync is in flight.
         let busy_ns = self.window_ns.saturating_sub(self.final_sync_ns.unwrap_or(0));
         (busy_ns > 0 && spent_ns > 0)
             .then(|| (spent_ns as f64 / busy_ns as f64).min(self.in_flight_max() as f64))
