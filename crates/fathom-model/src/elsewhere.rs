@@ -1,7 +1,9 @@
 //! The words of other load generators, for those who come from there.
 
 /// What other load generators call it, and what is meant here.
-const ELSEWHERE: [(&str, &str); 27] = [
+const ELSEWHERE: [(&str, &str); 29] = [
+    ("ba", "align"),
+    ("blockalign", "align"),
     ("blocksize", "block_size"),
     ("bs", "block_size"),
     ("bssplit", "block_size=4k:60,64k:40"),
@@ -14,7 +16,7 @@ const ELSEWHERE: [(&str, &str); 27] = [
     ("io_size", "amount"),
     ("iodepth", "depth"),
     ("ioengine", "engine"),
-    ("iomem_align", "align"),
+    ("iomem_align", "always that of a page, as direct=yes needs"),
     ("norandommap", "access=random (access=shuffled is without repetition)"),
     ("nrfiles", "files"),
     ("numjobs", "threads"),

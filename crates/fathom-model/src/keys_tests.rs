@@ -108,6 +108,9 @@ fn words_of_other_load_generators_are_understood() {
         ("runtime", "duration"),
         ("rw", "the workload"),
         ("filename", "the target"),
+        ("ba", "align"),
+        ("blockalign", "align"),
+        ("iomem_align", "always that of a page"),
     ] {
         let error = set_all(&[(word, "1")]).expect_err("unknown").to_string();
         assert!(error.starts_with(&format!("unknown key '{word}'; here it is {meant}")), "{error}");
