@@ -198,7 +198,6 @@ fn push_devices(out: &mut String, devices: &[DeviceDelta], window_ns: u64, width
         };
         let rate = |count| crate::figures::iops_text(per_second(count, window_ns));
         let bytes = |bytes| units::format_rate(per_second(bytes, window_ns));
-        let busy = device.busy_ns as f64 / window_ns.max(1) as f64;
         table.row([
             device.name.clone(),
             rate(device.reads),
@@ -208,7 +207,7 @@ fn push_devices(out: &mut String, devices: &[DeviceDelta], window_ns: u64, width
             bytes(device.written_bytes),
             mean(device.written_bytes, device.writes),
             device.flushes.map_or_else(|| "-".to_owned(), rate),
-            format_share(busy),
+            format_share(device.busy_share(window_ns)),
         ]);
     }
     out.push_str(&table.render_to(0, width));
@@ -290,6 +289,16 @@ mod tests {
                 md10         720   2.9 MB/s   4 KiB        165   675.8 kB/s   4 KiB           -   99 %
             "#]],
         );
+    }
+
+    #[test]
+    fn no_device_is_busier_than_the_time() {
+        // Counted in ticks of the kernel's clock, which a short window is less than.
+        let mut devices = randomio(10).devices.split_off(1);
+        devices[0].busy_ns = 4_000_000;
+        let mut out = String::new();
+        push_devices(&mut out, &devices, 1_500_000, WIDTH);
+        assert!(out.trim_end().ends_with("100 %"), "{out}");
     }
 
     #[test]
