@@ -494,7 +494,12 @@ impl<'a> Lane<'a> {
         let has_begun = sleep_until(&clock, start_ns, &stop);
         let mut cpu_before = threads::thread_cpu();
         let ended = if has_begun {
-            worker.run(times, &stop, || cpu_before = threads::thread_cpu())
+            // Without a warm-up the window has begun: what the first requests take counts.
+            worker.run(times, &stop, || {
+                if start_ns < window_start_ns {
+                    cpu_before = threads::thread_cpu();
+                }
+            })
         } else {
             Ended::before(window_start_ns)
         };

@@ -392,6 +392,29 @@ fn syncs_are_real_calls_on_every_engine() {
 }
 
 /// Each thread writes a file of its own from nothing, and synchronises that one itself.
+/// The processor's time of a call that is all that a job does, and in which the thread only copies.
+#[test]
+fn the_first_requests_take_time_of_the_processor() {
+    let target = LoadTarget::for_test(file(SIZE), SIZE as u64, true);
+    let size = SIZE.to_string();
+    let pairs = [
+        ("access", "sequential"),
+        ("write_fraction", "1"),
+        ("engine", "psync"),
+        ("depth", "1"),
+        ("direct", "no"),
+        ("block_size", size.as_str()),
+        ("operations", "1"),
+    ];
+    // Where others take the processors, that may be little of the window.
+    let is_counted = || {
+        let job = run_one(&pairs, &target).expect("runs").jobs.remove(0);
+        assert_eq!(job.transfers().latency_ns.count(), 1);
+        job.cpu.total_ns() >= job.window_ns / 2
+    };
+    assert!((0..50).any(|_| is_counted()));
+}
+
 #[test]
 fn threads_with_files_of_their_own() {
     const EACH: u64 = 1 << 20;

@@ -27,6 +27,8 @@ impl CpuUse {
 /// CPU time of the calling thread so far.
 #[must_use]
 pub fn thread_cpu() -> CpuUse {
+    // getrusage(2) tells what was noted of a running thread at the last tick; this clock has it noted up to now.
+    let _ = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
     usage(libc::RUSAGE_THREAD)
 }
 
@@ -168,6 +170,29 @@ mod tests {
         }
         assert!(used.user_ns + used.system_ns > 0, "{used:?}");
         assert!(process_cpu().user_ns + process_cpu().system_ns >= used.user_ns);
+    }
+
+    #[test]
+    fn cpu_time_is_known_between_ticks() {
+        let clock_ns = || {
+            let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+            time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+        };
+        let (mut used_ns, mut truth_ns) = (0, 0);
+        for _ in 0..50 {
+            let (before, before_ns) = (thread_cpu(), clock_ns());
+            // A quarter of the longest tick.
+            while clock_ns() - before_ns < 2_500_000 {
+                std::hint::spin_loop();
+            }
+            let used = thread_cpu().since(before);
+            used_ns += used.user_ns + used.system_ns;
+            truth_ns += clock_ns() - before_ns;
+        }
+        assert!(
+            used_ns > truth_ns / 10 * 9 && used_ns < truth_ns / 10 * 11,
+            "{used_ns} {truth_ns}"
+        );
     }
 
     #[test]
