@@ -345,8 +345,12 @@ fn amount(job: &Job, total_bytes: u64) -> Option<u64> {
     if !is_one_pass || (job.duration_ns.is_some() && job.amount_bytes.is_none()) {
         return job.amount_bytes;
     }
+    let by_operations =
+        job.operations.map(|count| count.saturating_mul(u64::from(job.block_size_bytes_max())));
     match (job.amount_bytes, job.operations) {
         (None, None) => Some(total_bytes),
+        // Just what the operations take makes the size of a file; on a smaller target they go on at its beginning.
+        (amount, Some(_)) if amount == by_operations => None,
         (amount, _) => amount.map(|amount| amount.min(total_bytes)),
     }
 }
@@ -509,8 +513,14 @@ mod tests {
     #[test]
     fn buffered_jobs_need_no_blocks_and_sequential_ones_make_one_pass() {
         assert!(plan(&job(&[("block_size", "100"), ("direct", "no")]), 1 << 20, 4096, 1).is_ok());
-        let once = plan(&job(&[("access", "sequential"), ("amount", "10G")]), 1 << 20, 512, 1)
-            .expect("fits");
-        assert_eq!(once.amount_bytes, Some(1 << 20));
+        let amount = |more: &[(&str, &str)]| {
+            let pairs = [&[("access", "sequential")][..], more].concat();
+            plan(&job(&pairs), 1 << 20, 512, 1).expect("fits").amount_bytes
+        };
+        assert_eq!(amount(&[("amount", "10G")]), Some(1 << 20));
+        // What the operations take of bytes, which a workload says in place of its own amount, is no end of its own.
+        let thousand = ("operations", "1000");
+        assert_eq!(amount(&[("amount", "4096000"), thousand]), None);
+        assert_eq!(amount(&[("amount", "10G"), thousand]), Some(1 << 20));
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::figures::{Counted, Figures};
 use crate::rules::{ended, is_quick};
-use fathom_base::units::{format_count, format_ns, format_size, format_sizes};
+use fathom_base::units::{format_count, format_length, format_ns, format_size, format_sizes};
 use fathom_model::builtin;
 use fathom_model::finding::{Finding, Severity};
 use fathom_model::record::{Ending, JobRecord, Record};
@@ -52,19 +52,26 @@ fn has_done_all(done: &JobRecord, job: &Job) -> bool {
 }
 
 /// Less than was asked for, because the target had no more: a command line with a size and an amount that do not fit. What
-/// a ready workload does by itself is meant as the most, and nobody asked for it.
+/// a ready workload does by itself is meant as the most, and nobody asked for it; but its amount may be why a time that
+/// somebody asked for was not reached.
 pub(crate) fn short_of_amount(record: &Record) -> Option<Finding> {
     let jobs = record.jobs.iter().zip(&record.workload.jobs);
     let mut asked = jobs.filter_map(|(done, job)| Some((done, job, job.amount_bytes?)));
     let (done, job, asked_bytes) = asked.find(|(done, job, asked_bytes)| {
         let is_early = job.duration_ns.is_none_or(|planned_ns| done.window_ns < planned_ns);
         let is_less = moved_bytes(done) < asked_bytes / 100 * 99;
-        is_early && is_less && job.operations.is_none() && !is_default_amount(record, job)
+        let is_meant = !is_default_amount(record, job) || asked_duration(record, job).is_some();
+        is_early && is_less && job.operations.is_none() && is_meant
     })?;
     (record.ending == Ending::Complete).then(|| {
         let (moved, asked) = format_sizes(moved_bytes(done), asked_bytes);
-        let text =
-            format!("{}: ended after {moved} of amount={asked}: the target has no more", job.name);
+        let before = asked_duration(record, job).map_or_else(String::new, |duration_ns| {
+            format!(", before its duration of {}", format_length(duration_ns))
+        });
+        let text = format!(
+            "{}: ended after {moved} of amount={asked}{before}: the target has no more",
+            job.name
+        );
         Finding::new("short-of-amount", Severity::Note, text)
             .advise("a larger size=, or a larger target, has as much")
     })
@@ -75,6 +82,14 @@ fn is_default_amount(record: &Record, job: &Job) -> bool {
     let ready = builtin::named(&record.workload.name);
     let jobs = ready.iter().flat_map(|ready| &ready.jobs);
     jobs.filter(|known| known.name == job.name).any(|known| known.amount_bytes == job.amount_bytes)
+}
+
+/// The time that a job was to take, where it is not that of the ready workload.
+fn asked_duration(record: &Record, job: &Job) -> Option<u64> {
+    let ready = builtin::named(&record.workload.name);
+    let mut jobs = ready.iter().flat_map(|ready| &ready.jobs);
+    let is_known = jobs.any(|known| known.name == job.name && known.duration_ns == job.duration_ns);
+    job.duration_ns.filter(|_| !is_known)
 }
 
 fn moved_bytes(done: &JobRecord) -> u64 {

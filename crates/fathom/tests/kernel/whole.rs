@@ -190,6 +190,20 @@ fn odd_sizes() {
     let dd = ["run", "dd", p(&dir), "size=1M", "block_size=64k"];
     let short = sandbox.json(&[&dd[..], &["amount=100G"]].concat(), &[0, 1]);
     short.finding("short-of-amount");
+    // The amount of the workload itself ends it before the time that was asked for.
+    let read = ["run", "seqread", p(&dir), "size=1M"];
+    let early = sandbox.json(&[&read[..], &["duration=5m"]].concat(), &[0, 1]);
+    let text = early.finding("short-of-amount")["summary"].to_string();
+    assert!(
+        text.contains("ended after 1 MiB of amount=10 GiB, before its duration of 5 min"),
+        "{text}"
+    );
+    // A number of requests is reached, over the same place again if need be.
+    for workload in ["seqread", "seqwrite", "dd", "sdd"] {
+        let many = ["run", workload, p(&dir), "size=1M", "block_size=4k", "operations=1000"];
+        let done = sandbox.json(&many, &[0, 1]);
+        assert_eq!(operations(&done.records()[0]), 1000, "{workload}");
+    }
     for own in [&[&dd[..], &["amount=512k"]].concat(), &["run", "seqread", p(&dir), "size=1M"][..]]
     {
         let enough = sandbox.json(own, &[0, 1]);
