@@ -1,5 +1,6 @@
 //! Telling one process from all others that ever ran: number, start time, boot, machine.
 
+use crate::signals;
 use crate::sysroot::SysRoot;
 use std::io;
 use std::os::unix::process::CommandExt;
@@ -93,21 +94,25 @@ pub fn dies_with_parent(command: &mut Command) {
 }
 
 /// The signals that this process waits for in a thread of its own are blocked in it, and would be in what it starts: a program
-/// that is asked to end, or a daemon that it leaves running, would not hear it.
+/// that is asked to end, or a daemon that it leaves running, would not hear it. That of the limit of file sizes is what it was
+/// before this process ignored it.
 pub fn hears_signals(command: &mut Command) {
-    let in_child = || {
+    let stays_ignored = signals::is_file_limit_ignored();
+    let in_child = move || {
         // SAFETY: sigset_t is plain data that sigemptyset initialises before any use.
         let mut none: libc::sigset_t = unsafe { std::mem::zeroed() };
-        // SAFETY: the pointer is to our own set; no handler is touched.
+        // SAFETY: the pointer is to our own set. SIG_DFL is a valid disposition, and takes the place of none but SIG_IGN.
         let set = unsafe {
             libc::sigemptyset(&raw mut none);
             // Ignored here, it would be ignored there, too.
-            libc::signal(libc::SIGXFSZ, libc::SIG_DFL);
+            if !stays_ignored {
+                libc::signal(libc::SIGXFSZ, libc::SIG_DFL);
+            }
             libc::pthread_sigmask(libc::SIG_SETMASK, &raw const none, std::ptr::null_mut())
         };
         if set == 0 { Ok(()) } else { Err(io::Error::from_raw_os_error(set)) }
     };
-    // SAFETY: what runs between fork and exec makes two system calls and allocates nothing.
+    // SAFETY: what runs between fork and exec makes system calls that are allowed there, and allocates nothing.
     unsafe { command.pre_exec(in_child) };
 }
 

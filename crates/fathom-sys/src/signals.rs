@@ -4,7 +4,7 @@ use crate::clock;
 use crate::priority::ThreadId;
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 
 /// Says whether somebody asked for the end, and by which signal. Clones share the flag.
 #[derive(Debug, Clone, Default)]
@@ -52,6 +52,14 @@ impl StopFlag {
             _ => Some("a request"),
         }
     }
+}
+
+/// SIGXFSZ was ignored before [`watch`] did so: what a program that is started would have found. Nobody can be asked later.
+static FILE_LIMIT_IGNORED: AtomicBool = AtomicBool::new(false);
+
+/// True when whoever started this process has it ignore the signal of the limit of file sizes.
+pub(crate) fn is_file_limit_ignored() -> bool {
+    FILE_LIMIT_IGNORED.load(Ordering::Relaxed)
 }
 
 const WATCHED: [libc::c_int; 4] = [libc::SIGINT, libc::SIGQUIT, libc::SIGTERM, libc::SIGHUP];
@@ -122,6 +130,7 @@ pub fn watch(
         // SAFETY: as above; the signal numbers are valid.
         unsafe { libc::sigaddset(&raw mut set, signal) };
     }
+    FILE_LIMIT_IGNORED.store(is_ignored(libc::SIGXFSZ), Ordering::Relaxed);
     // SAFETY: the set is initialised; no handler is replaced. SIG_IGN is a valid disposition.
     unsafe {
         libc::pthread_sigmask(libc::SIG_BLOCK, &raw const set, std::ptr::null_mut());

@@ -66,12 +66,11 @@ fn start(log: &File) -> io::Result<Child> {
     let is_ours = |arg: &std::ffi::OsString| arg != "--detach" && arg != "--json";
     let mut args: Vec<_> = std::env::args_os().skip(1).filter(is_ours).collect();
     args.push("--detached".into());
-    Command::new("/proc/self/exe")
-        .args(args)
-        .stdin(Stdio::null())
-        .stdout(log.try_clone()?)
-        .stderr(log.try_clone()?)
-        .spawn()
+    let mut command = Command::new("/proc/self/exe");
+    command.args(args).stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log.try_clone()?);
+    // As this one was started, so that what it starts is, too.
+    process::hears_signals(&mut command);
+    command.spawn()
 }
 
 /// The exit code of a process that ended before it began to measure; none when it runs.
