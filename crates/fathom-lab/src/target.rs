@@ -39,6 +39,9 @@ use room::{check_blocks, check_room, check_size_limit};
 pub use room::{check_room_of_application, no_space, space, space_of_writers};
 use tree::TestFiles;
 
+/// The cure for who names several targets at once.
+pub const SEVERAL_TARGETS: &str = "a job has one target: for several, write a workload file with a [[job]] for each, and target = \"PATH\" in it";
+
 /// What the jobs on one target want of it together.
 #[derive(Debug, Clone, Default)]
 pub struct TargetWish {
@@ -193,9 +196,6 @@ fn find_or_make(
     }
     let meta = match std::fs::metadata(path) {
         Ok(meta) => meta,
-        Err(e) if e.kind() == io::ErrorKind::NotFound && wish.files.max(wish.names) > 1 => {
-            return Err(tree::needs_directory(path, wish));
-        }
         Err(e) if e.kind() == io::ErrorKind::NotFound => {
             return new_file(lab, path, wish);
         }
@@ -252,6 +252,12 @@ fn find_or_make(
         return Ok(target);
     }
     readable(lab, path, TargetKind::ForeignFile)
+}
+
+/// A list of paths that are there, as other programs take one.
+fn is_several(path: &Path) -> bool {
+    let mut parts = path.to_str().unwrap_or_default().split([':', ',']);
+    parts.clone().count() > 1 && parts.all(|part| Path::new(part).exists())
 }
 
 fn wished_size(lab: &Lab<'_>, path: &Path, wish: &TargetWish) -> Result<u64, LabError> {
@@ -355,6 +361,12 @@ pub(crate) fn new_dir(lab: &Lab<'_>, directory: &Path) -> Result<OwnedDir, LabEr
 }
 
 fn new_file(lab: &mut Lab<'_>, path: &Path, wish: &TargetWish) -> Result<PreparedTarget, LabError> {
+    if is_several(path) {
+        return Err(wrong_kind(path, SEVERAL_TARGETS.to_owned()));
+    }
+    if wish.files.max(wish.names) > 1 {
+        return Err(tree::needs_directory(path, wish));
+    }
     if path.starts_with("/dev") {
         return Err(unreachable_target(path, &io::Error::from(io::ErrorKind::NotFound)));
     }

@@ -30,6 +30,12 @@ pub fn meant_setting(error: &clap::Error) -> Option<String> {
         return Some(format!("{wrong}: is no option; here it is {meant}, without hyphens"));
     }
     let value = words.iter().find_map(|word| word.strip_prefix(wrong.as_str())?.strip_prefix('='));
+    if name == "target" {
+        let target = shell::word(value.unwrap_or("TARGET"));
+        return Some(format!(
+            "{wrong}: is no option; the target comes after the workload: fathom run randread {target}"
+        ));
+    }
     let value = value.unwrap_or("VALUE");
     Some(format!("{wrong}: is a setting and takes no hyphens: {name}={}", shell::word(value)))
 }

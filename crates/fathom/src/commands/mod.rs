@@ -45,6 +45,7 @@ use crate::output::Output;
 use crate::screen::Screen;
 use crate::session::fail;
 use fathom_base::shell;
+use fathom_lab::target::SEVERAL_TARGETS;
 use fathom_model::workload::Job;
 use fathom_store::StoreError;
 use fathom_sys::signals::StopFlag;
@@ -223,9 +224,13 @@ pub fn key_value(output: Output, text: &str) -> Result<(String, String), Command
     match text.split_once('=') {
         Some((key, value)) if !key.is_empty() => Ok((key.to_owned(), value.to_owned())),
         _ => {
-            let option = if text == "against" { "; meant --against?" } else { "" };
+            let hint = match text {
+                "against" => "; meant --against?".to_owned(),
+                path if path.contains('/') => format!("; {SEVERAL_TARGETS}"),
+                _ => String::new(),
+            };
             let message =
-                format!("'{text}' is no setting; write key=value, such as threads=16{option}");
+                format!("'{text}' is no setting; write key=value, such as threads=16{hint}");
             Err(CommandError::usage(output, &message))
         }
     }

@@ -12,6 +12,7 @@ use fathom_base::suggest;
 use fathom_base::units::{format_ns, parse_duration_ns};
 use fathom_lab::run::{RunOptions, run as run_workload};
 use fathom_model::builtin::{self, WorkloadError, WorkloadFile};
+use fathom_model::keys::KEYS;
 use fathom_model::record::{Record, RunKind};
 use fathom_model::workload::{EngineKind, Job, Tracked, Workload};
 use fathom_report::{classic, detail, summary};
@@ -149,7 +150,8 @@ pub fn records_text(
         text += &detail::run_detail(record, &local_zone(), output.width());
         text.push('\n');
     }
-    if records.len() > 1 {
+    // Of jobs side by side the sum, too.
+    if records.len() > 1 || records.iter().any(|record| record.jobs.len() > 1) {
         text += &summary::run_table(records, repeats, output.width());
         text.push('\n');
     }
@@ -191,6 +193,9 @@ pub(super) fn checked(
     if args.target.is_empty() {
         return Err(usage(&"the target is empty; name a directory, a file, a device, or null:"));
     }
+    if let Some(text) = setting_in_place_of_target(args) {
+        return Err(usage(&text));
+    }
     let found = load(&args.workload, |error| unknown(args, error));
     let WorkloadFile { mut workload, settings: of_file } = found.map_err(|e| usage(&e))?;
     if args.style == Style::Classic && workload.classic.is_none() {
@@ -226,8 +231,27 @@ pub(super) fn load(
     Ok(WorkloadFile { workload, settings: Vec::new() })
 }
 
+/// A setting where the target is meant to be, in words.
+fn setting_in_place_of_target(args: &Run) -> Option<String> {
+    let (key, value) = args.target.split_once('=')?;
+    let is_key = KEYS.iter().any(|known| known.name == key);
+    (is_key && !Path::new(&args.target).exists()).then(|| {
+        let target = if key == "target" { value } else { "TARGET" };
+        format!(
+            "'{}' is a setting; the target comes before all settings: fathom run {} {}",
+            args.target,
+            shell::word(&args.workload),
+            shell::word(target)
+        )
+    })
+}
+
 fn no_file(path: &str, error: &std::io::Error) -> String {
-    format!("workload file '{path}': {error}; fathom workloads lists those that are built in")
+    let cure = match error.kind() {
+        std::io::ErrorKind::NotFound => "; fathom workloads lists those that are built in",
+        _ => "",
+    };
+    format!("workload file '{path}': {error}{cure}")
 }
 
 /// Two words that are in the wrong order say so.

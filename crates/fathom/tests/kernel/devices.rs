@@ -35,6 +35,7 @@ pub fn trials() -> Vec<Trial> {
         kernel_test("consent_is_exact", &[FathomBinary, LoopDevices], consent),
         kernel_test("every_writing_workload", &[FathomBinary, LoopDevices], every_workload),
         kernel_test("two_loads_on_one_device", &[FathomBinary, LoopDevices], two_loads),
+        kernel_test("several_devices", &[FathomBinary, LoopDevices], several),
         kernel_test("device_of_the_store", &ext4, device_of_store),
         kernel_test("raw_read_of_a_mounted_device", &ext4, mounted_above),
     ]);
@@ -170,6 +171,69 @@ fn two_loads() {
     assert_eq!(jobs.len(), 2, "{jobs:?}");
     assert_eq!(operations(&done.records()[0]), 200);
     sandbox.nothing_left(&[]);
+}
+
+const PAGE: &str = include_str!("../../../../docs/run.md");
+
+/// What stands behind these words of the page, up to the end of its block.
+fn of_page(after: &str, block: &str) -> &'static str {
+    let (_, rest) = PAGE.split_once(after).unwrap();
+    rest.split_once(block).unwrap().1.split_once("```").unwrap().0
+}
+
+/// The example of the page on two loop devices: each job has its requests on its own, and the table their sum. Several targets
+/// in any other form are a mistake with that cure.
+fn several() {
+    let sandbox = Sandbox::new();
+    let disks = [0, 1].map(|_| LoopDevice::new(64 * MIB).unwrap());
+    let [a, b] = [&disks[0], &disks[1]].map(|disk| p(disk.path()));
+    let file = sandbox.dir().join("disks.toml");
+    let on_loops = |text: &str| text.replace("/dev/sdb", a).replace("/dev/sdc", b);
+    let text = on_loops(of_page("## Several devices", "```toml\n"));
+    fs::write(&file, text.replace("\"60s\"", "\"1s\"")).unwrap();
+    let command = on_loops(of_page("## Several devices", "```text\n"));
+    let mut words: Vec<&str> = command.split_whitespace().skip(1).collect();
+    assert_eq!(words[..2], ["run", "disks.toml"], "{command}");
+    words[1] = p(&file);
+    let done = sandbox.run(&words);
+    assert!([0, 1].contains(&done.code), "{done:?}");
+    // The operations per second of a row of the table, which stands behind all jobs.
+    let is_head = |line: &&str| line.contains("IOPS") && line.contains("p50");
+    let table: Vec<&str> = done.stdout.lines().skip_while(|line| !is_head(line)).collect();
+    let iops = |label: &str| -> f64 {
+        let row = table.iter().find(|line| line.starts_with(&format!("{label}  "))).unwrap();
+        let cells: Vec<&str> = row.trim().split("  ").filter(|cell| !cell.is_empty()).collect();
+        cells[2].replace(' ', "").parse().unwrap()
+    };
+    let (sum, first, second) = (iops("disks"), iops("  first"), iops("  second"));
+    assert!(first > 10.0 && second > 10.0 && (sum - first - second).abs() < 2.0, "{table:?}");
+    assert!(done.stdout.contains(&format!("on {b}")), "which job is on which: {done:?}");
+    // Counted by the kernel: each on its own device.
+    let settings = ["first.operations=700", "second.operations=300", "warmup=0s", "duration=10m"];
+    let done = sandbox.json(&[&words[..], &settings].concat(), &[0, 1]);
+    let record = &done.records()[0];
+    for (job, disk, count) in [(0_usize, &disks[0], 700), (1, &disks[1], 300)] {
+        assert_eq!(record["jobs"][job]["classes"][0]["latency_ns"]["count"], count);
+        let devices = record["devices"].as_array().unwrap();
+        let own = devices.iter().find(|device| device["name"] == disk.name()).unwrap();
+        let reads = own["reads"].as_u64().unwrap();
+        assert!((count..count + 100).contains(&reads), "{own}");
+    }
+    // Writing wants both.
+    let ids = disks.each_ref().map(|disk| format!("--destroy={}", disk.backing().display()));
+    let write = [&words[..], &["write_fraction=1", "operations=100", &ids[1]]].concat();
+    sandbox.run(&write).is_refusal(3, &[a, &ids[0]]);
+    sandbox.json(&[&write[..], &[&ids[0]]].concat(), &[0, 1]);
+    let cure = ["a job has one target", "workload file with a [[job]] for each"];
+    let list = [format!("{a}:{b}"), format!("{a},{b}"), format!("target={a}:{b}")];
+    for several in [&[a, b][..], &[&list[0]], &[&list[1]], &[a, &list[2]]] {
+        sandbox.refuses(&[&["run", "randread"], several].concat(), 2, &cure);
+    }
+    let cure = format!("the target comes after the workload: fathom run randread {a}");
+    sandbox.refuses(&["run", "randread", &format!("--target={a}")], 2, &[&cure]);
+    let cure = format!("the target comes before all settings: fathom run randread {a}");
+    sandbox.refuses(&["run", "randread", &format!("target={a}")], 2, &[&cure]);
+    sandbox.refuses(&["run", "randread", "threads=4"], 2, &["fathom run randread TARGET"]);
 }
 
 fn device_of_store() {
