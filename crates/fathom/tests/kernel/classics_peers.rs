@@ -242,7 +242,7 @@ fn dd_writes() {
 }
 
 /// Runs a command under strace; what that saw, and all that the command said. A doubtful result is one.
-fn traced_calls(command: &Command, calls: &str, trace: &Path) -> (String, String) {
+pub fn traced_calls(command: &Command, calls: &str, trace: &Path) -> (String, String) {
     let mut strace = command::tool("strace");
     strace.args(["-f", "-y", "-qq", "-e", &format!("trace={calls}"), "-o", p(trace)]);
     strace.arg(command.get_program()).args(command.get_args()).env("LC_ALL", "C");

@@ -1,5 +1,6 @@
 //! Every engine on real devices: what it does, what it refuses before anything is measured, and how it fails.
 
+use crate::classics_peers::traced_calls;
 use crate::cli::{Done, MIB, Sandbox, operations, p};
 use fathom_testkit::Capability::{FathomBinary, IoUring, LoopDevices, Tool};
 use fathom_testkit::{Content, LoopDevice, LoopOptions, Trial, kernel_test, loopdev};
@@ -13,6 +14,11 @@ pub fn trials() -> Vec<Trial> {
         kernel_test("engines_count_the_same", &device, count_the_same),
         kernel_test("engines_write_what_they_say", &device, write_what_they_say),
         kernel_test("synchronous_writes_flush_the_device", &device, synchronous_writes),
+        kernel_test(
+            "sync_file_range_is_of_what_was_written",
+            &[FathomBinary, Tool("strace")],
+            written_back,
+        ),
         kernel_test("engine_contradictions", &[FathomBinary], contradictions),
         kernel_test(
             "a_device_that_cannot_be_polled",
@@ -148,6 +154,36 @@ fn synchronous_writes() {
             assert!(seen >= 90, "{way:?} {open_sync}: {seen} flushes");
         }
         assert!(flushes(&way, "open_sync=none") < 10, "{way:?}");
+    }
+}
+
+/// Each write is followed by the call on its own place, which waits for its write-back.
+fn written_back() {
+    let sandbox = Sandbox::new();
+    let dir = sandbox.dir();
+    let args = ["--json", "--quiet", "run", "randwrite", p(&dir), "size=4M", "operations=60"];
+    let more =
+        ["engine=psync", "depth=1", "direct=no", "sync_call=sync_file_range", "fsync_every=3"];
+    let command = sandbox.command(&[&args[..], &more].concat());
+    let trace = sandbox.scratch.join("trace");
+    let (seen, said) = traced_calls(&command, "pwrite64,sync_file_range", &trace);
+    let calls: Vec<&str> = seen.lines().collect();
+    let is_sync = |line: &str| line.contains("sync_file_range(");
+    let syncs: Vec<usize> = (0..calls.len()).filter(|at| is_sync(calls[*at])).collect();
+    assert_eq!(syncs.len(), 20, "after every third of 60 writes: {said}");
+    for at in syncs {
+        let offset_of = |line: &str, field: usize| {
+            let fields = line.rsplit_once(')').unwrap().0.rsplit(", ");
+            fields.map(str::to_owned).nth(field).unwrap()
+        };
+        let (write, sync) = (calls[at - 1], calls[at]);
+        assert!(write.contains("pwrite64(") && write.ends_with("= 4096"), "{write}");
+        assert_eq!(offset_of(write, 0), offset_of(sync, 2), "{write} {sync}");
+        assert!(sync.ends_with("= 0") && sync.contains(", 4096, "), "{sync}");
+        // Newer ones have a word for the three together.
+        let mut flags = ["WAIT_BEFORE", "RANGE_WRITE", "WAIT_AFTER"].into_iter();
+        let is_whole = sync.contains("RANGE_WRITE_AND_WAIT");
+        assert!(is_whole || flags.all(|flag| sync.contains(flag)), "{sync}");
     }
 }
 

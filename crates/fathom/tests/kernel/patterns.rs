@@ -65,6 +65,21 @@ fn many_files() {
         assert_eq!(count(record, "sync"), count(record, "synced_write"));
         sandbox.nothing_left(&[fs.dir()]);
     }
+    // While it runs: no more of them are open than was asked for, and their number costs little memory.
+    let args = ["run", "randread", p(fs.dir()), &files_key, &size, "files_open=50"];
+    let more = ["engine=psync", "depth=1", "duration=10m"];
+    let running = sandbox.start(&[&args[..], &more].concat(), "progress", 1);
+    let process = PathBuf::from(format!("/proc/{}", running.pid()));
+    let links = fs::read_dir(process.join("fd")).unwrap().flatten();
+    let links: Vec<PathBuf> = links.filter_map(|fd| fs::read_link(fd.path()).ok()).collect();
+    let open = links.iter().filter(|link| link.starts_with(fs.dir())).count();
+    let status = fs::read_to_string(process.join("status")).unwrap();
+    let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
+    let peak_kib: u64 = peak.trim().trim_end_matches(" kB").parse().unwrap();
+    running.signal("INT");
+    assert_eq!(running.finish().code, 130);
+    assert!((50..60).contains(&open), "{open} files are open: {links:?}");
+    assert!(peak_kib < 100 << 10, "{peak_kib} KiB");
     counted("files in one job", files);
 }
 
