@@ -380,10 +380,15 @@ pub fn remembers(state_dir: &Path, path: &Path) -> bool {
 
 /// Checks what earlier runs wrote with `verify` to a file, to the files in a directory, or to a device. Only reads.
 ///
+/// Each that cannot be checked has its error: [`LabError::Target`] when it was replaced, or what was written cannot be worked
+/// out again; [`LabError::TargetIo`] when it cannot be opened.
+///
 /// # Errors
-/// [`LabError::Target`] when there is no such target, nothing is known of it, or it cannot be worked out again;
-/// [`LabError::TargetIo`] when it cannot be opened.
-pub fn verify_later(later: &mut Later<'_>, path: &Path) -> Result<Vec<LaterCheck>, LabError> {
+/// [`LabError::Target`] when there is no such target, or nothing is known of it.
+pub fn verify_later(
+    later: &mut Later<'_>,
+    path: &Path,
+) -> Result<Vec<Result<LaterCheck, LabError>>, LabError> {
     let shelf = Shelf::new(later.state_dir);
     let refuse = |class, reason| LabError::Target { path: path.to_owned(), reason, class };
     let place = match Place::of(later.root, path) {
@@ -406,7 +411,7 @@ pub fn verify_later(later: &mut Later<'_>, path: &Path) -> Result<Vec<LaterCheck
         );
         return Err(refuse(ErrorClass::Usage, reason));
     }
-    volumes.into_iter().map(|volume| check_volume(later, volume)).collect()
+    Ok(volumes.into_iter().map(|volume| check_volume(later, volume)).collect())
 }
 
 fn check_volume(later: &mut Later<'_>, volume: Volume) -> Result<LaterCheck, LabError> {
@@ -426,7 +431,10 @@ fn check_volume(later: &mut Later<'_>, volume: Volume) -> Result<LaterCheck, Lab
             return Err(unusable(&head, reason));
         }
     };
-    let Writes { books, was_cut_off, acknowledged } = writes_of(&volume, later.memory_limit_bytes)?;
+    let writes = writes_of(&volume, later.memory_limit_bytes);
+    let Writes { books, was_cut_off, acknowledged } = writes.map_err(|reason| {
+        unusable(&head, if is_gone { format!("the file is gone, and {reason}") } else { reason })
+    })?;
     let mut record = VerifyRecord::default();
     if is_gone {
         let books = books.iter().filter(|book| book.durable_writes != Some(0));
@@ -481,15 +489,15 @@ struct Writes {
     acknowledged: u64,
 }
 
-fn writes_of(volume: &Volume, memory_limit_bytes: u64) -> Result<Writes, LabError> {
+/// What is known of them, or why that cannot be worked out.
+fn writes_of(volume: &Volume, memory_limit_bytes: u64) -> Result<Writes, String> {
     let head = &volume.head;
-    let refuse = |reason: String| unusable(head, reason);
-    let plan = head.plan.plan().map_err(|error| refuse(error.to_string()))?;
+    let plan = head.plan.plan().map_err(|error| error.to_string())?;
     let limit_bytes = memory_limit_bytes / u64::from(head.threads.max(1));
     let (mut books, mut was_cut_off, mut acknowledged) = (Vec::new(), false, 0);
     for thread in 0..head.threads {
         let known = volume.known(thread, limit_bytes);
-        match known.map_err(|error| refuse(error.to_string()))? {
+        match known.map_err(|error| error.to_string())? {
             Known::Ended(ledger, format) => {
                 books.push(KnownBook { ledger: *ledger, format, durable_writes: None });
             }
@@ -497,13 +505,13 @@ fn writes_of(volume: &Volume, memory_limit_bytes: u64) -> Result<Writes, LabErro
             Known::Marked(marks) => {
                 was_cut_off = true;
                 if head.fathom_version != env!("CARGO_PKG_VERSION") {
-                    return Err(refuse(format!(
+                    return Err(format!(
                         "it was written by fathom {}, which alone knows its requests: verify it with that",
                         head.fathom_version
-                    )));
+                    ));
                 }
                 let known = as_of(&plan, (thread, head.threads), &marks, limit_bytes)
-                    .map_err(|error| refuse(error.to_string()))?;
+                    .map_err(|error| error.to_string())?;
                 if let Some(AsOf { ledger, format, durable_writes }) = known {
                     acknowledged += durable_writes;
                     books.push(KnownBook { ledger, format, durable_writes: Some(durable_writes) });
@@ -512,9 +520,9 @@ fn writes_of(volume: &Volume, memory_limit_bytes: u64) -> Result<Writes, LabErro
         }
     }
     if was_cut_off && !volume.has_marks() {
-        return Err(refuse(
+        return Err(
             "the run that wrote it was cut off, and did not note what was acknowledged: verify=crash does that".into(),
-        ));
+        );
     }
     Ok(Writes { books, was_cut_off, acknowledged })
 }

@@ -7,6 +7,7 @@ use crate::output::Output;
 use crate::progress::{Progress, Subject};
 use crate::session;
 use fathom_guard::MeasuringLock;
+use fathom_lab::LabError;
 use fathom_lab::verify::{Later, LaterCheck, remembers, verify_later};
 use fathom_model::record::RunKind;
 use fathom_report::verification;
@@ -54,17 +55,26 @@ pub fn run(common: &Common, output: Output, stop: &StopFlag, args: &Verify) -> C
     };
     let checked = verify_later(&mut later, &args.path);
     progress.finish();
-    let checks =
-        checked.map_err(|error| CommandError::report_as(output, &error, Exit::of_error(&error)))?;
-    let exit = if checks.iter().any(|check| check.record.mismatches > 0) {
-        Exit::TargetIo
-    } else {
-        Exit::Done
-    };
-    let exit = if stop.is_set() { exit.max(Exit::Interrupted) } else { exit };
+    let failed = |error: &LabError| CommandError::report_as(output, error, Exit::of_error(error));
+    let (mut checks, mut errors) = (Vec::new(), Vec::new());
+    for one in checked.map_err(|error| failed(&error))? {
+        match one {
+            Ok(check) => checks.push(check),
+            Err(error) => errors.push(error),
+        }
+    }
+    if let ([], [error]) = (&checks[..], &errors[..]) {
+        return Err(failed(error));
+    }
+    errors.iter().for_each(|error| output.error(&error.to_string()));
+    let is_wrong = checks.iter().any(|check| check.record.mismatches > 0);
+    let asked = [(is_wrong, Exit::TargetIo), (stop.is_set(), Exit::Interrupted)];
+    let told = asked.into_iter().filter(|(is_so, _)| *is_so).map(|(_, exit)| exit);
+    let exit = errors.iter().map(Exit::of_error).chain(told).max().unwrap_or(Exit::Done);
     let text: String = checks.iter().map(text).collect();
     let json = serde_json::json!({
         "checks": checks.iter().map(json).collect::<Vec<_>>(),
+        "errors": errors.iter().map(ToString::to_string).collect::<Vec<_>>(),
         "exit_code": exit.code(),
     });
     finish(output, &text, &json, exit)

@@ -28,6 +28,7 @@ pub fn trials() -> Vec<Trial> {
         kernel_test("verify_of_files_after_a_kill", &ext4, after_a_kill),
         kernel_test("verify_of_files_finds_what_is_gone", &ext4, gone),
         kernel_test("verify_of_files_that_are_gone_as_a_whole", &ext4, gone_as_a_whole),
+        kernel_test("verify_tells_a_loss_beside_what_it_cannot_check", &ext4, beside_errors),
         kernel_test("verify_follows_zero_ranges_on_a_device", &device, cleared_on_a_device),
         kernel_test("verify_follows_zero_ranges_in_a_file", &ext4, cleared_in_a_file),
     ]
@@ -365,8 +366,64 @@ fn gone_as_a_whole() {
     running.wait_for_requests(200.0);
     drop(running);
     lost("files=1", "writes had been acknowledged as safe; found nothing");
+    // Killed before its end was noted, nothing is known of what must be there: that it is gone is said all the same.
+    let args = ["run", "seqwrite", p(fs.dir()), "size=768k", "block_size=64k"];
+    sandbox.json(&[&args[..], &["verify=after", "--keep"]].concat(), &[0, 1]);
+    let shelf = sandbox.db().parent().unwrap().join("verify");
+    for volume in names(&shelf) {
+        std::fs::remove_file(shelf.join(volume).join("0.ledger")).unwrap();
+    }
+    let cut_off = "the run that wrote it was cut off, and did not note what was acknowledged";
+    let told = sandbox.run(&["verify", p(fs.dir())]);
+    told.is_refusal(2, &[cut_off]);
+    assert!(!told.stderr.contains("is gone"), "{told:?}");
+    std::fs::remove_dir_all(kept_in(fs.dir())).unwrap();
+    let both = format!("the file is gone, and {cut_off}");
+    sandbox.run(&["verify", p(fs.dir())]).is_refusal(2, &[&both]);
     // What nobody knows of is a mistake all the same.
     sandbox.run(&["verify", p(&fs.dir().join("other"))]).is_refusal(2, &["name a file, directory"]);
+}
+
+/// A file that cannot be checked keeps no loss of another one from being told, whichever was written first.
+fn beside_errors() {
+    let sandbox = Sandbox::new();
+    let fs = buffered_ext4();
+    let file = |name: &str| fs.dir().join(name);
+    let write = |name: &str| {
+        let target = file(name);
+        let args = ["run", "seqwrite", p(&target), "size=768k", "block_size=64k"];
+        sandbox.json(&[&args[..], &["verify=after", "--keep"]].concat(), &[0, 1]);
+    };
+    let replace = |name: &str| {
+        std::fs::rename(file(name), file(&format!("old-{name}"))).unwrap();
+        std::thread::sleep(std::time::Duration::from_millis(50));
+        std::fs::write(file(name), [0; 768 << 10]).unwrap();
+    };
+    ["first", "damaged", "last"].into_iter().for_each(write);
+    replace("first");
+    replace("last");
+    let look = |code: i32| {
+        let done = sandbox.json(&["verify", p(fs.dir())], &[code]);
+        let result = done.result();
+        let list = |key: &str| result[key].as_array().unwrap().clone();
+        let errors = list("errors");
+        for name in ["first", "last"] {
+            let told = format!("{}: is not the file that was written by run", file(name).display());
+            let is_told = |error: &&Value| error.as_str().unwrap().starts_with(&told);
+            assert_eq!(errors.iter().filter(is_told).count(), 1, "{errors:?}");
+            assert!(done.stderr.contains(&told), "{done:?}");
+        }
+        let checks = list("checks");
+        assert_eq!((errors.len(), checks.len()), (2, 1), "{result}");
+        checks[0]["verify"]["mismatches"].as_u64().unwrap()
+    };
+    assert_eq!(look(2), 0, "the third is sound");
+    let opened = File::options().write(true).open(file("damaged")).unwrap();
+    opened.write_all_at(&[0; 512], 64 << 10).unwrap();
+    assert_eq!(look(5), 1);
+    let told = sandbox.run(&["verify", p(fs.dir())]);
+    let words = "offset 65536, ";
+    assert!(told.code == 5 && told.stdout.contains(words), "{told:?}");
 }
 
 /// The verification of a record's only job.
