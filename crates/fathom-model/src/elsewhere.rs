@@ -1,24 +1,28 @@
 //! The words of other load generators, for those who come from there.
 
 /// What other load generators call it, and what is meant here.
-const ELSEWHERE: [(&str, &str); 29] = [
+const ELSEWHERE: [(&str, &str); 33] = [
     ("ba", "align"),
     ("blockalign", "align"),
     ("blocksize", "block_size"),
     ("bs", "block_size"),
+    ("bsrange", "block_size=4k-64k"),
     ("bssplit", "block_size=4k:60,64k:40"),
     ("buffered", "direct=no"),
     ("cpus_allowed", "cpus"),
+    ("end_fsync", "sync_at_end=fsync"),
     ("fdatasync", "fsync_every=N sync_call=fdatasync"),
     ("filename", "the target, which comes after the workload"),
     ("filesize", "size"),
     ("fsync", "fsync_every"),
     ("io_size", "amount"),
     ("iodepth", "depth"),
+    ("iodepth_batch", "batch_submit"),
     ("ioengine", "engine"),
     ("iomem_align", "always that of a page, as direct=yes needs"),
     ("norandommap", "access=random (access=shuffled is without repetition)"),
     ("nrfiles", "files"),
+    ("number_ios", "operations"),
     ("numjobs", "threads"),
     ("openfiles", "files_open"),
     ("ramp_time", "warmup"),

@@ -16,7 +16,7 @@ mod tiobench;
 pub use randomio::Rows;
 
 use fathom_model::record::{ClassRecord, OpClass, Record};
-use fathom_model::workload::Classic;
+use fathom_model::workload::{Classic, Job};
 use fathom_stats::Histogram;
 
 /// The records in the form that their workload asks for; none when it has none. Tools that run several phases get one
@@ -126,8 +126,12 @@ fn blocks(record: &Record) -> Blocks {
     let bytes = transferred_bytes(record);
     let requests: u64 = record.jobs.iter().map(|job| job.transfers().latency_ns.count()).sum();
     let block = record.workload.jobs.first().map_or(0, |job| u64::from(job.block_size_bytes_max()));
-    // Records of more than the kernel moves at once are all partial.
-    if record.workload.jobs.iter().any(|job| job.record_size_bytes.is_some()) {
+    // Records of more than the kernel moves at once are all partial; of several sizes none is the whole one.
+    let is_odd = |job: &Job| {
+        let is_range = job.block_size.iter().any(|size| size.up_to_bytes.is_some());
+        job.record_size_bytes.is_some() || job.block_size.len() > 1 || is_range
+    };
+    if record.workload.jobs.iter().any(is_odd) {
         return Blocks { whole: 0, partial: requests, partial_bytes: bytes };
     }
     // Every pass over a file ends with the same partial block.

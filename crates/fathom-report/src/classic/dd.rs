@@ -171,6 +171,11 @@ mod tests {
         assert!(lines(&record).starts_with("6+2 records in\n6+2 records out\n8388598 bytes"));
         record.workload.set("record_size", "8G").expect("a size");
         assert!(lines(&record).starts_with("0+8 records in\n0+8 records out\n"));
+        record.workload.jobs[0].record_size_bytes = None;
+        for sizes in ["4k-1M", "4k:50,1M:50"] {
+            record.workload.set("block_size", sizes).expect("sizes");
+            assert!(lines(&record).starts_with("0+8 records in\n0+8 records out\n"), "{sizes}");
+        }
         record.window_ns = 0;
         assert!(lines(&record).ends_with("copied, 0 s, Infinity B/s\n"));
     }

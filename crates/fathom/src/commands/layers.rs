@@ -51,6 +51,11 @@ pub fn answer(output: Output, records: &[Record]) -> (String, LayersStudy) {
     (report::text(&studied, output.width()), studied)
 }
 
+/// The key without the name of a job.
+fn job_key(key: &str) -> &str {
+    key.rsplit_once('.').map_or(key, |(_, name)| name)
+}
+
 fn options(output: Output, args: &Layers) -> Result<LayersOptions, CommandError> {
     let usage = |text: String| CommandError::usage(output, &text);
     let window_ns =
@@ -69,6 +74,10 @@ fn options(output: Output, args: &Layers) -> Result<LayersOptions, CommandError>
     };
     let settings: Vec<(String, String)> =
         settings.iter().map(|text| key_value(output, text)).collect::<Result<_, _>>()?;
+    let ends = ["duration", "operations", "amount"];
+    if let Some((key, value)) = settings.iter().find(|(key, _)| ends.contains(&job_key(key))) {
+        return Err(usage(format!("{key}={value}: each measurement takes --time=; leave it out")));
+    }
     let one = |name: &&str| -> Result<Workload, String> {
         let mut workload = builtin::named(name).map_err(|e| e.to_string())?;
         workload.apply(&settings).map_err(|e| e.to_string())?;

@@ -29,6 +29,11 @@ pub fn trials() -> Vec<Trial> {
         ),
         kernel_test("a_device_in_a_file", &[FathomBinary, LoopDevices], device_of_a_file),
         kernel_test("a_limit_of_file_sizes", &[FathomBinary, Tool("sh")], limit_of_file_sizes),
+        kernel_test(
+            "limits_of_file_sizes_of_programs",
+            &[FathomBinary, Tool("sh")],
+            limit_handed_on,
+        ),
         kernel_test("large_sectors", &[FathomBinary, LoopDevices], large_sectors),
         kernel_test("paths_that_are_no_target", &[FathomBinary, Tool("mkfifo")], no_targets),
         kernel_test("mistyped_device", &[FathomBinary, Root], mistyped_device),
@@ -146,6 +151,9 @@ fn options_and_settings() {
             &[option.split('=').next().unwrap(), &hint],
         );
     }
+    for end in ["duration=1s", "operations=100", "read.amount=1M"] {
+        usage(&sandbox, &["layers", d, "randread", end], &[end, "takes --time=", "leave it out"]);
+    }
     let no_settings = sandbox.run(&["list", "--threads=4"]);
     assert!(no_settings.code == 2 && !no_settings.stderr.contains("hyphens"), "{no_settings:?}");
 }
@@ -258,6 +266,22 @@ fn limit_of_file_sizes() {
     assert!(done.code == 6 && done.stderr.contains("limit of file sizes"), "{done:?}");
 }
 
+/// A program that fathom starts meets its limit as without fathom: it is ended by the signal, unless that was ignored before.
+fn limit_handed_on() {
+    let sandbox = Sandbox::new();
+    let told = sandbox.scratch.join("status");
+    let write = "dd if=/dev/zero of=big bs=64k count=1 2>/dev/null";
+    let program =
+        format!("cd {} && ulimit -f 1 && {write}; echo $? >{}", p(&sandbox.dir()), p(&told));
+    let watch = ["watch", "--interval=50ms", "--", "sh", "-c", &program];
+    for (before, status) in [("", "153"), ("trap '' 25;", "1")] {
+        let script = format!("{before} exec \"$@\"");
+        let done = run(|| sandbox.command_by(&["sh", "-c", &script, "sh"], &watch));
+        assert!([0, 1].contains(&done.code), "{done:?}");
+        assert_eq!(fs::read_to_string(&told).unwrap().trim(), status, "{before}: {done:?}");
+    }
+}
+
 /// Jobs of two kinds on one file: the reason is that, and not that the file is in use.
 fn cannot_share() {
     let sandbox = Sandbox::new();
@@ -295,6 +319,11 @@ fn sizes_and_places() {
         &["offset", "9 MiB", "8 MiB", "make it smaller"],
     );
     usage(&sandbox, &["run", "randread", d, "size=8M", "offset=4M", "span=5M"], &["span", "8 MiB"]);
+    for distribution in ["zipf:1.1", "pareto:0.2", "normal:10%", "zones:90/10,10/90"] {
+        let distribution = format!("distribution={distribution}");
+        let args = ["run", "randread", d, "size=8M", "span=0", &distribution];
+        usage(&sandbox, &args, &[d, "the range has 0 B", "larger span"]);
+    }
     let new = dir.join("new");
     usage(&sandbox, &["run", "randread", p(&new)], &[p(&new), "does not exist", "size=4G"]);
     usage(
