@@ -494,12 +494,7 @@ impl<'a> Lane<'a> {
         let has_begun = sleep_until(&clock, start_ns, &stop);
         let mut cpu_before = threads::thread_cpu();
         let ended = if has_begun {
-            // Without a warm-up the window has begun: what the first requests take counts.
-            worker.run(times, &stop, || {
-                if start_ns < window_start_ns {
-                    cpu_before = threads::thread_cpu();
-                }
-            })
+            worker.run(times, &stop, || cpu_before = cpu_of_window(times, cpu_before))
         } else {
             Ended::before(window_start_ns)
         };
@@ -583,6 +578,12 @@ impl<'a> Lane<'a> {
         }
         Some(clock.now_ns() - start_ns)
     }
+}
+
+/// What a thread has used when its window begins, seen after the first requests in it. Without a warm-up they are its first
+/// ones, and what they took counts: that is what had been used before them.
+fn cpu_of_window(times: Times, before_first: CpuUse) -> CpuUse {
+    if times.start_ns < times.window_start_ns { threads::thread_cpu() } else { before_first }
 }
 
 /// One sync of one file, which is opened for it if need be; nothing else is in flight.
