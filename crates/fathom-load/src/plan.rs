@@ -252,8 +252,8 @@ pub fn plan(
     let length_bytes = span.unwrap_or(reachable_bytes.saturating_sub(start_bytes));
     if start_bytes.checked_add(length_bytes).is_none_or(|end| end > target_bytes) {
         return Err(PlanError::BeyondTarget {
-            what: "span",
-            value_bytes: length_bytes,
+            what: if start_bytes > 0 { "offset+span" } else { "span" },
+            value_bytes: start_bytes.saturating_add(length_bytes),
             target_bytes,
         });
     }
@@ -482,7 +482,8 @@ mod tests {
         );
         assert!(error(&[("offset", "2M")]).starts_with("offset=2 MiB reaches beyond the target"));
         assert!(
-            error(&[("offset", "512k"), ("span", "1M")]).starts_with("span=1 MiB reaches beyond")
+            error(&[("offset", "512k"), ("span", "1M")])
+                .starts_with("offset+span=1.5 MiB reaches beyond")
         );
         assert!(error(&[("offset", "1000")]).starts_with("offset=1000 B is not a multiple"));
         assert!(
