@@ -90,7 +90,7 @@ pub fn open_devices(root: &SysRoot) -> BTreeSet<DevNo> {
 }
 
 /// The initial namespaces have these fixed numbers (the kernel's include/linux/proc_ns.h).
-const INITIAL_PIDS: &str = "pid:[4026531836]";
+const INITIAL_PIDS: &str = crate::process::FIRST_PID_NAMESPACE;
 const INITIAL_USERS: &str = "user:[4026531837]";
 
 /// Capabilities (linux/capability.h) that looking takes: the descriptors of everybody's processes, and one of two for

@@ -116,6 +116,20 @@ pub fn hears_signals(command: &mut Command) {
     unsafe { command.pre_exec(in_child) };
 }
 
+/// The program that this command starts, and all that it starts, has this limit of file locks, which the kernel counts no more: a number by
+/// which they are known. The highest that they may set stays, so that others among them can have one of their own.
+pub fn has_lock_limit(command: &mut Command, number: u64) {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let in_child = move || {
+        let Rlimit { maximum, .. } = getrlimit(Resource::Locks);
+        // Where somebody allows less, it is known by the environment alone.
+        let _ = setrlimit(Resource::Locks, Rlimit { current: Some(number), maximum });
+        Ok(())
+    };
+    // SAFETY: what runs between fork and exec makes two system calls and allocates nothing.
+    unsafe { command.pre_exec(in_child) };
+}
+
 /// True when this process has the rights of root.
 #[must_use]
 pub fn is_root() -> bool {
@@ -207,6 +221,9 @@ fn pid_namespace(root: &SysRoot) -> String {
     let link = root.link(Path::new("proc/self/ns/pid"));
     link.map(|link| link.display().to_string()).unwrap_or_default()
 }
+
+/// The process namespace of the machine itself, in every boot.
+pub const FIRST_PID_NAMESPACE: &str = "pid:[4026531836]";
 
 /// Whether no process of a process namespace is left, as `/proc` names one: `pid:[4026532281]`. While a process runs in it, its name is
 /// not given to another.
