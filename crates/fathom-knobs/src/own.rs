@@ -51,7 +51,7 @@ fn run(command: &str, output: Stdio, time_max: Duration) -> Result<String, Strin
     let failed = |reason: String| format!("`{command}`: {reason}");
     let mut shell = Command::new("/bin/sh");
     shell.args(["-c", command]).env("LC_ALL", "C").stdin(Stdio::null());
-    // No pipe: a daemon that it starts may keep it.
+    // No pipe: a daemon that it starts may keep it. Once the command has ended, nothing more comes into it.
     let said = nameless("said").ok();
     let errors = said.as_ref().and_then(|file| file.try_clone().ok());
     shell.stdout(output).stderr(errors.map_or_else(Stdio::null, Stdio::from));
@@ -76,9 +76,9 @@ fn run(command: &str, output: Stdio, time_max: Duration) -> Result<String, Strin
         tell.send((taken.is_none_or(|taken| taken.is_ok()), text)).ok();
     });
     let begun = Instant::now();
-    let status = loop {
+    let ended = loop {
         match started.try_wait() {
-            Ok(Some(status)) => break status,
+            Ok(Some(status)) => break Ok(status),
             Ok(None) if begun.elapsed() < time_max => std::thread::sleep(LOOK),
             Ok(None) => {
                 if is_apart {
@@ -87,11 +87,13 @@ fn run(command: &str, output: Stdio, time_max: Duration) -> Result<String, Strin
                     started.kill().ok();
                 }
                 started.wait().ok();
-                return Err(failed(format!("took longer than {} s", time_max.as_secs())));
+                break Err(failed(format!("took longer than {} s", time_max.as_secs())));
             }
-            Err(error) => return Err(failed(error.to_string())),
+            Err(error) => break Err(failed(error.to_string())),
         }
     };
+    said.iter().for_each(child::close_nameless);
+    let status = ended?;
     if !status.success() {
         return Err(failed(format!("failed ({status}){}", last_line(said))));
     }
@@ -111,7 +113,8 @@ fn run(command: &str, output: Stdio, time_max: Duration) -> Result<String, Strin
 fn last_line(said: Option<File>) -> String {
     let mut text = Vec::new();
     let read = said.and_then(|mut file| {
-        file.seek(SeekFrom::Start(0)).ok()?;
+        let size = file.metadata().ok()?.len();
+        file.seek(SeekFrom::Start(size.saturating_sub(VALUE_BYTES_MAX))).ok()?;
         file.take(VALUE_BYTES_MAX).read_to_end(&mut text).ok()
     });
     let text = read.map(|_| String::from_utf8_lossy(&text).into_owned()).unwrap_or_default();
@@ -158,11 +161,37 @@ mod tests {
         }
     }
 
+    /// What it leaves running says what it likes to nobody, and no memory is filled with that.
+    #[test]
+    fn a_daemon_fills_no_memory() {
+        let dir = tempfile::tempdir().unwrap();
+        let (pid, size) = (dir.path().join("pid"), dir.path().join("size"));
+        let (pid, size) = (pid.display().to_string(), size.display().to_string());
+        let daemon = format!(
+            "(sleep 1; dd if=/dev/zero bs=64k count=1 >&2 2>/dev/null; stat -Lc %s /proc/self/fd/2 > {size}.new; mv {size}.new {size}; exec sleep 1000) & echo $! > {pid}"
+        );
+        write(&own("true", &daemon), "1").unwrap();
+        let begun = Instant::now();
+        while !std::path::Path::new(&size).exists() {
+            assert!(begun.elapsed() < Duration::from_secs(60), "it does not run");
+            std::thread::sleep(LOOK);
+        }
+        let grown = std::fs::read_to_string(&size).unwrap();
+        let ended =
+            Command::new("kill").arg(std::fs::read_to_string(&pid).unwrap().trim()).status();
+        assert!(ended.unwrap().success());
+        assert_eq!(grown.trim(), "0");
+    }
+
     #[test]
     fn failures_name_the_command() {
         assert!(read(&own("exit 3", "true")).unwrap_err().contains("`exit 3`: failed"));
         assert!(read(&own("true", "true")).unwrap_err().contains("printed nothing"));
         let why = read(&own("echo too late >&2; exit 3", "true")).unwrap_err();
         assert!(why.ends_with("failed (exit status: 3): too late"), "{why}");
+        // Also of one that says much.
+        let much = "i=0; while [ $i -lt 2000 ]; do echo line $i >&2; i=$((i+1)); done; exit 4";
+        let why = write(&own("true", much), "1").unwrap_err();
+        assert!(why.ends_with("failed (exit status: 4): line 1999"), "{why}");
     }
 }

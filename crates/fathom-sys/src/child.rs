@@ -17,6 +17,10 @@ use std::time::{Duration, Instant};
 /// Variable in the environment of a program and of all that it starts, by which they are known when their parent is gone.
 pub const MARK: &str = "FATHOM_PROGRAM";
 
+/// The line of `/proc/PID/limits` with the second mark of a program and of all that it starts, a number that goes with the first: a limit of
+/// file locks that Linux has not enforced since 2.4.25. Unlike the environment nobody empties or sets it.
+const LIMIT: &str = "Max file locks";
+
 /// The longest environment that is looked at.
 const ENVIRONMENT_BYTES_MAX: usize = 4 << 20;
 
@@ -71,7 +75,13 @@ pub struct Output {
 /// Those of memfd_create(2).
 pub fn nameless(name: &str) -> io::Result<File> {
     use rustix::fs::{MemfdFlags, memfd_create};
-    Ok(File::from(memfd_create(name, MemfdFlags::CLOEXEC)?))
+    Ok(File::from(memfd_create(name, MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?))
+}
+
+/// Nothing more can be added to it, by whoever holds it still.
+pub fn close_nameless(file: &File) {
+    // Where it cannot be sealed, it is as large as what is said.
+    rustix::fs::fcntl_add_seals(file, rustix::fs::SealFlags::GROW).ok();
 }
 
 /// The standard input of this process, for a program to read. None where that is a terminal: it would stop a program that is in a
@@ -110,6 +120,7 @@ impl Program {
             .process_group(0);
         process::dies_with_parent(&mut command);
         process::hears_signals(&mut command);
+        process::has_lock_limit(&mut command, number_of(mark));
         let child = command.spawn()?;
         let pid = child.id();
         let start_time_ticks = process::start_time_ticks(root, pid).unwrap_or(0);
@@ -266,9 +277,25 @@ pub fn carriers(root: &SysRoot, mark: &str) -> Vec<u32> {
     left_behind(root, 0, &[mark])
 }
 
-/// Processes of the group that carry one of the marks; with 0 of any group.
+/// The number that goes with a mark: FNV-1a, far above every limit that somebody sets and below none at all.
+fn number_of(mark: &str) -> u64 {
+    let hash = mark.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    });
+    (hash >> 2) | (1 << 62)
+}
+
+/// Processes of the group that carry one of the marks, or its number; with 0 of any group.
 fn left_behind(root: &SysRoot, group: u32, marks: &[&str]) -> Vec<u32> {
     let prefix = format!("{MARK}=");
+    let numbers: Vec<u64> = marks.iter().map(|mark| number_of(mark)).collect();
+    let is_numbered = |pid: u32| {
+        let limits = root.read(format!("proc/{pid}/limits")).unwrap_or_default();
+        let line = limits.lines().find_map(|line| line.strip_prefix(LIMIT));
+        let own = line.and_then(|line| line.split_whitespace().next()?.parse().ok());
+        // Remains (zombies) have limits, too.
+        own.is_some_and(|own| numbers.contains(&own)) && process::group(root, pid).is_some()
+    };
     let is_one = |word: &[u8]| {
         let mark = word.strip_prefix(prefix.as_bytes());
         mark.is_some_and(|mark| marks.iter().any(|wanted| mark == wanted.as_bytes()))
@@ -276,7 +303,8 @@ fn left_behind(root: &SysRoot, group: u32, marks: &[&str]) -> Vec<u32> {
     let is_left = |pid: &u32| {
         (group == 0 || process::group(root, *pid) == Some(group)) && {
             let environment = root.bytes(format!("proc/{pid}/environ"), ENVIRONMENT_BYTES_MAX);
-            environment.unwrap_or_default().split(|byte| *byte == 0).any(is_one)
+            is_numbered(*pid)
+                || environment.unwrap_or_default().split(|byte| *byte == 0).any(is_one)
         }
     };
     root.names("proc").iter().filter_map(|name| name.parse().ok()).filter(is_left).collect()
@@ -387,6 +415,38 @@ mod tests {
         assert!(!end_carriers(&root, &two) && !end_carriers::<String>(&root, &[]));
         alone.end();
         assert!(end_carriers(&root, &[mark(names[2])]));
+    }
+
+    /// With its environment it loses the mark by name, and it leaves group and session: it is known all the same, and no other is taken for it.
+    #[test]
+    fn what_has_emptied_its_environment_is_known() {
+        let root = SysRoot::live();
+        let words = ["sh", "-c", "env -i setsid sleep 1000 & wait"];
+        let program = start("emptied", &words);
+        let mark = mark("emptied");
+        let mut stranger =
+            Command::new("env").args(["-i", "sleep", "1000"]).spawn().expect("starts");
+        let begun = Instant::now();
+        let is_out = || {
+            let all = carriers(&root, &mark);
+            all.iter().any(|pid| {
+                let left = process::group(&root, *pid).is_some_and(|group| group != program.pid);
+                left && root
+                    .bytes(format!("proc/{pid}/environ"), 1 << 16)
+                    .is_ok_and(|e| e.is_empty())
+            })
+        };
+        while !is_out() {
+            assert!(begun.elapsed() < Duration::from_secs(60), "it is not found");
+            std::thread::sleep(LOOK);
+        }
+        program.end();
+        assert_eq!(carriers(&root, &mark).len(), 1, "what has left the group lives on");
+        assert!(end_left_behind(&root, 0, &mark));
+        assert!(carriers(&root, &mark).is_empty());
+        assert_eq!(stranger.try_wait().expect("is asked"), None, "not ours");
+        stranger.kill().expect("is ended");
+        stranger.wait().expect("is waited for");
     }
 
     /// Those that do not hear are waited for together, not one after the other.

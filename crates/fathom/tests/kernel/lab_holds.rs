@@ -168,13 +168,18 @@ fn sleeper(pid: &Path) -> String {
     format!("setsid sh -c 'echo $$ > {0}.new; mv {0}.new {0}; exec sleep 100000' &", p(pid))
 }
 
+/// The same without the environment of whoever started it.
+fn bare_sleeper(pid: &Path) -> String {
+    format!("env -i {}", sleeper(pid))
+}
+
 fn lives(pid: &Path) -> bool {
     let number = fs::read_to_string(pid).unwrap();
     Path::new("/proc").join(number.trim()).join("exe").exists()
 }
 
-/// What a companion and a measured program have started ends with the trial, in whatever group it is; and after a kill with the next
-/// start.
+/// What a companion and a measured program have started ends with the trial, in whatever group and environment it is; and after a kill
+/// with the next start. What somebody else has started in the same way lives on.
 fn leaving() {
     let sandbox = Sandbox::new();
     let pids: Vec<PathBuf> =
@@ -187,7 +192,7 @@ fn leaving() {
         sleeper(&pids[1]),
         await_it(&pids[0]),
         await_it(&pids[1]),
-        beside = sleeper(&pids[0]),
+        beside = bare_sleeper(&pids[0]),
     );
     let done = lab(&sandbox, &plan(&sandbox, "leaving", &text), &[]);
     assert_eq!(trials_of(&done.records()).len(), 2);
@@ -197,8 +202,12 @@ fn leaving() {
     let text = format!(
         "target = 'null:'\n[[workload]]\nuse = 'randread'\nduration = '60s'\nwarmup = '0s'\nsize = '4M'\n[factors]\n\
          companion = [\"{beside} sleep 100000\", \"{beside} exec sleep 100000\"]\n[design]\nblocks = 1\n",
-        beside = sleeper(&pid),
+        beside = bare_sleeper(&pid),
     );
+    let stranger = sandbox.scratch.join("stranger");
+    let script = bare_sleeper(&stranger);
+    assert!(tool("sh").args(["-c", &script]).status().unwrap().success());
+    wait_until("the stranger runs", || stranger.exists());
     let file = plan(&sandbox, "killed", &text);
     let running = sandbox.start(&["lab", p(&file)], "slot_started", 1);
     wait_until("the companion runs", || pid.exists());
@@ -207,6 +216,9 @@ fn leaving() {
     assert!(lives(&pid), "nobody has ended it yet");
     assert_eq!(sandbox.run(&["restore"]).code, 0);
     assert!(!lives(&pid), "it is gone");
+    assert!(lives(&stranger), "it is not fathom's");
+    let number = fs::read_to_string(&stranger).unwrap();
+    assert!(tool("kill").arg(number.trim()).status().unwrap().success());
 }
 
 /// Two workloads side by side, one on a filesystem of its own: the settings are made on both devices, and are back on both.
