@@ -72,8 +72,8 @@ pub const KNOBS: &[Knob] = &[
         order: order::READ_AHEAD,
         rounding: Rounding::PagesKib,
         couplings: "raised by every write to block.iostats, block.max_sectors_kb, block.rotational and the other limits: it is written last",
-        trap: "blockdev --setra counts 512-byte sectors: --setra 2048 is 1024 KiB. Rounded down to whole pages, so 3 is 0. btrfs, overlay and NFS \
-               have a read-ahead of their own and ignore it (btrfs.read_ahead_kb, bdi.read_ahead_kb). From Linux 6.17 on, rotating devices begin with \
+        trap: "blockdev --setra counts 512-byte sectors: --setra 2048 is 1024 KiB. Rounded down to whole pages, so 3 is 0. btrfs and NFS \
+               have a read-ahead of their own and ignore it (btrfs.read_ahead_kb, bdi.read_ahead_kb); an overlay has that of what lies below it. From Linux 6.17 on, rotating devices begin with \
                several MiB.",
         ..BASE
     },

@@ -37,7 +37,7 @@ pub use narrowing::Narrowed;
 pub use noise::BlockNoise;
 pub use ranking::{Bound, Kept, Ranking};
 pub use runs::{keep_pairs, runs};
-pub use settings::{READ_AHEAD_DIRECT, read_ahead_elsewhere};
+pub use settings::{READ_AHEAD_DIRECT, holding_filesystem, read_ahead_elsewhere};
 pub use values::VoidTrial;
 
 use boots::Boots;
@@ -46,6 +46,7 @@ use fathom_model::finding::{Finding, Verdict};
 use fathom_model::plan::Plan;
 use fathom_model::plan::cell::Cell;
 use fathom_model::record::Record;
+use fathom_stats::equivalence::Decision as Answer;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use values::Trials;
@@ -196,7 +197,8 @@ pub fn study(plan: &Plan, cells: &[Cell], records: &[Record]) -> ExperimentStudy
     };
     let mut found = findings::of_study(&study, cells, &values, &boots, &nulls.unwrap_or_default());
     found.extend(findings::of_trials(trials.records()));
-    found.extend(settings::notes(plan, trials.records()));
+    let matters = |factor: &str| study.shows_effect(factor);
+    found.extend(settings::notes(plan, trials.records(), &matters));
     let judged = findings::judged(found);
     (study.findings, study.verdict) = (judged.findings, judged.verdict);
     study
@@ -275,6 +277,28 @@ impl ExperimentStudy {
             !has_trials && self.void.iter().all(|void| void.slot.cell != cell.cell)
         });
         open
+    }
+
+    /// Some level of a factor is shown to be better or worse than others, in whatever figure: over all cells, or in one that differs from the
+    /// baseline in that factor alone.
+    #[must_use]
+    pub fn shows_effect(&self, factor: &str) -> bool {
+        let is_decided = |answer: Answer| matches!(answer, Answer::Faster | Answer::Slower);
+        let mut effects = self.effects.iter().flat_map(|of| &of.effects);
+        let is_of = |effect: &Effect| effect.of.iter().any(|(name, _)| name == factor);
+        if effects.any(|effect| is_decided(effect.decision) && is_of(effect)) {
+            return true;
+        }
+        let Some(base) = self.cells.get(self.baseline) else { return false };
+        let is_alone = |cell: &&CellStudy| {
+            let mut pairs = cell.levels.iter().zip(&base.levels);
+            pairs.all(|(own, base)| (own.0 == factor) != (own == base))
+        };
+        let changes = |cell: &CellStudy| {
+            let mut own = cell.figures.iter().flatten().filter_map(|own| own.change.as_ref());
+            own.any(|change| is_decided(change.decision))
+        };
+        self.cells.iter().filter(is_alone).any(changes)
     }
 
     /// The best cell was compared with the baseline in the figure that decides first.

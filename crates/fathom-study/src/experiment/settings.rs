@@ -4,13 +4,13 @@
 use fathom_model::finding::{Finding, Severity};
 use fathom_model::plan::{Factor, FactorKind, Plan};
 use fathom_model::record::Record;
-use fathom_model::stack::MountFacts;
+use fathom_model::stack::{MountFacts, Stack};
 
 use crate::safety::{self, Price};
 
-/// All of it, as notes.
+/// All of it, as notes; no load is said not to meet a setting of a factor that was shown to matter.
 #[must_use]
-pub fn notes(plan: &Plan, records: &[&Record]) -> Vec<Finding> {
+pub fn notes(plan: &Plan, records: &[&Record], matters: &dyn Fn(&str) -> bool) -> Vec<Finding> {
     let all = |id: &'static str, of: &dyn Fn(&Factor) -> Vec<String>| {
         let lines: Vec<String> = plan.factors.iter().flat_map(of).collect();
         lines.into_iter().map(move |line| Finding::new(id, Severity::Note, line))
@@ -18,7 +18,10 @@ pub fn notes(plan: &Plan, records: &[&Record]) -> Vec<Finding> {
     let prices = all("price-of-settings", &|factor| prices(factor, records));
     let same = all("settings-without-effect", &|factor| same(factor, records));
     let gone = all("settings-of-today", &|factor| history(plan, factor));
-    let unmet = all("settings-without-effect", &|factor| unmet(factor, records));
+    let unmet = all("settings-without-effect", &|factor| match matters(&factor.name) {
+        true => Vec::new(),
+        false => unmet(factor, records),
+    });
     prices.chain(same).chain(gone).chain(unmet).collect()
 }
 
@@ -26,17 +29,25 @@ pub fn notes(plan: &Plan, records: &[&Record]) -> Vec<Finding> {
 pub const READ_AHEAD_DIRECT: &str = "block.read_ahead_kb: every load reads with direct I/O, which never uses it, so that its levels differ by \
      chance only; direct = \"no\" in the workload reads through the page cache";
 
-/// Which filesystems have a read-ahead of their own: what that of the block device is varied for.
+/// What read-ahead of the block device is varied for where the files lie on a filesystem that has one of its own. An overlay has none: it
+/// reads the file below it as that is read without it.
 #[must_use]
 pub fn read_ahead_elsewhere(kind: &str) -> Option<String> {
-    let instead = match kind {
-        "btrfs" => "btrfs.read_ahead_kb is what it follows",
-        "overlay" => "what lies below it decides",
-        _ => return None,
-    };
-    Some(format!(
-        "block.read_ahead_kb: {kind} has a read-ahead of its own and ignores that of the device, so that its levels differ by chance only; {instead}"
-    ))
+    (kind == "btrfs").then(|| {
+        "block.read_ahead_kb: btrfs has a read-ahead of its own and ignores that of the device, so that its levels differ by chance only; \
+         btrfs.read_ahead_kb is what it follows"
+            .to_owned()
+    })
+}
+
+/// The filesystem that holds the files of a target: below an overlay that of its upper directory; none of a device, and where it is not
+/// known.
+#[must_use]
+pub fn holding_filesystem(stack: &Stack) -> Option<&str> {
+    let own = stack.mount()?.fs_type.as_str();
+    let mounts = stack.walk().into_iter().filter_map(|node| node.mount.as_ref());
+    let mut kinds = mounts.map(|mount| mount.fs_type.as_str());
+    if own == "overlay" { kinds.find(|kind| *kind != own) } else { Some(own) }
 }
 
 /// A setting that no load met.
@@ -51,9 +62,9 @@ fn unmet(factor: &Factor, records: &[&Record]) -> Vec<String> {
     if are_known && jobs.peek().is_some() && jobs.all(|job| job.direct) {
         lines.push(READ_AHEAD_DIRECT.to_owned());
     }
-    let mounts = records.iter().flat_map(|record| &record.targets);
-    let kinds = mounts.filter_map(|target| target.stack.mount());
-    lines.extend(kinds.filter_map(|mount| read_ahead_elsewhere(&mount.fs_type)).next());
+    let targets = records.iter().flat_map(|record| &record.targets);
+    let mut kinds = targets.filter_map(|target| holding_filesystem(&target.stack));
+    lines.extend(kinds.find_map(read_ahead_elsewhere));
     lines
 }
 
@@ -217,7 +228,8 @@ mod tests {
     fn lines(key: &str, levels: &[(&str, &[&str])], id: &str) -> Vec<String> {
         let (plan, records) = measured(key, levels);
         let records: Vec<&Record> = records.iter().collect();
-        let found = notes(&plan, &records).into_iter().filter(|finding| finding.id == id);
+        let found =
+            notes(&plan, &records, &|_| false).into_iter().filter(|finding| finding.id == id);
         found.map(|finding| finding.summary).collect()
     }
 
@@ -269,13 +281,37 @@ mod tests {
                 record.targets[0].stack = fixture(kind, &[], Some(true));
             }
             let records: Vec<&Record> = records.iter().collect();
-            let found = notes(&sample.plan, &records).into_iter();
+            let found = notes(&sample.plan, &records, &|_| false).into_iter();
             found.map(|finding| finding.summary).collect::<Vec<_>>()
         };
         assert!(told(false, "ext4").is_empty());
+        assert!(told(false, "overlay").is_empty(), "what lies below it is asked");
         assert_eq!(told(true, "ext4"), [READ_AHEAD_DIRECT]);
         let own = told(false, "btrfs");
         assert!(own.len() == 1 && own[0].contains("btrfs.read_ahead_kb"), "{own:?}");
+    }
+
+    /// What lies below an overlay holds its files; and what was shown to matter is not said to differ by chance.
+    #[test]
+    fn read_ahead_that_has_an_effect_is_believed() {
+        let iops = |cell: &fathom_model::plan::cell::Cell, block: u32| {
+            1000.0 * f64::from(1 + cell.index) + f64::from(block * 7 % 5)
+        };
+        let mut sample = Sample::new(&[("read_ahead_kb", &["0", "4096"])], 8, iops);
+        for record in &mut sample.records {
+            record.workload.jobs.iter_mut().for_each(|job| job.direct = false);
+            let mut stack = fixture("overlay", &[], Some(true));
+            let below = MountFacts { fs_type: "btrfs".to_owned(), ..MountFacts::default() };
+            stack.nodes[1].mount = Some(below);
+            record.targets[0].stack = stack;
+        }
+        let records: Vec<&Record> = sample.records.iter().collect();
+        let said = notes(&sample.plan, &records, &|_| false);
+        assert!(said.len() == 1 && said[0].summary.contains("btrfs.read_ahead_kb"), "{said:?}");
+        let study = super::super::study(&sample.plan, &sample.cells, &sample.records);
+        assert!(study.shows_effect("read_ahead_kb") && !study.shows_effect("another"));
+        let found: Vec<&str> = study.findings.iter().map(|finding| finding.id.as_str()).collect();
+        assert!(!found.contains(&"settings-without-effect"), "{found:?}");
     }
 
     #[test]
@@ -285,7 +321,7 @@ mod tests {
         assert!(of("mount.atime")[0].contains("since Linux 2.6.30"));
         assert!(of("mount.commit").is_empty());
         let mut plan = sample::plan(&[("scheduler", &["mq-deadline", "bfq"])]);
-        assert!(notes(&plan, &[]).is_empty(), "nothing of a filesystem");
+        assert!(notes(&plan, &[], &|_| false).is_empty(), "nothing of a filesystem");
         plan.setup.filesystem = Some(FilesystemSpec {
             kind: "ext4".to_owned(),
             make_options: Vec::new(),
@@ -299,9 +335,11 @@ mod tests {
             metadata_profile: None,
             is_on_each: false,
         });
-        let found = notes(&plan, &[]);
+        let found = notes(&plan, &[], &|_| false);
         assert_eq!(found.len(), 1, "{found:?}");
         assert!(found[0].summary.contains("bfq is the nearest to cfq"));
-        assert!(notes(&sample::plan(&[("nr_requests", &["32", "64"])]), &[]).is_empty());
+        assert!(
+            notes(&sample::plan(&[("nr_requests", &["32", "64"])]), &[], &|_| false).is_empty()
+        );
     }
 }
