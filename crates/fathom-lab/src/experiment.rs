@@ -192,10 +192,11 @@ struct Void {
 impl Campaign<'_, '_, '_, '_> {
     fn run(&mut self) -> Result<Ended, LabError> {
         if self.fresh == 0 && !self.records.is_empty() {
-            self.lab.note(format!(
-                "{} trials are there already; the next one follows.",
-                self.records.len()
-            ));
+            let there = match self.records.len() {
+                1 => "1 trial is".to_owned(),
+                count => format!("{count} trials are"),
+            };
+            self.lab.note(format!("{there} there already; the next one follows."));
         }
         self.bench.prepare_machine(self.lab, &self.plan)?;
         loop {

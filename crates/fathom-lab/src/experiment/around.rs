@@ -37,7 +37,7 @@ pub(crate) fn look(lab: &Lab<'_>, plan: &Plan) -> Look {
     let root = &lab.root;
     let area = |area: swap::Area| format!("{} (priority {})", area.path.display(), area.priority);
     let service = |unit: &String| {
-        let state = if matches!(machine::is_active(unit), Ok(true)) { "runs" } else { "stopped" };
+        let state = if matches!(machine::is_running(unit), Ok(true)) { "runs" } else { "stopped" };
         format!("{unit} {state}")
     };
     let target = plan.target.as_deref().filter(|target| !target.starts_with("null:"));

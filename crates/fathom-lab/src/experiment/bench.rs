@@ -46,6 +46,8 @@ pub(crate) struct Bench {
     prepared: BTreeMap<TargetKey, PreparedTarget>,
     wishes: BTreeMap<TargetKey, TargetWish>,
     companions: Vec<Program>,
+    /// How often services were stopped again.
+    stopped_again: BTreeMap<String, u32>,
     seed: u64,
 }
 
@@ -65,6 +67,7 @@ impl Bench {
             prepared: BTreeMap::new(),
             wishes: BTreeMap::new(),
             companions: Vec::new(),
+            stopped_again: BTreeMap::new(),
             seed,
         })
     }
@@ -84,6 +87,16 @@ impl Bench {
             Some(bytes) => memory_group::enter(lab, Self::log(&mut self.log)?, bytes),
             None => Ok(()),
         }
+    }
+
+    /// Services that run again, before a trial.
+    pub fn stop_again(&mut self, lab: &mut Lab<'_>, plan: &Plan) -> Result<(), LabError> {
+        let log = Self::log(&mut self.log)?;
+        let mut notes = Vec::new();
+        let counts = &mut self.stopped_again;
+        let done = machine::stop_again(log, &plan.prepare, counts, &mut |text| notes.push(text));
+        notes.into_iter().for_each(|text| lab.note(text));
+        done
     }
 
     /// A place at which a test ends the process.

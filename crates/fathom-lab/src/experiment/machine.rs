@@ -13,6 +13,7 @@ use fathom_sys::child;
 use fathom_sys::counters;
 use fathom_sys::swap::{self, Area};
 use fathom_sys::sysroot::SysRoot;
+use std::collections::BTreeMap;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -39,8 +40,11 @@ pub(crate) fn prepare(
         areas.sort_by_key(|area| area.priority);
         for area in areas {
             note(format!("Switching swap on {} off.", area.path.display()));
-            let change =
-                MachineChange::SwapOff { area: area.path.clone(), priority: area.priority };
+            let change = MachineChange::SwapOff {
+                area: area.path.clone(),
+                priority: area.priority,
+                discard: swap::discard(root, &area.path).ok().flatten().map(str::to_owned),
+            };
             let step = log.intend(Change::Machine(change.clone()))?;
             log.fault_point("before swapoff");
             let done = swap::off(&area.path);
@@ -61,7 +65,7 @@ pub(crate) fn prepare(
     // All are noted before the first is stopped: one may take another along, which is to be started again, too.
     let mut to_stop = Vec::new();
     for unit in &prepare.stop_services {
-        if is_active_unit(unit)? {
+        if is_running(unit)? {
             check_alone(unit, &prepare.stop_services)?;
             to_stop.push((unit, MachineChange::ServiceStopped { unit: unit.clone() }));
         }
@@ -82,6 +86,40 @@ pub(crate) fn prepare(
         Some(governor) => set_governor(root, log, governor, note),
         None => Ok(()),
     }
+}
+
+/// Stops services again that were started since, by whomever: the plan says that they are to be stopped. Each is started again at the end, also
+/// one that did not run before. `counts` says how often that was so.
+///
+/// # Errors
+/// When the journal cannot be written. A service that cannot be stopped is told, and is in the way of the trial.
+pub(crate) fn stop_again(
+    log: &mut ChangeLog,
+    prepare: &Prepare,
+    counts: &mut BTreeMap<String, u32>,
+    note: &mut dyn FnMut(String),
+) -> Result<(), LabError> {
+    let units = &prepare.stop_services;
+    for unit in units.iter().filter(|unit| matches!(is_running(unit), Ok(true))) {
+        if let Err(error) = check_alone(unit, units) {
+            note(format!("Somebody has started {unit}, which is not stopped again: {error}."));
+            continue;
+        }
+        let change = Change::Machine(MachineChange::ServiceStopped { unit: unit.clone() });
+        let known = log.pending().into_iter().find(|entry| entry.change == change);
+        let step = known.map_or_else(|| log.intend(change.clone()), |entry| Ok(entry.step))?;
+        let count = counts.entry(unit.clone()).or_default();
+        *count += 1;
+        note(format!("Stopping {unit} again, which somebody has started ({count} so far)."));
+        log.fault_point("before a service is stopped again");
+        let done = systemctl(&["stop", "--", unit]);
+        log.fault_point("after a service was stopped again");
+        match done {
+            Ok(_) => log.made(step, change)?,
+            Err(reason) => note(format!("{unit} cannot be stopped again: {reason}.")),
+        }
+    }
+    Ok(())
 }
 
 /// Refuses to stop a unit with which others would be stopped that run, but for those that the plan stops anyway.
@@ -139,7 +177,8 @@ pub(crate) fn drift(root: &SysRoot, prepare: &Prepare) -> Option<String> {
         Some(format!("somebody switched swap on {} on", area.path.display()))
     };
     let started = || {
-        let unit = prepare.stop_services.iter().find(|unit| matches!(is_active(unit), Ok(true)))?;
+        let unit =
+            prepare.stop_services.iter().find(|unit| matches!(is_running(unit), Ok(true)))?;
         Some(format!(
             "somebody started {unit}, which the plan stops (systemctl status {unit} tells more; a socket, path or timer that \
              starts it is to be named before it in stop_services)"
@@ -256,39 +295,23 @@ fn governors_back(
     }
 }
 
-/// Whether services can be stopped and which of them run.
-///
-/// # Errors
-/// [`LabError::Target`] when there is no systemctl.
-pub(crate) fn is_active(unit: &str) -> Result<bool, LabError> {
-    let program = find_systemctl().ok_or_else(|| {
-        missing(
-            Path::new(unit),
-            "services are stopped by systemctl, which is not here (apt: systemd); leave stop_services out".to_owned(),
-        )
-    })?;
-    let status = Command::new(program)
-        .args(["is-active", "--quiet", "--", unit])
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .status()
-        .map_err(|error| missing(Path::new(unit), format!("systemctl: {error}")))?;
-    Ok(status.success())
-}
-
-/// Whether a unit that a plan stops runs or is about to, seen to be one: a name that nothing has, and a systemd that does not answer, are no stopped
+/// Whether a unit runs, is about to, or is tried again and again. A name that nothing has, and a systemd that does not answer, are no stopped
 /// service.
 ///
 /// # Errors
-/// [`LabError::Target`] with what is wrong.
-pub(crate) fn is_active_unit(unit: &str) -> Result<bool, LabError> {
-    if is_active(unit)? {
-        return Ok(true);
+/// [`LabError::Target`] with what is wrong, and when there is no systemctl.
+pub(crate) fn is_running(unit: &str) -> Result<bool, LabError> {
+    const RUNS: [&str; 4] = ["active", "activating", "reloading", "refreshing"];
+    if find_systemctl().is_none() {
+        let reason = "services are stopped by systemctl, which is not here (apt: systemd); leave stop_services out";
+        return Err(missing(Path::new(unit), reason.to_owned()));
     }
     let said = systemctl(&["show", "--property=LoadState,ActiveState", "--", unit])
         .map_err(|why| missing(Path::new(unit), format!("systemd does not answer: {why}")))?;
     let has = |line: &str| said.lines().any(|known| known == line);
+    if RUNS.iter().any(|state| has(&format!("ActiveState={state}"))) {
+        return Ok(true);
+    }
     if has("LoadState=not-found") {
         let reason = "there is no such unit; systemctl list-unit-files names those that are";
         return Err(LabError::Target {
@@ -297,7 +320,7 @@ pub(crate) fn is_active_unit(unit: &str) -> Result<bool, LabError> {
             class: ErrorClass::Usage,
         });
     }
-    Ok(["activating", "reloading"].iter().any(|state| has(&format!("ActiveState={state}"))))
+    Ok(false)
 }
 
 /// Units that run and that the system stops together with this one.
@@ -307,7 +330,7 @@ fn stopped_with(unit: &str) -> Vec<String> {
     let mut others: Vec<String> = said.split_whitespace().map(str::to_owned).collect();
     others.sort();
     others.dedup();
-    others.retain(|other| matches!(is_active(other), Ok(true)));
+    others.retain(|other| matches!(is_running(other), Ok(true)));
     others
 }
 
@@ -350,7 +373,9 @@ pub(crate) fn undo(
     let outcome = match change {
         // A boot ends programs, starts services, and switches on what /etc/fstab names.
         _ if !is_same_boot => Outcome::Rebooted,
-        MachineChange::SwapOff { area, priority } => swap_on(root, log, area, *priority),
+        MachineChange::SwapOff { area, priority, discard } => {
+            swap_on(root, log, area, (*priority, discard.as_deref()))
+        }
         MachineChange::ServiceStopped { unit } => start_service(log, unit),
         MachineChange::Governor { set, before } => governors_back(root, log, set, before, force),
         MachineChange::MemoryGroup { dir, before } => memory_group::undo(log, dir, before),
@@ -365,7 +390,12 @@ pub(crate) fn undo(
     outcome.noted(log, step)
 }
 
-fn swap_on(root: &SysRoot, log: &ChangeLog, area: &Path, priority: i32) -> Outcome {
+fn swap_on(
+    root: &SysRoot,
+    log: &ChangeLog,
+    area: &Path,
+    (priority, discard): (i32, Option<&str>),
+) -> Outcome {
     let is_on = || swap::areas(root).iter().any(|on| on.path == *area);
     if is_on() {
         return Outcome::AlreadyBack;
@@ -374,7 +404,7 @@ fn swap_on(root: &SysRoot, log: &ChangeLog, area: &Path, priority: i32) -> Outco
         return Outcome::Gone(format!("swap area {} does not exist any more", area.display()));
     }
     log.fault_point("before swapon");
-    let done = swap::on(area, priority);
+    let done = swap::on(area, priority, discard);
     log.fault_point("after swapon");
     match done {
         Ok(()) if is_on() => Outcome::Restored,
@@ -388,7 +418,7 @@ fn swap_on(root: &SysRoot, log: &ChangeLog, area: &Path, priority: i32) -> Outco
 }
 
 fn start_service(log: &ChangeLog, unit: &str) -> Outcome {
-    if matches!(is_active(unit), Ok(true)) {
+    if matches!(is_running(unit), Ok(true)) {
         return Outcome::AlreadyBack;
     }
     log.fault_point("before a service is started");

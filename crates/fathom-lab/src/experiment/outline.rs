@@ -36,11 +36,17 @@ pub struct Ground<'a> {
     pub state_dir: &'a Path,
 }
 
-fn governor_words(root: &SysRoot, governor: &str) -> Result<String, LabError> {
+fn governor_act(root: &SysRoot, governor: &str) -> Result<Act, LabError> {
     let all = machine::governors(root, governor)?;
     let names: Vec<String> =
         all.iter().map(|(policy, now)| format!("{policy} (now {now})")).collect();
-    Ok(format!("governor {governor} for {}", names.join(", ")))
+    let is_set = all.iter().all(|(_, now)| now == governor);
+    Ok(act(format!("governor {governor} for {}", names.join(", ")), !is_set))
+}
+
+fn is_as_asked(setting: &fathom_knobs::Setting, now: &str) -> bool {
+    let knob = fathom_knobs::find(&setting.knob);
+    knob.is_ok_and(|knob| fathom_knobs::legal::matches(knob, &setting.value, now))
 }
 
 /// The devices of a setup that were there before it.
@@ -52,6 +58,10 @@ pub(super) fn given(spec: &SetupSpec) -> Vec<PathBuf> {
 
 /// Time around each trial that nothing in the plan says: settings, opening, storing.
 const AROUND_NS: u64 = 500_000_000;
+
+/// What makes each trial begin without what is cached.
+const DROP_CACHES: &str =
+    "sync; echo 3 > /proc/sys/vm/drop_caches, and see that test files are gone from it";
 
 /// How fast test files are assumed to be written, in bytes per second, until something was measured.
 const RATE_ASSUMED: u64 = 200 << 20;
@@ -260,7 +270,8 @@ impl<'a> Survey<'a> {
             .flatten()
             .collect();
         let is_only_io = loads.iter().all(|load| matches!(load.kind, LoadKind::Io(_)));
-        let mounted = stacks.iter().filter_map(|stack| Some(stack.mount()?.fs_type.clone()));
+        let mounted =
+            stacks.iter().filter_map(|stack| Some(study::holding_filesystem(stack)?.to_owned()));
         let built = cell.setup.filesystem.iter().map(|fs| fs.kind.clone());
         let kinds: Vec<String> = mounted.chain(built).collect();
         let notes = [
@@ -296,12 +307,13 @@ impl<'a> Survey<'a> {
             }
         }
         if let Some(first) = needs.first() {
-            let more = match needs.len() {
-                1 => String::new(),
-                n => format!(" and {} more", n - 1),
+            let (more, cure) = match needs.len() {
+                1 if first == DROP_CACHES => (String::new(), ", or set drop_caches = false"),
+                1 => (String::new(), ""),
+                n => (format!(" and {} more", n - 1), ""),
             };
             self.refuse(LabError::Cell {
-                reason: format!("run as root: it takes its rights for '{first}'{more}"),
+                reason: format!("run as root{cure}: it takes its rights for '{first}'{more}"),
                 class: ErrorClass::Missing,
             });
         }
@@ -357,12 +369,18 @@ impl<'a> Survey<'a> {
         let own = &self.plan.own_knobs;
         let old =
             |setting: &fathom_knobs::Setting| fathom_knobs::current(self.ground.root, setting, own);
-        let known = |setting: &fathom_knobs::Setting| Write {
-            knob: setting.knob.clone(),
-            place: setting.place.name(),
-            old: old(setting),
-            new: setting.value.clone(),
-            privilege: (!matches!(setting.place, KnobPlace::Own { .. })).then(root).flatten(),
+        let known = |setting: &fathom_knobs::Setting| {
+            let old = old(setting);
+            // What is so already is not written.
+            let is_so = old.as_deref().is_some_and(|now| is_as_asked(setting, now));
+            let is_own = matches!(setting.place, KnobPlace::Own { .. });
+            Write {
+                knob: setting.knob.clone(),
+                place: setting.place.name(),
+                old,
+                new: setting.value.clone(),
+                privilege: (!is_own && !is_so).then(root).flatten(),
+            }
         };
         let (mut devices, mounts) = fathom_knobs::scope::of_stacks(self.ground.root, stacks);
         if !cell.setup.is_empty() {
@@ -424,9 +442,14 @@ impl<'a> Survey<'a> {
             let areas = swap::areas(self.ground.root);
             let floor = prepare.memory_floor_bytes;
             refused = machine::fits_in_memory(self.ground.root, &areas, floor).err();
-            around.extend(
-                areas.iter().map(|area| act(format!("swapoff {}", area.path.display()), true)),
-            );
+            for area in &areas {
+                around.push(act(format!("swapoff {}", area.path.display()), true));
+                if let Err(why) = swap::discard(self.ground.root, &area.path) {
+                    let text =
+                        format!("swap on {}: {why}; it comes back without", area.path.display());
+                    self.outline.unrestorable.push(text);
+                }
+            }
         }
         if let Some(bytes) = prepare.memory_limit_bytes {
             refused = memory_group::check(self.ground.root).err().or(refused);
@@ -440,8 +463,8 @@ impl<'a> Survey<'a> {
         }
         refused = stop_acts(&prepare.stop_services, &mut around).or(refused);
         if let Some(governor) = &prepare.governor {
-            match governor_words(self.ground.root, governor) {
-                Ok(text) => around.push(act(text, true)),
+            match governor_act(self.ground.root, governor) {
+                Ok(act) => around.push(act),
                 Err(error) => refused = Some(error),
             }
         }
@@ -449,11 +472,7 @@ impl<'a> Survey<'a> {
         if prepare.remounts {
             each.push(act("unmount and mount the filesystem anew".to_owned(), true));
         } else if prepare.drops_caches {
-            each.push(act(
-                "sync; echo 3 > /proc/sys/vm/drop_caches, and see that test files are gone from it"
-                    .to_owned(),
-                true,
-            ));
+            each.push(act(DROP_CACHES.to_owned(), true));
         } else {
             each.push(act("sync".to_owned(), false));
         }
@@ -538,7 +557,7 @@ fn act(text: String, is_root: bool) -> Act {
 fn stop_acts(units: &[String], around: &mut Vec<Act>) -> Option<LabError> {
     let mut refused = None;
     for unit in units {
-        match machine::is_active_unit(unit) {
+        match machine::is_running(unit) {
             Ok(true) => {
                 around.push(act(format!("systemctl stop {unit}"), true));
                 refused = refused.or(machine::check_alone(unit, units).err());

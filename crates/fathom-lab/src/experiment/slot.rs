@@ -184,6 +184,7 @@ impl Campaign<'_, '_, '_, '_> {
     ) -> Result<Taken, LabError> {
         let begun_ns = clock::monotonic_ns();
         let ready = self.make_ready(at.cell, loads)?;
+        self.bench.stop_again(self.lab, &self.plan)?;
         let is_due = self.wait_past_timers(&ready, number)?;
         let void = self.calm_down(&ready)?;
         if void.is_some() {

@@ -13,6 +13,9 @@ pub enum MachineChange {
         area: PathBuf,
         /// Its priority; negative ones are given out by the kernel itself.
         priority: i32,
+        /// With which word for discarding it was on, such as `discard=once`; none without one, and where nobody knows.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        discard: Option<String>,
     },
     /// A service was stopped.
     ServiceStopped {

@@ -3,14 +3,14 @@
 use crate::cli::{Done, Sandbox, p};
 use crate::filesystems::mounted;
 use crate::lab::{plan, trials_of};
-use fathom_testkit::Capability::{FathomBinary, FsOnLoop, Swap};
+use fathom_testkit::Capability::{FathomBinary, FsOnLoop, Swap, Tool};
 use fathom_testkit::command::tool;
 use fathom_testkit::{FsKind, LoopDevice, Trial, kernel_test};
 use std::fs;
 use std::path::Path;
 
 pub fn trials() -> Vec<Trial> {
-    let needs = [FathomBinary, FsOnLoop(FsKind::Ext4), Swap];
+    let needs = [FathomBinary, FsOnLoop(FsKind::Ext4), Swap, Tool("dmesg")];
     vec![kernel_test("lab_swap_and_services", &needs, swap_and_services)]
 }
 
@@ -18,7 +18,8 @@ pub fn trials() -> Vec<Trial> {
 /// test's own (injected), that notes what it is asked.
 fn swap_and_services() {
     let sandbox = Sandbox::new();
-    let device = swap(&["-p", "7"]);
+    let device = swap(&["-p", "7", "--discard=once"]);
+    let flags = discards_of(&device);
     // To these the kernel gives priorities, by turns.
     let further = [swap(&[]), swap(&[])];
     let order_before = order_of(&further);
@@ -66,6 +67,7 @@ fn swap_and_services() {
     assert!(done.stdout.contains("Switching swap on"), "{done:?}");
     assert_eq!(order_of(&further), order_before, "which of them is used first");
     let swaps = fs::read_to_string("/proc/swaps").unwrap();
+    assert_eq!(discards_of(&device), flags, "as it was on before");
     for device in further.iter().chain([&device]) {
         let done = tool("swapoff").arg(device.path()).status().unwrap();
         assert!(done.success(), "it was on again: {swaps}");
@@ -99,6 +101,8 @@ fn services_come_back(sandbox: &Sandbox, run: Run<'_>, text: &str, [state, idle,
     fs::write(idle, "").unwrap();
     waits_for_a_service(sandbox, run, text, idle);
     fs::write(idle, "").unwrap();
+    stopped_again(sandbox, run, text, (idle, log));
+    fs::write(idle, "").unwrap();
     killed_with_a_service(sandbox, run, text, (state, log));
 }
 
@@ -106,12 +110,15 @@ fn services_come_back(sandbox: &Sandbox, run: Run<'_>, text: &str, [state, idle,
 fn write_systemctl(file: &Path, [log, state, others]: [&Path; 3]) {
     let script = format!(
         "#!/bin/sh\necho \"$@\" >> {log}\nfor unit; do :; done\nstate={state}\n[ $unit = noisy.service ] || state=$state-$unit\n\
-         case $1 in stop) touch $state;; start) rm $state;; is-active) test ! -e $state;; show) cat {others};; esac\n",
+         case $1 in stop) test -e $state-deaf || touch $state;; start) rm $state;; show) case $2 in\n\
+         *ActiveState) grep LoadState {others} || {{ test -e $state && echo ActiveState=inactive; }} || cat {state}-runs;;\n\
+         *) cat {others};; esac;; esac\n",
         log = p(log),
         state = p(state),
         others = p(others)
     );
     fs::write(file, script).unwrap();
+    fs::write(format!("{}-runs", p(state)), "ActiveState=active\n").unwrap();
     assert!(tool("chmod").arg("755").arg(file).status().unwrap().success());
 }
 
@@ -121,6 +128,18 @@ fn swap(options: &[&str]) -> LoopDevice {
     assert!(tool("mkswap").arg(device.path()).output().unwrap().status.success());
     assert!(tool("swapon").args(options).arg(device.path()).status().unwrap().success());
     device
+}
+
+/// What the kernel discards of an area, by the flags in the newest line of its log about it.
+fn discards_of(device: &LoopDevice) -> String {
+    let log = tool("dmesg").output().unwrap();
+    let log = String::from_utf8_lossy(&log.stdout).into_owned();
+    let name = format!(" swap on {}.  ", p(device.path()));
+    let line = log.lines().rev().find(|line| line.contains(&name)).unwrap();
+    let flags = line.rsplit("across:").next().unwrap().to_owned();
+    let most = fs::read_to_string(format!("/sys/block/{}/queue/discard_max_bytes", device.name()));
+    assert_eq!(flags.contains("Ds"), most.unwrap().trim() != "0", "{line}");
+    flags
 }
 
 /// Which of them is used first.
@@ -146,8 +165,10 @@ fn started_meanwhile(sandbox: &Sandbox, run: Run<'_>, text: &str, services: [(&s
     }
 }
 
-/// While a service runs that somebody has started, no further trial is measured.
+/// While a service runs that somebody has started and that cannot be stopped, no further trial is measured.
 fn waits_for_a_service(sandbox: &Sandbox, run: Run<'_>, text: &str, idle: &Path) {
+    let deaf = sandbox.scratch.join("stopped-idle.service-deaf");
+    fs::write(&deaf, "").unwrap();
     let fs = mounted(FsKind::Ext4, &[], "");
     let count = sandbox.scratch.join("count");
     let command = format!("rm -f {}; echo measured >> {}", p(idle), p(&count));
@@ -164,6 +185,30 @@ fn waits_for_a_service(sandbox: &Sandbox, run: Run<'_>, text: &str, idle: &Path)
     assert!(voids[1].starts_with("not quiet within 2"), "{voids:?}");
     assert!(voids[1].contains("somebody started idle.service"), "{voids:?}");
     assert_eq!(fs::read_to_string(&count).unwrap(), "measured\n", "once only: {done:?}");
+    fs::remove_file(&deaf).unwrap();
+}
+
+/// What comes up in a trial makes that void, is stopped before the next one, and runs at the end: somebody wants it now. Here it is tried again
+/// and again, which is no rest.
+fn stopped_again(sandbox: &Sandbox, run: Run<'_>, text: &str, (idle, log): (&Path, &Path)) {
+    let (flag, runs) = (sandbox.scratch.join("came-up"), sandbox.scratch.join("stopped-runs"));
+    fs::write(&runs, "ActiveState=activating\n").unwrap();
+    fs::remove_file(log).unwrap();
+    let command = format!("test -e {0} || {{ touch {0}; rm -f {1}; }}", p(&flag), p(idle));
+    let text = text.replace("LOOK", &command).replace("blocks = 1", "blocks = 2\nsentinel = false");
+    let done = run(&plan(sandbox, "again", &text));
+    let records = done.records();
+    let voids: Vec<Option<&str>> = records.iter().map(|r| r["cell"]["void"].as_str()).collect();
+    assert_eq!(voids.len(), 2, "{done:?}");
+    assert!(voids[0].is_some_and(|why| why.starts_with("somebody started idle.service")));
+    assert_eq!(voids[1], None, "{done:?}");
+    assert!(done.stdout.contains("Stopping idle.service again"), "{done:?}");
+    let asked = fs::read_to_string(log).unwrap();
+    let acts = asked.lines().filter(|line| !line.starts_with("show") && line.contains("idle"));
+    let acts: Vec<&str> = acts.collect();
+    assert_eq!(acts, ["stop -- idle.service", "start -- idle.service"], "{asked}");
+    assert!(!idle.exists(), "it runs, as somebody wanted");
+    fs::write(&runs, "ActiveState=active\n").unwrap();
 }
 
 /// After kill -9 the service is started, and when the experiment goes on it is stopped for the rest, and started again.
