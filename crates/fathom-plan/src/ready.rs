@@ -108,12 +108,21 @@ impl ReadyPlan {
 /// A plan file with what was given in the places of its parameters, like a plan that comes with fathom; as it is where it has none.
 ///
 /// # Errors
-/// One that the file does not have.
+/// One that the file does not have, or has no place for any more.
 pub fn fill_file(origin: &str, text: &str, given: &Given) -> Result<String, PlanError> {
     // What else is wrong with the file is said when it is read.
     let Ok((_, mut parameters)) = parts(text) else { return Ok(text.to_owned()) };
     // Places that somebody has filled by hand need nothing any more.
     let is_open = |parameter: &Parameter| text.contains(&format!("\"<{}>\"", parameter.name));
+    for (name, option) in given.names() {
+        let shown = if option.is_empty() { name } else { option };
+        if parameters.iter().any(|parameter| parameter.name == name && !is_open(parameter)) {
+            let reason = format!(
+                "{shown} has no place in it any more, it was filled in by hand: change it there, or write \"<{name}>\" in its place"
+            );
+            return Err(PlanError::new(reason).in_file(origin));
+        }
+    }
     for parameter in &mut parameters {
         // What is still open then is said at its place.
         let open = format!("<{}>", parameter.name);

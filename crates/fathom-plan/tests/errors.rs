@@ -136,6 +136,7 @@ fn workloads() {
         (BASE, "seed = 3".to_owned()),
         (BASE, "[[workload]]\nuse = \"randread\"".to_owned()),
         (BASE, "[[workload]]\nlabel = \"a\"".to_owned()),
+        (BASE, "[[workload]]\nuze = \"commit\"".to_owned()),
         (BASE, "[[workload]]\nuse = \"commit\"\ncommand = \"x\"".to_owned()),
         (BASE, "[[workload]]\ncommand = \"bench -t 4\"\nthreads = 4".to_owned()),
         (BASE, "[[workload]]\nuse = \"commit\"\nlabel = \"a b\"".to_owned()),
@@ -166,6 +167,8 @@ fn workloads() {
                 line 3: workload: two workloads are called 'randread'; give each a label = "..." of its own
             [[workload]] / label = "a"
                 line 6: workload: needs use = "randread" (fathom workloads lists them, or a file) or command = "..."
+            [[workload]] / uze = "commit"
+                line 7: workload.uze: unknown key; did you mean 'use'?
             [[workload]] / use = "commit" / command = "x"
                 line 6: workload: use and command exclude each other; write two workloads
             [[workload]] / command = "bench -t 4" / threads = 4

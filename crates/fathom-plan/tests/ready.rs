@@ -136,6 +136,19 @@ fn parameters_are_asked_for_and_known() {
     let by_hand = scheduler.text.replace("\"<duration>\"", "\"5s\"");
     let filled = fill_file("mine.toml", &by_hand, &target).expect("filled");
     assert!(filled.contains("duration = \"5s\""), "{filled}");
+    // What is given has to go somewhere.
+    let mut both = target.clone();
+    both.others.insert("duration".into(), "60s".into());
+    let error = fill_file("mine.toml", &by_hand, &both).expect_err("no place").to_string();
+    assert!(
+        error.contains("mine.toml") && error.contains("duration has no place in it"),
+        "{error}"
+    );
+    let read_ahead = ready_named("chunk").expect("known").text;
+    let by_hand = read_ahead.replace("\"<devices>\"", "[\"/dev/sdb\"]");
+    let devices = Given { devices: vec!["/dev/sdc".into()], ..Given::default() };
+    let error = fill_file("mine.toml", &by_hand, &devices).expect_err("no place").to_string();
+    assert!(error.contains("--device has no place in it"), "{error}");
     // Four orders of four members need four.
     let order = ready_named("member-order").expect("known");
     let three = Given { devices: vec!["/dev/sdb".into(); 3], ..Given::default() };

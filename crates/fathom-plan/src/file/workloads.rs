@@ -3,6 +3,7 @@
 use crate::doc::{Item, Section};
 use crate::figure::Figure;
 use crate::{Known, PlanError};
+use fathom_base::suggest;
 use fathom_model::plan::PlanWorkload;
 
 /// Reads all of them; each is checked by itself.
@@ -50,7 +51,13 @@ fn read_one(mut section: Section, known: &dyn Known) -> Result<PlanWorkload, Pla
                 "needs use = \"randread\" (fathom workloads lists them, or a file) or command = \"...\""
             }
         };
-        return Err(section.refuse(reason));
+        let missing = section.refuse(reason);
+        // A slip of the finger in the word itself.
+        let mistyped = section.leaves(|_| false).into_iter().find_map(|(key, item)| {
+            let near = suggest::nearest(&key, ["use", "command"]).filter(|_| name.is_none())?;
+            Some(item.refuse_key(format!("unknown key; did you mean '{near}'?")))
+        });
+        return Err(mistyped.unwrap_or(missing));
     }
     let mut workload = PlanWorkload { label, name, command, settings: Default::default(), target };
     let items = section.leaves(|_| false);

@@ -133,7 +133,8 @@ fn plan_text(args: &Arguments, name: &str) -> Result<(String, String), String> {
             _ => format!("plan '{name}': {error}"),
         })?;
         if !text.contains("[parameters]") {
-            if let Some(other) = others.first() {
+            let device = args.device.first().map(|device| format!("--device {device}"));
+            if let Some(other) = others.first().map(|other| (*other).clone()).or(device) {
                 return Err(format!(
                     "'{other}': the plan has no [parameters]; edit the file instead"
                 ));

@@ -276,8 +276,22 @@ fn rights() {
     };
     let dry = run(&["--dry-run"]);
     assert_eq!(dry.code, 4, "{dry:?}");
-    assert!(dry.stdout.contains("run as root: it takes its rights for 'sync; echo 3"), "{dry:?}");
+    let cure = "run as root, or set drop_caches = false: it takes its rights for 'sync; echo 3";
+    assert!(dry.stdout.contains(cure), "{dry:?}");
     run(&[]).is_refusal(4, &["run as root"]);
+    // A setting that is so already is not written.
+    let text = fs::read_to_string(&plan).unwrap();
+    let of = |swappiness: u32| {
+        let knobs = format!("[knobs]\nvm.swappiness = {swappiness}\n");
+        let prepare = "[prepare]\ndrop_caches = false\n";
+        fs::write(&plan, text.replace("[prepare]\n", &format!("{knobs}{prepare}"))).unwrap();
+        run(&["--dry-run"])
+    };
+    let now: u32 = fs::read_to_string("/proc/sys/vm/swappiness").unwrap().trim().parse().unwrap();
+    assert_eq!(of(now).code, 0);
+    let other = of(now ^ 1);
+    assert_eq!(other.code, 4, "{other:?}");
+    assert!(other.stdout.contains("run as root: it takes its rights for 'setting vm.swappiness"));
     assert!(!names(&dir).iter().any(|name| name.starts_with(".fathom-")), "no test file was made");
 }
 
@@ -555,6 +569,8 @@ fn skip() {
     refuse(&file, "threads=3", &["no such level", "threads="]);
     refuse(&file, "tow", &["no workload has that label", "did you mean 'two'"]);
     sandbox.refuses(&["lab", p(&file), "--skip=one", "--skip=two"], 2, &["the only workload"]);
+    let device = ["lab", p(&file), "--device=/dev/sdx", "--dry-run"];
+    sandbox.refuses(&device, 2, &["--device /dev/sdx", "no [parameters]"]);
     let all = ["lab", p(&file), "--skip=null=a", "--skip=null=b"];
     sandbox.refuses(&all, 2, &["with --skip", "leaves out every cell"]);
     let two = "[factors]\nworkload.threads = [1, 2]\nworkload.depth = [1, 2]\nnull.x = [1, 2]\nnull.y = [1, 2]\n";
