@@ -51,7 +51,7 @@ impl Interval {
         let range = self.range(text);
         match percent {
             p if p < 99.5 => format!("{p:.0} %: {range}"),
-            p => format!("{:.1} %: {range}", (10.0 * p).floor() / 10.0),
+            p => format!("{:.1} %: {range}", ((10.0 * p).floor() / 10.0).min(99.9)),
         }
     }
 }
@@ -175,6 +175,7 @@ mod tests {
         };
         assert_eq!(of(0.9996), "99.9 %: 1 to 2");
         assert_eq!(of(0.9999999), "99.9 %: 1 to 2");
+        assert_eq!(of(1.0), "99.9 %: 1 to 2");
         assert_eq!(of(0.996), "99.6 %: 1 to 2");
         assert_eq!(of(0.967), "97 %: 1 to 2");
     }

@@ -26,7 +26,11 @@ pub fn run(output: Output, args: &Knobs) -> CommandResult {
     let root = SysRoot::live();
     // A lone path is a target, unless it is a path of the kernel's own.
     let (id, target) = match (&args.id, &args.target) {
-        (Some(word), None) if word.contains('/') && find(word).is_err() => (None, Some(word)),
+        (Some(word), None)
+            if (word.contains('/') || Path::new(word).exists()) && find(word).is_err() =>
+        {
+            (None, Some(word))
+        }
         (id, target) => (id.as_ref(), target.as_ref()),
     };
     let (devices, mounts) = match target {
@@ -65,10 +69,14 @@ fn of_target(
     root: &SysRoot,
     target: &str,
 ) -> Result<(Vec<ScopeDevice>, Vec<ScopeMount>), CommandError> {
-    if std::fs::symlink_metadata(target).is_err() {
-        let text =
-            format!("'{target}' does not exist; give a directory, a file or a device that does");
-        return Err(CommandError::usage(output, &text));
+    if let Err(error) = std::fs::symlink_metadata(target) {
+        let reason = match error.kind() {
+            std::io::ErrorKind::NotFound => {
+                "does not exist; give a directory, a file or a device that does".to_owned()
+            }
+            _ => format!("cannot be looked at: {error}"),
+        };
+        return Err(CommandError::usage(output, &format!("'{target}' {reason}")));
     }
     let stack = fathom_inspect::resolve(root, Path::new(target))
         .map_err(|error| CommandError::usage(output, &error))?;
