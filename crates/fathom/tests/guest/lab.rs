@@ -7,6 +7,7 @@ use serde_json::Value;
 pub fn trials() -> Vec<Trial> {
     Family::new("lab", &["mdadm", "blkid", "lvm", "mkfs.xfs", "mkfs.btrfs", "mkfs.f2fs"], job)
         .test("states_of_an_array_are_levels", states)
+        .test("data_begin_where_the_cell_says", offsets)
         .test("a_member_that_fails_makes_the_trial_void", member)
         .test("kills_leave_no_array", kills)
         .test("ready_plans_of_arrays", ready)
@@ -70,12 +71,16 @@ fn job(job: GuestJob) -> GuestJob {
             ". /run/lib.sh
              plan 300ms '[factors]
 array.state = [\"normal\", \"degraded\", \"rebuilding\", \"checking\"]' >/run/states.toml
+             plan 100ms '[factors]
+array.data_offset = [\"1025k\", \"64k\"]' >/run/offsets.toml
              plan 20s '' >/run/member.toml
              plan 100ms '[knobs]
 md.stripe_cache_size = 300' >/run/killed.toml",
         )
         .step("states", ". /run/lib.sh; fathom --json --quiet lab /run/states.toml $(destroy)")
         .step("after_states", ". /run/lib.sh; left")
+        .step("offsets", ". /run/lib.sh; fathom --json --quiet lab /run/offsets.toml $(destroy)")
+        .step("after_offsets", ". /run/lib.sh; left")
         .step(
             "member",
             ". /run/lib.sh
@@ -229,6 +234,23 @@ fn states(report: &GuestReport) {
     let settings = around.iter().find(|line| line["what"] == "settings of the queues");
     assert_eq!(settings.map(|line| &line["is_same"]), Some(&Value::from(true)), "{around:?}");
     contains(&report.step("after_states").stdout, &["NOTHING LEFT"]);
+}
+
+/// Each cell has an array whose data begin elsewhere on its members, as the kernel says.
+fn offsets(report: &GuestReport) {
+    let records = all_of(report, "offsets", 2);
+    for record in &records {
+        let cell = &record["cell"];
+        let level = cell["levels"][0][1].as_str().expect("an offset");
+        let kib: u64 = level.trim_end_matches('k').parse().expect("KiB");
+        let facts = cell["setup"].to_string();
+        assert!(facts.contains(&format!("--data-offset={kib}")), "{facts}");
+        let nodes = record["targets"][0]["stack"]["nodes"].as_array().expect("nodes");
+        let members = nodes.iter().filter_map(|node| node["md"]["members"].as_array());
+        let found: Vec<u64> =
+            members.flatten().filter_map(|member| member["offset_bytes"].as_u64()).collect();
+        assert_eq!(found, [kib << 10; 3], "{level}: {nodes:?}");
+    }
 }
 
 fn member(report: &GuestReport) {
