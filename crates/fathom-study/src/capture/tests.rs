@@ -1,7 +1,7 @@
 //! Twins can be run, advice has its reasons, distances are distances.
 
 use super::likeness::{Changed, FAR, distance, distances, finding};
-use super::twin::workload_file;
+use super::twin::{fit, workload_file};
 use super::*;
 use fathom_base::units::format_size;
 use fathom_model::builtin;
@@ -105,12 +105,43 @@ fn the_twin_of_areas_far_apart_has_them_side_by_side() {
     places.parts[50] = 3000;
     let text = workload_file(&capture, "t").expect("a workload");
     assert!(text.contains("2 areas that it uses lie far apart") && text.contains("lie 9 requests"));
-    // 100 parts of 64 KiB, of which 20 lie before the database; none of the 100 MiB between.
-    let used = 100.0 * f64::from(100 << 16) / f64::from(100 << 20);
-    let offset = 100.0 * f64::from((60 << 20) - (20 << 16)) / f64::from(100 << 20);
-    assert!(text.contains(&format!("offset = \"{offset:.6}%\"\nspan = \"{used:.6}%\"")), "{text}");
+    // 100 parts of 64 KiB, of which 20 lie before the database; none of the 100 MiB between. The last request may go on behind them.
     let jobs = twin(&capture);
+    let place = |job: &Job| (job.offset.bytes(100 << 20), job.span.map(|s| s.bytes(100 << 20)));
+    assert_eq!(place(&jobs[0]), ((60 << 20) - (20 << 16), Some((100 << 16) + 4096)), "{text}");
     assert!(format!("{:?}", jobs[0].distribution).contains("Zones"), "{text}");
+}
+
+/// A ring of few places on a large device, written in requests of 1 MiB, and a few elsewhere: there is room for each of them, also where
+/// the target is smaller.
+#[test]
+fn the_twin_of_one_spot_has_room_for_a_request() {
+    const SIZE: u64 = 4 << 40;
+    let writes = class("write", 500, 0, &[(4096, 400), (1 << 20, 100)]);
+    let mut capture = capture(vec![writes], vec![0, 100]);
+    capture.size_bytes = SIZE;
+    let places = &mut capture.places;
+    places.part_bytes = 4096;
+    (places.areas, places.parts) = (vec![(3 << 40, 4096)], vec![500]);
+    (places.elsewhere, places.end_byte) = (3, SIZE);
+    let text = workload_file(&capture, "t").expect("a workload");
+    let place = |size_bytes: u64| {
+        let mut workload = builtin::parse("twin.toml", &text).expect("parses").workload;
+        fit(&mut workload, size_bytes);
+        let job = &workload.jobs[0];
+        (job.offset.bytes(size_bytes), job.span.map(|span| span.bytes(size_bytes)))
+    };
+    assert_eq!(place(SIZE), (3 << 40, Some((1 << 20) + 4096)), "{text}");
+    // Of a device whose size is not known, it is as large as it was, at the start.
+    capture.size_bytes = 0;
+    let unknown = workload_file(&capture, "t").expect("a workload");
+    assert!(unknown.contains("lie at the start of the target"), "{unknown}");
+    let job = &twin(&capture)[0];
+    assert_eq!(job.offset.bytes(SIZE), 0);
+    assert_eq!(job.span.map(|span| span.bytes(SIZE)), Some((1 << 20) + 4096));
+    // Of these its share is less than one request.
+    assert_eq!(place(1 << 30), (3 << 28, Some(1 << 20)), "{text}");
+    assert_eq!(place(2 << 20), (1 << 20, Some(1 << 20)), "{text}");
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! The synthetic twin: a workload file with the mix, sizes, places and pace of a capture.
 
 use fathom_model::capture::{CaptureClass, CapturePlaces, CaptureRecord};
+use fathom_model::workload::{Extent, Workload};
 use fathom_stats::histogram::{bucket_bounds, bucket_of};
 use std::fmt::Write;
 
@@ -13,6 +14,8 @@ const GROUPS: u64 = 8;
 const JOB_SHARE_MIN: f64 = 0.05;
 /// Places for requests of an open loop where nobody knows how many were in flight.
 const DEPTH_UNKNOWN: u64 = 128;
+/// What places and lengths in bytes are multiples of.
+const BLOCK_BYTES: u64 = 4096;
 /// Zones of equal size in which hot spots are told.
 const ZONES: usize = 10;
 
@@ -52,6 +55,9 @@ pub fn workload_file(capture: &CaptureRecord, name: &str) -> Option<String> {
         }
     }
     out += &apart(&capture.places);
+    if capture.size_bytes == 0 && are_apart(&capture.places) {
+        out += "How large the device was the trace does not say: they lie at the start of the target here.\n";
+    }
     let _ = writeln!(out, "{}\n\"\"\"", pace(capture).text());
     for job in &jobs {
         job.write(&mut out, capture, seconds);
@@ -211,11 +217,14 @@ impl Twin<'_> {
         let places = &capture.places;
         let (first_byte, used) = range(capture);
         if capture.size_bytes > 0 && used > 0 {
-            let percent = |bytes: u64| 100.0 * bytes as f64 / capture.size_bytes as f64;
-            let (offset, span) = (percent(first_byte), percent(used));
-            if offset + span <= 100.0 && span < 95.0 {
-                let _ = writeln!(out, "offset = \"{offset:.6}%\"\nspan = \"{span:.6}%\"");
+            // In bytes these are rounded down: a little more, so that none is missing.
+            let percent = |bytes: f64| 100.0 * bytes / capture.size_bytes as f64;
+            let (offset, span) = (percent(first_byte as f64), percent(used as f64 + 0.125));
+            if first_byte + used <= capture.size_bytes && span < 95.0 {
+                let _ = writeln!(out, "offset = \"{offset:.15}%\"\nspan = \"{span:.15}%\"");
             }
+        } else if used > 0 && are_apart(places) {
+            let _ = writeln!(out, "span = \"{}\"", used.next_multiple_of(BLOCK_BYTES));
         }
         if let Some(zones) = zones(places).filter(|_| self.is_random) {
             let _ = writeln!(out, "distribution = \"{zones}\"");
@@ -228,10 +237,34 @@ fn range(capture: &CaptureRecord) -> (u64, u64) {
     let places = &capture.places;
     match places.fullest_area().filter(|_| are_apart(places)) {
         Some((from, _, before)) => {
-            let used: u64 = places.areas.iter().map(|(_, bytes)| bytes).sum();
-            (from.saturating_sub(before).min(capture.size_bytes.saturating_sub(used)), used)
+            // An area ends with the part in which its last request begins.
+            let largest = |class: &CaptureClass| {
+                let kept = class.sizes.iter().map(|(bytes, _)| *bytes).max();
+                class.all_sizes.max().max(kept).unwrap_or(0)
+            };
+            let reach = capture.classes.iter().map(largest).max().unwrap_or(0);
+            let areas: u64 = places.areas.iter().map(|(_, bytes)| bytes).sum();
+            // Blktrace does not say how large the device was.
+            let size_bytes = if capture.size_bytes > 0 { capture.size_bytes } else { u64::MAX };
+            let used = (areas + reach).min(size_bytes);
+            (from.saturating_sub(before).min(size_bytes - used), used)
         }
         None => (places.first_byte, places.end_byte.saturating_sub(places.first_byte)),
+    }
+}
+
+/// Makes a twin fit a target of that size: what it uses is a share of the device that was captured, which on a smaller one may hold no
+/// request, or a number of bytes that a small one does not have.
+pub fn fit(workload: &mut Workload, target_bytes: u64) {
+    for job in &mut workload.jobs {
+        job.span = job.span.filter(|span| span.bytes(target_bytes) <= target_bytes);
+        let least = u64::from(job.block_size_bytes_max()).next_multiple_of(BLOCK_BYTES);
+        let is_short = job.span.is_some_and(|span| span.bytes(target_bytes) < least);
+        if is_short && least <= target_bytes {
+            let offset = job.offset.bytes(target_bytes).min(target_bytes - least);
+            job.offset = Extent::Bytes(offset / BLOCK_BYTES * BLOCK_BYTES);
+            job.span = Some(Extent::Bytes(least));
+        }
     }
 }
 
