@@ -55,6 +55,11 @@ impl Identity {
         Self { root: root.clone(), devno, own, disk, sequence, size_bytes }
     }
 
+    /// Whether what is in it may change while it stays: a file below a loop device, a medium in a drive.
+    fn is_filled_anew(&self) -> bool {
+        self.disk.has("loop") || self.disk.flag("removable") == Some(true)
+    }
+
     /// What it is now.
     pub fn now(&self) -> Now {
         match self.own.size_bytes() {
@@ -62,8 +67,8 @@ impl Identity {
             Some(0) if self.size_bytes > 0 => Now::Gone,
             Some(bytes) => match self.sequence {
                 Some(before) if self.disk.value("diskseq") == Some(before) => Now::Same,
-                // It may grow; where nothing else tells, another size is another device.
-                None if bytes == self.size_bytes => Now::Same,
+                // It may grow. Where nothing else tells, another size is another file or medium.
+                None if bytes == self.size_bytes || !self.is_filled_anew() => Now::Same,
                 _ => Now::Other,
             },
             None => {
@@ -156,5 +161,31 @@ mod tests {
         assert_eq!(identity.now(), Now::Gone);
         put("5", "2048");
         assert_eq!(identity.now(), Now::Other);
+    }
+
+    /// Kernels before 5.15 number nothing.
+    #[test]
+    fn what_grows_is_the_same_unless_it_may_be_filled_anew() {
+        let tree = Tree::new();
+        for (name, number, more, then) in [
+            ("sda", "8:0", None, Now::Same),
+            ("sdb", "8:16", Some(("removable", "0\n")), Now::Same),
+            ("sdc", "8:32", Some(("removable", "1\n")), Now::Other),
+            ("loop1", "7:1", Some(("loop/backing_file", "/img\n")), Now::Other),
+        ] {
+            let size = |size| {
+                let values = [("size", size)].into_iter().chain(more).collect::<Vec<_>>();
+                tree.device(&format!("v/block/{name}"), number, &values);
+            };
+            size("2048");
+            let root = tree.root();
+            let dir = BlockDir::by_name(&root, name).unwrap();
+            let identity = Identity::of(&root, dir.devno().unwrap(), &dir, &dir);
+            assert_eq!(identity.now(), Now::Same, "{name}");
+            size("4096");
+            assert_eq!(identity.now(), then, "{name}");
+            size("0");
+            assert_eq!(identity.now(), Now::Gone, "{name}");
+        }
     }
 }
