@@ -127,3 +127,44 @@ impl Family {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::process::{Command, Stdio};
+
+    /// Nobody has looked at it while it ran: what it has written is known all the same, once it was waited for.
+    #[test]
+    fn at_the_end_all_that_was_written_is_known() {
+        let root = SysRoot::live();
+        // A look would take away what other tests have started.
+        let none = Usage::default();
+        let mut family = Family {
+            root: root.clone(),
+            leader: 0,
+            buried: none,
+            base: none,
+            most: none,
+            processes: 0,
+            waited_for: family::waited_for(),
+            glance_at: Instant::now(),
+        };
+        let path = std::env::temp_dir().join(format!("fathom-at-the-end-{}", std::process::id()));
+        let script =
+            format!("head -c 1048576 /dev/zero > {0}; sync {0}; rm {0}; read end", path.display());
+        let mut command = Command::new("sh");
+        let mut child =
+            command.args(["-c", &script]).stdin(Stdio::piped()).spawn().expect("starts");
+        let usage = || family::usage(&root, child.id()).expect("it runs");
+        let begun = Instant::now();
+        while usage().asked_write_bytes < 1 << 20 || path.exists() {
+            assert!(begun.elapsed().as_secs() < 60, "{:?}", usage());
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        // Where the file lies in memory, nothing is written.
+        let written_bytes = usage().written_bytes;
+        drop(child.stdin.take());
+        child.wait().expect("ended");
+        assert!(family.at_the_end().written_bytes >= written_bytes, "{written_bytes}");
+    }
+}

@@ -484,6 +484,39 @@ mod tests {
         assert_eq!(look("4096", "6", 99), (None, own(), own()));
     }
 
+    /// What an array or a volume stands on changes while nothing comes or goes: a member that leaves an array is told, what a volume was
+    /// moved from, and the disk below the former file of a loop device, are not.
+    #[test]
+    fn a_member_that_leaves_goes_and_the_disk_of_a_volume_or_file_does_not() {
+        let change = |top: &str, devno: &str, facts: &[(&str, &str)], number: &str| {
+            let tree = Tree::new();
+            for (at, name) in ["sda", "sdb", "sdc"].iter().enumerate() {
+                disk(&tree, name, &format!("8:{}", 16 * at), "1");
+            }
+            let below = [("diskseq", "4"), ("size", "2048"), ("slaves/sda/x", "")];
+            let below: Vec<_> = below.into_iter().chain(facts.iter().copied()).collect();
+            tree.device(&format!("v/block/{top}"), devno, &below);
+            let lines = [("8 0", "sda"), ("8 16", "sdb"), ("8 32", "sdc"), (devno, top)];
+            let lines = lines.map(|(devno, name)| line(&devno.replace(':', " "), name, 9));
+            tree.put("proc/diskstats", lines.concat()).put("sys/kernel/uevent_seqnum", "100");
+            let choice = Choice::Named(vec![top.to_owned()]);
+            let mut watcher = Watcher::new(&tree.root(), choice, moment(0), None);
+            let slaves = tree.root().path(format!("sys/devices/v/block/{top}/slaves"));
+            std::fs::remove_dir_all(slaves.join("sda")).unwrap();
+            tree.put(format!("sys/devices/v/block/{top}/slaves/sdc/x"), "");
+            tree.put(format!("sys/devices/v/block/{top}/diskseq"), number);
+            tree.put("sys/kernel/uevent_seqnum", "101");
+            let sample = watcher.look(moment(6000), None);
+            assert!(watcher.layers().iter().any(|layer| layer.name == "sdc"), "{top}");
+            (sample.came.join(" "), sample.went.join(" "))
+        };
+        let told = |came: &str, went: &str| (came.to_owned(), went.to_owned());
+        let array = [("md/level", "raid1\n"), ("slaves/sdb/x", "")];
+        assert_eq!(change("md0", "9:0", &array, "4"), told("sdc", "sda"));
+        assert_eq!(change("dm-0", "252:0", &[("dm/name", "vg-a")], "4"), told("", ""));
+        assert_eq!(change("loop1", "7:1", &[], "5"), told("loop1", "loop1"));
+    }
+
     #[test]
     fn a_member_that_stands_out_and_an_array_that_synchronises() {
         let tree = Tree::new();
