@@ -3,7 +3,7 @@
 mod hidden;
 
 use super::list::{open, state_of};
-use super::{CommandError, CommandResult};
+use super::{CommandError, CommandResult, standing};
 use crate::args::{Common, Export, ExportFormat, ExportTable};
 use crate::exit::Exit;
 use crate::output::Output;
@@ -17,6 +17,7 @@ use fathom_export::{Run, csv, hdr, parquet};
 use fathom_store::transfer::jsonl::{self, WriteError};
 use fathom_store::{Filter, Store, StoreError};
 use fathom_sys::signals::StopFlag;
+use fathom_sys::sysroot::SysRoot;
 use std::cell::RefCell;
 use std::io::Write;
 use std::path::Path;
@@ -103,9 +104,10 @@ fn format(output: Output, args: &Export) -> Result<ExportFormat, CommandError> {
 /// The runs, the oldest first: so they come to stand in another store as they stand here.
 fn chosen(output: Output, store: &Store, args: &Export) -> Result<Vec<String>, CommandError> {
     let failed = |e: StoreError| CommandError::store(output, &e);
+    let root = SysRoot::live();
     let filter = Filter {
         label: args.label.clone(),
-        target: args.target.as_deref().map(session::absolute_target),
+        target: args.target.as_deref().map(|word| standing::absolute_target(&root, word)),
         since_unix_ns: None,
         limit: args.limit,
     };
