@@ -268,7 +268,9 @@ pub fn shift_rows(comparison: &Comparison, whole_max: usize) -> Option<Noted> {
     (!all.is_empty()).then_some(Noted { table, notes })
 }
 
-fn differences_text(differences: &[Difference], width: usize) -> String {
+/// Everything that differed, as a table; that there was nothing, where there was not.
+#[must_use]
+pub fn differences_text(differences: &[Difference], width: usize) -> String {
     let table = difference_rows(differences, &cut);
     if table.is_empty() { format!("{NO_DIFFERENCE}\n") } else { table.render_to(0, width) }
 }

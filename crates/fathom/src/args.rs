@@ -526,12 +526,12 @@ pub struct Compare {
     /// The thing under test, when several things differ: its name in the list, or device, size, region, fill
     #[arg(long, value_name = "NAME")]
     pub factor: Option<String>,
-    /// The largest change that does not matter
-    #[arg(long, default_value = "3%", value_name = "PERCENT")]
-    pub margin: String,
-    /// Confidence level of the intervals
-    #[arg(long, default_value = "95%", value_name = "PERCENT")]
-    pub level: String,
+    /// The largest change that does not matter [default: 3%]
+    #[arg(long, value_name = "PERCENT")]
+    pub margin: Option<String>,
+    /// Confidence level of the intervals [default: 95%]
+    #[arg(long, value_name = "PERCENT")]
+    pub level: Option<String>,
     /// Add pairs until the answer is clear, looking after 8, 12, 18 and 25; intervals allow for the looks
     #[arg(long)]
     pub looks: bool,

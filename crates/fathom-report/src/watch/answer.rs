@@ -243,11 +243,15 @@ pub fn comparison_text(comparison: &WatchComparison, width: usize) -> String {
             }
         }
     }
-    let mut out = if table.is_empty() {
-        "the two watches have no device in common\n".to_owned()
-    } else {
-        table.render_to(0, width)
+    let mut out = match (table.is_empty(), comparison.idle.is_empty()) {
+        (true, true) => "the two watches have no device in common\n".to_owned(),
+        (true, false) => String::new(),
+        (false, _) => table.render_to(0, width),
     };
+    if !comparison.idle.is_empty() {
+        let text = format!("nothing was done in either: {}", comparison.idle.join(", "));
+        push_wrapped_to(&mut out, width, "", &printable(&text));
+    }
     let [a, b] = comparison.left_out;
     if a + b > 0 {
         let which = if a > 0 { "A" } else { "B" };
@@ -465,6 +469,7 @@ mod tests {
             seconds: [60.0, 60.0],
             left_out: [0, 12],
             changes: vec![change, none],
+            idle: vec!["sdy".into()],
             only_in_one: vec![OnlyInOne { side: "B", device: "sdz".into(), requests_per_s: 12.0 }],
         };
         let text = comparison_text(&comparison, 100);
@@ -472,6 +477,11 @@ mod tests {
         assert!(text.contains("-2.00 to 4.00  no difference seen"), "{text}");
         assert!(text.contains("the first 1 min 00 s (60 intervals of A): 12 more of B"), "{text}");
         assert!(text.contains("only in one of them: sdz (B: 12.0 requests a second)"), "{text}");
+        let idle = WatchComparison { changes: Vec::new(), ..comparison };
+        let text = comparison_text(&idle, 100);
+        assert!(text.starts_with("nothing was done in either: sdy\n"), "{text}");
+        let text = comparison_text(&WatchComparison { idle: Vec::new(), ..idle }, 100);
+        assert!(text.starts_with("the two watches have no device in common\n"), "{text}");
     }
 
     /// More than was asked for is a matter of how the kernel counts.

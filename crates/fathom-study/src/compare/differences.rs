@@ -2,6 +2,7 @@
 
 mod consequences;
 
+use super::Run;
 use super::facts::{Class, Fact, Facts, alike};
 use fathom_model::record::{Record, RunHead, TargetKind};
 use fathom_model::stack::Stack;
@@ -102,6 +103,18 @@ impl Measured {
         let facts = super::facts::of(head, record, job);
         Self { run: head.id.clone(), facts, place: Place::of(record) }
     }
+}
+
+/// What differs between two runs that were watched or captured.
+#[must_use]
+pub fn observed(a: &Run, b: &Run) -> Vec<Difference> {
+    // The first piece of a watch has the layers, the last one the command.
+    let of = |run: &Run| {
+        let (first, last) = (run.records.first(), run.records.iter().skip(1).next_back());
+        let all = first.into_iter().chain(last).map(|record| Measured::of(&run.head, record, 0));
+        all.collect::<Vec<_>>()
+    };
+    differences(&of(a), &of(b), None)
 }
 
 /// Everything that differs, the gravest first. `factor` names the thing under test: a name as it is listed or its last

@@ -184,6 +184,12 @@ pub fn of(head: &RunHead, record: &Record, job: usize) -> Facts {
         }
         layers(&mut facts, index, &target.stack);
     }
+    for (index, around) in (record.targets.len()..).zip(record.stacks_around()) {
+        layers(&mut facts, index, &around.before);
+    }
+    if let Some(ended) = record.watch.as_ref().and_then(|watch| watch.ended.as_ref()) {
+        set(&mut facts, "workload.command", &ended.command);
+    }
     facts
 }
 

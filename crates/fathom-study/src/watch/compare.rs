@@ -56,6 +56,8 @@ pub struct WatchComparison {
     pub left_out: [usize; 2],
     /// Figures of devices that both have.
     pub changes: Vec<WatchChange>,
+    /// Devices that both have and that did nothing in either.
+    pub idle: Vec<String>,
     /// Devices that only one has.
     pub only_in_one: Vec<OnlyInOne>,
 }
@@ -78,7 +80,7 @@ pub fn compare(a: &[Record], b: &[Record]) -> WatchComparison {
     let intervals = same_length([a, b], &lengths);
     let left_out = [0, 1].map(|side| lengths[side].len() - intervals[side]);
     let (a, b) = (summed_up(a, true, intervals[0]), summed_up(b, true, intervals[1]));
-    let mut changes = Vec::new();
+    let (mut changes, mut idle) = (Vec::new(), Vec::new());
     for device in &a.devices {
         let Some(other) = b.devices.iter().find(|other| other.name == device.name) else {
             continue;
@@ -90,7 +92,11 @@ pub fn compare(a: &[Record], b: &[Record]) -> WatchComparison {
             let of_a = of_a.cloned().or_else(|| nothing(name, device))?;
             Some((of_a, of_b.cloned().or_else(|| nothing(name, other))?))
         });
+        let before = changes.len();
         changes.extend(both.map(|(a, b)| change(&device.name, &a, &b)));
+        if changes.len() == before {
+            idle.push(device.name.clone());
+        }
     }
     if let Some((a, b)) = a.application.as_ref().zip(b.application.as_ref()) {
         let own = [("seconds".to_owned(), a.took_ns as f64 / 1e9, b.took_ns as f64 / 1e9)];
@@ -121,7 +127,7 @@ pub fn compare(a: &[Record], b: &[Record]) -> WatchComparison {
     let mut only_in_one = only("A", &a.devices, &b.devices);
     only_in_one.extend(only("B", &b.devices, &a.devices));
     let seconds = [a.seconds, b.seconds];
-    WatchComparison { intervals, seconds, left_out, changes, only_in_one }
+    WatchComparison { intervals, seconds, left_out, changes, idle, only_in_one }
 }
 
 /// A figure of a device that was watched and did nothing of the kind; none of one that only requests have.
@@ -268,6 +274,13 @@ mod tests {
         let all = compare(&watch(&idle), &watch(&busy)).changes;
         assert!(!all.iter().any(|change| change.figure == "r_await"), "{all:?}");
         assert!(!all.iter().any(|change| change.figure == "w/s"), "{all:?}");
+        let mut asleep = watch(&idle);
+        for record in &mut asleep {
+            let piece = record.watch.as_mut().expect("a piece");
+            piece.devices.iter_mut().for_each(|device| device.counters.series.clear());
+        }
+        let both = compare(&asleep, &asleep);
+        assert_eq!((both.changes.len(), both.idle), (0, vec!["sda".to_owned()]));
         // Three seconds of it decide nothing.
         assert!(!reads(&[0; 3], &busy[..3]).differs);
     }

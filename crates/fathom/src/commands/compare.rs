@@ -7,8 +7,10 @@ use crate::args::{Common, Compare, FailOn};
 use crate::exit::Exit;
 use crate::output::Output;
 use fathom_base::units::parse_fraction;
-use fathom_report::comparison::comparison_text;
+use fathom_model::finding::Severity;
+use fathom_report::comparison::{comparison_text, differences_text};
 use fathom_store::{Filter, RunState, Store, StoreError};
+use fathom_study::compare::differences::observed;
 use fathom_study::compare::{Options, Regression, Run, Side, compare};
 use fathom_study::experiment::keep_pairs;
 use fathom_study::{against, rounds};
@@ -22,10 +24,11 @@ pub fn run(common: &Common, output: Output, args: &Compare) -> CommandResult {
         let value = parse_fraction(text).map_err(|e| usage(format!("{option}{text}: {e}")))?;
         Ok::<f64, CommandError>(value)
     };
-    let margin_percent = 100.0 * share("--margin=", &args.margin)?;
-    let level = share("--level=", &args.level)?;
+    let margin_percent = 100.0 * share("--margin=", args.margin.as_deref().unwrap_or("3%"))?;
+    let level_text = args.level.as_deref().unwrap_or("95%");
+    let level = share("--level=", level_text)?;
     if !(0.5..1.0).contains(&level) {
-        return Err(usage(format!("--level={}: from 50% to below 100%", args.level)));
+        return Err(usage(format!("--level={level_text}: from 50% to below 100%")));
     }
     let limit_percent = match args.fail_if.as_deref().map(|text| (text, text.split_once(':'))) {
         None => None,
@@ -38,17 +41,19 @@ pub fn run(common: &Common, output: Output, args: &Compare) -> CommandResult {
     };
     let (mut a, mut b) = (side(common, output, &args.a)?, side(common, output, &args.b)?);
     keep_pairs(&mut a, &mut b);
+    let only_void = args.fail_on == FailOn::Void;
     let (is_watch, is_capture) =
         (watch::stored::is_asked(&a, &b), capture::compare::is_asked(&a, &b));
-    if (is_watch || is_capture) && (args.fail_if.is_some() || args.factor.is_some()) {
-        let text = "--fail-if and --factor are for measurements: of watches, captures and replays nothing is called better or worse";
-        return Err(usage(text.to_owned()));
+    if let Some(option) = for_measurements(args).filter(|_| is_watch || is_capture) {
+        return Err(usage(format!(
+            "{option} is for measurements: of watches, captures and replays nothing is called better or worse"
+        )));
     }
     if is_watch {
-        return watch::stored::compare(output, &a, &b);
+        return watch::stored::compare(output, &a, &b, only_void);
     }
     if is_capture {
-        return capture::compare::compare(output, &a, &b, args.fail_on == FailOn::Void);
+        return capture::compare::compare(output, &a, &b, only_void);
     }
     // Rows of one run may be compared with each other, a run with itself not: that would prove nothing.
     let same = |run: &&Run| {
@@ -63,7 +68,7 @@ pub fn run(common: &Common, output: Output, args: &Compare) -> CommandResult {
     let found = compare(&a, &b, &options);
     let worse = found.slower_by(limit_percent);
     let exit = match worse.is_empty() {
-        true => Exit::of_verdict(found.verdict, args.fail_on == FailOn::Void),
+        true => Exit::of_verdict(found.verdict, only_void),
         false => Exit::Doubtful,
     };
     let mut text = comparison_text(&found, output.width());
@@ -79,6 +84,53 @@ pub fn run(common: &Common, output: Output, args: &Compare) -> CommandResult {
     });
     output.json("result", &fields)?;
     Ok(exit)
+}
+
+/// The first option given that only the comparison of measurements has a use for.
+fn for_measurements(args: &Compare) -> Option<&'static str> {
+    let given = [
+        ("--fail-if", args.fail_if.is_some()),
+        ("--factor", args.factor.is_some()),
+        ("--margin", args.margin.is_some()),
+        ("--level", args.level.is_some()),
+        ("--looks", args.looks),
+    ];
+    given.into_iter().find_map(|(option, is_given)| is_given.then_some(option))
+}
+
+/// What else is to be said of two runs that are set beside each other.
+pub(super) struct Beside {
+    /// What differed between them, and what speaks against them, as text.
+    pub text: String,
+    /// What differed, as data.
+    pub differences: serde_json::Value,
+    /// What speaks against either, as data.
+    pub doubts: serde_json::Value,
+    /// How the command ends: as the worse of the two is judged.
+    pub exit: Exit,
+}
+
+/// Two watches, captures or replays; with `only_void` a void one alone makes it end with 1.
+pub(super) fn beside(output: Output, sides: [(&str, &Run); 2], only_void: bool) -> Beside {
+    let differences = observed(sides[0].1, sides[1].1);
+    let (mut text, mut doubts, mut exit) = (String::new(), Vec::new(), Exit::Done);
+    // Not all that was asked for is among the facts: that nothing differed cannot be said.
+    if !differences.is_empty() {
+        text = format!("\n{}", differences_text(&differences, output.width()));
+    }
+    for (name, run) in sides {
+        let study = run.judged();
+        let own = Exit::of_verdict(study.verdict, only_void);
+        if own.code() > exit.code() {
+            exit = own;
+        }
+        for finding in study.findings.iter().filter(|finding| finding.severity > Severity::Note) {
+            text += &format!("{name}: {}\n", finding.summary);
+            doubts.push(serde_json::json!({ "run": name, "finding": finding }));
+        }
+    }
+    let differences = serde_json::to_value(&differences).unwrap_or_default();
+    Beside { text, differences, doubts: doubts.into(), exit }
 }
 
 /// `randread (IOPS, read p99)`.

@@ -255,6 +255,14 @@ fn stored() {
     let target = format!("--target={}", p(device.path()));
     let listed = sandbox.json(&["list", &target], &[0]).result();
     assert_eq!(listed["runs"].as_array().map(Vec::len), Some(3), "{listed}");
+    // By the name of the device from wherever one is.
+    let exported = sandbox.run(&["export", &format!("--target={name}")]);
+    assert_eq!(exported.stdout.matches("\"type\":\"run\"").count(), 3, "{exported:?}");
+    // Of watches nothing is called better or worse, and what has no effect is not accepted.
+    for option in ["--fail-if=slower:5%", "--margin=1%", "--level=99%", "--looks"] {
+        let given = option.split('=').next().unwrap();
+        sandbox.refuses(&["compare", "busy", "again", option], 2, &[given, "for measurements"]);
+    }
 }
 
 fn get(address: &str, path: &str) -> String {

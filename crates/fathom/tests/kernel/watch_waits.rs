@@ -90,6 +90,8 @@ fn uncounted() {
     assert!(done.stderr.contains(&cure), "{done:?}");
     let finding = done.finding("counters-off");
     assert_eq!(finding["advice"][0], cure, "{finding}");
+    let id = |done: &cli::Done| done.result()["id"].as_str().unwrap().to_owned();
+    let off = id(&done);
     for id in ["hardly-any-io", "not-storage-bound", "io-gap"] {
         done.has_not(id);
     }
@@ -100,6 +102,14 @@ fn uncounted() {
     let done = sandbox.json(&["watch", &name, "--", "sh", "-c", &read], &[0]);
     assert!(!done.stderr.contains("iostats"), "{done:?}");
     done.has_not("counters-off");
+    // Beside each other they are worth no more than the doubtful one.
+    let on = id(&done);
+    let both = sandbox.json(&["compare", &off, &on], &[1]).result();
+    let doubts = both["comparison"]["doubts"].as_array().unwrap();
+    assert_eq!((doubts.len(), &doubts[0]["run"]), (1, &off.as_str().into()), "{doubts:?}");
+    assert_eq!(doubts[0]["finding"]["id"], "counters-off");
+    let told = sandbox.run(&["compare", &off, &on, "--fail-on=void"]);
+    assert!(told.code == 0 && told.stdout.contains("was told not to count"), "{told:?}");
 }
 
 /// What is piped into it is the command's, as where it is run alone.

@@ -1,10 +1,9 @@
 //! Two stored captures or replays beside each other.
 
+use crate::commands::compare::beside;
 use crate::commands::{CommandError, CommandResult};
-use crate::exit::Exit;
 use crate::output::Output;
 use fathom_model::capture::CaptureRecord;
-use fathom_model::finding::Severity;
 use fathom_model::record::RunKind;
 use fathom_report::capture as report;
 use fathom_study::capture::likeness::{self, Changed};
@@ -22,7 +21,7 @@ pub fn is_asked(a: &Side, b: &Side) -> bool {
 /// Compares what they record: the load, and how it was answered. Ends as the worse of the two is judged, with `only_void` as a void one
 /// alone.
 pub fn compare(output: Output, a: &Side, b: &Side, only_void: bool) -> CommandResult {
-    let names = [&a.name, &b.name].map(String::clone);
+    let names = [a.name.as_str(), b.name.as_str()];
     let ((run_a, a), (run_b, b)) = (one(output, a)?, one(output, b)?);
     if run_a.head.id == run_b.head.id {
         let text = format!("run {} is on both sides; name different runs", run_a.head.id);
@@ -32,24 +31,21 @@ pub fn compare(output: Output, a: &Side, b: &Side, only_void: bool) -> CommandRe
     let changed = Changed { places: a.size_bytes != b.size_bytes, ..Changed::default() };
     let (figures, distances) = (likeness::side_by_side(a, b), likeness::distances(a, b, changed));
     let mut text = report::comparison_text(&figures, &distances, output.width());
-    let (mut exit, mut doubts) = (Exit::Done, Vec::new());
-    for (name, run) in names.iter().zip([run_a, run_b]) {
-        let study = run.judged();
-        let own = Exit::of_verdict(study.verdict, only_void);
-        if own.code() > exit.code() {
-            exit = own;
-        }
-        for finding in study.findings.iter().filter(|finding| finding.severity > Severity::Note) {
-            text += &format!("{name}: {}\n", finding.summary);
-            doubts.push(serde_json::json!({ "run": name, "finding": finding }));
-        }
+    if a.is_of_driver != b.is_of_driver {
+        let name = if a.is_of_driver { names[0] } else { names[1] };
+        text += &format!(
+            "The latencies of {name} go from the driver to the end (D2C), those of the other one from the arrival (Q2C): they do not compare.\n"
+        );
     }
+    let more = beside(output, [(names[0], run_a), (names[1], run_b)], only_void);
+    text += &more.text;
     output.text(&text)?;
-    let comparison =
-        serde_json::json!({ "figures": figures, "distances": distances, "doubts": doubts });
-    let result = serde_json::json!({ "comparison": comparison, "exit_code": exit.code() });
+    let comparison = serde_json::json!({
+        "figures": figures, "distances": distances, "differences": more.differences, "doubts": more.doubts,
+    });
+    let result = serde_json::json!({ "comparison": comparison, "exit_code": more.exit.code() });
     output.json("result", &result)?;
-    Ok(exit)
+    Ok(more.exit)
 }
 
 /// The one capture or replay of a side.

@@ -1,8 +1,8 @@
 //! Stored watches: one shown, two compared.
 
+use crate::commands::compare::beside;
 use crate::commands::planned::Answer;
 use crate::commands::{CommandError, CommandResult};
-use crate::exit::Exit;
 use crate::output::Output;
 use fathom_model::record::{Record, RunKind};
 use fathom_report::findings::findings_text;
@@ -26,18 +26,22 @@ pub fn is_asked(a: &Side, b: &Side) -> bool {
     a.runs.iter().chain(&b.runs).any(|run| run.head.kind == RunKind::Watch)
 }
 
-/// Compares two watches.
-pub fn compare(output: Output, a: &Side, b: &Side) -> CommandResult {
+/// Compares two watches. Ends as the worse of the two is judged, with `only_void` as a void one alone.
+pub fn compare(output: Output, a: &Side, b: &Side, only_void: bool) -> CommandResult {
+    let names = [a.name.as_str(), b.name.as_str()];
     let (a, b) = (one(output, a)?, one(output, b)?);
     if a.head.id == b.head.id {
         let text = format!("run {} is on both sides; name different runs", a.head.id);
         return Err(CommandError::usage(output, &text));
     }
     let found = watch::compare(&a.records, &b.records);
-    output.text(&comparison_text(&found, output.width()))?;
-    let result = serde_json::json!({ "comparison": found, "exit_code": Exit::Done.code() });
+    let more = beside(output, [(names[0], a), (names[1], b)], only_void);
+    output.text(&(comparison_text(&found, output.width()) + &more.text))?;
+    let mut comparison = serde_json::to_value(&found).unwrap_or_default();
+    (comparison["differences"], comparison["doubts"]) = (more.differences, more.doubts);
+    let result = serde_json::json!({ "comparison": comparison, "exit_code": more.exit.code() });
     output.json("result", &result)?;
-    Ok(Exit::Done)
+    Ok(more.exit)
 }
 
 /// The one watch of a side.
