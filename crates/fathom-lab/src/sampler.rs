@@ -10,6 +10,7 @@ use fathom_sys::clock;
 use fathom_sys::counters::{self, DiskCounters, KernelEvents, PageTraffic, SystemCpuTicks};
 use fathom_sys::diskstats::{self, FIELDS};
 use fathom_sys::family::{self, Usage};
+use fathom_sys::process;
 use fathom_sys::sysroot::SysRoot;
 use fathom_sys::thermal;
 use fathom_sys::threads::{self, CpuUse};
@@ -113,23 +114,67 @@ pub struct Sampler<'a> {
     course: WatchRecord,
 }
 
-/// A program that is the load: its number, and what it and all that it has started had used when that was looked at last.
+/// A program that is the load, with all that it has started.
 struct Followed {
     pid: u32,
+    /// What it had used at the last look.
     used: Usage,
+    /// The most that was seen since.
+    most: Usage,
+    /// What one that has ended did is told to this user.
+    sees_ended: bool,
+    /// When the next look in between may be.
+    glance_at_ns: u64,
+    /// What children that were waited for had read and written when it began.
+    waited_for: Usage,
 }
 
 impl Followed {
-    /// What it did since the last look.
-    fn look(&mut self, root: &SysRoot, passed_ns: u64) -> ApplicationSample {
+    fn new(pid: u32) -> Self {
+        Self {
+            pid,
+            used: Usage::default(),
+            most: Usage::default(),
+            sees_ended: process::is_root(),
+            glance_at_ns: 0,
+            waited_for: family::waited_for(),
+        }
+    }
+
+    /// What it has used; how many processes that is.
+    fn count(&mut self, root: &SysRoot) -> usize {
         let used = family::members(root, self.pid).into_iter();
         let used: Vec<Usage> = used.filter_map(|pid| family::usage(root, pid)).collect();
         let now = used.iter().fold(Usage::default(), |sum, one| sum.plus(*one));
-        let now = now.no_less_than(self.used);
-        let more = now.less(self.used);
-        self.used = now;
+        self.most = now.no_less_than(self.most);
+        used.len()
+    }
+
+    /// A look in between, as often as it costs little: what a process did last, the kernel may tell nobody but root once it has ended.
+    fn glance(&mut self, root: &SysRoot) {
+        const SHARE: u64 = 50;
+        const EVERY_NS: u64 = 5_000_000;
+        let begun_ns = clock::monotonic_ns();
+        if !self.sees_ended && begun_ns >= self.glance_at_ns {
+            self.count(root);
+            let took_ns = clock::monotonic_ns() - begun_ns;
+            self.glance_at_ns = begun_ns + (took_ns * SHARE).max(EVERY_NS);
+        }
+    }
+
+    /// What it did since the last look. At the end that is at least what children that were waited for have read and written.
+    fn look(&mut self, root: &SysRoot, passed_ns: u64, is_end: bool) -> ApplicationSample {
+        let processes = self.count(root) as u32;
+        if is_end {
+            let told = family::waited_for().less(self.waited_for);
+            let written_bytes = told.written_bytes.saturating_sub(self.most.dropped_bytes);
+            let told = Usage { written_bytes, resident_bytes: self.most.resident_bytes, ..told };
+            self.most = told.no_less_than(self.most);
+        }
+        let more = self.most.less(self.used);
+        self.used = self.most;
         ApplicationSample {
-            processes: used.len() as u32,
+            processes,
             cpu_share: more.cpu_ns as f64 / passed_ns.max(1) as f64,
             resident_bytes: more.resident_bytes,
             asked_read_bytes: more.asked_read_bytes,
@@ -164,11 +209,14 @@ impl<'a> Sampler<'a> {
 
     /// From now on a program that has just been started is looked at with the devices.
     pub fn follow(&mut self, pid: u32) {
-        self.program = Some(Followed { pid, used: Usage::default() });
+        self.program = Some(Followed::new(pid));
     }
 
     /// Looks at the devices, and what is followed, when it is time to.
     pub fn look_again(&mut self) {
+        if let Some(program) = &mut self.program {
+            program.glance(self.root);
+        }
         self.devices_now(false);
     }
 
@@ -211,7 +259,7 @@ impl<'a> Sampler<'a> {
             start_ns: before.at_ns,
             length_ns: passed_ns,
             devices: samples,
-            application: program.map(|program| program.look(self.root, passed_ns)),
+            application: program.map(|program| program.look(self.root, passed_ns, is_end)),
             ..Sample::default()
         });
         self.seen = Some(now);
@@ -501,6 +549,26 @@ mod tests {
         assert!(cpu[1] == 0 && (240_000..=300_000).contains(&cpu[2]), "{cpu:?}");
         assert_eq!(course.application.values("processes", 3), [1, 1, 1]);
         assert!(course.application.values("resident", 3)[0] > 0);
+    }
+
+    /// Who is not root is not told what one did that has ended: what it did a moment before that counts.
+    #[test]
+    fn what_a_program_did_last_is_seen_in_between() {
+        let tree = tempfile::tempdir().expect("a directory");
+        let program = tree.path().join("proc/7");
+        std::fs::create_dir_all(&program).expect("made");
+        let stat = "7 (a b) S 2 7 7 0 -1 1 0 0 0 0 10 0 0 0 20 0 1 0 9 0 3 0";
+        std::fs::write(program.join("stat"), stat).expect("written");
+        std::fs::write(program.join("io"), "wchar: 900\nwrite_bytes: 800\n").expect("written");
+        let root = SysRoot::at(tree.path());
+        for (sees_ended, seen) in [(false, (900, 800)), (true, (0, 0))] {
+            let mut followed = Followed { sees_ended, ..Followed::new(7) };
+            followed.glance(&root);
+            std::fs::rename(program.join("io"), program.join("none")).expect("taken away");
+            let sample = followed.look(&root, SECOND_NS, false);
+            assert_eq!((sample.asked_write_bytes, sample.written_bytes), seen, "{sample:?}");
+            std::fs::rename(program.join("none"), program.join("io")).expect("put back");
+        }
     }
 
     /// The rest that is told while a file of 1000 bytes is written, with a microsecond of other things after it.

@@ -8,10 +8,10 @@ use crate::lab::Lab;
 use crate::sampler::{Deltas, Progress, Sampler};
 use fathom_load::run::Observer;
 use fathom_model::record::{CpuTime, Ending, IoFailure, RECORD_VERSION, Record};
-use fathom_model::stack::Stack;
+use fathom_model::stack::{Stack, StackAround};
 use fathom_model::workload::Workload;
 use fathom_sys::child::{Ended, Output, Program};
-use fathom_sys::{clock, threads};
+use fathom_sys::{clock, process, threads};
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs::File;
@@ -93,9 +93,12 @@ pub(crate) fn measure(
     sampler.follow(program.pid);
     follow(lab, &program, &mut sampler, begun_ns.saturating_add(run.load.timeout_ns));
     let window_ns = clock::monotonic_ns() - begun_ns;
-    sampler.window_ends();
     // None when it is ended for the time or a signal.
-    let ended = program.wait(|| false).ok().flatten();
+    let wait = |program: &mut Program| program.wait(|| false).ok().flatten();
+    // What it did last is told to root until it is waited for, and to everybody, in part, from then on.
+    let early = (!process::is_root()).then(|| wait(&mut program));
+    sampler.window_ends();
+    let ended = early.unwrap_or_else(|| wait(&mut program));
     bench.end_program(program)?;
     let cpu = threads::children_cpu().since(waited_for);
     let process_cpu = CpuTime { user_ns: cpu.user_ns, system_ns: cpu.system_ns };
@@ -222,11 +225,14 @@ fn end_of(mut output: String) -> String {
 
 fn record(
     run: &Run<'_>,
-    deltas: Deltas,
+    mut deltas: Deltas,
     (started_unix_ns, window_ns): (i64, u64),
     failure: Option<String>,
 ) -> Record {
     let ending = if failure.is_some() { Ending::Failed } else { Ending::Complete };
+    if let Some((course, stack)) = deltas.course.as_mut().zip(run.stack) {
+        course.stacks = vec![StackAround { before: stack.clone(), after: None }];
+    }
     Record {
         version: RECORD_VERSION,
         label: run.label.to_owned(),

@@ -5,7 +5,7 @@ use super::cells::{CellStudy, Change, Values};
 use super::figures::Figure;
 use super::values::VoidTrial;
 use super::{ExperimentStudy, drift, looks};
-use crate::{rules, verdict};
+use crate::{rules, verdict, watch};
 use fathom_model::finding::{Finding, Severity, Verdict};
 use fathom_model::plan::cell::Cell;
 use fathom_model::record::Record;
@@ -245,12 +245,33 @@ fn ranks(study: &ExperimentStudy) -> Option<Finding> {
 /// trials void makes the whole doubtful: medians bear it.
 #[must_use]
 pub fn of_trials(records: &[&Record]) -> Vec<Finding> {
+    let of_one = |record: &Record| {
+        let all = record.findings.iter().cloned().chain(rules::all(record));
+        all.filter(|finding| finding.severity > Severity::Note).collect()
+    };
+    by_trials(records, records.len(), &of_one)
+}
+
+/// What the commands of trials waited for: each answer once, with the cells it was given in.
+#[must_use]
+pub fn of_commands(records: &[&Record]) -> Vec<Finding> {
+    let of_one = |record: &Record| watch::waits_of(record).into_iter().collect();
+    let all = records.iter().filter(|record| watch::waits_of(record).is_some()).count();
+    by_trials(records, all, &of_one)
+}
+
+/// The findings of each trial, those of one kind together.
+fn by_trials(
+    records: &[&Record],
+    all: usize,
+    of_one: &dyn Fn(&Record) -> Vec<Finding>,
+) -> Vec<Finding> {
     let mut found: Vec<(Finding, Vec<String>, usize)> = Vec::new();
     for record in records {
         let label = record.cell.as_ref().map_or("", |_| record.label.as_str());
         let mut seen: Vec<String> = Vec::new();
-        for finding in record.findings.iter().cloned().chain(rules::all(record)) {
-            if finding.severity == Severity::Note || seen.contains(&finding.id) {
+        for finding in of_one(record) {
+            if seen.contains(&finding.id) {
                 continue;
             }
             seen.push(finding.id.clone());
@@ -266,7 +287,6 @@ pub fn of_trials(records: &[&Record]) -> Vec<Finding> {
             }
         }
     }
-    let all = records.len();
     let said = |(mut finding, labels, count): (Finding, Vec<String>, usize)| {
         finding.summary =
             format!("{count} of {all} trials ({}): {}", some(&labels), finding.summary);
@@ -353,6 +373,53 @@ mod tests {
         assert_eq!(ids(&sample), ["far-trials"]);
         let study = study(&sample.plan, &sample.cells, &sample.records);
         assert_eq!(study.cells[1].figures[0].as_ref().expect("figures").median.count, 10);
+    }
+
+    /// Each answer once, with the cells it was given in; loads of fathom's own give none.
+    #[test]
+    fn what_commands_waited_for_is_told_by_cells() {
+        use fathom_model::watch::{
+            ApplicationSample, DeviceCounts, DeviceSample, FlowCounts, Sample as Look, WatchRecord,
+        };
+        let mut sample = sample(10);
+        for (at, record) in sample.records.iter_mut().take(27).enumerate() {
+            // Of three cells the last one has a disk that is hardly busy.
+            let of_window = if at % 3 == 2 { 10_000_000 } else { 1_000_000 };
+            let busy_ms = record.window_ns / of_window;
+            let reads = FlowCounts { requests: 1000, sectors: 8000, took_ms: busy_ms, merged: 0 };
+            let counts = DeviceCounts { reads, busy_ms, ..DeviceCounts::default() };
+            let device = DeviceSample {
+                name: "sda".into(),
+                title: String::new(),
+                depth: 0,
+                counts,
+                rates: counts.rates(record.window_ns),
+                stands_out: None,
+                array: None,
+                interrupts: Vec::new(),
+                latency: None,
+            };
+            let mut watch = WatchRecord::new(1_000_000_000, 0);
+            watch.push(&Look {
+                length_ns: record.window_ns,
+                devices: vec![device],
+                application: Some(ApplicationSample { processes: 1, ..Default::default() }),
+                ..Look::default()
+            });
+            record.watch = Some(Box::new(watch));
+            record.targets.clear();
+        }
+        let found = study(&sample.plan, &sample.cells, &sample.records).findings;
+        let text = |id: &str| {
+            let found = found.iter().find(|finding| finding.id == id).expect("told");
+            found.summary.clone()
+        };
+        let bound = text("latency-bound");
+        let start = "18 of 27 trials (a=x; a=y): latency-bound: sda was busy for 100 %";
+        assert!(bound.starts_with(start), "{bound}");
+        let other = text("not-storage-bound");
+        let start = "9 of 27 trials (a=z): not bound by storage: sda was busy for 10 %";
+        assert!(other.starts_with(start), "{other}");
     }
 
     /// That none keeps the bounds is what came out, of trials that count.

@@ -197,6 +197,7 @@ pub fn study(plan: &Plan, cells: &[Cell], records: &[Record]) -> ExperimentStudy
     };
     let mut found = findings::of_study(&study, cells, &values, &boots, &nulls.unwrap_or_default());
     found.extend(findings::of_trials(trials.records()));
+    found.extend(findings::of_commands(trials.records()));
     let matters = |factor: &str| study.shows_effect(factor);
     found.extend(settings::notes(plan, trials.records(), &matters));
     let judged = findings::judged(found);

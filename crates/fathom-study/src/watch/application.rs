@@ -3,7 +3,9 @@
 use super::storage::Storage;
 use fathom_base::units::{format_length, format_size};
 use fathom_model::finding::{Finding, Severity};
-use fathom_model::watch::{ApplicationRecord, DeviceCounts, FlowCounts};
+use fathom_model::record::Record;
+use fathom_model::watch::{ApplicationRecord, ApplicationSample, DeviceCounts, FlowCounts};
+use std::collections::BTreeMap;
 
 /// Busy share of the storage below which something else is what takes the time.
 const STORAGE_SHARE_MIN: f64 = 0.5;
@@ -47,6 +49,32 @@ pub(super) fn findings(
         found.extend(gaps(application));
     }
     found
+}
+
+/// What a command in the place of a workload waited for, by what its devices counted meanwhile; none where that was not followed, or
+/// says nothing.
+pub(super) fn of_command(record: &Record) -> Option<Finding> {
+    let watch = record.watch.as_deref().filter(|watch| !watch.application.is_empty())?;
+    let storage = Storage::of(std::slice::from_ref(record));
+    let stacks = record.stacks();
+    let tops: Vec<&str> =
+        stacks.iter().flat_map(|s| s.top_block_devices()).map(|node| node.name.as_str()).collect();
+    let mut devices: BTreeMap<String, DeviceCounts> = BTreeMap::new();
+    for series in &watch.devices {
+        if tops.is_empty() || tops.contains(&series.name.as_str()) {
+            let sum = devices.entry(series.name.clone()).or_default();
+            *sum = series.counts().iter().fold(*sum, |sum, counts| sum.plus(counts));
+        }
+    }
+    if devices.keys().any(|name| storage.is_uncounted(name)) {
+        return None;
+    }
+    let cpu_ns = record.process_cpu.user_ns + record.process_cpu.system_ns;
+    let cpu_share = cpu_ns as f64 / record.window_ns.max(1) as f64;
+    let total = ApplicationSample { cpu_share, ..ApplicationSample::default() };
+    let took_ns = record.window_ns;
+    let application = ApplicationRecord { took_ns, total, devices, ..ApplicationRecord::default() };
+    waits_for(&application, &storage)
 }
 
 /// A device that was not there to the end.
@@ -277,7 +305,6 @@ mod tests {
     use super::*;
     use crate::watch::storage::tests::{array, storage};
     use fathom_model::stack::Stack;
-    use fathom_model::watch::ApplicationSample;
 
     /// Ten seconds of an application on a device.
     fn application(busy_ms: u64, took_ms: u64, cpu_share: f64) -> ApplicationRecord {

@@ -27,6 +27,11 @@ pub fn trials() -> Vec<Trial> {
         kernel_test("lab_stages", &[FathomBinary], stages),
         kernel_test("lab_remount", &remount, remounts),
         kernel_test("lab_watches_a_command", &ext4, watches_a_command),
+        kernel_test(
+            "lab_counts_to_the_end_for_everybody",
+            &[ext4[0], ext4[1], Tool("setpriv")],
+            counts_to_the_end,
+        ),
         kernel_test("lab_memory_floor", &[FathomBinary], memory_floor),
         kernel_test("lab_skip", &[FathomBinary], skip),
         kernel_test("lab_hypothesis", &[FathomBinary], hypothesis),
@@ -486,6 +491,44 @@ fn watches_a_command() {
         let csv = sandbox.run(&["export", &format!("--what={what}"), &done.id()]);
         assert!(csv.stdout.lines().count() > 3, "{csv:?}");
     }
+    // What it waits for is told as by fathom watch: each of these for its write, and a flush in it.
+    let done = lab(&sandbox, &commits(&sandbox, fs.dir()), &[]);
+    let told = done.finding("latency-bound")["summary"].as_str().unwrap().to_owned();
+    assert!(told.starts_with("1 of 1 trials (") && told.contains("requests in flight"), "{told}");
+    assert!(!done.records()[0]["watch"]["stacks"].as_array().unwrap().is_empty());
+}
+
+/// A plan whose command commits 1500 times.
+fn commits(sandbox: &Sandbox, target: &Path) -> PathBuf {
+    let text = format!(
+        "target = '{}'\n[[workload]]\nlabel = 'app'\ncommand = 'dd if=/dev/zero of=log bs=4k count=1500 oflag=dsync'\n\
+         [design]\nblocks = 1\n[[objective]]\nmetric = 'application'\n",
+        p(target)
+    );
+    plan(sandbox, "commits", &text)
+}
+
+/// Who is not root is told less of a command that has ended, but all that it has written.
+fn counts_to_the_end() {
+    let sandbox = Sandbox::new();
+    let fs = mounted(FsKind::Ext4, &[], "");
+    let theirs = fs.dir().join("theirs");
+    fs::create_dir(&theirs).unwrap();
+    std::os::unix::fs::chown(&theirs, Some(65534), Some(65534)).unwrap();
+    let binary = crate::cli::binary_for_nobody(&sandbox.scratch);
+    let file = commits(&sandbox, &theirs);
+    let done = crate::cli::run(|| {
+        let mut command = crate::cli::as_nobody(&binary);
+        command.env("HOME", &theirs).env("LC_ALL", "C").env_remove("FATHOM_DB");
+        command.arg("--db").arg(theirs.join("fathom.db")).args(["--json", "--quiet", "lab"]);
+        command.arg(&file);
+        command
+    });
+    let record: fathom_model::record::Record =
+        serde_json::from_value(done.records()[0].clone()).unwrap();
+    let course = record.watch.unwrap();
+    let sum = |name: &str| course.application.values(name, course.intervals()).iter().sum::<u64>();
+    assert!(sum("written") >= 1500 * 4096 && sum("asked_write") > 0, "{course:?}");
 }
 
 /// The load finds itself in a group with so much memory; what needs more is killed by the kernel, and its trial void.
