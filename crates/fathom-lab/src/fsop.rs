@@ -450,6 +450,7 @@ impl Part<'_, '_> {
             direct: false,
             direct_honoured: None,
             extents: None,
+            is_never_read: false,
             device_cache_bytes,
             device_cache_reason,
             memory_bytes: lab.cache_memory_bytes(),

@@ -701,6 +701,7 @@ impl PreparedTarget {
             direct,
             direct_honoured: self.direct_honoured,
             extents: self.extents(),
+            is_never_read: false,
             device_cache_bytes,
             device_cache_reason,
             memory_bytes: lab.cache_memory_bytes(),

@@ -22,7 +22,7 @@ use fathom_model::keys::KeyError;
 use fathom_model::limits::ControlGroupRecord;
 use fathom_model::pattern::Cursor;
 use fathom_model::payload;
-use fathom_model::record::{Ending, IoFailure, RECORD_VERSION, Record};
+use fathom_model::record::{Ending, IoFailure, RECORD_VERSION, Record, TargetRecord};
 use fathom_model::stack::Stack;
 use fathom_model::workload::{Job, OpenSync, Workload};
 use fathom_study::drift;
@@ -121,10 +121,10 @@ pub(crate) fn record_of(lab: &mut Lab<'_>, trial: &Trial<'_>) -> Result<Record, 
     let records = distinct(&trial.targets)
         .zip(before)
         .map(|(target, stack)| {
-            let mut on_it =
-                jobs.iter().zip(&trial.targets).filter(|(_, t)| std::ptr::eq(**t, target));
-            let direct = on_it.all(|(job, _)| job.direct && job.metadata.is_none());
-            target.record(lab, stack, direct)
+            let on_it = jobs.iter().zip(&trial.targets).filter(|(_, t)| std::ptr::eq(**t, target));
+            let direct = on_it.clone().all(|(job, _)| job.direct && job.metadata.is_none());
+            let is_never_read = !on_it.map(|(job, _)| job).any(Job::reads);
+            TargetRecord { is_never_read, ..target.record(lab, stack, direct) }
         })
         .collect();
     let ending = match (&outcome.failure, outcome.interrupted) {

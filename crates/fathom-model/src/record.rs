@@ -560,6 +560,9 @@ pub struct TargetRecord {
     pub direct_honoured: Option<bool>,
     /// Where its data lies; none for devices.
     pub extents: Option<FileExtents>,
+    /// No job of the trial reads it. False in records of older versions.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_never_read: bool,
     /// Caches of controllers and drives below, in bytes; assumed where unknown.
     pub device_cache_bytes: u64,
     /// Where that figure comes from.

@@ -121,6 +121,7 @@ fn target() -> TargetRecord {
             physical_is_logical: false,
             share_of_device: Some(0.003),
         }),
+        is_never_read: false,
         device_cache_bytes: 512 << 20,
         device_cache_reason: "256 MiB assumed for each of 2 disks".into(),
         memory_bytes: 16 << 30,

@@ -196,6 +196,7 @@ fn target() -> TargetRecord {
             physical_is_logical: false,
             share_of_device: Some(0.25),
         }),
+        is_never_read: false,
         device_cache_bytes: 256 << 20,
         device_cache_reason: "assumed".into(),
         memory_bytes: 16 << 30,

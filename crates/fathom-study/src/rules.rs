@@ -14,6 +14,7 @@ use crate::sample;
 use crate::steadiness;
 use crate::verification;
 use fathom_base::units::{format_ns, format_size, format_sizes};
+use fathom_model::capture::CaptureRecord;
 use fathom_model::extents::{ExtentSource, FileExtents};
 use fathom_model::finding::{Finding, Severity};
 use fathom_model::record::{
@@ -76,6 +77,11 @@ pub fn all(record: &Record) -> Vec<Finding> {
         return of_machine(record).into_iter().chain(of_fsop).chain(of_play).collect();
     }
     RULES.iter().filter_map(|rule| rule(record)).collect()
+}
+
+/// What holds for targets, whatever they were asked for.
+pub(crate) fn of_targets(record: &Record) -> impl Iterator<Item = Finding> {
+    [unwritten_extents(record), memory_target(record)].into_iter().flatten()
 }
 
 /// What holds for whatever was measured.
@@ -213,32 +219,38 @@ fn nothing_measured(record: &Record) -> Option<Finding> {
 /// part in ten thousand is allowed for a last partial block.
 fn unwritten_extents(record: &Record) -> Option<Finding> {
     let is_absent = |t: &&TargetRecord| {
-        t.extents.as_ref().is_some_and(|e| {
-            (e.hole_bytes + e.unwritten_bytes) as f64 > e.size_bytes as f64 / 10_000.0
-        })
+        // A file of its own that a job only writes is empty when it begins.
+        !t.is_never_read
+            && t.extents.as_ref().is_some_and(|e| {
+                (e.hole_bytes + e.unwritten_bytes) as f64 > e.size_bytes as f64 / 10_000.0
+            })
     };
     let target = record.targets.iter().find(is_absent)?;
     let extents = target.extents.as_ref()?;
     let absent_bytes = extents.hole_bytes + extents.unwritten_bytes;
-    if !record.workload.jobs.iter().any(Job::reads) {
+    // Of a replay the requests themselves are known.
+    let replayed = record.capture.as_deref();
+    let reads = |of: &CaptureRecord| of.class("read").is_some_and(|class| class.count > 0);
+    if !record.workload.jobs.iter().any(Job::reads) && !replayed.is_some_and(reads) {
         return None;
     }
     let given_back_bytes = moved(record, |c| matches!(c, OpClass::Trim | OpClass::Zero));
     if target.kind == TargetKind::OwnFile && given_back_bytes > 0 {
         return Some(reads_of_trimmed(target, absent_bytes, extents.size_bytes, given_back_bytes));
     }
-    let (absent, size) = format_sizes(absent_bytes, extents.size_bytes);
-    let cure = "let fathom make the test file: give a directory or a new path with size=";
+    let (absent, whole) = format_sizes(absent_bytes, extents.size_bytes);
+    let size = if replayed.is_some() { "--size" } else { "size=" };
+    let cure = format!("let fathom make the test file: give a directory or a new path with {size}");
     if extents.source == ExtentSource::StatBlocks {
         // It may be compressed as well.
         let text = format!(
-            "{}: {absent} of its {size} have no space on the filesystem, which does not say whether they are holes: reading those does not reach the device",
+            "{}: {absent} of its {whole} have no space on the filesystem, which does not say whether they are holes: reading those does not reach the device",
             target.path
         );
         return Some(Finding::new("unwritten-extents", Severity::Doubtful, text).advise(cure));
     }
     let text = format!(
-        "{}: {absent} of its {size} were never written (holes {}, unwritten extents {}): reading them does not reach the device",
+        "{}: {absent} of its {whole} were never written (holes {}, unwritten extents {}): reading them does not reach the device",
         target.path,
         format_size(extents.hole_bytes),
         format_size(extents.unwritten_bytes)

@@ -142,6 +142,16 @@ fn files_with_holes_are_void_whoever_made_them_and_wherever_they_stand() {
         r.targets.push(sparse);
     });
     assert!(second.contains(&("unwritten-extents".to_owned(), Severity::Void)));
+    // Beside a job that reads, another has a file of its own, which it only writes.
+    let writers = raised(|r| {
+        let mut written = r.targets[0].clone();
+        written.is_never_read = true;
+        if let Some(e) = &mut written.extents {
+            e.hole_bytes = 1 << 30;
+        }
+        r.targets.push(written);
+    });
+    assert!(!writers.iter().any(|(id, _)| id == "unwritten-extents"), "{writers:?}");
 }
 
 #[test]

@@ -29,6 +29,7 @@ pub fn judge_replay(records: &[Record]) -> Study {
     of(records, |record, capture| {
         let few = too_few(capture, "replay a longer trace, or one of a busier time");
         let mut found = rules::of_machine(record);
+        found.extend(rules::of_targets(record));
         found.extend(few.into_iter().chain(errors(capture)));
         found
     })
@@ -132,7 +133,14 @@ pub fn faults_of_trace(capture: &CaptureRecord) -> Vec<Finding> {
     }
     if faults.abandoned > 0 {
         let text = format!("of {} requests the end was not seen", format_count(faults.abandoned));
-        found.push(Finding::new("capture-ends-missing", Note, text));
+        found.push(if capture.lacks_ends() {
+            let text = text + ": how many were in flight is not known, and latencies may be those from one request to the end of another";
+            Finding::new("capture-ends-missing", Doubtful, text).advise(
+                "what happened on a processor may be missing: blktrace writes a file for each, NAME.blktrace.0, .1, ..., which belong beside each other",
+            )
+        } else {
+            Finding::new("capture-ends-missing", Note, text)
+        });
     }
     found
 }
