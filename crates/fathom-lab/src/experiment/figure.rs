@@ -8,10 +8,12 @@ use serde_json::Value;
 /// # Errors
 /// What is missing.
 pub(crate) fn pick(figure: &Figure, output: &str) -> Result<f64, String> {
+    // A line that is written over and over again, as of progress, is one each time.
+    let output = output.replace('\r', "\n");
     match figure {
-        Figure::Text(pattern) => in_text(output, pattern),
-        Figure::Expression(pattern) => by_expression(output, pattern),
-        Figure::Json { text, path } => in_json(output, path)
+        Figure::Text(pattern) => in_text(&output, pattern),
+        Figure::Expression(pattern) => by_expression(&output, pattern),
+        Figure::Json { text, path } => in_json(&output, path)
             .map_err(|missing| format!("'{text}' is not in what was printed: {missing}")),
     }
 }
@@ -260,6 +262,10 @@ mod tests {
         expect("nothing {}", text, Err("'nothing {}' stands for was not printed"));
         expect("{}", "42\n", Ok(42.0));
         expect("{}", "from 9 on\n42 s\n2026-11-22 end\n", Ok(42.0));
+        let progress = "1 s, 10 MB/s\r2 s, 20 MB/s\r3 s, 30 MB/s\r\n";
+        expect("s, {} MB/s", progress, Ok(30.0));
+        expect("re:^([0-9]+) s, .* MB/s$", progress, Ok(3.0));
+        expect("json:x", "{\"x\":1}\r{\"x\":2}\r\n", Ok(2.0));
     }
 
     #[test]
