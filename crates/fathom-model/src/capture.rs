@@ -334,7 +334,13 @@ impl CaptureRecord {
         let is_little = self.faults.lost as f64 <= 0.001 * (self.faults.lost + self.events) as f64;
         // Where a processor is missing, what ended on it stays in flight.
         let has_all = self.faults.without_file.is_empty() || self.faults.abandoned == 0;
-        is_little && has_all && self.faults.came_online.is_empty()
+        is_little && has_all && !self.lacks_ends() && self.faults.came_online.is_empty()
+    }
+
+    /// More ends are missing than kernels lose.
+    #[must_use]
+    pub fn lacks_ends(&self) -> bool {
+        self.faults.abandoned as f64 > 0.01 * self.events as f64
     }
 
     /// So many or fewer were in flight during this share of the time in which anything was.
@@ -393,5 +399,7 @@ mod tests {
             CaptureRecord { events: 1000, faults, ..CaptureRecord::default() }.knows_depth()
         };
         assert!(knows(&[], 0) && knows(&[], 7) && knows(&[2], 0) && !knows(&[2], 1));
+        // Nobody says that one is missing, but it shows.
+        assert!(!knows(&[], 11));
     }
 }

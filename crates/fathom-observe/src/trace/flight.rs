@@ -149,7 +149,13 @@ impl Table {
     }
 
     fn end(&mut self, event: &Event, done: &mut Vec<Done>) {
-        for (sector, order) in self.ended_by(event) {
+        let (ended, is_known) = self.ended_by(event);
+        // The end of one whose beginning is not in the trace overtakes those that wait as any other does.
+        let is_one = matches!(event.class, Class::Read | Class::Write) && event.sectors > 0;
+        if !is_known && is_one {
+            self.count_end(event.time_ns);
+        }
+        for (sector, order) in ended {
             let Some(waiting) = self.waiting.remove(&(event.class, sector, order)) else {
                 continue;
             };
@@ -164,31 +170,36 @@ impl Table {
                 sectors: waiting.sectors,
                 has_failed: event.error != 0,
             });
-            self.ended += 1;
-            if self.ended.is_multiple_of(LOOK) {
-                self.forget_overtaken(event.time_ns);
-            }
+            self.count_end(event.time_ns);
         }
     }
 
-    /// Those that this end was the last part of, by first sector and order.
-    fn ended_by(&mut self, event: &Event) -> Vec<(u64, u64)> {
-        if let Some(order) = self.exact(event, |_| true) {
-            return vec![(event.sector, order)];
+    fn count_end(&mut self, now_ns: u64) {
+        self.ended += 1;
+        if self.ended.is_multiple_of(LOOK) {
+            self.forget_overtaken(now_ns);
         }
-        let mut ended = Vec::new();
+    }
+
+    /// Those that this end was the last part of, by first sector and order, and whether it was of any.
+    fn ended_by(&mut self, event: &Event) -> (Vec<(u64, u64)>, bool) {
+        if let Some(order) = self.exact(event, |_| true) {
+            return (vec![(event.sector, order)], true);
+        }
+        let (mut ended, mut is_known) = (Vec::new(), false);
         let (start, end) = (event.sector, event.end_sector());
         self.in_range(event, |sector, order, waiting| {
             let waiting_end = sector + u64::from(waiting.sectors);
             let common = end.min(waiting_end).saturating_sub(start.max(sector));
             waiting.left = waiting.left.saturating_sub(common as u32);
+            is_known = true;
             // A failed request tells how much of it failed, which may be nothing of its range.
             if waiting.left == 0 || event.error != 0 {
                 ended.push((sector, order));
             }
             true
         });
-        ended
+        (ended, is_known)
     }
 
     /// Takes the newest one that begins there out again: it is given back. Of one that has ended in part, what is left is given back. False
@@ -228,6 +239,13 @@ impl Table {
             !(is_overtaken && now_ns.saturating_sub(waiting.start_ns) > OVERTAKEN_NS)
         });
         self.abandoned += (before - self.waiting.len()) as u64;
+    }
+
+    /// How many wait that so many others have overtaken as no device lets pass.
+    fn left_behind(&self) -> u64 {
+        let most = (self.ended / 2).clamp(TWIN_OVERTAKEN, TWIN_OVERTAKEN * 4);
+        let is_left = |waiting: &&Waiting| self.ended - waiting.ended_before > most;
+        self.waiting.values().filter(is_left).count() as u64
     }
 
     fn forget_before(&mut self, start_ns: u64) {
@@ -311,6 +329,12 @@ impl Flight {
     #[must_use]
     pub fn abandoned(&self) -> u64 {
         self.arrived.abandoned + self.issued.abandoned
+    }
+
+    /// At the end of a trace, those that still wait though a good part of all others have overtaken them.
+    #[must_use]
+    pub fn left_behind(&self) -> u64 {
+        self.arrived.left_behind() + self.issued.left_behind()
     }
 }
 

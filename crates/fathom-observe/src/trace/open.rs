@@ -186,7 +186,11 @@ impl Source {
                 break;
             }
         }
-        let mut record = study.finish(None);
+        let ended_ns = match &self.form {
+            Form::Own(reader) => reader.ended_ns(),
+            Form::Blktrace(_) | Form::Text(_) => None,
+        };
+        let mut record = study.finish(ended_ns);
         (record.device, record.source) = (self.head.device.clone(), self.form().to_owned());
         (record.faults.lost, record.faults.skipped) = self.lost_and_skipped();
         record.faults.cut_off = self.cut_off();
@@ -300,6 +304,31 @@ mod tests {
         assert!(
             requests == 1 && why.is_some_and(|why| why.starts_with("more stands behind its end"))
         );
+    }
+
+    /// A capture goes on when nothing happens any more: rates, and how long the device was busy, are of all of it.
+    #[test]
+    fn an_idle_end_is_a_part_of_a_capture() {
+        let place = tempfile::tempdir().expect("a directory");
+        let path = place.path().join("x.trace");
+        let read = |ended_ns: u64| {
+            let file = File::create(&path).expect("made");
+            let head = Head { started_ns: 1_000_000_000, ..Head::default() };
+            let mut writer = Writer::new(file, &head).expect("begun");
+            for (action, ns) in [(Action::Queue, 0), (Action::Complete, 100_000_000)] {
+                let event = Event::new(action, 1_000_000_000 + ns);
+                let event = Event { class: Class::Read, sectors: 8, ..event };
+                writer.push(&event, &Names::default()).expect("written");
+            }
+            writer.ended(ended_ns);
+            writer.finish(&Names::default()).expect("finished");
+            Source::open(&path).and_then(|mut s| s.characterise(&|| true)).expect("a trace")
+        };
+        let whole = read(5_000_000_000);
+        assert_eq!((whole.window_ns, whole.busy_share()), (4_000_000_000, 0.025));
+        assert_eq!(whole.depth_ns, [3_900_000_000, 100_000_000]);
+        // Of older versions nobody knows it.
+        assert_eq!((read(0).window_ns, read(0).busy_share()), (100_000_000, 1.0));
     }
 
     #[test]

@@ -6,8 +6,8 @@
 //! ```
 //! All numbers are little-endian, checksums are CRC-32C (of the JSON; of the payload, continued over the 32 bytes before it).
 //! Kinds: 1 names of processes (each a length and its bytes), numbered in their order from 1 on; 2 events; 3 the end, with the
-//! sums of events and of lost ones, how many processors came online meanwhile, and their numbers (`count` is 0; old files end with the
-//! sums). A file without its end was cut off: what is whole of it counts.
+//! sums of events and of lost ones, how many processors came online meanwhile, their numbers, and when the capture ended (`count` is 0;
+//! old files end with the sums, or the numbers). A file without its end was cut off: what is whole of it counts.
 //!
 //! An event is `action | class << 4 | extra << 7`, `flags | error << 5`, then variable-length numbers: time since the event before
 //! (the block's base for the first), first sector since the end of the event before, sectors, processor, process, name; with

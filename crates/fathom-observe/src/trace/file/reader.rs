@@ -26,6 +26,7 @@ pub struct Reader<R> {
     /// So they were of one before it, which nobody has asked about yet.
     has_gap: bool,
     came_online: Vec<u32>,
+    ended_ns: Option<u64>,
     has_more: bool,
     state: State,
 }
@@ -81,6 +82,7 @@ impl<R: Read> Reader<R> {
             is_lossy: false,
             has_gap: false,
             came_online: Vec::new(),
+            ended_ns: None,
             has_more: false,
             state: State::Reading,
         })
@@ -104,6 +106,11 @@ impl<R: Read> Reader<R> {
     /// Processors that came online while it was made, when it has been read to its end.
     pub fn came_online(&self) -> &[u32] {
         &self.came_online
+    }
+
+    /// When the capture ended, when it has been read to its end; none of older versions.
+    pub fn ended_ns(&self) -> Option<u64> {
+        self.ended_ns
     }
 
     /// True once after each block of which events were lost: what was in flight then may have ended.
@@ -165,6 +172,7 @@ impl<R: Read> Reader<R> {
                 let count = sums.number().unwrap_or(0);
                 let numbers = (0..count).map_while(|_| u32::try_from(sums.number()?).ok());
                 self.came_online = numbers.collect();
+                self.ended_ns = sums.number().filter(|ns| *ns > 0);
                 self.has_more = read_up_to(&mut self.input, &mut [0])? > 0;
                 return Ok(false);
             }

@@ -39,6 +39,7 @@ fn written(count: usize) -> (Vec<u8>, Vec<Event>, Names, Head) {
     }
     if count > 1 {
         writer.came_online(&[2, 300]);
+        writer.ended(1 << 40);
     }
     let (bytes, totals) = writer.finish(&names).expect("memory");
     assert_eq!((totals.events, totals.bytes), (count as u64, bytes.len() as u64));
@@ -57,6 +58,7 @@ fn what_was_written_is_read() {
         assert_eq!(reader.names().since(0), names.since(0));
         assert_eq!(reader.lost(), if count > 5 { 3 } else { 0 });
         assert_eq!(reader.came_online(), if count > 1 { &[2, 300][..] } else { &[] });
+        assert_eq!(reader.ended_ns(), (count > 1).then_some(1 << 40));
     }
 }
 

@@ -31,6 +31,8 @@ pub struct Writer<W> {
     names_written: usize,
     totals: Totals,
     came_online: Vec<u32>,
+    /// When the capture ended; 0 where that was not said.
+    ended_ns: u64,
 }
 
 impl<W: Write> Writer<W> {
@@ -48,8 +50,19 @@ impl<W: Write> Writer<W> {
         let totals = Totals { bytes: 20 + json.len() as u64, ..Totals::default() };
         let payload = Vec::with_capacity(BLOCK_BYTES + EVENT_BYTES_MAX);
         let (before, base_ns, count, lost, names_written) = (Before::default(), 0, 0, 0, 1);
-        let came_online = Vec::new();
-        Ok(Self { out, payload, before, base_ns, count, lost, names_written, totals, came_online })
+        let (came_online, ended_ns) = (Vec::new(), 0);
+        Ok(Self {
+            out,
+            payload,
+            before,
+            base_ns,
+            count,
+            lost,
+            names_written,
+            totals,
+            came_online,
+            ended_ns,
+        })
     }
 
     /// Adds an event.
@@ -76,6 +89,11 @@ impl<W: Write> Writer<W> {
     /// These processors came online while it was made, and their events are missing; said at its end.
     pub fn came_online(&mut self, processors: &[u32]) {
         self.came_online = processors.to_vec();
+    }
+
+    /// When the capture ended, whether or not anything happened then; said at its end.
+    pub fn ended(&mut self, at_ns: u64) {
+        self.ended_ns = at_ns;
     }
 
     /// What has been written by now; events of the block that is open are not counted yet.
@@ -145,6 +163,7 @@ impl<W: Write> Writer<W> {
         put(&mut sums, self.totals.lost);
         put(&mut sums, self.came_online.len() as u64);
         self.came_online.iter().for_each(|number| put(&mut sums, u64::from(*number)));
+        put(&mut sums, self.ended_ns);
         self.block(KIND_END, 0, &sums)?;
         self.out.flush()?;
         Ok((self.out, self.totals))

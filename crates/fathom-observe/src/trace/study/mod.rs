@@ -236,7 +236,7 @@ impl Study {
         record.window_ns = end_ns.saturating_sub(first_ns);
         // What was given back was issued once more, and is one request all the same.
         record.issued = record.issued.saturating_sub(self.flight.given_back());
-        record.faults.abandoned = self.flight.abandoned();
+        record.faults.abandoned = self.flight.abandoned() + self.flight.left_behind();
         record.classes = self.classes.finish();
         record.places = self.places.finish();
         self.times.finish(end_ns, &mut record);

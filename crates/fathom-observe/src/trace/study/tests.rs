@@ -64,6 +64,24 @@ fn sizes_latencies_and_depth_of_a_known_trace() {
     assert_eq!(record.map.cells.iter().map(|(_, _, r, w)| r + w).sum::<u32>(), 5);
 }
 
+/// Of a trace of two processors that of one is missing: what ended on it seems to be in flight for ever, and is told.
+#[test]
+fn ends_that_are_missing_hide_how_many_were_in_flight() {
+    let requests: Vec<_> = (0..2000).map(|at| (Class::Read, at * 7919 % 100_000 * 8, 8)).collect();
+    let events = serial(&requests);
+    let whole = study(&events, 1 << 30);
+    assert!(whole.knows_depth() && whole.faults.abandoned == 0, "{:?}", whole.faults);
+    // Every other request begins on the other one, and each ends where it did not begin.
+    let is_there = |(at, _): &(usize, &Event)| (at / 3 % 2 == 0) == (at % 3 < 2);
+    let half: Vec<Event> =
+        events.iter().enumerate().filter(is_there).map(|(_, event)| *event).collect();
+    let half = study(&half, 1 << 30);
+    assert!(!half.knows_depth() && half.faults.abandoned > 500, "{:?}", half.faults);
+    // A request that still waits when the trace ends is none of them.
+    let cut = study(&events[..events.len() - 1], 1 << 30);
+    assert!(cut.knows_depth() && cut.faults.abandoned == 0, "{:?}", cut.faults);
+}
+
 #[test]
 fn without_arrivals_the_drivers_requests_count() {
     let mut events = serial(&[(Class::Read, 0, 8), (Class::Write, 800, 16)]);

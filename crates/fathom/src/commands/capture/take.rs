@@ -200,7 +200,7 @@ fn record(
     drop(beside);
     let ended_ns = clock::monotonic_ns();
     let totals = writer.totals();
-    let finished = went.and_then(|()| finish(&mut capture, writer, &mut presence));
+    let finished = went.and_then(|()| finish(&mut capture, writer, &mut presence, ended_ns));
     let window_ns = match presence.now {
         Now::Same => ended_ns,
         Now::Gone | Now::Other => presence.until_ns,
@@ -221,6 +221,7 @@ fn finish(
     capture: &mut Capture,
     mut writer: Writer<Sink>,
     presence: &mut Presence<'_>,
+    ended_ns: u64,
 ) -> io::Result<Totals> {
     let mut rest: Vec<Event> = Vec::new();
     capture.stop(&mut |event: &Event, _: &Names| {
@@ -230,6 +231,7 @@ fn finish(
     write(&mut rest, capture, &mut writer, presence.look())?;
     writer.lost(capture.lost() - writer.totals().lost);
     writer.came_online(capture.came_online());
+    writer.ended(if presence.now == Now::Same { ended_ns } else { presence.until_ns });
     let (sink, totals) = writer.finish(capture.names())?;
     sink.settle()?;
     Ok(totals)
