@@ -10,6 +10,7 @@ pub use compare::{MeanChange, OnlyInOne, WatchChange, WatchComparison, compare};
 pub use course::{DeviceCourse, Line, Span, Stretches, peaks};
 
 use crate::verdict::Study;
+use fathom_base::units::format_count;
 use fathom_model::finding::{Finding, Severity, Verdict};
 use fathom_model::record::Record;
 use fathom_model::watch::{
@@ -380,6 +381,7 @@ pub fn judge(records: &[Record]) -> Study {
         }
     }
     findings.extend(late(records));
+    findings.extend(lost(records, &summary.devices));
     let storage = Storage::of(records);
     findings.extend(storage.uncounted(&summary.devices));
     if let Some(application) = &summary.application {
@@ -389,6 +391,11 @@ pub fn judge(records: &[Record]) -> Study {
     findings.sort_by_key(|finding| std::cmp::Reverse(finding.severity));
     let verdict = Verdict::of(&findings);
     Study { findings, verdict }
+}
+
+/// What the command of a trial waited for; none of loads of fathom's own.
+pub(crate) fn waits_of(record: &Record) -> Option<Finding> {
+    application::of_command(record)
 }
 
 /// Devices that an application was watched on and that went meanwhile. One that has no series went before it could have any.
@@ -405,6 +412,25 @@ fn gone<'a>(records: &'a [Record], application: &ApplicationRecord) -> Vec<&'a s
         }
     }
     found
+}
+
+/// Events of which the times of requests would have been told.
+fn lost(records: &[Record], devices: &[WatchedDevice]) -> Option<Finding> {
+    let lost: u64 = pieces(records).map(|piece| piece.latency_lost).sum();
+    let told: u64 = devices.iter().flat_map(|device| &device.latency).map(|of| of.count).sum();
+    // Each has a beginning and an end. What is lost may be another device's.
+    let share = lost as f64 / (lost + 2 * told) as f64;
+    let severity = if share > 0.01 { Severity::Doubtful } else { Severity::Note };
+    let text = format!(
+        "{} events of requests, of whichever device, were lost ({:.1} %): the percentiles and the longest are those of the rest, of {} requests",
+        format_count(lost),
+        100.0 * share,
+        format_count(told)
+    );
+    (lost > 0).then(|| {
+        Finding::new("watch-lost-events", severity, text)
+            .advise("the kernel's rings were full, or it wrote some down nowhere; fathom capture DEVICE follows one device, and counts what is lost of it")
+    })
 }
 
 /// Intervals that took more than twice as long as asked for.
@@ -538,5 +564,26 @@ mod tests {
         let ids: Vec<&str> = study.findings.iter().map(|finding| finding.id.as_str()).collect();
         assert_eq!((ids, study.verdict), (vec!["slow-member", "late-intervals"], Verdict::Trusted));
         assert_eq!(judge(&watch(&[10, 10, 200, 10])).findings, []);
+    }
+
+    #[test]
+    fn events_that_were_lost_are_told_with_what_is_left() {
+        let mut flow = fathom_stats::Histogram::new();
+        flow.record_n(1_000_000, 5000);
+        let told = |lost: u64| {
+            let mut records = watch(&[10; 6]);
+            let piece = records[0].watch.as_mut().expect("a piece");
+            piece.push(&Sample { index: 9, latency_lost: Some(lost), ..Sample::default() });
+            let flows = [("reads".to_owned(), flow.clone())].into();
+            piece.devices[0].latency = Some(Box::new(LatencySeries { flows }));
+            let found = judge(&records).findings;
+            let found = found.into_iter().find(|finding| finding.id == "watch-lost-events");
+            found.map(|finding| (finding.severity, finding.summary))
+        };
+        assert_eq!(told(0), None);
+        let (severity, text) = told(78).expect("told");
+        assert!(severity == Severity::Note && text.starts_with("78 events of requests"), "{text}");
+        assert!(text.ends_with("of 5 000 requests"), "{text}");
+        assert_eq!(told(200).expect("told").0, Severity::Doubtful);
     }
 }

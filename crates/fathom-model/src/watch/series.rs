@@ -31,13 +31,20 @@ pub struct WatchRecord {
     /// What happened besides.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub events: Vec<WatchEvent>,
-    /// What was watched stands on this: before in the first piece, before and after in the last; empty in trials, whose targets have
+    /// Events of block tracepoints that were lost, where latencies are told.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub latency_lost: u64,
+    /// What was watched stands on this: before in the first piece, before and after in the last; empty in trials whose targets have
     /// their own, and in records of older versions.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub stacks: Vec<StackAround>,
     /// The application as a whole: in the last piece.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ended: Option<ApplicationRecord>,
+}
+
+fn is_zero(count: &u64) -> bool {
+    *count == 0
 }
 
 /// Something that happened in an interval.
@@ -286,6 +293,7 @@ impl WatchRecord {
         let before = self.length_us.len();
         self.start_us.push(sample.start_ns / 1000);
         self.length_us.push(sample.length_ns / 1000);
+        self.latency_lost += sample.latency_lost.unwrap_or(0);
         let mut lines = BTreeSet::new();
         for device in &sample.devices {
             let is_it = |known: &&mut DeviceSeries| {
