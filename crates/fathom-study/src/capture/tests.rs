@@ -83,6 +83,11 @@ fn the_twin_of_a_random_load_has_its_mix_depth_and_hot_spot() {
         ..capture.clone()
     };
     let lost = &twin(&with_loss)[0];
+    // What is wrong with the trace is told of its twin.
+    let text = workload_file(&with_loss, "t").expect("a workload");
+    assert!(text.contains("Of the trace: 400 events were lost (3.8 %): latencies are"), "{text}");
+    let text = workload_file(&capture, "t").expect("a workload");
+    assert!(!text.contains("Of the trace"), "{text}");
     assert_eq!((lost.rate.map(|rate| rate.round() as u64), lost.depth), (Some(1000), 128));
     let told = |of: &CaptureRecord| advice(of).iter().any(|note| note.id == "advice-depth");
     assert!(told(&capture) && !told(&with_loss));

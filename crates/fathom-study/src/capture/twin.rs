@@ -58,6 +58,9 @@ pub fn workload_file(capture: &CaptureRecord, name: &str) -> Option<String> {
     if capture.size_bytes == 0 && are_apart(&capture.places) {
         out += "How large the device was the trace does not say: they lie at the start of the target here.\n";
     }
+    for finding in super::faults_of_trace(capture) {
+        let _ = writeln!(out, "Of the trace: {}.", finding.summary.replace(['"', '\\'], "'"));
+    }
     let _ = writeln!(out, "{}\n\"\"\"", pace(capture).text());
     for job in &jobs {
         job.write(&mut out, capture, seconds);

@@ -25,6 +25,8 @@ use fathom_study::capture::twin;
 use fathom_sys::ring;
 use fathom_sys::signals::StopFlag;
 use fathom_sys::sysroot::SysRoot;
+use std::fs::File;
+use std::io::{Seek, SeekFrom};
 use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 
@@ -138,6 +140,9 @@ fn twin(common: &Common, output: Output, stop: &StopFlag, args: &Replay) -> Comm
     settings.extend(size_bytes.map(|bytes| ("size".to_owned(), bytes.to_string())));
     settings.extend(args.buffered.then(|| ("direct".to_owned(), "no".to_owned())));
     workload.apply(&settings).map_err(|e| usage(e.to_string()))?;
+    if let Some(bytes) = size_bytes.or_else(|| size_of(&args.target)) {
+        twin::fit(&mut workload, bytes);
+    }
     workload.check().map_err(|e| usage(e.to_string()))?;
     output.note(&format!("The twin of {}: {}", args.trace.display(), workload.description.trim()));
     let target = args.target.clone();
@@ -149,6 +154,15 @@ fn twin(common: &Common, output: Output, stop: &StopFlag, args: &Replay) -> Comm
 fn ended_before(output: Output) -> CommandError {
     let text = "ended before anything was replayed".to_owned();
     CommandError::report_as(output, &text, Exit::Interrupted)
+}
+
+/// Of a file or device that is there.
+fn size_of(target: &str) -> Option<u64> {
+    let kind = std::fs::metadata(target).ok()?.file_type();
+    if !kind.is_file() && !kind.is_block_device() {
+        return None;
+    }
+    File::open(target).ok()?.seek(SeekFrom::End(0)).ok()
 }
 
 /// Of a test file where nothing is said: what the trace reaches, within limits.
@@ -200,7 +214,7 @@ fn order<'a>(output: Output, stop: &StopFlag, args: &'a Replay) -> Result<Order<
     });
     // Before a file is made and filled.
     if let Some(bytes) = size_bytes {
-        fits(mapping, (reference.places.end_byte, bytes), buffer_bytes).map_err(usage)?;
+        fits(mapping, (reference.places.end_byte, bytes), buffer_bytes, is_new).map_err(usage)?;
     }
     Ok(Order {
         args,
@@ -256,7 +270,7 @@ fn buffer_bytes(whole: &CaptureRecord) -> u32 {
     largest.unwrap_or(4096).next_multiple_of(4096).clamp(4096, BUFFER_BYTES_MAX) as u32
 }
 
-/// Whether a trace that reaches so far can be replayed on a target of so many bytes.
+/// Whether a trace that reaches so far can be replayed on a target of so many bytes, which fathom makes or which is there.
 ///
 /// # Errors
 /// Why not, and what helps.
@@ -264,17 +278,19 @@ pub fn fits(
     mapping: Option<Mapping>,
     (end_byte, to_bytes): (u64, u64),
     buffer_bytes: u32,
+    is_new: bool,
 ) -> Result<(), String> {
+    let larger = if is_new { "use a larger --size" } else { "name a larger target" };
     if to_bytes < u64::from(buffer_bytes) {
         return Err(format!(
-            "the target has {}, less than one request of the trace ({}); use a larger --size",
+            "the target has {}, less than one request of the trace ({}); {larger}",
             format_size(to_bytes),
             format_size(u64::from(buffer_bytes))
         ));
     }
     if mapping == Some(Mapping::Fit) && end_byte > to_bytes {
         return Err(format!(
-            "--map=fit: the trace reaches {} far, and the target has {}; use --map=scale or --map=modulo, or a larger --size",
+            "--map=fit: the trace reaches {} far, and the target has {}; use --map=scale or --map=modulo, or {larger}",
             format_size(end_byte),
             format_size(to_bytes)
         ));
@@ -387,5 +403,16 @@ mod tests {
         ] {
             assert_eq!(speed(text), expected, "{text}");
         }
+    }
+
+    #[test]
+    fn only_a_new_file_can_be_made_larger() {
+        let (small, fit) = ((1 << 20, 512), Some(Mapping::Fit));
+        for (mapping, sizes) in [(None, small), (fit, (2 << 20, 1 << 20))] {
+            let cure = |is_new| fits(mapping, sizes, 4096, is_new).unwrap_err();
+            assert!(cure(true).ends_with("use a larger --size"), "{}", cure(true));
+            assert!(cure(false).ends_with("name a larger target"), "{}", cure(false));
+        }
+        assert!(fits(fit, (1 << 20, 1 << 20), 4096, false).is_ok());
     }
 }

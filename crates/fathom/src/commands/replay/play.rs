@@ -201,7 +201,7 @@ fn map(order: &Order<'_>, load: &LoadTarget, buffer_bytes: u32) -> Result<Map, S
     let (from_bytes, to_bytes) = (order.from_bytes, load.size_bytes());
     let end_byte = order.reference.places.end_byte;
     let block_bytes = if load.is_direct() { load.logical_block_bytes() } else { 512 };
-    fits(order.mapping, (end_byte, to_bytes), buffer_bytes)?;
+    fits(order.mapping, (end_byte, to_bytes), buffer_bytes, order.is_new)?;
     let usual = if end_byte <= to_bytes { Mapping::Fit } else { Mapping::Scale };
     let mapping = order.mapping.unwrap_or(usual);
     Ok(Map { mapping, from_bytes, to_bytes, block_bytes })
