@@ -2,9 +2,13 @@
 
 use crate::cli::{Kept, Running, Sandbox, as_nobody, binary_for_nobody, p, wait_until};
 use crate::gone::Passing;
+use fathom_model::capture::CaptureRecord;
+use fathom_observe::trace::event::{Action, Class};
+use fathom_observe::trace::open::Source;
 use fathom_testkit::Capability::{FathomBinary, LoopDevices, Tool};
 use fathom_testkit::{LoopDevice, Mount, Scratch, Trial, kernel_test};
 use serde_json::Value;
+use std::collections::{HashMap, VecDeque};
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -91,15 +95,11 @@ fn known_load() {
     let of_fio = processes.iter().find(|process| fio_share(process)).expect("fio is named");
     assert!(of_fio["count"].as_u64() >= Some(8000), "{processes:?}");
     assert!(capture["faults"]["lost"] == 0, "{}", capture["faults"]);
-    // At most 4 of fio's are in flight; a lost end counts for a while.
-    let depths: Vec<u64> = serde_json::from_value(capture["depth_ns"].clone()).unwrap();
-    let busy: u64 = depths.iter().skip(1).sum();
-    let up_to_four: u64 = depths.iter().skip(1).take(4).sum();
-    assert!(up_to_four as f64 >= 0.5 * busy as f64, "{depths:?}");
     // The same from the file, and as a workload.
     let again = sandbox.json(&["capture", "--from", p(&trace), "--workload", p(&twin)], &[0]);
     let again = again.result();
     assert_eq!(again["capture"]["classes"], capture["classes"]);
+    times_and_depth(&trace, &again["capture"], &fio["jobs"][0]);
     let text = fs::read_to_string(&twin).unwrap();
     assert!(
         text.contains("block_size = \"4096\"") && text.contains("access = \"random\""),
@@ -110,6 +110,78 @@ fn known_load() {
     let done = sandbox.json(&run, &[0, 1]);
     let job = &done.result()["records"][0]["jobs"][0];
     assert_eq!(job["name"], "random");
+}
+
+/// How many were in flight for how long, and what requests took, as the steps of the trace say, and no longer than fio saw them take.
+fn times_and_depth(trace: &Path, capture: &Value, fio: &Value) {
+    let capture: CaptureRecord = serde_json::from_value(capture.clone()).unwrap();
+    let (arrived, now_ns) = followed(trace, Action::Queue);
+    let (issued, _) = followed(trace, Action::Issue);
+    // What never ended was in flight to the end.
+    let mut steps: Vec<(u64, i64)> = arrived
+        .iter()
+        .flat_map(|(_, from_ns, end_ns)| [(*from_ns, 1), (end_ns.unwrap_or(now_ns), -1)])
+        .collect();
+    steps.sort_unstable();
+    let mut depth_ns = vec![0; capture.depth_ns.len()];
+    let (mut depth, mut before_ns) = (0i64, 0);
+    for (at_ns, step) in steps {
+        if at_ns > before_ns {
+            depth_ns[usize::try_from(depth).unwrap()] += at_ns - before_ns;
+        }
+        (depth, before_ns) = (depth + step, at_ns);
+    }
+    assert_eq!(depth_ns[1..], capture.depth_ns[1..]);
+    // fio has 4 in flight; udev and the like read beside it, and the kernel may lose an end.
+    let busy: u64 = capture.depth_ns[1..].iter().sum();
+    let up_to_five: u64 = capture.depth_ns.iter().skip(1).take(5).sum();
+    assert!(up_to_five as f64 >= 0.9 * busy as f64, "{depth_ns:?}");
+    for (word, class) in [("read", Class::Read), ("write", Class::Write)] {
+        let own = capture.class(word).unwrap();
+        for (of, told) in [(&arrived, &own.total_ns), (&issued, &own.service_ns)] {
+            let took = of.iter().filter(|(its, ..)| *its == class);
+            let took: Vec<u64> = took.filter_map(|(_, from, end)| Some((*end)? - from)).collect();
+            let sum: u64 = took.iter().sum();
+            let counted = (took.len() as u64, u128::from(sum), took.iter().max().copied());
+            assert_eq!(counted, (told.count(), told.sum(), told.max()), "{word}");
+        }
+    }
+    // All writes are its own.
+    let theirs_ns = fio["write"]["lat_ns"]["mean"].as_f64().unwrap();
+    let own_ns = capture.class("write").unwrap().total_ns.mean().unwrap();
+    assert!(own_ns > 0.0 && own_ns <= theirs_ns, "{own_ns} {theirs_ns}");
+}
+
+/// A request: its class, when it began, and when it ended.
+type Followed = (Class, u64, Option<u64>);
+
+/// Every request that begins with such a step, and the time of the last step: by the plainest way, in which each of its sectors waits in a
+/// line of its own until an end takes it out.
+fn followed(trace: &Path, begin: Action) -> (Vec<Followed>, u64) {
+    let mut source = Source::open(trace).unwrap();
+    let mut lines: HashMap<(Class, u64), VecDeque<usize>> = HashMap::new();
+    let (mut found, mut left, mut now_ns) = (Vec::new(), Vec::new(), 0);
+    while let Some(event) = source.next_event().unwrap() {
+        now_ns = event.time_ns.max(now_ns);
+        let sectors = event.sector..event.sector + u64::from(event.sectors.max(1));
+        if event.action == begin {
+            left.push(event.sectors.max(1));
+            for sector in sectors {
+                lines.entry((event.class, sector)).or_default().push_back(found.len());
+            }
+            found.push((event.class, now_ns, None));
+        } else if event.action == Action::Complete {
+            for sector in sectors {
+                let line = lines.get_mut(&(event.class, sector));
+                let Some(at) = line.and_then(VecDeque::pop_front) else { continue };
+                left[at] -= 1;
+                if left[at] == 0 {
+                    found[at].2 = Some(now_ns);
+                }
+            }
+        }
+    }
+    (found, now_ns)
 }
 
 fn class<'v>(capture: &'v Value, word: &str) -> &'v Value {
@@ -373,8 +445,10 @@ fn replayed() {
     let doubts = both["comparison"]["doubts"].to_string();
     assert_eq!(doubts.matches("replay-cached").count(), 2, "{doubts}");
     sandbox.json(&["compare", &whole, &reads, "--fail-on=void"], &[0]);
-    let gate = ["compare", &whole, &reads, "--fail-if=slower:5%"];
-    sandbox.refuses(&gate, 2, &["--fail-if", "for measurements"]);
+    for option in ["--fail-if=slower:5%", "--factor=depth", "--margin=1%", "--looks"] {
+        let given = option.split('=').next().unwrap();
+        sandbox.refuses(&["compare", &whole, &reads, option], 2, &[given, "for measurements"]);
+    }
     let sizes = |d: &&Value| d["figure"] == "size of reads" && d["distance"].as_f64() < Some(0.1);
     let distances = both["comparison"]["distances"].as_array().unwrap();
     assert!(distances.iter().any(|d| sizes(&d)), "{both}");
