@@ -308,7 +308,9 @@ fn hide(names: &Replacements, value: &mut Value, key: &str, parent: &str, is_wat
                 *fields = named.map(hidden).collect();
             }
             for (name, value) in fields {
-                hide(names, value, name, key, is_watched || name == "watch");
+                // The layers below what was watched are those of all records.
+                let is_series = (is_watched || name == "watch") && name != "stacks";
+                hide(names, value, name, key, is_series);
             }
         }
         Value::Array(items) => {
@@ -554,6 +556,25 @@ mod tests {
             text.contains("\"own.") && text.contains("block.scheduler") && text.contains("sda"),
             "{text}"
         );
+    }
+
+    /// A watch has packed series, and the layers that it was of.
+    #[test]
+    fn the_layers_of_a_watch_have_nothing_that_identifies() {
+        let nodes = json!([
+            { "kind": "mount", "name": "/srv/acmepayroll", "mount": { "mount_point": "/srv/acmepayroll" } },
+            { "kind": "loop", "name": "loop4", "loop_device": { "backing_file": "/srv/acmepayroll/acmedisk.img" } },
+            { "kind": "disk", "name": "sda", "drive": { "serial": "acmes3rial77", "model": "ST4000NM0035" } },
+        ]);
+        let stack = json!({ "path": "/srv/acmepayroll", "nodes": nodes });
+        let watch = json!({ "watch": { "start_us": "acmeAAAA", "devices": [{ "name": "loop4", "title": "acmedisk.img" }],
+            "stacks": [{ "before": stack, "after": stack }] } });
+        let mut hider = Hider::new(7);
+        hider.learn(&watch);
+        let hidden = hider.hide(&watch).unwrap();
+        assert_eq!(hidden["watch"]["start_us"], "acmeAAAA", "a packed series is none");
+        let text = hidden.to_string().replace("acmeAAAA", "");
+        assert!(!text.contains("acme") && text.contains("ST4000NM0035"), "{text}");
     }
 
     #[test]
