@@ -71,7 +71,15 @@ pub(super) fn of_command(record: &Record) -> Option<Finding> {
     }
     let cpu_ns = record.process_cpu.user_ns + record.process_cpu.system_ns;
     let cpu_share = cpu_ns as f64 / record.window_ns.max(1) as f64;
-    let total = ApplicationSample { cpu_share, ..ApplicationSample::default() };
+    let sum = |name: &str| watch.application.values(name, watch.intervals()).iter().sum::<u64>();
+    let total = ApplicationSample {
+        cpu_share,
+        asked_read_bytes: sum("asked_read"),
+        asked_write_bytes: sum("asked_write"),
+        read_bytes: sum("read"),
+        written_bytes: sum("written"),
+        ..ApplicationSample::default()
+    };
     let took_ns = record.window_ns;
     let application = ApplicationRecord { took_ns, total, devices, ..ApplicationRecord::default() };
     waits_for(&application, &storage)
@@ -158,6 +166,23 @@ fn waits_for(application: &ApplicationRecord, storage: &Storage<'_>) -> Option<F
     let in_flight = waited_ms as f64 / counts.busy_ms.max(1) as f64;
     let cpu = application.total.cpu_share;
     let busy = format!("{name} was busy for {:.0} % of the time", 100.0 * busy_share);
+    if busy_share >= STORAGE_SHARE_MIN
+        && let Some(others) = of_others(application, &busy, counts)
+    {
+        return Some(others);
+    }
+    let all_ms: u64 = application.devices.values().map(|counts| counts.busy_ms).sum();
+    if busy_share < STORAGE_SHARE_MIN && all_ms as f64 / took_ms >= STORAGE_SHARE_MIN {
+        let each = |(name, counts): (&String, &DeviceCounts)| {
+            format!("{name} for {:.0} %", 100.0 * counts.busy_ms as f64 / took_ms)
+        };
+        let each: Vec<String> = application.devices.iter().map(each).collect();
+        let text = format!(
+            "several devices were busy, {} of the time: whether one after the other, so that it waits for storage most of the time, or together, does not show",
+            each.join(", ")
+        );
+        return Some(Finding::new("several-devices", Severity::Note, text));
+    }
     if busy_share < STORAGE_SHARE_MIN {
         let text =
             format!("not bound by storage: {busy}, the application used {cpu:.2} processors");
@@ -172,6 +197,32 @@ fn waits_for(application: &ApplicationRecord, storage: &Storage<'_>) -> Option<F
     let flow =
         format!("{busy}, {in_flight:.1} requests in flight while it was, {each_ms:.2} ms each");
     Some(bound(name, &flow, (busy_share, in_flight), storage.heads(name)))
+}
+
+/// Nearly all that a device did was for others, by the kernel's own count of the application.
+fn of_others(
+    application: &ApplicationRecord,
+    busy: &str,
+    counts: &DeviceCounts,
+) -> Option<Finding> {
+    /// A filesystem writes many times what is committed in small pieces.
+    const TIMES: u64 = 50;
+    let own = &application.total;
+    let is_counted = own.asked_read_bytes != 0 || own.asked_write_bytes != 0;
+    let moved = 512 * (counts.reads.sectors + counts.writes.sectors);
+    let most = own.read_bytes + own.written_bytes;
+    let is_others = is_counted && !application.is_cut_off;
+    if !is_others || most >= moved / TIMES || moved - most < GAP_BYTES_MIN {
+        return None;
+    }
+    let text = format!(
+        "{busy}, with requests of others: of {} that it moved, {} were the application's",
+        format_size(moved),
+        format_size(most)
+    );
+    Some(Finding::new("others-io", Severity::Note, text).advise(
+        "What the application waits for cannot be told from this device. Who uses it: fathom capture, or iotop.",
+    ))
 }
 
 /// What storage that is busy for so large a share, with so many requests in flight meanwhile, makes of the application. What serves
@@ -357,6 +408,33 @@ mod tests {
             ..application(0, 0, 0.0)
         };
         check(&idle, &["hardly-any-io"]);
+    }
+
+    /// A disk that others keep busy says nothing of who only sleeps.
+    #[test]
+    fn requests_of_others_are_not_the_applications() {
+        let with = |written_bytes: u64, busy_ms: u64| {
+            let mut with = application(busy_ms, busy_ms, 0.05);
+            (with.total.asked_write_bytes, with.total.written_bytes) = (1600, written_bytes);
+            with
+        };
+        check(&with(0, 9800), &["others-io", "io-gap"]);
+        check(&with(0, 2000), &["not-storage-bound", "io-gap"]);
+        // Commits of few bytes make a filesystem write many times as much.
+        check(&with(5_000_000, 9800), &["latency-bound", "io-gap"]);
+    }
+
+    #[test]
+    fn devices_that_are_busy_in_turn_are_not_idle() {
+        let with = |busy_ms: u64| {
+            let mut with = application(busy_ms, busy_ms, 0.05);
+            with.devices.insert("sdb".to_owned(), with.devices["sda"]);
+            (with.total.asked_write_bytes, with.total.written_bytes) = (204_800_000, 204_800_000);
+            with
+        };
+        check(&with(4500), &["several-devices"]);
+        check(&with(2000), &["not-storage-bound"]);
+        check(&with(9000), &["latency-bound"]);
     }
 
     #[test]
