@@ -3,8 +3,8 @@
 use crate::raid::{mib_per_s, place};
 use crate::ratio;
 use crate::text::format_share;
-use crate::watch::answer::number;
-use fathom_base::units::{format_count, format_duration, format_rate};
+use crate::watch::answer::{lengths, number};
+use fathom_base::units::format_rate;
 use fathom_stats::interval::Estimate;
 use fathom_study::layers::{LayersStudy, OfWorkload, Row as Layer};
 use fathom_study::raid::{Figure, Pattern, RaidStudy, Row, State};
@@ -107,12 +107,7 @@ fn of_workload(of: &OfWorkload) -> Option<String> {
 /// The busiest device of a watch with its figures.
 #[must_use]
 pub fn of_watch(summary: &WatchSummary) -> String {
-    let intervals = format_count(summary.intervals as u64);
-    let length = format_duration((summary.seconds * 1e9) as u64);
-    let over = format!(
-        "In {intervals} intervals of {:.2} s, {length} in all",
-        summary.interval_ns as f64 / 1e9
-    );
+    let over = format!("In {}", lengths(summary).trim_end());
     let figure = |device: &'_ WatchedDevice, name: &str| -> Option<WatchFigure> {
         device.figures.iter().find(|figure| figure.name == name).cloned()
     };

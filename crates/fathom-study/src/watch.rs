@@ -147,6 +147,8 @@ pub struct WatchSummary {
     pub seconds: f64,
     /// Devices in the order of the tree.
     pub devices: Vec<WatchedDevice>,
+    /// Reads and writes a second of all devices that stand under no other that is watched.
+    pub requests_per_s: f64,
     /// Means of the machine's series by name, shares of 1.
     pub host: BTreeMap<String, f64>,
     /// What happened besides, with its second.
@@ -204,15 +206,18 @@ fn summed_up(records: &[Record], with_figures: bool, most: usize) -> WatchSummar
         starts.get(index.saturating_sub(first) as usize).map_or(0.0, |us| *us as f64 / 1e6)
     };
     let events = pieces.clone().flat_map(|piece| &piece.events);
+    let devices =
+        side_by_side(&names, |name| device(self::pieces(records), name, with_figures, most));
+    let tops = devices.iter().filter(|device| device.depth == 0);
+    let requests_per_s = tops.map(|device| device.requests_per_s).sum();
     WatchSummary {
         interval_ns,
         intervals: lengths.len(),
         short: short.len(),
         short_seconds: short.iter().sum::<u64>() as f64 / 1e6,
         seconds: lengths.iter().sum::<u64>() as f64 / 1e6,
-        devices: side_by_side(&names, |name| {
-            device(self::pieces(records), name, with_figures, most)
-        }),
+        devices,
+        requests_per_s,
         host: host(pieces.clone()),
         events: events.map(|event| (at_s(event.index), event.what.clone())).collect(),
         application: pieces.clone().filter_map(|piece| piece.ended.clone()).last(),
@@ -451,7 +456,7 @@ fn late(records: &[Record]) -> Option<Finding> {
 mod tests {
     use super::*;
     use crate::fixtures::record;
-    use fathom_model::watch::{DeviceSample, FlowCounts, Sample};
+    use fathom_model::watch::{DeviceSample, DeviceSeries, FlowCounts, Sample};
 
     /// Records of a watch in which a device did so many reads a second, split into two pieces.
     pub(super) fn watch(reads: &[u64]) -> Vec<Record> {
@@ -504,6 +509,16 @@ mod tests {
         // By the length of each interval, whatever the device did in it.
         let all: u64 = device.total.reads.requests;
         assert_eq!(device.requests_per_s, all as f64 / device.seconds);
+        let mut two = watch(&[10, 20, 30]);
+        let piece = two[0].watch.as_mut().expect("a piece");
+        for (name, depth) in [("sdb", 0), ("sdc", 1)] {
+            piece.devices.push(DeviceSeries {
+                name: name.into(),
+                depth,
+                ..piece.devices[0].clone()
+            });
+        }
+        assert_eq!(summary(&two).requests_per_s, 40.0, "what lies below another counts once");
         assert_eq!(found.events, [(4.0, "sdb came".to_owned())]);
     }
 

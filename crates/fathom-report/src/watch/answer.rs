@@ -33,8 +33,8 @@ pub fn answer_text(summary: &WatchSummary, width: usize) -> String {
     out
 }
 
-/// How many intervals of what length there were.
-fn lengths(summary: &WatchSummary) -> String {
+/// How many intervals of what length there were, as a line.
+pub(crate) fn lengths(summary: &WatchSummary) -> String {
     let all = format_length((summary.seconds * 1e9) as u64);
     if summary.intervals == 1 {
         return format!("1 interval of {:.2} s\n", summary.seconds);
