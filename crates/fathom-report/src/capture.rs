@@ -48,14 +48,19 @@ pub fn headline(capture: &CaptureRecord) -> String {
     };
     let seconds = seconds(capture);
     let requests = capture.requests();
-    let bytes: u64 = capture.classes.iter().map(|class| class.bytes).sum();
+    let bytes = |word| capture.class(word).map_or(0, |class| class.bytes);
+    let moved = bytes("read") + bytes("write");
+    let discarded = match bytes("discard") {
+        0 => String::new(),
+        bytes => format!(" and {} discarded", format_size(bytes)),
+    };
     format!(
-        "{}{size}: {} requests in {}, {} a second, {}; {} events{}",
+        "{}{size}: {} requests in {}, {} a second, {}{discarded}; {} events{}",
         printable(&capture.device),
         format_count(requests),
         format_length(capture.window_ns),
         format_count((requests as f64 / seconds).round() as u64),
-        format_rate(bytes as f64 / seconds),
+        format_rate(moved as f64 / seconds),
         format_count(capture.events),
         match capture.faults.lost {
             0 => ", none lost".to_owned(),

@@ -264,9 +264,9 @@ impl Study {
     }
 }
 
-/// Flushes and commands are nowhere.
+/// Flushes and commands are nowhere, and what is discarded is not gone to.
 fn has_place(event: &Event) -> bool {
-    event.sectors > 0 && !matches!(event.class, Class::Flush | Class::Other)
+    event.sectors > 0 && matches!(event.class, Class::Read | Class::Write)
 }
 
 /// How often each flag is set.

@@ -64,6 +64,22 @@ fn sizes_latencies_and_depth_of_a_known_trace() {
     assert_eq!(record.map.cells.iter().map(|(_, _, r, w)| r + w).sum::<u32>(), 5);
 }
 
+/// Nothing is moved by it, and no head goes there.
+#[test]
+fn what_is_discarded_is_no_place_that_is_used() {
+    let mut requests = vec![(Class::Read, 0, 8), (Class::Write, 80, 8)];
+    let without = study(&serial(&requests), 1 << 40);
+    requests.insert(1, (Class::Discard, 1 << 30, 2 << 20));
+    let with = study(&serial(&requests), 1 << 40);
+    assert_eq!(with.class("discard").expect("told").bytes, 1 << 30);
+    let of = |record: &CaptureRecord| {
+        let map = &record.map.cells;
+        let drawn = map.iter().map(|(_, _, reads, writes)| (*reads, *writes)).collect::<Vec<_>>();
+        (record.places.clone(), drawn)
+    };
+    assert_eq!(of(&with), of(&without));
+}
+
 /// Of a trace of two processors that of one is missing: what ended on it seems to be in flight for ever, and is told.
 #[test]
 fn ends_that_are_missing_hide_how_many_were_in_flight() {
