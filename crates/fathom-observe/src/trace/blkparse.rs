@@ -22,6 +22,7 @@ pub struct Text<R> {
     device: Option<String>,
     line: Vec<u8>,
     skipped: u64,
+    others: u64,
     events: u64,
     strange: u64,
 }
@@ -30,8 +31,10 @@ pub struct Text<R> {
 #[derive(Debug, PartialEq)]
 enum Line {
     Event(Event),
-    /// An action that is not followed, or another device.
+    /// An action that is not followed.
     Other,
+    /// Of another device.
+    OtherDevice,
     /// Begins as an event does, but is none.
     Broken,
     /// Anything else: the summary.
@@ -42,7 +45,7 @@ impl<R: BufRead> Text<R> {
     /// Begins to read.
     pub fn new(input: R) -> Self {
         let (names, line) = (Names::default(), Vec::new());
-        Self { input, names, device: None, line, skipped: 0, events: 0, strange: 0 }
+        Self { input, names, device: None, line, skipped: 0, others: 0, events: 0, strange: 0 }
     }
 
     /// Names of processes.
@@ -58,6 +61,11 @@ impl<R: BufRead> Text<R> {
     /// Lines that begin as an event does and are none.
     pub fn skipped(&self) -> u64 {
         self.skipped
+    }
+
+    /// Events of other devices.
+    pub fn others(&self) -> u64 {
+        self.others
     }
 
     fn read_line(&mut self) -> Result<bool, TraceError> {
@@ -90,6 +98,7 @@ impl<R: BufRead> Iterator for Text<R> {
                     return Some(Ok(event));
                 }
                 Line::Other => {}
+                Line::OtherDevice => self.others += 1,
                 Line::Broken => self.skipped += 1,
                 Line::Text if self.events == 0 => {
                     self.strange += 1;
@@ -134,7 +143,7 @@ fn parse(text: &str, device: &mut Option<String>, names: &mut Names) -> Line {
     };
     match device {
         None => *device = Some(first.to_owned()),
-        Some(known) if known != first => return Line::Other,
+        Some(known) if known != first => return Line::OtherDevice,
         Some(_) => {}
     }
     let mut event = Event::new(action, time_ns);
@@ -228,7 +237,7 @@ Total (8,0):
         assert_eq!((events[2].sectors, text.names().get(events[2].name)), (64, "a name"));
         assert_eq!((events[4].error, events[5].error), (0, 65531));
         assert_eq!((events[6].class, events[6].time_ns), (Class::Flush, 1_700_000_001));
-        assert_eq!((text.device(), text.skipped()), (Some("8,0"), 1));
+        assert_eq!((text.device(), text.skipped(), text.others()), (Some("8,0"), 1, 1));
     }
 
     #[test]

@@ -47,6 +47,7 @@ pub struct Merged<R> {
     /// Names by process.
     processes: HashMap<u32, u32>,
     device: Option<u32>,
+    others: u64,
     cut_off: bool,
     /// Records that are missing, and whether some are since it was last asked.
     lost: u64,
@@ -84,6 +85,7 @@ impl<R: Read> Merged<R> {
             names: Names::default(),
             processes: HashMap::new(),
             device: None,
+            others: 0,
             cut_off: false,
             lost: 0,
             has_gap: false,
@@ -97,6 +99,11 @@ impl<R: Read> Merged<R> {
     /// Names of processes.
     pub fn names(&self) -> &Names {
         &self.names
+    }
+
+    /// Events of other devices.
+    pub fn others(&self) -> u64 {
+        self.others
     }
 
     /// Major and minor number of the device.
@@ -163,6 +170,7 @@ impl<R: Read> Merged<R> {
             _ => return None,
         };
         if *self.device.get_or_insert(device) != device {
+            self.others += 1;
             return None;
         }
         let mut event = Event::new(action, raw.time_ns);

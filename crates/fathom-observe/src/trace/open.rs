@@ -193,6 +193,11 @@ impl Source {
         let mut record = study.finish(ended_ns);
         (record.device, record.source) = (self.head.device.clone(), self.form().to_owned());
         (record.faults.lost, record.faults.skipped) = self.lost_and_skipped();
+        record.faults.other_devices = match &self.form {
+            Form::Own(_) => 0,
+            Form::Blktrace(merged) => merged.others(),
+            Form::Text(text) => text.others(),
+        };
         record.faults.cut_off = self.cut_off();
         record.faults.without_file.clone_from(&self.without_file);
         if let Form::Own(reader) = &self.form {

@@ -131,6 +131,17 @@ pub fn faults_of_trace(capture: &CaptureRecord) -> Vec<Finding> {
         );
         found.push(Finding::new("capture-lines-skipped", Note, text));
     }
+    if faults.other_devices > 0 {
+        let text = format!(
+            "{} events of other devices were left out: all of this is of the device that comes first in the file",
+            format_count(faults.other_devices)
+        );
+        let severity = if faults.other_devices > capture.events { Doubtful } else { Note };
+        found.push(
+            Finding::new("capture-other-devices", severity, text)
+                .advise("of each device a file: blktrace -d DEVICE -o NAME"),
+        );
+    }
     if faults.abandoned > 0 {
         let text = format!("of {} requests the end was not seen", format_count(faults.abandoned));
         found.push(if capture.lacks_ends() {

@@ -194,6 +194,7 @@ fn what_is_wrong_with_a_trace_is_said() {
         back_ns_max: 60_000_000_000,
         abandoned: 1,
         skipped: 2,
+        other_devices: 11,
         cut_off: Some("the writer was killed".into()),
         came_online: vec![2, 3],
         without_file: vec![1],
@@ -208,6 +209,7 @@ fn what_is_wrong_with_a_trace_is_said() {
         "capture-lost-events",
         "capture-time-goes-back",
         "capture-lines-skipped",
+        "capture-other-devices",
         "capture-ends-missing",
         "capture-short",
         "capture-errors",
@@ -231,7 +233,7 @@ fn what_is_wrong_with_a_trace_is_said() {
     assert!(found.is_some_and(|(_, text)| text.starts_with("processors 2, 3 came online")));
     // A replay tells what is wrong with its trace; how long that is, and its errors, are its own.
     let of_trace: Vec<String> = faults_of_trace(&bad).into_iter().map(|f| f.id).collect();
-    assert_eq!(of_trace, expected[..7]);
+    assert_eq!(of_trace, expected[..8]);
     assert_eq!(faults(&CaptureRecord::default())[0].id, "capture-empty");
 }
 
