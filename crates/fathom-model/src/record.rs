@@ -688,8 +688,7 @@ pub struct Record {
     /// What the processes of a file-server workload did; none for loads on blocks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fsop: Option<Box<FsopRecord>>,
-    /// What devices counted, interval by interval: what was watched, or of a trial its window; none where it has no device, and
-    /// of older versions.
+    /// What devices counted, interval by interval: watched, or in a trial's window; none without a device, and of older versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub watch: Option<Box<crate::watch::WatchRecord>>,
     /// What was captured of somebody's block I/O; none outside of `fathom capture` and `fathom replay`.
@@ -706,8 +705,7 @@ pub struct Record {
 }
 
 impl Record {
-    /// What was measured, watched or captured stands on these, as they were before. What stands on nothing (the null engine, memory
-    /// of older versions) has none.
+    /// What was measured, watched or captured stands on these, as they were before; none of the null engine, and memory of old versions.
     #[must_use]
     pub fn stacks(&self) -> Vec<&Stack> {
         let targets = self.targets.iter().map(|target| &target.stack);

@@ -131,29 +131,39 @@ pub fn faults_of_trace(capture: &CaptureRecord) -> Vec<Finding> {
         );
         found.push(Finding::new("capture-lines-skipped", Note, text));
     }
-    if faults.other_devices > 0 {
-        let text = format!(
-            "{} events of other devices were left out: all of this is of the device that comes first in the file",
-            format_count(faults.other_devices)
-        );
-        let severity = if faults.other_devices > capture.events { Doubtful } else { Note };
-        found.push(
-            Finding::new("capture-other-devices", severity, text)
-                .advise("of each device a file: blktrace -d DEVICE -o NAME"),
-        );
-    }
-    if faults.abandoned > 0 {
-        let text = format!("of {} requests the end was not seen", format_count(faults.abandoned));
-        found.push(if capture.lacks_ends() {
-            let text = text + ": how many were in flight is not known, and latencies may be those from one request to the end of another";
-            Finding::new("capture-ends-missing", Doubtful, text).advise(
-                "what happened on a processor may be missing: blktrace writes a file for each, NAME.blktrace.0, .1, ..., which belong beside each other",
-            )
-        } else {
-            Finding::new("capture-ends-missing", Note, text)
-        });
-    }
+    found.extend(other_devices(capture));
+    found.extend(ends_missing(capture));
     found
+}
+
+/// A foreign trace may be of several devices.
+fn other_devices(capture: &CaptureRecord) -> Option<Finding> {
+    let others = capture.faults.other_devices;
+    let text = format!(
+        "{} events of other devices were left out: all of this is of the device that comes first in the file",
+        format_count(others)
+    );
+    let is_most = others > capture.events;
+    let severity = if is_most { Severity::Doubtful } else { Severity::Note };
+    (others > 0).then(|| {
+        Finding::new("capture-other-devices", severity, text)
+            .advise("of each device a file: blktrace -d DEVICE -o NAME")
+    })
+}
+
+/// Few are lost by kernels, many with a processor.
+fn ends_missing(capture: &CaptureRecord) -> Option<Finding> {
+    let abandoned = capture.faults.abandoned;
+    let text = format!("of {} requests the end was not seen", format_count(abandoned));
+    let id = "capture-ends-missing";
+    if capture.lacks_ends() {
+        let text = text
+            + ": how many were in flight is not known, and latencies may be those from one request to the end of another";
+        return Some(Finding::new(id, Severity::Doubtful, text).advise(
+            "what happened on a processor may be missing: blktrace writes a file for each, NAME.blktrace.0, .1, ..., which belong beside each other",
+        ));
+    }
+    (abandoned > 0).then(|| Finding::new(id, Severity::Note, text))
 }
 
 /// Processors by their numbers, and the word for them; none of none.
