@@ -14,6 +14,8 @@ use std::fmt::Write;
 const PROCESSES: usize = 5;
 /// Sizes that are named.
 const SIZES: usize = 4;
+/// A variance of fewer windows is none.
+const WINDOWS_MIN: u64 = 10;
 
 /// The page, in lines of `width` columns.
 #[must_use]
@@ -166,7 +168,7 @@ pub fn lines(capture: &CaptureRecord) -> Vec<(&'static str, String)> {
             capture.depth_quantile(0.5),
             capture.depth_quantile(1.0),
             format_share(capture.busy_share())
-        )
+        ) + &without_end(capture)
     } else {
         "not known: ends of requests are among the events that were lost".to_owned()
     };
@@ -192,6 +194,17 @@ pub fn lines(capture: &CaptureRecord) -> Vec<(&'static str, String)> {
     }
     lines.push(("processes", processes.join("; ")));
     lines
+}
+
+/// Requests of which nobody knows when they ended.
+fn without_end(capture: &CaptureRecord) -> String {
+    match capture.faults.abandoned {
+        0 => String::new(),
+        count => format!(
+            "; {} whose end was not seen count for longer than they took",
+            format_count(count)
+        ),
+    }
 }
 
 fn sizes(capture: &CaptureRecord) -> String {
@@ -265,10 +278,10 @@ fn arrivals(capture: &CaptureRecord) -> String {
         }
         _ => "one request only".to_owned(),
     };
-    let of = |(length_ns, index, _): &(u64, f64, u64)| {
-        format!("{index:.1} in {}", format_ns(*length_ns))
+    let of = |(length_ns, index, windows): &(u64, f64, u64)| {
+        (*windows >= WINDOWS_MIN).then(|| format!("{index:.1} in {}", format_ns(*length_ns)))
     };
-    let indices: Vec<String> = capture.arrivals.dispersion.iter().map(of).collect();
+    let indices: Vec<String> = capture.arrivals.dispersion.iter().filter_map(of).collect();
     if !indices.is_empty() {
         let _ = write!(
             text,
@@ -476,7 +489,7 @@ pub fn comparison_text(rows: &[SideBySide], alike: &[CaptureDistance], width: us
         },
     );
     push_wrapped_to(&mut out, width, "", &said);
-    let note = "Distances go from 0, the same distribution, to 1, another altogether. One run of each: how much the next two would differ is not known.";
+    let note = "Rates are those from the first request to the last one. Distances go from 0, the same distribution, to 1, another altogether. One run of each: how much the next two would differ is not known.";
     push_wrapped_to(&mut out, width, "", note);
     out
 }
@@ -558,6 +571,23 @@ mod tests {
             "{page}"
         );
         assert!(page.lines().count() < 40, "{page}");
+    }
+
+    #[test]
+    fn what_rests_on_few_windows_or_on_lost_ends_is_not_told_as_if_it_did_not() {
+        let line = |of: &CaptureRecord, name| {
+            let found = lines(of).into_iter().find(|(own, _)| *own == name);
+            found.map(|(_, line)| line).unwrap_or_default()
+        };
+        let mut capture = CaptureRecord { depth_ns: vec![0, 5], ..CaptureRecord::default() };
+        capture.events = 10_000;
+        capture.arrivals.dispersion = vec![(100_000_000, 3.5, 10), (1_000_000_000, 0.1, 2)];
+        let arrivals = line(&capture, "arrivals");
+        assert!(arrivals.contains("3.5 in 100 ms (1 by"), "{arrivals}");
+        assert!(!line(&capture, "in flight").contains("not seen"));
+        capture.faults.abandoned = 39;
+        let depth = line(&capture, "in flight");
+        assert!(depth.contains("; 39 whose end was not seen count for longer"), "{depth}");
     }
 
     /// Which writes of a replay were to be durable is not counted.

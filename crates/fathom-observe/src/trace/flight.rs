@@ -46,8 +46,11 @@ struct Waiting {
     start_ns: u64,
     issue_ns: Option<u64>,
     flags: Flags,
-    /// How many had ended when it began.
+    /// How many had ended when it began, and how many of its class.
     ended_before: u64,
+    own_before: u64,
+    /// So many of its class have overtaken it by now that its end may be lost.
+    is_left: bool,
 }
 
 /// What is in flight of one kind: by class, first sector and order.
@@ -59,7 +62,12 @@ struct Table {
     longest: [u32; Class::ALL.len()],
     next: u64,
     ended: u64,
+    ended_of: [u64; Class::ALL.len()],
     abandoned: u64,
+    /// Of those that wait, how many are left.
+    left: usize,
+    /// That is looked at when so many have ended.
+    next_look: u64,
 }
 
 /// What is in flight at once on the largest devices is far below; more are left over from lost ends.
@@ -73,13 +81,20 @@ const OVERTAKEN_NS: u64 = 30_000_000_000;
 /// So is one that some later ones have overtaken, when the same place is asked for again: the end to come is that of the newer
 /// one, and would be told as that of the older, and so on with each that comes to that place.
 const TWIN_OVERTAKEN: u64 = 256;
-/// How often, in ends, that is looked at.
+/// Where it is known that ends were lost, one that so many of its class have overtaken, and twice as many as are in flight, does not
+/// count as in flight any more: no device lets that many pass often.
+const LEFT_OVERTAKEN: u64 = 64;
+/// How often, in ends, that is looked at, at the most.
+const LEFT_LOOK: u64 = 32;
+/// How often, in ends, the others are looked at.
 const LOOK: u64 = 512;
 
 impl Table {
     fn new(level: Level) -> Self {
         let (waiting, longest) = (BTreeMap::new(), [0; Class::ALL.len()]);
-        Self { level, waiting, longest, next: 0, ended: 0, abandoned: 0 }
+        let ended_of = [0; Class::ALL.len()];
+        let (next, ended, abandoned, left, next_look) = (0, 0, 0, 0, 0);
+        Self { level, waiting, longest, next, ended, ended_of, abandoned, left, next_look }
     }
 
     fn add(&mut self, event: &Event) {
@@ -96,6 +111,8 @@ impl Table {
             issue_ns: None,
             flags: event.flags,
             ended_before: self.ended,
+            own_before: self.ended_of[event.class as usize],
+            is_left: false,
         };
         self.waiting.insert((event.class, event.sector, self.next), waiting);
         self.next += 1;
@@ -153,10 +170,10 @@ impl Table {
         // The end of one whose beginning is not in the trace overtakes those that wait as any other does.
         let is_one = matches!(event.class, Class::Read | Class::Write) && event.sectors > 0;
         if !is_known && is_one {
-            self.count_end(event.time_ns);
+            self.count_end(event);
         }
         for (sector, order) in ended {
-            let Some(waiting) = self.waiting.remove(&(event.class, sector, order)) else {
+            let Some(waiting) = self.take(&(event.class, sector, order)) else {
                 continue;
             };
             done.push(Done {
@@ -170,15 +187,39 @@ impl Table {
                 sectors: waiting.sectors,
                 has_failed: event.error != 0,
             });
-            self.count_end(event.time_ns);
+            self.count_end(event);
         }
     }
 
-    fn count_end(&mut self, now_ns: u64) {
+    fn take(&mut self, key: &(Class, u64, u64)) -> Option<Waiting> {
+        let waiting = self.waiting.remove(key)?;
+        self.left -= usize::from(waiting.is_left);
+        Some(waiting)
+    }
+
+    fn count_end(&mut self, event: &Event) {
         self.ended += 1;
+        self.ended_of[event.class as usize] += 1;
         if self.ended.is_multiple_of(LOOK) {
-            self.forget_overtaken(now_ns);
+            self.forget_overtaken(event.time_ns);
         }
+        if self.ended >= self.next_look {
+            self.look_for_left();
+        }
+    }
+
+    fn look_for_left(&mut self) {
+        let in_flight = (self.waiting.len() - self.left) as u64;
+        self.next_look = self.ended + LEFT_LOOK.max(self.waiting.len() as u64);
+        for ((class, _, _), waiting) in &mut self.waiting {
+            let overtaken = self.ended_of[*class as usize] - waiting.own_before;
+            waiting.is_left = overtaken > LEFT_OVERTAKEN + 2 * in_flight;
+        }
+        self.count_left();
+    }
+
+    fn count_left(&mut self) {
+        self.left = self.waiting.values().filter(|waiting| waiting.is_left).count();
     }
 
     /// Those that this end was the last part of, by first sector and order, and whether it was of any.
@@ -218,7 +259,7 @@ impl Table {
                 is_rest
             });
         }
-        key.is_some_and(|key| self.waiting.remove(&key).is_some())
+        key.is_some_and(|key| self.take(&key).is_some())
     }
 
     /// Forgets one of the same place and length whose end was lost, before that place is asked for again.
@@ -227,7 +268,7 @@ impl Table {
         let is_overtaken =
             |waiting: &Waiting| ended - waiting.ended_before > TWIN_OVERTAKEN + 4 * in_flight;
         if let Some(order) = self.exact(event, is_overtaken) {
-            self.waiting.remove(&(event.class, event.sector, order));
+            self.take(&(event.class, event.sector, order));
             self.abandoned += 1;
         }
     }
@@ -239,6 +280,7 @@ impl Table {
             !(is_overtaken && now_ns.saturating_sub(waiting.start_ns) > OVERTAKEN_NS)
         });
         self.abandoned += (before - self.waiting.len()) as u64;
+        self.count_left();
     }
 
     /// How many wait that so many others have overtaken as no device lets pass.
@@ -252,6 +294,7 @@ impl Table {
         let before = self.waiting.len();
         self.waiting.retain(|_, waiting| waiting.start_ns > start_ns);
         self.abandoned += (before - self.waiting.len()) as u64;
+        self.count_left();
     }
 
     fn forget_old(&mut self, now_ns: u64) {
@@ -261,6 +304,7 @@ impl Table {
             self.waiting.clear();
         }
         self.abandoned += (before - self.waiting.len()) as u64;
+        self.count_left();
     }
 }
 
@@ -325,16 +369,22 @@ impl Flight {
         (self.arrived.waiting.len(), self.issued.waiting.len())
     }
 
-    /// Requests whose ends never came.
+    /// Of those that arrived, how many are in flight when those do not count whose ends seem to be lost.
+    #[must_use]
+    pub fn depth_without_left(&self) -> usize {
+        self.arrived.waiting.len() - self.arrived.left
+    }
+
+    /// Requests whose ends never came, each of them once: the end of what arrived is that of what the driver got.
     #[must_use]
     pub fn abandoned(&self) -> u64 {
-        self.arrived.abandoned + self.issued.abandoned
+        self.arrived.abandoned.max(self.issued.abandoned)
     }
 
     /// At the end of a trace, those that still wait though a good part of all others have overtaken them.
     #[must_use]
     pub fn left_behind(&self) -> u64 {
-        self.arrived.left_behind() + self.issued.left_behind()
+        self.arrived.left_behind().max(self.issued.left_behind())
     }
 }
 

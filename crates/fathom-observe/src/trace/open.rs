@@ -190,6 +190,9 @@ impl Source {
             Form::Own(reader) => reader.ended_ns(),
             Form::Blktrace(_) | Form::Text(_) => None,
         };
+        if self.lost_and_skipped().0 > 0 {
+            study.had_losses();
+        }
         let mut record = study.finish(ended_ns);
         (record.device, record.source) = (self.head.device.clone(), self.form().to_owned());
         (record.faults.lost, record.faults.skipped) = self.lost_and_skipped();
@@ -391,8 +394,48 @@ mod tests {
         };
         let with_loss = seen("loss", 500);
         assert_eq!((with_loss.requests(), with_loss.faults.lost), (6000, 500));
-        assert_eq!((with_loss.depth_quantile(0.5), with_loss.faults.abandoned), (1, 1000));
+        assert_eq!((with_loss.depth_quantile(0.5), with_loss.faults.abandoned), (1, 500));
         let stuck = seen("stuck", 0);
         assert!(stuck.depth_quantile(0.5) >= 500, "what nothing tells of is in flight");
+    }
+
+    /// Kernels lose a few ends, and it shows a good while later how many: each of their requests counts as in flight for a while only.
+    #[test]
+    fn a_few_lost_ends_do_not_make_a_load_deeper() {
+        let place = tempfile::tempdir().expect("a directory");
+        let names = Names::default();
+        let seen = |depth: u64, lost: u64| {
+            let path = place.path().join("x.trace");
+            let mut writer =
+                Writer::new(File::create(&path).expect("made"), &Head::default()).expect("begun");
+            let mut step = |action, number: u64, time_ns| {
+                let (class, sector) = (Class::Read, number * 1000);
+                let event = Event { class, sectors: 8, sector, ..Event::new(action, time_ns) };
+                writer.push(&event, &names).expect("written");
+            };
+            // Always as many in flight; of 2000 requests the end of one is missing.
+            for number in 0..40_000 {
+                step(Action::Queue, number, 10 * number);
+                step(Action::Issue, number, 10 * number + 1);
+                let Some(ended) = (number + 1).checked_sub(depth) else { continue };
+                if ended % 2000 != 1500 {
+                    step(Action::Complete, ended, 10 * number + 9);
+                }
+            }
+            writer.lost(lost);
+            writer.finish(&names).expect("finished");
+            let mut source = Source::open(&path).expect("a trace");
+            source.characterise(&|| true).expect("readable")
+        };
+        for depth in [1, 16] {
+            let found = seen(depth, 20);
+            assert!(found.knows_depth());
+            let told = [0.5, 0.9, 1.0].map(|share| found.depth_quantile(share));
+            assert_eq!(told, [depth, depth, depth + 1]);
+            let most = found.series.iter().map(|interval| interval.depth_max).max();
+            assert_eq!(most, Some(depth + 1));
+            // Nobody knows of a loss: they may starve.
+            assert_eq!(seen(depth, 0).depth_quantile(1.0), depth + 20);
+        }
     }
 }

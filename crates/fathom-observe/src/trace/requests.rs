@@ -201,6 +201,9 @@ pub fn reference(
             }
         }
     }
+    if source.lost_and_skipped().0 > 0 {
+        study.had_losses();
+    }
     Ok((study.finish(None), left_out))
 }
 

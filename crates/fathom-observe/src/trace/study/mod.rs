@@ -36,6 +36,8 @@ pub struct Study {
     told: usize,
     /// Of driver's requests that count.
     given_back: GivenBack,
+    /// Ends of requests may be missing.
+    has_losses: bool,
 }
 
 impl Study {
@@ -62,6 +64,7 @@ impl Study {
             has_issues: false,
             told: 0,
             given_back: GivenBack::default(),
+            has_losses: false,
         }
     }
 
@@ -102,7 +105,18 @@ impl Study {
                 }
             }
         }
-        self.times.depth(time_ns, self.flight.depth().0);
+        self.times.depth(time_ns, self.depths());
+    }
+
+    /// In flight: all, and without those whose ends seem to be lost.
+    fn depths(&self) -> [usize; 2] {
+        [self.flight.depth().0, self.flight.depth_without_left()]
+    }
+
+    /// Events were lost somewhere, ends among them: requests that many others have overtaken do not count as in flight. Nothing else
+    /// tells them from those that only starve.
+    pub fn had_losses(&mut self) {
+        self.has_losses = true;
     }
 
     /// The same of a trace in which the driver's requests count: each arrives when it is issued, and one that was given back is the
@@ -112,12 +126,12 @@ impl Study {
         match event.action {
             Action::Issue if self.given_back.take(event) => {
                 self.flight.step(&arrival, &mut self.done);
-                self.times.depth(event.time_ns, self.flight.depth().0);
+                self.times.depth(event.time_ns, self.depths());
             }
             Action::Issue => self.event(&arrival, names),
             Action::Complete => self.event(event, names),
             Action::Requeue if self.flight.arrived_back(event) => {
-                self.times.depth(event.time_ns, self.flight.depth().0);
+                self.times.depth(event.time_ns, self.depths());
                 self.given_back.add(event);
             }
             _ => {}
@@ -143,7 +157,7 @@ impl Study {
         self.of_driver = None;
         self.arrive(&Event { time_ns, ..*event }, names);
         self.told += 1;
-        self.times.depth(time_ns, self.told);
+        self.times.depth(time_ns, [self.told; 2]);
     }
 
     /// It has ended. Its times are its own: it may have arrived before it began.
@@ -160,7 +174,7 @@ impl Study {
             self.times.ended(&done);
         }
         self.told = self.told.saturating_sub(1);
-        self.times.depth(end_ns, self.told);
+        self.times.depth(end_ns, [self.told; 2]);
     }
 
     /// Time that does not go back: what comes late happened now.
@@ -228,7 +242,8 @@ impl Study {
     #[must_use]
     pub fn finish(mut self, end_ns: Option<u64>) -> CaptureRecord {
         let end_ns = end_ns.unwrap_or(0).max(self.last_ns);
-        if let Some(second) = self.of_driver.take().filter(|second| second.arrived > 0) {
+        if let Some(mut second) = self.of_driver.take().filter(|second| second.arrived > 0) {
+            second.has_losses = self.has_losses;
             return self.of_the_driver(*second, end_ns);
         }
         let first_ns = self.first_ns.unwrap_or(end_ns);
@@ -239,7 +254,7 @@ impl Study {
         record.faults.abandoned = self.flight.abandoned() + self.flight.left_behind();
         record.classes = self.classes.finish();
         record.places = self.places.finish();
-        self.times.finish(end_ns, &mut record);
+        self.times.finish(end_ns, self.has_losses, &mut record);
         record.processes = self.processes.into_values().collect();
         record
             .processes

@@ -92,7 +92,7 @@ fn ends_that_are_missing_hide_how_many_were_in_flight() {
     let half: Vec<Event> =
         events.iter().enumerate().filter(is_there).map(|(_, event)| *event).collect();
     let half = study(&half, 1 << 30);
-    assert!(!half.knows_depth() && half.faults.abandoned > 500, "{:?}", half.faults);
+    assert!(!half.knows_depth() && half.faults.abandoned >= 500, "{:?}", half.faults);
     // A request that still waits when the trace ends is none of them.
     let cut = study(&events[..events.len() - 1], 1 << 30);
     assert!(cut.knows_depth() && cut.faults.abandoned == 0, "{:?}", cut.faults);

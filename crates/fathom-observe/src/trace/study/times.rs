@@ -27,9 +27,9 @@ pub(super) struct Times {
     last_arrival_ns: Option<u64>,
     gap: Histogram,
     windows: [Window; 3],
-    /// When the depth last changed, and what it is.
-    depth: (u64, usize),
-    depth_ns: Vec<u64>,
+    /// When the depth last changed, and what it is: of all, and without those whose ends seem to be lost.
+    depth: (u64, [usize; 2]),
+    depth_ns: [Vec<u64>; 2],
     interval_ns: u64,
     intervals: Vec<Interval>,
     cells: HashMap<(u32, u32), (u32, u32)>,
@@ -41,8 +41,9 @@ pub(super) struct Times {
 struct Interval {
     record: CaptureInterval,
     latency: Histogram,
-    /// Depth times nanoseconds.
-    depth_area: f64,
+    /// Depth times nanoseconds, and the largest depth.
+    depth_area: [f64; 2],
+    depth_max: [usize; 2],
 }
 
 /// Counts in windows of one length.
@@ -162,32 +163,41 @@ impl Times {
         }
     }
 
-    /// So many are in flight from now on.
-    pub(super) fn depth(&mut self, time_ns: u64, depth: usize) {
+    /// So many are in flight from now on: all, and without those whose ends seem to be lost.
+    pub(super) fn depth(&mut self, time_ns: u64, depth: [usize; 2]) {
         let (since_ns, before) = self.depth;
         if depth == before && time_ns - since_ns < self.interval_ns {
             return;
         }
-        let slot = before.min(DEPTH_MAX - 1);
-        if self.depth_ns.len() <= slot {
-            self.depth_ns.resize(slot + 1, 0);
-        }
-        self.depth_ns[slot] += time_ns - since_ns;
-        self.spread_depth(since_ns, time_ns, before);
+        self.close(time_ns);
         self.depth = (time_ns, depth);
-        let record = &mut self.interval(time_ns).record;
-        record.depth_max = record.depth_max.max(depth as u64);
+        self.interval(time_ns).reaches(depth);
+    }
+
+    /// Counts the stretch up to that time.
+    fn close(&mut self, time_ns: u64) {
+        let (since_ns, before) = self.depth;
+        for (depth_ns, before) in self.depth_ns.iter_mut().zip(before) {
+            let slot = before.min(DEPTH_MAX - 1);
+            if depth_ns.len() <= slot {
+                depth_ns.resize(slot + 1, 0);
+            }
+            depth_ns[slot] += time_ns - since_ns;
+        }
+        self.spread_depth(since_ns, time_ns, before);
     }
 
     /// Adds a stretch of constant depth to the intervals that it touches.
-    fn spread_depth(&mut self, mut from_ns: u64, to_ns: u64, depth: usize) {
+    fn spread_depth(&mut self, mut from_ns: u64, to_ns: u64, depth: [usize; 2]) {
         while from_ns < to_ns {
             let begin_ns = self.begin_ns;
             let interval = self.interval(from_ns);
             let end_ns =
                 (begin_ns + interval.record.start_ns + interval.record.length_ns).min(to_ns);
-            interval.depth_area += (end_ns - from_ns) as f64 * depth as f64;
-            interval.record.depth_max = interval.record.depth_max.max(depth as u64);
+            for (area, depth) in interval.depth_area.iter_mut().zip(depth) {
+                *area += (end_ns - from_ns) as f64 * depth as f64;
+            }
+            interval.reaches(depth);
             from_ns = end_ns;
         }
     }
@@ -220,14 +230,14 @@ impl Times {
         self.fold(|(column, row)| (column / 2, row));
     }
 
-    pub(super) fn finish(mut self, end_ns: u64, record: &mut CaptureRecord) {
+    /// With losses, those do not count as in flight whose ends seem to be lost.
+    pub(super) fn finish(mut self, end_ns: u64, has_losses: bool, record: &mut CaptureRecord) {
         if self.interval_ns == 0 {
             // Nothing ever began.
             self.begin(end_ns);
         }
-        let depth = self.depth.1;
-        // Closes the stretch that is open.
-        self.depth(end_ns.max(self.depth.0), depth.wrapping_add(1));
+        self.close(end_ns.max(self.depth.0));
+        let which = usize::from(has_losses);
         for (window, length_ns) in self.windows.iter_mut().zip(WINDOWS_NS) {
             window.at(end_ns.saturating_sub(self.begin_ns) / length_ns);
         }
@@ -236,11 +246,11 @@ impl Times {
         };
         let dispersion = self.windows.iter().zip(WINDOWS_NS).filter_map(of).collect();
         record.arrivals = CaptureArrivals { gap_ns: std::mem::take(&mut self.gap), dispersion };
-        record.depth_ns = std::mem::take(&mut self.depth_ns);
+        record.depth_ns = std::mem::take(&mut self.depth_ns[which]);
         let window_ns = end_ns.saturating_sub(self.begin_ns);
         record.series = std::mem::take(&mut self.intervals)
             .into_iter()
-            .filter_map(|interval| interval.finish(window_ns))
+            .filter_map(|interval| interval.finish(window_ns, which))
             .collect();
         record.map = self.map(&record.places.areas);
     }
@@ -255,15 +265,24 @@ impl Interval {
         own.read_bytes += more.read_bytes;
         own.write_bytes += more.write_bytes;
         own.seeks += more.seeks;
-        own.depth_max = own.depth_max.max(more.depth_max);
-        self.depth_area += other.depth_area;
+        self.reaches(other.depth_max);
+        for (area, more) in self.depth_area.iter_mut().zip(other.depth_area) {
+            *area += more;
+        }
         self.latency.merge(&other.latency);
     }
 
-    fn finish(self, window_ns: u64) -> Option<CaptureInterval> {
+    fn reaches(&mut self, depth: [usize; 2]) {
+        for (most, depth) in self.depth_max.iter_mut().zip(depth) {
+            *most = (*most).max(depth);
+        }
+    }
+
+    fn finish(self, window_ns: u64, which: usize) -> Option<CaptureInterval> {
         let mut record = self.record;
         record.length_ns = record.length_ns.min(window_ns.checked_sub(record.start_ns)?).max(1);
-        record.depth_mean = self.depth_area / record.length_ns as f64;
+        record.depth_mean = self.depth_area[which] / record.length_ns as f64;
+        record.depth_max = self.depth_max[which] as u64;
         record.latency_ns = SparseHistogram::from(&self.latency);
         Some(record)
     }
