@@ -1,5 +1,6 @@
 //! How alike two captures are: the distance of their distributions, figure by figure.
 
+use super::twin::from_first_to_last;
 use fathom_model::capture::{CaptureClass, CaptureDistance, CaptureRecord, DistanceOf};
 use fathom_model::finding::{Finding, Severity};
 use fathom_stats::Histogram;
@@ -70,7 +71,8 @@ pub struct SideBySide {
     pub b: Option<f64>,
 }
 
-/// How much was asked of two captures, and how fast it was answered.
+/// How much was asked of two captures from the first request to the last one, and how fast it was answered: a command takes its time to
+/// start, a replay none.
 #[must_use]
 pub fn side_by_side(a: &CaptureRecord, b: &CaptureRecord) -> Vec<SideBySide> {
     let mut rows = Vec::new();
@@ -80,8 +82,13 @@ pub fn side_by_side(a: &CaptureRecord, b: &CaptureRecord) -> Vec<SideBySide> {
             rows.push(SideBySide { figure, a, b });
         }
     };
-    let per_s =
-        |count: u64, record: &CaptureRecord| count as f64 * 1e9 / record.window_ns.max(1) as f64;
+    let per_s = |count: u64, record: &CaptureRecord| {
+        let took_ns = match from_first_to_last(record).iter().sum::<u64>() {
+            0 => record.window_ns.max(1),
+            ns => ns,
+        };
+        count as f64 * 1e9 / took_ns as f64
+    };
     for word in ["read", "write", "discard", "flush"] {
         let of =
             |record: &CaptureRecord| record.class(word).filter(|class| class.count > 0).cloned();

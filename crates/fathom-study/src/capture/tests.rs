@@ -1,11 +1,11 @@
 //! Twins can be run, advice has its reasons, distances are distances.
 
-use super::likeness::{Changed, FAR, distance, distances, finding};
+use super::likeness::{Changed, FAR, distance, distances, finding, side_by_side};
 use super::twin::{fit, workload_file};
 use super::*;
 use fathom_base::units::format_size;
 use fathom_model::builtin;
-use fathom_model::capture::{CaptureClass, CaptureFaults, CapturePlaces};
+use fathom_model::capture::{CaptureClass, CaptureFaults, CaptureInterval, CapturePlaces};
 use fathom_model::pattern::mean_bytes;
 use fathom_model::workload::{Access, Job};
 use fathom_stats::{Histogram, SparseHistogram};
@@ -278,6 +278,36 @@ fn rare_sizes_count_as_much_as_frequent_ones() {
     let mut old = many.clone();
     old.classes[0].all_sizes = SparseHistogram::default();
     assert_eq!(of_sizes(&many, &old), 0.0);
+}
+
+/// A program that takes a third of the capture to start, and always has 16 in flight then.
+#[test]
+fn what_sets_the_pace_is_seen_from_the_first_request_to_the_last() {
+    let reads = class("read", 7000, 10, &[(4096, 7000)]);
+    let mut depth_ns = vec![0; 17];
+    (depth_ns[0], depth_ns[16]) = (800, 1300);
+    let mut slow_start = capture(vec![reads], depth_ns);
+    let interval = |reads| CaptureInterval {
+        length_ns: 100,
+        reads,
+        depth_max: reads.min(16),
+        ..CaptureInterval::default()
+    };
+    let idle = |count| std::iter::repeat_n(interval(0), count);
+    let busy = std::iter::repeat_n(interval(500), 13);
+    slow_start.series = idle(7).chain(busy).chain(idle(1)).collect();
+    let job = &twin(&slow_start)[0];
+    assert_eq!((job.depth, job.rate), (16, None));
+    // Beside another capture of the load, one that was idle at neither end, it has the same rates.
+    let depth_ns = std::iter::once(0).chain(slow_start.depth_ns[1..].to_vec()).collect();
+    let quick =
+        CaptureRecord { depth_ns, series: Vec::new(), window_ns: 1300, ..slow_start.clone() };
+    let rows = side_by_side(&slow_start, &quick);
+    let reads = rows.iter().find(|row| row.figure == "read requests").expect("reads");
+    assert_eq!(reads.a, reads.b, "{rows:?}");
+    // With as much of it in the middle the requests came by themselves.
+    slow_start.series.rotate_left(13);
+    assert!(twin(&slow_start)[0].rate.is_some());
 }
 
 #[test]

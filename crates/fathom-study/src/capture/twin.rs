@@ -1,6 +1,6 @@
 //! The synthetic twin: a workload file with the mix, sizes, places and pace of a capture.
 
-use fathom_model::capture::{CaptureClass, CapturePlaces, CaptureRecord};
+use fathom_model::capture::{CaptureClass, CaptureInterval, CapturePlaces, CaptureRecord};
 use fathom_model::workload::{Extent, Workload};
 use fathom_stats::histogram::{bucket_bounds, bucket_of};
 use std::fmt::Write;
@@ -97,13 +97,30 @@ impl Pace {
 }
 
 fn pace(capture: &CaptureRecord) -> Pace {
-    let total: u64 = capture.depth_ns.iter().sum();
-    let mean = capture.depth_mean();
+    let depth_ns = from_first_to_last(capture);
+    let ran = CaptureRecord { depth_ns, ..CaptureRecord::default() };
+    let total: u64 = ran.depth_ns.iter().sum();
+    let mean = ran.depth_mean();
     let square = |(depth, ns): (u64, &u64)| (depth as f64 - mean).powi(2) * *ns as f64;
-    let variance = (0u64..).zip(&capture.depth_ns).map(square).sum::<f64>() / total.max(1) as f64;
-    let is_steady =
-        capture.knows_depth() && variance.sqrt() < 0.5 * mean && capture.busy_share() > 0.8;
+    let variance = (0u64..).zip(&ran.depth_ns).map(square).sum::<f64>() / total.max(1) as f64;
+    let is_steady = capture.knows_depth() && variance.sqrt() < 0.5 * mean && ran.busy_share() > 0.8;
     if is_steady { Pace::Closed(mean) } else { Pace::Open }
+}
+
+/// How long so many were in flight, without the intervals before the first request and after the last one: a command takes its time to
+/// start, and a capture may go on after it.
+pub(super) fn from_first_to_last(capture: &CaptureRecord) -> Vec<u64> {
+    let is_idle = |interval: &&CaptureInterval| {
+        interval.reads + interval.writes + interval.others == 0 && interval.depth_max == 0
+    };
+    let (before, after) = (capture.series.iter(), capture.series.iter().rev());
+    let idle = before.take_while(is_idle).chain(after.take_while(is_idle));
+    let idle_ns: u64 = idle.map(|interval| interval.length_ns).sum();
+    let mut depth_ns = capture.depth_ns.clone();
+    if let Some(none) = depth_ns.first_mut() {
+        *none = none.saturating_sub(idle_ns);
+    }
+    depth_ns
 }
 
 /// One job: random requests of both kinds, or one sequential kind.
