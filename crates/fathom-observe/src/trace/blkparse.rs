@@ -158,7 +158,12 @@ fn parse(text: &str, device: &mut Option<String>, names: &mut Names) -> Line {
 /// What stands behind the letters: `223490 + 8 [name]`, `100 / 200 [name]`, `223490 + 8 <- (8,1) 223427`, `223490 [0]`.
 fn fill(event: &mut Event, tail: &[&str], names: &mut Names) -> Option<()> {
     // A command of the driver has its bytes first: `36 (12 00 ..) [name]`.
-    let sector: Option<u64> = tail.first().and_then(|word| word.parse().ok());
+    let first = tail.first().copied().unwrap_or_default();
+    let sector: Option<u64> = first.parse().ok();
+    let is_number = !first.is_empty() && first.bytes().all(|b| b.is_ascii_digit());
+    if sector.is_none() && is_number {
+        return None;
+    }
     event.sector = sector.unwrap_or(0);
     let (sign, second) =
         (tail.get(1).copied(), tail.get(2).and_then(|word| word.parse::<u64>().ok()));
@@ -238,6 +243,16 @@ Total (8,0):
         assert_eq!((events[4].error, events[5].error), (0, 65531));
         assert_eq!((events[6].class, events[6].time_ns), (Class::Flush, 1_700_000_001));
         assert_eq!((text.device(), text.skipped(), text.others()), (Some("8,0"), 1, 1));
+    }
+
+    /// No disk has such a place: it is not the start of this one.
+    #[test]
+    fn a_sector_that_is_too_large_is_none() {
+        let line = |sector| format!("8,0 3 2 0.1 697 Q R {sector} + 8 [x]\n");
+        let lines = line("8") + &line("99999999999999999999");
+        let mut text = Text::new(lines.as_bytes());
+        assert_eq!(text.by_ref().filter_map(Result::ok).map(|e| e.sector).collect::<Vec<_>>(), [8]);
+        assert_eq!(text.skipped(), 1);
     }
 
     #[test]
