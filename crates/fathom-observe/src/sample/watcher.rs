@@ -123,12 +123,16 @@ impl Watcher {
 
     fn take(&mut self, now: Moment, family: Option<&mut Family>) -> Look {
         // The counters first: the moment is theirs.
-        let disks = diskstats::read(&self.root).unwrap_or_default();
+        let read = diskstats::read(&self.root);
+        // Where they cannot be read, as without a free descriptor, nothing has gone: the devices stand still.
+        let again = || self.before.disks.values().chain(self.before.emptied.values()).cloned();
+        let unread = read.is_none().then(|| self.names.clone());
+        let disks = read.unwrap_or_else(|| again().collect());
         let used = |disk: &DiskLine| {
             let watched = self.choice != Choice::All || disk.fields.iter().any(|field| *field > 0);
             watched.then(|| disk.name.clone())
         };
-        let names: BTreeSet<String> = disks.iter().filter_map(used).collect();
+        let names = unread.unwrap_or_else(|| disks.iter().filter_map(used).collect());
         self.refresh(names, now.monotonic_ns);
         let wanted: BTreeSet<&str> = self.layers.iter().map(|layer| layer.name.as_str()).collect();
         let disks = disks.into_iter().filter(|disk| wanted.contains(disk.name.as_str()));
@@ -409,6 +413,16 @@ mod tests {
         tree.put("proc/diskstats", line("8 0", "sda", 150));
         let sample = watcher.look(moment(3500), None);
         assert_eq!((sample.came.len(), sample.went), (0, vec!["sdb".to_owned()]));
+        // What cannot be read has not gone.
+        std::fs::remove_file(root.path("proc/diskstats")).expect("removed");
+        let sample = watcher.look(moment(4000), None);
+        assert_eq!(
+            (sample.went.len(), sample.came.len(), names(&sample)),
+            (0, 0, vec!["sda".into()])
+        );
+        tree.put("proc/diskstats", line("8 0", "sda", 170));
+        let sample = watcher.look(moment(4500), None);
+        assert_eq!((sample.came.len(), sample.devices[0].counts.reads.requests), (0, 20));
     }
 
     /// The kernel tells of something every second: what stands on what is found out all the same, a little later.
