@@ -99,7 +99,8 @@ pub fn compare(a: &[Record], b: &[Record]) -> WatchComparison {
         }
     }
     if let Some((a, b)) = a.application.as_ref().zip(b.application.as_ref()) {
-        let own = [("seconds".to_owned(), a.took_ns as f64 / 1e9, b.took_ns as f64 / 1e9)];
+        // What it prints may well be called seconds.
+        let own = [("took".to_owned(), a.took_ns as f64 / 1e9, b.took_ns as f64 / 1e9)];
         let figures = a.figures.iter().filter_map(|(name, value)| {
             b.figures.get(name).map(|other| (name.clone(), *value, *other))
         });
@@ -212,7 +213,9 @@ mod tests {
     use crate::fixtures::record;
     use crate::watch::summary;
     use crate::watch::tests::watch;
-    use fathom_model::watch::{DeviceCounts, DeviceSample, FlowCounts, Sample, WatchRecord};
+    use fathom_model::watch::{
+        ApplicationRecord, DeviceCounts, DeviceSample, FlowCounts, Sample, WatchRecord,
+    };
     use std::ops::Range;
 
     fn reads(a: &[u64], b: &[u64]) -> WatchChange {
@@ -283,6 +286,19 @@ mod tests {
         assert_eq!((both.changes.len(), both.idle), (0, vec!["sda".to_owned()]));
         // Three seconds of it decide nothing.
         assert!(!reads(&[0; 3], &busy[..3]).differs);
+    }
+
+    #[test]
+    fn how_long_it_took_is_no_figure_that_it_prints() {
+        let mut run = watch(&[10; 6]);
+        let figures = [("seconds".to_owned(), 0.5)].into();
+        let ended = ApplicationRecord { took_ns: 2_000_000_000, figures, ..Default::default() };
+        let last = run.last_mut().and_then(|record| record.watch.as_mut()).expect("a piece");
+        last.ended = Some(ended);
+        let changes = compare(&run, &run).changes;
+        let own = changes.iter().filter(|change| change.device == "application");
+        let own: Vec<_> = own.map(|change| (change.figure.as_str(), change.a)).collect();
+        assert_eq!(own, [("took", 2.0), ("seconds", 0.5)]);
     }
 
     #[test]

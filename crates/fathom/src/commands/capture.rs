@@ -246,6 +246,12 @@ fn time_ns(output: Output, text: &str) -> Result<u64, CommandError> {
 
 /// Nothing is replaced, and the two files are two.
 fn check_files(output: Output, args: &Capture, file: &Path) -> Result<(), CommandError> {
+    let made = args.from.is_none().then_some(file);
+    if made.into_iter().chain(args.workload.as_deref()).any(|file| file.as_os_str() == "-") {
+        let text =
+            "-: nothing is written to standard output; name a file (one of that name is ./-)";
+        return Err(CommandError::usage(output, &text));
+    }
     if let Some(workload) = &args.workload {
         check_new(output, workload)?;
         if args.from.is_none() && sink::resolved(workload) == sink::resolved(file) {

@@ -235,20 +235,39 @@ impl Job<'_> {
     fn csv(&self, out: &mut Sink) -> Result<(), CommandError> {
         let table = self.table()?;
         csv::header(out, &table.columns)?;
+        let mut rows = 0u64;
         for id in self.ids {
-            table.rows(&self.load(id)?, |cells| csv::row(out, &cells))?;
+            table.rows(&self.load(id)?, |cells| {
+                rows += 1;
+                csv::row(out, &cells)
+            })?;
         }
+        self.say_where(rows);
         Ok(())
     }
 
     fn parquet(&self, out: &mut Sink) -> Result<(), CommandError> {
         let table = self.table()?;
         let mut writer = parquet::Writer::begin(out, &table.columns)?;
+        let mut rows = 0u64;
         for id in self.ids {
-            table.rows(&self.load(id)?, |cells| writer.row(&cells))?;
+            table.rows(&self.load(id)?, |cells| {
+                rows += 1;
+                writer.row(&cells)
+            })?;
         }
         writer.end(&format!("fathom {VERSION}"))?;
+        self.say_where(rows);
         Ok(())
+    }
+
+    /// Watches, captures and replays are in tables of their own.
+    fn say_where(&self, rows: u64) {
+        if rows == 0 {
+            self.output.note(
+                "no row: that table has nothing of these runs; --what=watch has watches, --what=capture-series captures and replays, --what=trials all",
+            );
+        }
     }
 
     /// The earliest begin of the runs.

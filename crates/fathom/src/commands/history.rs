@@ -6,6 +6,7 @@ use crate::args::{Common, History};
 use crate::exit::Exit;
 use crate::output::Output;
 use fathom_base::units::parse_fraction;
+use fathom_model::record::RunKind;
 use fathom_report::history::history_text;
 use fathom_store::{Filter, RunState, Store, StoreError};
 use fathom_study::compare::Run;
@@ -75,6 +76,12 @@ pub(super) fn series(
     }
     let runs = made_of(runs)?;
     let found = history(&runs, 100.0 * step);
+    let is_observed =
+        |run: &Run| matches!(run.head.kind, RunKind::Watch | RunKind::Capture | RunKind::Replay);
+    if found.is_empty() && runs.iter().all(is_observed) {
+        let text = "only watches, captures and replays, which are not followed over time; fathom compare A B sets two beside each other";
+        return Err(usage(format!("on '{}' there are {text}", args.target)));
+    }
     if found.is_empty() {
         let text = "are void or have no figure to follow (too few requests for a percentile)";
         return Err(usage(format!("all runs on '{}' {text}; see: fathom list", args.target)));

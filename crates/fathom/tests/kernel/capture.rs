@@ -275,6 +275,7 @@ fn refused() {
     sandbox.refuses(&words, 2, &["there is no directory", "make it first"]);
     sandbox.refuses(&["capture", "--from", p(&none)], 2, &["there is no such file"]);
     sandbox.refuses(&["capture", "--from=-"], 2, &["write it to a file"]);
+    sandbox.refuses(&["capture", p(device.path()), "-o", "-"], 2, &["name a file"]);
     // Who is not root gets what is possible: the device's counters.
     let scratch = Scratch::new().unwrap();
     let binary = binary_for_nobody(&scratch);

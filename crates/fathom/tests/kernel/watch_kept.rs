@@ -130,6 +130,7 @@ fn nothing() {
         (&["watch", "--recipe=dd", "--count=3", p(&dir)][..], &["--count", "--timeout"][..]),
         (&["watch", "--label=monday"], &["--label", "--record"]),
         (&["watch", "--timeout=0s", "--", "true"], &["--timeout=0"]),
+        (&["watch", "--figure=x=a {}", "--figure=x=b {}", "--", "true"], &["figure x already"]),
         (&["watch", "--record", "--store-every=10ms"], &["--store-every=10ms", "1s"]),
     ] {
         sandbox.refuses(args, 2, words);
@@ -191,6 +192,10 @@ fn with_its_stack() {
     assert!(text.contains("## Layers and settings"), "{text}");
     let change = format!("| {} | 1024 | at the end |", before.trim());
     assert!(text.contains(&change), "{change}: {text}");
+    // It has no rows of measurements, and is no series of them.
+    let rows = sandbox.run(&["export", &id, "--format=csv"]);
+    assert!(rows.stderr.contains("no row") && rows.stderr.contains("--what=watch"), "{rows:?}");
+    sandbox.refuses(&["history", p(fs.dir())], 2, &["only watches", "fathom compare"]);
     let html = sandbox.run(&["report", &id, "-o", "-"]).stdout;
     let (first, _) = html.split_once("<section").unwrap();
     assert!(first.contains("<figure class=\"stack\""), "the picture is on the first screen");

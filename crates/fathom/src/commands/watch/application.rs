@@ -64,9 +64,14 @@ impl Application {
     /// What the command line asks for; none for a watch alone.
     pub fn of(root: &SysRoot, output: Output, args: &Watch) -> Result<Option<Self>, CommandError> {
         let usage = |text: String| CommandError::usage(output, &text);
-        let mut figures = Vec::new();
+        let mut figures: Vec<(String, Figure)> = Vec::new();
         for text in &args.figure {
             let (name, pattern) = key_value(output, text)?;
+            if figures.iter().any(|(known, _)| *known == name) {
+                return Err(usage(format!(
+                    "--figure={text}: there is a figure {name} already; give it another name"
+                )));
+            }
             let figure = Figure::parse(&pattern)
                 .map_err(|error| usage(format!("--figure={text}: {error}")))?;
             figures.push((name, figure));
@@ -269,7 +274,9 @@ impl Application {
                 Ok(number) => {
                     record.figures.insert(name.clone(), number);
                 }
-                Err(cause) => record.missing.push(format!("{name}: {cause}")),
+                Err(cause) => {
+                    record.missing.push(format!("{name}: {cause}{}", printed::looked_at(&printed)));
+                }
             }
         }
         record.output = printed::end_of(printed);

@@ -69,10 +69,34 @@ impl Printed {
     }
 }
 
+/// Of output that is longer, what a figure that is missing was looked for in.
+pub fn looked_at(text: &str) -> &'static str {
+    if text.len() < LOOKED_AT_BYTES_MAX { "" } else { " (in the last 4 MiB of the output)" }
+}
+
 /// What is stored of it: its end, from the beginning of a character on.
 pub fn end_of(mut text: String) -> String {
     let over = text.len().saturating_sub(KEPT_BYTES_MAX);
     let from = (over..=text.len()).find(|at| text.is_char_boundary(*at)).unwrap_or(0);
     text.drain(..from);
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+
+    #[test]
+    fn of_long_output_it_is_told_that_its_end_is_looked_at() {
+        let printed = |bytes: usize| {
+            let (printed, mut stdout, stderr) = Printed::new().expect("a pipe");
+            stdout.write_all(&vec![b'a'; bytes]).expect("written");
+            drop((stdout, stderr));
+            printed.text()
+        };
+        let (long, short) = (printed(5 << 20), printed(1 << 20));
+        assert_eq!((long.len(), short.len()), (LOOKED_AT_BYTES_MAX, 1 << 20));
+        assert!(looked_at(&long).contains("4 MiB") && looked_at(&short).is_empty());
+    }
 }
