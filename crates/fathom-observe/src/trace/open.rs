@@ -196,11 +196,18 @@ impl Source {
         let mut record = study.finish(ended_ns);
         (record.device, record.source) = (self.head.device.clone(), self.form().to_owned());
         (record.faults.lost, record.faults.skipped) = self.lost_and_skipped();
-        record.faults.other_devices = match &self.form {
-            Form::Own(_) => 0,
-            Form::Blktrace(merged) => merged.others(),
-            Form::Text(text) => text.others(),
+        let (others, number) = match &self.form {
+            Form::Own(_) => (0, None),
+            Form::Blktrace(merged) => {
+                (merged.others(), merged.device().map(|(a, b)| format!("{a},{b}")))
+            }
+            Form::Text(text) => (text.others(), text.device().map(str::to_owned)),
         };
+        record.faults.other_devices = others;
+        // The name of the file does not say which of them it is.
+        if let Some(number) = number.filter(|_| others > 0) {
+            record.device += &format!(" ({number})");
+        }
         record.faults.cut_off = self.cut_off();
         record.faults.without_file.clone_from(&self.without_file);
         if let Form::Own(reader) = &self.form {
@@ -278,6 +285,13 @@ mod tests {
             (1, "blkparse", "sda")
         );
         assert_eq!(record.window_ns, 200_000_000);
+        let line = |device: &str| format!("{device} 0 1 0.5 9 Q R 8 + 8 [x]\n");
+        std::fs::write(path("two.txt"), line("8,0") + &line("8,16")).expect("written");
+        let record = Source::open(&path("two.txt"))
+            .and_then(|mut s| s.characterise(&|| true))
+            .expect("a trace");
+        assert_eq!((record.requests(), record.faults.other_devices), (1, 1));
+        assert_eq!(record.device, "two (8,0)", "which of them it is");
     }
 
     /// Nobody writes into it, and nobody waits for that.
