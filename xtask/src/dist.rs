@@ -57,11 +57,10 @@ pub fn prove(binary: &Path) -> Result<Option<String>, String> {
     Ok(None)
 }
 
-/// One static file at a fixed address, which needs no relocations; the linker that comes with Rust folds functions whose code is the
-/// same. Without frame pointers code that is made small needs half as much again to be unwound.
-const RUST_FLAGS: [&str; 4] = [
+/// One static file; the linker that comes with Rust folds functions whose code is the same. Without frame pointers code that is
+/// made small needs half as much again to be unwound.
+const RUST_FLAGS: [&str; 3] = [
     "-Ctarget-feature=+crt-static",
-    "-Crelocation-model=static",
     "-Cforce-frame-pointers=yes",
     "-Clink-arg=-Wl,--icf=all",
 ];

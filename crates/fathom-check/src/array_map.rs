@@ -9,6 +9,7 @@ mod parity;
 #[cfg(test)]
 mod tests;
 
+use fathom_base::order::Order;
 use fathom_model::stack::MdFacts;
 use parity::Rotation;
 use std::fmt;
@@ -265,7 +266,7 @@ impl ArrayMap {
 fn zones(disk_sectors: &[u64], chunk_sectors: u64) -> Vec<Zone> {
     let chunks: Vec<u64> = disk_sectors.iter().map(|sectors| sectors / chunk_sectors).collect();
     let mut ends = chunks.clone();
-    ends.sort_unstable();
+    ends.order();
     ends.dedup();
     let (mut zones, mut first_chunk, mut disk_chunk) = (Vec::new(), 0, 0);
     for end in ends.into_iter().filter(|end| *end > 0) {

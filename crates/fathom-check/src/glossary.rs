@@ -2,6 +2,8 @@
 //!
 //! Plain text for `fathom check --explain WORD`.
 
+use fathom_base::order::Order;
+
 /// The text for a word; none for a word that is not known. Upper and lower case, blanks, dashes and underscores do not matter.
 #[must_use]
 pub fn explain(word: &str) -> Option<String> {
@@ -22,7 +24,7 @@ pub fn words() -> Vec<&'static str> {
         .iter()
         .flat_map(|entry| std::iter::once(entry.word).chain(entry.also.iter().copied()));
     let mut words: Vec<&str> = entries.chain(HELP_WORDS.iter().copied()).collect();
-    words.sort_unstable();
+    words.order();
     words
 }
 

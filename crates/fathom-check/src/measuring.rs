@@ -6,6 +6,7 @@
 use crate::conditions::{self, FULL_SHARE};
 use crate::describe::{format_capacity, is_multipath};
 use crate::dm::{self, PoolStatus};
+use fathom_base::order::Order;
 use fathom_base::shell;
 use fathom_base::units::{format_size, format_sizes};
 use fathom_model::finding::{Finding, Severity};
@@ -44,7 +45,7 @@ pub fn judge(stack: &Stack, around: &Surroundings) -> Vec<Finding> {
         misaligned(stack),
     ]
     .concat();
-    findings.sort_by_key(|finding| std::cmp::Reverse(finding.severity));
+    findings.order_by_key(|finding| std::cmp::Reverse(finding.severity));
     findings
 }
 

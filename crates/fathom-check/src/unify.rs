@@ -1,6 +1,7 @@
 //! One cause is told once.
 
 use crate::scene::Scene;
+use fathom_base::order::Order;
 use fathom_model::defect::Defect;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -20,7 +21,7 @@ const SYMPTOMS: &[(&str, &str)] = &[
 /// gravest first.
 pub(crate) fn one_for_each_cause(scene: &Scene<'_>, found: Vec<Defect>) -> Vec<Defect> {
     let mut told = joined(scene, without_symptoms(found));
-    told.sort_by(|a, b| {
+    told.order_by(|a, b| {
         let key =
             |d: &Defect| (Reverse(d.gravity), Reverse(d.certainty), d.rule.clone(), d.node.clone());
         key(a).cmp(&key(b))
@@ -95,7 +96,7 @@ fn words_without_names(scene: &Scene<'_>, defect: &Defect, node: &str) -> String
     if let Some(index) = scene.by_key(node) {
         names.push(scene.node(index).name.clone());
     }
-    names.sort_by_key(|name| Reverse(name.len()));
+    names.order_by_key(|name| Reverse(name.len()));
     let words = format!("{}\n{}\n{}", defect.summary, defect.why, defect.verify);
     names
         .iter()

@@ -9,6 +9,7 @@ use crate::faults::Faults;
 use crate::journal::Owner;
 use crate::mark;
 use crate::place::{FileRefusal, io_at};
+use fathom_base::order::Order;
 use fathom_base::shell;
 use fathom_model::change::Change;
 use fathom_sys::dirfd::Dir;
@@ -370,7 +371,7 @@ fn read(root: &SysRoot, state_dir: &Path, is_locked: bool) -> Result<Logs, FileR
     };
     let mut files: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
     files.retain(|file| file.extension().is_some_and(|e| e == "jsonl"));
-    files.sort_by_key(|file| age_key(file));
+    files.order_by_key(|file| age_key(file));
     let mut logs = Logs::default();
     for file in files {
         match ChangeLog::open(&file) {

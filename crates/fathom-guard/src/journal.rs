@@ -3,6 +3,7 @@
 use crate::filesystem::FilesystemId;
 use crate::mark::{self, FileId, Seal};
 use crate::place::{self, FileRefusal, io_at};
+use fathom_base::order::Order;
 use fathom_sys::dirfd::Dir;
 use fathom_sys::process::{self, Life, ProcessIdentity};
 use fathom_sys::sysroot::SysRoot;
@@ -235,7 +236,7 @@ pub fn read_all(root: &SysRoot, state_dir: &Path) -> Result<Contents, FileRefusa
         Err(error) => return Err(io_at("list", dir)(error)),
     };
     let mut files: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
-    files.sort();
+    files.order();
     for draft in files.iter().filter(|file| is_dead_draft(root, file)) {
         // Another fathom may have removed it meanwhile.
         fs::remove_file(draft).ok();

@@ -10,6 +10,7 @@ use crate::ownership::{Evidence, Removal, remove_if_only_ours, remove_if_same, r
 use crate::place::{FileRefusal, io_at};
 use crate::private;
 use crate::tree;
+use fathom_base::order::Order;
 use fathom_base::shell;
 use fathom_sys::cgroup_io;
 use fathom_sys::dirfd::{self, Dir, FileFacts};
@@ -315,7 +316,7 @@ fn remove_directory(
     let manifest = Manifest::read(&dir).map_err(io_at("read", path.join(mark::MANIFEST)))?;
     let mut names = dir.names().map_err(io_at("list", path))?;
     // The manifest goes last: a kill in between leaves what is needed to go on.
-    names.sort_by_key(|name| (name == mark::MANIFEST, name == mark::OWNER));
+    names.order_by_key(|name| (name == mark::MANIFEST, name == mark::OWNER));
     let mut foreign = Vec::new();
     for name in names {
         match remove_inside(&dir, &manifest, &name, record) {

@@ -2,6 +2,7 @@
 
 use crate::refusal::Refusal;
 use crate::target::Target;
+use fathom_base::order::Order;
 use fathom_sys::devno::DevNo;
 use fathom_sys::loopdev;
 use fathom_sys::mounts::{self, Mount};
@@ -83,7 +84,7 @@ pub fn devices_of_mount(root: &SysRoot, mount: &Mount) -> Vec<DevNo> {
     let all = members.into_iter().filter(|members| members.iter().any(|m| found.contains(m)));
     let further: Vec<DevNo> = all.flatten().collect();
     found.extend(further);
-    found.sort();
+    found.order();
     found.dedup();
     found
 }

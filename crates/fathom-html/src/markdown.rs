@@ -8,6 +8,7 @@ mod tests;
 
 use crate::html::MARK;
 use crate::page::{Align, Axis, Block, Cell, Chart, Column, Page, Point, Row, Table, Unit};
+use fathom_base::order::Order;
 use fathom_base::units::{format_count, format_ns, format_range, format_rate, format_size};
 use fathom_model::finding::{Finding, Severity};
 use fathom_report::text::format_share;
@@ -100,7 +101,7 @@ fn push_code(out: &mut String, language: &str, text: &str) {
 
 fn push_findings(out: &mut String, findings: &[Finding]) {
     let mut sorted: Vec<&Finding> = findings.iter().collect();
-    sorted.sort_by_key(|finding| std::cmp::Reverse(finding.severity));
+    sorted.order_by_key(|finding| std::cmp::Reverse(finding.severity));
     for finding in &sorted {
         let word = match finding.severity {
             Severity::Note => "note",

@@ -1,5 +1,6 @@
 //! The same question about many things, on several threads.
 
+use fathom_base::order::Order;
 use fathom_sys::threads;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -40,7 +41,7 @@ pub(crate) fn map<T: Sync, R: Send>(
         work();
     });
     let mut answers = answers.into_inner().unwrap_or_default();
-    answers.sort_unstable_by_key(|(index, _)| *index);
+    answers.order_by_key(|(index, _)| *index);
     answers.into_iter().map(|(_, answer)| answer).collect()
 }
 

@@ -8,6 +8,7 @@ use crate::own;
 use crate::resolve::Setting;
 use crate::settle::{self, Nature};
 use crate::site::Site;
+use fathom_base::order::Order;
 use fathom_guard::changes::{ChangeLog, Step};
 use fathom_model::change::Change;
 use fathom_model::change::knob::{KnobChange, KnobPlace, KnobValue};
@@ -85,7 +86,7 @@ fn apply_at(
         check_access(knob)?;
         asked.push((knob, setting));
     }
-    asked.sort_by_key(|(knob, _)| (knob.order, knob.id));
+    asked.order_by_key(|(knob, _)| (knob.order, knob.id));
     let site = Site::find(root, place)
         .map_err(|reason| KnobError::Nowhere { knob: asked[0].0.id.to_owned(), reason })?;
     let ids: Vec<&str> = asked.iter().map(|(knob, _)| knob.id).collect();

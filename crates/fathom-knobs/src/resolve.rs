@@ -6,6 +6,7 @@ use crate::legal::{self, check_access, check_at};
 use crate::names;
 use crate::scope::{Scope, ScopeDevice, ScopeMount};
 use crate::site;
+use fathom_base::order::Order;
 use fathom_base::suggest;
 use fathom_model::change::knob::KnobPlace;
 use fathom_sys::sysroot::SysRoot;
@@ -59,7 +60,7 @@ pub fn resolve(
         }
     }
     // Schedulers first: they decide which of the others are there.
-    wishes.sort_by_key(|wish| (wish.knob.order, wish.narrow));
+    wishes.order_by_key(|wish| (wish.knob.order, wish.narrow));
     let mut made: BTreeMap<(KnobPlace, &str), (Narrow, &str, String)> = BTreeMap::new();
     for wish in &wishes {
         let schedulers = |place: &KnobPlace| {
@@ -132,7 +133,7 @@ fn checked(
             Setting { knob: knob.id.to_owned(), place: place.clone(), value: value.clone() },
         ));
     }
-    settings.sort_by(|a, b| (&a.1.place, a.0, &a.1.knob).cmp(&(&b.1.place, b.0, &b.1.knob)));
+    settings.order_by(|a, b| (&a.1.place, a.0, &a.1.knob).cmp(&(&b.1.place, b.0, &b.1.knob)));
     Ok(settings.into_iter().map(|(_, setting)| setting).collect())
 }
 

@@ -4,6 +4,7 @@ use crate::knob::{Group, Home, Knob, Rounding, Values, order};
 use crate::legal::matches;
 use crate::names;
 use crate::site::{Site, read_spot, write_spot};
+use fathom_base::order::Order;
 use fathom_guard::changes::ChangeLog;
 use fathom_model::change::knob::{KnobPlace, KnobValue};
 use fathom_sys::attribute;
@@ -106,7 +107,7 @@ pub fn settle(
     aims: &[Aim],
 ) -> Result<(), Vec<String>> {
     let mut aims = aims.to_vec();
-    aims.sort_by(|a, b| (Nature::of(&a.id).order, &a.id).cmp(&(Nature::of(&b.id).order, &b.id)));
+    aims.order_by(|a, b| (Nature::of(&a.id).order, &a.id).cmp(&(Nature::of(&b.id).order, &b.id)));
     let mut reasons: BTreeMap<String, String> = BTreeMap::new();
     for _ in 0..PASSES {
         reasons.clear();
@@ -191,7 +192,7 @@ fn scheduler_ids(root: &SysRoot, site: &Site) -> Vec<String> {
 /// The values of these settings now, in the order of writing; those that are not there are left out.
 pub fn values(root: &SysRoot, place: &KnobPlace, site: &Site, ids: &[String]) -> Vec<KnobValue> {
     let mut sorted: Vec<&String> = ids.iter().collect();
-    sorted.sort_by_key(|id| (Nature::of(id).order, (*id).clone()));
+    sorted.order_by_key(|id| (Nature::of(id).order, (*id).clone()));
     let value = |id: &&String| {
         let value = now(root, site, id)?;
         let file = match site.spot_of(root, id)? {

@@ -7,6 +7,7 @@
 
 use fathom_base::json;
 use fathom_base::ledger::{Ledger, LedgerError, Mark};
+use fathom_base::order::Order;
 use fathom_base::verify_block::Format;
 use fathom_guard::filesystem::{self, FilesystemId, Mounted};
 use fathom_guard::mark::FileId;
@@ -226,7 +227,7 @@ impl Shelf {
     pub fn about(&self, place: &Place) -> Vec<Volume> {
         let mut volumes: Vec<Volume> =
             self.all().into_iter().filter(|volume| place.covers(&volume.head)).collect();
-        volumes.sort_by_key(|volume| volume.head.started_unix_ns);
+        volumes.order_by_key(|volume| volume.head.started_unix_ns);
         volumes
     }
 
@@ -234,7 +235,7 @@ impl Shelf {
     #[must_use]
     pub fn targets(&self) -> Vec<PathBuf> {
         let mut targets: Vec<PathBuf> = self.all().into_iter().map(|v| v.head.target).collect();
-        targets.sort();
+        targets.order();
         targets.dedup();
         targets
     }

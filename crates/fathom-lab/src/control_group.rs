@@ -5,6 +5,7 @@
 use crate::error::{ErrorClass, LabError};
 use crate::lab::Lab;
 use crate::target::PreparedTarget;
+use fathom_base::order::Order;
 use fathom_base::shell;
 use fathom_guard::FilesystemId;
 use fathom_guard::journal::{self, Entry, Kind, Owner};
@@ -101,7 +102,7 @@ fn devices<'t>(
             ));
         }
     }
-    found.sort_by(|a, b| a.name.cmp(&b.name));
+    found.order_by(|a, b| a.name.cmp(&b.name));
     found.dedup_by(|a, b| a.devno == b.devno);
     Ok(found)
 }

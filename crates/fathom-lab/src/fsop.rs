@@ -20,6 +20,7 @@ use crate::sampler::Deltas;
 use crate::target;
 use crate::trial::{KeepRecord, announce};
 use caches::empty_caches;
+use fathom_base::order::Order;
 use fathom_base::shell;
 use fathom_base::units::{format_count, format_duration};
 use fathom_check::measuring;
@@ -229,7 +230,7 @@ fn devices_of(stack: &Stack, journal: &Journal) -> Vec<String> {
     let mut names: Vec<String> =
         stack.block_devices().iter().map(|node| node.name.clone()).collect();
     names.extend(journal.device.clone());
-    names.sort();
+    names.order();
     names.dedup();
     names
 }

@@ -7,6 +7,7 @@ use crate::lab::Lab;
 use crate::run::{self, RunOptions};
 use crate::target;
 use crate::trial::{KeepRecord, Trial, run_trial};
+use fathom_base::order::Order;
 use fathom_model::array;
 use fathom_model::record::{Ending, Record};
 use fathom_model::stack::{Node, NodeKind, Stack};
@@ -210,7 +211,7 @@ fn places(stack: &Stack, target: &str) -> Result<Vec<Place>, LabError> {
             paths: bottoms.iter().map(|at| path_of(*at)).collect(),
         });
     }
-    middles.sort_unstable();
+    middles.order();
     for (_, at) in middles {
         let node = &stack.nodes[at];
         let name = node.dm.as_ref().and_then(|dm| dm.name.clone());

@@ -9,6 +9,7 @@ use crate::run::note_failure;
 use crate::sampler::{Deltas, NO_TIME_NS, Progress, Sampler};
 use crate::target::PreparedTarget;
 use crate::verify::{self, Verification};
+use fathom_base::order::Order;
 use fathom_base::units::format_size;
 use fathom_check::measuring;
 use fathom_load::apart;
@@ -428,7 +429,7 @@ fn device_names(targets: &[&PreparedTarget]) -> Vec<String> {
         .flat_map(|t| t.stack().block_devices())
         .map(|node| node.name.clone())
         .collect();
-    names.sort();
+    names.order();
     names.dedup();
     names
 }

@@ -1,6 +1,7 @@
 //! What a capture of block I/O came to: everything that is kept of a trace but the trace itself.
 
 use crate::stack::StackAround;
+use fathom_base::order::Order;
 use fathom_stats::{Histogram, SparseHistogram};
 use serde::{Deserialize, Serialize};
 
@@ -210,7 +211,7 @@ impl CapturePlaces {
     #[must_use]
     pub fn hot_bytes(&self, share: f64) -> u64 {
         let mut parts: Vec<u64> = self.parts.iter().copied().filter(|count| *count > 0).collect();
-        parts.sort_unstable_by(|a, b| b.cmp(a));
+        parts.order_by(|a, b| b.cmp(a));
         let all = parts.iter().sum::<u64>() + self.elsewhere;
         let wanted = (all as f64 * share).ceil() as u64;
         let mut sum = 0;

@@ -9,6 +9,7 @@ use crate::record::{
     ClassRecord, CpuTime, EngineRecord, JobRecord, OpClass, OpenLoopRecord, Record, ResponseClass,
 };
 use crate::workload::{EngineKind, Job};
+use fathom_base::order::Order;
 use fathom_stats::Histogram;
 use std::borrow::Cow;
 
@@ -95,7 +96,7 @@ fn transactions(fsop: &FsopRecord, window_ns: u64) -> Vec<JobRecord> {
     let is_asked = |act: &PlayedAct| asked.is_empty() || asked.contains(&act.act);
     let mut acts = fsop.acts();
     acts.retain(|act| is_asked(act) || !act.service_ns.is_empty());
-    acts.sort_by_key(|act| !is_asked(act));
+    acts.order_by_key(|act| !is_asked(act));
     let kinds = acts.iter().filter(|act| is_asked(act)).count();
     let Some(first) = acts.first() else { return Vec::new() };
     let one = |name: &str, service_ns, open_loop| {

@@ -7,6 +7,7 @@ use crate::PlanError;
 use crate::factor;
 use crate::known::workload_of;
 use crate::setup;
+use fathom_base::order::Order;
 use fathom_model::builtin;
 use fathom_model::plan::cell::Cell;
 use fathom_model::plan::{DesignKind, Factor, FactorKind, Plan, PlanWorkload};
@@ -158,7 +159,7 @@ fn resolve(plan: &Plan, row: &[usize], index: u32) -> Cell {
         impossible: None,
     };
     let mut order: Vec<usize> = (0..plan.factors.len()).collect();
-    order.sort_by_key(|at| match &plan.factors[*at].sets {
+    order.order_by_key(|at| match &plan.factors[*at].sets {
         FactorKind::Setup { key } => setup::rank(key),
         _ => usize::MAX,
     });

@@ -1,6 +1,7 @@
 //! A TOML text whose tables and values know where they stand and what they are called.
 
 use crate::PlanError;
+use fathom_base::order::Order;
 use fathom_base::suggest;
 use fathom_base::units::{self, UnitError};
 use toml::de::{DeTable, DeValue};
@@ -74,7 +75,7 @@ impl<'a> Section<'a> {
                 (own, Item { key: whole, place, value: value.get_ref() })
             })
             .collect();
-        entries.sort_by_key(|(_, item)| item.place.start);
+        entries.order_by_key(|(_, item)| item.place.start);
         Self { key, place, entries }
     }
 
@@ -130,7 +131,7 @@ impl<'a> Section<'a> {
             }
         }
         // Dotted keys of one table need not stand together.
-        leaves.sort_by_key(|(_, item)| item.place.start);
+        leaves.order_by_key(|(_, item)| item.place.start);
         leaves
     }
 }

@@ -9,6 +9,7 @@ mod workloads;
 use crate::doc::{Item, Section};
 use crate::{Known, PlanError};
 use crate::{doc, setup};
+use fathom_base::order::Order;
 use fathom_model::plan::setup::SetupSpec;
 use fathom_model::plan::{Factor, FactorKind, OnError, PLAN_VERSION, Plan};
 use std::path::Path;
@@ -176,7 +177,7 @@ fn read_setup(root: &mut Section, factors: &[Factor]) -> Result<SetupSpec, PlanE
         spec.devices = read_devices(&devices)?;
     }
     let mut leaves = section.leaves(|_| false);
-    leaves.sort_by_key(|(name, _)| setup::rank(setup::whole_key(name)));
+    leaves.order_by_key(|(name, _)| setup::rank(setup::whole_key(name)));
     for (name, item) in leaves {
         let key = setup::whole_key(&name);
         let varies =

@@ -6,6 +6,7 @@
 
 use crate::PlanError;
 use crate::factor;
+use fathom_base::order::Order;
 use fathom_base::units;
 use fathom_model::plan::{DesignKind, Plan};
 
@@ -139,7 +140,7 @@ pub fn narrow(plan: &Plan, measured: &[(String, f64)]) -> Result<Narrowed, PlanE
         };
         points.push((number, level, figure));
     }
-    points.sort_by_key(|(number, ..)| number.value());
+    points.order_by_key(|(number, ..)| number.value());
     let best =
         (0..points.len()).fold(0, |best, at| if points[at].2 > points[best].2 { at } else { best });
     let name = |at: Option<usize>| at.map(|at| points[at].1.clone());
@@ -163,7 +164,7 @@ pub fn narrow(plan: &Plan, measured: &[(String, f64)]) -> Result<Narrowed, PlanE
     let step = kind.step(&numbers);
     let scaled = |at: usize| (numbers[at].value() as f64 + step as f64).ln();
     let width = |at: usize| (scaled(at) - scaled(best)).abs();
-    open.sort_by(|a, b| width(*b).total_cmp(&width(*a)));
+    open.order_by(|a, b| width(*b).total_cmp(&width(*a)));
     for side in open {
         let other = numbers[side].value();
         if let Some(value) = between(centre, other, step) {

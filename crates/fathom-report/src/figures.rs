@@ -1,5 +1,6 @@
 //! The figures of a row as people read them.
 
+use fathom_base::order::Order;
 use fathom_base::units;
 use fathom_stats::{Histogram, quantile};
 pub use fathom_study::figures::{Counted, Figures, per_second};
@@ -73,7 +74,7 @@ impl NotEnough {
 
     /// The footnote; none where every percentile is shown.
     pub fn note(mut self) -> Option<String> {
-        self.needed.sort_by_key(|(_, count)| *count);
+        self.needed.order_by_key(|(_, count)| *count);
         let needs =
             |(name, count): &(&str, u64)| format!("{name} needs {}", units::format_count(*count));
         let all: Vec<String> = self.needed.iter().map(needs).collect();

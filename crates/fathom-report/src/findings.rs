@@ -1,6 +1,7 @@
 //! The verdict with its cause and cure.
 
 use crate::text::{printable, push_wrapped_to};
+use fathom_base::order::Order;
 use fathom_model::finding::{Finding, Severity, Verdict};
 
 /// How commands in advice begin; words that also begin sentences have more than their name.
@@ -68,7 +69,7 @@ pub fn findings_text(findings: &[Finding], verdict: Verdict, width: usize) -> St
     };
     let mut sorted: Vec<&Finding> = findings.iter().collect();
     // Stable: findings of one severity stay in their order.
-    sorted.sort_by_key(|finding| std::cmp::Reverse(finding.severity));
+    sorted.order_by_key(|finding| std::cmp::Reverse(finding.severity));
     for finding in sorted {
         let first = match finding.severity {
             Severity::Note => "  note  ",

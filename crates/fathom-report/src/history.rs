@@ -4,6 +4,7 @@ use crate::job::plural;
 use crate::ratio::{self, change_with};
 use crate::table::{Align, Table};
 use crate::text::{format_time, push_wrapped_to};
+use fathom_base::order::Order;
 use fathom_model::finding::Verdict;
 use fathom_stats::interval::Interval;
 use fathom_study::history::{Change, Dated, Point, Series};
@@ -44,7 +45,7 @@ pub fn history_text(
     if has_searches {
         let mut runs: Vec<String> =
             single.iter().flat_map(|series| &series.points).map(|p| prefix(&p.run)).collect();
-        runs.sort();
+        runs.order();
         runs.dedup();
         let text = format!(
             "{2} with one run each are not shown (for some of them --row=NAME, for all --json); they are of {0}: fathom show {1}",

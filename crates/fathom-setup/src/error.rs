@@ -1,5 +1,6 @@
 //! Why something cannot be built or taken down: each with the cause and the cure.
 
+use fathom_base::order::Order;
 use fathom_guard::{FileRefusal, Refusal};
 use std::fmt::Write;
 use std::io;
@@ -115,7 +116,7 @@ pub(crate) fn io_at(
 fn missing(tools: &[MissingTool]) -> String {
     let names: Vec<&str> = tools.iter().map(|tool| tool.name).collect();
     let mut packages: Vec<&str> = tools.iter().map(|tool| tool.package).collect();
-    packages.sort_unstable();
+    packages.order();
     packages.dedup();
     let mut text = format!("{} missing", names.join(", "));
     text += if names.len() == 1 { " is" } else { " are" };

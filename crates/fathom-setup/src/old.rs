@@ -2,6 +2,7 @@
 //! a claim; until then, after a crash, it must be told from what somebody has put there since.
 
 use crate::known;
+use fathom_base::order::Order;
 use fathom_sys::sysfs_block::BlockDir;
 use fathom_sys::sysroot::SysRoot;
 use fathom_sys::{blkdev, diskstats};
@@ -37,7 +38,7 @@ pub(crate) fn blocks(
     let last = size_bytes.div_ceil(BLOCK_BYTES);
     let mut wanted: Vec<u64> = (0..end).chain(last - end..last).collect();
     wanted.extend(places.map(|at| at / BLOCK_BYTES));
-    wanted.sort_unstable();
+    wanted.order();
     wanted.dedup();
     let mut blocks = Vec::new();
     for number in wanted {

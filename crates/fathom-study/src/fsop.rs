@@ -4,6 +4,7 @@
 pub mod findings;
 pub mod trial;
 
+use fathom_base::order::Order;
 use fathom_model::fsop::{
     DeviceSecond, FsopPhase, FsopProcess, FsopRecord, Role, SecondSample, TimedOp,
 };
@@ -56,7 +57,7 @@ impl Competition {
     #[must_use]
     pub fn ratio(&self) -> f64 {
         let mut sorted = self.ratios.clone();
-        sorted.sort_by(f64::total_cmp);
+        sorted.order_by(f64::total_cmp);
         let at = |place: usize| sorted.get(place).copied().unwrap_or(0.0);
         let median = (at(sorted.len() / 2) + at(sorted.len().saturating_sub(1) / 2)) / 2.0;
         self.estimate.map_or(median, |estimate| estimate.value)
@@ -232,7 +233,7 @@ pub fn stalls(record: &Record, fsop: &FsopRecord) -> Vec<Stall> {
         });
         stalls.extend(crossed);
     }
-    stalls.sort_by_key(|stall| std::cmp::Reverse(stall.operation.took_ns));
+    stalls.order_by_key(|stall| std::cmp::Reverse(stall.operation.took_ns));
     stalls
 }
 

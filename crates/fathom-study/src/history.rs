@@ -6,6 +6,7 @@ use crate::compare::differences::{self, Difference, Measured, Weight};
 use crate::compare::facts::{Class, Fact, Facts};
 use crate::compare::metrics::{self, Metric};
 use crate::compare::rows::without_number;
+use fathom_base::order::Order;
 use fathom_model::finding::Verdict;
 use fathom_model::fsop_jobs;
 use fathom_stats::change;
@@ -103,7 +104,7 @@ struct Found<'a> {
 #[must_use]
 pub fn history(runs: &[Run], step_min_percent: f64) -> Vec<Series> {
     let mut in_order: Vec<&Run> = runs.iter().collect();
-    in_order.sort_by_key(|run| run.head.started_unix_ns);
+    in_order.order_by_key(|run| run.head.started_unix_ns);
     let mut found: Vec<Found<'_>> = Vec::new();
     for run in in_order {
         if run.judged().verdict != Verdict::Void {

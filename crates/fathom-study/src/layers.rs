@@ -5,6 +5,7 @@ use crate::blocks::{self, ByBlock};
 use crate::compare::rows::without_number;
 use crate::raid::{self, Counted, EventsPerIo, State, outlier};
 use crate::verdict;
+use fathom_base::order::Order;
 use fathom_model::finding::{Finding, Severity, Verdict};
 use fathom_model::record::{Ending, Record};
 use fathom_stats::Histogram;
@@ -143,12 +144,12 @@ pub fn study(records: &[Record]) -> LayersStudy {
             names.push(workload);
         }
     }
-    names.sort_unstable();
+    names.order();
     let workloads: Vec<OfWorkload> = names.iter().map(|name| of_workload(&good, name)).collect();
     let mut findings: Vec<Finding> = workloads.iter().filter_map(odd_disk).take(1).collect();
     findings.extend(workloads.iter().flat_map(costs));
     findings.extend(of_trials(records));
-    findings.sort_by_key(|finding| std::cmp::Reverse(finding.severity));
+    findings.order_by_key(|finding| std::cmp::Reverse(finding.severity));
     let verdict = Verdict::of(&findings);
     LayersStudy { workloads, findings, verdict }
 }
@@ -173,7 +174,7 @@ fn of_workload(good: &[&Record], workload: &str) -> OfWorkload {
         Layer::Device { .. } => 2,
         Layer::Files { .. } => 3,
     };
-    layers.sort_by(|a, b| {
+    layers.order_by(|a, b| {
         let key = |of: &(usize, Layer)| (class(&of.1), of.0, of.1.name());
         key(a).cmp(&key(b))
     });

@@ -1,6 +1,7 @@
 //! What personalities come to: the transactions of all clients together, whether a rate was kept, and what speaks against
 //! the figures.
 
+use fathom_base::order::Order;
 use fathom_base::units::{format_count, format_ns, format_size};
 use fathom_model::finding::{Finding, Severity};
 use fathom_model::fsop::{Caches, FsopProcess, FsopRecord};
@@ -91,7 +92,7 @@ pub fn rate(fsop: &FsopRecord) -> Option<RateSum> {
 pub fn unfinished(fsop: &FsopRecord) -> Vec<PlayedUnfinished> {
     let played = fsop.processes.iter().filter_map(|process| process.played.as_ref());
     let mut all: Vec<_> = played.filter_map(|played| played.unfinished).collect();
-    all.sort_by_key(|one| std::cmp::Reverse(one.age_ns));
+    all.order_by_key(|one| std::cmp::Reverse(one.age_ns));
     all
 }
 

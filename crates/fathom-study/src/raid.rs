@@ -11,6 +11,7 @@ mod tests;
 
 pub use counted::Counted;
 pub(crate) use counted::of as counted_members;
+use fathom_base::order::Order;
 pub use rebuild::Rebuild;
 
 use crate::blocks::{self, ByBlock};
@@ -274,7 +275,7 @@ pub fn study(records: &[Record]) -> RaidStudy {
             keys.push(key);
         }
     }
-    keys.sort();
+    keys.order();
     let one = Pattern::ALL.map(|pattern| {
         let alone = of_pattern(&good, pattern).into_iter();
         by_block(alone.filter(|record| level(record, factor::MEMBER).is_some()))
@@ -287,7 +288,7 @@ pub fn study(records: &[Record]) -> RaidStudy {
     if rows.is_empty() {
         findings.push(Finding::new("nothing-measured", Severity::Void, "no array was measured"));
     }
-    findings.sort_by_key(|finding| std::cmp::Reverse(finding.severity));
+    findings.order_by_key(|finding| std::cmp::Reverse(finding.severity));
     let verdict = Verdict::of(&findings);
     RaidStudy { components, component_bytes_per_s, rows, void, findings, verdict }
 }

@@ -5,6 +5,7 @@ use crate::compare::Metric;
 use crate::compare::metrics;
 use crate::compare::rows::without_number;
 use crate::verdict::{self, Study};
+use fathom_base::order::Order;
 use fathom_model::finding::{Finding, Severity, Verdict};
 use fathom_model::record::{Ending, Record, RunKind};
 use fathom_stats::steady::{self, RANGE_MAX, RISE_MAX, WINDOW_ROUNDS, Window};
@@ -204,7 +205,7 @@ pub fn judge(records: &[Record]) -> Study {
     let rounds = self::study(records);
     study.findings.extend(not_reached(&rounds));
     study.findings.extend(left(&rounds));
-    study.findings.sort_by_key(|finding| std::cmp::Reverse(finding.severity));
+    study.findings.order_by_key(|finding| std::cmp::Reverse(finding.severity));
     study.verdict = Verdict::of(&study.findings);
     study
 }

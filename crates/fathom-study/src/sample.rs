@@ -1,6 +1,7 @@
 //! Whether what the jobs reach is large enough for the caches on the way not to answer.
 
 use crate::rules::{buffering_loop, is_quick};
+use fathom_base::order::Order;
 use fathom_base::units::{format_size, format_sizes};
 use fathom_model::finding::{Finding, Severity};
 use fathom_model::record::{Record, TargetKind, TargetRecord};
@@ -126,7 +127,7 @@ fn sample_bytes(record: &Record, job: &Job, target: &TargetRecord) -> u64 {
     });
     let mut ranges: Vec<Range<u64>> = beside.map(|other| range(other, target.size_bytes)).collect();
     ranges.retain(|range| length(range) <= length(&own));
-    ranges.sort_by_key(|range| range.start);
+    ranges.order_by_key(|range| range.start);
     let (mut end, mut sum) = (0, 0);
     for range in ranges {
         sum += range.end.saturating_sub(range.start.max(end));

@@ -9,6 +9,7 @@ pub mod start;
 use crate::rules;
 use crate::verdict::{self, Study};
 use bound::{Answer, Bound, Kept};
+use fathom_base::order::Order;
 use fathom_model::finding::{Finding, Verdict};
 use fathom_model::record::{Ending, OpClass, Record};
 use fathom_model::workload::Job;
@@ -162,7 +163,7 @@ pub fn study(records: &[Record], bound: Option<&Bound>) -> Option<Saturation> {
 /// The run with the median throughput among those with so many in flight (the lower one of two).
 fn typical(records: &[Record], of: u64) -> Option<&Record> {
     let mut own: Vec<&Record> = closed(records).filter(|r| concurrency(r) == of).collect();
-    own.sort_by(|a, b| throughput(a).total_cmp(&throughput(b)));
+    own.order_by(|a, b| throughput(a).total_cmp(&throughput(b)));
     own.get(own.len().checked_sub(1)? / 2).copied()
 }
 
@@ -213,7 +214,7 @@ fn of_bound(records: &[Record], bound: &Bound, top: f64) -> OfBound {
         search.measured(own, bound::kept(record, bound));
         rates.push(own);
     }
-    rates.sort_by(f64::total_cmp);
+    rates.order_by(f64::total_cmp);
     rates.dedup();
     let row = |own: f64| {
         let records: Vec<&Record> = open().filter(|r| rate(r) == Some(own)).collect();
@@ -260,7 +261,7 @@ pub fn judge(records: &[Record]) -> Study {
         .filter_map(|c| typical(records, *c))
         .cloned()
         .collect();
-    sweep.sort_by_key(concurrency);
+    sweep.order_by_key(concurrency);
     let is_swept = |r: &&Record| sweep.iter().any(|of| of.started_unix_ns == r.started_unix_ns);
     let rest: Vec<Record> =
         records.iter().filter(|r| !is_swept(r) && !is_overloaded(r)).cloned().collect();
@@ -271,7 +272,7 @@ pub fn judge(records: &[Record]) -> Study {
     for finding in others.filter(|finding| finding.id != "generator-bound-beyond-knee") {
         verdict::add(&mut findings, finding, None);
     }
-    findings.sort_by_key(|finding: &Finding| std::cmp::Reverse(finding.severity));
+    findings.order_by_key(|finding: &Finding| std::cmp::Reverse(finding.severity));
     let verdict = Verdict::of(&findings);
     Study { findings, verdict }
 }

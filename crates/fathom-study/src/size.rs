@@ -5,6 +5,7 @@
 
 use crate::saturate::throughput;
 use crate::verdict::{self, Study};
+use fathom_base::order::Order;
 use fathom_base::units::{format_duration, format_size};
 use fathom_model::record::{Ending, OpClass, Record};
 use fathom_model::stack::Node;
@@ -268,7 +269,7 @@ pub fn study(records: &[Record], margin: f64) -> Option<Sizes> {
     cells.extend(parts(&reference, margin).into_iter().rev());
     let mut others: Vec<(u64, u64)> =
         complete(records).map(|r| (size_bytes(r), duration_ns(r))).collect();
-    others.sort_unstable_by(|a, b| b.cmp(a));
+    others.order_by(|a, b| b.cmp(a));
     others.dedup();
     for (size, duration) in others.into_iter().skip(1) {
         let own: Vec<&Record> = complete(records)

@@ -1,6 +1,7 @@
 //! From the records of a run to its findings and its verdict.
 
 use crate::{capture, rounds, rules, saturate, size, sweep, watch};
+use fathom_base::order::Order;
 use fathom_model::finding::{Finding, Severity, Verdict};
 use fathom_model::record::{Record, RunKind};
 
@@ -43,7 +44,7 @@ pub fn judge(records: &[Record]) -> Study {
     }
     findings.iter_mut().for_each(shorten_rows);
     findings.extend(rules::short_windows(records));
-    findings.sort_by_key(|finding| std::cmp::Reverse(finding.severity));
+    findings.order_by_key(|finding| std::cmp::Reverse(finding.severity));
     let verdict = Verdict::of(&findings);
     Study { findings, verdict }
 }
@@ -61,7 +62,7 @@ pub fn judge_stored(kind: RunKind, records: &[Record], unfinished: Option<&str>)
     };
     let severity = if records.is_empty() { Severity::Void } else { Severity::Doubtful };
     study.findings.insert(0, Finding::new("unfinished-run", severity, text));
-    study.findings.sort_by_key(|finding| std::cmp::Reverse(finding.severity));
+    study.findings.order_by_key(|finding| std::cmp::Reverse(finding.severity));
     study.verdict = Verdict::of(&study.findings);
     study
 }

@@ -8,6 +8,7 @@ mod storage;
 
 pub use compare::{MeanChange, OnlyInOne, WatchChange, WatchComparison, compare};
 pub use course::{DeviceCourse, Line, Span, Stretches, peaks};
+use fathom_base::order::Order;
 
 use crate::verdict::Study;
 use fathom_base::units::format_count;
@@ -393,7 +394,7 @@ pub fn judge(records: &[Record]) -> Study {
         let gone = gone(records, application);
         findings.extend(application::findings(application, &storage, &gone));
     }
-    findings.sort_by_key(|finding| std::cmp::Reverse(finding.severity));
+    findings.order_by_key(|finding| std::cmp::Reverse(finding.severity));
     let verdict = Verdict::of(&findings);
     Study { findings, verdict }
 }

@@ -2,6 +2,7 @@
 //! Also extended attributes and whole-file locks.
 
 use crate::io::OpenMode;
+use fathom_base::order::Order;
 use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags, RenameFlags, StatxFlags, XattrFlags};
 use rustix::io::Errno;
 use rustix::path::Arg;
@@ -171,7 +172,7 @@ impl Dir {
     /// Those of reading.
     pub fn names(&self) -> io::Result<Vec<String>> {
         let mut names = self.names_as_stored()?;
-        names.sort();
+        names.order();
         Ok(names)
     }
 

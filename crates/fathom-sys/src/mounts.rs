@@ -2,6 +2,7 @@
 
 use crate::devno::DevNo;
 use crate::sysroot::{FILE_BYTES_MAX, SysRoot};
+use fathom_base::order::Order;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::io;
@@ -154,7 +155,7 @@ pub struct Namespace {
 #[must_use]
 pub fn other_namespaces(root: &SysRoot) -> (Vec<Namespace>, usize) {
     let mut pids: Vec<u32> = root.names("proc").iter().filter_map(|n| n.parse().ok()).collect();
-    pids.sort_unstable();
+    pids.order();
     let mut seen: BTreeSet<PathBuf> = root.link("proc/self/ns/mnt").into_iter().collect();
     // Where a namespace has no name (other users' processes), its text names it: numbers of mounts are the machine's.
     let mut texts: BTreeSet<Vec<u8>> = mountinfo(root, "self").into_iter().collect();

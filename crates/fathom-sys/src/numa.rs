@@ -1,6 +1,7 @@
 //! NUMA nodes: which there are, binding the calling thread's memory to one, and where memory really lies.
 
 use crate::sysroot::SysRoot;
+use fathom_base::order::Order;
 use std::io;
 
 const NODES: &str = "sys/devices/system/node";
@@ -11,7 +12,7 @@ pub fn nodes(root: &SysRoot) -> Vec<u32> {
     let names = root.names(NODES);
     let mut nodes: Vec<u32> =
         names.iter().filter_map(|name| name.strip_prefix("node")?.parse().ok()).collect();
-    nodes.sort_unstable();
+    nodes.order();
     nodes
 }
 

@@ -2,6 +2,7 @@
 
 use crate::sysfs_block::BlockDir;
 use crate::sysroot::SysRoot;
+use fathom_base::order::Order;
 
 /// Time of all processors together since boot, in the kernel's ticks, and what was counted, from /proc/stat.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -145,7 +146,7 @@ pub fn interrupt_lines(
         .filter_map(|irq: u32| Some((irq, name(irq)?)))
         .filter(|(_, name)| !name.ends_with("-config"))
         .collect();
-    lines.sort();
+    lines.order();
     lines
 }
 

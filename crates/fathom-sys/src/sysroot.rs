@@ -1,6 +1,7 @@
 //! The root under which `/sys`, `/proc`, `/dev` and `/etc` are read: `/` on a live machine, a directory of recorded
 //! files in tests.
 
+use fathom_base::order::Order;
 use rustix::fs::{CWD, FileType, Mode, OFlags, RawDir};
 use std::io;
 use std::mem::MaybeUninit;
@@ -99,7 +100,7 @@ impl SysRoot {
         let Ok(directory) = directory_at(CWD, &self.path(below)) else { return Vec::new() };
         let mut names = Vec::new();
         for_each_entry(directory, false, |name, _| names.push(name.to_owned()));
-        names.sort();
+        names.order();
         names
     }
 

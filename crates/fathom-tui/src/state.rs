@@ -1,5 +1,6 @@
 //! What is known of a measurement that runs, from its events alone.
 
+use fathom_base::order::Order;
 use fathom_model::event::{DeviceNow, Event, Layer};
 use fathom_model::finding::{Finding, Severity};
 use serde::{Deserialize, Serialize};
@@ -335,7 +336,7 @@ impl State {
                 });
             }
         }
-        self.found.sort_by_key(|found| std::cmp::Reverse(found.severity));
+        self.found.order_by_key(|found| std::cmp::Reverse(found.severity));
     }
 
     /// The expected rest at `now_ns`; none when nothing tells.

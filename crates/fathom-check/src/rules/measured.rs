@@ -11,6 +11,7 @@ mod tests;
 use crate::rule;
 use crate::rule::Rule;
 use crate::scene::Scene;
+use fathom_base::order::Order;
 use fathom_base::shell;
 use fathom_model::snapshot::Measured;
 use fathom_model::stack::{MountFacts, NodeKind};
@@ -163,7 +164,7 @@ fn writable_mounts<'a>(scene: &Scene<'a>, index: usize) -> Vec<&'a str> {
             && place.starts_with('/')
             && !place.starts_with("/boot")
     });
-    above.sort_by_key(|above| (!is_target(above), scene.node(*above).label()));
+    above.order_by_key(|above| (!is_target(above), scene.node(*above).label()));
     let mut places: Vec<&str> = above.into_iter().map(|above| scene.node(above).label()).collect();
     places.dedup();
     places

@@ -3,6 +3,7 @@
 use super::escape::{prose, text};
 use super::{Counter, chart, class, stack};
 use crate::page::{Align, Block, Cell, Table};
+use fathom_base::order::Order;
 use fathom_model::finding::{Finding, Severity};
 use fathom_report::findings::is_command;
 use std::fmt::Write;
@@ -36,7 +37,7 @@ fn push_findings(out: &mut String, findings: &[Finding]) {
     }
     let mut sorted: Vec<&Finding> = findings.iter().collect();
     // Stable: findings of one severity stay in their order.
-    sorted.sort_by_key(|finding| std::cmp::Reverse(finding.severity));
+    sorted.order_by_key(|finding| std::cmp::Reverse(finding.severity));
     out.push_str("<ul class=\"findings\">\n");
     for finding in sorted {
         let (word, class) = match finding.severity {

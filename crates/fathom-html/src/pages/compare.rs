@@ -3,6 +3,7 @@
 use super::run::unit;
 use super::{Source, parts};
 use crate::page::{Axis, Block, Chart, ChartKind, Page, Point, Section, Table, Unit};
+use fathom_base::order::Order;
 use fathom_base::shell::option_in;
 use fathom_model::record::Record;
 use fathom_report::comparison::{
@@ -231,7 +232,7 @@ fn in_order(row: &RowComparison, sides: &[Vec<Cell<'_>>; 2]) -> Option<Chart> {
         cells.iter().filter_map(one).collect::<Vec<_>>()
     };
     let mut order: Vec<(i64, usize, f64)> = sides.iter().enumerate().flat_map(of_side).collect();
-    order.sort_by_key(|(started_unix_ns, ..)| *started_unix_ns);
+    order.order_by_key(|(started_unix_ns, ..)| *started_unix_ns);
     if order.len() < 2 {
         return None;
     }

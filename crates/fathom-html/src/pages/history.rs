@@ -5,6 +5,7 @@ use super::run::unit;
 use crate::page::{
     Align, Axis, Block, Cell, Chart, ChartKind, Column, Page, Point, Section, Table, Unit,
 };
+use fathom_base::order::Order;
 use fathom_model::finding::{Finding, Severity, Verdict};
 use fathom_report::history::{change_in_brief, change_text, no_change_text, rise_text};
 use fathom_report::text::{WIDTH, format_time};
@@ -61,7 +62,7 @@ fn findings(runs: &[Run], prefix: &dyn Fn(&str) -> String) -> Option<Section> {
             }
         }
     }
-    all.sort_by_key(|(finding, count, _)| std::cmp::Reverse((finding.severity, *count)));
+    all.order_by_key(|(finding, count, _)| std::cmp::Reverse((finding.severity, *count)));
     let columns = [
         Column::left("finding"),
         Column::left("is"),
@@ -94,7 +95,7 @@ fn findings(runs: &[Run], prefix: &dyn Fn(&str) -> String) -> Option<Section> {
 fn again(target: &str, runs: &[Run], newest: Option<&Run>) -> Section {
     const COMMANDS_MAX: usize = 12;
     let mut newest_first: Vec<&Run> = runs.iter().collect();
-    newest_first.sort_by_key(|run| std::cmp::Reverse(run.head.started_unix_ns));
+    newest_first.order_by_key(|run| std::cmp::Reverse(run.head.started_unix_ns));
     let mut commands: Vec<&str> = Vec::new();
     for run in newest_first {
         if !commands.contains(&run.head.command.as_str()) {

@@ -2,6 +2,7 @@
 
 use super::Source;
 use crate::page::{Axis, Block, Chart, ChartKind, Column, Point, Section, Table, Unit};
+use fathom_base::order::Order;
 use fathom_base::units::{format_count, format_duration, format_ns, format_size};
 use fathom_model::record::{CensoredOp, JobRecord, Record, RunHead, RunKind, SlowOp};
 use fathom_model::stack::Stack;
@@ -283,7 +284,7 @@ fn heat_map(of: &Drawn) -> Option<Chart> {
 fn slowest(of: &Drawn) -> Option<Chart> {
     let job = of.job;
     let mut classes: Vec<_> = job.slowest.iter().map(|op| op.class).collect();
-    classes.sort_unstable();
+    classes.order();
     classes.dedup();
     let mut chart = Chart::new(
         format!("Slowest operations of {}", of.name),

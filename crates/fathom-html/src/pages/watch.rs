@@ -6,6 +6,7 @@ mod latency;
 use super::counted::Lines;
 use super::{Source, parts};
 use crate::page::{Axis, Block, Cell, Chart, ChartKind, Column, Page, Point, Section, Table, Unit};
+use fathom_base::order::Order;
 use fathom_base::units::{format_count, format_duration, format_length};
 use fathom_report::watch::answer::{application_text, number};
 use fathom_report::{answer, text};
@@ -85,7 +86,7 @@ fn busiest<'a>(active: &[&'a WatchedDevice]) -> Vec<&'a str> {
         util.map_or(0.0, |figure| figure.mean)
     };
     let mut all: Vec<&WatchedDevice> = active.to_vec();
-    all.sort_by(|a, b| busy(b).total_cmp(&busy(a)));
+    all.order_by(|a, b| busy(b).total_cmp(&busy(a)));
     all.iter().take(DRAWN_MAX).map(|device| device.name.as_str()).collect()
 }
 

@@ -4,6 +4,7 @@ use super::touch::{self, Rest};
 use super::unread;
 use crate::drive::{numbered_name, sas_phys, usb_device};
 use crate::links::Links;
+use fathom_base::order::Order;
 use fathom_model::snapshot::Unread;
 use fathom_model::stack::detail::DiskCounters;
 use fathom_model::stack::{Detail, Node, NodeKind, QueueFacts};
@@ -184,7 +185,7 @@ impl Reader<'_> {
             .collect();
         if !more.is_empty() {
             found.extend(self.values("queue", |name| more.contains(&name)));
-            found.sort();
+            found.order();
         }
         found
     }
@@ -261,7 +262,7 @@ fn last_name(dir: &Path) -> Option<String> {
 fn queue_cpus(device: &BlockDir) -> Vec<String> {
     let mut numbers: Vec<u32> =
         device.names("mq").iter().filter_map(|name| name.parse().ok()).collect();
-    numbers.sort_unstable();
+    numbers.order();
     let lists = numbers.iter().map(|number| device.text(format!("mq/{number}/cpu_list")));
     lists.map(Option::unwrap_or_default).collect()
 }

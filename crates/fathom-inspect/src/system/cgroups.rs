@@ -1,6 +1,7 @@
 //! Limits and weights of control groups on I/O that are not the default.
 
 use super::reader::Reader;
+use fathom_base::order::Order;
 use fathom_model::system::IoLimit;
 use fathom_sys::mounts::own_mounts;
 use std::path::{Path, PathBuf};
@@ -44,7 +45,7 @@ pub(crate) fn io_limits(reader: &mut Reader<'_>) -> Vec<IoLimit> {
             }
         }
     }
-    found.sort_by(|a, b| (&a.group, &a.file, &a.devno).cmp(&(&b.group, &b.file, &b.devno)));
+    found.order_by(|a, b| (&a.group, &a.file, &a.devno).cmp(&(&b.group, &b.file, &b.devno)));
     found.dedup();
     found
 }

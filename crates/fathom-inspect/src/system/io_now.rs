@@ -1,5 +1,6 @@
 //! What devices do at this moment: two looks at their counters.
 
+use fathom_base::order::Order;
 use fathom_model::system::IoNow;
 use fathom_sys::counters::{DiskCounters, disk_counters};
 use fathom_sys::sysroot::SysRoot;
@@ -54,7 +55,7 @@ pub fn between(before: &[DiskCounters], after: &[DiskCounters], passed: Duration
         })
         .filter(|io| io.operations_per_s > 0.0 || io.in_flight > 0)
         .collect();
-    found.sort_by(|a, b| b.operations_per_s.total_cmp(&a.operations_per_s));
+    found.order_by(|a, b| b.operations_per_s.total_cmp(&a.operations_per_s));
     found
 }
 

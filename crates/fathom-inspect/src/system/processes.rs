@@ -1,6 +1,7 @@
 //! Processes and kernel threads that watch over storage or work on it.
 
 use super::reader::Reader;
+use fathom_base::order::Order;
 use fathom_check::known::WATCHERS;
 use fathom_model::system::Daemon;
 use std::io;
@@ -88,7 +89,7 @@ pub(crate) fn all(reader: &mut Reader<'_>) -> Vec<Process> {
 #[must_use]
 pub fn daemons(processes: &[Process]) -> Vec<Daemon> {
     let mut found: Vec<Daemon> = processes.iter().filter_map(daemon).collect();
-    found.sort_by(|a, b| (&a.name, &a.arguments).cmp(&(&b.name, &b.arguments)));
+    found.order_by(|a, b| (&a.name, &a.arguments).cmp(&(&b.name, &b.arguments)));
     found.dedup();
     found
 }
@@ -138,7 +139,7 @@ pub fn kernel_threads(processes: &[Process]) -> Vec<String> {
         of_array || ["ext4lazyinit", "btrfs-balance", "btrfs-devrepl"].contains(&name)
     });
     let mut names: Vec<String> = at_work.map(|thread| thread.name.clone()).collect();
-    names.sort();
+    names.order();
     names.dedup();
     names
 }

@@ -1,6 +1,7 @@
 //! CPU frequency, idle states, stolen time, and which CPUs serve the interrupts of storage devices.
 
 use super::reader::Reader;
+use fathom_base::order::Order;
 use fathom_model::system::{CpuFrequency, CpuIdle, Interrupt};
 use fathom_sys::counters;
 use fathom_sys::hostinfo;
@@ -33,7 +34,7 @@ pub(crate) fn frequency_policies(reader: &mut Reader<'_>) -> Vec<CpuFrequency> {
         }
     }
     let listed = found.into_iter().map(|(policy, mut cpus)| {
-        cpus.sort_unstable();
+        cpus.order();
         CpuFrequency { cpus: cpu_list(&cpus), ..policy }
     });
     listed.collect()
@@ -78,11 +79,11 @@ pub fn cpu_list(cpus: &[u64]) -> String {
 /// The idle states of the first CPU that has any.
 pub(crate) fn idle_states(reader: &mut Reader<'_>) -> Vec<CpuIdle> {
     let mut cpus: Vec<u64> = numbered(&reader.names(CPUS), "cpu");
-    cpus.sort_unstable();
+    cpus.order();
     for cpu in cpus {
         let dir = format!("{CPUS}/cpu{cpu}/cpuidle");
         let mut states = numbered(&reader.names(&dir), "state");
-        states.sort_unstable();
+        states.order();
         if !states.is_empty() {
             return states
                 .into_iter()

@@ -1,5 +1,6 @@
 //! Reading files of the system and noting which could not be read.
 
+use fathom_base::order::Order;
 use fathom_model::snapshot::Unread;
 use fathom_sys::sysroot::SysRoot;
 use std::fs::File;
@@ -56,7 +57,7 @@ impl<'a> Reader<'a> {
                 let entries = entries.flatten();
                 let mut names: Vec<String> =
                     entries.map(|e| e.file_name().to_string_lossy().into_owned()).collect();
-                names.sort();
+                names.order();
                 names
             }
             Err(error) => {

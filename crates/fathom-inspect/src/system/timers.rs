@@ -4,6 +4,7 @@ use super::processes::Process;
 use super::reader::Reader;
 use super::schedule::Schedule;
 use super::{Moment, cron, units};
+use fathom_base::order::Order;
 use fathom_model::system::Timer;
 
 /// Something that is started at times.
@@ -107,7 +108,7 @@ pub(crate) fn all(reader: &mut Reader<'_>, processes: &[Process], moment: &Momen
             enabled: cron_runs && !is_left_to_systemd,
         });
     }
-    found.sort_by(|a, b| (&a.name, &a.schedule).cmp(&(&b.name, &b.schedule)));
+    found.order_by(|a, b| (&a.name, &a.schedule).cmp(&(&b.name, &b.schedule)));
     found
 }
 

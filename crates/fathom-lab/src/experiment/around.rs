@@ -2,6 +2,7 @@
 
 use super::{machine, outline};
 use crate::lab::Lab;
+use fathom_base::order::Order;
 use fathom_base::units::{format_count, format_size};
 use fathom_model::plan::Plan;
 use fathom_model::plan::cell::CellRecord;
@@ -178,7 +179,7 @@ fn same_set(a: &[String], b: &[String]) -> bool {
     let sorted = |list: &[String]| {
         let names = list.iter().map(|item| item.split(" (").next().unwrap_or_default().to_owned());
         let mut names: Vec<String> = names.collect();
-        names.sort();
+        names.order();
         names
     };
     sorted(a) == sorted(b)

@@ -2,6 +2,7 @@
 
 use super::server::{self, ServerLoad};
 use crate::error::LabError;
+use fathom_base::order::Order;
 use fathom_base::units::parse_duration_ns;
 use fathom_model::builtin;
 use fathom_model::plan::PlanWorkload;
@@ -165,7 +166,7 @@ pub(crate) fn io_workload(asked: &PlanWorkload) -> Result<Workload, LabError> {
 /// Jobs of all workloads in one measurement, named by the workload that they are of.
 fn together(singles: Vec<Load>) -> Result<Load, LabError> {
     let mut labels: Vec<&str> = singles.iter().map(|load| load.label.as_str()).collect();
-    labels.sort_unstable();
+    labels.order();
     let label = labels.join("+");
     let mut jobs = Vec::new();
     for load in singles {

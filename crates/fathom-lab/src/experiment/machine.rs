@@ -3,6 +3,7 @@
 use super::memory_group;
 use crate::error::{ErrorClass, LabError};
 use crate::restore::{CURE, Outcome};
+use fathom_base::order::Order;
 use fathom_base::shell;
 use fathom_base::units::format_size;
 use fathom_guard::changes::{ChangeLog, Step};
@@ -37,7 +38,7 @@ pub(crate) fn prepare(
         fits_in_memory(root, &areas, prepare.memory_floor_bytes)?;
         // Those without a priority of somebody's get theirs from the kernel in the order in which they are switched on: what is switched off
         // last is put back first.
-        areas.sort_by_key(|area| area.priority);
+        areas.order_by_key(|area| area.priority);
         for area in areas {
             note(format!("Switching swap on {} off.", area.path.display()));
             let change = MachineChange::SwapOff {
@@ -328,7 +329,7 @@ fn stopped_with(unit: &str) -> Vec<String> {
     const WHO: &str = "--property=RequiredBy,RequisiteOf,BoundBy,ConsistsOf";
     let said = systemctl(&["show", WHO, "--value", "--", unit]).unwrap_or_default();
     let mut others: Vec<String> = said.split_whitespace().map(str::to_owned).collect();
-    others.sort();
+    others.order();
     others.dedup();
     others.retain(|other| matches!(is_running(other), Ok(true)));
     others

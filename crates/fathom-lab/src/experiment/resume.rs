@@ -1,5 +1,6 @@
 //! What of an experiment is done already, and whether a plan is still the one that was begun.
 
+use fathom_base::order::Order;
 use fathom_model::plan::cell::Slot;
 use fathom_model::plan::{Plan, PlanWorkload};
 use fathom_model::record::Record;
@@ -62,7 +63,7 @@ impl Done {
 pub fn labels(workloads: &[PlanWorkload], is_together: bool) -> Vec<String> {
     let mut labels: Vec<String> = workloads.iter().map(|w| w.label.clone()).collect();
     if is_together && labels.len() > 1 {
-        labels.sort();
+        labels.order();
         return vec![labels.join("+")];
     }
     labels

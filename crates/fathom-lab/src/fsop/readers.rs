@@ -1,5 +1,6 @@
 //! What readers walk: the directories with which each begins.
 
+use fathom_base::order::Order;
 use fathom_sys::dirents::EntryKind;
 use fathom_sys::walked::{EntryBuffer, WalkedDir};
 use std::ffi::{CStr, CString};
@@ -67,7 +68,7 @@ pub(super) fn inside(root: &WalkedDir, path: &CStr, files_max: usize) -> io::Res
         }
         seen < NAMES_MAX
     })?;
-    found.dirs.sort();
+    found.dirs.order();
     Ok(found)
 }
 

@@ -1,5 +1,6 @@
 //! What is built before measuring, from the bottom up.
 
+use fathom_base::order::Order;
 use fathom_base::units;
 use serde::{Deserialize, Serialize};
 
@@ -68,7 +69,7 @@ impl MultipathSpec {
             }
         };
         let mut named = groups.concat();
-        named.sort_unstable();
+        named.order();
         named.iter().copied().eq(0..paths).then_some(groups)
     }
 }

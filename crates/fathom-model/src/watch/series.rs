@@ -4,6 +4,7 @@ use super::{
     ApplicationRecord, DeviceCounts, DeviceRates, DeviceSample, LatencySeries, Packed, Sample,
 };
 use crate::stack::StackAround;
+use fathom_base::order::Order;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -276,7 +277,7 @@ impl DeviceSeries {
         fill("busy_ms", &|c, v| c.busy_ms = v);
         fill("queued_ms", &|c, v| c.queued_ms = v);
         fill("in_flight", &|c, v| c.in_flight = v);
-        active.sort_unstable_by_key(|(at, _)| *at);
+        active.order_by_key(|(at, _)| *at);
         active
     }
 }

@@ -6,6 +6,7 @@
 
 use super::two_levels;
 use crate::PlanError;
+use fathom_base::order::Order;
 use fathom_model::plan::Plan;
 
 /// A design: which factors each column is the product of, as bits over the basic ones.
@@ -49,7 +50,7 @@ pub fn fraction(factors: usize, resolution: u8) -> Result<Fraction, PlanError> {
             _ => word.count_ones() >= 3 && word.count_ones() % 2 == 1,
         })
         .collect();
-    products.sort_by_key(|word| (u32::MAX - word.count_ones(), *word));
+    products.order_by_key(|word| (u32::MAX - word.count_ones(), *word));
     let words = (0..basic).map(|at| 1 << at).chain(products).take(factors).collect();
     Ok(Fraction { basic, words, resolution })
 }

@@ -1,6 +1,7 @@
 //! Software arrays: their keys, and which combinations md takes.
 
 use super::{Fault, array_spec, count, fault, missing, one_of, place, size, unknown, yes_no};
+use fathom_base::order::Order;
 use fathom_base::suggest;
 use fathom_base::units;
 use fathom_model::plan::setup::{ArraySpec, ArrayState, SetupSpec};
@@ -109,7 +110,7 @@ fn order(value: &str) -> Result<Vec<u32>, String> {
     let places: Result<Vec<u32>, _> = value.split(',').map(|place| place.trim().parse()).collect();
     let places = places.map_err(|_| "must be places such as 2,0,1".to_owned())?;
     let mut sorted = places.clone();
-    sorted.sort_unstable();
+    sorted.order();
     sorted.dedup();
     if sorted.len() < places.len() {
         return Err("names a device twice".to_owned());

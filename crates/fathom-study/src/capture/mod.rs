@@ -6,6 +6,7 @@ pub mod likeness;
 pub mod twin;
 
 pub use advice::advice;
+use fathom_base::order::Order;
 
 use crate::rules;
 use crate::verdict::Study;
@@ -40,7 +41,7 @@ fn of(records: &[Record], judge: impl Fn(&Record, &CaptureRecord) -> Vec<Finding
     let captures = records.iter().filter_map(|record| Some((record, record.capture.as_deref()?)));
     let judged = captures.flat_map(|(record, capture)| judge(record, capture));
     let mut findings: Vec<Finding> = own.chain(judged).collect();
-    findings.sort_by_key(|finding| std::cmp::Reverse(finding.severity));
+    findings.order_by_key(|finding| std::cmp::Reverse(finding.severity));
     let verdict = Verdict::of(&findings);
     Study { findings, verdict }
 }

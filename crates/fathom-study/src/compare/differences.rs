@@ -4,6 +4,7 @@ mod consequences;
 
 use super::Run;
 use super::facts::{Class, Fact, Facts, alike};
+use fathom_base::order::Order;
 use fathom_model::record::{Record, RunHead, TargetKind};
 use fathom_model::stack::Stack;
 use serde::Serialize;
@@ -138,7 +139,7 @@ pub fn differences(a: &[Measured], b: &[Measured], factor: Option<&str>) -> Vec<
         }
     }
     found.extend(places(a, b, factor));
-    found.sort_by(|x, y| y.weight.cmp(&x.weight).then_with(|| x.what.cmp(&y.what)));
+    found.order_by(|x, y| y.weight.cmp(&x.weight).then_with(|| x.what.cmp(&y.what)));
     found
 }
 
@@ -199,7 +200,7 @@ impl<'a> Held<'a> {
     /// The median of amounts that are never quite the same.
     fn near(&self) -> Option<u64> {
         let mut all = self.near_bytes.clone();
-        all.sort_unstable();
+        all.order();
         all.get(all.len() / 2).copied()
     }
 }
@@ -244,7 +245,7 @@ fn raw(a: &[Measured], b: &[Measured]) -> Vec<Difference> {
 /// The values of one side, sorted.
 fn shares(side: &[Measured], get: fn(&Place) -> Option<f64>) -> Vec<f64> {
     let mut all: Vec<f64> = side.iter().filter_map(|measured| get(&measured.place)).collect();
-    all.sort_by(f64::total_cmp);
+    all.order_by(f64::total_cmp);
     all
 }
 

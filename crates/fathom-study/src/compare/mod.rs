@@ -14,6 +14,7 @@ pub mod rows;
 mod shift;
 
 pub use differences::{Difference, Weight};
+use fathom_base::order::Order;
 pub use limit::Regression;
 pub use metrics::{Metric, value};
 pub use noise::Noise;
@@ -172,7 +173,7 @@ pub fn compare(a: &Side, b: &Side, options: &Options) -> Comparison {
     findings.extend(not_in_turn(&rows));
     findings.extend(nothing_common(&rows));
     findings.extend(rows.iter().find_map(|row| of_looks(row, options)));
-    findings.sort_by_key(|finding| std::cmp::Reverse(finding.severity));
+    findings.order_by_key(|finding| std::cmp::Reverse(finding.severity));
     let verdict = Verdict::of(&findings);
     let (a, b) = (a.name.clone(), b.name.clone());
     Comparison { a, b, rows, only_a, only_b, differences, findings, verdict }
@@ -223,7 +224,7 @@ fn all_differences(rows: &[Row<'_>], factor: Option<&str>) -> Vec<Difference> {
             }
         }
     }
-    all.sort_by_key(|difference| std::cmp::Reverse(difference.weight));
+    all.order_by_key(|difference| std::cmp::Reverse(difference.weight));
     all
 }
 

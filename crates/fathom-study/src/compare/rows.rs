@@ -2,6 +2,7 @@
 
 use super::Side;
 use crate::repeats::without_repeat;
+use fathom_base::order::Order;
 use fathom_model::record::{Record, RunHead};
 
 /// One job of one record, with the head of its run.
@@ -93,7 +94,7 @@ fn units<'a>(side: &'a Side) -> Vec<(Key<'a>, Vec<Unit<'a>>)> {
         }
     }
     for (_, units) in &mut rows {
-        units.sort_by_key(Unit::started_unix_ns);
+        units.order_by_key(Unit::started_unix_ns);
     }
     rows
 }
@@ -144,7 +145,7 @@ impl Row<'_> {
         };
         let mut all = of(&self.a, true);
         all.extend(of(&self.b, false));
-        all.sort_unstable();
+        all.order();
         self.a.len() == self.b.len()
             && self.a.len() > 1
             && all.chunks(2).all(|pair| matches!(pair, [x, y] if x.1 != y.1))

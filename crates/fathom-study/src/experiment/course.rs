@@ -2,6 +2,7 @@
 
 use super::figures::Figure;
 use super::values::Trials;
+use fathom_base::order::Order;
 use fathom_model::plan::Plan;
 use fathom_model::plan::cell::{Cell, Slot};
 use fathom_model::record::Record;
@@ -48,7 +49,7 @@ pub fn course(
         })
     };
     let mut points: Vec<CoursePoint> = found.into_iter().filter_map(point).collect();
-    points.sort_by_key(|point| (point.started_unix_ns, point.slot.block, point.slot.place));
+    points.order_by_key(|point| (point.started_unix_ns, point.slot.block, point.slot.place));
     points
 }
 

@@ -6,6 +6,7 @@ use super::figures::Figure;
 use super::values::VoidTrial;
 use super::{ExperimentStudy, drift, looks};
 use crate::{rules, verdict, watch};
+use fathom_base::order::Order;
 use fathom_model::finding::{Finding, Severity, Verdict};
 use fathom_model::plan::cell::Cell;
 use fathom_model::record::Record;
@@ -309,7 +310,7 @@ fn some(labels: &[String]) -> String {
 /// Puts everything together, the gravest first.
 #[must_use]
 pub fn judged(mut findings: Vec<Finding>) -> verdict::Study {
-    findings.sort_by_key(|finding| std::cmp::Reverse(finding.severity));
+    findings.order_by_key(|finding| std::cmp::Reverse(finding.severity));
     let verdict = Verdict::of(&findings);
     verdict::Study { findings, verdict }
 }

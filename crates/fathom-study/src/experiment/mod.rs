@@ -30,6 +30,7 @@ pub use choice::{Choice, MachineValue, Setting};
 pub use course::{CoursePoint, course};
 pub use drift::Drift;
 pub use effects::{Effect, Effects, Noise};
+use fathom_base::order::Order;
 pub use figures::Figure;
 pub use hypothesis::{HypothesisStudy, Outcome};
 pub use looks::{Decision, LEVEL, looks};
@@ -209,7 +210,7 @@ pub fn study(plan: &Plan, cells: &[Cell], records: &[Record]) -> ExperimentStudy
 fn figure_name(workload: &fathom_model::plan::PlanWorkload) -> Option<(String, String)> {
     let mut names: Vec<&str> =
         workload.settings.keys().filter_map(|key| key.strip_prefix("figure.")).collect();
-    names.sort_unstable();
+    names.order();
     Some((workload.label.clone(), (*names.first()?).to_owned()))
 }
 

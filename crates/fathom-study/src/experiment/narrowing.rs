@@ -4,6 +4,7 @@ use super::cells::Values;
 use super::figures::Figure;
 use super::level_of;
 use super::ranking::Ranking;
+use fathom_base::order::Order;
 use fathom_base::units::{parse_count, parse_duration_ns, parse_size};
 use fathom_model::plan::cell::Cell;
 use fathom_model::plan::{DesignKind, Plan};
@@ -58,7 +59,7 @@ pub fn study(
             found.push((number, at, level.to_owned(), median));
         }
     }
-    found.sort_by(|a, b| a.0.total_cmp(&b.0));
+    found.order_by(|a, b| a.0.total_cmp(&b.0));
     let winner = ranking.winner?;
     let best = found.iter().position(|(_, at, ..)| *at == winner)?;
     let is_leader = |at: &usize| ranking.leaders.contains(at);

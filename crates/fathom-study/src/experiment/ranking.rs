@@ -8,6 +8,7 @@
 use super::boots::Boots;
 use super::cells::Values;
 use super::figures::{Figure, workload_of};
+use fathom_base::order::Order;
 use fathom_model::plan::{Metric, Plan};
 use fathom_stats::equivalence::Better;
 use fathom_stats::interval::{Interval, median, median_interval};
@@ -115,7 +116,7 @@ pub fn rank(
         ranked.iter().map(of).collect()
     };
     let mut order: Vec<(usize, Vec<f64>)> = (0..count).map(|cell| (cell, keys(cell))).collect();
-    order.sort_by(|(a, of_a), (b, of_b)| {
+    order.order_by(|(a, of_a), (b, of_b)| {
         let mut unequal = of_a.iter().zip(of_b).map(|(a, b)| a.total_cmp(b)).filter(|o| o.is_ne());
         class(a).cmp(&class(b)).then_with(|| unequal.next().unwrap_or(Ordering::Equal))
     });

@@ -1,6 +1,7 @@
 //! What stands beside the answer about settings of filesystems: what each level costs in integrity and recovery, which levels
 //! came to the same, and what has become of settings that classic studies had.
 
+use fathom_base::order::Order;
 use fathom_model::finding::{Finding, Severity};
 use fathom_model::plan::{Factor, FactorKind, Plan};
 use fathom_model::record::Record;
@@ -129,7 +130,7 @@ fn same(factor: &Factor, records: &[&Record]) -> Vec<String> {
         let mount: &MountFacts = record.targets.first()?.stack.mount()?;
         let lists = [&mount.options, &mount.super_options, &mount.effective_options];
         let mut all: Vec<String> = lists.into_iter().flatten().cloned().collect();
-        all.sort();
+        all.order();
         Some(all)
     };
     let mut lines = Vec::new();

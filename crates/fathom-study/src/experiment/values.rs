@@ -1,6 +1,7 @@
 //! The figures of all trials, by cell and block, and the trials that do not count.
 
 use super::figures::{self, Figure};
+use fathom_base::order::Order;
 use fathom_model::plan::Plan;
 use fathom_model::plan::cell::{Cell, CellRecord, Slot};
 use fathom_model::record::{Ending, Record};
@@ -148,7 +149,7 @@ impl<'a> Trials<'a> {
                     Some(Sentinel { started_unix_ns, value: self.value(&records, figure)? })
                 })
                 .collect();
-            found.sort_by_key(|sentinel| sentinel.started_unix_ns);
+            found.order_by_key(|sentinel| sentinel.started_unix_ns);
             found
         };
         let sentinels = of(true);

@@ -2,6 +2,7 @@
 //! knee, then repeating the points near it in blocks of random order. A pure state machine: the caller measures.
 
 use crate::knee::GROWTH_MIN;
+use fathom_base::order::Order;
 use fathom_base::prng::Prng;
 use fathom_stats::interval::{self, Interval};
 use serde::Serialize;
@@ -328,7 +329,7 @@ fn near_knee(runs: &Runs) -> Vec<u64> {
     let below = estimate(&levels).and_then(|knee| levels.range(..knee).rev().nth(1));
     let mut near = around_knee(runs);
     near.extend(below.map(|(concurrency, _)| *concurrency));
-    near.sort_unstable();
+    near.order();
     near
 }
 
@@ -343,7 +344,7 @@ fn around_knee(runs: &Runs) -> Vec<u64> {
     // Where the best is the knee itself, the next one stands for the plateau.
     let above = levels.range(knee + 1..).next().filter(|_| best == knee);
     around.extend(above.map(|(c, _)| *c));
-    around.sort_unstable();
+    around.order();
     around.dedup();
     around
 }

@@ -2,6 +2,7 @@
 
 use super::{Group, Row, Table, TableError, number};
 use crate::knee::{self, Point};
+use fathom_base::order::Order;
 use fathom_stats::equivalence::Better;
 use fathom_stats::interval::median;
 use std::collections::HashMap;
@@ -138,7 +139,7 @@ impl Table {
                 }
             }
             // Stable: equal ones stay in the order of the table.
-            ranking.sort_by(|a, b| match better {
+            ranking.order_by(|a, b| match better {
                 Better::Higher => b.value.total_cmp(&a.value),
                 Better::Lower => a.value.total_cmp(&b.value),
             });
@@ -174,7 +175,7 @@ fn points(rows: &[&Row], x: usize, metric: usize) -> Vec<(f64, f64)> {
             None => values.push((at, vec![value])),
         }
     }
-    values.sort_by(|a, b| a.0.total_cmp(&b.0));
+    values.order_by(|a, b| a.0.total_cmp(&b.0));
     values.into_iter().filter_map(|(x, list)| Some((x, median(&list).ok()?))).collect()
 }
 

@@ -10,6 +10,7 @@ mod magics;
 pub mod table;
 mod volumes;
 
+use fathom_base::order::Order;
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
@@ -81,7 +82,7 @@ fn find(image: &Image) -> Vec<Signature> {
     found.extend(filesystems::find(image));
     found.extend(volumes::find(image));
     found.extend(boot::find(image, &found));
-    found.sort_by_key(|signature| signature.offset_bytes);
+    found.order_by_key(|signature| signature.offset_bytes);
     found.dedup();
     found
 }

@@ -3,6 +3,7 @@
 use super::arrays;
 use crate::rules::shared::{list, shows_all};
 use crate::scene::Scene;
+use fathom_base::order::Order;
 use fathom_base::shell::word;
 use fathom_model::defect::{Defect, Gravity};
 use fathom_model::stack::MdFacts;
@@ -33,7 +34,7 @@ fn superblocks<'a>(scene: &Scene<'a>) -> Vec<(usize, &'a MdSuperblock)> {
         }
     }
     let mut found: Vec<_> = by_device.into_values().collect();
-    found.sort_by_key(|&(index, _)| index);
+    found.order_by_key(|&(index, _)| index);
     found
 }
 

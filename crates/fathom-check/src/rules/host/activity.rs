@@ -3,6 +3,7 @@
 use super::is_physical;
 use crate::known::{WATCHERS, work_of_timer};
 use crate::scene::Scene;
+use fathom_base::order::Order;
 use fathom_base::units::{format_count, format_duration, format_rate};
 use fathom_model::defect::{Certainty, Defect, Gravity};
 use fathom_model::stack::NodeKind;
@@ -60,7 +61,7 @@ pub(super) fn soon(scene: &Scene<'_>) -> Vec<Defect> {
             starts.push((in_s, timer));
         }
     }
-    starts.sort_by_key(|(in_s, timer)| (*in_s, timer.name.as_str()));
+    starts.order_by_key(|(in_s, timer)| (*in_s, timer.name.as_str()));
     let Some((first_s, first)) = starts.first() else { return Vec::new() };
     let span = |in_s: i64| format_duration(in_s.unsigned_abs().saturating_mul(1_000_000_000));
     let others = match starts.len() - 1 {
@@ -141,7 +142,7 @@ pub(super) fn other_io(scene: &Scene<'_>) -> Vec<Defect> {
             node.is_some_and(|node| node.kind == NodeKind::Disk)
         })
         .collect();
-    busy.sort_by(|a, b| b.bytes_per_s.total_cmp(&a.bytes_per_s));
+    busy.order_by(|a, b| b.bytes_per_s.total_cmp(&a.bytes_per_s));
     let Some(first) = busy.first() else { return Vec::new() };
     let others = match busy.len() - 1 {
         0 => String::new(),

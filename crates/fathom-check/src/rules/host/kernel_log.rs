@@ -3,6 +3,7 @@
 use crate::known::{ERROR, LINK, NO_TROUBLE, RESET};
 use crate::rules::drives::transport;
 use crate::scene::Scene;
+use fathom_base::order::Order;
 use fathom_base::units::format_duration;
 use fathom_model::defect::{Certainty, Defect, Gravity};
 use fathom_model::stack::{Node, NodeKind};
@@ -258,7 +259,7 @@ fn gravity_of_resets(node: Option<&Node>, lines: &[&LogLine]) -> Gravity {
     let works = node.is_some_and(works);
     let given_up = |line: &&LogLine| gives_up(&line.text) && !(works && is_refusal(&line.text));
     let mut times: Vec<u64> = lines.iter().map(|line| line.boot_us).collect();
-    times.sort_unstable();
+    times.order();
     let pauses = times.windows(2).filter(|pair| pair[1] - pair[0] > INCIDENT_US).count();
     if lines.iter().any(given_up) || pauses + 1 >= INCIDENTS_MANY {
         Gravity::High

@@ -3,6 +3,7 @@
 use super::{again, is_sequential_read, newest, run_of};
 use crate::array;
 use crate::scene::Scene;
+use fathom_base::order::Order;
 use fathom_base::shell;
 use fathom_base::units::format_rate;
 use fathom_model::defect::{Certainty, Defect, Gravity};
@@ -131,7 +132,7 @@ pub(super) fn member_slow(scene: &Scene<'_>) -> Vec<Defect> {
             continue;
         }
         let mut sorted: Vec<f64> = rates.iter().map(|(_, rate)| *rate).collect();
-        sorted.sort_by(f64::total_cmp);
+        sorted.order_by(f64::total_cmp);
         let median = sorted[sorted.len() / 2];
         for (member, rate) in rates.iter().filter(|(_, rate)| *rate < SLOW_SHARE * median) {
             let summary = format!(

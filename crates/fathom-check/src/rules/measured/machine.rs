@@ -2,6 +2,7 @@
 
 use super::{is_device_write, newest, quick, run_of, writable_mounts};
 use crate::scene::Scene;
+use fathom_base::order::Order;
 use fathom_base::units::{format_duration, format_rate, format_size};
 use fathom_model::defect::{Certainty, Defect, Gravity};
 use fathom_model::snapshot::Measured;
@@ -103,7 +104,7 @@ pub(super) fn needed(scene: &Scene<'_>) -> Vec<(&'static str, String)> {
     let disks = scene.nodes(&[NodeKind::Disk]).filter(|(index, _)| !known.contains(index));
     let places = disks.filter_map(|(index, _)| writable_mounts(scene, index).into_iter().next());
     let mut commands: Vec<_> = places.map(|place| ("dirty-limits", quick(place))).collect();
-    commands.sort();
+    commands.order();
     commands.dedup();
     commands
 }

@@ -3,6 +3,7 @@
 use super::cells::p_text;
 use super::{Shown, level};
 use crate::page::{Axis, Cell, Chart, ChartKind, Column, Point, Section, Table, Unit};
+use fathom_base::order::Order;
 use fathom_report::experiment::{effects as words_of_effects, words};
 use fathom_study::experiment::{Effect, Effects, ExperimentStudy};
 
@@ -34,7 +35,7 @@ fn chart(study: &ExperimentStudy, effects: &Effects, title: &str, mut of: Vec<&E
     let all = of.len();
     if all > BARS_MAX {
         let size = |effect: &Effect| effect.ratio.value.ln().abs();
-        of.sort_by(|a, b| size(b).total_cmp(&size(a)));
+        of.order_by(|a, b| size(b).total_cmp(&size(a)));
         of.truncate(BARS_MAX);
     }
     let names = of.iter().map(|effect| words_of_effects::name(&effect.of));

@@ -1,6 +1,7 @@
 //! Differences that follow from others: one change of a person is one difference.
 
 use super::{Difference, Weight};
+use fathom_base::order::Order;
 use std::collections::BTreeSet;
 
 /// What a drive is told by.
@@ -49,7 +50,7 @@ pub(super) fn mark_repeated(found: &mut [Difference]) {
     // The first has no number, and the second a shorter one than the tenth.
     let mut order: Vec<usize> =
         (0..found.len()).filter(|&i| found[i].weight > Weight::Consequence).collect();
-    order.sort_by_key(|&index| found[index].what.len());
+    order.order_by_key(|&index| found[index].what.len());
     let mut seen = BTreeSet::new();
     for index in order {
         let key = key(&found[index]);

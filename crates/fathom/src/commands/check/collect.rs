@@ -6,6 +6,7 @@ use crate::commands::CommandError;
 use crate::exit::Exit;
 use crate::output::Output;
 use crate::session;
+use fathom_base::order::Order;
 use fathom_inspect::system::io_now::Look;
 use fathom_inspect::vendor::{self, Tools};
 use fathom_inspect::{Moment, scan_untouched, system_facts};
@@ -46,7 +47,7 @@ pub fn snapshot(common: &Common, output: Output, args: &Check) -> Result<Snapsho
     }
     let rest = empty();
     let measured = measurements(common, &scan.machine, &rest.host, &mut unread);
-    unread.sort();
+    unread.order();
     unread.dedup();
     Ok(Snapshot {
         targets: args.targets.iter().map(|target| session::absolute_target(target)).collect(),
