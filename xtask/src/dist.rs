@@ -57,12 +57,13 @@ pub fn prove(binary: &Path) -> Result<Option<String>, String> {
     Ok(None)
 }
 
-/// One static file; the linker that comes with Rust folds functions whose code is the same. Without frame pointers code that is
-/// made small needs half as much again to be unwound.
-const RUST_FLAGS: [&str; 3] = [
+/// One static file; the linker that comes with Rust folds functions whose code is the same, and packs the places that depend on
+/// where the file is loaded. Without frame pointers code that is made small needs half as much again to be unwound.
+const RUST_FLAGS: [&str; 4] = [
     "-Ctarget-feature=+crt-static",
     "-Cforce-frame-pointers=yes",
     "-Clink-arg=-Wl,--icf=all",
+    "-Clink-arg=-Wl,--pack-dyn-relocs=relr",
 ];
 /// What the store never uses of SQLite.
 const SQLITE_FLAGS: &str = "-USQLITE_ENABLE_FTS3 -USQLITE_ENABLE_FTS3_PARENTHESIS -USQLITE_ENABLE_FTS5 -USQLITE_ENABLE_RTREE \

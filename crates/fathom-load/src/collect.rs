@@ -5,6 +5,7 @@ use crate::pace::RESPONSE_CLASSES;
 use crate::recorder::{IntervalBuffer, SLOWEST_KEPT};
 use crate::run::{Control, Observer, Outcome, Tick};
 use fathom_base::clock::Clock;
+use fathom_base::order::Order;
 use fathom_model::record::{
     ClassRecord, CpuTime, EngineRecord, IntervalClass, IntervalRecord, IntervalResponse, JobRecord,
     OpClass, OpenInterval, OpenLoopRecord, ResponseClass, ThreadTimes,
@@ -431,7 +432,7 @@ impl Collector<'_> {
             let series = &mut self.series[worker.lane];
             series.add(worker.thread as usize, &worker.last, self.control.interval_ns);
         }
-        self.finished.sort_by_key(|worker| (worker.lane, worker.thread));
+        self.finished.order_by_key(|worker| (worker.lane, worker.thread));
         let all_series = std::mem::take(&mut self.series);
         let jobs: Vec<JobRecord> = all_series
             .into_iter()
@@ -467,11 +468,11 @@ impl Collector<'_> {
     fn job_record(&self, lane: usize, series: Series, workers: &[&Finished]) -> JobRecord {
         let lane = &self.lanes[lane];
         let mut slowest: Vec<_> = workers.iter().flat_map(|w| w.slowest.iter().copied()).collect();
-        slowest.sort_by_key(|op| std::cmp::Reverse(op.latency_ns));
+        slowest.order_by_key(|op| std::cmp::Reverse(op.latency_ns));
         slowest.truncate(SLOWEST_KEPT);
         let mut censored: Vec<_> =
             workers.iter().flat_map(|w| w.censored.iter().copied()).collect();
-        censored.sort_by_key(|op| std::cmp::Reverse(op.age_ns));
+        censored.order_by_key(|op| std::cmp::Reverse(op.age_ns));
         let end_ns = workers.iter().map(|w| w.counts.end_ns).max().unwrap_or(self.window_start_ns);
         let cpu = |f: fn(&CpuUse) -> u64| workers.iter().map(|w| f(&w.cpu)).sum::<u64>();
         let job = &lane.plan().job;

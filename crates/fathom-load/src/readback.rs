@@ -2,6 +2,7 @@
 
 use crate::verify::{MISMATCHES_KEPT, Mismatches};
 use fathom_base::ledger::Ledger;
+use fathom_base::order::Order;
 use fathom_base::verify_block::{Format, Legal, Mismatch};
 use fathom_sys::arena::Arena;
 use fathom_sys::io as sys_io;
@@ -87,7 +88,7 @@ pub fn read_back(
     };
     let mut stretches: Vec<Stretch<'_>> = pages.iter().flat_map(|page| stretches(*page)).collect();
     // Several threads may have written parts of one file.
-    stretches.sort_by_key(|stretch| (stretch.file, stretch.start_bytes));
+    stretches.order_by_key(|stretch| (stretch.file, stretch.start_bytes));
     let total_bytes = stretches.iter().map(|s| s.end_bytes - s.start_bytes).sum();
     let (next, done_bytes, stop) = (AtomicUsize::new(0), AtomicU64::new(0), AtomicBool::new(false));
     let found = Mutex::new(&mut outcome);
@@ -124,9 +125,9 @@ pub fn read_back(
         }
     });
     outcome.is_partial = stop.into_inner();
-    outcome.mismatches.first.sort_by_key(place_of);
+    outcome.mismatches.first.order_by_key(place_of);
     outcome.mismatches.first.truncate(MISMATCHES_KEPT);
-    outcome.unreadable.sort_by_key(|part| (part.file, part.offset_bytes));
+    outcome.unreadable.order_by_key(|part| (part.file, part.offset_bytes));
     Ok(outcome)
 }
 
@@ -191,7 +192,7 @@ impl ReadBack {
         self.mismatches.count += count;
         self.mismatches.first.extend(first);
         if self.mismatches.first.len() > 2 * MISMATCHES_KEPT {
-            self.mismatches.first.sort_by_key(place_of);
+            self.mismatches.first.order_by_key(place_of);
             self.mismatches.first.truncate(MISMATCHES_KEPT);
         }
         self.unreadable_count += found.unreadable_count;

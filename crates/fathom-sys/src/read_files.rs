@@ -1,5 +1,6 @@
 //! Files that were read, until many of them are closed by one call.
 
+use fathom_base::order::Order;
 use rustix::io::Errno;
 use std::cell::RefCell;
 use std::os::fd::{FromRawFd, IntoRawFd, OwnedFd, RawFd};
@@ -59,7 +60,7 @@ impl Drop for ReadFiles {
 /// Closes all; such as have numbers that follow each other, as they mostly do, by one call.
 fn close(files: &mut Vec<OwnedFd>) {
     let mut numbers: Vec<RawFd> = files.drain(..).map(IntoRawFd::into_raw_fd).collect();
-    numbers.sort_unstable();
+    numbers.order();
     for run in numbers.chunk_by(|a, b| a + 1 == *b) {
         if run.len() < 2 || close_range(run[0], run[run.len() - 1]).is_err() {
             // SAFETY: the numbers are those of files that were owned here and given up above; none was closed.

@@ -2,6 +2,7 @@
 
 use crate::read_files;
 use crate::sysroot::{SysRoot, directory_at, for_each_entry, open_at, with_attribute_of};
+use fathom_base::order::Order;
 use rustix::fs::{AtFlags, CWD, FileType};
 use std::ffi::OsString;
 use std::io;
@@ -59,7 +60,7 @@ impl Directory {
             text.push_str(name);
             entries.push((start..text.len() as u32, kind));
         });
-        entries.sort_unstable_by(|a, b| name_at(&text, &a.0).cmp(name_at(&text, &b.0)));
+        entries.order_by(|a, b| name_at(&text, &a.0).cmp(name_at(&text, &b.0)));
         Ok(Self { opened: Some(opened), text, entries })
     }
 

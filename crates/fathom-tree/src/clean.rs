@@ -12,6 +12,7 @@ use crate::error::TreeError;
 use crate::manifest::judge::{self, Found};
 use crate::manifest::{Access, CARD, DRAFT, State, Tree, remove_draft};
 use crate::spec::layout::{FileNumber, Named};
+use fathom_base::order::Order;
 use fathom_sys::clock;
 use fathom_sys::dirents::{Entry, EntryKind, EntryReader};
 use fathom_sys::dirfd::Dir;
@@ -130,7 +131,7 @@ impl Cleaner<'_> {
         }
         self.remove_root(&tree, above, &mut cleaned)?;
         (cleaned.files, cleaned.bytes) = removed.now();
-        cleaned.listed.sort();
+        cleaned.listed.order();
         cleaned.took_ns = clock::monotonic_ns() - started_ns;
         Ok(cleaned)
     }

@@ -8,6 +8,7 @@ pub mod model;
 pub mod settings;
 
 use crate::error::TreeError;
+use fathom_base::order::Order;
 use fathom_guard::OwnedDir;
 use fathom_guard::place;
 use fathom_sys::clock;
@@ -200,7 +201,7 @@ impl Exercise<'_> {
             Kind::WEIGHTS.iter().enumerate().map(|(at, (kind, _))| (*kind, sum(at))).collect();
         let mut dropped: Vec<(Kind, String)> =
             reports.iter().flat_map(|report| report.dropped.clone()).collect();
-        dropped.sort();
+        dropped.order();
         dropped.dedup_by_key(|one| one.0);
         Report {
             path,

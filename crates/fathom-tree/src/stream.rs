@@ -1,6 +1,7 @@
 //! Operations on the time axis in bounded memory: the slowest, and of all others a sample in which each has the same
 //! chance.
 
+use fathom_base::order::Order;
 use fathom_base::prng::Prng;
 use fathom_model::fsop::{FsopStream, TimedOp};
 use fathom_model::record::OpClass;
@@ -67,7 +68,7 @@ impl Points {
     #[must_use]
     pub fn slowest(&self) -> Vec<TimedOp> {
         let mut slowest = self.slowest.clone();
-        slowest.sort_by_key(|op| (std::cmp::Reverse(op.took_ns), op.start_ns));
+        slowest.order_by_key(|op| (std::cmp::Reverse(op.took_ns), op.start_ns));
         slowest
     }
 }
@@ -81,9 +82,9 @@ pub fn merged(processes: &[&Points]) -> FsopStream {
         let beside = points.slowest.iter().filter(|op| !points.sample.contains(op));
         all.extend(sampled.chain(beside).map(|op| (process, *op)));
     }
-    all.sort_by_key(|(process, op)| (op.start_ns, *process));
+    all.order_by_key(|(process, op)| (op.start_ns, *process));
     let mut classes: Vec<OpClass> = all.iter().map(|(_, op)| op.class).collect();
-    classes.sort();
+    classes.order();
     classes.dedup();
     let us = |ns: u64| ns / 1_000;
     let index = |class: OpClass| classes.iter().position(|known| *known == class).unwrap_or(0);

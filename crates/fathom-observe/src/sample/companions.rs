@@ -1,5 +1,6 @@
 //! Which device is slower than those that do the same work beside it: a member of an array among its companions.
 
+use fathom_base::order::Order;
 use fathom_model::watch::FlowRates;
 
 /// One of several that should do alike.
@@ -36,7 +37,7 @@ fn of_one(companions: &[Companion], at: usize) -> Option<String> {
         let own = counted(&companions[at])?;
         let others = companions.iter().enumerate().filter(|(other, _)| *other != at);
         let mut others: Vec<f64> = others.filter_map(|(_, one)| counted(one)).collect();
-        others.sort_by(f64::total_cmp);
+        others.order_by(f64::total_cmp);
         let middle = median(&others)?;
         (own >= TIMES_MIN * middle && own - middle >= MORE_MS_MIN).then(|| {
             let beside = if others.len() == 1 { "its companion" } else { "its companions" };

@@ -2,6 +2,7 @@
 
 use crate::error::TreeError;
 use crate::manifest::{self, Access, CARD, Tree};
+use fathom_base::order::Order;
 use fathom_guard::mark::{self, FileId};
 use fathom_sys::dirents::{Entry, EntryKind, EntryReader};
 use fathom_sys::dirfd::Dir;
@@ -110,8 +111,8 @@ pub fn below(
             Err(error) => found.unread.push((full(), error.to_string())),
         }
     }
-    found.trees.sort_by(|a, b| a.path.cmp(&b.path));
-    found.test_dirs.sort();
+    found.trees.order_by(|a, b| a.path.cmp(&b.path));
+    found.test_dirs.order();
     found.root = Some(root);
     Ok(found)
 }

@@ -8,6 +8,7 @@ use crate::clean::is_another;
 use crate::error::TreeError;
 use crate::spec::layout::{FileNumber, Named};
 use crate::walk::OWN_PREFIX;
+use fathom_base::order::Order;
 use fathom_base::units::format_count;
 use fathom_sys::clock;
 use fathom_sys::dirents::{Entry, EntryReader};
@@ -120,7 +121,7 @@ pub fn check(
         return Err(TreeError::Interrupted("the tree was not checked to its end".into()));
     }
     let mut report = report.into_inner().unwrap_or_else(PoisonError::into_inner);
-    report.listed.sort_by(|a, b| a.path.cmp(&b.path));
+    report.listed.order_by(|a, b| a.path.cmp(&b.path));
     (report.files, report.compared_bytes) = counters.now();
     report.took_ns = clock::monotonic_ns() - started_ns;
     Ok(report)

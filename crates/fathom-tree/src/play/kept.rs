@@ -6,6 +6,7 @@ use super::{Playing, files, fill};
 use crate::grown::Grown;
 use crate::name::Name;
 use fathom_base::content::Filler;
+use fathom_base::order::Order;
 use fathom_sys::io::drop_cached_pages;
 use fathom_sys::signals::StopFlag;
 use fathom_sys::walked::{EntryBuffer, WalkedDir};
@@ -146,8 +147,8 @@ impl Check {
 
     /// What no client left.
     fn others(&mut self, dir: &WalkedDir, path: &CStr, mut known: Known) {
-        known.files.sort_unstable();
-        known.dirs.sort_unstable();
+        known.files.order();
+        known.dirs.order();
         let mut buffer = EntryBuffer::default();
         let mut entries = dir.entries(&mut buffer);
         loop {

@@ -107,7 +107,8 @@ fn waiting() {
     assert_eq!(done.code, 0, "{done:?}");
     let result = done.result();
     let samples = done.objects().iter().filter(|object| object["type"] == "sample").count();
-    assert!(samples >= 20, "{samples}");
+    // A second of 50 ms each, of which a busy machine may miss some.
+    assert!(samples >= 10, "{samples}");
     assert_eq!(
         (&result["stored"], &result["summary"]["intervals"]),
         (&true.into(), &samples.into())

@@ -76,7 +76,7 @@ fn mend(defect: Defect, m: &Mounted<'_>, missing: &[&str]) -> Defect {
     for id in missing {
         defect = defect.command(
             format!("else put another in the place of device {id} (not: device remove missing)"),
-            format!("btrfs replace start {id} /dev/NEW {place}"),
+            format!("btrfs replace start -B {id} /dev/NEW {place}"),
         );
     }
     let convert = [('d', &m.fs.data_profiles), ('m', &m.fs.metadata_profiles)];
@@ -146,7 +146,7 @@ pub(super) fn one_disk(scene: &Scene<'_>) -> Vec<Defect> {
                     .command(
                         "move one of them to a drive of its own",
                         format!(
-                            "btrfs replace start {} /dev/NEW {}",
+                            "btrfs replace start -B {} /dev/NEW {}",
                             word(scene.node(*second).label()),
                             word(place)
                         ),

@@ -435,7 +435,7 @@ fn btrfs_without_a_device_is_told() {
         commands,
         [
             "btrfs filesystem show /srv",
-            "btrfs replace start 2 /dev/NEW /srv",
+            "btrfs replace start -B 2 /dev/NEW /srv",
             "btrfs balance start -dconvert=raid1,soft -mconvert=raid1,soft /srv",
         ]
     );
@@ -462,7 +462,7 @@ fn copies_of_btrfs_want_drives_of_their_own() {
     assert!(defect.summary.ends_with("that they share: sda1, sda2"), "{}", defect.summary);
     assert_eq!(
         defect.fix[0].command.as_deref(),
-        Some("btrfs replace start /dev/sda2 /dev/NEW /srv")
+        Some("btrfs replace start -B /dev/sda2 /dev/NEW /srv")
     );
     let facts = bench.fs_of(fs);
     (facts.data_profiles, facts.metadata_profiles) = (vec!["single".into()], vec!["dup".into()]);

@@ -3,6 +3,7 @@
 use super::flag_counts;
 use crate::trace::event::{Class, Event, Flags, SECTOR_BYTES};
 use crate::trace::flight::{Done, Level};
+use fathom_base::order::Order;
 use fathom_model::capture::CaptureClass;
 use fathom_stats::{Histogram, SparseHistogram};
 use std::collections::HashMap;
@@ -93,7 +94,7 @@ impl One {
             .into_iter()
             .map(|(sectors, count)| (u64::from(sectors) * SECTOR_BYTES, count))
             .collect();
-        sizes.sort_unstable_by_key(|(bytes, count)| (std::cmp::Reverse(*count), *bytes));
+        sizes.order_by_key(|(bytes, count)| (std::cmp::Reverse(*count), *bytes));
         sizes.truncate(SIZES_KEPT);
         let [sync, meta, fua, preflush, ahead] = self.flags;
         CaptureClass {

@@ -9,6 +9,7 @@ use self::places::Places;
 use self::times::Times;
 use super::event::{Action, Class, Event, Flags, Names};
 use super::flight::{Done, Flight, GivenBack, Level};
+use fathom_base::order::Order;
 use fathom_model::capture::{CaptureFaults, CaptureProcess, CaptureRecord};
 use std::collections::HashMap;
 
@@ -258,7 +259,7 @@ impl Study {
         record.processes = self.processes.into_values().collect();
         record
             .processes
-            .sort_by(|a, b| (b.bytes, b.count, &a.name).cmp(&(a.bytes, a.count, &b.name)));
+            .order_by(|a, b| (b.bytes, b.count, &a.name).cmp(&(a.bytes, a.count, &b.name)));
         record
     }
 

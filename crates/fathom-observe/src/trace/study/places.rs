@@ -1,6 +1,7 @@
 //! Where requests went: streams, distances, hot parts.
 
 use crate::trace::event::{Event, SECTOR_BYTES};
+use fathom_base::order::Order;
 use fathom_model::capture::CapturePlaces;
 use fathom_stats::Histogram;
 use std::cmp::Reverse;
@@ -75,7 +76,7 @@ impl Begun {
     fn sorted(&self) -> Vec<(u64, u64)> {
         let mut parts: Vec<(u64, u64)> =
             self.counts.iter().map(|(at, count)| (*at, *count)).collect();
-        parts.sort_unstable();
+        parts.order();
         parts
     }
 }
@@ -156,7 +157,7 @@ fn areas(parts: &[(u64, u64)]) -> Vec<Range<usize>> {
     };
     let gap = |at: usize| parts[at].0 - parts[at - 1].0;
     let mut gaps: Vec<usize> = (1..parts.len()).filter(|at| gap(*at) > 1).collect();
-    gaps.sort_unstable_by_key(|at| Reverse(gap(*at)));
+    gaps.order_by_key(|at| Reverse(gap(*at)));
     let (mut cut, mut left_out) = (best.clone(), 0);
     for at in gaps {
         let inside = |area: &Range<usize>| area.start < at && at < area.end;

@@ -3,6 +3,7 @@
 use super::places::cover;
 use crate::trace::event::{Class, Event, SECTOR_BYTES};
 use crate::trace::flight::Done;
+use fathom_base::order::Order;
 use fathom_model::capture::{CaptureArrivals, CaptureInterval, CaptureMap, CaptureRecord};
 use fathom_stats::{Histogram, SparseHistogram};
 use std::collections::HashMap;
@@ -152,7 +153,7 @@ impl Times {
         let mut cells: Vec<_> =
             self.cells.into_iter().map(|((c, r), (reads, writes))| (c, r, reads, writes)).collect();
         cells.retain(|cell| is_used(cell.1));
-        cells.sort_unstable();
+        cells.order();
         CaptureMap { column_ns: self.interval_ns, row_bytes: ROW_BYTES << shift, cells }
     }
 
