@@ -14,7 +14,7 @@ use fathom_base::shell;
 use fathom_model::change::Change;
 use fathom_sys::dirfd::Dir;
 use fathom_sys::holes;
-use fathom_sys::process;
+use fathom_sys::process::{self, Life};
 use fathom_sys::sysroot::SysRoot;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -87,8 +87,6 @@ pub struct ChangeLog {
     owner: Owner,
     /// In which everything was changed, whoever takes it back.
     boot_id: String,
-    /// Likewise.
-    pid_namespace: String,
     entries: BTreeMap<Step, Entry>,
     faults: Faults,
     /// Up to which place of the file room was asked for, in bytes.
@@ -132,7 +130,6 @@ impl ChangeLog {
             run_id: run_id.to_owned(),
             owner: owner.clone(),
             boot_id: owner.boot_id.clone(),
-            pid_namespace: owner.pid_namespace.clone(),
             entries: BTreeMap::new(),
             faults,
             reserved_bytes: 0,
@@ -159,16 +156,6 @@ impl ChangeLog {
     #[must_use]
     pub fn boot_id(&self) -> &str {
         &self.boot_id
-    }
-
-    /// The changes were made in another process namespace than that of this process, such as a container's: commands and names of services
-    /// meant something else there. A container that was started anew has another one, too, and is told apart from that by the boot.
-    #[must_use]
-    pub fn is_of_container(&self, root: &SysRoot) -> bool {
-        let Ok(own) = Owner::current(root) else { return true };
-        let is_machine = |namespace: &str| namespace == process::FIRST_PID_NAMESPACE;
-        let (made, here) = (self.pid_namespace.as_str(), own.pid_namespace.as_str());
-        made != here && (self.boot_id == own.boot_id || is_machine(made) || is_machine(here))
     }
 
     /// The file.
@@ -300,7 +287,6 @@ impl ChangeLog {
             file,
             run_id,
             boot_id: owner.boot_id.clone(),
-            pid_namespace: owner.pid_namespace.clone(),
             owner,
             entries: BTreeMap::new(),
             faults: Faults::none(),
@@ -337,7 +323,7 @@ impl ChangeLog {
 /// What lies in the state directory.
 #[derive(Debug, Default)]
 pub struct Logs {
-    /// Logs of processes that have ended for certain, oldest first.
+    /// Logs of processes that are dead, oldest first.
     pub dead: Vec<ChangeLog>,
     /// Logs of processes that live, or of which nobody can tell here: they are left alone.
     pub others: Vec<ChangeLog>,
@@ -375,7 +361,7 @@ fn read(root: &SysRoot, state_dir: &Path, is_locked: bool) -> Result<Logs, FileR
     let mut logs = Logs::default();
     for file in files {
         match ChangeLog::open(&file) {
-            Ok(log) if log.owner.has_ended(root) => logs.dead.push(log),
+            Ok(log) if log.owner.life(root) == Life::Dead => logs.dead.push(log),
             Ok(log) => logs.others.push(log),
             Err(_) if fs::read(&file).is_ok_and(|text| is_only_begun(&text)) => {
                 if is_locked {
@@ -389,7 +375,8 @@ fn read(root: &SysRoot, state_dir: &Path, is_locked: bool) -> Result<Logs, FileR
 }
 
 /// Sorts logs by when they were begun. Not by their last lines: who tries to take back what an old one says writes to it.
-fn age_key(log: &Path) -> (Option<SystemTime>, PathBuf) {
+#[must_use]
+pub fn age_key(log: &Path) -> (Option<SystemTime>, PathBuf) {
     (fs::metadata(log).and_then(|m| m.created().or(m.modified())).ok(), log.to_owned())
 }
 

@@ -74,17 +74,6 @@ impl Owner {
         ProcessIdentity { pid, start_time_ticks, boot_id, machine, pid_namespace }.life(root)
     }
 
-    /// It has ended for certain: it is dead, or no process is left in its namespace, such as that of a container, since the machine was
-    /// booted.
-    #[must_use]
-    pub fn has_ended(&self, root: &SysRoot) -> bool {
-        match self.life(root) {
-            Life::Alive => false,
-            Life::Dead => true,
-            Life::Unknown => self.is_of_this_boot(root) && self.namespace_is_gone(root) == Ok(true),
-        }
-    }
-
     /// It ran since the machine was booted last.
     #[must_use]
     pub fn is_of_this_boot(&self, root: &SysRoot) -> bool {

@@ -35,7 +35,7 @@ pub enum Outcome {
     /// What it belonged to is away, with what fathom has made of it; it stays in the journal for when that is back.
     Away(String),
     /// It was made in this boot by a fathom of another process namespace, such as a container's, of which nobody can tell here whether it
-    /// runs, or what it meant there is not what it means here; with what helps. It stays in the journal.
+    /// runs; with what helps. It stays in the journal.
     Elsewhere(String),
     /// It was made on another machine, and is to be put back there; it stays in the journal.
     OtherMachine,
@@ -161,37 +161,11 @@ pub(crate) fn restore_entry(
 ) -> Report {
     let step = entry.step;
     let outcome = match &entry.change {
-        change if only_there(change).is_some() && log.is_of_container(root) => {
-            let cure = only_there(change).unwrap_or_default();
-            let there = format!("in a container that is gone: {cure}");
-            match force {
-                false => Outcome::Elsewhere(format!("{there}; then: fathom restore --force")),
-                true => Outcome::Gone(format!("left to you, changed {there}")).noted(log, step),
-            }
-        }
         Change::Knobs(change) => fathom_knobs::undo(root, log, step, change, force).into(),
         Change::Setup(change) => fathom_setup::undo(root, log, step, change, note).into(),
         Change::Machine(change) => machine::undo(root, log, step, change, (force, is_same_boot)),
     };
     Report { run_id: log.run_id().to_owned(), what: words(&entry.change), outcome }
-}
-
-/// What is to be done by hand where a change cannot be taken back outside of the container in which it was made: a command of the plan, or
-/// the name of a service, may mean something else here.
-fn only_there(change: &Change) -> Option<String> {
-    match change {
-        Change::Knobs(change) if change.own.is_some() => {
-            let before = change.before.first()?;
-            Some(format!(
-                "the plan's own commands meant that one; set it to '{}' yourself",
-                before.value
-            ))
-        }
-        Change::Machine(MachineChange::ServiceStopped { .. }) => {
-            Some("start it yourself where it belongs, unless it ended with that".to_owned())
-        }
-        _ => None,
-    }
 }
 
 /// What was changed, for people: with a scheduler a dozen settings are noted, because writing it changes them.
@@ -226,12 +200,19 @@ pub fn restore_dead(
     for (path, reason) in logs.unreadable {
         reports.push(unreadable(&format!("the journal {}", path.display()), reason));
     }
-    for log in logs.others.iter().filter(|log| log.owner().life(root) == Life::Unknown) {
-        reports.extend(left_alone(root, log));
-    }
     let mut adopted = Vec::new();
+    let mut dead = logs.dead;
+    for log in logs.others.into_iter().filter(|log| log.owner().life(root) == Life::Unknown) {
+        let owner = log.owner();
+        if force && owner.is_of_this_boot(root) && owner.namespace_is_gone(root) == Ok(true) {
+            dead.push(log);
+        } else {
+            reports.extend(left_alone(root, &log));
+        }
+    }
     // Whoever came last is undone first, wherever it ran.
-    for mut log in logs.dead.into_iter().rev() {
+    dead.sort_by_key(|log| changes::age_key(log.path()));
+    for mut log in dead.into_iter().rev() {
         // On a full disk nobody can note who goes on with it; the measuring lock keeps all others off, and each change that cannot be noted as
         // taken back says so itself.
         log.adopt(root, faults.clone()).ok();
@@ -281,12 +262,15 @@ fn elsewhere(root: &SysRoot, owner: &Owner) -> Option<String> {
     }
     let namespace = &owner.pid_namespace;
     Some(match owner.namespace_is_gone(root) {
-        Ok(_) => format!(
-            "of a fathom in another container ({namespace}), in which processes run; when that is gone: fathom restore"
+        Ok(true) => format!(
+            "of a container that is gone (no process is left in {namespace}): fathom restore --force puts it back"
+        ),
+        Ok(false) => format!(
+            "of a fathom in another container ({namespace}), in which processes run; when that is gone: fathom restore --force"
         ),
         Err(blind) => format!(
             "of a fathom in another container ({namespace}); whether that is gone cannot be seen here ({blind}); \
-             where it can: fathom restore"
+             where it can: fathom restore --force"
         ),
     })
 }

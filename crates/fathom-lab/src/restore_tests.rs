@@ -55,18 +55,19 @@ fn what_a_container_left_is_told_and_put_back_when_it_is_gone() {
     let restore = |force: bool| {
         restore_dead(&root, dir.path(), force, &Faults::none(), &mut || (), &mut |_| ())
     };
-    let listed = pending(&root, dir.path()).expect("is read");
-    assert!(!listed[0].is_running, "{listed:?}");
     let reports = restore(false);
     let [report] = reports.as_slice() else { panic!("{reports:?}") };
+    assert!(matches!(&report.outcome, Outcome::Elsewhere(_)), "{report:?}");
+    assert!(report.to_string().contains("fathom restore --force"), "{report}");
+    assert_eq!(summary(&reports), "0 of 1 changes are back as before");
+    let listed = pending(&root, dir.path()).expect("is read");
+    assert!(listed[0].what.contains("container") && !listed[0].is_running, "{listed:?}");
+    let reports = restore(true);
     if fathom_sys::openers::blindness(&root).is_some() {
-        assert!(listed[0].what.contains("container"), "{listed:?}");
-        assert!(matches!(&report.outcome, Outcome::Elsewhere(_)), "{report:?}");
-        assert!(report.to_string().contains("where it can: fathom restore"), "{report}");
-        assert_eq!(summary(&reports), "0 of 1 changes are back as before");
+        assert!(matches!(&reports[0].outcome, Outcome::Elsewhere(_)), "{reports:?}");
         return;
     }
-    assert!(report.outcome.is_done() && !path.exists(), "{reports:?}");
+    assert!(reports[0].outcome.is_done() && !path.exists(), "{reports:?}");
     // Of another machine: said, and never touched.
     fs::write(
         &path,
@@ -77,62 +78,6 @@ fn what_a_container_left_is_told_and_put_back_when_it_is_gone() {
     .expect("is written");
     assert_eq!(restore(true)[0].outcome, Outcome::OtherMachine);
     assert!(path.exists());
-}
-
-/// What commands of a plan and names of services meant in a container is not done on the machine, also when the container is gone; that is
-/// said until somebody says that it is settled.
-#[test]
-fn commands_of_a_container_are_not_run_outside() {
-    let dir = tempfile::tempdir().expect("directory");
-    let root = SysRoot::live();
-    if fathom_sys::openers::blindness(&root).is_some() {
-        return;
-    }
-    let mut log = ChangeLog::create(&root, dir.path(), "run", Faults::none()).expect("is made");
-    let (made, here) = (log.owner().pid_namespace.clone(), dir.path().join("was here"));
-    let own = fathom_model::plan::OwnKnob {
-        name: "x".to_owned(),
-        read: format!("touch {}; echo 6", here.display()),
-        write: format!("touch {}", here.display()),
-        values: vec!["5".to_owned(), "6".to_owned()],
-    };
-    let value = |value: &str| fathom_model::change::knob::KnobValue {
-        knob: "own.x".to_owned(),
-        value: value.to_owned(),
-        file: None,
-    };
-    let change = fathom_model::change::knob::KnobChange {
-        place: fathom_model::change::knob::KnobPlace::Own { name: "x".to_owned() },
-        before: vec![value("5")],
-        left: vec![value("6")],
-        asked: Vec::new(),
-        boot_id: process::boot_id(&root).expect("a boot"),
-        own: Some(own),
-    };
-    log.intend(Change::Knobs(change)).expect("is noted");
-    let unit = "no-such-unit.service".to_owned();
-    log.intend(Change::Machine(MachineChange::ServiceStopped { unit })).expect("is noted");
-    let (path, start) = (log.path().to_owned(), log.owner().start_time_ticks);
-    drop(log);
-    let text = fs::read_to_string(&path).expect("is there");
-    fs::write(&path, text.replace(&made, "pid:[1]")).expect("is written");
-    let mut lines = Vec::new();
-    // From the second time on the journal is that of a dead process of the machine, which had begun to take it back.
-    for force in [false, false, true] {
-        let text = fs::read_to_string(&path).expect("is there");
-        let own = format!("\"start_time_ticks\":{start}");
-        fs::write(&path, text.replace(&own, "\"start_time_ticks\":1")).expect("is written");
-        let reports =
-            restore_dead(&root, dir.path(), force, &Faults::none(), &mut || (), &mut |_| ());
-        assert_eq!(reports.len(), 2, "{reports:?}");
-        lines = reports.iter().map(ToString::to_string).collect();
-        assert!(lines.iter().all(|line| line.contains("in a container that is gone")), "{lines:?}");
-        assert!(lines[1].contains("set it to '5' yourself"), "{lines:?}");
-        assert!(lines[0].contains("start it yourself"), "{lines:?}");
-        let stays = matches!(&reports[0].outcome, Outcome::Elsewhere(cure) if cure.ends_with("fathom restore --force"));
-        assert_eq!((stays, path.exists()), (!force, !force), "{lines:?}");
-    }
-    assert!(!here.exists(), "the machine's shell was asked: {lines:?}");
 }
 
 /// What others may write to is not believed, and so nobody knows what is still in force.

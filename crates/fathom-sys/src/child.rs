@@ -293,8 +293,12 @@ fn left_behind(root: &SysRoot, group: u32, marks: &[&str]) -> Vec<u32> {
         let limits = root.read(format!("proc/{pid}/limits")).unwrap_or_default();
         let line = limits.lines().find_map(|line| line.strip_prefix(LIMIT));
         let own = line.and_then(|line| line.split_whitespace().next()?.parse().ok());
-        // Remains (zombies) have limits, too.
-        own.is_some_and(|own| numbers.contains(&own)) && process::group(root, pid).is_some()
+        // Everybody may read limits, but not end what is another user's. Remains (zombies) have limits, too.
+        let is_ours =
+            || self::group(pid).is_some_and(|pid| rustix::process::test_kill_process(pid).is_ok());
+        own.is_some_and(|own| numbers.contains(&own))
+            && is_ours()
+            && process::group(root, pid).is_some()
     };
     let is_one = |word: &[u8]| {
         let mark = word.strip_prefix(prefix.as_bytes());

@@ -62,8 +62,13 @@ pub fn left_by_the_dead(root: &SysRoot) -> Vec<Left> {
         if *namespace != own.pid_namespace || lives || mark == carried {
             return None;
         }
+        let carriers = child::carriers(root, &mark);
+        // The number of a mark stays where the environment does not, as with sudo.
+        if carriers.contains(&std::process::id()) {
+            return None;
+        }
         let name = |pid: &u32| root.text(format!("proc/{pid}/comm")).unwrap_or_default();
-        let programs = child::carriers(root, &mark).into_iter().map(|pid| (name(&pid), pid));
+        let programs = carriers.into_iter().map(|pid| (name(&pid), pid));
         let programs: Vec<(String, u32)> = programs.collect();
         (!programs.is_empty()).then_some(Left { mark, owner, programs })
     };

@@ -465,7 +465,7 @@ What somebody else has changed since is reported and left alone.
   fathom restore --list
   fathom restore")]
 pub struct Restore {
-    /// Also put back settings that somebody changed after fathom did: their change is lost; and forget what is left to you
+    /// Also put back settings that somebody changed after fathom did: their change is lost
     #[arg(long)]
     pub force: bool,
     /// Say what is still to be put back, and do nothing

@@ -101,6 +101,8 @@ pub(crate) fn stop_again(
     note: &mut dyn FnMut(String),
 ) -> Result<(), LabError> {
     let units = &prepare.stop_services;
+    let mut steps = Vec::new();
+    // All before the first is stopped, which may take another along.
     for unit in units.iter().filter(|unit| matches!(is_running(unit), Ok(true))) {
         if let Err(error) = check_alone(unit, units) {
             note(format!("Somebody has started {unit}, which is not stopped again: {error}."));
@@ -109,6 +111,9 @@ pub(crate) fn stop_again(
         let change = Change::Machine(MachineChange::ServiceStopped { unit: unit.clone() });
         let known = log.pending().into_iter().find(|entry| entry.change == change);
         let step = known.map_or_else(|| log.intend(change.clone()), |entry| Ok(entry.step))?;
+        steps.push((unit, step, change));
+    }
+    for (unit, step, change) in steps {
         let count = counts.entry(unit.clone()).or_default();
         *count += 1;
         note(format!("Stopping {unit} again, which somebody has started ({count} so far)."));

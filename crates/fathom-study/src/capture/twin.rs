@@ -262,7 +262,8 @@ fn range(capture: &CaptureRecord) -> (u64, u64) {
                 let kept = class.sizes.iter().map(|(bytes, _)| *bytes).max();
                 class.all_sizes.max().max(kept).unwrap_or(0)
             };
-            let reach = capture.classes.iter().map(largest).max().unwrap_or(0);
+            let moves = |class: &&CaptureClass| matches!(&*class.class, "read" | "write");
+            let reach = capture.classes.iter().filter(moves).map(largest).max().unwrap_or(0);
             let areas: u64 = places.areas.iter().map(|(_, bytes)| bytes).sum();
             // Blktrace does not say how large the device was.
             let size_bytes = if capture.size_bytes > 0 { capture.size_bytes } else { u64::MAX };

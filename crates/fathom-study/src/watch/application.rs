@@ -7,6 +7,8 @@ use fathom_model::record::Record;
 use fathom_model::watch::{ApplicationRecord, ApplicationSample, DeviceCounts, FlowCounts};
 use std::collections::BTreeMap;
 
+/// Bytes that a command of a plan has moved itself below which the load is not its own.
+const OWN_BYTES_MIN: u64 = 1 << 20;
 /// Busy share of the storage below which something else is what takes the time.
 const STORAGE_SHARE_MIN: f64 = 0.5;
 /// In flight while busy: up to here it is about one request after another.
@@ -61,7 +63,10 @@ pub(super) fn of_command(record: &Record) -> Option<Finding> {
         stacks.iter().flat_map(|s| s.top_block_devices()).map(|node| node.name.as_str()).collect();
     let mut devices: BTreeMap<String, DeviceCounts> = BTreeMap::new();
     for series in &watch.devices {
-        if tops.is_empty() || tops.contains(&series.name.as_str()) {
+        // Older versions have kept no layers of a command's trial, but how deep each lies.
+        let is_top =
+            if tops.is_empty() { series.depth == 0 } else { tops.contains(&series.name.as_str()) };
+        if is_top {
             let sum = devices.entry(series.name.clone()).or_default();
             *sum = series.counts().iter().fold(*sum, |sum, counts| sum.plus(counts));
         }
@@ -79,6 +84,13 @@ pub(super) fn of_command(record: &Record) -> Option<Finding> {
         read_bytes: sum("read"),
         written_bytes: sum("written"),
         ..ApplicationSample::default()
+    };
+    // One that moves next to nothing itself watches the load of others, or has a server that works for it.
+    let is_load = total.read_bytes + total.written_bytes >= OWN_BYTES_MIN;
+    let total = if is_load {
+        total
+    } else {
+        ApplicationSample { asked_read_bytes: 0, asked_write_bytes: 0, ..total }
     };
     let took_ns = record.window_ns;
     let application = ApplicationRecord { took_ns, total, devices, ..ApplicationRecord::default() };
@@ -205,18 +217,19 @@ fn of_others(
     busy: &str,
     counts: &DeviceCounts,
 ) -> Option<Finding> {
-    /// A filesystem writes many times what is committed in small pieces.
-    const TIMES: u64 = 50;
+    /// What a process reads is what its device reads, but a filesystem writes many times what is committed in small pieces.
+    const TIMES: [u64; 2] = [2, 50];
     let own = &application.total;
     let is_counted = own.asked_read_bytes != 0 || own.asked_write_bytes != 0;
     let moved = 512 * (counts.reads.sectors + counts.writes.sectors);
     let most = own.read_bytes + own.written_bytes;
     let is_others = is_counted && !application.is_cut_off;
-    if !is_others || most >= moved / TIMES || moved - most < GAP_BYTES_MIN {
+    let could_be = TIMES[0] * own.read_bytes + TIMES[1] * own.written_bytes;
+    if !is_others || could_be >= moved || moved - most < GAP_BYTES_MIN {
         return None;
     }
     let text = format!(
-        "{busy}, with requests of others: of {} that it moved, {} were the application's",
+        "{busy}, with requests of others, or with metadata and journals, which are nobody's: of {} that it moved, {} count as the application's",
         format_size(moved),
         format_size(most)
     );
@@ -420,6 +433,10 @@ mod tests {
         };
         check(&with(0, 9800), &["others-io", "io-gap"]);
         check(&with(0, 2000), &["not-storage-bound", "io-gap"]);
+        // What it read, its device has read, and the rest is of others.
+        let mut reader = with(0, 9800);
+        (reader.total.asked_read_bytes, reader.total.read_bytes) = (5_000_000, 5_000_000);
+        check(&reader, &["others-io", "io-gap", "io-gap"]);
         // Commits of few bytes make a filesystem write many times as much.
         check(&with(5_000_000, 9800), &["latency-bound", "io-gap"]);
     }

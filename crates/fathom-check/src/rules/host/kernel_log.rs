@@ -1,7 +1,7 @@
 //! What the kernel has logged about devices, told on the device whose name stands in the line.
 
 use crate::known::{ERROR, LINK, NO_TROUBLE, RESET};
-use crate::rules::drives::transport;
+use crate::rules::drives::{hosts_with_disks, is_virtual, transport};
 use crate::scene::Scene;
 use fathom_base::order::Order;
 use fathom_base::units::format_duration;
@@ -365,8 +365,10 @@ pub(super) fn resets(scene: &Scene<'_>) -> Vec<Defect> {
 
 /// Errors of links. Where an adapter counts its own errors of PCI Express, the rule on the counters weighs them.
 pub(super) fn link_errors(scene: &Scene<'_>) -> Vec<Defect> {
-    let hosts = scene.snapshot.system.hosts.iter();
-    let counting = hosts.filter(|host| {
+    // What an adapter counts is told of its disks: of one that has none any more only the log tells.
+    let hosts =
+        hosts_with_disks(scene).filter(|(_, disks)| !disks.iter().all(|disk| is_virtual(disk)));
+    let counting = hosts.map(|(host, _)| host).filter(|host| {
         host.aer_errors
             .is_some_and(|(corrected, nonfatal, fatal)| corrected.max(nonfatal).max(fatal) > 0)
     });
