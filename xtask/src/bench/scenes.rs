@@ -102,8 +102,8 @@ pub struct Scene {
 
 /// Sameness within 3 % takes an interval that is narrower than that: more and shorter pairs, which share what drifts.
 const EQUAL_FACTOR: usize = 3;
-/// So does a goal that lies as near to what is reached as the bare loop's.
-const BARE_FACTOR: usize = 2;
+/// So does a goal that lies as near to what is reached as the bare loop's, and user time, which the timer's tick samples.
+const NEAR_FACTOR: usize = 2;
 
 impl Scene {
     /// How many rounds of those asked for: where nothing is to be reached, a quarter tells enough.
@@ -112,8 +112,10 @@ impl Scene {
         let has = |is_it: fn(&Contest) -> bool| self.contests.iter().any(is_it);
         if has(|contest| matches!(contest.goal, Goal::Equal(_))) {
             asked * EQUAL_FACTOR
-        } else if has(|contest| contest.theirs == Some(BARE)) && self.sides.len() <= 3 {
-            asked * BARE_FACTOR
+        } else if has(|contest| contest.measure == Measure::UserCpu && contest.goal != Goal::None)
+            || has(|contest| contest.theirs == Some(BARE)) && self.sides.len() <= 3
+        {
+            asked * NEAR_FACTOR
         } else if has(|contest| contest.goal != Goal::None) {
             asked
         } else {
