@@ -4,6 +4,7 @@ use fathom_base::prng::Prng;
 use fathom_check::Surroundings;
 use fathom_guard::{Consent, Protected};
 use fathom_model::event::Event;
+use fathom_model::finding::Finding;
 use fathom_model::host::HostFacts;
 use fathom_sys::clock::FastClock;
 use fathom_sys::counters;
@@ -31,6 +32,8 @@ pub struct Lab<'a> {
     pub protected: Protected,
     /// The machine.
     pub host: HostFacts,
+    /// What is known before anything is measured, and belongs to each record: what is wrong with the trace of a twin.
+    pub known: Vec<Finding>,
     /// What rules know beside the stack.
     pub around: Surroundings,
     /// What local time is ahead of UTC, in seconds: timers and cron count in local time.

@@ -115,6 +115,7 @@ mod tests {
             run_id: "000000000000".into(),
             dirs_made: std::cell::Cell::new(0),
             state_dir: PathBuf::from("/nonexistent"),
+            known: Vec::new(),
             consent: Consent::new(Vec::new()),
             protected: Protected { store_path: PathBuf::from("/nonexistent") },
             around: fathom_inspect::surroundings(&root, None, 0),

@@ -106,6 +106,7 @@ pub(crate) fn record_of(lab: &mut Lab<'_>, trial: &Trial<'_>) -> Result<Record, 
     let mut findings: Vec<Finding> =
         looked_at.flat_map(|(target, stack)| target.findings(lab, stack)).collect();
     findings.extend(measuring::slow_clock(&lab.host));
+    findings.extend_from_slice(&lab.known);
     let (index, count) = trial.position;
     (lab.emit)(Event::TrialStarted {
         label: trial.label.clone(),

@@ -19,6 +19,12 @@ pub struct CaptureRecord {
     pub file: Option<String>,
     /// From the first event to the last one, or the time that was asked for.
     pub window_ns: u64,
+    /// From the start of that to the arrival of the first request.
+    #[serde(default)]
+    pub first_ns: u64,
+    /// And to the arrival or the end of the last one; 0 in records of older versions, which do not tell.
+    #[serde(default)]
+    pub last_ns: u64,
     /// Steps of requests in it.
     pub events: u64,
     /// What is missing of it, and what is not as it should be.
@@ -136,7 +142,7 @@ pub struct CaptureClass {
     pub size_deviation: f64,
     /// Harmonic mean of those with data.
     pub size_harmonic: f64,
-    /// Those that began where one of the last streams of this class ended.
+    /// Those that began where one of the last streams of this class ended; of reads and writes only.
     pub follow: u64,
     /// Those that somebody waited for.
     pub sync: u64,

@@ -64,9 +64,10 @@ pub fn headline(capture: &CaptureRecord) -> String {
         format_count((requests as f64 / seconds).round() as u64),
         format_rate(moved as f64 / seconds),
         format_count(capture.events),
-        match capture.faults.lost {
-            0 => ", none lost".to_owned(),
-            lost => format!(", {} lost", format_count(lost)),
+        match (capture.faults.lost, capture.lacks_ends()) {
+            (0, false) => ", none lost".to_owned(),
+            (0, true) => String::new(),
+            (lost, _) => format!(", {} lost", format_count(lost)),
         }
     )
 }
@@ -111,7 +112,12 @@ pub fn classes(capture: &CaptureRecord) -> Table {
             size(class.size_mean),
             size(class.size_deviation),
             size(class.size_harmonic),
-            if class.bytes == 0 { String::new() } else { of(class.follow) },
+            // What is discarded is not gone to.
+            if matches!(&*class.class, "read" | "write") {
+                of(class.follow)
+            } else {
+                String::new()
+            },
             time(all.quantile(0.5)),
             time(all.quantile(0.99)),
             time(all.max()),
@@ -170,7 +176,7 @@ pub fn lines(capture: &CaptureRecord) -> Vec<(&'static str, String)> {
             format_share(capture.busy_share())
         ) + &without_end(capture)
     } else {
-        "not known: ends of requests are among the events that were lost".to_owned()
+        not_known(capture)
     };
     lines.push(("in flight", depth));
     match starts(capture) {
@@ -196,12 +202,23 @@ pub fn lines(capture: &CaptureRecord) -> Vec<(&'static str, String)> {
     lines
 }
 
+/// Why nobody knows how many were in flight.
+fn not_known(capture: &CaptureRecord) -> String {
+    match (capture.faults.lost, capture.faults.abandoned) {
+        (0, 0) => "not known: what happened on some processors is missing".to_owned(),
+        (0, count) => {
+            format!("not known: the ends of {} requests are missing", format_count(count))
+        }
+        _ => "not known: ends of requests are among the events that were lost".to_owned(),
+    }
+}
+
 /// Requests of which nobody knows when they ended.
 fn without_end(capture: &CaptureRecord) -> String {
     match capture.faults.abandoned {
         0 => String::new(),
         count => format!(
-            "; {} whose end was not seen count for longer than they took",
+            "; {} whose end was not seen count for as long as others took",
             format_count(count)
         ),
     }
@@ -587,7 +604,15 @@ mod tests {
         assert!(!line(&capture, "in flight").contains("not seen"));
         capture.faults.abandoned = 39;
         let depth = line(&capture, "in flight");
-        assert!(depth.contains("; 39 whose end was not seen count for longer"), "{depth}");
+        assert!(depth.contains("; 39 whose end was not seen count for as long"), "{depth}");
+        // A processor is missing, and it does not say that none was lost.
+        assert!(headline(&capture).ends_with("10 000 events, none lost"));
+        capture.faults.abandoned = 890;
+        let depth = line(&capture, "in flight");
+        assert_eq!(depth, "not known: the ends of 890 requests are missing");
+        assert!(headline(&capture).ends_with("10 000 events"), "{}", headline(&capture));
+        (capture.faults.abandoned, capture.faults.came_online) = (0, vec![3]);
+        assert!(line(&capture, "in flight").ends_with("on some processors is missing"));
     }
 
     /// Which writes of a replay were to be durable is not counted.

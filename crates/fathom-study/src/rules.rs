@@ -370,16 +370,8 @@ fn direct_is_buffered(record: &Record) -> Option<Finding> {
     if written == 0 {
         return None;
     }
-    let find = |text: String, advice: String| {
-        Some(Finding::new("direct-is-buffered", Severity::Doubtful, text).advise(advice))
-    };
-    let seen = |t: &&TargetRecord| t.direct && t.direct_honoured == Some(false);
-    if let Some(target) = record.targets.iter().find(seen) {
-        let fs = target.stack.filesystem().map_or("the filesystem", |n| n.name.as_str());
-        return find(
-            format!("{fs} accepted O_DIRECT and buffered the writes all the same (a probe on the test file dirtied the page cache)"),
-            "btrfs with checksums (chattr +C on the directory avoids it) and ext4 with data=journal do this: the figures are those of buffered writes".to_owned(),
-        );
+    if let Some(found) = direct_not_honoured(record) {
+        return Some(found);
     }
     // What others dirty through the cache on purpose cannot be told apart.
     let node = record.targets.iter().find_map(buffering_loop).filter(|_| all_direct(record))?;
@@ -391,7 +383,21 @@ fn direct_is_buffered(record: &Record) -> Option<Finding> {
         "{} passes direct writes through the page cache of its backing file, whose pages they made dirty",
         node.name
     );
-    find(text, format!("losetup --direct-io=on {}", node.label()))
+    let advice = format!("losetup --direct-io=on {}", node.label());
+    Some(Finding::new("direct-is-buffered", Severity::Doubtful, text).advise(advice))
+}
+
+/// The part of it that a probe on the test file has seen.
+pub(crate) fn direct_not_honoured(record: &Record) -> Option<Finding> {
+    let seen = |t: &&TargetRecord| t.direct && t.direct_honoured == Some(false);
+    let target = record.targets.iter().find(seen)?;
+    let fs = target.stack.filesystem().map_or("the filesystem", |n| n.name.as_str());
+    let text = format!(
+        "{fs} accepted O_DIRECT and buffered the writes all the same (a probe on the test file dirtied the page cache)"
+    );
+    Some(Finding::new("direct-is-buffered", Severity::Doubtful, text).advise(
+        "btrfs with checksums (chattr +C on the directory avoids it) and ext4 with data=journal do this: the figures are those of buffered writes",
+    ))
 }
 
 /// A loop device under the target that goes through the page cache of its file, also for direct I/O.

@@ -235,6 +235,7 @@ pub fn measure_as(
         // Directories of earlier starts may still be there, with somebody's files in them.
         dirs_made: std::cell::Cell::new(begun.records.len() as u32),
         state_dir,
+        known: Vec::new(),
         consent: Consent::new(purpose.destroy.clone()),
         protected: Protected { store_path: path.clone() },
         around: fathom_inspect::surroundings(&root, store_stack, now_unix_s),

@@ -49,8 +49,8 @@ struct Waiting {
     /// How many had ended when it began, and how many of its class.
     ended_before: u64,
     own_before: u64,
-    /// So many of its class have overtaken it by now that its end may be lost.
-    is_left: bool,
+    /// From then on it does not count as in flight: so many of its class have overtaken it by now that its end may be lost.
+    left_ns: Option<u64>,
 }
 
 /// What is in flight of one kind: by class, first sector and order.
@@ -64,8 +64,14 @@ struct Table {
     ended: u64,
     ended_of: [u64; Class::ALL.len()],
     abandoned: u64,
+    /// How long those of each class took whose end was seen, in all and at most, and how many these are.
+    took_ns: [u64; Class::ALL.len()],
+    longest_ns: [u64; Class::ALL.len()],
+    known: [u64; Class::ALL.len()],
     /// Of those that wait, how many are left.
     left: usize,
+    /// What is known by now of how many were in flight: from that time on so many more, or fewer.
+    corrections: Vec<(u64, i64)>,
     /// That is looked at when so many have ended.
     next_look: u64,
 }
@@ -78,12 +84,14 @@ const AGE_NS_MAX: u64 = 120_000_000_000;
 /// give up after 30 s; one that only starves must not be taken for lost.
 const OVERTAKEN_MAX: u64 = 2048;
 const OVERTAKEN_NS: u64 = 30_000_000_000;
-/// So is one that some later ones have overtaken, when the same place is asked for again: the end to come is that of the newer
+/// So is one that some later ones have overtaken, or that is left as said below, when the same place is asked for again: the end to come is that of the newer
 /// one, and would be told as that of the older, and so on with each that comes to that place.
 const TWIN_OVERTAKEN: u64 = 256;
-/// Where it is known that ends were lost, one that so many of its class have overtaken, and twice as many as are in flight, does not
-/// count as in flight any more: no device lets that many pass often.
+/// One that so many of its class have overtaken, and twice as many as are in flight, counts as in flight for as long as its class takes on
+/// average: no device lets that many pass often. When its end comes after all, it was in flight up to there.
 const LEFT_OVERTAKEN: u64 = 64;
+/// When a trace ends in which ends may be missing, so is one that has waited so many times as long as any of its class took.
+const LEFT_TIMES_LONGEST: u64 = 10;
 /// How often, in ends, that is looked at, at the most.
 const LEFT_LOOK: u64 = 32;
 /// How often, in ends, the others are looked at.
@@ -92,9 +100,24 @@ const LOOK: u64 = 512;
 impl Table {
     fn new(level: Level) -> Self {
         let (waiting, longest) = (BTreeMap::new(), [0; Class::ALL.len()]);
-        let ended_of = [0; Class::ALL.len()];
+        let (ended_of, took_ns, longest_ns, known) = Default::default();
         let (next, ended, abandoned, left, next_look) = (0, 0, 0, 0, 0);
-        Self { level, waiting, longest, next, ended, ended_of, abandoned, left, next_look }
+        let corrections = Vec::new();
+        Self {
+            level,
+            waiting,
+            longest,
+            next,
+            ended,
+            ended_of,
+            abandoned,
+            took_ns,
+            longest_ns,
+            known,
+            left,
+            corrections,
+            next_look,
+        }
     }
 
     fn add(&mut self, event: &Event) {
@@ -112,7 +135,7 @@ impl Table {
             flags: event.flags,
             ended_before: self.ended,
             own_before: self.ended_of[event.class as usize],
-            is_left: false,
+            left_ns: None,
         };
         self.waiting.insert((event.class, event.sector, self.next), waiting);
         self.next += 1;
@@ -176,6 +199,14 @@ impl Table {
             let Some(waiting) = self.take(&(event.class, sector, order)) else {
                 continue;
             };
+            if let Some(left_ns) = waiting.left_ns {
+                self.correct(left_ns, 1);
+            }
+            let (class, took_ns) =
+                (event.class as usize, event.time_ns.saturating_sub(waiting.start_ns));
+            self.known[class] += 1;
+            self.took_ns[class] = self.took_ns[class].saturating_add(took_ns);
+            self.longest_ns[class] = self.longest_ns[class].max(took_ns);
             done.push(Done {
                 level: self.level,
                 class: event.class,
@@ -193,8 +224,35 @@ impl Table {
 
     fn take(&mut self, key: &(Class, u64, u64)) -> Option<Waiting> {
         let waiting = self.waiting.remove(key)?;
-        self.left -= usize::from(waiting.is_left);
+        self.left -= usize::from(waiting.left_ns.is_some());
         Some(waiting)
+    }
+
+    fn correct(&mut self, from_ns: u64, by: i64) {
+        if self.level == Level::Arrived {
+            self.corrections.push((from_ns, by));
+        }
+    }
+
+    /// When a request whose end is not seen has ended by all that is known: as its class does on average.
+    fn usual_end_ns(&self, class: Class, start_ns: u64, now_ns: u64) -> u64 {
+        let mean_ns = self.took_ns[class as usize].checked_div(self.known[class as usize]);
+        mean_ns.map_or(now_ns, |mean_ns| start_ns.saturating_add(mean_ns).min(now_ns))
+    }
+
+    /// Its end was lost: it does not wait any more, and was in flight up to its usual end.
+    fn give_up(&mut self, key: &(Class, u64, u64), now_ns: u64) {
+        let Some(waiting) = self.take(key) else { return };
+        self.abandoned += 1;
+        if waiting.left_ns.is_none() {
+            self.correct(self.usual_end_ns(key.0, waiting.start_ns, now_ns), -1);
+        }
+    }
+
+    fn forget(&mut self, now_ns: u64, is_lost: impl Fn(&Waiting) -> bool) {
+        let lost: Vec<_> =
+            self.waiting.iter().filter(|(_, w)| is_lost(w)).map(|(key, _)| *key).collect();
+        lost.iter().for_each(|key| self.give_up(key, now_ns));
     }
 
     fn count_end(&mut self, event: &Event) {
@@ -204,22 +262,33 @@ impl Table {
             self.forget_overtaken(event.time_ns);
         }
         if self.ended >= self.next_look {
-            self.look_for_left();
+            self.look_for_left(event.time_ns);
         }
     }
 
-    fn look_for_left(&mut self) {
+    fn look_for_left(&mut self, now_ns: u64) {
         let in_flight = (self.waiting.len() - self.left) as u64;
         self.next_look = self.ended + LEFT_LOOK.max(self.waiting.len() as u64);
-        for ((class, _, _), waiting) in &mut self.waiting {
-            let overtaken = self.ended_of[*class as usize] - waiting.own_before;
-            waiting.is_left = overtaken > LEFT_OVERTAKEN + 2 * in_flight;
+        let is_left = |(class, waiting): (Class, &Waiting)| {
+            let overtaken = self.ended_of[class as usize] - waiting.own_before;
+            waiting.left_ns.is_none() && overtaken > LEFT_OVERTAKEN + 2 * in_flight
+        };
+        let found = self.waiting.iter().filter(|(key, waiting)| is_left((key.0, waiting)));
+        let found: Vec<_> = found.map(|(key, _)| *key).collect();
+        for key in found {
+            self.leave(&key, now_ns);
         }
-        self.count_left();
     }
 
-    fn count_left(&mut self) {
-        self.left = self.waiting.values().filter(|waiting| waiting.is_left).count();
+    /// It waits, and does not count as in flight after its usual end.
+    fn leave(&mut self, key: &(Class, u64, u64), now_ns: u64) {
+        let Some(start_ns) = self.waiting.get(key).map(|waiting| waiting.start_ns) else { return };
+        let left_ns = self.usual_end_ns(key.0, start_ns, now_ns);
+        self.correct(left_ns, -1);
+        self.left += 1;
+        if let Some(waiting) = self.waiting.get_mut(key) {
+            waiting.left_ns = Some(left_ns);
+        }
     }
 
     /// Those that this end was the last part of, by first sector and order, and whether it was of any.
@@ -265,46 +334,58 @@ impl Table {
     /// Forgets one of the same place and length whose end was lost, before that place is asked for again.
     fn forget_twin(&mut self, event: &Event) {
         let (in_flight, ended) = (self.waiting.len() as u64, self.ended);
-        let is_overtaken =
-            |waiting: &Waiting| ended - waiting.ended_before > TWIN_OVERTAKEN + 4 * in_flight;
+        let is_overtaken = |waiting: &Waiting| {
+            waiting.left_ns.is_some()
+                || ended - waiting.ended_before > TWIN_OVERTAKEN + 4 * in_flight
+        };
         if let Some(order) = self.exact(event, is_overtaken) {
-            self.take(&(event.class, event.sector, order));
-            self.abandoned += 1;
+            self.give_up(&(event.class, event.sector, order), event.time_ns);
         }
     }
 
     fn forget_overtaken(&mut self, now_ns: u64) {
-        let (before, ended) = (self.waiting.len(), self.ended);
-        self.waiting.retain(|_, waiting| {
-            let is_overtaken = ended - waiting.ended_before > OVERTAKEN_MAX + before as u64;
-            !(is_overtaken && now_ns.saturating_sub(waiting.start_ns) > OVERTAKEN_NS)
+        let (count, ended) = (self.waiting.len() as u64, self.ended);
+        self.forget(now_ns, |waiting| {
+            let is_overtaken = ended - waiting.ended_before > OVERTAKEN_MAX + count;
+            is_overtaken && now_ns.saturating_sub(waiting.start_ns) > OVERTAKEN_NS
         });
-        self.abandoned += (before - self.waiting.len()) as u64;
-        self.count_left();
     }
 
-    /// How many wait that so many others have overtaken as no device lets pass.
-    fn left_behind(&self) -> u64 {
-        let most = (self.ended / 2).clamp(TWIN_OVERTAKEN, TWIN_OVERTAKEN * 4);
-        let is_left = |waiting: &&Waiting| self.ended - waiting.ended_before > most;
-        self.waiting.values().filter(is_left).count() as u64
-    }
-
-    fn forget_before(&mut self, start_ns: u64) {
-        let before = self.waiting.len();
-        self.waiting.retain(|_, waiting| waiting.start_ns > start_ns);
-        self.abandoned += (before - self.waiting.len()) as u64;
-        self.count_left();
+    /// The trace ends: how many still wait whose ends were lost, as so many of their class have overtaken them as no device lets pass; where
+    /// ends may be missing, fewer are enough, or a wait that none of the others had, or that there is no end at all.
+    fn finish(&mut self, now_ns: u64, has_losses: bool) -> u64 {
+        let mut lost = 0;
+        let has_no_ends = self.ended == 0 && self.waiting.len() as u64 > LEFT_OVERTAKEN;
+        let all: Vec<_> = self.waiting.iter().map(|(key, waiting)| (*key, *waiting)).collect();
+        for (key, waiting) in all {
+            let class = key.0 as usize;
+            let most = (self.ended_of[class] / 2).clamp(TWIN_OVERTAKEN, TWIN_OVERTAKEN * 4);
+            let is_behind = matches!(key.0, Class::Read | Class::Write)
+                && self.ended_of[class] - waiting.own_before > most;
+            let waited_ns = now_ns.saturating_sub(waiting.start_ns);
+            let is_long = self.known[class] >= LEFT_OVERTAKEN
+                && waited_ns / LEFT_TIMES_LONGEST > self.longest_ns[class];
+            let may_be_lost = is_long || has_no_ends || waiting.left_ns.is_some();
+            let is_lost = is_behind || has_losses && may_be_lost;
+            lost += u64::from(is_lost);
+            match waiting.left_ns {
+                None if is_lost => self.leave(&key, now_ns),
+                // It may only starve.
+                Some(left_ns) if !is_lost => self.correct(left_ns, 1),
+                _ => {}
+            }
+        }
+        lost
     }
 
     fn forget_old(&mut self, now_ns: u64) {
         let before = self.waiting.len();
-        self.waiting.retain(|_, waiting| now_ns.saturating_sub(waiting.start_ns) < AGE_NS_MAX);
+        self.forget(now_ns, |waiting| now_ns.saturating_sub(waiting.start_ns) >= AGE_NS_MAX);
         if self.waiting.len() == before {
-            self.waiting.clear();
+            // Hardly any end is there, and what the few tell of all others is nothing.
+            self.known = Default::default();
+            self.forget(now_ns, |_| true);
         }
-        self.abandoned += (before - self.waiting.len()) as u64;
-        self.count_left();
     }
 }
 
@@ -359,8 +440,8 @@ impl Flight {
 
     /// What began up to that moment has ended, as somebody else knows: where its end has not been seen, it was lost.
     pub fn forget_before(&mut self, start_ns: u64) {
-        self.arrived.forget_before(start_ns);
-        self.issued.forget_before(start_ns);
+        self.arrived.forget(start_ns, |waiting| waiting.start_ns <= start_ns);
+        self.issued.forget(start_ns, |waiting| waiting.start_ns <= start_ns);
     }
 
     /// Requests in flight: arrived, and in the hands of the driver.
@@ -369,10 +450,15 @@ impl Flight {
         (self.arrived.waiting.len(), self.issued.waiting.len())
     }
 
-    /// Of those that arrived, how many are in flight when those do not count whose ends seem to be lost.
+    /// Of those that arrived, how many are in flight; those do not count whose ends seem to be lost.
     #[must_use]
-    pub fn depth_without_left(&self) -> usize {
+    pub fn in_flight(&self) -> usize {
         self.arrived.waiting.len() - self.arrived.left
+    }
+
+    /// What is known by now of how many of those that arrived were in flight: from that time on so many more, or fewer. Once each.
+    pub fn corrections(&mut self) -> Vec<(u64, i64)> {
+        std::mem::take(&mut self.arrived.corrections)
     }
 
     /// Requests whose ends never came, each of them once: the end of what arrived is that of what the driver got.
@@ -381,10 +467,10 @@ impl Flight {
         self.arrived.abandoned.max(self.issued.abandoned)
     }
 
-    /// At the end of a trace, those that still wait though a good part of all others have overtaken them.
-    #[must_use]
-    pub fn left_behind(&self) -> u64 {
-        self.arrived.left_behind().max(self.issued.left_behind())
+    /// The trace ends, and how many still wait whose ends were lost. Where ends may be missing anywhere in it, more count as such: nothing
+    /// else tells them from those that only starve.
+    pub fn finish(&mut self, now_ns: u64, has_losses: bool) -> u64 {
+        self.arrived.finish(now_ns, has_losses).max(self.issued.finish(now_ns, false))
     }
 }
 

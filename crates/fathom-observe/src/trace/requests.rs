@@ -201,7 +201,7 @@ pub fn reference(
             }
         }
     }
-    if source.lost_and_skipped().0 > 0 {
+    if source.may_lack_ends() {
         study.had_losses();
     }
     Ok((study.finish(None), left_out))

@@ -83,10 +83,7 @@ pub fn side_by_side(a: &CaptureRecord, b: &CaptureRecord) -> Vec<SideBySide> {
         }
     };
     let per_s = |count: u64, record: &CaptureRecord| {
-        let took_ns = match from_first_to_last(record).iter().sum::<u64>() {
-            0 => record.window_ns.max(1),
-            ns => ns,
-        };
+        let (took_ns, _) = from_first_to_last(record);
         count as f64 * 1e9 / took_ns as f64
     };
     for word in ["read", "write", "discard", "flush"] {
@@ -154,10 +151,10 @@ fn sizes(records: [&CaptureRecord; 2], word: &str) -> [Histogram; 2] {
     })
 }
 
-/// Depth by time, in microseconds.
+/// Depth by time from the first request to the last one, in microseconds.
 fn depths(record: &CaptureRecord) -> Histogram {
     let mut depths = Histogram::new();
-    for (depth, ns) in (0u64..).zip(&record.depth_ns) {
+    for (depth, ns) in (0u64..).zip(from_first_to_last(record).1) {
         depths.record_n(depth, ns / 1000);
     }
     depths

@@ -31,6 +31,9 @@ pub fn judge_replay(records: &[Record]) -> Study {
         let few = too_few(capture, "replay a longer trace, or one of a busier time");
         let mut found = rules::of_machine(record);
         found.extend(rules::of_targets(record));
+        if capture.class("write").is_some() {
+            found.extend(rules::direct_not_honoured(record));
+        }
         found.extend(few.into_iter().chain(errors(capture)));
         found
     })

@@ -50,6 +50,7 @@ fn capture(classes: Vec<CaptureClass>, depth_ns: Vec<u64>) -> CaptureRecord {
         device: "sda \"x\"".into(),
         size_bytes: 100 << 20,
         window_ns: 10_000_000_000,
+        last_ns: 10_000_000_000,
         classes,
         depth_ns,
         places,
@@ -110,6 +111,8 @@ fn the_twin_of_areas_far_apart_has_them_side_by_side() {
     places.parts[50] = 3000;
     let text = workload_file(&capture, "t").expect("a workload");
     assert!(text.contains("2 areas that it uses lie far apart") && text.contains("lie 9 requests"));
+    // What is trimmed is not gone to, however large it is.
+    capture.classes.push(class("discard", 20, 0, &[(1 << 30, 20)]));
     // 100 parts of 64 KiB, of which 20 lie before the database; none of the 100 MiB between. The last request may go on behind them.
     let jobs = twin(&capture);
     let place = |job: &Job| (job.offset.bytes(100 << 20), job.span.map(|s| s.bytes(100 << 20)));
@@ -296,18 +299,74 @@ fn what_sets_the_pace_is_seen_from_the_first_request_to_the_last() {
     let idle = |count| std::iter::repeat_n(interval(0), count);
     let busy = std::iter::repeat_n(interval(500), 13);
     slow_start.series = idle(7).chain(busy).chain(idle(1)).collect();
+    // A record of an older version tells it by its intervals only.
+    (slow_start.window_ns, slow_start.last_ns) = (2100, 0);
     let job = &twin(&slow_start)[0];
     assert_eq!((job.depth, job.rate), (16, None));
+    let exact = CaptureRecord { first_ns: 700, last_ns: 2000, ..slow_start.clone() };
+    let job = &twin(&exact)[0];
+    assert_eq!((job.depth, job.rate), (16, None));
     // Beside another capture of the load, one that was idle at neither end, it has the same rates.
-    let depth_ns = std::iter::once(0).chain(slow_start.depth_ns[1..].to_vec()).collect();
-    let quick =
-        CaptureRecord { depth_ns, series: Vec::new(), window_ns: 1300, ..slow_start.clone() };
-    let rows = side_by_side(&slow_start, &quick);
-    let reads = rows.iter().find(|row| row.figure == "read requests").expect("reads");
-    assert_eq!(reads.a, reads.b, "{rows:?}");
+    let depth_ns: Vec<u64> = std::iter::once(0).chain(slow_start.depth_ns[1..].to_vec()).collect();
+    let quick = CaptureRecord {
+        depth_ns,
+        series: Vec::new(),
+        window_ns: 1300,
+        last_ns: 1300,
+        ..slow_start.clone()
+    };
+    for slow in [&slow_start, &exact] {
+        let rows = side_by_side(slow, &quick);
+        let reads = rows.iter().find(|row| row.figure == "read requests").expect("reads");
+        assert_eq!(reads.a, reads.b, "{rows:?}");
+        let apart = distances(slow, &quick, Changed::default());
+        assert!(apart.iter().all(|of| of.distance == 0.0), "{apart:?}");
+    }
     // With as much of it in the middle the requests came by themselves.
     slow_start.series.rotate_left(13);
     assert!(twin(&slow_start)[0].rate.is_some());
+}
+
+/// Sixty seconds of which the load takes twenty: a twin has its pace, for as long as it went on.
+#[test]
+fn a_twin_goes_as_fast_and_as_long_as_the_load() {
+    let reads = class("read", 60_000, 10, &[(4096, 60_000)]);
+    let mut load = capture(vec![reads], vec![50_000_000_000, 5_000_000_000, 5_000_000_000]);
+    load.window_ns = 60_000_000_000;
+    (load.first_ns, load.last_ns) = (10_000_000_000, 30_000_000_000);
+    let text = workload_file(&load, "t").expect("a workload");
+    let says = "60000 requests in 20 s from the first to the last: 3000 a second, 0.8 in flight";
+    assert!(text.contains(says), "{text}");
+    let job = &twin(&load)[0];
+    assert_eq!(job.rate.map(f64::round), Some(3000.0));
+    assert!(text.contains("duration = \"20s\""), "{text}");
+}
+
+/// Old records have an end that was lost in flight for all of a pause: that is no device which sets the pace.
+#[test]
+fn what_waits_while_nothing_happens_sets_no_pace() {
+    let reads = class("read", 4000, 10, &[(4096, 4000)]);
+    let mut load = capture(vec![reads], vec![100, 9900]);
+    let interval = |reads| CaptureInterval {
+        length_ns: 1000,
+        reads,
+        depth_mean: 1.0,
+        depth_max: 1,
+        ..CaptureInterval::default()
+    };
+    load.series = vec![interval(400); 10];
+    assert_eq!(twin(&load)[0].rate, None);
+    load.series[3..8].fill(interval(0));
+    assert!(twin(&load)[0].rate.is_some());
+    // Slow ones end in it.
+    let mut slow = interval(0);
+    slow.latency_ns = SparseHistogram::from(&{
+        let mut one = Histogram::new();
+        one.record(900_000);
+        one
+    });
+    load.series[3..8].fill(slow);
+    assert_eq!(twin(&load)[0].rate, None);
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! The synthetic twin: a workload file with the mix, sizes, places and pace of a capture.
 
+use fathom_base::units::format_length;
 use fathom_model::capture::{CaptureClass, CaptureInterval, CapturePlaces, CaptureRecord};
 use fathom_model::workload::{Extent, Workload};
 use fathom_stats::histogram::{bucket_bounds, bucket_of};
@@ -26,21 +27,24 @@ pub fn workload_file(capture: &CaptureRecord, name: &str) -> Option<String> {
     if jobs.is_empty() {
         return None;
     }
-    let seconds = (capture.window_ns as f64 / 1e9).max(1e-9);
+    let (length_ns, depth_ns) = from_first_to_last(capture);
+    let ran = CaptureRecord { depth_ns, ..CaptureRecord::default() };
+    let seconds = length_ns as f64 / 1e9;
     let mut out = String::new();
     let _ = writeln!(out, "# Made by fathom from a capture of {}.", word(&capture.device));
     let _ = writeln!(out, "name = \"twin-{}\"", word(name));
     let _ = writeln!(out, "title = \"what {} was asked for, by chance\"", word(&capture.device));
     let _ = writeln!(out, "description = \"\"\"");
     let in_flight = if capture.knows_depth() {
-        format!("{:.1} in flight on average", capture.depth_mean())
+        format!("{:.1} in flight on average", ran.depth_mean())
     } else {
         "nobody knows how many in flight".to_owned()
     };
     let _ = writeln!(
         out,
-        "{} requests in {seconds:.1} s: {:.0} a second, {in_flight}, {:.0} % sequential.",
+        "{} requests in {} from the first to the last: {:.0} a second, {in_flight}, {:.0} % sequential.",
         capture.requests(),
+        format_length(length_ns),
         capture.requests() as f64 / seconds,
         100.0 * capture.places.follow_any as f64 / capture.places.count.max(1) as f64,
     );
@@ -97,30 +101,46 @@ impl Pace {
 }
 
 fn pace(capture: &CaptureRecord) -> Pace {
-    let depth_ns = from_first_to_last(capture);
+    let (_, depth_ns) = from_first_to_last(capture);
     let ran = CaptureRecord { depth_ns, ..CaptureRecord::default() };
     let total: u64 = ran.depth_ns.iter().sum();
     let mean = ran.depth_mean();
     let square = |(depth, ns): (u64, &u64)| (depth as f64 - mean).powi(2) * *ns as f64;
     let variance = (0u64..).zip(&ran.depth_ns).map(square).sum::<f64>() / total.max(1) as f64;
-    let is_steady = capture.knows_depth() && variance.sqrt() < 0.5 * mean && ran.busy_share() > 0.8;
+    // What waits while nothing comes and nothing ends sets no pace: its end was lost, or the device stands still.
+    let is_still = |interval: &&CaptureInterval| {
+        !has_arrivals(interval) && interval.latency_ns.is_empty() && interval.depth_max > 0
+    };
+    let still_ns: u64 =
+        capture.series.iter().filter(is_still).map(|interval| interval.length_ns).sum();
+    let busy = ran.busy_share() - still_ns as f64 / total.max(1) as f64;
+    let is_steady = capture.knows_depth() && variance.sqrt() < 0.5 * mean && busy > 0.8;
     if is_steady { Pace::Closed(mean) } else { Pace::Open }
 }
 
-/// How long so many were in flight, without the intervals before the first request and after the last one: a command takes its time to
-/// start, and a capture may go on after it.
-pub(super) fn from_first_to_last(capture: &CaptureRecord) -> Vec<u64> {
-    let is_idle = |interval: &&CaptureInterval| {
-        interval.reads + interval.writes + interval.others == 0 && interval.depth_max == 0
+fn has_arrivals(interval: &CaptureInterval) -> bool {
+    interval.reads + interval.writes + interval.others > 0
+}
+
+/// The time from the first request to the last one, in nanoseconds, and how long so many were in flight in it: a command takes its time to
+/// start, and a capture may go on after it. Of records of older versions as far as whole intervals tell.
+pub(super) fn from_first_to_last(capture: &CaptureRecord) -> (u64, Vec<u64>) {
+    let is_idle = |interval: &&CaptureInterval| !has_arrivals(interval) && interval.depth_max == 0;
+    let length_ns = match capture.last_ns {
+        0 => {
+            let (before, after) = (capture.series.iter(), capture.series.iter().rev());
+            let idle = before.take_while(is_idle).chain(after.take_while(is_idle));
+            let idle_ns: u64 = idle.map(|interval| interval.length_ns).sum();
+            capture.window_ns.saturating_sub(idle_ns)
+        }
+        last_ns => last_ns.saturating_sub(capture.first_ns),
     };
-    let (before, after) = (capture.series.iter(), capture.series.iter().rev());
-    let idle = before.take_while(is_idle).chain(after.take_while(is_idle));
-    let idle_ns: u64 = idle.map(|interval| interval.length_ns).sum();
     let mut depth_ns = capture.depth_ns.clone();
+    let whole_ns: u64 = depth_ns.iter().sum();
     if let Some(none) = depth_ns.first_mut() {
-        *none = none.saturating_sub(idle_ns);
+        *none = none.saturating_sub(whole_ns.saturating_sub(length_ns));
     }
-    depth_ns
+    (length_ns.max(1), depth_ns)
 }
 
 /// One job: random requests of both kinds, or one sequential kind.

@@ -14,8 +14,9 @@ use fathom_lab::run::RunOptions;
 use fathom_lab::trial::announce;
 use fathom_model::builtin;
 use fathom_model::capture::CaptureRecord;
-use fathom_model::finding::Finding;
+use fathom_model::finding::{Finding, Severity};
 use fathom_model::record::RunKind;
+use fathom_model::workload::Job;
 use fathom_observe::trace::open::Source;
 use fathom_observe::trace::requests::{Mapping, Wanted, reference};
 use fathom_report::capture as report;
@@ -144,11 +145,28 @@ fn twin(common: &Common, output: Output, stop: &StopFlag, args: &Replay) -> Comm
         twin::fit(&mut workload, bytes);
     }
     workload.check().map_err(|e| usage(e.to_string()))?;
+    check_one_file(&args.target, &workload.jobs).map_err(usage)?;
     output.note(&format!("The twin of {}: {}", args.trace.display(), workload.description.trim()));
     let target = args.target.clone();
     let options = RunOptions { workload, target, repeats: 1, until_steady: None };
     let how = (&args.any, Style::Fathom, session::INTERVAL_NS);
-    super::run::measure(common, output, stop, &options, how)
+    let mut known = faults_of_trace(&whole);
+    known.retain(|fault| fault.severity != Severity::Note);
+    super::run::measure(common, output, stop, &options, how, &known)
+}
+
+/// Jobs that write in order begin with an empty file, and leave it to nobody else. In a directory each has its own, and on a device there
+/// is none.
+fn check_one_file(target: &str, jobs: &[Job]) -> Result<(), String> {
+    let meta = std::fs::metadata(target).ok();
+    let has_places = meta.is_some_and(|meta| meta.is_dir() || meta.file_type().is_block_device());
+    if has_places || jobs.len() < 2 || !jobs.iter().any(Job::starts_empty) {
+        return Ok(());
+    }
+    Err(format!(
+        "{target}: the twin of this trace needs a file for each of its {} jobs; name a directory, where they are made, or a device",
+        jobs.len()
+    ))
 }
 
 fn ended_before(output: Output) -> CommandError {
@@ -388,6 +406,7 @@ fn speed(text: &str) -> Option<Option<f64>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use fathom_model::workload::Access;
 
     #[test]
     fn speeds() {
@@ -403,6 +422,19 @@ mod tests {
         ] {
             assert_eq!(speed(text), expected, "{text}");
         }
+    }
+
+    #[test]
+    fn a_twin_of_several_jobs_needs_room_for_each() {
+        let random = Job { name: "random".to_owned(), ..Job::default() };
+        let in_order = Job { access: Access::Sequential, write_fraction: 1.0, ..random.clone() };
+        let told = |target: &str, jobs: &[Job]| check_one_file(target, jobs).err();
+        let both = [random.clone(), in_order.clone()];
+        let why = told("/nonexistent/file", &both).expect("they cannot share it");
+        assert!(why.contains("each of its 2 jobs; name a directory"), "{why}");
+        assert_eq!(told("/", &both), None);
+        assert_eq!(told("/nonexistent/file", &[in_order]), None);
+        assert_eq!(told("/nonexistent/file", &[random.clone(), random]), None);
     }
 
     #[test]

@@ -12,6 +12,7 @@ use fathom_base::suggest;
 use fathom_base::units::{format_ns, parse_duration_ns};
 use fathom_lab::run::{RunOptions, run as run_workload};
 use fathom_model::builtin::{self, WorkloadError, WorkloadFile};
+use fathom_model::finding::Finding;
 use fathom_model::keys::KEYS;
 use fathom_model::record::{Record, RunKind};
 use fathom_model::workload::{EngineKind, Job, Tracked, Workload};
@@ -46,16 +47,17 @@ pub fn run(common: &Common, output: Output, stop: &StopFlag, args: &Run) -> Comm
     let until_steady = args.until_steady.map(|_| args.then);
     let repeats = repeats(args).map_err(|e| CommandError::usage(output, &e))?;
     let options = RunOptions { workload, target: args.target.clone(), repeats, until_steady };
-    measure(common, output, stop, &options, (&args.any, args.style, interval_ns))
+    measure(common, output, stop, &options, (&args.any, args.style, interval_ns), &[])
 }
 
-/// Runs what is known by now, and prints what came out.
+/// Runs what is known by now, and prints what came out; `known` belongs to each record.
 pub(super) fn measure(
     common: &Common,
     output: Output,
     stop: &StopFlag,
     options: &RunOptions,
     (any, style, interval_ns): (&MeasureAny, Style, u64),
+    known: &[Finding],
 ) -> CommandResult {
     let purpose = Purpose {
         kind: if options.until_steady.is_some() { RunKind::Rounds } else { RunKind::Run },
@@ -65,6 +67,7 @@ pub(super) fn measure(
         interval_ns,
     };
     let measured = session::measure(common, output, stop, &purpose, &mut |lab, keep| {
+        lab.known = known.to_vec();
         run_workload(lab, options, keep)
     })?;
     let rounds = options.until_steady.map(|_| rounds::study(&measured.records));

@@ -270,4 +270,34 @@ fn twin() {
     assert!(sizes > 0.25 && found["severity"] == "doubtful", "{sizes} {found}");
     let words = ["capture", "--from", p(&trace), "--like", p(&twin)];
     sandbox.refuses(&words, 2, &["is no trace"]);
+    of_a_cut_trace(&sandbox, &device);
+}
+
+/// Reads of 4 KiB, each 1 ms, as blktrace writes them down; the last record is cut off.
+fn cut_off(path: &Path) {
+    let mut bytes = Vec::new();
+    for number in 0..500u64 {
+        for (sequence, (action, after_ns)) in
+            [(1 | 1 << 20, 0), (7 | 1 << 22, 1000), (8 | 1 << 23, 50_000)].into_iter().enumerate()
+        {
+            let words = [0x6561_7407u32, (number * 3 + sequence as u64 + 1) as u32];
+            words.iter().for_each(|word| bytes.extend(word.to_le_bytes()));
+            let places = [1_000_000 + number * 1_000_000 + after_ns, number * 4096 % 32768];
+            places.iter().for_each(|word| bytes.extend(word.to_le_bytes()));
+            let rest = [4096u32, action | 1 << 16, 77, 8 << 20, 0, 0];
+            rest.iter().for_each(|word| bytes.extend(word.to_le_bytes()));
+        }
+    }
+    fs::write(path, &bytes[..bytes.len() - 20]).unwrap();
+}
+
+/// What is wrong with a trace is told of its twin's run, also later.
+fn of_a_cut_trace(sandbox: &Sandbox, device: &LoopDevice) {
+    let trace = sandbox.dir().join("cut.blktrace.0");
+    cut_off(&trace);
+    let done = sandbox.json(&["--quiet", "replay", p(&trace), p(device.path()), "--twin"], &[1]);
+    assert_eq!(done.finding("capture-cut-off")["severity"], "doubtful");
+    let id = done.result()["id"].as_str().unwrap().to_owned();
+    let shown = sandbox.run(&["show", &id]);
+    assert!(shown.stdout.contains("the trace is not whole"), "{shown:?}");
 }

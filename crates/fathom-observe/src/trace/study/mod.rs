@@ -28,6 +28,8 @@ pub struct Study {
     record: CaptureRecord,
     first_ns: Option<u64>,
     last_ns: u64,
+    /// When the first request arrived, and when the last one did or ended.
+    asked_ns: Option<(u64, u64)>,
     arrived: u64,
     /// Requests as the driver got them, which count where none arrive.
     of_driver: Option<Box<Self>>,
@@ -60,6 +62,7 @@ impl Study {
             record: CaptureRecord { size_bytes, ..CaptureRecord::default() },
             first_ns: None,
             last_ns: 0,
+            asked_ns: None,
             arrived: 0,
             of_driver: None,
             has_issues: false,
@@ -100,22 +103,25 @@ impl Study {
         for done in self.done.drain(..) {
             self.classes.ended(&done);
             if done.level == Level::Arrived {
+                self.asked_ns = self.asked_ns.map(|(first_ns, _)| (first_ns, time_ns));
                 self.record.errors += u64::from(done.has_failed);
                 if matches!(done.class, Class::Read | Class::Write) {
                     self.times.ended(&done);
                 }
             }
         }
-        self.times.depth(time_ns, self.depths());
+        self.count_depth(time_ns);
     }
 
-    /// In flight: all, and without those whose ends seem to be lost.
-    fn depths(&self) -> [usize; 2] {
-        [self.flight.depth().0, self.flight.depth_without_left()]
+    /// How many are in flight, and what is known by now of how many were.
+    fn count_depth(&mut self, time_ns: u64) {
+        for (from_ns, by) in self.flight.corrections() {
+            self.times.correct(from_ns, by);
+        }
+        self.times.depth(time_ns, self.flight.in_flight());
     }
 
-    /// Events were lost somewhere, ends among them: requests that many others have overtaken do not count as in flight. Nothing else
-    /// tells them from those that only starve.
+    /// Events may have been lost somewhere, ends among them: see [`Flight::finish`].
     pub fn had_losses(&mut self) {
         self.has_losses = true;
     }
@@ -127,12 +133,12 @@ impl Study {
         match event.action {
             Action::Issue if self.given_back.take(event) => {
                 self.flight.step(&arrival, &mut self.done);
-                self.times.depth(event.time_ns, self.depths());
+                self.count_depth(event.time_ns);
             }
             Action::Issue => self.event(&arrival, names),
             Action::Complete => self.event(event, names),
             Action::Requeue if self.flight.arrived_back(event) => {
-                self.times.depth(event.time_ns, self.depths());
+                self.count_depth(event.time_ns);
                 self.given_back.add(event);
             }
             _ => {}
@@ -158,7 +164,7 @@ impl Study {
         self.of_driver = None;
         self.arrive(&Event { time_ns, ..*event }, names);
         self.told += 1;
-        self.times.depth(time_ns, [self.told; 2]);
+        self.times.depth(time_ns, self.told);
     }
 
     /// It has ended. Its times are its own: it may have arrived before it began.
@@ -175,7 +181,8 @@ impl Study {
             self.times.ended(&done);
         }
         self.told = self.told.saturating_sub(1);
-        self.times.depth(end_ns, [self.told; 2]);
+        self.asked_ns = self.asked_ns.map(|(first_ns, _)| (first_ns, end_ns));
+        self.times.depth(end_ns, self.told);
     }
 
     /// Time that does not go back: what comes late happened now.
@@ -215,6 +222,8 @@ impl Study {
 
     fn arrive(&mut self, event: &Event, names: &Names) {
         self.arrived += 1;
+        let first_ns = self.asked_ns.map_or(event.time_ns, |(first_ns, _)| first_ns);
+        self.asked_ns = Some((first_ns, event.time_ns));
         self.classes.arrived(event);
         self.times.arrived(event);
         if has_place(event) {
@@ -252,10 +261,17 @@ impl Study {
         record.window_ns = end_ns.saturating_sub(first_ns);
         // What was given back was issued once more, and is one request all the same.
         record.issued = record.issued.saturating_sub(self.flight.given_back());
-        record.faults.abandoned = self.flight.abandoned() + self.flight.left_behind();
+        let left = self.flight.finish(end_ns, self.has_losses);
+        for (from_ns, by) in self.flight.corrections() {
+            self.times.correct(from_ns, by);
+        }
+        record.faults.abandoned = self.flight.abandoned() + left;
+        if let Some((from_ns, to_ns)) = self.asked_ns {
+            (record.first_ns, record.last_ns) = (from_ns - first_ns, to_ns - first_ns);
+        }
         record.classes = self.classes.finish();
         record.places = self.places.finish();
-        self.times.finish(end_ns, self.has_losses, &mut record);
+        self.times.finish(end_ns, &mut record);
         record.processes = self.processes.into_values().collect();
         record
             .processes

@@ -98,6 +98,130 @@ fn ends_that_are_missing_hide_how_many_were_in_flight() {
     assert!(cut.knows_depth() && cut.faults.abandoned == 0, "{:?}", cut.faults);
 }
 
+/// A trace whose writer does not tell what it has lost.
+fn study_of_others(events: &[Event], end_ns: Option<u64>) -> CaptureRecord {
+    let mut study = Study::new(1 << 30);
+    events.iter().for_each(|event| study.event(event, &names()));
+    study.had_losses();
+    study.finish(end_ns)
+}
+
+/// Reads of a constant length at a constant pace, with a pause before one of them; of some the end is missing.
+fn reads(
+    (count, took_ns, each_ns): (u64, u64, u64),
+    pause: (u64, u64),
+    is_lost: impl Fn(u64) -> bool,
+) -> Vec<Event> {
+    let mut events: Vec<Event> = (0..count)
+        .flat_map(|number| {
+            let paused_ns = if number < pause.0 { 0 } else { pause.1 };
+            let (start_ns, sector) = (paused_ns + number * each_ns, number * 7919 % 100_000 * 8);
+            let ends = (!is_lost(number)).then_some((Action::Complete, start_ns + took_ns));
+            let begins = [(Action::Queue, start_ns), (Action::Issue, start_ns + 1)];
+            let steps = begins.into_iter().chain(ends);
+            steps.map(move |(action, ns)| at(action, ns, Class::Read, sector, 8))
+        })
+        .collect();
+    events.sort_by_key(|event| event.time_ns);
+    events
+}
+
+/// One at a time and four at once: a few ends that are missing make neither deeper, nor busier.
+#[test]
+fn a_few_missing_ends_do_not_make_a_trace_of_others_deeper() {
+    for (each_ns, depth) in [(60_000, 1), (12_500, 4)] {
+        let seen = |is_lost: &dyn Fn(u64) -> bool| {
+            study_of_others(&reads((6000, 50_000, each_ns), (0, 0), is_lost), None)
+        };
+        let whole = seen(&|_| false);
+        assert_eq!((whole.depth_quantile(1.0), whole.faults.abandoned), (depth, 0));
+        for every in [2000, 200] {
+            let some = seen(&|number| number % every == every / 2);
+            assert_eq!(some.faults.abandoned, 6000 / every);
+            assert!(some.knows_depth());
+            // Not by a nanosecond: all of these took equally long.
+            assert_eq!(some.depth_ns, whole.depth_ns);
+            let courses = [&some, &whole].map(|record| {
+                record.series.iter().map(|of| (of.depth_mean, of.depth_max)).collect::<Vec<_>>()
+            });
+            assert_eq!(courses[0], courses[1]);
+        }
+        // The same places come again and again: the next end there is that of the newer one.
+        let hot = |is_lost: &dyn Fn(u64) -> bool| {
+            let mut events = reads((6000, 50_000, each_ns), (0, 0), is_lost);
+            events.iter_mut().for_each(|event| event.sector %= 150 * 8);
+            study_of_others(&events, None)
+        };
+        let (some, whole) = (hot(&|number| number % 200 == 100), hot(&|_| false));
+        assert_eq!((some.faults.abandoned, &some.depth_ns), (30, &whole.depth_ns));
+        assert_eq!(some.class("read").and_then(|read| read.total_ns.max()), Some(50_000));
+    }
+}
+
+/// All ends are on the processor whose file is missing.
+#[test]
+fn without_any_end_nobody_knows_the_depth() {
+    let record = study_of_others(&reads((6000, 50_000, 60_000), (0, 0), |_| true), None);
+    assert!(record.faults.abandoned == 6000 && !record.knows_depth(), "{:?}", record.faults);
+}
+
+/// The last end before a pause, and the last one of all: nothing is in flight in the pause, nor after the end.
+#[test]
+fn a_pause_after_a_lost_end_is_idle() {
+    const PAUSE_NS: u64 = 5_000_000_000;
+    let events =
+        |is_lost: &dyn Fn(u64) -> bool| reads((4000, 52_000, 100_000), (2000, PAUSE_NS), is_lost);
+    let end_ns = Some(2 * PAUSE_NS);
+    let lost = study_of_others(&events(&|number| number == 1999 || number == 3999), end_ns);
+    assert_eq!((lost.faults.abandoned, lost.depth_quantile(1.0)), (2, 1));
+    assert_eq!(lost.depth_ns[1], 4000 * 52_000);
+    let idle = lost.series.iter().filter(|interval| interval.reads == 0);
+    assert!(idle.clone().count() > 90 && idle.clone().all(|interval| interval.depth_max == 0));
+    // What is asked of it ends with the last sign of it.
+    let whole = study_of_others(&events(&|_| false), end_ns);
+    assert_eq!((whole.first_ns, whole.last_ns), (0, PAUSE_NS + 3999 * 100_000 + 52_000));
+    assert_eq!(lost.last_ns, whole.last_ns - 52_000);
+    // Where the trace tells its losses and there are none, the last one may be on its way: a device that stands still is busy.
+    let own = |events: &[Event]| {
+        let mut study = Study::new(1 << 30);
+        events.iter().for_each(|event| study.event(event, &names()));
+        study.finish(end_ns)
+    };
+    let still = own(&events(&|number| number == 3999));
+    assert_eq!((still.faults.abandoned, still.series.last().map(|i| i.depth_max)), (0, Some(1)));
+}
+
+/// One waits while ten thousand others pass it, and ends at last: it was in flight all the time, and the others are as deep as they are.
+#[test]
+fn one_that_starves_counts_and_spoils_nothing() {
+    let others = reads((10_000, 50_000, 12_500), (0, 0), |_| false);
+    let (start_ns, end_ns, sector) = (1_000_010, 120_000_010, 7_000_001);
+    let starves = [(Action::Queue, start_ns), (Action::Complete, end_ns)]
+        .map(|(action, time_ns)| at(action, time_ns, Class::Read, sector, 8));
+    let mut events = [&others[..], &starves].concat();
+    events.sort_by_key(|event| event.time_ns);
+    let (alone, both) = (study_of_others(&others, None), study_of_others(&events, None));
+    assert_eq!((both.faults.abandoned, both.depth_quantile(1.0)), (0, 5));
+    let area = |record: &CaptureRecord| -> u64 {
+        (0u64..).zip(&record.depth_ns).map(|(depth, ns)| depth * ns).sum()
+    };
+    assert_eq!(area(&both), area(&alone) + end_ns - start_ns);
+    // Its end is missing: it counts for as long as the others took.
+    events.retain(|event| event.sector != sector || event.action != Action::Complete);
+    let lost = study_of_others(&events, None);
+    assert_eq!((lost.faults.abandoned, area(&lost)), (1, area(&alone) + 50_000));
+}
+
+/// Discards of gigabytes and flushes are slow, and as many reads as there are may pass them.
+#[test]
+fn a_discard_that_still_waits_is_not_lost() {
+    let mut events = reads((6000, 50_000, 60_000), (0, 0), |_| false);
+    events.insert(2, at(Action::Queue, 10, Class::Discard, 1 << 22, 1 << 20));
+    assert_eq!(study_of_others(&events, None).faults.abandoned, 0);
+    events[2].class = Class::Read;
+    assert_eq!(study_of_others(&events, None).faults.abandoned, 1);
+}
+
 #[test]
 fn without_arrivals_the_drivers_requests_count() {
     let mut events = serial(&[(Class::Read, 0, 8), (Class::Write, 800, 16)]);

@@ -6,7 +6,7 @@ use crate::trace::flight::Done;
 use fathom_base::order::Order;
 use fathom_model::capture::{CaptureArrivals, CaptureInterval, CaptureMap, CaptureRecord};
 use fathom_stats::{Histogram, SparseHistogram};
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 
 /// The course has at most so many intervals; then two become one.
 const INTERVALS_MAX: usize = 512;
@@ -19,6 +19,8 @@ const ROWS: u64 = 128;
 const CELLS_MAX: usize = INTERVALS_MAX * ROWS as usize;
 /// Height of a row at first.
 const ROW_BYTES: u64 = 4096;
+/// Changes of the depth that are held back: so far it can still be corrected.
+const HELD_MAX: usize = 1 << 16;
 /// Windows in which requests are counted.
 const WINDOWS_NS: [u64; 3] = [10_000_000, 100_000_000, 1_000_000_000];
 
@@ -28,9 +30,12 @@ pub(super) struct Times {
     last_arrival_ns: Option<u64>,
     gap: Histogram,
     windows: [Window; 3],
-    /// When the depth last changed, and what it is: of all, and without those whose ends seem to be lost.
-    depth: (u64, [usize; 2]),
-    depth_ns: [Vec<u64>; 2],
+    /// How many are in flight.
+    depth: i64,
+    /// The last changes of it, and how many were in flight before them, since when.
+    held: VecDeque<(u64, i64)>,
+    before_held: (u64, i64),
+    depth_ns: Vec<u64>,
     interval_ns: u64,
     intervals: Vec<Interval>,
     cells: HashMap<(u32, u32), (u32, u32)>,
@@ -43,8 +48,8 @@ struct Interval {
     record: CaptureInterval,
     latency: Histogram,
     /// Depth times nanoseconds, and the largest depth.
-    depth_area: [f64; 2],
-    depth_max: [usize; 2],
+    depth_area: f64,
+    depth_max: usize,
 }
 
 /// Counts in windows of one length.
@@ -79,7 +84,7 @@ impl Window {
 impl Times {
     pub(super) fn begin(&mut self, time_ns: u64) {
         self.begin_ns = time_ns;
-        self.depth.0 = time_ns;
+        self.before_held.0 = time_ns;
         self.interval_ns = INTERVAL_NS;
     }
 
@@ -164,41 +169,63 @@ impl Times {
         }
     }
 
-    /// So many are in flight from now on: all, and without those whose ends seem to be lost.
-    pub(super) fn depth(&mut self, time_ns: u64, depth: [usize; 2]) {
-        let (since_ns, before) = self.depth;
-        if depth == before && time_ns - since_ns < self.interval_ns {
+    /// So many are in flight from now on.
+    pub(super) fn depth(&mut self, time_ns: u64, depth: usize) {
+        let step = depth as i64 - self.depth;
+        if step == 0 {
             return;
         }
+        self.depth += step;
+        self.held.push_back((time_ns, step));
+        while self.held.len() > HELD_MAX {
+            self.let_go();
+        }
+    }
+
+    /// From that time on so many more were in flight, or fewer, than seemed to be; from as far back on as changes are held.
+    pub(super) fn correct(&mut self, from_ns: u64, by: i64) {
+        let from_ns = from_ns.max(self.before_held.0);
+        let is_before = |(time_ns, _): &(u64, i64)| {
+            // What ends at the moment at which the next one begins is not in flight together with it.
+            *time_ns < from_ns || *time_ns == from_ns && by > 0
+        };
+        let at = self.held.partition_point(is_before);
+        self.held.insert(at, (from_ns, by));
+        self.depth += by;
+    }
+
+    /// Counts the stretch before the first change that is held.
+    fn let_go(&mut self) {
+        let Some((time_ns, step)) = self.held.pop_front() else { return };
         self.close(time_ns);
-        self.depth = (time_ns, depth);
-        self.interval(time_ns).reaches(depth);
+        self.before_held.1 += step;
+        let depth = self.before_held.1.max(0) as usize;
+        let interval = self.interval(time_ns);
+        interval.depth_max = interval.depth_max.max(depth);
     }
 
     /// Counts the stretch up to that time.
     fn close(&mut self, time_ns: u64) {
-        let (since_ns, before) = self.depth;
-        for (depth_ns, before) in self.depth_ns.iter_mut().zip(before) {
-            let slot = before.min(DEPTH_MAX - 1);
-            if depth_ns.len() <= slot {
-                depth_ns.resize(slot + 1, 0);
-            }
-            depth_ns[slot] += time_ns - since_ns;
+        let (since_ns, before) = self.before_held;
+        self.before_held.0 = time_ns;
+        let before = before.max(0) as usize;
+        let slot = before.min(DEPTH_MAX - 1);
+        if self.depth_ns.len() <= slot {
+            self.depth_ns.resize(slot + 1, 0);
         }
+        self.depth_ns[slot] += time_ns - since_ns;
         self.spread_depth(since_ns, time_ns, before);
     }
 
     /// Adds a stretch of constant depth to the intervals that it touches.
-    fn spread_depth(&mut self, mut from_ns: u64, to_ns: u64, depth: [usize; 2]) {
+    fn spread_depth(&mut self, mut from_ns: u64, to_ns: u64, depth: usize) {
         while from_ns < to_ns {
             let begin_ns = self.begin_ns;
             let interval = self.interval(from_ns);
             let end_ns =
                 (begin_ns + interval.record.start_ns + interval.record.length_ns).min(to_ns);
-            for (area, depth) in interval.depth_area.iter_mut().zip(depth) {
-                *area += (end_ns - from_ns) as f64 * depth as f64;
-            }
-            interval.reaches(depth);
+            interval.depth_area += (end_ns - from_ns) as f64 * depth as f64;
+            interval.depth_max = interval.depth_max.max(depth);
             from_ns = end_ns;
         }
     }
@@ -231,14 +258,15 @@ impl Times {
         self.fold(|(column, row)| (column / 2, row));
     }
 
-    /// With losses, those do not count as in flight whose ends seem to be lost.
-    pub(super) fn finish(mut self, end_ns: u64, has_losses: bool, record: &mut CaptureRecord) {
+    pub(super) fn finish(mut self, end_ns: u64, record: &mut CaptureRecord) {
         if self.interval_ns == 0 {
             // Nothing ever began.
             self.begin(end_ns);
         }
-        self.close(end_ns.max(self.depth.0));
-        let which = usize::from(has_losses);
+        while !self.held.is_empty() {
+            self.let_go();
+        }
+        self.close(end_ns.max(self.before_held.0));
         for (window, length_ns) in self.windows.iter_mut().zip(WINDOWS_NS) {
             window.at(end_ns.saturating_sub(self.begin_ns) / length_ns);
         }
@@ -247,11 +275,11 @@ impl Times {
         };
         let dispersion = self.windows.iter().zip(WINDOWS_NS).filter_map(of).collect();
         record.arrivals = CaptureArrivals { gap_ns: std::mem::take(&mut self.gap), dispersion };
-        record.depth_ns = std::mem::take(&mut self.depth_ns[which]);
+        record.depth_ns = std::mem::take(&mut self.depth_ns);
         let window_ns = end_ns.saturating_sub(self.begin_ns);
         record.series = std::mem::take(&mut self.intervals)
             .into_iter()
-            .filter_map(|interval| interval.finish(window_ns, which))
+            .filter_map(|interval| interval.finish(window_ns))
             .collect();
         record.map = self.map(&record.places.areas);
     }
@@ -266,24 +294,16 @@ impl Interval {
         own.read_bytes += more.read_bytes;
         own.write_bytes += more.write_bytes;
         own.seeks += more.seeks;
-        self.reaches(other.depth_max);
-        for (area, more) in self.depth_area.iter_mut().zip(other.depth_area) {
-            *area += more;
-        }
+        self.depth_max = self.depth_max.max(other.depth_max);
+        self.depth_area += other.depth_area;
         self.latency.merge(&other.latency);
     }
 
-    fn reaches(&mut self, depth: [usize; 2]) {
-        for (most, depth) in self.depth_max.iter_mut().zip(depth) {
-            *most = (*most).max(depth);
-        }
-    }
-
-    fn finish(self, window_ns: u64, which: usize) -> Option<CaptureInterval> {
+    fn finish(self, window_ns: u64) -> Option<CaptureInterval> {
         let mut record = self.record;
         record.length_ns = record.length_ns.min(window_ns.checked_sub(record.start_ns)?).max(1);
-        record.depth_mean = self.depth_area[which] / record.length_ns as f64;
-        record.depth_max = self.depth_max[which] as u64;
+        record.depth_mean = self.depth_area / record.length_ns as f64;
+        record.depth_max = self.depth_max as u64;
         record.latency_ns = SparseHistogram::from(&self.latency);
         Some(record)
     }

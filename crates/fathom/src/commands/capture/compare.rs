@@ -37,6 +37,11 @@ pub fn compare(output: Output, a: &Side, b: &Side, only_void: bool) -> CommandRe
             "The latencies of {name} go from the driver to the end (D2C), those of the other one from the arrival (Q2C): they do not compare.\n"
         );
     }
+    for (name, _) in names.iter().zip([a, b]).filter(|(_, capture)| capture.last_ns == 0) {
+        text += &format!(
+            "Rates of {name}, which an older version of fathom made, are those of whole intervals of its course.\n"
+        );
+    }
     let more = beside(output, [(names[0], run_a), (names[1], run_b)], only_void);
     text += &more.text;
     output.text(&text)?;

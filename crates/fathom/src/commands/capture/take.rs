@@ -27,6 +27,8 @@ use std::time::Duration;
 
 /// How often rings are looked at that do not fill.
 const ROUND: Duration = Duration::from_millis(100);
+/// And how often, in a round, whether the command has ended: the capture ends with it.
+const COMMAND_ROUND: Duration = Duration::from_millis(5);
 /// How often what has come is written, also when it is little.
 const WRITE_NS: u64 = 1_000_000_000;
 
@@ -196,9 +198,9 @@ fn record(
     let beside_it = (&mut beside, &mut done, &mut presence);
     let went = rounds(stop, (wish, &mut room), &mut capture, &mut writer, beside_it);
     let cpu = threads::thread_cpu().since(cpu_before);
+    let ended_ns = clock::monotonic_ns();
     // Whatever happened: with the command ends all that it has started.
     drop(beside);
-    let ended_ns = clock::monotonic_ns();
     let totals = writer.totals();
     let finished = went.and_then(|()| finish(&mut capture, writer, &mut presence, ended_ns));
     let window_ns = match presence.now {
@@ -261,12 +263,19 @@ fn rounds(
     let mut written_ns = started_ns;
     let mut come: Vec<Event> = Vec::new();
     loop {
-        let left = Duration::from_nanos(until_ns.saturating_sub(clock::monotonic_ns()));
-        let mut keep = |event: &Event, _: &Names| {
-            come.push(*event);
-            Ok(())
-        };
-        capture.round(ROUND.min(left), &mut keep)?;
+        let round_until_ns = until_ns.min(clock::monotonic_ns() + ROUND.as_nanos() as u64);
+        loop {
+            let left = Duration::from_nanos(round_until_ns.saturating_sub(clock::monotonic_ns()));
+            let wait = if beside.program.is_some() { COMMAND_ROUND.min(left) } else { left };
+            let mut keep = |event: &Event, _: &Names| {
+                come.push(*event);
+                Ok(())
+            };
+            capture.round(wait, &mut keep)?;
+            if wait == left || beside.has_ended() {
+                break;
+            }
+        }
         write(&mut come, capture, writer, presence.look())?;
         let lost = capture.lost() - writer.totals().lost;
         writer.lost(lost);
@@ -309,6 +318,10 @@ impl Beside {
             Program::start(wish.root, wish.command, Path::new("."), output, &beside.mark)?;
         beside.program = Some(started);
         Ok(beside)
+    }
+
+    fn has_ended(&self) -> bool {
+        self.program.as_ref().is_some_and(Program::has_ended)
     }
 
     fn ended(&mut self) -> io::Result<Option<Ended>> {
