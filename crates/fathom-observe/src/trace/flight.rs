@@ -90,6 +90,8 @@ const TWIN_OVERTAKEN: u64 = 256;
 /// One that so many of its class have overtaken, and twice as many as are in flight, counts as in flight for as long as its class takes on
 /// average: no device lets that many pass often. When its end comes after all, it was in flight up to there.
 const LEFT_OVERTAKEN: u64 = 64;
+/// Of several at one place the oldest ends first, unless so many of its class have overtaken it, and twice as many as are in flight.
+const SLOW_OVERTAKEN: u64 = 16;
 /// When a trace ends in which ends may be missing, so is one that has waited so many times as long as any of its class took.
 const LEFT_TIMES_LONGEST: u64 = 10;
 /// How often, in ends, that is looked at, at the most.
@@ -293,7 +295,13 @@ impl Table {
 
     /// Those that this end was the last part of, by first sector and order, and whether it was of any.
     fn ended_by(&mut self, event: &Event) -> (Vec<(u64, u64)>, bool) {
-        if let Some(order) = self.exact(event, |_| true) {
+        let in_flight = (self.waiting.len() - self.left) as u64;
+        let is_usual = |waiting: &Waiting| {
+            let overtaken = self.ended_of[event.class as usize] - waiting.own_before;
+            overtaken <= SLOW_OVERTAKEN + 2 * in_flight
+        };
+        let order = self.exact(event, is_usual).or_else(|| self.exact(event, |_| true));
+        if let Some(order) = order {
             return (vec![(event.sector, order)], true);
         }
         let (mut ended, mut is_known) = (Vec::new(), false);

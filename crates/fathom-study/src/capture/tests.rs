@@ -288,10 +288,10 @@ fn rare_sizes_count_as_much_as_frequent_ones() {
 fn what_sets_the_pace_is_seen_from_the_first_request_to_the_last() {
     let reads = class("read", 7000, 10, &[(4096, 7000)]);
     let mut depth_ns = vec![0; 17];
-    (depth_ns[0], depth_ns[16]) = (800, 1300);
+    (depth_ns[0], depth_ns[16]) = (800_000_000, 1_300_000_000);
     let mut slow_start = capture(vec![reads], depth_ns);
     let interval = |reads| CaptureInterval {
-        length_ns: 100,
+        length_ns: 100_000_000,
         reads,
         depth_max: reads.min(16),
         ..CaptureInterval::default()
@@ -300,10 +300,11 @@ fn what_sets_the_pace_is_seen_from_the_first_request_to_the_last() {
     let busy = std::iter::repeat_n(interval(500), 13);
     slow_start.series = idle(7).chain(busy).chain(idle(1)).collect();
     // A record of an older version tells it by its intervals only.
-    (slow_start.window_ns, slow_start.last_ns) = (2100, 0);
+    (slow_start.window_ns, slow_start.last_ns) = (2_100_000_000, 0);
     let job = &twin(&slow_start)[0];
     assert_eq!((job.depth, job.rate), (16, None));
-    let exact = CaptureRecord { first_ns: 700, last_ns: 2000, ..slow_start.clone() };
+    let exact =
+        CaptureRecord { first_ns: 700_000_000, last_ns: 2_000_000_000, ..slow_start.clone() };
     let job = &twin(&exact)[0];
     assert_eq!((job.depth, job.rate), (16, None));
     // Beside another capture of the load, one that was idle at neither end, it has the same rates.
@@ -311,8 +312,8 @@ fn what_sets_the_pace_is_seen_from_the_first_request_to_the_last() {
     let quick = CaptureRecord {
         depth_ns,
         series: Vec::new(),
-        window_ns: 1300,
-        last_ns: 1300,
+        window_ns: 1_300_000_000,
+        last_ns: 1_300_000_000,
         ..slow_start.clone()
     };
     for slow in [&slow_start, &exact] {

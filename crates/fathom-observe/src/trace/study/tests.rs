@@ -147,14 +147,24 @@ fn a_few_missing_ends_do_not_make_a_trace_of_others_deeper() {
             assert_eq!(courses[0], courses[1]);
         }
         // The same places come again and again: the next end there is that of the newer one.
-        let hot = |is_lost: &dyn Fn(u64) -> bool| {
-            let mut events = reads((6000, 50_000, each_ns), (0, 0), is_lost);
-            events.iter_mut().for_each(|event| event.sector %= 150 * 8);
-            study_of_others(&events, None)
-        };
-        let (some, whole) = (hot(&|number| number % 200 == 100), hot(&|_| false));
-        assert_eq!((some.faults.abandoned, &some.depth_ns), (30, &whole.depth_ns));
-        assert_eq!(some.class("read").and_then(|read| read.total_ns.max()), Some(50_000));
+        for places in [40, 150] {
+            let hot = |is_lost: &dyn Fn(u64) -> bool| {
+                let mut events = reads((6000, 50_000, each_ns), (0, 0), is_lost);
+                let place = |ns: u64| ns / each_ns % places * 8;
+                let mut began = HashMap::new();
+                for event in &mut events {
+                    let cold = event.sector;
+                    if event.action == Action::Queue {
+                        began.insert(cold, place(event.time_ns));
+                    }
+                    event.sector = began[&cold];
+                }
+                study_of_others(&events, None)
+            };
+            let (some, whole) = (hot(&|number| number % 200 == 100), hot(&|_| false));
+            assert_eq!((some.faults.abandoned, &some.depth_ns), (30, &whole.depth_ns));
+            assert_eq!(some.class("read").and_then(|read| read.total_ns.max()), Some(50_000));
+        }
     }
 }
 
