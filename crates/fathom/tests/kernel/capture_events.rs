@@ -295,7 +295,7 @@ fn cut_off(path: &Path) {
 fn of_a_cut_trace(sandbox: &Sandbox, device: &LoopDevice) {
     let trace = sandbox.dir().join("cut.blktrace.0");
     cut_off(&trace);
-    let done = sandbox.json(&["--quiet", "replay", p(&trace), p(device.path()), "--twin"], &[1]);
+    let done = sandbox.json(&["replay", p(&trace), p(device.path()), "--twin"], &[1]);
     assert_eq!(done.finding("capture-cut-off")["severity"], "doubtful");
     let id = done.result()["id"].as_str().unwrap().to_owned();
     let shown = sandbox.run(&["show", &id]);
