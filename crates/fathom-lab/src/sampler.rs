@@ -181,6 +181,7 @@ impl Followed {
             asked_write_bytes: more.asked_write_bytes,
             read_bytes: more.read_bytes,
             written_bytes: more.written_bytes,
+            write_calls: Some(more.write_calls),
         }
     }
 }

@@ -246,6 +246,9 @@ pub struct ApplicationSample {
     pub read_bytes: u64,
     /// What it made dirty or wrote directly, less what was deleted before it was written.
     pub written_bytes: u64,
+    /// Write calls, each of which the kernel may count as up to a folio of memory more than it wrote; none in older records.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub write_calls: Option<u64>,
 }
 
 /// Everything in one interval.
@@ -296,6 +299,23 @@ impl Sample {
         let (replaced, went) = self.went.iter().partition(is_both);
         let came = self.came.iter().filter(|name| !is_both(name)).collect();
         Changes { came, went, replaced }
+    }
+}
+
+impl Changes<'_> {
+    /// One line for each kind that there is.
+    #[must_use]
+    pub fn lines(&self) -> Vec<String> {
+        let each = [
+            ("came", &self.came),
+            ("went", &self.went),
+            ("replaced by another of the same name", &self.replaced),
+        ];
+        let line = |(word, names): (&str, &Vec<&String>)| {
+            let names: Vec<&str> = names.iter().map(|name| name.as_str()).collect();
+            (!names.is_empty()).then(|| format!("{word}: {}", names.join(", ")))
+        };
+        each.into_iter().filter_map(line).collect()
     }
 }
 

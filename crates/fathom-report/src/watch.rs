@@ -123,16 +123,8 @@ pub fn sample_text(sample: &Sample, form: &Form, time: &str) -> String {
     if form.with_details && !shown.is_empty() {
         push_parts(&mut out, form.width, &SVCTM.map(str::to_owned));
     }
-    let changes = sample.changes();
-    for (word, names) in [
-        ("came", &changes.came),
-        ("went", &changes.went),
-        ("replaced by another of the same name", &changes.replaced),
-    ] {
-        let names: Vec<&str> = names.iter().map(|name| name.as_str()).collect();
-        if !names.is_empty() {
-            out += &format!("{word}: {}\n", printable(&names.join(", ")));
-        }
+    for line in sample.changes().lines() {
+        out += &format!("{}\n", printable(&line));
     }
     if let Some(lost) = sample.latency_lost.filter(|lost| *lost > 0) {
         out += &format!(

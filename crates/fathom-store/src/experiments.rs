@@ -72,16 +72,21 @@ impl Store {
         Ok(plan)
     }
 
-    /// The newest run of the plan of that name, whatever became of it.
+    /// The newest run of the plan of that name, on that target where there is one, whatever became of it.
     ///
     /// # Errors
     /// Everything about reading.
-    pub fn newest_of_plan(&self, name: &str) -> Result<Option<StoredPlan>, StoreError> {
+    pub fn newest_of_plan(
+        &self,
+        name: &str,
+        target: Option<&str>,
+    ) -> Result<Option<StoredPlan>, StoreError> {
         let sql = "SELECT plans.run_id, plan FROM plans JOIN runs ON runs.id = plans.run_id
-                   WHERE name = ?1 ORDER BY started_unix_ns DESC, runs.rowid DESC LIMIT 1";
+                   WHERE name = ?1 AND (?2 IS NULL OR json_extract(plan, '$.target') = ?2)
+                   ORDER BY started_unix_ns DESC, runs.rowid DESC LIMIT 1";
         let found: Option<(String, String)> = self
             .connection
-            .query_row(sql, [name], |row| Ok((row.get(0)?, row.get(1)?)))
+            .query_row(sql, (name, target), |row| Ok((row.get(0)?, row.get(1)?)))
             .optional()
             .map_err(|e| StoreError::of(&self.path, &e))?;
         found

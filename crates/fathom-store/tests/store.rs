@@ -8,6 +8,7 @@ mod plans;
 use common::{START_NS, head, record, writer};
 use expect_test::{Expect, expect};
 use fathom_model::finding::{Finding, Severity, Verdict};
+use fathom_model::plan::Plan;
 use fathom_model::record::Ending;
 use fathom_store::{Filter, RunState, Store, StoreError};
 use plans::plan;
@@ -338,9 +339,19 @@ fn an_experiment_is_found_again_by_its_plan_and_taken_up() {
             .begin_experiment(&head(id, START_NS + start_ns), &writer(), &plan(name))
             .expect("begins");
     }
-    let newest = store.newest_of_plan("x").expect("looks").expect("is there");
+    let newest = store.newest_of_plan("x", None).expect("looks").expect("is there");
     assert_eq!((newest.run_id.as_str(), newest.plan), ("bbbbbbbbbbbb", plan("x")));
-    assert_eq!(store.newest_of_plan("z").expect("looks"), None);
+    assert_eq!(store.newest_of_plan("z", None).expect("looks"), None);
+    // On another target it is another experiment.
+    let elsewhere = Plan { target: Some("/elsewhere".into()), ..plan("x") };
+    let other = head("eeeeeeeeeeee", START_NS + 9);
+    store.begin_experiment(&other, &writer(), &elsewhere).expect("begins");
+    for (target, id) in [(plan("x").target, "bbbbbbbbbbbb"), (elsewhere.target, "eeeeeeeeeeee")] {
+        let found = store.newest_of_plan("x", target.as_deref()).expect("looks").expect("is there");
+        assert_eq!(found.run_id, id, "{target:?}");
+    }
+    assert_eq!(store.newest_of_plan("x", Some("/nowhere")).expect("looks"), None);
+    store.remove("eeeeeeeeeeee").expect("removes");
     store.begin_run(&head("dddddddddddd", START_NS), &writer()).expect("begins");
     assert_eq!(store.plan("dddddddddddd").expect("looks"), None, "a run without a plan");
 
@@ -354,7 +365,7 @@ fn an_experiment_is_found_again_by_its_plan_and_taken_up() {
     assert_eq!((run.writer, run.records.len()), (other, 2));
     store.remove("bbbbbbbbbbbb").expect("removes");
     assert_eq!(store.plan("bbbbbbbbbbbb").expect("looks"), None, "the plan goes with its run");
-    let edited = store.newest_of_plan("x").expect("looks").expect("is there");
+    let edited = store.newest_of_plan("x", None).expect("looks").expect("is there");
     assert_eq!(edited.run_id, "aaaaaaaaaaaa");
 }
 

@@ -5,6 +5,7 @@ mod compare;
 mod course;
 mod figure;
 mod storage;
+mod waits;
 
 pub use compare::{MeanChange, OnlyInOne, WatchChange, WatchComparison, compare};
 pub use course::{DeviceCourse, Line, Span, Stretches, peaks};
@@ -392,7 +393,10 @@ pub fn judge(records: &[Record]) -> Study {
     findings.extend(storage.uncounted(&summary.devices));
     if let Some(application) = &summary.application {
         let gone = gone(records, application);
-        findings.extend(application::findings(application, &storage, &gone));
+        let pieces: Vec<&WatchRecord> = pieces(records).collect();
+        let (storage, pieces) = (&storage, pieces.as_slice());
+        let seen = waits::Seen { application, storage, pieces, is_trial: false };
+        findings.extend(application::findings(&seen, &gone));
     }
     findings.order_by_key(|finding| std::cmp::Reverse(finding.severity));
     let verdict = Verdict::of(&findings);
@@ -401,7 +405,7 @@ pub fn judge(records: &[Record]) -> Study {
 
 /// What the command of a trial waited for; none of loads of fathom's own.
 pub(crate) fn waits_of(record: &Record) -> Option<Finding> {
-    application::of_command(record)
+    waits::of_command(record)
 }
 
 /// Devices that an application was watched on and that went meanwhile. One that has no series went before it could have any.

@@ -20,6 +20,8 @@ pub struct Usage {
     pub written_bytes: u64,
     /// What was dropped.
     pub dropped_bytes: u64,
+    /// Write calls. What libaio, io_uring and mapped files write is in neither this nor what was handed over.
+    pub write_calls: u64,
     /// The kernel does not tell this user the counts of I/O, or not those of one that has ended.
     pub is_io_refused: bool,
 }
@@ -36,6 +38,7 @@ impl Usage {
             read_bytes: self.read_bytes + other.read_bytes,
             written_bytes: self.written_bytes + other.written_bytes,
             dropped_bytes: self.dropped_bytes + other.dropped_bytes,
+            write_calls: self.write_calls + other.write_calls,
             is_io_refused: self.is_io_refused || other.is_io_refused,
         }
     }
@@ -53,6 +56,7 @@ impl Usage {
             read_bytes: self.read_bytes.saturating_sub(earlier.read_bytes),
             written_bytes: self.written_bytes.saturating_sub(earlier.written_bytes),
             dropped_bytes: self.dropped_bytes.saturating_sub(earlier.dropped_bytes),
+            write_calls: self.write_calls.saturating_sub(earlier.write_calls),
             is_io_refused: self.is_io_refused,
         }
     }
@@ -71,6 +75,7 @@ impl Usage {
             read_bytes: self.read_bytes.max(earlier.read_bytes),
             written_bytes: self.written_bytes.max(earlier.written_bytes),
             dropped_bytes: self.dropped_bytes.max(earlier.dropped_bytes),
+            write_calls: self.write_calls.max(earlier.write_calls),
             is_io_refused: self.is_io_refused,
         }
     }
@@ -160,6 +165,7 @@ pub fn usage(root: &SysRoot, pid: u32) -> Option<Usage> {
         read_bytes: count("read_bytes"),
         written_bytes: count("write_bytes").saturating_sub(count("cancelled_write_bytes")),
         dropped_bytes: count("cancelled_write_bytes"),
+        write_calls: count("syscw"),
         is_io_refused,
     })
 }
@@ -199,7 +205,7 @@ mod tests {
         child.kill().expect("killed");
         // The remains tell the counts.
         let counts = usage(&root, child.id()).expect("not waited for");
-        assert!(counts.asked_write_bytes >= 3 << 20);
+        assert!(counts.asked_write_bytes >= 3 << 20 && counts.write_calls > 0, "{counts:?}");
         child.wait().expect("ended");
         Command::new("kill").args(family[1..].iter().map(u32::to_string)).status().expect("ran");
         assert_eq!(usage(&root, child.id()), None);

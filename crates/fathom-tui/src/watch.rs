@@ -10,6 +10,11 @@ use std::collections::{BTreeMap, VecDeque};
 
 /// Intervals of the past that are kept for curves: more than the widest terminal shows.
 const PAST_MAX: usize = 300;
+/// Intervals for which it stands there that a device came or went, and how many such lines there are.
+const TOLD_FOR: usize = 10;
+const TOLD_MAX: usize = 3;
+/// What is said of those that latencies lack, once.
+const LOST: &str = "trace events were lost: p50, p99 and longest lack requests";
 /// The longest that names get.
 const NAMES_MAX: usize = 32;
 
@@ -42,6 +47,8 @@ pub struct Watched {
     requests: BTreeMap<String, VecDeque<u64>>,
     /// Share of the time in which tasks waited for I/O, in thousandths.
     waited: VecDeque<u64>,
+    /// What happened besides, and for how many intervals that is still shown.
+    told: VecDeque<(String, usize)>,
 }
 
 impl Watched {
@@ -57,6 +64,7 @@ impl Watched {
             time: String::new(),
             requests: BTreeMap::new(),
             waited: VecDeque::new(),
+            told: VecDeque::new(),
         }
     }
 
@@ -68,6 +76,21 @@ impl Watched {
 
     /// Takes in an interval, with what is to be said of each of its devices.
     pub fn take(&mut self, sample: Sample, remarks: Vec<Vec<String>>, time: String) {
+        // Another device of that name has another past.
+        sample.went.iter().for_each(|name| drop(self.requests.remove(name)));
+        self.told.iter_mut().for_each(|(_, left)| *left -= 1);
+        self.told.retain(|(_, left)| *left > 0);
+        let lost = sample.latency_lost.filter(|lost| *lost > 0);
+        if lost.is_some() {
+            self.told.retain(|(line, _)| !line.ends_with(LOST));
+        }
+        let lost = lost.map(|lost| format!("{} {LOST}", format_count(lost)));
+        for line in sample.changes().lines().into_iter().chain(lost) {
+            self.told.push_back((format!("{time} {line}"), TOLD_FOR));
+        }
+        while self.told.len() > TOLD_MAX {
+            self.told.pop_front();
+        }
         for device in &sample.devices {
             let past = self.requests.entry(device.name.clone()).or_default();
             push(past, (1000.0 * iops(device)) as u64);
@@ -173,6 +196,7 @@ fn head(watched: &Watched) -> Vec<Row> {
         );
         named("command", text)
     }));
+    rows.extend(watched.told.iter().map(|(line, _)| Row::of(line.as_str(), Tone::Warning)));
     rows
 }
 

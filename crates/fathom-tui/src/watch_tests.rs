@@ -97,6 +97,44 @@ fn a_stack_on_a_usual_terminal() {
     );
 }
 
+/// A line that vanishes has a reason, and one in its place another past.
+#[test]
+fn devices_that_come_and_go_are_told_for_a_while() {
+    let mut watched = watched(4, false);
+    let text = |watched: &Watched| {
+        lines(&render(watched, Asked::Nothing, true, PLAIN, SIZE).expect("a view"))
+    };
+    let mut next = |went: &[&str], came: &[&str], lost: u64| {
+        let names = |names: &[&str]| names.iter().map(ToString::to_string).collect();
+        let mut sample = watched.last.clone();
+        sample.devices.retain(|device| !went.contains(&device.name.as_str()));
+        (sample.went, sample.came, sample.latency_lost) = (names(went), names(came), Some(lost));
+        watched.take(sample, Vec::new(), "12:10:00".to_owned());
+        (text(&watched), watched.requests.contains_key("sda"))
+    };
+    let (shown, is_kept) = next(&["sda"], &[], 0);
+    assert!(shown.contains(" 12:10:00 went: sda\n") && !is_kept, "{shown}");
+    let (shown, _) = next(&["sdb"], &["sdb"], 78);
+    for part in [
+        "went: sda",
+        "12:10:00 replaced by another of the same name: sdb",
+        "78 trace events were lost",
+    ] {
+        assert!(shown.contains(part), "{part}: {shown}");
+    }
+    let (shown, _) = next(&[], &[], 5);
+    assert!(shown.contains("5 trace events were lost") && !shown.contains("78 "), "{shown}");
+    // The newest three, each for ten intervals.
+    let (shown, _) = next(&[], &["sdz"], 0);
+    assert!(shown.contains("came: sdz") && !shown.contains("went: sda"), "{shown}");
+    for _ in 0..9 {
+        let (shown, _) = next(&[], &[], 0);
+        assert!(shown.contains("came: sdz"), "{shown}");
+    }
+    let (shown, _) = next(&[], &[], 0);
+    assert!(!shown.contains("sdz") && !shown.contains("lost"), "{shown}");
+}
+
 #[test]
 fn low_and_narrow_ones_lose_the_rest_first() {
     check(

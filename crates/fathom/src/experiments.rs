@@ -29,7 +29,7 @@ pub fn to_go_on_with(
             Some(plan) => (run_id, plan),
             None => return Err((format!("run {run_id} follows no plan"), Exit::Usage)),
         },
-        None => match store.newest_of_plan(&plan.name).map_err(failed)? {
+        None => match store.newest_of_plan(&plan.name, own_target(plan)).map_err(failed)? {
             Some(found) => (found.run_id, found.plan),
             None => return Ok(None),
         },
@@ -54,6 +54,11 @@ pub fn to_go_on_with(
     }
     let prefix = store.shortest_prefix(&run_id).unwrap_or(run_id);
     Err((edited(plan, &prefix, run.records.len(), &differences), Exit::Usage))
+}
+
+/// The target, where each has experiments of its own: a plan that comes with fathom is edited by nobody.
+fn own_target(plan: &Plan) -> Option<&str> {
+    plan.target.as_deref().filter(|_| fathom_plan::ready_named(&plan.name).is_ok())
 }
 
 fn edited(plan: &Plan, prefix: &str, trials: usize, differences: &[String]) -> String {

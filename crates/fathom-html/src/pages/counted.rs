@@ -1,9 +1,9 @@
 //! What devices counted over time, drawn: of a watch, and of the trials of other runs.
 
 use crate::page::{Axis, Block, Chart, ChartKind, Point, Section, Series, Unit};
-use fathom_base::units::format_count;
 use fathom_model::record::Record;
-use fathom_study::watch::{DeviceCourse, Line, Span, Stretches};
+use fathom_report::watch::answer::lengths;
+use fathom_study::watch::{DeviceCourse, Line, Span, Stretches, summary};
 
 /// Points of a line: more are closer than a screen shows.
 const STRETCHES_MAX: usize = 600;
@@ -20,7 +20,8 @@ pub(super) struct Lines<'a> {
     pub(super) x: Axis,
     /// Where the first interval begins on it.
     pub(super) start_s: f64,
-    pub(super) intervals: usize,
+    /// How many intervals of what length there are.
+    pub(super) n: String,
     /// How long one is.
     pub(super) interval_s: f64,
 }
@@ -49,8 +50,7 @@ impl Lines<'_> {
     pub(super) fn chart(&self, title: String, y: Axis, lines: &[(&str, &Line)]) -> Option<Chart> {
         let mut chart = Chart::new(title, ChartKind::Line, self.x.clone(), y);
         chart.series = lines.iter().filter_map(|(name, line)| self.series(name, line)).collect();
-        let count = format_count(self.intervals as u64);
-        chart.n = format!("{count} intervals of {:.2} s", self.interval_s);
+        chart.n.clone_from(&self.n);
         if self.stretches.intervals > 1 {
             chart.interval =
                 "The band goes from the lowest to the highest interval: no peak is averaged away."
@@ -136,7 +136,7 @@ fn of_trial(name: &str, record: &Record) -> Vec<Chart> {
         stretches: &stretches,
         x: Axis::new("time since the window began", Unit::Seconds),
         start_s: 0.0,
-        intervals: watch.intervals(),
+        n: lengths(&summary(one)).trim_end().to_owned(),
         interval_s: watch.interval_ns as f64 / 1e9,
     };
     let mut names = names_of(record);

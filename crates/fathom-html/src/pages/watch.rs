@@ -8,7 +8,7 @@ use super::{Source, parts};
 use crate::page::{Axis, Block, Cell, Chart, ChartKind, Column, Page, Point, Section, Table, Unit};
 use fathom_base::order::Order;
 use fathom_base::units::{format_count, format_duration, format_length};
-use fathom_report::watch::answer::{application_text, number};
+use fathom_report::watch::answer::{application_text, lengths, number};
 use fathom_report::{answer, text};
 use fathom_study::watch::{
     DeviceCourse, Line, Stretches, WatchFigure, WatchSummary, WatchedDevice, peaks, summary,
@@ -116,7 +116,7 @@ impl Over<'_> {
             stretches: self.stretches,
             x: Axis::new("time", Unit::UnixSeconds),
             start_s: self.source.head.started_unix_ns as f64 / 1e9,
-            intervals: self.found.intervals,
+            n: lengths(self.found).trim_end().to_owned(),
             interval_s: self.found.interval_ns as f64 / 1e9,
         };
         over.chart(title, y, lines)
@@ -182,7 +182,7 @@ impl Over<'_> {
         let (x, y) = (Axis::names("since the start", names), Axis::names("device", devices));
         let mut chart = Chart::new("Busiest intervals of every device", ChartKind::HeatMap, x, y)
             .series("%util", points)
-            .n(format!("{} intervals", format_count(self.found.intervals as u64)))
+            .n(lengths(self.found).trim_end())
             .note("Each cell is the busiest single interval in it. 100 % is full for a disk with one head, not for what serves several requests at once.");
         chart.scale = Some(Axis::new("%util", Unit::Share));
         let together = each * self.stretches.intervals;

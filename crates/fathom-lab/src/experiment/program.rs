@@ -6,9 +6,11 @@ use super::loads::ProgramLoad;
 use crate::error::LabError;
 use crate::lab::Lab;
 use crate::sampler::{Deltas, Progress, Sampler};
+use fathom_base::units::format_length;
 use fathom_load::run::Observer;
 use fathom_model::record::{CpuTime, Ending, IoFailure, RECORD_VERSION, Record};
 use fathom_model::stack::{Stack, StackAround};
+use fathom_model::watch::{DeviceCounts, DeviceSeries};
 use fathom_model::workload::Workload;
 use fathom_sys::child::{Ended, Output, Program};
 use fathom_sys::{clock, process, threads};
@@ -112,9 +114,9 @@ pub(crate) fn measure(
         // Of a figure more is better; of the time it takes, less would be.
         figures.insert("runs_per_hour".to_owned(), 3600e9 / window_ns.max(1) as f64);
     }
-    let void = failure.clone().or(missing);
-    let output = end_of(output);
     let deltas = Deltas { process_cpu, ..sampler.deltas() };
+    let void = failure.clone().or(missing).or_else(|| idle(run, &figures, &deltas, window_ns));
+    let output = end_of(output);
     let record = record(run, deltas, (started_unix_ns, window_ns), failure);
     Ok(Measured { record, figures, output, void })
 }
@@ -143,6 +145,30 @@ fn figures(run: &Run<'_>, output: &str) -> (BTreeMap<String, f64>, Option<String
         }
     }
     (found, missing)
+}
+
+/// Why there is nothing to compare: each figure of the command is 0, and nothing was asked of its target.
+fn idle(
+    run: &Run<'_>,
+    figures: &BTreeMap<String, f64>,
+    deltas: &Deltas,
+    window_ns: u64,
+) -> Option<String> {
+    let (name, _) = figures.first_key_value()?;
+    let tops = run.stack?.top_block_devices();
+    let tops: Vec<&str> = tops.iter().map(|node| node.name.as_str()).collect();
+    let own = deltas.course.as_deref()?.devices.iter();
+    let own = own.filter(|device| tops.contains(&device.name.as_str()));
+    let counts: Vec<DeviceCounts> = own.flat_map(DeviceSeries::counts).collect();
+    let is_idle = |of: &DeviceCounts| of.reads.requests + of.writes.requests == 0;
+    let is_nothing = figures.values().all(|figure| *figure == 0.0);
+    (is_nothing && !counts.is_empty() && counts.iter().all(is_idle)).then(|| {
+        format!(
+            "nothing was asked of {} in {}, and figure.{name} is 0: start the load first",
+            tops.join(" + "),
+            format_length(window_ns)
+        )
+    })
 }
 
 /// A ready application (`fathom watch --recipe`) among them is noted in the journal of the experiment, which is looked through

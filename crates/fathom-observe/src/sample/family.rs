@@ -124,6 +124,7 @@ impl Family {
             asked_write_bytes: after.asked_write_bytes.saturating_sub(before.asked_write_bytes),
             read_bytes: after.read_bytes.saturating_sub(before.read_bytes),
             written_bytes: after.written_bytes.saturating_sub(before.written_bytes),
+            write_calls: Some(after.write_calls.saturating_sub(before.write_calls)),
         }
     }
 }

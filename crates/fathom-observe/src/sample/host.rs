@@ -13,12 +13,20 @@ pub(super) struct Look {
 }
 
 impl Look {
-    pub(super) fn take(root: &SysRoot, lines: &[u32]) -> Self {
-        Self {
+    /// What cannot be read, as without a free descriptor, stands still: all since boot would belong to the interval after it.
+    pub(super) fn take(root: &SysRoot, lines: &[u32], before: &Self) -> Self {
+        let mut look = Self {
             processors: pressure::processors(root, lines),
             pages: pressure::pages(root),
             pressure: ["io", "memory", "cpu"].map(|of| pressure::pressure(root, of)),
+        };
+        if look.processors.user + look.processors.system + look.processors.idle == 0 {
+            look.processors.clone_from(&before.processors);
         }
+        if look.pages == Pages::default() {
+            look.pages = before.pages;
+        }
+        look
     }
 
     /// What happened since an earlier one.
@@ -67,15 +75,24 @@ mod tests {
         let root = tree.root();
         tree.put("proc/stat", "cpu  100 0 50 800 50 0 0 0\nintr 1000 5\nctxt 500\n");
         tree.put("proc/pressure/io", "some avg10=0 total=1000\nfull avg10=0 total=0\n");
-        let before = Look::take(&root, &[]);
+        let before = Look::take(&root, &[], &Look::default());
         tree.put("proc/stat", "cpu  150 0 70 890 80 0 0 10\nintr 3000 5\nctxt 1500\n");
         tree.put("proc/pressure/io", "some avg10=0 total=501000\nfull avg10=0 total=200000\n");
         tree.put("proc/meminfo", "Dirty: 12 kB\nWriteback: 4 kB\nMemAvailable: 1024 kB\n");
-        let found = Look::take(&root, &[]).since(&before, 2_000_000_000);
+        let found = Look::take(&root, &[], &before).since(&before, 2_000_000_000);
         assert_eq!((found.user_share, found.system_share), (0.25, 0.1));
         assert_eq!((found.iowait_share, found.steal_share), (0.15, 0.05));
         assert_eq!((found.io_pressure, found.memory_pressure), (Some((0.25, 0.1)), None));
         assert_eq!((found.interrupts_per_s, found.context_switches_per_s), (1000.0, 500.0));
         assert_eq!((found.dirty_bytes, found.writeback_bytes), (12_288, 4096));
+        // Where nothing can be read, nothing has happened, then or since boot.
+        let seen = Look::take(&root, &[], &before);
+        let nothing = SysRoot::at(root.path("nothing"));
+        let unread = Look::take(&nothing, &[], &seen);
+        let found = unread.since(&seen, 1_000_000_000);
+        assert_eq!((found.user_share, found.interrupts_per_s), (0.0, 0.0));
+        assert_eq!(found.dirty_bytes, 12_288);
+        let found = Look::take(&root, &[], &unread).since(&unread, 1_000_000_000);
+        assert_eq!((found.system_share, found.context_switches_per_s), (0.0, 0.0));
     }
 }

@@ -142,7 +142,7 @@ impl Watcher {
         let by_name = |disks: Vec<DiskLine>| {
             disks.into_iter().map(|disk| (disk.name.clone(), disk)).collect::<BTreeMap<_, _>>()
         };
-        let host = host::Look::take(&self.root, &self.lines);
+        let host = host::Look::take(&self.root, &self.lines, &self.before.host);
         let interrupts = self.lines.iter().copied().zip(host.processors.lines.iter().copied());
         let arrays = self.layers.iter().filter(|layer| layer.is_array);
         let mut above: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();

@@ -3,7 +3,7 @@
 use crate::table::{Align, Table};
 use crate::text::{format_share, printable, push_wrapped_to};
 use fathom_base::units::{format_count, format_length, format_ns, format_size};
-use fathom_model::watch::ApplicationRecord;
+use fathom_model::watch::{ApplicationRecord, ApplicationSample};
 use fathom_study::watch::{
     MeanChange, OnlyInOne, WatchChange, WatchComparison, WatchFigure, WatchSummary, WatchedDevice,
 };
@@ -34,7 +34,8 @@ pub fn answer_text(summary: &WatchSummary, width: usize) -> String {
 }
 
 /// How many intervals of what length there were, as a line.
-pub(crate) fn lengths(summary: &WatchSummary) -> String {
+#[must_use]
+pub fn lengths(summary: &WatchSummary) -> String {
     let all = format_length((summary.seconds * 1e9) as u64);
     if summary.intervals == 1 {
         return format!("1 interval of {:.2} s\n", summary.seconds);
@@ -192,10 +193,7 @@ fn push_application(out: &mut String, application: &ApplicationRecord, width: us
         format_size(total.read_bytes),
         format_size(total.written_bytes),
     );
-    let is_more = (1..total.written_bytes).contains(&total.asked_write_bytes);
-    let whole =
-        if is_more { " (the kernel counts whole folios of memory, and mapped files)" } else { "" };
-    push_wrapped_to(out, width, "  ", &(own + whole));
+    push_wrapped_to(out, width, "  ", &(own + unasked(total)));
     for (name, counts) in &application.devices {
         let text = format!(
             "{name}: read {} in {} requests, written {} in {}, {} flushes",
@@ -215,6 +213,19 @@ fn push_application(out: &mut String, application: &ApplicationRecord, width: us
     for line in &lines[from..] {
         let line: String = printable(line).chars().take(width.saturating_sub(4)).collect();
         *out += &format!("    {line}\n");
+    }
+}
+
+/// Why there is more than was asked for, where there is. Somewhat more is read ahead.
+fn unasked(total: &ApplicationSample) -> &'static str {
+    const AHEAD_BYTES_MAX: u64 = 4 << 20;
+    let reads =
+        (1..total.read_bytes.saturating_sub(AHEAD_BYTES_MAX)).contains(&total.asked_read_bytes);
+    let writes = (1..total.written_bytes).contains(&total.asked_write_bytes);
+    if reads || writes {
+        " (what libaio, io_uring and mapped files ask for, the kernel does not count as asked for; what is to be written, it counts in whole folios of memory)"
+    } else {
+        ""
     }
 }
 
@@ -486,13 +497,20 @@ mod tests {
 
     /// More than was asked for is a matter of how the kernel counts.
     #[test]
-    fn whole_folios_are_named_where_they_show() {
+    fn what_is_not_counted_as_asked_for_is_named_where_it_shows() {
         let of = |asked_write_bytes: u64, written_bytes: u64| {
             let mut application = ApplicationRecord::default();
             application.total.asked_write_bytes = asked_write_bytes;
             application.total.written_bytes = written_bytes;
-            application_text(&application, 300).contains("counts whole folios")
+            application_text(&application, 400).contains("whole folios of memory)")
         };
         assert!(of(10 << 20, 145 << 20) && !of(10 << 20, 10 << 20) && !of(0, 5) && !of(0, 0));
+        let read = |asked_read_bytes: u64, read_bytes: u64| {
+            let mut application = ApplicationRecord::default();
+            application.total.asked_read_bytes = asked_read_bytes;
+            application.total.read_bytes = read_bytes;
+            application_text(&application, 400).contains("(what libaio")
+        };
+        assert!(read(60_000, 100 << 20) && !read(60_000, 1 << 20) && !read(0, 100 << 20));
     }
 }

@@ -33,7 +33,7 @@ pub fn of_study(
     findings.extend(too_few(study, boots));
     findings.extend(few_boots(study, boots));
     findings.extend(no_winner(study));
-    findings.extend(silent(study));
+    findings.extend(silent(study, cells));
     findings.extend(outliers(&study.figures, cells, values));
     findings.extend(ranks(study));
     findings
@@ -165,7 +165,7 @@ fn no_winner(study: &ExperimentStudy) -> Option<Finding> {
 }
 
 /// Objectives that no trial has a value for: most often a percentile of few requests.
-fn silent(study: &ExperimentStudy) -> Option<Finding> {
+fn silent(study: &ExperimentStudy, cells: &[Cell]) -> Option<Finding> {
     if study.trials == study.void.len() {
         return None;
     }
@@ -192,8 +192,10 @@ fn silent(study: &ExperimentStudy) -> Option<Finding> {
     let found = Finding::new("silent-objective", Severity::Doubtful, text);
     Some(if silent.contains("latency_p") {
         found.advise("a percentile needs many requests in each trial: a longer duration=, or latency_mean as objective")
-    } else {
+    } else if cells.iter().any(|cell| cell.workloads.len() > 1) {
         found.advise("where one of several workloads is meant: workload = \"LABEL\" beside metric")
+    } else {
+        found.advise("ratios are what is compared: a figure of 0 counts for none")
     })
 }
 
@@ -379,6 +381,7 @@ mod tests {
     /// Each answer once, with the cells it was given in; loads of fathom's own give none.
     #[test]
     fn what_commands_waited_for_is_told_by_cells() {
+        use fathom_model::stack::{Node, NodeKind, Stack, StackAround};
         use fathom_model::watch::{
             ApplicationSample, DeviceCounts, DeviceSample, FlowCounts, Sample as Look, WatchRecord,
         };
@@ -407,6 +410,11 @@ mod tests {
                 application: Some(ApplicationSample { processes: 1, ..Default::default() }),
                 ..Look::default()
             });
+            let mut disk = Node::new(NodeKind::Disk, "sda");
+            disk.devno = Some("8:0".to_owned());
+            let path = "/dev/sda".to_owned();
+            let before = Stack { resolved_path: path.clone(), path, nodes: vec![disk], top: 0 };
+            watch.stacks = vec![StackAround { before, after: None }];
             record.watch = Some(Box::new(watch));
             record.targets.clear();
         }
@@ -421,6 +429,27 @@ mod tests {
         let other = text("not-storage-bound");
         let start = "9 of 27 trials (a=z): not bound by storage: sda was busy for 10 %";
         assert!(other.starts_with(start), "{other}");
+    }
+
+    /// Which of several workloads is meant is asked only where there are several.
+    #[test]
+    fn an_objective_without_a_value_says_why() {
+        use fathom_model::plan::{Metric, Objective};
+        let mut sample = sample(10);
+        let objective = Objective { metric: Metric::Application, workload: None, bound: None };
+        sample.plan.objectives = vec![objective];
+        let advice = |sample: &Sample| {
+            let study = study(&sample.plan, &sample.cells, &sample.records);
+            let silent = study.findings.into_iter().find(|found| found.id == "silent-objective");
+            silent.expect("said").advice.join(" ")
+        };
+        let one = advice(&sample);
+        assert!(one.contains("a figure of 0") && !one.contains("workload"), "{one}");
+        for cell in &mut sample.cells {
+            let more = cell.workloads[0].clone();
+            cell.workloads.push(more);
+        }
+        assert!(advice(&sample).contains("one of several workloads"));
     }
 
     /// That none keeps the bounds is what came out, of trials that count.

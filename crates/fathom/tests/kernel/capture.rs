@@ -6,7 +6,7 @@ use fathom_model::capture::CaptureRecord;
 use fathom_observe::trace::event::{Action, Class};
 use fathom_observe::trace::open::Source;
 use fathom_testkit::Capability::{FathomBinary, LoopDevices, Tool};
-use fathom_testkit::{LoopDevice, Mount, Scratch, Trial, kernel_test};
+use fathom_testkit::{Judged, LoopDevice, Mount, Scratch, Trial, kernel_test};
 use serde_json::Value;
 use std::collections::{HashMap, VecDeque};
 use std::fs;
@@ -54,12 +54,14 @@ fn captured(sandbox: &Sandbox, device: &str, trace: &Path, command: &[String]) -
     let mut words = vec!["--json", "--quiet", "capture", device, "-o", p(trace), "--"];
     words.extend(command.iter().map(String::as_str));
     let done = sandbox.run(&words);
-    assert_eq!(done.code, 0, "{done:?}");
+    // What was lost makes it doubtful.
+    let has_lost = || done.result()["capture"]["faults"]["lost"] != 0;
+    assert!(done.code == 0 || done.code == 1 && has_lost(), "{done:?}");
     done.result()
 }
 
 /// 4 KiB, 70 % reads, 4 in flight, 8000 requests: by count, bytes, sizes, depth, latency and process.
-fn known_load() {
+fn known_load() -> Judged {
     let sandbox = Sandbox::new();
     let device = LoopDevice::new(64 * MIB).unwrap();
     let (trace, report) = (sandbox.dir().join("t"), sandbox.dir().join("fio.json"));
@@ -75,16 +77,25 @@ fn known_load() {
         &output,
     ];
     let command = fio(p(device.path()), &load);
-    let result = captured(&sandbox, p(device.path()), &trace, &command);
-    let fio: Value = serde_json::from_str(&fs::read_to_string(&report).unwrap()).unwrap();
+    // Kernels lose some events by themselves, more of them where the machine is busy: what is missing then was told as lost.
+    let Some((result, fio)) = (0..LOSSES_MAX).find_map(|_| {
+        let result = captured(&sandbox, p(device.path()), &trace, &command);
+        let fio: Value = serde_json::from_str(&fs::read_to_string(&report).unwrap()).unwrap();
+        let lost = result["capture"]["faults"]["lost"].as_u64().unwrap();
+        assert!(lost < 8000, "a quarter of all: {}", result["capture"]["faults"]);
+        counts_are_those_of(&fio, &result["capture"], lost);
+        if lost > 0 {
+            fs::remove_file(&trace).unwrap();
+        }
+        (lost == 0).then_some((result, fio))
+    }) else {
+        return Judged::Skipped(format!("each of {LOSSES_MAX} captures lost events"));
+    };
     let capture = &result["capture"];
     for word in ["read", "write"] {
         let theirs = &fio["jobs"][0][word];
         let class = class(capture, word);
-        // udev and the like may read the device when it is closed after writing.
-        let (own, of_fio) =
-            (class["count"].as_u64().unwrap(), theirs["total_ios"].as_u64().unwrap());
-        assert!(own >= of_fio && own <= of_fio + 200, "{word}: {own} {of_fio}");
+        let of_fio = theirs["total_ios"].as_u64().unwrap();
         if word == "write" {
             assert_eq!(class["bytes"].as_u64(), Some(4096 * of_fio));
             assert_eq!(class["size_deviation"].as_f64(), Some(0.0));
@@ -94,7 +105,6 @@ fn known_load() {
     let processes = capture["processes"].as_array().unwrap();
     let of_fio = processes.iter().find(|process| fio_share(process)).expect("fio is named");
     assert!(of_fio["count"].as_u64() >= Some(8000), "{processes:?}");
-    assert!(capture["faults"]["lost"] == 0, "{}", capture["faults"]);
     // The same from the file, and as a workload.
     let again = sandbox.json(&["capture", "--from", p(&trace), "--workload", p(&twin)], &[0]);
     let again = again.result();
@@ -110,6 +120,20 @@ fn known_load() {
     let done = sandbox.json(&run, &[0, 1]);
     let job = &done.result()["records"][0]["jobs"][0];
     assert_eq!(job["name"], "random");
+    Judged::Passed
+}
+
+/// How often a load is captured until nothing of it is lost.
+const LOSSES_MAX: usize = 8;
+
+/// Requests are those that fio made, but for the events that were lost.
+fn counts_are_those_of(fio: &Value, capture: &Value, lost: u64) {
+    for word in ["read", "write"] {
+        let of_fio = fio["jobs"][0][word]["total_ios"].as_u64().unwrap();
+        let own = class(capture, word)["count"].as_u64().unwrap();
+        // udev and the like may read the device when it is closed after writing.
+        assert!(own + lost >= of_fio && own <= of_fio + 200, "{word}: {own} {of_fio}, lost {lost}");
+    }
 }
 
 /// How many were in flight for how long, and what requests took, as the steps of the trace say, and no longer than fio saw them take.

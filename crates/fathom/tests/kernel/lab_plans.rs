@@ -1,16 +1,15 @@
 //! `fathom lab`: the plans that come with it, designs and expectations end to end. Loads are commands that print known figures, so that
 //! the answers are known too; they are nobody's measurements.
 
-use crate::cli::{Done, Kept, Running, Sandbox, names, p, wait_until};
+use crate::cli::{Done, Sandbox, names, p};
 use crate::filesystems::mounted;
 use crate::lab::{assert_same, lab, machine, plan, trials_of};
 use fathom_testkit::Capability::{FathomBinary, FsOnLoop, LoopDevices, Root, Tool};
 use fathom_testkit::{Content, FsKind, LoopDevice, LoopOptions, MountedFs, Trial, kernel_test};
 use serde_json::Value;
-use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 /// The kernel ends a program for want of memory there, which trials at the same time are void for.
 pub fn alone() -> Vec<Trial> {
@@ -46,7 +45,6 @@ pub fn trials() -> Vec<Trial> {
             rights,
         ),
         kernel_test("lab_read_ahead_of_others", &[ext4[0], FsOnLoop(FsKind::Btrfs)], read_ahead),
-        kernel_test("lab_in_use", &[ext4[0], ext4[1], Tool("shuf")], in_use),
     ]
 }
 
@@ -688,94 +686,4 @@ fn stops() {
     let file = scored(&sandbox, "all", "echo score: {speed}", &rest);
     let done = lab(&sandbox, &file, &[]);
     assert_eq!((done.result()["ended"].as_str(), done.records().len()), (Some("complete"), 18));
-}
-
-/// The plan for a load that is there anyway, with windows of one or two seconds beside reads that go on by themselves: it is watched under
-/// every setting, by the very program that runs the plan, which lies in no directory of PATH.
-fn in_use() {
-    let sandbox = Sandbox::new();
-    let fs = mounted(FsKind::Ext4, &[], "");
-    let before = machine(&sandbox, &[fs.device()]);
-    let program = sandbox.scratch.join("not in PATH");
-    fs::copy(fathom_testkit::fathom_binary().unwrap(), &program).unwrap();
-    let data = fs.dir().join("data");
-    let script = format!(
-        "dd if=/dev/zero of={0} bs=64k count=64 oflag=direct status=none && while dd if={0} of=/dev/null bs=4k iflag=direct status=none; do :; done",
-        p(&data)
-    );
-    let load = Command::new("sh").args(["-c", &script]).stdin(Stdio::null()).spawn().unwrap();
-    let load = Kept(load);
-    wait_until("the load reads", || data.metadata().is_ok_and(|meta| meta.len() == 64 << 16));
-    let _store = Windows::default();
-    let mut command = Command::new(&program);
-    command.arg("--db").arg(sandbox.db()).args(["--json", "--quiet", "lab", "in-use", p(fs.dir())]);
-    command.args(["shortest=1", "longest=2", "settle=0s", "--skip=scheduler=bfq"]);
-    command.env("LC_ALL", "C").env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin");
-    command.env_remove("FATHOM_DB").env_remove("FATHOM").stdin(Stdio::null());
-    // An answer takes 25 blocks at the most: it is ended when five windows are there for sure, as its text says that one may.
-    let mut running = Running::start(&mut command, "slot_started", 1);
-    if running.wait_for("slot_started", 6) {
-        running.signal("INT");
-    }
-    let done = running.finish();
-    drop(load);
-    assert_eq!(done.code, 130, "{}", ending(&done));
-    let result = done.result();
-    assert_eq!(result["ended"], "interrupted", "{}", ending(&done));
-    let records: Vec<Value> =
-        done.records().into_iter().filter(|record| record["cell"]["void"].is_null()).collect();
-    assert!(records.len() >= 5, "{}", ending(&done));
-    let levels: BTreeSet<String> =
-        records.iter().map(|record| record["cell"]["levels"].to_string()).collect();
-    assert_eq!(levels.len(), 2, "{levels:?} {}", ending(&done));
-    for record in &records {
-        let watched = &record["cell"]["application"]["requests_per_s"];
-        assert!(watched.as_f64() > Some(10.0), "{}\n{}", record["cell"], ending(&done));
-        let window_s = record["window_ns"].as_f64().unwrap() / 1e9;
-        assert!((0.9..60.0).contains(&window_s), "{window_s} s: {}", record["cell"]);
-    }
-    assert_same(&before, &machine(&sandbox, &[fs.device()]), "after the plan");
-}
-
-/// Where the plan keeps its windows; what was not there before is taken away.
-struct Windows {
-    before: Vec<String>,
-}
-
-impl Windows {
-    const DIR: &str = "/run";
-
-    /// The store, and what lies beside it.
-    fn there() -> Vec<String> {
-        let is_its = |name: &String| name.starts_with("fathom-in-use.db");
-        names(Path::new(Self::DIR)).into_iter().filter(is_its).collect()
-    }
-}
-
-impl Default for Windows {
-    fn default() -> Self {
-        Self { before: Self::there() }
-    }
-}
-
-impl Drop for Windows {
-    fn drop(&mut self) {
-        for name in Self::there().into_iter().filter(|name| !self.before.contains(name)) {
-            fs::remove_file(Path::new(Self::DIR).join(name)).ok();
-        }
-    }
-}
-
-/// The last of what a command said, on both streams: what went wrong stands at the end.
-fn ending(done: &Done) -> String {
-    let last = |text: &str| {
-        let start = text.char_indices().rev().nth(3000).map_or(0, |(at, _)| at);
-        text[start..].to_owned()
-    };
-    format!(
-        "code {}; stdout ends with\n{}\nstderr ends with\n{}",
-        done.code,
-        last(&done.stdout),
-        last(&done.stderr)
-    )
 }

@@ -32,6 +32,7 @@ mod knobs;
 mod lab;
 mod lab_grid;
 mod lab_holds;
+mod lab_in_use;
 mod lab_kills;
 mod lab_plans;
 mod lab_services;
@@ -118,6 +119,7 @@ fn runs() -> Vec<Trial> {
 fn others() -> Vec<Trial> {
     let mut trials = lab_plans::trials();
     trials.extend(lab::trials());
+    trials.extend(lab_in_use::trials());
     trials.extend(lab_kills::trials());
     trials.extend(lab_holds::trials());
     trials.extend(lab_grid::trials());

@@ -1,6 +1,6 @@
 //! What `fathom watch` says that an application waited for: real loads, of which it is known.
 
-use crate::cli::{self, MIB, Sandbox, p};
+use crate::cli::{self, Kept, MIB, Sandbox, p};
 use crate::cli::{as_nobody, binary_for_nobody};
 use crate::filesystems::{in_memory, mounted};
 use crate::gone::Passing;
@@ -10,12 +10,16 @@ use serde_json::Value;
 use std::fs;
 use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt;
+use std::process::Command;
 
 pub fn trials() -> Vec<Trial> {
     let (binary, loops, ext4) = (FathomBinary, LoopDevices, FsOnLoop(FsKind::Ext4));
     vec![
         kernel_test("watch_says_what_waits_for_what", &[binary, loops], waits),
         kernel_test("watch_of_who_commits", &[binary, ext4], commits),
+        kernel_test("watch_beside_others", &[binary, loops], beside_others),
+        kernel_test("watch_of_a_tree_that_goes", &[binary, FsOnLoop(FsKind::Xfs)], tree_goes),
+        kernel_test("watch_of_what_is_asked_elsewhere", &[binary, ext4, Tool("fio")], elsewhere),
         kernel_test("watch_of_what_is_not_counted", &[binary, loops], uncounted),
         kernel_test("watch_hands_its_input_on", &[binary, loops], input),
         kernel_test("watch_of_a_device_that_goes", &[binary, loops], goes),
@@ -74,6 +78,68 @@ fn commits() {
     let done = sandbox.json(&["watch", dir, "--", "sh", "-c", &script], &[0]);
     let text = done.finding("io-gap")["summary"].as_str().unwrap().to_owned();
     assert!(text.contains("has written 32 MiB"), "{text}");
+}
+
+/// Who sleeps, or reads a little, while others read a lot, does not wait for their requests.
+fn beside_others() {
+    let sandbox = Sandbox::new();
+    let memory = in_memory(64 * MIB, Content::Pattern(1));
+    let (path, name) = (p(memory.device.path()), memory.device.name());
+    let read =
+        format!("while dd if={path} of=/dev/null bs=64k iflag=direct 2>/dev/null; do :; done");
+    let others = ["-c"; 3].map(|c| Kept(Command::new("sh").args([c, &read]).spawn().unwrap()));
+    for script in [
+        "sleep 1".to_owned(),
+        format!("dd if={path} of=/dev/null bs=64k count=8 iflag=direct; sleep 1"),
+    ] {
+        let done = sandbox.json(&["watch", &name, "--", "sh", "-c", &script], &[0]);
+        // Where the machine lets them read for less than half of the time only, nobody is bound.
+        let is_true = |id: &String| id == "others-io" || id == "not-storage-bound";
+        assert!(done.findings().iter().any(is_true), "{done:?}");
+        for id in ["latency-bound", "parallel", "partly-parallel", "device-bound"] {
+            done.has_not(id);
+        }
+    }
+    drop(others);
+}
+
+/// What a filesystem writes of a tree that is removed is charged to nobody: it is not called that of others.
+fn tree_goes() {
+    let sandbox = Sandbox::new();
+    let fs = mounted(FsKind::Xfs, &[], "");
+    let dir = p(fs.dir());
+    let make = format!(
+        "for d in $(seq 40); do mkdir -p {dir}/t/$d; for f in $(seq 50); do echo x > {dir}/t/$d/$f; done; done; sync"
+    );
+    assert!(Command::new("sh").args(["-c", &make]).status().unwrap().success());
+    let script = format!("rm -rf {dir}/t; sync");
+    let done = sandbox.json(&["watch", dir, "--", "sh", "-c", &script], &[0]);
+    done.has_not("others-io");
+}
+
+/// Requests of libaio are in no count of what was asked for, but in what was written: a device that saw nothing of it has a gap.
+fn elsewhere() {
+    let sandbox = Sandbox::new();
+    let fs = mounted(FsKind::Ext4, &[], "");
+    let idle = in_memory(16 * MIB, Content::Sparse);
+    let file = format!("--filename={}", p(&fs.dir().join("x")));
+    let fio = [
+        "fio",
+        "--name=x",
+        &file,
+        "--rw=write",
+        "--size=400M",
+        "--bs=1M",
+        "--direct=1",
+        "--ioengine=libaio",
+    ];
+    let words = [&["watch", &idle.device.name(), "--"], &fio[..]].concat();
+    let done = sandbox.json(&words, &[0]);
+    let total = &done.result()["summary"]["application"]["total"];
+    let (asked, written) = (&total["asked_write_bytes"], &total["written_bytes"]);
+    assert!(asked.as_u64() < Some(MIB) && written.as_u64() >= Some(400 * MIB), "{total}");
+    let text = done.finding("io-gap")["summary"].to_string();
+    assert!(text.contains("has written 0 B"), "{text} {total}");
 }
 
 /// Counters that somebody has switched off: an application that reads is not said to work in memory.

@@ -1,6 +1,7 @@
 //! Which devices the words of the command line mean.
 
 use fathom_inspect::InspectError;
+use fathom_model::stack::NodeKind;
 use fathom_observe::sample::Choice;
 use fathom_sys::sysfs_block::BlockDir;
 use fathom_sys::sysroot::SysRoot;
@@ -26,11 +27,24 @@ pub fn choice(root: &SysRoot, words: &[String], has_application: bool) -> Result
             None => tops(root, word)?,
         };
         if found.is_empty() {
-            return Err(format!("{word}: there is no block device below it that could be watched"));
+            return Err(format!(
+                "{word}: there is no block device below it that could be watched{}",
+                hidden(root, word)
+            ));
         }
         names.extend(found.into_iter().filter(|name| !names.contains(name)).collect::<Vec<_>>());
     }
     Ok(Choice::Named(names))
+}
+
+/// What an overlay lies on, where that is outside of a container.
+fn hidden(root: &SysRoot, word: &str) -> String {
+    let stack = fathom_inspect::resolve(root, Path::new(word)).ok();
+    let nodes = stack.iter().flat_map(|stack| &stack.nodes);
+    let unknown = nodes.filter(|node| node.kind == NodeKind::Unknown).map(|node| &node.name).next();
+    unknown.map_or_else(String::new, |name| {
+        format!(": what it is made of, {name}, cannot be seen from here; name the device that holds it (lsblk)")
+    })
 }
 
 fn tops(root: &SysRoot, word: &str) -> Result<Vec<String>, String> {
