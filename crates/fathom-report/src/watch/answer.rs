@@ -216,14 +216,15 @@ fn push_application(out: &mut String, application: &ApplicationRecord, width: us
     }
 }
 
-/// Why there is more than was asked for, where there is. Somewhat more is read ahead.
+/// Why there is more than was asked for, where there is. Somewhat more is read ahead, or of a call that goes on.
 fn unasked(total: &ApplicationSample) -> &'static str {
     const AHEAD_BYTES_MAX: u64 = 4 << 20;
-    let reads =
-        (1..total.read_bytes.saturating_sub(AHEAD_BYTES_MAX)).contains(&total.asked_read_bytes);
-    let writes = (1..total.written_bytes).contains(&total.asked_write_bytes);
-    if reads || writes {
+    let is_more = |asked: u64, done: u64, unsure: u64| asked > 0 && done > asked + unsure;
+    let (asked_read, asked_write) = (total.asked_read_bytes, total.asked_write_bytes);
+    if is_more(asked_write, total.written_bytes, asked_write / 10) {
         " (what libaio, io_uring and mapped files ask for, the kernel does not count as asked for; what is to be written, it counts in whole folios of memory)"
+    } else if is_more(asked_read, total.read_bytes, AHEAD_BYTES_MAX) {
+        " (what libaio, io_uring and mapped files ask for, the kernel does not count as asked for)"
     } else {
         ""
     }

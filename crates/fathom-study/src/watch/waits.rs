@@ -18,8 +18,6 @@ const ONE_BY_ONE_MAX: f64 = 1.5;
 const MANY_MIN: f64 = 4.0;
 /// Busy share from which on there is no time left.
 const FULL_SHARE_MIN: f64 = 0.9;
-/// Busy shares that are closer to each other are told as one.
-const SHARES_APART_MIN: f64 = 0.05;
 /// Fewest requests that say anything.
 const REQUESTS_MIN: u64 = 50;
 /// A filesystem may write so many times what is committed in small pieces.
@@ -61,11 +59,10 @@ enum Whose {
 /// - Where at least half of all may be its own, the answer is about it; else it is others' where reads of others are at least half,
 ///   and not known where writes are.
 /// - Where the kernel does not count it, nothing speaks against its being its own.
+///
+/// The count of a process does not say on which device: what it moved elsewhere may be taken for what was moved here.
 fn whose(own: &ApplicationSample, devices: &[Device<'_>]) -> Whose {
-    let bytes = |of: fn(&DeviceCounts) -> u64| {
-        512 * devices.iter().map(|(_, counts)| of(counts)).sum::<u64>()
-    };
-    let (read, written) = (bytes(|c| c.reads.sectors), bytes(|c| c.writes.sectors));
+    let (read, written) = (bytes(devices, |c| c.reads), bytes(devices, |c| c.writes));
     let is_counted = own.asked_read_bytes != 0 || own.asked_write_bytes != 0;
     let own_read = own.read_bytes.min(read);
     let own_written = own.written_bytes.saturating_mul(WRITES_EACH).min(written);
@@ -75,6 +72,11 @@ fn whose(own: &ApplicationSample, devices: &[Device<'_>]) -> Whose {
         () if is_half(read - own_read) => Whose::Others,
         () => Whose::Unknown,
     }
+}
+
+/// What devices have moved in one direction.
+fn bytes(devices: &[Device<'_>], of: fn(&DeviceCounts) -> FlowCounts) -> u64 {
+    512 * devices.iter().map(|(_, counts)| of(counts).sectors).sum::<u64>()
 }
 
 /// What a command in the place of a workload waited for, by what its devices counted meanwhile; none where that was not followed, or
@@ -238,17 +240,17 @@ fn answer(seen: &Seen<'_>, devices: &[Device<'_>], took_ms: f64) -> Answer {
     let in_flight = waited_ms / sum(&|c| c.busy_ms).max(1.0);
     let each_ms = waited_ms / requests.max(1.0);
     let [(name, counts)] = devices else {
-        let flow = format!("{in_flight:.1} requests in flight while one was, {each_ms:.2} ms each");
+        let flow = format!("{in_flight:.1} requests in flight meanwhile, {each_ms:.2} ms each");
         return in_turn(devices, &flow, (in_flight, waited_ms), took_ms);
     };
     let (of_all, between) = (share(counts, took_ms), between(seen.pieces, name));
     let mut busy = format!("{name} was busy for {:.0} % of the time", 100.0 * of_all);
-    if between >= of_all + SHARES_APART_MIN {
+    if of_all < FULL_SHARE_MIN && between >= FULL_SHARE_MIN {
         busy += &format!(" ({:.0} % between its first and its last request)", 100.0 * between);
     }
     let (id, word, advice) =
         bound(name, (of_all.max(between), in_flight), seen.storage.heads(name));
-    let flow = format!("{in_flight:.1} requests in flight while it was, {each_ms:.2} ms each");
+    let flow = format!("{in_flight:.1} requests in flight meanwhile, {each_ms:.2} ms each");
     Answer { id, word: Some(word), busy, flow, advice }
 }
 
@@ -301,15 +303,15 @@ fn between(pieces: &[&WatchRecord], name: &str) -> f64 {
     (1e3 * busy_ms as f64 / length_us.max(1) as f64).min(1.0)
 }
 
-/// What the kernel charges to the command, of what devices have moved.
+/// What the kernel charges to the command, of what devices have moved: no more than they did.
 fn charged(application: &ApplicationRecord, devices: &[Device<'_>]) -> String {
     let own = &application.total;
-    let sectors = |(_, counts): &Device<'_>| counts.reads.sectors + counts.writes.sectors;
+    let (read, written) = (bytes(devices, |c| c.reads), bytes(devices, |c| c.writes));
     let least = if application.is_cut_off { "at least " } else { "" };
     format!(
         "of {} moved, the kernel charges {least}{} to the command",
-        format_size(512 * devices.iter().map(sectors).sum::<u64>()),
-        format_size(own.read_bytes + own.written_bytes)
+        format_size(read + written),
+        format_size(own.read_bytes.min(read) + own.written_bytes.min(written))
     )
 }
 

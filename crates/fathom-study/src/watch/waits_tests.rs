@@ -154,6 +154,7 @@ fn writes_that_nobody_is_charged_with_are_not_called_those_of_others() {
     let mut reader = with(0, 9800);
     (reader.total.asked_read_bytes, reader.total.read_bytes) = (5_000_000, 5_000_000);
     check(&reader, &["uncharged-io", "io-gap", "io-gap"]);
+    assert!(said(&reader).contains("charges 0 B to the command"), "{}", said(&reader));
     // Commits of few bytes make a filesystem write many times as much: half of 102.4 MB are 50 x 1 024 000 bytes.
     check(&with(5_000_000, 9800), &["latency-bound", "io-gap"]);
     check(&with(1_024_000, 9800), &["latency-bound", "io-gap"]);
@@ -172,8 +173,7 @@ fn devices_that_are_busy_in_turn_are_not_idle() {
     check(&beside(2.0, own, &both), &["latency-bound"]);
     let text = said(&beside(2.0, own, &both));
     assert!(
-        text.contains("1.0 requests in flight while one was")
-            && text.contains("one after the other"),
+        text.contains("1.0 requests in flight meanwhile") && text.contains("one after the other"),
         "{text}"
     );
     // Two at each, or more together than one at a time could be.
