@@ -10,6 +10,7 @@ use fathom_base::units::format_duration;
 use fathom_load::limits;
 use fathom_load::plan::range_bytes_min;
 use fathom_model::array::{self, ArraySizes};
+use fathom_model::builtin;
 use fathom_model::event::Event;
 use fathom_model::keys;
 use fathom_model::record::{Ending, Record, TargetKind};
@@ -56,6 +57,9 @@ pub fn run(
     let round_trials = trials.len() / options.repeats.max(1) as usize;
     for (_, workload) in &trials[..round_trials] {
         check_start(lab, &workload.jobs, &targets_of(options, workload, &prepared))?;
+    }
+    if jobs.iter().all(|job| path_of(job, &options.target) != options.target) {
+        lab.note(format!("{} is not used: each job names a target of its own.", options.target));
     }
     say_what_is_asked(lab, options, &prepared);
     let whole_ns = planned_ns(&options.workload).saturating_mul(u64::from(options.repeats));
@@ -415,18 +419,24 @@ pub(crate) fn wishes(options: &RunOptions) -> BTreeMap<TargetKey, TargetWish> {
         wish.null = job.engine == EngineKind::Null;
         wish.files = wish.files.max(job.files);
         wish.names = wish.names.max(job.metadata.and(job.names).unwrap_or(0));
-        wish.pass_bytes = wish.pass_bytes.max(pass_bytes(job));
+        wish.pass_bytes = wish.pass_bytes.max(pass_bytes(workload, job));
         wish.range_bytes_min = wish.range_bytes_min.max(range_bytes_min(job));
     }
     wishes
 }
 
-/// A job that reads or writes an amount in one pass has that much room, where fathom makes the file.
-fn pass_bytes(job: &Job) -> u64 {
-    match job.access {
-        Access::Sequential => job.amount_bytes.unwrap_or(0),
-        _ => 0,
+/// A job that reads or writes an amount in one pass has that much room, where fathom makes the file. So has one that fills an
+/// empty file for a time in place of the amount of the ready workload: it costs nothing, and the end is reached the later.
+fn pass_bytes(workload: &Workload, job: &Job) -> u64 {
+    if job.access != Access::Sequential {
+        return 0;
     }
+    let for_a_time = job.duration_ns.is_some() && job.operations.is_none() && job.starts_empty();
+    let ready = || {
+        let ready = builtin::named(&workload.name).ok().filter(|_| for_a_time)?;
+        ready.jobs.iter().find(|known| known.name == job.name)?.amount_bytes
+    };
+    job.amount_bytes.or_else(ready).unwrap_or(0)
 }
 
 /// A raw device whose filesystem is mounted is read twice, directly and through the page cache: the mount changes the
@@ -476,7 +486,9 @@ mod tests {
     fn wish(pairs: &[(&str, &str)]) -> TargetWish {
         let mut job = Job { access: Access::Sequential, write_fraction: 1.0, ..Job::default() };
         pairs.iter().for_each(|(key, value)| keys::set(&mut job, key, value).expect(key));
-        let (pass_bytes, range_bytes_min) = (pass_bytes(&job), range_bytes_min(&job));
+        let mut workload = builtin::named("seqwrite").expect("built in");
+        job.name = workload.jobs.remove(0).name;
+        let (pass_bytes, range_bytes_min) = (pass_bytes(&workload, &job), range_bytes_min(&job));
         TargetWish { pass_bytes, range_bytes_min, ..TargetWish::default() }
     }
 
@@ -489,6 +501,10 @@ mod tests {
             (0, &[("block_size", "64M"), ("operations", "32")], 1024),
             (0, &[("amount", "3G")], 3072),
             (0, &[("amount", "3T")], 4096),
+            // The amount of seqwrite, in place of which it has a time.
+            (0, &[("duration", "5s")], 4096),
+            (0, &[("duration", "5s"), ("overwrite", "yes")], 1024),
+            (0, &[("duration", "5s"), ("operations", "10")], 1024),
             (0, &[("block_size", "1G"), ("operations", "1"), ("threads", "6")], 6144),
         ] {
             let size_bytes = default_size_bytes(cache_mib * MIB, 0, &wish(pairs));

@@ -61,7 +61,7 @@ fn syncs_writes(job: &Job) -> bool {
 impl Workload {
     /// Applies the `key=value` pairs of a command line, each to all jobs or as `job.key` to one.
     ///
-    /// `operations` takes the place of the workload's own `amount`, unless an `amount` is given as well. Without the name
+    /// `operations` takes the place of the workload's own `amount`, and so does `duration`, unless an `amount` is given as well. Without the name
     /// of a job it is not for those of several phases that make one pass in sequence: later phases need what they write.
     ///
     /// # Errors
@@ -80,6 +80,16 @@ impl Workload {
         for (key, _) in settings.iter().filter(|(key, _)| name_of(key) == "operations") {
             if !settings.iter().any(|(key, _)| name_of(key) == "amount") {
                 self.jobs.iter_mut().filter(|job| is_meant(key, job)).for_each(end_by_operations);
+            }
+        }
+        for job in &mut self.jobs {
+            let is_given = |name| {
+                let mut keys = settings.iter().map(|(key, _)| key);
+                keys.any(|key| name_of(key) == name && is_meant(key, job))
+            };
+            // The time ends it then: where the target is smaller it goes on at the beginning.
+            if is_given("duration") && !is_given("amount") && !is_given("operations") {
+                job.amount_bytes = None;
             }
         }
         self.check_effects(settings)
@@ -228,6 +238,39 @@ mod tests {
             "too much for a file"
         );
         assert_eq!(ends(&[("operations", "2"), ("amount", "1M")]), (Some(2), Some(1 << 20)));
+    }
+
+    #[test]
+    fn a_duration_replaces_the_amount_of_the_workload() {
+        let ends = |name: &str, pairs: &[(&str, &str)]| {
+            let job = with(name, pairs).expect("valid").jobs.remove(0);
+            (job.duration_ns, job.amount_bytes)
+        };
+        let (minute, gib) = (60_000_000_000, 1 << 30);
+        assert_eq!(ends("seqread", &[]), (Some(minute), Some(10 * gib)));
+        // Also one that is the workload's own.
+        for name in ["seqread", "seqwrite", "dd", "sdd"] {
+            assert_eq!(ends(name, &[("duration", "60s")]), (Some(minute), None), "{name}");
+        }
+        assert_eq!(ends("dd", &[("copy.duration", "1m")]), (Some(minute), None));
+        for pairs in
+            [[("duration", "1m"), ("amount", "2G")], [("amount", "2G"), ("duration", "1m")]]
+        {
+            assert_eq!(ends("dd", &pairs), (Some(minute), Some(2 * gib)), "{pairs:?}");
+        }
+        // What the operations take is the size of a file.
+        let both = [("duration", "1m"), ("operations", "4")];
+        assert_eq!(ends("dd", &both), (Some(minute), Some(1 << 20)));
+        // Another job's time, or amount, is none of this one.
+        let text = "name='x'\n[[job]]\nname='a'\namount='1M'\n[[job]]\nname='b'\namount='2M'";
+        let amounts = |pairs: &[(&str, &str)]| {
+            let mut workload = crate::builtin::parse("f", text).expect("valid").workload;
+            let own = |(key, value): &(&str, &str)| ((*key).to_owned(), (*value).to_owned());
+            workload.apply(&pairs.iter().map(own).collect::<Vec<_>>()).expect("valid");
+            workload.jobs.iter().map(|job| job.amount_bytes).collect::<Vec<_>>()
+        };
+        assert_eq!(amounts(&[("a.duration", "1s")]), [None, Some(2 << 20)]);
+        assert_eq!(amounts(&[("duration", "1s"), ("b.amount", "4k")]), [None, Some(4096)]);
     }
 
     #[test]

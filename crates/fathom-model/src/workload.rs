@@ -155,7 +155,7 @@ pub enum SyncRule {
 pub enum OpenSync {
     /// Plain.
     None,
-    /// O_DSYNC.
+    /// O_DSYNC; O_SYNC in records of older versions.
     Dsync,
     /// O_SYNC.
     Sync,

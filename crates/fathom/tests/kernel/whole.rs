@@ -1,13 +1,14 @@
 //! The main job: `fathom quick` from the first line to the stored run; the well-known forms of `run`.
 
 use crate::cli::{GIB, MIB, Sandbox, bytes, operations, p, run};
-use fathom_testkit::Capability::{FathomBinary, FsOnLoop};
+use fathom_testkit::Capability::{FathomBinary, FsOnLoop, LoopDevices};
 use fathom_testkit::{
-    Content, FsKind, Judged, LoopDevice, LoopOptions, MountedFs, Trial, kernel_test,
+    Content, FsKind, Judged, LoopDevice, LoopOptions, MountedFs, Trial, is_soak, kernel_test,
 };
 use serde_json::Value;
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 use std::time::Instant;
 
 pub fn trials() -> Vec<Trial> {
@@ -23,6 +24,10 @@ pub fn trials() -> Vec<Trial> {
         kernel_test("classic_seeker", &[FathomBinary], classic_seeker),
         kernel_test("classic_sdd", &[FathomBinary], classic_sdd),
         kernel_test("classic_dd", &[FathomBinary], classic_dd),
+        kernel_test("records_longer_than_one_call_moves", &[FathomBinary], long_records),
+        kernel_test("every_size_is_moved_whole", &[FathomBinary, LoopDevices], sizes),
+        kernel_test("up_to_two_thousand_threads", &[FathomBinary], numbers_of_threads),
+        kernel_test("the_whole_command_beside_its_window", &[FathomBinary], whole_command),
     ]
 }
 
@@ -190,14 +195,14 @@ fn odd_sizes() {
     let dd = ["run", "dd", p(&dir), "size=1M", "block_size=64k"];
     let short = sandbox.json(&[&dd[..], &["amount=100G"]].concat(), &[0, 1]);
     short.finding("short-of-amount");
-    // The amount of the workload itself ends it before the time that was asked for.
     let read = ["run", "seqread", p(&dir), "size=1M"];
-    let early = sandbox.json(&[&read[..], &["duration=5m"]].concat(), &[0, 1]);
+    let early = sandbox.json(&[&read[..], &["duration=5m", "amount=10G"]].concat(), &[0, 1]);
     let text = early.finding("short-of-amount")["summary"].to_string();
     assert!(
         text.contains("ended after 1 MiB of amount=10 GiB, before its duration of 5 min"),
         "{text}"
     );
+    lasts_as_long_as_asked(&sandbox, &dir);
     // A number of requests is reached, over the same place again if need be.
     for workload in ["seqread", "seqwrite", "dd", "sdd"] {
         let many = ["run", workload, p(&dir), "size=1M", "block_size=4k", "operations=1000"];
@@ -211,6 +216,29 @@ fn odd_sizes() {
         assert!(!findings.contains(&"short-of-amount".to_owned()), "{own:?}: {findings:?}");
     }
     sandbox.nothing_left(&[]);
+}
+
+/// A time that was asked for is used up, whatever the amount of the workload itself: over a smaller target again, and beyond the
+/// amount on a larger one.
+fn lasts_as_long_as_asked(sandbox: &Sandbox, dir: &Path) {
+    let lasts = |args: &[&str], more_than_bytes: u64| {
+        let done = sandbox.json(args, &[0, 1]);
+        let record = &done.records()[0];
+        assert!(bytes(record) > more_than_bytes, "{args:?}: {} bytes", bytes(record));
+        let window_ns = record["window_ns"].as_u64().unwrap();
+        assert!(window_ns >= 300_000_000, "{args:?}: {window_ns} ns");
+        assert!(!done.findings().contains(&"short-of-amount".to_owned()), "{args:?}");
+    };
+    for workload in ["seqread", "seqwrite", "dd", "sdd"] {
+        let small = ["run", workload, p(dir), "size=1M", "block_size=64k", "duration=300ms"];
+        lasts(&small, 1 << 20);
+        let large = ["run", workload, "null:", "block_size=16M", "duration=300ms"];
+        // What is written takes time to be made, unless it is nothing but zeros.
+        let zeros: &[&str] = if workload == "seqwrite" { &["content=zero"] } else { &[] };
+        lasts(&[&large, zeros].concat(), 10 << 30);
+    }
+    let again = ["run", "seqwrite", p(dir), "size=1M", "duration=300ms", "verify=after"];
+    lasts(&again, 1 << 20);
 }
 
 fn null_beside_real() {
@@ -401,6 +429,14 @@ fn classic_seeker() {
     assert!((1000.0 * seconds / count - ms).abs() < 0.006, "{count} in {seconds} s, {ms} ms");
     assert_eq!(seeks, (count / seconds).floor());
     assert_eq!(record["jobs"][0]["engine"]["threads"].as_u64(), Some(1));
+    // Of several threads it is the time of one, not that divided by all.
+    let args = ["seeker", p(&dir), "size=8M", "duration=1s", "threads=4"];
+    let (lines, record) = classic(&sandbox, &args);
+    let (_, ms) = lines[0].split_once(" seeks/second (4 at a time), ").unwrap();
+    let ms: f64 = ms.strip_suffix(" ms random access time").unwrap().parse().unwrap();
+    let window_ms = record["window_ns"].as_f64().unwrap() / 1e6;
+    let count = operations(&record) as f64;
+    assert!((4.0 * window_ms / count - ms).abs() < 0.006, "{count} in {window_ms} ms, {ms} ms");
 }
 
 fn classic_sdd() {
@@ -461,4 +497,73 @@ fn classic_dd() {
         let is_zero = fs::read(&file).unwrap().iter().all(|byte| *byte == 0);
         assert_eq!(is_zero, settings.contains(&"content=zero"));
     }
+}
+
+/// A record of 8 GiB is what one call moves of it, 0x7ffff000 bytes; in a soak really read from a file, which takes as much memory.
+fn long_records() {
+    const MOVED: u64 = 0x7fff_f000;
+    let sandbox = Sandbox::new();
+    let file = sandbox.scratch.join("holes");
+    fs::File::create(&file).unwrap().set_len(2 * MOVED).unwrap();
+    let target = if is_soak() { p(&file) } else { "null:" };
+    let args = ["dd", target, "record_size=8G", "operations=2", "write_fraction=0"];
+    let (lines, record) = classic(&sandbox, &[&args[..], &["sync_at_end=none"]].concat());
+    assert_eq!(lines[0], "0+2 records in");
+    assert_eq!(lines[1], "0+2 records out");
+    assert!(lines[2].starts_with("4294959104 bytes (4.3 GB, 4.0 GiB) copied, "), "{}", lines[2]);
+    assert_eq!((operations(&record), bytes(&record)), (2, 2 * MOVED));
+}
+
+/// From a sector to one and a half stripes of ten disks, on a device.
+fn sizes() {
+    let sandbox = Sandbox::new();
+    let device = LoopDevice::with(16 * MIB, Content::Zeros, &LoopOptions::default()).unwrap();
+    let id = format!("--destroy={}", device.backing().display());
+    for (size, size_bytes) in [
+        ("512", 512),
+        ("32k", 32 << 10),
+        ("64k", 64 << 10),
+        ("128k", 128 << 10),
+        ("640k", 640 << 10),
+        ("1M", MIB),
+    ] {
+        let size = format!("block_size={size}");
+        let args = ["run", "randomio", p(device.path()), &id, &size, "operations=200"];
+        let record = sandbox.json(&args, &[0, 1]).records().remove(0);
+        assert_eq!((operations(&record), bytes(&record)), (200, 200 * size_bytes), "{size}");
+    }
+}
+
+fn numbers_of_threads() {
+    let sandbox = Sandbox::new();
+    let dir = sandbox.dir();
+    for threads in [1, 8, 244, 2048] {
+        let (number, requests) =
+            (format!("threads={threads}"), format!("operations={}", threads * 5));
+        let args = ["run", "randomio", p(&dir), "size=8M", &number, &requests];
+        let record = sandbox.json(&args, &[0, 1]).records().remove(0);
+        assert_eq!(operations(&record), threads * 5);
+        let shares = record["jobs"][0]["thread_operations"].as_array().unwrap();
+        assert_eq!(shares.len() as u64, threads);
+        assert!(shares.iter().all(|share| share.as_u64() == Some(5)), "{shares:?}");
+    }
+}
+
+/// The time of the whole command, which is more than what was measured, and what that was.
+fn whole_command() {
+    let sandbox = Sandbox::new();
+    let args = ["run", "randread", "null:", "duration=300ms", "warmup=700ms"];
+    let begun = Instant::now();
+    let done = sandbox.run(&args);
+    let took_ms = begun.elapsed().as_secs_f64() * 1e3;
+    let (_, line) = done.stdout.split_once("Whole command ").unwrap();
+    let (whole, rest) = line.split_once(", of it measured ").unwrap();
+    let measured = rest.split_once(" ms.").unwrap().0;
+    let ms = |text: &str| -> f64 {
+        let (number, unit) = text.split_once(' ').unwrap_or((text, "ms"));
+        number.parse::<f64>().unwrap() * if unit == "s" { 1e3 } else { 1.0 }
+    };
+    assert!((300.0..400.0).contains(&ms(measured)), "{line}");
+    // Rounded to a tenth of a second.
+    assert!((1000.0..took_ms + 60.0).contains(&ms(whole)), "{line} {took_ms} ms");
 }
