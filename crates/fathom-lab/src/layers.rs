@@ -47,8 +47,13 @@ pub fn layers(
     options: &LayersOptions,
     keep_record: KeepRecord<'_>,
 ) -> Result<Vec<Record>, LabError> {
-    let stack =
-        target::resolve(lab, &fathom_inspect::stack::nearest_existing(Path::new(&options.target)))?;
+    let path = Path::new(&options.target);
+    let is_made =
+        options.workloads.iter().flat_map(|w| &w.jobs).all(|job| job.size_bytes.is_some());
+    if !is_made && let Err(error) = std::fs::metadata(path) {
+        return Err(target::unreachable_target(path, &error));
+    }
+    let stack = target::resolve(lab, &fathom_inspect::stack::nearest_existing(path))?;
     let options = &sized(options, &stack)?;
     let places = readable(lab, places(&stack, &options.target)?)?;
     let disks = places.iter().filter(|place| place.layer.is_alone()).count() as u32;

@@ -147,7 +147,7 @@ pub fn directory_of(path: &Path) -> Result<PathBuf, LabError> {
     Err(wrong_kind(path, cure))
 }
 
-fn unreachable_target(path: &Path, error: &io::Error) -> LabError {
+pub(crate) fn unreachable_target(path: &Path, error: &io::Error) -> LabError {
     let reason = match error.kind() {
         io::ErrorKind::NotFound if path.starts_with("/dev") => {
             "there is no such device; lsblk lists those that exist".to_owned()

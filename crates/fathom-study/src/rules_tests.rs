@@ -425,6 +425,13 @@ fn sizes_that_are_compared_can_be_told_apart() {
 fn samples_smaller_than_twice_the_caches() {
     check("sample-too-small", Severity::Doubtful, |r| r.targets[0].size_bytes = 500 << 20);
     assert_eq!(raised(|r| r.targets[0].size_bytes = 512 << 20), []);
+    // A share of the target begins at the place before.
+    let (text, _) = said("sample-too-small", |r| {
+        let job = &mut r.workload.jobs[0];
+        (job.offset, job.block_size) = (Extent::Share(0.99), vec![WeightedSize::fixed(1 << 20)]);
+        r.targets[0].size_bytes = 64 << 20;
+    });
+    assert!(text.starts_with("1 MiB is less than"), "{text}");
     let within = raised(|r| r.workload.jobs[0].span = Some(Extent::Bytes(1 << 20)));
     let small = ["sample-too-small", "small-span"].map(str::to_owned);
     assert_eq!(

@@ -110,9 +110,10 @@ fn has_room(record: &Record, target: &TargetRecord, size_bytes: u64) -> bool {
     size_bytes <= most_bytes.saturating_sub(kept_bytes)
 }
 
-/// The range of a target of that size that a job reaches.
+/// The range of a target of that size that a job reaches; it begins at one of its places.
 fn range(job: &Job, size_bytes: u64) -> Range<u64> {
     let start = job.offset.bytes(size_bytes).min(size_bytes);
+    let start = start - start % job.alignment_bytes().max(1);
     start..start.saturating_add(job.span.map_or(size_bytes - start, |span| span.bytes(size_bytes)))
 }
 

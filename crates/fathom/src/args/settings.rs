@@ -27,7 +27,9 @@ pub fn meant_setting(error: &clap::Error) -> Option<String> {
         return None;
     }
     if let Some(meant) = meant {
-        return Some(format!("{wrong}: is no option; here it is {meant}, without hyphens"));
+        // What is no setting stands elsewhere on the line.
+        let how = if meant.starts_with("the ") { "" } else { ", without hyphens" };
+        return Some(format!("{wrong}: is no option; here it is {meant}{how}"));
     }
     let value = words.iter().find_map(|word| word.strip_prefix(wrong.as_str())?.strip_prefix('='));
     if name == "target" {

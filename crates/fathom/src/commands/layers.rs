@@ -78,6 +78,10 @@ fn options(output: Output, args: &Layers) -> Result<LayersOptions, CommandError>
     if let Some((key, value)) = settings.iter().find(|(key, _)| ends.contains(&job_key(key))) {
         return Err(usage(format!("{key}={value}: each measurement takes --time=; leave it out")));
     }
+    if args.target.starts_with("null:") {
+        let text = "nothing lies below null:; name a directory, file or device";
+        return Err(usage(text.into()));
+    }
     let one = |name: &&str| -> Result<Workload, String> {
         let mut workload = builtin::named(name).map_err(|e| e.to_string())?;
         workload.apply(&settings).map_err(|e| e.to_string())?;

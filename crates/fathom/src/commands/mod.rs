@@ -112,7 +112,8 @@ pub enum CommandError {
     Output(io::Error),
 }
 
-/// Consent to the destruction of a device must be about one: beside a directory alone it is a mistake.
+/// Consent to the destruction of a device must be about one: beside a directory alone, or null:, it is a mistake. So is it to keep
+/// what null: leaves.
 ///
 /// # Errors
 /// A usage error, printed, when neither the target nor one among the settings or in the workload can be a device.
@@ -122,9 +123,12 @@ pub fn check_consent(
     (workload, target): (&str, &str),
     settings: &[String],
 ) -> Result<(), CommandError> {
-    let Some(id) = any.destroy.first() else { return Ok(()) };
+    let is_null = target == "null:";
+    let destroy = any.destroy.first().map(|id| format!("--destroy={}", shell::word(id)));
+    let keep = (is_null && any.measure.keep).then(|| "--keep".to_owned());
+    let Some(option) = destroy.or(keep) else { return Ok(()) };
     let is_elsewhere = settings.iter().any(|s| s.starts_with("target=") || s.contains(".target="));
-    if is_elsewhere || !Path::new(target).is_dir() {
+    if is_elsewhere || !is_null && !Path::new(target).is_dir() {
         return Ok(());
     }
     // One that cannot be read is told later, with its reason.
@@ -132,10 +136,12 @@ pub fn check_consent(
     if run::load(workload, |_| String::new()).is_ok_and(|file| has_targets(&file.workload.jobs)) {
         return Ok(());
     }
-    let text = format!(
-        "--destroy={}: {target} is a directory, where fathom writes to files of its own only; leave it out",
-        shell::word(id)
-    );
+    let why = if is_null {
+        "is nothing to destroy or keep"
+    } else {
+        "is a directory, where fathom writes to files of its own only"
+    };
+    let text = format!("{option}: {target} {why}; leave it out");
     Err(CommandError::usage(output, &text))
 }
 

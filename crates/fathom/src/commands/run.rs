@@ -213,6 +213,7 @@ pub(super) fn checked(
     settings.retain(|(key, _)| !further.iter().any(|(other, _)| other == key));
     settings.extend_from_slice(further);
     workload.apply(&settings).map_err(|e| usage(&e))?;
+    check_arrivals(&workload, &settings).map_err(|e| usage(&e))?;
     check_null_targets(&workload, &settings, &args.target).map_err(|e| usage(&e))?;
     check_null_targets(&workload, &of_file, &args.target)
         .map_err(|e| usage(&format!("workload file '{}': {e}", args.workload)))?;
@@ -270,6 +271,17 @@ fn unknown(args: &Run, error: &WorkloadError) -> String {
     }
 }
 
+/// Without an open loop nothing arrives by a rule. A search gives the rate itself.
+fn check_arrivals(workload: &Workload, settings: &[(String, String)]) -> Result<(), String> {
+    let is_about = |key: &str| key == "arrivals" || key.ends_with(".arrivals");
+    match settings.iter().find(|(key, _)| is_about(key)) {
+        Some((key, value)) if workload.jobs.iter().all(|job| job.rate.is_none()) => Err(format!(
+            "{key}={value}: has no effect without an open loop; give its rate=, or leave it out"
+        )),
+        _ => Ok(()),
+    }
+}
+
 fn is_null(job: &Job, target: &str) -> bool {
     job.target.as_deref().unwrap_or(target).starts_with("null:")
 }
@@ -287,10 +299,18 @@ pub(super) fn check_null_targets(
                 "{name}: nothing stands behind null:, so '{more}' means nothing; a size is given as size={more}"
             ));
         }
-        let of_job = format!("{}.engine", job.name);
-        let is_engine = |key: &str| key == "engine" || key == of_job;
-        let asked = settings.iter().find(|(key, _)| is_engine(key));
-        if let Some((key, value)) = asked.filter(|_| job.engine != EngineKind::Null) {
+        let asked = settings.iter().find(|(key, _)| {
+            let own = key.strip_prefix(&job.name).and_then(|rest| rest.strip_prefix('.'));
+            match own.unwrap_or(key) {
+                "engine" => job.engine != EngineKind::Null,
+                "sqpoll" => job.sqpoll,
+                "polled" => job.polled,
+                "registered" => job.registered.is_some(),
+                "batch_submit" => job.batch_submit.is_some(),
+                _ => false,
+            }
+        });
+        if let Some((key, value)) = asked {
             return Err(format!(
                 "{key}={value}: null: does no I/O, so no engine is used; leave it out, or name a directory, file or \
                  device"
@@ -331,6 +351,14 @@ mod tests {
         assert!(error.starts_with("engine=psync: null: does no I/O"), "{error}");
         assert!(check("null:", &[("read.engine", "io_uring")]).is_err());
         assert!(check("/srv", &[("target", "null:"), ("engine", "libaio")]).is_err());
+        for (key, value) in
+            [("sqpoll", "yes"), ("polled", "yes"), ("registered", "no"), ("batch_submit", "1")]
+        {
+            let error = check("null:", &[(key, value)]).expect_err("a way of an engine");
+            assert!(error.starts_with(&format!("{key}={value}: null: does no I/O")), "{error}");
+            assert!(check("/srv", &[(key, value)]).is_ok(), "{key}");
+        }
+        assert!(check("null:", &[("sqpoll", "no"), ("size", "1M"), ("files", "3")]).is_ok());
         let error = check("null:64M", &[]).expect_err("a size is a key");
         assert!(error.contains("size=64M"), "{error}");
         // The one that is for this job alone counts.
@@ -341,6 +369,23 @@ mod tests {
             let workload = check(target, &[("engine", engine)]).expect("valid");
             assert_eq!(workload.jobs[0].target.as_deref(), known, "{target} {engine}");
         }
+    }
+
+    #[test]
+    fn arrivals_are_those_of_an_open_loop() {
+        let randread = |pairs: &[(&str, &str)]| {
+            let own = |(key, value): &(&str, &str)| ((*key).to_owned(), (*value).to_owned());
+            let settings: Vec<_> = pairs.iter().map(own).collect();
+            let mut workload = builtin::named("randread").expect("built in");
+            workload.apply(&settings).expect("known");
+            check_arrivals(&workload, &settings)
+        };
+        for key in ["arrivals", "read.arrivals"] {
+            let error = randread(&[(key, "even")]).expect_err("no rate");
+            assert!(error.starts_with(&format!("{key}=even: has no effect")), "{error}");
+            assert_eq!(randread(&[(key, "even"), ("rate", "100")]), Ok(()));
+        }
+        assert_eq!(randread(&[("depth", "1")]), Ok(()));
     }
 
     #[test]

@@ -122,6 +122,16 @@ fn words_and_values() {
         let args = [search, &["--destroy=/dev/vda"]].concat();
         usage(&sandbox, &args, &["--destroy=/dev/vda", d, "a directory", "leave it out"]);
     }
+    for option in ["--destroy=/dev/vda", "--keep"] {
+        usage(&sandbox, &["run", "randwrite", "null:", option], &[option, "null:", "leave it out"]);
+    }
+    usage(
+        &sandbox,
+        &["run", "randread", "null:", "sqpoll=yes"],
+        &["sqpoll=yes: null: does no I/O"],
+    );
+    usage(&sandbox, &["run", "randread", d, "arrivals=even"], &["arrivals=even", "give its rate="]);
+    usage(&sandbox, &["layers", "null:"], &["nothing lies below null:"]);
     let none = sandbox.run(&["list", "--limit=0"]);
     assert!(none.code == 2 && none.stderr.contains("--limit"), "{none:?}");
     usage(&sandbox, &["run", "oltp", d, "--style=classic"], &["'oltp'", "no classic form"]);
@@ -141,6 +151,9 @@ fn options_and_settings() {
     usage(&sandbox, &["run", "randread", d, "keep=yes"], &["'keep'", "it is an option: --keep"]);
     let words = ["'bs'", "here it is block_size"];
     usage(&sandbox, &["run", "randread", d, "bs=4k"], &words);
+    usage(&sandbox, &["run", "randread", d, "loops=2"], &["here it is the option --repeats=N"]);
+    let loops = sandbox.run(&["run", "randread", d, "--loops=2"]);
+    assert!(loops.stderr.contains("here it is the option --repeats=N\n"), "{loops:?}");
     let words = ["--runtime", "here it is duration, without hyphens"];
     usage(&sandbox, &["run", "randread", d, "--runtime=60"], &words);
     for (option, hint) in [("--threads=4", "threads=4"), ("--sync", "sync=VALUE")] {
@@ -154,6 +167,7 @@ fn options_and_settings() {
     for end in ["duration=1s", "operations=100", "read.amount=1M"] {
         usage(&sandbox, &["layers", d, "randread", end], &[end, "takes --time=", "leave it out"]);
     }
+    sandbox.run(&["layers", p(&dir.join("nope"))]).is_refusal(2, &["nope", "does not exist"]);
     let no_settings = sandbox.run(&["list", "--threads=4"]);
     assert!(no_settings.code == 2 && !no_settings.stderr.contains("hyphens"), "{no_settings:?}");
 }
@@ -180,6 +194,9 @@ fn workload_files() {
             usage(&sandbox, &["run", p(&file), p(&dir)], &[p(&file)]);
         }
     }
+    fs::write(&file, b"name = '\xff'\n").unwrap();
+    let other = sandbox.run(&["run", p(&file), p(&dir)]);
+    assert!(other.code == 2 && other.stderr.contains("valid UTF-8\n"), "no other cure: {other:?}");
     // An engine that a file asks for is not silently replaced.
     fs::write(&file, "name = 'x'\n[[job]]\noperations = 100\nengine = 'psync'\n").unwrap();
     usage(&sandbox, &["run", p(&file), "null:"], &[p(&file), "job.engine=psync", "null:"]);
@@ -227,6 +244,16 @@ fn device_of_a_file() {
     let id = format!("--destroy={}", device.backing().display());
     sandbox.run(&args).is_refusal(3, &[&id]);
     sandbox.json(&[&args[..], &[&id]].concat(), &[0, 1]);
+    // The target of the command line is that of nobody.
+    let own = format!("target = '{}'\n", p(device.path()));
+    fs::write(&file, format!("name = 'mix'\n{job}{own}")).unwrap();
+    let unused = sandbox.run(&args);
+    assert!(
+        unused.stderr.contains(&format!("{} is not used: each job names", p(&dir))),
+        "{unused:?}"
+    );
+    let used = sandbox.run(&["run", p(&file), p(device.path())]);
+    assert!([0, 1].contains(&used.code) && !used.stderr.contains("is not used"), "{used:?}");
     // The control: no device at all.
     fs::write(&file, format!("name = 'mix'\n{job}size = '4M'\n")).unwrap();
     usage(&sandbox, &[&args[..], &[&id]].concat(), &["is a directory", "leave it out"]);
