@@ -148,20 +148,25 @@ fn add_group(header: &mut LvmHeader, text: &Section) {
         .collect();
 }
 
-/// What the physical volumes have that take new extents, less what segments have of it.
+/// What the physical volumes have that take new extents, less what segments have of it. LVM gives none of a volume that was
+/// missing before it is taken back (`vgextend --restoremissing`).
 fn free_extents(group: &Section) -> Option<u64> {
     let mut free = BTreeMap::new();
     for (name, member) in group.section("physical_volumes")?.sections() {
-        if member.texts("status").contains(&"ALLOCATABLE") {
+        let is_missing = member.texts("flags").contains(&"MISSING");
+        if member.texts("status").contains(&"ALLOCATABLE") && !is_missing {
             free.insert(name, member.number("pe_count")?);
         }
     }
     let volumes = group.section("logical_volumes").into_iter().flat_map(Section::sections);
     for (_, segment) in volumes.flat_map(|(_, volume)| volume.sections()) {
+        let all = segment.number("extent_count").unwrap_or(0);
         let stripes = segment.texts("stripes");
-        let extents = segment.number("extent_count").unwrap_or(0) / stripes.len().max(1) as u64;
-        for stripe in stripes {
-            free.entry(stripe).and_modify(|left| *left = left.saturating_sub(extents));
+        let share = all / stripes.len().max(1) as u64;
+        // Each copy has all of them: pvmove makes these on physical volumes.
+        let copies = segment.texts("mirrors").into_iter().map(|copy| (copy, all));
+        for (name, extents) in stripes.into_iter().map(|stripe| (stripe, share)).chain(copies) {
+            free.entry(name).and_modify(|left| *left = left.saturating_sub(extents));
         }
     }
     Some(free.into_values().fold(0, u64::saturating_add))

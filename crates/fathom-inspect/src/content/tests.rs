@@ -231,6 +231,11 @@ pv1 {
 status = []
 pe_count = 255
 }
+pv2 {
+status = ["ALLOCATABLE"]
+flags = ["MISSING"]
+pe_count = 255
+}
 }
 logical_volumes {
 data {
@@ -252,6 +257,17 @@ type = "striped"
 stripe_count = 2
 stripe_size = 128
 stripes = ["pv0", 25, "pv1", 0]
+}
+}
+pvmove0 {
+status = ["READ", "WRITE", "PVMOVE", "LOCKED"]
+segment1 {
+start_extent = 0
+extent_count = 7
+type = "mirror"
+mirror_count = 2
+extents_moved = 0
+mirrors = ["pv1", 25, "pv0", 50]
 }
 }
 }
@@ -301,8 +317,8 @@ fn lvm_text_goes_round() {
         assert_eq!((found.group.as_deref(), found.extent_bytes), (Some("vg0"), Some(4 << 20)));
         assert_eq!(found.extents_start_bytes, Some(3072 * 512), "of the text, not of the label");
         assert_eq!(found.group_members, ["bbbbbb-bbbb-bbbb-bbbb-bbbb-bbbb-bbbbbb"]);
-        // 255 of pv0 without 25 and a half of 50; pv1 gets no new ones.
-        assert_eq!((found.seqno, found.free_extents), (Some(3), Some(205)));
+        // 255 of pv0 without 25, a half of 50 and the copy of 7; pv1 gets no new ones, pv2 has to come back first.
+        assert_eq!((found.seqno, found.free_extents), (Some(3), Some(198)));
         let kinds: Vec<(&str, Option<u64>)> =
             found.volumes[0].segments.iter().map(|s| (s.kind.as_str(), s.stripe_bytes)).collect();
         assert_eq!(kinds, [("linear", None), ("striped", Some(65536))]);
