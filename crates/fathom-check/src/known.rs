@@ -18,7 +18,7 @@ pub const WATCHERS: [&str; 12] = [
 ];
 
 /// Words of resets and timeouts in the kernel's log, in lower case.
-pub(crate) const RESET: [&str; 23] = [
+const RESET: [&str; 21] = [
     "timeout, aborting",
     "timeout, reset controller",
     "timeout, disable controller",
@@ -28,8 +28,6 @@ pub(crate) const RESET: [&str; 23] = [
     "device not ready",
     "removing after probe failure",
     "disabling device after reset failure",
-    "disable device",
-    "reset failed, giving up",
     "killing adapter",
     "hard resetting link",
     "link is slow to respond",
@@ -43,6 +41,25 @@ pub(crate) const RESET: [&str; 23] = [
     "device offlined",
     "rejecting i/o to",
 ];
+
+/// What libata says of a drive that it uses no more, and of a port that it cannot bring up. Drivers of other things know the
+/// words as well.
+pub(crate) const PORT_DISABLED: &str = "disable device";
+pub(crate) const PORT_GIVEN_UP: &str = "reset failed, giving up";
+
+/// The port in a line of libata, in lower case: `ata3` of `ata3.00: disable device`.
+pub(crate) fn ata_port(text: &str) -> Option<&str> {
+    let end = text.find([':', '.'])?;
+    let number = text[..end].strip_prefix("ata")?;
+    let is_number = !number.is_empty() && number.bytes().all(|b| b.is_ascii_digit());
+    is_number.then_some(&text[..end])
+}
+
+/// True for a line, in lower case, about a reset or a timeout.
+pub(crate) fn is_reset(text: &str) -> bool {
+    let of_port = [PORT_DISABLED, PORT_GIVEN_UP].iter().any(|words| text.contains(words));
+    RESET.iter().any(|words| text.contains(words)) || of_port && ata_port(text).is_some()
+}
 
 /// Words of links.
 pub(crate) const LINK: [&str; 7] = [
@@ -94,9 +111,9 @@ pub(crate) const NO_TROUBLE: [&str; 3] =
 #[must_use]
 pub fn is_trouble(line: &str) -> bool {
     let text = line.to_lowercase();
-    let lists = [RESET.as_slice(), &LINK, &ERROR, &OTHER];
+    let lists = [LINK.as_slice(), &ERROR, &OTHER];
     let has = |words: &[&str]| words.iter().any(|words| text.contains(words));
-    !has(&NO_TROUBLE) && lists.into_iter().any(has)
+    !has(&NO_TROUBLE) && (is_reset(&text) || lists.into_iter().any(has))
 }
 
 /// True for a line about a link: one card with a bad contact writes thousands.
@@ -135,6 +152,16 @@ mod tests {
         assert!(!is_trouble("sd 0:0:0:0: [sda] Attached SCSI disk"));
         assert!(!is_trouble("mce: [Hardware Error]: Machine check events logged"));
         assert!(!is_trouble("{1}[Hardware Error]: event severity: corrected"));
+        assert!(is_trouble("ata3.00: disable device"));
+        assert!(is_trouble("ata12: reset failed, giving up"));
+        for other in [
+            "dfl-port dfl-port.0: timeout, failure to disable device",
+            "sony_laptop: Couldn't disable device",
+            "atafb: reset failed, giving up",
+            "ata: disable device",
+        ] {
+            assert!(!is_trouble(other), "{other}");
+        }
         assert!(is_trouble("sd 0:0:0:0: [sda] tag#3 Sense Key : Hardware Error [current]"));
     }
 }

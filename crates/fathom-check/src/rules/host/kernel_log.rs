@@ -1,6 +1,6 @@
 //! What the kernel has logged about devices, told on the device whose name stands in the line.
 
-use crate::known::{ERROR, LINK, NO_TROUBLE, RESET};
+use crate::known::{ERROR, LINK, NO_TROUBLE, PORT_DISABLED, PORT_GIVEN_UP, ata_port, is_reset};
 use crate::rules::drives::{hosts_with_disks, is_virtual, transport};
 use crate::scene::Scene;
 use fathom_base::order::Order;
@@ -8,7 +8,7 @@ use fathom_base::units::format_duration;
 use fathom_model::defect::{Certainty, Defect, Gravity};
 use fathom_model::stack::{Node, NodeKind};
 use fathom_model::system::LogLine;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// What a line is about; each line counts once, for the first kind that fits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,14 +36,13 @@ fn kind(text: &str) -> Option<Kind> {
     if has(&refused) && !text.contains("medium error") {
         return None;
     }
-    [
-        (Kind::Link, LINK.as_slice()),
-        (Kind::Reset, RESET.as_slice()),
-        (Kind::Error, ERROR.as_slice()),
-    ]
-    .into_iter()
-    .find(|(_, words)| has(words))
-    .map(|(kind, _)| kind)
+    if has(&LINK) {
+        Some(Kind::Link)
+    } else if is_reset(&text) {
+        Some(Kind::Reset)
+    } else {
+        has(&ERROR).then_some(Kind::Error)
+    }
 }
 
 /// True for an error of which nothing but the failure is told.
@@ -165,7 +164,7 @@ fn named<'a>(scene: &Scene<'_>, text: &'a str) -> About<'a> {
     }
     let was_given_up = |name: &str| {
         let mut log = scene.snapshot.system.kernel_log.iter();
-        log.any(|line| line.text.contains(&format!("{name}: ")) && gives_up(&line.text))
+        log.any(|line| line.text.contains(&format!("{name}: ")) && gives_up(scene, &line.text))
     };
     let by_driver = words.windows(2).find_map(|pair| match (pair[0], trim(pair[1])) {
         ("nvme", name) if name.starts_with("nvme") => {
@@ -190,9 +189,11 @@ fn named<'a>(scene: &Scene<'_>, text: &'a str) -> About<'a> {
 /// Lines of a kind by what they are about.
 fn lines<'a>(scene: &Scene<'a>, wanted: Kind) -> BTreeMap<About<'a>, Vec<&'a LogLine>> {
     let mut found: BTreeMap<About<'_>, Vec<&LogLine>> = BTreeMap::new();
+    let counting = counting(scene);
     for line in &scene.snapshot.system.kernel_log {
-        let is_foreign = wanted == Kind::Link && is_elsewhere(scene, &line.text);
-        if kind(&line.text) == Some(wanted) && !is_foreign {
+        let is_left = wanted == Kind::Link
+            && (is_elsewhere(scene, &line.text) || is_counted(&counting, &line.text));
+        if kind(&line.text) == Some(wanted) && !is_left {
             let node = node_of(scene, &line.text).map(About::Node);
             found.entry(node.unwrap_or_else(|| named(scene, &line.text))).or_default().push(line);
         }
@@ -201,10 +202,11 @@ fn lines<'a>(scene: &Scene<'a>, wanted: Kind) -> BTreeMap<About<'a>, Vec<&'a Log
         // Requests fail when their device is given up: there only what the device itself told counts.
         let given_up = lines(scene, Kind::Reset);
         // One that is gone has its name in one line and its address in another.
-        let gone = given_up.iter().filter(|(about, lines)| {
-            about.is_lost() && lines.iter().any(|line| gives_up(&line.text))
-        });
-        let are_gone = found.keys().filter(|about| about.is_lost()).count() <= gone.count();
+        let gone = given_up
+            .iter()
+            .filter(|(_, lines)| lines.iter().any(|line| gives_up(scene, &line.text)));
+        let gone = drives_lost(scene, gone.map(|(about, _)| *about));
+        let are_gone = drives_lost(scene, found.keys().copied()) <= gone;
         found.retain(|about, lines| {
             if about.is_lost() && are_gone || about.is_node() && given_up.contains_key(about) {
                 lines.retain(|line| !is_bare(&line.text));
@@ -219,15 +221,47 @@ fn lines<'a>(scene: &Scene<'a>, wanted: Kind) -> BTreeMap<About<'a>, Vec<&'a Log
     found
 }
 
-/// Words of a device that the kernel no longer uses; of NVMe before Linux 6.2 and since, of SATA, of an adapter.
-const GIVEN_UP: [&str; 8] = [
+/// How many drives those are that are no longer there: a line that names one `sd 5:0:0:0: [sdq]` joins both names.
+fn drives_lost<'a>(scene: &Scene<'a>, about: impl Iterator<Item = About<'a>>) -> usize {
+    let log = &scene.snapshot.system.kernel_log;
+    let called = |name: &'a str| {
+        let both = format!(" {name}: [");
+        let mut names =
+            log.iter().filter_map(|line| line.text.split_once(&both)?.1.split(']').next());
+        names.next().filter(|_| scsi_host(name).is_some()).unwrap_or(name)
+    };
+    let names = about.filter_map(|about| match about {
+        About::Lost(name) => Some(called(name)),
+        _ => None,
+    });
+    names.collect::<BTreeSet<_>>().len()
+}
+
+/// Addresses of adapters that count errors of their links themselves: pcie-errors weighs these, and tells them of the adapter's
+/// disks. Of one that has none any more only the log tells.
+fn counting<'a>(scene: &Scene<'a>) -> Vec<&'a str> {
+    let hosts =
+        hosts_with_disks(scene).filter(|(_, disks)| !disks.iter().all(|disk| is_virtual(disk)));
+    let counting = hosts.map(|(host, _)| host).filter(|host| {
+        host.aer_errors
+            .is_some_and(|(corrected, nonfatal, fatal)| corrected.max(nonfatal).max(fatal) > 0)
+    });
+    counting.filter_map(|host| host.pci_address.as_deref()).collect()
+}
+
+fn is_counted(counting: &[&str], text: &str) -> bool {
+    let text = text.to_lowercase();
+    let is_pci = text.contains("pcie bus error") || text.contains("aer:");
+    is_pci && counting.iter().any(|address| text.contains(address))
+}
+
+/// Words of a device that the kernel no longer uses; of NVMe before Linux 6.2 and since, of an adapter.
+const GIVEN_UP: [&str; 6] = [
     "device offlined",
     "rejecting i/o to",
     "removing after probe failure",
     "disabling device after reset failure",
     "disable controller",
-    "disable device",
-    "reset failed, giving up",
     "killing adapter",
 ];
 
@@ -237,9 +271,17 @@ const INCIDENT_US: u64 = 120_000_000;
 /// From so many incidents on something is at work that will not go away.
 const INCIDENTS_MANY: usize = 3;
 
-fn gives_up(text: &str) -> bool {
+fn gives_up(scene: &Scene<'_>, text: &str) -> bool {
     let text = text.to_lowercase();
-    GIVEN_UP.iter().any(|words| text.contains(words))
+    let of_port = || {
+        let port = ata_port(&text)?;
+        // Ports that are empty, or that only the adapter's firmware knows, are given up at each boot: a drive has lines of its own.
+        let drive = format!("{port}.");
+        let log = &scene.snapshot.system.kernel_log;
+        let had_drive = || log.iter().any(|line| line.text.starts_with(&drive));
+        Some(text.contains(PORT_DISABLED) || text.contains(PORT_GIVEN_UP) && had_drive())
+    };
+    GIVEN_UP.iter().any(|words| text.contains(words)) || of_port() == Some(true)
 }
 
 /// That requests were refused while the device was offline: somebody may have set it so.
@@ -255,9 +297,10 @@ fn works(node: &Node) -> bool {
 
 /// A pause of half a minute, once, is an annoyance, and so is that a device that works was offline once; one that was given up,
 /// or that comes back to it again and again, puts what is on it at risk.
-fn gravity_of_resets(node: Option<&Node>, lines: &[&LogLine]) -> Gravity {
+fn gravity_of_resets(scene: &Scene<'_>, node: Option<&Node>, lines: &[&LogLine]) -> Gravity {
     let works = node.is_some_and(works);
-    let given_up = |line: &&LogLine| gives_up(&line.text) && !(works && is_refusal(&line.text));
+    let given_up =
+        |line: &&LogLine| gives_up(scene, &line.text) && !(works && is_refusal(&line.text));
     let mut times: Vec<u64> = lines.iter().map(|line| line.boot_us).collect();
     times.order();
     let pauses = times.windows(2).filter(|pair| pair[1] - pair[0] > INCIDENT_US).count();
@@ -305,7 +348,7 @@ fn defects(
         // What was pulled out is not watched until the next boot; what only has no name here is there, and a drive that the kernel gave up
         // is gone because it failed.
         let is_given_up =
-            || lines.iter().any(|line| gives_up(&line.text) && !is_refusal(&line.text));
+            || lines.iter().any(|line| gives_up(scene, &line.text) && !is_refusal(&line.text));
         let is_loose = match node {
             Some(node) => transport(node) == "usb",
             None => about.is_lost() && !is_given_up(),
@@ -338,8 +381,8 @@ pub(super) fn io_errors(scene: &Scene<'_>) -> Vec<Defect> {
 
 /// Resets and timeouts.
 pub(super) fn resets(scene: &Scene<'_>) -> Vec<Defect> {
-    let found =
-        defects(scene, "kernel-log-resets", gravity_of_resets, Kind::Reset, "timeouts and resets");
+    let gravity = |node: Option<&Node>, lines: &[&LogLine]| gravity_of_resets(scene, node, lines);
+    let found = defects(scene, "kernel-log-resets", gravity, Kind::Reset, "timeouts and resets");
     let complete = |defect: Defect| {
         let all = |of: fn(&str) -> bool| defect.evidence.iter().all(|line| of(&line.value));
         let (refused, is_scsi) = (all(is_refusal), all(|text| !text.contains("nvme")));
@@ -365,21 +408,6 @@ pub(super) fn resets(scene: &Scene<'_>) -> Vec<Defect> {
 
 /// Errors of links. Where an adapter counts its own errors of PCI Express, the rule on the counters weighs them.
 pub(super) fn link_errors(scene: &Scene<'_>) -> Vec<Defect> {
-    // What an adapter counts is told of its disks: of one that has none any more only the log tells.
-    let hosts =
-        hosts_with_disks(scene).filter(|(_, disks)| !disks.iter().all(|disk| is_virtual(disk)));
-    let counting = hosts.map(|(host, _)| host).filter(|host| {
-        host.aer_errors
-            .is_some_and(|(corrected, nonfatal, fatal)| corrected.max(nonfatal).max(fatal) > 0)
-    });
-    let counting: Vec<&str> = counting.filter_map(|host| host.pci_address.as_deref()).collect();
-    let is_counted = |defect: &Defect| {
-        defect.evidence.iter().all(|evidence| {
-            let text = evidence.value.to_lowercase();
-            let is_pci = text.contains("pcie bus error") || text.contains("aer:");
-            is_pci && counting.iter().any(|address| text.contains(address))
-        })
-    };
     let found = defects(
         scene,
         "kernel-log-link-errors",
@@ -395,8 +423,7 @@ pub(super) fn link_errors(scene: &Scene<'_>) -> Vec<Defect> {
             .risking("none to look; the machine has to be off to reseat cards")
             .verified_by("the counters of the link (aer_dev_correctable, SMART attribute 199) stand still under load")
     };
-    let own = found.into_iter().filter(|defect| !is_counted(defect));
-    own.map(complete).collect()
+    found.into_iter().map(complete).collect()
 }
 
 #[cfg(test)]
@@ -545,6 +572,44 @@ mod tests {
     }
 
     #[test]
+    fn two_names_of_a_lost_drive_do_not_explain_errors_of_another() {
+        let lines = [
+            "sd 5:0:0:0: Device offlined - not ready after error recovery",
+            "sd 5:0:0:0: [sdq] tag#3 timing out command, waited 180s",
+            "sd 5:0:0:0: [sdq] tag#4 rejecting I/O to offline device",
+            "I/O error, dev sdq, sector 8 op 0x0:(READ) flags 0x0",
+            "I/O error, dev sdr, sector 8 op 0x0:(READ) flags 0x0",
+        ];
+        assert_eq!(bench(&lines[..4]).ask(io_errors), []);
+        let found = bench(&lines).ask(io_errors);
+        assert!(found.iter().any(|defect| defect.summary.starts_with("sdr ")), "{found:?}");
+    }
+
+    #[test]
+    fn words_of_ports_count_at_ports_only() {
+        for other in [
+            "dfl-port dfl-port.0: timeout, failure to disable device",
+            "sony_laptop: Couldn't disable device",
+        ] {
+            assert_eq!(bench(&[other]).ask(resets), [], "{other}");
+        }
+        // What never showed a drive is no drive that was lost.
+        let phantom =
+            ["ata9: softreset failed (device not ready)", "ata9: reset failed, giving up"];
+        let mut bench = bench(&phantom);
+        assert_eq!(bench.one(resets).gravity, Gravity::Medium);
+        let mut line = bench.snapshot.system.kernel_log[0].clone();
+        for (text, gravity) in [
+            ("ata91.00: exception Emask 0x0 SAct 0x0 SErr 0x0 action 0x6 frozen", Gravity::Medium),
+            ("ata9.00: exception Emask 0x0 SAct 0x0 SErr 0x0 action 0x6 frozen", Gravity::High),
+        ] {
+            line.text = text.into();
+            bench.snapshot.system.kernel_log.insert(0, line.clone());
+            assert_eq!(bench.one(resets).gravity, gravity, "{text}");
+        }
+    }
+
+    #[test]
     fn an_nvme_drive_is_known_by_its_controller() {
         let bench = bench(&[
             "nvme nvme0: I/O 12 (Write) QID 3 timeout, aborting",
@@ -591,7 +656,6 @@ mod tests {
     fn every_word_of_giving_up_is_grave_at_once() {
         for line in [
             "ata3.00: disable device",
-            "ata3: reset failed, giving up",
             "megaraid_sas 0000:03:00.0: Reset failed, killing adapter scsi0.",
             "nvme nvme0: I/O 0 QID 0 timeout, disable controller",
         ] {
@@ -606,6 +670,19 @@ mod tests {
         assert_eq!(bench.one(link_errors).node.as_deref(), Some("/dev/nvme1n1"));
         bench.snapshot.system.hosts[0].aer_errors = Some((3, 0, 0));
         assert!(bench.ask(link_errors).is_empty());
+        // What it counts hides no line about something else, however many lines of its own follow.
+        let counted = bench.snapshot.system.kernel_log[0].clone();
+        let mut slowed = counted.clone();
+        slowed.text = "ata3: limiting SATA link speed to 1.5 Gbps".into();
+        bench.snapshot.system.kernel_log.insert(0, slowed);
+        bench.snapshot.system.kernel_log.extend(vec![counted; 5]);
+        let defect = bench.one(link_errors);
+        assert_eq!((defect.node, defect.evidence.len()), (None, 1));
+        bench.snapshot.system.kernel_log.drain(..6);
+        // Of an adapter whose only drive is gone nothing else tells what it has counted.
+        bench.snapshot.system.hosts[0].name = "nvme9".into();
+        assert_eq!(bench.ask(link_errors).len(), 1);
+        bench.snapshot.system.hosts[0].name = "nvme1".into();
         // The port has counters of its own, which nothing else tells of.
         let text = &mut bench.snapshot.system.kernel_log[0].text;
         *text = "pcieport 0000:00:1c.0: PCIe Bus Error: severity=Corrected".into();
