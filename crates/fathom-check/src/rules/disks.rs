@@ -13,16 +13,16 @@ use crate::rule::Rule;
 
 /// The rules of this group.
 pub const RULES: &[Rule] = &[
-    rule!("drive-failing", "a drive reports damage", High, Simulated, health::failing),
+    rule!("drive-failing", "a drive reports damage", High, Guest, health::failing),
     rule!(
         "drive-worn",
         "a drive is near the end of its promised life",
         Medium,
-        Simulated,
+        Guest,
         health::worn
     ),
-    rule!("drive-hot", "a drive is too hot", High, Simulated, health::hot),
-    rule!("drive-cable-errors", "errors on the cable of a drive", Medium, Simulated, health::cable),
+    rule!("drive-hot", "a drive is too hot", High, Guest, health::hot),
+    rule!("drive-cable-errors", "errors on the cable of a drive", Medium, Guest, health::cable),
     rule!(
         "drive-self-test-missing",
         "a drive was not tested for long",
@@ -71,7 +71,7 @@ pub const RULES: &[Rule] = &[
         "nvme-format-slow",
         "a faster sector format is offered",
         Low,
-        Simulated,
+        Guest,
         features::nvme_format
     ),
     rule!("smr-in-array", "a shingled drive in an array", High, Guest, zones::smr_in_array),

@@ -37,17 +37,11 @@ pub const RULES: &[Rule] = &[
         pci::transfer_size
     ),
     rule!("pcie-errors", "errors on a PCI Express link", High, Simulated, pci::errors),
-    rule!("sata-link-slow", "a SATA link below its speed", High, Simulated, ports::sata_slow),
+    rule!("sata-link-slow", "a SATA link below its speed", High, Guest, ports::sata_slow),
     rule!("sas-link-slow", "a SAS link below its speed", High, Simulated, ports::sas_slow),
     rule!("usb2-disk", "a disk behind USB 2", Medium, Guest, ports::usb2),
     rule!("sata-power-saving", "SATA links sleep between requests", Medium, Guest, power::sata),
-    rule!(
-        "nvme-power-saving",
-        "an NVMe drive sleeps between requests",
-        Low,
-        Simulated,
-        power::nvme
-    ),
+    rule!("nvme-power-saving", "an NVMe drive sleeps between requests", Low, Guest, power::nvme),
     rule!(
         "link-oversubscribed",
         "drives together exceed the link that they share",

@@ -474,6 +474,7 @@ fn refusals() {
     let both = sandbox.run(&["check", "/tmp", "--from", "x"]);
     assert!(both.code == 2 && both.stderr.contains("--from"), "{both:?}");
     sandbox.refuses(&["check", "--from", "/no/such/file"], 6, &["/no/such/file"]);
+    sandbox.refuses(&["check", "--from", "-"], 6, &["--from wants the name of a file"]);
     sandbox.refuses(&["check", "--explain", "md-degradde"], 2, &["did you mean md-degraded"]);
 }
 

@@ -80,8 +80,9 @@ pub(super) fn sparse(scene: &Scene<'_>) -> Vec<Defect> {
         .collect()
 }
 
-/// What of a filesystem stays free for others when a file is given its space.
+/// What of a filesystem stays free for others when a file is given its space: a share of it, and no more than so much.
 const RESERVE_SHARE: f64 = 0.1;
+const RESERVE_MOST_BYTES: u64 = 10 << 30;
 
 /// The filesystem that the file of a loop device lies on.
 fn filesystem_below(scene: &Scene<'_>, device: usize) -> Option<usize> {
@@ -131,7 +132,7 @@ impl Room {
             needed_bytes,
             together_bytes: index.map_or(needed_bytes, |index| together[&index]),
             available_bytes: fs.and_then(|fs| fs.available_bytes),
-            reserve_bytes: (total as f64 * RESERVE_SHARE) as u64,
+            reserve_bytes: RESERVE_MOST_BYTES.min((total as f64 * RESERVE_SHARE) as u64),
         }
     }
 }
@@ -148,9 +149,10 @@ fn fill(defect: Defect, room: &Room, command: String) -> Defect {
                 needed = format!("{needed}, with others there {}", format_size(room.together_bytes));
             }
             defect.advise(format!(
-                "it lacks {needed}, and its filesystem has {} free: make room there, or the device \
-                smaller, and watch the free space until then",
-                format_size(free)
+                "it lacks {needed}, and its filesystem has {} free, of which {} should stay for \
+                others: make room there, or the device smaller, and watch the free space until then",
+                format_size(free),
+                format_size(room.reserve_bytes)
             ))
         }
         None => defect.advise(format!(

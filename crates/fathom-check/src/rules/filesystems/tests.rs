@@ -1,7 +1,7 @@
 //! Filesystems in trouble, and healthy ones beside them.
 
 use super::{RULES, btrfs, loops, options, space, state, trim};
-use crate::fixtures::{Bench, GIB, MIB};
+use crate::fixtures::{Bench, GIB, MIB, TB};
 use fathom_model::defect::{Certainty, Gravity, Step};
 use fathom_model::stack::detail::{DriveIdentity, FsSuperblock};
 use fathom_model::system::{FstabEntry, StorageHost, Timer};
@@ -505,7 +505,12 @@ fn sparse_files_of_one_filesystem_are_given_space_together_or_not_at_all() {
         assert_eq!(step.command, None, "{step:?}");
         let words = "it lacks 20 GiB, with others there 40 GiB, and its filesystem has";
         assert!(step.text.starts_with(words), "{step:?}");
+        assert!(step.text.contains("of which 10 GiB should stay for others"), "{step:?}");
     }
+    // Of a large one no tenth has to stay.
+    bench.fs_of(fs).total_bytes = Some(TB);
+    bench.fs_of(fs).available_bytes = Some(50 * GIB);
+    assert!(fixes(&bench).iter().all(|step| step.command.is_some()));
 }
 
 #[test]

@@ -10,6 +10,9 @@ use fathom_base::shell::word;
 use fathom_model::defect::{Certainty, Defect, Gravity};
 use fathom_model::stack::{Node, NodeKind};
 
+/// Not every machine is run by systemd.
+const NO_SYSTEMD: &str = " (without systemd: fstrim --all by cron)";
+
 /// Deletions send discards at once.
 pub(super) fn online(scene: &Scene<'_>) -> Vec<Defect> {
     let all = mounted(scene);
@@ -40,7 +43,10 @@ pub(super) fn online(scene: &Scene<'_>) -> Vec<Defect> {
                 "on many drives a discard holds up everything behind it for milliseconds, \
                 and a deletion of many files sends thousands",
             )
-            .command("a weekly trim costs less", "systemctl enable --now fstrim.timer");
+            .command(
+                format!("a weekly trim costs less{NO_SYSTEMD}"),
+                "systemctl enable --now fstrim.timer",
+            );
             let defect = if m.fs.fs_type == "xfs" {
                 defect.advise(
                     "take discard out of /etc/fstab, then umount and mount: a remount does \
@@ -124,7 +130,10 @@ pub(super) fn never(scene: &Scene<'_>) -> Vec<Defect> {
                 "a drive that believes all its blocks to be in use has less room to move \
                 data: writes become slower and wear it more",
             )
-            .command("once a week, for all filesystems", "systemctl enable --now fstrim.timer")
+            .command(
+                format!("once a week, for all filesystems{NO_SYSTEMD}"),
+                "systemctl enable --now fstrim.timer",
+            )
             .command("and once now, at a quiet time", "fstrim --all --verbose")
             .risking("what was deleted can no longer be recovered from the drive")
             .verified_by(format!(

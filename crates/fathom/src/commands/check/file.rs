@@ -77,6 +77,9 @@ pub fn read(path: &Path) -> Result<Snapshot, String> {
     let name = path.display();
     // To open a pipe would wait for somebody who writes into it.
     let about = std::fs::metadata(path).map_err(|error| match error.kind() {
+        io::ErrorKind::NotFound if path == Path::new("-") => {
+            "-: --from wants the name of a file".to_owned()
+        }
         io::ErrorKind::NotFound => format!("{name}: does not exist"),
         _ => format!("{name}: {error}"),
     })?;

@@ -58,6 +58,8 @@ pub fn trials() -> Vec<Trial> {
             assert!(!look.defect("md-inactive").to_string().contains("--run"), "it cannot");
             look.lacks(&["md-not-running"]);
         })
+        .test("an_array_that_waits_beside_a_spare", waiting_with_spare)
+        .test("a_raid10_that_waits_for_one_of_each_pair", waiting_pairs)
         .test("bitmaps", bitmaps)
         .test("a_firmware_raid_without_a_member", firmware)
         .into_trials()
@@ -196,6 +198,50 @@ mdadm --stop --scan >&2
 mdadm --zero-superblock /dev/sdh
 ";
 
+/// One member of three arrives, and the spare, which the kernel counts as well; then one more.
+const INACTIVE_SPARE: &str = "
+mdadm --zero-superblock /dev/sdg
+mdadm --create /dev/md5 --run --assume-clean --bitmap=none --level=5 --chunk=64 --raid-devices=3 --spare-devices=1 /dev/sd[ghij] >&2
+mdadm --stop /dev/md5 >&2
+mdadm --incremental /dev/sdg >&2 || true
+mdadm --incremental /dev/sdj >&2 || true
+glance
+";
+
+const INACTIVE_ENOUGH: &str = "
+mdadm --incremental /dev/sdh >&2 || true
+glance
+";
+
+/// Both disks of one pair of a RAID10, and then one of each.
+const INACTIVE_PAIR: &str = "
+mdadm --stop --scan >&2
+for disk in /dev/sd[ghij]; do mdadm --zero-superblock $disk; done
+mdadm --create /dev/md10 --run --assume-clean --bitmap=none --level=10 --layout=n2 --chunk=64 --raid-devices=4 /dev/sd[ghij] >&2
+mdadm --stop /dev/md10 >&2
+mdadm --incremental /dev/sdg >&2 || true
+mdadm --incremental /dev/sdh >&2 || true
+glance
+";
+
+const INACTIVE_PAIRS: &str = "
+mdadm --stop --scan >&2
+mdadm --incremental /dev/sdg >&2 || true
+mdadm --incremental /dev/sdj >&2 || true
+glance
+";
+
+/// What is advised for arrays that can run.
+const STARTED: &str = "
+mdadm --run /dev/$(ls /sys/block | grep '^md[0-9]') >&2
+glance
+";
+
+const INACTIVE_END: &str = "
+mdadm --stop --scan >&2
+for disk in /dev/sd[ghij]; do mdadm --zero-superblock $disk; done
+";
+
 const ONE_DISK: &str = "
 echo 0 >/sys/block/sda/queue/rotational
 printf 'start=2048, size=20480\\nstart=24576, size=20480\\n' | sfdisk --quiet /dev/sda
@@ -256,6 +302,13 @@ fn job(job: GuestJob) -> GuestJob {
         .step("md_unfit", UNFIT)
         .step("md_broken", BROKEN)
         .step("md_inactive", INACTIVE)
+        .step("md_inactive_spare", INACTIVE_SPARE)
+        .step("md_inactive_enough", INACTIVE_ENOUGH)
+        .step("md_inactive_enough_started", STARTED)
+        .step("md_inactive_pair", INACTIVE_PAIR)
+        .step("md_inactive_pairs", INACTIVE_PAIRS)
+        .step("md_inactive_pairs_started", STARTED)
+        .step("md_inactive_end", INACTIVE_END)
         .step("md_one_disk", ONE_DISK)
         .step("md_bitmaps", BITMAPS)
         .step("md_firmware", FIRMWARE)
@@ -358,6 +411,38 @@ fn unfit(report: &GuestReport) {
         "md-members-settings /dev/md5",
     ]);
     assert!(!look.found().contains(&"md-members-differ /dev/md1".to_owned()), "told once");
+}
+
+/// What is said of an array that is not started, and whether starting it is advised.
+fn waiting(report: &GuestReport, step: &str) -> (String, bool) {
+    let look = look(report, step);
+    look.lacks(&["md-not-running", "md-degraded", "md-broken"]);
+    let defect = look.defect("md-inactive");
+    let summary = defect["summary"].as_str().unwrap_or_default();
+    let run = format!("mdadm --run {}", defect["node"].as_str().unwrap_or_default());
+    (summary.to_owned(), defect.to_string().contains(&run))
+}
+
+fn waiting_with_spare(report: &GuestReport) {
+    let (said, runs) = waiting(report, "md_inactive_spare");
+    contains(&said, &["1 of 3 members and 1 without data are there; it is a raid5 and needs 2"]);
+    assert!(!runs, "{said}");
+    let (said, runs) = waiting(report, "md_inactive_enough");
+    contains(&said, &["2 of 3 members and 1 without data are there"]);
+    assert!(runs, "{said}");
+    look(report, "md_inactive_enough_started").lacks(&["md-inactive", "md-broken"]);
+}
+
+fn waiting_pairs(report: &GuestReport) {
+    let (said, runs) = waiting(report, "md_inactive_pair");
+    contains(&said, &["2 of 4 members are there; it is a raid10 and needs 3, or as few as 2"]);
+    assert!(!runs, "{said}");
+    let (said, runs) = waiting(report, "md_inactive_pairs");
+    contains(&said, &["2 of 4 members are there"]);
+    assert!(runs, "{said}");
+    let look = look(report, "md_inactive_pairs_started");
+    look.lacks(&["md-inactive", "md-broken"]);
+    contains(&look.defect("md-degraded").to_string(), &["lacks 2 of 4 members"]);
 }
 
 fn one_disk(report: &GuestReport) {

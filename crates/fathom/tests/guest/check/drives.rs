@@ -1,8 +1,9 @@
-//! What drives themselves say, and that nobody wakes one: SCSI disks that can be stopped.
+//! What drives themselves say, and that nobody wakes one: SCSI disks that can be stopped, and an ATA and a SCSI drive that fall
+//! ill and recover.
 
 use super::{Look, look};
-use crate::family::Family;
-use fathom_testkit::{GuestJob, Trial};
+use crate::family::{Family, contains};
+use fathom_testkit::{GuestJob, GuestReport, Trial};
 use serde_json::Value;
 use std::time::Duration;
 
@@ -30,7 +31,16 @@ pub fn trials() -> Vec<Trial> {
             let content = &detail(&look, "sda1")["content"]["filesystem"]["fs_type"];
             assert_eq!(content, "ext4");
         });
-    stopped.into_trials()
+    let ill = Family::new("check_health", &["python3"], ill_job)
+        .test("healthy_drives", |report| {
+            look(report, "healthy").lacks(&ILLNESSES);
+        })
+        .test("drives_that_are_worn_hot_and_damaged", ill)
+        .test("drives_with_first_signs", first_signs)
+        .test("drives_that_were_replaced", |report| {
+            look(report, "mended").lacks(&ILLNESSES);
+        });
+    stopped.into_trials().into_iter().chain(ill.into_trials()).collect()
 }
 
 pub(super) fn sizes(logical: u64, physical: u64) -> (&'static Value, &'static Value) {
@@ -79,4 +89,118 @@ fn stopped_job(job: GuestJob) -> GuestJob {
         .step("turning", "look")
         .step("stopped", STOP)
         .step("still", TURNING)
+}
+
+/// What a drive tells of itself, and only its own word brings about.
+const ILLNESSES: [&str; 4] = ["drive-cable-errors", "drive-failing", "drive-hot", "drive-worn"];
+
+/// Drives that answer as the program says, behind the kernel's target for SCSI: each command goes the whole way through the
+/// kernel's drivers.
+const TARGET: &str = "
+load sd_mod configfs target_core_mod target_core_user tcm_loop
+mountpoint -q /sys/kernel/config || mount -t configfs configfs /sys/kernel/config
+target=/sys/kernel/config/target
+for drive in ata1 scsi2; do
+    number=${drive: -1}
+    echo $WELL >$drive
+    core=$target/core/user_$number/$drive
+    mkdir -p $core
+    echo dev_config=lab/$drive,dev_size=33554432,hw_block_size=512,nl_reply_supported=-1 >$core/control
+    echo 1 >$core/enable
+    python3 drive.py $drive >$drive.log 2>&1 &
+    wait_for /run/$drive.ready
+    loop=$target/loopback/naa.600140500000000$number/tpgt_1
+    mkdir -p $loop/lun/lun_0
+    echo naa.600140511111111$number >$loop/nexus
+    ln -s $core $loop/lun/lun_0/port
+done
+wait_for /dev/sda /dev/sdb
+";
+
+const WELL: &str = "
+WELL='celsius 35 limit 60 used 3 replaced 0 pending 0 cable 0 code 0 qualifier 0'
+";
+
+/// Beyond every limit. The SCSI drive foretells its failure.
+const ILL: &str = "
+echo $WELL celsius 61 used 101 replaced 150 pending 2 cable 100 >ata1
+echo $WELL celsius 60 used 100 code 93 qualifier 16 >scsi2
+glance
+";
+
+/// On the first step of each, or right before it.
+const FIRST_SIGNS: &str = "
+echo $WELL celsius 59 used 90 replaced 9 cable 1 >ata1
+echo $WELL celsius 59 used 89 code 11 qualifier 1 >scsi2
+glance
+";
+
+const MENDED: &str = "
+echo $WELL >ata1
+echo $WELL >scsi2
+glance
+";
+
+fn ill_job(job: GuestJob) -> GuestJob {
+    let program = format!("cat >drive.py <<'END'\n{}END\n", include_str!("drive.py"));
+    super::job(job)
+        .limit(Duration::from_secs(120))
+        .prelude(WELL)
+        .setup("program", &program)
+        .setup("target", TARGET)
+        .step("healthy", "glance")
+        .step("ill", ILL)
+        .step("first_signs", FIRST_SIGNS)
+        .step("mended", MENDED)
+}
+
+/// Rules, the drive's place, gravity and words of what drives tell of themselves.
+#[track_caller]
+fn told(look: &Look, expected: &[(&str, &str, &str, &[&str])]) {
+    let defects = look.result["defects"].as_array().expect("defects");
+    let of_drives: Vec<&Value> = defects
+        .iter()
+        .filter(|defect| defect["rule"].as_str().is_some_and(|rule| ILLNESSES.contains(&rule)))
+        .collect();
+    assert_eq!(of_drives.len(), expected.len(), "{of_drives:#?}");
+    for (rule, node, gravity, words) in expected {
+        let is_it = |defect: &&&Value| defect["rule"] == *rule && defect["node"] == *node;
+        let defect = of_drives.iter().find(is_it).expect(rule);
+        assert_eq!(defect["gravity"], *gravity, "{defect:#}");
+        contains(&defect.to_string(), words);
+    }
+}
+
+fn ill(report: &GuestReport) {
+    let look = look(report, "ill");
+    told(
+        &look,
+        &[
+            (
+                "drive-failing",
+                "/dev/sda",
+                "high",
+                &["2 sectors that cannot be read", "150 sectors"],
+            ),
+            ("drive-failing", "/dev/sdb", "high", &["it says itself that it is failing"]),
+            ("drive-worn", "/dev/sda", "medium", &["used up 101 %"]),
+            ("drive-worn", "/dev/sdb", "medium", &["used up 100 %"]),
+            ("drive-hot", "/dev/sda", "high", &["is at 61 C; its limit is 60 C"]),
+            ("drive-hot", "/dev/sdb", "high", &["is at 60 C; its limit is 60 C"]),
+            ("drive-cable-errors", "/dev/sda", "medium", &["100 transfer errors"]),
+        ],
+    );
+}
+
+fn first_signs(report: &GuestReport) {
+    let look = look(report, "first_signs");
+    told(
+        &look,
+        &[
+            ("drive-failing", "/dev/sda", "low", &["9 sectors replaced"]),
+            ("drive-worn", "/dev/sda", "low", &["used up 90 %"]),
+            ("drive-hot", "/dev/sdb", "high", &["is at 59 C"]),
+            ("drive-cable-errors", "/dev/sda", "low", &["1 transfer errors"]),
+        ],
+    );
 }

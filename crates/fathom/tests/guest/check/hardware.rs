@@ -18,6 +18,7 @@ pub fn trials() -> Vec<Trial> {
         Tool("sfdisk"),
         Tool("mkfs.ext4"),
         Tool("dmsetup"),
+        Tool("python3"),
         FathomBinary,
     ];
     vec![kernel_test("check_hardware", &needs, hardware)]
@@ -156,6 +157,28 @@ echo === fathom
 fathom --json --quiet check
 "#;
 
+/// A drive that the test plays, with states of saving that the kernel lets it take. It is hot, read-only and at the end of its
+/// life, and has the slower of its formats.
+const FLASH: &str = "
+echo celsius 86 used 100 warning 10 format 0 >played
+python3 flash.py >played.log 2>&1 &
+wait_for /run/played.ready
+echo transport=tcp,traddr=127.0.0.1,trsvcid=4430,nqn=flash,nr_io_queues=1 >/dev/nvme-fabrics
+nvme_disk flash-1 >&2
+echo === fathom
+fathom --json --quiet check
+";
+
+/// It is exchanged for one that is well, and what is advised for the others is done.
+const FLASH_CURED: &str = "
+echo celsius 40 used 3 warning 0 format 1 >played
+controller=/sys/block/$(nvme_disk flash-1)/device
+echo 1 >$controller/rescan_controller
+echo 0 >$controller/power/pm_qos_latency_tolerance_us
+echo === fathom
+fathom --json --quiet check
+";
+
 /// Swap beside the data on a disk that turns, and less memory than is wanted.
 const SWAPPING: &str = r#"
 sata=$(named LAB-DISK)
@@ -179,6 +202,7 @@ fathom --json --quiet check
 fn job() -> GuestJob {
     let binary = fathom_binary().expect("asked for");
     let job = GuestJob::new(binary.parent().expect("a directory"));
+    let program = format!("cat >flash.py <<'END'\n{}END\n", include_str!("flash.py"));
     super::job(job)
         .qemu()
         .limit(Duration::from_secs(900))
@@ -195,6 +219,9 @@ fn job() -> GuestJob {
         .step("fabric", FABRIC)
         .step("fabric_two_paths", SECOND_PATH)
         .step("fabric_path_down", PATH_DOWN)
+        .setup("program", &program)
+        .step("flash", FLASH)
+        .step("flash_cured", FLASH_CURED)
         .step("hardware_swapping", SWAPPING)
 }
 
@@ -203,7 +230,32 @@ fn hardware() {
     let report = report.unwrap_or_else(|error| panic!("{error}"));
     as_made(&report);
     changed(&report);
+    played(&report);
 }
+
+/// What the drive that the test plays says of itself, and then no longer.
+fn played(report: &GuestReport) {
+    let flash = look(report, "flash");
+    let node = nvme(&flash, "flash-1");
+    let mut told: Vec<String> = flash.found();
+    told.retain(|found| PLAYED.iter().any(|rule| *found == format!("{rule} {node}")));
+    assert_eq!(told.len(), PLAYED.len(), "{told:#?} of {:#?}", flash.found());
+    let of_node = |rule: &str| {
+        let mut defects = flash.result["defects"].as_array().expect("defects").iter();
+        let own = defects.find(|defect| defect["rule"] == rule && defect["node"] == *node);
+        own.expect(rule).to_string()
+    };
+    contains(&of_node("drive-failing"), &["it has turned read-only", "\"high\""]);
+    contains(&of_node("drive-hot"), &["is at 86 C", "\"high\""]);
+    contains(&of_node("drive-worn"), &["used up 100 %", "\"medium\""]);
+    contains(&of_node("nvme-format-slow"), &["has sectors of 512 B", "those of 4 KiB faster"]);
+    let advised = ["echo 0 > /sys/class/nvme/nvme", "/power/pm_qos_latency_tolerance_us"];
+    contains(&of_node("nvme-power-saving"), &advised);
+    look(report, "flash_cured").lacks(&PLAYED);
+}
+
+const PLAYED: [&str; 5] =
+    ["drive-failing", "drive-hot", "drive-worn", "nvme-format-slow", "nvme-power-saving"];
 
 /// The node of an NVMe drive by its serial number, not of its paths.
 fn nvme(look: &Look, serial: &str) -> String {
