@@ -61,9 +61,21 @@ fn dropped_at_disk(node: &Node) -> Option<Defect> {
     } else {
         defect.because("fsync and journals end before the data is on stable storage: a power cut can lose or tear what a database was told is safe")
     };
-    let defect = defect
-        .command("let the kernel send flushes again", format!("echo 'write back' > {}", word(&file)))
-        .advise("find what switched it: a udev rule, a tuning script, or a USB bridge that hides the cache (then also: echo 'write back' into the drive's cache_type below /sys/class/scsi_disk)");
+    // Where the kernel was told of no cache when the drive came, its queue takes no other word.
+    let told = node.drive.as_ref().and_then(|drive| drive.cache_type.as_deref());
+    let defect = if told.is_some_and(|told| !told.starts_with(WRITE_BACK)) {
+        let kept = sysfs(node, "device/scsi_disk/*/cache_type");
+        defect
+            .command("let the kernel send flushes until the next start; the drive's own setting stays", format!("echo 'temporary write back' | tee {kept}"))
+            .advise("somebody set it so for a time, or what lies between hides the cache, as USB bridges do: connect the drive without it, or do this by a udev rule at each start")
+    } else {
+        defect
+            .command(
+                "let the kernel send flushes again",
+                format!("echo 'write back' > {}", word(&file)),
+            )
+            .advise("find what switched it: a udev rule, a tuning script")
+    };
     let defect = match transport(node) {
         "sata" => {
             defect.command("or switch the cache off", format!("hdparm -W0 {}", word(node.label())))

@@ -230,6 +230,12 @@ fn flushes_that_never_arrive() {
         defect.fix[0].command.as_deref(),
         Some("echo 'write back' > /sys/class/block/sda/queue/write_cache")
     );
+    // A bridge hides the cache: the queue refuses that.
+    bench.drive_of(disk).cache_type = Some("write through".into());
+    let told =
+        "echo 'temporary write back' | tee /sys/class/block/sda/device/scsi_disk/*/cache_type";
+    assert_eq!(bench.one(caches::flushes_dropped).fix[0].command.as_deref(), Some(told));
+    bench.drive_of(disk).cache_type = None;
     bench.detail_of(disk).identity =
         Some(DriveIdentity { power_loss_protection: Some(true), ..cache_on.clone() });
     assert_eq!(bench.one(caches::flushes_dropped).gravity, Low);

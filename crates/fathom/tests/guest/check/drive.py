@@ -41,8 +41,9 @@ def inquiry(cdb):
 
 
 def mode_page(code):
-    # The write cache is on.
-    return bytes([0x08, 18, 4]).ljust(20, b"\0") if code in (0x08, 0x3F) else None
+    # The write cache is on; a bridge may hide that.
+    cache = 0 if facts()["hidden"] else 4
+    return bytes([0x08, 18, cache]).ljust(20, b"\0") if code in (0x08, 0x3F) else None
 
 
 def parameter(code, value):
@@ -67,6 +68,8 @@ def summed(page):
 
 def identify():
     words = [0] * 256
+    # So many logical sectors in a physical one, as a power of two, which READ CAPACITY does not tell.
+    words[106] = 0x6000 | facts()["exponent"]
     # A drive with SMART, logs and a cache, all on; no platters.
     words[0], words[82], words[85], words[217] = 0x40, 0x21, 0x21, 1
     words[83], words[86], words[84], words[87] = 0x4000, 0, 0x4020, 0x4020

@@ -37,8 +37,20 @@ pub fn trials() -> Vec<Trial> {
         })
         .test("drives_that_are_worn_hot_and_damaged", ill)
         .test("drives_with_first_signs", first_signs)
+        .test("a_drive_behind_a_bridge_that_hides_what_it_is", |report| {
+            let look = look(report, "healthy");
+            let mut found = look.found();
+            found.retain(|found| HIDDEN.iter().any(|rule| found.starts_with(rule)));
+            assert_eq!(found, HIDDEN.map(|rule| format!("{rule} /dev/sdc")));
+            contains(&look.defect("flushes-dropped").to_string(), &[
+                "identity of /dev/sdc",
+                "echo 'temporary write back' | tee /sys/class/block/sdc/device/scsi_disk/*/cache_type",
+            ]);
+            let differs = look.defect("io-hints-differ").to_string();
+            contains(&differs, &["physical blocks have 4096 B; the kernel uses 512 B"]);
+        })
         .test("drives_that_were_replaced", |report| {
-            look(report, "mended").lacks(&ILLNESSES);
+            look(report, "mended").lacks(&ILLNESSES).lacks(&HIDDEN);
         });
     stopped.into_trials().into_iter().chain(ill.into_trials()).collect()
 }
@@ -94,15 +106,20 @@ fn stopped_job(job: GuestJob) -> GuestJob {
 /// What a drive tells of itself, and only its own word brings about.
 const ILLNESSES: [&str; 4] = ["drive-cable-errors", "drive-failing", "drive-hot", "drive-worn"];
 
+/// What a bridge may hide of a drive.
+const HIDDEN: [&str; 2] = ["flushes-dropped", "io-hints-differ"];
+
 /// Drives that answer as the program says, behind the kernel's target for SCSI: each command goes the whole way through the
 /// kernel's drivers.
 const TARGET: &str = "
 load sd_mod configfs target_core_mod target_core_user tcm_loop
 mountpoint -q /sys/kernel/config || mount -t configfs configfs /sys/kernel/config
 target=/sys/kernel/config/target
-for drive in ata1 scsi2; do
+echo $WELL >ata1
+echo $WELL >scsi2
+echo $WELL exponent 3 hidden 1 >ata3
+for drive in ata1 scsi2 ata3; do
     number=${drive: -1}
-    echo $WELL >$drive
     core=$target/core/user_$number/$drive
     mkdir -p $core
     echo dev_config=lab/$drive,dev_size=33554432,hw_block_size=512,nl_reply_supported=-1 >$core/control
@@ -114,11 +131,11 @@ for drive in ata1 scsi2; do
     echo naa.600140511111111$number >$loop/nexus
     ln -s $core $loop/lun/lun_0/port
 done
-wait_for /dev/sda /dev/sdb
+wait_for /dev/sda /dev/sdb /dev/sdc
 ";
 
 const WELL: &str = "
-WELL='celsius 35 limit 60 used 3 replaced 0 pending 0 cable 0 code 0 qualifier 0'
+WELL='celsius 35 limit 60 used 3 replaced 0 pending 0 cable 0 code 0 qualifier 0 exponent 0 hidden 0'
 ";
 
 /// Beyond every limit. The SCSI drive foretells its failure.
@@ -135,9 +152,12 @@ echo $WELL celsius 59 used 89 code 11 qualifier 1 >scsi2
 glance
 ";
 
+/// The third drive is connected without the bridge, and what is advised for its cache is done.
 const MENDED: &str = "
 echo $WELL >ata1
 echo $WELL >scsi2
+echo $WELL >ata3
+echo 'temporary write back' | tee /sys/class/block/sdc/device/scsi_disk/*/cache_type >&2
 glance
 ";
 
