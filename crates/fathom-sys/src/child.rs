@@ -222,18 +222,23 @@ fn has_group(pid: u32) -> bool {
 /// with that process, but not what it had started. `pid` is its group; 0 when it was not noted. True when something was ended.
 #[must_use]
 pub fn end_left_behind(root: &SysRoot, pid: u32, mark: &str) -> bool {
-    end_those(&|| left_behind(root, pid, &[mark]))
+    end_those(root, &|| left_behind(root, pid, &[mark]))
 }
 
 /// Ends all processes that carry one of the marks, whatever group they are in: one look at every process serves all marks. True when
 /// something was ended.
 pub fn end_carriers<M: AsRef<str>>(root: &SysRoot, marks: &[M]) -> bool {
     let marks: Vec<&str> = marks.iter().map(AsRef::as_ref).collect();
-    !marks.is_empty() && end_those(&|| left_behind(root, 0, &marks))
+    !marks.is_empty() && end_those(root, &|| left_behind(root, 0, &marks))
 }
 
-/// Ends what is found, until nothing is: asked first, then killed.
-fn end_those(find: &dyn Fn() -> Vec<u32>) -> bool {
+/// Ends what is found, until nothing is: asked first, then killed. Never this process, nor those that have started it.
+fn end_those(root: &SysRoot, find: &dyn Fn() -> Vec<u32>) -> bool {
+    let find = || {
+        let mut found = find();
+        found.retain(|pid| *pid != std::process::id() && !process::is_above(root, *pid));
+        found
+    };
     let mut still = find();
     if still.is_empty() {
         return false;

@@ -8,6 +8,7 @@ use crate::filesystems::{in_memory, mounted};
 use fathom_testkit::Capability::{FathomBinary, FsOnLoop, LoopDevices, Tool};
 use fathom_testkit::{Content, FsKind, LoopDevice, LoopOptions, Trial, kernel_test};
 use serde_json::Value;
+use std::fs;
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::path::Path;
@@ -28,6 +29,7 @@ pub fn trials() -> Vec<Trial> {
         kernel_test("watch_serves_openmetrics", &[binary, loops], served),
         kernel_test("watch_with_an_application", &[binary, ext4], application),
         kernel_test("watch_ends_an_application_with_all_it_started", &[binary], ended),
+        kernel_test("watch_restore_by_what_it_started", &[binary], ended_by_itself),
         kernel_test("watch_recipes", &[binary, ext4, Tool("sqlite3")], recipes),
         kernel_test(
             "watch_recipe_pgbench",
@@ -397,6 +399,51 @@ fn ended() {
         // Any other measurement on this machine may end it first.
         assert!((0..5).any(|_| is_told()), "{words:?} never named what it ended");
     }
+}
+
+/// What works on in a session that a killed watch had started, with nothing of its environment (as under sudo), may put things in order: it does
+/// not end itself, nor what it works in.
+fn ended_by_itself() {
+    let sandbox = Sandbox::new();
+    let number = (400_000 + std::process::id()).to_string();
+    let [go, out, code, file] =
+        ["go", "out", "code", "script"].map(|name| sandbox.scratch.join(name));
+    let restore = sandbox.command(&["restore"]);
+    let words = restore.get_args().map(|word| word.to_str().unwrap());
+    let words: Vec<&str> =
+        [restore.get_program().to_str().unwrap()].into_iter().chain(words).collect();
+    let script = format!(
+        "while ! test -e {}; do sleep 0.05; done\n\
+         while {} > {out} 2>&1; c=$?; grep -q 'another measurement' {out}; do sleep 0.2; done\n\
+         echo $c > {}\n",
+        p(&go),
+        words.join(" "),
+        p(&code),
+        out = p(&out)
+    );
+    fs::write(&file, script).unwrap();
+    let is_so = || {
+        for file in [&go, &out, &code] {
+            fs::remove_file(file).ok();
+        }
+        let all = format!("setsid sleep {number} & env -i setsid sh {} & wait", p(&file));
+        let running =
+            sandbox.start(&["watch", "--interval=50ms", "--", "sh", "-c", &all], "sample", 2);
+        wait_until("it runs", || runs(&number));
+        Command::new("kill").args(["-KILL", &running.pid().to_string()]).status().unwrap();
+        running.finish();
+        fs::write(&go, "").unwrap();
+        let begun = Instant::now();
+        while !code.exists() && begun.elapsed() < Duration::from_secs(20) {
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        let is_whole = code.exists() && runs(&number);
+        sandbox.run(&["restore"]);
+        wait_until("what a killed one left is ended", || !runs(&number));
+        is_whole && fs::read_to_string(&code).unwrap().trim() == "0"
+    };
+    // Any other measurement on this machine may end it first.
+    assert!((0..5).any(|_| is_so()), "it ended itself: {:?}", fs::read_to_string(&out));
 }
 
 fn recipes() {
