@@ -104,13 +104,37 @@ fn services_come_back(sandbox: &Sandbox, run: Run<'_>, text: &str, [state, idle,
     stopped_again(sandbox, run, text, (idle, log));
     fs::write(idle, "").unwrap();
     killed_with_a_service(sandbox, run, text, (state, log));
+    stopped_together(sandbox, run, text, [state, idle, log]);
+}
+
+/// Two come up in a trial, and one of them is stopped with the other before the next: both run at the end.
+fn stopped_together(sandbox: &Sandbox, run: Run<'_>, text: &str, [state, idle, log]: [&Path; 3]) {
+    let (flag, takes) =
+        (sandbox.scratch.join("both-came-up"), sandbox.scratch.join("stopped-takes"));
+    for file in [state, idle, &takes] {
+        fs::write(file, "").unwrap();
+    }
+    fs::remove_file(log).unwrap();
+    let both = format!("{} {}", p(state), p(idle));
+    let command = format!("test -e {0} || {{ touch {0}; rm -f {both}; }}", p(&flag));
+    let text = text.replace("LOOK", &command).replace("blocks = 1", "blocks = 2\nsentinel = false");
+    let done = run(&plan(sandbox, "together", &text));
+    assert_eq!(done.records().len(), 2, "{done:?}");
+    let asked = fs::read_to_string(log).unwrap();
+    for unit in ["noisy.service", "idle.service"] {
+        assert!(asked.contains(&format!("start -- {unit}")), "{unit}: {asked}");
+    }
+    let first = asked.lines().find(|line| line.starts_with("stop"));
+    assert_eq!(first, Some("stop -- noisy.service"), "{asked}");
+    assert!(!state.exists() && !idle.exists(), "both run");
+    fs::remove_file(&takes).unwrap();
 }
 
 /// One that notes what it is asked. A service does not run where the file of the state is there, for all but one with its name behind it.
 fn write_systemctl(file: &Path, [log, state, others]: [&Path; 3]) {
     let script = format!(
         "#!/bin/sh\necho \"$@\" >> {log}\nfor unit; do :; done\nstate={state}\n[ $unit = noisy.service ] || state=$state-$unit\n\
-         case $1 in stop) test -e $state-deaf || touch $state;; start) rm $state;; show) case $2 in\n\
+         case $1 in stop) test -e $state-deaf || touch $state; test ! -e {state}-takes || touch {state}-idle.service;; start) rm $state;; show) case $2 in\n\
          *ActiveState) grep LoadState {others} || {{ test -e $state && echo ActiveState=inactive; }} || cat {state}-runs;;\n\
          *) cat {others};; esac;; esac\n",
         log = p(log),
