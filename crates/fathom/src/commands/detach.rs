@@ -12,6 +12,7 @@ use fathom_tui::state::Phase;
 use jiff::Zoned;
 use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader};
+use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -67,6 +68,8 @@ fn start(log: &File) -> io::Result<Child> {
     let mut args: Vec<_> = std::env::args_os().skip(1).filter(is_ours).collect();
     args.push("--detached".into());
     let mut command = Command::new("/proc/self/exe");
+    // It is looked for by its name.
+    command.arg0(std::env::args_os().next().unwrap_or_default());
     command.args(args).stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log.try_clone()?);
     // As this one was started, so that what it starts is, too.
     process::hears_signals(&mut command);
